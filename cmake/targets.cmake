@@ -1,0 +1,41 @@
+# One function for each kind of target, so that warnings, sanitizers and test settings are the same everywhere.
+
+add_library(muster_flags INTERFACE)
+target_include_directories(muster_flags INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(muster_flags INTERFACE -Wall -Wextra -Wpedantic -Werror -fno-omit-frame-pointer)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  target_compile_options(muster_flags INTERFACE -Wthread-safety)
+endif()
+if(MUSTER_SANITIZE)
+  target_compile_options(muster_flags INTERFACE -fsanitize=${MUSTER_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(muster_flags INTERFACE -fsanitize=${MUSTER_SANITIZE})
+endif()
+
+# muster_library(NAME SOURCES a.cc b.cc DEPS x y): the headers lie beside the sources.
+function(muster_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC muster_flags ${ARG_DEPS})
+endfunction()
+
+# muster_test(NAME SOURCES a_test.cc DEPS x [LABEL unit] [TIMEOUT seconds] [NO_MAIN]): one ctest entry.
+function(muster_test name)
+  cmake_parse_arguments(ARG "NO_MAIN" "LABEL;TIMEOUT" "SOURCES;DEPS" ${ARGN})
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE muster_flags ${ARG_DEPS} GTest::gmock)
+  if(ARG_NO_MAIN)
+    target_link_libraries(${name} PRIVATE GTest::gtest)
+  else()
+    target_link_libraries(${name} PRIVATE GTest::gtest_main)
+  endif()
+  target_compile_definitions(${name} PRIVATE MUSTER_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                             MUSTER_BINARY="${CMAKE_BINARY_DIR}/bin/muster")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+endfunction()
