@@ -1,0 +1,38 @@
+// What a platform says about this node's place in a job. One reading for every platform: each file of this folder is
+// a pure function from an environment (and a reader of files) to a ClusterView or one precise error.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace muster::discovery {
+
+using Environment = std::map<std::string, std::string>;
+
+enum class NodeRole { kTrainer, kAux };  // aux: a replica that does not train; it watches and ends with the verdict
+
+struct ClusterView {
+  std::string source;                 // "vertex", "flags", "single", ...
+  std::string primary_host;           // no brackets
+  uint16_t primary_port = 0;
+  NodeRole role = NodeRole::kTrainer;
+  int node_rank = -1;                 // the place; -1: none is known (and for aux)
+  int nnodes = 1;                     // trainers
+  std::vector<std::string> nodes;     // "host:port" of each trainer, by place; empty where they have no names
+  std::string self;                   // this node's own name in the source, "workerpool1-0"
+  std::string run_id;                 // job, trial, attempt; empty: the source names none
+  bool loopback_only = false;         // every address of the source is loopback
+  std::vector<std::string> warnings;  // one line each
+};
+
+// A place where the job's environment variables say nothing is std::nullopt; a reading that is wrong is an error of
+// one line that names source, field, value, what was expected and what to do (exit 65).
+using Reading = absl::StatusOr<std::optional<ClusterView>>;
+
+}  // namespace muster::discovery

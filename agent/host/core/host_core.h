@@ -1,0 +1,192 @@
+// The host core: every decision about one node's worker processes. What starts, what is stopped and how, when the
+// lease ends, when an agent is replaced, and with which code the host exits.
+//
+// Pure: an event and the time in, effects out, to be carried out in the order given. It does no I/O, reads no clock
+// and starts nothing itself. Lives on the host's loop thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "agent/host/core/ladder.h"
+#include "muster/v1/host.pb.h"
+#include "proto/base/note.h"
+#include "proto/base/time.h"
+
+namespace muster::host {
+
+inline constexpr absl::Duration kTick = absl::Milliseconds(100);        // OnTick is called at least this often
+inline constexpr absl::Duration kMaxCountedSilence = absl::Milliseconds(250);  // of one tick: a pause accuses nobody
+inline constexpr absl::Duration kStartLimit = absl::Seconds(60);        // spawn to the last exec
+inline constexpr absl::Duration kStuckAfterKill = absl::Seconds(10);    // SIGKILL to "cannot be ended"
+inline constexpr absl::Duration kTellLimit = absl::Seconds(1);          // a leaving host waits for its coordinator
+inline constexpr absl::Duration kAgentRestartWindow = absl::Seconds(10);
+inline constexpr int kMaxAgentRestarts = 5;  // the fifth within the window: a fault of ours
+
+// Effects.
+struct StartAgent { uint64_t number = 0; };        // over a new link; an older link is closed first
+struct KillAgent {};                               // SIGKILL, then close its link
+struct SendStatus { v1::HostStatus status; };      // to the present agent
+struct SpawnWorkers { v1::Round round; };          // every worker of this node; answers: OnExecuting, OnSpawnFailed
+struct SignalWorkers { int signal = 0; };          // to the process group of every worker alive
+struct Sweep {};                                   // SIGKILL all groups and everything re-parented; answer: OnSwept
+struct SetKernelTimer { std::optional<BootTime> at; };  // SIGKILL to the host itself; nullopt: disarm
+struct RenewOffer {};                              // drop the kept master port and keep another; answer: OnOffer
+struct StopSelf {};                                // raise SIGSTOP: Ctrl-Z where no lease forbids it
+struct Finish {                                    // flush the output and exit
+  int exit_code = 0;
+  std::string origin;  // "worker" or "muster"
+  std::string reason;
+  std::optional<v1::Verdict> verdict;
+};
+using Effect = std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, SignalWorkers, Sweep, SetKernelTimer,
+                            RenewOffer, StopSelf, Finish, Note>;
+using Effects = std::vector<Effect>;
+
+// How a worker ended, as waitid said it.
+struct Ending {
+  bool by_signal = false;
+  int number = 0;  // exit code or signal
+  bool core_dumped = false;
+  bool oom_killed = false;
+  std::string error_text;  // at most 4 KiB
+
+  bool ok() const { return !by_signal && number == 0; }
+};
+
+struct HostOptions {
+  std::string host_id;
+  int64_t host_pid = 0;
+  v1::NodeConfig config;
+  absl::Duration termination_grace = absl::Seconds(30);  // after a signal from outside
+  bool external_agent = false;  // sidecar form: the agent is somebody else's child, and is waited for
+};
+
+class HostCore {
+ public:
+  explicit HostCore(HostOptions options);
+
+  // Before anything else: starts the first agent.
+  void Begin(BootTime now, Effects* out);
+
+  void OnTick(BootTime now, Effects* out);
+
+  // The present agent's link. Messages of an agent that is not the newest are dropped.
+  void OnDirective(BootTime now, const v1::HostDirective& directive, Effects* out);
+  void OnAgentClosed(BootTime now, uint64_t agent_number, Effects* out);
+
+  // Answers to SpawnWorkers. OnSpawned once the processes exist; then for each worker either.
+  void OnSpawned(BootTime now, const std::vector<v1::Worker>& workers, Effects* out);
+  void OnExecuting(BootTime now, int local_rank, Effects* out);
+  void OnSpawnFailed(BootTime now, int local_rank, int exit_code, const std::string& why, Effects* out);
+
+  void OnExit(BootTime now, int local_rank, const Ending& ending, Effects* out);
+
+  // Answer to Sweep: left is empty when nothing of the round is alive, else says what cannot be ended (yet).
+  void OnSwept(BootTime now, const std::string& left, Effects* out);
+
+  void OnOffer(BootTime now, uint32_t port, Effects* out);
+
+  // SIGTERM, SIGHUP, SIGQUIT: leave. SIGINT: cancel the job. SIGUSR1, SIGUSR2: passed to the workers.
+  // SIGTSTP: StopSelf without a lease, a note with one; SIGCONT after it continues the workers.
+  void OnSignal(BootTime now, int signal, Effects* out);
+
+  bool finished() const { return finished_; }
+  v1::HostPhase phase() const { return phase_; }
+  const v1::RoundId& started() const { return started_; }
+  uint64_t agent_number() const { return agent_number_; }
+  bool leased() const { return lease_ > absl::ZeroDuration(); }
+  BootTime lease_deadline() const { return lease_deadline_; }
+
+ private:
+  enum class WorkerState { kSpawned, kExecuting, kEnded };
+  struct WorkerEntry {
+    int64_t pid = 0;
+    WorkerState state = WorkerState::kSpawned;
+  };
+
+  // Rounds.
+  void MaybeStart(BootTime now, const v1::Round& round, Effects* out);
+  void BeginStop(BootTime now, int signal, absl::Duration grace, v1::Outcome outcome, const std::string& cause,
+                 Effects* out);
+  void Fail(BootTime now, int local_rank, const Ending& ending, int64_t pid, Effects* out);
+  void AllEnded(BootTime now, Effects* out);
+  void RoundIsOver(BootTime now, Effects* out);
+  int LiveWorkers() const;
+  bool Active() const { return phase_ != v1::HOST_PHASE_IDLE; }
+
+  // Lease.
+  void ExtendLease(BootTime now, const v1::HostDirective& directive, Effects* out);
+  BootTime LeaseTermMoment() const;
+  BootTime LeaseKillMoment() const;
+  void WatchLease(BootTime now, Effects* out);
+  void UpdateKernelTimer(Effects* out);
+
+  // Agent.
+  void NextAgent(BootTime now, Effects* out);
+  void WatchAgent(BootTime now, absl::Duration counted, Effects* out);
+
+  // End.
+  void WatchEnd(BootTime now, Effects* out);
+  void FinishWith(const v1::Exit& exit, Effects* out);
+  void WatchStop(BootTime now, Effects* out);
+  void WatchStart(BootTime now, Effects* out);
+
+  void Tell(Effects* out);  // a status, now
+  void Say(Severity severity, std::string text, Effects* out) const;
+  v1::HostStatus MakeStatus();
+
+  const HostOptions options_;
+
+  // Link to the agent.
+  uint64_t agent_number_ = 0;
+  bool agent_attached_ = false;
+  bool config_sent_ = false;
+  uint64_t status_seq_ = 0;
+  uint64_t applied_seq_ = 0;
+  absl::Duration silence_;       // of the agent, in our own running time
+  std::deque<BootTime> agent_starts_;
+  BootTime last_tick_ = absl::InfinitePast();
+  BootTime last_beat_ = absl::InfinitePast();
+
+  // The agent's memory.
+  v1::Memory memory_;
+
+  // The round.
+  v1::HostPhase phase_ = v1::HOST_PHASE_IDLE;
+  v1::RoundId started_;
+  v1::Round round_;
+  BootTime started_at_ = absl::InfinitePast();
+  std::map<int, WorkerEntry> workers_;
+  v1::Outcome outcome_ = v1::OUTCOME_NONE;
+  std::optional<v1::Failure> failure_;
+  BootTime failure_at_ = absl::InfinitePast();
+  std::optional<Ladder> ladder_;
+  bool sweeping_ = false;
+  BootTime swept_at_ = absl::InfinitePast();
+  BootTime kill_since_ = absl::InfiniteFuture();  // when SIGKILL was first sent
+  uint32_t offer_port_ = 0;
+
+  // The lease.
+  absl::Duration lease_;
+  BootTime lease_deadline_ = absl::InfinitePast();
+  std::optional<BootTime> kernel_timer_;
+
+  // The end.
+  std::optional<v1::Leave> leave_;
+  BootTime leave_at_ = absl::InfinitePast();
+  BootTime idle_since_ = absl::InfinitePast();
+  std::optional<v1::Exit> exit_;
+  BootTime exit_at_ = absl::InfinitePast();
+  bool flushed_ = false;
+  BootTime agent_gone_at_ = absl::InfinitePast();
+  bool finished_ = false;
+  std::string trouble_;
+};
+
+}  // namespace muster::host

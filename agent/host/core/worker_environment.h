@@ -1,0 +1,31 @@
+// The environment of one worker: what torch.distributed, DeepSpeed, Accelerate and Lightning read. Pure.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "muster/v1/rendezvous.pb.h"
+
+namespace muster::host {
+
+using EnvironmentMap = std::map<std::string, std::string>;
+
+struct WorkerEnvironmentOptions {
+  int slots = 1;                 // local world size
+  std::string role_name = "default";
+  std::string run_id;
+  std::string host_id;           // goes into the marker
+  std::string error_file;        // empty: none
+  std::string visible_devices_variable;              // e.g. CUDA_VISIBLE_DEVICES; empty: leave alone
+  std::map<int, std::string> visible_devices;        // by local rank
+};
+
+// The variable by which everything that a host started is found again, whoever its parent is by then.
+inline constexpr char kMarkerVariable[] = "MUSTER_HOST_ID";
+
+// The inherited environment with everything per-node or left by an outer launcher (RANK, WORLD_SIZE, MASTER_*,
+// TORCHELASTIC_*, NODE_RANK, ...) overwritten or dropped.
+EnvironmentMap WorkerEnvironment(const v1::Round& round, int local_rank, const WorkerEnvironmentOptions& options,
+                                 const EnvironmentMap& inherited);
+
+}  // namespace muster::host
