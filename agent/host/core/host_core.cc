@@ -1,0 +1,1 @@
+#include "agent/host/core/host_core.h"
