@@ -1,1 +1,503 @@
 #include "agent/host/core/host_core.h"
+
+#include <csignal>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
+#include "proto/base/ids.h"
+
+namespace muster::host {
+namespace {
+
+constexpr int kExitLeft = 75;
+constexpr int kExitCancelled = 130;
+constexpr int kExitFault = 70;
+
+absl::Duration FromMs(int64_t ms) { return absl::Milliseconds(ms); }
+
+std::string Describe(const Ending& ending) {
+  if (ending.oom_killed) return "was killed because memory ran out";
+  return ending.by_signal ? absl::StrCat("was ended by signal ", ending.number)
+                          : absl::StrCat("exited with code ", ending.number);
+}
+
+}  // namespace
+
+HostCore::HostCore(HostOptions options) : options_(std::move(options)) {
+  if (!options_.config.single_node()) lease_ = FromMs(options_.config.lease_ms());
+}
+
+void HostCore::Begin(BootTime now, Effects* out) {
+  last_tick_ = last_beat_ = idle_since_ = now;
+  memory_.set_joined_boot_ns(ToBootNanos(now));
+  out->push_back(RenewOffer{});
+  NextAgent(now, out);
+}
+
+void HostCore::OnTick(BootTime now, Effects* out) {
+  if (finished_) return;
+  const absl::Duration counted = std::min(now - last_tick_, kMaxCountedSilence);
+  last_tick_ = now;
+  WatchStart(now, out);
+  WatchLease(now, out);
+  WatchStop(now, out);
+  WatchAgent(now, counted, out);
+  WatchEnd(now, out);
+  if (!finished_ && now - last_beat_ >= kBeat) {
+    last_beat_ = now;
+    Tell(out);
+  }
+}
+
+// ---- the agent ----------------------------------------------------------------------------------------------
+
+void HostCore::NextAgent(BootTime now, Effects* out) {
+  agent_starts_.push_back(now);
+  while (!agent_starts_.empty() && now - agent_starts_.front() > kAgentRestartWindow) agent_starts_.pop_front();
+  if (static_cast<int>(agent_starts_.size()) > kMaxAgentRestarts && !exit_) {
+    v1::Exit fault;
+    fault.set_exit_code(kExitFault);
+    fault.set_origin("muster");
+    fault.set_reason(absl::StrCat("the agent died ", kMaxAgentRestarts, " times within ",
+                                  absl::FormatDuration(kAgentRestartWindow)));
+    exit_ = fault;
+    exit_at_ = now;
+    agent_attached_ = false;
+    if (Active()) {
+      BeginStop(now, SIGTERM, FromMs(options_.config.shutdown_grace_ms()), v1::OUTCOME_STOPPED, fault.reason(), out);
+    }
+    return;
+  }
+  ++agent_number_;
+  agent_attached_ = true;
+  config_sent_ = false;
+  applied_seq_ = 0;
+  silence_ = absl::ZeroDuration();
+  out->push_back(StartAgent{agent_number_});
+  if (agent_number_ > 1) Say(Severity::kInfo, absl::StrCat("agent ", agent_number_, " takes over"), out);
+  Tell(out);
+}
+
+void HostCore::OnAgentClosed(BootTime now, uint64_t agent_number, Effects* out) {
+  if (finished_ || agent_number != agent_number_ || !agent_attached_) return;
+  agent_attached_ = false;
+  agent_gone_at_ = now;
+  if (exit_) {
+    WatchEnd(now, out);
+    return;
+  }
+  if (leave_ && !Active()) {  // nothing left to tell anybody
+    WatchEnd(now, out);
+    return;
+  }
+  Say(Severity::kWarning, absl::StrCat("agent ", agent_number, " ended; starting another"), out);
+  NextAgent(now, out);
+}
+
+void HostCore::WatchAgent(BootTime now, absl::Duration counted, Effects* out) {
+  if (!agent_attached_ || !leased()) return;
+  silence_ += counted;
+  if (silence_ < lease_ / 2) return;
+  Say(Severity::kWarning,
+      absl::StrCat("agent ", agent_number_, " has been silent for ", absl::FormatDuration(lease_ / 2),
+                   ": ending the workers and the agent"), out);
+  if (Active()) {
+    BeginStop(now, SIGTERM, std::min(FromMs(options_.config.shutdown_grace_ms()), lease_ / 3), v1::OUTCOME_STOPPED,
+              "the agent was silent", out);
+  }
+  agent_attached_ = false;
+  out->push_back(KillAgent{});
+  if (exit_) {
+    agent_gone_at_ = now;
+    return;
+  }
+  NextAgent(now, out);
+}
+
+void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Effects* out) {
+  if (finished_ || directive.agent_number() != agent_number_ || !agent_attached_) return;
+  silence_ = absl::ZeroDuration();
+  if (directive.seq() <= applied_seq_) return;
+  applied_seq_ = directive.seq();
+  const bool newly_applied = Compare(memory_.applied(), directive.memory().applied()) != 0;
+  memory_ = directive.memory();  // stored before anything is done
+  ExtendLease(now, directive, out);
+  switch (directive.order_case()) {
+    case v1::HostDirective::kStart:
+      MaybeStart(now, directive.start(), out);
+      break;
+    case v1::HostDirective::kStop:
+      if (Active()) {
+        const absl::Duration grace = leave_ ? options_.termination_grace : FromMs(directive.stop().grace_ms());
+        BeginStop(now, SIGTERM, grace, v1::OUTCOME_STOPPED, directive.stop().cause(), out);
+      }
+      break;
+    case v1::HostDirective::kExit:
+      FinishWith(directive.exit(), out);
+      if (exit_at_ == absl::InfinitePast()) exit_at_ = now;
+      if (Active()) {
+        BeginStop(now, SIGTERM, FromMs(options_.config.shutdown_grace_ms()), v1::OUTCOME_STOPPED,
+                  directive.exit().reason(), out);
+      }
+      WatchEnd(now, out);
+      break;
+    case v1::HostDirective::kHold:
+    case v1::HostDirective::ORDER_NOT_SET:
+      break;
+  }
+  if (newly_applied && !finished_) Tell(out);
+}
+
+// ---- a round ------------------------------------------------------------------------------------------------
+
+void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
+  const bool again = Compare(round.id(), started_) <= 0 && planted_bug != "agent_restarts_round";
+  if (again || Active() || leave_ || exit_) return;
+  if (leased() && now >= LeaseTermMoment()) {
+    Say(Severity::kWarning, absl::StrCat("round ", ToString(round.id()), " not started: the lease has ended"), out);
+    return;
+  }
+  started_ = round.id();
+  round_ = round;
+  started_at_ = now;
+  phase_ = v1::HOST_PHASE_STARTING;
+  outcome_ = v1::OUTCOME_RAN;
+  failure_.reset();
+  ladder_.reset();
+  sweeping_ = false;
+  kill_since_ = absl::InfiniteFuture();
+  trouble_.clear();
+  workers_.clear();
+  for (int i = 0; i < options_.config.slots(); ++i) workers_[i] = WorkerEntry{};
+  UpdateKernelTimer(out);
+  out->push_back(SpawnWorkers{round});
+  Tell(out);
+}
+
+void HostCore::OnSpawned(BootTime, const std::vector<v1::Worker>& workers, Effects*) {
+  for (const v1::Worker& worker : workers) {
+    const auto it = workers_.find(worker.local_rank());
+    if (it != workers_.end()) it->second.pid = worker.pid();
+  }
+}
+
+void HostCore::OnExecuting(BootTime, int local_rank, Effects* out) {
+  const auto it = workers_.find(local_rank);
+  if (it == workers_.end() || it->second.state != WorkerState::kSpawned) return;
+  it->second.state = WorkerState::kExecuting;
+  if (phase_ != v1::HOST_PHASE_STARTING) return;
+  for (const auto& [rank, worker] : workers_) {
+    if (worker.state == WorkerState::kSpawned) return;
+  }
+  phase_ = v1::HOST_PHASE_RUNNING;
+  Tell(out);
+}
+
+void HostCore::OnSpawnFailed(BootTime now, int local_rank, int exit_code, const std::string& why, Effects* out) {
+  OnExit(now, local_rank, Ending{.number = exit_code, .error_text = why}, out);
+}
+
+void HostCore::OnExit(BootTime now, int local_rank, const Ending& ending, Effects* out) {
+  const auto it = workers_.find(local_rank);
+  if (finished_ || it == workers_.end() || it->second.state == WorkerState::kEnded) return;
+  it->second.state = WorkerState::kEnded;
+  if (!ladder_ && !ending.ok()) Fail(now, local_rank, ending, it->second.pid, out);
+  if (LiveWorkers() == 0) AllEnded(now, out);
+}
+
+void HostCore::Fail(BootTime now, int local_rank, const Ending& ending, int64_t pid, Effects* out) {
+  v1::Failure failure;
+  *failure.mutable_round() = started_;
+  failure.set_local_rank(local_rank);
+  failure.set_rank(round_.first_rank() + local_rank);
+  failure.set_node_rank(round_.node_rank());
+  failure.set_host(options_.config.hostname());
+  failure.set_pid(pid);
+  if (ending.by_signal) {
+    failure.set_signal(ending.number);
+  } else {
+    failure.set_exit_code(ending.number);
+  }
+  failure.set_core_dumped(ending.core_dumped);
+  failure.set_oom_killed(ending.oom_killed);
+  failure.set_error_text(ending.error_text.substr(0, kMaxErrorText));
+  failure_ = failure;
+  failure_at_ = now;
+  std::string text = absl::StrCat("worker of rank ", failure.rank(), " (pid ", pid, ") ", Describe(ending));
+  if (!ending.error_text.empty()) absl::StrAppend(&text, ": ", ending.error_text);
+  Say(Severity::kWarning, text, out);
+  BeginStop(now, SIGTERM, FromMs(options_.config.shutdown_grace_ms()), v1::OUTCOME_FAILED, "a worker failed", out);
+}
+
+void HostCore::AllEnded(BootTime now, Effects* out) {
+  if (!ladder_) {
+    outcome_ = v1::OUTCOME_SUCCEEDED;
+    phase_ = v1::HOST_PHASE_STOPPING;
+  }
+  if (sweeping_) return;
+  sweeping_ = true;
+  if (kill_since_ == absl::InfiniteFuture()) kill_since_ = now;
+  out->push_back(Sweep{});
+}
+
+void HostCore::OnSwept(BootTime now, const std::string& left, Effects* out) {
+  if (finished_ || !sweeping_ || !Active()) return;
+  if (LiveWorkers() == 0 && left.empty()) {
+    RoundIsOver(now, out);
+    return;
+  }
+  trouble_ = left;
+}
+
+void HostCore::RoundIsOver(BootTime now, Effects* out) {
+  phase_ = v1::HOST_PHASE_IDLE;
+  sweeping_ = false;
+  ladder_.reset();
+  workers_.clear();
+  trouble_.clear();
+  kill_since_ = absl::InfiniteFuture();
+  idle_since_ = now;
+  offer_port_ = 0;
+  UpdateKernelTimer(out);
+  out->push_back(RenewOffer{});
+  Tell(out);
+  WatchEnd(now, out);
+}
+
+void HostCore::OnOffer(BootTime, uint32_t port, Effects* out) {
+  offer_port_ = port;
+  if (agent_number_ > 0) Tell(out);
+}
+
+int HostCore::LiveWorkers() const {
+  int count = 0;
+  for (const auto& [rank, worker] : workers_) count += worker.state == WorkerState::kEnded ? 0 : 1;
+  return count;
+}
+
+// ---- stopping -----------------------------------------------------------------------------------------------
+
+void HostCore::BeginStop(BootTime now, int signal, absl::Duration grace, v1::Outcome outcome,
+                         const std::string& cause, Effects* out) {
+  if (ladder_) {
+    ladder_->Hasten(now + grace);
+    return;
+  }
+  ladder_.emplace(now, grace);
+  if (leased()) ladder_->Hasten(std::max(now, LeaseKillMoment()));
+  if (outcome_ != v1::OUTCOME_SUCCEEDED) outcome_ = outcome;
+  phase_ = v1::HOST_PHASE_STOPPING;
+  if (LiveWorkers() > 0) {
+    Say(Severity::kDebug, absl::StrCat("stopping the workers (", cause, "), ", absl::FormatDuration(grace),
+                                       " of grace"), out);
+    out->push_back(SignalWorkers{signal});
+  }
+  Tell(out);
+}
+
+void HostCore::WatchStop(BootTime now, Effects* out) {
+  if (!Active()) return;
+  if (ladder_ && ladder_->MustKill(now)) {
+    ladder_->Killed();
+    if (LiveWorkers() > 0) {
+      Say(Severity::kWarning, absl::StrCat(LiveWorkers(), " workers did not end in time: SIGKILL"), out);
+    }
+    kill_since_ = std::min(kill_since_, now);
+    if (!sweeping_) {
+      sweeping_ = true;
+      out->push_back(Sweep{});
+    }
+  }
+  if (phase_ == v1::HOST_PHASE_STOPPING && now - kill_since_ > kStuckAfterKill) {
+    phase_ = v1::HOST_PHASE_STUCK;
+    if (trouble_.empty()) trouble_ = absl::StrCat(LiveWorkers(), " workers survive SIGKILL");
+    Say(Severity::kError, absl::StrCat("this node is unusable: ", trouble_), out);
+    Tell(out);
+  }
+}
+
+void HostCore::WatchStart(BootTime now, Effects* out) {
+  if (phase_ != v1::HOST_PHASE_STARTING || now - started_at_ <= kStartLimit) return;
+  for (const auto& [rank, worker] : workers_) {
+    if (worker.state != WorkerState::kSpawned) continue;
+    Fail(now, rank, Ending{.number = kExitFault, .error_text = "did not start within a minute"}, worker.pid, out);
+    return;
+  }
+}
+
+// ---- the lease ----------------------------------------------------------------------------------------------
+
+void HostCore::ExtendLease(BootTime, const v1::HostDirective& directive, Effects* out) {
+  if (!leased()) return;
+  if (directive.lease_ms() > 0) lease_ = FromMs(directive.lease_ms());
+  const BootTime granted = FromBootNanos(directive.lease_deadline_boot_ns());
+  if (directive.lease_deadline_boot_ns() == 0 || granted <= lease_deadline_) return;
+  lease_deadline_ = granted;
+  UpdateKernelTimer(out);
+}
+
+BootTime HostCore::LeaseTermMoment() const {
+  const absl::Duration grace = FromMs(options_.config.shutdown_grace_ms());
+  return lease_deadline_ - std::max(std::min(grace, lease_ / 3), lease_ / 10);
+}
+
+BootTime HostCore::LeaseKillMoment() const { return lease_deadline_ - lease_ / 10; }
+
+void HostCore::WatchLease(BootTime now, Effects* out) {
+  if (!leased() || !Active() || now < LeaseTermMoment()) return;
+  if (!ladder_) {
+    Say(Severity::kWarning, "the lease ends (the coordinator was not reached): stopping the workers", out);
+    BeginStop(now, SIGTERM, LeaseKillMoment() - now, v1::OUTCOME_LEASE_ENDED, "the lease ended", out);
+  } else {
+    ladder_->Hasten(LeaseKillMoment());
+  }
+}
+
+void HostCore::UpdateKernelTimer(Effects* out) {
+  if (!leased()) return;
+  std::optional<BootTime> wanted;
+  if (Active()) wanted = lease_deadline_;
+  if (wanted == kernel_timer_) return;
+  kernel_timer_ = wanted;
+  out->push_back(SetKernelTimer{wanted});
+}
+
+// ---- signals and the end ------------------------------------------------------------------------------------
+
+void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
+  if (finished_) return;
+  switch (signal) {
+    case SIGUSR1:
+    case SIGUSR2:
+      if (LiveWorkers() > 0) out->push_back(SignalWorkers{signal});
+      return;
+    case SIGTSTP:
+      if (LiveWorkers() > 0) out->push_back(SignalWorkers{SIGSTOP});
+      if (leased()) {
+        Say(Severity::kInfo, "the workers are suspended, muster itself goes on (its lease would end); SIGCONT "
+                             "continues them", out);
+      } else {
+        out->push_back(StopSelf{});
+      }
+      return;
+    case SIGCONT:
+      if (LiveWorkers() > 0) out->push_back(SignalWorkers{SIGCONT});
+      return;
+    default:
+      break;
+  }
+  if (leave_) {  // the second one: now
+    Say(Severity::kWarning, absl::StrCat("signal ", signal, " again: ending everything now"), out);
+    v1::Exit exit;
+    exit.set_exit_code(leave_->cancel() ? kExitCancelled : kExitLeft);
+    exit.set_origin("muster");
+    exit.set_reason(absl::StrCat("ended at once by a second signal ", signal));
+    FinishWith(exit, out);
+    exit_at_ = now;
+    if (Active()) BeginStop(now, SIGKILL, absl::ZeroDuration(), v1::OUTCOME_STOPPED, "second signal", out);
+    WatchStop(now, out);
+    WatchEnd(now, out);
+    return;
+  }
+  leave_.emplace();
+  leave_->set_signal(signal);
+  leave_->set_cancel(signal == SIGINT);
+  leave_at_ = now;
+  Say(Severity::kInfo, absl::StrCat("signal ", signal, signal == SIGINT ? ": cancelling the job" : ": leaving the job",
+                                    Active() ? absl::StrCat(", the workers have ",
+                                                            absl::FormatDuration(options_.termination_grace))
+                                             : ""), out);
+  if (Active()) {
+    BeginStop(now, signal, options_.termination_grace, v1::OUTCOME_STOPPED, "asked to leave", out);
+  }
+  Tell(out);
+  WatchEnd(now, out);
+}
+
+void HostCore::FinishWith(const v1::Exit& exit, Effects* out) {
+  if (exit_) return;
+  exit_ = exit;
+  // A node that was asked to leave says so, whatever became of the job meanwhile.
+  if (leave_ && !leave_->cancel() && exit.exit_code() != 0) exit_->set_exit_code(kExitLeft);
+  Tell(out);
+}
+
+// The host ends when nothing of any round is alive and its agent has closed, or has had its time.
+void HostCore::WatchEnd(BootTime now, Effects* out) {
+  if (finished_) return;
+  if (Active()) {
+    const bool stuck = phase_ == v1::HOST_PHASE_STUCK;
+    if (!(stuck && (exit_ || leave_))) return;  // the kernel keeps what we cannot end: do not wait for it
+  }
+  if (exit_ && !flushed_) {
+    flushed_ = true;
+    exit_at_ = now;
+    Tell(out);
+  }
+  const bool told = !agent_attached_;
+  if (exit_) {
+    const BootTime from = told && agent_gone_at_ != absl::InfinitePast() ? agent_gone_at_ : exit_at_ + kTellLimit;
+    if (now < from + FromMs(exit_->linger_ms())) return;
+  } else if (leave_) {
+    const BootTime since = std::max(leave_at_, idle_since_);
+    if (agent_attached_ && now < since + kTellLimit) return;
+    v1::Exit exit;
+    exit.set_exit_code(leave_->cancel() ? kExitCancelled : kExitLeft);
+    exit.set_origin("muster");
+    exit.set_reason(absl::StrCat(leave_->cancel() ? "cancelled" : "asked to leave", " by signal ", leave_->signal()));
+    exit_ = exit;
+  } else {
+    return;
+  }
+  finished_ = true;
+  if (agent_attached_) out->push_back(KillAgent{});
+  Finish finish{.exit_code = exit_->exit_code(), .origin = exit_->origin(), .reason = exit_->reason(), .verdict = {}};
+  if (exit_->has_verdict()) finish.verdict = exit_->verdict();
+  out->push_back(std::move(finish));
+}
+
+// ---- telling ------------------------------------------------------------------------------------------------
+
+void HostCore::Tell(Effects* out) {
+  if (agent_attached_ && !finished_) out->push_back(SendStatus{MakeStatus()});
+}
+
+v1::HostStatus HostCore::MakeStatus() {
+  v1::HostStatus status;
+  status.set_host_id(options_.host_id);
+  status.set_agent_number(agent_number_);
+  status.set_seq(++status_seq_);
+  if (!config_sent_) {
+    config_sent_ = true;
+    *status.mutable_config() = options_.config;
+  }
+  status.set_host_pid(options_.host_pid);
+  *status.mutable_memory() = memory_;
+  status.set_applied_seq(applied_seq_);
+  status.set_phase(phase_);
+  *status.mutable_started() = started_;
+  status.set_outcome(outcome_);
+  if (failure_) {
+    *status.mutable_failure() = *failure_;
+    status.set_failure_boot_ns(ToBootNanos(failure_at_));
+  }
+  for (const auto& [rank, worker] : workers_) {
+    if (worker.state == WorkerState::kEnded) continue;
+    v1::Worker* entry = status.add_workers();
+    entry->set_local_rank(rank);
+    entry->set_pid(worker.pid);
+  }
+  if (lease_deadline_ != absl::InfinitePast()) status.set_lease_deadline_boot_ns(ToBootNanos(lease_deadline_));
+  status.set_offer_port(offer_port_);
+  if (leave_) *status.mutable_leave() = *leave_;
+  status.set_trouble(trouble_);
+  status.set_flushed(flushed_);
+  return status;
+}
+
+void HostCore::Say(Severity severity, std::string text, Effects* out) const {
+  out->push_back(Note{severity, std::move(text)});
+}
+
+}  // namespace muster::host

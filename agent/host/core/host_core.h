@@ -26,6 +26,8 @@ inline constexpr absl::Duration kStartLimit = absl::Seconds(60);        // spawn
 inline constexpr absl::Duration kStuckAfterKill = absl::Seconds(10);    // SIGKILL to "cannot be ended"
 inline constexpr absl::Duration kTellLimit = absl::Seconds(1);          // a leaving host waits for its coordinator
 inline constexpr absl::Duration kAgentRestartWindow = absl::Seconds(10);
+inline constexpr absl::Duration kBeat = absl::Milliseconds(500);        // of statuses to the agent
+inline constexpr size_t kMaxErrorText = 4096;                           // bytes of a failure's text that travel
 inline constexpr int kMaxAgentRestarts = 5;  // the fifth within the window: a fault of ours
 
 // Effects.
@@ -101,6 +103,8 @@ class HostCore {
   const v1::RoundId& started() const { return started_; }
   uint64_t agent_number() const { return agent_number_; }
   bool leased() const { return lease_ > absl::ZeroDuration(); }
+
+  std::string planted_bug;  // test-only: a bug that the simulation must find; empty in production
   BootTime lease_deadline() const { return lease_deadline_; }
 
  private:
