@@ -1,0 +1,43 @@
+// The session of an agent whose coordinator is in its own process: no sockets. Every message goes through the loop,
+// so that neither core is ever called from inside the other.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "agent/host/event_loop.h"
+#include "agent/session.h"
+#include "rendezvous/coordinator_service.h"
+
+namespace muster::agent {
+
+class LocalSession : public Session {
+ public:
+  // local_address: what on_connected says, until SetLocalAddress.
+  LocalSession(EventLoop* loop, rendezvous::CoordinatorService* coordinator, std::string local_address,
+               SessionEvents events);
+  ~LocalSession() override;
+
+  void Connect() override;
+  void Send(const v1::AgentStatus& status) override;
+  void Disconnect() override;
+
+  // Told on the next Connect().
+  void SetLocalAddress(std::string address) { local_address_ = std::move(address); }
+  const std::string& local_address() const { return local_address_; }
+  bool connected() const { return link_ != nullptr && link_->up; }
+
+ private:
+  struct Link {
+    rendezvous::StreamId stream = 0;
+    bool up = false;
+  };
+
+  EventLoop* const loop_;
+  rendezvous::CoordinatorService* const coordinator_;
+  std::string local_address_;
+  const SessionEvents events_;
+  std::shared_ptr<Link> link_;  // posted closures hold it weakly: of a link that is gone they do nothing
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,201 @@
+#include "agent/remote_session.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <utility>
+
+#include "agent/session_error.h"
+#include "proto/base/check.h"
+#include "proto/base/duration.h"
+#include "proto/base/ids.h"
+#include "rendezvous/auth.h"
+#include "rendezvous/channel_options.h"
+#include "rendezvous/peer_address.h"
+
+namespace muster::agent {
+
+// One channel and its one call. Destroyed when nothing of it is outstanding.
+struct RemoteSession::Attempt {
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::Rendezvous::Stub> stub;
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientAsyncReaderWriter<v1::AgentStatus, v1::Directive>> io;
+  v1::Directive incoming;                  // gRPC's while reading
+  v1::AgentStatus outgoing;                // gRPC's while writing
+  std::optional<v1::AgentStatus> waiting;  // the newest not begun to be written
+  grpc::Status result;
+  EventLoop::TimerId connect_timer = 0;
+  bool connected = false;
+  bool too_late = false;
+  bool writing = false;
+  bool write_failed = false;
+  bool disconnecting = false;  // in order: our writes, their end
+  bool writes_done = false;
+  bool finishing = false;
+  int outstanding = 0;
+  rendezvous::Tag started, metadata, read, written, finished;
+};
+
+RemoteSession::RemoteSession(RemoteSessionOptions options, EventLoop* loop, SessionEvents events)
+    : options_(std::move(options)),
+      target_(ToString(options_.coordinator)),
+      loop_(loop),
+      events_(std::move(events)),
+      thread_(std::make_unique<rendezvous::CompletionThread>(
+          std::make_unique<grpc::CompletionQueue>(),
+          [loop](std::function<void()> closure) { loop->Post(std::move(closure)); })) {}
+
+RemoteSession::~RemoteSession() {
+  for (const auto& attempt : attempts_) {
+    loop_->Cancel(attempt->connect_timer);
+    attempt->context.TryCancel();
+  }
+  thread_->Join();
+}
+
+void RemoteSession::Connect() {
+  if (current_ != nullptr) Abandon(current_);
+  auto owned = std::make_unique<Attempt>();
+  Attempt* attempt = owned.get();
+  attempts_.push_back(std::move(owned));
+  current_ = attempt;
+
+  const auto on = [attempt](rendezvous::Tag* tag, std::function<void(bool)> then) {
+    tag->done = [attempt, then = std::move(then)](bool ok) {
+      --attempt->outstanding;
+      then(ok);
+    };
+  };
+  on(&attempt->started, [this, attempt](bool ok) { OnStarted(attempt, ok); });
+  on(&attempt->metadata, [this, attempt](bool ok) { OnMetadata(attempt, ok); });
+  on(&attempt->read, [this, attempt](bool ok) { OnRead(attempt, ok); });
+  on(&attempt->written, [this, attempt](bool ok) { OnWritten(attempt, ok); });
+  on(&attempt->finished, [this, attempt](bool) { OnFinished(attempt); });
+
+  attempt->channel = grpc::CreateCustomChannel("dns:///" + target_, grpc::InsecureChannelCredentials(),
+                                               rendezvous::ClientArguments(options_.lease));
+  attempt->stub = v1::Rendezvous::NewStub(attempt->channel);
+  if (!options_.token.empty()) attempt->context.AddMetadata(rendezvous::kTokenKey, options_.token);
+  attempt->io = attempt->stub->PrepareAsyncAttend(&attempt->context, thread_->queue());
+  attempt->connect_timer = loop_->After(options_.connect_limit, [this, attempt] { OnTooLate(attempt); });
+  ++attempt->outstanding;
+  attempt->io->StartCall(&attempt->started);
+}
+
+void RemoteSession::OnStarted(Attempt* attempt, bool ok) {
+  if (!ok) return Finish(attempt);
+  ++attempt->outstanding;
+  attempt->io->ReadInitialMetadata(&attempt->metadata);
+}
+
+void RemoteSession::OnMetadata(Attempt* attempt, bool ok) {
+  const bool taken = ok && attempt->context.GetServerInitialMetadata().count(rendezvous::kServerKey) > 0;
+  // Refused, or no coordinator: the end of the call says which.
+  if (!taken) return Finish(attempt);
+  attempt->connected = true;
+  loop_->Cancel(attempt->connect_timer);
+  Read(attempt);
+  Advance(attempt);
+  if (attempt != current_ || attempt->disconnecting) return;
+  const std::string peer = rendezvous::PeerAddress(attempt->context.peer());
+  events_.on_connected(rendezvous::LocalAddressTowards(peer));
+}
+
+void RemoteSession::OnTooLate(Attempt* attempt) {
+  attempt->too_late = true;
+  attempt->context.TryCancel();
+}
+
+void RemoteSession::Read(Attempt* attempt) {
+  ++attempt->outstanding;
+  attempt->io->Read(&attempt->incoming, &attempt->read);
+}
+
+void RemoteSession::OnRead(Attempt* attempt, bool ok) {
+  if (!ok) return Finish(attempt);
+  const v1::Directive directive = std::move(attempt->incoming);
+  attempt->incoming.Clear();
+  Read(attempt);
+  if (attempt == current_ && !attempt->disconnecting) events_.on_directive(directive);
+}
+
+void RemoteSession::Send(const v1::AgentStatus& status) {
+  if (current_ == nullptr || !current_->connected || current_->disconnecting) return;
+  MUSTER_CHECK(status.ByteSizeLong() <= static_cast<size_t>(rendezvous::kMaxMessageBytes), "a status is bounded");
+  current_->waiting = current_->waiting.has_value() ? Coalesce(*current_->waiting, status) : status;
+  Advance(current_);
+}
+
+void RemoteSession::Advance(Attempt* attempt) {
+  if (!attempt->connected || attempt->writing || attempt->write_failed || attempt->finishing) return;
+  if (attempt->waiting.has_value()) {
+    attempt->outgoing = std::move(*attempt->waiting);
+    attempt->waiting.reset();
+    attempt->writing = true;
+    ++attempt->outstanding;
+    attempt->io->Write(attempt->outgoing, &attempt->written);
+  } else if (attempt->disconnecting && !attempt->writes_done) {
+    attempt->writes_done = true;
+    attempt->writing = true;
+    ++attempt->outstanding;
+    attempt->io->WritesDone(&attempt->written);
+  }
+}
+
+void RemoteSession::OnWritten(Attempt* attempt, bool ok) {
+  attempt->writing = false;
+  if (!ok) attempt->write_failed = true;  // the read fails too, and begins the end
+  Advance(attempt);
+  Release(attempt);
+}
+
+void RemoteSession::Disconnect() {
+  Attempt* attempt = current_;
+  if (attempt == nullptr) {
+    loop_->Post(events_.on_closed);
+    return;
+  }
+  attempt->disconnecting = true;
+  if (!attempt->connected) attempt->context.TryCancel();
+  Advance(attempt);
+}
+
+// The call is over: asks for how it ended.
+void RemoteSession::Finish(Attempt* attempt) {
+  if (attempt->finishing) return;
+  attempt->finishing = true;
+  loop_->Cancel(attempt->connect_timer);
+  ++attempt->outstanding;
+  attempt->io->Finish(&attempt->result, &attempt->finished);
+}
+
+void RemoteSession::OnFinished(Attempt* attempt) {
+  if (attempt == current_) {
+    current_ = nullptr;
+    if (attempt->disconnecting) {
+      events_.on_closed();
+    } else {
+      SessionError error{attempt->result.error_code(), attempt->result.error_message(), attempt->connected};
+      if (attempt->too_late && !attempt->connected) {
+        error.message = "timed out after " + muster::FormatDuration(options_.connect_limit);
+      } else if (attempt->result.ok() && !attempt->connected) {
+        error.code = grpc::StatusCode::UNIMPLEMENTED;  // an answer, and not a coordinator's
+      }
+      events_.on_disconnected(DescribeSessionError(error, target_), RefusalCode(error.code));
+    }
+  }
+  Release(attempt);
+}
+
+void RemoteSession::Abandon(Attempt* attempt) {
+  loop_->Cancel(attempt->connect_timer);
+  attempt->context.TryCancel();
+  if (attempt == current_) current_ = nullptr;
+}
+
+void RemoteSession::Release(Attempt* attempt) {
+  if (!attempt->finishing || attempt->outstanding > 0) return;
+  attempts_.remove_if([attempt](const std::unique_ptr<Attempt>& other) { return other.get() == attempt; });
+}
+
+}  // namespace muster::agent

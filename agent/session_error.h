@@ -1,0 +1,22 @@
+// Why a session did not come about or ended, as people want to read it. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace muster::agent {
+
+// How gRPC put it.
+struct SessionError {
+  int code = 0;           // grpc::StatusCode
+  std::string message;    // with its addresses and debug noise
+  bool connected = false; // the coordinator had taken us before
+};
+
+// One line: "cannot reach the coordinator at HOST:PORT: connection refused". target: "host:port".
+std::string DescribeSessionError(const SessionError& error, std::string_view target);
+
+// The exit code if we were turned away for good, else 0.
+int RefusalCode(int code);
+
+}  // namespace muster::agent

@@ -1,0 +1,13 @@
+// The job's token: a shared secret that keeps strangers out of a run. It travels as call metadata.
+#pragma once
+
+#include <string_view>
+
+namespace muster::rendezvous {
+
+inline constexpr char kTokenKey[] = "muster-token";
+
+// True if both are equal, and always if no token is expected. The time taken depends on the length presented only.
+bool TokenMatches(std::string_view expected, std::string_view presented);
+
+}  // namespace muster::rendezvous

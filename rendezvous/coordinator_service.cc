@@ -1,0 +1,103 @@
+#include "rendezvous/coordinator_service.h"
+
+#include <utility>
+#include <variant>
+
+#include "proto/base/check.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::rendezvous {
+
+CoordinatorService::CoordinatorService(CoordinatorOptions options, uint64_t entropy, Surroundings surroundings)
+    : options_(std::move(options)), entropy_(entropy), surroundings_(std::move(surroundings)) {
+  MUSTER_CHECK(surroundings_.post && surroundings_.clock && surroundings_.note, "surroundings are incomplete");
+}
+
+CoordinatorService::~CoordinatorService() { Shutdown(); }
+
+absl::Status CoordinatorService::Listen(const ServerOptions& options) {
+  MUSTER_CHECK(server_ == nullptr, "listens already");
+  ASSIGN_OR_RETURN(server_, Server::Start(options, surroundings_.post, this));
+  core();
+  return absl::OkStatus();
+}
+
+// Made late: its waits for those who may hold a lease count from when they can reach it.
+Coordinator& CoordinatorService::core() {
+  if (core_ == nullptr) core_ = std::make_unique<Coordinator>(options_, surroundings_.clock(), entropy_);
+  return *core_;
+}
+
+StreamId CoordinatorService::AttachLocal(LocalAgent agent) {
+  const StreamId stream = ++next_local_;
+  local_.emplace(stream, std::make_shared<LocalAgent>(std::move(agent)));
+  return stream;
+}
+
+void CoordinatorService::OnLocalStatus(StreamId stream, const v1::AgentStatus& status) {
+  if (local_.count(stream) > 0) OnStatus(stream, status);
+}
+
+void CoordinatorService::DetachLocal(StreamId stream) {
+  if (local_.erase(stream) > 0) OnClosed(stream);
+}
+
+void CoordinatorService::Tick() {
+  Effects effects;
+  core().OnTick(surroundings_.clock(), &effects);
+  CarryOut(effects);
+}
+
+void CoordinatorService::OnOpened(StreamId, const std::string& peer) {
+  if (surroundings_.member_attached && !peer.empty()) surroundings_.member_attached(peer);
+}
+
+void CoordinatorService::OnStatus(StreamId stream, const v1::AgentStatus& status) {
+  Effects effects;
+  core().OnStatus(surroundings_.clock(), stream, status, &effects);
+  CarryOut(effects);
+}
+
+void CoordinatorService::OnClosed(StreamId stream) {
+  Effects effects;
+  core().OnClosed(surroundings_.clock(), stream, &effects);
+  CarryOut(effects);
+}
+
+void CoordinatorService::CarryOut(const Effects& effects) {
+  for (const Effect& effect : effects) {
+    std::visit([this](const auto& e) { Do(e); }, effect);
+  }
+}
+
+void CoordinatorService::Do(const SendDirective& send) {
+  const auto it = local_.find(send.stream);
+  if (it == local_.end()) {
+    if (server_ != nullptr) server_->Send(send.stream, send.directive);
+    return;
+  }
+  surroundings_.post([agent = std::weak_ptr<LocalAgent>(it->second), directive = send.directive] {
+    if (const auto to = agent.lock()) to->on_directive(directive);
+  });
+}
+
+void CoordinatorService::Do(const CloseStream& close) {
+  const auto it = local_.find(close.stream);
+  if (it == local_.end()) {
+    if (server_ != nullptr) server_->Close(close.stream, close.reason);
+    return;
+  }
+  // Kept alive by the closure: what was sent before is delivered before.
+  surroundings_.post([alive = std::weak_ptr<bool>(alive_), agent = it->second, reason = close.reason] {
+    if (alive.lock() != nullptr) agent->on_closed(reason);
+  });
+  local_.erase(it);
+}
+
+void CoordinatorService::Shutdown() {
+  alive_.reset();
+  local_.clear();
+  if (server_ != nullptr) server_->Shutdown();
+}
+
+}  // namespace muster::rendezvous

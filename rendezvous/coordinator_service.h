@@ -1,0 +1,71 @@
+// The coordinator's home: the core, its server, and the streams of agents in this process. Carries out the core's
+// effects in the order given. Lives on the loop thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "muster/v1/rendezvous.pb.h"
+#include "rendezvous/core/coordinator.h"
+#include "rendezvous/post.h"
+#include "rendezvous/server.h"
+
+namespace muster::rendezvous {
+
+class CoordinatorService : private Attendance {
+ public:
+  struct Surroundings {
+    Post post;
+    Clock clock;
+    std::function<void(const Note&)> note;  // what the core wants said
+    // A member of another process has attached, from this IP address. Before its first status is looked at.
+    std::function<void(const std::string& peer)> member_attached;
+  };
+  // Of an agent in this process. Called on the loop thread, never from inside a call to this class.
+  struct LocalAgent {
+    std::function<void(const v1::Directive&)> on_directive;
+    std::function<void(const std::string& why)> on_closed;  // by the coordinator
+  };
+
+  CoordinatorService(CoordinatorOptions options, uint64_t entropy, Surroundings surroundings);
+  ~CoordinatorService() override;
+
+  // Without it nothing listens anywhere: a single-node job. The core begins its life when this has succeeded, or
+  // with the first local agent.
+  absl::Status Listen(const ServerOptions& options);
+  int port() const { return server_ == nullptr ? 0 : server_->port(); }
+
+  StreamId AttachLocal(LocalAgent agent);
+  void OnLocalStatus(StreamId stream, const v1::AgentStatus& status);
+  void DetachLocal(StreamId stream);
+
+  void Tick();  // every kTick
+
+  // Closes every stream and stops listening. Blocks, at most a little over kServerShutdownLimit.
+  void Shutdown();
+
+ private:
+  void OnOpened(StreamId stream, const std::string& peer) override;
+  void OnStatus(StreamId stream, const v1::AgentStatus& status) override;
+  void OnClosed(StreamId stream) override;
+
+  Coordinator& core();
+  void CarryOut(const Effects& effects);
+  void Do(const SendDirective& send);
+  void Do(const CloseStream& close);
+  void Do(const Note& note) { surroundings_.note(note); }
+
+  const CoordinatorOptions options_;
+  const uint64_t entropy_;
+  const Surroundings surroundings_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // posted closures outlive us
+  std::unique_ptr<Coordinator> core_;
+  std::unique_ptr<Server> server_;
+  StreamId next_local_ = kLocalStreamBit;
+  std::map<StreamId, std::shared_ptr<LocalAgent>> local_;
+};
+
+}  // namespace muster::rendezvous
