@@ -1,1 +1,440 @@
 #include "rendezvous/core/coordinator.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/base/check.h"
+#include "proto/base/ids.h"
+
+namespace muster::rendezvous {
+namespace {
+
+constexpr int kExitRefused = 77;
+constexpr int kExitLeft = 75;
+
+// A step of splitmix64: epochs need random numbers, the core none of its own.
+uint64_t NextRandom(uint64_t* state) {
+  uint64_t z = (*state += 0x9e3779b97f4a7c15);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+}  // namespace
+
+Coordinator::Coordinator(CoordinatorOptions options, BootTime now, uint64_t entropy)
+    : options_(std::move(options)),
+      entropy_(entropy),
+      epoch_start_(now),
+      state_since_(now),
+      last_event_(now),
+      members_known_until_(now + options_.lease + options_.margin()),
+      last_attach_(now),
+      gathering_since_(now) {
+  epoch_.set_number(1);
+  epoch_.set_random(NextRandom(&entropy_));
+}
+
+// ---- events -------------------------------------------------------------------------------------------------
+
+void Coordinator::OnStatus(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
+  NoticeLateness(now);
+  if (!Admit(now, stream, status, out)) return;
+  Record(now, stream, status, out);
+  const uint64_t sent_before = hosts_[status.host_id()].last_sent;
+  Decide(now, out);
+  PushChanges(now, out);
+  const auto it = hosts_.find(status.host_id());
+  if (it != hosts_.end() && it->second.stream == stream && it->second.last_sent == sent_before) {
+    Send(now, it->second, out);
+  }
+}
+
+void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
+  NoticeLateness(now);
+  refused_.erase(stream);
+  const auto it = streams_.find(stream);
+  if (it == streams_.end()) return;
+  const auto host = hosts_.find(it->second);
+  streams_.erase(it);
+  if (host != hosts_.end() && host->second.stream == stream) {
+    host->second.stream = 0;
+    host->second.closed_at = now;
+    // A host that was released, or left with nothing alive, has said its last word.
+    const bool left = Leaving(host->second) && Idle(host->second);
+    if (left || host->second.status.phase() == v1::PHASE_HOST_GONE || state_ == State::kReleasing ||
+        options_.planted_bug == "close_is_death") {
+      if (options_.planted_bug == "close_is_death") host->second.lease_until = now;
+      if (left && host->second.in_round && !loss_at_) loss_at_ = now;
+      Forget(host->first, out);
+    }
+  }
+  Decide(now, out);
+  PushChanges(now, out);
+}
+
+void Coordinator::OnTick(BootTime now, Effects* out) {
+  NoticeLateness(now);
+  Decide(now, out);
+  PushChanges(now, out);
+}
+
+// Who was late himself suspects nobody: all deadlines move by what we missed, at most one lease in all.
+void Coordinator::NoticeLateness(BootTime now) {
+  const absl::Duration late = now - last_event_ - kTick;
+  last_event_ = now;
+  if (late < kLateness || lateness_ >= options_.lease) return;
+  const absl::Duration shift = std::min(late, options_.lease - lateness_);
+  lateness_ += shift;
+  for (auto& [id, host] : hosts_) {
+    host.received_at += shift;
+    host.closed_at += shift;
+    host.lease_until += shift;
+    host.run_sent_at += shift;
+  }
+}
+
+// Run id, order among statuses, epochs. False: the status is not to be looked at.
+bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
+  if (status.run_id() != options_.run_id) {
+    Refuse(stream, status, absl::StrCat("run id '", status.run_id(), "' is not this job's ('", options_.run_id, "')"),
+           out);
+    return false;
+  }
+  if (status.host_id().empty()) return false;
+  const auto it = hosts_.find(status.host_id());
+  if (it != hosts_.end()) {
+    const v1::StatusId& known = it->second.status.id();
+    if (status.id().agent_number() < known.agent_number()) {
+      out->push_back(CloseStream{stream, "superseded by a newer agent of this host"});
+      return false;
+    }
+    if (Compare(status.id(), known) <= 0) return false;
+  }
+  if (Compare(status.epoch(), epoch_) > 0) NewEpoch(now, status.epoch().number(), out);
+  return true;
+}
+
+void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out) {
+  if (refused_.empty() || refused_.count(stream) == 0) {
+    Say(Severity::kWarning, absl::StrCat("refused ", status.hostname(), ": ", reason), out);
+  }
+  refused_[stream] = status;
+  v1::Directive directive;
+  *directive.mutable_id()->mutable_epoch() = epoch_;
+  directive.mutable_id()->set_seq(++seq_);
+  *directive.mutable_echo() = status.id();
+  directive.mutable_refused()->set_exit_code(kExitRefused);
+  directive.mutable_refused()->set_reason(reason);
+  out->push_back(SendDirective{stream, std::move(directive)});
+}
+
+void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
+  Host& host = hosts_[status.host_id()];
+  if (host.stream != stream) {
+    if (host.stream != 0) {
+      out->push_back(CloseStream{host.stream, "superseded by a newer stream of this host"});
+      streams_.erase(host.stream);
+    }
+    host.stream = stream;
+    host.order_sent = -1;
+    streams_[stream] = status.host_id();
+  }
+  host.status = status;
+  host.received_at = now;
+  host.joined_at = now - absl::Milliseconds(status.in_job_ms());
+  if (status.gathering_ms() > 0) {
+    gathering_since_ = std::min(gathering_since_, now - absl::Milliseconds(status.gathering_ms()));
+  }
+  if (status.has_place() && IsTrainer(host)) {
+    const auto holder = holders_.find(status.place());
+    if (holder == holders_.end() || hosts_.count(holder->second) == 0) holders_[status.place()] = status.host_id();
+  }
+  LearnRounds(now, host);
+  LearnEcho(host);
+  if (!status.predecessor_dead().empty()) {
+    const auto dead = hosts_.find(status.predecessor_dead());
+    if (dead != hosts_.end() && dead->second.stream == 0) {
+      Say(Severity::kInfo, absl::StrCat(dead->second.status.hostname(), ": its former host is proved dead"), out);
+      if (dead->second.in_round && !dead->second.succeeded && !loss_at_) loss_at_ = now;
+      Forget(status.predecessor_dead(), out);
+      if (status.has_place()) holders_[status.place()] = status.host_id();
+    }
+  }
+  if (status.has_verdict() && !verdict_) Conclude(now, status.verdict(), out);
+}
+
+// Rounds that this host was told of. While recovering the greatest is what we go on from.
+void Coordinator::LearnRounds(BootTime now, Host& host) {
+  const v1::Round& last = host.status.last();
+  if (!IsSet(last.id())) return;
+  first_round_ = false;
+  max_number_ = std::max(max_number_, last.id().number());
+  if (Compare(last.id(), greatest_.id()) > 0 && options_.planted_bug != "round_id_repeats") {
+    if (!ours_) {
+      greatest_ = last;
+      greatest_.clear_node_rank();
+      for (auto& [id, other] : hosts_) other.in_round = other.succeeded = false;
+    }
+    struct Counts seen;
+    seen.restart_count = std::max(counts_.restart_count, last.restart_count());
+    seen.failures = std::max(counts_.failures, last.failures());
+    for (int64_t age : last.loss_ages_ms()) seen.losses.push_back(now - absl::Milliseconds(age));
+    if (seen.losses.size() < counts_.losses.size()) seen.losses = counts_.losses;
+    counts_ = std::move(seen);
+  }
+  if (last.has_node_rank() && host.seat < 0) host.seat = last.seat();
+  if (!host.in_round && !ours_ && Claims(host)) {
+    host.in_round = true;
+    host.round = last;
+    host.seat = last.seat();
+    last_attach_ = now;
+    // Whoever claims the greatest round has its place before any other.
+    if (host.status.has_place()) holders_[host.status.place()] = host.status.host_id();
+  }
+  if (host.in_round && Claims(host) && host.status.phase() == v1::PHASE_SUCCEEDED) host.succeeded = true;
+}
+
+// When did we send what this member has applied: bounds the lease of the primary's own node.
+void Coordinator::LearnEcho(Host& host) {
+  if (host.status.at_primary() || !host.in_round || !Fresh(host)) return;
+  for (const auto& [seq, at] : host.sent) {
+    if (seq == host.status.applied().seq()) echoed_sent_at_ = std::max(echoed_sent_at_, at);
+  }
+  while (!host.sent.empty() && host.sent.front().first < host.status.applied().seq()) host.sent.pop_front();
+}
+
+void Coordinator::NewEpoch(BootTime now, uint64_t above, Effects* out) {
+  epoch_.set_number(above + 1);
+  epoch_.set_random(NextRandom(&entropy_));
+  Say(Severity::kInfo, absl::StrCat("an agent follows a later coordinator: recovering as epoch ", ToString(epoch_)),
+      out);
+  epoch_start_ = last_attach_ = now;
+  members_known_until_ = now + options_.lease + options_.margin();
+  ours_ = false;
+  loss_at_.reset();
+  echoed_sent_at_ = absl::InfinitePast();
+  for (auto& [id, host] : hosts_) {
+    host.counts_from = host.run_seq = host.stop_seq = 0;
+    host.order_sent = -1;
+    host.sent.clear();
+  }
+  if (!verdict_ && state_ != State::kRecovering) Enter(State::kRecovering, now, "a greater epoch", out);
+}
+
+// ---- who is gone --------------------------------------------------------------------------------------------
+
+// A host is dead to us when its stream has been closed for the reconnect grace, or silent for lease and margin, and
+// no lease that we granted can still run.
+void Coordinator::ExpireHosts(BootTime now, Effects* out) {
+  std::vector<std::string> gone;
+  for (auto& [id, host] : hosts_) {
+    const v1::Phase phase = host.status.phase();
+    if (phase == v1::PHASE_HOST_GONE) {
+      gone.push_back(id);
+      continue;
+    }
+    const bool attached = host.stream != 0;
+    if (attached && !options_.leased()) continue;
+    const BootTime deaf = attached ? host.received_at + options_.lease + options_.margin()
+                                   : host.closed_at + options_.reconnect_grace;
+    if (now > deaf && now > host.lease_until) gone.push_back(id);
+  }
+  for (const std::string& id : gone) {
+    Host& host = hosts_[id];
+    if (host.in_round && !host.succeeded && state_ != State::kVerdict && state_ != State::kReleasing) {
+      const bool swept = host.status.phase() == v1::PHASE_HOST_GONE;
+      if (!loss_at_) loss_at_ = swept ? host.received_at : std::max(host.received_at, host.closed_at);
+      loss_text_ = absl::StrCat("node ", host.round.node_rank(), " (", host.status.hostname(), ") was lost");
+      Say(Severity::kWarning, absl::StrCat(loss_text_, swept ? ": its main process died" : ": not heard of any more"),
+          out);
+    }
+    Forget(id, out);
+  }
+}
+
+void Coordinator::Forget(const std::string& host_id, Effects* out) {
+  const auto it = hosts_.find(host_id);
+  if (it == hosts_.end()) return;
+  Host& host = it->second;
+  if (host.stream != 0) {
+    out->push_back(CloseStream{host.stream, "not heard of for too long"});
+    streams_.erase(host.stream);
+  }
+  if (host.in_round && host.status.has_failure() && Same(host.status.failure().round(), greatest_.id())) {
+    lost_failures_.push_back(
+        {host.status.failure(), host.received_at - absl::Milliseconds(host.status.failure().age_ms())});
+  }
+  if (host.status.has_place()) {
+    const auto holder = holders_.find(host.status.place());
+    if (holder != holders_.end() && holder->second == host_id) {
+      holders_.erase(holder);
+      for (const auto& [id, other] : hosts_) {
+        if (id == host_id || !other.status.has_place() || !IsTrainer(other)) continue;
+        if (other.status.place() == host.status.place()) {
+          holders_[other.status.place()] = id;
+          break;
+        }
+      }
+    }
+  }
+  hosts_.erase(it);
+}
+
+// ---- sending ------------------------------------------------------------------------------------------------
+
+v1::Directive::OrderCase Coordinator::OrderFor(const Host& host) const {
+  const bool active = !Idle(host);
+  if (state_ == State::kVerdict) return v1::Directive::kVerdict;
+  if (state_ == State::kReleasing) {
+    const bool may = Acknowledged(host) && (!host.status.at_primary() || !OthersAttached(host));
+    return may ? v1::Directive::kRelease : v1::Directive::kVerdict;
+  }
+  if (Leaving(host) && !active) {
+    const bool last = host.status.at_primary() && OthersAttached(host) && state_ == State::kDraining;
+    if (!last) return v1::Directive::kRelease;
+  }
+  if (state_ == State::kRecovering) return v1::Directive::kWait;
+  if (state_ == State::kRunning && host.in_round) return v1::Directive::kRun;
+  if (state_ == State::kDraining && host.in_round) return v1::Directive::kStop;
+  // Whatever it runs, it is not what this job runs. SUCCEEDED and FAILED of an old round are cleared by it, too.
+  if (active || host.status.phase() == v1::PHASE_SUCCEEDED || host.status.phase() == v1::PHASE_FAILED) {
+    return v1::Directive::kStop;
+  }
+  return v1::Directive::kWait;
+}
+
+void Coordinator::PushChanges(BootTime now, Effects* out) {
+  for (auto& [id, host] : hosts_) {
+    if (host.stream == 0) continue;
+    const bool newly_in_round = state_ == State::kRunning && host.in_round && host.run_seq == 0;
+    if (newly_in_round || host.order_sent != OrderFor(host)) Send(now, host, out);
+  }
+}
+
+void Coordinator::Send(BootTime now, Host& host, Effects* out) {
+  v1::Directive directive;
+  *directive.mutable_id()->mutable_epoch() = epoch_;
+  directive.mutable_id()->set_seq(++seq_);
+  *directive.mutable_echo() = host.status.id();
+  v1::Settings* settings = directive.mutable_settings();
+  settings->set_min_nodes(options_.min_nodes);
+  settings->set_max_nodes(options_.max_nodes);
+  settings->set_max_restarts(options_.max_restarts);
+  settings->set_max_node_losses(options_.max_node_losses);
+  settings->set_beat_ms(absl::ToInt64Milliseconds(Beat()));
+  settings->set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
+  if (IsSet(greatest_.id())) *directive.mutable_greatest() = GreatestForTelling(now);
+  FillOrder(now, host, &directive);
+  GrantLease(host, &directive);
+  host.last_sent = seq_;
+  host.order_sent = directive.order_case();
+  if (host.counts_from == 0) host.counts_from = seq_;
+  host.sent.emplace_back(seq_, now);
+  if (host.sent.size() > kMaxRememberedSends) host.sent.pop_front();
+  out->push_back(SendDirective{host.stream, std::move(directive)});
+}
+
+void Coordinator::FillOrder(BootTime now, Host& host, v1::Directive* directive) {
+  switch (OrderFor(host)) {
+    case v1::Directive::kRun: {
+      if (host.run_seq == 0) {
+        host.run_seq = seq_;
+        host.run_sent_at = now;
+      }
+      v1::Round* run = directive->mutable_run();
+      *run = host.round;
+      *run->mutable_loss_ages_ms() = directive->greatest().loss_ages_ms();
+      break;
+    }
+    case v1::Directive::kStop: {
+      if (host.stop_seq == 0) {
+        host.stop_seq = seq_;
+        if (options_.planted_bug != "stale_ready") host.counts_from = seq_;
+      }
+      v1::Stop* stop = directive->mutable_stop();
+      *stop->mutable_round() = host.in_round ? greatest_.id() : host.status.last().id();
+      stop->set_cause(host.in_round ? drain_cause_ : "this round is over");
+      stop->set_grace_ms(absl::ToInt64Milliseconds(options_.shutdown_grace));
+      break;
+    }
+    case v1::Directive::kVerdict:
+      *directive->mutable_verdict() = *verdict_;
+      if (!IsTrainer(host)) directive->mutable_verdict()->set_exit_code(0);
+      break;
+    case v1::Directive::kRelease: {
+      v1::Release* release = directive->mutable_release();
+      const bool left = !verdict_ || state_ != State::kReleasing;
+      release->set_exit_code(left ? kExitLeft : IsTrainer(host) ? verdict_->exit_code() : 0);
+      release->set_reason(left ? "asked to leave" : verdict_->reason());
+      break;
+    }
+    default:
+      FillWait(host, directive->mutable_wait());
+      break;
+  }
+}
+
+void Coordinator::FillWait(const Host& host, v1::Wait* wait) {
+  wait->set_reason(last_why_);
+  if (!IsTrainer(host)) {
+    wait->set_reason("observing");
+    return;
+  }
+  if (const Host* holder = host.status.has_place() ? HolderOf(host.status.place()) : nullptr;
+      holder != nullptr && holder != &host) {
+    wait->set_reason(absl::StrCat("place ", host.status.place(), " is held by ", holder->status.hostname()));
+    v1::Predecessor* held_by = wait->mutable_held_by();
+    held_by->set_host_id(holder->status.host_id());
+    held_by->set_hostname(holder->status.hostname());
+    held_by->set_boot_id(holder->status.boot_id());
+    held_by->set_pid_namespace(holder->status.pid_namespace());
+    held_by->set_host_pid(holder->status.host_pid());
+  }
+  if (state_ == State::kRunning || state_ == State::kDraining) return;
+  const std::vector<std::string> absent = AbsentPlaces();
+  wait->set_absent_count(static_cast<int>(absent.size()));
+  for (size_t i = 0; i < absent.size() && i < kMaxAbsentNamed; ++i) wait->add_absent(absent[i]);
+  wait->set_present(options_.max_nodes - static_cast<int>(absent.size()));
+}
+
+// RUN grants the lease, and so does WAIT, while recovering, to hosts that claim the greatest round. Nothing else.
+void Coordinator::GrantLease(Host& host, v1::Directive* directive) {
+  if (!options_.leased()) return;
+  const bool recovering = state_ == State::kRecovering && host.in_round && Claims(host);
+  if (!directive->has_run() && !(recovering && directive->has_wait())) return;
+  v1::Lease lease;
+  lease.set_duration_ms(absl::ToInt64Milliseconds(options_.lease));
+  const int node_count = host.round.node_count();
+  if (host.status.at_primary() && node_count > 1) {
+    if (echoed_sent_at_ == absl::InfinitePast()) return;  // no other member heard of us yet
+    lease.set_not_after_boot_ns(ToBootNanos(echoed_sent_at_ + options_.lease));
+  }
+  *directive->mutable_lease() = lease;
+  host.lease_until = std::max(host.lease_until, host.received_at + options_.lease + options_.margin());
+}
+
+v1::Round Coordinator::GreatestForTelling(BootTime now) const {
+  v1::Round round = greatest_;
+  round.clear_node_rank();
+  round.set_restart_count(counts_.restart_count);
+  round.set_failures(counts_.failures);
+  round.clear_loss_ages_ms();
+  for (BootTime loss : counts_.losses) round.add_loss_ages_ms(absl::ToInt64Milliseconds(now - loss));
+  return round;
+}
+
+absl::Duration Coordinator::Beat() const {
+  absl::Duration beat = options_.beat;
+  if (beat == absl::ZeroDuration()) {
+    beat = std::max(kMinBeat, absl::Seconds(static_cast<double>(hosts_.size()) / kBeatsPerSecond));
+  }
+  return options_.leased() ? std::min(beat, options_.lease / 4) : beat;
+}
+
+void Coordinator::Say(Severity severity, std::string text, Effects* out) const {
+  out->push_back(Note{severity, std::move(text)});
+}
+
+}  // namespace muster::rendezvous

@@ -2,6 +2,8 @@
 //
 // Pure: an event and the time in, effects out, to be carried out in the order given. No I/O, clock, thread or
 // randomness of its own (the entropy is given). Lives on the loop thread of the process that holds it.
+//
+// coordinator.cc takes events in and sends directives out; rounds.cc holds the decisions, a function for each state.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +11,19 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "muster/v1/rendezvous.pb.h"
 #include "proto/base/note.h"
 #include "proto/base/time.h"
+#include "rendezvous/core/budgets.h"
+#include "rendezvous/core/options.h"
+#include "rendezvous/core/roster.h"
+#include "rendezvous/core/states.h"
 
 namespace muster::rendezvous {
-
-inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick is called at least this often
 
 using StreamId = uint64_t;  // given by the shell, never 0, never used twice
 
@@ -28,29 +33,6 @@ struct CloseStream { StreamId stream = 0; std::string reason; };
 using Effect = std::variant<SendDirective, CloseStream, Note>;
 using Effects = std::vector<Effect>;
 
-struct CoordinatorOptions {
-  std::string run_id;
-  std::string version;
-  int min_nodes = 1;
-  int max_nodes = 1;
-  std::vector<std::string> place_names;  // addresses by place; empty: places have no names
-  int max_restarts = 0;
-  int max_node_losses = 10;                           // within the window
-  absl::Duration node_loss_window = absl::Hours(1);
-  absl::Duration lease = absl::Seconds(10);           // zero: none (a single-node job)
-  absl::Duration beat = absl::ZeroDuration();         // zero: chosen from the number of agents
-  absl::Duration reconnect_grace = absl::Seconds(2);  // between a closed stream and a drain
-  absl::Duration join_timeout = absl::Seconds(600);
-  absl::Duration rejoin_timeout = absl::Seconds(1800);
-  absl::Duration last_call = absl::Seconds(30);
-  absl::Duration shutdown_grace = absl::Seconds(30);
-
-  // Test-only: each plants one bug that the simulation must find. Empty in production.
-  std::string planted_bug;
-};
-
-enum class State { kRecovering, kGathering, kRunning, kDraining, kVerdict, kReleasing, kDone };
-
 class Coordinator {
  public:
   Coordinator(CoordinatorOptions options, BootTime now, uint64_t entropy);
@@ -59,7 +41,123 @@ class Coordinator {
   void OnClosed(BootTime now, StreamId stream, Effects* out);
   void OnTick(BootTime now, Effects* out);
 
-  State state() const;
+  State state() const { return state_; }
+  const v1::Epoch& epoch() const { return epoch_; }
+  const v1::Round& greatest() const { return greatest_; }
+  const std::optional<v1::Verdict>& verdict() const { return verdict_; }
+
+ private:
+  // Everything known of one host process.
+  struct Host {
+    v1::AgentStatus status;   // the newest
+    StreamId stream = 0;      // 0: none
+    BootTime received_at = absl::InfinitePast();  // of the newest status
+    BootTime closed_at = absl::InfinitePast();    // when the last stream closed
+    BootTime joined_at = absl::InfinitePast();
+    BootTime lease_until = absl::InfinitePast();  // its workers may execute until then, counted from our side
+    uint64_t counts_from = 0;   // a status counts if it names this directive of this epoch, or a later one
+    uint64_t last_sent = 0;     // seq
+    std::deque<std::pair<uint64_t, BootTime>> sent;
+    int order_sent = -1;        // which kind of order was sent last
+    int seat = -1;
+    bool in_round = false;      // a member of greatest_
+    v1::Round round;            // as it was told, when in_round
+    uint64_t run_seq = 0;       // of the first RUN of that round in this epoch; 0: not sent
+    BootTime run_sent_at = absl::InfinitePast();
+    uint64_t stop_seq = 0;      // of the first STOP of this drain; 0: not sent
+    bool succeeded = false;     // has said so of this round
+    bool reported_held = false;
+  };
+
+  // coordinator.cc: events and sending.
+  void NoticeLateness(BootTime now);
+  bool Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
+  void Record(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
+  void LearnRounds(BootTime now, Host& host);
+  void LearnEcho(Host& host);
+  void NewEpoch(BootTime now, uint64_t above, Effects* out);
+  void Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out);
+  void ExpireHosts(BootTime now, Effects* out);
+  void Forget(const std::string& host_id, Effects* out);
+  void Send(BootTime now, Host& host, Effects* out);
+  void PushChanges(BootTime now, Effects* out);
+  void FillOrder(BootTime now, Host& host, v1::Directive* directive);
+  void FillWait(const Host& host, v1::Wait* wait);
+  void GrantLease(Host& host, v1::Directive* directive);
+  v1::Directive::OrderCase OrderFor(const Host& host) const;
+  absl::Duration Beat() const;
+  v1::Round GreatestForTelling(BootTime now) const;
+  void Say(Severity severity, std::string text, Effects* out) const;
+
+  // rounds.cc: decisions.
+  void Decide(BootTime now, Effects* out);  // to a fixed point
+  bool Step(BootTime now, Effects* out);    // true: something changed
+  bool StepRecovering(BootTime now, Effects* out);
+  bool RecoverRound(BootTime now, Effects* out);
+  bool StepGathering(BootTime now, Effects* out);
+  bool StepRunning(BootTime now, Effects* out);
+  bool StepDraining(BootTime now, Effects* out);
+  bool StepVerdict(Effects* out);
+  bool EndBeforeRound(BootTime now, Effects* out);
+  std::optional<std::string> WhyDrain(BootTime now);
+  std::optional<std::string> WhyDrainFor(BootTime now, const Host& host) const;
+  void Enter(State state, BootTime now, const std::string& why, Effects* out);
+  void Drain(BootTime now, const std::string& why, Effects* out);
+  void MakeRound(BootTime now, std::vector<Candidate> members, const std::string& why, Effects* out);
+  void Conclude(BootTime now, v1::Verdict verdict, Effects* out);
+  void ConcludeWith(BootTime now, int exit_code, const std::string& reason, Effects* out);
+  bool IsDrained(BootTime now, const Host& host) const;
+  RoundEnd EndOfRound(const std::optional<SeenFailure>& cause) const;
+  std::vector<SeenFailure> Failures() const;
+  std::vector<Candidate> ReadyCandidates() const;
+
+  // Facts.
+  bool Counts(const Host& host) const;  // its newest status counts
+  bool Fresh(const Host& host) const;   // its newest status names a directive of this epoch
+  bool IsTrainer(const Host& host) const { return host.status.role() != v1::ROLE_OBSERVER; }
+  bool Claims(const Host& host) const;  // says that it is a member of greatest_
+  bool HoldsPlace(const Host& host) const;
+  const Host* HolderOf(int place) const;
+  bool Leaving(const Host& host) const { return host.status.phase() == v1::PHASE_LEAVING; }
+  bool Idle(const Host& host) const;    // runs nothing
+  bool Acknowledged(const Host& host) const;
+  bool PrimaryLeaves() const;
+  bool OthersAttached(const Host& host) const;
+  int MembersMissing() const;
+  std::vector<std::string> AbsentPlaces() const;
+  std::string PlaceName(int place) const;
+
+  const CoordinatorOptions options_;
+  uint64_t entropy_;
+  v1::Epoch epoch_;
+  BootTime epoch_start_;
+  uint64_t seq_ = 0;
+  State state_ = State::kRecovering;
+  BootTime state_since_;
+  BootTime last_event_;
+  absl::Duration lateness_;  // shifted so far
+
+  std::map<std::string, Host> hosts_;        // by host id
+  std::map<StreamId, std::string> streams_;  // stream -> host id
+  std::map<int, std::string> holders_;       // place -> host id
+  std::map<StreamId, v1::AgentStatus> refused_;
+
+  v1::Round greatest_;        // the greatest round known, without a node rank
+  uint64_t max_number_ = 0;   // of any round seen anywhere
+  struct Counts counts_;      // of greatest_
+  bool ours_ = false;         // greatest_ was made or continued by this epoch
+  BootTime members_known_until_;  // a member not attached may hold a lease until then
+  BootTime last_attach_;
+  bool first_round_ = true;   // no round has been made or seen
+  BootTime gathering_since_;
+  BootTime min_reached_ = absl::InfiniteFuture();
+  BootTime echoed_sent_at_ = absl::InfinitePast();  // when we sent the newest directive another member echoed
+  std::string drain_cause_;
+  std::optional<BootTime> loss_at_;  // the first sign that a member of this round was lost or leaves
+  std::string loss_text_;
+  std::vector<SeenFailure> lost_failures_;  // of members that are gone by now
+  std::optional<v1::Verdict> verdict_;
+  std::string last_why_;
 };
 
 }  // namespace muster::rendezvous

@@ -1,0 +1,45 @@
+#include "rendezvous/core/budgets.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace muster::rendezvous {
+
+Counts Counts::After(RoundEnd end, BootTime now, absl::Duration window) const {
+  Counts next;
+  next.restart_count = restart_count + 1;
+  next.failures = failures + (end == RoundEnd::kWorkerFailure ? 1 : 0);
+  for (BootTime loss : losses) {
+    if (now - loss < window) next.losses.push_back(loss);
+  }
+  if (end == RoundEnd::kNodeLoss) next.losses.push_back(now);
+  return next;
+}
+
+std::optional<SeenFailure> FirstCause(const std::vector<SeenFailure>& failures) {
+  const SeenFailure* first = nullptr;
+  for (const SeenFailure& seen : failures) {
+    if (seen.failure.after_our_signal()) continue;
+    if (first == nullptr || seen.at < first->at) first = &seen;
+  }
+  if (first == nullptr) return std::nullopt;
+  const BootTime until = first->at + kSameMoment;
+  const auto violent = [](const v1::Failure& f) { return f.has_signal() || f.oom_killed(); };
+  for (const SeenFailure& seen : failures) {
+    if (seen.failure.after_our_signal() || seen.at > until || violent(first->failure)) continue;
+    if (violent(seen.failure)) first = &seen;
+  }
+  return *first;
+}
+
+int ExitCodeOf(const v1::Failure& failure) {
+  return failure.has_signal() ? 128 + failure.signal() : failure.exit_code();
+}
+
+std::string DescribeFailure(const v1::Failure& failure) {
+  return absl::StrCat("the worker of rank ", failure.rank(), " on ", failure.host(),
+                      failure.oom_killed() ? " was killed because memory ran out"
+                      : failure.has_signal() ? absl::StrCat(" was ended by signal ", failure.signal())
+                                             : absl::StrCat(" exited with code ", failure.exit_code()));
+}
+
+}  // namespace muster::rendezvous

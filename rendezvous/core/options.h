@@ -1,0 +1,48 @@
+// What a coordinator is started with, and the constants of its protocol.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace muster::rendezvous {
+
+inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick is called at least this often
+inline constexpr absl::Duration kMinBeat = absl::Milliseconds(500);
+inline constexpr int kBeatsPerSecond = 4000;  // that all agents together may send: the beat grows beyond 2,000
+inline constexpr absl::Duration kLateness = absl::Milliseconds(500);    // beyond it we were late ourselves
+inline constexpr absl::Duration kRunLimit = absl::Seconds(70);          // RUN to applied: the host's minute and a reserve
+inline constexpr absl::Duration kReleaseLimit = absl::Seconds(30);      // RELEASE to the stream's close
+inline constexpr absl::Duration kEchoWindow = absl::Seconds(1);         // failures this soon before a loss are its echo
+inline constexpr absl::Duration kSameMoment = absl::Milliseconds(50);   // within it a signal beats an exit code
+inline constexpr int kMaxAbsentNamed = 8;
+inline constexpr size_t kMaxRememberedSends = 256;  // directives of one host whose sending time is known
+
+struct CoordinatorOptions {
+  std::string run_id;
+  int min_nodes = 1;
+  int max_nodes = 1;
+  std::vector<std::string> place_names;  // addresses by place; empty: places have no names
+  int max_restarts = 0;
+  int max_node_losses = 10;                           // within the window
+  absl::Duration node_loss_window = absl::Hours(1);
+  absl::Duration lease = absl::Seconds(10);           // zero: none (a single-node job)
+  absl::Duration beat = absl::ZeroDuration();         // zero: chosen from the number of agents
+  absl::Duration reconnect_grace = absl::Seconds(2);  // between a closed stream and a drain
+  absl::Duration join_timeout = absl::Seconds(600);
+  absl::Duration rejoin_timeout = absl::Seconds(1800);
+  absl::Duration last_call = absl::Seconds(30);       // after MIN is reached, for the first round
+  absl::Duration shutdown_grace = absl::Seconds(30);
+
+  // Test-only: each plants one bug that the simulation must find. Empty in production.
+  std::string planted_bug;
+
+  bool leased() const { return lease > absl::ZeroDuration(); }
+  bool fixed_size() const { return min_nodes == max_nodes; }
+  // How much later than the node itself the coordinator takes a lease to end.
+  absl::Duration margin() const { return leased() ? absl::Seconds(1) + lease / 100 : absl::ZeroDuration(); }
+};
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,61 @@
+#include "rendezvous/core/states.h"
+
+#include <algorithm>
+
+namespace muster::rendezvous {
+
+std::string_view Name(State state) {
+  switch (state) {
+    case State::kRecovering: return "RECOVERING";
+    case State::kGathering: return "GATHERING";
+    case State::kRunning: return "RUNNING";
+    case State::kDraining: return "DRAINING";
+    case State::kVerdict: return "VERDICT";
+    case State::kReleasing: return "RELEASING";
+  }
+  return "?";
+}
+
+const std::vector<Transition>& Transitions() {
+  using S = State;
+  static const std::vector<Transition> table = {
+      {S::kRecovering, S::kGathering, "an agent attached", "no round is named and all places, or MAX nodes, are ready",
+       "WAIT"},
+      {S::kRecovering, S::kGathering, "time passed", "no round is named; lease and margin since the start", "WAIT"},
+      {S::kRecovering, S::kRunning, "an agent attached", "all members claim the greatest round and run it",
+       "RUN of the same round"},
+      {S::kRecovering, S::kDraining, "an agent attached",
+       "a member failed, stopped, leaves or let its lease end, or one claims another round", "STOP"},
+      {S::kRecovering, S::kDraining, "time passed", "lease and margin since the last member attached", "STOP"},
+      {S::kRecovering, S::kVerdict, "an agent attached", "it holds a verdict, cannot start, or was cancelled",
+       "VERDICT"},
+      {S::kGathering, S::kRunning, "readiness or time", "enough nodes are ready (fixed: all; MIN:MAX: see last call)",
+       "RUN, the lease"},
+      {S::kGathering, S::kVerdict, "time passed", "join or rejoin timeout", "VERDICT 69 naming the absent"},
+      {S::kGathering, S::kVerdict, "an agent attached", "it holds a verdict, cannot start, or was cancelled",
+       "VERDICT"},
+      {S::kRunning, S::kDraining, "a status or time",
+       "a member failed, is lost or leaves; a new node fits; the job was cancelled", "STOP"},
+      {S::kRunning, S::kVerdict, "a status", "every member succeeded", "VERDICT 0"},
+      {S::kDraining, S::kGathering, "a status or time",
+       "every member is READY after this STOP, gone with proof, or past its lease; budgets suffice", "WAIT"},
+      {S::kDraining, S::kVerdict, "a status or time", "the same; a budget is spent, or the job was cancelled",
+       "VERDICT"},
+      {S::kVerdict, S::kReleasing, "a status or time", "everybody left has acknowledged and runs nothing",
+       "RELEASE, the primary last"},
+      {S::kGathering, S::kRecovering, "a status", "it follows a greater epoch", "WAIT of a greater epoch"},
+      {S::kRunning, S::kRecovering, "a status", "it follows a greater epoch", "WAIT of a greater epoch"},
+      {S::kDraining, S::kRecovering, "a status", "it follows a greater epoch", "WAIT of a greater epoch"},
+      {S::kDraining, S::kVerdict, "a status", "it holds a verdict", "VERDICT"},
+      {S::kRunning, S::kVerdict, "a status", "it holds a verdict", "VERDICT"},
+  };
+  return table;
+}
+
+bool IsListed(State from, State to) {
+  const auto& table = Transitions();
+  return std::any_of(table.begin(), table.end(),
+                     [&](const Transition& t) { return t.from == from && t.to == to; });
+}
+
+}  // namespace muster::rendezvous
