@@ -1,1 +1,399 @@
 #include "agent/core/agent_core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/base/ids.h"
+
+namespace muster::agent {
+namespace {
+
+constexpr int kExitUnavailable = 69;
+constexpr absl::Duration kHostBeat = absl::Milliseconds(500);  // the host hears from us at least this often
+
+}  // namespace
+
+// ---- the host -----------------------------------------------------------------------------------------------
+
+void AgentCore::OnHostStatus(BootTime now, const v1::HostStatus& status, Effects* out) {
+  if (finished_ || ending_host_) return;
+  if (!configured_) {
+    if (!status.has_config()) return;
+    Adopt(now, status, out);
+  }
+  if (status.seq() <= host_.seq()) return;
+  host_ = status;
+  host_.clear_config();
+  silence_ = absl::ZeroDuration();
+  if (host_.flushed()) {
+    TellIfChanged(now, out);
+    Leave("the host is about to exit", out);
+    return;
+  }
+  TellIfChanged(now, out);
+}
+
+void AgentCore::Adopt(BootTime now, const v1::HostStatus& status, Effects* out) {
+  configured_ = true;
+  config_ = status.config();
+  memory_ = status.memory();
+  born_ = last_tick_ = last_contact_ = now;
+  ever_connected_ = IsSet(memory_.epoch());
+  connect_at_ = now;
+  if (status.lease_deadline_boot_ns() != 0) lease_deadline_ = FromBootNanos(status.lease_deadline_boot_ns());
+  order_.set_hold(true);
+  WatchCoordinator(now, out);
+}
+
+void AgentCore::OnHostLinkClosed(BootTime now) {
+  if (!host_link_closed_at_) host_link_closed_at_ = now;
+}
+
+void AgentCore::OnHostClosed(BootTime, Effects* out) {
+  if (finished_ || ending_host_ || !configured_) return;
+  ending_host_ = true;
+  Say(Severity::kWarning, "the host died: ending everything it started", out);
+  out->push_back(EndHost{{host_.workers().begin(), host_.workers().end()}, false});
+}
+
+void AgentCore::OnHostSwept(BootTime now, Effects* out) {
+  if (finished_ || host_gone_) return;
+  host_gone_ = true;
+  gone_deadline_ = now + kGoneLimit;
+  Say(Severity::kInfo, "nothing that the host started is alive any more", out);
+  if (host_.leave().signal() != 0 || host_.flushed()) {  // it ended in order: nobody needs to be told
+    Leave("the host has left", out);
+    return;
+  }
+  TellCoordinator(now, out);
+  gone_seq_ = status_seq_;
+}
+
+// Silence is counted by our own running time: a pause of both accuses nobody.
+void AgentCore::WatchHost(BootTime now, absl::Duration counted, Effects* out) {
+  if (ending_host_) return;
+  if (host_link_closed_at_ && now > *host_link_closed_at_ + kHostEndWait) {
+    Leave("a newer agent has taken over", out);
+    return;
+  }
+  if (!Leased()) return;
+  silence_ += counted;
+  if (silence_ < LeaseDuration() / 2) return;
+  ending_host_ = true;
+  Say(Severity::kWarning, absl::StrCat("the host has been silent for ", absl::FormatDuration(LeaseDuration() / 2),
+                                       ": ending it and everything it started"), out);
+  out->push_back(EndHost{{host_.workers().begin(), host_.workers().end()}, true});
+}
+
+void AgentCore::TellHost(BootTime now, Effects* out) {
+  if (ending_host_) return;
+  host_told_at_ = now;
+  v1::HostDirective directive = order_;
+  directive.set_agent_number(host_.agent_number());
+  directive.set_seq(++host_directive_seq_);
+  *directive.mutable_memory() = memory_;
+  if (lease_deadline_ != absl::InfinitePast()) directive.set_lease_deadline_boot_ns(ToBootNanos(lease_deadline_));
+  directive.set_lease_ms(absl::ToInt64Milliseconds(LeaseDuration()));
+  out->push_back(SendToHost{std::move(directive)});
+}
+
+void AgentCore::ExitWith(BootTime now, int code, const std::string& reason, Effects* out) {
+  if (order_.has_exit()) return;
+  v1::Exit* exit = order_.mutable_exit();
+  exit->set_exit_code(code);
+  exit->set_origin("muster");
+  exit->set_reason(reason);
+  TellHost(now, out);
+}
+
+void AgentCore::Leave(const std::string& reason, Effects* out) {
+  if (finished_) return;
+  finished_ = true;
+  if (link_ == Link::kUp) out->push_back(Disconnect{});
+  out->push_back(ExitAgent{0, reason});
+}
+
+// ---- the coordinator ----------------------------------------------------------------------------------------
+
+void AgentCore::OnConnected(BootTime now, const std::string& local_address, Effects* out) {
+  if (finished_ || !configured_) return;
+  link_ = Link::kUp;
+  attempts_ = 0;
+  last_contact_ = now;
+  if (!local_address.empty()) local_address_ = local_address;
+  if (ever_connected_) {
+    Say(Severity::kInfo, absl::StrCat("agent ", host_.agent_number(), " is attached to the coordinator at ",
+                                      ToString(config_.primary())), out);
+  }
+  ever_connected_ = true;
+  TellCoordinator(now, out);
+}
+
+void AgentCore::OnLocalAddress(BootTime now, const std::string& address, Effects* out) {
+  if (!local_address_.empty() || address.empty()) return;
+  local_address_ = address;
+  TellIfChanged(now, out);
+}
+
+void AgentCore::OnDisconnected(BootTime now, const std::string& why, int refused_code, Effects* out) {
+  if (finished_) return;
+  if (link_ == Link::kUp) Say(Severity::kWarning, absl::StrCat("the coordinator is away: ", why), out);
+  link_ = Link::kDown;
+  last_disconnect_ = why;
+  connect_at_ = now + ReconnectDelay();
+  if (refused_code != 0) ExitWith(now, refused_code, why, out);
+}
+
+bool AgentCore::IsNewer(const v1::Directive& directive) const {
+  if (Compare(directive.id().epoch(), memory_.epoch()) < 0) return false;
+  return Compare(directive.id(), newest_) > 0 && Compare(directive.id(), memory_.applied()) > 0;
+}
+
+void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effects* out) {
+  if (finished_ || !configured_ || !IsNewer(directive)) return;
+  last_contact_ = now;
+  newest_ = directive.id();
+  if (Compare(directive.echo(), echoed_) > 0) echoed_ = directive.echo();
+  if (host_gone_) {
+    const bool heard = echoed_.agent_number() == host_.agent_number() && echoed_.seq() >= gone_seq_;
+    if (heard) Leave("the coordinator knows that the host is gone", out);
+    return;
+  }
+  ExtendLease(now, directive);
+  *memory_.mutable_epoch() = directive.id().epoch();
+  *memory_.mutable_applied() = directive.id();
+  if (directive.has_settings()) *memory_.mutable_settings() = directive.settings();
+  if (directive.has_greatest()) LearnRound(now, directive.greatest());
+  ApplyOrder(now, directive, out);
+  TellHost(now, out);
+}
+
+// The lease of this node ends at the moment when it sent the status that this directive echoes, plus the lease.
+void AgentCore::ExtendLease(BootTime now, const v1::Directive& directive) {
+  const v1::StatusId& echo = directive.echo();
+  while (!sent_.empty() && echo.agent_number() == host_.agent_number() && sent_.front().seq < echo.seq()) {
+    sent_.pop_front();
+  }
+  if (!directive.has_lease() || sent_.empty() || echo.agent_number() != host_.agent_number()) return;
+  if (sent_.front().seq != echo.seq()) return;
+  const absl::Duration lease = absl::Milliseconds(directive.lease().duration_ms());
+  BootTime deadline = sent_.front().at + lease;
+  if (planted_bug == "lease_from_receipt") deadline = now + lease;
+  if (directive.lease().not_after_boot_ns() != 0) {
+    deadline = std::min(deadline, FromBootNanos(directive.lease().not_after_boot_ns()));
+  }
+  lease_deadline_ = std::max(lease_deadline_, deadline);
+}
+
+void AgentCore::LearnRound(BootTime now, const v1::Round& round) {
+  const int order = Compare(round.id(), memory_.last().id());
+  if (order < 0 || (order == 0 && !(round.has_node_rank() && !memory_.last().has_node_rank()))) return;
+  *memory_.mutable_last() = round;
+  memory_.set_last_told_boot_ns(ToBootNanos(now));
+}
+
+void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects* out) {
+  if (order_.has_exit()) return;  // we are leaving already
+  switch (directive.order_case()) {
+    case v1::Directive::kWait:
+      order_.set_hold(true);
+      ApplyWait(now, directive.wait(), out);
+      break;
+    case v1::Directive::kRun:
+      LearnRound(now, directive.run());
+      memory_.set_gathering_since_boot_ns(0);
+      SetWaiting(now, "", out);
+      order_.set_hold(true);
+      if (Compare(directive.run().id(), memory_.stopped()) > 0) *order_.mutable_start() = directive.run();
+      break;
+    case v1::Directive::kStop:
+      if (Compare(directive.stop().round(), memory_.stopped()) > 0) {
+        *memory_.mutable_stopped() = directive.stop().round();
+        Say(Severity::kInfo, absl::StrCat("stop of round ", directive.stop().round().number(), ": ",
+                                          directive.stop().cause()), out);
+      }
+      order_.mutable_stop()->set_cause(directive.stop().cause());
+      order_.mutable_stop()->set_grace_ms(directive.stop().grace_ms());
+      break;
+    case v1::Directive::kVerdict:
+      *memory_.mutable_verdict() = directive.verdict();
+      memory_.set_gathering_since_boot_ns(0);
+      SetWaiting(now, "", out);
+      order_.mutable_stop()->set_cause("the verdict");
+      order_.mutable_stop()->set_grace_ms(config_.shutdown_grace_ms());
+      break;
+    case v1::Directive::kRelease:
+      ExitWith(now, directive.release().exit_code(), directive.release().reason(), out);
+      if (memory_.has_verdict()) {
+        *order_.mutable_exit()->mutable_verdict() = memory_.verdict();
+        order_.mutable_exit()->set_origin(memory_.verdict().origin());
+      }
+      if (memory_.served() && !config_.single_node()) {
+        order_.mutable_exit()->set_linger_ms(absl::ToInt64Milliseconds(kLinger));
+      }
+      break;
+    case v1::Directive::kRefused:
+      ExitWith(now, directive.refused().exit_code(), directive.refused().reason(), out);
+      break;
+    case v1::Directive::ORDER_NOT_SET:
+      break;
+  }
+}
+
+void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
+  if (CurrentPhase() == v1::PHASE_READY && memory_.gathering_since_boot_ns() == 0) {
+    memory_.set_gathering_since_boot_ns(ToBootNanos(now));
+  }
+  if (wait.has_held_by()) {
+    const v1::Predecessor& holder = wait.held_by();
+    const bool same_machine = holder.boot_id() == config_.boot_id() && !holder.boot_id().empty() &&
+                              holder.pid_namespace() == config_.pid_namespace();
+    if (same_machine && holder.host_id() != predecessor_dead_ && probing_.empty() && now >= next_probe_) {
+      probing_ = holder.host_id();
+      next_probe_ = now + kProbeInterval;
+      out->push_back(Probe{holder});
+    }
+  }
+  std::string what = wait.reason();
+  if (memory_.served() && wait.absent_count() > 0) {
+    absl::StrAppend(&what, "; absent: ", absl::StrJoin(wait.absent(), ", "));
+    if (wait.absent_count() > wait.absent_size()) {
+      absl::StrAppend(&what, " and ", wait.absent_count() - wait.absent_size(), " more");
+    }
+  }
+  SetWaiting(now, std::move(what), out);
+}
+
+void AgentCore::OnProbed(BootTime now, const std::string& host_id, bool dead, Effects* out) {
+  if (probing_ != host_id) return;
+  probing_.clear();
+  if (!dead) return;
+  predecessor_dead_ = host_id;
+  TellIfChanged(now, out);
+}
+
+void AgentCore::OnTick(BootTime now, Effects* out) {
+  if (finished_ || !configured_) return;
+  const absl::Duration counted = std::min(now - last_tick_, kMaxCountedSilence);
+  last_tick_ = now;
+  WatchHost(now, counted, out);
+  if (finished_) return;
+  WatchCoordinator(now, out);
+  if (finished_) return;
+  if (now >= gone_deadline_) {
+    Leave("the coordinator could not be told that the host is gone", out);
+    return;
+  }
+  const absl::Duration host_beat = Leased() ? std::min(kHostBeat, LeaseDuration() / 8) : kHostBeat;
+  if (now - host_told_at_ >= host_beat) TellHost(now, out);
+  if (link_ == Link::kUp && now - last_sent_at_ >= Beat()) TellCoordinator(now, out);
+  Narrate(now, out);
+}
+
+void AgentCore::WatchCoordinator(BootTime now, Effects* out) {
+  if (link_ == Link::kConnecting && now > connect_began_ + kConnectLimit + absl::Seconds(1)) {
+    out->push_back(Disconnect{});
+    link_ = Link::kDown;
+    connect_at_ = now + ReconnectDelay();
+  }
+  // A stream that answers nothing for half a lease is worth a fresh connection.
+  if (link_ == Link::kUp && Leased() && now > std::max(last_contact_, connect_began_) + LeaseDuration() / 2) {
+    out->push_back(Disconnect{});
+    link_ = Link::kDown;
+    last_disconnect_ = "no answer on an open connection";
+    connect_at_ = now + ReconnectDelay();
+  }
+  if (link_ == Link::kDown && now >= connect_at_) {
+    link_ = Link::kConnecting;
+    connect_began_ = now;
+    connect_at_ = absl::InfiniteFuture();
+    ++attempts_;
+    out->push_back(Connect{});
+  }
+  if (link_ != Link::kUp && !order_.has_exit()) {
+    SetWaiting(now, absl::StrCat("no coordinator at ", ToString(config_.primary()),
+                                 last_disconnect_.empty() ? "" : absl::StrCat(" (", last_disconnect_, ")")), out);
+    GiveUpOnCoordinator(now, out);
+  }
+}
+
+void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
+  const bool joining = !ever_connected_;
+  const absl::Duration limit = absl::Milliseconds(joining ? config_.join_timeout_ms()
+                                                          : config_.coordinator_timeout_ms());
+  const BootTime since = joining ? FromBootNanos(memory_.joined_boot_ns()) : last_contact_;
+  if (now < since + limit || ending_host_) return;
+  if (memory_.has_verdict()) {
+    ExitWith(now, memory_.verdict().exit_code(), memory_.verdict().reason(), out);
+    *order_.mutable_exit()->mutable_verdict() = memory_.verdict();
+    return;
+  }
+  const bool observer = config_.role() == v1::ROLE_OBSERVER;
+  ExitWith(now, observer && !joining ? 0 : kExitUnavailable,
+           absl::StrCat("the coordinator at ", ToString(config_.primary()), " was not reached for ",
+                        absl::FormatDuration(limit), last_disconnect_.empty() ? "" : ": ", last_disconnect_), out);
+}
+
+bool AgentCore::Leased() const { return !config_.single_node() && LeaseDuration() > absl::ZeroDuration(); }
+
+absl::Duration AgentCore::LeaseDuration() const {
+  const int64_t agreed = memory_.settings().lease_ms();
+  return absl::Milliseconds(agreed > 0 ? agreed : config_.lease_ms());
+}
+
+absl::Duration AgentCore::Beat() const {
+  const int64_t agreed = memory_.settings().beat_ms();
+  return agreed > 0 ? absl::Milliseconds(agreed) : kDefaultBeat;
+}
+
+// Quick at first (a coordinator's successor is there within moments), then slower, with a third of jitter.
+absl::Duration AgentCore::ReconnectDelay() {
+  entropy_ = entropy_ * 6364136223846793005u + 1442695040888963407u;
+  absl::Duration delay = kMinReconnectDelay;
+  for (int i = 1; i < attempts_ && delay < kMaxReconnectDelay; ++i) delay *= 2;
+  delay = std::min(delay, kMaxReconnectDelay);
+  return delay - delay / 3 * (static_cast<int64_t>(entropy_ >> 33) % 1000) / 1000;
+}
+
+// ---- waiting ------------------------------------------------------------------------------------------------
+
+void AgentCore::SetWaiting(BootTime now, std::string what, Effects* out) {
+  if (what == waiting_for_) return;
+  const bool began = waiting_for_.empty();
+  waiting_for_ = std::move(what);
+  if (waiting_for_.empty()) {
+    next_narration_ = absl::InfiniteFuture();
+    return;
+  }
+  if (began) {
+    waiting_since_ = now;
+    narrations_ = 0;
+    next_narration_ = now;
+  } else {
+    next_narration_ = std::min(next_narration_, std::max(now, waiting_since_ + kChangeInterval));
+  }
+  Narrate(now, out);
+}
+
+void AgentCore::Narrate(BootTime now, Effects* out) {
+  static constexpr int kSchedule[] = {5, 10, 30, 60};  // seconds; then each minute
+  if (now < next_narration_ || waiting_for_.empty()) return;
+  const absl::Duration waited = now - waiting_since_;
+  Say(Severity::kInfo, absl::StrCat("waiting", waited < absl::Seconds(1) ? "" : absl::StrCat(" for ",
+      absl::FormatDuration(absl::Trunc(waited, absl::Seconds(1)))), ": ", waiting_for_), out);
+  next_narration_ = now + absl::Minutes(1);
+  for (int at : kSchedule) {
+    if (waited >= absl::Seconds(at)) continue;
+    next_narration_ = waiting_since_ + absl::Seconds(at);
+    break;
+  }
+  ++narrations_;
+}
+
+void AgentCore::Say(Severity severity, std::string text, Effects* out) const {
+  out->push_back(Note{severity, std::move(text)});
+}
+
+}  // namespace muster::agent

@@ -24,7 +24,12 @@ inline constexpr absl::Duration kDefaultBeat = absl::Milliseconds(500);
 inline constexpr absl::Duration kMinReconnectDelay = absl::Milliseconds(50);
 inline constexpr absl::Duration kMaxReconnectDelay = absl::Milliseconds(500);
 inline constexpr absl::Duration kConnectLimit = absl::Seconds(5);  // of one attempt
-inline constexpr absl::Duration kReleaseWait = absl::Seconds(2);   // a flushed host's exit
+inline constexpr absl::Duration kHostEndWait = absl::Seconds(1);   // between a closed link and the pidfd of a dead host
+inline constexpr absl::Duration kGoneLimit = absl::Seconds(10);    // to report HOST_GONE
+inline constexpr absl::Duration kProbeInterval = absl::Seconds(1);
+inline constexpr absl::Duration kChangeInterval = absl::Seconds(5);  // between two words about a changing wait
+inline constexpr absl::Duration kLinger = absl::Milliseconds(250);   // of the primary's host, after the last close
+inline constexpr size_t kMaxSentRemembered = 256;                  // statuses whose sending time is known
 
 // Effects.
 struct SendToCoordinator { v1::AgentStatus status; };
@@ -47,14 +52,20 @@ class AgentCore {
 
   // The first status brings the configuration and the memory of the agent before this one.
   void OnHostStatus(BootTime now, const v1::HostStatus& status, Effects* out);
-  // The link to the host closed, or its pidfd fired.
+  // The link closed but the host's pidfd has not fired: a death shows by both, in either order, within moments; a
+  // link that stays closed while the host lives means that a newer agent has taken over.
+  void OnHostLinkClosed(BootTime now);
+  // The host's pidfd fired.
   void OnHostClosed(BootTime now, Effects* out);
   void OnHostSwept(BootTime now, Effects* out);
 
   void OnConnected(BootTime now, const std::string& local_address, Effects* out);
   void OnDirective(BootTime now, const v1::Directive& directive, Effects* out);
-  // why: for people. refused: an exit code (77) if the coordinator turned the session away for good, else 0.
-  void OnDisconnected(BootTime now, const std::string& why, Effects* out);
+  // why: for people. refused_code: an exit code (77) if the coordinator turned the session away for good, else 0.
+  void OnDisconnected(BootTime now, const std::string& why, int refused_code, Effects* out);
+  // The address by which others reach this node, where it is learned later than the connection (the primary's own
+  // session crosses no network: a member's does).
+  void OnLocalAddress(BootTime now, const std::string& address, Effects* out);
   void OnProbed(BootTime now, const std::string& host_id, bool dead, Effects* out);
 
   void OnTick(BootTime now, Effects* out);
@@ -64,6 +75,8 @@ class AgentCore {
   const v1::Memory& memory() const { return memory_; }
   bool finished() const { return finished_; }
 
+  std::string planted_bug;  // test-only: a bug that the simulation must find; empty in production
+
  private:
   enum class Link { kDown, kConnecting, kUp };
   struct SentStatus {
@@ -71,39 +84,51 @@ class AgentCore {
     BootTime at;
   };
 
+  // agent_core.cc: events, and what the host is told.
   void Adopt(BootTime now, const v1::HostStatus& status, Effects* out);
+  bool IsNewer(const v1::Directive& directive) const;
   void ApplyOrder(BootTime now, const v1::Directive& directive, Effects* out);
-  void TellRound(BootTime now, const v1::Round& round);
-  void ExtendLease(const v1::Directive& directive);
-  void Wait(BootTime now, const v1::Wait& wait, Effects* out);
-  void ExitWith(BootTime now, int code, const std::string& origin, const std::string& reason, Effects* out);
-
-  void TellHost(Effects* out);
-  void TellCoordinator(BootTime now, Effects* out);
-  v1::AgentStatus MakeStatus(BootTime now);
-  v1::Phase CurrentPhase() const;
-  v1::Outcome CurrentOutcome() const;
-
+  void LearnRound(BootTime now, const v1::Round& round);
+  void ExtendLease(BootTime now, const v1::Directive& directive);
+  void ApplyWait(BootTime now, const v1::Wait& wait, Effects* out);
+  void ExitWith(BootTime now, int code, const std::string& reason, Effects* out);
+  void Leave(const std::string& reason, Effects* out);  // this agent ends
+  void TellHost(BootTime now, Effects* out);
   void WatchHost(BootTime now, absl::Duration counted, Effects* out);
   void WatchCoordinator(BootTime now, Effects* out);
-  void Narrate(BootTime now, Effects* out);
-  absl::Duration ReconnectDelay();
+  void GiveUpOnCoordinator(BootTime now, Effects* out);
+  bool Leased() const;
+  absl::Duration LeaseDuration() const;
   absl::Duration Beat() const;
+  absl::Duration ReconnectDelay();
+  void Narrate(BootTime now, Effects* out);
+  void SetWaiting(BootTime now, std::string what, Effects* out);
   void Say(Severity severity, std::string text, Effects* out) const;
+
+  // agent_status.cc: what the coordinator is told.
+  void TellCoordinator(BootTime now, Effects* out);
+  void TellIfChanged(BootTime now, Effects* out);
+  v1::AgentStatus MakeStatus(BootTime now) const;
+  void DescribeRound(BootTime now, v1::AgentStatus* status) const;
+  std::string Digest(v1::AgentStatus status) const;
+  v1::Phase CurrentPhase() const;
+  bool StartedLast() const;
 
   uint64_t entropy_;
   bool configured_ = false;
   bool finished_ = false;
   v1::NodeConfig config_;
   v1::HostStatus host_;  // newest
-  v1::Memory memory_;
+  v1::Memory memory_;    // what the host is to keep for us
 
   // Towards the host.
   uint64_t host_directive_seq_ = 0;
-  v1::HostDirective order_;  // what the host was last told
+  v1::HostDirective order_;  // only the order is kept here
   BootTime lease_deadline_ = absl::InfinitePast();
   absl::Duration silence_;
   BootTime last_tick_ = absl::InfinitePast();
+  BootTime host_told_at_ = absl::InfinitePast();
+  std::optional<BootTime> host_link_closed_at_;
   bool ending_host_ = false;
   bool host_gone_ = false;
 
@@ -111,27 +136,29 @@ class AgentCore {
   Link link_ = Link::kDown;
   uint64_t status_seq_ = 0;
   std::deque<SentStatus> sent_;
-  std::optional<v1::Directive> newest_;
+  v1::DirectiveId newest_;
+  v1::StatusId echoed_;
   std::string local_address_;
   BootTime born_ = absl::InfinitePast();
   BootTime last_contact_ = absl::InfinitePast();
-  BootTime connect_at_ = absl::InfinitePast();
+  BootTime connect_at_ = absl::InfiniteFuture();
   BootTime connect_began_ = absl::InfinitePast();
   BootTime last_sent_at_ = absl::InfinitePast();
   int attempts_ = 0;
   bool ever_connected_ = false;
   std::string last_disconnect_;
   std::string probing_;
+  BootTime next_probe_ = absl::InfinitePast();
   std::string predecessor_dead_;
-  std::string last_told_;  // digest of the last status, to send changes at once
+  std::string last_digest_;  // of the last status: changes are sent at once
 
   // Waiting, told at change and then ever more rarely.
   std::string waiting_for_;
   BootTime waiting_since_ = absl::InfinitePast();
   BootTime next_narration_ = absl::InfiniteFuture();
-  bool exiting_ = false;
-  BootTime exit_deadline_ = absl::InfiniteFuture();
+  int narrations_ = 0;
   BootTime gone_deadline_ = absl::InfiniteFuture();
+  uint64_t gone_seq_ = 0;
 };
 
 }  // namespace muster::agent

@@ -44,7 +44,8 @@ void HostCore::OnTick(BootTime now, Effects* out) {
   WatchStop(now, out);
   WatchAgent(now, counted, out);
   WatchEnd(now, out);
-  if (!finished_ && now - last_beat_ >= kBeat) {
+  const absl::Duration beat = leased() ? std::min(kBeat, lease_ / 8) : kBeat;
+  if (!finished_ && now - last_beat_ >= beat) {
     last_beat_ = now;
     Tell(out);
   }

@@ -1,0 +1,118 @@
+// What the agent tells the coordinator. All of it is what the host has confirmed: its memory, not ours.
+#include "agent/core/agent_core.h"
+#include "proto/base/ids.h"
+
+namespace muster::agent {
+
+void AgentCore::TellCoordinator(BootTime now, Effects* out) {
+  if (link_ != Link::kUp) return;
+  v1::AgentStatus status = MakeStatus(now);
+  last_digest_ = Digest(status);
+  status.mutable_id()->set_agent_number(host_.agent_number());
+  status.mutable_id()->set_seq(++status_seq_);
+  last_sent_at_ = now;
+  sent_.push_back({status_seq_, now});
+  if (sent_.size() > kMaxSentRemembered) sent_.pop_front();
+  out->push_back(SendToCoordinator{std::move(status)});
+}
+
+void AgentCore::TellIfChanged(BootTime now, Effects* out) {
+  if (link_ == Link::kUp && Digest(MakeStatus(now)) != last_digest_) TellCoordinator(now, out);
+}
+
+v1::AgentStatus AgentCore::MakeStatus(BootTime now) const {
+  v1::AgentStatus status;
+  status.set_run_id(config_.run_id());
+  status.set_host_id(host_.host_id());
+  status.set_hostname(config_.hostname());
+  status.set_version(config_.version());
+  status.set_boot_id(config_.boot_id());
+  status.set_pid_namespace(config_.pid_namespace());
+  status.set_host_pid(host_.host_pid());
+  status.set_role(config_.role());
+  if (config_.has_place()) status.set_place(config_.place());
+  status.set_at_primary(memory_.served());
+  status.set_min_nodes(config_.min_nodes());
+  status.set_max_nodes(config_.max_nodes());
+  status.set_slots(config_.slots());
+  status.set_role_name(config_.role_name());
+  status.set_settings_digest(config_.settings_digest());
+  if (config_.has_cannot_start()) *status.mutable_cannot_start() = config_.cannot_start();
+
+  const v1::Memory& stored = host_.memory();
+  *status.mutable_epoch() = memory_.epoch();
+  *status.mutable_applied() = stored.applied();
+  status.set_phase(CurrentPhase());
+  const bool alive = host_.phase() != v1::HOST_PHASE_IDLE && !host_gone_;
+  status.set_live_workers(alive ? std::max(1, host_.workers_size()) : 0);
+  status.set_in_job_ms(absl::ToInt64Milliseconds(now - FromBootNanos(memory_.joined_boot_ns())));
+  if (memory_.gathering_since_boot_ns() != 0) {
+    status.set_gathering_ms(
+        absl::ToInt64Milliseconds(now - FromBootNanos(memory_.gathering_since_boot_ns())));
+  }
+  DescribeRound(now, &status);
+  if (host_.offer_port() != 0) {
+    std::string host = config_.local_addr().empty() ? local_address_ : config_.local_addr();
+    if (host.empty() && (config_.single_node() || config_.loopback_only())) host = "127.0.0.1";
+    if (!host.empty()) {
+      status.mutable_offer()->set_host(host);
+      status.mutable_offer()->set_port(host_.offer_port());
+    }
+  }
+  if (stored.has_verdict()) *status.mutable_verdict() = stored.verdict();
+  status.set_predecessor_dead(predecessor_dead_);
+  status.set_trouble(host_.trouble());
+  status.set_cancelled(host_.leave().cancel());
+  return status;
+}
+
+void AgentCore::DescribeRound(BootTime now, v1::AgentStatus* status) const {
+  const v1::Memory& stored = host_.memory();
+  if (!IsSet(stored.last().id())) return;
+  v1::Round* last = status->mutable_last();
+  *last = stored.last();
+  const int64_t since_told_ms =
+      absl::ToInt64Milliseconds(now - FromBootNanos(stored.last_told_boot_ns()));
+  for (int64_t& age : *last->mutable_loss_ages_ms()) age += since_told_ms;
+  status->set_outcome(StartedLast() ? host_.outcome() : v1::OUTCOME_TOLD);
+  if (StartedLast() && host_.has_failure()) {
+    *status->mutable_failure() = host_.failure();
+    status->mutable_failure()->set_age_ms(
+        absl::ToInt64Milliseconds(now - FromBootNanos(host_.failure_boot_ns())));
+  }
+}
+
+bool AgentCore::StartedLast() const {
+  return IsSet(host_.started()) && Same(host_.started(), host_.memory().last().id());
+}
+
+v1::Phase AgentCore::CurrentPhase() const {
+  if (host_gone_) return v1::PHASE_HOST_GONE;
+  if (host_.leave().signal() != 0) return v1::PHASE_LEAVING;
+  const bool failed = host_.outcome() == v1::OUTCOME_FAILED;
+  const bool succeeded = host_.outcome() == v1::OUTCOME_SUCCEEDED;
+  switch (host_.phase()) {
+    case v1::HOST_PHASE_STUCK: return v1::PHASE_UNUSABLE;
+    case v1::HOST_PHASE_STARTING: return v1::PHASE_STARTING;
+    case v1::HOST_PHASE_RUNNING: return v1::PHASE_RUNNING;
+    case v1::HOST_PHASE_STOPPING:
+      if (failed) return v1::PHASE_FAILED;
+      return succeeded ? v1::PHASE_RUNNING : v1::PHASE_STOPPING;  // sweeping what the workers left
+    default: break;
+  }
+  const bool stopped = Compare(host_.memory().stopped(), host_.started()) >= 0;
+  if (StartedLast() && !stopped && failed) return v1::PHASE_FAILED;
+  if (StartedLast() && !stopped && succeeded) return v1::PHASE_SUCCEEDED;
+  return v1::PHASE_READY;
+}
+
+// What makes a status worth sending at once: everything but the numbers that grow by themselves.
+std::string AgentCore::Digest(v1::AgentStatus status) const {
+  status.clear_in_job_ms();
+  status.clear_gathering_ms();
+  status.mutable_last()->clear_loss_ages_ms();
+  status.mutable_failure()->clear_age_ms();
+  return status.SerializeAsString();
+}
+
+}  // namespace muster::agent
