@@ -1,0 +1,348 @@
+#include "agent/host/host_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "agent/host/event_loop.h"
+#include "agent/host/framed_link.h"
+#include "agent/host/kernel_timer.h"
+#include "agent/host/line_assembler.h"
+#include "agent/host/log.h"
+#include "agent/host/oom_watch.h"
+#include "agent/host/port_keeper.h"
+#include "agent/host/spawner.h"
+#include "agent/host/sweeper.h"
+#include "proto/base/check.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::host {
+namespace {
+
+constexpr char kPart[] = "host";
+constexpr int kHandledSignals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD};
+
+// A pair of descriptors that are closed when it goes.
+struct Pipe {
+  ~Pipe() {
+    for (int fd : {in, out}) {
+      if (fd >= 0) close(fd);
+    }
+  }
+  int in = -1;
+  int out = -1;
+};
+
+}  // namespace
+
+bool GetsStdin(const StdinRule& rule, int rank, int slots) {
+  switch (rule.kind) {
+    case StdinRule::kDefault:
+      return slots == 1;
+    case StdinRule::kAll:
+      return true;
+    case StdinRule::kNone:
+      return false;
+    case StdinRule::kRank:
+      return rank == rule.rank;
+  }
+  return false;
+}
+
+namespace {
+
+class HostProcess {
+ public:
+  HostProcess(HostOptions options, LaunchPlan plan, Writer* writer)
+      : slots_(options.config.slots()),
+        plan_(std::move(plan)),
+        writer_(writer),
+        core_(std::move(options)),
+        spawner_(&loop_, plan_.process),
+        sweeper_(&loop_, &spawner_, [this](const std::string& left) { OnSwept(left); }),
+        port_keeper_(plan_.worker_ports) {}
+
+  ~HostProcess() {
+    if (signal_fd_ >= 0) close(signal_fd_);
+    if (null_fd_ >= 0) close(null_fd_);
+  }
+
+  int Run() {
+    WatchSignals();
+    null_fd_ = open("/dev/null", O_RDWR | O_CLOEXEC);
+    MUSTER_CHECK(null_fd_ >= 0, "no /dev/null");
+    Tell([this](BootTime now, Effects* out) { core_.Begin(now, out); });
+    ScheduleTick();
+    loop_.Run();
+    return exit_code_;
+  }
+
+ private:
+  // Every event goes to the core through here. Effects of what an effect led to wait for their turn.
+  template <typename Event>
+  void Tell(Event event) {
+    Effects effects;
+    event(EventLoop::Now(), &effects);
+    for (Effect& effect : effects) pending_.push_back(std::move(effect));
+    if (applying_) return;
+    applying_ = true;
+    while (!pending_.empty()) {
+      Effect effect = std::move(pending_.front());
+      pending_.pop_front();
+      std::visit([this](auto& one) { Apply(one); }, effect);
+    }
+    applying_ = false;
+  }
+
+  void ScheduleTick() {
+    loop_.After(kTick, [this] {
+      Tell([this](BootTime now, Effects* out) { core_.OnTick(now, out); });
+      ScheduleTick();
+    });
+  }
+
+  // ---- signals ----
+
+  void WatchSignals() {
+    sigset_t handled;
+    sigemptyset(&handled);
+    for (int signal : kHandledSignals) {
+      if (sigismember(&plan_.process.ignored, signal) != 1) sigaddset(&handled, signal);
+    }
+    signal_fd_ = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
+    MUSTER_CHECK(signal_fd_ >= 0, "no signalfd");
+    loop_.Watch(signal_fd_, EPOLLIN, [this](uint32_t) { ReadSignals(); });
+  }
+
+  void ReadSignals() {
+    signalfd_siginfo info;
+    while (read(signal_fd_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+      const int signal = static_cast<int>(info.ssi_signo);
+      if (signal == SIGCHLD) {
+        sweeper_.OnChildSignal();
+      } else {
+        Tell([this, signal](BootTime now, Effects* out) { core_.OnSignal(now, signal, out); });
+      }
+    }
+  }
+
+  // ---- the agent ----
+
+  void Apply(const StartAgent& effect) {
+    CloseAgent();
+    agent_number_ = effect.number;
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+      AgentFailed(absl::ErrnoToStatus(errno, "making a socket pair"));
+      return;
+    }
+    std::vector<std::string> arguments = {"agent", "--fd", "3"};
+    arguments.insert(arguments.end(), plan_.agent_arguments.begin(), plan_.agent_arguments.end());
+    EnvironmentMap environment = plan_.inherited;
+    environment.erase(kMarkerVariable);  // an agent outlives the host that it ends the workers of
+    const uint64_t number = effect.number;
+    const auto pid = spawner_.SpawnAgent(arguments, environment, pair[1],
+                                         [this, number](const Ending& ending) { OnAgentExit(number, ending); });
+    close(pair[1]);
+    if (!pid.ok()) {
+      close(pair[0]);
+      AgentFailed(pid.status());
+      return;
+    }
+    agent_pid_ = *pid;
+    link_ = std::make_unique<FramedLink>(
+        &loop_, pair[0], [this, number](std::string_view payload) { OnFrame(number, payload); },
+        [this, number](const std::string& why) {
+          Log(Severity::kDebug, kPart, "link to agent " + std::to_string(number) + ": " + why);
+          AgentClosed(number);
+        });
+  }
+
+  void AgentFailed(const absl::Status& status) {
+    Log(Severity::kError, kPart, "cannot start an agent: " + std::string(AsStd(status.message())));
+    loop_.Post([this, number = agent_number_] { AgentClosed(number); });
+  }
+
+  void OnFrame(uint64_t number, std::string_view payload) {
+    v1::HostDirective directive;
+    if (!directive.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
+      Log(Severity::kError, kPart, "agent " + std::to_string(number) + " sent garbage: its link is closed");
+      AgentClosed(number);
+      return;
+    }
+    Tell([&](BootTime now, Effects* out) { core_.OnDirective(now, directive, out); });
+  }
+
+  void OnAgentExit(uint64_t number, const Ending& ending) {
+    Log(Severity::kDebug, kPart,
+        "agent " + std::to_string(number) + (ending.by_signal ? " was ended by signal " : " exited with code ") +
+            std::to_string(ending.number));
+    if (number != agent_number_) return;
+    agent_pid_ = 0;
+    AgentClosed(number);
+  }
+
+  // The link's end and the process's end both mean closed; the core takes the first.
+  void AgentClosed(uint64_t number) {
+    if (number == agent_number_) link_.reset();
+    Tell([&](BootTime now, Effects* out) { core_.OnAgentClosed(now, number, out); });
+  }
+
+  void Apply(const KillAgent&) { CloseAgent(); }
+
+  // An older agent must not speak, nor serve, any more when a new one begins.
+  void CloseAgent() {
+    if (agent_pid_ != 0) spawner_.Kill(agent_pid_, SIGKILL);
+    agent_pid_ = 0;
+    link_.reset();
+  }
+
+  void Apply(const SendStatus& effect) {
+    if (link_) link_->Send(effect.status);
+  }
+
+  // ---- workers ----
+
+  void Apply(const SpawnWorkers& effect) {
+    const v1::Round& round = effect.round;
+    std::vector<v1::Worker> spawned;
+    std::vector<std::pair<int, std::string>> failed;
+    for (int local_rank = 0; local_rank < slots_; ++local_rank) {
+      const auto pid = SpawnWorker(round, local_rank);
+      if (!pid.ok()) {
+        failed.emplace_back(local_rank, AsStd(pid.status().message()));
+        continue;
+      }
+      v1::Worker worker;
+      worker.set_local_rank(local_rank);
+      worker.set_pid(*pid);
+      spawned.push_back(worker);
+    }
+    Tell([&](BootTime now, Effects* out) { core_.OnSpawned(now, spawned, out); });
+    for (const auto& [local_rank, why] : failed) OnSpawnFailed(local_rank, kSpawnRefused, why);
+  }
+
+  absl::StatusOr<pid_t> SpawnWorker(const v1::Round& round, int local_rank) {
+    const int rank = round.first_rank() + local_rank;
+    WorkerCommand command;
+    command.argv = plan_.argv[static_cast<size_t>(local_rank)];
+    command.environment = WorkerEnvironment(round, local_rank, plan_.environment, plan_.inherited);
+    if (!GetsStdin(plan_.stdin_rule, rank, slots_)) command.stdin_fd = null_fd_;
+    Pipe output, errors;
+    if (!plan_.prefix.empty()) {
+      for (Pipe* p : {&output, &errors}) {
+        int fds[2];
+        if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "making a pipe for a worker's output");
+        p->in = fds[0];
+        p->out = fds[1];
+      }
+      command.stdout_fd = output.out;
+      command.stderr_fd = errors.out;
+    }
+    const auto pid = spawner_.SpawnWorker(command, EventsOf(local_rank));
+    if (pid.ok() && !plan_.prefix.empty()) {
+      const std::string prefix = ExpandPrefix(plan_.prefix, rank, local_rank, round.node_rank());
+      writer_->Drain(std::exchange(output.in, -1), STDOUT_FILENO, prefix);
+      writer_->Drain(std::exchange(errors.in, -1), STDERR_FILENO, prefix);
+    }
+    return pid;
+  }
+
+  Spawner::WorkerEvents EventsOf(int local_rank) {
+    Spawner::WorkerEvents events;
+    events.executing = [this, local_rank] {
+      Tell([&](BootTime now, Effects* out) { core_.OnExecuting(now, local_rank, out); });
+    };
+    events.failed = [this, local_rank](int exit_code, const std::string& why) {
+      OnSpawnFailed(local_rank, exit_code, why);
+    };
+    events.exited = [this, local_rank](const Ending& ending) { OnExit(local_rank, ending); };
+    return events;
+  }
+
+  void OnSpawnFailed(int local_rank, int exit_code, const std::string& why) {
+    Tell([&](BootTime now, Effects* out) { core_.OnSpawnFailed(now, local_rank, exit_code, why, out); });
+  }
+
+  void OnExit(int local_rank, Ending ending) {
+    if (ending.by_signal && ending.number == SIGKILL) ending.oom_killed = oom_watch_.Struck();
+    Tell([&](BootTime now, Effects* out) { core_.OnExit(now, local_rank, ending, out); });
+  }
+
+  void Apply(const SignalWorkers& effect) { spawner_.SignalWorkers(effect.signal); }
+  void Apply(const Sweep&) { sweeper_.Sweep(); }
+
+  void OnSwept(const std::string& left) {
+    Tell([&](BootTime now, Effects* out) { core_.OnSwept(now, left, out); });
+  }
+
+  // ---- the rest ----
+
+  void Apply(const SetKernelTimer& effect) {
+    if (!effect.at) {
+      kernel_timer_.Disarm();
+      return;
+    }
+    if (const absl::Status status = kernel_timer_.Arm(*effect.at); !status.ok()) {
+      Log(Severity::kWarning, kPart, AsStd(status.message()));
+    }
+  }
+
+  void Apply(const RenewOffer&) {
+    const auto port = port_keeper_.Renew();
+    if (!port.ok()) Log(Severity::kError, kPart, AsStd(port.status().message()));
+    Tell([&](BootTime now, Effects* out) { core_.OnOffer(now, port.ok() ? *port : 0, out); });
+  }
+
+  void Apply(const StopSelf&) { kill(getpid(), SIGSTOP); }
+
+  void Apply(const Finish& effect) {
+    exit_code_ = effect.exit_code;
+    const Severity severity = effect.exit_code == 0 ? Severity::kInfo : Severity::kError;
+    Log(severity, kPart,
+        "exit code " + std::to_string(effect.exit_code) + " (" + effect.origin + "): " + effect.reason);
+    writer_->Flush(kFlushLimit);
+    loop_.Stop();
+  }
+
+  void Apply(const Note& note) { Log(kPart, note); }
+
+  static constexpr int kSpawnRefused = 126;  // the machine gave us no process
+
+  const int slots_;
+  const LaunchPlan plan_;
+  Writer* const writer_;
+  int exit_code_ = 0;
+  int signal_fd_ = -1;
+  int null_fd_ = -1;
+  EventLoop loop_;
+  HostCore core_;
+  std::deque<Effect> pending_;
+  bool applying_ = false;
+  Spawner spawner_;
+  Sweeper sweeper_;
+  PortKeeper port_keeper_;
+  KernelTimer kernel_timer_;
+  OomWatch oom_watch_;
+  uint64_t agent_number_ = 0;
+  pid_t agent_pid_ = 0;
+  std::unique_ptr<FramedLink> link_;
+};
+
+}  // namespace
+
+int RunHost(HostOptions options, LaunchPlan plan, Writer* writer) {
+  MUSTER_CHECK(static_cast<int>(plan.argv.size()) == options.config.slots(), "one command for each slot");
+  return HostProcess(std::move(options), std::move(plan), writer).Run();
+}
+
+}  // namespace muster::host

@@ -1,0 +1,40 @@
+// What the command line hands to a host beside its core's options: how a worker is started and where its output
+// goes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "agent/host/core/worker_environment.h"
+#include "agent/host/port_keeper.h"
+#include "agent/host/process_setup.h"
+
+namespace muster::host {
+
+// Which worker reads our standard input; the others read /dev/null.
+struct StdinRule {
+  enum Kind {
+    kDefault,  // the worker of a node with one slot; else nobody
+    kAll,
+    kNone,
+    kRank,  // one global rank
+  };
+  Kind kind = kDefault;
+  int rank = 0;
+};
+
+struct LaunchPlan {
+  std::vector<std::vector<std::string>> argv;  // by local rank, as many as there are slots
+  WorkerEnvironmentOptions environment;
+  EnvironmentMap inherited;  // our own environment, for workers and agent
+  StdinRule stdin_rule;
+  std::string
+      prefix;         // of every line; ${rank}, ${local_rank}, ${node_rank}. Empty: descriptors are left untouched
+  Inherited process;  // of PrepareProcess()
+  std::vector<std::string> agent_arguments;  // after "agent --fd 3"
+  PortRange worker_ports;
+};
+
+bool GetsStdin(const StdinRule& rule, int rank, int slots);
+
+}  // namespace muster::host

@@ -1,0 +1,104 @@
+#include "agent/host/log.h"
+
+#include <spdlog/logger.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace muster {
+namespace {
+
+constexpr char kPattern[] = "%Y-%m-%d %H:%M:%S.%e muster: %v";
+
+// Hands each finished line to the writer; before there is one, writes it itself.
+class WriterSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit WriterSink(const LogOptions& options)
+      : options_(options), colour_(isatty(options.fd) && std::getenv("NO_COLOR") == nullptr) {}
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    std::string text(line.data(), line.size());
+    if (colour_ && message.level >= spdlog::level::warn) {
+      const char* const start = message.level >= spdlog::level::err ? "\033[31m" : "\033[33m";
+      text.insert(text.size() - 1, "\033[0m");
+      text.insert(0, start);
+    }
+    if (options_.writer == nullptr) {
+      (void)!write(options_.fd, text.data(), text.size());
+    } else {
+      options_.writer->Write(options_.fd, std::move(text));  // dropped ones are counted there
+    }
+  }
+  void flush_() override {}
+
+ private:
+  const LogOptions options_;
+  const bool colour_;
+};
+
+spdlog::level::level_enum ToLevel(Severity severity) {
+  switch (severity) {
+    case Severity::kDebug:
+      return spdlog::level::debug;
+    case Severity::kInfo:
+      return spdlog::level::info;
+    case Severity::kWarning:
+      return spdlog::level::warn;
+    case Severity::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::err;
+}
+
+// Never freed: other threads may log until the very end.
+std::unique_ptr<spdlog::logger> MakeLogger(const LogOptions& options) {
+  auto sink = std::make_shared<WriterSink>(options);
+  sink->set_formatter(
+      std::make_unique<spdlog::pattern_formatter>(kPattern, spdlog::pattern_time_type::local, "\n"));
+  auto logger = std::make_unique<spdlog::logger>("muster", std::move(sink));
+  logger->set_level(ToLevel(options.level));
+  return logger;
+}
+
+spdlog::logger*& Current() {
+  static spdlog::logger* logger = MakeLogger(LogOptions{}).release();
+  return logger;
+}
+
+}  // namespace
+
+bool ParseSeverity(std::string_view text, Severity* severity) {
+  const std::pair<std::string_view, Severity> names[] = {{"debug", Severity::kDebug},
+                                                         {"info", Severity::kInfo},
+                                                         {"warning", Severity::kWarning},
+                                                         {"warn", Severity::kWarning},
+                                                         {"error", Severity::kError}};
+  for (const auto& [name, value] : names) {
+    if (text != name) continue;
+    *severity = value;
+    return true;
+  }
+  return false;
+}
+
+void InitLog(const LogOptions& options) { Current() = MakeLogger(options).release(); }
+
+void Log(Severity severity, std::string_view part, std::string_view text) {
+  std::string line = "[";
+  line.append(part).append("] ");
+  if (severity == Severity::kWarning) line += "warning: ";
+  if (severity == Severity::kError) line += "error: ";
+  line.append(text);
+  Current()->log(ToLevel(severity), spdlog::string_view_t(line.data(), line.size()));
+}
+
+}  // namespace muster

@@ -1,0 +1,103 @@
+#include "agent/host/port_keeper.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <random>
+#include <string>
+
+#include "proto/base/status_macros.h"
+
+namespace muster::host {
+namespace {
+
+bool BindAny(int fd, bool ipv6, uint16_t port) {
+  if (ipv6) {
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_addr = in6addr_any;
+    address.sin6_port = htons(port);
+    return bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  }
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_ANY);
+  address.sin_port = htons(port);
+  return bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
+uint16_t BoundPort(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  const bool ipv6 = address.ss_family == AF_INET6;
+  return ntohs(ipv6 ? reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port
+                    : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+}
+
+// Bound without SO_REUSEADDR the port is ours alone: with it, two keepers could have the same one. A shared bind
+// is the second choice, for a port on which connections of an earlier round still linger.
+int KeepOn(bool ipv6, uint16_t port, bool shared) {
+  const int fd = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  const int on = 1, off = 0;
+  if (ipv6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  if (shared) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (BindAny(fd, ipv6, port)) {
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // worker 0 may bind it, too
+    return fd;
+  }
+  const int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+// -1: refused; errno says why.
+int Keep(uint16_t port, bool shared) {
+  const int fd = KeepOn(true, port, shared);
+  // A machine without IPv6, or with one that is switched off, which shows only when one binds.
+  if (fd >= 0 || (errno != EAFNOSUPPORT && errno != EADDRNOTAVAIL)) return fd;
+  return KeepOn(false, port, shared);
+}
+
+}  // namespace
+
+absl::StatusOr<uint16_t> PortKeeper::Renew() {
+  const int fd = range_.low == 0 ? Keep(0, false) : KeepInRange();
+  if (fd < 0) {
+    const std::string range =
+        range_.low == 0 ? "any" : std::to_string(range_.low) + ":" + std::to_string(range_.high);
+    return absl::ErrnoToStatus(errno, AsAbsl("keeping a port for the workers (" + range + ")"));
+  }
+  Drop();
+  fd_ = fd;
+  port_ = BoundPort(fd);
+  return port_;
+}
+
+// From a random place on: several hosts of one machine may share a range.
+int PortKeeper::KeepInRange() {
+  const unsigned size = static_cast<unsigned>(range_.high) - range_.low + 1;
+  const uint16_t before = port_;
+  if (size == 1) Drop();
+  const unsigned start = std::random_device{}() % size;
+  for (const bool shared : {false, true}) {
+    for (unsigned i = 0; i < size; ++i) {
+      const auto port = static_cast<uint16_t>(range_.low + (start + i) % size);
+      if (port == before && size > 1) continue;
+      if (const int fd = Keep(port, shared); fd >= 0) return fd;
+    }
+  }
+  return -1;
+}
+
+void PortKeeper::Drop() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+  port_ = 0;
+}
+
+}  // namespace muster::host

@@ -1,0 +1,142 @@
+#include "agent/host/proc_scan.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+namespace muster::host {
+namespace {
+
+constexpr size_t kReadStep = 4096;            // bytes
+constexpr size_t kMaxFile = 8 * 1024 * 1024;  // bytes: an environment can be large, but not without bound
+
+// nullopt: not there, or not ours to read.
+std::optional<std::string> ReadFile(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return std::nullopt;
+  std::string content;
+  ssize_t got = 0;
+  do {
+    const size_t size = content.size();
+    content.resize(size + kReadStep);
+    got = read(fd, content.data() + size, kReadStep);
+    content.resize(size + (got > 0 ? static_cast<size_t>(got) : 0));
+  } while (got > 0 && content.size() < kMaxFile);
+  close(fd);
+  if (got < 0) return std::nullopt;
+  return content;
+}
+
+std::string ProcPath(pid_t pid, const char* file) { return "/proc/" + std::to_string(pid) + "/" + file; }
+
+std::optional<pid_t> ToPid(std::string_view text) {
+  pid_t pid = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), pid);
+  if (result.ec != std::errc() || result.ptr != text.data() + text.size() || pid <= 0) return std::nullopt;
+  return pid;
+}
+
+void ForEachNumberedEntry(const char* folder, const std::function<void(pid_t)>& visit) {
+  DIR* dir = opendir(folder);
+  if (dir == nullptr) return;
+  while (const dirent* entry = readdir(dir)) {
+    if (const auto number = ToPid(entry->d_name)) visit(*number);
+  }
+  closedir(dir);
+}
+
+bool KillPending(pid_t pid) {
+  const auto status = ReadFile(ProcPath(pid, "status"));
+  if (!status) return false;
+  constexpr unsigned long long kKillBit = 1ULL << (SIGKILL - 1);
+  for (const char* field : {"SigPnd:\t", "ShdPnd:\t"}) {
+    const size_t at = status->find(field);
+    if (at == std::string::npos) continue;
+    if (std::strtoull(status->c_str() + at + std::string_view(field).size(), nullptr, 16) & kKillBit) return true;
+  }
+  return false;
+}
+
+// A kernel without CONFIG_PROC_CHILDREN has no such files; then all of /proc is read instead.
+bool HasChildrenFiles() {
+  static const bool has = access("/proc/thread-self/children", R_OK) == 0;
+  return has;
+}
+
+}  // namespace
+
+std::optional<ProcessInfo> ReadProcess(pid_t pid) {
+  const auto stat = ReadFile(ProcPath(pid, "stat"));
+  if (!stat) return std::nullopt;
+  // The name may hold spaces and parentheses: the last ")" ends it.
+  const size_t open = stat->find('(');
+  const size_t shut = stat->rfind(')');
+  if (open == std::string::npos || shut == std::string::npos || shut < open) return std::nullopt;
+  ProcessInfo info;
+  info.pid = pid;
+  info.name = stat->substr(open + 1, shut - open - 1);
+  if (std::sscanf(stat->c_str() + shut + 1, " %c %d %d %d", &info.state, &info.parent, &info.group,
+                  &info.session) != 4) {
+    return std::nullopt;
+  }
+  if (info.state == 'D') info.kill_pending = KillPending(pid);
+  return info;
+}
+
+void ForEachProcess(const std::function<void(pid_t)>& visit) { ForEachNumberedEntry("/proc", visit); }
+
+std::vector<ProcessInfo> Children() {
+  std::vector<ProcessInfo> children;
+  const pid_t self = getpid();
+  const auto add = [&](pid_t pid) {
+    if (const auto info = ReadProcess(pid); info && info->parent == self) children.push_back(*info);
+  };
+  if (!HasChildrenFiles()) {
+    ForEachProcess(add);
+    return children;
+  }
+  ForEachNumberedEntry("/proc/self/task", [&](pid_t thread) {
+    const auto list = ReadFile("/proc/self/task/" + std::to_string(thread) + "/children");
+    if (!list) return;
+    std::string_view rest = *list;
+    while (!rest.empty()) {
+      const size_t space = rest.find(' ');
+      if (const auto pid = ToPid(rest.substr(0, space))) add(*pid);
+      if (space == std::string_view::npos) break;
+      rest.remove_prefix(space + 1);
+    }
+  });
+  return children;
+}
+
+std::optional<std::string> StartEnvironment(pid_t pid, const std::string& name) {
+  const auto block = ReadFile(ProcPath(pid, "environ"));
+  if (!block) return std::nullopt;
+  const std::string wanted = name + "=";
+  std::string_view rest = *block;
+  while (!rest.empty()) {
+    const size_t end = rest.find('\0');
+    const std::string_view entry = rest.substr(0, end);
+    if (entry.substr(0, wanted.size()) == wanted) return std::string(entry.substr(wanted.size()));
+    if (end == std::string_view::npos) break;
+    rest.remove_prefix(end + 1);
+  }
+  return std::nullopt;
+}
+
+std::string Describe(const ProcessInfo& process) {
+  std::string text = "pid " + std::to_string(process.pid) + " (" + process.name + ", state " + process.state;
+  if (process.state == 'D') {
+    const auto where = ReadFile(ProcPath(process.pid, "wchan"));
+    if (where && !where->empty() && *where != "0") text += " in " + *where;
+  }
+  return text + ")";
+}
+
+}  // namespace muster::host

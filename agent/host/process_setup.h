@@ -1,0 +1,21 @@
+// What every muster process does first, while it has one thread: remembers what it was started with, so that
+// workers get it back unchanged, and makes itself deaf to signals but through a signalfd.
+#pragma once
+
+#include <signal.h>
+#include <sys/resource.h>
+
+namespace muster::host {
+
+// What a worker gets back, whatever we did to ourselves.
+struct Inherited {
+  sigset_t ignored;  // was SIG_IGN when muster started (nohup, a background job) and stays so. Never SIGCHLD.
+  rlimit nofile;
+};
+
+// Call once, before the first thread: opens /dev/null where 0, 1 or 2 is closed, blocks every signal but those
+// that our own faults raise, ignores SIGPIPE, resets SIGCHLD, and takes as many descriptors as the hard limit
+// allows.
+Inherited PrepareProcess();
+
+}  // namespace muster::host

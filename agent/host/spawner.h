@@ -1,0 +1,88 @@
+// Starts workers and agents and tells how they ended. Every process that this class started is reaped by it and by
+// nobody else; until then its pid, and a worker's process group, cannot be taken by another process.
+//
+// Lives on the loop thread, all of it: a worker's parent-death signal fires when the *thread* that spawned it
+// ends.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "agent/host/core/host_core.h"
+#include "agent/host/core/worker_environment.h"
+#include "agent/host/event_loop.h"
+#include "agent/host/process_setup.h"
+
+namespace muster::host {
+
+struct WorkerCommand {
+  std::vector<std::string> argv;  // argv[0] is looked for on the worker's PATH if it has no slash
+  EnvironmentMap environment;
+  int stdin_fd = 0;
+  int stdout_fd = 1;
+  int stderr_fd = 2;
+};
+
+class Spawner {
+ public:
+  // On the loop, never from inside a call of this class but Collect. Either `failed`, once; or `executing` and
+  // then `exited`, once each. In `failed` and `exited` the process is reaped and its group was killed.
+  struct WorkerEvents {
+    std::function<void()> executing;
+    std::function<void(int exit_code, const std::string& why)> failed;
+    std::function<void(const Ending& ending)> exited;
+  };
+  using AgentExited = std::function<void(const Ending& ending)>;
+
+  Spawner(EventLoop* loop, const Inherited& inherited);
+  ~Spawner();  // ends nobody
+  Spawner(const Spawner&) = delete;
+  Spawner& operator=(const Spawner&) = delete;
+
+  // A session leader with descriptors 0, 1 and 2 only, bound to our life. Errors: the machine refused a process;
+  // exec's own errors come as `failed`.
+  absl::StatusOr<pid_t> SpawnWorker(const WorkerCommand& command, WorkerEvents events);
+
+  // `muster ARGUMENTS` of this very binary, with `link_fd` as its descriptor 3: a session of its own that outlives
+  // us.
+  absl::StatusOr<pid_t> SpawnAgent(const std::vector<std::string>& arguments, const EnvironmentMap& environment,
+                                   int link_fd, AgentExited exited);
+
+  // To the process group of every worker alive.
+  void SignalWorkers(int signal);
+  // To one process of ours; nothing if it was reaped.
+  void Kill(pid_t pid, int signal);
+
+  bool Knows(pid_t pid) const { return processes_.count(pid) > 0; }
+  std::vector<pid_t> LiveWorkers() const;  // those not reaped
+  // If this process of ours has ended: says so and reaps it, now. SIGCHLD and the pidfd both lead here.
+  void Collect(pid_t pid);
+
+ private:
+  struct Process {
+    pid_t pid = 0;
+    bool worker = false;
+    int pidfd = -1;
+    int status_fd = -1;  // of the exec stage, until it has spoken
+    std::string program;
+    std::optional<std::pair<int, std::string>> failure;  // exit code and reason
+    WorkerEvents events;
+    AgentExited agent_exited;
+  };
+  struct Launch;  // what posix_spawn takes
+
+  absl::Status Adopt(std::unique_ptr<Process> process);
+  void ReadStatus(Process* process);
+
+  EventLoop* const loop_;
+  const Inherited inherited_;
+  std::map<pid_t, std::unique_ptr<Process>> processes_;
+};
+
+}  // namespace muster::host

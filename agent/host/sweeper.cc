@@ -1,0 +1,124 @@
+#include "agent/host/sweeper.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/host/proc_scan.h"
+#include "proto/base/check.h"
+
+namespace muster::host {
+namespace {
+
+constexpr int kMaxNamed = 8;  // processes named in one report
+
+}  // namespace
+
+Sweeper::Sweeper(EventLoop* loop, Spawner* spawner, Swept swept)
+    : loop_(loop), spawner_(spawner), swept_(std::move(swept)) {
+  MUSTER_CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "this kernel has no subreapers");
+  for (const ProcessInfo& child : Children()) {
+    if (!spawner_->Knows(child.pid)) not_ours_.insert(child.pid);
+  }
+}
+
+Sweeper::~Sweeper() {
+  if (timer_ != 0) loop_->Cancel(timer_);
+}
+
+void Sweeper::Sweep() {
+  if (!sweeping_) {
+    sweeping_ = true;
+    retry_ = kSweepRetry;
+    next_report_ = EventLoop::Now() + kSweepReport;
+  }
+  Passes();
+}
+
+void Sweeper::OnChildSignal() {
+  CollectEnded();
+  if (sweeping_) Passes();
+}
+
+// Peeks before it reaps: one of the spawner's must be told to the spawner, a stranger is reaped here. Both ways it
+// is gone afterwards, so this ends.
+void Sweeper::CollectEnded() {
+  while (true) {
+    siginfo_t info{};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0 || info.si_pid == 0) return;
+    const pid_t pid = info.si_pid;
+    if (spawner_->Knows(pid)) {
+      spawner_->Collect(pid);
+      continue;
+    }
+    waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | __WALL);
+    not_ours_.erase(pid);
+  }
+}
+
+// What is collected may lead to another Sweep() from inside; that one asks for one more pass here.
+void Sweeper::Passes() {
+  again_ = true;
+  if (in_pass_) return;
+  in_pass_ = true;
+  std::string left;
+  while (again_ && sweeping_) {
+    again_ = false;
+    left = KillOnce();
+    CollectEnded();
+    // What died just now may have left children to us: looked at once more, they are seen.
+    if (!left.empty()) left = KillOnce();
+  }
+  in_pass_ = false;
+  if (!sweeping_) return;
+  if (left.empty()) {
+    Finish();
+    return;
+  }
+  RetryLater();
+  if (EventLoop::Now() < next_report_) return;
+  next_report_ = EventLoop::Now() + kSweepReport;
+  swept_(left);
+}
+
+std::string Sweeper::KillOnce() {
+  spawner_->SignalWorkers(SIGKILL);
+  std::string left;
+  int count = 0;
+  const auto still = [&](const ProcessInfo& process) {
+    if (++count <= kMaxNamed) left += (left.empty() ? "" : ", ") + Describe(process);
+  };
+  for (const ProcessInfo& child : Children()) {
+    if (spawner_->Knows(child.pid) || not_ours_.count(child.pid) > 0) continue;
+    kill(child.pid, SIGKILL);  // ours and not reaped: the pid is its own
+    still(child);
+  }
+  for (pid_t pid : spawner_->LiveWorkers()) {
+    if (const auto info = ReadProcess(pid)) still(*info);
+  }
+  if (count > kMaxNamed) left += " and " + std::to_string(count - kMaxNamed) + " more";
+  return left;
+}
+
+void Sweeper::Finish() {
+  sweeping_ = false;
+  if (timer_ != 0) loop_->Cancel(timer_);
+  timer_ = 0;
+  swept_("");
+}
+
+// SIGCHLD wakes us as well; the timer is for what changes without one.
+void Sweeper::RetryLater() {
+  if (timer_ != 0) return;
+  timer_ = loop_->After(retry_, [this] {
+    timer_ = 0;
+    retry_ = std::min(retry_ * 2, kSweepRetryMax);
+    if (sweeping_) OnChildSignal();
+  });
+}
+
+}  // namespace muster::host

@@ -1,0 +1,62 @@
+// Ends everything that the workers of a round left behind: children of `bash train.sh`, DataLoaders, double forks,
+// processes with a session of their own. The host is a subreaper, so whatever lost its parent becomes the host's
+// child; killing all children that nobody knows, again and again until there are none, ends every descendant.
+//
+// Later a cgroup's cgroup.kill may do the same faster: then it belongs here. Lives on the loop thread; never
+// blocks.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <set>
+#include <string>
+
+#include "agent/host/event_loop.h"
+#include "agent/host/spawner.h"
+
+namespace muster::host {
+
+inline constexpr absl::Duration kSweepRetry = absl::Milliseconds(20);
+inline constexpr absl::Duration kSweepRetryMax = absl::Milliseconds(200);
+inline constexpr absl::Duration kSweepReport =
+    absl::Seconds(1);  // how often an unfinished sweep says what is left
+
+class Sweeper {
+ public:
+  // left: empty when all is gone, which ends the sweep; else what is not (yet).
+  using Swept = std::function<void(const std::string& left)>;
+
+  // Makes this process a subreaper. Children that exist already belong to whoever exec'd us and are left alone.
+  // swept is called on the loop, also from inside Sweep().
+  Sweeper(EventLoop* loop, Spawner* spawner, Swept swept);
+  ~Sweeper();
+  Sweeper(const Sweeper&) = delete;
+  Sweeper& operator=(const Sweeper&) = delete;
+
+  void Sweep();
+  bool sweeping() const { return sweeping_; }
+
+  // SIGCHLD came, which may stand for many: collects every child that has ended, the spawner's and strangers'.
+  void OnChildSignal();
+
+ private:
+  void CollectEnded();
+  void Passes();
+  std::string KillOnce();  // what is left
+  void Finish();
+  void RetryLater();
+
+  EventLoop* const loop_;
+  Spawner* const spawner_;
+  const Swept swept_;
+  std::set<pid_t> not_ours_;
+  bool sweeping_ = false;
+  bool in_pass_ = false;
+  bool again_ = false;
+  BootTime next_report_;
+  absl::Duration retry_;
+  EventLoop::TimerId timer_ = 0;  // 0: none
+};
+
+}  // namespace muster::host

@@ -1,0 +1,259 @@
+#include "agent/host/writer.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "agent/host/event_loop.h"
+#include "agent/host/line_assembler.h"
+#include "proto/base/check.h"
+
+namespace muster::host {
+namespace {
+
+constexpr size_t kReadBytes = 64 * 1024;
+constexpr size_t kWriteBytes = PIPE_BUF;  // poll promises room for this much in a pipe, and it is written whole
+constexpr int kOurOwn = -1;               // the source of our own lines
+
+}  // namespace
+
+struct Writer::State {
+  // One descriptor that is written to.
+  struct Output {
+    std::string queue;
+    size_t dropped = 0;   // lines of our own
+    bool broken = false;  // its reader is gone for good
+  };
+  // A pipe that is read; the thread's own.
+  struct Source {
+    int out_fd;
+    LineAssembler assembler;
+  };
+  struct NewSource {
+    int pipe_fd;
+    int out_fd;
+    std::string prefix;
+  };
+
+  State() : wake_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    MUSTER_CHECK(wake_fd >= 0, "no descriptor left for the writer");
+  }
+  ~State() { close(wake_fd); }
+
+  void Wake() const {
+    const uint64_t one = 1;
+    (void)!write(wake_fd, &one, sizeof(one));
+  }
+
+  void Run();
+  bool Step();
+  void Append(int fd, int source, const std::string& lines) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void WriteSome(int fd);
+  void ReadSome(int pipe_fd);
+  void Remark() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  int PollTimeout() const;
+
+  const int wake_fd;
+  absl::Mutex mutex;
+  std::map<int, Output> outputs ABSL_GUARDED_BY(mutex);
+  std::vector<NewSource> new_sources ABSL_GUARDED_BY(mutex);
+  size_t open_sources ABSL_GUARDED_BY(mutex) = 0;
+  bool idle ABSL_GUARDED_BY(mutex) = true;
+  bool stop ABSL_GUARDED_BY(mutex) = false;
+
+  std::map<int, Source> sources;  // the thread's own, by pipe
+  // The screen line that a source left unfinished with a carriage return, by descriptor; terminals are one.
+  std::map<int, int> redrawing;
+};
+
+void Writer::State::Append(int fd, int source, const std::string& lines) {
+  if (lines.empty()) return;
+  Output& output = outputs[fd];
+  if (output.broken) return;
+  const int screen = isatty(fd) ? -1 : fd;
+  const auto open = redrawing.find(screen);
+  if (open != redrawing.end() && open->second != source) output.queue += '\n';
+  redrawing.erase(screen);
+  if (lines.back() == '\r') redrawing[screen] = source;
+  output.queue += lines;
+}
+
+// What was dropped is said as soon as there is room again.
+void Writer::State::Remark() {
+  for (auto& [fd, output] : outputs) {
+    if (output.dropped == 0 || !output.queue.empty()) continue;
+    const std::string count = std::to_string(std::exchange(output.dropped, 0));
+    Append(fd, kOurOwn, "muster: " + count + " lines of our own were dropped here: nobody read them\n");
+  }
+}
+
+int Writer::State::PollTimeout() const {
+  BootTime due = absl::InfiniteFuture();
+  for (const auto& [fd, source] : sources) due = std::min(due, source.assembler.due());
+  if (due == absl::InfiniteFuture()) return -1;
+  const absl::Duration wait = std::max(due - EventLoop::Now(), absl::ZeroDuration());
+  return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(wait, absl::Milliseconds(1))));
+}
+
+// Only ever at most kWriteBytes to a descriptor that poll called ready: a stopped reader does not stop this
+// thread.
+void Writer::State::WriteSome(int fd) {
+  std::string chunk;
+  {
+    absl::MutexLock lock(&mutex);
+    const std::string& queue = outputs[fd].queue;
+    chunk = queue.substr(0, kWriteBytes);
+    // Whole lines where it can be: other processes write to the same place.
+    const size_t end = chunk.find_last_of("\r\n");
+    if (queue.size() > kWriteBytes && end != std::string::npos) chunk.resize(end + 1);
+  }
+  const ssize_t put = write(fd, chunk.data(), chunk.size());
+  absl::MutexLock lock(&mutex);
+  Output& output = outputs[fd];
+  if (put > 0) {
+    output.queue.erase(0, static_cast<size_t>(put));
+    if (output.queue.empty()) output.queue.shrink_to_fit();
+  } else if (put < 0 && errno != EAGAIN && errno != EINTR) {
+    output.broken = true;
+    output.queue.clear();
+  }
+}
+
+void Writer::State::ReadSome(int pipe_fd) {
+  const auto it = sources.find(pipe_fd);
+  std::string buffer(kReadBytes, '\0');
+  const ssize_t got = read(pipe_fd, buffer.data(), buffer.size());
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  std::string lines;
+  if (got > 0) {
+    it->second.assembler.Feed(EventLoop::Now(), std::string_view(buffer).substr(0, static_cast<size_t>(got)),
+                              &lines);
+  } else {
+    it->second.assembler.End(&lines);
+  }
+  absl::MutexLock lock(&mutex);
+  Append(it->second.out_fd, pipe_fd, lines);
+  if (got > 0) return;
+  close(pipe_fd);
+  sources.erase(it);
+  --open_sources;
+}
+
+// One turn: waits, reads, writes. False: told to stop, and nothing is left to write.
+bool Writer::State::Step() {
+  std::vector<pollfd> polled = {{wake_fd, POLLIN, 0}};
+  size_t first_pipe = 0;
+  {
+    absl::MutexLock lock(&mutex);
+    for (NewSource& added : new_sources) {
+      sources.emplace(added.pipe_fd, Source{added.out_fd, LineAssembler(std::move(added.prefix))});
+    }
+    new_sources.clear();
+    Remark();
+    size_t queued = 0;
+    for (const auto& [fd, output] : outputs) {
+      if (!output.queue.empty()) polled.push_back({fd, POLLOUT, 0});
+      queued += output.queue.size();
+    }
+    idle = queued == 0;
+    if (stop && idle) return false;
+    first_pipe = polled.size();
+    if (queued < kPausePipesBytes) {
+      for (const auto& [fd, source] : sources) polled.push_back({fd, POLLIN, 0});
+    }
+  }
+  if (poll(polled.data(), polled.size(), PollTimeout()) < 0) {
+    MUSTER_CHECK(errno == EINTR, "poll failed");
+    return true;
+  }
+  uint64_t count = 0;
+  if (polled[0].revents != 0) (void)!read(wake_fd, &count, sizeof(count));
+  for (size_t i = 1; i < polled.size(); ++i) {
+    if (polled[i].revents == 0) continue;
+    if (i < first_pipe) {
+      WriteSome(polled[i].fd);
+    } else {
+      ReadSome(polled[i].fd);
+    }
+  }
+  const BootTime now = EventLoop::Now();
+  for (auto& [fd, source] : sources) {
+    std::string lines;
+    source.assembler.OnTime(now, &lines);
+    absl::MutexLock lock(&mutex);
+    Append(source.out_fd, fd, lines);
+  }
+  return true;
+}
+
+void Writer::State::Run() {
+  prctl(PR_SET_NAME, "muster-writer");
+  while (Step()) {
+  }
+  for (const auto& [fd, source] : sources) close(fd);
+  sources.clear();
+  absl::MutexLock lock(&mutex);
+  idle = true;
+  open_sources = 0;
+}
+
+Writer::Writer() : state_(std::make_shared<State>()) {
+  std::thread([state = state_] { state->Run(); }).detach();
+}
+
+Writer::~Writer() {
+  Flush(kFlushLimit);
+  {
+    absl::MutexLock lock(&state_->mutex);
+    state_->stop = true;
+  }
+  state_->Wake();
+}
+
+bool Writer::Write(int fd, std::string lines) {
+  {
+    absl::MutexLock lock(&state_->mutex);
+    State::Output& output = state_->outputs[fd];
+    if (output.queue.size() + lines.size() > kMaxWriterBytes) {
+      output.dropped += static_cast<size_t>(std::count(lines.begin(), lines.end(), '\n'));
+      return false;
+    }
+    state_->Append(fd, kOurOwn, lines);
+    state_->idle = false;
+  }
+  state_->Wake();
+  return true;
+}
+
+void Writer::Drain(int pipe_fd, int out_fd, std::string prefix) {
+  fcntl(pipe_fd, F_SETFL, fcntl(pipe_fd, F_GETFL) | O_NONBLOCK);
+  {
+    absl::MutexLock lock(&state_->mutex);
+    state_->new_sources.push_back({pipe_fd, out_fd, std::move(prefix)});
+    ++state_->open_sources;
+    state_->idle = false;
+  }
+  state_->Wake();
+}
+
+bool Writer::Flush(absl::Duration limit) {
+  const auto done = [this]() ABSL_SHARED_LOCKS_REQUIRED(state_->mutex) {
+    return state_->idle && state_->open_sources == 0;
+  };
+  absl::MutexLock lock(&state_->mutex);
+  return state_->mutex.AwaitWithTimeout(absl::Condition(&done), limit);
+}
+
+}  // namespace muster::host
