@@ -39,6 +39,7 @@ void AgentCore::Adopt(BootTime now, const v1::HostStatus& status, Effects* out) 
   configured_ = true;
   config_ = status.config();
   memory_ = status.memory();
+  memory_.set_served(config_.single_node() || config_.serves() == v1::NodeConfig::SERVES_YES);
   born_ = last_tick_ = last_contact_ = now;
   ever_connected_ = IsSet(memory_.epoch());
   connect_at_ = now;

@@ -106,13 +106,15 @@ v1::Phase AgentCore::CurrentPhase() const {
   return v1::PHASE_READY;
 }
 
-// What makes a status worth sending at once: everything but the numbers that grow by themselves.
+// What makes a status worth sending at once: everything but the numbers that grow by themselves. Of the directive
+// applied only what it brought: else every answer to a beat would make another beat.
 std::string AgentCore::Digest(v1::AgentStatus status) const {
+  status.mutable_applied()->clear_seq();
   status.clear_in_job_ms();
   status.clear_gathering_ms();
   status.mutable_last()->clear_loss_ages_ms();
   status.mutable_failure()->clear_age_ms();
-  return status.SerializeAsString();
+  return status.SerializeAsString() + host_.memory().stopped().SerializeAsString();
 }
 
 }  // namespace muster::agent
