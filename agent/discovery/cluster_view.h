@@ -15,6 +15,8 @@ namespace muster::discovery {
 
 using Environment = std::map<std::string, std::string>;
 
+inline constexpr uint16_t kDefaultRendezvousPort = 29400;  // torchrun's; where a source names no port
+
 enum class NodeRole { kTrainer, kAux };  // aux: a replica that does not train; it watches and ends with the verdict
 
 struct ClusterView {

@@ -1,0 +1,21 @@
+// An environment that may be shown: `muster env` prints variables, and people paste what it prints.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "agent/discovery/cluster_view.h"
+
+namespace muster::discovery {
+
+inline constexpr char kMask[] = "********";  // of one length: the length of a secret is nobody's business
+
+// Whether a variable of this name is likely to hold a secret: HF_TOKEN, WANDB_API_KEY, DB_PASSWORD, but not
+// TOKENIZERS_PARALLELISM or PWD.
+bool IsSecretName(std::string_view name);
+
+// Values of variables named like secrets become kMask, and so does the user part of URLs (https://user:pw@host).
+// Empty values stay, as "set but empty" is what one looks for.
+Environment MaskSecrets(const Environment& environment);
+
+}  // namespace muster::discovery
