@@ -1,0 +1,435 @@
+// The coordinator by itself, step by step: one test for each decision that a person could doubt.
+#include "rendezvous/core/coordinator.h"
+
+#include <gtest/gtest.h>
+
+#include "proto/base/ids.h"
+
+namespace muster::rendezvous {
+namespace {
+
+// A cluster of scripted hosts around one coordinator. Streams are numbered as hosts are.
+class Cluster {
+ public:
+  explicit Cluster(CoordinatorOptions options) : coordinator_(Tuned(std::move(options)), now_, 42) {}
+
+  static CoordinatorOptions Tuned(CoordinatorOptions options) {
+    options.run_id = "job";
+    return options;
+  }
+
+  struct Node {
+    v1::AgentStatus status;
+    StreamId stream = 0;
+    v1::Directive told;  // the newest
+    bool closed = false;
+  };
+
+  // A host attaches and says READY; then once more, having applied what it was told.
+  void Join(const std::string& name, int place = -1, v1::Role role = v1::ROLE_TRAINER) {
+    Node& node = nodes_[name];
+    node.stream = next_stream_++;
+    v1::AgentStatus& s = node.status;
+    s.set_run_id("job");
+    s.set_host_id(name);
+    s.set_hostname(name);
+    s.mutable_id()->set_agent_number(1);
+    s.set_role(role);
+    if (place >= 0) s.set_place(place);
+    s.set_slots(2);
+    s.set_phase(v1::PHASE_READY);
+    s.mutable_offer()->set_host("127.0.0.1");
+    s.mutable_offer()->set_port(static_cast<uint32_t>(5000 + node.stream));
+    Say(name);
+    Apply(name);
+  }
+
+  void Say(const std::string& name) {
+    Node& node = nodes_[name];
+    node.status.mutable_id()->set_seq(node.status.id().seq() + 1);
+    Do([&](Effects* out) { coordinator_.OnStatus(now_, node.stream, node.status, out); });
+  }
+
+  // Names the newest directive as applied, and what it brought, and says so.
+  void Apply(const std::string& name) {
+    Node& node = nodes_[name];
+    v1::AgentStatus& s = node.status;
+    *s.mutable_applied() = node.told.id();
+    *s.mutable_epoch() = node.told.id().epoch();
+    if (node.told.has_run()) {
+      if (!Same(s.last().id(), node.told.run().id())) {
+        s.set_phase(v1::PHASE_RUNNING);
+        s.set_live_workers(2);
+        s.set_outcome(v1::OUTCOME_RAN);
+      }
+      *s.mutable_last() = node.told.run();
+    }
+    if (node.told.has_stop()) {
+      s.set_phase(v1::PHASE_READY);
+      s.set_live_workers(0);
+      if (s.outcome() == v1::OUTCOME_RAN) s.set_outcome(v1::OUTCOME_STOPPED);
+    }
+    if (node.told.has_verdict()) {
+      *s.mutable_verdict() = node.told.verdict();
+      s.set_live_workers(0);
+      s.set_phase(v1::PHASE_READY);
+    }
+    Say(name);
+  }
+
+  void Phase(const std::string& name, v1::Phase phase) {
+    v1::AgentStatus& s = nodes_[name].status;
+    s.set_phase(phase);
+    if (phase == v1::PHASE_SUCCEEDED) {
+      s.set_live_workers(0);
+      s.set_outcome(v1::OUTCOME_SUCCEEDED);
+    }
+    Say(name);
+  }
+
+  void Fail(const std::string& name, int code) {
+    v1::AgentStatus& s = nodes_[name].status;
+    s.set_outcome(v1::OUTCOME_FAILED);
+    *s.mutable_failure()->mutable_round() = s.last().id();
+    s.mutable_failure()->set_exit_code(code);
+    s.mutable_failure()->set_host(name);
+    s.mutable_failure()->set_rank(s.last().first_rank());
+    Phase(name, v1::PHASE_FAILED);
+  }
+
+  void Close(const std::string& name) {
+    Do([&](Effects* out) { coordinator_.OnClosed(now_, nodes_[name].stream, out); });
+  }
+
+  // Time passes; those named go on beating.
+  void Pass(absl::Duration duration, const std::vector<std::string>& beating) {
+    const BootTime until = now_ + duration;
+    int tick = 0;
+    while (now_ < until) {
+      now_ += kTick;
+      Do([&](Effects* out) { coordinator_.OnTick(now_, out); });
+      if (++tick % 5 != 0) continue;
+      for (const std::string& name : beating) Apply(name);
+    }
+  }
+
+  // The coordinator's process was stopped for so long.
+  void Jump(absl::Duration duration) {
+    now_ += duration;
+    Do([&](Effects* out) { coordinator_.OnTick(now_, out); });
+  }
+
+  const v1::Directive& Told(const std::string& name) { return nodes_[name].told; }
+  Node& At(const std::string& name) { return nodes_[name]; }
+  State state() const { return coordinator_.state(); }
+  const Coordinator& core() const { return coordinator_; }
+
+ private:
+  template <typename Event>
+  void Do(Event event) {
+    Effects effects;
+    event(&effects);
+    for (const Effect& effect : effects) {
+      if (const auto* send = std::get_if<SendDirective>(&effect)) {
+        for (auto& [name, node] : nodes_) {
+          if (node.stream == send->stream) node.told = send->directive;
+        }
+      } else if (const auto* close = std::get_if<CloseStream>(&effect)) {
+        for (auto& [name, node] : nodes_) node.closed |= node.stream == close->stream;
+      }
+    }
+  }
+
+  BootTime now_ = FromBootNanos(1'000'000'000);
+  Coordinator coordinator_;
+  StreamId next_stream_ = 1;
+  std::map<std::string, Node> nodes_;
+};
+
+CoordinatorOptions Fixed(int nodes, int max_restarts = 3) {
+  CoordinatorOptions options;
+  options.min_nodes = options.max_nodes = nodes;
+  options.max_restarts = max_restarts;
+  return options;
+}
+
+CoordinatorOptions Elastic(int min_nodes, int max_nodes) {
+  CoordinatorOptions options = Fixed(max_nodes);
+  options.min_nodes = min_nodes;
+  options.last_call = absl::Seconds(5);
+  return options;
+}
+
+TEST(Coordinator, AFixedGroupStartsWhenAllPlacesAreReadyAndNotBefore) {
+  Cluster c(Fixed(3));
+  c.Join("b", 1);
+  c.Join("a", 0);
+  EXPECT_TRUE(c.Told("a").has_wait());
+  EXPECT_EQ(c.Told("a").wait().absent_count(), 1);
+  c.Join("c", 2);
+  ASSERT_TRUE(c.Told("a").has_run());
+  EXPECT_EQ(c.Told("a").run().node_rank(), 0);
+  EXPECT_EQ(c.Told("c").run().node_rank(), 2);
+  EXPECT_EQ(c.Told("c").run().first_rank(), 4);
+  EXPECT_EQ(c.Told("b").run().world_size(), 6);
+  EXPECT_EQ(c.Told("a").run().master().port(), c.Told("c").run().master().port());
+  EXPECT_TRUE(c.Told("b").has_lease());
+}
+
+TEST(Coordinator, AReadinessThatNamesNoDirectiveOfThisEpochDoesNotCount) {
+  Cluster c(Fixed(1));
+  auto& node = c.At("a");
+  node.stream = 1;
+  node.status.set_run_id("job");
+  node.status.set_host_id("a");
+  node.status.set_role(v1::ROLE_TRAINER);
+  node.status.set_phase(v1::PHASE_READY);
+  node.status.mutable_offer()->set_host("h");
+  c.Say("a");
+  EXPECT_TRUE(c.Told("a").has_wait());
+  c.Apply("a");
+  EXPECT_TRUE(c.Told("a").has_run());
+}
+
+TEST(Coordinator, AWorkersFailureDrainsEverybodyAndRaisesTheRestartCount) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Apply("a");
+  c.Apply("b");
+  c.Fail("b", 7);
+  EXPECT_TRUE(c.Told("a").has_stop());
+  EXPECT_FALSE(c.Told("a").has_lease()) << "STOP grants none";
+  c.Apply("a");
+  EXPECT_EQ(c.state(), State::kDraining) << "b has not stopped yet";
+  c.Apply("b");
+  ASSERT_TRUE(c.Told("a").has_run());
+  EXPECT_EQ(c.Told("a").run().restart_count(), 1);
+  EXPECT_EQ(c.Told("a").run().failures(), 1);
+  EXPECT_EQ(c.Told("a").run().id().number(), 2u);
+}
+
+TEST(Coordinator, AnOlderReadyDoesNotEndADrain) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Apply("b");
+  c.Fail("b", 7);  // before a has even applied its RUN
+  ASSERT_EQ(c.state(), State::kDraining);
+  c.Apply("b");
+  c.Say("a");      // READY still, naming the WAIT from before
+  EXPECT_EQ(c.state(), State::kDraining);
+  c.Apply("a");
+  EXPECT_EQ(c.state(), State::kRunning);
+}
+
+TEST(Coordinator, ASpentBudgetIsAVerdictWithTheWorkersCode) {
+  Cluster c(Fixed(2, 0));
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Apply("a");
+  c.Apply("b");
+  c.Fail("b", 7);
+  c.Apply("a");
+  c.Apply("b");
+  ASSERT_TRUE(c.Told("a").has_verdict());
+  EXPECT_EQ(c.Told("a").verdict().exit_code(), 7);
+  EXPECT_EQ(c.Told("a").verdict().root_cause().host(), "b");
+}
+
+TEST(Coordinator, NobodyIsReleasedBeforeAllHaveAcknowledgedAndThePrimaryComesLast) {
+  Cluster c(Fixed(2));
+  c.At("a").status.set_at_primary(true);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Apply("a");
+  c.Apply("b");
+  c.Phase("a", v1::PHASE_SUCCEEDED);
+  c.Phase("b", v1::PHASE_SUCCEEDED);
+  ASSERT_TRUE(c.Told("b").has_verdict());
+  EXPECT_EQ(c.Told("b").verdict().exit_code(), 0);
+  c.Apply("b");
+  EXPECT_TRUE(c.Told("b").has_verdict()) << "a has not acknowledged";
+  c.Apply("a");
+  EXPECT_TRUE(c.Told("b").has_release());
+  EXPECT_TRUE(c.Told("a").has_verdict()) << "b is still attached";
+  c.Close("b");
+  EXPECT_TRUE(c.Told("a").has_release());
+}
+
+TEST(Coordinator, AClosedStreamProvesNothingAndDrainsAfterTheReconnectGrace) {
+  Cluster c(Elastic(2, 3));
+  for (int i = 0; i < 3; ++i) c.Join(std::string(1, static_cast<char>('a' + i)), i);
+  for (const char* n : {"a", "b", "c"}) c.Apply(n);
+  ASSERT_EQ(c.state(), State::kRunning);
+  c.Close("c");
+  c.Pass(absl::Seconds(1), {"a", "b"});
+  EXPECT_EQ(c.state(), State::kRunning);
+  c.Pass(absl::Seconds(2), {"a", "b"});
+  EXPECT_EQ(c.state(), State::kDraining) << "survivors are drained in parallel with the wait";
+  c.Pass(absl::Seconds(5), {"a", "b"});
+  EXPECT_EQ(c.state(), State::kDraining) << "the lost one may still run under its lease";
+  c.Pass(absl::Seconds(5), {"a", "b"});
+  ASSERT_TRUE(c.Told("a").has_run());
+  EXPECT_EQ(c.Told("a").run().node_count(), 2);
+  EXPECT_EQ(c.Told("a").run().loss_ages_ms_size(), 1);
+  EXPECT_EQ(c.Told("a").run().failures(), 0);
+}
+
+TEST(Coordinator, AProvedDeathNeedsNoWaiting) {
+  Cluster c(Elastic(2, 3));
+  for (int i = 0; i < 3; ++i) c.Join(std::string(1, static_cast<char>('a' + i)), i);
+  for (const char* n : {"a", "b", "c"}) c.Apply(n);
+  c.Phase("c", v1::PHASE_HOST_GONE);
+  EXPECT_EQ(c.state(), State::kDraining);
+  c.Apply("a");
+  c.Apply("b");
+  EXPECT_EQ(c.state(), State::kRunning);
+  EXPECT_EQ(c.Told("b").run().world_size(), 4);
+}
+
+TEST(Coordinator, TheReturningNodeTakesItsOldRank) {
+  Cluster c(Elastic(2, 3));
+  for (int i = 0; i < 3; ++i) c.Join(std::string(1, static_cast<char>('a' + i)), i);
+  for (const char* n : {"a", "b", "c"}) c.Apply(n);
+  c.Phase("b", v1::PHASE_HOST_GONE);
+  c.Apply("a");
+  c.Apply("c");
+  ASSERT_EQ(c.Told("c").run().node_rank(), 1);
+  c.Apply("a");
+  c.Apply("c");
+  c.Join("b2", 1);
+  ASSERT_TRUE(c.Told("a").has_stop());
+  c.Apply("a");
+  c.Apply("c");
+  ASSERT_TRUE(c.Told("b2").has_run());
+  EXPECT_EQ(c.Told("b2").run().node_rank(), 1);
+  EXPECT_EQ(c.Told("c").run().node_rank(), 2);
+}
+
+TEST(Coordinator, ASecondHostOfAPlaceStandsBy) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  c.Join("twin", 0);
+  EXPECT_TRUE(c.Told("twin").has_wait());
+  EXPECT_EQ(c.Told("twin").wait().held_by().host_id(), "a");
+  c.Join("b", 1);
+  EXPECT_TRUE(c.Told("a").has_run());
+  EXPECT_TRUE(c.Told("twin").has_wait());
+}
+
+TEST(Coordinator, AnotherRunIdIsRefusedAndDisturbsNobody) {
+  Cluster c(Fixed(1));
+  auto& node = c.At("x");
+  node.stream = 99;
+  node.status.set_run_id("other");
+  node.status.set_host_id("x");
+  c.Say("x");
+  EXPECT_EQ(c.Told("x").refused().exit_code(), 77);
+  c.Join("a", 0);
+  EXPECT_TRUE(c.Told("a").has_run());
+}
+
+TEST(Coordinator, ASuccessorThatFindsTheWholeRoundRunningContinuesIt) {
+  Cluster before(Fixed(2));
+  before.Join("a", 0);
+  before.Join("b", 1);
+  before.Apply("a");
+  before.Apply("b");
+  Cluster after(Fixed(2));
+  for (const char* n : {"a", "b"}) {
+    after.At(n) = before.At(n);
+    after.Say(n);
+    ASSERT_TRUE(after.Told(n).has_wait()) << "WAIT does not stop what runs";
+  }
+  for (const char* n : {"a", "b"}) after.Apply(n);
+  ASSERT_TRUE(after.Told("a").has_run());
+  EXPECT_TRUE(Same(after.Told("a").run().id(), before.Told("a").run().id()));
+}
+
+TEST(Coordinator, ASuccessorMakesNoRoundWhileAnAbsentMemberMayHoldALease) {
+  Cluster before(Elastic(1, 2));
+  before.Join("a", 0);
+  before.Join("b", 1);
+  before.Apply("a");
+  before.Apply("b");
+  Cluster after(Elastic(1, 2));
+  after.At("a") = before.At("a");
+  after.Say("a");
+  after.Apply("a");
+  after.Pass(absl::Seconds(11), {"a"});
+  EXPECT_FALSE(after.Told("a").has_run());
+  after.Pass(absl::Seconds(2), {"a"});
+  ASSERT_TRUE(after.Told("a").has_run());
+  EXPECT_EQ(after.Told("a").run().node_count(), 1);
+  EXPECT_EQ(after.Told("a").run().id().number(), 2u);
+  EXPECT_EQ(after.Told("a").run().loss_ages_ms_size(), 1);
+}
+
+TEST(Coordinator, TooFewNodesInTimeIsAVerdictThatNamesTheAbsent) {
+  CoordinatorOptions options = Fixed(3);
+  options.join_timeout = absl::Seconds(30);
+  options.place_names = {"n0:1", "n1:1", "n2:1"};
+  Cluster c(options);
+  c.Join("a", 0);
+  c.Pass(absl::Seconds(31), {"a"});
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->exit_code(), 69);
+  EXPECT_NE(c.core().verdict()->reason().find("n1:1"), std::string::npos);
+  EXPECT_NE(c.core().verdict()->reason().find("n2:1"), std::string::npos);
+}
+
+TEST(Coordinator, ALeavingNodeCostsANodeLossAndNoFailure) {
+  Cluster c(Elastic(1, 2));
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Apply("a");
+  c.Apply("b");
+  c.Phase("b", v1::PHASE_LEAVING);
+  EXPECT_TRUE(c.Told("a").has_stop());
+  c.Apply("a");
+  EXPECT_EQ(c.state(), State::kDraining) << "b's workers are still ending";
+  c.At("b").status.set_live_workers(0);
+  c.Say("b");
+  EXPECT_TRUE(c.Told("b").has_release());
+  EXPECT_EQ(c.Told("b").release().exit_code(), 75);
+  ASSERT_TRUE(c.Told("a").has_run());
+  EXPECT_EQ(c.Told("a").run().failures(), 0);
+  EXPECT_EQ(c.Told("a").run().loss_ages_ms_size(), 1);
+}
+
+TEST(Coordinator, AnObserverIsNoMemberAndEndsWithZero) {
+  Cluster c(Fixed(1, 0));
+  c.Join("aux", -1, v1::ROLE_OBSERVER);
+  c.Join("a", 0);
+  EXPECT_EQ(c.Told("a").run().node_count(), 1);
+  c.Apply("a");
+  c.Fail("a", 3);
+  c.Apply("a");
+  EXPECT_EQ(c.Told("a").verdict().exit_code(), 3);
+  EXPECT_EQ(c.Told("aux").verdict().exit_code(), 0);
+}
+
+TEST(Coordinator, ANodeThatCannotStartItsProgramEndsTheJobForAll) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  c.At("b").status.mutable_cannot_start()->set_exit_code(127);
+  c.Join("b", 1);
+  EXPECT_EQ(c.Told("a").verdict().exit_code(), 127);
+}
+
+TEST(Coordinator, WhoWasLateHimselfSuspectsNobody) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Apply("a");
+  c.Apply("b");
+  c.Close("b");
+  c.Jump(absl::Seconds(5));  // we were stopped ourselves, for longer than the reconnect grace
+  EXPECT_EQ(c.state(), State::kRunning);
+  c.Pass(absl::Seconds(3), {"a"});
+  EXPECT_EQ(c.state(), State::kDraining);
+}
+
+}  // namespace
+}  // namespace muster::rendezvous

@@ -1,0 +1,51 @@
+// The cores decide and do nothing else: shown by what they include. A core that includes a clock, a thread, a socket
+// or a logger is no core any more.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <string>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a pure core may not see.
+const std::regex kImpure(
+    R"re(#include\s*[<"](grpc|thread|mutex|atomic|chrono|random|unistd|fcntl|sys/|spdlog|fstream|iostream|filesystem|absl/synchronization|absl/random|agent/host/event_loop))re");
+const std::regex kImpureCall(R"re(\b(getenv|absl::Now|clock_gettime|system_clock|steady_clock|std::rand)\s*\()re");
+
+struct Core {
+  const char* folder;
+  int least_files;
+};
+
+class PurityOf : public ::testing::TestWithParam<Core> {};
+
+TEST_P(PurityOf, NoFileIncludesIoClockThreadsRandomnessOrLogging) {
+  int files = 0;
+  for (const auto& entry : fs::directory_iterator(fs::path(MUSTER_SOURCE_DIR) / GetParam().folder)) {
+    const fs::path& path = entry.path();
+    if (path.extension() != ".cc" && path.extension() != ".h") continue;
+    ++files;
+    std::ifstream file(path);
+    std::string line;
+    for (int number = 1; std::getline(file, line); ++number) {
+      EXPECT_FALSE(std::regex_search(line, kImpure)) << path << ":" << number << ": " << line;
+      EXPECT_FALSE(std::regex_search(line, kImpureCall)) << path << ":" << number << ": " << line;
+    }
+  }
+  EXPECT_GE(files, GetParam().least_files) << "are the sources still where this test looks?";
+}
+
+INSTANTIATE_TEST_SUITE_P(AllCores, PurityOf,
+                         ::testing::Values(Core{"rendezvous/core", 8}, Core{"agent/core", 3},
+                                           Core{"agent/host/core", 3}),
+                         [](const auto& info) {
+                           std::string name = info.param.folder;
+                           for (char& c : name) c = c == '/' ? '_' : c;
+                           return name;
+                         });
+
+}  // namespace
