@@ -1,0 +1,201 @@
+// The world as the agent's shell, and as the coordinator's within the primary's agent.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/ids.h"
+#include "tests/simulation/faults.h"
+#include "tests/simulation/world.h"
+
+namespace muster::simulation {
+namespace {
+
+constexpr Micros kLinkDelay = 100;
+constexpr Micros kKillDelay = 500;
+constexpr Micros kProbeMax = 20 * kMillisecond;
+constexpr Micros kOpenMax = 20 * kMillisecond;
+constexpr Micros kPortRetry = 50 * kMillisecond;
+
+absl::Duration ToDuration(int64_t ms) { return absl::Milliseconds(ms); }
+
+rendezvous::CoordinatorOptions OptionsFrom(const v1::NodeConfig& config, const std::string& planted_bug) {
+  rendezvous::CoordinatorOptions o;
+  o.run_id = config.run_id();
+  o.min_nodes = config.min_nodes();
+  o.max_nodes = config.max_nodes();
+  o.place_names.assign(config.place_names().begin(), config.place_names().end());
+  o.max_restarts = config.max_restarts();
+  o.max_node_losses = config.max_node_losses();
+  o.node_loss_window = ToDuration(config.node_loss_window_ms());
+  o.lease = config.single_node() ? absl::ZeroDuration() : ToDuration(config.lease_ms());
+  o.beat = ToDuration(config.beat_ms());
+  o.reconnect_grace = ToDuration(config.reconnect_grace_ms());
+  o.join_timeout = ToDuration(config.join_timeout_ms());
+  o.rejoin_timeout = ToDuration(config.rejoin_timeout_ms());
+  o.last_call = ToDuration(config.last_call_ms());
+  o.shutdown_grace = ToDuration(config.shutdown_grace_ms());
+  o.planted_bug = planted_bug;
+  return o;
+}
+
+}  // namespace
+
+void World::OnAgent(AgentProcess* agent, const std::function<void(BootTime, agent::Effects*)>& event) {
+  if (!agent->alive) return;
+  agent::Effects effects;
+  event(BootNow(*agent->machine), &effects);
+  Execute(agent, effects);
+  if (agent->alive) MaybeOpenHome(agent);
+}
+
+void World::Execute(AgentProcess* agent, const agent::Effects& effects) {
+  for (const agent::Effect& effect : effects) {
+    if (!agent->alive) return;
+    if (const auto* e = std::get_if<agent::SendToCoordinator>(&effect)) {
+      if (agent->session != nullptr) SendUp(agent->session, e->status);
+    } else if (const auto* e = std::get_if<agent::SendToHost>(&effect)) {
+      HostProcess* host = agent->host;
+      DeliverAfter(kLinkDelay, host, [this, agent, host, directive = e->directive] {
+        if (host->agent != agent || !host->link_open) return;
+        if (directive.has_memory()) host->memory = directive.memory();
+        OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnDirective(now, directive, out); });
+      });
+    } else if (std::holds_alternative<agent::Connect>(effect)) {
+      ConnectAgent(agent);
+    } else if (std::holds_alternative<agent::Disconnect>(effect)) {
+      ++agent->attempt;
+      if (agent->session != nullptr) CloseAgentEnd(agent->session);
+      agent->session = nullptr;
+    } else if (const auto* e = std::get_if<agent::EndHost>(&effect)) {
+      EndHost(agent, e->kill_first);
+    } else if (const auto* e = std::get_if<agent::Probe>(&effect)) {
+      ProbePredecessor(agent, e->predecessor);
+    } else if (const auto* e = std::get_if<agent::ExitAgent>(&effect)) {
+      ExitAgent(agent, absl::StrCat("exits ", e->exit_code, ": ", e->reason));
+    } else if (const auto* e = std::get_if<muster::Note>(&effect)) {
+      Note("agent", absl::StrCat(agent->name, ": ", e->text));
+    }
+  }
+}
+
+void World::ExitAgent(AgentProcess* agent, const std::string& why) {
+  Note("agent", absl::StrCat(agent->name, " ", why));
+  KillAgent(agent);
+}
+
+void World::KillAgent(AgentProcess* agent) {
+  if (!agent->alive) return;
+  Note("death", absl::StrCat("agent ", agent->name, agent->home != nullptr ? " with the coordinator" : ""));
+  agent->alive = false;
+  agent->inbox.clear();
+  ++agent->attempt;
+  agent->session = nullptr;
+  for (size_t i = 0; i < open_sessions_.size(); ++i) {
+    if (open_sessions_[i]->agent == agent) CloseAgentEnd(open_sessions_[i]);
+  }
+  if (agent->home != nullptr) {
+    const std::map<rendezvous::StreamId, Session*> sessions = agent->home->sessions;
+    for (const auto& [stream, session] : sessions) CloseCoordinatorEnd(session);
+  }
+  HostProcess* host = agent->host;
+  DeliverAfter(prng_.Between(kLinkDelay, 2 * kLinkDelay), host, [this, agent, host] {
+    if (host->agent != agent || !host->link_open) return;
+    host->link_open = false;
+    OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnAgentClosed(now, agent->number, out); });
+  });
+}
+
+// ---- ending a dead or deaf host
+
+void World::EndHost(AgentProcess* agent, bool kill_first) {
+  Note("agent", absl::StrCat(agent->name, " ends everything of its host", kill_first ? ", which is silent" : ""));
+  HostProcess* host = agent->host;
+  scheduler_.After(kKillDelay, [this, agent, host, kill_first] {
+    if (kill_first) KillHost(host);
+    WaitUntilSwept(agent);
+  });
+}
+
+void World::WaitUntilSwept(AgentProcess* agent) {
+  if (!agent->alive) return;
+  if (!agent->host->alive) KillWorkersOf(agent->host, kMillisecond);
+  const bool done = !AnythingAlive(*agent->host);
+  DeliverAfter(prng_.Between(kMillisecond, 10 * kMillisecond), agent, [this, agent, done] {
+    if (!done) return WaitUntilSwept(agent);
+    OnAgent(agent, [agent](BootTime now, agent::Effects* out) { agent->core.OnHostSwept(now, out); });
+  });
+}
+
+// What this machine can tell of another host of it. Another machine's processes are out of sight: never "dead".
+void World::ProbePredecessor(AgentProcess* agent, const v1::Predecessor& predecessor) {
+  DeliverAfter(prng_.Between(kMillisecond, kProbeMax), agent, [this, agent, predecessor] {
+    bool dead = false;
+    for (const auto& host : hosts_) {
+      if (host->id() != predecessor.host_id() || predecessor.boot_id() != agent->machine->boot_id) continue;
+      dead = !AnythingAlive(*host);
+    }
+    Note("agent", absl::StrCat(agent->name, " probes ", predecessor.host_id(), ": ", dead ? "dead" : "not proved dead"));
+    OnAgent(agent, [&](BootTime now, agent::Effects* out) {
+      agent->core.OnProbed(now, predecessor.host_id(), dead, out);
+    });
+  });
+}
+
+// ---- the coordinator
+
+void World::MaybeOpenHome(AgentProcess* agent) {
+  if (agent->home_planned || !agent->core.configured()) return;
+  if (agent->core.config().serves() != v1::NodeConfig::SERVES_YES) return;
+  agent->home_planned = true;
+  DeliverAfter(prng_.Between(kMillisecond, kOpenMax), agent, [this, agent] { OpenHome(agent); });
+}
+
+void World::OpenHome(AgentProcess* agent) {
+  for (const auto& home : homes_) {  // the port is still taken
+    if (home->owner->alive && home->owner->machine == agent->machine) {
+      DeliverAfter(kPortRetry, agent, [this, agent] { OpenHome(agent); });
+      return;
+    }
+  }
+  homes_.push_back(std::make_unique<CoordinatorHome>(agent, OptionsFrom(agent->core.config(), scenario_.planted_bug),
+                                                     BootNow(*agent->machine), prng_.Next()));
+  agent->home = homes_.back().get();
+  agent->home->id = static_cast<int>(homes_.size());
+  Note("coordinator", absl::StrCat("c", agent->home->id, " opens in ", agent->name));
+}
+
+void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, rendezvous::Effects*)>& event) {
+  if (!home->owner->alive) return;
+  rendezvous::Effects effects;
+  event(BootNow(*home->owner->machine), &effects);
+  for (const rendezvous::Effect& effect : effects) {
+    if (const auto* e = std::get_if<rendezvous::SendDirective>(&effect)) {
+      const auto it = home->sessions.find(e->stream);
+      if (it == home->sessions.end()) continue;
+      invariants_.OnDirectiveSent(*home, *it->second->agent->host, e->directive);
+      if (e->directive.has_stop()) faults_->OnDrain(KeyOf(e->directive.stop().round()));
+      if (e->directive.has_verdict()) faults_->OnVerdict();
+      SendDown(it->second, e->directive);
+    } else if (const auto* e = std::get_if<rendezvous::CloseStream>(&effect)) {
+      const auto it = home->sessions.find(e->stream);
+      if (it == home->sessions.end()) continue;
+      Session* session = it->second;
+      Note("coordinator", absl::StrCat("c", home->id, " closes the stream of ", session->agent->name, ": ", e->reason));
+      CloseCoordinatorEnd(session);
+      if (scenario_.close_is_echoed) {
+        DeliverAfter(100, home->owner, [this, home, stream = e->stream] {
+          OnHome(home, [&](BootTime now, rendezvous::Effects* out) { home->core.OnClosed(now, stream, out); });
+        });
+      }
+    } else if (const auto* e = std::get_if<muster::Note>(&effect)) {
+      Note("coordinator", absl::StrCat("c", home->id, ": ", e->text));
+    }
+  }
+}
+
+bool World::Attached(const CoordinatorHome& home, const HostProcess& host) const {
+  return std::any_of(home.sessions.begin(), home.sessions.end(), [&](const auto& entry) {
+    return entry.second->agent->host == &host && entry.second->agent_open && entry.second->agent->alive;
+  });
+}
+
+}  // namespace muster::simulation

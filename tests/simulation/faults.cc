@@ -1,0 +1,228 @@
+#include "tests/simulation/faults.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "absl/strings/str_cat.h"
+#include "tests/simulation/world.h"
+
+namespace muster::simulation {
+namespace {
+
+constexpr Micros kForever = 24 * 3600 * kSecond;
+constexpr Micros kAgentDeathWindow = 11 * kSecond;
+constexpr size_t kAgentDeathsAllowed = 3;  // within the window; the fifth ends the workers by design
+
+}  // namespace
+
+void Faults::Begin() {
+  if (world_->scenario().total_weight() > 0) ScheduleNext();
+}
+
+void Faults::ScheduleNext() {
+  world_->scheduler().After(world_->prng().Exponential(world_->scenario().fault_gap) + 1, [this] {
+    if (stopped_) return;
+    Strike(Draw());
+    ScheduleNext();
+  });
+}
+
+Fault Faults::Draw() {
+  auto dice = static_cast<int>(world_->prng().Below(world_->scenario().total_weight()));
+  int kind = 0;
+  while ((dice -= world_->scenario().weight[kind]) >= 0) ++kind;
+  return static_cast<Fault>(kind);
+}
+
+Micros Faults::Outage() {
+  return world_->prng().Skewed(world_->scenario().outage_low, world_->scenario().outage_high);
+}
+
+HostProcess* Faults::AnyHost() {
+  return world_->HostAt(static_cast<int>(world_->prng().Below(world_->place_count())));
+}
+
+WorkerProcess* Faults::AnyWorker() {
+  HostProcess* host = AnyHost();
+  if (host == nullptr || host->workers.empty()) return nullptr;
+  return host->workers[world_->prng().Below(host->workers.size())];
+}
+
+bool Faults::MayKillAgentOf(const HostProcess& host) const {
+  size_t recent = 0;
+  for (Micros at : host.agent_starts) recent += world_->now() - at < kAgentDeathWindow ? 1 : 0;
+  return recent < kAgentDeathsAllowed || (!world_->scenario().only_agents_die && world_->prng().Chance(20));
+}
+
+void Faults::Strike(Fault fault) {
+  switch (fault) {
+    case Fault::kWorkerFails:
+    case Fault::kFreezeWorker:
+      return StrikeWorker(fault);
+    case Fault::kKillCoordinator:
+      return StrikeProcess(Fault::kKillAgent, world_->HostAt(0));
+    case Fault::kFreezeCoordinator:
+      return StrikeProcess(Fault::kFreezeAgent, world_->HostAt(0));
+    case Fault::kKillAgent:
+    case Fault::kFreezeAgent:
+    case Fault::kFreezeHost:
+    case Fault::kFreezeBoth:
+      return StrikeProcess(fault, AnyHost());
+    case Fault::kKillHost:
+    case Fault::kKillBoth:
+    case Fault::kKillNode:
+    case Fault::kIsolateAndReplace:
+    case Fault::kLeave:
+    case Fault::kLeaveTwice:
+    case Fault::kCancel:
+    case Fault::kStartFails:
+      return StrikeNode(fault, AnyHost());
+    default:
+      return StrikeNetwork(fault, AnyHost());
+  }
+}
+
+void Faults::StrikeWorker(Fault fault) {
+  WorkerProcess* worker = AnyWorker();
+  if (worker == nullptr || worker->dead || !worker->executing) return;
+  world_->Note("fault", absl::StrCat(Name(fault), " ", worker->host->name, ":", worker->local_rank));
+  if (fault == Fault::kWorkerFails) {
+    world_->FailWorker(worker, world_->DrawFailure());
+  } else {
+    world_->FreezeWorker(worker, Outage());
+  }
+}
+
+void Faults::StrikeProcess(Fault fault, HostProcess* host) {
+  if (host == nullptr || host->agent == nullptr) return;
+  if (fault == Fault::kKillAgent && !MayKillAgentOf(*host)) return;
+  world_->Note("fault", absl::StrCat(Name(fault), " ", host->name));
+  const Micros outage = Outage();
+  switch (fault) {
+    case Fault::kKillAgent:
+      return world_->KillAgent(host->agent);
+    case Fault::kFreezeAgent:
+      return world_->Freeze(host->agent, outage);
+    case Fault::kFreezeHost:
+      return world_->Freeze(host, outage);
+    default:
+      world_->Freeze(host, outage);
+      return world_->Freeze(host->agent, world_->prng().Chance(50) ? outage : Outage());
+  }
+}
+
+void Faults::StrikeNode(Fault fault, HostProcess* host) {
+  if (host == nullptr || world_->ForgetsAZombie(host->place)) return;
+  world_->Note("fault", absl::StrCat(Name(fault), " ", host->name));
+  switch (fault) {
+    case Fault::kKillHost:
+      return world_->KillHost(host);
+    case Fault::kKillBoth:
+      if (host->agent != nullptr) world_->KillAgent(host->agent);
+      return world_->KillHost(host);
+    case Fault::kKillNode:
+      return world_->PowerOff(host->machine);
+    case Fault::kIsolateAndReplace:
+      return IsolateAndReplace(host);
+    case Fault::kCancel:
+      return world_->SignalHost(host, SIGINT);
+    case Fault::kStartFails:
+      ++host->start_fails;
+      return;
+    default:
+      world_->SignalHost(host, SIGTERM);
+      if (fault != Fault::kLeaveTwice) return;
+      world_->scheduler().After(world_->prng().Between(1, kSecond), [this, host] {
+        if (host->alive) world_->SignalHost(host, SIGTERM);
+      });
+  }
+}
+
+void Faults::StrikeNetwork(Fault fault, HostProcess* host) {
+  if (host == nullptr) return;
+  world_->Note("fault", absl::StrCat(Name(fault), " ", host->name));
+  switch (fault) {
+    case Fault::kCutOut:
+      return world_->Cut(host->machine, true, false, Outage());
+    case Fault::kCutIn:
+      return world_->Cut(host->machine, false, true, Outage());
+    case Fault::kCutBoth:
+      return world_->Cut(host->machine, true, true, Outage());
+    case Fault::kReset:
+      if (host->agent != nullptr) world_->ResetSession(host->agent);
+      return;
+    case Fault::kResetThenCut:  // as a proxy or a NAT does it: the far end sees a close, this end nothing
+      if (host->agent != nullptr) world_->CloseAtCoordinatorOnly(host->agent);
+      return world_->Cut(host->machine, true, true, Outage());
+    default:
+      return Swizzle();
+  }
+}
+
+// The old machine is cut off and lives on for a while; a new one takes its place.
+void Faults::IsolateAndReplace(HostProcess* host) {
+  const Scenario& s = world_->scenario();
+  if (s.lease == 0) return;
+  // That no two machines answer to the primary's name for long is the platform's part: an old primary that could
+  // make rounds alone must not live on beside a new one.
+  if (host->place == 0 && s.min_nodes < 2) return;
+  for (const auto& other : world_->hosts()) {
+    if (other->zombie && other->alive) return;
+  }
+  Machine* machine = host->machine;
+  world_->Cut(machine, true, true, kForever);
+  world_->scheduler().After(world_->prng().Skewed(s.replace_low, s.replace_high), [this, host] {
+    if (stopped_ || world_->HostAt(host->place) != host) return;
+    world_->Replace(host->place, false);
+  });
+  world_->scheduler().After(world_->prng().Between(s.lease, 4 * s.lease), [this, machine] {
+    if (!stopped_) world_->PowerOff(machine);
+  });
+}
+
+// Cut one link after the other, mend them in another order.
+void Faults::Swizzle() {
+  Micros at = 0;
+  for (int place = 0; place < world_->place_count(); ++place) {
+    if (!world_->prng().Chance(60)) continue;
+    at += world_->prng().Between(0, kSecond);
+    const Micros outage = Outage();
+    world_->scheduler().After(at, [this, place, outage] {
+      HostProcess* host = world_->HostAt(place);
+      if (!stopped_ && host != nullptr) world_->Cut(host->machine, true, true, outage);
+    });
+  }
+}
+
+void Faults::OnDrain(const RoundKey& round) {
+  if (stopped_ || !drained_.insert(round).second) return;
+  const Scenario& s = world_->scenario();
+  Prng& prng = world_->prng();
+  if (prng.Chance(s.kill_coordinator_in_drain_percent)) {
+    world_->scheduler().After(prng.Skewed(100, 2 * kSecond), [this] {
+      if (!stopped_) StrikeProcess(Fault::kKillAgent, world_->HostAt(0));
+    });
+  }
+  if (prng.Chance(s.kill_node_in_drain_percent)) {
+    world_->scheduler().After(prng.Skewed(100, kSecond), [this] {
+      if (!stopped_) StrikeNode(world_->prng().Chance(50) ? Fault::kKillNode : Fault::kKillHost, AnyHost());
+    });
+  }
+}
+
+void Faults::OnVerdict() {
+  if (stopped_ || verdict_struck_) return;
+  verdict_struck_ = true;
+  Prng& prng = world_->prng();
+  if (!prng.Chance(world_->scenario().trouble_at_verdict_percent)) return;
+  for (int64_t i = prng.Between(1, 3); i > 0; --i) {
+    world_->scheduler().After(prng.Skewed(10, kSecond), [this] {
+      static constexpr Fault kKinds[] = {Fault::kKillCoordinator, Fault::kKillNode,   Fault::kKillHost,
+                                         Fault::kKillAgent,       Fault::kFreezeAgent, Fault::kCutBoth,
+                                         Fault::kCutOut,          Fault::kKillBoth};
+      if (!stopped_) Strike(kKinds[world_->prng().Below(8)]);
+    });
+  }
+}
+
+}  // namespace muster::simulation

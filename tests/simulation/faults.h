@@ -1,0 +1,49 @@
+// What goes wrong in a world, and when: by the scenario's weights, and aimed at drains and at the verdict.
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "tests/simulation/invariants.h"
+#include "tests/simulation/scenario.h"
+
+namespace muster::simulation {
+
+struct HostProcess;
+struct WorkerProcess;
+class World;
+
+class Faults {
+ public:
+  explicit Faults(World* world) : world_(world) {}
+
+  void Begin();
+  void Stop() { stopped_ = true; }
+
+  // Hooks for aimed faults: the first STOP of a round, the first word of the verdict.
+  void OnDrain(const RoundKey& round);
+  void OnVerdict();
+
+ private:
+  void ScheduleNext();
+  Fault Draw();
+  void Strike(Fault fault);
+  void StrikeWorker(Fault fault);
+  void StrikeProcess(Fault fault, HostProcess* host);
+  void StrikeNode(Fault fault, HostProcess* host);
+  void StrikeNetwork(Fault fault, HostProcess* host);
+  void IsolateAndReplace(HostProcess* host);
+  void Swizzle();
+
+  HostProcess* AnyHost();
+  WorkerProcess* AnyWorker();
+  bool MayKillAgentOf(const HostProcess& host) const;
+  Micros Outage();
+
+  World* world_;
+  bool stopped_ = false;
+  bool verdict_struck_ = false;
+  std::set<RoundKey> drained_;
+};
+
+}  // namespace muster::simulation

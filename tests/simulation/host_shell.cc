@@ -1,0 +1,319 @@
+// The world as the host's shell: it starts agents, spawns, signals and reaps workers, sweeps, keeps the kernel's
+// timer. And the workers themselves.
+#include <algorithm>
+#include <csignal>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/ids.h"
+#include "tests/simulation/faults.h"
+#include "tests/simulation/world.h"
+
+namespace muster::simulation {
+namespace {
+
+constexpr Micros kLinkDelay = 100;       // host to agent and back
+constexpr Micros kReapDelay = 50;        // a death to the pidfd's event
+constexpr Micros kKillDelayMax = kMillisecond;  // SIGKILL to the end
+constexpr Micros kSweepMax = 20 * kMillisecond;
+constexpr Micros kAgentStartMax = 30 * kMillisecond;
+constexpr Micros kFlushMax = 5 * kMillisecond;
+constexpr Micros kSlowestTerm = 12 * kSecond;
+
+host::Ending BySignal(int signal) {
+  host::Ending ending;
+  ending.by_signal = true;
+  ending.number = signal;
+  return ending;
+}
+
+host::Ending WithCode(int code) {
+  host::Ending ending;
+  ending.number = code;
+  return ending;
+}
+
+}  // namespace
+
+void World::OnHost(HostProcess* host, const std::function<void(BootTime, host::Effects*)>& event) {
+  if (!host->alive || host->finish.has_value()) return;
+  host::Effects effects;
+  event(BootNow(*host->machine), &effects);
+  Execute(host, effects);
+  if (host->busy) return;
+  host->busy = true;
+  while (!host->next.empty() && host->alive) {
+    Scheduler::Action action = std::move(host->next.front());
+    host->next.pop_front();
+    action();
+  }
+  host->busy = false;
+}
+
+void World::Execute(HostProcess* host, const host::Effects& effects) {
+  for (const host::Effect& effect : effects) {
+    if (const auto* e = std::get_if<host::StartAgent>(&effect)) {
+      StartAgentProcess(host, e->number);
+    } else if (std::holds_alternative<host::KillAgent>(effect)) {
+      Note("host", absl::StrCat(host->name, " kills its agent"));
+      AgentProcess* agent = host->agent;
+      host->link_open = false;
+      scheduler_.After(prng_.Between(50, kKillDelayMax), [this, agent] { KillAgent(agent); });
+    } else if (const auto* e = std::get_if<host::SendStatus>(&effect)) {
+      SendToAgent(host, e->status);
+    } else if (const auto* e = std::get_if<host::SpawnWorkers>(&effect)) {
+      SpawnWorkers(host, e->round);
+    } else if (const auto* e = std::get_if<host::SignalWorkers>(&effect)) {
+      SignalWorkers(host, e->signal);
+    } else if (std::holds_alternative<host::Sweep>(effect)) {
+      SweepHost(host);
+    } else if (const auto* e = std::get_if<host::SetKernelTimer>(&effect)) {
+      SetKernelTimer(host, e->at);
+    } else if (std::holds_alternative<host::RenewOffer>(effect)) {
+      const auto port = static_cast<uint32_t>(next_port_++);
+      DeliverAfter(prng_.Between(100, 2 * kMillisecond), host, [this, host, port] {
+        OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnOffer(now, port, out); });
+      });
+    } else if (const auto* e = std::get_if<host::Finish>(&effect)) {
+      Note("host", absl::StrCat(host->name, " finishes: ", e->exit_code, " (", e->origin, ") ", e->reason));
+      host->finish = *e;
+      invariants_.OnFinish(*host, *e);
+      DeliverAfter(prng_.Between(100, kFlushMax), host, [this, host] { KillHost(host); });
+    } else if (const auto* e = std::get_if<muster::Note>(&effect)) {
+      Note("host", absl::StrCat(host->name, ": ", e->text));
+    }
+  }
+}
+
+void World::StartAgentProcess(HostProcess* host, uint64_t number) {
+  if (host->agent != nullptr && host->link_open && host->agent->alive) {
+    AgentProcess* old = host->agent;
+    DeliverAfter(kLinkDelay, old, [this, old] {
+      old->link_open = false;
+      OnAgent(old, [old](BootTime now, agent::Effects*) { old->core.OnHostLinkClosed(now); });
+    });
+  }
+  agents_.push_back(std::make_unique<AgentProcess>(host, number, prng_.Next()));
+  AgentProcess* agent = agents_.back().get();
+  agent->machine = host->machine;
+  agent->pid = host->machine->next_pid++;
+  agent->name = absl::StrCat(host->name, "/a", number);
+  agent->started = false;
+  agent->core.planted_bug = scenario_.planted_bug;
+  host->agent = agent;
+  host->link_open = true;
+  host->agent_starts.push_back(now());
+  scheduler_.After(prng_.Between(2 * kMillisecond, kAgentStartMax), [this, agent] {
+    if (!agent->alive) return;
+    agent->started = true;
+    ScheduleTick(agent, prng_.Between(1, 100 * kMillisecond));
+    Drain(agent);
+  });
+}
+
+void World::SendToAgent(HostProcess* host, const v1::HostStatus& status) {
+  AgentProcess* agent = host->agent;
+  if (agent == nullptr || !host->link_open) return;
+  DeliverAfter(kLinkDelay, agent, [this, agent, status] {
+    if (!agent->link_open) return;
+    OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnHostStatus(now, status, out); });
+  });
+}
+
+void World::KillHost(HostProcess* host) {
+  if (!host->alive) return;
+  Note("death", absl::StrCat("host ", host->name));
+  host->alive = false;
+  host->inbox.clear();
+  if (!host->finish.has_value()) host->killed = true;
+  KillWorkersOf(host, kKillDelayMax);  // their parent-death signal
+  AgentProcess* agent = host->agent;
+  if (agent != nullptr) {
+    DeliverAfter(kLinkDelay, agent, [this, agent] {
+      agent->link_open = false;
+      OnAgent(agent, [agent](BootTime now, agent::Effects*) { agent->core.OnHostLinkClosed(now); });
+    });
+    DeliverAfter(prng_.Between(50, 3 * kLinkDelay), agent, [this, agent] {
+      OnAgent(agent, [agent](BootTime now, agent::Effects* out) { agent->core.OnHostClosed(now, out); });
+    });
+  }
+  AfterHostDeath(host);
+}
+
+void World::SetKernelTimer(HostProcess* host, std::optional<BootTime> at) {
+  const uint64_t generation = ++host->timer_generation;
+  if (!at.has_value() || *at == absl::InfiniteFuture()) return;
+  const Micros when = *at == absl::InfinitePast() ? now() : WorldTime(*host->machine, *at);
+  scheduler_.At(when, [this, host, generation] {
+    if (!host->alive || host->timer_generation != generation) return;
+    Note("kernel", absl::StrCat("the timer kills ", host->name));
+    KillHost(host);
+  });
+}
+
+void World::SignalHost(HostProcess* host, int signal) {
+  if (signal == SIGINT) {
+    host->asked_to_cancel = true;
+  } else {
+    host->asked_to_leave = true;
+  }
+  Note("signal", absl::StrCat(host->name, " gets ", signal));
+  Deliver(host, [this, host, signal] {
+    OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnSignal(now, signal, out); });
+  });
+}
+
+// ---- workers
+
+void World::SpawnWorkers(HostProcess* host, const v1::Round& round) {
+  Note("host", absl::StrCat(host->name, " spawns round ", muster::ToString(round.id()), " rank ", round.first_rank(), " of ",
+                            round.world_size()));
+  invariants_.OnSpawn(*host, round);
+  std::vector<v1::Worker> spawned;
+  const bool start_fails = host->start_fails > 0;
+  if (start_fails) --host->start_fails;
+  host->workers.clear();
+  for (int i = 0; i < scenario_.slots; ++i) {
+    workers_.push_back(std::make_unique<WorkerProcess>());
+    WorkerProcess* worker = workers_.back().get();
+    worker->host = host;
+    worker->round = KeyOf(round.id());
+    worker->local_rank = i;
+    worker->rank = round.first_rank() + i;
+    worker->world_size = round.world_size();
+    worker->pid = host->machine->next_pid++;
+    host->workers.push_back(worker);
+    spawned.emplace_back();
+    spawned.back().set_local_rank(i);
+    spawned.back().set_pid(worker->pid);
+    const Micros exec_after = prng_.Between(scenario_.exec_delay / 2, scenario_.exec_delay);
+    if (start_fails && i == 0) {
+      scheduler_.After(exec_after, [this, host, worker] {
+        if (worker->dead) return;
+        worker->dead = true;
+        invariants_.OnStartFailure(*worker, 126);
+        DeliverAfter(kReapDelay, host, [this, host, worker] {
+          if (std::find(host->workers.begin(), host->workers.end(), worker) == host->workers.end()) return;
+          OnHost(host, [&](BootTime now, host::Effects* out) {
+            host->core.OnSpawnFailed(now, worker->local_rank, 126, "not executable", out);
+          });
+        });
+      });
+    } else {
+      scheduler_.After(exec_after, [this, worker] { Exec(worker); });
+    }
+  }
+  host->next.push_back([this, host, spawned = std::move(spawned)] {
+    OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnSpawned(now, spawned, out); });
+  });
+}
+
+host::Ending World::DrawFailure() {
+  static constexpr int kCodes[] = {1, 2, 7, 42, 255};
+  static constexpr int kSignals[] = {SIGKILL, SIGSEGV, SIGABRT, SIGBUS};
+  host::Ending ending;
+  ending.by_signal = prng_.Chance(40);
+  ending.number = ending.by_signal ? kSignals[prng_.Below(4)] : kCodes[prng_.Below(5)];
+  return ending;
+}
+
+void World::Exec(WorkerProcess* worker) {
+  if (worker->dead) return;
+  worker->executing = true;
+  Note("worker", absl::StrCat(worker->host->name, ":", worker->local_rank, " executes as rank ", worker->rank,
+                              " of round ", ToString(worker->round)));
+  invariants_.OnExec(*worker);
+  HostProcess* host = worker->host;
+  DeliverAfter(kReapDelay, host, [this, host, worker] {
+    if (std::find(host->workers.begin(), host->workers.end(), worker) == host->workers.end()) return;
+    OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnExecuting(now, worker->local_rank, out); });
+  });
+  const bool fails = !healed_ && prng_.Chance(scenario_.fails_percent);
+  const Micros life = fails ? prng_.Between(0, scenario_.run_time)
+                            : prng_.Between(scenario_.run_time * 95 / 100, scenario_.run_time);
+  const host::Ending ending = fails ? DrawFailure() : host::Ending{};
+  scheduler_.After(life, [this, worker, ending] { Die(worker, ending, true); });
+}
+
+void World::FailWorker(WorkerProcess* worker, host::Ending ending) { Die(worker, ending, true); }
+
+void World::FreezeWorker(WorkerProcess* worker, Micros for_how_long) {
+  if (worker->dead) return;
+  ++worker->frozen;
+  scheduler_.After(for_how_long, [this, worker] {
+    if (worker->frozen == 0 || --worker->frozen > 0 || !worker->pending_ending) return;
+    Die(worker, *worker->pending_ending, true);
+  });
+}
+
+// by_itself: not by a SIGKILL. A stopped process ends by nothing else.
+void World::Die(WorkerProcess* worker, const host::Ending& ending, bool by_itself) {
+  if (worker->dead) return;
+  if (by_itself && worker->frozen > 0) {
+    if (!worker->pending_ending) worker->pending_ending = ending;
+    return;
+  }
+  worker->dead = true;
+  Note("worker", absl::StrCat(worker->host->name, ":", worker->local_rank, " of round ", ToString(worker->round),
+                              ending.by_signal ? " dies by signal " : " exits ", ending.number));
+  invariants_.OnDeath(*worker, ending, by_itself && !worker->signalled);
+  HostProcess* host = worker->host;
+  DeliverAfter(kReapDelay, host, [this, host, worker, ending] {
+    if (std::find(host->workers.begin(), host->workers.end(), worker) == host->workers.end()) return;
+    OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnExit(now, worker->local_rank, ending, out); });
+  });
+  if (!scenario_.peers_fail_too || ending.ok()) return;
+  for (auto it = workers_.rbegin(); it != workers_.rend(); ++it) {
+    WorkerProcess* peer = it->get();
+    if (peer->dead || peer->round != worker->round) continue;
+    scheduler_.After(prng_.Exponential(500 * kMillisecond),
+                     [this, peer] { Die(peer, WithCode(1), true); });
+  }
+}
+
+void World::SignalWorkers(HostProcess* host, int signal) {
+  Note("host", absl::StrCat(host->name, " signals its workers: ", signal));
+  invariants_.OnSignal(*host, signal);
+  for (WorkerProcess* worker : host->workers) {
+    if (worker->dead) continue;
+    worker->signalled = true;
+    if (signal == SIGKILL) continue;
+    if (!worker->executing) {  // the exec stage has default actions
+      scheduler_.After(100, [this, worker] { Die(worker, BySignal(SIGTERM), true); });
+      continue;
+    }
+    const auto dice = static_cast<int>(prng_.Below(100));
+    if (dice < scenario_.term_ignored_percent) continue;
+    const bool slow = dice < scenario_.term_ignored_percent + scenario_.term_slow_percent;
+    const Micros takes = slow ? prng_.Skewed(100 * kMillisecond, kSlowestTerm) : prng_.Between(100, 20 * kMillisecond);
+    host::Ending ending;
+    if (!prng_.Chance(scenario_.term_exits_zero_percent)) {
+      ending = prng_.Chance(70) ? BySignal(SIGTERM) : WithCode(1);
+    }
+    scheduler_.After(takes, [this, worker, ending] { Die(worker, ending, true); });
+  }
+  if (signal == SIGKILL) KillWorkersOf(host, kKillDelayMax);
+}
+
+void World::KillWorkersOf(HostProcess* host, Micros within) {
+  for (WorkerProcess* worker : host->workers) {
+    if (worker->dead || worker->kill_pending) continue;
+    worker->kill_pending = true;
+    scheduler_.After(prng_.Between(50, within), [this, worker] {
+      Die(worker, BySignal(SIGKILL), false);
+    });
+  }
+}
+
+void World::SweepHost(HostProcess* host) {
+  for (WorkerProcess* worker : host->workers) worker->signalled = true;
+  KillWorkersOf(host, kKillDelayMax);
+  DeliverAfter(prng_.Between(2 * kKillDelayMax, kSweepMax), host, [this, host] {
+    OnHost(host, [host](BootTime now, host::Effects* out) { host->core.OnSwept(now, "", out); });
+  });
+}
+
+bool World::AnythingAlive(const HostProcess& host) const {
+  return host.alive || std::any_of(host.workers.begin(), host.workers.end(), [](auto* w) { return !w->dead; });
+}
+
+}  // namespace muster::simulation

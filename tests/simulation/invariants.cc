@@ -1,0 +1,302 @@
+#include "tests/simulation/invariants.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/ids.h"
+#include "tests/simulation/world.h"
+
+namespace muster::simulation {
+namespace {
+
+constexpr int kExitUnavailable = 69;
+constexpr int kExitFault = 70;
+constexpr int kExitLeft = 75;
+constexpr int kExitCancelled = 130;
+
+int CodeOf(const host::Ending& ending) { return ending.by_signal ? 128 + ending.number : ending.number; }
+
+}  // namespace
+
+RoundKey KeyOf(const v1::RoundId& id) { return {id.number(), id.epoch().number(), id.epoch().random()}; }
+
+std::string ToString(const RoundKey& key) {
+  v1::RoundId id;
+  id.set_number(key.number);
+  id.mutable_epoch()->set_number(key.epoch_number);
+  id.mutable_epoch()->set_random(key.epoch_random);
+  return muster::ToString(id);
+}
+
+void Invariants::Fail(int number, const std::string& what) {
+  if (violated()) return;
+  message_ = absl::StrCat("invariant ", number, ": ", what);
+  world_->Note("VIOLATION", message_);
+}
+
+// ---- what coordinators say
+
+void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess& to, const v1::Directive& directive) {
+  CoordinatorRecord& record = coordinators_[home.id];
+  const auto epoch = std::make_pair(directive.id().epoch().number(), directive.id().epoch().random());
+  const auto before = std::make_pair(record.epoch_number, record.epoch_random);
+  if (epoch < before) return Fail(3, absl::StrCat("coordinator ", home.id, " went back to an older epoch"));
+  record.epoch_number = epoch.first;
+  record.epoch_random = epoch.second;
+  switch (directive.order_case()) {
+    case v1::Directive::kRun:
+      return CheckRun(home, to, directive.run());
+    case v1::Directive::kVerdict:
+      return CheckVerdictTold(directive.verdict());
+    case v1::Directive::kRelease:
+      if (!record.released) CheckRelease(home);
+      record.released = true;
+      return;
+    case v1::Directive::kRefused:
+      return Fail(5, absl::StrCat(to.id(), " was refused: ", directive.refused().reason()));
+    default:
+      return;
+  }
+}
+
+void Invariants::CheckRun(const CoordinatorHome& home, const HostProcess& to, const v1::Round& round) {
+  const RoundKey key = KeyOf(round.id());
+  CoordinatorRecord& coordinator = coordinators_[home.id];
+  if (key < coordinator.greatest) {
+    return Fail(3, absl::StrCat("coordinator ", home.id, " tells round ", ToString(key), " after round ",
+                                ToString(coordinator.greatest)));
+  }
+  coordinator.greatest = key;
+  const bool is_new = rounds_.find(key) == rounds_.end();
+  if (is_new && !rounds_.empty() && key.number <= rounds_.rbegin()->first.number) forgot_ = true;
+  RoundRecord& record = rounds_[key];
+  if (is_new) {
+    record.world_size = round.world_size();
+    record.node_count = round.node_count();
+    record.master = muster::ToString(round.master());
+    record.restart_count = round.restart_count();
+    record.failures = round.failures();
+    record.losses = round.loss_ages_ms_size();
+  }
+  if (!round.has_node_rank()) return;
+  CheckRanks(key, record, to, round);
+  CheckCounts(key, record, hosts_[to.id()], to);
+}
+
+// Invariant 1: ranks are 0..world-1, each held once; no two nodes are told different sizes or master endpoints.
+void Invariants::CheckRanks(const RoundKey& key, RoundRecord& record, const HostProcess& to, const v1::Round& round) {
+  const std::string where = absl::StrCat("round ", ToString(key), ", told to ", to.id(), ": ");
+  const auto differs = [&](const char* what, const auto& now, const auto& before) {
+    if (now != before) Fail(1, absl::StrCat(where, what, " is ", now, ", was told as ", before));
+  };
+  differs("world size", round.world_size(), record.world_size);
+  differs("node count", round.node_count(), record.node_count);
+  differs("master endpoint", muster::ToString(round.master()), record.master);
+  differs("restart count", round.restart_count(), record.restart_count);
+  if (round.node_rank() < 0 || round.node_rank() >= round.node_count()) {
+    return Fail(1, absl::StrCat(where, "node rank ", round.node_rank(), " of ", round.node_count()));
+  }
+  if (round.node_count() < scenario_.min_nodes || round.node_count() > scenario_.max_nodes) {
+    return Fail(1, absl::StrCat(where, round.node_count(), " nodes, not within MIN:MAX"));
+  }
+  if (round.world_size() != round.node_count() * scenario_.slots) {
+    return Fail(1, absl::StrCat(where, "world size ", round.world_size(), " is not the sum of its nodes' slots"));
+  }
+  const auto [node, fresh_node] = record.host_by_node_rank.emplace(round.node_rank(), to.id());
+  if (node->second != to.id()) {
+    return Fail(1, absl::StrCat(where, "node rank ", round.node_rank(), " is held by ", node->second));
+  }
+  for (int rank = round.first_rank(); rank < round.first_rank() + scenario_.slots; ++rank) {
+    if (rank < 0 || rank >= round.world_size()) {
+      return Fail(1, absl::StrCat(where, "rank ", rank, " of ", round.world_size()));
+    }
+    const auto [held, fresh] = record.host_by_rank.emplace(rank, to.id());
+    if (held->second != to.id()) return Fail(1, absl::StrCat(where, "rank ", rank, " is held by ", held->second));
+  }
+  const auto held = std::count_if(record.host_by_rank.begin(), record.host_by_rank.end(),
+                                  [&](const auto& entry) { return entry.second == to.id(); });
+  if (held != scenario_.slots) Fail(1, absl::StrCat(where, "this host holds ", held, " ranks"));
+}
+
+// Invariant 3: the counts never shrink nor pass their budgets, and any set of failures in one round costs one.
+void Invariants::CheckCounts(const RoundKey& key, const RoundRecord& record, HostRecord& host, const HostProcess& to) {
+  const std::string where = absl::StrCat("round ", ToString(key), ", told to ", to.id(), ": ");
+  if (record.failures > scenario_.max_restarts) {
+    return Fail(3, absl::StrCat(where, record.failures, " failures, --max-restarts is ", scenario_.max_restarts));
+  }
+  if (record.losses > scenario_.max_node_losses) {
+    return Fail(3, absl::StrCat(where, record.losses, " losses, --max-node-losses is ", scenario_.max_node_losses));
+  }
+  if (record.failures + record.losses > record.restart_count) {
+    return Fail(3, absl::StrCat(where, record.failures, " failures and ", record.losses, " losses in ",
+                                record.restart_count, " restarts: a round was charged twice"));
+  }
+  if (static_cast<uint64_t>(record.restart_count) >= key.number) {
+    return Fail(3, absl::StrCat(where, record.restart_count, " restarts before round number ", key.number));
+  }
+  const auto failed = std::count_if(rounds_.begin(), rounds_.end(),
+                                    [](const auto& entry) { return entry.second.failed; });
+  if (record.failures > failed) {
+    return Fail(3, absl::StrCat(where, record.failures, " failures charged, but only ", failed,
+                                " rounds had a worker that failed"));
+  }
+  if (key < host.greatest_told) {
+    return Fail(3, absl::StrCat(where, "after round ", ToString(host.greatest_told)));
+  }
+  if (key > host.greatest_told && host.greatest_told.number != 0 && !forgot_) {
+    if (record.restart_count <= host.restart_count || record.failures < host.failures) {
+      return Fail(3, absl::StrCat(where, "counts shrank: ", record.restart_count, " restarts after ",
+                                  host.restart_count, ", ", record.failures, " failures after ", host.failures));
+    }
+  }
+  host.greatest_told = key;
+  host.restart_count = record.restart_count;
+  host.failures = record.failures;
+}
+
+// ---- what workers do
+
+void Invariants::OnSpawn(const HostProcess& host, const v1::Round& round) {
+  const RoundKey key = KeyOf(round.id());
+  HostRecord& record = hosts_[host.id()];
+  if (!record.spawned.insert(key).second) {
+    return Fail(2, absl::StrCat(host.id(), " starts round ", ToString(key), " a second time"));
+  }
+  if (key < record.greatest_spawned) {
+    return Fail(3, absl::StrCat(host.id(), " starts round ", ToString(key), " after round ",
+                                ToString(record.greatest_spawned)));
+  }
+  record.greatest_spawned = key;
+  const auto it = rounds_.find(key);
+  if (it == rounds_.end()) return Fail(1, absl::StrCat(host.id(), " starts round ", ToString(key), " that nobody made"));
+  CheckRanks(key, it->second, host, round);
+}
+
+// Invariant 2: no worker of a round executes while one of a later round runs anywhere.
+void Invariants::OnExec(const WorkerProcess& worker) {
+  ++executing_[worker.round];
+  if (executing_.size() > 1) {
+    Fail(2, absl::StrCat("workers of two rounds execute at once: ", ToString(executing_.begin()->first), " (",
+                         executing_.begin()->second, ") and ", ToString(executing_.rbegin()->first), "; ",
+                         worker.host->name, ":", worker.local_rank, " has just begun round ", ToString(worker.round)));
+  }
+}
+
+void Invariants::OnDeath(const WorkerProcess& worker, const host::Ending& ending, bool by_itself) {
+  if (worker.executing) {
+    const auto it = executing_.find(worker.round);
+    if (--it->second == 0) executing_.erase(it);
+  }
+  RoundRecord& round = rounds_[worker.round];
+  if (!by_itself) return;
+  if (ending.ok()) {
+    round.ok_ranks.insert(worker.rank);
+  } else {
+    round.failed = true;
+    failure_codes_.insert(CodeOf(ending));
+  }
+}
+
+void Invariants::OnStartFailure(const WorkerProcess& worker, int exit_code) {
+  rounds_[worker.round].failed = true;
+  failure_codes_.insert(exit_code);
+}
+
+// Invariant 6: the death of an agent, or of a coordinator that is soon reached again, ends no worker.
+void Invariants::OnSignal(const HostProcess& host, int signal) {
+  if (!scenario_.only_agents_die || verdict_announced_) return;
+  Fail(6, absl::StrCat(host.id(), " signals its workers (", signal, ") though only agents have died"));
+}
+
+// ---- the verdict and the end
+
+// Invariant 4: 0 only if every worker of one round exited 0 by itself.
+void Invariants::CheckSuccess(const std::string& where) {
+  for (const auto& [key, round] : rounds_) {
+    if (round.world_size > 0 && static_cast<int>(round.ok_ranks.size()) == round.world_size) return;
+  }
+  Fail(4, absl::StrCat(where, " 0, but in no round did every worker exit 0 by itself"));
+}
+
+void Invariants::CheckVerdictTold(const v1::Verdict& verdict) {
+  verdict_announced_ = true;
+  if (verdict.exit_code() == 0) return CheckSuccess("the verdict is");
+  if (verdict.origin() == "worker" && failure_codes_.count(verdict.exit_code()) == 0) {
+    Fail(4, absl::StrCat("the verdict's code ", verdict.exit_code(), " is no failed worker's"));
+  }
+  if (verdict.exit_code() == kExitCancelled && verdict.origin() == "muster") {
+    const auto& hosts = world_->hosts();
+    const bool asked = std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->asked_to_cancel; });
+    if (!asked) Fail(4, "the verdict is 130, but nobody cancelled the job");
+  }
+}
+
+// Invariant 4: released only when all that are left have acknowledged.
+void Invariants::CheckRelease(const CoordinatorHome& home) {
+  for (const auto& [stream, session] : home.sessions) {
+    const HostProcess& host = *session->agent->host;
+    const bool left = host.zombie || !host.alive || host.asked_to_leave || host.finish.has_value() ||
+                      session->agent != host.agent;
+    const bool heard = session->last_heard >= 0 && world_->now() - session->last_heard < scenario_.lease / 2;
+    if (left || !heard || host.memory.has_verdict()) continue;
+    return Fail(4, absl::StrCat("coordinator ", home.id, " releases, but ", host.id(),
+                                ", which attends, has not acknowledged the verdict"));
+  }
+}
+
+void Invariants::OnFinish(const HostProcess& host, const host::Finish& finish) {
+  if (host.zombie) return;
+  const std::string who = absl::StrCat(host.id(), " exits ", finish.exit_code, " (", finish.reason, ")");
+  const bool observer = host.place >= scenario_.nodes;
+  const bool left = (host.asked_to_leave && finish.exit_code == kExitLeft) ||
+                    (host.asked_to_cancel && finish.exit_code == kExitCancelled);
+  if (finish.exit_code == 0 && !observer) CheckSuccess(absl::StrCat(who, ":"));
+  if (!finish.verdict.has_value()) {
+    if (!left) CheckExitWithoutVerdict(host, finish, who);
+    return;
+  }
+  const int code = finish.verdict->exit_code();
+  if (finish.exit_code != code && !left && !(observer && finish.exit_code == 0)) {
+    return Fail(4, absl::StrCat(who, ": the verdict's code is ", code));
+  }
+  if (verdict_seen_ && (code != verdict_code_ || finish.verdict->origin() != verdict_origin_)) {
+    return Fail(4, absl::StrCat(who, ": verdict ", code, " of ", finish.verdict->origin(), ", but ", verdict_host_,
+                                " saw ", verdict_code_, " of ", verdict_origin_));
+  }
+  verdict_seen_ = true;
+  verdict_code_ = code;
+  verdict_origin_ = finish.verdict->origin();
+  verdict_host_ = host.id();
+}
+
+// Invariant 5: nobody exits before the verdict except by signal, the coordinator timeout, or by a fault of ours.
+void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Finish& finish, const std::string& who) {
+  const bool observer = host.place >= scenario_.nodes;
+  const Micros silence = world_->now() - std::max(host.born, host.last_directive);
+  const Micros limit = std::min(scenario_.coordinator_timeout, scenario_.join_timeout) * 9 / 10;
+  if (finish.exit_code == kExitUnavailable || (observer && finish.exit_code == 0)) {
+    if (silence >= limit) return;
+    return Fail(5, absl::StrCat(who, " without a verdict, though its coordinator was heard ", silence / kMillisecond,
+                                " ms ago"));
+  }
+  if (finish.exit_code == kExitFault && host.agent_starts.size() >= host::kMaxAgentRestarts) return;
+  Fail(5, absl::StrCat(who, " without a verdict"));
+}
+
+void Invariants::OnSettled() {
+  if (!verdict_seen_) return Fail(5, "every host has ended, and none with a verdict");
+  const bool undisturbed = scenario_.total_weight() == 0 && scenario_.drop_percent == 0;
+  if ((scenario_.only_agents_die || undisturbed) && scenario_.fails_percent == 0 && verdict_code_ != 0) {
+    Fail(5, absl::StrCat("nothing failed, but the verdict is ", verdict_code_));
+  }
+}
+
+void Invariants::OnNotSettled() {
+  std::string alive;
+  for (const auto& host : world_->hosts()) {
+    if (host->alive) absl::StrAppend(&alive, " ", host->id());
+  }
+  Fail(5, absl::StrCat("no end within the bound after faults had ended; still there:", alive));
+}
+
+}  // namespace muster::simulation

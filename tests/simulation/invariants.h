@@ -1,0 +1,104 @@
+// What must always hold (design section 6), checked at each event against the truth of the whole world.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agent/host/core/host_core.h"
+#include "muster/v1/rendezvous.pb.h"
+#include "tests/simulation/scenario.h"
+
+namespace muster::simulation {
+
+struct AgentProcess;
+struct CoordinatorHome;
+struct HostProcess;
+struct WorkerProcess;
+class World;
+
+// A round's id, ordered as the protocol orders it.
+struct RoundKey {
+  uint64_t number = 0;
+  uint64_t epoch_number = 0;
+  uint64_t epoch_random = 0;
+  auto operator<=>(const RoundKey&) const = default;
+};
+RoundKey KeyOf(const v1::RoundId& id);
+std::string ToString(const RoundKey& key);
+
+class Invariants {
+ public:
+  Invariants(const Scenario& scenario, World* world) : scenario_(scenario), world_(world) {}
+
+  void OnDirectiveSent(const CoordinatorHome& home, const HostProcess& to, const v1::Directive& directive);
+  void OnSpawn(const HostProcess& host, const v1::Round& round);
+  void OnExec(const WorkerProcess& worker);
+  void OnDeath(const WorkerProcess& worker, const host::Ending& ending, bool by_itself);
+  void OnStartFailure(const WorkerProcess& worker, int exit_code);
+  void OnSignal(const HostProcess& host, int signal);
+  void OnFinish(const HostProcess& host, const host::Finish& finish);
+  void OnSettled();      // every host has ended
+  void OnNotSettled();   // the bound of the second phase has passed
+
+  // number: of design section 6; 0: of the simulation itself.
+  void Fail(int number, const std::string& what);
+  bool violated() const { return !message_.empty(); }
+  const std::string& message() const { return message_; }
+  // -1: none seen.
+  int verdict_code() const { return verdict_seen_ ? verdict_code_ : -1; }
+  size_t rounds() const { return rounds_.size(); }
+
+ private:
+  struct RoundRecord {
+    int world_size = 0;
+    int node_count = 0;
+    std::string master;
+    int restart_count = 0;
+    int failures = 0;
+    int losses = 0;
+    std::map<int, std::string> host_by_node_rank;
+    std::map<int, std::string> host_by_rank;
+    std::set<int> ok_ranks;     // exited 0 by themselves
+    bool failed = false;        // a worker failed, or did not start
+  };
+  struct HostRecord {
+    std::set<RoundKey> spawned;
+    RoundKey greatest_spawned;
+    RoundKey greatest_told;
+    int restart_count = 0;
+    int failures = 0;
+  };
+  struct CoordinatorRecord {
+    uint64_t epoch_number = 0;
+    uint64_t epoch_random = 0;
+    RoundKey greatest;
+    bool released = false;
+  };
+
+  void CheckRun(const CoordinatorHome& home, const HostProcess& to, const v1::Round& round);
+  void CheckRanks(const RoundKey& key, RoundRecord& record, const HostProcess& to, const v1::Round& round);
+  void CheckCounts(const RoundKey& key, const RoundRecord& record, HostRecord& host, const HostProcess& to);
+  void CheckVerdictTold(const v1::Verdict& verdict);
+  void CheckRelease(const CoordinatorHome& home);
+  void CheckSuccess(const std::string& where);
+  void CheckExitWithoutVerdict(const HostProcess& host, const host::Finish& finish, const std::string& who);
+
+  const Scenario& scenario_;
+  World* world_;
+  std::string message_;
+  std::map<RoundKey, RoundRecord> rounds_;
+  std::map<std::string, HostRecord> hosts_;
+  std::map<int, CoordinatorRecord> coordinators_;
+  std::map<RoundKey, int> executing_;  // workers by round, all machines
+  std::set<int> failure_codes_;
+  bool forgot_ = false;  // a coordinator began again without any memory of earlier rounds
+  bool verdict_announced_ = false;
+  bool verdict_seen_ = false;
+  int verdict_code_ = 0;
+  std::string verdict_origin_;
+  std::string verdict_host_;
+};
+
+}  // namespace muster::simulation

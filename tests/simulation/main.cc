@@ -1,0 +1,159 @@
+// muster_sim: the three cores of a whole cluster through very many schedules in virtual time.
+//
+//   muster_sim --seeds N [--first S] [--time-limit SECONDS]      run seeds S, S+1, ...
+//   muster_sim --seed S [--trace]                                replay one
+//   ... --bug NAME                                               with a planted bug (test-only)
+//   ... --until-caught                                           end at the first violation, exit 0 if there was one
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "tests/simulation/world.h"
+
+namespace muster::simulation {
+namespace {
+
+constexpr uint64_t kDeterminismEvery = 50;  // 2 % of the seeds run twice
+constexpr int kMaxReported = 10;
+
+struct Options {
+  uint64_t first = 1;
+  uint64_t seeds = 20000;
+  bool single = false;
+  bool trace = false;
+  bool until_caught = false;
+  double time_limit_s = 0;  // 0: none
+  std::string bug;
+};
+
+struct Outcome {
+  bool ok = false;
+  uint64_t hash = 0;
+  uint64_t events = 0;
+  Micros virtual_time = 0;
+  int verdict_code = -1;
+  size_t rounds = 0;
+  std::string message;
+};
+
+Scenario ScenarioFor(const Options& options, uint64_t seed) {
+  Scenario scenario = DrawScenario(seed);
+  scenario.planted_bug = options.bug;
+  return scenario;
+}
+
+Outcome RunSeed(const Options& options, uint64_t seed) {
+  World world(ScenarioFor(options, seed), options.trace);
+  Outcome outcome;
+  outcome.ok = world.Run();
+  outcome.hash = world.hash();
+  outcome.events = world.events();
+  outcome.virtual_time = world.now();
+  outcome.verdict_code = world.invariants().verdict_code();
+  outcome.rounds = world.invariants().rounds();
+  outcome.message = world.invariants().message();
+  return outcome;
+}
+
+void Report(const Options& options, uint64_t seed, const std::string& message) {
+  std::printf("seed %llu: %s\n  %s\n  replay: muster_sim --seed %llu --trace%s%s\n",
+              static_cast<unsigned long long>(seed), message.c_str(), Describe(ScenarioFor(options, seed)).c_str(),
+              static_cast<unsigned long long>(seed), options.bug.empty() ? "" : " --bug ", options.bug.c_str());
+  std::fflush(stdout);
+}
+
+int RunMany(const Options& options) {
+  const auto began = std::chrono::steady_clock::now();
+  const auto elapsed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  };
+  uint64_t ran = 0;
+  uint64_t rounds = 0;
+  uint64_t events = 0;
+  int failures = 0;
+  double virtual_s = 0;
+  std::map<int, int> verdicts;
+  for (uint64_t seed = options.first; seed < options.first + options.seeds; ++seed) {
+    if (options.time_limit_s > 0 && elapsed() > options.time_limit_s) break;
+    const Outcome outcome = RunSeed(options, seed);
+    ++ran;
+    rounds += outcome.rounds;
+    events += outcome.events;
+    virtual_s += static_cast<double>(outcome.virtual_time) / kSecond;
+    ++verdicts[outcome.verdict_code];
+    std::string message = outcome.message;
+    if (outcome.ok && seed % kDeterminismEvery == 0 && RunSeed(options, seed).hash != outcome.hash) {
+      message = "two runs of this seed differ";
+    }
+    if (message.empty()) continue;
+    ++failures;
+    if (failures <= kMaxReported) Report(options, seed, message);
+    if (options.until_caught) break;
+  }
+  std::printf("%llu seeds (first %llu), %d failed; %.0f seeds/s, %llu events, %llu rounds, %.0f times real time;"
+              " verdicts:", static_cast<unsigned long long>(ran), static_cast<unsigned long long>(options.first),
+              failures, static_cast<double>(ran) / elapsed(), static_cast<unsigned long long>(events),
+              static_cast<unsigned long long>(rounds), virtual_s / elapsed());
+  for (const auto& [code, count] : verdicts) std::printf(" %d:%d", code, count);
+  std::printf("\n");
+  if (options.until_caught) {
+    std::printf("planted bug \"%s\": %s\n", options.bug.c_str(), failures > 0 ? "caught" : "NOT CAUGHT");
+    return failures > 0 ? 0 : 1;
+  }
+  return failures > 0 ? 1 : 0;
+}
+
+int RunOne(const Options& options) {
+  std::printf("seed %llu: %s\n", static_cast<unsigned long long>(options.first),
+              Describe(ScenarioFor(options, options.first)).c_str());
+  const Outcome outcome = RunSeed(options, options.first);
+  std::printf("%s: %llu events, %zu rounds, %.3f virtual seconds, verdict %d, hash %016llx%s%s\n",
+              outcome.ok ? "held" : "FAILED", static_cast<unsigned long long>(outcome.events), outcome.rounds,
+              static_cast<double>(outcome.virtual_time) / kSecond, outcome.verdict_code,
+              static_cast<unsigned long long>(outcome.hash), outcome.ok ? "" : "\n", outcome.message.c_str());
+  return outcome.ok ? 0 : 1;
+}
+
+bool Parse(int argc, char** argv, Options* options) {
+  if (const char* seeds = std::getenv("MUSTER_SIM_SEEDS")) options->seeds = std::strtoull(seeds, nullptr, 10);
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--trace") {
+      options->trace = true;
+    } else if (flag == "--until-caught") {
+      options->until_caught = true;
+    } else if (i + 1 == argc) {
+      return false;
+    } else if (flag == "--seeds") {
+      options->seeds = std::strtoull(argv[++i], nullptr, 10);
+    } else if (flag == "--first") {
+      options->first = std::strtoull(argv[++i], nullptr, 10);
+    } else if (flag == "--seed") {
+      options->first = std::strtoull(argv[++i], nullptr, 10);
+      options->single = true;
+    } else if (flag == "--bug") {
+      options->bug = argv[++i];
+    } else if (flag == "--time-limit") {
+      options->time_limit_s = std::strtod(argv[++i], nullptr);
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace muster::simulation
+
+int main(int argc, char** argv) {
+  muster::simulation::Options options;
+  if (!muster::simulation::Parse(argc, argv, &options)) {
+    std::fprintf(stderr, "usage: muster_sim [--seeds N] [--first S] [--seed S] [--trace] [--bug NAME] "
+                         "[--until-caught] [--time-limit SECONDS]\n");
+    return 64;
+  }
+  return options.single ? RunOne(options) : RunMany(options);
+}

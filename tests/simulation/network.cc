@@ -1,0 +1,248 @@
+// The network between agents and the coordinator: connections that delay, stall while a path is cut, close with or
+// without the other end's knowledge, and in some worlds lose, repeat and reorder whole documents.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "proto/base/ids.h"
+#include "tests/simulation/world.h"
+
+namespace muster::simulation {
+namespace {
+
+constexpr Micros kLoopbackDelay = 50;
+constexpr Micros kConnectLimit = 5 * kSecond;
+constexpr Micros kRetransmitMax = 300 * kMillisecond;  // after a path is open again
+
+std::string DescribeOrder(const v1::Directive& d) {
+  switch (d.order_case()) {
+    case v1::Directive::kWait: return absl::StrCat("WAIT ", d.wait().reason());
+    case v1::Directive::kRun: return absl::StrCat("RUN ", muster::ToString(d.run().id()), " rank ", d.run().node_rank());
+    case v1::Directive::kStop: return absl::StrCat("STOP ", muster::ToString(d.stop().round()), " ", d.stop().cause());
+    case v1::Directive::kVerdict: return absl::StrCat("VERDICT ", d.verdict().exit_code());
+    case v1::Directive::kRelease: return absl::StrCat("RELEASE ", d.release().exit_code());
+    case v1::Directive::kRefused: return absl::StrCat("REFUSED ", d.refused().reason());
+    default: return "(no order)";
+  }
+}
+
+std::string Describe(const v1::DirectiveId& id) { return absl::StrCat(muster::ToString(id.epoch()), "#", id.seq()); }
+
+}  // namespace
+
+bool World::Blocked(const Machine& from, const Machine& to) const {
+  if (&from == &to) return false;
+  return !from.up || !to.up || from.cut_out > 0 || to.cut_in > 0;
+}
+
+void World::ConnectAgent(AgentProcess* agent) {
+  const uint64_t attempt = ++agent->attempt;
+  if (agent->session != nullptr) CloseAgentEnd(agent->session);
+  agent->session = nullptr;
+  const auto fail = [this, agent, attempt](const char* why) {
+    return [this, agent, attempt, why] {
+      if (agent->attempt != attempt) return;
+      ++agent->attempt;
+      OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDisconnected(now, why, 0, out); });
+    };
+  };
+  DeliverAfter(kConnectLimit, agent, fail("no answer"));
+  const bool own = agent->core.configured() && agent->core.config().serves() == v1::NodeConfig::SERVES_YES;
+  Machine* target = own ? agent->machine : places_[0].machine;
+  const Micros delay = own ? kLoopbackDelay : prng_.Exponential(scenario_.delay) + kLoopbackDelay;
+  scheduler_.After(delay, [this, agent, attempt, own, target, fail, delay] {
+    if (agent->attempt != attempt || Blocked(*agent->machine, *target) || Blocked(*target, *agent->machine)) return;
+    CoordinatorHome* home = own ? agent->home : CurrentHome();
+    if (home == nullptr || home->owner->machine != target) {
+      DeliverAfter(delay, agent, fail("connection refused"));
+      return;
+    }
+    Deliver(home->owner, [this, agent, attempt, home] { Accept(agent, attempt, home); });
+  });
+}
+
+void World::Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* home) {
+  if (agent->attempt != attempt || !agent->alive) return;
+  sessions_.push_back(std::make_unique<Session>());
+  Session* session = sessions_.back().get();
+  session->agent = agent;
+  session->home = home;
+  session->stream = home->next_stream++;
+  home->sessions[session->stream] = session;
+  open_sessions_.push_back(session);
+  PathsChanged();
+  Transmit(session, false, [this, agent, attempt, session] {
+    if (agent->attempt != attempt) return CloseAgentEnd(session);
+    ++agent->attempt;
+    agent->session = session;
+    const std::string address = agent->machine->address;
+    OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnConnected(now, address, out); });
+  }, false);
+}
+
+// ---- documents
+
+void World::SendUp(Session* session, const v1::AgentStatus& status) {
+  if (!session->agent_open) return;
+  if (trace_.on()) {
+    Note("status", absl::StrCat(session->agent->name, " -> c", session->home->id, " ", status.id().agent_number(), "#",
+                                status.id().seq(), " ", muster::ToString(status.phase()), " last ",
+                                muster::ToString(status.last().id()), " ", v1::Outcome_Name(status.outcome()), " applied ",
+                                Describe(status.applied()), status.has_verdict() ? " verdict" : ""));
+  }
+  Transmit(session, true, [this, session, status] { ArriveAtCoordinator(session, status); }, true);
+}
+
+void World::ArriveAtCoordinator(Session* session, const v1::AgentStatus& status) {
+  if (!session->coordinator_open) return;
+  session->last_heard = now();
+  CoordinatorHome* home = session->home;
+  OnHome(home, [&](BootTime now, rendezvous::Effects* out) { home->core.OnStatus(now, session->stream, status, out); });
+}
+
+void World::SendDown(Session* session, const v1::Directive& directive) {
+  if (!session->coordinator_open) return;
+  if (trace_.on()) {
+    Note("directive", absl::StrCat("c", session->home->id, " -> ", session->agent->name, " ", Describe(directive.id()),
+                                   " echo ", directive.echo().agent_number(), "#", directive.echo().seq(),
+                                   directive.has_lease() ? " lease " : " ", DescribeOrder(directive)));
+  }
+  AgentProcess* agent = session->agent;
+  Transmit(session, false, [this, session, agent, directive] {
+    if (agent->session != session) return;
+    agent->host->last_directive = now();
+    OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDirective(now, directive, out); });
+  }, true);
+}
+
+// Puts an action on its way to the other end; document: may be lost, repeated or overtaken where the scenario says.
+void World::Transmit(Session* session, bool up, Scheduler::Action action, bool document) {
+  Session::Way& way = up ? session->up : session->down;
+  const Machine& from = up ? *session->agent->machine : *session->home->owner->machine;
+  const Machine& to = up ? *session->home->owner->machine : *session->agent->machine;
+  Process* receiver = up ? static_cast<Process*>(session->home->owner) : session->agent;
+  const bool lossy = document && !healed_ && &from != &to;
+  if (lossy && prng_.Chance(scenario_.drop_percent)) return;
+  if (Blocked(from, to)) {
+    way.stalled.push_back(std::move(action));
+    return;
+  }
+  const Micros delay = &from == &to ? kLoopbackDelay : kLoopbackDelay + prng_.Exponential(scenario_.delay);
+  if (lossy && prng_.Chance(scenario_.repeat_percent)) {
+    DeliverAfter(delay + prng_.Exponential(kSecond), receiver, action);
+  }
+  if (lossy && prng_.Chance(scenario_.reorder_percent)) {
+    DeliverAfter(delay + prng_.Exponential(200 * kMillisecond), receiver, std::move(action));
+    return;
+  }
+  const Micros arrival = std::max(now() + delay, way.last_arrival + 1);
+  way.last_arrival = arrival;
+  DeliverAfter(arrival - now(), receiver, std::move(action));
+}
+
+// ---- closing
+
+void World::CloseAgentEnd(Session* session) {
+  if (!session->agent_open) return;
+  session->agent_open = false;
+  Transmit(session, true, [this, session] { CloseArrivesAtCoordinator(session); }, false);
+}
+
+void World::CloseArrivesAtCoordinator(Session* session) {
+  if (!session->coordinator_open) return;
+  session->coordinator_open = false;
+  CoordinatorHome* home = session->home;
+  home->sessions.erase(session->stream);
+  OnHome(home, [&](BootTime now, rendezvous::Effects* out) { home->core.OnClosed(now, session->stream, out); });
+}
+
+void World::CloseCoordinatorEnd(Session* session) {
+  if (!session->coordinator_open) return;
+  session->coordinator_open = false;
+  session->home->sessions.erase(session->stream);
+  Transmit(session, false, [this, session] { CloseArrivesAtAgent(session, "closed by the coordinator"); }, false);
+}
+
+void World::CloseArrivesAtAgent(Session* session, const char* why) {
+  if (!session->agent_open) return;
+  session->agent_open = false;
+  AgentProcess* agent = session->agent;
+  if (agent->session != session) return;
+  agent->session = nullptr;
+  ++agent->attempt;
+  OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDisconnected(now, why, 0, out); });
+}
+
+// Both ends learn of it, each in its own time; what was under way may be lost.
+void World::ResetSession(AgentProcess* agent) {
+  Session* session = agent->session;
+  if (session == nullptr) return;
+  Note("network", absl::StrCat("resets the connection of ", agent->name));
+  DeliverAfter(prng_.Exponential(scenario_.delay), agent,
+               [this, session] { CloseArrivesAtAgent(session, "connection reset"); });
+  DeliverAfter(prng_.Exponential(scenario_.delay), session->home->owner,
+               [this, session] { CloseArrivesAtCoordinator(session); });
+}
+
+void World::CloseAtCoordinatorOnly(AgentProcess* agent) {
+  Session* session = agent->session;
+  if (session == nullptr || session->home->owner->machine == agent->machine) return;
+  Note("network", absl::StrCat("the coordinator sees ", agent->name, " close"));
+  Deliver(session->home->owner, [this, session] { CloseArrivesAtCoordinator(session); });
+}
+
+// ---- cuts
+
+void World::Cut(Machine* machine, bool out, bool in, Micros for_how_long) {
+  Note("network", absl::StrCat("cuts m", machine->id, out ? " outwards" : "", in ? " inwards" : "", " for ",
+                               for_how_long / kMillisecond, " ms"));
+  machine->cut_out += out ? 1 : 0;
+  machine->cut_in += in ? 1 : 0;
+  PathsChanged();
+  scheduler_.After(for_how_long, [this, machine, out, in] {
+    if (healed_) return;
+    machine->cut_out -= out ? 1 : 0;
+    machine->cut_in -= in ? 1 : 0;
+    Note("network", absl::StrCat("mends m", machine->id));
+    PathsChanged();
+  });
+}
+
+void World::PathsChanged() {
+  std::erase_if(open_sessions_, [](Session* s) {
+    return !s->agent_open && !s->coordinator_open && s->up.stalled.empty() && s->down.stalled.empty();
+  });
+  for (Session* session : open_sessions_) {
+    const Machine& a = *session->agent->machine;
+    const Machine& c = *session->home->owner->machine;
+    const bool up_blocked = Blocked(a, c);
+    const bool down_blocked = Blocked(c, a);
+    for (const bool up : {true, false}) {
+      Session::Way& way = up ? session->up : session->down;
+      if ((up ? up_blocked : down_blocked) || way.stalled.empty()) continue;
+      way.last_arrival = std::max(way.last_arrival, now() + prng_.Between(0, kRetransmitMax));
+      std::deque<Scheduler::Action> stalled = std::move(way.stalled);
+      way.stalled.clear();
+      for (Scheduler::Action& action : stalled) Transmit(session, up, std::move(action), false);
+    }
+    if (!up_blocked && !down_blocked) {
+      session->blocked_since = -1;
+    } else if (session->blocked_since < 0) {
+      session->blocked_since = now();
+      TransportTimer(session, now());
+    }
+  }
+}
+
+// Keepalive on both sides: longer than lease and margin, each end by its own.
+void World::TransportTimer(Session* session, Micros blocked_since) {
+  const Micros least = scenario_.lease + scenario_.lease / 50 + 2 * kSecond;
+  DeliverAfter(least + prng_.Between(0, 10 * kSecond), session->agent, [this, session, blocked_since] {
+    if (session->blocked_since == blocked_since) CloseArrivesAtAgent(session, "keepalive timed out");
+  });
+  DeliverAfter(least + prng_.Between(0, 10 * kSecond), session->home->owner, [this, session, blocked_since] {
+    if (session->blocked_since == blocked_since) CloseArrivesAtCoordinator(session);
+  });
+}
+
+}  // namespace muster::simulation

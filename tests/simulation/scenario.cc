@@ -1,0 +1,210 @@
+#include "tests/simulation/scenario.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+
+namespace muster::simulation {
+namespace {
+
+constexpr const char* kFaultNames[kFaultKinds] = {
+    "worker-fails",    "freeze-worker", "kill-agent", "freeze-agent", "kill-host",        "freeze-host",
+    "freeze-both",     "kill-both",     "kill-coordinator", "freeze-coordinator", "kill-node",
+    "isolate-replace", "leave",         "leave-twice", "cancel",      "cut-out",          "cut-in",
+    "cut-both",        "reset",         "reset-then-cut", "swizzle",  "start-fails",
+};
+
+int& Weight(Scenario& s, Fault fault) { return s.weight[static_cast<int>(fault)]; }
+
+// Half of the seeds up to 4 nodes, one in 50 at 64.
+int DrawNodes(Prng& prng) {
+  const uint64_t dice = prng.Below(100);
+  if (dice < 2) return 64;
+  if (dice < 8) return 1;
+  if (dice < 54) return static_cast<int>(prng.Between(2, 4));
+  if (dice < 88) return static_cast<int>(prng.Between(5, 8));
+  return static_cast<int>(prng.Between(9, 16));
+}
+
+void DrawJob(Prng& prng, Scenario& s) {
+  s.nodes = DrawNodes(prng);
+  s.max_nodes = s.min_nodes = s.nodes;
+  s.places = prng.Chance(60) ? Places::kSpec : prng.Chance(60) ? Places::kByRank : Places::kNone;
+  if (s.nodes > 1 && prng.Chance(50)) {
+    s.min_nodes = static_cast<int>(prng.Between(1, s.nodes));
+    if (prng.Chance(50)) s.min_nodes = std::max(1, s.nodes - 1);
+  }
+  s.slots = s.nodes > 16 ? 1 : static_cast<int>(prng.Between(1, 3));
+  s.observers = prng.Chance(10) && s.places == Places::kSpec ? static_cast<int>(prng.Between(1, 2)) : 0;
+  s.max_restarts = static_cast<int>(prng.Chance(50) ? 100 : prng.Between(0, 3));
+  s.max_node_losses = static_cast<int>(prng.Chance(60) ? 1000 : prng.Between(0, 3));
+  s.lease = s.nodes == 1 && s.observers == 0 ? 0 : prng.Between(2, 10) * kSecond;
+  s.reconnect_grace = prng.Between(2, 20) * 100 * kMillisecond;
+  s.last_call = prng.Between(0, 3) * kSecond;
+  s.join_timeout = prng.Between(40, 60) * kSecond;
+  s.rejoin_timeout = prng.Between(20, 60) * kSecond;
+  s.coordinator_timeout = prng.Between(20, 60) * kSecond;
+  s.shutdown_grace = prng.Skewed(100 * kMillisecond, 10 * kSecond);
+  s.termination_grace = prng.Skewed(100 * kMillisecond, 10 * kSecond);
+}
+
+void DrawHabits(Prng& prng, Scenario& s) {
+  s.run_time = prng.Skewed(200 * kMillisecond, 20 * kSecond);
+  s.fails_percent = prng.Chance(30) ? static_cast<int>(prng.Between(1, 40)) : 0;
+  s.peers_fail_too = prng.Chance(40);
+  s.term_exits_zero_percent = prng.Chance(50) ? 100 : static_cast<int>(prng.Between(0, 100));
+  s.term_slow_percent = prng.Chance(40) ? static_cast<int>(prng.Between(1, 60)) : 0;
+  s.term_ignored_percent = prng.Chance(30) ? static_cast<int>(prng.Between(1, 40)) : 0;
+  s.exec_delay = prng.Skewed(500, 300 * kMillisecond);
+  s.delay = prng.Skewed(100, 50 * kMillisecond);
+  if (prng.Chance(25)) {
+    s.drop_percent = static_cast<int>(prng.Between(0, 20));
+    s.repeat_percent = static_cast<int>(prng.Between(0, 20));
+    s.reorder_percent = static_cast<int>(prng.Between(0, 20));
+  }
+  s.close_is_echoed = prng.Chance(50);
+  s.late_start = prng.Chance(50) ? 100 * kMillisecond : prng.Between(1, 10) * kSecond;
+}
+
+// Swarm: each kind is off with some probability, the others weigh differently in each seed.
+void DrawSwarm(Prng& prng, Scenario& s, bool rough) {
+  s.mix = rough ? "rough" : "gentle";
+  s.fault_phase = prng.Between(5, rough ? 40 : 20) * kSecond;
+  s.fault_gap = rough ? prng.Skewed(100 * kMillisecond, 3 * kSecond) : prng.Between(2, 8) * kSecond;
+  const int off_percent = static_cast<int>(prng.Between(20, 80));
+  for (int& weight : s.weight) weight = prng.Chance(off_percent) ? 0 : static_cast<int>(prng.Between(1, 10));
+  if (prng.Chance(70)) Weight(s, Fault::kCancel) = 0;
+  Weight(s, Fault::kCancel) = std::min(Weight(s, Fault::kCancel), 1);
+  s.kill_coordinator_in_drain_percent = prng.Chance(30) ? 40 : 0;
+  s.kill_node_in_drain_percent = prng.Chance(15) ? 20 : 0;
+  s.trouble_at_verdict_percent = prng.Chance(30) ? 50 : 0;
+}
+
+void Plenty(Scenario& s) {
+  s.max_restarts = 100;
+  s.max_node_losses = 1000;
+}
+
+void AtLeastTwoNodes(Prng& prng, Scenario& s) {
+  if (s.nodes > 1) return;
+  s.nodes = s.max_nodes = static_cast<int>(prng.Between(2, 4));
+  s.min_nodes = static_cast<int>(prng.Between(1, s.nodes));
+  s.lease = prng.Between(2, 6) * kSecond;
+}
+
+// Mixes that are aimed at one invariant each: random ones find its bugs too rarely.
+void DrawAimed(Prng& prng, Scenario& s) {
+  s.fault_phase = prng.Between(10, 40) * kSecond;
+  s.fault_gap = prng.Between(1, 4) * kSecond;
+  AtLeastTwoNodes(prng, s);
+  s.run_time = prng.Skewed(2 * kSecond, 20 * kSecond);
+  switch (prng.Below(8)) {
+    case 0:  // a one-way cut that outlasts the lease, while the others may go on
+      s.mix = "one-way cut beyond the lease";
+      Plenty(s);
+      s.min_nodes = std::max(1, s.nodes - 1);
+      Weight(s, Fault::kCutOut) = 6;
+      Weight(s, Fault::kCutIn) = 1;
+      s.outage_low = s.lease;
+      s.outage_high = 4 * s.lease;
+      break;
+    case 1:
+      s.mix = "isolate and replace";
+      Plenty(s);
+      s.min_nodes = std::max(2, s.min_nodes);
+      Weight(s, Fault::kIsolateAndReplace) = 4;
+      Weight(s, Fault::kKillCoordinator) = 1;
+      break;
+    case 2:
+      s.mix = "coordinator restarts in a drain";
+      Plenty(s);
+      Weight(s, Fault::kWorkerFails) = 4;
+      Weight(s, Fault::kKillHost) = 2;
+      s.kill_coordinator_in_drain_percent = 70;
+      s.kill_node_in_drain_percent = 20;
+      break;
+    case 3:
+      s.mix = "agents die";
+      s.only_agents_die = true;
+      s.fails_percent = s.drop_percent = s.repeat_percent = s.reorder_percent = 0;
+      s.lease = std::max(s.lease, 6 * kSecond);
+      s.min_nodes = s.nodes;  // nobody starts without the late
+      s.delay = std::min(s.delay, 5 * kMillisecond);
+      Weight(s, Fault::kKillAgent) = 3;
+      Weight(s, Fault::kKillCoordinator) = 1;
+      s.fault_gap = 2500 * kMillisecond;
+      break;
+    case 4:
+      s.mix = "connections close, nodes live on";
+      Plenty(s);
+      s.min_nodes = std::max(1, s.nodes - 1);
+      Weight(s, Fault::kResetThenCut) = 5;
+      Weight(s, Fault::kReset) = 2;
+      s.outage_low = s.reconnect_grace;
+      s.outage_high = 2 * s.lease;
+      break;
+    case 5:  // many fast failures on a slow, disorderly network
+      s.mix = "fast failures";
+      Plenty(s);
+      s.run_time = prng.Skewed(200 * kMillisecond, 3 * kSecond);
+      s.fails_percent = static_cast<int>(prng.Between(10, 60));
+      s.delay = prng.Skewed(5 * kMillisecond, 200 * kMillisecond);
+      s.exec_delay = prng.Skewed(500, 20 * kMillisecond);
+      Weight(s, Fault::kWorkerFails) = 3;
+      Weight(s, Fault::kKillAgent) = 1;
+      break;
+    case 6:
+      s.mix = "trouble at the verdict";
+      s.run_time = prng.Skewed(100 * kMillisecond, 3 * kSecond);
+      s.trouble_at_verdict_percent = 90;
+      Weight(s, Fault::kWorkerFails) = 1;
+      break;
+    default:
+      s.mix = "the primary's node goes and comes";
+      Plenty(s);
+      Weight(s, Fault::kKillCoordinator) = 2;
+      Weight(s, Fault::kFreezeCoordinator) = 2;
+      Weight(s, Fault::kKillNode) = 2;
+      Weight(s, Fault::kKillHost) = 1;
+      break;
+  }
+}
+
+}  // namespace
+
+const char* Name(Fault fault) { return kFaultNames[static_cast<int>(fault)]; }
+
+Scenario DrawScenario(uint64_t seed) {
+  Prng prng(seed);
+  Scenario s;
+  s.seed = seed;
+  DrawJob(prng, s);
+  DrawHabits(prng, s);
+  const uint64_t dice = prng.Below(100);
+  if (dice < 5) {
+    s.mix = "calm";
+    s.fails_percent = 0;
+  } else if (dice < 35) {
+    DrawSwarm(prng, s, false);
+  } else if (dice < 60) {
+    DrawSwarm(prng, s, true);
+  } else {
+    DrawAimed(prng, s);
+  }
+  return s;
+}
+
+std::string Describe(const Scenario& s) {
+  std::string out = absl::StrFormat(
+      "%d nodes (%d:%d) x %d, %d observers, mix \"%s\", lease %dms, run %dms, delay %dus, restarts %d, losses %d,"
+      " faults for %dms every %dms:",
+      s.nodes, s.min_nodes, s.max_nodes, s.slots, s.observers, s.mix, s.lease / kMillisecond,
+      s.run_time / kMillisecond, s.delay, s.max_restarts, s.max_node_losses, s.fault_phase / kMillisecond,
+      s.fault_gap / kMillisecond);
+  for (int i = 0; i < kFaultKinds; ++i) {
+    if (s.weight[i] != 0) absl::StrAppendFormat(&out, " %s=%d", kFaultNames[i], s.weight[i]);
+  }
+  return out;
+}
+
+}  // namespace muster::simulation

@@ -1,0 +1,108 @@
+// Everything that a seed decides before the world begins: the job's shape, its settings, the network's and the
+// workers' habits, and the mix of faults.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "tests/simulation/prng.h"
+
+namespace muster::simulation {
+
+enum class Fault {
+  kWorkerFails,
+  kFreezeWorker,
+  kKillAgent,
+  kFreezeAgent,
+  kKillHost,
+  kFreezeHost,
+  kFreezeBoth,
+  kKillBoth,
+  kKillCoordinator,
+  kFreezeCoordinator,
+  kKillNode,
+  kIsolateAndReplace,
+  kLeave,
+  kLeaveTwice,
+  kCancel,
+  kCutOut,
+  kCutIn,
+  kCutBoth,
+  kReset,
+  kResetThenCut,
+  kSwizzle,
+  kStartFails,
+  kCount,
+};
+inline constexpr int kFaultKinds = static_cast<int>(Fault::kCount);
+const char* Name(Fault fault);
+
+// How members are named.
+enum class Places { kSpec, kByRank, kNone };
+
+struct Scenario {
+  uint64_t seed = 0;
+  std::string planted_bug;
+  std::string mix;  // of faults, for people
+
+  // The job.
+  int nodes = 1;
+  int observers = 0;
+  int min_nodes = 1;
+  int max_nodes = 1;
+  int slots = 1;
+  Places places = Places::kSpec;
+  int max_restarts = 0;
+  int max_node_losses = 10;
+
+  Micros lease = 10 * kSecond;  // 0: a single-node job
+  Micros reconnect_grace = 2 * kSecond;
+  Micros join_timeout = 60 * kSecond;
+  Micros rejoin_timeout = 60 * kSecond;
+  Micros last_call = kSecond;
+  Micros coordinator_timeout = 60 * kSecond;
+  Micros shutdown_grace = 5 * kSecond;
+  Micros termination_grace = 5 * kSecond;
+
+  // The workers.
+  Micros run_time = 5 * kSecond;
+  int fails_percent = 0;          // of workers that fail by themselves during the fault phase
+  bool peers_fail_too = false;    // the others of the round see the failure and fail as well
+  int term_exits_zero_percent = 50;
+  int term_slow_percent = 0;      // end late within or beyond the grace
+  int term_ignored_percent = 0;
+  Micros exec_delay = 2 * kMillisecond;
+
+  // The network.
+  Micros delay = kMillisecond;  // mean, one way
+  int drop_percent = 0;         // of whole documents
+  int repeat_percent = 0;
+  int reorder_percent = 0;
+  bool close_is_echoed = false;  // the shell reports the close of a stream that the coordinator closed itself
+
+  // The faults.
+  Micros late_start = 0;    // machines come up within this time
+  Micros fault_phase = 10 * kSecond;
+  Micros fault_gap = kSecond;  // mean between two
+  std::array<int, kFaultKinds> weight{};
+  int kill_coordinator_in_drain_percent = 0;
+  int kill_node_in_drain_percent = 0;
+  int trouble_at_verdict_percent = 0;
+  Micros outage_low = 100 * kMillisecond;  // how long freezes and cuts last
+  Micros outage_high = 30 * kSecond;
+  Micros replace_low = 100 * kMillisecond;
+  Micros replace_high = 10 * kSecond;
+
+  int total_weight() const {
+    int total = 0;
+    for (int w : weight) total += w;
+    return total;
+  }
+  // Only deaths of agents: no worker may be disturbed at all (invariant 6).
+  bool only_agents_die = false;
+};
+
+Scenario DrawScenario(uint64_t seed);
+std::string Describe(const Scenario& scenario);
+
+}  // namespace muster::simulation

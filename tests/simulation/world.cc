@@ -1,0 +1,336 @@
+#include "tests/simulation/world.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/ids.h"
+#include "tests/simulation/faults.h"
+
+namespace muster::simulation {
+namespace {
+
+constexpr Micros kTickPeriod = 100 * kMillisecond;
+constexpr Micros kStartOffsetMax = 3600 * kSecond;
+constexpr uint64_t kMaxEvents = 40'000'000;
+constexpr int kPrimaryPort = 29400;
+
+Micros LivenessBound(const Scenario& s) {
+  // Each wait that the design allows one after the other, and room for workers' runs and slow starts.
+  return 4 * s.lease + s.join_timeout + s.rejoin_timeout + s.coordinator_timeout + 4 * s.run_time +
+         3 * (s.shutdown_grace + s.termination_grace) + 180 * kSecond;
+}
+
+}  // namespace
+
+World::World(const Scenario& scenario, bool trace)
+    : scenario_(scenario), prng_(scenario.seed ^ 0x5EED), trace_(trace), invariants_(scenario_, this),
+      faults_(std::make_unique<Faults>(this)) {}
+
+World::~World() = default;
+
+void World::Note(const char* category, const std::string& text) { trace_.Line(now(), category, text); }
+
+bool World::Run() {
+  places_.resize(place_count());
+  for (int place = 0; place < place_count(); ++place) {
+    places_[place].machine = NewMachine(place);
+    scheduler_.After(prng_.Between(0, scenario_.late_start), [this, place] {
+      if (places_[place].current == nullptr) StartHost(place, places_[place].machine);
+    });
+  }
+  faults_->Begin();
+  scheduler_.At(scenario_.fault_phase, [this] { Heal(); });
+  const Micros limit = scenario_.fault_phase + scenario_.late_start + LivenessBound(scenario_);
+  while (!scheduler_.empty() && !invariants_.violated()) {
+    scheduler_.RunNext();
+    if (healed_ && Settled()) break;
+    if (now() > limit || events() > kMaxEvents) {
+      invariants_.OnNotSettled();
+      break;
+    }
+  }
+  if (!invariants_.violated()) invariants_.OnSettled();
+  scheduler_.Mix(prng_.Next());
+  return !invariants_.violated();
+}
+
+// ---- clocks
+
+BootTime World::BootNow(const Machine& machine) const {
+  const Micros t = now();
+  return FromBootNanos((machine.boot_offset + t + t * machine.drift_ppm / 1'000'000) * 1000);
+}
+
+Micros World::WorldTime(const Machine& machine, BootTime at) const {
+  const Micros boot = (ToBootNanos(at) + 999) / 1000 - machine.boot_offset;
+  return boot - boot * machine.drift_ppm / 1'000'000;
+}
+
+// ---- processes
+
+void World::Deliver(Process* process, Scheduler::Action action) {
+  if (!process->alive) return;
+  if (!process->runs() || !process->inbox.empty()) {
+    process->inbox.push_back(std::move(action));
+    return;
+  }
+  action();
+}
+
+void World::DeliverAfter(Micros delay, Process* process, Scheduler::Action action) {
+  scheduler_.After(delay, [this, process, action = std::move(action)]() mutable {
+    Deliver(process, std::move(action));
+  });
+}
+
+void World::Drain(Process* process) {
+  while (process->runs() && !process->inbox.empty()) {
+    Scheduler::Action action = std::move(process->inbox.front());
+    process->inbox.pop_front();
+    action();
+  }
+}
+
+void World::Freeze(Process* process, Micros for_how_long) {
+  if (!process->alive) return;
+  ++process->frozen;
+  Note("freeze", absl::StrCat(process->name, " for ", for_how_long / kMillisecond, " ms"));
+  scheduler_.After(for_how_long, [this, process] { Continue(process); });
+}
+
+void World::Continue(Process* process) {
+  if (process->frozen == 0 || --process->frozen > 0 || !process->alive) return;
+  Note("continue", process->name);
+  // An expired timer and waiting messages are both ready: the loop may take either first.
+  const bool tick_first = prng_.Chance(50);
+  if (tick_first && process->tick_missed) Tick(process);
+  Drain(process);
+  if (process->tick_missed) Tick(process);
+}
+
+void World::ScheduleTick(Process* process, Micros delay) {
+  scheduler_.After(delay, [this, process] {
+    if (!process->alive) return;
+    process->tick_missed = true;
+    if (process->runs()) Tick(process);
+  });
+}
+
+void World::Tick(Process* process) {
+  process->tick_missed = false;
+  if (!process->alive) return;
+  ScheduleTick(process, kTickPeriod);
+  if (auto* host = dynamic_cast<HostProcess*>(process)) {
+    OnHost(host, [host](BootTime now, host::Effects* out) { host->core.OnTick(now, out); });
+  } else if (auto* agent = dynamic_cast<AgentProcess*>(process)) {
+    OnAgent(agent, [agent](BootTime now, agent::Effects* out) { agent->core.OnTick(now, out); });
+    if (agent->alive && agent->home != nullptr) {
+      CoordinatorHome* home = agent->home;
+      OnHome(home, [home](BootTime now, rendezvous::Effects* out) { home->core.OnTick(now, out); });
+    }
+  }
+}
+
+// ---- machines, hosts and the platform
+
+Machine* World::NewMachine(int place) {
+  auto machine = std::make_unique<Machine>();
+  machine->id = static_cast<int>(machines_.size());
+  machine->place = place;
+  machine->boot_offset = prng_.Between(1, kStartOffsetMax);
+  machine->address = absl::StrCat("10.", machine->id / 250, ".", machine->id % 250, ".1");
+  machine->boot_id = absl::StrCat("boot-", machine->id);
+  machines_.push_back(std::move(machine));
+  return machines_.back().get();
+}
+
+v1::NodeConfig World::MakeConfig(int place, const Machine& machine) {
+  const bool observer = place >= scenario_.nodes;
+  v1::NodeConfig c;
+  c.set_run_id("simulated");
+  c.set_hostname(absl::StrCat("m", machine.id));
+  c.set_version("1");
+  c.set_boot_id(machine.boot_id);
+  c.set_pid_namespace("pid-1");
+  c.set_role(observer ? v1::ROLE_OBSERVER : v1::ROLE_TRAINER);
+  if (!observer && scenario_.places != Places::kNone) c.set_place(place);
+  if (scenario_.places == Places::kSpec) {
+    for (int i = 0; i < scenario_.nodes; ++i) c.add_place_names(absl::StrCat("node-", i));
+  }
+  c.set_min_nodes(scenario_.min_nodes);
+  c.set_max_nodes(scenario_.max_nodes);
+  c.set_slots(scenario_.slots);
+  c.set_role_name("default");
+  c.set_settings_digest("same");
+  c.mutable_primary()->set_host("node-0");
+  c.mutable_primary()->set_port(kPrimaryPort);
+  c.set_serves(place == 0 ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO);
+  c.set_single_node(scenario_.lease == 0);
+  c.set_max_restarts(scenario_.max_restarts);
+  c.set_max_node_losses(scenario_.max_node_losses);
+  c.set_node_loss_window_ms(3600 * 1000);
+  c.set_lease_ms(scenario_.lease / kMillisecond);
+  c.set_reconnect_grace_ms(scenario_.reconnect_grace / kMillisecond);
+  c.set_join_timeout_ms(scenario_.join_timeout / kMillisecond);
+  c.set_rejoin_timeout_ms(scenario_.rejoin_timeout / kMillisecond);
+  c.set_last_call_ms(scenario_.last_call / kMillisecond);
+  c.set_coordinator_timeout_ms(scenario_.coordinator_timeout / kMillisecond);
+  c.set_shutdown_grace_ms(scenario_.shutdown_grace / kMillisecond);
+  return c;
+}
+
+HostProcess* World::StartHost(int place, Machine* machine) {
+  host::HostOptions options;
+  options.host_id = absl::StrCat("h", place, ".", next_host_++);
+  options.host_pid = machine->next_pid++;
+  options.config = MakeConfig(place, *machine);
+  options.termination_grace = absl::Microseconds(scenario_.termination_grace);
+  hosts_.push_back(std::make_unique<HostProcess>(options));
+  HostProcess* host = hosts_.back().get();
+  host->machine = machine;
+  host->pid = options.host_pid;
+  host->name = options.host_id;
+  host->place = place;
+  host->born = now();
+  host->core.planted_bug = scenario_.planted_bug;
+  places_[place].current = host;
+  places_[place].machine = machine;
+  Note("platform", absl::StrCat("starts ", host->name, " on m", machine->id));
+  OnHost(host, [host](BootTime now, host::Effects* out) { host->core.Begin(now, out); });
+  ScheduleTick(host, prng_.Between(1, kTickPeriod));
+  return host;
+}
+
+CoordinatorHome* World::CurrentHome() const {
+  const Machine* machine = places_[0].machine;
+  for (auto it = homes_.rbegin(); it != homes_.rend(); ++it) {
+    if ((*it)->owner->alive && (*it)->owner->machine == machine) return it->get();
+  }
+  return nullptr;
+}
+
+bool World::VerdictIsKnown() const {
+  for (const auto& host : hosts_) {
+    if (host->zombie) continue;
+    if (host->finish.has_value() && host->finish->verdict.has_value()) return true;
+    if (host->alive && host->memory.has_verdict()) return true;
+  }
+  return false;
+}
+
+void World::AfterHostDeath(HostProcess* host) {
+  if (host->zombie || places_[host->place].current != host) return;
+  Place& place = places_[host->place];
+  place.current = nullptr;
+  place.ended = host->finish.has_value() && host->finish->verdict.has_value() && !host->killed;
+  if (place.ended) return;
+  if (healed_) {
+    PlanReplacement(host->place, prng_.Between(100 * kMillisecond, kSecond));
+  } else if (prng_.Chance(80)) {
+    PlanReplacement(host->place, prng_.Skewed(scenario_.replace_low, scenario_.replace_high));
+  }
+}
+
+void World::PlanReplacement(int place, Micros delay) {
+  if (places_[place].replacement_planned) return;
+  places_[place].replacement_planned = true;
+  const bool same_machine = prng_.Chance(60);
+  scheduler_.After(delay, [this, place, same_machine] {
+    places_[place].replacement_planned = false;
+    if (places_[place].current == nullptr) Replace(place, same_machine);
+  });
+}
+
+void World::Replace(int place, bool same_machine) {
+  Place& at = places_[place];
+  if (at.ended) return;
+  if (VerdictIsKnown()) {
+    // The job is over: only a lost primary is brought back, and only while somebody waits for it.
+    const bool waited_for = std::any_of(hosts_.begin(), hosts_.end(),
+                                        [](const auto& h) { return h->alive && !h->zombie; });
+    if (place != 0 || !waited_for) return;
+  }
+  HostProcess* old = at.current;
+  if (old != nullptr) {
+    old->zombie = true;
+    same_machine = false;
+    if (ForgetsAZombie(place)) PowerOff(old->machine);
+  }
+  Machine* machine = same_machine && at.machine->up ? at.machine : NewMachine(place);
+  if (machine != at.machine && old == nullptr) PowerOff(at.machine);
+  StartHost(place, machine);
+}
+
+// A job all of whose nodes were replaced while an old one lives on cut off forgets that one: exempt by design, so the
+// world never lets the last host die that knows a living zombie's round.
+bool World::ForgetsAZombie(int place) const {
+  for (const auto& zombie : hosts_) {
+    if (!zombie->zombie || !zombie->alive) continue;
+    bool known = false;
+    for (const auto& host : hosts_) {
+      if (host->zombie || !host->alive || host->place == place) continue;
+      known = known || Compare(host->memory.last().id(), zombie->memory.last().id()) >= 0;
+    }
+    if (!known) return true;
+  }
+  return false;
+}
+
+void World::Heal() {
+  Note("heal", "no more faults");
+  healed_ = true;
+  faults_->Stop();
+  for (auto& host : hosts_) {
+    if (host->zombie && host->alive) PowerOff(host->machine);
+  }
+  for (auto& machine : machines_) machine->cut_in = machine->cut_out = 0;
+  PathsChanged();
+  std::vector<Process*> frozen;
+  for (auto& host : hosts_) frozen.push_back(host.get());
+  for (auto& agent : agents_) frozen.push_back(agent.get());
+  for (Process* process : frozen) {
+    if (process->frozen == 0) continue;
+    process->frozen = 1;
+    Continue(process);
+  }
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i]->frozen > 0) {
+      workers_[i]->frozen = 0;
+      if (workers_[i]->pending_ending) Die(workers_[i].get(), *workers_[i]->pending_ending, true);
+    }
+  }
+  for (int place = 0; place < place_count(); ++place) {
+    if (places_[place].current == nullptr) PlanReplacement(place, prng_.Between(0, 2 * kSecond));
+  }
+}
+
+bool World::Settled() const {
+  for (const Place& place : places_) {
+    if (place.current != nullptr || place.replacement_planned) return false;
+  }
+  return std::none_of(hosts_.begin(), hosts_.end(), [](const auto& host) { return host->alive; });
+}
+
+void World::PowerOff(Machine* machine) {
+  if (!machine->up) return;
+  Note("platform", absl::StrCat("m", machine->id, " loses power"));
+  machine->up = false;
+  PathsChanged();
+  for (auto& worker : workers_) {
+    if (!worker->dead && worker->host->machine == machine) {
+      worker->kill_pending = true;
+      host::Ending ending;
+      ending.by_signal = true;
+      ending.number = 9;
+      Die(worker.get(), ending, false);
+    }
+  }
+  for (auto& agent : agents_) {
+    if (agent->alive && agent->machine == machine) KillAgent(agent.get());
+  }
+  for (auto& host : hosts_) {
+    if (host->alive && host->machine == machine) KillHost(host.get());
+  }
+}
+
+}  // namespace muster::simulation

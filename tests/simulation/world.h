@@ -1,0 +1,260 @@
+// A whole cluster in virtual time: machines with clocks of their own, the processes on them (host, agent with the
+// coordinator inside the primary's, workers), the links between them, and the platform that replaces what is gone.
+//
+// The world plays the part of the shells: it carries out the cores' effects and brings the answers. It decides
+// nothing for them. Everything lives until the world ends, so plain pointers are safe in scheduled actions.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/core/agent_core.h"
+#include "agent/host/core/host_core.h"
+#include "rendezvous/core/coordinator.h"
+#include "tests/simulation/invariants.h"
+#include "tests/simulation/scenario.h"
+#include "tests/simulation/scheduler.h"
+#include "tests/simulation/trace.h"
+
+namespace muster::simulation {
+
+struct Machine {
+  int id = 0;
+  int place = 0;            // index of the place that it was made for
+  Micros boot_offset = 0;   // its boot clock when the world began
+  int64_t drift_ppm = 0;
+  std::string address;
+  std::string boot_id;
+  bool up = true;
+  int cut_out = 0;  // >0: nothing from here reaches the network
+  int cut_in = 0;
+  int64_t next_pid = 100;
+};
+
+struct Process {
+  virtual ~Process() = default;
+  Machine* machine = nullptr;
+  int64_t pid = 0;
+  std::string name;
+  bool alive = true;
+  bool started = true;  // false: spawned, not yet running
+  int frozen = 0;       // holds; >0: stopped
+  bool tick_missed = false;
+  std::deque<Scheduler::Action> inbox;  // of a process that does not run
+
+  bool runs() const { return alive && started && frozen == 0; }
+};
+
+struct HostProcess;
+struct AgentProcess;
+struct CoordinatorHome;
+
+struct WorkerProcess {
+  HostProcess* host = nullptr;
+  RoundKey round;
+  int local_rank = 0;
+  int rank = 0;
+  int world_size = 0;
+  int64_t pid = 0;
+  bool executing = false;
+  bool dead = false;
+  bool signalled = false;     // our ladder has begun for it
+  bool kill_pending = false;
+  int frozen = 0;
+  std::optional<host::Ending> pending_ending;  // of a frozen one
+};
+
+// One connection between an agent and a coordinator. Each way is a FIFO that stalls while its path is cut.
+struct Session {
+  AgentProcess* agent = nullptr;
+  CoordinatorHome* home = nullptr;
+  rendezvous::StreamId stream = 0;
+  bool agent_open = true;
+  bool coordinator_open = true;
+  struct Way {
+    Micros last_arrival = 0;
+    std::deque<Scheduler::Action> stalled;
+  } up, down;
+  Micros blocked_since = -1;
+  Micros last_heard = -1;  // when the coordinator last processed a status from here
+};
+
+// A coordinator and the agent process that it lives in.
+struct CoordinatorHome {
+  CoordinatorHome(AgentProcess* agent, rendezvous::CoordinatorOptions options, BootTime now, uint64_t entropy)
+      : owner(agent), core(std::move(options), now, entropy) {}
+  AgentProcess* owner;
+  int id = 0;
+  rendezvous::Coordinator core;
+  std::map<rendezvous::StreamId, Session*> sessions;
+  rendezvous::StreamId next_stream = 1;
+};
+
+struct AgentProcess : Process {
+  AgentProcess(HostProcess* h, uint64_t n, uint64_t entropy) : host(h), number(n), core(entropy) {}
+  HostProcess* host;
+  uint64_t number;
+  agent::AgentCore core;
+  bool link_open = true;       // to the host
+  bool home_planned = false;
+  CoordinatorHome* home = nullptr;
+  Session* session = nullptr;  // the present one
+  uint64_t attempt = 0;        // of the present Connect
+};
+
+struct HostProcess : Process {
+  explicit HostProcess(host::HostOptions options) : core(options), options(std::move(options)) {}
+  host::HostCore core;
+  host::HostOptions options;
+  int place = 0;
+  AgentProcess* agent = nullptr;  // the newest
+  bool link_open = false;
+  std::vector<WorkerProcess*> workers;  // of the newest round
+  uint64_t timer_generation = 0;
+  std::deque<Scheduler::Action> next;  // runs right after the present event, as in the shell's loop
+  bool busy = false;
+  v1::Memory memory;              // as last stored by its agent
+  std::optional<host::Finish> finish;
+  int start_fails = 0;            // of the next spawns
+  bool killed = false;            // by a fault, the timer or its agent
+  bool asked_to_leave = false;
+  bool asked_to_cancel = false;
+  bool zombie = false;            // replaced while it lives, cut off
+  Micros born = 0;
+  Micros last_directive = -1;     // when a directive last reached one of its agents
+  std::deque<Micros> agent_starts;
+
+  const std::string& id() const { return options.host_id; }
+};
+
+class World {
+ public:
+  World(const Scenario& scenario, bool trace);
+  ~World();
+
+  // Runs to the end: true if every invariant held.
+  bool Run();
+  const Invariants& invariants() const { return invariants_; }
+  uint64_t hash() const { return scheduler_.hash(); }
+  uint64_t events() const { return scheduler_.events(); }
+  Micros now() const { return scheduler_.now(); }
+
+  // For faults and invariants.
+  const Scenario& scenario() const { return scenario_; }
+  Scheduler& scheduler() { return scheduler_; }
+  Prng& prng() { return prng_; }
+  Trace& trace() { return trace_; }
+  bool healed() const { return healed_; }
+  int place_count() const { return scenario_.nodes + scenario_.observers; }
+  HostProcess* HostAt(int place) const { return places_[place].current; }  // nullptr: none alive
+  CoordinatorHome* CurrentHome() const;  // of the holder of the primary's name; nullptr: none
+  const std::vector<std::unique_ptr<HostProcess>>& hosts() const { return hosts_; }
+  bool VerdictIsKnown() const;
+  bool Attached(const CoordinatorHome& home, const HostProcess& host) const;
+
+  void KillAgent(AgentProcess* agent);
+  void KillHost(HostProcess* host);
+  void PowerOff(Machine* machine);  // silently: no packet tells of it
+  void Freeze(Process* process, Micros for_how_long);
+  void FreezeWorker(WorkerProcess* worker, Micros for_how_long);
+  void FailWorker(WorkerProcess* worker, host::Ending ending);
+  host::Ending DrawFailure();
+  void Cut(Machine* machine, bool out, bool in, Micros for_how_long);
+  void ResetSession(AgentProcess* agent);
+  void CloseAtCoordinatorOnly(AgentProcess* agent);  // a proxy or a NAT on the way gave up
+  void SignalHost(HostProcess* host, int signal);
+  // The place gets a new host, on the same machine if wanted and possible. The old host, if alive, is a zombie.
+  void Replace(int place, bool same_machine);
+  void Note(const char* category, const std::string& text);
+
+ private:
+  friend class Faults;
+  struct Place {
+    HostProcess* current = nullptr;
+    Machine* machine = nullptr;
+    bool ended = false;  // its host ended with the verdict
+    bool replacement_planned = false;
+  };
+
+  // Time and processes (world.cc).
+  BootTime BootNow(const Machine& machine) const;
+  Micros WorldTime(const Machine& machine, BootTime t) const;
+  void Deliver(Process* process, Scheduler::Action action);
+  void DeliverAfter(Micros delay, Process* process, Scheduler::Action action);
+  void Continue(Process* process);
+  void Drain(Process* process);
+  void ScheduleTick(Process* process, Micros delay);
+  void Tick(Process* process);
+  Machine* NewMachine(int place);
+  HostProcess* StartHost(int place, Machine* machine);
+  v1::NodeConfig MakeConfig(int place, const Machine& machine);
+  void AfterHostDeath(HostProcess* host);
+  bool ForgetsAZombie(int place) const;
+  void PlanReplacement(int place, Micros delay);
+  void Heal();
+  bool Settled() const;
+
+  // The host's shell and the workers (host_shell.cc).
+  void OnHost(HostProcess* host, const std::function<void(BootTime, host::Effects*)>& event);
+  void Execute(HostProcess* host, const host::Effects& effects);
+  void StartAgentProcess(HostProcess* host, uint64_t number);
+  void SendToAgent(HostProcess* host, const v1::HostStatus& status);
+  void SpawnWorkers(HostProcess* host, const v1::Round& round);
+  void Exec(WorkerProcess* worker);
+  void SignalWorkers(HostProcess* host, int signal);
+  void KillWorkersOf(HostProcess* host, Micros within);
+  void SweepHost(HostProcess* host);
+  void Die(WorkerProcess* worker, const host::Ending& ending, bool by_itself);
+  void SetKernelTimer(HostProcess* host, std::optional<BootTime> at);
+  bool AnythingAlive(const HostProcess& host) const;
+
+  // The agent's shell and the coordinator's (agent_shell.cc).
+  void OnAgent(AgentProcess* agent, const std::function<void(BootTime, agent::Effects*)>& event);
+  void Execute(AgentProcess* agent, const agent::Effects& effects);
+  void OnHome(CoordinatorHome* home, const std::function<void(BootTime, rendezvous::Effects*)>& event);
+  void EndHost(AgentProcess* agent, bool kill_first);
+  void WaitUntilSwept(AgentProcess* agent);
+  void ProbePredecessor(AgentProcess* agent, const v1::Predecessor& predecessor);
+  void MaybeOpenHome(AgentProcess* agent);
+  void OpenHome(AgentProcess* agent);
+  void ExitAgent(AgentProcess* agent, const std::string& why);
+
+  // The network (network.cc).
+  void ConnectAgent(AgentProcess* agent);
+  void Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* home);
+  void SendUp(Session* session, const v1::AgentStatus& status);
+  void SendDown(Session* session, const v1::Directive& directive);
+  void Transmit(Session* session, bool up, Scheduler::Action action, bool document);
+  bool Blocked(const Machine& from, const Machine& to) const;
+  void CloseAgentEnd(Session* session);        // by the agent or its death
+  void CloseCoordinatorEnd(Session* session);  // by the coordinator or its death
+  void ArriveAtCoordinator(Session* session, const v1::AgentStatus& status);
+  void CloseArrivesAtCoordinator(Session* session);
+  void CloseArrivesAtAgent(Session* session, const char* why);
+  void PathsChanged();
+  void TransportTimer(Session* session, Micros blocked_since);
+
+  const Scenario scenario_;
+  Scheduler scheduler_;
+  Prng prng_;
+  Trace trace_;
+  Invariants invariants_;
+  bool healed_ = false;
+  int next_host_ = 0;
+  int next_port_ = 20000;
+  std::vector<Place> places_;
+  std::vector<std::unique_ptr<Machine>> machines_;
+  std::vector<std::unique_ptr<HostProcess>> hosts_;
+  std::vector<std::unique_ptr<AgentProcess>> agents_;
+  std::vector<std::unique_ptr<WorkerProcess>> workers_;
+  std::vector<std::unique_ptr<CoordinatorHome>> homes_;
+  std::vector<std::unique_ptr<Session>> sessions_;
+  std::vector<Session*> open_sessions_;
+  std::unique_ptr<class Faults> faults_;
+};
+
+}  // namespace muster::simulation
