@@ -1,0 +1,13 @@
+"""A worker that sums its rank over the whole group with gloo and says what it was told and what came out."""
+import os
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+total = torch.tensor([dist.get_rank() + 1.0])
+dist.all_reduce(total)
+names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
+print(" ".join(["told", *(f"{name}={os.environ[name]}" for name in names), f"sum={total.item():.0f}"]), flush=True)
+dist.barrier()
+dist.destroy_process_group()
