@@ -6,7 +6,10 @@ namespace muster::agent {
 
 LocalSession::LocalSession(EventLoop* loop, rendezvous::CoordinatorService* coordinator, std::string local_address,
                            SessionEvents events)
-    : loop_(loop), coordinator_(coordinator), local_address_(std::move(local_address)), events_(std::move(events)) {}
+    : loop_(loop),
+      coordinator_(coordinator),
+      local_address_(std::move(local_address)),
+      events_(std::move(events)) {}
 
 LocalSession::~LocalSession() {
   if (link_ != nullptr) coordinator_->DetachLocal(link_->stream);
@@ -16,17 +19,17 @@ void LocalSession::Connect() {
   if (link_ != nullptr) coordinator_->DetachLocal(link_->stream);
   link_ = std::make_shared<Link>();
   const std::weak_ptr<Link> weak = link_;
-  link_->stream = coordinator_->AttachLocal(
-      {.on_directive =
-           [this, weak](const v1::Directive& directive) {
-             if (!weak.expired()) events_.on_directive(directive);
-           },
-       .on_closed =
-           [this, weak](const std::string& why) {
-             if (weak.expired()) return;
-             link_.reset();
-             events_.on_disconnected("the coordinator closed the session: " + why, 0);
-           }});
+  link_->stream =
+      coordinator_->AttachLocal({.on_directive =
+                                     [this, weak](const v1::Directive& directive) {
+                                       if (!weak.expired()) events_.on_directive(directive);
+                                     },
+                                 .on_closed =
+                                     [this, weak](const std::string& why) {
+                                       if (weak.expired()) return;
+                                       link_.reset();
+                                       events_.on_disconnected("the coordinator closed the session: " + why, 0);
+                                     }});
   loop_->Post([this, weak] {
     const auto link = weak.lock();
     if (link == nullptr) return;
@@ -36,7 +39,7 @@ void LocalSession::Connect() {
 }
 
 void LocalSession::Send(const v1::AgentStatus& status) {
-  if (!connected()) return;
+  if (link_ == nullptr || !link_->up) return;
   loop_->Post([this, weak = std::weak_ptr<Link>(link_), status] {
     if (const auto link = weak.lock()) coordinator_->OnLocalStatus(link->stream, status);
   });

@@ -1,5 +1,5 @@
-// The session of an agent whose coordinator is in its own process: no sockets. Every message goes through the loop,
-// so that neither core is ever called from inside the other.
+// The session of an agent whose coordinator is in its own process: no sockets. Every message goes through the
+// loop, so that neither core is ever called from inside the other.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace muster::agent {
 
 class LocalSession : public Session {
  public:
-  // local_address: what on_connected says, until SetLocalAddress.
+  // local_address: what on_connected says; empty if unknown.
   LocalSession(EventLoop* loop, rendezvous::CoordinatorService* coordinator, std::string local_address,
                SessionEvents events);
   ~LocalSession() override;
@@ -21,11 +21,6 @@ class LocalSession : public Session {
   void Connect() override;
   void Send(const v1::AgentStatus& status) override;
   void Disconnect() override;
-
-  // Told on the next Connect().
-  void SetLocalAddress(std::string address) { local_address_ = std::move(address); }
-  const std::string& local_address() const { return local_address_; }
-  bool connected() const { return link_ != nullptr && link_->up; }
 
  private:
   struct Link {
@@ -35,7 +30,7 @@ class LocalSession : public Session {
 
   EventLoop* const loop_;
   rendezvous::CoordinatorService* const coordinator_;
-  std::string local_address_;
+  const std::string local_address_;
   const SessionEvents events_;
   std::shared_ptr<Link> link_;  // posted closures hold it weakly: of a link that is gone they do nothing
 };

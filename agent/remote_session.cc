@@ -122,7 +122,7 @@ void RemoteSession::OnRead(Attempt* attempt, bool ok) {
 void RemoteSession::Send(const v1::AgentStatus& status) {
   if (current_ == nullptr || !current_->connected || current_->disconnecting) return;
   MUSTER_CHECK(status.ByteSizeLong() <= static_cast<size_t>(rendezvous::kMaxMessageBytes), "a status is bounded");
-  current_->waiting = current_->waiting.has_value() ? Coalesce(*current_->waiting, status) : status;
+  current_->waiting = status;
   Advance(current_);
 }
 
@@ -175,9 +175,9 @@ void RemoteSession::OnFinished(Attempt* attempt) {
     if (attempt->disconnecting) {
       events_.on_closed();
     } else {
-      SessionError error{attempt->result.error_code(), attempt->result.error_message(), attempt->connected};
+      SessionError error{attempt->result.error_code(), attempt->result.error_message(), attempt->connected, ""};
       if (attempt->too_late && !attempt->connected) {
-        error.message = "timed out after " + muster::FormatDuration(options_.connect_limit);
+        error.own_limit = muster::FormatDuration(options_.connect_limit);
       } else if (attempt->result.ok() && !attempt->connected) {
         error.code = grpc::StatusCode::UNIMPLEMENTED;  // an answer, and not a coordinator's
       }

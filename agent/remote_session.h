@@ -1,5 +1,5 @@
-// The session of an agent whose coordinator is in another process: one gRPC stream on a completion queue and thread
-// of its own. A new channel for every attempt, so that the primary's name is resolved anew each time.
+// The session of an agent whose coordinator is in another process: one gRPC stream on a completion queue and
+// thread of its own. A new channel for every attempt, so that the primary's name is resolved anew each time.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ namespace muster::agent {
 
 struct RemoteSessionOptions {
   v1::Endpoint coordinator;
-  std::string token;  // empty: none
+  std::string token;             // empty: none
   absl::Duration lease;          // gRPC's timers are longer
   absl::Duration connect_limit;  // of one attempt, name included
 };

@@ -13,8 +13,8 @@ struct SessionEvents {
   // A coordinator has taken us. local_address: this machine's IP address towards it; empty if unknown.
   std::function<void(const std::string& local_address)> on_connected;
   std::function<void(const v1::Directive& directive)> on_directive;
-  // The attempt failed or the connection is lost. why: for people, with the address in it. refused: an exit code if
-  // we were turned away for good, else 0. Not after Disconnect().
+  // The attempt failed or the connection is lost. why: for people, with the address in it. refused: an exit code
+  // if we were turned away for good, else 0. Not after Disconnect().
   std::function<void(const std::string& why, int refused)> on_disconnected;
   // After Disconnect(): everything sent is with the coordinator, and the stream is ended.
   std::function<void()> on_closed;
@@ -34,8 +34,5 @@ class Session {
   // Ends the session in order: what was sent arrives.
   virtual void Disconnect() = 0;
 };
-
-// The newer status in place of one that waits: a newer "unchanged since" must not lose the whole document it names.
-v1::AgentStatus Coalesce(const v1::AgentStatus& waiting, const v1::AgentStatus& newer);
 
 }  // namespace muster::agent

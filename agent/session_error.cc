@@ -51,6 +51,7 @@ std::string Clean(std::string_view message) {
 }
 
 std::string Cause(const SessionError& error) {
+  if (!error.own_limit.empty()) return "timed out after " + error.own_limit;
   if (error.code == kUnimplemented) return "something answers there that is no muster coordinator";
   for (const Known& known : kKnown) {
     if (error.message.find(known.sign) != std::string::npos) return std::string(known.cause);

@@ -8,9 +8,10 @@ namespace muster::agent {
 
 // How gRPC put it.
 struct SessionError {
-  int code = 0;           // grpc::StatusCode
-  std::string message;    // with its addresses and debug noise
-  bool connected = false; // the coordinator had taken us before
+  int code = 0;            // grpc::StatusCode
+  std::string message;     // with its addresses and debug noise
+  bool connected = false;  // the coordinator had taken us before
+  std::string own_limit;   // set: we gave up, after this long ("5s")
 };
 
 // One line: "cannot reach the coordinator at HOST:PORT: connection refused". target: "host:port".

@@ -17,7 +17,8 @@ inline constexpr absl::Duration kAddressLimit = absl::Seconds(2);     // of conn
 // The server sends this key, with its version, as soon as it has taken a stream: who does not is no coordinator.
 inline constexpr char kServerKey[] = "muster-coordinator";
 
-// The lease decides who lives. gRPC's own timers are longer than lease and margin: they clear up dead sockets only.
+// The lease decides who lives. gRPC's own timers are longer than lease and margin: they clear up dead sockets
+// only.
 absl::Duration KeepaliveTime(absl::Duration lease);
 
 void ConfigureServer(absl::Duration lease, grpc::ServerBuilder* builder);

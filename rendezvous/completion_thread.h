@@ -1,5 +1,5 @@
-// One gRPC completion queue and the one thread that empties it. The thread decides nothing: it hands each completed
-// operation to the loop thread.
+// One gRPC completion queue and the one thread that empties it. The thread decides nothing: it hands each
+// completed operation to the loop thread.
 //
 // A queue and thread of our own, because gRPC's callback API answers up to 100 ms late in an idle process.
 #pragma once

@@ -36,7 +36,8 @@ std::string PeerAddress(std::string_view peer) {
   rest.resize(port);
   if (rest.size() >= 2 && rest.front() == '[' && rest.back() == ']') rest = rest.substr(1, rest.size() - 2);
   rest.resize(std::min(rest.size(), rest.find('%')));
-  if (rest.rfind(kMappedPrefix, 0) == 0 && rest.find('.') != std::string::npos) rest.erase(0, kMappedPrefix.size());
+  if (rest.rfind(kMappedPrefix, 0) == 0 && rest.find('.') != std::string::npos)
+    rest.erase(0, kMappedPrefix.size());
   return rest;
 }
 

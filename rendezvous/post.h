@@ -1,5 +1,5 @@
-// How this folder reaches the loop thread and reads the time. Both are given from outside, so that it depends on no
-// event loop.
+// How this folder reaches the loop thread and reads the time. Both are given from outside, so that it depends on
+// no event loop.
 #pragma once
 
 #include <functional>

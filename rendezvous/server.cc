@@ -152,8 +152,9 @@ grpc::Status Server::Impl::Admit(const Stream& stream) const {
   const std::string_view presented =
       it == metadata.end() ? std::string_view() : std::string_view(it->second.data(), it->second.size());
   if (TokenMatches(options_.token, presented)) return grpc::Status::OK;
-  return {grpc::StatusCode::UNAUTHENTICATED,
-          it == metadata.end() ? "this job asks for a token and none was presented" : "the token is not this job's"};
+  return {grpc::StatusCode::UNAUTHENTICATED, it == metadata.end()
+                                                 ? "this job asks for a token and none was presented"
+                                                 : "the token is not this job's"};
 }
 
 void Server::Impl::Read(Stream* stream) {

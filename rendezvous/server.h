@@ -19,7 +19,7 @@
 
 namespace muster::rendezvous {
 
-inline constexpr size_t kMaxStreams = 20'000;                         // one for each agent
+inline constexpr size_t kMaxStreams = 20'000;                             // one for each agent
 inline constexpr absl::Duration kServerShutdownLimit = absl::Seconds(1);  // then calls still open are cancelled
 
 // Never 0, never used twice.
@@ -63,7 +63,8 @@ class Server {
   // After what was sent is written. A peer that reads nothing is cleared up by keepalive.
   void Close(StreamId stream, const std::string& reason);
 
-  // Ends every stream and stops listening. Blocks, at most a little over kServerShutdownLimit. No more calls follow.
+  // Ends every stream and stops listening. Blocks, at most a little over kServerShutdownLimit. No more calls
+  // follow.
   void Shutdown();
 
  private:

@@ -1,0 +1,368 @@
+#include "agent/agent_process.h"
+
+#include <signal.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "agent/address.h"
+#include "agent/core/agent_core.h"
+#include "agent/end_host.h"
+#include "agent/host/event_loop.h"
+#include "agent/host/framed_link.h"
+#include "agent/host/log.h"
+#include "agent/host/writer.h"
+#include "agent/local_session.h"
+#include "agent/remote_session.h"
+#include "agent/serving.h"
+#include "proto/base/check.h"
+#include "proto/base/ids.h"
+#include "rendezvous/channel_options.h"
+#include "rendezvous/coordinator_service.h"
+#include "rendezvous/grpc_log.h"
+#include "rendezvous/peer_address.h"
+
+namespace muster::agent {
+namespace {
+
+constexpr absl::Duration kBindRetryLimit = absl::Seconds(10);  // a predecessor's port may be free in a moment
+constexpr absl::Duration kLastWordLimit = absl::Seconds(1);    // for what was said last to arrive
+constexpr absl::Duration kDrainPoll = absl::Milliseconds(5);
+constexpr int kExitUnavailable = 69;
+constexpr size_t kMaxEarlyStatuses = 64;  // of the host, while the primary's name is being resolved
+
+uint64_t Entropy() {
+  uint64_t value = 0;
+  MUSTER_CHECK(getrandom(&value, sizeof(value), 0) == sizeof(value), "the kernel gives no random numbers");
+  return value;
+}
+
+// The agent is not one that a terminal's signals are for; SIGTERM just ends it, and the host starts another.
+void PrepareSignals() {
+  sigset_t all;
+  sigfillset(&all);
+  for (const int open : {SIGTERM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
+    sigdelset(&all, open);
+  sigprocmask(SIG_SETMASK, &all, nullptr);
+  for (const int deaf : {SIGINT, SIGQUIT, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE}) signal(deaf, SIG_IGN);
+  signal(SIGTERM, SIG_DFL);
+}
+
+// More than 1,024 agents need more than 1,024 sockets.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Lives on the loop thread.
+class AgentProcess {
+ public:
+  explicit AgentProcess(int fd);
+  ~AgentProcess();
+
+  int Run();
+
+ private:
+  // The host.
+  void OnHostMessage(std::string_view payload);
+  void OnLinkClosed();
+  void WatchHost(const v1::HostStatus& status);
+
+  // The beginning: is the coordinator here?
+  void Begin(v1::HostStatus first);
+  void DecideIfServing(bool local);
+  void Configure(bool serves);
+  void MakeCoordinator();
+  SessionEvents Events();
+
+  // Effects.
+  template <typename Event>
+  void Step(Event event);
+  void Do(const SendToCoordinator& send);
+  void Do(const SendToHost& send) { link_->Send(send.directive); }
+  void Do(const Connect&);
+  void Do(const Disconnect&);
+  void Do(const EndHost& end);
+  void Do(const Probe& probe);
+  void Do(const ExitAgent& exit);
+  void Do(const Note& note) { Log("agent", note); }
+
+  void Tick();
+  bool Listening();  // tries to listen; false: told the core why not
+  void OnMemberAttached(const std::string& peer);
+  void StopWhenDrained();
+
+  EventLoop loop_;
+  host::Writer writer_;
+  AgentCore core_;
+  std::unique_ptr<FramedLink> link_;
+  std::vector<v1::HostStatus> early_;  // until configured; the first brings the configuration
+  bool configured_ = false;
+  v1::NodeConfig config_;
+  v1::HostStatus host_;  // the first status: who the host is
+  int host_pidfd_ = -1;
+  std::unique_ptr<HostEnder> ender_;
+  std::thread resolver_;
+
+  std::unique_ptr<rendezvous::CoordinatorService> coordinator_;  // outlives the session
+  std::unique_ptr<Session> session_;
+  std::optional<BootTime> bind_failing_since_;
+  bool listens_ = false;
+
+  bool disconnecting_ = false;
+  bool closed_ = false;
+  std::optional<int> exit_code_;
+  BootTime exit_deadline_;
+};
+
+AgentProcess::AgentProcess(int fd) : core_(Entropy()) {
+  InitLog({.writer = &writer_});
+  link_ = std::make_unique<FramedLink>(
+      &loop_, fd, [this](std::string_view payload) { OnHostMessage(payload); },
+      [this](const std::string&) { OnLinkClosed(); });
+}
+
+AgentProcess::~AgentProcess() {
+  if (resolver_.joinable()) resolver_.join();  // ends within kResolveLimit
+  ender_.reset();
+  session_.reset();
+  coordinator_.reset();
+  if (host_pidfd_ >= 0) close(host_pidfd_);
+  InitLog({});
+}
+
+int AgentProcess::Run() {
+  loop_.Run();
+  return exit_code_.value_or(0);
+}
+
+template <typename Event>
+void AgentProcess::Step(Event event) {
+  Effects effects;
+  event(EventLoop::Now(), &effects);
+  for (const Effect& effect : effects) {
+    std::visit([this](const auto& e) { Do(e); }, effect);
+  }
+}
+
+// --- The host -------------------------------------------------------------------------------------------------
+
+void AgentProcess::OnHostMessage(std::string_view payload) {
+  v1::HostStatus status;
+  if (!status.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
+    Log(Severity::kError, "agent", "the host sent something that is no status");
+    return;
+  }
+  if (configured_) return Step([&](BootTime now, Effects* out) { core_.OnHostStatus(now, status, out); });
+  const bool first = early_.empty();
+  if (early_.size() == kMaxEarlyStatuses) early_.erase(early_.begin() + 1);
+  early_.push_back(status);
+  if (first) Begin(std::move(status));
+}
+
+void AgentProcess::OnLinkClosed() {
+  if (configured_) return core_.OnHostLinkClosed(EventLoop::Now());
+  exit_code_ = 0;  // told nothing, answers for nothing
+  loop_.Stop();
+}
+
+void AgentProcess::WatchHost(const v1::HostStatus& status) {
+  host_pidfd_ = OpenPidFd(static_cast<pid_t>(status.host_pid()));
+  const auto ended = [this] { Step([&](BootTime now, Effects* out) { core_.OnHostClosed(now, out); }); };
+  if (host_pidfd_ < 0) return loop_.Post(ended);  // gone already
+  loop_.Watch(host_pidfd_, EPOLLIN, [this, ended](uint32_t) {
+    loop_.Unwatch(host_pidfd_);
+    ended();
+  });
+}
+
+// --- The beginning --------------------------------------------------------------------------------------------
+
+void AgentProcess::Begin(v1::HostStatus first) {
+  host_ = std::move(first);
+  config_ = host_.config();
+  WatchHost(host_);
+  const bool served = host_.memory().served();
+  if (config_.single_node() || config_.serves() == v1::NodeConfig::SERVES_YES) return Configure(true);
+  if (config_.serves() == v1::NodeConfig::SERVES_NO) return Configure(false);
+  if (served) return Configure(true);
+  // A name may take its time, and the loop must not wait for it.
+  resolver_ = std::thread([this, host = config_.primary().host()] {
+    const absl::StatusOr<bool> local = IsLocalAddress(host);
+    loop_.Post([this, is_local = local.ok() && *local] { DecideIfServing(is_local); });
+  });
+}
+
+// SERVES_IF_LOCAL: who has the port is the primary; all others on this machine are its members.
+void AgentProcess::DecideIfServing(bool local) {
+  if (!local) return Configure(false);
+  rendezvous::SanitizeGrpcEnvironment();
+  MakeCoordinator();
+  const absl::Status status = coordinator_->Listen(ServerOptionsFrom(config_));
+  listens_ = status.ok();
+  if (!listens_ && absl::IsUnavailable(status)) {
+    coordinator_.reset();
+    return Configure(false);
+  }
+  Configure(true);
+}
+
+void AgentProcess::Configure(bool serves) {
+  if (!config_.single_node()) {
+    rendezvous::SanitizeGrpcEnvironment();
+    rendezvous::SetGrpcLogSink([](std::string line) { Log(Severity::kDebug, "agent", line); });
+  }
+  if (serves) {
+    RaiseDescriptorLimit();
+    if (coordinator_ == nullptr) MakeCoordinator();
+    session_ = std::make_unique<LocalSession>(&loop_, coordinator_.get(), FirstLocalAddress(config_), Events());
+  } else {
+    session_ = std::make_unique<RemoteSession>(
+        RemoteSessionOptions{config_.primary(), config_.token(), LeaseOf(config_), kConnectLimit}, &loop_,
+        Events());
+  }
+  configured_ = true;
+  std::vector<v1::HostStatus> early = std::exchange(early_, {});
+  early.front().mutable_memory()->set_served(serves);  // what was found out
+  for (const v1::HostStatus& status : early) {
+    Step([&](BootTime now, Effects* out) { core_.OnHostStatus(now, status, out); });
+  }
+  Tick();
+}
+
+void AgentProcess::MakeCoordinator() {
+  coordinator_ = std::make_unique<rendezvous::CoordinatorService>(
+      CoordinatorOptionsFrom(config_), Entropy(),
+      rendezvous::CoordinatorService::Surroundings{
+          .post = [this](std::function<void()> closure) { loop_.Post(std::move(closure)); },
+          .clock = &EventLoop::Now,
+          .note = [](const Note& note) { Log("coordinator", note); },
+          .member_attached = [this](const std::string& peer) { OnMemberAttached(peer); }});
+}
+
+SessionEvents AgentProcess::Events() {
+  return {.on_connected =
+              [this](const std::string& address) {
+                Step([&](BootTime now, Effects* out) { core_.OnConnected(now, address, out); });
+              },
+          .on_directive =
+              [this](const v1::Directive& directive) {
+                Step([&](BootTime now, Effects* out) { core_.OnDirective(now, directive, out); });
+              },
+          .on_disconnected =
+              [this](const std::string& why, int refused) {
+                Step([&](BootTime now, Effects* out) { core_.OnDisconnected(now, why, refused, out); });
+              },
+          .on_closed =
+              [this] {
+                closed_ = true;
+                if (exit_code_.has_value()) StopWhenDrained();
+              }};
+}
+
+// Its first status is not looked at yet, so the offer that goes out now is the one a round is made with.
+void AgentProcess::OnMemberAttached(const std::string& peer) {
+  if (!configured_) return;
+  const std::string address = rendezvous::LocalAddressTowards(peer);
+  Step([&](BootTime now, Effects* out) { core_.OnLocalAddress(now, address, out); });
+}
+
+// --- Effects --------------------------------------------------------------------------------------------------
+
+void AgentProcess::Do(const SendToCoordinator& send) { session_->Send(send.status); }
+
+void AgentProcess::Do(const Connect&) {
+  disconnecting_ = false;
+  closed_ = false;
+  if (Listening()) session_->Connect();
+}
+
+bool AgentProcess::Listening() {
+  if (coordinator_ == nullptr || config_.single_node() || listens_) return true;
+  const absl::Status status = coordinator_->Listen(ServerOptionsFrom(config_));
+  listens_ = status.ok();
+  if (listens_) return true;
+  const BootTime now = EventLoop::Now();
+  if (!bind_failing_since_.has_value()) bind_failing_since_ = now;
+  const bool hopeless = !absl::IsUnavailable(status) || now - *bind_failing_since_ >= kBindRetryLimit;
+  loop_.Post([this, why = std::string(status.message()), code = hopeless ? kExitUnavailable : 0] {
+    Step([&](BootTime at, Effects* out) { core_.OnDisconnected(at, why, code, out); });
+  });
+  return false;
+}
+
+void AgentProcess::Do(const Disconnect&) {
+  disconnecting_ = true;
+  if (session_ != nullptr) session_->Disconnect();
+}
+
+void AgentProcess::Do(const EndHost& end) {
+  if (ender_ != nullptr) return;
+  std::vector<pid_t> sessions;
+  for (const v1::Worker& worker : end.workers) sessions.push_back(static_cast<pid_t>(worker.pid()));
+  if (host_pidfd_ >= 0) loop_.Unwatch(host_pidfd_);
+  ender_ = std::make_unique<HostEnder>(
+      &loop_, host_pidfd_, host_.host_id(), std::move(sessions),
+      HostEnder::Events{
+          .on_swept = [this] { Step([&](BootTime now, Effects* out) { core_.OnHostSwept(now, out); }); },
+          .on_host_lives =
+              [this] {
+                Do(ExitAgent{0, "the host has another agent"});
+              },
+          .on_remark = [](const std::string& line) { Log(Severity::kWarning, "agent", line); }});
+  ender_->Begin(end.kill_first);
+}
+
+void AgentProcess::Do(const Probe& probe) {
+  const bool dead = IsProvedDead(probe.predecessor, config_, host_.host_pid());
+  loop_.Post([this, dead, id = probe.predecessor.host_id()] {
+    Step([&](BootTime now, Effects* out) { core_.OnProbed(now, id, dead, out); });
+  });
+}
+
+void AgentProcess::Do(const ExitAgent& exit) {
+  if (exit_code_.has_value()) return;
+  exit_code_ = exit.exit_code;
+  Log(Severity::kDebug, "agent", "exits: " + exit.reason);
+  exit_deadline_ = EventLoop::Now() + kLastWordLimit;
+  if (session_ == nullptr) closed_ = true;
+  if (!disconnecting_) Do(Disconnect{});
+  StopWhenDrained();
+}
+
+// When the coordinator has our last words and the host has theirs, or the time for it is up.
+void AgentProcess::StopWhenDrained() {
+  const bool drained = closed_ && (!link_->open() || link_->drained());
+  if (drained || EventLoop::Now() >= exit_deadline_) return loop_.Stop();
+  loop_.After(kDrainPoll, [this] { StopWhenDrained(); });
+}
+
+void AgentProcess::Tick() {
+  if (coordinator_ != nullptr && (listens_ || config_.single_node())) coordinator_->Tick();
+  Step([&](BootTime now, Effects* out) { core_.OnTick(now, out); });
+  loop_.After(std::min(kTick, rendezvous::kTick), [this] { Tick(); });
+}
+
+}  // namespace
+
+int RunAgent(int fd) {
+  setsid();  // fails where the host has done it already
+  PrepareSignals();
+  AgentProcess process(fd);
+  return process.Run();
+}
+
+}  // namespace muster::agent

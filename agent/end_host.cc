@@ -1,0 +1,88 @@
+#include "agent/end_host.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include "agent/host/marked.h"
+#include "agent/host/proc_scan.h"
+
+namespace muster::agent {
+
+int OpenPidFd(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
+
+HostEnder::HostEnder(EventLoop* loop, int pidfd, std::string host_id, std::vector<pid_t> sessions, Events events)
+    : loop_(loop),
+      pidfd_(pidfd),
+      host_id_(std::move(host_id)),
+      sessions_(std::move(sessions)),
+      events_(std::move(events)) {}
+
+HostEnder::~HostEnder() {
+  loop_->Cancel(timer_);
+  if (pidfd_ >= 0) loop_->Unwatch(pidfd_);
+}
+
+void HostEnder::Begin(bool kill_first) {
+  if (pidfd_ < 0) {
+    timer_ = loop_->After(absl::ZeroDuration(), [this] { OnHostEnded(); });
+    return;
+  }
+  if (kill_first && syscall(SYS_pidfd_send_signal, pidfd_, SIGKILL, nullptr, 0) != 0 && errno != ESRCH) {
+    events_.on_remark("the silent host could not be sent SIGKILL");
+  }
+  loop_->Watch(pidfd_, EPOLLIN, [this](uint32_t) { OnHostEnded(); });  // fires at once if it has ended already
+  timer_ =
+      loop_->After(kill_first ? kHostDeathLimit : kHostExitLimit, [this, kill_first] { OnHostStays(kill_first); });
+}
+
+void HostEnder::OnHostEnded() {
+  loop_->Cancel(timer_);
+  if (pidfd_ >= 0) loop_->Unwatch(pidfd_);
+  next_remark_ = EventLoop::Now() + kSweepRemark;
+  Sweep();
+}
+
+void HostEnder::OnHostStays(bool killed) {
+  if (!killed) {
+    loop_->Unwatch(pidfd_);
+    events_.on_host_lives();
+    return;
+  }
+  // SIGKILL is pending: it executes no more of its own code, wherever the kernel holds it.
+  events_.on_remark("the host has been sent SIGKILL and does not end; taken for ended");
+  OnHostEnded();
+}
+
+void HostEnder::Sweep() {
+  const host::MarkedReport report = host::EndMarked(host_id_, sessions_);
+  if (report.alive == 0) {
+    if (!report.stuck.empty()) events_.on_remark("taken for ended, the kernel holds it: " + report.stuck);
+    events_.on_swept();
+    return;
+  }
+  if (EventLoop::Now() >= next_remark_) {
+    next_remark_ = EventLoop::Now() + kSweepRemark;
+    events_.on_remark("still ending what the host left: " + std::to_string(report.alive) + " processes");
+  }
+  timer_ = loop_->After(kSweepInterval, [this] { Sweep(); });
+}
+
+bool IsProvedDead(const v1::Predecessor& predecessor, const v1::NodeConfig& self, int64_t own_host_pid) {
+  if (predecessor.boot_id().empty() || predecessor.pid_namespace().empty() || predecessor.host_id().empty() ||
+      predecessor.boot_id() != self.boot_id() || predecessor.pid_namespace() != self.pid_namespace()) {
+    return false;
+  }
+  // Where our own host has its pid, the former holder cannot have it any more.
+  if (predecessor.host_pid() != own_host_pid) {
+    const std::optional<host::ProcessInfo> process = host::ReadProcess(static_cast<pid_t>(predecessor.host_pid()));
+    if (process.has_value() && !process->ended()) return false;
+  }
+  return !host::AnyMarkedAlive(predecessor.host_id());
+}
+
+}  // namespace muster::agent

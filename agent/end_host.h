@@ -1,0 +1,55 @@
+// What an agent does about hosts that are gone: ends everything its own one left behind, and looks whether a
+// place's former holder is dead.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "agent/host/event_loop.h"
+#include "muster/v1/host.pb.h"
+
+namespace muster::agent {
+
+inline constexpr absl::Duration kHostDeathLimit =
+    absl::Seconds(10);                                              // SIGKILL to the host's end: then it is stuck
+inline constexpr absl::Duration kHostExitLimit = absl::Seconds(1);  // its link's end to its own
+inline constexpr absl::Duration kSweepInterval = absl::Milliseconds(20);
+inline constexpr absl::Duration kSweepRemark = absl::Seconds(10);  // how often an unfinished sweep says so
+
+// Lives on the loop thread.
+class HostEnder {
+ public:
+  struct Events {
+    std::function<void()> on_swept;       // nothing of the host is alive
+    std::function<void()> on_host_lives;  // it closed the link and goes on: it has dropped us
+    std::function<void(const std::string& line)> on_remark;
+  };
+  // pidfd: of the host, borrowed; -1: it is gone already.
+  HostEnder(EventLoop* loop, int pidfd, std::string host_id, std::vector<pid_t> sessions, Events events);
+  ~HostEnder();
+
+  void Begin(bool kill_first);
+
+ private:
+  void OnHostEnded();
+  void OnHostStays(bool killed);
+  void Sweep();
+
+  EventLoop* const loop_;
+  const int pidfd_;
+  const std::string host_id_;
+  std::vector<pid_t> sessions_;
+  const Events events_;
+  EventLoop::TimerId timer_ = 0;
+  BootTime next_remark_;
+};
+
+// True only if it is proved: the former holder was of this boot and PID namespace, its process is no more, and
+// nothing bears its marker.
+bool IsProvedDead(const v1::Predecessor& predecessor, const v1::NodeConfig& self, int64_t own_host_pid);
+
+// pidfd_open(2): -1 if there is no such process.
+int OpenPidFd(pid_t pid);
+
+}  // namespace muster::agent

@@ -1,0 +1,20 @@
+// What a coordinator on this node is made with, from what the node was started with.
+#pragma once
+
+#include "muster/v1/host.pb.h"
+#include "rendezvous/core/coordinator.h"
+#include "rendezvous/server.h"
+
+namespace muster::agent {
+
+rendezvous::CoordinatorOptions CoordinatorOptionsFrom(const v1::NodeConfig& config);
+rendezvous::ServerOptions ServerOptionsFrom(const v1::NodeConfig& config);
+
+absl::Duration LeaseOf(const v1::NodeConfig& config);  // zero: none
+
+// The primary's address as its own node offers it before any member has attached: a literal of the spec that is
+// one of this machine's; behind a name there may be a forwarder of two ports. Empty: a member's connection will
+// tell.
+std::string FirstLocalAddress(const v1::NodeConfig& config);
+
+}  // namespace muster::agent
