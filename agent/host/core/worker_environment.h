@@ -24,7 +24,7 @@ struct WorkerEnvironmentOptions {
 inline constexpr char kMarkerVariable[] = "MUSTER_HOST_ID";
 
 // The inherited environment with everything per-node or left by an outer launcher (RANK, WORLD_SIZE, MASTER_*,
-// TORCHELASTIC_*, NODE_RANK, ...) overwritten or dropped.
+// TORCHELASTIC_RUN_ID, NODE_RANK, PET_NODE_RANK, ...) overwritten or dropped, and all MUSTER_* but the marker dropped.
 EnvironmentMap WorkerEnvironment(const v1::Round& round, int local_rank, const WorkerEnvironmentOptions& options,
                                  const EnvironmentMap& inherited);
 

@@ -1,0 +1,88 @@
+// The table of platforms: who wins, who must agree.
+#include "agent/discovery/discover.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/fixtures.h"
+
+namespace muster::discovery {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kRank1Of2[] =
+    R"({"cluster":{"workerpool0":["a:2222"],"workerpool1":["b:2222"]},"task":{"type":"workerpool1","index":0}})";
+
+Environment SlurmStep(const std::string& rank, const std::string& count) {
+  return {{"SLURM_STEP_NODELIST", "x[1-9]"}, {"SLURM_STEP_NUM_NODES", count}, {"SLURM_NODEID", rank}};
+}
+
+Environment Both(const std::string& slurm_rank, const std::string& slurm_count) {
+  Environment environment = SlurmStep(slurm_rank, slurm_count);
+  environment["CLUSTER_SPEC"] = kRank1Of2;
+  return environment;
+}
+
+TEST(Discover, NothingFoundIsAJobOfOneNode) {
+  const ClusterView view = Discover({{"HOME", "/root"}, {"RANK", "3"}, {"WORLD_SIZE", "8"}}, {}).value();
+  EXPECT_EQ(view.source, "single");
+  EXPECT_EQ(view.node_rank, 0);
+  EXPECT_EQ(view.nnodes, 1);
+  EXPECT_TRUE(view.loopback_only);
+  EXPECT_THAT(view.warnings, IsEmpty());
+}
+
+TEST(Discover, ASlurmStepThatAgreesIsNoConflict) {
+  EXPECT_EQ(Discover(Both("1", "2"), {}).value().source, "vertex");
+}
+
+TEST(Discover, ASlurmStepOfAnotherRankOrCountIsRefusedNamingBoth) {
+  for (const auto& [rank, count] : {std::pair("0", "2"), std::pair("1", "3"), std::pair("2", "4")}) {
+    const absl::Status status = Discover(Both(rank, count), {}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("vertex (CLUSTER_SPEC)"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("slurm (SLURM_STEP_NODELIST)"));
+  }
+}
+
+TEST(Discover, AShellInAOneNodeSlurmStepDoesNotForbidASpec) {
+  EXPECT_EQ(Discover(Both("0", "1"), {}).value().node_rank, 1);
+}
+
+TEST(Discover, AnAllocationWithoutAStepClaimsNothing) {
+  EXPECT_EQ(Discover({{"CLUSTER_SPEC", kRank1Of2}, {"SLURM_JOB_NUM_NODES", "4"}, {"SLURM_NODEID", "0"}}, {})
+                .value()
+                .source,
+            "vertex");
+}
+
+TEST(Discover, ThePlatformAskedForIsReadAlone) {
+  EXPECT_EQ(Discover(Both("2", "4"), {.vertex = {}, .platform = "vertex"}).value().node_rank, 1);
+}
+
+TEST(Discover, ThePlatformAskedForMustBeThereAndKnown) {
+  EXPECT_THAT(std::string(Discover({}, {.vertex = {}, .platform = "vertex"}).status().message()),
+              HasSubstr("is not here"));
+  EXPECT_THAT(std::string(Discover({}, {.vertex = {}, .platform = "Vertex"}).status().message()),
+              HasSubstr("expected one of vertex"));
+}
+
+TEST(Discover, AStepThatIsNotReadIsNotPassedOverInSilence) {
+  const ClusterView view = Discover(SlurmStep("2", "4"), {}).value();
+  EXPECT_EQ(view.source, "single");
+  EXPECT_THAT(view.warnings, ElementsAre(HasSubstr("slurm (SLURM_STEP_NODELIST) says rank 2 of 4")));
+}
+
+TEST(Discover, AllPoolsReachesTheReader) {
+  const Environment environment = testing::EnvironmentOf("cluster_spec_4pools_primary.json");
+  EXPECT_EQ(Discover(environment, {.vertex = {.all_pools = true}, .platform = ""}).value().nnodes, 8);
+}
+
+TEST(Discover, ABrokenSpecIsAnErrorAndNotTheNextPlatform) {
+  EXPECT_FALSE(Discover({{"CLUSTER_SPEC", "{"}}, {}).ok());
+}
+
+}  // namespace
+}  // namespace muster::discovery

@@ -1,0 +1,60 @@
+#include "tests/unit/fixtures.h"
+
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <sstream>
+
+#include "proto/base/check.h"
+
+namespace muster::testing {
+namespace {
+
+std::vector<std::string> SplitBy(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+}  // namespace
+
+std::optional<Fixture::Place> Fixture::StatedPlace() const {
+  // "rank 0 of 3 training nodes", "rank 0 of 3"; the first one said is that of the default reading.
+  static const std::regex kPlace("rank (\\d+) of (\\d+)");
+  std::smatch match;
+  if (!std::regex_search(reading, match, kPlace)) return std::nullopt;
+  return Place{std::stoi(match[1]), std::stoi(match[2])};
+}
+
+void PrintTo(const Fixture& fixture, std::ostream* out) { *out << fixture.file << " (" << fixture.outcome << ")"; }
+
+std::vector<Fixture> FixturesOf(const std::string& family) {
+  std::vector<Fixture> fixtures;
+  for (const std::string& line : SplitBy(ReadFixture("expected.tsv"), '\n')) {
+    if (line.empty() || line.front() == '#') continue;
+    const std::vector<std::string> columns = SplitBy(line, '\t');
+    MUSTER_CHECK(columns.size() >= 4, "a row of expected.tsv has too few columns");
+    if (columns[1] == family) fixtures.push_back({columns[0], columns[2], columns[3]});
+  }
+  return fixtures;
+}
+
+std::string ReadFixture(const std::string& file) {
+  std::ifstream in(std::string(MUSTER_SOURCE_DIR "/tests/fixtures/") + file, std::ios::binary);
+  MUSTER_CHECK(in.good(), file.c_str());
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+discovery::Environment EnvironmentOf(const std::string& file) {
+  const std::string text = ReadFixture(file);
+  if (!file.ends_with(".env")) return {{"CLUSTER_SPEC", text}};
+  discovery::Environment environment;
+  for (const std::string& line : SplitBy(text, '\n')) {
+    const size_t equals = line.find('=');
+    if (equals != std::string::npos) environment[line.substr(0, equals)] = line.substr(equals + 1);
+  }
+  return environment;
+}
+
+}  // namespace muster::testing

@@ -1,0 +1,37 @@
+// The samples of tests/fixtures and their right readings, for tests that are driven from expected.tsv.
+#pragma once
+
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "agent/discovery/cluster_view.h"
+
+namespace muster::testing {
+
+struct Fixture {
+  std::string file;
+  std::string outcome;  // ok, aux, warn, error, limit, unset
+  std::string reading;  // the right reading, or the error, in words
+
+  // "rank R of N" where the words say so.
+  struct Place {
+    int rank;
+    int count;
+  };
+  std::optional<Place> StatedPlace() const;
+};
+
+void PrintTo(const Fixture& fixture, std::ostream* out);
+
+// The rows of one family of expected.tsv, in its order.
+std::vector<Fixture> FixturesOf(const std::string& family);
+
+// The bytes of a file of tests/fixtures. A file that cannot be read ends the test program.
+std::string ReadFixture(const std::string& file);
+
+// A .json fixture is the value of CLUSTER_SPEC, an .env fixture a whole environment.
+discovery::Environment EnvironmentOf(const std::string& file);
+
+}  // namespace muster::testing
