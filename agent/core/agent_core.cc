@@ -102,10 +102,15 @@ void AgentCore::TellHost(BootTime now, Effects* out) {
 
 void AgentCore::ExitWith(BootTime now, int code, const std::string& reason, Effects* out) {
   if (order_.has_exit()) return;
-  v1::Exit* exit = order_.mutable_exit();
+  v1::Exit* exit = order_.mutable_exit();  // whole at once: the host obeys the first it sees
   exit->set_exit_code(code);
   exit->set_origin("muster");
   exit->set_reason(reason);
+  if (memory_.has_verdict()) {
+    *exit->mutable_verdict() = memory_.verdict();
+    exit->set_origin(memory_.verdict().origin());
+  }
+  if (memory_.served() && !config_.single_node()) exit->set_linger_ms(absl::ToInt64Milliseconds(kLinger));
   TellHost(now, out);
 }
 
@@ -227,13 +232,6 @@ void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects
       break;
     case v1::Directive::kRelease:
       ExitWith(now, directive.release().exit_code(), directive.release().reason(), out);
-      if (memory_.has_verdict()) {
-        *order_.mutable_exit()->mutable_verdict() = memory_.verdict();
-        order_.mutable_exit()->set_origin(memory_.verdict().origin());
-      }
-      if (memory_.served() && !config_.single_node()) {
-        order_.mutable_exit()->set_linger_ms(absl::ToInt64Milliseconds(kLinger));
-      }
       break;
     case v1::Directive::kRefused:
       ExitWith(now, directive.refused().exit_code(), directive.refused().reason(), out);
@@ -328,7 +326,6 @@ void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
   if (now < since + limit || ending_host_) return;
   if (memory_.has_verdict()) {
     ExitWith(now, memory_.verdict().exit_code(), memory_.verdict().reason(), out);
-    *order_.mutable_exit()->mutable_verdict() = memory_.verdict();
     return;
   }
   const bool observer = config_.role() == v1::ROLE_OBSERVER;

@@ -13,7 +13,11 @@ inline constexpr Micros kSecond = 1000 * kMillisecond;
 
 class Prng {
  public:
-  explicit Prng(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 0x1234567) {}
+  // The seed is scattered first: neighbouring seeds must not be the same stream, shifted.
+  explicit Prng(uint64_t seed) : state_(seed) {
+    state_ = Next() ^ 0x6A09E667F3BCC909u;
+    state_ = Next();
+  }
 
   uint64_t Next() {
     uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
