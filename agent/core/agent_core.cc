@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kExitUnavailable = 69;
 constexpr absl::Duration kHostBeat = absl::Milliseconds(500);  // the host hears from us at least this often
+constexpr absl::Duration kFirstWord = absl::Seconds(1);  // a shorter wait interests nobody
 
 }  // namespace
 
@@ -368,7 +369,7 @@ void AgentCore::SetWaiting(BootTime now, std::string what, Effects* out) {
   if (began) {
     waiting_since_ = now;
     narrations_ = 0;
-    next_narration_ = now;
+    next_narration_ = now + kFirstWord;
   } else {
     next_narration_ = std::min(next_narration_, std::max(now, waiting_since_ + kChangeInterval));
   }

@@ -196,13 +196,21 @@ void Coordinator::LearnRounds(BootTime now, Host& host) {
   if (host.in_round && Claims(host) && host.status.phase() == v1::PHASE_SUCCEEDED) host.succeeded = true;
 }
 
-// When did we send what this member has applied: bounds the lease of the primary's own node.
+// When did we send what this host has applied: bounds the lease of the primary's own node.
 void Coordinator::LearnEcho(Host& host) {
-  if (host.status.at_primary() || !host.in_round || !Fresh(host)) return;
-  for (const auto& [seq, at] : host.sent) {
-    if (seq == host.status.applied().seq()) echoed_sent_at_ = std::max(echoed_sent_at_, at);
+  if (!Fresh(host)) return;
+  const uint64_t applied = host.status.applied().seq();
+  while (!host.sent.empty() && host.sent.front().first < applied) host.sent.pop_front();
+  if (!host.sent.empty() && host.sent.front().first == applied) host.echoed_sent_at = host.sent.front().second;
+}
+
+// When we sent the newest directive that another member of the round has echoed.
+BootTime Coordinator::EchoedByOthers() const {
+  BootTime newest = absl::InfinitePast();
+  for (const auto& [id, host] : hosts_) {
+    if (host.in_round && !host.status.at_primary()) newest = std::max(newest, host.echoed_sent_at);
   }
-  while (!host.sent.empty() && host.sent.front().first < host.status.applied().seq()) host.sent.pop_front();
+  return newest;
 }
 
 void Coordinator::NewEpoch(BootTime now, uint64_t above, Effects* out) {
@@ -214,8 +222,8 @@ void Coordinator::NewEpoch(BootTime now, uint64_t above, Effects* out) {
   members_known_until_ = now + options_.lease + options_.margin();
   ours_ = false;
   loss_at_.reset();
-  echoed_sent_at_ = absl::InfinitePast();
   for (auto& [id, host] : hosts_) {
+    host.echoed_sent_at = absl::InfinitePast();
     host.counts_from = host.run_seq = host.stop_seq = 0;
     host.order_sent = -1;
     host.sent.clear();
@@ -408,8 +416,9 @@ void Coordinator::GrantLease(Host& host, v1::Directive* directive) {
   lease.set_duration_ms(absl::ToInt64Milliseconds(options_.lease));
   const int node_count = host.round.node_count();
   if (host.status.at_primary() && node_count > 1) {
-    if (echoed_sent_at_ == absl::InfinitePast()) return;  // no other member heard of us yet
-    lease.set_not_after_boot_ns(ToBootNanos(echoed_sent_at_ + options_.lease));
+    const BootTime echoed = EchoedByOthers();
+    if (echoed == absl::InfinitePast()) return;  // no other member has heard of us yet
+    lease.set_not_after_boot_ns(ToBootNanos(echoed + options_.lease));
   }
   *directive->mutable_lease() = lease;
   host.lease_until = std::max(host.lease_until, host.received_at + options_.lease + options_.margin());

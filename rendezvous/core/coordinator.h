@@ -58,6 +58,7 @@ class Coordinator {
     uint64_t counts_from = 0;   // a status counts if it names this directive of this epoch, or a later one
     uint64_t last_sent = 0;     // seq
     std::deque<std::pair<uint64_t, BootTime>> sent;
+    BootTime echoed_sent_at = absl::InfinitePast();  // when we sent the directive it has applied
     int order_sent = -1;        // which kind of order was sent last
     int seat = -1;
     bool in_round = false;      // a member of greatest_
@@ -75,6 +76,7 @@ class Coordinator {
   void Record(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
   void LearnRounds(BootTime now, Host& host);
   void LearnEcho(Host& host);
+  BootTime EchoedByOthers() const;
   void NewEpoch(BootTime now, uint64_t above, Effects* out);
   void Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out);
   void ExpireHosts(BootTime now, Effects* out);
@@ -151,7 +153,6 @@ class Coordinator {
   bool first_round_ = true;   // no round has been made or seen
   BootTime gathering_since_;
   BootTime min_reached_ = absl::InfiniteFuture();
-  BootTime echoed_sent_at_ = absl::InfinitePast();  // when we sent the newest directive another member echoed
   std::string drain_cause_;
   std::optional<BootTime> loss_at_;  // the first sign that a member of this round was lost or leaves
   std::string loss_text_;

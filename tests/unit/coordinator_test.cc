@@ -176,6 +176,17 @@ TEST(Coordinator, AFixedGroupStartsWhenAllPlacesAreReadyAndNotBefore) {
   EXPECT_TRUE(c.Told("b").has_lease());
 }
 
+TEST(Coordinator, ThePrimarysOwnNodeHasALeaseWithItsFirstRunBoundedByWhatOthersEchoed) {
+  Cluster c(Fixed(2));
+  c.At("a").status.set_at_primary(true);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  ASSERT_TRUE(c.Told("a").has_run());
+  ASSERT_TRUE(c.Told("a").has_lease());
+  EXPECT_GT(c.Told("a").lease().not_after_boot_ns(), 0);
+  EXPECT_EQ(c.Told("b").lease().not_after_boot_ns(), 0);
+}
+
 TEST(Coordinator, AReadinessThatNamesNoDirectiveOfThisEpochDoesNotCount) {
   Cluster c(Fixed(1));
   auto& node = c.At("a");
