@@ -127,7 +127,6 @@ void AgentCore::Leave(const std::string& reason, Effects* out) {
 void AgentCore::OnConnected(BootTime now, const std::string& local_address, Effects* out) {
   if (finished_ || !configured_) return;
   link_ = Link::kUp;
-  attempts_ = 0;
   last_contact_ = now;
   if (!local_address.empty()) local_address_ = local_address;
   if (ever_connected_) {
@@ -161,6 +160,7 @@ bool AgentCore::IsNewer(const v1::Directive& directive) const {
 void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effects* out) {
   if (finished_ || !configured_ || !IsNewer(directive)) return;
   last_contact_ = now;
+  attempts_ = 0;  // only an answer makes an attempt a good one
   newest_ = directive.id();
   if (Compare(directive.echo(), echoed_) > 0) echoed_ = directive.echo();
   if (host_gone_) {

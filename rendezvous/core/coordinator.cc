@@ -258,6 +258,11 @@ void Coordinator::ExpireHosts(BootTime now, Effects* out) {
       Say(Severity::kWarning, absl::StrCat(loss_text_, swept ? ": its main process died" : ": not heard of any more"),
           out);
     }
+    if (host.status.phase() == v1::PHASE_HOST_GONE && host.stream != 0) {
+      Send(now, host, out);  // so that its agent knows that we know, and ends by itself
+      streams_.erase(host.stream);
+      host.stream = 0;
+    }
     Forget(id, out);
   }
 }
@@ -294,6 +299,7 @@ void Coordinator::Forget(const std::string& host_id, Effects* out) {
 
 v1::Directive::OrderCase Coordinator::OrderFor(const Host& host) const {
   const bool active = !Idle(host);
+  if (host.status.phase() == v1::PHASE_HOST_GONE) return v1::Directive::kRelease;
   if (state_ == State::kVerdict) return v1::Directive::kVerdict;
   if (state_ == State::kReleasing) {
     const bool may = Acknowledged(host) && (!host.status.at_primary() || !OthersAttached(host));

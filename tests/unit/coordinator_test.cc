@@ -293,6 +293,7 @@ TEST(Coordinator, AProvedDeathNeedsNoWaiting) {
   for (const char* n : {"a", "b", "c"}) c.Apply(n);
   c.Phase("c", v1::PHASE_HOST_GONE);
   EXPECT_EQ(c.state(), State::kDraining);
+  EXPECT_TRUE(c.Told("c").has_release()) << "its agent must hear that we know, or it goes on telling us";
   c.Apply("a");
   c.Apply("b");
   EXPECT_EQ(c.state(), State::kRunning);
