@@ -151,6 +151,8 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
     const auto holder = holders_.find(status.place());
     if (holder == holders_.end() || hosts_.count(holder->second) == 0) holders_[status.place()] = status.host_id();
   }
+  const bool ending = Leaving(host) || status.phase() == v1::PHASE_HOST_GONE;
+  primary_leaves_ |= status.at_primary() && ending;
   LearnRounds(now, host);
   LearnEcho(host);
   if (!status.predecessor_dead().empty()) {

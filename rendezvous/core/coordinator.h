@@ -123,7 +123,6 @@ class Coordinator {
   bool Leaving(const Host& host) const { return host.status.phase() == v1::PHASE_LEAVING; }
   bool Idle(const Host& host) const;    // runs nothing
   bool Acknowledged(const Host& host) const;
-  bool PrimaryLeaves() const;
   bool OthersAttached(const Host& host) const;
   int MembersMissing() const;
   std::vector<std::string> AbsentPlaces() const;
@@ -158,6 +157,7 @@ class Coordinator {
   std::string loss_text_;
   std::vector<SeenFailure> lost_failures_;  // of members that are gone by now
   std::optional<v1::Verdict> verdict_;
+  bool primary_leaves_ = false;  // this coordinator's own node is ending: it makes no more rounds
   std::string last_why_;
 };
 

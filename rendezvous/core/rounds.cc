@@ -151,12 +151,13 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   int on_the_way = 0;
   for (const auto& [id, host] : hosts_) {
     if (!IsTrainer(host) || Leaving(host) || host.status.phase() == v1::PHASE_UNUSABLE || !HoldsPlace(host)) continue;
-    const bool is_ready = host.status.phase() == v1::PHASE_READY && Counts(host) && host.stream != 0;
+    const bool is_ready = host.status.phase() == v1::PHASE_READY && Counts(host) && host.stream != 0 &&
+                          !host.status.offer().host().empty();
     on_the_way += is_ready ? 0 : 1;
     // Whatever still executes must end first, whichever round it is of.
     if (IsActive(host.status.phase()) && now <= host.lease_until) return false;
   }
-  if (PrimaryLeaves()) {
+  if (primary_leaves_) {
     last_why_ = "the primary leaves and is to come back";
     return false;
   }
@@ -418,13 +419,6 @@ bool Coordinator::HoldsPlace(const Host& host) const {
 
 bool Coordinator::Idle(const Host& host) const {
   return !IsActive(host.status.phase()) && host.status.live_workers() == 0;
-}
-
-bool Coordinator::PrimaryLeaves() const {
-  for (const auto& [id, host] : hosts_) {
-    if (host.status.at_primary() && Leaving(host)) return true;
-  }
-  return false;
 }
 
 // The primary leaves last: it waits for the others' streams, but not for ever.

@@ -410,6 +410,22 @@ TEST(Coordinator, ALeavingNodeCostsANodeLossAndNoFailure) {
   EXPECT_EQ(c.Told("a").run().loss_ages_ms_size(), 1);
 }
 
+TEST(Coordinator, AfterThePrimaryHasLeftNoRoundIsMadeUntilItsReturn) {
+  Cluster c(Elastic(1, 2));
+  c.At("a").status.set_at_primary(true);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Apply("a");
+  c.Apply("b");
+  c.At("a").status.set_live_workers(0);
+  c.Phase("a", v1::PHASE_LEAVING);
+  c.Apply("b");
+  EXPECT_TRUE(c.Told("a").has_release());
+  c.Close("a");
+  c.Pass(absl::Seconds(20), {"b"});
+  EXPECT_TRUE(c.Told("b").has_wait());
+}
+
 TEST(Coordinator, AnObserverIsNoMemberAndEndsWithZero) {
   Cluster c(Fixed(1, 0));
   c.Join("aux", -1, v1::ROLE_OBSERVER);
