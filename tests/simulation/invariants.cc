@@ -47,10 +47,13 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
     case v1::Directive::kRun:
       return CheckRun(home, to, directive.run());
     case v1::Directive::kVerdict:
+      record.announced = true;
       return CheckVerdictTold(directive.verdict());
-    case v1::Directive::kRelease:
-      if (!record.released) CheckRelease(home);
-      record.released = true;
+    case v1::Directive::kRelease:  // before the verdict: of one that leaves
+      if (record.announced && !record.released) {
+        record.released = true;
+        CheckRelease(home);
+      }
       return;
     case v1::Directive::kRefused:
       return Fail(5, absl::StrCat(to.id(), " was refused: ", directive.refused().reason()));

@@ -74,6 +74,7 @@ class Invariants {
     uint64_t epoch_number = 0;
     uint64_t epoch_random = 0;
     RoundKey greatest;
+    bool announced = false;  // the verdict
     bool released = false;
   };
 
