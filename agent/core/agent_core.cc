@@ -325,11 +325,11 @@ void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
                                                           : config_.coordinator_timeout_ms());
   const BootTime since = joining ? FromBootNanos(memory_.joined_boot_ns()) : last_contact_;
   if (now < since + limit || ending_host_) return;
+  const bool observer = config_.role() == v1::ROLE_OBSERVER;
   if (memory_.has_verdict()) {
-    ExitWith(now, memory_.verdict().exit_code(), memory_.verdict().reason(), out);
+    ExitWith(now, observer ? 0 : memory_.verdict().exit_code(), memory_.verdict().reason(), out);
     return;
   }
-  const bool observer = config_.role() == v1::ROLE_OBSERVER;
   ExitWith(now, observer && !joining ? 0 : kExitUnavailable,
            absl::StrCat("the coordinator at ", ToString(config_.primary()), " was not reached for ",
                         absl::FormatDuration(limit), last_disconnect_.empty() ? "" : ": ", last_disconnect_), out);

@@ -142,6 +142,7 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
     streams_[stream] = status.host_id();
   }
   host.status = status;
+  if (status.cancelled()) cancelled_on_ = status.hostname();
   host.received_at = now;
   host.joined_at = now - absl::Milliseconds(status.in_job_ms());
   if (status.gathering_ms() > 0) {
@@ -224,6 +225,7 @@ void Coordinator::NewEpoch(BootTime now, uint64_t above, Effects* out) {
   members_known_until_ = now + options_.lease + options_.margin();
   ours_ = false;
   loss_at_.reset();
+  succeeded_and_gone_ = 0;
   for (auto& [id, host] : hosts_) {
     host.echoed_sent_at = absl::InfinitePast();
     host.counts_from = host.run_seq = host.stop_seq = 0;
@@ -277,6 +279,7 @@ void Coordinator::Forget(const std::string& host_id, Effects* out) {
     out->push_back(CloseStream{host.stream, "not heard of for too long"});
     streams_.erase(host.stream);
   }
+  if (host.in_round && host.succeeded) ++succeeded_and_gone_;
   if (host.in_round && host.status.has_failure() && Same(host.status.failure().round(), greatest_.id())) {
     lost_failures_.push_back(
         {host.status.failure(), host.received_at - absl::Milliseconds(host.status.failure().age_ms())});
@@ -307,7 +310,7 @@ v1::Directive::OrderCase Coordinator::OrderFor(const Host& host) const {
     const bool may = Acknowledged(host) && (!host.status.at_primary() || !OthersAttached(host));
     return may ? v1::Directive::kRelease : v1::Directive::kVerdict;
   }
-  if (Leaving(host) && !active) {
+  if (Leaving(host) && !active && !host.status.cancelled()) {
     const bool last = host.status.at_primary() && OthersAttached(host) && state_ == State::kDraining;
     if (!last) return v1::Directive::kRelease;
   }
@@ -377,7 +380,6 @@ void Coordinator::FillOrder(BootTime now, Host& host, v1::Directive* directive) 
     }
     case v1::Directive::kVerdict:
       *directive->mutable_verdict() = *verdict_;
-      if (!IsTrainer(host)) directive->mutable_verdict()->set_exit_code(0);
       break;
     case v1::Directive::kRelease: {
       v1::Release* release = directive->mutable_release();
@@ -447,7 +449,8 @@ absl::Duration Coordinator::Beat() const {
   if (beat == absl::ZeroDuration()) {
     beat = std::max(kMinBeat, absl::Seconds(static_cast<double>(hosts_.size()) / kBeatsPerSecond));
   }
-  return options_.leased() ? std::min(beat, options_.lease / 4) : beat;
+  // A sixth: the primary's own lease hangs on a directive, its echo and one more beat, and must outlast the three.
+  return options_.leased() ? std::min(beat, options_.lease / 6) : beat;
 }
 
 void Coordinator::Say(Severity severity, std::string text, Effects* out) const {

@@ -154,6 +154,8 @@ class Coordinator {
   BootTime min_reached_ = absl::InfiniteFuture();
   std::string drain_cause_;
   std::optional<BootTime> loss_at_;  // the first sign that a member of this round was lost or leaves
+  int succeeded_and_gone_ = 0;  // members of this round that are done and forgotten: their loss costs nothing
+  std::string cancelled_on_;    // where Ctrl-C was pressed; that node need not stay to the end
   std::string loss_text_;
   std::vector<SeenFailure> lost_failures_;  // of members that are gone by now
   std::optional<v1::Verdict> verdict_;

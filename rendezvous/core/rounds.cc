@@ -57,8 +57,9 @@ bool Coordinator::EndBeforeRound(BootTime now, Effects* out) {
       Conclude(now, verdict, out);
       return true;
     }
-    if (!host.status.cancelled()) continue;
-    ConcludeWith(now, kExitCancelled, absl::StrCat("cancelled on ", host.status.hostname()), out);
+  }
+  if (!cancelled_on_.empty()) {
+    ConcludeWith(now, kExitCancelled, absl::StrCat("cancelled on ", cancelled_on_), out);
     return true;
   }
   return false;
@@ -71,7 +72,7 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
   last_why_ = "the coordinator has just started";
   int ready = 0;
   for (const Candidate& c : ReadyCandidates()) ready += c.host_id.empty() ? 0 : 1;
-  if (ready < options_.max_nodes && now < members_known_until_) return false;
+  if (hosts_.empty() || (ready < options_.max_nodes && now < members_known_until_)) return false;
   Enter(State::kGathering, now, ready >= options_.max_nodes ? "everybody is here" : "no round is named", out);
   return true;
 }
@@ -210,6 +211,7 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   ours_ = true;
   first_round_ = false;
   loss_at_.reset();
+  succeeded_and_gone_ = 0;
   lost_failures_.clear();
   MUSTER_CHECK(greatest_.node_count() >= options_.min_nodes && greatest_.node_count() <= options_.max_nodes,
                "a round of a size that nobody asked for");
@@ -238,10 +240,10 @@ bool Coordinator::StepRunning(BootTime now, Effects* out) {
 
 std::optional<std::string> Coordinator::WhyDrain(BootTime now) {
   if (loss_at_) return loss_text_.empty() ? "a node was lost" : loss_text_;
-  bool any_succeeded = false;
+  if (!cancelled_on_.empty()) return absl::StrCat("cancelled on ", cancelled_on_);
+  bool any_succeeded = succeeded_and_gone_ > 0;
   int newcomers = 0;
   for (const auto& [id, host] : hosts_) {
-    if (host.status.cancelled()) return absl::StrCat("cancelled on ", host.status.hostname());
     if (!host.in_round) continue;
     any_succeeded |= host.succeeded;
     if (std::optional<std::string> why = WhyDrainFor(now, host)) return why;
@@ -309,9 +311,8 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   const RoundEnd end = EndOfRound(cause);
   counts_ = counts_.After(end, now, options_.node_loss_window);
   if (options_.planted_bug == "budget_twice" && end == RoundEnd::kWorkerFailure) ++counts_.failures;
-  for (const auto& [id, host] : hosts_) {
-    if (!host.status.cancelled()) continue;
-    ConcludeWith(now, kExitCancelled, absl::StrCat("cancelled on ", host.status.hostname()), out);
+  if (!cancelled_on_.empty()) {
+    ConcludeWith(now, kExitCancelled, absl::StrCat("cancelled on ", cancelled_on_), out);
     return true;
   }
   if (end == RoundEnd::kWorkerFailure && counts_.failures > options_.max_restarts) {
@@ -434,7 +435,7 @@ bool Coordinator::OthersAttached(const Host& host) const {
 int Coordinator::MembersMissing() const {
   int present = 0;
   for (const auto& [id, host] : hosts_) present += host.in_round ? 1 : 0;
-  return greatest_.node_count() - present;
+  return greatest_.node_count() - present - succeeded_and_gone_;
 }
 
 std::string Coordinator::PlaceName(int place) const {
