@@ -1,8 +1,14 @@
 #include "agent/serving.h"
 
 #include "agent/address.h"
+#include "rendezvous/peer_address.h"
 
 namespace muster::agent {
+namespace {
+
+constexpr char kAnywhere[] = "192.0.2.1";  // of no machine; nothing is sent
+
+}  // namespace
 
 absl::Duration LeaseOf(const v1::NodeConfig& config) {
   return config.single_node() ? absl::ZeroDuration() : absl::Milliseconds(config.lease_ms());
@@ -41,7 +47,10 @@ std::string FirstLocalAddress(const v1::NodeConfig& config) {
   const std::string& primary = config.primary().host();
   if (IsLiteral(primary) && IsLocalAddress(primary).value_or(false)) return primary;
   if (config.loopback_only() || config.single_node()) return "127.0.0.1";
-  return "";
+  if (config.min_nodes() > 1) return "";
+  // A round may be of this node alone, and then no member ever tells: the address of the default route.
+  const std::string routed = rendezvous::LocalAddressTowards(kAnywhere);
+  return routed.empty() ? "127.0.0.1" : routed;
 }
 
 }  // namespace muster::agent
