@@ -1,0 +1,296 @@
+// The agent core, step by step.
+#include "agent/core/agent_core.h"
+
+#include <gtest/gtest.h>
+
+#include "proto/base/ids.h"
+
+namespace muster::agent {
+namespace {
+
+constexpr absl::Duration kLease = absl::Seconds(10);
+
+class AgentCoreTest : public ::testing::Test {
+ protected:
+  AgentCoreTest() : core_(7) {
+    host_.set_host_id("h");
+    host_.set_agent_number(1);
+    host_.set_host_pid(50);
+    host_.set_offer_port(4000);
+    host_.mutable_memory()->set_joined_boot_ns(ToBootNanos(now_));
+    v1::NodeConfig* config = host_.mutable_config();
+    config->set_run_id("job");
+    config->set_hostname("n1");
+    config->set_boot_id("boot");
+    config->set_pid_namespace("ns");
+    config->set_role(v1::ROLE_TRAINER);
+    config->set_place(1);
+    config->set_lease_ms(absl::ToInt64Milliseconds(kLease));
+    config->set_join_timeout_ms(600'000);
+    config->set_coordinator_timeout_ms(900'000);
+    config->mutable_primary()->set_host("primary");
+    config->mutable_primary()->set_port(2222);
+    Host();
+    host_.clear_config();
+  }
+
+  void Host() {
+    host_.set_seq(host_.seq() + 1);
+    core_.OnHostStatus(now_, host_, &effects_);
+  }
+
+  // The host has applied what it was last told.
+  void HostApplies() {
+    *host_.mutable_memory() = Took<SendToHost>().back().directive.memory();
+    Host();
+  }
+
+  void Connected() { core_.OnConnected(now_, "10.0.0.2", &effects_); }
+
+  v1::Directive Directive(uint64_t seq, uint64_t epoch = 1) {
+    v1::Directive directive;
+    directive.mutable_id()->mutable_epoch()->set_number(epoch);
+    directive.mutable_id()->set_seq(seq);
+    if (const auto sent = Took<SendToCoordinator>(); !sent.empty()) *directive.mutable_echo() = sent.back().status.id();
+    directive.mutable_wait()->set_reason("waiting");
+    return directive;
+  }
+
+  v1::Directive Run(uint64_t seq, uint64_t number) {
+    v1::Directive directive = Directive(seq);
+    v1::Round* run = directive.mutable_run();
+    run->mutable_id()->set_number(number);
+    run->mutable_id()->mutable_epoch()->set_number(1);
+    run->set_node_rank(1);
+    run->set_node_count(2);
+    directive.mutable_lease()->set_duration_ms(absl::ToInt64Milliseconds(kLease));
+    return directive;
+  }
+
+  void Give(const v1::Directive& directive) { core_.OnDirective(now_, directive, &effects_); }
+
+  void Pass(absl::Duration duration, bool host_speaks = true) {
+    const BootTime until = now_ + duration;
+    while (now_ < until && !core_.finished()) {
+      now_ += kTick;
+      if (host_speaks) Host();
+      core_.OnTick(now_, &effects_);
+    }
+  }
+
+  template <typename T>
+  std::vector<T> Took() {
+    std::vector<T> found;
+    for (const Effect& effect : effects_) {
+      if (const T* one = std::get_if<T>(&effect)) found.push_back(*one);
+    }
+    return found;
+  }
+  void Forget() { effects_.clear(); }
+  v1::AgentStatus LastStatus() { return Took<SendToCoordinator>().back().status; }
+  v1::HostDirective LastOrder() { return Took<SendToHost>().back().directive; }
+
+  BootTime now_ = FromBootNanos(1'000'000'000'000);
+  AgentCore core_;
+  v1::HostStatus host_;
+  Effects effects_;
+};
+
+TEST_F(AgentCoreTest, ConfiguredItConnectsAndSaysWhoItIs) {
+  EXPECT_EQ(Took<Connect>().size(), 1u);
+  Connected();
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_READY);
+  EXPECT_EQ(LastStatus().place(), 1);
+  EXPECT_EQ(LastStatus().offer().host(), "10.0.0.2");
+  EXPECT_EQ(LastStatus().offer().port(), 4000u);
+}
+
+TEST_F(AgentCoreTest, WhatIsAppliedIsWhatTheHostHasConfirmed) {
+  Connected();
+  Give(Directive(5));
+  EXPECT_EQ(LastStatus().applied().seq(), 0u);
+  HostApplies();
+  EXPECT_EQ(LastStatus().applied().seq(), 5u);
+}
+
+TEST_F(AgentCoreTest, AnAnswerToABeatIsNoReasonForAnotherBeat) {
+  Connected();
+  Give(Directive(5));
+  HostApplies();
+  Forget();
+  Give(Directive(6));
+  HostApplies();
+  EXPECT_TRUE(Took<SendToCoordinator>().empty());
+}
+
+TEST_F(AgentCoreTest, TheLeaseCountsFromWhenTheEchoedStatusWasSent) {
+  Connected();
+  const BootTime sent = now_;
+  const v1::Directive run = Run(5, 1);
+  now_ += absl::Seconds(3);
+  Give(run);
+  EXPECT_EQ(FromBootNanos(LastOrder().lease_deadline_boot_ns()), sent + kLease);
+}
+
+TEST_F(AgentCoreTest, TheLeaseOfThePrimarysOwnNodeHasAnEndOfItsOwn) {
+  Connected();
+  v1::Directive run = Run(5, 1);
+  const BootTime end = now_ + absl::Seconds(4);
+  run.mutable_lease()->set_not_after_boot_ns(ToBootNanos(end));
+  Give(run);
+  EXPECT_EQ(FromBootNanos(LastOrder().lease_deadline_boot_ns()), end);
+}
+
+TEST_F(AgentCoreTest, OlderDirectivesAndThoseOfAnOlderEpochAreDropped) {
+  Connected();
+  Give(Directive(5, 2));
+  Forget();
+  Give(Run(4, 1));
+  v1::Directive old_epoch = Run(99, 1);
+  Give(old_epoch);
+  EXPECT_TRUE(Took<SendToHost>().empty());
+}
+
+TEST_F(AgentCoreTest, ANewAgentDropsWhatItsPredecessorHadApplied) {
+  host_.mutable_memory()->mutable_epoch()->set_number(1);
+  host_.mutable_memory()->mutable_applied()->mutable_epoch()->set_number(1);
+  host_.mutable_memory()->mutable_applied()->set_seq(10);
+  AgentCore next(8);
+  v1::HostStatus first = host_;
+  first.set_agent_number(2);
+  first.set_seq(1);
+  first.mutable_config()->set_run_id("job");
+  first.mutable_config()->set_lease_ms(10'000);
+  next.OnHostStatus(now_, first, &effects_);
+  Forget();
+  next.OnDirective(now_, Run(10, 1), &effects_);
+  EXPECT_TRUE(Took<SendToHost>().empty());
+  next.OnDirective(now_, Run(11, 1), &effects_);
+  EXPECT_FALSE(Took<SendToHost>().empty());
+}
+
+TEST_F(AgentCoreTest, RunStopAndTheFailureBetweenAreTold) {
+  Connected();
+  Give(Run(5, 1));
+  EXPECT_TRUE(LastOrder().has_start());
+  host_.set_phase(v1::HOST_PHASE_RUNNING);
+  *host_.mutable_started() = Run(5, 1).run().id();
+  host_.set_outcome(v1::OUTCOME_RAN);
+  HostApplies();
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_RUNNING);
+  host_.set_phase(v1::HOST_PHASE_IDLE);
+  host_.set_outcome(v1::OUTCOME_FAILED);
+  host_.mutable_failure()->set_exit_code(7);
+  host_.set_failure_boot_ns(ToBootNanos(now_));
+  now_ += absl::Seconds(2);
+  Host();
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_FAILED);
+  EXPECT_EQ(LastStatus().failure().age_ms(), 2000);
+  v1::Directive stop = Directive(6);
+  *stop.mutable_stop()->mutable_round() = Run(5, 1).run().id();
+  Give(stop);
+  EXPECT_TRUE(LastOrder().has_stop());
+  HostApplies();
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_READY) << "after its STOP a failed node is ready for the next";
+  EXPECT_EQ(LastStatus().failure().exit_code(), 7) << "and still says what happened";
+}
+
+TEST_F(AgentCoreTest, WaitDoesNotStopARunningRound) {
+  Connected();
+  Give(Run(5, 1));
+  Give(Directive(6, 2));
+  EXPECT_TRUE(LastOrder().hold());
+}
+
+TEST_F(AgentCoreTest, AVerdictIsAcknowledgedOnceTheHostHasStoredIt) {
+  Connected();
+  v1::Directive verdict = Directive(5);
+  verdict.mutable_verdict()->set_exit_code(3);
+  Give(verdict);
+  EXPECT_FALSE(LastStatus().has_verdict());
+  HostApplies();
+  EXPECT_EQ(LastStatus().verdict().exit_code(), 3);
+  v1::Directive release = Directive(6);
+  release.mutable_release()->set_exit_code(3);
+  Give(release);
+  EXPECT_EQ(LastOrder().exit().exit_code(), 3);
+  host_.set_flushed(true);
+  Host();
+  EXPECT_EQ(Took<Disconnect>().size(), 1u);
+  EXPECT_TRUE(core_.finished());
+}
+
+TEST_F(AgentCoreTest, ADeadHostIsSweptAfterAndReported) {
+  Connected();
+  v1::Worker* worker = host_.add_workers();
+  worker->set_pid(123);
+  Host();
+  core_.OnHostClosed(now_, &effects_);
+  ASSERT_EQ(Took<EndHost>().size(), 1u);
+  EXPECT_FALSE(Took<EndHost>()[0].kill_first);
+  EXPECT_EQ(Took<EndHost>()[0].workers[0].pid(), 123);
+  core_.OnHostSwept(now_, &effects_);
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_HOST_GONE);
+  Give(Directive(9));
+  EXPECT_TRUE(core_.finished()) << "heard: nothing is left to do";
+}
+
+TEST_F(AgentCoreTest, ASilentHostIsKilledFirst) {
+  Connected();
+  Pass(kLease / 2 + absl::Seconds(1), false);
+  ASSERT_EQ(Took<EndHost>().size(), 1u);
+  EXPECT_TRUE(Took<EndHost>()[0].kill_first);
+}
+
+TEST_F(AgentCoreTest, ALinkThatClosesWhileTheHostLivesMeansThatANewerAgentIsThere) {
+  core_.OnHostLinkClosed(now_);
+  Pass(kHostEndWait + absl::Seconds(1));
+  EXPECT_TRUE(core_.finished());
+  EXPECT_TRUE(Took<EndHost>().empty());
+}
+
+TEST_F(AgentCoreTest, NeverReachingTheCoordinatorEndsWith69NamingTheAddress) {
+  for (int i = 0; i < 601 * 10 && !(!Took<SendToHost>().empty() && LastOrder().has_exit()); ++i) {
+    Forget();
+    Pass(kTick);
+    if (!Took<Connect>().empty()) core_.OnDisconnected(now_, "refused", 0, &effects_);
+  }
+  EXPECT_EQ(LastOrder().exit().exit_code(), 69);
+  EXPECT_NE(LastOrder().exit().reason().find("primary:2222"), std::string::npos);
+}
+
+TEST_F(AgentCoreTest, ARefusalForGoodEndsTheNode) {
+  core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
+  EXPECT_EQ(LastOrder().exit().exit_code(), 77);
+}
+
+TEST_F(AgentCoreTest, AHeldPlaceIsProbedOnlyWhereTheHolderWasOnThisMachine) {
+  Connected();
+  v1::Directive wait = Directive(5);
+  wait.mutable_wait()->mutable_held_by()->set_host_id("old");
+  wait.mutable_wait()->mutable_held_by()->set_boot_id("other");
+  wait.mutable_wait()->mutable_held_by()->set_pid_namespace("ns");
+  Give(wait);
+  EXPECT_TRUE(Took<Probe>().empty());
+  wait.mutable_id()->set_seq(6);
+  wait.mutable_wait()->mutable_held_by()->set_boot_id("boot");
+  Give(wait);
+  ASSERT_EQ(Took<Probe>().size(), 1u);
+  core_.OnProbed(now_, "old", true, &effects_);
+  EXPECT_EQ(LastStatus().predecessor_dead(), "old");
+}
+
+TEST_F(AgentCoreTest, WaitingIsToldEverMoreRarely) {
+  Connected();
+  int told = 0;
+  for (uint64_t seq = 5; seq < 5 + 1300; ++seq) {  // ten answers a second for 130 s
+    Give(Directive(seq));
+    Pass(kTick);
+    for (const Note& note : Took<Note>()) told += note.text.find("waiting") == 0 ? 1 : 0;
+    Forget();
+  }
+  EXPECT_EQ(told, 6) << "after 1, 5, 10, 30, 60 and 120 seconds";
+}
+
+}  // namespace
+}  // namespace muster::agent

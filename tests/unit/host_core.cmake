@@ -1,0 +1,1 @@
+muster_test(host_core_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/host_core_test.cc DEPS muster_host_core)

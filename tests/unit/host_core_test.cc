@@ -1,0 +1,378 @@
+// The host core, step by step: starts, stops, the lease, agents, the end.
+#include "agent/host/core/host_core.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace muster::host {
+namespace {
+
+constexpr absl::Duration kLease = absl::Seconds(10);
+constexpr absl::Duration kGrace = absl::Seconds(30);
+
+class HostCoreTest : public ::testing::Test {
+ protected:
+  explicit HostCoreTest(bool single_node = false) : core_(Options(single_node)) {
+    core_.Begin(now_, &effects_);
+    core_.OnOffer(now_, 4000, &effects_);
+  }
+
+  static HostOptions Options(bool single_node) {
+    HostOptions options;
+    options.host_id = "h";
+    options.config.set_slots(2);
+    options.config.set_hostname("n0");
+    options.config.set_single_node(single_node);
+    options.config.set_lease_ms(absl::ToInt64Milliseconds(kLease));
+    options.config.set_shutdown_grace_ms(absl::ToInt64Milliseconds(kGrace));
+    options.termination_grace = absl::Seconds(8);
+    return options;
+  }
+
+  static v1::Round Round(uint64_t number) {
+    v1::Round round;
+    round.mutable_id()->set_number(number);
+    round.set_node_rank(1);
+    round.set_first_rank(2);
+    round.set_world_size(4);
+    return round;
+  }
+
+  // An agent's directive, with a lease that ends `lease` from now.
+  v1::HostDirective Directive(absl::Duration lease = kLease) {
+    v1::HostDirective directive;
+    directive.set_agent_number(core_.agent_number());
+    directive.set_seq(++seq_);
+    directive.set_lease_deadline_boot_ns(ToBootNanos(now_ + lease));
+    directive.set_hold(true);
+    return directive;
+  }
+
+  void Give(const v1::HostDirective& directive) { core_.OnDirective(now_, directive, &effects_); }
+
+  void Start(uint64_t number) {
+    v1::HostDirective directive = Directive();
+    *directive.mutable_start() = Round(number);
+    Give(directive);
+  }
+
+  // Starts a round whose two workers execute.
+  void Run(uint64_t number) {
+    Start(number);
+    std::vector<v1::Worker> workers(2);
+    for (int i = 0; i < 2; ++i) {
+      workers[static_cast<size_t>(i)].set_local_rank(i);
+      workers[static_cast<size_t>(i)].set_pid(100 + i);
+    }
+    core_.OnSpawned(now_, workers, &effects_);
+    core_.OnExecuting(now_, 0, &effects_);
+    core_.OnExecuting(now_, 1, &effects_);
+  }
+
+  void Exit(int local_rank, int code) { core_.OnExit(now_, local_rank, Ended(false, code), &effects_); }
+  static Ending Ended(bool by_signal, int number) {
+    Ending ending;
+    ending.by_signal = by_signal;
+    ending.number = number;
+    return ending;
+  }
+  void Swept() { core_.OnSwept(now_, "", &effects_); }
+
+  // Time passes in ticks; the agent goes on beating, with or without a lease.
+  void Pass(absl::Duration duration, bool beating = true, bool granting = true) {
+    const BootTime until = now_ + duration;
+    while (now_ < until && !core_.finished()) {
+      now_ += kTick;
+      if (beating) {
+        v1::HostDirective directive = Directive();
+        if (!granting) directive.set_lease_deadline_boot_ns(1);
+        Give(directive);
+      }
+      core_.OnTick(now_, &effects_);
+    }
+  }
+
+  template <typename T>
+  std::vector<T> Took() {
+    std::vector<T> found;
+    for (const Effect& effect : effects_) {
+      if (const T* one = std::get_if<T>(&effect)) found.push_back(*one);
+    }
+    return found;
+  }
+  void Forget() { effects_.clear(); }
+  v1::HostStatus LastStatus() { return Took<SendStatus>().back().status; }
+
+  BootTime now_ = FromBootNanos(1'000'000'000'000);
+  HostCore core_;
+  Effects effects_;
+  uint64_t seq_ = 0;
+};
+
+class SingleNodeHostCoreTest : public HostCoreTest {
+ protected:
+  SingleNodeHostCoreTest() : HostCoreTest(true) {}
+};
+
+TEST_F(HostCoreTest, BeginStartsTheFirstAgentAndTellsItTheConfiguration) {
+  ASSERT_EQ(Took<StartAgent>().size(), 1u);
+  EXPECT_EQ(Took<StartAgent>()[0].number, 1u);
+  EXPECT_TRUE(Took<SendStatus>()[0].status.has_config());
+}
+
+TEST_F(HostCoreTest, ARoundIdIsStartedAtMostOnce) {
+  Run(5);
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  Start(5);
+  Start(4);
+  EXPECT_EQ(Took<SpawnWorkers>().size(), 1u);
+  Start(6);
+  EXPECT_EQ(Took<SpawnWorkers>().size(), 2u);
+}
+
+TEST_F(HostCoreTest, NothingStartsWhileAnythingOfAnEarlierRoundLives) {
+  Run(1);
+  Exit(0, 3);
+  Exit(1, 0);
+  Start(2);
+  EXPECT_EQ(Took<SpawnWorkers>().size(), 1u) << "the sweep has not answered yet";
+  core_.OnSwept(now_, "a process in D state", &effects_);
+  Start(2);
+  EXPECT_EQ(Took<SpawnWorkers>().size(), 1u);
+  Swept();
+  Start(2);
+  EXPECT_EQ(Took<SpawnWorkers>().size(), 2u);
+}
+
+TEST_F(HostCoreTest, NothingStartsWithoutALeaseOrAfterItsSigtermMoment) {
+  v1::HostDirective directive = Directive(absl::Seconds(3));  // a third of the lease is 3.33 s
+  *directive.mutable_start() = Round(1);
+  Give(directive);
+  EXPECT_TRUE(Took<SpawnWorkers>().empty());
+}
+
+TEST_F(HostCoreTest, AWorkersFailureStopsItsSiblingsAndIsReported) {
+  Run(1);
+  Forget();
+  core_.OnExit(now_, 1, Ended(true, SIGSEGV), &effects_);
+  ASSERT_EQ(Took<SignalWorkers>().size(), 1u);
+  EXPECT_EQ(Took<SignalWorkers>()[0].signal, SIGTERM);
+  EXPECT_EQ(LastStatus().failure().rank(), 3);
+  EXPECT_EQ(LastStatus().failure().signal(), SIGSEGV);
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_FAILED);
+  Exit(0, 15);
+  EXPECT_EQ(LastStatus().failure().rank(), 3) << "the sibling's end is an echo of our own stop";
+}
+
+TEST_F(HostCoreTest, AnExitAfterOurFirstSignalIsNoSuccessWhateverItsCode) {
+  Run(1);
+  v1::HostDirective directive = Directive();
+  directive.mutable_stop()->set_grace_ms(5000);
+  Give(directive);
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_STOPPED);
+}
+
+TEST_F(HostCoreTest, SuccessNeedsEveryWorkerToHaveExitedZero) {
+  Run(1);
+  Exit(0, 0);
+  EXPECT_EQ(core_.phase(), v1::HOST_PHASE_RUNNING);
+  Exit(1, 0);
+  EXPECT_EQ(Took<Sweep>().size(), 1u);
+  Swept();
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_SUCCEEDED);
+  EXPECT_EQ(core_.phase(), v1::HOST_PHASE_IDLE);
+}
+
+TEST_F(HostCoreTest, WhatDoesNotEndWithinTheGraceIsKilled) {
+  Run(1);
+  v1::HostDirective directive = Directive();
+  directive.mutable_stop()->set_grace_ms(2000);
+  Give(directive);
+  Pass(absl::Milliseconds(1900));
+  EXPECT_TRUE(Took<Sweep>().empty());
+  Pass(absl::Milliseconds(300));
+  EXPECT_EQ(Took<Sweep>().size(), 1u);
+}
+
+TEST_F(HostCoreTest, WhatSurvivesSigkillMakesTheNodeUnusable) {
+  Run(1);
+  v1::HostDirective directive = Directive();
+  directive.mutable_stop()->set_grace_ms(0);
+  Give(directive);
+  Pass(kStuckAfterKill + absl::Seconds(1));
+  EXPECT_EQ(core_.phase(), v1::HOST_PHASE_STUCK);
+  EXPECT_FALSE(LastStatus().trouble().empty());
+}
+
+TEST_F(HostCoreTest, WithoutGrantsTheWorkersEndBeforeTheLeaseDoes) {
+  Run(1);
+  const BootTime deadline = now_ + kLease;
+  Forget();
+  while (Took<SignalWorkers>().empty() && now_ < deadline) Pass(kTick, true, false);
+  EXPECT_LE(now_, deadline - kLease / 10);
+  EXPECT_GE(now_, deadline - kLease / 2);
+  while (Took<Sweep>().empty() && now_ < deadline) Pass(kTick, true, false);
+  EXPECT_LE(now_, deadline) << "SIGKILL comes before the end of the lease";
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_LEASE_ENDED);
+}
+
+TEST_F(HostCoreTest, ALadderOnceBegunIsNotTakenBackByALaterGrant) {
+  Run(1);
+  while (Took<SignalWorkers>().empty()) Pass(kTick, true, false);
+  Pass(absl::Seconds(4), true, true);
+  EXPECT_EQ(Took<Sweep>().size(), 1u);
+}
+
+TEST_F(HostCoreTest, TheLeaseNeverShrinks) {
+  Run(1);
+  const BootTime before = core_.lease_deadline();
+  Give(Directive(absl::Seconds(1)));
+  EXPECT_EQ(core_.lease_deadline(), before);
+}
+
+TEST_F(HostCoreTest, TheKernelTimerIsArmedAtTheDeadlineOnlyWhileWorkersExist) {
+  EXPECT_TRUE(Took<SetKernelTimer>().empty());
+  Run(1);
+  ASSERT_FALSE(Took<SetKernelTimer>().empty());
+  EXPECT_EQ(Took<SetKernelTimer>().back().at, core_.lease_deadline());
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  EXPECT_FALSE(Took<SetKernelTimer>().back().at.has_value());
+}
+
+TEST_F(HostCoreTest, AClosedAgentIsReplacedWithTheMemoryAndNobodyIsDisturbed) {
+  Run(1);
+  v1::HostDirective directive = Directive();
+  directive.mutable_memory()->mutable_applied()->set_seq(77);
+  Give(directive);
+  Forget();
+  core_.OnAgentClosed(now_, 1, &effects_);
+  ASSERT_EQ(Took<StartAgent>().size(), 1u);
+  EXPECT_EQ(Took<StartAgent>()[0].number, 2u);
+  EXPECT_EQ(LastStatus().memory().applied().seq(), 77u);
+  EXPECT_TRUE(LastStatus().has_config());
+  EXPECT_TRUE(Took<SignalWorkers>().empty());
+}
+
+TEST_F(HostCoreTest, OnlyTheNewestAgentIsObeyed) {
+  core_.OnAgentClosed(now_, 1, &effects_);
+  v1::HostDirective stale = Directive();
+  stale.set_agent_number(1);
+  *stale.mutable_start() = Round(1);
+  Give(stale);
+  EXPECT_TRUE(Took<SpawnWorkers>().empty());
+}
+
+TEST_F(HostCoreTest, ASilentAgentCostsTheWorkersAndIsReplaced) {
+  Run(1);
+  Forget();
+  Pass(kLease / 2 + absl::Seconds(1), false);
+  EXPECT_EQ(Took<KillAgent>().size(), 1u);
+  EXPECT_EQ(Took<StartAgent>().size(), 1u);
+  EXPECT_FALSE(Took<SignalWorkers>().empty());
+}
+
+TEST_F(HostCoreTest, APauseOfBothAccusesNobody) {
+  Run(1);
+  Forget();
+  now_ += kLease / 2 + absl::Seconds(1);  // no tick ran meanwhile
+  core_.OnTick(now_, &effects_);
+  EXPECT_TRUE(Took<KillAgent>().empty());
+}
+
+TEST_F(HostCoreTest, AnAgentThatDiesAgainAndAgainIsAFaultOfOurs) {
+  for (uint64_t i = 1; i < 10; ++i) core_.OnAgentClosed(now_, i, &effects_);
+  ASSERT_TRUE(core_.finished() || !Took<Finish>().empty() || (Pass(absl::Seconds(3), false), core_.finished()));
+  EXPECT_EQ(Took<Finish>().back().exit_code, 70);
+}
+
+TEST_F(HostCoreTest, AskedToLeaveItSignalsTheWorkersTellsTheAgentAndExits75) {
+  Run(1);
+  Forget();
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  EXPECT_EQ(Took<SignalWorkers>()[0].signal, SIGTERM);
+  EXPECT_EQ(LastStatus().leave().signal(), SIGTERM);
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  EXPECT_FALSE(core_.finished()) << "the coordinator is to be told";
+  Pass(kTellLimit + absl::Seconds(1));
+  ASSERT_TRUE(core_.finished());
+  EXPECT_EQ(Took<Finish>()[0].exit_code, 75);
+}
+
+TEST_F(HostCoreTest, ASecondSignalEndsItNow) {
+  Run(1);
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  EXPECT_EQ(Took<Sweep>().size(), 1u);
+  Exit(0, 15);
+  Exit(1, 15);
+  Swept();
+  Pass(absl::Seconds(2), false);
+  ASSERT_TRUE(core_.finished());
+  EXPECT_EQ(Took<Finish>()[0].exit_code, 75);
+}
+
+TEST_F(HostCoreTest, CtrlCCancelsAndUsrSignalsPassThrough) {
+  Run(1);
+  Forget();
+  core_.OnSignal(now_, SIGUSR1, &effects_);
+  EXPECT_EQ(Took<SignalWorkers>()[0].signal, SIGUSR1);
+  core_.OnSignal(now_, SIGINT, &effects_);
+  EXPECT_TRUE(LastStatus().leave().cancel());
+}
+
+TEST_F(HostCoreTest, UnderALeaseCtrlZStopsTheWorkersOnly) {
+  Run(1);
+  Forget();
+  core_.OnSignal(now_, SIGTSTP, &effects_);
+  EXPECT_EQ(Took<SignalWorkers>()[0].signal, SIGSTOP);
+  EXPECT_TRUE(Took<StopSelf>().empty());
+}
+
+TEST_F(SingleNodeHostCoreTest, WithoutALeaseCtrlZStopsUsToo) {
+  Run(1);
+  core_.OnSignal(now_, SIGTSTP, &effects_);
+  EXPECT_EQ(Took<StopSelf>().size(), 1u);
+}
+
+TEST_F(SingleNodeHostCoreTest, NoSilenceIsWatchedAndNoTimerArmed) {
+  Run(1);
+  Pass(absl::Hours(1), false);
+  EXPECT_TRUE(Took<KillAgent>().empty());
+  EXPECT_TRUE(Took<SetKernelTimer>().empty());
+  EXPECT_EQ(core_.phase(), v1::HOST_PHASE_RUNNING);
+}
+
+TEST_F(SingleNodeHostCoreTest, ToldToExitItFlushesWaitsForItsAgentAndExitsWithTheCode) {
+  Run(1);
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  v1::HostDirective directive = Directive();
+  directive.mutable_exit()->set_exit_code(9);
+  Give(directive);
+  EXPECT_TRUE(LastStatus().flushed());
+  EXPECT_FALSE(core_.finished());
+  core_.OnAgentClosed(now_, 1, &effects_);
+  ASSERT_TRUE(core_.finished());
+  EXPECT_EQ(Took<Finish>()[0].exit_code, 9);
+}
+
+TEST_F(HostCoreTest, WorkersThatDoNotStartWithinAMinuteAreAFailure) {
+  Start(1);
+  core_.OnExecuting(now_, 0, &effects_);
+  Pass(kStartLimit + absl::Seconds(1));
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_FAILED);
+}
+
+}  // namespace
+}  // namespace muster::host
