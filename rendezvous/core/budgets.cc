@@ -1,5 +1,7 @@
 #include "rendezvous/core/budgets.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace muster::rendezvous {
@@ -13,6 +15,13 @@ Counts Counts::After(RoundEnd end, BootTime now, absl::Duration window) const {
   }
   if (end == RoundEnd::kNodeLoss) next.losses.push_back(now);
   return next;
+}
+
+Counts Counts::AtLeast(const Counts& other) const {
+  Counts result = losses.size() < other.losses.size() ? other : *this;
+  result.restart_count = std::max(restart_count, other.restart_count);
+  result.failures = std::max(failures, other.failures);
+  return result;
 }
 
 std::optional<SeenFailure> FirstCause(const std::vector<SeenFailure>& failures) {

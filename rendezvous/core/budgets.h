@@ -22,6 +22,8 @@ struct Counts {
 
   // What comes after a round that ended so at `now`.
   Counts After(RoundEnd end, BootTime now, absl::Duration window) const;
+  // Each count no smaller than in `other`: counts never shrink.
+  Counts AtLeast(const Counts& other) const;
 };
 
 // The failure that came first and is no echo of our own stop; within kSameMoment a signal or an OOM kill beats an

@@ -154,7 +154,7 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
   }
   const bool ending = Leaving(host) || status.phase() == v1::PHASE_HOST_GONE;
   primary_leaves_ |= status.at_primary() && ending;
-  LearnRounds(now, host);
+  LearnRounds(now, host, out);
   LearnEcho(host);
   if (!status.predecessor_dead().empty()) {
     const auto dead = hosts_.find(status.predecessor_dead());
@@ -169,23 +169,25 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
 }
 
 // Rounds that this host was told of. While recovering the greatest is what we go on from.
-void Coordinator::LearnRounds(BootTime now, Host& host) {
+void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
   const v1::Round& last = host.status.last();
   if (!IsSet(last.id())) return;
   first_round_ = false;
   max_number_ = std::max(max_number_, last.id().number());
   if (Compare(last.id(), greatest_.id()) > 0 && options_.planted_bug != "round_id_repeats") {
-    if (!ours_) {
+    if (!ours_) {  // and if we gather already, what was lost with our predecessor is to be made up for first
+      if (state_ == State::kGathering) Enter(State::kRecovering, now, "an agent names a round", out);
       greatest_ = last;
       greatest_.clear_node_rank();
       for (auto& [id, other] : hosts_) other.in_round = other.succeeded = false;
     }
     struct Counts seen;
-    seen.restart_count = std::max(counts_.restart_count, last.restart_count());
-    seen.failures = std::max(counts_.failures, last.failures());
+    seen.restart_count = last.restart_count();
+    seen.failures = last.failures();
     for (int64_t age : last.loss_ages_ms()) seen.losses.push_back(now - absl::Milliseconds(age));
-    if (seen.losses.size() < counts_.losses.size()) seen.losses = counts_.losses;
-    counts_ = std::move(seen);
+    round_counts_ = round_counts_.AtLeast(seen);
+    seen.restart_count += ours_ ? 1 : 0;  // somebody else's round: the next of ours comes after it
+    counts_ = counts_.AtLeast(seen);
   }
   if (last.has_node_rank() && host.seat < 0) host.seat = last.seat();
   if (!host.in_round && !ours_ && Claims(host)) {
@@ -437,10 +439,10 @@ void Coordinator::GrantLease(Host& host, v1::Directive* directive) {
 v1::Round Coordinator::GreatestForTelling(BootTime now) const {
   v1::Round round = greatest_;
   round.clear_node_rank();
-  round.set_restart_count(counts_.restart_count);
-  round.set_failures(counts_.failures);
+  round.set_restart_count(round_counts_.restart_count);
+  round.set_failures(round_counts_.failures);
   round.clear_loss_ages_ms();
-  for (BootTime loss : counts_.losses) round.add_loss_ages_ms(absl::ToInt64Milliseconds(now - loss));
+  for (BootTime loss : round_counts_.losses) round.add_loss_ages_ms(absl::ToInt64Milliseconds(now - loss));
   return round;
 }
 

@@ -74,7 +74,7 @@ class Coordinator {
   void NoticeLateness(BootTime now);
   bool Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
   void Record(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
-  void LearnRounds(BootTime now, Host& host);
+  void LearnRounds(BootTime now, Host& host, Effects* out);
   void LearnEcho(Host& host);
   BootTime EchoedByOthers() const;
   void NewEpoch(BootTime now, uint64_t above, Effects* out);
@@ -145,7 +145,8 @@ class Coordinator {
 
   v1::Round greatest_;        // the greatest round known, without a node rank
   uint64_t max_number_ = 0;   // of any round seen anywhere
-  struct Counts counts_;      // of greatest_
+  struct Counts round_counts_;  // of greatest_: what is told with it
+  struct Counts counts_;        // of the round to come, once the drain is over
   bool ours_ = false;         // greatest_ was made or continued by this epoch
   BootTime members_known_until_;  // a member not attached may hold a lease until then
   BootTime last_attach_;

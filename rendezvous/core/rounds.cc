@@ -210,6 +210,7 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   greatest_.clear_node_rank();
   ours_ = true;
   first_round_ = false;
+  round_counts_ = counts_;
   loss_at_.reset();
   succeeded_and_gone_ = 0;
   lost_failures_.clear();
@@ -309,7 +310,7 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   }
   const std::optional<SeenFailure> cause = FirstCause(Failures());
   const RoundEnd end = EndOfRound(cause);
-  counts_ = counts_.After(end, now, options_.node_loss_window);
+  counts_ = round_counts_.After(end, now, options_.node_loss_window);
   if (options_.planted_bug == "budget_twice" && end == RoundEnd::kWorkerFailure) ++counts_.failures;
   if (!cancelled_on_.empty()) {
     ConcludeWith(now, kExitCancelled, absl::StrCat("cancelled on ", cancelled_on_), out);

@@ -50,7 +50,7 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
       record.announced = true;
       return CheckVerdictTold(directive.verdict());
     case v1::Directive::kRelease:  // before the verdict: of one that leaves
-      if (record.announced && !record.released) {
+      if (record.announced && !record.released && to.alive && !to.asked_to_leave) {
         record.released = true;
         CheckRelease(home);
       }
