@@ -100,7 +100,7 @@ v1::Phase AgentCore::CurrentPhase() const {
       return succeeded ? v1::PHASE_RUNNING : v1::PHASE_STOPPING;  // sweeping what the workers left
     default: break;
   }
-  const bool stopped = Compare(host_.memory().stopped(), host_.started()) >= 0;
+  const bool stopped = Compare(host_.memory().stopped(), host_.started()) >= 0 && planted_bug != "sigterm_success";
   if (StartedLast() && !stopped && failed) return v1::PHASE_FAILED;
   if (StartedLast() && !stopped && succeeded) return v1::PHASE_SUCCEEDED;
   return v1::PHASE_READY;

@@ -227,7 +227,7 @@ void Coordinator::NewEpoch(BootTime now, uint64_t above, Effects* out) {
   members_known_until_ = now + options_.lease + options_.margin();
   ours_ = false;
   loss_at_.reset();
-  succeeded_and_gone_ = 0;
+  done_and_gone_.clear();
   for (auto& [id, host] : hosts_) {
     host.echoed_sent_at = absl::InfinitePast();
     host.counts_from = host.run_seq = host.stop_seq = 0;
@@ -281,7 +281,7 @@ void Coordinator::Forget(const std::string& host_id, Effects* out) {
     out->push_back(CloseStream{host.stream, "not heard of for too long"});
     streams_.erase(host.stream);
   }
-  if (host.in_round && host.succeeded) ++succeeded_and_gone_;
+  if (host.in_round && host.succeeded) done_and_gone_.insert(host.round.node_rank());
   if (host.in_round && host.status.has_failure() && Same(host.status.failure().round(), greatest_.id())) {
     lost_failures_.push_back(
         {host.status.failure(), host.received_at - absl::Milliseconds(host.status.failure().age_ms())});

@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -155,7 +156,7 @@ class Coordinator {
   BootTime min_reached_ = absl::InfiniteFuture();
   std::string drain_cause_;
   std::optional<BootTime> loss_at_;  // the first sign that a member of this round was lost or leaves
-  int succeeded_and_gone_ = 0;  // members of this round that are done and forgotten: their loss costs nothing
+  std::set<int> done_and_gone_;  // node ranks of this round that succeeded and then left: their loss costs nothing
   std::string cancelled_on_;    // where Ctrl-C was pressed; that node need not stay to the end
   std::string loss_text_;
   std::vector<SeenFailure> lost_failures_;  // of members that are gone by now

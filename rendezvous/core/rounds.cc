@@ -212,7 +212,7 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   first_round_ = false;
   round_counts_ = counts_;
   loss_at_.reset();
-  succeeded_and_gone_ = 0;
+  done_and_gone_.clear();
   lost_failures_.clear();
   MUSTER_CHECK(greatest_.node_count() >= options_.min_nodes && greatest_.node_count() <= options_.max_nodes,
                "a round of a size that nobody asked for");
@@ -242,7 +242,7 @@ bool Coordinator::StepRunning(BootTime now, Effects* out) {
 std::optional<std::string> Coordinator::WhyDrain(BootTime now) {
   if (loss_at_) return loss_text_.empty() ? "a node was lost" : loss_text_;
   if (!cancelled_on_.empty()) return absl::StrCat("cancelled on ", cancelled_on_);
-  bool any_succeeded = succeeded_and_gone_ > 0;
+  bool any_succeeded = !done_and_gone_.empty();
   int newcomers = 0;
   for (const auto& [id, host] : hosts_) {
     if (!host.in_round) continue;
@@ -378,6 +378,8 @@ bool Coordinator::Acknowledged(const Host& host) const {
 }
 
 bool Coordinator::StepVerdict(Effects* out) {
+  // A verdict adopted from an agent: the others of its round are on their way back, and are to hear it, too.
+  if (!ours_ && MembersMissing() > 0 && last_event_ < members_known_until_) return false;
   for (const auto& [id, host] : hosts_) {
     if (!Acknowledged(host)) return false;
   }
@@ -434,9 +436,11 @@ bool Coordinator::OthersAttached(const Host& host) const {
 }
 
 int Coordinator::MembersMissing() const {
-  int present = 0;
-  for (const auto& [id, host] : hosts_) present += host.in_round ? 1 : 0;
-  return greatest_.node_count() - present - succeeded_and_gone_;
+  std::set<int> accounted = done_and_gone_;
+  for (const auto& [id, host] : hosts_) {
+    if (host.in_round) accounted.insert(host.round.node_rank());
+  }
+  return greatest_.node_count() - static_cast<int>(accounted.size());
 }
 
 std::string Coordinator::PlaceName(int place) const {

@@ -154,6 +154,8 @@ void Faults::StrikeNetwork(Fault fault, HostProcess* host) {
     case Fault::kResetThenCut:  // as a proxy or a NAT does it: the far end sees a close, this end nothing
       if (host->agent != nullptr) world_->CloseAtCoordinatorOnly(host->agent);
       return world_->Cut(host->machine, true, true, Outage());
+    case Fault::kCutStaggered:
+      return CutStaggered(host);
     default:
       return Swizzle();
   }
@@ -177,6 +179,19 @@ void Faults::IsolateAndReplace(HostProcess* host) {
   });
   world_->scheduler().After(world_->prng().Between(s.lease, 4 * s.lease), [this, machine] {
     if (!stopped_) world_->PowerOff(machine);
+  });
+}
+
+// Directives stall, then statuses; the directives arrive late while the statuses stay away beyond the lease: a lease
+// that is counted from receipt outlives what the coordinator believes.
+void Faults::CutStaggered(HostProcess* host) {
+  Prng& prng = world_->prng();
+  const Micros lease = world_->scenario().lease;
+  Machine* machine = host->machine;
+  if (lease == 0) return;
+  world_->Cut(machine, false, true, prng.Between(lease / 4, lease / 2));
+  world_->scheduler().After(prng.Between(0, kSecond), [this, machine, lease] {
+    if (!stopped_) world_->Cut(machine, true, false, world_->prng().Between(2 * lease, 4 * lease));
   });
 }
 

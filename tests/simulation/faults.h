@@ -33,6 +33,7 @@ class Faults {
   void StrikeNode(Fault fault, HostProcess* host);
   void StrikeNetwork(Fault fault, HostProcess* host);
   void IsolateAndReplace(HostProcess* host);
+  void CutStaggered(HostProcess* host);
   void Swizzle();
 
   HostProcess* AnyHost();

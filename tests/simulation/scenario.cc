@@ -11,7 +11,7 @@ constexpr const char* kFaultNames[kFaultKinds] = {
     "worker-fails",    "freeze-worker", "kill-agent", "freeze-agent", "kill-host",        "freeze-host",
     "freeze-both",     "kill-both",     "kill-coordinator", "freeze-coordinator", "kill-node",
     "isolate-replace", "leave",         "leave-twice", "cancel",      "cut-out",          "cut-in",
-    "cut-both",        "reset",         "reset-then-cut", "swizzle",  "start-fails",
+    "cut-both",        "reset",         "reset-then-cut", "cut-staggered", "swizzle",  "start-fails",
 };
 
 int& Weight(Scenario& s, Fault fault) { return s.weight[static_cast<int>(fault)]; }
@@ -103,6 +103,7 @@ void DrawAimed(Prng& prng, Scenario& s) {
       s.mix = "one-way cut beyond the lease";
       Plenty(s);
       s.min_nodes = std::max(1, s.nodes - 1);
+      Weight(s, Fault::kCutStaggered) = 10;
       Weight(s, Fault::kCutOut) = 6;
       Weight(s, Fault::kCutIn) = 1;
       s.outage_low = s.lease;

@@ -30,6 +30,7 @@ enum class Fault {
   kCutBoth,
   kReset,
   kResetThenCut,
+  kCutStaggered,
   kSwizzle,
   kStartFails,
   kCount,

@@ -222,6 +222,7 @@ void World::AfterHostDeath(HostProcess* host) {
   if (host->zombie || places_[host->place].current != host) return;
   Place& place = places_[host->place];
   place.current = nullptr;
+  if (ForgetsAZombie(host->place)) EndZombies();
   place.ended = host->finish.has_value() && host->finish->verdict.has_value() && !host->killed;
   if (place.ended) return;
   if (healed_) {
@@ -247,22 +248,22 @@ void World::Replace(int place, bool same_machine) {
   if (VerdictIsKnown()) {
     // The job is over: only a lost primary is brought back, and only while somebody waits for it.
     const bool waited_for = std::any_of(hosts_.begin(), hosts_.end(),
-                                        [](const auto& h) { return h->alive && !h->zombie; });
+                                        [place](const auto& h) { return h->alive && !h->zombie && h->place != place; });
     if (place != 0 || !waited_for) return;
   }
   HostProcess* old = at.current;
   if (old != nullptr) {
     old->zombie = true;
     same_machine = false;
-    if (ForgetsAZombie(place)) PowerOff(old->machine);
+    if (ForgetsAZombie(place)) EndZombies();
   }
   Machine* machine = same_machine && at.machine->up ? at.machine : NewMachine(place);
   if (machine != at.machine && old == nullptr) PowerOff(at.machine);
   StartHost(place, machine);
 }
 
-// A job all of whose nodes were replaced while an old one lives on cut off forgets that one: exempt by design, so the
-// world never lets the last host die that knows a living zombie's round.
+// A job all of whose nodes were replaced while an old one lives on cut off forgets that one: exempt by design, so
+// the platform ends the old one when the last host dies that knows its round.
 bool World::ForgetsAZombie(int place) const {
   for (const auto& zombie : hosts_) {
     if (!zombie->zombie || !zombie->alive) continue;
@@ -276,13 +277,17 @@ bool World::ForgetsAZombie(int place) const {
   return false;
 }
 
+void World::EndZombies() {
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    if (hosts_[i]->zombie && hosts_[i]->alive) PowerOff(hosts_[i]->machine);
+  }
+}
+
 void World::Heal() {
   Note("heal", "no more faults");
   healed_ = true;
   faults_->Stop();
-  for (auto& host : hosts_) {
-    if (host->zombie && host->alive) PowerOff(host->machine);
-  }
+  EndZombies();
   for (auto& machine : machines_) machine->cut_in = machine->cut_out = 0;
   PathsChanged();
   std::vector<Process*> frozen;
@@ -316,20 +321,21 @@ void World::PowerOff(Machine* machine) {
   Note("platform", absl::StrCat("m", machine->id, " loses power"));
   machine->up = false;
   PathsChanged();
-  for (auto& worker : workers_) {
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    WorkerProcess* worker = workers_[i].get();
     if (!worker->dead && worker->host->machine == machine) {
       worker->kill_pending = true;
       host::Ending ending;
       ending.by_signal = true;
       ending.number = 9;
-      Die(worker.get(), ending, false);
+      Die(worker, ending, false);
     }
   }
-  for (auto& agent : agents_) {
-    if (agent->alive && agent->machine == machine) KillAgent(agent.get());
+  for (size_t i = 0; i < agents_.size(); ++i) {
+    if (agents_[i]->alive && agents_[i]->machine == machine) KillAgent(agents_[i].get());
   }
-  for (auto& host : hosts_) {
-    if (host->alive && host->machine == machine) KillHost(host.get());
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    if (hosts_[i]->alive && hosts_[i]->machine == machine) KillHost(hosts_[i].get());
   }
 }
 

@@ -195,6 +195,7 @@ class World {
   void AfterHostDeath(HostProcess* host);
   bool ForgetsAZombie(int place) const;
   void PlanReplacement(int place, Micros delay);
+  void EndZombies();
   void Heal();
   bool Settled() const;
 

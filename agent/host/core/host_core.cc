@@ -170,6 +170,7 @@ void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
   kill_since_ = absl::InfiniteFuture();
   trouble_.clear();
   workers_.clear();
+  all_zero_ = true;
   for (int i = 0; i < options_.config.slots(); ++i) workers_[i] = WorkerEntry{};
   UpdateKernelTimer(out);
   out->push_back(SpawnWorkers{round});
@@ -203,6 +204,7 @@ void HostCore::OnExit(BootTime now, int local_rank, const Ending& ending, Effect
   const auto it = workers_.find(local_rank);
   if (finished_ || it == workers_.end() || it->second.state == WorkerState::kEnded) return;
   it->second.state = WorkerState::kEnded;
+  all_zero_ &= ending.ok();
   if (!ladder_ && !ending.ok()) Fail(now, local_rank, ending, it->second.pid, out);
   if (LiveWorkers() == 0) AllEnded(now, out);
 }
@@ -232,7 +234,8 @@ void HostCore::Fail(BootTime now, int local_rank, const Ending& ending, int64_t 
 }
 
 void HostCore::AllEnded(BootTime now, Effects* out) {
-  if (!ladder_) {
+  const bool echo_taken_for_success = planted_bug == "sigterm_success" && outcome_ != v1::OUTCOME_FAILED && all_zero_;
+  if (!ladder_ || echo_taken_for_success) {
     outcome_ = v1::OUTCOME_SUCCEEDED;
     phase_ = v1::HOST_PHASE_STOPPING;
   }

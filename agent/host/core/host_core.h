@@ -170,6 +170,7 @@ class HostCore {
   v1::Outcome outcome_ = v1::OUTCOME_NONE;
   std::optional<v1::Failure> failure_;
   BootTime failure_at_ = absl::InfinitePast();
+  bool all_zero_ = true;  // every worker that has ended so far exited 0
   std::optional<Ladder> ladder_;
   bool sweeping_ = false;
   BootTime swept_at_ = absl::InfinitePast();
