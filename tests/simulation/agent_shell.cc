@@ -172,6 +172,7 @@ void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, ren
       const auto it = home->sessions.find(e->stream);
       if (it == home->sessions.end()) continue;
       invariants_.OnDirectiveSent(*home, *it->second->agent->host, e->directive);
+      if (e->directive.has_release()) it->second->agent->host->released = true;
       if (e->directive.has_stop()) faults_->OnDrain(KeyOf(e->directive.stop().round()));
       if (e->directive.has_verdict()) faults_->OnVerdict();
       SendDown(it->second, e->directive);

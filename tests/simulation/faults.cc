@@ -189,8 +189,8 @@ void Faults::CutStaggered(HostProcess* host) {
   const Micros lease = world_->scenario().lease;
   Machine* machine = host->machine;
   if (lease == 0) return;
-  world_->Cut(machine, false, true, prng.Between(lease / 4, lease / 2));
-  world_->scheduler().After(prng.Between(0, kSecond), [this, machine, lease] {
+  world_->Cut(machine, false, true, prng.Between(lease / 4, lease * 45 / 100));
+  world_->scheduler().After(prng.Between(0, 700 * kMillisecond), [this, machine, lease] {
     if (!stopped_) world_->Cut(machine, true, false, world_->prng().Between(2 * lease, 4 * lease));
   });
 }

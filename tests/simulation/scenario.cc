@@ -103,11 +103,20 @@ void DrawAimed(Prng& prng, Scenario& s) {
       s.mix = "one-way cut beyond the lease";
       Plenty(s);
       s.min_nodes = std::max(1, s.nodes - 1);
-      Weight(s, Fault::kCutStaggered) = 10;
-      Weight(s, Fault::kCutOut) = 6;
-      Weight(s, Fault::kCutIn) = 1;
       s.outage_low = s.lease;
       s.outage_high = 4 * s.lease;
+      if (prng.Chance(50)) {
+        Weight(s, Fault::kCutOut) = 6;
+        Weight(s, Fault::kCutIn) = 1;
+        break;
+      }
+      s.mix = "statuses away beyond the lease, directives late";
+      Weight(s, Fault::kCutStaggered) = 1;
+      s.lease = prng.Between(6, 10) * kSecond;
+      s.run_time = prng.Between(15, 20) * kSecond;
+      s.shutdown_grace = prng.Skewed(100 * kMillisecond, 2 * kSecond);
+      s.fault_phase = 40 * kSecond;
+      s.fault_gap = prng.Between(3, 8) * kSecond;
       break;
     case 1:
       s.mix = "isolate and replace";

@@ -248,7 +248,9 @@ void World::Replace(int place, bool same_machine) {
   if (VerdictIsKnown()) {
     // The job is over: only a lost primary is brought back, and only while somebody waits for it.
     const bool waited_for = std::any_of(hosts_.begin(), hosts_.end(),
-                                        [place](const auto& h) { return h->alive && !h->zombie && h->place != place; });
+                                        [place](const auto& h) {
+                                          return h->alive && !h->zombie && !h->released && h->place != place;
+                                        });
     if (place != 0 || !waited_for) return;
   }
   HostProcess* old = at.current;

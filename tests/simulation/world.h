@@ -123,6 +123,7 @@ struct HostProcess : Process {
   bool killed = false;            // by a fault, the timer or its agent
   bool asked_to_leave = false;
   bool asked_to_cancel = false;
+  bool released = false;          // told so by a coordinator
   bool zombie = false;            // replaced while it lives, cut off
   Micros born = 0;
   Micros last_directive = -1;     // when a directive last reached one of its agents
