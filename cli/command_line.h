@@ -1,0 +1,25 @@
+// Splits a command line into our options and what belongs to the script. Knows no option's meaning. Pure.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/option_table.h"
+
+namespace muster::cli {
+
+struct CommandLine {
+  std::map<std::string, std::string> given;  // by the option's name; "1" for a switch; the last one counts
+  std::string script;                        // empty: none was given
+  std::vector<std::string> script_arguments; // verbatim, whatever they look like
+  bool help = false;
+};
+
+// args: what follows the subcommand. `--flag value`, `--flag=value`, dashes or underscores; the first word that is no
+// option is the script, and all after it the script's. InvalidArgument with one line that names the option.
+absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<OptionSpec>& table,
+                                             const std::vector<std::string>& args);
+
+}  // namespace muster::cli

@@ -1,0 +1,25 @@
+// `muster env`: what would be done, and why; nothing is.
+#include "cli/commands.h"
+#include "cli/env_report.h"
+#include "cli/help.h"
+#include "cli/machine.h"
+
+namespace muster::cli {
+
+int EnvCommand(const Invocation& invocation) {
+  const auto command_line = ParseCommandLine(EnvOptions(), invocation.arguments);
+  if (!command_line.ok()) return Complain(command_line.status());
+  if (command_line->help) return Print(EnvHelp());
+
+  const Environment environment = ReadEnvironment();
+  const Machine machine = ReadMachine(environment);
+  const absl::StatusOr<RunPlan> plan = Plan(*command_line, environment, machine);
+  if (!plan.ok()) return Complain(plan.status());
+  const agent::Interpreter interpreter =
+      agent::ChooseInterpreter(environment, {plan->python, invocation.called_as}, agent::ProbeFile);
+  const agent::Accelerators accelerators = machine.accelerators();
+  const EnvReport report{*plan, interpreter, accelerators, environment};
+  return Print(command_line->given.count("json") > 0 ? EnvJson(report) : EnvTable(report));
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,142 @@
+#include "cli/help.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "cli/option_table.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr size_t kTextColumn = 30;
+
+// `text` in lines that begin at `column`; the first continues `*out`, which stands at `at`.
+void Wrap(std::string_view text, size_t column, size_t at, std::string* out) {
+  const auto indent = [&] {
+    out->append(column - at, ' ');
+    at = column;
+  };
+  if (at > column) {
+    out->push_back('\n');
+    at = 0;
+  }
+  indent();
+  bool first = true;
+  for (const absl::string_view word : absl::StrSplit(AsAbsl(text), ' ', absl::SkipEmpty())) {
+    if (!first && at + 1 + word.size() > kHelpColumns) {
+      out->push_back('\n');
+      at = 0;
+      indent();
+      first = true;
+    }
+    if (!first) {
+      out->push_back(' ');
+      ++at;
+    }
+    out->append(AsStd(word));
+    at += word.size();
+    first = false;
+  }
+  out->push_back('\n');
+}
+
+void AppendGroup(const std::vector<OptionSpec>& table, Group group, const char* title, std::string* out) {
+  absl::StrAppend(out, "\n", title, ":\n");
+  for (const OptionSpec& spec : table) {
+    if (spec.group != group) continue;
+    std::string head = "  ";
+    if (spec.shorthand != 0) absl::StrAppend(&head, "-", std::string(1, spec.shorthand), ", ");
+    absl::StrAppend(&head, "--", AsAbsl(spec.name));
+    if (!spec.is_switch()) absl::StrAppend(&head, " ", AsAbsl(spec.value));
+    out->append(head);
+    // A head that reaches the column of the text has a line of its own.
+    Wrap(spec.help, kTextColumn, head.size() + 1 > kTextColumn ? kTextColumn + 1 : head.size(), out);
+  }
+}
+
+void AppendOptions(std::string* out) {
+  const auto& table = RunOptions();
+  AppendGroup(table, Group::kMembership, "Who is in the job (nothing needed where the platform says it)", out);
+  AppendGroup(table, Group::kWorkers, "Workers of this node", out);
+  AppendGroup(table, Group::kRestarts, "How often to go on", out);
+  AppendGroup(table, Group::kTimes, "Times (seconds, or 500ms, 20s, 5m, 1h)", out);
+  AppendGroup(table, Group::kProgram, "What is run", out);
+  AppendGroup(table, Group::kTorchrun, "Of torchrun's, taken but not needed", out);
+}
+
+}  // namespace
+
+std::string MainHelp() {
+  return R"(muster starts, watches and restarts a distributed training job.
+
+Usage: muster COMMAND ...
+
+  muster run [options] [--] SCRIPT [ARGS]
+      One node of a job: the same command on every node. The nodes find each
+      other at the primary's address, which the platform (CLUSTER_SPEC) or the
+      options name, agree on ranks, start their workers and restart all of them
+      when a worker or a node fails.
+  muster local --nodes N [options] SCRIPT [ARGS]
+      The same with N nodes on this machine, to try out a multi-node job.
+  muster env [--json] [options]
+      What was found, where, and what follows from it. Starts nothing.
+  muster version
+
+muster COMMAND --help says more.
+
+Exit codes: 0 success; the code of the worker that failed first, or 128 + its
+signal; 64 wrong command line; 65 wrong environment; 69 primary not reachable or
+too few nodes in time; 70 a fault of muster; 75 asked to leave; 77 refused; 126
+not executable; 127 not found; 130 cancelled at the terminal.
+)";
+}
+
+std::string RunHelp() {
+  std::string out = R"(Usage: muster run [options] [--] SCRIPT [ARGS]
+
+Runs this node's workers of a job. Everything after SCRIPT belongs to it.
+
+  muster run train.py                              in a container of every node
+  muster run --nproc-per-node gpu train.py         on one machine, all its GPUs
+  muster run --nnodes 2 --node-rank 1 --master-addr A --nproc-per-node 8 train.py
+  muster run --nnodes 2:4 --rdzv-endpoint A:29400 --rdzv-id job1 train.py
+
+Each option may be given as a variable, MUSTER_NODE_RANK for --node-rank; those
+of torchrun also as PET_NODE_RANK. The command line comes first, then MUSTER_,
+then PET_, then the platform. Dashes and underscores are alike.
+)";
+  AppendOptions(&out);
+  return out;
+}
+
+std::string LocalHelp() {
+  std::string out = R"(Usage: muster local --nodes N [options] SCRIPT [ARGS]
+
+Runs N nodes on this machine, each on a loopback address of its own and with a
+CLUSTER_SPEC made for it, as a platform would. Before each line stands the node,
+and the rank of the worker that wrote it. The accelerators are divided among the
+nodes. Ctrl-C ends all, a second one at once. The exit code is that of the
+first node that has another than 0.
+
+  muster local --nodes 3 --nproc-per-node 2 train.py --epochs 2
+
+--nodes N, and every option of muster run (see muster run --help) but those that
+say who is in the job; --nnodes MIN:MAX is allowed.
+)";
+  return out;
+}
+
+std::string EnvHelp() {
+  return R"(Usage: muster env [--json] [options of muster run]
+
+Prints what was found, where, and what follows: platform, primary, this node's
+place, interpreter, accelerators, and every setting with where it came from.
+Starts nothing and connects to nobody. Values of variables that are named like
+secrets are masked. --json prints one JSON object.
+)";
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,15 @@
+// Help texts, at most 80 columns wide. Pure.
+#pragma once
+
+#include <string>
+
+namespace muster::cli {
+
+inline constexpr size_t kHelpColumns = 80;
+
+std::string MainHelp();
+std::string RunHelp();
+std::string LocalHelp();
+std::string EnvHelp();
+
+}  // namespace muster::cli

@@ -1,0 +1,79 @@
+#include "cli/launch.h"
+
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "cli/line_prefix.h"
+
+namespace muster::cli {
+namespace {
+
+agent::ProgramKind KindOf(const RunPlan& run) {
+  if (run.no_python) return agent::ProgramKind::kProgram;
+  return run.module ? agent::ProgramKind::kModule : agent::ProgramKind::kScript;
+}
+
+// As torchrun makes it: interpreter, unbuffered, and ${local_rank} replaced in the script's arguments.
+std::vector<std::string> WorkerArguments(const RunPlan& run, const std::string& path, int local_rank) {
+  std::vector<std::string> argv = {path};
+  if (!run.no_python) {
+    argv.push_back("-u");
+    if (run.module) argv.push_back("-m");
+    argv.push_back(run.script);
+  }
+  for (const std::string& argument : run.script_arguments) {
+    argv.push_back(absl::StrReplaceAll(argument, {{"${local_rank}", absl::StrCat(local_rank)}}));
+  }
+  return argv;
+}
+
+host::StdinRule StdinOf(const RunPlan& run) {
+  if (!run.stdin_given) return {};
+  switch (run.stdin_choice.kind) {
+    case StdinChoice::kAll: return {host::StdinRule::kAll, 0};
+    case StdinChoice::kNone: return {host::StdinRule::kNone, 0};
+    case StdinChoice::kRank: return {host::StdinRule::kRank, run.stdin_choice.rank};
+  }
+  return {};
+}
+
+}  // namespace
+
+Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const std::string& host_id,
+                     const std::string& called_as, const agent::FileProbe& probe) {
+  Launch launch;
+  launch.host.host_id = host_id;
+  launch.host.host_pid = getpid();
+  launch.host.config = run.config;
+  launch.host.termination_grace = run.termination_grace;
+
+  launch.plan.environment.slots = run.config.slots();
+  launch.plan.environment.role_name = run.config.role_name();
+  launch.plan.environment.run_id = run.config.run_id();
+  launch.plan.environment.host_id = host_id;
+  launch.plan.inherited = environment;
+  launch.plan.inherited.erase(kPrefixVariable);
+  launch.plan.stdin_rule = StdinOf(run);
+  launch.plan.worker_ports = {run.worker_port.low, run.worker_port.high};
+  const auto prefix = environment.find(kPrefixVariable);
+  if (prefix != environment.end()) launch.plan.prefix = prefix->second;
+
+  if (run.config.role() == v1::ROLE_OBSERVER) return launch;  // starts nothing
+  if (!run.no_python) {
+    launch.interpreter = agent::ChooseInterpreter(environment, {run.python, called_as}, probe);
+  }
+  launch.check = agent::CheckProgram(KindOf(run), run.script, launch.interpreter, environment, probe);
+  if (launch.check.exit_code != 0) {
+    v1::Failure* failure = launch.host.config.mutable_cannot_start();
+    failure->set_exit_code(launch.check.exit_code);
+    failure->set_error_text(launch.check.problem);
+    failure->set_host(run.config.hostname());
+    if (run.config.has_place()) failure->set_node_rank(run.config.place());
+  }
+  const std::string path = launch.check.path.empty() ? run.script : launch.check.path;
+  for (int i = 0; i < run.config.slots(); ++i) launch.plan.argv.push_back(WorkerArguments(run, path, i));
+  return launch;
+}
+
+}  // namespace muster::cli

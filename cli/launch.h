@@ -1,0 +1,24 @@
+// From a plan to what the host takes: the program is looked for and checked here.
+#pragma once
+
+#include <string>
+
+#include "agent/host/core/host_core.h"
+#include "agent/host/launch_plan.h"
+#include "agent/interpreter.h"
+#include "cli/run_plan.h"
+
+namespace muster::cli {
+
+struct Launch {
+  host::HostOptions host;
+  host::LaunchPlan plan;
+  agent::Interpreter interpreter;
+  agent::ProgramCheck check;  // if it failed, the job is told; a job of one node ends at once
+};
+
+// probe: for tests. called_as: argv[0].
+Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const std::string& host_id,
+                     const std::string& called_as, const agent::FileProbe& probe);
+
+}  // namespace muster::cli

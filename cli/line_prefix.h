@@ -1,0 +1,8 @@
+// How `muster local` tells its nodes to mark their workers' lines.
+#pragma once
+
+namespace muster::cli {
+
+inline constexpr char kPrefixVariable[] = "MUSTER_LINE_PREFIX";  // as host::LaunchPlan::prefix
+
+}  // namespace muster::cli

@@ -1,0 +1,377 @@
+// `muster local`: starts the nodes, passes signals on to all of them, shows their output, waits for them.
+//
+// The first thread waits for signals and the nodes' ends; a second reads the nodes' pipes and writes, so that a
+// terminal that stands still never keeps a Ctrl-C waiting.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "agent/host/init.h"
+#include "agent/host/process_setup.h"
+#include "cli/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/help.h"
+#include "cli/local_output.h"
+#include "cli/local_plan.h"
+#include "cli/machine.h"
+#include "cli/run_plan.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr absl::Duration kKillAfterSecondSignal = absl::Seconds(5);
+constexpr int kSecondSignal = 2;
+constexpr size_t kReadBytes = 64 * 1024;
+constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+
+bool EndsTheJob(int signal) {
+  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+}
+
+absl::Status SystemError(const char* what, int error) {
+  return absl::InternalError(absl::StrCat(what, ": ", std::strerror(error)));
+}
+
+absl::StatusOr<uint16_t> FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return SystemError("looking for a free port", errno);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  const bool found = bind(fd, generic, size) == 0 && getsockname(fd, generic, &size) == 0;
+  const int error = errno;
+  close(fd);
+  if (!found) return SystemError("looking for a free port on 127.0.0.1", error);
+  return ntohs(address.sin_port);
+}
+
+// One of a node's two streams.
+struct Stream {
+  int pipe = -1;
+  int out_fd = 1;
+  NodeOutput output;
+};
+
+struct Node {
+  pid_t pid = -1;  // -1: ended and reaped
+  int exit_code = 0;
+};
+
+// Copies all streams until their ends. Runs on a thread of its own.
+class Output {
+ public:
+  Output() : event_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  ~Output() {
+    if (thread_.joinable()) thread_.join();
+    close(event_fd_);
+  }
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  void Add(int pipe, int out_fd, int node) {
+    const bool colour = isatty(out_fd) == 1 && std::getenv("NO_COLOR") == nullptr;
+    streams_.push_back({pipe, out_fd, NodeOutput(node, colour)});
+  }
+  void Start() {
+    thread_ = std::thread([this] { Copy(); });
+  }
+
+  // Readable when finished() or broken() has become true.
+  int event_fd() const { return event_fd_; }
+  bool finished() const { return finished_; }
+  bool broken() const { return broken_; }  // whoever read our output has gone
+  void Abandon() { thread_.detach(); }     // only right before the process ends
+
+ private:
+  void Copy() {
+    std::vector<pollfd> polled(streams_.size());
+    size_t open = streams_.size();
+    while (open > 0) {
+      for (size_t i = 0; i < streams_.size(); ++i) polled[i] = {streams_[i].pipe, POLLIN, 0};
+      if (poll(polled.data(), polled.size(), -1) < 0) continue;  // EINTR: a stop and continue
+      for (size_t i = 0; i < streams_.size(); ++i) {
+        if (polled[i].revents != 0 && !CopySome(&streams_[i])) --open;
+      }
+    }
+    finished_ = true;
+    Wake();
+  }
+
+  bool CopySome(Stream* stream) {
+    std::array<char, kReadBytes> buffer;
+    const ssize_t size = read(stream->pipe, buffer.data(), buffer.size());
+    if (size < 0 && errno == EINTR) return true;
+    std::string lines;
+    if (size > 0) {
+      stream->output.Feed({buffer.data(), static_cast<size_t>(size)}, &lines);
+    } else {
+      stream->output.End(&lines);
+      close(stream->pipe);
+      stream->pipe = -1;
+    }
+    WriteAll(stream->out_fd, lines);
+    return size > 0;
+  }
+
+  void WriteAll(int fd, std::string_view text) {
+    while (!text.empty()) {
+      const ssize_t size = write(fd, text.data(), text.size());
+      if (size >= 0) {
+        text.remove_prefix(static_cast<size_t>(size));
+      } else if (errno == EAGAIN) {
+        pollfd writable{fd, POLLOUT, 0};
+        poll(&writable, 1, -1);
+      } else if (errno != EINTR) {
+        broken_ = true;
+        Wake();
+        return;
+      }
+    }
+  }
+
+  void Wake() {
+    const uint64_t one = 1;
+    if (write(event_fd_, &one, sizeof(one)) < 0) return;  // full: it is readable already
+  }
+
+  const int event_fd_;
+  std::vector<Stream> streams_;
+  std::atomic<bool> finished_ = false;
+  std::atomic<bool> broken_ = false;
+  std::thread thread_;
+};
+
+std::vector<char*> Pointers(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+struct Pipes {
+  std::array<int, 2> out = {-1, -1};
+  std::array<int, 2> err = {-1, -1};
+};
+
+// `muster local-node PID ...` in a process group of its own, so that the terminal's Ctrl-C reaches us alone.
+absl::StatusOr<pid_t> SpawnNode(const LocalNode& node, const std::string& called_as, bool give_stdin,
+                                const Pipes& pipes) {
+  std::vector<std::string> argv = {called_as, kLocalNodeCommand, absl::StrCat(getpid())};
+  argv.insert(argv.end(), node.arguments.begin(), node.arguments.end());
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : node.environment) variables.push_back(absl::StrCat(name, "=", value));
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  if (!give_stdin) posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, pipes.out[1], 1);
+  posix_spawn_file_actions_adddup2(&actions, pipes.err[1], 2);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none, pipe_signal;
+  sigemptyset(&none);
+  sigemptyset(&pipe_signal);
+  sigaddset(&pipe_signal, SIGPIPE);  // ignored by us alone
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &pipe_signal);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  pid_t pid = 0;
+  const int error = posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, Pointers(argv).data(),
+                                Pointers(variables).data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return SystemError("starting a node", error);
+  return pid;
+}
+
+class LocalJob {
+ public:
+  LocalJob(std::string called_as, bool give_stdin) : called_as_(std::move(called_as)), give_stdin_(give_stdin) {}
+
+  int Run(const std::vector<LocalNode>& plans) {
+    WatchSignals();
+    absl::Status started;
+    for (size_t i = 0; i < plans.size() && started.ok(); ++i) started = Start(plans[i]);
+    if (!started.ok()) SendAll(SIGTERM);
+    output_.Start();
+    while (AnyAlive() || !output_.finished()) {
+      if (!WaitAndHandle()) {  // told again while only output was left
+        output_.Abandon();
+        std::_Exit(FirstFailure());
+      }
+    }
+    return started.ok() ? FirstFailure() : Complain(started);
+  }
+
+ private:
+  void WatchSignals() {
+    sigset_t watched;
+    sigemptyset(&watched);
+    sigaddset(&watched, SIGCHLD);
+    for (int signal : kPassedOn) {
+      struct sigaction before {};
+      sigaction(signal, nullptr, &before);
+      if (before.sa_handler != SIG_IGN) sigaddset(&watched, signal);  // nohup stays nohup
+    }
+    signal_fd_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+  }
+
+  absl::Status Start(const LocalNode& plan) {
+    Pipes pipes;
+    if (pipe2(pipes.out.data(), O_CLOEXEC) != 0 || pipe2(pipes.err.data(), O_CLOEXEC) != 0) {
+      return SystemError("making a pipe", errno);
+    }
+    const int number = static_cast<int>(nodes_.size());
+    const absl::StatusOr<pid_t> pid = SpawnNode(plan, called_as_, give_stdin_, pipes);
+    close(pipes.out[1]);
+    close(pipes.err[1]);
+    output_.Add(pipes.out[0], STDOUT_FILENO, number);
+    output_.Add(pipes.err[0], STDERR_FILENO, number);
+    if (!pid.ok()) return pid.status();
+    nodes_.push_back({*pid, 0});
+    return absl::OkStatus();
+  }
+
+  // False: there is no more to wait for than output that nobody takes, and we were asked to end.
+  bool WaitAndHandle() {
+    std::array<pollfd, 2> polled = {pollfd{signal_fd_, POLLIN, 0}, pollfd{output_.event_fd(), POLLIN, 0}};
+    int timeout_ms = -1;
+    if (kill_at_ < absl::InfiniteFuture()) {
+      const absl::Duration left = std::max(kill_at_ - absl::Now(), absl::ZeroDuration());
+      timeout_ms = static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
+    }
+    poll(polled.data(), polled.size(), timeout_ms);
+    uint64_t woken = 0;
+    if (read(output_.event_fd(), &woken, sizeof(woken)) > 0 && output_.broken() && asked_ == 0) {
+      ++asked_;
+      SendAll(SIGTERM);
+    }
+    signalfd_siginfo info;
+    while (read(signal_fd_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+      const int signal = static_cast<int>(info.ssi_signo);
+      if (signal != SIGCHLD && !Pass(signal)) return false;
+    }
+    Reap();
+    if (absl::Now() >= kill_at_) {
+      kill_at_ = absl::InfiniteFuture();
+      SendAll(SIGKILL);
+    }
+    return true;
+  }
+
+  bool Pass(int signal) {
+    if (EndsTheJob(signal)) {
+      if (!AnyAlive()) return false;
+      if (++asked_ == kSecondSignal) kill_at_ = absl::Now() + kKillAfterSecondSignal;
+    }
+    SendAll(signal);
+    if (signal == SIGTSTP) raise(SIGSTOP);  // the nodes go on after our own SIGCONT
+    return true;
+  }
+
+  void SendAll(int signal) {
+    for (const Node& node : nodes_) {
+      if (node.pid > 0) kill(node.pid, signal);
+    }
+  }
+
+  void Reap() {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      int status = 0;
+      if (nodes_[i].pid <= 0 || waitpid(nodes_[i].pid, &status, WNOHANG) != nodes_[i].pid) continue;
+      nodes_[i].pid = -1;
+      nodes_[i].exit_code = WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
+    }
+  }
+
+  bool AnyAlive() const {
+    for (const Node& node : nodes_) {
+      if (node.pid > 0) return true;
+    }
+    return false;
+  }
+
+  int FirstFailure() const {
+    for (const Node& node : nodes_) {
+      if (node.exit_code != 0) return node.exit_code;
+    }
+    return 0;
+  }
+
+  const std::string called_as_;
+  const bool give_stdin_;
+  std::vector<Node> nodes_;
+  Output output_;
+  int signal_fd_ = -1;
+  int asked_ = 0;
+  absl::Time kill_at_ = absl::InfiniteFuture();
+};
+
+}  // namespace
+
+int LocalCommand(const Invocation& invocation) {
+  if (getpid() == 1) return host::RunInit(invocation.argv);
+  const auto command_line = ParseCommandLine(LocalOptions(), invocation.arguments);
+  if (!command_line.ok()) return Complain(command_line.status());
+  if (command_line->help) return Print(LocalHelp());
+  const absl::StatusOr<int> nodes = LocalNodeCount(*command_line);
+  if (!nodes.ok()) return Complain(nodes.status());
+
+  const Environment environment = ReadEnvironment();
+  const Machine machine = ReadMachine(environment);
+  const absl::StatusOr<uint16_t> port = FreePort();
+  if (!port.ok()) return Complain(port.status());
+  const LocalFacts facts{*port, absl::StrCat("local-", machine.random_run_id), machine.accelerators()};
+  const std::vector<LocalNode> plans = PlanLocal(*nodes, *command_line, environment, facts);
+
+  // Said once here what every node would say.
+  const auto node_line = ParseCommandLine(RunOptions(), plans[0].arguments);
+  if (!node_line.ok()) return Complain(node_line.status());
+  const absl::StatusOr<RunPlan> first = Plan(*node_line, plans[0].environment, ReadMachine(plans[0].environment));
+  if (!first.ok()) return Complain(first.status());
+
+  const host::Inherited inherited = host::PrepareProcess();
+  setrlimit(RLIMIT_NOFILE, &inherited.nofile);  // the nodes raise it for themselves
+  LocalJob job(invocation.called_as, command_line->given.count("stdin") > 0);
+  return job.Run(plans);
+}
+
+int LocalNodeCommand(const Invocation& invocation) {
+  int parent = 0;
+  if (invocation.arguments.empty() || !absl::SimpleAtoi(invocation.arguments[0], &parent)) {
+    return Complain(absl::InvalidArgumentError("local-node is for muster itself; see muster --help"));
+  }
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) return kExitSignalBase + SIGTERM;  // gone before we asked to be told
+  Invocation run = invocation;
+  run.arguments.erase(run.arguments.begin());
+  return RunCommand(run);
+}
+
+}  // namespace muster::cli

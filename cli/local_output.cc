@@ -1,0 +1,64 @@
+#include "cli/local_output.h"
+
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "cli/local_plan.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr const char* kColours[] = {"\033[36m", "\033[33m", "\033[32m", "\033[35m", "\033[34m", "\033[96m"};
+constexpr const char kPlain[] = "\033[0m";
+
+// Takes the rank off the front of a piece, if a worker wrote it.
+std::string_view TakeRank(std::string_view* piece) {
+  if (piece->empty() || piece->front() != kRankBegin) return {};
+  const size_t end = piece->find(kRankEnd);
+  if (end == std::string_view::npos) return {};
+  const std::string_view rank = piece->substr(1, end - 1);
+  piece->remove_prefix(end + 1);
+  return rank;
+}
+
+}  // namespace
+
+void NodeOutput::Feed(std::string_view bytes, std::string* out) {
+  pending_.append(bytes);
+  size_t begin = 0;
+  while (true) {
+    const size_t end = pending_.find_first_of("\n\r", begin);
+    if (end == std::string::npos) break;
+    const bool pair = pending_[end] == '\r' && end + 1 < pending_.size() && pending_[end + 1] == '\n';
+    const size_t next = end + (pair ? 2 : 1);
+    Show(std::string_view(pending_).substr(begin, next - begin), out);
+    begin = next;
+  }
+  pending_.erase(0, begin);
+  if (pending_.size() > kMaxLocalLineBytes) End(out);
+}
+
+void NodeOutput::End(std::string* out) {
+  if (pending_.empty()) return;
+  pending_.push_back('\n');
+  Show(pending_, out);
+  pending_.clear();
+}
+
+void NodeOutput::Show(std::string_view piece, std::string* out) {
+  const std::string_view rank = TakeRank(&piece);
+  const bool ends_redrawing = redrawing_ && piece == "\n";
+  redrawing_ = piece.back() == '\r';
+  if (!ends_redrawing) {
+    if (colour_) out->append(kColours[static_cast<size_t>(node_) % std::size(kColours)]);
+    absl::StrAppend(out, "[node ", node_);
+    if (!rank.empty()) absl::StrAppend(out, " rank ", AsAbsl(rank));
+    out->append("]");
+    if (colour_) out->append(kPlain);
+    out->append(" ");
+  }
+  out->append(piece);
+}
+
+}  // namespace muster::cli

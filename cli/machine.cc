@@ -1,0 +1,91 @@
+#include "cli/machine.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "agent/accelerators.h"
+#include "agent/discovery/discover.h"
+#include "agent/machine_probe.h"
+#include "proto/base/check.h"
+#include "proto/base/status_macros.h"
+
+extern char** environ;
+
+namespace muster::cli {
+namespace {
+
+constexpr size_t kHostIdBytes = 16;
+constexpr size_t kRunIdBytes = 8;
+constexpr size_t kMaxLinkBytes = 4096;
+
+std::string RandomHex(size_t bytes) {
+  std::string raw(bytes, '\0');
+  MUSTER_CHECK(getrandom(raw.data(), raw.size(), 0) == static_cast<ssize_t>(bytes), "the kernel gave no randomness");
+  return absl::BytesToHexString(raw);
+}
+
+std::string ReadLink(const char* path) {
+  std::array<char, kMaxLinkBytes> buffer;
+  const ssize_t size = readlink(path, buffer.data(), buffer.size());
+  return size < 0 ? std::string() : std::string(buffer.data(), static_cast<size_t>(size));
+}
+
+std::string ReadLine(const char* path) {
+  std::string line;
+  std::ifstream file(path);
+  std::getline(file, line);  // empty where the kernel does not tell
+  return line;
+}
+
+std::string Hostname() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string("unknown");
+}
+
+// Process 1, or the host that our own process 1 started.
+bool IsFirstProcess() {
+  if (getpid() == 1) return true;
+  return getppid() == 1 && ReadLink("/proc/1/exe") == ReadLink("/proc/self/exe") && !ReadLink("/proc/1/exe").empty();
+}
+
+}  // namespace
+
+Environment ReadEnvironment() {
+  Environment environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    environment.emplace(text.substr(0, equals), text.substr(equals + 1));  // the first counts, as for getenv
+  }
+  return environment;
+}
+
+Machine ReadMachine(const Environment& environment) {
+  Machine machine;
+  machine.hostname = Hostname();
+  machine.boot_id = ReadLine("/proc/sys/kernel/random/boot_id");
+  machine.pid_namespace = ReadLink("/proc/self/ns/pid");
+  machine.host_id = RandomHex(kHostIdBytes);
+  machine.random_run_id = RandomHex(kRunIdBytes);
+  machine.version = ReleaseVersion();
+  machine.first_process = IsFirstProcess();
+  machine.accelerators = [&environment] { return agent::CountAccelerators(environment, agent::SystemProbe()); };
+  machine.count_workers = [&environment](const std::string& wish) {
+    return agent::CountWorkers(wish, environment, agent::SystemProbe());
+  };
+  machine.discover = [](const Environment& variables, bool all_pools) {
+    discovery::DiscoverOptions options;
+    options.vertex.all_pools = all_pools;
+    return discovery::Discover(variables, options);
+  };
+  return machine;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,74 @@
+// muster's main: which part of it this process is. The two hidden parts come first, since they are started most
+// often and must start fast.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "agent/agent_process.h"
+#include "agent/host/exec_stage.h"
+#include "agent/host/process_setup.h"
+#include "cli/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/help.h"
+#include "cli/machine.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::cli {
+
+int Complain(const absl::Status& status) {
+  std::fprintf(stderr, "muster: %s\n", std::string(AsStd(status.message())).c_str());
+  return ExitCodeOf(status);
+}
+
+int Print(const std::string& text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  return written ? 0 : Complain(absl::InternalError("cannot write to standard output"));
+}
+
+int VersionCommand(const Invocation& invocation) {
+  if (!invocation.arguments.empty()) {
+    return Complain(absl::InvalidArgumentError(absl::StrCat(invocation.arguments[0], ": muster version takes nothing")));
+  }
+  return Print(absl::StrCat("muster ", Version(), "\n"));
+}
+
+namespace {
+
+// `muster agent --fd N`, started by the host.
+int AgentCommand(int argc, char** argv) {
+  if (argc < 4 || std::strcmp(argv[2], "--fd") != 0) {
+    return Complain(absl::InvalidArgumentError("agent is for muster itself; see muster --help"));
+  }
+  host::PrepareProcess();
+  return agent::RunAgent(std::atoi(argv[3]));
+}
+
+int Dispatch(int argc, char** argv) {
+  const std::string name = argc > 1 ? argv[1] : "";
+  if (name.empty()) {
+    std::fputs(MainHelp().c_str(), stderr);
+    return kExitUsage;
+  }
+  const Invocation invocation{argv[0], argv, {argv + 2, argv + argc}};
+  if (name == "run") return RunCommand(invocation);
+  if (name == "local") return LocalCommand(invocation);
+  if (name == kLocalNodeCommand) return LocalNodeCommand(invocation);
+  if (name == "env") return EnvCommand(invocation);
+  if (name == "version" || name == "--version") return VersionCommand(invocation);
+  if (name == "help" || name == "--help" || name == "-h") return Print(MainHelp());
+  return Complain(absl::InvalidArgumentError(
+      absl::StrCat(name, ": no such command; there are run, local, env, version and help")));
+}
+
+}  // namespace
+}  // namespace muster::cli
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], muster::host::kExecStageCommand) == 0) {
+    return muster::host::ExecStageMain(argc, argv);
+  }
+  if (argc > 1 && std::strcmp(argv[1], "agent") == 0) return muster::cli::AgentCommand(argc, argv);
+  return muster::cli::Dispatch(argc, argv);
+}

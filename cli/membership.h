@@ -1,0 +1,23 @@
+// Who is in the job: decided from the options, or else from the platform. Pure.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "cli/run_plan.h"
+#include "cli/settings.h"
+
+namespace muster::cli {
+
+struct Membership {
+  discovery::ClusterView view;
+  bool on_platform = false;
+  bool single_node = false;
+  int min_nodes = 1;
+  int max_nodes = 1;
+  v1::NodeConfig::Serves serves = v1::NodeConfig::SERVES_YES;
+  std::string nodes_source = "default";  // who said how many
+};
+
+absl::StatusOr<Membership> FindMembership(const Settings& settings, const Environment& environment,
+                                          const Machine& machine);
+
+}  // namespace muster::cli

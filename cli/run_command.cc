@@ -1,0 +1,83 @@
+// `muster run`: plan, check the program, say what was found, become the host.
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "agent/host/host_process.h"
+#include "agent/host/init.h"
+#include "agent/host/log.h"
+#include "agent/host/process_setup.h"
+#include "cli/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/help.h"
+#include "cli/launch.h"
+#include "cli/machine.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr char kPart[] = "host";
+constexpr char kLevelVariable[] = "MUSTER_LOG_LEVEL";
+
+absl::Status CheckScriptIsGiven(const RunPlan& plan) {
+  if (!plan.script.empty() || plan.config.role() == v1::ROLE_OBSERVER) return absl::OkStatus();
+  return absl::InvalidArgumentError("no SCRIPT was given (see muster run --help)");
+}
+
+absl::StatusOr<Severity> LogLevel(const Environment& environment) {
+  Severity severity = Severity::kInfo;
+  const auto found = environment.find(kLevelVariable);
+  if (found == environment.end() || found->second.empty() || ParseSeverity(found->second, &severity)) return severity;
+  return absl::FailedPreconditionError(
+      absl::StrCat(kLevelVariable, " ", found->second, ": expected debug, info, warning or error"));
+}
+
+int BecomeHost(const RunPlan& plan, Launch launch, const host::Inherited& inherited, Severity level) {
+  launch.plan.process = inherited;
+  host::Writer writer;
+  LogOptions log;
+  log.level = level;
+  log.writer = &writer;
+  InitLog(log);
+  Log(Severity::kInfo, kPart, Summary(plan));
+  for (const std::string& warning : plan.view.warnings) Log(Severity::kWarning, kPart, warning);
+  if (!plan.slots_reason.empty()) Log(Severity::kInfo, kPart, plan.slots_reason);
+  if (!launch.interpreter.reason.empty()) Log(Severity::kInfo, kPart, launch.interpreter.reason);
+  if (launch.check.exit_code != 0) Log(Severity::kError, kPart, launch.check.problem);
+  const int code = host::RunHost(std::move(launch.host), std::move(launch.plan), &writer);
+  writer.Flush(host::kFlushLimit);
+  LogOptions direct;
+  direct.level = level;
+  InitLog(direct);  // the writer goes
+  return code;
+}
+
+}  // namespace
+
+int RunCommand(const Invocation& invocation) {
+  if (getpid() == 1) return host::RunInit(invocation.argv);
+  const auto command_line = ParseCommandLine(RunOptions(), invocation.arguments);
+  if (!command_line.ok()) return Complain(command_line.status());
+  if (command_line->help) return Print(RunHelp());
+  // From here on a signal waits until the host's loop reads it.
+  const host::Inherited inherited = host::PrepareProcess();
+  const Environment environment = ReadEnvironment();
+  const Machine machine = ReadMachine(environment);
+  const absl::StatusOr<RunPlan> plan = Plan(*command_line, environment, machine);
+  if (!plan.ok()) return Complain(plan.status());
+  if (const absl::Status given = CheckScriptIsGiven(*plan); !given.ok()) return Complain(given);
+  const absl::StatusOr<Severity> level = LogLevel(environment);
+  if (!level.ok()) return Complain(level.status());
+
+  Launch launch =
+      PrepareLaunch(*plan, environment, machine.host_id, invocation.called_as, agent::ProbeFile);
+  if (launch.check.exit_code != 0 && plan->config.single_node()) {
+    std::fprintf(stderr, "muster: %s\n", launch.check.problem.c_str());
+    return launch.check.exit_code;
+  }
+  return BecomeHost(*plan, std::move(launch), inherited, *level);
+}
+
+}  // namespace muster::cli

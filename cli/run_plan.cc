@@ -1,0 +1,239 @@
+#include "cli/run_plan.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/membership.h"
+#include "proto/base/duration.h"
+#include "proto/base/ids.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr char kDefault[] = "default";
+constexpr char kTokenVariable[] = "MUSTER_TOKEN";  // no option: a command line is for everybody to read
+constexpr char kKubernetesVariable[] = "KUBERNETES_SERVICE_HOST";
+constexpr int kLeastBeatsPerLease = 4;
+constexpr int kMaxWorkers = INT32_MAX;  // global ranks are 32 bits
+
+std::string Show(const std::string& value) { return value; }
+std::string Show(int value) { return absl::StrCat(value); }
+std::string Show(absl::Duration value) { return muster::FormatDuration(value); }
+
+// Fills a plan from settings, and writes down where each value came from.
+class Planner {
+ public:
+  Planner(const Settings& settings, const Environment& environment, const Machine& machine, RunPlan* plan)
+      : settings_(settings), environment_(environment), machine_(machine), plan_(plan), config_(&plan->config) {}
+
+  absl::Status Run() {
+    ASSIGN_OR_RETURN(membership_, FindMembership(settings_, environment_, machine_));
+    plan_->view = membership_.view;
+    plan_->on_platform = membership_.on_platform;
+    TakeIdentity();
+    TakeMembership();
+    RETURN_IF_ERROR(TakeSlots());
+    TakeBudgets();
+    RETURN_IF_ERROR(TakeTimes());
+    RETURN_IF_ERROR(TakeWorkers());
+    TakeProgram();
+    config_->set_settings_digest(Digest());
+    return absl::OkStatus();
+  }
+
+ private:
+  // The given value, or else the fallback, said to be from `from`.
+  template <typename T>
+  T Pick(const char* name, const Given<T>& given, T fallback, const std::string& from = kDefault) {
+    const T value = given ? given->value : fallback;
+    Line(name, Show(value), given ? given->source : from);
+    return value;
+  }
+
+  void Line(const char* name, std::string value, std::string origin) {
+    plan_->lines.push_back({name, std::move(value), std::move(origin)});
+  }
+
+  std::string PlatformOr(const std::string& otherwise) const {
+    return membership_.on_platform ? membership_.view.source : otherwise;
+  }
+
+  void TakeIdentity() {
+    config_->set_hostname(machine_.hostname);
+    config_->set_version(machine_.version);
+    config_->set_boot_id(machine_.boot_id);
+    config_->set_pid_namespace(machine_.pid_namespace);
+    const auto token = environment_.find(kTokenVariable);
+    if (token != environment_.end()) config_->set_token(token->second);
+  }
+
+  void TakeMembership() {
+    const discovery::ClusterView& view = membership_.view;
+    const bool trainer = view.role == discovery::NodeRole::kTrainer;
+    plan_->view.run_id = Pick("rdzv-id", settings_.rdzv_id, view.run_id, PlatformOr(kDefault));
+    config_->set_run_id(plan_->view.run_id);
+    config_->set_role(trainer ? v1::ROLE_TRAINER : v1::ROLE_OBSERVER);
+    if (trainer && view.node_rank >= 0) config_->set_place(view.node_rank);
+    for (const std::string& node : view.nodes) config_->add_place_names(node);
+    config_->set_min_nodes(membership_.min_nodes);
+    config_->set_max_nodes(membership_.max_nodes);
+    config_->mutable_primary()->set_host(view.primary_host);
+    config_->mutable_primary()->set_port(view.primary_port);
+    config_->set_serves(trainer ? membership_.serves : v1::NodeConfig::SERVES_NO);
+    config_->set_single_node(membership_.single_node);
+    config_->set_loopback_only(view.loopback_only);
+    const bool range = membership_.min_nodes != membership_.max_nodes;
+    Line("nnodes", range ? absl::StrCat(membership_.min_nodes, ":", membership_.max_nodes)
+                         : absl::StrCat(membership_.max_nodes), membership_.nodes_source);
+    config_->set_local_addr(Pick("local-addr", settings_.local_addr, std::string()));
+    config_->set_role_name(Pick("role", settings_.role, std::string("default")));
+  }
+
+  absl::Status TakeSlots() {
+    if (plan_->view.role != discovery::NodeRole::kTrainer) {
+      Line("nproc-per-node", "0", PlatformOr(kDefault));
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const int slots, CountSlots());
+    const Given<SlotCount>& given = settings_.nproc_per_node;
+    Line("nproc-per-node", Show(slots), given ? given->source : PlatformOr(kDefault));
+    config_->set_slots(slots);
+    if (given && int64_t{slots} * membership_.max_nodes > kMaxWorkers) {
+      return Fault(*given, "more workers in all than there can be ranks");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<int> CountSlots() {
+    const Given<SlotCount>& given = settings_.nproc_per_node;
+    if (given && given->value.kind == SlotCount::kNumber) return given->value.number;
+    if (!given && !membership_.on_platform) return 1;
+    const absl::StatusOr<agent::WorkerCount> count = machine_.count_workers(given ? given->text : "");
+    if (!count.ok()) {
+      const std::string reason(AsStd(count.status().message()));
+      return given ? Fault(*given, reason) : absl::FailedPreconditionError(reason);
+    }
+    plan_->slots_reason = count->reason;
+    plan_->view.warnings.insert(plan_->view.warnings.end(), count->warnings.begin(), count->warnings.end());
+    return count->workers;
+  }
+
+  void TakeBudgets() {
+    config_->set_max_restarts(Pick("max-restarts", settings_.max_restarts,
+                                   membership_.on_platform ? kPlatformMaxRestarts : 0, PlatformOr(kDefault)));
+    config_->set_max_node_losses(Pick("max-node-losses", settings_.max_node_losses, kMaxNodeLosses));
+    config_->set_node_loss_window_ms(absl::ToInt64Milliseconds(kNodeLossWindow));
+  }
+
+  absl::Status TakeTimes() {
+    const Settings& s = settings_;
+    const auto ms = [](absl::Duration d) { return absl::ToInt64Milliseconds(d); };
+    config_->set_join_timeout_ms(ms(Pick("join-timeout", s.join_timeout, kJoinTimeout)));
+    config_->set_last_call_ms(ms(Pick("last-call-timeout", s.last_call_timeout,
+                                      membership_.on_platform ? kPlatformLastCall : kLastCall,
+                                      PlatformOr(kDefault))));
+    config_->set_rejoin_timeout_ms(ms(Pick("rejoin-timeout", s.rejoin_timeout, kRejoinTimeout)));
+    config_->set_coordinator_timeout_ms(ms(Pick("coordinator-timeout", s.coordinator_timeout, kCoordinatorTimeout)));
+    const absl::Duration lease = Pick("lease", s.lease, kLease);
+    config_->set_lease_ms(membership_.single_node ? 0 : ms(lease));
+    config_->set_beat_ms(ms(Pick("heartbeat-interval", s.heartbeat_interval, absl::ZeroDuration())));
+    const absl::Duration grace = Pick("reconnect-grace", s.reconnect_grace, std::min(kReconnectGrace, lease / 2));
+    config_->set_reconnect_grace_ms(ms(grace));
+    config_->set_shutdown_grace_ms(ms(Pick("shutdown-timeout", s.shutdown_timeout, kShutdownTimeout)));
+    const auto [default_grace, from] = DefaultTerminationGrace();
+    plan_->termination_grace = Pick("termination-grace", s.termination_grace, default_grace, from);
+    if (s.heartbeat_interval && s.heartbeat_interval->value * kLeastBeatsPerLease > lease) {
+      return Fault(*s.heartbeat_interval, "must be at most a quarter of the lease, " + muster::FormatDuration(lease));
+    }
+    if (s.reconnect_grace && grace >= lease) {
+      return Fault(*s.reconnect_grace, "must be less than the lease, " + muster::FormatDuration(lease));
+    }
+    return absl::OkStatus();
+  }
+
+  // What the platform leaves between SIGTERM and SIGKILL, less a reserve.
+  std::pair<absl::Duration, std::string> DefaultTerminationGrace() const {
+    // Vertex AI stands on Kubernetes, but leaves no documented time: the least that is usual.
+    const bool unknown = membership_.view.source == "vertex" && machine_.first_process;
+    if (unknown) return {kContainerGrace, "first process of a container"};
+    if (environment_.count(kKubernetesVariable) > 0) return {kKubernetesGrace, "Kubernetes"};
+    if (machine_.first_process) return {kContainerGrace, "first process of a container"};
+    return {kPlainGrace, kDefault};
+  }
+
+  absl::Status TakeWorkers() {
+    if (settings_.worker_port) {
+      plan_->worker_port = settings_.worker_port->value;
+      const uint16_t primary = plan_->view.primary_port;
+      if (!membership_.single_node && plan_->worker_port.low == primary && plan_->worker_port.high == primary) {
+        return Fault(*settings_.worker_port, "is the port of the primary itself");
+      }
+    }
+    Line("worker-port", settings_.worker_port ? settings_.worker_port->text : "any",
+         settings_.worker_port ? settings_.worker_port->source : kDefault);
+    plan_->stdin_given = settings_.stdin_choice.has_value();
+    if (plan_->stdin_given) plan_->stdin_choice = settings_.stdin_choice->value;
+    Line("stdin", plan_->stdin_given ? settings_.stdin_choice->text : "a node's only worker",
+         plan_->stdin_given ? settings_.stdin_choice->source : kDefault);
+    return absl::OkStatus();
+  }
+
+  void TakeProgram() {
+    plan_->module = settings_.module && settings_.module->value;
+    plan_->no_python = settings_.no_python && settings_.no_python->value;
+    if (settings_.python) plan_->python = settings_.python->value;
+  }
+
+  // Equal on all nodes whose settings agree. FNV-1a, 64 bits: for a remark, not for safety.
+  std::string Digest() const {
+    const std::string text =
+        absl::StrCat(config_->min_nodes(), " ", config_->max_nodes(), " ", config_->max_restarts(), " ",
+                     config_->max_node_losses(), " ", config_->lease_ms(), " ", config_->beat_ms());
+    uint64_t hash = 14695981039346656037u;
+    for (const unsigned char c : text) hash = (hash ^ c) * 1099511628211u;
+    return absl::StrFormat("%016x", hash);
+  }
+
+  const Settings& settings_;
+  const Environment& environment_;
+  const Machine& machine_;
+  RunPlan* const plan_;
+  v1::NodeConfig* const config_;
+  Membership membership_;
+};
+
+}  // namespace
+
+absl::StatusOr<RunPlan> Plan(const CommandLine& command_line, const Environment& environment,
+                             const Machine& machine) {
+  ASSIGN_OR_RETURN(const Settings settings, ReadSettings(command_line, environment));
+  RunPlan plan;
+  plan.script = command_line.script;
+  plan.script_arguments = command_line.script_arguments;
+  RETURN_IF_ERROR(Planner(settings, environment, machine, &plan).Run());
+  return plan;
+}
+
+std::string Summary(const RunPlan& plan) {
+  const v1::NodeConfig& config = plan.config;
+  std::string text;
+  if (config.role() == v1::ROLE_OBSERVER) {
+    text = absl::StrCat("no trainer but ", plan.view.self, ", of ", plan.view.nnodes, " training nodes");
+  } else if (config.single_node()) {
+    text = "one node";
+  } else {
+    const bool range = config.min_nodes() != config.max_nodes();
+    text = absl::StrCat(config.has_place() ? absl::StrCat("node ", config.place()) : "a node", " of ",
+                        range ? absl::StrCat(config.min_nodes(), " to ") : "", config.max_nodes());
+  }
+  absl::StrAppend(&text, " (", plan.view.source, ")");
+  if (!config.single_node()) absl::StrAppend(&text, ", primary ", ToString(config.primary()));
+  if (config.slots() > 0) absl::StrAppend(&text, ", ", config.slots(), config.slots() == 1 ? " worker" : " workers");
+  return absl::StrCat(text, ", run ", config.run_id());
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,77 @@
+// From the command line, the environment and what the machine is, to everything that `muster run` will do. Pure: the
+// machine is asked through the probes that are given.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "agent/accelerators.h"
+#include "agent/discovery/cluster_view.h"
+#include "cli/command_line.h"
+#include "cli/settings.h"
+#include "muster/v1/host.pb.h"
+
+namespace muster::cli {
+
+inline constexpr absl::Duration kJoinTimeout = absl::Seconds(600);
+inline constexpr absl::Duration kRejoinTimeout = absl::Seconds(1800);
+inline constexpr absl::Duration kCoordinatorTimeout = absl::Seconds(900);
+inline constexpr absl::Duration kLease = absl::Seconds(10);
+inline constexpr absl::Duration kReconnectGrace = absl::Seconds(2);
+inline constexpr absl::Duration kShutdownTimeout = absl::Seconds(30);
+inline constexpr absl::Duration kLastCall = absl::Seconds(30);
+inline constexpr absl::Duration kPlatformLastCall = absl::Seconds(5);
+inline constexpr absl::Duration kNodeLossWindow = absl::Hours(1);
+inline constexpr int kMaxNodeLosses = 10;  // in kNodeLossWindow
+inline constexpr int kPlatformMaxRestarts = 3;
+inline constexpr absl::Duration kContainerGrace = absl::Seconds(8);   // of the usual 10 before SIGKILL
+inline constexpr absl::Duration kKubernetesGrace = absl::Seconds(25); // of the usual 30
+inline constexpr absl::Duration kPlainGrace = absl::Seconds(30);
+
+struct Machine {
+  std::string hostname;
+  std::string boot_id;
+  std::string pid_namespace;
+  std::string host_id;         // random
+  std::string random_run_id;   // for a job that nobody else can join
+  std::string version;
+  bool first_process = false;  // we are, or stand directly under, process 1 of a container
+  std::function<agent::Accelerators()> accelerators;  // may take seconds
+  std::function<absl::StatusOr<agent::WorkerCount>(const std::string& wish)> count_workers;  // "auto", "gpu", ...
+  std::function<absl::StatusOr<discovery::ClusterView>(const Environment&, bool all_pools)> discover;
+};
+
+// One line of `muster env`.
+struct SettingLine {
+  std::string name;
+  std::string value;
+  std::string origin;  // "--lease", "MUSTER_LEASE", "PET_...", "vertex", "default"
+};
+
+struct RunPlan {
+  discovery::ClusterView view;  // with what the options changed
+  std::string slots_reason;     // why so many workers; empty: it was said
+  bool on_platform = false;     // the platform, not the options, says who is in the job
+  v1::NodeConfig config;
+  absl::Duration termination_grace;
+  StdinChoice stdin_choice;
+  bool stdin_given = false;
+  PortRange worker_port;
+  bool module = false;
+  bool no_python = false;
+  std::string python;
+  std::string script;
+  std::vector<std::string> script_arguments;
+  std::vector<SettingLine> lines;
+};
+
+// Errors as exit_codes.h says. The script is not looked at, and may be absent.
+absl::StatusOr<RunPlan> Plan(const CommandLine& command_line, const Environment& environment,
+                             const Machine& machine);
+
+// "node 1 of 3 (vertex), primary host:2222, 2 workers, run 123": for one info line.
+std::string Summary(const RunPlan& plan);
+
+}  // namespace muster::cli

@@ -1,0 +1,74 @@
+// The options of `muster run` as typed values, each with where it came from. Read once; everything after this works
+// on values, never on text. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "cli/command_line.h"
+#include "cli/values.h"
+
+namespace muster::cli {
+
+using Environment = std::map<std::string, std::string>;
+
+enum class Origin { kFlag, kMusterVariable, kTorchrunVariable, kPlatform, kDefault };
+
+template <typename T>
+struct Setting {
+  T value{};
+  Origin origin = Origin::kDefault;
+  std::string source;  // "--nnodes", "MUSTER_NNODES", "PET_NNODES", "vertex", "default"
+  std::string text;    // as it was given
+};
+
+template <typename T>
+using Given = std::optional<Setting<T>>;
+
+// What was said; an option that nobody gave is empty. Defaults are the plan's business: they depend on the platform.
+struct Settings {
+  Given<NodeRange> nnodes;
+  Given<int> node_rank;
+  Given<std::string> master_addr;
+  Given<uint16_t> master_port;
+  Given<HostPort> rdzv_endpoint;
+  Given<std::string> rdzv_id;
+  Given<bool> standalone;
+  Given<bool> all_pools;
+  Given<std::string> local_addr;
+  Given<SlotCount> nproc_per_node;
+  Given<PortRange> worker_port;
+  Given<StdinChoice> stdin_choice;
+  Given<std::string> role;
+  Given<int> max_restarts;
+  Given<int> max_node_losses;
+  Given<absl::Duration> join_timeout;
+  Given<absl::Duration> last_call_timeout;
+  Given<absl::Duration> rejoin_timeout;
+  Given<absl::Duration> coordinator_timeout;
+  Given<absl::Duration> lease;
+  Given<absl::Duration> heartbeat_interval;
+  Given<absl::Duration> reconnect_grace;
+  Given<absl::Duration> shutdown_timeout;
+  Given<absl::Duration> termination_grace;
+  Given<bool> module;
+  Given<bool> no_python;
+  Given<std::string> python;
+  bool nested = false;  // we run inside a worker of another launcher
+};
+
+// "--nnodes" or "MUSTER_NNODES", then the value, then the reason: the one line of every error.
+// A flag's fault is InvalidArgument (64), a variable's FailedPrecondition (65).
+absl::Status Fault(Origin origin, const std::string& source, const std::string& text, const std::string& reason);
+template <typename T>
+absl::Status Fault(const Setting<T>& setting, const std::string& reason) {
+  return Fault(setting.origin, setting.source, setting.text, reason);
+}
+
+// Command line, then MUSTER_*, then PET_* for what torchrun has. An empty variable is one not set.
+absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Environment& environment);
+
+}  // namespace muster::cli

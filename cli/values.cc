@@ -1,0 +1,131 @@
+#include "cli/values.h"
+
+#include <arpa/inet.h>
+
+#include <charconv>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+absl::Status Expected(std::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("expected ", AsAbsl(what)));
+}
+
+bool IsIpv6(const std::string& text) {
+  in6_addr address;
+  return inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
+}  // namespace
+
+absl::StatusOr<int> ParseInteger(std::string_view text, int low, int high) {
+  int number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || rest != end || text.empty() || number < low || number > high) {
+    return Expected(absl::StrCat("a whole number from ", low, " to ", high));
+  }
+  return number;
+}
+
+absl::StatusOr<bool> ParseBoolean(std::string_view text) {
+  if (text == "1" || text == "true" || text == "yes" || text == "on") return true;
+  if (text == "0" || text == "false" || text == "no" || text == "off") return false;
+  return Expected("1 or 0");
+}
+
+absl::StatusOr<NodeRange> ParseNodeRange(std::string_view text) {
+  const size_t colon = text.find(':');
+  const auto low = ParseInteger(text.substr(0, colon), 1, kMaxNodes);
+  const auto high = colon == std::string_view::npos ? low : ParseInteger(text.substr(colon + 1), 1, kMaxNodes);
+  if (!low.ok() || !high.ok()) return Expected(absl::StrCat("N or MIN:MAX, each from 1 to ", kMaxNodes));
+  if (*low > *high) return absl::InvalidArgumentError("MIN is greater than MAX");
+  return NodeRange{*low, *high};
+}
+
+absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text) {
+  if (text == "auto") return SlotCount{SlotCount::kAuto, 0};
+  if (text == "gpu") return SlotCount{SlotCount::kGpu, 0};
+  if (text == "cpu") return SlotCount{SlotCount::kCpu, 0};
+  const auto number = ParseInteger(text, 1, kMaxSlots);
+  if (!number.ok()) return Expected(absl::StrCat("a whole number from 1 to ", kMaxSlots, ", auto, gpu or cpu"));
+  return SlotCount{SlotCount::kNumber, *number};
+}
+
+absl::StatusOr<uint16_t> ParsePort(std::string_view text) {
+  const auto port = ParseInteger(text, 1, 65535);
+  if (!port.ok()) return Expected("a port from 1 to 65535");
+  return static_cast<uint16_t>(*port);
+}
+
+absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
+  const absl::Status expected = Expected("HOST or HOST:PORT, an IPv6 address in brackets");
+  HostPort result;
+  std::string_view port;
+  bool has_port = false;
+  if (!text.empty() && text[0] == '[') {
+    const size_t end = text.find(']');
+    if (end == std::string_view::npos) return expected;
+    result.host = text.substr(1, end - 1);
+    if (!IsIpv6(result.host)) return expected;
+    const std::string_view rest = text.substr(end + 1);
+    has_port = !rest.empty();
+    if (has_port && rest[0] != ':') return expected;
+    if (has_port) port = rest.substr(1);
+  } else if (IsIpv6(std::string(text))) {
+    result.host = text;
+  } else {
+    const size_t colon = text.find(':');
+    has_port = colon != std::string_view::npos;
+    result.host = text.substr(0, colon);
+    if (has_port) port = text.substr(colon + 1);
+  }
+  if (result.host.empty() || result.host.find_first_of(" \t/@,") != std::string::npos) return expected;
+  if (has_port) {
+    const auto number = ParseInteger(port, 0, 65535);
+    if (!number.ok()) return Expected("a port from 1 to 65535 after the colon");
+    if (*number == 0 && !IsLoopback(result.host)) return Expected("a port that all nodes know; 0 is for localhost:0");
+    result.port = static_cast<uint16_t>(*number);
+  }
+  return result;
+}
+
+absl::StatusOr<PortRange> ParsePortRange(std::string_view text) {
+  const size_t colon = text.find(':');
+  const auto low = ParsePort(text.substr(0, colon));
+  const auto high = colon == std::string_view::npos ? low : ParsePort(text.substr(colon + 1));
+  if (!low.ok() || !high.ok()) return Expected("LO:HI, each a port from 1 to 65535");
+  if (*low > *high) return absl::InvalidArgumentError("LO is greater than HI");
+  return PortRange{*low, *high};
+}
+
+absl::StatusOr<StdinChoice> ParseStdinChoice(std::string_view text) {
+  if (text == "all") return StdinChoice{StdinChoice::kAll, 0};
+  if (text == "none") return StdinChoice{StdinChoice::kNone, 0};
+  const auto rank = ParseInteger(text, 0, kMaxNodes * kMaxSlots - 1);
+  if (!rank.ok()) return Expected("all, none or a rank");
+  return StdinChoice{StdinChoice::kRank, *rank};
+}
+
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseRendezvousConf(std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> result;
+  for (const absl::string_view item : absl::StrSplit(AsAbsl(text), ',', absl::SkipWhitespace())) {
+    const std::pair<absl::string_view, absl::string_view> pair = absl::StrSplit(item, absl::MaxSplits('=', 1));
+    if (pair.first.empty() || pair.second.empty()) return Expected("KEY=VALUE,KEY=VALUE");
+    result.emplace_back(std::string(pair.first), std::string(pair.second));
+  }
+  return result;
+}
+
+bool IsLoopback(std::string_view host) {
+  const std::string text(host);
+  if (text == "localhost" || text == "::1") return true;
+  in_addr address;
+  return inet_pton(AF_INET, text.c_str(), &address) == 1 && (ntohl(address.s_addr) >> 24) == 127;
+}
+
+}  // namespace muster::cli

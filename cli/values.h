@@ -1,0 +1,62 @@
+// What an option's text means. Pure; errors are InvalidArgument with the reason only: who calls names the option.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace muster::cli {
+
+inline constexpr int kMaxNodes = 100'000;
+inline constexpr int kMaxSlots = 1'024;          // workers of one node
+inline constexpr int kMaxRestarts = 1'000'000;
+inline constexpr uint16_t kDefaultMasterPort = 29500;  // torchrun's two
+inline constexpr uint16_t kDefaultRendezvousPort = 29400;
+
+struct NodeRange {
+  int min = 1;
+  int max = 1;
+};
+
+struct SlotCount {
+  enum Kind { kNumber, kAuto, kGpu, kCpu };
+  Kind kind = kNumber;
+  int number = 1;  // of kNumber
+};
+
+struct HostPort {
+  std::string host;  // no brackets
+  std::optional<uint16_t> port;
+};
+
+struct PortRange {
+  uint16_t low = 0;  // 0: any port
+  uint16_t high = 0;
+};
+
+struct StdinChoice {
+  enum Kind { kAll, kNone, kRank };
+  Kind kind = kAll;
+  int rank = 0;  // global, of kRank
+};
+
+absl::StatusOr<int> ParseInteger(std::string_view text, int low, int high);
+absl::StatusOr<bool> ParseBoolean(std::string_view text);
+absl::StatusOr<NodeRange> ParseNodeRange(std::string_view text);
+absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text);
+absl::StatusOr<uint16_t> ParsePort(std::string_view text);
+absl::StatusOr<HostPort> ParseHostPort(std::string_view text);  // "[::1]:29400", "::1", "name", "name:0"
+absl::StatusOr<PortRange> ParsePortRange(std::string_view text);
+absl::StatusOr<StdinChoice> ParseStdinChoice(std::string_view text);
+// torchrun's "key=value,key=value".
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseRendezvousConf(std::string_view text);
+
+bool IsLoopback(std::string_view host);  // localhost, 127.0.0.0/8, ::1
+
+}  // namespace muster::cli
