@@ -110,8 +110,10 @@ void World::SendDown(Session* session, const v1::Directive& directive) {
   AgentProcess* agent = session->agent;
   Transmit(session, false, [this, session, agent, directive] {
     if (agent->session != session) return;
-    agent->host->last_directive = now();
+    const uint64_t seq = agent->core.memory().applied().seq();
     OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDirective(now, directive, out); });
+    // A repeated one is no sign of life.
+    if (agent->core.memory().applied().seq() != seq) agent->host->last_directive = now();
   }, true);
 }
 
