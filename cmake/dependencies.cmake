@@ -1,6 +1,5 @@
 # Debian 12's packages. gRPC's imported targets are shared only, so its archives are named one by one; the others
 # are static or header-only already. The "unsecure" gRPC leaves OpenSSL out: muster has no TLS yet.
-find_package(absl CONFIG REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(Threads REQUIRED)
 find_package(GTest CONFIG REQUIRED)
@@ -19,9 +18,15 @@ endforeach()
 add_library(muster_protobuf INTERFACE)
 target_link_libraries(muster_protobuf INTERFACE ${MUSTER_LIB_protobuf} ${MUSTER_LIB_z} Threads::Threads)
 
+# Abseil's imported targets are shared, too. Its archives depend on each other in many ways: one group of them all,
+# from which the linker takes what is used.
+find_library(MUSTER_LIB_absl_base NAMES libabsl_base.a REQUIRED)
+get_filename_component(MUSTER_ABSL_FOLDER ${MUSTER_LIB_absl_base} DIRECTORY)
+file(GLOB MUSTER_ABSL_ARCHIVES ${MUSTER_ABSL_FOLDER}/libabsl_*.a)
+list(FILTER MUSTER_ABSL_ARCHIVES EXCLUDE REGEX "flags|benchmark")
 add_library(muster_absl INTERFACE)
-target_link_libraries(muster_absl INTERFACE absl::status absl::statusor absl::strings absl::str_format absl::time
-                                            absl::synchronization)
+target_link_libraries(muster_absl INTERFACE -Wl,--start-group ${MUSTER_ABSL_ARCHIVES} -Wl,--end-group
+                                            Threads::Threads)
 
 add_library(muster_cares INTERFACE)
 target_link_libraries(muster_cares INTERFACE ${MUSTER_LIB_cares} Threads::Threads)
@@ -29,8 +34,7 @@ target_link_libraries(muster_cares INTERFACE ${MUSTER_LIB_cares} Threads::Thread
 add_library(muster_grpc INTERFACE)
 target_link_libraries(muster_grpc INTERFACE
   -Wl,--start-group ${MUSTER_GRPC_ARCHIVES} -Wl,--end-group
-  absl::flat_hash_map absl::flat_hash_set absl::inlined_vector absl::bind_front absl::statusor absl::variant
-  absl::optional absl::random_random absl::synchronization absl::cord absl::hash absl::str_format absl::time
+  muster_absl
   Threads::Threads ${CMAKE_DL_LIBS} rt)
 
 add_library(muster_logging INTERFACE)
