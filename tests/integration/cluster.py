@@ -1,0 +1,345 @@
+"""A whole job of `muster run` processes on one machine, each with its own CLUSTER_SPEC, and what they said and did.
+
+Everything a test starts bears a token in its environment. After the test whatever bears it is ended, by pid.
+"""
+import itertools
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import uuid
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARY = pathlib.Path(os.environ.get("MUSTER_BINARY", ROOT / "build/release/bin/muster")).resolve()
+WORKER = pathlib.Path(__file__).resolve().parent / "worker.py"
+LIMIT_S = 60.0  # only what would never happen is cut off by this
+POLL_S = 0.01
+TOKEN = "TEST_JOB_TOKEN"
+LEASE = ("--lease", "3s")
+QUIET_S = 1.0  # for what must not happen there is no event to wait for: it is looked for so long
+
+
+def wait_until(what, condition, limit=LIMIT_S):
+    """The first true value of the condition; AssertionError that names what was waited for after `limit` seconds."""
+    deadline = time.monotonic() + limit
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {limit:g} s in vain for {what}")
+        time.sleep(POLL_S)
+
+
+def never(what, condition, limit=QUIET_S):
+    """AssertionError if the condition becomes true within `limit` seconds."""
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            raise AssertionError(f"this must not happen: {what}: {value}")
+        time.sleep(POLL_S)
+
+
+def free_port(address, family=None):
+    with socket.socket(family or (socket.AF_INET6 if ":" in address else socket.AF_INET)) as probe:
+        probe.bind((address, 0))
+        return probe.getsockname()[1]
+
+
+# ---- processes, by pid ----------------------------------------------------------------------------------------------
+
+GONE = (FileNotFoundError, ProcessLookupError)
+
+
+def process_state(pid):
+    """The state letter of /proc; None when the process is gone."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except GONE:
+        return None
+
+
+def is_alive(pid):
+    return process_state(pid) not in (None, "Z", "X")
+
+
+def arguments_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+    except GONE:
+        return []
+
+
+def children(pid):
+    """Children of all threads of a process, zombies too."""
+    found = []
+    for listing in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += [int(child) for child in listing.read_text().split()]
+        except GONE:
+            continue
+    return found
+
+
+def descendants(pid):
+    found = []
+    for child in children(pid):
+        found += [child, *descendants(child)]
+    return found
+
+
+def bearers(variable, value):
+    """Pids of all living processes whose environment has variable=value, whoever their parent is."""
+    wanted = f"{variable}={value}".encode()
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if wanted in (folder / "environ").read_bytes().split(b"\0") and is_alive(int(folder.name)):
+                found.append(int(folder.name))
+        except (*GONE, PermissionError):
+            continue
+    return found
+
+
+def kill(pid, number=signal.SIGKILL):
+    """Whether there was such a process."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+# ---- one node -------------------------------------------------------------------------------------------------------
+
+def node_command(options, program):
+    return [str(BINARY), "run", *options, "--no-python", "--", *program]
+
+
+class Node:
+    """One `muster run`. Its output goes to files; a thread takes down when it ended."""
+
+    def __init__(self, name, command, environment, folder, terminal=None, **popen):
+        self.name, self.command = name, command
+        self.out_path, self.err_path = folder / f"{name}.out", folder / f"{name}.err"
+        self.ended_at = None
+        with open(self.out_path, "wb") as out, open(self.err_path, "wb") as err:
+            files = dict(stdin=subprocess.DEVNULL, stdout=out, stderr=err) if terminal is None else dict(
+                stdin=terminal, stdout=terminal, stderr=terminal)
+            self.process = subprocess.Popen(command, env=environment, start_new_session=True, **{**files, **popen})
+        self._waiter = threading.Thread(target=self._wait, daemon=True)
+        self._waiter.start()
+
+    def _wait(self):
+        self.process.wait()
+        self.ended_at = time.monotonic()
+
+    def exit_code(self, limit=LIMIT_S):
+        wait_until(f"the end of {self.name}", lambda: self.ended_at, limit)
+        return self.process.returncode
+
+    def has_ended(self):
+        return self.ended_at is not None
+
+    def out(self):
+        return self.out_path.read_text(errors="replace")
+
+    def err(self):
+        return self.err_path.read_text(errors="replace")
+
+    def host(self):
+        """The host's pid: the innermost `muster run`, below `unshare` and a PID 1 of our own where they are."""
+        runs = [pid for pid in [self.process.pid, *descendants(self.process.pid)]
+                if arguments_of(pid)[1:2] == ["run"] and is_alive(pid)]
+        return runs[-1] if runs else None
+
+    def agent(self):
+        host = self.host()
+        found = [pid for pid in children(host) if arguments_of(pid)[1:2] == ["agent"] and is_alive(pid)] if host else []
+        return found[0] if found else None
+
+    def said(self, pattern):
+        return re.findall(pattern, self.err())
+
+    def signal(self, number):
+        return kill(self.process.pid, number)
+
+
+# ---- the job --------------------------------------------------------------------------------------------------------
+
+class Cluster:
+    """`nodes` trainers at places 0, 1, ... of one CLUSTER_SPEC and, if asked for, a pool of one reduction server.
+
+    plan: rules for worker.py. addresses: the nodes' own, default 127.0.0.1, .2, ... prefix: command before `muster`
+    for a place (`ip netns exec`, `unshare`).
+    """
+
+    def __init__(self, nodes=3, plan=(), options=(), nproc=2, reduction_server=False, addresses=None, ports=None,
+                 program=None, prefix=None, environment=None):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-test-"))
+        (self.folder / "beats").mkdir()
+        self.token = uuid.uuid4().hex
+        count = nodes + int(reduction_server)
+        self.addresses = addresses or [f"127.0.0.{place + 1}" for place in range(count)]
+        self.ports = ports or [free_port(address) for address in self.addresses]
+        self.size, self.nproc, self.options = nodes, nproc, [*LEASE, *options]
+        self.program = program or [sys.executable, "-S", "-E", str(WORKER), str(self.folder), json.dumps(list(plan))]
+        self.prefix = prefix or (lambda place: [])
+        self.environment = environment or {}
+        self.nodes = {}     # by place: the latest
+        self.all_nodes = []
+        self._names = itertools.count()
+
+    # Starting.
+
+    def endpoint(self, place):
+        address = self.addresses[place]
+        return f"[{address}]:{self.ports[place]}" if ":" in address else f"{address}:{self.ports[place]}"
+
+    def spec(self, place):
+        pools = {"workerpool0": [self.endpoint(0)]}
+        if self.size > 1:
+            pools["workerpool1"] = [self.endpoint(trainer) for trainer in range(1, self.size)]
+        if len(self.addresses) > self.size:
+            pools["workerpool2"] = [self.endpoint(aux) for aux in range(self.size, len(self.addresses))]
+        pool, index = ("workerpool0", 0) if place == 0 else (
+            ("workerpool1", place - 1) if place < self.size else ("workerpool2", place - self.size))
+        return json.dumps({"cluster": pools, "environment": "cloud", "task": {"type": pool, "index": index, "trial": ""},
+                           "job": "{\"python_module\":\"\",\"package_uris\":[],\"job_args\":[]}"})
+
+    def environment_of(self, place):
+        environment = plain_environment()
+        environment.update({"CLUSTER_SPEC": self.spec(place), "CLOUD_ML_JOB_ID": "integration", TOKEN: self.token,
+                            "TEST_PLACE": str(place), **self.environment})
+        return environment
+
+    def start(self, place, options=(), **popen):
+        command = [*self.prefix(place), *node_command(["--nproc-per-node", str(self.nproc), *self.options, *options],
+                                                      self.program)]
+        node = Node(f"place{place}-{next(self._names)}", command, self.environment_of(place), self.folder, **popen)
+        self.nodes[place] = node
+        self.all_nodes.append(node)
+        return node
+
+    def start_all(self, order=None):
+        for place in order or range(len(self.addresses)):
+            self.start(place)
+        return self
+
+    # What the workers said.
+
+    def records(self, event=None, **wanted):
+        try:
+            lines = (self.folder / "records").read_text().splitlines()
+        except FileNotFoundError:
+            return []
+        found = [json.loads(line) for line in lines]
+        return [r for r in found if event in (None, r["event"]) and all(r[key] == value for key, value in wanted.items())]
+
+    def wait_for_round(self, restart, workers=None, limit=LIMIT_S):
+        """The start records of a round, by rank, once all its workers have started."""
+        workers = self.size * self.nproc if workers is None else workers
+        starts = wait_until(f"{workers} workers with restart count {restart}",
+                            lambda: (found := self.records("start", restart=restart)) and len(found) >= workers and found,
+                            limit)
+        return {record["rank"]: record for record in starts}
+
+    def open_gate(self, name="gate"):
+        (self.folder / name).touch()
+
+    def last_beats(self, restart):
+        """For each worker of a round, "place-rank-pid", the last time at which it was seen to run."""
+        found = {}
+        for path in (self.folder / "beats").glob(f"{restart}-*"):
+            text = path.read_text()
+            if text:
+                found[path.name.split("-", 1)[1]] = float(text)
+        return found
+
+    def workers_of(self, place):
+        """Pids, in the machine's own namespace, of a node's living workers and all that they left."""
+        ours = set(bearers(TOKEN, self.token)) & set(bearers("TEST_PLACE", str(place)))
+        return [pid for pid in ours if arguments_of(pid)[:1] and not self._is_muster(pid)]
+
+    def descendants_of(self, kind, place=None):
+        found = set(bearers(TOKEN, self.token)) & set(bearers("TEST_KIND", kind))
+        return found if place is None else found & set(bearers("TEST_PLACE", str(place)))
+
+    @staticmethod
+    def _is_muster(pid):
+        arguments = arguments_of(pid)
+        return arguments[1:2] in (["run"], ["agent"]) or arguments[:1] in (["unshare"], ["ip"])
+
+    # The end.
+
+    def exit_codes(self, limit=LIMIT_S):
+        """Of the latest node of every place, when all have ended."""
+        return {place: node.exit_code(limit) for place, node in sorted(self.nodes.items())}
+
+    def output(self):
+        parts = []
+        for node in self.all_nodes:
+            code = node.process.returncode if node.has_ended() else "still running"
+            parts.append(f"----- {node.name}: {code}\n{node.err()}{node.out()}")
+        parts += ["----- records", *(f"{r['event']} rank {r['rank']}/{r['world']} restart {r['restart']} "
+                                     f"place {r['place']} {r['time']:.3f}" for r in self.records())]
+        return "\n".join(parts)
+
+    def close(self):
+        def all_gone():
+            for pid in bearers(TOKEN, self.token):
+                kill(pid)
+            return not bearers(TOKEN, self.token)
+        wait_until("the end of everything that this test started", all_gone)
+        for node in self.all_nodes:
+            node.exit_code()
+        shutil.rmtree(self.folder)
+
+
+def plain_environment():
+    """The test's own, without what would speak to muster."""
+    strange = ("MUSTER_", "PET_", "TORCHELASTIC_", "CLUSTER_SPEC", "CLOUD_ML_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(strange)}
+
+
+class ClusterTest(unittest.TestCase):
+    """A test case whose clusters are ended after each test; their output is shown when it failed."""
+
+    def cluster(self, *args, **kwargs):
+        cluster = Cluster(*args, **kwargs)
+        self.addCleanup(self._end, cluster)
+        return cluster
+
+    def _end(self, cluster):
+        failed = not self._outcome.success
+        text = cluster.output() if failed else ""
+        cluster.close()
+        if failed:
+            print(f"\n===== {self.id()}\n{text}", file=sys.stderr, flush=True)
+
+    def assert_rounds_do_not_overlap(self, cluster):
+        """By the workers' own clocks: nothing of a round runs when a later round's first worker starts."""
+        counts = sorted({record["restart"] for record in cluster.records("start")})
+        for earlier, later in zip(counts, counts[1:]):
+            first = min(record["time"] for record in cluster.records("start", restart=later))
+            for worker, last in cluster.last_beats(earlier).items():
+                self.assertLess(last, first, f"worker {worker} of restart {earlier} ran when restart {later} began")
+
+    def assert_same_master(self, starts):
+        self.assertEqual(1, len({(record["master_addr"], record["master_port"]) for record in starts.values()}))
+
+
+def main():
+    if not BINARY.exists():
+        sys.exit(f"{BINARY} is not there: build it, or set MUSTER_BINARY")
+    unittest.main(verbosity=2)

@@ -1,0 +1,115 @@
+"""SIGKILL of agent processes, the primary's too: no worker notices."""
+import unittest
+
+import cluster
+from cluster import ClusterTest, kill, wait_until
+
+ATTACHED = r"agent (\d+) is attached"
+
+
+class AgentDeath(ClusterTest):
+    def kill_agent(self, job, place):
+        """SIGKILL, and wait for the successor to be attached."""
+        node = job.nodes[place]
+        old = wait_until(f"an agent at place {place}", node.agent)
+        seen = len(node.said(ATTACHED))
+        kill(old)
+        wait_until(f"a new agent of place {place} is attached", lambda: len(node.said(ATTACHED)) > seen)
+        self.assertNotEqual(old, node.agent())
+
+    def check_undisturbed(self, job, starts):
+        job.open_gate()
+        self.assertEqual(dict.fromkeys(job.nodes, 0), job.exit_codes())
+        self.assertEqual(starts, job.wait_for_round(0), "the same workers, by pid")
+        self.assertEqual({0}, {record["restart"] for record in job.records()})
+        self.assertEqual([], job.records("signal"))
+        self.assertEqual(len(starts), len(job.records("end")))
+
+    def running(self, **kwargs):
+        job = self.cluster(3, plan=[{"term": "ignore"}], **kwargs)
+        job.start_all()
+        return job, job.wait_for_round(0)
+
+    def test_of_a_node_disturbs_nobody(self):
+        job, starts = self.running()
+        self.kill_agent(job, 1)
+        self.check_undisturbed(job, starts)
+
+    def test_of_the_primary_disturbs_nobody_and_all_attach_again(self):
+        job, starts = self.running(reduction_server=True)
+        seen = {place: len(node.said(ATTACHED)) for place, node in job.nodes.items()}
+        self.kill_agent(job, 0)
+        for place, node in job.nodes.items():
+            wait_until(f"place {place} is attached again", lambda: len(node.said(ATTACHED)) > seen[place])
+        self.check_undisturbed(job, starts)
+
+    def test_many_times_over_everywhere_disturbs_nobody(self):
+        job, starts = self.running()
+        for place in (0, 1, 2, 0, 1, 2, 0, 1, 2):
+            self.kill_agent(job, place)
+        self.check_undisturbed(job, starts)
+
+    def test_of_all_at_once_disturbs_nobody(self):
+        job, starts = self.running()
+        for _ in range(3):
+            seen = {place: len(node.said(ATTACHED)) for place, node in job.nodes.items()}
+            for pid in [node.agent() for node in job.nodes.values()]:
+                kill(pid)
+            for place, node in job.nodes.items():
+                wait_until(f"place {place} is attached again", lambda: len(node.said(ATTACHED)) > seen[place])
+        self.check_undisturbed(job, starts)
+
+    def test_before_everybody_is_there_delays_nothing_but_the_start(self):
+        job = self.cluster(3)
+        job.start(1)
+        job.start(0)
+        for place in (0, 1):
+            kill(wait_until("an agent", job.nodes[place].agent))
+        job.start(2)
+        starts = job.wait_for_round(0)
+        self.check_undisturbed(job, starts)
+
+    def test_at_the_moment_of_success_loses_no_verdict(self):
+        for place in (0, 1):
+            with self.subTest(place=place):
+                job, starts = self.running()
+                agent = job.nodes[place].agent()
+                job.open_gate()
+                wait_until("the first worker has ended", lambda: job.records("end"))
+                kill(agent)
+                self.check_undisturbed(job, starts)
+
+    def test_a_failure_while_the_primary_has_no_agent_is_not_lost(self):
+        job = self.cluster(3, plan=[{"when": {"rank": 3, "restart": 0}, "after": "failure", "exit": 7}])
+        job.start_all()
+        job.wait_for_round(0)
+        agent = job.nodes[0].agent()
+        job.open_gate("failure")
+        kill(agent)
+        after = job.wait_for_round(1)
+        self.assertEqual(6, len(after))
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
+        self.assertEqual({0, 1}, {record["restart"] for record in job.records()})
+        self.assert_rounds_do_not_overlap(job)
+
+    def test_five_times_within_moments_is_a_fault_of_ours(self):
+        job = self.cluster(1, nproc=1)
+        node = job.start(0)
+        job.wait_for_round(0)
+        killed = set()
+
+        def kill_the_next():
+            agent = node.agent()
+            if agent and agent not in killed:
+                killed.add(agent)
+                kill(agent)
+            return node.has_ended()
+        wait_until("the host gives up", kill_the_next)
+        self.assertEqual(70, node.exit_code())
+        self.assertEqual([], job.workers_of(0))
+        self.assertEqual(5, len(killed))
+
+
+if __name__ == "__main__":
+    cluster.main()

@@ -1,0 +1,106 @@
+"""SIGKILL of a node's main process: nothing of it stays, and the others go on."""
+import unittest
+
+import cluster
+from cluster import ClusterTest, kill, wait_until
+
+KINDS = ["plain", "setsid", "double_fork", "bash", "daemon_in_bash"]
+
+
+class HostDeath(ClusterTest):
+    def running(self, options=("--nnodes", "2:3"), plan=(), **kwargs):
+        job = self.cluster(3, options=options, plan=plan, **kwargs)
+        job.start_all()
+        job.wait_for_round(0)
+        return job
+
+    def test_its_descendants_of_every_kind_are_gone(self):
+        job = self.running(plan=[{"when": {"restart": 0}, "spawn": KINDS}])
+        for kind in KINDS:
+            wait_until(f"descendants of kind {kind}", lambda: len(job.descendants_of(kind)) >= 6)
+        kill(job.nodes[1].host())
+        wait_until("the node's workers are gone", lambda: not job.workers_of(1))
+        for kind in KINDS:
+            self.assertEqual(set(), job.descendants_of(kind, place=1), kind)
+        after = job.wait_for_round(1, workers=4)
+        self.assertEqual({4}, {record["world"] for record in after.values()})
+        self.assertEqual([0, 0, 2, 2], [after[rank]["place"] for rank in range(4)])
+        job.open_gate()
+        self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
+        self.assert_rounds_do_not_overlap(job)
+
+    def test_a_node_started_again_takes_its_old_rank(self):
+        job = self.running()
+        kill(job.nodes[1].host())
+        job.wait_for_round(1, workers=4)
+        job.start(1)
+        after = job.wait_for_round(2)
+        self.assertEqual([0, 0, 1, 1, 2, 2], [after[rank]["place"] for rank in range(6)])
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
+        self.assert_rounds_do_not_overlap(job)
+
+    def test_with_its_agent_the_others_go_on_after_the_lease(self):
+        job = self.running(plan=[{"when": {"restart": 0}, "spawn": ["plain", "bash"]}])
+        host, agent = job.nodes[1].host(), job.nodes[1].agent()
+        kill(host)
+        kill(agent)
+        after = job.wait_for_round(1, workers=4)
+        self.assertEqual({4}, {record["world"] for record in after.values()})
+        job.open_gate()
+        self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
+        self.assert_rounds_do_not_overlap(job)
+
+    def test_what_both_left_is_ended_by_the_next_start(self):
+        job = self.running(plan=[{"when": {"restart": 0}, "spawn": ["setsid"]}])
+        host, agent = job.nodes[1].host(), job.nodes[1].agent()
+        kill(host)
+        kill(agent)
+        job.start(1)
+        wait_until("what its predecessor left is gone", lambda: not job.descendants_of("setsid", place=1))
+        wait_until("a round of three nodes", lambda: any(r["world"] == 6 and r["restart"] > 0 for r in job.records("start")))
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
+        self.assert_rounds_do_not_overlap(job)
+
+    def test_a_fixed_group_waits_for_the_replacement(self):
+        job = self.running(options=())
+        kill(job.nodes[2].host())
+        wait_until("the primary names the absent place", lambda: job.nodes[0].said(r"waiting.*" + job.addresses[2]))
+        self.assertEqual([], job.records("start", restart=1))
+        job.start(2)
+        after = job.wait_for_round(1)
+        self.assertEqual([0, 0, 1, 1, 2, 2], [after[rank]["place"] for rank in range(6)])
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
+        self.assert_rounds_do_not_overlap(job)
+
+    def test_a_fixed_group_gives_up_in_the_end_and_names_the_place(self):
+        job = self.running(options=["--rejoin-timeout", "2s"])
+        kill(job.nodes[2].host())
+        for place in (0, 1):
+            self.assertEqual(69, job.nodes[place].exit_code())
+            self.assertRegex(job.nodes[place].err(), rf"exit code 69.*{job.addresses[2]}")
+        self.assertEqual([], job.records("start", restart=1))
+
+    def test_losses_have_a_budget_of_their_own(self):
+        job = self.running(options=["--nnodes", "1:3", "--max-node-losses", "1", "--max-restarts", "0"])
+        kill(job.nodes[1].host())
+        job.wait_for_round(1, workers=4)
+        kill(job.nodes[2].host())
+        self.assertEqual(69, job.nodes[0].exit_code())
+
+    def test_many_hosts_one_after_another(self):
+        job = self.running()
+        for restart, place in ((1, 1), (3, 2), (5, 1)):
+            kill(job.nodes[place].host())
+            job.wait_for_round(restart, workers=4)
+            job.start(place)
+            job.wait_for_round(restart + 1)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
+        self.assert_rounds_do_not_overlap(job)
+
+
+if __name__ == "__main__":
+    cluster.main()

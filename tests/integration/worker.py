@@ -1,0 +1,115 @@
+"""A tiny worker: says when it starts, beats while it lives, and ends as its plan says. Starts in a few milliseconds.
+
+    python -S -E worker.py FOLDER PLAN
+
+PLAN is a JSON list of rules. A rule without `when` is for all; else every key of `when` (rank, restart, place,
+local_rank) must be equal. All rules that fit are merged, the later ones win. What a rule may say:
+
+    after: NAME      goes on only when the file FOLDER/NAME exists (default "gate"; null: at once)
+    exit: CODE       ends with this code (default 0)
+    signal: NUMBER   ends itself by this signal
+    hang: true       never goes on
+    term: "ignore"   SIGTERM and SIGINT are recorded and ignored; "exit": recorded, then exit 0
+    spawn: [KIND]    leaves descendants: plain, setsid, double_fork, bash, daemon_in_bash
+    check: "files"   records what its file descriptors are
+
+FOLDER/records takes one JSON line for each event; FOLDER/beats/ one file for each worker with the last time at which
+it ran. Times are CLOCK_BOOTTIME, the same in all namespaces of the machine.
+"""
+import json
+import os
+import signal
+import sys
+import time
+
+BEAT_S = 0.005
+NUMBERS = {"rank": "RANK", "world": "WORLD_SIZE", "restart": "TORCHELASTIC_RESTART_COUNT", "node_rank": "GROUP_RANK",
+           "local_rank": "LOCAL_RANK", "nodes": "GROUP_WORLD_SIZE", "place": "TEST_PLACE"}
+TEXTS = {"master_addr": "MASTER_ADDR", "master_port": "MASTER_PORT", "run_id": "TORCHELASTIC_RUN_ID"}
+
+folder = sys.argv[1]
+facts = {name: int(os.environ.get(variable, "-1")) for name, variable in NUMBERS.items()}
+facts.update({name: os.environ.get(variable, "") for name, variable in TEXTS.items()})
+facts["pid"] = os.getpid()
+
+
+def now():
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def record(event, **more):
+    line = json.dumps({"event": event, "time": now(), **facts, **more}) + "\n"
+    descriptor = os.open(os.path.join(folder, "records"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.write(descriptor, line.encode())  # one write: lines of several workers never mix
+    os.close(descriptor)
+
+
+def open_files():
+    """Descriptor to what it is; the one that lists the folder itself is left out."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[name] = os.readlink(f"/proc/self/fd/{name}")
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def descend(kind):
+    """Starts a `sleep` that is our descendant in some way. It is known by TEST_KIND in its environment."""
+    environment = {**os.environ, "TEST_KIND": kind}
+    sleep = ["sleep", "3600"]
+    if kind == "plain":
+        os.posix_spawnp("sleep", sleep, environment)
+    elif kind == "setsid":
+        os.posix_spawnp("setsid", ["setsid", *sleep], environment)
+    elif kind == "bash":
+        os.posix_spawnp("bash", ["bash", "-c", "sleep 3600; true"], environment)
+    elif kind == "daemon_in_bash":
+        os.posix_spawnp("bash", ["bash", "-c", "setsid sleep 3600 & disown; exit 0"], environment)
+    elif kind == "double_fork":
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.execvpe("sleep", sleep, environment)
+            os._exit(0)
+        os.waitpid(child, 0)
+    else:
+        raise ValueError(kind)
+
+
+def main():
+    plan = {"after": "gate"}
+    for rule in json.loads(sys.argv[2]):
+        if all(facts[key] == value for key, value in rule.get("when", {}).items()):
+            plan.update(rule)
+
+    def on_signal(number, _frame):
+        record("signal", number=number)
+        if plan["term"] == "exit":
+            os._exit(0)
+
+    if "term" in plan:
+        signal.signal(signal.SIGTERM, on_signal)
+        signal.signal(signal.SIGINT, on_signal)
+    record("start", **({"files": open_files()} if plan.get("check") == "files" else {}))
+    for kind in plan.get("spawn", []):
+        descend(kind)
+    beats = os.path.join(folder, "beats")
+    os.makedirs(beats, exist_ok=True)
+    name = "-".join(str(facts[key]) for key in ("restart", "place", "rank", "pid"))
+    beat = os.open(os.path.join(beats, name), os.O_WRONLY | os.O_CREAT, 0o644)
+    gate = plan["after"] and os.path.join(folder, plan["after"])
+    while plan.get("hang") or (gate and not os.path.exists(gate)):
+        os.pwrite(beat, f"{now():020.6f}".encode(), 0)
+        time.sleep(BEAT_S)
+    record("end")
+    if "signal" in plan:
+        signal.signal(plan["signal"], signal.SIG_DFL) if plan["signal"] not in (signal.SIGKILL, signal.SIGSTOP) else 0
+        os.kill(os.getpid(), plan["signal"])
+        time.sleep(60)
+    os._exit(plan.get("exit", 0))
+
+
+main()
