@@ -222,6 +222,7 @@ void Invariants::CheckSuccess(const std::string& where) {
 }
 
 void Invariants::CheckVerdictTold(const v1::Verdict& verdict) {
+  if (!verdict_announced_) announced_at_ = world_->now();
   verdict_announced_ = true;
   if (verdict.exit_code() == 0) return CheckSuccess("the verdict is");
   if (verdict.origin() == "worker" && failure_codes_.count(verdict.exit_code()) == 0) {
@@ -258,6 +259,10 @@ void Invariants::OnFinish(const HostProcess& host, const host::Finish& finish) {
     if (!left) CheckExitWithoutVerdict(host, finish, who);
     return;
   }
+  // Exempt: a primary that the platform brought back after the verdict, when all who knew it had ended.
+  const auto& hosts = world_->hosts();
+  const bool alone = std::none_of(hosts.begin(), hosts.end(), [&](const auto& h) { return h->alive && h.get() != &host; });
+  if (verdict_seen_ && host.place == 0 && host.born > announced_at_ && alone) return;
   const int code = finish.verdict->exit_code();
   if (finish.exit_code != code && !left && !(observer && finish.exit_code == 0)) {
     return Fail(4, absl::StrCat(who, ": the verdict's code is ", code));

@@ -96,6 +96,7 @@ class Invariants {
   std::set<int> failure_codes_;
   bool forgot_ = false;  // a coordinator began again without any memory of earlier rounds
   bool verdict_announced_ = false;
+  Micros announced_at_ = 0;
   bool verdict_seen_ = false;
   int verdict_code_ = 0;
   std::string verdict_origin_;
