@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kExitUnavailable = 69;
 constexpr absl::Duration kHostBeat = absl::Milliseconds(500);  // the host hears from us at least this often
-constexpr absl::Duration kFirstWord = absl::Seconds(1);  // a shorter wait interests nobody
+constexpr absl::Duration kFirstWord = absl::Seconds(1);        // a shorter wait interests nobody
 
 }  // namespace
 
@@ -84,8 +84,10 @@ void AgentCore::WatchHost(BootTime now, absl::Duration counted, Effects* out) {
   silence_ += counted;
   if (silence_ < LeaseDuration() / 2) return;
   ending_host_ = true;
-  Say(Severity::kWarning, absl::StrCat("the host has been silent for ", absl::FormatDuration(LeaseDuration() / 2),
-                                       ": ending it and everything it started"), out);
+  Say(Severity::kWarning,
+      absl::StrCat("the host has been silent for ", absl::FormatDuration(LeaseDuration() / 2),
+                   ": ending it and everything it started"),
+      out);
   out->push_back(EndHost{{host_.workers().begin(), host_.workers().end()}, true});
 }
 
@@ -130,8 +132,10 @@ void AgentCore::OnConnected(BootTime now, const std::string& local_address, Effe
   last_contact_ = now;
   if (!local_address.empty()) local_address_ = local_address;
   if (ever_connected_) {
-    Say(Severity::kInfo, absl::StrCat("agent ", host_.agent_number(), " is attached to the coordinator at ",
-                                      ToString(config_.primary())), out);
+    Say(Severity::kInfo,
+        absl::StrCat("agent ", host_.agent_number(), " is attached to the coordinator at ",
+                     ToString(config_.primary())),
+        out);
   }
   ever_connected_ = true;
   TellCoordinator(now, out);
@@ -218,8 +222,9 @@ void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects
     case v1::Directive::kStop:
       if (Compare(directive.stop().round(), memory_.stopped()) > 0) {
         *memory_.mutable_stopped() = directive.stop().round();
-        Say(Severity::kInfo, absl::StrCat("stop of round ", directive.stop().round().number(), ": ",
-                                          directive.stop().cause()), out);
+        Say(memory_.served() ? Severity::kDebug : Severity::kInfo,
+            absl::StrCat("stop of round ", directive.stop().round().number(), ": ", directive.stop().cause()),
+            out);
       }
       order_.mutable_stop()->set_cause(directive.stop().cause());
       order_.mutable_stop()->set_grace_ms(directive.stop().grace_ms());
@@ -313,16 +318,18 @@ void AgentCore::WatchCoordinator(BootTime now, Effects* out) {
     out->push_back(Connect{});
   }
   if (link_ != Link::kUp && !order_.has_exit()) {
-    SetWaiting(now, absl::StrCat("no coordinator at ", ToString(config_.primary()),
-                                 last_disconnect_.empty() ? "" : absl::StrCat(" (", last_disconnect_, ")")), out);
+    SetWaiting(now,
+               absl::StrCat("no coordinator at ", ToString(config_.primary()),
+                            last_disconnect_.empty() ? "" : absl::StrCat(" (", last_disconnect_, ")")),
+               out);
     GiveUpOnCoordinator(now, out);
   }
 }
 
 void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
   const bool joining = !ever_connected_;
-  const absl::Duration limit = absl::Milliseconds(joining ? config_.join_timeout_ms()
-                                                          : config_.coordinator_timeout_ms());
+  const absl::Duration limit =
+      absl::Milliseconds(joining ? config_.join_timeout_ms() : config_.coordinator_timeout_ms());
   const BootTime since = joining ? FromBootNanos(memory_.joined_boot_ns()) : last_contact_;
   if (now < since + limit || ending_host_) return;
   const bool observer = config_.role() == v1::ROLE_OBSERVER;
@@ -332,7 +339,8 @@ void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
   }
   ExitWith(now, observer && !joining ? 0 : kExitUnavailable,
            absl::StrCat("the coordinator at ", ToString(config_.primary()), " was not reached for ",
-                        absl::FormatDuration(limit), last_disconnect_.empty() ? "" : ": ", last_disconnect_), out);
+                        absl::FormatDuration(limit), last_disconnect_.empty() ? "" : ": ", last_disconnect_),
+           out);
 }
 
 bool AgentCore::Leased() const { return !config_.single_node() && LeaseDuration() > absl::ZeroDuration(); }
@@ -380,8 +388,13 @@ void AgentCore::Narrate(BootTime now, Effects* out) {
   static constexpr int kSchedule[] = {5, 10, 30, 60};  // seconds; then each minute
   if (now < next_narration_ || waiting_for_.empty()) return;
   const absl::Duration waited = now - waiting_since_;
-  Say(Severity::kInfo, absl::StrCat("waiting", waited < absl::Seconds(1) ? "" : absl::StrCat(" for ",
-      absl::FormatDuration(absl::Trunc(waited, absl::Seconds(1)))), ": ", waiting_for_), out);
+  Say(Severity::kInfo,
+      absl::StrCat("waiting",
+                   waited < absl::Seconds(1)
+                       ? ""
+                       : absl::StrCat(" for ", absl::FormatDuration(absl::Trunc(waited, absl::Seconds(1)))),
+                   ": ", waiting_for_),
+      out);
   next_narration_ = now + absl::Minutes(1);
   for (int at : kSchedule) {
     if (waited >= absl::Seconds(at)) continue;

@@ -31,12 +31,18 @@ void Coordinator::Decide(BootTime now, Effects* out) {
 bool Coordinator::Step(BootTime now, Effects* out) {
   if (state_ != State::kVerdict && state_ != State::kReleasing && EndBeforeRound(now, out)) return true;
   switch (state_) {
-    case State::kRecovering: return StepRecovering(now, out);
-    case State::kGathering: return StepGathering(now, out);
-    case State::kRunning: return StepRunning(now, out);
-    case State::kDraining: return StepDraining(now, out);
-    case State::kVerdict: return StepVerdict(out);
-    case State::kReleasing: return false;
+    case State::kRecovering:
+      return StepRecovering(now, out);
+    case State::kGathering:
+      return StepGathering(now, out);
+    case State::kRunning:
+      return StepRunning(now, out);
+    case State::kDraining:
+      return StepDraining(now, out);
+    case State::kVerdict:
+      return StepVerdict(out);
+    case State::kReleasing:
+      return false;
   }
   return false;
 }
@@ -51,8 +57,8 @@ bool Coordinator::EndBeforeRound(BootTime now, Effects* out) {
       v1::Verdict verdict;
       verdict.set_exit_code(ExitCodeOf(host.status.cannot_start()));
       verdict.set_origin("muster");
-      verdict.set_reason(absl::StrCat(host.status.hostname(), " cannot start: ",
-                                      host.status.cannot_start().error_text()));
+      verdict.set_reason(
+          absl::StrCat(host.status.hostname(), " cannot start: ", host.status.cannot_start().error_text()));
       *verdict.mutable_root_cause() = host.status.cannot_start();
       Conclude(now, verdict, out);
       return true;
@@ -88,7 +94,8 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
     if (!Fresh(host) || !IsTrainer(host)) continue;
     const v1::Phase phase = host.status.phase();
     if (!Claims(host)) {
-      if (host.status.last().has_node_rank() && IsSet(host.status.last().id())) broken = "a node claims another round";
+      if (host.status.last().has_node_rank() && IsSet(host.status.last().id()))
+        broken = "a node claims another round";
       continue;
     }
     ++claims;
@@ -151,7 +158,8 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   const int count = static_cast<int>(ready.size());
   int on_the_way = 0;
   for (const auto& [id, host] : hosts_) {
-    if (!IsTrainer(host) || Leaving(host) || host.status.phase() == v1::PHASE_UNUSABLE || !HoldsPlace(host)) continue;
+    if (!IsTrainer(host) || Leaving(host) || host.status.phase() == v1::PHASE_UNUSABLE || !HoldsPlace(host))
+      continue;
     const bool is_ready = host.status.phase() == v1::PHASE_READY && Counts(host) && host.stream != 0 &&
                           !host.status.offer().host().empty();
     on_the_way += is_ready ? 0 : 1;
@@ -174,12 +182,14 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   const absl::Duration timeout = first_round_ ? options_.join_timeout : options_.rejoin_timeout;
   if (now < gathering_since_ + timeout) return false;
   const std::vector<std::string> absent = AbsentPlaces();
-  std::string names = absl::StrJoin(absent.begin(), absent.begin() + static_cast<int64_t>(std::min<size_t>(
-                                                                         absent.size(), kMaxAbsentNamed)), ", ");
+  std::string names =
+      absl::StrJoin(absent.begin(),
+                    absent.begin() + static_cast<int64_t>(std::min<size_t>(absent.size(), kMaxAbsentNamed)), ", ");
   if (absent.size() > kMaxAbsentNamed) absl::StrAppend(&names, " and ", absent.size() - kMaxAbsentNamed, " more");
   ConcludeWith(now, kExitUnavailable,
                absl::StrCat("too few nodes: ", count, " of ", options_.min_nodes, " were ready within ",
-                            absl::FormatDuration(timeout), "; absent: ", names), out);
+                            absl::FormatDuration(timeout), "; absent: ", names),
+               out);
   return true;
 }
 
@@ -218,7 +228,8 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
                "a round of a size that nobody asked for");
   Enter(State::kRunning, now,
         absl::StrCat("round ", id.number(), ": ", greatest_.node_count(), " nodes, world size ",
-                     greatest_.world_size(), ", master ", ToString(greatest_.master()), " (", why, ")"), out);
+                     greatest_.world_size(), ", master ", ToString(greatest_.master()), " (", why, ")"),
+        out);
 }
 
 // ---- running ------------------------------------------------------------------------------------------------
@@ -268,8 +279,8 @@ std::optional<std::string> Coordinator::WhyDrainFor(BootTime now, const Host& ho
   }
   const bool applied = Fresh(host) && host.run_seq != 0 && host.status.applied().seq() >= host.run_seq;
   if (applied && (phase == v1::PHASE_READY || phase == v1::PHASE_STOPPING)) {
-    return absl::StrCat(name, " stopped by itself", host.status.outcome() == v1::OUTCOME_LEASE_ENDED
-                                                        ? ": its lease ended" : "");
+    return absl::StrCat(name, " stopped by itself",
+                        host.status.outcome() == v1::OUTCOME_LEASE_ENDED ? ": its lease ended" : "");
   }
   if (!applied && host.run_seq != 0 && now > host.run_sent_at + kRunLimit) {
     return absl::StrCat(name, " did not take up the round");
@@ -320,15 +331,18 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
     v1::Verdict verdict;
     verdict.set_exit_code(ExitCodeOf(cause->failure));
     verdict.set_origin("worker");
-    verdict.set_reason(absl::StrCat(DescribeFailure(cause->failure), options_.max_restarts > 0
-                                        ? absl::StrCat("; all ", options_.max_restarts, " restarts are spent") : ""));
+    verdict.set_reason(absl::StrCat(
+        DescribeFailure(cause->failure),
+        options_.max_restarts > 0 ? absl::StrCat("; all ", options_.max_restarts, " restarts are spent") : ""));
     *verdict.mutable_root_cause() = cause->failure;
     Conclude(now, verdict, out);
     return true;
   }
   if (static_cast<int>(counts_.losses.size()) > options_.max_node_losses && end == RoundEnd::kNodeLoss) {
-    ConcludeWith(now, kExitUnavailable, absl::StrCat(loss_text_.empty() ? drain_cause_ : loss_text_, "; all ",
-                                                     options_.max_node_losses, " node losses are spent"), out);
+    ConcludeWith(now, kExitUnavailable,
+                 absl::StrCat(loss_text_.empty() ? drain_cause_ : loss_text_, "; all ", options_.max_node_losses,
+                              " node losses are spent"),
+                 out);
     return true;
   }
   gathering_since_ = now;
@@ -344,8 +358,8 @@ std::vector<SeenFailure> Coordinator::Failures() const {
   for (const auto& [id, host] : hosts_) {
     if (!host.in_round || !host.status.has_failure()) continue;
     if (!Same(host.status.failure().round(), greatest_.id())) continue;
-    failures.push_back({host.status.failure(),
-                        host.received_at - absl::Milliseconds(host.status.failure().age_ms())});
+    failures.push_back(
+        {host.status.failure(), host.received_at - absl::Milliseconds(host.status.failure().age_ms())});
   }
   return failures;
 }
@@ -391,7 +405,9 @@ bool Coordinator::StepVerdict(Effects* out) {
 
 void Coordinator::Enter(State state, BootTime now, const std::string& why, Effects* out) {
   MUSTER_CHECK(IsListed(state_, state), "a transition that is not in the table");
-  if (state != State::kReleasing) Say(Severity::kInfo, why, out);
+  // What starts and what stops is everybody's business; the rest is told where it matters, or for those who debug.
+  const bool news = state == State::kRunning || state == State::kDraining;
+  Say(news ? Severity::kInfo : Severity::kDebug, why, out);
   state_ = state;
   state_since_ = now;
   if (state == State::kGathering) gathering_since_ = std::min(gathering_since_, now);
