@@ -171,6 +171,11 @@ void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, ren
     if (const auto* e = std::get_if<rendezvous::SendDirective>(&effect)) {
       const auto it = home->sessions.find(e->stream);
       if (it == home->sessions.end()) continue;
+      // An old primary that makes new rounds beside its replacement is the platform's to end.
+      if (home->owner->host->zombie && e->directive.has_run() && !invariants_.Knows(e->directive.run().id())) {
+        PowerOff(home->owner->machine);
+        return;
+      }
       invariants_.OnDirectiveSent(*home, *it->second->agent->host, e->directive);
       if (e->directive.has_release()) it->second->agent->host->released = true;
       if (e->directive.has_stop()) faults_->OnDrain(KeyOf(e->directive.stop().round()));

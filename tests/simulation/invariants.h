@@ -39,6 +39,7 @@ class Invariants {
   void OnStartFailure(const WorkerProcess& worker, int exit_code);
   void OnSignal(const HostProcess& host, int signal);
   void OnFinish(const HostProcess& host, const host::Finish& finish);
+  bool Knows(const v1::RoundId& id) const { return rounds_.count(KeyOf(id)) > 0; }
   void OnSettled();      // every host has ended
   void OnNotSettled();   // the bound of the second phase has passed
 

@@ -271,7 +271,8 @@ bool World::ForgetsAZombie(int place) const {
     if (!zombie->zombie || !zombie->alive) continue;
     bool known = false;
     for (const auto& host : hosts_) {
-      if (host->zombie || !host->alive || host->place == place) continue;
+      const bool counts = !host->zombie && host->alive && host->place != place && host->place < scenario_.nodes;
+      if (!counts) continue;  // an observer knows it, too, but no round waits for observers
       known = known || Compare(host->memory.last().id(), zombie->memory.last().id()) >= 0;
     }
     if (!known) return true;
