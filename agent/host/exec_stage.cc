@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,10 +21,26 @@ constexpr int kHardIndex = 4;
 constexpr int kDashesIndex = 5;
 constexpr int kProgramIndex = 6;
 
+constexpr int kFirstLibrarySignal = 32;  // up to SIGRTMIN
+
 bool ParseNumber(const char* text, uint64_t* number) {
   const char* end = text + std::strlen(text);
   const auto result = std::from_chars(text, end, *number);
   return result.ec == std::errc() && result.ptr == end;
+}
+
+// glibc's posix_spawn leaves its own two signals ignored, and its sigaction() will not touch them; the worker is to
+// start as from a shell.
+void ResetLibrarySignals() {
+  struct {  // as the kernel has it
+    void (*handler)(int);
+    unsigned long flags;
+    void (*restorer)();
+    unsigned long mask;
+  } const action{SIG_DFL, 0, nullptr, 0};
+  for (int signal = kFirstLibrarySignal; signal < SIGRTMIN; ++signal) {
+    syscall(SYS_rt_sigaction, signal, &action, nullptr, sizeof(action.mask));
+  }
 }
 
 int Fail(ExecStageError::Step step, int error) {
@@ -75,6 +92,7 @@ int ExecStageMain(int argc, char** argv) {
   if (getppid() != static_cast<pid_t>(parent)) return Fail(ExecStageError::kParentDeath, ESRCH);
   const rlimit nofile{soft, hard};
   if (setrlimit(RLIMIT_NOFILE, &nofile) != 0) return Fail(ExecStageError::kLimits, errno);
+  ResetLibrarySignals();
   execvp(argv[kProgramIndex], argv + kProgramIndex);
   return Fail(ExecStageError::kExec, errno);
 }

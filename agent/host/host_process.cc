@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "agent/host/core/report.h"
 #include "agent/host/event_loop.h"
 #include "agent/host/framed_link.h"
 #include "agent/host/kernel_timer.h"
@@ -307,6 +308,7 @@ class HostProcess {
 
   void Apply(const Finish& effect) {
     exit_code_ = effect.exit_code;
+    if (effect.verdict) writer_->Write(STDERR_FILENO, FailureReport(*effect.verdict, plan_.program));
     const Severity severity = effect.exit_code == 0 ? Severity::kInfo : Severity::kError;
     Log(severity, kPart,
         "exit code " + std::to_string(effect.exit_code) + " (" + effect.origin + "): " + effect.reason);

@@ -1,0 +1,231 @@
+// Output: whole lines, never glued, split or lost; and a writer that no reader can stop.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <rapidcheck.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "agent/host/line_assembler.h"
+#include "agent/host/log.h"
+#include "agent/host/writer.h"
+
+namespace muster::host {
+namespace {
+
+const BootTime kStart = FromBootNanos(1'000'000'000);
+
+std::string Assemble(const std::vector<std::string>& chunks) {
+  LineAssembler assembler("[0] ");
+  std::string out;
+  for (const std::string& chunk : chunks) assembler.Feed(kStart, chunk, &out);
+  assembler.End(&out);
+  return out;
+}
+
+TEST(LineAssemblerTest, ALineIsShownOnceItIsWhole) {
+  LineAssembler assembler("[0] ");
+  std::string out;
+  assembler.Feed(kStart, "half", &out);
+  EXPECT_EQ(out, "");
+  assembler.Feed(kStart, " and half\nnext", &out);
+  EXPECT_EQ(out, "[0] half and half\n");
+}
+
+TEST(LineAssemblerTest, AnUnfinishedLineIsShownAfterASecondWithAMark) {
+  LineAssembler assembler("[0] ");
+  std::string out;
+  EXPECT_EQ(assembler.due(), absl::InfiniteFuture());
+  assembler.Feed(kStart, "(Pdb) ", &out);
+  EXPECT_EQ(assembler.due(), kStart + kUnfinishedAfter);
+  assembler.OnTime(kStart + kUnfinishedAfter - absl::Nanoseconds(1), &out);
+  EXPECT_EQ(out, "");
+  assembler.OnTime(kStart + kUnfinishedAfter, &out);
+  EXPECT_EQ(out, "[0] (Pdb)  [...]\n");
+  assembler.Feed(kStart + absl::Seconds(5), "rest\n", &out);
+  EXPECT_EQ(out, "[0] (Pdb)  [...]\n[0] [...] rest\n");
+}
+
+TEST(LineAssemblerTest, TheNewlineOfALineAlreadyShownAddsNothing) {
+  LineAssembler assembler("");
+  std::string out;
+  assembler.Feed(kStart, "x", &out);
+  assembler.OnTime(kStart + kUnfinishedAfter, &out);
+  assembler.Feed(kStart + kUnfinishedAfter, "\ny\n", &out);
+  EXPECT_EQ(out, "x [...]\ny\n");
+}
+
+TEST(LineAssemblerTest, ARedrawPassesAndCarriageReturnNewlineIsOneEnding) {
+  EXPECT_EQ(Assemble({"10%\r20%\r", "30%\r", "\n"}), "[0] 10%\r[0] 20%\r[0] 30%\r\n");
+}
+
+TEST(LineAssemblerTest, AnEndlessLineIsShownInParts) {
+  const std::string out = Assemble({std::string(kMaxLineBytes + 10, 'x') + "\n"});
+  EXPECT_EQ(out.size(), kMaxLineBytes + 10 + 2 * 4 + kUnfinishedMark.size() + kContinuedMark.size() + 2);
+}
+
+TEST(LineAssemblerTest, WhatIsShownDoesNotDependOnHowTheBytesWereCut) {
+  EXPECT_TRUE(rc::check([] {
+    const auto text = *rc::gen::container<std::string>(rc::gen::element('a', 'b', '\n', '\r', '\xc3', '\0'));
+    std::vector<std::string> chunks;
+    for (size_t at = 0; at < text.size();) {
+      const size_t size = *rc::gen::inRange<size_t>(1, 6);
+      chunks.push_back(text.substr(at, size));
+      at += size;
+    }
+    RC_ASSERT(Assemble(chunks) == Assemble({text}));
+  }));
+}
+
+TEST(LineAssemblerTest, NothingIsLostAndEveryLineHasItsPrefix) {
+  EXPECT_TRUE(rc::check([](const std::vector<std::string>& raw) {
+    std::string text, wanted;
+    for (std::string line : raw) {
+      for (char& c : line) c = c == '\n' || c == '\r' ? '.' : c;
+      text += line + "\n";
+      wanted += "[0] " + line + "\n";
+    }
+    RC_ASSERT(Assemble({text}) == wanted);
+  }));
+}
+
+TEST(LineAssemblerTest, APrefixNamesItsRanks) {
+  EXPECT_EQ(ExpandPrefix("[${node_rank}:${local_rank} ${rank}] $x ${", 5, 1, 2), "[2:1 5] $x ${");
+}
+
+struct Pipe {
+  Pipe() {
+    if (pipe2(fds, O_CLOEXEC) != 0) std::abort();
+  }
+  ~Pipe() {
+    for (int fd : fds) {
+      if (fd >= 0) close(fd);
+    }
+  }
+  void CloseIn() {
+    close(fds[1]);
+    fds[1] = -1;
+  }
+  std::string ReadAvailable(int wait_ms) {
+    std::string all;
+    char bytes[65536];
+    pollfd ready{fds[0], POLLIN, 0};
+    while (poll(&ready, 1, wait_ms) > 0) {
+      const ssize_t got = read(fds[0], bytes, sizeof(bytes));
+      if (got <= 0) break;
+      all.append(bytes, static_cast<size_t>(got));
+    }
+    return all;
+  }
+  int fds[2];
+};
+
+TEST(WriterTest, AStoppedReaderNeverBlocksTheCallerAndDropsAreCounted) {
+  Pipe pipe;
+  const std::string line(1023, 'x');
+  int kept = 0, dropped = 0;
+  std::string all;
+  {
+    Writer writer;
+    while (dropped < 5) (writer.Write(pipe.fds[1], line + "\n") ? kept : dropped)++;
+    EXPECT_FALSE(writer.Flush(absl::ZeroDuration()));
+    std::thread reader([&] { all = pipe.ReadAvailable(60'000); });
+    EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
+    // The remark about what was dropped comes once there is room, maybe after that moment.
+    writer.Write(pipe.fds[1], "the end\n");
+    EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
+    pipe.CloseIn();
+    reader.join();
+  }
+  EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), kept + 2);
+  EXPECT_NE(all.find("muster: 5 lines of our own were dropped"), std::string::npos);
+}
+
+TEST(WriterTest, AReaderThatIsGoneIsNoTrouble) {
+  signal(SIGPIPE, SIG_IGN);
+  Pipe pipe;
+  close(pipe.fds[0]);
+  pipe.fds[0] = -1;
+  Writer writer;
+  writer.Write(pipe.fds[1], "lost\n");
+  EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
+}
+
+TEST(WriterTest, LinesOfManyWorkersComeWholePrefixedAndInOrder) {
+  constexpr int kWorkers = 4, kLines = 5000;
+  Pipe out;
+  std::string all;
+  {
+    Writer writer;
+    std::vector<std::thread> workers;
+    for (int w = 0; w < kWorkers; ++w) {
+      Pipe pipe;
+      writer.Drain(std::exchange(pipe.fds[0], -1), out.fds[1], std::to_string(w) + "|");
+      workers.emplace_back([fd = std::exchange(pipe.fds[1], -1)] {
+        std::string text;
+        for (int i = 0; i < kLines; ++i) text += std::to_string(i) + "\n";
+        for (size_t at = 0; at < text.size(); at += 777) {
+          const std::string part = text.substr(at, 777);
+          EXPECT_EQ(write(fd, part.data(), part.size()), static_cast<ssize_t>(part.size()));
+        }
+        close(fd);
+      });
+    }
+    std::thread reader([&] { all = out.ReadAvailable(60'000); });
+    for (std::thread& worker : workers) worker.join();
+    EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
+    out.CloseIn();
+    reader.join();
+  }
+  int next[kWorkers] = {};
+  size_t at = 0;
+  for (size_t end; (end = all.find('\n', at)) != std::string::npos; at = end + 1) {
+    const std::string line = all.substr(at, end - at);
+    const int worker = line[0] - '0';
+    ASSERT_TRUE(worker >= 0 && worker < kWorkers) << line;
+    ASSERT_EQ(line, std::to_string(worker) + "|" + std::to_string(next[worker]++));
+  }
+  EXPECT_EQ(at, all.size());
+  for (int count : next) EXPECT_EQ(count, kLines);
+}
+
+TEST(WriterTest, ALineOfAnotherIsNeverGluedToARedraw) {
+  Pipe out, bar;
+  Writer writer;
+  writer.Drain(std::exchange(bar.fds[0], -1), out.fds[1], "0|");
+  ASSERT_EQ(write(bar.fds[1], "10%\r20%", 7), 7);
+  std::string all;
+  while (all.find('\r') == std::string::npos) {
+    const std::string more = out.ReadAvailable(100);
+    all += more;
+  }
+  writer.Write(out.fds[1], "muster: a line\n");
+  bar.CloseIn();
+  EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
+  all += out.ReadAvailable(0);
+  EXPECT_EQ(all.find("10%\r\nmuster: a line\n") != std::string::npos ||
+                all.find("20%\nmuster: a line\n") != std::string::npos ||
+                all.find("20% [...]\nmuster: a line\n") != std::string::npos,
+            true)
+      << all;
+}
+
+TEST(LogTest, ALineNamesItsPartAndCarriesNoColourOffATerminal) {
+  Pipe pipe;
+  {
+    Writer writer;
+    InitLog({.level = Severity::kInfo, .writer = &writer, .fd = pipe.fds[1]});
+    Log(Severity::kDebug, "host", "not shown");
+    Log(Severity::kError, "agent", "{} is no format");
+    EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
+    InitLog({});
+  }
+  const std::string all = pipe.ReadAvailable(0);
+  EXPECT_NE(all.find(" muster: [agent] error: {} is no format\n"), std::string::npos) << all;
+  EXPECT_EQ(all.find("not shown"), std::string::npos);
+  EXPECT_EQ(all.find('\033'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace muster::host

@@ -1,0 +1,201 @@
+// Workers as the kernel sees them: how they start, and how their ends are told.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <set>
+
+#include "agent/host/exec_stage.h"
+#include "agent/host/proc_scan.h"
+#include "tests/unit/host_shell_support.h"
+
+namespace muster::host {
+namespace {
+
+struct Told {
+  bool executing = false;
+  std::optional<std::pair<int, std::string>> failed;
+  std::optional<Ending> exited;
+
+  Spawner::WorkerEvents Events() {
+    return {[this] { executing = true; }, [this](int code, const std::string& why) { failed.emplace(code, why); },
+            [this](const Ending& ending) { exited = ending; }};
+  }
+};
+
+WorkerCommand Shell(const std::string& script) {
+  return {.argv = {"/bin/sh", "-c", script}, .environment = CurrentEnvironment()};
+}
+
+// One process, without a shell's forks: what is signalled or looked at is the worker itself.
+WorkerCommand Sleeper() { return {.argv = {"/bin/sleep", "1000"}, .environment = CurrentEnvironment()}; }
+
+class SpawnerTest : public testing::Test {
+ protected:
+  // Outlives the hostlet, which ends in its destructor what a failed test left.
+  Told& NewTold() { return told_.emplace_back(); }
+
+  Ending EndOf(const WorkerCommand& command) {
+    Told& told = NewTold();
+    EXPECT_TRUE(hostlet_.spawner.SpawnWorker(command, told.Events()).ok());
+    EXPECT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value(); }));
+    EXPECT_TRUE(told.executing);
+    return told.exited.value_or(Ending{});
+  }
+
+  // What a worker prints.
+  std::vector<std::string> Output(WorkerCommand command) {
+    LinePipe pipe;
+    command.stdout_fd = pipe.in();
+    EXPECT_TRUE(EndOf(command).ok());
+    pipe.CloseIn();
+    std::vector<std::string> lines;
+    for (std::string line = pipe.Line(); !line.empty(); line = pipe.Line()) lines.push_back(line);
+    return lines;
+  }
+
+  std::deque<Told> told_;
+  Hostlet hostlet_;
+};
+
+TEST_F(SpawnerTest, EveryExitCodePassesThrough) {
+  for (int code = 0; code <= 255; ++code) {
+    const Ending ending = EndOf(Shell("exit " + std::to_string(code)));
+    ASSERT_FALSE(ending.by_signal) << code;
+    ASSERT_EQ(ending.number, code);
+  }
+}
+
+TEST_F(SpawnerTest, EveryDeadlySignalPassesThrough) {
+  const std::set<int> harmless = {SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, 32, 33};
+  for (int signal = 1; signal <= 64; ++signal) {
+    if (harmless.count(signal) > 0) continue;
+    const Ending ending = EndOf(Shell("kill -" + std::to_string(signal) + " $$; exit 99"));
+    ASSERT_TRUE(ending.by_signal) << signal;
+    ASSERT_EQ(ending.number, signal);
+  }
+}
+
+TEST_F(SpawnerTest, AWorkerHasItsThreeStandardDescriptorsOnly) {
+  int pair[2];  // what must not be inherited, with and without the flag
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+  const int null_fd = open("/dev/null", O_RDONLY);
+  EXPECT_EQ(Output(Shell("ls /proc/$$/fd")), (std::vector<std::string>{"0", "1", "2"}));
+  for (int fd : {pair[0], pair[1], null_fd}) close(fd);
+}
+
+TEST_F(SpawnerTest, AWorkerLeadsItsOwnSessionAndBlocksNoSignal) {
+  EXPECT_EQ(Output(Shell("read -r pid comm state ppid pgrp session rest < /proc/$$/stat;"
+                         "echo $((pid == pgrp && pid == session))")),
+            std::vector<std::string>{"1"});
+  // Not asked by a shell, which blocks signals while it starts a program.
+  EXPECT_EQ(
+      Output({.argv = {"grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"}, .environment = CurrentEnvironment()}),
+      (std::vector<std::string>{"SigBlk:\t0000000000000000", "SigIgn:\t0000000000000000"}));
+}
+
+TEST_F(SpawnerTest, WhatWasIgnoredWhenMusterStartedStaysIgnored) {
+  Inherited inherited = g_inherited;
+  sigaddset(&inherited.ignored, SIGHUP);
+  signal(SIGHUP, SIG_IGN);
+  Spawner spawner(&hostlet_.loop, inherited);
+  Told& told = NewTold();
+  LinePipe pipe;
+  WorkerCommand command{.argv = {"grep", "^SigIgn", "/proc/self/status"}, .environment = CurrentEnvironment()};
+  command.stdout_fd = pipe.in();
+  ASSERT_TRUE(spawner.SpawnWorker(command, told.Events()).ok());
+  EXPECT_EQ(pipe.Line(), "SigIgn:\t0000000000000001");
+  EXPECT_TRUE(Eventually([&] {
+    for (pid_t pid : spawner.LiveWorkers()) spawner.Collect(pid);
+    return spawner.LiveWorkers().empty();
+  }));
+  signal(SIGHUP, SIG_DFL);
+}
+
+TEST_F(SpawnerTest, TheOriginalLimitOfOpenFilesIsRestored) {
+  const auto lines = Output(Shell("ulimit -Sn"));
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0], std::to_string(g_inherited.nofile.rlim_cur));
+}
+
+TEST_F(SpawnerTest, AProgramThatIsNotThereIs127AndOneThatCannotBeExecutedIs126) {
+  for (const auto& [program, code] : {std::pair<std::string, int>{"/no/such/program", 127},
+                                      {"no-such-program-on-the-path", 127},
+                                      {"/etc/passwd", 126},
+                                      {"/proc", 126}}) {
+    Told& told = NewTold();
+    ASSERT_TRUE(
+        hostlet_.spawner.SpawnWorker({.argv = {program}, .environment = CurrentEnvironment()}, told.Events())
+            .ok());
+    ASSERT_TRUE(hostlet_.RunUntil([&] { return told.failed.has_value(); })) << program;
+    EXPECT_EQ(told.failed->first, code) << program;
+    EXPECT_NE(told.failed->second.find(program), std::string::npos) << told.failed->second;
+    EXPECT_FALSE(told.executing);
+    EXPECT_FALSE(told.exited);
+  }
+}
+
+TEST_F(SpawnerTest, TheEnvironmentIsExactlyTheOneGiven) {
+  const WorkerCommand command = {.argv = {"/usr/bin/env"}, .environment = {{"RANK", "3"}, {"EMPTY", ""}}};
+  EXPECT_EQ(Output(command), (std::vector<std::string>{"EMPTY=", "RANK=3"}));
+}
+
+TEST_F(SpawnerTest, ManyDeathsAtOnceAreAllTold) {
+  constexpr int kWorkers = 64;
+  const std::deque<Told>& told = told_;
+  for (int i = 0; i < kWorkers; ++i) {
+    ASSERT_TRUE(hostlet_.spawner.SpawnWorker(Sleeper(), NewTold().Events()).ok());
+  }
+  ASSERT_TRUE(hostlet_.RunUntil(
+      [&] { return std::all_of(told.begin(), told.end(), [](const Told& t) { return t.executing; }); }));
+  hostlet_.spawner.SignalWorkers(SIGTERM);
+  EXPECT_TRUE(hostlet_.RunUntil(
+      [&] { return std::all_of(told.begin(), told.end(), [](const Told& t) { return t.exited.has_value(); }); }));
+  EXPECT_TRUE(hostlet_.spawner.LiveWorkers().empty());
+}
+
+TEST_F(SpawnerTest, AStoppedWorkerObeysSigterm) {
+  Told& told = NewTold();
+  const auto pid = hostlet_.spawner.SpawnWorker(Sleeper(), told.Events());
+  ASSERT_TRUE(pid.ok());
+  ASSERT_TRUE(hostlet_.RunUntil([&] { return told.executing; }));
+  hostlet_.spawner.SignalWorkers(SIGSTOP);
+  ASSERT_TRUE(Eventually([&] { return ReadProcess(*pid).value_or(ProcessInfo{}).state == 'T'; }));
+  hostlet_.spawner.SignalWorkers(SIGTERM);
+  EXPECT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value(); }));
+}
+
+TEST(ExecStageTest, AWorkerDiesWithItsHost) {
+  LinePipe pipe;
+  const pid_t host = SpawnActor({"host"}, pipe.in());
+  ASSERT_GT(host, 0);
+  const pid_t worker = std::atoi(pipe.Line().c_str());
+  ASSERT_GT(worker, 0);
+  ASSERT_FALSE(IsDead(worker));
+  kill(host, SIGKILL);
+  waitpid(host, nullptr, 0);
+  EXPECT_TRUE(Eventually([&] { return IsDead(worker); }));
+}
+
+TEST(ExecStageTest, AStageWhoseParentIsAnotherRefuses) {
+  // Process 1 is never the parent of a child of this test.
+  const auto arguments = ExecStageArguments(1, g_inherited.nofile, {"/bin/true"});
+  std::vector<char*> argv;
+  for (const std::string& s : arguments) argv.push_back(const_cast<char*>(s.c_str()));
+  argv.push_back(nullptr);
+  const pid_t child = fork();
+  if (child == 0) _exit(ExecStageMain(static_cast<int>(arguments.size()), argv.data()));
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 126) << status;
+}
+
+}  // namespace
+}  // namespace muster::host
