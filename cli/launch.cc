@@ -48,6 +48,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.host.config = run.config;
   launch.host.termination_grace = run.termination_grace;
 
+  launch.plan.program = run.script;
   launch.plan.environment.slots = run.config.slots();
   launch.plan.environment.role_name = run.config.role_name();
   launch.plan.environment.run_id = run.config.run_id();

@@ -1,1 +1,2 @@
 muster_test(host_core_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/host_core_test.cc DEPS muster_host_core)
+muster_test(report_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/report_test.cc DEPS muster_host_core)
