@@ -1,0 +1,253 @@
+#include "agent/accelerators.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "agent/discovery/problem.h"
+#include "agent/visible_devices.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::agent {
+namespace {
+
+struct Devices {
+  std::vector<PhysicalDevice> devices;
+  std::string how;  // "nvidia-smi -L lists them"
+};
+
+std::optional<std::string> ValueOf(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  if (found == environment.end()) return std::nullopt;
+  return found->second;
+}
+
+bool IsNumber(absl::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
+}
+
+bool IsNumbered(absl::string_view name, absl::string_view prefix) {
+  return absl::StartsWith(name, prefix) && IsNumber(name.substr(prefix.size()));
+}
+
+// ---- NVIDIA ----
+
+// The text between "(UUID: " and ")".
+std::string UuidOf(absl::string_view line) {
+  constexpr absl::string_view kMark = "(UUID: ";
+  const size_t mark = line.find(kMark);
+  if (mark == absl::string_view::npos) return "";
+  const absl::string_view rest = line.substr(mark + kMark.size());
+  return std::string(rest.substr(0, rest.find(')')));
+}
+
+// "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-...)", each followed by its "  MIG 1g.5gb  Device  0: (UUID: MIG-...)".
+std::vector<PhysicalDevice> ParseNvidiaSmiList(const std::string& output) {
+  std::vector<PhysicalDevice> devices;
+  for (const absl::string_view line : absl::StrSplit(output, '\n')) {
+    const absl::string_view text = absl::StripAsciiWhitespace(line);
+    if (absl::StartsWith(text, "GPU ") && IsNumber(text.substr(4, text.find(':') - 4))) {
+      devices.push_back({UuidOf(text), {}});
+    } else if (absl::StartsWith(text, "MIG ") && !devices.empty()) {
+      devices.back().mig_uuids.push_back(UuidOf(text));
+    }
+  }
+  return devices;
+}
+
+std::string NvidiaUuid(const std::string& bus_id, const MachineProbe& probe) {
+  const std::string information =
+      probe.read(absl::StrCat("/proc/driver/nvidia/gpus/", bus_id, "/information")).value_or("");
+  constexpr absl::string_view kField = "GPU UUID:";
+  for (const absl::string_view line : absl::StrSplit(information, '\n')) {
+    if (!absl::StartsWith(line, kField)) continue;
+    const absl::string_view uuid = absl::StripAsciiWhitespace(line.substr(kField.size()));
+    return absl::StrContains(uuid, '?') ? "" : std::string(uuid);  // "GPU-????..." before the first use
+  }
+  return "";
+}
+
+// What the driver shows without its tools. The kernel's list may hold more than a container was given device files
+// for; device files may be made only when first used, on a machine of one's own.
+Devices NvidiaByFiles(const MachineProbe& probe) {
+  std::vector<std::string> bus_ids = probe.list("/proc/driver/nvidia/gpus");
+  std::sort(bus_ids.begin(), bus_ids.end());  // CUDA's order
+  Devices found;
+  for (const std::string& bus_id : bus_ids) found.devices.push_back({NvidiaUuid(bus_id, probe), {}});
+  size_t files = 0;
+  for (const std::string& name : probe.list("/dev")) files += IsNumbered(name, "nvidia") ? 1 : 0;
+  found.how = "/proc/driver/nvidia/gpus lists them";
+  if (files > 0 && (found.devices.empty() || files < found.devices.size())) {
+    found.devices.assign(files, {});  // which of them are ours is not told
+    found.how = "counted by /dev/nvidiaN";
+  }
+  return found;
+}
+
+Devices FindNvidia(const MachineProbe& probe, std::vector<std::string>* warnings) {
+  const absl::StatusOr<CommandResult> list = probe.run({"nvidia-smi", "-L"}, kNvidiaSmiTimeout);
+  if (list.ok() && list->exit_code == 0) {
+    return {ParseNvidiaSmiList(list->output), "nvidia-smi -L lists them"};
+  }
+  Devices found = NvidiaByFiles(probe);
+  // A missing tool is ordinary, and so is one that fails where there is no GPU.
+  if (!found.devices.empty() && !absl::IsNotFound(list.status())) {
+    const std::string why =
+        list.ok() ? absl::StrCat("exited with ", list->exit_code) : std::string(AsStd(list.status().message()));
+    warnings->push_back(absl::StrCat("nvidia-smi -L ", why, ": GPUs are ", found.how));
+  }
+  return found;
+}
+
+// ---- AMD ----
+
+// The topology's nodes are CPUs too: GPUs are those with compute units.
+Devices FindAmd(const MachineProbe& probe) {
+  constexpr char kNodes[] = "/sys/class/kfd/kfd/topology/nodes";
+  Devices found;
+  found.how = absl::StrCat(kNodes, " lists them");
+  for (const std::string& node : probe.list(kNodes)) {
+    const std::optional<std::string> properties = probe.read(absl::StrCat(kNodes, "/", node, "/properties"));
+    for (const absl::string_view line : absl::StrSplit(properties.value_or(""), '\n')) {
+      const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+      int units = 0;
+      const bool counts = words.size() == 2 && words[0] == "simd_count" && absl::SimpleAtoi(words[1], &units);
+      if (counts && units > 0) found.devices.emplace_back();
+    }
+  }
+  return found;
+}
+
+// ---- Others ----
+
+// Small inference units of laptops, which torch does not train on.
+bool IsLaptopNpu(const std::string& accel, const MachineProbe& probe) {
+  const std::string uevent = probe.read(absl::StrCat("/sys/class/accel/", accel, "/device/uevent")).value_or("");
+  return absl::StrContains(uevent, "DRIVER=intel_vpu") || absl::StrContains(uevent, "DRIVER=amdxdna");
+}
+
+// Intel's GPUs without a display, made for data centres; those of desktops and laptops drive a screen.
+bool IsIntelDataCenterGpu(const std::string& render_node, const MachineProbe& probe) {
+  const std::string device = absl::StrCat("/sys/class/drm/", render_node, "/device/");
+  return absl::StartsWith(probe.read(device + "vendor").value_or(""), "0x8086") &&
+         absl::StartsWith(probe.read(device + "class").value_or(""), "0x0380");
+}
+
+std::vector<std::string> FindUnknown(const MachineProbe& probe) {
+  // AWS Trainium and Inferentia, Huawei Ascend, Habana Gaudi (old driver), Google TPU.
+  constexpr absl::string_view kPrefixes[] = {"neuron", "davinci", "hl", "accel"};
+  std::vector<std::string> unknown;
+  for (const std::string& name : probe.list("/dev")) {
+    const bool matches = std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                                     [&](absl::string_view prefix) { return IsNumbered(name, prefix); });
+    if (matches) unknown.push_back("/dev/" + name);
+  }
+  for (const std::string& name : probe.list("/dev/accel")) {
+    if (IsNumbered(name, "accel") && !IsLaptopNpu(name, probe)) unknown.push_back("/dev/accel/" + name);
+  }
+  for (const std::string& name : probe.list("/dev/dri")) {
+    if (IsNumbered(name, "renderD") && IsIntelDataCenterGpu(name, probe)) unknown.push_back("/dev/dri/" + name);
+  }
+  std::sort(unknown.begin(), unknown.end());
+  return unknown;
+}
+
+// ---- Together ----
+
+void Append(std::vector<std::string> more, std::vector<std::string>* all) {
+  all->insert(all->end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+void Take(const Devices& found, const std::string& variable, const std::optional<std::string>& list,
+          Accelerators* accelerators) {
+  VisibleDevices visible = ReadVisibleDevices(variable, list, found.devices);
+  accelerators->count = visible.usable;
+  accelerators->visible_variable = variable;
+  accelerators->visible = std::move(visible.entries);
+  Append(std::move(visible.warnings), &accelerators->warnings);
+  const size_t present = found.devices.size();
+  accelerators->reason = absl::StrFormat("%d GPU%s: %s", present, present == 1 ? "" : "s", found.how);
+  if (list.has_value()) {
+    absl::StrAppend(&accelerators->reason, ", ", variable, "=", discovery::Shown(*list), " leaves ",
+                    accelerators->count);
+  }
+}
+
+// ROCR_VISIBLE_DEVICES hides devices from the runtime; what is left is numbered anew for HIP_VISIBLE_DEVICES, in
+// whose place CUDA_VISIBLE_DEVICES is read.
+void TakeAmd(Devices found, const Environment& environment, Accelerators* accelerators) {
+  if (const std::optional<std::string> list = ValueOf(environment, "ROCR_VISIBLE_DEVICES")) {
+    VisibleDevices visible = ReadVisibleDevices("ROCR_VISIBLE_DEVICES", list, found.devices);
+    found.devices.resize(visible.entries.size());
+    absl::StrAppend(&found.how, ", as far as ROCR_VISIBLE_DEVICES shows them");
+    Append(std::move(visible.warnings), &accelerators->warnings);
+  }
+  const std::optional<std::string> hip = ValueOf(environment, "HIP_VISIBLE_DEVICES");
+  const bool cuda_instead = !hip.has_value() && environment.contains("CUDA_VISIBLE_DEVICES");
+  const std::string variable = cuda_instead ? "CUDA_VISIBLE_DEVICES" : "HIP_VISIBLE_DEVICES";
+  Take(found, variable, ValueOf(environment, variable), accelerators);
+}
+
+absl::Status RefuseUnknown(const Accelerators& accelerators) {
+  return absl::FailedPreconditionError(absl::StrCat("there are accelerators here that muster cannot count (",
+                                                    absl::StrJoin(accelerators.unknown, ", "),
+                                                    "): give --nproc-per-node a number"));
+}
+
+absl::StatusOr<WorkerCount> Fixed(int workers, std::string reason) {
+  if (workers < 1 || workers > kMaxWorkersPerNode) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("--nproc-per-node comes to %d: expected 1 to %d", workers, kMaxWorkersPerNode));
+  }
+  return WorkerCount{workers, std::move(reason), {}};
+}
+
+}  // namespace
+
+Accelerators CountAccelerators(const Environment& environment, const MachineProbe& probe) {
+  Accelerators accelerators;
+  const Devices nvidia = FindNvidia(probe, &accelerators.warnings);
+  const Devices amd = nvidia.devices.empty() ? FindAmd(probe) : Devices{};
+  if (!nvidia.devices.empty()) {
+    Take(nvidia, "CUDA_VISIBLE_DEVICES", ValueOf(environment, "CUDA_VISIBLE_DEVICES"), &accelerators);
+  } else if (!amd.devices.empty()) {
+    TakeAmd(amd, environment, &accelerators);
+  } else {
+    accelerators.reason = "no accelerator was found";
+    accelerators.unknown = FindUnknown(probe);
+  }
+  return accelerators;
+}
+
+absl::StatusOr<WorkerCount> CountWorkers(std::string_view wish, const Environment& environment,
+                                         const MachineProbe& probe) {
+  int number = 0;
+  if (absl::SimpleAtoi(AsAbsl(wish), &number)) return Fixed(number, absl::StrCat(number, " as given"));
+  const int cpus = probe.usable_cpus();
+  if (wish == "cpu") return Fixed(cpus, absl::StrCat(cpus, " CPUs may be used here"));
+  if (!wish.empty() && wish != "auto" && wish != "gpu") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--nproc-per-node is ", discovery::Shown(wish), ": expected a number, auto, gpu or cpu"));
+  }
+  const Accelerators found = CountAccelerators(environment, probe);
+  if (!found.unknown.empty()) return RefuseUnknown(found);
+  absl::StatusOr<WorkerCount> count;
+  if (found.count > 0) {
+    count = Fixed(found.count, found.reason);
+  } else if (wish == "gpu") {
+    return absl::FailedPreconditionError(absl::StrCat("--nproc-per-node gpu: ", found.reason));
+  } else if (wish == "auto") {
+    count = Fixed(cpus, absl::StrCat(found.reason, "; ", cpus, " CPUs may be used here"));
+  } else {
+    count = Fixed(1, found.reason);
+  }
+  if (count.ok()) count->warnings = found.warnings;
+  return count;
+}
+
+}  // namespace muster::agent

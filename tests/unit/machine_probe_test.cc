@@ -1,0 +1,122 @@
+// The real probe, against this machine's shell and /proc.
+#include "agent/machine_probe.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster::agent {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr absl::Duration kLong = absl::Minutes(2);  // never waited for
+
+absl::StatusOr<CommandResult> Shell(const std::string& script, absl::Duration limit = kLong) {
+  return RunCommand({"sh", "-c", script}, limit);
+}
+
+bool HasNoChild() { return waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD; }
+
+TEST(RunCommand, ReturnsOutputAndExitCode) {
+  const CommandResult result = Shell("echo hello; echo lost >&2; exit 7").value();
+  EXPECT_EQ(result.output, "hello\n");
+  EXPECT_EQ(result.exit_code, 7);
+  EXPECT_TRUE(HasNoChild());
+}
+
+TEST(RunCommand, ASignalIsTheShellsCode) { EXPECT_EQ(Shell("kill -SEGV $$").value().exit_code, 128 + SIGSEGV); }
+
+TEST(RunCommand, AProgramThatIsNotThereIsNotFound) {
+  EXPECT_EQ(RunCommand({"muster-has-no-such-program"}, kLong).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(RunCommand({"/dev/null"}, kLong).status().code(), absl::StatusCode::kInternal);
+  EXPECT_TRUE(HasNoChild());
+}
+
+TEST(RunCommand, ArgumentsReachTheProgramUninterpreted) {
+  EXPECT_EQ(RunCommand({"printf", "%s|", "a b", "$HOME", "*"}, kLong).value().output, "a b|$HOME|*|");
+}
+
+TEST(RunCommand, StandardInputIsEmpty) { EXPECT_EQ(Shell("wc -c").value().output, "0\n"); }
+
+TEST(RunCommand, AtTheLimitTheCommandAndItsChildrenAreGone) {
+  const absl::StatusOr<CommandResult> result = Shell("sleep 1000 & sleep 1000", absl::Milliseconds(20));
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("did not answer within 20ms"));
+  EXPECT_TRUE(HasNoChild());
+}
+
+TEST(RunCommand, ACommandThatClosesItsOutputAndStaysIsStoppedToo) {
+  EXPECT_EQ(Shell("exec >&-; exec sleep 1000", absl::Milliseconds(20)).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(HasNoChild());
+}
+
+TEST(RunCommand, SignalsThatWeBlockAndIgnoreAreNotInherited) {
+  sigset_t blocked;
+  sigset_t before;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGTERM);
+  sigprocmask(SIG_BLOCK, &blocked, &before);
+  const auto ignored = signal(SIGUSR1, SIG_IGN);
+  const CommandResult usr1 = Shell("kill -USR1 $$; echo alive").value();
+  const CommandResult term = Shell("kill -TERM $$; echo alive").value();
+  signal(SIGUSR1, ignored);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_EQ(usr1.exit_code, 128 + SIGUSR1) << usr1.output;
+  EXPECT_EQ(term.exit_code, 128 + SIGTERM) << term.output;
+}
+
+TEST(RunCommand, NoDescriptorOfOursIsInherited) {
+  const int leaked = open("/dev/null", O_RDONLY);  // without O_CLOEXEC
+  const std::string listed = Shell("ls /proc/$$/fd").value().output;
+  close(leaked);
+  EXPECT_EQ(listed, "0\n1\n2\n");
+}
+
+TEST(RunCommand, OutputBeyondTheLimitIsReadAndDropped) {
+  const CommandResult result = Shell("head -c 3000000 /dev/zero").value();
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.output.size(), kMaxCommandOutputBytes);
+}
+
+TEST(SystemProbe, ListsAndReads) {
+  const MachineProbe probe = SystemProbe();
+  EXPECT_THAT(probe.list("/proc/self"), Contains("status"));
+  EXPECT_THAT(probe.list("/nowhere"), IsEmpty());
+  EXPECT_THAT(probe.read("/proc/self/status").value_or(""), HasSubstr("Name:"));
+  EXPECT_EQ(probe.read("/nowhere"), std::nullopt);
+  EXPECT_EQ(probe.read("/dev/zero").value_or("").size(), kMaxProbeFileBytes);
+}
+
+TEST(SystemProbe, CountsTheCpusThatThisProcessMayUse) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  EXPECT_EQ(SystemProbe().usable_cpus(), CPU_COUNT(&before));
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu) {
+    if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  EXPECT_EQ(SystemProbe().usable_cpus(), 1);
+  sched_setaffinity(0, sizeof(before), &before);
+}
+
+TEST(SystemProbe, CountingOnThisMachineEndsInAnAnswer) {
+  const Accelerators found = CountAccelerators({}, SystemProbe());
+  EXPECT_GE(found.count, 0);
+  EXPECT_FALSE(found.reason.empty());
+}
+
+}  // namespace
+}  // namespace muster::agent
