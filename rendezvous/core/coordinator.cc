@@ -307,7 +307,7 @@ void Coordinator::Forget(const std::string& host_id, Effects* out) {
 v1::Directive::OrderCase Coordinator::OrderFor(const Host& host) const {
   const bool active = !Idle(host);
   if (host.status.phase() == v1::PHASE_HOST_GONE) return v1::Directive::kRelease;
-  if (state_ == State::kVerdict) return v1::Directive::kVerdict;
+  if (state_ == State::kVerdict) return VerdictIsKept(host) ? v1::Directive::kVerdict : v1::Directive::kWait;
   if (state_ == State::kReleasing) {
     const bool may = Acknowledged(host) && (!host.status.at_primary() || !OthersAttached(host));
     return may ? v1::Directive::kRelease : v1::Directive::kVerdict;

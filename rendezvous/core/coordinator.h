@@ -124,6 +124,7 @@ class Coordinator {
   bool Leaving(const Host& host) const { return host.status.phase() == v1::PHASE_LEAVING; }
   bool Idle(const Host& host) const;    // runs nothing
   bool Acknowledged(const Host& host) const;
+  bool VerdictIsKept(const Host& host) const;
   bool OthersAttached(const Host& host) const;
   int MembersMissing() const;
   std::vector<std::string> AbsentPlaces() const;

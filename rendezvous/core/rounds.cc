@@ -391,6 +391,16 @@ bool Coordinator::Acknowledged(const Host& host) const {
   return host.status.has_verdict() && Idle(host);
 }
 
+// Others are told only once the primary's own host has stored the verdict: if this coordinator dies now and its
+// successor is cut off from everybody who knows, it must not come to another one.
+bool Coordinator::VerdictIsKept(const Host& host) const {
+  if (host.status.at_primary() || options_.planted_bug == "verdict_unacknowledged") return true;
+  for (const auto& [id, other] : hosts_) {
+    if (other.status.at_primary() && other.stream != 0 && !other.status.has_verdict()) return false;
+  }
+  return true;
+}
+
 bool Coordinator::StepVerdict(Effects* out) {
   // A verdict adopted from an agent: the others of its round are on their way back, and are to hear it, too.
   if (!ours_ && MembersMissing() > 0 && last_event_ < members_known_until_) return false;
