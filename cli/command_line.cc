@@ -56,11 +56,14 @@ absl::StatusOr<CommandLine> Parse(const std::vector<OptionSpec>& table, std::vec
   std::reverse(args.begin(), args.end());  // the order in which CLI11 takes them
   try {
     app.parse(args);
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what();  // "--nnodes: 1 required TEXT missing"
+    return absl::InvalidArgumentError(absl::StrCat(text.substr(0, text.find(':')), ": needs a value"));
   } catch (const CLI::ParseError& error) {
     return absl::InvalidArgumentError(error.what());
   }
   for (const auto& [name, option] : options) {
-    if (option->count() > 0) result.given[name] = FindOption(table, name)->is_switch() ? "1" : values[name];
+    if (option->count() > 0) result.given[name] = values[name];
   }
   RETURN_IF_ERROR(TakeScript(app.remaining(), &result));
   return result;

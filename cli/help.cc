@@ -101,7 +101,7 @@ Runs this node's workers of a job. Everything after SCRIPT belongs to it.
 
   muster run train.py                              in a container of every node
   muster run --nproc-per-node gpu train.py         on one machine, all its GPUs
-  muster run --nnodes 2 --node-rank 1 --master-addr A --nproc-per-node 8 train.py
+  muster run --nnodes 2 --node-rank 1 --master-addr A train.py
   muster run --nnodes 2:4 --rdzv-endpoint A:29400 --rdzv-id job1 train.py
 
 Each option may be given as a variable, MUSTER_NODE_RANK for --node-rank; those

@@ -1,0 +1,10 @@
+# The command line: words, settings, plans, what muster local and muster env make of them; and the binary itself.
+find_package(nlohmann_json REQUIRED)
+muster_test(cli_command_line_test SOURCES cli_command_line_test.cc DEPS muster_cli)
+muster_test(cli_plan_test SOURCES cli_plan_test.cc DEPS muster_cli)
+target_link_libraries(cli_plan_test PRIVATE nlohmann_json::nlohmann_json)
+muster_test(cli_local_test SOURCES cli_local_test.cc DEPS muster_cli)
+if(TARGET muster)
+  muster_test(cli_binary_test SOURCES cli_binary_test.cc DEPS muster_base)
+  add_dependencies(cli_binary_test muster)
+endif()

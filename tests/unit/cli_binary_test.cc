@@ -1,0 +1,95 @@
+// The binary as a shell sees it: exit codes, and which stream a text goes to. A Python is not needed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Ran {
+  int exit_code = -1;
+  std::string output;
+};
+
+// words: as written in a shell; standard output only unless redirected there.
+Ran Muster(const std::string& words, const std::string& variables = "") {
+  const std::string command = "env -u CLUSTER_SPEC " + variables + " '" MUSTER_BINARY "' " + words;
+  FILE* const pipe = popen(command.c_str(), "r");
+  EXPECT_NE(pipe, nullptr);
+  Ran ran;
+  std::array<char, 4096> buffer;
+  for (size_t size; (size = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
+    ran.output.append(buffer.data(), size);
+  }
+  const int status = pclose(pipe);
+  ran.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return ran;
+}
+
+TEST(BinaryTest, HelpGoesToStandardOutputAndNothingSaidIsAMistake) {
+  EXPECT_THAT(Muster("--help").output, HasSubstr("Usage: muster COMMAND"));
+  EXPECT_EQ(Muster("run --help").exit_code, 0);
+  EXPECT_THAT(Muster("run -h").output, HasSubstr("--nnodes N|MIN:MAX"));
+  EXPECT_THAT(Muster("local --help").output, HasSubstr("--nodes N"));
+  EXPECT_EQ(Muster("2>/dev/null").exit_code, 64);
+  EXPECT_EQ(Muster("2>/dev/null").output, "");
+}
+
+TEST(BinaryTest, WhatIsWrongOnTheCommandLineIs64AndInTheEnvironment65) {
+  EXPECT_EQ(Muster("dance 2>&1").output, "muster: dance: no such command; there are run, local, env, version and help\n");
+  EXPECT_EQ(Muster("run --nnodes 0 x 2>&1").output,
+            "muster: --nnodes 0: expected N or MIN:MAX, each from 1 to 100000\n");
+  for (const char* words : {"dance", "run", "run --nnodes 0 x", "run --x y", "version now", "local t.py", "agent",
+                            "local-node", "local --nodes 2 --lease 0 t.py"}) {
+    EXPECT_EQ(Muster(std::string(words) + " 2>/dev/null").exit_code, 64) << words;
+  }
+  EXPECT_EQ(Muster("run x 2>/dev/null", "MUSTER_NNODES=x").exit_code, 65);
+  EXPECT_EQ(Muster("env 2>/dev/null", "CLUSTER_SPEC='{'").exit_code, 65);
+}
+
+TEST(BinaryTest, AWorkersExitCodeIsOurs) {
+  EXPECT_EQ(Muster("run --no-python true 2>/dev/null").exit_code, 0);
+  EXPECT_EQ(Muster("run --no-python sh -c 'exit 7' 2>/dev/null").exit_code, 7);
+  EXPECT_EQ(Muster("run --no-python sh -c 'kill -SEGV $$' 2>/dev/null").exit_code, 139);
+}
+
+TEST(BinaryTest, AProgramThatCannotBeStartedIs126Or127) {
+  EXPECT_EQ(Muster("run --no-python ./no-such-program 2>/dev/null").exit_code, 127);
+  EXPECT_EQ(Muster("run --no-python /etc/passwd 2>/dev/null").exit_code, 126);
+}
+
+TEST(BinaryTest, TheScriptGetsItsWordsUntouched) {
+  const Ran ran = Muster("run --no-python printf '%s,' --nnodes 3 -- -m '' 'a b' 2>/dev/null");
+  EXPECT_EQ(ran.output, "--nnodes,3,--,-m,,a b,");
+}
+
+TEST(BinaryTest, VersionIsOneLine) { EXPECT_THAT(Muster("version").output, testing::MatchesRegex("muster [0-9].*\n")); }
+
+TEST(BinaryTest, EnvPrintsOneJsonObjectAndStartsNothing) {
+  const Ran ran = Muster("env --json");
+  EXPECT_EQ(ran.exit_code, 0);
+  EXPECT_EQ(ran.output.front(), '{');
+  EXPECT_THAT(ran.output, HasSubstr("\"source\": \"single\""));
+}
+
+TEST(BinaryTest, LocalNodesRunAsOneJobAndTheirLinesBearNodeAndRank) {
+  const Ran ran = Muster("local --nodes 2 --no-python --nproc-per-node 1 sh -c 'echo $RANK of $WORLD_SIZE' 2>/dev/null");
+  EXPECT_EQ(ran.exit_code, 0);
+  EXPECT_THAT(ran.output, HasSubstr("[node 0 rank 0] 0 of 2\n"));
+  EXPECT_THAT(ran.output, HasSubstr("[node 1 rank 1] 1 of 2\n"));
+}
+
+TEST(BinaryTest, LocalExitsWithTheRootCausesCode) {
+  const Ran ran =
+      Muster("local --nodes 2 --max-restarts 0 --no-python sh -c 'test $RANK = 0 || exit 9; exec sleep 60' 2>/dev/null");
+  EXPECT_EQ(ran.exit_code, 9);
+}
+
+}  // namespace
+}  // namespace muster

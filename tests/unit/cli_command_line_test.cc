@@ -1,0 +1,137 @@
+// Words into options and script, and the help texts.
+#include "cli/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "cli/help.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Words = std::vector<std::string>;
+
+CommandLine Parsed(const Words& words) {
+  absl::StatusOr<CommandLine> result = ParseCommandLine(RunOptions(), words);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result.ok() ? *result : CommandLine();
+}
+
+std::string Error(const Words& words) {
+  const absl::StatusOr<CommandLine> result = ParseCommandLine(RunOptions(), words);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(AsStd(result.status().message()));
+}
+
+struct Row {
+  Words words;
+  std::map<std::string, std::string> given;
+  std::string script;
+  Words arguments;
+};
+
+class CommandLineTable : public testing::TestWithParam<Row> {};
+
+TEST_P(CommandLineTable, IsReadAsWritten) {
+  const CommandLine line = Parsed(GetParam().words);
+  EXPECT_EQ(line.given, GetParam().given);
+  EXPECT_EQ(line.script, GetParam().script);
+  EXPECT_EQ(line.script_arguments, GetParam().arguments);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, CommandLineTable,
+    testing::Values(
+        Row{{}, {}, "", {}},
+        Row{{"t.py"}, {}, "t.py", {}},
+        Row{{"t.py", "--nnodes", "3", "-m"}, {}, "t.py", {"--nnodes", "3", "-m"}},
+        Row{{"t.py", "--", "x", "--help"}, {}, "t.py", {"--", "x", "--help"}},
+        Row{{"--", "t.py", "--", "x"}, {}, "t.py", {"--", "x"}},
+        Row{{"--", "-odd.py", "x"}, {}, "-odd.py", {"x"}},
+        Row{{"--nnodes", "3", "t.py"}, {{"nnodes", "3"}}, "t.py", {}},
+        Row{{"--nnodes=3", "t.py"}, {{"nnodes", "3"}}, "t.py", {}},
+        Row{{"--nnodes", "3", "--", "t.py"}, {{"nnodes", "3"}}, "t.py", {}},
+        Row{{"--nnodes", "3", "--nnodes", "4", "t.py"}, {{"nnodes", "4"}}, "t.py", {}},
+        Row{{"--nproc_per_node=2", "t.py"}, {{"nproc-per-node", "2"}}, "t.py", {}},
+        Row{{"--nproc-per-node", "gpu", "t.py", "a b", ""}, {{"nproc-per-node", "gpu"}}, "t.py", {"a b", ""}},
+        Row{{"--master_addr", "::1", "--master_port=1", "t"}, {{"master-addr", "::1"}, {"master-port", "1"}}, "t", {}},
+        Row{{"--rdzv-endpoint=[::1]", "t"}, {{"rdzv-endpoint", "[::1]"}}, "t", {}},
+        Row{{"--rdzv-endpoint", "[::1]:29400", "t"}, {{"rdzv-endpoint", "[::1]:29400"}}, "t", {}},
+        Row{{"--rdzv-conf=a=1,b=2", "t"}, {{"rdzv-conf", "a=1,b=2"}}, "t", {}},
+        Row{{"--rdzv_conf", "a=1,b=2", "t"}, {{"rdzv-conf", "a=1,b=2"}}, "t", {}},
+        Row{{"--worker-port", "1:2", "t"}, {{"worker-port", "1:2"}}, "t", {}},
+        Row{{"-m", "pkg.mod", "-m"}, {{"module", "true"}}, "pkg.mod", {"-m"}},
+        Row{{"--module", "pkg.mod"}, {{"module", "true"}}, "pkg.mod", {}},
+        Row{{"--no_python", "sleep", "1"}, {{"no-python", "true"}}, "sleep", {"1"}},
+        Row{{"--standalone", "--no-python", "t"}, {{"standalone", "true"}, {"no-python", "true"}}, "t", {}},
+        Row{{"--lease", "500ms", "t"}, {{"lease", "500ms"}}, "t", {}},
+        Row{{"--rdzv-id", "", "t"}, {{"rdzv-id", ""}}, "t", {}},
+        Row{{"t.py", "--unknown=1", "-x", "-3"}, {}, "t.py", {"--unknown=1", "-x", "-3"}}));
+
+TEST(CommandLineTest, EveryOptionIsTakenWithDashesAndWithUnderscores) {
+  for (const OptionSpec& spec : RunOptions()) {
+    for (const char mark : {'-', '_'}) {
+      std::string name(spec.name);
+      std::replace(name.begin(), name.end(), '-', mark);
+      const Words words = spec.is_switch() ? Words{"--" + name, "t.py"} : Words{"--" + name, "7", "t.py"};
+      const CommandLine line = Parsed(words);
+      EXPECT_EQ(line.given.count(std::string(spec.name)), 1u) << name;
+      EXPECT_EQ(line.script, "t.py") << name;
+    }
+  }
+}
+
+TEST(CommandLineTest, AnUnknownOptionBeforeTheScriptIsNamed) {
+  EXPECT_EQ(Error({"--tee-all", "3", "t.py"}),
+            "--tee-all: no such option (options of the script go after the script; see muster run --help)");
+  EXPECT_THAT(Error({"--tee-all=3", "t.py"}), HasSubstr("--tee-all: no such option"));
+  EXPECT_THAT(Error({"--standalone", "-x", "t.py"}), HasSubstr("-x: no such option"));
+}
+
+TEST(CommandLineTest, AMissingValueIsNamed) {
+  EXPECT_EQ(Error({"--nnodes"}), "--nnodes: needs a value");
+  EXPECT_EQ(Error({"--lease", "1", "--node-rank"}), "--node-rank: needs a value");
+}
+
+TEST(CommandLineTest, HelpIsAskedForOnlyBeforeTheScript) {
+  EXPECT_TRUE(Parsed({"--help"}).help);
+  EXPECT_TRUE(Parsed({"-h"}).help);
+  EXPECT_FALSE(Parsed({"t.py", "--help"}).help);
+}
+
+std::vector<std::string> TooWide(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    if (line.size() > kHelpColumns) lines.push_back(line);
+  }
+  return lines;
+}
+
+TEST(HelpTest, FitsIntoEightyColumns) {
+  for (const std::string& text : {MainHelp(), RunHelp(), LocalHelp(), EnvHelp()}) EXPECT_THAT(TooWide(text), IsEmpty());
+}
+
+TEST(HelpTest, NamesEveryOptionAndItsValue) {
+  const std::string help = RunHelp();
+  for (const OptionSpec& spec : RunOptions()) {
+    std::string head = "--" + std::string(spec.name);
+    if (!spec.is_switch()) head += " " + std::string(spec.value);
+    EXPECT_THAT(help, HasSubstr(head));
+  }
+}
+
+TEST(OptionTableTest, VariablesAreNamedLikeOptions) {
+  EXPECT_EQ(VariableName("MUSTER_", "node-rank"), "MUSTER_NODE_RANK");
+  EXPECT_EQ(VariableName("PET_", "nproc-per-node"), "PET_NPROC_PER_NODE");
+}
+
+}  // namespace
+}  // namespace muster::cli

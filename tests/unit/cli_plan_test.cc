@@ -1,0 +1,379 @@
+// Precedence, errors with their exact line, and the plan of each way to say who is in the job.
+#include "cli/run_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "agent/discovery/discover.h"
+#include "cli/env_report.h"
+#include "cli/exit_codes.h"
+#include "cli/launch.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Words = std::vector<std::string>;
+
+constexpr char kThreeNodes[] =
+    R"({"cluster":{"workerpool0":["a-0:2222"],"workerpool1":["b-0:2222","b-1:2222"],"workerpool2":["c-0:2222"]},)"
+    R"("environment":"cloud","task":{"type":"workerpool1","index":1}})";
+constexpr char kReducer[] =
+    R"({"cluster":{"workerpool0":["a-0:2222"],"workerpool1":["b-0:2222"],"workerpool2":["c-0:2222"]},)"
+    R"("task":{"type":"workerpool2","index":0}})";
+constexpr char kOneReplica[] = R"({"cluster":{"chief":["a-0:2222"]},"task":{"type":"chief","index":0}})";
+
+Machine MachineWith(int gpus) {
+  Machine machine;
+  machine.hostname = "here";
+  machine.boot_id = "boot";
+  machine.pid_namespace = "pid:[1]";
+  machine.host_id = "0123";
+  machine.random_run_id = "random";
+  machine.version = "1";
+  machine.accelerators = [] { return agent::Accelerators(); };
+  machine.count_workers = [gpus](const std::string& wish) -> absl::StatusOr<agent::WorkerCount> {
+    if (wish == "gpu" && gpus == 0) return absl::FailedPreconditionError("there is no accelerator here");
+    if (wish == "cpu" || (wish == "auto" && gpus == 0)) return agent::WorkerCount{16, "16 CPUs", {}};
+    return agent::WorkerCount{std::max(gpus, 1), "counted", {}};
+  };
+  machine.discover = [](const Environment& environment, bool all_pools) {
+    discovery::DiscoverOptions options;
+    options.vertex.all_pools = all_pools;
+    return discovery::Discover(environment, options);
+  };
+  return machine;
+}
+
+absl::StatusOr<RunPlan> TryPlan(const Words& words, const Environment& environment = {}, int gpus = 0) {
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(RunOptions(), words);
+  if (!line.ok()) return line.status();
+  return Plan(*line, environment, MachineWith(gpus));
+}
+
+RunPlan Planned(const Words& words, const Environment& environment = {}, int gpus = 0) {
+  absl::StatusOr<RunPlan> plan = TryPlan(words, environment, gpus);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return plan.ok() ? *plan : RunPlan();
+}
+
+SettingLine Line(const RunPlan& plan, const std::string& name) {
+  for (const SettingLine& line : plan.lines) {
+    if (line.name == name) return line;
+  }
+  ADD_FAILURE() << name << " is not told";
+  return {};
+}
+
+struct Wrong {
+  Words words;
+  Environment environment;
+  int exit_code;
+  std::string line;
+};
+
+class WrongTable : public testing::TestWithParam<Wrong> {};
+
+TEST_P(WrongTable, IsRefusedWithOneLine) {
+  const absl::StatusOr<RunPlan> plan = TryPlan(GetParam().words, GetParam().environment);
+  EXPECT_EQ(ExitCodeOf(plan.status()), GetParam().exit_code);
+  EXPECT_EQ(AsStd(plan.status().message()), GetParam().line);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, WrongTable,
+    testing::Values(
+        Wrong{{"--nnodes", "0"}, {}, 64, "--nnodes 0: expected N or MIN:MAX, each from 1 to 100000"},
+        Wrong{{"--nnodes", "1:2:3"}, {}, 64, "--nnodes 1:2:3: expected N or MIN:MAX, each from 1 to 100000"},
+        Wrong{{"--nnodes", "3:2"}, {}, 64, "--nnodes 3:2: MIN is greater than MAX"},
+        Wrong{{"--nnodes", "2x"}, {}, 64, "--nnodes 2x: expected N or MIN:MAX, each from 1 to 100000"},
+        Wrong{{"--nproc-per-node", "0"}, {}, 64,
+              "--nproc-per-node 0: expected a whole number from 1 to 1024, auto, gpu or cpu"},
+        Wrong{{"--nproc-per-node", "gpu"}, {}, 64, "--nproc-per-node gpu: there is no accelerator here"},
+        Wrong{{"--max-restarts=-1"}, {}, 64, "--max-restarts -1: expected a whole number from 0 to 1000000"},
+        Wrong{{"--node-rank", "2", "--nnodes", "2"}, {}, 64,
+              "--node-rank 2: must be less than the number of nodes, 2"},
+        Wrong{{"--node-rank", "1"}, {}, 64, "--node-rank 1: needs --nnodes"},
+        Wrong{{"--master-port", "70000"}, {}, 64, "--master-port 70000: expected a port from 1 to 65535"},
+        Wrong{{"--worker-port", "20:10"}, {}, 64, "--worker-port 20:10: LO is greater than HI"},
+        Wrong{{"--rdzv-endpoint", "a:b", "--nnodes", "2"}, {}, 64,
+              "--rdzv-endpoint a:b: expected a port from 1 to 65535 after the colon"},
+        Wrong{{"--rdzv-endpoint", "far:0", "--nnodes", "2"}, {}, 64,
+              "--rdzv-endpoint far:0: expected a port that all nodes know; 0 is for localhost:0"},
+        Wrong{{"--rdzv-endpoint", "[::1", "--nnodes", "2"}, {}, 64,
+              "--rdzv-endpoint [::1: expected HOST or HOST:PORT, an IPv6 address in brackets"},
+        Wrong{{"--rdzv-backend", "etcd"}, {}, 64, "--rdzv-backend etcd: muster needs no such store; leave the option out"},
+        Wrong{{"--lease", "0.5"}, {}, 64, "--lease 0.5: expected at least 1s"},
+        Wrong{{"--lease", "soon"}, {}, 64, "--lease soon: expected a time in seconds, or 500ms, 20s, 5m, 1h"},
+        Wrong{{"--join-timeout=-1"}, {}, 64, "--join-timeout -1: expected a time in seconds, or 500ms, 20s, 5m, 1h"},
+        Wrong{{"--heartbeat-interval", "3"}, {}, 64,
+              "--heartbeat-interval 3: must be at most a quarter of the lease, 10s"},
+        Wrong{{"--reconnect-grace", "10"}, {}, 64, "--reconnect-grace 10: must be less than the lease, 10s"},
+        Wrong{{"-m", "--no-python"}, {}, 64, "--no-python: cannot be used with -m (--module)"},
+        Wrong{{"--standalone", "--nnodes", "2"}, {}, 64, "--nnodes 2: --standalone is one node"},
+        Wrong{{"--stdin", "some"}, {}, 64, "--stdin some: expected all, none or a rank"},
+        Wrong{{"--pools", "three"}, {}, 64, "--pools three: expected trainers or all"},
+        Wrong{{"--nnodes", "2"}, {}, 64,
+              "--nnodes 2: needs --rdzv-endpoint or --master-addr: nothing here says which node is the primary"},
+        Wrong{{"--rdzv-id", ""}, {}, 64, "--rdzv-id: expected a value"},
+        Wrong{{"--worker-port", "29500", "--nnodes", "2", "--node-rank", "0"}, {}, 64,
+              "--worker-port 29500: is the port of the primary itself"},
+        Wrong{{}, {{"MUSTER_NNODES", "x"}}, 65, "MUSTER_NNODES x: expected N or MIN:MAX, each from 1 to 100000"},
+        Wrong{{}, {{"PET_MAX_RESTARTS", "x"}}, 65, "PET_MAX_RESTARTS x: expected a whole number from 0 to 1000000"},
+        Wrong{{}, {{"PET_STANDALONE", "maybe"}}, 65, "PET_STANDALONE maybe: expected 1 or 0"},
+        Wrong{{"--nnodes", "4"}, {{"CLUSTER_SPEC", kThreeNodes}}, 64,
+              "--nnodes 4: the platform (vertex) has 3 nodes"},
+        Wrong{{"--node-rank", "0"}, {{"CLUSTER_SPEC", kThreeNodes}}, 64,
+              "--node-rank 0: the platform (vertex) says that this is node 2"},
+        Wrong{{"--master-addr", "a"}, {{"CLUSTER_SPEC", kThreeNodes}}, 64,
+              "--master-addr a: needs --nnodes, since a platform (vertex) is there too"}));
+
+TEST(PlanTest, WithNothingSaidItIsOneNodeWithTorchrunsDefaults) {
+  const RunPlan plan = Planned({"t.py", "--nnodes", "9"}, {}, 8);
+  EXPECT_EQ(plan.view.source, "single");
+  EXPECT_TRUE(plan.config.single_node());
+  EXPECT_EQ(plan.config.slots(), 1);
+  EXPECT_EQ(plan.config.max_restarts(), 0);
+  EXPECT_EQ(plan.config.lease_ms(), 0);
+  EXPECT_EQ(plan.config.last_call_ms(), 30'000);
+  EXPECT_EQ(plan.config.run_id(), "random");
+  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_YES);
+  EXPECT_EQ(plan.termination_grace, absl::Seconds(30));
+  EXPECT_EQ(plan.script, "t.py");
+  EXPECT_THAT(plan.script_arguments, ElementsAre("--nnodes", "9"));
+}
+
+TEST(PlanTest, EveryWayToSayStandaloneIsOneNode) {
+  for (const Words& words : {Words{"--standalone"}, Words{"--nnodes", "1"}, Words{"--rdzv-endpoint", "localhost:0"},
+                             Words{"--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--nnodes=1"},
+                             Words{"--standalone", "--rdzv-endpoint", "far:29400"}}) {
+    const RunPlan plan = Planned(words, {{"CLUSTER_SPEC", kThreeNodes}});
+    EXPECT_TRUE(plan.config.single_node()) << words[0];
+    EXPECT_EQ(plan.view.source, "flags") << words[0];
+    EXPECT_EQ(plan.config.max_nodes(), 1) << words[0];
+  }
+}
+
+TEST(PlanTest, APlatformSaysPlaceAndPrimaryAndHasItsOwnDefaults) {
+  const RunPlan plan = Planned({}, {{"CLUSTER_SPEC", kThreeNodes}, {"CLOUD_ML_JOB_ID", "77"}}, 8);
+  EXPECT_EQ(plan.view.source, "vertex");
+  EXPECT_EQ(plan.config.place(), 2);
+  EXPECT_EQ(plan.config.min_nodes(), 3);
+  EXPECT_EQ(plan.config.max_nodes(), 3);
+  EXPECT_EQ(plan.config.primary().host(), "a-0");
+  EXPECT_EQ(plan.config.primary().port(), 2222u);
+  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_NO);
+  EXPECT_THAT(plan.config.place_names(), ElementsAre("a-0:2222", "b-0:2222", "b-1:2222"));
+  EXPECT_EQ(plan.config.run_id(), "77");
+  EXPECT_EQ(plan.config.slots(), 8);
+  EXPECT_EQ(plan.config.max_restarts(), 3);
+  EXPECT_EQ(plan.config.last_call_ms(), 5'000);
+  EXPECT_EQ(plan.config.lease_ms(), 10'000);
+  EXPECT_EQ(Line(plan, "max-restarts").origin, "vertex");
+}
+
+TEST(PlanTest, OnAPlatformWithoutAcceleratorsThereIsOneWorkerButAutoByHandCountsCpus) {
+  EXPECT_EQ(Planned({}, {{"CLUSTER_SPEC", kThreeNodes}}).config.slots(), 1);
+  EXPECT_EQ(Planned({"--nproc-per-node", "auto"}, {{"CLUSTER_SPEC", kThreeNodes}}).config.slots(), 16);
+}
+
+TEST(PlanTest, AnElasticRangeKeepsThePlatformsPlaces) {
+  const RunPlan plan = Planned({"--nnodes", "2:3", "--master-port", "3333"}, {{"CLUSTER_SPEC", kThreeNodes}});
+  EXPECT_EQ(plan.config.min_nodes(), 2);
+  EXPECT_EQ(plan.config.max_nodes(), 3);
+  EXPECT_EQ(plan.config.place(), 2);
+  EXPECT_EQ(plan.config.primary().port(), 3333u);
+  EXPECT_EQ(Line(plan, "nnodes").origin, "--nnodes");
+}
+
+TEST(PlanTest, AReplicaThatDoesNotTrainObserves) {
+  const RunPlan plan = Planned({}, {{"CLUSTER_SPEC", kReducer}}, 8);
+  EXPECT_EQ(plan.config.role(), v1::ROLE_OBSERVER);
+  EXPECT_FALSE(plan.config.has_place());
+  EXPECT_EQ(plan.config.slots(), 0);
+  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_NO);
+  EXPECT_EQ(Planned({"--pools", "all"}, {{"CLUSTER_SPEC", kReducer}}).config.place(), 2);
+}
+
+TEST(PlanTest, AJobOfOneReplicaIsOneNodeWithThePlatformsDefaults) {
+  const RunPlan plan = Planned({}, {{"CLUSTER_SPEC", kOneReplica}}, 4);
+  EXPECT_TRUE(plan.config.single_node());
+  EXPECT_EQ(plan.config.slots(), 4);
+  EXPECT_EQ(plan.config.max_restarts(), 3);
+}
+
+TEST(PlanTest, StaticStyleNamesThePrimaryAndThePlace) {
+  const Words words = {"--nnodes", "2", "--node-rank", "1", "--master-addr", "A", "--master-port", "1234"};
+  const RunPlan plan = Planned(words, {{"CLUSTER_SPEC", kThreeNodes}});
+  EXPECT_EQ(plan.view.source, "flags");
+  EXPECT_EQ(plan.config.place(), 1);
+  EXPECT_EQ(plan.config.primary().host(), "A");
+  EXPECT_EQ(plan.config.primary().port(), 1234u);
+  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_NO);
+  EXPECT_EQ(plan.config.run_id(), "none");
+  EXPECT_EQ(plan.config.max_restarts(), 0);
+  EXPECT_FALSE(plan.config.loopback_only());
+}
+
+TEST(PlanTest, NodeZeroOfTheStaticStyleServes) {
+  const RunPlan plan = Planned({"--nnodes", "2", "--node-rank", "0"});
+  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_YES);
+  EXPECT_EQ(plan.config.primary().host(), "127.0.0.1");
+  EXPECT_EQ(plan.config.primary().port(), 29500u);
+  EXPECT_TRUE(plan.config.loopback_only());
+}
+
+TEST(PlanTest, WithAnEndpointAndNoPlaceTheOwnerOfTheAddressServes) {
+  const RunPlan plan = Planned({"--nnodes", "2:4", "--rdzv-endpoint", "[fd00::1]", "--rdzv-id", "j"});
+  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_IF_LOCAL);
+  EXPECT_FALSE(plan.config.has_place());
+  EXPECT_EQ(plan.config.primary().host(), "fd00::1");
+  EXPECT_EQ(plan.config.primary().port(), 29400u);
+  EXPECT_EQ(plan.config.run_id(), "j");
+}
+
+TEST(PlanTest, TheCommandLineComesBeforeOurVariablesBeforeTorchrunsBeforeThePlatform) {
+  Environment environment = {{"CLUSTER_SPEC", kThreeNodes}};
+  EXPECT_EQ(Line(Planned({}, environment), "max-restarts").value, "3");
+  environment["PET_MAX_RESTARTS"] = "4";
+  EXPECT_EQ(Line(Planned({}, environment), "max-restarts").origin, "PET_MAX_RESTARTS");
+  environment["MUSTER_MAX_RESTARTS"] = "5";
+  EXPECT_EQ(Planned({}, environment).config.max_restarts(), 5);
+  const RunPlan plan = Planned({"--max-restarts", "6"}, environment);
+  EXPECT_EQ(plan.config.max_restarts(), 6);
+  EXPECT_EQ(Line(plan, "max-restarts").origin, "--max-restarts");
+}
+
+TEST(PlanTest, TorchrunsVariablesCountOnlyForWhatTorchrunHas) {
+  EXPECT_EQ(Planned({}, {{"PET_LEASE", "3"}, {"MUSTER_REJOIN_TIMEOUT", "7"}}).config.rejoin_timeout_ms(), 7'000);
+  EXPECT_EQ(Line(Planned({}, {{"PET_LEASE", "3"}}), "lease").origin, "default");
+}
+
+TEST(PlanTest, MembershipFromTorchrunsVariablesAlone) {
+  const RunPlan plan = Planned({}, {{"PET_NNODES", "2"}, {"PET_NODE_RANK", "0"}, {"PET_MASTER_ADDR", "m"},
+                                    {"PET_MASTER_PORT", "23456"}});
+  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_YES);
+  EXPECT_EQ(plan.config.primary().port(), 23456u);
+}
+
+TEST(PlanTest, AnEmptyVariableAndAServicesAddressAreNoSettings) {
+  const RunPlan plan = Planned({}, {{"MUSTER_NNODES", ""}, {"MUSTER_MASTER_PORT", "tcp://10.0.0.1:29400"}});
+  EXPECT_TRUE(plan.config.single_node());
+}
+
+TEST(PlanTest, InsideAWorkerTheOuterJobsPlaceIsDroppedWhereAnotherIsGiven) {
+  const Environment nested = {{"LOCAL_RANK", "1"},      {"TORCHELASTIC_RUN_ID", "x"}, {"PET_NODE_RANK", "5"},
+                              {"MUSTER_NNODES", "7:9"}, {"CLUSTER_SPEC", kThreeNodes}};
+  EXPECT_TRUE(Planned({"--standalone"}, nested).config.single_node());
+  const RunPlan plan = Planned({"--nnodes", "2", "--rdzv-endpoint", "h"}, nested);
+  EXPECT_EQ(plan.config.max_nodes(), 2);
+  EXPECT_FALSE(plan.config.has_place());
+  EXPECT_EQ(ExitCodeOf(TryPlan({}, nested).status()), 65);
+}
+
+TEST(PlanTest, TorchrunsConfGivesTimesThatNoOptionGave) {
+  const RunPlan plan = Planned({"--rdzv-conf", "join_timeout=20,last_call_timeout=3,read_timeout=1",
+                                "--last-call-timeout", "4"});
+  EXPECT_EQ(plan.config.join_timeout_ms(), 20'000);
+  EXPECT_EQ(plan.config.last_call_ms(), 4'000);
+}
+
+TEST(PlanTest, AShortLeaseHasAShortReconnectGrace) {
+  EXPECT_EQ(Planned({"--lease", "2"}).config.reconnect_grace_ms(), 1'000);
+}
+
+TEST(PlanTest, TheGraceFollowsFromWhoWillStopUs) {
+  EXPECT_EQ(Planned({}, {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}).termination_grace, absl::Seconds(25));
+  EXPECT_EQ(Planned({"--termination-grace", "500ms"}).termination_grace, absl::Milliseconds(500));
+  Machine machine = MachineWith(0);
+  machine.first_process = true;
+  EXPECT_EQ(Plan(CommandLine(), {}, machine)->termination_grace, absl::Seconds(8));
+  EXPECT_EQ(Plan(CommandLine(), {{"KUBERNETES_SERVICE_HOST", "x"}}, machine)->termination_grace, absl::Seconds(25));
+}
+
+TEST(PlanTest, DifferentBudgetsHaveDifferentDigests) {
+  const std::string digest = Planned({}).config.settings_digest();
+  EXPECT_EQ(Planned({}).config.settings_digest(), digest);
+  EXPECT_NE(Planned({"--max-restarts", "1"}).config.settings_digest(), digest);
+}
+
+agent::FileState Everything(const std::string&) {
+  agent::FileState state;
+  state.exists = state.readable = state.executable = true;
+  return state;
+}
+
+TEST(LaunchTest, AWorkersWordsAreThoseOfTorchrun) {
+  const RunPlan plan = Planned({"--nproc-per-node", "2", "--python", "/p/python", "t.py", "${local_rank}", "-x"});
+  const Launch launch = PrepareLaunch(plan, {}, "id", "muster", Everything);
+  ASSERT_EQ(launch.plan.argv.size(), 2u);
+  EXPECT_THAT(launch.plan.argv[1], ElementsAre("/p/python", "-u", "t.py", "1", "-x"));
+  const Launch module = PrepareLaunch(Planned({"--python=/p/python", "-m", "a.b"}), {}, "id", "muster", Everything);
+  EXPECT_THAT(module.plan.argv[0], ElementsAre("/p/python", "-u", "-m", "a.b"));
+  const Launch program = PrepareLaunch(Planned({"--no-python", "/bin/echo", "a"}), {}, "id", "muster", Everything);
+  EXPECT_THAT(program.plan.argv[0], ElementsAre("/bin/echo", "a"));
+}
+
+TEST(LaunchTest, AScriptThatIsNotThereIsToldToAll) {
+  const RunPlan plan = Planned({"--python", "/p/python", "t.py"}, {{"CLUSTER_SPEC", kThreeNodes}});
+  const auto no_script = [](const std::string& path) { return path == "t.py" ? agent::FileState() : Everything(path); };
+  const Launch launch = PrepareLaunch(plan, {}, "id", "muster", no_script);
+  EXPECT_EQ(launch.check.exit_code, 127);
+  EXPECT_EQ(launch.host.config.cannot_start().exit_code(), 127);
+  EXPECT_EQ(launch.host.config.cannot_start().node_rank(), 2);
+}
+
+TEST(LaunchTest, AnObserverNeedsNoProgram) {
+  const Launch launch = PrepareLaunch(Planned({}, {{"CLUSTER_SPEC", kReducer}}), {}, "id", "muster",
+                                      [](const std::string&) { return agent::FileState(); });
+  EXPECT_EQ(launch.check.exit_code, 0);
+  EXPECT_FALSE(launch.host.config.has_cannot_start());
+}
+
+TEST(EnvReportTest, TheObjectHasItsFieldsAndNoSecret) {
+  const Environment environment = {{"CLUSTER_SPEC", kThreeNodes}, {"MUSTER_TOKEN", "hush"}, {"OTHER", "unseen"}};
+  const RunPlan plan = Planned({}, environment);
+  const agent::Interpreter interpreter{"/p/python", "because"};
+  const std::string text = EnvJson({plan, interpreter, agent::Accelerators(), environment});
+  const nlohmann::json json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["source"], "vertex");
+  EXPECT_EQ(json["primary"]["host"], "a-0");
+  EXPECT_EQ(json["primary"]["port"], 2222);
+  EXPECT_EQ(json["node_rank"], 2);
+  EXPECT_EQ(json["nnodes"], 3);
+  EXPECT_EQ(json["nodes"].size(), 3u);
+  EXPECT_EQ(json["role"], "trainer");
+  EXPECT_TRUE(json["run_id"].is_string());
+  EXPECT_EQ(json["interpreter"]["path"], "/p/python");
+  EXPECT_EQ(json["accelerators"]["count"], 0);
+  EXPECT_EQ(json["settings"]["lease"]["value"], "10s");
+  EXPECT_THAT(text, testing::Not(HasSubstr("hush")));
+  EXPECT_THAT(text, testing::Not(HasSubstr("unseen")));
+}
+
+TEST(EnvReportTest, AReplicaThatDoesNotTrainHasNoRank) {
+  const Environment environment = {{"CLUSTER_SPEC", kReducer}};
+  const RunPlan plan = Planned({}, environment);
+  const nlohmann::json json =
+      nlohmann::json::parse(EnvJson({plan, agent::Interpreter(), agent::Accelerators(), environment}));
+  EXPECT_EQ(json["role"], "aux");
+  EXPECT_TRUE(json["node_rank"].is_null());
+  EXPECT_EQ(json["nnodes"], 2);
+}
+
+TEST(EnvReportTest, TheTableSaysWhereEachValueCameFrom) {
+  const Environment environment = {{"MUSTER_LEASE", "20"}};
+  const RunPlan plan = Planned({"--max-restarts", "2"}, environment);
+  const std::string table = EnvTable({plan, agent::Interpreter(), agent::Accelerators(), environment});
+  EXPECT_THAT(table, testing::ContainsRegex("lease +20s +MUSTER_LEASE"));
+  EXPECT_THAT(table, testing::ContainsRegex("max-restarts +2 +--max-restarts"));
+  EXPECT_THAT(table, testing::ContainsRegex("join-timeout +10m +default"));
+}
+
+}  // namespace
+}  // namespace muster::cli
