@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "agent/host/core/report.h"
+#include "agent/host/error_file.h"
 #include "agent/host/event_loop.h"
 #include "agent/host/framed_link.h"
 #include "agent/host/kernel_timer.h"
@@ -23,6 +24,7 @@
 #include "agent/host/port_keeper.h"
 #include "agent/host/spawner.h"
 #include "agent/host/sweeper.h"
+#include "agent/host/utf8.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 
@@ -236,7 +238,9 @@ class HostProcess {
     const int rank = round.first_rank() + local_rank;
     WorkerCommand command;
     command.argv = plan_.argv[static_cast<size_t>(local_rank)];
-    command.environment = WorkerEnvironment(round, local_rank, plan_.environment, plan_.inherited);
+    WorkerEnvironmentOptions environment = plan_.environment;
+    if (environment.error_file.empty()) environment.error_file = error_files_.Prepare(local_rank);
+    command.environment = WorkerEnvironment(round, local_rank, environment, plan_.inherited);
     if (!GetsStdin(plan_.stdin_rule, rank, slots_)) command.stdin_fd = null_fd_;
     Pipe output, errors;
     if (!plan_.prefix.empty()) {
@@ -271,11 +275,13 @@ class HostProcess {
   }
 
   void OnSpawnFailed(int local_rank, int exit_code, const std::string& why) {
-    Tell([&](BootTime now, Effects* out) { core_.OnSpawnFailed(now, local_rank, exit_code, why, out); });
+    const std::string text = ToUtf8(why, kMaxErrorText);
+    Tell([&](BootTime now, Effects* out) { core_.OnSpawnFailed(now, local_rank, exit_code, text, out); });
   }
 
   void OnExit(int local_rank, Ending ending) {
     if (ending.by_signal && ending.number == SIGKILL) ending.oom_killed = oom_watch_.Struck();
+    if (!ending.ok()) ending.error_text = ToUtf8(error_files_.Read(local_rank), kMaxErrorText);
     Tell([&](BootTime now, Effects* out) { core_.OnExit(now, local_rank, ending, out); });
   }
 
@@ -283,7 +289,8 @@ class HostProcess {
   void Apply(const Sweep&) { sweeper_.Sweep(); }
 
   void OnSwept(const std::string& left) {
-    Tell([&](BootTime now, Effects* out) { core_.OnSwept(now, left, out); });
+    const std::string text = ToUtf8(left, kMaxErrorText);
+    Tell([&](BootTime now, Effects* out) { core_.OnSwept(now, text, out); });
   }
 
   // ---- the rest ----
@@ -335,6 +342,7 @@ class HostProcess {
   PortKeeper port_keeper_;
   KernelTimer kernel_timer_;
   OomWatch oom_watch_;
+  ErrorFiles error_files_;
   uint64_t agent_number_ = 0;
   pid_t agent_pid_ = 0;
   std::unique_ptr<FramedLink> link_;

@@ -59,7 +59,6 @@ spdlog::level::level_enum ToLevel(Severity severity) {
   return spdlog::level::err;
 }
 
-// Never freed: other threads may log until the very end.
 std::unique_ptr<spdlog::logger> MakeLogger(const LogOptions& options) {
   auto sink = std::make_shared<WriterSink>(options);
   sink->set_formatter(
@@ -69,6 +68,7 @@ std::unique_ptr<spdlog::logger> MakeLogger(const LogOptions& options) {
   return logger;
 }
 
+// The last one is never freed: other threads may log until the very end.
 spdlog::logger*& Current() {
   static spdlog::logger* logger = MakeLogger(LogOptions{}).release();
   return logger;
@@ -90,7 +90,9 @@ bool ParseSeverity(std::string_view text, Severity* severity) {
   return false;
 }
 
-void InitLog(const LogOptions& options) { Current() = MakeLogger(options).release(); }
+void InitLog(const LogOptions& options) {
+  const std::unique_ptr<spdlog::logger> old(std::exchange(Current(), MakeLogger(options).release()));
+}
 
 void Log(Severity severity, std::string_view part, std::string_view text) {
   std::string line = "[";

@@ -4,7 +4,7 @@ muster_library(muster_proc SOURCES proc_scan.cc marked.cc DEPS muster_base)
 muster_library(muster_log SOURCES log.cc writer.cc line_assembler.cc
                DEPS muster_event_loop muster_logging)
 muster_library(muster_process SOURCES process_setup.cc exec_stage.cc spawner.cc sweeper.cc kernel_timer.cc init.cc
-                                      port_keeper.cc oom_watch.cc
+                                      port_keeper.cc oom_watch.cc error_file.cc utf8.cc
                DEPS muster_event_loop muster_host_core muster_proc)
 if(TARGET muster_worker_environment)
   muster_library(muster_host SOURCES host_process.cc
