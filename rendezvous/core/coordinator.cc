@@ -41,14 +41,38 @@ Coordinator::Coordinator(CoordinatorOptions options, BootTime now, uint64_t entr
 void Coordinator::OnStatus(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
   NoticeLateness(now);
   if (!Admit(now, stream, status, out)) return;
+  const bool news = IsNews(stream, status);
   Record(now, stream, status, out);
   const uint64_t sent_before = hosts_[status.host_id()].last_sent;
-  Decide(now, out);
-  PushChanges(now, out);
+  if (news) {
+    Decide(now, out);
+    PushChanges(now, out);
+  }
   const auto it = hosts_.find(status.host_id());
   if (it != hosts_.end() && it->second.stream == stream && it->second.last_sent == sent_before) {
     Send(now, it->second, out);
   }
+}
+
+// A beat that says what is known already costs no look at all the others: most statuses of a large job are such.
+// What time alone changes is found by the next tick.
+bool Coordinator::IsNews(StreamId stream, const v1::AgentStatus& status) const {
+  const auto it = hosts_.find(status.host_id());
+  if (it == hosts_.end() || it->second.stream != stream) return true;
+  const Host& host = it->second;
+  const v1::AgentStatus& known = host.status;
+  const auto crosses = [&](uint64_t seq) {
+    return seq != 0 && (known.applied().seq() >= seq) != (status.applied().seq() >= seq);
+  };
+  return known.phase() != status.phase() || known.live_workers() != status.live_workers() ||
+         known.outcome() != status.outcome() || known.has_verdict() != status.has_verdict() ||
+         known.has_failure() != status.has_failure() || known.cancelled() != status.cancelled() ||
+         known.has_cannot_start() != status.has_cannot_start() ||
+         known.predecessor_dead() != status.predecessor_dead() || known.offer().host() != status.offer().host() ||
+         known.offer().port() != status.offer().port() || !Same(known.last().id(), status.last().id()) ||
+         known.last().has_node_rank() != status.last().has_node_rank() || !Same(known.epoch(), status.epoch()) ||
+         !Same(known.applied().epoch(), status.applied().epoch()) || crosses(host.counts_from) ||
+         crosses(host.run_seq) || crosses(host.stop_seq);
 }
 
 void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
@@ -307,7 +331,7 @@ void Coordinator::Forget(const std::string& host_id, Effects* out) {
 v1::Directive::OrderCase Coordinator::OrderFor(const Host& host) const {
   const bool active = !Idle(host);
   if (host.status.phase() == v1::PHASE_HOST_GONE) return v1::Directive::kRelease;
-  if (state_ == State::kVerdict) return VerdictIsKept(host) ? v1::Directive::kVerdict : v1::Directive::kWait;
+  if (state_ == State::kVerdict) return host.status.at_primary() || verdict_kept_ ? v1::Directive::kVerdict : v1::Directive::kWait;
   if (state_ == State::kReleasing) {
     const bool may = Acknowledged(host) && (!host.status.at_primary() || !OthersAttached(host));
     return may ? v1::Directive::kRelease : v1::Directive::kVerdict;
@@ -327,6 +351,7 @@ v1::Directive::OrderCase Coordinator::OrderFor(const Host& host) const {
 }
 
 void Coordinator::PushChanges(BootTime now, Effects* out) {
+  LookWhetherTheVerdictIsKept();
   for (auto& [id, host] : hosts_) {
     if (host.stream == 0) continue;
     const bool newly_in_round = state_ == State::kRunning && host.in_round && host.run_seq == 0;
@@ -391,12 +416,12 @@ void Coordinator::FillOrder(BootTime now, Host& host, v1::Directive* directive) 
       break;
     }
     default:
-      FillWait(host, directive->mutable_wait());
+      FillWait(now, host, directive->mutable_wait());
       break;
   }
 }
 
-void Coordinator::FillWait(const Host& host, v1::Wait* wait) {
+void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
   wait->set_reason(last_why_);
   if (!IsTrainer(host)) {
     wait->set_reason("observing");
@@ -413,10 +438,13 @@ void Coordinator::FillWait(const Host& host, v1::Wait* wait) {
     held_by->set_host_pid(holder->status.host_pid());
   }
   if (state_ == State::kRunning || state_ == State::kDraining) return;
-  const std::vector<std::string> absent = AbsentPlaces();
-  wait->set_absent_count(static_cast<int>(absent.size()));
-  for (size_t i = 0; i < absent.size() && i < kMaxAbsentNamed; ++i) wait->add_absent(absent[i]);
-  wait->set_present(options_.max_nodes - static_cast<int>(absent.size()));
+  if (now >= absent_since_ + kTick || now < absent_since_) {  // everybody asks, and a tick's age harms nobody
+    absent_ = AbsentPlaces();
+    absent_since_ = now;
+  }
+  wait->set_absent_count(static_cast<int>(absent_.size()));
+  for (size_t i = 0; i < absent_.size() && i < kMaxAbsentNamed; ++i) wait->add_absent(absent_[i]);
+  wait->set_present(options_.max_nodes - static_cast<int>(absent_.size()));
 }
 
 // RUN grants the lease, and so does WAIT, while recovering, to hosts that claim the greatest round. Nothing else.

@@ -73,6 +73,7 @@ class Coordinator {
 
   // coordinator.cc: events and sending.
   void NoticeLateness(BootTime now);
+  bool IsNews(StreamId stream, const v1::AgentStatus& status) const;
   bool Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
   void Record(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
   void LearnRounds(BootTime now, Host& host, Effects* out);
@@ -85,7 +86,7 @@ class Coordinator {
   void Send(BootTime now, Host& host, Effects* out);
   void PushChanges(BootTime now, Effects* out);
   void FillOrder(BootTime now, Host& host, v1::Directive* directive);
-  void FillWait(const Host& host, v1::Wait* wait);
+  void FillWait(BootTime now, const Host& host, v1::Wait* wait);
   void GrantLease(Host& host, v1::Directive* directive);
   v1::Directive::OrderCase OrderFor(const Host& host) const;
   absl::Duration Beat() const;
@@ -124,7 +125,7 @@ class Coordinator {
   bool Leaving(const Host& host) const { return host.status.phase() == v1::PHASE_LEAVING; }
   bool Idle(const Host& host) const;    // runs nothing
   bool Acknowledged(const Host& host) const;
-  bool VerdictIsKept(const Host& host) const;
+  void LookWhetherTheVerdictIsKept();
   bool OthersAttached(const Host& host) const;
   int MembersMissing() const;
   std::vector<std::string> AbsentPlaces() const;
@@ -162,6 +163,9 @@ class Coordinator {
   std::string loss_text_;
   std::vector<SeenFailure> lost_failures_;  // of members that are gone by now
   std::optional<v1::Verdict> verdict_;
+  bool verdict_kept_ = false;  // by the primary's own host, if there is one
+  std::vector<std::string> absent_;  // of absent_since_
+  BootTime absent_since_ = absl::InfinitePast();
   bool primary_leaves_ = false;  // this coordinator's own node is ending: it makes no more rounds
   std::string last_why_;
 };

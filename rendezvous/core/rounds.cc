@@ -22,6 +22,7 @@ bool IsActive(v1::Phase phase) {
 }  // namespace
 
 void Coordinator::Decide(BootTime now, Effects* out) {
+  absent_since_ = absl::InfinitePast();
   for (int i = 0; i < kMaxSteps; ++i) {
     ExpireHosts(now, out);
     if (!Step(now, out)) return;
@@ -393,12 +394,12 @@ bool Coordinator::Acknowledged(const Host& host) const {
 
 // Others are told only once the primary's own host has stored the verdict: if this coordinator dies now and its
 // successor is cut off from everybody who knows, it must not come to another one.
-bool Coordinator::VerdictIsKept(const Host& host) const {
-  if (host.status.at_primary() || options_.planted_bug == "verdict_unacknowledged") return true;
-  for (const auto& [id, other] : hosts_) {
-    if (other.status.at_primary() && other.stream != 0 && !other.status.has_verdict()) return false;
+void Coordinator::LookWhetherTheVerdictIsKept() {
+  verdict_kept_ = true;
+  if (options_.planted_bug == "verdict_unacknowledged") return;
+  for (const auto& [id, host] : hosts_) {
+    if (host.status.at_primary() && host.stream != 0 && !host.status.has_verdict()) verdict_kept_ = false;
   }
-  return true;
 }
 
 bool Coordinator::StepVerdict(Effects* out) {

@@ -11,7 +11,8 @@ namespace {
 // A cluster of scripted hosts around one coordinator. Streams are numbered as hosts are.
 class Cluster {
  public:
-  explicit Cluster(CoordinatorOptions options) : coordinator_(Tuned(std::move(options)), now_, 42) {}
+  explicit Cluster(CoordinatorOptions options, uint64_t entropy = 42)
+      : coordinator_(Tuned(std::move(options)), now_, entropy) {}
 
   static CoordinatorOptions Tuned(CoordinatorOptions options) {
     options.run_id = "job";
@@ -350,7 +351,7 @@ TEST(Coordinator, ASuccessorThatFindsTheWholeRoundRunningContinuesIt) {
   before.Join("b", 1);
   before.Apply("a");
   before.Apply("b");
-  Cluster after(Fixed(2));
+  Cluster after(Fixed(2), 43);
   for (const char* n : {"a", "b"}) {
     after.At(n) = before.At(n);
     after.Say(n);
@@ -367,7 +368,7 @@ TEST(Coordinator, ASuccessorMakesNoRoundWhileAnAbsentMemberMayHoldALease) {
   before.Join("b", 1);
   before.Apply("a");
   before.Apply("b");
-  Cluster after(Elastic(1, 2));
+  Cluster after(Elastic(1, 2), 43);
   after.At("a") = before.At("a");
   after.Say("a");
   after.Apply("a");
