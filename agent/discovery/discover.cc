@@ -36,7 +36,6 @@ std::optional<int> NumberIn(const Environment& environment, const char* variable
 // job with a spec of its own may well be tried out. Nor an allocation without a step, which says nothing of this
 // process.
 std::optional<Claim> SlurmStepClaim(const Environment& environment) {
-  if (!environment.contains("SLURM_STEP_NODELIST")) return std::nullopt;
   const std::optional<int> nnodes = NumberIn(environment, "SLURM_STEP_NUM_NODES");
   if (nnodes.value_or(1) <= 1) return std::nullopt;
   return Claim{NumberIn(environment, "SLURM_NODEID").value_or(-1), *nnodes};
@@ -48,7 +47,7 @@ constexpr Platform kPlatforms[] = {
        return ReadVertex(environment, options.vertex);
      },
      nullptr},
-    {"slurm", "SLURM_STEP_NODELIST", nullptr, SlurmStepClaim},
+    {"slurm", "SLURM_STEP_NUM_NODES", nullptr, SlurmStepClaim},
 };
 
 struct Found {

@@ -43,7 +43,7 @@ TEST(Discover, ASlurmStepOfAnotherRankOrCountIsRefusedNamingBoth) {
     const absl::Status status = Discover(Both(rank, count), {}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr("vertex (CLUSTER_SPEC)"));
-    EXPECT_THAT(std::string(status.message()), HasSubstr("slurm (SLURM_STEP_NODELIST)"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("slurm (SLURM_STEP_NUM_NODES)"));
   }
 }
 
@@ -72,7 +72,7 @@ TEST(Discover, ThePlatformAskedForMustBeThereAndKnown) {
 TEST(Discover, AStepThatIsNotReadIsNotPassedOverInSilence) {
   const ClusterView view = Discover(SlurmStep("2", "4"), {}).value();
   EXPECT_EQ(view.source, "single");
-  EXPECT_THAT(view.warnings, ElementsAre(HasSubstr("slurm (SLURM_STEP_NODELIST) says rank 2 of 4")));
+  EXPECT_THAT(view.warnings, ElementsAre(HasSubstr("slurm (SLURM_STEP_NUM_NODES) says rank 2 of 4")));
 }
 
 TEST(Discover, AllPoolsReachesTheReader) {

@@ -89,6 +89,14 @@ TEST(Interpreter, CalledByNameNothingBesideTheBinaryIsLookedFor) {
   EXPECT_EQ(machine.Choose().path, "/python3");
 }
 
+TEST(Interpreter, InOneDirectoryPythonComesBeforePython3) {
+  Machine machine;
+  machine.environment.erase("PYTHON_EXEC");
+  machine.options.python_flag.clear();
+  machine.files["/own/bin/python3"] = kExecutable;
+  EXPECT_EQ(machine.Choose().path, "/own/bin/python");
+}
+
 TEST(Interpreter, WhatIsThereButNotExecutableOrADirectoryIsPassedOver) {
   Machine machine;
   machine.environment.erase("PYTHON_EXEC");

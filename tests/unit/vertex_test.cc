@@ -112,7 +112,7 @@ const std::map<std::string, std::string>& ErrorFragments() {
        "cluster.workerpool1[1] is b:2222: expected an address of its own"},
       {"broken_cluster_spec_deep.json", "nested more than 32 deep"},
       {"vertex_and_slurm.env",
-       "vertex (CLUSTER_SPEC) says rank 1 of 2, slurm (SLURM_STEP_NODELIST) says rank 2 of 4"},
+       "vertex (CLUSTER_SPEC) says rank 1 of 2, slurm (SLURM_STEP_NUM_NODES) says rank 2 of 4"},
   };
   return fragments;
 }
@@ -221,6 +221,14 @@ TEST(Vertex, SkippedAndEmptyPoolsHoldNoPlace) {
       /*all_pools=*/true);
   EXPECT_EQ(view.node_rank, 1);
   EXPECT_EQ(view.nnodes, 2);
+}
+
+TEST(Vertex, PoolsAreOrderedByNumberAndNotByName) {
+  const ClusterView view = ReadOk(
+      R"({"cluster":{"workerpool10":["z:1"],"workerpool2":["c:1"],"workerpool0":["a:1"]},"task":{"type":"workerpool10","index":0}})",
+      /*all_pools=*/true);
+  EXPECT_THAT(view.nodes, ElementsAre("a:1", "c:1", "z:1"));
+  EXPECT_EQ(view.node_rank, 2);
 }
 
 TEST(Vertex, OwnPoolMustNotBeEmpty) {
