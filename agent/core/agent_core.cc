@@ -40,7 +40,9 @@ void AgentCore::Adopt(BootTime now, const v1::HostStatus& status, Effects* out) 
   configured_ = true;
   config_ = status.config();
   memory_ = status.memory();
-  memory_.set_served(config_.single_node() || config_.serves() == v1::NodeConfig::SERVES_YES);
+  // With SERVES_IF_LOCAL the shell has found out, and says so in the memory of the first status.
+  const bool found = config_.serves() == v1::NodeConfig::SERVES_IF_LOCAL && memory_.served();
+  memory_.set_served(config_.single_node() || config_.serves() == v1::NodeConfig::SERVES_YES || found);
   born_ = last_tick_ = last_contact_ = now;
   ever_connected_ = IsSet(memory_.epoch());
   connect_at_ = now;

@@ -105,6 +105,20 @@ TEST_F(AgentCoreTest, ConfiguredItConnectsAndSaysWhoItIs) {
   EXPECT_EQ(LastStatus().offer().port(), 4000u);
 }
 
+TEST_F(AgentCoreTest, ANodeThatFoundOutThatItServesIsThePrimary) {
+  for (const bool found : {false, true}) {
+    AgentCore core(8);
+    v1::HostStatus first = host_;
+    first.set_seq(1);
+    first.mutable_config()->set_serves(v1::NodeConfig::SERVES_IF_LOCAL);
+    first.mutable_memory()->set_served(found);
+    core.OnHostStatus(now_, first, &effects_);
+    core.OnConnected(now_, "10.0.0.2", &effects_);
+    EXPECT_EQ(LastStatus().at_primary(), found);
+    EXPECT_EQ(core.memory().served(), found) << "the next agent of this host serves again";
+  }
+}
+
 TEST_F(AgentCoreTest, WhatIsAppliedIsWhatTheHostHasConfirmed) {
   Connected();
   Give(Directive(5));
