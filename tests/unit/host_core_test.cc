@@ -330,6 +330,49 @@ TEST_F(HostCoreTest, CtrlCCancelsAndUsrSignalsPassThrough) {
   EXPECT_TRUE(LastStatus().leave().cancel());
 }
 
+TEST_F(HostCoreTest, CancelledOnThePrimaryItStaysUntilTheVerdictIsKnownToAll) {
+  Run(1);
+  const auto hold = [&] {
+    v1::HostDirective directive = Directive();
+    directive.mutable_memory()->set_served(true);
+    return directive;
+  };
+  Give(hold());
+  core_.OnSignal(now_, SIGINT, &effects_);
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  const BootTime idle = now_;
+  while (now_ < idle + absl::Seconds(9)) {  // the others' workers take their time
+    now_ += kTick;
+    Give(hold());
+    core_.OnTick(now_, &effects_);
+  }
+  EXPECT_FALSE(core_.finished()) << "the coordinator would go with us, and the others would wait for it in vain";
+  v1::HostDirective released = hold();
+  released.mutable_exit()->set_exit_code(130);
+  Give(released);
+  core_.OnAgentClosed(now_, 1, &effects_);
+  ASSERT_TRUE(core_.finished());
+  EXPECT_EQ(Took<Finish>()[0].exit_code, 130);
+}
+
+TEST_F(HostCoreTest, CancelledOnThePrimaryItDoesNotStayForEver) {
+  v1::HostDirective directive = Directive();
+  directive.mutable_memory()->set_served(true);
+  Give(directive);
+  core_.OnSignal(now_, SIGINT, &effects_);
+  const BootTime end = now_ + kGrace + kStuckAfterKill + absl::Seconds(1);
+  while (now_ < end && !core_.finished()) {
+    now_ += kTick;
+    v1::HostDirective beat = Directive();
+    beat.mutable_memory()->set_served(true);
+    Give(beat);
+    core_.OnTick(now_, &effects_);
+  }
+  EXPECT_TRUE(core_.finished());
+}
+
 TEST_F(HostCoreTest, UnderALeaseCtrlZStopsTheWorkersOnly) {
   Run(1);
   Forget();

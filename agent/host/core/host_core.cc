@@ -444,8 +444,11 @@ void HostCore::WatchEnd(BootTime now, Effects* out) {
     const BootTime from = told && agent_gone_at_ != absl::InfinitePast() ? agent_gone_at_ : exit_at_ + kTellLimit;
     if (now < from + FromMs(exit_->linger_ms())) return;
   } else if (leave_) {
-    const BootTime since = std::max(leave_at_, idle_since_);
-    if (agent_attached_ && now < since + kTellLimit) return;
+    // Ctrl-C on the primary: the verdict is made here, once the others' workers have ended, too.
+    const bool decides = leave_->cancel() && memory_.served();
+    const absl::Duration limit =
+        decides ? FromMs(options_.config.shutdown_grace_ms()) + kStuckAfterKill : kTellLimit;
+    if (agent_attached_ && now < std::max(leave_at_, idle_since_) + limit) return;
     v1::Exit exit;
     exit.set_exit_code(leave_->cancel() ? kExitCancelled : kExitLeft);
     exit.set_origin("muster");
