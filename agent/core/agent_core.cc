@@ -270,6 +270,7 @@ void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
       absl::StrAppend(&what, " and ", wait.absent_count() - wait.absent_size(), " more");
     }
   }
+  if (!memory_.served()) absl::StrAppend(&what, " at the primary, ", ToString(config_.primary()));
   SetWaiting(now, std::move(what), out);
 }
 

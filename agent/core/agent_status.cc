@@ -22,6 +22,7 @@ void AgentCore::TellIfChanged(BootTime now, Effects* out) {
 
 v1::AgentStatus AgentCore::MakeStatus(BootTime now) const {
   v1::AgentStatus status;
+  status.set_protocol(kProtocol);
   status.set_run_id(config_.run_id());
   status.set_host_id(host_.host_id());
   status.set_hostname(config_.hostname());

@@ -1,11 +1,15 @@
 // Order among the identities that travel, and how they are written for people.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "muster/v1/rendezvous.pb.h"
 
 namespace muster {
+
+// What agents and coordinators speak. Raised when an old one would misread a new one; the program's version is not it.
+inline constexpr uint32_t kProtocol = 1;
 
 // All compare as three-way: negative, 0, positive. A missing message is smaller than any that is set.
 int Compare(const v1::Epoch& a, const v1::Epoch& b);

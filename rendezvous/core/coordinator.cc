@@ -126,6 +126,12 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
            out);
     return false;
   }
+  if (status.protocol() != kProtocol) {
+    Refuse(stream, status,
+           absl::StrCat("it speaks protocol ", status.protocol(), " (muster ", status.version(), "), this job ",
+                        kProtocol, ": use one version of muster on all nodes"), out);
+    return false;
+  }
   if (status.host_id().empty()) return false;
   const auto it = hosts_.find(status.host_id());
   if (it != hosts_.end()) {

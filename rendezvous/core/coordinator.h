@@ -108,6 +108,7 @@ class Coordinator {
   void Enter(State state, BootTime now, const std::string& why, Effects* out);
   void Drain(BootTime now, const std::string& why, Effects* out);
   void MakeRound(BootTime now, std::vector<Candidate> members, const std::string& why, Effects* out);
+  void WarnOfMixedFamilies(const std::vector<Candidate>& members, Effects* out) const;
   void Conclude(BootTime now, v1::Verdict verdict, Effects* out);
   void ConcludeWith(BootTime now, int exit_code, const std::string& reason, Effects* out);
   bool IsDrained(BootTime now, const Host& host) const;

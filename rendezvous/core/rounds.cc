@@ -196,6 +196,7 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
 
 void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const std::string& why, Effects* out) {
   std::vector<v1::Round> rounds = AssignRanks(members);
+  WarnOfMixedFamilies(members, out);
   v1::RoundId id;
   id.set_number(1 + std::max(max_number_, greatest_.id().number()));
   if (options_.planted_bug == "round_id_repeats") id.set_number(1 + greatest_.id().number());
@@ -231,6 +232,18 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
         absl::StrCat("round ", id.number(), ": ", greatest_.node_count(), " nodes, world size ",
                      greatest_.world_size(), ", master ", ToString(greatest_.master()), " (", why, ")"),
         out);
+}
+
+// Everybody must reach the master's address: one reached by the other family only is worth a word before it hangs.
+void Coordinator::WarnOfMixedFamilies(const std::vector<Candidate>& members, Effects* out) const {
+  const auto is_ipv6 = [](const Candidate& c) { return c.offer.host().find(':') != std::string::npos; };
+  for (const Candidate& c : members) {
+    if (is_ipv6(c) == is_ipv6(members.front())) continue;
+    Say(Severity::kWarning,
+        absl::StrCat(c.hostname, " reaches the primary by another address family (", c.offer.host(),
+                     ") than the master's (", members.front().offer.host(), "): give --local-addr on each node"), out);
+    return;
+  }
 }
 
 // ---- running ------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ class Cluster {
     Node& node = nodes_[name];
     node.stream = next_stream_++;
     v1::AgentStatus& s = node.status;
+    s.set_protocol(kProtocol);
     s.set_run_id("job");
     s.set_host_id(name);
     s.set_hostname(name);
@@ -192,6 +193,7 @@ TEST(Coordinator, AReadinessThatNamesNoDirectiveOfThisEpochDoesNotCount) {
   Cluster c(Fixed(1));
   auto& node = c.At("a");
   node.stream = 1;
+  node.status.set_protocol(kProtocol);
   node.status.set_run_id("job");
   node.status.set_host_id("a");
   node.status.set_role(v1::ROLE_TRAINER);
@@ -343,6 +345,18 @@ TEST(Coordinator, AnotherRunIdIsRefusedAndDisturbsNobody) {
   EXPECT_EQ(c.Told("x").refused().exit_code(), 77);
   c.Join("a", 0);
   EXPECT_TRUE(c.Told("a").has_run());
+}
+
+TEST(Coordinator, AnotherProtocolIsRefusedWithBothNamed) {
+  Cluster c(Fixed(1));
+  auto& node = c.At("x");
+  node.stream = 99;
+  node.status.set_run_id("job");
+  node.status.set_host_id("x");
+  node.status.set_protocol(kProtocol + 1);
+  c.Say("x");
+  EXPECT_EQ(c.Told("x").refused().exit_code(), 77);
+  EXPECT_NE(c.Told("x").refused().reason().find("protocol 2"), std::string::npos);
 }
 
 TEST(Coordinator, ASuccessorThatFindsTheWholeRoundRunningContinuesIt) {
