@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "agent/host/utf8.h"
 #include "cli/line_prefix.h"
 
 namespace muster::cli {
@@ -68,7 +69,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   if (launch.check.exit_code != 0) {
     v1::Failure* failure = launch.host.config.mutable_cannot_start();
     failure->set_exit_code(launch.check.exit_code);
-    failure->set_error_text(launch.check.problem);
+    failure->set_error_text(host::ToUtf8(launch.check.problem, host::kMaxErrorText));
     failure->set_host(run.config.hostname());
     if (run.config.has_place()) failure->set_node_rank(run.config.place());
   }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "agent/host/utf8.h"
 #include "cli/membership.h"
 #include "proto/base/duration.h"
 #include "proto/base/ids.h"
@@ -34,8 +35,9 @@ class Planner {
     ASSIGN_OR_RETURN(membership_, FindMembership(settings_, environment_, machine_));
     plan_->view = membership_.view;
     plan_->on_platform = membership_.on_platform;
-    TakeIdentity();
+    RETURN_IF_ERROR(TakeIdentity());
     TakeMembership();
+    RETURN_IF_ERROR(CheckText());
     RETURN_IF_ERROR(TakeSlots());
     TakeBudgets();
     RETURN_IF_ERROR(TakeTimes());
@@ -62,13 +64,29 @@ class Planner {
     return membership_.on_platform ? membership_.view.source : otherwise;
   }
 
-  void TakeIdentity() {
-    config_->set_hostname(machine_.hostname);
+  absl::Status TakeIdentity() {
+    config_->set_hostname(host::ToUtf8(machine_.hostname, machine_.hostname.size()));
     config_->set_version(machine_.version);
     config_->set_boot_id(machine_.boot_id);
     config_->set_pid_namespace(machine_.pid_namespace);
     const auto token = environment_.find(kTokenVariable);
-    if (token != environment_.end()) config_->set_token(token->second);
+    if (token == environment_.end()) return absl::OkStatus();
+    // It travels as the value of a header, where gRPC takes anything else for a fault of the program.
+    if (!std::all_of(token->second.begin(), token->second.end(), [](char c) { return c > ' ' && c <= '~'; })) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          kTokenVariable, ": expected ASCII characters without blanks (a file's last newline is one)"));
+    }
+    config_->set_token(token->second);
+    return absl::OkStatus();
+  }
+
+  // What travels must be UTF-8; a name that was made so would be another name. Options are checked where they are read.
+  absl::Status CheckText() const {
+    for (const std::string* text : {&config_->run_id(), &config_->primary().host()}) {
+      const std::string shown = host::ToUtf8(*text, text->size());
+      if (shown != *text) return absl::FailedPreconditionError(absl::StrCat("'", shown, "': expected UTF-8"));
+    }
+    return absl::OkStatus();
   }
 
   void TakeMembership() {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "agent/host/utf8.h"
 #include "proto/base/check.h"
 #include "proto/base/duration.h"
 #include "proto/base/status_macros.h"
@@ -57,6 +58,7 @@ class Reader {
       if (text.find_first_of("\n\r") != std::string::npos || text.find('\0') != std::string::npos) {
         return absl::InvalidArgumentError("expected one line");
       }
+      if (host::ToUtf8(text, text.size()) != text) return absl::InvalidArgumentError("expected UTF-8");
       return text;
     });
   }
