@@ -14,6 +14,8 @@ constexpr int kExitUnavailable = 69;
 constexpr absl::Duration kHostBeat = absl::Milliseconds(500);  // the host hears from us at least this often
 constexpr absl::Duration kFirstWord = absl::Seconds(1);        // a shorter wait interests nobody
 
+bool IsLoopback(const std::string& address) { return address == "::1" || address.rfind("127.", 0) == 0; }
+
 }  // namespace
 
 // ---- the host -----------------------------------------------------------------------------------------------
@@ -144,7 +146,9 @@ void AgentCore::OnConnected(BootTime now, const std::string& local_address, Effe
 }
 
 void AgentCore::OnLocalAddress(BootTime now, const std::string& address, Effects* out) {
-  if (!local_address_.empty() || address.empty()) return;
+  if (address.empty()) return;
+  // A member on this very machine says nothing of how the others reach us (Debian gives a host's own name 127.0.1.1).
+  if (!local_address_.empty() && (!IsLoopback(local_address_) || IsLoopback(address))) return;
   local_address_ = address;
   TellIfChanged(now, out);
 }

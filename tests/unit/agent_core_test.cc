@@ -119,6 +119,18 @@ TEST_F(AgentCoreTest, ANodeThatFoundOutThatItServesIsThePrimary) {
   }
 }
 
+TEST_F(AgentCoreTest, ThePrimaryOffersLoopbackOnlyUntilAMemberOfAnotherMachineIsThere) {
+  core_.OnConnected(now_, "", &effects_);
+  EXPECT_FALSE(LastStatus().has_offer());
+  core_.OnLocalAddress(now_, "127.0.0.1", &effects_);
+  EXPECT_EQ(LastStatus().offer().host(), "127.0.0.1");
+  core_.OnLocalAddress(now_, "10.0.0.1", &effects_);
+  EXPECT_EQ(LastStatus().offer().host(), "10.0.0.1");
+  core_.OnLocalAddress(now_, "127.0.0.1", &effects_);
+  core_.OnLocalAddress(now_, "10.0.0.9", &effects_);
+  EXPECT_EQ(LastStatus().offer().host(), "10.0.0.1");
+}
+
 TEST_F(AgentCoreTest, WhatIsAppliedIsWhatTheHostHasConfirmed) {
   Connected();
   Give(Directive(5));
