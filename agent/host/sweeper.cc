@@ -98,7 +98,9 @@ std::string Sweeper::KillOnce() {
     still(child);
   }
   for (pid_t pid : spawner_->LiveWorkers()) {
-    if (const auto info = ReadProcess(pid)) still(*info);
+    ProcessInfo unreadable;  // not reaped, so it is there, whatever /proc says (no descriptor left, say)
+    unreadable.pid = pid;
+    still(ReadProcess(pid).value_or(unreadable));
   }
   if (count > kMaxNamed) left += " and " + std::to_string(count - kMaxNamed) + " more";
   return left;

@@ -210,6 +210,21 @@ TEST_F(HostCoreTest, WhatSurvivesSigkillMakesTheNodeUnusable) {
   EXPECT_FALSE(LastStatus().trouble().empty());
 }
 
+TEST_F(HostCoreTest, ASweepThatSawNothingIsRepeatedAfterTheLastExit) {
+  Run(1);
+  v1::HostDirective stop = Directive();
+  stop.mutable_stop()->set_cause("test");
+  Give(stop);  // no grace at all
+  core_.OnTick(now_, &effects_);
+  ASSERT_EQ(Took<Sweep>().size(), 1u);
+  Swept();
+  Exit(0, 9);
+  Exit(1, 9);
+  ASSERT_EQ(Took<Sweep>().size(), 2u);
+  Swept();
+  EXPECT_EQ(core_.phase(), v1::HOST_PHASE_IDLE);
+}
+
 TEST_F(HostCoreTest, WithoutGrantsTheWorkersEndBeforeTheLeaseDoes) {
   Run(1);
   const BootTime deadline = now_ + kLease;

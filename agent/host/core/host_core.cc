@@ -251,6 +251,7 @@ void HostCore::OnSwept(BootTime now, const std::string& left, Effects* out) {
     RoundIsOver(now, out);
     return;
   }
+  if (left.empty()) sweeping_ = false;  // it saw nothing, and an exit is still to be told: that sweeps again
   trouble_ = left;
 }
 
