@@ -321,7 +321,8 @@ class ClusterTest(unittest.TestCase):
         return cluster
 
     def _end(self, cluster):
-        failed = not self._outcome.success
+        result = self._outcome.result
+        failed = any(getattr(case, "test_case", case) is self for case, _ in result.failures + result.errors)
         text = cluster.output() if failed else ""
         cluster.close()
         if failed:

@@ -1,0 +1,107 @@
+"""Each node in a network namespace of its own: late names, and cuts in one direction or both."""
+import unittest
+
+import cluster
+from cluster import ClusterTest, wait_until
+from network import Network, can_make_namespaces
+
+PORT = 2222
+
+
+@unittest.skipUnless(can_make_namespaces(), "needs root and network namespaces")
+class InNamespaces(ClusterTest):
+    def job(self, nodes=3, named=False, reduction_server=False, options=("--nnodes", "2:3"), **kwargs):
+        count = nodes + int(reduction_server)
+        self.network = Network(count)
+        self.addCleanup(self.network.close)  # after the cluster's end, which is added later
+        address = self.network.name if named else self.network.address
+        return self.cluster(nodes, addresses=[address(place) for place in range(count)], ports=[PORT] * count,
+                            prefix=self.network.prefix, reduction_server=reduction_server, options=options, **kwargs)
+
+
+class LateNames(InNamespaces):
+    def test_nodes_wait_for_names_that_resolve_late(self):
+        job = self.job(named=True, reduction_server=True, options=())
+        job.start_all([2, 0, 3, 1])
+        for place in (1, 2):
+            wait_until(f"place {place} waits for a name", lambda: job.nodes[place].said(r"waiting.*workerpool0-0.*name"))
+        for place in (2, 1, 3, 0):
+            self.network.learn(place)
+        starts = job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0, 2: 0, 3: 0}, job.exit_codes())
+        self.assertEqual([0, 0, 1, 1, 2, 2], [starts[rank]["place"] for rank in range(6)])
+        self.assert_same_master(starts)
+        self.assertEqual(self.network.address(0), starts[0]["master_addr"], "an address, not a name that may be forwarded")
+
+    def test_a_name_that_never_resolves_is_69_and_named(self):
+        job = self.job(named=True, options=["--join-timeout", "4s"])
+        node = job.start(1)
+        self.assertEqual(69, node.exit_code())
+        self.assertRegex(node.err().splitlines()[-1], rf"{self.network.name(0)}:{PORT}.*name")
+
+
+class Cuts(InNamespaces):
+    def running(self, **kwargs):
+        job = self.job(**kwargs)
+        job.start_all()
+        job.wait_for_round(0)
+        return job
+
+    def check_a_cut_of_a_node(self, cut):
+        job = self.running(plan=[{"when": {"restart": 0}, "term": "ignore"}])
+        cut(1)
+        after = job.wait_for_round(1, workers=4)
+        self.assertEqual([0, 0, 2, 2], [after[rank]["place"] for rank in range(4)])
+        self.assertEqual([], job.workers_of(1))
+        self.assert_rounds_do_not_overlap(job)
+        self.network.heal()
+        again = job.wait_for_round(2)
+        self.assertEqual([0, 0, 1, 1, 2, 2], [again[rank]["place"] for rank in range(6)])
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
+        self.assert_rounds_do_not_overlap(job)
+
+    def test_a_node_cut_off_both_ways_is_silent_before_the_next_round(self):
+        self.check_a_cut_of_a_node(lambda place: self.network.cut(place))
+
+    def test_a_node_that_is_not_heard_is_silent_before_the_next_round(self):
+        self.check_a_cut_of_a_node(lambda place: self.network.cut_outgoing(place))
+
+    def test_a_node_that_does_not_hear_is_silent_before_the_next_round(self):
+        self.check_a_cut_of_a_node(lambda place: self.network.cut_incoming(place))
+
+    def check_a_cut_of_the_primary(self, cut):
+        job = self.running(options=())
+        cut(0)
+        for place in range(3):
+            wait_until(f"place {place} has ended its workers", lambda: not job.workers_of(place))
+        self.network.heal()
+        job.wait_for_round(1)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
+        self.assert_rounds_do_not_overlap(job)
+
+    def test_a_primary_cut_off_both_ways_stops_by_itself_and_all_go_on_when_it_is_back(self):
+        self.check_a_cut_of_the_primary(lambda place: self.network.cut(place))
+
+    def test_a_primary_that_is_not_heard_stops_by_itself_and_all_go_on_when_it_is_back(self):
+        self.check_a_cut_of_the_primary(lambda place: self.network.cut_outgoing(place))
+
+    def test_a_primary_that_does_not_hear_stops_by_itself_and_all_go_on_when_it_is_back(self):
+        self.check_a_cut_of_the_primary(lambda place: self.network.cut_incoming(place))
+
+    def test_a_cut_shorter_than_the_lease_ends_no_worker(self):
+        job = self.running(plan=[{"term": "ignore"}])
+        starts = job.wait_for_round(0)
+        self.network.cut(1)
+        cluster.never("a worker is signalled", lambda: job.records("signal"), limit=0.5)
+        self.network.heal()
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
+        self.assertEqual(starts, job.wait_for_round(0))
+        self.assertEqual([], job.records("start", restart=1))
+
+
+if __name__ == "__main__":
+    cluster.main()

@@ -1,0 +1,101 @@
+"""SIGTERM to a node, to one twice, and to all."""
+import signal
+import unittest
+
+import cluster
+from cluster import ClusterTest, wait_until
+
+
+class Leave(ClusterTest):
+    def running(self, plan=(), options=("--nnodes", "2:3"), **kwargs):
+        job = self.cluster(3, plan=plan, options=options, **kwargs)
+        job.start_all()
+        job.wait_for_round(0)
+        return job
+
+    def test_one_leaves_with_75_and_the_others_go_on(self):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            with self.subTest(signal=number.name):
+                job = self.running(plan=[{"when": {"restart": 0}, "term": "exit"}])
+                job.nodes[1].signal(number)
+                self.assertEqual(75, job.nodes[1].exit_code())
+                after = job.wait_for_round(1, workers=4)
+                self.assertEqual([0, 0, 2, 2], [after[rank]["place"] for rank in range(4)])
+                if number == signal.SIGTERM:
+                    self.assertEqual(2, len(job.records("signal", place=1)), "its workers were told")
+                job.open_gate()
+                self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
+                self.assert_rounds_do_not_overlap(job)
+
+    def test_a_worker_that_ends_0_after_our_sigterm_is_no_success(self):
+        job = self.running(plan=[{"term": "exit"}], options=("--rejoin-timeout", "2s"))
+        job.nodes[1].signal(signal.SIGTERM)
+        self.assertEqual({0: 69, 1: 75, 2: 69}, job.exit_codes())
+
+    def test_the_workers_have_the_grace_and_no_more(self):
+        job = self.running(plan=[{"when": {"place": 1}, "term": "ignore"}],
+                           options=("--nnodes", "2:3", "--termination-grace", "1s"))
+        job.nodes[1].signal(signal.SIGTERM)
+        self.assertEqual(75, job.nodes[1].exit_code())
+        told = min(record["time"] for record in job.records("signal", place=1))
+        last = max(time for worker, time in job.last_beats(0).items() if worker.startswith("1-"))
+        self.assertGreater(last - told, 0.8)
+        job.wait_for_round(1, workers=4)
+        job.open_gate()
+        self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
+        self.assert_rounds_do_not_overlap(job)
+
+    def test_a_second_one_ends_it_now(self):
+        job = self.running(plan=[{"when": {"place": 1}, "term": "ignore"}],
+                           options=("--nnodes", "2:3", "--termination-grace", "5m"))
+        job.nodes[1].signal(signal.SIGTERM)
+        wait_until("its workers were told", lambda: len(job.records("signal", place=1)) == 2)
+        job.nodes[1].signal(signal.SIGTERM)
+        self.assertEqual(75, job.nodes[1].exit_code())
+        wait_until("its workers are gone", lambda: not job.workers_of(1))
+        job.wait_for_round(1, workers=4)
+        job.open_gate()
+        self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
+
+    def test_all_at_once_end_with_75(self):
+        job = self.running(plan=[{"term": "ignore"}], reduction_server=True,
+                           options=("--termination-grace", "1s", "--shutdown-timeout", "5m"))
+        for node in job.nodes.values():
+            node.signal(signal.SIGTERM)
+        codes = job.exit_codes(limit=20)
+        self.assertEqual([75, 75, 75], [codes[place] for place in range(3)])
+        self.assertIn(codes[3], (0, 75))
+        self.assertEqual([], job.records("start", restart=1))
+
+    def test_the_primary_leaves_and_the_others_wait_for_its_return(self):
+        job = self.running(options=())
+        job.nodes[0].signal(signal.SIGTERM)
+        self.assertEqual(75, job.nodes[0].exit_code())
+        job.start(0)
+        after = job.wait_for_round(1)
+        self.assertEqual([0, 0, 1, 1, 2, 2], [after[rank]["place"] for rank in range(6)])
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
+        self.assert_rounds_do_not_overlap(job)
+
+    def test_before_the_first_round_it_just_leaves(self):
+        job = self.cluster(3)
+        node = job.start(1)
+        wait_until("it waits for the primary", lambda: node.said("waiting"))
+        node.signal(signal.SIGTERM)
+        self.assertEqual(75, node.exit_code())
+
+    def test_sigusr1_and_sigusr2_reach_the_workers(self):
+        job = self.cluster(1, nproc=1, program=["sh", "-c", "trap 'echo one' USR1; trap 'echo two; exit 0' USR2; "
+                                                            "echo ready; while :; do sleep 0.05; done"])
+        node = job.start(0)
+        wait_until("the worker", lambda: "ready" in node.out())
+        node.signal(signal.SIGUSR1)
+        wait_until("the first trap", lambda: "one" in node.out())
+        node.signal(signal.SIGUSR2)
+        self.assertEqual(0, node.exit_code())
+        self.assertEqual("ready\none\ntwo\n", node.out())
+
+
+if __name__ == "__main__":
+    cluster.main()

@@ -1,0 +1,240 @@
+"""On a terminal: Ctrl-C, Ctrl-Z, a hang-up, nohup, standard input and breakpoint(), redrawn lines, colour."""
+import fcntl
+import os
+import pty
+import signal
+import subprocess
+import sys
+import termios
+import threading
+import unittest
+
+import cluster
+from cluster import ClusterTest, kill, never, process_state, wait_until
+
+CTRL_C, CTRL_Z, CTRL_D = b"\x03", b"\x1a", b"\x04"
+
+
+class Terminal:
+    """A pseudo-terminal; all that appears on it is read by a thread, so that nobody is held up."""
+
+    def __init__(self):
+        self.master, self.slave = pty.openpty()
+        self._seen = b""
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self):
+        while True:
+            try:
+                data = os.read(self.master, 4096)
+            except OSError:
+                return
+            if not data:
+                return
+            self._seen += data
+
+    def seen(self):
+        return self._seen.decode(errors="replace")
+
+    def type(self, data):
+        os.write(self.master, data)
+
+    def become_controlling(self):
+        """In the child, which leads a session of its own."""
+        fcntl.ioctl(self.slave, termios.TIOCSCTTY, 0)
+
+    def close(self):
+        os.close(self.slave)
+        self._thread.join(cluster.LIMIT_S)
+        os.close(self.master)
+
+
+class OnATerminal(ClusterTest):
+    def start_on_terminal(self, job, place=0):
+        terminal = Terminal()
+        self.addCleanup(terminal.close)
+        node = job.start(place, terminal=terminal.slave, preexec_fn=terminal.become_controlling)
+        return terminal, node
+
+    def terminal_job(self, program, nproc=1, **environment):
+        job = self.cluster(1, nproc=nproc, program=program, environment=environment)
+        return job, *self.start_on_terminal(job)
+
+    def python(self, program):
+        return [sys.executable, "-u", "-S", "-E", "-c", program]
+
+
+class Keys(OnATerminal):
+    def test_ctrl_c_cancels_the_job_with_130(self):
+        job = self.cluster(3, plan=[{"term": "exit"}])
+        terminal, node = self.start_on_terminal(job)
+        job.start(1)
+        job.start(2)
+        job.wait_for_round(0)
+        terminal.type(CTRL_C)
+        self.assertEqual(130, node.exit_code())
+        self.assertEqual({0: 130, 1: 130, 2: 130}, job.exit_codes())
+        self.assertEqual([], job.records("start", restart=1))
+
+    def test_ctrl_c_of_a_single_node_is_130(self):
+        job, terminal, node = self.terminal_job(["sh", "-c", "echo HERE; sleep 600"])
+        wait_until("the worker", lambda: "HERE" in terminal.seen())
+        terminal.type(CTRL_C)
+        self.assertEqual(130, node.exit_code())
+        self.assertEqual([], job.workers_of(0))
+
+    def test_a_second_ctrl_c_ends_it_now(self):
+        _, terminal, node = self.terminal_job(
+            ["sh", "-c", "trap 'echo told' INT TERM; echo HERE; while :; do sleep 0.05; done"])
+        wait_until("the worker", lambda: "HERE" in terminal.seen())
+        terminal.type(CTRL_C)
+        wait_until("the worker is told", lambda: "told" in terminal.seen())
+        terminal.type(CTRL_C)
+        self.assertEqual(130, node.exit_code())
+
+    def test_ctrl_z_without_a_lease_stops_muster_too(self):
+        _, terminal, node = self.terminal_job(["sh", "-c", "echo HERE; while :; do sleep 0.05; done"])
+        wait_until("the worker", lambda: "HERE" in terminal.seen())
+        worker = next(pid for pid in cluster.children(node.host()) if pid != node.agent())
+        host = node.host()
+        terminal.type(CTRL_Z)
+        wait_until("host and worker stand still", lambda: process_state(host) == process_state(worker) == "T")
+        kill(host, signal.SIGCONT)
+        wait_until("both go on", lambda: "T" not in (process_state(host), process_state(worker)))
+
+    def test_ctrl_z_under_a_lease_suspends_the_workers_only(self):
+        job = self.cluster(2, nproc=1)
+        terminal, node = self.start_on_terminal(job)
+        job.start(1)
+        starts = job.wait_for_round(0)
+        worker = starts[0]["pid"]
+        terminal.type(CTRL_Z)
+        wait_until("the worker stands still", lambda: process_state(worker) == "T")
+        host = node.host()
+        never("muster itself stands still", lambda: process_state(host) == "T")
+        self.assertIn("suspended", terminal.seen())
+        kill(host, signal.SIGCONT)
+        wait_until("the worker goes on", lambda: process_state(worker) != "T")
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertEqual([], job.records("start", restart=1))
+
+    def test_a_hang_up_ends_it_but_not_with_nohup(self):
+        job = self.cluster(1, nproc=1)
+        node = job.start(0)
+        job.wait_for_round(0)
+        node.signal(signal.SIGHUP)
+        self.assertEqual(75, node.exit_code())
+
+        job = self.cluster(1, nproc=1, prefix=lambda place: ["nohup"])
+        node = job.start(0)
+        worker = job.wait_for_round(0)[0]["pid"]
+        node.signal(signal.SIGHUP)
+        kill(worker, signal.SIGHUP)
+        never("nohup's job ends", node.has_ended)
+        job.open_gate()
+        self.assertEqual(0, node.exit_code())
+
+    def test_what_a_background_job_ignores_stays_ignored(self):
+        job = self.cluster(1, nproc=1, prefix=lambda place: ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"])
+        node = job.start(0)
+        job.wait_for_round(0)
+        node.signal(signal.SIGINT)
+        never("it is cancelled", node.has_ended)
+        job.open_gate()
+        self.assertEqual(0, node.exit_code())
+
+
+class Input(OnATerminal):
+    def test_one_worker_reads_the_terminal(self):
+        _, terminal, node = self.terminal_job(["sh", "-c", "echo HERE; read line; echo got $line; [ -t 0 ] && [ -t 1 ]"])
+        wait_until("the worker", lambda: "HERE" in terminal.seen())
+        terminal.type(b"words\n")
+        self.assertEqual(0, node.exit_code())
+        self.assertIn("got words", terminal.seen())
+
+    def test_breakpoint_works_with_one_worker(self):
+        job = self.cluster(1, nproc=1, program=[sys.executable, "-u", "-c", "x = 41\nbreakpoint()\nprint('end', x)\n"])
+        terminal, node = self.start_on_terminal(job)
+        wait_until("the debugger's prompt", lambda: "(Pdb)" in terminal.seen())
+        terminal.type(b"p x + 1000\n")
+        wait_until("its answer", lambda: "1041" in terminal.seen())
+        terminal.type(b"c\n")
+        self.assertEqual(0, node.exit_code())
+        self.assertIn("end 41", terminal.seen())
+
+    def test_several_workers_get_no_input_unless_told(self):
+        program = ["sh", "-c", "if read line; then echo rank $RANK got $line; else echo rank $RANK nothing; fi"]
+        for option, expected in (((), {"rank 0 nothing", "rank 1 nothing"}),
+                                 (("--stdin", "1"), {"rank 0 nothing", "rank 1 got words"}),
+                                 (("--stdin", "none"), {"rank 0 nothing", "rank 1 nothing"})):
+            with self.subTest(option):
+                job = self.cluster(1, program=program, options=option)
+                reader, writer = os.pipe()
+                os.write(writer, b"words\n")
+                os.close(writer)
+                node = job.start(0, stdin=reader)
+                os.close(reader)
+                self.assertEqual(0, node.exit_code())
+                self.assertEqual(expected, set(node.out().splitlines()))
+
+    def test_a_pipe_into_one_worker_arrives_whole(self):
+        job = self.cluster(1, nproc=1, program=["wc", "-c"])
+        with open(job.folder / "input", "wb") as file:
+            file.write(b"x" * 1_000_000)
+        with open(job.folder / "input", "rb") as file:
+            node = job.start(0, stdin=file)
+        self.assertEqual(0, node.exit_code())
+        self.assertEqual("1000000", node.out().strip())
+
+
+class Output(OnATerminal):
+    def test_a_progress_bar_redraws_on_the_terminal_itself(self):
+        program = "import sys, os\nassert sys.stdout.isatty()\nfor i in range(3): sys.stderr.write(f'\\r{i}0 %')\n"
+        _, terminal, node = self.terminal_job(self.python(program))
+        self.assertEqual(0, node.exit_code())
+        self.assertIn("\r00 %\r10 %\r20 %", terminal.seen())
+
+    def test_colour_is_for_terminals_without_no_color(self):
+        for environment, coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
+            with self.subTest(environment):
+                _, terminal, node = self.terminal_job(["sh", "-c", "exit 3"], **environment)
+                self.assertEqual(3, node.exit_code())
+                self.assertEqual(coloured, "\033[" in terminal.seen(), terminal.seen())
+        job = self.cluster(1, nproc=1, program=["sh", "-c", "exit 3"])
+        self.assertEqual(3, job.start(0).exit_code())
+        self.assertNotIn("\033[", job.nodes[0].err())
+
+    def test_the_last_line_says_code_origin_and_reason(self):
+        job = self.cluster(1, nproc=1, program=["sh", "-c", "exit 3"], options=["--max-restarts", "0"])
+        self.assertEqual(3, job.start(0).exit_code())
+        self.assertRegex(job.nodes[0].err().splitlines()[-1], r"exit code 3 \(worker\): .*rank 0.*code 3")
+
+
+class Local(unittest.TestCase):
+    def test_muster_local_prefixes_each_line_and_ends_with_one_ctrl_c(self):
+        token = cluster.uuid.uuid4().hex
+        environment = {**cluster.plain_environment(), cluster.TOKEN: token}
+        command = [str(cluster.BINARY), "local", "--nodes", "2", "--nproc-per-node", "2", "--no-python", "sh", "-c",
+                   "echo I am $RANK of $WORLD_SIZE; sleep 600"]
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        lines = []
+        reader = threading.Thread(target=lambda: lines.extend(process.stdout), daemon=True)
+        reader.start()
+        try:
+            for rank in range(4):
+                wait_until(f"rank {rank}", lambda: any(line.rstrip().endswith(f"I am {rank} of 4")
+                                                   and not line.startswith("I am") for line in lines))
+            os.killpg(process.pid, signal.SIGINT)
+            self.assertEqual(130, process.wait(cluster.LIMIT_S))
+        finally:
+            wait_until("the end of everything", lambda: not [kill(pid) for pid in cluster.bearers(cluster.TOKEN, token)])
+            process.wait()
+            reader.join(cluster.LIMIT_S)
+            process.stdout.close()
+
+
+if __name__ == "__main__":
+    cluster.main()

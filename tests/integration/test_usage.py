@@ -1,0 +1,138 @@
+"""What muster says, and with which code it ends, when it cannot begin."""
+import json
+import subprocess
+import time
+import unittest
+
+import cluster
+from cluster import ClusterTest, wait_until
+
+
+def run(arguments, **environment):
+    done = subprocess.run([str(cluster.BINARY), "run", *arguments], env={**cluster.plain_environment(), **environment},
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=cluster.LIMIT_S)
+    return done.returncode, done.stderr
+
+
+class BadInput(unittest.TestCase):
+    def spec(self, **changes):
+        spec = {"cluster": {"workerpool0": ["127.0.0.1:2222"], "workerpool1": ["127.0.0.2:2222"]},
+                "environment": "cloud", "task": {"type": "workerpool1", "index": 0}}
+        spec.update(changes)
+        return json.dumps(spec)
+
+    def test_a_bad_cluster_spec_is_65_and_one_line_that_names_the_field(self):
+        cases = {
+            "CLUSTER_SPEC": "{",
+            "cluster": self.spec(cluster=[]),
+            "cluster.workerpool1": self.spec(cluster={"workerpool0": ["127.0.0.1:2222"], "workerpool1": "x"}),
+            "task": self.spec(task=None),
+            "task.type": self.spec(task={"type": "workerpool7", "index": 0}),
+            "task.index": self.spec(task={"type": "workerpool1", "index": 4}),
+            "cluster.workerpool0": self.spec(cluster={"workerpool0": ["127.0.0.1:1", "127.0.0.3:1"],
+                                                      "workerpool1": ["127.0.0.2:1"]}),
+        }
+        for field, spec in cases.items():
+            with self.subTest(field):
+                code, said = run(["--no-python", "true"], CLUSTER_SPEC=spec)
+                self.assertEqual(65, code, said)
+                self.assertEqual(1, len(said.splitlines()), said)
+                self.assertIn(field, said)
+
+    def test_bad_usage_is_64_and_names_the_option(self):
+        cases = {"--nnodes": ["--nnodes", "x", "true"], "--no-such-option": ["--no-such-option", "true"],
+                 "--lease": ["--lease", "soon", "true"], "--max-restarts": ["--max-restarts", "-1", "true"],
+                 "--nproc-per-node": ["--nproc-per-node", "many", "true"], "SCRIPT": ["--standalone"],
+                 "--no-python": ["-m", "--no-python", "true"]}
+        for name, arguments in cases.items():
+            with self.subTest(name):
+                code, said = run(arguments)
+                self.assertEqual(64, code, said)
+                self.assertIn(name, said)
+
+    def test_a_bad_value_in_a_variable_is_65_and_names_it(self):
+        for name in ("MUSTER_LEASE", "PET_NNODES"):
+            with self.subTest(name):
+                code, said = run(["--no-python", "true"], **{name: "x"})
+                self.assertEqual(65, code, said)
+                self.assertIn(name, said)
+
+    def test_dashes_and_underscores_are_alike(self):
+        self.assertEqual(0, run(["--standalone", "--nproc_per_node=1", "--max_restarts", "0", "--no_python", "true"])[0])
+
+
+class Alone(ClusterTest):
+    def test_an_unreachable_primary_is_named_while_waiting_and_at_the_end(self):
+        job = self.cluster(2, options=["--join-timeout", "3s"])
+        node = job.start(1)
+        primary = f"{job.addresses[0]}:{job.ports[0]}"
+        wait_until("a line that says what is waited for", lambda: node.said(rf"waiting.*{primary}"))
+        self.assertEqual(69, node.exit_code())
+        self.assertRegex(node.err().splitlines()[-1], rf"exit code 69.*{primary}")
+
+    def test_too_few_nodes_are_69_everywhere_and_the_absent_are_named(self):
+        job = self.cluster(4, options=["--join-timeout", "3s"])
+        for place in (0, 2):
+            job.start(place)
+        for place in (0, 2):
+            self.assertEqual(69, job.nodes[place].exit_code())
+            last = job.nodes[place].err().splitlines()[-1]
+            self.assertIn("exit code 69", last)
+            for absent in (1, 3):
+                self.assertIn(job.addresses[absent], last)
+            self.assertNotIn(job.addresses[2], last)
+        self.assertEqual([], job.records())
+
+    def test_a_node_of_another_run_is_refused_with_77(self):
+        job = self.cluster(2)
+        job.start(0)
+        other = job.start(1, options=["--rdzv-id", "another"])
+        self.assertEqual(77, other.exit_code())
+        self.assertIn("another", other.err())
+        job.start(1)
+        job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+
+    def test_a_node_that_cannot_start_says_so_to_all(self):
+        job = self.cluster(2)
+        job.start(0)
+        job.program = ["/nowhere/at/all"]
+        job.start(1)
+        self.assertEqual({0: 127, 1: 127}, job.exit_codes())
+        self.assertIn("/nowhere/at/all", job.nodes[0].err())
+
+    def test_a_node_that_comes_after_the_verdict_is_told_it_or_finds_nobody(self):
+        job = self.cluster(2, plan=[{"after": None}], options=["--join-timeout", "3s"])
+        job.start_all()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        began = time.monotonic()
+        self.assertIn(job.start(1).exit_code(), (0, 69))
+        self.assertLess(time.monotonic() - began, cluster.LIMIT_S)
+
+
+class Env(unittest.TestCase):
+    def test_json_tells_what_was_found(self):
+        job = cluster.Cluster(3, reduction_server=True)
+        self.addCleanup(job.close)
+        for place, role in ((0, "trainer"), (2, "trainer"), (3, "aux")):
+            done = subprocess.run([str(cluster.BINARY), "env", "--json"], env=job.environment_of(place),
+                                  capture_output=True, text=True, timeout=cluster.LIMIT_S, check=True)
+            found = json.loads(done.stdout)
+            self.assertEqual(role, found["role"])
+            self.assertEqual(3, found["nnodes"])
+            self.assertEqual("integration", found["run_id"])
+            self.assertEqual({"host": job.addresses[0], "port": job.ports[0]}, found["primary"])
+            if role == "trainer":
+                self.assertEqual(place, found["node_rank"])
+
+    def test_secrets_are_masked(self):
+        environment = {**cluster.plain_environment(), "WANDB_API_KEY": "hush-hush", "CLUSTER_SPEC": ""}
+        for arguments in (["env"], ["env", "--json"]):
+            done = subprocess.run([str(cluster.BINARY), *arguments], env=environment, capture_output=True, text=True,
+                                  timeout=cluster.LIMIT_S, check=True)
+            self.assertNotIn("hush-hush", done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    cluster.main()
