@@ -1,0 +1,79 @@
+"""Adds up what the test programs reported and prints the closing line; the exit code says whether all is well.
+
+  report.py FOLDER FAILED_STAGES
+
+GoogleTest's own XML is counted case by case; a ctest entry that left none (it crashed, or is no GoogleTest) counts as
+one. A stage that failed though no test in it did (a build, a style check) counts as one failure in all.
+"""
+import pathlib
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+
+
+def count_googletest(path):
+    """Passed, failed, skipped; None when the file was never finished."""
+    try:
+        cases = ElementTree.parse(path).iter("testcase")
+    except ElementTree.ParseError:
+        return None
+    passed = failed = skipped = 0
+    for case in cases:
+        if case.get("status") == "notrun":
+            continue
+        if case.find("failure") is not None:
+            failed += 1
+        elif case.find("skipped") is not None:
+            skipped += 1
+        else:
+            passed += 1
+    return passed, failed, skipped
+
+
+def count_ctest(folder):
+    """One stage's folder: ctest.junit, and the XML of those entries that are GoogleTest."""
+    total = [0, 0, 0]
+    failed_cases = 0
+    reported = set()
+    for path in folder.glob("*.xml"):
+        counts = count_googletest(path)
+        if counts is not None:
+            reported.add(re.sub(r"_\d+$", "", path.stem))
+            failed_cases += counts[1]
+            total = [a + b for a, b in zip(total, counts)]
+    failed_entries = 0
+    for entry in ElementTree.parse(folder / "ctest.junit").iter("testcase"):
+        failed = entry.get("status") == "fail"
+        failed_entries += failed
+        if entry.get("name") not in reported:
+            total[1 if failed else 2 if entry.get("status") in ("notrun", "disabled") else 0] += 1
+    if failed_entries > total[1]:  # an entry whose cases passed failed all the same: in a leak check, say
+        total[1] = failed_entries
+    return total
+
+
+def count_unittest(log):
+    """A result stands at the end of a test's line, or alone where the test printed in between."""
+    results = re.findall(r"(?:\.\.\. |^)(ok|FAIL|ERROR|skipped)\b(?!:)", log.read_text(errors="replace"), re.MULTILINE)
+    return [results.count("ok"), results.count("FAIL") + results.count("ERROR"), results.count("skipped")]
+
+
+def count_spin(log):
+    lines = log.read_text(errors="replace").splitlines()
+    return [sum(line.startswith("ok ") for line in lines), sum(line.startswith("FAILED ") for line in lines), 0]
+
+
+def main():
+    reports, failed_stages = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+    counted = [count_ctest(junit.parent) for junit in reports.glob("*/ctest.junit")]
+    counted += [count_unittest(log) for log in reports.glob("python.log")]
+    counted += [count_spin(log) for log in reports.glob("spin.log")]
+    passed, failed, skipped = (sum(column) for column in zip([0, 0, 0], *counted))
+    failed = max(failed, failed_stages)
+    closing = f"{passed} passed, {failed} failed"
+    print(f"{closing}, {skipped} skipped" if skipped else closing)
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Installs what the tests need and runs all of them. Safe to run twice; the second time builds from the cache.
+#
+#   bash tests/run.sh               everything
+#   bash tests/run.sh STAGE...      only these (the names are below, and in tests/README.md)
+#
+# Stages go on after a failed one; the end lists every failure. The last line counts the tests.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly SEEDS=${MUSTER_SIMULATION_SEEDS:-20000}
+readonly SANITIZED_SEEDS=${MUSTER_SANITIZED_SEEDS:-600}
+readonly TIDY_BUDGET_S=${MUSTER_TIDY_BUDGET_S:-420}
+readonly REPORTS=$PWD/build/reports
+jobs=$(nproc)
+readonly jobs
+export CCACHE_DIR=${CCACHE_DIR:-$PWD/.cache/ccache} CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+export CTEST_OUTPUT_ON_FAILURE=1 PYTHONDONTWRITEBYTECODE=1
+
+failures=()
+notes=()
+
+python_for_tests() { if [ -x .venv/bin/python ]; then echo "$PWD/.venv/bin/python"; else echo python3; fi; }
+
+# stage NAME COMMAND...: runs it, prints how long it took, remembers a failure.
+stage() {
+  local name=$1 began=$SECONDS status=0
+  shift
+  printf '\n=== %s\n' "$name"
+  "$@" || status=$?
+  if [ $status = 0 ]; then
+    printf '=== %s: ok, %d s\n' "$name" $((SECONDS - began))
+  else
+    printf '=== %s: FAILED (%d), %d s\n' "$name" $status $((SECONDS - began))
+    failures+=("$name")
+  fi
+  return 0
+}
+
+build() {
+  cmake --preset "$1" >"$REPORTS/configure-$1.log" 2>&1 || { cat "$REPORTS/configure-$1.log"; return 1; }
+  cmake --build --preset "$1" -j "$jobs"
+}
+
+# run_ctest PRESET SEEDS LABEL...: one report folder for each, which tests/report.py adds up.
+run_ctest() {
+  local preset=$1 seeds=$2 label status=0
+  shift 2
+  for label in "$@"; do
+    local folder=$REPORTS/$preset-$label parallel=$jobs
+    [ "$label" != integration ] || parallel=1  # real processes and time: not two such tests on two cores
+    mkdir -p "$folder"
+    MUSTER_SIMULATION_SEEDS=$seeds GTEST_OUTPUT=xml:$folder/ ctest --test-dir "build/$preset" -L "^$label\$" \
+      -j "$parallel" --no-tests=error --output-junit "$folder/ctest.junit" || status=1
+  done
+  return $status
+}
+
+torch_tests() {
+  local log=$REPORTS/python.log
+  "$(python_for_tests)" -m unittest discover -s tests/torch -v 2>&1 | tee "$log"
+  return "${PIPESTATUS[0]}"
+}
+
+spin_model() {
+  bash rendezvous/model/check.sh 2>&1 | tee "$REPORTS/spin.log"
+  return "${PIPESTATUS[0]}"
+}
+
+our_sources() { git ls-files -co --exclude-standard -- '*.cc' '*.h'; }
+
+format_check() { our_sources | xargs -r clang-format-14 --dry-run --Werror; }
+
+# clang-tidy over what is compiled: first the sources changed by the last commit or since, then the others until the
+# time is spent. What has passed once, with the same text after preprocessing and the same rules, is not read again.
+tidy_check() {
+  MUSTER_TIDY_BUDGET_S=$TIDY_BUDGET_S python3 tests/tidy.py build/release
+}
+
+all_stages=(release unit simulation integration torch spin format tidy asan-build asan tsan-build tsan)
+run_stage() {
+  case $1 in
+    release) stage "build release" build release ;;
+    unit) stage "unit" run_ctest release "$SEEDS" unit ;;
+    simulation) stage "simulation, $SEEDS seeds" run_ctest release "$SEEDS" simulation ;;
+    integration) stage "integration" run_ctest release "$SEEDS" integration ;;
+    torch) stage "torch, end to end" torch_tests ;;
+    spin) stage "spin model and its mutants" spin_model ;;
+    format) stage "clang-format" format_check ;;
+    tidy) stage "clang-tidy" tidy_check ;;
+    asan-build) stage "build asan" build asan ;;
+    asan) stage "asan: unit, simulation, integration" run_ctest asan "$SANITIZED_SEEDS" unit simulation integration ;;
+    tsan-build) stage "build tsan" build tsan ;;
+    tsan) stage "tsan: unit, simulation" run_ctest tsan "$SANITIZED_SEEDS" unit simulation ;;
+    *) echo "no such stage: $1; there are: ${all_stages[*]}" >&2; exit 64 ;;
+  esac
+}
+
+rm -rf "$REPORTS"
+mkdir -p "$REPORTS"
+bash deploy/setup.sh --tests || { echo "tests/run.sh: what the tests need cannot be installed"; exit 1; }
+"$(python_for_tests)" -c 'import torch' 2>/dev/null || notes+=("no torch here: its tests were skipped")
+[ "$(id -u)" = 0 ] || notes+=("not root: tests that need network namespaces were skipped")
+
+[ $# -gt 0 ] || set -- "${all_stages[@]}"
+for name in "$@"; do
+  run_stage "$name"
+done
+
+printf '\n=== %d s in all\n' $SECONDS
+for note in "${notes[@]}"; do
+  echo "note: $note"
+done
+if [ ${#failures[@]} -gt 0 ]; then
+  echo "FAILED stages:"
+  printf '  %s\n' "${failures[@]}"
+fi
+python3 tests/report.py "$REPORTS" ${#failures[@]}

@@ -1,0 +1,93 @@
+"""clang-tidy over what is compiled, newest changes first, until its time is spent; says what it left out.
+
+  tidy.py BUILD_FOLDER      MUSTER_TIDY_BUDGET_S  how long to begin new files (0: no end)
+
+A file that passed is remembered in .cache/clang-tidy by its preprocessed text, the rules and the version, and not
+read again until one of them changes.
+"""
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CACHE = ROOT / ".cache/clang-tidy"
+TIDY, CLANG = "clang-tidy-14", "clang++-14"
+BUDGET_S = float(os.environ.get("MUSTER_TIDY_BUDGET_S", "0"))
+
+
+def output_of(*command):
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def changed_files():
+    """What the last commit and the working tree changed; nothing where git knows no such commit."""
+    changed = subprocess.run(["git", "diff", "--name-only", "HEAD~1"], cwd=ROOT, capture_output=True, text=True,
+                             check=False).stdout.split()
+    return {str(ROOT / name) for name in changed}
+
+
+def compiled_sources(build):
+    entries = json.loads((build / "compile_commands.json").read_text())
+    ours = {entry["file"]: entry for entry in entries if not entry["file"].startswith(str(build))}
+    changed = changed_files()
+    return sorted(ours.values(), key=lambda entry: (entry["file"] not in changed, entry["file"]))
+
+
+def stamp_of(entry, rules):
+    """A file in the cache that exists if this very text has passed; None where it cannot be preprocessed."""
+    words = shlex.split(entry["command"])
+    flags = [word for word in words if word.startswith(("-I", "-D", "-std=")) or word.startswith("-isystem")]
+    for at, word in enumerate(words):
+        if word == "-isystem":
+            flags += [words[at + 1]]
+    done = subprocess.run([CLANG, *flags, "-E", "-w", entry["file"]], cwd=entry["directory"], capture_output=True,
+                          check=False)
+    if done.returncode != 0:
+        return None
+    return CACHE / hashlib.sha256(rules + done.stdout).hexdigest()
+
+
+def check(entry, build, rules, deadline):
+    """What came of one file, and what was said of it."""
+    if time.monotonic() > deadline:
+        return "left out", ""
+    stamp = stamp_of(entry, rules)
+    if stamp is not None and stamp.exists():
+        return "known", ""
+    done = subprocess.run([TIDY, "-p", str(build), "--quiet", entry["file"]], cwd=ROOT, capture_output=True,
+                          text=True, check=False)
+    if done.returncode != 0:
+        return "failed", done.stdout + done.stderr
+    if stamp is not None:
+        stamp.touch()
+    return "passed", ""
+
+
+def main():
+    build = pathlib.Path(sys.argv[1]).resolve()
+    CACHE.mkdir(parents=True, exist_ok=True)
+    rules = (ROOT / ".clang-tidy").read_bytes() + output_of(TIDY, "--version").encode()
+    deadline = time.monotonic() + BUDGET_S if BUDGET_S > 0 else float("inf")
+    sources = compiled_sources(build)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(lambda entry: check(entry, build, rules, deadline), sources))
+    for entry, (result, text) in zip(sources, results):
+        if result == "failed":
+            print(f"{entry['file']}:\n{text}")
+    outcomes = [result for result, _ in results]
+    print(", ".join(f"{outcomes.count(name)} {name}" for name in ("passed", "known", "failed", "left out")))
+    left_out = [entry["file"] for entry, (result, _) in zip(sources, results) if result == "left out"]
+    if left_out:
+        print(f"left out when {BUDGET_S:.0f} s were spent: " + " ".join(str(pathlib.Path(f).relative_to(ROOT))
+                                                                        for f in left_out))
+    return 1 if "failed" in outcomes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
