@@ -37,6 +37,14 @@ WorkerCommand Shell(const std::string& script) {
 // One process, without a shell's forks: what is signalled or looked at is the worker itself.
 WorkerCommand Sleeper() { return {.argv = {"/bin/sleep", "1000"}, .environment = CurrentEnvironment()}; }
 
+// Without a loop: until every worker has ended and is reaped.
+bool CollectAll(Spawner* spawner) {
+  return Eventually([spawner] {
+    for (pid_t pid : spawner->LiveWorkers()) spawner->Collect(pid);
+    return spawner->LiveWorkers().empty();
+  });
+}
+
 class SpawnerTest : public testing::Test {
  protected:
   // Outlives the hostlet, which ends in its destructor what a failed test left.
@@ -112,17 +120,20 @@ TEST_F(SpawnerTest, WhatWasIgnoredWhenMusterStartedStaysIgnored) {
   command.stdout_fd = pipe.in();
   ASSERT_TRUE(spawner.SpawnWorker(command, told.Events()).ok());
   EXPECT_EQ(pipe.Line(), "SigIgn:\t0000000000000001");
-  EXPECT_TRUE(Eventually([&] {
-    for (pid_t pid : spawner.LiveWorkers()) spawner.Collect(pid);
-    return spawner.LiveWorkers().empty();
-  }));
+  EXPECT_TRUE(CollectAll(&spawner));
   signal(SIGHUP, SIG_DFL);
 }
 
 TEST_F(SpawnerTest, TheOriginalLimitOfOpenFilesIsRestored) {
-  const auto lines = Output(Shell("ulimit -Sn"));
-  ASSERT_EQ(lines.size(), 1u);
-  EXPECT_EQ(lines[0], std::to_string(g_inherited.nofile.rlim_cur));
+  Inherited inherited = g_inherited;
+  inherited.nofile.rlim_cur = 77;  // not what we have now
+  Spawner spawner(&hostlet_.loop, inherited);
+  LinePipe pipe;
+  WorkerCommand command = Shell("ulimit -Sn");
+  command.stdout_fd = pipe.in();
+  ASSERT_TRUE(spawner.SpawnWorker(command, NewTold().Events()).ok());
+  EXPECT_EQ(pipe.Line(), "77");
+  EXPECT_TRUE(CollectAll(&spawner));
 }
 
 TEST_F(SpawnerTest, AProgramThatIsNotThereIs127AndOneThatCannotBeExecutedIs126) {
