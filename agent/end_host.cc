@@ -82,7 +82,8 @@ bool IsProvedDead(const v1::Predecessor& predecessor, const v1::NodeConfig& self
     const std::optional<host::ProcessInfo> process = host::ReadProcess(static_cast<pid_t>(predecessor.host_pid()));
     if (process.has_value() && !process->ended()) return false;
   }
-  return !host::AnyMarkedAlive(predecessor.host_id());
+  // Its host is dead. What host and agent left when they died together is ended here; a later probe finds none.
+  return host::EndMarked(predecessor.host_id()).alive == 0;
 }
 
 }  // namespace muster::agent

@@ -46,7 +46,7 @@ class HostEnder {
 };
 
 // True only if it is proved: the former holder was of this boot and PID namespace, its process is no more, and
-// nothing bears its marker.
+// nothing bears its marker. What still bears the marker of a dead one is sent SIGKILL: a later call says true.
 bool IsProvedDead(const v1::Predecessor& predecessor, const v1::NodeConfig& self, int64_t own_host_pid);
 
 // pidfd_open(2): -1 if there is no such process.

@@ -198,6 +198,7 @@ class Cluster:
         self.environment = environment or {}
         self.nodes = {}     # by place: the latest
         self.all_nodes = []
+        self.after_end = []  # what to call when all processes have ended
         self._names = itertools.count()
 
     # Starting.
@@ -303,6 +304,8 @@ class Cluster:
         wait_until("the end of everything that this test started", all_gone)
         for node in self.all_nodes:
             node.exit_code()
+        for call in self.after_end:
+            call()
         shutil.rmtree(self.folder)
 
 
@@ -333,7 +336,10 @@ class ClusterTest(unittest.TestCase):
         counts = sorted({record["restart"] for record in cluster.records("start")})
         for earlier, later in zip(counts, counts[1:]):
             first = min(record["time"] for record in cluster.records("start", restart=later))
-            for worker, last in cluster.last_beats(earlier).items():
+            beats = cluster.last_beats(earlier)
+            for record in cluster.records("start", restart=earlier):
+                worker = f"{record['place']}-{record['rank']}-{record['pid']}"
+                last = max(record["time"], beats.get(worker, 0.0))
                 self.assertLess(last, first, f"worker {worker} of restart {earlier} ran when restart {later} began")
 
     def assert_same_master(self, starts):

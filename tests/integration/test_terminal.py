@@ -53,7 +53,7 @@ class Terminal:
 class OnATerminal(ClusterTest):
     def start_on_terminal(self, job, place=0):
         terminal = Terminal()
-        self.addCleanup(terminal.close)
+        job.after_end.append(terminal.close)
         node = job.start(place, terminal=terminal.slave, preexec_fn=terminal.become_controlling)
         return terminal, node
 
