@@ -8,7 +8,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly SEEDS=${MUSTER_SIMULATION_SEEDS:-20000}
+readonly SEEDS=${MUSTER_SIM_SEEDS:-20000}
 readonly SANITIZED_SEEDS=${MUSTER_SANITIZED_SEEDS:-600}
 readonly TIDY_BUDGET_S=${MUSTER_TIDY_BUDGET_S:-420}
 readonly REPORTS=$PWD/build/reports
@@ -50,7 +50,7 @@ run_ctest() {
     local folder=$REPORTS/$preset-$label parallel=$jobs
     [ "$label" != integration ] || parallel=1  # real processes and time: not two such tests on two cores
     mkdir -p "$folder"
-    MUSTER_SIMULATION_SEEDS=$seeds GTEST_OUTPUT=xml:$folder/ ctest --test-dir "build/$preset" -L "^$label\$" \
+    MUSTER_SIM_SEEDS=$seeds GTEST_OUTPUT=xml:$folder/ ctest --test-dir "build/$preset" -L "^$label\$" \
       -j "$parallel" --no-tests=error --output-junit "$folder/ctest.junit" || status=1
   done
   return $status

@@ -102,7 +102,7 @@ class Cluster:
     def __init__(self, nodes, script, script_arguments=(), options=(), reduction_server=False):
         self.folder = tempfile.TemporaryDirectory(prefix="muster-test-")
         self.path = pathlib.Path(self.folder.name)
-        self._arguments = ["--nproc-per-node", "2", "--python", sys.executable, *options, str(script),
+        self.arguments = ["--nproc-per-node", "2", "--python", sys.executable, *options, str(script),
                            *script_arguments]
         pools = {"workerpool0": [self._address(0)]}
         if nodes > 1:
@@ -132,7 +132,7 @@ class Cluster:
         environment["OMP_NUM_THREADS"] = "1"
         if place in self.nodes:
             self._ended.append(self.nodes[place])
-        self.nodes[place] = Node(f"place {place}", self._arguments, environment)
+        self.nodes[place] = Node(f"place {place}", self.arguments, environment)
         return self.nodes[place]
 
     def start_all(self):

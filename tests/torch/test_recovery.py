@@ -19,14 +19,14 @@ class Recovery:
     def job(self, *arguments, options=(), nodes=3):
         job = cluster.Cluster(nodes, EXAMPLES / self.script, options=options)
         self.addCleanup(job.close)
-        job._arguments += ["--steps", str(STEPS), "--checkpoint", str(job.path / "checkpoint"), *arguments]
+        job.arguments += ["--steps", str(STEPS), "--checkpoint", str(job.path / "checkpoint"), *arguments]
         return job
 
     def job_with_gate(self, options=()):
         """A job that has come to its gate, all workers of the first round alive."""
         job = self.job(options=options)
         self.gate = job.path / "gate"
-        job._arguments += ["--gate-step", str(GATE_STEP), "--gate-file", str(self.gate)]
+        job.arguments += ["--gate-step", str(GATE_STEP), "--gate-file", str(self.gate)]
         job.start_all()
         job.wait_until("the gate", lambda: job.find("at the gate"))
         job.wait_until("all six workers", lambda: len(job.workers(0)) == 6)
