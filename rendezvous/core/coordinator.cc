@@ -42,12 +42,10 @@ void Coordinator::OnStatus(BootTime now, StreamId stream, const v1::AgentStatus&
   NoticeLateness(now);
   if (!Admit(now, stream, status, out)) return;
   const bool news = IsNews(stream, status);
+  undecided_ |= news;
   Record(now, stream, status, out);
   const uint64_t sent_before = hosts_[status.host_id()].last_sent;
-  if (news) {
-    Decide(now, out);
-    PushChanges(now, out);
-  }
+  if (undecided_ && !MayWait(now, status)) DecideAndPush(now, out);
   const auto it = hosts_.find(status.host_id());
   if (it != hosts_.end() && it->second.stream == stream && it->second.last_sent == sent_before) {
     Send(now, it->second, out);
@@ -75,6 +73,22 @@ bool Coordinator::IsNews(StreamId stream, const v1::AgentStatus& status) const {
          crosses(host.run_seq) || crosses(host.stop_seq);
 }
 
+// Every decision looks at all hosts. Where there are very many, a round in which each says READY, STARTING and RUNNING
+// would keep us busy for longer than a lease: one decision then serves for all that spoke meanwhile.
+bool Coordinator::MayWait(BootTime now, const v1::AgentStatus& status) const {
+  const v1::Phase phase = status.phase();
+  const bool ends_the_round = phase == v1::PHASE_FAILED || phase == v1::PHASE_LEAVING;
+  if (phase == v1::PHASE_HOST_GONE || (ends_the_round && state_ == State::kRunning)) return false;
+  return hosts_.size() > kManyHosts && now < decided_at_ + kDecisionSpacing * static_cast<int64_t>(hosts_.size());
+}
+
+void Coordinator::DecideAndPush(BootTime now, Effects* out) {
+  decided_at_ = now;
+  undecided_ = false;
+  Decide(now, out);
+  PushChanges(now, out);
+}
+
 void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
   NoticeLateness(now);
   refused_.erase(stream);
@@ -94,14 +108,12 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
       Forget(host->first, out);
     }
   }
-  Decide(now, out);
-  PushChanges(now, out);
+  DecideAndPush(now, out);
 }
 
 void Coordinator::OnTick(BootTime now, Effects* out) {
   NoticeLateness(now);
-  Decide(now, out);
-  PushChanges(now, out);
+  DecideAndPush(now, out);
 }
 
 // Who was late himself suspects nobody: all deadlines move by what we missed, at most one lease in all.

@@ -74,6 +74,8 @@ class Coordinator {
   // coordinator.cc: events and sending.
   void NoticeLateness(BootTime now);
   bool IsNews(StreamId stream, const v1::AgentStatus& status) const;
+  bool MayWait(BootTime now, const v1::AgentStatus& status) const;
+  void DecideAndPush(BootTime now, Effects* out);
   bool Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
   void Record(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
   void LearnRounds(BootTime now, Host& host, Effects* out);
@@ -140,6 +142,8 @@ class Coordinator {
   State state_ = State::kRecovering;
   BootTime state_since_;
   BootTime last_event_;
+  BootTime decided_at_ = absl::InfinitePast();
+  bool undecided_ = false;    // there was news since then
   absl::Duration lateness_;  // shifted so far
 
   std::map<std::string, Host> hosts_;        // by host id

@@ -18,6 +18,8 @@ inline constexpr absl::Duration kReleaseLimit = absl::Seconds(30);      // RELEA
 inline constexpr absl::Duration kEchoWindow = absl::Seconds(1);         // failures this soon before a loss are its echo
 inline constexpr absl::Duration kSameMoment = absl::Milliseconds(50);   // within it a signal beats an exit code
 inline constexpr int kMaxAbsentNamed = 8;
+inline constexpr size_t kManyHosts = 256;  // beyond it what is no emergency is decided for many statuses at once
+inline constexpr absl::Duration kDecisionSpacing = absl::Microseconds(5);  // then, for each host: ten times its cost
 inline constexpr size_t kMaxRememberedSends = 256;  // directives of one host whose sending time is known
 
 struct CoordinatorOptions {

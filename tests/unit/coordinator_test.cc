@@ -178,6 +178,25 @@ TEST(Coordinator, AFixedGroupStartsWhenAllPlacesAreReadyAndNotBefore) {
   EXPECT_TRUE(c.Told("b").has_lease());
 }
 
+TEST(Coordinator, OfVeryManyHostsThatSpeakAtOnceOneDecisionIsMadeAndAFailureDoesNotWaitForIt) {
+  constexpr int kHosts = static_cast<int>(kManyHosts) + 20;
+  Cluster c(Fixed(kHosts));
+  std::vector<std::string> names;
+  for (int i = 0; i < kHosts; ++i) names.push_back("n" + std::to_string(i));
+  for (int i = 0; i < kHosts; ++i) c.Join(names[static_cast<size_t>(i)], i);
+  EXPECT_NE(c.state(), State::kRunning) << "each would have looked at all the others";
+  c.Pass(kTick, {});
+  ASSERT_EQ(c.state(), State::kRunning) << "the next tick at the latest";
+  for (const std::string& name : names) c.Apply(name);
+  c.Fail(names.back(), 7);
+  EXPECT_TRUE(c.Told(names.front()).has_stop());
+  for (const std::string& name : names) c.Apply(name);
+  EXPECT_EQ(c.state(), State::kDraining);
+  c.Pass(kTick, {});
+  EXPECT_EQ(c.state(), State::kRunning);
+  EXPECT_EQ(c.Told(names.front()).run().restart_count(), 1);
+}
+
 TEST(Coordinator, ThePrimarysOwnNodeHasALeaseWithItsFirstRunBoundedByWhatOthersEchoed) {
   Cluster c(Fixed(2));
   c.At("a").status.set_at_primary(true);
