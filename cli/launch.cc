@@ -57,6 +57,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.plan.inherited = environment;
   launch.plan.inherited.erase(kPrefixVariable);
   launch.plan.stdin_rule = StdinOf(run);
+  launch.plan.program = run.script;
   launch.plan.worker_ports = {run.worker_port.low, run.worker_port.high};
   const auto prefix = environment.find(kPrefixVariable);
   if (prefix != environment.end()) launch.plan.prefix = prefix->second;

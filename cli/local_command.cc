@@ -33,6 +33,7 @@
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/help.h"
+#include "cli/launch.h"
 #include "cli/local_output.h"
 #include "cli/local_plan.h"
 #include "cli/machine.h"
@@ -355,6 +356,12 @@ int LocalCommand(const Invocation& invocation) {
   if (!node_line.ok()) return Complain(node_line.status());
   const absl::StatusOr<RunPlan> first = Plan(*node_line, plans[0].environment, ReadMachine(plans[0].environment));
   if (!first.ok()) return Complain(first.status());
+  const Launch launch =
+      PrepareLaunch(*first, plans[0].environment, machine.host_id, invocation.called_as, agent::ProbeFile);
+  if (launch.check.exit_code != 0) {
+    std::fprintf(stderr, "muster: %s\n", launch.check.problem.c_str());
+    return launch.check.exit_code;
+  }
 
   const host::Inherited inherited = host::PrepareProcess();
   setrlimit(RLIMIT_NOFILE, &inherited.nofile);  // the nodes raise it for themselves

@@ -62,6 +62,7 @@ TEST(BinaryTest, AWorkersExitCodeIsOurs) {
 TEST(BinaryTest, AProgramThatCannotBeStartedIs126Or127) {
   EXPECT_EQ(Muster("run --no-python ./no-such-program 2>/dev/null").exit_code, 127);
   EXPECT_EQ(Muster("run --no-python /etc/passwd 2>/dev/null").exit_code, 126);
+  EXPECT_EQ(Muster("local --nodes 2 --no-python /etc/passwd 2>/dev/null").exit_code, 126);
 }
 
 TEST(BinaryTest, TheScriptGetsItsWordsUntouched) {
