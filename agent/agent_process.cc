@@ -223,7 +223,7 @@ void AgentProcess::DecideIfServing(bool local) {
 void AgentProcess::Configure(bool serves) {
   if (!config_.single_node()) {
     rendezvous::SanitizeGrpcEnvironment();
-    rendezvous::SetGrpcLogSink([](std::string line) { Log(Severity::kDebug, "agent", line); });
+    rendezvous::SetGrpcLogSink([](const std::string& line) { Log(Severity::kDebug, "agent", line); });
   }
   if (serves) {
     RaiseDescriptorLimit();

@@ -253,7 +253,7 @@ class HostProcess {
       command.stdout_fd = output.out;
       command.stderr_fd = errors.out;
     }
-    const auto pid = spawner_.SpawnWorker(command, EventsOf(local_rank));
+    auto pid = spawner_.SpawnWorker(command, EventsOf(local_rank));
     if (pid.ok() && !plan_.prefix.empty()) {
       const std::string prefix = ExpandPrefix(plan_.prefix, rank, local_rank, round.node_rank());
       writer_->Drain(std::exchange(output.in, -1), STDOUT_FILENO, prefix);

@@ -150,7 +150,7 @@ absl::Status Spawner::Adopt(std::unique_ptr<Process> process) {
   p->pidfd = static_cast<int>(syscall(SYS_pidfd_open, p->pid, 0));
   if (p->pidfd < 0) {
     // Not watched it must not live: it is ours and unreaped, so the pid is still its own.
-    const absl::Status status = absl::ErrnoToStatus(errno, "pidfd_open");
+    absl::Status status = absl::ErrnoToStatus(errno, "pidfd_open");
     kill(p->pid, SIGKILL);
     waitpid(p->pid, nullptr, 0);
     if (p->status_fd >= 0) close(p->status_fd);
