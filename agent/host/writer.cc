@@ -9,13 +9,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <map>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "agent/host/event_loop.h"
 #include "agent/host/line_assembler.h"
 #include "proto/base/check.h"
@@ -59,23 +60,26 @@ struct Writer::State {
 
   void Run();
   bool Step();
-  void Append(int fd, int source, const std::string& lines) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void Append(int fd, int source, const std::string& lines);  // mutex held
   void WriteSome(int fd);
   void ReadSome(int pipe_fd);
-  void Remark() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void Remark();  // mutex held
   int PollTimeout() const;
 
   const int wake_fd;
-  absl::Mutex mutex;
-  std::map<int, Output> outputs ABSL_GUARDED_BY(mutex);
-  std::vector<NewSource> new_sources ABSL_GUARDED_BY(mutex);
-  size_t open_sources ABSL_GUARDED_BY(mutex) = 0;
-  bool idle ABSL_GUARDED_BY(mutex) = true;
-  bool stop ABSL_GUARDED_BY(mutex) = false;
-
-  std::map<int, Source> sources;  // the thread's own, by pipe
+  // Not Abseil's: Debian builds that without ThreadSanitizer's marks, which then sees a race in every use.
+  std::mutex mutex;
+  std::condition_variable quiet;  // idle, or a source has ended
+  // Guarded by mutex:
+  std::map<int, Output> outputs;
+  std::vector<NewSource> new_sources;
+  size_t open_sources = 0;
+  bool idle = true;
+  bool stop = false;
   // The screen line that a source left unfinished with a carriage return, by descriptor; terminals are one.
   std::map<int, int> redrawing;
+
+  std::map<int, Source> sources;  // the thread's own, by pipe
 };
 
 void Writer::State::Append(int fd, int source, const std::string& lines) {
@@ -112,7 +116,7 @@ int Writer::State::PollTimeout() const {
 void Writer::State::WriteSome(int fd) {
   std::string chunk;
   {
-    absl::MutexLock lock(&mutex);
+    const std::lock_guard lock(mutex);
     const std::string& queue = outputs[fd].queue;
     chunk = queue.substr(0, kWriteBytes);
     // Whole lines where it can be: other processes write to the same place.
@@ -120,7 +124,7 @@ void Writer::State::WriteSome(int fd) {
     if (queue.size() > kWriteBytes && end != std::string::npos) chunk.resize(end + 1);
   }
   const ssize_t put = write(fd, chunk.data(), chunk.size());
-  absl::MutexLock lock(&mutex);
+  const std::lock_guard lock(mutex);
   Output& output = outputs[fd];
   if (put > 0) {
     output.queue.erase(0, static_cast<size_t>(put));
@@ -143,7 +147,7 @@ void Writer::State::ReadSome(int pipe_fd) {
   } else {
     it->second.assembler.End(&lines);
   }
-  absl::MutexLock lock(&mutex);
+  const std::lock_guard lock(mutex);
   Append(it->second.out_fd, pipe_fd, lines);
   if (got > 0) return;
   close(pipe_fd);
@@ -156,7 +160,7 @@ bool Writer::State::Step() {
   std::vector<pollfd> polled = {{wake_fd, POLLIN, 0}};
   size_t first_pipe = 0;
   {
-    absl::MutexLock lock(&mutex);
+    const std::lock_guard lock(mutex);
     for (NewSource& added : new_sources) {
       sources.emplace(added.pipe_fd, Source{added.out_fd, LineAssembler(std::move(added.prefix))});
     }
@@ -168,6 +172,7 @@ bool Writer::State::Step() {
       queued += output.queue.size();
     }
     idle = queued == 0;
+    if (idle) quiet.notify_all();
     if (stop && idle) return false;
     first_pipe = polled.size();
     if (queued < kPausePipesBytes) {
@@ -192,7 +197,7 @@ bool Writer::State::Step() {
   for (auto& [fd, source] : sources) {
     std::string lines;
     source.assembler.OnTime(now, &lines);
-    absl::MutexLock lock(&mutex);
+    const std::lock_guard lock(mutex);
     Append(source.out_fd, fd, lines);
   }
   return true;
@@ -204,9 +209,10 @@ void Writer::State::Run() {
   }
   for (const auto& [fd, source] : sources) close(fd);
   sources.clear();
-  absl::MutexLock lock(&mutex);
+  const std::lock_guard lock(mutex);
   idle = true;
   open_sources = 0;
+  quiet.notify_all();
 }
 
 Writer::Writer() : state_(std::make_shared<State>()) {
@@ -216,7 +222,7 @@ Writer::Writer() : state_(std::make_shared<State>()) {
 Writer::~Writer() {
   Flush(kFlushLimit);
   {
-    absl::MutexLock lock(&state_->mutex);
+    const std::lock_guard lock(state_->mutex);
     state_->stop = true;
   }
   state_->Wake();
@@ -224,7 +230,7 @@ Writer::~Writer() {
 
 bool Writer::Write(int fd, std::string lines) {
   {
-    absl::MutexLock lock(&state_->mutex);
+    const std::lock_guard lock(state_->mutex);
     State::Output& output = state_->outputs[fd];
     if (output.queue.size() + lines.size() > kMaxWriterBytes) {
       output.dropped += static_cast<size_t>(std::count(lines.begin(), lines.end(), '\n'));
@@ -240,7 +246,7 @@ bool Writer::Write(int fd, std::string lines) {
 void Writer::Drain(int pipe_fd, int out_fd, std::string prefix) {
   fcntl(pipe_fd, F_SETFL, fcntl(pipe_fd, F_GETFL) | O_NONBLOCK);
   {
-    absl::MutexLock lock(&state_->mutex);
+    const std::lock_guard lock(state_->mutex);
     state_->new_sources.push_back({pipe_fd, out_fd, std::move(prefix)});
     ++state_->open_sources;
     state_->idle = false;
@@ -249,11 +255,10 @@ void Writer::Drain(int pipe_fd, int out_fd, std::string prefix) {
 }
 
 bool Writer::Flush(absl::Duration limit) {
-  const auto done = [this]() ABSL_SHARED_LOCKS_REQUIRED(state_->mutex) {
-    return state_->idle && state_->open_sources == 0;
-  };
-  absl::MutexLock lock(&state_->mutex);
-  return state_->mutex.AwaitWithTimeout(absl::Condition(&done), limit);
+  std::unique_lock lock(state_->mutex);
+  constexpr absl::Duration kMaxFlush = absl::Hours(1);  // more would overflow the clock
+  return state_->quiet.wait_for(lock, absl::ToChronoNanoseconds(std::min(limit, kMaxFlush)),
+                                [this] { return state_->idle && state_->open_sources == 0; });
 }
 
 }  // namespace muster::host
