@@ -66,7 +66,8 @@ def descend(kind):
     elif kind == "bash":
         os.posix_spawnp("bash", ["bash", "-c", "sleep 3600; true"], environment)
     elif kind == "daemon_in_bash":
-        os.posix_spawnp("bash", ["bash", "-c", "setsid sleep 3600 & disown; exit 0"], environment)
+        bash = os.posix_spawnp("bash", ["bash", "-c", "setsid sleep 3600 & disown; exit 0"], environment)
+        os.waitpid(bash, 0)  # a zombie of ours would be no fault of muster's
     elif kind == "double_fork":
         child = os.fork()
         if child == 0:
