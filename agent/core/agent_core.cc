@@ -69,7 +69,8 @@ void AgentCore::OnHostSwept(BootTime now, Effects* out) {
   host_gone_ = true;
   gone_deadline_ = now + kGoneLimit;
   Say(Severity::kInfo, "nothing that the host started is alive any more", out);
-  if (host_.leave().signal() != 0 || host_.flushed()) {  // it ended in order: nobody needs to be told
+  const bool left = host_.leave().signal() != 0 && host_.phase() == v1::HOST_PHASE_IDLE;
+  if (left || host_.flushed()) {  // it ended in order: nobody needs to be told
     Leave("the host has left", out);
     return;
   }

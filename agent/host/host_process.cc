@@ -32,6 +32,7 @@ namespace muster::host {
 namespace {
 
 constexpr char kPart[] = "host";
+constexpr absl::Duration kAgentSpawnRetry = absl::Seconds(3);
 constexpr int kHandledSignals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD};
 
 // A pair of descriptors that are closed when it goes.
@@ -172,7 +173,8 @@ class HostProcess {
 
   void AgentFailed(const absl::Status& status) {
     Log(Severity::kError, kPart, "cannot start an agent: " + std::string(AsStd(status.message())));
-    loop_.Post([this, number = agent_number_] { AgentClosed(number); });
+    // Not at once: the machine is short of something, and a fault of ours it is only after five deaths in a row.
+    loop_.After(kAgentSpawnRetry, [this, number = agent_number_] { AgentClosed(number); });
   }
 
   void OnFrame(uint64_t number, std::string_view payload) {

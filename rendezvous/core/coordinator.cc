@@ -21,6 +21,14 @@ uint64_t NextRandom(uint64_t* state) {
   return z ^ (z >> 31);
 }
 
+// Numbers that no agent of ours sends; what counts up from them would overflow.
+std::string Nonsense(const v1::AgentStatus& status) {
+  if (status.epoch().number() > kMaxNumber || status.last().id().number() > kMaxNumber) return "a number out of range";
+  if (status.has_place() && (status.place() < 0 || status.place() >= kMaxNodes)) return "a place out of range";
+  if (status.slots() < 0 || status.slots() > kMaxSlots) return "a count of workers out of range";
+  return "";
+}
+
 }  // namespace
 
 Coordinator::Coordinator(CoordinatorOptions options, BootTime now, uint64_t entropy)
@@ -145,6 +153,10 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
     return false;
   }
   if (status.host_id().empty()) return false;
+  if (const std::string nonsense = Nonsense(status); !nonsense.empty()) {
+    Refuse(stream, status, nonsense, out);
+    return false;
+  }
   const auto it = hosts_.find(status.host_id());
   if (it != hosts_.end()) {
     const v1::StatusId& known = it->second.status.id();
@@ -465,11 +477,13 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
   wait->set_present(options_.max_nodes - static_cast<int>(absent_.size()));
 }
 
-// RUN grants the lease, and so does WAIT, while recovering, to hosts that claim the greatest round. Nothing else.
+// RUN grants the lease, and so does WAIT, while recovering, to hosts that claim the greatest round; and STOP for as
+// long as workers are using their grace, which may be longer than the lease: the drain waits for them or for its end.
 void Coordinator::GrantLease(Host& host, v1::Directive* directive) {
   if (!options_.leased()) return;
   const bool recovering = state_ == State::kRecovering && host.in_round && Claims(host);
-  if (!directive->has_run() && !(recovering && directive->has_wait())) return;
+  const bool ending = directive->has_stop() && host.in_round && !Idle(host);
+  if (!directive->has_run() && !ending && !(recovering && directive->has_wait())) return;
   v1::Lease lease;
   lease.set_duration_ms(absl::ToInt64Milliseconds(options_.lease));
   const int node_count = host.round.node_count();

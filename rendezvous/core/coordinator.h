@@ -127,6 +127,7 @@ class Coordinator {
   const Host* HolderOf(int place) const;
   bool Leaving(const Host& host) const { return host.status.phase() == v1::PHASE_LEAVING; }
   bool Idle(const Host& host) const;    // runs nothing
+  bool RunsSomething(const Host& host) const;  // and it can still be ended
   bool Acknowledged(const Host& host) const;
   void LookWhetherTheVerdictIsKept();
   bool OthersAttached(const Host& host) const;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,14 @@ inline constexpr absl::Duration kMinBeat = absl::Milliseconds(500);
 inline constexpr int kBeatsPerSecond = 4000;  // that all agents together may send: the beat grows beyond 2,000
 inline constexpr absl::Duration kLateness = absl::Milliseconds(500);    // beyond it we were late ourselves
 inline constexpr absl::Duration kRunLimit = absl::Seconds(70);          // RUN to applied: the host's minute and a reserve
+inline constexpr absl::Duration kLatecomers = absl::Seconds(10);        // after a verdict before the first round
 inline constexpr absl::Duration kReleaseLimit = absl::Seconds(30);      // RELEASE to the stream's close
 inline constexpr absl::Duration kEchoWindow = absl::Seconds(1);         // failures this soon before a loss are its echo
 inline constexpr absl::Duration kSameMoment = absl::Milliseconds(50);   // within it a signal beats an exit code
 inline constexpr int kMaxAbsentNamed = 8;
+inline constexpr int kMaxNodes = 1'000'000;
+inline constexpr int kMaxSlots = 65'536;                // workers of one node
+inline constexpr uint64_t kMaxNumber = uint64_t{1} << 62;  // of epochs and rounds
 inline constexpr size_t kManyHosts = 256;  // beyond it what is no emergency is decided for many statuses at once
 inline constexpr absl::Duration kDecisionSpacing = absl::Microseconds(5);  // then, for each host: ten times its cost
 inline constexpr size_t kMaxRememberedSends = 256;  // directives of one host whose sending time is known

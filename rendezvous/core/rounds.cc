@@ -165,7 +165,7 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
                           !host.status.offer().host().empty();
     on_the_way += is_ready ? 0 : 1;
     // Whatever still executes must end first, whichever round it is of.
-    if (IsActive(host.status.phase()) && now <= host.lease_until) return false;
+    if (RunsSomething(host) && now <= host.lease_until) return false;
   }
   if (primary_leaves_) {
     last_why_ = "the primary leaves and is to come back";
@@ -325,7 +325,7 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   if (!ours_ && missing > 0 && now < members_known_until_) return false;
   for (const auto& [id, host] : hosts_) {
     if (host.in_round && !IsDrained(now, host)) return false;
-    if (!host.in_round && IsActive(host.status.phase()) && now <= host.lease_until) return false;
+    if (!host.in_round && RunsSomething(host) && now <= host.lease_until) return false;
   }
   if (missing > 0 && !loss_at_) loss_at_ = now;
   for (const auto& [id, host] : hosts_) {
@@ -416,6 +416,11 @@ void Coordinator::LookWhetherTheVerdictIsKept() {
 }
 
 bool Coordinator::StepVerdict(Effects* out) {
+  // A program that cannot start is often found before everybody is here: whoever comes at once is to hear why.
+  const bool early = first_round_ && verdict_->has_root_cause();
+  if (early && static_cast<int>(hosts_.size()) < options_.min_nodes && last_event_ < state_since_ + kLatecomers) {
+    return false;
+  }
   // A verdict adopted from an agent: the others of its round are on their way back, and are to hear it, too.
   if (!ours_ && MembersMissing() > 0 && last_event_ < members_known_until_) return false;
   for (const auto& [id, host] : hosts_) {
@@ -459,6 +464,10 @@ const Coordinator::Host* Coordinator::HolderOf(int place) const {
 
 bool Coordinator::HoldsPlace(const Host& host) const {
   return !host.status.has_place() || HolderOf(host.status.place()) == &host;
+}
+
+bool Coordinator::RunsSomething(const Host& host) const {
+  return !Idle(host) && host.status.phase() != v1::PHASE_UNUSABLE;
 }
 
 bool Coordinator::Idle(const Host& host) const {

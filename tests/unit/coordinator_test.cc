@@ -232,10 +232,11 @@ TEST(Coordinator, AWorkersFailureDrainsEverybodyAndRaisesTheRestartCount) {
   c.Apply("b");
   c.Fail("b", 7);
   EXPECT_TRUE(c.Told("a").has_stop());
-  EXPECT_FALSE(c.Told("a").has_lease()) << "STOP grants none";
+  EXPECT_TRUE(c.Told("a").has_lease()) << "its workers may use their grace, however long";
   c.Apply("a");
   EXPECT_EQ(c.state(), State::kDraining) << "b has not stopped yet";
   c.Apply("b");
+  EXPECT_FALSE(c.Told("b").has_lease() && c.Told("b").has_stop()) << "nothing of it runs any more";
   ASSERT_TRUE(c.Told("a").has_run());
   EXPECT_EQ(c.Told("a").run().restart_count(), 1);
   EXPECT_EQ(c.Told("a").run().failures(), 1);
@@ -484,6 +485,20 @@ TEST(Coordinator, ANodeThatCannotStartItsProgramEndsTheJobForAll) {
   c.At("b").status.mutable_cannot_start()->set_exit_code(127);
   c.Join("b", 1);
   EXPECT_EQ(c.Told("a").verdict().exit_code(), 127);
+}
+
+TEST(Coordinator, APrimaryThatCannotStartWaitsAMomentToTellThoseWhoAreStillComing) {
+  Cluster c(Fixed(2));
+  c.At("a").status.set_at_primary(true);
+  c.At("a").status.mutable_cannot_start()->set_exit_code(126);
+  c.Join("a", 0);
+  c.Apply("a");
+  EXPECT_TRUE(c.Told("a").has_verdict());
+  c.Pass(absl::Seconds(5), {"a"});
+  EXPECT_FALSE(c.Told("a").has_release());
+  c.Join("b", 1);  // which acknowledges
+  ASSERT_TRUE(c.Told("b").has_release());
+  EXPECT_EQ(c.Told("b").release().exit_code(), 126);
 }
 
 TEST(Coordinator, WhoWasLateHimselfSuspectsNobody) {

@@ -237,6 +237,17 @@ TEST_F(HostCoreTest, WithoutGrantsTheWorkersEndBeforeTheLeaseDoes) {
   EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_LEASE_ENDED);
 }
 
+TEST_F(HostCoreTest, AGraceLongerThanTheLeaseIsKeptForAsLongAsTheLeaseIsRenewed) {
+  Run(1);
+  v1::HostDirective stop = Directive();
+  stop.mutable_stop()->set_grace_ms(20'000);
+  Give(stop);
+  Pass(absl::Seconds(19));
+  EXPECT_TRUE(Took<Sweep>().empty());
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(Took<Sweep>().size(), 1u);
+}
+
 TEST_F(HostCoreTest, ALadderOnceBegunIsNotTakenBackByALaterGrant) {
   Run(1);
   while (Took<SignalWorkers>().empty()) Pass(kTick, true, false);

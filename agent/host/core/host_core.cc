@@ -290,7 +290,6 @@ void HostCore::BeginStop(BootTime now, int signal, absl::Duration grace, v1::Out
     return;
   }
   ladder_.emplace(now, grace);
-  if (leased()) ladder_->Hasten(std::max(now, LeaseKillMoment()));
   if (outcome_ != v1::OUTCOME_SUCCEEDED) outcome_ = outcome;
   phase_ = v1::HOST_PHASE_STOPPING;
   if (LiveWorkers() > 0) {
