@@ -40,6 +40,7 @@ constexpr absl::Duration kBindRetryLimit = absl::Seconds(10);  // a predecessor'
 constexpr absl::Duration kLastWordLimit = absl::Seconds(1);    // for what was said last to arrive
 constexpr absl::Duration kDrainPoll = absl::Milliseconds(5);
 constexpr int kExitUnavailable = 69;
+constexpr int kExitFault = 70;
 constexpr size_t kMaxEarlyStatuses = 64;  // of the host, while the primary's name is being resolved
 
 uint64_t Entropy() {
@@ -164,7 +165,7 @@ void AgentProcess::OnHostMessage(std::string_view payload) {
   v1::HostStatus status;
   if (!status.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
     Log(Severity::kError, "agent", "the host sent something that is no status");
-    return;
+    return Do(ExitAgent{kExitFault, "the host cannot be understood"});  // it counts our ends, not our silence
   }
   if (configured_) return Step([&](BootTime now, Effects* out) { core_.OnHostStatus(now, status, out); });
   const bool first = early_.empty();
