@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -41,7 +42,19 @@ constexpr absl::Duration kLastWordLimit = absl::Seconds(1);    // for what was s
 constexpr absl::Duration kDrainPoll = absl::Milliseconds(5);
 constexpr int kExitUnavailable = 69;
 constexpr int kExitFault = 70;
+// An agent whose listener is dead makes room for another no sooner than this after its start: the host takes five
+// deaths within 10 s for a fault.
+constexpr absl::Duration kLeastLife = absl::Seconds(3);
 constexpr size_t kMaxEarlyStatuses = 64;  // of the host, while the primary's name is being resolved
+
+// gRPC 1.51 closes a listener for good when one accept fails, as it does with no descriptor left, and says so only in
+// its log. Of no object, since gRPC's threads may outlive any.
+std::atomic<bool> listener_is_dead = false;
+
+void OnGrpcLog(const std::string& line) {
+  if (line.find("Failed accept") != std::string::npos) listener_is_dead = true;
+  Log(Severity::kDebug, "agent", line);
+}
 
 uint64_t Entropy() {
   uint64_t value = 0;
@@ -105,6 +118,7 @@ class AgentProcess {
   bool Listening();  // tries to listen; false: told the core why not
   void OnMemberAttached(const std::string& peer);
   void StopWhenDrained();
+  void ReplaceDeadListener();
 
   EventLoop loop_;
   host::Writer writer_;
@@ -127,6 +141,7 @@ class AgentProcess {
   bool closed_ = false;
   std::optional<int> exit_code_;
   BootTime exit_deadline_;
+  const BootTime started_ = EventLoop::Now();
 };
 
 AgentProcess::AgentProcess(int fd) : core_(Entropy()) {
@@ -224,7 +239,7 @@ void AgentProcess::DecideIfServing(bool local) {
 void AgentProcess::Configure(bool serves) {
   if (!config_.single_node()) {
     rendezvous::SanitizeGrpcEnvironment();
-    rendezvous::SetGrpcLogSink([](const std::string& line) { Log(Severity::kDebug, "agent", line); });
+    rendezvous::SetGrpcLogSink([](const std::string& line) { OnGrpcLog(line); });
   }
   if (serves) {
     RaiseDescriptorLimit();
@@ -351,7 +366,16 @@ void AgentProcess::StopWhenDrained() {
   loop_.After(kDrainPoll, [this] { StopWhenDrained(); });
 }
 
+// The next agent opens the port anew; nobody's workers are disturbed by the change.
+void AgentProcess::ReplaceDeadListener() {
+  if (!listener_is_dead || exit_code_.has_value() || EventLoop::Now() - started_ < kLeastLife) return;
+  Log(Severity::kError, "agent",
+      "a connection could not be accepted, perhaps for want of descriptors (ulimit -n): another agent takes over");
+  Do(ExitAgent{kExitFault, "its listener is dead"});
+}
+
 void AgentProcess::Tick() {
+  ReplaceDeadListener();
   if (coordinator_ != nullptr && (listens_ || config_.single_node())) coordinator_->Tick();
   Step([&](BootTime now, Effects* out) { core_.OnTick(now, out); });
   loop_.After(std::min(kTick, rendezvous::kTick), [this] { Tick(); });
