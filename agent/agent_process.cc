@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -47,8 +48,8 @@ constexpr int kExitFault = 70;
 constexpr absl::Duration kLeastLife = absl::Seconds(3);
 constexpr size_t kMaxEarlyStatuses = 64;  // of the host, while the primary's name is being resolved
 
-// gRPC 1.51 closes a listener for good when one accept fails, as it does with no descriptor left, and says so only in
-// its log. Of no object, since gRPC's threads may outlive any.
+// gRPC 1.51 closes a listener for good when one accept fails, as it does with no descriptor left, and says so only
+// in its log. Of no object, since gRPC's threads may outlive any.
 std::atomic<bool> listener_is_dead = false;
 
 void OnGrpcLog(const std::string& line) {
@@ -145,7 +146,9 @@ class AgentProcess {
 };
 
 AgentProcess::AgentProcess(int fd) : core_(Entropy()) {
-  InitLog({.writer = &writer_});
+  LogOptions log{.writer = &writer_};
+  if (const char* level = std::getenv("MUSTER_LOG_LEVEL")) ParseSeverity(level, &log.level);
+  InitLog(log);
   link_ = std::make_unique<FramedLink>(
       &loop_, fd, [this](std::string_view payload) { OnHostMessage(payload); },
       [this](const std::string&) { OnLinkClosed(); });

@@ -1,5 +1,6 @@
-// What the workers run: which python, and whether it and the program can be started at all. Checked before joining,
-// so that a node that cannot start says so to everybody instead of failing each round. Pure, over a probe of files.
+// What the workers run: which python, and whether it and the program can be started at all. Checked before
+// joining, so that a node that cannot start says so to everybody instead of failing each round. Pure, over a probe
+// of files.
 #pragma once
 
 #include <functional>
@@ -34,9 +35,9 @@ struct InterpreterOptions {
   std::string called_as;    // argv[0]: where our own binary was called by a path
 };
 
-// PYTHON_EXEC, else --python, else the python beside our own binary if we were called by a path, else $VIRTUAL_ENV,
-// else $CONDA_PREFIX, else the first python or python3 on PATH. The first two stand as they are said, even if they
-// are not there (CheckProgram tells); of the others only what is there and executable counts.
+// PYTHON_EXEC, else --python, else the python beside our own binary if we were called by a path, else
+// $VIRTUAL_ENV, else $CONDA_PREFIX, else the first python or python3 on PATH. The first two stand as they are
+// said, even if they are not there (CheckProgram tells); of the others only what is there and executable counts.
 Interpreter ChooseInterpreter(const Environment& environment, const InterpreterOptions& options,
                               const FileProbe& probe);
 
@@ -52,7 +53,7 @@ inline constexpr int kExitNotFound = 127;
 struct ProgramCheck {
   int exit_code = 0;    // 0, kExitNotExecutable or kExitNotFound
   std::string problem;  // one line; empty if exit_code is 0
-  std::string path;     // what is to be executed: interpreter or program, with a slash; empty if there is a problem
+  std::string path;  // what is to be executed: interpreter or program, with a slash; empty if there is a problem
 };
 
 // Whether `target` can be started. `interpreter` is not looked at for kProgram.

@@ -8,7 +8,8 @@ namespace muster::agent {
 inline constexpr size_t kMaxCommandOutputBytes = 1 << 20;  // the rest is read and dropped
 inline constexpr size_t kMaxProbeFileBytes = 64 << 10;
 
-// Blocking; to be used before the event loop runs. Its commands are reaped by pid, so other children are untouched.
+// Blocking; to be used before the event loop runs. Its commands are reaped by pid, so other children are
+// untouched.
 MachineProbe SystemProbe();
 
 // Runs argv[0], found on PATH, with stdin and stderr at /dev/null, in a process group of its own that is killed at

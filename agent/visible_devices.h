@@ -13,9 +13,9 @@ struct PhysicalDevice {
 };
 
 struct VisibleDevices {
-  int usable = 0;                      // devices that one process can use
-  std::vector<std::string> entries;    // those of the list that stand; indices where there is no list
-  std::vector<std::string> warnings;   // what was ignored, one line each
+  int usable = 0;                     // devices that one process can use
+  std::vector<std::string> entries;   // those of the list that stand; indices where there is no list
+  std::vector<std::string> warnings;  // what was ignored, one line each
 };
 
 // `list` is the variable's value, nullopt if it is not set. Indices, then nothing after the first entry that is

@@ -50,8 +50,9 @@ absl::StatusOr<CommandLine> Parse(const std::vector<OptionSpec>& table, std::vec
   for (const OptionSpec& spec : table) {
     std::string& value = values[std::string(spec.name)];
     options[std::string(spec.name)] =
-        spec.is_switch() ? app.add_flag(Spellings(spec), value)
-                         : app.add_option(Spellings(spec), value)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+        spec.is_switch()
+            ? app.add_flag(Spellings(spec), value)
+            : app.add_option(Spellings(spec), value)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
   std::reverse(args.begin(), args.end());  // the order in which CLI11 takes them
   try {

@@ -11,14 +11,14 @@
 namespace muster::cli {
 
 struct CommandLine {
-  std::map<std::string, std::string> given;  // by the option's name; "true" for a switch; the last one counts
-  std::string script;                        // empty: none was given
-  std::vector<std::string> script_arguments; // verbatim, whatever they look like
+  std::map<std::string, std::string> given;   // by the option's name; "true" for a switch; the last one counts
+  std::string script;                         // empty: none was given
+  std::vector<std::string> script_arguments;  // verbatim, whatever they look like
   bool help = false;
 };
 
-// args: what follows the subcommand. `--flag value`, `--flag=value`, dashes or underscores; the first word that is no
-// option is the script, and all after it the script's. InvalidArgument with one line that names the option.
+// args: what follows the subcommand. `--flag value`, `--flag=value`, dashes or underscores; the first word that is
+// no option is the script, and all after it the script's. InvalidArgument with one line that names the option.
 absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<OptionSpec>& table,
                                              const std::vector<std::string>& args);
 

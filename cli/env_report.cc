@@ -15,15 +15,19 @@
 namespace muster::cli {
 namespace {
 
-constexpr size_t kMaxNodesShown = 8;       // in the table; JSON has all
-constexpr size_t kMaxValueColumns = 48;    // of the table
+constexpr size_t kMaxNodesShown = 8;     // in the table; JSON has all
+constexpr size_t kMaxValueColumns = 48;  // of the table
 
 // Variables that bear on what muster or its workers do.
 constexpr const char* kPrefixes[] = {"MUSTER_", "PET_",  "TORCHELASTIC_", "TORCH_", "CLUSTER_SPEC", "CLOUD_ML_",
                                      "AIP_",    "NCCL_", "GLOO_",         "CUDA_",  "NVIDIA_",      "SLURM_"};
-constexpr const char* kNames[] = {"RANK",        "WORLD_SIZE",      "LOCAL_RANK",  "LOCAL_WORLD_SIZE", "NODE_RANK",
-                                  "GROUP_RANK",  "MASTER_ADDR",     "MASTER_PORT", "TF_CONFIG",        "PYTHON_EXEC",
-                                  "VIRTUAL_ENV", "OMP_NUM_THREADS", "CONDA_PREFIX", "KUBERNETES_SERVICE_HOST"};
+constexpr const char* kNames[] = {"RANK",         "WORLD_SIZE",
+                                  "LOCAL_RANK",   "LOCAL_WORLD_SIZE",
+                                  "NODE_RANK",    "GROUP_RANK",
+                                  "MASTER_ADDR",  "MASTER_PORT",
+                                  "TF_CONFIG",    "PYTHON_EXEC",
+                                  "VIRTUAL_ENV",  "OMP_NUM_THREADS",
+                                  "CONDA_PREFIX", "KUBERNETES_SERVICE_HOST"};
 
 bool Bears(const std::string& name) {
   const auto begins = [&](const char* prefix) { return absl::StartsWith(name, prefix); };
@@ -72,11 +76,12 @@ std::string EnvTable(const EnvReport& report) {
   Row("role", RoleName(plan), "", &out);
   Row("node-rank", plan.view.node_rank < 0 ? "none yet" : absl::StrCat(plan.view.node_rank), "", &out);
   if (!plan.view.nodes.empty()) Row("nodes", NodesShown(plan.view.nodes), "", &out);
-  Row("interpreter", report.interpreter.path.empty() ? "none" : report.interpreter.path,
-      report.interpreter.reason, &out);
+  Row("interpreter", report.interpreter.path.empty() ? "none" : report.interpreter.path, report.interpreter.reason,
+      &out);
   Row("accelerators", absl::StrCat(report.accelerators.count), report.accelerators.reason, &out);
   absl::StrAppend(&out, "\n");
-  for (const SettingLine& line : plan.lines) Row(line.name, line.value.empty() ? "-" : line.value, line.origin, &out);
+  for (const SettingLine& line : plan.lines)
+    Row(line.name, line.value.empty() ? "-" : line.value, line.origin, &out);
   const Environment shown = Shown(report.environment);
   if (!shown.empty()) absl::StrAppend(&out, "\n");
   for (const auto& [name, value] : shown) absl::StrAppend(&out, name, "=", value, "\n");

@@ -16,12 +16,18 @@ inline constexpr int kExitSignalBase = 128;  // 128 + the signal's number
 // PermissionDenied 126, NotFound 127; anything else is a fault of ours.
 inline int ExitCodeOf(const absl::Status& status) {
   switch (status.code()) {
-    case absl::StatusCode::kOk: return 0;
-    case absl::StatusCode::kInvalidArgument: return kExitUsage;
-    case absl::StatusCode::kFailedPrecondition: return kExitBadEnvironment;
-    case absl::StatusCode::kPermissionDenied: return kExitNotExecutable;
-    case absl::StatusCode::kNotFound: return kExitNotFound;
-    default: return kExitOurFault;
+    case absl::StatusCode::kOk:
+      return 0;
+    case absl::StatusCode::kInvalidArgument:
+      return kExitUsage;
+    case absl::StatusCode::kFailedPrecondition:
+      return kExitBadEnvironment;
+    case absl::StatusCode::kPermissionDenied:
+      return kExitNotExecutable;
+    case absl::StatusCode::kNotFound:
+      return kExitNotFound;
+    default:
+      return kExitOurFault;
   }
 }
 

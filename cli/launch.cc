@@ -32,9 +32,12 @@ std::vector<std::string> WorkerArguments(const RunPlan& run, const std::string& 
 host::StdinRule StdinOf(const RunPlan& run) {
   if (!run.stdin_given) return {};
   switch (run.stdin_choice.kind) {
-    case StdinChoice::kAll: return {host::StdinRule::kAll, 0};
-    case StdinChoice::kNone: return {host::StdinRule::kNone, 0};
-    case StdinChoice::kRank: return {host::StdinRule::kRank, run.stdin_choice.rank};
+    case StdinChoice::kAll:
+      return {host::StdinRule::kAll, 0};
+    case StdinChoice::kNone:
+      return {host::StdinRule::kNone, 0};
+    case StdinChoice::kRank:
+      return {host::StdinRule::kRank, run.stdin_choice.rank};
   }
   return {};
 }

@@ -18,7 +18,7 @@ inline constexpr char kRankBegin = '\x1e';
 inline constexpr char kRankEnd = '\x1f';
 
 struct LocalFacts {
-  uint16_t port = 0;    // free on 127.0.0.1
+  uint16_t port = 0;  // free on 127.0.0.1
   std::string run_id;
   agent::Accelerators accelerators;
 };

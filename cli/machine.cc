@@ -26,7 +26,8 @@ constexpr size_t kMaxLinkBytes = 4096;
 
 std::string RandomHex(size_t bytes) {
   std::string raw(bytes, '\0');
-  MUSTER_CHECK(getrandom(raw.data(), raw.size(), 0) == static_cast<ssize_t>(bytes), "the kernel gave no randomness");
+  MUSTER_CHECK(getrandom(raw.data(), raw.size(), 0) == static_cast<ssize_t>(bytes),
+               "the kernel gave no randomness");
   return absl::BytesToHexString(raw);
 }
 
@@ -51,7 +52,8 @@ std::string Hostname() {
 // Process 1, or the host that our own process 1 started.
 bool IsFirstProcess() {
   if (getpid() == 1) return true;
-  return getppid() == 1 && ReadLink("/proc/1/exe") == ReadLink("/proc/self/exe") && !ReadLink("/proc/1/exe").empty();
+  return getppid() == 1 && ReadLink("/proc/1/exe") == ReadLink("/proc/self/exe") &&
+         !ReadLink("/proc/1/exe").empty();
 }
 
 }  // namespace

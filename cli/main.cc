@@ -29,7 +29,8 @@ int Print(const std::string& text) {
 
 int VersionCommand(const Invocation& invocation) {
   if (!invocation.arguments.empty()) {
-    return Complain(absl::InvalidArgumentError(absl::StrCat(invocation.arguments[0], ": muster version takes nothing")));
+    return Complain(
+        absl::InvalidArgumentError(absl::StrCat(invocation.arguments[0], ": muster version takes nothing")));
   }
   return Print(absl::StrCat("muster ", Version(), "\n"));
 }

@@ -82,9 +82,9 @@ absl::StatusOr<Membership> FromPlatform(const Settings& s, discovery::ClusterVie
   m.view = std::move(view);
   RETURN_IF_ERROR(ApplyNodes(s, &m));
   if (s.node_rank && s.node_rank->value != m.view.node_rank) {
-    return Fault(*s.node_rank, absl::StrCat("the platform (", m.view.source, ") says that this is ",
-                                            m.view.node_rank < 0 ? "no trainer"
-                                                                 : absl::StrCat("node ", m.view.node_rank)));
+    return Fault(*s.node_rank,
+                 absl::StrCat("the platform (", m.view.source, ") says that this is ",
+                              m.view.node_rank < 0 ? "no trainer" : absl::StrCat("node ", m.view.node_rank)));
   }
   if (s.master_port) m.view.primary_port = s.master_port->value;
   m.single_node = m.view.nnodes == 1 && m.view.role == discovery::NodeRole::kTrainer;
@@ -111,7 +111,8 @@ absl::StatusOr<Membership> FindMembership(const Settings& s, const Environment& 
   if (!view.ok()) return absl::FailedPreconditionError(view.status().message());
   if (view->source != kNoPlatform) {
     if (primary_is_named && view->nnodes > 1) {
-      const std::string reason = absl::StrCat("needs --nnodes, since a platform (", view->source, ") is there too");
+      const std::string reason =
+          absl::StrCat("needs --nnodes, since a platform (", view->source, ") is there too");
       return s.rdzv_endpoint ? Fault(*s.rdzv_endpoint, reason) : Fault(*s.master_addr, reason);
     }
     if (!primary_is_named) return FromPlatform(s, std::move(view).value());

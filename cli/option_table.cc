@@ -15,13 +15,15 @@ const std::vector<OptionSpec>& RunOptions() {
   using enum Group;
   static const auto* const table = new std::vector<OptionSpec>{
       {"nnodes", "N|MIN:MAX", kMembership, true,
-       "Nodes of the job. With MIN:MAX it starts with MIN and goes on while MIN are left. Default: all places that "
+       "Nodes of the job. With MIN:MAX it starts with MIN and goes on while MIN are left. Default: all places "
+       "that "
        "the platform names, else 1."},
       {"node-rank", "RANK", kMembership, true,
        "This node's place, from 0. Node 0 is the primary. Needs --master-addr, or --rdzv-endpoint."},
       {"master-addr", "HOST", kMembership, true, "Address of the primary, to which all nodes connect."},
       {"master-port", "PORT", kMembership, true,
-       "Port on which the primary listens. Default 29500, or what the platform says. (The port of the workers' own "
+       "Port on which the primary listens. Default 29500, or what the platform says. (The port of the workers' "
+       "own "
        "MASTER_PORT is --worker-port.)"},
       {"rdzv-endpoint", "HOST[:PORT]", kMembership, true,
        "The primary, as one value; IPv6 in brackets; default port 29400. The node whose own address it is serves. "
@@ -31,9 +33,11 @@ const std::vector<OptionSpec>& RunOptions() {
       {"pools", "trainers|all", kMembership, false,
        "Vertex AI: which worker pools train. Default: pools 0 and 1; the others end with the job."},
       {"local-addr", "ADDRESS", kMembership, true,
-       "The address under which other nodes reach this one's workers. Default: that of the connection to the primary."},
+       "The address under which other nodes reach this one's workers. Default: that of the connection to the "
+       "primary."},
       {"nproc-per-node", "N|auto|gpu|cpu", kWorkers, true,
-       "Workers to start here. auto: one for each accelerator, or for each CPU where there is none. Default 1; on a "
+       "Workers to start here. auto: one for each accelerator, or for each CPU where there is none. Default 1; on "
+       "a "
        "platform one for each accelerator."},
       {"worker-port", "LO:HI", kWorkers, false, "Ports to take the workers' MASTER_PORT from. Default: any."},
       {"stdin", "all|none|RANK", kWorkers, false,
@@ -41,8 +45,7 @@ const std::vector<OptionSpec>& RunOptions() {
       {"role", "NAME", kWorkers, true, "Role of this node's workers (ROLE_NAME). Default: default."},
       {"max-restarts", "N", kRestarts, true,
        "Restarts of the whole group after a worker's failure, for the whole job. Default 0; on a platform 3."},
-      {"max-node-losses", "N", kRestarts, false,
-       "Restarts after the loss of a node, in an hour. Default 10."},
+      {"max-node-losses", "N", kRestarts, false, "Restarts after the loss of a node, in an hour. Default 10."},
       {"join-timeout", "TIME", kTimes, false, "For the first gathering of all nodes. Default 600."},
       {"last-call-timeout", "TIME", kTimes, false,
        "With MIN:MAX, for more nodes once MIN are there. Default 30; on a platform 5."},
@@ -52,7 +55,8 @@ const std::vector<OptionSpec>& RunOptions() {
       {"lease", "TIME", kTimes, false,
        "A node that is cut off has ended its workers when this has passed, at least 1. Default 10."},
       {"heartbeat-interval", "TIME", kTimes, false,
-       "Between two messages of a quiet node. Default 0.5, more in very large jobs; at most a quarter of the lease."},
+       "Between two messages of a quiet node. Default 0.5, more in very large jobs; at most a quarter of the "
+       "lease."},
       {"reconnect-grace", "TIME", kTimes, false,
        "Between a lost connection and the restart of the others. Default 2."},
       {"shutdown-timeout", "TIME", kTimes, true,
@@ -64,7 +68,8 @@ const std::vector<OptionSpec>& RunOptions() {
       {"no-python", "", kProgram, true, "SCRIPT is a program of its own, not Python."},
       {"python", "PATH", kProgram, false, "The interpreter. The variable PYTHON_EXEC comes before it."},
       {"rdzv-backend", "static|c10d", kTorchrun, true, "Accepted: muster has one way to meet."},
-      {"rdzv-conf", "K=V,...", kTorchrun, true, "join_timeout and last_call_timeout are obeyed, the rest is not needed."},
+      {"rdzv-conf", "K=V,...", kTorchrun, true,
+       "join_timeout and last_call_timeout are obeyed, the rest is not needed."},
       {"monitor-interval", "SECONDS", kTorchrun, true, "Accepted: nothing is polled."},
   };
   return *table;

@@ -14,9 +14,9 @@ struct OptionSpec {
   std::string_view name;   // with dashes, without the leading two
   std::string_view value;  // what stands for the value in the help text; empty: a switch
   Group group;
-  bool torchrun;           // torchrun has it, so its PET_ variable counts
+  bool torchrun;  // torchrun has it, so its PET_ variable counts
   std::string_view help;
-  char shorthand = 0;      // 0: none
+  char shorthand = 0;  // 0: none
 
   bool is_switch() const { return value.empty(); }
 };

@@ -29,7 +29,8 @@ absl::Status CheckScriptIsGiven(const RunPlan& plan) {
 absl::StatusOr<Severity> LogLevel(const Environment& environment) {
   Severity severity = Severity::kInfo;
   const auto found = environment.find(kLevelVariable);
-  if (found == environment.end() || found->second.empty() || ParseSeverity(found->second, &severity)) return severity;
+  if (found == environment.end() || found->second.empty() || ParseSeverity(found->second, &severity))
+    return severity;
   return absl::FailedPreconditionError(
       absl::StrCat(kLevelVariable, " ", found->second, ": expected debug, info, warning or error"));
 }
@@ -71,8 +72,7 @@ int RunCommand(const Invocation& invocation) {
   const absl::StatusOr<Severity> level = LogLevel(environment);
   if (!level.ok()) return Complain(level.status());
 
-  Launch launch =
-      PrepareLaunch(*plan, environment, machine.host_id, invocation.called_as, agent::ProbeFile);
+  Launch launch = PrepareLaunch(*plan, environment, machine.host_id, invocation.called_as, agent::ProbeFile);
   if (launch.check.exit_code != 0 && plan->config.single_node()) {
     std::fprintf(stderr, "muster: %s\n", launch.check.problem.c_str());
     return launch.check.exit_code;

@@ -80,7 +80,8 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // What travels must be UTF-8; a name that was made so would be another name. Options are checked where they are read.
+  // What travels must be UTF-8; a name that was made so would be another name. Options are checked where they are
+  // read.
   absl::Status CheckText() const {
     for (const std::string* text : {&config_->run_id(), &config_->primary().host()}) {
       const std::string shown = host::ToUtf8(*text, text->size());
@@ -105,8 +106,10 @@ class Planner {
     config_->set_single_node(membership_.single_node);
     config_->set_loopback_only(view.loopback_only);
     const bool range = membership_.min_nodes != membership_.max_nodes;
-    Line("nnodes", range ? absl::StrCat(membership_.min_nodes, ":", membership_.max_nodes)
-                         : absl::StrCat(membership_.max_nodes), membership_.nodes_source);
+    Line("nnodes",
+         range ? absl::StrCat(membership_.min_nodes, ":", membership_.max_nodes)
+               : absl::StrCat(membership_.max_nodes),
+         membership_.nodes_source);
     config_->set_local_addr(Pick("local-addr", settings_.local_addr, std::string()));
     config_->set_role_name(Pick("role", settings_.role, std::string("default")));
   }
@@ -151,11 +154,12 @@ class Planner {
     const Settings& s = settings_;
     const auto ms = [](absl::Duration d) { return absl::ToInt64Milliseconds(d); };
     config_->set_join_timeout_ms(ms(Pick("join-timeout", s.join_timeout, kJoinTimeout)));
-    config_->set_last_call_ms(ms(Pick("last-call-timeout", s.last_call_timeout,
-                                      membership_.on_platform ? kPlatformLastCall : kLastCall,
-                                      PlatformOr(kDefault))));
+    config_->set_last_call_ms(
+        ms(Pick("last-call-timeout", s.last_call_timeout, membership_.on_platform ? kPlatformLastCall : kLastCall,
+                PlatformOr(kDefault))));
     config_->set_rejoin_timeout_ms(ms(Pick("rejoin-timeout", s.rejoin_timeout, kRejoinTimeout)));
-    config_->set_coordinator_timeout_ms(ms(Pick("coordinator-timeout", s.coordinator_timeout, kCoordinatorTimeout)));
+    config_->set_coordinator_timeout_ms(
+        ms(Pick("coordinator-timeout", s.coordinator_timeout, kCoordinatorTimeout)));
     const absl::Duration lease = Pick("lease", s.lease, kLease);
     config_->set_lease_ms(membership_.single_node ? 0 : ms(lease));
     config_->set_beat_ms(ms(Pick("heartbeat-interval", s.heartbeat_interval, absl::ZeroDuration())));
@@ -165,7 +169,8 @@ class Planner {
     const auto [default_grace, from] = DefaultTerminationGrace();
     plan_->termination_grace = Pick("termination-grace", s.termination_grace, default_grace, from);
     if (s.heartbeat_interval && s.heartbeat_interval->value * kLeastBeatsPerLease > lease) {
-      return Fault(*s.heartbeat_interval, "must be at most a quarter of the lease, " + muster::FormatDuration(lease));
+      return Fault(*s.heartbeat_interval,
+                   "must be at most a quarter of the lease, " + muster::FormatDuration(lease));
     }
     if (s.reconnect_grace && grace >= lease) {
       return Fault(*s.reconnect_grace, "must be less than the lease, " + muster::FormatDuration(lease));
@@ -250,7 +255,8 @@ std::string Summary(const RunPlan& plan) {
   }
   absl::StrAppend(&text, " (", plan.view.source, ")");
   if (!config.single_node()) absl::StrAppend(&text, ", primary ", ToString(config.primary()));
-  if (config.slots() > 0) absl::StrAppend(&text, ", ", config.slots(), config.slots() == 1 ? " worker" : " workers");
+  if (config.slots() > 0)
+    absl::StrAppend(&text, ", ", config.slots(), config.slots() == 1 ? " worker" : " workers");
   return absl::StrCat(text, ", run ", config.run_id());
 }
 

@@ -1,5 +1,5 @@
-// From the command line, the environment and what the machine is, to everything that `muster run` will do. Pure: the
-// machine is asked through the probes that are given.
+// From the command line, the environment and what the machine is, to everything that `muster run` will do. Pure:
+// the machine is asked through the probes that are given.
 #pragma once
 
 #include <functional>
@@ -26,18 +26,18 @@ inline constexpr absl::Duration kPlatformLastCall = absl::Seconds(5);
 inline constexpr absl::Duration kNodeLossWindow = absl::Hours(1);
 inline constexpr int kMaxNodeLosses = 10;  // in kNodeLossWindow
 inline constexpr int kPlatformMaxRestarts = 3;
-inline constexpr absl::Duration kContainerGrace = absl::Seconds(8);   // of the usual 10 before SIGKILL
-inline constexpr absl::Duration kKubernetesGrace = absl::Seconds(25); // of the usual 30
+inline constexpr absl::Duration kContainerGrace = absl::Seconds(8);    // of the usual 10 before SIGKILL
+inline constexpr absl::Duration kKubernetesGrace = absl::Seconds(25);  // of the usual 30
 inline constexpr absl::Duration kPlainGrace = absl::Seconds(30);
 
 struct Machine {
   std::string hostname;
   std::string boot_id;
   std::string pid_namespace;
-  std::string host_id;         // random
-  std::string random_run_id;   // for a job that nobody else can join
+  std::string host_id;        // random
+  std::string random_run_id;  // for a job that nobody else can join
   std::string version;
-  bool first_process = false;  // we are, or stand directly under, process 1 of a container
+  bool first_process = false;                         // we are, or stand directly under, process 1 of a container
   std::function<agent::Accelerators()> accelerators;  // may take seconds
   std::function<absl::StatusOr<agent::WorkerCount>(const std::string& wish)> count_workers;  // "auto", "gpu", ...
   std::function<absl::StatusOr<discovery::ClusterView>(const Environment&, bool all_pools)> discover;

@@ -27,7 +27,8 @@ class Reader {
       : command_line_(command_line), environment_(environment), nested_(nested) {}
 
   template <typename T>
-  void Read(std::string_view name, Given<T>* out, const std::function<absl::StatusOr<T>(const std::string&)>& parse) {
+  void Read(std::string_view name, Given<T>* out,
+            const std::function<absl::StatusOr<T>(const std::string&)>& parse) {
     if (!status_.ok()) return;
     std::optional<Setting<std::string>> found = Find(name);
     if (!found) return;

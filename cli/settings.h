@@ -1,5 +1,5 @@
-// The options of `muster run` as typed values, each with where it came from. Read once; everything after this works
-// on values, never on text. Pure.
+// The options of `muster run` as typed values, each with where it came from. Read once; everything after this
+// works on values, never on text. Pure.
 #pragma once
 
 #include <map>
@@ -28,7 +28,8 @@ struct Setting {
 template <typename T>
 using Given = std::optional<Setting<T>>;
 
-// What was said; an option that nobody gave is empty. Defaults are the plan's business: they depend on the platform.
+// What was said; an option that nobody gave is empty. Defaults are the plan's business: they depend on the
+// platform.
 struct Settings {
   Given<NodeRange> nnodes;
   Given<int> node_rank;

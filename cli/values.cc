@@ -88,7 +88,8 @@ absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
   if (has_port) {
     const auto number = ParseInteger(port, 0, 65535);
     if (!number.ok()) return Expected("a port from 1 to 65535 after the colon");
-    if (*number == 0 && !IsLoopback(result.host)) return Expected("a port that all nodes know; 0 is for localhost:0");
+    if (*number == 0 && !IsLoopback(result.host))
+      return Expected("a port that all nodes know; 0 is for localhost:0");
     result.port = static_cast<uint16_t>(*number);
   }
   return result;

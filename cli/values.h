@@ -14,7 +14,7 @@
 namespace muster::cli {
 
 inline constexpr int kMaxNodes = 100'000;
-inline constexpr int kMaxSlots = 1'024;          // workers of one node
+inline constexpr int kMaxSlots = 1'024;  // workers of one node
 inline constexpr int kMaxRestarts = 1'000'000;
 inline constexpr uint16_t kDefaultMasterPort = 29500;  // torchrun's two
 inline constexpr uint16_t kDefaultRendezvousPort = 29400;

@@ -148,7 +148,8 @@ void AgentCore::OnConnected(BootTime now, const std::string& local_address, Effe
 
 void AgentCore::OnLocalAddress(BootTime now, const std::string& address, Effects* out) {
   if (address.empty()) return;
-  // A member on this very machine says nothing of how the others reach us (Debian gives a host's own name 127.0.1.1).
+  // A member on this very machine says nothing of how the others reach us (Debian gives a host's own name
+  // 127.0.1.1).
   if (!local_address_.empty() && (!IsLoopback(local_address_) || IsLoopback(address))) return;
   local_address_ = address;
   TellIfChanged(now, out);

@@ -1,7 +1,8 @@
-// The agent core: turns the coordinator's directive and the host's status into the host's directive and the agent's
-// status. It owns one node's part in the job and nothing else.
+// The agent core: turns the coordinator's directive and the host's status into the host's directive and the
+// agent's status. It owns one node's part in the job and nothing else.
 //
-// Pure: an event and the time in, effects out, to be carried out in the order given. Lives on the agent's loop thread.
+// Pure: an event and the time in, effects out, to be carried out in the order given. Lives on the agent's loop
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -24,24 +25,37 @@ inline constexpr absl::Duration kDefaultBeat = absl::Milliseconds(500);
 inline constexpr absl::Duration kMinReconnectDelay = absl::Milliseconds(50);
 inline constexpr absl::Duration kMaxReconnectDelay = absl::Milliseconds(500);
 inline constexpr absl::Duration kConnectLimit = absl::Seconds(5);  // of one attempt
-inline constexpr absl::Duration kHostEndWait = absl::Seconds(1);   // between a closed link and the pidfd of a dead host
-inline constexpr absl::Duration kGoneLimit = absl::Seconds(10);    // to report HOST_GONE
+inline constexpr absl::Duration kHostEndWait =
+    absl::Seconds(1);  // between a closed link and the pidfd of a dead host
+inline constexpr absl::Duration kGoneLimit = absl::Seconds(10);  // to report HOST_GONE
 inline constexpr absl::Duration kProbeInterval = absl::Seconds(1);
 inline constexpr absl::Duration kChangeInterval = absl::Seconds(5);  // between two words about a changing wait
 inline constexpr absl::Duration kLinger = absl::Milliseconds(250);   // of the primary's host, after the last close
-inline constexpr size_t kMaxSentRemembered = 256;                  // statuses whose sending time is known
+inline constexpr size_t kMaxSentRemembered = 256;                    // statuses whose sending time is known
 
 // Effects.
-struct SendToCoordinator { v1::AgentStatus status; };
-struct SendToHost { v1::HostDirective directive; };
-struct Connect {};       // open a session; answer: OnConnected or OnDisconnected
-struct Disconnect {};    // close the session in order; no answer
+struct SendToCoordinator {
+  v1::AgentStatus status;
+};
+struct SendToHost {
+  v1::HostDirective directive;
+};
+struct Connect {};     // open a session; answer: OnConnected or OnDisconnected
+struct Disconnect {};  // close the session in order; no answer
 // The host is dead or deaf: SIGKILL it if it lives, wait for its end, end everything it started (by session and by
 // the marker in the environment). Answer: OnHostSwept.
-struct EndHost { std::vector<v1::Worker> workers; bool kill_first = false; };
+struct EndHost {
+  std::vector<v1::Worker> workers;
+  bool kill_first = false;
+};
 // Look whether a place's former holder lives: its pid, or anything that bears its marker. Answer: OnProbed.
-struct Probe { v1::Predecessor predecessor; };
-struct ExitAgent { int exit_code = 0; std::string reason; };
+struct Probe {
+  v1::Predecessor predecessor;
+};
+struct ExitAgent {
+  int exit_code = 0;
+  std::string reason;
+};
 using Effect = std::variant<SendToCoordinator, SendToHost, Connect, Disconnect, EndHost, Probe, ExitAgent, Note>;
 using Effects = std::vector<Effect>;
 

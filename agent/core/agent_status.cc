@@ -48,8 +48,7 @@ v1::AgentStatus AgentCore::MakeStatus(BootTime now) const {
   status.set_live_workers(alive ? std::max(1, host_.workers_size()) : 0);
   status.set_in_job_ms(absl::ToInt64Milliseconds(now - FromBootNanos(memory_.joined_boot_ns())));
   if (memory_.gathering_since_boot_ns() != 0) {
-    status.set_gathering_ms(
-        absl::ToInt64Milliseconds(now - FromBootNanos(memory_.gathering_since_boot_ns())));
+    status.set_gathering_ms(absl::ToInt64Milliseconds(now - FromBootNanos(memory_.gathering_since_boot_ns())));
   }
   DescribeRound(now, &status);
   if (host_.offer_port() != 0) {
@@ -72,14 +71,12 @@ void AgentCore::DescribeRound(BootTime now, v1::AgentStatus* status) const {
   if (!IsSet(stored.last().id())) return;
   v1::Round* last = status->mutable_last();
   *last = stored.last();
-  const int64_t since_told_ms =
-      absl::ToInt64Milliseconds(now - FromBootNanos(stored.last_told_boot_ns()));
+  const int64_t since_told_ms = absl::ToInt64Milliseconds(now - FromBootNanos(stored.last_told_boot_ns()));
   for (int64_t& age : *last->mutable_loss_ages_ms()) age += since_told_ms;
   status->set_outcome(StartedLast() ? host_.outcome() : v1::OUTCOME_TOLD);
   if (StartedLast() && host_.has_failure()) {
     *status->mutable_failure() = host_.failure();
-    status->mutable_failure()->set_age_ms(
-        absl::ToInt64Milliseconds(now - FromBootNanos(host_.failure_boot_ns())));
+    status->mutable_failure()->set_age_ms(absl::ToInt64Milliseconds(now - FromBootNanos(host_.failure_boot_ns())));
   }
 }
 
@@ -93,13 +90,17 @@ v1::Phase AgentCore::CurrentPhase() const {
   const bool failed = host_.outcome() == v1::OUTCOME_FAILED;
   const bool succeeded = host_.outcome() == v1::OUTCOME_SUCCEEDED;
   switch (host_.phase()) {
-    case v1::HOST_PHASE_STUCK: return v1::PHASE_UNUSABLE;
-    case v1::HOST_PHASE_STARTING: return v1::PHASE_STARTING;
-    case v1::HOST_PHASE_RUNNING: return v1::PHASE_RUNNING;
+    case v1::HOST_PHASE_STUCK:
+      return v1::PHASE_UNUSABLE;
+    case v1::HOST_PHASE_STARTING:
+      return v1::PHASE_STARTING;
+    case v1::HOST_PHASE_RUNNING:
+      return v1::PHASE_RUNNING;
     case v1::HOST_PHASE_STOPPING:
       if (failed) return v1::PHASE_FAILED;
       return succeeded ? v1::PHASE_RUNNING : v1::PHASE_STOPPING;  // sweeping what the workers left
-    default: break;
+    default:
+      break;
   }
   const bool stopped = Compare(host_.memory().stopped(), host_.started()) >= 0 && planted_bug != "sigterm_success";
   if (StartedLast() && !stopped && failed) return v1::PHASE_FAILED;

@@ -1,5 +1,5 @@
-// What a platform says about this node's place in a job. One reading for every platform: each file of this folder is
-// a pure function from an environment (and a reader of files) to a ClusterView or one precise error.
+// What a platform says about this node's place in a job. One reading for every platform: each file of this folder
+// is a pure function from an environment (and a reader of files) to a ClusterView or one precise error.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,14 @@ using Environment = std::map<std::string, std::string>;
 
 inline constexpr uint16_t kDefaultRendezvousPort = 29400;  // torchrun's; where a source names no port
 
-enum class NodeRole { kTrainer, kAux };  // aux: a replica that does not train; it watches and ends with the verdict
+enum class NodeRole {
+  kTrainer,
+  kAux
+};  // aux: a replica that does not train; it watches and ends with the verdict
 
 struct ClusterView {
-  std::string source;                 // "vertex", "flags", "single", ...
-  std::string primary_host;           // no brackets
+  std::string source;        // "vertex", "flags", "single", ...
+  std::string primary_host;  // no brackets
   uint16_t primary_port = 0;
   NodeRole role = NodeRole::kTrainer;
   int node_rank = -1;                 // the place; -1: none is known (and for aux)
@@ -33,8 +36,8 @@ struct ClusterView {
   std::vector<std::string> warnings;  // one line each
 };
 
-// A place where the job's environment variables say nothing is std::nullopt; a reading that is wrong is an error of
-// one line that names source, field, value, what was expected and what to do (exit 65).
+// A place where the job's environment variables say nothing is std::nullopt; a reading that is wrong is an error
+// of one line that names source, field, value, what was expected and what to do (exit 65).
 using Reading = absl::StatusOr<std::optional<ClusterView>>;
 
 }  // namespace muster::discovery

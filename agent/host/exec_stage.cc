@@ -29,8 +29,8 @@ bool ParseNumber(const char* text, uint64_t* number) {
   return result.ec == std::errc() && result.ptr == end;
 }
 
-// glibc's posix_spawn leaves its own two signals ignored, and its sigaction() will not touch them; the worker is to
-// start as from a shell.
+// glibc's posix_spawn leaves its own two signals ignored, and its sigaction() will not touch them; the worker is
+// to start as from a shell.
 void ResetLibrarySignals() {
   struct {  // as the kernel has it
     void (*handler)(int);

@@ -25,7 +25,7 @@ struct StdinRule {
 
 struct LaunchPlan {
   std::vector<std::vector<std::string>> argv;  // by local rank, as many as there are slots
-  std::string program;  // for people: the script's name
+  std::string program;                         // for people: the script's name
   WorkerEnvironmentOptions environment;
   EnvironmentMap inherited;  // our own environment, for workers and agent
   StdinRule stdin_rule;

@@ -38,9 +38,7 @@ std::string ToString(const v1::Epoch& epoch) {
   return absl::StrFormat("%d.%04x", epoch.number(), epoch.random() & 0xffff);
 }
 
-std::string ToString(const v1::RoundId& id) {
-  return absl::StrCat(id.number(), "@", ToString(id.epoch()));
-}
+std::string ToString(const v1::RoundId& id) { return absl::StrCat(id.number(), "@", ToString(id.epoch())); }
 
 std::string ToString(v1::Phase phase) {
   std::string name = v1::Phase_Name(phase);

@@ -8,7 +8,8 @@
 
 namespace muster {
 
-// What agents and coordinators speak. Raised when an old one would misread a new one; the program's version is not it.
+// What agents and coordinators speak. Raised when an old one would misread a new one; the program's version is not
+// it.
 inline constexpr uint32_t kProtocol = 1;
 
 // All compare as three-way: negative, 0, positive. A missing message is smaller than any that is set.
@@ -24,9 +25,9 @@ inline bool Same(const v1::RoundId& a, const v1::RoundId& b) { return Compare(a,
 inline bool IsSet(const v1::RoundId& id) { return id.number() != 0; }
 inline bool IsSet(const v1::Epoch& epoch) { return epoch.number() != 0; }
 
-std::string ToString(const v1::Epoch& epoch);       // "2.9f3c"
-std::string ToString(const v1::RoundId& id);        // "5@2.9f3c"
-std::string ToString(v1::Phase phase);              // "running"
+std::string ToString(const v1::Epoch& epoch);  // "2.9f3c"
+std::string ToString(const v1::RoundId& id);   // "5@2.9f3c"
+std::string ToString(v1::Phase phase);         // "running"
 
 // "host:port", with brackets around an IPv6 address.
 std::string ToString(const v1::Endpoint& endpoint);

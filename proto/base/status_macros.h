@@ -25,8 +25,8 @@ inline absl::Status WithContext(const absl::Status& status, std::string_view con
 
 }  // namespace muster
 
-#define RETURN_IF_ERROR(expr)                                    \
-  do {                                                           \
+#define RETURN_IF_ERROR(expr)                                         \
+  do {                                                                \
     if (absl::Status status_ = (expr); !status_.ok()) return status_; \
   } while (false)
 

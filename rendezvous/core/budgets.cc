@@ -46,7 +46,7 @@ int ExitCodeOf(const v1::Failure& failure) {
 
 std::string DescribeFailure(const v1::Failure& failure) {
   return absl::StrCat("the worker of rank ", failure.rank(), " on ", failure.host(),
-                      failure.oom_killed() ? " was killed because memory ran out"
+                      failure.oom_killed()   ? " was killed because memory ran out"
                       : failure.has_signal() ? absl::StrCat(" was ended by signal ", failure.signal())
                                              : absl::StrCat(" exited with code ", failure.exit_code()));
 }

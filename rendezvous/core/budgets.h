@@ -1,5 +1,5 @@
-// What a round costs: counted once, when the next is made, from the greatest round seen. So a coordinator that died
-// while draining comes to the same numbers.
+// What a round costs: counted once, when the next is made, from the greatest round seen. So a coordinator that
+// died while draining comes to the same numbers.
 #pragma once
 
 #include <optional>
@@ -34,7 +34,7 @@ struct SeenFailure {
 };
 std::optional<SeenFailure> FirstCause(const std::vector<SeenFailure>& failures);
 
-int ExitCodeOf(const v1::Failure& failure);           // the code, or 128 + signal
+int ExitCodeOf(const v1::Failure& failure);               // the code, or 128 + signal
 std::string DescribeFailure(const v1::Failure& failure);  // "rank 3 on host b exited with code 7"
 
 }  // namespace muster::rendezvous

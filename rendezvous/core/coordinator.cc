@@ -23,7 +23,8 @@ uint64_t NextRandom(uint64_t* state) {
 
 // Numbers that no agent of ours sends; what counts up from them would overflow.
 std::string Nonsense(const v1::AgentStatus& status) {
-  if (status.epoch().number() > kMaxNumber || status.last().id().number() > kMaxNumber) return "a number out of range";
+  if (status.epoch().number() > kMaxNumber || status.last().id().number() > kMaxNumber)
+    return "a number out of range";
   if (status.has_place() && (status.place() < 0 || status.place() >= kMaxNodes)) return "a place out of range";
   if (status.slots() < 0 || status.slots() > kMaxSlots) return "a count of workers out of range";
   return "";
@@ -81,8 +82,8 @@ bool Coordinator::IsNews(StreamId stream, const v1::AgentStatus& status) const {
          crosses(host.run_seq) || crosses(host.stop_seq);
 }
 
-// Every decision looks at all hosts. Where there are very many, a round in which each says READY, STARTING and RUNNING
-// would keep us busy for longer than a lease: one decision then serves for all that spoke meanwhile.
+// Every decision looks at all hosts. Where there are very many, a round in which each says READY, STARTING and
+// RUNNING would keep us busy for longer than a lease: one decision then serves for all that spoke meanwhile.
 bool Coordinator::MayWait(BootTime now, const v1::AgentStatus& status) const {
   const v1::Phase phase = status.phase();
   const bool ends_the_round = phase == v1::PHASE_FAILED || phase == v1::PHASE_LEAVING;
@@ -142,14 +143,15 @@ void Coordinator::NoticeLateness(BootTime now) {
 // Run id, order among statuses, epochs. False: the status is not to be looked at.
 bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
   if (status.run_id() != options_.run_id) {
-    Refuse(stream, status, absl::StrCat("run id '", status.run_id(), "' is not this job's ('", options_.run_id, "')"),
-           out);
+    Refuse(stream, status,
+           absl::StrCat("run id '", status.run_id(), "' is not this job's ('", options_.run_id, "')"), out);
     return false;
   }
   if (status.protocol() != kProtocol) {
     Refuse(stream, status,
            absl::StrCat("it speaks protocol ", status.protocol(), " (muster ", status.version(), "), this job ",
-                        kProtocol, ": use one version of muster on all nodes"), out);
+                        kProtocol, ": use one version of muster on all nodes"),
+           out);
     return false;
   }
   if (status.host_id().empty()) return false;
@@ -275,8 +277,8 @@ BootTime Coordinator::EchoedByOthers() const {
 void Coordinator::NewEpoch(BootTime now, uint64_t above, Effects* out) {
   epoch_.set_number(above + 1);
   epoch_.set_random(NextRandom(&entropy_));
-  Say(Severity::kInfo, absl::StrCat("an agent follows a later coordinator: recovering as epoch ", ToString(epoch_)),
-      out);
+  Say(Severity::kInfo,
+      absl::StrCat("an agent follows a later coordinator: recovering as epoch ", ToString(epoch_)), out);
   epoch_start_ = last_attach_ = now;
   members_known_until_ = now + options_.lease + options_.margin();
   ours_ = false;
@@ -293,8 +295,8 @@ void Coordinator::NewEpoch(BootTime now, uint64_t above, Effects* out) {
 
 // ---- who is gone --------------------------------------------------------------------------------------------
 
-// A host is dead to us when its stream has been closed for the reconnect grace, or silent for lease and margin, and
-// no lease that we granted can still run.
+// A host is dead to us when its stream has been closed for the reconnect grace, or silent for lease and margin,
+// and no lease that we granted can still run.
 void Coordinator::ExpireHosts(BootTime now, Effects* out) {
   std::vector<std::string> gone;
   for (auto& [id, host] : hosts_) {
@@ -315,8 +317,8 @@ void Coordinator::ExpireHosts(BootTime now, Effects* out) {
       const bool swept = host.status.phase() == v1::PHASE_HOST_GONE;
       if (!loss_at_) loss_at_ = swept ? host.received_at : std::max(host.received_at, host.closed_at);
       loss_text_ = absl::StrCat("node ", host.round.node_rank(), " (", host.status.hostname(), ") was lost");
-      Say(Severity::kWarning, absl::StrCat(loss_text_, swept ? ": its main process died" : ": not heard of any more"),
-          out);
+      Say(Severity::kWarning,
+          absl::StrCat(loss_text_, swept ? ": its main process died" : ": not heard of any more"), out);
     }
     if (host.status.phase() == v1::PHASE_HOST_GONE && host.stream != 0) {
       Send(now, host, out);  // so that its agent knows that we know, and ends by itself
@@ -361,7 +363,8 @@ void Coordinator::Forget(const std::string& host_id, Effects* out) {
 v1::Directive::OrderCase Coordinator::OrderFor(const Host& host) const {
   const bool active = !Idle(host);
   if (host.status.phase() == v1::PHASE_HOST_GONE) return v1::Directive::kRelease;
-  if (state_ == State::kVerdict) return host.status.at_primary() || verdict_kept_ ? v1::Directive::kVerdict : v1::Directive::kWait;
+  if (state_ == State::kVerdict)
+    return host.status.at_primary() || verdict_kept_ ? v1::Directive::kVerdict : v1::Directive::kWait;
   if (state_ == State::kReleasing) {
     const bool may = Acknowledged(host) && (!host.status.at_primary() || !OthersAttached(host));
     return may ? v1::Directive::kRelease : v1::Directive::kVerdict;
@@ -477,8 +480,9 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
   wait->set_present(options_.max_nodes - static_cast<int>(absent_.size()));
 }
 
-// RUN grants the lease, and so does WAIT, while recovering, to hosts that claim the greatest round; and STOP for as
-// long as workers are using their grace, which may be longer than the lease: the drain waits for them or for its end.
+// RUN grants the lease, and so does WAIT, while recovering, to hosts that claim the greatest round; and STOP for
+// as long as workers are using their grace, which may be longer than the lease: the drain waits for them or for
+// its end.
 void Coordinator::GrantLease(Host& host, v1::Directive* directive) {
   if (!options_.leased()) return;
   const bool recovering = state_ == State::kRecovering && host.in_round && Claims(host);

@@ -3,7 +3,8 @@
 // Pure: an event and the time in, effects out, to be carried out in the order given. No I/O, clock, thread or
 // randomness of its own (the entropy is given). Lives on the loop thread of the process that holds it.
 //
-// coordinator.cc takes events in and sends directives out; rounds.cc holds the decisions, a function for each state.
+// coordinator.cc takes events in and sends directives out; rounds.cc holds the decisions, a function for each
+// state.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,14 @@ namespace muster::rendezvous {
 using StreamId = uint64_t;  // given by the shell, never 0, never used twice
 
 // Effects.
-struct SendDirective { StreamId stream = 0; v1::Directive directive; };
-struct CloseStream { StreamId stream = 0; std::string reason; };
+struct SendDirective {
+  StreamId stream = 0;
+  v1::Directive directive;
+};
+struct CloseStream {
+  StreamId stream = 0;
+  std::string reason;
+};
 using Effect = std::variant<SendDirective, CloseStream, Note>;
 using Effects = std::vector<Effect>;
 
@@ -50,24 +57,24 @@ class Coordinator {
  private:
   // Everything known of one host process.
   struct Host {
-    v1::AgentStatus status;   // the newest
-    StreamId stream = 0;      // 0: none
+    v1::AgentStatus status;                       // the newest
+    StreamId stream = 0;                          // 0: none
     BootTime received_at = absl::InfinitePast();  // of the newest status
     BootTime closed_at = absl::InfinitePast();    // when the last stream closed
     BootTime joined_at = absl::InfinitePast();
     BootTime lease_until = absl::InfinitePast();  // its workers may execute until then, counted from our side
-    uint64_t counts_from = 0;   // a status counts if it names this directive of this epoch, or a later one
-    uint64_t last_sent = 0;     // seq
+    uint64_t counts_from = 0;  // a status counts if it names this directive of this epoch, or a later one
+    uint64_t last_sent = 0;    // seq
     std::deque<std::pair<uint64_t, BootTime>> sent;
     BootTime echoed_sent_at = absl::InfinitePast();  // when we sent the directive it has applied
-    int order_sent = -1;        // which kind of order was sent last
+    int order_sent = -1;                             // which kind of order was sent last
     int seat = -1;
-    bool in_round = false;      // a member of greatest_
-    v1::Round round;            // as it was told, when in_round
-    uint64_t run_seq = 0;       // of the first RUN of that round in this epoch; 0: not sent
+    bool in_round = false;  // a member of greatest_
+    v1::Round round;        // as it was told, when in_round
+    uint64_t run_seq = 0;   // of the first RUN of that round in this epoch; 0: not sent
     BootTime run_sent_at = absl::InfinitePast();
-    uint64_t stop_seq = 0;      // of the first STOP of this drain; 0: not sent
-    bool succeeded = false;     // has said so of this round
+    uint64_t stop_seq = 0;   // of the first STOP of this drain; 0: not sent
+    bool succeeded = false;  // has said so of this round
     bool reported_held = false;
   };
 
@@ -126,7 +133,7 @@ class Coordinator {
   bool HoldsPlace(const Host& host) const;
   const Host* HolderOf(int place) const;
   bool Leaving(const Host& host) const { return host.status.phase() == v1::PHASE_LEAVING; }
-  bool Idle(const Host& host) const;    // runs nothing
+  bool Idle(const Host& host) const;           // runs nothing
   bool RunsSomething(const Host& host) const;  // and it can still be ended
   bool Acknowledged(const Host& host) const;
   void LookWhetherTheVerdictIsKept();
@@ -144,7 +151,7 @@ class Coordinator {
   BootTime state_since_;
   BootTime last_event_;
   BootTime decided_at_ = absl::InfinitePast();
-  bool undecided_ = false;    // there was news since then
+  bool undecided_ = false;   // there was news since then
   absl::Duration lateness_;  // shifted so far
 
   std::map<std::string, Host> hosts_;        // by host id
@@ -152,24 +159,24 @@ class Coordinator {
   std::map<int, std::string> holders_;       // place -> host id
   std::map<StreamId, v1::AgentStatus> refused_;
 
-  v1::Round greatest_;        // the greatest round known, without a node rank
-  uint64_t max_number_ = 0;   // of any round seen anywhere
-  struct Counts round_counts_;  // of greatest_: what is told with it
-  struct Counts counts_;        // of the round to come, once the drain is over
-  bool ours_ = false;         // greatest_ was made or continued by this epoch
+  v1::Round greatest_;            // the greatest round known, without a node rank
+  uint64_t max_number_ = 0;       // of any round seen anywhere
+  struct Counts round_counts_;    // of greatest_: what is told with it
+  struct Counts counts_;          // of the round to come, once the drain is over
+  bool ours_ = false;             // greatest_ was made or continued by this epoch
   BootTime members_known_until_;  // a member not attached may hold a lease until then
   BootTime last_attach_;
-  bool first_round_ = true;   // no round has been made or seen
+  bool first_round_ = true;  // no round has been made or seen
   BootTime gathering_since_;
   BootTime min_reached_ = absl::InfiniteFuture();
   std::string drain_cause_;
   std::optional<BootTime> loss_at_;  // the first sign that a member of this round was lost or leaves
   std::set<int> done_and_gone_;  // node ranks of this round that succeeded and then left: their loss costs nothing
-  std::string cancelled_on_;    // where Ctrl-C was pressed; that node need not stay to the end
+  std::string cancelled_on_;     // where Ctrl-C was pressed; that node need not stay to the end
   std::string loss_text_;
   std::vector<SeenFailure> lost_failures_;  // of members that are gone by now
   std::optional<v1::Verdict> verdict_;
-  bool verdict_kept_ = false;  // by the primary's own host, if there is one
+  bool verdict_kept_ = false;        // by the primary's own host, if there is one
   std::vector<std::string> absent_;  // of absent_since_
   BootTime absent_since_ = absl::InfinitePast();
   bool primary_leaves_ = false;  // this coordinator's own node is ending: it makes no more rounds

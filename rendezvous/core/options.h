@@ -13,18 +13,19 @@ namespace muster::rendezvous {
 inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick is called at least this often
 inline constexpr absl::Duration kMinBeat = absl::Milliseconds(500);
 inline constexpr int kBeatsPerSecond = 4000;  // that all agents together may send: the beat grows beyond 2,000
-inline constexpr absl::Duration kLateness = absl::Milliseconds(500);    // beyond it we were late ourselves
-inline constexpr absl::Duration kRunLimit = absl::Seconds(70);          // RUN to applied: the host's minute and a reserve
-inline constexpr absl::Duration kLatecomers = absl::Seconds(10);        // after a verdict before the first round
-inline constexpr absl::Duration kReleaseLimit = absl::Seconds(30);      // RELEASE to the stream's close
-inline constexpr absl::Duration kEchoWindow = absl::Seconds(1);         // failures this soon before a loss are its echo
-inline constexpr absl::Duration kSameMoment = absl::Milliseconds(50);   // within it a signal beats an exit code
+inline constexpr absl::Duration kLateness = absl::Milliseconds(500);  // beyond it we were late ourselves
+inline constexpr absl::Duration kRunLimit = absl::Seconds(70);  // RUN to applied: the host's minute and a reserve
+inline constexpr absl::Duration kLatecomers = absl::Seconds(10);    // after a verdict before the first round
+inline constexpr absl::Duration kReleaseLimit = absl::Seconds(30);  // RELEASE to the stream's close
+inline constexpr absl::Duration kEchoWindow = absl::Seconds(1);  // failures this soon before a loss are its echo
+inline constexpr absl::Duration kSameMoment = absl::Milliseconds(50);  // within it a signal beats an exit code
 inline constexpr int kMaxAbsentNamed = 8;
 inline constexpr int kMaxNodes = 1'000'000;
-inline constexpr int kMaxSlots = 65'536;                // workers of one node
+inline constexpr int kMaxSlots = 65'536;                   // workers of one node
 inline constexpr uint64_t kMaxNumber = uint64_t{1} << 62;  // of epochs and rounds
 inline constexpr size_t kManyHosts = 256;  // beyond it what is no emergency is decided for many statuses at once
-inline constexpr absl::Duration kDecisionSpacing = absl::Microseconds(5);  // then, for each host: ten times its cost
+inline constexpr absl::Duration kDecisionSpacing =
+    absl::Microseconds(5);                          // then, for each host: ten times its cost
 inline constexpr size_t kMaxRememberedSends = 256;  // directives of one host whose sending time is known
 
 struct CoordinatorOptions {
@@ -33,14 +34,14 @@ struct CoordinatorOptions {
   int max_nodes = 1;
   std::vector<std::string> place_names;  // addresses by place; empty: places have no names
   int max_restarts = 0;
-  int max_node_losses = 10;                           // within the window
+  int max_node_losses = 10;  // within the window
   absl::Duration node_loss_window = absl::Hours(1);
   absl::Duration lease = absl::Seconds(10);           // zero: none (a single-node job)
   absl::Duration beat = absl::ZeroDuration();         // zero: chosen from the number of agents
   absl::Duration reconnect_grace = absl::Seconds(2);  // between a closed stream and a drain
   absl::Duration join_timeout = absl::Seconds(600);
   absl::Duration rejoin_timeout = absl::Seconds(1800);
-  absl::Duration last_call = absl::Seconds(30);       // after MIN is reached, for the first round
+  absl::Duration last_call = absl::Seconds(30);  // after MIN is reached, for the first round
   absl::Duration shutdown_grace = absl::Seconds(30);
 
   // Test-only: each plants one bug that the simulation must find. Empty in production.

@@ -241,7 +241,8 @@ void Coordinator::WarnOfMixedFamilies(const std::vector<Candidate>& members, Eff
     if (is_ipv6(c) == is_ipv6(members.front())) continue;
     Say(Severity::kWarning,
         absl::StrCat(c.hostname, " reaches the primary by another address family (", c.offer.host(),
-                     ") than the master's (", members.front().offer.host(), "): give --local-addr on each node"), out);
+                     ") than the master's (", members.front().offer.host(), "): give --local-addr on each node"),
+        out);
     return;
   }
 }

@@ -6,12 +6,18 @@ namespace muster::rendezvous {
 
 std::string_view Name(State state) {
   switch (state) {
-    case State::kRecovering: return "RECOVERING";
-    case State::kGathering: return "GATHERING";
-    case State::kRunning: return "RUNNING";
-    case State::kDraining: return "DRAINING";
-    case State::kVerdict: return "VERDICT";
-    case State::kReleasing: return "RELEASING";
+    case State::kRecovering:
+      return "RECOVERING";
+    case State::kGathering:
+      return "GATHERING";
+    case State::kRunning:
+      return "RUNNING";
+    case State::kDraining:
+      return "DRAINING";
+    case State::kVerdict:
+      return "VERDICT";
+    case State::kReleasing:
+      return "RELEASING";
   }
   return "?";
 }
@@ -19,9 +25,10 @@ std::string_view Name(State state) {
 const std::vector<Transition>& Transitions() {
   using S = State;
   static const std::vector<Transition> table = {
-      {S::kRecovering, S::kGathering, "an agent attached", "no round is named and all places, or MAX nodes, are ready",
+      {S::kRecovering, S::kGathering, "an agent attached",
+       "no round is named and all places, or MAX nodes, are ready", "WAIT"},
+      {S::kRecovering, S::kGathering, "time passed", "no round is named; lease and margin since the start",
        "WAIT"},
-      {S::kRecovering, S::kGathering, "time passed", "no round is named; lease and margin since the start", "WAIT"},
       {S::kRecovering, S::kRunning, "an agent attached", "all members claim the greatest round and run it",
        "RUN of the same round"},
       {S::kRecovering, S::kDraining, "an agent attached",
@@ -29,8 +36,8 @@ const std::vector<Transition>& Transitions() {
       {S::kRecovering, S::kDraining, "time passed", "lease and margin since the last member attached", "STOP"},
       {S::kRecovering, S::kVerdict, "an agent attached", "it holds a verdict, cannot start, or was cancelled",
        "VERDICT"},
-      {S::kGathering, S::kRunning, "readiness or time", "enough nodes are ready (fixed: all; MIN:MAX: see last call)",
-       "RUN, the lease"},
+      {S::kGathering, S::kRunning, "readiness or time",
+       "enough nodes are ready (fixed: all; MIN:MAX: see last call)", "RUN, the lease"},
       {S::kGathering, S::kVerdict, "time passed", "join or rejoin timeout", "VERDICT 69 naming the absent"},
       {S::kGathering, S::kVerdict, "an agent attached", "it holds a verdict, cannot start, or was cancelled",
        "VERDICT"},

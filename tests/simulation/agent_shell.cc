@@ -133,7 +133,8 @@ void World::ProbePredecessor(AgentProcess* agent, const v1::Predecessor& predece
       if (host->id() != predecessor.host_id() || predecessor.boot_id() != agent->machine->boot_id) continue;
       dead = !AnythingAlive(*host);
     }
-    Note("agent", absl::StrCat(agent->name, " probes ", predecessor.host_id(), ": ", dead ? "dead" : "not proved dead"));
+    Note("agent",
+         absl::StrCat(agent->name, " probes ", predecessor.host_id(), ": ", dead ? "dead" : "not proved dead"));
     OnAgent(agent, [&](BootTime now, agent::Effects* out) {
       agent->core.OnProbed(now, predecessor.host_id(), dead, out);
     });
@@ -156,8 +157,8 @@ void World::OpenHome(AgentProcess* agent) {
       return;
     }
   }
-  homes_.push_back(std::make_unique<CoordinatorHome>(agent, OptionsFrom(agent->core.config(), scenario_.planted_bug),
-                                                     BootNow(*agent->machine), prng_.Next()));
+  homes_.push_back(std::make_unique<CoordinatorHome>(
+      agent, OptionsFrom(agent->core.config(), scenario_.planted_bug), BootNow(*agent->machine), prng_.Next()));
   agent->home = homes_.back().get();
   agent->home->id = static_cast<int>(homes_.size());
   Note("coordinator", absl::StrCat("c", agent->home->id, " opens in ", agent->name));
@@ -185,7 +186,8 @@ void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, ren
       const auto it = home->sessions.find(e->stream);
       if (it == home->sessions.end()) continue;
       Session* session = it->second;
-      Note("coordinator", absl::StrCat("c", home->id, " closes the stream of ", session->agent->name, ": ", e->reason));
+      Note("coordinator",
+           absl::StrCat("c", home->id, " closes the stream of ", session->agent->name, ": ", e->reason));
       CloseCoordinatorEnd(session);
       if (scenario_.close_is_echoed) {
         DeliverAfter(100, home->owner, [this, home, stream = e->stream] {

@@ -182,8 +182,8 @@ void Faults::IsolateAndReplace(HostProcess* host) {
   });
 }
 
-// Directives stall, then statuses; the directives arrive late while the statuses stay away beyond the lease: a lease
-// that is counted from receipt outlives what the coordinator believes.
+// Directives stall, then statuses; the directives arrive late while the statuses stay away beyond the lease: a
+// lease that is counted from receipt outlives what the coordinator believes.
 void Faults::CutStaggered(HostProcess* host) {
   Prng& prng = world_->prng();
   const Micros lease = world_->scenario().lease;
@@ -232,7 +232,7 @@ void Faults::OnVerdict() {
   if (!prng.Chance(world_->scenario().trouble_at_verdict_percent)) return;
   for (int64_t i = prng.Between(1, 3); i > 0; --i) {
     world_->scheduler().After(prng.Skewed(10, kSecond), [this] {
-      static constexpr Fault kKinds[] = {Fault::kKillCoordinator, Fault::kKillNode,   Fault::kKillHost,
+      static constexpr Fault kKinds[] = {Fault::kKillCoordinator, Fault::kKillNode,    Fault::kKillHost,
                                          Fault::kKillAgent,       Fault::kFreezeAgent, Fault::kCutBoth,
                                          Fault::kCutOut,          Fault::kKillBoth};
       if (!stopped_) Strike(kKinds[world_->prng().Below(8)]);

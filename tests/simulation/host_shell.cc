@@ -11,8 +11,8 @@
 namespace muster::simulation {
 namespace {
 
-constexpr Micros kLinkDelay = 100;       // host to agent and back
-constexpr Micros kReapDelay = 50;        // a death to the pidfd's event
+constexpr Micros kLinkDelay = 100;              // host to agent and back
+constexpr Micros kReapDelay = 50;               // a death to the pidfd's event
 constexpr Micros kKillDelayMax = kMillisecond;  // SIGKILL to the end
 constexpr Micros kSweepMax = 20 * kMillisecond;
 constexpr Micros kAgentStartMax = 30 * kMillisecond;
@@ -165,8 +165,8 @@ void World::SignalHost(HostProcess* host, int signal) {
 // ---- workers
 
 void World::SpawnWorkers(HostProcess* host, const v1::Round& round) {
-  Note("host", absl::StrCat(host->name, " spawns round ", muster::ToString(round.id()), " rank ", round.first_rank(), " of ",
-                            round.world_size()));
+  Note("host", absl::StrCat(host->name, " spawns round ", muster::ToString(round.id()), " rank ",
+                            round.first_rank(), " of ", round.world_size()));
   invariants_.OnSpawn(*host, round);
   std::vector<v1::Worker> spawned;
   const bool start_fails = host->start_fails > 0;
@@ -259,14 +259,14 @@ void World::Die(WorkerProcess* worker, const host::Ending& ending, bool by_itsel
   HostProcess* host = worker->host;
   DeliverAfter(kReapDelay, host, [this, host, worker, ending] {
     if (std::find(host->workers.begin(), host->workers.end(), worker) == host->workers.end()) return;
-    OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnExit(now, worker->local_rank, ending, out); });
+    OnHost(host,
+           [&](BootTime now, host::Effects* out) { host->core.OnExit(now, worker->local_rank, ending, out); });
   });
   if (!scenario_.peers_fail_too || ending.ok()) return;
   for (auto it = workers_.rbegin(); it != workers_.rend(); ++it) {
     WorkerProcess* peer = it->get();
     if (peer->dead || peer->round != worker->round) continue;
-    scheduler_.After(prng_.Exponential(500 * kMillisecond),
-                     [this, peer] { Die(peer, WithCode(1), true); });
+    scheduler_.After(prng_.Exponential(500 * kMillisecond), [this, peer] { Die(peer, WithCode(1), true); });
   }
 }
 
@@ -284,7 +284,8 @@ void World::SignalWorkers(HostProcess* host, int signal) {
     const auto dice = static_cast<int>(prng_.Below(100));
     if (dice < scenario_.term_ignored_percent) continue;
     const bool slow = dice < scenario_.term_ignored_percent + scenario_.term_slow_percent;
-    const Micros takes = slow ? prng_.Skewed(100 * kMillisecond, kSlowestTerm) : prng_.Between(100, 20 * kMillisecond);
+    const Micros takes =
+        slow ? prng_.Skewed(100 * kMillisecond, kSlowestTerm) : prng_.Between(100, 20 * kMillisecond);
     host::Ending ending;
     if (!prng_.Chance(scenario_.term_exits_zero_percent)) {
       ending = prng_.Chance(70) ? BySignal(SIGTERM) : WithCode(1);
@@ -298,9 +299,7 @@ void World::KillWorkersOf(HostProcess* host, Micros within) {
   for (WorkerProcess* worker : host->workers) {
     if (worker->dead || worker->kill_pending) continue;
     worker->kill_pending = true;
-    scheduler_.After(prng_.Between(50, within), [this, worker] {
-      Die(worker, BySignal(SIGKILL), false);
-    });
+    scheduler_.After(prng_.Between(50, within), [this, worker] { Die(worker, BySignal(SIGKILL), false); });
   }
 }
 

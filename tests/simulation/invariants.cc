@@ -36,7 +36,8 @@ void Invariants::Fail(int number, const std::string& what) {
 
 // ---- what coordinators say
 
-void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess& to, const v1::Directive& directive) {
+void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess& to,
+                                 const v1::Directive& directive) {
   CoordinatorRecord& record = coordinators_[home.id];
   const auto epoch = std::make_pair(directive.id().epoch().number(), directive.id().epoch().random());
   const auto before = std::make_pair(record.epoch_number, record.epoch_random);
@@ -87,7 +88,8 @@ void Invariants::CheckRun(const CoordinatorHome& home, const HostProcess& to, co
 }
 
 // Invariant 1: ranks are 0..world-1, each held once; no two nodes are told different sizes or master endpoints.
-void Invariants::CheckRanks(const RoundKey& key, RoundRecord& record, const HostProcess& to, const v1::Round& round) {
+void Invariants::CheckRanks(const RoundKey& key, RoundRecord& record, const HostProcess& to,
+                            const v1::Round& round) {
   const std::string where = absl::StrCat("round ", ToString(key), ", told to ", to.id(), ": ");
   const auto differs = [&](const char* what, const auto& now, const auto& before) {
     if (now != before) Fail(1, absl::StrCat(where, what, " is ", now, ", was told as ", before));
@@ -122,13 +124,15 @@ void Invariants::CheckRanks(const RoundKey& key, RoundRecord& record, const Host
 }
 
 // Invariant 3: the counts never shrink nor pass their budgets, and any set of failures in one round costs one.
-void Invariants::CheckCounts(const RoundKey& key, const RoundRecord& record, HostRecord& host, const HostProcess& to) {
+void Invariants::CheckCounts(const RoundKey& key, const RoundRecord& record, HostRecord& host,
+                             const HostProcess& to) {
   const std::string where = absl::StrCat("round ", ToString(key), ", told to ", to.id(), ": ");
   if (record.failures > scenario_.max_restarts) {
     return Fail(3, absl::StrCat(where, record.failures, " failures, --max-restarts is ", scenario_.max_restarts));
   }
   if (record.losses > scenario_.max_node_losses) {
-    return Fail(3, absl::StrCat(where, record.losses, " losses, --max-node-losses is ", scenario_.max_node_losses));
+    return Fail(3,
+                absl::StrCat(where, record.losses, " losses, --max-node-losses is ", scenario_.max_node_losses));
   }
   if (record.failures + record.losses > record.restart_count) {
     return Fail(3, absl::StrCat(where, record.failures, " failures and ", record.losses, " losses in ",
@@ -137,8 +141,8 @@ void Invariants::CheckCounts(const RoundKey& key, const RoundRecord& record, Hos
   if (static_cast<uint64_t>(record.restart_count) >= key.number) {
     return Fail(3, absl::StrCat(where, record.restart_count, " restarts before round number ", key.number));
   }
-  const auto failed = std::count_if(rounds_.begin(), rounds_.end(),
-                                    [](const auto& entry) { return entry.second.failed; });
+  const auto failed =
+      std::count_if(rounds_.begin(), rounds_.end(), [](const auto& entry) { return entry.second.failed; });
   if (record.failures > failed) {
     return Fail(3, absl::StrCat(where, record.failures, " failures charged, but only ", failed,
                                 " rounds had a worker that failed"));
@@ -171,7 +175,8 @@ void Invariants::OnSpawn(const HostProcess& host, const v1::Round& round) {
   }
   record.greatest_spawned = key;
   const auto it = rounds_.find(key);
-  if (it == rounds_.end()) return Fail(1, absl::StrCat(host.id(), " starts round ", ToString(key), " that nobody made"));
+  if (it == rounds_.end())
+    return Fail(1, absl::StrCat(host.id(), " starts round ", ToString(key), " that nobody made"));
   CheckRanks(key, it->second, host, round);
 }
 
@@ -181,7 +186,8 @@ void Invariants::OnExec(const WorkerProcess& worker) {
   if (executing_.size() > 1) {
     Fail(2, absl::StrCat("workers of two rounds execute at once: ", ToString(executing_.begin()->first), " (",
                          executing_.begin()->second, ") and ", ToString(executing_.rbegin()->first), "; ",
-                         worker.host->name, ":", worker.local_rank, " has just begun round ", ToString(worker.round)));
+                         worker.host->name, ":", worker.local_rank, " has just begun round ",
+                         ToString(worker.round)));
   }
 }
 
@@ -261,7 +267,8 @@ void Invariants::OnFinish(const HostProcess& host, const host::Finish& finish) {
   }
   // Exempt: a primary that the platform brought back after the verdict, when all who knew it had ended.
   const auto& hosts = world_->hosts();
-  const bool alone = std::none_of(hosts.begin(), hosts.end(), [&](const auto& h) { return h->alive && h.get() != &host; });
+  const bool alone =
+      std::none_of(hosts.begin(), hosts.end(), [&](const auto& h) { return h->alive && h.get() != &host; });
   if (verdict_seen_ && host.place == 0 && host.born > announced_at_ && alone) return;
   const int code = finish.verdict->exit_code();
   if (finish.exit_code != code && !left && !(observer && finish.exit_code == 0)) {
@@ -278,14 +285,15 @@ void Invariants::OnFinish(const HostProcess& host, const host::Finish& finish) {
 }
 
 // Invariant 5: nobody exits before the verdict except by signal, the coordinator timeout, or by a fault of ours.
-void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Finish& finish, const std::string& who) {
+void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Finish& finish,
+                                         const std::string& who) {
   const bool observer = host.place >= scenario_.nodes;
   const Micros silence = world_->now() - std::max(host.born, host.last_directive);
   const Micros limit = std::min(scenario_.coordinator_timeout, scenario_.join_timeout) * 9 / 10;
   if (finish.exit_code == kExitUnavailable || (observer && finish.exit_code == 0)) {
     if (silence >= limit) return;
-    return Fail(5, absl::StrCat(who, " without a verdict, though its coordinator was heard ", silence / kMillisecond,
-                                " ms ago"));
+    return Fail(5, absl::StrCat(who, " without a verdict, though its coordinator was heard ",
+                                silence / kMillisecond, " ms ago"));
   }
   if (finish.exit_code == kExitFault && host.agent_starts.size() >= host::kMaxAgentRestarts) return;
   Fail(5, absl::StrCat(who, " without a verdict"));

@@ -40,8 +40,8 @@ class Invariants {
   void OnSignal(const HostProcess& host, int signal);
   void OnFinish(const HostProcess& host, const host::Finish& finish);
   bool Knows(const v1::RoundId& id) const { return rounds_.count(KeyOf(id)) > 0; }
-  void OnSettled();      // every host has ended
-  void OnNotSettled();   // the bound of the second phase has passed
+  void OnSettled();     // every host has ended
+  void OnNotSettled();  // the bound of the second phase has passed
 
   // number: of design section 6; 0: of the simulation itself.
   void Fail(int number, const std::string& what);
@@ -61,8 +61,8 @@ class Invariants {
     int losses = 0;
     std::map<int, std::string> host_by_node_rank;
     std::map<int, std::string> host_by_rank;
-    std::set<int> ok_ranks;     // exited 0 by themselves
-    bool failed = false;        // a worker failed, or did not start
+    std::set<int> ok_ranks;  // exited 0 by themselves
+    bool failed = false;     // a worker failed, or did not start
   };
   struct HostRecord {
     std::set<RoundKey> spawned;

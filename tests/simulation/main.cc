@@ -3,7 +3,8 @@
 //   muster_sim --seeds N [--first S] [--time-limit SECONDS]      run seeds S, S+1, ...
 //   muster_sim --seed S [--trace]                                replay one
 //   ... --bug NAME                                               with a planted bug (test-only)
-//   ... --until-caught                                           end at the first violation, exit 0 if there was one
+//   ... --until-caught                                           end at the first violation, exit 0 if there was
+//   one
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -100,10 +101,12 @@ int RunMany(const Options& options) {
     if (failures <= kMaxReported) Report(options, seed, message);
     if (options.until_caught) break;
   }
-  std::printf("%llu seeds (first %llu), %d failed; %.0f seeds/s, %llu events, %llu rounds, %.0f times real time;"
-              " verdicts:", static_cast<unsigned long long>(ran), static_cast<unsigned long long>(options.first),
-              failures, static_cast<double>(ran) / elapsed(), static_cast<unsigned long long>(events),
-              static_cast<unsigned long long>(rounds), virtual_s / elapsed());
+  std::printf(
+      "%llu seeds (first %llu), %d failed; %.0f seeds/s, %llu events, %llu rounds, %.0f times real time;"
+      " verdicts:",
+      static_cast<unsigned long long>(ran), static_cast<unsigned long long>(options.first), failures,
+      static_cast<double>(ran) / elapsed(), static_cast<unsigned long long>(events),
+      static_cast<unsigned long long>(rounds), virtual_s / elapsed());
   for (const auto& [code, count] : verdicts) std::printf(" %d:%d", code, count);
   std::printf("\n");
   if (options.until_caught) {
@@ -158,8 +161,9 @@ bool Parse(int argc, char** argv, Options* options) {
 int main(int argc, char** argv) {
   muster::simulation::Options options;
   if (!muster::simulation::Parse(argc, argv, &options)) {
-    std::fprintf(stderr, "usage: muster_sim [--seeds N] [--first S] [--seed S] [--trace] [--bug NAME] "
-                         "[--until-caught] [--time-limit SECONDS]\n");
+    std::fprintf(stderr,
+                 "usage: muster_sim [--seeds N] [--first S] [--seed S] [--trace] [--bug NAME] "
+                 "[--until-caught] [--time-limit SECONDS]\n");
     return 64;
   }
   return options.single ? RunOne(options) : RunMany(options);

@@ -16,17 +16,26 @@ constexpr Micros kRetransmitMax = 300 * kMillisecond;  // after a path is open a
 
 std::string DescribeOrder(const v1::Directive& d) {
   switch (d.order_case()) {
-    case v1::Directive::kWait: return absl::StrCat("WAIT ", d.wait().reason());
-    case v1::Directive::kRun: return absl::StrCat("RUN ", muster::ToString(d.run().id()), " rank ", d.run().node_rank());
-    case v1::Directive::kStop: return absl::StrCat("STOP ", muster::ToString(d.stop().round()), " ", d.stop().cause());
-    case v1::Directive::kVerdict: return absl::StrCat("VERDICT ", d.verdict().exit_code());
-    case v1::Directive::kRelease: return absl::StrCat("RELEASE ", d.release().exit_code());
-    case v1::Directive::kRefused: return absl::StrCat("REFUSED ", d.refused().reason());
-    default: return "(no order)";
+    case v1::Directive::kWait:
+      return absl::StrCat("WAIT ", d.wait().reason());
+    case v1::Directive::kRun:
+      return absl::StrCat("RUN ", muster::ToString(d.run().id()), " rank ", d.run().node_rank());
+    case v1::Directive::kStop:
+      return absl::StrCat("STOP ", muster::ToString(d.stop().round()), " ", d.stop().cause());
+    case v1::Directive::kVerdict:
+      return absl::StrCat("VERDICT ", d.verdict().exit_code());
+    case v1::Directive::kRelease:
+      return absl::StrCat("RELEASE ", d.release().exit_code());
+    case v1::Directive::kRefused:
+      return absl::StrCat("REFUSED ", d.refused().reason());
+    default:
+      return "(no order)";
   }
 }
 
-std::string Describe(const v1::DirectiveId& id) { return absl::StrCat(muster::ToString(id.epoch()), "#", id.seq()); }
+std::string Describe(const v1::DirectiveId& id) {
+  return absl::StrCat(muster::ToString(id.epoch()), "#", id.seq());
+}
 
 }  // namespace
 
@@ -51,7 +60,8 @@ void World::ConnectAgent(AgentProcess* agent) {
   Machine* target = own ? agent->machine : places_[0].machine;
   const Micros delay = own ? kLoopbackDelay : prng_.Exponential(scenario_.delay) + kLoopbackDelay;
   scheduler_.After(delay, [this, agent, attempt, own, target, fail, delay] {
-    if (agent->attempt != attempt || Blocked(*agent->machine, *target) || Blocked(*target, *agent->machine)) return;
+    if (agent->attempt != attempt || Blocked(*agent->machine, *target) || Blocked(*target, *agent->machine))
+      return;
     CoordinatorHome* home = own ? agent->home : CurrentHome();
     if (home == nullptr || home->owner->machine != target) {
       DeliverAfter(delay, agent, fail("connection refused"));
@@ -71,13 +81,16 @@ void World::Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* home)
   home->sessions[session->stream] = session;
   open_sessions_.push_back(session);
   PathsChanged();
-  Transmit(session, false, [this, agent, attempt, session] {
-    if (agent->attempt != attempt) return CloseAgentEnd(session);
-    ++agent->attempt;
-    agent->session = session;
-    const std::string address = agent->machine->address;
-    OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnConnected(now, address, out); });
-  }, false);
+  Transmit(
+      session, false,
+      [this, agent, attempt, session] {
+        if (agent->attempt != attempt) return CloseAgentEnd(session);
+        ++agent->attempt;
+        agent->session = session;
+        const std::string address = agent->machine->address;
+        OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnConnected(now, address, out); });
+      },
+      false);
 }
 
 // ---- documents
@@ -85,39 +98,46 @@ void World::Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* home)
 void World::SendUp(Session* session, const v1::AgentStatus& status) {
   if (!session->agent_open) return;
   if (trace_.on()) {
-    Note("status", absl::StrCat(session->agent->name, " -> c", session->home->id, " ", status.id().agent_number(), "#",
-                                status.id().seq(), " ", muster::ToString(status.phase()), " last ",
-                                muster::ToString(status.last().id()), " ", v1::Outcome_Name(status.outcome()), " applied ",
-                                Describe(status.applied()), status.has_verdict() ? " verdict" : ""));
+    Note("status", absl::StrCat(session->agent->name, " -> c", session->home->id, " ", status.id().agent_number(),
+                                "#", status.id().seq(), " ", muster::ToString(status.phase()), " last ",
+                                muster::ToString(status.last().id()), " ", v1::Outcome_Name(status.outcome()),
+                                " applied ", Describe(status.applied()), status.has_verdict() ? " verdict" : ""));
   }
-  Transmit(session, true, [this, session, status] { ArriveAtCoordinator(session, status); }, true);
+  Transmit(
+      session, true, [this, session, status] { ArriveAtCoordinator(session, status); }, true);
 }
 
 void World::ArriveAtCoordinator(Session* session, const v1::AgentStatus& status) {
   if (!session->coordinator_open) return;
   session->last_heard = now();
   CoordinatorHome* home = session->home;
-  OnHome(home, [&](BootTime now, rendezvous::Effects* out) { home->core.OnStatus(now, session->stream, status, out); });
+  OnHome(home,
+         [&](BootTime now, rendezvous::Effects* out) { home->core.OnStatus(now, session->stream, status, out); });
 }
 
 void World::SendDown(Session* session, const v1::Directive& directive) {
   if (!session->coordinator_open) return;
   if (trace_.on()) {
-    Note("directive", absl::StrCat("c", session->home->id, " -> ", session->agent->name, " ", Describe(directive.id()),
-                                   " echo ", directive.echo().agent_number(), "#", directive.echo().seq(),
-                                   directive.has_lease() ? " lease " : " ", DescribeOrder(directive)));
+    Note("directive",
+         absl::StrCat("c", session->home->id, " -> ", session->agent->name, " ", Describe(directive.id()),
+                      " echo ", directive.echo().agent_number(), "#", directive.echo().seq(),
+                      directive.has_lease() ? " lease " : " ", DescribeOrder(directive)));
   }
   AgentProcess* agent = session->agent;
-  Transmit(session, false, [this, session, agent, directive] {
-    if (agent->session != session) return;
-    const uint64_t seq = agent->core.memory().applied().seq();
-    OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDirective(now, directive, out); });
-    // A repeated one is no sign of life.
-    if (agent->core.memory().applied().seq() != seq) agent->host->last_directive = now();
-  }, true);
+  Transmit(
+      session, false,
+      [this, session, agent, directive] {
+        if (agent->session != session) return;
+        const uint64_t seq = agent->core.memory().applied().seq();
+        OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDirective(now, directive, out); });
+        // A repeated one is no sign of life.
+        if (agent->core.memory().applied().seq() != seq) agent->host->last_directive = now();
+      },
+      true);
 }
 
-// Puts an action on its way to the other end; document: may be lost, repeated or overtaken where the scenario says.
+// Puts an action on its way to the other end; document: may be lost, repeated or overtaken where the scenario
+// says.
 void World::Transmit(Session* session, bool up, Scheduler::Action action, bool document) {
   Session::Way& way = up ? session->up : session->down;
   const Machine& from = up ? *session->agent->machine : *session->home->owner->machine;
@@ -147,7 +167,8 @@ void World::Transmit(Session* session, bool up, Scheduler::Action action, bool d
 void World::CloseAgentEnd(Session* session) {
   if (!session->agent_open) return;
   session->agent_open = false;
-  Transmit(session, true, [this, session] { CloseArrivesAtCoordinator(session); }, false);
+  Transmit(
+      session, true, [this, session] { CloseArrivesAtCoordinator(session); }, false);
 }
 
 void World::CloseArrivesAtCoordinator(Session* session) {
@@ -162,7 +183,8 @@ void World::CloseCoordinatorEnd(Session* session) {
   if (!session->coordinator_open) return;
   session->coordinator_open = false;
   session->home->sessions.erase(session->stream);
-  Transmit(session, false, [this, session] { CloseArrivesAtAgent(session, "closed by the coordinator"); }, false);
+  Transmit(
+      session, false, [this, session] { CloseArrivesAtAgent(session, "closed by the coordinator"); }, false);
 }
 
 void World::CloseArrivesAtAgent(Session* session, const char* why) {

@@ -35,8 +35,9 @@ class Prng {
   Micros Exponential(Micros mean) {
     const uint64_t u = Next() | 1;
     const int zeros = __builtin_clzll(u);
-    const uint64_t mantissa = (u << zeros) << 1 >> 48;                // 16 bits after the leading one
-    const int64_t minus_log2 = ((zeros + 1) << 16) - static_cast<int64_t>(mantissa);  // 16.16, linear between powers
+    const uint64_t mantissa = (u << zeros) << 1 >> 48;  // 16 bits after the leading one
+    const int64_t minus_log2 =
+        ((zeros + 1) << 16) - static_cast<int64_t>(mantissa);  // 16.16, linear between powers
     const int64_t value = mean * minus_log2 / 65536 * 693 / 1000;
     return value > 8 * mean ? 8 * mean : value;
   }

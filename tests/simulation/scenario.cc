@@ -8,10 +8,29 @@ namespace muster::simulation {
 namespace {
 
 constexpr const char* kFaultNames[kFaultKinds] = {
-    "worker-fails",    "freeze-worker", "kill-agent", "freeze-agent", "kill-host",        "freeze-host",
-    "freeze-both",     "kill-both",     "kill-coordinator", "freeze-coordinator", "kill-node",
-    "isolate-replace", "leave",         "leave-twice", "cancel",      "cut-out",          "cut-in",
-    "cut-both",        "reset",         "reset-then-cut", "cut-staggered", "swizzle",  "start-fails",
+    "worker-fails",
+    "freeze-worker",
+    "kill-agent",
+    "freeze-agent",
+    "kill-host",
+    "freeze-host",
+    "freeze-both",
+    "kill-both",
+    "kill-coordinator",
+    "freeze-coordinator",
+    "kill-node",
+    "isolate-replace",
+    "leave",
+    "leave-twice",
+    "cancel",
+    "cut-out",
+    "cut-in",
+    "cut-both",
+    "reset",
+    "reset-then-cut",
+    "cut-staggered",
+    "swizzle",
+    "start-fails",
 };
 
 int& Weight(Scenario& s, Fault fault) { return s.weight[static_cast<int>(fault)]; }

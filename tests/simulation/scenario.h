@@ -67,10 +67,10 @@ struct Scenario {
 
   // The workers.
   Micros run_time = 5 * kSecond;
-  int fails_percent = 0;          // of workers that fail by themselves during the fault phase
-  bool peers_fail_too = false;    // the others of the round see the failure and fail as well
+  int fails_percent = 0;        // of workers that fail by themselves during the fault phase
+  bool peers_fail_too = false;  // the others of the round see the failure and fail as well
   int term_exits_zero_percent = 50;
-  int term_slow_percent = 0;      // end late within or beyond the grace
+  int term_slow_percent = 0;  // end late within or beyond the grace
   int term_ignored_percent = 0;
   Micros exec_delay = 2 * kMillisecond;
 
@@ -82,7 +82,7 @@ struct Scenario {
   bool close_is_echoed = false;  // the shell reports the close of a stream that the coordinator closed itself
 
   // The faults.
-  Micros late_start = 0;    // machines come up within this time
+  Micros late_start = 0;  // machines come up within this time
   Micros fault_phase = 10 * kSecond;
   Micros fault_gap = kSecond;  // mean between two
   std::array<int, kFaultKinds> weight{};

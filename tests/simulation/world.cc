@@ -23,7 +23,10 @@ Micros LivenessBound(const Scenario& s) {
 }  // namespace
 
 World::World(const Scenario& scenario, bool trace)
-    : scenario_(scenario), prng_(scenario.seed ^ 0x5EED), trace_(trace), invariants_(scenario_, this),
+    : scenario_(scenario),
+      prng_(scenario.seed ^ 0x5EED),
+      trace_(trace),
+      invariants_(scenario_, this),
       faults_(std::make_unique<Faults>(this)) {}
 
 World::~World() = default;
@@ -78,9 +81,8 @@ void World::Deliver(Process* process, Scheduler::Action action) {
 }
 
 void World::DeliverAfter(Micros delay, Process* process, Scheduler::Action action) {
-  scheduler_.After(delay, [this, process, action = std::move(action)]() mutable {
-    Deliver(process, std::move(action));
-  });
+  scheduler_.After(delay,
+                   [this, process, action = std::move(action)]() mutable { Deliver(process, std::move(action)); });
 }
 
 void World::Drain(Process* process) {
@@ -247,10 +249,9 @@ void World::Replace(int place, bool same_machine) {
   if (at.ended) return;
   if (VerdictIsKnown()) {
     // The job is over: only a lost primary is brought back, and only while somebody waits for it.
-    const bool waited_for = std::any_of(hosts_.begin(), hosts_.end(),
-                                        [place](const auto& h) {
-                                          return h->alive && !h->zombie && !h->released && h->place != place;
-                                        });
+    const bool waited_for = std::any_of(hosts_.begin(), hosts_.end(), [place](const auto& h) {
+      return h->alive && !h->zombie && !h->released && h->place != place;
+    });
     if (place != 0 || !waited_for) return;
   }
   HostProcess* old = at.current;

@@ -24,8 +24,8 @@ namespace muster::simulation {
 
 struct Machine {
   int id = 0;
-  int place = 0;            // index of the place that it was made for
-  Micros boot_offset = 0;   // its boot clock when the world began
+  int place = 0;           // index of the place that it was made for
+  Micros boot_offset = 0;  // its boot clock when the world began
   int64_t drift_ppm = 0;
   std::string address;
   std::string boot_id;
@@ -62,7 +62,7 @@ struct WorkerProcess {
   int64_t pid = 0;
   bool executing = false;
   bool dead = false;
-  bool signalled = false;     // our ladder has begun for it
+  bool signalled = false;  // our ladder has begun for it
   bool kill_pending = false;
   int frozen = 0;
   std::optional<host::Ending> pending_ending;  // of a frozen one
@@ -99,7 +99,7 @@ struct AgentProcess : Process {
   HostProcess* host;
   uint64_t number;
   agent::AgentCore core;
-  bool link_open = true;       // to the host
+  bool link_open = true;  // to the host
   bool home_planned = false;
   CoordinatorHome* home = nullptr;
   Session* session = nullptr;  // the present one
@@ -117,16 +117,16 @@ struct HostProcess : Process {
   uint64_t timer_generation = 0;
   std::deque<Scheduler::Action> next;  // runs right after the present event, as in the shell's loop
   bool busy = false;
-  v1::Memory memory;              // as last stored by its agent
+  v1::Memory memory;  // as last stored by its agent
   std::optional<host::Finish> finish;
-  int start_fails = 0;            // of the next spawns
-  bool killed = false;            // by a fault, the timer or its agent
+  int start_fails = 0;  // of the next spawns
+  bool killed = false;  // by a fault, the timer or its agent
   bool asked_to_leave = false;
   bool asked_to_cancel = false;
-  bool released = false;          // told so by a coordinator
-  bool zombie = false;            // replaced while it lives, cut off
+  bool released = false;  // told so by a coordinator
+  bool zombie = false;    // replaced while it lives, cut off
   Micros born = 0;
-  Micros last_directive = -1;     // when a directive last reached one of its agents
+  Micros last_directive = -1;  // when a directive last reached one of its agents
   std::deque<Micros> agent_starts;
 
   const std::string& id() const { return options.host_id; }

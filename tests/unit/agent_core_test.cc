@@ -51,7 +51,8 @@ class AgentCoreTest : public ::testing::Test {
     v1::Directive directive;
     directive.mutable_id()->mutable_epoch()->set_number(epoch);
     directive.mutable_id()->set_seq(seq);
-    if (const auto sent = Took<SendToCoordinator>(); !sent.empty()) *directive.mutable_echo() = sent.back().status.id();
+    if (const auto sent = Took<SendToCoordinator>(); !sent.empty())
+      *directive.mutable_echo() = sent.back().status.id();
     directive.mutable_wait()->set_reason("waiting");
     return directive;
   }

@@ -42,7 +42,8 @@ TEST(BinaryTest, HelpGoesToStandardOutputAndNothingSaidIsAMistake) {
 }
 
 TEST(BinaryTest, WhatIsWrongOnTheCommandLineIs64AndInTheEnvironment65) {
-  EXPECT_EQ(Muster("dance 2>&1").output, "muster: dance: no such command; there are run, local, env, version and help\n");
+  EXPECT_EQ(Muster("dance 2>&1").output,
+            "muster: dance: no such command; there are run, local, env, version and help\n");
   EXPECT_EQ(Muster("run --nnodes 0 x 2>&1").output,
             "muster: --nnodes 0: expected N or MIN:MAX, each from 1 to 100000\n");
   for (const char* words : {"dance", "run", "run --nnodes 0 x", "run --x y", "version now", "local t.py", "agent",
@@ -70,7 +71,9 @@ TEST(BinaryTest, TheScriptGetsItsWordsUntouched) {
   EXPECT_EQ(ran.output, "--nnodes,3,--,-m,,a b,");
 }
 
-TEST(BinaryTest, VersionIsOneLine) { EXPECT_THAT(Muster("version").output, testing::MatchesRegex("muster [0-9].*\n")); }
+TEST(BinaryTest, VersionIsOneLine) {
+  EXPECT_THAT(Muster("version").output, testing::MatchesRegex("muster [0-9].*\n"));
+}
 
 TEST(BinaryTest, EnvPrintsOneJsonObjectAndStartsNothing) {
   const Ran ran = Muster("env --json");
@@ -80,15 +83,16 @@ TEST(BinaryTest, EnvPrintsOneJsonObjectAndStartsNothing) {
 }
 
 TEST(BinaryTest, LocalNodesRunAsOneJobAndTheirLinesBearNodeAndRank) {
-  const Ran ran = Muster("local --nodes 2 --no-python --nproc-per-node 1 sh -c 'echo $RANK of $WORLD_SIZE' 2>/dev/null");
+  const Ran ran =
+      Muster("local --nodes 2 --no-python --nproc-per-node 1 sh -c 'echo $RANK of $WORLD_SIZE' 2>/dev/null");
   EXPECT_EQ(ran.exit_code, 0);
   EXPECT_THAT(ran.output, HasSubstr("[node 0 rank 0] 0 of 2\n"));
   EXPECT_THAT(ran.output, HasSubstr("[node 1 rank 1] 1 of 2\n"));
 }
 
 TEST(BinaryTest, LocalExitsWithTheRootCausesCode) {
-  const Ran ran =
-      Muster("local --nodes 2 --max-restarts 0 --no-python sh -c 'test $RANK = 0 || exit 9; exec sleep 60' 2>/dev/null");
+  const Ran ran = Muster(
+      "local --nodes 2 --max-restarts 0 --no-python sh -c 'test $RANK = 0 || exit 9; exec sleep 60' 2>/dev/null");
   EXPECT_EQ(ran.exit_code, 9);
 }
 

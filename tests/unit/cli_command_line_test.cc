@@ -1,11 +1,10 @@
 // Words into options and script, and the help texts.
-#include "cli/command_line.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
 
+#include "cli/command_line.h"
 #include "cli/help.h"
 #include "proto/base/status_macros.h"
 
@@ -49,19 +48,20 @@ TEST_P(CommandLineTable, IsReadAsWritten) {
 INSTANTIATE_TEST_SUITE_P(
     All, CommandLineTable,
     testing::Values(
-        Row{{}, {}, "", {}},
-        Row{{"t.py"}, {}, "t.py", {}},
+        Row{{}, {}, "", {}}, Row{{"t.py"}, {}, "t.py", {}},
         Row{{"t.py", "--nnodes", "3", "-m"}, {}, "t.py", {"--nnodes", "3", "-m"}},
         Row{{"t.py", "--", "x", "--help"}, {}, "t.py", {"--", "x", "--help"}},
-        Row{{"--", "t.py", "--", "x"}, {}, "t.py", {"--", "x"}},
-        Row{{"--", "-odd.py", "x"}, {}, "-odd.py", {"x"}},
+        Row{{"--", "t.py", "--", "x"}, {}, "t.py", {"--", "x"}}, Row{{"--", "-odd.py", "x"}, {}, "-odd.py", {"x"}},
         Row{{"--nnodes", "3", "t.py"}, {{"nnodes", "3"}}, "t.py", {}},
         Row{{"--nnodes=3", "t.py"}, {{"nnodes", "3"}}, "t.py", {}},
         Row{{"--nnodes", "3", "--", "t.py"}, {{"nnodes", "3"}}, "t.py", {}},
         Row{{"--nnodes", "3", "--nnodes", "4", "t.py"}, {{"nnodes", "4"}}, "t.py", {}},
         Row{{"--nproc_per_node=2", "t.py"}, {{"nproc-per-node", "2"}}, "t.py", {}},
         Row{{"--nproc-per-node", "gpu", "t.py", "a b", ""}, {{"nproc-per-node", "gpu"}}, "t.py", {"a b", ""}},
-        Row{{"--master_addr", "::1", "--master_port=1", "t"}, {{"master-addr", "::1"}, {"master-port", "1"}}, "t", {}},
+        Row{{"--master_addr", "::1", "--master_port=1", "t"},
+            {{"master-addr", "::1"}, {"master-port", "1"}},
+            "t",
+            {}},
         Row{{"--rdzv-endpoint=[::1]", "t"}, {{"rdzv-endpoint", "[::1]"}}, "t", {}},
         Row{{"--rdzv-endpoint", "[::1]:29400", "t"}, {{"rdzv-endpoint", "[::1]:29400"}}, "t", {}},
         Row{{"--rdzv-conf=a=1,b=2", "t"}, {{"rdzv-conf", "a=1,b=2"}}, "t", {}},
@@ -116,7 +116,8 @@ std::vector<std::string> TooWide(const std::string& text) {
 }
 
 TEST(HelpTest, FitsIntoEightyColumns) {
-  for (const std::string& text : {MainHelp(), RunHelp(), LocalHelp(), EnvHelp()}) EXPECT_THAT(TooWide(text), IsEmpty());
+  for (const std::string& text : {MainHelp(), RunHelp(), LocalHelp(), EnvHelp()})
+    EXPECT_THAT(TooWide(text), IsEmpty());
 }
 
 TEST(HelpTest, NamesEveryOptionAndItsValue) {

@@ -61,12 +61,17 @@ TEST(LocalPlanTest, OptionsAndTheScriptsWordsArePassedOn) {
 }
 
 TEST(LocalPlanTest, WhatAnotherJobLeftInTheEnvironmentIsDropped) {
-  const Environment outer = {{"PATH", "/bin"},       {"RANK", "3"},           {"PET_NODE_RANK", "1"},
-                             {"MUSTER_STANDALONE", "1"}, {"TORCHELASTIC_RUN_ID", "x"}, {"LOCAL_RANK", "0"},
-                             {"MUSTER_LEASE", "4"},  {"CLOUD_ML_TRIAL_ID", "2"}};
+  const Environment outer = {{"PATH", "/bin"},
+                             {"RANK", "3"},
+                             {"PET_NODE_RANK", "1"},
+                             {"MUSTER_STANDALONE", "1"},
+                             {"TORCHELASTIC_RUN_ID", "x"},
+                             {"LOCAL_RANK", "0"},
+                             {"MUSTER_LEASE", "4"},
+                             {"CLOUD_ML_TRIAL_ID", "2"}};
   const Environment inner = PlanLocal(2, Parsed({"--nodes", "2", "t.py"}), outer, Facts())[1].environment;
-  for (const char* name : {"RANK", "PET_NODE_RANK", "MUSTER_STANDALONE", "TORCHELASTIC_RUN_ID", "LOCAL_RANK",
-                           "CLOUD_ML_TRIAL_ID"}) {
+  for (const char* name :
+       {"RANK", "PET_NODE_RANK", "MUSTER_STANDALONE", "TORCHELASTIC_RUN_ID", "LOCAL_RANK", "CLOUD_ML_TRIAL_ID"}) {
     EXPECT_EQ(inner.count(name), 0u) << name;
   }
   EXPECT_EQ(inner.at("PATH"), "/bin");
@@ -94,7 +99,11 @@ std::string Fed(NodeOutput* output, std::string_view bytes) {
 TEST(NodeOutputTest, LinesAreShownWholeBehindNodeAndRank) {
   NodeOutput output(1, false);
   EXPECT_EQ(Fed(&output, "muster: hel"), "");
-  EXPECT_EQ(Fed(&output, "lo\n\x1e" "3\x1fhi\n\x1e" "4"), "[node 1] muster: hello\n[node 1 rank 3] hi\n");
+  EXPECT_EQ(Fed(&output,
+                "lo\n\x1e"
+                "3\x1fhi\n\x1e"
+                "4"),
+            "[node 1] muster: hello\n[node 1 rank 3] hi\n");
   EXPECT_EQ(Fed(&output, "\x1fthere\r\n"), "[node 1 rank 4] there\r\n");
 }
 
@@ -108,8 +117,16 @@ TEST(NodeOutputTest, AnUnfinishedLineIsShownAtTheEnd) {
 
 TEST(NodeOutputTest, AProgressBarRedraws) {
   NodeOutput output(0, false);
-  EXPECT_EQ(Fed(&output, "\x1e" "0\x1f" "10%\r"), "[node 0 rank 0] 10%\r");
-  EXPECT_EQ(Fed(&output, "\x1e" "0\x1f" "20%\r"), "[node 0 rank 0] 20%\r");
+  EXPECT_EQ(Fed(&output,
+                "\x1e"
+                "0\x1f"
+                "10%\r"),
+            "[node 0 rank 0] 10%\r");
+  EXPECT_EQ(Fed(&output,
+                "\x1e"
+                "0\x1f"
+                "20%\r"),
+            "[node 0 rank 0] 20%\r");
   EXPECT_EQ(Fed(&output, "\n"), "\n");
 }
 

@@ -1,6 +1,4 @@
 // Precedence, errors with their exact line, and the plan of each way to say who is in the job.
-#include "cli/run_plan.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include "cli/env_report.h"
 #include "cli/exit_codes.h"
 #include "cli/launch.h"
+#include "cli/run_plan.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::cli {
@@ -92,51 +91,82 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{{"--nnodes", "1:2:3"}, {}, 64, "--nnodes 1:2:3: expected N or MIN:MAX, each from 1 to 100000"},
         Wrong{{"--nnodes", "3:2"}, {}, 64, "--nnodes 3:2: MIN is greater than MAX"},
         Wrong{{"--nnodes", "2x"}, {}, 64, "--nnodes 2x: expected N or MIN:MAX, each from 1 to 100000"},
-        Wrong{{"--nproc-per-node", "0"}, {}, 64,
+        Wrong{{"--nproc-per-node", "0"},
+              {},
+              64,
               "--nproc-per-node 0: expected a whole number from 1 to 1024, auto, gpu or cpu"},
         Wrong{{"--nproc-per-node", "gpu"}, {}, 64, "--nproc-per-node gpu: there is no accelerator here"},
         Wrong{{"--max-restarts=-1"}, {}, 64, "--max-restarts -1: expected a whole number from 0 to 1000000"},
-        Wrong{{"--node-rank", "2", "--nnodes", "2"}, {}, 64,
+        Wrong{{"--node-rank", "2", "--nnodes", "2"},
+              {},
+              64,
               "--node-rank 2: must be less than the number of nodes, 2"},
         Wrong{{"--node-rank", "1"}, {}, 64, "--node-rank 1: needs --nnodes"},
         Wrong{{"--master-port", "70000"}, {}, 64, "--master-port 70000: expected a port from 1 to 65535"},
         Wrong{{"--worker-port", "20:10"}, {}, 64, "--worker-port 20:10: LO is greater than HI"},
-        Wrong{{"--rdzv-endpoint", "a:b", "--nnodes", "2"}, {}, 64,
+        Wrong{{"--rdzv-endpoint", "a:b", "--nnodes", "2"},
+              {},
+              64,
               "--rdzv-endpoint a:b: expected a port from 1 to 65535 after the colon"},
-        Wrong{{"--rdzv-endpoint", "far:0", "--nnodes", "2"}, {}, 64,
+        Wrong{{"--rdzv-endpoint", "far:0", "--nnodes", "2"},
+              {},
+              64,
               "--rdzv-endpoint far:0: expected a port that all nodes know; 0 is for localhost:0"},
-        Wrong{{"--rdzv-endpoint", "[::1", "--nnodes", "2"}, {}, 64,
+        Wrong{{"--rdzv-endpoint", "[::1", "--nnodes", "2"},
+              {},
+              64,
               "--rdzv-endpoint [::1: expected HOST or HOST:PORT, an IPv6 address in brackets"},
-        Wrong{{"--rdzv-backend", "etcd"}, {}, 64, "--rdzv-backend etcd: muster needs no such store; leave the option out"},
+        Wrong{{"--rdzv-backend", "etcd"},
+              {},
+              64,
+              "--rdzv-backend etcd: muster needs no such store; leave the option out"},
         Wrong{{"--lease", "0.5"}, {}, 64, "--lease 0.5: expected at least 1s"},
         Wrong{{"--lease", "soon"}, {}, 64, "--lease soon: expected a time in seconds, or 500ms, 20s, 5m, 1h"},
-        Wrong{{"--join-timeout=-1"}, {}, 64, "--join-timeout -1: expected a time in seconds, or 500ms, 20s, 5m, 1h"},
-        Wrong{{"--heartbeat-interval", "3"}, {}, 64,
+        Wrong{
+            {"--join-timeout=-1"}, {}, 64, "--join-timeout -1: expected a time in seconds, or 500ms, 20s, 5m, 1h"},
+        Wrong{{"--heartbeat-interval", "3"},
+              {},
+              64,
               "--heartbeat-interval 3: must be at most a quarter of the lease, 10s"},
         Wrong{{"--reconnect-grace", "10"}, {}, 64, "--reconnect-grace 10: must be less than the lease, 10s"},
         Wrong{{"-m", "--no-python"}, {}, 64, "--no-python: cannot be used with -m (--module)"},
         Wrong{{"--standalone", "--nnodes", "2"}, {}, 64, "--nnodes 2: --standalone is one node"},
         Wrong{{"--stdin", "some"}, {}, 64, "--stdin some: expected all, none or a rank"},
         Wrong{{"--pools", "three"}, {}, 64, "--pools three: expected trainers or all"},
-        Wrong{{"--nnodes", "2"}, {}, 64,
+        Wrong{{"--nnodes", "2"},
+              {},
+              64,
               "--nnodes 2: needs --rdzv-endpoint or --master-addr: nothing here says which node is the primary"},
         Wrong{{"--rdzv-id", ""}, {}, 64, "--rdzv-id: expected a value"},
-        Wrong{{"--worker-port", "29500", "--nnodes", "2", "--node-rank", "0"}, {}, 64,
+        Wrong{{"--worker-port", "29500", "--nnodes", "2", "--node-rank", "0"},
+              {},
+              64,
               "--worker-port 29500: is the port of the primary itself"},
         Wrong{{}, {{"MUSTER_NNODES", "x"}}, 65, "MUSTER_NNODES x: expected N or MIN:MAX, each from 1 to 100000"},
-        Wrong{{}, {{"PET_MAX_RESTARTS", "x"}}, 65, "PET_MAX_RESTARTS x: expected a whole number from 0 to 1000000"},
+        Wrong{
+            {}, {{"PET_MAX_RESTARTS", "x"}}, 65, "PET_MAX_RESTARTS x: expected a whole number from 0 to 1000000"},
         Wrong{{}, {{"PET_STANDALONE", "maybe"}}, 65, "PET_STANDALONE maybe: expected 1 or 0"},
-        Wrong{{}, {{"MUSTER_TOKEN", "secret\n"}}, 65,
+        Wrong{{},
+              {{"MUSTER_TOKEN", "secret\n"}},
+              65,
               "MUSTER_TOKEN: expected ASCII characters without blanks (a file's last newline is one)"},
-        Wrong{{}, {{"MUSTER_TOKEN", "s\xc3\xa9same"}}, 65,
+        Wrong{{},
+              {{"MUSTER_TOKEN", "s\xc3\xa9same"}},
+              65,
               "MUSTER_TOKEN: expected ASCII characters without blanks (a file's last newline is one)"},
         Wrong{{"--rdzv-id", "a\xff"}, {}, 64, "--rdzv-id a\xff: expected UTF-8"},
         Wrong{{}, {{"CLUSTER_SPEC", kThreeNodes}, {"CLOUD_ML_JOB_ID", "a\xff"}}, 65, "'a?': expected UTF-8"},
-        Wrong{{"--nnodes", "4"}, {{"CLUSTER_SPEC", kThreeNodes}}, 64,
+        Wrong{{"--nnodes", "4"},
+              {{"CLUSTER_SPEC", kThreeNodes}},
+              64,
               "--nnodes 4: the platform (vertex) has 3 nodes"},
-        Wrong{{"--node-rank", "0"}, {{"CLUSTER_SPEC", kThreeNodes}}, 64,
+        Wrong{{"--node-rank", "0"},
+              {{"CLUSTER_SPEC", kThreeNodes}},
+              64,
               "--node-rank 0: the platform (vertex) says that this is node 2"},
-        Wrong{{"--master-addr", "a"}, {{"CLUSTER_SPEC", kThreeNodes}}, 64,
+        Wrong{{"--master-addr", "a"},
+              {{"CLUSTER_SPEC", kThreeNodes}},
+              64,
               "--master-addr a: needs --nnodes, since a platform (vertex) is there too"}));
 
 TEST(PlanTest, WithNothingSaidItIsOneNodeWithTorchrunsDefaults) {
@@ -155,9 +185,10 @@ TEST(PlanTest, WithNothingSaidItIsOneNodeWithTorchrunsDefaults) {
 }
 
 TEST(PlanTest, EveryWayToSayStandaloneIsOneNode) {
-  for (const Words& words : {Words{"--standalone"}, Words{"--nnodes", "1"}, Words{"--rdzv-endpoint", "localhost:0"},
-                             Words{"--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--nnodes=1"},
-                             Words{"--standalone", "--rdzv-endpoint", "far:29400"}}) {
+  for (const Words& words :
+       {Words{"--standalone"}, Words{"--nnodes", "1"}, Words{"--rdzv-endpoint", "localhost:0"},
+        Words{"--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--nnodes=1"},
+        Words{"--standalone", "--rdzv-endpoint", "far:29400"}}) {
     const RunPlan plan = Planned(words, {{"CLUSTER_SPEC", kThreeNodes}});
     EXPECT_TRUE(plan.config.single_node()) << words[0];
     EXPECT_EQ(plan.view.source, "flags") << words[0];
@@ -261,8 +292,8 @@ TEST(PlanTest, TorchrunsVariablesCountOnlyForWhatTorchrunHas) {
 }
 
 TEST(PlanTest, MembershipFromTorchrunsVariablesAlone) {
-  const RunPlan plan = Planned({}, {{"PET_NNODES", "2"}, {"PET_NODE_RANK", "0"}, {"PET_MASTER_ADDR", "m"},
-                                    {"PET_MASTER_PORT", "23456"}});
+  const RunPlan plan = Planned(
+      {}, {{"PET_NNODES", "2"}, {"PET_NODE_RANK", "0"}, {"PET_MASTER_ADDR", "m"}, {"PET_MASTER_PORT", "23456"}});
   EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_YES);
   EXPECT_EQ(plan.config.primary().port(), 23456u);
 }
@@ -273,8 +304,11 @@ TEST(PlanTest, AnEmptyVariableAndAServicesAddressAreNoSettings) {
 }
 
 TEST(PlanTest, InsideAWorkerTheOuterJobsPlaceIsDroppedWhereAnotherIsGiven) {
-  const Environment nested = {{"LOCAL_RANK", "1"},      {"TORCHELASTIC_RUN_ID", "x"}, {"PET_NODE_RANK", "5"},
-                              {"MUSTER_NNODES", "7:9"}, {"CLUSTER_SPEC", kThreeNodes}};
+  const Environment nested = {{"LOCAL_RANK", "1"},
+                              {"TORCHELASTIC_RUN_ID", "x"},
+                              {"PET_NODE_RANK", "5"},
+                              {"MUSTER_NNODES", "7:9"},
+                              {"CLUSTER_SPEC", kThreeNodes}};
   EXPECT_TRUE(Planned({"--standalone"}, nested).config.single_node());
   const RunPlan plan = Planned({"--nnodes", "2", "--rdzv-endpoint", "h"}, nested);
   EXPECT_EQ(plan.config.max_nodes(), 2);
@@ -283,8 +317,8 @@ TEST(PlanTest, InsideAWorkerTheOuterJobsPlaceIsDroppedWhereAnotherIsGiven) {
 }
 
 TEST(PlanTest, TorchrunsConfGivesTimesThatNoOptionGave) {
-  const RunPlan plan = Planned({"--rdzv-conf", "join_timeout=20,last_call_timeout=3,read_timeout=1",
-                                "--last-call-timeout", "4"});
+  const RunPlan plan =
+      Planned({"--rdzv-conf", "join_timeout=20,last_call_timeout=3,read_timeout=1", "--last-call-timeout", "4"});
   EXPECT_EQ(plan.config.join_timeout_ms(), 20'000);
   EXPECT_EQ(plan.config.last_call_ms(), 4'000);
 }
@@ -299,7 +333,8 @@ TEST(PlanTest, TheGraceFollowsFromWhoWillStopUs) {
   Machine machine = MachineWith(0);
   machine.first_process = true;
   EXPECT_EQ(Plan(CommandLine(), {}, machine)->termination_grace, absl::Seconds(8));
-  EXPECT_EQ(Plan(CommandLine(), {{"KUBERNETES_SERVICE_HOST", "x"}}, machine)->termination_grace, absl::Seconds(25));
+  EXPECT_EQ(Plan(CommandLine(), {{"KUBERNETES_SERVICE_HOST", "x"}}, machine)->termination_grace,
+            absl::Seconds(25));
 }
 
 TEST(PlanTest, DifferentBudgetsHaveDifferentDigests) {
@@ -319,7 +354,8 @@ TEST(LaunchTest, AWorkersWordsAreThoseOfTorchrun) {
   const Launch launch = PrepareLaunch(plan, {}, "id", "muster", Everything);
   ASSERT_EQ(launch.plan.argv.size(), 2u);
   EXPECT_THAT(launch.plan.argv[1], ElementsAre("/p/python", "-u", "t.py", "1", "-x"));
-  const Launch module = PrepareLaunch(Planned({"--python=/p/python", "-m", "a.b"}), {}, "id", "muster", Everything);
+  const Launch module =
+      PrepareLaunch(Planned({"--python=/p/python", "-m", "a.b"}), {}, "id", "muster", Everything);
   EXPECT_THAT(module.plan.argv[0], ElementsAre("/p/python", "-u", "-m", "a.b"));
   const Launch program = PrepareLaunch(Planned({"--no-python", "/bin/echo", "a"}), {}, "id", "muster", Everything);
   EXPECT_THAT(program.plan.argv[0], ElementsAre("/bin/echo", "a"));
@@ -327,7 +363,9 @@ TEST(LaunchTest, AWorkersWordsAreThoseOfTorchrun) {
 
 TEST(LaunchTest, AScriptThatIsNotThereIsToldToAll) {
   const RunPlan plan = Planned({"--python", "/p/python", "t.py"}, {{"CLUSTER_SPEC", kThreeNodes}});
-  const auto no_script = [](const std::string& path) { return path == "t.py" ? agent::FileState() : Everything(path); };
+  const auto no_script = [](const std::string& path) {
+    return path == "t.py" ? agent::FileState() : Everything(path);
+  };
   const Launch launch = PrepareLaunch(plan, {}, "id", "muster", no_script);
   EXPECT_EQ(launch.check.exit_code, 127);
   EXPECT_EQ(launch.host.config.cannot_start().exit_code(), 127);

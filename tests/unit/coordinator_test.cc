@@ -251,7 +251,7 @@ TEST(Coordinator, AnOlderReadyDoesNotEndADrain) {
   c.Fail("b", 7);  // before a has even applied its RUN
   ASSERT_EQ(c.state(), State::kDraining);
   c.Apply("b");
-  c.Say("a");      // READY still, naming the WAIT from before
+  c.Say("a");  // READY still, naming the WAIT from before
   EXPECT_EQ(c.state(), State::kDraining);
   c.Apply("a");
   EXPECT_EQ(c.state(), State::kRunning);

@@ -1,5 +1,5 @@
-// The cores decide and do nothing else: shown by what they include. A core that includes a clock, a thread, a socket
-// or a logger is no core any more.
+// The cores decide and do nothing else: shown by what they include. A core that includes a clock, a thread, a
+// socket or a logger is no core any more.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,5 +1,4 @@
 #include "agent/discovery/address.h"
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -66,7 +66,8 @@ void HostCore::NextAgent(BootTime now, Effects* out) {
     exit_at_ = now;
     agent_attached_ = false;
     if (Active()) {
-      BeginStop(now, SIGTERM, FromMs(options_.config.shutdown_grace_ms()), v1::OUTCOME_STOPPED, fault.reason(), out);
+      BeginStop(now, SIGTERM, FromMs(options_.config.shutdown_grace_ms()), v1::OUTCOME_STOPPED, fault.reason(),
+                out);
     }
     return;
   }
@@ -102,7 +103,8 @@ void HostCore::WatchAgent(BootTime now, absl::Duration counted, Effects* out) {
   if (silence_ < lease_ / 2) return;
   Say(Severity::kWarning,
       absl::StrCat("agent ", agent_number_, " has been silent for ", absl::FormatDuration(lease_ / 2),
-                   ": ending the workers and the agent"), out);
+                   ": ending the workers and the agent"),
+      out);
   if (Active()) {
     BeginStop(now, SIGTERM, std::min(FromMs(options_.config.shutdown_grace_ms()), lease_ / 3), v1::OUTCOME_STOPPED,
               "the agent was silent", out);
@@ -156,7 +158,8 @@ void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
   const bool again = Compare(round.id(), started_) <= 0 && planted_bug != "agent_restarts_round";
   if (again || Active() || leave_ || exit_) return;
   if (leased() && now >= LeaseTermMoment()) {
-    Say(Severity::kWarning, absl::StrCat("round ", ToString(round.id()), " not started: the lease has ended"), out);
+    Say(Severity::kWarning, absl::StrCat("round ", ToString(round.id()), " not started: the lease has ended"),
+        out);
     return;
   }
   started_ = round.id();
@@ -234,7 +237,8 @@ void HostCore::Fail(BootTime now, int local_rank, const Ending& ending, int64_t 
 }
 
 void HostCore::AllEnded(BootTime now, Effects* out) {
-  const bool echo_taken_for_success = planted_bug == "sigterm_success" && outcome_ != v1::OUTCOME_FAILED && all_zero_;
+  const bool echo_taken_for_success =
+      planted_bug == "sigterm_success" && outcome_ != v1::OUTCOME_FAILED && all_zero_;
   if (!ladder_ || echo_taken_for_success) {
     outcome_ = v1::OUTCOME_SUCCEEDED;
     phase_ = v1::HOST_PHASE_STOPPING;
@@ -293,8 +297,8 @@ void HostCore::BeginStop(BootTime now, int signal, absl::Duration grace, v1::Out
   if (outcome_ != v1::OUTCOME_SUCCEEDED) outcome_ = outcome;
   phase_ = v1::HOST_PHASE_STOPPING;
   if (LiveWorkers() > 0) {
-    Say(Severity::kDebug, absl::StrCat("stopping the workers (", cause, "), ", absl::FormatDuration(grace),
-                                       " of grace"), out);
+    Say(Severity::kDebug,
+        absl::StrCat("stopping the workers (", cause, "), ", absl::FormatDuration(grace), " of grace"), out);
     out->push_back(SignalWorkers{signal});
   }
   Tell(out);
@@ -379,8 +383,10 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
     case SIGTSTP:
       if (LiveWorkers() > 0) out->push_back(SignalWorkers{SIGSTOP});
       if (leased()) {
-        Say(Severity::kInfo, "the workers are suspended, muster itself goes on (its lease would end); SIGCONT "
-                             "continues them", out);
+        Say(Severity::kInfo,
+            "the workers are suspended, muster itself goes on (its lease would end); SIGCONT "
+            "continues them",
+            out);
       } else {
         out->push_back(StopSelf{});
       }
@@ -408,10 +414,11 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
   leave_->set_signal(signal);
   leave_->set_cancel(signal == SIGINT);
   leave_at_ = now;
-  Say(Severity::kInfo, absl::StrCat("signal ", signal, signal == SIGINT ? ": cancelling the job" : ": leaving the job",
-                                    Active() ? absl::StrCat(", the workers have ",
-                                                            absl::FormatDuration(options_.termination_grace))
-                                             : ""), out);
+  Say(Severity::kInfo,
+      absl::StrCat(
+          "signal ", signal, signal == SIGINT ? ": cancelling the job" : ": leaving the job",
+          Active() ? absl::StrCat(", the workers have ", absl::FormatDuration(options_.termination_grace)) : ""),
+      out);
   if (Active()) {
     BeginStop(now, signal, options_.termination_grace, v1::OUTCOME_STOPPED, "asked to leave", out);
   }
@@ -452,14 +459,16 @@ void HostCore::WatchEnd(BootTime now, Effects* out) {
     v1::Exit exit;
     exit.set_exit_code(leave_->cancel() ? kExitCancelled : kExitLeft);
     exit.set_origin("muster");
-    exit.set_reason(absl::StrCat(leave_->cancel() ? "cancelled" : "asked to leave", " by signal ", leave_->signal()));
+    exit.set_reason(
+        absl::StrCat(leave_->cancel() ? "cancelled" : "asked to leave", " by signal ", leave_->signal()));
     exit_ = exit;
   } else {
     return;
   }
   finished_ = true;
   if (agent_attached_) out->push_back(KillAgent{});
-  Finish finish{.exit_code = exit_->exit_code(), .origin = exit_->origin(), .reason = exit_->reason(), .verdict = {}};
+  Finish finish{
+      .exit_code = exit_->exit_code(), .origin = exit_->origin(), .reason = exit_->reason(), .verdict = {}};
   if (exit_->has_verdict()) finish.verdict = exit_->verdict();
   out->push_back(std::move(finish));
 }

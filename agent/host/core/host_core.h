@@ -1,8 +1,8 @@
 // The host core: every decision about one node's worker processes. What starts, what is stopped and how, when the
 // lease ends, when an agent is replaced, and with which code the host exits.
 //
-// Pure: an event and the time in, effects out, to be carried out in the order given. It does no I/O, reads no clock
-// and starts nothing itself. Lives on the host's loop thread.
+// Pure: an event and the time in, effects out, to be carried out in the order given. It does no I/O, reads no
+// clock and starts nothing itself. Lives on the host's loop thread.
 #pragma once
 
 #include <cstdint>
@@ -20,27 +20,38 @@
 
 namespace muster::host {
 
-inline constexpr absl::Duration kTick = absl::Milliseconds(100);        // OnTick is called at least this often
-inline constexpr absl::Duration kMaxCountedSilence = absl::Milliseconds(250);  // of one tick: a pause accuses nobody
-inline constexpr absl::Duration kStartLimit = absl::Seconds(60);        // spawn to the last exec
-inline constexpr absl::Duration kStuckAfterKill = absl::Seconds(10);    // SIGKILL to "cannot be ended"
-inline constexpr absl::Duration kTellLimit = absl::Seconds(1);          // a leaving host waits for its coordinator
+inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick is called at least this often
+inline constexpr absl::Duration kMaxCountedSilence =
+    absl::Milliseconds(250);                                          // of one tick: a pause accuses nobody
+inline constexpr absl::Duration kStartLimit = absl::Seconds(60);      // spawn to the last exec
+inline constexpr absl::Duration kStuckAfterKill = absl::Seconds(10);  // SIGKILL to "cannot be ended"
+inline constexpr absl::Duration kTellLimit = absl::Seconds(1);        // a leaving host waits for its coordinator
 inline constexpr absl::Duration kAgentRestartWindow = absl::Seconds(10);
-inline constexpr absl::Duration kBeat = absl::Milliseconds(500);        // of statuses to the agent
-inline constexpr size_t kMaxErrorText = 4096;                           // bytes of a failure's text that travel
-inline constexpr int kMaxAgentRestarts = 5;  // the fifth within the window: a fault of ours
+inline constexpr absl::Duration kBeat = absl::Milliseconds(500);  // of statuses to the agent
+inline constexpr size_t kMaxErrorText = 4096;                     // bytes of a failure's text that travel
+inline constexpr int kMaxAgentRestarts = 5;                       // the fifth within the window: a fault of ours
 
 // Effects.
-struct StartAgent { uint64_t number = 0; };        // over a new link; an older link is closed first
-struct KillAgent {};                               // SIGKILL, then close its link
-struct SendStatus { v1::HostStatus status; };      // to the present agent
-struct SpawnWorkers { v1::Round round; };          // every worker of this node; answers: OnExecuting, OnSpawnFailed
-struct SignalWorkers { int signal = 0; };          // to the process group of every worker alive
-struct Sweep {};                                   // SIGKILL all groups and everything re-parented; answer: OnSwept
-struct SetKernelTimer { std::optional<BootTime> at; };  // SIGKILL to the host itself; nullopt: disarm
-struct RenewOffer {};                              // drop the kept master port and keep another; answer: OnOffer
-struct StopSelf {};                                // raise SIGSTOP: Ctrl-Z where no lease forbids it
-struct Finish {                                    // flush the output and exit
+struct StartAgent {
+  uint64_t number = 0;
+};                    // over a new link; an older link is closed first
+struct KillAgent {};  // SIGKILL, then close its link
+struct SendStatus {
+  v1::HostStatus status;
+};  // to the present agent
+struct SpawnWorkers {
+  v1::Round round;
+};  // every worker of this node; answers: OnExecuting, OnSpawnFailed
+struct SignalWorkers {
+  int signal = 0;
+};                // to the process group of every worker alive
+struct Sweep {};  // SIGKILL all groups and everything re-parented; answer: OnSwept
+struct SetKernelTimer {
+  std::optional<BootTime> at;
+};                     // SIGKILL to the host itself; nullopt: disarm
+struct RenewOffer {};  // drop the kept master port and keep another; answer: OnOffer
+struct StopSelf {};    // raise SIGSTOP: Ctrl-Z where no lease forbids it
+struct Finish {        // flush the output and exit
   int exit_code = 0;
   std::string origin;  // "worker" or "muster"
   std::string reason;
@@ -153,7 +164,7 @@ class HostCore {
   bool config_sent_ = false;
   uint64_t status_seq_ = 0;
   uint64_t applied_seq_ = 0;
-  absl::Duration silence_;       // of the agent, in our own running time
+  absl::Duration silence_;  // of the agent, in our own running time
   std::deque<BootTime> agent_starts_;
   BootTime last_tick_ = absl::InfinitePast();
   BootTime last_beat_ = absl::InfinitePast();

@@ -1,4 +1,5 @@
-// The stop ladder: a first signal, one shared grace, then SIGKILL. Once begun it is never taken back, only hastened.
+// The stop ladder: a first signal, one shared grace, then SIGKILL. Once begun it is never taken back, only
+// hastened.
 #pragma once
 
 #include <algorithm>

@@ -19,9 +19,10 @@ std::string SignalName(int signal) {
 }
 
 std::string HowItEnded(const v1::Failure& failure) {
-  if (!failure.has_signal()) return absl::StrCat("exitcode  : ", failure.exit_code(), " (pid: ", failure.pid(), ")");
-  std::string text = absl::StrCat("signal    : ", failure.signal(), SignalName(failure.signal()), " (pid: ",
-                                  failure.pid(), ")");
+  if (!failure.has_signal())
+    return absl::StrCat("exitcode  : ", failure.exit_code(), " (pid: ", failure.pid(), ")");
+  std::string text =
+      absl::StrCat("signal    : ", failure.signal(), SignalName(failure.signal()), " (pid: ", failure.pid(), ")");
   if (failure.core_dumped()) absl::StrAppend(&text, ", core dumped");
   if (failure.oom_killed()) absl::StrAppend(&text, ", killed because memory ran out");
   return text;

@@ -7,7 +7,8 @@
 
 namespace muster::host {
 
-// Several lines, the last with its newline; empty if the verdict names no failed worker. program: the script's name.
+// Several lines, the last with its newline; empty if the verdict names no failed worker. program: the script's
+// name.
 std::string FailureReport(const v1::Verdict& verdict, const std::string& program);
 
 }  // namespace muster::host
