@@ -59,8 +59,10 @@ def count_unittest(log):
 
 
 def count_spin(log):
-    lines = log.read_text(errors="replace").splitlines()
-    return [sum(line.startswith("ok ") for line in lines), sum(line.startswith("FAILED ") for line in lines), 0]
+    """Its lines are "model NAME: ok, ..." and "mutant NAME: caught", or what went wrong instead."""
+    results = re.findall(r"^(?:model|mutant) \S+: (.*)", log.read_text(errors="replace"), re.MULTILINE)
+    passed = sum(result.startswith(("ok", "caught")) for result in results)
+    return [passed, len(results) - passed, 0]
 
 
 def main():
