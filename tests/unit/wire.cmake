@@ -2,3 +2,9 @@ foreach(name server session address)
   muster_test(wire_${name}_test SOURCES wire/${name}_test.cc DEPS muster_session)
 endforeach()
 muster_test(wire_agent_process_test SOURCES wire/agent_process_test.cc DEPS muster_agent)
+
+# Debian's gRPC and Abseil are built without ThreadSanitizer, which then takes their locks for none and reports races
+# that are not there. Their tests stay visible as disabled; everything else of ours runs under it.
+if(MUSTER_SANITIZE MATCHES thread)
+  set_tests_properties(wire_server_test wire_session_test PROPERTIES DISABLED TRUE)
+endif()
