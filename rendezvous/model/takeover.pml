@@ -171,7 +171,8 @@ proctype Host(byte h) {
   :: d_step { down[h].here -> apply(h); lose_directive(h) }
   :: d_step { me[h].phase == RUNNING -> exited0[h] = alive[h]; end_workers(h, SUCCEEDED) }
   :: d_step { me[h].phase == RUNNING -> end_workers(h, FAILED) }
-  :: d_step { me[h].phase == RUNNING && deadline[h] == 1 -> me[h].phase = STOPPING }  // the lease is about to end
+  // The lease is about to end. (The primary's own host: only at the tick itself. It keeps the search small.)
+  :: d_step { h != PRIMARY && me[h].phase == RUNNING && deadline[h] == 1 -> me[h].phase = STOPPING }
   :: d_step { me[h].phase == STOPPING -> end_workers(h, READY) }
   od
 }
@@ -379,7 +380,7 @@ active proctype Coordinator() {
   do
   // Dies, comes back, hears, sends.
   :: d_step { state == DOWN && !has(used_epoch, EPOCH(EPOCH_NUMBER(me[PRIMARY].epoch) + 1, 1)) -> come_back(1); decide() }
-  :: d_step { state == DOWN && !has(used_epoch, EPOCH(EPOCH_NUMBER(me[PRIMARY].epoch) + 1, 0)) -> come_back(0); decide() }
+  :: d_step { state == DOWN && deaths > 0 && !has(used_epoch, EPOCH(EPOCH_NUMBER(me[PRIMARY].epoch) + 1, 0)) -> come_back(0); decide() }
   :: d_step { state != DOWN && deaths < DEATHS -> die() }
   :: d_step { state != DOWN -> post_status(PRIMARY); hear(PRIMARY) }
   :: d_step { up[1].here -> hear(1) }
