@@ -59,15 +59,16 @@ void HostEnder::OnHostStays(bool killed) {
 }
 
 void HostEnder::Sweep() {
-  const host::MarkedReport report = host::EndMarked(host_id_, sessions_);
-  if (report.alive == 0) {
+  const host::MarkedReport report = host::EndMarked({host_id_}, sessions_);
+  if (report.AllGone()) {
     if (!report.stuck.empty()) events_.on_remark("taken for ended, the kernel holds it: " + report.stuck);
     events_.on_swept();
     return;
   }
   if (EventLoop::Now() >= next_remark_) {
     next_remark_ = EventLoop::Now() + kSweepRemark;
-    events_.on_remark("still ending what the host left: " + std::to_string(report.alive) + " processes");
+    events_.on_remark("still ending what the host left: " + std::to_string(report.alive) + " processes" +
+                      (report.unknown.empty() ? "" : "; not all can be seen: " + report.unknown));
   }
   timer_ = loop_->After(kSweepInterval, [this] { Sweep(); });
 }
@@ -79,11 +80,12 @@ bool IsProvedDead(const v1::Predecessor& predecessor, const v1::NodeConfig& self
   }
   // Where our own host has its pid, the former holder cannot have it any more.
   if (predecessor.host_pid() != own_host_pid) {
-    const std::optional<host::ProcessInfo> process = host::ReadProcess(static_cast<pid_t>(predecessor.host_pid()));
-    if (process.has_value() && !process->ended()) return false;
+    const auto pid = static_cast<pid_t>(predecessor.host_pid());
+    const std::optional<host::ProcessInfo> process = host::ReadProcess(pid);
+    if (process.has_value() ? !process->ended() : host::IsThere(pid)) return false;
   }
   // Its host is dead. What host and agent left when they died together is ended here; a later probe finds none.
-  return host::EndMarked(predecessor.host_id()).alive == 0;
+  return host::EndMarked({predecessor.host_id()}).AllGone();
 }
 
 }  // namespace muster::agent

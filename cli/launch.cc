@@ -56,7 +56,6 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.plan.environment.slots = run.config.slots();
   launch.plan.environment.role_name = run.config.role_name();
   launch.plan.environment.run_id = run.config.run_id();
-  launch.plan.environment.host_id = host_id;
   launch.plan.inherited = environment;
   launch.plan.inherited.erase(kPrefixVariable);
   launch.plan.stdin_rule = StdinOf(run);

@@ -73,6 +73,7 @@ int RunCommand(const Invocation& invocation) {
   if (!level.ok()) return Complain(level.status());
 
   Launch launch = PrepareLaunch(*plan, environment, machine.host_id, invocation.called_as, agent::ProbeFile);
+  launch.plan.ends_orphans = plan->config.run_id() != machine.random_run_id;
   if (launch.check.exit_code != 0 && plan->config.single_node()) {
     std::fprintf(stderr, "muster: %s\n", launch.check.problem.c_str());
     return launch.check.exit_code;

@@ -20,6 +20,7 @@
 #include "agent/host/kernel_timer.h"
 #include "agent/host/line_assembler.h"
 #include "agent/host/log.h"
+#include "agent/host/marked.h"
 #include "agent/host/oom_watch.h"
 #include "agent/host/port_keeper.h"
 #include "agent/host/spawner.h"
@@ -70,6 +71,8 @@ class HostProcess {
       : slots_(options.config.slots()),
         plan_(std::move(plan)),
         writer_(writer),
+        marker_(OwnMarker(options.host_id, options.config.run_id(), options.config.boot_id(),
+                          options.config.pid_namespace())),
         core_(std::move(options)),
         spawner_(&loop_, plan_.process),
         sweeper_(&loop_, &spawner_, [this](const std::string& left) { OnSwept(left); }),
@@ -84,6 +87,7 @@ class HostProcess {
     WatchSignals();
     null_fd_ = open("/dev/null", O_RDWR | O_CLOEXEC);
     MUSTER_CHECK(null_fd_ >= 0, "no /dev/null");
+    if (plan_.ends_orphans) EndPredecessorsOrphans();
     Tell([this](BootTime now, Effects* out) { core_.Begin(now, out); });
     ScheduleTick();
     loop_.Run();
@@ -105,6 +109,22 @@ class HostProcess {
       std::visit([this](auto& one) { Apply(one); }, effect);
     }
     applying_ = false;
+  }
+
+  // Before there is an agent or a worker, so it may block.
+  void EndPredecessorsOrphans() {
+    const OrphanReport report = EndOrphans(marker_);
+    if (!report.ended.empty()) {
+      std::string names;
+      for (const std::string& name : report.ended) names += (names.empty() ? "" : ", ") + name;
+      Log(Severity::kWarning, kPart,
+          "ended " + std::to_string(report.ended.size()) +
+              " processes that a dead host of this run had left: " + ToUtf8(names, kMaxErrorText));
+    }
+    if (!report.left.empty()) {
+      Log(Severity::kError, kPart,
+          "what a dead host of this run left could not all be ended: " + ToUtf8(report.left, kMaxErrorText));
+    }
   }
 
   void ScheduleTick() {
@@ -241,6 +261,7 @@ class HostProcess {
     WorkerCommand command;
     command.argv = plan_.argv[static_cast<size_t>(local_rank)];
     WorkerEnvironmentOptions environment = plan_.environment;
+    environment.marker = FormatMarker(marker_);
     if (environment.error_file.empty()) environment.error_file = error_files_.Prepare(local_rank);
     command.environment = WorkerEnvironment(round, local_rank, environment, plan_.inherited);
     if (!GetsStdin(plan_.stdin_rule, rank, slots_)) command.stdin_fd = null_fd_;
@@ -332,6 +353,7 @@ class HostProcess {
   const int slots_;
   const LaunchPlan plan_;
   Writer* const writer_;
+  const Marker marker_;
   int exit_code_ = 0;
   int signal_fd_ = -1;
   int null_fd_ = -1;

@@ -34,6 +34,7 @@ struct LaunchPlan {
   Inherited process;  // of PrepareProcess()
   std::vector<std::string> agent_arguments;  // after "agent --fd 3"
   PortRange worker_ports;
+  bool ends_orphans = false;  // the run has a name, so what an earlier host of it left here can be known
 };
 
 bool GetsStdin(const StdinRule& rule, int rank, int slots);

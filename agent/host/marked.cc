@@ -1,35 +1,60 @@
 #include "agent/host/marked.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <string_view>
+#include <utility>
 
-#include "agent/host/core/worker_environment.h"
-#include "agent/host/proc_scan.h"
+#include "absl/time/clock.h"
+#include "agent/host/event_loop.h"
+#include "proto/base/status_macros.h"
 
 namespace muster::host {
 namespace {
 
-bool BearsMarker(pid_t pid, const std::string& host_id) {
-  return StartEnvironment(pid, kMarkerVariable) == host_id;
-}
+constexpr size_t kMaxNamespaceName = 64;  // bytes: "time:[4026531834]"
+
+using HostIds = std::set<std::string>;
 
 struct Found {
   ProcessInfo info;
   bool marked = false;
 };
 
-std::map<pid_t, Found> LivingProcesses(const std::string& host_id) {
-  std::map<pid_t, Found> processes;
-  ForEachProcess([&](pid_t pid) {
-    if (const auto info = ReadProcess(pid); info && !info->ended()) {
-      processes[pid] = Found{*info, BearsMarker(pid, host_id)};
+struct Processes {
+  std::map<pid_t, Found> living;
+  std::string unknown;  // as in MarkedReport
+};
+
+// The marker's text; empty: it bears none, or is not ours to read.
+std::string MarkerOf(pid_t pid, std::string* unknown) {
+  absl::StatusOr<std::string> text = StartEnvironment(pid, kMarkerVariable);
+  if (text.ok()) return *std::move(text);
+  if (absl::IsResourceExhausted(text.status())) *unknown = AsStd(text.status().message());
+  return "";
+}
+
+bool IsOneOf(const HostIds& host_ids, std::string_view marker) {
+  return !marker.empty() && host_ids.count(std::string(HostIdOf(marker))) > 0;
+}
+
+Processes LivingProcesses(const HostIds& host_ids) {
+  Processes processes;
+  const absl::Status listed = ForEachProcess([&](pid_t pid) {
+    const auto info = ReadProcess(pid);
+    if (info && !info->ended()) {
+      const bool marked = IsOneOf(host_ids, MarkerOf(pid, &processes.unknown));
+      processes.living[pid] = Found{*info, marked};
+    } else if (!info && kill(pid, 0) == 0) {  // there, and ours
+      processes.unknown = "pid " + std::to_string(pid) + " cannot be read";
     }
   });
+  if (!listed.ok()) processes.unknown = AsStd(listed.message());
   return processes;
 }
 
@@ -47,20 +72,54 @@ std::set<pid_t> OwnedBy(const std::map<pid_t, Found>& processes, pid_t ProcessIn
 }
 
 // The process is held by a pidfd before it is looked at again, so that a pid taken over in between is never hit.
-bool KillIfUnchanged(const ProcessInfo& seen) {
+void KillIfUnchanged(const ProcessInfo& seen) {
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, seen.pid, 0));
-  if (pidfd < 0) return false;
+  if (pidfd < 0) return;
   const auto now = ReadProcess(seen.pid);
-  const bool same = now && !now->ended() && now->session == seen.session && now->name == seen.name;
-  if (same) syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
+  if (now && !now->ended() && now->start == seen.start) syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
   close(pidfd);
-  return same;
+}
+
+bool IsDeadHost(const Marker& marker) {
+  const auto pid = static_cast<pid_t>(marker.pid);
+  const auto process = ReadProcess(pid);
+  if (!process) return !IsThere(pid);
+  return process->ended() || process->start != marker.start;
+}
+
+bool IsOurUsers(pid_t pid) {
+  struct stat info;
+  return stat(("/proc/" + std::to_string(pid)).c_str(), &info) == 0 && info.st_uid == geteuid();
+}
+
+// Hosts of which we are a descendant ourselves: a worker may start a muster.
+HostIds HostsAboveUs(std::string* unknown) {
+  HostIds above;
+  for (pid_t pid = getpid(); pid > 1;) {
+    above.insert(std::string(HostIdOf(MarkerOf(pid, unknown))));
+    const auto process = ReadProcess(pid);
+    if (!process) break;
+    pid = process->parent;
+  }
+  return above;
+}
+
+HostIds DeadHostsOfOurRun(const Marker& own, std::string* unknown) {
+  HostIds dead, looked_at = HostsAboveUs(unknown);
+  const absl::Status listed = ForEachProcess([&](pid_t pid) {
+    if (!IsOurUsers(pid)) return;
+    const auto marker = ParseMarker(MarkerOf(pid, unknown));
+    if (!marker || !MayInherit(own, *marker) || !looked_at.insert(marker->host_id).second) return;
+    if (IsDeadHost(*marker)) dead.insert(marker->host_id);
+  });
+  if (!listed.ok()) *unknown = AsStd(listed.message());
+  return dead;
 }
 
 }  // namespace
 
-MarkedReport EndMarked(const std::string& host_id, const std::vector<pid_t>& sessions) {
-  const std::map<pid_t, Found> processes = LivingProcesses(host_id);
+MarkedReport EndMarked(const HostIds& host_ids, const std::vector<pid_t>& sessions) {
+  const auto& [processes, unknown] = LivingProcesses(host_ids);
   std::set<pid_t> doomed_sessions = OwnedBy(processes, &ProcessInfo::session);
   doomed_sessions.insert(sessions.begin(), sessions.end());
   std::set<pid_t> doomed_groups = OwnedBy(processes, &ProcessInfo::group);
@@ -69,6 +128,7 @@ MarkedReport EndMarked(const std::string& host_id, const std::vector<pid_t>& ses
   for (pid_t never : {getpgrp(), pid_t{0}, pid_t{1}}) doomed_groups.erase(never);
 
   MarkedReport report;
+  report.unknown = unknown;
   for (const auto& [pid, found] : processes) {
     if (pid == getpid() || pid == 1) continue;
     const ProcessInfo& info = found.info;
@@ -80,19 +140,52 @@ MarkedReport EndMarked(const std::string& host_id, const std::vector<pid_t>& ses
       // Gone or another by now: the next pass sees what is true then.
       KillIfUnchanged(info);
       ++report.alive;
+      report.found.push_back(info);
     }
   }
   return report;
 }
 
 bool AnyMarkedAlive(const std::string& host_id) {
-  bool alive = false;
-  ForEachProcess([&](pid_t pid) {
-    if (alive || pid == getpid() || !BearsMarker(pid, host_id)) return;
-    const auto info = ReadProcess(pid);
-    alive = info && !info->ended() && !info->stuck();
+  const Processes processes = LivingProcesses({host_id});
+  return std::any_of(processes.living.begin(), processes.living.end(), [](const auto& entry) {
+    const auto& [pid, found] = entry;
+    return found.marked && pid != getpid() && !found.info.stuck();
   });
-  return alive;
+}
+
+Marker OwnMarker(const std::string& host_id, const std::string& run_id, const std::string& boot_id,
+                 const std::string& pid_namespace) {
+  char time_namespace[kMaxNamespaceName];
+  const ssize_t size = readlink("/proc/self/ns/time", time_namespace, sizeof(time_namespace));
+  Marker marker;
+  marker.host_id = host_id;
+  marker.run_id = run_id;
+  const auto self = ReadProcess(getpid());
+  if (!self) return marker;
+  marker.pid = self->pid;
+  marker.start = self->start;
+  marker.place = MakePlace(boot_id, pid_namespace,
+                           std::string_view(time_namespace, size > 0 ? static_cast<size_t>(size) : 0));
+  return marker;
+}
+
+OrphanReport EndOrphans(const Marker& own) {
+  OrphanReport report;
+  if (own.place.empty()) return report;
+  const HostIds dead = DeadHostsOfOurRun(own, &report.left);
+  if (dead.empty()) return report;
+  const BootTime limit = EventLoop::Now() + kOrphanLimit;
+  while (true) {
+    const MarkedReport pass = EndMarked(dead);
+    report.left = pass.unknown;
+    for (const ProcessInfo& process : pass.found) {
+      report.ended.insert("pid " + std::to_string(process.pid) + " (" + process.name + ")");
+      report.left += (report.left.empty() ? "" : ", ") + Describe(process);
+    }
+    if (pass.AllGone() || EventLoop::Now() >= limit) return report;
+    absl::SleepFor(kOrphanRetry);
+  }
 }
 
 }  // namespace muster::host

@@ -1,26 +1,55 @@
 // Finds and ends what a host started when the host itself can no longer: by the marker in the environment of every
-// worker (see worker_environment.h), which descendants inherit, and by the sessions of the workers.
+// worker (core/marker.h), which descendants inherit, and by the sessions of the workers.
 //
-// Used by an agent whose host is dead. Blocks only for as long as reading /proc takes. Any thread.
+// Used by an agent whose host is dead, and by a host that starts where another of its run has died. Any thread.
 #pragma once
 
 #include <sys/types.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
+#include "agent/host/core/marker.h"
+#include "agent/host/proc_scan.h"
+
 namespace muster::host {
 
+inline constexpr absl::Duration kOrphanLimit = absl::Seconds(5);  // for what was sent SIGKILL to be gone
+inline constexpr absl::Duration kOrphanRetry = absl::Milliseconds(5);
+
 struct MarkedReport {
-  int alive = 0;      // were found alive and sent SIGKILL: call again until there are none
-  std::string stuck;  // SIGKILL is pending but the kernel does not let them go; they count as ended
+  int alive = 0;                   // were found alive and sent SIGKILL: call again until there are none
+  std::vector<ProcessInfo> found;  // those
+  std::string stuck;               // SIGKILL is pending but the kernel does not let them go; they count as ended
+  std::string
+      unknown;  // not empty: why /proc could not be read whole (no descriptor left); then nothing is proved
+
+  bool AllGone() const { return alive == 0 && unknown.empty(); }
 };
 
-// One pass: SIGKILL to everything that bears the marker of host `host_id`, to all processes of their sessions and
-// groups, and to all of `sessions` (pids of the workers as the host last told them). Never to the caller, to the
-// caller's session, to process 1, or to a session that a marked process only shares with a stranger's leader.
-MarkedReport EndMarked(const std::string& host_id, const std::vector<pid_t>& sessions = {});
+// One pass: SIGKILL to everything that bears the marker of one of `host_ids`, to all processes of their sessions
+// and groups, and to all of `sessions` (pids of the workers as the host last told them). Never to the caller, to
+// the caller's session, to process 1, or to a session that a marked process only shares with a stranger's leader.
+// Blocks only for as long as reading /proc takes.
+MarkedReport EndMarked(const std::set<std::string>& host_ids, const std::vector<pid_t>& sessions = {});
 
 bool AnyMarkedAlive(const std::string& host_id);
+
+// The marker of this process as a host. Its place is empty where the machine does not tell enough.
+Marker OwnMarker(const std::string& host_id, const std::string& run_id, const std::string& boot_id,
+                 const std::string& pid_namespace);
+
+struct OrphanReport {
+  std::set<std::string> ended;  // as Describe() says it
+  std::string left;             // what could not be ended within kOrphanLimit, or looked at
+};
+
+// Ends what hosts of our run, place and user left here that died together with their agents: nobody else would.
+// What is marked by a host that lives is not touched, nor that of which we ourselves are a descendant. One pass
+// over /proc if there is nothing; else blocks until all is gone, for kOrphanLimit at most: for before anything is
+// started.
+OrphanReport EndOrphans(const Marker& own);
 
 }  // namespace muster::host

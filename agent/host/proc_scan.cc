@@ -5,10 +5,14 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
+
+#include "proto/base/status_macros.h"
 
 namespace muster::host {
 namespace {
@@ -16,10 +20,9 @@ namespace {
 constexpr size_t kReadStep = 4096;            // bytes
 constexpr size_t kMaxFile = 8 * 1024 * 1024;  // bytes: an environment can be large, but not without bound
 
-// nullopt: not there, or not ours to read.
-std::optional<std::string> ReadFile(const std::string& path) {
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return std::nullopt;
+  if (fd < 0) return absl::ErrnoToStatus(errno, path);
   std::string content;
   ssize_t got = 0;
   do {
@@ -27,9 +30,10 @@ std::optional<std::string> ReadFile(const std::string& path) {
     content.resize(size + kReadStep);
     got = read(fd, content.data() + size, kReadStep);
     content.resize(size + (got > 0 ? static_cast<size_t>(got) : 0));
-  } while (got > 0 && content.size() < kMaxFile);
+  } while ((got > 0 && content.size() < kMaxFile) || (got < 0 && errno == EINTR));
+  const int error = errno;
   close(fd);
-  if (got < 0) return std::nullopt;
+  if (got < 0) return absl::ErrnoToStatus(error, path);
   return content;
 }
 
@@ -42,18 +46,24 @@ std::optional<pid_t> ToPid(std::string_view text) {
   return pid;
 }
 
-void ForEachNumberedEntry(const char* folder, const std::function<void(pid_t)>& visit) {
+absl::Status ForEachNumberedEntry(const char* folder, const std::function<void(pid_t)>& visit) {
   DIR* dir = opendir(folder);
-  if (dir == nullptr) return;
-  while (const dirent* entry = readdir(dir)) {
+  if (dir == nullptr) return absl::ErrnoToStatus(errno, folder);
+  int error = 0;
+  while (true) {
+    errno = 0;  // only so is the end told from an error
+    const dirent* entry = readdir(dir);
+    error = errno;
+    if (entry == nullptr) break;
     if (const auto number = ToPid(entry->d_name)) visit(*number);
   }
   closedir(dir);
+  return error == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, folder);
 }
 
 bool KillPending(pid_t pid) {
   const auto status = ReadFile(ProcPath(pid, "status"));
-  if (!status) return false;
+  if (!status.ok()) return false;
   constexpr unsigned long long kKillBit = 1ULL << (SIGKILL - 1);
   for (const char* field : {"SigPnd:\t", "ShdPnd:\t"}) {
     const size_t at = status->find(field);
@@ -73,7 +83,7 @@ bool HasChildrenFiles() {
 
 std::optional<ProcessInfo> ReadProcess(pid_t pid) {
   const auto stat = ReadFile(ProcPath(pid, "stat"));
-  if (!stat) return std::nullopt;
+  if (!stat.ok()) return std::nullopt;
   // The name may hold spaces and parentheses: the last ")" ends it.
   const size_t open = stat->find('(');
   const size_t shut = stat->rfind(')');
@@ -81,29 +91,48 @@ std::optional<ProcessInfo> ReadProcess(pid_t pid) {
   ProcessInfo info;
   info.pid = pid;
   info.name = stat->substr(open + 1, shut - open - 1);
-  if (std::sscanf(stat->c_str() + shut + 1, " %c %d %d %d", &info.state, &info.parent, &info.group,
-                  &info.session) != 4) {
+  // Fields 3 to 6, and 22.
+  unsigned long long start = 0;
+  if (std::sscanf(stat->c_str() + shut + 1,
+                  " %c %d %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &info.state,
+                  &info.parent, &info.group, &info.session, &start) != 5) {
     return std::nullopt;
   }
+  info.start = start;
   if (info.state == 'D') info.kill_pending = KillPending(pid);
   return info;
 }
 
-void ForEachProcess(const std::function<void(pid_t)>& visit) { ForEachNumberedEntry("/proc", visit); }
+bool IsThere(pid_t pid) { return kill(pid, 0) == 0 || errno != ESRCH; }
 
-std::vector<ProcessInfo> Children() {
+absl::Status ForEachProcess(const std::function<void(pid_t)>& visit) {
+  return ForEachNumberedEntry("/proc", visit);
+}
+
+absl::StatusOr<std::vector<ProcessInfo>> Children() {
   std::vector<ProcessInfo> children;
   const pid_t self = getpid();
-  const auto add = [&](pid_t pid) {
-    if (const auto info = ReadProcess(pid); info && info->parent == self) children.push_back(*info);
-  };
   if (!HasChildrenFiles()) {
-    ForEachProcess(add);
+    RETURN_IF_ERROR(ForEachProcess([&](pid_t pid) {
+      if (const auto info = ReadProcess(pid); info && info->parent == self) children.push_back(*info);
+    }));
     return children;
   }
-  ForEachNumberedEntry("/proc/self/task", [&](pid_t thread) {
+  const auto add = [&](pid_t pid) {
+    // A child is there until we reap it.
+    ProcessInfo unreadable;
+    unreadable.pid = pid;
+    unreadable.parent = self;
+    ProcessInfo info = ReadProcess(pid).value_or(unreadable);
+    if (info.parent == self) children.push_back(std::move(info));
+  };
+  absl::Status readable;
+  RETURN_IF_ERROR(ForEachNumberedEntry("/proc/self/task", [&](pid_t thread) {
     const auto list = ReadFile("/proc/self/task/" + std::to_string(thread) + "/children");
-    if (!list) return;
+    if (!list.ok()) {
+      if (!absl::IsNotFound(list.status())) readable.Update(list.status());  // NotFound: the thread has ended
+      return;
+    }
     std::string_view rest = *list;
     while (!rest.empty()) {
       const size_t space = rest.find(' ');
@@ -111,15 +140,15 @@ std::vector<ProcessInfo> Children() {
       if (space == std::string_view::npos) break;
       rest.remove_prefix(space + 1);
     }
-  });
+  }));
+  RETURN_IF_ERROR(readable);
   return children;
 }
 
-std::optional<std::string> StartEnvironment(pid_t pid, const std::string& name) {
-  const auto block = ReadFile(ProcPath(pid, "environ"));
-  if (!block) return std::nullopt;
+absl::StatusOr<std::string> StartEnvironment(pid_t pid, const std::string& name) {
+  ASSIGN_OR_RETURN(const std::string block, ReadFile(ProcPath(pid, "environ")));
   const std::string wanted = name + "=";
-  std::string_view rest = *block;
+  std::string_view rest = block;
   while (!rest.empty()) {
     const size_t end = rest.find('\0');
     const std::string_view entry = rest.substr(0, end);
@@ -127,14 +156,14 @@ std::optional<std::string> StartEnvironment(pid_t pid, const std::string& name) 
     if (end == std::string_view::npos) break;
     rest.remove_prefix(end + 1);
   }
-  return std::nullopt;
+  return absl::NotFoundError(wanted);
 }
 
 std::string Describe(const ProcessInfo& process) {
   std::string text = "pid " + std::to_string(process.pid) + " (" + process.name + ", state " + process.state;
   if (process.state == 'D') {
     const auto where = ReadFile(ProcPath(process.pid, "wchan"));
-    if (where && !where->empty() && *where != "0") text += " in " + *where;
+    if (where.ok() && !where->empty() && *where != "0") text += " in " + *where;
   }
   return text + ")";
 }

@@ -3,10 +3,13 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "absl/status/statusor.h"
 
 namespace muster::host {
 
@@ -15,7 +18,8 @@ struct ProcessInfo {
   pid_t parent = 0;
   pid_t group = 0;
   pid_t session = 0;
-  char state = '?';  // as in /proc/PID/stat: R S D Z T ...
+  uint64_t start = 0;  // clock ticks since boot: with the pid it names one process of this boot
+  char state = '?';    // as in /proc/PID/stat: R S D Z T ...
   std::string name;
   bool kill_pending = false;  // SIGKILL was sent and not yet obeyed; read only in state D
 
@@ -24,16 +28,21 @@ struct ProcessInfo {
   bool stuck() const { return state == 'D' && kill_pending; }
 };
 
-std::optional<ProcessInfo> ReadProcess(pid_t pid);  // nullopt: gone
+// nullopt: gone, or it could not be read now: who acts on "gone" asks IsThere() too.
+std::optional<ProcessInfo> ReadProcess(pid_t pid);
 
-// Every process that can be seen.
-void ForEachProcess(const std::function<void(pid_t)>& visit);
+// Whether there is such a process, a zombie too, whatever /proc shows of it.
+bool IsThere(pid_t pid);
 
-// Children of this process, of all its threads, zombies too.
-std::vector<ProcessInfo> Children();
+// Every process that can be seen. An error: not all were, for want of a descriptor, say.
+absl::Status ForEachProcess(const std::function<void(pid_t)>& visit);
 
-// The value of a variable in the environment that a process was started with; nullopt: not there or not readable.
-std::optional<std::string> StartEnvironment(pid_t pid, const std::string& name);
+// Children of this process, of all its threads, zombies too. One that could not be read has its pid alone.
+absl::StatusOr<std::vector<ProcessInfo>> Children();
+
+// The value of a variable in the environment that a process was started with. NotFound: no such variable or
+// process; ResourceExhausted: it could not be read now; others: it is not ours to read.
+absl::StatusOr<std::string> StartEnvironment(pid_t pid, const std::string& name);
 
 // "pid 71 (python, state D in nv_wait)".
 std::string Describe(const ProcessInfo& process);

@@ -10,6 +10,7 @@
 
 #include "agent/host/proc_scan.h"
 #include "proto/base/check.h"
+#include "proto/base/status_macros.h"
 
 namespace muster::host {
 namespace {
@@ -21,7 +22,10 @@ constexpr int kMaxNamed = 8;  // processes named in one report
 Sweeper::Sweeper(EventLoop* loop, Spawner* spawner, Swept swept)
     : loop_(loop), spawner_(spawner), swept_(std::move(swept)) {
   MUSTER_CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "this kernel has no subreapers");
-  for (const ProcessInfo& child : Children()) {
+  const auto children = Children();
+  status_ = children.status();
+  if (!children.ok()) return;
+  for (const ProcessInfo& child : *children) {
     if (!spawner_->Knows(child.pid)) not_ours_.insert(child.pid);
   }
 }
@@ -92,7 +96,12 @@ std::string Sweeper::KillOnce() {
   const auto still = [&](const ProcessInfo& process) {
     if (++count <= kMaxNamed) left += (left.empty() ? "" : ", ") + Describe(process);
   };
-  for (const ProcessInfo& child : Children()) {
+  const auto children = Children();
+  if (!children.ok()) {  // then nobody knows what is left
+    ++count;
+    left = "children that cannot be listed: " + std::string(AsStd(children.status().message()));
+  }
+  for (const ProcessInfo& child : children.value_or(std::vector<ProcessInfo>())) {
     if (spawner_->Knows(child.pid) || not_ours_.count(child.pid) > 0) continue;
     kill(child.pid, SIGKILL);  // ours and not reaped: the pid is its own
     still(child);

@@ -2,8 +2,7 @@
 // processes with a session of their own. The host is a subreaper, so whatever lost its parent becomes the host's
 // child; killing all children that nobody knows, again and again until there are none, ends every descendant.
 //
-// Later a cgroup's cgroup.kill may do the same faster: then it belongs here. Lives on the loop thread; never
-// blocks.
+// Lives on the loop thread; never blocks.
 #pragma once
 
 #include <sys/types.h>
@@ -34,6 +33,9 @@ class Sweeper {
   Sweeper(const Sweeper&) = delete;
   Sweeper& operator=(const Sweeper&) = delete;
 
+  // Not OK: which children were there before could not be found out, and no sweep may be asked for.
+  const absl::Status& status() const { return status_; }
+
   void Sweep();
   bool sweeping() const { return sweeping_; }
 
@@ -50,6 +52,7 @@ class Sweeper {
   EventLoop* const loop_;
   Spawner* const spawner_;
   const Swept swept_;
+  absl::Status status_;
   std::set<pid_t> not_ours_;
   bool sweeping_ = false;
   bool in_pass_ = false;

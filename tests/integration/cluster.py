@@ -189,6 +189,7 @@ class Cluster:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-test-"))
         (self.folder / "beats").mkdir()
         self.token = uuid.uuid4().hex
+        self.job_id = f"integration-{self.token}"  # no run takes another test's processes for its own
         count = nodes + int(reduction_server)
         self.addresses = addresses or [f"127.0.0.{place + 1}" for place in range(count)]
         self.ports = ports or [free_port(address) for address in self.addresses]
@@ -220,7 +221,7 @@ class Cluster:
 
     def environment_of(self, place):
         environment = plain_environment()
-        environment.update({"CLUSTER_SPEC": self.spec(place), "CLOUD_ML_JOB_ID": "integration", TOKEN: self.token,
+        environment.update({"CLUSTER_SPEC": self.spec(place), "CLOUD_ML_JOB_ID": self.job_id, TOKEN: self.token,
                             "TEST_PLACE": str(place), **self.environment})
         return environment
 

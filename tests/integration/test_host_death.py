@@ -1,4 +1,5 @@
 """SIGKILL of a node's main process: nothing of it stays, and the others go on."""
+import signal
 import unittest
 
 import cluster
@@ -62,6 +63,31 @@ class HostDeath(ClusterTest):
         job.open_gate()
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
         self.assert_rounds_do_not_overlap(job)
+
+    def test_what_a_lone_node_left_is_ended_by_its_next_start_and_a_living_ones_is_not(self):
+        spawn = {"plan": [{"spawn": ["setsid", "daemon_in_bash"]}]}
+        job = self.cluster(1, **spawn)
+        neighbour = self.cluster(1, environment={"CLOUD_ML_JOB_ID": job.job_id}, **spawn)  # the same run, alive
+        kinds = ("setsid", "daemon_in_bash")
+        for each in (job, neighbour):
+            each.start_all().wait_for_round(0)
+            for kind in kinds:
+                wait_until(f"descendants of kind {kind}", lambda: len(each.descendants_of(kind)) >= 2)
+        left = {pid for kind in kinds for pid in job.descendants_of(kind)}
+        host, agent = job.nodes[0].host(), job.nodes[0].agent()
+        kill(agent, signal.SIGSTOP)  # or it would end them itself
+        kill(host)
+        kill(agent)
+        wait_until("the end of both", lambda: not cluster.is_alive(host) and not cluster.is_alive(agent))
+        self.assertTrue(any(cluster.is_alive(pid) for pid in left), "there is nothing to be found")
+        spared = {pid for kind in kinds for pid in neighbour.descendants_of(kind)}
+        job.open_gate()
+        self.assertEqual(0, job.start(0).exit_code())
+        self.assertEqual([], [pid for pid in left if cluster.is_alive(pid)])
+        self.assertTrue(job.nodes[0].said(r"ended \d+ processes that a dead host of this run had left: pid \d+ \(sleep\)"))
+        self.assertEqual([], [pid for pid in spared if not cluster.is_alive(pid)])
+        neighbour.open_gate()
+        self.assertEqual(0, neighbour.nodes[0].exit_code())
 
     def test_a_fixed_group_waits_for_the_replacement(self):
         job = self.running(options=())

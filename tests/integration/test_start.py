@@ -41,7 +41,7 @@ class Start(ClusterTest):
         self.assertEqual(dict.fromkeys(job.nodes, 0), job.exit_codes())
         self.assertEqual([0, 0, 1, 1, 2, 2], [starts[rank]["place"] for rank in range(6)])
         self.assertEqual({6}, {record["world"] for record in starts.values()})
-        self.assertEqual({"integration"}, {record["run_id"] for record in starts.values()})
+        self.assertEqual({job.job_id}, {record["run_id"] for record in starts.values()})
         self.assert_same_master(starts)
         trainers = range(job.size)
         self.assertEqual(max(trainers, key=lambda place: job.nodes[place].ended_at), 0, "the primary ends last")

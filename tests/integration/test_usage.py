@@ -121,7 +121,7 @@ class Env(unittest.TestCase):
             found = json.loads(done.stdout)
             self.assertEqual(role, found["role"])
             self.assertEqual(3, found["nnodes"])
-            self.assertEqual("integration", found["run_id"])
+            self.assertEqual(job.job_id, found["run_id"])
             self.assertEqual({"host": job.addresses[0], "port": job.ports[0]}, found["primary"])
             if role == "trainer":
                 self.assertEqual(place, found["node_rank"])

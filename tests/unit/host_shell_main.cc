@@ -5,7 +5,8 @@
 //   act host              a host with one waiting worker; prints the worker's pid and waits
 //   act timer MS stop     arms the kernel timer and stops itself
 //   act timer MS disarm   arms and disarms it, waits twice as long, exits 3
-//   act abandon HOST_ID   starts a tree that bears the marker, and a process of its session that lost it; exits
+//   act abandon MARKER    starts a tree that bears the marker, and a process of its session that lost it; exits
+//   act heir HOST_ID      ends orphans as a host of run "run" would; prints how many; waits
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 
 #include "agent/host/exec_stage.h"
 #include "agent/host/kernel_timer.h"
+#include "agent/host/marked.h"
 #include "tests/unit/host_shell_support.h"
 
 namespace muster::host {
@@ -95,10 +97,15 @@ int ActTimer(int ms, bool stop) {
   return 3;
 }
 
-int ActAbandon(const std::string& host_id) {
+int ActHeir(const std::string& host_id) {
+  Say(std::to_string(EndOrphans(OwnMarker(host_id, "run", "boot", "pid:[1]")).ended.size()));
+  WaitForTheEnd();
+}
+
+int ActAbandon(const std::string& marker) {
   if (fork() != 0) return 0;
   setsid();
-  setenv(kMarkerVariable, host_id.c_str(), 1);
+  setenv(kMarkerVariable, marker.c_str(), 1);
   if (fork() == 0) {
     Say(std::to_string(getpid()));
     execl("/usr/bin/env", "env", "-i", "/bin/sleep", "1000", nullptr);
@@ -116,6 +123,7 @@ int Act(const std::vector<std::string>& arguments) {
   if (role == "tree") return ActTree();
   if (role == "host") return ActHost();
   if (role == "timer") return ActTimer(std::atoi(arguments.at(1).c_str()), arguments.at(2) == "stop");
+  if (role == "heir") return ActHeir(arguments.at(1));
   if (role == "abandon") return ActAbandon(arguments.at(1));
   return 64;
 }

@@ -1,6 +1,7 @@
 // What workers leave behind is ended: by the host as a subreaper, and from outside by the marker.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,16 +102,16 @@ TEST_F(SweepTest, ZombiesOfStrangersAreReapedWhileWorkersRun) {
 class MarkedTest : public testing::Test {
  protected:
   // A tree whose parents are all dead, so that it belongs to process 1, with one process that lost the marker.
-  std::vector<pid_t> Abandon(const std::string& host_id) {
+  std::vector<pid_t> Abandon(const std::string& marker) {
     LinePipe pipe;
-    host_ids_.push_back(host_id);
-    const pid_t starter = SpawnActor({"abandon", host_id}, pipe.in());
+    host_ids_.emplace_back(HostIdOf(marker));
+    const pid_t starter = SpawnActor({"abandon", marker}, pipe.in());
     waitpid(starter, nullptr, 0);
     return ReadPids(&pipe, kTreeSize + 1);
   }
 
   bool EndAll(const std::string& host_id) {
-    return Eventually([&] { return EndMarked(host_id).alive == 0; });
+    return Eventually([&] { return EndMarked({host_id}).AllGone(); });
   }
 
   ~MarkedTest() override {
@@ -134,7 +135,7 @@ TEST_F(MarkedTest, OtherHostsProcessesAreLeftAlone) {
   const std::string mine = "test-" + std::to_string(getpid()) + "-b";
   const std::vector<pid_t> others = Abandon(mine + "b");  // a longer name with the same beginning
   EXPECT_FALSE(AnyMarkedAlive(mine));
-  EXPECT_EQ(EndMarked(mine).alive, 0);
+  EXPECT_EQ(EndMarked({mine}).alive, 0);
   EXPECT_TRUE(AllAlive(others));
 }
 
@@ -148,9 +149,124 @@ TEST_F(MarkedTest, ASessionThatIsNamedIsEndedWithoutAMarker) {
                         [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
   const pid_t id = session;
   ASSERT_GE(members.size(), 2u);
-  EXPECT_TRUE(Eventually([&] { return EndMarked("test-unused", {id}).alive == 0; }));
+  EXPECT_TRUE(Eventually([&] { return EndMarked({"test-unused"}, {id}).AllGone(); }));
   EXPECT_TRUE(AllDead(members));
   EXPECT_FALSE(AllDead(pids));
+}
+
+// Without a descriptor nothing can be seen of /proc, and what is not seen is not gone.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{0, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(MarkedTest, NothingIsProvedWithoutADescriptor) {
+  const std::string host_id = "test-" + std::to_string(getpid()) + "-d";
+  const std::vector<pid_t> pids = Abandon(host_id);
+  MarkedReport report;
+  {
+    const NoDescriptors short_of_them;
+    report = EndMarked({host_id});
+  }
+  EXPECT_FALSE(report.AllGone());
+  EXPECT_NE(report.unknown, "");
+  EXPECT_TRUE(AllAlive(pids));
+}
+
+TEST_F(SweepTest, ASweepIsNotOverWhileChildrenCannotBeSeen) {
+  const std::vector<pid_t> pids = StartTree(&exited_);
+  kill(pids[0], SIGKILL);
+  ASSERT_TRUE(hostlet_.RunUntil([&] { return exited_; }));
+  {
+    const NoDescriptors short_of_them;
+    hostlet_.sweeper.Sweep();
+    EXPECT_FALSE(hostlet_.swept);
+    EXPECT_TRUE(hostlet_.sweeper.sweeping());
+  }
+  ASSERT_TRUE(hostlet_.RunUntil([this] { return hostlet_.swept; }));
+  for (pid_t pid : pids) EXPECT_FALSE(ReadProcess(pid)) << pid;
+}
+
+class OrphanTest : public MarkedTest {
+ protected:
+  Marker Own() const { return OwnMarker("test-" + std::to_string(getpid()) + "-own", "run", "boot", "pid:[1]"); }
+
+  // Of a host whose pid nobody has any more.
+  Marker Dead(const std::string& name) const {
+    LinePipe pipe;
+    const pid_t gone = SpawnActor({"none"}, pipe.in());
+    waitpid(gone, nullptr, 0);
+    Marker marker = Own();
+    marker.host_id += name;
+    marker.pid = gone;
+    return marker;
+  }
+
+  void ExpectLeftAlone(const Marker& marker) {
+    const std::vector<pid_t> pids = Abandon(FormatMarker(marker));
+    EXPECT_EQ(EndOrphans(Own()).ended, std::set<std::string>{});
+    EXPECT_TRUE(AllAlive(pids));
+  }
+};
+
+TEST_F(OrphanTest, WhatADeadHostOfOurRunLeftIsGone) {
+  const std::vector<pid_t> pids = Abandon(FormatMarker(Dead("a")));
+  const OrphanReport report = EndOrphans(Own());
+  EXPECT_TRUE(AllDead(pids));
+  EXPECT_EQ(report.left, "");
+  for (pid_t pid : pids) {
+    EXPECT_TRUE(std::any_of(report.ended.begin(), report.ended.end(), [&](const std::string& named) {
+      return named.starts_with("pid " + std::to_string(pid) + " (");
+    })) << pid;
+  }
+}
+
+TEST_F(OrphanTest, APidThatAnotherProcessHasByNowIsADeadHosts) {
+  Marker marker = Dead("b");
+  marker.pid = getpid();
+  marker.start = Own().start - 1;
+  const std::vector<pid_t> pids = Abandon(FormatMarker(marker));
+  EndOrphans(Own());
+  EXPECT_TRUE(AllDead(pids));
+}
+
+TEST_F(OrphanTest, ALivingHostsProcessesAreLeftAlone) {
+  Marker marker = Dead("c");
+  marker.pid = getpid();
+  ExpectLeftAlone(marker);
+}
+
+TEST_F(OrphanTest, AnotherRunsProcessesAreLeftAlone) {
+  Marker marker = Dead("d");
+  marker.run_id = "another";
+  ExpectLeftAlone(marker);
+}
+
+TEST_F(OrphanTest, WhatAnEnvironmentBroughtFromAnotherMachineIsLeftAlone) {
+  Marker marker = Dead("e");
+  marker.place = MakePlace("another boot", "pid:[1]", "time:[1]");
+  ExpectLeftAlone(marker);
+}
+
+TEST_F(OrphanTest, AHostEndsNothingOfTheOneThatItDescendsFrom) {
+  const Marker dead = Dead("f");
+  const std::vector<pid_t> pids = Abandon(FormatMarker(dead));
+  EnvironmentMap environment = CurrentEnvironment();
+  environment[kMarkerVariable] = FormatMarker(dead);
+  LinePipe pipe;
+  const pid_t heir = SpawnActor({"heir", "test-heir"}, pipe.in(), environment);
+  EXPECT_EQ(pipe.Line(), "0");
+  EXPECT_TRUE(AllAlive(pids));
+  kill(heir, SIGKILL);
+  waitpid(heir, nullptr, 0);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ WorkerEnvironmentOptions SampleOptions() {
   options.slots = 8;
   options.role_name = "trainer";
   options.run_id = "job-1";
-  options.host_id = "h42";
+  options.marker = "h42";
   return options;
 }
 

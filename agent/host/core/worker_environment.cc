@@ -102,7 +102,7 @@ EnvironmentMap WorkerEnvironment(const v1::Round& round, int local_rank, const W
   if (!options.visible_devices_variable.empty() && devices != options.visible_devices.end()) {
     environment[options.visible_devices_variable] = devices->second;
   }
-  environment[kMarkerVariable] = options.host_id;
+  environment[kMarkerVariable] = options.marker;
   return environment;
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "agent/host/core/marker.h"
 #include "muster/v1/rendezvous.pb.h"
 
 namespace muster::host {
@@ -14,14 +15,11 @@ struct WorkerEnvironmentOptions {
   int slots = 1;  // local world size
   std::string role_name = "default";
   std::string run_id;
-  std::string host_id;                         // goes into the marker
+  std::string marker;                          // see marker.h
   std::string error_file;                      // empty: none
   std::string visible_devices_variable;        // e.g. CUDA_VISIBLE_DEVICES; empty: leave alone
   std::map<int, std::string> visible_devices;  // by local rank
 };
-
-// The variable by which everything that a host started is found again, whoever its parent is by then.
-inline constexpr char kMarkerVariable[] = "MUSTER_HOST_ID";
 
 // The inherited environment with everything per-node or left by an outer launcher (RANK, WORLD_SIZE, MASTER_*,
 // TORCHELASTIC_RUN_ID, NODE_RANK, PET_NODE_RANK, ...) overwritten or dropped, and all MUSTER_* but the marker
