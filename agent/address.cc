@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 
+#include "agent/host/event_loop.h"
 #include "proto/base/status_macros.h"
 #include "rendezvous/peer_address.h"
 
@@ -54,13 +55,13 @@ void OnAddresses(void* arg, int status, int /*timeouts*/, ares_addrinfo* result)
 }
 
 // Until the lookup is done or the time is up.
-void Drive(ares_channel channel, absl::Time deadline, const Lookup& lookup) {
-  while (!lookup.done && absl::Now() < deadline) {
+void Drive(ares_channel channel, BootTime deadline, const Lookup& lookup) {
+  while (!lookup.done && EventLoop::Now() < deadline) {
     fd_set readers, writers;
     FD_ZERO(&readers);
     FD_ZERO(&writers);
     const int count = ares_fds(channel, &readers, &writers);
-    timeval most = absl::ToTimeval(std::max(absl::Milliseconds(1), deadline - absl::Now()));
+    timeval most = absl::ToTimeval(std::max(absl::Milliseconds(1), deadline - EventLoop::Now()));
     timeval own{};
     timeval* wait = ares_timeout(channel, &most, &own);
     if (select(count, &readers, &writers, nullptr, wait) < 0 && errno != EINTR) return;
@@ -100,7 +101,7 @@ absl::StatusOr<std::vector<std::string>> ResolveHost(const std::string& host, ab
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;  // else each address comes once for each kind
   ares_getaddrinfo(channel, host.c_str(), nullptr, &hints, &OnAddresses, &lookup);
-  Drive(channel, absl::Now() + limit, lookup);
+  Drive(channel, EventLoop::Now() + limit, lookup);
   const bool answered = lookup.done;
   ares_destroy(channel);  // calls back, with ARES_EDESTRUCTION, what is not done
   if (!answered) return absl::DeadlineExceededError(what + "no name server answers");

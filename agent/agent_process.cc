@@ -100,6 +100,7 @@ class AgentProcess {
   void Begin(v1::HostStatus first);
   void DecideIfServing(bool local);
   void Configure(bool serves);
+  void CheckLocalAddress();
   void MakeCoordinator();
   SessionEvents Events();
 
@@ -214,10 +215,9 @@ void AgentProcess::Begin(v1::HostStatus first) {
   host_ = std::move(first);
   config_ = host_.config();
   WatchHost(host_);
-  const bool served = host_.memory().served();
   if (config_.single_node() || config_.serves() == v1::NodeConfig::SERVES_YES) return Configure(true);
   if (config_.serves() == v1::NodeConfig::SERVES_NO) return Configure(false);
-  if (served) return Configure(true);
+  if (host_.memory().has_served()) return Configure(host_.memory().served());
   // A name may take its time, and the loop must not wait for it.
   resolver_ = std::thread([this, host = config_.primary().host()] {
     const absl::StatusOr<bool> local = IsLocalAddress(host);
@@ -254,12 +254,21 @@ void AgentProcess::Configure(bool serves) {
         Events());
   }
   configured_ = true;
+  CheckLocalAddress();
   std::vector<v1::HostStatus> early = std::exchange(early_, {});
   early.front().mutable_memory()->set_served(serves);  // what was found out
   for (const v1::HostStatus& status : early) {
     Step([&](BootTime now, Effects* out) { core_.OnHostStatus(now, status, out); });
   }
   Tick();
+}
+
+// Others may reach this node by an address that it does not have itself (NAT), so it is only said.
+void AgentProcess::CheckLocalAddress() {
+  const std::string& address = config_.local_addr();
+  if (!IsLiteral(address) || IsLocalAddress(address).value_or(true)) return;
+  Log(Severity::kWarning, "agent",
+      "--local-addr " + address + " is no address of this machine: worker 0 may not be able to listen on it");
 }
 
 void AgentProcess::MakeCoordinator() {

@@ -27,7 +27,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "agent/host/event_loop.h"
 #include "agent/host/init.h"
 #include "agent/host/process_setup.h"
 #include "cli/commands.h"
@@ -264,7 +264,7 @@ class LocalJob {
     std::array<pollfd, 2> polled = {pollfd{signal_fd_, POLLIN, 0}, pollfd{output_.event_fd(), POLLIN, 0}};
     int timeout_ms = -1;
     if (kill_at_ < absl::InfiniteFuture()) {
-      const absl::Duration left = std::max(kill_at_ - absl::Now(), absl::ZeroDuration());
+      const absl::Duration left = std::max(kill_at_ - EventLoop::Now(), absl::ZeroDuration());
       timeout_ms = static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
     }
     poll(polled.data(), polled.size(), timeout_ms);
@@ -279,7 +279,7 @@ class LocalJob {
       if (signal != SIGCHLD && !Pass(signal)) return false;
     }
     Reap();
-    if (absl::Now() >= kill_at_) {
+    if (EventLoop::Now() >= kill_at_) {
       kill_at_ = absl::InfiniteFuture();
       SendAll(SIGKILL);
     }
@@ -289,7 +289,7 @@ class LocalJob {
   bool Pass(int signal) {
     if (EndsTheJob(signal)) {
       if (!AnyAlive()) return false;
-      if (++asked_ == kSecondSignal) kill_at_ = absl::Now() + kKillAfterSecondSignal;
+      if (++asked_ == kSecondSignal) kill_at_ = EventLoop::Now() + kKillAfterSecondSignal;
     }
     SendAll(signal);
     if (signal == SIGTSTP) raise(SIGSTOP);  // the nodes go on after our own SIGCONT
@@ -331,7 +331,7 @@ class LocalJob {
   Output output_;
   int signal_fd_ = -1;
   int asked_ = 0;
-  absl::Time kill_at_ = absl::InfiniteFuture();
+  BootTime kill_at_ = absl::InfiniteFuture();
 };
 
 }  // namespace

@@ -159,13 +159,13 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
   Reader reader(command_line, environment, s.nested);
   reader.Read<NodeRange>("nnodes", &s.nnodes, ParseNodeRange);
   reader.Integer("node-rank", &s.node_rank, 0, kMaxNodes - 1);
-  reader.Text("master-addr", &s.master_addr);
+  reader.Read<std::string>("master-addr", &s.master_addr, ParseHost);
   reader.Read<uint16_t>("master-port", &s.master_port, ParsePort);
   reader.Read<HostPort>("rdzv-endpoint", &s.rdzv_endpoint, ParseHostPort);
   reader.Text("rdzv-id", &s.rdzv_id);
   reader.Switch("standalone", &s.standalone);
   reader.Read<bool>("pools", &s.all_pools, ParsePools);
-  reader.Text("local-addr", &s.local_addr);
+  reader.Read<std::string>("local-addr", &s.local_addr, ParseHost);
   reader.Read<SlotCount>("nproc-per-node", &s.nproc_per_node, ParseSlotCount);
   reader.Read<PortRange>("worker-port", &s.worker_port, ParsePortRange);
   reader.Read<StdinChoice>("stdin", &s.stdin_choice, ParseStdinChoice);

@@ -95,6 +95,12 @@ absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
   return result;
 }
 
+absl::StatusOr<std::string> ParseHost(std::string_view text) {
+  const auto parsed = ParseHostPort(text);
+  if (!parsed.ok() || parsed->port) return Expected("a host name or an IP address, without a port");
+  return parsed->host;
+}
+
 absl::StatusOr<PortRange> ParsePortRange(std::string_view text) {
   const size_t colon = text.find(':');
   const auto low = ParsePort(text.substr(0, colon));

@@ -52,6 +52,7 @@ absl::StatusOr<NodeRange> ParseNodeRange(std::string_view text);
 absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text);
 absl::StatusOr<uint16_t> ParsePort(std::string_view text);
 absl::StatusOr<HostPort> ParseHostPort(std::string_view text);  // "[::1]:29400", "::1", "name", "name:0"
+absl::StatusOr<std::string> ParseHost(std::string_view text);   // the same without a port
 absl::StatusOr<PortRange> ParsePortRange(std::string_view text);
 absl::StatusOr<StdinChoice> ParseStdinChoice(std::string_view text);
 // torchrun's "key=value,key=value".

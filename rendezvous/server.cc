@@ -2,7 +2,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <chrono>
 #include <map>
 #include <optional>
 #include <utility>
@@ -21,8 +20,9 @@ namespace {
 
 constexpr char kLeaving[] = "the coordinator is leaving";
 
-std::chrono::system_clock::time_point Deadline(absl::Duration from_now) {
-  return std::chrono::system_clock::now() + absl::ToChronoMilliseconds(from_now);
+// Not by the wall clock, which others may set meanwhile.
+gpr_timespec Deadline(absl::Duration from_now) {
+  return gpr_time_from_millis(absl::ToInt64Milliseconds(from_now), GPR_TIMESPAN);
 }
 
 }  // namespace

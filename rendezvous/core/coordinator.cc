@@ -88,6 +88,10 @@ bool Coordinator::MayWait(BootTime now, const v1::AgentStatus& status) const {
   const v1::Phase phase = status.phase();
   const bool ends_the_round = phase == v1::PHASE_FAILED || phase == v1::PHASE_LEAVING;
   if (phase == v1::PHASE_HOST_GONE || (ends_the_round && state_ == State::kRunning)) return false;
+  return DecidedJustNow(now);
+}
+
+bool Coordinator::DecidedJustNow(BootTime now) const {
   return hosts_.size() > kManyHosts && now < decided_at_ + kDecisionSpacing * static_cast<int64_t>(hosts_.size());
 }
 
@@ -117,7 +121,8 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
       Forget(host->first, out);
     }
   }
-  DecideAndPush(now, out);
+  undecided_ = true;  // a cut closes thousands at once: one decision for all of them
+  if (!DecidedJustNow(now)) DecideAndPush(now, out);
 }
 
 void Coordinator::OnTick(BootTime now, Effects* out) {
@@ -168,6 +173,7 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
     }
     if (Compare(status.id(), known) <= 0) return false;
   }
+  had_predecessor_ |= status.epoch().number() > 0 && !Same(status.epoch(), epoch_);
   if (Compare(status.epoch(), epoch_) > 0) NewEpoch(now, status.epoch().number(), out);
   return true;
 }

@@ -82,6 +82,7 @@ class Coordinator {
   void NoticeLateness(BootTime now);
   bool IsNews(StreamId stream, const v1::AgentStatus& status) const;
   bool MayWait(BootTime now, const v1::AgentStatus& status) const;
+  bool DecidedJustNow(BootTime now) const;
   void DecideAndPush(BootTime now, Effects* out);
   bool Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
   void Record(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
@@ -120,6 +121,7 @@ class Coordinator {
   void WarnOfMixedFamilies(const std::vector<Candidate>& members, Effects* out) const;
   void Conclude(BootTime now, v1::Verdict verdict, Effects* out);
   void ConcludeWith(BootTime now, int exit_code, const std::string& reason, Effects* out);
+  bool PredecessorsRoundMayRun(BootTime now) const;
   bool IsDrained(BootTime now, const Host& host) const;
   RoundEnd EndOfRound(const std::optional<SeenFailure>& cause) const;
   std::vector<SeenFailure> Failures() const;
@@ -164,7 +166,8 @@ class Coordinator {
   struct Counts round_counts_;    // of greatest_: what is told with it
   struct Counts counts_;          // of the round to come, once the drain is over
   bool ours_ = false;             // greatest_ was made or continued by this epoch
-  BootTime members_known_until_;  // a member not attached may hold a lease until then
+  bool had_predecessor_ = false;  // somebody has followed another coordinator
+  BootTime members_known_until_;  // who is not attached may hold a lease of that one until then
   BootTime last_attach_;
   bool first_round_ = true;  // no round has been made or seen
   BootTime gathering_since_;

@@ -419,5 +419,22 @@ TEST(EnvReportTest, TheTableSaysWhereEachValueCameFrom) {
   EXPECT_THAT(table, testing::ContainsRegex("join-timeout +10m +default"));
 }
 
+TEST(Settings, AnAddressMayStandInBracketsAndHasNoPort) {
+  const Words nodes = {"--nnodes", "2", "--node-rank", "0", "--master-addr", "[fd00::1]", "--local-addr"};
+  const auto with = [&](const std::string& address) {
+    Words words = nodes;
+    words.insert(words.end(), {address, "train.py"});
+    return TryPlan(words);
+  };
+  const auto plan = with("[fd00::2]");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->config.local_addr(), "fd00::2");
+  EXPECT_EQ(plan->config.primary().host(), "fd00::1");
+  for (const char* bad : {"10.0.0.1:80", "ten zero", "http://here"}) {
+    EXPECT_THAT(std::string(AsStd(with(bad).status().message())),
+                HasSubstr(std::string("--local-addr ") + bad + ": expected a host name or an IP address"));
+  }
+}
+
 }  // namespace
 }  // namespace muster::cli

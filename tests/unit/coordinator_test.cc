@@ -415,6 +415,46 @@ TEST(Coordinator, ASuccessorMakesNoRoundWhileAnAbsentMemberMayHoldALease) {
   EXPECT_EQ(after.Told("a").run().loss_ages_ms_size(), 1);
 }
 
+// "b" was told a second round when the first coordinator died; "a", a member of both, has not heard of it.
+TEST(Coordinator, ASuccessorMakesNoRoundWhileAHostMayRunOneOfWhichNobodyHereHasHeard) {
+  Cluster before(Elastic(1, 2));
+  before.Join("a");
+  before.Pass(absl::Seconds(20), {"a"});
+  ASSERT_TRUE(before.Told("a").has_run());
+  before.Fail("a", 1);
+  before.Apply("a");
+  Cluster after(Elastic(1, 2), 43);
+  after.At("a") = before.At("a");
+  after.Say("a");
+  after.Apply("a");
+  after.Join("c");
+  after.Pass(absl::Seconds(11), {"a", "c"});
+  EXPECT_FALSE(after.Told("a").has_run());
+  after.Pass(absl::Seconds(1), {"a", "c"});
+  EXPECT_TRUE(after.Told("a").has_run());
+}
+
+TEST(Coordinator, WithoutAPredecessorARoundIsMadeAsSoonAsEverybodyIsHere) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  c.Join("b", 1);
+  EXPECT_TRUE(c.Told("a").has_run());
+}
+
+// The coordinator before this one may have told a round to a host that is not here, and to nobody else.
+TEST(Coordinator, ASuccessorWaitsBeforeItsFirstRoundThoughAllPlacesAreTaken) {
+  Cluster before(Fixed(2));
+  before.Join("a", 0);
+  Cluster after(Fixed(2), 43);
+  after.At("a") = before.At("a");
+  after.Say("a");
+  after.Apply("a");
+  after.Join("b2", 1);
+  EXPECT_FALSE(after.Told("a").has_run());
+  after.Pass(absl::Seconds(12), {"a", "b2"});
+  EXPECT_TRUE(after.Told("a").has_run());
+}
+
 TEST(Coordinator, TooFewNodesInTimeIsAVerdictThatNamesTheAbsent) {
   CoordinatorOptions options = Fixed(3);
   options.join_timeout = absl::Seconds(30);
