@@ -31,7 +31,7 @@ void AgentCore::OnHostStatus(BootTime now, const v1::HostStatus& status, Effects
   host_.clear_config();
   silence_ = absl::ZeroDuration();
   if (host_.flushed()) {
-    TellIfChanged(now, out);
+    TellCoordinator(now, out);  // that RELEASE is applied: a close by itself does not say so
     Leave("the host is about to exit", out);
     return;
   }

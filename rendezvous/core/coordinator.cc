@@ -112,9 +112,10 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
   if (host != hosts_.end() && host->second.stream == stream) {
     host->second.stream = 0;
     host->second.closed_at = now;
-    // A host that was released, or left with nothing alive, has said its last word.
+    // A host that has applied its RELEASE, or left with nothing alive, has said its last word. Of one whose agent
+    // died before that the next agent comes to hear it.
     const bool left = Leaving(host->second) && Idle(host->second);
-    if (left || host->second.status.phase() == v1::PHASE_HOST_GONE || state_ == State::kReleasing ||
+    if (left || host->second.status.phase() == v1::PHASE_HOST_GONE || Released(host->second) ||
         options_.planted_bug == "close_is_death") {
       if (options_.planted_bug == "close_is_death") host->second.lease_until = now;
       if (left && host->second.in_round && !loss_at_) loss_at_ = now;
@@ -292,7 +293,7 @@ void Coordinator::NewEpoch(BootTime now, uint64_t above, Effects* out) {
   done_and_gone_.clear();
   for (auto& [id, host] : hosts_) {
     host.echoed_sent_at = absl::InfinitePast();
-    host.counts_from = host.run_seq = host.stop_seq = 0;
+    host.counts_from = host.run_seq = host.stop_seq = host.release_seq = 0;
     host.order_sent = -1;
     host.sent.clear();
   }
@@ -315,7 +316,7 @@ void Coordinator::ExpireHosts(BootTime now, Effects* out) {
     if (attached && !options_.leased()) continue;
     const BootTime deaf = attached ? host.received_at + options_.lease + options_.margin()
                                    : host.closed_at + options_.reconnect_grace;
-    if (now > deaf && now > host.lease_until) gone.push_back(id);
+    if (now > deaf && (now > host.lease_until || state_ == State::kReleasing)) gone.push_back(id);
   }
   for (const std::string& id : gone) {
     Host& host = hosts_[id];
@@ -448,6 +449,7 @@ void Coordinator::FillOrder(BootTime now, Host& host, v1::Directive* directive) 
       *directive->mutable_verdict() = *verdict_;
       break;
     case v1::Directive::kRelease: {
+      if (host.release_seq == 0) host.release_seq = seq_;
       v1::Release* release = directive->mutable_release();
       const bool left = !verdict_ || state_ != State::kReleasing;
       release->set_exit_code(left ? kExitLeft : IsTrainer(host) ? verdict_->exit_code() : 0);

@@ -73,8 +73,9 @@ class Coordinator {
     v1::Round round;        // as it was told, when in_round
     uint64_t run_seq = 0;   // of the first RUN of that round in this epoch; 0: not sent
     BootTime run_sent_at = absl::InfinitePast();
-    uint64_t stop_seq = 0;   // of the first STOP of this drain; 0: not sent
-    bool succeeded = false;  // has said so of this round
+    uint64_t stop_seq = 0;     // of the first STOP of this drain; 0: not sent
+    uint64_t release_seq = 0;  // of the first RELEASE; 0: not sent
+    bool succeeded = false;    // has said so of this round
     bool reported_held = false;
   };
 
@@ -138,6 +139,7 @@ class Coordinator {
   bool Idle(const Host& host) const;           // runs nothing
   bool RunsSomething(const Host& host) const;  // and it can still be ended
   bool Acknowledged(const Host& host) const;
+  bool Released(const Host& host) const;  // it has applied a RELEASE
   void LookWhetherTheVerdictIsKept();
   bool OthersAttached(const Host& host) const;
   int MembersMissing() const;

@@ -415,6 +415,10 @@ bool Coordinator::Acknowledged(const Host& host) const {
   return host.status.has_verdict() && Idle(host);
 }
 
+bool Coordinator::Released(const Host& host) const {
+  return host.release_seq != 0 && Fresh(host) && host.status.applied().seq() >= host.release_seq;
+}
+
 // Others are told only once the primary's own host has stored the verdict: if this coordinator dies now and its
 // successor is cut off from everybody who knows, it must not come to another one.
 void Coordinator::LookWhetherTheVerdictIsKept() {
@@ -484,12 +488,13 @@ bool Coordinator::Idle(const Host& host) const {
   return !IsActive(host.status.phase()) && host.status.live_workers() == 0;
 }
 
-// The primary leaves last: it waits for the others' streams, but not for ever.
+// The primary leaves last: it waits for the others to close their streams with RELEASE applied, or to come back
+// for it, but not for ever.
 bool Coordinator::OthersAttached(const Host& host) const {
   if (state_ == State::kReleasing && last_event_ > state_since_ + kReleaseLimit) return false;
   for (const auto& [id, other] : hosts_) {
     if (&other == &host) continue;
-    if (other.stream != 0 && (state_ == State::kReleasing || !Idle(other))) return true;
+    if (state_ == State::kReleasing || (other.stream != 0 && !Idle(other))) return true;
   }
   return false;
 }

@@ -56,6 +56,11 @@ def free_port(address, family=None):
         return probe.getsockname()[1]
 
 
+def listens(address, port):
+    with socket.socket() as probe:
+        return probe.connect_ex((address, port)) == 0
+
+
 # ---- processes, by pid ----------------------------------------------------------------------------------------------
 
 GONE = (FileNotFoundError, ProcessLookupError)

@@ -1,8 +1,9 @@
 """SIGKILL of agent processes, the primary's too: no worker notices."""
+import signal
 import unittest
 
 import cluster
-from cluster import ClusterTest, kill, wait_until
+from cluster import ClusterTest, kill, never, wait_until
 
 ATTACHED = r"agent (\d+) is attached"
 
@@ -109,6 +110,33 @@ class AgentDeath(ClusterTest):
         self.assertEqual(70, node.exit_code())
         self.assertEqual([], job.workers_of(0))
         self.assertEqual(5, len(killed))
+
+
+class AgentDeathWhereThePortDecides(ClusterTest):
+    """No rank is said and the primary's name is both nodes' own: who had the port first is the primary, for good."""
+
+    def test_of_both_at_once_does_not_exchange_their_parts(self):
+        port = cluster.free_port("127.0.0.1")
+        job = self.cluster(2, plan=[{"term": "ignore"}], options=[
+            "--nnodes", "2", "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "one-machine"])
+        job.start(0)
+        wait_until("the first node serves", lambda: cluster.listens("127.0.0.1", port))
+        job.start(1)
+        starts = job.wait_for_round(0)
+        first, second = job.nodes[0], job.nodes[1]
+        agents = [first.agent(), second.agent()]
+        host = first.host()
+        kill(host, signal.SIGSTOP)  # so that the other has every chance to take the port
+        for agent in agents:
+            kill(agent)
+        wait_until("a new agent of the second node", lambda: second.agent() not in (None, agents[1]))
+        never("the second node serves", lambda: second.said(ATTACHED))
+        kill(host, signal.SIGCONT)
+        for node in (first, second):
+            wait_until("both are attached again", lambda node=node: node.said(ATTACHED))
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertEqual(starts, job.wait_for_round(0), "the same workers, by pid")
 
 
 if __name__ == "__main__":

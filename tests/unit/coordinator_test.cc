@@ -46,6 +46,14 @@ class Cluster {
     Apply(name);
   }
 
+  // A new agent of the same host.
+  void Attach(const std::string& name) {
+    Node& node = nodes_[name];
+    node.stream = next_stream_++;
+    node.status.mutable_id()->set_agent_number(node.status.id().agent_number() + 1);
+    Say(name);
+  }
+
   void Say(const std::string& name) {
     Node& node = nodes_[name];
     node.status.mutable_id()->set_seq(node.status.id().seq() + 1);
@@ -288,9 +296,45 @@ TEST(Coordinator, NobodyIsReleasedBeforeAllHaveAcknowledgedAndThePrimaryComesLas
   EXPECT_TRUE(c.Told("a").has_verdict()) << "b has not acknowledged";
   c.Apply("b");
   EXPECT_TRUE(c.Told("b").has_release());
+  c.Apply("b");
   EXPECT_TRUE(c.Told("a").has_verdict()) << "b is still attached";
   c.Close("b");
   EXPECT_TRUE(c.Told("a").has_release());
+}
+
+class ReleasedCluster : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    c_.Join("a", 0);
+    c_.Join("b", 1);
+    c_.At("a").status.set_at_primary(true);
+    for (const char* n : {"a", "b"}) c_.Apply(n);
+    for (const char* n : {"a", "b"}) c_.Phase(n, v1::PHASE_SUCCEEDED);
+    for (const char* n : {"a", "b", "a"}) c_.Apply(n);
+    ASSERT_TRUE(c_.Told("b").has_release());
+    ASSERT_FALSE(c_.Told("a").has_release());
+  }
+
+  Cluster c_{Fixed(2)};
+};
+
+TEST_F(ReleasedCluster, AnAgentThatDiesWithItsReleaseOnTheWayComesBackForItAndThePrimaryWaits) {
+  c_.Close("b");
+  EXPECT_FALSE(c_.Told("a").has_release());
+  c_.Attach("b");
+  c_.Apply("b");
+  EXPECT_TRUE(c_.Told("b").has_release());
+  c_.Apply("b");
+  c_.Close("b");
+  EXPECT_TRUE(c_.Told("a").has_release());
+}
+
+TEST_F(ReleasedCluster, WhoDoesNotComeBackForItsReleaseIsWaitedForNoLongerThanTheReconnectGrace) {
+  c_.Close("b");
+  c_.Pass(absl::Milliseconds(1900), {"a"});
+  EXPECT_FALSE(c_.Told("a").has_release());
+  c_.Pass(absl::Milliseconds(300), {"a"});
+  EXPECT_TRUE(c_.Told("a").has_release());
 }
 
 TEST(Coordinator, AClosedStreamProvesNothingAndDrainsAfterTheReconnectGrace) {
