@@ -39,7 +39,7 @@ bool IsRunnable(const FileState& file) { return file.exists && !file.is_director
 
 std::string PythonIn(const std::string& directory, const FileProbe& probe) {
   for (const char* name : kPythonNames) {
-    const std::string path = Join(directory, name);
+    std::string path = Join(directory, name);
     if (IsRunnable(probe(path))) return path;
   }
   return "";
@@ -162,7 +162,7 @@ Interpreter ChooseInterpreter(const Environment& environment, const InterpreterO
 ProgramCheck CheckProgram(ProgramKind kind, const std::string& target, const Interpreter& interpreter,
                           const Environment& environment, const FileProbe& probe) {
   if (kind == ProgramKind::kProgram) return CheckExecutable(target, environment, probe);
-  const ProgramCheck python = CheckInterpreter(interpreter, environment, probe);
+  ProgramCheck python = CheckInterpreter(interpreter, environment, probe);
   if (python.exit_code != 0 || kind == ProgramKind::kModule) return python;
   const ProgramCheck script = CheckScript(target, probe);
   return script.exit_code != 0 ? script : python;

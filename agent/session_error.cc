@@ -56,7 +56,7 @@ std::string Cause(const SessionError& error) {
   for (const Known& known : kKnown) {
     if (error.message.find(known.sign) != std::string::npos) return std::string(known.cause);
   }
-  const std::string cleaned = Clean(error.message);
+  std::string cleaned = Clean(error.message);
   if (!cleaned.empty()) return cleaned;
   return error.code == kOk ? "the coordinator ended the session" : "gRPC code " + std::to_string(error.code);
 }

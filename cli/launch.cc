@@ -19,8 +19,8 @@ agent::ProgramKind KindOf(const RunPlan& run) {
 std::vector<std::string> WorkerArguments(const RunPlan& run, const std::string& path, int local_rank) {
   std::vector<std::string> argv = {path};
   if (!run.no_python) {
-    argv.push_back("-u");
-    if (run.module) argv.push_back("-m");
+    argv.emplace_back("-u");
+    if (run.module) argv.emplace_back("-m");
     argv.push_back(run.script);
   }
   for (const std::string& argument : run.script_arguments) {

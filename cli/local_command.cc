@@ -303,11 +303,11 @@ class LocalJob {
   }
 
   void Reap() {
-    for (size_t i = 0; i < nodes_.size(); ++i) {
+    for (Node& node : nodes_) {
       int status = 0;
-      if (nodes_[i].pid <= 0 || waitpid(nodes_[i].pid, &status, WNOHANG) != nodes_[i].pid) continue;
-      nodes_[i].pid = -1;
-      nodes_[i].exit_code = WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
+      if (node.pid <= 0 || waitpid(node.pid, &status, WNOHANG) != node.pid) continue;
+      node.pid = -1;
+      node.exit_code = WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
     }
   }
 

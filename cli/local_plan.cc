@@ -78,7 +78,7 @@ std::vector<std::string> NodeArguments(const CommandLine& command_line) {
     if (FindOption(RunOptions(), name) == nullptr) continue;  // --nodes
     arguments.push_back(absl::StrCat("--", name, "=", value));
   }
-  arguments.push_back("--");
+  arguments.emplace_back("--");
   arguments.push_back(command_line.script);
   arguments.insert(arguments.end(), command_line.script_arguments.begin(), command_line.script_arguments.end());
   return arguments;

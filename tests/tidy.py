@@ -1,4 +1,4 @@
-"""clang-tidy over what is compiled, newest changes first, until its time is spent; says what it left out.
+"""clang-tidy, with clang's check of the locks, over what is compiled, newest changes first; says what it left out.
 
   tidy.py BUILD_FOLDER      MUSTER_TIDY_BUDGET_S  how long to begin new files (0: no end)
 
@@ -18,6 +18,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache/clang-tidy"
 TIDY, CLANG = "clang-tidy-14", "clang++-14"
+EXTRA = ["--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wthread-safety"]
 BUDGET_S = float(os.environ.get("MUSTER_TIDY_BUDGET_S", "0"))
 
 
@@ -60,8 +61,8 @@ def check(entry, build, rules, deadline):
     stamp = stamp_of(entry, rules)
     if stamp is not None and stamp.exists():
         return "known", ""
-    done = subprocess.run([TIDY, "-p", str(build), "--quiet", "--extra-arg=-Wno-unknown-warning-option", entry["file"]], cwd=ROOT, capture_output=True,
-                          text=True, check=False)
+    done = subprocess.run([TIDY, "-p", str(build), "--quiet", *EXTRA, entry["file"]], cwd=ROOT,
+                          capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return "failed", done.stdout + done.stderr
     if stamp is not None:
@@ -72,7 +73,7 @@ def check(entry, build, rules, deadline):
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     CACHE.mkdir(parents=True, exist_ok=True)
-    rules = (ROOT / ".clang-tidy").read_bytes() + output_of(TIDY, "--version").encode()
+    rules = (ROOT / ".clang-tidy").read_bytes() + "\n".join([output_of(TIDY, "--version"), *EXTRA]).encode()
     deadline = time.monotonic() + BUDGET_S if BUDGET_S > 0 else float("inf")
     sources = compiled_sources(build)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

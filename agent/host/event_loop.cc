@@ -69,7 +69,7 @@ void EventLoop::Stop() { stop_ = true; }
 
 void EventLoop::Post(Callback callback) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     posted_.push_back(std::move(callback));
     if (posted_.size() > 1) return;  // the loop is awake already
   }
@@ -119,7 +119,7 @@ void EventLoop::RunTimers() {
 void EventLoop::RunPosted() {
   std::vector<Callback> batch;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     batch.swap(posted_);
   }
   for (Callback& callback : batch) {

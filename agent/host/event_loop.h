@@ -10,10 +10,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "proto/base/mutex.h"
 #include "proto/base/time.h"
 
 namespace muster {
@@ -63,9 +64,8 @@ class EventLoop {
   std::multimap<BootTime, Timer> timers_;
   std::map<int, std::shared_ptr<FdCallback>> watches_;
 
-  // A std::mutex, not Abseil's: ThreadSanitizer cannot see into a library that was built without it.
-  std::mutex mutex_;
-  std::vector<Callback> posted_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<Callback> posted_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster

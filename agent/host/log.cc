@@ -7,9 +7,10 @@
 
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
+
+#include "proto/base/mutex.h"
 
 namespace muster {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 constexpr char kPattern[] = "%Y-%m-%d %H:%M:%S.%e muster: %v";
 
 // Hands each finished line to the writer; before there is one, writes it itself.
-class WriterSink : public spdlog::sinks::base_sink<std::mutex> {
+class WriterSink : public spdlog::sinks::base_sink<Mutex> {
  public:
   explicit WriterSink(const LogOptions& options)
       : options_(options), colour_(isatty(options.fd) && std::getenv("NO_COLOR") == nullptr) {}

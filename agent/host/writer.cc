@@ -10,16 +10,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "agent/host/event_loop.h"
 #include "agent/host/line_assembler.h"
 #include "proto/base/check.h"
+#include "proto/base/mutex.h"
 
 namespace muster::host {
 namespace {
@@ -60,24 +60,22 @@ struct Writer::State {
 
   void Run();
   bool Step();
-  void Append(int fd, int source, const std::string& lines);  // mutex held
+  void Append(int fd, int source, const std::string& lines) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void WriteSome(int fd);
   void ReadSome(int pipe_fd);
-  void Remark();  // mutex held
+  void Remark() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   int PollTimeout() const;
 
   const int wake_fd;
-  // Not Abseil's: Debian builds that without ThreadSanitizer's marks, which then sees a race in every use.
-  std::mutex mutex;
-  std::condition_variable quiet;  // idle, or a source has ended
-  // Guarded by mutex:
-  std::map<int, Output> outputs;
-  std::vector<NewSource> new_sources;
-  size_t open_sources = 0;
-  bool idle = true;
-  bool stop = false;
+  Mutex mutex;
+  Condition quiet;  // idle, or a source has ended
+  std::map<int, Output> outputs ABSL_GUARDED_BY(mutex);
+  std::vector<NewSource> new_sources ABSL_GUARDED_BY(mutex);
+  size_t open_sources ABSL_GUARDED_BY(mutex) = 0;
+  bool idle ABSL_GUARDED_BY(mutex) = true;
+  bool stop ABSL_GUARDED_BY(mutex) = false;
   // The screen line that a source left unfinished with a carriage return, by descriptor; terminals are one.
-  std::map<int, int> redrawing;
+  std::map<int, int> redrawing ABSL_GUARDED_BY(mutex);
 
   std::map<int, Source> sources;  // the thread's own, by pipe
 };
@@ -116,7 +114,7 @@ int Writer::State::PollTimeout() const {
 void Writer::State::WriteSome(int fd) {
   std::string chunk;
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     const std::string& queue = outputs[fd].queue;
     chunk = queue.substr(0, kWriteBytes);
     // Whole lines where it can be: other processes write to the same place.
@@ -124,7 +122,7 @@ void Writer::State::WriteSome(int fd) {
     if (queue.size() > kWriteBytes && end != std::string::npos) chunk.resize(end + 1);
   }
   const ssize_t put = write(fd, chunk.data(), chunk.size());
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   Output& output = outputs[fd];
   if (put > 0) {
     output.queue.erase(0, static_cast<size_t>(put));
@@ -147,7 +145,7 @@ void Writer::State::ReadSome(int pipe_fd) {
   } else {
     it->second.assembler.End(&lines);
   }
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   Append(it->second.out_fd, pipe_fd, lines);
   if (got > 0) return;
   close(pipe_fd);
@@ -160,7 +158,7 @@ bool Writer::State::Step() {
   std::vector<pollfd> polled = {{wake_fd, POLLIN, 0}};
   size_t first_pipe = 0;
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     for (NewSource& added : new_sources) {
       sources.emplace(added.pipe_fd, Source{added.out_fd, LineAssembler(std::move(added.prefix))});
     }
@@ -172,7 +170,7 @@ bool Writer::State::Step() {
       queued += output.queue.size();
     }
     idle = queued == 0;
-    if (idle) quiet.notify_all();
+    if (idle) quiet.NotifyAll();
     if (stop && idle) return false;
     first_pipe = polled.size();
     if (queued < kPausePipesBytes) {
@@ -197,7 +195,7 @@ bool Writer::State::Step() {
   for (auto& [fd, source] : sources) {
     std::string lines;
     source.assembler.OnTime(now, &lines);
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     Append(source.out_fd, fd, lines);
   }
   return true;
@@ -209,10 +207,10 @@ void Writer::State::Run() {
   }
   for (const auto& [fd, source] : sources) close(fd);
   sources.clear();
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   idle = true;
   open_sources = 0;
-  quiet.notify_all();
+  quiet.NotifyAll();
 }
 
 Writer::Writer() : state_(std::make_shared<State>()) {
@@ -222,7 +220,7 @@ Writer::Writer() : state_(std::make_shared<State>()) {
 Writer::~Writer() {
   Flush(kFlushLimit);
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     state_->stop = true;
   }
   state_->Wake();
@@ -230,7 +228,7 @@ Writer::~Writer() {
 
 bool Writer::Write(int fd, std::string lines) {
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     State::Output& output = state_->outputs[fd];
     if (output.queue.size() + lines.size() > kMaxWriterBytes) {
       output.dropped += static_cast<size_t>(std::count(lines.begin(), lines.end(), '\n'));
@@ -246,7 +244,7 @@ bool Writer::Write(int fd, std::string lines) {
 void Writer::Drain(int pipe_fd, int out_fd, std::string prefix) {
   fcntl(pipe_fd, F_SETFL, fcntl(pipe_fd, F_GETFL) | O_NONBLOCK);
   {
-    const std::lock_guard lock(state_->mutex);
+    const MutexLock lock(state_->mutex);
     state_->new_sources.push_back({pipe_fd, out_fd, std::move(prefix)});
     ++state_->open_sources;
     state_->idle = false;
@@ -255,10 +253,12 @@ void Writer::Drain(int pipe_fd, int out_fd, std::string prefix) {
 }
 
 bool Writer::Flush(absl::Duration limit) {
-  std::unique_lock lock(state_->mutex);
+  State& state = *state_;
+  const MutexLock lock(state.mutex);
   constexpr absl::Duration kMaxFlush = absl::Hours(1);  // more would overflow the clock
-  return state_->quiet.wait_for(lock, absl::ToChronoNanoseconds(std::min(limit, kMaxFlush)),
-                                [this] { return state_->idle && state_->open_sources == 0; });
+  return state.quiet.WaitFor(
+      state.mutex, absl::ToChronoNanoseconds(std::min(limit, kMaxFlush)),
+      [&state]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex) { return state.idle && state.open_sources == 0; });
 }
 
 }  // namespace muster::host

@@ -1,5 +1,5 @@
 // The cores decide and do nothing else: shown by what they include. A core that includes a clock, a thread, a
-// socket or a logger is no core any more.
+// socket or a logger is no core any more. And locks are those that clang checks.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 // What a pure core may not see.
 const std::regex kImpure(
-    R"re(#include\s*[<"](grpc|thread|mutex|atomic|chrono|random|unistd|fcntl|sys/|spdlog|fstream|iostream|filesystem|absl/synchronization|absl/random|agent/host/event_loop))re");
+    R"re(#include\s*[<"](grpc|thread|mutex|atomic|chrono|random|unistd|fcntl|sys/|spdlog|fstream|iostream|filesystem|absl/synchronization|absl/random|agent/host/event_loop|proto/base/mutex))re");
 const std::regex kImpureCall(R"re(\b(getenv|absl::Now|clock_gettime|system_clock|steady_clock|std::rand)\s*\()re");
 
 struct Core {
@@ -47,5 +47,22 @@ INSTANTIATE_TEST_SUITE_P(AllCores, PurityOf,
                            for (char& c : name) c = c == '/' ? '_' : c;
                            return name;
                          });
+
+TEST(LocksTest, EveryLockIsOneThatClangChecks) {
+  const fs::path root = MUSTER_SOURCE_DIR;
+  const std::regex unchecked(R"re(#include\s*[<"](mutex|shared_mutex|condition_variable|absl/synchronization))re");
+  int files = 0;
+  for (const char* folder : {"proto", "rendezvous", "agent", "cli"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      const fs::path& path = entry.path();
+      if ((path.extension() != ".cc" && path.extension() != ".h") || path == root / "proto/base/mutex.h") continue;
+      ++files;
+      std::ifstream file(path);
+      std::string line;
+      while (std::getline(file, line)) EXPECT_FALSE(std::regex_search(line, unchecked)) << path << ": " << line;
+    }
+  }
+  EXPECT_GE(files, 100) << "are the sources still where this test looks?";
+}
 
 }  // namespace
