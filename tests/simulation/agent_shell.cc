@@ -177,8 +177,10 @@ void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, ren
         PowerOff(home->owner->machine);
         return;
       }
+      const bool is_new = e->directive.has_run() && !invariants_.Knows(e->directive.run().id());
       invariants_.OnDirectiveSent(*home, *it->second->agent->host, e->directive);
       if (e->directive.has_release()) it->second->agent->host->released = true;
+      if (is_new) faults_->OnRound(e->directive.run().node_count());
       if (e->directive.has_stop()) faults_->OnDrain(KeyOf(e->directive.stop().round()));
       if (e->directive.has_verdict()) faults_->OnVerdict();
       SendDown(it->second, e->directive);

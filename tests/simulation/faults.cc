@@ -39,7 +39,8 @@ Micros Faults::Outage() {
 }
 
 HostProcess* Faults::AnyHost() {
-  return world_->HostAt(static_cast<int>(world_->prng().Below(world_->place_count())));
+  const int least = world_->scenario().spare_the_primary && world_->place_count() > 1 ? 1 : 0;
+  return world_->HostAt(static_cast<int>(world_->prng().Between(least, world_->place_count() - 1)));
 }
 
 WorkerProcess* Faults::AnyWorker() {
@@ -207,6 +208,27 @@ void Faults::Swizzle() {
       if (!stopped_ && host != nullptr) world_->Cut(host->machine, true, true, outage);
     });
   }
+}
+
+// The coordinator dies as it makes a round: some have been told, and are cut off before anybody hears it of them.
+void Faults::OnRound(int node_count) {
+  const bool grows = node_count > node_count_;
+  node_count_ = node_count;
+  if (stopped_) return;
+  const Scenario& s = world_->scenario();
+  Prng& prng = world_->prng();
+  if (!prng.Chance(grows ? s.kill_coordinator_at_round_percent : s.kill_coordinator_at_round_percent / 4)) return;
+  world_->scheduler().After(prng.Skewed(1, 4 * kMillisecond), [this] {
+    if (!stopped_) StrikeProcess(Fault::kKillAgent, world_->HostAt(0));
+  });
+  if (!prng.Chance(s.cut_off_at_round_percent)) return;
+  world_->scheduler().After(s.delay + prng.Skewed(100, 100 * kMillisecond), [this] {
+    const int place = static_cast<int>(world_->prng().Between(1, std::max(1, world_->place_count() - 1)));
+    HostProcess* host = world_->place_count() > 1 ? world_->HostAt(place) : nullptr;
+    if (stopped_ || host == nullptr) return;
+    if (world_->prng().Chance(50)) return StrikeNetwork(Fault::kCutBoth, host);
+    StrikeNode(Fault::kIsolateAndReplace, host);
+  });
 }
 
 void Faults::OnDrain(const RoundKey& round) {

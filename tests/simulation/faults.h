@@ -20,7 +20,8 @@ class Faults {
   void Begin();
   void Stop() { stopped_ = true; }
 
-  // Hooks for aimed faults: the first STOP of a round, the first word of the verdict.
+  // Hooks for aimed faults: the first RUN and the first STOP of a round, the first word of the verdict.
+  void OnRound(int node_count);
   void OnDrain(const RoundKey& round);
   void OnVerdict();
 
@@ -44,6 +45,7 @@ class Faults {
   World* world_;
   bool stopped_ = false;
   bool verdict_struck_ = false;
+  int node_count_ = 0;  // of the newest round
   std::set<RoundKey> drained_;
 };
 

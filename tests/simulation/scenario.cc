@@ -94,6 +94,8 @@ void DrawSwarm(Prng& prng, Scenario& s, bool rough) {
   for (int& weight : s.weight) weight = prng.Chance(off_percent) ? 0 : static_cast<int>(prng.Between(1, 10));
   if (prng.Chance(70)) Weight(s, Fault::kCancel) = 0;
   Weight(s, Fault::kCancel) = std::min(Weight(s, Fault::kCancel), 1);
+  s.kill_coordinator_at_round_percent = prng.Chance(30) ? 40 : 0;
+  s.cut_off_at_round_percent = prng.Chance(50) ? 40 : 0;
   s.kill_coordinator_in_drain_percent = prng.Chance(30) ? 40 : 0;
   s.kill_node_in_drain_percent = prng.Chance(15) ? 20 : 0;
   s.trouble_at_verdict_percent = prng.Chance(30) ? 50 : 0;
@@ -117,7 +119,7 @@ void DrawAimed(Prng& prng, Scenario& s) {
   s.fault_gap = prng.Between(1, 4) * kSecond;
   AtLeastTwoNodes(prng, s);
   s.run_time = prng.Skewed(2 * kSecond, 20 * kSecond);
-  switch (prng.Below(8)) {
+  switch (prng.Below(9)) {
     case 0:  // a one-way cut that outlasts the lease, while the others may go on
       s.mix = "one-way cut beyond the lease";
       Plenty(s);
@@ -187,6 +189,28 @@ void DrawAimed(Prng& prng, Scenario& s) {
       s.run_time = prng.Skewed(100 * kMillisecond, 3 * kSecond);
       s.trouble_at_verdict_percent = 90;
       Weight(s, Fault::kWorkerFails) = 1;
+      break;
+    case 7:  // shrink and grow; a greater round has reached some only
+      s.mix = "the coordinator dies as it makes a round";
+      Plenty(s);
+      s.nodes = s.max_nodes = static_cast<int>(prng.Between(2, 3));
+      s.min_nodes = prng.Chance(80) ? 1 : 2;
+      s.last_call = prng.Skewed(kMillisecond, kSecond);
+      s.run_time = prng.Between(8, 20) * kSecond;
+      s.shutdown_grace = prng.Skewed(100 * kMillisecond, 2 * kSecond);
+      s.fault_phase = prng.Between(20, 60) * kSecond;
+      s.fault_gap = prng.Skewed(500 * kMillisecond, 3 * kSecond);
+      s.spare_the_primary = prng.Chance(80);
+      s.outage_low = s.lease / 4;
+      s.outage_high = 2 * s.lease;
+      s.replace_high = 2 * kSecond;
+      Weight(s, Fault::kKillHost) = 6;
+      Weight(s, Fault::kLeave) = 3;
+      Weight(s, Fault::kWorkerFails) = 1;
+      Weight(s, Fault::kKillNode) = 1;
+      Weight(s, Fault::kIsolateAndReplace) = 1;
+      s.kill_coordinator_at_round_percent = 60;
+      s.cut_off_at_round_percent = 70;
       break;
     default:
       s.mix = "the primary's node goes and comes";

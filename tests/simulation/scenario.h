@@ -86,6 +86,9 @@ struct Scenario {
   Micros fault_phase = 10 * kSecond;
   Micros fault_gap = kSecond;  // mean between two
   std::array<int, kFaultKinds> weight{};
+  bool spare_the_primary = false;             // what strikes any host strikes another one
+  int kill_coordinator_at_round_percent = 0;  // of rounds that grow; a quarter of it where they do not
+  int cut_off_at_round_percent = 0;           // of those: one of the others, then
   int kill_coordinator_in_drain_percent = 0;
   int kill_node_in_drain_percent = 0;
   int trouble_at_verdict_percent = 0;

@@ -266,7 +266,7 @@ void World::Replace(int place, bool same_machine) {
 }
 
 // A job all of whose nodes were replaced while an old one lives on cut off forgets that one: exempt by design, so
-// the platform ends the old one when the last host dies that knows its round.
+// the platform ends the old one when the last host dies that knows of any round.
 bool World::ForgetsAZombie(int place) const {
   for (const auto& zombie : hosts_) {
     if (!zombie->zombie || !zombie->alive) continue;
@@ -274,7 +274,7 @@ bool World::ForgetsAZombie(int place) const {
     for (const auto& host : hosts_) {
       const bool counts = !host->zombie && host->alive && host->place != place && host->place < scenario_.nodes;
       if (!counts) continue;  // an observer knows it, too, but no round waits for observers
-      known = known || Compare(host->memory.last().id(), zombie->memory.last().id()) >= 0;
+      known = known || IsSet(host->memory.last().id());
     }
     if (!known) return true;
   }
