@@ -97,6 +97,7 @@ void World::KillAgent(AgentProcess* agent) {
     for (const auto& [stream, session] : sessions) CloseCoordinatorEnd(session);
   }
   HostProcess* host = agent->host;
+  ExemptOrphans(*host);
   DeliverAfter(prng_.Between(kLinkDelay, 2 * kLinkDelay), host, [this, agent, host] {
     if (host->agent != agent || !host->link_open) return;
     host->link_open = false;
@@ -117,10 +118,11 @@ void World::EndHost(AgentProcess* agent, bool kill_first) {
 
 void World::WaitUntilSwept(AgentProcess* agent) {
   if (!agent->alive) return;
-  if (!agent->host->alive) KillWorkersOf(agent->host, kMillisecond);
+  if (!agent->host->alive) KillMarked(agent->host, kMillisecond);
   const bool done = !AnythingAlive(*agent->host);
   DeliverAfter(prng_.Between(kMillisecond, 10 * kMillisecond), agent, [this, agent, done] {
     if (!done) return WaitUntilSwept(agent);
+    agent->swept = true;
     OnAgent(agent, [agent](BootTime now, agent::Effects* out) { agent->core.OnHostSwept(now, out); });
   });
 }
@@ -132,6 +134,7 @@ void World::ProbePredecessor(AgentProcess* agent, const v1::Predecessor& predece
     for (const auto& host : hosts_) {
       if (host->id() != predecessor.host_id() || predecessor.boot_id() != agent->machine->boot_id) continue;
       dead = !AnythingAlive(*host);
+      if (!host->alive) KillMarked(host.get(), kMillisecond);
     }
     Note("agent",
          absl::StrCat(agent->name, " probes ", predecessor.host_id(), ": ", dead ? "dead" : "not proved dead"));

@@ -9,6 +9,7 @@
 namespace muster::simulation {
 namespace {
 
+constexpr Micros kLongestHold = 40 * kSecond;  // of a process by the kernel
 constexpr Micros kForever = 24 * 3600 * kSecond;
 constexpr Micros kAgentDeathWindow = 11 * kSecond;
 constexpr size_t kAgentDeathsAllowed = 3;  // within the window; the fifth ends the workers by design
@@ -59,6 +60,7 @@ void Faults::Strike(Fault fault) {
   switch (fault) {
     case Fault::kWorkerFails:
     case Fault::kFreezeWorker:
+    case Fault::kStuckWorker:
       return StrikeWorker(fault);
     case Fault::kKillCoordinator:
       return StrikeProcess(Fault::kKillAgent, world_->HostAt(0));
@@ -85,10 +87,12 @@ void Faults::Strike(Fault fault) {
 
 void Faults::StrikeWorker(Fault fault) {
   WorkerProcess* worker = AnyWorker();
-  if (worker == nullptr || worker->dead || !worker->executing) return;
+  if (worker == nullptr || worker->dead || (!worker->executing && fault != Fault::kStuckWorker)) return;
   world_->Note("fault", absl::StrCat(Name(fault), " ", worker->host->name, ":", worker->local_rank));
   if (fault == Fault::kWorkerFails) {
     world_->FailWorker(worker, world_->DrawFailure());
+  } else if (fault == Fault::kStuckWorker) {
+    world_->HoldInKernel(worker, world_->prng().Skewed(kSecond, kLongestHold));
   } else {
     world_->FreezeWorker(worker, Outage());
   }

@@ -15,6 +15,9 @@ constexpr Micros kLinkDelay = 100;              // host to agent and back
 constexpr Micros kReapDelay = 50;               // a death to the pidfd's event
 constexpr Micros kKillDelayMax = kMillisecond;  // SIGKILL to the end
 constexpr Micros kSweepMax = 20 * kMillisecond;
+constexpr Micros kSweepReport = kSecond;             // how often an unfinished sweep says what is left
+constexpr Micros kStartLimitAtLeast = 59 * kSecond;  // the host's limit by any machine's clock
+constexpr int kExitFault = 70;                       // of a worker that did not start in time
 constexpr Micros kAgentStartMax = 30 * kMillisecond;
 constexpr Micros kFlushMax = 5 * kMillisecond;
 constexpr Micros kSlowestTerm = 12 * kSecond;
@@ -126,6 +129,7 @@ void World::KillHost(HostProcess* host) {
   host->inbox.clear();
   if (!host->finish.has_value()) host->killed = true;
   KillWorkersOf(host, kKillDelayMax);  // their parent-death signal
+  ExemptOrphans(*host);
   AgentProcess* agent = host->agent;
   if (agent != nullptr) {
     DeliverAfter(kLinkDelay, agent, [this, agent] {
@@ -172,6 +176,7 @@ void World::SpawnWorkers(HostProcess* host, const v1::Round& round) {
   const bool start_fails = host->start_fails > 0;
   if (start_fails) --host->start_fails;
   host->workers.clear();
+  std::erase_if(host->descendants, [](const WorkerProcess* d) { return d->dead; });
   for (int i = 0; i < scenario_.slots; ++i) {
     workers_.push_back(std::make_unique<WorkerProcess>());
     WorkerProcess* worker = workers_.back().get();
@@ -185,7 +190,7 @@ void World::SpawnWorkers(HostProcess* host, const v1::Round& round) {
     spawned.emplace_back();
     spawned.back().set_local_rank(i);
     spawned.back().set_pid(worker->pid);
-    const Micros exec_after = prng_.Between(scenario_.exec_delay / 2, scenario_.exec_delay);
+    const Micros exec_after = ExecDelay(worker);
     if (start_fails && i == 0) {
       scheduler_.After(exec_after, [this, host, worker] {
         if (worker->dead) return;
@@ -207,6 +212,16 @@ void World::SpawnWorkers(HostProcess* host, const v1::Round& round) {
   });
 }
 
+Micros World::ExecDelay(WorkerProcess* worker) {
+  if (healed_ || !prng_.Chance(scenario_.slow_start_percent)) {
+    return prng_.Between(scenario_.exec_delay / 2, scenario_.exec_delay);
+  }
+  scheduler_.After(kStartLimitAtLeast, [this, worker] {
+    if (!worker->dead && !worker->executing) invariants_.OnStartFailure(*worker, kExitFault);
+  });
+  return prng_.Between(kStartLimitAtLeast / 2, 2 * kStartLimitAtLeast);
+}
+
 host::Ending World::DrawFailure() {
   static constexpr int kCodes[] = {1, 2, 7, 42, 255};
   static constexpr int kSignals[] = {SIGKILL, SIGSEGV, SIGABRT, SIGBUS};
@@ -218,6 +233,10 @@ host::Ending World::DrawFailure() {
 
 void World::Exec(WorkerProcess* worker) {
   if (worker->dead) return;
+  if (worker->stuck > 0) {
+    worker->pending_exec = true;
+    return;
+  }
   worker->executing = true;
   Note("worker", absl::StrCat(worker->host->name, ":", worker->local_rank, " executes as rank ", worker->rank,
                               " of round ", ToString(worker->round)));
@@ -232,6 +251,29 @@ void World::Exec(WorkerProcess* worker) {
                             : prng_.Between(scenario_.run_time * 95 / 100, scenario_.run_time);
   const host::Ending ending = fails ? DrawFailure() : host::Ending{};
   scheduler_.After(life, [this, worker, ending] { Die(worker, ending, true); });
+  if (prng_.Chance(scenario_.descendants_percent)) {
+    scheduler_.After(prng_.Between(0, scenario_.run_time), [this, worker] { Fork(worker); });
+  }
+}
+
+// A child that leaves the worker's session, and most often outlives it.
+void World::Fork(WorkerProcess* worker) {
+  if (worker->dead || worker->kill_pending || worker->frozen > 0 || worker->stuck > 0) return;
+  workers_.push_back(std::make_unique<WorkerProcess>());
+  WorkerProcess* child = workers_.back().get();
+  child->host = worker->host;
+  child->round = worker->round;
+  child->local_rank = worker->local_rank;
+  child->rank = worker->rank;
+  child->world_size = worker->world_size;
+  child->pid = worker->host->machine->next_pid++;
+  child->parent = worker;
+  child->executing = true;
+  worker->host->descendants.push_back(child);
+  Note("worker", absl::StrCat(worker->host->name, ":", worker->local_rank, " leaves pid ", child->pid, " behind"));
+  invariants_.OnExec(*child);
+  if (!prng_.Chance(30)) return;
+  scheduler_.After(prng_.Between(0, 2 * scenario_.run_time), [this, child] { Die(child, {}, true); });
 }
 
 void World::FailWorker(WorkerProcess* worker, host::Ending ending) { Die(worker, ending, true); }
@@ -240,22 +282,62 @@ void World::FreezeWorker(WorkerProcess* worker, Micros for_how_long) {
   if (worker->dead) return;
   ++worker->frozen;
   scheduler_.After(for_how_long, [this, worker] {
-    if (worker->frozen == 0 || --worker->frozen > 0 || !worker->pending_ending) return;
-    Die(worker, *worker->pending_ending, true);
+    if (worker->frozen > 0 && --worker->frozen == 0) LetGo(worker);
   });
+}
+
+void World::HoldInKernel(WorkerProcess* worker, Micros for_how_long) {
+  if (worker->dead) return;
+  ++worker->stuck;
+  scheduler_.After(for_how_long, [this, worker] {
+    if (worker->stuck > 0 && --worker->stuck == 0) LetGo(worker);
+  });
+}
+
+// What waited for the end of a hold.
+void World::LetGo(WorkerProcess* worker) {
+  if (worker->dead || worker->stuck > 0) return;
+  if (worker->kill_pending) return Die(worker, BySignal(SIGKILL), false);
+  if (worker->frozen > 0) return;
+  if (worker->pending_ending) return Die(worker, *worker->pending_ending, true);
+  if (worker->pending_exec) Exec(worker);
+}
+
+void World::Exempt(WorkerProcess* worker) {
+  if (worker->dead || worker->exempt) return;
+  worker->exempt = true;
+  if (worker->executing) invariants_.OnExempt(*worker);
+}
+
+// What host and agent leave behind when neither can sweep any more, until a successor finds it: exempt by design.
+void World::ExemptOrphans(const HostProcess& host) {
+  const AgentProcess* agent = host.agent;
+  const bool sweeps = agent != nullptr && agent->runs() && agent->core.configured();
+  if (host.alive || sweeps || (agent != nullptr && agent->swept)) return;
+  for (WorkerProcess* descendant : host.descendants) Exempt(descendant);
 }
 
 // by_itself: not by a SIGKILL. A stopped process ends by nothing else.
 void World::Die(WorkerProcess* worker, const host::Ending& ending, bool by_itself) {
   if (worker->dead) return;
-  if (by_itself && worker->frozen > 0) {
+  if (by_itself && (worker->frozen > 0 || worker->stuck > 0)) {
     if (!worker->pending_ending) worker->pending_ending = ending;
     return;
   }
+  if (worker->stuck > 0) {  // SIGKILL is pending: it counts as ended, by design, and so must what hangs on it
+    Exempt(worker);
+    for (WorkerProcess* descendant : worker->host->descendants) {
+      if (descendant->parent == worker) Exempt(descendant);
+    }
+    return;
+  }
   worker->dead = true;
-  Note("worker", absl::StrCat(worker->host->name, ":", worker->local_rank, " of round ", ToString(worker->round),
-                              ending.by_signal ? " dies by signal " : " exits ", ending.number));
+  Note("worker",
+       absl::StrCat(worker->host->name, ":", worker->local_rank, " of round ", ToString(worker->round),
+                    worker->parent != nullptr ? absl::StrCat(" (left behind, pid ", worker->pid, ")") : "",
+                    ending.by_signal ? " dies by signal " : " exits ", ending.number));
   invariants_.OnDeath(*worker, ending, by_itself && !worker->signalled);
+  if (worker->parent != nullptr) return;
   HostProcess* host = worker->host;
   DeliverAfter(kReapDelay, host, [this, host, worker, ending] {
     if (std::find(host->workers.begin(), host->workers.end(), worker) == host->workers.end()) return;
@@ -265,7 +347,7 @@ void World::Die(WorkerProcess* worker, const host::Ending& ending, bool by_itsel
   if (!scenario_.peers_fail_too || ending.ok()) return;
   for (auto it = workers_.rbegin(); it != workers_.rend(); ++it) {
     WorkerProcess* peer = it->get();
-    if (peer->dead || peer->round != worker->round) continue;
+    if (peer->dead || peer->parent != nullptr || peer->round != worker->round) continue;
     scheduler_.After(prng_.Exponential(500 * kMillisecond), [this, peer] { Die(peer, WithCode(1), true); });
   }
 }
@@ -295,24 +377,56 @@ void World::SignalWorkers(HostProcess* host, int signal) {
   if (signal == SIGKILL) KillWorkersOf(host, kKillDelayMax);
 }
 
+void World::Kill(WorkerProcess* worker, Micros within) {
+  if (worker->dead || worker->kill_pending) return;
+  worker->kill_pending = true;
+  scheduler_.After(prng_.Between(50, within), [this, worker] { Die(worker, BySignal(SIGKILL), false); });
+}
+
 void World::KillWorkersOf(HostProcess* host, Micros within) {
-  for (WorkerProcess* worker : host->workers) {
-    if (worker->dead || worker->kill_pending) continue;
-    worker->kill_pending = true;
-    scheduler_.After(prng_.Between(50, within), [this, worker] { Die(worker, BySignal(SIGKILL), false); });
-  }
+  for (WorkerProcess* worker : host->workers) Kill(worker, within);
+}
+
+// Everything that bears the host's marker.
+void World::KillMarked(HostProcess* host, Micros within) {
+  KillWorkersOf(host, within);
+  for (WorkerProcess* descendant : host->descendants) Kill(descendant, within);
 }
 
 void World::SweepHost(HostProcess* host) {
   for (WorkerProcess* worker : host->workers) worker->signalled = true;
+  if (host->sweeping) return KillWorkersOf(host, kKillDelayMax);
+  host->sweeping = true;
+  host->next_sweep_report = now() + kSweepReport;
+  SweepPass(host);
+}
+
+// A descendant is seen when it has lost its parent and become the host's child.
+void World::SweepPass(HostProcess* host) {
   KillWorkersOf(host, kKillDelayMax);
+  for (WorkerProcess* descendant : host->descendants) {
+    if (descendant->parent->dead) Kill(descendant, kKillDelayMax);
+  }
   DeliverAfter(prng_.Between(2 * kKillDelayMax, kSweepMax), host, [this, host] {
-    OnHost(host, [host](BootTime now, host::Effects* out) { host->core.OnSwept(now, "", out); });
+    const auto seen = [](const WorkerProcess* w) { return !w->dead && (w->parent == nullptr || w->parent->dead); };
+    const auto left = std::count_if(host->workers.begin(), host->workers.end(), seen) +
+                      std::count_if(host->descendants.begin(), host->descendants.end(), seen);
+    host->sweeping = left > 0;
+    const bool report = left == 0 || now() >= host->next_sweep_report;
+    if (report) {
+      host->next_sweep_report = now() + kSweepReport;
+      const std::string text = left == 0 ? "" : absl::StrCat(left, " processes");
+      OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnSwept(now, text, out); });
+    }
+    if (left > 0) SweepPass(host);
   });
 }
 
+// A process that the kernel holds counts as ended once SIGKILL is pending.
 bool World::AnythingAlive(const HostProcess& host) const {
-  return host.alive || std::any_of(host.workers.begin(), host.workers.end(), [](auto* w) { return !w->dead; });
+  const auto alive = [](const WorkerProcess* w) { return !w->dead && !(w->stuck > 0 && w->kill_pending); };
+  return host.alive || std::any_of(host.workers.begin(), host.workers.end(), alive) ||
+         std::any_of(host.descendants.begin(), host.descendants.end(), alive);
 }
 
 }  // namespace muster::simulation

@@ -191,13 +191,17 @@ void Invariants::OnExec(const WorkerProcess& worker) {
   }
 }
 
+void Invariants::OnExempt(const WorkerProcess& worker) { CountEnd(worker); }
+
+void Invariants::CountEnd(const WorkerProcess& worker) {
+  const auto it = executing_.find(worker.round);
+  if (--it->second == 0) executing_.erase(it);
+}
+
 void Invariants::OnDeath(const WorkerProcess& worker, const host::Ending& ending, bool by_itself) {
-  if (worker.executing) {
-    const auto it = executing_.find(worker.round);
-    if (--it->second == 0) executing_.erase(it);
-  }
+  if (worker.executing && !worker.exempt) CountEnd(worker);
+  if (!by_itself || worker.parent != nullptr) return;
   RoundRecord& round = rounds_[worker.round];
-  if (!by_itself) return;
   if (ending.ok()) {
     round.ok_ranks.insert(worker.rank);
   } else {
@@ -248,7 +252,8 @@ void Invariants::CheckRelease(const CoordinatorHome& home) {
     const bool left = host.zombie || !host.alive || host.asked_to_leave || host.finish.has_value() ||
                       session->agent != host.agent;
     const bool heard = session->last_heard >= 0 && world_->now() - session->last_heard < scenario_.lease / 2;
-    if (left || !heard || host.memory.has_verdict()) continue;
+    const bool unusable = host.core.phase() == v1::HOST_PHASE_STUCK;  // nobody waits for what the kernel holds
+    if (left || !heard || unusable || host.memory.has_verdict()) continue;
     return Fail(4, absl::StrCat("coordinator ", home.id, " releases, but ", host.id(),
                                 ", which attends, has not acknowledged the verdict"));
   }

@@ -36,6 +36,7 @@ class Invariants {
   void OnSpawn(const HostProcess& host, const v1::Round& round);
   void OnExec(const WorkerProcess& worker);
   void OnDeath(const WorkerProcess& worker, const host::Ending& ending, bool by_itself);
+  void OnExempt(const WorkerProcess& worker);  // it executes on, but counts as ended
   void OnStartFailure(const WorkerProcess& worker, int exit_code);
   void OnSignal(const HostProcess& host, int signal);
   void OnFinish(const HostProcess& host, const host::Finish& finish);
@@ -82,6 +83,7 @@ class Invariants {
   void CheckRun(const CoordinatorHome& home, const HostProcess& to, const v1::Round& round);
   void CheckRanks(const RoundKey& key, RoundRecord& record, const HostProcess& to, const v1::Round& round);
   void CheckCounts(const RoundKey& key, const RoundRecord& record, HostRecord& host, const HostProcess& to);
+  void CountEnd(const WorkerProcess& worker);
   void CheckVerdictTold(const v1::Verdict& verdict);
   void CheckRelease(const CoordinatorHome& home);
   void CheckSuccess(const std::string& where);

@@ -10,6 +10,7 @@ namespace {
 constexpr const char* kFaultNames[kFaultKinds] = {
     "worker-fails",
     "freeze-worker",
+    "stuck-worker",
     "kill-agent",
     "freeze-agent",
     "kill-host",
@@ -32,6 +33,8 @@ constexpr const char* kFaultNames[kFaultKinds] = {
     "swizzle",
     "start-fails",
 };
+
+constexpr int64_t kWorstDriftPpm = 5000;  // 0.5 %: of two clocks against each other 1 %, as the lease's margin
 
 int& Weight(Scenario& s, Fault fault) { return s.weight[static_cast<int>(fault)]; }
 
@@ -75,6 +78,8 @@ void DrawHabits(Prng& prng, Scenario& s) {
   s.term_slow_percent = prng.Chance(40) ? static_cast<int>(prng.Between(1, 60)) : 0;
   s.term_ignored_percent = prng.Chance(30) ? static_cast<int>(prng.Between(1, 40)) : 0;
   s.exec_delay = prng.Skewed(500, 300 * kMillisecond);
+  s.descendants_percent = prng.Chance(40) ? static_cast<int>(prng.Between(1, 60)) : 0;
+  s.drift_ppm = prng.Chance(50) ? prng.Between(1, kWorstDriftPpm) : 0;
   s.delay = prng.Skewed(100, 50 * kMillisecond);
   if (prng.Chance(25)) {
     s.drop_percent = static_cast<int>(prng.Between(0, 20));
@@ -119,7 +124,7 @@ void DrawAimed(Prng& prng, Scenario& s) {
   s.fault_gap = prng.Between(1, 4) * kSecond;
   AtLeastTwoNodes(prng, s);
   s.run_time = prng.Skewed(2 * kSecond, 20 * kSecond);
-  switch (prng.Below(9)) {
+  switch (prng.Below(10)) {
     case 0:  // a one-way cut that outlasts the lease, while the others may go on
       s.mix = "one-way cut beyond the lease";
       Plenty(s);
@@ -211,6 +216,21 @@ void DrawAimed(Prng& prng, Scenario& s) {
       Weight(s, Fault::kIsolateAndReplace) = 1;
       s.kill_coordinator_at_round_percent = 60;
       s.cut_off_at_round_percent = 70;
+      break;
+    case 8:  // what neither ends nor starts in its time
+      s.mix = "nodes become unusable";
+      Plenty(s);
+      s.min_nodes = std::max(1, s.nodes - 1);
+      s.fault_phase = prng.Between(40, 100) * kSecond;
+      s.fault_gap = prng.Between(2, 8) * kSecond;
+      s.run_time = prng.Between(8, 20) * kSecond;
+      s.shutdown_grace = prng.Skewed(100 * kMillisecond, 4 * kSecond);
+      s.slow_start_percent = prng.Chance(50) ? static_cast<int>(prng.Between(1, 10)) : 0;
+      Weight(s, Fault::kStuckWorker) = 6;
+      Weight(s, Fault::kWorkerFails) = 3;
+      Weight(s, Fault::kKillHost) = 1;
+      Weight(s, Fault::kKillCoordinator) = 1;
+      Weight(s, Fault::kLeave) = 1;
       break;
     default:
       s.mix = "the primary's node goes and comes";

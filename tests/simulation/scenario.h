@@ -12,6 +12,7 @@ namespace muster::simulation {
 enum class Fault {
   kWorkerFails,
   kFreezeWorker,
+  kStuckWorker,
   kKillAgent,
   kFreezeAgent,
   kKillHost,
@@ -73,6 +74,11 @@ struct Scenario {
   int term_slow_percent = 0;  // end late within or beyond the grace
   int term_ignored_percent = 0;
   Micros exec_delay = 2 * kMillisecond;
+  int slow_start_percent = 0;   // of workers whose exec takes half the limit, or twice it
+  int descendants_percent = 0;  // of workers that leave a process in a session of its own
+
+  // The clocks.
+  int64_t drift_ppm = 0;  // each machine's rate is wrong by up to this
 
   // The network.
   Micros delay = kMillisecond;  // mean, one way

@@ -66,7 +66,8 @@ BootTime World::BootNow(const Machine& machine) const {
 
 Micros World::WorldTime(const Machine& machine, BootTime at) const {
   const Micros boot = (ToBootNanos(at) + 999) / 1000 - machine.boot_offset;
-  return boot - boot * machine.drift_ppm / 1'000'000;
+  const int64_t rate = 1'000'000 + machine.drift_ppm;  // of this clock's microseconds in a true second
+  return (boot * 1'000'000 + rate - 1) / rate;
 }
 
 // ---- processes
@@ -97,6 +98,7 @@ void World::Freeze(Process* process, Micros for_how_long) {
   if (!process->alive) return;
   ++process->frozen;
   Note("freeze", absl::StrCat(process->name, " for ", for_how_long / kMillisecond, " ms"));
+  if (const auto* agent = dynamic_cast<AgentProcess*>(process)) ExemptOrphans(*agent->host);
   scheduler_.After(for_how_long, [this, process] { Continue(process); });
 }
 
@@ -140,6 +142,8 @@ Machine* World::NewMachine(int place) {
   machine->id = static_cast<int>(machines_.size());
   machine->place = place;
   machine->boot_offset = prng_.Between(1, kStartOffsetMax);
+  const int64_t drift = prng_.Chance(50) ? scenario_.drift_ppm : prng_.Between(0, scenario_.drift_ppm);
+  machine->drift_ppm = prng_.Chance(50) ? drift : -drift;
   machine->address = absl::StrCat("10.", machine->id / 250, ".", machine->id % 250, ".1");
   machine->boot_id = absl::StrCat("boot-", machine->id);
   machines_.push_back(std::move(machine));
@@ -198,6 +202,10 @@ HostProcess* World::StartHost(int place, Machine* machine) {
   places_[place].current = host;
   places_[place].machine = machine;
   Note("platform", absl::StrCat("starts ", host->name, " on m", machine->id));
+  // Before it starts anything it ends what host and agent left here when they died together.
+  for (const auto& old : hosts_) {
+    if (!old->alive && old->machine == machine) KillMarked(old.get(), kMillisecond);
+  }
   OnHost(host, [host](BootTime now, host::Effects* out) { host->core.Begin(now, out); });
   ScheduleTick(host, prng_.Between(1, kTickPeriod));
   return host;
@@ -303,10 +311,10 @@ void World::Heal() {
     Continue(process);
   }
   for (size_t i = 0; i < workers_.size(); ++i) {
-    if (workers_[i]->frozen > 0) {
-      workers_[i]->frozen = 0;
-      if (workers_[i]->pending_ending) Die(workers_[i].get(), *workers_[i]->pending_ending, true);
-    }
+    WorkerProcess* worker = workers_[i].get();
+    if (worker->frozen == 0 && worker->stuck == 0) continue;
+    worker->frozen = worker->stuck = 0;
+    LetGo(worker);
   }
   for (int place = 0; place < place_count(); ++place) {
     if (places_[place].current == nullptr) PlanReplacement(place, prng_.Between(0, 2 * kSecond));
@@ -329,6 +337,7 @@ void World::PowerOff(Machine* machine) {
     WorkerProcess* worker = workers_[i].get();
     if (!worker->dead && worker->host->machine == machine) {
       worker->kill_pending = true;
+      worker->stuck = 0;
       host::Ending ending;
       ending.by_signal = true;
       ending.number = 9;

@@ -64,8 +64,14 @@ struct WorkerProcess {
   bool dead = false;
   bool signalled = false;  // our ladder has begun for it
   bool kill_pending = false;
+  bool exempt = false;  // from invariant 2, by design section 2
   int frozen = 0;
-  std::optional<host::Ending> pending_ending;  // of a frozen one
+  int stuck = 0;  // holds of the kernel (D state); >0: nothing ends it before they are gone, SIGKILL neither
+  std::optional<host::Ending> pending_ending;  // of a frozen or stuck one
+  bool pending_exec = false;
+  // Of a descendant: whose child it was. It has a session of its own and no parent-death signal, so it ends by
+  // itself or by a sweep.
+  WorkerProcess* parent = nullptr;
 };
 
 // One connection between an agent and a coordinator. Each way is a FIFO that stalls while its path is cut.
@@ -104,6 +110,7 @@ struct AgentProcess : Process {
   CoordinatorHome* home = nullptr;
   Session* session = nullptr;  // the present one
   uint64_t attempt = 0;        // of the present Connect
+  bool swept = false;          // has ended what its dead host left
 };
 
 struct HostProcess : Process {
@@ -113,7 +120,10 @@ struct HostProcess : Process {
   int place = 0;
   AgentProcess* agent = nullptr;  // the newest
   bool link_open = false;
-  std::vector<WorkerProcess*> workers;  // of the newest round
+  std::vector<WorkerProcess*> workers;      // of the newest round
+  std::vector<WorkerProcess*> descendants;  // of any round
+  bool sweeping = false;
+  Micros next_sweep_report = 0;
   uint64_t timer_generation = 0;
   std::deque<Scheduler::Action> next;  // runs right after the present event, as in the shell's loop
   bool busy = false;
@@ -162,6 +172,7 @@ class World {
   void PowerOff(Machine* machine);  // silently: no packet tells of it
   void Freeze(Process* process, Micros for_how_long);
   void FreezeWorker(WorkerProcess* worker, Micros for_how_long);
+  void HoldInKernel(WorkerProcess* worker, Micros for_how_long);  // D state
   void FailWorker(WorkerProcess* worker, host::Ending ending);
   host::Ending DrawFailure();
   void Cut(Machine* machine, bool out, bool in, Micros for_how_long);
@@ -206,10 +217,18 @@ class World {
   void StartAgentProcess(HostProcess* host, uint64_t number);
   void SendToAgent(HostProcess* host, const v1::HostStatus& status);
   void SpawnWorkers(HostProcess* host, const v1::Round& round);
+  Micros ExecDelay(WorkerProcess* worker);
   void Exec(WorkerProcess* worker);
+  void Fork(WorkerProcess* worker);
   void SignalWorkers(HostProcess* host, int signal);
+  void Kill(WorkerProcess* worker, Micros within);
   void KillWorkersOf(HostProcess* host, Micros within);
+  void KillMarked(HostProcess* host, Micros within);
   void SweepHost(HostProcess* host);
+  void SweepPass(HostProcess* host);
+  void LetGo(WorkerProcess* worker);
+  void Exempt(WorkerProcess* worker);
+  void ExemptOrphans(const HostProcess& host);
   void Die(WorkerProcess* worker, const host::Ending& ending, bool by_itself);
   void SetKernelTimer(HostProcess* host, std::optional<BootTime> at);
   bool AnythingAlive(const HostProcess& host) const;
