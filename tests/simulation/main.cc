@@ -1,16 +1,21 @@
 // muster_sim: the three cores of a whole cluster through very many schedules in virtual time.
 //
 //   muster_sim --seeds N [--first S] [--time-limit SECONDS]      run seeds S, S+1, ...
+//   ... --jobs N                                                 on so many threads
 //   muster_sim --seed S [--trace]                                replay one
 //   ... --bug NAME                                               with a planted bug (test-only)
-//   ... --until-caught                                           end at the first violation, exit 0 if there was
-//   one
+//   ... --until-caught                                           end at the first violation, 0 if there was one
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/simulation/world.h"
 
@@ -18,7 +23,8 @@ namespace muster::simulation {
 namespace {
 
 constexpr uint64_t kDeterminismEvery = 50;  // 2 % of the seeds run twice
-constexpr int kMaxReported = 10;
+constexpr size_t kMaxReported = 10;
+constexpr int kMaxJobs = 256;
 
 struct Options {
   uint64_t first = 1;
@@ -27,6 +33,7 @@ struct Options {
   bool trace = false;
   bool until_caught = false;
   double time_limit_s = 0;  // 0: none
+  int jobs = 1;             // threads; a seed is one thread's
   std::string bug;
 };
 
@@ -71,49 +78,74 @@ void Report(const Options& options, uint64_t seed, const std::string& message) {
   std::fflush(stdout);
 }
 
+// What all seeds came to. Guarded by its mutex: several threads take seeds, each in worlds of its own.
+struct Tally {
+  std::mutex mutex;
+  uint64_t next = 0;  // the next seed
+  uint64_t ran = 0;
+  uint64_t rounds = 0;
+  uint64_t events = 0;
+  double virtual_s = 0;
+  std::map<int, int> verdicts;
+  std::map<uint64_t, std::string> failed;  // by seed
+  bool enough = false;
+};
+
+// What is wrong with this seed; empty: nothing.
+std::string Judge(const Options& options, uint64_t seed, const Outcome& outcome) {
+  if (outcome.ok && seed % kDeterminismEvery == 0 && RunSeed(options, seed).hash != outcome.hash) {
+    return "two runs of this seed differ";
+  }
+  // A bug is caught by a seed that holds without it.
+  if (!outcome.ok && options.until_caught && !RunSeed(Unplanted(options), seed).ok) return "";
+  return outcome.message;
+}
+
+void TakeSeeds(const Options& options, const std::function<double()>& elapsed, Tally* tally) {
+  std::unique_lock lock(tally->mutex);
+  while (!tally->enough && tally->next < options.first + options.seeds) {
+    if (options.time_limit_s > 0 && elapsed() > options.time_limit_s) return;
+    const uint64_t seed = tally->next++;
+    lock.unlock();
+    const Outcome outcome = RunSeed(options, seed);
+    const std::string message = Judge(options, seed, outcome);
+    lock.lock();
+    ++tally->ran;
+    tally->rounds += outcome.rounds;
+    tally->events += outcome.events;
+    tally->virtual_s += static_cast<double>(outcome.virtual_time) / kSecond;
+    ++tally->verdicts[outcome.verdict_code];
+    if (message.empty()) continue;
+    tally->failed[seed] = message;
+    if (tally->failed.size() <= kMaxReported) Report(options, seed, message);
+    tally->enough |= options.until_caught;
+  }
+}
+
 int RunMany(const Options& options) {
   const auto began = std::chrono::steady_clock::now();
   const auto elapsed = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   };
-  uint64_t ran = 0;
-  uint64_t rounds = 0;
-  uint64_t events = 0;
-  int failures = 0;
-  double virtual_s = 0;
-  std::map<int, int> verdicts;
-  for (uint64_t seed = options.first; seed < options.first + options.seeds; ++seed) {
-    if (options.time_limit_s > 0 && elapsed() > options.time_limit_s) break;
-    const Outcome outcome = RunSeed(options, seed);
-    ++ran;
-    rounds += outcome.rounds;
-    events += outcome.events;
-    virtual_s += static_cast<double>(outcome.virtual_time) / kSecond;
-    ++verdicts[outcome.verdict_code];
-    std::string message = outcome.message;
-    if (outcome.ok && seed % kDeterminismEvery == 0 && RunSeed(options, seed).hash != outcome.hash) {
-      message = "two runs of this seed differ";
-    }
-    if (message.empty()) continue;
-    // A bug is caught by a seed that holds without it.
-    if (options.until_caught && !RunSeed(Unplanted(options), seed).ok) continue;
-    ++failures;
-    if (failures <= kMaxReported) Report(options, seed, message);
-    if (options.until_caught) break;
-  }
+  Tally tally;
+  tally.next = options.first;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < options.jobs; ++i) threads.emplace_back([&] { TakeSeeds(options, elapsed, &tally); });
+  for (std::thread& thread : threads) thread.join();
   std::printf(
-      "%llu seeds (first %llu), %d failed; %.0f seeds/s, %llu events, %llu rounds, %.0f times real time;"
+      "%llu seeds (first %llu), %zu failed; %.0f seeds/s, %llu events, %llu rounds, %.0f times real time;"
       " verdicts:",
-      static_cast<unsigned long long>(ran), static_cast<unsigned long long>(options.first), failures,
-      static_cast<double>(ran) / elapsed(), static_cast<unsigned long long>(events),
-      static_cast<unsigned long long>(rounds), virtual_s / elapsed());
-  for (const auto& [code, count] : verdicts) std::printf(" %d:%d", code, count);
+      static_cast<unsigned long long>(tally.ran), static_cast<unsigned long long>(options.first),
+      tally.failed.size(), static_cast<double>(tally.ran) / elapsed(),
+      static_cast<unsigned long long>(tally.events), static_cast<unsigned long long>(tally.rounds),
+      tally.virtual_s / elapsed());
+  for (const auto& [code, count] : tally.verdicts) std::printf(" %d:%d", code, count);
   std::printf("\n");
   if (options.until_caught) {
-    std::printf("planted bug \"%s\": %s\n", options.bug.c_str(), failures > 0 ? "caught" : "NOT CAUGHT");
-    return failures > 0 ? 0 : 1;
+    std::printf("planted bug \"%s\": %s\n", options.bug.c_str(), tally.failed.empty() ? "NOT CAUGHT" : "caught");
+    return tally.failed.empty() ? 1 : 0;
   }
-  return failures > 0 ? 1 : 0;
+  return tally.failed.empty() ? 0 : 1;
 }
 
 int RunOne(const Options& options) {
@@ -146,6 +178,8 @@ bool Parse(int argc, char** argv, Options* options) {
       options->single = true;
     } else if (flag == "--bug") {
       options->bug = argv[++i];
+    } else if (flag == "--jobs") {
+      options->jobs = std::clamp(std::atoi(argv[++i]), 1, kMaxJobs);
     } else if (flag == "--time-limit") {
       options->time_limit_s = std::strtod(argv[++i], nullptr);
     } else {
@@ -163,7 +197,7 @@ int main(int argc, char** argv) {
   if (!muster::simulation::Parse(argc, argv, &options)) {
     std::fprintf(stderr,
                  "usage: muster_sim [--seeds N] [--first S] [--seed S] [--trace] [--bug NAME] "
-                 "[--until-caught] [--time-limit SECONDS]\n");
+                 "[--jobs N] [--until-caught] [--time-limit SECONDS]\n");
     return 64;
   }
   return options.single ? RunOne(options) : RunMany(options);
