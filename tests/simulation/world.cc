@@ -38,7 +38,7 @@ bool World::Run() {
   for (int place = 0; place < place_count(); ++place) {
     places_[place].machine = NewMachine(place);
     scheduler_.After(prng_.Between(0, scenario_.late_start), [this, place] {
-      if (places_[place].current == nullptr) StartHost(place, places_[place].machine);
+      if (!places_[place].started) StartHost(place, places_[place].machine);
     });
   }
   faults_->Begin();
@@ -200,6 +200,7 @@ HostProcess* World::StartHost(int place, Machine* machine) {
   host->born = now();
   host->core.planted_bug = scenario_.planted_bug;
   places_[place].current = host;
+  places_[place].started = true;
   places_[place].machine = machine;
   Note("platform", absl::StrCat("starts ", host->name, " on m", machine->id));
   // Before it starts anything it ends what host and agent left here when they died together.

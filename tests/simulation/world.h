@@ -188,7 +188,8 @@ class World {
   struct Place {
     HostProcess* current = nullptr;
     Machine* machine = nullptr;
-    bool ended = false;  // its host ended with the verdict
+    bool started = false;  // has had a host
+    bool ended = false;    // its host ended with the verdict
     bool replacement_planned = false;
   };
 
