@@ -411,8 +411,8 @@ void Coordinator::Conclude(BootTime now, v1::Verdict verdict, Effects* out) {
 
 bool Coordinator::Acknowledged(const Host& host) const {
   if (options_.planted_bug == "verdict_unacknowledged") return true;
-  if (host.status.phase() == v1::PHASE_UNUSABLE) return true;
-  return host.status.has_verdict() && Idle(host);
+  // One that is unusable can hear the verdict like any other; its workers are not waited for.
+  return host.status.has_verdict() && (Idle(host) || host.status.phase() == v1::PHASE_UNUSABLE);
 }
 
 bool Coordinator::Released(const Host& host) const {

@@ -252,8 +252,7 @@ void Invariants::CheckRelease(const CoordinatorHome& home) {
     const bool left = host.zombie || !host.alive || host.asked_to_leave || host.finish.has_value() ||
                       session->agent != host.agent;
     const bool heard = session->last_heard >= 0 && world_->now() - session->last_heard < scenario_.lease / 2;
-    const bool unusable = host.core.phase() == v1::HOST_PHASE_STUCK;  // nobody waits for what the kernel holds
-    if (left || !heard || unusable || host.memory.has_verdict()) continue;
+    if (left || !heard || host.memory.has_verdict()) continue;
     return Fail(4, absl::StrCat("coordinator ", home.id, " releases, but ", host.id(),
                                 ", which attends, has not acknowledged the verdict"));
   }

@@ -279,6 +279,30 @@ TEST(Coordinator, ASpentBudgetIsAVerdictWithTheWorkersCode) {
   EXPECT_EQ(c.Told("a").verdict().root_cause().host(), "b");
 }
 
+TEST(Coordinator, ANodeWhoseWorkersCannotBeEndedHearsTheVerdictBeforeItIsReleased) {
+  Cluster c(Fixed(2, 0));
+  c.Join("a");
+  c.Join("b");
+  c.Apply("a");
+  c.Apply("b");
+  c.Fail("a", 7);
+  c.Apply("a");
+  v1::AgentStatus& b = c.At("b").status;
+  *b.mutable_applied() = c.Told("b").id();
+  c.At("a").status.mutable_failure()->set_age_ms(10'000);  // long before b was found to be unusable
+  c.Say("a");
+  c.Phase("b", v1::PHASE_UNUSABLE);
+  c.Apply("a");
+  EXPECT_TRUE(c.Told("a").has_verdict()) << "b has not acknowledged";
+  ASSERT_TRUE(c.Told("b").has_verdict());
+  // It stores the verdict; its workers stay.
+  *b.mutable_verdict() = c.Told("b").verdict();
+  *b.mutable_applied() = c.Told("b").id();
+  c.Say("b");
+  EXPECT_TRUE(c.Told("b").has_release());
+  EXPECT_TRUE(c.Told("a").has_release());
+}
+
 TEST(Coordinator, NobodyIsReleasedBeforeAllHaveAcknowledgedAndThePrimaryComesLast) {
   Cluster c(Fixed(2));
   c.At("a").status.set_at_primary(true);
