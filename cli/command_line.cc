@@ -1,80 +1,138 @@
 #include "cli/command_line.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <memory>
+#include <optional>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::cli {
 namespace {
 
-// "-m,--no-python,--no_python"
-std::string Spellings(const OptionSpec& spec) {
-  std::string with_underscores(spec.name);
-  std::replace(with_underscores.begin(), with_underscores.end(), '-', '_');
-  std::string names = absl::StrCat("--", AsAbsl(spec.name));
-  if (with_underscores != spec.name) absl::StrAppend(&names, ",--", with_underscores);
-  if (spec.shorthand != 0) absl::StrAppend(&names, ",-", std::string(1, spec.shorthand));
-  return names;
-}
+constexpr char kSeeHelp[] = "options of the script go after the script; see muster run --help";
 
-// The words that follow our options. `--` before the script is ours; after it, the script's.
-absl::Status TakeScript(std::vector<std::string> words, CommandLine* result) {
-  bool marked = false;
-  if (!words.empty() && words.front() == "--") {
-    marked = true;
-    words.erase(words.begin());
-  }
-  if (words.empty()) return absl::OkStatus();
-  if (!marked && words.front().size() > 1 && words.front()[0] == '-') {
-    const std::string name = words.front().substr(0, words.front().find('='));
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": no such option (options of the script go after the script; see muster run --help)"));
-  }
-  result->script = words.front();
-  result->script_arguments.assign(words.begin() + 1, words.end());
-  return absl::OkStatus();
-}
-
-// CLI11 throws; nothing beyond this function sees it.
-absl::StatusOr<CommandLine> Parse(const std::vector<OptionSpec>& table, std::vector<std::string> args) {
-  CommandLine result;
-  CLI::App app;
-  app.set_help_flag();
-  app.prefix_command();
-  app.add_flag("-h,--help", result.help);
-  std::map<std::string, std::string> values;
-  std::map<std::string, CLI::Option*> options;
-  for (const OptionSpec& spec : table) {
-    std::string& value = values[std::string(spec.name)];
-    options[std::string(spec.name)] =
-        spec.is_switch()
-            ? app.add_flag(Spellings(spec), value)
-            : app.add_option(Spellings(spec), value)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  }
-  std::reverse(args.begin(), args.end());  // the order in which CLI11 takes them
-  try {
-    app.parse(args);
-  } catch (const CLI::ArgumentMismatch& error) {
-    const std::string text = error.what();  // "--nnodes: 1 required TEXT missing"
-    return absl::InvalidArgumentError(absl::StrCat(text.substr(0, text.find(':')), ": needs a value"));
-  } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(error.what());
-  }
-  for (const auto& [name, option] : options) {
-    if (option->count() > 0) result.given[name] = values[name];
-  }
-  RETURN_IF_ERROR(TakeScript(app.remaining(), &result));
+std::string WithDashes(std::string_view name) {
+  std::string result(name);
+  std::replace(result.begin(), result.end(), '_', '-');
   return result;
 }
+
+// The option of this full name; else the only one that begins so, as argparse takes it. What torchrun has comes
+// first: an abbreviation that is clear to it stays clear here, whatever options we have beside.
+absl::StatusOr<const OptionSpec*> Resolve(const std::vector<OptionSpec>& table, const std::string& word) {
+  const std::string name = WithDashes(word.substr(2));
+  if (const OptionSpec* exact = FindOption(table, name)) return exact;
+  for (const bool torchrun : {true, false}) {
+    std::vector<const OptionSpec*> fits;
+    std::vector<std::string> names;
+    for (const OptionSpec& spec : table) {
+      if (spec.torchrun != torchrun || !spec.name.starts_with(name)) continue;
+      fits.push_back(&spec);
+      names.push_back(absl::StrCat("--", AsAbsl(spec.name)));
+    }
+    if (fits.size() == 1) return fits.front();
+    if (fits.size() > 1) {
+      return absl::InvalidArgumentError(absl::StrCat(word, ": could be ", absl::StrJoin(names, ", ")));
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat(word, ": no such option (", kSeeHelp, ")"));
+}
+
+const OptionSpec* FindShorthand(const std::vector<OptionSpec>& table, char letter) {
+  for (const OptionSpec& spec : table) {
+    if (spec.shorthand == letter) return &spec;
+  }
+  return nullptr;
+}
+
+// Reads word after word; what an option is and whether it has a value is the table's business.
+class Parser {
+ public:
+  Parser(const std::vector<OptionSpec>& table, const std::vector<std::string>& args)
+      : table_(table), args_(args) {}
+
+  absl::StatusOr<CommandLine> Run() {
+    while (at_ < args_.size()) {
+      const std::string& word = args_[at_];
+      if (word == "--") {  // ours; one after the script is the script's
+        ++at_;
+        break;
+      }
+      if (word.size() < 2 || word[0] != '-') break;
+      ++at_;
+      RETURN_IF_ERROR(word[1] == '-' ? Long(word) : Short(word));
+    }
+    if (at_ < args_.size()) {
+      result_.script = args_[at_];
+      result_.script_arguments.assign(args_.begin() + static_cast<int64_t>(at_) + 1, args_.end());
+    }
+    return std::move(result_);
+  }
+
+ private:
+  absl::Status Long(const std::string& word) {
+    const size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    if (WithDashes(name) == "--help") {
+      result_.help = true;
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const OptionSpec* spec, Resolve(table_, name));
+    if (equals == std::string::npos) return Take(*spec, absl::StrCat("--", AsAbsl(spec->name)));
+    return Take(*spec, absl::StrCat("--", AsAbsl(spec->name)), word.substr(equals + 1));
+  }
+
+  // -m; -r 3, -r3, -r=3
+  absl::Status Short(const std::string& word) {
+    if (word == "-h") {
+      result_.help = true;
+      return absl::OkStatus();
+    }
+    const std::string name = word.substr(0, 2);
+    const OptionSpec* spec = FindShorthand(table_, word[1]);
+    if (spec == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(word.substr(0, word.find('=')), ": no such option (", kSeeHelp, ")"));
+    }
+    if (word.size() == 2) return Take(*spec, name);
+    return Take(*spec, name, word.substr(word[2] == '=' ? 3 : 2));
+  }
+
+  absl::Status Take(const OptionSpec& spec, const std::string& shown, std::optional<std::string> value = {}) {
+    std::string& slot = result_.given[std::string(spec.name)];
+    if (spec.is_switch()) {
+      if (value) return absl::InvalidArgumentError(absl::StrCat(shown, "=", *value, ": takes no value"));
+      slot = "true";
+      return absl::OkStatus();
+    }
+    if (!value && spec.value_is_optional()) value = "";
+    if (!value) {
+      // "--nnodes --standalone": a value was forgotten. A lone "-" or a negative number may be one.
+      const bool there = at_ < args_.size() && !LooksLikeOption(args_[at_]);
+      if (!there) return absl::InvalidArgumentError(absl::StrCat(shown, ": needs a value"));
+      value = args_[at_++];
+    }
+    slot = *std::move(value);
+    return absl::OkStatus();
+  }
+
+  static bool LooksLikeOption(const std::string& word) {
+    return word.size() > 1 && word[0] == '-' && (word[1] < '0' || word[1] > '9') && word[1] != '.';
+  }
+
+  const std::vector<OptionSpec>& table_;
+  const std::vector<std::string>& args_;
+  size_t at_ = 0;
+  CommandLine result_;
+};
 
 }  // namespace
 
 absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<OptionSpec>& table,
                                              const std::vector<std::string>& args) {
-  return Parse(table, args);
+  return Parser(table, args).Run();
 }
 
 }  // namespace muster::cli

@@ -1,4 +1,5 @@
-// Splits a command line into our options and what belongs to the script. Knows no option's meaning. Pure.
+// Splits a command line into our options and what belongs to the script, as Python's argparse does for torchrun.
+// Knows no option's meaning. Pure. (Not CLI11: it knows no abbreviations, and thousands of lines have them.)
 #pragma once
 
 #include <map>
@@ -17,8 +18,9 @@ struct CommandLine {
   bool help = false;
 };
 
-// args: what follows the subcommand. `--flag value`, `--flag=value`, dashes or underscores; the first word that is
-// no option is the script, and all after it the script's. InvalidArgument with one line that names the option.
+// args: what follows the subcommand. `--flag value`, `--flag=value`, `-r 3`, `-r3`, dashes or underscores, names
+// cut short where they stay clear; the first word that is no option is the script, and all after it the script's.
+// InvalidArgument with one line that names the option.
 absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<OptionSpec>& table,
                                              const std::vector<std::string>& args);
 

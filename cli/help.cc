@@ -64,6 +64,7 @@ void AppendOptions(std::string* out) {
   AppendGroup(table, Group::kRestarts, "How often to go on", out);
   AppendGroup(table, Group::kTimes, "Times (seconds, or 500ms, 20s, 5m, 1h)", out);
   AppendGroup(table, Group::kProgram, "What is run", out);
+  AppendGroup(table, Group::kOutput, "Output and report", out);
   AppendGroup(table, Group::kTorchrun, "Of torchrun's, taken but not needed", out);
 }
 

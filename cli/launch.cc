@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "agent/host/utf8.h"
 #include "cli/line_prefix.h"
 
@@ -15,16 +15,51 @@ agent::ProgramKind KindOf(const RunPlan& run) {
   return run.module ? agent::ProgramKind::kModule : agent::ProgramKind::kScript;
 }
 
+// torchrun's --run-path: the script in the interpreter's own __main__, whatever its suffix.
+constexpr char kRunPath[] = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')";
+
+// $local_rank, ${local_rank} and $$ as Python's string.Template has them; any other dollar stands.
+std::string SubstituteLocalRank(std::string_view text, int local_rank) {
+  constexpr std::string_view kBraced = "${local_rank}", kBare = "$local_rank";
+  const auto continues_a_name = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_';
+  };
+  std::string result;
+  while (!text.empty()) {
+    size_t taken = 1;
+    if (text.starts_with("$$")) {
+      result += '$';
+      taken = 2;
+    } else if (text.starts_with(kBraced)) {
+      absl::StrAppend(&result, local_rank);
+      taken = kBraced.size();
+    } else if (text.starts_with(kBare) && (text.size() == kBare.size() || !continues_a_name(text[kBare.size()]))) {
+      absl::StrAppend(&result, local_rank);
+      taken = kBare.size();
+    } else {
+      result += text[0];
+    }
+    text.remove_prefix(taken);
+  }
+  return result;
+}
+
 // As torchrun makes it: interpreter, unbuffered, and ${local_rank} replaced in the script's arguments.
 std::vector<std::string> WorkerArguments(const RunPlan& run, const std::string& path, int local_rank) {
   std::vector<std::string> argv = {path};
   if (!run.no_python) {
     argv.emplace_back("-u");
-    if (run.module) argv.emplace_back("-m");
+    if (run.run_path) {
+      argv.emplace_back("-c");
+      argv.emplace_back(kRunPath);
+    } else if (run.module) {
+      argv.emplace_back("-m");
+    }
     argv.push_back(run.script);
   }
+  if (!run.pass_local_rank.empty()) argv.push_back(absl::StrCat("--", run.pass_local_rank, "=", local_rank));
   for (const std::string& argument : run.script_arguments) {
-    argv.push_back(absl::StrReplaceAll(argument, {{"${local_rank}", absl::StrCat(local_rank)}}));
+    argv.push_back(SubstituteLocalRank(argument, local_rank));
   }
   return argv;
 }
@@ -56,6 +91,10 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.plan.environment.slots = run.config.slots();
   launch.plan.environment.role_name = run.config.role_name();
   launch.plan.environment.run_id = run.config.run_id();
+  launch.plan.environment.signals_to_handle = run.leave_signals_text;
+  launch.plan.environment.virtual_local_rank = run.virtual_local_rank;
+  launch.plan.output = run.output;
+  launch.plan.report = run.report;
   launch.plan.inherited = environment;
   launch.plan.inherited.erase(kPrefixVariable);
   launch.plan.stdin_rule = StdinOf(run);

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "agent/agent_process.h"
@@ -46,7 +47,14 @@ int AgentCommand(int argc, char** argv) {
   return agent::RunAgent(std::atoi(argv[3]));
 }
 
+// A link named torchrun stands for `muster run`.
+bool IsCalled(const char* called_as, std::string_view name) {
+  const std::string_view path = called_as;
+  return path == name || (path.ends_with(name) && path[path.size() - name.size() - 1] == '/');
+}
+
 int Dispatch(int argc, char** argv) {
+  if (IsCalled(argv[0], "torchrun")) return RunCommand({argv[0], argv, {argv + 1, argv + argc}});
   const std::string name = argc > 1 ? argv[1] : "";
   if (name.empty()) {
     std::fputs(MainHelp().c_str(), stderr);

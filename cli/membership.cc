@@ -59,6 +59,7 @@ Membership FromOptions(const Settings& s) {
     view.node_rank = s.rdzv_endpoint ? -1 : 0;
     m.serves = v1::NodeConfig::SERVES_IF_LOCAL;
   }
+  if (s.is_host) m.serves = *s.is_host ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO;
   return m;
 }
 

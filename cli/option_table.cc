@@ -35,7 +35,7 @@ const std::vector<OptionSpec>& RunOptions() {
       {"local-addr", "ADDRESS", kMembership, true,
        "The address under which other nodes reach this one's workers. Default: that of the connection to the "
        "primary."},
-      {"nproc-per-node", "N|auto|gpu|cpu", kWorkers, true,
+      {"nproc-per-node", "N|auto|gpu|cpu|xpu|npu|hpu", kWorkers, true,
        "Workers to start here. auto: one for each accelerator, or for each CPU where there is none. Default 1; on "
        "a "
        "platform one for each accelerator."},
@@ -66,11 +66,44 @@ const std::vector<OptionSpec>& RunOptions() {
        "Kubernetes, else 30."},
       {"module", "", kProgram, true, "SCRIPT is a Python module, as with python -m.", 'm'},
       {"no-python", "", kProgram, true, "SCRIPT is a program of its own, not Python."},
+      {"run-path", "", kProgram, true, "SCRIPT is run by runpy.run_path in each worker's interpreter."},
       {"python", "PATH", kProgram, false, "The interpreter. The variable PYTHON_EXEC comes before it."},
-      {"rdzv-backend", "static|c10d", kTorchrun, true, "Accepted: muster has one way to meet."},
+      {"pass-local-rank", "[=NAME]", kProgram, false,
+       "Each worker gets --local-rank=N before its arguments, or --NAME=N: for scripts of "
+       "torch.distributed.launch "
+       "and of deepspeed."},
+      {"signals-to-handle", "NAMES", kProgram, true,
+       "Signals that mean leave, with commas. Default SIGTERM,SIGINT,SIGHUP,SIGQUIT."},
+      {"log-dir", "DIR", kOutput, true,
+       "Folder for the workers' files: DIR/RUN_random/attempt_N/LOCAL_RANK/stdout.log, stderr.log, error.json. "
+       "/dev/null: no files at all."},
+      {"redirects", "STREAMS", kOutput, true,
+       "To files instead of the console: 0 none, 1 stdout, 2 stderr, 3 both; or by local rank, 0:1,12:3.", 'r'},
+      {"tee", "STREAMS", kOutput, true, "To files and to the console, line by line with a prefix; as --redirects.",
+       't'},
+      {"local-ranks-filter", "RANKS", kOutput, true, "Only these local ranks show on the console: 0,1."},
+      {"duplicate-stdout-filters", "TEXTS", kOutput, true,
+       "Lines of --tee that contain one of these texts are copied to filtered_stdout.log; ,, is a comma."},
+      {"duplicate-stderr-filters", "TEXTS", kOutput, true, "The same for filtered_stderr.log."},
+      {"log-line-prefix-template", "TEXT", kOutput, true,
+       "Of --tee: ${role_name}, ${local_rank}, ${rank}, ${node_rank}, ${hostname}. Default "
+       "[${role_name}${local_rank}]:"},
+      {"log-max-size", "SIZE", kOutput, false,
+       "Of each worker's file: 500k, 20M, 1G; the oldest half goes first. Default: no limit."},
+      {"report", "FILE", kOutput, false, "How the job ended, as JSON."},
+      {"print-completion", "bash|zsh", kOutput, true, "Prints a script for the shell to complete these options."},
+      {"virtual-local-rank", "", kWorkers, true,
+       "LOCAL_RANK is 0 for every worker, and CUDA_VISIBLE_DEVICES names its one device."},
+      {"numa-binding", "node|socket|exclusive|core-complex", kWorkers, true,
+       "Binds each worker to the CPUs near its GPU."},
+      {"rdzv-backend", "NAME", kTorchrun, true,
+       "static, c10d, etcd and etcd-v2 are names for muster's one way to meet."},
       {"rdzv-conf", "K=V,...", kTorchrun, true,
-       "join_timeout and last_call_timeout are obeyed, the rest is not needed."},
-      {"monitor-interval", "SECONDS", kTorchrun, true, "Accepted: nothing is polled."},
+       "join_timeout (timeout) and last_call_timeout are obeyed, the rest is not needed."},
+      {"monitor-interval", "SECONDS", kTorchrun, true, "Nothing is polled."},
+      {"start-method", "NAME", kTorchrun, true, "spawn, fork or forkserver: workers are always executed."},
+      {"event-log-handler", "NAME", kTorchrun, true, "null; others are Python's and cannot be had."},
+      {"logs-specs", "NAME", kTorchrun, true, "Cannot be had: it names Python code."},
   };
   return *table;
 }

@@ -8,7 +8,7 @@
 
 namespace muster::cli {
 
-enum class Group { kMembership, kWorkers, kRestarts, kTimes, kProgram, kTorchrun, kOther };
+enum class Group { kMembership, kWorkers, kRestarts, kTimes, kProgram, kOutput, kTorchrun, kOther };
 
 struct OptionSpec {
   std::string_view name;   // with dashes, without the leading two
@@ -19,6 +19,7 @@ struct OptionSpec {
   char shorthand = 0;  // 0: none
 
   bool is_switch() const { return value.empty(); }
+  bool value_is_optional() const { return value.starts_with('['); }  // "[=NAME]": only behind an equals sign
 };
 
 const std::vector<OptionSpec>& RunOptions();

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "agent/host/host_process.h"
@@ -11,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/help.h"
+#include "cli/known_launchers.h"
 #include "cli/launch.h"
 #include "cli/machine.h"
 #include "proto/base/status_macros.h"
@@ -35,6 +37,15 @@ absl::StatusOr<Severity> LogLevel(const Environment& environment) {
       absl::StrCat(kLevelVariable, " ", found->second, ": expected debug, info, warning or error"));
 }
 
+// `muster run python train.py`: answered with the line that was meant.
+absl::Status CheckNoLauncherInside(const CommandLine& line) {
+  const std::optional<std::string> instead =
+      LineInstead(line, access(line.script.c_str(), F_OK) == 0 && line.script.find('/') == std::string::npos);
+  if (!instead) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(line.script, ": muster starts the workers itself; type: ", *instead));
+}
+
 int BecomeHost(const RunPlan& plan, Launch launch, const host::Inherited& inherited, Severity level) {
   launch.plan.process = inherited;
   host::Writer writer;
@@ -43,6 +54,7 @@ int BecomeHost(const RunPlan& plan, Launch launch, const host::Inherited& inheri
   log.writer = &writer;
   InitLog(log);
   Log(Severity::kInfo, kPart, Summary(plan));
+  for (const std::string& note : plan.notes) Log(Severity::kInfo, kPart, note);
   for (const std::string& warning : plan.view.warnings) Log(Severity::kWarning, kPart, warning);
   if (!plan.slots_reason.empty()) Log(Severity::kInfo, kPart, plan.slots_reason);
   if (!launch.interpreter.reason.empty()) Log(Severity::kInfo, kPart, launch.interpreter.reason);
@@ -62,6 +74,7 @@ int RunCommand(const Invocation& invocation) {
   const auto command_line = ParseCommandLine(RunOptions(), invocation.arguments);
   if (!command_line.ok()) return Complain(command_line.status());
   if (command_line->help) return Print(RunHelp());
+  if (const absl::Status sane = CheckNoLauncherInside(*command_line); !sane.ok()) return Complain(sane);
   // From here on a signal waits until the host's loop reads it.
   const host::Inherited inherited = host::PrepareProcess();
   const Environment environment = ReadEnvironment();

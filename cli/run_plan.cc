@@ -16,6 +16,8 @@ namespace muster::cli {
 namespace {
 
 constexpr char kDefault[] = "default";
+constexpr char kErrorFileVariable[] = "TORCHELASTIC_ERROR_FILE";
+constexpr char kLeaveSignals[] = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";  // torchrun's default
 constexpr char kTokenVariable[] = "MUSTER_TOKEN";  // no option: a command line is for everybody to read
 constexpr char kKubernetesVariable[] = "KUBERNETES_SERVICE_HOST";
 constexpr int kLeastBeatsPerLease = 4;
@@ -43,6 +45,7 @@ class Planner {
     RETURN_IF_ERROR(TakeTimes());
     RETURN_IF_ERROR(TakeWorkers());
     TakeProgram();
+    TakeOutput();
     config_->set_settings_digest(Digest());
     return absl::OkStatus();
   }
@@ -207,8 +210,47 @@ class Planner {
 
   void TakeProgram() {
     plan_->module = settings_.module && settings_.module->value;
-    plan_->no_python = settings_.no_python && settings_.no_python->value;
+    plan_->run_path = settings_.run_path && settings_.run_path->value;
+    // As torchrun has it, --run-path wins.
+    plan_->no_python = !plan_->run_path && settings_.no_python && settings_.no_python->value;
     if (settings_.python) plan_->python = settings_.python->value;
+    if (settings_.pass_local_rank) plan_->pass_local_rank = settings_.pass_local_rank->value;
+    plan_->virtual_local_rank = settings_.virtual_local_rank && settings_.virtual_local_rank->value;
+    if (settings_.numa_binding) plan_->numa_binding = settings_.numa_binding->value;
+    plan_->leave_signals_text = settings_.signals_to_handle ? settings_.signals_to_handle->text : kLeaveSignals;
+    if (settings_.signals_to_handle) plan_->leave_signals = settings_.signals_to_handle->value;
+    for (const std::string& name : plan_->leave_signals.unknown) {
+      plan_->view.warnings.push_back(
+          absl::StrCat(settings_.signals_to_handle->source, ": there is no signal ", name, " here"));
+    }
+    plan_->notes = settings_.notes;
+    plan_->view.warnings.insert(plan_->view.warnings.end(), settings_.warnings.begin(), settings_.warnings.end());
+  }
+
+  void TakeOutput() {
+    host::OutputPlan& output = plan_->output;
+    output.run_id = config_->run_id();
+    if (settings_.log_dir) output.log_dir = settings_.log_dir->value;
+    if (settings_.line_prefix) output.prefix_template = settings_.line_prefix->value;
+    if (settings_.log_max_size) output.max_file_bytes = settings_.log_max_size->value;
+    if (settings_.stdout_filters) output.stdout_filters = settings_.stdout_filters->value;
+    if (settings_.stderr_filters) output.stderr_filters = settings_.stderr_filters->value;
+    const int slots = config_->slots();
+    if (settings_.redirects && !settings_.redirects->value.IsNothing()) {
+      for (int i = 0; i < slots; ++i) output.redirects.push_back(settings_.redirects->value.Of(i));
+    }
+    if (settings_.tee && !settings_.tee->value.IsNothing()) {
+      for (int i = 0; i < slots; ++i) output.tees.push_back(settings_.tee->value.Of(i));
+    }
+    if (settings_.local_ranks_filter) {
+      const std::vector<int>& wanted = settings_.local_ranks_filter->value;
+      for (int i = 0; i < slots; ++i) {
+        output.shown.push_back(std::find(wanted.begin(), wanted.end(), i) != wanted.end());
+      }
+    }
+    if (settings_.report) plan_->report.report_file = settings_.report->value;
+    const auto error_file = environment_.find(kErrorFileVariable);
+    if (error_file != environment_.end()) plan_->report.error_file = error_file->second;
   }
 
   // Equal on all nodes whose settings agree. FNV-1a, 64 bits: for a remark, not for safety.

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "agent/accelerators.h"
 #include "agent/discovery/cluster_view.h"
+#include "agent/host/core/output_plan.h"
 #include "cli/command_line.h"
 #include "cli/settings.h"
 #include "muster/v1/host.pb.h"
@@ -59,12 +60,21 @@ struct RunPlan {
   StdinChoice stdin_choice;
   bool stdin_given = false;
   PortRange worker_port;
+  host::OutputPlan output;
+  host::ReportPlan report;
+  SignalChoice leave_signals;      // none: the usual
+  std::string leave_signals_text;  // as torchrun hands it to workers
+  bool virtual_local_rank = false;
+  std::string numa_binding;     // empty: none
+  std::string pass_local_rank;  // "local-rank": each worker gets --local-rank=N; empty: none
+  bool run_path = false;
   bool module = false;
   bool no_python = false;
   std::string python;
   std::string script;
   std::vector<std::string> script_arguments;
   std::vector<SettingLine> lines;
+  std::vector<std::string> notes;  // what was taken and needs nothing
 };
 
 // Errors as exit_codes.h says. The script is not looked at, and may be absent.

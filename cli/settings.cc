@@ -1,10 +1,14 @@
 #include "cli/settings.h"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "agent/host/utf8.h"
 #include "proto/base/check.h"
 #include "proto/base/duration.h"
@@ -15,6 +19,16 @@ namespace {
 
 constexpr char kOwnPrefix[] = "MUSTER_";
 constexpr char kTorchrunPrefix[] = "PET_";
+
+// Variables of torch's that stand for an option without being named PET_.
+struct OtherVariable {
+  std::string_view option;
+  const char* variable;
+};
+constexpr OtherVariable kOtherVariables[] = {
+    {"log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
+    {"shutdown-timeout", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
+};
 
 // Variables of these options, left by the launcher whose worker we run in, speak of its job and not of ours.
 bool TellsOfTheOuterJob(const OptionSpec& spec) {
@@ -79,13 +93,17 @@ class Reader {
       return Setting<std::string>{{}, Origin::kFlag, absl::StrCat("--", AsAbsl(name)), given->second};
     }
     if (nested_ && TellsOfTheOuterJob(*spec)) return std::nullopt;
-    if (auto own = Variable(kOwnPrefix, name, Origin::kMusterVariable)) return own;
-    if (spec->torchrun) return Variable(kTorchrunPrefix, name, Origin::kTorchrunVariable);
+    if (auto own = Variable(VariableName(kOwnPrefix, name), Origin::kMusterVariable)) return own;
+    if (!spec->torchrun) return std::nullopt;
+    if (auto torchruns = Variable(VariableName(kTorchrunPrefix, name), Origin::kTorchrunVariable))
+      return torchruns;
+    for (const OtherVariable& other : kOtherVariables) {
+      if (other.option == name) return Variable(other.variable, Origin::kTorchrunVariable);
+    }
     return std::nullopt;
   }
 
-  std::optional<Setting<std::string>> Variable(const char* prefix, std::string_view name, Origin origin) const {
-    const std::string variable = VariableName(prefix, name);
+  std::optional<Setting<std::string>> Variable(const std::string& variable, Origin origin) const {
     const auto found = environment_.find(variable);
     if (found == environment_.end() || found->second.empty()) return std::nullopt;
     // Kubernetes sets such a one for a Service that happens to be named like us ("muster-master").
@@ -105,27 +123,102 @@ absl::StatusOr<bool> ParsePools(const std::string& text) {
   return absl::InvalidArgumentError("expected trainers or all");
 }
 
+// torchrun's rendezvous handlers. Whatever the name, the nodes meet at the primary.
 absl::StatusOr<std::string> ParseBackend(const std::string& text) {
-  if (text == "static" || text == "c10d") return text;
-  return absl::InvalidArgumentError("muster needs no such store; leave the option out");
+  for (const char* known : {"static", "c10d", "etcd", "etcd-v2"}) {
+    if (text == known) return text;
+  }
+  return absl::InvalidArgumentError(
+      "expected static, c10d, etcd or etcd-v2; muster needs none, leave the option out");
 }
 
-// torchrun's timeouts by their keys. Options of their own come first.
-absl::Status TakeConf(const Given<std::string>& conf, Settings* settings) {
-  if (!conf) return absl::OkStatus();
-  const auto pairs = ParseRendezvousConf(conf->text);
-  if (!pairs.ok()) return Fault(*conf, std::string(AsStd(pairs.status().message())));
-  for (const auto& [key, value] : *pairs) {
-    Given<absl::Duration>* out = key == "join_timeout" || key == "timeout" ? &settings->join_timeout
-                                 : key == "last_call_timeout"              ? &settings->last_call_timeout
-                                                                           : nullptr;
-    if (out == nullptr || *out) continue;
-    const absl::StatusOr<absl::Duration> time = ParseDuration(value);
-    if (!time.ok()) return Fault(*conf, absl::StrCat(key, " is not a time in seconds"));
-    *out = Setting<absl::Duration>{*time, conf->origin, conf->source, value};
-  }
-  return absl::OkStatus();
+absl::StatusOr<std::string> ParseStartMethod(const std::string& text) {
+  if (text == "spawn" || text == "fork" || text == "forkserver") return text;
+  return absl::InvalidArgumentError("expected spawn, fork or forkserver");
 }
+
+absl::StatusOr<std::string> ParseEventLogHandler(const std::string& text) {
+  if (text == "null") return text;
+  return absl::InvalidArgumentError(
+      "names a handler in Python, which muster does not have; events are in its log");
+}
+
+absl::StatusOr<std::string> RefuseLogsSpecs(const std::string& /*text*/) {
+  return absl::InvalidArgumentError(
+      "names a class in Python, which muster does not have; see --log-dir, --redirects and --tee");
+}
+
+// Keys of torch's rendezvous handlers that say nothing to us.
+constexpr std::string_view kIdleConfKeys[] = {
+    "backend",
+    "cacert",
+    "cert",
+    "close_timeout",
+    "etcd_prefix",
+    "heartbeat",
+    "heartbeat_timeout",
+    "keep_alive_interval",
+    "keep_alive_max_attempt",
+    "key",
+    "max_workers",
+    "min_workers",
+    "protocol",
+    "rank",
+    "read_timeout",
+    "ssl_cert",
+    "ssl_cert_key",
+    "ca_cert",
+    "store_type",
+    "use_agent_store",
+    "use_libuv",
+};
+
+class ConfReader {
+ public:
+  ConfReader(const Setting<std::string>& conf, Settings* settings) : conf_(conf), settings_(settings) {}
+
+  absl::Status Run() {
+    const auto pairs = ParseRendezvousConf(conf_.text);
+    if (!pairs.ok()) return Fault(conf_, std::string(AsStd(pairs.status().message())));
+    for (const auto& [key, value] : *pairs) RETURN_IF_ERROR(Take(key, value));
+    if (!idle_.empty()) {
+      settings_->notes.push_back(absl::StrCat(conf_.source, ": not needed here: ", absl::StrJoin(idle_, ", ")));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // Options of their own come first.
+  absl::Status Take(const std::string& key, const std::string& value) {
+    if (key == "join_timeout" || key == "timeout") return TakeTime(key, value, &settings_->join_timeout);
+    if (key == "last_call_timeout") return TakeTime(key, value, &settings_->last_call_timeout);
+    if (key == "is_host") {
+      const absl::StatusOr<bool> is_host = ParseBoolean(absl::AsciiStrToLower(value));
+      if (!is_host.ok()) return Fault(conf_, "is_host: expected true or false");
+      settings_->is_host = *is_host;
+      return absl::OkStatus();
+    }
+    const bool known =
+        std::find(std::begin(kIdleConfKeys), std::end(kIdleConfKeys), key) != std::end(kIdleConfKeys);
+    if (known) {
+      idle_.push_back(key);
+    } else {
+      settings_->warnings.push_back(absl::StrCat(conf_.source, ": no handler of torch knows ", key));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeTime(const std::string& key, const std::string& value, Given<absl::Duration>* out) {
+    const absl::StatusOr<absl::Duration> time = ParseDuration(value);
+    if (!time.ok()) return Fault(conf_, absl::StrCat(key, " is not a time in seconds"));
+    if (!*out) *out = Setting<absl::Duration>{*time, conf_.origin, conf_.source, value};
+    return absl::OkStatus();
+  }
+
+  const Setting<std::string>& conf_;
+  Settings* const settings_;
+  std::vector<std::string> idle_;
+};
 
 // What must hold between two options.
 absl::Status CheckRelations(const Settings& s) {
@@ -144,6 +237,43 @@ absl::Status CheckRelations(const Settings& s) {
 
 bool IsNested(const Environment& environment) {
   return environment.count("LOCAL_RANK") > 0 && environment.count("TORCHELASTIC_RUN_ID") > 0;
+}
+
+void ReadOutput(Reader* reader, Settings* s) {
+  reader->Text("log-dir", &s->log_dir);
+  reader->Read<StreamChoice>("redirects", &s->redirects, ParseStreams);
+  reader->Read<StreamChoice>("tee", &s->tee, ParseStreams);
+  reader->Read<std::vector<int>>("local-ranks-filter", &s->local_ranks_filter, ParseLocalRanks);
+  reader->Read<std::vector<std::string>>("duplicate-stdout-filters", &s->stdout_filters, ParseFilters);
+  reader->Read<std::vector<std::string>>("duplicate-stderr-filters", &s->stderr_filters, ParseFilters);
+  reader->Text("log-line-prefix-template", &s->line_prefix);
+  for (const auto* filters : {&s->stdout_filters, &s->stderr_filters}) {
+    if (*filters && !s->tee) s->warnings.push_back((*filters)->source + " without --tee copies nothing");
+  }
+  reader->Read<int64_t>("log-max-size", &s->log_max_size, ParseSize);
+  reader->Text("report", &s->report);
+}
+
+// What torchrun has and muster has no use for. The conf: it holds some that we do have.
+Given<std::string> ReadOfTorchrun(Reader* reader, Settings* s) {
+  Given<std::string> conf, backend, ignored;
+  Given<double> interval;
+  reader->Text("rdzv-conf", &conf);
+  reader->Read<std::string>("rdzv-backend", &backend, ParseBackend);
+  reader->Read<std::string>("start-method", &ignored, ParseStartMethod);
+  reader->Read<std::string>("event-log-handler", &ignored, ParseEventLogHandler);
+  reader->Read<std::string>("logs-specs", &ignored, RefuseLogsSpecs);
+  reader->Read<double>("monitor-interval", &interval, [](const std::string& text) -> absl::StatusOr<double> {
+    double seconds = 0;
+    if (absl::SimpleAtod(text, &seconds) && seconds >= 0) return seconds;
+    return absl::InvalidArgumentError("expected a time in seconds");
+  });
+  if (backend && backend->value != "static") {
+    s->notes.push_back(
+        absl::StrCat(backend->source, " ", backend->value,
+                     ": the nodes meet at the primary by muster's own protocol; no store is needed"));
+  }
+  return conf;
 }
 
 }  // namespace
@@ -184,12 +314,15 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
   reader.Switch("module", &s.module);
   reader.Switch("no-python", &s.no_python);
   reader.Text("python", &s.python);
-  Given<std::string> conf;
-  reader.Text("rdzv-conf", &conf);
-  Given<std::string> ignored;
-  reader.Read<std::string>("rdzv-backend", &ignored, ParseBackend);
+  reader.Switch("run-path", &s.run_path);
+  reader.Read<std::string>("pass-local-rank", &s.pass_local_rank, ParseOptionName);
+  reader.Read<SignalChoice>("signals-to-handle", &s.signals_to_handle, ParseSignals);
+  reader.Switch("virtual-local-rank", &s.virtual_local_rank);
+  reader.Read<std::string>("numa-binding", &s.numa_binding, ParseNumaBinding);
+  ReadOutput(&reader, &s);
+  const Given<std::string> conf = ReadOfTorchrun(&reader, &s);
   RETURN_IF_ERROR(reader.status());
-  RETURN_IF_ERROR(TakeConf(conf, &s));
+  if (conf) RETURN_IF_ERROR(ConfReader(*conf, &s).Run());
   RETURN_IF_ERROR(CheckRelations(s));
   return s;
 }

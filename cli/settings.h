@@ -5,10 +5,12 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "cli/command_line.h"
+#include "cli/output_values.h"
 #include "cli/values.h"
 
 namespace muster::cli {
@@ -57,7 +59,24 @@ struct Settings {
   Given<absl::Duration> termination_grace;
   Given<bool> module;
   Given<bool> no_python;
+  Given<bool> run_path;
   Given<std::string> python;
+  Given<std::string> pass_local_rank;  // the option's name, without dashes
+  Given<SignalChoice> signals_to_handle;
+  Given<bool> virtual_local_rank;
+  Given<std::string> numa_binding;
+  Given<std::string> log_dir;
+  Given<StreamChoice> redirects;
+  Given<StreamChoice> tee;
+  Given<std::vector<int>> local_ranks_filter;
+  Given<std::vector<std::string>> stdout_filters;
+  Given<std::vector<std::string>> stderr_filters;
+  Given<std::string> line_prefix;
+  Given<int64_t> log_max_size;
+  Given<std::string> report;
+  std::optional<bool> is_host;     // of --rdzv-conf: this node is, or is not, the primary
+  std::vector<std::string> notes;  // what was taken and needs nothing, one line each
+  std::vector<std::string> warnings;
   bool nested = false;  // we run inside a worker of another launcher
 };
 

@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "proto/base/status_macros.h"
@@ -35,6 +36,8 @@ absl::StatusOr<int> ParseInteger(std::string_view text, int low, int high) {
 absl::StatusOr<bool> ParseBoolean(std::string_view text) {
   if (text == "1" || text == "true" || text == "yes" || text == "on") return true;
   if (text == "0" || text == "false" || text == "no" || text == "off") return false;
+  int number = 0;  // torchrun's PET_ variables: any number but 0 is true
+  if (absl::SimpleAtoi(AsAbsl(text), &number)) return number != 0;
   return Expected("1 or 0");
 }
 
@@ -51,8 +54,13 @@ absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text) {
   if (text == "auto") return SlotCount{SlotCount::kAuto, 0};
   if (text == "gpu") return SlotCount{SlotCount::kGpu, 0};
   if (text == "cpu") return SlotCount{SlotCount::kCpu, 0};
+  if (text == "xpu") return SlotCount{SlotCount::kXpu, 0};
+  if (text == "npu") return SlotCount{SlotCount::kNpu, 0};
+  if (text == "hpu") return SlotCount{SlotCount::kHpu, 0};
   const auto number = ParseInteger(text, 1, kMaxSlots);
-  if (!number.ok()) return Expected(absl::StrCat("a whole number from 1 to ", kMaxSlots, ", auto, gpu or cpu"));
+  if (!number.ok()) {
+    return Expected(absl::StrCat("a whole number from 1 to ", kMaxSlots, ", auto, gpu, cpu, xpu, npu or hpu"));
+  }
   return SlotCount{SlotCount::kNumber, *number};
 }
 

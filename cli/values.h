@@ -25,7 +25,7 @@ struct NodeRange {
 };
 
 struct SlotCount {
-  enum Kind { kNumber, kAuto, kGpu, kCpu };
+  enum Kind { kNumber, kAuto, kGpu, kCpu, kXpu, kNpu, kHpu };
   Kind kind = kNumber;
   int number = 1;  // of kNumber
 };

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/host/core/output_plan.h"
 #include "agent/host/core/worker_environment.h"
 #include "agent/host/port_keeper.h"
 #include "agent/host/process_setup.h"
@@ -34,6 +35,8 @@ struct LaunchPlan {
   Inherited process;  // of PrepareProcess()
   std::vector<std::string> agent_arguments;  // after "agent --fd 3"
   PortRange worker_ports;
+  OutputPlan output;
+  ReportPlan report;
   bool ends_orphans = false;  // the run has a name, so what an earlier host of it left here can be known
 };
 

@@ -73,6 +73,16 @@ INSTANTIATE_TEST_SUITE_P(
         Row{{"--standalone", "--no-python", "t"}, {{"standalone", "true"}, {"no-python", "true"}}, "t", {}},
         Row{{"--lease", "500ms", "t"}, {{"lease", "500ms"}}, "t", {}},
         Row{{"--rdzv-id", "", "t"}, {{"rdzv-id", ""}}, "t", {}},
+        Row{{"--redirect=3", "t.py"}, {{"redirects", "3"}}, "t.py", {}},
+        Row{{"--nproc", "2", "t.py"}, {{"nproc-per-node", "2"}}, "t.py", {}},
+        Row{{"--rdzv_e", "h", "t.py"}, {{"rdzv-endpoint", "h"}}, "t.py", {}},
+        Row{{"--max", "2", "t.py"}, {{"max-restarts", "2"}}, "t.py", {}},
+        Row{{"--max-node", "2", "t.py"}, {{"max-node-losses", "2"}}, "t.py", {}},
+        Row{{"-r", "1", "-t=2", "t.py", "-r"}, {{"redirects", "1"}, {"tee", "2"}}, "t.py", {"-r"}},
+        Row{{"-r0:1,1:2", "-t3", "t.py"}, {{"redirects", "0:1,1:2"}, {"tee", "3"}}, "t.py", {}},
+        Row{{"--pass-local-rank", "t.py"}, {{"pass-local-rank", ""}}, "t.py", {}},
+        Row{{"--pass-local-rank=local_rank", "t.py"}, {{"pass-local-rank", "local_rank"}}, "t.py", {}},
+        Row{{"--node-rank", "-1", "t.py"}, {{"node-rank", "-1"}}, "t.py", {}},
         Row{{"t.py", "--unknown=1", "-x", "-3"}, {}, "t.py", {"--unknown=1", "-x", "-3"}}));
 
 TEST(CommandLineTest, EveryOptionIsTakenWithDashesAndWithUnderscores) {
@@ -80,7 +90,9 @@ TEST(CommandLineTest, EveryOptionIsTakenWithDashesAndWithUnderscores) {
     for (const char mark : {'-', '_'}) {
       std::string name(spec.name);
       std::replace(name.begin(), name.end(), '-', mark);
-      const Words words = spec.is_switch() ? Words{"--" + name, "t.py"} : Words{"--" + name, "7", "t.py"};
+      const Words words = spec.is_switch()           ? Words{"--" + name, "t.py"}
+                          : spec.value_is_optional() ? Words{"--" + name + "=7", "t.py"}
+                                                     : Words{"--" + name, "7", "t.py"};
       const CommandLine line = Parsed(words);
       EXPECT_EQ(line.given.count(std::string(spec.name)), 1u) << name;
       EXPECT_EQ(line.script, "t.py") << name;
@@ -95,7 +107,18 @@ TEST(CommandLineTest, AnUnknownOptionBeforeTheScriptIsNamed) {
   EXPECT_THAT(Error({"--standalone", "-x", "t.py"}), HasSubstr("-x: no such option"));
 }
 
+TEST(CommandLineTest, ANameCutTooShortIsAnsweredWithAllThatItCouldBe) {
+  EXPECT_EQ(Error({"--rdzv=1", "t.py"}),
+            "--rdzv: could be --rdzv-endpoint, --rdzv-id, --rdzv-backend, --rdzv-conf");
+}
+
+TEST(CommandLineTest, ASwitchTakesNoValue) {
+  EXPECT_EQ(Error({"--standalone=1", "t.py"}), "--standalone=1: takes no value");
+  EXPECT_EQ(Error({"-mx", "t.py"}), "-m=x: takes no value");
+}
+
 TEST(CommandLineTest, AMissingValueIsNamed) {
+  EXPECT_EQ(Error({"--nnodes", "--standalone", "t.py"}), "--nnodes: needs a value");
   EXPECT_EQ(Error({"--nnodes"}), "--nnodes: needs a value");
   EXPECT_EQ(Error({"--lease", "1", "--node-rank"}), "--node-rank: needs a value");
 }

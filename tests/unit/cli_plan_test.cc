@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{{"--nproc-per-node", "0"},
               {},
               64,
-              "--nproc-per-node 0: expected a whole number from 1 to 1024, auto, gpu or cpu"},
+              "--nproc-per-node 0: expected a whole number from 1 to 1024, auto, gpu, cpu, xpu, npu or hpu"},
         Wrong{{"--nproc-per-node", "gpu"}, {}, 64, "--nproc-per-node gpu: there is no accelerator here"},
         Wrong{{"--max-restarts=-1"}, {}, 64, "--max-restarts -1: expected a whole number from 0 to 1000000"},
         Wrong{{"--node-rank", "2", "--nnodes", "2"},
@@ -116,10 +116,11 @@ INSTANTIATE_TEST_SUITE_P(
               {},
               64,
               "--rdzv-endpoint [::1: expected HOST or HOST:PORT, an IPv6 address in brackets"},
-        Wrong{{"--rdzv-backend", "etcd"},
+        Wrong{{"--rdzv-backend", "redis"},
               {},
               64,
-              "--rdzv-backend etcd: muster needs no such store; leave the option out"},
+              "--rdzv-backend redis: expected static, c10d, etcd or etcd-v2; muster needs none, leave the option "
+              "out"},
         Wrong{{"--lease", "0.5"}, {}, 64, "--lease 0.5: expected at least 1s"},
         Wrong{{"--lease", "soon"}, {}, 64, "--lease soon: expected a time in seconds, or 500ms, 20s, 5m, 1h"},
         Wrong{

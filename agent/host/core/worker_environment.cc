@@ -53,7 +53,7 @@ EnvironmentMap Kept(const EnvironmentMap& inherited) {
 void SetTorch(const v1::Round& round, int local_rank, const WorkerEnvironmentOptions& options,
               EnvironmentMap* environment) {
   EnvironmentMap& env = *environment;
-  env["LOCAL_RANK"] = std::to_string(local_rank);
+  env["LOCAL_RANK"] = std::to_string(options.virtual_local_rank ? 0 : local_rank);
   env["RANK"] = std::to_string(round.first_rank() + local_rank);
   env["GROUP_RANK"] = std::to_string(round.node_rank());
   env["ROLE_RANK"] = std::to_string(round.role_first_rank() + local_rank);
@@ -71,6 +71,7 @@ void SetTorch(const v1::Round& round, int local_rank, const WorkerEnvironmentOpt
   env["TORCHELASTIC_RUN_ID"] = options.run_id;
   // No store runs in the agent: worker 0 serves it at MASTER_PORT.
   env["TORCHELASTIC_USE_AGENT_STORE"] = "False";
+  if (!options.signals_to_handle.empty()) env["TORCHELASTIC_SIGNALS_TO_HANDLE"] = options.signals_to_handle;
   if (!options.error_file.empty()) env["TORCHELASTIC_ERROR_FILE"] = options.error_file;
 }
 

@@ -1,0 +1,49 @@
+// Where the workers' output goes, as the command line said it. Values only; agent/host carries it out.
+//
+// Facts about torchrun's flags and its layout of files: torch.distributed.run and torch.distributed.elastic of
+// torch 2.13.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace muster::host {
+
+// As torchrun numbers them: 1 is standard output, 2 standard error.
+enum class Streams : unsigned char { kNone = 0, kOut = 1, kErr = 2, kBoth = 3 };
+
+inline bool Has(Streams set, Streams one) {
+  return (static_cast<unsigned>(set) & static_cast<unsigned>(one)) != 0;
+}
+
+struct OutputPlan {
+  // --log-dir: <log_dir>/<run_id>_<random>/attempt_<restart count>/<local
+  // rank>/{stdout.log,stderr.log,error.json}. Empty: a folder of the temporary ones where files are needed.
+  // "/dev/null": no files at all, error files included.
+  std::string log_dir;
+  std::string run_id;
+  // By local rank; as many as there are slots, or empty: none.
+  std::vector<Streams> redirects;  // -r: to a file and not to the console
+  std::vector<Streams> tees;       // -t: to a file, and line by line with a prefix to the console
+  std::vector<bool> shown;         // --local-ranks-filter: what of a rank reaches the console; empty: all
+  // --duplicate-stdout-filters, --duplicate-stderr-filters: tee'd lines, with their prefix, that contain one of
+  // these are copied to one filtered_stdout.log, filtered_stderr.log for all ranks.
+  std::vector<std::string> stdout_filters;
+  std::vector<std::string> stderr_filters;
+  // Before each line: ${role_name} ${local_rank} ${rank} ${node_rank} ${hostname}.
+  std::string prefix_template = "[${role_name}${local_rank}]:";
+  bool prefix_all = false;     // prefixes on the console without files or tee (`muster local`): through a pipe
+  int64_t max_file_bytes = 0;  // --log-max-size, of each file; 0: no limit
+
+  bool writes_files() const { return !redirects.empty() || !tees.empty(); }
+};
+
+// What else tells of the job's end beside the terminal.
+struct ReportPlan {
+  std::string report_file;      // --report: JSON; empty: none
+  std::string error_file;       // our own TORCHELASTIC_ERROR_FILE: the root cause in torch's shape; empty: none
+  std::string termination_log;  // /dev/termination-log where it is writable; empty: none
+};
+
+}  // namespace muster::host

@@ -1,0 +1,39 @@
+// What the text of torchrun's options for output and signals means. Pure; errors are InvalidArgument with the
+// reason only: who calls names the option. The grammar is that of torch 2.13, without its limit to ranks of one
+// digit.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "agent/host/core/output_plan.h"
+
+namespace muster::cli {
+
+// "3" for all ranks, or "0:1,12:3" for those named, and nothing for the others.
+struct StreamChoice {
+  host::Streams everywhere = host::Streams::kNone;
+  std::map<int, host::Streams> by_rank;  // local
+
+  host::Streams Of(int local_rank) const;
+  bool IsNothing() const;
+};
+
+struct SignalChoice {
+  std::vector<int> numbers;
+  std::vector<std::string> unknown;  // names that this system does not have
+};
+
+absl::StatusOr<StreamChoice> ParseStreams(std::string_view text);
+absl::StatusOr<std::vector<int>> ParseLocalRanks(std::string_view text);       // "0,1"
+absl::StatusOr<std::vector<std::string>> ParseFilters(std::string_view text);  // "error,warning"; ",," is a comma
+absl::StatusOr<int64_t> ParseSize(std::string_view text);          // "500k", "20M", "1G": bytes, powers of 1024
+absl::StatusOr<SignalChoice> ParseSignals(std::string_view text);  // "SIGTERM,SIGUSR1"
+absl::StatusOr<std::string> ParseNumaBinding(std::string_view text);
+absl::StatusOr<std::string> ParseOptionName(std::string_view text);  // of --pass-local-rank
+
+}  // namespace muster::cli
