@@ -451,6 +451,13 @@ void Coordinator::Enter(State state, BootTime now, const std::string& why, Effec
   // What starts and what stops is everybody's business; the rest is told where it matters, or for those who debug.
   const bool news = state == State::kRunning || state == State::kDraining;
   Say(news ? Severity::kInfo : Severity::kDebug, why, out);
+  // What those are told who wait meanwhile.
+  const uint64_t number = greatest_.id().number();
+  if (state == State::kRunning) {
+    last_why_ = absl::StrCat("round ", number, " runs with ", greatest_.node_count(), " nodes");
+  } else if (state == State::kDraining) {
+    last_why_ = absl::StrCat("round ", number, " is being ended: ", why);
+  }
   state_ = state;
   state_since_ = now;
   if (state == State::kGathering) gathering_since_ = std::min(gathering_since_, now);

@@ -423,6 +423,18 @@ TEST(Coordinator, ASecondHostOfAPlaceStandsBy) {
   EXPECT_TRUE(c.Told("twin").has_wait());
 }
 
+TEST(Coordinator, WhoWaitsIsToldWhatTheOthersDo) {
+  Cluster c(Elastic(2, 2));
+  for (const char* n : {"a", "b"}) c.Join(n);
+  for (const char* n : {"a", "b"}) c.Apply(n);
+  c.Join("spare");
+  EXPECT_EQ(c.Told("spare").wait().reason(), "round 1 runs with 2 nodes");
+  c.Fail("a", 7);
+  c.Apply("spare");
+  EXPECT_EQ(c.Told("spare").wait().reason(),
+            "round 1 is being ended: the worker of rank 0 on a exited with code 7");
+}
+
 TEST(Coordinator, AnotherRunIdIsRefusedAndDisturbsNobody) {
   Cluster c(Fixed(1));
   auto& node = c.At("x");
