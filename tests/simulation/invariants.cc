@@ -269,11 +269,14 @@ void Invariants::OnFinish(const HostProcess& host, const host::Finish& finish) {
     if (!left) CheckExitWithoutVerdict(host, finish, who);
     return;
   }
-  // Exempt: a primary that the platform brought back after the verdict, when all who knew it had ended.
+  // Exempt: a primary that the platform brought back after the verdict, when all who knew it had ended; and
+  // observers that it tells of its own.
+  const auto late_primary = [&](const HostProcess& h) { return h.place == 0 && h.born > announced_at_; };
   const auto& hosts = world_->hosts();
-  const bool alone =
-      std::none_of(hosts.begin(), hosts.end(), [&](const auto& h) { return h->alive && h.get() != &host; });
-  if (verdict_seen_ && host.place == 0 && host.born > announced_at_ && alone) return;
+  const bool forgotten = std::none_of(hosts.begin(), hosts.end(), [&](const auto& h) {
+    return h->alive && h->place < scenario_.nodes && !late_primary(*h);
+  });
+  if (verdict_seen_ && forgotten && (observer || late_primary(host))) return;
   const int code = finish.verdict->exit_code();
   if (finish.exit_code != code && !left && !(observer && finish.exit_code == 0)) {
     return Fail(4, absl::StrCat(who, ": the verdict's code is ", code));

@@ -473,6 +473,16 @@ TEST_F(InvariantsTest, TwoVerdictsAreReported) {
   ExpectReport("invariant 4: b exits 70 (verdict): verdict 70 of muster, but a saw 69 of muster");
 }
 
+TEST_F(InvariantsTest, APrimaryBroughtBackWhenAllWhoKnewTheVerdictHadEndedIsExempt) {
+  Finish(b_, 69, VerdictOf(69, "muster"));
+  Node late("late", 0);
+  late.host.born = 1;
+  Finish(late, 70, VerdictOf(70, "muster"));
+  Node observer("observer", kNodes);
+  Finish(observer, 0, VerdictOf(70, "muster"));
+  ExpectReport("");
+}
+
 // ---- invariant 5: every job ends, and nobody before it
 
 TEST_F(InvariantsTest, ARefusalIsReported) {
