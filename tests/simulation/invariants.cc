@@ -48,6 +48,7 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
     case v1::Directive::kRun:
       return CheckRun(home, to, directive.run());
     case v1::Directive::kVerdict:
+      if (!record.announced) LookWhetherRunAgain(home);
       record.announced = true;
       return CheckVerdictTold(directive.verdict());
     case v1::Directive::kRelease:  // before the verdict: of one that leaves
@@ -231,6 +232,20 @@ void Invariants::CheckSuccess(const std::string& where) {
   Fail(4, absl::StrCat(where, " 0, but in no round did every worker exit 0 by itself"));
 }
 
+// Exempt: a job is run again from its start by a primary that the platform brought back after the verdict, when
+// all who knew that one had ended. What it comes to is another verdict, the same everywhere again.
+void Invariants::LookWhetherRunAgain(const CoordinatorHome& home) {
+  const HostProcess& primary = *home.owner->host;
+  if (!verdict_announced_ || primary.place != 0 || primary.born <= announced_at_) return;
+  const auto& hosts = world_->hosts();
+  const bool known = std::any_of(hosts.begin(), hosts.end(), [](const auto& h) {
+    return h->alive && !h->zombie && !h->finish.has_value() && h->memory.has_verdict();
+  });
+  if (known) return;
+  world_->Note("platform", "the job is run again: nobody knows its verdict any more");
+  verdict_announced_ = verdict_seen_ = false;
+}
+
 void Invariants::CheckVerdictTold(const v1::Verdict& verdict) {
   if (!verdict_announced_) announced_at_ = world_->now();
   verdict_announced_ = true;
@@ -269,14 +284,6 @@ void Invariants::OnFinish(const HostProcess& host, const host::Finish& finish) {
     if (!left) CheckExitWithoutVerdict(host, finish, who);
     return;
   }
-  // Exempt: a primary that the platform brought back after the verdict, when all who knew it had ended; and
-  // observers that it tells of its own.
-  const auto late_primary = [&](const HostProcess& h) { return h.place == 0 && h.born > announced_at_; };
-  const auto& hosts = world_->hosts();
-  const bool forgotten = std::none_of(hosts.begin(), hosts.end(), [&](const auto& h) {
-    return h->alive && h->place < scenario_.nodes && !late_primary(*h);
-  });
-  if (verdict_seen_ && forgotten && (observer || late_primary(host))) return;
   const int code = finish.verdict->exit_code();
   if (finish.exit_code != code && !left && !(observer && finish.exit_code == 0)) {
     return Fail(4, absl::StrCat(who, ": the verdict's code is ", code));

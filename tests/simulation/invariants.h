@@ -84,6 +84,7 @@ class Invariants {
   void CheckRanks(const RoundKey& key, RoundRecord& record, const HostProcess& to, const v1::Round& round);
   void CheckCounts(const RoundKey& key, const RoundRecord& record, HostRecord& host, const HostProcess& to);
   void CountEnd(const WorkerProcess& worker);
+  void LookWhetherRunAgain(const CoordinatorHome& home);
   void CheckVerdictTold(const v1::Verdict& verdict);
   void CheckRelease(const CoordinatorHome& home);
   void CheckSuccess(const std::string& where);

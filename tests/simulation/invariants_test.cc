@@ -473,14 +473,30 @@ TEST_F(InvariantsTest, TwoVerdictsAreReported) {
   ExpectReport("invariant 4: b exits 70 (verdict): verdict 70 of muster, but a saw 69 of muster");
 }
 
-TEST_F(InvariantsTest, APrimaryBroughtBackWhenAllWhoKnewTheVerdictHadEndedIsExempt) {
+TEST_F(InvariantsTest, APrimaryBroughtBackWhenAllWhoKnewTheVerdictHadEndedMayComeToAnother) {
+  Announce(a_, VerdictOf(69, "muster"));
   Finish(b_, 69, VerdictOf(69, "muster"));
   Node late("late", 0);
   late.host.born = 1;
+  CoordinatorHome home(&late.agent, rendezvous::CoordinatorOptions{}, BootTime{}, 0);
+  home.id = 2;
+  v1::Directive directive;
+  *directive.mutable_verdict() = VerdictOf(70, "muster");
+  Send(home, late, directive);
   Finish(late, 70, VerdictOf(70, "muster"));
-  Node observer("observer", kNodes);
-  Finish(observer, 0, VerdictOf(70, "muster"));
-  ExpectReport("");
+  ExpectLawful();
+  Finish(c_, 71, VerdictOf(71, "muster"));
+  ExpectReport("invariant 4: c exits 71 (verdict): verdict 71 of muster, but late saw 70 of muster");
+}
+
+TEST_F(InvariantsTest, ACoordinatorOfTheSamePrimaryMayNotComeToAnotherVerdict) {
+  Announce(a_, VerdictOf(69, "muster"));
+  Finish(b_, 69, VerdictOf(69, "muster"));
+  v1::Directive directive;
+  *directive.mutable_verdict() = VerdictOf(70, "muster");
+  Send(*second_, a_, directive);
+  Finish(a_, 70, VerdictOf(70, "muster"));
+  ExpectReport("invariant 4: a exits 70 (verdict): verdict 70 of muster, but b saw 69 of muster");
 }
 
 // ---- invariant 5: every job ends, and nobody before it
