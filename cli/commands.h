@@ -15,6 +15,7 @@ struct Invocation {
 };
 
 int RunCommand(const Invocation& invocation);
+int DeepspeedCommand(const Invocation& invocation);  // called as `deepspeed`
 int LocalCommand(const Invocation& invocation);
 int LocalNodeCommand(const Invocation& invocation);  // hidden: one node of `muster local`
 int EnvCommand(const Invocation& invocation);

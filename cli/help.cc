@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cli/deepspeed.h"
 #include "cli/option_table.h"
 #include "proto/base/status_macros.h"
 
@@ -52,6 +53,10 @@ void AppendGroup(const std::vector<OptionSpec>& table, Group group, const char* 
     absl::StrAppend(&head, "--", AsAbsl(spec.name));
     if (!spec.is_switch()) absl::StrAppend(&head, " ", AsAbsl(spec.value));
     out->append(head);
+    if (spec.help.empty()) {
+      out->push_back('\n');
+      continue;
+    }
     // A head that reaches the column of the text has a line of its own.
     Wrap(spec.help, kTextColumn, head.size() + 1 > kTextColumn ? kTextColumn + 1 : head.size(), out);
   }
@@ -110,6 +115,22 @@ of torchrun also as PET_NODE_RANK. The command line comes first, then MUSTER_,
 then PET_, then the platform. Dashes and underscores are alike.
 )";
   AppendOptions(&out);
+  return out;
+}
+
+std::string DeepspeedHelp() {
+  std::string out = R"(Usage: deepspeed [options] SCRIPT [ARGS]
+
+muster, called by this name, takes DeepSpeed's options. There is no SSH: with
+several hosts start the same line on each of them, and each finds its place in
+the hostfile (or give --node_rank). What muster can do beside: muster run --help.
+)";
+  const auto& table = DeepspeedOptions();
+  AppendGroup(table, Group::kMembership, "Hosts", &out);
+  AppendGroup(table, Group::kWorkers, "Workers", &out);
+  AppendGroup(table, Group::kProgram, "What is run", &out);
+  AppendGroup(table, Group::kOutput, "Output", &out);
+  AppendGroup(table, Group::kTorchrun, "Taken but not needed", &out);
   return out;
 }
 

@@ -9,6 +9,7 @@ inline constexpr size_t kHelpColumns = 80;
 
 std::string MainHelp();
 std::string RunHelp();
+std::string DeepspeedHelp();  // called as `deepspeed`
 std::string LocalHelp();
 std::string EnvHelp();
 

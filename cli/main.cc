@@ -47,7 +47,7 @@ int AgentCommand(int argc, char** argv) {
   return agent::RunAgent(std::atoi(argv[3]));
 }
 
-// A link named torchrun stands for `muster run`.
+// A link named torchrun or deepspeed stands for `muster run` in that one's words.
 bool IsCalled(const char* called_as, std::string_view name) {
   const std::string_view path = called_as;
   return path == name || (path.ends_with(name) && path[path.size() - name.size() - 1] == '/');
@@ -55,6 +55,7 @@ bool IsCalled(const char* called_as, std::string_view name) {
 
 int Dispatch(int argc, char** argv) {
   if (IsCalled(argv[0], "torchrun")) return RunCommand({argv[0], argv, {argv + 1, argv + argc}});
+  if (IsCalled(argv[0], "deepspeed")) return DeepspeedCommand({argv[0], argv, {argv + 1, argv + argc}});
   const std::string name = argc > 1 ? argv[1] : "";
   if (name.empty()) {
     std::fputs(MainHelp().c_str(), stderr);

@@ -3,13 +3,17 @@
 
 #include <cstdio>
 #include <optional>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "agent/address.h"
 #include "agent/host/host_process.h"
 #include "agent/host/init.h"
 #include "agent/host/log.h"
 #include "agent/host/process_setup.h"
+#include "agent/machine_probe.h"
 #include "cli/commands.h"
+#include "cli/deepspeed.h"
 #include "cli/exit_codes.h"
 #include "cli/help.h"
 #include "cli/known_launchers.h"
@@ -21,6 +25,7 @@ namespace muster::cli {
 namespace {
 
 constexpr char kPart[] = "host";
+constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 constexpr char kLevelVariable[] = "MUSTER_LOG_LEVEL";
 
 absl::Status CheckScriptIsGiven(const RunPlan& plan) {
@@ -67,20 +72,14 @@ int BecomeHost(const RunPlan& plan, Launch launch, const host::Inherited& inheri
   return code;
 }
 
-}  // namespace
-
-int RunCommand(const Invocation& invocation) {
-  if (getpid() == 1) return host::RunInit(invocation.argv);
-  const auto command_line = ParseCommandLine(RunOptions(), invocation.arguments);
-  if (!command_line.ok()) return Complain(command_line.status());
-  if (command_line->help) return Print(RunHelp());
-  if (const absl::Status sane = CheckNoLauncherInside(*command_line); !sane.ok()) return Complain(sane);
-  // From here on a signal waits until the host's loop reads it.
-  const host::Inherited inherited = host::PrepareProcess();
-  const Environment environment = ReadEnvironment();
+// notes: what is to be said beside what the plan says.
+int RunLine(const CommandLine& command_line, const Environment& environment, const std::vector<std::string>& notes,
+            const Invocation& invocation, const host::Inherited& inherited) {
+  if (const absl::Status sane = CheckNoLauncherInside(command_line); !sane.ok()) return Complain(sane);
   const Machine machine = ReadMachine(environment);
-  const absl::StatusOr<RunPlan> plan = Plan(*command_line, environment, machine);
+  absl::StatusOr<RunPlan> plan = Plan(command_line, environment, machine);
   if (!plan.ok()) return Complain(plan.status());
+  plan->notes.insert(plan->notes.end(), notes.begin(), notes.end());
   if (const absl::Status given = CheckScriptIsGiven(*plan); !given.ok()) return Complain(given);
   const absl::StatusOr<Severity> level = LogLevel(environment);
   if (!level.ok()) return Complain(level.status());
@@ -92,6 +91,40 @@ int RunCommand(const Invocation& invocation) {
     return launch.check.exit_code;
   }
   return BecomeHost(*plan, std::move(launch), inherited, *level);
+}
+
+DeepspeedMachine ThisMachine(const Environment& environment, const std::string& hostname) {
+  return {.read_file = agent::SystemProbe().read,
+          .is_here =
+              [hostname](const std::string& host) {
+                return host == hostname || agent::IsLocalAddress(host).value_or(false);
+              },
+          .count_devices =
+              [&environment] { return agent::CountAccelerators(environment, agent::SystemProbe()).count; }};
+}
+
+}  // namespace
+
+int RunCommand(const Invocation& invocation) {
+  if (getpid() == 1) return host::RunInit(invocation.argv);
+  const auto command_line = ParseCommandLine(RunOptions(), invocation.arguments);
+  if (!command_line.ok()) return Complain(command_line.status());
+  if (command_line->help) return Print(RunHelp());
+  // From here on a signal waits until the host's loop reads it.
+  const host::Inherited inherited = host::PrepareProcess();
+  return RunLine(*command_line, ReadEnvironment(), {}, invocation, inherited);
+}
+
+int DeepspeedCommand(const Invocation& invocation) {
+  if (getpid() == 1) return host::RunInit(invocation.argv);
+  const host::Inherited inherited = host::PrepareProcess();
+  Environment environment = ReadEnvironment();
+  const absl::StatusOr<DeepspeedLine> read =
+      ReadDeepspeedLine(invocation.arguments, ThisMachine(environment, ReadMachine(environment).hostname));
+  if (!read.ok()) return Complain(read.status());
+  if (read->line.help) return Print(DeepspeedHelp());
+  if (!read->visible_devices.empty()) environment[kVisibleDevices] = read->visible_devices;
+  return RunLine(read->line, environment, read->notes, invocation, inherited);
 }
 
 }  // namespace muster::cli

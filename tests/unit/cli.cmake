@@ -4,6 +4,7 @@ muster_test(cli_command_line_test SOURCES cli_command_line_test.cc DEPS muster_c
 muster_test(cli_plan_test SOURCES cli_plan_test.cc DEPS muster_cli)
 target_link_libraries(cli_plan_test PRIVATE nlohmann_json::nlohmann_json)
 muster_test(cli_torchrun_test SOURCES cli_torchrun_test.cc DEPS muster_cli)
+muster_test(deepspeed_test SOURCES deepspeed_test.cc DEPS muster_cli)
 muster_test(cli_local_test SOURCES cli_local_test.cc DEPS muster_cli)
 if(TARGET muster)
   muster_test(cli_binary_test SOURCES cli_binary_test.cc DEPS muster_base)

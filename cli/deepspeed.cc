@@ -1,0 +1,234 @@
+#include "cli/deepspeed.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "agent/discovery/hostfile.h"
+#include "cli/values.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+using discovery::HostSlots;
+
+constexpr char kThisMachine[] = "localhost";
+constexpr const char* kIdle[] = {
+    "launcher", "launcher-args", "force-multi", "save-pid",       "no-ssh-check",
+    "no-ssh",   "ssh-port",      "venv-script", "bind-core-list", "bind-cores-to-rank"};
+
+class Translator {
+ public:
+  Translator(CommandLine given, const DeepspeedMachine& machine) : given_(std::move(given)), machine_(machine) {}
+
+  absl::StatusOr<DeepspeedLine> Run() {
+    CommandLine& line = result_.line;
+    line.script = given_.script;
+    line.script_arguments = given_.script_arguments;
+    line.help = given_.help;
+    if (line.help) return std::move(result_);
+    if (const std::string* kind = Find("autotuning"); kind != nullptr) {
+      return absl::InvalidArgumentError("--autotuning " + *kind + ": is a tool of DeepSpeed's own; run it there");
+    }
+    for (const char* name : {"module", "no-python"}) {
+      if (Find(name) != nullptr) line.given[name] = "true";
+    }
+    if (Find("no-local-rank") == nullptr) line.given["pass-local-rank"] = "local_rank";
+    if (const std::string* folder = Find("enable-each-rank-log"); folder != nullptr) {
+      line.given["log-dir"] = *folder;
+      line.given["redirects"] = "3";
+    }
+    RETURN_IF_ERROR(TakeHosts());
+    RETURN_IF_ERROR(TakeWorkers());
+    NoteIdle();
+    return std::move(result_);
+  }
+
+ private:
+  const std::string* Find(const char* name) const {
+    const auto found = given_.given.find(name);
+    return found == given_.given.end() ? nullptr : &found->second;
+  }
+
+  std::string TextOf(const char* name) const {
+    const std::string* text = Find(name);
+    return text == nullptr ? "" : *text;
+  }
+
+  // A positive number; absent, or DeepSpeed's own default of -1: none.
+  absl::StatusOr<std::optional<int>> Count(const char* name) const {
+    const std::string* text = Find(name);
+    if (text == nullptr || *text == "-1") return std::optional<int>();
+    const auto number = ParseInteger(*text, 1, kMaxNodes);
+    if (!number.ok()) return Wrong(name, std::string(AsStd(number.status().message())));
+    return std::optional<int>(*number);
+  }
+
+  absl::Status Wrong(const char* name, const std::string& reason) const {
+    return absl::InvalidArgumentError(absl::StrCat("--", name, " ", TextOf(name), ": ", reason));
+  }
+
+  // The hosts of the file, or this machine alone; then --include, --exclude and --num_nodes.
+  absl::Status TakeHosts() {
+    const std::string* path = Find("hostfile");
+    const std::optional<std::string> text = machine_.read_file(path ? *path : discovery::kDefaultHostfile);
+    // Where DeepSpeed goes on with this machine alone: on every node that would be a job of its own.
+    if (path != nullptr && !text) return Wrong("hostfile", "cannot be read");
+    const bool filtered = Find("include") != nullptr || Find("exclude") != nullptr;
+    if (text) {
+      ASSIGN_OR_RETURN(hosts_, discovery::ParseHostfile(path ? *path : discovery::kDefaultHostfile, *text));
+    } else if (filtered) {
+      const int devices = machine_.count_devices();
+      if (devices == 0)
+        return Wrong(Find("include") != nullptr ? "include" : "exclude", "there is no accelerator here");
+      HostSlots here{kThisMachine, {}};
+      for (int i = 0; i < devices; ++i) here.slots.push_back(i);
+      hosts_.push_back(std::move(here));
+    }
+    if (filtered) {
+      ASSIGN_OR_RETURN(hosts_, discovery::FilterHosts(hosts_, TextOf("include"), TextOf("exclude")));
+    }
+    filtered_ = filtered;
+    ASSIGN_OR_RETURN(const std::optional<int> nodes, Count("num-nodes"));
+    if (nodes && filtered) return Wrong("num-nodes", "cannot be used with --include or --exclude");
+    if (nodes && text && static_cast<size_t>(*nodes) > hosts_.size()) {
+      return Wrong("num-nodes", absl::StrCat("the hostfile has ", hosts_.size(), " hosts"));
+    }
+    if (nodes && text) hosts_.resize(static_cast<size_t>(*nodes));
+    const int count = text ? static_cast<int>(hosts_.size()) : nodes.value_or(1);
+    return count > 1 ? TakeNodes(count, text.has_value()) : TakeOneNode();
+  }
+
+  absl::Status TakeOneNode() {
+    own_ = hosts_.empty() ? nullptr : &hosts_.front();
+    if (own_ != nullptr && own_->host != kThisMachine && Find("node-rank") == nullptr &&
+        !machine_.is_here(own_->host)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the only host left is ", own_->host, ", which is not this machine: start muster there"));
+    }
+    result_.line.given["standalone"] = "true";
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeNodes(int count, bool from_file) {
+    auto& given = result_.line.given;
+    given["nnodes"] = absl::StrCat(count);
+    const std::string *least = Find("min-elastic-nodes"), *most = Find("max-elastic-nodes");
+    if (Find("elastic-training") != nullptr && (least != nullptr || most != nullptr)) {
+      given["nnodes"] =
+          absl::StrCat(least ? *least : "1", ":", most && *most != "-1" ? *most : absl::StrCat(count));
+    }
+    int rank = -1;
+    if (Find("node-rank") != nullptr) {
+      const auto number = ParseInteger(TextOf("node-rank"), 0, count - 1);
+      if (!number.ok()) return Wrong("node-rank", std::string(AsStd(number.status().message())));
+      rank = *number;
+    } else if (!from_file) {
+      return Wrong("num-nodes", "needs --hostfile, or --node_rank and --master_addr");
+    } else {
+      ASSIGN_OR_RETURN(rank, OwnRank());
+    }
+    given["node-rank"] = absl::StrCat(rank);
+    if (from_file) own_ = &hosts_[static_cast<size_t>(rank)];
+    if (Find("master-addr") == nullptr && !from_file) return Wrong("num-nodes", "needs --master_addr");
+    given["master-addr"] = Find("master-addr") != nullptr ? TextOf("master-addr") : hosts_.front().host;
+    if (Find("master-port") != nullptr) given["master-port"] = TextOf("master-port");
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<int> OwnRank() const {
+    std::vector<int> found;
+    std::vector<std::string> names;
+    for (size_t i = 0; i < hosts_.size(); ++i) {
+      if (!machine_.is_here(hosts_[i].host)) continue;
+      found.push_back(static_cast<int>(i));
+      names.push_back(hosts_[i].host);
+    }
+    if (found.size() == 1) return found.front();
+    return absl::InvalidArgumentError(absl::StrCat(
+        found.empty()
+            ? "no host of the hostfile is this machine"
+            : absl::StrCat("several hosts of the hostfile are this machine: ", absl::StrJoin(names, ", ")),
+        "; give --node_rank"));
+  }
+
+  // --num_gpus, else the slots of this host, else one for each accelerator.
+  absl::Status TakeWorkers() {
+    ASSIGN_OR_RETURN(const std::optional<int> devices, Count("num-gpus"));
+    auto& given = result_.line.given;
+    if (devices && filtered_) return Wrong("num-gpus", "cannot be used with --include or --exclude");
+    if (devices) {
+      given["nproc-per-node"] = absl::StrCat(*devices);
+    } else if (own_ != nullptr) {
+      given["nproc-per-node"] = absl::StrCat(own_->slots.size());
+    } else {
+      given["nproc-per-node"] = absl::StrCat(std::max(machine_.count_devices(), 1));
+    }
+    if (filtered_ && own_ != nullptr) result_.visible_devices = absl::StrJoin(own_->slots, ",");
+    return absl::OkStatus();
+  }
+
+  void NoteIdle() {
+    std::vector<std::string> idle;
+    for (const char* name : kIdle) {
+      if (Find(name) != nullptr) idle.push_back(absl::StrCat("--", name));
+    }
+    if (!idle.empty()) result_.notes.push_back("not needed here: " + absl::StrJoin(idle, ", "));
+  }
+
+  const CommandLine given_;
+  const DeepspeedMachine& machine_;
+  DeepspeedLine result_;
+  std::vector<HostSlots> hosts_;
+  const HostSlots* own_ = nullptr;
+  bool filtered_ = false;
+};
+
+}  // namespace
+
+const std::vector<OptionSpec>& DeepspeedOptions() {
+  using enum Group;
+  static const auto* const table = new std::vector<OptionSpec>{
+      {"hostfile", "FILE", kMembership, true, "HOST slots=N lines. Default: /job/hostfile, if it is there.", 'H'},
+      {"include", "HOST[:SLOTS][@...]", kMembership, true, "Only these hosts and devices.", 'i'},
+      {"exclude", "HOST[:SLOTS][@...]", kMembership, true, "Not these.", 'e'},
+      {"num-nodes", "N", kMembership, true, "The first N hosts."},
+      {"node-rank", "RANK", kMembership, true, "This node's place in the hostfile."},
+      {"master-addr", "HOST", kMembership, true, "Default: the first host."},
+      {"master-port", "PORT", kMembership, true, "Default 29500."},
+      {"elastic-training", "", kMembership, true, "With the two that follow."},
+      {"min-elastic-nodes", "N", kMembership, true, ""},
+      {"max-elastic-nodes", "N", kMembership, true, ""},
+      {"num-gpus", "N", kWorkers, true, "Workers of this node. Default: its slots, else its accelerators."},
+      {"num-accelerators", "N", kWorkers, true, "The same."},
+      {"module", "", kProgram, true, "SCRIPT is a Python module."},
+      {"no-python", "", kProgram, true, "SCRIPT is a program of its own."},
+      {"no-local-rank", "", kProgram, true, "No --local_rank=N for the script."},
+      {"enable-each-rank-log", "DIR", kOutput, true, "To files."},
+      {"autotuning", "tune|run", kOther, true, "Refused."},
+      {"launcher", "NAME", kTorchrun, true, ""},
+      {"launcher-args", "TEXT", kTorchrun, true, ""},
+      {"force-multi", "", kTorchrun, true, ""},
+      {"save-pid", "", kTorchrun, true, ""},
+      {"no-ssh", "", kTorchrun, true, ""},
+      {"no-ssh-check", "", kTorchrun, true, ""},
+      {"ssh-port", "PORT", kTorchrun, true, ""},
+      {"venv-script", "FILE", kTorchrun, true, ""},
+      {"bind-cores-to-rank", "", kTorchrun, true, ""},
+      {"bind-core-list", "LIST", kTorchrun, true, ""},
+  };
+  return *table;
+}
+
+absl::StatusOr<DeepspeedLine> ReadDeepspeedLine(const std::vector<std::string>& args,
+                                                const DeepspeedMachine& machine) {
+  ASSIGN_OR_RETURN(CommandLine given, ParseCommandLine(DeepspeedOptions(), args));
+  if (const auto other = given.given.find("num-accelerators"); other != given.given.end()) {
+    given.given["num-gpus"] = other->second;
+  }
+  return Translator(std::move(given), machine).Run();
+}
+
+}  // namespace muster::cli
