@@ -13,6 +13,7 @@
 #include "agent/host/process_setup.h"
 #include "agent/machine_probe.h"
 #include "cli/commands.h"
+#include "cli/completion.h"
 #include "cli/deepspeed.h"
 #include "cli/exit_codes.h"
 #include "cli/help.h"
@@ -110,6 +111,12 @@ int RunCommand(const Invocation& invocation) {
   const auto command_line = ParseCommandLine(RunOptions(), invocation.arguments);
   if (!command_line.ok()) return Complain(command_line.status());
   if (command_line->help) return Print(RunHelp());
+  if (const auto shell = command_line->given.find("print-completion"); shell != command_line->given.end()) {
+    const absl::StatusOr<std::string> script = CompletionScript(shell->second);
+    if (script.ok()) return Print(*script);
+    return Complain(
+        Fault(Origin::kFlag, "--print-completion", shell->second, std::string(AsStd(script.status().message()))));
+  }
   // From here on a signal waits until the host's loop reads it.
   const host::Inherited inherited = host::PrepareProcess();
   return RunLine(*command_line, ReadEnvironment(), {}, invocation, inherited);

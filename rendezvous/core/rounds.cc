@@ -173,7 +173,8 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
     return false;
   }
   min_reached_ = count >= options_.min_nodes ? std::min(min_reached_, now) : absl::InfiniteFuture();
-  last_why_ = absl::StrCat(count, " of ", options_.max_nodes, " nodes are ready");
+  last_why_ = absl::StrCat(count, " of ", options_.max_nodes,
+                           options_.max_nodes == 1 ? " node is ready" : " nodes are ready");
   const bool all = count >= options_.max_nodes;
   const bool enough = count >= options_.min_nodes && !options_.fixed_size() &&
                       (first_round_ ? now >= min_reached_ + options_.last_call : on_the_way == 0);
@@ -230,8 +231,9 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   MUSTER_CHECK(greatest_.node_count() >= options_.min_nodes && greatest_.node_count() <= options_.max_nodes,
                "a round of a size that nobody asked for");
   Enter(State::kRunning, now,
-        absl::StrCat("round ", id.number(), ": ", greatest_.node_count(), " nodes, world size ",
-                     greatest_.world_size(), ", master ", ToString(greatest_.master()), " (", why, ")"),
+        absl::StrCat("round ", id.number(), ": ", greatest_.node_count(),
+                     greatest_.node_count() == 1 ? " node" : " nodes", ", world size ", greatest_.world_size(),
+                     ", master ", ToString(greatest_.master()), " (", why, ")"),
         out);
 }
 

@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstdio>
+#include <fstream>
+
+#include "cli/completion.h"
 #include "cli/known_launchers.h"
 #include "cli/output_values.h"
 #include "cli/settings.h"
@@ -15,6 +19,7 @@ using host::Streams;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 using Words = std::vector<std::string>;
 
@@ -138,6 +143,31 @@ TEST(LauncherInside, IsNoneWhereAProgramOrAFileIsMeant) {
   EXPECT_EQ(Instead({"-m", "accelerate"}), "");
   EXPECT_EQ(Instead({"python"}, true), "");
   EXPECT_EQ(Instead({"pythonic.py"}), "");
+}
+
+// What bash offers for a line, by the script itself.
+std::string Offered(const std::string& script, const std::string& words, int at) {
+  const std::string file = ::testing::TempDir() + "completion.bash";
+  std::ofstream(file) << script << "COMP_WORDS=(" << words << ")\nCOMP_CWORD=" << at
+                      << "\n_muster\nprintf '%s ' \"${COMPREPLY[@]}\"\n";
+  FILE* bash = popen(("bash " + file).c_str(), "r");
+  std::string text;
+  for (int c = 0; (c = fgetc(bash)) != EOF;) text += static_cast<char>(c);
+  EXPECT_EQ(pclose(bash), 0);
+  return text;
+}
+
+TEST(Completion, OffersCommandsOptionsAndTheirWordsInBash) {
+  const auto script = CompletionScript("bash");
+  ASSERT_TRUE(script.ok());
+  EXPECT_EQ(Offered(*script, "muster r", 1), "run ");
+  EXPECT_EQ(Offered(*script, "muster run --rdzv-e", 2), "--rdzv-endpoint ");
+  EXPECT_EQ(Offered(*script, "/bin/torchrun --nnodes 2 --tee", 3), "--tee ");
+  EXPECT_EQ(Offered(*script, "torchrun --nproc-per-node g", 2), "gpu ");
+  EXPECT_THAT(Offered(*script, "torchrun train.py --nn", 2), Not(HasSubstr("--nnodes")))
+      << "after the script its own options stand";
+  EXPECT_TRUE(CompletionScript("zsh").ok());
+  EXPECT_FALSE(CompletionScript("fish").ok());
 }
 
 }  // namespace
