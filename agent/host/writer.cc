@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <map>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +20,7 @@
 #include "agent/host/line_assembler.h"
 #include "proto/base/check.h"
 #include "proto/base/mutex.h"
+#include "proto/base/thread.h"
 
 namespace muster::host {
 namespace {
@@ -27,6 +28,11 @@ namespace {
 constexpr size_t kReadBytes = 64 * 1024;
 constexpr size_t kWriteBytes = PIPE_BUF;  // poll promises room for this much in a pipe, and it is written whole
 constexpr int kOurOwn = -1;               // the source of our own lines
+
+std::string LostRemark(size_t bytes, const std::string& where, int error) {
+  return "muster: " + std::to_string(bytes) + " bytes of output" + where + " were lost: " + std::strerror(error) +
+         "\n";
+}
 
 }  // namespace
 
@@ -36,6 +42,16 @@ struct Writer::State {
     std::string queue;
     size_t dropped = 0;   // lines of our own
     bool broken = false;  // its reader is gone for good
+    int error = 0;        // of the last write: it fails for now, and `queue` waits for the next try
+    BootTime retry_at;
+    size_t lost = 0;        // bytes, while it failed
+    bool mid_line = false;  // the last byte that was written ended no line
+    bool last_try = false;  // someone waits for it in Flush: what cannot be written now is lost
+
+    bool failing() const { return error != 0; }
+    bool due(BootTime now) const {
+      return failing() ? now >= retry_at && (lost > 0 || !queue.empty()) : !queue.empty();
+    }
   };
   // A pipe that is read; the thread's own.
   struct Source {
@@ -48,10 +64,10 @@ struct Writer::State {
     std::string prefix;
   };
 
-  State() : wake_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    MUSTER_CHECK(wake_fd >= 0, "no descriptor left for the writer");
+  State() : wake_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  ~State() {
+    if (wake_fd >= 0) close(wake_fd);
   }
-  ~State() { close(wake_fd); }
 
   void Wake() const {
     const uint64_t one = 1;
@@ -64,7 +80,9 @@ struct Writer::State {
   void WriteSome(int fd);
   void ReadSome(int pipe_fd);
   void Remark() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  int PollTimeout() const;
+  void Failed(int fd, int error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void GiveUp(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  int PollTimeout(BootTime now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
   const int wake_fd;
   Mutex mutex;
@@ -73,6 +91,8 @@ struct Writer::State {
   std::vector<NewSource> new_sources ABSL_GUARDED_BY(mutex);
   size_t open_sources ABSL_GUARDED_BY(mutex) = 0;
   bool idle ABSL_GUARDED_BY(mutex) = true;
+  int flushes ABSL_GUARDED_BY(mutex) = 0;     // callers that wait in Flush
+  bool flush ABSL_GUARDED_BY(mutex) = false;  // one began, and the thread has not seen it
   bool stop ABSL_GUARDED_BY(mutex) = false;
   // The screen line that a source left unfinished with a carriage return, by descriptor; terminals are one.
   std::map<int, int> redrawing ABSL_GUARDED_BY(mutex);
@@ -88,6 +108,10 @@ void Writer::State::Append(int fd, int source, const std::string& lines) {
   const auto open = redrawing.find(screen);
   if (open != redrawing.end() && open->second != source) output.queue += '\n';
   redrawing.erase(screen);
+  if (output.failing() && output.queue.size() + lines.size() > kKeptWhileFailing) {
+    output.lost += output.queue.size();
+    output.queue.clear();
+  }
   if (lines.back() == '\r') redrawing[screen] = source;
   output.queue += lines;
 }
@@ -95,17 +119,47 @@ void Writer::State::Append(int fd, int source, const std::string& lines) {
 // What was dropped is said as soon as there is room again.
 void Writer::State::Remark() {
   for (auto& [fd, output] : outputs) {
-    if (output.dropped == 0 || !output.queue.empty()) continue;
+    if (output.dropped == 0 || output.failing() || !output.queue.empty()) continue;
     const std::string count = std::to_string(std::exchange(output.dropped, 0));
     Append(fd, kOurOwn, "muster: " + count + " lines of our own were dropped here: nobody read them\n");
   }
 }
 
-int Writer::State::PollTimeout() const {
+// A reader that is gone does not come back; anything else may pass, a full disk or quota above all.
+void Writer::State::Failed(int fd, int error) {
+  Output& output = outputs[fd];
+  if (error == EPIPE || error == EBADF) {
+    output = Output();
+    output.broken = true;
+    return;
+  }
+  output.error = error;
+  output.retry_at = EventLoop::Now() + kRetryOutput;
+  if (output.last_try) GiveUp(fd);
+}
+
+// Said where it can still be read, if anywhere.
+void Writer::State::GiveUp(int fd) {
+  Output& output = outputs[fd];
+  output.last_try = false;
+  output.lost += std::exchange(output.queue, "").size();
+  const auto elsewhere = outputs.find(STDERR_FILENO);
+  const bool unsaid = fd == STDERR_FILENO ||
+                      (elsewhere != outputs.end() && (elsewhere->second.failing() || elsewhere->second.broken));
+  if (output.lost == 0 || unsaid) return;
+  const std::string name = fd == STDOUT_FILENO ? "standard output" : "descriptor " + std::to_string(fd);
+  Append(STDERR_FILENO, kOurOwn, LostRemark(std::exchange(output.lost, 0), " for " + name, output.error));
+}
+
+int Writer::State::PollTimeout(BootTime now) const {
   BootTime due = absl::InfiniteFuture();
+  for (const auto& [fd, output] : outputs) {
+    const bool waits = output.failing() && output.retry_at > now && (output.lost > 0 || !output.queue.empty());
+    if (waits) due = std::min(due, output.retry_at);
+  }
   for (const auto& [fd, source] : sources) due = std::min(due, source.assembler.due());
   if (due == absl::InfiniteFuture()) return -1;
-  const absl::Duration wait = std::max(due - EventLoop::Now(), absl::ZeroDuration());
+  const absl::Duration wait = std::max(due - now, absl::ZeroDuration());
   return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(wait, absl::Milliseconds(1))));
 }
 
@@ -113,24 +167,39 @@ int Writer::State::PollTimeout() const {
 // thread.
 void Writer::State::WriteSome(int fd) {
   std::string chunk;
+  size_t said = 0;  // of what was lost: then the chunk is the remark
   {
     const MutexLock lock(mutex);
-    const std::string& queue = outputs[fd].queue;
-    chunk = queue.substr(0, kWriteBytes);
+    const Output& output = outputs[fd];
+    said = output.lost;
+    chunk = said > 0 ? LostRemark(said, "", output.error) : output.queue.substr(0, kWriteBytes);
+    if (said > 0 && output.mid_line) chunk.insert(0, "\n");
     // Whole lines where it can be: other processes write to the same place.
     const size_t end = chunk.find_last_of("\r\n");
-    if (queue.size() > kWriteBytes && end != std::string::npos) chunk.resize(end + 1);
+    if (chunk.size() == kWriteBytes && end != std::string::npos) chunk.resize(end + 1);
   }
   const ssize_t put = write(fd, chunk.data(), chunk.size());
+  const int error = put < 0 ? errno : 0;
   const MutexLock lock(mutex);
+  if (error == EAGAIN || error == EINTR) return;
+  if (error != 0) return Failed(fd, error);
   Output& output = outputs[fd];
-  if (put > 0) {
-    output.queue.erase(0, static_cast<size_t>(put));
-    if (output.queue.empty()) output.queue.shrink_to_fit();
-  } else if (put < 0 && errno != EAGAIN && errno != EINTR) {
-    output.broken = true;
-    output.queue.clear();
+  const auto written = static_cast<size_t>(put);
+  if (said > 0) {
+    output.lost -= said;
+    output.queue.insert(0, chunk.substr(written));
+  } else {
+    output.queue.erase(0, written);
   }
+  if (written > 0) output.mid_line = chunk[written - 1] != '\n' && chunk[written - 1] != '\r';
+  if (output.lost > 0) {  // more has been lost meanwhile
+    output.retry_at = EventLoop::Now();
+    return;
+  }
+  output.error = 0;
+  if (!output.queue.empty()) return;
+  output.last_try = false;
+  output.queue.shrink_to_fit();
 }
 
 void Writer::State::ReadSome(int pipe_fd) {
@@ -157,6 +226,7 @@ void Writer::State::ReadSome(int pipe_fd) {
 bool Writer::State::Step() {
   std::vector<pollfd> polled = {{wake_fd, POLLIN, 0}};
   size_t first_pipe = 0;
+  int timeout_ms = 0;
   {
     const MutexLock lock(mutex);
     for (NewSource& added : new_sources) {
@@ -164,20 +234,29 @@ bool Writer::State::Step() {
     }
     new_sources.clear();
     Remark();
+    const BootTime now = EventLoop::Now();
+    const bool flush_begins = std::exchange(flush, false);
     size_t queued = 0;
-    for (const auto& [fd, output] : outputs) {
-      if (!output.queue.empty()) polled.push_back({fd, POLLOUT, 0});
-      queued += output.queue.size();
+    idle = true;
+    for (auto& [fd, output] : outputs) {
+      if ((flush_begins && output.lost > 0) || (flushes > 0 && !output.queue.empty())) {
+        output.last_try = true;
+        output.retry_at = now;
+      }
+      if (output.due(now)) polled.push_back({fd, POLLOUT, 0});
+      if (!output.failing()) queued += output.queue.size();
+      if (output.last_try) idle = false;
     }
-    idle = queued == 0;
+    if (queued > 0) idle = false;
     if (idle) quiet.NotifyAll();
     if (stop && idle) return false;
     first_pipe = polled.size();
     if (queued < kPausePipesBytes) {
       for (const auto& [fd, source] : sources) polled.push_back({fd, POLLIN, 0});
     }
+    timeout_ms = PollTimeout(now);
   }
-  if (poll(polled.data(), polled.size(), PollTimeout()) < 0) {
+  if (poll(polled.data(), polled.size(), timeout_ms) < 0) {
     MUSTER_CHECK(errno == EINTR, "poll failed");
     return true;
   }
@@ -214,10 +293,17 @@ void Writer::State::Run() {
 }
 
 Writer::Writer() : state_(std::make_shared<State>()) {
-  std::thread([state = state_] { state->Run(); }).detach();
+  if (state_->wake_fd < 0) {
+    status_ = absl::ErrnoToStatus(errno, "making an event descriptor for the output (ulimit -n)");
+    return;
+  }
+  absl::StatusOr<std::thread> thread = StartThread([state = state_] { state->Run(); });
+  status_ = thread.status();
+  if (thread.ok()) thread->detach();
 }
 
 Writer::~Writer() {
+  if (!status_.ok()) return;
   Flush(kFlushLimit);
   {
     const MutexLock lock(state_->mutex);
@@ -255,10 +341,17 @@ void Writer::Drain(int pipe_fd, int out_fd, std::string prefix) {
 bool Writer::Flush(absl::Duration limit) {
   State& state = *state_;
   const MutexLock lock(state.mutex);
+  ++state.flushes;
+  state.flush = true;
+  state.idle = false;  // the thread says when it is
+  state.Wake();
   constexpr absl::Duration kMaxFlush = absl::Hours(1);  // more would overflow the clock
-  return state.quiet.WaitFor(
+  // By a steady clock, which nobody sets.
+  const bool quiet = state.quiet.WaitFor(
       state.mutex, absl::ToChronoNanoseconds(std::min(limit, kMaxFlush)),
       [&state]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex) { return state.idle && state.open_sources == 0; });
+  --state.flushes;
+  return quiet;
 }
 
 }  // namespace muster::host

@@ -5,8 +5,11 @@
 #include <rapidcheck.h>
 #include <unistd.h>
 
+#include <functional>
 #include <thread>
 
+#include "absl/time/clock.h"
+#include "agent/host/event_loop.h"
 #include "agent/host/line_assembler.h"
 #include "agent/host/log.h"
 #include "agent/host/writer.h"
@@ -150,6 +153,139 @@ TEST(WriterTest, AReaderThatIsGoneIsNoTrouble) {
   Writer writer;
   writer.Write(pipe.fds[1], "lost\n");
   EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
+}
+
+// A descriptor whose disk is full, until there is room.
+class Disk {
+ public:
+  Disk() : file_(std::tmpfile()), fd_(open("/dev/full", O_WRONLY | O_CLOEXEC)) {
+    if (file_ == nullptr || fd_ < 0) std::abort();
+  }
+  ~Disk() {
+    std::fclose(file_);
+    close(fd_);
+  }
+  int fd() const { return fd_; }
+  void MakeRoom() { dup3(fileno(file_), fd_, O_CLOEXEC); }
+  std::string Content() const {
+    std::string all(lseek(fileno(file_), 0, SEEK_END), '\0');
+    EXPECT_EQ(pread(fileno(file_), all.data(), all.size(), 0), static_cast<ssize_t>(all.size()));
+    return all;
+  }
+
+ private:
+  std::FILE* file_;
+  int fd_;
+};
+
+// Standard error goes into a pipe meanwhile.
+class CapturedErrors {
+ public:
+  CapturedErrors() : before_(dup(STDERR_FILENO)) { dup2(pipe_.fds[1], STDERR_FILENO); }
+  ~CapturedErrors() { Restore(); }
+  std::string Read() {
+    Restore();
+    pipe_.CloseIn();
+    return pipe_.ReadAvailable(0);
+  }
+
+ private:
+  void Restore() {
+    if (before_ < 0) return;
+    dup2(before_, STDERR_FILENO);
+    close(std::exchange(before_, -1));
+  }
+  Pipe pipe_;
+  int before_;
+};
+
+constexpr char kNoSpace[] = " were lost: No space left on device\n";
+
+bool Waited(const std::function<bool()>& condition) {
+  const BootTime limit = EventLoop::Now() + absl::Seconds(60);
+  while (!condition()) {
+    if (EventLoop::Now() > limit) return false;
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  return true;
+}
+
+// Returns when the disk has refused its line: lower descriptors are served first.
+void WriteInVain(Writer* writer, const Disk& disk, const std::string& line) {
+  Pipe later;
+  ASSERT_LT(disk.fd(), later.fds[1]);
+  writer->Write(disk.fd(), line);
+  writer->Write(later.fds[1], "served\n");
+  EXPECT_TRUE(Waited([&] { return later.ReadAvailable(0) == "served\n"; }));
+}
+
+TEST(WriterTest, AFullDiskThatGetsRoomTakesWhatWaited) {
+  Disk disk;
+  Writer writer;
+  WriteInVain(&writer, disk, "waits\n");
+  disk.MakeRoom();
+  EXPECT_TRUE(Waited([&] { return disk.Content() == "waits\n"; })) << disk.Content();
+}
+
+TEST(WriterTest, WhatAFullDiskLostIsCountedAndSaidOnceWhenThereIsRoom) {
+  Disk disk;
+  Writer writer;
+  const std::string line(1023, 'x');
+  constexpr size_t kLines = 2000;  // more than a writer keeps of anything
+  WriteInVain(&writer, disk, line + "\n");
+  for (size_t i = 1; i < kLines; ++i) EXPECT_TRUE(writer.Write(disk.fd(), line + "\n"));
+  disk.MakeRoom();
+  writer.Write(disk.fd(), "the end\n");
+  ASSERT_TRUE(Waited([&] { return disk.Content().ends_with("the end\n"); }));
+  const std::string all = disk.Content();
+  const size_t kept = static_cast<size_t>(std::count(all.begin(), all.end(), 'x')) / line.size();
+  EXPECT_LE(kept * 1024, kKeptWhileFailing);
+  EXPECT_EQ(all.find("muster: " + std::to_string((kLines - kept) * 1024) + " bytes of output" + kNoSpace), 0u)
+      << all;
+  EXPECT_EQ(all.find("muster:", 1), std::string::npos);
+}
+
+TEST(WriterTest, AFullDiskNeverStopsAWorker) {
+  Disk disk;
+  Pipe worker;
+  Writer writer;
+  writer.Drain(std::exchange(worker.fds[0], -1), disk.fd(), "");
+  const std::string chunk(65535, 'x');
+  for (size_t i = 0; i < 4 * kPausePipesBytes / chunk.size();
+       ++i) {  // each fills the pipe: the next one needs a reader
+    const std::string line = chunk + "\n";
+    ASSERT_EQ(write(worker.fds[1], line.data(), line.size()), static_cast<ssize_t>(line.size()));
+  }
+  worker.CloseIn();
+  const CapturedErrors quiet;
+  EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
+}
+
+TEST(WriterTest, WhatAFullDiskHasStillLostAtTheEndIsSaidOnStandardError) {
+  Disk disk;
+  CapturedErrors errors;
+  {
+    Writer writer;
+    writer.Write(disk.fd(), "12345678\n");
+    EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
+  }
+  const std::string said = errors.Read();
+  EXPECT_EQ(said, "muster: 9 bytes of output for descriptor " + std::to_string(disk.fd()) + kNoSpace);
+}
+
+TEST(WriterTest, AFullStandardErrorEndsAFlushAllTheSame) {
+  const int before = dup(STDERR_FILENO);
+  const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+  dup2(full, STDERR_FILENO);
+  {
+    Writer writer;
+    writer.Write(STDERR_FILENO, "lost\n");
+    EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
+    EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
+  }
+  dup2(before, STDERR_FILENO);
+  close(before);
+  close(full);
 }
 
 TEST(WriterTest, LinesOfManyWorkersComeWholePrefixedAndInOrder) {
