@@ -30,6 +30,8 @@
 #include "agent/serving.h"
 #include "proto/base/check.h"
 #include "proto/base/ids.h"
+#include "proto/base/status_macros.h"
+#include "proto/base/thread.h"
 #include "rendezvous/channel_options.h"
 #include "rendezvous/coordinator_service.h"
 #include "rendezvous/grpc_log.h"
@@ -41,6 +43,7 @@ namespace {
 constexpr absl::Duration kBindRetryLimit = absl::Seconds(10);  // a predecessor's port may be free in a moment
 constexpr absl::Duration kLastWordLimit = absl::Seconds(1);    // for what was said last to arrive
 constexpr absl::Duration kDrainPoll = absl::Milliseconds(5);
+constexpr int kGrpcThreads = 8;  // of gRPC, which without them neither works nor says so
 constexpr int kExitUnavailable = 69;
 constexpr int kExitFault = 70;
 // An agent whose listener is dead makes room for another no sooner than this after its start: the host takes five
@@ -82,13 +85,28 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+absl::Status CheckThreads(int count) {
+  std::atomic<bool> done = false;
+  std::vector<std::thread> threads;
+  absl::Status status;
+  while (status.ok() && static_cast<int>(threads.size()) < count) {
+    absl::StatusOr<std::thread> thread = StartThread([&done] { done.wait(false); });
+    status = thread.status();
+    if (thread.ok()) threads.push_back(*std::move(thread));
+  }
+  done = true;
+  done.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  return status;
+}
+
 // Lives on the loop thread.
 class AgentProcess {
  public:
-  explicit AgentProcess(int fd);
+  AgentProcess() : core_(Entropy()) {}
   ~AgentProcess();
 
-  int Run();
+  int Run(int fd);
 
  private:
   // The host.
@@ -146,13 +164,20 @@ class AgentProcess {
   const BootTime started_ = EventLoop::Now();
 };
 
-AgentProcess::AgentProcess(int fd) : core_(Entropy()) {
+int AgentProcess::Run(int fd) {
+  for (const absl::Status& status : {loop_.status(), writer_.status()}) {
+    if (status.ok()) continue;
+    Log(Severity::kError, "agent", AsStd(status.message()));
+    return kExitFault;
+  }
   LogOptions log{.writer = &writer_};
   if (const char* level = std::getenv("MUSTER_LOG_LEVEL")) ParseSeverity(level, &log.level);
   InitLog(log);
   link_ = std::make_unique<FramedLink>(
       &loop_, fd, [this](std::string_view payload) { OnHostMessage(payload); },
       [this](const std::string&) { OnLinkClosed(); });
+  loop_.Run();
+  return exit_code_.value_or(0);
 }
 
 AgentProcess::~AgentProcess() {
@@ -162,11 +187,6 @@ AgentProcess::~AgentProcess() {
   coordinator_.reset();
   if (host_pidfd_ >= 0) close(host_pidfd_);
   InitLog({});
-}
-
-int AgentProcess::Run() {
-  loop_.Run();
-  return exit_code_.value_or(0);
 }
 
 template <typename Event>
@@ -214,15 +234,25 @@ void AgentProcess::WatchHost(const v1::HostStatus& status) {
 void AgentProcess::Begin(v1::HostStatus first) {
   host_ = std::move(first);
   config_ = host_.config();
+  if (const absl::Status enough = CheckThreads(config_.single_node() ? 0 : kGrpcThreads); !enough.ok()) {
+    Log(Severity::kError, "agent", AsStd(enough.message()));
+    return Do(ExitAgent{kExitFault, "gRPC needs threads"});
+  }
   WatchHost(host_);
   if (config_.single_node() || config_.serves() == v1::NodeConfig::SERVES_YES) return Configure(true);
   if (config_.serves() == v1::NodeConfig::SERVES_NO) return Configure(false);
   if (host_.memory().has_served()) return Configure(host_.memory().served());
   // A name may take its time, and the loop must not wait for it.
-  resolver_ = std::thread([this, host = config_.primary().host()] {
+  absl::StatusOr<std::thread> resolver = StartThread([this, host = config_.primary().host()] {
     const absl::StatusOr<bool> local = IsLocalAddress(host);
     loop_.Post([this, is_local = local.ok() && *local] { DecideIfServing(is_local); });
   });
+  if (resolver.ok()) {
+    resolver_ = *std::move(resolver);
+  } else {
+    Log(Severity::kError, "agent", AsStd(resolver.status().message()));
+    Do(ExitAgent{kExitFault, "nobody can look up the primary's name"});
+  }
 }
 
 // SERVES_IF_LOCAL: who has the port is the primary; all others on this machine are its members.
@@ -325,8 +355,9 @@ bool AgentProcess::Listening() {
   if (listens_) return true;
   const BootTime now = EventLoop::Now();
   if (!bind_failing_since_.has_value()) bind_failing_since_ = now;
+  const int code = absl::IsResourceExhausted(status) ? kExitFault : kExitUnavailable;
   const bool hopeless = !absl::IsUnavailable(status) || now - *bind_failing_since_ >= kBindRetryLimit;
-  loop_.Post([this, why = std::string(status.message()), code = hopeless ? kExitUnavailable : 0] {
+  loop_.Post([this, why = std::string(status.message()), code = hopeless ? code : 0] {
     Step([&](BootTime at, Effects* out) { core_.OnDisconnected(at, why, code, out); });
   });
   return false;
@@ -398,8 +429,7 @@ void AgentProcess::Tick() {
 int RunAgent(int fd) {
   setsid();  // fails where the host has done it already
   PrepareSignals();
-  AgentProcess process(fd);
-  return process.Run();
+  return AgentProcess().Run(fd);
 }
 
 }  // namespace muster::agent

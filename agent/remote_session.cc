@@ -8,11 +8,17 @@
 #include "proto/base/check.h"
 #include "proto/base/duration.h"
 #include "proto/base/ids.h"
+#include "proto/base/status_macros.h"
 #include "rendezvous/auth.h"
 #include "rendezvous/channel_options.h"
 #include "rendezvous/peer_address.h"
 
 namespace muster::agent {
+namespace {
+
+constexpr int kExitFault = 70;
+
+}  // namespace
 
 // One channel and its one call. Destroyed when nothing of it is outstanding.
 struct RemoteSession::Attempt {
@@ -54,6 +60,12 @@ RemoteSession::~RemoteSession() {
 }
 
 void RemoteSession::Connect() {
+  if (!thread_->status().ok()) {
+    loop_->Post([told = events_.on_disconnected, why = std::string(AsStd(thread_->status().message()))] {
+      told(why, kExitFault);
+    });
+    return;
+  }
   if (current_ != nullptr) Abandon(current_);
   auto owned = std::make_unique<Attempt>();
   Attempt* attempt = owned.get();

@@ -39,12 +39,15 @@
 #include "cli/machine.h"
 #include "cli/run_plan.h"
 #include "proto/base/status_macros.h"
+#include "proto/base/thread.h"
 
 namespace muster::cli {
 namespace {
 
 constexpr absl::Duration kKillAfterSecondSignal = absl::Seconds(5);
 constexpr int kSecondSignal = 2;
+constexpr int kOwnDescriptors = 4;      // events, signals, and a node's pipes before it has them
+constexpr int kDescriptorsOfANode = 2;  // its output and errors
 constexpr size_t kReadBytes = 64 * 1024;
 constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
@@ -98,8 +101,10 @@ class Output {
     const bool colour = isatty(out_fd) == 1 && std::getenv("NO_COLOR") == nullptr;
     streams_.push_back({pipe, out_fd, NodeOutput(node, colour)});
   }
-  void Start() {
-    thread_ = std::thread([this] { Copy(); });
+  absl::Status Start() {
+    absl::StatusOr<std::thread> thread = StartThread([this] { Copy(); });
+    if (thread.ok()) thread_ = *std::move(thread);
+    return thread.status();
   }
 
   // Readable when finished() or broken() has become true.
@@ -220,7 +225,10 @@ class LocalJob {
     absl::Status started;
     for (size_t i = 0; i < plans.size() && started.ok(); ++i) started = Start(plans[i]);
     if (!started.ok()) SendAll(SIGTERM);
-    output_.Start();
+    if (const absl::Status reads = output_.Start(); !reads.ok()) {
+      SendAll(SIGKILL);  // nobody would read what they say; their agents end what they started
+      return Complain(reads);
+    }
     while (AnyAlive() || !output_.finished()) {
       if (!WaitAndHandle()) {  // told again while only output was left
         output_.Abandon();
@@ -365,6 +373,8 @@ int LocalCommand(const Invocation& invocation) {
 
   const host::Inherited inherited = host::PrepareProcess();
   setrlimit(RLIMIT_NOFILE, &inherited.nofile);  // the nodes raise it for themselves
+  const int needed = kOwnDescriptors + kDescriptorsOfANode * static_cast<int>(plans.size());
+  if (const absl::Status enough = host::CheckDescriptors(needed); !enough.ok()) return Complain(enough);
   LocalJob job(invocation.called_as, command_line->given.count("stdin") > 0);
   return job.Run(plans);
 }

@@ -53,8 +53,12 @@ absl::Status CheckNoLauncherInside(const CommandLine& line) {
 }
 
 int BecomeHost(const RunPlan& plan, Launch launch, const host::Inherited& inherited, Severity level) {
+  const absl::Status enough =
+      host::CheckDescriptors(host::LeastDescriptors(launch.plan, plan.config.single_node()));
+  if (!enough.ok()) return Complain(enough);
   launch.plan.process = inherited;
   host::Writer writer;
+  if (!writer.status().ok()) return Complain(writer.status());
   LogOptions log;
   log.level = level;
   log.writer = &writer;
@@ -65,12 +69,12 @@ int BecomeHost(const RunPlan& plan, Launch launch, const host::Inherited& inheri
   if (!plan.slots_reason.empty()) Log(Severity::kInfo, kPart, plan.slots_reason);
   if (!launch.interpreter.reason.empty()) Log(Severity::kInfo, kPart, launch.interpreter.reason);
   if (launch.check.exit_code != 0) Log(Severity::kError, kPart, launch.check.problem);
-  const int code = host::RunHost(std::move(launch.host), std::move(launch.plan), &writer);
+  const absl::StatusOr<int> code = host::RunHost(std::move(launch.host), std::move(launch.plan), &writer);
   writer.Flush(host::kFlushLimit);
   LogOptions direct;
   direct.level = level;
   InitLog(direct);  // the writer goes
-  return code;
+  return code.ok() ? *code : Complain(absl::ResourceExhaustedError(code.status().message()));
 }
 
 // notes: what is to be said beside what the plan says.

@@ -2,17 +2,28 @@
 
 #include <utility>
 
+#include "proto/base/thread.h"
+
 namespace muster::rendezvous {
 
 CompletionThread::CompletionThread(std::unique_ptr<grpc::CompletionQueue> queue, Post post)
-    : queue_(std::move(queue)), post_(std::move(post)), thread_([this] { Work(); }) {}
+    : queue_(std::move(queue)), post_(std::move(post)) {
+  absl::StatusOr<std::thread> thread = StartThread([this] { Work(); });
+  status_ = thread.status();
+  if (thread.ok()) thread_ = *std::move(thread);
+}
 
 CompletionThread::~CompletionThread() { Join(); }
 
 void CompletionThread::Join() {
-  if (!thread_.joinable()) return;
+  if (joined_) return;
+  joined_ = true;
   queue_->Shutdown();
-  thread_.join();
+  if (thread_.joinable()) {
+    thread_.join();
+  } else {
+    Work();  // gRPC asks that a queue be emptied to its end
+  }
   alive_.reset();
 }
 

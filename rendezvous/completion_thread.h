@@ -10,6 +10,7 @@
 #include <memory>
 #include <thread>
 
+#include "absl/status/status.h"
 #include "rendezvous/post.h"
 
 namespace muster::rendezvous {
@@ -24,6 +25,10 @@ class CompletionThread {
  public:
   CompletionThread(std::unique_ptr<grpc::CompletionQueue> queue, Post post);
   ~CompletionThread();  // Join()
+
+  // Not OK: the machine gave no thread. Nothing may be begun on the queue.
+  const absl::Status& status() const { return status_; }
+
   CompletionThread(const CompletionThread&) = delete;
   CompletionThread& operator=(const CompletionThread&) = delete;
 
@@ -40,6 +45,8 @@ class CompletionThread {
   const Post post_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // posted closures outlive us; loop thread only
   std::weak_ptr<bool> guard_ = alive_;  // copied by the queue's thread; never written after construction
+  absl::Status status_;
+  bool joined_ = false;
   std::thread thread_;
 };
 

@@ -104,6 +104,12 @@ absl::Status Server::Impl::Start() {
     return absl::UnavailableError("listening on " + addresses.front() + ": the port was taken by another process");
   }
   thread_ = std::make_unique<CompletionThread>(std::move(queue), post_);
+  if (const absl::Status status = thread_->status(); !status.ok()) {
+    server_->Shutdown();
+    thread_->Join();
+    server_.reset();
+    return status;
+  }
   Accept();
   return absl::OkStatus();
 }

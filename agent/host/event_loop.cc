@@ -21,7 +21,10 @@ EventLoop::EventLoop()
     : epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
       wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       timer_fd_(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) {
-  MUSTER_CHECK(epoll_fd_ >= 0 && wake_fd_ >= 0 && timer_fd_ >= 0, "no descriptors left for an event loop");
+  if (epoll_fd_ < 0 || wake_fd_ < 0 || timer_fd_ < 0) {
+    status_ = absl::ResourceExhaustedError("no descriptors are left for an event loop (ulimit -n)");
+    return;
+  }
   Watch(wake_fd_, EPOLLIN, [this](uint32_t) {
     uint64_t count = 0;
     (void)!read(wake_fd_, &count, sizeof(count));
@@ -35,9 +38,9 @@ EventLoop::EventLoop()
 }
 
 EventLoop::~EventLoop() {
-  close(timer_fd_);
-  close(wake_fd_);
-  close(epoll_fd_);
+  for (int fd : {timer_fd_, wake_fd_, epoll_fd_}) {
+    if (fd >= 0) close(fd);
+  }
 }
 
 BootTime EventLoop::Now() {

@@ -30,6 +30,9 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
+  // Not OK: it got no descriptors, and nothing else of it may be called.
+  const absl::Status& status() const { return status_; }
+
   static BootTime Now();  // CLOCK_BOOTTIME
 
   void Run();  // until Stop()
@@ -56,6 +59,7 @@ class EventLoop {
   void RunPosted();
   void ArmTimer();
 
+  absl::Status status_;
   int epoll_fd_ = -1;
   int wake_fd_ = -1;   // eventfd
   int timer_fd_ = -1;  // timerfd on CLOCK_BOOTTIME

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <deque>
@@ -34,6 +35,11 @@ namespace {
 
 constexpr char kPart[] = "host";
 constexpr absl::Duration kAgentSpawnRetry = absl::Seconds(3);
+// Open at once, at the most, while a node starts.
+constexpr int kHostDescriptors = 16;        // loop, signals, output, /dev/null, port, agent, /proc
+constexpr int kWorkerDescriptors = 2;       // pidfd, status pipe
+constexpr int kPipedWorkerDescriptors = 4;  // and two pipes
+constexpr int kAgentDescriptors = 32;       // of an agent with gRPC, which has our limits
 constexpr int kHandledSignals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD};
 
 // A pair of descriptors that are closed when it goes.
@@ -83,12 +89,15 @@ class HostProcess {
     if (null_fd_ >= 0) close(null_fd_);
   }
 
-  int Run() {
-    WatchSignals();
+  absl::StatusOr<int> Run() {
+    RETURN_IF_ERROR(loop_.status());
+    RETURN_IF_ERROR(sweeper_.status());
+    RETURN_IF_ERROR(WatchSignals());
     null_fd_ = open("/dev/null", O_RDWR | O_CLOEXEC);
-    MUSTER_CHECK(null_fd_ >= 0, "no /dev/null");
+    if (null_fd_ < 0) return absl::ErrnoToStatus(errno, "opening /dev/null");
     if (plan_.ends_orphans) EndPredecessorsOrphans();
     Tell([this](BootTime now, Effects* out) { core_.Begin(now, out); });
+    RETURN_IF_ERROR(first_agent_);
     ScheduleTick();
     loop_.Run();
     return exit_code_;
@@ -136,15 +145,16 @@ class HostProcess {
 
   // ---- signals ----
 
-  void WatchSignals() {
+  absl::Status WatchSignals() {
     sigset_t handled;
     sigemptyset(&handled);
     for (int signal : kHandledSignals) {
       if (sigismember(&plan_.process.ignored, signal) != 1) sigaddset(&handled, signal);
     }
     signal_fd_ = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
-    MUSTER_CHECK(signal_fd_ >= 0, "no signalfd");
+    if (signal_fd_ < 0) return absl::ErrnoToStatus(errno, "making a descriptor for signals");
     loop_.Watch(signal_fd_, EPOLLIN, [this](uint32_t) { ReadSignals(); });
+    return absl::OkStatus();
   }
 
   void ReadSignals() {
@@ -192,6 +202,10 @@ class HostProcess {
   }
 
   void AgentFailed(const absl::Status& status) {
+    if (agent_number_ == 1) {  // nothing runs yet that would be worth waiting for
+      first_agent_ = WithContext(status, "cannot start the first agent");
+      return;
+    }
     Log(Severity::kError, kPart, "cannot start an agent: " + std::string(AsStd(status.message())));
     // Not at once: the machine is short of something, and a fault of ours it is only after five deaths in a row.
     loop_.After(kAgentSpawnRetry, [this, number = agent_number_] { AgentClosed(number); });
@@ -368,13 +382,20 @@ class HostProcess {
   OomWatch oom_watch_;
   ErrorFiles error_files_;
   uint64_t agent_number_ = 0;
+  absl::Status first_agent_;
   pid_t agent_pid_ = 0;
   std::unique_ptr<FramedLink> link_;
 };
 
 }  // namespace
 
-int RunHost(HostOptions options, LaunchPlan plan, Writer* writer) {
+int LeastDescriptors(const LaunchPlan& plan, bool single_node) {
+  const int for_each = plan.prefix.empty() ? kWorkerDescriptors : kPipedWorkerDescriptors;
+  const int own = kHostDescriptors + static_cast<int>(plan.argv.size()) * for_each;
+  return std::max(own, single_node ? 0 : kAgentDescriptors);
+}
+
+absl::StatusOr<int> RunHost(HostOptions options, LaunchPlan plan, Writer* writer) {
   MUSTER_CHECK(static_cast<int>(plan.argv.size()) == options.config.slots(), "one command for each slot");
   return HostProcess(std::move(options), std::move(plan), writer).Run();
 }

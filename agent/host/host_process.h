@@ -2,14 +2,19 @@
 // their order and tells it what happened.
 #pragma once
 
+#include "absl/status/statusor.h"
 #include "agent/host/core/host_core.h"
 #include "agent/host/launch_plan.h"
 #include "agent/host/writer.h"
 
 namespace muster::host {
 
+// Descriptors that a node needs to start: see CheckDescriptors().
+int LeastDescriptors(const LaunchPlan& plan, bool single_node);
+
 // Runs one node's host to its end on the calling thread, which must be the process's first, and returns its exit
-// code. Before it: PrepareProcess(), then the writer, then InitLog() with it; no other thread.
-int RunHost(HostOptions options, LaunchPlan plan, Writer* writer);
+// code. Before it: PrepareProcess(), then the writer, then InitLog() with it; no other thread. Errors: the machine
+// lacks what a host needs, and nothing was started.
+absl::StatusOr<int> RunHost(HostOptions options, LaunchPlan plan, Writer* writer);
 
 }  // namespace muster::host

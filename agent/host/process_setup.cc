@@ -4,7 +4,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <initializer_list>
+#include <string>
+#include <vector>
 
 namespace muster::host {
 namespace {
@@ -47,6 +50,25 @@ Inherited PrepareProcess() {
   raised.rlim_cur = raised.rlim_max;
   setrlimit(RLIMIT_NOFILE, &raised);  // refused: the old limit serves
   return inherited;
+}
+
+absl::Status CheckDescriptors(int count) {
+  std::vector<int> taken;
+  int error = 0;
+  while (error == 0 && static_cast<int>(taken.size()) < count) {
+    const int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) {
+      error = errno;
+    } else {
+      taken.push_back(fd);
+    }
+  }
+  const size_t free = taken.size();
+  for (int fd : taken) close(fd);
+  if (error == 0) return absl::OkStatus();
+  return absl::ResourceExhaustedError(std::to_string(count) + " more descriptors are needed and only " +
+                                      std::to_string(free) +
+                                      " can be opened (ulimit -n): " + std::strerror(error));
 }
 
 }  // namespace muster::host

@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include "absl/status/status.h"
+
 namespace muster::host {
 
 // What a worker gets back, whatever we did to ourselves.
@@ -17,5 +19,9 @@ struct Inherited {
 // that our own faults raise, ignores SIGPIPE, resets SIGCHLD, and takes as many descriptors as the hard limit
 // allows.
 Inherited PrepareProcess();
+
+// Whether `count` more descriptors can be opened now, so that a start fails with one line and not half-way.
+// ResourceExhausted: they cannot.
+absl::Status CheckDescriptors(int count);
 
 }  // namespace muster::host

@@ -1,7 +1,13 @@
-"""A primary that ran out of descriptors accepts nodes again when there are some."""
+"""A machine that lacks descriptors or threads: a start says so in one line; a primary that ran out goes on later."""
+import os
+import pathlib
+import shutil
 import socket
+import subprocess
+import tempfile
 import unittest
 
+import cluster
 from cluster import ClusterTest, wait_until
 
 LIMIT = 128        # descriptors of each of the primary's processes
@@ -27,6 +33,52 @@ class Descriptors(ClusterTest):
         job.wait_for_round(0)
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+
+
+STANDALONE = ["run", "--standalone"]
+MULTI = ["run", "--nnodes", "1:2", "--last-call-timeout", "100ms", "--lease", "1s"]
+LOCAL = ["local", "--nodes", "2"]
+
+
+class Start(unittest.TestCase):
+    def start(self, limits, arguments, binary=cluster.BINARY, prefix=()):
+        if arguments is MULTI:
+            arguments = [*MULTI, "--rdzv-endpoint", f"127.0.0.1:{cluster.free_port('127.0.0.1')}"]
+        command = [*prefix, "prlimit", "--core=0", *limits, str(binary), *arguments, "--no-python", "--", "/bin/true"]
+        done = subprocess.run(command, env=cluster.plain_environment(), cwd="/", stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=cluster.LIMIT_S, check=False)
+        return done.returncode, done.stderr
+
+    def test_too_few_descriptors_are_one_line_and_70(self):
+        for arguments in (STANDALONE, MULTI, LOCAL):
+            for limit in (8, 10, 12, 14, 16, 18):
+                code, said = self.start([f"--nofile={limit}"], arguments)
+                with self.subTest(arguments=arguments, limit=limit, said=said):
+                    self.assertEqual(70, code)
+                    # Nodes of `muster local` say it each for themselves if it has enough itself.
+                    self.assertIn(len(said.splitlines()), (1, 2) if arguments is LOCAL else (1,))
+                    self.assertRegex(said, r"muster: \d+ more descriptors are needed and only \d+ can be opened \(ulimit -n\)")
+
+    @unittest.skipUnless(os.geteuid() == 0, "the limit of processes binds no root, and of a user all processes count")
+    def test_too_few_threads_and_processes_are_said_and_end_it(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-test-"))
+        self.addCleanup(shutil.rmtree, folder)
+        folder.chmod(0o755)
+        binary = shutil.copy(cluster.BINARY, folder / "muster")
+        user = 100_000_000 + os.getpid()  # who has no other process
+        prefix = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+        for arguments in (STANDALONE, MULTI, LOCAL):
+            codes = []
+            # A node of `muster local` that could not start would be waited for.
+            for limit in (1, 200) if arguments is LOCAL else (1, 2, 3, 4, 6, 8, 10, 14, 200):
+                code, said = self.start([f"--nproc={limit}"], arguments, binary, prefix)
+                codes.append(code)
+                with self.subTest(arguments=arguments, limit=limit, said=said):
+                    self.assertIn(code, (0, 70, 126))  # 126: all but the worker could be started
+                    if code != 0:
+                        self.assertIn("Resource temporarily unavailable", said)
+                    self.assertNotIn("terminate called", said)
+            self.assertEqual((70, 0), (codes[0], codes[-1]))
 
 
 if __name__ == "__main__":
