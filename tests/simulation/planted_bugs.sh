@@ -4,6 +4,6 @@ simulator=$1
 shift
 failed=0
 for entry in "$@"; do
-  "$simulator" --bug "${entry%%:*}" --seeds "${entry##*:}" --until-caught || failed=1
+  "$simulator" --bug "${entry%%:*}" --seeds "${entry##*:}" --jobs 2 --until-caught || failed=1
 done
 exit $failed
