@@ -1,0 +1,167 @@
+"""Where muster does otherwise on purpose, and what it does not do yet. The comparison itself reads both.
+
+A difference that is in neither list fails the test. So does a case of NOT_YET that has come to agree, and an entry of
+DIFFERENCES that no case shows any more: both lists only ever say what is so.
+"""
+import dataclasses
+import re
+
+ABSENT = "<absent>"
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """Patterns for the whole of the field's name, of both values, and of the case's name."""
+    field: str
+    torchrun: str
+    muster: str
+    reason: str
+    case: str = ".*"
+
+    def explains(self, case, field, torchrun, muster):
+        pairs = ((self.case, case), (self.field, field), (self.torchrun, torchrun), (self.muster, muster))
+        return all(re.fullmatch(pattern, str(value), re.DOTALL) for pattern, value in pairs)
+
+
+ANY = ".*"
+RUN_PATH = ".*RUN_PATH.*|run-path.*"  # cases
+WORKER = r"worker \d+(?: attempt \d+)?: "
+NODE = r"(?:node \d+: )?"
+
+DIFFERENCES = (
+    Difference(WORKER + "env TORCHELASTIC_USE_AGENT_STORE", "True", "False",
+               "the launcher holds no torch store: rank 0 opens it, as torchrun's own False means"),
+    Difference(WORKER + "env TORCHELASTIC_RUN_ID", "<uuid>|none", "[0-9a-f]{16}",
+               "a run that was given no name gets one of its own; two that are called none would be one job"),
+    Difference(WORKER + "env TORCHELASTIC_RUN_ID", "<uuid>", "mine",
+               "a name that was given is kept, in standalone too"),
+    Difference(WORKER + "env MASTER_PORT", "<the given port>", "<port>",
+               "the given port is the launcher's own; the workers' is one kept free for each round (--worker-port)"),
+    Difference(WORKER + "env TORCHELASTIC_ERROR_FILE", "<temporary>/<run>/attempt_.*/error.json",
+               "<temporary>/.*json",
+               "where no log folder was named the file is ours alone, and gone after the run"),
+    Difference(WORKER + "env PET_.*", ABSENT, "<vanished>",
+               "a launcher that a worker starts shall not take for itself what was said to the outer one"),
+    Difference(WORKER + "env TORCHELASTIC_SIGNALS_TO_HANDLE", ANY, ABSENT,
+               "torchrun writes its own option into the environment that it hands on; nothing in a worker reads it"),
+    Difference(WORKER + "env (CROSS_RANK|CROSS_SIZE|LOCAL_SIZE|NODE_RANK)", ABSENT, r"\d+",
+               "the names under which other launchers hand on the same numbers"),
+    Difference(WORKER + "env MUSTER_.*", ABSENT, ANY,
+               "the mark by which what a worker left behind is found and ended"),
+    Difference(WORKER + "env PYTHONFAULTHANDLER", ABSENT, "1",
+               "a worker that crashes says where, without @record"),
+    Difference(NODE + "report traceback", "To enable traceback see: .*", ANY,
+               "no link to a page about torchrun: the worker's last lines, where we hold them, say more"),
+    Difference(WORKER + "(argv|command)", r".*probe\.py', '--learning-rate.*",
+               r".*probe\.py', '--', '--learning-rate.*",
+               "what follows the script is the script's, whole; Python 3.11's argparse takes the first -- away",
+               case="two dashes after the script go to the script"),
+    Difference(WORKER + "command", ".*spawn_main.*", ".*'-u', '{folder}/cwd/probe.py'.*",
+               "run-path starts an interpreter for each worker: a script sees no other difference", case=RUN_PATH),
+    Difference(WORKER + "own session", "False", "True",
+               "run-path's workers are ended with all that they started, as others", case=RUN_PATH),
+    Difference("report.*", ANY, f"<none>|{ABSENT}",
+               "a script that is not there is said in one line, before anything is started",
+               case="a script that is not there fails"),
+    Difference(NODE + "report host", "<this machine>", r".* \(node \d+\)",
+               "the root cause is the whole group's: the report says on which node it was"),
+)
+
+# Cases, by name, in which muster is to do as torchrun and does not yet.
+NOT_YET = frozenset((
+    # Failures.
+    "exit code 1",
+    "exit code 2",
+    "exit code 3",
+    "exit code 85",
+    "exit code 255",
+    "a worker ended by SIGKILL",
+    "a worker ended by SIGSEGV",
+    "a worker ended by SIGABRT",
+    "a worker ended by SIGTERM",
+    "an exception that was recorded",
+    "an error file of plain form",
+    "an error file whose message is no text",
+    "an error file that is no JSON",
+    "an error file that is empty",
+    "an error file of an unknown form",
+    "an exception that was recorded and a signal after it",
+    "a recorded exception of a worker that exits 0 is no failure",
+    "a worker that ends early with 0 disturbs no other",
+    "one worker alone fails",
+    "all restarts are spent",
+    "a failure is written to the launcher's own error file",
+    "a failure without a log folder",
+    "a recorded exception with /dev/null as log folder",
+    "a module that fails is named in the report",
+    "a program that fails is named in the report",
+    "a worker of a role fails",
+    # Logs.
+    "a log folder alone holds no file of a worker that is well",
+    "-r 0 writes files and shows nothing of them",
+    "-r 1 writes files and shows nothing of them",
+    "-r 2 writes files and shows nothing of them",
+    "-r 3 writes files and shows nothing of them",
+    "-t 0 writes files and shows them with a prefix",
+    "-t 1 writes files and shows them with a prefix",
+    "-t 2 writes files and shows them with a prefix",
+    "-t 3 writes files and shows them with a prefix",
+    "redirects by local rank",
+    "redirects of one rank leave the other alone",
+    "tee by local rank",
+    "redirects and tee together",
+    "redirects and tee of the same stream",
+    "a map of redirects may name ranks above nine",
+    "tee without a log folder",
+    "redirects without a log folder",
+    "a role is in the prefix",
+    "a line prefix of one's own",
+    "a line prefix of two nodes says the rank",
+    "a filter shows one local rank of what is not in files",
+    "a filter shows one local rank of what is tee'd, and all is in the files",
+    "a filter of redirected streams changes nothing",
+    "a filter of two ranks",
+    "lines that bear a word are gathered",
+    "lines of stderr that bear a word are gathered",
+    "lines are gathered by their prefix too",
+    "two commas are one in a word to gather",
+    "without tee no line is gathered",
+    "no log folder at all by /dev/null",
+    "tee with /dev/null as log folder shows all with a prefix",
+    "a log folder that is there is used",
+    "a log folder is made with its parents",
+    "the run's id names its log folder",
+    "each attempt has log files of its own",
+    # Membership.
+    "a monitor interval that is no number is refused",
+    # Parsing.
+    "an option may be cut short while it is still unique",
+    "an option cut short takes its value after an equals sign",
+    "an option cut short before its first dash is unique too",
+    "a flag may be cut short",
+    "redirects may be cut short to redirect",
+    "a flag that takes no value is refused one",
+    "the local rank is put into the script's arguments",
+    "of other macros and lone dollars nothing is touched",
+    "the local rank is put into the script's own name",
+    "PET_NNODES and PET_NODE_RANK and PET_MASTER_ADDR and PET_MASTER_PORT",
+    "PET_LOG_DIR and PET_REDIRECTS and PET_TEE",
+    "PET_LOCAL_RANKS_FILTER",
+    "PET_DUPLICATE_STDOUT_FILTERS and PET_DUPLICATE_STDERR_FILTERS",
+    "PET_VIRTUAL_LOCAL_RANK is on when 1",
+    "a PET_ boolean that is no number is refused",
+    # Workers.
+    "a program that is not Python is found on PATH",
+    "run-path runs the script by its absolute path",
+    "run-path comes before no-python",
+    "a start method is taken",
+    "an event log handler null is taken",
+    "a virtual local rank is 0 and its device the worker's own",
+    "a virtual local rank without visible devices takes the local rank",
+    "a virtual local rank and devices named by UUID",
+    "a virtual local rank is put into the arguments as the local one",
+    "the file timer tells the workers its pipe",
+    "the file timer takes a pipe of its own",
+    "a signal that is listed is passed on and ends the job",
+    "a signal of an unknown name is warned of",
+))

@@ -1,0 +1,83 @@
+"""Runs torchrun many times in one machine's patience: torch is imported once, then each run is a fork of this process.
+
+What a run does is torch.distributed.run.main(), all that the program `torchrun` is, with the arguments, environment,
+folder and output files of the request. Requests are lines of JSON on stdin; answers, on stdout, say {"id", "pid"} when
+a run has begun and {"id", "status"} when it has ended. Ends when stdin does.
+"""
+import json
+import os
+import random
+import selectors
+import signal
+import sys
+
+# What a run would import on its way, so that it is there before the fork.
+import torch.distributed.elastic.rendezvous.c10d_rendezvous_backend  # noqa: F401
+import torch.distributed.elastic.rendezvous.dynamic_rendezvous  # noqa: F401
+import torch.distributed.elastic.rendezvous.static_tcp_rendezvous  # noqa: F401
+import torch.distributed.run
+
+
+def answer(**fields):
+    os.write(1, (json.dumps(fields) + "\n").encode())
+
+
+def become_torchrun(request):
+    """In the child: everything as a new process of its own would have it."""
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    os.setsid()
+    for path, flags, descriptor in ((os.devnull, os.O_RDONLY, 0), (request["out"], os.O_WRONLY | os.O_CREAT, 1),
+                                    (request["err"], os.O_WRONLY | os.O_CREAT, 2)):
+        opened = os.open(path, flags, 0o644)
+        os.dup2(opened, descriptor)
+        os.close(opened)
+    os.closerange(3, 256)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.argv = ["torchrun", *request["arguments"]]
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    random.seed()
+
+
+def serve():
+    """Comes back in a child that shall be torchrun: True; or when stdin has ended: False."""
+    ids, rest = {}, b""
+    woken, wake = os.pipe()
+    for descriptor in (woken, wake):
+        os.set_blocking(descriptor, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake)
+    selector = selectors.DefaultSelector()
+    selector.register(0, selectors.EVENT_READ)
+    selector.register(woken, selectors.EVENT_READ)
+    while True:
+        ready = {key.fd for key, _ in selector.select()}
+        if woken in ready:
+            os.read(woken, 4096)
+        for pid in list(ids):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                answer(id=ids.pop(pid), status=os.waitstatus_to_exitcode(status))
+        if 0 not in ready:
+            continue
+        data = os.read(0, 1 << 16)
+        if not data:
+            return False
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            request = json.loads(line)
+            pid = os.fork()
+            if pid == 0:
+                become_torchrun(request)
+                return True
+            ids[pid] = request["id"]
+            answer(id=request["id"], pid=pid)
+
+
+if __name__ == "__main__":
+    if serve():
+        sys.exit(torch.distributed.run.main())

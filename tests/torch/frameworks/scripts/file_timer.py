@@ -1,0 +1,14 @@
+"""torch.distributed.elastic.timer over the launcher's pipe. With "late", rank 0 of the first attempt overruns."""
+import os
+import sys
+import time
+
+import torch.distributed.elastic.timer as timer
+
+rank, attempt = os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]
+timer.configure(timer.FileTimerClient(os.environ["TORCHELASTIC_TIMER_FILE"]))
+overruns = sys.argv[1:] == ["late"] and rank == "0" and attempt == "0"
+with timer.expires(after=1 if overruns else 60):
+    if overruns:
+        time.sleep(60)  # ended by the timer's SIGKILL
+print(f"result rank={rank} world={os.environ['WORLD_SIZE']} value=0", flush=True)

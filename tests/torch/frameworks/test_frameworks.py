@@ -1,0 +1,118 @@
+"""Real scripts start and finish under muster as under their own launcher, and come to the same numbers.
+
+All on CPU, nothing is loaded from a network. What is not installed is skipped (deploy/setup.sh --tests installs it).
+"""
+import importlib.util
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import cluster
+
+SCRIPTS = pathlib.Path(__file__).resolve().parent / "scripts"
+BIN = pathlib.Path(os.path.normpath(sys.executable)).parent
+TORCHRUN = (str(BIN / "torchrun"), "--standalone", "--nproc-per-node=2")
+MUSTER = (str(cluster.BINARY), "run", "--standalone", "--nproc-per-node=2")
+DEEPSPEED = (str(BIN / "deepspeed"), "--num_gpus=2")
+LIMIT_S = 300.0  # only a hang is ever cut off by this
+RESULT = re.compile(r"^result (rank=\d+ world=\d+ value=\S+)", re.MULTILINE)
+
+
+def needs(*modules):
+    missing = [module for module in modules if not importlib.util.find_spec(module)]
+    return unittest.skipIf(missing, f"not installed: {', '.join(missing)}")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+class FrameworksTest(unittest.TestCase):
+    def run_under(self, launcher, script, *arguments, options=(), environment=()):
+        """Exit code and output of one launcher with two workers of the script."""
+        with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
+            surroundings = {name: value for name, value in os.environ.items()
+                            if not name.startswith(("MUSTER_", "PET_", "TORCHELASTIC_"))}
+            surroundings |= {"PATH": f"{BIN}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
+                             "TMPDIR": folder, "DS_ACCELERATOR": "cpu", **dict(environment)}
+            run = subprocess.run([*launcher, *options, str(SCRIPTS / script), *arguments], env=surroundings, cwd=folder,
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                 text=True, errors="replace", timeout=LIMIT_S, check=False)
+        return run.returncode, run.stdout
+
+    def results(self, launcher, script, *arguments, **more):
+        code, output = self.run_under(launcher, script, *arguments, **more)
+        self.assertEqual(code, 0, output)
+        found = sorted(RESULT.findall(output))
+        self.assertEqual(len(found), 2, f"not one result of each of two workers\n{output}")
+        return found
+
+    def assert_alike(self, script, *arguments, own=TORCHRUN, ours=MUSTER, own_options=()):
+        self.assertEqual(self.results(own, script, *arguments, options=own_options),
+                         self.results(ours, script, *arguments))
+
+    @needs("torch")
+    def test_gloo_by_the_environment(self):
+        self.assert_alike("env_init.py")
+
+    @needs("torch")
+    def test_gloo_by_a_tcp_store_of_the_scripts_own(self):
+        self.assertEqual(self.results(TORCHRUN, "tcp_store.py", free_port()),
+                         self.results(MUSTER, "tcp_store.py", free_port()))
+
+    @needs("torch")
+    def test_an_exception_under_record_is_in_the_report(self):
+        for launcher in (TORCHRUN, MUSTER):
+            code, output = self.run_under(launcher, "record_raises.py")
+            self.assertEqual(code, 1, output)
+            report = output[output.rfind("FAILED\n-"):]
+            self.assertRegex(report, r"rank +: 1 \(local_rank: 1\)")
+            self.assertRegex(report, "RuntimeError.* the loss is not a number")
+
+    @needs("torch")
+    def test_a_timer_that_does_not_expire_disturbs_nothing(self):
+        timer_on = {"TORCHELASTIC_ENABLE_FILE_TIMER": "1"}
+        self.assertEqual(self.results(TORCHRUN, "file_timer.py", environment=timer_on),
+                         self.results(MUSTER, "file_timer.py", environment=timer_on))
+
+    @needs("torch")
+    def test_a_timer_that_expires_restarts_the_group_where_torchrun_kills_itself(self):
+        timer_on = {"TORCHELASTIC_ENABLE_FILE_TIMER": "1"}
+        found = self.results(MUSTER, "file_timer.py", "late", options=("--max-restarts=1",), environment=timer_on)
+        self.assertEqual(found, ["rank=0 world=2 value=0", "rank=1 world=2 value=0"])
+
+    @needs("torch", "accelerate")
+    def test_accelerate(self):
+        self.assert_alike("use_accelerate.py")
+
+    @needs("torch", "transformers", "accelerate")
+    def test_the_trainer_of_transformers(self):
+        self.assert_alike("use_trainer.py", "out")
+
+    @needs("torch", "lightning")
+    def test_lightning(self):
+        self.assert_alike("use_lightning.py")
+
+    @needs("torch", "deepspeed")
+    def test_deepspeeds_engine(self):
+        self.assert_alike("use_deepspeed.py", own=DEEPSPEED, own_options=(f"--master_port={free_port()}",))
+
+    @needs("torch", "deepspeed")
+    def test_deepspeed_as_the_name_of_the_program(self):
+        with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
+            link = pathlib.Path(folder, "deepspeed")
+            link.symlink_to(cluster.BINARY)
+            code, output = self.run_under((str(link), "--num_gpus=2"), "use_deepspeed.py")
+        self.assertEqual(code, 0, output)
+        self.assertEqual(len(re.findall(r"^result .* passed=True$", output, re.MULTILINE)), 2, output)
+
+
+if __name__ == "__main__":
+    unittest.main()
