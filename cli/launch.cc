@@ -44,9 +44,10 @@ std::string SubstituteLocalRank(std::string_view text, int local_rank) {
   return result;
 }
 
-// As torchrun makes it: interpreter, unbuffered, and ${local_rank} replaced in the script's arguments.
+// As torchrun makes it: a program is told the name that was typed, an interpreter its path; interpreter,
+// unbuffered, and ${local_rank} replaced in the script's arguments.
 std::vector<std::string> WorkerArguments(const RunPlan& run, const std::string& path, int local_rank) {
-  std::vector<std::string> argv = {path};
+  std::vector<std::string> argv = {run.no_python ? run.script : path};
   if (!run.no_python) {
     argv.emplace_back("-u");
     if (run.run_path) {
@@ -116,6 +117,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
     if (run.config.has_place()) failure->set_node_rank(run.config.place());
   }
   const std::string path = launch.check.path.empty() ? run.script : launch.check.path;
+  launch.plan.file = path;
   for (int i = 0; i < run.config.slots(); ++i) launch.plan.argv.push_back(WorkerArguments(run, path, i));
   return launch;
 }

@@ -14,12 +14,13 @@
 namespace muster::host {
 namespace {
 
-// muster exec-stage PARENT SOFT HARD -- PROGRAM ARGUMENTS...
+// muster exec-stage PARENT SOFT HARD -- FILE ARGV...
 constexpr int kParentIndex = 2;
 constexpr int kSoftIndex = 3;
 constexpr int kHardIndex = 4;
 constexpr int kDashesIndex = 5;
-constexpr int kProgramIndex = 6;
+constexpr int kFileIndex = 6;
+constexpr int kArgvIndex = 7;
 
 constexpr int kFirstLibrarySignal = 32;  // up to SIGRTMIN
 
@@ -51,14 +52,15 @@ int Fail(ExecStageError::Step step, int error) {
 
 }  // namespace
 
-std::vector<std::string> ExecStageArguments(pid_t parent, const rlimit& nofile,
+std::vector<std::string> ExecStageArguments(pid_t parent, const rlimit& nofile, const std::string& file,
                                             const std::vector<std::string>& argv) {
   std::vector<std::string> all = {"muster",
                                   kExecStageCommand,
                                   std::to_string(parent),
                                   std::to_string(nofile.rlim_cur),
                                   std::to_string(nofile.rlim_max),
-                                  "--"};
+                                  "--",
+                                  file};
   all.insert(all.end(), argv.begin(), argv.end());
   return all;
 }
@@ -82,9 +84,8 @@ int SpawnExitCode(int error) { return error == ENOENT || error == ENOTDIR ? 127 
 int ExecStageMain(int argc, char** argv) {
   fcntl(kExecStageStatusFd, F_SETFD, FD_CLOEXEC);
   uint64_t parent = 0, soft = 0, hard = 0;
-  if (argc <= kProgramIndex || !ParseNumber(argv[kParentIndex], &parent) ||
-      !ParseNumber(argv[kSoftIndex], &soft) || !ParseNumber(argv[kHardIndex], &hard) ||
-      std::string_view(argv[kDashesIndex]) != "--") {
+  if (argc <= kArgvIndex || !ParseNumber(argv[kParentIndex], &parent) || !ParseNumber(argv[kSoftIndex], &soft) ||
+      !ParseNumber(argv[kHardIndex], &hard) || std::string_view(argv[kDashesIndex]) != "--") {
     return Fail(ExecStageError::kUsage, EINVAL);
   }
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return Fail(ExecStageError::kParentDeath, errno);
@@ -93,7 +94,7 @@ int ExecStageMain(int argc, char** argv) {
   const rlimit nofile{soft, hard};
   if (setrlimit(RLIMIT_NOFILE, &nofile) != 0) return Fail(ExecStageError::kLimits, errno);
   ResetLibrarySignals();
-  execvp(argv[kProgramIndex], argv + kProgramIndex);
+  execvp(argv[kFileIndex], argv + kArgvIndex);
   return Fail(ExecStageError::kExec, errno);
 }
 

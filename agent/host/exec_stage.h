@@ -21,8 +21,9 @@ struct ExecStageError {
   int error = 0;  // errno
 };
 
-// The argument list that brings `argv` through the stage. The environment travels as the stage's own.
-std::vector<std::string> ExecStageArguments(pid_t parent, const rlimit& nofile,
+// The argument list by which the stage executes `file` (looked for on PATH if it has no slash), telling it `argv`.
+// The environment travels as the stage's own.
+std::vector<std::string> ExecStageArguments(pid_t parent, const rlimit& nofile, const std::string& file,
                                             const std::vector<std::string>& argv);
 
 // "cannot execute train.py: Permission denied".

@@ -274,6 +274,7 @@ class HostProcess {
     const int rank = round.first_rank() + local_rank;
     WorkerCommand command;
     command.argv = plan_.argv[static_cast<size_t>(local_rank)];
+    command.file = plan_.file;
     WorkerEnvironmentOptions environment = plan_.environment;
     environment.marker = FormatMarker(marker_);
     if (environment.error_file.empty()) environment.error_file = error_files_.Prepare(local_rank);

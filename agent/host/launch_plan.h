@@ -26,6 +26,7 @@ struct StdinRule {
 
 struct LaunchPlan {
   std::vector<std::vector<std::string>> argv;  // by local rank, as many as there are slots
+  std::string file;                            // what is executed; argv[0] may be another name of it
   std::string program;                         // for people: the script's name
   WorkerEnvironmentOptions environment;
   EnvironmentMap inherited;  // our own environment, for workers and agent

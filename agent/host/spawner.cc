@@ -101,13 +101,14 @@ absl::StatusOr<pid_t> Spawner::SpawnWorker(const WorkerCommand& command, WorkerE
   MUSTER_CHECK(!command.argv.empty(), "a worker without a program");
   int pipe_fds[2];
   if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) != 0) return absl::ErrnoToStatus(errno, "making a status pipe");
+  const std::string& file = command.file.empty() ? command.argv[0] : command.file;
   Launch launch(inherited_.ignored);
   posix_spawn_file_actions_adddup2(&launch.actions, command.stdin_fd, 0);
   posix_spawn_file_actions_adddup2(&launch.actions, command.stdout_fd, 1);
   posix_spawn_file_actions_adddup2(&launch.actions, command.stderr_fd, 2);
   posix_spawn_file_actions_adddup2(&launch.actions, pipe_fds[1], kExecStageStatusFd);
   absl::StatusOr<pid_t> pid =
-      launch.Start(ExecStageArguments(getpid(), inherited_.nofile, command.argv), command.environment);
+      launch.Start(ExecStageArguments(getpid(), inherited_.nofile, file, command.argv), command.environment);
   close(pipe_fds[1]);
   if (!pid.ok()) {
     close(pipe_fds[0]);
@@ -117,7 +118,7 @@ absl::StatusOr<pid_t> Spawner::SpawnWorker(const WorkerCommand& command, WorkerE
   process->pid = *pid;
   process->worker = true;
   process->status_fd = pipe_fds[0];
-  process->program = command.argv[0];
+  process->program = file;
   process->events = std::move(events);
   RETURN_IF_ERROR(Adopt(std::move(process)));
   return pid;

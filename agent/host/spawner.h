@@ -22,7 +22,8 @@
 namespace muster::host {
 
 struct WorkerCommand {
-  std::vector<std::string> argv;  // argv[0] is looked for on the worker's PATH if it has no slash
+  std::vector<std::string> argv;
+  std::string file = "";  // what is executed, looked for on the worker's PATH if it has no slash; empty: argv[0]
   EnvironmentMap environment;
   int stdin_fd = 0;
   int stdout_fd = 1;

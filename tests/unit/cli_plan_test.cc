@@ -360,6 +360,10 @@ TEST(LaunchTest, AWorkersWordsAreThoseOfTorchrun) {
   EXPECT_THAT(module.plan.argv[0], ElementsAre("/p/python", "-u", "-m", "a.b"));
   const Launch program = PrepareLaunch(Planned({"--no-python", "/bin/echo", "a"}), {}, "id", "muster", Everything);
   EXPECT_THAT(program.plan.argv[0], ElementsAre("/bin/echo", "a"));
+  const Launch found =
+      PrepareLaunch(Planned({"--no-python", "echo", "a"}), {{"PATH", "/p"}}, "id", "muster", Everything);
+  EXPECT_EQ(found.plan.file, "/p/echo");
+  EXPECT_THAT(found.plan.argv[0], ElementsAre("echo", "a"));  // as Python's Popen passes it
 }
 
 TEST(LaunchTest, AScriptThatIsNotThereIsToldToAll) {

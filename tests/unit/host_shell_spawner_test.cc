@@ -11,6 +11,7 @@
 #include <deque>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "agent/host/exec_stage.h"
 #include "agent/host/proc_scan.h"
@@ -195,9 +196,15 @@ TEST(ExecStageTest, AWorkerDiesWithItsHost) {
   EXPECT_TRUE(Eventually([&] { return IsDead(worker); }));
 }
 
+TEST_F(SpawnerTest, AProgramIsToldTheNameThatWasTyped) {
+  WorkerCommand command = Shell("echo $0");
+  command.file = std::exchange(command.argv[0], "a-name");
+  EXPECT_EQ(Output(command), std::vector<std::string>{"a-name"});
+}
+
 TEST(ExecStageTest, AStageWhoseParentIsAnotherRefuses) {
   // Process 1 is never the parent of a child of this test.
-  const auto arguments = ExecStageArguments(1, g_inherited.nofile, {"/bin/true"});
+  const auto arguments = ExecStageArguments(1, g_inherited.nofile, "/bin/true", {"true"});
   std::vector<char*> argv;
   for (const std::string& s : arguments) argv.push_back(const_cast<char*>(s.c_str()));
   argv.push_back(nullptr);
