@@ -75,8 +75,9 @@ Environment NodeEnvironment(int nodes, int node, const Environment& outer, const
 std::vector<std::string> NodeArguments(const CommandLine& command_line) {
   std::vector<std::string> arguments;
   for (const auto& [name, value] : command_line.given) {
-    if (FindOption(RunOptions(), name) == nullptr) continue;  // --nodes
-    arguments.push_back(absl::StrCat("--", name, "=", value));
+    const OptionSpec* spec = FindOption(RunOptions(), name);
+    if (spec == nullptr) continue;  // --nodes
+    arguments.push_back(spec->is_switch() ? absl::StrCat("--", name) : absl::StrCat("--", name, "=", value));
   }
   arguments.emplace_back("--");
   arguments.push_back(command_line.script);

@@ -57,7 +57,8 @@ TEST(LocalPlanTest, EachNodesSpecIsReadAsItsPlace) {
 TEST(LocalPlanTest, OptionsAndTheScriptsWordsArePassedOn) {
   const auto nodes =
       PlanLocal(2, Parsed({"--nodes", "2", "-m", "--lease=3", "t.py", "--lease", "9", "--"}), {}, Facts());
-  EXPECT_THAT(nodes[1].arguments, ElementsAre("--lease=3", "--module=true", "--", "t.py", "--lease", "9", "--"));
+  EXPECT_THAT(nodes[1].arguments, ElementsAre("--lease=3", "--module", "--", "t.py", "--lease", "9", "--"));
+  EXPECT_TRUE(ParseCommandLine(RunOptions(), nodes[1].arguments).ok());
 }
 
 TEST(LocalPlanTest, WhatAnotherJobLeftInTheEnvironmentIsDropped) {
