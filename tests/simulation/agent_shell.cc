@@ -171,6 +171,8 @@ void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, ren
   if (!home->owner->alive) return;
   rendezvous::Effects effects;
   event(BootNow(*home->owner->machine), &effects);
+  const bool releasing = home->core.state() == rendezvous::State::kReleasing;
+  if (releasing && home->releasing_since < 0) home->releasing_since = now();
   for (const rendezvous::Effect& effect : effects) {
     if (const auto* e = std::get_if<rendezvous::SendDirective>(&effect)) {
       const auto it = home->sessions.find(e->stream);

@@ -237,6 +237,7 @@ void World::Exec(WorkerProcess* worker) {
     worker->pending_exec = true;
     return;
   }
+  worker->pending_exec = false;
   worker->executing = true;
   Note("worker", absl::StrCat(worker->host->name, ":", worker->local_rank, " executes as rank ", worker->rank,
                               " of round ", ToString(worker->round)));

@@ -267,7 +267,8 @@ void Invariants::CheckRelease(const CoordinatorHome& home) {
     const bool left = host.zombie || !host.alive || host.asked_to_leave || host.finish.has_value() ||
                       session->agent != host.agent;
     const bool heard = session->last_heard >= 0 && world_->now() - session->last_heard < scenario_.lease / 2;
-    if (left || !heard || host.memory.has_verdict()) continue;
+    const bool came_later = home.releasing_since >= 0 && session->first_heard > home.releasing_since;
+    if (left || !heard || came_later || host.memory.has_verdict()) continue;
     return Fail(4, absl::StrCat("coordinator ", home.id, " releases, but ", host.id(),
                                 ", which attends, has not acknowledged the verdict"));
   }

@@ -110,6 +110,7 @@ void World::SendUp(Session* session, const v1::AgentStatus& status) {
 void World::ArriveAtCoordinator(Session* session, const v1::AgentStatus& status) {
   if (!session->coordinator_open) return;
   session->last_heard = now();
+  if (session->first_heard < 0) session->first_heard = now();
   CoordinatorHome* home = session->home;
   OnHome(home,
          [&](BootTime now, rendezvous::Effects* out) { home->core.OnStatus(now, session->stream, status, out); });

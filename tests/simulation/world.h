@@ -86,6 +86,7 @@ struct Session {
     std::deque<Scheduler::Action> stalled;
   } up, down;
   Micros blocked_since = -1;
+  Micros first_heard = -1;
   Micros last_heard = -1;  // when the coordinator last processed a status from here
 };
 
@@ -98,6 +99,7 @@ struct CoordinatorHome {
   rendezvous::Coordinator core;
   std::map<rendezvous::StreamId, Session*> sessions;
   rendezvous::StreamId next_stream = 1;
+  Micros releasing_since = -1;  // who comes later is told the verdict, and nobody but the primary waits
 };
 
 struct AgentProcess : Process {
