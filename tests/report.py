@@ -54,8 +54,10 @@ def count_ctest(folder):
 
 def count_unittest(log):
     """A result stands at the end of a test's line, or alone where the test printed in between."""
-    results = re.findall(r"(?:\.\.\. |^)(ok|FAIL|ERROR|skipped)\b(?!:)", log.read_text(errors="replace"), re.MULTILINE)
-    return [results.count("ok"), results.count("FAIL") + results.count("ERROR"), results.count("skipped")]
+    results = re.findall(r"(?:\.\.\. |^)(ok|FAIL|ERROR|skipped|expected failure|unexpected success)\b(?!:)",
+                         log.read_text(errors="replace"), re.MULTILINE)
+    return [results.count("ok"), sum(map(results.count, ("FAIL", "ERROR", "unexpected success"))),
+            results.count("skipped") + results.count("expected failure")]
 
 
 def count_spin(log):
