@@ -54,7 +54,7 @@ class Planner {
   // The given value, or else the fallback, said to be from `from`.
   template <typename T>
   T Pick(const char* name, const Given<T>& given, T fallback, const std::string& from = kDefault) {
-    const T value = given ? given->value : fallback;
+    T value = given ? given->value : fallback;
     Line(name, Show(value), given ? given->source : from);
     return value;
   }

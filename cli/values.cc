@@ -71,7 +71,7 @@ absl::StatusOr<uint16_t> ParsePort(std::string_view text) {
 }
 
 absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
-  const absl::Status expected = Expected("HOST or HOST:PORT, an IPv6 address in brackets");
+  absl::Status expected = Expected("HOST or HOST:PORT, an IPv6 address in brackets");
   HostPort result;
   std::string_view port;
   bool has_port = false;

@@ -101,7 +101,7 @@ absl::StatusOr<std::vector<std::string>> UsableAddresses(const ListenPlan& plan)
   std::vector<std::string> usable;
   absl::Status lacking;
   for (const std::string& address : candidates) {
-    const absl::Status status = TryBind(address);
+    absl::Status status = TryBind(address);
     if (status.ok()) {
       usable.push_back(address);
       if (!plan.loopback_only) break;  // "::" answers for both families

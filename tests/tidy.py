@@ -18,12 +18,11 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache/clang-tidy"
 TIDY, CLANG = "clang-tidy-14", "clang++-14"
-EXTRA = ["--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wthread-safety"]
+# Clang 14 takes [this] for unused in a generic lambda of a template.
+FLAGS = ["-Wthread-safety", "-Wno-unknown-warning-option", "-Wno-unused-lambda-capture"]
+EXTRA = [f"--extra-arg={flag}" for flag in FLAGS]
 BUDGET_S = float(os.environ.get("MUSTER_TIDY_BUDGET_S", "0"))
-
-
-def output_of(*command):
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+VERSION = subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
 
 
 def changed_files():
@@ -40,25 +39,30 @@ def compiled_sources(build):
     return sorted(ours.values(), key=lambda entry: (entry["file"] not in changed, entry["file"]))
 
 
-def stamp_of(entry, rules):
+def rules_for(source):
+    """The text of every .clang-tidy that rules a source, and how clang-tidy is called."""
+    folders = [folder for folder in pathlib.Path(source).parents if folder.is_relative_to(ROOT)]
+    rules = [path.read_text() for folder in reversed(folders) if (path := folder / ".clang-tidy").exists()]
+    return ("".join(rules) + "\n".join([VERSION, *EXTRA])).encode()
+
+
+def stamp_of(entry):
     """A file in the cache that exists if this very text has passed; None where it cannot be preprocessed."""
     words = shlex.split(entry["command"])
-    flags = [word for word in words if word.startswith(("-I", "-D", "-std=")) or word.startswith("-isystem")]
-    for at, word in enumerate(words):
-        if word == "-isystem":
-            flags += [words[at + 1]]
+    flags = [word for before, word in zip(["", *words], words)
+             if word.startswith(("-I", "-D", "-std=", "-isystem")) or before == "-isystem"]
     done = subprocess.run([CLANG, *flags, "-E", "-w", entry["file"]], cwd=entry["directory"], capture_output=True,
                           check=False)
     if done.returncode != 0:
         return None
-    return CACHE / hashlib.sha256(rules + done.stdout).hexdigest()
+    return CACHE / hashlib.sha256(rules_for(entry["file"]) + done.stdout).hexdigest()
 
 
-def check(entry, build, rules, deadline):
+def check(entry, build, deadline):
     """What came of one file, and what was said of it."""
     if time.monotonic() > deadline:
         return "left out", ""
-    stamp = stamp_of(entry, rules)
+    stamp = stamp_of(entry)
     if stamp is not None and stamp.exists():
         return "known", ""
     done = subprocess.run([TIDY, "-p", str(build), "--quiet", *EXTRA, entry["file"]], cwd=ROOT,
@@ -73,11 +77,10 @@ def check(entry, build, rules, deadline):
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     CACHE.mkdir(parents=True, exist_ok=True)
-    rules = (ROOT / ".clang-tidy").read_bytes() + "\n".join([output_of(TIDY, "--version"), *EXTRA]).encode()
     deadline = time.monotonic() + BUDGET_S if BUDGET_S > 0 else float("inf")
     sources = compiled_sources(build)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = list(pool.map(lambda entry: check(entry, build, rules, deadline), sources))
+        results = list(pool.map(lambda entry: check(entry, build, deadline), sources))
     for entry, (result, text) in zip(sources, results):
         if result == "failed":
             print(f"{entry['file']}:\n{text}")

@@ -1,4 +1,5 @@
 """A machine that lacks descriptors or threads: a start says so in one line; a primary that ran out goes on later."""
+import contextlib
 import os
 import pathlib
 import shutil
@@ -25,10 +26,10 @@ class Descriptors(ClusterTest):
         job.start(0)
         address = (job.addresses[0], job.ports[0])
         wait_until("the primary listens", lambda: listens(address))
-        strangers = [socket.create_connection(address) for _ in range(CONNECTIONS)]
-        wait_until("the primary says what it lacks", lambda: job.nodes[0].said("could not be accepted"))
-        for stranger in strangers:
-            stranger.close()
+        with contextlib.ExitStack() as strangers:
+            for _ in range(CONNECTIONS):
+                strangers.enter_context(socket.create_connection(address))
+            wait_until("the primary says what it lacks", lambda: job.nodes[0].said("could not be accepted"))
         job.start(1)
         job.wait_for_round(0)
         job.open_gate()

@@ -84,7 +84,7 @@ std::string LinePipe::Line() {
     buffer_.append(bytes, static_cast<size_t>(got));
   }
   const size_t end = buffer_.find('\n');
-  const std::string line = buffer_.substr(0, end);
+  std::string line = buffer_.substr(0, end);
   buffer_.erase(0, end + 1);
   return line;
 }

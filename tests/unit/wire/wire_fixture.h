@@ -32,7 +32,7 @@ class Attendees : public rendezvous::Attendance {
  public:
   void OnOpened(rendezvous::StreamId stream, const std::string& peer) override { opened[stream] = peer; }
   void OnStatus(rendezvous::StreamId stream, const v1::AgentStatus& status) override {
-    statuses.push_back({stream, status});
+    statuses.emplace_back(stream, status);
     if (on_status) on_status(stream, status);
   }
   void OnClosed(rendezvous::StreamId stream) override { closed.push_back(stream); }
