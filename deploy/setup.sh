@@ -4,11 +4,12 @@
 #
 #   deploy/setup.sh            what the build needs
 #   deploy/setup.sh --torch    and torch, in the project's own .venv
-#   deploy/setup.sh --tests    and torch, and what the tests need
+#   deploy/setup.sh --tests    and torch, the frameworks that are tried with it, and what the tests need
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 readonly TORCH_VERSION=2.13.0
+readonly FRAMEWORKS=(accelerate==1.15.0 transformers==5.23.0 lightning==2.6.6 deepspeed==0.19.8)
 readonly APT_LOCK_TIMEOUT_S=300  # another apt-get, as of a machine's first boot, is waited for this long
 
 build_packages=(
@@ -78,6 +79,26 @@ install_torch() {
   fi
 }
 
+has_frameworks() {
+  "$1" -c 'import importlib.metadata as m, sys; [m.version(p.split("==")[0]) for p in sys.argv[1:]]' \
+    "${FRAMEWORKS[@]}" 2>/dev/null
+}
+
+# What real scripts use, beside the torch that is there, which stays as it is. 250 MB; their tests are skipped without.
+install_frameworks() {
+  local python=$root/.venv/bin/python have
+  have=$(torch_of "$python")
+  if [ -z "$have" ] || has_frameworks "$python"; then
+    return 0
+  fi
+  say "installing ${FRAMEWORKS[*]} in .venv (a minute or two)"
+  # DeepSpeed is built from source, reads torch's version for it, and compiles nothing.
+  if ! "$python" -m pip install --quiet setuptools wheel ||
+    ! DS_BUILD_OPS=0 "$python" -m pip install --quiet --no-build-isolation "torch==$have" "${FRAMEWORKS[@]}"; then
+    say "not all of them can be had here: what needs them will say that it is left out"
+  fi
+}
+
 wants_tests=no
 wants_torch=no
 for argument in "$@"; do
@@ -91,3 +112,4 @@ done
 install_packages "${build_packages[@]}"
 [ $wants_tests = no ] || install_packages "${test_packages[@]}"
 [ $wants_torch = no ] || install_torch
+[ $wants_tests = no ] || install_frameworks

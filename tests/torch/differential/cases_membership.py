@@ -66,7 +66,7 @@ CASES = (
          nodes=(("--node-rank=0", "--role=a"), ("--node-rank=1", "--role=b"), ("--node-rank=2", "--role=a"))),
     # Restarts.
     Case("a worker that fails once is started again with the next count", ("--max-restarts=2", "--nproc-per-node=2"),
-         workers=2, attempts=2, plan={"0@0": ["together", "exit 3"], "*@0": ["together", "wait"]}),
+         workers=2, attempts=2, plan={"0@0": ["together", "exit 3"], "*@0": ["together", "wait SIGTERM"]}),
     Case("a worker that fails once restarts both nodes' workers", (*C10D, "--max-restarts=1"), nodes=((), ()),
          workers=2, attempts=2, plan={"0@0": ["together", "exit 3"], "1@0": ["together", "exit 3"]}),
     Case("two restarts are counted", ("--max-restarts=3",), attempts=3, plan={"*@0": ["exit 1"], "*@1": ["exit 1"]}),

@@ -70,11 +70,16 @@ def record_error(message):
         "py_callstack": f"Traceback: {message}", "timestamp": str(int(time.time()))}}}))
 
 
-def wait_for_a_signal(names):
+def note_signals(steps):
+    """Before anybody can know of this worker: a signal that a step waits for is noted from the start."""
+    for step in steps:
+        name, _, signals = step.partition(" ")
+        for awaited in signals.split() if name == "wait" else ():
+            signal.signal(getattr(signal, awaited), lambda number, _: received.append(signal.Signals(number).name))
+
+
+def wait_for_a_signal(_):
     """Notes which one came, then ends by it, as a worker without a handler would."""
-    for name in names.split():
-        signal.signal(getattr(signal, name), lambda number, _: received.append(signal.Signals(number).name))
-    write_record()
     wait_for("a signal", lambda: received)
     write_record()
     number = getattr(signal, received[0])
@@ -90,7 +95,7 @@ STEPS = {
     "signal": lambda name: os.kill(os.getpid(), getattr(signal, name)),
     "record": record_error,
     "error-file": write_error,
-    "wait": lambda names: wait_for_a_signal(names or "SIGTERM"),
+    "wait": wait_for_a_signal,
 }
 
 
@@ -98,6 +103,7 @@ def main():
     plan = json.loads(os.environ.get("PROBE_PLAN", "{}"))
     keys = (f"{RANK}@{ATTEMPT}", f"*@{ATTEMPT}", RANK, "*")
     steps = next((plan[key] for key in keys if key in plan), [])
+    note_signals(steps)
     write_record()
     for step in steps:
         name, _, argument = step.partition(" ")
