@@ -125,10 +125,14 @@ Devices FindAmd(const MachineProbe& probe) {
 
 // ---- Others ----
 
+bool HasDriver(const std::string& accel, const MachineProbe& probe, absl::string_view driver) {
+  const std::string uevent = probe.read(absl::StrCat("/sys/class/accel/", accel, "/device/uevent")).value_or("");
+  return absl::StrContains(uevent, absl::StrCat("DRIVER=", driver));
+}
+
 // Small inference units of laptops, which torch does not train on.
 bool IsLaptopNpu(const std::string& accel, const MachineProbe& probe) {
-  const std::string uevent = probe.read(absl::StrCat("/sys/class/accel/", accel, "/device/uevent")).value_or("");
-  return absl::StrContains(uevent, "DRIVER=intel_vpu") || absl::StrContains(uevent, "DRIVER=amdxdna");
+  return HasDriver(accel, probe, "intel_vpu") || HasDriver(accel, probe, "amdxdna");
 }
 
 // Intel's GPUs without a display, made for data centres; those of desktops and laptops drive a screen.
@@ -138,20 +142,54 @@ bool IsIntelDataCenterGpu(const std::string& render_node, const MachineProbe& pr
          absl::StartsWith(probe.read(device + "class").value_or(""), "0x0380");
 }
 
-std::vector<std::string> FindUnknown(const MachineProbe& probe) {
-  // AWS Trainium and Inferentia, Huawei Ascend, Habana Gaudi (old driver), Google TPU.
-  constexpr absl::string_view kPrefixes[] = {"neuron", "davinci", "hl", "accel"};
-  std::vector<std::string> unknown;
+std::vector<std::string> NumberedFiles(const MachineProbe& probe, absl::string_view prefix) {
+  std::vector<std::string> files;
   for (const std::string& name : probe.list("/dev")) {
-    const bool matches = std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
-                                     [&](absl::string_view prefix) { return IsNumbered(name, prefix); });
-    if (matches) unknown.push_back("/dev/" + name);
+    if (IsNumbered(name, prefix)) files.push_back("/dev/" + name);
   }
-  for (const std::string& name : probe.list("/dev/accel")) {
-    if (IsNumbered(name, "accel") && !IsLaptopNpu(name, probe)) unknown.push_back("/dev/accel/" + name);
-  }
+  return files;
+}
+
+std::vector<std::string> FindIntel(const MachineProbe& probe) {
+  std::vector<std::string> found;
   for (const std::string& name : probe.list("/dev/dri")) {
-    if (IsNumbered(name, "renderD") && IsIntelDataCenterGpu(name, probe)) unknown.push_back("/dev/dri/" + name);
+    if (IsNumbered(name, "renderD") && IsIntelDataCenterGpu(name, probe)) found.push_back("/dev/dri/" + name);
+  }
+  return found;
+}
+
+std::vector<std::string> FindHuawei(const MachineProbe& probe) { return NumberedFiles(probe, "davinci"); }
+
+std::vector<std::string> FindHabana(const MachineProbe& probe) {
+  std::vector<std::string> found = NumberedFiles(probe, "hl");  // the old driver
+  if (!found.empty()) return found;
+  for (const std::string& name : probe.list("/dev/accel")) {
+    if (IsNumbered(name, "accel") && HasDriver(name, probe, "habanalabs")) found.push_back("/dev/accel/" + name);
+  }
+  return found;
+}
+
+// Makers whose devices are counted by their files.
+struct Maker {
+  const char* kind;
+  const char* name;
+  const char* variable;
+  std::vector<std::string> (*find)(const MachineProbe& probe);
+};
+constexpr Maker kMakers[] = {
+    {"xpu", "Intel data-centre GPU", "ZE_AFFINITY_MASK", &FindIntel},
+    {"npu", "Ascend NPU", "ASCEND_RT_VISIBLE_DEVICES", &FindHuawei},
+    {"hpu", "Gaudi", "HABANA_VISIBLE_MODULES", &FindHabana},
+};
+
+std::vector<std::string> FindUnknown(const MachineProbe& probe) {
+  // AWS Trainium and Inferentia, Google TPU.
+  std::vector<std::string> unknown = NumberedFiles(probe, "neuron");
+  const std::vector<std::string> old_tpu = NumberedFiles(probe, "accel");
+  unknown.insert(unknown.end(), old_tpu.begin(), old_tpu.end());
+  for (const std::string& name : probe.list("/dev/accel")) {
+    const bool known = IsLaptopNpu(name, probe) || HasDriver(name, probe, "habanalabs");
+    if (IsNumbered(name, "accel") && !known) unknown.push_back("/dev/accel/" + name);
   }
   std::sort(unknown.begin(), unknown.end());
   return unknown;
@@ -163,15 +201,18 @@ void Append(std::vector<std::string> more, std::vector<std::string>* all) {
   all->insert(all->end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-void Take(const Devices& found, const std::string& variable, const std::optional<std::string>& list,
-          Accelerators* accelerators) {
+void Take(const Devices& found, const char* kind, const std::string& name, const std::string& variable,
+          const std::optional<std::string>& list, Accelerators* accelerators) {
   VisibleDevices visible = ReadVisibleDevices(variable, list, found.devices);
   accelerators->count = visible.usable;
+  accelerators->kind = kind;
+  accelerators->apart = visible.apart;
   accelerators->visible_variable = variable;
   accelerators->visible = std::move(visible.entries);
   Append(std::move(visible.warnings), &accelerators->warnings);
   const size_t present = found.devices.size();
-  accelerators->reason = absl::StrFormat("%d GPU%s: %s", present, present == 1 ? "" : "s", found.how);
+  accelerators->reason = absl::StrFormat("%d %s%s: %s", present, name, present == 1 ? "" : "s", found.how);
+  if (visible.apart) absl::StrAppend(&accelerators->reason, ", with ", accelerators->count, " MIG instances");
   if (list.has_value()) {
     absl::StrAppend(&accelerators->reason, ", ", variable, "=", discovery::Shown(*list), " leaves ",
                     accelerators->count);
@@ -190,7 +231,7 @@ void TakeAmd(Devices found, const Environment& environment, Accelerators* accele
   const std::optional<std::string> hip = ValueOf(environment, "HIP_VISIBLE_DEVICES");
   const bool cuda_instead = !hip.has_value() && environment.contains("CUDA_VISIBLE_DEVICES");
   const std::string variable = cuda_instead ? "CUDA_VISIBLE_DEVICES" : "HIP_VISIBLE_DEVICES";
-  Take(found, variable, ValueOf(environment, variable), accelerators);
+  Take(found, "gpu", "GPU", variable, ValueOf(environment, variable), accelerators);
 }
 
 absl::Status RefuseUnknown(const Accelerators& accelerators) {
@@ -204,25 +245,61 @@ absl::StatusOr<WorkerCount> Fixed(int workers, std::string reason) {
     return absl::InvalidArgumentError(
         absl::StrFormat("--nproc-per-node comes to %d: expected 1 to %d", workers, kMaxWorkersPerNode));
   }
-  return WorkerCount{workers, std::move(reason), {}};
+  WorkerCount count;
+  count.workers = workers;
+  count.reason = std::move(reason);
+  return count;
 }
 
 }  // namespace
 
-Accelerators CountAccelerators(const Environment& environment, const MachineProbe& probe) {
+Accelerators CountAccelerators(const Environment& environment, const MachineProbe& probe, std::string_view kind) {
   Accelerators accelerators;
-  const Devices nvidia = FindNvidia(probe, &accelerators.warnings);
-  const Devices amd = nvidia.devices.empty() ? FindAmd(probe) : Devices{};
-  if (!nvidia.devices.empty()) {
-    Take(nvidia, "CUDA_VISIBLE_DEVICES", ValueOf(environment, "CUDA_VISIBLE_DEVICES"), &accelerators);
-  } else if (!amd.devices.empty()) {
-    TakeAmd(amd, environment, &accelerators);
-  } else {
-    accelerators.reason = "no accelerator was found";
-    accelerators.unknown = FindUnknown(probe);
+  if (kind.empty() || kind == "gpu") {
+    const Devices nvidia = FindNvidia(probe, &accelerators.warnings);
+    const Devices amd = nvidia.devices.empty() ? FindAmd(probe) : Devices{};
+    if (!nvidia.devices.empty()) {
+      Take(nvidia, "gpu", "GPU", "CUDA_VISIBLE_DEVICES", ValueOf(environment, "CUDA_VISIBLE_DEVICES"),
+           &accelerators);
+    } else if (!amd.devices.empty()) {
+      TakeAmd(amd, environment, &accelerators);
+    }
+    if (!accelerators.kind.empty()) return accelerators;
   }
+  for (const Maker& maker : kMakers) {
+    if (!kind.empty() && kind != maker.kind) continue;
+    const std::vector<std::string> files = maker.find(probe);
+    if (files.empty()) continue;
+    const Devices found{std::vector<PhysicalDevice>(files.size()),
+                        absl::StrCat("counted by ", files.front(), "...")};
+    Take(found, maker.kind, maker.name, maker.variable, ValueOf(environment, maker.variable), &accelerators);
+    return accelerators;
+  }
+  accelerators.reason =
+      kind.empty() ? "no accelerator was found" : absl::StrCat("no ", AsAbsl(kind), " was found");
+  accelerators.unknown = FindUnknown(probe);
   return accelerators;
 }
+
+namespace {
+
+bool IsKind(std::string_view wish) {
+  return wish == "gpu" || std::any_of(std::begin(kMakers), std::end(kMakers),
+                                      [&](const Maker& maker) { return wish == maker.kind; });
+}
+
+absl::StatusOr<WorkerCount> OnePerAccelerator(const Accelerators& found) {
+  absl::StatusOr<WorkerCount> count = Fixed(found.count, found.reason);
+  if (!count.ok()) return count;
+  count->warnings = found.warnings;
+  if (found.apart) {
+    count->visible_variable = found.visible_variable;
+    count->own_devices = found.visible;
+  }
+  return count;
+}
+
+}  // namespace
 
 absl::StatusOr<WorkerCount> CountWorkers(std::string_view wish, const Environment& environment,
                                          const MachineProbe& probe) {
@@ -230,22 +307,18 @@ absl::StatusOr<WorkerCount> CountWorkers(std::string_view wish, const Environmen
   if (absl::SimpleAtoi(AsAbsl(wish), &number)) return Fixed(number, absl::StrCat(number, " as given"));
   const int cpus = probe.usable_cpus();
   if (wish == "cpu") return Fixed(cpus, absl::StrCat(cpus, " CPUs may be used here"));
-  if (!wish.empty() && wish != "auto" && wish != "gpu") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--nproc-per-node is ", discovery::Shown(wish), ": expected a number, auto, gpu or cpu"));
+  if (!wish.empty() && wish != "auto" && !IsKind(wish)) {
+    return absl::InvalidArgumentError(absl::StrCat("--nproc-per-node is ", discovery::Shown(wish),
+                                                   ": expected a number, auto, gpu, cpu, xpu, npu or hpu"));
   }
-  const Accelerators found = CountAccelerators(environment, probe);
+  const Accelerators found = CountAccelerators(environment, probe, IsKind(wish) ? wish : "");
+  if (found.count > 0) return OnePerAccelerator(found);
   if (!found.unknown.empty()) return RefuseUnknown(found);
-  absl::StatusOr<WorkerCount> count;
-  if (found.count > 0) {
-    count = Fixed(found.count, found.reason);
-  } else if (wish == "gpu") {
-    return absl::FailedPreconditionError(absl::StrCat("--nproc-per-node gpu: ", found.reason));
-  } else if (wish == "auto") {
-    count = Fixed(cpus, absl::StrCat(found.reason, "; ", cpus, " CPUs may be used here"));
-  } else {
-    count = Fixed(1, found.reason);
-  }
+  if (IsKind(wish))
+    return absl::FailedPreconditionError(absl::StrCat("--nproc-per-node ", AsAbsl(wish), ": ", found.reason));
+  absl::StatusOr<WorkerCount> count =
+      wish == "auto" ? Fixed(cpus, absl::StrCat(found.reason, "; ", cpus, " CPUs may be used here"))
+                     : Fixed(1, found.reason);
   if (count.ok()) count->warnings = found.warnings;
   return count;
 }

@@ -1,10 +1,14 @@
 // How many workers a node gets by itself: one for each accelerator that a process here may use. Pure, over a probe
 // of the machine; the binary is static, so no driver's library can be asked.
 //
-// NVIDIA: `nvidia-smi -L` decides where it works, else /proc/driver/nvidia/gpus and /dev/nvidiaN; then
-// CUDA_VISIBLE_DEVICES, read as CUDA reads it. AMD: the nodes of /sys/class/kfd with compute units; then
-// ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES. Devices of other makers are seen but not
-// counted: `auto` is refused there, since counting CPUs in their place would start a wrong job.
+// A table of makers, each with its evidence and its variable:
+// NVIDIA (gpu): `nvidia-smi -L` decides where it works, else /proc/driver/nvidia/gpus and /dev/nvidiaN; then
+// CUDA_VISIBLE_DEVICES, read as CUDA reads it. MIG: a worker for each
+// instance, which alone it sees. AMD (gpu): the nodes of /sys/class/kfd with compute units; then
+// ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES. Intel (xpu): render nodes of data-centre
+// GPUs, ZE_AFFINITY_MASK. Huawei (npu): /dev/davinciN, ASCEND_RT_VISIBLE_DEVICES. Habana (hpu): /dev/hlN or
+// /dev/accel/accelN of its driver, HABANA_VISIBLE_MODULES. Devices of other makers are seen but not counted:
+// `auto` is refused there, since counting CPUs in their place would start a wrong job.
 #pragma once
 
 #include <functional>
@@ -44,25 +48,31 @@ struct MachineProbe {
 
 struct Accelerators {
   int count = 0;                      // workers that can have one each
+  std::string kind;                   // "gpu", "xpu", "npu", "hpu"; empty: none was found
+  bool apart = false;                 // each worker is to see its own one of `visible` only
   std::string reason;                 // "8 GPUs: nvidia-smi -L lists them"
-  std::string visible_variable;       // CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES; empty: no accelerators
+  std::string visible_variable;       // CUDA_VISIBLE_DEVICES or its like; empty: no accelerators
   std::vector<std::string> visible;   // what that variable may name: indices or UUIDs, in order, to be divided
   std::vector<std::string> unknown;   // device files of accelerators that no rule explains
   std::vector<std::string> warnings;  // one line each
 };
 
-Accelerators CountAccelerators(const Environment& environment, const MachineProbe& probe);
+// kind: look for this one alone; empty: for the first of the table that is here.
+Accelerators CountAccelerators(const Environment& environment, const MachineProbe& probe,
+                               std::string_view kind = "");
 
 struct WorkerCount {
   int workers = 1;
-  std::string reason;  // one sentence
+  std::string reason;                    // one sentence
+  std::string visible_variable;          // where each worker is to see a device of its own; empty: all see all
+  std::vector<std::string> own_devices;  // by local rank, then
   std::vector<std::string> warnings;
 };
 
-// --nproc-per-node: a number, "auto" (accelerators, else CPUs), "gpu" (accelerators, else an error), "cpu"; "" is
-// what a platform's job means when nobody said a number: one worker per accelerator, one where there is none.
-// InvalidArgument: another word or a number out of 1..kMaxWorkersPerNode. FailedPrecondition: the machine does not
-// have what was asked for, or has what cannot be counted.
+// --nproc-per-node: a number, "auto" (accelerators, else CPUs), "gpu", "xpu", "npu", "hpu" (that kind, else an
+// error), "cpu"; "" is what a platform's job means when nobody said a number: one worker per accelerator, one
+// where there is none. InvalidArgument: another word or a number out of 1..kMaxWorkersPerNode. FailedPrecondition:
+// the machine does not have what was asked for, or has what cannot be counted.
 absl::StatusOr<WorkerCount> CountWorkers(std::string_view wish, const Environment& environment,
                                          const MachineProbe& probe);
 

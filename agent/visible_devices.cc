@@ -123,13 +123,8 @@ VisibleDevices ReadVisibleDevices(const std::string& variable, const std::option
   const std::vector<Selection> selected =
       list.has_value() ? SelectListed(variable, *list, devices, &visible) : SelectAll(devices);
   for (const Selection& selection : selected) visible.entries.push_back(selection.entry);
-  const bool mig = std::any_of(selected.begin(), selected.end(), [](const Selection& s) { return s.mig; });
-  visible.usable = mig ? 1 : static_cast<int>(selected.size());
-  if (mig && selected.size() > 1) {
-    visible.warnings.push_back(
-        absl::StrCat("with MIG a process can use one device only: 1 of the ", selected.size(),
-                     " is counted; to use them all give each node of the job its own in ", variable));
-  }
+  visible.usable = static_cast<int>(selected.size());
+  visible.apart = std::any_of(selected.begin(), selected.end(), [](const Selection& s) { return s.mig; });
   return visible;
 }
 

@@ -13,7 +13,8 @@ struct PhysicalDevice {
 };
 
 struct VisibleDevices {
-  int usable = 0;                     // devices that one process can use
+  int usable = 0;                     // devices, each for one worker
+  bool apart = false;                 // a process can use one of them only (MIG): each worker is to see its own
   std::vector<std::string> entries;   // those of the list that stand; indices where there is no list
   std::vector<std::string> warnings;  // what was ignored, one line each
 };

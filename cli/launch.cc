@@ -94,6 +94,10 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.plan.environment.run_id = run.config.run_id();
   launch.plan.environment.signals_to_handle = run.leave_signals_text;
   launch.plan.environment.virtual_local_rank = run.virtual_local_rank;
+  launch.plan.environment.visible_devices_variable = run.visible_variable;
+  for (size_t i = 0; i < run.own_devices.size(); ++i) {
+    launch.plan.environment.visible_devices[static_cast<int>(i)] = run.own_devices[i];
+  }
   launch.plan.output = run.output;
   launch.plan.report = run.report;
   launch.plan.inherited = environment;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "agent/host/utf8.h"
 #include "cli/membership.h"
 #include "proto/base/duration.h"
@@ -18,6 +19,7 @@ namespace {
 constexpr char kDefault[] = "default";
 constexpr char kErrorFileVariable[] = "TORCHELASTIC_ERROR_FILE";
 constexpr char kLeaveSignals[] = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";  // torchrun's default
+constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 constexpr char kTokenVariable[] = "MUSTER_TOKEN";  // no option: a command line is for everybody to read
 constexpr char kKubernetesVariable[] = "KUBERNETES_SERVICE_HOST";
 constexpr int kLeastBeatsPerLease = 4;
@@ -45,6 +47,7 @@ class Planner {
     RETURN_IF_ERROR(TakeTimes());
     RETURN_IF_ERROR(TakeWorkers());
     TakeProgram();
+    RETURN_IF_ERROR(TakeOwnDevices());
     TakeOutput();
     config_->set_settings_digest(Digest());
     return absl::OkStatus();
@@ -142,6 +145,8 @@ class Planner {
       return given ? Fault(*given, reason) : absl::FailedPreconditionError(reason);
     }
     plan_->slots_reason = count->reason;
+    plan_->visible_variable = count->visible_variable;
+    plan_->own_devices = count->own_devices;
     plan_->view.warnings.insert(plan_->view.warnings.end(), count->warnings.begin(), count->warnings.end());
     return count->workers;
   }
@@ -225,6 +230,24 @@ class Planner {
     }
     plan_->notes = settings_.notes;
     plan_->view.warnings.insert(plan_->view.warnings.end(), settings_.warnings.begin(), settings_.warnings.end());
+  }
+
+  // --virtual-local-rank: each worker sees its own entry of the list, or the device of its number.
+  absl::Status TakeOwnDevices() {
+    if (!plan_->virtual_local_rank || !plan_->own_devices.empty()) return absl::OkStatus();
+    const auto list = environment_.find(kVisibleDevices);
+    const bool listed = list != environment_.end() && !list->second.empty();
+    std::vector<std::string> entries;
+    if (listed) entries = absl::StrSplit(list->second, ',');
+    if (listed && static_cast<int>(entries.size()) < config_->slots()) {
+      return Fault(*settings_.virtual_local_rank, absl::StrCat(kVisibleDevices, " has ", entries.size(),
+                                                               " devices for ", config_->slots(), " workers"));
+    }
+    plan_->visible_variable = kVisibleDevices;
+    for (int i = 0; i < config_->slots(); ++i) {
+      plan_->own_devices.push_back(listed ? entries[static_cast<size_t>(i)] : absl::StrCat(i));
+    }
+    return absl::OkStatus();
   }
 
   void TakeOutput() {

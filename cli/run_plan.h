@@ -65,8 +65,10 @@ struct RunPlan {
   SignalChoice leave_signals;      // none: the usual
   std::string leave_signals_text;  // as torchrun hands it to workers
   bool virtual_local_rank = false;
-  std::string numa_binding;     // empty: none
-  std::string pass_local_rank;  // "local-rank": each worker gets --local-rank=N; empty: none
+  std::string visible_variable;          // where each worker sees a device of its own; empty: all see all
+  std::vector<std::string> own_devices;  // by local rank, then
+  std::string numa_binding;              // empty: none
+  std::string pass_local_rank;           // "local-rank": each worker gets --local-rank=N; empty: none
   bool run_path = false;
   bool module = false;
   bool no_python = false;

@@ -59,19 +59,20 @@ def stamp_of(entry):
 
 
 def check(entry, build, deadline):
-    """What came of one file, and what was said of it."""
+    """What came of one file; what clang-tidy said of it is printed."""
     if time.monotonic() > deadline:
-        return "left out", ""
+        return "left out"
     stamp = stamp_of(entry)
     if stamp is not None and stamp.exists():
-        return "known", ""
+        return "known"
     done = subprocess.run([TIDY, "-p", str(build), "--quiet", *EXTRA, entry["file"]], cwd=ROOT,
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        return "failed", done.stdout + done.stderr
+        print(f"{entry['file']}:\n{done.stdout}{done.stderr}", flush=True)
+        return "failed"
     if stamp is not None:
         stamp.touch()
-    return "passed", ""
+    return "passed"
 
 
 def main():
@@ -80,13 +81,9 @@ def main():
     deadline = time.monotonic() + BUDGET_S if BUDGET_S > 0 else float("inf")
     sources = compiled_sources(build)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = list(pool.map(lambda entry: check(entry, build, deadline), sources))
-    for entry, (result, text) in zip(sources, results):
-        if result == "failed":
-            print(f"{entry['file']}:\n{text}")
-    outcomes = [result for result, _ in results]
+        outcomes = list(pool.map(lambda entry: check(entry, build, deadline), sources))
     print(", ".join(f"{outcomes.count(name)} {name}" for name in ("passed", "known", "failed", "left out")))
-    left_out = [entry["file"] for entry, (result, _) in zip(sources, results) if result == "left out"]
+    left_out = [entry["file"] for entry, outcome in zip(sources, outcomes) if outcome == "left out"]
     if left_out:
         print(f"left out when {BUDGET_S:.0f} s were spent: " + " ".join(str(pathlib.Path(f).relative_to(ROOT))
                                                                         for f in left_out))

@@ -203,20 +203,26 @@ TEST(VisibleDevices, KeepTheOrderOfTheListForThoseWhoDivideIt) {
   EXPECT_THAT(WithGpus(4).Count(Cuda("3,1,2")).visible, ElementsAre("3", "1", "2"));
 }
 
-TEST(VisibleDevices, OfMigAProcessCanUseOne) {
+TEST(VisibleDevices, EachMigInstanceIsForAWorkerOfItsOwn) {
   const FakeMachine machine = WithMig();
   EXPECT_EQ(machine.Count(Cuda("MIG-b")).count, 1);
   EXPECT_THAT(machine.Count(Cuda("MIG-b")).warnings, IsEmpty());
-  EXPECT_EQ(machine.Count(Cuda("MIG-a,MIG-b")).count, 1);
+  EXPECT_EQ(machine.Count(Cuda("MIG-a,MIG-b")).count, 2);
+  EXPECT_TRUE(machine.Count(Cuda("MIG-a,MIG-b")).apart);
   EXPECT_THAT(machine.Count(Cuda("MIG-a,MIG-b")).visible, ElementsAre("MIG-a", "MIG-b"));
-  EXPECT_THAT(machine.Count(Cuda("MIG-a,MIG-b")).warnings, ElementsAre(HasSubstr("one device only")));
   EXPECT_EQ(machine.Count(Cuda("MIG-c")).count, 0);
   EXPECT_EQ(machine.Count(Cuda("MIG-a,MIG-a")).count, 0);
   EXPECT_EQ(machine.Count(Cuda("1")).count, 1);
   EXPECT_EQ(machine.Count(Cuda("0")).count, 1);
   EXPECT_EQ(machine.Count(Cuda("MIG-GPU-00aa-bb/1/0")).count, 1);  // how older drivers name them
-  EXPECT_EQ(machine.Count().count, 1);
+  EXPECT_FALSE(machine.Count(Cuda("1")).apart);
+  EXPECT_EQ(machine.Count().count, 3);
   EXPECT_THAT(machine.Count().visible, ElementsAre("MIG-a", "MIG-b", "1"));
+  const WorkerCount workers = machine.Workers("auto").value();
+  EXPECT_EQ(workers.workers, 3);
+  EXPECT_EQ(workers.visible_variable, "CUDA_VISIBLE_DEVICES");
+  EXPECT_THAT(workers.own_devices, ElementsAre("MIG-a", "MIG-b", "1"));
+  EXPECT_THAT(WithGpus(2).Workers("auto")->own_devices, IsEmpty()) << "whole GPUs are chosen by LOCAL_RANK";
 }
 
 TEST(VisibleDevices, WithoutAnyDeviceNothingIsVisible) {
@@ -260,8 +266,7 @@ TEST(Accelerators, AmdsListsAreAppliedOneAfterTheOther) {
 // ---- Others ----
 
 TEST(Accelerators, DevicesOfOtherMakersAreSeenAndRefusedForAutoAlone) {
-  for (const std::string device :
-       {"/dev/neuron0", "/dev/davinci7", "/dev/hl0", "/dev/accel0", "/dev/accel/accel0"}) {
+  for (const std::string device : {"/dev/neuron0", "/dev/accel0", "/dev/accel/accel0"}) {
     FakeMachine machine;
     machine.files[device] = "";
     EXPECT_THAT(machine.Count().unknown, ElementsAre(device));
@@ -289,12 +294,48 @@ TEST(Accelerators, ALaptopsInferenceUnitAndScreenAreNoAccelerators) {
   EXPECT_EQ(machine.Workers("auto").value().workers, 6);
 }
 
-TEST(Accelerators, AnIntelGpuWithoutAScreenIsOneThatCannotBeCounted) {
-  FakeMachine machine;
-  machine.files = {{"/dev/dri/renderD128", ""},
-                   {"/sys/class/drm/renderD128/device/vendor", "0x8086\n"},
-                   {"/sys/class/drm/renderD128/device/class", "0x038000\n"}};
-  EXPECT_THAT(machine.Count().unknown, ElementsAre("/dev/dri/renderD128"));
+struct OtherMaker {
+  const char* kind;
+  const char* variable;
+  std::map<std::string, std::string> two;  // files of a machine with two of them
+};
+
+const OtherMaker kOtherMakers[] = {
+    {"xpu",
+     "ZE_AFFINITY_MASK",
+     {{"/dev/dri/renderD128", ""},
+      {"/sys/class/drm/renderD128/device/vendor", "0x8086\n"},
+      {"/sys/class/drm/renderD128/device/class", "0x038000\n"},
+      {"/dev/dri/renderD129", ""},
+      {"/sys/class/drm/renderD129/device/vendor", "0x8086\n"},
+      {"/sys/class/drm/renderD129/device/class", "0x038000\n"}}},
+    {"npu",
+     "ASCEND_RT_VISIBLE_DEVICES",
+     {{"/dev/davinci0", ""}, {"/dev/davinci1", ""}, {"/dev/davinci_manager", ""}}},
+    {"hpu", "HABANA_VISIBLE_MODULES", {{"/dev/hl0", ""}, {"/dev/hl1", ""}, {"/dev/hl_controlD0", ""}}},
+    {"hpu",
+     "HABANA_VISIBLE_MODULES",
+     {{"/dev/accel/accel0", ""},
+      {"/sys/class/accel/accel0/device/uevent", "DRIVER=habanalabs\n"},
+      {"/dev/accel/accel1", ""},
+      {"/sys/class/accel/accel1/device/uevent", "DRIVER=habanalabs\n"}}},
+};
+
+TEST(Accelerators, OfEachMakerAreCountedByTheirFilesAndLimitedByTheirVariable) {
+  for (const OtherMaker& maker : kOtherMakers) {
+    FakeMachine machine;
+    machine.files = maker.two;
+    for (const char* wish : {"auto", "", maker.kind}) {
+      const auto count = machine.Workers(wish);
+      ASSERT_TRUE(count.ok()) << maker.kind << " " << wish << ": " << count.status();
+      EXPECT_EQ(count->workers, 2) << maker.kind << " " << wish;
+    }
+    EXPECT_EQ(machine.Workers("auto", {{maker.variable, "1"}})->workers, 1) << maker.kind;
+    EXPECT_EQ(machine.Count().kind, maker.kind);
+    EXPECT_EQ(machine.Workers("gpu").status().code(), absl::StatusCode::kFailedPrecondition) << maker.kind;
+    EXPECT_EQ(WithGpus(2).Workers(maker.kind).status().code(), absl::StatusCode::kFailedPrecondition)
+        << maker.kind;
+  }
 }
 
 // ---- --nproc-per-node ----
@@ -333,7 +374,7 @@ TEST(WorkerCount, CpuMeansThoseThatMayBeUsedEvenBesideGpus) {
 }
 
 TEST(WorkerCount, OtherWordsAreRefused) {
-  for (const char* wish : {"xpu", "GPU", "auto ", "2x", "1.5", "a\nb"}) {
+  for (const char* wish : {"tpu", "GPU", "auto ", "2x", "1.5", "a\nb"}) {
     const absl::Status status = FakeMachine().Workers(wish).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << wish;
     EXPECT_FALSE(absl::StrContains(status.message(), "\n"));

@@ -27,6 +27,13 @@ constexpr char kReducer[] =
     R"("task":{"type":"workerpool2","index":0}})";
 constexpr char kOneReplica[] = R"({"cluster":{"chief":["a-0:2222"]},"task":{"type":"chief","index":0}})";
 
+agent::WorkerCount Workers(int count, const char* reason) {
+  agent::WorkerCount workers;
+  workers.workers = count;
+  workers.reason = reason;
+  return workers;
+}
+
 Machine MachineWith(int gpus) {
   Machine machine;
   machine.hostname = "here";
@@ -38,8 +45,8 @@ Machine MachineWith(int gpus) {
   machine.accelerators = [] { return agent::Accelerators(); };
   machine.count_workers = [gpus](const std::string& wish) -> absl::StatusOr<agent::WorkerCount> {
     if (wish == "gpu" && gpus == 0) return absl::FailedPreconditionError("there is no accelerator here");
-    if (wish == "cpu" || (wish == "auto" && gpus == 0)) return agent::WorkerCount{16, "16 CPUs", {}};
-    return agent::WorkerCount{std::max(gpus, 1), "counted", {}};
+    if (wish == "cpu" || (wish == "auto" && gpus == 0)) return Workers(16, "16 CPUs");
+    return Workers(std::max(gpus, 1), "counted");
   };
   machine.discover = [](const Environment& environment, bool all_pools) {
     discovery::DiscoverOptions options;
@@ -439,6 +446,15 @@ TEST(Settings, AnAddressMayStandInBracketsAndHasNoPort) {
     EXPECT_THAT(std::string(AsStd(with(bad).status().message())),
                 HasSubstr(std::string("--local-addr ") + bad + ": expected a host name or an IP address"));
   }
+}
+
+TEST(VirtualLocalRank, EachWorkerSeesItsOwnEntryOfTheListOrTheDeviceOfItsNumber) {
+  const Words line = {"--nproc-per-node", "2", "--virtual-local-rank", "train.py"};
+  EXPECT_THAT(Planned(line).own_devices, ElementsAre("0", "1"));
+  EXPECT_THAT(Planned(line, {{"CUDA_VISIBLE_DEVICES", "5,GPU-a,7"}}).own_devices, ElementsAre("5", "GPU-a"));
+  EXPECT_EQ(std::string(AsStd(TryPlan(line, {{"CUDA_VISIBLE_DEVICES", "5"}}).status().message())),
+            "--virtual-local-rank true: CUDA_VISIBLE_DEVICES has 1 devices for 2 workers");
+  EXPECT_THAT(Planned({"--nproc-per-node", "2", "train.py"}).own_devices, ::testing::IsEmpty());
 }
 
 }  // namespace
