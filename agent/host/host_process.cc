@@ -27,6 +27,7 @@
 #include "agent/host/spawner.h"
 #include "agent/host/sweeper.h"
 #include "agent/host/utf8.h"
+#include "agent/host/worker_output.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 
@@ -80,6 +81,7 @@ class HostProcess {
         marker_(OwnMarker(options.host_id, options.config.run_id(), options.config.boot_id(),
                           options.config.pid_namespace())),
         core_(std::move(options)),
+        output_(plan_.output, slots_),
         spawner_(&loop_, plan_.process),
         sweeper_(&loop_, &spawner_, [this](const std::string& left) { OnSwept(left); }),
         port_keeper_(plan_.worker_ports) {}
@@ -255,6 +257,7 @@ class HostProcess {
     const v1::Round& round = effect.round;
     std::vector<v1::Worker> spawned;
     std::vector<std::pair<int, std::string>> failed;
+    output_.BeginRound(round);
     for (int local_rank = 0; local_rank < slots_; ++local_rank) {
       const auto pid = SpawnWorker(round, local_rank);
       if (!pid.ok()) {
@@ -277,8 +280,14 @@ class HostProcess {
     command.file = plan_.file;
     WorkerEnvironmentOptions environment = plan_.environment;
     environment.marker = FormatMarker(marker_);
-    if (environment.error_file.empty()) environment.error_file = error_files_.Prepare(local_rank);
+    const std::string folder = output_.AttemptFolder(local_rank);
+    if (!folder.empty()) {
+      environment.error_file = folder + "/error.json";
+    } else if (environment.error_file.empty() && !output_.forbids_files()) {
+      environment.error_file = error_files_.Prepare(local_rank);
+    }
     command.environment = WorkerEnvironment(round, local_rank, environment, plan_.inherited);
+    if (output_.forbids_files()) command.environment["TORCHELASTIC_ERROR_FILE"] = "";  // as torchrun says it
     if (!GetsStdin(plan_.stdin_rule, rank, slots_)) command.stdin_fd = null_fd_;
     Pipe output, errors;
     if (!plan_.prefix.empty()) {
@@ -376,6 +385,7 @@ class HostProcess {
   HostCore core_;
   std::deque<Effect> pending_;
   bool applying_ = false;
+  WorkerOutput output_;
   Spawner spawner_;
   Sweeper sweeper_;
   PortKeeper port_keeper_;

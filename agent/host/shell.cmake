@@ -8,6 +8,8 @@ muster_library(muster_process SOURCES process_setup.cc exec_stage.cc spawner.cc 
                                       port_keeper.cc oom_watch.cc error_file.cc
                DEPS muster_event_loop muster_host_core muster_proc muster_utf8)
 if(TARGET muster_worker_environment)
+  muster_library(muster_output SOURCES log_files.cc worker_output.cc
+                 DEPS muster_log muster_host_core)
   muster_library(muster_host SOURCES host_process.cc
-                 DEPS muster_process muster_framed_link muster_log muster_host_core muster_worker_environment)
+                 DEPS muster_output muster_process muster_framed_link muster_log muster_host_core muster_worker_environment)
 endif()
