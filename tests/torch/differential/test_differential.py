@@ -21,6 +21,7 @@ TORCHRUNS_AT_ONCE = int(os.environ.get("MUSTER_TORCHRUNS_AT_ONCE", "2"))
 SECTIONS = {"Failures": cases_failures.CASES, "Logs": cases_logs.CASES, "Membership": cases_membership.CASES,
             "Parsing": cases_parsing.CASES, "Workers": cases_workers.CASES}
 CASES = [case for section in sorted(SECTIONS) for case in sorted(SECTIONS[section], key=lambda case: case.name)]
+NO_REPORT = (0, 64, 65)  # exit codes
 FIELDS_OF_THE_END = re.compile(r"(?:node \d+: )?exit")
 
 
@@ -116,7 +117,9 @@ class Differential(unittest.TestCase):
         if case.torchrun_cannot:
             started = count_workers(ours)
             wanted = case.workers * case.attempts
-            return wrong + ([] if started == wanted else [f"{started} workers, not {wanted}"]), output
+            wrong += [] if started == wanted else [f"{started} workers, not {wanted}"]
+            wrong += [] if case.ends.muster in NO_REPORT or ours["report"] == "there" else ["no report"]
+            return wrong, output
         return wrong + unexplained(case, theirs, ours, reasons_used), output
 
 
