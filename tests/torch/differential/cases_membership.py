@@ -61,7 +61,6 @@ CASES = (
     Case("a range of static nodes is its greatest number", ("--nnodes=1:2", *STATIC[2:]), workers=2,
          nodes=(("--node-rank=0",), ("--node-rank=1",))),
     Case("two nodes by c10d", C10D, nodes=((), ()), workers=2),
-    Case("two nodes of two roles", C10D, nodes=(("--role=a",), ("--role=b",)), workers=2),
     Case("three nodes of two roles by their ranks", ("--nnodes=3", *STATIC[2:]), workers=3,
          nodes=(("--node-rank=0", "--role=a"), ("--node-rank=1", "--role=b"), ("--node-rank=2", "--role=a"))),
     # Restarts.
