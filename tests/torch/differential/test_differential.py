@@ -143,6 +143,18 @@ del Differential  # itself no test
 class ZListsTest(unittest.TestCase):
     """Runs last, by its name: what the lists say must be so."""
 
+    def test_what_differs_without_a_reason_is_told_and_a_reason_serves_its_own_field_only(self):
+        case = CASES[0]
+        store = "worker 0: env TORCHELASTIC_USE_AGENT_STORE"
+        self.assertEqual(unexplained(case, {"a": 1, store: "True"}, {"a": 1, store: "False"}, set()), [])
+        for theirs, ours in (({"a": 1}, {"a": 2}), ({"a": 1}, {}), ({}, {"a": 1}), ({store: "False"}, {store: "True"})):
+            self.assertEqual(len(unexplained(case, theirs, ours, set())), 1)
+
+    @unittest.skipUnless(has_torch(), f"torch {TORCH_VERSION} is not installed")
+    def test_the_program_torchrun_is_the_main_that_is_compared_with(self):
+        scripts = importlib.metadata.distribution("torch").entry_points.select(group="console_scripts", name="torchrun")
+        self.assertEqual([script.value for script in scripts], ["torch.distributed.run:main"])
+
     def test_every_name_in_not_yet_is_a_case(self):
         self.assertFalse(NOT_YET - {case.name for case in CASES})
 
