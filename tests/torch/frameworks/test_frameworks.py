@@ -108,7 +108,6 @@ class FrameworksTest(unittest.TestCase):
     def test_deepspeeds_engine(self):
         self.assert_alike("use_deepspeed.py", own=DEEPSPEED, own_options=(f"--master_port={free_port()}",))
 
-    @NOT_YET
     @needs("torch", "deepspeed")
     def test_deepspeed_as_the_name_of_the_program(self):
         with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
