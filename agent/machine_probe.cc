@@ -158,20 +158,28 @@ std::optional<std::string> ReadSmallFile(const std::string& path) {
 
 // The affinity mask of this process, which cpusets and taskset shrink, not the machine's count.
 int UsableCpus() {
-  constexpr int kMostCpus = 1 << 16;
-  for (int cpus = CPU_SETSIZE; cpus <= kMostCpus; cpus *= 2) {
-    cpu_set_t* const set = CPU_ALLOC(static_cast<size_t>(cpus));
-    const size_t size = CPU_ALLOC_SIZE(static_cast<size_t>(cpus));
-    const bool done = sched_getaffinity(0, size, set) == 0;
-    const int count = done ? CPU_COUNT_S(size, set) : 0;
-    CPU_FREE(set);
-    if (done) return std::max(count, 1);
-    if (errno != EINVAL) break;  // EINVAL: the kernel has more CPUs than the set has bits
-  }
+  const std::set<int> allowed = AllowedCpus();
+  if (!allowed.empty()) return static_cast<int>(allowed.size());
   return static_cast<int>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 1L));
 }
 
 }  // namespace
+
+std::set<int> AllowedCpus() {
+  constexpr int kMostCpus = 1 << 16;
+  std::set<int> allowed;
+  for (int cpus = CPU_SETSIZE; cpus <= kMostCpus; cpus *= 2) {
+    cpu_set_t* const set = CPU_ALLOC(static_cast<size_t>(cpus));
+    const size_t size = CPU_ALLOC_SIZE(static_cast<size_t>(cpus));
+    const bool done = sched_getaffinity(0, size, set) == 0;
+    for (int cpu = 0; done && cpu < cpus; ++cpu) {
+      if (CPU_ISSET_S(static_cast<size_t>(cpu), size, set)) allowed.insert(cpu);
+    }
+    CPU_FREE(set);
+    if (done || errno != EINVAL) break;  // EINVAL: the kernel has more CPUs than the set has bits
+  }
+  return allowed;
+}
 
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& argv, absl::Duration limit) {
   int ends[2];

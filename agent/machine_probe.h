@@ -1,6 +1,8 @@
 // The real MachineProbe: programs, directories and files of this machine.
 #pragma once
 
+#include <set>
+
 #include "agent/accelerators.h"
 
 namespace muster::agent {
@@ -11,6 +13,9 @@ inline constexpr size_t kMaxProbeFileBytes = 64 << 10;
 // Blocking; to be used before the event loop runs. Its commands are reaped by pid, so other children are
 // untouched.
 MachineProbe SystemProbe();
+
+// The CPUs on which this process may run.
+std::set<int> AllowedCpus();
 
 // Runs argv[0], found on PATH, with stdin and stderr at /dev/null, in a process group of its own that is killed at
 // `limit`. NotFound: there is no such program; DeadlineExceeded; Internal: the kernel refused, with its words.

@@ -98,6 +98,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   for (size_t i = 0; i < run.own_devices.size(); ++i) {
     launch.plan.environment.visible_devices[static_cast<int>(i)] = run.own_devices[i];
   }
+  launch.plan.cpus = run.cpus;
   launch.plan.output = run.output;
   launch.plan.report = run.report;
   launch.plan.inherited = environment;

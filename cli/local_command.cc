@@ -103,8 +103,9 @@ class Output {
   }
   absl::Status Start() {
     absl::StatusOr<std::thread> thread = StartThread([this] { Copy(); });
-    if (thread.ok()) thread_ = *std::move(thread);
-    return thread.status();
+    RETURN_IF_ERROR(thread.status());
+    thread_ = *std::move(thread);
+    return absl::OkStatus();
   }
 
   // Readable when finished() or broken() has become true.

@@ -12,6 +12,7 @@
 #include "agent/accelerators.h"
 #include "agent/discovery/discover.h"
 #include "agent/machine_probe.h"
+#include "agent/numa_binding.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 
@@ -81,6 +82,10 @@ Machine ReadMachine(const Environment& environment) {
   machine.accelerators = [&environment] { return agent::CountAccelerators(environment, agent::SystemProbe()); };
   machine.count_workers = [&environment](const std::string& wish) {
     return agent::CountWorkers(wish, environment, agent::SystemProbe());
+  };
+  machine.bind_to_cpus = [](const std::string& mode, const std::vector<int>& gpus) {
+    const agent::MachineProbe probe = agent::SystemProbe();
+    return agent::BindToCpus(mode, gpus, agent::GpuBusIds(probe), agent::AllowedCpus(), probe);
   };
   machine.discover = [](const Environment& variables, bool all_pools) {
     discovery::DiscoverOptions options;

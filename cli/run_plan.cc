@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -48,6 +49,7 @@ class Planner {
     RETURN_IF_ERROR(TakeWorkers());
     TakeProgram();
     RETURN_IF_ERROR(TakeOwnDevices());
+    RETURN_IF_ERROR(TakeCpus());
     TakeOutput();
     config_->set_settings_digest(Digest());
     return absl::OkStatus();
@@ -221,7 +223,6 @@ class Planner {
     if (settings_.python) plan_->python = settings_.python->value;
     if (settings_.pass_local_rank) plan_->pass_local_rank = settings_.pass_local_rank->value;
     plan_->virtual_local_rank = settings_.virtual_local_rank && settings_.virtual_local_rank->value;
-    if (settings_.numa_binding) plan_->numa_binding = settings_.numa_binding->value;
     plan_->leave_signals_text = settings_.signals_to_handle ? settings_.signals_to_handle->text : kLeaveSignals;
     if (settings_.signals_to_handle) plan_->leave_signals = settings_.signals_to_handle->value;
     for (const std::string& name : plan_->leave_signals.unknown) {
@@ -247,6 +248,30 @@ class Planner {
     for (int i = 0; i < config_->slots(); ++i) {
       plan_->own_devices.push_back(listed ? entries[static_cast<size_t>(i)] : absl::StrCat(i));
     }
+    return absl::OkStatus();
+  }
+
+  // The CPUs near the GPU that a worker takes by its local rank.
+  absl::Status TakeCpus() {
+    const Given<std::string>& given = settings_.numa_binding;
+    if (!given || config_->slots() == 0) return absl::OkStatus();
+    const agent::Accelerators found = machine_.accelerators();
+    std::vector<int> gpus;
+    for (const std::string& entry : found.visible) {
+      int index = 0;
+      if (!absl::SimpleAtoi(entry, &index)) {
+        return Fault(*given, absl::StrCat(found.visible_variable, " names ", entry, ": give indices, not UUIDs"));
+      }
+      gpus.push_back(index);
+    }
+    if (static_cast<int>(gpus.size()) < config_->slots()) {
+      return Fault(*given, absl::StrCat("there are ", gpus.size(), " GPUs for ", config_->slots(), " workers (",
+                                        found.reason, ")"));
+    }
+    gpus.resize(static_cast<size_t>(config_->slots()));
+    const auto cpus = machine_.bind_to_cpus(given->value, gpus);
+    if (!cpus.ok()) return Fault(*given, std::string(AsStd(cpus.status().message())));
+    plan_->cpus = *cpus;
     return absl::OkStatus();
   }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,9 @@ struct Machine {
   std::function<agent::Accelerators()> accelerators;  // may take seconds
   std::function<absl::StatusOr<agent::WorkerCount>(const std::string& wish)> count_workers;  // "auto", "gpu", ...
   std::function<absl::StatusOr<discovery::ClusterView>(const Environment&, bool all_pools)> discover;
+  // CPUs near each of these GPUs, by a way of --numa-binding.
+  std::function<absl::StatusOr<std::vector<std::set<int>>>(const std::string& mode, const std::vector<int>& gpus)>
+      bind_to_cpus;
 };
 
 // One line of `muster env`.
@@ -67,7 +71,7 @@ struct RunPlan {
   bool virtual_local_rank = false;
   std::string visible_variable;          // where each worker sees a device of its own; empty: all see all
   std::vector<std::string> own_devices;  // by local rank, then
-  std::string numa_binding;              // empty: none
+  std::vector<std::set<int>> cpus;       // of --numa-binding, by local rank; empty: not bound
   std::string pass_local_rank;           // "local-rank": each worker gets --local-rank=N; empty: none
   bool run_path = false;
   bool module = false;

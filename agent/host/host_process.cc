@@ -278,6 +278,7 @@ class HostProcess {
     WorkerCommand command;
     command.argv = plan_.argv[static_cast<size_t>(local_rank)];
     command.file = plan_.file;
+    if (!plan_.cpus.empty()) command.cpus = plan_.cpus[static_cast<size_t>(local_rank)];
     WorkerEnvironmentOptions environment = plan_.environment;
     environment.marker = FormatMarker(marker_);
     const std::string folder = output_.AttemptFolder(local_rank);

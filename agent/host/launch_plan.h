@@ -2,6 +2,7 @@
 // goes.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct LaunchPlan {
   Inherited process;  // of PrepareProcess()
   std::vector<std::string> agent_arguments;  // after "agent --fd 3"
   PortRange worker_ports;
+  std::vector<std::set<int>> cpus;  // by local rank, where workers are bound to some; empty: they are not
   OutputPlan output;
   ReportPlan report;
   bool ends_orphans = false;  // the run has a name, so what an earlier host of it left here can be known

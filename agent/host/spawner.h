@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct WorkerCommand {
   std::vector<std::string> argv;
   std::string file = "";  // what is executed, looked for on the worker's PATH if it has no slash; empty: argv[0]
   EnvironmentMap environment;
+  std::set<int> cpus = {};  // it may run on these alone; empty: wherever we may
   int stdin_fd = 0;
   int stdout_fd = 1;
   int stderr_fd = 2;

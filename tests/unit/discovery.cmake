@@ -9,4 +9,5 @@ muster_test(vertex_test SOURCES vertex_test.cc fixtures.cc DEPS muster_discovery
 muster_test(worker_environment_test SOURCES worker_environment_test.cc DEPS muster_worker_environment)
 muster_test(interpreter_test SOURCES interpreter_test.cc DEPS muster_interpreter)
 muster_test(accelerators_test SOURCES accelerators_test.cc DEPS muster_accelerators)
+muster_test(numa_binding_test SOURCES numa_binding_test.cc DEPS muster_accelerators)
 muster_test(machine_probe_test SOURCES machine_probe_test.cc DEPS muster_accelerators)

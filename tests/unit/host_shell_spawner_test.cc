@@ -1,6 +1,7 @@
 // Workers as the kernel sees them: how they start, and how their ends are told.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -200,6 +201,21 @@ TEST_F(SpawnerTest, AProgramIsToldTheNameThatWasTyped) {
   WorkerCommand command = Shell("echo $0");
   command.file = std::exchange(command.argv[0], "a-name");
   EXPECT_EQ(Output(command), std::vector<std::string>{"a-name"});
+}
+
+TEST_F(SpawnerTest, AWorkerIsBornOnItsCpusAndWeKeepOurs) {
+  cpu_set_t ours;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(ours), &ours), 0);
+  int last = 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) last = CPU_ISSET(cpu, &ours) ? cpu : last;
+  WorkerCommand command = Shell("grep Cpus_allowed_list /proc/self/status | cut -f2");
+  command.cpus = {last};
+  EXPECT_EQ(Output(command), std::vector<std::string>{std::to_string(last)});
+  cpu_set_t after;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(after), &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&ours, &after));
+  command.cpus = {8000};
+  EXPECT_FALSE(hostlet_.spawner.SpawnWorker(command, {}).ok());
 }
 
 TEST(ExecStageTest, AStageWhoseParentIsAnotherRefuses) {
