@@ -104,7 +104,7 @@ absl::Status Server::Impl::Start() {
     return absl::UnavailableError("listening on " + addresses.front() + ": the port was taken by another process");
   }
   thread_ = std::make_unique<CompletionThread>(std::move(queue), post_);
-  if (const absl::Status status = thread_->status(); !status.ok()) {
+  if (absl::Status status = thread_->status(); !status.ok()) {
     server_->Shutdown();
     thread_->Join();
     server_.reset();

@@ -207,7 +207,7 @@ void World::SpawnWorkers(HostProcess* host, const v1::Round& round) {
       scheduler_.After(exec_after, [this, worker] { Exec(worker); });
     }
   }
-  host->next.push_back([this, host, spawned = std::move(spawned)] {
+  host->next.emplace_back([this, host, spawned = std::move(spawned)] {
     OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnSpawned(now, spawned, out); });
   });
 }
@@ -277,7 +277,7 @@ void World::Fork(WorkerProcess* worker) {
   scheduler_.After(prng_.Between(0, 2 * scenario_.run_time), [this, child] { Die(child, {}, true); });
 }
 
-void World::FailWorker(WorkerProcess* worker, host::Ending ending) { Die(worker, ending, true); }
+void World::FailWorker(WorkerProcess* worker, const host::Ending& ending) { Die(worker, ending, true); }
 
 void World::FreezeWorker(WorkerProcess* worker, Micros for_how_long) {
   if (worker->dead) return;

@@ -159,6 +159,24 @@ int RunOne(const Options& options) {
   return outcome.ok ? 0 : 1;
 }
 
+bool TakeValue(const std::string& flag, const char* value, Options* options) {
+  if (flag == "--seeds") {
+    options->seeds = std::strtoull(value, nullptr, 10);
+  } else if (flag == "--first" || flag == "--seed") {
+    options->first = std::strtoull(value, nullptr, 10);
+    options->single = flag == "--seed";
+  } else if (flag == "--bug") {
+    options->bug = value;
+  } else if (flag == "--jobs") {
+    options->jobs = std::clamp(std::atoi(value), 1, kMaxJobs);
+  } else if (flag == "--time-limit") {
+    options->time_limit_s = std::strtod(value, nullptr);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 bool Parse(int argc, char** argv, Options* options) {
   if (const char* seeds = std::getenv("MUSTER_SIM_SEEDS")) options->seeds = std::strtoull(seeds, nullptr, 10);
   for (int i = 1; i < argc; ++i) {
@@ -167,22 +185,7 @@ bool Parse(int argc, char** argv, Options* options) {
       options->trace = true;
     } else if (flag == "--until-caught") {
       options->until_caught = true;
-    } else if (i + 1 == argc) {
-      return false;
-    } else if (flag == "--seeds") {
-      options->seeds = std::strtoull(argv[++i], nullptr, 10);
-    } else if (flag == "--first") {
-      options->first = std::strtoull(argv[++i], nullptr, 10);
-    } else if (flag == "--seed") {
-      options->first = std::strtoull(argv[++i], nullptr, 10);
-      options->single = true;
-    } else if (flag == "--bug") {
-      options->bug = argv[++i];
-    } else if (flag == "--jobs") {
-      options->jobs = std::clamp(std::atoi(argv[++i]), 1, kMaxJobs);
-    } else if (flag == "--time-limit") {
-      options->time_limit_s = std::strtod(argv[++i], nullptr);
-    } else {
+    } else if (i + 1 == argc || !TakeValue(flag, argv[++i], options)) {
       return false;
     }
   }

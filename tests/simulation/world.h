@@ -175,7 +175,7 @@ class World {
   void Freeze(Process* process, Micros for_how_long);
   void FreezeWorker(WorkerProcess* worker, Micros for_how_long);
   void HoldInKernel(WorkerProcess* worker, Micros for_how_long);  // D state
-  void FailWorker(WorkerProcess* worker, host::Ending ending);
+  void FailWorker(WorkerProcess* worker, const host::Ending& ending);
   host::Ending DrawFailure();
   void Cut(Machine* machine, bool out, bool in, Micros for_how_long);
   void ResetSession(AgentProcess* agent);
