@@ -15,7 +15,7 @@ readonly APT_LOCK_TIMEOUT_S=300  # another apt-get, as of a machine's first boot
 build_packages=(
   g++ cmake ninja-build ccache git ca-certificates
   protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libgrpc++-dev libgrpc-dev libabsl-dev libc-ares-dev
-  libre2-dev libssl-dev zlib1g-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
+  libre2-dev libssl-dev zlib1g-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev librapidcheck-dev python3
 )
 test_packages=(clang-14 clang-format-14 clang-tidy-14 spin gcc libc6-dev iproute2 procps util-linux)
@@ -23,16 +23,7 @@ venv_packages=(python3-venv python3-pip)
 
 say() { printf 'setup: %s\n' "$*"; }
 
-as_root() {
-  if [ "$(id -u)" = 0 ]; then
-    "$@"
-  elif command -v sudo >/dev/null; then
-    sudo "$@"
-  else
-    say "not root and no sudo: please have this run as root: $*" >&2
-    return 1
-  fi
-}
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
 is_installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
@@ -45,6 +36,11 @@ install_packages() {
   [ ${#missing[@]} -gt 0 ] || return 0
   if ! command -v apt-get >/dev/null; then
     say "no apt-get here: please install the likes of: ${missing[*]}" >&2
+    return 1
+  fi
+  if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
+    say "packages are missing, and installing them needs root or sudo. Have root run this, then start again:" >&2
+    printf '  apt-get update && apt-get install -y --no-install-recommends %s\n' "${missing[*]}" >&2
     return 1
   fi
   say "installing ${missing[*]}"
@@ -63,8 +59,7 @@ install_torch() {
   local venv=$root/.venv have
   have=$(torch_of "$venv/bin/python")
   [ -z "$have" ] || return 0
-  install_packages "${venv_packages[@]}"
-  say "making .venv with torch $TORCH_VERSION (some minutes)"
+  say "making .venv with torch $TORCH_VERSION (some minutes; with the libraries for GPUs it takes 5 GB of disk)"
   rm -rf "$venv"
   python3 -m venv "$venv"
   if "$venv/bin/python" -m pip install --quiet "torch==$TORCH_VERSION" numpy; then
@@ -109,7 +104,9 @@ for argument in "$@"; do
   esac
 done
 
-install_packages "${build_packages[@]}"
-[ $wants_tests = no ] || install_packages "${test_packages[@]}"
+packages=("${build_packages[@]}")
+[ $wants_tests = no ] || packages+=("${test_packages[@]}")
+[ $wants_torch = no ] || [ -n "$(torch_of "$root/.venv/bin/python")" ] || packages+=("${venv_packages[@]}")
+install_packages "${packages[@]}"
 [ $wants_torch = no ] || install_torch
 [ $wants_tests = no ] || install_frameworks

@@ -2,7 +2,7 @@
 # Installs what the tests need and runs all of them. Safe to run twice; the second time builds from the cache.
 #
 #   bash tests/run.sh               everything
-#   bash tests/run.sh STAGE...      only these (the names are below, and in tests/README.md)
+#   bash tests/run.sh STAGE...      only these, and the build that they need (the names are in tests/README.md)
 #
 # Stages go on after a failed one; the end lists every failure. The last line counts the tests.
 set -uo pipefail
@@ -95,9 +95,25 @@ run_stage() {
     asan-integration) stage "asan: integration" run_ctest asan "$SANITIZED_SEEDS" integration ;;
     tsan-build) stage "build tsan" build tsan ;;
     tsan) stage "tsan: unit, simulation" run_ctest tsan "$SANITIZED_SEEDS" unit simulation ;;
-    *) echo "no such stage: $1; there are: ${all_stages[*]}" >&2; exit 64 ;;
   esac
 }
+
+# The stage that builds what a stage runs; nothing where it runs no binary of ours.
+build_for() {
+  case $1 in
+    unit | simulation | integration | tidy) echo release ;;
+    torch) [ -n "${MUSTER_BINARY:-}" ] || echo release ;;
+    asan | asan-integration) echo asan-build ;;
+    tsan) echo tsan-build ;;
+  esac
+}
+
+for name in "$@"; do
+  case " ${all_stages[*]} tidy " in
+    *" $name "*) ;;
+    *) echo "no such stage: $name; there are: ${all_stages[*]} tidy" >&2; exit 64 ;;
+  esac
+done
 
 rm -rf "$REPORTS"
 mkdir -p "$REPORTS"
@@ -110,8 +126,12 @@ notes+=("tsan leaves out the tests that run gRPC itself: Debian builds it withou
 notes+=("asan leaves out the test that has no descriptor left: UndefinedBehaviorSanitizer needs some")
 
 [ $# -gt 0 ] || set -- "${all_stages[@]}"
+declare -A has_run=()
 for name in "$@"; do
-  run_stage "$name"
+  for step in $(build_for "$name") "$name"; do
+    [ -n "${has_run[$step]:-}" ] || run_stage "$step"
+    has_run[$step]=yes
+  done
 done
 
 printf '\n=== %d s in all\n' $SECONDS

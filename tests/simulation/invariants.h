@@ -1,4 +1,10 @@
-// What must always hold (design section 6), checked at each event against the truth of the whole world.
+// What must always hold, checked at each event against the truth of the whole world:
+//   1  in a round the ranks are 0..world-1, each held once, and nobody is told another size or master than the others
+//   2  no worker executes while one of another round does; a host starts a round once
+//   3  round ids never repeat, numbers and counts only grow, the counts within their budgets
+//   4  the verdict is the same wherever it is seen, and 0 only if every worker of one round exited 0 by itself
+//   5  with faults ended the job reaches a verdict in bounded time, and nobody exits before it without a reason
+//   6  the death of an agent, or of a coordinator that is soon back, ends no worker
 #pragma once
 
 #include <map>
@@ -44,7 +50,7 @@ class Invariants {
   void OnSettled();     // every host has ended
   void OnNotSettled();  // the bound of the second phase has passed
 
-  // number: of design section 6; 0: of the simulation itself.
+  // number: of the list above; 0: of the simulation itself.
   void Fail(int number, const std::string& what);
   bool violated() const { return !message_.empty(); }
   const std::string& message() const { return message_; }

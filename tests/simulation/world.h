@@ -64,7 +64,7 @@ struct WorkerProcess {
   bool dead = false;
   bool signalled = false;  // our ladder has begun for it
   bool kill_pending = false;
-  bool exempt = false;  // from invariant 2, by design section 2
+  bool exempt = false;  // from invariant 2: SIGKILL is pending, so it counts as ended
   int frozen = 0;
   int stuck = 0;  // holds of the kernel (D state); >0: nothing ends it before they are gone, SIGKILL neither
   std::optional<host::Ending> pending_ending;  // of a frozen or stuck one
