@@ -1,6 +1,7 @@
 #include "rendezvous/core/coordinator.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -43,6 +44,10 @@ Coordinator::Coordinator(CoordinatorOptions options, BootTime now, uint64_t entr
       gathering_since_(now) {
   epoch_.set_number(1);
   epoch_.set_random(NextRandom(&entropy_));
+}
+
+std::string Coordinator::NameOf(const Host& host) {
+  return absl::StrCat("node ", host.round.node_rank(), " (", host.status.hostname(), ")");
 }
 
 // ---- events -------------------------------------------------------------------------------------------------
@@ -118,8 +123,11 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
     if (left || host->second.status.phase() == v1::PHASE_HOST_GONE || Released(host->second) ||
         options_.planted_bug == "close_is_death") {
       if (options_.planted_bug == "close_is_death") host->second.lease_until = now;
-      if (left && host->second.in_round && !loss_at_) loss_at_ = now;
-      Forget(host->first, out);
+      if (left && host->second.in_round && !host->second.succeeded && !loss_at_) {
+        loss_at_ = std::min(now, host->second.lost_at);
+        loss_text_ = absl::StrCat(NameOf(host->second), " has left");
+      }
+      ForgetEnded(host->first, out);
     }
   }
   undecided_ = true;  // a cut closes thousands at once: one decision for all of them
@@ -206,7 +214,7 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
   }
   host.status = status;
   if (status.cancelled()) cancelled_on_ = status.hostname();
-  host.received_at = now;
+  const BootTime heard_before = std::exchange(host.received_at, now);
   host.joined_at = now - absl::Milliseconds(status.in_job_ms());
   if (status.gathering_ms() > 0) {
     gathering_since_ = std::min(gathering_since_, now - absl::Milliseconds(status.gathering_ms()));
@@ -218,13 +226,17 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
   const bool ending = Leaving(host) || status.phase() == v1::PHASE_HOST_GONE;
   primary_leaves_ |= status.at_primary() && ending;
   LearnRounds(now, host, out);
+  LearnLoss(now, heard_before, host);
   LearnEcho(host);
   if (!status.predecessor_dead().empty()) {
     const auto dead = hosts_.find(status.predecessor_dead());
     if (dead != hosts_.end() && dead->second.stream == 0) {
       Say(Severity::kInfo, absl::StrCat(dead->second.status.hostname(), ": its former host is proved dead"), out);
-      if (dead->second.in_round && !dead->second.succeeded && !loss_at_) loss_at_ = now;
-      Forget(status.predecessor_dead(), out);
+      if (dead->second.in_round && !dead->second.succeeded && !loss_at_) {
+        loss_at_ = now;
+        loss_text_ = absl::StrCat(NameOf(dead->second), " was lost");
+      }
+      ForgetEnded(status.predecessor_dead(), out);
       if (status.has_place()) holders_[status.place()] = status.host_id();
     }
   }
@@ -242,7 +254,10 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
       if (state_ == State::kGathering) Enter(State::kRecovering, now, "an agent names a round", out);
       greatest_ = last;
       greatest_.clear_node_rank();
-      for (auto& [id, other] : hosts_) other.in_round = other.succeeded = false;
+      for (auto& [id, other] : hosts_) {
+        other.in_round = other.succeeded = false;
+        other.lost_at = absl::InfiniteFuture();
+      }
     }
     struct Counts seen;
     seen.restart_count = last.restart_count();
@@ -262,6 +277,15 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
     if (host.status.has_place()) holders_[host.status.place()] = host.status.host_id();
   }
   if (host.in_round && Claims(host) && host.status.phase() == v1::PHASE_SUCCEEDED) host.succeeded = true;
+}
+
+// What its peers fail of comes later than this, however long the node then takes to end or to come back.
+void Coordinator::LearnLoss(BootTime now, BootTime heard_before, Host& host) {
+  if (!host.in_round) return;
+  if (Leaving(host) || host.status.phase() == v1::PHASE_UNUSABLE) host.lost_at = std::min(host.lost_at, now);
+  if (Claims(host) && host.status.outcome() == v1::OUTCOME_LEASE_ENDED) {
+    host.lost_at = std::min(host.lost_at, heard_before == absl::InfinitePast() ? now : heard_before);
+  }
 }
 
 // When did we send what this host has applied: bounds the lease of the primary's own node.
@@ -290,7 +314,9 @@ void Coordinator::NewEpoch(BootTime now, uint64_t above, Effects* out) {
   members_known_until_ = now + options_.lease + options_.margin();
   ours_ = false;
   loss_at_.reset();
+  loss_text_.clear();
   done_and_gone_.clear();
+  done_and_ended_.clear();
   for (auto& [id, host] : hosts_) {
     host.echoed_sent_at = absl::InfinitePast();
     host.counts_from = host.run_seq = host.stop_seq = host.release_seq = 0;
@@ -323,7 +349,7 @@ void Coordinator::ExpireHosts(BootTime now, Effects* out) {
     if (host.in_round && !host.succeeded && state_ != State::kVerdict && state_ != State::kReleasing) {
       const bool swept = host.status.phase() == v1::PHASE_HOST_GONE;
       if (!loss_at_) loss_at_ = swept ? host.received_at : std::max(host.received_at, host.closed_at);
-      loss_text_ = absl::StrCat("node ", host.round.node_rank(), " (", host.status.hostname(), ") was lost");
+      loss_text_ = absl::StrCat(NameOf(host), " was lost");
       Say(Severity::kWarning,
           absl::StrCat(loss_text_, swept ? ": its main process died" : ": not heard of any more"), out);
     }
@@ -332,8 +358,20 @@ void Coordinator::ExpireHosts(BootTime now, Effects* out) {
       streams_.erase(host.stream);
       host.stream = 0;
     }
-    Forget(id, out);
+    if (host.status.phase() == v1::PHASE_HOST_GONE) {
+      ForgetEnded(id, out);
+    } else {
+      Forget(id, out);
+    }
   }
+}
+
+void Coordinator::ForgetEnded(const std::string& host_id, Effects* out) {
+  const auto it = hosts_.find(host_id);
+  if (it != hosts_.end() && it->second.in_round && it->second.succeeded) {
+    done_and_ended_.insert(it->second.round.node_rank());
+  }
+  Forget(host_id, out);
 }
 
 void Coordinator::Forget(const std::string& host_id, Effects* out) {
@@ -488,6 +526,11 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
   wait->set_present(options_.max_nodes - static_cast<int>(absent_.size()));
 }
 
+// All others are done and known to have ended: there is nobody who could go on elsewhere without the primary.
+bool Coordinator::IsLastMember() const {
+  return greatest_.node_count() <= 1 + static_cast<int>(done_and_ended_.size());
+}
+
 // RUN grants the lease, and so does WAIT, while recovering, to hosts that claim the greatest round; and STOP for
 // as long as workers are using their grace, which may be longer than the lease: the drain waits for them or for
 // its end.
@@ -498,8 +541,7 @@ void Coordinator::GrantLease(Host& host, v1::Directive* directive) {
   if (!directive->has_run() && !ending && !(recovering && directive->has_wait())) return;
   v1::Lease lease;
   lease.set_duration_ms(absl::ToInt64Milliseconds(options_.lease));
-  const int node_count = host.round.node_count();
-  if (host.status.at_primary() && node_count > 1) {
+  if (host.status.at_primary() && !IsLastMember()) {
     const BootTime echoed = EchoedByOthers();
     if (echoed == absl::InfinitePast()) return;  // no other member has heard of us yet
     lease.set_not_after_boot_ns(ToBootNanos(echoed + options_.lease));

@@ -73,9 +73,10 @@ class Coordinator {
     v1::Round round;        // as it was told, when in_round
     uint64_t run_seq = 0;   // of the first RUN of that round in this epoch; 0: not sent
     BootTime run_sent_at = absl::InfinitePast();
-    uint64_t stop_seq = 0;     // of the first STOP of this drain; 0: not sent
-    uint64_t release_seq = 0;  // of the first RELEASE; 0: not sent
-    bool succeeded = false;    // has said so of this round
+    uint64_t stop_seq = 0;                      // of the first STOP of this drain; 0: not sent
+    uint64_t release_seq = 0;                   // of the first RELEASE; 0: not sent
+    bool succeeded = false;                     // has said so of this round
+    BootTime lost_at = absl::InfiniteFuture();  // the first sign, in this round, that it leaves or cannot go on
     bool reported_held = false;
   };
 
@@ -88,12 +89,15 @@ class Coordinator {
   bool Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
   void Record(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
   void LearnRounds(BootTime now, Host& host, Effects* out);
+  void LearnLoss(BootTime now, BootTime heard_before, Host& host);
   void LearnEcho(Host& host);
   BootTime EchoedByOthers() const;
   void NewEpoch(BootTime now, uint64_t above, Effects* out);
   void Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out);
   void ExpireHosts(BootTime now, Effects* out);
   void Forget(const std::string& host_id, Effects* out);
+  void ForgetEnded(const std::string& host_id, Effects* out);  // nothing of it is alive, as is known
+  bool IsLastMember() const;
   void Send(BootTime now, Host& host, Effects* out);
   void PushChanges(BootTime now, Effects* out);
   void FillOrder(BootTime now, Host& host, v1::Directive* directive);
@@ -145,6 +149,7 @@ class Coordinator {
   int MembersMissing() const;
   std::vector<std::string> AbsentPlaces() const;
   std::string PlaceName(int place) const;
+  static std::string NameOf(const Host& host);  // of a member: "node 2 (worker-2)"
 
   const CoordinatorOptions options_;
   uint64_t entropy_;
@@ -177,7 +182,8 @@ class Coordinator {
   std::string drain_cause_;
   std::optional<BootTime> loss_at_;  // the first sign that a member of this round was lost or leaves
   std::set<int> done_and_gone_;  // node ranks of this round that succeeded and then left: their loss costs nothing
-  std::string cancelled_on_;     // where Ctrl-C was pressed; that node need not stay to the end
+  std::set<int> done_and_ended_;  // those of them of which it is known, and not only that nobody hears of them
+  std::string cancelled_on_;      // where Ctrl-C was pressed; that node need not stay to the end
   std::string loss_text_;
   std::vector<SeenFailure> lost_failures_;  // of members that are gone by now
   std::optional<v1::Verdict> verdict_;

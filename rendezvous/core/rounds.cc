@@ -208,6 +208,7 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   for (auto& [host_id, host] : hosts_) {
     host.in_round = host.succeeded = false;
     host.run_seq = host.stop_seq = 0;
+    host.lost_at = absl::InfiniteFuture();
   }
   for (size_t i = 0; i < members.size(); ++i) {
     Host& host = hosts_[members[i].host_id];
@@ -226,7 +227,9 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   first_round_ = false;
   round_counts_ = counts_;
   loss_at_.reset();
+  loss_text_.clear();
   done_and_gone_.clear();
+  done_and_ended_.clear();
   lost_failures_.clear();
   MUSTER_CHECK(greatest_.node_count() >= options_.min_nodes && greatest_.node_count() <= options_.max_nodes,
                "a round of a size that nobody asked for");
@@ -288,7 +291,7 @@ std::optional<std::string> Coordinator::WhyDrain(BootTime now) {
 std::optional<std::string> Coordinator::WhyDrainFor(BootTime now, const Host& host) const {
   if (host.succeeded) return std::nullopt;
   const v1::Phase phase = host.status.phase();
-  const std::string name = absl::StrCat("node ", host.round.node_rank(), " (", host.status.hostname(), ")");
+  const std::string name = NameOf(host);
   if (host.stream == 0 && now > host.closed_at + options_.reconnect_grace) return absl::StrCat(name, " is away");
   if (phase == v1::PHASE_LEAVING) return absl::StrCat(name, " was asked to leave");
   if (phase == v1::PHASE_UNUSABLE) return absl::StrCat(name, " is unusable: ", host.status.trouble());
@@ -339,12 +342,11 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
     if (host.in_round && !IsDrained(now, host)) return false;
     if (!host.in_round && RunsSomething(host) && now <= host.lease_until) return false;
   }
-  if (missing > 0 && !loss_at_) loss_at_ = now;
   for (const auto& [id, host] : hosts_) {
-    if (!host.in_round || loss_at_) continue;
-    const bool gone = Leaving(host) || host.status.phase() == v1::PHASE_UNUSABLE;
-    if (gone || host.status.outcome() == v1::OUTCOME_LEASE_ENDED) loss_at_ = host.received_at;
+    const bool lost = host.in_round && !host.succeeded && host.lost_at != absl::InfiniteFuture();
+    if (lost && (!loss_at_ || host.lost_at < *loss_at_)) loss_at_ = host.lost_at;
   }
+  if (missing > 0 && !loss_at_) loss_at_ = now;
   const std::optional<SeenFailure> cause = FirstCause(Failures());
   const RoundEnd end = EndOfRound(cause);
   counts_ = round_counts_.After(end, now, options_.node_loss_window);

@@ -23,6 +23,7 @@ class Cluster {
     v1::AgentStatus status;
     StreamId stream = 0;
     v1::Directive told;  // the newest
+    BootTime failed_at;
     bool closed = false;
   };
 
@@ -57,6 +58,9 @@ class Cluster {
   void Say(const std::string& name) {
     Node& node = nodes_[name];
     node.status.mutable_id()->set_seq(node.status.id().seq() + 1);
+    if (node.status.has_failure()) {
+      node.status.mutable_failure()->set_age_ms(absl::ToInt64Milliseconds(now_ - node.failed_at));
+    }
     Do([&](Effects* out) { coordinator_.OnStatus(now_, node.stream, node.status, out); });
   }
 
@@ -99,6 +103,7 @@ class Cluster {
 
   void Fail(const std::string& name, int code) {
     v1::AgentStatus& s = nodes_[name].status;
+    nodes_[name].failed_at = now_;
     s.set_outcome(v1::OUTCOME_FAILED);
     *s.mutable_failure()->mutable_round() = s.last().id();
     s.mutable_failure()->set_exit_code(code);
@@ -289,7 +294,7 @@ TEST(Coordinator, ANodeWhoseWorkersCannotBeEndedHearsTheVerdictBeforeItIsRelease
   c.Apply("a");
   v1::AgentStatus& b = c.At("b").status;
   *b.mutable_applied() = c.Told("b").id();
-  c.At("a").status.mutable_failure()->set_age_ms(10'000);  // long before b was found to be unusable
+  c.At("a").failed_at -= absl::Seconds(10);  // long before b was found to be unusable
   c.Say("a");
   c.Phase("b", v1::PHASE_UNUSABLE);
   c.Apply("a");
@@ -565,6 +570,90 @@ TEST(Coordinator, ALeavingNodeCostsANodeLossAndNoFailure) {
   ASSERT_TRUE(c.Told("a").has_run());
   EXPECT_EQ(c.Told("a").run().failures(), 0);
   EXPECT_EQ(c.Told("a").run().loss_ages_ms_size(), 1);
+}
+
+TEST(Coordinator, PeersThatFailAsANodeBeginsToLeaveAreItsEchoHoweverLongItTakesToEnd) {
+  CoordinatorOptions options = Elastic(1, 2);
+  options.max_restarts = 0;
+  Cluster c(options);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Apply("a");
+  c.Apply("b");
+  c.Phase("b", v1::PHASE_LEAVING);
+  c.Fail("a", 1);                                // its peer closed the connection, and STOP was not there yet
+  for (int second = 0; second < 20; ++second) {  // b saves its state
+    c.Pass(absl::Seconds(1), {"a"});
+    c.Say("b");
+  }
+  ASSERT_EQ(c.state(), State::kDraining);
+  c.At("b").status.set_live_workers(0);
+  c.Say("b");
+  EXPECT_FALSE(c.core().verdict().has_value()) << c.core().verdict()->reason();
+  ASSERT_TRUE(c.Told("a").has_run());
+  EXPECT_EQ(c.Told("a").run().failures(), 0);
+  EXPECT_EQ(c.Told("a").run().loss_ages_ms_size(), 1);
+}
+
+TEST(Coordinator, PeersThatFailAsANodeIsCutOffAreItsEchoWhenItComesBackToo) {
+  CoordinatorOptions options = Elastic(1, 2);
+  options.max_restarts = 0;
+  Cluster c(options);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Apply("a");
+  c.Apply("b");
+  c.Close("b");
+  c.Pass(absl::Seconds(1), {"a"});
+  c.Fail("a", 1);
+  c.Pass(absl::Seconds(7), {"a"});
+  ASSERT_EQ(c.state(), State::kDraining) << "b's lease may still run";
+  c.At("b").status.set_outcome(v1::OUTCOME_LEASE_ENDED);
+  c.At("b").status.set_phase(v1::PHASE_READY);
+  c.At("b").status.set_live_workers(0);
+  c.Attach("b");
+  c.Apply("b");
+  EXPECT_FALSE(c.core().verdict().has_value()) << c.core().verdict()->reason();
+  EXPECT_EQ(c.core().state(), State::kRunning);
+}
+
+TEST(Coordinator, AMemberThatSucceededAndLeavesNeitherDrainsTheRoundNorEndsThePrimarysLease) {
+  Cluster c(Fixed(2));
+  c.At("a").status.set_at_primary(true);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Apply("a");
+  c.Apply("b");
+  c.Phase("b", v1::PHASE_SUCCEEDED);
+  c.Phase("b", v1::PHASE_LEAVING);
+  ASSERT_TRUE(c.Told("b").has_release());
+  c.Apply("b");
+  c.Close("b");
+  c.Pass(absl::Seconds(30), {"a"});
+  ASSERT_EQ(c.state(), State::kRunning);
+  EXPECT_TRUE(c.Told("a").has_lease());
+  EXPECT_EQ(c.Told("a").lease().not_after_boot_ns(), 0) << "there is nobody left to be isolated from";
+  c.Phase("a", v1::PHASE_SUCCEEDED);
+  EXPECT_EQ(c.core().verdict().value().exit_code(), 0);
+}
+
+TEST(Coordinator, ASpentBudgetOfLossesNamesTheNodeThatSpentIt) {
+  CoordinatorOptions options = Elastic(1, 3);
+  options.max_node_losses = 1;
+  Cluster c(options);
+  for (const char* name : {"a", "b", "c"}) c.Join(name);
+  for (const char* name : {"a", "b", "c"}) c.Apply(name);
+  c.At("c").status.set_live_workers(0);
+  c.Phase("c", v1::PHASE_HOST_GONE);
+  for (int i = 0; i < 3; ++i) {  // STOP, WAIT, RUN
+    for (const char* name : {"a", "b"}) c.Apply(name);
+  }
+  ASSERT_EQ(c.state(), State::kRunning);
+  c.At("b").status.set_live_workers(0);
+  c.Phase("b", v1::PHASE_LEAVING);
+  c.Apply("a");
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_NE(c.core().verdict()->reason().find("(b)"), std::string::npos) << c.core().verdict()->reason();
 }
 
 TEST(Coordinator, AfterThePrimaryHasLeftNoRoundIsMadeUntilItsReturn) {
