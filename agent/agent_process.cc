@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -112,7 +114,7 @@ class AgentProcess {
   // The host.
   void OnHostMessage(std::string_view payload);
   void OnLinkClosed();
-  void WatchHost(const v1::HostStatus& status);
+  bool WatchHost(const v1::HostStatus& status);  // false: it cannot be watched, and we end
 
   // The beginning: is the coordinator here?
   void Begin(v1::HostStatus first);
@@ -219,14 +221,23 @@ void AgentProcess::OnLinkClosed() {
   loop_.Stop();
 }
 
-void AgentProcess::WatchHost(const v1::HostStatus& status) {
+bool AgentProcess::WatchHost(const v1::HostStatus& status) {
   host_pidfd_ = OpenPidFd(static_cast<pid_t>(status.host_pid()));
   const auto ended = [this] { Step([&](BootTime now, Effects* out) { core_.OnHostClosed(now, out); }); };
-  if (host_pidfd_ < 0) return loop_.Post(ended);  // gone already
+  if (host_pidfd_ < 0 && errno != ESRCH) {  // no sign of its death: its workers are not to die of it
+    Log(Severity::kError, "agent", "the host cannot be watched: " + std::string(std::strerror(errno)));
+    Do(ExitAgent{kExitFault, "the host cannot be watched"});
+    return false;
+  }
+  if (host_pidfd_ < 0) {  // gone already
+    loop_.Post(ended);
+    return true;
+  }
   loop_.Watch(host_pidfd_, EPOLLIN, [this, ended](uint32_t) {
     loop_.Unwatch(host_pidfd_);
     ended();
   });
+  return true;
 }
 
 // --- The beginning --------------------------------------------------------------------------------------------
@@ -238,7 +249,7 @@ void AgentProcess::Begin(v1::HostStatus first) {
     Log(Severity::kError, "agent", AsStd(enough.message()));
     return Do(ExitAgent{kExitFault, "gRPC needs threads"});
   }
-  WatchHost(host_);
+  if (!WatchHost(host_)) return;
   if (config_.single_node() || config_.serves() == v1::NodeConfig::SERVES_YES) return Configure(true);
   if (config_.serves() == v1::NodeConfig::SERVES_NO) return Configure(false);
   if (host_.memory().has_served()) return Configure(host_.memory().served());
@@ -377,6 +388,10 @@ void AgentProcess::Do(const EndHost& end) {
       &loop_, host_pidfd_, host_.host_id(), std::move(sessions),
       HostEnder::Events{
           .on_swept = [this] { Step([&](BootTime now, Effects* out) { core_.OnHostSwept(now, out); }); },
+          .on_not_swept =
+              [this](const std::string& left) {
+                Step([&](BootTime, Effects* out) { core_.OnHostNotSwept(left, out); });
+              },
           .on_host_lives =
               [this] {
                 Do(ExitAgent{0, "the host has another agent"});

@@ -15,12 +15,14 @@ namespace muster::agent {
 
 int OpenPidFd(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
-HostEnder::HostEnder(EventLoop* loop, int pidfd, std::string host_id, std::vector<pid_t> sessions, Events events)
+HostEnder::HostEnder(EventLoop* loop, int pidfd, std::string host_id, std::vector<pid_t> sessions, Events events,
+                     absl::Duration sweep_limit)
     : loop_(loop),
       pidfd_(pidfd),
       host_id_(std::move(host_id)),
       sessions_(std::move(sessions)),
-      events_(std::move(events)) {}
+      events_(std::move(events)),
+      sweep_limit_(sweep_limit) {}
 
 HostEnder::~HostEnder() {
   loop_->Cancel(timer_);
@@ -43,7 +45,7 @@ void HostEnder::Begin(bool kill_first) {
 void HostEnder::OnHostEnded() {
   loop_->Cancel(timer_);
   if (pidfd_ >= 0) loop_->Unwatch(pidfd_);
-  next_remark_ = EventLoop::Now() + kSweepRemark;
+  sweep_until_ = EventLoop::Now() + sweep_limit_;
   Sweep();
 }
 
@@ -65,10 +67,15 @@ void HostEnder::Sweep() {
     events_.on_swept();
     return;
   }
-  if (EventLoop::Now() >= next_remark_) {
-    next_remark_ = EventLoop::Now() + kSweepRemark;
-    events_.on_remark("still ending what the host left: " + std::to_string(report.alive) + " processes" +
-                      (report.unknown.empty() ? "" : "; not all can be seen: " + report.unknown));
+  // Another user's, which we may not kill, or the machine does not let us look.
+  if (EventLoop::Now() >= sweep_until_) {
+    std::string left = report.unknown.empty() ? "" : "not all can be seen (" + report.unknown + ")";
+    for (const host::ProcessInfo& process : report.found) {
+      left += (left.empty() ? "" : ", ") + Describe(process);
+      if (left.size() >= kMaxLeftText) break;
+    }
+    events_.on_not_swept(left);
+    return;
   }
   timer_ = loop_->After(kSweepInterval, [this] { Sweep(); });
 }

@@ -15,18 +15,22 @@ inline constexpr absl::Duration kHostDeathLimit =
     absl::Seconds(10);                                              // SIGKILL to the host's end: then it is stuck
 inline constexpr absl::Duration kHostExitLimit = absl::Seconds(1);  // its link's end to its own
 inline constexpr absl::Duration kSweepInterval = absl::Milliseconds(20);
-inline constexpr absl::Duration kSweepRemark = absl::Seconds(10);  // how often an unfinished sweep says so
+inline constexpr size_t kMaxLeftText = 1024;  // bytes, of what names those left
+inline constexpr absl::Duration kSweepLimit =
+    absl::Seconds(10);  // SIGKILL to all to their end: then it is given up
 
 // Lives on the loop thread.
 class HostEnder {
  public:
   struct Events {
-    std::function<void()> on_swept;       // nothing of the host is alive
+    std::function<void()> on_swept;                             // nothing of the host is alive
+    std::function<void(const std::string& left)> on_not_swept;  // some of it is, or may be, after the limit
     std::function<void()> on_host_lives;  // it closed the link and goes on: it has dropped us
     std::function<void(const std::string& line)> on_remark;
   };
   // pidfd: of the host, borrowed; -1: it is gone already.
-  HostEnder(EventLoop* loop, int pidfd, std::string host_id, std::vector<pid_t> sessions, Events events);
+  HostEnder(EventLoop* loop, int pidfd, std::string host_id, std::vector<pid_t> sessions, Events events,
+            absl::Duration sweep_limit = kSweepLimit);
   ~HostEnder();
 
   void Begin(bool kill_first);
@@ -41,8 +45,9 @@ class HostEnder {
   const std::string host_id_;
   std::vector<pid_t> sessions_;
   const Events events_;
+  const absl::Duration sweep_limit_;
   EventLoop::TimerId timer_ = 0;
-  BootTime next_remark_;
+  BootTime sweep_until_;
 };
 
 // True only if it is proved: the former holder was of this boot and PID namespace, its process is no more, and

@@ -78,6 +78,13 @@ void AgentCore::OnHostSwept(BootTime now, Effects* out) {
   gone_seq_ = status_seq_;
 }
 
+// What is no proof is not told as one: the coordinator waits for the lease of this node.
+void AgentCore::OnHostNotSwept(const std::string& left, Effects* out) {
+  if (finished_ || host_gone_) return;
+  Say(Severity::kError, absl::StrCat("the host is dead, and not all that it started could be ended: ", left), out);
+  Leave("what the host left cannot be ended", out);
+}
+
 // Silence is counted by our own running time: a pause of both accuses nobody.
 void AgentCore::WatchHost(BootTime now, absl::Duration counted, Effects* out) {
   if (ending_host_) return;
@@ -134,7 +141,7 @@ void AgentCore::Leave(const std::string& reason, Effects* out) {
 void AgentCore::OnConnected(BootTime now, const std::string& local_address, Effects* out) {
   if (finished_ || !configured_) return;
   link_ = Link::kUp;
-  last_contact_ = now;
+  connected_at_ = now;  // no contact yet: only an answer is
   if (!local_address.empty()) local_address_ = local_address;
   if (ever_connected_) {
     Say(Severity::kInfo,
@@ -234,6 +241,7 @@ void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects
             absl::StrCat("stop of round ", directive.stop().round().number(), ": ", directive.stop().cause()),
             out);
       }
+      SetWaiting(now, "", out);
       order_.mutable_stop()->set_cause(directive.stop().cause());
       order_.mutable_stop()->set_grace_ms(directive.stop().grace_ms());
       break;
@@ -313,7 +321,7 @@ void AgentCore::WatchCoordinator(BootTime now, Effects* out) {
     connect_at_ = now + ReconnectDelay();
   }
   // A stream that answers nothing for half a lease is worth a fresh connection.
-  if (link_ == Link::kUp && Leased() && now > std::max(last_contact_, connect_began_) + LeaseDuration() / 2) {
+  if (link_ == Link::kUp && Leased() && now > std::max(last_contact_, connected_at_) + LeaseDuration() / 2) {
     out->push_back(Disconnect{});
     link_ = Link::kDown;
     last_disconnect_ = "no answer on an open connection";

@@ -43,7 +43,7 @@ struct SendToHost {
 struct Connect {};     // open a session; answer: OnConnected or OnDisconnected
 struct Disconnect {};  // close the session in order; no answer
 // The host is dead or deaf: SIGKILL it if it lives, wait for its end, end everything it started (by session and by
-// the marker in the environment). Answer: OnHostSwept.
+// the marker in the environment). Answer: OnHostSwept, or OnHostNotSwept.
 struct EndHost {
   std::vector<v1::Worker> workers;
   bool kill_first = false;
@@ -72,6 +72,8 @@ class AgentCore {
   // The host's pidfd fired.
   void OnHostClosed(BootTime now, Effects* out);
   void OnHostSwept(BootTime now, Effects* out);
+  // Some of it could not be ended in time, or not be seen: the host is gone, and nobody can say that all of it is.
+  void OnHostNotSwept(const std::string& left, Effects* out);
 
   void OnConnected(BootTime now, const std::string& local_address, Effects* out);
   void OnDirective(BootTime now, const v1::Directive& directive, Effects* out);
@@ -154,9 +156,10 @@ class AgentCore {
   v1::StatusId echoed_;
   std::string local_address_;
   BootTime born_ = absl::InfinitePast();
-  BootTime last_contact_ = absl::InfinitePast();
+  BootTime last_contact_ = absl::InfinitePast();  // the coordinator's last word
   BootTime connect_at_ = absl::InfiniteFuture();
   BootTime connect_began_ = absl::InfinitePast();
+  BootTime connected_at_ = absl::InfinitePast();
   BootTime last_sent_at_ = absl::InfinitePast();
   int attempts_ = 0;
   bool ever_connected_ = false;

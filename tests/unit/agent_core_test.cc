@@ -262,6 +262,16 @@ TEST_F(AgentCoreTest, ADeadHostIsSweptAfterAndReported) {
   EXPECT_TRUE(core_.finished()) << "heard: nothing is left to do";
 }
 
+TEST_F(AgentCoreTest, AHostThatCouldNotBeSweptIsNotReportedAsGone) {
+  Connected();
+  core_.OnHostClosed(now_, &effects_);
+  Forget();
+  core_.OnHostNotSwept("2 processes", &effects_);
+  EXPECT_TRUE(core_.finished());
+  EXPECT_TRUE(Took<SendToCoordinator>().empty());
+  EXPECT_EQ(Took<ExitAgent>().size(), 1u);
+}
+
 TEST_F(AgentCoreTest, ASilentHostIsKilledFirst) {
   Connected();
   Pass(kLease / 2 + absl::Seconds(1), false);
@@ -284,6 +294,33 @@ TEST_F(AgentCoreTest, NeverReachingTheCoordinatorEndsWith69NamingTheAddress) {
   }
   EXPECT_EQ(LastOrder().exit().exit_code(), 69);
   EXPECT_NE(LastOrder().exit().reason().find("primary:2222"), std::string::npos);
+}
+
+TEST_F(AgentCoreTest, ACoordinatorThatTakesEveryConnectionAndNeverAnswersIsGivenUpToo) {
+  for (int i = 0; i < 920 * 10 && !(!Took<SendToHost>().empty() && LastOrder().has_exit()); ++i) {
+    const bool connect = i == 0 || !Took<Connect>().empty();
+    Forget();
+    if (connect) Connected();
+    Pass(kTick);
+  }
+  ASSERT_FALSE(Took<SendToHost>().empty());
+  EXPECT_EQ(LastOrder().exit().exit_code(), 69);
+}
+
+TEST_F(AgentCoreTest, WhoIsToldToStopWaitsForNoCoordinatorAnyMore) {
+  core_.OnDisconnected(now_, "refused", 0, &effects_);
+  Pass(absl::Seconds(2));
+  Connected();
+  v1::Directive stop = Directive(5);
+  stop.mutable_stop()->mutable_round()->set_number(1);
+  Give(stop);
+  Forget();
+  for (int second = 0; second < 40; ++second) {
+    Pass(absl::Seconds(1));
+    stop.mutable_id()->set_seq(stop.id().seq() + 1);
+    Give(stop);
+  }
+  for (const Note& note : Took<Note>()) EXPECT_EQ(note.text.find("waiting"), std::string::npos) << note.text;
 }
 
 TEST_F(AgentCoreTest, ARefusalForGoodEndsTheNode) {

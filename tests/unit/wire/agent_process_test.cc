@@ -60,6 +60,7 @@ class AgentProcessTest : public ::testing::Test {
     config->set_shutdown_grace_ms(1'000);
   }
   ~AgentProcessTest() override {
+    if (pid_ == 0) return;
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
@@ -90,6 +91,15 @@ TEST_F(AgentProcessTest, ASingleNodeJobStartsItsRound) {
 }
 
 TEST_F(AgentProcessTest, APrimaryWithoutOthersStartsItsRound) { ExpectStartOfRoundOne(); }
+
+TEST_F(AgentProcessTest, AHostThatCannotBeWatchedIsNotTakenForDead) {
+  status_.set_host_pid(-1);  // pidfd_open(2) refuses it, which says nothing of a death
+  Tell();
+  int status = 0;
+  ASSERT_EQ(waitpid(pid_, &status, 0), pid_);
+  pid_ = 0;
+  EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 70);
+}
 
 }  // namespace
 }  // namespace muster::wire_test

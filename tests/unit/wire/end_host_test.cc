@@ -1,0 +1,44 @@
+// What an agent whose host is dead does when it cannot end, or not even see, what the host left.
+#include "agent/end_host.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace muster::agent {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(60);  // a test that hangs fails
+
+TEST(HostEnder, WhatCannotBeEndedInTimeIsGivenUpAndNotTakenForEnded) {
+  EventLoop loop;
+  bool swept = false;
+  std::string left;
+  HostEnder ender(&loop, -1, "test-" + std::to_string(getpid()), {},
+                  {.on_swept =
+                       [&] {
+                         swept = true;
+                         loop.Stop();
+                       },
+                   .on_not_swept =
+                       [&](const std::string& what) {
+                         left = what;
+                         loop.Stop();
+                       },
+                   .on_host_lives = [] {},
+                   .on_remark = [](const std::string&) {}},
+                  absl::Milliseconds(50));
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{0, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);  // /proc cannot be read: whatever is there, nobody sees it
+  ender.Begin(false);
+  loop.After(kPatience, [&] { loop.Stop(); });
+  loop.Run();
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_FALSE(swept);
+  EXPECT_NE(left, "");
+}
+
+}  // namespace
+}  // namespace muster::agent
