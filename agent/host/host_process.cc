@@ -83,7 +83,9 @@ class HostProcess {
         core_(std::move(options)),
         output_(plan_.output, slots_),
         spawner_(&loop_, plan_.process),
-        sweeper_(&loop_, &spawner_, [this](const std::string& left) { OnSwept(left); }),
+        sweeper_(
+            &loop_, &spawner_, [this](const std::string& left) { OnSwept(left); },
+            [this] { EndMarked({marker_.host_id}); }),
         port_keeper_(plan_.worker_ports) {}
 
   ~HostProcess() {

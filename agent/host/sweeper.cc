@@ -19,8 +19,8 @@ constexpr int kMaxNamed = 8;  // processes named in one report
 
 }  // namespace
 
-Sweeper::Sweeper(EventLoop* loop, Spawner* spawner, Swept swept)
-    : loop_(loop), spawner_(spawner), swept_(std::move(swept)) {
+Sweeper::Sweeper(EventLoop* loop, Spawner* spawner, Swept swept, EndHidden end_hidden)
+    : loop_(loop), spawner_(spawner), swept_(std::move(swept)), end_hidden_(std::move(end_hidden)) {
   MUSTER_CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "this kernel has no subreapers");
   const auto children = Children();
   status_ = children.status();
@@ -86,6 +86,7 @@ void Sweeper::Passes() {
   RetryLater();
   if (EventLoop::Now() < next_report_) return;
   next_report_ = EventLoop::Now() + kSweepReport;
+  if (end_hidden_) end_hidden_();
   swept_(left);
 }
 

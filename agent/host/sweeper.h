@@ -2,7 +2,7 @@
 // processes with a session of their own. The host is a subreaper, so whatever lost its parent becomes the host's
 // child; killing all children that nobody knows, again and again until there are none, ends every descendant.
 //
-// Lives on the loop thread; never blocks.
+// Lives on the loop thread; blocks for no longer than reading /proc takes.
 #pragma once
 
 #include <sys/types.h>
@@ -25,10 +25,12 @@ class Sweeper {
  public:
   // left: empty when all is gone, which ends the sweep; else what is not (yet).
   using Swept = std::function<void(const std::string& left)>;
+  // Ends what is ours and no child of ours: the children of a worker that the kernel holds stay its children.
+  using EndHidden = std::function<void()>;
 
   // Makes this process a subreaper. Children that exist already belong to whoever exec'd us and are left alone.
-  // swept is called on the loop, also from inside Sweep().
-  Sweeper(EventLoop* loop, Spawner* spawner, Swept swept);
+  // swept is called on the loop, also from inside Sweep(); end_hidden each kSweepReport of an unfinished sweep.
+  Sweeper(EventLoop* loop, Spawner* spawner, Swept swept, EndHidden end_hidden = {});
   ~Sweeper();
   Sweeper(const Sweeper&) = delete;
   Sweeper& operator=(const Sweeper&) = delete;
@@ -52,6 +54,7 @@ class Sweeper {
   EventLoop* const loop_;
   Spawner* const spawner_;
   const Swept swept_;
+  const EndHidden end_hidden_;
   absl::Status status_;
   std::set<pid_t> not_ours_;
   bool sweeping_ = false;

@@ -195,6 +195,17 @@ TEST_F(SweepTest, ASweepIsNotOverWhileChildrenCannotBeSeen) {
   for (pid_t pid : pids) EXPECT_FALSE(ReadProcess(pid)) << pid;
 }
 
+TEST_F(SweepTest, WhatIsNoChildOfOursIsEndedTooWhileASweepDoesNotEnd) {
+  int ended = 0;
+  Sweeper sweeper(
+      &hostlet_.loop, &hostlet_.spawner, [](const std::string&) {}, [&] { ++ended; });
+  StartTree(&exited_);
+  const NoDescriptors short_of_them;  // stands for a worker that the kernel holds: the sweep cannot end
+  sweeper.Sweep();
+  EXPECT_EQ(ended, 0) << "most sweeps end at once, and /proc is large";
+  EXPECT_TRUE(hostlet_.RunUntil([&] { return ended > 0; }));
+}
+
 class OrphanTest : public MarkedTest {
  protected:
   Marker Own() const { return OwnMarker("test-" + std::to_string(getpid()) + "-own", "run", "boot", "pid:[1]"); }
