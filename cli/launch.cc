@@ -87,6 +87,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.host.host_pid = getpid();
   launch.host.config = run.config;
   launch.host.termination_grace = run.termination_grace;
+  launch.host.leave_signals = {run.leave_signals.numbers.begin(), run.leave_signals.numbers.end()};
 
   launch.plan.program = run.script;
   launch.plan.environment.slots = run.config.slots();

@@ -76,6 +76,7 @@ class HostProcess {
  public:
   HostProcess(HostOptions options, LaunchPlan plan, Writer* writer)
       : slots_(options.config.slots()),
+        leave_signals_(options.leave_signals),
         plan_(std::move(plan)),
         writer_(writer),
         marker_(OwnMarker(options.host_id, options.config.run_id(), options.config.boot_id(),
@@ -155,6 +156,7 @@ class HostProcess {
     for (int signal : kHandledSignals) {
       if (sigismember(&plan_.process.ignored, signal) != 1) sigaddset(&handled, signal);
     }
+    for (int signal : leave_signals_) sigaddset(&handled, signal);
     signal_fd_ = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signal_fd_ < 0) return absl::ErrnoToStatus(errno, "making a descriptor for signals");
     loop_.Watch(signal_fd_, EPOLLIN, [this](uint32_t) { ReadSignals(); });
@@ -378,6 +380,7 @@ class HostProcess {
   static constexpr int kSpawnRefused = 126;  // the machine gave us no process
 
   const int slots_;
+  const std::set<int> leave_signals_;
   const LaunchPlan plan_;
   Writer* const writer_;
   const Marker marker_;

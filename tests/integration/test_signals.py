@@ -96,6 +96,15 @@ class Leave(ClusterTest):
         self.assertEqual(0, node.exit_code())
         self.assertEqual("ready\none\ntwo\n", node.out())
 
+    def test_a_signal_that_is_to_be_handled_means_leave_and_reaches_the_workers_as_it_is(self):
+        job = self.cluster(1, nproc=1, options=["--signals-to-handle", "SIGTERM,SIGUSR1"], program=[
+            "sh", "-c", "trap 'echo one; exit 0' USR1; echo ready; while :; do sleep 0.05; done"])
+        node = job.start(0)
+        wait_until("the worker", lambda: "ready" in node.out())
+        node.signal(signal.SIGUSR1)
+        self.assertEqual(75, node.exit_code())
+        self.assertEqual("ready\none\n", node.out())
+
 
 if __name__ == "__main__":
     cluster.main()

@@ -375,7 +375,7 @@ void HostCore::UpdateKernelTimer(Effects* out) {
 
 void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
   if (finished_) return;
-  switch (signal) {
+  switch (options_.leave_signals.count(signal) > 0 ? SIGTERM : signal) {
     case SIGUSR1:
     case SIGUSR2:
       if (LiveWorkers() > 0) out->push_back(SignalWorkers{signal});

@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -77,6 +78,7 @@ struct HostOptions {
   int64_t host_pid = 0;
   v1::NodeConfig config;
   absl::Duration termination_grace = absl::Seconds(30);  // after a signal from outside
+  std::set<int> leave_signals;  // --signals-to-handle: these mean leave, too, beside the usual four
   bool external_agent = false;  // sidecar form: the agent is somebody else's child, and is waited for
 };
 
@@ -106,6 +108,7 @@ class HostCore {
   void OnOffer(BootTime now, uint32_t port, Effects* out);
 
   // SIGTERM, SIGHUP, SIGQUIT: leave. SIGINT: cancel the job. SIGUSR1, SIGUSR2: passed to the workers.
+  // Either of them may be made to mean leave by the options.
   // SIGTSTP: StopSelf without a lease, a note with one; SIGCONT after it continues the workers.
   void OnSignal(BootTime now, int signal, Effects* out);
 
