@@ -70,8 +70,7 @@ Words AfterAccelerate(const Words& arguments) {
 }  // namespace
 
 std::optional<std::string> LineInstead(const CommandLine& line, bool is_file) {
-  const auto given = [&](const char* name) { return line.given.count(name) > 0; };
-  if (given("no-python") || given("module") || is_file) return std::nullopt;
+  if (is_file) return std::nullopt;
   const std::string name(BaseName(line.script));
   const Words& arguments = line.script_arguments;
   if (IsPython(name)) return RunLine(line, AfterPython(arguments));

@@ -9,8 +9,9 @@
 
 namespace muster::cli {
 
-// The line to type instead, if the script is an interpreter or another launcher and was not meant as a program
-// (--no-python); nullopt: it is a script. is_file: a file of that name is here, so it may be one after all.
+// The line to type instead, if the script is an interpreter or another launcher; nullopt: it is a script. For
+// lines whose script is neither a program (--no-python) nor a module. is_file: a file of that name is here, so it
+// may be one after all.
 std::optional<std::string> LineInstead(const CommandLine& line, bool is_file);
 
 }  // namespace muster::cli

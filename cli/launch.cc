@@ -47,7 +47,7 @@ std::string SubstituteLocalRank(std::string_view text, int local_rank) {
 // As torchrun makes it: a program is told the name that was typed, an interpreter its path; interpreter,
 // unbuffered, and ${local_rank} replaced in the script's arguments.
 std::vector<std::string> WorkerArguments(const RunPlan& run, const std::string& path, int local_rank) {
-  std::vector<std::string> argv = {run.no_python ? run.script : path};
+  std::vector<std::string> argv = {run.no_python ? SubstituteLocalRank(run.script, local_rank) : path};
   if (!run.no_python) {
     argv.emplace_back("-u");
     if (run.run_path) {
@@ -56,7 +56,7 @@ std::vector<std::string> WorkerArguments(const RunPlan& run, const std::string& 
     } else if (run.module) {
       argv.emplace_back("-m");
     }
-    argv.push_back(run.script);
+    argv.push_back(SubstituteLocalRank(run.script, local_rank));
   }
   if (!run.pass_local_rank.empty()) argv.push_back(absl::StrCat("--", run.pass_local_rank, "=", local_rank));
   for (const std::string& argument : run.script_arguments) {
@@ -114,7 +114,8 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   if (!run.no_python) {
     launch.interpreter = agent::ChooseInterpreter(environment, {run.python, called_as}, probe);
   }
-  launch.check = agent::CheckProgram(KindOf(run), run.script, launch.interpreter, environment, probe);
+  launch.check =
+      agent::CheckProgram(KindOf(run), SubstituteLocalRank(run.script, 0), launch.interpreter, environment, probe);
   if (launch.check.exit_code != 0) {
     v1::Failure* failure = launch.host.config.mutable_cannot_start();
     failure->set_exit_code(launch.check.exit_code);

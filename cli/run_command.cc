@@ -44,7 +44,8 @@ absl::StatusOr<Severity> LogLevel(const Environment& environment) {
 }
 
 // `muster run python train.py`: answered with the line that was meant.
-absl::Status CheckNoLauncherInside(const CommandLine& line) {
+absl::Status CheckNoLauncherInside(const CommandLine& line, const RunPlan& plan) {
+  if (plan.no_python || plan.module) return absl::OkStatus();
   const std::optional<std::string> instead =
       LineInstead(line, access(line.script.c_str(), F_OK) == 0 && line.script.find('/') == std::string::npos);
   if (!instead) return absl::OkStatus();
@@ -80,10 +81,10 @@ int BecomeHost(const RunPlan& plan, Launch launch, const host::Inherited& inheri
 // notes: what is to be said beside what the plan says.
 int RunLine(const CommandLine& command_line, const Environment& environment, const std::vector<std::string>& notes,
             const Invocation& invocation, const host::Inherited& inherited) {
-  if (const absl::Status sane = CheckNoLauncherInside(command_line); !sane.ok()) return Complain(sane);
   const Machine machine = ReadMachine(environment);
   absl::StatusOr<RunPlan> plan = Plan(command_line, environment, machine);
   if (!plan.ok()) return Complain(plan.status());
+  if (const absl::Status sane = CheckNoLauncherInside(command_line, *plan); !sane.ok()) return Complain(sane);
   plan->notes.insert(plan->notes.end(), notes.begin(), notes.end());
   if (const absl::Status given = CheckScriptIsGiven(*plan); !given.ok()) return Complain(given);
   const absl::StatusOr<Severity> level = LogLevel(environment);

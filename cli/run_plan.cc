@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -246,7 +247,8 @@ class Planner {
     }
     plan_->visible_variable = kVisibleDevices;
     for (int i = 0; i < config_->slots(); ++i) {
-      plan_->own_devices.push_back(listed ? entries[static_cast<size_t>(i)] : absl::StrCat(i));
+      plan_->own_devices.push_back(
+          listed ? std::string(absl::StripAsciiWhitespace(entries[static_cast<size_t>(i)])) : absl::StrCat(i));
     }
     return absl::OkStatus();
   }

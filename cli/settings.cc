@@ -78,7 +78,14 @@ class Reader {
     });
   }
 
+  // torchrun's variables are numbers, and any other word ends it.
   void Switch(std::string_view name, Given<bool>* out) {
+    const std::optional<Setting<std::string>> found = Find(name);
+    int number = 0;
+    if (found && found->origin == Origin::kTorchrunVariable && !absl::SimpleAtoi(found->text, &number)) {
+      if (status_.ok()) status_ = Fault(*found, "expected 1 or 0");
+      return;
+    }
     Read<bool>(name, out, [](const std::string& text) { return ParseBoolean(text); });
   }
 

@@ -57,7 +57,7 @@ TEST(BinaryTest, WhatIsWrongOnTheCommandLineIs64AndInTheEnvironment65) {
 TEST(BinaryTest, AWorkersExitCodeIsOurs) {
   EXPECT_EQ(Muster("run --no-python true 2>/dev/null").exit_code, 0);
   EXPECT_EQ(Muster("run --no-python sh -c 'exit 7' 2>/dev/null").exit_code, 7);
-  EXPECT_EQ(Muster("run --no-python sh -c 'kill -SEGV $$' 2>/dev/null").exit_code, 139);
+  EXPECT_EQ(Muster("run --no-python sh -c 'kill -SEGV $$$$' 2>/dev/null").exit_code, 139);
 }
 
 TEST(BinaryTest, AProgramThatCannotBeStartedIs126Or127) {

@@ -111,6 +111,8 @@ TEST(TorchVariables, StandForTheirOptionsBehindTheCommandLine) {
   EXPECT_EQ(s->shutdown_timeout->value, absl::Seconds(7));
   EXPECT_EQ(s->tee->value.everywhere, Streams::kBoth);
   EXPECT_TRUE(s->virtual_local_rank->value) << "any number but 0";
+  EXPECT_EQ(std::string(AsStd(Read({"t.py"}, {{"PET_MODULE", "yes"}}).status().message())),
+            "PET_MODULE yes: expected 1 or 0");
   EXPECT_EQ(Read({"--log-line-prefix-template", "x", "t.py"}, environment)->line_prefix->value, "x");
 }
 
@@ -138,9 +140,7 @@ TEST(LauncherInside, IsAnsweredWithTheLineToType) {
   EXPECT_THAT(Instead({"deepspeed", "x.py"}), HasSubstr("./deepspeed x.py"));
 }
 
-TEST(LauncherInside, IsNoneWhereAProgramOrAFileIsMeant) {
-  EXPECT_EQ(Instead({"--no-python", "python", "x.py"}), "");
-  EXPECT_EQ(Instead({"-m", "accelerate"}), "");
+TEST(LauncherInside, IsNoneWhereAFileIsMeant) {
   EXPECT_EQ(Instead({"python"}, true), "");
   EXPECT_EQ(Instead({"pythonic.py"}), "");
 }
