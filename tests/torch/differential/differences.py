@@ -124,16 +124,10 @@ NOT_YET = frozenset((
     "each attempt has log files of its own",
     # Parsing.
     "redirects may be cut short to redirect",
-    "the local rank is put into the script's own name",
     "PET_LOG_DIR and PET_REDIRECTS and PET_TEE",
     "PET_LOCAL_RANKS_FILTER",
     "PET_DUPLICATE_STDOUT_FILTERS and PET_DUPLICATE_STDERR_FILTERS",
-    "PET_NO_PYTHON is on when 1",
-    "a PET_ boolean that is no number is refused",
     # Workers.
-    "a virtual local rank and devices named by UUID",
     "the file timer tells the workers its pipe",
     "the file timer takes a pipe of its own",
-    "numa binding without a GPU is refused",
-    "a signal that is listed is passed on and ends the job",
 ))
