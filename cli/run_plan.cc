@@ -22,6 +22,7 @@ constexpr char kDefault[] = "default";
 constexpr char kErrorFileVariable[] = "TORCHELASTIC_ERROR_FILE";
 constexpr char kLeaveSignals[] = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";  // torchrun's default
 constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
+constexpr char kOmpThreads[] = "OMP_NUM_THREADS";
 constexpr char kTokenVariable[] = "MUSTER_TOKEN";  // no option: a command line is for everybody to read
 constexpr char kKubernetesVariable[] = "KUBERNETES_SERVICE_HOST";
 constexpr int kLeastBeatsPerLease = 4;
@@ -63,6 +64,12 @@ class Planner {
     T value = given ? given->value : fallback;
     Line(name, Show(value), given ? given->source : from);
     return value;
+  }
+
+  // Only what was said: nothing is the usual.
+  template <typename T>
+  void LineOf(const char* name, const Given<T>& given) {
+    if (given) Line(name, given->text, given->source);
   }
 
   void Line(const char* name, std::string value, std::string origin) {
@@ -231,6 +238,9 @@ class Planner {
           absl::StrCat(settings_.signals_to_handle->source, ": there is no signal ", name, " here"));
     }
     plan_->notes = settings_.notes;
+    if (config_->slots() > 1 && environment_.count(kOmpThreads) == 0) {
+      plan_->notes.push_back(absl::StrCat(kOmpThreads, " is 1 for each worker, since nothing else was said"));
+    }
     plan_->view.warnings.insert(plan_->view.warnings.end(), settings_.warnings.begin(), settings_.warnings.end());
   }
 
@@ -299,6 +309,10 @@ class Planner {
       }
     }
     if (settings_.report) plan_->report.report_file = settings_.report->value;
+    LineOf("log-dir", settings_.log_dir);
+    LineOf("redirects", settings_.redirects);
+    LineOf("tee", settings_.tee);
+    LineOf("report", settings_.report);
     const auto error_file = environment_.find(kErrorFileVariable);
     if (error_file != environment_.end()) plan_->report.error_file = error_file->second;
   }
