@@ -108,7 +108,11 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.plan.program = run.script;
   launch.plan.worker_ports = {run.worker_port.low, run.worker_port.high};
   const auto prefix = environment.find(kPrefixVariable);
-  if (prefix != environment.end()) launch.plan.prefix = prefix->second;
+  if (prefix != environment.end()) {
+    launch.plan.output.prefix_template = prefix->second;
+    launch.plan.output.prefix_all = true;
+    launch.plan.output.redraws_pass = true;
+  }
 
   if (run.config.role() == v1::ROLE_OBSERVER) return launch;  // starts nothing
   if (!run.no_python) {

@@ -3,6 +3,6 @@
 
 namespace muster::cli {
 
-inline constexpr char kPrefixVariable[] = "MUSTER_LINE_PREFIX";  // as host::LaunchPlan::prefix
+inline constexpr char kPrefixVariable[] = "MUSTER_LINE_PREFIX";  // as host::OutputPlan::prefix_template
 
 }  // namespace muster::cli

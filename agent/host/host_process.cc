@@ -19,7 +19,6 @@
 #include "agent/host/event_loop.h"
 #include "agent/host/framed_link.h"
 #include "agent/host/kernel_timer.h"
-#include "agent/host/line_assembler.h"
 #include "agent/host/log.h"
 #include "agent/host/marked.h"
 #include "agent/host/oom_watch.h"
@@ -37,22 +36,11 @@ namespace {
 constexpr char kPart[] = "host";
 constexpr absl::Duration kAgentSpawnRetry = absl::Seconds(3);
 // Open at once, at the most, while a node starts.
-constexpr int kHostDescriptors = 16;        // loop, signals, output, /dev/null, port, agent, /proc
+constexpr int kHostDescriptors = 24;        // loop, signals, output, follower, /dev/null, port, agent, /proc
 constexpr int kWorkerDescriptors = 2;       // pidfd, status pipe
-constexpr int kPipedWorkerDescriptors = 4;  // and two pipes
+constexpr int kPipedWorkerDescriptors = 6;  // and two pipes or files, both ends while it starts
 constexpr int kAgentDescriptors = 32;       // of an agent with gRPC, which has our limits
 constexpr int kHandledSignals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD};
-
-// A pair of descriptors that are closed when it goes.
-struct Pipe {
-  ~Pipe() {
-    for (int fd : {in, out}) {
-      if (fd >= 0) close(fd);
-    }
-  }
-  int in = -1;
-  int out = -1;
-};
 
 }  // namespace
 
@@ -82,7 +70,7 @@ class HostProcess {
         marker_(OwnMarker(options.host_id, options.config.run_id(), options.config.boot_id(),
                           options.config.pid_namespace())),
         core_(std::move(options)),
-        output_(plan_.output, slots_),
+        output_(plan_.output, slots_, plan_.environment.role_name, writer_),
         spawner_(&loop_, plan_.process),
         sweeper_(
             &loop_, &spawner_, [this](const std::string& left) { OnSwept(left); },
@@ -294,23 +282,11 @@ class HostProcess {
     command.environment = WorkerEnvironment(round, local_rank, environment, plan_.inherited);
     if (output_.forbids_files()) command.environment["TORCHELASTIC_ERROR_FILE"] = "";  // as torchrun says it
     if (!GetsStdin(plan_.stdin_rule, rank, slots_)) command.stdin_fd = null_fd_;
-    Pipe output, errors;
-    if (!plan_.prefix.empty()) {
-      for (Pipe* p : {&output, &errors}) {
-        int fds[2];
-        if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "making a pipe for a worker's output");
-        p->in = fds[0];
-        p->out = fds[1];
-      }
-      command.stdout_fd = output.out;
-      command.stderr_fd = errors.out;
-    }
+    ASSIGN_OR_RETURN(const WorkerOutput::Descriptors output, output_.Open(local_rank));
+    command.stdout_fd = output.out;
+    command.stderr_fd = output.err;
     auto pid = spawner_.SpawnWorker(command, EventsOf(local_rank));
-    if (pid.ok() && !plan_.prefix.empty()) {
-      const std::string prefix = ExpandPrefix(plan_.prefix, rank, local_rank, round.node_rank());
-      writer_->Drain(std::exchange(output.in, -1), STDOUT_FILENO, prefix);
-      writer_->Drain(std::exchange(errors.in, -1), STDERR_FILENO, prefix);
-    }
+    output_.Spawned(local_rank, pid.ok());
     return pid;
   }
 
@@ -341,6 +317,7 @@ class HostProcess {
   void Apply(const Sweep&) { sweeper_.Sweep(); }
 
   void OnSwept(const std::string& left) {
+    if (left.empty()) output_.EndRound();
     const std::string text = ToUtf8(left, kMaxErrorText);
     Tell([&](BootTime now, Effects* out) { core_.OnSwept(now, text, out); });
   }
@@ -367,6 +344,9 @@ class HostProcess {
 
   void Apply(const Finish& effect) {
     exit_code_ = effect.exit_code;
+    output_.EndRound();
+    // Who was asked to leave has no time for a slow reader.
+    output_.Drain(effect.verdict ? kFollowLimit : kFollowStall);
     if (effect.verdict) writer_->Write(STDERR_FILENO, FailureReport(*effect.verdict, plan_.program));
     const Severity severity = effect.exit_code == 0 ? Severity::kInfo : Severity::kError;
     Log(severity, kPart,
@@ -407,7 +387,8 @@ class HostProcess {
 }  // namespace
 
 int LeastDescriptors(const LaunchPlan& plan, bool single_node) {
-  const int for_each = plan.prefix.empty() ? kWorkerDescriptors : kPipedWorkerDescriptors;
+  const bool untouched = !plan.output.prefix_all && !plan.output.writes_files();
+  const int for_each = untouched ? kWorkerDescriptors : kPipedWorkerDescriptors;
   const int own = kHostDescriptors + static_cast<int>(plan.argv.size()) * for_each;
   return std::max(own, single_node ? 0 : kAgentDescriptors);
 }

@@ -32,9 +32,7 @@ struct LaunchPlan {
   WorkerEnvironmentOptions environment;
   EnvironmentMap inherited;  // our own environment, for workers and agent
   StdinRule stdin_rule;
-  std::string
-      prefix;         // of every line; ${rank}, ${local_rank}, ${node_rank}. Empty: descriptors are left untouched
-  Inherited process;  // of PrepareProcess()
+  Inherited process;                         // of PrepareProcess()
   std::vector<std::string> agent_arguments;  // after "agent --fd 3"
   PortRange worker_ports;
   std::vector<std::set<int>> cpus;  // by local rank, where workers are bound to some; empty: they are not

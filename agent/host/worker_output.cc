@@ -1,5 +1,10 @@
 #include "agent/host/worker_output.h"
 
+#include <fcntl.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <future>
 #include <utility>
 
@@ -11,55 +16,196 @@ namespace muster::host {
 namespace {
 
 constexpr char kPart[] = "host";
+constexpr mode_t kFileMode = 0666;  // less the umask
+constexpr const char* kNames[] = {"stdout", "stderr"};
+constexpr Streams kStreams[] = {Streams::kOut, Streams::kErr};
 
-// What opening an attempt came to.
-struct Opened {
-  absl::Status status;
-  std::string attempt;
-};
+std::string Hostname() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "localhost";
+}
 
-Opened Open(LogFiles* files, uint32_t restart_count, int slots) {
-  Opened opened;
-  opened.status = files->MakeAttempt(restart_count, slots);
-  opened.attempt = files->attempt();
-  return opened;
+absl::StatusOr<OwnedFd> OpenFile(const std::string& path, int flags) {
+  OwnedFd fd(open(path.c_str(), flags | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kFileMode));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, "opening " + path);
+  return fd;
 }
 
 }  // namespace
 
-WorkerOutput::WorkerOutput(OutputPlan plan, int slots) : plan_(std::move(plan)), slots_(slots) {
+// What opening an attempt came to: all that it asks for, or an error and nothing.
+struct WorkerOutput::Opened {
+  absl::Status status;
+  std::string attempt;
+  std::vector<Streams2> streams;
+  std::array<std::shared_ptr<FilteredLines>, 2> filtered;
+};
+
+WorkerOutput::WorkerOutput(OutputPlan plan, int slots, std::string role_name, Writer* writer)
+    : plan_(std::move(plan)),
+      slots_(slots),
+      role_name_(std::move(role_name)),
+      hostname_(Hostname()),
+      writer_(writer),
+      null_(open("/dev/null", O_WRONLY | O_CLOEXEC)) {
   const bool wants_folder = plan_.writes_files() || !plan_.log_dir.empty();
-  if (wants_folder && !forbids_files()) files_ = std::make_shared<LogFiles>(plan_.log_dir, plan_.run_id);
+  if (!wants_folder || forbids_files()) return;
+  files_ = std::make_shared<LogFiles>(plan_.log_dir, plan_.run_id);
+  if (!plan_.writes_files()) return;
+  follower_ = std::make_unique<Follower>(writer_->feed());
+  if (follower_->status().ok()) return;
+  Log(Severity::kWarning, kPart,
+      "the workers go on without files: " + std::string(AsStd(follower_->status().message())));
+  follower_.reset();
+  files_.reset();
+}
+
+// ---- the files of a round ----
+
+WorkerOutput::Opened WorkerOutput::OpenAttempt(LogFiles* files, const OutputPlan& plan, uint32_t restart_count,
+                                               int slots) {
+  Opened opened;
+  opened.status = files->MakeAttempt(restart_count, slots);
+  if (!opened.status.ok()) return opened;
+  const auto open_all = [&]() -> absl::Status {
+    for (int local_rank = 0; local_rank < slots; ++local_rank) {
+      Streams2& streams = opened.streams.emplace_back();
+      for (size_t i = 0; i < streams.size(); ++i) {
+        streams[i].sink = SinkOf(plan, local_rank, kStreams[i], /*files=*/true);
+        if (streams[i].sink != Sink::kFile && streams[i].sink != Sink::kShownFile) continue;
+        const std::string path = files->attempt() + "/" + std::to_string(local_rank) + "/" + kNames[i] + ".log";
+        ASSIGN_OR_RETURN(streams[i].worker, OpenFile(path, O_WRONLY | O_APPEND));
+        ASSIGN_OR_RETURN(OwnedFd ours, OpenFile(path, O_RDWR));
+        streams[i].file = std::make_unique<BoundedFile>(std::move(ours), path, plan.max_file_bytes);
+        RETURN_IF_ERROR(streams[i].file->Reserve());
+      }
+    }
+    const std::vector<std::string>* const texts[] = {&plan.stdout_filters, &plan.stderr_filters};
+    for (size_t i = 0; i < opened.filtered.size(); ++i) {
+      if (texts[i]->empty() || plan.tees.empty()) continue;
+      const std::string path = files->attempt() + "/filtered_" + kNames[i] + ".log";
+      ASSIGN_OR_RETURN(OwnedFd fd, OpenFile(path, O_WRONLY | O_APPEND));
+      opened.filtered[i] = std::make_shared<FilteredLines>(std::move(fd), path, *texts[i]);
+    }
+    return absl::OkStatus();
+  };
+  const absl::Status status = open_all();
+  if (!status.ok()) opened = Opened();
+  opened.status = status;
+  if (status.ok()) opened.attempt = files->attempt();
+  return opened;
+}
+
+// On a thread of its own: a network file system may never answer.
+WorkerOutput::Opened WorkerOutput::OpenInTime(uint32_t restart_count) {
+  std::packaged_task<Opened()> task([files = files_, plan = plan_, restart_count, slots = slots_] {
+    return OpenAttempt(files.get(), plan, restart_count, slots);
+  });
+  std::future<Opened> result = task.get_future();
+  Opened failed;
+  auto thread = StartThread(std::move(task));
+  if (!thread.ok()) {
+    failed.status = thread.status();
+    return failed;
+  }
+  thread->detach();
+  if (result.wait_for(absl::ToChronoMilliseconds(kOpenLimit)) == std::future_status::ready) return result.get();
+  failed.status = absl::DeadlineExceededError("the file system of the log folder does not answer");
+  files_.reset();
+  return failed;
 }
 
 void WorkerOutput::BeginRound(const v1::Round& round) {
-  attempt_.clear();
-  if (!files_) return;
-  std::packaged_task<Opened()> task(
-      [files = files_, count = round.restart_count(), slots = slots_] { return Open(files.get(), count, slots); });
-  std::future<Opened> result = task.get_future();
-  auto thread = StartThread(std::move(task));
+  EndRound();
+  first_rank_ = static_cast<int>(round.first_rank());
+  node_rank_ = static_cast<int>(round.node_rank());
   Opened opened;
-  if (!thread.ok()) {
-    opened.status = thread.status();
-  } else {
-    thread->detach();
-    if (result.wait_for(absl::ToChronoMilliseconds(kOpenLimit)) == std::future_status::ready) {
-      opened = result.get();
-    } else {
-      opened.status = absl::DeadlineExceededError("the file system does not answer");
-      files_.reset();
-    }
-  }
+  if (files_) opened = OpenInTime(round.restart_count());
   if (!opened.status.ok()) {
     Log(Severity::kWarning, kPart,
         "the workers go on without files: " + std::string(AsStd(opened.status.message())));
+  } else if (!opened.attempt.empty() && plan_.writes_files()) {
+    Log(Severity::kInfo, kPart, "the workers' output is in " + opened.attempt);
   }
-  attempt_ = opened.attempt;
+  attempt_ = std::move(opened.attempt);
+  streams_ = std::move(opened.streams);
+  filtered_ = std::move(opened.filtered);
+  streams_.resize(static_cast<size_t>(slots_));
+  redraws_.clear();
+  redraws_.resize(static_cast<size_t>(slots_));
+}
+
+// ---- one worker ----
+
+absl::StatusOr<WorkerOutput::Descriptors> WorkerOutput::Open(int local_rank) {
+  Descriptors descriptors;
+  int* const given[] = {&descriptors.out, &descriptors.err};
+  Streams2& streams = streams_[static_cast<size_t>(local_rank)];
+  for (size_t i = 0; i < streams.size(); ++i) {
+    Stream& stream = streams[i];
+    if (!stream.file) stream.sink = SinkOf(plan_, local_rank, kStreams[i], /*files=*/false);
+    if (stream.sink == Sink::kPipe) {
+      int fds[2];
+      if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "making a pipe for a worker's output");
+      stream.pipe.Reset(fds[0]);
+      stream.worker.Reset(fds[1]);
+    }
+    if (stream.worker.valid()) *given[i] = stream.worker.get();
+    if (stream.sink == Sink::kNull && null_.valid()) *given[i] = null_.get();
+  }
+  return descriptors;
+}
+
+void WorkerOutput::Spawned(int local_rank, bool started) {
+  Streams2& streams = streams_[static_cast<size_t>(local_rank)];
+  for (size_t i = 0; i < streams.size(); ++i) {
+    streams[i].worker.Reset();
+    if (started) HandOver(local_rank, i == 0 ? STDOUT_FILENO : STDERR_FILENO, &streams[i]);
+    streams[i].pipe.Reset();
+    streams[i].file.reset();
+  }
+}
+
+void WorkerOutput::HandOver(int local_rank, int out_fd, Stream* stream) {
+  const bool passes = plan_.redraws_pass || writer_->feed().Redraws(out_fd);
+  std::shared_ptr<RedrawLimit>& limit =
+      redraws_[static_cast<size_t>(local_rank)][stream->sink == Sink::kPipe ? 0 : 1];
+  if (!passes && !limit) limit = std::make_shared<RedrawLimit>();
+  const PrefixFields fields = {role_name_, local_rank, first_rank_ + local_rank, node_rank_, hostname_};
+  const std::string prefix = ExpandPrefix(plan_.prefix_template, fields);
+  if (stream->sink == Sink::kPipe) {
+    writer_->Drain(stream->pipe.Release(), out_fd, prefix, passes ? nullptr : limit);
+  } else if (stream->file) {
+    FollowedFile followed;
+    followed.file = std::move(stream->file);
+    if (stream->sink == Sink::kShownFile) {
+      followed.out_fd = out_fd;
+      followed.prefix = prefix;
+      followed.redraws = passes ? nullptr : limit;
+      followed.filtered = filtered_[out_fd == STDOUT_FILENO ? 0 : 1];
+    }
+    follower_->Follow(std::move(followed));
+  }
+}
+
+// ---- the end ----
+
+void WorkerOutput::EndRound() {
+  if (follower_) follower_->EndRound();
+}
+
+void WorkerOutput::Drain(absl::Duration limit) {
+  if (follower_) follower_->Drain(limit);
 }
 
 std::string WorkerOutput::AttemptFolder(int local_rank) const {
   return attempt_.empty() ? "" : attempt_ + "/" + std::to_string(local_rank);
+}
+
+std::string WorkerOutput::ErrorOutput(int local_rank) const {
+  const Sink sink = SinkOf(plan_, local_rank, Streams::kErr, /*files=*/!attempt_.empty());
+  const bool file = sink == Sink::kFile || sink == Sink::kShownFile;
+  return file ? AttemptFolder(local_rank) + "/" + kNames[1] + ".log" : "";
 }
 
 }  // namespace muster::host

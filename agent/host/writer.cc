@@ -4,7 +4,9 @@
 #include <limits.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,8 +18,9 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "agent/host/byte_queue.h"
 #include "agent/host/event_loop.h"
-#include "agent/host/line_assembler.h"
+#include "agent/host/live_rows.h"
 #include "proto/base/check.h"
 #include "proto/base/mutex.h"
 #include "proto/base/thread.h"
@@ -27,11 +30,28 @@ namespace {
 
 constexpr size_t kReadBytes = 64 * 1024;
 constexpr size_t kWriteBytes = PIPE_BUF;  // poll promises room for this much in a pipe, and it is written whole
-constexpr int kOurOwn = -1;               // the source of our own lines
+constexpr size_t kWriteFileBytes = 256 * 1024;  // to what has no reader that could stop
+constexpr int kOurOwn = -1;                     // the source of our own lines; pipes have their numbers
+constexpr int kFirstFed = 1 << 24;              // and those of a Feed numbers from here on
+constexpr absl::Duration kDrawEvery = absl::Milliseconds(40);  // of a terminal's live rows
 
 std::string LostRemark(size_t bytes, const std::string& where, int error) {
   return "muster: " + std::to_string(bytes) + " bytes of output" + where + " were lost: " + std::strerror(error) +
          "\n";
+}
+
+size_t MostAtOnce(int fd) {
+  struct stat about {};
+  return fstat(fd, &about) == 0 && S_ISREG(about.st_mode) ? kWriteFileBytes : kWriteBytes;
+}
+
+// Standard output and error on one terminal are one screen, written in one order.
+int ScreenOf(int fd) {
+  struct stat ours {
+  }, others{};
+  if (fd != STDERR_FILENO || !isatty(STDERR_FILENO) || !isatty(STDOUT_FILENO)) return fd;
+  if (fstat(STDERR_FILENO, &ours) != 0 || fstat(STDOUT_FILENO, &others) != 0) return fd;
+  return ours.st_rdev == others.st_rdev ? STDOUT_FILENO : fd;
 }
 
 }  // namespace
@@ -39,7 +59,13 @@ std::string LostRemark(size_t bytes, const std::string& where, int error) {
 struct Writer::State {
   // One descriptor that is written to.
   struct Output {
-    std::string queue;
+    ByteQueue queue;
+    size_t most_at_once = 0;  // 0: not known yet
+    bool terminal = false;
+    int redrawing =
+        kNobody;    // not a terminal: the source that left its last line unfinished with a carriage return
+    LiveRows rows;  // of a terminal
+    BootTime next_draw = absl::InfinitePast();
     size_t dropped = 0;   // lines of our own
     bool broken = false;  // its reader is gone for good
     int error = 0;        // of the last write: it fails for now, and `queue` waits for the next try
@@ -47,6 +73,8 @@ struct Writer::State {
     size_t lost = 0;        // bytes, while it failed
     bool mid_line = false;  // the last byte that was written ended no line
     bool last_try = false;  // someone waits for it in Flush: what cannot be written now is lost
+
+    static constexpr int kNobody = -2;
 
     bool failing() const { return error != 0; }
     bool due(BootTime now) const {
@@ -62,6 +90,7 @@ struct Writer::State {
     int pipe_fd;
     int out_fd;
     std::string prefix;
+    std::shared_ptr<RedrawLimit> limit;
   };
 
   State() : wake_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -76,9 +105,12 @@ struct Writer::State {
 
   void Run();
   bool Step();
-  void Append(int fd, int source, const std::string& lines) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  Output& OutputOf(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void DrawRows(BootTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void Append(int fd, int source, std::string_view lines) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void WriteSome(int fd);
   void ReadSome(int pipe_fd);
+  void RingForRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void Remark() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void Failed(int fd, int error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void GiveUp(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
@@ -94,26 +126,56 @@ struct Writer::State {
   int flushes ABSL_GUARDED_BY(mutex) = 0;     // callers that wait in Flush
   bool flush ABSL_GUARDED_BY(mutex) = false;  // one began, and the thread has not seen it
   bool stop ABSL_GUARDED_BY(mutex) = false;
-  // The screen line that a source left unfinished with a carriage return, by descriptor; terminals are one.
-  std::map<int, int> redrawing ABSL_GUARDED_BY(mutex);
+  std::map<int, int> screens ABSL_GUARDED_BY(mutex);  // descriptor to the one that is written in its place
+  int next_source ABSL_GUARDED_BY(mutex) = kFirstFed;
+  int room_fd ABSL_GUARDED_BY(mutex) = -1;  // rung when there is room again for who found none
+  mutable bool room_wanted ABSL_GUARDED_BY(mutex) = false;
+  uint64_t written ABSL_GUARDED_BY(mutex) = 0;
 
   std::map<int, Source> sources;  // the thread's own, by pipe
 };
 
-void Writer::State::Append(int fd, int source, const std::string& lines) {
-  if (lines.empty()) return;
+Writer::State::Output& Writer::State::OutputOf(int fd) {
+  const auto known = screens.find(fd);
+  fd = known != screens.end() ? known->second : (screens[fd] = ScreenOf(fd));
   Output& output = outputs[fd];
+  if (output.most_at_once == 0) {
+    output.most_at_once = MostAtOnce(fd);
+    output.terminal = isatty(fd) == 1;
+  }
+  return output;
+}
+
+void Writer::State::Append(int fd, int source, std::string_view lines) {
+  if (lines.empty()) return;
+  Output& output = OutputOf(fd);
   if (output.broken) return;
-  const int screen = isatty(fd) ? -1 : fd;
-  const auto open = redrawing.find(screen);
-  if (open != redrawing.end() && open->second != source) output.queue += '\n';
-  redrawing.erase(screen);
   if (output.failing() && output.queue.size() + lines.size() > kKeptWhileFailing) {
     output.lost += output.queue.size();
-    output.queue.clear();
+    output.queue.Clear();
   }
-  if (lines.back() == '\r') redrawing[screen] = source;
-  output.queue += lines;
+  if (output.terminal) {
+    std::string text;
+    output.rows.Take(source, lines, &text);
+    output.queue.Push(text);
+    return;
+  }
+  if (output.redrawing != Output::kNobody && output.redrawing != source) output.queue.Push("\n");
+  output.redrawing = lines.back() == '\r' ? source : Output::kNobody;
+  output.queue.Push(lines);
+}
+
+// Only when all before them is written: a slow terminal gets the newest.
+void Writer::State::DrawRows(BootTime now) {
+  for (auto& [fd, output] : outputs) {
+    if (!output.rows.stale() || !output.queue.empty() || output.broken || now < output.next_draw) continue;
+    winsize size{};
+    if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) size = {24, 80, 0, 0};
+    std::string text;
+    output.rows.Draw(size.ws_col, size.ws_row, &text);
+    output.queue.Push(text);
+    output.next_draw = now + kDrawEvery;
+  }
 }
 
 // What was dropped is said as soon as there is room again.
@@ -131,6 +193,7 @@ void Writer::State::Failed(int fd, int error) {
   if (error == EPIPE || error == EBADF) {
     output = Output();
     output.broken = true;
+    if (room_wanted) RingForRoom();
     return;
   }
   output.error = error;
@@ -142,7 +205,8 @@ void Writer::State::Failed(int fd, int error) {
 void Writer::State::GiveUp(int fd) {
   Output& output = outputs[fd];
   output.last_try = false;
-  output.lost += std::exchange(output.queue, "").size();
+  output.lost += output.queue.size();
+  output.queue.Clear();
   const auto elsewhere = outputs.find(STDERR_FILENO);
   const bool unsaid = fd == STDERR_FILENO ||
                       (elsewhere != outputs.end() && (elsewhere->second.failing() || elsewhere->second.broken));
@@ -156,6 +220,7 @@ int Writer::State::PollTimeout(BootTime now) const {
   for (const auto& [fd, output] : outputs) {
     const bool waits = output.failing() && output.retry_at > now && (output.lost > 0 || !output.queue.empty());
     if (waits) due = std::min(due, output.retry_at);
+    if (output.rows.stale() && output.queue.empty() && !output.broken) due = std::min(due, output.next_draw);
   }
   for (const auto& [fd, source] : sources) due = std::min(due, source.assembler.due());
   if (due == absl::InfiniteFuture()) return -1;
@@ -163,8 +228,8 @@ int Writer::State::PollTimeout(BootTime now) const {
   return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(wait, absl::Milliseconds(1))));
 }
 
-// Only ever at most kWriteBytes to a descriptor that poll called ready: a stopped reader does not stop this
-// thread.
+// Only ever at most kWriteBytes to a descriptor that poll called ready, or to a file: a stopped reader does not
+// stop this thread.
 void Writer::State::WriteSome(int fd) {
   std::string chunk;
   size_t said = 0;  // of what was lost: then the chunk is the remark
@@ -172,11 +237,11 @@ void Writer::State::WriteSome(int fd) {
     const MutexLock lock(mutex);
     const Output& output = outputs[fd];
     said = output.lost;
-    chunk = said > 0 ? LostRemark(said, "", output.error) : output.queue.substr(0, kWriteBytes);
+    chunk = said > 0 ? LostRemark(said, "", output.error) : std::string(output.queue.front(output.most_at_once));
     if (said > 0 && output.mid_line) chunk.insert(0, "\n");
     // Whole lines where it can be: other processes write to the same place.
     const size_t end = chunk.find_last_of("\r\n");
-    if (chunk.size() == kWriteBytes && end != std::string::npos) chunk.resize(end + 1);
+    if (chunk.size() == output.most_at_once && end != std::string::npos) chunk.resize(end + 1);
   }
   const ssize_t put = write(fd, chunk.data(), chunk.size());
   const int error = put < 0 ? errno : 0;
@@ -187,19 +252,27 @@ void Writer::State::WriteSome(int fd) {
   const auto written = static_cast<size_t>(put);
   if (said > 0) {
     output.lost -= said;
-    output.queue.insert(0, chunk.substr(written));
+    output.queue.PushFront(std::string_view(chunk).substr(written));
   } else {
-    output.queue.erase(0, written);
+    output.queue.Pop(written);
   }
+  this->written += written;
   if (written > 0) output.mid_line = chunk[written - 1] != '\n' && chunk[written - 1] != '\r';
   if (output.lost > 0) {  // more has been lost meanwhile
     output.retry_at = EventLoop::Now();
     return;
   }
   output.error = 0;
+  if (room_wanted && output.queue.size() < kPausePipesBytes / 2) RingForRoom();
   if (!output.queue.empty()) return;
   output.last_try = false;
-  output.queue.shrink_to_fit();
+  output.queue.Shrink();
+}
+
+void Writer::State::RingForRoom() {
+  room_wanted = false;
+  const uint64_t one = 1;
+  if (room_fd >= 0) (void)!write(room_fd, &one, sizeof(one));
 }
 
 void Writer::State::ReadSome(int pipe_fd) {
@@ -230,11 +303,13 @@ bool Writer::State::Step() {
   {
     const MutexLock lock(mutex);
     for (NewSource& added : new_sources) {
-      sources.emplace(added.pipe_fd, Source{added.out_fd, LineAssembler(std::move(added.prefix))});
+      sources.emplace(added.pipe_fd,
+                      Source{added.out_fd, LineAssembler(std::move(added.prefix), std::move(added.limit))});
     }
     new_sources.clear();
     Remark();
     const BootTime now = EventLoop::Now();
+    DrawRows(now);
     const bool flush_begins = std::exchange(flush, false);
     size_t queued = 0;
     idle = true;
@@ -315,7 +390,7 @@ Writer::~Writer() {
 bool Writer::Write(int fd, std::string lines) {
   {
     const MutexLock lock(state_->mutex);
-    State::Output& output = state_->outputs[fd];
+    State::Output& output = state_->OutputOf(fd);
     if (output.queue.size() + lines.size() > kMaxWriterBytes) {
       output.dropped += static_cast<size_t>(std::count(lines.begin(), lines.end(), '\n'));
       return false;
@@ -327,15 +402,52 @@ bool Writer::Write(int fd, std::string lines) {
   return true;
 }
 
-void Writer::Drain(int pipe_fd, int out_fd, std::string prefix) {
+void Writer::Drain(int pipe_fd, int out_fd, std::string prefix, std::shared_ptr<RedrawLimit> limit) {
   fcntl(pipe_fd, F_SETFL, fcntl(pipe_fd, F_GETFL) | O_NONBLOCK);
   {
     const MutexLock lock(state_->mutex);
-    state_->new_sources.push_back({pipe_fd, out_fd, std::move(prefix)});
+    state_->new_sources.push_back({pipe_fd, out_fd, std::move(prefix), std::move(limit)});
     ++state_->open_sources;
     state_->idle = false;
   }
   state_->Wake();
+}
+
+bool Writer::Feed::HasRoom(int fd) const {
+  const MutexLock lock(state_->mutex);
+  const State::Output& output = state_->OutputOf(fd);
+  const bool room = output.broken || (!output.failing() && output.queue.size() < kPausePipesBytes);
+  if (!room) state_->room_wanted = true;
+  return room;
+}
+
+void Writer::Feed::Show(int fd, int source, std::string_view pieces) const {
+  {
+    const MutexLock lock(state_->mutex);
+    state_->Append(fd, source, pieces);
+    state_->idle = false;
+  }
+  state_->Wake();
+}
+
+int Writer::Feed::NewSource() const {
+  const MutexLock lock(state_->mutex);
+  return state_->next_source++;
+}
+
+void Writer::Feed::RingForRoom(int event_fd) const {
+  const MutexLock lock(state_->mutex);
+  state_->room_fd = event_fd;
+}
+
+bool Writer::Feed::Redraws(int fd) const {
+  const MutexLock lock(state_->mutex);
+  return state_->OutputOf(fd).terminal;
+}
+
+uint64_t Writer::Feed::Written() const {
+  const MutexLock lock(state_->mutex);
+  return state_->written;
 }
 
 bool Writer::Flush(absl::Duration limit) {

@@ -1,20 +1,25 @@
 // The second thread of a host: does all writing to standard output and error, our log included, and reads the
-// workers' pipes where prefixes were asked for. So the thread that decides never touches a descriptor that can
-// block.
+// workers' pipes where prefixes were asked for. What others read (a Follower) it takes through a Feed. So the
+// thread that decides never touches a descriptor that can block.
 //
 // Thread-safe. Start it before the first spawn. Nothing here waits for a reader that has stopped, but Flush, which
 // has a deadline: our own lines are dropped and counted, a worker's pipe is left unread (the worker waits, as it
 // would without us; no line of its is lost). A descriptor that cannot be written for now (no space left) is tried
 // again and again; what does not fit meanwhile is lost, counted, and said there when it works again, or at the end
 // on standard error.
+//
+// On a terminal lines that redraw themselves have a row each at its bottom.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "agent/host/line_assembler.h"
 
 namespace muster::host {
 
@@ -25,7 +30,31 @@ inline constexpr absl::Duration kRetryOutput = absl::Seconds(1);  // of a descri
 inline constexpr size_t kKeptWhileFailing = 64 * 1024;            // bytes queued for it meanwhile, about
 
 class Writer {
+ private:
+  struct State;
+
  public:
+  // Workers' lines from another thread, which may outlive the writer: then they go nowhere. Thread-safe.
+  class Feed {
+   public:
+    // False: enough is queued for fd, or it cannot be written for now. Lines are taken all the same.
+    bool HasRoom(int fd) const;
+    // Pieces of a LineAssembler. source: a number of the worker's stream's own; NewSource() makes one.
+    void Show(int fd, int source, std::string_view pieces) const;
+    int NewSource() const;
+    // An event descriptor, borrowed, that is rung when there is room again. It must live as long as any Feed.
+    void RingForRoom(int event_fd) const;
+    // Lines that redraw themselves may pass: a terminal.
+    bool Redraws(int fd) const;
+    // Bytes written so far to all descriptors together: whether there is progress.
+    uint64_t Written() const;
+
+   private:
+    friend class Writer;
+    explicit Feed(std::shared_ptr<State> state) : state_(std::move(state)) {}
+    std::shared_ptr<State> state_;
+  };
+
   Writer();
   ~Writer();  // flushes for kFlushLimit at most
   Writer(const Writer&) = delete;
@@ -37,15 +66,17 @@ class Writer {
   // Whole lines for descriptor fd (borrowed). False: dropped, and counted for a later remark.
   bool Write(int fd, std::string lines);
 
-  // Takes over the reading end of a pipe: its lines go to out_fd, each behind prefix, until its end.
-  void Drain(int pipe_fd, int out_fd, std::string prefix);
+  // Takes over the reading end of a pipe: its lines go to out_fd, each behind prefix, until its end. limit: of the
+  // rank's redraws where they do not pass; nullptr: they pass.
+  void Drain(int pipe_fd, int out_fd, std::string prefix, std::shared_ptr<RedrawLimit> limit = nullptr);
+
+  Feed feed() const { return Feed(state_); }
 
   // Waits until all that was given is written or, after one more try, lost and said so, and every drained pipe has
   // ended. False: not within the limit.
   bool Flush(absl::Duration limit);
 
  private:
-  struct State;
   const std::shared_ptr<State> state_;  // shared with the thread, which may be stuck in a write when we go
   absl::Status status_;
 };

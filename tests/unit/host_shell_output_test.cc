@@ -94,7 +94,12 @@ TEST(LineAssemblerTest, NothingIsLostAndEveryLineHasItsPrefix) {
 }
 
 TEST(LineAssemblerTest, APrefixNamesItsRanks) {
-  EXPECT_EQ(ExpandPrefix("[${node_rank}:${local_rank} ${rank}] $x ${", 5, 1, 2), "[2:1 5] $x ${");
+  EXPECT_EQ(
+      ExpandPrefix("[${node_rank}:${local_rank} ${rank}] $x ${", {.local_rank = 1, .rank = 5, .node_rank = 2}),
+      "[2:1 5] $x ${");
+  const PrefixFields fields = {"trainer", 0, 3, 0, "host9"};
+  EXPECT_EQ(ExpandPrefix("[$role_name$local_rank]$$${hostname}$rankly ${rank", fields),
+            "[trainer0]$host9$rankly ${rank");
 }
 
 struct Pipe {

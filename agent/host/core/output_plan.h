@@ -33,11 +33,24 @@ struct OutputPlan {
   std::vector<std::string> stderr_filters;
   // Before each line: ${role_name} ${local_rank} ${rank} ${node_rank} ${hostname}.
   std::string prefix_template = "[${role_name}${local_rank}]:";
-  bool prefix_all = false;     // prefixes on the console without files or tee (`muster local`): through a pipe
+  bool prefix_all = false;     // of all that reaches the console without files (`muster local`): through a pipe
+  bool redraws_pass = false;   // who reads the console passes redrawn lines to a terminal (`muster local`)
   int64_t max_file_bytes = 0;  // --log-max-size, of each file; 0: no limit
 
   bool writes_files() const { return !redirects.empty() || !tees.empty(); }
 };
+
+enum class Sink {
+  kInherit,    // our own descriptor
+  kNull,       // /dev/null
+  kPipe,       // a pipe, shown with a prefix
+  kFile,       // a file
+  kShownFile,  // a file that is followed and shown with a prefix
+};
+
+// Where one worker's standard output (Streams::kOut) or error (kErr) goes. files: they can be had. Without them
+// all that is not filtered out goes to the console, as torchrun has it with /dev/null for a log folder.
+Sink SinkOf(const OutputPlan& plan, int local_rank, Streams stream, bool files);
 
 // What else tells of the job's end beside the terminal.
 struct ReportPlan {

@@ -1,0 +1,15 @@
+#include "agent/host/core/output_plan.h"
+
+namespace muster::host {
+
+Sink SinkOf(const OutputPlan& plan, int local_rank, Streams stream, bool files) {
+  const auto index = static_cast<size_t>(local_rank);
+  const bool tee = index < plan.tees.size() && Has(plan.tees[index], stream);
+  const bool redirect = index < plan.redirects.size() && Has(plan.redirects[index], stream);
+  const bool shown = plan.shown.empty() || (index < plan.shown.size() && plan.shown[index]);
+  if (files && (tee || redirect)) return tee && shown ? Sink::kShownFile : Sink::kFile;
+  if (!shown) return Sink::kNull;
+  return tee || plan.prefix_all ? Sink::kPipe : Sink::kInherit;
+}
+
+}  // namespace muster::host
