@@ -314,8 +314,9 @@ absl::StatusOr<WorkerCount> CountWorkers(std::string_view wish, const Environmen
   const Accelerators found = CountAccelerators(environment, probe, IsKind(wish) ? wish : "");
   if (found.count > 0) return OnePerAccelerator(found);
   if (!found.unknown.empty()) return RefuseUnknown(found);
-  if (IsKind(wish))
-    return absl::FailedPreconditionError(absl::StrCat("--nproc-per-node ", AsAbsl(wish), ": ", found.reason));
+  if (IsKind(wish)) {
+    return absl::FailedPreconditionError(absl::StrCat(found.reason, " (auto takes the CPUs where there is none)"));
+  }
   absl::StatusOr<WorkerCount> count =
       wish == "auto" ? Fixed(cpus, absl::StrCat(found.reason, "; ", cpus, " CPUs may be used here"))
                      : Fixed(1, found.reason);

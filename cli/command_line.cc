@@ -6,12 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cli/nearest.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::cli {
 namespace {
-
-constexpr char kSeeHelp[] = "options of the script go after the script; see muster run --help";
 
 std::string WithDashes(std::string_view name) {
   std::string result(name);
@@ -19,9 +18,22 @@ std::string WithDashes(std::string_view name) {
   return result;
 }
 
+absl::Status NoSuchOption(const std::string& word, const std::string& meant, std::string_view command) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      word, ": no such option", meant.empty() ? "" : "; did you mean --", meant, meant.empty() ? "" : "?",
+      " (options of the script go after the script; see ", AsAbsl(command), " --help)"));
+}
+
+std::string NearestOption(const std::vector<OptionSpec>& table, const std::string& name) {
+  std::vector<std::string> names;
+  for (const OptionSpec& spec : table) names.emplace_back(spec.name);
+  return NearestWord(name, names);
+}
+
 // The option of this full name; else the only one that begins so, as argparse takes it. What torchrun has comes
 // first: an abbreviation that is clear to it stays clear here, whatever options we have beside.
-absl::StatusOr<const OptionSpec*> Resolve(const std::vector<OptionSpec>& table, const std::string& word) {
+absl::StatusOr<const OptionSpec*> Resolve(const std::vector<OptionSpec>& table, const std::string& word,
+                                          std::string_view command) {
   const std::string name = WithDashes(word.substr(2));
   if (const OptionSpec* exact = FindOption(table, name)) return exact;
   for (const bool torchrun : {true, false}) {
@@ -37,7 +49,7 @@ absl::StatusOr<const OptionSpec*> Resolve(const std::vector<OptionSpec>& table, 
       return absl::InvalidArgumentError(absl::StrCat(word, ": could be ", absl::StrJoin(names, ", ")));
     }
   }
-  return absl::InvalidArgumentError(absl::StrCat(word, ": no such option (", kSeeHelp, ")"));
+  return NoSuchOption(word, NearestOption(table, name), command);
 }
 
 const OptionSpec* FindShorthand(const std::vector<OptionSpec>& table, char letter) {
@@ -50,8 +62,8 @@ const OptionSpec* FindShorthand(const std::vector<OptionSpec>& table, char lette
 // Reads word after word; what an option is and whether it has a value is the table's business.
 class Parser {
  public:
-  Parser(const std::vector<OptionSpec>& table, const std::vector<std::string>& args)
-      : table_(table), args_(args) {}
+  Parser(const std::vector<OptionSpec>& table, const std::vector<std::string>& args, std::string_view command)
+      : table_(table), args_(args), command_(command) {}
 
   absl::StatusOr<CommandLine> Run() {
     while (at_ < args_.size()) {
@@ -79,7 +91,7 @@ class Parser {
       result_.help = true;
       return absl::OkStatus();
     }
-    ASSIGN_OR_RETURN(const OptionSpec* spec, Resolve(table_, name));
+    ASSIGN_OR_RETURN(const OptionSpec* spec, Resolve(table_, name, command_));
     if (equals == std::string::npos) return Take(*spec, absl::StrCat("--", AsAbsl(spec->name)));
     return Take(*spec, absl::StrCat("--", AsAbsl(spec->name)), word.substr(equals + 1));
   }
@@ -92,10 +104,7 @@ class Parser {
     }
     const std::string name = word.substr(0, 2);
     const OptionSpec* spec = FindShorthand(table_, word[1]);
-    if (spec == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(word.substr(0, word.find('=')), ": no such option (", kSeeHelp, ")"));
-    }
+    if (spec == nullptr) return NoSuchOption(word.substr(0, word.find('=')), "", command_);
     if (word.size() == 2) return Take(*spec, name);
     return Take(*spec, name, word.substr(word[2] == '=' ? 3 : 2));
   }
@@ -124,6 +133,7 @@ class Parser {
 
   const std::vector<OptionSpec>& table_;
   const std::vector<std::string>& args_;
+  const std::string_view command_;
   size_t at_ = 0;
   CommandLine result_;
 };
@@ -131,8 +141,8 @@ class Parser {
 }  // namespace
 
 absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<OptionSpec>& table,
-                                             const std::vector<std::string>& args) {
-  return Parser(table, args).Run();
+                                             const std::vector<std::string>& args, std::string_view command) {
+  return Parser(table, args, command).Run();
 }
 
 }  // namespace muster::cli

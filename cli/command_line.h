@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,8 +21,9 @@ struct CommandLine {
 
 // args: what follows the subcommand. `--flag value`, `--flag=value`, `-r 3`, `-r3`, dashes or underscores, names
 // cut short where they stay clear; the first word that is no option is the script, and all after it the script's.
-// InvalidArgument with one line that names the option.
+// command: whose --help an error points to. InvalidArgument with one line that names the option.
 absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<OptionSpec>& table,
-                                             const std::vector<std::string>& args);
+                                             const std::vector<std::string>& args,
+                                             std::string_view command = "muster run");
 
 }  // namespace muster::cli

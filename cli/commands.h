@@ -12,6 +12,7 @@ struct Invocation {
   std::string called_as;  // argv[0]
   char** argv = nullptr;  // of the process, for starting it again
   std::vector<std::string> arguments;
+  std::string command = "muster run";  // what the user typed to get here, for help and errors
 };
 
 int RunCommand(const Invocation& invocation);

@@ -224,7 +224,7 @@ const std::vector<OptionSpec>& DeepspeedOptions() {
 
 absl::StatusOr<DeepspeedLine> ReadDeepspeedLine(const std::vector<std::string>& args,
                                                 const DeepspeedMachine& machine) {
-  ASSIGN_OR_RETURN(CommandLine given, ParseCommandLine(DeepspeedOptions(), args));
+  ASSIGN_OR_RETURN(CommandLine given, ParseCommandLine(DeepspeedOptions(), args, "deepspeed"));
   if (const auto other = given.given.find("num-accelerators"); other != given.given.end()) {
     given.given["num-gpus"] = other->second;
   }

@@ -7,7 +7,7 @@
 namespace muster::cli {
 
 int EnvCommand(const Invocation& invocation) {
-  const auto command_line = ParseCommandLine(EnvOptions(), invocation.arguments);
+  const auto command_line = ParseCommandLine(EnvOptions(), invocation.arguments, "muster env");
   if (!command_line.ok()) return Complain(command_line.status());
   if (command_line->help) return Print(EnvHelp());
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "agent/discovery/mask_secrets.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
@@ -66,18 +67,25 @@ std::string NodesShown(const std::vector<std::string>& nodes) {
   return text;
 }
 
+// The log's line without the path, which stands beside it here.
+std::string WhyInterpreter(const agent::Interpreter& interpreter) {
+  absl::string_view reason = interpreter.reason;
+  absl::ConsumePrefix(&reason, absl::StrCat("python is ", interpreter.path, ": "));
+  return std::string(AsStd(reason));
+}
+
 }  // namespace
 
 std::string EnvTable(const EnvReport& report) {
   const RunPlan& plan = report.plan;
   std::string out = absl::StrCat(Summary(plan), "\n\n");
   Row("source", plan.view.source, "", &out);
-  Row("primary", ToString(plan.config.primary()), "", &out);
+  Row("primary", plan.config.single_node() ? "none: one node" : ToString(plan.config.primary()), "", &out);
   Row("role", RoleName(plan), "", &out);
   Row("node-rank", plan.view.node_rank < 0 ? "none yet" : absl::StrCat(plan.view.node_rank), "", &out);
   if (!plan.view.nodes.empty()) Row("nodes", NodesShown(plan.view.nodes), "", &out);
-  Row("interpreter", report.interpreter.path.empty() ? "none" : report.interpreter.path, report.interpreter.reason,
-      &out);
+  Row("interpreter", report.interpreter.path.empty() ? "none" : report.interpreter.path,
+      WhyInterpreter(report.interpreter), &out);
   Row("accelerators", absl::StrCat(report.accelerators.count), report.accelerators.reason, &out);
   absl::StrAppend(&out, "\n");
   for (const SettingLine& line : plan.lines)

@@ -91,7 +91,8 @@ Usage: muster COMMAND ...
       What was found, where, and what follows from it. Starts nothing.
   muster version
 
-muster COMMAND --help says more.
+muster COMMAND --help says more. A link to muster that is named torchrun or
+deepspeed takes that one's options.
 
 Exit codes: 0 success; the code of the worker that failed first, or 128 + its
 signal; 64 wrong command line; 65 wrong environment; 69 primary not reachable or
@@ -100,9 +101,10 @@ not executable; 127 not found; 130 cancelled at the terminal.
 )";
 }
 
-std::string RunHelp() {
-  std::string out = R"(Usage: muster run [options] [--] SCRIPT [ARGS]
-
+std::string RunHelp(std::string_view command) {
+  std::string out = absl::StrCat("Usage: ", AsAbsl(command), " [options] [--] SCRIPT [ARGS]\n");
+  if (command != "muster run") out += "\nmuster, called by this name, takes torchrun's options and its own.\n";
+  out += R"(
 Runs this node's workers of a job. Everything after SCRIPT belongs to it.
 
   muster run train.py                              in a container of every node
@@ -115,6 +117,12 @@ of torchrun also as PET_NODE_RANK. The command line comes first, then MUSTER_,
 then PET_, then the platform. Dashes and underscores are alike.
 )";
   AppendOptions(&out);
+  out += R"(
+Variables without an option:
+  MUSTER_TOKEN                A shared secret: nodes without it are refused. It
+                              travels in clear: there is no TLS.
+  MUSTER_LOG_LEVEL            debug, info, warning or error. Default info.
+)";
   return out;
 }
 
@@ -123,7 +131,7 @@ std::string DeepspeedHelp() {
 
 muster, called by this name, takes DeepSpeed's options. There is no SSH: with
 several hosts start the same line on each of them, and each finds its place in
-the hostfile (or give --node_rank). What muster can do beside: muster run --help.
+the hostfile (or give --node_rank). What muster can do beside: muster run -h.
 )";
   const auto& table = DeepspeedOptions();
   AppendGroup(table, Group::kMembership, "Hosts", &out);

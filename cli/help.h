@@ -2,14 +2,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace muster::cli {
 
 inline constexpr size_t kHelpColumns = 80;
 
 std::string MainHelp();
-std::string RunHelp();
-std::string DeepspeedHelp();  // called as `deepspeed`
+std::string RunHelp(std::string_view command = "muster run");  // or "torchrun"
+std::string DeepspeedHelp();                                   // called as `deepspeed`
 std::string LocalHelp();
 std::string EnvHelp();
 

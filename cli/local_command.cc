@@ -347,7 +347,7 @@ class LocalJob {
 
 int LocalCommand(const Invocation& invocation) {
   if (getpid() == 1) return host::RunInit(invocation.argv);
-  const auto command_line = ParseCommandLine(LocalOptions(), invocation.arguments);
+  const auto command_line = ParseCommandLine(LocalOptions(), invocation.arguments, "muster local");
   if (!command_line.ok()) return Complain(command_line.status());
   if (command_line->help) return Print(LocalHelp());
   const absl::StatusOr<int> nodes = LocalNodeCount(*command_line);

@@ -88,18 +88,18 @@ std::vector<std::string> NodeArguments(const CommandLine& command_line) {
 }  // namespace
 
 absl::StatusOr<int> LocalNodeCount(const CommandLine& command_line) {
-  const auto given = command_line.given.find("nodes");
-  if (given == command_line.given.end()) {
-    return absl::InvalidArgumentError("--nodes is needed: how many nodes to start on this machine");
-  }
-  const absl::StatusOr<int> nodes = ParseInteger(given->second, 1, kMaxLocalNodes);
-  if (!nodes.ok()) return WithContext(nodes.status(), "--nodes " + given->second);
   for (const OptionSpec& spec : RunOptions()) {
     if (DecidedHere(spec) && command_line.given.count(std::string(spec.name)) > 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("--", AsAbsl(spec.name), ": muster local decides that itself"));
     }
   }
+  const auto given = command_line.given.find("nodes");
+  if (given == command_line.given.end()) {
+    return absl::InvalidArgumentError("--nodes is needed: how many nodes to start on this machine");
+  }
+  const absl::StatusOr<int> nodes = ParseInteger(given->second, 1, kMaxLocalNodes);
+  if (!nodes.ok()) return WithContext(nodes.status(), "--nodes " + given->second);
   const auto nnodes = command_line.given.find("nnodes");
   if (nnodes != command_line.given.end() && *nodes > 1) {
     const absl::StatusOr<NodeRange> range = ParseNodeRange(nnodes->second);

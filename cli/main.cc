@@ -14,6 +14,7 @@
 #include "cli/exit_codes.h"
 #include "cli/help.h"
 #include "cli/machine.h"
+#include "cli/nearest.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::cli {
@@ -47,15 +48,35 @@ int AgentCommand(int argc, char** argv) {
   return agent::RunAgent(std::atoi(argv[3]));
 }
 
+// Whoever comes from torchrun types the options or the script at once.
+absl::Status NoSuchCommand(const std::string& name) {
+  std::string meant = NearestWord(name, {"run", "local", "env", "version", "help"});
+  if (name.starts_with('-') || name.ends_with(".py")) meant = "run " + name;
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": no such command; there are run, local, env, version and help",
+                   meant.empty() ? "" : "; did you mean muster ", meant, meant.empty() ? "" : "?"));
+}
+
 // A link named torchrun or deepspeed stands for `muster run` in that one's words.
 bool IsCalled(const char* called_as, std::string_view name) {
   const std::string_view path = called_as;
   return path == name || (path.ends_with(name) && path[path.size() - name.size() - 1] == '/');
 }
 
+// `muster help run` is `muster run --help`.
+int HelpCommand(const Invocation& invocation) {
+  if (invocation.arguments.empty()) return Print(MainHelp());
+  const std::string& about = invocation.arguments[0];
+  if (about == "run") return Print(RunHelp());
+  if (about == "local") return Print(LocalHelp());
+  if (about == "env") return Print(EnvHelp());
+  return about == "version" || about == "help" ? Print(MainHelp()) : Complain(NoSuchCommand(about));
+}
+
 int Dispatch(int argc, char** argv) {
-  if (IsCalled(argv[0], "torchrun")) return RunCommand({argv[0], argv, {argv + 1, argv + argc}});
-  if (IsCalled(argv[0], "deepspeed")) return DeepspeedCommand({argv[0], argv, {argv + 1, argv + argc}});
+  if (IsCalled(argv[0], "torchrun")) return RunCommand({argv[0], argv, {argv + 1, argv + argc}, "torchrun"});
+  if (IsCalled(argv[0], "deepspeed"))
+    return DeepspeedCommand({argv[0], argv, {argv + 1, argv + argc}, "deepspeed"});
   const std::string name = argc > 1 ? argv[1] : "";
   if (name.empty()) {
     std::fputs(MainHelp().c_str(), stderr);
@@ -67,9 +88,9 @@ int Dispatch(int argc, char** argv) {
   if (name == kLocalNodeCommand) return LocalNodeCommand(invocation);
   if (name == "env") return EnvCommand(invocation);
   if (name == "version" || name == "--version") return VersionCommand(invocation);
-  if (name == "help" || name == "--help" || name == "-h") return Print(MainHelp());
-  return Complain(absl::InvalidArgumentError(
-      absl::StrCat(name, ": no such command; there are run, local, env, version and help")));
+  if (name == "--help" || name == "-h") return Print(MainHelp());
+  if (name == "help") return HelpCommand(invocation);
+  return Complain(NoSuchCommand(name));
 }
 
 }  // namespace

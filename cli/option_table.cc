@@ -19,7 +19,8 @@ const std::vector<OptionSpec>& RunOptions() {
        "that "
        "the platform names, else 1."},
       {"node-rank", "RANK", kMembership, true,
-       "This node's place, from 0. Node 0 is the primary. Needs --master-addr, or --rdzv-endpoint."},
+       "This node's place, from 0. Node 0 is the primary. Without --master-addr or --rdzv-endpoint all nodes are "
+       "taken to be on this machine, as torchrun has it."},
       {"master-addr", "HOST", kMembership, true, "Address of the primary, to which all nodes connect."},
       {"master-port", "PORT", kMembership, true,
        "Port on which the primary listens. Default 29500, or what the platform says. (The port of the workers' "

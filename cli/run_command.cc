@@ -29,9 +29,9 @@ constexpr char kPart[] = "host";
 constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 constexpr char kLevelVariable[] = "MUSTER_LOG_LEVEL";
 
-absl::Status CheckScriptIsGiven(const RunPlan& plan) {
+absl::Status CheckScriptIsGiven(const RunPlan& plan, const std::string& command) {
   if (!plan.script.empty() || plan.config.role() == v1::ROLE_OBSERVER) return absl::OkStatus();
-  return absl::InvalidArgumentError("no SCRIPT was given (see muster run --help)");
+  return absl::InvalidArgumentError(absl::StrCat("no SCRIPT was given (see ", command, " --help)"));
 }
 
 absl::StatusOr<Severity> LogLevel(const Environment& environment) {
@@ -86,7 +86,8 @@ int RunLine(const CommandLine& command_line, const Environment& environment, con
   if (!plan.ok()) return Complain(plan.status());
   if (const absl::Status sane = CheckNoLauncherInside(command_line, *plan); !sane.ok()) return Complain(sane);
   plan->notes.insert(plan->notes.end(), notes.begin(), notes.end());
-  if (const absl::Status given = CheckScriptIsGiven(*plan); !given.ok()) return Complain(given);
+  if (const absl::Status given = CheckScriptIsGiven(*plan, invocation.command); !given.ok())
+    return Complain(given);
   const absl::StatusOr<Severity> level = LogLevel(environment);
   if (!level.ok()) return Complain(level.status());
 
@@ -113,9 +114,9 @@ DeepspeedMachine ThisMachine(const Environment& environment, const std::string& 
 
 int RunCommand(const Invocation& invocation) {
   if (getpid() == 1) return host::RunInit(invocation.argv);
-  const auto command_line = ParseCommandLine(RunOptions(), invocation.arguments);
+  const auto command_line = ParseCommandLine(RunOptions(), invocation.arguments, invocation.command);
   if (!command_line.ok()) return Complain(command_line.status());
-  if (command_line->help) return Print(RunHelp());
+  if (command_line->help) return Print(RunHelp(invocation.command));
   if (const auto shell = command_line->given.find("print-completion"); shell != command_line->given.end()) {
     const absl::StatusOr<std::string> script = CompletionScript(shell->second);
     if (script.ok()) return Print(*script);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "agent/host/utf8.h"
+#include "cli/nearest.h"
 #include "proto/base/check.h"
 #include "proto/base/duration.h"
 #include "proto/base/status_macros.h"
@@ -19,6 +20,8 @@ namespace {
 
 constexpr char kOwnPrefix[] = "MUSTER_";
 constexpr char kTorchrunPrefix[] = "PET_";
+// Kubernetes sets such a one for a Service that happens to be named like us ("muster-master").
+constexpr char kServiceValue[] = "tcp://";
 
 // Variables of torch's that stand for an option without being named PET_.
 struct OtherVariable {
@@ -113,8 +116,7 @@ class Reader {
   std::optional<Setting<std::string>> Variable(const std::string& variable, Origin origin) const {
     const auto found = environment_.find(variable);
     if (found == environment_.end() || found->second.empty()) return std::nullopt;
-    // Kubernetes sets such a one for a Service that happens to be named like us ("muster-master").
-    if (absl::StartsWith(found->second, "tcp://")) return std::nullopt;
+    if (absl::StartsWith(found->second, kServiceValue)) return std::nullopt;
     return Setting<std::string>{{}, origin, variable, found->second};
   }
 
@@ -242,6 +244,30 @@ absl::Status CheckRelations(const Settings& s) {
   return absl::OkStatus();
 }
 
+// What MUSTER_ or PET_ may be followed by.
+std::vector<std::string> KnownVariables(const char* prefix) {
+  const bool own = std::string_view(prefix) == kOwnPrefix;
+  std::vector<std::string> known;
+  for (const OptionSpec& spec : RunOptions()) {
+    if (own || spec.torchrun) known.push_back(VariableName("", spec.name));
+  }
+  if (own) known.insert(known.end(), {"TOKEN", "LOG_LEVEL"});
+  return known;
+}
+
+// A mistyped variable is one that nobody reads: without a word the default would hold unnoticed.
+void WarnOfMistypedVariables(const Environment& environment, Settings* s) {
+  for (const char* prefix : {kOwnPrefix, kTorchrunPrefix}) {
+    const std::vector<std::string> known = KnownVariables(prefix);
+    for (const auto& [name, value] : environment) {
+      if (!absl::StartsWith(name, prefix) || absl::StartsWith(value, kServiceValue)) continue;
+      const std::string meant = NearestWord(std::string_view(name).substr(std::string_view(prefix).size()), known);
+      if (!meant.empty())
+        s->warnings.push_back(absl::StrCat(name, ": no such setting; did you mean ", prefix, meant, "?"));
+    }
+  }
+}
+
 bool IsNested(const Environment& environment) {
   return environment.count("LOCAL_RANK") > 0 && environment.count("TORCHELASTIC_RUN_ID") > 0;
 }
@@ -331,6 +357,7 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
   RETURN_IF_ERROR(reader.status());
   if (conf) RETURN_IF_ERROR(ConfReader(*conf, &s).Run());
   RETURN_IF_ERROR(CheckRelations(s));
+  WarnOfMistypedVariables(environment, &s);
   return s;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/base/check.h"
@@ -243,8 +244,12 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
 // Everybody must reach the master's address: one reached by the other family only is worth a word before it hangs.
 void Coordinator::WarnOfMixedFamilies(const std::vector<Candidate>& members, Effects* out) const {
   const auto is_ipv6 = [](const Candidate& c) { return c.offer.host().find(':') != std::string::npos; };
+  const auto is_loopback = [](const Candidate& c) {
+    return c.offer.host() == "::1" || absl::StartsWith(c.offer.host(), "127.");
+  };
   for (const Candidate& c : members) {
     if (is_ipv6(c) == is_ipv6(members.front())) continue;
+    if (is_loopback(c) && is_loopback(members.front())) continue;  // on one machine both are reached
     Say(Severity::kWarning,
         absl::StrCat(c.hostname, " reaches the primary by another address family (", c.offer.host(),
                      ") than the master's (", members.front().offer.host(), "): give --local-addr on each node"),

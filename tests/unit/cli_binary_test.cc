@@ -37,6 +37,7 @@ TEST(BinaryTest, HelpGoesToStandardOutputAndNothingSaidIsAMistake) {
   EXPECT_EQ(Muster("run --help").exit_code, 0);
   EXPECT_THAT(Muster("run -h").output, HasSubstr("--nnodes N|MIN:MAX"));
   EXPECT_THAT(Muster("local --help").output, HasSubstr("--nodes N"));
+  EXPECT_EQ(Muster("help run").output, Muster("run --help").output);
   EXPECT_EQ(Muster("2>/dev/null").exit_code, 64);
   EXPECT_EQ(Muster("2>/dev/null").output, "");
 }
@@ -44,6 +45,10 @@ TEST(BinaryTest, HelpGoesToStandardOutputAndNothingSaidIsAMistake) {
 TEST(BinaryTest, WhatIsWrongOnTheCommandLineIs64AndInTheEnvironment65) {
   EXPECT_EQ(Muster("dance 2>&1").output,
             "muster: dance: no such command; there are run, local, env, version and help\n");
+  EXPECT_THAT(Muster("rnu x.py 2>&1").output, HasSubstr("; did you mean muster run?\n"));
+  EXPECT_THAT(Muster("train.py 2>&1").output, HasSubstr("; did you mean muster run train.py?\n"));
+  EXPECT_THAT(Muster("--standalone x 2>&1").output, HasSubstr("; did you mean muster run --standalone?\n"));
+  EXPECT_EQ(Muster("help rnu 2>/dev/null").exit_code, 64);
   EXPECT_EQ(Muster("run --nnodes 0 x 2>&1").output,
             "muster: --nnodes 0: expected N or MIN:MAX, each from 1 to 100000\n");
   for (const char* words : {"dance", "run", "run --nnodes 0 x", "run --x y", "version now", "local t.py", "agent",

@@ -6,6 +6,7 @@
 
 #include "cli/command_line.h"
 #include "cli/help.h"
+#include "cli/nearest.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::cli {
@@ -104,6 +105,12 @@ TEST(CommandLineTest, AnUnknownOptionBeforeTheScriptIsNamed) {
             "--tee-all: no such option (options of the script go after the script; see muster run --help)");
   EXPECT_THAT(Error({"--tee-all=3", "t.py"}), HasSubstr("--tee-all: no such option"));
   EXPECT_THAT(Error({"--standalone", "-x", "t.py"}), HasSubstr("-x: no such option"));
+  EXPECT_EQ(Error({"--nprocpernode", "2", "t.py"}),
+            "--nprocpernode: no such option; did you mean --nproc-per-node? (options of the script go after the "
+            "script; see muster run --help)");
+  EXPECT_THAT(
+      AsStd(ParseCommandLine(EnvOptions(), {"--jsn"}, "muster env").status().message()),
+      HasSubstr("did you mean --json? (options of the script go after the script; see muster env --help)"));
 }
 
 TEST(CommandLineTest, ANameCutTooShortIsAnsweredWithAllThatItCouldBe) {
@@ -137,8 +144,25 @@ std::vector<std::string> TooWide(const std::string& text) {
   return lines;
 }
 
+TEST(NearestWordTest, IsAGuessOnlyWhereAFewLettersAreWrong) {
+  const Words known = {"run", "local", "env"};
+  EXPECT_EQ(NearestWord("rnu", known), "run");
+  EXPECT_EQ(NearestWord("locl", known), "local");
+  EXPECT_EQ(NearestWord("evn", known), "env");
+  for (const char* word : {"run", "dance", "rubbish", "", "nu"}) EXPECT_EQ(NearestWord(word, known), "") << word;
+}
+
+TEST(NearestWordTest, TheNearestOfSeveralIsTaken) {
+  const Words known = {"max-node-losses", "max-restarts", "nproc-per-node"};
+  EXPECT_EQ(NearestWord("max-restrats", known), "max-restarts");
+  EXPECT_EQ(NearestWord("nprocpernode", known), "nproc-per-node");
+  EXPECT_EQ(NearestWord("max-starts", known), "max-restarts");
+  EXPECT_EQ(NearestWord("losses", known), "");
+}
+
 TEST(HelpTest, FitsIntoEightyColumns) {
-  for (const std::string& text : {MainHelp(), RunHelp(), LocalHelp(), EnvHelp()})
+  for (const std::string& text :
+       {MainHelp(), RunHelp(), RunHelp("torchrun"), DeepspeedHelp(), LocalHelp(), EnvHelp()})
     EXPECT_THAT(TooWide(text), IsEmpty());
 }
 

@@ -391,6 +391,37 @@ TEST(LaunchTest, AnObserverNeedsNoProgram) {
   EXPECT_FALSE(launch.host.config.has_cannot_start());
 }
 
+TEST(VariablesTest, AMistypedOneIsNamedWithWhatWasMeant) {
+  const auto warnings = [](const Environment& environment) { return Planned({}, environment).view.warnings; };
+  EXPECT_THAT(warnings({{"MUSTER_NPROCS_PER_NODE", "2"}}),
+              ElementsAre("MUSTER_NPROCS_PER_NODE: no such setting; did you mean MUSTER_NPROC_PER_NODE?"));
+  EXPECT_THAT(warnings({{"PET_MAX_RESTART", "2"}}),
+              ElementsAre("PET_MAX_RESTART: no such setting; did you mean PET_MAX_RESTARTS?"));
+  EXPECT_THAT(warnings({{"MUSTER_TOKENS", "x"}}),
+              ElementsAre("MUSTER_TOKENS: no such setting; did you mean MUSTER_TOKEN?"));
+}
+
+TEST(VariablesTest, WhatIsReadOrNotOursIsNoMistake) {
+  EXPECT_THAT(Planned({}, {{"MUSTER_TOKEN", "x"},
+                           {"MUSTER_LOG_LEVEL", "info"},
+                           {"MUSTER_LEASE", "3"},
+                           {"MUSTER_PORTS", "tcp://10.0.0.1:80"},
+                           {"MUSTER_HOST_ID", "h"},
+                           {"PET_NAME", "Rex"},
+                           {"PETS_NNODE", "1"}})
+                  .view.warnings,
+              testing::IsEmpty());
+}
+
+TEST(EnvReportTest, TheTableSaysNothingTwice) {
+  const RunPlan plan = Planned({}, {});
+  const agent::Interpreter interpreter{"/p/python", "python is /p/python: it is the first on PATH"};
+  const std::string text = EnvTable({plan, interpreter, agent::Accelerators(), {}});
+  EXPECT_THAT(text, HasSubstr("/p/python                it is the first on PATH\n"));
+  EXPECT_THAT(text, HasSubstr("primary              none: one node\n"));
+  EXPECT_THAT(text, HasSubstr("heartbeat-interval   by the job's size        default\n"));
+}
+
 TEST(EnvReportTest, TheObjectHasItsFieldsAndNoSecret) {
   const Environment environment = {{"CLUSTER_SPEC", kThreeNodes}, {"MUSTER_TOKEN", "hush"}, {"OTHER", "unseen"}};
   const RunPlan plan = Planned({}, environment);
