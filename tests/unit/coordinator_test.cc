@@ -28,7 +28,8 @@ class Cluster {
   };
 
   // A host attaches and says READY; then once more, having applied what it was told.
-  void Join(const std::string& name, int place = -1, v1::Role role = v1::ROLE_TRAINER) {
+  void Join(const std::string& name, int place = -1, v1::Role role = v1::ROLE_TRAINER,
+            const std::string& address = "127.0.0.1") {
     Node& node = nodes_[name];
     node.stream = next_stream_++;
     v1::AgentStatus& s = node.status;
@@ -41,7 +42,7 @@ class Cluster {
     if (place >= 0) s.set_place(place);
     s.set_slots(2);
     s.set_phase(v1::PHASE_READY);
-    s.mutable_offer()->set_host("127.0.0.1");
+    s.mutable_offer()->set_host(address);
     s.mutable_offer()->set_port(static_cast<uint32_t>(5000 + node.stream));
     Say(name);
     Apply(name);
@@ -137,6 +138,7 @@ class Cluster {
   const v1::Directive& Told(const std::string& name) { return nodes_[name].told; }
   Node& At(const std::string& name) { return nodes_[name]; }
   State state() const { return coordinator_.state(); }
+  const std::vector<std::string>& warnings() const { return warnings_; }
   const Coordinator& core() const { return coordinator_; }
 
  private:
@@ -151,6 +153,8 @@ class Cluster {
         }
       } else if (const auto* close = std::get_if<CloseStream>(&effect)) {
         for (auto& [name, node] : nodes_) node.closed |= node.stream == close->stream;
+      } else if (const auto* note = std::get_if<Note>(&effect); note->severity == Severity::kWarning) {
+        warnings_.push_back(note->text);
       }
     }
   }
@@ -159,6 +163,7 @@ class Cluster {
   Coordinator coordinator_;
   StreamId next_stream_ = 1;
   std::map<std::string, Node> nodes_;
+  std::vector<std::string> warnings_;
 };
 
 CoordinatorOptions Fixed(int nodes, int max_restarts = 3) {
@@ -173,6 +178,21 @@ CoordinatorOptions Elastic(int min_nodes, int max_nodes) {
   options.min_nodes = min_nodes;
   options.last_call = absl::Seconds(5);
   return options;
+}
+
+TEST(Coordinator, AnotherAddressFamilyIsWorthAWordUnlessBothAreOfThisMachine) {
+  const auto warnings = [](const std::string& master, const std::string& other) {
+    Cluster c(Fixed(2));
+    c.Join("a", 0, v1::ROLE_TRAINER, master);
+    c.Join("b", 1, v1::ROLE_TRAINER, other);
+    EXPECT_TRUE(c.Told("a").has_run());
+    return c.warnings().size();
+  };
+  EXPECT_EQ(warnings("10.0.0.1", "fd00::2"), 1u);
+  EXPECT_EQ(warnings("127.0.0.1", "fd00::2"), 1u);
+  EXPECT_EQ(warnings("127.0.0.1", "::1"), 0u);
+  EXPECT_EQ(warnings("::1", "127.0.0.1"), 0u);
+  EXPECT_EQ(warnings("10.0.0.1", "10.0.0.2"), 0u);
 }
 
 TEST(Coordinator, AFixedGroupStartsWhenAllPlacesAreReadyAndNotBefore) {
