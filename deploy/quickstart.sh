@@ -29,6 +29,8 @@ say "2. Building muster"
 export CCACHE_DIR=${CCACHE_DIR:-$PWD/.cache/ccache}
 mkdir -p build
 cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
+[ -x build/release/bin/muster ] ||
+  echo "(The linker will warn of getaddrinfo and the like in libraries. muster asks c-ares for names, not them.)"
 cmake --build --preset release --target muster
 ls -lh build/release/bin/muster
 

@@ -1,10 +1,11 @@
 // What must always hold, checked at each event against the truth of the whole world:
-//   1  in a round the ranks are 0..world-1, each held once, and nobody is told another size or master than the others
-//   2  no worker executes while one of another round does; a host starts a round once
-//   3  round ids never repeat, numbers and counts only grow, the counts within their budgets
-//   4  the verdict is the same wherever it is seen, and 0 only if every worker of one round exited 0 by itself
-//   5  with faults ended the job reaches a verdict in bounded time, and nobody exits before it without a reason
-//   6  the death of an agent, or of a coordinator that is soon back, ends no worker
+//
+//  1. In a round the ranks are 0..world-1, each held once; nobody is told another size or master than the others.
+//  2. No worker executes while one of another round does; a host starts a round once.
+//  3. Round ids never repeat; numbers and counts only grow, the counts within their budgets.
+//  4. The verdict is the same wherever it is seen, and 0 only if every worker of one round exited 0 by itself.
+//  5. With faults ended the job reaches a verdict in bounded time; nobody exits before it without a reason.
+//  6. The death of an agent, or of a coordinator that is soon back, ends no worker.
 #pragma once
 
 #include <map>
