@@ -88,6 +88,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.host.config = run.config;
   launch.host.termination_grace = run.termination_grace;
   launch.host.leave_signals = {run.leave_signals.numbers.begin(), run.leave_signals.numbers.end()};
+  launch.host.passes_local_rank = !run.pass_local_rank.empty();
 
   launch.plan.program = run.script;
   launch.plan.environment.slots = run.config.slots();
@@ -126,6 +127,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
     failure->set_error_text(host::ToUtf8(launch.check.problem, host::kMaxErrorText));
     failure->set_host(run.config.hostname());
     if (run.config.has_place()) failure->set_node_rank(run.config.place());
+    failure->set_wall_time_s(absl::ToUnixSeconds(absl::Now()));
   }
   const std::string path = launch.check.path.empty() ? run.script : launch.check.path;
   launch.plan.file = path;

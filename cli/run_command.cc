@@ -7,8 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/address.h"
+#include "agent/host/event_loop.h"
 #include "agent/host/host_process.h"
 #include "agent/host/init.h"
+#include "agent/host/job_end.h"
 #include "agent/host/log.h"
 #include "agent/host/process_setup.h"
 #include "agent/machine_probe.h"
@@ -27,6 +29,7 @@ namespace {
 
 constexpr char kPart[] = "host";
 constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
+constexpr char kTerminationLog[] = "/dev/termination-log";  // Kubernetes' default path for a pod's last words
 constexpr char kLevelVariable[] = "MUSTER_LOG_LEVEL";
 
 absl::Status CheckScriptIsGiven(const RunPlan& plan, const std::string& command) {
@@ -58,6 +61,7 @@ int BecomeHost(const RunPlan& plan, Launch launch, const host::Inherited& inheri
       host::CheckDescriptors(host::LeastDescriptors(launch.plan, plan.config.single_node()));
   if (!enough.ok()) return Complain(enough);
   launch.plan.process = inherited;
+  launch.host.wall_at_boot = absl::Now() - (EventLoop::Now() - absl::UnixEpoch());
   host::Writer writer;
   if (!writer.status().ok()) return Complain(writer.status());
   LogOptions log;
@@ -93,8 +97,15 @@ int RunLine(const CommandLine& command_line, const Environment& environment, con
 
   Launch launch = PrepareLaunch(*plan, environment, machine.host_id, invocation.called_as, agent::ProbeFile);
   launch.plan.ends_orphans = plan->config.run_id() != machine.random_run_id;
+  if (access(kTerminationLog, W_OK) == 0) launch.plan.report.termination_log = kTerminationLog;
   if (launch.check.exit_code != 0 && plan->config.single_node()) {
     std::fprintf(stderr, "muster: %s\n", launch.check.problem.c_str());
+    host::JobEnd end = host::AboutThisNode(plan->config, launch.plan.program);
+    end.exit_code = launch.check.exit_code;
+    end.origin = "muster";
+    end.reason = launch.check.problem;
+    end.ended = end.started;
+    host::WriteReports(launch.plan.report, end);
     return launch.check.exit_code;
   }
   return BecomeHost(*plan, std::move(launch), inherited, *level);

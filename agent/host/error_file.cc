@@ -4,17 +4,107 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
-namespace muster::host {
+#include "absl/strings/numbers.h"
+#include "agent/host/core/host_core.h"
+#include "agent/host/utf8.h"
+#include "proto/base/text.h"
 
-std::string ParseErrorFile(const std::string& content) {
+namespace muster::host {
+namespace {
+
+constexpr size_t kMaxShownBytes = 200;  // of a malformed file's first line
+constexpr int64_t kMaxTimestamp = 100'000'000'000;
+
+WorkerError Malformed(const std::string& what, const std::string& content) {
+  const std::string line = ToUtf8(content.substr(0, content.find('\n')), kMaxShownBytes);
+  return {
+      .message = "the error file " + what + (line.empty() ? "" : ": " + line), .callstack = "", .failed_at_s = {}};
+}
+
+std::optional<int64_t> TimestampOf(const nlohmann::json& object) {
+  if (!object.is_object() || !object.contains("timestamp")) return std::nullopt;
+  const nlohmann::json& stamp = object["timestamp"];
+  double seconds = 0;
+  if (stamp.is_number()) seconds = stamp.get<double>();
+  if (stamp.is_string() && !absl::SimpleAtod(stamp.get<std::string>(), &seconds)) return std::nullopt;
+  if (!(seconds > 0) || seconds > static_cast<double>(kMaxTimestamp)) return std::nullopt;
+  return static_cast<int64_t>(seconds);
+}
+
+// The first line says what it is, the last ones where it happened.
+std::string Shortened(const std::string& callstack) {
+  if (callstack.size() <= kMaxErrorText) return callstack;
+  constexpr size_t kMaxFirstLine = 100;
+  const std::string first = ToUtf8(callstack.substr(0, callstack.find('\n')), kMaxFirstLine) + "\n  [...]\n";
+  std::string end = CutUtf8Front(callstack, kMaxErrorText - first.size());
+  const size_t line = end.find('\n');
+  if (line != std::string::npos && line + 1 < end.size()) end.erase(0, line + 1);
+  return first + end;
+}
+
+// Of a traceback: the exception itself.
+std::string LastLine(const std::string& text) {
+  const size_t last = text.find_last_not_of("\n");
+  if (last == std::string::npos) return "";
+  const std::string body = text.substr(0, last + 1);
+  const size_t line = body.rfind('\n');
+  return CutUtf8(line == std::string::npos ? body : body.substr(line + 1), kMaxErrorText);
+}
+
+}  // namespace
+
+WorkerError ParseErrorFile(const std::string& content) {
+  if (content.empty()) return Malformed("is empty", content);
   const auto json = nlohmann::json::parse(content, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("message")) return "";
-  const nlohmann::json* message = &json["message"];
-  if (message->is_object() && message->contains("message")) message = &(*message)["message"];
-  return message->is_string() ? message->get<std::string>() : "";
+  if (json.is_discarded()) return Malformed("is not JSON", content);
+  if (!json.is_object() || !json.contains("message")) return Malformed("has no \"message\"", content);
+  const nlohmann::json& message = json["message"];
+  WorkerError error;
+  if (message.is_string()) {
+    error.message = CutUtf8(message.get<std::string>(), kMaxErrorText);
+    error.failed_at_s = TimestampOf(json);
+    return error;
+  }
+  if (!message.is_object()) return Malformed("has a \"message\" that is no text", content);
+  const auto extra = message.find("extraInfo");
+  if (extra != message.end()) {
+    error.failed_at_s = TimestampOf(*extra);
+    const auto stack = extra->is_object() ? extra->find("py_callstack") : extra->end();
+    if (stack != extra->end() && stack->is_string()) error.callstack = Shortened(stack->get<std::string>());
+  }
+  const auto text = message.find("message");
+  if (text != message.end() && text->is_string()) error.message = CutUtf8(text->get<std::string>(), kMaxErrorText);
+  if (error.message.empty()) error.message = LastLine(error.callstack);
+  if (error.message.empty()) return Malformed("says nothing in its \"message\"", content);
+  return error;
+}
+
+std::optional<WorkerError> ReadErrorFile(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  if (fd < 0) {
+    if (errno == ENOENT) return std::nullopt;
+    return Malformed(std::string("cannot be read: ") + std::strerror(errno), "");
+  }
+  std::string content(kMaxErrorFileBytes + 1, '\0');
+  size_t size = 0;
+  ssize_t got = 1;
+  while (size < content.size() && (got = read(fd, content.data() + size, content.size() - size)) > 0) {
+    size += static_cast<size_t>(got);
+  }
+  const int error = got < 0 ? errno : 0;
+  close(fd);
+  if (error != 0) return Malformed(std::string("cannot be read: ") + std::strerror(error), "");
+  content.resize(size);
+  if (size > kMaxErrorFileBytes) {
+    return Malformed("is longer than " + std::to_string(kMaxErrorFileBytes) + " bytes", content);
+  }
+  return ParseErrorFile(content);
 }
 
 ErrorFiles::~ErrorFiles() {
@@ -33,19 +123,6 @@ std::string ErrorFiles::Prepare(int local_rank) {
   files_ = std::max(files_, local_rank + 1);
   unlink(PathOf(local_rank).c_str());
   return PathOf(local_rank);
-}
-
-// Non-blocking and never through a link: the worker may have put anything there.
-std::string ErrorFiles::Read(int local_rank) const {
-  if (folder_.empty()) return "";
-  const int fd = open(PathOf(local_rank).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-  if (fd < 0) return "";
-  std::string content(kMaxErrorFileBytes + 1, '\0');
-  const ssize_t got = read(fd, content.data(), content.size());
-  close(fd);
-  if (got <= 0 || static_cast<size_t>(got) > kMaxErrorFileBytes) return "";
-  content.resize(static_cast<size_t>(got));
-  return ParseErrorFile(content);
 }
 
 std::string ErrorFiles::PathOf(int local_rank) const {

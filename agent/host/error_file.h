@@ -3,16 +3,30 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace muster::host {
 
 inline constexpr size_t kMaxErrorFileBytes = 256 * 1024;  // of a worker's file; a longer one is not read
 
-// The sentence in such a file: {"message": "..."} or {"message": {"message": "..."}}; empty: there is none. Pure.
-std::string ParseErrorFile(const std::string& content);
+// UTF-8, and as much of it as travels (kMaxErrorText each).
+struct WorkerError {
+  std::string message;    // "ValueError: x", or what is wrong with the file and its first line
+  std::string callstack;  // as Python prints it; of a long one the first line and its end. Empty: none
+  std::optional<int64_t> failed_at_s;  // since the epoch, by this machine's clock, cut to a whole second
+};
 
-// A private folder with one file for each worker and round.
+// The shapes that torch's own reader takes: {"message": "...", "timestamp": 1} and {"message": {"message": "...",
+// "extraInfo": {"py_callstack": "...", "timestamp": "1"}}}, each member but the first optional. Anything else is
+// reported as such. Pure.
+WorkerError ParseErrorFile(const std::string& content);
+
+// What the worker left at this path; nullopt: no file is there. Never waits, and never follows a link: the worker
+// may have put anything there.
+std::optional<WorkerError> ReadErrorFile(const std::string& path);
+
+// A private folder with one file for each worker and round, where no log folder was named.
 class ErrorFiles {
  public:
   ErrorFiles() = default;
@@ -23,8 +37,6 @@ class ErrorFiles {
   // The path for the round about to start; what was there of an earlier round is removed. Empty: no folder could
   // be made, and workers go without.
   std::string Prepare(int local_rank);
-  // What the worker wrote; empty: nothing.
-  std::string Read(int local_rank) const;
 
  private:
   std::string PathOf(int local_rank) const;

@@ -10,15 +10,18 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
 
-#include "agent/host/core/report.h"
 #include "agent/host/error_file.h"
 #include "agent/host/event_loop.h"
+#include "agent/host/file_timer_pipe.h"
 #include "agent/host/framed_link.h"
+#include "agent/host/job_end.h"
 #include "agent/host/kernel_timer.h"
+#include "agent/host/last_words.h"
 #include "agent/host/log.h"
 #include "agent/host/marked.h"
 #include "agent/host/oom_watch.h"
@@ -40,6 +43,8 @@ constexpr int kHostDescriptors = 24;        // loop, signals, output, follower, 
 constexpr int kWorkerDescriptors = 2;       // pidfd, status pipe
 constexpr int kPipedWorkerDescriptors = 6;  // and two pipes or files, both ends while it starts
 constexpr int kAgentDescriptors = 32;       // of an agent with gRPC, which has our limits
+constexpr absl::Duration kLastOutputLimit = absl::Milliseconds(200);  // for a failed worker's pipe to be read out
+constexpr absl::Duration kLastOutputPoll = absl::Milliseconds(2);
 constexpr int kHandledSignals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD};
 
 }  // namespace
@@ -58,6 +63,17 @@ bool GetsStdin(const StdinRule& rule, int rank, int slots) {
   return false;
 }
 
+JobEnd AboutThisNode(const v1::NodeConfig& config, const std::string& program) {
+  JobEnd end;
+  end.program = program;
+  end.host = config.hostname();
+  end.run_id = config.run_id();
+  end.version = config.version();
+  end.started = absl::Now();
+  end.zone = absl::LocalTimeZone();
+  return end;
+}
+
 namespace {
 
 class HostProcess {
@@ -69,13 +85,17 @@ class HostProcess {
         writer_(writer),
         marker_(OwnMarker(options.host_id, options.config.run_id(), options.config.boot_id(),
                           options.config.pid_namespace())),
+        about_(AboutThisNode(options.config, plan_.program)),
         core_(std::move(options)),
         output_(plan_.output, slots_, plan_.environment.role_name, writer_),
         spawner_(&loop_, plan_.process),
         sweeper_(
             &loop_, &spawner_, [this](const std::string& left) { OnSwept(left); },
             [this] { EndMarked({marker_.host_id}); }),
-        port_keeper_(plan_.worker_ports) {}
+        port_keeper_(plan_.worker_ports),
+        timer_pipe_(
+            &loop_, [this](int local_rank, const std::string& what) { OnTimerExpired(local_rank, what); },
+            [this](int local_rank) { KillWorker(local_rank); }) {}
 
   ~HostProcess() {
     if (signal_fd_ >= 0) close(signal_fd_);
@@ -89,6 +109,7 @@ class HostProcess {
     null_fd_ = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null_fd_ < 0) return absl::ErrnoToStatus(errno, "opening /dev/null");
     if (plan_.ends_orphans) EndPredecessorsOrphans();
+    OpenTimerPipe();
     Tell([this](BootTime now, Effects* out) { core_.Begin(now, out); });
     RETURN_IF_ERROR(first_agent_);
     ScheduleTick();
@@ -250,6 +271,9 @@ class HostProcess {
     std::vector<v1::Worker> spawned;
     std::vector<std::pair<int, std::string>> failed;
     output_.BeginRound(round);
+    words_.BeginRound();
+    timer_pipe_.BeginRound();
+    worker_pids_.clear();
     for (int local_rank = 0; local_rank < slots_; ++local_rank) {
       const auto pid = SpawnWorker(round, local_rank);
       if (!pid.ok()) {
@@ -273,6 +297,7 @@ class HostProcess {
     if (!plan_.cpus.empty()) command.cpus = plan_.cpus[static_cast<size_t>(local_rank)];
     WorkerEnvironmentOptions environment = plan_.environment;
     environment.marker = FormatMarker(marker_);
+    environment.timer_file = timer_pipe_.path();
     const std::string folder = output_.AttemptFolder(local_rank);
     if (!folder.empty()) {
       environment.error_file = folder + "/error.json";
@@ -287,6 +312,14 @@ class HostProcess {
     command.stderr_fd = output.err;
     auto pid = spawner_.SpawnWorker(command, EventsOf(local_rank));
     output_.Spawned(local_rank, pid.ok());
+    words_.Expect(local_rank, {.error_file = environment.error_file,
+                               .kept = !folder.empty(),
+                               .stderr_file = output_.ErrorOutput(local_rank),
+                               .tail = output_.ErrorTail(local_rank)});
+    if (pid.ok()) {
+      worker_pids_[local_rank] = *pid;
+      timer_pipe_.WorkerStarted(local_rank, *pid);
+    }
     return pid;
   }
 
@@ -309,17 +342,61 @@ class HostProcess {
 
   void OnExit(int local_rank, Ending ending) {
     if (ending.by_signal && ending.number == SIGKILL) ending.oom_killed = oom_watch_.Struck();
-    if (!ending.ok()) ending.error_text = ToUtf8(error_files_.Read(local_rank), kMaxErrorText);
+    if (!ending.ok()) words_.Explain(local_rank, &ending);
+    timer_pipe_.WorkerEnded(local_rank);
     Tell([&](BootTime now, Effects* out) { core_.OnExit(now, local_rank, ending, out); });
   }
 
   void Apply(const SignalWorkers& effect) { spawner_.SignalWorkers(effect.signal); }
-  void Apply(const Sweep&) { sweeper_.Sweep(); }
+  void Apply(const Sweep&) {
+    ++sweeps_;
+    sweeper_.Sweep();
+  }
 
   void OnSwept(const std::string& left) {
     if (left.empty()) output_.EndRound();
     const std::string text = ToUtf8(left, kMaxErrorText);
+    const std::optional<int> failed = core_.failed_local_rank();
+    ++sweeps_;
+    if (failed && text.empty()) {
+      AwaitLastOutput(*failed, EventLoop::Now() + kLastOutputLimit, sweeps_);
+      return;
+    }
     Tell([&](BootTime now, Effects* out) { core_.OnSwept(now, text, out); });
+  }
+
+  // The pipe's end is read by another thread, at once unless nobody takes what the workers wrote. What an older
+  // sweep found is void.
+  void AwaitLastOutput(int local_rank, BootTime until, uint64_t sweep) {
+    if (sweep != sweeps_) return;
+    if (!words_.Complete(local_rank) && EventLoop::Now() < until) {
+      loop_.After(kLastOutputPoll,
+                  [this, local_rank, until, sweep] { AwaitLastOutput(local_rank, until, sweep); });
+      return;
+    }
+    core_.OnLastOutput(local_rank, words_.LastOutput(local_rank));
+    Tell([&](BootTime now, Effects* out) { core_.OnSwept(now, "", out); });
+  }
+
+  // ---- the file timer ----
+
+  void OpenTimerPipe() {
+    const auto enabled = plan_.inherited.find("TORCHELASTIC_ENABLE_FILE_TIMER");
+    if (enabled == plan_.inherited.end() || enabled->second != "1") return;
+    const auto path = plan_.inherited.find("TORCHELASTIC_TIMER_FILE");
+    const absl::Status open = timer_pipe_.Open(path == plan_.inherited.end() ? "" : path->second);
+    if (open.ok()) return;
+    Log(Severity::kWarning, kPart, "the workers go without a file timer: " + std::string(AsStd(open.message())));
+  }
+
+  void OnTimerExpired(int local_rank, const std::string& what) {
+    Log(Severity::kWarning, kPart, "worker of local rank " + std::to_string(local_rank) + ": " + what);
+    words_.Blame(local_rank, what);
+  }
+
+  void KillWorker(int local_rank) {
+    const auto worker = worker_pids_.find(local_rank);
+    if (worker != worker_pids_.end()) spawner_.Kill(worker->second, SIGKILL);
   }
 
   // ---- the rest ----
@@ -347,7 +424,15 @@ class HostProcess {
     output_.EndRound();
     // Who was asked to leave has no time for a slow reader.
     output_.Drain(effect.verdict ? kFollowLimit : kFollowStall);
-    if (effect.verdict) writer_->Write(STDERR_FILENO, FailureReport(*effect.verdict, plan_.program));
+    JobEnd end = about_;
+    end.exit_code = effect.exit_code;
+    end.origin = effect.origin;
+    end.reason = effect.reason;
+    end.verdict = effect.verdict;
+    end.last = effect.last;
+    end.ended = absl::Now();
+    writer_->Write(STDERR_FILENO, FailureReport(end));
+    WriteReports(plan_.report, end);
     const Severity severity = effect.exit_code == 0 ? Severity::kInfo : Severity::kError;
     Log(severity, kPart,
         "exit code " + std::to_string(effect.exit_code) + " (" + effect.origin + "): " + effect.reason);
@@ -364,6 +449,7 @@ class HostProcess {
   const LaunchPlan plan_;
   Writer* const writer_;
   const Marker marker_;
+  const JobEnd about_;  // what is known of it from the start
   int exit_code_ = 0;
   int signal_fd_ = -1;
   int null_fd_ = -1;
@@ -378,6 +464,10 @@ class HostProcess {
   KernelTimer kernel_timer_;
   OomWatch oom_watch_;
   ErrorFiles error_files_;
+  LastWords words_;
+  uint64_t sweeps_ = 0;  // begun and answered
+  FileTimerPipe timer_pipe_;
+  std::map<int, pid_t> worker_pids_;  // of the present round, by local rank
   uint64_t agent_number_ = 0;
   absl::Status first_agent_;
   pid_t agent_pid_ = 0;

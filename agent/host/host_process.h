@@ -4,10 +4,14 @@
 
 #include "absl/status/statusor.h"
 #include "agent/host/core/host_core.h"
+#include "agent/host/core/report.h"
 #include "agent/host/launch_plan.h"
 #include "agent/host/writer.h"
 
 namespace muster::host {
+
+// What a report says of this node, begun now.
+JobEnd AboutThisNode(const v1::NodeConfig& config, const std::string& program);
 
 // Descriptors that a node needs to start: see CheckDescriptors().
 int LeastDescriptors(const LaunchPlan& plan, bool single_node);

@@ -131,6 +131,7 @@ void WorkerOutput::BeginRound(const v1::Round& round) {
   streams_ = std::move(opened.streams);
   filtered_ = std::move(opened.filtered);
   streams_.resize(static_cast<size_t>(slots_));
+  tails_.assign(static_cast<size_t>(slots_), nullptr);
   redraws_.clear();
   redraws_.resize(static_cast<size_t>(slots_));
 }
@@ -174,7 +175,11 @@ void WorkerOutput::HandOver(int local_rank, int out_fd, Stream* stream) {
   const PrefixFields fields = {role_name_, local_rank, first_rank_ + local_rank, node_rank_, hostname_};
   const std::string prefix = ExpandPrefix(plan_.prefix_template, fields);
   if (stream->sink == Sink::kPipe) {
-    writer_->Drain(stream->pipe.Release(), out_fd, prefix, passes ? nullptr : limit);
+    std::shared_ptr<StderrTail> tail;
+    if (out_fd == STDERR_FILENO) {
+      tail = tails_[static_cast<size_t>(local_rank)] = std::make_shared<StderrTail>();
+    }
+    writer_->Drain(stream->pipe.Release(), out_fd, prefix, passes ? nullptr : limit, std::move(tail));
   } else if (stream->file) {
     FollowedFile followed;
     followed.file = std::move(stream->file);
@@ -200,6 +205,10 @@ void WorkerOutput::Drain(absl::Duration limit) {
 
 std::string WorkerOutput::AttemptFolder(int local_rank) const {
   return attempt_.empty() ? "" : attempt_ + "/" + std::to_string(local_rank);
+}
+
+std::shared_ptr<StderrTail> WorkerOutput::ErrorTail(int local_rank) const {
+  return tails_[static_cast<size_t>(local_rank)];
 }
 
 std::string WorkerOutput::ErrorOutput(int local_rank) const {

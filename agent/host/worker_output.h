@@ -15,6 +15,7 @@
 #include "agent/host/follower.h"
 #include "agent/host/log_files.h"
 #include "agent/host/owned_fd.h"
+#include "agent/host/stderr_tail.h"
 #include "agent/host/writer.h"
 #include "muster/v1/rendezvous.pb.h"
 
@@ -52,6 +53,8 @@ class WorkerOutput {
   std::string AttemptFolder(int local_rank) const;
   // The file that the worker's standard error goes to; empty: it goes to none.
   std::string ErrorOutput(int local_rank) const;
+  // After Spawned: what the worker's standard error says last, if it goes through a pipe; else nullptr.
+  std::shared_ptr<StderrTail> ErrorTail(int local_rank) const;
   // --log-dir /dev/null: no files, error files included.
   bool forbids_files() const { return plan_.log_dir == kNoFiles; }
 
@@ -85,6 +88,7 @@ class WorkerOutput {
   int node_rank_ = 0;
   std::vector<Streams2> streams_;
   std::array<std::shared_ptr<FilteredLines>, 2> filtered_;
+  std::vector<std::shared_ptr<StderrTail>> tails_;                    // by local rank, of pipes
   std::vector<std::array<std::shared_ptr<RedrawLimit>, 2>> redraws_;  // by local rank: of pipes, of files
 };
 

@@ -85,12 +85,14 @@ struct Writer::State {
   struct Source {
     int out_fd;
     LineAssembler assembler;
+    std::shared_ptr<StderrTail> tail;
   };
   struct NewSource {
     int pipe_fd;
     int out_fd;
     std::string prefix;
     std::shared_ptr<RedrawLimit> limit;
+    std::shared_ptr<StderrTail> tail;
   };
 
   State() : wake_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -281,6 +283,13 @@ void Writer::State::ReadSome(int pipe_fd) {
   const ssize_t got = read(pipe_fd, buffer.data(), buffer.size());
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   std::string lines;
+  if (StderrTail* tail = it->second.tail.get(); tail != nullptr) {
+    if (got > 0) {
+      tail->Feed(std::string_view(buffer).substr(0, static_cast<size_t>(got)));
+    } else {
+      tail->End();
+    }
+  }
   if (got > 0) {
     it->second.assembler.Feed(EventLoop::Now(), std::string_view(buffer).substr(0, static_cast<size_t>(got)),
                               &lines);
@@ -304,7 +313,8 @@ bool Writer::State::Step() {
     const MutexLock lock(mutex);
     for (NewSource& added : new_sources) {
       sources.emplace(added.pipe_fd,
-                      Source{added.out_fd, LineAssembler(std::move(added.prefix), std::move(added.limit))});
+                      Source{added.out_fd, LineAssembler(std::move(added.prefix), std::move(added.limit)),
+                             std::move(added.tail)});
     }
     new_sources.clear();
     Remark();
@@ -402,11 +412,12 @@ bool Writer::Write(int fd, std::string lines) {
   return true;
 }
 
-void Writer::Drain(int pipe_fd, int out_fd, std::string prefix, std::shared_ptr<RedrawLimit> limit) {
+void Writer::Drain(int pipe_fd, int out_fd, std::string prefix, std::shared_ptr<RedrawLimit> limit,
+                   std::shared_ptr<StderrTail> tail) {
   fcntl(pipe_fd, F_SETFL, fcntl(pipe_fd, F_GETFL) | O_NONBLOCK);
   {
     const MutexLock lock(state_->mutex);
-    state_->new_sources.push_back({pipe_fd, out_fd, std::move(prefix), std::move(limit)});
+    state_->new_sources.push_back({pipe_fd, out_fd, std::move(prefix), std::move(limit), std::move(tail)});
     ++state_->open_sources;
     state_->idle = false;
   }

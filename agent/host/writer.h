@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "agent/host/line_assembler.h"
+#include "agent/host/stderr_tail.h"
 
 namespace muster::host {
 
@@ -67,8 +68,10 @@ class Writer {
   bool Write(int fd, std::string lines);
 
   // Takes over the reading end of a pipe: its lines go to out_fd, each behind prefix, until its end. limit: of the
-  // rank's redraws where they do not pass; nullptr: they pass.
-  void Drain(int pipe_fd, int out_fd, std::string prefix, std::shared_ptr<RedrawLimit> limit = nullptr);
+  // rank's redraws where they do not pass; nullptr: they pass. tail: is
+  // told what is read; nullptr: nobody is.
+  void Drain(int pipe_fd, int out_fd, std::string prefix, std::shared_ptr<RedrawLimit> limit = nullptr,
+             std::shared_ptr<StderrTail> tail = nullptr);
 
   Feed feed() const { return Feed(state_); }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/text.h"
 
 namespace muster::rendezvous {
 
@@ -38,6 +39,52 @@ std::optional<SeenFailure> FirstCause(const std::vector<SeenFailure>& failures) 
     if (violent(seen.failure)) first = &seen;
   }
   return *first;
+}
+
+namespace {
+
+class OtherFailures {
+ public:
+  explicit OtherFailures(v1::Verdict* verdict) : verdict_(verdict) {}
+
+  void Add(const v1::Failure& failure) {
+    if (verdict_->other_failures_size() >= kMaxOtherFailures) {
+      verdict_->set_more_failures(verdict_->more_failures() + 1);
+      return;
+    }
+    v1::Failure* brief = verdict_->add_other_failures();
+    *brief = failure;
+    brief->set_error_text(CutUtf8(failure.error_text(), kMaxBriefText));
+    brief->clear_callstack();
+    brief->clear_last_output();
+    brief->clear_hint();
+    brief->clear_others();
+    brief->clear_more_others();
+  }
+  void AddOthersOf(const v1::Failure& failure) {
+    for (const v1::Failure& other : failure.others()) Add(other);
+    verdict_->set_more_failures(verdict_->more_failures() + failure.more_others());
+  }
+
+ private:
+  v1::Verdict* const verdict_;
+};
+
+}  // namespace
+
+void SetRootCause(const SeenFailure& cause, std::vector<SeenFailure> failures, v1::Verdict* verdict) {
+  *verdict->mutable_root_cause() = cause.failure;
+  verdict->mutable_root_cause()->clear_others();
+  verdict->mutable_root_cause()->clear_more_others();
+  OtherFailures others(verdict);
+  others.AddOthersOf(cause.failure);
+  std::stable_sort(failures.begin(), failures.end(),
+                   [](const SeenFailure& a, const SeenFailure& b) { return a.at < b.at; });
+  for (const SeenFailure& seen : failures) {
+    if (seen.failure.rank() == cause.failure.rank()) continue;
+    others.Add(seen.failure);
+    others.AddOthersOf(seen.failure);
+  }
 }
 
 int ExitCodeOf(const v1::Failure& failure) {

@@ -34,6 +34,10 @@ struct SeenFailure {
 };
 std::optional<SeenFailure> FirstCause(const std::vector<SeenFailure>& failures);
 
+// What else failed in that round, in brief, for the verdict's report: what followed on the cause's own node, then
+// the other nodes' failures in their order.
+void SetRootCause(const SeenFailure& cause, std::vector<SeenFailure> failures, v1::Verdict* verdict);
+
 int ExitCodeOf(const v1::Failure& failure);               // the code, or 128 + signal
 std::string DescribeFailure(const v1::Failure& failure);  // "rank 3 on host b exited with code 7"
 

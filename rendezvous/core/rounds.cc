@@ -367,7 +367,7 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
     verdict.set_reason(absl::StrCat(
         DescribeFailure(cause->failure),
         options_.max_restarts > 0 ? absl::StrCat("; all ", options_.max_restarts, " restarts are spent") : ""));
-    *verdict.mutable_root_cause() = cause->failure;
+    SetRootCause(*cause, Failures(), &verdict);
     Conclude(now, verdict, out);
     return true;
   }

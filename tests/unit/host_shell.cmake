@@ -7,3 +7,4 @@ muster_test(host_shell_test NO_MAIN
 muster_test(marker_test SOURCES host_shell_marker_test.cc DEPS muster_worker_environment)
 muster_test(framed_link_test SOURCES host_shell_framed_link_test.cc DEPS muster_framed_link)
 muster_test(host_output_test SOURCES host_shell_output_test.cc DEPS muster_log ${MUSTER_LIB_rapidcheck})
+muster_test(host_report_test SOURCES host_shell_report_test.cc DEPS muster_host)

@@ -5,22 +5,69 @@
 
 #include <fstream>
 
+#include "agent/host/core/host_core.h"
 #include "agent/host/error_file.h"
 
 namespace muster::host {
 namespace {
 
-TEST(ErrorFileTest, BothShapesThatTorchWritesAreRead) {
-  EXPECT_EQ(ParseErrorFile(R"({"message": {"message": "ValueError: x", "extraInfo": {"timestamp": "1"}}})"),
-            "ValueError: x");
-  EXPECT_EQ(ParseErrorFile(R"({"message": "plain"})"), "plain");
+TEST(ErrorFileTest, WhatRecordWritesIsReadWhole) {
+  const WorkerError error = ParseErrorFile(
+      R"({"message": {"message": "ValueError: x", "extraInfo": {"py_callstack": "Trace\n x", "timestamp": "17"}}})");
+  EXPECT_EQ(error.message, "ValueError: x");
+  EXPECT_EQ(error.callstack, "Trace\n x");
+  EXPECT_EQ(error.failed_at_s, 17);
 }
 
-TEST(ErrorFileTest, AnythingElseSaysNothing) {
-  for (const char* content :
-       {"", "garbage", "[]", "{}", R"({"message": 7})", R"({"message": {}})", "{\"message\": \"cut"}) {
-    EXPECT_EQ(ParseErrorFile(content), "") << content;
+TEST(ErrorFileTest, ThePlainShapeIsRead) {
+  EXPECT_EQ(ParseErrorFile(R"({"message": "plain"})").message, "plain");
+  EXPECT_FALSE(ParseErrorFile(R"({"message": "plain"})").failed_at_s);
+  EXPECT_EQ(ParseErrorFile(R"({"message": "plain", "timestamp": 1700000000})").failed_at_s, 1'700'000'000);
+  EXPECT_EQ(ParseErrorFile(R"({"message": "plain", "timestamp": 1700000000.9})").failed_at_s, 1'700'000'000);
+}
+
+TEST(ErrorFileTest, APartThatIsMissingIsDoneWithout) {
+  EXPECT_EQ(ParseErrorFile(R"({"message": {"message": "m"}})").message, "m");
+  EXPECT_EQ(ParseErrorFile(R"({"message": {"message": "m", "extraInfo": 7}})").message, "m");
+  EXPECT_EQ(
+      ParseErrorFile(R"({"message": {"message": 7, "extraInfo": {"py_callstack": "T\nKeyError: k\n"}}})").message,
+      "KeyError: k");
+}
+
+TEST(ErrorFileTest, ATimestampThatIsNoneIsNotTaken) {
+  for (const char* stamp : {"\"\"", "\"soon\"", "-1", "0", "1e300", "null", "[]", "\"nan\"", "\"inf\""}) {
+    const std::string content = std::string(R"({"message": "m", "timestamp": )") + stamp + "}";
+    EXPECT_FALSE(ParseErrorFile(content).failed_at_s) << stamp;
+    EXPECT_EQ(ParseErrorFile(content).message, "m") << stamp;
   }
+}
+
+TEST(ErrorFileTest, AnythingElseIsReportedWithItsFirstLine) {
+  EXPECT_EQ(ParseErrorFile("").message, "the error file is empty");
+  EXPECT_EQ(ParseErrorFile("garb\xff ge\nmore").message, "the error file is not JSON: garb? ge");
+  EXPECT_EQ(ParseErrorFile("{}").message, "the error file has no \"message\": {}");
+  EXPECT_EQ(ParseErrorFile("[]").message, "the error file has no \"message\": []");
+  EXPECT_EQ(ParseErrorFile(R"({"message": 7})").message,
+            R"(the error file has a "message" that is no text: {"message": 7})");
+  EXPECT_EQ(ParseErrorFile(R"({"message": {}})").message,
+            R"(the error file says nothing in its "message": {"message": {}})");
+  EXPECT_EQ(ParseErrorFile("{\"message\": \"\xff\"}").message.rfind("the error file is not JSON", 0), 0u);
+  EXPECT_LT(ParseErrorFile(std::string(100'000, 'x')).message.size(), 300u);
+  EXPECT_FALSE(ParseErrorFile(std::string(200'000, '[')).message.empty());
+}
+
+TEST(ErrorFileTest, OfALongCallstackTheFirstLineAndTheEndAreKept) {
+  std::string stack = "Traceback (most recent call last):\n";
+  for (int i = 0; i < 1000; ++i) stack += "  File \\\"\xc3\xa4.py\\\", line " + std::to_string(i) + "\n";
+  std::string escaped;
+  for (const char c : stack) escaped += c == '\n' ? std::string("\\n") : std::string(1, c);
+  const std::string kept =
+      ParseErrorFile(R"({"message": {"message": "m", "extraInfo": {"py_callstack": ")" + escaped + "\"}}}")
+          .callstack;
+  EXPECT_LE(kept.size(), kMaxErrorText);
+  EXPECT_GT(kept.size(), kMaxErrorText / 2);
+  EXPECT_EQ(kept.rfind("Traceback (most recent call last):\n  [...]\n  File \"", 0), 0u) << kept;
+  EXPECT_TRUE(kept.ends_with("line 999\n"));
 }
 
 TEST(ErrorFileTest, AFileOfAnEarlierRoundIsNotTakenForThisOnes) {
@@ -28,21 +75,27 @@ TEST(ErrorFileTest, AFileOfAnEarlierRoundIsNotTakenForThisOnes) {
   const std::string path = files.Prepare(1);
   ASSERT_FALSE(path.empty());
   std::ofstream(path) << R"({"message": "first"})";
-  EXPECT_EQ(files.Read(1), "first");
+  EXPECT_EQ(ReadErrorFile(path)->message, "first");
   EXPECT_EQ(files.Prepare(1), path);
-  EXPECT_EQ(files.Read(1), "");
+  EXPECT_FALSE(ReadErrorFile(path));
 }
 
-TEST(ErrorFileTest, ALinkAPipeAndAnEndlessFileDoNoHarm) {
+TEST(ErrorFileTest, ALinkAPipeAFolderAndAnEndlessFileDoNoHarm) {
   ErrorFiles files;
-  ErrorFiles elsewhere;
-  const std::string target = elsewhere.Prepare(0);
+  const std::string target = files.Prepare(0);
   std::ofstream(target) << R"({"message": "of somebody else"})";
-  ASSERT_EQ(elsewhere.Read(0), "of somebody else");
-  ASSERT_EQ(symlink(target.c_str(), files.Prepare(0).c_str()), 0);
-  ASSERT_EQ(mkfifo(files.Prepare(1).c_str(), 0600), 0);
-  std::ofstream(files.Prepare(2)) << "{\"message\": \"" << std::string(kMaxErrorFileBytes, 'x') << "\"}";
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(files.Read(i), "") << i;
+  ASSERT_EQ(symlink(target.c_str(), files.Prepare(1).c_str()), 0);
+  ASSERT_EQ(mkfifo(files.Prepare(2).c_str(), 0600), 0);
+  std::ofstream(files.Prepare(3)) << "{\"message\": \"" << std::string(kMaxErrorFileBytes, 'x') << "\"}";
+  EXPECT_FALSE(ReadErrorFile(files.Prepare(4)));
+  const auto prepared = [&target](int i) {
+    return target.substr(0, target.size() - 6) + std::to_string(i) + ".json";
+  };
+  EXPECT_EQ(ReadErrorFile(prepared(1))->message.rfind("the error file cannot be read", 0), 0u);
+  EXPECT_EQ(ReadErrorFile(prepared(2))->message, "the error file is empty");
+  EXPECT_EQ(ReadErrorFile(prepared(3))->message.rfind("the error file is longer than", 0), 0u);
+  EXPECT_EQ(ReadErrorFile("/")->message.rfind("the error file cannot be read", 0), 0u);
+  EXPECT_FALSE(ReadErrorFile(""));
 }
 
 TEST(ErrorFileTest, TheFolderIsGoneAfterwards) {

@@ -60,6 +60,7 @@ EnvironmentMap ExpectedFromNothing() {
           {"CROSS_SIZE", "5"},
           {"LOCAL_SIZE", "8"},
           {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+          {"PYTHONFAULTHANDLER", "1"},
           {"OMP_NUM_THREADS", "1"},
           {"MUSTER_HOST_ID", "h42"}};
 }
@@ -70,7 +71,8 @@ TEST(WorkerEnvironment, WhatAnyOuterLauncherLeftIsOverwritten) {
   EnvironmentMap inherited;
   for (const auto& [name, value] : ExpectedFromNothing()) inherited[name] = "left by another";
   EnvironmentMap expected = ExpectedFromNothing();
-  expected["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "left by another";  // the two settings that are the user's
+  expected["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "left by another";  // the settings that are the user's
+  expected["PYTHONFAULTHANDLER"] = "left by another";
   expected["OMP_NUM_THREADS"] = "left by another";
   EXPECT_EQ(Worker3(inherited), expected);
 }
@@ -131,6 +133,14 @@ TEST(WorkerEnvironment, ErrorFileIsSetOnlyIfThereIsOne) {
   const EnvironmentMap worker =
       WorkerEnvironment(SampleRound(), 3, options, {{"TORCHELASTIC_ERROR_FILE", "/tmp/outer.json"}});
   EXPECT_EQ(worker.at("TORCHELASTIC_ERROR_FILE"), "/log/0/error.json");
+}
+
+TEST(WorkerEnvironment, TheTimersPipeIsSetOnlyIfThereIsOne) {
+  WorkerEnvironmentOptions options = SampleOptions();
+  options.timer_file = "/tmp/pipe";
+  const EnvironmentMap worker =
+      WorkerEnvironment(SampleRound(), 3, options, {{"TORCHELASTIC_TIMER_FILE", "/tmp/outer"}});
+  EXPECT_EQ(worker.at("TORCHELASTIC_TIMER_FILE"), "/tmp/pipe");
 }
 
 TEST(WorkerEnvironment, OmpThreadsOfALoneWorkerAreLeftToTheLibrary) {

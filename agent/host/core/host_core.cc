@@ -1,15 +1,18 @@
 #include "agent/host/core/host_core.h"
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
 #include "proto/base/ids.h"
+#include "proto/base/text.h"
 
 namespace muster::host {
 namespace {
 
+constexpr int kExitUsage = 2;  // of a worker: argparse's
 constexpr int kExitLeft = 75;
 constexpr int kExitCancelled = 130;
 constexpr int kExitFault = 70;
@@ -173,7 +176,7 @@ void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
   kill_since_ = absl::InfiniteFuture();
   trouble_.clear();
   workers_.clear();
-  all_zero_ = true;
+  all_zero_ = all_usage_ = true;
   for (int i = 0; i < options_.config.slots(); ++i) workers_[i] = WorkerEntry{};
   UpdateKernelTimer(out);
   out->push_back(SpawnWorkers{round});
@@ -208,11 +211,26 @@ void HostCore::OnExit(BootTime now, int local_rank, const Ending& ending, Effect
   if (finished_ || it == workers_.end() || it->second.state == WorkerState::kEnded) return;
   it->second.state = WorkerState::kEnded;
   all_zero_ &= ending.ok();
-  if (!ladder_ && !ending.ok()) Fail(now, local_rank, ending, it->second.pid, out);
+  all_usage_ &= ending.by_signal ? ladder_.has_value() : ending.number == kExitUsage;
+  if (!ending.ok()) {
+    if (!ladder_) {
+      Fail(now, local_rank, ending, it->second.pid, out);
+    } else if (failure_) {
+      FailToo(now, local_rank, ending, it->second.pid);
+    }
+  }
   if (LiveWorkers() == 0) AllEnded(now, out);
 }
 
-void HostCore::Fail(BootTime now, int local_rank, const Ending& ending, int64_t pid, Effects* out) {
+// A worker may say that it failed before it was seen to end; it says so to a whole second, so this is the latest
+// moment that it can mean. Never before the round.
+BootTime HostCore::FailedAt(BootTime now, const Ending& ending) const {
+  if (!ending.failed_at_s) return now;
+  const absl::Time latest = absl::FromUnixSeconds(*ending.failed_at_s) + absl::Seconds(1);
+  return std::clamp(absl::UnixEpoch() + (latest - options_.wall_at_boot), started_at_, now);
+}
+
+v1::Failure HostCore::MakeFailure(int local_rank, const Ending& ending, int64_t pid, BootTime at) const {
   v1::Failure failure;
   *failure.mutable_round() = started_;
   failure.set_local_rank(local_rank);
@@ -227,13 +245,62 @@ void HostCore::Fail(BootTime now, int local_rank, const Ending& ending, int64_t 
   }
   failure.set_core_dumped(ending.core_dumped);
   failure.set_oom_killed(ending.oom_killed);
-  failure.set_error_text(ending.error_text.substr(0, kMaxErrorText));
-  failure_ = failure;
-  failure_at_ = now;
-  std::string text = absl::StrCat("worker of rank ", failure.rank(), " (pid ", pid, ") ", Describe(ending));
+  failure.set_error_text(CutUtf8(ending.error_text, kMaxErrorText));
+  failure.set_callstack(CutUtf8(ending.callstack, kMaxErrorText));
+  failure.set_error_file(ending.error_file);
+  failure.set_wall_time_s(
+      ending.failed_at_s.value_or(absl::ToUnixSeconds(options_.wall_at_boot + (at - absl::UnixEpoch()))));
+  return failure;
+}
+
+void HostCore::Fail(BootTime now, int local_rank, const Ending& ending, int64_t pid, Effects* out) {
+  failure_at_ = FailedAt(now, ending);
+  failure_ = MakeFailure(local_rank, ending, pid, failure_at_);
+  std::string text = absl::StrCat("worker of rank ", failure_->rank(), " (pid ", pid, ") ", Describe(ending));
   if (!ending.error_text.empty()) absl::StrAppend(&text, ": ", ending.error_text);
   Say(Severity::kWarning, text, out);
   BeginStop(now, SIGTERM, FromMs(options_.config.shutdown_grace_ms()), v1::OUTCOME_FAILED, "a worker failed", out);
+}
+
+// Once the first failure has stopped the node. One that failed earlier by its own word, and took longer to end, is
+// the cause after all, if it has an exit code of its own.
+void HostCore::FailToo(BootTime now, int local_rank, const Ending& ending, int64_t pid) {
+  const BootTime at = FailedAt(now, ending);
+  v1::Failure other = MakeFailure(local_rank, ending, pid, at);
+  if (ending.failed_at_s && !ending.by_signal && at < failure_at_) {
+    std::swap(*failure_, other);
+    failure_->mutable_others()->Swap(other.mutable_others());
+    failure_->set_more_others(other.more_others());
+    other.clear_more_others();
+    failure_at_ = at;
+  } else {
+    other.set_after_our_signal(true);
+  }
+  if (failure_->others_size() >= kMaxOtherFailures) {
+    failure_->set_more_others(failure_->more_others() + 1);
+    return;
+  }
+  other.set_error_text(CutUtf8(other.error_text(), kMaxBriefText));
+  other.clear_callstack();
+  *failure_->add_others() = std::move(other);
+}
+
+void HostCore::OnLastOutput(int local_rank, const std::string& lines) {
+  if (failed_local_rank() == local_rank) failure_->set_last_output(CutUtf8(lines, kMaxErrorText));
+}
+
+std::optional<int> HostCore::failed_local_rank() const {
+  if (!failure_ || !Active()) return std::nullopt;
+  return failure_->local_rank();
+}
+
+void HostCore::AddHint() {
+  const bool early = failure_at_ - started_at_ <= kUsageErrorWithin;
+  if (!all_usage_ || !early || failure_->exit_code() != kExitUsage || options_.passes_local_rank) return;
+  failure_->set_hint(
+      "exit code 2 so soon after the start is how argparse refuses its arguments; a script that expects "
+      "--local-rank "
+      "gets it with --pass-local-rank (--local_rank: --pass-local-rank=local_rank)");
 }
 
 void HostCore::AllEnded(BootTime now, Effects* out) {
@@ -243,6 +310,7 @@ void HostCore::AllEnded(BootTime now, Effects* out) {
     outcome_ = v1::OUTCOME_SUCCEEDED;
     phase_ = v1::HOST_PHASE_STOPPING;
   }
+  if (failure_) AddHint();
   if (sweeping_) return;
   sweeping_ = true;
   if (kill_since_ == absl::InfiniteFuture()) kill_since_ = now;
@@ -467,8 +535,11 @@ void HostCore::WatchEnd(BootTime now, Effects* out) {
   }
   finished_ = true;
   if (agent_attached_) out->push_back(KillAgent{});
-  Finish finish{
-      .exit_code = exit_->exit_code(), .origin = exit_->origin(), .reason = exit_->reason(), .verdict = {}};
+  Finish finish{.exit_code = exit_->exit_code(),
+                .origin = exit_->origin(),
+                .reason = exit_->reason(),
+                .verdict = {},
+                .last = memory_.last()};
   if (exit_->has_verdict()) finish.verdict = exit_->verdict();
   out->push_back(std::move(finish));
 }

@@ -29,8 +29,11 @@ inline constexpr absl::Duration kStuckAfterKill = absl::Seconds(10);  // SIGKILL
 inline constexpr absl::Duration kTellLimit = absl::Seconds(1);        // a leaving host waits for its coordinator
 inline constexpr absl::Duration kAgentRestartWindow = absl::Seconds(10);
 inline constexpr absl::Duration kBeat = absl::Milliseconds(500);  // of statuses to the agent
-inline constexpr size_t kMaxErrorText = 4096;                     // bytes of a failure's text that travel
-inline constexpr int kMaxAgentRestarts = 5;                       // the fifth within the window: a fault of ours
+inline constexpr size_t kMaxErrorText = 4096;                     // bytes of each of a failure's texts that travel
+inline constexpr size_t kMaxBriefText = 256;                      // of a failure that is not the first
+inline constexpr int kMaxOtherFailures = 8;                       // of one node that travel; more are counted
+inline constexpr absl::Duration kUsageErrorWithin = absl::Minutes(1);  // of a start: exit code 2 is argparse's
+inline constexpr int kMaxAgentRestarts = 5;  // the fifth within the window: a fault of ours
 
 // Effects.
 struct StartAgent {
@@ -57,6 +60,7 @@ struct Finish {        // flush the output and exit
   std::string origin;  // "worker" or "muster"
   std::string reason;
   std::optional<v1::Verdict> verdict;
+  v1::Round last;  // the greatest round this node was told of
 };
 using Effect = std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, SignalWorkers, Sweep, SetKernelTimer,
                             RenewOffer, StopSelf, Finish, Note>;
@@ -68,7 +72,11 @@ struct Ending {
   int number = 0;  // exit code or signal
   bool core_dumped = false;
   bool oom_killed = false;
-  std::string error_text;  // at most 4 KiB
+  // What the worker, or we, say of it; each UTF-8 and at most kMaxErrorText.
+  std::string error_text = "";
+  std::string callstack = "";
+  std::string error_file = "";              // its path; empty: none, or it is not kept
+  std::optional<int64_t> failed_at_s = {};  // by its own word: wall clock, cut to a whole second
 
   bool ok() const { return !by_signal && number == 0; }
 };
@@ -78,8 +86,10 @@ struct HostOptions {
   int64_t host_pid = 0;
   v1::NodeConfig config;
   absl::Duration termination_grace = absl::Seconds(30);  // after a signal from outside
-  std::set<int> leave_signals;  // --signals-to-handle: these mean leave, too, beside the usual four
-  bool external_agent = false;  // sidecar form: the agent is somebody else's child, and is waited for
+  std::set<int> leave_signals;     // --signals-to-handle: these mean leave, too, beside the usual four
+  bool external_agent = false;     // sidecar form: the agent is somebody else's child, and is waited for
+  bool passes_local_rank = false;  // --pass-local-rank was given
+  absl::Time wall_at_boot = absl::UnixEpoch();  // what the wall clock said when the machine booted: for people
 };
 
 class HostCore {
@@ -101,6 +111,12 @@ class HostCore {
   void OnSpawnFailed(BootTime now, int local_rank, int exit_code, const std::string& why, Effects* out);
 
   void OnExit(BootTime now, int local_rank, const Ending& ending, Effects* out);
+
+  // The last lines that this worker wrote, where we hold them: told before OnSwept. Of one that is not the cause
+  // of a failure: nothing.
+  void OnLastOutput(int local_rank, const std::string& lines);
+  // Local rank of the worker that made the present round fail.
+  std::optional<int> failed_local_rank() const;
 
   // Answer to Sweep: left is empty when nothing of the round is alive, else says what cannot be ended (yet).
   void OnSwept(BootTime now, const std::string& left, Effects* out);
@@ -133,6 +149,10 @@ class HostCore {
   void BeginStop(BootTime now, int signal, absl::Duration grace, v1::Outcome outcome, const std::string& cause,
                  Effects* out);
   void Fail(BootTime now, int local_rank, const Ending& ending, int64_t pid, Effects* out);
+  void FailToo(BootTime now, int local_rank, const Ending& ending, int64_t pid);
+  v1::Failure MakeFailure(int local_rank, const Ending& ending, int64_t pid, BootTime at) const;
+  BootTime FailedAt(BootTime now, const Ending& ending) const;
+  void AddHint();
   void AllEnded(BootTime now, Effects* out);
   void RoundIsOver(BootTime now, Effects* out);
   int LiveWorkers() const;
@@ -184,7 +204,8 @@ class HostCore {
   v1::Outcome outcome_ = v1::OUTCOME_NONE;
   std::optional<v1::Failure> failure_;
   BootTime failure_at_ = absl::InfinitePast();
-  bool all_zero_ = true;  // every worker that has ended so far exited 0
+  bool all_zero_ = true;   // every worker that has ended so far exited 0
+  bool all_usage_ = true;  // ... exited 2 by itself, or was ended by our signal
   std::optional<Ladder> ladder_;
   bool sweeping_ = false;
   BootTime swept_at_ = absl::InfinitePast();

@@ -1,59 +1,244 @@
+// The form is that of torch.distributed.elastic's ChildFailedError (torch 2.13), so that scripts and eyes that are
+// used to it find every row; what muster knows beyond it stands behind a name, or in rows of its own.
 #include "agent/host/core/report.h"
 
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "proto/base/ids.h"
+#include "proto/base/text.h"
 
 namespace muster::host {
 namespace {
 
-constexpr size_t kMaxRule = 60;  // characters, as torchrun's report has them
+using Json = nlohmann::ordered_json;
 
-std::string SignalName(int signal) {
-  const char* name = sigabbrev_np(signal);
-  return name == nullptr ? "" : absl::StrCat(" (SIG", name, ")");
+constexpr size_t kMaxRule = 60;  // characters, as torchrun's report has them
+constexpr char kNone[] = "<N/A>";
+
+bool HasFailedWorker(const JobEnd& end) {
+  return end.verdict && end.verdict->has_root_cause() && end.verdict->exit_code() != 0;
 }
 
-std::string HowItEnded(const v1::Failure& failure) {
-  if (!failure.has_signal())
-    return absl::StrCat("exitcode  : ", failure.exit_code(), " (pid: ", failure.pid(), ")");
-  std::string text =
-      absl::StrCat("signal    : ", failure.signal(), SignalName(failure.signal()), " (pid: ", failure.pid(), ")");
-  if (failure.core_dumped()) absl::StrAppend(&text, ", core dumped");
-  if (failure.oom_killed()) absl::StrAppend(&text, ", killed because memory ran out");
+// "SIGSEGV"; empty: a signal without a name.
+std::string SignalName(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name == nullptr ? "" : absl::StrCat("SIG", name);
+}
+
+std::string TimeText(const v1::Failure& failure, const absl::TimeZone& zone) {
+  if (failure.wall_time_s() == 0) return kNone;
+  return absl::FormatTime("%Y-%m-%d_%H:%M:%S", absl::FromUnixSeconds(failure.wall_time_s()), zone);
+}
+
+std::string ExitText(const v1::Failure& failure) {
+  std::string text = absl::StrCat(SignedExitCode(failure), " (pid: ", failure.pid(), ")");
+  const std::string name = failure.has_signal() ? SignalName(failure.signal()) : "";
+  if (!name.empty()) absl::StrAppend(&text, "  (", name, ")");  // two blanks: torchrun's
   return text;
 }
 
+bool IsEcho(const v1::Failure& failure) {
+  return failure.after_our_signal() && failure.has_signal() &&
+         (failure.signal() == SIGTERM || failure.signal() == SIGKILL);
+}
+
+// What the worker said, else what the kernel did to it; empty: nobody says more than the exit code does.
+std::string Message(const v1::Failure& failure) {
+  if (!failure.error_text().empty()) return failure.error_text();
+  if (failure.has_signal()) {
+    const std::string name = SignalName(failure.signal());
+    return absl::StrCat("Signal ", failure.signal(), " (", name.empty() ? kNone : name, ") received by PID ",
+                        failure.pid(), IsEcho(failure) ? ": muster's own, after the first failure" : "");
+  }
+  return "";
+}
+
+std::string Or(std::string text, const std::string& otherwise) { return text.empty() ? otherwise : text; }
+
+std::string Remarks(const v1::Failure& failure) {
+  std::vector<std::string> remarks;
+  if (failure.oom_killed()) remarks.emplace_back("killed because memory ran out");
+  if (failure.core_dumped()) remarks.emplace_back("core dumped");
+  std::string text;
+  for (const std::string& remark : remarks) absl::StrAppend(&text, text.empty() ? "" : ", ", remark);
+  return text;
+}
+
+// The lines of text, all but the first behind the indent.
+std::string Indented(const std::string& text, const char* indent) {
+  const std::string clean = Printable(text);
+  const size_t last = clean.find_last_not_of("\n ");
+  return absl::StrReplaceAll(clean.substr(0, last == std::string::npos ? 0 : last + 1),
+                             {{"\n", absl::StrCat("\n", indent)}});
+}
+
+std::string Block(int index, const v1::Failure& failure, const absl::TimeZone& zone) {
+  const std::string traceback =
+      Or(Or(failure.callstack(), Message(failure)),
+         absl::StrCat(kNone, " (no error file was written: torch's @record writes one)"));
+  std::string block = absl::StrCat(
+      "[", index, "]:\n", "  time      : ", TimeText(failure, zone), "\n", "  host      : ", failure.host(),
+      " (node ", failure.node_rank(), ")\n", "  rank      : ", failure.rank(),
+      " (local_rank: ", failure.local_rank(), ")\n", "  exitcode  : ", ExitText(failure), "\n",
+      "  error_file: ", Or(failure.error_file(), kNone), "\n", "  traceback : ", Indented(traceback, "  "), "\n");
+  const std::string remarks = Remarks(failure);
+  if (!remarks.empty()) absl::StrAppend(&block, "  remarks   : ", remarks, "\n");
+  // The same words again, most often, where a traceback was recorded.
+  if (failure.callstack().empty() && !failure.last_output().empty()) {
+    absl::StrAppend(&block, "  output    : the last lines of its standard error:\n    ",
+                    Indented(failure.last_output(), "    "), "\n");
+  }
+  if (!failure.hint().empty()) absl::StrAppend(&block, "  hint      : ", Indented(failure.hint(), "  "), "\n");
+  return block;
+}
+
+Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+Json FailureObject(const v1::Failure& failure) {
+  Json object;
+  object["rank"] = failure.rank();
+  object["local_rank"] = failure.local_rank();
+  object["node_rank"] = failure.node_rank();
+  object["host"] = failure.host();
+  object["pid"] = failure.pid();
+  object["exitcode"] = SignedExitCode(failure);
+  object["signal"] = failure.has_signal() ? Json(SignalName(failure.signal())) : Json();
+  object["core_dumped"] = failure.core_dumped();
+  object["oom_killed"] = failure.oom_killed();
+  object["after_our_signal"] = failure.after_our_signal();
+  object["time"] = failure.wall_time_s() == 0 ? Json() : Json(failure.wall_time_s());
+  object["error_file"] = TextOrNull(failure.error_file());
+  object["message"] = TextOrNull(Message(failure));
+  object["traceback"] = TextOrNull(failure.callstack());
+  object["output"] = TextOrNull(failure.last_output());
+  object["hint"] = TextOrNull(failure.hint());
+  return object;
+}
+
+Json RoundObject(const v1::Round& round) {
+  Json object;
+  object["number"] = round.id().number();
+  object["node_rank"] = round.has_node_rank() ? Json(round.node_rank()) : Json();
+  object["node_count"] = round.node_count();
+  object["world_size"] = round.world_size();
+  object["restart_count"] = round.restart_count();
+  object["worker_failures"] = round.failures();  // rounds before it that ended so
+  object["node_losses"] = round.loss_ages_ms_size();
+  object["max_restarts"] = round.max_restarts();
+  return object;
+}
+
+// A string that is not UTF-8 must not throw: a path or a host's name need not be.
+std::string Dump(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
 }  // namespace
 
-std::string FailureReport(const v1::Verdict& verdict, const std::string& program) {
-  if (!verdict.has_root_cause() || verdict.exit_code() == 0) return "";
-  const v1::Failure& failure = verdict.root_cause();
-  std::vector<std::string> lines = {
-      absl::StrCat(program, " FAILED"),
-      "Root cause (the first failure in the whole group):",
-      absl::StrCat("  host      : ", failure.host(), " (node ", failure.node_rank(), ")"),
-      absl::StrCat("  rank      : ", failure.rank(), " (local_rank: ", failure.local_rank(), ")"),
-      absl::StrCat("  ", HowItEnded(failure)),
-  };
-  const std::vector<std::string> text = absl::StrSplit(failure.error_text(), '\n', absl::SkipEmpty());
+int SignedExitCode(const v1::Failure& failure) {
+  return failure.has_signal() ? -failure.signal() : failure.exit_code();
+}
+
+std::string Printable(const std::string& text) {
+  std::string clean;
   for (size_t i = 0; i < text.size(); ++i) {
-    lines.push_back(absl::StrCat(i == 0 ? "  error     : " : "              ", text[i]));
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte == 0x1b) {
+      if (i + 1 < text.size() && text[i + 1] == '[') {  // ESC [ parameters letter: colours, cursor
+        i += 2;
+        while (i < text.size() && (text[i] < '@' || text[i] > '~')) ++i;
+      }
+      continue;
+    }
+    if ((byte >= 0x20 && byte != 0x7f) || byte == '\n' || byte == '\t') clean += text[i];
   }
-  size_t width = 0;
-  for (const std::string& line : lines) width = std::max(width, line.size());
+  return clean;
+}
+
+std::string FailureReport(const JobEnd& end) {
+  if (!HasFailedWorker(end)) return "";
+  const v1::Verdict& verdict = *end.verdict;
+  const std::string title = absl::StrCat(end.program, " FAILED");
+  const std::string root = Block(0, verdict.root_cause(), end.zone);
+  std::string others;
+  for (int i = 0; i < verdict.other_failures_size(); ++i) {
+    others += Block(i + 1, verdict.other_failures(i), end.zone);
+  }
+  if (verdict.more_failures() > 0) absl::StrAppend(&others, "  and ", verdict.more_failures(), " more\n");
+  if (others.empty()) others = "  <NO_OTHER_FAILURES>\n";
+  size_t width = title.size();
+  const std::vector<std::string> lines = absl::StrSplit(absl::StrCat(root, others), '\n');
+  for (const std::string& line : lines) {
+    width = std::max(width, line.size());
+  }
   width = std::min(width, kMaxRule);
-  std::string report = absl::StrCat(std::string(width, '='), "\n");
-  for (size_t i = 0; i < lines.size(); ++i) {
-    absl::StrAppend(&report, lines[i], "\n");
-    if (i == 0) absl::StrAppend(&report, std::string(width, '-'), "\n");
+  const std::string border(width, '=');
+  const std::string section(width, '-');
+  return absl::StrCat(border, "\n", title, "\n", section, "\nFailures:\n", others, section,
+                      "\nRoot Cause (first observed failure):\n", root, border, "\n");
+}
+
+std::string ReportJson(const JobEnd& end) {
+  Json json;
+  json["exit_code"] = end.exit_code;
+  json["origin"] = end.origin;
+  json["reason"] = end.reason;
+  json["program"] = end.program;
+  json["run_id"] = end.run_id;
+  json["host"] = end.host;
+  json["version"] = end.version;
+  json["started"] = absl::ToDoubleSeconds(end.started - absl::UnixEpoch());
+  json["ended"] = absl::ToDoubleSeconds(end.ended - absl::UnixEpoch());
+  json["round"] = IsSet(end.last.id()) ? RoundObject(end.last) : Json();
+  const bool failed = HasFailedWorker(end);
+  json["root_cause"] = failed ? FailureObject(end.verdict->root_cause()) : Json();
+  Json others = Json::array();
+  if (failed) {
+    for (const v1::Failure& other : end.verdict->other_failures()) others.push_back(FailureObject(other));
   }
-  absl::StrAppend(&report, std::string(width, '='), "\n");
-  return report;
+  json["other_failures"] = others;
+  json["more_failures"] = failed ? end.verdict->more_failures() : 0;
+  return Dump(json);
+}
+
+std::string ErrorFileJson(const JobEnd& end) {
+  if (!HasFailedWorker(end)) return "";
+  const v1::Failure& cause = end.verdict->root_cause();
+  Json message;
+  const std::string said = Or(Message(cause), absl::StrCat("exit code ", cause.exit_code()));
+  message["message"] = said;
+  message["extraInfo"]["py_callstack"] = Or(Or(cause.callstack(), cause.last_output()), said);
+  message["extraInfo"]["timestamp"] = absl::StrCat(cause.wall_time_s());
+  message["errorCode"] = SignedExitCode(cause);
+  Json json;
+  json["message"] = message;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string TerminationMessage(const JobEnd& end) {
+  std::string text = absl::StrCat("exit code ", end.exit_code, " (", end.origin, "): ", end.reason, "\n");
+  if (HasFailedWorker(end)) {
+    const v1::Failure& cause = end.verdict->root_cause();
+    absl::StrAppend(&text, "rank ", cause.rank(), " (local_rank: ", cause.local_rank(), ") on ", cause.host(),
+                    " (node ", cause.node_rank(), "), exitcode ", ExitText(cause), ", ", TimeText(cause, end.zone),
+                    "\n");
+    const std::string remarks = Remarks(cause);
+    if (!remarks.empty()) absl::StrAppend(&text, remarks, "\n");
+    if (!cause.hint().empty()) absl::StrAppend(&text, cause.hint(), "\n");
+    const std::string said = Message(cause);
+    if (!said.empty()) absl::StrAppend(&text, said, "\n");
+    const std::string& more = cause.callstack().empty() ? cause.last_output() : cause.callstack();
+    // Its end says most.
+    const std::string head = CutUtf8(Printable(text), kMaxTerminationBytes / 2);
+    return absl::StrCat(head, CutUtf8Front(Printable(more), kMaxTerminationBytes - head.size()));
+  }
+  return CutUtf8(Printable(text), kMaxTerminationBytes);
 }
 
 }  // namespace muster::host

@@ -73,6 +73,7 @@ void SetTorch(const v1::Round& round, int local_rank, const WorkerEnvironmentOpt
   env["TORCHELASTIC_USE_AGENT_STORE"] = "False";
   if (!options.signals_to_handle.empty()) env["TORCHELASTIC_SIGNALS_TO_HANDLE"] = options.signals_to_handle;
   if (!options.error_file.empty()) env["TORCHELASTIC_ERROR_FILE"] = options.error_file;
+  if (!options.timer_file.empty()) env["TORCHELASTIC_TIMER_FILE"] = options.timer_file;
 }
 
 // DeepSpeed's and Horovod's names, and the one that Lightning and hand-written scripts read for the node.
@@ -87,6 +88,8 @@ void SetOthers(const v1::Round& round, const WorkerEnvironmentOptions& options, 
 // The user's value stands, an empty one too.
 void SetDefaults(const WorkerEnvironmentOptions& options, EnvironmentMap* environment) {
   environment->emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+  // A worker that crashes says where, without torch's @record.
+  environment->emplace("PYTHONFAULTHANDLER", "1");
   // Workers of one node share its cores; each taking them all is the slowest of all choices.
   if (options.slots > 1) environment->emplace("OMP_NUM_THREADS", "1");
 }

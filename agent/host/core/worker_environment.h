@@ -17,6 +17,7 @@ struct WorkerEnvironmentOptions {
   std::string run_id;
   std::string marker;                          // see marker.h
   std::string error_file;                      // empty: none
+  std::string timer_file;                      // the file timer's pipe; empty: none
   std::string signals_to_handle;               // as --signals-to-handle has them
   bool virtual_local_rank = false;             // LOCAL_RANK is 0 for every worker
   std::string visible_devices_variable;        // e.g. CUDA_VISIBLE_DEVICES; empty: leave alone

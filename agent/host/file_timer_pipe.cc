@@ -1,0 +1,175 @@
+#include "agent/host/file_timer_pipe.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "agent/host/log.h"
+#include "agent/host/proc_scan.h"
+#include "agent/host/utf8.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::host {
+namespace {
+
+constexpr char kPart[] = "host";
+constexpr size_t kReadBytes = 64 * 1024;  // in one turn of the loop
+constexpr int kMaxAncestors = 64;
+constexpr size_t kMaxShown = 200;  // bytes of a scope or a bad message in the log
+
+}  // namespace
+
+FileTimerPipe::FileTimerPipe(EventLoop* loop, Told told, Kill kill)
+    : loop_(loop), told_(std::move(told)), kill_(std::move(kill)) {}
+
+FileTimerPipe::~FileTimerPipe() {
+  if (fd_ >= 0) {
+    loop_->Unwatch(fd_);
+    close(fd_);
+    unlink(path_.c_str());
+  }
+  if (!folder_.empty()) rmdir(folder_.c_str());
+}
+
+absl::Status FileTimerPipe::Open(const std::string& given) {
+  std::string path = given;
+  if (path.empty()) {
+    const char* const parent = std::getenv("TMPDIR");
+    std::string pattern =
+        absl::StrCat(parent != nullptr && *parent != '\0' ? parent : "/tmp", "/muster-timer-XXXXXX");
+    if (mkdtemp(pattern.data()) == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("making ", pattern));
+    folder_ = pattern;
+    path = folder_ + "/pipe";
+  }
+  struct stat info = {};
+  if (lstat(path.c_str(), &info) == 0) {
+    if (!S_ISFIFO(info.st_mode)) return absl::FailedPreconditionError(absl::StrCat(path, " is there and no pipe"));
+    unlink(path.c_str());
+  }
+  if (mkfifo(path.c_str(), 0600) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("making the pipe ", path));
+  // For writing too: so it never ends, whoever comes and goes.
+  fd_ = open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+  if (fd_ < 0) {
+    absl::Status status = absl::ErrnoToStatus(errno, absl::StrCat("opening the pipe ", path));
+    unlink(path.c_str());
+    return status;
+  }
+  path_ = path;
+  loop_->Watch(fd_, EPOLLIN, [this](uint32_t) { Read(); });
+  return absl::OkStatus();
+}
+
+void FileTimerPipe::BeginRound() {
+  workers_.clear();
+  timer_ = FileTimer();
+}
+
+void FileTimerPipe::WorkerStarted(int local_rank, pid_t pid) { workers_[pid] = local_rank; }
+
+void FileTimerPipe::WorkerEnded(int local_rank) {
+  timer_.WorkerEnded(local_rank);
+  std::erase_if(workers_, [local_rank](const auto& worker) { return worker.second == local_rank; });
+}
+
+void FileTimerPipe::Read() {
+  std::string buffer(kReadBytes, '\0');
+  const ssize_t got = read(fd_, buffer.data(), buffer.size());
+  if (got <= 0) return;
+  for (const std::string& line : lines_.Feed(std::string_view(buffer).substr(0, static_cast<size_t>(got))))
+    Take(line);
+  if (lines_.too_long() != std::exchange(too_long_, lines_.too_long())) {
+    WarnOnce(absl::StrCat("longer than ", kMaxTimerMessage, " bytes"));
+  }
+  Watch();
+}
+
+void FileTimerPipe::Take(const std::string& line) {
+  const absl::StatusOr<TimerMessage> message = ParseTimerMessage(line);
+  if (!message.ok()) {
+    WarnOnce(absl::StrCat(message.status().message(), ": ", ToUtf8(line, kMaxShown)));
+    return;
+  }
+  const auto pid = static_cast<pid_t>(message->pid);
+  const std::optional<TimerOwner> owner = OwnerOf(pid);
+  if (!owner) {
+    if (IsThere(pid) && !message->release) WarnOnce(absl::StrCat("pid ", pid, " is none of this node's workers"));
+    return;
+  }
+  if (const absl::Status taken = timer_.Take(*message, *owner); !taken.ok())
+    WarnOnce(std::string(AsStd(taken.message())));
+}
+
+void FileTimerPipe::WarnOnce(const std::string& what) {
+  const Severity severity = std::exchange(warned_, true) ? Severity::kDebug : Severity::kWarning;
+  Log(severity, kPart, absl::StrCat("a message to the file timer is not taken (said once): ", what));
+}
+
+// By its ancestors; and by its session, which outlives them.
+std::optional<TimerOwner> FileTimerPipe::OwnerOf(pid_t pid) const {
+  const std::optional<ProcessInfo> process = ReadProcess(pid);
+  if (!process || process->ended()) return std::nullopt;
+  if (const auto leader = workers_.find(process->session); leader != workers_.end()) {
+    return TimerOwner{leader->second, process->start};
+  }
+  pid_t ancestor = pid;
+  for (int i = 0; i < kMaxAncestors && ancestor > 1; ++i) {
+    if (const auto worker = workers_.find(ancestor); worker != workers_.end()) {
+      return TimerOwner{worker->second, process->start};
+    }
+    const std::optional<ProcessInfo> info = ReadProcess(ancestor);
+    if (!info) return std::nullopt;
+    ancestor = info->parent;
+  }
+  return std::nullopt;
+}
+
+void FileTimerPipe::Watch() {
+  if (ticking_ || timer_.idle()) return;
+  ticking_ = true;
+  loop_->After(kTimerTick, [this] { Tick(); });
+}
+
+void FileTimerPipe::Tick() {
+  ticking_ = false;
+  for (const int64_t pid : timer_.pids()) {
+    if (!IsThere(static_cast<pid_t>(pid))) timer_.ProcessEnded(pid);
+  }
+  const FileTimer::Due due = timer_.Look(absl::Now(), EventLoop::Now());
+  for (const ExpiredTimer& timer : due.expired) Signal(timer);
+  for (const int local_rank : due.outlived) {
+    Log(Severity::kWarning, kPart,
+        absl::StrCat("the worker of local rank ", local_rank, " outlived its expired timer's signal by ",
+                     absl::FormatDuration(kTimerGrace), ": SIGKILL"));
+    kill_(local_rank);
+  }
+  Watch();
+}
+
+// The process is held by a pidfd before it is looked at again: a pid taken over in between is never hit.
+void FileTimerPipe::Signal(const ExpiredTimer& timer) {
+  const std::string what =
+      absl::StrCat("the timer \"", ToUtf8(timer.scope, kMaxShown), "\" of pid ", timer.pid, " expired");
+  if (timer.signal <= 0) {
+    Log(Severity::kWarning, kPart, absl::StrCat(what, "; it asks for no signal"));
+    return;
+  }
+  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(timer.pid), 0));
+  if (pidfd < 0) return;  // it has ended
+  const absl::Cleanup closer = [pidfd] { close(pidfd); };
+  const std::optional<ProcessInfo> process = ReadProcess(static_cast<pid_t>(timer.pid));
+  if (!process || process->start != timer.owner.start) return;
+  told_(timer.owner.local_rank, absl::StrCat(what, ": signal ", timer.signal));
+  if (syscall(SYS_pidfd_send_signal, pidfd, timer.signal, nullptr, 0) != 0 && errno != ESRCH) {
+    Log(Severity::kError, kPart, absl::StrCat("signalling pid ", timer.pid, ": ", std::strerror(errno)));
+  }
+}
+
+}  // namespace muster::host

@@ -1,0 +1,24 @@
+// Cutting text without breaking a character: a protobuf string must be UTF-8.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace muster {
+
+// The beginning of valid UTF-8, at most max_bytes long; a character that does not fit whole is left out.
+inline std::string CutUtf8(const std::string& text, size_t max_bytes) {
+  if (text.size() <= max_bytes) return text;
+  while (max_bytes > 0 && (static_cast<unsigned char>(text[max_bytes]) & 0xc0) == 0x80) --max_bytes;
+  return text.substr(0, max_bytes);
+}
+
+// The same of its end.
+inline std::string CutUtf8Front(const std::string& text, size_t max_bytes) {
+  if (text.size() <= max_bytes) return text;
+  size_t begin = text.size() - max_bytes;
+  while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xc0) == 0x80) ++begin;
+  return text.substr(begin);
+}
+
+}  // namespace muster

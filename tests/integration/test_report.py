@@ -1,0 +1,305 @@
+"""A job fails: what each node says of it on the terminal and in files, and that the file timer ends a stuck worker."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+import cluster
+from cluster import ClusterTest
+
+PYTHON = [sys.executable, "-S", "-E", "-u"]
+
+
+def python(text, *arguments):
+    """A worker's command; `rank` and `restart` are known to it, and `wait()` is for the signal that follows."""
+    begin = textwrap.dedent("""
+        import json, os, signal, sys, time
+        rank, restart = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+        def wait():
+            while True:
+                signal.pause()
+        def wait_for(path):
+            while not os.path.exists(path):
+                time.sleep(0.005)
+        def error_file(text):
+            with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+                file.write(text)
+        """)
+    return [*PYTHON, "-c", begin + textwrap.dedent(text), *arguments]
+
+
+class OneNodeTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="muster-test-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def run_job(self, program, *options, environment=None, prefix=()):
+        command = [*prefix, str(cluster.BINARY), "run", "--standalone", *options, "--no-python", "--", *program]
+        return subprocess.run(command, env={**cluster.plain_environment(), **(environment or {})},
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                              timeout=cluster.LIMIT_S)
+
+    def fails(self, text, *options, code=1, environment=None):
+        done = self.run_job(python(text), *options, environment=environment)
+        self.assertEqual(code, done.returncode, done.stderr)
+        return done.stderr
+
+    def assert_row(self, name, pattern, report):
+        root = report.split("Root Cause (first observed failure):\n[0]:\n")[1]
+        self.assertRegex(root, rf"(?m)^  {name:<10}: {pattern}$", report)
+
+
+class Report(OneNodeTest):
+    def test_an_exit_code_is_reported_in_torchruns_form(self):
+        report = self.fails("sys.exit(7)", code=7)
+        self.assertRegex(report, r"(?m)^=+\n.* FAILED\n-+\nFailures:\n  <NO_OTHER_FAILURES>\n-+\nRoot Cause")
+        self.assert_row("time", r"\d{4}-\d\d-\d\d_\d\d:\d\d:\d\d", report)
+        self.assert_row("host", r"\S+ \(node 0\)", report)
+        self.assert_row("rank", r"0 \(local_rank: 0\)", report)
+        self.assert_row("exitcode", r"7 \(pid: \d+\)", report)
+        self.assert_row("error_file", "<N/A>", report)
+
+    def test_a_signal_is_a_negative_code_with_its_name(self):
+        report = self.fails("os.kill(os.getpid(), signal.SIGKILL)", code=137)
+        self.assert_row("exitcode", r"-9 \(pid: \d+\)  \(SIGKILL\)", report)
+        self.assert_row("traceback", r"Signal 9 \(SIGKILL\) received by PID \d+", report)
+
+    def test_the_other_workers_of_the_node_are_listed(self):
+        report = self.fails("sys.exit(7) if rank == 1 else wait()", "--nproc-per-node", "3", code=7)
+        others = report.split("Failures:\n")[1].split("Root Cause")[0]
+        self.assertEqual(["0", "2"], sorted(re.findall(r"rank      : (\d)", others)), report)
+
+    def test_what_record_wrote_is_shown_with_its_callstack_and_time(self):
+        report = self.fails("""
+            error_file(json.dumps({"message": {"message": "ValueError: x", "extraInfo":
+                {"py_callstack": "Traceback (most recent call last):\\n  File x\\nValueError: x\\n",
+                 "timestamp": str(int(time.time()) - 1000)}}}))
+            sys.exit(1)""", "--log-dir", self.folder, environment={"TZ": "UTC0"})
+        self.assertIn("  traceback : Traceback (most recent call last):\n    File x\n  ValueError: x\n", report)
+        self.assert_row("error_file", re.escape(self.folder) + r"/\S+/attempt_0/0/error.json", report)
+
+    def test_an_error_file_of_plain_form_is_shown_with_its_time(self):
+        report = self.fails("""error_file('{"message": "plain", "timestamp": 1700000000}'); sys.exit(1)""",
+                            environment={"TZ": "UTC0"})
+        self.assert_row("time", "2023-11-14_22:13:20", report)
+        self.assert_row("traceback", "plain", report)
+
+    def test_a_malformed_error_file_is_reported_as_such_and_changes_no_exit_code(self):
+        for content in ("", "{broken\nmore", '{"message": 5}', '{"words": 1}', "[" * 100000, "\udcff"):
+            with self.subTest(content[:20]):
+                report = self.fails(f"""
+                    with open(os.environ["TORCHELASTIC_ERROR_FILE"], "wb") as file:
+                        file.write({content.encode(errors="surrogateescape")!r})
+                    sys.exit(4)""", code=4)
+                self.assert_row("traceback", "the error file .*", report)
+
+    def test_who_failed_first_by_its_own_word_is_the_root_cause(self):
+        report = self.fails(f"""
+            if rank == 0:
+                signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
+                error_file(json.dumps({{"message": "first", "timestamp": int(time.time()) - 30}}))
+                open({self.path("ready")!r}, "w")
+                wait()
+            wait_for({self.path("ready")!r})
+            sys.exit(1)""", "--nproc-per-node", "2", code=9)
+        self.assert_row("rank", r"0 \(local_rank: 0\)", report)
+
+    def test_a_crash_leaves_a_trace(self):
+        """By PYTHONFAULTHANDLER; in the report where the output goes through our hands."""
+        program = [sys.executable, "-S", "-c", "import os; os.write(2, b'before\\n'); os.kill(os.getpid(), 11)"]
+        done = self.run_job(program)
+        self.assertEqual(139, done.returncode)
+        self.assertIn("Fatal Python error: Segmentation fault", done.stderr)
+        report = self.run_job(program, environment={"MUSTER_LINE_PREFIX": "> "}).stderr
+        self.assertRegex(report, "(?m)^    before$")
+        self.assertRegex(report, "(?m)^    Fatal Python error: Segmentation fault$")
+
+    def test_the_users_own_setting_of_the_fault_handler_stands(self):
+        done = self.run_job([sys.executable, "-S", "-c", "import os; os.kill(os.getpid(), 11)"],
+                            environment={"PYTHONFAULTHANDLER": ""})
+        self.assertNotIn("Fatal Python error", done.stderr)
+
+    def test_exit_code_2_of_all_soon_after_the_start_is_hinted_at(self):
+        report = self.fails("sys.exit(2)", "--nproc-per-node", "2", code=2)
+        self.assertIn("--pass-local-rank", report)
+        self.assertNotIn("--pass-local-rank", self.fails("sys.exit(3)", code=3))
+        self.assertNotIn("hint", self.fails("sys.exit(2)", "--pass-local-rank", code=2))
+
+    # ---- files ----
+
+    def test_the_report_file_says_how_the_job_ended(self):
+        report = self.path("report.json")
+        self.fails("sys.exit(5 if restart else 4)", "--max-restarts", "1", "--report", report, code=5)
+        said = json.loads(pathlib.Path(report).read_text())
+        self.assertEqual((5, "worker"), (said["exit_code"], said["origin"]))
+        self.assertEqual((0, 5), (said["root_cause"]["rank"], said["root_cause"]["exitcode"]))
+        self.assertEqual((1, 1), (said["round"]["restart_count"], said["round"]["worker_failures"]))
+        self.assertLessEqual(said["started"], said["ended"])
+        self.assertEqual(["report.json"], os.listdir(self.folder))
+
+    def test_a_job_that_ends_well_or_cannot_start_has_a_report_file_too(self):
+        report = self.path("report.json")
+        self.assertEqual(0, self.run_job(["true"], "--report", report).returncode)
+        said = json.loads(pathlib.Path(report).read_text())
+        self.assertEqual((0, None), (said["exit_code"], said["root_cause"]))
+        self.assertEqual(127, self.run_job(["/nowhere/at/all"], "--report", report).returncode)
+        said = json.loads(pathlib.Path(report).read_text())
+        self.assertEqual((127, "muster"), (said["exit_code"], said["origin"]))
+        self.assertIn("/nowhere/at/all", said["reason"])
+
+    def test_a_report_file_that_cannot_be_written_is_said_and_changes_no_exit_code(self):
+        report = self.fails("sys.exit(5)", "--report", self.path("no/where"), code=5)
+        self.assertIn(self.path("no/where"), report)
+
+    def test_the_root_cause_is_written_to_our_own_error_file(self):
+        own = self.path("own.json")
+        self.fails("""error_file('{"message": {"message": "ValueError: x"}}'); sys.exit(6)""", code=6,
+                   environment={"TORCHELASTIC_ERROR_FILE": own})
+        said = json.loads(pathlib.Path(own).read_text())["message"]
+        self.assertEqual(("ValueError: x", 6), (said["message"], said["errorCode"]))
+        self.assertRegex(said["extraInfo"]["timestamp"], r"^\d+$")
+
+    @unittest.skipIf(os.geteuid() != 0, "mount namespaces need root")
+    def test_kubernetes_termination_log_is_filled(self):
+        """In a /dev of our own, which has one."""
+        script = textwrap.dedent(f"""
+            set -e
+            mkdir {self.folder}/dev
+            mount -t tmpfs none {self.folder}/dev
+            cd {self.folder}/dev
+            for name in null zero urandom tty; do touch $name; mount --bind /dev/$name $name; done
+            touch termination-log
+            mount --rbind {self.folder}/dev /dev
+            "$@" || code=$?
+            cat /dev/termination-log > {self.path("copy")}
+            exit $code""")
+        done = self.run_job(python("sys.exit(7)"),
+                            prefix=["unshare", "--mount", "--propagation", "private", "bash", "-c", script, "bash"])
+        self.assertEqual(7, done.returncode, done.stderr)
+        self.assertRegex(pathlib.Path(self.path("copy")).read_text(),
+                         r"^exit code 7 \(worker\): .*\nrank 0 \(local_rank: 0\) on \S+ \(node 0\), exitcode 7 ")
+
+
+class ManyNodes(ClusterTest):
+    def test_every_node_reports_the_same_with_the_last_lines_of_the_cause(self):
+        program = python("""
+            if rank == 3:
+                for i in range(100):
+                    print("word", i, file=sys.stderr)
+                sys.exit(7)
+            wait()""")
+        job = self.cluster(3, options=["--max-restarts", "0"], program=program,
+                           environment={"MUSTER_LINE_PREFIX": "[${rank}] "})
+        job.start_all()
+        self.assertEqual({0: 7, 1: 7, 2: 7}, job.exit_codes())
+        said = {re.search(r"(?ms)^=+\n.*^=+\n", node.err()).group() for node in job.nodes.values()}
+        self.assertEqual(1, len(said), said)
+        report = said.pop()
+        self.assertIn("(node 1)", report)
+        self.assertIn("    word 99\n", report)
+        self.assertIn("    word 80\n", report)
+        self.assertNotIn("word 79", report)
+
+
+class FileTimer(OneNodeTest):
+    ON = {"TORCHELASTIC_ENABLE_FILE_TIMER": "1"}
+    SEND = """
+        def send(pid, expires, scope="step", signal=9, raw=None):
+            pipe = os.open(os.environ["TORCHELASTIC_TIMER_FILE"], os.O_WRONLY | os.O_NONBLOCK)
+            os.write(pipe, raw or (json.dumps({"version": 1, "pid": pid, "scope_id": scope,
+                                   "expiration_time": expires, "signal": signal}) + "\\n").encode())
+            os.close(pipe)
+        """
+
+    def timed(self, text, *options, environment=None):
+        program = python(textwrap.dedent(self.SEND) + textwrap.dedent(text))
+        return self.run_job(program, *options, environment={**self.ON, **(environment or {})})
+
+    def test_a_worker_that_outstays_its_time_is_killed_and_the_group_restarts(self):
+        done = self.timed("""
+            if restart == 0:
+                if rank == 1:
+                    send(os.getpid(), time.time() + 0.2)
+                wait()""", "--nproc-per-node", "2", "--max-restarts", "1")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertRegex(done.stderr, r'worker of local rank 1: the timer "step" of pid \d+ expired: signal 9')
+
+    def test_the_report_says_that_the_timer_expired_and_the_code_is_the_signals(self):
+        done = self.timed("send(os.getpid(), time.time(), signal=15); wait()")
+        self.assertEqual(128 + signal.SIGTERM, done.returncode, done.stderr)
+        self.assertRegex(done.stderr, r'traceback : the timer "step" of pid \d+ expired: signal 15')
+
+    def test_a_timer_that_is_released_ends_nobody(self):
+        done = self.timed("""
+            send(os.getpid(), time.time() + 3600)
+            send(os.getpid(), time.time() + 0.3)
+            send(os.getpid(), -1)
+            time.sleep(1)""")
+        self.assertEqual(0, done.returncode, done.stderr)
+
+    def test_a_process_that_is_no_worker_is_never_touched(self):
+        stranger = subprocess.Popen(["sleep", "3600"])
+        self.addCleanup(stranger.wait)
+        self.addCleanup(stranger.kill)
+        done = self.timed(f"""
+            send({stranger.pid}, time.time())
+            send(os.getppid(), time.time())
+            send(1, time.time())
+            time.sleep(0.5)""")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIsNone(stranger.poll())
+        self.assertEqual(1, len(re.findall("is none of this node's workers", done.stderr)), done.stderr)
+
+    def test_a_child_of_a_worker_may_set_a_timer(self):
+        done = self.timed("""
+            child = os.fork()
+            if child == 0:
+                send(os.getpid(), time.time())
+                wait()
+            sys.exit(20 + os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))""")
+        self.assertEqual(11, done.returncode, done.stderr)
+        self.assertRegex(done.stderr, r'traceback : the timer "step"')
+
+    def test_malformed_messages_are_warned_about_once_and_the_next_is_read(self):
+        done = self.timed("""
+            for raw in (b"garbage\\n", b"{}\\n", b"x" * 4096, b"x" * 4096 + b"\\n"):
+                send(0, 0, raw=raw)
+            send(os.getpid(), time.time(), signal=10)
+            wait()""")
+        self.assertEqual(128 + 10, done.returncode, done.stderr)
+        self.assertEqual(1, len(re.findall("is not taken", done.stderr)), done.stderr)
+
+    def test_the_pipe_is_at_the_given_path_and_gone_afterwards(self):
+        path = self.path("pipe")
+        os.mkfifo(path)  # left by one that was killed
+        done = self.timed(f"sys.exit(os.environ['TORCHELASTIC_TIMER_FILE'] != {path!r})",
+                          environment={"TORCHELASTIC_TIMER_FILE": path})
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertFalse(os.path.exists(path))
+
+    def test_a_file_that_is_no_pipe_is_left_alone(self):
+        path = self.path("file")
+        pathlib.Path(path).write_text("precious")
+        done = self.run_job(python("sys.exit('TORCHELASTIC_TIMER_FILE' in os.environ)"),
+                            environment={**self.ON, "TORCHELASTIC_TIMER_FILE": path})
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("go without a file timer", done.stderr)
+        self.assertEqual("precious", pathlib.Path(path).read_text())
+
+    def test_without_the_switch_there_is_no_timer(self):
+        done = self.run_job(python("sys.exit('TORCHELASTIC_TIMER_FILE' in os.environ)"))
+        self.assertEqual(0, done.returncode, done.stderr)
+
+
+if __name__ == "__main__":
+    cluster.main()
