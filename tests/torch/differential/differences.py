@@ -52,6 +52,8 @@ DIFFERENCES = (
                "the mark by which what a worker left behind is found and ended"),
     Difference(WORKER + "env PYTHONFAULTHANDLER", ABSENT, "1",
                "a worker that crashes says where, without @record"),
+    Difference(WORKER + "env TORCHELASTIC_TIMER_FILE", "{folder}/tmp/watchdog_timer_<uuid>", "{folder}/tmp/[^/]+/pipe",
+               "the pipe is in a folder that is ours alone: nobody else can put another in its place"),
     Difference(NODE + "report traceback", "To enable traceback see: .*", ANY,
                "no link to a page about torchrun: the worker's last lines, where we hold them, say more"),
     Difference(WORKER + "(argv|command)", r".*probe\.py', '--learning-rate.*",
@@ -71,27 +73,6 @@ DIFFERENCES = (
 
 # Cases, by name, in which muster is to do as torchrun and does not yet.
 NOT_YET = frozenset((
-    # Failures.
-    "exit code 1",
-    "exit code 2",
-    "exit code 3",
-    "exit code 85",
-    "exit code 255",
-    "a worker ended by SIGKILL",
-    "a worker ended by SIGSEGV",
-    "a worker ended by SIGABRT",
-    "a worker ended by SIGTERM",
-    "an exception that was recorded",
-    "an error file of plain form",
-    "an exception that was recorded and a signal after it",
-    "one worker alone fails",
-    "all restarts are spent",
-    "a failure is written to the launcher's own error file",
-    "a failure without a log folder",
-    "a recorded exception with /dev/null as log folder",
-    "a module that fails is named in the report",
-    "a program that fails is named in the report",
-    "a worker of a role fails",
     # Logs.
     "-r 1 writes files and shows nothing of them",
     "-r 2 writes files and shows nothing of them",
@@ -127,7 +108,4 @@ NOT_YET = frozenset((
     "PET_LOG_DIR and PET_REDIRECTS and PET_TEE",
     "PET_LOCAL_RANKS_FILTER",
     "PET_DUPLICATE_STDOUT_FILTERS and PET_DUPLICATE_STDERR_FILTERS",
-    # Workers.
-    "the file timer tells the workers its pipe",
-    "the file timer takes a pipe of its own",
 ))

@@ -8,7 +8,7 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 PROBE_LINE = re.compile(r"^(?:\[[^\]]*\]:|<[^>]*>\s?)?probe .*$", re.MULTILINE)
 THIS_MACHINE = {socket.gethostname(), socket.getfqdn(), "localhost", "127.0.0.1", "::1"}
 HARNESS_VARIABLES = {"PROBE_FOLDER", "PROBE_WORKERS", "PROBE_PLAN", "_", "SHLVL"}
-REPORT = re.compile(r"^(?P<entry>\S.*?) FAILED\n-+\n(?P<body>.*?)^={10,}$", re.MULTILINE | re.DOTALL)
+REPORT = re.compile(r"^(?P<entry>\S[^\n]*) FAILED\n-+\n(?P<body>.*?)^={10,}$", re.MULTILINE | re.DOTALL)
 REPORT_FIELD = re.compile(r"^  (time|host|rank|exitcode|error_file|traceback) *: (.*(?:\n {4,}.*|\n(?!  |\[|-|=).+)*)",
                           re.MULTILINE)
 

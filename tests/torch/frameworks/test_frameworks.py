@@ -22,8 +22,6 @@ DEEPSPEED = (str(BIN / "deepspeed"), "--num_gpus=2")
 LIMIT_S = 300.0  # only a hang is ever cut off by this
 RESULT = re.compile(r"result (rank=\d+ world=\d+ value=[\d.]+)")  # not by lines: two ranks may share one
 
-NOT_YET = unittest.expectedFailure  # take it off where muster has come to do it: an unexpected success fails
-
 
 def needs(*modules):
     missing = [module for module in modules if not importlib.util.find_spec(module)]
@@ -78,14 +76,12 @@ class FrameworksTest(unittest.TestCase):
             self.assertRegex(report, r"rank +: 1 \(local_rank: 1\)")
             self.assertRegex(report, "RuntimeError.* the loss is not a number")
 
-    @NOT_YET
     @needs("torch")
     def test_a_timer_that_does_not_expire_disturbs_nothing(self):
         timer_on = {"TORCHELASTIC_ENABLE_FILE_TIMER": "1"}
         self.assertEqual(self.results(TORCHRUN, "file_timer.py", environment=timer_on),
                          self.results(MUSTER, "file_timer.py", environment=timer_on))
 
-    @NOT_YET
     @needs("torch")
     def test_a_timer_that_expires_restarts_the_group_where_torchrun_kills_itself(self):
         timer_on = {"TORCHELASTIC_ENABLE_FILE_TIMER": "1"}
