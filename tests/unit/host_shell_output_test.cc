@@ -9,8 +9,10 @@
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "agent/host/byte_queue.h"
 #include "agent/host/event_loop.h"
 #include "agent/host/line_assembler.h"
+#include "agent/host/live_rows.h"
 #include "agent/host/log.h"
 #include "agent/host/writer.h"
 
@@ -61,6 +63,92 @@ TEST(LineAssemblerTest, TheNewlineOfALineAlreadyShownAddsNothing) {
 
 TEST(LineAssemblerTest, ARedrawPassesAndCarriageReturnNewlineIsOneEnding) {
   EXPECT_EQ(Assemble({"10%\r20%\r", "30%\r", "\n"}), "[0] 10%\r[0] 20%\r[0] 30%\r\n");
+}
+
+TEST(LineAssemblerTest, OffATerminalOneStateIsShownInTenSecondsAndTheFinishedLine) {
+  auto limit = std::make_shared<RedrawLimit>();
+  LineAssembler bar("[0] ", limit), other("[0] ", limit);
+  std::string out;
+  bar.Feed(kStart, "\r10%\r20%\r30%\r", &out);
+  other.Feed(kStart, "x\ry\rz", &out);
+  EXPECT_EQ(out, "[0] 10%\n");
+  bar.OnTime(kStart + kStateAfter, &out);
+  other.OnTime(kStart + kStateAfter, &out);
+  EXPECT_EQ(out, "[0] 10%\n");
+  EXPECT_EQ(bar.due(), kStart + kRedrawEvery);
+  bar.OnTime(kStart + kRedrawEvery, &out);
+  EXPECT_EQ(out, "[0] 10%\n[0] 30%\n");
+  bar.Feed(kStart + kRedrawEvery, "40%\n", &out);
+  other.End(&out);
+  EXPECT_EQ(out, "[0] 10%\n[0] 30%\n[0] 40%\n[0] z\n");
+}
+
+TEST(LineAssemblerTest, AStateThatNothingEndsIsShownSoonAndWithoutAMark) {
+  LineAssembler bar("[0] ");  // as tqdm writes: the carriage return comes first
+  std::string out;
+  bar.Feed(kStart, "\r10%", &out);
+  EXPECT_EQ(out, "");
+  EXPECT_EQ(bar.due(), kStart + kStateAfter);
+  bar.OnTime(kStart + kStateAfter, &out);
+  EXPECT_EQ(out, "[0] 10%\r");
+  bar.Feed(kStart + absl::Seconds(5), "\r20%", &out);
+  bar.Feed(kStart + absl::Seconds(5), "\n", &out);
+  EXPECT_EQ(out, "[0] 10%\r[0] 20%\n");
+}
+
+TEST(LineAssemblerTest, ANewlineAfterAShownStateLeavesItAsTheLine) {
+  LineAssembler bar("[0] ");
+  std::string out;
+  bar.Feed(kStart, "99%\r", &out);
+  bar.OnTime(kStart + kStateAfter, &out);
+  bar.Feed(kStart + absl::Seconds(1), "\nnext\n", &out);
+  EXPECT_EQ(out, "[0] 99%\r[0] 99%\n[0] next\n");
+}
+
+TEST(LiveRowsTest, EachSourceHasARowAndLinesGoAbove) {
+  LiveRows rows;
+  std::string out;
+  rows.Take(1, "a 10%\r", &out);
+  rows.Take(2, "b 10%\r", &out);
+  EXPECT_EQ(out, "");
+  rows.Draw(80, 24, &out);
+  EXPECT_EQ(out, "a 10%\r\nb 10%\r");
+  out.clear();
+  rows.Draw(80, 24, &out);
+  EXPECT_EQ(out, "");
+  rows.Take(3, "a line\n", &out);
+  EXPECT_EQ(out, "\033[1A\r\033[Ja line\n");
+  out.clear();
+  rows.Take(1, "a 20%\ra 100%\n", &out);
+  EXPECT_EQ(out, "a 100%\r\n");
+  out.clear();
+  rows.Draw(80, 24, &out);
+  EXPECT_EQ(out, "b 10%\r");
+}
+
+TEST(LiveRowsTest, RowsAreCutToTheTerminal) {
+  LiveRows rows;
+  std::string out;
+  rows.Take(1, "\xe2\x96\x88\xe2\x96\x88\xe2\x96\x88\r", &out);
+  for (int source = 2; source < 9; ++source) rows.Take(source, "12345\r", &out);
+  rows.Draw(3, 4, &out);
+  EXPECT_EQ(out, "\xe2\x96\x88\xe2\x96\x88\r\n12\r\n12\r");
+}
+
+TEST(ByteQueueTest, WhatIsPushedIsPoppedInOrder) {
+  EXPECT_TRUE(rc::check([](const std::vector<std::string>& pushed) {
+    ByteQueue queue;
+    std::string all, popped;
+    for (const std::string& bytes : pushed) {
+      queue.Push(bytes);
+      all += bytes;
+      const size_t count = *rc::gen::inRange<size_t>(0, queue.size() + 1);
+      popped += queue.front(count);
+      queue.Pop(count);
+    }
+    popped += queue.front(queue.size());
+    RC_ASSERT(popped == all);
+  }));
 }
 
 TEST(LineAssemblerTest, AnEndlessLineIsShownInParts) {
@@ -346,6 +434,7 @@ TEST(WriterTest, ALineOfAnotherIsNeverGluedToARedraw) {
   EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
   all += out.ReadAvailable(0);
   EXPECT_EQ(all.find("10%\r\nmuster: a line\n") != std::string::npos ||
+                all.find("20%\r\nmuster: a line\n") != std::string::npos ||
                 all.find("20%\nmuster: a line\n") != std::string::npos ||
                 all.find("20% [...]\nmuster: a line\n") != std::string::npos,
             true)

@@ -1,0 +1,343 @@
+"""The workers' output: files, tee, filters, prefixes, redrawn lines; and what goes wrong with folders, disks, readers."""
+import fcntl
+import os
+import pathlib
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+import time
+import unittest
+
+import cluster
+from cluster import ClusterTest, kill, process_state, wait_until
+
+MIB = 1 << 20
+
+SAYS = """
+import os, sys
+rank = os.environ["RANK"]
+print("out", rank)
+print("err", rank, file=sys.stderr)
+"""
+
+
+class Logs(ClusterTest):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-logs-"))
+        self.addCleanup(subprocess.run, ["rm", "-rf", str(self.folder)], check=True)
+        self.logs = self.folder / "logs"
+
+    def start(self, program, *options, nproc=2, prefix=None, environment=None, **popen):
+        """One node with the program as its workers, which are Python if it is a text."""
+        if isinstance(program, str):
+            program = [sys.executable, "-u", "-S", "-E", "-c", program]
+        self.job = self.cluster(1, nproc=nproc, program=program, prefix=prefix, options=options,
+                                environment=environment or {})
+        return self.job.start(0, **popen)
+
+    def run_job(self, program, *options, nproc=2, code=0, **more):
+        node = self.start(program, *options, nproc=nproc, **more)
+        self.assertEqual(code, node.exit_code())
+        return node
+
+    def file(self, name, attempt=0, folder=None):
+        """The content of a file below attempt_N/, of the only run in the folder; None: there is none."""
+        found = list((folder or self.logs).glob(f"*/attempt_{attempt}/{name}"))
+        self.assertLessEqual(len(found), 1)
+        return found[0].read_text() if found else None
+
+    def assert_lines(self, wanted, text):
+        """The workers' lines, in any order; muster's own are left out."""
+        lines = [line for line in text.splitlines() if " muster: [" not in line and not line.startswith("muster: ")]
+        self.assertEqual(sorted(wanted), sorted(lines))
+
+
+class Files(Logs):
+    def test_redirected_streams_are_in_files_and_the_others_on_the_console(self):
+        node = self.run_job(SAYS, "--log-dir", str(self.logs), "-r", "0:1,1:2")
+        self.assertEqual(("out 0\n", None), (self.file("0/stdout.log"), self.file("0/stderr.log")))
+        self.assertEqual((None, "err 1\n"), (self.file("1/stdout.log"), self.file("1/stderr.log")))
+        self.assert_lines(["out 1"], node.out())
+        self.assert_lines(["err 0"], node.err())
+
+    def test_tee_d_streams_are_in_both_with_a_prefix_on_the_console(self):
+        node = self.run_job(SAYS, "--log-dir", str(self.logs), "-t", "3")
+        for rank in "01":
+            self.assertEqual((f"out {rank}\n", f"err {rank}\n"),
+                             (self.file(f"{rank}/stdout.log"), self.file(f"{rank}/stderr.log")))
+        self.assert_lines(["[default0]:out 0", "[default1]:out 1"], node.out())
+        self.assert_lines(["[default0]:err 0", "[default1]:err 1"], node.err())
+
+    def test_tee_wins_over_redirect_and_each_names_any_rank(self):
+        node = self.run_job(SAYS, "--log-dir", str(self.logs), "-r", "3", "-t", "11:1", nproc=12)
+        self.assert_lines(["[default11]:out 11"], node.out())
+        self.assert_lines([], node.err())
+        self.assertEqual("err 10\n", self.file("10/stderr.log"))
+
+    def test_a_filtered_rank_is_in_its_files_only_or_nowhere(self):
+        node = self.run_job(SAYS, "--log-dir", str(self.logs), "-t", "1", "--local-ranks-filter", "1")
+        self.assert_lines(["[default1]:out 1"], node.out())
+        self.assert_lines(["err 1"], node.err())
+        self.assertEqual("out 0\n", self.file("0/stdout.log"))
+
+    def test_matching_lines_of_all_ranks_are_copied_to_one_file(self):
+        program = "import os\nfor i in range(30): print('rank', os.environ['RANK'], 'line', i)"
+        self.run_job(program, "--log-dir", str(self.logs), "-t", "1", "--duplicate-stdout-filters", "line 7,default1]:rank")
+        wanted = ["[default0]:rank 0 line 7"] + [f"[default1]:rank 1 line {i}" for i in range(30)]
+        self.assert_lines(wanted, self.file("filtered_stdout.log"))
+        self.assertIsNone(self.file("filtered_stderr.log"))
+
+    def test_the_prefix_follows_its_template(self):
+        node = self.run_job(SAYS, "--log-dir", str(self.logs), "-t", "1", "--role", "trainer", "--log-line-prefix-template",
+                            "${hostname}|${role_name}|$local_rank|${rank}|${node_rank}|${other} ")
+        host = os.uname().nodename
+        self.assert_lines([f"{host}|trainer|{r}|{r}|0|${{other}} out {r}" for r in "01"], node.out())
+
+    def test_no_restart_overwrites_an_attempt_and_no_host_another_s_run(self):
+        program = ("import os, sys\nprint('attempt', os.environ['TORCHELASTIC_RESTART_COUNT'])\n"
+                   "sys.exit(1 if os.environ['TORCHELASTIC_RESTART_COUNT'] == '0' else 0)")
+        node = self.run_job(program, "--log-dir", str(self.logs), "-t", "1", "--max-restarts", "1", nproc=1)
+        self.assertEqual(["attempt 0\n", "attempt 1\n"], [self.file("0/stdout.log", attempt) for attempt in (0, 1)])
+        self.assertEqual("[default0]:attempt 0\n[default0]:attempt 1\n", node.out())
+        self.run_job(program, "--log-dir", str(self.logs), "-t", "1", "--max-restarts", "1", nproc=1)
+        self.assertEqual(2, len(list(self.logs.iterdir())))
+
+    def test_a_run_id_stays_inside_of_the_folder(self):
+        self.run_job(SAYS, "--log-dir", str(self.logs), "-r", "1", environment={"CLOUD_ML_JOB_ID": "../../up/" + "x" * 240})
+        found = [path.relative_to(self.folder) for path in self.folder.rglob("stdout.log")]
+        self.assertEqual(2, len(found))
+        for path in found:
+            self.assertRegex(str(path), r"^logs/_\._\.\._up_x+_\w{6}/attempt_0/\d/stdout\.log$")
+
+    def test_dev_null_as_the_folder_means_no_files_and_prefixes_all_the_same(self):
+        program = SAYS + "print(repr(os.environ['TORCHELASTIC_ERROR_FILE']))"
+        node = self.run_job(program, "--log-dir", "/dev/null", "-t", "1", nproc=1)
+        self.assert_lines(["[default0]:out 0", "[default0]:''"], node.out())
+
+    def test_without_a_folder_s_name_there_is_a_temporary_one_that_is_said(self):
+        node = self.run_job(SAYS, "-r", "1", environment={"TMPDIR": str(self.folder)})
+        said = node.said(r"the workers' output is in (\S+)")
+        self.assertEqual("out 1\n", pathlib.Path(said[0], "1/stdout.log").read_text())
+        self.assertTrue(said[0].startswith(str(self.folder)))
+
+
+class Lines(Logs):
+    def test_lines_of_64_ranks_are_whole_and_all_there(self):
+        count = 2000
+        program = f"import os, sys\nr = os.environ['RANK']\nfor i in range({count}): sys.stdout.write(f'{{i}} of {{r}}\\n')"
+        node = self.run_job([sys.executable, "-S", "-E", "-c", program], "--log-dir", str(self.logs), "-t", "3", nproc=64)
+        following = [0] * 64
+        for line in node.out().splitlines():
+            local, number, rank = re.fullmatch(r"\[default(\d+)\]:(\d+) of (\d+)", line).groups()
+            self.assertEqual((local, following[int(rank)]), (rank, int(number)))
+            following[int(rank)] += 1
+        self.assertEqual([count] * 64, following)
+
+    def test_bytes_that_are_no_utf_8_pass(self):
+        node = self.run_job("import os\nos.write(1, b'\\xff\\xfe \\x00 \\xc3\\n')", "--log-dir", str(self.logs), "-t", "1", nproc=1)
+        self.assertEqual(b"[default0]:\xff\xfe \x00 \xc3\n", node.out_path.read_bytes())
+
+    def test_an_unfinished_line_is_shown_with_a_mark_and_goes_on_with_one(self):
+        program = ("import os, sys, time\nsys.stdout.write('half'); sys.stdout.flush()\n"
+                   "while not os.path.exists(sys.argv[1]): time.sleep(0.01)\nprint(' and half')")
+        gate = self.folder / "gate"
+        node = self.start([sys.executable, "-u", "-S", "-E", "-c", program, str(gate)], "--log-dir", str(self.logs), "-t", "1", nproc=1)
+        wait_until("the unfinished line", lambda: "[default0]:half [...]\n" in node.out())
+        gate.touch()
+        self.assertEqual(0, node.exit_code())
+        self.assertEqual("[default0]:half [...]\n[default0]:[...]  and half\n", node.out())
+        self.assertEqual("half and half\n", self.file("0/stdout.log"))
+
+    def test_a_grandchild_that_keeps_the_file_open_does_not_hold_the_end_back(self):
+        program = ("import os, sys\nif os.fork() == 0:\n    os.setsid()\n    os.execvp('sleep', ['sleep', '3600'])\n"
+                   "print('the last words')")
+        node = self.run_job(program, "--log-dir", str(self.logs), "-t", "1", nproc=1)
+        self.assertEqual("[default0]:the last words\n", node.out())
+
+    def test_what_a_failed_worker_said_stands_before_the_report(self):
+        program = "import sys\nfor i in range(5000): print('line', i, file=sys.stderr)\nsys.exit(3)"
+        node = self.run_job(program, "--log-dir", str(self.logs), "-t", "2", nproc=1, code=3)
+        self.assertIn("[default0]:line 4999\n", node.err())
+        self.assertLess(node.err().index("[default0]:line 4999\n"), node.err().index("Root cause"))
+
+
+BAR = """
+import sys, time
+for i in range(0, 101, 5):
+    sys.stderr.write(f"\\r{i}%|" + "#" * (i // 5))
+    sys.stderr.flush()
+    time.sleep(0.02)
+sys.stderr.write("\\n")
+"""
+
+
+class ProgressBars(Logs):
+    def test_off_a_terminal_a_rank_shows_one_state_and_the_finished_line(self):
+        node = self.run_job(BAR, "--log-dir", str(self.logs), "-t", "3")
+        for rank in "01":
+            mine = [line for line in node.err().splitlines() if line.startswith(f"[default{rank}]:")]
+            self.assertEqual([f"[default{rank}]:0%|", f"[default{rank}]:100%|" + "#" * 20], mine)
+            path = next(self.logs.glob(f"*/attempt_0/{rank}/stderr.log"))
+            self.assertEqual(21, path.read_bytes().count(b"\r"))
+        self.assertNotIn("\r", node.err_path.read_bytes().decode())
+
+    def test_on_a_terminal_each_rank_redraws_a_row_of_its_own(self):
+        screen = Screen(lines=10, columns=60)
+        self.addCleanup(screen.close)
+        node = self.start(BAR, "--log-dir", str(self.logs), "-t", "3", terminal=screen.slave)
+        self.assertEqual(0, node.exit_code())
+        wait_until("the last line", lambda: "every worker exited 0" in screen.text())
+        finished = sorted(line for line in screen.rows() if line.startswith("[default"))
+        self.assertEqual([f"[default{rank}]:100%|" + "#" * 20 for rank in "01"], finished)
+        self.assertIn("%|", screen.text())
+
+
+class Screen:
+    """A pseudo-terminal of some size, and what a simple one would show of it: all rows that ever scrolled too."""
+
+    def __init__(self, lines, columns):
+        self.master, self.slave = pty.openpty()
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self._seen = b""
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self):
+        while True:
+            try:
+                data = os.read(self.master, 65536)
+            except OSError:
+                return
+            if not data:
+                return
+            self._seen += data
+
+    def text(self):
+        return self._seen.decode(errors="replace")
+
+    def rows(self):
+        rows, row, column = [""], 0, 0
+        for token in re.findall(r"\x1b\[\d*[A-Za-z]|\r|\n|[^\x1b\r\n]+", self.text()):
+            if token == "\r":
+                column = 0
+            elif token == "\n":
+                row += 1
+                rows += [""] * (row + 1 - len(rows))
+            elif token.startswith("\x1b[") and token.endswith("A"):
+                row -= int(token[2:-1])
+            elif token == "\x1b[J":
+                rows[row:] = [rows[row][:column]]
+            elif not token.startswith("\x1b"):
+                rows[row] = rows[row][:column].ljust(column) + token + rows[row][column + len(token):]
+                column += len(token)
+        return rows
+
+    def close(self):
+        os.close(self.slave)
+        self._thread.join(cluster.LIMIT_S)
+        os.close(self.master)
+
+
+class Trouble(Logs):
+    def test_a_folder_that_is_a_file_is_a_warning_and_the_output_goes_to_the_console(self):
+        self.logs.write_text("")
+        node = self.run_job(SAYS, "--log-dir", str(self.logs), "-r", "1", "-t", "2")
+        self.assertTrue(node.said("warning: the workers go on without files: .*" + re.escape(str(self.logs))))
+        self.assert_lines(["out 0", "out 1"], node.out())
+        self.assert_lines(["[default0]:err 0", "[default1]:err 1"], node.err())
+
+    @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a read-only folder")
+    def test_a_read_only_folder_is_a_warning(self):
+        self.mount("ro,size=1m")
+        node = self.run_job(SAYS, "--log-dir", str(self.logs), "-t", "1")
+        self.assertTrue(node.said("warning: the workers go on without files: .*Read-only"))
+        self.assert_lines(["[default0]:out 0", "[default1]:out 1"], node.out())
+
+    def mount(self, options):
+        self.logs.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(self.logs)], capture_output=True)
+        if mounted.returncode != 0:
+            self.skipTest(f"no tmpfs can be mounted: {mounted.stderr.decode().strip()}")
+        self.addCleanup(subprocess.run, ["umount", "-l", str(self.logs)], check=True)
+
+    @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a small disk")
+    def test_a_disk_that_is_full_from_the_start_is_a_warning(self):
+        self.mount("size=1m")
+        filler = os.open(self.logs / "filler", os.O_WRONLY | os.O_CREAT)
+        self.addCleanup(os.close, filler)
+        with self.assertRaises(OSError):
+            while True:
+                os.write(filler, b"x" * 4096)
+        node = self.run_job(SAYS, "--log-dir", str(self.logs), "-t", "1")
+        self.assertTrue(node.said("warning: the workers go on without files"))
+        self.assert_lines(["[default0]:out 0", "[default1]:out 1"], node.out())
+
+    @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a small disk")
+    def test_a_disk_that_gets_full_fails_no_worker_and_the_newest_output_stays(self):
+        self.mount("size=8m")
+        lines = 3000
+        # So much at once fits into what is kept reserved; it goes on when that much is shown.
+        program = f"""
+import os, sys
+console = os.open(sys.argv[1], os.O_RDONLY)
+for i in range({lines}):
+    print(i, "x" * 10000)
+    while i % 20 == 0 and f":{{i}} ".encode() not in os.pread(console, 1 << 20, max(0, os.fstat(console).st_size - 300000)):
+        pass
+"""
+        console = self.folder / "console"
+        with open(console, "wb") as out:
+            node = self.run_job([sys.executable, "-u", "-S", "-E", "-c", program, str(console)], "--log-dir", str(self.logs),
+                                "-t", "1", nproc=1, stdout=out)
+        self.assertTrue(node.said("warning: no space is left for .*stdout.log"))
+        numbers = [int(line.split(":")[1].split()[0]) for line in console.read_text().splitlines()]
+        self.assertEqual(list(range(lines)), numbers)
+        self.assertIn(f"\n{lines - 1} xxx", self.file("0/stdout.log"))
+
+    def test_a_file_keeps_its_newest_bytes_within_its_size(self):
+        lines = 20000
+        program = f"import sys\nfor i in range({lines}): sys.stdout.write(f'{{i}} ' + 'x' * 993 + '\\n')"
+        node = self.start([sys.executable, "-u", "-S", "-E", "-c", program], "--log-dir", str(self.logs), "--log-max-size",
+                          "2M", "-r", "1", nproc=1)
+        self.assertEqual(0, node.exit_code())
+        path = next(self.logs.glob("*/attempt_0/0/stdout.log"))
+        self.assertLess(path.stat().st_blocks * 512, 2 * MIB + MIB)
+        self.assertTrue(path.read_bytes().endswith(f"\n{lines - 1} ".encode() + b"x" * 993 + b"\n"))
+
+    def test_a_reader_that_stops_stops_no_worker_and_nothing_is_lost_when_it_goes_on(self):
+        lines = 200000
+        done = self.folder / "done"
+        program = f"import sys\nfor i in range({lines}): sys.stdout.write(f'{{i}}\\n')\nopen(sys.argv[1], 'w').close()"
+        reading, writing = os.pipe()
+        self.addCleanup(os.close, reading)
+        node = self.start([sys.executable, "-S", "-E", "-c", program, str(done)], "--log-dir", str(self.logs), "-t", "3",
+                          nproc=1, stdout=writing)
+        os.close(writing)
+        wait_until("the worker's end, though nobody reads", done.exists)
+        seen = b""
+        while True:
+            piece = os.read(reading, 65536)
+            if not piece:
+                break
+            seen += piece
+        self.assertEqual(b"".join(b"[default0]:%d\n" % i for i in range(lines)), seen)
+        self.assertEqual(0, node.exit_code())
+
+    def test_a_reader_that_never_comes_back_does_not_hold_the_end_back_and_it_is_said(self):
+        program = "import sys\nfor i in range(200000): sys.stdout.write(f'{i}\\n')"
+        reading, writing = os.pipe()
+        self.addCleanup(os.close, reading)
+        node = self.run_job(program, "--log-dir", str(self.logs), "-t", "3", nproc=1, stdout=writing)
+        os.close(writing)
+        self.assertTrue(node.said(r"the last \d+ bytes of \S+/0/stdout\.log were not shown"))
+        self.assertTrue(self.file("0/stdout.log").endswith("\n199999\n"))
+
+
+if __name__ == "__main__":
+    cluster.main()
