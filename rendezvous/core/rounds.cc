@@ -16,6 +16,13 @@ constexpr int kExitUnavailable = 69;
 constexpr int kExitCancelled = 130;
 constexpr int kMaxSteps = 16;  // of one event: the longest way is recovering -> draining -> gathering -> running
 
+// "; the one restart is spent", "; all 3 restarts are spent"
+std::string Spent(int budget, const std::string& what) {
+  if (budget == 0) return absl::StrCat("; no ", what, " is allowed");
+  if (budget == 1) return absl::StrCat("; the one ", what, " is spent");
+  return absl::StrCat("; all ", budget, " ", what, what.back() == 's' ? "es" : "s", " are spent");
+}
+
 bool IsActive(v1::Phase phase) {
   return phase == v1::PHASE_STARTING || phase == v1::PHASE_RUNNING || phase == v1::PHASE_STOPPING;
 }
@@ -192,7 +199,8 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   if (absent.size() > kMaxAbsentNamed) absl::StrAppend(&names, " and ", absent.size() - kMaxAbsentNamed, " more");
   ConcludeWith(now, kExitUnavailable,
                absl::StrCat("too few nodes: ", count, " of ", options_.min_nodes, " were ready within ",
-                            absl::FormatDuration(timeout), "; absent: ", names),
+                            absl::FormatDuration(absl::Trunc(now - gathering_since_, absl::Seconds(1))),
+                            "; absent: ", names),
                out);
   return true;
 }
@@ -364,18 +372,17 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
     v1::Verdict verdict;
     verdict.set_exit_code(ExitCodeOf(cause->failure));
     verdict.set_origin("worker");
-    verdict.set_reason(absl::StrCat(
-        DescribeFailure(cause->failure),
-        options_.max_restarts > 0 ? absl::StrCat("; all ", options_.max_restarts, " restarts are spent") : ""));
+    verdict.set_reason(absl::StrCat(DescribeFailure(cause->failure),
+                                    options_.max_restarts > 0 ? Spent(options_.max_restarts, "restart") : ""));
     SetRootCause(*cause, Failures(), &verdict);
     Conclude(now, verdict, out);
     return true;
   }
   if (static_cast<int>(counts_.losses.size()) > options_.max_node_losses && end == RoundEnd::kNodeLoss) {
-    ConcludeWith(now, kExitUnavailable,
-                 absl::StrCat(loss_text_.empty() ? drain_cause_ : loss_text_, "; all ", options_.max_node_losses,
-                              " node losses are spent"),
-                 out);
+    ConcludeWith(
+        now, kExitUnavailable,
+        absl::StrCat(loss_text_.empty() ? drain_cause_ : loss_text_, Spent(options_.max_node_losses, "node loss")),
+        out);
     return true;
   }
   gathering_since_ = now;

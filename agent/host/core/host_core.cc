@@ -12,6 +12,12 @@
 namespace muster::host {
 namespace {
 
+// "SIGTERM"
+std::string NameOf(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name == nullptr ? absl::StrCat("signal ", signal) : absl::StrCat("SIG", name);
+}
+
 constexpr int kExitUsage = 2;  // of a worker: argparse's
 constexpr int kExitLeft = 75;
 constexpr int kExitCancelled = 130;
@@ -466,11 +472,11 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
       break;
   }
   if (leave_) {  // the second one: now
-    Say(Severity::kWarning, absl::StrCat("signal ", signal, " again: ending everything now"), out);
+    Say(Severity::kWarning, absl::StrCat(NameOf(signal), " again: ending everything now"), out);
     v1::Exit exit;
     exit.set_exit_code(leave_->cancel() ? kExitCancelled : kExitLeft);
     exit.set_origin("muster");
-    exit.set_reason(absl::StrCat("ended at once by a second signal ", signal));
+    exit.set_reason(absl::StrCat("ended at once by a second ", NameOf(signal)));
     FinishWith(exit, out);
     exit_at_ = now;
     if (Active()) BeginStop(now, SIGKILL, absl::ZeroDuration(), v1::OUTCOME_STOPPED, "second signal", out);
@@ -484,7 +490,7 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
   leave_at_ = now;
   Say(Severity::kInfo,
       absl::StrCat(
-          "signal ", signal, signal == SIGINT ? ": cancelling the job" : ": leaving the job",
+          NameOf(signal), signal == SIGINT ? ": cancelling the job" : ": leaving the job",
           Active() ? absl::StrCat(", the workers have ", absl::FormatDuration(options_.termination_grace)) : ""),
       out);
   if (Active()) {
