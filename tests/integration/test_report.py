@@ -191,17 +191,30 @@ class Report(OneNodeTest):
 
 
 class ManyNodes(ClusterTest):
+    program = python("""
+        if rank == 3:
+            for i in range(100):
+                print("word", i, file=sys.stderr)
+            sys.exit(7)
+        wait()""")
+
     def test_every_node_reports_the_same_with_the_last_lines_of_the_cause(self):
-        program = python("""
-            if rank == 3:
-                for i in range(100):
-                    print("word", i, file=sys.stderr)
-                sys.exit(7)
-            wait()""")
-        job = self.cluster(3, options=["--max-restarts", "0"], program=program,
+        job = self.cluster(3, options=["--max-restarts", "0"], program=self.program,
                            environment={"MUSTER_LINE_PREFIX": "[${rank}] "})
+        self.assert_all_say_the_same(job)
+
+    def test_so_they_do_where_the_output_goes_to_files(self):
+        folder = tempfile.mkdtemp(prefix="muster-test-")
+        self.addCleanup(shutil.rmtree, folder)
+        for streams in ("-r", "-t"):
+            with self.subTest(streams):
+                job = self.cluster(2, options=["--max-restarts", "0", "--log-dir", folder, streams, "2"],
+                                   program=self.program)
+                self.assert_all_say_the_same(job)
+
+    def assert_all_say_the_same(self, job):
         job.start_all()
-        self.assertEqual({0: 7, 1: 7, 2: 7}, job.exit_codes())
+        self.assertEqual({7}, set(job.exit_codes().values()))
         said = {re.search(r"(?ms)^=+\n.*^=+\n", node.err()).group() for node in job.nodes.values()}
         self.assertEqual(1, len(said), said)
         report = said.pop()
@@ -269,6 +282,20 @@ class FileTimer(OneNodeTest):
             sys.exit(20 + os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))""")
         self.assertEqual(11, done.returncode, done.stderr)
         self.assertRegex(done.stderr, r'traceback : the timer "step"')
+
+    def test_a_worker_that_outlives_the_end_of_its_process_is_killed(self):
+        """The timer is an orphan's, known by its session; the worker itself does not care."""
+        done = self.timed("""
+            if os.fork() == 0:
+                if os.fork() == 0:
+                    send(os.getpid(), time.time())
+                    wait()
+                os._exit(0)
+            os.wait()
+            wait()""")
+        self.assertEqual(128 + signal.SIGKILL, done.returncode, done.stderr)
+        self.assertRegex(done.stderr, "outlived its expired timer's signal by 10s: SIGKILL")
+        self.assertRegex(done.stderr, r'traceback : the timer "step" of pid \d+ expired: signal 9')
 
     def test_malformed_messages_are_warned_about_once_and_the_next_is_read(self):
         done = self.timed("""
