@@ -516,7 +516,7 @@ TEST_F(HostCoreTest, WhoFailedFirstByItsOwnWordIsTheCauseThoughItEndedLater) {
 
 TEST_F(HostCoreTest, WithinTheSameSecondTheFirstToEndIsTheCause) {
   Run(1);
-  now_ += absl::Seconds(10);
+  now_ += absl::Milliseconds(10'700);
   Exit(0, 1);
   Ending later = Ended(false, 7);
   later.failed_at_s = absl::ToUnixSeconds(now_);
