@@ -49,7 +49,7 @@ std::string Shortened(const std::string& callstack) {
 
 // Of a traceback: the exception itself.
 std::string LastLine(const std::string& text) {
-  const size_t last = text.find_last_not_of("\n");
+  const size_t last = text.find_last_not_of('\n');
   if (last == std::string::npos) return "";
   const std::string body = text.substr(0, last + 1);
   const size_t line = body.rfind('\n');

@@ -61,7 +61,7 @@ std::string Message(const v1::Failure& failure) {
   return "";
 }
 
-std::string Or(std::string text, const std::string& otherwise) { return text.empty() ? otherwise : text; }
+std::string Or(const std::string& text, const std::string& otherwise) { return text.empty() ? otherwise : text; }
 
 std::string Remarks(const v1::Failure& failure) {
   std::vector<std::string> remarks;
