@@ -35,6 +35,7 @@ bool BoundedFile::TryReserve(int64_t size, int64_t bytes) {
   const int error = Allocate(fd_.get(), FALLOC_FL_KEEP_SIZE, size, bytes);
   if (error == 0) {
     reserved_end_ = size + bytes;
+    reserved_ = true;
     return true;
   }
   if (!IsNoSpace(error)) can_reserve_ = false;  // this file system knows no reserves: its word comes at the write
@@ -50,9 +51,9 @@ absl::Status BoundedFile::Reserve() {
 
 void BoundedFile::Release() {
   struct stat about {};
-  if (reserved_end_ == 0 || fstat(fd_.get(), &about) != 0) return;
+  if (!reserved_ || fstat(fd_.get(), &about) != 0) return;
   (void)!ftruncate(fd_.get(), about.st_size);  // what lies beyond the end goes
-  reserved_end_ = 0;
+  reserved_ = false;
 }
 
 // Returns how much was taken out; a hole is told by hole_end_.
@@ -62,6 +63,7 @@ int64_t BoundedFile::DropFront(int64_t size, int64_t keep, absl::Status* trouble
   if (can_collapse_) {
     if (Allocate(fd_.get(), FALLOC_FL_COLLAPSE_RANGE, 0, end) == 0) {
       reserved_end_ = 0;  // some file systems free it on the way
+      reserve_at_ = absl::InfinitePast();
       return end;
     }
     can_collapse_ = false;
@@ -77,7 +79,7 @@ int64_t BoundedFile::DropFront(int64_t size, int64_t keep, absl::Status* trouble
   return 0;
 }
 
-BoundedFile::Change BoundedFile::Keep(absl::Status* trouble) {
+BoundedFile::Change BoundedFile::Keep(BootTime now, absl::Status* trouble) {
   Change change;
   struct stat about {};
   if (fstat(fd_.get(), &about) != 0) return change;
@@ -87,9 +89,17 @@ BoundedFile::Change BoundedFile::Keep(absl::Status* trouble) {
     change.removed = DropFront(change.size, max_bytes_ / 2, trouble);
     change.size -= change.removed;
   }
-  if (can_reserve_ && change.size + kReserve / 2 > reserved_end_) KeepReserve(&change, trouble);
+  if (can_reserve_ && now >= reserve_at_ && change.size + kReserve / 2 > reserved_end_) {
+    KeepReserve(&change, trouble);
+    if (HasPlenty()) reserve_at_ = now + kReserveEvery;
+  }
   change.readable = hole_end_;
   return change;
+}
+
+bool BoundedFile::HasPlenty() const {
+  struct statfs about {};
+  return fstatfs(fd_.get(), &about) == 0 && static_cast<int64_t>(about.f_bavail) > kPlenty / about.f_bsize;
 }
 
 void BoundedFile::KeepReserve(Change* change, absl::Status* trouble) {

@@ -14,9 +14,14 @@
 
 #include "absl/status/status.h"
 #include "agent/host/owned_fd.h"
+#include "proto/base/time.h"
 
 namespace muster::host {
 
+// A disk with so many bytes free is asked for a reserve only so often: each asking holds the writer up for a
+// moment.
+inline constexpr int64_t kPlenty = int64_t{4} << 30;
+inline constexpr absl::Duration kReserveEvery = absl::Milliseconds(100);
 inline constexpr int64_t kReserve = int64_t{1} << 20;        // bytes beyond a file's end
 inline constexpr int64_t kFullReserve = int64_t{16} << 20;   // of what a full disk's file gave up
 inline constexpr int64_t kLeastReserve = int64_t{64} << 10;  // less than that is no room
@@ -37,7 +42,7 @@ class BoundedFile {
   };
   // Brings the file within its bounds. A failure of the file system is said by the status, once each kind, and the
   // change holds all the same.
-  Change Keep(absl::Status* trouble);
+  Change Keep(BootTime now, absl::Status* trouble);
 
   // Reserves the first room. Errors: the disk has none.
   absl::Status Reserve();
@@ -50,6 +55,7 @@ class BoundedFile {
   int64_t DropFront(int64_t size, int64_t keep, absl::Status* trouble);
   bool TryReserve(int64_t size, int64_t bytes);
   void KeepReserve(Change* change, absl::Status* trouble);
+  bool HasPlenty() const;
 
   OwnedFd fd_;
   const std::string path_;
@@ -57,6 +63,8 @@ class BoundedFile {
   int64_t block_ = 4096;  // of the file system
   int64_t hole_end_ = 0;  // what is before it was freed in place
   int64_t reserved_end_ = 0;
+  BootTime reserve_at_ = absl::InfinitePast();
+  bool reserved_ = false;  // something lies beyond the end, or may
   bool can_collapse_ = true;
   bool can_punch_ = true;
   bool can_reserve_ = true;

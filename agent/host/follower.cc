@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -27,6 +28,9 @@ namespace {
 constexpr char kPart[] = "host";
 constexpr size_t kReadBytes = 64 * 1024;
 constexpr int kReadsInTurn = 8;  // of one file before the next one's turn
+// Of a file that grows, in each kBusyPoll: to read faster would take memory bandwidth and processors from its
+// worker.
+constexpr int64_t kBusyBytes = int64_t{7} << 19;
 constexpr absl::Duration kBusyPoll = absl::Milliseconds(10);
 constexpr absl::Duration kFullDiskPoll = absl::Milliseconds(1);
 constexpr absl::Duration kQuietPoll = absl::Milliseconds(100);
@@ -49,9 +53,12 @@ struct File {
   std::unique_ptr<BoundedFile> bounded;
   std::vector<Reader> readers;
   int64_t size = 0;
-  bool ending = false;
-  bool failed = false;   // it cannot be read, and it was said
-  bool blocked = false;  // by what the writer has not written yet
+  uint64_t round = 0;
+  bool ending = false;                     // a later round has begun, or none will
+  bool failed = false;                     // it cannot be read, and it was said
+  bool blocked = false;                    // by what the writer has not written yet
+  BootTime period = absl::InfinitePast();  // when the present kBusyPoll began
+  int64_t period_bytes = 0;                // read in it
   int watch = -1;
   BootTime visit_at = absl::InfinitePast();  // InfiniteFuture: its watch tells
   BootTime busy_until = absl::InfinitePast();
@@ -123,7 +130,7 @@ struct Follower::State {
   Condition moved;  // a file was let go
   std::vector<File> new_files ABSL_GUARDED_BY(mutex);
   size_t open_files ABSL_GUARDED_BY(mutex) = 0;
-  bool round_ended ABSL_GUARDED_BY(mutex) = false;
+  uint64_t round ABSL_GUARDED_BY(mutex) = 0;  // of the files that are given now
   bool give_up ABSL_GUARDED_BY(mutex) = false;
   bool stop ABSL_GUARDED_BY(mutex) = false;
   uint64_t bytes_read ABSL_GUARDED_BY(mutex) = 0;
@@ -146,12 +153,9 @@ bool Follower::State::TakeOrders() {
   {
     const MutexLock lock(mutex);
     if (stop) return false;
-    const bool ended = std::exchange(round_ended, false);
-    if (ended) {
-      for (File& file : files) file.ending = true;
-    }
     for (File& file : new_files) files.push_back(std::move(file));
     new_files.clear();
+    for (File& file : files) file.ending = file.round < round;
     gives_up = give_up;
   }
   for (File& file : files) {
@@ -169,13 +173,14 @@ bool Follower::State::TakeOrders() {
 
 // When there is something to do next.
 BootTime Follower::State::VisitAll() {
-  const bool older = std::any_of(files.begin(), files.end(), [](const File& file) { return file.ending; });
+  uint64_t oldest = std::numeric_limits<uint64_t>::max();
+  for (const File& file : files) oldest = std::min(oldest, file.round);
   BootTime next = absl::InfiniteFuture();
   for (File& file : files) {
     const BootTime now = EventLoop::Now();
     if (now >= file.visit_at) {
       KeepWithinBounds(now, &file);
-      if (file.ending || !older) {
+      if (file.round == oldest) {
         Visit(now, &file);
         Rest(now, &file);
       } else {
@@ -190,9 +195,10 @@ BootTime Follower::State::VisitAll() {
     }
     next = std::min(next, file.visit_at);
   }
-  const auto done = [](const File& file) {
-    return file.ending && std::all_of(file.readers.begin(), file.readers.end(),
-                                      [&](const Reader& reader) { return reader.at_end || file.failed; });
+  const auto done = [oldest](const File& file) {
+    return file.ending && file.round == oldest &&
+           std::all_of(file.readers.begin(), file.readers.end(),
+                       [&](const Reader& reader) { return reader.at_end || file.failed; });
   };
   size_t let_go = 0;
   for (File& file : files) {
@@ -210,10 +216,10 @@ BootTime Follower::State::VisitAll() {
 
 void Follower::State::KeepWithinBounds(BootTime now, File* file) {
   absl::Status trouble;
-  const BoundedFile::Change change = file->bounded->Keep(&trouble);
+  const BoundedFile::Change change = file->bounded->Keep(now, &trouble);
   if (!trouble.ok()) Log(Severity::kWarning, kPart, AsStd(trouble.message()));
   if (change.size < 0) return;
-  if (change.size != file->size) file->busy_until = now + kBusyFor;
+  if (change.size != file->size) file->busy_until = now + (file->ending ? absl::ZeroDuration() : kBusyFor);
   file->size = change.size;
   for (Reader& reader : file->readers) {
     const int64_t before = reader.offset - change.removed;
@@ -225,17 +231,20 @@ void Follower::State::KeepWithinBounds(BootTime now, File* file) {
 
 void Follower::State::Visit(BootTime now, File* file) {
   file->blocked = false;
+  if (now >= file->period + kBusyPoll || now >= file->busy_until || file->ending) {
+    file->period = now;
+    file->period_bytes = 0;
+  }
   for (Reader& reader : file->readers) {
     int turns = 0;
     while (turns < kReadsInTurn && Read(now, file, &reader)) ++turns;
-    if (turns > 0) file->busy_until = now + kBusyFor;
   }
 }
 
 // False: there is nothing to read, or no room for it.
 bool Follower::State::Read(BootTime now, File* file, Reader* reader) {
   reader->at_end = reader->offset >= file->size;
-  if (reader->at_end) return false;
+  if (reader->at_end || file->period_bytes >= kBusyBytes) return false;
   if (reader->out_fd >= 0 && !feed.HasRoom(reader->out_fd)) {
     file->blocked = true;
     return false;
@@ -252,6 +261,7 @@ bool Follower::State::Read(BootTime now, File* file, Reader* reader) {
   reader->at_end = got == 0;
   if (got == 0) return false;
   reader->offset += got;
+  if (now < file->busy_until) file->period_bytes += got;
   pieces.clear();
   reader->assembler.Feed(now, std::string_view(buffer.data(), static_cast<size_t>(got)), &pieces);
   Show(*reader, pieces);
@@ -275,7 +285,7 @@ void Follower::State::Rest(BootTime now, File* file) {
     return !reader.at_end && !file->failed && !file->blocked;
   });
   if (more) {
-    file->visit_at = now;
+    file->visit_at = file->period_bytes >= kBusyBytes ? file->period + kBusyPoll : now;
   } else if (file->bounded->on_full_disk()) {
     file->visit_at = now + (now < file->busy_until ? kFullDiskPoll : kBusyPoll);
   } else if (now < file->busy_until) {
@@ -388,6 +398,7 @@ void Follower::Follow(FollowedFile followed) {
   file.bounded = std::move(followed.file);
   {
     const MutexLock lock(state_->mutex);
+    file.round = state_->round;
     state_->new_files.push_back(std::move(file));
     ++state_->open_files;
   }
@@ -397,8 +408,7 @@ void Follower::Follow(FollowedFile followed) {
 void Follower::EndRound() {
   {
     const MutexLock lock(state_->mutex);
-    state_->round_ended = true;
-    for (File& file : state_->new_files) file.ending = true;
+    ++state_->round;
   }
   state_->Wake();
 }

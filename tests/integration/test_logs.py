@@ -164,7 +164,7 @@ class Lines(Logs):
         program = "import sys\nfor i in range(5000): print('line', i, file=sys.stderr)\nsys.exit(3)"
         node = self.run_job(program, "--log-dir", str(self.logs), "-t", "2", nproc=1, code=3)
         self.assertIn("[default0]:line 4999\n", node.err())
-        self.assertLess(node.err().index("[default0]:line 4999\n"), node.err().index("Root cause"))
+        self.assertLess(node.err().index("[default0]:line 4999\n"), node.err().index("Root Cause"))
 
 
 BAR = """

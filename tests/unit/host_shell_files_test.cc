@@ -144,7 +144,7 @@ TEST_P(BoundedFileTest, TheOldestGoesAndTheWritersDescriptorStays) {
   for (int i = 0; i < 100; ++i) {
     appended.Write(Numbered(i * 1000, (i + 1) * 1000));
     absl::Status trouble;
-    change = appended.file->Keep(&trouble);
+    change = appended.file->Keep(EventLoop::Now(), &trouble);
     EXPECT_TRUE(trouble.ok()) << trouble;
     EXPECT_LE(change.size - change.readable, kMax);
   }
@@ -165,7 +165,7 @@ TEST(BoundedFileTest, ReadersMoveWithWhatIsTakenOut) {
   Appended appended(folder / "log", 64 * 1024);
   appended.Write(Numbered(0, 10'000));
   absl::Status trouble;
-  const BoundedFile::Change change = appended.file->Keep(&trouble);
+  const BoundedFile::Change change = appended.file->Keep(EventLoop::Now(), &trouble);
   const int64_t gone = change.removed + change.readable;
   EXPECT_GT(gone, 0);
   const std::string now = Content(folder / "log").substr(static_cast<size_t>(change.readable));
@@ -208,6 +208,7 @@ TEST(FollowerTest, AFileIsShownAsItGrowsAndToItsEnd) {
 }
 
 TEST(FollowerTest, AReaderThatStopsHoldsBackItsOwnDescriptorOnly) {
+  signal(SIGPIPE, SIG_IGN);  // as muster itself
   const Folder folder;
   int stuck[2];
   ASSERT_EQ(pipe2(stuck, O_CLOEXEC), 0);
@@ -228,7 +229,6 @@ TEST(FollowerTest, AReaderThatStopsHoldsBackItsOwnDescriptorOnly) {
     follower.Follow(std::move(followed));
     EXPECT_TRUE(Waited([&] { return Content(folder / "console") == "heard\n"; }));
     close(stuck[0]);  // the reader is gone for good: nothing waits for it any more
-    signal(SIGPIPE, SIG_IGN);
     follower.EndRound();
     follower.Drain(absl::Seconds(60));
   }
