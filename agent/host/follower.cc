@@ -44,6 +44,7 @@ struct Reader {
   int out_fd;  // -1: filtered
   int source;
   std::shared_ptr<FilteredLines> filtered;
+  size_t prefix_size = 0;
   int64_t offset = 0;
   int64_t skipped = 0;  // bytes that were gone before they were read
   bool at_end = false;
@@ -71,13 +72,13 @@ struct File {
 FilteredLines::FilteredLines(OwnedFd fd, std::string path, std::vector<std::string> texts)
     : fd_(std::move(fd)), path_(std::move(path)), texts_(std::move(texts)) {}
 
-void FilteredLines::Take(std::string_view lines) {
+void FilteredLines::Take(std::string_view lines, size_t prefix_size) {
   std::string matching;
   while (!lines.empty()) {
     const std::string_view line = lines.substr(0, lines.find('\n') + 1);
     lines.remove_prefix(line.empty() ? lines.size() : line.size());
     const bool matches = std::any_of(texts_.begin(), texts_.end(), [&](const std::string& text) {
-      return line.find(text) != std::string_view::npos;
+      return line.find(text, prefix_size) != std::string_view::npos;
     });
     if (matches) matching += line;
   }
@@ -275,7 +276,7 @@ void Follower::State::Show(const Reader& reader, std::string_view shown) const {
   if (reader.out_fd >= 0) {
     feed.Show(reader.out_fd, reader.source, shown);
   } else {
-    reader.filtered->Take(shown);
+    reader.filtered->Take(shown, reader.prefix_size);
   }
 }
 
@@ -388,12 +389,12 @@ Follower::~Follower() {
 void Follower::Follow(FollowedFile followed) {
   File file;
   if (followed.out_fd >= 0) {
-    file.readers.push_back(
-        {LineAssembler(followed.prefix, followed.redraws), followed.out_fd, state_->feed.NewSource(), nullptr});
+    file.readers.push_back({LineAssembler(followed.prefix, followed.redraws), followed.out_fd,
+                            state_->feed.NewSource(), nullptr, followed.prefix.size()});
   }
   if (followed.filtered) {
-    file.readers.push_back(
-        {LineAssembler(followed.prefix, std::make_shared<RedrawLimit>()), -1, 0, std::move(followed.filtered)});
+    file.readers.push_back({LineAssembler(followed.prefix, std::make_shared<RedrawLimit>()), -1, 0,
+                            std::move(followed.filtered), followed.prefix.size()});
   }
   file.bounded = std::move(followed.file);
   {

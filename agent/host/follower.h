@@ -30,7 +30,8 @@ inline constexpr absl::Duration kFollowLimit = absl::Seconds(30);  // and so lon
 class FilteredLines {
  public:
   FilteredLines(OwnedFd fd, std::string path, std::vector<std::string> texts);
-  void Take(std::string_view lines);
+  // Whole lines with their prefix, which is copied but not searched, as torchrun does.
+  void Take(std::string_view lines, size_t prefix_size);
 
  private:
   const OwnedFd fd_;

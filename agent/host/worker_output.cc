@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <future>
+#include <optional>
 #include <utility>
 
+#include "agent/host/bounded_call.h"
 #include "agent/host/log.h"
 #include "proto/base/status_macros.h"
-#include "proto/base/thread.h"
 
 namespace muster::host {
 namespace {
@@ -82,7 +82,7 @@ WorkerOutput::Opened WorkerOutput::OpenAttempt(LogFiles* files, const OutputPlan
     }
     const std::vector<std::string>* const texts[] = {&plan.stdout_filters, &plan.stderr_filters};
     for (size_t i = 0; i < opened.filtered.size(); ++i) {
-      if (texts[i]->empty() || plan.tees.empty()) continue;
+      if (texts[i]->empty()) continue;
       const std::string path = files->attempt() + "/filtered_" + kNames[i] + ".log";
       ASSIGN_OR_RETURN(OwnedFd fd, OpenFile(path, O_WRONLY | O_APPEND));
       opened.filtered[i] = std::make_shared<FilteredLines>(std::move(fd), path, *texts[i]);
@@ -98,18 +98,12 @@ WorkerOutput::Opened WorkerOutput::OpenAttempt(LogFiles* files, const OutputPlan
 
 // On a thread of its own: a network file system may never answer.
 WorkerOutput::Opened WorkerOutput::OpenInTime(uint32_t restart_count) {
-  std::packaged_task<Opened()> task([files = files_, plan = plan_, restart_count, slots = slots_] {
-    return OpenAttempt(files.get(), plan, restart_count, slots);
-  });
-  std::future<Opened> result = task.get_future();
+  std::optional<Opened> opened =
+      CallWithin(kOpenLimit, [files = files_, plan = plan_, restart_count, slots = slots_] {
+        return OpenAttempt(files.get(), plan, restart_count, slots);
+      });
+  if (opened) return std::move(*opened);
   Opened failed;
-  auto thread = StartThread(std::move(task));
-  if (!thread.ok()) {
-    failed.status = thread.status();
-    return failed;
-  }
-  thread->detach();
-  if (result.wait_for(absl::ToChronoMilliseconds(kOpenLimit)) == std::future_status::ready) return result.get();
   failed.status = absl::DeadlineExceededError("the file system of the log folder does not answer");
   files_.reset();
   return failed;

@@ -88,7 +88,7 @@ class Files(Logs):
 
     def test_matching_lines_of_all_ranks_are_copied_to_one_file(self):
         program = "import os\nfor i in range(30): print('rank', os.environ['RANK'], 'line', i)"
-        self.run_job(program, "--log-dir", str(self.logs), "-t", "1", "--duplicate-stdout-filters", "line 7,default1]:rank")
+        self.run_job(program, "--log-dir", str(self.logs), "-t", "1", "--duplicate-stdout-filters", "line 7,rank 1,default")
         wanted = ["[default0]:rank 0 line 7"] + [f"[default1]:rank 1 line {i}" for i in range(30)]
         self.assert_lines(wanted, self.file("filtered_stdout.log"))
         self.assertIsNone(self.file("filtered_stderr.log"))

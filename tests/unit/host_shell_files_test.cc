@@ -257,9 +257,9 @@ TEST(FollowerTest, ALaterRoundIsShownAfterTheEarlierOne) {
 TEST(FilteredLinesTest, WholeLinesThatContainOneOfTheTextsAreCopied) {
   const Folder folder;
   FilteredLines filtered(OwnedFd(open((folder / "f").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666)), folder / "f",
-                         {"loss", "0]:x"});
-  filtered.Take("[0]:loss 1\n[0]:nothing\n");
-  filtered.Take("[0]:x\n");
+                         {"loss", "x", "[0]"});
+  filtered.Take("[0]:loss 1\n[0]:nothing\n", 4);
+  filtered.Take("[0]:x\n", 4);
   EXPECT_EQ(Content(folder / "f"), "[0]:loss 1\n[0]:x\n");
 }
 

@@ -27,8 +27,8 @@ struct OutputPlan {
   std::vector<Streams> redirects;  // -r: to a file and not to the console
   std::vector<Streams> tees;       // -t: to a file, and line by line with a prefix to the console
   std::vector<bool> shown;         // --local-ranks-filter: what of a rank reaches the console; empty: all
-  // --duplicate-stdout-filters, --duplicate-stderr-filters: tee'd lines, with their prefix, that contain one of
-  // these are copied to one filtered_stdout.log, filtered_stderr.log for all ranks.
+  // --duplicate-stdout-filters, --duplicate-stderr-filters: tee'd lines that contain one of these are copied,
+  // with their prefix, to one filtered_stdout.log, filtered_stderr.log for all ranks that are shown.
   std::vector<std::string> stdout_filters;
   std::vector<std::string> stderr_filters;
   // Before each line: ${role_name} ${local_rank} ${rank} ${node_rank} ${hostname}.
