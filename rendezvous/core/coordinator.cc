@@ -188,10 +188,9 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
 }
 
 void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out) {
-  if (refused_.empty() || refused_.count(stream) == 0) {
+  if (refused_.insert(stream).second) {
     Say(Severity::kWarning, absl::StrCat("refused ", status.hostname(), ": ", reason), out);
   }
-  refused_[stream] = status;
   v1::Directive directive;
   *directive.mutable_id()->mutable_epoch() = epoch_;
   directive.mutable_id()->set_seq(++seq_);
@@ -220,6 +219,7 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
     gathering_since_ = std::min(gathering_since_, now - absl::Milliseconds(status.gathering_ms()));
   }
   if (status.has_place() && IsTrainer(host)) {
+    contenders_.emplace(status.place(), status.host_id());
     const auto holder = holders_.find(status.place());
     if (holder == holders_.end() || hosts_.count(holder->second) == 0) holders_[status.place()] = status.host_id();
   }
@@ -387,20 +387,21 @@ void Coordinator::Forget(const std::string& host_id, Effects* out) {
     lost_failures_.push_back(
         {host.status.failure(), host.received_at - absl::Milliseconds(host.status.failure().age_ms())});
   }
-  if (host.status.has_place()) {
-    const auto holder = holders_.find(host.status.place());
-    if (holder != holders_.end() && holder->second == host_id) {
-      holders_.erase(holder);
-      for (const auto& [id, other] : hosts_) {
-        if (id == host_id || !other.status.has_place() || !IsTrainer(other)) continue;
-        if (other.status.place() == host.status.place()) {
-          holders_[other.status.place()] = id;
-          break;
-        }
-      }
-    }
-  }
+  if (host.status.has_place()) GiveUpPlace(host.status.place(), host_id);
   hosts_.erase(it);
+}
+
+// Who stood by for it has it at once. All leave at the end, so nobody looks through all hosts here.
+void Coordinator::GiveUpPlace(int place, const std::string& host_id) {
+  contenders_.erase({place, host_id});
+  const auto holder = holders_.find(place);
+  if (holder == holders_.end() || holder->second != host_id) return;
+  const auto next = contenders_.lower_bound({place, ""});
+  if (next != contenders_.end() && next->first == place) {
+    holder->second = next->second;
+  } else {
+    holders_.erase(holder);
+  }
 }
 
 // ---- sending ------------------------------------------------------------------------------------------------

@@ -96,6 +96,7 @@ class Coordinator {
   void Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out);
   void ExpireHosts(BootTime now, Effects* out);
   void Forget(const std::string& host_id, Effects* out);
+  void GiveUpPlace(int place, const std::string& host_id);
   void ForgetEnded(const std::string& host_id, Effects* out);  // nothing of it is alive, as is known
   bool IsLastMember() const;
   void Send(BootTime now, Host& host, Effects* out);
@@ -163,10 +164,11 @@ class Coordinator {
   bool undecided_ = false;   // there was news since then
   absl::Duration lateness_;  // shifted so far
 
-  std::map<std::string, Host> hosts_;        // by host id
-  std::map<StreamId, std::string> streams_;  // stream -> host id
-  std::map<int, std::string> holders_;       // place -> host id
-  std::map<StreamId, v1::AgentStatus> refused_;
+  std::map<std::string, Host> hosts_;                 // by host id
+  std::map<StreamId, std::string> streams_;           // stream -> host id
+  std::map<int, std::string> holders_;                // place -> host id
+  std::set<std::pair<int, std::string>> contenders_;  // place and host id: who holds it and who stands by for it
+  std::set<StreamId> refused_;
 
   v1::Round greatest_;            // the greatest round known, without a node rank
   uint64_t max_number_ = 0;       // of any round seen anywhere

@@ -448,6 +448,15 @@ TEST(Coordinator, ASecondHostOfAPlaceStandsBy) {
   EXPECT_TRUE(c.Told("twin").has_wait());
 }
 
+TEST(Coordinator, WhoStandsByForAPlaceHasItAsSoonAsItsHolderIsGone) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  c.Join("twin", 0);
+  c.Phase("a", v1::PHASE_HOST_GONE);
+  c.Join("b", 1);
+  EXPECT_TRUE(c.Told("twin").has_run()) << "without another word of its own";
+}
+
 TEST(Coordinator, WhoWaitsIsToldWhatTheOthersDo) {
   Cluster c(Elastic(2, 2));
   for (const char* n : {"a", "b"}) c.Join(n);
