@@ -37,7 +37,6 @@ namespace muster::host {
 namespace {
 
 constexpr char kPart[] = "host";
-constexpr absl::Duration kAgentSpawnRetry = absl::Seconds(3);
 // Open at once, at the most, while a node starts.
 constexpr int kHostDescriptors = 24;        // loop, signals, output, follower, /dev/null, port, agent, /proc
 constexpr int kWorkerDescriptors = 2;       // pidfd, status pipe
@@ -221,9 +220,9 @@ class HostProcess {
       first_agent_ = WithContext(status, "cannot start the first agent");
       return;
     }
-    Log(Severity::kError, kPart, "cannot start an agent: " + std::string(AsStd(status.message())));
-    // Not at once: the machine is short of something, and a fault of ours it is only after five deaths in a row.
-    loop_.After(kAgentSpawnRetry, [this, number = agent_number_] { AgentClosed(number); });
+    Tell([&](BootTime now, Effects* out) {
+      core_.OnAgentFailed(now, agent_number_, std::string(AsStd(status.message())), out);
+    });
   }
 
   void OnFrame(uint64_t number, std::string_view payload) {
@@ -413,7 +412,9 @@ class HostProcess {
 
   void Apply(const RenewOffer&) {
     const auto port = port_keeper_.Renew();
-    if (!port.ok()) Log(Severity::kError, kPart, AsStd(port.status().message()));
+    const std::string trouble(AsStd(port.status().message()));
+    if (trouble != offer_trouble_ && !port.ok()) Log(Severity::kError, kPart, trouble);  // once: it is tried again
+    offer_trouble_ = trouble;
     Tell([&](BootTime now, Effects* out) { core_.OnOffer(now, port.ok() ? *port : 0, out); });
   }
 
@@ -461,6 +462,7 @@ class HostProcess {
   Spawner spawner_;
   Sweeper sweeper_;
   PortKeeper port_keeper_;
+  std::string offer_trouble_;  // why no port could be kept the last time
   KernelTimer kernel_timer_;
   OomWatch oom_watch_;
   ErrorFiles error_files_;

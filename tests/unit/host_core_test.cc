@@ -10,6 +10,7 @@ namespace {
 
 constexpr absl::Duration kLease = absl::Seconds(10);
 constexpr absl::Duration kGrace = absl::Seconds(30);
+constexpr absl::Duration kCoordinatorTimeout = absl::Minutes(5);
 
 class HostCoreTest : public ::testing::Test {
  protected:
@@ -26,6 +27,7 @@ class HostCoreTest : public ::testing::Test {
     options.config.set_single_node(single_node);
     options.config.set_lease_ms(absl::ToInt64Milliseconds(kLease));
     options.config.set_shutdown_grace_ms(absl::ToInt64Milliseconds(kGrace));
+    options.config.set_coordinator_timeout_ms(absl::ToInt64Milliseconds(kCoordinatorTimeout));
     options.termination_grace = absl::Seconds(8);
     return options;
   }
@@ -317,6 +319,38 @@ TEST_F(HostCoreTest, AnAgentThatDiesAgainAndAgainIsAFaultOfOurs) {
   for (uint64_t i = 1; i < 10; ++i) core_.OnAgentClosed(now_, i, &effects_);
   ASSERT_TRUE(core_.finished() || !Took<Finish>().empty() || (Pass(absl::Seconds(3), false), core_.finished()));
   EXPECT_EQ(Took<Finish>().back().exit_code, 70);
+}
+
+TEST_F(HostCoreTest, AnAgentThatCannotBeStartedIsTriedAgainForTheCoordinatorTimeoutAtMost) {
+  core_.OnAgentClosed(now_, 1, &effects_);
+  const BootTime began = now_;
+  int tries = 0;
+  while (!core_.finished() && now_ < began + 2 * kCoordinatorTimeout) {
+    const bool started = !Took<StartAgent>().empty();
+    Forget();
+    if (started) {
+      ++tries;
+      core_.OnAgentFailed(now_, core_.agent_number(), "no process", &effects_);
+      EXPECT_TRUE(Took<StartAgent>().empty()) << "the machine is short of something: not at once";
+    }
+    Pass(kTick, false);
+  }
+  ASSERT_TRUE(core_.finished());
+  EXPECT_GT(tries, 10);
+  EXPECT_GE(now_ - began, kCoordinatorTimeout);
+  EXPECT_EQ(Took<Finish>().back().exit_code, 70);
+  EXPECT_NE(Took<Finish>().back().reason.find("no process"), std::string::npos);
+}
+
+TEST_F(HostCoreTest, APortThatCouldNotBeKeptIsTriedAgain) {
+  core_.OnOffer(now_, 0, &effects_);
+  Forget();
+  Pass(kOfferRetry + absl::Seconds(1));
+  ASSERT_EQ(Took<RenewOffer>().size(), 1u);
+  core_.OnOffer(now_, 4001, &effects_);
+  Pass(2 * kOfferRetry);
+  EXPECT_EQ(Took<RenewOffer>().size(), 1u);
+  EXPECT_EQ(LastStatus().offer_port(), 4001u);
 }
 
 TEST_F(HostCoreTest, AskedToLeaveItSignalsTheWorkersTellsTheAgentAndExits75) {

@@ -40,6 +40,7 @@ HostCore::HostCore(HostOptions options) : options_(std::move(options)) {
 void HostCore::Begin(BootTime now, Effects* out) {
   last_tick_ = last_beat_ = idle_since_ = now;
   memory_.set_joined_boot_ns(ToBootNanos(now));
+  offer_asked_at_ = now;
   out->push_back(RenewOffer{});
   NextAgent(now, out);
 }
@@ -52,6 +53,7 @@ void HostCore::OnTick(BootTime now, Effects* out) {
   WatchLease(now, out);
   WatchStop(now, out);
   WatchAgent(now, counted, out);
+  WatchOffer(now, out);
   WatchEnd(now, out);
   const absl::Duration beat = leased() ? std::min(kBeat, lease_ / 8) : kBeat;
   if (!finished_ && now - last_beat_ >= beat) {
@@ -66,18 +68,10 @@ void HostCore::NextAgent(BootTime now, Effects* out) {
   agent_starts_.push_back(now);
   while (!agent_starts_.empty() && now - agent_starts_.front() > kAgentRestartWindow) agent_starts_.pop_front();
   if (static_cast<int>(agent_starts_.size()) > kMaxAgentRestarts && !exit_) {
-    v1::Exit fault;
-    fault.set_exit_code(kExitFault);
-    fault.set_origin("muster");
-    fault.set_reason(absl::StrCat("the agent died ", kMaxAgentRestarts, " times within ",
-                                  absl::FormatDuration(kAgentRestartWindow)));
-    exit_ = fault;
-    exit_at_ = now;
-    agent_attached_ = false;
-    if (Active()) {
-      BeginStop(now, SIGTERM, FromMs(options_.config.shutdown_grace_ms()), v1::OUTCOME_STOPPED, fault.reason(),
-                out);
-    }
+    GiveUp(now,
+           absl::StrCat("the agent died ", kMaxAgentRestarts, " times within ",
+                        absl::FormatDuration(kAgentRestartWindow)),
+           out);
     return;
   }
   ++agent_number_;
@@ -88,6 +82,33 @@ void HostCore::NextAgent(BootTime now, Effects* out) {
   out->push_back(StartAgent{agent_number_});
   if (agent_number_ > 1) Say(Severity::kInfo, absl::StrCat("agent ", agent_number_, " takes over"), out);
   Tell(out);
+}
+
+void HostCore::GiveUp(BootTime now, const std::string& reason, Effects* out) {
+  exit_.emplace();
+  exit_->set_exit_code(kExitFault);
+  exit_->set_origin("muster");
+  exit_->set_reason(reason);
+  exit_at_ = now;
+  agent_attached_ = false;
+  if (!Active()) return;
+  BeginStop(now, SIGTERM, FromMs(options_.config.shutdown_grace_ms()), v1::OUTCOME_STOPPED, reason, out);
+}
+
+// Not at once again: the machine is short of something. The workers go on for as long as their lease.
+void HostCore::OnAgentFailed(BootTime now, uint64_t agent_number, const std::string& why, Effects* out) {
+  if (finished_ || agent_number != agent_number_ || !agent_attached_) return;
+  agent_attached_ = false;
+  agent_gone_at_ = now;
+  Say(Severity::kError, absl::StrCat("cannot start an agent: ", why), out);
+  if (exit_) return;
+  const absl::Duration limit = FromMs(options_.config.coordinator_timeout_ms());
+  if (!agents_fail_since_) agents_fail_since_ = now;
+  if (now - *agents_fail_since_ < limit) {
+    agent_retry_at_ = now + kAgentRetry;
+    return;
+  }
+  GiveUp(now, absl::StrCat("no agent could be started for ", absl::FormatDuration(limit), ": ", why), out);
 }
 
 void HostCore::OnAgentClosed(BootTime now, uint64_t agent_number, Effects* out) {
@@ -107,6 +128,10 @@ void HostCore::OnAgentClosed(BootTime now, uint64_t agent_number, Effects* out) 
 }
 
 void HostCore::WatchAgent(BootTime now, absl::Duration counted, Effects* out) {
+  if (now >= agent_retry_at_ && !exit_) {
+    agent_retry_at_ = absl::InfiniteFuture();
+    NextAgent(now, out);
+  }
   if (!agent_attached_ || !leased()) return;
   silence_ += counted;
   if (silence_ < lease_ / 2) return;
@@ -130,6 +155,7 @@ void HostCore::WatchAgent(BootTime now, absl::Duration counted, Effects* out) {
 void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Effects* out) {
   if (finished_ || directive.agent_number() != agent_number_ || !agent_attached_) return;
   silence_ = absl::ZeroDuration();
+  agents_fail_since_.reset();
   if (directive.seq() <= applied_seq_) return;
   applied_seq_ = directive.seq();
   const bool newly_applied = Compare(memory_.applied(), directive.memory().applied()) != 0;
@@ -342,6 +368,7 @@ void HostCore::RoundIsOver(BootTime now, Effects* out) {
   kill_since_ = absl::InfiniteFuture();
   idle_since_ = now;
   offer_port_ = 0;
+  offer_asked_at_ = now;
   UpdateKernelTimer(out);
   out->push_back(RenewOffer{});
   Tell(out);
@@ -351,6 +378,13 @@ void HostCore::RoundIsOver(BootTime now, Effects* out) {
 void HostCore::OnOffer(BootTime, uint32_t port, Effects* out) {
   offer_port_ = port;
   if (agent_number_ > 0) Tell(out);
+}
+
+// Without an offer this node is in no round, and the others may wait for it for long.
+void HostCore::WatchOffer(BootTime now, Effects* out) {
+  if (finished_ || Active() || exit_ || leave_ || offer_port_ != 0 || now - offer_asked_at_ < kOfferRetry) return;
+  offer_asked_at_ = now;
+  out->push_back(RenewOffer{});
 }
 
 int HostCore::LiveWorkers() const {

@@ -28,6 +28,8 @@ inline constexpr absl::Duration kStartLimit = absl::Seconds(60);      // spawn t
 inline constexpr absl::Duration kStuckAfterKill = absl::Seconds(10);  // SIGKILL to "cannot be ended"
 inline constexpr absl::Duration kTellLimit = absl::Seconds(1);        // a leaving host waits for its coordinator
 inline constexpr absl::Duration kAgentRestartWindow = absl::Seconds(10);
+inline constexpr absl::Duration kAgentRetry = absl::Seconds(3);   // where the machine gives no process for one
+inline constexpr absl::Duration kOfferRetry = absl::Seconds(5);   // where no port could be kept for the workers
 inline constexpr absl::Duration kBeat = absl::Milliseconds(500);  // of statuses to the agent
 inline constexpr size_t kMaxErrorText = 4096;                     // bytes of each of a failure's texts that travel
 inline constexpr size_t kMaxBriefText = 256;                      // of a failure that is not the first
@@ -38,7 +40,7 @@ inline constexpr int kMaxAgentRestarts = 5;  // the fifth within the window: a f
 // Effects.
 struct StartAgent {
   uint64_t number = 0;
-};                    // over a new link; an older link is closed first
+};                    // over a new link; an older link is closed first. Where that fails: OnAgentFailed
 struct KillAgent {};  // SIGKILL, then close its link
 struct SendStatus {
   v1::HostStatus status;
@@ -104,6 +106,8 @@ class HostCore {
   // The present agent's link. Messages of an agent that is not the newest are dropped.
   void OnDirective(BootTime now, const v1::HostDirective& directive, Effects* out);
   void OnAgentClosed(BootTime now, uint64_t agent_number, Effects* out);
+  // It could not be started. Tried again, for the coordinator timeout at most.
+  void OnAgentFailed(BootTime now, uint64_t agent_number, const std::string& why, Effects* out);
 
   // Answers to SpawnWorkers. OnSpawned once the processes exist; then for each worker either.
   void OnSpawned(BootTime now, const std::vector<v1::Worker>& workers, Effects* out);
@@ -121,7 +125,7 @@ class HostCore {
   // Answer to Sweep: left is empty when nothing of the round is alive, else says what cannot be ended (yet).
   void OnSwept(BootTime now, const std::string& left, Effects* out);
 
-  void OnOffer(BootTime now, uint32_t port, Effects* out);
+  void OnOffer(BootTime now, uint32_t port, Effects* out);  // 0: none could be kept
 
   // SIGTERM, SIGHUP, SIGQUIT: leave. SIGINT: cancel the job. SIGUSR1, SIGUSR2: passed to the workers.
   // Either of them may be made to mean leave by the options.
@@ -167,9 +171,11 @@ class HostCore {
 
   // Agent.
   void NextAgent(BootTime now, Effects* out);
+  void GiveUp(BootTime now, const std::string& reason, Effects* out);  // a fault of ours, or of the machine
   void WatchAgent(BootTime now, absl::Duration counted, Effects* out);
 
   // End.
+  void WatchOffer(BootTime now, Effects* out);
   void WatchEnd(BootTime now, Effects* out);
   void FinishWith(const v1::Exit& exit, Effects* out);
   void WatchStop(BootTime now, Effects* out);
@@ -189,6 +195,8 @@ class HostCore {
   uint64_t applied_seq_ = 0;
   absl::Duration silence_;  // of the agent, in our own running time
   std::deque<BootTime> agent_starts_;
+  BootTime agent_retry_at_ = absl::InfiniteFuture();
+  std::optional<BootTime> agents_fail_since_;  // none has spoken since then
   BootTime last_tick_ = absl::InfinitePast();
   BootTime last_beat_ = absl::InfinitePast();
 
@@ -211,6 +219,7 @@ class HostCore {
   BootTime swept_at_ = absl::InfinitePast();
   BootTime kill_since_ = absl::InfiniteFuture();  // when SIGKILL was first sent
   uint32_t offer_port_ = 0;
+  BootTime offer_asked_at_ = absl::InfinitePast();
 
   // The lease.
   absl::Duration lease_;
