@@ -129,6 +129,12 @@ void AgentCore::ExitWith(BootTime now, int code, const std::string& reason, Effe
   TellHost(now, out);
 }
 
+void AgentCore::ExitAlone(BootTime now, int code, const std::string& reason, Effects* out) {
+  if (!memory_.has_verdict()) return ExitWith(now, code, reason, out);
+  const bool observer = config_.role() == v1::ROLE_OBSERVER;
+  ExitWith(now, observer ? 0 : memory_.verdict().exit_code(), memory_.verdict().reason(), out);
+}
+
 void AgentCore::Leave(const std::string& reason, Effects* out) {
   if (finished_) return;
   finished_ = true;
@@ -168,7 +174,7 @@ void AgentCore::OnDisconnected(BootTime now, const std::string& why, int refused
   link_ = Link::kDown;
   last_disconnect_ = why;
   connect_at_ = now + ReconnectDelay();
-  if (refused_code != 0) ExitWith(now, refused_code, why, out);
+  if (refused_code != 0) ExitAlone(now, refused_code, why, out);
 }
 
 bool AgentCore::IsNewer(const v1::Directive& directive) const {
@@ -256,7 +262,7 @@ void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects
       ExitWith(now, directive.release().exit_code(), directive.release().reason(), out);
       break;
     case v1::Directive::kRefused:
-      ExitWith(now, directive.refused().exit_code(), directive.refused().reason(), out);
+      ExitAlone(now, directive.refused().exit_code(), directive.refused().reason(), out);
       break;
     case v1::Directive::ORDER_NOT_SET:
       break;
@@ -350,14 +356,10 @@ void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
   const BootTime since = joining ? FromBootNanos(memory_.joined_boot_ns()) : last_contact_;
   if (now < since + limit || ending_host_) return;
   const bool observer = config_.role() == v1::ROLE_OBSERVER;
-  if (memory_.has_verdict()) {
-    ExitWith(now, observer ? 0 : memory_.verdict().exit_code(), memory_.verdict().reason(), out);
-    return;
-  }
-  ExitWith(now, observer && !joining ? 0 : kExitUnavailable,
-           absl::StrCat("the coordinator at ", ToString(config_.primary()), " was not reached for ",
-                        absl::FormatDuration(limit), last_disconnect_.empty() ? "" : ": ", last_disconnect_),
-           out);
+  ExitAlone(now, observer && !joining ? 0 : kExitUnavailable,
+            absl::StrCat("the coordinator at ", ToString(config_.primary()), " was not reached for ",
+                         absl::FormatDuration(limit), last_disconnect_.empty() ? "" : ": ", last_disconnect_),
+            out);
 }
 
 bool AgentCore::Leased() const { return !config_.single_node() && LeaseDuration() > absl::ZeroDuration(); }

@@ -108,6 +108,8 @@ class AgentCore {
   void ExtendLease(BootTime now, const v1::Directive& directive);
   void ApplyWait(BootTime now, const v1::Wait& wait, Effects* out);
   void ExitWith(BootTime now, int code, const std::string& reason, Effects* out);
+  // Without the coordinator's word. What is known of the job's end comes before why we cannot go on.
+  void ExitAlone(BootTime now, int code, const std::string& reason, Effects* out);
   void Leave(const std::string& reason, Effects* out);  // this agent ends
   void TellHost(BootTime now, Effects* out);
   void WatchHost(BootTime now, absl::Duration counted, Effects* out);

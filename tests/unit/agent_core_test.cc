@@ -328,6 +328,22 @@ TEST_F(AgentCoreTest, ARefusalForGoodEndsTheNode) {
   EXPECT_EQ(LastOrder().exit().exit_code(), 77);
 }
 
+TEST_F(AgentCoreTest, WhoKnowsTheVerdictEndsWithItThoughAnotherJobsCoordinatorRefusesIt) {
+  Connected();
+  v1::Directive verdict = Directive(5);
+  verdict.mutable_verdict()->set_exit_code(7);
+  verdict.mutable_verdict()->set_origin("worker");
+  Give(verdict);
+  HostApplies();
+  core_.OnDisconnected(now_, "gone", 0, &effects_);
+  Connected();
+  v1::Directive refused = Directive(1, 2);
+  refused.mutable_refused()->set_exit_code(77);
+  refused.mutable_refused()->set_reason("run id 'job' is not this job's");
+  Give(refused);
+  EXPECT_EQ(LastOrder().exit().exit_code(), 7);
+}
+
 TEST_F(AgentCoreTest, AHeldPlaceIsProbedOnlyWhereTheHolderWasOnThisMachine) {
   Connected();
   v1::Directive wait = Directive(5);

@@ -368,6 +368,20 @@ TEST_F(HostCoreTest, AskedToLeaveItSignalsTheWorkersTellsTheAgentAndExits75) {
   EXPECT_EQ(Took<Finish>()[0].exit_code, 75);
 }
 
+TEST_F(HostCoreTest, WhoLeavesAsTheJobFailsSaysItsOwnReasonWithItsOwnCode) {
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  v1::HostDirective directive = Directive();
+  directive.mutable_exit()->set_exit_code(7);
+  directive.mutable_exit()->set_origin("worker");
+  directive.mutable_exit()->set_reason("rank 3 exited with code 7");
+  Give(directive);
+  Pass(kTellLimit + absl::Seconds(1), false);
+  ASSERT_TRUE(core_.finished());
+  EXPECT_EQ(Took<Finish>()[0].exit_code, 75);
+  EXPECT_EQ(Took<Finish>()[0].origin, "muster");
+  EXPECT_EQ(Took<Finish>()[0].reason, "asked to leave by signal 15; of the job: rank 3 exited with code 7");
+}
+
 TEST_F(HostCoreTest, ASecondSignalEndsItNow) {
   Run(1);
   core_.OnSignal(now_, SIGTERM, &effects_);

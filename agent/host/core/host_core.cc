@@ -538,7 +538,12 @@ void HostCore::FinishWith(const v1::Exit& exit, Effects* out) {
   if (exit_) return;
   exit_ = exit;
   // A node that was asked to leave says so, whatever became of the job meanwhile.
-  if (leave_ && !leave_->cancel() && exit.exit_code() != 0) exit_->set_exit_code(kExitLeft);
+  if (leave_ && !leave_->cancel() && exit.exit_code() != 0 && exit.exit_code() != kExitLeft) {
+    exit_->set_exit_code(kExitLeft);
+    exit_->set_origin("muster");
+    exit_->set_reason(
+        absl::StrCat("asked to leave by signal ", leave_->signal(), "; of the job: ", exit.reason()));
+  }
   Tell(out);
 }
 
