@@ -22,16 +22,20 @@ def environment():
     return {k: v for k, v in os.environ.items() if not k.startswith(("MUSTER_", "PET_", "CLUSTER_SPEC"))}
 
 
+def seconds(folder):
+    return tuple(int(text) / 1e9 for text in (folder / "took").read_text().split())
+
+
 def alone(flood, size, folder):
-    """Seconds that the worker wrote."""
+    """Seconds that the worker wrote, and of its processor time."""
     with open(folder / "plain", "wb") as out:
         subprocess.run([flood, str(size), folder / "took"], stdout=out, check=True)
     (folder / "plain").unlink()
-    return int((folder / "took").read_text()) / 1e9
+    return seconds(folder)
 
 
 def followed(binary, flood, size, folder, to_pipe):
-    """Seconds that the worker wrote, seconds in all, megabytes of muster's largest process."""
+    """Seconds that the worker wrote, of its processor time, seconds in all, megabytes of muster's largest process."""
     command = [binary, "run", "--standalone", "--log-dir", folder / "logs", "-t", "3", "--no-python", "--", flood,
                str(size), folder / "took"]
     with open(os.devnull if to_pipe else folder / "console", "wb") as out:
@@ -48,7 +52,7 @@ def followed(binary, flood, size, folder, to_pipe):
     subprocess.run(["rm", "-rf", folder / "logs", folder / "console"], check=True)
     if status != 0:
         raise SystemExit(f"muster ended with wait status {status}")
-    return int((folder / "took").read_text()) / 1e9, took, usage.ru_maxrss / 1024
+    return *seconds(folder), took, usage.ru_maxrss / 1024
 
 
 def main():
@@ -66,13 +70,13 @@ def main():
             plain.append(alone(flood, options.bytes, folder))
             for to_pipe in runs:
                 runs[to_pipe].append(followed(options.binary, flood, options.bytes, folder, to_pipe))
-    before = statistics.median(plain)
+    before, before_cpu = (statistics.median(column) for column in zip(*plain))
     print(f"{options.bytes / 1e6:.0f} MB, medians of {options.times}")
     print(f"the worker alone, to a file     {options.bytes / before / 1e6:7.0f} MB/s")
     for to_pipe, where in ((True, "a pipe"), (False, "a file")):
-        writing, total, memory = (statistics.median(column) for column in zip(*runs[to_pipe]))
+        writing, cpu, total, memory = (statistics.median(column) for column in zip(*runs[to_pipe]))
         print(f"-t 3 to {where}: the worker       {options.bytes / writing / 1e6:7.0f} MB/s "
-              f"({100 * (writing / before - 1):+.0f} % time)")
+              f"({100 * (writing / before - 1):+.0f} % time, {100 * (cpu / before_cpu - 1):+.0f} % processor time)")
         print(f"-t 3 to {where}: followed         {options.bytes / total / 1e6:7.0f} MB/s, {memory:.1f} MB of memory")
 
 
