@@ -12,7 +12,6 @@ namespace muster::rendezvous {
 namespace {
 
 constexpr int kExitRefused = 77;
-constexpr int kExitLeft = 75;
 
 // A step of splitmix64: epochs need random numbers, the core none of its own.
 uint64_t NextRandom(uint64_t* state) {
@@ -296,15 +295,6 @@ void Coordinator::LearnEcho(Host& host) {
   if (!host.sent.empty() && host.sent.front().first == applied) host.echoed_sent_at = host.sent.front().second;
 }
 
-// When we sent the newest directive that another member of the round has echoed.
-BootTime Coordinator::EchoedByOthers() const {
-  BootTime newest = absl::InfinitePast();
-  for (const auto& [id, host] : hosts_) {
-    if (host.in_round && !host.status.at_primary()) newest = std::max(newest, host.echoed_sent_at);
-  }
-  return newest;
-}
-
 void Coordinator::NewEpoch(BootTime now, uint64_t above, Effects* out) {
   epoch_.set_number(above + 1);
   epoch_.set_random(NextRandom(&entropy_));
@@ -402,176 +392,6 @@ void Coordinator::GiveUpPlace(int place, const std::string& host_id) {
   } else {
     holders_.erase(holder);
   }
-}
-
-// ---- sending ------------------------------------------------------------------------------------------------
-
-v1::Directive::OrderCase Coordinator::OrderFor(const Host& host) const {
-  const bool active = !Idle(host);
-  if (host.status.phase() == v1::PHASE_HOST_GONE) return v1::Directive::kRelease;
-  if (state_ == State::kVerdict)
-    return host.status.at_primary() || verdict_kept_ ? v1::Directive::kVerdict : v1::Directive::kWait;
-  if (state_ == State::kReleasing) {
-    const bool may = Acknowledged(host) && (!host.status.at_primary() || !OthersAttached(host));
-    return may ? v1::Directive::kRelease : v1::Directive::kVerdict;
-  }
-  if (Leaving(host) && !active && !host.status.cancelled()) {
-    const bool last = host.status.at_primary() && OthersAttached(host) && state_ == State::kDraining;
-    if (!last) return v1::Directive::kRelease;
-  }
-  if (state_ == State::kRecovering) return v1::Directive::kWait;
-  if (state_ == State::kRunning && host.in_round) return v1::Directive::kRun;
-  if (state_ == State::kDraining && host.in_round) return v1::Directive::kStop;
-  // Whatever it runs, it is not what this job runs. SUCCEEDED and FAILED of an old round are cleared by it, too.
-  if (active || host.status.phase() == v1::PHASE_SUCCEEDED || host.status.phase() == v1::PHASE_FAILED) {
-    return v1::Directive::kStop;
-  }
-  return v1::Directive::kWait;
-}
-
-void Coordinator::PushChanges(BootTime now, Effects* out) {
-  LookWhetherTheVerdictIsKept();
-  for (auto& [id, host] : hosts_) {
-    if (host.stream == 0) continue;
-    const bool newly_in_round = state_ == State::kRunning && host.in_round && host.run_seq == 0;
-    if (newly_in_round || host.order_sent != OrderFor(host)) Send(now, host, out);
-  }
-}
-
-void Coordinator::Send(BootTime now, Host& host, Effects* out) {
-  v1::Directive directive;
-  *directive.mutable_id()->mutable_epoch() = epoch_;
-  directive.mutable_id()->set_seq(++seq_);
-  *directive.mutable_echo() = host.status.id();
-  v1::Settings* settings = directive.mutable_settings();
-  settings->set_min_nodes(options_.min_nodes);
-  settings->set_max_nodes(options_.max_nodes);
-  settings->set_max_restarts(options_.max_restarts);
-  settings->set_max_node_losses(options_.max_node_losses);
-  settings->set_beat_ms(absl::ToInt64Milliseconds(Beat()));
-  settings->set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
-  if (IsSet(greatest_.id())) *directive.mutable_greatest() = GreatestForTelling(now);
-  FillOrder(now, host, &directive);
-  GrantLease(host, &directive);
-  host.last_sent = seq_;
-  host.order_sent = directive.order_case();
-  if (host.counts_from == 0) host.counts_from = seq_;
-  host.sent.emplace_back(seq_, now);
-  if (host.sent.size() > kMaxRememberedSends) host.sent.pop_front();
-  out->push_back(SendDirective{host.stream, std::move(directive)});
-}
-
-void Coordinator::FillOrder(BootTime now, Host& host, v1::Directive* directive) {
-  switch (OrderFor(host)) {
-    case v1::Directive::kRun: {
-      if (host.run_seq == 0) {
-        host.run_seq = seq_;
-        host.run_sent_at = now;
-      }
-      v1::Round* run = directive->mutable_run();
-      *run = host.round;
-      *run->mutable_loss_ages_ms() = directive->greatest().loss_ages_ms();
-      break;
-    }
-    case v1::Directive::kStop: {
-      if (host.stop_seq == 0) {
-        host.stop_seq = seq_;
-        if (options_.planted_bug != "stale_ready") host.counts_from = seq_;
-      }
-      v1::Stop* stop = directive->mutable_stop();
-      *stop->mutable_round() = host.in_round ? greatest_.id() : host.status.last().id();
-      stop->set_cause(host.in_round ? drain_cause_ : "this round is over");
-      stop->set_grace_ms(absl::ToInt64Milliseconds(options_.shutdown_grace));
-      break;
-    }
-    case v1::Directive::kVerdict:
-      *directive->mutable_verdict() = *verdict_;
-      break;
-    case v1::Directive::kRelease: {
-      if (host.release_seq == 0) host.release_seq = seq_;
-      v1::Release* release = directive->mutable_release();
-      const bool left = !verdict_ || state_ != State::kReleasing;
-      release->set_exit_code(left ? kExitLeft : IsTrainer(host) ? verdict_->exit_code() : 0);
-      release->set_reason(left ? "asked to leave" : verdict_->reason());
-      break;
-    }
-    default:
-      FillWait(now, host, directive->mutable_wait());
-      break;
-  }
-}
-
-void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
-  wait->set_reason(last_why_);
-  if (!IsTrainer(host)) {
-    wait->set_reason("observing");
-    return;
-  }
-  if (const Host* holder = host.status.has_place() ? HolderOf(host.status.place()) : nullptr;
-      holder != nullptr && holder != &host) {
-    wait->set_reason(absl::StrCat("place ", host.status.place(), " is held by ", holder->status.hostname()));
-    v1::Predecessor* held_by = wait->mutable_held_by();
-    held_by->set_host_id(holder->status.host_id());
-    held_by->set_hostname(holder->status.hostname());
-    held_by->set_boot_id(holder->status.boot_id());
-    held_by->set_pid_namespace(holder->status.pid_namespace());
-    held_by->set_host_pid(holder->status.host_pid());
-  }
-  if (state_ == State::kRunning || state_ == State::kDraining) return;
-  if (now >= absent_since_ + kTick || now < absent_since_) {  // everybody asks, and a tick's age harms nobody
-    absent_ = AbsentPlaces();
-    absent_since_ = now;
-  }
-  wait->set_absent_count(static_cast<int>(absent_.size()));
-  for (size_t i = 0; i < absent_.size() && i < kMaxAbsentNamed; ++i) wait->add_absent(absent_[i]);
-  wait->set_present(options_.max_nodes - static_cast<int>(absent_.size()));
-}
-
-// All others are done and known to have ended: there is nobody who could go on elsewhere without the primary.
-bool Coordinator::IsLastMember() const {
-  return greatest_.node_count() <= 1 + static_cast<int>(done_and_ended_.size());
-}
-
-// RUN grants the lease, and so does WAIT, while recovering, to hosts that claim the greatest round; and STOP for
-// as long as workers are using their grace, which may be longer than the lease: the drain waits for them or for
-// its end.
-void Coordinator::GrantLease(Host& host, v1::Directive* directive) {
-  if (!options_.leased()) return;
-  const bool recovering = state_ == State::kRecovering && host.in_round && Claims(host);
-  const bool ending = directive->has_stop() && host.in_round && !Idle(host);
-  if (!directive->has_run() && !ending && !(recovering && directive->has_wait())) return;
-  v1::Lease lease;
-  lease.set_duration_ms(absl::ToInt64Milliseconds(options_.lease));
-  if (host.status.at_primary() && !IsLastMember()) {
-    const BootTime echoed = EchoedByOthers();
-    if (echoed == absl::InfinitePast()) return;  // no other member has heard of us yet
-    lease.set_not_after_boot_ns(ToBootNanos(echoed + options_.lease));
-  }
-  *directive->mutable_lease() = lease;
-  host.lease_until = std::max(host.lease_until, host.received_at + options_.lease + options_.margin());
-}
-
-v1::Round Coordinator::GreatestForTelling(BootTime now) const {
-  v1::Round round = greatest_;
-  round.clear_node_rank();
-  round.set_restart_count(round_counts_.restart_count);
-  round.set_failures(round_counts_.failures);
-  round.clear_loss_ages_ms();
-  for (BootTime loss : round_counts_.losses) round.add_loss_ages_ms(absl::ToInt64Milliseconds(now - loss));
-  return round;
-}
-
-absl::Duration Coordinator::Beat() const {
-  absl::Duration beat = options_.beat;
-  if (beat == absl::ZeroDuration()) {
-    beat = std::max(kMinBeat, absl::Seconds(static_cast<double>(hosts_.size()) / kBeatsPerSecond));
-  }
-  // A sixth: the primary's own lease hangs on a directive, its echo and one more beat, and must outlast the three.
-  return options_.leased() ? std::min(beat, options_.lease / 6) : beat;
-}
-
-void Coordinator::Say(Severity severity, std::string text, Effects* out) const {
-  out->push_back(Note{severity, std::move(text)});
 }
 
 }  // namespace muster::rendezvous

@@ -3,8 +3,8 @@
 // Pure: an event and the time in, effects out, to be carried out in the order given. No I/O, clock, thread or
 // randomness of its own (the entropy is given). Lives on the loop thread of the process that holds it.
 //
-// coordinator.cc takes events in and sends directives out; rounds.cc holds the decisions, a function for each
-// state.
+// coordinator.cc takes events in, sending.cc sends directives out; rounds.cc and draining.cc hold the decisions, a
+// function for each state, and facts.cc what they ask.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +80,7 @@ class Coordinator {
     bool reported_held = false;
   };
 
-  // coordinator.cc: events and sending.
+  // coordinator.cc: events, and who is gone.
   void NoticeLateness(BootTime now);
   bool IsNews(StreamId stream, const v1::AgentStatus& status) const;
   bool MayWait(BootTime now, const v1::AgentStatus& status) const;
@@ -91,13 +91,15 @@ class Coordinator {
   void LearnRounds(BootTime now, Host& host, Effects* out);
   void LearnLoss(BootTime now, BootTime heard_before, Host& host);
   void LearnEcho(Host& host);
-  BootTime EchoedByOthers() const;
   void NewEpoch(BootTime now, uint64_t above, Effects* out);
   void Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out);
   void ExpireHosts(BootTime now, Effects* out);
   void Forget(const std::string& host_id, Effects* out);
   void GiveUpPlace(int place, const std::string& host_id);
   void ForgetEnded(const std::string& host_id, Effects* out);  // nothing of it is alive, as is known
+
+  // sending.cc.
+  BootTime EchoedByOthers() const;
   bool IsLastMember() const;
   void Send(BootTime now, Host& host, Effects* out);
   void PushChanges(BootTime now, Effects* out);
@@ -116,24 +118,29 @@ class Coordinator {
   bool RecoverRound(BootTime now, Effects* out);
   bool StepGathering(BootTime now, Effects* out);
   bool StepRunning(BootTime now, Effects* out);
-  bool StepDraining(BootTime now, Effects* out);
-  bool StepVerdict(Effects* out);
   bool EndBeforeRound(BootTime now, Effects* out);
   std::optional<std::string> WhyDrain(BootTime now);
   std::optional<std::string> WhyDrainFor(BootTime now, const Host& host) const;
-  void Enter(State state, BootTime now, const std::string& why, Effects* out);
-  void Drain(BootTime now, const std::string& why, Effects* out);
   void MakeRound(BootTime now, std::vector<Candidate> members, const std::string& why, Effects* out);
   void WarnOfMixedFamilies(const std::vector<Candidate>& members, Effects* out) const;
+  std::vector<Candidate> ReadyCandidates() const;
+
+  // draining.cc: the end of a round, and the verdict.
+  bool StepDraining(BootTime now, Effects* out);
+  bool StepVerdict(Effects* out);
+  void Drain(BootTime now, const std::string& why, Effects* out);
   void Conclude(BootTime now, v1::Verdict verdict, Effects* out);
   void ConcludeWith(BootTime now, int exit_code, const std::string& reason, Effects* out);
   bool PredecessorsRoundMayRun(BootTime now) const;
   bool IsDrained(BootTime now, const Host& host) const;
   RoundEnd EndOfRound(const std::optional<SeenFailure>& cause) const;
   std::vector<SeenFailure> Failures() const;
-  std::vector<Candidate> ReadyCandidates() const;
+  bool Acknowledged(const Host& host) const;
+  bool Released(const Host& host) const;  // it has applied a RELEASE
+  void LookWhetherTheVerdictIsKept();
 
-  // Facts.
+  // facts.cc.
+  void Enter(State state, BootTime now, const std::string& why, Effects* out);
   bool Counts(const Host& host) const;  // its newest status counts
   bool Fresh(const Host& host) const;   // its newest status names a directive of this epoch
   bool IsTrainer(const Host& host) const { return host.status.role() != v1::ROLE_OBSERVER; }
@@ -143,9 +150,6 @@ class Coordinator {
   bool Leaving(const Host& host) const { return host.status.phase() == v1::PHASE_LEAVING; }
   bool Idle(const Host& host) const;           // runs nothing
   bool RunsSomething(const Host& host) const;  // and it can still be ended
-  bool Acknowledged(const Host& host) const;
-  bool Released(const Host& host) const;  // it has applied a RELEASE
-  void LookWhetherTheVerdictIsKept();
   bool OthersAttached(const Host& host) const;
   int MembersMissing() const;
   std::vector<std::string> AbsentPlaces() const;

@@ -2,7 +2,8 @@
 // lease ends, when an agent is replaced, and with which code the host exits.
 //
 // Pure: an event and the time in, effects out, to be carried out in the order given. It does no I/O, reads no
-// clock and starts nothing itself. Lives on the host's loop thread.
+// clock and starts nothing itself. Lives on the host's loop thread. host_core.cc: the agent and the round;
+// stopping.cc: the ladder, the lease, signals and the end.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,222 @@
+// How a host's workers are stopped: the ladder, the lease's end, signals from outside, and the host's own end.
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/host/core/host_core.h"
+#include "proto/base/check.h"
+#include "proto/base/ids.h"
+
+namespace muster::host {
+namespace {
+
+constexpr int kExitLeft = 75;
+constexpr int kExitCancelled = 130;
+constexpr int kExitFault = 70;
+
+// "SIGTERM"
+std::string NameOf(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name == nullptr ? absl::StrCat("signal ", signal) : absl::StrCat("SIG", name);
+}
+
+absl::Duration FromMs(int64_t ms) { return absl::Milliseconds(ms); }
+
+}  // namespace
+
+void HostCore::BeginStop(BootTime now, int signal, absl::Duration grace, v1::Outcome outcome,
+                         const std::string& cause, Effects* out) {
+  if (ladder_) {
+    ladder_->Hasten(now + grace);
+    return;
+  }
+  ladder_.emplace(now, grace);
+  if (outcome_ != v1::OUTCOME_SUCCEEDED) outcome_ = outcome;
+  phase_ = v1::HOST_PHASE_STOPPING;
+  if (LiveWorkers() > 0) {
+    Say(Severity::kDebug,
+        absl::StrCat("stopping the workers (", cause, "), ", absl::FormatDuration(grace), " of grace"), out);
+    out->push_back(SignalWorkers{signal});
+  }
+  Tell(out);
+}
+
+void HostCore::WatchStop(BootTime now, Effects* out) {
+  if (!Active()) return;
+  if (ladder_ && ladder_->MustKill(now)) {
+    ladder_->Killed();
+    if (LiveWorkers() > 0) {
+      Say(Severity::kWarning, absl::StrCat(LiveWorkers(), " workers did not end in time: SIGKILL"), out);
+    }
+    kill_since_ = std::min(kill_since_, now);
+    if (!sweeping_) {
+      sweeping_ = true;
+      out->push_back(Sweep{});
+    }
+  }
+  if (phase_ == v1::HOST_PHASE_STOPPING && now - kill_since_ > kStuckAfterKill) {
+    phase_ = v1::HOST_PHASE_STUCK;
+    if (trouble_.empty()) trouble_ = absl::StrCat(LiveWorkers(), " workers survive SIGKILL");
+    Say(Severity::kError, absl::StrCat("this node is unusable: ", trouble_), out);
+    Tell(out);
+  }
+}
+
+void HostCore::WatchStart(BootTime now, Effects* out) {
+  if (phase_ != v1::HOST_PHASE_STARTING || now - started_at_ <= kStartLimit) return;
+  for (const auto& [rank, worker] : workers_) {
+    if (worker.state != WorkerState::kSpawned) continue;
+    Fail(now, rank, Ending{.number = kExitFault, .error_text = "did not start within a minute"}, worker.pid, out);
+    return;
+  }
+}
+
+// ---- the lease ----------------------------------------------------------------------------------------------
+
+void HostCore::ExtendLease(BootTime, const v1::HostDirective& directive, Effects* out) {
+  if (!leased()) return;
+  if (directive.lease_ms() > 0) lease_ = FromMs(directive.lease_ms());
+  const BootTime granted = FromBootNanos(directive.lease_deadline_boot_ns());
+  if (directive.lease_deadline_boot_ns() == 0 || granted <= lease_deadline_) return;
+  lease_deadline_ = granted;
+  UpdateKernelTimer(out);
+}
+
+BootTime HostCore::LeaseTermMoment() const {
+  const absl::Duration grace = FromMs(options_.config.shutdown_grace_ms());
+  return lease_deadline_ - std::max(std::min(grace, lease_ / 3), lease_ / 10);
+}
+
+BootTime HostCore::LeaseKillMoment() const { return lease_deadline_ - lease_ / 10; }
+
+void HostCore::WatchLease(BootTime now, Effects* out) {
+  if (!leased() || !Active() || now < LeaseTermMoment()) return;
+  if (!ladder_) {
+    Say(Severity::kWarning, "the lease ends (the coordinator was not reached): stopping the workers", out);
+    BeginStop(now, SIGTERM, LeaseKillMoment() - now, v1::OUTCOME_LEASE_ENDED, "the lease ended", out);
+  } else {
+    ladder_->Hasten(LeaseKillMoment());
+  }
+}
+
+void HostCore::UpdateKernelTimer(Effects* out) {
+  if (!leased()) return;
+  std::optional<BootTime> wanted;
+  if (Active()) wanted = lease_deadline_;
+  if (wanted == kernel_timer_) return;
+  kernel_timer_ = wanted;
+  out->push_back(SetKernelTimer{wanted});
+}
+
+// ---- signals and the end ------------------------------------------------------------------------------------
+
+void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
+  if (finished_) return;
+  switch (options_.leave_signals.count(signal) > 0 ? SIGTERM : signal) {
+    case SIGUSR1:
+    case SIGUSR2:
+      if (LiveWorkers() > 0) out->push_back(SignalWorkers{signal});
+      return;
+    case SIGTSTP:
+      if (LiveWorkers() > 0) out->push_back(SignalWorkers{SIGSTOP});
+      if (leased()) {
+        Say(Severity::kInfo,
+            "the workers are suspended, muster itself goes on (its lease would end); SIGCONT "
+            "continues them",
+            out);
+      } else {
+        out->push_back(StopSelf{});
+      }
+      return;
+    case SIGCONT:
+      if (LiveWorkers() > 0) out->push_back(SignalWorkers{SIGCONT});
+      return;
+    default:
+      break;
+  }
+  if (leave_) {  // the second one: now
+    Say(Severity::kWarning, absl::StrCat(NameOf(signal), " again: ending everything now"), out);
+    v1::Exit exit;
+    exit.set_exit_code(leave_->cancel() ? kExitCancelled : kExitLeft);
+    exit.set_origin("muster");
+    exit.set_reason(absl::StrCat("ended at once by a second ", NameOf(signal)));
+    FinishWith(exit, out);
+    exit_at_ = now;
+    if (Active()) BeginStop(now, SIGKILL, absl::ZeroDuration(), v1::OUTCOME_STOPPED, "second signal", out);
+    WatchStop(now, out);
+    WatchEnd(now, out);
+    return;
+  }
+  leave_.emplace();
+  leave_->set_signal(signal);
+  leave_->set_cancel(signal == SIGINT);
+  leave_at_ = now;
+  Say(Severity::kInfo,
+      absl::StrCat(
+          NameOf(signal), signal == SIGINT ? ": cancelling the job" : ": leaving the job",
+          Active() ? absl::StrCat(", the workers have ", absl::FormatDuration(options_.termination_grace)) : ""),
+      out);
+  if (Active()) {
+    BeginStop(now, signal, options_.termination_grace, v1::OUTCOME_STOPPED, "asked to leave", out);
+  }
+  Tell(out);
+  WatchEnd(now, out);
+}
+
+void HostCore::FinishWith(const v1::Exit& exit, Effects* out) {
+  if (exit_) return;
+  exit_ = exit;
+  // A node that was asked to leave says so, whatever became of the job meanwhile.
+  if (leave_ && !leave_->cancel() && exit.exit_code() != 0 && exit.exit_code() != kExitLeft) {
+    exit_->set_exit_code(kExitLeft);
+    exit_->set_origin("muster");
+    exit_->set_reason(
+        absl::StrCat("asked to leave by signal ", leave_->signal(), "; of the job: ", exit.reason()));
+  }
+  Tell(out);
+}
+
+// The host ends when nothing of any round is alive and its agent has closed, or has had its time.
+void HostCore::WatchEnd(BootTime now, Effects* out) {
+  if (finished_) return;
+  if (Active()) {
+    const bool stuck = phase_ == v1::HOST_PHASE_STUCK;
+    if (!(stuck && (exit_ || leave_))) return;  // the kernel keeps what we cannot end: do not wait for it
+  }
+  if (exit_ && !flushed_) {
+    flushed_ = true;
+    exit_at_ = now;
+    Tell(out);
+  }
+  const bool told = !agent_attached_;
+  if (exit_) {
+    const BootTime from = told && agent_gone_at_ != absl::InfinitePast() ? agent_gone_at_ : exit_at_ + kTellLimit;
+    if (now < from + FromMs(exit_->linger_ms())) return;
+  } else if (leave_) {
+    // Ctrl-C on the primary: the verdict is made here, once the others' workers have ended, too.
+    const bool decides = leave_->cancel() && memory_.served();
+    const absl::Duration limit =
+        decides ? FromMs(options_.config.shutdown_grace_ms()) + kStuckAfterKill : kTellLimit;
+    if (agent_attached_ && now < std::max(leave_at_, idle_since_) + limit) return;
+    v1::Exit exit;
+    exit.set_exit_code(leave_->cancel() ? kExitCancelled : kExitLeft);
+    exit.set_origin("muster");
+    exit.set_reason(
+        absl::StrCat(leave_->cancel() ? "cancelled" : "asked to leave", " by signal ", leave_->signal()));
+    exit_ = exit;
+  } else {
+    return;
+  }
+  finished_ = true;
+  if (agent_attached_) out->push_back(KillAgent{});
+  Finish finish{.exit_code = exit_->exit_code(),
+                .origin = exit_->origin(),
+                .reason = exit_->reason(),
+                .verdict = {},
+                .last = memory_.last()};
+  if (exit_->has_verdict()) finish.verdict = exit_->verdict();
+  out->push_back(std::move(finish));
+}
+
+}  // namespace muster::host

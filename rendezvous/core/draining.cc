@@ -1,0 +1,162 @@
+// The end of a round: when nothing of it lives any more, what it cost, and whether the verdict follows.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/base/check.h"
+#include "proto/base/ids.h"
+#include "rendezvous/core/coordinator.h"
+
+namespace muster::rendezvous {
+namespace {
+
+constexpr int kExitUnavailable = 69;
+constexpr int kExitCancelled = 130;
+
+// "; the one restart is spent", "; all 3 restarts are spent"
+std::string Spent(int budget, const std::string& what) {
+  if (budget == 0) return absl::StrCat("; no ", what, " is allowed");
+  if (budget == 1) return absl::StrCat("; the one ", what, " is spent");
+  return absl::StrCat("; all ", budget, " ", what, what.back() == 's' ? "es" : "s", " are spent");
+}
+
+}  // namespace
+
+void Coordinator::Drain(BootTime now, const std::string& why, Effects* out) {
+  drain_cause_ = why;
+  for (auto& [id, host] : hosts_) host.stop_seq = 0;
+  Enter(State::kDraining, now, why, out);
+}
+
+// Whom nobody has seen since this coordinator started may hold a lease of the one before: a member of the round
+// that is named, and also the member of a later one that nobody here has heard of. Its RUN may have reached that
+// host alone, and others may stand in its place by now.
+bool Coordinator::PredecessorsRoundMayRun(BootTime now) const {
+  if (ours_ || now >= members_known_until_) return false;
+  if (options_.planted_bug == "unheard_round") return MembersMissing() > 0;
+  return MembersMissing() > 0 || (options_.leased() && had_predecessor_);
+}
+
+bool Coordinator::IsDrained(BootTime now, const Host& host) const {
+  if (now > host.lease_until && host.stream == 0 && now > host.closed_at + options_.reconnect_grace) return true;
+  const v1::Phase phase = host.status.phase();
+  if (phase == v1::PHASE_LEAVING) return Idle(host);
+  const bool counted = host.stop_seq != 0 && Fresh(host) &&
+                       (host.status.applied().seq() >= host.stop_seq || options_.planted_bug == "stale_ready");
+  return counted && (phase == v1::PHASE_READY || phase == v1::PHASE_UNUSABLE);
+}
+
+bool Coordinator::StepDraining(BootTime now, Effects* out) {
+  const int missing = MembersMissing();
+  if (PredecessorsRoundMayRun(now)) return false;
+  for (const auto& [id, host] : hosts_) {
+    if (host.in_round && !IsDrained(now, host)) return false;
+    if (!host.in_round && RunsSomething(host) && now <= host.lease_until) return false;
+  }
+  for (const auto& [id, host] : hosts_) {
+    const bool lost = host.in_round && !host.succeeded && host.lost_at != absl::InfiniteFuture();
+    if (lost && (!loss_at_ || host.lost_at < *loss_at_)) loss_at_ = host.lost_at;
+  }
+  if (missing > 0 && !loss_at_) loss_at_ = now;
+  const std::optional<SeenFailure> cause = FirstCause(Failures());
+  const RoundEnd end = EndOfRound(cause);
+  counts_ = round_counts_.After(end, now, options_.node_loss_window);
+  if (options_.planted_bug == "budget_twice" && end == RoundEnd::kWorkerFailure) ++counts_.failures;
+  if (!cancelled_on_.empty()) {
+    ConcludeWith(now, kExitCancelled, absl::StrCat("cancelled on ", cancelled_on_), out);
+    return true;
+  }
+  if (end == RoundEnd::kWorkerFailure && counts_.failures > options_.max_restarts) {
+    v1::Verdict verdict;
+    verdict.set_exit_code(ExitCodeOf(cause->failure));
+    verdict.set_origin("worker");
+    verdict.set_reason(absl::StrCat(DescribeFailure(cause->failure),
+                                    options_.max_restarts > 0 ? Spent(options_.max_restarts, "restart") : ""));
+    SetRootCause(*cause, Failures(), &verdict);
+    Conclude(now, verdict, out);
+    return true;
+  }
+  if (static_cast<int>(counts_.losses.size()) > options_.max_node_losses && end == RoundEnd::kNodeLoss) {
+    ConcludeWith(
+        now, kExitUnavailable,
+        absl::StrCat(loss_text_.empty() ? drain_cause_ : loss_text_, Spent(options_.max_node_losses, "node loss")),
+        out);
+    return true;
+  }
+  gathering_since_ = now;
+  min_reached_ = absl::InfiniteFuture();
+  for (auto& [id, host] : hosts_) host.in_round = host.succeeded = false;
+  ours_ = true;
+  Enter(State::kGathering, now, absl::StrCat("drained: ", drain_cause_), out);
+  return true;
+}
+
+std::vector<SeenFailure> Coordinator::Failures() const {
+  std::vector<SeenFailure> failures = lost_failures_;
+  for (const auto& [id, host] : hosts_) {
+    if (!host.in_round || !host.status.has_failure()) continue;
+    if (!Same(host.status.failure().round(), greatest_.id())) continue;
+    failures.push_back(
+        {host.status.failure(), host.received_at - absl::Milliseconds(host.status.failure().age_ms())});
+  }
+  return failures;
+}
+
+// The loss of a node makes its peers' workers fail: they are its echo unless they came well before it.
+RoundEnd Coordinator::EndOfRound(const std::optional<SeenFailure>& cause) const {
+  if (loss_at_ && (!cause || *loss_at_ <= cause->at + kEchoWindow)) return RoundEnd::kNodeLoss;
+  return cause ? RoundEnd::kWorkerFailure : RoundEnd::kMembership;
+}
+
+// ---- verdict ------------------------------------------------------------------------------------------------
+
+void Coordinator::ConcludeWith(BootTime now, int exit_code, const std::string& reason, Effects* out) {
+  v1::Verdict verdict;
+  verdict.set_exit_code(exit_code);
+  verdict.set_origin("muster");
+  verdict.set_reason(reason);
+  Conclude(now, std::move(verdict), out);
+}
+
+void Coordinator::Conclude(BootTime now, v1::Verdict verdict, Effects* out) {
+  verdict_ = std::move(verdict);
+  Enter(State::kVerdict, now, absl::StrCat("verdict ", verdict_->exit_code(), ": ", verdict_->reason()), out);
+}
+
+bool Coordinator::Acknowledged(const Host& host) const {
+  if (options_.planted_bug == "verdict_unacknowledged") return true;
+  // One that is unusable can hear the verdict like any other; its workers are not waited for.
+  return host.status.has_verdict() && (Idle(host) || host.status.phase() == v1::PHASE_UNUSABLE);
+}
+
+bool Coordinator::Released(const Host& host) const {
+  return host.release_seq != 0 && Fresh(host) && host.status.applied().seq() >= host.release_seq;
+}
+
+// Others are told only once the primary's own host has stored the verdict: if this coordinator dies now and its
+// successor is cut off from everybody who knows, it must not come to another one.
+void Coordinator::LookWhetherTheVerdictIsKept() {
+  verdict_kept_ = true;
+  if (options_.planted_bug == "verdict_unacknowledged") return;
+  for (const auto& [id, host] : hosts_) {
+    if (host.status.at_primary() && host.stream != 0 && !host.status.has_verdict()) verdict_kept_ = false;
+  }
+}
+
+bool Coordinator::StepVerdict(Effects* out) {
+  // A program that cannot start is often found before everybody is here: whoever comes at once is to hear why.
+  const bool early = first_round_ && verdict_->has_root_cause();
+  if (early && static_cast<int>(hosts_.size()) < options_.min_nodes && last_event_ < state_since_ + kLatecomers) {
+    return false;
+  }
+  // A verdict adopted from an agent: the others of its round are on their way back, and are to hear it, too.
+  if (!ours_ && MembersMissing() > 0 && last_event_ < members_known_until_) return false;
+  for (const auto& [id, host] : hosts_) {
+    if (!Acknowledged(host)) return false;
+  }
+  Enter(State::kReleasing, last_event_, "everybody has acknowledged the verdict", out);
+  return true;
+}
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,114 @@
+// What the coordinator knows of its hosts, asked by all its decisions; and the change from one state to another.
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
+#include "proto/base/ids.h"
+#include "rendezvous/core/coordinator.h"
+
+namespace muster::rendezvous {
+namespace {
+
+bool IsActive(v1::Phase phase) {
+  return phase == v1::PHASE_STARTING || phase == v1::PHASE_RUNNING || phase == v1::PHASE_STOPPING;
+}
+
+}  // namespace
+
+void Coordinator::Enter(State state, BootTime now, const std::string& why, Effects* out) {
+  MUSTER_CHECK(IsListed(state_, state), "a transition that is not in the table");
+  // What starts and what stops is everybody's business; the rest is told where it matters, or for those who debug.
+  const bool news = state == State::kRunning || state == State::kDraining;
+  Say(news ? Severity::kInfo : Severity::kDebug, why, out);
+  // What those are told who wait meanwhile.
+  const uint64_t number = greatest_.id().number();
+  if (state == State::kRunning) {
+    last_why_ = absl::StrCat("round ", number, " runs with ", greatest_.node_count(), " nodes");
+  } else if (state == State::kDraining) {
+    last_why_ = absl::StrCat("round ", number, " is being ended: ", why);
+  }
+  state_ = state;
+  state_since_ = now;
+  if (state == State::kGathering) gathering_since_ = std::min(gathering_since_, now);
+}
+
+bool Coordinator::Fresh(const Host& host) const {
+  return Same(host.status.applied().epoch(), epoch_) && host.counts_from != 0;
+}
+
+bool Coordinator::Counts(const Host& host) const {
+  return Fresh(host) && host.status.applied().seq() >= host.counts_from;
+}
+
+bool Coordinator::Claims(const Host& host) const {
+  const v1::Round& last = host.status.last();
+  return IsSet(greatest_.id()) && last.has_node_rank() && Same(last.id(), greatest_.id());
+}
+
+const Coordinator::Host* Coordinator::HolderOf(int place) const {
+  const auto it = holders_.find(place);
+  if (it == holders_.end()) return nullptr;
+  const auto host = hosts_.find(it->second);
+  return host == hosts_.end() ? nullptr : &host->second;
+}
+
+bool Coordinator::HoldsPlace(const Host& host) const {
+  return !host.status.has_place() || HolderOf(host.status.place()) == &host;
+}
+
+bool Coordinator::RunsSomething(const Host& host) const {
+  return !Idle(host) && host.status.phase() != v1::PHASE_UNUSABLE;
+}
+
+bool Coordinator::Idle(const Host& host) const {
+  return !IsActive(host.status.phase()) && host.status.live_workers() == 0;
+}
+
+// The primary leaves last: it waits for the others to close their streams with RELEASE applied, or to come back
+// for it, but not for ever.
+bool Coordinator::OthersAttached(const Host& host) const {
+  if (state_ == State::kReleasing && last_event_ > state_since_ + kReleaseLimit) return false;
+  for (const auto& [id, other] : hosts_) {
+    if (&other == &host) continue;
+    if (state_ == State::kReleasing || (other.stream != 0 && !Idle(other))) return true;
+  }
+  return false;
+}
+
+int Coordinator::MembersMissing() const {
+  std::set<int> accounted = done_and_gone_;
+  for (const auto& [id, host] : hosts_) {
+    if (host.in_round) accounted.insert(host.round.node_rank());
+  }
+  return greatest_.node_count() - static_cast<int>(accounted.size());
+}
+
+std::string Coordinator::PlaceName(int place) const {
+  if (place < static_cast<int>(options_.place_names.size())) {
+    return absl::StrCat(options_.place_names[static_cast<size_t>(place)], " (place ", place, ")");
+  }
+  return absl::StrCat("place ", place);
+}
+
+std::vector<std::string> Coordinator::AbsentPlaces() const {
+  std::set<int> present;
+  int unplaced = 0;
+  for (const Candidate& c : ReadyCandidates()) {
+    if (c.place >= 0) {
+      present.insert(c.place);
+    } else {
+      ++unplaced;
+    }
+  }
+  std::vector<std::string> absent;
+  int missing = options_.max_nodes - static_cast<int>(present.size()) - unplaced;
+  for (int place = 0; place < options_.max_nodes && missing > 0; ++place) {
+    if (present.count(place) > 0) continue;
+    absent.push_back(PlaceName(place));
+    --missing;
+  }
+  return absent;
+}
+
+}  // namespace muster::rendezvous
