@@ -429,7 +429,9 @@ void AgentProcess::ReplaceDeadListener() {
   if (!listener_is_dead || exit_code_.has_value() || EventLoop::Now() - started_ < kLeastLife) return;
   Log(Severity::kError, "agent",
       "a connection could not be accepted, perhaps for want of descriptors (ulimit -n): another agent takes over");
-  Do(ExitAgent{kExitFault, "its listener is dead"});
+  // At once, as by a kill: whatever is to be known the host knows, and a lease is running.
+  exit_code_ = kExitFault;
+  loop_.Stop();
 }
 
 void AgentProcess::Tick() {

@@ -113,6 +113,11 @@ class Output {
   bool finished() const { return finished_; }
   bool broken() const { return broken_; }  // whoever read our output has gone
   void Abandon() { thread_.detach(); }     // only right before the process ends
+  // "45 bytes of output were lost: No space left on device"; empty: none were.
+  std::string Lost() const {
+    if (lost_bytes_ == 0) return "";
+    return absl::StrCat(lost_bytes_.load(), " bytes of output were lost: ", std::strerror(lost_error_));
+  }
 
  private:
   void Copy() {
@@ -153,9 +158,13 @@ class Output {
       } else if (errno == EAGAIN) {
         pollfd writable{fd, POLLOUT, 0};
         poll(&writable, 1, -1);
-      } else if (errno != EINTR) {
+      } else if (errno == EPIPE) {
         broken_ = true;
         Wake();
+        return;
+      } else if (errno != EINTR) {  // a full disk: the job is worth more than its output
+        lost_error_ = errno;
+        lost_bytes_ += text.size();
         return;
       }
     }
@@ -170,6 +179,8 @@ class Output {
   std::vector<Stream> streams_;
   std::atomic<bool> finished_ = false;
   std::atomic<bool> broken_ = false;
+  std::atomic<size_t> lost_bytes_ = 0;
+  std::atomic<int> lost_error_ = 0;
   std::thread thread_;
 };
 
@@ -236,6 +247,9 @@ class LocalJob {
         std::_Exit(FirstFailure());
       }
     }
+    if (const std::string lost = output_.Lost(); !lost.empty()) {
+      std::fprintf(stderr, "muster local: %s\n", lost.c_str());
+    }
     return started.ok() ? FirstFailure() : Complain(started);
   }
 
@@ -280,6 +294,7 @@ class LocalJob {
     uint64_t woken = 0;
     if (read(output_.event_fd(), &woken, sizeof(woken)) > 0 && output_.broken() && asked_ == 0) {
       ++asked_;
+      std::fputs("muster local: whoever read the output has gone: ending the job\n", stderr);
       SendAll(SIGTERM);
     }
     signalfd_siginfo info;

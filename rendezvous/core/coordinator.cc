@@ -275,7 +275,7 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
     // Whoever claims the greatest round has its place before any other.
     if (host.status.has_place()) holders_[host.status.place()] = host.status.host_id();
   }
-  if (host.in_round && Claims(host) && host.status.phase() == v1::PHASE_SUCCEEDED) host.succeeded = true;
+  if (host.in_round && HasSucceeded(host)) host.succeeded = true;
 }
 
 // What its peers fail of comes later than this, however long the node then takes to end or to come back.

@@ -99,9 +99,10 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
       continue;
     }
     ++claims;
-    if (phase == v1::PHASE_STARTING || phase == v1::PHASE_RUNNING || phase == v1::PHASE_SUCCEEDED) {
+    const bool succeeded = HasSucceeded(host);
+    if (succeeded || phase == v1::PHASE_STARTING || phase == v1::PHASE_RUNNING) {
       running.insert(host.round.node_rank());
-      all_succeeded &= phase == v1::PHASE_SUCCEEDED;
+      all_succeeded &= succeeded;
     } else {
       broken = absl::StrCat("node ", host.round.node_rank(), " is ", ToString(phase));
     }

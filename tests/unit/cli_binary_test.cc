@@ -65,6 +65,13 @@ TEST(BinaryTest, AWorkersExitCodeIsOurs) {
   EXPECT_EQ(Muster("run --no-python sh -c 'kill -SEGV $$$$' 2>/dev/null").exit_code, 139);
 }
 
+TEST(BinaryTest, ALocalJobGoesOnWhereItsOutputCannotBeWritten) {
+  const Ran ran = Muster("local --nodes 2 --no-python sh -c 'echo x; exit 3' 2>&1 >/dev/full");
+  EXPECT_EQ(ran.exit_code, 3);
+  EXPECT_NE(ran.output.find("bytes of output were lost: No space left on device"), std::string::npos)
+      << ran.output;
+}
+
 TEST(BinaryTest, AProgramThatCannotBeStartedIs126Or127) {
   EXPECT_EQ(Muster("run --no-python ./no-such-program 2>/dev/null").exit_code, 127);
   EXPECT_EQ(Muster("run --no-python /etc/passwd 2>/dev/null").exit_code, 126);

@@ -510,6 +510,27 @@ TEST(Coordinator, ASuccessorThatFindsTheWholeRoundRunningContinuesIt) {
   EXPECT_TRUE(Same(after.Told("a").run().id(), before.Told("a").run().id()));
 }
 
+// Its success was never told: the coordinator was dead, and SIGTERM came before the next one.
+TEST(Coordinator, ANodeThatLeavesAfterItsSuccessIsDoneForASuccessorToo) {
+  Cluster before(Fixed(3));
+  before.Join("a", 0);
+  before.Join("b", 1);
+  before.Join("c", 2);
+  for (const char* n : {"a", "b", "c"}) before.Apply(n);
+  Cluster after(Fixed(3), 43);
+  for (const char* n : {"a", "b", "c"}) after.At(n) = before.At(n);
+  v1::AgentStatus& leaver = after.At("c").status;
+  leaver.set_phase(v1::PHASE_LEAVING);
+  leaver.set_outcome(v1::OUTCOME_SUCCEEDED);
+  leaver.set_live_workers(0);
+  for (const char* n : {"a", "b", "c"}) after.Say(n);
+  for (const char* n : {"a", "b", "c"}) after.Apply(n);
+  EXPECT_TRUE(after.Told("a").has_run()) << "the others are not disturbed";
+  after.Close("c");
+  for (const char* n : {"a", "b"}) after.Phase(n, v1::PHASE_SUCCEEDED);
+  EXPECT_EQ(after.state(), State::kVerdict);
+}
+
 TEST(Coordinator, ASuccessorMakesNoRoundWhileAnAbsentMemberMayHoldALease) {
   Cluster before(Elastic(1, 2));
   before.Join("a", 0);
