@@ -143,7 +143,7 @@ bash deploy/setup.sh --tests || { echo "tests/run.sh: what the tests need cannot
 [ "$(id -u)" = 0 ] || notes+=("not root: tests that need network namespaces were skipped")
 
 notes+=("tsan leaves out the tests that run gRPC itself: Debian builds it without ThreadSanitizer")
-notes+=("asan leaves out the test that has no descriptor left: UndefinedBehaviorSanitizer needs some")
+notes+=("asan leaves out the tests that have no descriptor left: UndefinedBehaviorSanitizer needs some")
 
 [ $# -gt 0 ] || set -- "${all_stages[@]}"
 declare -A has_run=()

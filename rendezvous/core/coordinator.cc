@@ -253,6 +253,7 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
       if (state_ == State::kGathering) Enter(State::kRecovering, now, "an agent names a round", out);
       greatest_ = last;
       greatest_.clear_node_rank();
+      done_and_gone_.clear();
       for (auto& [id, other] : hosts_) {
         other.in_round = other.succeeded = false;
         other.lost_at = absl::InfiniteFuture();
@@ -305,7 +306,6 @@ void Coordinator::NewEpoch(BootTime now, uint64_t above, Effects* out) {
   ours_ = false;
   loss_at_.reset();
   loss_text_.clear();
-  done_and_gone_.clear();
   done_and_ended_.clear();
   for (auto& [id, host] : hosts_) {
     host.echoed_sent_at = absl::InfinitePast();

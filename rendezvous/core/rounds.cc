@@ -85,7 +85,7 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
 
 // Continue the greatest round if all of it is back and running, else drain what is there.
 bool Coordinator::RecoverRound(BootTime now, Effects* out) {
-  std::set<int> running;
+  std::set<int> running = done_and_gone_;
   bool all_succeeded = true;
   int claims = 0;
   std::string broken;

@@ -111,6 +111,23 @@ class AgentDeath(ClusterTest):
         self.assertEqual([], job.workers_of(0))
         self.assertEqual(5, len(killed))
 
+    def test_of_the_primary_loses_no_success_of_a_node_that_is_then_asked_to_leave(self):
+        job = self.cluster(3, nproc=1, options=["--lease", "20s"], plan=[
+            {"when": {"rank": 2}, "after": "early"}, {"when": {"rank": 0}, "after": "late"},
+            {"when": {"rank": 1}, "after": "late"}])
+        job.start_all()
+        starts = job.wait_for_round(0)
+        agent = job.nodes[0].agent()
+        kill(agent, signal.SIGSTOP)  # nobody hears of the success
+        job.open_gate("early")
+        wait_until("the end of rank 2", lambda: not job.workers_of(2))
+        kill(agent)
+        job.nodes[2].signal(signal.SIGTERM)
+        self.assertEqual(75, job.nodes[2].exit_code())
+        job.open_gate("late")
+        self.assertEqual({0: 0, 1: 0, 2: 75}, job.exit_codes())
+        self.assertEqual(len(starts), len(job.records("end")), "every worker came to its end")
+
 
 class AgentDeathWhereThePortDecides(ClusterTest):
     """No rank is said and the primary's name is both nodes' own: who had the port first is the primary, for good."""

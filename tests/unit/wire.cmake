@@ -9,3 +9,8 @@ muster_test(wire_end_host_test SOURCES wire/end_host_test.cc DEPS muster_agent)
 if(MUSTER_SANITIZE MATCHES thread)
   set_tests_properties(wire_server_test wire_session_test PROPERTIES DISABLED TRUE)
 endif()
+# Without a descriptor left UBSan's check of virtual calls, which reads the object through a pipe of its own, takes every
+# object for a broken one.
+if(MUSTER_SANITIZE MATCHES undefined)
+  set_tests_properties(wire_end_host_test PROPERTIES DISABLED TRUE)
+endif()

@@ -15,6 +15,10 @@ import tempfile
 import threading
 import time
 
+# Both launchers start as from a terminal, whatever these tests were started by: under nohup muster leaves SIGHUP
+# ignored for its workers, and torchrun does not.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BINARY = pathlib.Path(os.environ.get("MUSTER_BINARY", ROOT / "build/release/bin/muster")).resolve()
 HERE = pathlib.Path(__file__).resolve().parent
