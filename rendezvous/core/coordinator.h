@@ -144,7 +144,8 @@ class Coordinator {
   bool Counts(const Host& host) const;  // its newest status counts
   bool Fresh(const Host& host) const;   // its newest status names a directive of this epoch
   bool IsTrainer(const Host& host) const { return host.status.role() != v1::ROLE_OBSERVER; }
-  bool Claims(const Host& host) const;        // says that it is a member of greatest_
+  bool Claims(const Host& host) const;  // says that it is a member of greatest_
+  bool LeavesAfterSuccess(const Host& host) const;
   bool HasSucceeded(const Host& host) const;  // of that round, though it may be leaving by now
   bool HoldsPlace(const Host& host) const;
   const Host* HolderOf(int place) const;

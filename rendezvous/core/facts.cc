@@ -46,11 +46,15 @@ bool Coordinator::Claims(const Host& host) const {
   return IsSet(greatest_.id()) && last.has_node_rank() && Same(last.id(), greatest_.id());
 }
 
-// A node that was asked to leave after its success may not have had the time to say the one before the other.
+// A node that was asked to leave after its success may not have had the time to say the one before the other; and
+// what its workers left behind may be being ended still.
+bool Coordinator::LeavesAfterSuccess(const Host& host) const {
+  return Claims(host) && Leaving(host) && host.status.outcome() == v1::OUTCOME_SUCCEEDED;
+}
+
 bool Coordinator::HasSucceeded(const Host& host) const {
-  if (!Claims(host)) return false;
-  const bool left_after_it = Leaving(host) && Idle(host) && host.status.outcome() == v1::OUTCOME_SUCCEEDED;
-  return host.status.phase() == v1::PHASE_SUCCEEDED || left_after_it;
+  if (LeavesAfterSuccess(host)) return Idle(host);
+  return Claims(host) && host.status.phase() == v1::PHASE_SUCCEEDED;
 }
 
 const Coordinator::Host* Coordinator::HolderOf(int place) const {

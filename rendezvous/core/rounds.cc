@@ -100,7 +100,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
     }
     ++claims;
     const bool succeeded = HasSucceeded(host);
-    if (succeeded || phase == v1::PHASE_STARTING || phase == v1::PHASE_RUNNING) {
+    if (succeeded || LeavesAfterSuccess(host) || phase == v1::PHASE_STARTING || phase == v1::PHASE_RUNNING) {
       running.insert(host.round.node_rank());
       all_succeeded &= succeeded;
     } else {
@@ -297,6 +297,7 @@ std::optional<std::string> Coordinator::WhyDrainFor(BootTime now, const Host& ho
   const v1::Phase phase = host.status.phase();
   const std::string name = NameOf(host);
   if (host.stream == 0 && now > host.closed_at + options_.reconnect_grace) return absl::StrCat(name, " is away");
+  if (LeavesAfterSuccess(host)) return std::nullopt;
   if (phase == v1::PHASE_LEAVING) return absl::StrCat(name, " was asked to leave");
   if (phase == v1::PHASE_UNUSABLE) return absl::StrCat(name, " is unusable: ", host.status.trouble());
   if (phase == v1::PHASE_FAILED && Claims(host)) {

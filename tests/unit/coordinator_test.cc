@@ -522,6 +522,10 @@ TEST(Coordinator, ANodeThatLeavesAfterItsSuccessIsDoneForASuccessorToo) {
   v1::AgentStatus& leaver = after.At("c").status;
   leaver.set_phase(v1::PHASE_LEAVING);
   leaver.set_outcome(v1::OUTCOME_SUCCEEDED);
+  leaver.set_live_workers(1);  // something that its workers left is being ended
+  after.Say("c");
+  after.Apply("c");
+  EXPECT_EQ(after.state(), State::kRecovering);
   leaver.set_live_workers(0);
   after.Say("c");
   after.Apply("c");
