@@ -42,8 +42,6 @@ DIFFERENCES = (
                "where no log folder was named the file is ours alone, and gone after the run"),
     Difference(WORKER + "env PET_.*", ABSENT, "<vanished>",
                "a launcher that a worker starts shall not take for itself what was said to the outer one"),
-    Difference(WORKER + "env TORCHELASTIC_SIGNALS_TO_HANDLE", ANY, ABSENT,
-               "torchrun writes its own option into the environment that it hands on; nothing in a worker reads it"),
     Difference(WORKER + "env TORCHINDUCTOR_CACHE_DIR", ANY, ABSENT,
                "torch sets it in the launcher that imported it; a worker that imports torch comes to the same folder"),
     Difference(WORKER + "env (CROSS_RANK|CROSS_SIZE|LOCAL_SIZE|NODE_RANK)", ABSENT, r"\d+",
