@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/numbers.h"
 #include "agent/host/core/host_core.h"
+#include "agent/host/temporary_folder.h"
 #include "agent/host/utf8.h"
 #include "proto/base/text.h"
 
@@ -115,9 +115,7 @@ ErrorFiles::~ErrorFiles() {
 std::string ErrorFiles::Prepare(int local_rank) {
   if (!tried_) {
     tried_ = true;
-    const char* const parent = std::getenv("TMPDIR");
-    std::string pattern = std::string(parent != nullptr && *parent != '\0' ? parent : "/tmp") + "/muster-XXXXXX";
-    if (mkdtemp(pattern.data()) != nullptr) folder_ = pattern;
+    folder_ = MakeFolderIn(TemporaryFolder(), "muster-").value_or("");
   }
   if (folder_.empty()) return "";
   files_ = std::max(files_, local_rank + 1);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "agent/host/log.h"
 #include "agent/host/proc_scan.h"
+#include "agent/host/temporary_folder.h"
 #include "agent/host/utf8.h"
 #include "proto/base/status_macros.h"
 
@@ -42,11 +42,7 @@ FileTimerPipe::~FileTimerPipe() {
 absl::Status FileTimerPipe::Open(const std::string& given) {
   std::string path = given;
   if (path.empty()) {
-    const char* const parent = std::getenv("TMPDIR");
-    std::string pattern =
-        absl::StrCat(parent != nullptr && *parent != '\0' ? parent : "/tmp", "/muster-timer-XXXXXX");
-    if (mkdtemp(pattern.data()) == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("making ", pattern));
-    folder_ = pattern;
+    ASSIGN_OR_RETURN(folder_, MakeFolderIn(TemporaryFolder(), "muster-timer-"));
     path = folder_ + "/pipe";
   }
   struct stat info = {};

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
+#include "agent/host/temporary_folder.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::host {
@@ -20,11 +20,6 @@ constexpr int kMaxNames = 1000;       // tried for one attempt's folder
 absl::Status MakeFolder(const std::string& path) {
   if (mkdir(path.c_str(), kFolderMode) != 0) return absl::ErrnoToStatus(errno, "making the folder " + path);
   return absl::OkStatus();
-}
-
-std::string TemporaryFolder() {
-  const char* const parent = std::getenv("TMPDIR");
-  return parent != nullptr && *parent != '\0' ? parent : "/tmp";
 }
 
 }  // namespace
@@ -51,10 +46,9 @@ absl::Status LogFiles::MakeRunFolder() {
   if (error && !std::filesystem::is_directory(parent, unknown)) {
     return absl::UnavailableError("making the folder " + parent + ": " + error.message());
   }
-  std::string pattern = parent + "/" + PathSafe(run_id_) + "_XXXXXX";
-  if (mkdtemp(pattern.data()) == nullptr) return absl::ErrnoToStatus(errno, "making a folder in " + parent);
-  run_folder_ = std::filesystem::absolute(pattern, error).string();
-  if (error) run_folder_ = pattern;
+  ASSIGN_OR_RETURN(const std::string folder, MakeFolderIn(parent, PathSafe(run_id_) + "_"));
+  run_folder_ = std::filesystem::absolute(folder, error).string();
+  if (error) run_folder_ = folder;
   return absl::OkStatus();
 }
 

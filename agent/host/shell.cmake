@@ -4,12 +4,13 @@ muster_library(muster_utf8 SOURCES utf8.cc)
 muster_library(muster_proc SOURCES proc_scan.cc marked.cc DEPS muster_event_loop muster_worker_environment)
 muster_library(muster_log SOURCES log.cc writer.cc line_assembler.cc live_rows.cc stderr_tail.cc
                DEPS muster_event_loop muster_logging muster_utf8)
+muster_library(muster_temporary_folder SOURCES temporary_folder.cc DEPS muster_base)
 muster_library(muster_process SOURCES process_setup.cc exec_stage.cc spawner.cc sweeper.cc kernel_timer.cc init.cc
                                       port_keeper.cc oom_watch.cc error_file.cc
-               DEPS muster_event_loop muster_host_core muster_proc muster_utf8)
+               DEPS muster_event_loop muster_host_core muster_proc muster_temporary_folder muster_utf8)
 if(TARGET muster_worker_environment)
   muster_library(muster_output SOURCES log_files.cc bounded_file.cc follower.cc worker_output.cc
-                 DEPS muster_log muster_host_core)
+                 DEPS muster_temporary_folder muster_log muster_host_core)
   muster_library(muster_host SOURCES host_process.cc job_end.cc last_words.cc file_timer_pipe.cc
                  DEPS muster_output muster_process muster_framed_link muster_log muster_host_core muster_worker_environment)
 endif()

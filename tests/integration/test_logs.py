@@ -2,7 +2,6 @@
 import fcntl
 import os
 import pathlib
-import pty
 import re
 import signal
 import struct
@@ -10,12 +9,12 @@ import subprocess
 import sys
 import tempfile
 import termios
-import threading
 import time
 import unittest
 
 import cluster
 from cluster import ClusterTest, kill, process_state, wait_until
+from terminal import Terminal
 
 MIB = 1 << 20
 
@@ -192,38 +191,22 @@ class ProgressBars(Logs):
         self.addCleanup(screen.close)
         node = self.start(BAR, "--log-dir", str(self.logs), "-t", "3", terminal=screen.slave)
         self.assertEqual(0, node.exit_code())
-        wait_until("the last line", lambda: "every worker exited 0" in screen.text())
+        wait_until("the last line", lambda: "every worker exited 0" in screen.seen())
         finished = sorted(line for line in screen.rows() if line.startswith("[default"))
         self.assertEqual([f"[default{rank}]:100%|" + "#" * 20 for rank in "01"], finished)
-        self.assertIn("%|", screen.text())
+        self.assertIn("%|", screen.seen())
 
 
-class Screen:
-    """A pseudo-terminal of some size, and what a simple one would show of it: all rows that ever scrolled too."""
+class Screen(Terminal):
+    """Of some size, and what a simple one would show of it: all rows that ever scrolled too."""
 
     def __init__(self, lines, columns):
-        self.master, self.slave = pty.openpty()
+        super().__init__()
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        self._seen = b""
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-
-    def _read(self):
-        while True:
-            try:
-                data = os.read(self.master, 65536)
-            except OSError:
-                return
-            if not data:
-                return
-            self._seen += data
-
-    def text(self):
-        return self._seen.decode(errors="replace")
 
     def rows(self):
         rows, row, column = [""], 0, 0
-        for token in re.findall(r"\x1b\[\d*[A-Za-z]|\r|\n|[^\x1b\r\n]+", self.text()):
+        for token in re.findall(r"\x1b\[\d*[A-Za-z]|\r|\n|[^\x1b\r\n]+", self.seen()):
             if token == "\r":
                 column = 0
             elif token == "\n":
@@ -237,11 +220,6 @@ class Screen:
                 rows[row] = rows[row][:column].ljust(column) + token + rows[row][column + len(token):]
                 column += len(token)
         return rows
-
-    def close(self):
-        os.close(self.slave)
-        self._thread.join(cluster.LIMIT_S)
-        os.close(self.master)
 
 
 class Trouble(Logs):

@@ -1,53 +1,16 @@
 """On a terminal: Ctrl-C, Ctrl-Z, a hang-up, nohup, standard input and breakpoint(), redrawn lines, colour."""
-import fcntl
 import os
-import pty
 import signal
 import subprocess
 import sys
-import termios
 import threading
 import unittest
 
 import cluster
 from cluster import ClusterTest, kill, never, process_state, wait_until
+from terminal import Terminal
 
 CTRL_C, CTRL_Z, CTRL_D = b"\x03", b"\x1a", b"\x04"
-
-
-class Terminal:
-    """A pseudo-terminal; all that appears on it is read by a thread, so that nobody is held up."""
-
-    def __init__(self):
-        self.master, self.slave = pty.openpty()
-        self._seen = b""
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-
-    def _read(self):
-        while True:
-            try:
-                data = os.read(self.master, 4096)
-            except OSError:
-                return
-            if not data:
-                return
-            self._seen += data
-
-    def seen(self):
-        return self._seen.decode(errors="replace")
-
-    def type(self, data):
-        os.write(self.master, data)
-
-    def become_controlling(self):
-        """In the child, which leads a session of its own."""
-        fcntl.ioctl(self.slave, termios.TIOCSCTTY, 0)
-
-    def close(self):
-        os.close(self.slave)
-        self._thread.join(cluster.LIMIT_S)
-        os.close(self.master)
 
 
 class OnATerminal(ClusterTest):
