@@ -3,7 +3,7 @@ import signal
 import unittest
 
 import cluster
-from cluster import ClusterTest, kill, never, wait_until
+from cluster import ClusterTest, kill, never, process_state, wait_until
 
 ATTACHED = r"agent (\d+) is attached"
 
@@ -120,7 +120,7 @@ class AgentDeath(ClusterTest):
         agent = job.nodes[0].agent()
         kill(agent, signal.SIGSTOP)  # nobody hears of the success
         job.open_gate("early")
-        wait_until("the end of rank 2", lambda: not job.workers_of(2))
+        wait_until("the end of rank 2, collected by its host", lambda: process_state(starts[2]["pid"]) is None)
         kill(agent)
         job.nodes[2].signal(signal.SIGTERM)
         self.assertEqual(75, job.nodes[2].exit_code())

@@ -1,4 +1,5 @@
 """Hugging Face Accelerate: three steps of a linear model."""
+import ending
 import torch
 from accelerate import Accelerator
 from accelerate.utils import set_seed
@@ -16,4 +17,4 @@ for batch in data:
     optimizer.zero_grad()
 mean = accelerator.reduce(loss.detach(), "mean")
 print(f"result rank={accelerator.process_index} world={accelerator.num_processes} value={mean:.5f}", flush=True)
-accelerator.end_training()
+ending.leave()

@@ -1,4 +1,5 @@
 """Lightning: it must see that a launcher has started its processes, and start none itself."""
+import ending
 import lightning
 import torch
 
@@ -24,6 +25,4 @@ model = Model()
 trainer.fit(model, data)
 mean = trainer.strategy.reduce(model.last_loss.detach())
 print(f"result rank={trainer.global_rank} world={trainer.world_size} value={mean:.5f}", flush=True)
-# Left to the interpreter's end, gloo's threads sometimes abort it, under any launcher.
-torch.distributed.barrier()
-torch.distributed.destroy_process_group()
+ending.leave()
