@@ -10,6 +10,9 @@ import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
+SHOWN_FAILURES = 8
+SHOWN_LINES = 60  # the last ones of each
+
 
 def count_googletest(path):
     """Passed, failed, skipped; None when the file was never finished."""
@@ -67,6 +70,30 @@ def count_spin(log):
     return [passed, len(results) - passed, 0]
 
 
+def failures_of_ctest(folder):
+    """Name and output of each entry that failed."""
+    for entry in ElementTree.parse(folder / "ctest.junit").iter("testcase"):
+        if entry.get("status") == "fail":
+            yield f"{folder.name}: {entry.get('name')}", entry.findtext("system-out", "")
+
+
+def failures_of_unittest(log):
+    """unittest tells each failure in a block of its own, after all tests."""
+    for block in re.split(r"^={70}\n", log.read_text(errors="replace"), flags=re.MULTILINE)[1:]:
+        title, _, text = block.partition("\n")
+        yield title, re.split(r"^-{70}\nRan ", text, flags=re.MULTILINE)[0]
+
+
+def show_failures(reports):
+    """Once more at the very end: who reads only that must see what failed, and how."""
+    found = [failure for junit in sorted(reports.glob("*/ctest.junit")) for failure in failures_of_ctest(junit.parent)]
+    found += [failure for log in reports.glob("python.log") for failure in failures_of_unittest(log)]
+    for name, output in found[:SHOWN_FAILURES]:
+        print(f"\n=== failed: {name}", *output.strip().splitlines()[-SHOWN_LINES:], sep="\n")
+    if len(found) > SHOWN_FAILURES:
+        print(f"\n=== and {len(found) - SHOWN_FAILURES} more, above")
+
+
 def main():
     reports, failed_stages = pathlib.Path(sys.argv[1]), int(sys.argv[2])
     counted = [count_ctest(junit.parent) for junit in reports.glob("*/ctest.junit")]
@@ -74,6 +101,7 @@ def main():
     counted += [count_spin(log) for log in reports.glob("spin.log")]
     passed, failed, skipped = (sum(column) for column in zip([0, 0, 0], *counted))
     failed = max(failed, failed_stages)
+    show_failures(reports)
     closing = f"{passed} passed, {failed} failed"
     print(f"{closing}, {skipped} skipped" if skipped else closing)
     return 1 if failed or not passed else 0
