@@ -33,7 +33,7 @@ def become_torchrun(request):
         opened = os.open(path, flags, 0o644)
         os.dup2(opened, descriptor)
         os.close(opened)
-    os.closerange(3, 256)
+    os.closerange(3, 256)  # none of these may belong to a Python object: see serve()
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environment"])
@@ -51,7 +51,9 @@ def serve():
         os.set_blocking(descriptor, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake)
-    selector = selectors.DefaultSelector()
+    # Not the default, epoll: its object owns a descriptor, and is in a cycle. In a child the garbage collector would
+    # find it in the middle of the run, and close what torchrun has since opened under that number.
+    selector = selectors.PollSelector()
     selector.register(0, selectors.EVENT_READ)
     selector.register(woken, selectors.EVENT_READ)
     while True:
