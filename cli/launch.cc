@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "agent/host/utf8.h"
 #include "cli/line_prefix.h"
@@ -13,6 +14,14 @@ namespace {
 agent::ProgramKind KindOf(const RunPlan& run) {
   if (run.no_python) return agent::ProgramKind::kProgram;
   return run.module ? agent::ProgramKind::kModule : agent::ProgramKind::kScript;
+}
+
+// What `muster local` says of the terminals that it writes to.
+host::Streams RedrawsPass(const Environment& environment) {
+  const auto said = environment.find(kRedrawsVariable);
+  unsigned streams = 0;
+  if (said == environment.end() || !absl::SimpleAtoi(said->second, &streams)) return host::Streams::kNone;
+  return static_cast<host::Streams>(streams & static_cast<unsigned>(host::Streams::kBoth));
 }
 
 // torchrun's --run-path: the script in the interpreter's own __main__, whatever its suffix.
@@ -105,6 +114,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.plan.report = run.report;
   launch.plan.inherited = environment;
   launch.plan.inherited.erase(kPrefixVariable);
+  launch.plan.inherited.erase(kRedrawsVariable);
   launch.plan.stdin_rule = StdinOf(run);
   launch.plan.program = run.script;
   launch.plan.worker_ports = {run.worker_port.low, run.worker_port.high};
@@ -112,7 +122,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   if (prefix != environment.end()) {
     launch.plan.output.prefix_template = prefix->second;
     launch.plan.output.prefix_all = true;
-    launch.plan.output.redraws_pass = true;
+    launch.plan.output.redraws_pass = RedrawsPass(environment);
   }
 
   if (run.config.role() == v1::ROLE_OBSERVER) return launch;  // starts nothing

@@ -74,6 +74,12 @@ absl::StatusOr<uint16_t> FreePort() {
   return ntohs(address.sin_port);
 }
 
+host::Streams Terminals() {
+  const int out = isatty(STDOUT_FILENO) == 1 ? static_cast<int>(host::Streams::kOut) : 0;
+  const int err = isatty(STDERR_FILENO) == 1 ? static_cast<int>(host::Streams::kErr) : 0;
+  return static_cast<host::Streams>(out | err);
+}
+
 // One of a node's two streams.
 struct Stream {
   int pipe = -1;
@@ -372,7 +378,8 @@ int LocalCommand(const Invocation& invocation) {
   const Machine machine = ReadMachine(environment);
   const absl::StatusOr<uint16_t> port = FreePort();
   if (!port.ok()) return Complain(port.status());
-  const LocalFacts facts{*port, absl::StrCat("local-", machine.random_run_id), machine.accelerators()};
+  const LocalFacts facts{*port, absl::StrCat("local-", machine.random_run_id), machine.accelerators(),
+                         Terminals()};
   const std::vector<LocalNode> plans = PlanLocal(*nodes, *command_line, environment, facts);
 
   // Said once here what every node would say.

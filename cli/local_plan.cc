@@ -66,6 +66,7 @@ Environment NodeEnvironment(int nodes, int node, const Environment& outer, const
   environment["CLOUD_ML_JOB_ID"] = facts.run_id;
   environment[VariableName("MUSTER_", "local-addr")] = absl::StrCat("127.0.0.", node + 1);
   environment[kPrefixVariable] = std::string(1, kRankBegin) + "${rank}" + kRankEnd;
+  environment[kRedrawsVariable] = absl::StrCat(static_cast<unsigned>(facts.terminals));
   if (!facts.accelerators.visible_variable.empty() && facts.accelerators.count > 0) {
     environment[facts.accelerators.visible_variable] = Share(facts.accelerators.visible, nodes, node);
   }

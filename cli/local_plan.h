@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "agent/accelerators.h"
+#include "agent/host/core/output_plan.h"
 #include "cli/command_line.h"
 #include "cli/settings.h"
 
@@ -21,6 +22,7 @@ struct LocalFacts {
   uint16_t port = 0;  // free on 127.0.0.1
   std::string run_id;
   agent::Accelerators accelerators;
+  host::Streams terminals = host::Streams::kNone;  // which of its own streams are
 };
 
 struct LocalNode {

@@ -162,7 +162,8 @@ void WorkerOutput::Spawned(int local_rank, bool started) {
 }
 
 void WorkerOutput::HandOver(int local_rank, int out_fd, Stream* stream) {
-  const bool passes = plan_.redraws_pass || writer_->feed().Redraws(out_fd);
+  const bool passes = Has(plan_.redraws_pass, out_fd == STDOUT_FILENO ? Streams::kOut : Streams::kErr) ||
+                      writer_->feed().Redraws(out_fd);
   std::shared_ptr<RedrawLimit>& limit =
       redraws_[static_cast<size_t>(local_rank)][stream->sink == Sink::kPipe ? 0 : 1];
   if (!passes && !limit) limit = std::make_shared<RedrawLimit>();

@@ -2,10 +2,12 @@
 import fcntl
 import os
 import pty
+import re
+import struct
 import termios
 import threading
 
-from cluster import LIMIT_S
+LIMIT_S = 60.0  # only what would never happen is cut off by this
 
 
 class Terminal:
@@ -41,3 +43,28 @@ class Terminal:
         os.close(self.slave)
         self._thread.join(LIMIT_S)
         os.close(self.master)
+
+
+class Screen(Terminal):
+    """Of some size, and what a simple one would show of it: all rows that ever scrolled too."""
+
+    def __init__(self, lines, columns):
+        super().__init__()
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def rows(self):
+        rows, row, column = [""], 0, 0
+        for token in re.findall(r"\x1b\[\d*[A-Za-z]|\r|\n|[^\x1b\r\n]+", self.seen()):
+            if token == "\r":
+                column = 0
+            elif token == "\n":
+                row += 1
+                rows += [""] * (row + 1 - len(rows))
+            elif token.startswith("\x1b[") and token.endswith("A"):
+                row -= int(token[2:-1])
+            elif token == "\x1b[J":
+                rows[row:] = [rows[row][:column]]
+            elif not token.startswith("\x1b"):
+                rows[row] = rows[row][:column].ljust(column) + token + rows[row][column + len(token):]
+                column += len(token)
+        return rows

@@ -1,20 +1,16 @@
 """The workers' output: files, tee, filters, prefixes, redrawn lines; and what goes wrong with folders, disks, readers."""
-import fcntl
 import os
 import pathlib
 import re
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
-import time
 import unittest
 
 import cluster
 from cluster import ClusterTest, kill, process_state, wait_until
-from terminal import Terminal
+from terminal import Screen
 
 MIB = 1 << 20
 
@@ -195,31 +191,6 @@ class ProgressBars(Logs):
         finished = sorted(line for line in screen.rows() if line.startswith("[default"))
         self.assertEqual([f"[default{rank}]:100%|" + "#" * 20 for rank in "01"], finished)
         self.assertIn("%|", screen.seen())
-
-
-class Screen(Terminal):
-    """Of some size, and what a simple one would show of it: all rows that ever scrolled too."""
-
-    def __init__(self, lines, columns):
-        super().__init__()
-        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-
-    def rows(self):
-        rows, row, column = [""], 0, 0
-        for token in re.findall(r"\x1b\[\d*[A-Za-z]|\r|\n|[^\x1b\r\n]+", self.seen()):
-            if token == "\r":
-                column = 0
-            elif token == "\n":
-                row += 1
-                rows += [""] * (row + 1 - len(rows))
-            elif token.startswith("\x1b[") and token.endswith("A"):
-                row -= int(token[2:-1])
-            elif token == "\x1b[J":
-                rows[row:] = [rows[row][:column]]
-            elif not token.startswith("\x1b"):
-                rows[row] = rows[row][:column].ljust(column) + token + rows[row][column + len(token):]
-                column += len(token)
-        return rows
 
 
 class Trouble(Logs):

@@ -92,6 +92,13 @@ TEST(LocalPlanTest, AcceleratorsAreDividedAndNoneIsGivenTwice) {
   EXPECT_EQ(none[0].environment.count("CUDA_VISIBLE_DEVICES"), 0u);
 }
 
+TEST(LocalPlanTest, RedrawnLinesComeWholeOnlyForATerminal) {
+  LocalFacts facts = Facts();
+  EXPECT_EQ(PlanLocal(1, Parsed({"--nodes", "1", "t.py"}), {}, facts)[0].environment.at(kRedrawsVariable), "0");
+  facts.terminals = host::Streams::kErr;
+  EXPECT_EQ(PlanLocal(1, Parsed({"--nodes", "1", "t.py"}), {}, facts)[0].environment.at(kRedrawsVariable), "2");
+}
+
 std::string Fed(NodeOutput* output, std::string_view bytes) {
   std::string out;
   output->Feed(bytes, &out);

@@ -33,9 +33,9 @@ struct OutputPlan {
   std::vector<std::string> stderr_filters;
   // Before each line: ${role_name} ${local_rank} ${rank} ${node_rank} ${hostname}.
   std::string prefix_template = "[${role_name}${local_rank}]:";
-  bool prefix_all = false;     // of all that reaches the console without files (`muster local`): through a pipe
-  bool redraws_pass = false;   // who reads the console passes redrawn lines to a terminal (`muster local`)
-  int64_t max_file_bytes = 0;  // --log-max-size, of each file; 0: no limit
+  bool prefix_all = false;  // of all that reaches the console without files (`muster local`): through a pipe
+  Streams redraws_pass = Streams::kNone;  // whose reader passes redrawn lines to a terminal (`muster local`)
+  int64_t max_file_bytes = 0;             // --log-max-size, of each file; 0: no limit
 
   bool writes_files() const { return !redirects.empty() || !tees.empty(); }
 };

@@ -1,0 +1,105 @@
+"""Progress bars of the real tqdm on two ranks: a row for each on a terminal, one state in 10 s elsewhere."""
+import importlib.util
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import cluster
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
+from terminal import Screen  # noqa: E402  (a folder without a package)
+
+STEPS = 40
+LIMIT_S = 120.0  # only a hang is ever cut off by this
+# Both ranks redraw at each step, and take turns, so that their redraws mix whatever the machine does.
+SCRIPT = f"""
+import os, sys, time
+from tqdm import tqdm
+rank, turns = int(os.environ["RANK"]), sys.argv[1]
+for step in tqdm(range({STEPS}), desc=f"rank {{rank}}", mininterval=0, miniters=1, ncols=50):
+    open(f"{{turns}}/{{rank}}-{{step}}", "w").close()
+    while not os.path.exists(f"{{turns}}/{{1 - rank}}-{{step}}"):
+        time.sleep(0.001)
+    if step == {STEPS // 2}:
+        tqdm.write(f"rank {{rank}} is half way")
+    if len(sys.argv) > 2:
+        time.sleep(0.02)  # so that a terminal shows some of them
+"""
+DONE = r"rank {rank}: 100%\|█+\| {steps}/{steps} \[.*\]"
+
+
+@unittest.skipUnless(importlib.util.find_spec("tqdm"), "not installed: tqdm")
+class Tqdm(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / "turns").mkdir()
+        (self.folder / "bars.py").write_text(SCRIPT)
+        self.environment = {name: value for name, value in os.environ.items()
+                            if not name.startswith(("MUSTER_", "PET_", "TORCHELASTIC_"))} | {"PYTHONUTF8": "1"}
+
+    def command(self, *options, slowly=False):
+        return [str(cluster.BINARY), *options, "--python", sys.executable, str(self.folder / "bars.py"),
+                str(self.folder / "turns"), *(["slowly"] if slowly else [])]
+
+    def tee(self, *, slowly=False):
+        return self.command("run", "--standalone", "--nproc-per-node=2", "--log-dir", str(self.folder / "logs"), "-t", "3",
+                            slowly=slowly)
+
+    def piped(self, command):
+        run = subprocess.run(command, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, timeout=LIMIT_S, check=False)
+        output = run.stdout.decode()
+        self.assertEqual(run.returncode, 0, output)
+        self.assertNotIn("\r", output)
+        return output
+
+    def assert_few_states(self, output, prefix):
+        """Of each rank what it began with, perhaps one state each 10 s that it took, what it said, and its end."""
+        for rank in (0, 1):
+            head = prefix.format(rank=rank)
+            mine = [line.removeprefix(head) for line in output.splitlines() if line.startswith(head)]
+            bars = [line for line in mine if line.startswith(f"rank {rank}:")]
+            self.assertLessEqual(2, len(bars), output)
+            self.assertLess(len(bars), 2 + LIMIT_S / 10, output)
+            self.assertRegex(bars[-1], DONE.format(rank=rank, steps=STEPS))
+            self.assertIn(f"rank {rank} is half way", mine)
+            self.assertEqual(len(bars) + 1, len(mine), output)  # nothing else, and nothing glued to anything
+
+    def test_in_a_pipe_few_states_of_each_rank_are_shown_and_the_files_keep_all(self):
+        self.assert_few_states(self.piped(self.tee()), "[default{rank}]:")
+        for rank in (0, 1):
+            kept = next(self.folder.glob(f"logs/*/attempt_0/{rank}/stderr.log")).read_bytes()
+            self.assertLessEqual(STEPS, kept.count(b"\r"))
+
+    def test_muster_local_in_a_pipe_shows_few_states_too(self):
+        output = self.piped(self.command("local", "--nodes", "2", "--nproc-per-node=1"))
+        self.assert_few_states(output, "[node {rank} rank {rank}] ")
+
+    def test_on_a_terminal_each_rank_has_a_row_that_stays_its_own(self):
+        screen = Screen(lines=24, columns=100)
+        process = subprocess.Popen(self.tee(slowly=True), env=self.environment, stdin=screen.slave, stdout=screen.slave,
+                                   stderr=screen.slave, start_new_session=True)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.assertEqual(0, process.wait(LIMIT_S), screen.seen())
+        screen.close()  # all is read by then
+        seen, rows = screen.seen(), screen.rows()
+        said = [row for row in rows if "half way" in row]
+        self.assertEqual([f"[default{rank}]:rank {rank} is half way" for rank in (0, 1)], sorted(said))
+        bars = sorted(row for row in rows if "%|" in row)
+        self.assertEqual(2, len(bars), "\n".join(rows))
+        for rank, row in enumerate(bars):
+            self.assertRegex(row, rf"^\[default{rank}\]:" + DONE.format(rank=rank, steps=STEPS) + " *$")
+        for rank in (0, 1):  # it did move
+            states = set(re.findall(rf"\[default{rank}\]:rank {rank}: +(\d+)%", seen))
+            self.assertLess(3, len(states), seen)
+
+
+if __name__ == "__main__":
+    unittest.main()
