@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "agent/discovery/problem.h"
 #include "cli/nearest.h"
 #include "proto/base/status_macros.h"
 
@@ -20,8 +21,8 @@ std::string WithDashes(std::string_view name) {
 
 absl::Status NoSuchOption(const std::string& word, const std::string& meant, std::string_view command) {
   return absl::InvalidArgumentError(absl::StrCat(
-      word, ": no such option", meant.empty() ? "" : "; did you mean --", meant, meant.empty() ? "" : "?",
-      " (options of the script go after the script; see ", AsAbsl(command), " --help)"));
+      discovery::Shown(word), ": no such option", meant.empty() ? "" : "; did you mean --", meant,
+      meant.empty() ? "" : "?", " (options of the script go after the script; see ", AsAbsl(command), " --help)"));
 }
 
 std::string NearestOption(const std::vector<OptionSpec>& table, const std::string& name) {
@@ -46,7 +47,8 @@ absl::StatusOr<const OptionSpec*> Resolve(const std::vector<OptionSpec>& table, 
     }
     if (fits.size() == 1) return fits.front();
     if (fits.size() > 1) {
-      return absl::InvalidArgumentError(absl::StrCat(word, ": could be ", absl::StrJoin(names, ", ")));
+      return absl::InvalidArgumentError(
+          absl::StrCat(discovery::Shown(word), ": could be ", absl::StrJoin(names, ", ")));
     }
   }
   return NoSuchOption(word, NearestOption(table, name), command);
@@ -112,8 +114,10 @@ class Parser {
   absl::Status Take(const OptionSpec& spec, const std::string& shown, std::optional<std::string> value = {}) {
     std::string& slot = result_.given[std::string(spec.name)];
     if (spec.is_switch()) {
-      if (value) return absl::InvalidArgumentError(absl::StrCat(shown, "=", *value, ": takes no value"));
-      slot = "true";
+      if (value) {
+        return absl::InvalidArgumentError(absl::StrCat(shown, "=", discovery::Shown(*value), ": takes no value"));
+      }
+      slot = kSwitchGiven;
       return absl::OkStatus();
     }
     if (!value && spec.value_is_optional()) value = "";

@@ -12,8 +12,10 @@
 
 namespace muster::cli {
 
+inline constexpr char kSwitchGiven[] = "true";
+
 struct CommandLine {
-  std::map<std::string, std::string> given;   // by the option's name; "true" for a switch; the last one counts
+  std::map<std::string, std::string> given;   // by the option's name; kSwitchGiven; the last one counts
   std::string script;                         // empty: none was given
   std::vector<std::string> script_arguments;  // verbatim, whatever they look like
   bool help = false;

@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "agent/discovery/hostfile.h"
+#include "agent/host/utf8.h"
+#include "cli/settings.h"
 #include "cli/values.h"
 #include "proto/base/status_macros.h"
 
@@ -15,13 +17,21 @@ namespace {
 using discovery::HostSlots;
 
 constexpr char kThisMachine[] = "localhost";
-constexpr const char* kIdle[] = {
-    "launcher", "launcher-args", "force-multi", "save-pid",       "no-ssh-check",
-    "no-ssh",   "ssh-port",      "venv-script", "bind-core-list", "bind-cores-to-rank"};
+constexpr char kNoFolder[] = "None";  // DeepSpeed's own default of --enable_each_rank_log
+constexpr const char* kIdle[] = {"launcher", "launcher-args", "force-multi", "save-pid",  "no-ssh-check",
+                                 "no-ssh",   "ssh-port",      "venv-script", "log-level", "bind-cores-to-rank",
+                                 "quiet",    "bind-core-list"};
+// DeepSpeed's own default of these is empty: an empty value says nothing.
+constexpr const char* kEmptyIsUnsaid[] = {"include", "exclude", "master-addr", "launcher-args"};
+constexpr const char* kLogLevels[] = {"debug", "info", "warning", "error", "critical"};
 
 class Translator {
  public:
-  Translator(CommandLine given, const DeepspeedMachine& machine) : given_(std::move(given)), machine_(machine) {}
+  Translator(CommandLine given, const DeepspeedMachine& machine) : given_(std::move(given)), machine_(machine) {
+    for (const char* name : kEmptyIsUnsaid) {
+      if (TextOf(name).empty()) given_.given.erase(name);
+    }
+  }
 
   absl::StatusOr<DeepspeedLine> Run() {
     CommandLine& line = result_.line;
@@ -29,14 +39,13 @@ class Translator {
     line.script_arguments = given_.script_arguments;
     line.help = given_.help;
     if (line.help) return std::move(result_);
-    if (const std::string* kind = Find("autotuning"); kind != nullptr) {
-      return absl::InvalidArgumentError("--autotuning " + *kind + ": is a tool of DeepSpeed's own; run it there");
-    }
+    RETURN_IF_ERROR(CheckValues());
     for (const char* name : {"module", "no-python"}) {
-      if (Find(name) != nullptr) line.given[name] = "true";
+      if (Find(name) != nullptr) line.given[name] = kSwitchGiven;
     }
     if (Find("no-local-rank") == nullptr) line.given["pass-local-rank"] = "local_rank";
-    if (const std::string* folder = Find("enable-each-rank-log"); folder != nullptr) {
+    const std::string* folder = Find("enable-each-rank-log");
+    if (folder != nullptr && *folder != kNoFolder) {
       line.given["log-dir"] = *folder;
       line.given["redirects"] = "3";
     }
@@ -57,17 +66,56 @@ class Translator {
     return text == nullptr ? "" : *text;
   }
 
-  // A positive number; absent, or DeepSpeed's own default of -1: none.
-  absl::StatusOr<std::optional<int>> Count(const char* name) const {
+  // All of them, whether or not this job needs them: whatever is named below is said in DeepSpeed's words.
+  absl::Status CheckValues() const {
+    for (const auto& [name, text] : given_.given) {
+      if (host::ToUtf8(text, text.size()) != text) return Wrong(name.c_str(), "expected UTF-8");
+    }
+    if (Find("autotuning") != nullptr) return Wrong("autotuning", "is a tool of DeepSpeed's own; run it there");
+    for (const char* name : {"num-nodes", "min-elastic-nodes", "max-elastic-nodes"}) {
+      RETURN_IF_ERROR(Number(name, 1, kMaxNodes).status());
+    }
+    for (const char* name : {"num-gpus", "num-accelerators"}) RETURN_IF_ERROR(Number(name, 1, kMaxSlots).status());
+    RETURN_IF_ERROR(Number("node-rank", 0, kMaxNodes - 1).status());
+    for (const char* name : {"master-port", "ssh-port"}) RETURN_IF_ERROR(Check(name, ParsePort));
+    RETURN_IF_ERROR(Check("master-addr", ParseHost));
+    RETURN_IF_ERROR(Check("log-level", [](std::string_view text) -> absl::StatusOr<bool> {
+      if (std::find(std::begin(kLogLevels), std::end(kLogLevels), text) != std::end(kLogLevels)) return true;
+      return absl::InvalidArgumentError(absl::StrCat("expected ", absl::StrJoin(kLogLevels, ", ")));
+    }));
+    for (const char* name : {"launcher", "enable-each-rank-log", "venv-script", "bind-core-list"}) {
+      if (Find(name) != nullptr && TextOf(name).empty()) return Wrong(name, "expected a value");
+    }
+    const std::string* folder = Find("enable-each-rank-log");
+    if (folder != nullptr && folder->find_first_of("\r\n") != std::string::npos) {
+      return Wrong("enable-each-rank-log", "expected one line");
+    }
+    if (Find("module") != nullptr && Find("no-python") != nullptr) {
+      return absl::InvalidArgumentError("--no-python: cannot be used with --module");
+    }
+    return absl::OkStatus();
+  }
+
+  template <typename Parse>
+  absl::Status Check(const char* name, const Parse& parse) const {
+    const std::string* text = Find(name);
+    if (text == nullptr) return absl::OkStatus();
+    const auto value = parse(*text);
+    return value.ok() ? absl::OkStatus() : Wrong(name, std::string(AsStd(value.status().message())));
+  }
+
+  // Absent, or DeepSpeed's own default of -1: none.
+  absl::StatusOr<std::optional<int>> Number(const char* name, int low, int high) const {
     const std::string* text = Find(name);
     if (text == nullptr || *text == "-1") return std::optional<int>();
-    const auto number = ParseInteger(*text, 1, kMaxNodes);
+    const auto number = ParseInteger(*text, low, high);
     if (!number.ok()) return Wrong(name, std::string(AsStd(number.status().message())));
     return std::optional<int>(*number);
   }
 
   absl::Status Wrong(const char* name, const std::string& reason) const {
-    return absl::InvalidArgumentError(absl::StrCat("--", name, " ", TextOf(name), ": ", reason));
+    return absl::InvalidArgumentError(
+        absl::StrCat(ShownWithValue(absl::StrCat("--", name), TextOf(name)), ": ", reason));
   }
 
   // The hosts of the file, or this machine alone; then --include, --exclude and --num_nodes.
@@ -91,7 +139,7 @@ class Translator {
       ASSIGN_OR_RETURN(hosts_, discovery::FilterHosts(hosts_, TextOf("include"), TextOf("exclude")));
     }
     filtered_ = filtered;
-    ASSIGN_OR_RETURN(const std::optional<int> nodes, Count("num-nodes"));
+    ASSIGN_OR_RETURN(const std::optional<int> nodes, Number("num-nodes", 1, kMaxNodes));
     if (nodes && filtered) return Wrong("num-nodes", "cannot be used with --include or --exclude");
     if (nodes && text && static_cast<size_t>(*nodes) > hosts_.size()) {
       return Wrong("num-nodes", absl::StrCat("the hostfile has ", hosts_.size(), " hosts"));
@@ -108,26 +156,24 @@ class Translator {
       return absl::InvalidArgumentError(
           absl::StrCat("the only host left is ", own_->host, ", which is not this machine: start muster there"));
     }
-    result_.line.given["standalone"] = "true";
+    result_.line.given["standalone"] = kSwitchGiven;
     return absl::OkStatus();
   }
 
   absl::Status TakeNodes(int count, bool from_file) {
     auto& given = result_.line.given;
     given["nnodes"] = absl::StrCat(count);
-    const std::string *least = Find("min-elastic-nodes"), *most = Find("max-elastic-nodes");
-    if (Find("elastic-training") != nullptr && (least != nullptr || most != nullptr)) {
-      given["nnodes"] =
-          absl::StrCat(least ? *least : "1", ":", most && *most != "-1" ? *most : absl::StrCat(count));
+    ASSIGN_OR_RETURN(const std::optional<int> least, Number("min-elastic-nodes", 1, kMaxNodes));
+    ASSIGN_OR_RETURN(const std::optional<int> most, Number("max-elastic-nodes", 1, kMaxNodes));
+    if (Find("elastic-training") != nullptr && (least || most)) {
+      if (most && *most < count) return Wrong("max-elastic-nodes", absl::StrCat("there are ", count, " nodes"));
+      if (least && *least > most.value_or(count)) return Wrong("min-elastic-nodes", "is more than there can be");
+      given["nnodes"] = absl::StrCat(least.value_or(1), ":", most.value_or(count));
     }
-    int rank = -1;
-    if (Find("node-rank") != nullptr) {
-      const auto number = ParseInteger(TextOf("node-rank"), 0, count - 1);
-      if (!number.ok()) return Wrong("node-rank", std::string(AsStd(number.status().message())));
-      rank = *number;
-    } else if (!from_file) {
-      return Wrong("num-nodes", "needs --hostfile, or --node_rank and --master_addr");
-    } else {
+    ASSIGN_OR_RETURN(const std::optional<int> said, Number("node-rank", 0, count - 1));
+    if (!said && !from_file) return Wrong("num-nodes", "needs --hostfile, or --node_rank and --master_addr");
+    int rank = said.value_or(0);
+    if (!said) {
       ASSIGN_OR_RETURN(rank, OwnRank());
     }
     given["node-rank"] = absl::StrCat(rank);
@@ -156,9 +202,10 @@ class Translator {
 
   // --num_gpus, else the slots of this host, else one for each accelerator.
   absl::Status TakeWorkers() {
-    ASSIGN_OR_RETURN(const std::optional<int> devices, Count("num-gpus"));
+    const char* const name = Find("num-accelerators") != nullptr ? "num-accelerators" : "num-gpus";
+    ASSIGN_OR_RETURN(const std::optional<int> devices, Number(name, 1, kMaxSlots));
     auto& given = result_.line.given;
-    if (devices && filtered_) return Wrong("num-gpus", "cannot be used with --include or --exclude");
+    if (devices && filtered_) return Wrong(name, "cannot be used with --include or --exclude");
     if (devices) {
       given["nproc-per-node"] = absl::StrCat(*devices);
     } else if (own_ != nullptr) {
@@ -178,7 +225,7 @@ class Translator {
     if (!idle.empty()) result_.notes.push_back("not needed here: " + absl::StrJoin(idle, ", "));
   }
 
-  const CommandLine given_;
+  CommandLine given_;
   const DeepspeedMachine& machine_;
   DeepspeedLine result_;
   std::vector<HostSlots> hosts_;
@@ -207,7 +254,7 @@ const std::vector<OptionSpec>& DeepspeedOptions() {
       {"no-python", "", kProgram, true, "SCRIPT is a program of its own."},
       {"no-local-rank", "", kProgram, true, "No --local_rank=N for the script."},
       {"enable-each-rank-log", "DIR", kOutput, true, "To files."},
-      {"autotuning", "tune|run", kOther, true, "Refused."},
+      {"autotuning", "tune|run", kProgram, true, "Refused."},
       {"launcher", "NAME", kTorchrun, true, ""},
       {"launcher-args", "TEXT", kTorchrun, true, ""},
       {"force-multi", "", kTorchrun, true, ""},
@@ -218,6 +265,8 @@ const std::vector<OptionSpec>& DeepspeedOptions() {
       {"venv-script", "FILE", kTorchrun, true, ""},
       {"bind-cores-to-rank", "", kTorchrun, true, ""},
       {"bind-core-list", "LIST", kTorchrun, true, ""},
+      {"log-level", "NAME", kTorchrun, true, "MUSTER_LOG_LEVEL is muster's."},
+      {"quiet", "", kTorchrun, true, "", 'q'},
   };
   return *table;
 }
@@ -225,9 +274,6 @@ const std::vector<OptionSpec>& DeepspeedOptions() {
 absl::StatusOr<DeepspeedLine> ReadDeepspeedLine(const std::vector<std::string>& args,
                                                 const DeepspeedMachine& machine) {
   ASSIGN_OR_RETURN(CommandLine given, ParseCommandLine(DeepspeedOptions(), args, "deepspeed"));
-  if (const auto other = given.given.find("num-accelerators"); other != given.given.end()) {
-    given.given["num-gpus"] = other->second;
-  }
   return Translator(std::move(given), machine).Run();
 }
 

@@ -49,20 +49,45 @@ std::string RunLine(const CommandLine& line, const Words& rest) {
   return absl::StrJoin(words, " ");
 }
 
-// "python -u -m pkg.mod x": the interpreter's own options go, -m becomes ours.
-Words AfterPython(const Words& arguments) {
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == "-m" || arguments[i].empty() || arguments[i][0] != '-') {
-      return {arguments.begin() + static_cast<int64_t>(i), arguments.end()};
-    }
+Words::const_iterator FirstScript(const Words& words) {
+  return std::find_if(words.begin(), words.end(), [](const std::string& word) { return word.ends_with(".py"); });
+}
+
+// torch's launchers as modules: their options are ours, and the older one passes the local rank in the arguments.
+std::optional<Words> AfterTorchModule(const Words& words) {
+  if (words[0] == "torch.distributed.run") return Words(words.begin() + 1, words.end());
+  if (words[0] != "torch.distributed.launch") return std::nullopt;
+  const auto script = FirstScript(words);
+  Words rest(words.begin() + 1, script);
+  const size_t before = rest.size();
+  rest.erase(std::remove_if(rest.begin(), rest.end(),
+                            [](const std::string& word) { return word == "--use-env" || word == "--use_env"; }),
+             rest.end());
+  if (rest.size() == before) rest.insert(rest.begin(), "--pass-local-rank");
+  rest.insert(rest.end(), script, words.end());
+  return rest;
+}
+
+// "python -u -m pkg.mod x": -u is what muster does anyway and -m becomes ours. Any other option of the
+// interpreter, and code on the command line, is kept by leaving the interpreter what it is: a program.
+Words AfterPython(const std::string& python, const Words& arguments) {
+  size_t at = 0;
+  while (at < arguments.size() && arguments[at] == "-u") ++at;
+  if (at == arguments.size()) return {"SCRIPT"};
+  const Words rest(arguments.begin() + static_cast<int64_t>(at), arguments.end());
+  if (!rest[0].starts_with('-')) return rest;
+  if (rest[0] == "-m" && rest.size() > 1) {
+    const Words module(rest.begin() + 1, rest.end());
+    return AfterTorchModule(module).value_or(rest);
   }
-  return {"SCRIPT"};
+  Words whole = {"--no-python", python};
+  whole.insert(whole.end(), arguments.begin(), arguments.end());
+  return whole;
 }
 
 // "accelerate launch --num_processes 2 train.py x": its options are its own; from the script on all is kept.
 Words AfterAccelerate(const Words& arguments) {
-  const auto script = std::find_if(arguments.begin(), arguments.end(),
-                                   [](const std::string& word) { return word.ends_with(".py"); });
+  const auto script = FirstScript(arguments);
   if (script == arguments.end()) return {"SCRIPT"};
   return {script, arguments.end()};
 }
@@ -73,7 +98,7 @@ std::optional<std::string> LineInstead(const CommandLine& line, bool is_file) {
   if (is_file) return std::nullopt;
   const std::string name(BaseName(line.script));
   const Words& arguments = line.script_arguments;
-  if (IsPython(name)) return RunLine(line, AfterPython(arguments));
+  if (IsPython(name)) return RunLine(line, AfterPython(line.script, arguments));
   if (name == "torchrun") return RunLine(line, arguments);
   if (name == "accelerate") return RunLine(line, AfterAccelerate(arguments));
   if (name == "muster") return RunLine(line, {arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end()});

@@ -390,7 +390,7 @@ int LocalCommand(const Invocation& invocation) {
   const Launch launch =
       PrepareLaunch(*first, plans[0].environment, machine.host_id, invocation.called_as, agent::ProbeFile);
   if (launch.check.exit_code != 0) {
-    std::fprintf(stderr, "muster: %s\n", launch.check.problem.c_str());
+    Complain(absl::NotFoundError(launch.check.problem));
     return launch.check.exit_code;
   }
 

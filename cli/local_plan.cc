@@ -7,7 +7,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "agent/discovery/problem.h"
 #include "cli/line_prefix.h"
+#include "cli/settings.h"
 #include "cli/values.h"
 #include "proto/base/status_macros.h"
 
@@ -90,9 +92,11 @@ std::vector<std::string> NodeArguments(const CommandLine& command_line) {
 
 absl::StatusOr<int> LocalNodeCount(const CommandLine& command_line) {
   for (const OptionSpec& spec : RunOptions()) {
-    if (DecidedHere(spec) && command_line.given.count(std::string(spec.name)) > 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--", AsAbsl(spec.name), ": muster local decides that itself"));
+    const auto given = command_line.given.find(std::string(spec.name));
+    if (DecidedHere(spec) && given != command_line.given.end()) {
+      const std::string flag = absl::StrCat("--", AsAbsl(spec.name));
+      return absl::InvalidArgumentError(absl::StrCat(spec.is_switch() ? flag : ShownWithValue(flag, given->second),
+                                                     ": muster local decides that itself"));
     }
   }
   const auto given = command_line.given.find("nodes");
@@ -100,12 +104,13 @@ absl::StatusOr<int> LocalNodeCount(const CommandLine& command_line) {
     return absl::InvalidArgumentError("--nodes is needed: how many nodes to start on this machine");
   }
   const absl::StatusOr<int> nodes = ParseInteger(given->second, 1, kMaxLocalNodes);
-  if (!nodes.ok()) return WithContext(nodes.status(), "--nodes " + given->second);
+  if (!nodes.ok()) return WithContext(nodes.status(), ShownWithValue("--nodes", given->second));
   const auto nnodes = command_line.given.find("nnodes");
   if (nnodes != command_line.given.end() && *nodes > 1) {
     const absl::StatusOr<NodeRange> range = ParseNodeRange(nnodes->second);
     if (range.ok() && range->max == 1) {
-      return absl::InvalidArgumentError(absl::StrCat("--nnodes ", nnodes->second, ": --nodes says ", *nodes));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--nnodes ", discovery::Shown(nnodes->second), ": --nodes says ", *nodes));
     }
   }
   if (command_line.script.empty()) {

@@ -1,13 +1,16 @@
 // muster's main: which part of it this process is. The two hidden parts come first, since they are started most
 // often and must start fast.
+#include <algorithm>
+#include <cctype>
+#include <climits>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "agent/agent_process.h"
+#include "agent/discovery/problem.h"
 #include "agent/host/exec_stage.h"
 #include "agent/host/process_setup.h"
 #include "cli/commands.h"
@@ -15,12 +18,17 @@
 #include "cli/help.h"
 #include "cli/machine.h"
 #include "cli/nearest.h"
+#include "cli/values.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::cli {
 
+// One line, whatever names it holds.
 int Complain(const absl::Status& status) {
-  std::fprintf(stderr, "muster: %s\n", std::string(AsStd(status.message())).c_str());
+  std::string line(AsStd(status.message()));
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
+  std::fprintf(stderr, "muster: %s\n", line.c_str());
   return ExitCodeOf(status);
 }
 
@@ -31,8 +39,8 @@ int Print(const std::string& text) {
 
 int VersionCommand(const Invocation& invocation) {
   if (!invocation.arguments.empty()) {
-    return Complain(
-        absl::InvalidArgumentError(absl::StrCat(invocation.arguments[0], ": muster version takes nothing")));
+    return Complain(absl::InvalidArgumentError(
+        absl::StrCat(discovery::Shown(invocation.arguments[0]), ": muster version takes nothing")));
   }
   return Print(absl::StrCat("muster ", Version(), "\n"));
 }
@@ -41,19 +49,21 @@ namespace {
 
 // `muster agent --fd N`, started by the host.
 int AgentCommand(int argc, char** argv) {
-  if (argc < 4 || std::strcmp(argv[2], "--fd") != 0) {
+  constexpr int kArguments = 4;
+  const absl::StatusOr<int> fd = ParseInteger(argc == kArguments ? argv[kArguments - 1] : "", 0, INT_MAX);
+  if (!fd.ok() || std::strcmp(argv[2], "--fd") != 0) {
     return Complain(absl::InvalidArgumentError("agent is for muster itself; see muster --help"));
   }
   host::PrepareProcess();
-  return agent::RunAgent(std::atoi(argv[3]));
+  return agent::RunAgent(*fd);
 }
 
 // Whoever comes from torchrun types the options or the script at once.
 absl::Status NoSuchCommand(const std::string& name) {
   std::string meant = NearestWord(name, {"run", "local", "env", "version", "help"});
-  if (name.starts_with('-') || name.ends_with(".py")) meant = "run " + name;
+  if (name.starts_with('-') || name.ends_with(".py")) meant = "run " + discovery::Shown(name);
   return absl::InvalidArgumentError(
-      absl::StrCat(name, ": no such command; there are run, local, env, version and help",
+      absl::StrCat(discovery::Shown(name), ": no such command; there are run, local, env, version and help",
                    meant.empty() ? "" : "; did you mean muster ", meant, meant.empty() ? "" : "?"));
 }
 
@@ -67,6 +77,10 @@ bool IsCalled(const char* called_as, std::string_view name) {
 int HelpCommand(const Invocation& invocation) {
   if (invocation.arguments.empty()) return Print(MainHelp());
   const std::string& about = invocation.arguments[0];
+  if (invocation.arguments.size() > 1) {
+    return Complain(absl::InvalidArgumentError(
+        absl::StrCat(discovery::Shown(invocation.arguments[1]), ": muster help takes one command")));
+  }
   if (about == "run") return Print(RunHelp());
   if (about == "local") return Print(LocalHelp());
   if (about == "env") return Print(EnvHelp());

@@ -1,7 +1,6 @@
 // `muster run`: plan, check the program, say what was found, become the host.
 #include <unistd.h>
 
-#include <cstdio>
 #include <optional>
 #include <vector>
 
@@ -43,7 +42,7 @@ absl::StatusOr<Severity> LogLevel(const Environment& environment) {
   if (found == environment.end() || found->second.empty() || ParseSeverity(found->second, &severity))
     return severity;
   return absl::FailedPreconditionError(
-      absl::StrCat(kLevelVariable, " ", found->second, ": expected debug, info, warning or error"));
+      absl::StrCat(ShownWithValue(kLevelVariable, found->second), ": expected debug, info, warning or error"));
 }
 
 // `muster run python train.py`: answered with the line that was meant.
@@ -99,7 +98,7 @@ int RunLine(const CommandLine& command_line, const Environment& environment, con
   launch.plan.ends_orphans = plan->config.run_id() != machine.random_run_id;
   if (access(kTerminationLog, W_OK) == 0) launch.plan.report.termination_log = kTerminationLog;
   if (launch.check.exit_code != 0 && plan->config.single_node()) {
-    std::fprintf(stderr, "muster: %s\n", launch.check.problem.c_str());
+    Complain(absl::NotFoundError(launch.check.problem));
     host::JobEnd end = host::AboutThisNode(plan->config, launch.plan.program);
     end.exit_code = launch.check.exit_code;
     end.origin = "muster";

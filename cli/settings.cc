@@ -1,6 +1,7 @@
 #include "cli/settings.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -9,7 +10,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "agent/discovery/problem.h"
 #include "agent/host/utf8.h"
+#include "cli/completion.h"
 #include "cli/nearest.h"
 #include "proto/base/check.h"
 #include "proto/base/duration.h"
@@ -33,6 +36,20 @@ constexpr OtherVariable kOtherVariables[] = {
     {"shutdown-timeout", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
 };
 
+// torchrun's own default of these is empty or None, and it takes an empty value for that: `--rdzv-conf "$CONF"`.
+constexpr std::string_view kEmptyIsUnsaid[] = {
+    "rdzv-endpoint",
+    "rdzv-id",
+    "rdzv-conf",
+    "role",
+    "log-dir",
+    "local-addr",
+    "local-ranks-filter",
+    "duplicate-stdout-filters",
+    "master-addr",
+    "duplicate-stderr-filters",
+};
+
 // Variables of these options, left by the launcher whose worker we run in, speak of its job and not of ours.
 bool TellsOfTheOuterJob(const OptionSpec& spec) {
   return spec.group == Group::kMembership || spec.group == Group::kTorchrun;
@@ -54,16 +71,19 @@ class Reader {
       status_ = Fault(*found, std::string(AsStd(value.status().message())));
       return;
     }
+    // It travels, and is shown in a line.
+    if (host::ToUtf8(found->text, found->text.size()) != found->text ||
+        found->text.find_first_of("\r\n") != std::string::npos) {
+      status_ = Fault(*found, "expected one line of UTF-8");
+      return;
+    }
     *out = Setting<T>{std::move(value).value(), found->origin, found->source, found->text};
   }
 
-  void Duration(std::string_view name, Given<absl::Duration>* out, absl::Duration least) {
-    Read<absl::Duration>(name, out, [least](const std::string& text) -> absl::StatusOr<absl::Duration> {
-      absl::StatusOr<absl::Duration> value = ParseDuration(text);
-      if (!value.ok()) return absl::InvalidArgumentError("expected a time in seconds, or 500ms, 20s, 5m, 1h");
-      if (*value < least) return absl::InvalidArgumentError("expected at least " + muster::FormatDuration(least));
-      return value;
-    });
+  void Duration(std::string_view name, Given<absl::Duration>* out, absl::Duration least = absl::ZeroDuration(),
+                absl::Duration most = kMaxTime) {
+    Read<absl::Duration>(name, out,
+                         [least, most](const std::string& text) { return ParseTime(text, least, most); });
   }
 
   void Integer(std::string_view name, Given<int>* out, int low, int high) {
@@ -73,10 +93,6 @@ class Reader {
   void Text(std::string_view name, Given<std::string>* out) {
     Read<std::string>(name, out, [](const std::string& text) -> absl::StatusOr<std::string> {
       if (text.empty()) return absl::InvalidArgumentError("expected a value");
-      if (text.find_first_of("\n\r") != std::string::npos || text.find('\0') != std::string::npos) {
-        return absl::InvalidArgumentError("expected one line");
-      }
-      if (host::ToUtf8(text, text.size()) != text) return absl::InvalidArgumentError("expected UTF-8");
       return text;
     });
   }
@@ -100,6 +116,7 @@ class Reader {
     MUSTER_CHECK(spec != nullptr, "an option that is not in the table");
     const auto given = command_line_.given.find(std::string(name));
     if (given != command_line_.given.end()) {
+      if (given->second.empty() && IsUnsaidWhenEmpty(name)) return std::nullopt;
       return Setting<std::string>{{}, Origin::kFlag, absl::StrCat("--", AsAbsl(name)), given->second};
     }
     if (nested_ && TellsOfTheOuterJob(*spec)) return std::nullopt;
@@ -111,6 +128,10 @@ class Reader {
       if (other.option == name) return Variable(other.variable, Origin::kTorchrunVariable);
     }
     return std::nullopt;
+  }
+
+  static bool IsUnsaidWhenEmpty(std::string_view name) {
+    return std::find(std::begin(kEmptyIsUnsaid), std::end(kEmptyIsUnsaid), name) != std::end(kEmptyIsUnsaid);
   }
 
   std::optional<Setting<std::string>> Variable(const std::string& variable, Origin origin) const {
@@ -212,14 +233,15 @@ class ConfReader {
     if (known) {
       idle_.push_back(key);
     } else {
-      settings_->warnings.push_back(absl::StrCat(conf_.source, ": no handler of torch knows ", key));
+      settings_->warnings.push_back(
+          absl::StrCat(conf_.source, ": no handler of torch knows ", discovery::Shown(key)));
     }
     return absl::OkStatus();
   }
 
   absl::Status TakeTime(const std::string& key, const std::string& value, Given<absl::Duration>* out) {
-    const absl::StatusOr<absl::Duration> time = ParseDuration(value);
-    if (!time.ok()) return Fault(conf_, absl::StrCat(key, " is not a time in seconds"));
+    const absl::StatusOr<absl::Duration> time = ParseTime(value, absl::ZeroDuration(), kMaxTime);
+    if (!time.ok()) return Fault(conf_, absl::StrCat(key, ": ", time.status().message()));
     if (!*out) *out = Setting<absl::Duration>{*time, conf_.origin, conf_.source, value};
     return absl::OkStatus();
   }
@@ -229,15 +251,23 @@ class ConfReader {
   std::vector<std::string> idle_;
 };
 
+bool IsOn(const Given<bool>& given) { return given && given->value; }
+
 // What must hold between two options.
-absl::Status CheckRelations(const Settings& s) {
-  if (s.module && s.module->value && s.no_python && s.no_python->value) {
-    return Fault(s.no_python->origin, s.no_python->source, "", "cannot be used with -m (--module)");
-  }
-  if (s.standalone && s.standalone->value && s.nnodes && s.nnodes->value.max > 1) {
-    return Fault(*s.nnodes, "--standalone is one node");
+absl::Status CheckRelations(const CommandLine& command_line, const Settings& s) {
+  if (IsOn(s.module) && IsOn(s.no_python) && !IsOn(s.run_path)) {
+    return Fault(*s.no_python, "cannot be used with -m (--module)");
   }
   const int max_nodes = s.nnodes ? s.nnodes->value.max : 0;
+  if (IsOn(s.standalone) && max_nodes > 1) return Fault(*s.nnodes, "--standalone is one node");
+  for (const char* name : {"rdzv-endpoint", "master-addr"}) {
+    const auto given = command_line.given.find(name);
+    const bool empty = given != command_line.given.end() && given->second.empty();
+    if (empty && max_nodes > 1 && !s.rdzv_endpoint && !s.master_addr) {
+      return Fault(Origin::kFlag, absl::StrCat("--", name), "",
+                   absl::StrCat("expected the primary's address, for a job of ", max_nodes, " nodes"));
+    }
+  }
   if (s.node_rank && s.nnodes && s.node_rank->value >= max_nodes) {
     return Fault(*s.node_rank, absl::StrCat("must be less than the number of nodes, ", max_nodes));
   }
@@ -291,6 +321,7 @@ void ReadOutput(Reader* reader, Settings* s) {
 Given<std::string> ReadOfTorchrun(Reader* reader, Settings* s) {
   Given<std::string> conf, backend, ignored;
   Given<double> interval;
+  reader->Read<std::string>("print-completion", &ignored, CompletionScript);
   reader->Text("rdzv-conf", &conf);
   reader->Read<std::string>("rdzv-backend", &backend, ParseBackend);
   reader->Read<std::string>("start-method", &ignored, ParseStartMethod);
@@ -298,7 +329,7 @@ Given<std::string> ReadOfTorchrun(Reader* reader, Settings* s) {
   reader->Read<std::string>("logs-specs", &ignored, RefuseLogsSpecs);
   reader->Read<double>("monitor-interval", &interval, [](const std::string& text) -> absl::StatusOr<double> {
     double seconds = 0;
-    if (absl::SimpleAtod(text, &seconds) && seconds >= 0) return seconds;
+    if (absl::SimpleAtod(text, &seconds) && std::isfinite(seconds) && seconds >= 0) return seconds;
     return absl::InvalidArgumentError("expected a time in seconds");
   });
   if (backend && backend->value != "static") {
@@ -311,8 +342,14 @@ Given<std::string> ReadOfTorchrun(Reader* reader, Settings* s) {
 
 }  // namespace
 
-absl::Status Fault(Origin origin, const std::string& source, const std::string& text, const std::string& reason) {
-  const std::string line = absl::StrCat(source, text.empty() ? "" : " ", text, ": ", reason);
+std::string ShownWithValue(const std::string& source, const std::string& text) {
+  const bool bare = !text.empty() && text.find(' ') == std::string::npos;
+  return absl::StrCat(source, bare ? " " : " '", discovery::Shown(text), bare ? "" : "'");
+}
+
+absl::Status Fault(Origin origin, const std::string& source, const std::optional<std::string>& text,
+                   const std::string& reason) {
+  const std::string line = absl::StrCat(text ? ShownWithValue(source, *text) : source, ": ", reason);
   return origin == Origin::kFlag ? absl::InvalidArgumentError(line) : absl::FailedPreconditionError(line);
 }
 
@@ -335,15 +372,15 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
   reader.Text("role", &s.role);
   reader.Integer("max-restarts", &s.max_restarts, 0, kMaxRestarts);
   reader.Integer("max-node-losses", &s.max_node_losses, 0, kMaxRestarts);
-  reader.Duration("join-timeout", &s.join_timeout, absl::ZeroDuration());
-  reader.Duration("last-call-timeout", &s.last_call_timeout, absl::ZeroDuration());
-  reader.Duration("rejoin-timeout", &s.rejoin_timeout, absl::ZeroDuration());
-  reader.Duration("coordinator-timeout", &s.coordinator_timeout, absl::ZeroDuration());
-  reader.Duration("lease", &s.lease, absl::Seconds(1));
+  reader.Duration("join-timeout", &s.join_timeout);
+  reader.Duration("last-call-timeout", &s.last_call_timeout);
+  reader.Duration("rejoin-timeout", &s.rejoin_timeout);
+  reader.Duration("coordinator-timeout", &s.coordinator_timeout);
+  reader.Duration("lease", &s.lease, absl::Seconds(1), kMaxLease);
   reader.Duration("heartbeat-interval", &s.heartbeat_interval, absl::Milliseconds(10));
-  reader.Duration("reconnect-grace", &s.reconnect_grace, absl::ZeroDuration());
-  reader.Duration("shutdown-timeout", &s.shutdown_timeout, absl::ZeroDuration());
-  reader.Duration("termination-grace", &s.termination_grace, absl::ZeroDuration());
+  reader.Duration("reconnect-grace", &s.reconnect_grace);
+  reader.Duration("shutdown-timeout", &s.shutdown_timeout);
+  reader.Duration("termination-grace", &s.termination_grace);
   reader.Switch("module", &s.module);
   reader.Switch("no-python", &s.no_python);
   reader.Text("python", &s.python);
@@ -356,7 +393,7 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
   const Given<std::string> conf = ReadOfTorchrun(&reader, &s);
   RETURN_IF_ERROR(reader.status());
   if (conf) RETURN_IF_ERROR(ConfReader(*conf, &s).Run());
-  RETURN_IF_ERROR(CheckRelations(s));
+  RETURN_IF_ERROR(CheckRelations(command_line, s));
   WarnOfMistypedVariables(environment, &s);
   return s;
 }

@@ -82,13 +82,23 @@ struct Settings {
 
 // "--nnodes" or "MUSTER_NNODES", then the value, then the reason: the one line of every error.
 // A flag's fault is InvalidArgument (64), a variable's FailedPrecondition (65).
-absl::Status Fault(Origin origin, const std::string& source, const std::string& text, const std::string& reason);
+// The value is shown escaped and cut, an empty one as ''; none at all for a switch.
+absl::Status Fault(Origin origin, const std::string& source, const std::optional<std::string>& text,
+                   const std::string& reason);
 template <typename T>
 absl::Status Fault(const Setting<T>& setting, const std::string& reason) {
   return Fault(setting.origin, setting.source, setting.text, reason);
 }
+inline absl::Status Fault(const Setting<bool>& setting, const std::string& reason) {
+  const bool word = setting.origin == Origin::kFlag && setting.text == kSwitchGiven;
+  return Fault(setting.origin, setting.source, word ? std::nullopt : std::optional(setting.text), reason);
+}
 
-// Command line, then MUSTER_*, then PET_* for what torchrun has. An empty variable is one not set.
+// "--nnodes 0", "--role 'a\nb'"
+std::string ShownWithValue(const std::string& source, const std::string& text);
+
+// Command line, then MUSTER_*, then PET_* for what torchrun has. An empty variable is one not set; so is an empty
+// value of those options of which torchrun takes one.
 absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Environment& environment);
 
 }  // namespace muster::cli

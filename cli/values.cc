@@ -2,6 +2,8 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 
 #include "absl/strings/numbers.h"
@@ -11,6 +13,9 @@
 
 namespace muster::cli {
 namespace {
+
+constexpr size_t kMaxHostName = 253;  // characters, as DNS has it
+constexpr std::string_view kNeverInAHost = " /@,[]";
 
 absl::Status Expected(std::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("expected ", AsAbsl(what)));
@@ -31,6 +36,13 @@ absl::StatusOr<int> ParseInteger(std::string_view text, int low, int high) {
     return Expected(absl::StrCat("a whole number from ", low, " to ", high));
   }
   return number;
+}
+
+absl::StatusOr<absl::Duration> ParseTime(std::string_view text, absl::Duration least, absl::Duration most) {
+  const absl::StatusOr<absl::Duration> time = ParseDuration(text);
+  if (time.ok() && *time >= least && *time <= most) return *time;
+  return Expected(absl::StrCat("a time from ", muster::FormatDuration(least), " to ", muster::FormatDuration(most),
+                               ", in seconds or as 500ms, 20s, 5m, 1h"));
 }
 
 absl::StatusOr<bool> ParseBoolean(std::string_view text) {
@@ -92,7 +104,13 @@ absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
     result.host = text.substr(0, colon);
     if (has_port) port = text.substr(colon + 1);
   }
-  if (result.host.empty() || result.host.find_first_of(" \t/@,") != std::string::npos) return expected;
+  const auto strange = [](unsigned char c) {
+    return std::iscntrl(c) != 0 || kNeverInAHost.find(c) != kNeverInAHost.npos;
+  };
+  if (result.host.empty() || result.host.size() > kMaxHostName ||
+      std::any_of(result.host.begin(), result.host.end(), strange)) {
+    return expected;
+  }
   if (has_port) {
     const auto number = ParseInteger(port, 0, 65535);
     if (!number.ok()) return Expected("a port from 1 to 65535 after the colon");

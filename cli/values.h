@@ -10,13 +10,16 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "proto/base/duration.h"
 
 namespace muster::cli {
 
 inline constexpr int kMaxNodes = 100'000;
 inline constexpr int kMaxSlots = 1'024;  // workers of one node
 inline constexpr int kMaxRestarts = 1'000'000;
-inline constexpr uint16_t kDefaultMasterPort = 29500;  // torchrun's two
+inline constexpr absl::Duration kMaxTime = absl::Hours(24 * kMaxDurationDays);
+inline constexpr absl::Duration kMaxLease = absl::Hours(24);  // gRPC counts it in an int of milliseconds
+inline constexpr uint16_t kDefaultMasterPort = 29500;         // torchrun's two
 inline constexpr uint16_t kDefaultRendezvousPort = 29400;
 
 struct NodeRange {
@@ -47,6 +50,8 @@ struct StdinChoice {
 };
 
 absl::StatusOr<int> ParseInteger(std::string_view text, int low, int high);
+// "90", "500ms", "5m": ParseDuration within bounds.
+absl::StatusOr<absl::Duration> ParseTime(std::string_view text, absl::Duration least, absl::Duration most);
 absl::StatusOr<bool> ParseBoolean(std::string_view text);
 absl::StatusOr<NodeRange> ParseNodeRange(std::string_view text);
 absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text);

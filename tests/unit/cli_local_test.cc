@@ -34,8 +34,9 @@ LocalFacts Facts(int gpus = 0) {
 TEST(LocalPlanTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(Error({"t.py"}), "--nodes is needed: how many nodes to start on this machine");
   EXPECT_EQ(Error({"--nodes", "0", "t.py"}), "--nodes 0: expected a whole number from 1 to 200");
-  EXPECT_EQ(Error({"--nodes", "2", "--node-rank", "0", "t.py"}), "--node-rank: muster local decides that itself");
-  EXPECT_EQ(Error({"--node", "2", "t.py"}), "--node-rank: muster local decides that itself");
+  EXPECT_EQ(Error({"--nodes", "2", "--node-rank", "0", "t.py"}),
+            "--node-rank 0: muster local decides that itself");
+  EXPECT_EQ(Error({"--node", "2", "t.py"}), "--node-rank 2: muster local decides that itself");
   EXPECT_EQ(Error({"--nodes", "2", "--standalone", "t.py"}), "--standalone: muster local decides that itself");
   EXPECT_EQ(Error({"--nodes", "2", "--nnodes", "1", "t.py"}), "--nnodes 1: --nodes says 2");
   EXPECT_EQ(Error({"--nodes", "2"}), "no SCRIPT was given (see muster local --help)");

@@ -128,10 +128,18 @@ INSTANTIATE_TEST_SUITE_P(
               64,
               "--rdzv-backend redis: expected static, c10d, etcd or etcd-v2; muster needs none, leave the option "
               "out"},
-        Wrong{{"--lease", "0.5"}, {}, 64, "--lease 0.5: expected at least 1s"},
-        Wrong{{"--lease", "soon"}, {}, 64, "--lease soon: expected a time in seconds, or 500ms, 20s, 5m, 1h"},
-        Wrong{
-            {"--join-timeout=-1"}, {}, 64, "--join-timeout -1: expected a time in seconds, or 500ms, 20s, 5m, 1h"},
+        Wrong{{"--lease", "0.5"},
+              {},
+              64,
+              "--lease 0.5: expected a time from 1s to 24h, in seconds or as 500ms, 20s, 5m, 1h"},
+        Wrong{{"--lease", "soon"},
+              {},
+              64,
+              "--lease soon: expected a time from 1s to 24h, in seconds or as 500ms, 20s, 5m, 1h"},
+        Wrong{{"--join-timeout=-1"},
+              {},
+              64,
+              "--join-timeout -1: expected a time from 0 to 87600h, in seconds or as 500ms, 20s, 5m, 1h"},
         Wrong{{"--heartbeat-interval", "3"},
               {},
               64,
@@ -145,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(
               {},
               64,
               "--nnodes 2: needs --rdzv-endpoint or --master-addr: nothing here says which node is the primary"},
-        Wrong{{"--rdzv-id", ""}, {}, 64, "--rdzv-id: expected a value"},
+        Wrong{{"--python", ""}, {}, 64, "--python '': expected a value"},
         Wrong{{"--worker-port", "29500", "--nnodes", "2", "--node-rank", "0"},
               {},
               64,
@@ -162,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(
               {{"MUSTER_TOKEN", "s\xc3\xa9same"}},
               65,
               "MUSTER_TOKEN: expected ASCII characters without blanks (a file's last newline is one)"},
-        Wrong{{"--rdzv-id", "a\xff"}, {}, 64, "--rdzv-id a\xff: expected UTF-8"},
+        Wrong{{"--rdzv-id", "a\xff"}, {}, 64, "--rdzv-id a\\xff: expected one line of UTF-8"},
         Wrong{{}, {{"CLUSTER_SPEC", kThreeNodes}, {"CLOUD_ML_JOB_ID", "a\xff"}}, 65, "'a?': expected UTF-8"},
         Wrong{{"--nnodes", "4"},
               {{"CLUSTER_SPEC", kThreeNodes}},
@@ -473,9 +481,13 @@ TEST(Settings, AnAddressMayStandInBracketsAndHasNoPort) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->config.local_addr(), "fd00::2");
   EXPECT_EQ(plan->config.primary().host(), "fd00::1");
-  for (const char* bad : {"10.0.0.1:80", "ten zero", "http://here"}) {
+  const std::pair<const char*, const char*> cases[] = {{"10.0.0.1:80", "10.0.0.1:80"},
+                                                       {"ten zero", "'ten zero'"},
+                                                       {"http://here", "http://here"},
+                                                       {"ten\nzero", "ten\\nzero"}};
+  for (const auto& [bad, shown] : cases) {
     EXPECT_THAT(std::string(AsStd(with(bad).status().message())),
-                HasSubstr(std::string("--local-addr ") + bad + ": expected a host name or an IP address"));
+                HasSubstr(std::string("--local-addr ") + shown + ": expected a host name or an IP address"));
   }
 }
 
@@ -484,7 +496,7 @@ TEST(VirtualLocalRank, EachWorkerSeesItsOwnEntryOfTheListOrTheDeviceOfItsNumber)
   EXPECT_THAT(Planned(line).own_devices, ElementsAre("0", "1"));
   EXPECT_THAT(Planned(line, {{"CUDA_VISIBLE_DEVICES", "5,GPU-a,7"}}).own_devices, ElementsAre("5", "GPU-a"));
   EXPECT_EQ(std::string(AsStd(TryPlan(line, {{"CUDA_VISIBLE_DEVICES", "5"}}).status().message())),
-            "--virtual-local-rank true: CUDA_VISIBLE_DEVICES has 1 devices for 2 workers");
+            "--virtual-local-rank: CUDA_VISIBLE_DEVICES has 1 devices for 2 workers");
   EXPECT_THAT(Planned({"--nproc-per-node", "2", "train.py"}).own_devices, ::testing::IsEmpty());
 }
 

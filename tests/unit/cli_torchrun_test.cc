@@ -140,6 +140,27 @@ TEST(LauncherInside, IsAnsweredWithTheLineToType) {
   EXPECT_THAT(Instead({"deepspeed", "x.py"}), HasSubstr("./deepspeed x.py"));
 }
 
+TEST(LauncherInside, KeepsTheInterpretersOwnOptionsAndCode) {
+  EXPECT_EQ(Instead({"python", "-W", "ignore", "-m", "pkg.mod", "a"}),
+            "muster run --no-python python -W ignore -m pkg.mod a");
+  EXPECT_EQ(Instead({"python3", "-X", "dev", "x.py"}), "muster run --no-python python3 -X dev x.py");
+  EXPECT_EQ(Instead({"--nproc-per-node=2", "python", "-c", "print(1)"}),
+            "muster run --nproc-per-node=2 --no-python python -c 'print(1)'");
+  EXPECT_EQ(Instead({"python", "-u", "-c", "1"}), "muster run --no-python python -u -c 1");
+  EXPECT_EQ(Instead({"python", "-"}), "muster run --no-python python -");
+  EXPECT_EQ(Instead({"python", "-u"}), "muster run SCRIPT");
+}
+
+TEST(LauncherInside, TakesTorchsLaunchersAsModulesForWhatTheyAre) {
+  EXPECT_EQ(Instead({"python", "-m", "torch.distributed.run", "--nnodes=2", "x.py"}),
+            "muster run --nnodes=2 x.py");
+  EXPECT_EQ(Instead({"python3", "-u", "-m", "torch.distributed.launch", "--nproc_per_node=2", "x.py", "-m"}),
+            "muster run --pass-local-rank --nproc_per_node=2 x.py -m");
+  EXPECT_EQ(
+      Instead({"python", "-m", "torch.distributed.launch", "--nnodes", "1", "--use_env", "x.py", "--use-env"}),
+      "muster run --nnodes 1 x.py --use-env");
+}
+
 TEST(LauncherInside, IsNoneWhereAFileIsMeant) {
   EXPECT_EQ(Instead({"python"}, true), "");
   EXPECT_EQ(Instead({"pythonic.py"}), "");

@@ -1,0 +1,341 @@
+"""Everything wrong on a command line ends with 64, and one line names the option and the value; in a variable, with 65.
+
+The options are the program's own list, from its help: one that is new must be given its wrong values here.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+import cluster
+
+# A line of the help: "  -r, --redirects STREAMS  To files ...".
+OPTION = re.compile(r"^  (?:-(?P<letter>\w), )?--(?P<name>[a-z-]+)(?: (?P<value>\S+))?(?:  .*| \w.*)?$", re.MULTILINE)
+MAX_SHOWN = 80  # characters of a value in a message
+
+TIME = ("soon", "-1", "5y", "nan", "1e9h", "87601h")
+COUNT = ("many", "-1", "1.5", "1000001", "99999999999999999999")
+PORT = ("web", "-1", "0", "65536", "1x")
+HOST = ("a b", "a/b", "a,b", "u@h", "[::1", "h:1")
+STREAMS = ("4", "-1", "both", "0:4", "0:1,", "1024:1")
+NONE = ()  # any line of text will do
+
+# Of `muster run`: values of a wrong type, form or range.
+WRONG = {
+    "nnodes": ("two", "0", "3:2", "1:2:3", "-1", "1:", "100001"),
+    "node-rank": COUNT,
+    "master-addr": HOST,
+    "master-port": PORT,
+    "rdzv-endpoint": ("a b", "h:port", "h:65536", "h:0", "[::1", "[::1]1", "[h]:1", ":1"),
+    "rdzv-id": NONE,
+    "pools": ("some",),
+    "local-addr": HOST,
+    "nproc-per-node": ("many", "0", "-1", "1.5", "1025", "GPU"),
+    "worker-port": (*PORT, "2:1", "1:65536", "1:2:3"),
+    "stdin": ("some", "-1", "102400000"),
+    "role": NONE,
+    "max-restarts": COUNT,
+    "max-node-losses": COUNT,
+    "join-timeout": TIME,
+    "last-call-timeout": TIME,
+    "rejoin-timeout": TIME,
+    "coordinator-timeout": TIME,
+    "lease": (*TIME, "0", "0.999", "24.001h", "600h"),
+    "heartbeat-interval": (*TIME, "0", "9ms", "2.6"),
+    "reconnect-grace": (*TIME, "10"),
+    "shutdown-timeout": TIME,
+    "termination-grace": TIME,
+    "python": NONE,
+    "signals-to-handle": ("SIGKILL", "SIGTERM,SIGSTOP", "SIGCHLD", ","),
+    "log-dir": NONE,
+    "redirects": STREAMS,
+    "tee": STREAMS,
+    "local-ranks-filter": ("one", "-1", "1,,2", "1024"),
+    "duplicate-stdout-filters": (",", " "),
+    "duplicate-stderr-filters": (",", " "),
+    "log-line-prefix-template": NONE,
+    "log-max-size": ("big", "-1", "0", "63k", "1T", "1.5M", "99999999999G"),
+    "report": NONE,
+    "print-completion": ("fish",),
+    "numa-binding": ("moon",),
+    "rdzv-backend": ("zookeeper",),
+    "rdzv-conf": ("join_timeout", "=5", "join_timeout=soon", "last_call_timeout=-1", "is_host=perhaps"),
+    "monitor-interval": ("often", "-1", "nan", "inf"),
+    "start-method": ("teleport",),
+    "event-log-handler": ("console",),
+    "logs-specs": ("mine",),
+    "pass-local-rank": ("a b", "--"),
+}
+TEXT = {name for name, values in WRONG.items() if values == NONE} | {
+    "duplicate-stdout-filters", "duplicate-stderr-filters", "signals-to-handle"}  # a name that is no signal's is warned of
+# torchrun takes an empty value of these for none.
+EMPTY_IS_UNSAID = {"rdzv-endpoint", "rdzv-id", "rdzv-conf", "role", "log-dir", "local-addr", "local-ranks-filter",
+                   "duplicate-stdout-filters", "duplicate-stderr-filters", "master-addr", "pass-local-rank"}
+# torchrun has no such option, and PET_ says nothing of them.
+OURS_ALONE = {"pools", "worker-port", "stdin", "max-node-losses", "join-timeout", "last-call-timeout", "rejoin-timeout",
+              "coordinator-timeout", "lease", "heartbeat-interval", "reconnect-grace", "termination-grace", "python",
+              "pass-local-rank", "log-max-size", "report"}
+
+WRONG_FOR_DEEPSPEED = {
+    "hostfile": ("/nowhere/hostfile", ""),
+    "include": ("a:b:c", "a@"),
+    "exclude": ("a:b:c", "a@"),
+    "num-nodes": ("two", "0", "-2", "100001", ""),
+    "node-rank": ("one", "-2", "100000", ""),
+    "master-addr": HOST,
+    "master-port": (*PORT, ""),
+    "min-elastic-nodes": ("two", "0", "-2", ""),
+    "max-elastic-nodes": ("two", "0", "-2", ""),
+    "num-gpus": ("two", "0", "-2", "1025", ""),
+    "num-accelerators": ("two", "0", "-2", "1025", ""),
+    "enable-each-rank-log": ("", "a\nb"),
+    "autotuning": ("tune", "x"),
+    "launcher": ("",),
+    "launcher-args": NONE,
+    "ssh-port": (*PORT, ""),
+    "venv-script": ("",),
+    "bind-core-list": ("",),
+    "log-level": ("loud", ""),
+}
+
+
+def ran(command, **environment):
+    """Exit code and standard error. Words and values may be bytes."""
+    plain = {os.fsencode(name): os.fsencode(value) for name, value in cluster.plain_environment().items()}
+    plain |= {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
+    plain.pop(b"CUDA_VISIBLE_DEVICES", None) if "CUDA_VISIBLE_DEVICES" not in environment else None
+    done = subprocess.run(command, env=plain, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, timeout=cluster.LIMIT_S, check=False)
+    return done.returncode, done.stderr.decode(errors="surrogateescape")
+
+
+def shown(value):
+    """As a message shows it: everything but printable ASCII escaped, cut to fit."""
+    text, escapes = "", {0x09: r"\t", 0x0A: r"\n", 0x0D: r"\r"}
+    for byte in os.fsencode(value):
+        text += chr(byte) if 0x20 <= byte < 0x7F else escapes.get(byte, f"\\x{byte:02x}")
+    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN // 2]
+
+
+def options_of(help_text):
+    """By name: the letter or None, and what stands for the value, None for a switch."""
+    found = {match["name"]: (match["letter"], match["value"]) for match in OPTION.finditer(help_text)}
+    found.pop("help", None)
+    return found
+
+
+def help_of(*command):
+    return subprocess.run([*command, "--help"], env=cluster.plain_environment(), capture_output=True, text=True,
+                          timeout=cluster.LIMIT_S, check=True).stdout
+
+
+class CommandLineTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.muster = str(cluster.BINARY)
+        self.deepspeed = str(self.folder / "deepspeed")
+        os.symlink(cluster.BINARY, self.deepspeed)
+
+    def assert_refused(self, command, *words, code=64, **environment):
+        """With this code, in one line that has all the words."""
+        got, said = ran(command, **environment)
+        context = f"{command} {environment}: {got}\n{said}"
+        self.assertEqual(code, got, context)
+        self.assertEqual(1, len(said.splitlines()), context)
+        self.assertRegex(said, r"\Amuster: [ -~]*\n\Z", context)
+        for word in words:
+            self.assertIn(word, said, context)
+
+    def wrong_values(self, name):
+        """All that --name must not be: by the table, not UTF-8, two lines, too long to show, nothing."""
+        long = () if name in TEXT else ("\x1b[31m" + "9" * 500,)
+        empty = () if name in EMPTY_IS_UNSAID else ("",)
+        return (*WRONG[name], *long, *empty, b"h\xff", "a\nb")
+
+
+class RunTest(CommandLineTest):
+    def setUp(self):
+        super().setUp()
+        options = options_of(help_of(self.muster, "run"))
+        self.switches = {name for name, (_, value) in options.items() if value is None}
+        self.valued = {name for name in options if name not in self.switches}
+        self.letters = {name: letter for name, (letter, _) in options.items() if letter}
+
+    def test_the_list_here_is_the_programs_own(self):
+        self.assertGreater(len(self.switches), 4)
+        self.assertEqual(self.valued, set(WRONG))
+        completion = subprocess.run([self.muster, "run", "--print-completion", "bash"], capture_output=True, text=True,
+                                    timeout=cluster.LIMIT_S, check=True).stdout
+        offered = re.search(r'compgen -W "--help ([^"]*)"', completion)[1].split()
+        self.assertEqual({f"--{name}" for name in self.valued | self.switches}, set(offered))
+
+    def test_a_wrong_value_of_every_option_is_named_with_the_option(self):
+        for name in sorted(self.valued):
+            for value in self.wrong_values(name):
+                with self.subTest(option=name, value=value):
+                    word = os.fsencode(f"--{name}=") + os.fsencode(value)
+                    for command in ("run", "env"):
+                        self.assert_refused([self.muster, command, word, "--no-python", "true"], f"--{name} ",
+                                            shown(value))
+
+    def test_muster_local_refuses_the_same_before_it_starts_a_node(self):
+        for name in sorted(self.valued - {"pass-local-rank"}):
+            value = (*WRONG[name], b"h\xff")[0]
+            with self.subTest(option=name, value=value):
+                word = os.fsencode(f"--{name}=") + os.fsencode(value)
+                self.assert_refused([self.muster, "local", "--nodes", "2", word, "--no-python", "true"], f"--{name} ",
+                                    shown(value))
+
+    def test_an_empty_value_says_nothing_where_torchrun_takes_it_so(self):
+        words = [f"--{name}=" for name in sorted(EMPTY_IS_UNSAID)]
+        code, said = ran([self.muster, "run", *words, "--no-python", "true"])
+        self.assertEqual(0, code, said)
+        for name in ("master-addr", "rdzv-endpoint"):  # but where the address is needed, it is a mistake
+            self.assert_refused([self.muster, "run", f"--{name}=", "--nnodes=2", "--node-rank=1", "t.py"],
+                                f"--{name} ''", "2 nodes")
+
+    def test_a_wrong_variable_of_every_option_is_65_and_named(self):
+        for name in sorted(self.valued | self.switches):
+            values = ("perhaps", b"\xff") if name in self.switches else self.wrong_values(name)
+            prefixes = ("MUSTER_",) if name in OURS_ALONE else ("MUSTER_", "PET_")
+            for variable in (prefix + name.upper().replace("-", "_") for prefix in prefixes):
+                for value in filter(None, values):
+                    with self.subTest(variable=variable, value=value):
+                        self.assert_refused([self.muster, "run", "t.py"], f"{variable} ", shown(value), code=65,
+                                            **{variable: value})
+
+    def test_an_empty_variable_is_one_that_is_not_set(self):
+        names = [name.upper().replace("-", "_") for name in self.valued | self.switches]
+        empty = {prefix + name: "" for prefix in ("MUSTER_", "PET_") for name in names}
+        code, said = ran([self.muster, "run", "--no-python", "true"], **empty)
+        self.assertEqual(0, code, said)
+
+    def test_a_switch_takes_no_value_and_an_option_needs_one(self):
+        for name in sorted(self.switches):
+            self.assert_refused([self.muster, "run", f"--{name}=so", "t.py"], f"--{name}=so")
+        for name in sorted(self.valued - {"pass-local-rank"}):
+            for words in ([f"--{name}"], [f"--{name}", "--standalone", "t.py"]):
+                self.assert_refused([self.muster, "run", *words], f"--{name}: needs a value")
+        for name, letter in self.letters.items():
+            if name in self.valued:
+                self.assert_refused([self.muster, "run", f"-{letter}"], f"-{letter}: needs a value")
+
+    def test_an_unknown_option_is_named_and_what_was_meant(self):
+        meant = {"--nnoodes": "--nnodes", "--mastr-addr=h": "--master-addr", "--maxrestarts": "--max-restarts"}
+        for typed, name in meant.items():
+            self.assert_refused([self.muster, "run", typed, "t.py"], typed.split("=", 1)[0] + ": no such option",
+                                f"did you mean {name}?")
+        for typed in ("-z", "--learning-rate", b"--\xff\n"):
+            self.assert_refused([self.muster, "run", typed, "t.py"], shown(typed), "no such option")
+        self.assert_refused([self.muster, "run", "--no", "t.py"], "--no:", "--node-rank", "--no-python")
+
+    def test_options_that_contradict_each_other_are_both_named(self):
+        nodes = ["--nnodes", "2", "--node-rank", "0"]
+        cases = (
+            (["-m", "--no-python"], "--no-python:", "--module"),
+            (["--standalone", "--nnodes", "2"], "--nnodes 2:", "--standalone"),
+            (["--rdzv-endpoint", "localhost:0", "--nnodes", "2"], "--nnodes 2:", "--rdzv-endpoint"),
+            (["--nnodes", "2", "--node-rank", "2", "--master-addr", "h"], "--node-rank 2:", "nodes, 2"),
+            (["--nnodes", "2"], "--nnodes 2:", "--master-addr"),
+            (["--node-rank", "1"], "--node-rank 1:", "--nnodes"),
+            (["--lease", "8", "--heartbeat-interval", "2.5"], "--heartbeat-interval 2.5:", "the lease, 8s"),
+            (["--lease", "8", "--reconnect-grace", "8"], "--reconnect-grace 8:", "the lease, 8s"),
+            ([*nodes, "--master-port", "5000", "--worker-port", "5000"], "--worker-port 5000:", "primary"),
+        )
+        for words, *said in cases:
+            with self.subTest(words):
+                self.assert_refused([self.muster, "run", *words, "t.py"], *said)
+        self.assert_refused([self.muster, "run", "--virtual-local-rank", "--nproc-per-node=2", "t.py"],
+                            "--virtual-local-rank:", "CUDA_VISIBLE_DEVICES has 1", CUDA_VISIBLE_DEVICES="3")
+
+    def test_no_script_is_64_and_one_that_is_not_there_127_in_one_line_before_anything_is_started(self):
+        self.assert_refused([self.muster, "run", "--standalone"], "SCRIPT")
+        for words, said in ((["no/such.py", "x"], "the script no/such.py is not there"),
+                            (["--no-python", "./nothing"], "the program ./nothing is not there"),
+                            (["--python", "/no/python", "t.py"], "/no/python"),
+                            (["a\nb.py"], "the script a?b.py is not there")):
+            for command in (["run"], ["local", "--nodes", "2"]):
+                self.assert_refused([self.muster, *command, *words], said, code=127)
+
+
+class DeepspeedTest(CommandLineTest):
+    def test_the_list_here_is_the_programs_own(self):
+        options = options_of(help_of(self.deepspeed))
+        self.assertEqual({name for name, (_, value) in options.items() if value}, set(WRONG_FOR_DEEPSPEED))
+
+    def test_a_wrong_value_of_every_option_is_named_with_the_option(self):
+        (self.folder / "hosts").write_text("localhost slots=2\n")
+        for name, values in sorted(WRONG_FOR_DEEPSPEED.items()):
+            hosts = [] if name == "hostfile" else ["--hostfile", str(self.folder / "hosts")]
+            for value in (*values, b"h\xff"):
+                with self.subTest(option=name, value=value):
+                    word = os.fsencode(f"--{name.replace('-', '_')}=") + os.fsencode(value)
+                    quoted = shown(value).split("@", 1)[0]  # a filter names the part that is wrong
+                    self.assert_refused([self.deepspeed, *hosts, word, "t.py"], f"--{name} ", quoted)
+
+    def test_switches_needs_unknown_options_and_contradictions_are_named(self):
+        for name, (_, value) in options_of(help_of(self.deepspeed)).items():
+            words = [f"--{name}"] if value else [f"--{name}=so", "t.py"]
+            self.assert_refused([self.deepspeed, *words], f"--{name}")
+        hosts = self.folder / "hosts"
+        hosts.write_text("localhost slots=2\n")
+        cases = (
+            (["--no_python", "--module", "t.py"], "--no-python:", "--module"),
+            (["--num_gpu", "2", "--numgpus", "2", "t.py"], "--numgpus: no such option", "did you mean --num-gpus?"),
+            (["-H", str(hosts), "-i", "localhost:0", "--num_gpus", "1", "t.py"], "--num-gpus 1:", "--include"),
+            (["-H", str(hosts), "-i", "localhost:0", "-e", "localhost:1", "t.py"], "--include", "--exclude"),
+            (["-H", str(hosts), "--num_nodes", "2", "t.py"], "--num-nodes 2:", "1 host"),
+            (["--num_nodes", "2", "t.py"], "--num-nodes 2:", "--hostfile"),
+            (["--num_nodes", "2", "--node_rank", "2", "--master_addr", "a", "t.py"], "--node-rank 2:"),
+            (["--num_gpus", "2"], "SCRIPT"),
+        )
+        for words, *said in cases:
+            with self.subTest(words):
+                self.assert_refused([self.deepspeed, *words], *said)
+
+    def test_its_own_defaults_may_be_said(self):
+        words = ["--num_gpus=-1", "--num_nodes=-1", "--node_rank=-1", "--master_addr=", "--include=", "--exclude=",
+                 "--launcher_args=", "--enable_each_rank_log=None", "--log_level=info", "-q", "--no_local_rank"]
+        code, said = ran([self.deepspeed, *words, "--no_python", "true"])
+        self.assertEqual(0, code, said)
+
+
+class SubcommandsTest(CommandLineTest):
+    def test_each_names_what_is_wrong(self):
+        cases = (
+            (["dance"], "dance"), ([b"d\xff\nx"], r"d\xff\nx"), (["rnu"], "did you mean muster run?"),
+            (["version", "now"], "now"), (["--version", "now"], "now"), (["help", "rnu"], "rnu"),
+            (["help", "run", "now"], "now"),
+            (["agent"], "agent"), (["agent", "--fd"], "agent"), (["agent", "--fd", "3x"], "agent"),
+            (["agent", "--fd", "-1"], "agent"), (["agent", "--fd", "3", "4"], "agent"), (["agent", "--df", "3"], "agent"),
+            (["local-node"], "local-node"), (["local-node", "x"], "local-node"),
+            (["local", "t.py"], "--nodes"), (["local", "--nodes", "2"], "SCRIPT"),
+            *((["local", "--nodes", value, "t.py"], "--nodes", shown(value)) for value in (
+                "x", "0", "-1", "1000000", "", b"\xff", "1\n2")),
+            (["local", "--nodes", "2", "--standalone", "t.py"], "--standalone: muster local decides"),
+            (["local", "--nodes", "2", "--node-rank", "1", "t.py"], "--node-rank 1: muster local decides"),
+            (["local", "--nodes", "2", "--nnodes", "1", "t.py"], "--nnodes 1:", "--nodes says 2"),
+            (["local", "--json", "--nodes", "2", "t.py"], "--json: no such option"),
+            (["env", "--json=1"], "--json=1"), (["env", "--jsn"], "--jsn", "did you mean --json?"),
+            (["env", "--nodes", "2"], "--nodes"),
+        )
+        for words, *said in cases:
+            with self.subTest(words):
+                self.assert_refused([self.muster, *words], *said)
+
+    def test_nothing_at_all_is_answered_with_the_help(self):
+        code, said = ran([self.muster])
+        self.assertEqual(64, code)
+        self.assertIn("Usage: muster COMMAND", said)
+
+    def test_a_wrong_log_level_is_65_and_named(self):
+        self.assert_refused([self.muster, "run", "--no-python", "true"], "MUSTER_LOG_LEVEL loud", code=65,
+                            MUSTER_LOG_LEVEL="loud")
+
+
+if __name__ == "__main__":
+    cluster.main()
