@@ -46,8 +46,20 @@ struct Reader {
   std::shared_ptr<FilteredLines> filtered;
   size_t prefix_size = 0;
   int64_t offset = 0;
-  int64_t skipped = 0;  // bytes that were gone before they were read
+  int64_t skipped = 0;   // bytes that were gone before they were read, or the rest of a line whose front was
+  int64_t look_for = 0;  // the front of a line is gone: so many bytes more it may take to its end
   bool at_end = false;
+
+  // How many bytes at the front of what was read belong to a line whose front is gone.
+  size_t SkipToLine(std::string_view bytes) {
+    if (look_for == 0) return 0;
+    const size_t end = bytes.find_first_of("\r\n");
+    const size_t taken =
+        std::min(end == std::string_view::npos ? bytes.size() : end + 1, static_cast<size_t>(look_for));
+    look_for = end == std::string_view::npos ? look_for - static_cast<int64_t>(taken) : 0;
+    skipped += static_cast<int64_t>(taken);
+    return taken;
+  }
 };
 
 struct File {
@@ -225,8 +237,16 @@ void Follower::State::KeepWithinBounds(BootTime now, File* file) {
   for (Reader& reader : file->readers) {
     const int64_t before = reader.offset - change.removed;
     reader.offset = std::max(before, change.readable);
-    reader.skipped += reader.offset - before;
-    if (reader.offset > change.size) reader.offset = 0;  // somebody emptied it
+    const bool emptied = reader.offset > change.size;  // by somebody else
+    if (emptied) reader.offset = 0;
+    if (!emptied && reader.offset == before) continue;
+    if (!emptied) {
+      reader.skipped += reader.offset - before;
+      reader.look_for = kMaxLineBytes;
+    }
+    pieces.clear();
+    reader.assembler.Break(&pieces);
+    Show(reader, pieces);
   }
 }
 
@@ -264,7 +284,9 @@ bool Follower::State::Read(BootTime now, File* file, Reader* reader) {
   reader->offset += got;
   if (now < file->busy_until) file->period_bytes += got;
   pieces.clear();
-  reader->assembler.Feed(now, std::string_view(buffer.data(), static_cast<size_t>(got)), &pieces);
+  std::string_view bytes(buffer.data(), static_cast<size_t>(got));
+  bytes.remove_prefix(reader->SkipToLine(bytes));
+  reader->assembler.Feed(now, bytes, &pieces);
   Show(*reader, pieces);
   const MutexLock lock(mutex);
   bytes_read += static_cast<uint64_t>(got);

@@ -113,6 +113,13 @@ void LineAssembler::End(std::string* out) {
   Line(std::exchange(pending_, ""), "\n", out);
 }
 
+void LineAssembler::Break(std::string* out) {
+  if (!pending_.empty() && pending_.back() == '\r') pending_.pop_back();
+  if (!pending_.empty()) ShowUnfinished(out);
+  continued_ = redrawn_ = state_waits_ = false;
+  state_.clear();
+}
+
 // The end of a line. The newline of one whose text was all shown already, newline included, adds nothing; that of
 // a state that passed leaves the state as the line.
 void LineAssembler::Line(std::string_view text, std::string_view ending, std::string* out) {

@@ -38,7 +38,8 @@ class LineAssembler {
   // Each appends to out what can be shown by now: pieces that end with "\n" or "\r".
   void Feed(BootTime now, std::string_view bytes, std::string* out);
   void OnTime(BootTime now, std::string* out);
-  void End(std::string* out);  // no more will come: an unfinished line is shown, with a newline
+  void End(std::string* out);    // no more will come: an unfinished line is shown, with a newline
+  void Break(std::string* out);  // the rest of this line is lost: what there is of it is shown with a mark
 
   // When OnTime has something to do; InfiniteFuture: not before the next Feed.
   BootTime due() const;

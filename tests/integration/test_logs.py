@@ -1,11 +1,15 @@
 """The workers' output: files, tee, filters, prefixes, redrawn lines; and what goes wrong with folders, disks, readers."""
+import fcntl
 import os
 import pathlib
 import re
+import select
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 
 import cluster
@@ -13,6 +17,7 @@ from cluster import ClusterTest, kill, process_state, wait_until
 from terminal import Screen
 
 MIB = 1 << 20
+LEASE_S = 1
 
 SAYS = """
 import os, sys
@@ -20,6 +25,14 @@ rank = os.environ["RANK"]
 print("out", rank)
 print("err", rank, file=sys.stderr)
 """
+
+
+def read_all(descriptor):
+    """All that comes to the end of a pipe."""
+    pieces = []
+    while piece := os.read(descriptor, 65536):
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 class Logs(ClusterTest):
@@ -259,6 +272,32 @@ for i in range({lines}):
         self.assertLess(path.stat().st_blocks * 512, 2 * MIB + MIB)
         self.assertTrue(path.read_bytes().endswith(f"\n{lines - 1} ".encode() + b"x" * 993 + b"\n"))
 
+    def test_what_a_shortened_file_lost_before_it_was_shown_leaves_whole_lines_only(self):
+        lines = 200000
+        done = self.folder / "done"
+        program = ("import sys\nline = 'begin %06d ' + 'x' * 60 + ' end %06d\\n'\n"
+                   f"for i in range({lines}): sys.stdout.write(line % (i, i))\n"
+                   "sys.stdout.flush()\nopen(sys.argv[1], 'w').close()")
+        reading, writing = os.pipe()
+        self.addCleanup(os.close, reading)
+        node = self.start([sys.executable, "-S", "-E", "-c", program, str(done)], "--log-dir", str(self.logs), "-t", "1",
+                          "--log-max-size", "1M", nproc=1, stdout=writing)
+        os.close(writing)
+        wait_until("the worker's end, though nobody reads", done.exists)
+        shown = read_all(reading).decode().splitlines()
+        self.assertEqual(0, node.exit_code())
+        numbers = []
+        for line in shown:
+            whole = re.fullmatch(r"\[default0\]:begin (\d+) x{60} end \1", line)
+            cut = re.fullmatch(r"\[default0\]:(begin (\d+) )?.* \[\.\.\.\]", line)  # its rest is lost, and it says so
+            self.assertTrue(whole or cut, line)
+            if whole:
+                numbers.append(int(whole[1]))
+        self.assertEqual(sorted(set(numbers)), numbers)
+        self.assertEqual(lines - 1, numbers[-1])
+        self.assertLess(len(numbers), lines)
+        self.assertTrue(node.said(r"\d+ bytes of \S+/0/stdout\.log were not shown"))
+
     def test_a_reader_that_stops_stops_no_worker_and_nothing_is_lost_when_it_goes_on(self):
         lines = 200000
         done = self.folder / "done"
@@ -269,13 +308,7 @@ for i in range({lines}):
                           nproc=1, stdout=writing)
         os.close(writing)
         wait_until("the worker's end, though nobody reads", done.exists)
-        seen = b""
-        while True:
-            piece = os.read(reading, 65536)
-            if not piece:
-                break
-            seen += piece
-        self.assertEqual(b"".join(b"[default0]:%d\n" % i for i in range(lines)), seen)
+        self.assertEqual(b"".join(b"[default0]:%d\n" % i for i in range(lines)), read_all(reading))
         self.assertEqual(0, node.exit_code())
 
     def test_a_reader_that_never_comes_back_does_not_hold_the_end_back_and_it_is_said(self):
@@ -286,6 +319,93 @@ for i in range({lines}):
         os.close(writing)
         self.assertTrue(node.said(r"the last \d+ bytes of \S+/0/stdout\.log were not shown"))
         self.assertTrue(self.file("0/stdout.log").endswith("\n199999\n"))
+
+
+class StoppedReader(Logs):
+    """Two nodes under a short lease; the one at `place` writes to a pipe that is full, and nobody reads it."""
+
+    def start_job(self, place, plan, *options, environment=None, filled=False):
+        self.job = self.cluster(2, plan=plan, options=["--lease", f"{LEASE_S}s", "--max-restarts", "1", *options],
+                                environment=environment or {})
+        self.reading, self.writing = os.pipe()
+        self.addCleanup(os.close, self.reading)
+        size = fcntl.fcntl(self.writing, fcntl.F_SETPIPE_SZ, 4096)
+        if filled:
+            os.write(self.writing, b"x" * (size - 1) + b"\n")
+        for each in (0, 1):
+            given = {"stdout": self.writing, "stderr": self.writing} if each == place else {}
+            self.job.start(each, ["--log-dir", str(self.logs / str(each))], **given)
+        self.starts = self.job.wait_for_round(0)
+        return self.job.nodes[place]
+
+    def is_full(self):
+        return not select.select([], [self.writing], [], 0)[1]
+
+    def wait_for_leases(self, restart):
+        """The workers go on for several leases, by their own clocks, after the pipe has got full."""
+        wait_until("a full pipe", self.is_full)
+        end = time.clock_gettime(time.CLOCK_BOOTTIME) + 2.5 * LEASE_S
+        wait_until("beats of all workers for more than two leases", lambda: len(beats := self.job.last_beats(restart)) == 4 and
+                   min(beats.values()) > end)
+
+    def lose_a_worker(self, rank):
+        kill(self.starts[rank]["pid"])
+        self.starts = self.job.wait_for_round(1)
+
+    def finish(self):
+        """What came through the pipe, once it is read again, to the job's end."""
+        os.close(self.writing)
+        seen = []
+        reader = threading.Thread(target=lambda: seen.append(read_all(self.reading)))
+        reader.start()
+        self.job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, self.job.exit_codes())
+        reader.join(cluster.LIMIT_S)
+        return seen[0].decode()
+
+    def assert_all_lines_are_there(self, seen, place, rounds):
+        """Those of both streams of the node's two ranks in each round, in order and whole."""
+        found = {}
+        for line in seen.splitlines():
+            if not line.startswith("[default"):
+                self.assertRegex(line, "muster|^[ =-]|^$|^[A-Z]")  # our own log, and the report
+                continue
+            local, stream, _, restart, number = re.fullmatch(r"\[default(\d)\]:(out|err) (\d) (\d) (\d+) x{80}", line).groups()
+            found.setdefault((int(local), stream, int(restart)), []).append(int(number))
+        wanted = {(local, stream, restart) for local in (0, 1) for stream in ("out", "err") for restart in range(rounds)}
+        self.assertEqual(wanted, set(found))
+        for numbers in found.values():
+            self.assertEqual(list(range(len(numbers))), numbers)
+        for local, stream, restart in wanted:
+            path = next(self.logs.glob(f"{place}/*/attempt_{restart}/{local}/std{stream}.log"))
+            self.assertEqual(path.read_bytes().count(b"\n"), len(found[local, stream, restart]))
+
+    def hold_out(self, place):
+        node = self.start_job(place, [{"flood": 20}], "-t", "3")
+        before = node.host(), node.agent()
+        self.wait_for_leases(0)
+        self.assertEqual(before, (node.host(), node.agent()))
+        self.lose_a_worker(3 - 2 * place)  # of the other node: the group restarts though nobody reads
+        self.wait_for_leases(1)
+        seen = self.finish()
+        self.assertEqual({0, 1}, {record["restart"] for record in self.job.records("start")})
+        self.assert_all_lines_are_there(seen, place, rounds=2)
+
+    def test_one_of_a_node_stops_no_worker_no_lease_and_no_restart_and_no_line_is_lost(self):
+        self.hold_out(place=1)
+
+    def test_one_of_the_primary_stops_no_worker_no_lease_and_no_restart_and_no_line_is_lost(self):
+        self.hold_out(place=0)
+
+    def test_one_that_all_share_without_files_stops_no_lease_and_no_restart(self):
+        for place in (0, 1):
+            with self.subTest(place=place):
+                self.start_job(place, [], environment={"MUSTER_LOG_LEVEL": "debug"}, filled=True)
+                self.wait_for_leases(0)
+                self.lose_a_worker(3 - 2 * place)
+                self.wait_for_leases(1)
+                self.assertIn("every worker exited 0", self.finish())
+                self.assertEqual({0, 1}, {record["restart"] for record in self.job.records("start")})
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ local_rank) must be equal. All rules that fit are merged, the later ones win. Wh
     term: "ignore"   SIGTERM and SIGINT are recorded and ignored; "exit": recorded, then exit 0
     spawn: [KIND]    leaves descendants: plain, setsid, double_fork, bash, daemon_in_bash
     check: "files"   records what its file descriptors are
+    flood: LINES     writes so many numbered lines to its standard output and as many to its errors with each beat
 
 FOLDER/records takes one JSON line for each event; FOLDER/beats/ one file for each worker with the last time at which
 it ran. Times are CLOCK_BOOTTIME, the same in all namespaces of the machine.
@@ -80,6 +81,21 @@ def descend(kind):
         raise ValueError(kind)
 
 
+class Flood:
+    """Numbered lines of each stream, far more than a pipe takes."""
+
+    def __init__(self, lines):
+        self.lines, self.written = lines, 0
+
+    def pour(self):
+        numbers = range(self.written, self.written + self.lines)
+        for descriptor, name in ((1, "out"), (2, "err")):
+            text = "".join(f"{name} {facts['rank']} {facts['restart']} {n} {'x' * 80}\n" for n in numbers).encode()
+            while text:
+                text = text[os.write(descriptor, text):]
+        self.written += self.lines
+
+
 def main():
     plan = {"after": "gate"}
     for rule in json.loads(sys.argv[2]):
@@ -102,8 +118,10 @@ def main():
     name = "-".join(str(facts[key]) for key in ("restart", "place", "rank", "pid"))
     beat = os.open(os.path.join(beats, name), os.O_WRONLY | os.O_CREAT, 0o644)
     gate = plan["after"] and os.path.join(folder, plan["after"])
+    flood = Flood(plan.get("flood", 0))
     while plan.get("hang") or (gate and not os.path.exists(gate)):
         os.pwrite(beat, f"{now():020.6f}".encode(), 0)
+        flood.pour()
         time.sleep(BEAT_S)
     record("end")
     if "signal" in plan:

@@ -38,6 +38,17 @@ TEST(LineAssemblerTest, ALineIsShownOnceItIsWhole) {
   EXPECT_EQ(out, "[0] half and half\n");
 }
 
+TEST(LineAssemblerTest, ALineWhoseRestIsLostIsMarkedAndGluedToNothing) {
+  LineAssembler assembler("[0] ");
+  std::string out;
+  assembler.Break(&out);
+  EXPECT_EQ(out, "");
+  assembler.Feed(kStart, "lo", &out);
+  assembler.Break(&out);
+  assembler.Feed(kStart, "next\n", &out);
+  EXPECT_EQ(out, "[0] lo [...]\n[0] next\n");
+}
+
 TEST(LineAssemblerTest, AnUnfinishedLineIsShownAfterASecondWithAMark) {
   LineAssembler assembler("[0] ");
   std::string out;
