@@ -64,6 +64,7 @@ struct Reader {
 
 struct File {
   std::unique_ptr<BoundedFile> bounded;
+  OwnedFd worker_end;
   std::vector<Reader> readers;
   int64_t size = 0;
   uint64_t round = 0;
@@ -172,6 +173,7 @@ bool Follower::State::TakeOrders() {
     gives_up = give_up;
   }
   for (File& file : files) {
+    file.worker_end.Reset();
     if (file.ending) file.visit_at = absl::InfinitePast();
     if (gives_up && file.ending) GiveUp(file);
   }
@@ -419,6 +421,7 @@ void Follower::Follow(FollowedFile followed) {
                             std::move(followed.filtered), followed.prefix.size()});
   }
   file.bounded = std::move(followed.file);
+  file.worker_end = std::move(followed.worker_end);
   {
     const MutexLock lock(state_->mutex);
     file.round = state_->round;

@@ -42,6 +42,7 @@ class FilteredLines {
 
 struct FollowedFile {
   std::unique_ptr<BoundedFile> file;
+  OwnedFd worker_end;                       // closed here: on a network file system that may take its time
   int out_fd = -1;                          // its lines are shown there; -1: it is only kept within its bounds
   std::string prefix;                       // of each line
   std::shared_ptr<RedrawLimit> redraws;     // nullptr: they pass

@@ -55,10 +55,17 @@ absl::Status LogFiles::MakeRunFolder() {
 absl::Status LogFiles::MakeAttempt(uint32_t restart_count, int slots) {
   attempt_.clear();
   if (run_folder_.empty()) RETURN_IF_ERROR(MakeRunFolder());
-  const std::string name = run_folder_ + "/attempt_" + std::to_string(restart_count);
+  const std::string attempt = "/attempt_" + std::to_string(restart_count);
+  std::string name = run_folder_ + attempt;
   std::string folder = name;
   // A count comes twice only where a coordinator forgot; the older files stay even then.
+  bool made_again = false;
   for (int i = 2; mkdir(folder.c_str(), kFolderMode) != 0; ++i) {
+    if (errno == ENOENT && !std::exchange(made_again, true)) {  // somebody cleared the log folder away
+      RETURN_IF_ERROR(MakeRunFolder());
+      name = folder = run_folder_ + attempt;
+      continue;
+    }
     if (errno != EEXIST || i > kMaxNames) return absl::ErrnoToStatus(errno, "making the folder " + folder);
     folder = name + "_" + std::to_string(i);
   }

@@ -96,12 +96,12 @@ WorkerOutput::Opened WorkerOutput::OpenAttempt(LogFiles* files, const OutputPlan
   return opened;
 }
 
-// On a thread of its own: a network file system may never answer.
+// On a thread of its own, which closes the last round's files too: a network file system may never answer.
 WorkerOutput::Opened WorkerOutput::OpenInTime(uint32_t restart_count) {
-  std::optional<Opened> opened =
-      CallWithin(kOpenLimit, [files = files_, plan = plan_, restart_count, slots = slots_] {
-        return OpenAttempt(files.get(), plan, restart_count, slots);
-      });
+  std::optional<Opened> opened = CallWithin(kOpenLimit, [files = files_, plan = plan_, restart_count,
+                                                         slots = slots_, old = std::exchange(filtered_, {})] {
+    return OpenAttempt(files.get(), plan, restart_count, slots);
+  });
   if (opened) return std::move(*opened);
   Opened failed;
   failed.status = absl::DeadlineExceededError("the file system of the log folder does not answer");
@@ -154,8 +154,9 @@ absl::StatusOr<WorkerOutput::Descriptors> WorkerOutput::Open(int local_rank) {
 void WorkerOutput::Spawned(int local_rank, bool started) {
   Streams2& streams = streams_[static_cast<size_t>(local_rank)];
   for (size_t i = 0; i < streams.size(); ++i) {
-    streams[i].worker.Reset();
+    if (streams[i].pipe.valid()) streams[i].worker.Reset();  // its end is seen when the worker has closed it
     if (started) HandOver(local_rank, i == 0 ? STDOUT_FILENO : STDERR_FILENO, &streams[i]);
+    streams[i].worker.Reset();
     streams[i].pipe.Reset();
     streams[i].file.reset();
   }
@@ -178,6 +179,7 @@ void WorkerOutput::HandOver(int local_rank, int out_fd, Stream* stream) {
   } else if (stream->file) {
     FollowedFile followed;
     followed.file = std::move(stream->file);
+    followed.worker_end = std::move(stream->worker);
     if (stream->sink == Sink::kShownFile) {
       followed.out_fd = out_fd;
       followed.prefix = prefix;

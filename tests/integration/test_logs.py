@@ -1,4 +1,5 @@
 """The workers' output: files, tee, filters, prefixes, redrawn lines; and what goes wrong with folders, disks, readers."""
+import ctypes
 import fcntl
 import os
 import pathlib
@@ -18,6 +19,7 @@ from terminal import Screen
 
 MIB = 1 << 20
 LEASE_S = 1
+OF_OURS = r"warning: (?!worker of rank)"  # not about a worker that failed
 
 SAYS = """
 import os, sys
@@ -228,6 +230,48 @@ class Trouble(Logs):
             self.skipTest(f"no tmpfs can be mounted: {mounted.stderr.decode().strip()}")
         self.addCleanup(subprocess.run, ["umount", "-l", str(self.logs)], check=True)
 
+    def hang(self):
+        """A file system at self.logs that never answers anything: of FUSE, with nobody behind it."""
+        try:
+            silent = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            self.skipTest(f"no FUSE here: {error}")
+        self.addCleanup(os.close, silent)  # ends whoever waits in it
+        self.logs.mkdir()
+        libc = ctypes.CDLL(None, use_errno=True)
+        options = f"fd={silent},rootmode=40000,user_id=0,group_id=0"
+        if libc.mount(b"muster-test", os.fsencode(self.logs), b"fuse", 0, options.encode()) != 0:
+            self.skipTest(f"no FUSE can be mounted: {os.strerror(ctypes.get_errno())}")
+        self.addCleanup(subprocess.run, ["umount", "-l", str(self.logs)], check=True)
+
+    @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a file system")
+    def test_a_file_system_that_does_not_answer_is_one_warning_and_the_job_goes_on_and_ends(self):
+        self.hang()
+        program = SAYS + "sys.exit(3 if os.environ['TORCHELASTIC_RESTART_COUNT'] == '0' and rank == '1' else 0)"
+        node = self.run_job(program, "--log-dir", str(self.logs / "here"), "-r", "1", "-t", "2", "--max-restarts", "1")
+        self.assertEqual(1, len(node.said("warning: the workers go on without files: .*does not answer")))
+        self.assertEqual(1, len(node.said(OF_OURS)))
+        for rank in "01":
+            self.assertIn(f"out {rank}\n", node.out())
+            self.assertIn(f"[default{rank}]:err {rank}\n", node.err())
+        self.assertTrue(node.said("round 2: "))
+
+    @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a file system")
+    def test_a_report_on_a_file_system_that_does_not_answer_does_not_hold_the_end_back(self):
+        self.hang()
+        node = self.run_job(SAYS, "--report", str(self.logs / "report.json"))
+        self.assertTrue(node.said("warning: .*report.json was not written within"))
+
+    def test_a_log_folder_that_is_removed_while_workers_write_costs_no_line_on_the_console(self):
+        program = ("import os, shutil, sys\nattempt = os.environ['TORCHELASTIC_RESTART_COUNT']\nprint('before', attempt)\n"
+                   "if attempt == '0': shutil.rmtree(sys.argv[1])\nprint('after', attempt)\nsys.exit(attempt == '0')")
+        node = self.run_job([sys.executable, "-u", "-S", "-E", "-c", program, str(self.logs)], "--log-dir", str(self.logs),
+                            "-t", "1", "--max-restarts", "1", nproc=1)
+        self.assertEqual([f"[default0]:{when} {attempt}" for attempt in "01" for when in ("before", "after")],
+                         node.out().splitlines())
+        self.assertEqual("before 1\nafter 1\n", self.file("0/stdout.log", attempt=1))
+        self.assertFalse(node.said(OF_OURS))
+
     @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a small disk")
     def test_a_disk_that_is_full_from_the_start_is_a_warning(self):
         self.mount("size=1m")
@@ -262,15 +306,18 @@ for i in range({lines}):
         self.assertEqual(list(range(lines)), numbers)
         self.assertIn(f"\n{lines - 1} xxx", self.file("0/stdout.log"))
 
-    def test_a_file_keeps_its_newest_bytes_within_its_size(self):
-        lines = 20000
-        program = f"import sys\nfor i in range({lines}): sys.stdout.write(f'{{i}} ' + 'x' * 993 + '\\n')"
+    def test_each_rank_s_file_keeps_its_newest_bytes_within_its_size(self):
+        lines = 10000
+        program = ("import os, sys\nrank = int(os.environ['RANK'])\n"
+                   f"for i in range(100 if rank == 2 else {lines}): sys.stdout.write(f'{{rank}} {{i}} ' + 'x' * 991 + '\\n')")
         node = self.start([sys.executable, "-u", "-S", "-E", "-c", program], "--log-dir", str(self.logs), "--log-max-size",
-                          "2M", "-r", "1", nproc=1)
+                          "2M", "-r", "1", nproc=3)
         self.assertEqual(0, node.exit_code())
-        path = next(self.logs.glob("*/attempt_0/0/stdout.log"))
-        self.assertLess(path.stat().st_blocks * 512, 2 * MIB + MIB)
-        self.assertTrue(path.read_bytes().endswith(f"\n{lines - 1} ".encode() + b"x" * 993 + b"\n"))
+        for rank in (0, 1):
+            path = next(self.logs.glob(f"*/attempt_0/{rank}/stdout.log"))
+            self.assertLess(path.stat().st_blocks * 512, 2 * MIB + MIB)
+            self.assertTrue(path.read_bytes().endswith(f"\n{rank} {lines - 1} ".encode() + b"x" * 991 + b"\n"))
+        self.assertEqual("".join(f"2 {i} {'x' * 991}\n" for i in range(100)), self.file("2/stdout.log"))
 
     def test_what_a_shortened_file_lost_before_it_was_shown_leaves_whole_lines_only(self):
         lines = 200000
