@@ -37,4 +37,5 @@ class Case:
     signal: str = ""                # sent to node 0's launcher when all its workers are there
     files: dict = dataclasses.field(default_factory=dict)  # to lay in {folder} before, by relative path
     log_folder: str = "logs"        # below {folder}: what is compared file by file
+    launch: bool = False            # python -m torch.distributed.launch; muster run --pass-local-rank
     torchrun_cannot: str = ""       # why torchrun refuses this; muster alone is looked at: its exit code and workers

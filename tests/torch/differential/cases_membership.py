@@ -1,5 +1,5 @@
 """Who is in the job: --nnodes, --nproc-per-node, the rendezvous options, restarts (facts 2.2, 3, 5)."""
-from differential.case import WRONG_USAGE, WRONG_VALUE, Case
+from differential.case import WRONG_USAGE, WRONG_VALUE, Case, Exit
 
 STATIC = ("--nnodes=2", "--nproc-per-node=2", "--master-addr=127.0.0.1", "--master-port={port}")
 C10D = ("--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:{port}", "--rdzv-id=j1")
@@ -63,6 +63,8 @@ CASES = (
     Case("two nodes by c10d", C10D, nodes=((), ()), workers=2),
     Case("three nodes of two roles by their ranks", ("--nnodes=3", *STATIC[2:]), workers=3,
          nodes=(("--node-rank=0", "--role=a"), ("--node-rank=1", "--role=b"), ("--node-rank=2", "--role=a"))),
+    Case("a node that waits in vain for the others gives up", (*C10D, "--rdzv-conf=join_timeout=2"), workers=0,
+         ends=Exit(1, 69)),
     # Restarts.
     Case("a worker that fails once is started again with the next count", ("--max-restarts=2", "--nproc-per-node=2"),
          workers=2, attempts=2, plan={"0@0": ["together", "exit 3"], "*@0": ["together", "wait SIGTERM"]}),

@@ -32,6 +32,18 @@ CASES = (
         "RANK": "7", "WORLD_SIZE": "9", "LOCAL_RANK": "7", "LOCAL_WORLD_SIZE": "8", "GROUP_RANK": "5",
         "ROLE_RANK": "4", "ROLE_NAME": "outer", "TORCHELASTIC_RESTART_COUNT": "3", "TORCHELASTIC_RUN_ID": "outer"}),
     Case("variables of the user reach the worker", environment={"MY_VARIABLE": "a b=c", "EMPTY": "", "ROLE": "x"}),
+    Case("LOGLEVEL is for torchrun's own log and is inherited", environment={"LOGLEVEL": "INFO"}),
+    Case("variables that torch itself reads are inherited", environment={
+        "USE_LIBUV": "1", "TORCH_MP_PARALLEL_START": "1", "TORCH_WORKER_SERVER_SOCKET": "{folder}/socket"}),
+    Case("TORCH_DISABLE_SHARE_RDZV_TCP_STORE leaves the store to rank 0 where it is always",
+         ("--rdzv-backend=c10d", "--rdzv-endpoint=localhost:{port}", "--rdzv-id=x"),
+         environment={"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}),
+    Case("TORCH_ELASTIC_WORKER_IDENTICAL changes no rank", (
+        "--nnodes=2", "--nproc-per-node=2", "--master-addr=127.0.0.1", "--master-port={port}"), workers=4,
+        nodes=(("--node-rank=0",), ("--node-rank=1",)), environment={"TORCH_ELASTIC_WORKER_IDENTICAL": "1"}),
+    Case("TORCH_ELASTIC_SHUTDOWN_TIMEOUT is taken", environment={"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "7"}),
+    Case("TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT is taken",
+         environment={"TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT": "5"}),
     Case("a role names the workers", (*TWO, "--role=trainer"), workers=2),
     Case("CUDA_VISIBLE_DEVICES is inherited", TWO, environment={"CUDA_VISIBLE_DEVICES": "3,5"}, workers=2),
     Case("a virtual local rank is 0 and its device the worker's own", (*TWO, "--virtual-local-rank"), workers=2,

@@ -40,7 +40,8 @@ class Node:
 class MusterProcess:
     """`muster run` of the built binary."""
 
-    def __init__(self, arguments, environment, cwd, out, err):
+    def __init__(self, arguments, environment, cwd, out, err, launch):
+        arguments = ["--pass-local-rank", *arguments] if launch else arguments
         with open(out, "wb") as out_file, open(err, "wb") as err_file:
             self._process = subprocess.Popen([str(BINARY), "run", *arguments], env=environment, cwd=cwd,
                                              stdin=subprocess.DEVNULL, stdout=out_file, stderr=err_file,
@@ -72,12 +73,12 @@ class TorchrunServer:
                 self._answers.setdefault(answer.pop("id"), {}).update(answer)
                 self._changed.notify_all()
 
-    def __call__(self, arguments, environment, cwd, out, err):
+    def __call__(self, arguments, environment, cwd, out, err, launch):
         with self._changed:
             self._count += 1
             run = TorchrunProcess(self, self._count)
             request = {"id": run.number, "arguments": arguments, "environment": environment, "cwd": str(cwd),
-                       "out": str(out), "err": str(err)}
+                       "out": str(out), "err": str(err), "launch": launch}
             self._process.stdin.write(json.dumps(request) + "\n")
         run.pid = self.answer(run.number, "pid", LIMIT_S)
         return run
@@ -150,7 +151,8 @@ class Run:
         for number, options in enumerate(self.case.nodes or ((),)):
             node = Node(self.folder / f"node{number}.out", self.folder / f"node{number}.err")
             arguments = [self._fill(text) for text in (*self.case.options, *options, *self.case.program)]
-            node.process = self._start(arguments, self.base, self.folder / "cwd", node.out, node.err)
+            node.process = self._start(arguments, self.base, self.folder / "cwd", node.out, node.err,
+                                       self.case.launch)
             self.nodes.append(node)
         if self.case.signal:
             self._wait_for_workers()

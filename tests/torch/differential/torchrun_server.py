@@ -1,7 +1,7 @@
 """Runs torchrun many times in one machine's patience: torch is imported once, then each run is a fork of this process.
 
-What a run does is torch.distributed.run.main(), all that the program `torchrun` is, with the arguments, environment,
-folder and output files of the request. Requests are lines of JSON on stdin; answers, on stdout, say {"id", "pid"} when
+What a run does is torch.distributed.run.main(), all that the program `torchrun` is, or torch.distributed.launch.main()
+where the request says so, with the arguments, environment, folder and output files of the request. Requests are lines of JSON on stdin; answers, on stdout, say {"id", "pid"} when
 a run has begun and {"id", "status"} when it has ended. Ends when stdin does.
 """
 import json
@@ -15,6 +15,7 @@ import sys
 import torch.distributed.elastic.rendezvous.c10d_rendezvous_backend  # noqa: F401
 import torch.distributed.elastic.rendezvous.dynamic_rendezvous  # noqa: F401
 import torch.distributed.elastic.rendezvous.static_tcp_rendezvous  # noqa: F401
+import torch.distributed.launch
 import torch.distributed.run
 
 
@@ -44,7 +45,7 @@ def become_torchrun(request):
 
 
 def serve():
-    """Comes back in a child that shall be torchrun: True; or when stdin has ended: False."""
+    """Comes back in a child that shall be torchrun: with its main; or when stdin has ended: with None."""
     ids, rest = {}, b""
     woken, wake = os.pipe()
     for descriptor in (woken, wake):
@@ -68,18 +69,19 @@ def serve():
             continue
         data = os.read(0, 1 << 16)
         if not data:
-            return False
+            return None
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             request = json.loads(line)
             pid = os.fork()
             if pid == 0:
                 become_torchrun(request)
-                return True
+                return torch.distributed.launch.main if request["launch"] else torch.distributed.run.main
             ids[pid] = request["id"]
             answer(id=request["id"], pid=pid)
 
 
 if __name__ == "__main__":
-    if serve():
-        sys.exit(torch.distributed.run.main())
+    main = serve()
+    if main:
+        sys.exit(main())

@@ -88,6 +88,15 @@ class FrameworksTest(unittest.TestCase):
         found = self.results(MUSTER, "file_timer.py", "late", options=("--max-restarts=1",), environment=timer_on)
         self.assertEqual(found, ["rank=0 world=2 value=0", "rank=1 world=2 value=0"])
 
+    @needs("torch")
+    def test_torchs_library_in_a_script_starts_workers_of_its_own(self):
+        self.assert_alike("elastic_launch.py")
+
+    @needs("torch")
+    def test_a_torchrun_in_a_worker_has_a_job_of_its_own(self):
+        inner = ("--no-python", *TORCHRUN[:2], "--nproc-per-node=1")
+        self.assert_alike("env_init.py", own=(*TORCHRUN, *inner), ours=(*MUSTER, *inner))
+
     @needs("torch", "accelerate")
     def test_accelerate(self):
         self.assert_alike("use_accelerate.py")
