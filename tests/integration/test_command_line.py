@@ -229,7 +229,7 @@ class RunTest(CommandLineTest):
         for typed, name in meant.items():
             self.assert_refused([self.muster, "run", typed, "t.py"], typed.split("=", 1)[0] + ": no such option",
                                 f"did you mean {name}?")
-        for typed in ("-z", "--learning-rate", b"--\xff\n"):
+        for typed in ("-z", "--learning-rate", "--exit-barrier-timeout", b"--\xff\n"):
             self.assert_refused([self.muster, "run", typed, "t.py"], shown(typed), "no such option")
         self.assert_refused([self.muster, "run", "--no", "t.py"], "--no:", "--node-rank", "--no-python")
 

@@ -7,8 +7,21 @@ from differential.differences import DIFFERENCES
 from differential.test_differential import CASES, has_torch
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1]
+TESTS = FOLDER.parent
 README = (FOLDER / "README.md").read_text()
-TEST_NAME = re.compile(r"^    def (test_\w+)", re.MULTILINE)
+PYTHON_TEST = re.compile(r"^    def (test_\w+)", re.MULTILINE)
+CPP_TEST = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
+SECTIONS = 10  # with tables
+
+
+def known_tests():
+    """Cases, functions of the Python tests and, as Suite.Test, those of the C++ tests."""
+    known = {case.name for case in CASES}
+    for path in (*FOLDER.rglob("test_*.py"), *(TESTS / "integration").glob("test_*.py")):
+        known.update(PYTHON_TEST.findall(path.read_text()))
+    for path in (TESTS / "unit").rglob("*.cc"):
+        known.update(f"{suite}.{name}" for suite, name in CPP_TEST.findall(path.read_text()))
+    return known
 
 
 def rows(column):
@@ -26,18 +39,37 @@ def rows(column):
 
 
 class ReadmeTest(unittest.TestCase):
-    def test_every_case_and_test_that_the_tables_name_exists(self):
-        known = {case.name for case in CASES}
-        known |= {name for path in FOLDER.rglob("test_*.py") for name in TEST_NAME.findall(path.read_text())}
-        named = [name for cell in rows("case") + rows("test") for name in re.findall(r"`([^`]+)`", cell)]
-        self.assertGreater(len(named), 100)
-        self.assertFalse(sorted(set(named) - known))
+    def test_every_row_names_what_shows_it_and_all_that_is_named_exists(self):
+        cells = rows("case") + rows("test")
+        self.assertGreater(len(cells), 200)
+        named = {cell: re.findall(r"`([^`]+)`", cell) for cell in cells}
+        self.assertFalse([cell for cell, names in named.items() if not names])
+        self.assertFalse(sorted({name for names in named.values() for name in names} - known_tests()))
 
-    def test_every_row_names_a_case_or_says_that_there_is_none(self):
-        self.assertFalse([cell for cell in rows("case") + rows("test") if "`" not in cell and cell != "-"])
+    def test_every_table_but_those_of_this_folder_itself_ends_in_such_a_column(self):
+        sections = README.split("\n## ")[1:]
+        self.assertEqual(SECTIONS, len(sections))
+        for section in sections:
+            heads = re.findall(r"^\|.*\| *(\w+) *\|\n\|-", section, re.MULTILINE)
+            self.assertEqual(1, len(heads), section.splitlines()[0])
+            self.assertIn(heads[0], ("case", "test"), section.splitlines()[0])
+
+    def test_no_table_says_a_thing_twice(self):
+        for section in README.split("\n## ")[1:]:
+            firsts = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("| ")]
+            self.assertEqual(len(firsts), len(set(firsts)), section.splitlines()[0])
 
     def test_the_reason_of_every_deliberate_difference_is_there(self):
         self.assertFalse([entry.reason for entry in DIFFERENCES if entry.reason not in README])
+
+    @unittest.skipUnless(has_torch(), "torch is not installed")
+    def test_every_variable_that_stands_for_an_option_is_in_a_case(self):
+        import torch.distributed.argparse_util as util  # takes seconds: not for who runs the others
+        import torch.distributed.run
+        variables = {f"PET_{action.dest.upper()}" for action in torch.distributed.run.get_args_parser()._actions
+                     if isinstance(action, (util.env, util.check_env))}
+        self.assertGreater(len(variables), 25)
+        self.assertFalse(sorted(variables - {name for case in CASES for name in case.environment}))
 
     @unittest.skipUnless(has_torch(), "torch is not installed")
     def test_every_option_of_torchrun_is_there(self):
