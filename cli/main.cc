@@ -1,5 +1,7 @@
 // muster's main: which part of it this process is. The two hidden parts come first, since they are started most
 // often and must start fast.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cctype>
 #include <climits>
@@ -51,7 +53,8 @@ namespace {
 int AgentCommand(int argc, char** argv) {
   constexpr int kArguments = 4;
   const absl::StatusOr<int> fd = ParseInteger(argc == kArguments ? argv[kArguments - 1] : "", 0, INT_MAX);
-  if (!fd.ok() || std::strcmp(argv[2], "--fd") != 0) {
+  struct stat link;
+  if (!fd.ok() || std::strcmp(argv[2], "--fd") != 0 || fstat(*fd, &link) != 0 || !S_ISSOCK(link.st_mode)) {
     return Complain(absl::InvalidArgumentError("agent is for muster itself; see muster --help"));
   }
   host::PrepareProcess();

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <string_view>
 
@@ -22,6 +23,7 @@ constexpr int kDashesIndex = 5;
 constexpr int kFileIndex = 6;
 constexpr int kArgvIndex = 7;
 
+constexpr int kExitUsage = 64;           // typed by somebody: the host makes no such mistake
 constexpr int kFirstLibrarySignal = 32;  // up to SIGRTMIN
 
 bool ParseNumber(const char* text, uint64_t* number) {
@@ -86,7 +88,8 @@ int ExecStageMain(int argc, char** argv) {
   uint64_t parent = 0, soft = 0, hard = 0;
   if (argc <= kArgvIndex || !ParseNumber(argv[kParentIndex], &parent) || !ParseNumber(argv[kSoftIndex], &soft) ||
       !ParseNumber(argv[kHardIndex], &hard) || std::string_view(argv[kDashesIndex]) != "--") {
-    return Fail(ExecStageError::kUsage, EINVAL);
+    std::fputs("muster: exec-stage is for muster itself; see muster --help\n", stderr);
+    return kExitUsage;
   }
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return Fail(ExecStageError::kParentDeath, errno);
   // The host may have died before the line above: then no signal will come any more.

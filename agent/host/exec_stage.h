@@ -16,7 +16,7 @@ inline constexpr int kExecStageStatusFd = 3;  // closed by a successful exec
 
 // What went wrong, sent over the status pipe; nothing but an end of file means that the program executes.
 struct ExecStageError {
-  enum Step : int { kUsage = 1, kParentDeath = 2, kLimits = 3, kExec = 4 };
+  enum Step : int { kParentDeath = 2, kLimits = 3, kExec = 4 };
   int step = 0;
   int error = 0;  // errno
 };

@@ -312,6 +312,8 @@ class SubcommandsTest(CommandLineTest):
             (["help", "run", "now"], "now"),
             (["agent"], "agent"), (["agent", "--fd"], "agent"), (["agent", "--fd", "3x"], "agent"),
             (["agent", "--fd", "-1"], "agent"), (["agent", "--fd", "3", "4"], "agent"), (["agent", "--df", "3"], "agent"),
+            (["agent", "--fd", "0"], "agent"), (["agent", "--fd", "99"], "agent"), (["exec-stage"], "exec-stage"),
+            (["exec-stage", "x", "1", "1", "--", "true", "true"], "exec-stage"),
             (["local-node"], "local-node"), (["local-node", "x"], "local-node"),
             (["local", "t.py"], "--nodes"), (["local", "--nodes", "2"], "SCRIPT"),
             *((["local", "--nodes", value, "t.py"], "--nodes", shown(value)) for value in (
@@ -335,6 +337,12 @@ class SubcommandsTest(CommandLineTest):
     def test_a_wrong_log_level_is_65_and_named(self):
         self.assert_refused([self.muster, "run", "--no-python", "true"], "MUSTER_LOG_LEVEL loud", code=65,
                             MUSTER_LOG_LEVEL="loud")
+
+    def test_a_wrong_variable_of_torchs_that_stands_for_an_option_is_65_and_named(self):
+        for name, value in (("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "soon"),
+                            ("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", b"\xff")):
+            self.assert_refused([self.muster, "run", "--no-python", "true"], f"{name} ", shown(value), code=65,
+                                **{name: value})
 
 
 if __name__ == "__main__":
