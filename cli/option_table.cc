@@ -91,7 +91,7 @@ const std::vector<OptionSpec>& RunOptions() {
        "[${role_name}${local_rank}]:"},
       {"log-max-size", "SIZE", kOutput, false,
        "Of each worker's file: 500k, 20M, 1G; the oldest half goes first. Default: no limit."},
-      {"report", "FILE", kOutput, false, "How the job ended, as JSON."},
+      {"report", "FILE", kOutput, false, "How the job ended, as JSON; ${node_rank}, ${hostname} in its name."},
       {"print-completion", "bash|zsh", kOutput, true, "Prints a script for the shell to complete these options."},
       {"virtual-local-rank", "", kWorkers, true,
        "LOCAL_RANK is 0 for every worker, and CUDA_VISIBLE_DEVICES names its one device."},

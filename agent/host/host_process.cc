@@ -66,6 +66,7 @@ JobEnd AboutThisNode(const v1::NodeConfig& config, const std::string& program) {
   JobEnd end;
   end.program = program;
   end.host = config.hostname();
+  if (config.has_place()) end.place = config.place();
   end.run_id = config.run_id();
   end.version = config.version();
   end.started = absl::Now();

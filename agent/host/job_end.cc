@@ -8,12 +8,14 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <random>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "agent/host/line_assembler.h"
 #include "agent/host/log.h"
 #include "proto/base/mutex.h"
 #include "proto/base/status_macros.h"
@@ -72,7 +74,8 @@ absl::Status ReplaceFile(const std::string& path, const std::string& content) {
     const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr), &std::free);
     if (real != nullptr) target = real.get();
   }
-  const std::string beside = absl::StrCat(target, ".", getpid(), ".tmp");
+  // Random: nodes in containers may share the folder, and have the same pid.
+  const std::string beside = absl::StrCat(target, ".", absl::Hex(std::random_device{}()), ".tmp");
   const int fd = open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("making ", beside));
   absl::Status status = WriteAll(fd, beside, content);
@@ -84,13 +87,19 @@ absl::Status ReplaceFile(const std::string& path, const std::string& content) {
   return status;
 }
 
+std::string ReportPath(const std::string& pattern, const JobEnd& end) {
+  std::string node = end.place ? absl::StrCat(*end.place) : "none";
+  if (end.last.has_node_rank()) node = absl::StrCat(end.last.node_rank());
+  return Expand(pattern, {{"node_rank", std::move(node)}, {"hostname", end.host}});
+}
+
 void WriteReports(const ReportPlan& plan, const JobEnd& end) {
   const auto task = std::make_shared<Task>();
   const auto add = [&task](const std::string& path, std::string content, const auto& how) {
     if (path.empty() || content.empty()) return;
     task->writes.emplace_back(path, [path, content = std::move(content), how] { return how(path, content); });
   };
-  add(plan.report_file, ReportJson(end), ReplaceFile);
+  add(ReportPath(plan.report_file, end), ReportJson(end), ReplaceFile);
   add(plan.error_file, ErrorFileJson(end), ReplaceFile);
   add(plan.termination_log, TerminationMessage(end), OverwriteFile);
   if (task->writes.empty()) return;

@@ -164,11 +164,14 @@ void LineAssembler::ShowUnfinished(std::string* out) {
 }
 
 std::string ExpandPrefix(std::string_view pattern, const PrefixFields& fields) {
-  const std::pair<std::string_view, std::string> values[] = {{"role_name", fields.role_name},
-                                                             {"local_rank", std::to_string(fields.local_rank)},
-                                                             {"rank", std::to_string(fields.rank)},
-                                                             {"node_rank", std::to_string(fields.node_rank)},
-                                                             {"hostname", fields.hostname}};
+  return Expand(pattern, {{"role_name", fields.role_name},
+                          {"local_rank", std::to_string(fields.local_rank)},
+                          {"rank", std::to_string(fields.rank)},
+                          {"node_rank", std::to_string(fields.node_rank)},
+                          {"hostname", fields.hostname}});
+}
+
+std::string Expand(std::string_view pattern, const std::vector<std::pair<std::string_view, std::string>>& values) {
   std::string expanded;
   while (!pattern.empty()) {
     if (pattern.front() != '$') {
@@ -187,9 +190,8 @@ std::string ExpandPrefix(std::string_view pattern, const PrefixFields& fields) {
     while (end < pattern.size() && IsNamePart(pattern[end])) ++end;
     const std::string_view name = pattern.substr(begin, end - begin);
     const bool closed = !braced || (end < pattern.size() && pattern[end] == '}');
-    const auto* const known =
-        std::find_if(std::begin(values), std::end(values), [&](const auto& v) { return v.first == name; });
-    if (closed && known != std::end(values)) {
+    const auto known = std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.first == name; });
+    if (closed && known != values.end()) {
       expanded += known->second;
       pattern.remove_prefix(end + (braced ? 1 : 0));
     } else {

@@ -12,6 +12,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "proto/base/time.h"
 
@@ -71,5 +73,7 @@ struct PrefixFields {
 
 // $name and ${name} of each field in a template of a prefix, and $$ for a dollar; anything else is left alone.
 std::string ExpandPrefix(std::string_view pattern, const PrefixFields& fields);
+// The same for any names.
+std::string Expand(std::string_view pattern, const std::vector<std::pair<std::string_view, std::string>>& values);
 
 }  // namespace muster::host

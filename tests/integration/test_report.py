@@ -203,6 +203,17 @@ class ManyNodes(ClusterTest):
                            environment={"MUSTER_LINE_PREFIX": "[${rank}] "})
         self.assert_all_say_the_same(job)
 
+    def test_nodes_with_one_report_path_leave_one_whole_report_and_with_their_ranks_in_it_one_each(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-test-"))
+        self.addCleanup(shutil.rmtree, folder)
+        for name, wanted in (("one.json", ["one.json"]), ("r${node_rank}.json", ["one.json", "r0.json", "r1.json", "r2.json"])):
+            job = self.cluster(3, options=["--max-restarts", "0", "--report", str(folder / name)], program=self.program)
+            job.start_all()
+            self.assertEqual({7}, set(job.exit_codes().values()))
+            self.assertEqual(wanted, sorted(os.listdir(folder)))
+            causes = [json.loads((folder / each).read_text())["root_cause"]["node_rank"] for each in wanted]
+            self.assertEqual({1}, set(causes))
+
     def test_so_they_do_where_the_output_goes_to_files(self):
         folder = tempfile.mkdtemp(prefix="muster-test-")
         self.addCleanup(shutil.rmtree, folder)

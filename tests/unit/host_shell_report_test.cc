@@ -46,6 +46,24 @@ TEST(ReplaceFileTest, MakesOrReplacesTheFileAndLeavesNothingBeside) {
   EXPECT_EQ(folder.entries(), 1u);
 }
 
+TEST(ReplaceFileTest, AnotherNodeWithTheSamePidIsNotInTheWay) {
+  const Folder folder;
+  std::ofstream(folder / ("r." + std::to_string(getpid()) + ".tmp")) << "half of another node's";
+  EXPECT_TRUE(ReplaceFile(folder / "r", "ours").ok());
+  EXPECT_EQ(Content(folder / "r"), "ours");
+}
+
+TEST(ReportPathTest, EachNodeMayHaveItsOwn) {
+  JobEnd end;
+  end.host = "h";
+  EXPECT_EQ(ReportPath("r.json", end), "r.json");
+  EXPECT_EQ(ReportPath("${hostname}-${node_rank}$x.json", end), "h-none$x.json");
+  end.place = 2;
+  EXPECT_EQ(ReportPath("r$node_rank.json", end), "r2.json");
+  end.last.set_node_rank(1);
+  EXPECT_EQ(ReportPath("r${node_rank}.json", end), "r1.json");
+}
+
 TEST(ReplaceFileTest, ALinkStaysAndItsFileIsReplaced) {
   const Folder folder;
   std::ofstream(folder / "file") << "old";

@@ -23,6 +23,7 @@ struct JobEnd {
   // This node.
   std::string program;  // the script's name
   std::string host;
+  std::optional<int> place;
   std::string run_id;
   std::string version;
   // Of this node's clock.
