@@ -7,6 +7,13 @@
 namespace muster::host {
 namespace {
 
+constexpr std::string_view kCursorUp = "\033[A";
+
+// A bar below others goes up again after each redraw: a newline before it, and this behind it.
+void StripCursorUp(std::string* text) {
+  while (text->ends_with(kCursorUp)) text->resize(text->size() - kCursorUp.size());
+}
+
 size_t Find(std::string_view bytes, char wanted, size_t from) {
   const void* const found = std::memchr(bytes.data() + from, wanted, bytes.size() - from);
   return found == nullptr ? std::string_view::npos
@@ -76,7 +83,9 @@ void LineAssembler::TakeRest(BootTime now, std::string_view bytes, std::string* 
     pending_ += part;
     if (end == std::string_view::npos) return;
     bytes.remove_prefix(end + 1);
-    if (part.data()[part.size()] == '\n') {
+    if (part.data()[part.size()] == '\n' && pending_.ends_with(kCursorUp)) {
+      State(now, out);
+    } else if (part.data()[part.size()] == '\n') {
       Line(std::exchange(pending_, ""), "\n", out);
     } else {
       pending_ += '\r';  // what it means is decided by the next byte
@@ -109,6 +118,7 @@ void LineAssembler::OnTime(BootTime now, std::string* out) {
 
 void LineAssembler::End(std::string* out) {
   if (!pending_.empty() && pending_.back() == '\r') pending_.pop_back();
+  StripCursorUp(&pending_);
   if (pending_.empty() && state_.empty()) return;
   Line(std::exchange(pending_, ""), "\n", out);
 }
@@ -137,6 +147,7 @@ void LineAssembler::Line(std::string_view text, std::string_view ending, std::st
 // pending_ is a state of the line: shown, or kept until it may be.
 void LineAssembler::State(BootTime now, std::string* out) {
   redrawn_ = true;
+  StripCursorUp(&pending_);
   if (pending_.empty()) return;
   state_ = std::exchange(pending_, "");
   state_waits_ = limit_ != nullptr;

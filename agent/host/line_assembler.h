@@ -3,9 +3,10 @@
 // A line that stays unfinished for kUnfinishedAfter is shown with kUnfinishedMark at its end, and what follows of
 // it with kContinuedMark at its start.
 //
-// What a carriage return ends is a state of a line that redraws itself (a progress bar). Where redraws pass, each
-// comes out with a carriage return at its end, for a terminal; else one of them comes out as a line of its own
-// every kRedrawEvery at most. The line as its newline leaves it comes out in both cases.
+// What a carriage return ends, or a newline behind a cursor's move up, is a state of a line that redraws itself (a
+// progress bar). Where redraws pass, each comes out with a carriage return at its end, for a terminal; else one of
+// them comes out as a line of its own every kRedrawEvery at most. The line as its newline leaves it comes out in
+// both cases.
 #pragma once
 
 #include <cstddef>

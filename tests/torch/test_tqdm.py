@@ -20,13 +20,14 @@ SCRIPT = f"""
 import os, sys, time
 from tqdm import tqdm
 rank, turns = int(os.environ["RANK"]), sys.argv[1]
-for step in tqdm(range({STEPS}), desc=f"rank {{rank}}", mininterval=0, miniters=1, ncols=50):
+position = rank if "positions" in sys.argv else 0
+for step in tqdm(range({STEPS}), desc=f"rank {{rank}}", mininterval=0, miniters=1, ncols=50, position=position, leave=True):
     open(f"{{turns}}/{{rank}}-{{step}}", "w").close()
     while not os.path.exists(f"{{turns}}/{{1 - rank}}-{{step}}"):
         time.sleep(0.001)
     if step == {STEPS // 2}:
         tqdm.write(f"rank {{rank}} is half way")
-    if len(sys.argv) > 2:
+    if "slowly" in sys.argv:
         time.sleep(0.02)  # so that a terminal shows some of them
 """
 DONE = r"rank {rank}: 100%\|█+\| {steps}/{steps} \[.*\]"
@@ -43,13 +44,13 @@ class Tqdm(unittest.TestCase):
         self.environment = {name: value for name, value in os.environ.items()
                             if not name.startswith(("MUSTER_", "PET_", "TORCHELASTIC_"))} | {"PYTHONUTF8": "1"}
 
-    def command(self, *options, slowly=False):
+    def command(self, *options, how=()):
         return [str(cluster.BINARY), *options, "--python", sys.executable, str(self.folder / "bars.py"),
-                str(self.folder / "turns"), *(["slowly"] if slowly else [])]
+                str(self.folder / "turns"), *how]
 
-    def tee(self, *, slowly=False):
+    def tee(self, *how):
         return self.command("run", "--standalone", "--nproc-per-node=2", "--log-dir", str(self.folder / "logs"), "-t", "3",
-                            slowly=slowly)
+                            how=how)
 
     def piped(self, command):
         run = subprocess.run(command, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -63,7 +64,7 @@ class Tqdm(unittest.TestCase):
         """Of each rank what it began with, perhaps one state each 10 s that it took, what it said, and its end."""
         for rank in (0, 1):
             head = prefix.format(rank=rank)
-            mine = [line.removeprefix(head) for line in output.splitlines() if line.startswith(head)]
+            mine = [line.removeprefix(head) for line in output.splitlines() if line.startswith(head) and line != head]
             bars = [line for line in mine if line.startswith(f"rank {rank}:")]
             self.assertLessEqual(2, len(bars), output)
             self.assertLess(len(bars), 2 + LIMIT_S / 10, output)
@@ -77,13 +78,24 @@ class Tqdm(unittest.TestCase):
             kept = next(self.folder.glob(f"logs/*/attempt_0/{rank}/stderr.log")).read_bytes()
             self.assertLessEqual(STEPS, kept.count(b"\r"))
 
+    def test_a_bar_with_a_position_of_its_own_is_no_other(self):
+        output = self.piped(self.tee("positions"))
+        self.assertNotIn("\033", output)
+        self.assert_few_states(output, "[default{rank}]:")
+
     def test_muster_local_in_a_pipe_shows_few_states_too(self):
         output = self.piped(self.command("local", "--nodes", "2", "--nproc-per-node=1"))
         self.assert_few_states(output, "[node {rank} rank {rank}] ")
 
     def test_on_a_terminal_each_rank_has_a_row_that_stays_its_own(self):
+        self.check_rows()
+
+    def test_on_a_terminal_bars_with_positions_have_such_rows_too(self):
+        self.check_rows("positions")
+
+    def check_rows(self, *how):
         screen = Screen(lines=24, columns=100)
-        process = subprocess.Popen(self.tee(slowly=True), env=self.environment, stdin=screen.slave, stdout=screen.slave,
+        process = subprocess.Popen(self.tee("slowly", *how), env=self.environment, stdin=screen.slave, stdout=screen.slave,
                                    stderr=screen.slave, start_new_session=True)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)

@@ -76,6 +76,16 @@ TEST(LineAssemblerTest, ARedrawPassesAndCarriageReturnNewlineIsOneEnding) {
   EXPECT_EQ(Assemble({"10%\r20%\r", "30%\r", "\n"}), "[0] 10%\r[0] 20%\r[0] 30%\r\n");
 }
 
+TEST(LineAssemblerTest, ABarBelowOthersIsOneThatRedraws) {
+  const std::string bytes = "\n\r10%\033[A\n\r20%\033[A\n\r30%\033[A\r100%\nend\n";
+  EXPECT_EQ(Assemble({bytes}), "[0] \n[0] 10%\r[0] 20%\r[0] 30%\r[0] 100%\n[0] end\n");
+  EXPECT_EQ(Assemble({"\n\r10%\033[A"}), "[0] \n[0] 10%\n");
+  LineAssembler bar("[0] ", std::make_shared<RedrawLimit>());
+  std::string out;
+  bar.Feed(kStart, bytes, &out);
+  EXPECT_EQ(out, "[0] \n[0] 10%\n[0] 100%\n[0] end\n");
+}
+
 TEST(LineAssemblerTest, OffATerminalOneStateIsShownInTenSecondsAndTheFinishedLine) {
   auto limit = std::make_shared<RedrawLimit>();
   LineAssembler bar("[0] ", limit), other("[0] ", limit);
