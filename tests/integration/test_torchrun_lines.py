@@ -63,6 +63,15 @@ class TorchrunLines(unittest.TestCase):
         self.assertEqual(64, wrong.exit_code())
         self.assertIn("see torchrun --help", wrong.err())
 
+    def test_the_first_line_says_who_is_in_the_job(self):
+        for options, said in ((["--standalone"], r"one node \(flags\), 1 worker, run [0-9a-f]{16}$"),
+                              (["--nproc-per-node=2", "--rdzv-id=mine"], r"one node \(single\), 2 workers, run mine$"),
+                              (["--nnodes=1:2", "--rdzv-id=mine", "--last-call-timeout=0", self.endpoint()],
+                               r"a node of 1 to 2 \(flags\), primary 127\.0\.0\.1:\d+, 1 worker, run mine$")):
+            node = self.start("run", *options, "--no-python", "true")
+            self.assertEqual(0, node.exit_code(), node.err())
+            self.assertRegex(node.err().splitlines()[0], said)
+
     def test_another_launcher_inside_is_answered_with_the_line_to_type(self):
         for words, instead in ((["torchrun", "--nnodes=1", "x.py"], "muster run --nnodes=1 x.py"),
                                (["python", "-m", "torch.distributed.run", "x.py"], "muster run x.py"),
