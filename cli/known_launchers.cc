@@ -74,7 +74,7 @@ Words AfterPython(const std::string& python, const Words& arguments) {
   size_t at = 0;
   while (at < arguments.size() && arguments[at] == "-u") ++at;
   if (at == arguments.size()) return {"SCRIPT"};
-  const Words rest(arguments.begin() + static_cast<int64_t>(at), arguments.end());
+  Words rest(arguments.begin() + static_cast<int64_t>(at), arguments.end());
   if (!rest[0].starts_with('-')) return rest;
   if (rest[0] == "-m" && rest.size() > 1) {
     const Words module(rest.begin() + 1, rest.end());

@@ -105,7 +105,7 @@ absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
     if (has_port) port = text.substr(colon + 1);
   }
   const auto strange = [](unsigned char c) {
-    return std::iscntrl(c) != 0 || kNeverInAHost.find(c) != kNeverInAHost.npos;
+    return std::iscntrl(c) != 0 || kNeverInAHost.find(static_cast<char>(c)) != kNeverInAHost.npos;
   };
   if (result.host.empty() || result.host.size() > kMaxHostName ||
       std::any_of(result.host.begin(), result.host.end(), strange)) {

@@ -69,7 +69,8 @@ WRONG = {
     "pass-local-rank": ("a b", "--"),
 }
 TEXT = {name for name, values in WRONG.items() if values == NONE} | {
-    "duplicate-stdout-filters", "duplicate-stderr-filters", "signals-to-handle"}  # a name that is no signal's is warned of
+    "duplicate-stdout-filters", "duplicate-stderr-filters",
+    "signals-to-handle"}  # a name that is no signal's is warned of
 # torchrun takes an empty value of these for none.
 EMPTY_IS_UNSAID = {"rdzv-endpoint", "rdzv-id", "rdzv-conf", "role", "log-dir", "local-addr", "local-ranks-filter",
                    "duplicate-stdout-filters", "duplicate-stderr-filters", "master-addr", "pass-local-rank"}
@@ -311,8 +312,8 @@ class SubcommandsTest(CommandLineTest):
             (["version", "now"], "now"), (["--version", "now"], "now"), (["help", "rnu"], "rnu"),
             (["help", "run", "now"], "now"),
             (["agent"], "agent"), (["agent", "--fd"], "agent"), (["agent", "--fd", "3x"], "agent"),
-            (["agent", "--fd", "-1"], "agent"), (["agent", "--fd", "3", "4"], "agent"), (["agent", "--df", "3"], "agent"),
-            (["agent", "--fd", "0"], "agent"), (["agent", "--fd", "99"], "agent"), (["exec-stage"], "exec-stage"),
+            (["agent", "--fd", "-1"], "agent"), (["agent", "--fd", "3", "4"], "agent"),
+            (["agent", "--df", "3"], "agent"), (["agent", "--fd", "0"], "agent"), (["agent", "--fd", "99"], "agent"), (["exec-stage"], "exec-stage"),
             (["exec-stage", "x", "1", "1", "--", "true", "true"], "exec-stage"),
             (["local-node"], "local-node"), (["local-node", "x"], "local-node"),
             (["local", "t.py"], "--nodes"), (["local", "--nodes", "2"], "SCRIPT"),

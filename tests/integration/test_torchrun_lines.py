@@ -1,4 +1,4 @@
-"""Lines of torchrun's whose result torchrun leaves to chance or does not have, and the name by which muster is called."""
+"""Lines whose result torchrun leaves to chance or does not have, and the name by which muster is called."""
 import json
 import os
 import pathlib
@@ -40,13 +40,14 @@ class TorchrunLines(unittest.TestCase):
     def test_a_spare_waits_and_ends_with_the_code_of_the_job(self):
         for code in (0, 5):
             with self.subTest(code):
+                gate = self.folder / f"gate{code}"
                 line = ["run", "--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-id=spare", self.endpoint(), "--no-python",
-                        "sh", "-c", f"echo ready; while ! [ -e {self.folder}/gate{code} ]; do sleep 0.05; done; exit {code}"]
+                        "sh", "-c", f"echo ready; while ! [ -e {gate} ]; do sleep 0.05; done; exit {code}"]
                 members = [self.start(*line) for _ in range(2)]
                 wait_until("two nodes' workers", lambda: all("ready" in node.out() for node in members))
                 spare = self.start(*line)
                 wait_until("the spare's word that it waits", lambda: spare.said("round 1 runs with 2 nodes"))
-                (self.folder / f"gate{code}").touch()
+                gate.touch()
                 self.assertEqual([code] * 3, [node.exit_code() for node in (*members, spare)], spare.err())
                 self.assertEqual("", spare.out())
 
@@ -66,7 +67,8 @@ class TorchrunLines(unittest.TestCase):
     def test_the_first_line_says_who_is_in_the_job(self):
         for options, said in ((["--standalone"], r"one node \(flags\), 1 worker, run [0-9a-f]{16}$"),
                               (["--nproc-per-node=2", "--rdzv-id=mine"], r"one node \(single\), 2 workers, run mine$"),
-                              (["--nnodes=1:2", "--rdzv-id=mine", "--last-call-timeout=0", self.endpoint()],
+                              (["--nnodes=1:2", "--rdzv-id=mine", "--last-call-timeout=0", "--lease=1",
+                                self.endpoint()],
                                r"a node of 1 to 2 \(flags\), primary 127\.0\.0\.1:\d+, 1 worker, run mine$")):
             node = self.start("run", *options, "--no-python", "true")
             self.assertEqual(0, node.exit_code(), node.err())

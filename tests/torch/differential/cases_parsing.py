@@ -36,8 +36,10 @@ CASES = (
          program=(PROBE, "${rank}", "$$", "${local_rank", "$HOME", "$$local_rank", "${}", "cost $5")),
     Case("the local rank is put into the script's own name", TWO, ("{cwd}/train${local_rank}.py",), workers=2,
          files={"cwd/train0.py": "import probe; probe.main()", "cwd/train1.py": "import probe; probe.main()"}),
-    Case("torch.distributed.launch passes each worker its local rank", TWO, (PROBE, "a", "--b"), launch=True, workers=2),
-    Case("torch.distributed.launch passes a module its local rank", (*TWO, "-m"), ("probe", "a"), launch=True, workers=2),
+    Case("torch.distributed.launch passes each worker its local rank", TWO, (PROBE, "a", "--b"), launch=True,
+         workers=2),
+    Case("torch.distributed.launch passes a module its local rank", (*TWO, "-m"), ("probe", "a"), launch=True,
+         workers=2),
     Case("an empty value says nothing where nothing is the default", tuple(f"--{name}=" for name in (
         "rdzv-endpoint", "rdzv-conf", "rdzv-id", "log-dir", "local-ranks-filter", "duplicate-stdout-filters",
         "duplicate-stderr-filters", "master-addr"))),

@@ -1,8 +1,9 @@
 """Runs torchrun many times in one machine's patience: torch is imported once, then each run is a fork of this process.
 
 What a run does is torch.distributed.run.main(), all that the program `torchrun` is, or torch.distributed.launch.main()
-where the request says so, with the arguments, environment, folder and output files of the request. Requests are lines of JSON on stdin; answers, on stdout, say {"id", "pid"} when
-a run has begun and {"id", "status"} when it has ended. Ends when stdin does.
+where the request says so, with the arguments, environment, folder and output files of the request. Requests are lines
+of JSON on stdin; answers, on stdout, say {"id", "pid"} when a run has begun and {"id", "status"} when it has ended.
+Ends when stdin does.
 """
 import json
 import os
