@@ -20,6 +20,7 @@ TORCHRUN = (str(BIN / "torchrun"), "--standalone", "--nproc-per-node=2")
 MUSTER = (str(cluster.BINARY), "run", "--standalone", "--nproc-per-node=2")
 DEEPSPEED = (str(BIN / "deepspeed"), "--num_gpus=2")
 LIMIT_S = 300.0  # only a hang is ever cut off by this
+OPTION = re.compile(r"^ +(-[a-zA-Z])(?=[ ,])|(?<![\w-])(--[a-z_-]+)", re.MULTILINE)  # of a help text
 RESULT = re.compile(r"result (rank=\d+ world=\d+ value=[\d.]+)")  # not by lines: two ranks may share one
 
 
@@ -121,6 +122,19 @@ class FrameworksTest(unittest.TestCase):
             code, output = self.run_under((str(link), "--num_gpus=2"), "use_deepspeed.py")
         self.assertEqual(code, 0, output)
         self.assertEqual(output.count("passed=True"), 2, output)
+
+    @needs("torch", "deepspeed")
+    def test_every_option_of_deepspeeds_is_known_by_that_name(self):
+        with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
+            link = pathlib.Path(folder, "deepspeed")
+            link.symlink_to(cluster.BINARY)
+            known = []
+            for program in (DEEPSPEED[0], str(link)):
+                text = subprocess.run([program, "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                      timeout=LIMIT_S, check=True).stdout
+                known.append({(letter or name).replace("_", "-") for letter, name in OPTION.findall(text)})
+        self.assertIn("--num-gpus", known[0])
+        self.assertFalse(sorted(known[0] - known[1] - {"--help", "-h"}))
 
 
 if __name__ == "__main__":
