@@ -8,9 +8,11 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +22,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,6 +33,7 @@
 #include "absl/strings/str_cat.h"
 #include "agent/host/event_loop.h"
 #include "agent/host/init.h"
+#include "agent/host/live_rows.h"
 #include "agent/host/process_setup.h"
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
@@ -49,6 +54,7 @@ constexpr int kSecondSignal = 2;
 constexpr int kOwnDescriptors = 4;      // events, signals, and a node's pipes before it has them
 constexpr int kDescriptorsOfANode = 2;  // its output and errors
 constexpr size_t kReadBytes = 64 * 1024;
+constexpr absl::Duration kDrawEvery = absl::Milliseconds(40);  // of a terminal's rows that redraw themselves
 constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
 bool EndsTheJob(int signal) {
@@ -83,13 +89,22 @@ host::Streams Terminals() {
 // One of a node's two streams.
 struct Stream {
   int pipe = -1;
-  int out_fd = 1;
+  size_t screen = 0;
   NodeOutput output;
+  std::map<std::string, int, std::less<>> rows;  // number of each rank's row
 };
 
 struct Node {
   pid_t pid = -1;  // -1: ended and reaped
   int exit_code = 0;
+};
+
+// Where streams are written: a descriptor, or the one terminal that both lead to.
+struct Screen {
+  int fd = -1;
+  bool terminal = false;
+  host::LiveRows rows;  // of a terminal: a row for each bar that redraws itself
+  BootTime next_draw = absl::InfinitePast();
 };
 
 // Copies all streams until their ends. Runs on a thread of its own.
@@ -105,7 +120,7 @@ class Output {
 
   void Add(int pipe, int out_fd, int node) {
     const bool colour = isatty(out_fd) == 1 && std::getenv("NO_COLOR") == nullptr;
-    streams_.push_back({pipe, out_fd, NodeOutput(node, colour)});
+    streams_.push_back({pipe, ScreenOf(out_fd), NodeOutput(node, colour), {}});
   }
   absl::Status Start() {
     absl::StatusOr<std::thread> thread = StartThread([this] { Copy(); });
@@ -131,28 +146,73 @@ class Output {
     size_t open = streams_.size();
     while (open > 0) {
       for (size_t i = 0; i < streams_.size(); ++i) polled[i] = {streams_[i].pipe, POLLIN, 0};
-      if (poll(polled.data(), polled.size(), -1) < 0) continue;  // EINTR: a stop and continue
+      if (poll(polled.data(), polled.size(), DrawRows()) < 0) continue;  // EINTR: a stop and continue
       for (size_t i = 0; i < streams_.size(); ++i) {
         if (polled[i].revents != 0 && !CopySome(&streams_[i])) --open;
       }
     }
+    for (Screen& screen : screens_) screen.next_draw = absl::InfinitePast();
+    (void)DrawRows();
     finished_ = true;
     Wake();
+  }
+
+  size_t ScreenOf(int fd) {
+    struct stat own {
+    }, other{};
+    const bool known = isatty(fd) == 1 && fstat(fd, &own) == 0;
+    for (size_t i = 0; i < screens_.size(); ++i) {
+      if (screens_[i].fd == fd) return i;
+      if (known && screens_[i].terminal && fstat(screens_[i].fd, &other) == 0 && own.st_rdev == other.st_rdev)
+        return i;
+    }
+    screens_.push_back({fd, isatty(fd) == 1, {}, absl::InfinitePast()});
+    return screens_.size() - 1;
+  }
+
+  // The rows that have changed. Returns in how many milliseconds there is more to draw; -1: there is none.
+  int DrawRows() {
+    int wait_ms = -1;
+    for (Screen& screen : screens_) {
+      if (!screen.rows.stale()) continue;
+      const BootTime now = EventLoop::Now();
+      if (now < screen.next_draw) {
+        wait_ms = static_cast<int>(absl::ToInt64Milliseconds(screen.next_draw - now)) + 1;
+        continue;
+      }
+      winsize size{};
+      if (ioctl(screen.fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) size = {24, 80, 0, 0};
+      std::string text;
+      screen.rows.Draw(size.ws_col, size.ws_row, &text);
+      WriteAll(screen.fd, text);
+      screen.next_draw = now + kDrawEvery;
+    }
+    return wait_ms;
   }
 
   bool CopySome(Stream* stream) {
     std::array<char, kReadBytes> buffer;
     const ssize_t size = read(stream->pipe, buffer.data(), buffer.size());
     if (size < 0 && errno == EINTR) return true;
+    Screen& screen = screens_[stream->screen];
     std::string lines;
+    const NodeOutput::Take take = [&](std::string_view rank, std::string_view piece) {
+      if (!screen.terminal) {
+        lines += piece;
+        return;
+      }
+      auto row = stream->rows.find(rank);
+      if (row == stream->rows.end()) row = stream->rows.emplace(rank, next_row_++).first;
+      screen.rows.Take(row->second, piece, &lines);
+    };
     if (size > 0) {
-      stream->output.Feed({buffer.data(), static_cast<size_t>(size)}, &lines);
+      stream->output.Feed({buffer.data(), static_cast<size_t>(size)}, take);
     } else {
-      stream->output.End(&lines);
+      stream->output.End(take);
       close(stream->pipe);
       stream->pipe = -1;
     }
-    WriteAll(stream->out_fd, lines);
+    WriteAll(screen.fd, lines);
     return size > 0;
   }
 
@@ -183,6 +243,8 @@ class Output {
 
   const int event_fd_;
   std::vector<Stream> streams_;
+  std::vector<Screen> screens_;
+  int next_row_ = 0;
   std::atomic<bool> finished_ = false;
   std::atomic<bool> broken_ = false;
   std::atomic<size_t> lost_bytes_ = 0;

@@ -1,6 +1,7 @@
 #include "cli/local_output.h"
 
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cli/local_plan.h"
@@ -24,7 +25,7 @@ std::string_view TakeRank(std::string_view* piece) {
 
 }  // namespace
 
-void NodeOutput::Feed(std::string_view bytes, std::string* out) {
+void NodeOutput::Feed(std::string_view bytes, const Take& take) {
   pending_.append(bytes);
   size_t begin = 0;
   while (true) {
@@ -32,33 +33,37 @@ void NodeOutput::Feed(std::string_view bytes, std::string* out) {
     if (end == std::string::npos) break;
     const bool pair = pending_[end] == '\r' && end + 1 < pending_.size() && pending_[end + 1] == '\n';
     const size_t next = end + (pair ? 2 : 1);
-    Show(std::string_view(pending_).substr(begin, next - begin), out);
+    Show(std::string_view(pending_).substr(begin, next - begin), take);
     begin = next;
   }
   pending_.erase(0, begin);
-  if (pending_.size() > kMaxLocalLineBytes) End(out);
+  if (pending_.size() > kMaxLocalLineBytes) End(take);
 }
 
-void NodeOutput::End(std::string* out) {
+void NodeOutput::End(const Take& take) {
   if (pending_.empty()) return;
   pending_.push_back('\n');
-  Show(pending_, out);
+  Show(pending_, take);
   pending_.clear();
 }
 
-void NodeOutput::Show(std::string_view piece, std::string* out) {
-  const std::string_view rank = TakeRank(&piece);
-  const bool ends_redrawing = redrawing_ && piece == "\n";
-  redrawing_ = piece.back() == '\r';
-  if (!ends_redrawing) {
-    if (colour_) out->append(kColours[static_cast<size_t>(node_) % std::size(kColours)]);
-    absl::StrAppend(out, "[node ", node_);
-    if (!rank.empty()) absl::StrAppend(out, " rank ", AsAbsl(rank));
-    out->append("]");
-    if (colour_) out->append(kPlain);
-    out->append(" ");
+void NodeOutput::Show(std::string_view piece, const Take& take) {
+  if (piece == "\n" && !state_.empty()) {
+    state_.back() = '\n';
+    take(rank_, std::exchange(state_, ""));
+    return;
   }
-  out->append(piece);
+  rank_ = TakeRank(&piece);
+  std::string shown;
+  if (colour_) shown = kColours[static_cast<size_t>(node_) % std::size(kColours)];
+  absl::StrAppend(&shown, "[node ", node_);
+  if (!rank_.empty()) absl::StrAppend(&shown, " rank ", rank_);
+  shown += "]";
+  if (colour_) shown += kPlain;
+  shown += " ";
+  shown += piece;
+  state_ = shown.back() == '\r' ? shown : "";
+  take(rank_, shown);
 }
 
 }  // namespace muster::cli

@@ -2,6 +2,7 @@
 // the rank. Pure.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -13,18 +14,21 @@ class NodeOutput {
  public:
   NodeOutput(int node, bool colour) : node_(node), colour_(colour) {}
 
-  // Appends to out what is whole by now: pieces that end with a newline or a carriage return.
-  void Feed(std::string_view bytes, std::string* out);
+  // Takes what is whole by now: pieces that end with a newline or a carriage return, and whose they are: the rank
+  // as the node said it, or nothing.
+  using Take = std::function<void(std::string_view rank, std::string_view piece)>;
+  void Feed(std::string_view bytes, const Take& take);
   // No more will come: an unfinished line is shown, with a newline.
-  void End(std::string* out);
+  void End(const Take& take);
 
  private:
-  void Show(std::string_view piece, std::string* out);
+  void Show(std::string_view piece, const Take& take);
 
   const int node_;
   const bool colour_;
   std::string pending_;
-  bool redrawing_ = false;  // the last piece ended with a carriage return
+  std::string rank_;   // of the last piece
+  std::string state_;  // it, if a carriage return ended it: a newline alone makes it a line
 };
 
 }  // namespace muster::cli

@@ -5,16 +5,28 @@
 namespace muster::host {
 namespace {
 
-// At most so many characters: the bytes of UTF-8 that begin none are not counted. A wrapped row could not be
-// erased.
-std::string_view Cut(std::string_view row, int columns) {
+constexpr std::string_view kCsi = "\033[";  // a colour, say: to the first byte from '@' on
+constexpr std::string_view kPlain = "\033[0m";
+
+// At most so many characters: the bytes of UTF-8 that begin none are not counted, nor are colours, which end with
+// the row. A wrapped row could not be erased.
+std::string Cut(std::string_view row, int columns) {
   int taken = 0;
   size_t end = 0;
-  for (; end < row.size(); ++end) {
+  bool coloured = false;
+  while (end < row.size()) {
+    if (row.substr(end).starts_with(kCsi)) {
+      coloured = true;
+      end += kCsi.size();
+      while (end < row.size() && row[end] < '@') ++end;
+      if (end < row.size()) ++end;
+      continue;
+    }
     const bool begins = (static_cast<unsigned char>(row[end]) & 0xc0) != 0x80;
     if (begins && ++taken > columns) break;
+    ++end;
   }
-  return row.substr(0, end);
+  return std::string(row.substr(0, end)).append(coloured ? kPlain : "");
 }
 
 // Whole lines without the states that each redrew.

@@ -93,9 +93,14 @@ class Tqdm(unittest.TestCase):
     def test_on_a_terminal_bars_with_positions_have_such_rows_too(self):
         self.check_rows("positions")
 
-    def check_rows(self, *how):
+    def test_muster_local_on_a_terminal_gives_each_rank_a_row_too(self):
+        self.check_rows(command=self.command("local", "--nodes", "2", "--nproc-per-node=1", how=["slowly"]),
+                        prefix="[node {rank} rank {rank}] ")
+
+    def check_rows(self, *how, command=None, prefix="[default{rank}]:"):
+        heads = [prefix.format(rank=rank) for rank in (0, 1)]
         screen = Screen(lines=24, columns=100)
-        process = subprocess.Popen(self.tee("slowly", *how), env=self.environment, stdin=screen.slave, stdout=screen.slave,
+        process = subprocess.Popen(command or self.tee("slowly", *how), env=self.environment | {"NO_COLOR": "1"}, stdin=screen.slave, stdout=screen.slave,
                                    stderr=screen.slave, start_new_session=True)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -103,13 +108,13 @@ class Tqdm(unittest.TestCase):
         screen.close()  # all is read by then
         seen, rows = screen.seen(), screen.rows()
         said = [row for row in rows if "half way" in row]
-        self.assertEqual([f"[default{rank}]:rank {rank} is half way" for rank in (0, 1)], sorted(said))
+        self.assertEqual([f"{heads[rank]}rank {rank} is half way" for rank in (0, 1)], sorted(said))
         bars = sorted(row for row in rows if "%|" in row)
         self.assertEqual(2, len(bars), "\n".join(rows))
         for rank, row in enumerate(bars):
-            self.assertRegex(row, rf"^\[default{rank}\]:" + DONE.format(rank=rank, steps=STEPS) + " *$")
+            self.assertRegex(row, "^" + re.escape(heads[rank]) + DONE.format(rank=rank, steps=STEPS) + " *$")
         for rank in (0, 1):  # it did move
-            states = set(re.findall(rf"\[default{rank}\]:rank {rank}: +(\d+)%", seen))
+            states = set(re.findall(re.escape(heads[rank]) + rf"rank {rank}: +(\d+)%", seen))
             self.assertLess(3, len(states), seen)
 
 

@@ -102,7 +102,7 @@ TEST(LocalPlanTest, RedrawnLinesComeWholeOnlyForATerminal) {
 
 std::string Fed(NodeOutput* output, std::string_view bytes) {
   std::string out;
-  output->Feed(bytes, &out);
+  output->Feed(bytes, [&out](std::string_view, std::string_view piece) { out += piece; });
   return out;
 }
 
@@ -120,8 +120,9 @@ TEST(NodeOutputTest, LinesAreShownWholeBehindNodeAndRank) {
 TEST(NodeOutputTest, AnUnfinishedLineIsShownAtTheEnd) {
   NodeOutput output(0, false);
   std::string out = Fed(&output, "half");
-  output.End(&out);
-  output.End(&out);
+  const auto take = [&out](std::string_view, std::string_view piece) { out += piece; };
+  output.End(take);
+  output.End(take);
   EXPECT_EQ(out, "[node 0] half\n");
 }
 
@@ -137,7 +138,8 @@ TEST(NodeOutputTest, AProgressBarRedraws) {
                 "0\x1f"
                 "20%\r"),
             "[node 0 rank 0] 20%\r");
-  EXPECT_EQ(Fed(&output, "\n"), "\n");
+  EXPECT_EQ(Fed(&output, "\n"), "[node 0 rank 0] 20%\n");
+  EXPECT_EQ(Fed(&output, "\n"), "[node 0] \n");
 }
 
 TEST(NodeOutputTest, AnEndlessLineIsShownInParts) {

@@ -147,6 +147,14 @@ TEST(LiveRowsTest, EachSourceHasARowAndLinesGoAbove) {
   EXPECT_EQ(out, "b 10%\r");
 }
 
+TEST(LiveRowsTest, ColoursTakeNoColumnsAndEndWithTheRow) {
+  LiveRows rows;
+  std::string out;
+  rows.Take(1, "\033[31mred\033[0m and more\r", &out);
+  rows.Draw(8, 10, &out);
+  EXPECT_EQ(out, "\033[31mred\033[0m and\033[0m\r");
+}
+
 TEST(LiveRowsTest, RowsAreCutToTheTerminal) {
   LiveRows rows;
   std::string out;
