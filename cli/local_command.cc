@@ -7,25 +7,18 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <map>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -33,18 +26,16 @@
 #include "absl/strings/str_cat.h"
 #include "agent/host/event_loop.h"
 #include "agent/host/init.h"
-#include "agent/host/live_rows.h"
 #include "agent/host/process_setup.h"
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/help.h"
 #include "cli/launch.h"
-#include "cli/local_output.h"
+#include "cli/local_console.h"
 #include "cli/local_plan.h"
 #include "cli/machine.h"
 #include "cli/run_plan.h"
 #include "proto/base/status_macros.h"
-#include "proto/base/thread.h"
 
 namespace muster::cli {
 namespace {
@@ -53,8 +44,6 @@ constexpr absl::Duration kKillAfterSecondSignal = absl::Seconds(5);
 constexpr int kSecondSignal = 2;
 constexpr int kOwnDescriptors = 4;      // events, signals, and a node's pipes before it has them
 constexpr int kDescriptorsOfANode = 2;  // its output and errors
-constexpr size_t kReadBytes = 64 * 1024;
-constexpr absl::Duration kDrawEvery = absl::Milliseconds(40);  // of a terminal's rows that redraw themselves
 constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
 bool EndsTheJob(int signal) {
@@ -86,170 +75,9 @@ host::Streams Terminals() {
   return static_cast<host::Streams>(out | err);
 }
 
-// One of a node's two streams.
-struct Stream {
-  int pipe = -1;
-  size_t screen = 0;
-  NodeOutput output;
-  std::map<std::string, int, std::less<>> rows;  // number of each rank's row
-};
-
 struct Node {
   pid_t pid = -1;  // -1: ended and reaped
   int exit_code = 0;
-};
-
-// Where streams are written: a descriptor, or the one terminal that both lead to.
-struct Screen {
-  int fd = -1;
-  bool terminal = false;
-  host::LiveRows rows;  // of a terminal: a row for each bar that redraws itself
-  BootTime next_draw = absl::InfinitePast();
-};
-
-// Copies all streams until their ends. Runs on a thread of its own.
-class Output {
- public:
-  Output() : event_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-  ~Output() {
-    if (thread_.joinable()) thread_.join();
-    close(event_fd_);
-  }
-  Output(const Output&) = delete;
-  Output& operator=(const Output&) = delete;
-
-  void Add(int pipe, int out_fd, int node) {
-    const bool colour = isatty(out_fd) == 1 && std::getenv("NO_COLOR") == nullptr;
-    streams_.push_back({pipe, ScreenOf(out_fd), NodeOutput(node, colour), {}});
-  }
-  absl::Status Start() {
-    absl::StatusOr<std::thread> thread = StartThread([this] { Copy(); });
-    RETURN_IF_ERROR(thread.status());
-    thread_ = *std::move(thread);
-    return absl::OkStatus();
-  }
-
-  // Readable when finished() or broken() has become true.
-  int event_fd() const { return event_fd_; }
-  bool finished() const { return finished_; }
-  bool broken() const { return broken_; }  // whoever read our output has gone
-  void Abandon() { thread_.detach(); }     // only right before the process ends
-  // "45 bytes of output were lost: No space left on device"; empty: none were.
-  std::string Lost() const {
-    if (lost_bytes_ == 0) return "";
-    return absl::StrCat(lost_bytes_.load(), " bytes of output were lost: ", std::strerror(lost_error_));
-  }
-
- private:
-  void Copy() {
-    std::vector<pollfd> polled(streams_.size());
-    size_t open = streams_.size();
-    while (open > 0) {
-      for (size_t i = 0; i < streams_.size(); ++i) polled[i] = {streams_[i].pipe, POLLIN, 0};
-      if (poll(polled.data(), polled.size(), DrawRows()) < 0) continue;  // EINTR: a stop and continue
-      for (size_t i = 0; i < streams_.size(); ++i) {
-        if (polled[i].revents != 0 && !CopySome(&streams_[i])) --open;
-      }
-    }
-    for (Screen& screen : screens_) screen.next_draw = absl::InfinitePast();
-    (void)DrawRows();
-    finished_ = true;
-    Wake();
-  }
-
-  size_t ScreenOf(int fd) {
-    struct stat own {
-    }, other{};
-    const bool known = isatty(fd) == 1 && fstat(fd, &own) == 0;
-    for (size_t i = 0; i < screens_.size(); ++i) {
-      if (screens_[i].fd == fd) return i;
-      if (known && screens_[i].terminal && fstat(screens_[i].fd, &other) == 0 && own.st_rdev == other.st_rdev)
-        return i;
-    }
-    screens_.push_back({fd, isatty(fd) == 1, {}, absl::InfinitePast()});
-    return screens_.size() - 1;
-  }
-
-  // The rows that have changed. Returns in how many milliseconds there is more to draw; -1: there is none.
-  int DrawRows() {
-    int wait_ms = -1;
-    for (Screen& screen : screens_) {
-      if (!screen.rows.stale()) continue;
-      const BootTime now = EventLoop::Now();
-      if (now < screen.next_draw) {
-        wait_ms = static_cast<int>(absl::ToInt64Milliseconds(screen.next_draw - now)) + 1;
-        continue;
-      }
-      winsize size{};
-      if (ioctl(screen.fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) size = {24, 80, 0, 0};
-      std::string text;
-      screen.rows.Draw(size.ws_col, size.ws_row, &text);
-      WriteAll(screen.fd, text);
-      screen.next_draw = now + kDrawEvery;
-    }
-    return wait_ms;
-  }
-
-  bool CopySome(Stream* stream) {
-    std::array<char, kReadBytes> buffer;
-    const ssize_t size = read(stream->pipe, buffer.data(), buffer.size());
-    if (size < 0 && errno == EINTR) return true;
-    Screen& screen = screens_[stream->screen];
-    std::string lines;
-    const NodeOutput::Take take = [&](std::string_view rank, std::string_view piece) {
-      if (!screen.terminal) {
-        lines += piece;
-        return;
-      }
-      auto row = stream->rows.find(rank);
-      if (row == stream->rows.end()) row = stream->rows.emplace(rank, next_row_++).first;
-      screen.rows.Take(row->second, piece, &lines);
-    };
-    if (size > 0) {
-      stream->output.Feed({buffer.data(), static_cast<size_t>(size)}, take);
-    } else {
-      stream->output.End(take);
-      close(stream->pipe);
-      stream->pipe = -1;
-    }
-    WriteAll(screen.fd, lines);
-    return size > 0;
-  }
-
-  void WriteAll(int fd, std::string_view text) {
-    while (!text.empty()) {
-      const ssize_t size = write(fd, text.data(), text.size());
-      if (size >= 0) {
-        text.remove_prefix(static_cast<size_t>(size));
-      } else if (errno == EAGAIN) {
-        pollfd writable{fd, POLLOUT, 0};
-        poll(&writable, 1, -1);
-      } else if (errno == EPIPE) {
-        broken_ = true;
-        Wake();
-        return;
-      } else if (errno != EINTR) {  // a full disk: the job is worth more than its output
-        lost_error_ = errno;
-        lost_bytes_ += text.size();
-        return;
-      }
-    }
-  }
-
-  void Wake() {
-    const uint64_t one = 1;
-    if (write(event_fd_, &one, sizeof(one)) < 0) return;  // full: it is readable already
-  }
-
-  const int event_fd_;
-  std::vector<Stream> streams_;
-  std::vector<Screen> screens_;
-  int next_row_ = 0;
-  std::atomic<bool> finished_ = false;
-  std::atomic<bool> broken_ = false;
-  std::atomic<size_t> lost_bytes_ = 0;
-  std::atomic<int> lost_error_ = 0;
-  std::thread thread_;
 };
 
 std::vector<char*> Pointers(const std::vector<std::string>& words) {
@@ -305,17 +133,17 @@ class LocalJob {
     absl::Status started;
     for (size_t i = 0; i < plans.size() && started.ok(); ++i) started = Start(plans[i]);
     if (!started.ok()) SendAll(SIGTERM);
-    if (const absl::Status reads = output_.Start(); !reads.ok()) {
+    if (const absl::Status reads = console_.Start(); !reads.ok()) {
       SendAll(SIGKILL);  // nobody would read what they say; their agents end what they started
       return Complain(reads);
     }
-    while (AnyAlive() || !output_.finished()) {
+    while (AnyAlive() || !console_.finished()) {
       if (!WaitAndHandle()) {  // told again while only output was left
-        output_.Abandon();
+        console_.Abandon();
         std::_Exit(FirstFailure());
       }
     }
-    if (const std::string lost = output_.Lost(); !lost.empty()) {
+    if (const std::string lost = console_.Lost(); !lost.empty()) {
       std::fprintf(stderr, "muster local: %s\n", lost.c_str());
     }
     return started.ok() ? FirstFailure() : Complain(started);
@@ -343,8 +171,8 @@ class LocalJob {
     const absl::StatusOr<pid_t> pid = SpawnNode(plan, called_as_, give_stdin_, pipes);
     close(pipes.out[1]);
     close(pipes.err[1]);
-    output_.Add(pipes.out[0], STDOUT_FILENO, number);
-    output_.Add(pipes.err[0], STDERR_FILENO, number);
+    console_.Add(pipes.out[0], STDOUT_FILENO, number);
+    console_.Add(pipes.err[0], STDERR_FILENO, number);
     if (!pid.ok()) return pid.status();
     nodes_.push_back({*pid, 0});
     return absl::OkStatus();
@@ -352,7 +180,7 @@ class LocalJob {
 
   // False: there is no more to wait for than output that nobody takes, and we were asked to end.
   bool WaitAndHandle() {
-    std::array<pollfd, 2> polled = {pollfd{signal_fd_, POLLIN, 0}, pollfd{output_.event_fd(), POLLIN, 0}};
+    std::array<pollfd, 2> polled = {pollfd{signal_fd_, POLLIN, 0}, pollfd{console_.event_fd(), POLLIN, 0}};
     int timeout_ms = -1;
     if (kill_at_ < absl::InfiniteFuture()) {
       const absl::Duration left = std::max(kill_at_ - EventLoop::Now(), absl::ZeroDuration());
@@ -360,7 +188,7 @@ class LocalJob {
     }
     poll(polled.data(), polled.size(), timeout_ms);
     uint64_t woken = 0;
-    if (read(output_.event_fd(), &woken, sizeof(woken)) > 0 && output_.broken() && asked_ == 0) {
+    if (read(console_.event_fd(), &woken, sizeof(woken)) > 0 && console_.broken() && asked_ == 0) {
       ++asked_;
       std::fputs("muster local: whoever read the output has gone: ending the job\n", stderr);
       SendAll(SIGTERM);
@@ -420,7 +248,7 @@ class LocalJob {
   const std::string called_as_;
   const bool give_stdin_;
   std::vector<Node> nodes_;
-  Output output_;
+  LocalConsole console_;
   int signal_fd_ = -1;
   int asked_ = 0;
   BootTime kill_at_ = absl::InfiniteFuture();
