@@ -314,7 +314,7 @@ void AgentProcess::CheckLocalAddress() {
 
 void AgentProcess::MakeCoordinator() {
   coordinator_ = std::make_unique<rendezvous::CoordinatorService>(
-      CoordinatorOptionsFrom(config_), Entropy(),
+      rendezvous::OptionsFrom(config_), Entropy(),
       rendezvous::CoordinatorService::Surroundings{
           .post = [this](std::function<void()> closure) { loop_.Post(std::move(closure)); },
           .clock = &EventLoop::Now,

@@ -2,12 +2,10 @@
 #pragma once
 
 #include "muster/v1/host.pb.h"
-#include "rendezvous/core/coordinator.h"
 #include "rendezvous/server.h"
 
 namespace muster::agent {
 
-rendezvous::CoordinatorOptions CoordinatorOptionsFrom(const v1::NodeConfig& config);
 rendezvous::ServerOptions ServerOptionsFrom(const v1::NodeConfig& config);
 
 absl::Duration LeaseOf(const v1::NodeConfig& config);  // zero: none

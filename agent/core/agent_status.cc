@@ -72,7 +72,11 @@ void AgentCore::DescribeRound(BootTime now, v1::AgentStatus* status) const {
   v1::Round* last = status->mutable_last();
   *last = stored.last();
   const int64_t since_told_ms = absl::ToInt64Milliseconds(now - FromBootNanos(stored.last_told_boot_ns()));
+  last->set_age_ms(since_told_ms);
   for (int64_t& age : *last->mutable_loss_ages_ms()) age += since_told_ms;
+  for (int64_t& age : *last->mutable_failure_ages_ms()) age += since_told_ms;
+  for (v1::Exclusion& exclusion : *last->mutable_excluded())
+    exclusion.set_left_ms(exclusion.left_ms() - since_told_ms);
   status->set_outcome(StartedLast() ? host_.outcome() : v1::OUTCOME_TOLD);
   if (StartedLast() && host_.has_failure()) {
     *status->mutable_failure() = host_.failure();
@@ -114,7 +118,10 @@ std::string AgentCore::Digest(v1::AgentStatus status) const {
   status.mutable_applied()->clear_seq();
   status.clear_in_job_ms();
   status.clear_gathering_ms();
+  status.mutable_last()->clear_age_ms();
   status.mutable_last()->clear_loss_ages_ms();
+  status.mutable_last()->clear_failure_ages_ms();
+  status.mutable_last()->clear_excluded();
   status.mutable_failure()->clear_age_ms();
   return status.SerializeAsString() + host_.memory().stopped().SerializeAsString();
 }

@@ -1,28 +1,122 @@
 #include "rendezvous/core/budgets.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/text.h"
 
 namespace muster::rendezvous {
 
-Counts Counts::After(RoundEnd end, BootTime now, absl::Duration window) const {
-  Counts next;
-  next.restart_count = restart_count + 1;
-  next.failures = failures + (end == RoundEnd::kWorkerFailure ? 1 : 0);
-  for (BootTime loss : losses) {
-    if (now - loss < window) next.losses.push_back(loss);
+namespace {
+
+void ForgetOld(std::vector<BootTime>* times, BootTime now, absl::Duration window) {
+  times->erase(std::remove_if(times->begin(), times->end(), [&](BootTime t) { return now - t >= window; }),
+               times->end());
+}
+
+bool Progressed(const EndedRound& round, const CoordinatorOptions& options) {
+  return options.watches_progress ? round.progressed : round.lasted >= kLongRound;
+}
+
+}  // namespace
+
+Counts Counts::After(const EndedRound& round, const CoordinatorOptions& options) const {
+  Counts next = *this;
+  next.restart_count += 1;
+  ForgetOld(&next.losses, round.at, options.node_loss_window);
+  ForgetOld(&next.failure_times, round.at, options.restart_window);
+  if (Progressed(round, options)) next.idle_failures = next.idle_changes = 0;
+  if (round.end == RoundEnd::kWorkerFailure) {
+    next.NoteFailure(round, options);
+  } else {
+    if (!Progressed(round, options)) next.idle_changes += 1;
+    if (round.end == RoundEnd::kNodeLoss) next.losses.push_back(round.at);
   }
-  if (end == RoundEnd::kNodeLoss) next.losses.push_back(now);
+  for (auto it = next.excluded.begin(); it != next.excluded.end();) {
+    it = it->second <= round.at ? next.excluded.erase(it) : std::next(it);
+  }
   return next;
 }
 
-Counts Counts::AtLeast(const Counts& other) const {
-  Counts result = losses.size() < other.losses.size() ? other : *this;
-  result.restart_count = std::max(restart_count, other.restart_count);
-  result.failures = std::max(failures, other.failures);
+void Counts::NoteFailure(const EndedRound& round, const CoordinatorOptions& options) {
+  failures += 1;
+  if (options.restart_window < absl::InfiniteDuration()) {
+    failure_times.push_back(round.at);
+    if (failure_times.size() > kMaxFailureAges) failure_times.erase(failure_times.begin());
+  }
+  fast_failures = round.lasted < kFastFailure ? fast_failures + 1 : 0;
+  if (!Progressed(round, options)) idle_failures += 1;
+  culprit_streak = !round.culprit.empty() && round.culprit == culprit ? culprit_streak + 1 : 1;
+  culprit = round.culprit;
+  if (culprit.empty() || options.exclude_after == 0 || culprit_streak < options.exclude_after) return;
+  if (excluded.size() < kMaxExcluded) excluded[culprit] = round.at + options.exclude_for;
+  culprit_streak = 0;
+}
+
+Counts Counts::Learning(const Counts& seen) const {
+  Counts result = seen;
+  if (losses.size() >= seen.losses.size()) result.losses = losses;
+  if (failure_times.size() >= seen.failure_times.size()) result.failure_times = failure_times;
+  result.restart_count = std::max(restart_count, seen.restart_count);
+  result.failures = std::max(failures, seen.failures);
   return result;
+}
+
+int Counts::FailuresInWindow(const CoordinatorOptions& options) const {
+  return options.restart_window < absl::InfiniteDuration() ? static_cast<int>(failure_times.size()) : failures;
+}
+
+// The first fast failure has none; from the second on it doubles. A random half of it, so that many jobs that
+// failed of one thing do not come back to it at once.
+absl::Duration Counts::DelayBeforeNext(const CoordinatorOptions& options, uint64_t dice) const {
+  if (fast_failures < 2) return absl::ZeroDuration();
+  constexpr int kMaxDoublings = 16;
+  const absl::Duration full = options.restart_delay * (int64_t{1} << std::min(fast_failures - 2, kMaxDoublings));
+  constexpr int64_t kParts = 1000;
+  return std::min(full, kMaxRestartDelay) * (kParts + static_cast<int64_t>(dice % kParts)) / (2 * kParts);
+}
+
+void Counts::Tell(BootTime now, v1::Round* round) const {
+  round->set_restart_count(restart_count);
+  round->set_failures(failures);
+  round->set_fast_failures(fast_failures);
+  round->set_idle_failures(idle_failures);
+  round->set_idle_changes(idle_changes);
+  round->set_culprit(culprit);
+  round->set_culprit_streak(culprit_streak);
+  TellAges(now, round);
+}
+
+void Counts::TellAges(BootTime now, v1::Round* round) const {
+  round->clear_loss_ages_ms();
+  for (BootTime loss : losses) round->add_loss_ages_ms(absl::ToInt64Milliseconds(now - loss));
+  round->clear_failure_ages_ms();
+  for (BootTime failure : failure_times) round->add_failure_ages_ms(absl::ToInt64Milliseconds(now - failure));
+  round->clear_excluded();
+  for (const auto& [host_id, until] : excluded) {
+    v1::Exclusion* exclusion = round->add_excluded();
+    exclusion->set_host_id(host_id);
+    exclusion->set_left_ms(absl::ToInt64Milliseconds(until - now));
+  }
+}
+
+Counts Counts::ToldBy(const v1::Round& round, BootTime now) {
+  Counts seen;
+  seen.restart_count = round.restart_count();
+  seen.failures = round.failures();
+  for (int64_t age : round.loss_ages_ms()) seen.losses.push_back(now - absl::Milliseconds(age));
+  for (int64_t age : round.failure_ages_ms()) seen.failure_times.push_back(now - absl::Milliseconds(age));
+  seen.fast_failures = round.fast_failures();
+  seen.idle_failures = round.idle_failures();
+  seen.idle_changes = round.idle_changes();
+  seen.culprit = round.culprit();
+  seen.culprit_streak = round.culprit_streak();
+  for (const v1::Exclusion& exclusion : round.excluded()) {
+    if (seen.excluded.size() >= kMaxExcluded) break;
+    seen.excluded[exclusion.host_id()] = now + absl::Milliseconds(exclusion.left_ms());
+  }
+  return seen;
 }
 
 std::optional<SeenFailure> FirstCause(const std::vector<SeenFailure>& failures) {

@@ -2,6 +2,8 @@
 // died while draining comes to the same numbers.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,21 +17,50 @@ namespace muster::rendezvous {
 // Why a round ended. Any number of failures in one round is one.
 enum class RoundEnd { kMembership, kWorkerFailure, kNodeLoss };
 
+struct EndedRound {
+  RoundEnd end = RoundEnd::kMembership;
+  BootTime at;              // when its drain was complete
+  absl::Duration lasted;    // from its making to its first trouble
+  bool progressed = false;  // the progress file was touched meanwhile
+  std::string culprit;      // host id of the root cause; empty: not known, or no failure
+};
+
 struct Counts {
   int restart_count = 0;
   int failures = 0;
+  std::vector<BootTime>
+      failure_times;             // within the restart window, where there is one; the newest kMaxFailureAges
   std::vector<BootTime> losses;  // when; those outside the window are forgotten
+  int fast_failures = 0;         // rounds in a row that failed within kFastFailure
+  int idle_failures = 0;         // rounds in a row that failed without progress
+  int idle_changes = 0;          // changes of membership in a row without progress
+  std::string culprit;           // of the newest failed round
+  int culprit_streak = 0;        // failed rounds in a row of which it was the root cause
+  std::map<std::string, BootTime> excluded;  // host id -> until when it is set aside
 
-  // What comes after a round that ended so at `now`.
-  Counts After(RoundEnd end, BootTime now, absl::Duration window) const;
-  // Each count no smaller than in `other`: counts never shrink.
-  Counts AtLeast(const Counts& other) const;
+  // What comes after a round that ended so.
+  Counts After(const EndedRound& round, const CoordinatorOptions& options) const;
+  // What is known once another coordinator's round, a greater one, has been seen. The sums are no smaller than
+  // these: they never shrink.
+  Counts Learning(const Counts& seen) const;
+
+  int FailuresInWindow(const CoordinatorOptions& options) const;
+  // Before the next round is made; `dice` is uniform over all its values.
+  absl::Duration DelayBeforeNext(const CoordinatorOptions& options, uint64_t dice) const;
+
+  void Tell(BootTime now, v1::Round* round) const;
+  void TellAges(BootTime now, v1::Round* round) const;  // only what time changes: the rest was told once
+  static Counts ToldBy(const v1::Round& round, BootTime now);
+
+ private:
+  void NoteFailure(const EndedRound& round, const CoordinatorOptions& options);
 };
 
 // The failure that came first and is no echo of our own stop; within kSameMoment a signal or an OOM kill beats an
 // exit code.
 struct SeenFailure {
   v1::Failure failure;
+  std::string host_id;                 // whose worker it was
   BootTime at = absl::InfinitePast();  // arrival minus age
 };
 std::optional<SeenFailure> FirstCause(const std::vector<SeenFailure>& failures);

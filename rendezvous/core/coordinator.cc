@@ -13,14 +13,6 @@ namespace {
 
 constexpr int kExitRefused = 77;
 
-// A step of splitmix64: epochs need random numbers, the core none of its own.
-uint64_t NextRandom(uint64_t* state) {
-  uint64_t z = (*state += 0x9e3779b97f4a7c15);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
-
 // Numbers that no agent of ours sends; what counts up from them would overflow.
 std::string Nonsense(const v1::AgentStatus& status) {
   if (status.epoch().number() > kMaxNumber || status.last().id().number() > kMaxNumber)
@@ -42,7 +34,7 @@ Coordinator::Coordinator(CoordinatorOptions options, BootTime now, uint64_t entr
       last_attach_(now),
       gathering_since_(now) {
   epoch_.set_number(1);
-  epoch_.set_random(NextRandom(&entropy_));
+  epoch_.set_random(NextRandom());
 }
 
 std::string Coordinator::NameOf(const Host& host) {
@@ -254,18 +246,18 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
       greatest_ = last;
       greatest_.clear_node_rank();
       done_and_gone_.clear();
+      progressed_ = false;
       for (auto& [id, other] : hosts_) {
         other.in_round = other.succeeded = false;
         other.lost_at = absl::InfiniteFuture();
       }
     }
-    struct Counts seen;
-    seen.restart_count = last.restart_count();
-    seen.failures = last.failures();
-    for (int64_t age : last.loss_ages_ms()) seen.losses.push_back(now - absl::Milliseconds(age));
-    round_counts_ = round_counts_.AtLeast(seen);
+    struct Counts seen = Counts::ToldBy(last, now);
+    round_counts_ = round_counts_.Learning(seen);
     seen.restart_count += ours_ ? 1 : 0;  // somebody else's round: the next of ours comes after it
-    counts_ = counts_.AtLeast(seen);
+    counts_ = counts_.Learning(seen);
+    largest_ = std::max(largest_, last.largest_node_count());
+    round_since_ = now - absl::Milliseconds(last.age_ms());
   }
   if (last.has_node_rank() && host.seat < 0) host.seat = last.seat();
   if (!host.in_round && !ours_ && Claims(host)) {
@@ -298,7 +290,7 @@ void Coordinator::LearnEcho(Host& host) {
 
 void Coordinator::NewEpoch(BootTime now, uint64_t above, Effects* out) {
   epoch_.set_number(above + 1);
-  epoch_.set_random(NextRandom(&entropy_));
+  epoch_.set_random(NextRandom());
   Say(Severity::kInfo,
       absl::StrCat("an agent follows a later coordinator: recovering as epoch ", ToString(epoch_)), out);
   epoch_start_ = last_attach_ = now;
@@ -375,8 +367,9 @@ void Coordinator::Forget(const std::string& host_id, Effects* out) {
   if (host.in_round && host.succeeded) done_and_gone_.insert(host.round.node_rank());
   if (host.in_round && host.status.has_failure() && Same(host.status.failure().round(), greatest_.id())) {
     lost_failures_.push_back(
-        {host.status.failure(), host.received_at - absl::Milliseconds(host.status.failure().age_ms())});
+        {host.status.failure(), host_id, host.received_at - absl::Milliseconds(host.status.failure().age_ms())});
   }
+  progressed_ |= Progressed(host);
   if (host.status.has_place()) GiveUpPlace(host.status.place(), host_id);
   hosts_.erase(it);
 }

@@ -109,6 +109,7 @@ class Coordinator {
   v1::Directive::OrderCase OrderFor(const Host& host) const;
   absl::Duration Beat() const;
   v1::Round GreatestForTelling(BootTime now) const;
+  int PlaceInLine(const Host& host) const;
   void Say(Severity severity, std::string text, Effects* out) const;
 
   // rounds.cc: decisions.
@@ -124,6 +125,9 @@ class Coordinator {
   void MakeRound(BootTime now, std::vector<Candidate> members, const std::string& why, Effects* out);
   void WarnOfMixedFamilies(const std::vector<Candidate>& members, Effects* out) const;
   std::vector<Candidate> ReadyCandidates() const;
+  std::vector<Candidate> Chosen(std::vector<Candidate> ready, BootTime now) const;
+  int RoundSize(int ready) const;
+  std::optional<std::string> WhyGrow(BootTime now);
 
   // draining.cc: the end of a round, and the verdict.
   bool StepDraining(BootTime now, Effects* out);
@@ -134,6 +138,9 @@ class Coordinator {
   bool PredecessorsRoundMayRun(BootTime now) const;
   bool IsDrained(BootTime now, const Host& host) const;
   RoundEnd EndOfRound(const std::optional<SeenFailure>& cause) const;
+  EndedRound HowItEnded(BootTime now, RoundEnd end, const std::optional<SeenFailure>& cause) const;
+  std::optional<v1::Verdict> VerdictAfter(RoundEnd end, const std::optional<SeenFailure>& cause) const;
+  void SayWhoIsSetAside(Effects* out) const;
   std::vector<SeenFailure> Failures() const;
   bool Acknowledged(const Host& host) const;
   bool Released(const Host& host) const;  // it has applied a RELEASE
@@ -141,6 +148,7 @@ class Coordinator {
 
   // facts.cc.
   void Enter(State state, BootTime now, const std::string& why, Effects* out);
+  uint64_t NextRandom();
   bool Counts(const Host& host) const;  // its newest status counts
   bool Fresh(const Host& host) const;   // its newest status names a directive of this epoch
   bool IsTrainer(const Host& host) const { return host.status.role() != v1::ROLE_OBSERVER; }
@@ -150,7 +158,9 @@ class Coordinator {
   bool HoldsPlace(const Host& host) const;
   const Host* HolderOf(int place) const;
   bool Leaving(const Host& host) const { return host.status.phase() == v1::PHASE_LEAVING; }
-  bool Idle(const Host& host) const;           // runs nothing
+  bool Idle(const Host& host) const;        // runs nothing
+  bool Progressed(const Host& host) const;  // in the round that is greatest_
+  bool SetAside(const std::string& host_id, BootTime now) const;
   bool RunsSomething(const Host& host) const;  // and it can still be ended
   bool OthersAttached(const Host& host) const;
   int MembersMissing() const;
@@ -187,6 +197,12 @@ class Coordinator {
   bool first_round_ = true;  // no round has been made or seen
   BootTime gathering_since_;
   BootTime min_reached_ = absl::InfiniteFuture();
+  BootTime not_before_ = absl::InfinitePast();         // the next round: a pause after fast failures
+  BootTime newcomers_since_ = absl::InfiniteFuture();  // more nodes are ready than this round has
+  BootTime round_since_ = absl::InfinitePast();        // when greatest_ was made
+  BootTime trouble_at_ = absl::InfinitePast();         // the drain's beginning
+  bool progressed_ = false;                            // so said a member of greatest_ that is gone by now
+  int largest_ = 0;                                    // node count of any round so far
   std::string drain_cause_;
   std::optional<BootTime> loss_at_;  // the first sign that a member of this round was lost or leaves
   std::set<int> done_and_gone_;  // node ranks of this round that succeeded and then left: their loss costs nothing

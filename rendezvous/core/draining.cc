@@ -12,6 +12,7 @@ namespace muster::rendezvous {
 namespace {
 
 constexpr int kExitUnavailable = 69;
+constexpr int kExitNoProgress = 93;
 constexpr int kExitCancelled = 130;
 
 // "; the one restart is spent", "; all 3 restarts are spent"
@@ -25,6 +26,7 @@ std::string Spent(int budget, const std::string& what) {
 
 void Coordinator::Drain(BootTime now, const std::string& why, Effects* out) {
   drain_cause_ = why;
+  trouble_at_ = now;
   for (auto& [id, host] : hosts_) host.stop_seq = 0;
   Enter(State::kDraining, now, why, out);
 }
@@ -61,29 +63,19 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   if (missing > 0 && !loss_at_) loss_at_ = now;
   const std::optional<SeenFailure> cause = FirstCause(Failures());
   const RoundEnd end = EndOfRound(cause);
-  counts_ = round_counts_.After(end, now, options_.node_loss_window);
+  counts_ = round_counts_.After(HowItEnded(now, end, cause), options_);
   if (options_.planted_bug == "budget_twice" && end == RoundEnd::kWorkerFailure) ++counts_.failures;
   if (!cancelled_on_.empty()) {
     ConcludeWith(now, kExitCancelled, absl::StrCat("cancelled on ", cancelled_on_), out);
     return true;
   }
-  if (end == RoundEnd::kWorkerFailure && counts_.failures > options_.max_restarts) {
-    v1::Verdict verdict;
-    verdict.set_exit_code(ExitCodeOf(cause->failure));
-    verdict.set_origin("worker");
-    verdict.set_reason(absl::StrCat(DescribeFailure(cause->failure),
-                                    options_.max_restarts > 0 ? Spent(options_.max_restarts, "restart") : ""));
-    SetRootCause(*cause, Failures(), &verdict);
-    Conclude(now, verdict, out);
+  if (std::optional<v1::Verdict> verdict = VerdictAfter(end, cause)) {
+    Conclude(now, *std::move(verdict), out);
     return true;
   }
-  if (static_cast<int>(counts_.losses.size()) > options_.max_node_losses && end == RoundEnd::kNodeLoss) {
-    ConcludeWith(
-        now, kExitUnavailable,
-        absl::StrCat(loss_text_.empty() ? drain_cause_ : loss_text_, Spent(options_.max_node_losses, "node loss")),
-        out);
-    return true;
-  }
+  SayWhoIsSetAside(out);
+  not_before_ = now + (end == RoundEnd::kWorkerFailure ? counts_.DelayBeforeNext(options_, NextRandom())
+                                                       : absl::ZeroDuration());
   gathering_since_ = now;
   min_reached_ = absl::InfiniteFuture();
   for (auto& [id, host] : hosts_) host.in_round = host.succeeded = false;
@@ -92,13 +84,71 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   return true;
 }
 
+EndedRound Coordinator::HowItEnded(BootTime now, RoundEnd end, const std::optional<SeenFailure>& cause) const {
+  EndedRound round;
+  round.end = end;
+  round.at = now;
+  round.lasted = std::max(absl::ZeroDuration(), trouble_at_ - round_since_);
+  round.progressed = progressed_;
+  for (const auto& [id, host] : hosts_) round.progressed |= Progressed(host);
+  if (end == RoundEnd::kWorkerFailure) round.culprit = cause->host_id;
+  return round;
+}
+
+// Whether a budget is spent; none: the next round follows.
+std::optional<v1::Verdict> Coordinator::VerdictAfter(RoundEnd end, const std::optional<SeenFailure>& cause) const {
+  v1::Verdict verdict;
+  verdict.set_origin("muster");
+  const std::string lost = loss_text_.empty() ? drain_cause_ : loss_text_;
+  if (end == RoundEnd::kWorkerFailure) {
+    SetRootCause(*cause, Failures(), &verdict);
+    verdict.set_exit_code(ExitCodeOf(cause->failure));
+    if (options_.watches_progress && counts_.idle_failures > kMaxIdleFailures) {
+      verdict.set_exit_code(kExitNoProgress);
+      verdict.set_reason(absl::StrCat(DescribeFailure(cause->failure), "; no progress in ", kMaxIdleFailures,
+                                      " restarts: the progress file was not touched"));
+      return verdict;
+    }
+    if (counts_.FailuresInWindow(options_) <= options_.max_restarts) return std::nullopt;
+    verdict.set_origin("worker");
+    verdict.set_reason(absl::StrCat(DescribeFailure(cause->failure),
+                                    options_.max_restarts > 0 ? Spent(options_.max_restarts, "restart") : ""));
+    return verdict;
+  }
+  if (end == RoundEnd::kNodeLoss && static_cast<int>(counts_.losses.size()) > options_.max_node_losses) {
+    verdict.set_exit_code(kExitUnavailable);
+    verdict.set_reason(absl::StrCat(lost, Spent(options_.max_node_losses, "node loss")));
+    return verdict;
+  }
+  if (options_.max_membership_changes > 0 && counts_.idle_changes > options_.max_membership_changes) {
+    verdict.set_exit_code(kExitNoProgress);
+    verdict.set_reason(absl::StrCat(
+        lost, "; no progress in ", options_.max_membership_changes, " changes of membership: ",
+        options_.watches_progress ? "the progress file was not touched" : "no round ran for 5 minutes"));
+    return verdict;
+  }
+  return std::nullopt;
+}
+
+void Coordinator::SayWhoIsSetAside(Effects* out) const {
+  for (const auto& [host_id, until] : counts_.excluded) {
+    const auto host = hosts_.find(host_id);
+    if (host == hosts_.end() || round_counts_.excluded.count(host_id) > 0) continue;
+    Say(Severity::kWarning,
+        absl::StrCat(NameOf(host->second), " was the root cause ", options_.exclude_after,
+                     " times in a row: it is set aside for ", absl::FormatDuration(options_.exclude_for),
+                     ", if the others suffice without it"),
+        out);
+  }
+}
+
 std::vector<SeenFailure> Coordinator::Failures() const {
   std::vector<SeenFailure> failures = lost_failures_;
   for (const auto& [id, host] : hosts_) {
     if (!host.in_round || !host.status.has_failure()) continue;
     if (!Same(host.status.failure().round(), greatest_.id())) continue;
     failures.push_back(
-        {host.status.failure(), host.received_at - absl::Milliseconds(host.status.failure().age_ms())});
+        {host.status.failure(), id, host.received_at - absl::Milliseconds(host.status.failure().age_ms())});
   }
   return failures;
 }

@@ -33,6 +33,14 @@ void Coordinator::Enter(State state, BootTime now, const std::string& why, Effec
   if (state == State::kGathering) gathering_since_ = std::min(gathering_since_, now);
 }
 
+// A step of splitmix64: epochs and pauses need random numbers, the core none of its own.
+uint64_t Coordinator::NextRandom() {
+  uint64_t z = (entropy_ += 0x9e3779b97f4a7c15);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
 bool Coordinator::Fresh(const Host& host) const {
   return Same(host.status.applied().epoch(), epoch_) && host.counts_from != 0;
 }
@@ -74,6 +82,13 @@ bool Coordinator::RunsSomething(const Host& host) const {
 
 bool Coordinator::Idle(const Host& host) const {
   return !IsActive(host.status.phase()) && host.status.live_workers() == 0;
+}
+
+bool Coordinator::Progressed(const Host& host) const { return Claims(host) && host.status.progressed(); }
+
+bool Coordinator::SetAside(const std::string& host_id, BootTime now) const {
+  const auto it = counts_.excluded.find(host_id);
+  return it != counts_.excluded.end() && now < it->second;
 }
 
 // The primary leaves last: it waits for the others to close their streams with RELEASE applied, or to come back

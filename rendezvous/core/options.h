@@ -8,6 +8,10 @@
 
 #include "absl/time/time.h"
 
+namespace muster::v1 {
+class NodeConfig;
+}
+
 namespace muster::rendezvous {
 
 inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick is called at least this often
@@ -30,14 +34,38 @@ inline constexpr absl::Duration kDecisionSpacing =
     absl::Microseconds(5);                          // then, for each host: ten times its cost
 inline constexpr size_t kMaxRememberedSends = 256;  // directives of one host whose sending time is known
 
+inline constexpr absl::Duration kFastFailure =
+    absl::Minutes(1);  // a round that failed sooner than this failed fast
+inline constexpr absl::Duration kMaxRestartDelay = absl::Minutes(1);
+inline constexpr int kMaxIdleFailures = 3;  // restarts in a row without a touch of the progress file
+inline constexpr absl::Duration kLongRound = absl::Minutes(5);  // is progress where no progress file is watched
+inline constexpr int kMaxFailureAges = 1000;  // that are remembered: the bound of --max-restarts with a window
+inline constexpr size_t kMaxExcluded = 64;    // nodes set aside at a time
+
+// When nodes that come to a running group of MIN:MAX are taken in.
+enum class ScaleUp {
+  kImmediate,  // once the arrivals have settled: the group is restarted for them
+  kOnRestart,  // with the next restart
+  kNever,      // only in the place of nodes that were lost
+};
+
 struct CoordinatorOptions {
   std::string run_id;
   int min_nodes = 1;
   int max_nodes = 1;
+  int node_unit = 1;                     // a round has a multiple of so many nodes; MIN and MAX are such
   std::vector<std::string> place_names;  // addresses by place; empty: places have no names
   int max_restarts = 0;
   int max_node_losses = 10;  // within the window
   absl::Duration node_loss_window = absl::Hours(1);
+  absl::Duration restart_window = absl::InfiniteDuration();  // failures before it are forgotten
+  absl::Duration restart_delay = absl::ZeroDuration();       // of the second fast failure in a row; then doubled
+  int max_membership_changes = 0;                            // in a row without progress; 0: any number
+  bool watches_progress = false;                             // nodes look at a progress file and say so
+  int exclude_after = 0;                                     // failures in a row by one node; 0: never
+  absl::Duration exclude_for = absl::Hours(1);
+  absl::Duration join_settle = absl::ZeroDuration();  // from a new node's readiness to the restart for it
+  ScaleUp scale_up = ScaleUp::kImmediate;
   absl::Duration lease = absl::Seconds(10);           // zero: none (a single-node job)
   absl::Duration beat = absl::ZeroDuration();         // zero: chosen from the number of agents
   absl::Duration reconnect_grace = absl::Seconds(2);  // between a closed stream and a drain
@@ -54,5 +82,8 @@ struct CoordinatorOptions {
   // How much later than the node itself the coordinator takes a lease to end.
   absl::Duration margin() const { return leased() ? absl::Seconds(1) + lease / 100 : absl::ZeroDuration(); }
 };
+
+// As the first node's flags have it.
+CoordinatorOptions OptionsFrom(const v1::NodeConfig& config);
 
 }  // namespace muster::rendezvous

@@ -154,8 +154,26 @@ std::vector<Candidate> Coordinator::ReadyCandidates() const {
   return candidates;
 }
 
+// How many of so many nodes that are ready a round has; fewer than MIN: none can be made of them.
+int Coordinator::RoundSize(int ready) const {
+  int most = options_.max_nodes;
+  if (options_.scale_up == ScaleUp::kNever && largest_ > 0) most = std::min(most, largest_);
+  const int size = std::min(ready, most);
+  return size - size % options_.node_unit;
+}
+
+// Without those that are set aside, if the others suffice.
+std::vector<Candidate> Coordinator::Chosen(std::vector<Candidate> ready, BootTime now) const {
+  std::vector<Candidate> sound;
+  for (const Candidate& c : ready) {
+    if (!SetAside(c.host_id, now)) sound.push_back(c);
+  }
+  return RoundSize(static_cast<int>(sound.size())) >= options_.min_nodes ? sound : ready;
+}
+
 bool Coordinator::StepGathering(BootTime now, Effects* out) {
   std::vector<Candidate> ready = ReadyCandidates();
+  ready = Chosen(std::move(ready), now);
   const int count = static_cast<int>(ready.size());
   int on_the_way = 0;
   for (const auto& [id, host] : hosts_) {
@@ -174,11 +192,18 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   min_reached_ = count >= options_.min_nodes ? std::min(min_reached_, now) : absl::InfiniteFuture();
   last_why_ = absl::StrCat(count, " of ", options_.max_nodes,
                            options_.max_nodes == 1 ? " node is ready" : " nodes are ready");
-  const bool all = count >= options_.max_nodes;
-  const bool enough = count >= options_.min_nodes && !options_.fixed_size() &&
+  if (now < not_before_) {
+    last_why_ = absl::StrCat("the last ", counts_.fast_failures, " rounds failed within ",
+                             absl::FormatDuration(kFastFailure), " each: the next one waits ",
+                             absl::FormatDuration(absl::Ceil(not_before_ - now, absl::Milliseconds(100))));
+    return false;
+  }
+  const int size = RoundSize(count);
+  const bool all = size > 0 && size == RoundSize(options_.max_nodes);
+  const bool enough = size >= options_.min_nodes && !options_.fixed_size() &&
                       (first_round_ ? now >= min_reached_ + options_.last_call : on_the_way == 0);
   if (all || enough) {
-    MakeRound(now, AssignSeats(std::move(ready), options_.max_nodes), last_why_, out);
+    MakeRound(now, AssignSeats(std::move(ready), size), last_why_, out);
     return true;
   }
   const absl::Duration timeout = first_round_ ? options_.join_timeout : options_.rejoin_timeout;
@@ -214,8 +239,8 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
     Host& host = hosts_[members[i].host_id];
     v1::Round& round = rounds[i];
     *round.mutable_id() = id;
-    round.set_restart_count(counts_.restart_count);
-    round.set_failures(counts_.failures);
+    counts_.Tell(now, &round);
+    round.set_largest_node_count(std::max(largest_, round.node_count()));
     round.set_max_restarts(options_.max_restarts);
     host.in_round = true;
     host.seat = members[i].seat;
@@ -225,6 +250,11 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   greatest_.clear_node_rank();
   ours_ = true;
   first_round_ = false;
+  largest_ = std::max(largest_, greatest_.node_count());
+  greatest_.set_largest_node_count(largest_);
+  round_since_ = now;
+  newcomers_since_ = absl::InfiniteFuture();
+  progressed_ = false;
   round_counts_ = counts_;
   loss_at_.reset();
   loss_text_.clear();
@@ -279,17 +309,31 @@ std::optional<std::string> Coordinator::WhyDrain(BootTime now) {
   if (loss_at_) return loss_text_.empty() ? "a node was lost" : loss_text_;
   if (!cancelled_on_.empty()) return absl::StrCat("cancelled on ", cancelled_on_);
   bool any_succeeded = !done_and_gone_.empty();
-  int newcomers = 0;
   for (const auto& [id, host] : hosts_) {
     if (!host.in_round) continue;
     any_succeeded |= host.succeeded;
     if (std::optional<std::string> why = WhyDrainFor(now, host)) return why;
   }
-  for (const Candidate& c : ReadyCandidates()) newcomers += hosts_.at(c.host_id).in_round ? 0 : 1;
-  if (newcomers > 0 && !any_succeeded && greatest_.node_count() < options_.max_nodes) {
-    return absl::StrCat(newcomers, " more nodes are ready");
+  if (any_succeeded) return std::nullopt;
+  return WhyGrow(now);
+}
+
+// New nodes are worth a restart once no more of them come, or no more are wanted: ten that come together cost one.
+std::optional<std::string> Coordinator::WhyGrow(BootTime now) {
+  if (options_.scale_up != ScaleUp::kImmediate || greatest_.node_count() >= options_.max_nodes)
+    return std::nullopt;
+  int newcomers = 0;
+  for (const Candidate& c : ReadyCandidates()) {
+    newcomers += hosts_.at(c.host_id).in_round || SetAside(c.host_id, now) ? 0 : 1;
   }
-  return std::nullopt;
+  const int size = RoundSize(greatest_.node_count() + newcomers);
+  if (size <= greatest_.node_count()) {
+    newcomers_since_ = absl::InfiniteFuture();
+    return std::nullopt;
+  }
+  newcomers_since_ = std::min(newcomers_since_, now);
+  if (size < RoundSize(options_.max_nodes) && now < newcomers_since_ + options_.join_settle) return std::nullopt;
+  return absl::StrCat(newcomers, newcomers == 1 ? " more node is ready" : " more nodes are ready");
 }
 
 std::optional<std::string> Coordinator::WhyDrainFor(BootTime now, const Host& host) const {

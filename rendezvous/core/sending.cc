@@ -1,5 +1,6 @@
 // What the coordinator tells each host: one order, the settings, the lease.
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -78,7 +79,7 @@ void Coordinator::FillOrder(BootTime now, Host& host, v1::Directive* directive) 
       }
       v1::Round* run = directive->mutable_run();
       *run = host.round;
-      *run->mutable_loss_ages_ms() = directive->greatest().loss_ages_ms();
+      round_counts_.TellAges(now, run);
       break;
     }
     case v1::Directive::kStop: {
@@ -125,6 +126,14 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
     held_by->set_pid_namespace(holder->status.pid_namespace());
     held_by->set_host_pid(holder->status.host_pid());
   }
+  if (SetAside(host.status.host_id(), now)) {
+    wait->set_reason(absl::StrCat(
+        "set aside for ",
+        absl::FormatDuration(absl::Ceil(counts_.excluded.at(host.status.host_id()) - now, absl::Seconds(1))),
+        ": its workers were the root cause ", options_.exclude_after, " times in a row"));
+    return;
+  }
+  if (state_ == State::kRunning && !wait->has_held_by()) wait->set_place_in_line(PlaceInLine(host));
   if (state_ == State::kRunning || state_ == State::kDraining) return;
   if (now >= absent_since_ + kTick || now < absent_since_) {  // everybody asks, and a tick's age harms nobody
     absent_ = AbsentPlaces();
@@ -133,6 +142,17 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
   wait->set_absent_count(static_cast<int>(absent_.size()));
   for (size_t i = 0; i < absent_.size() && i < kMaxAbsentNamed; ++i) wait->add_absent(absent_[i]);
   wait->set_present(options_.max_nodes - static_cast<int>(absent_.size()));
+}
+
+// Of those that stand by while a round runs, from 1, in the order in which they would be taken in.
+int Coordinator::PlaceInLine(const Host& host) const {
+  int line = 1;
+  for (const auto& [id, other] : hosts_) {
+    if (&other == &host || other.in_round || other.stream == 0 || !IsTrainer(other) || !HoldsPlace(other))
+      continue;
+    line += std::tie(other.joined_at, id) < std::tie(host.joined_at, host.status.host_id()) ? 1 : 0;
+  }
+  return line;
 }
 
 // When we sent the newest directive that another member of the round has echoed.
@@ -171,10 +191,7 @@ void Coordinator::GrantLease(Host& host, v1::Directive* directive) {
 v1::Round Coordinator::GreatestForTelling(BootTime now) const {
   v1::Round round = greatest_;
   round.clear_node_rank();
-  round.set_restart_count(round_counts_.restart_count);
-  round.set_failures(round_counts_.failures);
-  round.clear_loss_ages_ms();
-  for (BootTime loss : round_counts_.losses) round.add_loss_ages_ms(absl::ToInt64Milliseconds(now - loss));
+  round_counts_.Tell(now, &round);
   return round;
 }
 

@@ -15,28 +15,6 @@ constexpr Micros kProbeMax = 20 * kMillisecond;
 constexpr Micros kOpenMax = 20 * kMillisecond;
 constexpr Micros kPortRetry = 50 * kMillisecond;
 
-absl::Duration ToDuration(int64_t ms) { return absl::Milliseconds(ms); }
-
-rendezvous::CoordinatorOptions OptionsFrom(const v1::NodeConfig& config, const std::string& planted_bug) {
-  rendezvous::CoordinatorOptions o;
-  o.run_id = config.run_id();
-  o.min_nodes = config.min_nodes();
-  o.max_nodes = config.max_nodes();
-  o.place_names.assign(config.place_names().begin(), config.place_names().end());
-  o.max_restarts = config.max_restarts();
-  o.max_node_losses = config.max_node_losses();
-  o.node_loss_window = ToDuration(config.node_loss_window_ms());
-  o.lease = config.single_node() ? absl::ZeroDuration() : ToDuration(config.lease_ms());
-  o.beat = ToDuration(config.beat_ms());
-  o.reconnect_grace = ToDuration(config.reconnect_grace_ms());
-  o.join_timeout = ToDuration(config.join_timeout_ms());
-  o.rejoin_timeout = ToDuration(config.rejoin_timeout_ms());
-  o.last_call = ToDuration(config.last_call_ms());
-  o.shutdown_grace = ToDuration(config.shutdown_grace_ms());
-  o.planted_bug = planted_bug;
-  return o;
-}
-
 }  // namespace
 
 void World::OnAgent(AgentProcess* agent, const std::function<void(BootTime, agent::Effects*)>& event) {
@@ -160,8 +138,10 @@ void World::OpenHome(AgentProcess* agent) {
       return;
     }
   }
-  homes_.push_back(std::make_unique<CoordinatorHome>(
-      agent, OptionsFrom(agent->core.config(), scenario_.planted_bug), BootNow(*agent->machine), prng_.Next()));
+  rendezvous::CoordinatorOptions options = rendezvous::OptionsFrom(agent->core.config());
+  options.planted_bug = scenario_.planted_bug;
+  homes_.push_back(
+      std::make_unique<CoordinatorHome>(agent, std::move(options), BootNow(*agent->machine), prng_.Next()));
   agent->home = homes_.back().get();
   agent->home->id = static_cast<int>(homes_.size());
   Note("coordinator", absl::StrCat("c", agent->home->id, " opens in ", agent->name));

@@ -105,6 +105,9 @@ void Invariants::CheckRanks(const RoundKey& key, RoundRecord& record, const Host
   if (round.node_count() < scenario_.min_nodes || round.node_count() > scenario_.max_nodes) {
     return Fail(1, absl::StrCat(where, round.node_count(), " nodes, not within MIN:MAX"));
   }
+  if (round.node_count() % scenario_.node_unit != 0) {
+    return Fail(1, absl::StrCat(where, round.node_count(), " nodes, no multiple of ", scenario_.node_unit));
+  }
   if (round.world_size() != round.node_count() * scenario_.slots) {
     return Fail(1, absl::StrCat(where, "world size ", round.world_size(), " is not the sum of its nodes' slots"));
   }
@@ -128,7 +131,7 @@ void Invariants::CheckRanks(const RoundKey& key, RoundRecord& record, const Host
 void Invariants::CheckCounts(const RoundKey& key, const RoundRecord& record, HostRecord& host,
                              const HostProcess& to) {
   const std::string where = absl::StrCat("round ", ToString(key), ", told to ", to.id(), ": ");
-  if (record.failures > scenario_.max_restarts) {
+  if (record.failures > scenario_.max_restarts && scenario_.restart_window == 0) {
     return Fail(3, absl::StrCat(where, record.failures, " failures, --max-restarts is ", scenario_.max_restarts));
   }
   if (record.losses > scenario_.max_node_losses) {

@@ -48,6 +48,21 @@ int DrawNodes(Prng& prng) {
   return static_cast<int>(prng.Between(9, 16));
 }
 
+// When it grows, whom it leaves out, how long it pauses; and, where places have no names, spares.
+void DrawPolicies(Prng& prng, Scenario& s) {
+  if (s.places == Places::kNone && s.nodes > 2 && prng.Chance(30)) {
+    s.max_nodes = s.nodes - static_cast<int>(prng.Between(1, s.nodes / 2));
+    s.min_nodes = std::min(s.min_nodes, s.max_nodes);
+  }
+  if (s.max_nodes % 2 == 0 && s.min_nodes % 2 == 0 && prng.Chance(30)) s.node_unit = 2;
+  s.scale_up = prng.Chance(60) ? 0 : static_cast<int>(prng.Between(1, 2));
+  s.join_settle = prng.Chance(50) ? 0 : prng.Skewed(100 * kMillisecond, 5 * kSecond);
+  s.restart_delay = prng.Chance(70) ? 0 : prng.Skewed(10 * kMillisecond, kSecond);
+  s.restart_window = prng.Chance(80) ? 0 : prng.Between(1, 20) * kSecond;
+  s.exclude_after = prng.Chance(60) ? 0 : static_cast<int>(prng.Between(1, 3));
+  s.max_membership_changes = prng.Chance(70) ? 0 : static_cast<int>(prng.Between(1, 8));
+}
+
 void DrawJob(Prng& prng, Scenario& s) {
   s.nodes = DrawNodes(prng);
   s.max_nodes = s.min_nodes = s.nodes;
@@ -60,6 +75,7 @@ void DrawJob(Prng& prng, Scenario& s) {
   s.observers = prng.Chance(10) && s.places == Places::kSpec ? static_cast<int>(prng.Between(1, 2)) : 0;
   s.max_restarts = static_cast<int>(prng.Chance(50) ? 100 : prng.Between(0, 3));
   s.max_node_losses = static_cast<int>(prng.Chance(60) ? 1000 : prng.Between(0, 3));
+  DrawPolicies(prng, s);
   s.lease = s.nodes == 1 && s.observers == 0 ? 0 : prng.Between(2, 10) * kSecond;
   s.reconnect_grace = prng.Between(2, 20) * 100 * kMillisecond;
   s.last_call = prng.Between(0, 3) * kSecond;
@@ -109,12 +125,19 @@ void DrawSwarm(Prng& prng, Scenario& s, bool rough) {
 void Plenty(Scenario& s) {
   s.max_restarts = 100;
   s.max_node_losses = 1000;
+  s.max_membership_changes = 0;
+}
+
+void Elastic(Scenario& s) {
+  s.min_nodes = std::max(1, s.max_nodes - 1);
+  s.node_unit = 1;
 }
 
 void AtLeastTwoNodes(Prng& prng, Scenario& s) {
   if (s.nodes > 1) return;
   s.nodes = s.max_nodes = static_cast<int>(prng.Between(2, 4));
   s.min_nodes = static_cast<int>(prng.Between(1, s.nodes));
+  s.node_unit = 1;
   s.lease = prng.Between(2, 6) * kSecond;
 }
 
@@ -128,7 +151,7 @@ void DrawAimed(Prng& prng, Scenario& s) {
     case 0:  // a one-way cut that outlasts the lease, while the others may go on
       s.mix = "one-way cut beyond the lease";
       Plenty(s);
-      s.min_nodes = std::max(1, s.nodes - 1);
+      Elastic(s);
       s.outage_low = s.lease;
       s.outage_high = 4 * s.lease;
       if (prng.Chance(50)) {
@@ -147,7 +170,8 @@ void DrawAimed(Prng& prng, Scenario& s) {
     case 1:
       s.mix = "isolate and replace";
       Plenty(s);
-      s.min_nodes = std::max(2, s.min_nodes);
+      s.min_nodes = std::min(s.max_nodes, std::max(2, s.min_nodes));
+      s.node_unit = 1;
       Weight(s, Fault::kIsolateAndReplace) = 4;
       Weight(s, Fault::kKillCoordinator) = 1;
       break;
@@ -164,7 +188,8 @@ void DrawAimed(Prng& prng, Scenario& s) {
       s.only_agents_die = true;
       s.fails_percent = s.drop_percent = s.repeat_percent = s.reorder_percent = 0;
       s.lease = std::max(s.lease, 6 * kSecond);
-      s.min_nodes = s.nodes;  // nobody starts without the late
+      s.min_nodes = s.max_nodes = s.nodes;  // nobody starts without the late
+      s.node_unit = 1;
       s.delay = std::min(s.delay, 5 * kMillisecond);
       Weight(s, Fault::kKillAgent) = 3;
       Weight(s, Fault::kKillCoordinator) = 1;
@@ -173,7 +198,7 @@ void DrawAimed(Prng& prng, Scenario& s) {
     case 4:
       s.mix = "connections close, nodes live on";
       Plenty(s);
-      s.min_nodes = std::max(1, s.nodes - 1);
+      Elastic(s);
       Weight(s, Fault::kResetThenCut) = 5;
       Weight(s, Fault::kReset) = 2;
       s.outage_low = s.reconnect_grace;
@@ -200,6 +225,8 @@ void DrawAimed(Prng& prng, Scenario& s) {
       Plenty(s);
       s.nodes = s.max_nodes = static_cast<int>(prng.Between(2, 3));
       s.min_nodes = prng.Chance(80) ? 1 : 2;
+      s.node_unit = 1;
+      s.scale_up = 0;
       s.last_call = prng.Skewed(kMillisecond, kSecond);
       s.run_time = prng.Between(8, 20) * kSecond;
       s.shutdown_grace = prng.Skewed(100 * kMillisecond, 2 * kSecond);
@@ -220,7 +247,7 @@ void DrawAimed(Prng& prng, Scenario& s) {
     case 8:  // what neither ends nor starts in its time
       s.mix = "nodes become unusable";
       Plenty(s);
-      s.min_nodes = std::max(1, s.nodes - 1);
+      Elastic(s);
       s.fault_phase = prng.Between(40, 100) * kSecond;
       s.fault_gap = prng.Between(2, 8) * kSecond;
       s.run_time = prng.Between(8, 20) * kSecond;

@@ -56,6 +56,14 @@ struct Scenario {
   Places places = Places::kSpec;
   int max_restarts = 0;
   int max_node_losses = 10;
+  int node_unit = 1;
+  int scale_up = 0;  // of v1::NodeConfig::ScaleUp
+  int max_membership_changes = 0;
+  int exclude_after = 0;
+  Micros restart_window = 0;  // 0: failures are never forgotten
+  Micros restart_delay = 0;
+  Micros join_settle = 0;
+  Micros exclude_for = 20 * kSecond;
 
   Micros lease = 10 * kSecond;  // 0: a single-node job
   Micros reconnect_grace = 2 * kSecond;

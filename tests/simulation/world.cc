@@ -175,6 +175,14 @@ v1::NodeConfig World::MakeConfig(int place, const Machine& machine) {
   c.set_max_restarts(scenario_.max_restarts);
   c.set_max_node_losses(scenario_.max_node_losses);
   c.set_node_loss_window_ms(3600 * 1000);
+  c.set_node_unit(scenario_.node_unit);
+  c.set_scale_up(static_cast<v1::NodeConfig::ScaleUp>(scenario_.scale_up));
+  c.set_max_membership_changes(scenario_.max_membership_changes);
+  c.set_exclude_after(scenario_.exclude_after);
+  c.set_exclude_for_ms(scenario_.exclude_for / kMillisecond);
+  c.set_restart_window_ms(scenario_.restart_window / kMillisecond);
+  c.set_restart_delay_ms(scenario_.restart_delay / kMillisecond);
+  c.set_join_settle_ms(scenario_.join_settle / kMillisecond);
   c.set_lease_ms(scenario_.lease / kMillisecond);
   c.set_reconnect_grace_ms(scenario_.reconnect_grace / kMillisecond);
   c.set_join_timeout_ms(scenario_.join_timeout / kMillisecond);

@@ -24,23 +24,141 @@ SeenFailure Signal(int rank, int signal, double at) {
   return seen;
 }
 
+EndedRound Ended(RoundEnd end, double at, double lasted = 1) {
+  EndedRound round;
+  round.end = end;
+  round.at = At(at);
+  round.lasted = absl::Seconds(lasted);
+  return round;
+}
+
+EndedRound FailedOn(const std::string& culprit, double at) {
+  EndedRound round = Ended(RoundEnd::kWorkerFailure, at);
+  round.culprit = culprit;
+  return round;
+}
+
 TEST(Budgets, EveryRestartCountsAndOnlyAWorkersFailureSpendsAFailure) {
+  const CoordinatorOptions options;
   Counts counts;
-  counts = counts.After(RoundEnd::kMembership, At(1), absl::Hours(1));
-  counts = counts.After(RoundEnd::kWorkerFailure, At(2), absl::Hours(1));
-  counts = counts.After(RoundEnd::kNodeLoss, At(3), absl::Hours(1));
+  counts = counts.After(Ended(RoundEnd::kMembership, 1), options);
+  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 2), options);
+  counts = counts.After(Ended(RoundEnd::kNodeLoss, 3), options);
   EXPECT_EQ(counts.restart_count, 3);
   EXPECT_EQ(counts.failures, 1);
   EXPECT_EQ(counts.losses.size(), 1u);
 }
 
 TEST(Budgets, LossesOutsideTheWindowAreForgotten) {
+  const CoordinatorOptions options;  // an hour
   Counts counts;
-  counts = counts.After(RoundEnd::kNodeLoss, At(0), absl::Hours(1));
-  counts = counts.After(RoundEnd::kNodeLoss, At(3599), absl::Hours(1));
+  counts = counts.After(Ended(RoundEnd::kNodeLoss, 0), options);
+  counts = counts.After(Ended(RoundEnd::kNodeLoss, 3599), options);
   EXPECT_EQ(counts.losses.size(), 2u);
-  counts = counts.After(RoundEnd::kMembership, At(3600), absl::Hours(1));
+  counts = counts.After(Ended(RoundEnd::kMembership, 3600), options);
   EXPECT_EQ(counts.losses.size(), 1u);
+}
+
+TEST(Budgets, FailuresOutsideTheRestartWindowSpendNothingAnyMore) {
+  CoordinatorOptions options;
+  options.restart_window = absl::Minutes(10);
+  Counts counts;
+  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 0), options);
+  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 599), options);
+  EXPECT_EQ(counts.FailuresInWindow(options), 2);
+  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 601), options);
+  EXPECT_EQ(counts.FailuresInWindow(options), 2);
+  EXPECT_EQ(counts.failures, 3);
+}
+
+TEST(Budgets, WithoutARestartWindowNoFailureIsForgotten) {
+  const CoordinatorOptions options;
+  Counts counts;
+  for (double year : {0.0, 3e7, 6e7}) counts = counts.After(Ended(RoundEnd::kWorkerFailure, year), options);
+  EXPECT_EQ(counts.FailuresInWindow(options), 3);
+}
+
+TEST(Budgets, TheFirstFastFailureHasNoPauseAndEachFurtherOneDoublesIt) {
+  CoordinatorOptions options;
+  options.restart_delay = absl::Seconds(1);
+  constexpr uint64_t kMost = 999;  // of the jitter
+  Counts counts;
+  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 1), options);
+  EXPECT_EQ(counts.DelayBeforeNext(options, kMost), absl::ZeroDuration());
+  absl::Duration last = absl::Milliseconds(500);
+  for (int i = 0; i < 6; ++i) {
+    counts = counts.After(Ended(RoundEnd::kWorkerFailure, 2 + i), options);
+    const absl::Duration most = counts.DelayBeforeNext(options, kMost);
+    EXPECT_GT(most, last * 1.9);
+    EXPECT_EQ(counts.DelayBeforeNext(options, 0), absl::Seconds(1 << i) / 2) << "half of it is chance";
+    last = most;
+  }
+  for (int i = 0; i < 100; ++i) counts = counts.After(Ended(RoundEnd::kWorkerFailure, 10 + i), options);
+  EXPECT_LE(counts.DelayBeforeNext(options, kMost), kMaxRestartDelay);
+  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 500, 61), options);
+  EXPECT_EQ(counts.DelayBeforeNext(options, kMost), absl::ZeroDuration()) << "that round ran for long";
+}
+
+TEST(Budgets, ProgressForgivesWhatWasWithoutIt) {
+  CoordinatorOptions options;
+  options.watches_progress = true;
+  Counts counts;
+  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 1), options);
+  counts = counts.After(Ended(RoundEnd::kNodeLoss, 2), options);
+  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 3, 3600), options);
+  EXPECT_EQ(counts.idle_failures, 2);
+  EXPECT_EQ(counts.idle_changes, 1);
+  EndedRound progressed = Ended(RoundEnd::kWorkerFailure, 4);
+  progressed.progressed = true;
+  counts = counts.After(progressed, options);
+  EXPECT_EQ(counts.idle_failures, 0);
+  EXPECT_EQ(counts.idle_changes, 0);
+}
+
+TEST(Budgets, WhereNoFileIsWatchedALongRoundIsProgress) {
+  const CoordinatorOptions options;
+  Counts counts;
+  counts = counts.After(Ended(RoundEnd::kMembership, 1), options);
+  EXPECT_EQ(counts.idle_changes, 1);
+  counts = counts.After(Ended(RoundEnd::kMembership, 400, 300), options);
+  EXPECT_EQ(counts.idle_changes, 0);
+}
+
+TEST(Budgets, ANodeIsSetAsideWhenItWasTheCauseSoManyTimesInARow) {
+  CoordinatorOptions options;
+  options.exclude_after = 2;
+  options.exclude_for = absl::Seconds(100);
+  Counts counts;
+  for (const char* culprit : {"a", "b", "a"}) counts = counts.After(FailedOn(culprit, 1), options);
+  EXPECT_TRUE(counts.excluded.empty()) << "not in a row";
+  counts = counts.After(FailedOn("a", 2), options);
+  EXPECT_EQ(counts.excluded.count("a"), 1u);
+  counts = counts.After(FailedOn("b", 101), options);
+  EXPECT_EQ(counts.excluded.count("a"), 1u);
+  counts = counts.After(Ended(RoundEnd::kMembership, 102), options);
+  EXPECT_TRUE(counts.excluded.empty()) << "its time is over";
+}
+
+TEST(Budgets, WhatIsToldOfThemIsWhatAnotherCoordinatorGoesOnWith) {
+  CoordinatorOptions options;
+  options.exclude_after = 2;
+  options.restart_window = absl::Minutes(10);
+  Counts counts;
+  for (double at : {1, 2, 3}) counts = counts.After(FailedOn("a", at), options);
+  counts = counts.After(Ended(RoundEnd::kNodeLoss, 4), options);
+  v1::Round round;
+  counts.Tell(At(5), &round);
+  const Counts seen = Counts().Learning(Counts::ToldBy(round, At(7)));
+  EXPECT_EQ(seen.restart_count, 4);
+  EXPECT_EQ(seen.failures, 3);
+  EXPECT_EQ(seen.FailuresInWindow(options), 3);
+  EXPECT_EQ(seen.losses, std::vector<BootTime>{At(6)}) << "ages travel, not times";
+  EXPECT_EQ(seen.fast_failures, 3);
+  EXPECT_EQ(seen.idle_failures, 3);
+  EXPECT_EQ(seen.idle_changes, 1);
+  EXPECT_EQ(seen.culprit, "a");
+  EXPECT_EQ(seen.culprit_streak, 1);
+  EXPECT_EQ(seen.excluded.count("a"), 1u);
 }
 
 TEST(FirstCause, IsTheEarliestThatIsNoEchoOfOurOwnStop) {

@@ -766,6 +766,214 @@ TEST(Coordinator, APrimaryThatCannotStartWaitsAMomentToTellThoseWhoAreStillComin
   EXPECT_EQ(c.Told("b").release().exit_code(), 126);
 }
 
+// ---- growing and shrinking
+
+// Round 1 of a and b in a job of 2 to 8 nodes.
+void StartTwo(Cluster* c) {
+  c->Join("a");
+  c->Join("b");
+  c->Pass(absl::Seconds(20), {"a", "b"});  // a coordinator without memory waits for lease, margin and last call
+  ASSERT_EQ(c->Told("a").run().node_count(), 2);
+  c->Apply("a");
+  c->Apply("b");
+}
+
+TEST(Coordinator, NodesThatComeWithinTheSettleTimeCostOneRestart) {
+  CoordinatorOptions options = Elastic(2, 8);
+  options.join_settle = absl::Seconds(5);
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("c");
+  c.Pass(absl::Seconds(4), {"a", "b", "c"});
+  c.Join("d");
+  EXPECT_EQ(c.state(), State::kRunning);
+  c.Pass(absl::Seconds(1.5), {"a", "b", "c", "d"});
+  c.Pass(absl::Seconds(1), {"a", "b", "c", "d"});
+  ASSERT_EQ(c.state(), State::kRunning);
+  EXPECT_EQ(c.Told("a").run().node_count(), 4);
+  EXPECT_EQ(c.Told("a").run().restart_count(), 1);
+}
+
+TEST(Coordinator, WhenNobodyElseIsWantedNoArrivalIsWaitedFor) {
+  CoordinatorOptions options = Elastic(2, 3);
+  options.join_settle = absl::Hours(1);
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("c");
+  EXPECT_EQ(c.state(), State::kDraining);
+}
+
+TEST(Coordinator, WithScaleUpOnRestartNewNodesAreTakenInByTheNextRestartOnly) {
+  CoordinatorOptions options = Elastic(2, 8);
+  options.scale_up = ScaleUp::kOnRestart;
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("c");
+  c.Pass(absl::Seconds(30), {"a", "b", "c"});
+  EXPECT_EQ(c.state(), State::kRunning);
+  c.Fail("a", 1);
+  c.Pass(absl::Seconds(1), {"a", "b", "c"});
+  EXPECT_EQ(c.Told("a").run().node_count(), 3);
+}
+
+TEST(Coordinator, WithScaleUpNeverNewNodesOnlyReplaceLostOnes) {
+  CoordinatorOptions options = Elastic(2, 8);
+  options.scale_up = ScaleUp::kNever;
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("c");
+  c.Fail("a", 1);
+  c.Pass(absl::Seconds(1), {"a", "b", "c"});
+  EXPECT_EQ(c.Told("a").run().node_count(), 2);
+  EXPECT_FALSE(c.Told("c").has_run());
+  c.Phase("b", v1::PHASE_HOST_GONE);
+  c.Pass(absl::Seconds(1), {"a", "c"});
+  EXPECT_EQ(c.Told("a").run().node_count(), 2);
+  EXPECT_TRUE(c.Told("c").has_run());
+}
+
+TEST(Coordinator, ARoundHasAMultipleOfTheNodeUnit) {
+  CoordinatorOptions options = Elastic(2, 8);
+  options.node_unit = 2;
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("c");
+  c.Pass(absl::Seconds(10), {"a", "b", "c"});
+  EXPECT_EQ(c.state(), State::kRunning) << "one alone makes no other size";
+  c.Join("d");
+  c.Pass(absl::Seconds(1), {"a", "b", "c", "d"});
+  EXPECT_EQ(c.Told("a").run().node_count(), 4);
+}
+
+TEST(Coordinator, ASpareIsToldItsPlaceInLineAndTakesALostRankAtOnce) {
+  Cluster c(Fixed(2));
+  c.Join("a", -1);
+  c.Join("b", -1);
+  c.Apply("a");
+  c.Apply("b");
+  c.Join("x", -1);
+  c.Pass(absl::Seconds(1), {"a", "b", "x"});
+  c.At("y").status.set_in_job_ms(0);
+  c.Join("y", -1);
+  c.At("x").status.set_in_job_ms(1000);
+  c.Apply("x");
+  c.Apply("y");
+  EXPECT_EQ(c.Told("x").wait().place_in_line(), 1);
+  EXPECT_EQ(c.Told("y").wait().place_in_line(), 2);
+  c.Phase("b", v1::PHASE_HOST_GONE);
+  c.Apply("a");
+  ASSERT_TRUE(c.Told("x").has_run());
+  EXPECT_EQ(c.Told("x").run().node_rank(), 1);
+  EXPECT_FALSE(c.Told("y").has_run());
+}
+
+TEST(Coordinator, ChangesOfMembershipWithoutProgressEndTheJobWith93) {
+  CoordinatorOptions options = Elastic(1, 8);
+  options.max_membership_changes = 2;
+  Cluster c(options);
+  StartTwo(&c);
+  for (const char* name : {"c", "d", "e"}) {
+    EXPECT_FALSE(c.core().verdict().has_value());
+    c.Join(name);
+    c.Pass(absl::Seconds(1), {"a", "b", "c", "d", "e"});
+  }
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->exit_code(), 93);
+}
+
+// ---- budgets, pauses, bad nodes
+
+void FailAndDrain(Cluster* c, const std::string& name) {
+  c->Fail(name, 7);
+  for (const char* each : {"a", "b"}) c->Apply(each);
+}
+
+TEST(Coordinator, ThreeRestartsWithoutATouchOfTheProgressFileEndTheJobWith93) {
+  CoordinatorOptions options = Fixed(2, 100);
+  options.watches_progress = true;
+  Cluster c(options);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  const auto run = [&] {
+    c.Apply("a");
+    c.Apply("b");
+  };
+  run();
+  for (int restart = 1; restart <= 2; ++restart) {
+    FailAndDrain(&c, "a");
+    ASSERT_EQ(c.Told("a").run().restart_count(), restart);
+    run();
+  }
+  c.At("b").status.set_progressed(true);
+  c.Apply("b");
+  FailAndDrain(&c, "a");
+  c.At("b").status.set_progressed(false);
+  for (int restart = 0; restart < 3; ++restart) {
+    EXPECT_TRUE(c.Told("a").has_run());
+    run();
+    FailAndDrain(&c, "a");
+  }
+  EXPECT_TRUE(c.Told("a").has_run()) << "the progress was counted";
+  run();
+  FailAndDrain(&c, "a");
+  ASSERT_TRUE(c.Told("a").has_verdict());
+  EXPECT_EQ(c.Told("a").verdict().exit_code(), 93);
+}
+
+TEST(Coordinator, AfterTheSecondFastFailureTheNextRoundWaits) {
+  CoordinatorOptions options = Fixed(2, 100);
+  options.restart_delay = absl::Seconds(4);
+  Cluster c(options);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Apply("a");
+  c.Apply("b");
+  FailAndDrain(&c, "a");
+  ASSERT_TRUE(c.Told("a").has_run()) << "the first costs no time";
+  c.Apply("a");
+  c.Apply("b");
+  FailAndDrain(&c, "a");
+  EXPECT_TRUE(c.Told("a").has_wait());
+  c.Pass(absl::Seconds(1.5), {"a", "b"});
+  EXPECT_NE(c.Told("a").wait().reason().find("the last 2 rounds failed"), std::string::npos);
+  c.Pass(absl::Seconds(2.6), {"a", "b"});
+  EXPECT_TRUE(c.Told("a").has_run());
+}
+
+TEST(Coordinator, ANodeThatWasTheCauseAgainAndAgainMakesRoomForASpare) {
+  CoordinatorOptions options = Fixed(2, 100);
+  options.exclude_after = 2;
+  options.exclude_for = absl::Seconds(60);
+  Cluster c(options);
+  c.Join("a");
+  c.Join("b");
+  c.Apply("a");
+  c.Apply("b");
+  c.Join("spare");
+  FailAndDrain(&c, "b");
+  ASSERT_TRUE(c.Told("b").has_run()) << "once is chance";
+  c.Apply("a");
+  c.Apply("b");
+  FailAndDrain(&c, "b");
+  ASSERT_TRUE(c.Told("spare").has_run());
+  EXPECT_EQ(c.Told("spare").run().node_rank(), 1);
+  EXPECT_NE(c.Told("b").wait().reason().find("set aside"), std::string::npos);
+  ASSERT_EQ(c.warnings().size(), 1u);
+  EXPECT_NE(c.warnings()[0].find("root cause 2 times in a row"), std::string::npos);
+}
+
+TEST(Coordinator, ANodeIsNotSetAsideWhereTheOthersDoNotSuffice) {
+  CoordinatorOptions options = Fixed(2, 100);
+  options.exclude_after = 1;
+  Cluster c(options);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Apply("a");
+  c.Apply("b");
+  FailAndDrain(&c, "b");
+  EXPECT_TRUE(c.Told("b").has_run());
+}
+
 TEST(Coordinator, WhoWasLateHimselfSuspectsNobody) {
   Cluster c(Fixed(2));
   c.Join("a", 0);
