@@ -112,6 +112,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.plan.cpus = run.cpus;
   launch.plan.output = run.output;
   launch.plan.report = run.report;
+  launch.plan.progress_file = run.progress_file;
   launch.plan.inherited = environment;
   launch.plan.inherited.erase(kPrefixVariable);
   launch.plan.inherited.erase(kRedrawsVariable);

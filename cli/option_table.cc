@@ -46,7 +46,29 @@ const std::vector<OptionSpec>& RunOptions() {
       {"role", "NAME", kWorkers, true, "Role of this node's workers (ROLE_NAME). Default: default."},
       {"max-restarts", "N", kRestarts, true,
        "Restarts of the whole group after a worker's failure, for the whole job. Default 0; on a platform 3."},
-      {"max-node-losses", "N", kRestarts, false, "Restarts after the loss of a node, in an hour. Default 10."},
+      {"restart-window", "TIME", kRestarts, false,
+       "Only failures within this time count for --max-restarts. Default: all of them."},
+      {"restart-delay", "TIME", kRestarts, false,
+       "Before the restart after a second failure within a minute of the start, and twice that after each further "
+       "one, up to a minute; a random half of it is left out. The first has none. Default 1."},
+      {"max-node-losses", "N[/TIME]", kRestarts, false,
+       "Restarts after the loss of a node, within TIME. Default 10/1h."},
+      {"progress-file", "FILE", kRestarts, false,
+       "A file that the training touches at each checkpoint. After three restarts without a touch the job ends "
+       "with 93."},
+      {"max-membership-changes", "N", kRestarts, false,
+       "Restarts in a row because nodes came or went, without progress: a touch of the progress file, or else a "
+       "round of 5 minutes. Then the job ends with 93. 0: any number. Default 20."},
+      {"exclude-after", "N", kRestarts, false,
+       "A node whose workers failed first N times in a row is set aside if the others, or spares, suffice. "
+       "Default 0: never."},
+      {"exclude-for", "TIME", kRestarts, false, "For how long. Default 1h."},
+      {"join-settle", "TIME", kRestarts, false,
+       "From a new node's arrival to the restart that takes it in, so that many cost one. Default 5."},
+      {"scale-up", "WHEN", kRestarts, false,
+       "immediate, on-restart (new nodes wait for the next restart) or never (they only replace lost ones). "
+       "Default immediate."},
+      {"node-unit", "K", kRestarts, false, "The group always has a multiple of K nodes. Default 1."},
       {"join-timeout", "TIME", kTimes, false, "For the first gathering of all nodes. Default 600."},
       {"last-call-timeout", "TIME", kTimes, false,
        "With MIN:MAX, for more nodes once MIN are there. Default 30; on a platform 5."},

@@ -31,6 +31,19 @@ constexpr int kMaxWorkers = INT32_MAX;  // global ranks are 32 bits
 std::string Show(const std::string& value) { return value; }
 std::string Show(int value) { return absl::StrCat(value); }
 std::string Show(absl::Duration value) { return muster::FormatDuration(value); }
+std::string Show(const LossBudget& value) {
+  return absl::StrCat(value.number, " in ", muster::FormatDuration(value.window));
+}
+std::string Show(v1::NodeConfig::ScaleUp value) {
+  switch (value) {
+    case v1::NodeConfig::SCALE_UP_ON_RESTART:
+      return "on-restart";
+    case v1::NodeConfig::SCALE_UP_NEVER:
+      return "never";
+    default:
+      return "immediate";
+  }
+}
 
 // Fills a plan from settings, and writes down where each value came from.
 class Planner {
@@ -47,6 +60,7 @@ class Planner {
     RETURN_IF_ERROR(CheckText());
     RETURN_IF_ERROR(TakeSlots());
     TakeBudgets();
+    RETURN_IF_ERROR(TakeGrowth());
     RETURN_IF_ERROR(TakeTimes());
     RETURN_IF_ERROR(TakeWorkers());
     TakeProgram();
@@ -164,8 +178,33 @@ class Planner {
   void TakeBudgets() {
     config_->set_max_restarts(Pick("max-restarts", settings_.max_restarts,
                                    membership_.on_platform ? kPlatformMaxRestarts : 0, PlatformOr(kDefault)));
-    config_->set_max_node_losses(Pick("max-node-losses", settings_.max_node_losses, kMaxNodeLosses));
-    config_->set_node_loss_window_ms(absl::ToInt64Milliseconds(kNodeLossWindow));
+    const auto ms = [](absl::Duration d) { return absl::ToInt64Milliseconds(d); };
+    const Settings& s = settings_;
+    config_->set_restart_window_ms(ms(Pick("restart-window", s.restart_window, absl::ZeroDuration())));
+    if (!s.restart_window) plan_->lines.back().value = "none";
+    config_->set_restart_delay_ms(ms(Pick("restart-delay", s.restart_delay, kRestartDelay)));
+    const LossBudget losses = Pick("max-node-losses", s.max_node_losses, kMaxNodeLosses);
+    config_->set_max_node_losses(losses.number);
+    config_->set_node_loss_window_ms(ms(losses.window));
+    config_->set_max_membership_changes(
+        Pick("max-membership-changes", s.max_membership_changes, kMaxMembershipChanges));
+    config_->set_exclude_after(Pick("exclude-after", s.exclude_after, 0));
+    config_->set_exclude_for_ms(ms(Pick("exclude-for", s.exclude_for, kExcludeFor)));
+    LineOf("progress-file", s.progress_file);
+    config_->set_watches_progress(s.progress_file.has_value());
+    if (s.progress_file) plan_->progress_file = s.progress_file->value;
+  }
+
+  // With --nnodes MIN:MAX: when it grows, and by how many.
+  absl::Status TakeGrowth() {
+    config_->set_join_settle_ms(
+        absl::ToInt64Milliseconds(Pick("join-settle", settings_.join_settle, kJoinSettle)));
+    config_->set_scale_up(Pick("scale-up", settings_.scale_up, v1::NodeConfig::SCALE_UP_IMMEDIATE));
+    const int unit = Pick("node-unit", settings_.node_unit, 1);
+    config_->set_node_unit(unit);
+    if (config_->min_nodes() % unit == 0 && config_->max_nodes() % unit == 0) return absl::OkStatus();
+    return Fault(*settings_.node_unit, absl::StrCat("MIN and MAX of the nodes must be multiples of it, they are ",
+                                                    config_->min_nodes(), " and ", config_->max_nodes()));
   }
 
   absl::Status TakeTimes() {

@@ -25,8 +25,11 @@ inline constexpr absl::Duration kReconnectGrace = absl::Seconds(2);
 inline constexpr absl::Duration kShutdownTimeout = absl::Seconds(30);
 inline constexpr absl::Duration kLastCall = absl::Seconds(30);
 inline constexpr absl::Duration kPlatformLastCall = absl::Seconds(5);
-inline constexpr absl::Duration kNodeLossWindow = absl::Hours(1);
-inline constexpr int kMaxNodeLosses = 10;  // in kNodeLossWindow
+inline constexpr LossBudget kMaxNodeLosses = {10, absl::Hours(1)};
+inline constexpr absl::Duration kRestartDelay = absl::Seconds(1);
+inline constexpr int kMaxMembershipChanges = 20;
+inline constexpr absl::Duration kExcludeFor = absl::Hours(1);
+inline constexpr absl::Duration kJoinSettle = absl::Seconds(5);
 inline constexpr int kPlatformMaxRestarts = 3;
 inline constexpr absl::Duration kContainerGrace = absl::Seconds(8);    // of the usual 10 before SIGKILL
 inline constexpr absl::Duration kKubernetesGrace = absl::Seconds(25);  // of the usual 30
@@ -66,6 +69,7 @@ struct RunPlan {
   PortRange worker_port;
   host::OutputPlan output;
   host::ReportPlan report;
+  std::string progress_file;       // empty: none is watched
   SignalChoice leave_signals;      // none: the usual
   std::string leave_signals_text;  // as torchrun hands it to workers
   bool virtual_local_rank = false;

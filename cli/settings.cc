@@ -17,6 +17,7 @@
 #include "proto/base/check.h"
 #include "proto/base/duration.h"
 #include "proto/base/status_macros.h"
+#include "rendezvous/core/options.h"
 
 namespace muster::cli {
 namespace {
@@ -271,6 +272,10 @@ absl::Status CheckRelations(const CommandLine& command_line, const Settings& s) 
   if (s.node_rank && s.nnodes && s.node_rank->value >= max_nodes) {
     return Fault(*s.node_rank, absl::StrCat("must be less than the number of nodes, ", max_nodes));
   }
+  if (s.restart_window && s.max_restarts && s.max_restarts->value > rendezvous::kMaxFailureAges) {
+    return Fault(*s.max_restarts, absl::StrCat("with --restart-window at most ", rendezvous::kMaxFailureAges,
+                                               " restarts can be counted"));
+  }
   return absl::OkStatus();
 }
 
@@ -315,6 +320,21 @@ void ReadOutput(Reader* reader, Settings* s) {
   }
   reader->Read<int64_t>("log-max-size", &s->log_max_size, ParseSize);
   reader->Text("report", &s->report);
+}
+
+// When the group is restarted, with whom, and when that is given up.
+void ReadRestarts(Reader* reader, Settings* s) {
+  reader->Integer("max-restarts", &s->max_restarts, 0, kMaxRestarts);
+  reader->Read<LossBudget>("max-node-losses", &s->max_node_losses, ParseLossBudget);
+  reader->Duration("restart-window", &s->restart_window, absl::Seconds(1));
+  reader->Duration("restart-delay", &s->restart_delay);
+  reader->Text("progress-file", &s->progress_file);
+  reader->Integer("max-membership-changes", &s->max_membership_changes, 0, kMaxRestarts);
+  reader->Integer("exclude-after", &s->exclude_after, 0, kMaxRestarts);
+  reader->Duration("exclude-for", &s->exclude_for, absl::Seconds(1));
+  reader->Duration("join-settle", &s->join_settle);
+  reader->Read<v1::NodeConfig::ScaleUp>("scale-up", &s->scale_up, ParseScaleUp);
+  reader->Integer("node-unit", &s->node_unit, 1, kMaxNodes);
 }
 
 // What torchrun has and muster has no use for. The conf: it holds some that we do have.
@@ -370,8 +390,7 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
   reader.Read<PortRange>("worker-port", &s.worker_port, ParsePortRange);
   reader.Read<StdinChoice>("stdin", &s.stdin_choice, ParseStdinChoice);
   reader.Text("role", &s.role);
-  reader.Integer("max-restarts", &s.max_restarts, 0, kMaxRestarts);
-  reader.Integer("max-node-losses", &s.max_node_losses, 0, kMaxRestarts);
+  ReadRestarts(&reader, &s);
   reader.Duration("join-timeout", &s.join_timeout);
   reader.Duration("last-call-timeout", &s.last_call_timeout);
   reader.Duration("rejoin-timeout", &s.rejoin_timeout);

@@ -47,7 +47,16 @@ struct Settings {
   Given<StdinChoice> stdin_choice;
   Given<std::string> role;
   Given<int> max_restarts;
-  Given<int> max_node_losses;
+  Given<LossBudget> max_node_losses;
+  Given<absl::Duration> restart_window;
+  Given<absl::Duration> restart_delay;
+  Given<std::string> progress_file;
+  Given<int> max_membership_changes;
+  Given<int> exclude_after;
+  Given<absl::Duration> exclude_for;
+  Given<absl::Duration> join_settle;
+  Given<v1::NodeConfig::ScaleUp> scale_up;
+  Given<int> node_unit;
   Given<absl::Duration> join_timeout;
   Given<absl::Duration> last_call_timeout;
   Given<absl::Duration> rejoin_timeout;

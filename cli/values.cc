@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "proto/base/duration.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::cli {
@@ -60,6 +61,25 @@ absl::StatusOr<NodeRange> ParseNodeRange(std::string_view text) {
   if (!low.ok() || !high.ok()) return Expected(absl::StrCat("N or MIN:MAX, each from 1 to ", kMaxNodes));
   if (*low > *high) return absl::InvalidArgumentError("MIN is greater than MAX");
   return NodeRange{*low, *high};
+}
+
+absl::StatusOr<LossBudget> ParseLossBudget(std::string_view text) {
+  LossBudget budget;
+  const size_t slash = text.find('/');
+  const auto number = ParseInteger(text.substr(0, slash), 0, kMaxRestarts);
+  absl::StatusOr<absl::Duration> window = budget.window;
+  if (slash != std::string_view::npos) window = ParseTime(text.substr(slash + 1), absl::Seconds(1), kMaxTime);
+  if (!number.ok() || !window.ok() || *window <= absl::ZeroDuration()) {
+    return Expected(absl::StrCat("N or N/TIME, N from 0 to ", kMaxRestarts, ", as in 10 or 3/30m"));
+  }
+  return LossBudget{*number, *window};
+}
+
+absl::StatusOr<v1::NodeConfig::ScaleUp> ParseScaleUp(std::string_view text) {
+  if (text == "immediate") return v1::NodeConfig::SCALE_UP_IMMEDIATE;
+  if (text == "on-restart") return v1::NodeConfig::SCALE_UP_ON_RESTART;
+  if (text == "never") return v1::NodeConfig::SCALE_UP_NEVER;
+  return Expected("immediate, on-restart or never");
 }
 
 absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text) {

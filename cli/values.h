@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "muster/v1/host.pb.h"
 #include "proto/base/duration.h"
 
 namespace muster::cli {
@@ -25,6 +26,12 @@ inline constexpr uint16_t kDefaultRendezvousPort = 29400;
 struct NodeRange {
   int min = 1;
   int max = 1;
+};
+
+// So many in a time.
+struct LossBudget {
+  int number = 10;
+  absl::Duration window = absl::Hours(1);
 };
 
 struct SlotCount {
@@ -54,6 +61,8 @@ absl::StatusOr<int> ParseInteger(std::string_view text, int low, int high);
 absl::StatusOr<absl::Duration> ParseTime(std::string_view text, absl::Duration least, absl::Duration most);
 absl::StatusOr<bool> ParseBoolean(std::string_view text);
 absl::StatusOr<NodeRange> ParseNodeRange(std::string_view text);
+absl::StatusOr<LossBudget> ParseLossBudget(std::string_view text);  // "10", "3/10m"
+absl::StatusOr<v1::NodeConfig::ScaleUp> ParseScaleUp(std::string_view text);
 absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text);
 absl::StatusOr<uint16_t> ParsePort(std::string_view text);
 absl::StatusOr<HostPort> ParseHostPort(std::string_view text);  // "[::1]:29400", "::1", "name", "name:0"

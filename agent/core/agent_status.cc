@@ -77,6 +77,7 @@ void AgentCore::DescribeRound(BootTime now, v1::AgentStatus* status) const {
   for (int64_t& age : *last->mutable_failure_ages_ms()) age += since_told_ms;
   for (v1::Exclusion& exclusion : *last->mutable_excluded())
     exclusion.set_left_ms(exclusion.left_ms() - since_told_ms);
+  status->set_progressed(StartedLast() && host_.progressed());
   status->set_outcome(StartedLast() ? host_.outcome() : v1::OUTCOME_TOLD);
   if (StartedLast() && host_.has_failure()) {
     *status->mutable_failure() = host_.failure();

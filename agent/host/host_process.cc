@@ -26,6 +26,7 @@
 #include "agent/host/marked.h"
 #include "agent/host/oom_watch.h"
 #include "agent/host/port_keeper.h"
+#include "agent/host/progress_watch.h"
 #include "agent/host/spawner.h"
 #include "agent/host/sweeper.h"
 #include "agent/host/utf8.h"
@@ -42,8 +43,8 @@ constexpr int kHostDescriptors = 24;        // loop, signals, output, follower, 
 constexpr int kWorkerDescriptors = 2;       // pidfd, status pipe
 constexpr int kPipedWorkerDescriptors = 6;  // and two pipes or files, both ends while it starts
 constexpr int kAgentDescriptors = 32;       // of an agent with gRPC, which has our limits
-constexpr absl::Duration kLastOutputLimit = absl::Milliseconds(200);  // for a failed worker's pipe to be read out
-constexpr absl::Duration kLastOutputPoll = absl::Milliseconds(2);
+constexpr absl::Duration kLastWordsLimit = absl::Milliseconds(200);  // of a round: a pipe's end, the progress file
+constexpr absl::Duration kLastWordsPoll = absl::Milliseconds(2);
 constexpr int kHandledSignals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD};
 
 }  // namespace
@@ -95,7 +96,9 @@ class HostProcess {
         port_keeper_(plan_.worker_ports),
         timer_pipe_(
             &loop_, [this](int local_rank, const std::string& what) { OnTimerExpired(local_rank, what); },
-            [this](int local_rank) { KillWorker(local_rank); }) {}
+            [this](int local_rank) { KillWorker(local_rank); }),
+        progress_(&loop_, plan_.progress_file,
+                  [this] { Tell([this](BootTime, Effects* out) { core_.OnProgress(out); }); }) {}
 
   ~HostProcess() {
     if (signal_fd_ >= 0) close(signal_fd_);
@@ -110,6 +113,7 @@ class HostProcess {
     if (null_fd_ < 0) return absl::ErrnoToStatus(errno, "opening /dev/null");
     if (plan_.ends_orphans) EndPredecessorsOrphans();
     OpenTimerPipe();
+    RETURN_IF_ERROR(WithContext(progress_.Start(), "cannot watch the progress file"));
     Tell([this](BootTime now, Effects* out) { core_.Begin(now, out); });
     RETURN_IF_ERROR(first_agent_);
     ScheduleTick();
@@ -273,6 +277,7 @@ class HostProcess {
     output_.BeginRound(round);
     words_.BeginRound();
     timer_pipe_.BeginRound();
+    progress_.BeginRound();
     worker_pids_.clear();
     for (int local_rank = 0; local_rank < slots_; ++local_rank) {
       const auto pid = SpawnWorker(round, local_rank);
@@ -358,24 +363,27 @@ class HostProcess {
     const std::string text = ToUtf8(left, kMaxErrorText);
     const std::optional<int> failed = core_.failed_local_rank();
     ++sweeps_;
-    if (failed && text.empty()) {
-      AwaitLastOutput(*failed, EventLoop::Now() + kLastOutputLimit, sweeps_);
+    if (text.empty()) progress_.Look();
+    if (text.empty() && (failed || !progress_.looked())) {
+      AwaitLastWords(failed, EventLoop::Now() + kLastWordsLimit, sweeps_);
       return;
     }
     Tell([&](BootTime now, Effects* out) { core_.OnSwept(now, text, out); });
   }
 
-  // The pipe's end is read by another thread, at once unless nobody takes what the workers wrote. What an older
-  // sweep found is void.
-  void AwaitLastOutput(int local_rank, BootTime until, uint64_t sweep) {
+  // The pipe's end is read by another thread, at once unless nobody takes what the workers wrote; the progress
+  // file is looked at by a third, at once unless its file system hangs. What an older sweep found is void.
+  void AwaitLastWords(std::optional<int> failed, BootTime until, uint64_t sweep) {
     if (sweep != sweeps_) return;
-    if (!words_.Complete(local_rank) && EventLoop::Now() < until) {
-      loop_.After(kLastOutputPoll,
-                  [this, local_rank, until, sweep] { AwaitLastOutput(local_rank, until, sweep); });
+    const bool complete = (!failed || words_.Complete(*failed)) && progress_.looked();
+    if (!complete && EventLoop::Now() < until) {
+      loop_.After(kLastWordsPoll, [this, failed, until, sweep] { AwaitLastWords(failed, until, sweep); });
       return;
     }
-    core_.OnLastOutput(local_rank, words_.LastOutput(local_rank));
-    Tell([&](BootTime now, Effects* out) { core_.OnSwept(now, "", out); });
+    if (failed) core_.OnLastOutput(*failed, words_.LastOutput(*failed));
+    loop_.Post([this, sweep] {  // after the word that the file was touched
+      if (sweep == sweeps_) Tell([this](BootTime now, Effects* out) { core_.OnSwept(now, "", out); });
+    });
   }
 
   // ---- the file timer ----
@@ -470,6 +478,7 @@ class HostProcess {
   LastWords words_;
   uint64_t sweeps_ = 0;  // begun and answered
   FileTimerPipe timer_pipe_;
+  ProgressWatch progress_;
   std::map<int, pid_t> worker_pids_;  // of the present round, by local rank
   uint64_t agent_number_ = 0;
   absl::Status first_agent_;

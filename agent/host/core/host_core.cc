@@ -195,6 +195,7 @@ void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
   phase_ = v1::HOST_PHASE_STARTING;
   outcome_ = v1::OUTCOME_RAN;
   failure_.reset();
+  progressed_ = false;
   ladder_.reset();
   sweeping_ = false;
   kill_since_ = absl::InfiniteFuture();
@@ -313,6 +314,13 @@ void HostCore::OnLastOutput(int local_rank, const std::string& lines) {
   if (failed_local_rank() == local_rank) failure_->set_last_output(CutUtf8(lines, kMaxErrorText));
 }
 
+// A late word of it may come once the round is over, too: it counts for that round until the next one starts.
+void HostCore::OnProgress(Effects* out) {
+  if (progressed_ || !IsSet(started_)) return;
+  progressed_ = true;
+  Tell(out);
+}
+
 std::optional<int> HostCore::failed_local_rank() const {
   if (!failure_ || !Active()) return std::nullopt;
   return failure_->local_rank();
@@ -420,6 +428,7 @@ v1::HostStatus HostCore::MakeStatus() {
   status.set_offer_port(offer_port_);
   if (leave_) *status.mutable_leave() = *leave_;
   status.set_trouble(trouble_);
+  status.set_progressed(progressed_);
   status.set_flushed(flushed_);
   return status;
 }

@@ -123,6 +123,8 @@ class HostCore {
   // Local rank of the worker that made the present round fail.
   std::optional<int> failed_local_rank() const;
 
+  void OnProgress(Effects* out);  // the progress file was touched in the present round
+
   // Answer to Sweep: left is empty when nothing of the round is alive, else says what cannot be ended (yet).
   void OnSwept(BootTime now, const std::string& left, Effects* out);
 
@@ -211,6 +213,7 @@ class HostCore {
   BootTime started_at_ = absl::InfinitePast();
   std::map<int, WorkerEntry> workers_;
   v1::Outcome outcome_ = v1::OUTCOME_NONE;
+  bool progressed_ = false;  // in the round started_
   std::optional<v1::Failure> failure_;
   BootTime failure_at_ = absl::InfinitePast();
   bool all_zero_ = true;   // every worker that has ended so far exited 0
