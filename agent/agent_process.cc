@@ -1,8 +1,6 @@
 #include "agent/agent_process.h"
 
 #include <signal.h>
-#include <sys/random.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,9 +26,9 @@
 #include "agent/host/log.h"
 #include "agent/host/writer.h"
 #include "agent/local_session.h"
+#include "agent/process_start.h"
 #include "agent/remote_session.h"
 #include "agent/serving.h"
-#include "proto/base/check.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/thread.h"
@@ -45,7 +43,6 @@ namespace {
 constexpr absl::Duration kBindRetryLimit = absl::Seconds(10);  // a predecessor's port may be free in a moment
 constexpr absl::Duration kLastWordLimit = absl::Seconds(1);    // for what was said last to arrive
 constexpr absl::Duration kDrainPoll = absl::Milliseconds(5);
-constexpr int kGrpcThreads = 8;  // of gRPC, which without them neither works nor says so
 constexpr int kExitUnavailable = 69;
 constexpr int kExitFault = 70;
 // An agent whose listener is dead makes room for another no sooner than this after its start: the host takes five
@@ -62,12 +59,6 @@ void OnGrpcLog(const std::string& line) {
   Log(Severity::kDebug, "agent", line);
 }
 
-uint64_t Entropy() {
-  uint64_t value = 0;
-  MUSTER_CHECK(getrandom(&value, sizeof(value), 0) == sizeof(value), "the kernel gives no random numbers");
-  return value;
-}
-
 // The agent is not one that a terminal's signals are for; SIGTERM just ends it, and the host starts another.
 void PrepareSignals() {
   sigset_t all;
@@ -77,29 +68,6 @@ void PrepareSignals() {
   sigprocmask(SIG_SETMASK, &all, nullptr);
   for (const int deaf : {SIGINT, SIGQUIT, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE}) signal(deaf, SIG_IGN);
   signal(SIGTERM, SIG_DFL);
-}
-
-// More than 1,024 agents need more than 1,024 sockets.
-void RaiseDescriptorLimit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-absl::Status CheckThreads(int count) {
-  std::atomic<bool> done = false;
-  std::vector<std::thread> threads;
-  absl::Status status;
-  while (status.ok() && static_cast<int>(threads.size()) < count) {
-    absl::StatusOr<std::thread> thread = StartThread([&done] { done.wait(false); });
-    status = thread.status();
-    if (thread.ok()) threads.push_back(*std::move(thread));
-  }
-  done = true;
-  done.notify_all();
-  for (std::thread& thread : threads) thread.join();
-  return status;
 }
 
 // Lives on the loop thread.
@@ -245,7 +213,8 @@ bool AgentProcess::WatchHost(const v1::HostStatus& status) {
 void AgentProcess::Begin(v1::HostStatus first) {
   host_ = std::move(first);
   config_ = host_.config();
-  if (const absl::Status enough = CheckThreads(config_.single_node() ? 0 : kGrpcThreads); !enough.ok()) {
+  const absl::Status enough = config_.single_node() ? absl::OkStatus() : CheckThreadsForGrpc();
+  if (!enough.ok()) {
     Log(Severity::kError, "agent", AsStd(enough.message()));
     return Do(ExitAgent{kExitFault, "gRPC needs threads"});
   }

@@ -87,6 +87,8 @@ Usage: muster COMMAND ...
       when a worker or a node fails.
   muster local --nodes N [options] SCRIPT [ARGS]
       The same with N nodes on this machine, to try out a multi-node job.
+  muster coordinator --nnodes N|MIN:MAX [options]
+      The coordinator alone, for jobs in which no node may be irreplaceable.
   muster env [--json] [options]
       What was found, where, and what follows from it. Starts nothing.
   muster version
@@ -156,6 +158,29 @@ first node that has another than 0.
 --nodes N, and every option of muster run (see muster run --help) but those that
 say who is in the job; --nnodes MIN:MAX is allowed.
 )";
+  return out;
+}
+
+std::string CoordinatorHelp() {
+  std::string out = R"(Usage: muster coordinator --nnodes N|MIN:MAX [options]
+
+The coordinator of a job alone, where no node is to be the one that must not be
+lost. The nodes run: muster run --coordinator HOST:PORT --nnodes ... SCRIPT
+
+It keeps nothing on disk. Killed and started again, with the same options, it
+learns the job from the nodes: no worker notices if that takes less than two
+thirds of the lease; else the group is restarted once it is back. A --lease of
+two minutes gives a cluster the time to reschedule it. Its exit code is the
+job's.
+
+  muster coordinator --nnodes 2:4 --rdzv-id job1 --listen 29400 --lease 2m
+  muster run --coordinator c.example:29400 --nnodes 2:4 --rdzv-id job1 train.py
+)";
+  const auto& table = CoordinatorCommandOptions();
+  AppendGroup(table, Group::kOther, "Where", &out);
+  AppendGroup(table, Group::kMembership, "Who is in the job", &out);
+  AppendGroup(table, Group::kRestarts, "How often to go on", &out);
+  AppendGroup(table, Group::kTimes, "Times (seconds, or 500ms, 20s, 5m, 1h)", &out);
   return out;
 }
 

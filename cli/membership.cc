@@ -43,7 +43,10 @@ Membership FromOptions(const Settings& s) {
   view.source = kFromFlags;
   view.nnodes = m.max_nodes;
   view.run_id = kRunWithoutName;
-  if (s.rdzv_endpoint) {
+  if (s.coordinator) {
+    view.primary_host = s.coordinator->value.host;
+    view.primary_port = *s.coordinator->value.port;
+  } else if (s.rdzv_endpoint) {
     view.primary_host = s.rdzv_endpoint->value.host;
     view.primary_port = s.rdzv_endpoint->value.port.value_or(kDefaultRendezvousPort);
   } else {
@@ -51,7 +54,10 @@ Membership FromOptions(const Settings& s) {
     view.primary_port = s.master_port ? s.master_port->value : kDefaultMasterPort;
   }
   view.loopback_only = IsLoopback(view.primary_host);
-  if (s.node_rank) {
+  if (s.coordinator) {
+    view.node_rank = s.node_rank ? s.node_rank->value : -1;
+    m.serves = v1::NodeConfig::SERVES_NO;
+  } else if (s.node_rank) {
     view.node_rank = s.node_rank->value;
     m.serves = view.node_rank == 0 ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO;
   } else {
@@ -90,6 +96,13 @@ absl::StatusOr<Membership> FromPlatform(const Settings& s, discovery::ClusterVie
   if (s.master_port) m.view.primary_port = s.master_port->value;
   m.single_node = m.view.nnodes == 1 && m.view.role == discovery::NodeRole::kTrainer;
   m.serves = m.view.node_rank == 0 ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO;
+  if (s.coordinator) {
+    m.view.primary_host = s.coordinator->value.host;
+    m.view.primary_port = *s.coordinator->value.port;
+    m.view.loopback_only &= IsLoopback(m.view.primary_host);
+    m.single_node = false;
+    m.serves = v1::NodeConfig::SERVES_NO;
+  }
   return m;
 }
 
@@ -98,12 +111,14 @@ absl::StatusOr<Membership> FromPlatform(const Settings& s, discovery::ClusterVie
 absl::StatusOr<Membership> FindMembership(const Settings& s, const Environment& environment,
                                           const Machine& machine) {
   if (SaysStandalone(s)) {
+    if (s.coordinator) return Fault(*s.coordinator, "cannot be used with --standalone");
     if (s.nnodes && s.nnodes->value.max > 1) {
       return Fault(*s.nnodes, absl::StrCat(s.rdzv_endpoint ? s.rdzv_endpoint->source : "--standalone",
                                            " says that this is a job of one node"));
     }
     return SingleNode(s, machine, kFromFlags);
   }
+  if (s.coordinator && s.nnodes) return FromOptions(s);
   if (s.nnodes && s.nnodes->value.max == 1) return SingleNode(s, machine, kFromFlags);
   const bool primary_is_named = s.master_addr || s.rdzv_endpoint;
   if (primary_is_named && s.nnodes) return FromOptions(s);
@@ -118,6 +133,7 @@ absl::StatusOr<Membership> FindMembership(const Settings& s, const Environment& 
     }
     if (!primary_is_named) return FromPlatform(s, std::move(view).value());
   }
+  if (s.coordinator) return Fault(*s.coordinator, "needs --nnodes: nothing here says how many nodes there are");
   if (s.nnodes && s.node_rank) return FromOptions(s);  // several nodes on one machine, as torchrun has it
   if (s.nnodes) {
     return Fault(*s.nnodes, "needs --rdzv-endpoint or --master-addr: nothing here says which node is the primary");

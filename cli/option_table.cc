@@ -29,6 +29,8 @@ const std::vector<OptionSpec>& RunOptions() {
       {"rdzv-endpoint", "HOST[:PORT]", kMembership, true,
        "The primary, as one value; IPv6 in brackets; default port 29400. The node whose own address it is serves. "
        "localhost:0 means --standalone."},
+      {"coordinator", "HOST[:PORT]", kMembership, false,
+       "A coordinator that runs by itself (muster coordinator): no node serves. Default port 29400."},
       {"rdzv-id", "ID", kMembership, true, "Name of the run: nodes with another name are refused."},
       {"standalone", "", kMembership, true, "One node, nothing listens. The default where nothing else is found."},
       {"pools", "trainers|all", kMembership, false,
@@ -139,6 +141,23 @@ const std::vector<OptionSpec>& LocalOptions() {
 
 const std::vector<OptionSpec>& EnvOptions() {
   static const auto* const table = With({"json", "", Group::kOther, false, "One JSON object."});
+  return *table;
+}
+
+// Of those of `muster run` what the job as a whole has: no node's own affairs.
+const std::vector<OptionSpec>& CoordinatorCommandOptions() {
+  static const auto* const table = [] {
+    auto* const chosen = new std::vector<OptionSpec>{
+        {"listen", "PORT|HOST:PORT", Group::kOther, false,
+         "Where the nodes reach it. A loopback address is kept to this machine, any other means all addresses. "
+         "Default 29400."}};
+    for (const OptionSpec& spec : RunOptions()) {
+      const bool of_the_job = spec.group == Group::kRestarts || spec.group == Group::kTimes;
+      const bool of_a_node = spec.name == "coordinator-timeout" || spec.name == "termination-grace";
+      if (spec.name == "nnodes" || spec.name == "rdzv-id" || (of_the_job && !of_a_node)) chosen->push_back(spec);
+    }
+    return chosen;
+  }();
   return *table;
 }
 

@@ -28,6 +28,8 @@ const std::vector<OptionSpec>& RunOptions();
 const std::vector<OptionSpec>& LocalOptions();
 const std::vector<OptionSpec>& EnvOptions();
 
+const std::vector<OptionSpec>& CoordinatorCommandOptions();  // some of them, and --listen
+
 const OptionSpec* FindOption(const std::vector<OptionSpec>& table, std::string_view name);  // nullptr: none
 
 std::string VariableName(std::string_view prefix, std::string_view option);  // "MUSTER_", "node-rank"

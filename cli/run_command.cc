@@ -20,6 +20,7 @@
 #include "cli/help.h"
 #include "cli/known_launchers.h"
 #include "cli/launch.h"
+#include "cli/log_level.h"
 #include "cli/machine.h"
 #include "proto/base/status_macros.h"
 
@@ -29,20 +30,10 @@ namespace {
 constexpr char kPart[] = "host";
 constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 constexpr char kTerminationLog[] = "/dev/termination-log";  // Kubernetes' default path for a pod's last words
-constexpr char kLevelVariable[] = "MUSTER_LOG_LEVEL";
 
 absl::Status CheckScriptIsGiven(const RunPlan& plan, const std::string& command) {
   if (!plan.script.empty() || plan.config.role() == v1::ROLE_OBSERVER) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("no SCRIPT was given (see ", command, " --help)"));
-}
-
-absl::StatusOr<Severity> LogLevel(const Environment& environment) {
-  Severity severity = Severity::kInfo;
-  const auto found = environment.find(kLevelVariable);
-  if (found == environment.end() || found->second.empty() || ParseSeverity(found->second, &severity))
-    return severity;
-  return absl::FailedPreconditionError(
-      absl::StrCat(ShownWithValue(kLevelVariable, found->second), ": expected debug, info, warning or error"));
 }
 
 // `muster run python train.py`: answered with the line that was meant.

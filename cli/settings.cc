@@ -259,6 +259,11 @@ absl::Status CheckRelations(const CommandLine& command_line, const Settings& s) 
   if (IsOn(s.module) && IsOn(s.no_python) && !IsOn(s.run_path)) {
     return Fault(*s.no_python, "cannot be used with -m (--module)");
   }
+  for (const char* other : {"--rdzv-endpoint", "--master-addr"}) {
+    const bool is_given =
+        other == std::string_view("--master-addr") ? s.master_addr.has_value() : s.rdzv_endpoint.has_value();
+    if (s.coordinator && is_given) return Fault(*s.coordinator, absl::StrCat("cannot be used with ", other));
+  }
   const int max_nodes = s.nnodes ? s.nnodes->value.max : 0;
   if (IsOn(s.standalone) && max_nodes > 1) return Fault(*s.nnodes, "--standalone is one node");
   for (const char* name : {"rdzv-endpoint", "master-addr"}) {
@@ -382,6 +387,7 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
   reader.Read<std::string>("master-addr", &s.master_addr, ParseHost);
   reader.Read<uint16_t>("master-port", &s.master_port, ParsePort);
   reader.Read<HostPort>("rdzv-endpoint", &s.rdzv_endpoint, ParseHostPort);
+  reader.Read<HostPort>("coordinator", &s.coordinator, ParseCoordinator);
   reader.Text("rdzv-id", &s.rdzv_id);
   reader.Switch("standalone", &s.standalone);
   reader.Read<bool>("pools", &s.all_pools, ParsePools);

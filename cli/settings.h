@@ -38,6 +38,7 @@ struct Settings {
   Given<std::string> master_addr;
   Given<uint16_t> master_port;
   Given<HostPort> rdzv_endpoint;
+  Given<HostPort> coordinator;
   Given<std::string> rdzv_id;
   Given<bool> standalone;
   Given<bool> all_pools;

@@ -141,6 +141,24 @@ absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
   return result;
 }
 
+absl::StatusOr<HostPort> ParseCoordinator(std::string_view text) {
+  ASSIGN_OR_RETURN(HostPort address, ParseHostPort(text));
+  if (address.port == uint16_t{0}) return Expected("HOST or HOST:PORT, the port from 1 to 65535");
+  if (!address.port) address.port = kDefaultRendezvousPort;
+  return address;
+}
+
+absl::StatusOr<HostPort> ParseListen(std::string_view text) {
+  constexpr char kEverywhere[] = "0.0.0.0";
+  const std::string_view port_only = text.starts_with(':') ? text.substr(1) : text;
+  if (const auto port = ParseInteger(port_only, 0, 65535); port.ok()) {
+    return HostPort{kEverywhere, static_cast<uint16_t>(*port)};
+  }
+  ASSIGN_OR_RETURN(HostPort address, ParseHostPort(text));
+  if (!address.port) address.port = kDefaultRendezvousPort;
+  return address;
+}
+
 absl::StatusOr<std::string> ParseHost(std::string_view text) {
   const auto parsed = ParseHostPort(text);
   if (!parsed.ok() || parsed->port) return Expected("a host name or an IP address, without a port");

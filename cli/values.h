@@ -65,8 +65,10 @@ absl::StatusOr<LossBudget> ParseLossBudget(std::string_view text);  // "10", "3/
 absl::StatusOr<v1::NodeConfig::ScaleUp> ParseScaleUp(std::string_view text);
 absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text);
 absl::StatusOr<uint16_t> ParsePort(std::string_view text);
-absl::StatusOr<HostPort> ParseHostPort(std::string_view text);  // "[::1]:29400", "::1", "name", "name:0"
-absl::StatusOr<std::string> ParseHost(std::string_view text);   // the same without a port
+absl::StatusOr<HostPort> ParseHostPort(std::string_view text);     // "[::1]:29400", "::1", "name", "name:0"
+absl::StatusOr<HostPort> ParseCoordinator(std::string_view text);  // the same; the port is no 0
+absl::StatusOr<HostPort> ParseListen(std::string_view text);   // "[::1]:29400", "127.0.0.1:0", ":29400", "29400"
+absl::StatusOr<std::string> ParseHost(std::string_view text);  // the same without a port
 absl::StatusOr<PortRange> ParsePortRange(std::string_view text);
 absl::StatusOr<StdinChoice> ParseStdinChoice(std::string_view text);
 // torchrun's "key=value,key=value".

@@ -48,6 +48,10 @@ void CoordinatorService::Tick() {
   CarryOut(effects);
 }
 
+std::optional<v1::Verdict> CoordinatorService::FinishedWith() const {
+  return core_ != nullptr && core_->finished() ? core_->verdict() : std::nullopt;
+}
+
 void CoordinatorService::OnOpened(StreamId, const std::string& peer) {
   if (surroundings_.member_attached && !peer.empty()) surroundings_.member_attached(peer);
 }

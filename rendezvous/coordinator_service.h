@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -43,6 +44,8 @@ class CoordinatorService : private Attendance {
   void DetachLocal(StreamId stream);
 
   void Tick();  // every kTick
+  // Once the job is over and everybody has heard so, or had the time to.
+  std::optional<v1::Verdict> FinishedWith() const;
 
   // Closes every stream and stops listening. Blocks, at most a little over kServerShutdownLimit.
   void Shutdown();

@@ -53,6 +53,7 @@ class Coordinator {
   const v1::Epoch& epoch() const { return epoch_; }
   const v1::Round& greatest() const { return greatest_; }
   const std::optional<v1::Verdict>& verdict() const { return verdict_; }
+  bool finished() const;  // everybody has heard the verdict and gone, or had the time to
 
  private:
   // Everything known of one host process.

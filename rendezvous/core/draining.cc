@@ -184,6 +184,10 @@ bool Coordinator::Released(const Host& host) const {
   return host.release_seq != 0 && Fresh(host) && host.status.applied().seq() >= host.release_seq;
 }
 
+bool Coordinator::finished() const {
+  return state_ == State::kReleasing && (hosts_.empty() || last_event_ > state_since_ + kReleaseLimit);
+}
+
 // Others are told only once the primary's own host has stored the verdict: if this coordinator dies now and its
 // successor is cut off from everybody who knows, it must not come to another one.
 void Coordinator::LookWhetherTheVerdictIsKept() {

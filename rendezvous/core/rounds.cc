@@ -78,7 +78,13 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
   int ready = 0;
   for (const Candidate& c : ReadyCandidates()) ready += c.host_id.empty() ? 0 : 1;
   const bool all = ready >= options_.max_nodes && !PredecessorsRoundMayRun(now);
-  if (hosts_.empty() || (!all && now < members_known_until_)) return false;
+  if (hosts_.empty()) {  // a coordinator alone: an agent's own is always there
+    if (now < epoch_start_ + options_.join_timeout) return false;
+    ConcludeWith(now, kExitUnavailable,
+                 absl::StrCat("no node came within ", absl::FormatDuration(options_.join_timeout)), out);
+    return true;
+  }
+  if (!all && now < members_known_until_) return false;
   Enter(State::kGathering, now, ready >= options_.max_nodes ? "everybody is here" : "no round is named", out);
   return true;
 }

@@ -36,6 +36,8 @@ const std::vector<Transition>& Transitions() {
       {S::kRecovering, S::kDraining, "time passed", "lease and margin since the last member attached", "STOP"},
       {S::kRecovering, S::kVerdict, "an agent attached", "it holds a verdict, cannot start, or was cancelled",
        "VERDICT"},
+      {S::kRecovering, S::kVerdict, "time passed", "nobody came within the join timeout (a coordinator alone)",
+       "VERDICT 69"},
       {S::kGathering, S::kRunning, "readiness or time",
        "enough nodes are ready (fixed: all; MIN:MAX: see last call)", "RUN, the lease"},
       {S::kGathering, S::kVerdict, "time passed", "join or rejoin timeout", "VERDICT 69 naming the absent"},

@@ -1,0 +1,147 @@
+#include "agent/coordinator_process.h"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "agent/host/event_loop.h"
+#include "agent/host/log.h"
+#include "agent/host/writer.h"
+#include "agent/process_start.h"
+#include "agent/serving.h"
+#include "proto/base/status_macros.h"
+#include "rendezvous/coordinator_service.h"
+#include "rendezvous/grpc_log.h"
+
+namespace muster::agent {
+namespace {
+
+constexpr char kPart[] = "coordinator";
+constexpr int kExitUnavailable = 69;
+constexpr int kExitFault = 70;
+constexpr int kExitLeft = 75;
+constexpr int kExitCancelled = 130;
+// After the last node has closed its stream: for what is on its way to a reader of ours.
+constexpr absl::Duration kBindRetry = absl::Milliseconds(200);
+constexpr absl::Duration kBindRetryLimit = absl::Seconds(10);  // a predecessor's port may be free in a moment
+
+// Lives on the loop thread.
+class CoordinatorProcess {
+ public:
+  CoordinatorProcess(const v1::NodeConfig& config, Severity log_level) : config_(config), log_level_(log_level) {}
+  ~CoordinatorProcess() {
+    service_.reset();
+    if (signal_fd_ >= 0) close(signal_fd_);
+    writer_.Flush(host::kFlushLimit);
+    LogOptions direct;
+    direct.level = log_level_;
+    InitLog(direct);  // the writer goes
+  }
+
+  int Run() {
+    for (const absl::Status& status : {loop_.status(), writer_.status(), WatchSignals()}) {
+      if (status.ok()) continue;
+      Log(Severity::kError, kPart, AsStd(status.message()));
+      return kExitFault;
+    }
+    InitLog({.level = log_level_, .writer = &writer_});
+    if (const absl::Status prepared = PrepareForGrpc(); !prepared.ok()) {
+      Log(Severity::kError, kPart, AsStd(prepared.message()));
+      return kExitFault;
+    }
+    rendezvous::SetGrpcLogSink([](const std::string& line) { Log(Severity::kDebug, kPart, line); });
+    service_ = std::make_unique<rendezvous::CoordinatorService>(
+        rendezvous::OptionsFrom(config_), Entropy(),
+        rendezvous::CoordinatorService::Surroundings{
+            .post = [this](std::function<void()> closure) { loop_.Post(std::move(closure)); },
+            .clock = &EventLoop::Now,
+            .note = [](const Note& note) { Log(kPart, note); },
+            .member_attached = [](const std::string&) {}});
+    began_ = EventLoop::Now();
+    Listen();
+    loop_.Run();
+    return exit_code_;
+  }
+
+ private:
+  absl::Status WatchSignals() {
+    sigset_t handled;
+    sigemptyset(&handled);
+    for (const int one : {SIGTERM, SIGINT}) sigaddset(&handled, one);
+    sigset_t all;
+    sigfillset(&all);
+    for (const int open : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) sigdelset(&all, open);
+    sigprocmask(SIG_SETMASK, &all, nullptr);
+    for (const int deaf : {SIGHUP, SIGQUIT, SIGPIPE}) signal(deaf, SIG_IGN);
+    signal_fd_ = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signal_fd_ < 0) return absl::ErrnoToStatus(errno, "making a descriptor for signals");
+    loop_.Watch(signal_fd_, EPOLLIN, [this](uint32_t) { OnSignal(); });
+    return absl::OkStatus();
+  }
+
+  void OnSignal() {
+    signalfd_siginfo info;
+    if (read(signal_fd_, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) return;
+    const bool terminated = info.ssi_signo == SIGTERM;
+    Finish(terminated ? kExitLeft : kExitCancelled,
+           std::string(terminated ? "SIGTERM" : "SIGINT") +
+               ": the job goes on if a coordinator is here again within the lease");
+  }
+
+  void Listen() {
+    const rendezvous::ServerOptions options = ServerOptionsFrom(config_);
+    const absl::Status status = service_->Listen(options);
+    if (status.ok()) {
+      Log(Severity::kInfo, kPart,
+          "listening on " + options.listen.host + ", port " + std::to_string(service_->port()) + ", for run " +
+              config_.run_id());
+      Tick();
+      return;
+    }
+    if (absl::IsUnavailable(status) && EventLoop::Now() - began_ < kBindRetryLimit) {
+      loop_.After(kBindRetry, [this] { Listen(); });
+      return;
+    }
+    Finish(absl::IsResourceExhausted(status) ? kExitFault : kExitUnavailable,
+           std::string(AsStd(status.message())));
+  }
+
+  void Tick() {
+    service_->Tick();
+    if (const auto verdict = service_->FinishedWith()) {
+      Finish(verdict->exit_code(), verdict->reason());
+      return;
+    }
+    loop_.After(rendezvous::kTick, [this] { Tick(); });
+  }
+
+  void Finish(int exit_code, const std::string& reason) {
+    exit_code_ = exit_code;
+    Log(exit_code == 0 ? Severity::kInfo : Severity::kError, kPart,
+        "exit code " + std::to_string(exit_code) + ": " + reason);
+    loop_.Stop();
+  }
+
+  const v1::NodeConfig& config_;
+  const Severity log_level_;
+  host::Writer writer_;
+  EventLoop loop_;
+  std::unique_ptr<rendezvous::CoordinatorService> service_;
+  int signal_fd_ = -1;
+  int exit_code_ = 0;
+  BootTime began_;
+};
+
+}  // namespace
+
+int RunCoordinator(const v1::NodeConfig& config, Severity log_level) {
+  return CoordinatorProcess(config, log_level).Run();
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,20 @@
+// What a process that speaks gRPC needs at its start: entropy, descriptors, threads, a clean environment.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+namespace muster::agent {
+
+uint64_t Entropy();  // from the kernel
+
+void RaiseDescriptorLimit();  // to what is allowed: more than 1,024 agents need more than 1,024 sockets
+
+// Whether the machine gives the threads without which gRPC neither works nor says so. Blocks for less than 1 ms.
+absl::Status CheckThreadsForGrpc();
+
+// All of it, for a process that will listen. Call before gRPC is touched.
+absl::Status PrepareForGrpc();
+
+}  // namespace muster::agent

@@ -1,0 +1,53 @@
+// `muster coordinator`: the job's settings from options and MUSTER_ variables, then the process that serves it.
+#include "absl/strings/str_cat.h"
+#include "agent/coordinator_process.h"
+#include "agent/host/process_setup.h"
+#include "cli/commands.h"
+#include "cli/help.h"
+#include "cli/log_level.h"
+#include "cli/machine.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr char kListen[] = "listen";
+constexpr char kDefaultListen[] = "29400";
+
+// Planned as a node would be that meets the others at the address where we listen.
+absl::StatusOr<RunPlan> PlanCoordinator(CommandLine line, const Environment& environment) {
+  const auto listen = line.given.find(kListen);
+  const std::string text = listen == line.given.end() ? kDefaultListen : listen->second;
+  const absl::StatusOr<HostPort> address = ParseListen(text);
+  if (!address.ok()) return Fault(Origin::kFlag, "--listen", text, std::string(AsStd(address.status().message())));
+  line.given.erase(kListen);
+  if (line.given.count("nnodes") == 0 && environment.count("MUSTER_NNODES") == 0) {
+    return absl::InvalidArgumentError("--nnodes is needed: how many nodes the job has, N or MIN:MAX");
+  }
+  const bool is_ipv6 = address->host.find(':') != std::string::npos;
+  line.given["coordinator"] = is_ipv6 ? absl::StrCat("[", address->host, "]") : address->host;  // without the port
+  ASSIGN_OR_RETURN(RunPlan plan, Plan(line, environment, ReadMachine(environment)));
+  plan.config.mutable_primary()->set_port(*address->port);
+  return plan;
+}
+
+}  // namespace
+
+int CoordinatorCommand(const Invocation& invocation) {
+  const auto line = ParseCommandLine(CoordinatorCommandOptions(), invocation.arguments, "muster coordinator");
+  if (!line.ok()) return Complain(line.status());
+  if (line->help) return Print(CoordinatorHelp());
+  if (!line->script.empty()) {
+    return Complain(absl::InvalidArgumentError(
+        absl::StrCat(line->script, ": muster coordinator starts no program; the nodes do, with muster run")));
+  }
+  const Environment environment = ReadEnvironment();
+  const absl::StatusOr<RunPlan> plan = PlanCoordinator(*line, environment);
+  if (!plan.ok()) return Complain(plan.status());
+  const absl::StatusOr<Severity> level = LogLevel(environment);
+  if (!level.ok()) return Complain(level.status());
+  host::PrepareProcess();
+  return agent::RunCoordinator(plan->config, *level);
+}
+
+}  // namespace muster::cli

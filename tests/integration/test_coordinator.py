@@ -1,0 +1,121 @@
+"""`muster coordinator` alone: killed and started again at any moment no worker notices; too late, the group restarts."""
+import signal
+import unittest
+
+import cluster
+from cluster import BINARY, ClusterTest, Node, kill, wait_until
+
+
+class CoordinatorAlone(ClusterTest):
+    def job_of(self, nodes, nnodes=None, lease="3s", **kwargs):
+        self.port = cluster.free_port("127.0.0.1")
+        self.lease, self.nnodes = lease, nnodes or str(nodes)
+        options = ["--coordinator", f"127.0.0.1:{self.port}", "--nnodes", self.nnodes, "--rdzv-id", "alone",
+                   *kwargs.pop("options", ())]
+        return self.cluster(nodes, options=options, **kwargs)
+
+    def start_coordinator(self, job, *options):
+        environment = {name: value for name, value in job.environment_of(0).items() if name != "TEST_PLACE"}
+        command = [str(BINARY), "coordinator", "--nnodes", self.nnodes, "--rdzv-id", "alone", "--lease", self.lease,
+                   "--listen", f"127.0.0.1:{self.port}", *options]
+        node = Node(f"coordinator-{len(job.all_nodes)}", command, environment, job.folder)
+        job.all_nodes.append(node)
+        return node
+
+    def running(self, nodes=2, coordinator=(), **kwargs):
+        job = self.job_of(nodes, **kwargs)
+        self.coordinator = self.start_coordinator(job, *coordinator)
+        job.start_all()
+        return job, job.wait_for_round(0)
+
+    def test_runs_a_job_and_ends_with_it(self):
+        job, starts = self.running()
+        self.assertEqual([0, 1, 2, 3], sorted(starts))
+        self.assert_same_master(starts)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertEqual(0, self.coordinator.exit_code())
+
+    def test_ends_with_the_code_of_the_worker_that_failed_first(self):
+        job, _ = self.running(plan=[{"when": {"rank": 2}, "exit": 7}, {"when": {"rank": 0}, "after": "never"}])
+        job.open_gate()
+        self.assertEqual({0: 7, 1: 7}, job.exit_codes())
+        self.assertEqual(7, self.coordinator.exit_code())
+        self.assertTrue(self.coordinator.said("exit code 7: the worker of rank 2"))
+
+    def test_killed_and_started_again_it_disturbs_no_worker(self):
+        job, starts = self.running()
+        for _ in range(3):
+            kill(self.coordinator.process.pid)
+            self.coordinator.exit_code()
+            self.coordinator = self.start_coordinator(job)
+            wait_until("it has taken the round over",
+                       lambda: self.coordinator.said("all members of the round are back|round 1"))
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertEqual(starts, job.wait_for_round(0), "the same workers, by pid")
+        self.assertEqual([], job.records("start", restart=1))
+        self.assertEqual(0, self.coordinator.exit_code())
+
+    def test_away_for_longer_than_the_lease_it_restarts_the_group_when_it_is_back(self):
+        job, starts = self.running()
+        kill(self.coordinator.process.pid)
+        for place in (0, 1):
+            wait_until("its workers are gone", lambda place=place: not job.workers_of(place))
+        self.start_coordinator(job)
+        job.wait_for_round(1)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assert_rounds_do_not_overlap(job)
+
+    def test_may_be_started_last(self):
+        job = self.job_of(2)
+        job.start_all()
+        for node in job.nodes.values():
+            wait_until("it says what it waits for", lambda node=node: node.said(rf"waiting.*127.0.0.1:{self.port}"))
+        self.start_coordinator(job)
+        job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+
+    def test_a_node_that_dies_is_replaced_by_a_spare(self):
+        job, _ = self.running(nodes=2, nnodes="2")
+        spare = job.start(2)
+        wait_until("the spare knows its place in line", lambda: spare.said("place 1 in line"))
+        host, agent = job.nodes[1].host(), job.nodes[1].agent()
+        kill(host)
+        kill(agent)
+        after = job.wait_for_round(1)
+        self.assertEqual({0, 2}, {record["place"] for record in after.values()})
+        job.open_gate()
+        self.assertEqual(0, job.nodes[0].exit_code())
+        self.assertEqual(0, spare.exit_code())
+        self.assert_rounds_do_not_overlap(job)
+
+    def test_asked_to_stop_it_says_that_the_job_goes_on(self):
+        job, starts = self.running()
+        self.coordinator.signal(signal.SIGTERM)
+        self.assertEqual(75, self.coordinator.exit_code())
+        self.assertTrue(self.coordinator.said("the job goes on"))
+        self.start_coordinator(job)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertEqual(starts, job.wait_for_round(0))
+
+    def test_ends_when_nobody_comes(self):
+        job = self.job_of(2)
+        coordinator = self.start_coordinator(job, "--join-timeout", "500ms")
+        self.assertEqual(69, coordinator.exit_code())
+        self.assertTrue(coordinator.said("no node came within 500ms"))
+
+    def test_a_taken_port_is_69_and_named(self):
+        job, _ = self.running()
+        second = self.start_coordinator(job)
+        self.assertEqual(69, second.exit_code())
+        self.assertTrue(second.said(f"{self.port}.*in use"))
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+
+
+if __name__ == "__main__":
+    unittest.main()
