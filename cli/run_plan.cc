@@ -134,6 +134,7 @@ class Planner {
     config_->mutable_primary()->set_port(view.primary_port);
     config_->set_serves(trainer ? membership_.serves : v1::NodeConfig::SERVES_NO);
     config_->set_single_node(membership_.single_node);
+    config_->set_coordinator_alone(settings_.coordinator.has_value());
     config_->set_loopback_only(view.loopback_only);
     const bool range = membership_.min_nodes != membership_.max_nodes;
     Line("nnodes",

@@ -284,13 +284,17 @@ void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
     }
   }
   std::string what = wait.reason();
-  if (memory_.served() && wait.absent_count() > 0) {
+  if (wait.place_in_line() > 0) absl::StrAppend(&what, "; place ", wait.place_in_line(), " in line");
+  const bool alone = config_.coordinator_alone();
+  if ((memory_.served() || alone) && wait.absent_count() > 0) {
     absl::StrAppend(&what, "; absent: ", absl::StrJoin(wait.absent(), ", "));
     if (wait.absent_count() > wait.absent_size()) {
       absl::StrAppend(&what, " and ", wait.absent_count() - wait.absent_size(), " more");
     }
   }
-  if (!memory_.served()) absl::StrAppend(&what, " at the primary, ", ToString(config_.primary()));
+  if (!memory_.served()) {
+    absl::StrAppend(&what, " at the ", alone ? "coordinator, " : "primary, ", ToString(config_.primary()));
+  }
   SetWaiting(now, std::move(what), out);
 }
 

@@ -29,6 +29,7 @@ WRONG = {
     "master-addr": HOST,
     "master-port": PORT,
     "rdzv-endpoint": ("a b", "h:port", "h:65536", "h:0", "[::1", "[::1]1", "[h]:1", ":1"),
+    "coordinator": ("a b", "h:port", "h:65536", "h:0", "[::1", "[::1]1", "[h]:1", ":1"),
     "rdzv-id": NONE,
     "pools": ("some",),
     "local-addr": HOST,
@@ -37,7 +38,16 @@ WRONG = {
     "stdin": ("some", "-1", "102400000"),
     "role": NONE,
     "max-restarts": COUNT,
-    "max-node-losses": COUNT,
+    "max-node-losses": (*COUNT, "3/", "3/soon", "3/0", "/1h", "3/1h/2"),
+    "restart-window": TIME,
+    "restart-delay": TIME,
+    "progress-file": NONE,
+    "max-membership-changes": COUNT,
+    "exclude-after": COUNT,
+    "exclude-for": TIME,
+    "join-settle": TIME,
+    "scale-up": ("always", "Never"),
+    "node-unit": (*COUNT, "0"),
     "join-timeout": TIME,
     "last-call-timeout": TIME,
     "rejoin-timeout": TIME,
@@ -75,7 +85,8 @@ TEXT = {name for name, values in WRONG.items() if values == NONE} | {
 EMPTY_IS_UNSAID = {"rdzv-endpoint", "rdzv-id", "rdzv-conf", "role", "log-dir", "local-addr", "local-ranks-filter",
                    "duplicate-stdout-filters", "duplicate-stderr-filters", "master-addr", "pass-local-rank"}
 # torchrun has no such option, and PET_ says nothing of them.
-OURS_ALONE = {"pools", "worker-port", "stdin", "max-node-losses", "join-timeout", "last-call-timeout", "rejoin-timeout",
+OURS_ALONE = {"coordinator", "restart-window", "restart-delay", "progress-file", "max-membership-changes",
+              "exclude-after", "exclude-for", "join-settle", "scale-up", "node-unit", "pools", "worker-port", "stdin", "max-node-losses", "join-timeout", "last-call-timeout", "rejoin-timeout",
               "coordinator-timeout", "lease", "heartbeat-interval", "reconnect-grace", "termination-grace", "python",
               "pass-local-rank", "log-max-size", "report"}
 
