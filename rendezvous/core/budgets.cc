@@ -46,7 +46,8 @@ void Counts::NoteFailure(const EndedRound& round, const CoordinatorOptions& opti
     if (failure_times.size() > kMaxFailureAges) failure_times.erase(failure_times.begin());
   }
   fast_failures = round.lasted < kFastFailure ? fast_failures + 1 : 0;
-  if (!Progressed(round, options)) idle_failures += 1;
+  const bool was_a_restart = restart_count > 1;  // this round is counted there already
+  if (was_a_restart && !Progressed(round, options)) idle_failures += 1;
   culprit_streak = !round.culprit.empty() && round.culprit == culprit ? culprit_streak + 1 : 1;
   culprit = round.culprit;
   if (culprit.empty() || options.exclude_after == 0 || culprit_streak < options.exclude_after) return;

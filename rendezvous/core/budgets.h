@@ -32,7 +32,7 @@ struct Counts {
       failure_times;             // within the restart window, where there is one; the newest kMaxFailureAges
   std::vector<BootTime> losses;  // when; those outside the window are forgotten
   int fast_failures = 0;         // rounds in a row that failed within kFastFailure
-  int idle_failures = 0;         // rounds in a row that failed without progress
+  int idle_failures = 0;         // restarts in a row that failed without progress
   int idle_changes = 0;          // changes of membership in a row without progress
   std::string culprit;           // of the newest failed round
   int culprit_streak = 0;        // failed rounds in a row of which it was the root cause

@@ -103,7 +103,7 @@ std::optional<v1::Verdict> Coordinator::VerdictAfter(RoundEnd end, const std::op
   if (end == RoundEnd::kWorkerFailure) {
     SetRootCause(*cause, Failures(), &verdict);
     verdict.set_exit_code(ExitCodeOf(cause->failure));
-    if (options_.watches_progress && counts_.idle_failures > kMaxIdleFailures) {
+    if (options_.watches_progress && counts_.idle_failures >= kMaxIdleFailures) {
       verdict.set_exit_code(kExitNoProgress);
       verdict.set_reason(absl::StrCat(DescribeFailure(cause->failure), "; no progress in ", kMaxIdleFailures,
                                       " restarts: the progress file was not touched"));

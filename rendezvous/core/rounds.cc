@@ -182,12 +182,14 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   ready = Chosen(std::move(ready), now);
   const int count = static_cast<int>(ready.size());
   int on_the_way = 0;
+  bool owner_on_the_way = false;
   for (const auto& [id, host] : hosts_) {
     if (!IsTrainer(host) || Leaving(host) || host.status.phase() == v1::PHASE_UNUSABLE || !HoldsPlace(host))
       continue;
     const bool is_ready = host.status.phase() == v1::PHASE_READY && Counts(host) && host.stream != 0 &&
                           !host.status.offer().host().empty();
     on_the_way += is_ready ? 0 : 1;
+    owner_on_the_way |= !is_ready && host.seat >= 0;
     // Whatever still executes must end first, whichever round it is of.
     if (RunsSomething(host) && now <= host.lease_until) return false;
   }
@@ -208,7 +210,9 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   const bool all = size > 0 && size == RoundSize(options_.max_nodes);
   const bool enough = size >= options_.min_nodes && !options_.fixed_size() &&
                       (first_round_ ? now >= min_reached_ + options_.last_call : on_the_way == 0);
-  if (all || enough) {
+  // A spare is ready before those whose workers have just been stopped: it is not to take their ranks.
+  const bool owners_first = owner_on_the_way && now < state_since_ + options_.reconnect_grace;
+  if ((all && !owners_first) || enough) {
     MakeRound(now, AssignSeats(std::move(ready), size), last_why_, out);
     return true;
   }
