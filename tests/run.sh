@@ -82,7 +82,7 @@ tidy_check() {
 }
 
 # A+B: beside each other. Tests with real processes wait more than they compute, a build is the other way round.
-all_stages=(release unit simulation integration+asan-build torch spin format asan asan-integration+tsan-build tsan
+all_stages=(release unit simulation integration+asan-build spin+torch format asan asan-integration+tsan-build tsan
             tidy)
 run_stage() {
   case $1 in

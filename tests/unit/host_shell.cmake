@@ -7,6 +7,7 @@ muster_test(host_shell_test NO_MAIN
 muster_test(marker_test SOURCES host_shell_marker_test.cc DEPS muster_worker_environment)
 muster_test(framed_link_test SOURCES host_shell_framed_link_test.cc DEPS muster_framed_link)
 muster_test(host_output_test SOURCES host_shell_output_test.cc DEPS muster_log ${MUSTER_LIB_rapidcheck})
+muster_test(progress_watch_test SOURCES host_shell_progress_test.cc DEPS muster_host)
 muster_test(host_report_test SOURCES host_shell_report_test.cc DEPS muster_host)
 if(TARGET muster_output)
   muster_test(host_files_test SOURCES host_shell_files_test.cc DEPS muster_output)
