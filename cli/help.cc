@@ -98,8 +98,9 @@ deepspeed takes that one's options.
 
 Exit codes: 0 success; the code of the worker that failed first, or 128 + its
 signal; 64 wrong command line; 65 wrong environment; 69 primary not reachable or
-too few nodes in time; 70 a fault of muster; 75 asked to leave; 77 refused; 126
-not executable; 127 not found; 130 cancelled at the terminal.
+too few nodes in time; 70 a fault of muster; 75 asked to leave; 77 refused; 93
+no progress, not worth a retry; 126 not executable; 127 not found; 130 cancelled
+at the terminal.
 )";
 }
 
@@ -171,7 +172,8 @@ It keeps nothing on disk. Killed and started again, with the same options, it
 learns the job from the nodes: no worker notices if that takes less than two
 thirds of the lease; else the group is restarted once it is back. A --lease of
 two minutes gives a cluster the time to reschedule it. Its exit code is the
-job's.
+job's. How often to go on is said here, not to the nodes; --progress-file alone
+is said to them, since they see that file.
 
   muster coordinator --nnodes 2:4 --rdzv-id job1 --listen 29400 --lease 2m
   muster run --coordinator c.example:29400 --nnodes 2:4 --rdzv-id job1 train.py

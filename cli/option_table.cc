@@ -44,7 +44,8 @@ const std::vector<OptionSpec>& RunOptions() {
        "platform one for each accelerator."},
       {"worker-port", "LO:HI", kWorkers, false, "Ports to take the workers' MASTER_PORT from. Default: any."},
       {"stdin", "all|none|RANK", kWorkers, false,
-       "Which worker, by its global rank, gets our standard input. Default: a node's only worker."},
+       "Which worker, by its global rank, gets our standard input, as for breakpoint(). Default: a node's only "
+       "worker."},
       {"role", "NAME", kWorkers, true, "Role of this node's workers (ROLE_NAME). Default: default."},
       {"max-restarts", "N", kRestarts, true,
        "Restarts of the whole group after a worker's failure, for the whole job. Default 0; on a platform 3."},
@@ -56,13 +57,14 @@ const std::vector<OptionSpec>& RunOptions() {
       {"max-node-losses", "N[/TIME]", kRestarts, false,
        "Restarts after the loss of a node, within TIME. Default 10/1h."},
       {"progress-file", "FILE", kRestarts, false,
-       "A file that the training touches at each checkpoint. After three restarts without a touch the job ends "
-       "with 93."},
+       "A file that the training touches at each checkpoint; said to every node, or to one that sees the file. "
+       "After three restarts without a touch the job ends with 93."},
       {"max-membership-changes", "N", kRestarts, false,
        "Restarts in a row because nodes came or went, without progress: a touch of the progress file, or else a "
        "round of 5 minutes. Then the job ends with 93. 0: any number. Default 20."},
       {"exclude-after", "N", kRestarts, false,
-       "A node whose workers failed first N times in a row is set aside if the others, or spares, suffice. "
+       "A node whose workers were the first to fail N times in a row is set aside, while the others, or spares, "
+       "suffice. "
        "Default 0: never."},
       {"exclude-for", "TIME", kRestarts, false, "For how long. Default 1h."},
       {"join-settle", "TIME", kRestarts, false,
@@ -70,7 +72,8 @@ const std::vector<OptionSpec>& RunOptions() {
       {"scale-up", "WHEN", kRestarts, false,
        "immediate, on-restart (new nodes wait for the next restart) or never (they only replace lost ones). "
        "Default immediate."},
-      {"node-unit", "K", kRestarts, false, "The group always has a multiple of K nodes. Default 1."},
+      {"node-unit", "K", kRestarts, false,
+       "The group always has a multiple of K nodes; MIN and MAX are such too. Default 1."},
       {"join-timeout", "TIME", kTimes, false, "For the first gathering of all nodes. Default 600."},
       {"last-call-timeout", "TIME", kTimes, false,
        "With MIN:MAX, for more nodes once MIN are there. Default 30; on a platform 5."},
@@ -153,7 +156,8 @@ const std::vector<OptionSpec>& CoordinatorCommandOptions() {
          "Default 29400."}};
     for (const OptionSpec& spec : RunOptions()) {
       const bool of_the_job = spec.group == Group::kRestarts || spec.group == Group::kTimes;
-      const bool of_a_node = spec.name == "coordinator-timeout" || spec.name == "termination-grace";
+      const bool of_a_node =
+          spec.name == "coordinator-timeout" || spec.name == "termination-grace" || spec.name == "progress-file";
       if (spec.name == "nnodes" || spec.name == "rdzv-id" || (of_the_job && !of_a_node)) chosen->push_back(spec);
     }
     return chosen;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "agent/address.h"
 #include "agent/host/event_loop.h"
 #include "agent/host/host_process.h"
@@ -22,6 +23,7 @@
 #include "cli/launch.h"
 #include "cli/log_level.h"
 #include "cli/machine.h"
+#include "cli/option_table.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::cli {
@@ -72,6 +74,16 @@ int BecomeHost(const RunPlan& plan, Launch launch, const host::Inherited& inheri
   return code.ok() ? *code : Complain(absl::ResourceExhaustedError(code.status().message()));
 }
 
+// The options of this node that say nothing: how often to go on is the coordinator's to know, where it is alone.
+std::string SaidInVain(const CommandLine& line) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : line.given) {
+    const OptionSpec* const spec = FindOption(CoordinatorCommandOptions(), name);
+    if (spec != nullptr && spec->group == Group::kRestarts) names.push_back("--" + name);
+  }
+  return absl::StrJoin(names, ", ");
+}
+
 // notes: what is to be said beside what the plan says.
 int RunLine(const CommandLine& command_line, const Environment& environment, const std::vector<std::string>& notes,
             const Invocation& invocation, const host::Inherited& inherited) {
@@ -80,6 +92,9 @@ int RunLine(const CommandLine& command_line, const Environment& environment, con
   if (!plan.ok()) return Complain(plan.status());
   if (const absl::Status sane = CheckNoLauncherInside(command_line, *plan); !sane.ok()) return Complain(sane);
   plan->notes.insert(plan->notes.end(), notes.begin(), notes.end());
+  if (const std::string names = SaidInVain(command_line); plan->config.coordinator_alone() && !names.empty()) {
+    plan->view.warnings.push_back(names + ": with --coordinator what muster coordinator was told holds instead");
+  }
   if (const absl::Status given = CheckScriptIsGiven(*plan, invocation.command); !given.ok())
     return Complain(given);
   const absl::StatusOr<Severity> level = LogLevel(environment);

@@ -38,6 +38,7 @@ v1::AgentStatus AgentCore::MakeStatus(BootTime now) const {
   status.set_slots(config_.slots());
   status.set_role_name(config_.role_name());
   status.set_settings_digest(config_.settings_digest());
+  status.set_watches_progress(config_.watches_progress());
   if (config_.has_cannot_start()) *status.mutable_cannot_start() = config_.cannot_start();
 
   const v1::Memory& stored = host_.memory();

@@ -21,7 +21,8 @@ struct EndedRound {
   RoundEnd end = RoundEnd::kMembership;
   BootTime at;              // when its drain was complete
   absl::Duration lasted;    // from its making to its first trouble
-  bool progressed = false;  // the progress file was touched meanwhile
+  bool watched = false;     // some member looked at a progress file
+  bool progressed = false;  // that was touched meanwhile
   std::string culprit;      // host id of the root cause; empty: not known, or no failure
 };
 

@@ -246,7 +246,7 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
       greatest_ = last;
       greatest_.clear_node_rank();
       done_and_gone_.clear();
-      progressed_ = false;
+      progressed_ = progress_watched_ = false;
       for (auto& [id, other] : hosts_) {
         other.in_round = other.succeeded = false;
         other.lost_at = absl::InfiniteFuture();
@@ -370,6 +370,7 @@ void Coordinator::Forget(const std::string& host_id, Effects* out) {
         {host.status.failure(), host_id, host.received_at - absl::Milliseconds(host.status.failure().age_ms())});
   }
   progressed_ |= Progressed(host);
+  progress_watched_ |= WatchesProgress(host);
   if (host.status.has_place()) GiveUpPlace(host.status.place(), host_id);
   hosts_.erase(it);
 }

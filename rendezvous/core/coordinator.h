@@ -161,6 +161,8 @@ class Coordinator {
   bool Leaving(const Host& host) const { return host.status.phase() == v1::PHASE_LEAVING; }
   bool Idle(const Host& host) const;        // runs nothing
   bool Progressed(const Host& host) const;  // in the round that is greatest_
+  bool WatchesProgress(const Host& host) const;
+  bool ProgressWatched() const;  // some member of greatest_ looks at a progress file
   bool SetAside(const std::string& host_id, BootTime now) const;
   bool RunsSomething(const Host& host) const;  // and it can still be ended
   bool OthersAttached(const Host& host) const;
@@ -203,7 +205,8 @@ class Coordinator {
   BootTime round_since_ = absl::InfinitePast();        // when greatest_ was made
   BootTime trouble_at_ = absl::InfinitePast();         // the drain's beginning
   bool progressed_ = false;                            // so said a member of greatest_ that is gone by now
-  int largest_ = 0;                                    // node count of any round so far
+  bool progress_watched_ = false;  // a member of greatest_ that is gone by now looked at a progress file
+  int largest_ = 0;                // node count of any round so far
   std::string drain_cause_;
   std::optional<BootTime> loss_at_;  // the first sign that a member of this round was lost or leaves
   std::set<int> done_and_gone_;  // node ranks of this round that succeeded and then left: their loss costs nothing

@@ -89,6 +89,7 @@ EndedRound Coordinator::HowItEnded(BootTime now, RoundEnd end, const std::option
   round.end = end;
   round.at = now;
   round.lasted = std::max(absl::ZeroDuration(), trouble_at_ - round_since_);
+  round.watched = ProgressWatched();
   round.progressed = progressed_;
   for (const auto& [id, host] : hosts_) round.progressed |= Progressed(host);
   if (end == RoundEnd::kWorkerFailure) round.culprit = cause->host_id;
@@ -103,7 +104,7 @@ std::optional<v1::Verdict> Coordinator::VerdictAfter(RoundEnd end, const std::op
   if (end == RoundEnd::kWorkerFailure) {
     SetRootCause(*cause, Failures(), &verdict);
     verdict.set_exit_code(ExitCodeOf(cause->failure));
-    if (options_.watches_progress && counts_.idle_failures >= kMaxIdleFailures) {
+    if (ProgressWatched() && counts_.idle_failures >= kMaxIdleFailures) {
       verdict.set_exit_code(kExitNoProgress);
       verdict.set_reason(absl::StrCat(DescribeFailure(cause->failure), "; no progress in ", kMaxIdleFailures,
                                       " restarts: the progress file was not touched"));
@@ -122,9 +123,9 @@ std::optional<v1::Verdict> Coordinator::VerdictAfter(RoundEnd end, const std::op
   }
   if (options_.max_membership_changes > 0 && counts_.idle_changes > options_.max_membership_changes) {
     verdict.set_exit_code(kExitNoProgress);
-    verdict.set_reason(absl::StrCat(
-        lost, "; no progress in ", options_.max_membership_changes, " changes of membership: ",
-        options_.watches_progress ? "the progress file was not touched" : "no round ran for 5 minutes"));
+    verdict.set_reason(
+        absl::StrCat(lost, "; no progress in ", options_.max_membership_changes, " changes of membership: ",
+                     ProgressWatched() ? "the progress file was not touched" : "no round ran for 5 minutes"));
     return verdict;
   }
   return std::nullopt;

@@ -86,6 +86,15 @@ bool Coordinator::Idle(const Host& host) const {
 
 bool Coordinator::Progressed(const Host& host) const { return Claims(host) && host.status.progressed(); }
 
+bool Coordinator::WatchesProgress(const Host& host) const {
+  return Claims(host) && host.status.watches_progress();
+}
+
+bool Coordinator::ProgressWatched() const {
+  const auto watches = [this](const auto& entry) { return WatchesProgress(entry.second); };
+  return progress_watched_ || std::any_of(hosts_.begin(), hosts_.end(), watches);
+}
+
 bool Coordinator::SetAside(const std::string& host_id, BootTime now) const {
   const auto it = counts_.excluded.find(host_id);
   return it != counts_.excluded.end() && now < it->second;

@@ -34,7 +34,6 @@ CoordinatorOptions OptionsFrom(const v1::NodeConfig& config) {
   if (config.restart_window_ms() > 0) options.restart_window = absl::Milliseconds(config.restart_window_ms());
   options.restart_delay = absl::Milliseconds(config.restart_delay_ms());
   options.max_membership_changes = config.max_membership_changes();
-  options.watches_progress = config.watches_progress();
   options.exclude_after = config.exclude_after();
   options.exclude_for = absl::Milliseconds(config.exclude_for_ms());
   options.join_settle = absl::Milliseconds(config.join_settle_ms());

@@ -61,7 +61,6 @@ struct CoordinatorOptions {
   absl::Duration restart_window = absl::InfiniteDuration();  // failures before it are forgotten
   absl::Duration restart_delay = absl::ZeroDuration();       // of the second fast failure in a row; then doubled
   int max_membership_changes = 0;                            // in a row without progress; 0: any number
-  bool watches_progress = false;                             // nodes look at a progress file and say so
   int exclude_after = 0;                                     // failures in a row by one node; 0: never
   absl::Duration exclude_for = absl::Hours(1);
   absl::Duration join_settle = absl::ZeroDuration();  // from a new node's readiness to the restart for it

@@ -264,7 +264,7 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   greatest_.set_largest_node_count(largest_);
   round_since_ = now;
   newcomers_since_ = absl::InfiniteFuture();
-  progressed_ = false;
+  progressed_ = progress_watched_ = false;
   round_counts_ = counts_;
   loss_at_.reset();
   loss_text_.clear();
@@ -276,6 +276,7 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   Enter(State::kRunning, now,
         absl::StrCat("round ", id.number(), ": ", greatest_.node_count(),
                      greatest_.node_count() == 1 ? " node" : " nodes", ", world size ", greatest_.world_size(),
+                     greatest_.restart_count() > 0 ? absl::StrCat(", restart ", greatest_.restart_count()) : "",
                      ", master ", ToString(greatest_.master()), " (", why, ")"),
         out);
 }

@@ -102,6 +102,15 @@ class CoordinatorAlone(ClusterTest):
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
         self.assertEqual(starts, job.wait_for_round(0))
 
+    def test_a_progress_file_that_one_node_watches_counts_for_the_job(self):
+        job = self.job_of(2, nproc=1, plan=[{"when": {"rank": 1}, "exit": 5, "after": None}])
+        self.start_coordinator(job, "--max-restarts", "100", "--restart-delay", "0s")
+        job.start(0)
+        job.start(1, options=["--progress-file", str(job.folder / "progress"), "--max-restarts", "1"])
+        self.assertEqual({0: 93, 1: 93}, job.exit_codes())
+        self.assertEqual([0, 1, 2, 3], sorted({record["restart"] for record in job.records("start")}))
+        self.assertTrue(job.nodes[1].said("--max-restarts: with --coordinator what muster coordinator was told holds"))
+
     def test_ends_when_nobody_comes(self):
         job = self.job_of(2)
         coordinator = self.start_coordinator(job, "--join-timeout", "500ms")

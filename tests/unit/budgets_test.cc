@@ -100,15 +100,18 @@ TEST(Budgets, TheFirstFastFailureHasNoPauseAndEachFurtherOneDoublesIt) {
 }
 
 TEST(Budgets, ProgressForgivesWhatWasWithoutIt) {
-  CoordinatorOptions options;
-  options.watches_progress = true;
+  const CoordinatorOptions options;
+  const auto watched = [](EndedRound round) {
+    round.watched = true;
+    return round;
+  };
   Counts counts;
-  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 1), options);
-  counts = counts.After(Ended(RoundEnd::kNodeLoss, 2), options);
-  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 3, 3600), options);
+  counts = counts.After(watched(Ended(RoundEnd::kWorkerFailure, 1)), options);
+  counts = counts.After(watched(Ended(RoundEnd::kNodeLoss, 2)), options);
+  counts = counts.After(watched(Ended(RoundEnd::kWorkerFailure, 3, 3600)), options);
   EXPECT_EQ(counts.idle_failures, 1) << "the first round was no restart";
   EXPECT_EQ(counts.idle_changes, 1);
-  EndedRound progressed = Ended(RoundEnd::kWorkerFailure, 4);
+  EndedRound progressed = watched(Ended(RoundEnd::kWorkerFailure, 4));
   progressed.progressed = true;
   counts = counts.After(progressed, options);
   EXPECT_EQ(counts.idle_failures, 0);

@@ -919,9 +919,8 @@ void FailAndDrain(Cluster* c, const std::string& name) {
 }
 
 TEST(Coordinator, ThreeRestartsWithoutATouchOfTheProgressFileEndTheJobWith93) {
-  CoordinatorOptions options = Fixed(2, 100);
-  options.watches_progress = true;
-  Cluster c(options);
+  Cluster c(Fixed(2, 100));
+  c.At("b").status.set_watches_progress(true);  // one that can see the file is enough
   c.Join("a", 0);
   c.Join("b", 1);
   const auto run = [&] {
