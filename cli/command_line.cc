@@ -13,6 +13,8 @@
 namespace muster::cli {
 namespace {
 
+constexpr std::string_view kStartsNoScript = "muster coordinator";
+
 std::string WithDashes(std::string_view name) {
   std::string result(name);
   std::replace(result.begin(), result.end(), '_', '-');
@@ -20,9 +22,11 @@ std::string WithDashes(std::string_view name) {
 }
 
 absl::Status NoSuchOption(const std::string& word, const std::string& meant, std::string_view command) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      discovery::Shown(word), ": no such option", meant.empty() ? "" : "; did you mean --", meant,
-      meant.empty() ? "" : "?", " (options of the script go after the script; see ", AsAbsl(command), " --help)"));
+  const char* const of_the_script =
+      command == kStartsNoScript ? "" : "options of the script go after the script; ";
+  return absl::InvalidArgumentError(
+      absl::StrCat(discovery::Shown(word), ": no such option", meant.empty() ? "" : "; did you mean --", meant,
+                   meant.empty() ? "" : "?", " (", of_the_script, "see ", AsAbsl(command), " --help)"));
 }
 
 std::string NearestOption(const std::vector<OptionSpec>& table, const std::string& name) {

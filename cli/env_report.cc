@@ -17,6 +17,7 @@ namespace muster::cli {
 namespace {
 
 constexpr size_t kMaxNodesShown = 8;     // in the table; JSON has all
+constexpr int kNameColumns = 23;         // as wide as the longest option's name
 constexpr size_t kMaxValueColumns = 48;  // of the table
 
 // Variables that bear on what muster or its workers do.
@@ -50,7 +51,7 @@ std::string RoleName(const RunPlan& plan) {
 }
 
 void Row(const std::string& name, const std::string& value, const std::string& from, std::string* out) {
-  const std::string left = absl::StrFormat("%-20s ", name);
+  const std::string left = absl::StrFormat("%-*s ", kNameColumns, name);
   if (from.empty()) {
     absl::StrAppend(out, left, value, "\n");
   } else if (value.size() > kMaxValueColumns) {
@@ -80,7 +81,8 @@ std::string EnvTable(const EnvReport& report) {
   const RunPlan& plan = report.plan;
   std::string out = absl::StrCat(Summary(plan), "\n\n");
   Row("source", plan.view.source, "", &out);
-  Row("primary", plan.config.single_node() ? "none: one node" : ToString(plan.config.primary()), "", &out);
+  Row(plan.config.coordinator_alone() ? "coordinator" : "primary",
+      plan.config.single_node() ? "none: one node" : ToString(plan.config.primary()), "", &out);
   Row("role", RoleName(plan), "", &out);
   Row("node-rank", plan.view.node_rank < 0 ? "none yet" : absl::StrCat(plan.view.node_rank), "", &out);
   if (!plan.view.nodes.empty()) Row("nodes", NodesShown(plan.view.nodes), "", &out);

@@ -97,7 +97,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.host.config = run.config;
   launch.host.termination_grace = run.termination_grace;
   launch.host.leave_signals = {run.leave_signals.numbers.begin(), run.leave_signals.numbers.end()};
-  launch.host.passes_local_rank = !run.pass_local_rank.empty();
+  launch.host.local_rank_option = run.pass_local_rank;
 
   launch.plan.program = run.script;
   launch.plan.environment.slots = run.config.slots();

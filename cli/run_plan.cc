@@ -401,7 +401,10 @@ std::string Summary(const RunPlan& plan) {
                         range ? absl::StrCat(config.min_nodes(), " to ") : "", config.max_nodes());
   }
   absl::StrAppend(&text, " (", plan.view.source, ")");
-  if (!config.single_node()) absl::StrAppend(&text, ", primary ", ToString(config.primary()));
+  if (!config.single_node()) {
+    absl::StrAppend(&text, config.coordinator_alone() ? ", coordinator " : ", primary ",
+                    ToString(config.primary()));
+  }
   if (config.slots() > 0)
     absl::StrAppend(&text, ", ", config.slots(), config.slots() == 1 ? " worker" : " workers");
   return absl::StrCat(text, ", run ", config.run_id());

@@ -2,17 +2,24 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <tuple>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "agent/host/log.h"
 #include "proto/base/mutex.h"
 #include "proto/base/thread.h"
 
 namespace muster::host {
 namespace {
+
+constexpr char kPart[] = "host";
 
 // What a touch changes. None: there is no such file, or it cannot be seen.
 using Mark = std::optional<std::tuple<int64_t, int64_t, int64_t, uint64_t>>;
@@ -32,6 +39,7 @@ class ProgressWatch::State {
       : path_(std::move(path)), loop_(loop), touched_(std::move(touched)) {}
 
   void Run() {
+    WarnIfUnlikely();
     while (std::optional<uint64_t> request = Next()) Answer(*request, MarkOf(path_));
   }
 
@@ -59,6 +67,23 @@ class ProgressWatch::State {
   }
 
  private:
+  // A mistyped path would end a sound job for want of progress: a file that nobody can make is worth a word.
+  void WarnIfUnlikely() {
+    struct stat info = {};
+    const size_t slash = path_.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : path_.substr(0, std::max<size_t>(slash, 1));
+    if (stat(folder.c_str(), &info) == 0) return;
+    const std::string why = std::error_code(errno, std::generic_category()).message();
+    const MutexLock lock(mutex_);
+    if (loop_ == nullptr) return;
+    loop_->Post([path = path_, why] {
+      Log(Severity::kWarning, kPart,
+          absl::StrCat("--progress-file ", path, ": its folder is not there yet (", why,
+                       "): until "
+                       "something touches the file, no restart counts as progress"));
+    });
+  }
+
   // The newest request, or the next turn; none: it is over.
   std::optional<uint64_t> Next() {
     const MutexLock lock(mutex_);

@@ -68,6 +68,7 @@ class Elastic(ClusterTest):
         self.assertEqual({0: 93, 1: 93}, job.exit_codes())
         self.assertEqual([0, 1, 2, 3], sorted({record["restart"] for record in job.records("start")}))
         self.assertTrue(job.nodes[1].said("no progress in 3 restarts"))
+        self.assertTrue(job.nodes[1].said("--progress-file /nowhere/progress: its folder is not there yet"))
 
     def test_each_touch_of_the_progress_file_is_worth_three_more(self):
         job = self.cluster(2, nproc=1)

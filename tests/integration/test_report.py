@@ -133,7 +133,11 @@ class Report(OneNodeTest):
         report = self.fails("sys.exit(2)", "--nproc-per-node", "2", code=2)
         self.assertIn("--pass-local-rank", report)
         self.assertNotIn("--pass-local-rank", self.fails("sys.exit(3)", code=3))
-        self.assertNotIn("hint", self.fails("sys.exit(2)", "--pass-local-rank", code=2))
+        self.assertNotIn("hint", self.fails("sys.exit(2)", "--pass-local-rank=local_rank", code=2))
+
+    def test_a_local_rank_with_dashes_that_is_refused_is_answered_with_the_other_spelling(self):
+        report = self.fails("sys.exit(2)", "--pass-local-rank", code=2)
+        self.assertIn("--local_rank, with an underscore, gets it with --pass-local-rank=local_rank", report)
 
     # ---- files ----
 

@@ -113,6 +113,11 @@ TEST(CommandLineTest, AnUnknownOptionBeforeTheScriptIsNamed) {
       HasSubstr("did you mean --json? (options of the script go after the script; see muster env --help)"));
 }
 
+TEST(CommandLineTest, TheCoordinatorWhichStartsNoScriptSpeaksOfNone) {
+  const auto line = ParseCommandLine(CoordinatorCommandOptions(), {"--node-rank", "1"}, "muster coordinator");
+  EXPECT_EQ(line.status().message(), "--node-rank: no such option (see muster coordinator --help)");
+}
+
 TEST(CommandLineTest, ANameCutTooShortIsAnsweredWithAllThatItCouldBe) {
   EXPECT_EQ(Error({"--rdzv=1", "t.py"}),
             "--rdzv: could be --rdzv-endpoint, --rdzv-id, --rdzv-backend, --rdzv-conf");

@@ -426,8 +426,8 @@ TEST(EnvReportTest, TheTableSaysNothingTwice) {
   const agent::Interpreter interpreter{"/p/python", "python is /p/python: it is the first on PATH"};
   const std::string text = EnvTable({plan, interpreter, agent::Accelerators(), {}});
   EXPECT_THAT(text, HasSubstr("/p/python                it is the first on PATH\n"));
-  EXPECT_THAT(text, HasSubstr("primary              none: one node\n"));
-  EXPECT_THAT(text, HasSubstr("heartbeat-interval   by the job's size        default\n"));
+  EXPECT_THAT(text, HasSubstr("primary                 none: one node\n"));
+  EXPECT_THAT(text, HasSubstr("heartbeat-interval      by the job's size        default\n"));
 }
 
 TEST(EnvReportTest, TheObjectHasItsFieldsAndNoSecret) {

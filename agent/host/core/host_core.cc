@@ -328,11 +328,14 @@ std::optional<int> HostCore::failed_local_rank() const {
 
 void HostCore::AddHint() {
   const bool early = failure_at_ - started_at_ <= kUsageErrorWithin;
-  if (!all_usage_ || !early || failure_->exit_code() != kExitUsage || options_.passes_local_rank) return;
-  failure_->set_hint(
-      "exit code 2 so soon after the start is how argparse refuses its arguments; a script that expects "
-      "--local-rank "
-      "gets it with --pass-local-rank (--local_rank: --pass-local-rank=local_rank)");
+  if (!all_usage_ || !early || failure_->exit_code() != kExitUsage) return;
+  const std::string& given = options_.local_rank_option;
+  if (!given.empty() && given != "local-rank") return;  // what the script wants is known
+  failure_->set_hint(absl::StrCat(
+      "exit code 2 so soon after the start is how argparse refuses its arguments; a script that expects ",
+      given.empty() ? "--local-rank gets it with --pass-local-rank (--local_rank: "
+                      "--pass-local-rank=local_rank)"
+                    : "--local_rank, with an underscore, gets it with --pass-local-rank=local_rank"));
 }
 
 void HostCore::AllEnded(BootTime now, Effects* out) {

@@ -89,9 +89,9 @@ struct HostOptions {
   int64_t host_pid = 0;
   v1::NodeConfig config;
   absl::Duration termination_grace = absl::Seconds(30);  // after a signal from outside
-  std::set<int> leave_signals;     // --signals-to-handle: these mean leave, too, beside the usual four
-  bool external_agent = false;     // sidecar form: the agent is somebody else's child, and is waited for
-  bool passes_local_rank = false;  // --pass-local-rank was given
+  std::set<int> leave_signals;    // --signals-to-handle: these mean leave, too, beside the usual four
+  bool external_agent = false;    // sidecar form: the agent is somebody else's child, and is waited for
+  std::string local_rank_option;  // that each worker gets by --pass-local-rank, as local-rank; empty: none
   absl::Time wall_at_boot = absl::UnixEpoch();  // what the wall clock said when the machine booted: for people
 };
 
