@@ -293,7 +293,8 @@ void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
     }
   }
   if (!memory_.served()) {
-    absl::StrAppend(&what, " at the ", alone ? "coordinator, " : "primary, ", ToString(config_.primary()));
+    absl::StrAppend(&what, alone ? "; so says the coordinator, " : "; so says the primary, ",
+                    ToString(config_.primary()));
   }
   SetWaiting(now, std::move(what), out);
 }
