@@ -55,6 +55,7 @@ struct CoordinatorOptions {
   int max_nodes = 1;
   int node_unit = 1;                     // a round has a multiple of so many nodes; MIN and MAX are such
   std::vector<std::string> place_names;  // addresses by place; empty: places have no names
+  bool in_agent = false;                 // a part of the primary's agent, whose own host attaches to it
   int max_restarts = 0;
   int max_node_losses = 10;  // within the window
   absl::Duration node_loss_window = absl::Hours(1);

@@ -77,7 +77,11 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
   last_why_ = "the coordinator has just started";
   int ready = 0;
   for (const Candidate& c : ReadyCandidates()) ready += c.host_id.empty() ? 0 : 1;
-  const bool all = ready >= options_.max_nodes && !PredecessorsRoundMayRun(now);
+  // Spares that are new here can be as many as the job needs, while a round that they have not heard of runs.
+  const bool own_is_heard = !options_.in_agent || std::any_of(hosts_.begin(), hosts_.end(), [](const auto& entry) {
+    return entry.second.status.at_primary();
+  });
+  const bool all = ready >= options_.max_nodes && own_is_heard && !PredecessorsRoundMayRun(now);
   if (hosts_.empty()) {  // a coordinator alone: an agent's own is always there
     if (now < epoch_start_ + options_.join_timeout) return false;
     ConcludeWith(now, kExitUnavailable,

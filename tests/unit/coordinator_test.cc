@@ -583,6 +583,24 @@ TEST(Coordinator, WithoutAPredecessorARoundIsMadeAsSoonAsEverybodyIsHere) {
 }
 
 // The coordinator before this one may have told a round to a host that is not here, and to nobody else.
+TEST(Coordinator, InAnAgentASuccessorHearsItsOwnHostBeforeItTakesNewSparesForAllThereIs) {
+  CoordinatorOptions options = Fixed(2);
+  options.in_agent = true;
+  Cluster before(options);
+  before.At("a").status.set_at_primary(true);
+  before.Join("a");
+  before.Join("b");
+  before.Apply("a");
+  Cluster after(options, 43);
+  for (const char* spare : {"x", "y"}) after.Join(spare);
+  EXPECT_EQ(after.state(), State::kRecovering) << "as many as the job needs, and none has heard of the round";
+  after.At("a").status = before.At("a").status;
+  after.Attach("a");
+  after.Pass(absl::Seconds(5), {"a", "x", "y"});
+  EXPECT_FALSE(after.Told("x").has_run());
+  EXPECT_TRUE(Same(after.core().greatest().id(), before.core().greatest().id()));
+}
+
 TEST(Coordinator, ASuccessorWaitsBeforeItsFirstRoundThoughAllPlacesAreTaken) {
   Cluster before(Fixed(2));
   before.Join("a", 0);
