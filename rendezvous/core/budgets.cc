@@ -25,6 +25,7 @@ Counts Counts::After(const EndedRound& round, const CoordinatorOptions& options)
   ForgetOld(&next.losses, round.at, options.node_loss_window);
   ForgetOld(&next.failure_times, round.at, options.restart_window);
   if (Progressed(round)) next.idle_failures = next.idle_changes = 0;
+  if (round.lasted >= kFastFailure) next.fast_failures = 0;
   if (round.end == RoundEnd::kWorkerFailure) {
     next.NoteFailure(round, options);
   } else {
@@ -43,7 +44,7 @@ void Counts::NoteFailure(const EndedRound& round, const CoordinatorOptions& opti
     failure_times.push_back(round.at);
     if (failure_times.size() > kMaxFailureAges) failure_times.erase(failure_times.begin());
   }
-  fast_failures = round.lasted < kFastFailure ? fast_failures + 1 : 0;
+  if (round.lasted < kFastFailure) fast_failures += 1;
   const bool was_a_restart = restart_count > 1;  // this round is counted there already
   if (was_a_restart && !Progressed(round)) idle_failures += 1;
   culprit_streak = !round.culprit.empty() && round.culprit == culprit ? culprit_streak + 1 : 1;

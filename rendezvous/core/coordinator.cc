@@ -13,11 +13,22 @@ namespace {
 
 constexpr int kExitRefused = 77;
 
+bool CountsAreSane(const v1::Round& round) {
+  for (const int count : {round.restart_count(), round.failures(), round.fast_failures(), round.idle_failures(),
+                          round.idle_changes(), round.culprit_streak()}) {
+    if (count < 0 || count > kMaxCount) return false;
+  }
+  return round.node_count() >= 0 && round.node_count() <= kMaxNodes && round.largest_node_count() >= 0 &&
+         round.largest_node_count() <= kMaxNodes && round.loss_ages_ms_size() <= kMaxCount &&
+         round.failure_ages_ms_size() <= kMaxFailureAges;
+}
+
 // Numbers that no agent of ours sends; what counts up from them would overflow.
 std::string Nonsense(const v1::AgentStatus& status) {
   if (status.epoch().number() > kMaxNumber || status.last().id().number() > kMaxNumber)
     return "a number out of range";
   if (status.has_place() && (status.place() < 0 || status.place() >= kMaxNodes)) return "a place out of range";
+  if (!CountsAreSane(status.last())) return "a count out of range";
   if (status.slots() < 0 || status.slots() > kMaxSlots) return "a count of workers out of range";
   return "";
 }
@@ -247,6 +258,7 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
       greatest_.clear_node_rank();
       done_and_gone_.clear();
       progressed_ = progress_watched_ = false;
+      round_since_ = now;
       for (auto& [id, other] : hosts_) {
         other.in_round = other.succeeded = false;
         other.lost_at = absl::InfiniteFuture();
@@ -257,7 +269,10 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
     seen.restart_count += ours_ ? 1 : 0;  // somebody else's round: the next of ours comes after it
     counts_ = counts_.Learning(seen);
     largest_ = std::max(largest_, last.largest_node_count());
-    round_since_ = now - absl::Milliseconds(last.age_ms());
+  }
+  // Its members were told of it at once, a spare perhaps an hour later.
+  if (!ours_ && Same(last.id(), greatest_.id())) {
+    round_since_ = std::min(round_since_, now - absl::Milliseconds(last.age_ms()));
   }
   if (last.has_node_rank() && host.seat < 0) host.seat = last.seat();
   if (!host.in_round && !ours_ && Claims(host)) {

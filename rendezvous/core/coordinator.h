@@ -110,7 +110,7 @@ class Coordinator {
   v1::Directive::OrderCase OrderFor(const Host& host) const;
   absl::Duration Beat() const;
   v1::Round GreatestForTelling(BootTime now) const;
-  int PlaceInLine(const Host& host) const;
+  int PlaceInLine(BootTime now, const Host& host) const;
   void Say(Severity severity, std::string text, Effects* out) const;
 
   // rounds.cc: decisions.
@@ -200,7 +200,8 @@ class Coordinator {
   bool first_round_ = true;  // no round has been made or seen
   BootTime gathering_since_;
   BootTime min_reached_ = absl::InfiniteFuture();
-  BootTime not_before_ = absl::InfinitePast();         // the next round: a pause after fast failures
+  absl::Duration pause_ = absl::ZeroDuration();        // after fast failures, before the next round
+  BootTime not_before_ = absl::InfinitePast();         // its end
   BootTime newcomers_since_ = absl::InfiniteFuture();  // more nodes are ready than this round has
   BootTime round_since_ = absl::InfinitePast();        // when greatest_ was made
   BootTime trouble_at_ = absl::InfinitePast();         // the drain's beginning

@@ -74,8 +74,9 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
     return true;
   }
   SayWhoIsSetAside(out);
-  not_before_ = now + (end == RoundEnd::kWorkerFailure ? counts_.DelayBeforeNext(options_, NextRandom())
-                                                       : absl::ZeroDuration());
+  const bool pauses = end == RoundEnd::kWorkerFailure;
+  pause_ = pauses ? counts_.DelayBeforeNext(options_, NextRandom()) : absl::ZeroDuration();
+  not_before_ = now + pause_;
   gathering_since_ = now;
   min_reached_ = absl::InfiniteFuture();
   for (auto& [id, host] : hosts_) host.in_round = host.succeeded = false;
@@ -88,7 +89,9 @@ EndedRound Coordinator::HowItEnded(BootTime now, RoundEnd end, const std::option
   EndedRound round;
   round.end = end;
   round.at = now;
-  round.lasted = std::max(absl::ZeroDuration(), trouble_at_ - round_since_);
+  // A coordinator that was away when it failed hears of that late.
+  const BootTime trouble = cause ? std::min(trouble_at_, cause->at) : trouble_at_;
+  round.lasted = std::max(absl::ZeroDuration(), trouble - round_since_);
   round.watched = ProgressWatched();
   round.progressed = progressed_;
   for (const auto& [id, host] : hosts_) round.progressed |= Progressed(host);

@@ -28,6 +28,7 @@ inline constexpr int kMaxOtherFailures = 8;   // in a verdict, beside the root c
 inline constexpr size_t kMaxBriefText = 256;  // bytes of what each of them said
 inline constexpr int kMaxNodes = 1'000'000;
 inline constexpr int kMaxSlots = 65'536;                   // workers of one node
+inline constexpr int kMaxCount = 1'000'000'000;            // of restarts, failures, losses
 inline constexpr uint64_t kMaxNumber = uint64_t{1} << 62;  // of epochs and rounds
 inline constexpr size_t kManyHosts = 256;  // beyond it what is no emergency is decided for many statuses at once
 inline constexpr absl::Duration kDecisionSpacing =

@@ -207,7 +207,7 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   if (now < not_before_) {
     last_why_ = absl::StrCat("the last ", counts_.fast_failures, " rounds failed within ",
                              absl::FormatDuration(kFastFailure), " each: the next one waits ",
-                             absl::FormatDuration(absl::Ceil(not_before_ - now, absl::Milliseconds(100))));
+                             absl::FormatDuration(absl::Ceil(pause_, absl::Milliseconds(100))));
     return false;
   }
   const int size = RoundSize(count);

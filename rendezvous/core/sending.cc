@@ -127,13 +127,13 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
     held_by->set_host_pid(holder->status.host_pid());
   }
   if (SetAside(host.status.host_id(), now)) {
-    wait->set_reason(absl::StrCat(
-        "set aside for ",
-        absl::FormatDuration(absl::Ceil(counts_.excluded.at(host.status.host_id()) - now, absl::Seconds(1))),
-        ": its workers were the root cause ", options_.exclude_after, " times in a row"));
+    // No countdown: each change of a reason is a line in the node's log.
+    wait->set_reason(absl::StrCat("set aside for ", absl::FormatDuration(options_.exclude_for),
+                                  ": its workers were the root cause ", options_.exclude_after,
+                                  " times in a row"));
     return;
   }
-  if (state_ == State::kRunning && !wait->has_held_by()) wait->set_place_in_line(PlaceInLine(host));
+  if (state_ == State::kRunning && !wait->has_held_by()) wait->set_place_in_line(PlaceInLine(now, host));
   if (state_ == State::kRunning || state_ == State::kDraining) return;
   if (now >= absent_since_ + kTick || now < absent_since_) {  // everybody asks, and a tick's age harms nobody
     absent_ = AbsentPlaces();
@@ -145,11 +145,11 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
 }
 
 // Of those that stand by while a round runs, from 1, in the order in which they would be taken in.
-int Coordinator::PlaceInLine(const Host& host) const {
+int Coordinator::PlaceInLine(BootTime now, const Host& host) const {
   int line = 1;
   for (const auto& [id, other] : hosts_) {
-    if (&other == &host || other.in_round || other.stream == 0 || !IsTrainer(other) || !HoldsPlace(other))
-      continue;
+    if (&other == &host || other.in_round || other.stream == 0 || !IsTrainer(other)) continue;
+    if (!HoldsPlace(other) || SetAside(id, now)) continue;
     line += std::tie(other.joined_at, id) < std::tie(host.joined_at, host.status.host_id()) ? 1 : 0;
   }
   return line;

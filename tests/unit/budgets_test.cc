@@ -99,6 +99,16 @@ TEST(Budgets, TheFirstFastFailureHasNoPauseAndEachFurtherOneDoublesIt) {
   EXPECT_EQ(counts.DelayBeforeNext(options, kMost), absl::ZeroDuration()) << "that round ran for long";
 }
 
+TEST(Budgets, ARoundThatRanForLongEndsARowOfFastFailuresHoweverItEnded) {
+  CoordinatorOptions options;
+  options.restart_delay = absl::Seconds(1);
+  Counts counts;
+  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 1), options);
+  counts = counts.After(Ended(RoundEnd::kNodeLoss, 4000, 3600), options);
+  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 4001), options);
+  EXPECT_EQ(counts.DelayBeforeNext(options, 0), absl::ZeroDuration());
+}
+
 TEST(Budgets, ProgressForgivesWhatWasWithoutIt) {
   const CoordinatorOptions options;
   const auto watched = [](EndedRound round) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "proto/base/ids.h"
 
 namespace muster::rendezvous {
@@ -1004,6 +1006,108 @@ TEST(Coordinator, ANodeThatWasTheCauseAgainAndAgainMakesRoomForASpare) {
   EXPECT_NE(c.Told("b").wait().reason().find("set aside"), std::string::npos);
   ASSERT_EQ(c.warnings().size(), 1u);
   EXPECT_NE(c.warnings()[0].find("root cause 2 times in a row"), std::string::npos);
+}
+
+TEST(Coordinator, WhatANodeIsToldOfItsWaitingDoesNotChangeWithTheClock) {
+  CoordinatorOptions options = Fixed(2, 100);
+  options.exclude_after = 2;
+  options.restart_delay = absl::Seconds(10);
+  Cluster c(options);
+  for (const char* name : {"a", "b", "spare"}) c.Join(name);
+  c.Apply("a");
+  c.Apply("b");
+  FailAndDrain(&c, "b");
+  c.Apply("a");
+  c.Apply("b");
+  FailAndDrain(&c, "b");
+  ASSERT_TRUE(c.Told("a").has_wait());
+  const std::string pause = c.Told("a").wait().reason(), aside = c.Told("b").wait().reason();
+  EXPECT_NE(pause.find("the next one waits"), std::string::npos);
+  EXPECT_NE(aside.find("set aside for 1h"), std::string::npos);
+  c.Pass(absl::Seconds(3), {"a", "b", "spare"});
+  EXPECT_EQ(c.Told("a").wait().reason(), pause) << "each change is a line in its log";
+  EXPECT_EQ(c.Told("b").wait().reason(), aside);
+}
+
+TEST(Coordinator, WhoIsSetAsideStandsInNoLine) {
+  CoordinatorOptions options = Fixed(2, 100);
+  options.exclude_after = 1;
+  Cluster c(options);
+  for (const char* name : {"a", "b", "x", "y"}) c.Join(name);
+  c.Apply("a");
+  c.Apply("b");
+  FailAndDrain(&c, "b");
+  for (const char* name : {"a", "x", "y"}) c.Apply(name);
+  ASSERT_TRUE(c.Told("x").has_run());
+  EXPECT_EQ(c.Told("y").wait().place_in_line(), 1);
+}
+
+TEST(Coordinator, ASuccessorTakesARoundsAgeFromItsMembersThoughANewSpareSpokeFirst) {
+  CoordinatorOptions options = Fixed(2, 100);
+  options.restart_delay = absl::Seconds(4);
+  Cluster before(options);
+  for (const char* name : {"a", "b"}) before.Join(name);
+  for (const char* name : {"a", "b"}) before.Apply(name);
+  FailAndDrain(&before, "a");
+  for (const char* name : {"a", "b"}) before.Apply(name);
+  before.At("a").status.clear_failure();
+  Cluster after(options, 43);
+  v1::Round* told = after.At("spare").status.mutable_last();
+  *told = before.At("a").told.greatest();
+  told->set_age_ms(1000);
+  after.Join("spare");
+  for (const char* name : {"a", "b"}) {
+    after.At(name).status = before.At(name).status;
+    after.At(name).status.mutable_last()->set_age_ms(3600 * 1000);
+    after.Attach(name);
+    after.Apply(name);
+  }
+  ASSERT_EQ(after.state(), State::kRunning);
+  for (const char* name : {"a", "b"}) after.Apply(name);
+  FailAndDrain(&after, "a");
+  EXPECT_EQ(after.Told("a").run().id().number(), 3u) << "it had run for an hour: that was no fast failure";
+}
+
+TEST(Coordinator, AFailureOfWhichItHearsLateWasAsFastAsItWas) {
+  CoordinatorOptions options = Fixed(2, 100);
+  options.restart_delay = absl::Seconds(4);
+  options.lease = absl::Minutes(5);
+  Cluster c(options);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Apply("a");
+  c.Apply("b");
+  FailAndDrain(&c, "a");
+  c.Apply("a");
+  c.Apply("b");
+  c.At("a").failed_at = FromBootNanos(1'000'000'000);
+  c.Pass(absl::Seconds(90), {"b"});
+  v1::AgentStatus& s = c.At("a").status;
+  s.set_outcome(v1::OUTCOME_FAILED);
+  *s.mutable_failure()->mutable_round() = s.last().id();
+  s.mutable_failure()->set_exit_code(7);
+  c.Phase("a", v1::PHASE_FAILED);
+  for (const char* each : {"a", "b"}) c.Apply(each);
+  EXPECT_TRUE(c.Told("a").has_wait()) << "the second fast failure";
+}
+
+TEST(Coordinator, CountsOutOfRangeAreRefused) {
+  const auto told = [](const auto& set) {
+    Cluster c(Fixed(2));
+    v1::Round* last = c.At("a").status.mutable_last();
+    last->mutable_id()->set_number(1);
+    last->mutable_id()->mutable_epoch()->set_number(1);
+    set(last);
+    c.Join("a");
+    return c.Told("a").has_refused();
+  };
+  EXPECT_FALSE(told([](v1::Round*) {}));
+  EXPECT_TRUE(told([](v1::Round* last) { last->set_restart_count(std::numeric_limits<int32_t>::max()); }));
+  EXPECT_TRUE(told([](v1::Round* last) { last->set_failures(-1); }));
+  EXPECT_TRUE(told([](v1::Round* last) { last->set_node_count(-1); }));
+  EXPECT_TRUE(told([](v1::Round* last) {
+    for (int i = 0; i <= kMaxFailureAges; ++i) last->add_failure_ages_ms(0);
+  }));
 }
 
 TEST(Coordinator, ANodeIsNotSetAsideWhereTheOthersDoNotSuffice) {
