@@ -117,6 +117,7 @@ class Coordinator {
   void Decide(BootTime now, Effects* out);  // to a fixed point
   bool Step(BootTime now, Effects* out);    // true: something changed
   bool StepRecovering(BootTime now, Effects* out);
+  bool SparesMayHideARound(BootTime now, const std::vector<Candidate>& ready) const;
   bool RecoverRound(BootTime now, Effects* out);
   bool StepGathering(BootTime now, Effects* out);
   bool StepRunning(BootTime now, Effects* out);

@@ -28,6 +28,7 @@ CoordinatorOptions OptionsFrom(const v1::NodeConfig& config) {
   options.max_nodes = config.max_nodes();
   options.node_unit = std::max(1, config.node_unit());
   options.place_names.assign(config.place_names().begin(), config.place_names().end());
+  options.agents_return = config.single_node() ? absl::ZeroDuration() : kAgentsReturn;
   options.in_agent = !config.coordinator_alone();
   options.max_restarts = config.max_restarts();
   options.max_node_losses = config.max_node_losses();

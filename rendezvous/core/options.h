@@ -23,6 +23,8 @@ inline constexpr absl::Duration kLatecomers = absl::Seconds(10);    // after a v
 inline constexpr absl::Duration kReleaseLimit = absl::Seconds(30);  // RELEASE to the stream's close
 inline constexpr absl::Duration kEchoWindow = absl::Seconds(1);  // failures this soon before a loss are its echo
 inline constexpr absl::Duration kSameMoment = absl::Milliseconds(50);  // within it a signal beats an exit code
+// Within it whoever followed our predecessor is back: an agent without a coordinator tries at least twice in it.
+inline constexpr absl::Duration kAgentsReturn = absl::Seconds(1);
 inline constexpr int kMaxAbsentNamed = 8;
 inline constexpr int kMaxOtherFailures = 8;   // in a verdict, beside the root cause; more are counted
 inline constexpr size_t kMaxBriefText = 256;  // bytes of what each of them said
@@ -67,9 +69,10 @@ struct CoordinatorOptions {
   absl::Duration exclude_for = absl::Hours(1);
   absl::Duration join_settle = absl::ZeroDuration();  // from a new node's readiness to the restart for it
   ScaleUp scale_up = ScaleUp::kImmediate;
-  absl::Duration lease = absl::Seconds(10);           // zero: none (a single-node job)
-  absl::Duration beat = absl::ZeroDuration();         // zero: chosen from the number of agents
-  absl::Duration reconnect_grace = absl::Seconds(2);  // between a closed stream and a drain
+  absl::Duration lease = absl::Seconds(10);             // zero: none (a single-node job)
+  absl::Duration beat = absl::ZeroDuration();           // zero: chosen from the number of agents
+  absl::Duration reconnect_grace = absl::Seconds(2);    // between a closed stream and a drain
+  absl::Duration agents_return = absl::ZeroDuration();  // before a first round of nodes without places
   absl::Duration join_timeout = absl::Seconds(600);
   absl::Duration rejoin_timeout = absl::Seconds(1800);
   absl::Duration last_call = absl::Seconds(30);  // after MIN is reached, for the first round

@@ -75,13 +75,9 @@ bool Coordinator::EndBeforeRound(BootTime now, Effects* out) {
 bool Coordinator::StepRecovering(BootTime now, Effects* out) {
   if (IsSet(greatest_.id())) return RecoverRound(now, out);
   last_why_ = "the coordinator has just started";
-  int ready = 0;
-  for (const Candidate& c : ReadyCandidates()) ready += c.host_id.empty() ? 0 : 1;
-  // Spares that are new here can be as many as the job needs, while a round that they have not heard of runs.
-  const bool own_is_heard = !options_.in_agent || std::any_of(hosts_.begin(), hosts_.end(), [](const auto& entry) {
-    return entry.second.status.at_primary();
-  });
-  const bool all = ready >= options_.max_nodes && own_is_heard && !PredecessorsRoundMayRun(now);
+  const std::vector<Candidate> ready = ReadyCandidates();
+  const bool all_are_ready = static_cast<int>(ready.size()) >= options_.max_nodes;
+  const bool all = all_are_ready && !SparesMayHideARound(now, ready) && !PredecessorsRoundMayRun(now);
   if (hosts_.empty()) {  // a coordinator alone: an agent's own is always there
     if (now < epoch_start_ + options_.join_timeout) return false;
     ConcludeWith(now, kExitUnavailable,
@@ -89,8 +85,19 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
     return true;
   }
   if (!all && now < members_known_until_) return false;
-  Enter(State::kGathering, now, ready >= options_.max_nodes ? "everybody is here" : "no round is named", out);
+  Enter(State::kGathering, now, all_are_ready ? "everybody is here" : "no round is named", out);
   return true;
+}
+
+// Spares that are new here can be as many as the job needs, while a round that they have not heard of runs: its
+// members are on their way back to us, and our own host is one that would know of it. Where each node has a place
+// nobody stands in for another.
+bool Coordinator::SparesMayHideARound(BootTime now, const std::vector<Candidate>& ready) const {
+  if (!options_.leased()) return false;
+  bool own_is_heard = !options_.in_agent;
+  for (const auto& [id, host] : hosts_) own_is_heard |= host.status.at_primary();
+  const bool placed = std::all_of(ready.begin(), ready.end(), [](const Candidate& c) { return c.place >= 0; });
+  return !own_is_heard || (!placed && now < epoch_start_ + options_.agents_return);
 }
 
 // Continue the greatest round if all of it is back and running, else drain what is there.

@@ -603,6 +603,19 @@ TEST(Coordinator, InAnAgentASuccessorHearsItsOwnHostBeforeItTakesNewSparesForAll
   EXPECT_TRUE(Same(after.core().greatest().id(), before.core().greatest().id()));
 }
 
+TEST(Coordinator, WhereNodesHaveNoPlacesItsFirstRoundGivesThoseTimeToReturnWhoFollowedAnother) {
+  CoordinatorOptions options = Fixed(2);
+  options.agents_return = absl::Seconds(1);
+  Cluster unplaced(options);
+  for (const char* name : {"a", "b"}) unplaced.Join(name);
+  EXPECT_EQ(unplaced.state(), State::kRecovering);
+  unplaced.Pass(absl::Milliseconds(1100), {"a", "b"});
+  EXPECT_TRUE(unplaced.Told("a").has_run());
+  Cluster placed(options);
+  for (int place : {0, 1}) placed.Join(place == 0 ? "a" : "b", place);
+  EXPECT_TRUE(placed.Told("a").has_run()) << "who holds a place is nobody's spare";
+}
+
 TEST(Coordinator, ASuccessorWaitsBeforeItsFirstRoundThoughAllPlacesAreTaken) {
   Cluster before(Fixed(2));
   before.Join("a", 0);
