@@ -27,7 +27,6 @@ constexpr int kExitUnavailable = 69;
 constexpr int kExitFault = 70;
 constexpr int kExitLeft = 75;
 constexpr int kExitCancelled = 130;
-// After the last node has closed its stream: for what is on its way to a reader of ours.
 constexpr absl::Duration kBindRetry = absl::Milliseconds(200);
 constexpr absl::Duration kBindRetryLimit = absl::Seconds(10);  // a predecessor's port may be free in a moment
 

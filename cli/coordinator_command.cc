@@ -14,6 +14,20 @@ namespace {
 constexpr char kListen[] = "listen";
 constexpr char kDefaultListen[] = "29400";
 
+// A pod's variables may say much of nodes, as PET_ ones do; only what is an option here is asked.
+Environment OfTheJob(Environment environment) {
+  for (const OptionSpec& spec : RunOptions()) {
+    if (FindOption(CoordinatorCommandOptions(), spec.name) != nullptr) continue;
+    for (const char* prefix : {"MUSTER_", "PET_"}) environment.erase(VariableName(prefix, spec.name));
+  }
+  return environment;
+}
+
+bool IsSet(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found != environment.end() && !found->second.empty();
+}
+
 // Planned as a node would be that meets the others at the address where we listen.
 absl::StatusOr<RunPlan> PlanCoordinator(CommandLine line, const Environment& environment) {
   const auto listen = line.given.find(kListen);
@@ -21,7 +35,8 @@ absl::StatusOr<RunPlan> PlanCoordinator(CommandLine line, const Environment& env
   const absl::StatusOr<HostPort> address = ParseListen(text);
   if (!address.ok()) return Fault(Origin::kFlag, "--listen", text, std::string(AsStd(address.status().message())));
   line.given.erase(kListen);
-  if (line.given.count("nnodes") == 0 && environment.count("MUSTER_NNODES") == 0) {
+  if (line.given.count("nnodes") == 0 && !IsSet(environment, "MUSTER_NNODES") &&
+      !IsSet(environment, "PET_NNODES")) {
     return absl::InvalidArgumentError("--nnodes is needed: how many nodes the job has, N or MIN:MAX");
   }
   const bool is_ipv6 = address->host.find(':') != std::string::npos;
@@ -41,7 +56,7 @@ int CoordinatorCommand(const Invocation& invocation) {
     return Complain(absl::InvalidArgumentError(
         absl::StrCat(line->script, ": muster coordinator starts no program; the nodes do, with muster run")));
   }
-  const Environment environment = ReadEnvironment();
+  const Environment environment = OfTheJob(ReadEnvironment());
   const absl::StatusOr<RunPlan> plan = PlanCoordinator(*line, environment);
   if (!plan.ok()) return Complain(plan.status());
   const absl::StatusOr<Severity> level = LogLevel(environment);

@@ -111,6 +111,14 @@ class CoordinatorAlone(ClusterTest):
         self.assertEqual([0, 1, 2, 3], sorted({record["restart"] for record in job.records("start")}))
         self.assertTrue(job.nodes[1].said("--max-restarts: with --coordinator what muster coordinator was told holds"))
 
+    def test_what_the_environment_says_of_nodes_is_not_asked(self):
+        job = self.job_of(2)
+        job.environment.update(PET_RDZV_ENDPOINT="elsewhere:1", PET_NODE_RANK="5", PET_NPROC_PER_NODE="gpu",
+                               MUSTER_STANDALONE="1")
+        coordinator = self.start_coordinator(job, "--join-timeout", "500ms")
+        self.assertEqual(69, coordinator.exit_code())
+        self.assertTrue(coordinator.said("no node came"))
+
     def test_ends_when_nobody_comes(self):
         job = self.job_of(2)
         coordinator = self.start_coordinator(job, "--join-timeout", "500ms")
