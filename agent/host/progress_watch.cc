@@ -33,7 +33,7 @@ Mark MarkOf(const std::string& path) {
 }  // namespace
 
 // Shared with the thread, which may outlive its owner inside a call that does not return.
-class ProgressWatch::State {
+class ProgressWatch::State : public std::enable_shared_from_this<State> {
  public:
   State(EventLoop* loop, std::string path, std::function<void()> touched)
       : path_(std::move(path)), loop_(loop), touched_(std::move(touched)) {}
@@ -102,8 +102,15 @@ class ProgressWatch::State {
       base_ = mark;
     } else if (mark && mark != *base_ && !told_) {
       told_ = true;
-      loop_->Post([touched = touched_] { touched(); });
+      // On its way through the loop the next round may begin, which this is no word about.
+      loop_->Post([self = shared_from_this(), round = begins_at_] {
+        if (self->IsRound(round)) self->touched_();
+      });
     }
+  }
+  bool IsRound(uint64_t begins_at) {
+    const MutexLock lock(mutex_);
+    return begins_at_ == begins_at;
   }
 
   const std::string path_;

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "agent/host/progress_watch.h"
 #include "agent/host/temporary_folder.h"
@@ -43,6 +44,10 @@ class ProgressWatchTest : public testing::Test {
     RunUntilLooked();
     return touches_;
   }
+  // What it found waits in the loop.
+  void AwaitLookOutsideTheLoop() {
+    while (!watch().looked()) std::this_thread::yield();
+  }
 
  private:
   void RunUntilLooked() {
@@ -78,6 +83,15 @@ TEST_F(ProgressWatchTest, ATouchIsToldOnceInARound) {
   EXPECT_EQ(Look(), 1);
   Touch();
   EXPECT_EQ(Look(), 2);
+}
+
+TEST_F(ProgressWatchTest, AWordThatIsLateForItsRoundIsNoneAboutTheNext) {
+  BeginRound();
+  Touch();
+  watch().Look();
+  AwaitLookOutsideTheLoop();
+  watch().BeginRound();
+  EXPECT_EQ(Look(), 0);
 }
 
 TEST_F(ProgressWatchTest, AFileThatAppearsIsATouchAndOneThatGoesIsNone) {
