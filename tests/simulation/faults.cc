@@ -171,8 +171,8 @@ void Faults::IsolateAndReplace(HostProcess* host) {
   const Scenario& s = world_->scenario();
   if (s.lease == 0) return;
   // That no two machines answer to the primary's name for long is the platform's part: an old primary that could
-  // make rounds alone must not live on beside a new one.
-  if (host->place == 0 && s.min_nodes < 2) return;
+  // make rounds alone, or a new one that could make them of spares alone, must not be there beside the other.
+  if (host->place == 0 && (s.min_nodes < 2 || s.nodes > s.max_nodes)) return;
   for (const auto& other : world_->hosts()) {
     if (other->zombie && other->alive) return;
   }

@@ -255,10 +255,18 @@ void World::PlanReplacement(int place, Micros delay) {
   if (places_[place].replacement_planned) return;
   places_[place].replacement_planned = true;
   const bool same_machine = prng_.Chance(60);
+  if (place == 0 && !same_machine) delay = std::max(delay, PrimaryMovesAfter());
   scheduler_.After(delay, [this, place, same_machine] {
     places_[place].replacement_planned = false;
     if (places_[place].current == nullptr) Replace(place, same_machine);
   });
+}
+
+// Exempt by design: new spares may be as many as the job needs, and a primary that is new, too, on another
+// machine, before those who run a round notice that the old one is gone, has no way to know of them.
+Micros World::PrimaryMovesAfter() const {
+  const bool has_spares = scenario_.nodes > scenario_.max_nodes;
+  return has_spares ? scenario_.lease + scenario_.lease / 100 + 2 * kSecond : 0;
 }
 
 void World::Replace(int place, bool same_machine) {

@@ -210,6 +210,7 @@ class World {
   void AfterHostDeath(HostProcess* host);
   bool ForgetsAZombie(int place) const;
   void PlanReplacement(int place, Micros delay);
+  Micros PrimaryMovesAfter() const;
   void EndZombies();
   void Heal();
   bool Settled() const;
