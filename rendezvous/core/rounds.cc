@@ -90,13 +90,15 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
 }
 
 // Spares that are new here can be as many as the job needs, while a round that they have not heard of runs: its
-// members are on their way back to us, and our own host is one that would know of it. Where each node has a place
-// nobody stands in for another.
+// members are on their way back to us, and our own host is one that would know of it. A coordinator that stands alone
+// has no such witness: there only the time in which a round's lease would have run out tells. Where each node has a
+// place nobody stands in for another.
 bool Coordinator::SparesMayHideARound(BootTime now, const std::vector<Candidate>& ready) const {
-  if (!options_.leased()) return false;
-  bool own_is_heard = !options_.in_agent;
-  for (const auto& [id, host] : hosts_) own_is_heard |= host.status.at_primary();
+  if (!options_.leased() || options_.planted_bug == "spares_start") return false;
   const bool placed = std::all_of(ready.begin(), ready.end(), [](const Candidate& c) { return c.place >= 0; });
+  if (!options_.in_agent) return !placed;
+  bool own_is_heard = false;
+  for (const auto& [id, host] : hosts_) own_is_heard |= host.status.at_primary();
   return !own_is_heard || (!placed && now < epoch_start_ + options_.agents_return);
 }
 

@@ -14,6 +14,7 @@ constexpr Micros kKillDelay = 500;
 constexpr Micros kProbeMax = 20 * kMillisecond;
 constexpr Micros kOpenMax = 20 * kMillisecond;
 constexpr Micros kPortRetry = 50 * kMillisecond;
+constexpr Micros kAloneTickMax = 100 * kMillisecond;
 
 }  // namespace
 
@@ -138,13 +139,44 @@ void World::OpenHome(AgentProcess* agent) {
       return;
     }
   }
-  rendezvous::CoordinatorOptions options = rendezvous::OptionsFrom(agent->core.config());
+  agent->home = NewHome(agent, agent->host, agent->core.config());
+}
+
+CoordinatorHome* World::NewHome(Process* owner, HostProcess* primary, const v1::NodeConfig& config) {
+  rendezvous::CoordinatorOptions options = rendezvous::OptionsFrom(config);
   options.planted_bug = scenario_.planted_bug;
-  homes_.push_back(
-      std::make_unique<CoordinatorHome>(agent, std::move(options), BootNow(*agent->machine), prng_.Next()));
-  agent->home = homes_.back().get();
-  agent->home->id = static_cast<int>(homes_.size());
-  Note("coordinator", absl::StrCat("c", agent->home->id, " opens in ", agent->name));
+  homes_.push_back(std::make_unique<CoordinatorHome>(owner, primary, std::move(options), BootNow(*owner->machine),
+                                                     prng_.Next()));
+  CoordinatorHome* home = homes_.back().get();
+  home->id = static_cast<int>(homes_.size());
+  home->born = now();
+  Note("coordinator", absl::StrCat("c", home->id, " opens in ", owner->name));
+  return home;
+}
+
+void World::StartAlone() {
+  alone_.push_back(std::make_unique<AloneProcess>());
+  AloneProcess* alone = alone_.back().get();
+  alone->machine = alone_machine_;
+  alone->name = absl::StrCat("alone", alone_.size());
+  alone->home = NewHome(alone, nullptr, MakeConfig(0, *alone_machine_));
+  ScheduleTick(alone, prng_.Between(1, kAloneTickMax));
+}
+
+AloneProcess* World::alone() const {
+  return alone_.empty() || !alone_.back()->alive ? nullptr : alone_.back().get();
+}
+
+void World::EndAlone(AloneProcess* alone, bool comes_again) {
+  if (!alone->alive) return;
+  Note("death", absl::StrCat(alone->name, comes_again ? "" : ", for good: the job is over"));
+  alone->alive = false;
+  alone->inbox.clear();
+  const std::map<rendezvous::StreamId, Session*> sessions = alone->home->sessions;
+  for (const auto& [stream, session] : sessions) CloseCoordinatorEnd(session);
+  if (!comes_again) return;
+  const Micros least = healed_ ? 0 : scenario_.replace_low;
+  scheduler_.After(prng_.Skewed(least + 1, healed_ ? kSecond : scenario_.replace_high), [this] { StartAlone(); });
 }
 
 void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, rendezvous::Effects*)>& event) {
@@ -158,7 +190,8 @@ void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, ren
       const auto it = home->sessions.find(e->stream);
       if (it == home->sessions.end()) continue;
       // An old primary that makes new rounds beside its replacement is the platform's to end.
-      if (home->owner->host->zombie && e->directive.has_run() && !invariants_.Knows(e->directive.run().id())) {
+      if (home->host != nullptr && home->host->zombie && e->directive.has_run() &&
+          !invariants_.Knows(e->directive.run().id())) {
         PowerOff(home->owner->machine);
         return;
       }

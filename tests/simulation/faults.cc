@@ -63,8 +63,9 @@ void Faults::Strike(Fault fault) {
     case Fault::kStuckWorker:
       return StrikeWorker(fault);
     case Fault::kKillCoordinator:
-      return StrikeProcess(Fault::kKillAgent, world_->HostAt(0));
+      return KillCoordinator();
     case Fault::kFreezeCoordinator:
+      if (world_->scenario().coordinator_alone) return FreezeAlone();
       return StrikeProcess(Fault::kFreezeAgent, world_->HostAt(0));
     case Fault::kKillAgent:
     case Fault::kFreezeAgent:
@@ -83,6 +84,18 @@ void Faults::Strike(Fault fault) {
     default:
       return StrikeNetwork(fault, AnyHost());
   }
+}
+
+void Faults::KillCoordinator() {
+  if (!world_->scenario().coordinator_alone) return StrikeProcess(Fault::kKillAgent, world_->HostAt(0));
+  AloneProcess* alone = world_->alone();
+  if (alone == nullptr) return;
+  world_->Note("fault", absl::StrCat("kill ", alone->name));
+  world_->EndAlone(alone, true);
+}
+
+void Faults::FreezeAlone() {
+  if (AloneProcess* alone = world_->alone()) world_->Freeze(alone, Outage());
 }
 
 void Faults::StrikeWorker(Fault fault) {
@@ -223,7 +236,7 @@ void Faults::OnRound(int node_count) {
   Prng& prng = world_->prng();
   if (!prng.Chance(grows ? s.kill_coordinator_at_round_percent : s.kill_coordinator_at_round_percent / 4)) return;
   world_->scheduler().After(prng.Skewed(1, 4 * kMillisecond), [this] {
-    if (!stopped_) StrikeProcess(Fault::kKillAgent, world_->HostAt(0));
+    if (!stopped_) KillCoordinator();
   });
   if (!prng.Chance(s.cut_off_at_round_percent)) return;
   world_->scheduler().After(s.delay + prng.Skewed(100, 100 * kMillisecond), [this] {
@@ -241,7 +254,7 @@ void Faults::OnDrain(const RoundKey& round) {
   Prng& prng = world_->prng();
   if (prng.Chance(s.kill_coordinator_in_drain_percent)) {
     world_->scheduler().After(prng.Skewed(100, 2 * kSecond), [this] {
-      if (!stopped_) StrikeProcess(Fault::kKillAgent, world_->HostAt(0));
+      if (!stopped_) KillCoordinator();
     });
   }
   if (prng.Chance(s.kill_node_in_drain_percent)) {

@@ -29,6 +29,8 @@ class Faults {
   void ScheduleNext();
   Fault Draw();
   void Strike(Fault fault);
+  void KillCoordinator();
+  void FreezeAlone();
   void StrikeWorker(Fault fault);
   void StrikeProcess(Fault fault, HostProcess* host);
   void StrikeNode(Fault fault, HostProcess* host);

@@ -236,18 +236,27 @@ void Invariants::CheckSuccess(const std::string& where) {
   Fail(4, absl::StrCat(where, " 0, but in no round did every worker exit 0 by itself"));
 }
 
-// Exempt: a job is run again from its start by a primary that the platform brought back after the verdict, when
-// all who knew that one had ended. What it comes to is another verdict, the same everywhere again.
+// Exempt: a job is run again from its start by a primary, or a coordinator alone, that the platform brought back
+// after the verdict, when all who knew that one had ended, or are cut off from it to the end. What it comes to is
+// another verdict, the same everywhere again but there.
 void Invariants::LookWhetherRunAgain(const CoordinatorHome& home) {
-  const HostProcess& primary = *home.owner->host;
-  if (!verdict_announced_ || primary.place != 0 || primary.born <= announced_at_) return;
-  const auto& hosts = world_->hosts();
-  const bool known = std::any_of(hosts.begin(), hosts.end(), [](const auto& h) {
-    return h->alive && !h->zombie && !h->finish.has_value() && h->memory.has_verdict();
-  });
-  if (known) return;
-  world_->Note("platform", "the job is run again: nobody knows its verdict any more");
+  const Micros born = home.host == nullptr ? home.born : home.host->born;
+  const bool serves = home.host == nullptr || home.host->place == 0;
+  if (!verdict_announced_ || !serves || born <= announced_at_) return;
+  const auto heard = [&](const HostProcess& host) {
+    return std::any_of(home.sessions.begin(), home.sessions.end(), [&](const auto& entry) {
+      return entry.second->agent->host == &host && entry.second->first_heard >= 0;
+    });
+  };
+  std::set<std::string> know;
+  for (const auto& host : world_->hosts()) {
+    if (!host->alive || host->zombie || host->finish.has_value() || !host->memory.has_verdict()) continue;
+    if (heard(*host)) return;
+    know.insert(host->id());
+  }
+  world_->Note("platform", "the job is run again: nobody here knows its verdict any more");
   verdict_announced_ = verdict_seen_ = false;
+  know_an_earlier_verdict_.insert(know.begin(), know.end());
 }
 
 void Invariants::CheckVerdictTold(const v1::Verdict& verdict) {
@@ -293,6 +302,7 @@ void Invariants::OnFinish(const HostProcess& host, const host::Finish& finish) {
   if (finish.exit_code != code && !left && !(observer && finish.exit_code == 0)) {
     return Fail(4, absl::StrCat(who, ": the verdict's code is ", code));
   }
+  if (know_an_earlier_verdict_.count(host.id()) != 0) return;
   if (verdict_seen_ && (code != verdict_code_ || finish.verdict->origin() != verdict_origin_)) {
     return Fail(4, absl::StrCat(who, ": verdict ", code, " of ", finish.verdict->origin(), ", but ", verdict_host_,
                                 " saw ", verdict_code_, " of ", verdict_origin_));

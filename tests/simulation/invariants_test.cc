@@ -146,9 +146,10 @@ class InvariantsTest : public ::testing::Test {
   Node b_{"b", 1};
   Node c_{"c", 1};
   std::unique_ptr<CoordinatorHome> home_ =
-      std::make_unique<CoordinatorHome>(&a_.agent, rendezvous::CoordinatorOptions{}, BootTime{}, 0);
+      std::make_unique<CoordinatorHome>(&a_.agent, &a_.host, rendezvous::CoordinatorOptions{}, BootTime{}, 0);
   std::unique_ptr<CoordinatorHome> second_ = [this] {
-    auto home = std::make_unique<CoordinatorHome>(&a_.agent, rendezvous::CoordinatorOptions{}, BootTime{}, 0);
+    auto home =
+        std::make_unique<CoordinatorHome>(&a_.agent, &a_.host, rendezvous::CoordinatorOptions{}, BootTime{}, 0);
     home->id = 1;
     return home;
   }();
@@ -478,7 +479,7 @@ TEST_F(InvariantsTest, APrimaryBroughtBackWhenAllWhoKnewTheVerdictHadEndedMayCom
   Finish(b_, 69, VerdictOf(69, "muster"));
   Node late("late", 0);
   late.host.born = 1;
-  CoordinatorHome home(&late.agent, rendezvous::CoordinatorOptions{}, BootTime{}, 0);
+  CoordinatorHome home(&late.agent, &late.host, rendezvous::CoordinatorOptions{}, BootTime{}, 0);
   home.id = 2;
   v1::Directive directive;
   *directive.mutable_verdict() = VerdictOf(70, "muster");

@@ -57,7 +57,8 @@ void World::ConnectAgent(AgentProcess* agent) {
   };
   DeliverAfter(kConnectLimit, agent, fail("no answer"));
   const bool own = agent->core.configured() && agent->core.config().serves() == v1::NodeConfig::SERVES_YES;
-  Machine* target = own ? agent->machine : places_[0].machine;
+  Machine* others = alone_machine_ != nullptr ? alone_machine_ : places_[0].machine;
+  Machine* target = own ? agent->machine : others;
   const Micros delay = own ? kLoopbackDelay : prng_.Exponential(scenario_.delay) + kLoopbackDelay;
   scheduler_.After(delay, [this, agent, attempt, own, target, fail, delay] {
     if (agent->attempt != attempt || Blocked(*agent->machine, *target) || Blocked(*target, *agent->machine))

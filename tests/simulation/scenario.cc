@@ -77,6 +77,7 @@ void DrawJob(Prng& prng, Scenario& s) {
   s.max_node_losses = static_cast<int>(prng.Chance(60) ? 1000 : prng.Between(0, 3));
   DrawPolicies(prng, s);
   s.lease = s.nodes == 1 && s.observers == 0 ? 0 : prng.Between(2, 10) * kSecond;
+  s.coordinator_alone = s.lease > 0 && prng.Chance(20);
   s.reconnect_grace = prng.Between(2, 20) * 100 * kMillisecond;
   s.last_call = prng.Between(0, 3) * kSecond;
   s.join_timeout = prng.Between(40, 60) * kSecond;
@@ -194,6 +195,7 @@ void DrawAimed(Prng& prng, Scenario& s) {
       Weight(s, Fault::kKillAgent) = 3;
       Weight(s, Fault::kKillCoordinator) = 1;
       s.fault_gap = 2500 * kMillisecond;
+      s.replace_high = s.lease / 4;  // a coordinator alone is back before the lease's first SIGTERM
       break;
     case 4:
       s.mix = "connections close, nodes live on";
@@ -296,9 +298,11 @@ Scenario DrawScenario(uint64_t seed) {
 
 std::string Describe(const Scenario& s) {
   std::string out = absl::StrFormat(
-      "%d nodes (%d:%d) x %d, %d observers, mix \"%s\", lease %dms, run %dms, delay %dus, restarts %d, losses %d,"
+      "%d nodes (%d:%d) x %d, %d observers%s, mix \"%s\", lease %dms, run %dms, delay %dus, restarts %d, losses "
+      "%d,"
       " faults for %dms every %dms:",
-      s.nodes, s.min_nodes, s.max_nodes, s.slots, s.observers, s.mix, s.lease / kMillisecond,
+      s.nodes, s.min_nodes, s.max_nodes, s.slots, s.observers,
+      s.coordinator_alone ? ", the coordinator alone" : "", s.mix, s.lease / kMillisecond,
       s.run_time / kMillisecond, s.delay, s.max_restarts, s.max_node_losses, s.fault_phase / kMillisecond,
       s.fault_gap / kMillisecond);
   for (int i = 0; i < kFaultKinds; ++i) {

@@ -50,6 +50,7 @@ struct Scenario {
   // The job.
   int nodes = 1;
   int observers = 0;
+  bool coordinator_alone = false;  // on a machine of its own; no node serves
   int min_nodes = 1;
   int max_nodes = 1;
   int slots = 1;

@@ -35,6 +35,10 @@ void World::Note(const char* category, const std::string& text) { trace_.Line(no
 
 bool World::Run() {
   places_.resize(place_count());
+  if (scenario_.coordinator_alone) {
+    alone_machine_ = NewMachine(-1);
+    scheduler_.After(prng_.Between(0, scenario_.late_start), [this] { StartAlone(); });
+  }
   for (int place = 0; place < place_count(); ++place) {
     places_[place].machine = NewMachine(place);
     scheduler_.After(prng_.Between(0, scenario_.late_start), [this, place] {
@@ -132,6 +136,10 @@ void World::Tick(Process* process) {
       CoordinatorHome* home = agent->home;
       OnHome(home, [home](BootTime now, rendezvous::Effects* out) { home->core.OnTick(now, out); });
     }
+  } else if (auto* alone = dynamic_cast<AloneProcess*>(process)) {
+    OnHome(alone->home, [alone](BootTime now, rendezvous::Effects* out) { alone->home->core.OnTick(now, out); });
+    if (!alone->home->core.finished()) return;
+    EndAlone(alone, !VerdictIsKnown());  // nobody is left who heard it: the platform runs the job again
   }
 }
 
@@ -170,7 +178,9 @@ v1::NodeConfig World::MakeConfig(int place, const Machine& machine) {
   c.set_settings_digest("same");
   c.mutable_primary()->set_host("node-0");
   c.mutable_primary()->set_port(kPrimaryPort);
-  c.set_serves(place == 0 ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO);
+  const bool serves = place == 0 && !scenario_.coordinator_alone;
+  c.set_serves(serves ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO);
+  c.set_coordinator_alone(scenario_.coordinator_alone);
   c.set_single_node(scenario_.lease == 0);
   c.set_max_restarts(scenario_.max_restarts);
   c.set_max_node_losses(scenario_.max_node_losses);
@@ -221,7 +231,7 @@ HostProcess* World::StartHost(int place, Machine* machine) {
 }
 
 CoordinatorHome* World::CurrentHome() const {
-  const Machine* machine = places_[0].machine;
+  const Machine* machine = alone_machine_ != nullptr ? alone_machine_ : places_[0].machine;
   for (auto it = homes_.rbegin(); it != homes_.rend(); ++it) {
     if ((*it)->owner->alive && (*it)->owner->machine == machine) return it->get();
   }
@@ -254,6 +264,9 @@ void World::AfterHostDeath(HostProcess* host) {
 void World::PlanReplacement(int place, Micros delay) {
   if (places_[place].replacement_planned) return;
   places_[place].replacement_planned = true;
+  // Exempt: spares that have never heard of the round meet a new primary before those do who run it still.
+  const bool with_spares = scenario_.places == Places::kNone && scenario_.nodes > scenario_.max_nodes;
+  if (place == 0 && with_spares) delay = std::max(delay, scenario_.lease + scenario_.lease / 100 + 2 * kSecond);
   const bool same_machine = prng_.Chance(60);
   if (place == 0 && !same_machine) delay = std::max(delay, PrimaryMovesAfter());
   scheduler_.After(delay, [this, place, same_machine] {
@@ -277,7 +290,7 @@ void World::Replace(int place, bool same_machine) {
     const bool waited_for = std::any_of(hosts_.begin(), hosts_.end(), [place](const auto& h) {
       return h->alive && !h->zombie && !h->released && h->place != place;
     });
-    if (place != 0 || !waited_for) return;
+    if (place != 0 || !waited_for || scenario_.coordinator_alone) return;
   }
   HostProcess* old = at.current;
   if (old != nullptr) {
@@ -322,6 +335,7 @@ void World::Heal() {
   std::vector<Process*> frozen;
   for (auto& host : hosts_) frozen.push_back(host.get());
   for (auto& agent : agents_) frozen.push_back(agent.get());
+  for (auto& alone : alone_) frozen.push_back(alone.get());
   for (Process* process : frozen) {
     if (process->frozen == 0) continue;
     process->frozen = 1;

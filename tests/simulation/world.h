@@ -90,12 +90,15 @@ struct Session {
   Micros last_heard = -1;  // when the coordinator last processed a status from here
 };
 
-// A coordinator and the agent process that it lives in.
+// A coordinator and the process that it lives in.
 struct CoordinatorHome {
-  CoordinatorHome(AgentProcess* agent, rendezvous::CoordinatorOptions options, BootTime now, uint64_t entropy)
-      : owner(agent), core(std::move(options), now, entropy) {}
-  AgentProcess* owner;
+  CoordinatorHome(Process* process, HostProcess* primary, rendezvous::CoordinatorOptions options, BootTime now,
+                  uint64_t entropy)
+      : owner(process), host(primary), core(std::move(options), now, entropy) {}
+  Process* owner;
+  HostProcess* host;  // whose agent the owner is; nullptr: a coordinator alone
   int id = 0;
+  Micros born = 0;
   rendezvous::Coordinator core;
   std::map<rendezvous::StreamId, Session*> sessions;
   rendezvous::StreamId next_stream = 1;
@@ -113,6 +116,11 @@ struct AgentProcess : Process {
   Session* session = nullptr;  // the present one
   uint64_t attempt = 0;        // of the present Connect
   bool swept = false;          // has ended what its dead host left
+};
+
+// `muster coordinator`.
+struct AloneProcess : Process {
+  CoordinatorHome* home = nullptr;
 };
 
 struct HostProcess : Process {
@@ -166,6 +174,8 @@ class World {
   HostProcess* HostAt(int place) const { return places_[place].current; }  // nullptr: none alive
   CoordinatorHome* CurrentHome() const;  // of the holder of the primary's name; nullptr: none
   const std::vector<std::unique_ptr<HostProcess>>& hosts() const { return hosts_; }
+  AloneProcess* alone() const;  // nullptr: there is none, or it is dead
+  void EndAlone(AloneProcess* alone, bool comes_again);
   bool VerdictIsKnown() const;
   bool Attached(const CoordinatorHome& home, const HostProcess& host) const;
 
@@ -244,6 +254,8 @@ class World {
   void EndHost(AgentProcess* agent, bool kill_first);
   void WaitUntilSwept(AgentProcess* agent);
   void ProbePredecessor(AgentProcess* agent, const v1::Predecessor& predecessor);
+  void StartAlone();
+  CoordinatorHome* NewHome(Process* owner, HostProcess* primary, const v1::NodeConfig& config);
   void MaybeOpenHome(AgentProcess* agent);
   void OpenHome(AgentProcess* agent);
   void ExitAgent(AgentProcess* agent, const std::string& why);
@@ -275,6 +287,8 @@ class World {
   std::vector<std::unique_ptr<Machine>> machines_;
   std::vector<std::unique_ptr<HostProcess>> hosts_;
   std::vector<std::unique_ptr<AgentProcess>> agents_;
+  std::vector<std::unique_ptr<AloneProcess>> alone_;  // one life each
+  Machine* alone_machine_ = nullptr;
   std::vector<std::unique_ptr<WorkerProcess>> workers_;
   std::vector<std::unique_ptr<CoordinatorHome>> homes_;
   std::vector<std::unique_ptr<Session>> sessions_;

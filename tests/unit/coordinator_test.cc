@@ -43,6 +43,7 @@ class Cluster {
     s.set_role(role);
     if (place >= 0) s.set_place(place);
     s.set_slots(2);
+    if (name == "a" && place < 0) s.set_at_primary(true);  // the place 0 is the primary's by itself
     s.set_phase(v1::PHASE_READY);
     s.mutable_offer()->set_host(address);
     s.mutable_offer()->set_port(static_cast<uint32_t>(5000 + node.stream));
@@ -182,6 +183,12 @@ CoordinatorOptions Elastic(int min_nodes, int max_nodes) {
   return options;
 }
 
+// The coordinator of the node "a", beside nodes without places.
+CoordinatorOptions InAgent(CoordinatorOptions options) {
+  options.in_agent = true;
+  return options;
+}
+
 TEST(Coordinator, AnotherAddressFamilyIsWorthAWordUnlessBothAreOfThisMachine) {
   const auto warnings = [](const std::string& master, const std::string& other) {
     Cluster c(Fixed(2));
@@ -251,6 +258,7 @@ TEST(Coordinator, AReadinessThatNamesNoDirectiveOfThisEpochDoesNotCount) {
   node.status.set_run_id("job");
   node.status.set_host_id("a");
   node.status.set_role(v1::ROLE_TRAINER);
+  node.status.set_place(0);
   node.status.set_phase(v1::PHASE_READY);
   node.status.mutable_offer()->set_host("h");
   c.Say("a");
@@ -308,8 +316,8 @@ TEST(Coordinator, ASpentBudgetIsAVerdictWithTheWorkersCode) {
 
 TEST(Coordinator, ANodeWhoseWorkersCannotBeEndedHearsTheVerdictBeforeItIsReleased) {
   Cluster c(Fixed(2, 0));
-  c.Join("a");
-  c.Join("b");
+  c.Join("a", 0);
+  c.Join("b", 1);
   c.Apply("a");
   c.Apply("b");
   c.Fail("a", 7);
@@ -460,7 +468,7 @@ TEST(Coordinator, WhoStandsByForAPlaceHasItAsSoonAsItsHolderIsGone) {
 }
 
 TEST(Coordinator, WhoWaitsIsToldWhatTheOthersDo) {
-  Cluster c(Elastic(2, 2));
+  Cluster c(InAgent(Elastic(2, 2)));
   for (const char* n : {"a", "b"}) c.Join(n);
   for (const char* n : {"a", "b"}) c.Apply(n);
   c.Join("spare");
@@ -586,8 +594,7 @@ TEST(Coordinator, WithoutAPredecessorARoundIsMadeAsSoonAsEverybodyIsHere) {
 
 // The coordinator before this one may have told a round to a host that is not here, and to nobody else.
 TEST(Coordinator, InAnAgentASuccessorHearsItsOwnHostBeforeItTakesNewSparesForAllThereIs) {
-  CoordinatorOptions options = Fixed(2);
-  options.in_agent = true;
+  CoordinatorOptions options = InAgent(Fixed(2));
   Cluster before(options);
   before.At("a").status.set_at_primary(true);
   before.Join("a");
@@ -604,14 +611,14 @@ TEST(Coordinator, InAnAgentASuccessorHearsItsOwnHostBeforeItTakesNewSparesForAll
 }
 
 TEST(Coordinator, WhereNodesHaveNoPlacesItsFirstRoundGivesThoseTimeToReturnWhoFollowedAnother) {
-  CoordinatorOptions options = Fixed(2);
+  CoordinatorOptions options = InAgent(Fixed(2));
   options.agents_return = absl::Seconds(1);
   Cluster unplaced(options);
   for (const char* name : {"a", "b"}) unplaced.Join(name);
   EXPECT_EQ(unplaced.state(), State::kRecovering);
   unplaced.Pass(absl::Milliseconds(1100), {"a", "b"});
   EXPECT_TRUE(unplaced.Told("a").has_run());
-  Cluster placed(options);
+  Cluster placed(Fixed(2));
   for (int place : {0, 1}) placed.Join(place == 0 ? "a" : "b", place);
   EXPECT_TRUE(placed.Told("a").has_run()) << "who holds a place is nobody's spare";
 }
@@ -727,7 +734,7 @@ TEST(Coordinator, AMemberThatSucceededAndLeavesNeitherDrainsTheRoundNorEndsThePr
 }
 
 TEST(Coordinator, ASpentBudgetOfLossesNamesTheNodeThatSpentIt) {
-  CoordinatorOptions options = Elastic(1, 3);
+  CoordinatorOptions options = InAgent(Elastic(1, 3));
   options.max_node_losses = 1;
   Cluster c(options);
   for (const char* name : {"a", "b", "c"}) c.Join(name);
@@ -879,7 +886,7 @@ TEST(Coordinator, ARoundHasAMultipleOfTheNodeUnit) {
 }
 
 TEST(Coordinator, ASpareIsToldItsPlaceInLineAndTakesALostRankAtOnce) {
-  Cluster c(Fixed(2));
+  Cluster c(InAgent(Fixed(2)));
   c.Join("a", -1);
   c.Join("b", -1);
   c.Apply("a");
@@ -901,7 +908,7 @@ TEST(Coordinator, ASpareIsToldItsPlaceInLineAndTakesALostRankAtOnce) {
 }
 
 TEST(Coordinator, ASpareDoesNotTakeTheRankOfANodeWhoseOfferIsOnItsWay) {
-  Cluster c(Fixed(2));
+  Cluster c(InAgent(Fixed(2)));
   for (const char* name : {"a", "b"}) c.Join(name);
   for (const char* name : {"a", "b"}) c.Apply(name);
   c.Join("spare");
@@ -918,7 +925,7 @@ TEST(Coordinator, ASpareDoesNotTakeTheRankOfANodeWhoseOfferIsOnItsWay) {
 }
 
 TEST(Coordinator, ASpareTakesTheRankOfANodeThatFindsNoPortWithinTheReconnectGrace) {
-  Cluster c(Fixed(2));
+  Cluster c(InAgent(Fixed(2)));
   for (const char* name : {"a", "b"}) c.Join(name);
   for (const char* name : {"a", "b"}) c.Apply(name);
   c.Join("spare");
@@ -928,6 +935,20 @@ TEST(Coordinator, ASpareTakesTheRankOfANodeThatFindsNoPortWithinTheReconnectGrac
   c.Apply("b");
   c.Pass(absl::Seconds(2.5), {"a", "b", "spare"});
   EXPECT_TRUE(c.Told("spare").has_run());
+}
+
+// Found by simulation: spares reach a coordinator that was started again before those do who run.
+TEST(Coordinator, AloneItMakesNoFirstRoundOfNodesWithoutPlacesWhileAnEarlierOneMayRun) {
+  const CoordinatorOptions alone = Fixed(2);
+  Cluster c(alone);
+  for (const char* name : {"x", "y"}) c.Join(name);
+  EXPECT_EQ(c.state(), State::kRecovering) << "nobody knows whether it was started before";
+  c.Pass(absl::Seconds(12), {"x", "y"});
+  EXPECT_EQ(c.state(), State::kRunning);
+
+  Cluster named(alone);
+  for (int place : {0, 1}) named.Join(place == 0 ? "x" : "y", place);
+  EXPECT_EQ(named.state(), State::kRunning) << "all who can be in it are here";
 }
 
 TEST(Coordinator, ChangesOfMembershipWithoutProgressEndTheJobWith93) {
@@ -1000,7 +1021,7 @@ TEST(Coordinator, AfterTheSecondFastFailureTheNextRoundWaits) {
 }
 
 TEST(Coordinator, ANodeThatWasTheCauseAgainAndAgainMakesRoomForASpare) {
-  CoordinatorOptions options = Fixed(2, 100);
+  CoordinatorOptions options = InAgent(Fixed(2, 100));
   options.exclude_after = 2;
   options.exclude_for = absl::Seconds(60);
   Cluster c(options);
@@ -1022,7 +1043,7 @@ TEST(Coordinator, ANodeThatWasTheCauseAgainAndAgainMakesRoomForASpare) {
 }
 
 TEST(Coordinator, WhatANodeIsToldOfItsWaitingDoesNotChangeWithTheClock) {
-  CoordinatorOptions options = Fixed(2, 100);
+  CoordinatorOptions options = InAgent(Fixed(2, 100));
   options.exclude_after = 2;
   options.restart_delay = absl::Seconds(10);
   Cluster c(options);
@@ -1043,7 +1064,7 @@ TEST(Coordinator, WhatANodeIsToldOfItsWaitingDoesNotChangeWithTheClock) {
 }
 
 TEST(Coordinator, WhoIsSetAsideStandsInNoLine) {
-  CoordinatorOptions options = Fixed(2, 100);
+  CoordinatorOptions options = InAgent(Fixed(2, 100));
   options.exclude_after = 1;
   Cluster c(options);
   for (const char* name : {"a", "b", "x", "y"}) c.Join(name);
@@ -1056,7 +1077,7 @@ TEST(Coordinator, WhoIsSetAsideStandsInNoLine) {
 }
 
 TEST(Coordinator, ASuccessorTakesARoundsAgeFromItsMembersThoughANewSpareSpokeFirst) {
-  CoordinatorOptions options = Fixed(2, 100);
+  CoordinatorOptions options = InAgent(Fixed(2, 100));
   options.restart_delay = absl::Seconds(4);
   Cluster before(options);
   for (const char* name : {"a", "b"}) before.Join(name);
