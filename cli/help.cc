@@ -175,6 +175,9 @@ two minutes gives a cluster the time to reschedule it. Its exit code is the
 job's. How often to go on is said here, not to the nodes; --progress-file alone
 is said to them, since they see that file.
 
+Where nodes have no --node-rank, its first round waits for a lease and a second:
+it cannot know whether nodes that are out of reach still run an earlier one.
+
   muster coordinator --nnodes 2:4 --rdzv-id job1 --listen 29400 --lease 2m
   muster run --coordinator c.example:29400 --nnodes 2:4 --rdzv-id job1 train.py
 )";
