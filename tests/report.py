@@ -87,7 +87,7 @@ def failures_of_unittest(log):
 def show_failures(reports):
     """Once more at the very end: who reads only that must see what failed, and how."""
     found = [failure for junit in sorted(reports.glob("*/ctest.junit")) for failure in failures_of_ctest(junit.parent)]
-    found += [failure for log in reports.glob("python.log") for failure in failures_of_unittest(log)]
+    found += [failure for log in reports.glob("python*.log") for failure in failures_of_unittest(log)]
     for name, output in found[:SHOWN_FAILURES]:
         print(f"\n=== failed: {name}", *output.strip().splitlines()[-SHOWN_LINES:], sep="\n")
     if len(found) > SHOWN_FAILURES:
@@ -97,7 +97,7 @@ def show_failures(reports):
 def main():
     reports, failed_stages = pathlib.Path(sys.argv[1]), int(sys.argv[2])
     counted = [count_ctest(junit.parent) for junit in reports.glob("*/ctest.junit")]
-    counted += [count_unittest(log) for log in reports.glob("python.log")]
+    counted += [count_unittest(log) for log in reports.glob("python*.log")]
     counted += [count_spin(log) for log in reports.glob("spin.log")]
     passed, failed, skipped = (sum(column) for column in zip([0, 0, 0], *counted))
     failed = max(failed, failed_stages)

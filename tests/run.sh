@@ -56,10 +56,19 @@ run_ctest() {
   return $status
 }
 
-torch_tests() {
-  local log=$REPORTS/python.log
-  "$(python_for_tests)" -m unittest discover -s tests/torch -v 2>&1 | tee "$log"
+# python_tests FOLDER
+python_tests() {
+  local log=$REPORTS/python-$1.log
+  "$(python_for_tests)" -m unittest discover -s "tests/$1" -v 2>&1 | tee "$log"
   return "${PIPESTATUS[0]}"
+}
+
+# Of the length that fits among the others; by its name alone it has the full one.
+chaos_tests() {
+  if [ "$run_of_all" = yes ]; then
+    export MUSTER_CHAOS_SECONDS=${MUSTER_CHAOS_SECONDS:-40} MUSTER_CHAOS_NODES=${MUSTER_CHAOS_NODES:-3}
+  fi
+  python_tests chaos
 }
 
 spin_model() {
@@ -83,14 +92,15 @@ tidy_check() {
 
 # A+B: beside each other. Tests with real processes wait more than they compute, a build is the other way round.
 all_stages=(release unit simulation integration+asan-build spin+torch format asan asan-integration+tsan-build tsan
-            tidy)
+            chaos+tidy)
 run_stage() {
   case $1 in
     release) stage "build release" build release ;;
     unit) stage "unit" run_ctest release "$SEEDS" unit ;;
     simulation) stage "simulation, $SEEDS seeds" run_ctest release "$SEEDS" simulation ;;
     integration) stage "integration" run_ctest release "$SEEDS" integration ;;
-    torch) stage "torch, end to end" torch_tests ;;
+    torch) stage "torch, end to end" python_tests torch ;;
+    chaos) stage "chaos" chaos_tests ;;
     spin) stage "spin model and its mutants" spin_model ;;
     format) stage "clang-format" format_check ;;
     tidy) stage "clang-tidy" tidy_check ;;
@@ -123,7 +133,7 @@ beside() {
 build_for() {
   case $1 in
     unit | simulation | integration | tidy) echo release ;;
-    torch) [ -n "${MUSTER_BINARY:-}" ] || echo release ;;
+    torch | chaos) [ -n "${MUSTER_BINARY:-}" ] || echo release ;;
     asan | asan-integration) echo asan-build ;;
     tsan) echo tsan-build ;;
   esac
@@ -145,7 +155,8 @@ bash deploy/setup.sh --tests || { echo "tests/run.sh: what the tests need cannot
 notes+=("tsan leaves out the tests that run gRPC itself: Debian builds it without ThreadSanitizer")
 notes+=("asan leaves out the tests that have no descriptor left: UndefinedBehaviorSanitizer needs some")
 
-[ $# -gt 0 ] || set -- "${all_stages[@]}"
+run_of_all=no
+[ $# -gt 0 ] || { run_of_all=yes; set -- "${all_stages[@]}"; }
 declare -A has_run=()
 for name in "$@"; do
   if [[ $name == *+* ]]; then

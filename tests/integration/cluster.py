@@ -265,7 +265,7 @@ class Cluster:
         (self.folder / name).touch()
 
     def last_beats(self, restart):
-        """For each worker of a round, "place-rank-pid", the last time at which it was seen to run."""
+        """For each worker of a restart count, "place-rank-pid-port", the last time at which it was seen to run."""
         found = {}
         for path in (self.folder / "beats").glob(f"{restart}-*"):
             text = path.read_text()
@@ -339,14 +339,18 @@ class ClusterTest(unittest.TestCase):
 
     def assert_rounds_do_not_overlap(self, cluster):
         """By the workers' own clocks: nothing of a round runs when a later round's first worker starts."""
-        counts = sorted({record["restart"] for record in cluster.records("start")})
-        for earlier, later in zip(counts, counts[1:]):
-            first = min(record["time"] for record in cluster.records("start", restart=later))
-            beats = cluster.last_beats(earlier)
-            for record in cluster.records("start", restart=earlier):
-                worker = f"{record['place']}-{record['rank']}-{record['pid']}"
+        rounds = {}  # by restart count and master: two rounds have one count if all died that knew the first
+        for record in cluster.records("start"):
+            rounds.setdefault((record["restart"], record["master_addr"], record["master_port"]), []).append(record)
+        rounds = sorted(rounds.values(), key=lambda records: min(record["time"] for record in records))
+        for earlier, later in zip(rounds, rounds[1:]):
+            first = min(record["time"] for record in later)
+            beats = cluster.last_beats(earlier[0]["restart"])
+            for record in earlier:
+                worker = f"{record['place']}-{record['rank']}-{record['pid']}-{record['master_port']}"
                 last = max(record["time"], beats.get(worker, 0.0))
-                self.assertLess(last, first, f"worker {worker} of restart {earlier} ran when restart {later} began")
+                self.assertLess(last, first, f"worker {worker} of restart {record['restart']} ran when restart "
+                                             f"{later[0]['restart']} began")
 
     def assert_same_master(self, starts):
         self.assertEqual(1, len({(record["master_addr"], record["master_port"]) for record in starts.values()}))

@@ -14,8 +14,7 @@ local_rank) must be equal. All rules that fit are merged, the later ones win. Wh
     check: "files"   records what its file descriptors are
     flood: LINES     writes so many numbered lines to its standard output and as many to its errors with each beat
 
-FOLDER/records takes one JSON line for each event; FOLDER/beats/ one file for each worker with the last time at which
-it ran. Times are CLOCK_BOOTTIME, the same in all namespaces of the machine.
+What it writes down is in witness.py.
 """
 import json
 import os
@@ -23,26 +22,13 @@ import signal
 import sys
 import time
 
+from witness import Witness
+
 BEAT_S = 0.005
-NUMBERS = {"rank": "RANK", "world": "WORLD_SIZE", "restart": "TORCHELASTIC_RESTART_COUNT", "node_rank": "GROUP_RANK",
-           "local_rank": "LOCAL_RANK", "nodes": "GROUP_WORLD_SIZE", "place": "TEST_PLACE"}
-TEXTS = {"master_addr": "MASTER_ADDR", "master_port": "MASTER_PORT", "run_id": "TORCHELASTIC_RUN_ID"}
 
 folder = sys.argv[1]
-facts = {name: int(os.environ.get(variable, "-1")) for name, variable in NUMBERS.items()}
-facts.update({name: os.environ.get(variable, "") for name, variable in TEXTS.items()})
-facts["pid"] = os.getpid()
-
-
-def now():
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-def record(event, **more):
-    line = json.dumps({"event": event, "time": now(), **facts, **more}) + "\n"
-    descriptor = os.open(os.path.join(folder, "records"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    os.write(descriptor, line.encode())  # one write: lines of several workers never mix
-    os.close(descriptor)
+witness = Witness(folder)
+facts, record = witness.facts, witness.record
 
 
 def open_files():
@@ -113,14 +99,10 @@ def main():
     record("start", **({"files": open_files()} if plan.get("check") == "files" else {}))
     for kind in plan.get("spawn", []):
         descend(kind)
-    beats = os.path.join(folder, "beats")
-    os.makedirs(beats, exist_ok=True)
-    name = "-".join(str(facts[key]) for key in ("restart", "place", "rank", "pid"))
-    beat = os.open(os.path.join(beats, name), os.O_WRONLY | os.O_CREAT, 0o644)
     gate = plan["after"] and os.path.join(folder, plan["after"])
     flood = Flood(plan.get("flood", 0))
     while plan.get("hang") or (gate and not os.path.exists(gate)):
-        os.pwrite(beat, f"{now():020.6f}".encode(), 0)
+        witness.beat()
         flood.pour()
         time.sleep(BEAT_S)
     record("end")

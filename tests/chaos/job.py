@@ -1,0 +1,192 @@
+"""A job of real trainings that faults befall, and the platform under it: what ended is started again at its place."""
+import os
+import pathlib
+import signal
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
+import cluster  # noqa: E402
+from cluster import children, descendants  # noqa: E402
+
+WORKER = pathlib.Path(__file__).resolve().parent / "worker.py"
+PORT = 2222
+LEASE_S = 3
+ENDLESS = "1000000"
+# No budget ends the job, and no pause after a failure: the times in the table are muster's own.
+COUNTS = ("--max-restarts", ENDLESS, "--max-node-losses", ENDLESS, "--max-membership-changes", "0",
+          "--restart-delay", "0s")
+BY_A_FAULT = {-signal.SIGKILL, 128 + signal.SIGKILL, 75}  # how a node may end before the job
+SETTLED_S = 0.5   # steps go on so long after all is mended: the incident is over
+LIMIT_S = 180.0   # from an incident to that; only a hang takes so long
+SIGNALS = {"killed": signal.SIGKILL, "told to end": signal.SIGTERM, "stopped": signal.SIGSTOP}
+CONTAINER = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+
+
+def now():
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Step:
+    def __init__(self, line):
+        restart, number, when, loss = line.split()
+        self.restart, self.number, self.time, self.loss = int(restart), int(number), float(when), loss
+
+
+class Job(cluster.Cluster):
+    """network: the places' namespaces, each a container too; None: plain processes on loopback addresses.
+    alone: `muster coordinator` is one more process, at the place after the last.
+    nnodes: "MIN:MAX" where not all must be there. program: instead of the training."""
+
+    def __init__(self, nodes, nproc, network=None, alone=False, with_places=True, step_s=0.0, nnodes=None, program=None,
+                 environment=None, settle="5s"):
+        count = nodes + int(alone)
+        addresses = [network.address(place) if network else f"127.0.0.{place + 1}" for place in range(count)]
+        self.nnodes = nnodes or str(nodes)
+        options = ["--nnodes", self.nnodes, "--join-settle", settle, *COUNTS]
+        self.network, self.alone, self.coordinator, self.with_places = network, alone, None, with_places
+        self.later = []      # (when, what to call)
+        self.absent = set()  # places at which nothing is started again
+        self.killed = set()  # nodes whose container was killed: what `unshare` says of that means nothing
+        if alone:
+            self.coordinator_at = f"{addresses[-1]}:{PORT if network else cluster.free_port(addresses[-1])}"
+            # How often to go on is said to the coordinator.
+            options = ["--coordinator", self.coordinator_at, "--nnodes", self.nnodes, "--rdzv-id", "chaos"]
+        environment = {"OMP_NUM_THREADS": "1", "CHAOS_STEP_S": str(step_s), **(environment or {})}
+        if network:
+            environment["GLOO_SOCKET_IFNAME"] = "eth0"  # by itself it looks the host's name up
+        super().__init__(nodes, options=options, nproc=nproc, addresses=addresses[:nodes],
+                         ports=[PORT] * nodes if network else None, environment=environment,
+                         prefix=(lambda place: [*network.prefix(place), *CONTAINER]) if network else None)
+        self.program = program or [sys.executable, "-B", str(WORKER), str(self.folder)]
+
+    # The platform.
+
+    def start(self, place, options=(), **popen):
+        places = ["--node-rank", str(place)] if self.alone and self.with_places else []
+        return super().start(place, [*places, *options], **popen)
+
+    def start_all(self, order=None):
+        if self.alone:
+            self.start_coordinator()
+        return super().start_all(order)
+
+    def start_coordinator(self):
+        environment = self.environment_of(0)
+        del environment["CLUSTER_SPEC"]
+        command = [*(self.network.prefix(self.size) if self.network else []), str(cluster.BINARY), "coordinator",
+                   "--listen", self.coordinator_at, "--nnodes", self.nnodes, "--rdzv-id", "chaos",
+                   "--lease", f"{LEASE_S}s", *COUNTS]
+        self.coordinator = cluster.Node(f"coordinator-{len(self.all_nodes)}", command, environment, self.folder)
+        self.all_nodes.append(self.coordinator)
+
+    def tend(self):
+        """What a platform does: to be called all the time."""
+        for place, node in list(self.nodes.items()):
+            if node.has_ended() and place not in self.absent:
+                self.note_end(node)
+                self.start(place)
+        due = [each for each in self.later if each[0] <= now()]
+        self.later = [each for each in self.later if each not in due]
+        for _, call in due:
+            call()
+
+    def note_end(self, node):
+        if node.process.returncode not in BY_A_FAULT and node not in self.killed:
+            raise AssertionError(f"{node.name} ended with {node.process.returncode}, which no fault explains")
+
+    def whole(self):
+        """Nothing is stopped, cut or away."""
+        return not self.later and not any(node.has_ended() for node in self.nodes.values()) and not (
+            self.coordinator and self.coordinator.has_ended())
+
+    def wait_until(self, what, condition, limit=LIMIT_S):
+        def tended():
+            self.tend()
+            return condition()
+        return cluster.wait_until(what, tended, limit)
+
+    # What befalls it.
+
+    def victims(self, fault):
+        """Pids; none where the part is just not there."""
+        if fault.what == "coordinator":
+            return [self.coordinator.process.pid] if not self.coordinator.has_ended() else []
+        node = self.nodes[fault.place]
+        host, agent = node.host(), node.agent()
+        found = {"agent": [agent], "host": [host]}.get(fault.what)
+        if fault.what == "worker":
+            workers = sorted(pid for pid in (children(host) if host else []) if pid != agent)
+            found = workers[fault.worker:fault.worker + 1]
+        if fault.what == "node":
+            first = self.first_process(node)
+            if fault.how == "told to end":
+                found = [first]
+            elif self.network and fault.how == "killed":
+                found = [first]  # the kernel ends what is in its namespace
+            else:  # without a namespace the workers follow their host
+                found = [first, *descendants(first)] if fault.how == "stopped" and first else [first, agent]
+        return [pid for pid in found if pid]
+
+    def first_process(self, node):
+        if not self.network:
+            return node.host()
+        inner = children(node.process.pid)
+        return inner[0] if inner else None
+
+    def inject(self, fault):
+        if fault.how in ("cut off", "not heard", "deaf"):
+            cut = {"cut off": self.network.cut, "not heard": self.network.cut_outgoing,
+                   "deaf": self.network.cut_incoming}[fault.how]
+            cut(fault.place)
+            self.later.append((now() + fault.duration_s, self.network.heal))
+            return
+        victims = self.victims(fault)
+        if fault.what == "node" and fault.how == "killed":
+            self.killed.add(self.nodes[fault.place])
+        for pid in victims:
+            try:
+                handle = os.pidfd_open(pid)  # what is continued later is what was stopped
+                signal.pidfd_send_signal(handle, SIGNALS[fault.how])
+            except ProcessLookupError:
+                continue
+            if fault.how == "stopped":
+                self.later.append((now() + fault.duration_s, lambda handle=handle: self.go_on(handle)))
+            else:
+                os.close(handle)
+        if fault.what == "coordinator" and fault.how != "stopped" and victims:
+            self._replace_coordinator(self.coordinator, fault.duration_s)
+
+    @staticmethod
+    def go_on(handle):
+        try:
+            signal.pidfd_send_signal(handle, signal.SIGCONT)
+        except ProcessLookupError:
+            pass  # it has been ended meanwhile
+        os.close(handle)
+
+    def _replace_coordinator(self, old, after_s):
+        def again():
+            if not old.has_ended():  # it was told to end, and has not come to it
+                self._replace_coordinator(old, cluster.POLL_S)
+            elif old is self.coordinator:
+                self.note_end(old)
+                self.start_coordinator()
+        self.later.append((now() + after_s, again))
+
+    # What the training said.
+
+    def steps(self):
+        try:
+            text = (self.folder / "steps").read_text()
+        except FileNotFoundError:
+            return []
+        return [Step(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+    def steps_since(self, when):
+        return [step for step in self.steps() if step.time > when]
+
+    def finish(self, at=None):
+        part = self.folder / "finish.part"
+        part.write_text("" if at is None else str(at))
+        part.rename(self.folder / "finish")

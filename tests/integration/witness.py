@@ -1,0 +1,44 @@
+"""What a test's worker writes down about itself, for the harness (cluster.py) to read. Standard library alone.
+
+FOLDER/records takes one JSON line for each event; FOLDER/beats/ one file for each worker with the last time at which
+it ran. Times are CLOCK_BOOTTIME, the same in all namespaces of the machine.
+"""
+import json
+import os
+import time
+
+NUMBERS = {"rank": "RANK", "world": "WORLD_SIZE", "restart": "TORCHELASTIC_RESTART_COUNT", "node_rank": "GROUP_RANK",
+           "local_rank": "LOCAL_RANK", "nodes": "GROUP_WORLD_SIZE", "place": "TEST_PLACE"}
+TEXTS = {"master_addr": "MASTER_ADDR", "master_port": "MASTER_PORT", "run_id": "TORCHELASTIC_RUN_ID"}
+
+
+def now():
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Witness:
+    """Of this process: who it is, and where it says so."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.facts = {name: int(os.environ.get(variable, "-1")) for name, variable in NUMBERS.items()}
+        self.facts.update({name: os.environ.get(variable, "") for name, variable in TEXTS.items()})
+        self.facts["pid"] = os.getpid()
+        self._beat = None
+
+    def record(self, event, **more):
+        self.append("records", json.dumps({"event": event, "time": now(), **self.facts, **more}))
+
+    def append(self, name, line):
+        descriptor = os.open(os.path.join(self.folder, name), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        os.write(descriptor, (line + "\n").encode())  # one write: lines of several workers never mix
+        os.close(descriptor)
+
+    def beat(self):
+        """Says that this process runs now."""
+        if self._beat is None:
+            beats = os.path.join(self.folder, "beats")
+            os.makedirs(beats, exist_ok=True)
+            name = "-".join(str(self.facts[key]) for key in ("restart", "place", "rank", "pid", "master_port"))
+            self._beat = os.open(os.path.join(beats, name), os.O_WRONLY | os.O_CREAT, 0o644)
+        os.pwrite(self._beat, f"{now():020.6f}".encode(), 0)
