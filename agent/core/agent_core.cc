@@ -110,6 +110,7 @@ void AgentCore::TellHost(BootTime now, Effects* out) {
   directive.set_agent_number(host_.agent_number());
   directive.set_seq(++host_directive_seq_);
   *directive.mutable_memory() = memory_;
+  directive.set_leave(leave_);
   if (lease_deadline_ != absl::InfinitePast()) directive.set_lease_deadline_boot_ns(ToBootNanos(lease_deadline_));
   directive.set_lease_ms(absl::ToInt64Milliseconds(LeaseDuration()));
   out->push_back(SendToHost{std::move(directive)});
@@ -305,6 +306,12 @@ void AgentCore::OnProbed(BootTime now, const std::string& host_id, bool dead, Ef
   if (!dead) return;
   predecessor_dead_ = host_id;
   TellIfChanged(now, out);
+}
+
+void AgentCore::OnNotice(BootTime now, const std::string& why, Effects* out) {
+  if (finished_ || !configured_ || !leave_.empty()) return;
+  leave_ = why;
+  TellHost(now, out);
 }
 
 void AgentCore::OnTick(BootTime now, Effects* out) {

@@ -84,6 +84,9 @@ class AgentCore {
   void OnLocalAddress(BootTime now, const std::string& address, Effects* out);
   void OnProbed(BootTime now, const std::string& host_id, bool dead, Effects* out);
 
+  // This machine's end was announced; why, in a sentence. The node leaves, as after a SIGTERM.
+  void OnNotice(BootTime now, const std::string& why, Effects* out);
+
   void OnTick(BootTime now, Effects* out);
 
   bool configured() const { return configured_; }
@@ -149,6 +152,7 @@ class AgentCore {
   std::optional<BootTime> host_link_closed_at_;
   bool ending_host_ = false;
   bool host_gone_ = false;
+  std::string leave_;  // why this node is to leave; empty: it is not
 
   // Towards the coordinator.
   Link link_ = Link::kDown;

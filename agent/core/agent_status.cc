@@ -62,7 +62,7 @@ v1::AgentStatus AgentCore::MakeStatus(BootTime now) const {
   }
   if (stored.has_verdict()) *status.mutable_verdict() = stored.verdict();
   status.set_predecessor_dead(predecessor_dead_);
-  status.set_trouble(host_.trouble());
+  status.set_trouble(host_.leave().reason().empty() ? host_.trouble() : host_.leave().reason());
   status.set_cancelled(host_.leave().cancel());
   return status;
 }

@@ -114,7 +114,10 @@ class HostProcess {
     if (plan_.ends_orphans) EndPredecessorsOrphans();
     OpenTimerPipe();
     RETURN_IF_ERROR(WithContext(progress_.Start(), "cannot watch the progress file"));
-    Tell([this](BootTime now, Effects* out) { core_.Begin(now, out); });
+    Tell([this](BootTime now, Effects* out) {
+      core_.Begin(now, out);
+      core_.OnWallClock(now, absl::Now(), out);
+    });
     RETURN_IF_ERROR(first_agent_);
     ScheduleTick();
     loop_.Run();
@@ -156,7 +159,10 @@ class HostProcess {
 
   void ScheduleTick() {
     loop_.After(kTick, [this] {
-      Tell([this](BootTime now, Effects* out) { core_.OnTick(now, out); });
+      Tell([this](BootTime now, Effects* out) {
+        core_.OnWallClock(now, absl::Now(), out);
+        core_.OnTick(now, out);
+      });
       ScheduleTick();
     });
   }

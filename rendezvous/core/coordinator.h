@@ -156,6 +156,7 @@ class Coordinator {
   bool IsTrainer(const Host& host) const { return host.status.role() != v1::ROLE_OBSERVER; }
   bool Claims(const Host& host) const;  // says that it is a member of greatest_
   bool LeavesAfterSuccess(const Host& host) const;
+  std::string WhyLeft(const Host& host) const;  // "asked to leave", and by what it says itself
   bool HasSucceeded(const Host& host) const;  // of that round, though it may be leaving by now
   bool HoldsPlace(const Host& host) const;
   const Host* HolderOf(int place) const;

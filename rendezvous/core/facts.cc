@@ -54,6 +54,11 @@ bool Coordinator::Claims(const Host& host) const {
   return IsSet(greatest_.id()) && last.has_node_rank() && Same(last.id(), greatest_.id());
 }
 
+std::string Coordinator::WhyLeft(const Host& host) const {
+  const bool says = Leaving(host) && !host.status.trouble().empty();
+  return says ? absl::StrCat("asked to leave: ", host.status.trouble()) : "asked to leave";
+}
+
 // A node that was asked to leave after its success may not have had the time to say the one before the other; and
 // what its workers left behind may be being ended still.
 bool Coordinator::LeavesAfterSuccess(const Host& host) const {

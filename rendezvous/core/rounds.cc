@@ -366,7 +366,7 @@ std::optional<std::string> Coordinator::WhyDrainFor(BootTime now, const Host& ho
   const std::string name = NameOf(host);
   if (host.stream == 0 && now > host.closed_at + options_.reconnect_grace) return absl::StrCat(name, " is away");
   if (LeavesAfterSuccess(host)) return std::nullopt;
-  if (phase == v1::PHASE_LEAVING) return absl::StrCat(name, " was asked to leave");
+  if (phase == v1::PHASE_LEAVING) return absl::StrCat(name, " was ", WhyLeft(host));
   if (phase == v1::PHASE_UNUSABLE) return absl::StrCat(name, " is unusable: ", host.status.trouble());
   if (phase == v1::PHASE_FAILED && Claims(host)) {
     return host.status.has_failure() ? DescribeFailure(host.status.failure()) : absl::StrCat(name, " failed");

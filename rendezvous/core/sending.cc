@@ -101,7 +101,7 @@ void Coordinator::FillOrder(BootTime now, Host& host, v1::Directive* directive) 
       v1::Release* release = directive->mutable_release();
       const bool left = !verdict_ || state_ != State::kReleasing;
       release->set_exit_code(left ? kExitLeft : IsTrainer(host) ? verdict_->exit_code() : 0);
-      release->set_reason(left ? "asked to leave" : verdict_->reason());
+      release->set_reason(left ? WhyLeft(host) : verdict_->reason());
       break;
     }
     default:

@@ -27,6 +27,18 @@ class Leave(ClusterTest):
                 self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
                 self.assert_rounds_do_not_overlap(job)
 
+    def test_everybodys_workers_are_told_before_the_leavers_grace_is_over(self):
+        job = self.running(plan=[{"when": {"restart": 0}, "term": "exit"}, {"when": {"place": 1}, "term": "ignore"}],
+                           options=("--nnodes", "2:3", "--termination-grace", "3s"))
+        job.nodes[1].signal(signal.SIGTERM)
+        self.assertEqual(75, job.nodes[1].exit_code())
+        killed = min(time for worker, time in job.last_beats(0).items() if worker.startswith("1-"))
+        told = {record["rank"]: record["time"] for record in job.records("signal", restart=0)}
+        self.assertEqual(set(range(6)), set(told), "all can save")
+        self.assertLess(max(told.values()), killed)
+        job.open_gate()
+        self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
+
     def test_a_worker_that_ends_0_after_our_sigterm_is_no_success(self):
         job = self.running(plan=[{"term": "exit"}], options=("--rejoin-timeout", "2s"))
         job.nodes[1].signal(signal.SIGTERM)

@@ -360,6 +360,26 @@ TEST_F(AgentCoreTest, AHeldPlaceIsProbedOnlyWhereTheHolderWasOnThisMachine) {
   EXPECT_EQ(LastStatus().predecessor_dead(), "old");
 }
 
+TEST_F(AgentCoreTest, ANoticeHasTheHostLeaveAndIsRepeatedWithEveryDirective) {
+  core_.OnNotice(now_, "preemption notice of gce", &effects_);
+  EXPECT_EQ(LastOrder().leave(), "preemption notice of gce");
+  Forget();
+  core_.OnNotice(now_, "preemption notice of gce: maintenance", &effects_);
+  EXPECT_TRUE(effects_.empty()) << "the first is the reason";
+  Connected();
+  core_.OnDirective(now_, Run(1, 1), &effects_);
+  EXPECT_EQ(LastOrder().leave(), "preemption notice of gce");
+}
+
+TEST_F(AgentCoreTest, TheCoordinatorIsToldWhyTheHostLeaves) {
+  Connected();
+  host_.mutable_leave()->set_signal(15);
+  host_.mutable_leave()->set_reason("preemption notice of gce");
+  Host();
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_LEAVING);
+  EXPECT_EQ(LastStatus().trouble(), "preemption notice of gce");
+}
+
 TEST_F(AgentCoreTest, WaitingIsToldEverMoreRarely) {
   Connected();
   int told = 0;

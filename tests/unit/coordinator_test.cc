@@ -668,6 +668,20 @@ TEST(Coordinator, ALeavingNodeCostsANodeLossAndNoFailure) {
   EXPECT_EQ(c.Told("a").run().loss_ages_ms_size(), 1);
 }
 
+TEST(Coordinator, WhyANodeLeavesIsToldToAll) {
+  Cluster c(Elastic(1, 2));
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Apply("a");
+  c.Apply("b");
+  c.At("b").status.set_trouble("preemption notice of gce");
+  c.Phase("b", v1::PHASE_LEAVING);
+  EXPECT_NE(c.Told("a").stop().cause().find("was asked to leave: preemption notice of gce"), std::string::npos);
+  c.At("b").status.set_live_workers(0);
+  c.Say("b");
+  EXPECT_EQ(c.Told("b").release().reason(), "asked to leave: preemption notice of gce");
+}
+
 TEST(Coordinator, PeersThatFailAsANodeBeginsToLeaveAreItsEchoHoweverLongItTakesToEnd) {
   CoordinatorOptions options = Elastic(1, 2);
   options.max_restarts = 0;

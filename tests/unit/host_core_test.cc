@@ -14,7 +14,8 @@ constexpr absl::Duration kCoordinatorTimeout = absl::Minutes(5);
 
 class HostCoreTest : public ::testing::Test {
  protected:
-  explicit HostCoreTest(bool single_node = false) : core_(Options(single_node)) {
+  explicit HostCoreTest(bool single_node = false) : HostCoreTest(Options(single_node)) {}
+  explicit HostCoreTest(const HostOptions& options) : core_(options) {
     core_.Begin(now_, &effects_);
     core_.OnOffer(now_, 4000, &effects_);
   }
@@ -393,6 +394,118 @@ TEST_F(HostCoreTest, ASecondSignalEndsItNow) {
   Pass(absl::Seconds(2), false);
   ASSERT_TRUE(core_.finished());
   EXPECT_EQ(Took<Finish>()[0].exit_code, 75);
+}
+
+TEST_F(HostCoreTest, ANoticeThatTheAgentHeardIsALeaveWithItsReason) {
+  Run(1);
+  Forget();
+  v1::HostDirective directive = Directive();
+  directive.set_leave("preemption notice of gce");
+  Give(directive);
+  EXPECT_EQ(Took<SignalWorkers>()[0].signal, SIGTERM);
+  EXPECT_EQ(LastStatus().leave().signal(), SIGTERM);
+  EXPECT_EQ(LastStatus().leave().reason(), "preemption notice of gce");
+  Give(directive);
+  EXPECT_EQ(Took<SignalWorkers>().size(), 1u) << "said again, it says nothing new";
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  Pass(kTellLimit + absl::Seconds(1));
+  ASSERT_TRUE(core_.finished());
+  EXPECT_EQ(Took<Finish>()[0].exit_code, 75);
+  EXPECT_EQ(Took<Finish>()[0].reason, "asked to leave: preemption notice of gce");
+}
+
+TEST_F(HostCoreTest, ANoticeAndARoundInOneDirectiveStartNothing) {
+  Forget();
+  v1::HostDirective directive = Directive();
+  *directive.mutable_start() = Round(1);
+  directive.set_leave("preemption notice of gce");
+  Give(directive);
+  EXPECT_TRUE(Took<SpawnWorkers>().empty());
+}
+
+TEST_F(HostCoreTest, ThePlatformsOwnSigtermAfterItsNoticeIsNoSecondOne) {
+  Run(1);
+  v1::HostDirective directive = Directive();
+  directive.set_leave("preemption notice of gce");
+  Give(directive);
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  EXPECT_TRUE(Took<Sweep>().empty()) << "the workers are saving";
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  EXPECT_EQ(Took<Sweep>().size(), 1u);
+}
+
+TEST_F(HostCoreTest, ANoticeAfterASignalSaysNothingNew) {
+  Run(1);
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  v1::HostDirective directive = Directive();
+  directive.set_leave("preemption notice of gce");
+  Give(directive);
+  EXPECT_EQ(Took<SignalWorkers>().size(), 1u);
+  EXPECT_EQ(LastStatus().leave().reason(), "");
+}
+
+// A node whose time is over in an hour, five minutes before which it stops.
+class DeadlineTest : public HostCoreTest {
+ protected:
+  DeadlineTest() : HostCoreTest(WithDeadline()) {
+    Clock(absl::ZeroDuration());
+    Run(1);
+    Forget();
+  }
+  static HostOptions WithDeadline() {
+    HostOptions options = Options(false);
+    options.stop_before = StopBefore{Beginning() + absl::Hours(1), absl::Minutes(5), "--stop-before 5m"};
+    return options;
+  }
+  static absl::Time Beginning() { return absl::FromUnixSeconds(1'700'000'000); }
+  void Clock(absl::Duration since_start) { core_.OnWallClock(now_, Beginning() + since_start, &effects_); }
+};
+
+TEST_F(DeadlineTest, ItLeavesAsAfterASigtermWhenTheTimeHasCome) {
+  Clock(absl::Minutes(55) - absl::Milliseconds(1));
+  EXPECT_TRUE(Took<SignalWorkers>().empty());
+  Clock(absl::Minutes(55));
+  EXPECT_EQ(Took<SignalWorkers>()[0].signal, SIGTERM);
+  EXPECT_EQ(LastStatus().leave().reason(), "--stop-before 5m");
+  Clock(absl::Minutes(56));
+  EXPECT_EQ(Took<SignalWorkers>().size(), 1u);
+}
+
+TEST_F(DeadlineTest, AClockThatIsSetMovesTheTime) {
+  Clock(absl::Minutes(54));
+  Clock(absl::Minutes(10));
+  Exit(0, 1);
+  Exit(1, 1);
+  Swept();
+  Start(2);
+  EXPECT_EQ(Took<SpawnWorkers>().size(), 1u) << "45 minutes are left after all";
+}
+
+TEST_F(DeadlineTest, NoRoundIsBegunShortlyBeforeItsTimeIsOver) {
+  Exit(0, 1);
+  Exit(1, 1);
+  Swept();
+  Clock(absl::Minutes(55) - kMaxUselessRound - absl::Seconds(1));
+  Start(2);
+  EXPECT_EQ(Took<SpawnWorkers>().size(), 1u);
+  Exit(0, 1);
+  Exit(1, 1);
+  Swept();
+  Forget();
+  Clock(absl::Minutes(55) - kMaxUselessRound);
+  Start(3);
+  EXPECT_TRUE(Took<SpawnWorkers>().empty());
+  EXPECT_EQ(LastStatus().leave().reason(), "--stop-before 5m: too little time is left for another round");
+}
+
+TEST_F(DeadlineTest, TheWorkersHaveNoMoreGraceThanTimeIsLeft) {
+  Clock(absl::Hours(1) - absl::Seconds(3));
+  Pass(absl::Seconds(2));
+  EXPECT_TRUE(Took<Sweep>().empty());
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(Took<Sweep>().size(), 1u) << "killed before the deadline, not at the end of the usual grace";
 }
 
 TEST_F(HostCoreTest, CtrlCCancelsAndUsrSignalsPassThrough) {

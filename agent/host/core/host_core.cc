@@ -153,6 +153,9 @@ void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Eff
   const bool newly_applied = Compare(memory_.applied(), directive.memory().applied()) != 0;
   memory_ = directive.memory();  // stored before anything is done
   ExtendLease(now, directive, out);
+  if (!leave_ && !directive.leave().empty()) {
+    BeginLeave(now, SIGTERM, directive.leave(), options_.termination_grace, out);
+  }
   switch (directive.order_case()) {
     case v1::HostDirective::kStart:
       MaybeStart(now, directive.start(), out);
@@ -187,6 +190,12 @@ void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
   if (leased() && now >= LeaseTermMoment()) {
     Say(Severity::kWarning, absl::StrCat("round ", ToString(round.id()), " not started: the lease has ended"),
         out);
+    return;
+  }
+  if (IsTooLateFor(now)) {
+    const std::string reason =
+        absl::StrCat(options_.stop_before->why, ": too little time is left for another round");
+    BeginLeave(now, SIGTERM, reason, absl::ZeroDuration(), out);
     return;
   }
   started_ = round.id();

@@ -3,7 +3,7 @@
 //
 // Pure: an event and the time in, effects out, to be carried out in the order given. It does no I/O, reads no
 // clock and starts nothing itself. Lives on the host's loop thread. host_core.cc: the agent and the round;
-// stopping.cc: the ladder, the lease, signals and the end.
+// stopping.cc: the ladder, the lease, signals and the end; leaving.cc: a leave that no signal asked for.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,9 @@ inline constexpr size_t kMaxErrorText = 4096;                     // bytes of ea
 inline constexpr size_t kMaxBriefText = 256;                      // of a failure that is not the first
 inline constexpr int kMaxOtherFailures = 8;                       // of one node that travel; more are counted
 inline constexpr absl::Duration kUsageErrorWithin = absl::Minutes(1);  // of a start: exit code 2 is argparse's
+inline constexpr absl::Duration kLeastGrace = absl::Seconds(1);        // of a node that stops by its deadline
+// A round is not begun when less than this, or than --stop-before, is left until then.
+inline constexpr absl::Duration kMaxUselessRound = absl::Minutes(1);
 inline constexpr int kMaxAgentRestarts = 5;  // the fifth within the window: a fault of ours
 
 // Effects.
@@ -84,16 +87,26 @@ struct Ending {
   bool ok() const { return !by_signal && number == 0; }
 };
 
+// --stop-before: the node leaves so long before its time is over.
+struct StopBefore {
+  absl::Time deadline;  // wall clock
+  absl::Duration before;
+  std::string why;  // a sentence, for people
+};
+
 struct HostOptions {
   std::string host_id;
   int64_t host_pid = 0;
   v1::NodeConfig config;
   absl::Duration termination_grace = absl::Seconds(30);  // after a signal from outside
-  std::set<int> leave_signals;    // --signals-to-handle: these mean leave, too, beside the usual four
+  std::set<int> leave_signals;  // --signals-to-handle: these mean leave, too, beside the usual four
+  std::optional<StopBefore> stop_before;
   bool external_agent = false;    // sidecar form: the agent is somebody else's child, and is waited for
   std::string local_rank_option;  // that each worker gets by --pass-local-rank, as local-rank; empty: none
   absl::Time wall_at_boot = absl::UnixEpoch();  // what the wall clock said when the machine booted: for people
 };
+
+std::string NameOf(int signal);  // "SIGTERM"
 
 class HostCore {
  public:
@@ -129,6 +142,9 @@ class HostCore {
   void OnSwept(BootTime now, const std::string& left, Effects* out);
 
   void OnOffer(BootTime now, uint32_t port, Effects* out);  // 0: none could be kept
+
+  // What the wall clock says, which may be set at any moment: told before each OnTick where there is a deadline.
+  void OnWallClock(BootTime now, absl::Time wall, Effects* out);
 
   // SIGTERM, SIGHUP, SIGQUIT: leave. SIGINT: cancel the job. SIGUSR1, SIGUSR2: passed to the workers.
   // Either of them may be made to mean leave by the options.
@@ -176,6 +192,12 @@ class HostCore {
   void NextAgent(BootTime now, Effects* out);
   void GiveUp(BootTime now, const std::string& reason, Effects* out);  // a fault of ours, or of the machine
   void WatchAgent(BootTime now, absl::Duration counted, Effects* out);
+
+  // Leaving.
+  void BeginLeave(BootTime now, int signal, const std::string& reason, absl::Duration grace, Effects* out);
+  bool ConfirmsLeave(int signal, Effects* out);
+  bool IsTooLateFor(BootTime now) const;
+  std::string WhyLeft() const;
 
   // End.
   void WatchOffer(BootTime now, Effects* out);
@@ -232,6 +254,8 @@ class HostCore {
 
   // The end.
   std::optional<v1::Leave> leave_;
+  bool signalled_ = false;                     // one of the signals that mean leave has come
+  BootTime stop_at_ = absl::InfiniteFuture();  // --stop-before, by the latest word of the wall clock
   BootTime leave_at_ = absl::InfinitePast();
   BootTime idle_since_ = absl::InfinitePast();
   std::optional<v1::Exit> exit_;

@@ -15,12 +15,6 @@ constexpr int kExitLeft = 75;
 constexpr int kExitCancelled = 130;
 constexpr int kExitFault = 70;
 
-// "SIGTERM"
-std::string NameOf(int signal) {
-  const char* name = sigabbrev_np(signal);
-  return name == nullptr ? absl::StrCat("signal ", signal) : absl::StrCat("SIG", name);
-}
-
 absl::Duration FromMs(int64_t ms) { return absl::Milliseconds(ms); }
 
 }  // namespace
@@ -135,6 +129,7 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
     default:
       break;
   }
+  if (ConfirmsLeave(signal, out)) return;
   if (leave_) {  // the second one: now
     Say(Severity::kWarning, absl::StrCat(NameOf(signal), " again: ending everything now"), out);
     v1::Exit exit;
@@ -148,19 +143,8 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
     WatchEnd(now, out);
     return;
   }
-  leave_.emplace();
-  leave_->set_signal(signal);
-  leave_->set_cancel(signal == SIGINT);
-  leave_at_ = now;
-  Say(Severity::kInfo,
-      absl::StrCat(
-          NameOf(signal), signal == SIGINT ? ": cancelling the job" : ": leaving the job",
-          Active() ? absl::StrCat(", the workers have ", absl::FormatDuration(options_.termination_grace)) : ""),
-      out);
-  if (Active()) {
-    BeginStop(now, signal, options_.termination_grace, v1::OUTCOME_STOPPED, "asked to leave", out);
-  }
-  Tell(out);
+  signalled_ = true;
+  BeginLeave(now, signal, "", options_.termination_grace, out);
   WatchEnd(now, out);
 }
 
@@ -171,8 +155,7 @@ void HostCore::FinishWith(const v1::Exit& exit, Effects* out) {
   if (leave_ && !leave_->cancel() && exit.exit_code() != 0 && exit.exit_code() != kExitLeft) {
     exit_->set_exit_code(kExitLeft);
     exit_->set_origin("muster");
-    exit_->set_reason(
-        absl::StrCat("asked to leave by signal ", leave_->signal(), "; of the job: ", exit.reason()));
+    exit_->set_reason(absl::StrCat(WhyLeft(), "; of the job: ", exit.reason()));
   }
   Tell(out);
 }
@@ -202,8 +185,7 @@ void HostCore::WatchEnd(BootTime now, Effects* out) {
     v1::Exit exit;
     exit.set_exit_code(leave_->cancel() ? kExitCancelled : kExitLeft);
     exit.set_origin("muster");
-    exit.set_reason(
-        absl::StrCat(leave_->cancel() ? "cancelled" : "asked to leave", " by signal ", leave_->signal()));
+    exit.set_reason(WhyLeft());
     exit_ = exit;
   } else {
     return;

@@ -1,0 +1,63 @@
+// A node that leaves: by a signal, by a notice of its machine's end, or because its time is nearly over.
+#include <algorithm>
+#include <csignal>
+
+#include "absl/strings/str_cat.h"
+#include "agent/host/core/host_core.h"
+#include "proto/base/duration.h"
+
+namespace muster::host {
+
+std::string NameOf(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name == nullptr ? absl::StrCat("signal ", signal) : absl::StrCat("SIG", name);
+}
+
+// reason: empty where the signal is it.
+void HostCore::BeginLeave(BootTime now, int signal, const std::string& reason, absl::Duration grace,
+                          Effects* out) {
+  leave_.emplace();
+  leave_->set_signal(signal);
+  leave_->set_cancel(signal == SIGINT);
+  leave_->set_reason(reason);
+  leave_at_ = now;
+  Say(reason.empty() ? Severity::kInfo : Severity::kWarning,
+      absl::StrCat(reason.empty() ? NameOf(signal) : reason,
+                   leave_->cancel() ? ": cancelling the job" : ": leaving the job",
+                   Active() ? absl::StrCat(", the workers have ", muster::FormatDuration(grace)) : ""),
+      out);
+  if (Active()) BeginStop(now, signal, grace, v1::OUTCOME_STOPPED, "asked to leave", out);
+  Tell(out);
+}
+
+// The platform's own SIGTERM follows its notice while the workers save: it says nothing new. The one after it
+// does.
+bool HostCore::ConfirmsLeave(int signal, Effects* out) {
+  if (!leave_ || signalled_) return false;
+  signalled_ = true;
+  Say(Severity::kInfo, absl::StrCat(NameOf(signal), ": leaving already (", leave_->reason(), ")"), out);
+  return true;
+}
+
+std::string HostCore::WhyLeft() const {
+  if (!leave_->reason().empty()) return absl::StrCat("asked to leave: ", leave_->reason());
+  return absl::StrCat(leave_->cancel() ? "cancelled" : "asked to leave", " by signal ", leave_->signal());
+}
+
+// The nodes do not agree on it: each goes by its own clock, and what a clock that is ahead begins is no round for
+// the others any more (IsTooLateFor).
+void HostCore::OnWallClock(BootTime now, absl::Time wall, Effects* out) {
+  if (!options_.stop_before || leave_ || exit_ || finished_) return;
+  const StopBefore& stop = *options_.stop_before;
+  stop_at_ = now + (stop.deadline - stop.before - wall);
+  if (now < stop_at_) return;
+  const absl::Duration left = std::max(stop.deadline - wall, kLeastGrace);
+  BeginLeave(now, SIGTERM, stop.why, std::min(options_.termination_grace, left), out);
+}
+
+bool HostCore::IsTooLateFor(BootTime now) const {
+  if (!options_.stop_before) return false;
+  return now + std::min(options_.stop_before->before, kMaxUselessRound) >= stop_at_;
+}
+
+}  // namespace muster::host
