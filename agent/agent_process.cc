@@ -26,6 +26,7 @@
 #include "agent/host/log.h"
 #include "agent/host/writer.h"
 #include "agent/local_session.h"
+#include "agent/notice_watch.h"
 #include "agent/process_start.h"
 #include "agent/remote_session.h"
 #include "agent/serving.h"
@@ -89,6 +90,7 @@ class AgentProcess {
   void DecideIfServing(bool local);
   void Configure(bool serves);
   void CheckLocalAddress();
+  void WatchNotice();
   void MakeCoordinator();
   SessionEvents Events();
 
@@ -120,6 +122,7 @@ class AgentProcess {
   v1::HostStatus host_;  // the first status: who the host is
   int host_pidfd_ = -1;
   std::unique_ptr<HostEnder> ender_;
+  std::unique_ptr<NoticeWatch> notice_watch_;
   std::thread resolver_;
 
   std::unique_ptr<rendezvous::CoordinatorService> coordinator_;  // outlives the session
@@ -151,6 +154,7 @@ int AgentProcess::Run(int fd) {
 }
 
 AgentProcess::~AgentProcess() {
+  notice_watch_.reset();
   if (resolver_.joinable()) resolver_.join();  // ends within kResolveLimit
   ender_.reset();
   session_.reset();
@@ -265,6 +269,7 @@ void AgentProcess::Configure(bool serves) {
   }
   configured_ = true;
   CheckLocalAddress();
+  WatchNotice();
   std::vector<v1::HostStatus> early = std::exchange(early_, {});
   early.front().mutable_memory()->set_served(serves);  // what was found out
   for (const v1::HostStatus& status : early) {
@@ -279,6 +284,17 @@ void AgentProcess::CheckLocalAddress() {
   if (!IsLiteral(address) || IsLocalAddress(address).value_or(true)) return;
   Log(Severity::kWarning, "agent",
       "--local-addr " + address + " is no address of this machine: worker 0 may not be able to listen on it");
+}
+
+// Every agent asks anew: what one has heard its host knows, or the next one hears it again.
+void AgentProcess::WatchNotice() {
+  notice_watch_ = std::make_unique<NoticeWatch>(&loop_, config_.notice(), [this](const std::string& why) {
+    Step([&](BootTime now, Effects* out) { core_.OnNotice(now, why, out); });
+  });
+  const absl::Status started = notice_watch_->Start();
+  if (started.ok()) return;
+  Log(Severity::kError, "agent",
+      "--preemption-notice: not all of it is watched: " + std::string(AsStd(started.message())));
 }
 
 void AgentProcess::MakeCoordinator() {

@@ -23,13 +23,22 @@ constexpr size_t kMaxValueColumns = 48;  // of the table
 // Variables that bear on what muster or its workers do.
 constexpr const char* kPrefixes[] = {"MUSTER_", "PET_",  "TORCHELASTIC_", "TORCH_", "CLUSTER_SPEC", "CLOUD_ML_",
                                      "AIP_",    "NCCL_", "GLOO_",         "CUDA_",  "NVIDIA_",      "SLURM_"};
-constexpr const char* kNames[] = {"RANK",         "WORLD_SIZE",
-                                  "LOCAL_RANK",   "LOCAL_WORLD_SIZE",
-                                  "NODE_RANK",    "GROUP_RANK",
-                                  "MASTER_ADDR",  "MASTER_PORT",
-                                  "TF_CONFIG",    "PYTHON_EXEC",
-                                  "VIRTUAL_ENV",  "OMP_NUM_THREADS",
-                                  "CONDA_PREFIX", "KUBERNETES_SERVICE_HOST"};
+constexpr const char* kNames[] = {"RANK",
+                                  "WORLD_SIZE",
+                                  "LOCAL_RANK",
+                                  "LOCAL_WORLD_SIZE",
+                                  "NODE_RANK",
+                                  "GROUP_RANK",
+                                  "MASTER_ADDR",
+                                  "MASTER_PORT",
+                                  "TF_CONFIG",
+                                  "PYTHON_EXEC",
+                                  "VIRTUAL_ENV",
+                                  "OMP_NUM_THREADS",
+                                  "CONDA_PREFIX",
+                                  "KUBERNETES_SERVICE_HOST",
+                                  "GCE_METADATA_HOST",
+                                  "AWS_EC2_METADATA_SERVICE_ENDPOINT"};
 
 bool Bears(const std::string& name) {
   const auto begins = [&](const char* prefix) { return absl::StartsWith(name, prefix); };

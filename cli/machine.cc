@@ -83,6 +83,7 @@ Machine ReadMachine(const Environment& environment) {
   machine.count_workers = [&environment](const std::string& wish) {
     return agent::CountWorkers(wish, environment, agent::SystemProbe());
   };
+  machine.read_file = [](const std::string& path) { return agent::SystemProbe().read(path); };
   machine.bind_to_cpus = [](const std::string& mode, const std::vector<int>& gpus) {
     const agent::MachineProbe probe = agent::SystemProbe();
     return agent::BindToCpus(mode, gpus, agent::GpuBusIds(probe), agent::AllowedCpus(), probe);

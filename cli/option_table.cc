@@ -92,6 +92,17 @@ const std::vector<OptionSpec>& RunOptions() {
       {"termination-grace", "TIME", kTimes, false,
        "Between SIGTERM and SIGKILL when muster is asked to stop. Default 8 as a container's first process, 25 on "
        "Kubernetes, else 30."},
+      {"preemption-notice", "off|gce|aws|auto|file:PATH", kTimes, false,
+       "Leave, as after SIGTERM, when this machine's end is announced: by the metadata server of GCE or EC2, or "
+       "by "
+       "a file that appears, is touched or is no longer empty. auto: gce or aws where the firmware (DMI) says "
+       "that "
+       "this is such a machine. Default off."},
+      {"stop-before", "TIME", kTimes, false,
+       "Leave, as after SIGTERM, so long before the deadline; 0: never. Default 60 where --deadline is given."},
+      {"deadline", "WHEN", kTimes, false,
+       "When this node's time is over: 2026-11-21T16:00:00Z, or seconds since 1970. Default, with --stop-before: "
+       "SLURM_JOB_END_TIME."},
       {"module", "", kProgram, true, "SCRIPT is a Python module, as with python -m.", 'm'},
       {"no-python", "", kProgram, true, "SCRIPT is a program of its own, not Python."},
       {"run-path", "", kProgram, true, "SCRIPT is run by runpy.run_path in each worker's interpreter."},
@@ -156,8 +167,9 @@ const std::vector<OptionSpec>& CoordinatorCommandOptions() {
          "Default 29400."}};
     for (const OptionSpec& spec : RunOptions()) {
       const bool of_the_job = spec.group == Group::kRestarts || spec.group == Group::kTimes;
-      const bool of_a_node =
-          spec.name == "coordinator-timeout" || spec.name == "termination-grace" || spec.name == "progress-file";
+      const bool of_a_node = spec.name == "coordinator-timeout" || spec.name == "termination-grace" ||
+                             spec.name == "progress-file" || spec.name == "preemption-notice" ||
+                             spec.name == "stop-before" || spec.name == "deadline";
       if (spec.name == "nnodes" || spec.name == "rdzv-id" || (of_the_job && !of_a_node)) chosen->push_back(spec);
     }
     return chosen;

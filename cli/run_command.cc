@@ -14,6 +14,7 @@
 #include "agent/host/log.h"
 #include "agent/host/process_setup.h"
 #include "agent/machine_probe.h"
+#include "agent/notice_watch.h"
 #include "cli/commands.h"
 #include "cli/completion.h"
 #include "cli/deepspeed.h"
@@ -100,6 +101,8 @@ int RunLine(const CommandLine& command_line, const Environment& environment, con
   const absl::StatusOr<Severity> level = LogLevel(environment);
   if (!level.ok()) return Complain(level.status());
 
+  v1::NoticeSource* const notice = plan->config.mutable_notice();
+  if (!notice->file().empty()) notice->set_file_mtime_ns(agent::EmptyFileTime(notice->file()));
   Launch launch = PrepareLaunch(*plan, environment, machine.host_id, invocation.called_as, agent::ProbeFile);
   launch.plan.ends_orphans = plan->config.run_id() != machine.random_run_id;
   if (access(kTerminationLog, W_OK) == 0) launch.plan.report.termination_log = kTerminationLog;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "agent/host/utf8.h"
+#include "cli/leaving.h"
 #include "cli/membership.h"
 #include "proto/base/duration.h"
 #include "proto/base/ids.h"
@@ -62,6 +63,7 @@ class Planner {
     TakeBudgets();
     RETURN_IF_ERROR(TakeGrowth());
     RETURN_IF_ERROR(TakeTimes());
+    RETURN_IF_ERROR(TakeLeaving());
     RETURN_IF_ERROR(TakeWorkers());
     TakeProgram();
     RETURN_IF_ERROR(TakeOwnDevices());
@@ -234,6 +236,18 @@ class Planner {
     if (s.reconnect_grace && grace >= lease) {
       return Fault(*s.reconnect_grace, "must be less than the lease, " + muster::FormatDuration(lease));
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeLeaving() {
+    ASSIGN_OR_RETURN(const NoticePlan notice, PlanNotice(settings_, environment_, machine_.read_file));
+    *config_->mutable_notice() = notice.source;
+    Line("preemption-notice", notice.shown, notice.why);
+    ASSIGN_OR_RETURN(const DeadlinePlan deadline, PlanDeadline(settings_, environment_));
+    plan_->stop_before = deadline.stop;
+    Line("deadline", deadline.deadline, deadline.from);
+    Line("stop-before", deadline.stop ? Show(deadline.stop->before) : "never",
+         settings_.stop_before ? settings_.stop_before->source : kDefault);
     return absl::OkStatus();
   }
 

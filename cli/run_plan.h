@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "agent/accelerators.h"
 #include "agent/discovery/cluster_view.h"
+#include "agent/host/core/host_core.h"
 #include "agent/host/core/output_plan.h"
 #include "cli/command_line.h"
 #include "cli/settings.h"
@@ -46,6 +48,8 @@ struct Machine {
   std::function<agent::Accelerators()> accelerators;  // may take seconds
   std::function<absl::StatusOr<agent::WorkerCount>(const std::string& wish)> count_workers;  // "auto", "gpu", ...
   std::function<absl::StatusOr<discovery::ClusterView>(const Environment&, bool all_pools)> discover;
+  // A small file's text; nullopt if it cannot be read.
+  std::function<std::optional<std::string>(const std::string& path)> read_file;
   // CPUs near each of these GPUs, by a way of --numa-binding.
   std::function<absl::StatusOr<std::vector<std::set<int>>>(const std::string& mode, const std::vector<int>& gpus)>
       bind_to_cpus;
@@ -64,6 +68,7 @@ struct RunPlan {
   bool on_platform = false;     // the platform, not the options, says who is in the job
   v1::NodeConfig config;
   absl::Duration termination_grace;
+  std::optional<host::StopBefore> stop_before;
   StdinChoice stdin_choice;
   bool stdin_given = false;
   PortRange worker_port;

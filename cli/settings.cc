@@ -406,6 +406,9 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
   reader.Duration("reconnect-grace", &s.reconnect_grace);
   reader.Duration("shutdown-timeout", &s.shutdown_timeout);
   reader.Duration("termination-grace", &s.termination_grace);
+  reader.Read<NoticeChoice>("preemption-notice", &s.preemption_notice, ParseNotice);
+  reader.Duration("stop-before", &s.stop_before);
+  reader.Read<absl::Time>("deadline", &s.deadline, ParseDeadline);
   reader.Switch("module", &s.module);
   reader.Switch("no-python", &s.no_python);
   reader.Text("python", &s.python);

@@ -67,6 +67,9 @@ struct Settings {
   Given<absl::Duration> reconnect_grace;
   Given<absl::Duration> shutdown_timeout;
   Given<absl::Duration> termination_grace;
+  Given<NoticeChoice> preemption_notice;
+  Given<absl::Duration> stop_before;
+  Given<absl::Time> deadline;
   Given<bool> module;
   Given<bool> no_python;
   Given<bool> run_path;

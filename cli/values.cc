@@ -82,6 +82,34 @@ absl::StatusOr<v1::NodeConfig::ScaleUp> ParseScaleUp(std::string_view text) {
   return Expected("immediate, on-restart or never");
 }
 
+absl::StatusOr<NoticeChoice> ParseNotice(std::string_view text) {
+  constexpr std::string_view kFile = "file:";
+  if (text == "off") return NoticeChoice{};
+  if (text == "gce") return NoticeChoice{v1::NoticeSource::GCE, false, ""};
+  if (text == "aws") return NoticeChoice{v1::NoticeSource::AWS, false, ""};
+  if (text == "auto") return NoticeChoice{v1::NoticeSource::OFF, true, ""};
+  if (text.starts_with(kFile) && text.size() > kFile.size()) {
+    return NoticeChoice{v1::NoticeSource::FILE, false, std::string(text.substr(kFile.size()))};
+  }
+  return Expected("off, gce, aws, auto or file:PATH");
+}
+
+absl::StatusOr<absl::Time> ParseDeadline(std::string_view text) {
+  // absl knows words for times, too; and a few seconds since 1970 are a duration that somebody meant.
+  constexpr int64_t kLeastSeconds = 1'000'000'000;
+  constexpr int64_t kMostSeconds = 253'402'300'799;  // the last of the year 9999
+  const bool begins_with_digit = !text.empty() && text[0] >= '0' && text[0] <= '9';
+  absl::Time time;
+  int64_t seconds = 0;
+  if (begins_with_digit && absl::SimpleAtoi(AsAbsl(text), &seconds)) {
+    time = absl::FromUnixSeconds(seconds);
+  } else if (!begins_with_digit || !absl::ParseTime(absl::RFC3339_full, AsAbsl(text), &time, nullptr)) {
+    time = absl::InfinitePast();
+  }
+  if (time >= absl::FromUnixSeconds(kLeastSeconds) && time <= absl::FromUnixSeconds(kMostSeconds)) return time;
+  return Expected("a moment as 2026-11-21T16:00:00Z, or in seconds since 1970");
+}
+
 absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text) {
   if (text == "auto") return SlotCount{SlotCount::kAuto, 0};
   if (text == "gpu") return SlotCount{SlotCount::kGpu, 0};

@@ -56,6 +56,13 @@ struct StdinChoice {
   int rank = 0;  // global, of kRank
 };
 
+// Of --preemption-notice.
+struct NoticeChoice {
+  v1::NoticeSource::Kind kind = v1::NoticeSource::OFF;
+  bool by_firmware = false;  // auto: GCE or AWS, where the machine is theirs
+  std::string file;          // of FILE
+};
+
 absl::StatusOr<int> ParseInteger(std::string_view text, int low, int high);
 // "90", "500ms", "5m": ParseDuration within bounds.
 absl::StatusOr<absl::Duration> ParseTime(std::string_view text, absl::Duration least, absl::Duration most);
@@ -63,6 +70,8 @@ absl::StatusOr<bool> ParseBoolean(std::string_view text);
 absl::StatusOr<NodeRange> ParseNodeRange(std::string_view text);
 absl::StatusOr<LossBudget> ParseLossBudget(std::string_view text);  // "10", "3/10m"
 absl::StatusOr<v1::NodeConfig::ScaleUp> ParseScaleUp(std::string_view text);
+absl::StatusOr<NoticeChoice> ParseNotice(std::string_view text);  // "off", "gce", "aws", "auto", "file:/a/b"
+absl::StatusOr<absl::Time> ParseDeadline(std::string_view text);  // "2026-11-21T16:00:00Z", seconds since 1970
 absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text);
 absl::StatusOr<uint16_t> ParsePort(std::string_view text);
 absl::StatusOr<HostPort> ParseHostPort(std::string_view text);     // "[::1]:29400", "::1", "name", "name:0"

@@ -31,6 +31,13 @@ target_link_libraries(muster_absl INTERFACE -Wl,--start-group ${MUSTER_ABSL_ARCH
 add_library(muster_cares INTERFACE)
 target_link_libraries(muster_cares INTERFACE ${MUSTER_LIB_cares} Threads::Threads)
 
+# Its HTTP client, for the metadata servers of clouds.
+add_library(muster_libevent INTERFACE)
+foreach(archive event_extra event_core)
+  muster_find_archive(MUSTER_LIB_${archive} ${archive})
+  target_link_libraries(muster_libevent INTERFACE ${MUSTER_LIB_${archive}})
+endforeach()
+
 add_library(muster_grpc INTERFACE)
 target_link_libraries(muster_grpc INTERFACE
   -Wl,--start-group ${MUSTER_GRPC_ARCHIVES} -Wl,--end-group

@@ -15,7 +15,7 @@ readonly APT_LOCK_TIMEOUT_S=300  # another apt-get, as of a machine's first boot
 build_packages=(
   g++ cmake ninja-build ccache git ca-certificates
   protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libgrpc++-dev libgrpc-dev libabsl-dev libc-ares-dev
-  libre2-dev libssl-dev zlib1g-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
+  libre2-dev libssl-dev zlib1g-dev libevent-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev librapidcheck-dev python3
 )
 test_packages=(clang-14 clang-format-14 clang-tidy-14 spin gcc libc6-dev iproute2 procps util-linux)

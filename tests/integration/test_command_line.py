@@ -57,6 +57,10 @@ WRONG = {
     "reconnect-grace": (*TIME, "10"),
     "shutdown-timeout": TIME,
     "termination-grace": TIME,
+    "preemption-notice": ("on", "azure", "GCE", "file", "file:"),
+    "stop-before": TIME,
+    "deadline": ("tomorrow", "-1", "3600", "2026-13-01T00:00:00Z", "2026-01-01", "2026-01-01T00:00:00",
+                 "infinite-future", "99999999999999"),
     "python": NONE,
     "signals-to-handle": ("SIGKILL", "SIGTERM,SIGSTOP", "SIGCHLD", ","),
     "log-dir": NONE,
@@ -87,7 +91,7 @@ EMPTY_IS_UNSAID = {"rdzv-endpoint", "rdzv-id", "rdzv-conf", "role", "log-dir", "
 # torchrun has no such option, and PET_ says nothing of them.
 OURS_ALONE = {"coordinator", "restart-window", "restart-delay", "progress-file", "max-membership-changes",
               "exclude-after", "exclude-for", "join-settle", "scale-up", "node-unit", "pools", "worker-port", "stdin", "max-node-losses", "join-timeout", "last-call-timeout", "rejoin-timeout",
-              "coordinator-timeout", "lease", "heartbeat-interval", "reconnect-grace", "termination-grace", "python",
+              "coordinator-timeout", "lease", "heartbeat-interval", "reconnect-grace", "termination-grace", "preemption-notice", "stop-before", "deadline", "python",
               "pass-local-rank", "log-max-size", "report"}
 
 WRONG_FOR_DEEPSPEED = {
@@ -256,6 +260,7 @@ class RunTest(CommandLineTest):
             (["--node-rank", "1"], "--node-rank 1:", "--nnodes"),
             (["--lease", "8", "--heartbeat-interval", "2.5"], "--heartbeat-interval 2.5:", "the lease, 8s"),
             (["--lease", "8", "--reconnect-grace", "8"], "--reconnect-grace 8:", "the lease, 8s"),
+            (["--stop-before", "5m"], "--stop-before 5m:", "--deadline"),
             ([*nodes, "--master-port", "5000", "--worker-port", "5000"], "--worker-port 5000:", "primary"),
         )
         for words, *said in cases:

@@ -48,6 +48,7 @@ Machine MachineWith(int gpus) {
     if (wish == "cpu" || (wish == "auto" && gpus == 0)) return Workers(16, "16 CPUs");
     return Workers(std::max(gpus, 1), "counted");
   };
+  machine.read_file = [](const std::string&) { return std::nullopt; };
   machine.discover = [](const Environment& environment, bool all_pools) {
     discovery::DiscoverOptions options;
     options.vertex.all_pools = all_pools;
