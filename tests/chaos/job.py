@@ -29,22 +29,24 @@ def now():
 
 class Step:
     def __init__(self, line):
-        restart, number, when, loss = line.split()
+        restart, number, when, loss, _ = line.split()
         self.restart, self.number, self.time, self.loss = int(restart), int(number), float(when), loss
 
 
 class Job(cluster.Cluster):
     """network: the places' namespaces, each a container too; None: plain processes on loopback addresses.
-    alone: `muster coordinator` is one more process, at the place after the last.
+    alone: `muster coordinator` is one more process, at the place after the last. spares: nodes above what it needs; they
+    take the rank of one that is cut off while that one still runs: the lease alone keeps their workers apart.
     nnodes: "MIN:MAX" where not all must be there. program: instead of the training."""
 
-    def __init__(self, nodes, nproc, network=None, alone=False, with_places=True, step_s=0.0, nnodes=None, program=None,
+    def __init__(self, nodes, nproc, network=None, alone=False, spares=0, step_s=0.0, nnodes=None, program=None,
                  environment=None, settle="5s"):
-        count = nodes + int(alone)
+        self.places = nodes + spares
+        count = self.places + int(alone)
         addresses = [network.address(place) if network else f"127.0.0.{place + 1}" for place in range(count)]
         self.nnodes = nnodes or str(nodes)
         options = ["--nnodes", self.nnodes, "--join-settle", settle, *COUNTS]
-        self.network, self.alone, self.coordinator, self.with_places = network, alone, None, with_places
+        self.network, self.alone, self.coordinator, self.spares = network, alone, None, spares
         self.later = []      # (when, what to call)
         self.absent = set()  # places at which nothing is started again
         self.killed = set()  # nodes whose container was killed: what `unshare` says of that means nothing
@@ -55,15 +57,22 @@ class Job(cluster.Cluster):
         environment = {"OMP_NUM_THREADS": "1", "CHAOS_STEP_S": str(step_s), **(environment or {})}
         if network:
             environment["GLOO_SOCKET_IFNAME"] = "eth0"  # by itself it looks the host's name up
-        super().__init__(nodes, options=options, nproc=nproc, addresses=addresses[:nodes],
-                         ports=[PORT] * nodes if network else None, environment=environment,
+        super().__init__(nodes, options=options, nproc=nproc, addresses=addresses[:self.places],
+                         ports=[PORT] * self.places if network else None, environment=environment,
                          prefix=(lambda place: [*network.prefix(place), *CONTAINER]) if network else None)
         self.program = program or [sys.executable, "-B", str(WORKER), str(self.folder)]
 
     # The platform.
 
+    def environment_of(self, place):
+        environment = super().environment_of(place)
+        if self.alone:
+            del environment["CLUSTER_SPEC"]
+        return environment
+
     def start(self, place, options=(), **popen):
-        places = ["--node-rank", str(place)] if self.alone and self.with_places else []
+        # Who has a place is never replaced by a spare.
+        places = ["--node-rank", str(place)] if self.alone and not self.spares else []
         return super().start(place, [*places, *options], **popen)
 
     def start_all(self, order=None):
@@ -72,12 +81,11 @@ class Job(cluster.Cluster):
         return super().start_all(order)
 
     def start_coordinator(self):
-        environment = self.environment_of(0)
-        del environment["CLUSTER_SPEC"]
-        command = [*(self.network.prefix(self.size) if self.network else []), str(cluster.BINARY), "coordinator",
+        command = [*(self.network.prefix(self.places) if self.network else []), str(cluster.BINARY), "coordinator",
                    "--listen", self.coordinator_at, "--nnodes", self.nnodes, "--rdzv-id", "chaos",
                    "--lease", f"{LEASE_S}s", *COUNTS]
-        self.coordinator = cluster.Node(f"coordinator-{len(self.all_nodes)}", command, environment, self.folder)
+        self.coordinator = cluster.Node(f"coordinator-{len(self.all_nodes)}", command, self.environment_of(self.places),
+                                        self.folder)
         self.all_nodes.append(self.coordinator)
 
     def tend(self):
@@ -181,7 +189,7 @@ class Job(cluster.Cluster):
             text = (self.folder / "steps").read_text()
         except FileNotFoundError:
             return []
-        return [Step(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+        return [Step(line) for line in text.splitlines() if line.endswith(" .")]
 
     def steps_since(self, when):
         return [step for step in self.steps() if step.time > when]

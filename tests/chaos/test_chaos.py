@@ -49,7 +49,8 @@ def table(outcomes):
         mine = [outcome for outcome in outcomes if outcome.kind == kind]
         seconds, steps = [each.seconds for each in mine], [each.steps for each in mine]
         lines.append(f"{kind:44} {len(mine):5} {sum(each.restarts for each in mine):8}  "
-                     f"{statistics.median(seconds):21.2f} {max(seconds):7.2f}  {statistics.median(steps):19.0f} {max(steps):5}")
+                     f"{statistics.median(seconds):21.2f} {max(seconds):7.2f}  "
+                     f"{statistics.median(steps):19.0f} {max(steps):5}")
     return "\n".join(lines)
 
 
@@ -92,15 +93,16 @@ class Chaos(cluster.ClusterTest):
         job.wait_until("the first steps", job.steps)
         self.began = now()
         outcomes = []
-        for incident in faults.incidents(draws, NODES, WORKERS, bool(job.alone), job.network is not None):
+        for incident in faults.incidents(draws, job.places, WORKERS, job.alone, job.network is not None):
             calm = now() + incident.calm_s
             job.wait_until("a while of calm", lambda calm=calm: now() > calm)
             if now() > self.began + seconds:
                 break
             outcomes.append(self.befall(job, incident))
         job.finish()
-        say(f"\n{name}: seed {SEED}, {NODES} nodes x {WORKERS} workers, {len(outcomes)} incidents\n{table(outcomes)}")
-        self.assertEqual({place: 0 for place in range(NODES)}, job.exit_codes(chaos.LIMIT_S))
+        say(f"\n{name}: seed {SEED}, {NODES} nodes x {WORKERS} workers, {job.spares} spares, {len(outcomes)} incidents\n"
+            f"{table(outcomes)}")
+        self.assertEqual({place: 0 for place in range(job.places)}, job.exit_codes(chaos.LIMIT_S))
         if job.alone:
             self.assertEqual(0, job.coordinator.exit_code())
         self.check_what_it_left(job)
@@ -139,10 +141,9 @@ class Chaos(cluster.ClusterTest):
 
     def test_2_with_a_coordinator_alone(self):
         draws = random.Random(f"{SEED} alone")
-        with_places = draws.random() < 0.5
-        network = self.network(NODES + 1) if can_make_namespaces() else None
-        self.check_chaos(f"muster coordinator, nodes {'with' if with_places else 'without'} places", SECONDS / 2, draws,
-                         network=network, alone=True, with_places=with_places)
+        spares = draws.choice([0, 1, 1])
+        network = self.network(NODES + spares + 1) if can_make_namespaces() else None
+        self.check_chaos("muster coordinator", SECONDS / 2, draws, network=network, alone=True, spares=spares)
 
     @unittest.skipIf(can_make_namespaces(), "namespaces are used above")
     def test_3_cuts(self):

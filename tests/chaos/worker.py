@@ -5,8 +5,8 @@ last bit, whatever befalls it, as long as the world is of one size.
 
 All draws come from the step and the rank. One all-reduce a step carries gradients, loss and rank 0's wish to end; it
 adds in an order that hangs on the world's size alone. FOLDER/steps takes a line for each step: restart count, step,
-time, loss as hexadecimal. The training ends with the step at which rank 0 sees FOLDER/finish, or with the one that
-the file names. Every worker beats from its first instruction on, by a thread: also while it imports and waits.
+time, loss as hexadecimal, and a dot. The training ends with the step at which rank 0 sees FOLDER/finish, or with the
+one that the file names. Every worker beats from its first instruction on, by a thread: also while it imports and waits.
 """
 import datetime
 import gc
@@ -115,7 +115,7 @@ def train(rank, world):
         step += 1
         state[0] = step
         if rank == 0:
-            witness.append("steps", f"{witness.facts['restart']} {step} {now():.6f} {(sums[size] / world).item().hex()}")
+            witness.append("steps", f"{witness.facts['restart']} {step} {now():.6f} {(sums[size] / world).item().hex()} .")
             if step % CHECKPOINT_STEPS == 0:
                 save(state)
         if sums[size + 1] > 0:

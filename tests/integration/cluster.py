@@ -250,7 +250,7 @@ class Cluster:
             lines = (self.folder / "records").read_text().splitlines()
         except FileNotFoundError:
             return []
-        found = [json.loads(line) for line in lines]
+        found = [json.loads(line) for line in lines if line.endswith("}")]  # else its writer was killed, or is at it
         return [r for r in found if event in (None, r["event"]) and all(r[key] == value for key, value in wanted.items())]
 
     def wait_for_round(self, restart, workers=None, limit=LIMIT_S):

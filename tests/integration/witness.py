@@ -31,7 +31,9 @@ class Witness:
 
     def append(self, name, line):
         descriptor = os.open(os.path.join(self.folder, name), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        os.write(descriptor, (line + "\n").encode())  # one write: lines of several workers never mix
+        # One write: lines of several workers never mix. Who is killed in the middle of it leaves a piece of a line, to
+        # which the next one must not be glued.
+        os.write(descriptor, f"\n{line}\n".encode())
         os.close(descriptor)
 
     def beat(self):
