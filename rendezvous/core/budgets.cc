@@ -23,8 +23,8 @@ Counts Counts::After(const EndedRound& round, const CoordinatorOptions& options)
   Counts next = *this;
   next.restart_count += 1;
   ForgetOld(&next.losses, round.at, options.node_loss_window);
-  ForgetOld(&next.failure_times, round.at, options.restart_window);
-  if (Progressed(round)) next.idle_failures = next.idle_changes = 0;
+  if (!options.planted("window_ignored")) ForgetOld(&next.failure_times, round.at, options.restart_window);
+  if (Progressed(round) && !options.planted("progress_ignored")) next.idle_failures = next.idle_changes = 0;
   if (round.lasted >= kFastFailure) next.fast_failures = 0;
   if (round.end == RoundEnd::kWorkerFailure) {
     next.NoteFailure(round, options);
@@ -50,7 +50,8 @@ void Counts::NoteFailure(const EndedRound& round, const CoordinatorOptions& opti
   culprit_streak = !round.culprit.empty() && round.culprit == culprit ? culprit_streak + 1 : 1;
   culprit = round.culprit;
   if (culprit.empty() || options.exclude_after == 0 || culprit_streak < options.exclude_after) return;
-  if (excluded.size() < kMaxExcluded) excluded[culprit] = round.at + options.exclude_for;
+  const int times = options.planted("excluded_too_long") ? 3 : 1;
+  if (excluded.size() < kMaxExcluded) excluded[culprit] = round.at + times * options.exclude_for;
   culprit_streak = 0;
 }
 

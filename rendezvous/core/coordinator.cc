@@ -123,8 +123,8 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
     // died before that the next agent comes to hear it.
     const bool left = Leaving(host->second) && Idle(host->second);
     if (left || host->second.status.phase() == v1::PHASE_HOST_GONE || Released(host->second) ||
-        options_.planted_bug == "close_is_death") {
-      if (options_.planted_bug == "close_is_death") host->second.lease_until = now;
+        options_.planted("close_is_death")) {
+      if (options_.planted("close_is_death")) host->second.lease_until = now;
       if (left && host->second.in_round && !host->second.succeeded && !loss_at_) {
         loss_at_ = std::min(now, host->second.lost_at);
         loss_text_ = absl::StrCat(NameOf(host->second), " has left");
@@ -251,7 +251,7 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
   if (!IsSet(last.id())) return;
   first_round_ = false;
   max_number_ = std::max(max_number_, last.id().number());
-  if (Compare(last.id(), greatest_.id()) > 0 && options_.planted_bug != "round_id_repeats") {
+  if (Compare(last.id(), greatest_.id()) > 0 && !options_.planted("round_id_repeats")) {
     if (!ours_) {  // and if we gather already, what was lost with our predecessor is to be made up for first
       if (state_ == State::kGathering) Enter(State::kRecovering, now, "an agent names a round", out);
       greatest_ = last;
@@ -265,7 +265,7 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
       }
     }
     struct Counts seen = Counts::ToldBy(last, now);
-    round_counts_ = round_counts_.Learning(seen);
+    if (!options_.planted("counts_forgotten")) round_counts_ = round_counts_.Learning(seen);
     seen.restart_count += ours_ ? 1 : 0;  // somebody else's round: the next of ours comes after it
     counts_ = counts_.Learning(seen);
     largest_ = std::max(largest_, last.largest_node_count());

@@ -154,7 +154,8 @@ class Coordinator {
   bool Counts(const Host& host) const;  // its newest status counts
   bool Fresh(const Host& host) const;   // its newest status names a directive of this epoch
   bool IsTrainer(const Host& host) const { return host.status.role() != v1::ROLE_OBSERVER; }
-  bool Claims(const Host& host) const;  // says that it is a member of greatest_
+  bool Claims(const Host& host) const;     // says that it is a member of greatest_
+  bool WasMember(const Host& host) const;  // of greatest_, though it may not have heard of it
   bool LeavesAfterSuccess(const Host& host) const;
   std::string WhyLeft(const Host& host) const;  // "asked to leave", and by what it says itself
   bool HasSucceeded(const Host& host) const;  // of that round, though it may be leaving by now

@@ -36,7 +36,7 @@ void Coordinator::Drain(BootTime now, const std::string& why, Effects* out) {
 // host alone, and others may stand in its place by now.
 bool Coordinator::PredecessorsRoundMayRun(BootTime now) const {
   if (ours_ || now >= members_known_until_) return false;
-  if (options_.planted_bug == "unheard_round") return MembersMissing() > 0;
+  if (options_.planted("unheard_round")) return MembersMissing() > 0;
   return MembersMissing() > 0 || (options_.leased() && had_predecessor_);
 }
 
@@ -45,7 +45,7 @@ bool Coordinator::IsDrained(BootTime now, const Host& host) const {
   const v1::Phase phase = host.status.phase();
   if (phase == v1::PHASE_LEAVING) return Idle(host);
   const bool counted = host.stop_seq != 0 && Fresh(host) &&
-                       (host.status.applied().seq() >= host.stop_seq || options_.planted_bug == "stale_ready");
+                       (host.status.applied().seq() >= host.stop_seq || options_.planted("stale_ready"));
   return counted && (phase == v1::PHASE_READY || phase == v1::PHASE_UNUSABLE);
 }
 
@@ -64,7 +64,7 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   const std::optional<SeenFailure> cause = FirstCause(Failures());
   const RoundEnd end = EndOfRound(cause);
   counts_ = round_counts_.After(HowItEnded(now, end, cause), options_);
-  if (options_.planted_bug == "budget_twice" && end == RoundEnd::kWorkerFailure) ++counts_.failures;
+  if (options_.planted("budget_twice") && end == RoundEnd::kWorkerFailure) ++counts_.failures;
   if (!cancelled_on_.empty()) {
     ConcludeWith(now, kExitCancelled, absl::StrCat("cancelled on ", cancelled_on_), out);
     return true;
@@ -154,6 +154,10 @@ std::vector<SeenFailure> Coordinator::Failures() const {
     failures.push_back(
         {host.status.failure(), id, host.received_at - absl::Milliseconds(host.status.failure().age_ms())});
   }
+  if (options_.planted("last_cause") && !failures.empty()) {
+    return {*std::max_element(failures.begin(), failures.end(),
+                              [](const SeenFailure& a, const SeenFailure& b) { return a.at < b.at; })};
+  }
   return failures;
 }
 
@@ -179,7 +183,7 @@ void Coordinator::Conclude(BootTime now, v1::Verdict verdict, Effects* out) {
 }
 
 bool Coordinator::Acknowledged(const Host& host) const {
-  if (options_.planted_bug == "verdict_unacknowledged") return true;
+  if (options_.planted("verdict_unacknowledged")) return true;
   // One that is unusable can hear the verdict like any other; its workers are not waited for.
   return host.status.has_verdict() && (Idle(host) || host.status.phase() == v1::PHASE_UNUSABLE);
 }
@@ -196,7 +200,7 @@ bool Coordinator::finished() const {
 // successor is cut off from everybody who knows, it must not come to another one.
 void Coordinator::LookWhetherTheVerdictIsKept() {
   verdict_kept_ = true;
-  if (options_.planted_bug == "verdict_unacknowledged") return;
+  if (options_.planted("verdict_unacknowledged")) return;
   for (const auto& [id, host] : hosts_) {
     if (host.status.at_primary() && host.stream != 0 && !host.status.has_verdict()) verdict_kept_ = false;
   }

@@ -59,6 +59,10 @@ std::string Coordinator::WhyLeft(const Host& host) const {
   return says ? absl::StrCat("asked to leave: ", host.status.trouble()) : "asked to leave";
 }
 
+bool Coordinator::WasMember(const Host& host) const {
+  return Claims(host) || (IsSet(greatest_.id()) && Same(host.round.id(), greatest_.id()));
+}
+
 // A node that was asked to leave after its success may not have had the time to say the one before the other; and
 // what its workers left behind may be being ended still.
 bool Coordinator::LeavesAfterSuccess(const Host& host) const {

@@ -81,6 +81,8 @@ struct CoordinatorOptions {
   // Test-only: each plants one bug that the simulation must find. Empty in production.
   std::string planted_bug;
 
+  bool planted(const char* bug) const { return planted_bug == bug; }
+
   bool leased() const { return lease > absl::ZeroDuration(); }
   bool fixed_size() const { return min_nodes == max_nodes; }
   // How much later than the node itself the coordinator takes a lease to end.

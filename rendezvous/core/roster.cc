@@ -27,7 +27,7 @@ std::string_view WithoutLeadingZeros(std::string_view digits) {
 // Who is served first when seats are given out.
 bool Before(const Candidate& a, const Candidate& b) {
   const auto key = [](const Candidate& c) {
-    return std::make_tuple(c.place < 0, c.place, c.seat < 0, c.seat, !c.at_primary, c.joined_at);
+    return std::make_tuple(c.place < 0, c.place, !c.was_member, c.seat < 0, c.seat, !c.at_primary, c.joined_at);
   };
   if (key(a) != key(b)) return key(a) < key(b);
   if (a.hostname != b.hostname) return NaturalLess(a.hostname, b.hostname);

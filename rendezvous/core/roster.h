@@ -14,8 +14,9 @@ namespace muster::rendezvous {
 struct Candidate {
   std::string host_id;
   std::string hostname;
-  int place = -1;  // in the spec, or --node-rank; -1: none
-  int seat = -1;   // held before; -1: none
+  int place = -1;           // in the spec, or --node-rank; -1: none
+  int seat = -1;            // held before; -1: none
+  bool was_member = false;  // of the newest round: one that comes back to its old seat stands behind those
   bool at_primary = false;
   BootTime joined_at = absl::InfinitePast();
   int slots = 1;
@@ -27,7 +28,8 @@ struct Candidate {
 bool NaturalLess(std::string_view a, std::string_view b);
 
 // At most max_nodes of the candidates with their seats, in the order of the seats: those with a place first, then
-// those that held a seat, then by time in the job (the primary's before others, then natural order of the names).
+// the members of the newest round, those that held a seat earlier, then by time in the job (the primary's before
+// others, then natural order of the names).
 std::vector<Candidate> AssignSeats(std::vector<Candidate> candidates, int max_nodes);
 
 // One Round for each member, in the order given; everything but id, counts and budgets is set.

@@ -90,11 +90,11 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
 }
 
 // Spares that are new here can be as many as the job needs, while a round that they have not heard of runs: its
-// members are on their way back to us, and our own host is one that would know of it. A coordinator that stands alone
-// has no such witness: there only the time in which a round's lease would have run out tells. Where each node has a
-// place nobody stands in for another.
+// members are on their way back to us, and our own host is one that would know of it. A coordinator that stands
+// alone has no such witness: there only the time in which a round's lease would have run out tells. Where each
+// node has a place nobody stands in for another.
 bool Coordinator::SparesMayHideARound(BootTime now, const std::vector<Candidate>& ready) const {
-  if (!options_.leased() || options_.planted_bug == "spares_start") return false;
+  if (!options_.leased() || options_.planted("spares_start")) return false;
   const bool placed = std::all_of(ready.begin(), ready.end(), [](const Candidate& c) { return c.place >= 0; });
   if (!options_.in_agent) return !placed;
   bool own_is_heard = false;
@@ -164,6 +164,7 @@ std::vector<Candidate> Coordinator::ReadyCandidates() const {
                           .hostname = host.status.hostname(),
                           .place = host.status.has_place() ? host.status.place() : -1,
                           .seat = host.seat,
+                          .was_member = WasMember(host) && !options_.planted("spare_before_member"),
                           .at_primary = host.status.at_primary(),
                           .joined_at = host.joined_at,
                           .slots = host.status.slots(),
@@ -178,7 +179,7 @@ int Coordinator::RoundSize(int ready) const {
   int most = options_.max_nodes;
   if (options_.scale_up == ScaleUp::kNever && largest_ > 0) most = std::min(most, largest_);
   const int size = std::min(ready, most);
-  return size - size % options_.node_unit;
+  return options_.planted("unit_ignored") ? size : size - size % options_.node_unit;
 }
 
 // Without those that are set aside, if the others suffice.
@@ -187,7 +188,9 @@ std::vector<Candidate> Coordinator::Chosen(std::vector<Candidate> ready, BootTim
   for (const Candidate& c : ready) {
     if (!SetAside(c.host_id, now)) sound.push_back(c);
   }
-  return RoundSize(static_cast<int>(sound.size())) >= options_.min_nodes ? sound : ready;
+  const bool suffice = RoundSize(static_cast<int>(sound.size())) >= options_.min_nodes;
+  if (options_.planted("excluded_take_part")) return ready;
+  return suffice || options_.planted("excluded_though_needed") ? sound : ready;
 }
 
 bool Coordinator::StepGathering(BootTime now, Effects* out) {
@@ -213,7 +216,7 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   min_reached_ = count >= options_.min_nodes ? std::min(min_reached_, now) : absl::InfiniteFuture();
   last_why_ = absl::StrCat(count, " of ", options_.max_nodes,
                            options_.max_nodes == 1 ? " node is ready" : " nodes are ready");
-  if (now < not_before_) {
+  if (now < not_before_ && !options_.planted("pause_ignored")) {
     last_why_ = absl::StrCat("the last ", counts_.fast_failures, " rounds failed within ",
                              absl::FormatDuration(kFastFailure), " each: the next one waits ",
                              absl::FormatDuration(absl::Ceil(pause_, absl::Milliseconds(100))));
@@ -249,9 +252,9 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   WarnOfMixedFamilies(members, out);
   v1::RoundId id;
   id.set_number(1 + std::max(max_number_, greatest_.id().number()));
-  if (options_.planted_bug == "round_id_repeats") id.set_number(1 + greatest_.id().number());
+  if (options_.planted("round_id_repeats")) id.set_number(1 + greatest_.id().number());
   *id.mutable_epoch() = epoch_;
-  if (options_.planted_bug == "round_id_repeats") id.clear_epoch();
+  if (options_.planted("round_id_repeats")) id.clear_epoch();
   max_number_ = std::max(max_number_, id.number());
   for (auto& [host_id, host] : hosts_) {
     host.in_round = host.succeeded = false;
@@ -344,8 +347,8 @@ std::optional<std::string> Coordinator::WhyDrain(BootTime now) {
 
 // New nodes are worth a restart once no more of them come, or no more are wanted: ten that come together cost one.
 std::optional<std::string> Coordinator::WhyGrow(BootTime now) {
-  if (options_.scale_up != ScaleUp::kImmediate || greatest_.node_count() >= options_.max_nodes)
-    return std::nullopt;
+  const bool may = options_.scale_up == ScaleUp::kImmediate || options_.planted("scale_up_ignored");
+  if (!may || greatest_.node_count() >= options_.max_nodes || options_.planted("never_grows")) return std::nullopt;
   int newcomers = 0;
   for (const Candidate& c : ReadyCandidates()) {
     newcomers += hosts_.at(c.host_id).in_round || SetAside(c.host_id, now) ? 0 : 1;
@@ -356,7 +359,8 @@ std::optional<std::string> Coordinator::WhyGrow(BootTime now) {
     return std::nullopt;
   }
   newcomers_since_ = std::min(newcomers_since_, now);
-  if (size < RoundSize(options_.max_nodes) && now < newcomers_since_ + options_.join_settle) return std::nullopt;
+  const bool settled = now >= newcomers_since_ + options_.join_settle || options_.planted("settle_ignored");
+  if (size < RoundSize(options_.max_nodes) && !settled) return std::nullopt;
   return absl::StrCat(newcomers, newcomers == 1 ? " more node is ready" : " more nodes are ready");
 }
 

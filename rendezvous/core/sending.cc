@@ -85,7 +85,7 @@ void Coordinator::FillOrder(BootTime now, Host& host, v1::Directive* directive) 
     case v1::Directive::kStop: {
       if (host.stop_seq == 0) {
         host.stop_seq = seq_;
-        if (options_.planted_bug != "stale_ready") host.counts_from = seq_;
+        if (!options_.planted("stale_ready")) host.counts_from = seq_;
       }
       v1::Stop* stop = directive->mutable_stop();
       *stop->mutable_round() = host.in_round ? greatest_.id() : host.status.last().id();
@@ -147,10 +147,13 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
 // Of those that stand by while a round runs, from 1, in the order in which they would be taken in.
 int Coordinator::PlaceInLine(BootTime now, const Host& host) const {
   int line = 1;
+  const auto order = [](const Host& h) {
+    return std::make_tuple(h.seat < 0, h.seat, h.joined_at, h.status.host_id());
+  };
   for (const auto& [id, other] : hosts_) {
     if (&other == &host || other.in_round || other.stream == 0 || !IsTrainer(other)) continue;
     if (!HoldsPlace(other) || SetAside(id, now)) continue;
-    line += std::tie(other.joined_at, id) < std::tie(host.joined_at, host.status.host_id()) ? 1 : 0;
+    line += order(other) < order(host) ? 1 : 0;
   }
   return line;
 }

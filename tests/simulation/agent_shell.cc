@@ -174,6 +174,7 @@ void World::EndAlone(AloneProcess* alone, bool comes_again) {
   alone->inbox.clear();
   const std::map<rendezvous::StreamId, Session*> sessions = alone->home->sessions;
   for (const auto& [stream, session] : sessions) CloseCoordinatorEnd(session);
+  alone_is_done_ = !comes_again;
   if (!comes_again) return;
   const Micros least = healed_ ? 0 : scenario_.replace_low;
   scheduler_.After(prng_.Skewed(least + 1, healed_ ? kSecond : scenario_.replace_high), [this] { StartAlone(); });
@@ -197,6 +198,7 @@ void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, ren
       }
       const bool is_new = e->directive.has_run() && !invariants_.Knows(e->directive.run().id());
       invariants_.OnDirectiveSent(*home, *it->second->agent->host, e->directive);
+      policies_.OnDirectiveSent(*it->second, e->directive);
       if (e->directive.has_release()) it->second->agent->host->released = true;
       if (is_new) faults_->OnRound(e->directive.run().node_count());
       if (e->directive.has_stop()) faults_->OnDrain(KeyOf(e->directive.stop().round()));

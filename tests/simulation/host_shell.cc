@@ -196,6 +196,7 @@ void World::SpawnWorkers(HostProcess* host, const v1::Round& round) {
         if (worker->dead) return;
         worker->dead = true;
         invariants_.OnStartFailure(*worker, 126);
+        policies_.OnFailure(*worker, false);
         DeliverAfter(kReapDelay, host, [this, host, worker] {
           if (std::find(host->workers.begin(), host->workers.end(), worker) == host->workers.end()) return;
           OnHost(host, [&](BootTime now, host::Effects* out) {
@@ -217,7 +218,9 @@ Micros World::ExecDelay(WorkerProcess* worker) {
     return prng_.Between(scenario_.exec_delay / 2, scenario_.exec_delay);
   }
   scheduler_.After(kStartLimitAtLeast, [this, worker] {
-    if (!worker->dead && !worker->executing) invariants_.OnStartFailure(*worker, kExitFault);
+    if (worker->dead || worker->executing) return;
+    invariants_.OnStartFailure(*worker, kExitFault);
+    policies_.OnFailure(*worker, false);
   });
   return prng_.Between(kStartLimitAtLeast / 2, 2 * kStartLimitAtLeast);
 }
@@ -255,6 +258,19 @@ void World::Exec(WorkerProcess* worker) {
   if (prng_.Chance(scenario_.descendants_percent)) {
     scheduler_.After(prng_.Between(0, scenario_.run_time), [this, worker] { Fork(worker); });
   }
+  if (scenario_.progress_within > 0) {
+    scheduler_.After(prng_.Between(1, scenario_.progress_within), [this, worker] { TouchProgress(worker); });
+  }
+}
+
+void World::TouchProgress(WorkerProcess* worker) {
+  HostProcess* host = worker->host;
+  if (worker->dead || worker->frozen > 0 || worker->stuck > 0 || !host->runs()) return;
+  policies_.OnProgress(*host, worker->round);
+  DeliverAfter(kReapDelay, host, [this, host, worker] {
+    if (std::find(host->workers.begin(), host->workers.end(), worker) == host->workers.end()) return;
+    OnHost(host, [&](BootTime, host::Effects* out) { host->core.OnProgress(out); });
+  });
 }
 
 // A child that leaves the worker's session, and most often outlives it.
@@ -337,7 +353,10 @@ void World::Die(WorkerProcess* worker, const host::Ending& ending, bool by_itsel
        absl::StrCat(worker->host->name, ":", worker->local_rank, " of round ", ToString(worker->round),
                     worker->parent != nullptr ? absl::StrCat(" (left behind, pid ", worker->pid, ")") : "",
                     ending.by_signal ? " dies by signal " : " exits ", ending.number));
-  invariants_.OnDeath(*worker, ending, by_itself && !worker->signalled);
+  const bool by_its_own_fault = by_itself && !worker->signalled;
+  invariants_.OnDeath(*worker, ending, by_its_own_fault);
+  if (by_its_own_fault && worker->parent == nullptr && !ending.ok())
+    policies_.OnFailure(*worker, ending.by_signal);
   if (worker->parent != nullptr) return;
   HostProcess* host = worker->host;
   DeliverAfter(kReapDelay, host, [this, host, worker, ending] {

@@ -113,8 +113,10 @@ void World::ArriveAtCoordinator(Session* session, const v1::AgentStatus& status)
   session->last_heard = now();
   if (session->first_heard < 0) session->first_heard = now();
   CoordinatorHome* home = session->home;
+  policies_.OnStatus(*session, status);
   OnHome(home,
          [&](BootTime now, rendezvous::Effects* out) { home->core.OnStatus(now, session->stream, status, out); });
+  policies_.AfterStatus(*home);
 }
 
 void World::SendDown(Session* session, const v1::Directive& directive) {

@@ -38,8 +38,9 @@ constexpr int64_t kWorstDriftPpm = 5000;  // 0.5 %: of two clocks against each o
 
 int& Weight(Scenario& s, Fault fault) { return s.weight[static_cast<int>(fault)]; }
 
-// Half of the seeds up to 4 nodes, one in 50 at 64.
+// Half of the seeds up to 4 nodes, one in 50 at 64, one in 500 beyond that.
 int DrawNodes(Prng& prng) {
+  if (prng.Below(500) == 0) return static_cast<int>(prng.Between(65, 256));
   const uint64_t dice = prng.Below(100);
   if (dice < 2) return 64;
   if (dice < 8) return 1;
@@ -103,6 +104,7 @@ void DrawHabits(Prng& prng, Scenario& s) {
     s.repeat_percent = static_cast<int>(prng.Between(0, 20));
     s.reorder_percent = static_cast<int>(prng.Between(0, 20));
   }
+  s.progress_within = prng.Chance(60) ? 0 : prng.Skewed(10 * kMillisecond, 2 * s.run_time);
   s.close_is_echoed = prng.Chance(50);
   s.late_start = prng.Chance(50) ? 100 * kMillisecond : prng.Between(1, 10) * kSecond;
 }
@@ -148,7 +150,7 @@ void DrawAimed(Prng& prng, Scenario& s) {
   s.fault_gap = prng.Between(1, 4) * kSecond;
   AtLeastTwoNodes(prng, s);
   s.run_time = prng.Skewed(2 * kSecond, 20 * kSecond);
-  switch (prng.Below(10)) {
+  switch (prng.Below(11)) {
     case 0:  // a one-way cut that outlasts the lease, while the others may go on
       s.mix = "one-way cut beyond the lease";
       Plenty(s);
@@ -260,6 +262,23 @@ void DrawAimed(Prng& prng, Scenario& s) {
       Weight(s, Fault::kKillHost) = 1;
       Weight(s, Fault::kKillCoordinator) = 1;
       Weight(s, Fault::kLeave) = 1;
+      break;
+    case 9:  // what the flags say of failures: little else happens
+      s.mix = "bad nodes and budgets";
+      s.max_restarts = static_cast<int>(prng.Between(1, 4));
+      s.max_node_losses = 1000;
+      s.restart_window = prng.Chance(60) ? prng.Between(1, 6) * kSecond : 0;
+      s.restart_delay = prng.Chance(50) ? prng.Skewed(10 * kMillisecond, kSecond) : 0;
+      s.exclude_after = prng.Chance(70) ? static_cast<int>(prng.Between(1, 2)) : 0;
+      s.exclude_for = prng.Between(1, 20) * kSecond;
+      s.run_time = prng.Between(4, 12) * kSecond;
+      s.shutdown_grace = prng.Skewed(100 * kMillisecond, kSecond);
+      s.progress_within = prng.Chance(50) ? prng.Skewed(10 * kMillisecond, 2 * s.run_time) : 0;
+      s.fault_gap = prng.Skewed(500 * kMillisecond, 4 * kSecond);
+      s.fault_phase = prng.Between(20, 60) * kSecond;
+      Weight(s, Fault::kWorkerFails) = 20;
+      Weight(s, Fault::kKillCoordinator) = prng.Chance(50) ? 2 : 0;
+      Weight(s, Fault::kKillHost) = prng.Chance(30) ? 1 : 0;
       break;
     default:
       s.mix = "the primary's node goes and comes";

@@ -84,6 +84,7 @@ struct Scenario {
   int term_ignored_percent = 0;
   Micros exec_delay = 2 * kMillisecond;
   int slow_start_percent = 0;   // of workers whose exec takes half the limit, or twice it
+  Micros progress_within = 0;   // a worker touches the progress file once by then; 0: nobody looks
   int descendants_percent = 0;  // of workers that leave a process in a session of its own
 
   // The clocks.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proto/base/ids.h"
 #include "tests/simulation/faults.h"
@@ -27,11 +28,18 @@ World::World(const Scenario& scenario, bool trace)
       prng_(scenario.seed ^ 0x5EED),
       trace_(trace),
       invariants_(scenario_, this),
+      policies_(scenario_, this, &invariants_),
       faults_(std::make_unique<Faults>(this)) {}
 
 World::~World() = default;
 
-void World::Note(const char* category, const std::string& text) { trace_.Line(now(), category, text); }
+void World::Note(const char* category, const std::string& text) {
+  trace_.Line(now(), category, text);
+  static constexpr const char* kDisturbing[] = {"fault", "freeze", "network", "platform", "death"};
+  const bool disturbs = std::any_of(std::begin(kDisturbing), std::end(kDisturbing),
+                                    [&](const char* what) { return std::string_view(what) == category; });
+  if (disturbs && !absl::StartsWith(text, Name(Fault::kWorkerFails))) policies_.OnDisturbance();
+}
 
 bool World::Run() {
   places_.resize(place_count());
@@ -192,6 +200,7 @@ v1::NodeConfig World::MakeConfig(int place, const Machine& machine) {
   c.set_exclude_for_ms(scenario_.exclude_for / kMillisecond);
   c.set_restart_window_ms(scenario_.restart_window / kMillisecond);
   c.set_restart_delay_ms(scenario_.restart_delay / kMillisecond);
+  c.set_watches_progress(scenario_.progress_within > 0);
   c.set_join_settle_ms(scenario_.join_settle / kMillisecond);
   c.set_lease_ms(scenario_.lease / kMillisecond);
   c.set_reconnect_grace_ms(scenario_.reconnect_grace / kMillisecond);
@@ -301,6 +310,10 @@ void World::Replace(int place, bool same_machine) {
   Machine* machine = same_machine && at.machine->up ? at.machine : NewMachine(place);
   if (machine != at.machine && old == nullptr) PowerOff(at.machine);
   StartHost(place, machine);
+  if (alone_is_done_) {  // and all who knew the verdict are gone: the whole job is run again
+    alone_is_done_ = false;
+    StartAlone();
+  }
 }
 
 // A job all of whose nodes were replaced while an old one lives on cut off forgets that one: exempt by design, so

@@ -16,6 +16,7 @@
 #include "agent/host/core/host_core.h"
 #include "rendezvous/core/coordinator.h"
 #include "tests/simulation/invariants.h"
+#include "tests/simulation/policies.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/scheduler.h"
 #include "tests/simulation/trace.h"
@@ -234,6 +235,7 @@ class World {
   Micros ExecDelay(WorkerProcess* worker);
   void Exec(WorkerProcess* worker);
   void Fork(WorkerProcess* worker);
+  void TouchProgress(WorkerProcess* worker);
   void SignalWorkers(HostProcess* host, int signal);
   void Kill(WorkerProcess* worker, Micros within);
   void KillWorkersOf(HostProcess* host, Micros within);
@@ -280,6 +282,7 @@ class World {
   Prng prng_;
   Trace trace_;
   Invariants invariants_;
+  Policies policies_;
   bool healed_ = false;
   int next_host_ = 0;
   int next_port_ = 20000;
@@ -289,6 +292,7 @@ class World {
   std::vector<std::unique_ptr<AgentProcess>> agents_;
   std::vector<std::unique_ptr<AloneProcess>> alone_;  // one life each
   Machine* alone_machine_ = nullptr;
+  bool alone_is_done_ = false;  // it has ended with the job
   std::vector<std::unique_ptr<WorkerProcess>> workers_;
   std::vector<std::unique_ptr<CoordinatorHome>> homes_;
   std::vector<std::unique_ptr<Session>> sessions_;

@@ -53,6 +53,17 @@ TEST(Roster, SurvivorsKeepTheirOrderInASmallerGroupAndItsGapIsFilledLater) {
   EXPECT_EQ(Order(smaller), (Names{"a", "new", "c"}));
 }
 
+// Found by simulation: a node that was away for a while pushed the spare out that had gone on in its place.
+TEST(Roster, AFormerOwnerOfASeatStandsBehindTheMembersOfTheNewestRound) {
+  Candidate member = Node("member", -1, 1);
+  member.was_member = true;
+  Candidate owner = Node("owner", -1, 0);
+  EXPECT_EQ(Order({owner, member}, 1), Names{"member"});
+  Candidate same_seat = Node("same seat", -1, 1);
+  EXPECT_EQ(Order({same_seat, member}, 1), Names{"member"});
+  EXPECT_EQ(Order({same_seat, member}), (Names{"same seat", "member"})) << "with room it has the next free seat";
+}
+
 TEST(Roster, ThePrimaryComesFirstWhereNobodyHasAPlace) {
   Candidate primary = Node("z");
   primary.at_primary = true;

@@ -1,0 +1,375 @@
+#include "tests/simulation/policies.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "proto/base/ids.h"
+#include "tests/simulation/invariants.h"
+#include "tests/simulation/world.h"
+
+namespace muster::simulation {
+namespace {
+
+constexpr int kExitNoProgress = 93;
+constexpr Micros kSameMoment = 50 * kMillisecond;  // within it a signal beats an exit code
+constexpr Micros kSlack = kSecond;                 // of what happens at a tick or a beat
+constexpr int kChances = 3;                        // statuses heard after the time for a decision has come
+constexpr int kRestartsWithoutProgress = 3;
+
+Micros Longer(Micros time) { return time + time / 50; }  // than this, on any two clocks
+Micros Shorter(Micros time) { return time - time / 50; }
+
+}  // namespace
+
+struct Policies::RoundRecord {
+  std::string name;
+  int home = 0;
+  Micros told_at = 0;
+  std::map<std::string, const HostProcess*> members;
+  v1::Round told;
+  bool complete = false;
+  std::map<std::string, Micros> excluded;  // by host id: for how long from told_at
+  std::vector<WorkerFailure> failures;
+  Micros progressed_at = -1;
+  Micros ended_at = -1;  // when the next one was told
+  int ended_by = 0;      // by that coordinator
+};
+
+struct Policies::HostRecord {
+  v1::AgentStatus status;
+  Micros ready_since = -1;  // in the present round, or the present gathering
+  const Session* session = nullptr;
+  uint64_t first_directive = 0;  // told on that session: an older status does not count
+  v1::Epoch epoch;
+};
+
+struct Policies::HomeRecord {
+  std::map<std::string, HostRecord> hosts;  // by host id, as heard
+  std::optional<RoundKey> round;            // the newest that it made itself
+  Micros newcomer_since = -1;               // the first that was ready in that round without being of it
+  bool stopped = false;                     // that round
+  int chances = 0;
+};
+
+Policies::Policies(const Scenario& scenario, World* world, Invariants* invariants)
+    : scenario_(scenario), world_(world), invariants_(invariants) {}
+Policies::~Policies() = default;
+
+void Policies::Fail(int number, const std::string& what) { invariants_->Fail(number, what); }
+
+void Policies::OnDisturbance() { disturbed_at_ = world_->now(); }
+
+int Policies::RoundSize(int ready) const {
+  const int size = std::min(ready, scenario_.max_nodes);
+  return size - size % scenario_.node_unit;
+}
+
+// ---- who could be in a round
+
+void Policies::OnStatus(const Session& session, const v1::AgentStatus& status) {
+  const HostProcess& from = *session.agent->host;
+  HomeRecord& record = homes_[session.home->id];
+  HostRecord& host = record.hosts[from.id()];
+  const bool ready = status.phase() == v1::PHASE_READY && !status.offer().host().empty();
+  if (!ready) host.ready_since = -1;
+  if (ready && host.ready_since < 0) host.ready_since = world_->now();
+  host.status = status;
+  if (!ready || !record.round || rounds_[*record.round].members.count(from.id()) > 0) return;
+  if (record.newcomer_since < 0) record.newcomer_since = world_->now();
+}
+
+// A coordinator that has heard of it can take it for a round.
+bool Policies::IsCandidate(const CoordinatorHome& home, const HostProcess& host) const {
+  if (host.place >= scenario_.nodes || !host.runs() || host.zombie || host.asked_to_leave ||
+      host.asked_to_cancel) {
+    return false;
+  }
+  const AgentProcess* agent = host.agent;
+  if (agent == nullptr || !agent->runs() || agent->session == nullptr || agent->session->home != &home)
+    return false;
+  if (!agent->session->agent_open || !agent->session->coordinator_open) return false;
+  const auto& heard = homes_.at(home.id).hosts;
+  const auto it = heard.find(host.id());
+  if (it == heard.end() || it->second.ready_since < 0 || it->second.session != agent->session) return false;
+  const v1::DirectiveId& applied = it->second.status.applied();
+  if (!Same(applied.epoch(), it->second.epoch) || applied.seq() < it->second.first_directive) return false;
+  // An older host of the place may hold it still.
+  const auto& hosts = world_->hosts();
+  return std::none_of(hosts.begin(), hosts.end(), [&](const auto& other) {
+    return other.get() != &host && scenario_.places != Places::kNone && other->place == host.place &&
+           heard.count(other->id()) > 0;
+  });
+}
+
+std::vector<const HostProcess*> Policies::Newcomers(const CoordinatorHome& home, const RoundRecord& round) const {
+  std::vector<const HostProcess*> newcomers;
+  for (const auto& host : world_->hosts()) {
+    if (round.members.count(host->id()) > 0 || !IsCandidate(home, *host)) continue;
+    const auto aside = round.excluded.find(host->id());
+    if (aside != round.excluded.end() && world_->now() < round.told_at + Longer(aside->second) + kSlack) continue;
+    newcomers.push_back(host.get());
+  }
+  return newcomers;
+}
+
+// ---- growth
+
+// Who stands by though there is room, for longer than the settle time, was forgotten.
+void Policies::AfterStatus(const CoordinatorHome& home) {
+  HomeRecord& record = homes_[home.id];
+  if (!record.round || scenario_.scale_up != v1::NodeConfig::SCALE_UP_IMMEDIATE) return;
+  const RoundRecord& round = rounds_[*record.round];
+  const bool runs = home.core.state() == rendezvous::State::kRunning && round.complete && !record.stopped &&
+                    KeyOf(home.core.greatest().id()) == *record.round;
+  const std::vector<const HostProcess*> newcomers =
+      runs ? Newcomers(home, round) : std::vector<const HostProcess*>();
+  Micros since = -1;
+  for (const HostProcess* host : newcomers) since = std::max(since, record.hosts[host->id()].ready_since);
+  const int node_count = static_cast<int>(round.members.size());
+  const bool room = RoundSize(node_count + static_cast<int>(newcomers.size())) > node_count;
+  since = std::max(since, round.told_at);
+  const auto some_succeeded = [&] {
+    return std::any_of(round.members.begin(), round.members.end(), [&](const auto& member) {
+      const auto heard = record.hosts.find(member.first);
+      return heard == record.hosts.end() || heard->second.status.phase() != v1::PHASE_RUNNING;
+    });
+  };
+  if (!runs || !room || world_->now() < since + Longer(scenario_.join_settle) + kSlack || some_succeeded()) {
+    record.chances = 0;
+    return;
+  }
+  if (++record.chances <= kChances * static_cast<int>(record.hosts.size())) return;
+  Fail(7, absl::StrCat("coordinator ", home.id, ": ", newcomers.front()->id(), " stands by, though round ",
+                       round.name, " has room for it"));
+}
+
+void Policies::OnStop(const CoordinatorHome& home, const v1::Stop& stop) {
+  HomeRecord& record = homes_[home.id];
+  if (!record.round || KeyOf(stop.round()) != *record.round || record.stopped) return;
+  record.stopped = true;
+  const RoundRecord& round = rounds_[*record.round];
+  if (!absl::EndsWith(stop.cause(), " more node is ready") &&
+      !absl::EndsWith(stop.cause(), " more nodes are ready")) {
+    return;
+  }
+  const std::string where =
+      absl::StrCat("coordinator ", home.id, " restarts round ", round.name, " for new nodes, ");
+  if (scenario_.scale_up != v1::NodeConfig::SCALE_UP_IMMEDIATE) {
+    return Fail(7, absl::StrCat(where, "which --scale-up does not allow"));
+  }
+  const auto ready = std::count_if(record.hosts.begin(), record.hosts.end(), [&](const auto& entry) {
+    return round.members.count(entry.first) == 0 && entry.second.ready_since >= 0;
+  });
+  if (ready == 0) return Fail(7, absl::StrCat(where, "but none is ready"));
+  const int size = RoundSize(static_cast<int>(round.members.size() + ready));
+  const bool full = size == RoundSize(scenario_.max_nodes);
+  if (full || world_->now() >= record.newcomer_since + Shorter(scenario_.join_settle)) return;
+  Fail(7, absl::StrCat(where, "but they settle for ", scenario_.join_settle / kMillisecond,
+                       " ms, and the first was ready ", (world_->now() - record.newcomer_since) / kMillisecond,
+                       " ms ago"));
+}
+
+// ---- a new round
+
+void Policies::OnDirectiveSent(const Session& session, const v1::Directive& directive) {
+  const CoordinatorHome& home = *session.home;
+  const HostProcess& to = *session.agent->host;
+  HostRecord& host = homes_[home.id].hosts[to.id()];
+  if (host.session != &session || !Same(host.epoch, directive.id().epoch())) {
+    host.session = &session;
+    host.first_directive = directive.id().seq();
+    host.epoch = directive.id().epoch();
+  }
+  if (directive.has_run()) OnRun(home, to, directive.run());
+  if (directive.has_stop()) OnStop(home, directive.stop());
+  if (directive.has_verdict()) OnVerdict(directive.verdict());
+}
+
+void Policies::OnRun(const CoordinatorHome& home, const HostProcess& to, const v1::Round& round) {
+  if (!round.has_node_rank()) return;
+  const RoundKey key = KeyOf(round.id());
+  RoundRecord& record = rounds_[key];
+  if (record.complete) return;
+  if (record.members.empty()) {
+    record.name = ToString(key);
+    record.home = home.id;
+    record.told_at = world_->now();
+    record.told = round;
+    for (const v1::Exclusion& exclusion : round.excluded()) {
+      if (exclusion.left_ms() > 0) record.excluded[exclusion.host_id()] = exclusion.left_ms() * kMillisecond;
+    }
+  }
+  record.members[to.id()] = &to;
+  if (static_cast<int>(record.members.size()) < round.node_count()) return;
+  record.complete = true;
+  OnComplete(home, record);
+  HomeRecord& maker = homes_[home.id];
+  if (record.home == home.id) maker.round = key;
+  maker.newcomer_since = -1;
+  maker.stopped = false;
+  maker.chances = 0;
+}
+
+void Policies::OnComplete(const CoordinatorHome& home, const RoundRecord& round) {
+  if (round.home != home.id) return;
+  CheckExcluded(home, round);
+  const HomeRecord& maker = homes_[home.id];
+  for (auto& [key, other] : rounds_) {
+    if (&other == &round || other.ended_at >= 0) continue;
+    other.ended_at = round.told_at;
+    other.ended_by = home.id;
+  }
+  if (!maker.round) return;
+  const RoundRecord& before = rounds_[*maker.round];
+  CheckKeptRanks(home, before, round);
+  CheckPause(before, round);
+  CheckCulprit(before, round);
+}
+
+// A spare that is ready earlier does not push a member out that goes on.
+void Policies::CheckKeptRanks(const CoordinatorHome& home, const RoundRecord& before, const RoundRecord& round) {
+  if (scenario_.places != Places::kNone) return;
+  const auto newcomer = std::find_if(round.members.begin(), round.members.end(),
+                                     [&](const auto& member) { return before.members.count(member.first) == 0; });
+  if (newcomer == round.members.end()) return;
+  for (const auto& [id, host] : before.members) {
+    const bool aside = round.excluded.count(id) > 0;
+    if (round.members.count(id) > 0 || aside || !IsCandidate(home, *host)) continue;
+    return Fail(7, absl::StrCat("round ", round.name, ": ", newcomer->first, " has the rank of ", id,
+                                ", which is ready, too"));
+  }
+}
+
+void Policies::CheckPause(const RoundRecord& before, const RoundRecord& round) {
+  const int fast = round.told.fast_failures();
+  const bool charged = fast == before.told.fast_failures() + 1 && round.told.failures() > before.told.failures();
+  if (scenario_.restart_delay == 0 || fast < 2 || !charged || before.failures.empty()) return;
+  constexpr int kMaxDoublings = 6;  // of what is checked
+  const Micros least = (scenario_.restart_delay << std::min(fast - 2, kMaxDoublings)) / 2;
+  const Micros first = before.failures.front().at;
+  if (world_->now() - first >= Shorter(std::min<Micros>(least, 30 * kSecond))) return;
+  Fail(7,
+       absl::StrCat("round ", round.name, ": ", fast, " rounds failed fast, the pause is ", least / kMillisecond,
+                    " ms or more, but the last failed ", (world_->now() - first) / kMillisecond, " ms ago"));
+}
+
+void Policies::CheckExcluded(const CoordinatorHome& home, const RoundRecord& round) {
+  int sound = 0;
+  std::string taken;
+  for (const auto& [id, host] : round.members) {
+    if (round.excluded.count(id) > 0) taken = id;
+    sound += round.excluded.count(id) > 0 ? 0 : 1;
+  }
+  sound += static_cast<int>(Newcomers(home, round).size());
+  if (!taken.empty() && RoundSize(sound) >= scenario_.min_nodes) {
+    return Fail(7, absl::StrCat("round ", round.name, ": ", taken, " is set aside, but takes part, and ", sound,
+                                " others suffice"));
+  }
+  for (const auto& [id, left] : round.excluded) {
+    const int failed = static_cast<int>(failed_rounds_[id].size());
+    if (failed < scenario_.exclude_after || scenario_.exclude_after == 0) {
+      return Fail(7, absl::StrCat("round ", round.name, ": ", id, " is set aside after ", failed,
+                                  " rounds in which its workers failed"));
+    }
+    const RoundRecord& last = rounds_[*failed_rounds_[id].rbegin()];
+    // Another coordinator may not have heard of that end.
+    const Micros set_at = last.ended_by != home.id ? world_->now() : last.ended_at;
+    if (world_->now() + left <= set_at + Longer(scenario_.exclude_for) + kSlack) continue;
+    return Fail(
+        7, absl::StrCat("round ", round.name, ": ", id, " is set aside for ", left / kMillisecond, " ms more, ",
+                        (world_->now() - set_at) / kMillisecond, " ms after it last failed"));
+  }
+}
+
+// ---- failures
+
+void Policies::OnFailure(const WorkerProcess& worker, bool by_signal) {
+  const v1::NodeConfig& config = worker.host->options.config;
+  rounds_[worker.round].failures.push_back(
+      {world_->now(), worker.host->id(), config.hostname(), worker.rank, by_signal});
+  failed_rounds_[worker.host->id()].insert(worker.round);
+}
+
+void Policies::OnProgress(const HostProcess& host, const RoundKey& round) {
+  if (host.agent != nullptr && host.agent->runs()) rounds_[round].progressed_at = world_->now();
+}
+
+bool Policies::Clean(const RoundRecord& round) const {
+  const bool lossy = scenario_.drop_percent + scenario_.repeat_percent + scenario_.reorder_percent > 0;
+  return round.complete && !lossy && disturbed_at_ < round.told_at;
+}
+
+// Within what the network and the shells may blur; a signal shortly after an exit code comes before it.
+bool Policies::CameFirst(const RoundRecord& round, const WorkerFailure& named) const {
+  const Micros blur = 20 * kMillisecond + 20 * scenario_.delay;
+  const Micros first = round.failures.front().at;
+  return named.at <= first + blur + (named.by_signal ? kSameMoment : 0);
+}
+
+void Policies::CheckCulprit(const RoundRecord& before, const RoundRecord& round) {
+  const std::string& culprit = round.told.culprit();
+  if (!Clean(before) || round.told.failures() != before.told.failures() + 1 || before.failures.empty()) return;
+  const bool named = std::any_of(before.failures.begin(), before.failures.end(), [&](const WorkerFailure& f) {
+    return f.host_id == culprit && CameFirst(before, f);
+  });
+  if (named) return;
+  Fail(8, absl::StrCat("round ", before.name, " failed on ", culprit, ", is said, but first of all on ",
+                       before.failures.front().host_id));
+}
+
+// ---- the verdict
+
+void Policies::OnVerdict(const v1::Verdict& verdict) {
+  if (!verdicts_.insert(verdict.reason()).second) return;  // it was decided earlier
+  if (verdict.origin() == "worker") {
+    CheckBudget(verdict);
+    CheckCause(verdict);
+  }
+  if (verdict.exit_code() == kExitNoProgress) CheckNoProgress(verdict);
+}
+
+void Policies::CheckBudget(const v1::Verdict& verdict) {
+  int failed = 0;
+  for (const auto& [key, round] : rounds_) {
+    const bool counts = scenario_.restart_window == 0 || round.ended_at < 0 ||
+                        world_->now() <= round.ended_at + Longer(scenario_.restart_window) + 10 * kSlack;
+    failed += counts && !round.failures.empty() ? 1 : 0;
+  }
+  if (failed > scenario_.max_restarts) return;
+  Fail(7, absl::StrCat("the verdict is ", verdict.exit_code(), " after ", failed,
+                       " failed rounds; --max-restarts is ", scenario_.max_restarts));
+}
+
+void Policies::CheckNoProgress(const v1::Verdict& verdict) {
+  const bool by_progress = absl::StrContains(verdict.reason(), "restarts: ");
+  int seen = 0;
+  for (auto it = rounds_.rbegin(); it != rounds_.rend() && by_progress && seen < kRestartsWithoutProgress; ++it) {
+    const RoundRecord& round = it->second;
+    ++seen;
+    if (round.progressed_at < 0 || !Clean(round)) continue;
+    return Fail(
+        7, absl::StrCat("the verdict is ", verdict.exit_code(), ", but round ", round.name, " made progress"));
+  }
+  if (by_progress && seen < kRestartsWithoutProgress) {
+    Fail(7, absl::StrCat("the verdict is ", verdict.exit_code(), " after ", seen, " rounds"));
+  }
+  if (!by_progress && static_cast<int>(rounds_.size()) <= scenario_.max_membership_changes) {
+    Fail(7, absl::StrCat("the verdict is ", verdict.exit_code(), " after ", rounds_.size(), " rounds"));
+  }
+}
+
+void Policies::CheckCause(const v1::Verdict& verdict) {
+  const v1::Failure& cause = verdict.root_cause();
+  const auto it = rounds_.find(KeyOf(cause.round()));
+  if (it == rounds_.end() || it->second.failures.empty() || !Clean(it->second)) return;
+  const RoundRecord& round = it->second;
+  const bool named = std::any_of(round.failures.begin(), round.failures.end(), [&](const WorkerFailure& f) {
+    return f.hostname == cause.host() && f.rank == cause.rank() && CameFirst(round, f);
+  });
+  if (named) return;
+  Fail(8, absl::StrCat("the verdict names rank ", cause.rank(), " on ", cause.host(), ", but rank ",
+                       round.failures.front().rank, " on ", round.failures.front().hostname, " failed first"));
+}
+
+}  // namespace muster::simulation
