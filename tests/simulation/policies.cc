@@ -16,6 +16,7 @@ constexpr Micros kSameMoment = 50 * kMillisecond;  // within it a signal beats a
 constexpr Micros kSlack = kSecond;                 // of what happens at a tick or a beat
 constexpr int kChances = 3;                        // statuses heard after the time for a decision has come
 constexpr int kRestartsWithoutProgress = 3;
+constexpr Micros kNever = int64_t{1} << 60;
 
 Micros Longer(Micros time) { return time + time / 50; }  // than this, on any two clocks
 Micros Shorter(Micros time) { return time - time / 50; }
@@ -40,6 +41,8 @@ struct Policies::HostRecord {
   v1::AgentStatus status;
   Micros ready_since = -1;  // in the present round, or the present gathering
   const Session* session = nullptr;
+  std::string failed_in;         // the round of the newest failure that it told of,
+  Micros failed_by = kNever;     // and by when it must have happened
   uint64_t first_directive = 0;  // told on that session: an older status does not count
   v1::Epoch epoch;
 };
@@ -49,7 +52,8 @@ struct Policies::HomeRecord {
   std::optional<RoundKey> round;            // the newest that it made itself
   Micros newcomer_since = -1;               // the first that was ready in that round without being of it
   bool stopped = false;                     // that round
-  int chances = 0;
+  int chances = 0;                          // statuses since somebody should have been let in,
+  int waits = 0;                            // since a round should have been made
 };
 
 Policies::Policies(const Scenario& scenario, World* world, Invariants* invariants)
@@ -75,6 +79,10 @@ void Policies::OnStatus(const Session& session, const v1::AgentStatus& status) {
   if (!ready) host.ready_since = -1;
   if (ready && host.ready_since < 0) host.ready_since = world_->now();
   host.status = status;
+  if (status.has_failure() && !status.failure().after_our_signal()) {
+    host.failed_in = ToString(KeyOf(status.failure().round()));
+    host.failed_by = world_->now() - Shorter(status.failure().age_ms() * kMillisecond);
+  }
   if (!ready || !record.round || rounds_[*record.round].members.count(from.id()) > 0) return;
   if (record.newcomer_since < 0) record.newcomer_since = world_->now();
 }
@@ -115,8 +123,13 @@ std::vector<const HostProcess*> Policies::Newcomers(const CoordinatorHome& home,
 
 // ---- growth
 
-// Who stands by though there is room, for longer than the settle time, was forgotten.
 void Policies::AfterStatus(const CoordinatorHome& home) {
+  CheckGrowth(home);
+  CheckGathering(home);
+}
+
+// Who stands by though there is room, for longer than the settle time, was forgotten.
+void Policies::CheckGrowth(const CoordinatorHome& home) {
   HomeRecord& record = homes_[home.id];
   if (!record.round || scenario_.scale_up != v1::NodeConfig::SCALE_UP_IMMEDIATE) return;
   const RoundRecord& round = rounds_[*record.round];
@@ -142,6 +155,32 @@ void Policies::AfterStatus(const CoordinatorHome& home) {
   if (++record.chances <= kChances * static_cast<int>(record.hosts.size())) return;
   Fail(7, absl::StrCat("coordinator ", home.id, ": ", newcomers.front()->id(), " stands by, though round ",
                        round.name, " has room for it"));
+}
+
+// When as many as there can be are ready, set aside or not, there is nothing to wait for but a lease, a pause, and
+// the return of the primary.
+void Policies::CheckGathering(const CoordinatorHome& home) {
+  HomeRecord& record = homes_[home.id];
+  if (home.core.state() != rendezvous::State::kGathering || scenario_.restart_delay > 0) {
+    record.waits = 0;
+    return;
+  }
+  Micros since = -1;
+  int ready = 0;
+  for (const auto& host : world_->hosts()) {
+    if (!IsCandidate(home, *host)) continue;
+    since = std::max(since, record.hosts[host->id()].ready_since);
+    ++ready;
+  }
+  const HostProcess* primary = world_->HostAt(0);
+  const bool primary_leaves = primary != nullptr && primary->asked_to_leave;
+  const Micros patience = Longer(scenario_.lease + scenario_.reconnect_grace) + 2 * kSlack;
+  if (RoundSize(ready) < RoundSize(scenario_.max_nodes) || primary_leaves || world_->now() < since + patience) {
+    record.waits = 0;
+    return;
+  }
+  if (++record.waits <= kChances * static_cast<int>(record.hosts.size())) return;
+  Fail(7, absl::StrCat("coordinator ", home.id, " makes no round, though ", ready, " nodes are ready"));
 }
 
 void Policies::OnStop(const CoordinatorHome& home, const v1::Stop& stop) {
@@ -183,7 +222,7 @@ void Policies::OnDirectiveSent(const Session& session, const v1::Directive& dire
   }
   if (directive.has_run()) OnRun(home, to, directive.run());
   if (directive.has_stop()) OnStop(home, directive.stop());
-  if (directive.has_verdict()) OnVerdict(directive.verdict());
+  if (directive.has_verdict()) OnVerdict(home, directive.verdict());
 }
 
 void Policies::OnRun(const CoordinatorHome& home, const HostProcess& to, const v1::Round& round) {
@@ -224,7 +263,7 @@ void Policies::OnComplete(const CoordinatorHome& home, const RoundRecord& round)
   const RoundRecord& before = rounds_[*maker.round];
   CheckKeptRanks(home, before, round);
   CheckPause(before, round);
-  CheckCulprit(before, round);
+  CheckCulprit(home, before, round);
 }
 
 // A spare that is ready earlier does not push a member out that goes on.
@@ -300,31 +339,37 @@ bool Policies::Clean(const RoundRecord& round) const {
   return round.complete && !lossy && disturbed_at_ < round.told_at;
 }
 
-// Within what the network and the shells may blur; a signal shortly after an exit code comes before it.
-bool Policies::CameFirst(const RoundRecord& round, const WorkerFailure& named) const {
-  const Micros blur = 20 * kMillisecond + 20 * scenario_.delay;
-  const Micros first = round.failures.front().at;
-  return named.at <= first + blur + (named.by_signal ? kSameMoment : 0);
+// When the first failure of this round happened, as far as this coordinator can tell: by when a host's newest word
+// of it arrived, less its age. Never earlier than it was.
+Micros Policies::FirstHeard(const CoordinatorHome& home, const RoundRecord& round) const {
+  Micros first = kNever;
+  for (const auto& [id, host] : homes_.at(home.id).hosts) {
+    if (host.failed_in == round.name) first = std::min(first, host.failed_by);
+  }
+  return first;
 }
 
-void Policies::CheckCulprit(const RoundRecord& before, const RoundRecord& round) {
+void Policies::CheckCulprit(const CoordinatorHome& home, const RoundRecord& before, const RoundRecord& round) {
   const std::string& culprit = round.told.culprit();
-  if (!Clean(before) || round.told.failures() != before.told.failures() + 1 || before.failures.empty()) return;
-  const bool named = std::any_of(before.failures.begin(), before.failures.end(), [&](const WorkerFailure& f) {
-    return f.host_id == culprit && CameFirst(before, f);
-  });
-  if (named) return;
-  Fail(8, absl::StrCat("round ", before.name, " failed on ", culprit, ", is said, but first of all on ",
-                       before.failures.front().host_id));
+  if (round.told.failures() != before.told.failures() + 1) return;
+  const Micros until = FirstHeard(home, before) + kSameMoment;
+  Micros named = kNever;
+  for (const WorkerFailure& f : before.failures) {
+    if (f.host_id == culprit) named = std::min(named, f.at);
+  }
+  if (named <= until || named == kNever) return;
+  Fail(8, absl::StrCat("round ", before.name, " failed on ", culprit,
+                       ", is said, but it was known that another failed ",
+                       (named - until + kSameMoment) / kMillisecond, " ms earlier"));
 }
 
 // ---- the verdict
 
-void Policies::OnVerdict(const v1::Verdict& verdict) {
+void Policies::OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict) {
   if (!verdicts_.insert(verdict.reason()).second) return;  // it was decided earlier
   if (verdict.origin() == "worker") {
     CheckBudget(verdict);
-    CheckCause(verdict);
+    CheckCause(home, verdict);
   }
   if (verdict.exit_code() == kExitNoProgress) CheckNoProgress(verdict);
 }
@@ -359,17 +404,17 @@ void Policies::CheckNoProgress(const v1::Verdict& verdict) {
   }
 }
 
-void Policies::CheckCause(const v1::Verdict& verdict) {
+void Policies::CheckCause(const CoordinatorHome& home, const v1::Verdict& verdict) {
   const v1::Failure& cause = verdict.root_cause();
   const auto it = rounds_.find(KeyOf(cause.round()));
-  if (it == rounds_.end() || it->second.failures.empty() || !Clean(it->second)) return;
-  const RoundRecord& round = it->second;
-  const bool named = std::any_of(round.failures.begin(), round.failures.end(), [&](const WorkerFailure& f) {
-    return f.hostname == cause.host() && f.rank == cause.rank() && CameFirst(round, f);
-  });
-  if (named) return;
-  Fail(8, absl::StrCat("the verdict names rank ", cause.rank(), " on ", cause.host(), ", but rank ",
-                       round.failures.front().rank, " on ", round.failures.front().hostname, " failed first"));
+  if (it == rounds_.end()) return;
+  const Micros until = FirstHeard(home, it->second) + kSameMoment;
+  for (const WorkerFailure& f : it->second.failures) {
+    if (f.hostname != cause.host() || f.rank != cause.rank() || f.at <= until) continue;
+    return Fail(8, absl::StrCat("the verdict names rank ", cause.rank(), " on ", cause.host(),
+                                ", but it was known that another failed ",
+                                (f.at - until + kSameMoment) / kMillisecond, " ms earlier"));
+  }
 }
 
 }  // namespace muster::simulation

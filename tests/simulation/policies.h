@@ -60,16 +60,18 @@ class Policies {
   void OnRun(const CoordinatorHome& home, const HostProcess& to, const v1::Round& round);
   void OnComplete(const CoordinatorHome& home, const RoundRecord& round);
   void OnStop(const CoordinatorHome& home, const v1::Stop& stop);
-  void OnVerdict(const v1::Verdict& verdict);
+  void OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict);
+  void CheckGrowth(const CoordinatorHome& home);
+  void CheckGathering(const CoordinatorHome& home);
   void CheckKeptRanks(const CoordinatorHome& home, const RoundRecord& before, const RoundRecord& round);
   void CheckPause(const RoundRecord& before, const RoundRecord& round);
   void CheckExcluded(const CoordinatorHome& home, const RoundRecord& round);
-  void CheckCulprit(const RoundRecord& before, const RoundRecord& round);
+  void CheckCulprit(const CoordinatorHome& home, const RoundRecord& before, const RoundRecord& round);
   void CheckBudget(const v1::Verdict& verdict);
   void CheckNoProgress(const v1::Verdict& verdict);
-  void CheckCause(const v1::Verdict& verdict);
+  void CheckCause(const CoordinatorHome& home, const v1::Verdict& verdict);
   bool Clean(const RoundRecord& round) const;  // nothing but workers' own failures happened in it
-  bool CameFirst(const RoundRecord& round, const WorkerFailure& named) const;
+  Micros FirstHeard(const CoordinatorHome& home, const RoundRecord& round) const;
   bool IsCandidate(const CoordinatorHome& home, const HostProcess& host) const;
   std::vector<const HostProcess*> Newcomers(const CoordinatorHome& home, const RoundRecord& round) const;
   int RoundSize(int ready) const;
@@ -81,7 +83,7 @@ class Policies {
   std::map<RoundKey, RoundRecord> rounds_;
   std::map<int, HomeRecord> homes_;
   std::map<std::string, std::set<RoundKey>> failed_rounds_;  // by the host whose workers failed in them
-  std::set<std::string> verdicts_;  // their reasons
+  std::set<std::string> verdicts_;                           // their reasons
   Micros disturbed_at_ = -1;
 };
 
