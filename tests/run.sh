@@ -8,8 +8,8 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly SEEDS=${MUSTER_SIM_SEEDS:-20000}
-readonly SANITIZED_SEEDS=${MUSTER_SANITIZED_SEEDS:-600}
+readonly SEEDS=${MUSTER_SIM_SEEDS:-100000}
+readonly SANITIZED_SEEDS=${MUSTER_SANITIZED_SEEDS:-300}
 readonly TIDY_BUDGET_S=${MUSTER_TIDY_BUDGET_S:-300}
 readonly REPORTS=$PWD/build/reports
 jobs=$(nproc)
