@@ -259,6 +259,7 @@ Accelerators CountAccelerators(const Environment& environment, const MachineProb
     const Devices nvidia = FindNvidia(probe, &accelerators.warnings);
     const Devices amd = nvidia.devices.empty() ? FindAmd(probe) : Devices{};
     if (!nvidia.devices.empty()) {
+      accelerators.nvidia = true;
       Take(nvidia, "gpu", "GPU", "CUDA_VISIBLE_DEVICES", ValueOf(environment, "CUDA_VISIBLE_DEVICES"),
            &accelerators);
     } else if (!amd.devices.empty()) {
@@ -292,6 +293,7 @@ absl::StatusOr<WorkerCount> OnePerAccelerator(const Accelerators& found) {
   absl::StatusOr<WorkerCount> count = Fixed(found.count, found.reason);
   if (!count.ok()) return count;
   count->warnings = found.warnings;
+  count->nvidia = found.nvidia;
   if (found.apart) {
     count->visible_variable = found.visible_variable;
     count->own_devices = found.visible;

@@ -49,6 +49,7 @@ struct MachineProbe {
 struct Accelerators {
   int count = 0;                      // workers that can have one each
   std::string kind;                   // "gpu", "xpu", "npu", "hpu"; empty: none was found
+  bool nvidia = false;                // they are NVIDIA's
   bool apart = false;                 // each worker is to see its own one of `visible` only
   std::string reason;                 // "8 GPUs: nvidia-smi -L lists them"
   std::string visible_variable;       // CUDA_VISIBLE_DEVICES or its like; empty: no accelerators
@@ -64,6 +65,7 @@ Accelerators CountAccelerators(const Environment& environment, const MachineProb
 struct WorkerCount {
   int workers = 1;
   std::string reason;                    // one sentence
+  bool nvidia = false;                   // each has a GPU of NVIDIA's
   std::string visible_variable;          // where each worker is to see a device of its own; empty: all see all
   std::vector<std::string> own_devices;  // by local rank, then
   std::vector<std::string> warnings;

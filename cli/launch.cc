@@ -24,6 +24,9 @@ host::Streams RedrawsPass(const Environment& environment) {
   return static_cast<host::Streams>(streams & static_cast<unsigned>(host::Streams::kBoth));
 }
 
+// The kernel's number for the PID namespace that it boots with, in which drivers see all processes.
+constexpr char kFirstPidNamespace[] = "pid:[4026531836]";
+
 // torchrun's --run-path: the script in the interpreter's own __main__, whatever its suffix.
 constexpr char kRunPath[] = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')";
 
@@ -143,6 +146,12 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   }
   const std::string path = launch.check.path.empty() ? run.script : launch.check.path;
   launch.plan.file = path;
+  if (launch.check.exit_code == 0) {  // else there will be no round
+    launch.plan.preflight = run.preflight;
+    launch.host.preflight_timeout = run.preflight.empty() ? absl::ZeroDuration() : run.preflight_timeout;
+    launch.host.gpu_release_timeout = run.gpu_release_timeout;
+    launch.host.driver_pids = run.config.pid_namespace() == kFirstPidNamespace;
+  }
   for (int i = 0; i < run.config.slots(); ++i) launch.plan.argv.push_back(WorkerArguments(run, path, i));
   return launch;
 }

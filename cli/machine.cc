@@ -78,6 +78,8 @@ Machine ReadMachine(const Environment& environment) {
   machine.host_id = RandomHex(kHostIdBytes);
   machine.random_run_id = RandomHex(kRunIdBytes);
   machine.version = ReleaseVersion();
+  machine.nvidia_driver =
+      access("/dev/nvidiactl", F_OK) == 0;  // it comes with the first GPU; to count them takes long
   machine.first_process = IsFirstProcess();
   machine.accelerators = [&environment] { return agent::CountAccelerators(environment, agent::SystemProbe()); };
   machine.count_workers = [&environment](const std::string& wish) {

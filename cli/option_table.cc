@@ -1,5 +1,8 @@
 #include "cli/option_table.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace muster::cli {
 namespace {
 
@@ -67,6 +70,15 @@ const std::vector<OptionSpec>& RunOptions() {
        "suffice. "
        "Default 0: never."},
       {"exclude-for", "TIME", kRestarts, false, "For how long. Default 1h."},
+      {"preflight", "CMD", kRestarts, false,
+       "A shell line that each node runs before it joins, and again before each further round. A node where it "
+       "fails "
+       "takes part in none, a spare takes its place, and it is tried again after 10 s, 20 s, ... 5 min."},
+      {"preflight-timeout", "TIME", kRestarts, false, "For it; then it has failed. Default 60."},
+      {"gpu-release-timeout", "TIME", kRestarts, false,
+       "NVIDIA GPUs: for workers that have ended to be gone from nvidia-smi's list; until then the node takes "
+       "part in "
+       "no further round. 0: nobody looks. Default 30."},
       {"join-settle", "TIME", kRestarts, false,
        "From a new node's arrival to the restart that takes it in, so that many cost one. Default 5."},
       {"scale-up", "WHEN", kRestarts, false,
@@ -167,9 +179,10 @@ const std::vector<OptionSpec>& CoordinatorCommandOptions() {
          "Default 29400."}};
     for (const OptionSpec& spec : RunOptions()) {
       const bool of_the_job = spec.group == Group::kRestarts || spec.group == Group::kTimes;
-      const bool of_a_node = spec.name == "coordinator-timeout" || spec.name == "termination-grace" ||
-                             spec.name == "progress-file" || spec.name == "preemption-notice" ||
-                             spec.name == "stop-before" || spec.name == "deadline";
+      static constexpr std::string_view kOfANode[] = {
+          "coordinator-timeout", "termination-grace", "progress-file", "preflight", "preflight-timeout",
+          "gpu-release-timeout", "preemption-notice", "stop-before",   "deadline"};
+      const bool of_a_node = std::find(std::begin(kOfANode), std::end(kOfANode), spec.name) != std::end(kOfANode);
       if (spec.name == "nnodes" || spec.name == "rdzv-id" || (of_the_job && !of_a_node)) chosen->push_back(spec);
     }
     return chosen;

@@ -61,6 +61,7 @@ class Planner {
     RETURN_IF_ERROR(CheckText());
     RETURN_IF_ERROR(TakeSlots());
     TakeBudgets();
+    TakeFitness();
     RETURN_IF_ERROR(TakeGrowth());
     RETURN_IF_ERROR(TakeTimes());
     RETURN_IF_ERROR(TakeLeaving());
@@ -174,6 +175,7 @@ class Planner {
     plan_->slots_reason = count->reason;
     plan_->visible_variable = count->visible_variable;
     plan_->own_devices = count->own_devices;
+    nvidia_ = count->nvidia;
     plan_->view.warnings.insert(plan_->view.warnings.end(), count->warnings.begin(), count->warnings.end());
     return count->workers;
   }
@@ -196,6 +198,18 @@ class Planner {
     LineOf("progress-file", s.progress_file);
     config_->set_watches_progress(s.progress_file.has_value());
     if (s.progress_file) plan_->progress_file = s.progress_file->value;
+  }
+
+  // What a node must be to take part in a round.
+  void TakeFitness() {
+    const Settings& s = settings_;
+    if (s.preflight) plan_->preflight = s.preflight->value;
+    LineOf("preflight", s.preflight);
+    if (s.preflight) plan_->preflight_timeout = Pick("preflight-timeout", s.preflight_timeout, kPreflightTimeout);
+    const bool nvidia = nvidia_ || machine_.nvidia_driver;
+    if (!nvidia && !s.gpu_release_timeout) return;
+    const absl::Duration limit = Pick("gpu-release-timeout", s.gpu_release_timeout, kGpuReleaseTimeout);
+    if (nvidia) plan_->gpu_release_timeout = limit;
   }
 
   // With --nnodes MIN:MAX: when it grows, and by how many.
@@ -388,6 +402,7 @@ class Planner {
   RunPlan* const plan_;
   v1::NodeConfig* const config_;
   Membership membership_;
+  bool nvidia_ = false;  // the workers were counted by GPUs of NVIDIA's
 };
 
 }  // namespace

@@ -31,6 +31,8 @@ inline constexpr LossBudget kMaxNodeLosses = {10, absl::Hours(1)};
 inline constexpr absl::Duration kRestartDelay = absl::Seconds(1);
 inline constexpr int kMaxMembershipChanges = 20;
 inline constexpr absl::Duration kExcludeFor = absl::Hours(1);
+inline constexpr absl::Duration kPreflightTimeout = absl::Seconds(60);
+inline constexpr absl::Duration kGpuReleaseTimeout = absl::Seconds(30);
 inline constexpr absl::Duration kJoinSettle = absl::Seconds(5);
 inline constexpr int kPlatformMaxRestarts = 3;
 inline constexpr absl::Duration kContainerGrace = absl::Seconds(8);    // of the usual 10 before SIGKILL
@@ -44,6 +46,7 @@ struct Machine {
   std::string host_id;        // random
   std::string random_run_id;  // for a job that nobody else can join
   std::string version;
+  bool nvidia_driver = false;                         // it is loaded, and has a GPU
   bool first_process = false;                         // we are, or stand directly under, process 1 of a container
   std::function<agent::Accelerators()> accelerators;  // may take seconds
   std::function<absl::StatusOr<agent::WorkerCount>(const std::string& wish)> count_workers;  // "auto", "gpu", ...
@@ -74,9 +77,12 @@ struct RunPlan {
   PortRange worker_port;
   host::OutputPlan output;
   host::ReportPlan report;
-  std::string progress_file;       // empty: none is watched
-  SignalChoice leave_signals;      // none: the usual
-  std::string leave_signals_text;  // as torchrun hands it to workers
+  std::string progress_file;  // empty: none is watched
+  std::string preflight;      // a shell line; empty: there is none
+  absl::Duration preflight_timeout;
+  absl::Duration gpu_release_timeout;  // zero: nobody looks at GPUs
+  SignalChoice leave_signals;          // none: the usual
+  std::string leave_signals_text;      // as torchrun hands it to workers
   bool virtual_local_rank = false;
   std::string visible_variable;          // where each worker sees a device of its own; empty: all see all
   std::vector<std::string> own_devices;  // by local rank, then

@@ -27,6 +27,8 @@ constexpr char kTorchrunPrefix[] = "PET_";
 // Kubernetes sets such a one for a Service that happens to be named like us ("muster-master").
 constexpr char kServiceValue[] = "tcp://";
 
+constexpr absl::Duration kLeastPreflightTime = absl::Milliseconds(100);
+
 // Variables of torch's that stand for an option without being named PET_.
 struct OtherVariable {
   std::string_view option;
@@ -337,6 +339,9 @@ void ReadRestarts(Reader* reader, Settings* s) {
   reader->Integer("max-membership-changes", &s->max_membership_changes, 0, kMaxRestarts);
   reader->Integer("exclude-after", &s->exclude_after, 0, kMaxRestarts);
   reader->Duration("exclude-for", &s->exclude_for, absl::Seconds(1));
+  reader->Text("preflight", &s->preflight);
+  reader->Duration("preflight-timeout", &s->preflight_timeout, kLeastPreflightTime);
+  reader->Duration("gpu-release-timeout", &s->gpu_release_timeout);
   reader->Duration("join-settle", &s->join_settle);
   reader->Read<v1::NodeConfig::ScaleUp>("scale-up", &s->scale_up, ParseScaleUp);
   reader->Integer("node-unit", &s->node_unit, 1, kMaxNodes);

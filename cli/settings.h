@@ -55,6 +55,9 @@ struct Settings {
   Given<int> max_membership_changes;
   Given<int> exclude_after;
   Given<absl::Duration> exclude_for;
+  Given<std::string> preflight;
+  Given<absl::Duration> preflight_timeout;
+  Given<absl::Duration> gpu_release_timeout;
   Given<absl::Duration> join_settle;
   Given<v1::NodeConfig::ScaleUp> scale_up;
   Given<int> node_unit;

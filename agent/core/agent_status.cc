@@ -63,6 +63,7 @@ v1::AgentStatus AgentCore::MakeStatus(BootTime now) const {
   if (stored.has_verdict()) *status.mutable_verdict() = stored.verdict();
   status.set_predecessor_dead(predecessor_dead_);
   status.set_trouble(host_.leave().reason().empty() ? host_.trouble() : host_.leave().reason());
+  status.set_preparing(host_.preparing());
   status.set_cancelled(host_.leave().cancel());
   return status;
 }
@@ -111,7 +112,7 @@ v1::Phase AgentCore::CurrentPhase() const {
   const bool stopped = Compare(host_.memory().stopped(), host_.started()) >= 0 && planted_bug != "sigterm_success";
   if (StartedLast() && !stopped && failed) return v1::PHASE_FAILED;
   if (StartedLast() && !stopped && succeeded) return v1::PHASE_SUCCEEDED;
-  return v1::PHASE_READY;
+  return host_.unfit() ? v1::PHASE_UNUSABLE : v1::PHASE_READY;
 }
 
 // What makes a status worth sending at once: everything but the numbers that grow by themselves. Of the directive

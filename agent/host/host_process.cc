@@ -19,6 +19,7 @@
 #include "agent/host/event_loop.h"
 #include "agent/host/file_timer_pipe.h"
 #include "agent/host/framed_link.h"
+#include "agent/host/gpu_watch.h"
 #include "agent/host/job_end.h"
 #include "agent/host/kernel_timer.h"
 #include "agent/host/last_words.h"
@@ -26,6 +27,7 @@
 #include "agent/host/marked.h"
 #include "agent/host/oom_watch.h"
 #include "agent/host/port_keeper.h"
+#include "agent/host/preflight.h"
 #include "agent/host/progress_watch.h"
 #include "agent/host/spawner.h"
 #include "agent/host/sweeper.h"
@@ -39,8 +41,8 @@ namespace {
 
 constexpr char kPart[] = "host";
 // Open at once, at the most, while a node starts.
-constexpr int kHostDescriptors = 24;        // loop, signals, output, follower, /dev/null, port, agent, /proc
-constexpr int kWorkerDescriptors = 2;       // pidfd, status pipe
+constexpr int kHostDescriptors = 24;   // loop, signals, output, follower, /dev/null, port, agent, preflight, /proc
+constexpr int kWorkerDescriptors = 2;  // pidfd, status pipe
 constexpr int kPipedWorkerDescriptors = 6;  // and two pipes or files, both ends while it starts
 constexpr int kAgentDescriptors = 32;       // of an agent with gRPC, which has our limits
 constexpr absl::Duration kLastWordsLimit = absl::Milliseconds(200);  // of a round: a pipe's end, the progress file
@@ -93,6 +95,11 @@ class HostProcess {
         sweeper_(
             &loop_, &spawner_, [this](const std::string& left) { OnSwept(left); },
             [this] { EndMarked({marker_.host_id}); }),
+        preflight_(&spawner_, writer_, plan_.preflight),
+        gpus_(&loop_, &spawner_, Marked(plan_.inherited),
+              [this](const GpuUsers& users) {
+                Tell([&](BootTime now, Effects* out) { core_.OnGpuUsers(now, users, out); });
+              }),
         port_keeper_(plan_.worker_ports),
         timer_pipe_(
             &loop_, [this](int local_rank, const std::string& what) { OnTimerExpired(local_rank, what); },
@@ -365,6 +372,8 @@ class HostProcess {
   }
 
   void OnSwept(const std::string& left) {
+    if (core_.phase() == v1::HOST_PHASE_IDLE) return OnPreflightSwept(left);
+    if (left.empty()) RememberOldWorkers();
     if (left.empty()) output_.EndRound();
     const std::string text = ToUtf8(left, kMaxErrorText);
     const std::optional<int> failed = core_.failed_local_rank();
@@ -390,6 +399,48 @@ class HostProcess {
     loop_.Post([this, sweep] {  // after the word that the file was touched
       if (sweep == sweeps_) Tell([this](BootTime now, Effects* out) { core_.OnSwept(now, "", out); });
     });
+  }
+
+  // ---- between rounds ----
+
+  EnvironmentMap Marked(EnvironmentMap environment) const {
+    environment[kMarkerVariable] = FormatMarker(marker_);
+    return environment;
+  }
+
+  void Apply(const StartPreflight&) {
+    WorkerEnvironmentOptions environment = plan_.environment;
+    environment.marker = FormatMarker(marker_);
+    const auto ended = [this](const Ending& ending) {
+      Tell([&](BootTime now, Effects* out) { core_.OnPreflightEnded(now, ending, out); });
+    };
+    const absl::Status started =
+        preflight_.Start(PreflightEnvironment(environment, about_.place, plan_.inherited), ended);
+    if (!started.ok()) ended(Ending{.number = kSpawnRefused, .error_text = std::string(AsStd(started.message()))});
+  }
+
+  // Its last line may be on its way through the writer's thread still.
+  void OnPreflightSwept(const std::string& left) {
+    const std::string text = ToUtf8(left, kMaxErrorText);
+    if (text.empty()) return AwaitPreflightOutput(EventLoop::Now() + kLastWordsLimit);
+    Tell([&](BootTime now, Effects* out) { core_.OnSwept(now, text, out); });
+  }
+
+  void AwaitPreflightOutput(BootTime until) {
+    if (!preflight_.complete() && EventLoop::Now() < until) {
+      loop_.After(kLastWordsPoll, [this, until] { AwaitPreflightOutput(until); });
+      return;
+    }
+    core_.OnPreflightOutput(preflight_.LastLine());
+    Tell([this](BootTime now, Effects* out) { core_.OnSwept(now, "", out); });
+  }
+
+  void Apply(const AskGpus&) { gpus_.Ask(); }
+
+  void RememberOldWorkers() {
+    std::set<pid_t> pids = sweeper_.ended();
+    for (const auto& [local_rank, pid] : worker_pids_) pids.insert(pid);
+    gpus_.SetOldWorkers(std::move(pids));
   }
 
   // ---- the file timer ----
@@ -476,6 +527,8 @@ class HostProcess {
   WorkerOutput output_;
   Spawner spawner_;
   Sweeper sweeper_;
+  Preflight preflight_;
+  GpuWatch gpus_;
   PortKeeper port_keeper_;
   std::string offer_trouble_;  // why no port could be kept the last time
   KernelTimer kernel_timer_;

@@ -38,6 +38,7 @@ struct LaunchPlan {
   std::vector<std::set<int>> cpus;  // by local rank, where workers are bound to some; empty: they are not
   OutputPlan output;
   ReportPlan report;
+  std::string preflight;      // a shell line; empty: there is none
   std::string progress_file;  // empty: none is watched
   bool ends_orphans = false;  // the run has a name, so what an earlier host of it left here can be known
 };

@@ -142,7 +142,7 @@ absl::StatusOr<pid_t> Spawner::SpawnWorker(const WorkerCommand& command, WorkerE
   }
   auto process = std::make_unique<Process>();
   process->pid = *pid;
-  process->worker = true;
+  process->worker = !command.helper;
   process->status_fd = pipe_fds[0];
   process->program = file;
   process->events = std::move(events);
@@ -166,6 +166,7 @@ absl::StatusOr<pid_t> Spawner::SpawnAgent(const std::vector<std::string>& argume
   if (!pid.ok()) return pid.status();
   auto process = std::make_unique<Process>();
   process->pid = *pid;
+  process->agent = true;
   process->program = "agent";
   process->agent_exited = std::move(exited);
   RETURN_IF_ERROR(Adopt(std::move(process)));
@@ -220,7 +221,7 @@ void Spawner::Collect(pid_t pid) {
   it = processes_.find(pid);  // what was told may have led back here
   if (it == processes_.end()) return;
   // While the leader is not reaped nobody else can have its process group's number.
-  if (it->second->worker) kill(-pid, SIGKILL);
+  if (!it->second->agent) kill(-pid, SIGKILL);
   waitid(P_PIDFD, id, &info, WEXITED | WNOHANG);
 
   std::unique_ptr<Process> ended = std::move(it->second);
@@ -231,7 +232,7 @@ void Spawner::Collect(pid_t pid) {
     loop_->Unwatch(ended->status_fd);
     close(ended->status_fd);
   }
-  if (!ended->worker) {
+  if (ended->agent) {
     if (ended->agent_exited) ended->agent_exited(ToEnding(info));
   } else if (ended->failure) {
     if (ended->events.failed) ended->events.failed(ended->failure->first, ended->failure->second);

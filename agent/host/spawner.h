@@ -26,6 +26,7 @@ struct WorkerCommand {
   std::vector<std::string> argv;
   std::string file = "";  // what is executed, looked for on the worker's PATH if it has no slash; empty: argv[0]
   EnvironmentMap environment;
+  bool helper = false;      // a tool of ours: no signal to the workers and no sweep reaches it
   std::set<int> cpus = {};  // it may run on these alone; empty: wherever we may
   int stdin_fd = 0;
   int stdout_fd = 1;
@@ -71,6 +72,7 @@ class Spawner {
   struct Process {
     pid_t pid = 0;
     bool worker = false;
+    bool agent = false;
     int pidfd = -1;
     int status_fd = -1;  // of the exec stage, until it has spoken
     std::string program;

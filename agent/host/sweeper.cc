@@ -37,6 +37,7 @@ Sweeper::~Sweeper() {
 void Sweeper::Sweep() {
   if (!sweeping_) {
     sweeping_ = true;
+    ended_.clear();
     retry_ = kSweepRetry;
     next_report_ = EventLoop::Now() + kSweepReport;
   }
@@ -60,7 +61,7 @@ void Sweeper::CollectEnded() {
       continue;
     }
     waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | __WALL);
-    not_ours_.erase(pid);
+    if (not_ours_.erase(pid) == 0 && sweeping_) ended_.insert(pid);
   }
 }
 

@@ -40,6 +40,8 @@ class Sweeper {
 
   void Sweep();
   bool sweeping() const { return sweeping_; }
+  // Strangers that the newest sweep has ended, but for those that others than we have reaped.
+  const std::set<pid_t>& ended() const { return ended_; }
 
   // SIGCHLD came, which may stand for many: collects every child that has ended, the spawner's and strangers'.
   void OnChildSignal();
@@ -57,6 +59,7 @@ class Sweeper {
   const EndHidden end_hidden_;
   absl::Status status_;
   std::set<pid_t> not_ours_;
+  std::set<pid_t> ended_;
   bool sweeping_ = false;
   bool in_pass_ = false;
   bool again_ = false;

@@ -82,6 +82,7 @@ bool Coordinator::IsNews(StreamId stream, const v1::AgentStatus& status) const {
          known.outcome() != status.outcome() || known.has_verdict() != status.has_verdict() ||
          known.has_failure() != status.has_failure() || known.cancelled() != status.cancelled() ||
          known.has_cannot_start() != status.has_cannot_start() ||
+         known.preparing().empty() != status.preparing().empty() ||
          known.predecessor_dead() != status.predecessor_dead() || known.offer().host() != status.offer().host() ||
          known.offer().port() != status.offer().port() || !Same(known.last().id(), status.last().id()) ||
          known.last().has_node_rank() != status.last().has_node_rank() || !Same(known.epoch(), status.epoch()) ||
@@ -213,6 +214,7 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
     host.order_sent = -1;
     streams_[stream] = status.host_id();
   }
+  NoteUse(host.status, status, out);
   host.status = status;
   if (status.cancelled()) cancelled_on_ = status.hostname();
   const BootTime heard_before = std::exchange(host.received_at, now);
@@ -224,6 +226,7 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
     contenders_.emplace(status.place(), status.host_id());
     const auto holder = holders_.find(status.place());
     if (holder == holders_.end() || hosts_.count(holder->second) == 0) holders_[status.place()] = status.host_id();
+    if (const Host* owner = HolderOf(status.place()); owner != nullptr && Unusable(*owner)) PassPlaceOn(*owner);
   }
   const bool ending = Leaving(host) || status.phase() == v1::PHASE_HOST_GONE;
   primary_leaves_ |= status.at_primary() && ending;
@@ -289,7 +292,8 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
 // What its peers fail of comes later than this, however long the node then takes to end or to come back.
 void Coordinator::LearnLoss(BootTime now, BootTime heard_before, Host& host) {
   if (!host.in_round) return;
-  if (Leaving(host) || host.status.phase() == v1::PHASE_UNUSABLE) host.lost_at = std::min(host.lost_at, now);
+  // A node that is found unfit was so after its workers had ended: that cost this round nothing.
+  if (Leaving(host) || (Unusable(host) && !Idle(host))) host.lost_at = std::min(host.lost_at, now);
   if (Claims(host) && host.status.outcome() == v1::OUTCOME_LEASE_ENDED) {
     host.lost_at = std::min(host.lost_at, heard_before == absl::InfinitePast() ? now : heard_before);
   }
@@ -388,6 +392,27 @@ void Coordinator::Forget(const std::string& host_id, Effects* out) {
   progress_watched_ |= WatchesProgress(host);
   if (host.status.has_place()) GiveUpPlace(host.status.place(), host_id);
   hosts_.erase(it);
+}
+
+// A place is not kept for a node that can do nothing with it, if another one stands by for it.
+void Coordinator::PassPlaceOn(const Host& host) {
+  const int place = host.status.place();
+  for (auto it = contenders_.lower_bound({place, ""}); it != contenders_.end() && it->first == place; ++it) {
+    const auto other = hosts_.find(it->second);
+    if (other == hosts_.end() || other->second.stream == 0 || Unusable(other->second) || Leaving(other->second)) {
+      continue;
+    }
+    holders_[place] = it->second;
+    return;
+  }
+}
+
+void Coordinator::NoteUse(const v1::AgentStatus& before, const v1::AgentStatus& status, Effects* out) const {
+  const bool was = before.phase() == v1::PHASE_UNUSABLE, is = status.phase() == v1::PHASE_UNUSABLE;
+  if (is && !was) Say(Severity::kWarning, WhyUnusable(status), out);
+  if (was && status.phase() == v1::PHASE_READY) {
+    Say(Severity::kInfo, absl::StrCat(status.hostname(), " can be used again"), out);
+  }
 }
 
 // Who stood by for it has it at once. All leave at the end, so nobody looks through all hosts here.

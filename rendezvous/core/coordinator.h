@@ -96,6 +96,8 @@ class Coordinator {
   void Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out);
   void ExpireHosts(BootTime now, Effects* out);
   void Forget(const std::string& host_id, Effects* out);
+  void PassPlaceOn(const Host& host);
+  void NoteUse(const v1::AgentStatus& before, const v1::AgentStatus& status, Effects* out) const;
   void GiveUpPlace(int place, const std::string& host_id);
   void ForgetEnded(const std::string& host_id, Effects* out);  // nothing of it is alive, as is known
 
@@ -162,6 +164,9 @@ class Coordinator {
   bool HoldsPlace(const Host& host) const;
   const Host* HolderOf(int place) const;
   bool Leaving(const Host& host) const { return host.status.phase() == v1::PHASE_LEAVING; }
+  bool Unusable(const Host& host) const { return host.status.phase() == v1::PHASE_UNUSABLE; }
+  static std::string WhyUnusable(const v1::AgentStatus& status);
+  std::string WhoIsNotReady() const;        // with what for; empty: nobody who is here
   bool Idle(const Host& host) const;        // runs nothing
   bool Progressed(const Host& host) const;  // in the round that is greatest_
   bool WatchesProgress(const Host& host) const;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
 #include "proto/base/ids.h"
+#include "proto/base/text.h"
 #include "rendezvous/core/coordinator.h"
 
 namespace muster::rendezvous {
@@ -109,6 +110,28 @@ bool Coordinator::SetAside(const std::string& host_id, BootTime now) const {
   return it != counts_.excluded.end() && now < it->second;
 }
 
+// What is not fit says so with its name; of another it is what its old workers are stuck in.
+std::string Coordinator::WhyUnusable(const v1::AgentStatus& status) {
+  const std::string why = CutUtf8(status.trouble(), kMaxTroubleText);
+  return status.live_workers() == 0 ? why : absl::StrCat(status.hostname(), " is unusable: ", why);
+}
+
+std::string Coordinator::WhoIsNotReady() const {
+  std::string text;
+  int count = 0;
+  for (const auto& [id, host] : hosts_) {
+    const v1::AgentStatus& s = host.status;
+    const bool prepares = s.phase() == v1::PHASE_READY && !s.preparing().empty();
+    if (!IsTrainer(host) || host.stream == 0 || !(prepares || Unusable(host))) continue;
+    if (++count > kMaxUnusableNamed) continue;
+    const std::string why =
+        prepares ? absl::StrCat(s.hostname(), ": ", CutUtf8(s.preparing(), kMaxTroubleText)) : WhyUnusable(s);
+    absl::StrAppend(&text, text.empty() ? "" : "; ", why);
+  }
+  if (count > kMaxUnusableNamed) absl::StrAppend(&text, "; and ", count - kMaxUnusableNamed, " more");
+  return text;
+}
+
 // The primary leaves last: it waits for the others to close their streams with RELEASE applied, or to come back
 // for it, but not for ever.
 bool Coordinator::OthersAttached(const Host& host) const {
@@ -146,6 +169,14 @@ std::vector<std::string> Coordinator::AbsentPlaces() const {
     }
   }
   std::vector<std::string> absent;
+  for (const auto& [id, host] : hosts_) {  // they are here, and are told of otherwise
+    if (!IsTrainer(host) || host.stream == 0 || !Unusable(host) || !HoldsPlace(host)) continue;
+    if (host.status.has_place()) {
+      present.insert(host.status.place());
+    } else {
+      ++unplaced;
+    }
+  }
   int missing = options_.max_nodes - static_cast<int>(present.size()) - unplaced;
   for (int place = 0; place < options_.max_nodes && missing > 0; ++place) {
     if (present.count(place) > 0) continue;

@@ -26,6 +26,8 @@ inline constexpr absl::Duration kSameMoment = absl::Milliseconds(50);  // within
 // Within it whoever followed our predecessor is back: an agent without a coordinator tries at least twice in it.
 inline constexpr absl::Duration kAgentsReturn = absl::Seconds(1);
 inline constexpr int kMaxAbsentNamed = 8;
+inline constexpr int kMaxUnusableNamed = 3;     // in what those are told who wait; more are counted
+inline constexpr size_t kMaxTroubleText = 512;  // bytes of why a node is unusable
 inline constexpr int kMaxOtherFailures = 8;   // in a verdict, beside the root cause; more are counted
 inline constexpr size_t kMaxBriefText = 256;  // bytes of what each of them said
 inline constexpr int kMaxNodes = 1'000'000;

@@ -198,14 +198,14 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   ready = Chosen(std::move(ready), now);
   const int count = static_cast<int>(ready.size());
   int on_the_way = 0;
-  bool owner_on_the_way = false;
+  bool owner_on_the_way = false, owner_prepares = false;
   for (const auto& [id, host] : hosts_) {
-    if (!IsTrainer(host) || Leaving(host) || host.status.phase() == v1::PHASE_UNUSABLE || !HoldsPlace(host))
-      continue;
+    if (!IsTrainer(host) || Leaving(host) || Unusable(host) || !HoldsPlace(host)) continue;
     const bool is_ready = host.status.phase() == v1::PHASE_READY && Counts(host) && host.stream != 0 &&
                           !host.status.offer().host().empty();
     on_the_way += is_ready ? 0 : 1;
     owner_on_the_way |= !is_ready && host.seat >= 0;
+    owner_prepares |= !is_ready && WasMember(host) && host.stream != 0 && !host.status.preparing().empty();
     // Whatever still executes must end first, whichever round it is of.
     if (RunsSomething(host) && now <= host.lease_until) return false;
   }
@@ -216,6 +216,8 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   min_reached_ = count >= options_.min_nodes ? std::min(min_reached_, now) : absl::InfiniteFuture();
   last_why_ = absl::StrCat(count, " of ", options_.max_nodes,
                            options_.max_nodes == 1 ? " node is ready" : " nodes are ready");
+  const std::string not_ready = WhoIsNotReady();
+  if (!not_ready.empty()) absl::StrAppend(&last_why_, "; ", not_ready);
   if (now < not_before_ && !options_.planted("pause_ignored")) {
     last_why_ = absl::StrCat("the last ", counts_.fast_failures, " rounds failed within ",
                              absl::FormatDuration(kFastFailure), " each: the next one waits ",
@@ -227,7 +229,8 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   const bool enough = size >= options_.min_nodes && !options_.fixed_size() &&
                       (first_round_ ? now >= min_reached_ + options_.last_call : on_the_way == 0);
   // A spare is ready before those whose workers have just been stopped: it is not to take their ranks.
-  const bool owners_first = owner_on_the_way && now < state_since_ + options_.reconnect_grace;
+  // One that prepares says by its own limits whether it can be used.
+  const bool owners_first = owner_prepares || (owner_on_the_way && now < state_since_ + options_.reconnect_grace);
   if ((all && !owners_first) || enough) {
     MakeRound(now, AssignSeats(std::move(ready), size), last_why_, out);
     return true;
@@ -242,7 +245,7 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   ConcludeWith(now, kExitUnavailable,
                absl::StrCat("too few nodes: ", count, " of ", options_.min_nodes, " were ready within ",
                             absl::FormatDuration(absl::Trunc(now - gathering_since_, absl::Seconds(1))),
-                            "; absent: ", names),
+                            names.empty() ? "" : "; absent: ", names, not_ready.empty() ? "" : "; ", not_ready),
                out);
   return true;
 }
@@ -371,7 +374,7 @@ std::optional<std::string> Coordinator::WhyDrainFor(BootTime now, const Host& ho
   if (host.stream == 0 && now > host.closed_at + options_.reconnect_grace) return absl::StrCat(name, " is away");
   if (LeavesAfterSuccess(host)) return std::nullopt;
   if (phase == v1::PHASE_LEAVING) return absl::StrCat(name, " was ", WhyLeft(host));
-  if (phase == v1::PHASE_UNUSABLE) return absl::StrCat(name, " is unusable: ", host.status.trouble());
+  if (Unusable(host)) return absl::StrCat(name, " is unusable: ", host.status.trouble());
   if (phase == v1::PHASE_FAILED && Claims(host)) {
     return host.status.has_failure() ? DescribeFailure(host.status.failure()) : absl::StrCat(name, " failed");
   }

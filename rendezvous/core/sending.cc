@@ -126,6 +126,10 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
     held_by->set_pid_namespace(holder->status.pid_namespace());
     held_by->set_host_pid(holder->status.host_pid());
   }
+  if (Unusable(host)) {
+    wait->set_reason(WhyUnusable(host.status));
+    return;
+  }
   if (SetAside(host.status.host_id(), now)) {
     // No countdown: each change of a reason is a line in the node's log.
     wait->set_reason(absl::StrCat("set aside for ", absl::FormatDuration(options_.exclude_for),
@@ -152,7 +156,7 @@ int Coordinator::PlaceInLine(BootTime now, const Host& host) const {
   };
   for (const auto& [id, other] : hosts_) {
     if (&other == &host || other.in_round || other.stream == 0 || !IsTrainer(other)) continue;
-    if (!HoldsPlace(other) || SetAside(id, now)) continue;
+    if (!HoldsPlace(other) || Unusable(other) || SetAside(id, now)) continue;
     line += order(other) < order(host) ? 1 : 0;
   }
   return line;

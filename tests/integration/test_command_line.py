@@ -45,6 +45,9 @@ WRONG = {
     "max-membership-changes": COUNT,
     "exclude-after": COUNT,
     "exclude-for": TIME,
+    "preflight": NONE,
+    "preflight-timeout": (*TIME, "0", "99ms"),
+    "gpu-release-timeout": TIME,
     "join-settle": TIME,
     "scale-up": ("always", "Never"),
     "node-unit": (*COUNT, "0"),
@@ -90,8 +93,11 @@ EMPTY_IS_UNSAID = {"rdzv-endpoint", "rdzv-id", "rdzv-conf", "role", "log-dir", "
                    "duplicate-stdout-filters", "duplicate-stderr-filters", "master-addr", "pass-local-rank"}
 # torchrun has no such option, and PET_ says nothing of them.
 OURS_ALONE = {"coordinator", "restart-window", "restart-delay", "progress-file", "max-membership-changes",
-              "exclude-after", "exclude-for", "join-settle", "scale-up", "node-unit", "pools", "worker-port", "stdin", "max-node-losses", "join-timeout", "last-call-timeout", "rejoin-timeout",
-              "coordinator-timeout", "lease", "heartbeat-interval", "reconnect-grace", "termination-grace", "preemption-notice", "stop-before", "deadline", "python",
+              "exclude-after", "exclude-for", "preflight", "preflight-timeout", "gpu-release-timeout", "join-settle",
+              "scale-up", "node-unit", "pools", "worker-port", "stdin", "max-node-losses", "join-timeout",
+              "last-call-timeout", "rejoin-timeout",
+              "coordinator-timeout", "lease", "heartbeat-interval", "reconnect-grace", "termination-grace",
+              "preemption-notice", "stop-before", "deadline", "python",
               "pass-local-rank", "log-max-size", "report"}
 
 WRONG_FOR_DEEPSPEED = {

@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
 #include "proto/base/ids.h"
 #include "tests/simulation/faults.h"
 #include "tests/simulation/world.h"
@@ -76,6 +77,10 @@ void World::Execute(HostProcess* host, const host::Effects& effects) {
       DeliverAfter(prng_.Between(100, 2 * kMillisecond), host, [this, host, port] {
         OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnOffer(now, port, out); });
       });
+    } else if (std::holds_alternative<host::StartPreflight>(effect)) {
+      StartPreflight(host);
+    } else if (std::holds_alternative<host::AskGpus>(effect)) {
+      AskGpus(host);
     } else if (const auto* e = std::get_if<host::Finish>(&effect)) {
       Note("host", absl::StrCat(host->name, " finishes: ", e->exit_code, " (", e->origin, ") ", e->reason));
       host->finish = *e;
@@ -171,6 +176,7 @@ void World::SignalHost(HostProcess* host, int signal) {
 void World::SpawnWorkers(HostProcess* host, const v1::Round& round) {
   Note("host", absl::StrCat(host->name, " spawns round ", muster::ToString(round.id()), " rank ",
                             round.first_rank(), " of ", round.world_size()));
+  MUSTER_CHECK(!host->preflight_runs, "a round starts beside a preflight");
   invariants_.OnSpawn(*host, round);
   std::vector<v1::Worker> spawned;
   const bool start_fails = host->start_fails > 0;
@@ -414,6 +420,7 @@ void World::KillMarked(HostProcess* host, Micros within) {
 }
 
 void World::SweepHost(HostProcess* host) {
+  host->preflight_runs = false;
   for (WorkerProcess* worker : host->workers) worker->signalled = true;
   if (host->sweeping) return KillWorkersOf(host, kKillDelayMax);
   host->sweeping = true;
@@ -439,6 +446,37 @@ void World::SweepPass(HostProcess* host) {
       OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnSwept(now, text, out); });
     }
     if (left > 0) SweepPass(host);
+  });
+}
+
+// ---- between rounds
+
+void World::StartPreflight(HostProcess* host) {
+  MUSTER_CHECK(!host->preflight_runs, "two preflights of one host");
+  host->preflight_runs = true;
+  const uint64_t number = ++host->preflights;
+  const bool hangs = !healed_ && prng_.Chance(scenario_.preflight_hangs_percent);
+  const bool fails = !healed_ && prng_.Chance(scenario_.preflight_fails_percent);
+  Note("host", absl::StrCat(host->name, " starts a preflight that ",
+                            hangs   ? "hangs"
+                            : fails ? "fails"
+                                    : "passes"));
+  if (hangs) return;
+  const host::Ending ending = fails ? DrawFailure() : host::Ending{};
+  DeliverAfter(prng_.Between(kReapDelay, scenario_.preflight_time), host, [this, host, ending, number] {
+    if (!host->preflight_runs || number != host->preflights) return;
+    host->preflight_runs = false;
+    OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnPreflightEnded(now, ending, out); });
+  });
+}
+
+void World::AskGpus(HostProcess* host) {
+  host::GpuUsers users;
+  const bool held = !healed_ && prng_.Chance(scenario_.gpus_held_percent);
+  if (held) (scenario_.driver_pids ? users.old_workers : users.others).insert(prng_.Between(1, 3));
+  if (prng_.Chance(2)) users.trouble = "no such tool";
+  DeliverAfter(prng_.Between(kMillisecond, 100 * kMillisecond), host, [this, host, users] {
+    OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnGpuUsers(now, users, out); });
   });
 }
 

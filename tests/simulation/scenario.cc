@@ -291,6 +291,23 @@ void DrawAimed(Prng& prng, Scenario& s) {
   }
 }
 
+// From a stream of its own, so that all else of a seed is what it was.
+void DrawFitness(Prng prng, Scenario& s) {
+  // A node that is not fit comes late, and that is a disturbance.
+  if (s.only_agents_die || s.mix == "calm") return;
+  if (prng.Chance(20)) {
+    s.preflight_timeout = prng.Between(2, 10) * kSecond;
+    s.preflight_time = prng.Skewed(kMillisecond, 3 * kSecond);
+    s.preflight_fails_percent = static_cast<int>(prng.Between(0, 40));
+    s.preflight_hangs_percent = prng.Chance(50) ? static_cast<int>(prng.Between(1, 10)) : 0;
+  }
+  if (prng.Chance(10)) {
+    s.gpu_release_timeout = prng.Between(1, 10) * kSecond;
+    s.driver_pids = prng.Chance(50);
+    s.gpus_held_percent = prng.Chance(30) ? 99 : static_cast<int>(prng.Between(0, 90));
+  }
+}
+
 }  // namespace
 
 const char* Name(Fault fault) { return kFaultNames[static_cast<int>(fault)]; }
@@ -312,6 +329,7 @@ Scenario DrawScenario(uint64_t seed) {
   } else {
     DrawAimed(prng, s);
   }
+  DrawFitness(Prng(seed ^ 0xF17), s);
   return s;
 }
 
@@ -324,6 +342,11 @@ std::string Describe(const Scenario& s) {
       s.coordinator_alone ? ", the coordinator alone" : "", s.mix, s.lease / kMillisecond,
       s.run_time / kMillisecond, s.delay, s.max_restarts, s.max_node_losses, s.fault_phase / kMillisecond,
       s.fault_gap / kMillisecond);
+  if (s.preflight_timeout > 0) {
+    absl::StrAppendFormat(&out, " preflight fails %d%%, hangs %d%%,", s.preflight_fails_percent,
+                          s.preflight_hangs_percent);
+  }
+  if (s.gpu_release_timeout > 0) absl::StrAppendFormat(&out, " GPUs held %d%%,", s.gpus_held_percent);
   for (int i = 0; i < kFaultKinds; ++i) {
     if (s.weight[i] != 0) absl::StrAppendFormat(&out, " %s=%d", kFaultNames[i], s.weight[i]);
   }

@@ -87,6 +87,15 @@ struct Scenario {
   Micros progress_within = 0;   // a worker touches the progress file once by then; 0: nobody looks
   int descendants_percent = 0;  // of workers that leave a process in a session of its own
 
+  // Between rounds.
+  Micros preflight_timeout = 0;     // 0: there is no preflight
+  Micros preflight_time = kSecond;  // the longest
+  int preflight_fails_percent = 0;  // of its runs, during the fault phase
+  int preflight_hangs_percent = 0;
+  Micros gpu_release_timeout = 0;  // 0: nobody looks at GPUs
+  bool driver_pids = false;
+  int gpus_held_percent = 0;  // of the looks at them, during the fault phase
+
   // The clocks.
   int64_t drift_ppm = 0;  // each machine's rate is wrong by up to this
 

@@ -18,7 +18,8 @@ constexpr int kPrimaryPort = 29400;
 Micros LivenessBound(const Scenario& s) {
   // Each wait that the design allows one after the other, and room for workers' runs and slow starts.
   return 4 * s.lease + s.join_timeout + s.rejoin_timeout + s.coordinator_timeout + 4 * s.run_time +
-         3 * (s.shutdown_grace + s.termination_grace) + 180 * kSecond;
+         3 * (s.shutdown_grace + s.termination_grace) + 2 * (s.preflight_timeout + s.gpu_release_timeout) +
+         180 * kSecond;
 }
 
 }  // namespace
@@ -218,6 +219,11 @@ HostProcess* World::StartHost(int place, Machine* machine) {
   options.host_pid = machine->next_pid++;
   options.config = MakeConfig(place, *machine);
   options.termination_grace = absl::Microseconds(scenario_.termination_grace);
+  if (place < scenario_.nodes) {
+    options.preflight_timeout = absl::Microseconds(scenario_.preflight_timeout);
+    options.gpu_release_timeout = absl::Microseconds(scenario_.gpu_release_timeout);
+    options.driver_pids = scenario_.driver_pids;
+  }
   hosts_.push_back(std::make_unique<HostProcess>(options));
   HostProcess* host = hosts_.back().get();
   host->machine = machine;
@@ -343,6 +349,7 @@ void World::Heal() {
   healed_ = true;
   faults_->Stop();
   EndZombies();
+  for (auto& host : hosts_) host->start_fails = 0;
   for (auto& machine : machines_) machine->cut_in = machine->cut_out = 0;
   PathsChanged();
   std::vector<Process*> frozen;

@@ -136,6 +136,8 @@ struct HostProcess : Process {
   bool sweeping = false;
   Micros next_sweep_report = 0;
   uint64_t timer_generation = 0;
+  bool preflight_runs = false;
+  uint64_t preflights = 0;             // started
   std::deque<Scheduler::Action> next;  // runs right after the present event, as in the shell's loop
   bool busy = false;
   v1::Memory memory;  // as last stored by its agent
@@ -242,6 +244,8 @@ class World {
   void KillMarked(HostProcess* host, Micros within);
   void SweepHost(HostProcess* host);
   void SweepPass(HostProcess* host);
+  void StartPreflight(HostProcess* host);
+  void AskGpus(HostProcess* host);
   void LetGo(WorkerProcess* worker);
   void Exempt(WorkerProcess* worker);
   void ExemptOrphans(const HostProcess& host);

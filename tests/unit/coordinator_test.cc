@@ -1170,6 +1170,112 @@ TEST(Coordinator, ANodeIsNotSetAsideWhereTheOthersDoNotSuffice) {
   EXPECT_TRUE(c.Told("b").has_run());
 }
 
+// What a host says once it has found out that it is not fit for a round.
+void Unfit(Cluster* c, const std::string& name) {
+  v1::AgentStatus& s = c->At(name).status;
+  s.clear_offer();
+  s.set_live_workers(0);
+  s.set_trouble("preflight failed on " + name + ": exit code 3");
+  c->Phase(name, v1::PHASE_UNUSABLE);
+}
+
+void FitAgain(Cluster* c, const std::string& name) {
+  v1::AgentStatus& s = c->At(name).status;
+  s.mutable_offer()->set_host("127.0.0.1");
+  s.mutable_offer()->set_port(7000);
+  s.clear_trouble();
+  c->Phase(name, v1::PHASE_READY);
+}
+
+TEST(Coordinator, ANodeThatIsNotFitIsInNoRoundAndThoseWhoWaitAreToldWhy) {
+  Cluster c(Fixed(2));
+  c.Join("b", 1);
+  Unfit(&c, "b");
+  c.Join("a", 0);
+  c.Pass(absl::Seconds(20), {"a", "b"});
+  ASSERT_TRUE(c.Told("a").has_wait());
+  EXPECT_EQ(c.Told("a").wait().reason(), "1 of 2 nodes are ready; preflight failed on b: exit code 3");
+  EXPECT_EQ(c.Told("a").wait().absent_count(), 0) << "it is here";
+  EXPECT_EQ(c.Told("b").wait().reason(), "preflight failed on b: exit code 3");
+  EXPECT_EQ(c.warnings().size(), 1u);
+  FitAgain(&c, "b");
+  c.Apply("a");
+  EXPECT_TRUE(c.Told("a").has_run());
+}
+
+TEST(Coordinator, ASpareTakesTheRankOfANodeThatIsNotFitAtOnce) {
+  Cluster c(InAgent(Fixed(2, 100)));
+  for (const char* name : {"a", "b", "spare"}) c.Join(name);
+  c.Apply("a");
+  c.Apply("b");
+  ASSERT_TRUE(c.Told("b").has_run());
+  c.Fail("a", 7);
+  c.Apply("b");
+  Unfit(&c, "b");
+  c.Apply("a");
+  ASSERT_TRUE(c.Told("spare").has_run());
+  EXPECT_EQ(c.Told("spare").run().node_rank(), 1);
+  EXPECT_EQ(c.Told("spare").run().failures(), 1) << "that it was not fit afterwards cost the round nothing";
+  EXPECT_EQ(c.Told("spare").run().loss_ages_ms_size(), 0);
+}
+
+TEST(Coordinator, ANodeWhosePreflightRunsKeepsItsRankFromASpare) {
+  CoordinatorOptions options = InAgent(Fixed(2, 100));
+  Cluster c(options);
+  for (const char* name : {"a", "b", "spare"}) c.Join(name);
+  c.Apply("a");
+  c.Apply("b");
+  c.Fail("a", 7);
+  v1::AgentStatus& b = c.At("b").status;
+  const v1::Endpoint offer = b.offer();
+  b.clear_offer();
+  b.set_preparing("its preflight runs");
+  c.Apply("b");
+  c.Apply("a");
+  c.Pass(options.reconnect_grace + absl::Seconds(1), {"a", "b", "spare"});
+  EXPECT_TRUE(c.Told("spare").has_wait());
+  EXPECT_EQ(c.Told("a").wait().reason(), "2 of 2 nodes are ready; b: its preflight runs");
+  b.clear_preparing();
+  *b.mutable_offer() = offer;
+  c.Apply("b");
+  EXPECT_TRUE(c.Told("b").has_run());
+  EXPECT_FALSE(c.Told("spare").has_run());
+}
+
+TEST(Coordinator, APlaceIsNotKeptForANodeThatIsNotFitIfAnotherStandsByForIt) {
+  Cluster c(Fixed(2));
+  c.Join("b", 1);
+  Unfit(&c, "b");
+  c.Join("c", 1);
+  c.Join("a", 0);
+  ASSERT_TRUE(c.Told("c").has_run());
+  FitAgain(&c, "b");
+  EXPECT_TRUE(c.Told("b").has_wait());
+  EXPECT_TRUE(c.Told("b").wait().has_held_by());
+}
+
+TEST(Coordinator, WhoIsNotFitStandsInNoLine) {
+  Cluster c(InAgent(Fixed(2, 100)));
+  for (const char* name : {"a", "b", "x", "y"}) c.Join(name);
+  c.Apply("a");
+  c.Apply("b");
+  Unfit(&c, "x");
+  c.Apply("y");
+  EXPECT_EQ(c.Told("x").wait().place_in_line(), 0);
+  EXPECT_EQ(c.Told("y").wait().place_in_line(), 1);
+}
+
+TEST(Coordinator, TooFewNodesNamesThoseThatAreNotFit) {
+  CoordinatorOptions options = Fixed(2);
+  Cluster c(options);
+  c.Join("b", 1);
+  Unfit(&c, "b");
+  c.Join("a", 0);
+  c.Pass(options.join_timeout + absl::Seconds(20), {"a", "b"});
+  ASSERT_TRUE(c.Told("a").has_release());
+  EXPECT_NE(c.Told("a").release().reason().find("preflight failed on b: exit code 3"), std::string::npos);
+}
+
 TEST(Coordinator, WhoWasLateHimselfSuspectsNobody) {
   Cluster c(Fixed(2));
   c.Join("a", 0);

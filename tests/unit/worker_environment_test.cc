@@ -190,5 +190,28 @@ TEST(WorkerEnvironment, AnIpv6MasterHasNoBrackets) {
   EXPECT_EQ(WorkerEnvironment(round, 0, SampleOptions(), {}).at("MASTER_ADDR"), "fd00::1");
 }
 
+TEST(PreflightEnvironment, HasNothingOfARankButWhatIsKnown) {
+  const EnvironmentMap inherited = {{"RANK", "1"},
+                                    {"WORLD_SIZE", "2"},
+                                    {"LOCAL_RANK", "3"},
+                                    {"NODE_RANK", "4"},
+                                    {"MASTER_ADDR", "10.0.0.1"},
+                                    {"PET_NODE_RANK", "5"},
+                                    {"MUSTER_TOKEN", "x"},
+                                    {"PATH", "/bin"}};
+  EnvironmentMap expected = {{"LOCAL_WORLD_SIZE", "8"},
+                             {"LOCAL_SIZE", "8"},
+                             {"NPROC", "8"},
+                             {"TORCHELASTIC_RUN_ID", "job-1"},
+                             {"MUSTER_HOST_ID", "h42"},
+                             {"PATH", "/bin"},
+                             {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+                             {"PYTHONFAULTHANDLER", "1"},
+                             {"OMP_NUM_THREADS", "1"}};
+  EXPECT_EQ(PreflightEnvironment(SampleOptions(), std::nullopt, inherited), expected);
+  expected["NODE_RANK"] = "6";
+  EXPECT_EQ(PreflightEnvironment(SampleOptions(), 6, inherited), expected);
+}
+
 }  // namespace
 }  // namespace muster::host

@@ -32,9 +32,8 @@ HostCore::HostCore(HostOptions options) : options_(std::move(options)) {
 void HostCore::Begin(BootTime now, Effects* out) {
   last_tick_ = last_beat_ = idle_since_ = now;
   memory_.set_joined_boot_ns(ToBootNanos(now));
-  offer_asked_at_ = now;
-  out->push_back(RenewOffer{});
   NextAgent(now, out);
+  Prepare(now, out);
 }
 
 void HostCore::OnTick(BootTime now, Effects* out) {
@@ -45,6 +44,7 @@ void HostCore::OnTick(BootTime now, Effects* out) {
   WatchLease(now, out);
   WatchStop(now, out);
   WatchAgent(now, counted, out);
+  WatchPreparing(now, out);
   WatchOffer(now, out);
   WatchEnd(now, out);
   const absl::Duration beat = leased() ? std::min(kBeat, lease_ / 8) : kBeat;
@@ -164,6 +164,8 @@ void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Eff
       if (Active()) {
         const absl::Duration grace = leave_ ? options_.termination_grace : FromMs(directive.stop().grace_ms());
         BeginStop(now, SIGTERM, grace, v1::OUTCOME_STOPPED, directive.stop().cause(), out);
+      } else if (memory_.has_verdict()) {
+        EndPreparing(now, out);
       }
       break;
     case v1::HostDirective::kExit:
@@ -179,6 +181,7 @@ void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Eff
     case v1::HostDirective::ORDER_NOT_SET:
       break;
   }
+  Prepare(now, out);
   if (newly_applied && !finished_) Tell(out);
 }
 
@@ -187,6 +190,11 @@ void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Eff
 void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
   const bool again = Compare(round.id(), started_) <= 0 && planted_bug != "agent_restarts_round";
   if (again || Active() || leave_ || exit_) return;
+  if (fitness_ != Fitness::kFit) {  // whoever made it has not heard of that
+    Say(Severity::kWarning, absl::StrCat("round ", ToString(round.id()), " not started: this node is not fit"),
+        out);
+    return;
+  }
   if (leased() && now >= LeaseTermMoment()) {
     Say(Severity::kWarning, absl::StrCat("round ", ToString(round.id()), " not started: the lease has ended"),
         out);
@@ -362,6 +370,7 @@ void HostCore::AllEnded(BootTime now, Effects* out) {
 }
 
 void HostCore::OnSwept(BootTime now, const std::string& left, Effects* out) {
+  if (!Active()) OnPreflightSwept(now, left, out);
   if (finished_ || !sweeping_ || !Active()) return;
   if (LiveWorkers() == 0 && left.empty()) {
     RoundIsOver(now, out);
@@ -380,9 +389,10 @@ void HostCore::RoundIsOver(BootTime now, Effects* out) {
   kill_since_ = absl::InfiniteFuture();
   idle_since_ = now;
   offer_port_ = 0;
-  offer_asked_at_ = now;
   UpdateKernelTimer(out);
-  out->push_back(RenewOffer{});
+  fitness_ = Fitness::kUnknown;
+  gpus_may_be_held_ = options_.gpu_release_timeout > absl::ZeroDuration();
+  Prepare(now, out);
   Tell(out);
   WatchEnd(now, out);
 }
@@ -394,7 +404,9 @@ void HostCore::OnOffer(BootTime, uint32_t port, Effects* out) {
 
 // Without an offer this node is in no round, and the others may wait for it for long.
 void HostCore::WatchOffer(BootTime now, Effects* out) {
-  if (finished_ || Active() || exit_ || leave_ || offer_port_ != 0 || now - offer_asked_at_ < kOfferRetry) return;
+  if (finished_ || fitness_ != Fitness::kFit || Active() || exit_ || leave_ || offer_port_ != 0 ||
+      now - offer_asked_at_ < kOfferRetry)
+    return;
   offer_asked_at_ = now;
   out->push_back(RenewOffer{});
 }
@@ -439,7 +451,10 @@ v1::HostStatus HostCore::MakeStatus() {
   if (lease_deadline_ != absl::InfinitePast()) status.set_lease_deadline_boot_ns(ToBootNanos(lease_deadline_));
   status.set_offer_port(offer_port_);
   if (leave_) *status.mutable_leave() = *leave_;
-  status.set_trouble(trouble_);
+  const bool unfit = !Active() && !leave_ && !unfit_why_.empty();
+  status.set_unfit(unfit);
+  status.set_trouble(unfit ? unfit_why_ : trouble_);
+  if (!unfit && !Active()) status.set_preparing(Preparing());
   status.set_progressed(progressed_);
   status.set_flushed(flushed_);
   return status;

@@ -3,7 +3,8 @@
 //
 // Pure: an event and the time in, effects out, to be carried out in the order given. It does no I/O, reads no
 // clock and starts nothing itself. Lives on the host's loop thread. host_core.cc: the agent and the round;
-// stopping.cc: the ladder, the lease, signals and the end; leaving.cc: a leave that no signal asked for.
+// stopping.cc: the ladder, the lease, signals and the end; leaving.cc: a leave that no signal asked for;
+// preparing.cc: whether this node is fit for a round.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +40,13 @@ inline constexpr absl::Duration kUsageErrorWithin = absl::Minutes(1);  // of a s
 inline constexpr absl::Duration kLeastGrace = absl::Seconds(1);        // of a node that stops by its deadline
 // A round is not begun when less than this, or than --stop-before, is left until then.
 inline constexpr absl::Duration kMaxUselessRound = absl::Minutes(1);
+inline constexpr absl::Duration kUnfitRetry = absl::Seconds(10);  // then twice that, each time
+inline constexpr absl::Duration kMaxUnfitRetry = absl::Minutes(5);
+inline constexpr absl::Duration kGpuPoll = absl::Milliseconds(200);  // between an answer and the next question
+// Where pids cannot be compared: for any process to leave the GPUs.
+inline constexpr absl::Duration kUnknownGpuUsers = absl::Seconds(5);
+inline constexpr size_t kMaxUnfitText = 320;  // bytes of why this node is not fit
+inline constexpr int kMaxGpuPidsNamed = 8;
 inline constexpr int kMaxAgentRestarts = 5;  // the fifth within the window: a fault of ours
 
 // Effects.
@@ -58,10 +66,12 @@ struct SignalWorkers {
 struct Sweep {};  // SIGKILL all groups and everything re-parented; answer: OnSwept
 struct SetKernelTimer {
   std::optional<BootTime> at;
-};                     // SIGKILL to the host itself; nullopt: disarm
-struct RenewOffer {};  // drop the kept master port and keep another; answer: OnOffer
-struct StopSelf {};    // raise SIGSTOP: Ctrl-Z where no lease forbids it
-struct Finish {        // flush the output and exit
+};                         // SIGKILL to the host itself; nullopt: disarm
+struct RenewOffer {};      // drop the kept master port and keep another; answer: OnOffer
+struct StartPreflight {};  // the shell line; answer: OnPreflightEnded
+struct AskGpus {};         // which processes hold GPUs; answer: OnGpuUsers
+struct StopSelf {};        // raise SIGSTOP: Ctrl-Z where no lease forbids it
+struct Finish {            // flush the output and exit
   int exit_code = 0;
   std::string origin;  // "worker" or "muster"
   std::string reason;
@@ -69,7 +79,7 @@ struct Finish {        // flush the output and exit
   v1::Round last;  // the greatest round this node was told of
 };
 using Effect = std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, SignalWorkers, Sweep, SetKernelTimer,
-                            RenewOffer, StopSelf, Finish, Note>;
+                            RenewOffer, StartPreflight, AskGpus, StopSelf, Finish, Note>;
 using Effects = std::vector<Effect>;
 
 // How a worker ended, as waitid said it.
@@ -94,6 +104,13 @@ struct StopBefore {
   std::string why;  // a sentence, for people
 };
 
+// Who holds this node's GPUs, as the driver's tool lists them.
+struct GpuUsers {
+  std::string trouble = "";            // not empty: it could not be asked
+  std::set<int64_t> old_workers = {};  // pids of ours that have ended, and that nobody else has by now
+  std::set<int64_t> others = {};
+};
+
 struct HostOptions {
   std::string host_id;
   int64_t host_pid = 0;
@@ -103,6 +120,9 @@ struct HostOptions {
   std::optional<StopBefore> stop_before;
   bool external_agent = false;    // sidecar form: the agent is somebody else's child, and is waited for
   std::string local_rank_option;  // that each worker gets by --pass-local-rank, as local-rank; empty: none
+  absl::Duration preflight_timeout = absl::ZeroDuration();    // zero: there is no preflight
+  absl::Duration gpu_release_timeout = absl::ZeroDuration();  // zero: GPUs are not looked at
+  bool driver_pids = false;                     // the driver's pids are ours: no PID namespace is between
   absl::Time wall_at_boot = absl::UnixEpoch();  // what the wall clock said when the machine booted: for people
 };
 
@@ -146,6 +166,11 @@ class HostCore {
   // What the wall clock says, which may be set at any moment: told before each OnTick where there is a deadline.
   void OnWallClock(BootTime now, absl::Time wall, Effects* out);
 
+  // Answer to StartPreflight; Sweep then ends what it has left.
+  void OnPreflightEnded(BootTime now, const Ending& ending, Effects* out);
+  void OnPreflightOutput(const std::string& last_line);                // told before OnSwept
+  void OnGpuUsers(BootTime now, const GpuUsers& users, Effects* out);  // answer to AskGpus
+
   // SIGTERM, SIGHUP, SIGQUIT: leave. SIGINT: cancel the job. SIGUSR1, SIGUSR2: passed to the workers.
   // Either of them may be made to mean leave by the options.
   // SIGTSTP: StopSelf without a lease, a note with one; SIGCONT after it continues the workers.
@@ -166,6 +191,27 @@ class HostCore {
     int64_t pid = 0;
     WorkerState state = WorkerState::kSpawned;
   };
+
+  // Between rounds: whether this node is fit for the next one.
+  enum class Fitness {
+    kUnknown,    // to be found out once the last round is over for the coordinator, too
+    kGpus,       // old workers may hold them
+    kPreflight,  // it runs
+    kEnding,     // what it left is being ended
+    kFit,
+    kUnfit,  // until it is tried again
+  };
+  void Prepare(BootTime now, Effects* out);
+  void WatchPreparing(BootTime now, Effects* out);
+  bool RoundIsClosed() const;
+  void GpusAreFree(BootTime now, Effects* out);
+  void EndPreflight(BootTime now, Effects* out);
+  void OnPreflightSwept(BootTime now, const std::string& left, Effects* out);
+  std::string WhyPreflightFailed() const;
+  void BecomeFit(BootTime now, Effects* out);
+  void BecomeUnfit(BootTime now, const std::string& why, Effects* out);
+  bool EndPreparing(BootTime now, Effects* out);  // true: nothing of it lives, or can be ended
+  std::string Preparing() const;
 
   // Rounds.
   void MaybeStart(BootTime now, const v1::Round& round, Effects* out);
@@ -246,6 +292,21 @@ class HostCore {
   BootTime kill_since_ = absl::InfiniteFuture();  // when SIGKILL was first sent
   uint32_t offer_port_ = 0;
   BootTime offer_asked_at_ = absl::InfinitePast();
+
+  // Between rounds.
+  Fitness fitness_ = Fitness::kUnknown;
+  std::string unfit_why_;  // not empty: it was not fit when it was tried last
+  absl::Duration retry_pause_ = kUnfitRetry;
+  BootTime retry_at_ = absl::InfiniteFuture();
+  bool gpus_may_be_held_ = false;    // by workers of the last round
+  bool gpus_were_silent_ = false;    // it was said that they cannot be asked
+  std::set<int64_t> gpu_strangers_;  // outlasted kUnknownGpuUsers
+  BootTime gpus_since_ = absl::InfinitePast();
+  BootTime ask_gpus_at_ = absl::InfiniteFuture();  // infinite: an answer is awaited
+  BootTime preflight_since_ = absl::InfinitePast();
+  BootTime preflight_ending_since_ = absl::InfinitePast();
+  std::optional<Ending> preflight_ending_;  // none: its time was over, or ours
+  std::string preflight_last_line_;
 
   // The lease.
   absl::Duration lease_;

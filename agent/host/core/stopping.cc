@@ -167,6 +167,7 @@ void HostCore::WatchEnd(BootTime now, Effects* out) {
     const bool stuck = phase_ == v1::HOST_PHASE_STUCK;
     if (!(stuck && (exit_ || leave_))) return;  // the kernel keeps what we cannot end: do not wait for it
   }
+  if ((exit_ || leave_) && !EndPreparing(now, out)) return;
   if (exit_ && !flushed_) {
     flushed_ = true;
     exit_at_ = now;

@@ -94,7 +94,31 @@ void SetDefaults(const WorkerEnvironmentOptions& options, EnvironmentMap* enviro
   if (options.slots > 1) environment->emplace("OMP_NUM_THREADS", "1");
 }
 
+// Whatever an outer launcher or a platform says of a rank, a worker's own values replace.
+constexpr std::string_view kOfARank[] = {
+    "LOCAL_RANK",      "RANK",
+    "GROUP_RANK",      "ROLE_RANK",
+    "WORLD_SIZE",      "GROUP_WORLD_SIZE",
+    "ROLE_WORLD_SIZE", "MASTER_ADDR",
+    "MASTER_PORT",     "TORCHELASTIC_RESTART_COUNT",
+    "NODE_RANK",       "CROSS_RANK",
+    "CROSS_SIZE",
+};
+
 }  // namespace
+
+EnvironmentMap PreflightEnvironment(const WorkerEnvironmentOptions& options, std::optional<int> place,
+                                    const EnvironmentMap& inherited) {
+  EnvironmentMap environment = Kept(inherited);
+  for (const std::string_view name : kOfARank) environment.erase(std::string(name));
+  environment["LOCAL_WORLD_SIZE"] = environment["LOCAL_SIZE"] = environment["NPROC"] =
+      std::to_string(options.slots);
+  environment["TORCHELASTIC_RUN_ID"] = options.run_id;
+  if (place) environment["NODE_RANK"] = std::to_string(*place);
+  SetDefaults(options, &environment);
+  environment[kMarkerVariable] = options.marker;
+  return environment;
+}
 
 EnvironmentMap WorkerEnvironment(const v1::Round& round, int local_rank, const WorkerEnvironmentOptions& options,
                                  const EnvironmentMap& inherited) {

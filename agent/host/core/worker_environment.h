@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "agent/host/core/marker.h"
@@ -29,5 +30,11 @@ struct WorkerEnvironmentOptions {
 // dropped.
 EnvironmentMap WorkerEnvironment(const v1::Round& round, int local_rank, const WorkerEnvironmentOptions& options,
                                  const EnvironmentMap& inherited);
+
+// What a program finds that looks whether this node is fit for a round (--preflight): a worker's environment
+// without anything of a rank, which nobody has yet; LOCAL_WORLD_SIZE and NPROC are the workers to come. place: of
+// this node (NODE_RANK); none: it has none of its own.
+EnvironmentMap PreflightEnvironment(const WorkerEnvironmentOptions& options, std::optional<int> place,
+                                    const EnvironmentMap& inherited);
 
 }  // namespace muster::host

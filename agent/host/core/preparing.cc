@@ -1,0 +1,221 @@
+// Between rounds: whether this node is fit for the next one. Its GPUs must be free of the workers that it had, and
+// its preflight must pass; where neither is asked for it is fit at once. Until then it makes no offer, so the
+// coordinator puts it in no round.
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/host/core/host_core.h"
+#include "agent/host/core/report.h"
+#include "proto/base/ids.h"
+#include "proto/base/text.h"
+
+namespace muster::host {
+namespace {
+
+// "71, 72 and 3 more"
+std::string Names(const std::set<int64_t>& pids) {
+  std::string text;
+  int named = 0;
+  for (const int64_t pid : pids) {
+    if (++named > kMaxGpuPidsNamed) break;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", pid);
+  }
+  const int more = static_cast<int>(pids.size()) - kMaxGpuPidsNamed;
+  return more > 0 ? absl::StrCat(text, " and ", more, " more") : text;
+}
+
+}  // namespace
+
+// A node that has failed or succeeded says so until the coordinator has ended the round: the job may be over by
+// then, and what a preflight does would be for nothing.
+bool HostCore::RoundIsClosed() const {
+  const bool says_so = outcome_ == v1::OUTCOME_FAILED || outcome_ == v1::OUTCOME_SUCCEEDED;
+  return !IsSet(started_) || !says_so || Compare(memory_.stopped(), started_) >= 0;
+}
+
+void HostCore::Prepare(BootTime now, Effects* out) {
+  if (finished_ || Active() || exit_ || leave_ || memory_.has_verdict()) return;
+  if (fitness_ == Fitness::kUnfit && now >= retry_at_) fitness_ = Fitness::kUnknown;
+  if (fitness_ != Fitness::kUnknown) return;
+  const bool preflight = options_.preflight_timeout > absl::ZeroDuration();
+  if (!gpus_may_be_held_ && !preflight) return BecomeFit(now, out);
+  if (!RoundIsClosed()) return;
+  if (!gpus_may_be_held_) return GpusAreFree(now, out);
+  fitness_ = Fitness::kGpus;
+  gpus_since_ = now;
+  ask_gpus_at_ = absl::InfiniteFuture();
+  out->push_back(AskGpus{});
+}
+
+void HostCore::WatchPreparing(BootTime now, Effects* out) {
+  if (fitness_ == Fitness::kGpus && now >= ask_gpus_at_) {
+    ask_gpus_at_ = absl::InfiniteFuture();
+    out->push_back(AskGpus{});
+  }
+  if (fitness_ == Fitness::kPreflight && now - preflight_since_ >= options_.preflight_timeout) {
+    EndPreflight(now, out);
+  }
+  Prepare(now, out);
+}
+
+std::string HostCore::Preparing() const {
+  switch (fitness_) {
+    case Fitness::kGpus:
+      return "old workers may hold its GPUs";
+    case Fitness::kPreflight:
+    case Fitness::kEnding:
+      return "its preflight runs";
+    default:
+      return "";
+  }
+}
+
+void HostCore::BecomeFit(BootTime now, Effects* out) {
+  if (!unfit_why_.empty()) Say(Severity::kInfo, "this node is fit again", out);
+  unfit_why_.clear();
+  retry_pause_ = kUnfitRetry;
+  fitness_ = Fitness::kFit;
+  offer_asked_at_ = now;
+  out->push_back(RenewOffer{});
+}
+
+void HostCore::BecomeUnfit(BootTime now, const std::string& why, Effects* out) {
+  unfit_why_ = CutUtf8(why, kMaxUnfitText);
+  Say(Severity::kWarning,
+      absl::StrCat(unfit_why_, "; this node takes part in no round, and is tried again in ",
+                   absl::FormatDuration(retry_pause_)),
+      out);
+  fitness_ = Fitness::kUnfit;
+  retry_at_ = now + retry_pause_;
+  retry_pause_ = std::min(2 * retry_pause_, kMaxUnfitRetry);
+  Tell(out);
+}
+
+// ---- GPUs ---------------------------------------------------------------------------------------------------
+
+// In a PID namespace of its own a node cannot know which of the driver's pids were its workers'. There anybody who
+// is listed may be one, for a while: who outlasts that is a stranger, as on a GPU that is shared, and is not
+// waited for again. Nobody is accused of anything.
+void HostCore::OnGpuUsers(BootTime now, const GpuUsers& users, Effects* out) {
+  if (finished_ || fitness_ != Fitness::kGpus) return;
+  if (!users.trouble.empty()) {
+    if (!std::exchange(gpus_were_silent_, true)) {
+      Say(Severity::kWarning,
+          absl::StrCat("which processes hold the GPUs cannot be found out, so they are taken to be free: ",
+                       users.trouble),
+          out);
+    }
+    return GpusAreFree(now, out);
+  }
+  std::set<int64_t> held = users.old_workers;
+  if (!options_.driver_pids) {
+    held.insert(users.others.begin(), users.others.end());
+    for (const int64_t stranger : gpu_strangers_) held.erase(stranger);
+  }
+  if (held.empty()) return GpusAreFree(now, out);
+  const absl::Duration limit = options_.driver_pids ? options_.gpu_release_timeout
+                                                    : std::min(options_.gpu_release_timeout, kUnknownGpuUsers);
+  if (now - gpus_since_ < limit) {
+    ask_gpus_at_ = now + kGpuPoll;
+    return;
+  }
+  if (options_.driver_pids) {
+    BecomeUnfit(
+        now,
+        absl::StrCat("GPUs of ", options_.config.hostname(), " are still held by workers that have ended (",
+                     held.size() == 1 ? "pid " : "pids ", Names(held), ") after ", absl::FormatDuration(limit)),
+        out);
+    return;
+  }
+  Say(Severity::kInfo,
+      absl::StrCat("processes that are not known here hold GPUs (in the driver's numbers ", Names(held),
+                   "): taken for others'"),
+      out);
+  gpu_strangers_ = std::move(held);
+  GpusAreFree(now, out);
+}
+
+void HostCore::GpusAreFree(BootTime now, Effects* out) {
+  gpus_may_be_held_ = false;
+  if (options_.preflight_timeout == absl::ZeroDuration()) return BecomeFit(now, out);
+  fitness_ = Fitness::kPreflight;
+  preflight_since_ = now;
+  preflight_ending_.reset();
+  preflight_last_line_.clear();
+  out->push_back(StartPreflight{});
+  Tell(out);
+}
+
+// ---- the preflight ------------------------------------------------------------------------------------------
+
+void HostCore::OnPreflightEnded(BootTime now, const Ending& ending, Effects* out) {
+  if (finished_ || fitness_ != Fitness::kPreflight) return;
+  preflight_ending_ = ending;
+  EndPreflight(now, out);
+}
+
+void HostCore::OnPreflightOutput(const std::string& last_line) { preflight_last_line_ = last_line; }
+
+// No worker lives meanwhile: whatever the sweep finds is the preflight's.
+void HostCore::EndPreflight(BootTime now, Effects* out) {
+  fitness_ = Fitness::kEnding;
+  preflight_ending_since_ = now;
+  out->push_back(Sweep{});
+}
+
+void HostCore::OnPreflightSwept(BootTime now, const std::string& left, Effects* out) {
+  if (finished_ || fitness_ != Fitness::kEnding) return;
+  const bool wanted = !exit_ && !leave_ && !memory_.has_verdict();
+  if (!left.empty()) {
+    const bool stuck = now - preflight_ending_since_ > kStuckAfterKill;
+    if (!stuck || !wanted || !unfit_why_.empty()) return;
+    unfit_why_ = CutUtf8(
+        absl::StrCat("what the preflight left on ", options_.config.hostname(), " cannot be ended: ", left),
+        kMaxUnfitText);
+    Say(Severity::kError, unfit_why_, out);
+    Tell(out);
+    return;
+  }
+  fitness_ = Fitness::kUnknown;
+  if (!wanted) return WatchEnd(now, out);
+  const std::string why = WhyPreflightFailed();
+  if (!why.empty()) {
+    BecomeUnfit(now, absl::StrCat("preflight failed on ", options_.config.hostname(), ": ", why), out);
+    return;
+  }
+  Say(Severity::kInfo,
+      absl::StrCat("preflight passed in ",
+                   absl::FormatDuration(absl::Trunc(now - preflight_since_, absl::Milliseconds(1)))),
+      out);
+  BecomeFit(now, out);
+}
+
+// Empty: it did not. "exit code 3: no such GPU"
+std::string HostCore::WhyPreflightFailed() const {
+  if (preflight_ending_ && preflight_ending_->ok()) return "";
+  std::string why;
+  std::string said = preflight_last_line_;
+  if (!preflight_ending_) {
+    why = absl::StrCat("not done within ", absl::FormatDuration(options_.preflight_timeout));
+  } else if (preflight_ending_->by_signal) {
+    const char* name = sigabbrev_np(preflight_ending_->number);
+    why = absl::StrCat("ended by signal ", preflight_ending_->number,
+                       name == nullptr ? "" : absl::StrCat(" (SIG", name, ")"));
+  } else {
+    why = absl::StrCat("exit code ", preflight_ending_->number);
+  }
+  if (preflight_ending_ && !preflight_ending_->error_text.empty()) said = preflight_ending_->error_text;
+  return said.empty() ? why : absl::StrCat(why, ": ", Printable(said));
+}
+
+// The job, or this node's part in it, is over.
+bool HostCore::EndPreparing(BootTime now, Effects* out) {
+  if (fitness_ == Fitness::kPreflight) EndPreflight(now, out);
+  if (fitness_ == Fitness::kGpus) fitness_ = Fitness::kUnknown;
+  return fitness_ != Fitness::kEnding || now - preflight_ending_since_ > kStuckAfterKill;
+}
+
+}  // namespace muster::host

@@ -1,0 +1,36 @@
+// The preflight (--preflight): a shell line that says by its exit code whether this node is fit for a round. It is
+// started like a worker, and ended, with all that it leaves, by a sweep. Lives on the loop thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "agent/host/spawner.h"
+#include "agent/host/stderr_tail.h"
+#include "agent/host/writer.h"
+
+namespace muster::host {
+
+class Preflight {
+ public:
+  Preflight(Spawner* spawner, Writer* writer, std::string command)
+      : spawner_(spawner), writer_(writer), command_(std::move(command)) {}
+
+  // ended: as of a worker, in its error_text why it could not be started. Its output goes to our standard error.
+  using Ended = std::function<void(const Ending& ending)>;
+  absl::Status Start(const EnvironmentMap& environment, Ended ended);
+
+  // Its output is read to the end: soon after all that held it has ended.
+  bool complete() const { return tail_ == nullptr || tail_->ended(); }
+  std::string LastLine() const;
+
+ private:
+  Spawner* const spawner_;
+  Writer* const writer_;
+  const std::string command_;
+  std::shared_ptr<StderrTail> tail_;  // of the newest run
+};
+
+}  // namespace muster::host

@@ -1,0 +1,228 @@
+"""Bad nodes are kept out: by the preflight, and by GPUs that old workers hold still."""
+import os
+import unittest
+
+import cluster
+from cluster import TOKEN, ClusterTest, arguments_of, bearers, kill, never, wait_until
+
+CRASHES = {"exit": 5, "after": None}
+FIRST_PID_NAMESPACE = "pid:[4026531836]"  # where the driver's pids are the machine's
+
+
+class Preflight(ClusterTest):
+    def checked(self, nodes, line="", nnodes=None, **kwargs):
+        """Nodes whose preflight fails for as long as there is a file bad-PLACE. By nnodes: nobody has a place."""
+        options = kwargs.pop("options", [])
+        if nnodes:
+            port = cluster.free_port("127.0.0.1")
+            options = ["--nnodes", nnodes, "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "preflight",
+                       "--last-call-timeout", "0s", *options]
+        job = self.cluster(nodes, nproc=1, **kwargs)
+        path = job.folder
+        job.options += [*options, "--preflight",
+                        f'echo x >>"{path}/ran-$TEST_PLACE"; {line} '
+                        f'if test -e "{path}/bad-$TEST_PLACE"; then echo "no GPU 7" >&2; exit 3; fi']
+        return job
+
+    def start(self, job, *places):
+        for place in places:
+            job.start(place, options=["--rdzv-conf", f"is_host={'true' if place == 0 else 'false'}"])
+
+    def runs(self, job, place):
+        path = job.folder / f"ran-{place}"
+        return len(path.read_text().splitlines()) if path.exists() else 0
+
+    def test_it_runs_once_before_each_round_on_each_node(self):
+        job = self.checked(2, plan=[{"when": {"rank": 1, "restart": 0}, **CRASHES}], options=["--max-restarts", "1"])
+        job.start_all()
+        job.wait_for_round(1)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertEqual([2, 2], [self.runs(job, place) for place in (0, 1)])
+        self.assertTrue(job.nodes[0].said("preflight passed in "))
+
+    def test_it_finds_no_rank_in_its_environment(self):
+        job = self.checked(1, line='env >"$TEST_FOLDER/env";', environment={"RANK": "7", "MASTER_ADDR": "nowhere"})
+        job.environment["TEST_FOLDER"] = str(job.folder)
+        job.start_all()
+        job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0}, job.exit_codes())
+        found = dict(line.split("=", 1) for line in (job.folder / "env").read_text().splitlines() if "=" in line)
+        self.assertEqual({"1"}, {found["LOCAL_WORLD_SIZE"], found["NPROC"]})
+        self.assertFalse({"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"} & set(found))
+
+    def test_the_others_start_without_a_node_where_it_fails(self):
+        job = self.checked(3, nnodes="2:3")
+        job.open_gate("bad-1")
+        self.start(job, 1)
+        wait_until("it has failed", lambda: job.nodes[1].said(r"preflight failed on \S+: exit code 3: no GPU 7"))
+        self.assertTrue(job.nodes[1].said("(?m)^preflight: no GPU 7$"))
+        self.start(job, 0, 2)
+        first = job.wait_for_round(0, workers=2)
+        self.assertEqual({0, 2}, {record["place"] for record in first.values()})
+        wait_until("the primary has said it", lambda: job.nodes[0].said(r"preflight failed on \S+: exit code 3: no GPU 7"))
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
+
+    def test_a_node_that_gets_well_is_taken_and_meanwhile_the_others_say_whom_they_wait_for(self):
+        job = self.checked(2)
+        job.open_gate("bad-1")
+        job.start_all()
+        wait_until("the primary says why", lambda: job.nodes[0].said(
+            r"waiting for .*: 1 of 2 nodes are ready; preflight failed on \S+: exit code 3: no GPU 7"))
+        (job.folder / "bad-1").unlink()
+        job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertTrue(job.nodes[1].said("this node is fit again"))
+
+    def test_a_spare_takes_the_rank_of_a_node_where_it_fails_before_the_next_round(self):
+        job = self.checked(3, nnodes="2", plan=[{"when": {"place": 1}, "exit": 5, "after": "crash"}],
+                           options=["--max-restarts", "1"])
+        self.start(job, 0, 1)
+        job.wait_for_round(0, workers=2)
+        self.start(job, 2)
+        wait_until("it stands in line", lambda: job.nodes[2].said("place 1 in line"))
+        job.open_gate("bad-1")
+        job.open_gate("crash")
+        second = job.wait_for_round(1, workers=2)
+        self.assertEqual({0, 2}, {record["place"] for record in second.values()})
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
+
+    def left(self, job):
+        return [arguments_of(pid) for pid in bearers(TOKEN, job.token) if arguments_of(pid)[:1] == ["sleep"]]
+
+    def test_what_it_leaves_is_ended_before_the_round(self):
+        job = self.checked(1, line="setsid sleep 3600 & sleep 3600 &")
+        job.start_all()
+        job.wait_for_round(0)
+        self.assertEqual([], self.left(job))
+        job.open_gate()
+        self.assertEqual({0: 0}, job.exit_codes())
+
+    def hanging(self):
+        job = self.checked(2, line='setsid sleep 3600 & test $TEST_PLACE = 0 || { sleep 3600; };')
+        return job
+
+    def wait_until_it_hangs(self, job):
+        wait_until("the preflight's processes", lambda: len(self.left(job)) >= 2)
+
+    def test_one_that_hangs_is_ended_with_its_descendants(self):
+        job = self.hanging()
+        job.options += ["--preflight-timeout", "1s"]
+        job.start(1)
+        self.wait_until_it_hangs(job)
+        wait_until("its time is over", lambda: job.nodes[1].said(r"preflight failed on \S+: not done within 1s"))
+        self.assertEqual([], self.left(job))
+        job.nodes[1].signal(15)
+        self.assertEqual(75, job.nodes[1].exit_code())
+
+    def test_a_node_that_is_asked_to_leave_ends_it(self):
+        job = self.hanging()
+        job.start(1)
+        self.wait_until_it_hangs(job)
+        job.nodes[1].signal(15)
+        self.assertEqual(75, job.nodes[1].exit_code())
+        self.assertEqual([], self.left(job))
+        self.assertFalse(job.nodes[1].said("preflight failed"))
+
+    def test_when_the_nodes_main_process_dies_it_is_ended(self):
+        job = self.hanging()
+        job.start(1)
+        self.wait_until_it_hangs(job)
+        kill(job.nodes[1].host())
+        wait_until("nothing is left", lambda: not self.left(job))
+
+
+class GpuRelease(ClusterTest):
+    """nvidia-smi is one of ours, which lists what a file says."""
+
+    def cluster_with_gpus(self, *options, **kwargs):
+        job = self.cluster(1, nproc="gpu", plan=[{"when": {"restart": 0}, "exit": 5, "after": "crash"}],
+                           options=["--max-restarts", "1", *options], **kwargs)
+        folder = job.folder / "bin"
+        folder.mkdir()
+        tool = folder / "nvidia-smi"
+        tool.write_text(f"""#!/bin/sh
+if [ "$1" = -L ]; then echo "GPU 0: Fake (UUID: GPU-0)"; exit 0; fi
+echo "$*" >>"{job.folder}/asked"
+if [ -e "{job.folder}/broken" ]; then exit 9; fi
+if [ -e "{job.folder}/hangs" ]; then sleep 3600; fi
+cat "{job.folder}/held" 2>/dev/null
+exit 0
+""")
+        tool.chmod(0o755)
+        job.environment["PATH"] = f"{folder}:{os.environ['PATH']}"
+        return job
+
+    def asked(self, job):
+        path = job.folder / "asked"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def first_round(self, job, held=None):
+        """Its worker's pid, which the GPU goes on to list, and the end of that worker."""
+        job.start_all()
+        pid = job.wait_for_round(0, workers=1)[0]["pid"]
+        self.assertEqual([], self.asked(job), "before the first round there are no old workers")
+        (job.folder / "held").write_text(f" {held or pid}\n[N/A]\n")
+        job.open_gate("crash")
+        return pid
+
+    def end(self, job):
+        job.wait_for_round(1, workers=1)
+        job.open_gate()
+        self.assertEqual({0: 0}, job.exit_codes())
+
+    def test_a_round_starts_once_the_old_workers_have_left(self):
+        job = self.cluster_with_gpus()
+        self.first_round(job)
+        wait_until("several questions", lambda: len(self.asked(job)) >= 3)
+        self.assertEqual([], job.records("start", restart=1))
+        (job.folder / "held").unlink()
+        self.end(job)
+        self.assertEqual({"--query-compute-apps=pid --format=csv,noheader"}, set(self.asked(job)))
+
+    @unittest.skipUnless(os.readlink("/proc/self/ns/pid") == FIRST_PID_NAMESPACE, "in a PID namespace of its own")
+    def test_beyond_its_time_the_node_is_unusable_until_they_have_left(self):
+        job = self.cluster_with_gpus("--gpu-release-timeout", "500ms")
+        pid = self.first_round(job)
+        wait_until("it is unusable", lambda: job.nodes[0].said(
+            rf"GPUs of \S+ are still held by workers that have ended \(pid {pid}\) after 500ms"))
+        never("a round", lambda: job.records("start", restart=1))
+        (job.folder / "held").unlink()
+        self.end(job)
+
+    @unittest.skipUnless(os.readlink("/proc/self/ns/pid") == FIRST_PID_NAMESPACE, "in a PID namespace of its own")
+    def test_processes_of_others_on_the_gpus_are_not_waited_for(self):
+        job = self.cluster_with_gpus()
+        self.first_round(job, held=os.getpid())
+        self.end(job)
+        self.assertEqual(1, len(self.asked(job)))
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root for a PID namespace")
+    def test_in_a_container_a_process_that_stays_is_taken_for_a_strangers(self):
+        job = self.cluster_with_gpus(prefix=lambda place: ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"])
+        self.first_round(job, held=4242)
+        self.end(job)
+        self.assertTrue(job.nodes[0].said("processes that are not known here hold GPUs .*4242"))
+
+    def test_a_tool_that_fails_is_one_warning(self):
+        job = self.cluster_with_gpus()
+        job.open_gate("broken")
+        self.first_round(job)
+        self.end(job)
+        self.assertEqual(1, len(job.nodes[0].said("taken to be free: nvidia-smi exited with code 9")))
+
+    def test_a_tool_that_hangs_is_given_up(self):
+        job = self.cluster_with_gpus()
+        job.open_gate("hangs")
+        self.first_round(job)
+        self.end(job)
+        self.assertTrue(job.nodes[0].said("taken to be free: nvidia-smi did not answer within 15s"))
+        self.assertEqual([], [pid for pid in bearers(TOKEN, job.token) if arguments_of(pid)[:1] == ["sleep"]])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,284 @@
+// The host core between rounds: the preflight, GPUs that old workers hold, and when this node offers itself again.
+#include <gtest/gtest.h>
+
+#include "agent/host/core/host_core.h"
+
+namespace muster::host {
+namespace {
+
+constexpr absl::Duration kPreflightTimeout = absl::Seconds(60);
+constexpr absl::Duration kGpuTimeout = absl::Seconds(30);
+
+class PreparingTest : public ::testing::Test {
+ protected:
+  void Begin(bool preflight, bool gpus = false, bool driver_pids = true) {
+    HostOptions options;
+    options.host_id = "h";
+    options.config.set_slots(1);
+    options.config.set_hostname("n0");
+    options.config.set_lease_ms(10'000);
+    options.config.set_shutdown_grace_ms(30'000);
+    options.config.set_coordinator_timeout_ms(300'000);
+    if (preflight) options.preflight_timeout = kPreflightTimeout;
+    if (gpus) options.gpu_release_timeout = kGpuTimeout;
+    options.driver_pids = driver_pids;
+    core_.emplace(options);
+    core_->Begin(now_, &effects_);
+  }
+
+  v1::HostDirective Directive() {
+    v1::HostDirective directive;
+    directive.set_agent_number(core_->agent_number());
+    directive.set_seq(++seq_);
+    directive.set_lease_deadline_boot_ns(ToBootNanos(now_ + absl::Seconds(10)));
+    directive.set_hold(true);
+    *directive.mutable_memory() = memory_;
+    return directive;
+  }
+  void Give(const v1::HostDirective& directive) { core_->OnDirective(now_, directive, &effects_); }
+
+  // Round `number` starts, and its worker ends so.
+  void RunAndEnd(uint64_t number, int code) {
+    v1::HostDirective directive = Directive();
+    directive.mutable_start()->mutable_id()->set_number(number);
+    Give(directive);
+    core_->OnExecuting(now_, 0, &effects_);
+    core_->OnExit(now_, 0, Code(code), &effects_);
+    Swept();
+  }
+  void StopOf(uint64_t number) {
+    memory_.mutable_stopped()->set_number(number);
+    v1::HostDirective directive = Directive();
+    directive.mutable_stop()->set_cause("a worker failed");
+    Give(directive);
+  }
+  void Pass(absl::Duration duration) {
+    const BootTime until = now_ + duration;
+    while (now_ < until) {
+      now_ += kTick;
+      Give(Directive());
+      core_->OnTick(now_, &effects_);
+    }
+  }
+
+  static Ending Code(int code) { return Ending{.number = code}; }
+  void Swept(const std::string& left = "") { core_->OnSwept(now_, left, &effects_); }
+  void PreflightEnds(int code, const std::string& line = "") {
+    core_->OnPreflightEnded(now_, Code(code), &effects_);
+    core_->OnPreflightOutput(line);
+    Swept();
+  }
+  void GpusOf(std::set<int64_t> old, std::set<int64_t> others = {}) {
+    core_->OnGpuUsers(now_, {.old_workers = std::move(old), .others = std::move(others)}, &effects_);
+  }
+
+  template <typename T>
+  int Count() const {
+    int count = 0;
+    for (const Effect& effect : effects_) count += std::holds_alternative<T>(effect) ? 1 : 0;
+    return count;
+  }
+  v1::HostStatus Status() {
+    Pass(kBeat);
+    for (auto it = effects_.rbegin(); it != effects_.rend(); ++it) {
+      if (const auto* sent = std::get_if<SendStatus>(&*it)) return sent->status;
+    }
+    return {};
+  }
+  int Warnings() const {
+    int count = 0;
+    for (const Effect& effect : effects_) {
+      const Note* note = std::get_if<Note>(&effect);
+      count += note != nullptr && note->severity == Severity::kWarning ? 1 : 0;
+    }
+    return count;
+  }
+
+  BootTime now_ = FromBootNanos(1'000'000'000'000);
+  std::optional<HostCore> core_;
+  Effects effects_;
+  v1::Memory memory_;
+  uint64_t seq_ = 0;
+};
+
+TEST_F(PreparingTest, WithoutAPreflightTheNodeOffersItselfAtOnceAndAfterEachRound) {
+  Begin(false);
+  EXPECT_EQ(Count<RenewOffer>(), 1);
+  RunAndEnd(1, 3);
+  EXPECT_EQ(Count<RenewOffer>(), 2);
+  EXPECT_EQ(Count<StartPreflight>() + Count<AskGpus>(), 0);
+}
+
+TEST_F(PreparingTest, TheNodeOffersItselfOnceThePreflightHasPassedAndAllOfItIsGone) {
+  Begin(true);
+  EXPECT_EQ(Count<StartPreflight>(), 1);
+  EXPECT_EQ(Status().preparing(), "its preflight runs");
+  core_->OnPreflightEnded(now_, Code(0), &effects_);
+  EXPECT_EQ(Count<Sweep>(), 1);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(Count<RenewOffer>(), 0) << "what it left lives";
+  Swept();
+  EXPECT_EQ(Count<RenewOffer>(), 1);
+  EXPECT_EQ(Status().preparing(), "");
+  EXPECT_FALSE(Status().unfit());
+}
+
+TEST_F(PreparingTest, OneThatFailsIsSaidWithItsExitCodeAndLastLineAndTriedAgainEverMoreRarely) {
+  Begin(true);
+  PreflightEnds(3, "no such GPU");
+  EXPECT_TRUE(Status().unfit());
+  EXPECT_EQ(Status().trouble(), "preflight failed on n0: exit code 3: no such GPU");
+  EXPECT_EQ(Count<RenewOffer>(), 0);
+  Pass(kUnfitRetry);
+  EXPECT_EQ(Count<StartPreflight>(), 2);
+  PreflightEnds(3);
+  Pass(kUnfitRetry);
+  EXPECT_EQ(Count<StartPreflight>(), 2);
+  EXPECT_TRUE(Status().unfit());
+  Pass(kUnfitRetry);
+  EXPECT_EQ(Count<StartPreflight>(), 3);
+  EXPECT_TRUE(Status().unfit()) << "until it has passed";
+  PreflightEnds(0);
+  EXPECT_FALSE(Status().unfit());
+  EXPECT_EQ(Count<RenewOffer>(), 1);
+}
+
+TEST_F(PreparingTest, OneThatIsNotDoneInTimeIsEndedAndHasFailed) {
+  Begin(true);
+  Pass(kPreflightTimeout - kTick);
+  EXPECT_EQ(Count<Sweep>(), 0);
+  Pass(kTick);
+  EXPECT_EQ(Count<Sweep>(), 1);
+  core_->OnPreflightEnded(now_, Ending{.by_signal = true, .number = 9}, &effects_);
+  Swept();
+  EXPECT_EQ(Status().trouble(), "preflight failed on n0: not done within 1m");
+}
+
+TEST_F(PreparingTest, WhatAPreflightLeavesAndCannotBeEndedMakesTheNodeUnfitUntilItIsGone) {
+  Begin(true);
+  core_->OnPreflightEnded(now_, Code(0), &effects_);
+  Swept("pid 7");
+  EXPECT_FALSE(Status().unfit());
+  Pass(kStuckAfterKill);
+  Swept("pid 7");
+  EXPECT_TRUE(Status().unfit());
+  EXPECT_EQ(Status().trouble(), "what the preflight left on n0 cannot be ended: pid 7");
+  Swept();
+  EXPECT_FALSE(Status().unfit());
+  EXPECT_EQ(Count<RenewOffer>(), 1);
+}
+
+TEST_F(PreparingTest, ItRunsBeforeEachRoundOnceTheLastIsOverForTheCoordinatorToo) {
+  Begin(true);
+  PreflightEnds(0);
+  RunAndEnd(1, 3);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(Count<StartPreflight>(), 1) << "the job may be over";
+  StopOf(1);
+  EXPECT_EQ(Count<StartPreflight>(), 2);
+  EXPECT_EQ(Count<RenewOffer>(), 1);
+  PreflightEnds(0);
+  EXPECT_EQ(Count<RenewOffer>(), 2);
+}
+
+TEST_F(PreparingTest, ARoundIsNotStartedBesideAPreflight) {
+  Begin(true);
+  v1::HostDirective directive = Directive();
+  directive.mutable_start()->mutable_id()->set_number(1);
+  Give(directive);
+  EXPECT_EQ(Count<SpawnWorkers>(), 0);
+}
+
+TEST_F(PreparingTest, WhoIsAskedToLeaveEndsThePreflightFirst) {
+  Begin(true);
+  core_->OnSignal(now_, 15, &effects_);
+  EXPECT_EQ(Count<Sweep>(), 1);
+  Pass(2 * kTellLimit);
+  EXPECT_FALSE(core_->finished()) << "it lives";
+  core_->OnPreflightEnded(now_, Ending{.by_signal = true, .number = 9}, &effects_);
+  Swept();
+  EXPECT_TRUE(core_->finished());
+  EXPECT_EQ(Warnings(), 0) << "it has not failed";
+}
+
+TEST_F(PreparingTest, TheVerdictEndsAPreflight) {
+  Begin(true);
+  memory_.mutable_verdict()->set_exit_code(69);
+  v1::HostDirective directive = Directive();
+  directive.mutable_stop()->set_cause("the verdict");
+  Give(directive);
+  EXPECT_EQ(Count<Sweep>(), 1);
+  Swept();
+  Pass(absl::Minutes(10));
+  EXPECT_EQ(Count<StartPreflight>(), 1);
+}
+
+TEST_F(PreparingTest, GpusAreAskedUntilNoOldWorkerHoldsOne) {
+  Begin(false, true);
+  EXPECT_EQ(Count<AskGpus>(), 0) << "there are no old workers yet";
+  RunAndEnd(1, 3);
+  StopOf(1);
+  ASSERT_EQ(Count<AskGpus>(), 1);
+  GpusOf({71}, {5});
+  Pass(kGpuPoll);
+  ASSERT_EQ(Count<AskGpus>(), 2);
+  EXPECT_EQ(Status().preparing(), "old workers may hold its GPUs");
+  EXPECT_EQ(Count<AskGpus>(), 2) << "one question at a time";
+  GpusOf({}, {5});
+  EXPECT_EQ(Count<RenewOffer>(), 2) << "others are none of our business";
+}
+
+TEST_F(PreparingTest, GpusThatStayHeldMakeTheNodeUnfitUntilTheyAreFree) {
+  Begin(false, true);
+  RunAndEnd(1, 3);
+  StopOf(1);
+  GpusOf({71});
+  Pass(kGpuTimeout);
+  GpusOf({71});
+  EXPECT_TRUE(Status().unfit());
+  EXPECT_EQ(Status().trouble(), "GPUs of n0 are still held by workers that have ended (pid 71) after 30s");
+  Pass(kUnfitRetry);
+  GpusOf({});
+  EXPECT_FALSE(Status().unfit());
+  EXPECT_EQ(Count<RenewOffer>(), 2);
+}
+
+TEST_F(PreparingTest, GpusThatCannotBeAskedAreTakenToBeFreeWithOneWarning) {
+  Begin(false, true);
+  for (uint64_t round = 1; round <= 2; ++round) {
+    RunAndEnd(round, 0);
+    StopOf(round);
+    core_->OnGpuUsers(now_, {.trouble = "no such file"}, &effects_);
+  }
+  EXPECT_EQ(Count<RenewOffer>(), 3);
+  EXPECT_EQ(Warnings(), 1);
+}
+
+TEST_F(PreparingTest, WherePidsCannotBeComparedWhoStaysOnTheGpusIsAStrangerAfterAWhile) {
+  Begin(false, true, false);
+  RunAndEnd(1, 0);
+  StopOf(1);
+  GpusOf({}, {5});
+  Pass(kGpuPoll);
+  EXPECT_EQ(Count<AskGpus>(), 2) << "it may be an old worker";
+  Pass(kUnknownGpuUsers);
+  GpusOf({}, {5});
+  EXPECT_EQ(Count<RenewOffer>(), 2);
+  RunAndEnd(2, 0);
+  StopOf(2);
+  GpusOf({}, {5});
+  EXPECT_EQ(Count<RenewOffer>(), 3) << "not waited for again";
+}
+
+TEST_F(PreparingTest, ThePreflightComesAfterTheGpus) {
+  Begin(true, true);
+  PreflightEnds(0);
+  RunAndEnd(1, 0);
+  StopOf(1);
+  EXPECT_EQ(Count<StartPreflight>(), 1);
+  GpusOf({});
+  EXPECT_EQ(Count<StartPreflight>(), 2);
+}
+
+}  // namespace
+}  // namespace muster::host
