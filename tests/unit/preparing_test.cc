@@ -268,6 +268,15 @@ TEST_F(PreparingTest, WherePidsCannotBeComparedWhoStaysOnTheGpusIsAStrangerAfter
   StopOf(2);
   GpusOf({}, {5});
   EXPECT_EQ(Count<RenewOffer>(), 3) << "not waited for again";
+  RunAndEnd(3, 0);
+  StopOf(3);
+  GpusOf({}, {5, 6});
+  Pass(kUnknownGpuUsers);
+  GpusOf({}, {5, 6});
+  RunAndEnd(4, 0);
+  StopOf(4);
+  GpusOf({}, {5, 6});
+  EXPECT_EQ(Count<RenewOffer>(), 5) << "neither of the two";
 }
 
 TEST_F(PreparingTest, ThePreflightComesAfterTheGpus) {

@@ -134,7 +134,7 @@ void HostCore::OnGpuUsers(BootTime now, const GpuUsers& users, Effects* out) {
       absl::StrCat("processes that are not known here hold GPUs (in the driver's numbers ", Names(held),
                    "): taken for others'"),
       out);
-  gpu_strangers_ = std::move(held);
+  gpu_strangers_.insert(held.begin(), held.end());
   GpusAreFree(now, out);
 }
 
