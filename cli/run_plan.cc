@@ -7,7 +7,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "agent/host/utf8.h"
 #include "cli/leaving.h"
@@ -70,7 +69,6 @@ class Planner {
     RETURN_IF_ERROR(TakeOwnDevices());
     RETURN_IF_ERROR(TakeCpus());
     TakeOutput();
-    config_->set_settings_digest(Digest());
     return absl::OkStatus();
   }
 
@@ -384,16 +382,6 @@ class Planner {
     LineOf("report", settings_.report);
     const auto error_file = environment_.find(kErrorFileVariable);
     if (error_file != environment_.end()) plan_->report.error_file = error_file->second;
-  }
-
-  // Equal on all nodes whose settings agree. FNV-1a, 64 bits: for a remark, not for safety.
-  std::string Digest() const {
-    const std::string text =
-        absl::StrCat(config_->min_nodes(), " ", config_->max_nodes(), " ", config_->max_restarts(), " ",
-                     config_->max_node_losses(), " ", config_->lease_ms(), " ", config_->beat_ms());
-    uint64_t hash = 14695981039346656037u;
-    for (const unsigned char c : text) hash = (hash ^ c) * 1099511628211u;
-    return absl::StrFormat("%016x", hash);
   }
 
   const Settings& settings_;

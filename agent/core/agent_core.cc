@@ -57,9 +57,10 @@ void AgentCore::OnHostLinkClosed(BootTime now) {
   if (!host_link_closed_at_) host_link_closed_at_ = now;
 }
 
-void AgentCore::OnHostClosed(BootTime, Effects* out) {
+void AgentCore::OnHostClosed(BootTime now, Effects* out) {
   if (finished_ || ending_host_ || !configured_) return;
   ending_host_ = true;
+  host_ended_at_ = now;
   Say(Severity::kWarning, "the host died: ending everything it started", out);
   out->push_back(EndHost{{host_.workers().begin(), host_.workers().end()}, false});
 }
@@ -96,6 +97,7 @@ void AgentCore::WatchHost(BootTime now, absl::Duration counted, Effects* out) {
   silence_ += counted;
   if (silence_ < LeaseDuration() / 2) return;
   ending_host_ = true;
+  host_ended_at_ = now;
   Say(Severity::kWarning,
       absl::StrCat("the host has been silent for ", absl::FormatDuration(LeaseDuration() / 2),
                    ": ending it and everything it started"),
@@ -149,6 +151,7 @@ void AgentCore::OnConnected(BootTime now, const std::string& local_address, Effe
   if (finished_ || !configured_) return;
   link_ = Link::kUp;
   connected_at_ = now;  // no contact yet: only an answer is
+  first_of_session_ = status_seq_ + 1;
   if (!local_address.empty()) local_address_ = local_address;
   if (ever_connected_) {
     Say(Severity::kInfo,

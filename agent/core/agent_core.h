@@ -129,6 +129,7 @@ class AgentCore {
   // agent_status.cc: what the coordinator is told.
   void TellCoordinator(BootTime now, Effects* out);
   void TellIfChanged(BootTime now, Effects* out);
+  void AddForThisSession(BootTime now, v1::AgentStatus* status) const;
   v1::AgentStatus MakeStatus(BootTime now) const;
   void DescribeRound(BootTime now, v1::AgentStatus* status) const;
   std::string Digest(v1::AgentStatus status) const;
@@ -153,6 +154,7 @@ class AgentCore {
   bool ending_host_ = false;
   bool host_gone_ = false;
   std::string leave_;  // why this node is to leave; empty: it is not
+  BootTime host_ended_at_ = absl::InfinitePast();
 
   // Towards the coordinator.
   Link link_ = Link::kDown;
@@ -167,6 +169,7 @@ class AgentCore {
   BootTime connect_began_ = absl::InfinitePast();
   BootTime connected_at_ = absl::InfinitePast();
   BootTime last_sent_at_ = absl::InfinitePast();
+  uint64_t first_of_session_ = 0;  // seq of its first status
   int attempts_ = 0;
   bool ever_connected_ = false;
   std::string last_disconnect_;

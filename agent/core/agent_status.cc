@@ -8,12 +8,21 @@ void AgentCore::TellCoordinator(BootTime now, Effects* out) {
   if (link_ != Link::kUp) return;
   v1::AgentStatus status = MakeStatus(now);
   last_digest_ = Digest(status);
+  AddForThisSession(now, &status);
   status.mutable_id()->set_agent_number(host_.agent_number());
   status.mutable_id()->set_seq(++status_seq_);
   last_sent_at_ = now;
   sent_.push_back({status_seq_, now});
   if (sent_.size() > kMaxSentRemembered) sent_.pop_front();
   out->push_back(SendToCoordinator{std::move(status)});
+}
+
+// What the coordinator is to hear once: in every status until it has answered one of this session.
+void AgentCore::AddForThisSession(BootTime now, v1::AgentStatus* status) const {
+  if (host_gone_) status->set_host_gone_ms(absl::ToInt64Milliseconds(now - host_ended_at_));
+  if (echoed_.agent_number() == host_.agent_number() && echoed_.seq() >= first_of_session_) return;
+  *status->mutable_facts() = config_.facts();
+  if (IsSet(newest_.epoch())) status->set_coordinator_silent_ms(absl::ToInt64Milliseconds(now - last_contact_));
 }
 
 void AgentCore::TellIfChanged(BootTime now, Effects* out) {
@@ -37,7 +46,6 @@ v1::AgentStatus AgentCore::MakeStatus(BootTime now) const {
   status.set_max_nodes(config_.max_nodes());
   status.set_slots(config_.slots());
   status.set_role_name(config_.role_name());
-  status.set_settings_digest(config_.settings_digest());
   status.set_watches_progress(config_.watches_progress());
   if (config_.has_cannot_start()) *status.mutable_cannot_start() = config_.cannot_start();
 

@@ -1,6 +1,7 @@
 #include "agent/host/error_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -98,13 +99,17 @@ std::optional<WorkerError> ReadErrorFile(const std::string& path) {
     size += static_cast<size_t>(got);
   }
   const int error = got < 0 ? errno : 0;
+  struct stat info = {};
+  const bool dated = fstat(fd, &info) == 0 && info.st_mtim.tv_nsec != 0;  // 0: one that keeps whole seconds
   close(fd);
   if (error != 0) return Malformed(std::string("cannot be read: ") + std::strerror(error), "");
   content.resize(size);
   if (size > kMaxErrorFileBytes) {
     return Malformed("is longer than " + std::to_string(kMaxErrorFileBytes) + " bytes", content);
   }
-  return ParseErrorFile(content);
+  WorkerError told = ParseErrorFile(content);
+  if (dated) told.written_at = absl::TimeFromTimespec(info.st_mtim);
+  return told;
 }
 
 ErrorFiles::~ErrorFiles() {

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "absl/time/time.h"
+
 namespace muster::host {
 
 inline constexpr size_t kMaxErrorFileBytes = 256 * 1024;  // of a worker's file; a longer one is not read
@@ -14,7 +16,8 @@ inline constexpr size_t kMaxErrorFileBytes = 256 * 1024;  // of a worker's file;
 struct WorkerError {
   std::string message;    // "ValueError: x", or what is wrong with the file and its first line
   std::string callstack;  // as Python prints it; of a long one the first line and its end. Empty: none
-  std::optional<int64_t> failed_at_s;  // since the epoch, by this machine's clock, cut to a whole second
+  std::optional<int64_t> failed_at_s;    // since the epoch, by this machine's clock, cut to a whole second
+  std::optional<absl::Time> written_at;  // the file, as its file system says; at a whole second: not known
 };
 
 // The shapes that torch's own reader takes: {"message": "...", "timestamp": 1} and {"message": {"message": "...",

@@ -30,6 +30,7 @@ void LastWords::Explain(int local_rank, Ending* ending) const {
       ending->error_text = (*error)->message;
       ending->callstack = (*error)->callstack;
       ending->failed_at_s = (*error)->failed_at_s;
+      ending->told_at = (*error)->written_at;
       if (found->second.kept) ending->error_file = ToUtf8(path, kMaxErrorText);
     }
   }

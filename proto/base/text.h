@@ -1,8 +1,9 @@
-// Cutting text without breaking a character: a protobuf string must be UTF-8.
+// Small pieces of text. Cutting breaks no character: a protobuf string must be UTF-8.
 #pragma once
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace muster {
 
@@ -19,6 +20,14 @@ inline std::string CutUtf8Front(const std::string& text, size_t max_bytes) {
   size_t begin = text.size() - max_bytes;
   while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xc0) == 0x80) ++begin;
   return text.substr(begin);
+}
+
+// "a, b and 7 more"
+inline std::string JoinAtMost(const std::vector<std::string>& items, size_t most) {
+  std::string text;
+  for (size_t i = 0; i < items.size() && i < most; ++i) text += (i > 0 ? ", " : "") + items[i];
+  if (items.size() > most) text += " and " + std::to_string(items.size() - most) + " more";
+  return text;
 }
 
 }  // namespace muster

@@ -1,8 +1,10 @@
 #include "rendezvous/core/budgets.h"
 
 #include <algorithm>
+#include <csignal>
 #include <iterator>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proto/base/text.h"
 
@@ -120,18 +122,50 @@ Counts Counts::ToldBy(const v1::Round& round, BootTime now) {
   return seen;
 }
 
+namespace {
+
+// 2: memory ran out, which no peer's end brings about; 1: a signal; 0: an exit code.
+int Violence(const v1::Failure& failure) { return failure.oom_killed() ? 2 : failure.has_signal() ? 1 : 0; }
+
+// What sockets, gloo, NCCL and TCPStore say when the other end has gone.
+constexpr const char* kEchoes[] = {"onnection reset by peer",
+                                   "onnection closed by peer",
+                                   "roken pipe",
+                                   "ncclRemoteError",
+                                   "remote process exited",
+                                   "got 0 bytes",
+                                   "Connection was likely closed"};
+
+bool SaysThatAPeerHasGone(const std::string& text) {
+  return std::any_of(std::begin(kEchoes), std::end(kEchoes),
+                     [&text](const char* echo) { return absl::StrContains(text, echo); });
+}
+
+}  // namespace
+
+bool SoundsLikeAnEcho(const v1::Failure& failure) {
+  if (failure.oom_killed() || (failure.has_signal() && failure.signal() != SIGABRT)) return false;
+  return SaysThatAPeerHasGone(failure.error_text()) || SaysThatAPeerHasGone(failure.callstack()) ||
+         SaysThatAPeerHasGone(failure.last_output());
+}
+
 std::optional<SeenFailure> FirstCause(const std::vector<SeenFailure>& failures) {
-  const SeenFailure* first = nullptr;
+  const auto before = [](const SeenFailure* a, const SeenFailure* b) { return a->at < b->at; };
+  std::vector<const SeenFailure*> own;
   for (const SeenFailure& seen : failures) {
-    if (seen.failure.after_our_signal()) continue;
-    if (first == nullptr || seen.at < first->at) first = &seen;
+    if (!seen.failure.after_our_signal()) own.push_back(&seen);
   }
-  if (first == nullptr) return std::nullopt;
+  if (own.empty()) return std::nullopt;
+  std::stable_sort(own.begin(), own.end(), before);
+  const SeenFailure* first = own.front();
+  for (const SeenFailure* seen : own) {
+    if (!SoundsLikeAnEcho(first->failure) || seen->at > own.front()->at + kEchoWindow) break;
+    if (!SoundsLikeAnEcho(seen->failure)) first = seen;
+  }
   const BootTime until = first->at + kSameMoment;
-  const auto violent = [](const v1::Failure& f) { return f.has_signal() || f.oom_killed(); };
-  for (const SeenFailure& seen : failures) {
-    if (seen.failure.after_our_signal() || seen.at > until || violent(first->failure)) continue;
-    if (violent(seen.failure)) first = &seen;
+  for (const SeenFailure* seen : own) {
+    if (seen->at >= first->at && seen->at <= until && Violence(seen->failure) > Violence(first->failure))
+      first = seen;
   }
   return *first;
 }

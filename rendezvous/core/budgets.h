@@ -57,13 +57,15 @@ struct Counts {
   void NoteFailure(const EndedRound& round, const CoordinatorOptions& options);
 };
 
-// The failure that came first and is no echo of our own stop; within kSameMoment a signal or an OOM kill beats an
-// exit code.
+// The failure that came first and is no echo: not of our own stop, and not one that says itself that a peer has
+// gone, if within kEchoWindow there is one that does not. Within kSameMoment an OOM kill beats a signal, and that
+// an exit code.
 struct SeenFailure {
   v1::Failure failure;
   std::string host_id;                 // whose worker it was
   BootTime at = absl::InfinitePast();  // arrival minus age
 };
+bool SoundsLikeAnEcho(const v1::Failure& failure);  // by what the worker, or its libraries, said: a peer has gone
 std::optional<SeenFailure> FirstCause(const std::vector<SeenFailure>& failures);
 
 // What else failed in that round, in brief, for the verdict's report: what followed on the cause's own node, then

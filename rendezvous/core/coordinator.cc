@@ -126,9 +126,8 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
     if (left || host->second.status.phase() == v1::PHASE_HOST_GONE || Released(host->second) ||
         options_.planted("close_is_death")) {
       if (options_.planted("close_is_death")) host->second.lease_until = now;
-      if (left && host->second.in_round && !host->second.succeeded && !loss_at_) {
-        loss_at_ = std::min(now, host->second.lost_at);
-        loss_text_ = absl::StrCat(NameOf(host->second), " has left");
+      if (left && host->second.in_round && !host->second.succeeded) {
+        NoteLoss(std::min(now, host->second.lost_at), absl::StrCat(NameOf(host->second), " has left"));
       }
       ForgetEnded(host->first, out);
     }
@@ -217,7 +216,12 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
   NoteUse(host.status, status, out);
   host.status = status;
   if (status.cancelled()) cancelled_on_ = status.hostname();
-  const BootTime heard_before = std::exchange(host.received_at, now);
+  host.received_at = now;
+  const BootTime heard_before = std::exchange(host.heard_at, now);
+  if (status.coordinator_silent_ms() > 0 && !Same(status.epoch(), epoch_)) {
+    predecessor_heard_at_ =
+        std::max(predecessor_heard_at_, now - absl::Milliseconds(status.coordinator_silent_ms()));
+  }
   host.joined_at = now - absl::Milliseconds(status.in_job_ms());
   if (status.gathering_ms() > 0) {
     gathering_since_ = std::min(gathering_since_, now - absl::Milliseconds(status.gathering_ms()));
@@ -232,19 +236,9 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
   primary_leaves_ |= status.at_primary() && ending;
   LearnRounds(now, host, out);
   LearnLoss(now, heard_before, host);
+  LearnFailure(now, host);
   LearnEcho(host);
-  if (!status.predecessor_dead().empty()) {
-    const auto dead = hosts_.find(status.predecessor_dead());
-    if (dead != hosts_.end() && dead->second.stream == 0) {
-      Say(Severity::kInfo, absl::StrCat(dead->second.status.hostname(), ": its former host is proved dead"), out);
-      if (dead->second.in_round && !dead->second.succeeded && !loss_at_) {
-        loss_at_ = now;
-        loss_text_ = absl::StrCat(NameOf(dead->second), " was lost");
-      }
-      ForgetEnded(status.predecessor_dead(), out);
-      if (status.has_place()) holders_[status.place()] = status.host_id();
-    }
-  }
+  if (!status.predecessor_dead().empty()) LearnProvedDeath(now, status, out);
   if (status.has_verdict() && !verdict_) Conclude(now, status.verdict(), out);
 }
 
@@ -289,14 +283,45 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
   if (host.in_round && HasSucceeded(host)) host.succeeded = true;
 }
 
+// A successor on the same machine found nothing of it. What its peers failed of came after its last word.
+void Coordinator::LearnProvedDeath(BootTime now, const v1::AgentStatus& successor, Effects* out) {
+  const auto dead = hosts_.find(successor.predecessor_dead());
+  if (dead == hosts_.end() || dead->second.stream != 0) return;
+  const Host& host = dead->second;
+  Say(Severity::kInfo, absl::StrCat(host.status.hostname(), ": its former host is proved dead"), out);
+  if (host.in_round && !host.succeeded) {
+    const absl::Duration after = absl::Trunc(now - host.heard_at, absl::Milliseconds(100));
+    NoteLoss(host.heard_at,
+             absl::StrCat(NameOf(host), " vanished: its main process and agent died; started again ",
+                          absl::FormatDuration(after), " after its last word"));
+  }
+  ForgetEnded(successor.predecessor_dead(), out);
+  if (successor.has_place()) holders_[successor.place()] = successor.host_id();
+}
+
 // What its peers fail of comes later than this, however long the node then takes to end or to come back.
 void Coordinator::LearnLoss(BootTime now, BootTime heard_before, Host& host) {
   if (!host.in_round) return;
   // A node that is found unfit was so after its workers had ended: that cost this round nothing.
   if (Leaving(host) || (Unusable(host) && !Idle(host))) host.lost_at = std::min(host.lost_at, now);
   if (Claims(host) && host.status.outcome() == v1::OUTCOME_LEASE_ENDED) {
-    host.lost_at = std::min(host.lost_at, heard_before == absl::InfinitePast() ? now : heard_before);
+    host.lost_at = std::min(host.lost_at, heard_before == absl::InfinitePast() ? WhenLost(now) : heard_before);
   }
+}
+
+// A status that was held up on its way makes its failure look later than it was, never earlier.
+void Coordinator::LearnFailure(BootTime now, Host& host) {
+  if (!host.status.has_failure()) return;
+  const v1::Failure& failure = host.status.failure();
+  const BootTime at = now - absl::Milliseconds(std::max<int64_t>(0, failure.age_ms()));
+  host.failed_at = Same(host.failed_round, failure.round()) ? std::min(host.failed_at, at) : at;
+  host.failed_round = failure.round();
+}
+
+// Of a member that is missing since this coordinator started: what its peers failed of came after the last word of
+// the coordinator before, which would have seen to a failure that came earlier.
+BootTime Coordinator::WhenLost(BootTime now) const {
+  return predecessor_heard_at_ == absl::InfinitePast() ? now : predecessor_heard_at_;
 }
 
 // When did we send what this host has applied: bounds the lease of the primary's own node.
@@ -349,10 +374,12 @@ void Coordinator::ExpireHosts(BootTime now, Effects* out) {
     Host& host = hosts_[id];
     if (host.in_round && !host.succeeded && state_ != State::kVerdict && state_ != State::kReleasing) {
       const bool swept = host.status.phase() == v1::PHASE_HOST_GONE;
-      if (!loss_at_) loss_at_ = swept ? host.received_at : std::max(host.received_at, host.closed_at);
-      loss_text_ = absl::StrCat(NameOf(host), " was lost");
-      Say(Severity::kWarning,
-          absl::StrCat(loss_text_, swept ? ": its main process died" : ": not heard of any more"), out);
+      const std::string text =
+          swept ? absl::StrCat(NameOf(host), " was lost: its main process died") : HowVanished(now, host);
+      const absl::Duration ago = swept ? absl::Milliseconds(host.status.host_gone_ms()) : absl::ZeroDuration();
+      NoteLoss(host.heard_at - ago, text);
+      // The first one is said as what ended the round.
+      if (state_ == State::kRecovering || loss_text_ != text) Say(Severity::kWarning, text, out);
     }
     if (host.status.phase() == v1::PHASE_HOST_GONE && host.stream != 0) {
       Send(now, host, out);  // so that its agent knows that we know, and ends by itself
@@ -365,6 +392,43 @@ void Coordinator::ExpireHosts(BootTime now, Effects* out) {
       Forget(id, out);
     }
   }
+}
+
+void Coordinator::NoteLoss(BootTime at, std::string text) {
+  if (loss_at_ && *loss_at_ <= at) return;
+  loss_at_ = at;
+  loss_text_ = std::move(text);
+}
+
+// Who stands where this host stood, or bears its name, and was started after its last word.
+const Coordinator::Host* Coordinator::StartedAgain(const Host& host) const {
+  for (const auto& [id, other] : hosts_) {
+    if (&other == &host || other.stream == 0 || other.joined_at <= host.heard_at) continue;
+    const bool same_place = host.status.has_place() && other.status.has_place()
+                                ? host.status.place() == other.status.place()
+                                : host.status.hostname() == other.status.hostname();
+    if (same_place) return &other;
+  }
+  return nullptr;
+}
+
+// Nobody told us: what is known is its silence, its last word, and whether it has been started again.
+std::string Coordinator::HowVanished(BootTime now, const Host& host) const {
+  std::string text = absl::StrCat(NameOf(host), " vanished: no word for ",
+                                  absl::FormatDuration(absl::Trunc(now - host.heard_at, absl::Seconds(1))));
+  if (const Host* again = StartedAgain(host)) {
+    const bool same_kernel = again->status.boot_id() == host.status.boot_id();
+    const bool same_container = same_kernel && again->status.pid_namespace() == host.status.pid_namespace();
+    absl::StrAppend(&text,
+                    same_container ? "; its main process and agent ended (started again "
+                    : same_kernel  ? "; its container ended (another one was started "
+                                   : "; its machine ended (it, or another one in its place, was started ",
+                    absl::FormatDuration(absl::Trunc(again->joined_at - host.heard_at, absl::Milliseconds(100))),
+                    " after that)");
+  }
+  const bool told = host.status.has_failure() && Same(host.status.failure().round(), greatest_.id());
+  if (told) absl::StrAppend(&text, "; its last word was that ", DescribeFailure(host.status.failure()));
+  return text;
 }
 
 void Coordinator::ForgetEnded(const std::string& host_id, Effects* out) {
@@ -385,8 +449,7 @@ void Coordinator::Forget(const std::string& host_id, Effects* out) {
   }
   if (host.in_round && host.succeeded) done_and_gone_.insert(host.round.node_rank());
   if (host.in_round && host.status.has_failure() && Same(host.status.failure().round(), greatest_.id())) {
-    lost_failures_.push_back(
-        {host.status.failure(), host_id, host.received_at - absl::Milliseconds(host.status.failure().age_ms())});
+    lost_failures_.push_back({host.status.failure(), host_id, host.failed_at});
   }
   progressed_ |= Progressed(host);
   progress_watched_ |= WatchesProgress(host);

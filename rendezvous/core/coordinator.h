@@ -60,7 +60,8 @@ class Coordinator {
   struct Host {
     v1::AgentStatus status;                       // the newest
     StreamId stream = 0;                          // 0: none
-    BootTime received_at = absl::InfinitePast();  // of the newest status
+    BootTime received_at = absl::InfinitePast();  // of the newest status; later by what we missed ourselves
+    BootTime heard_at = absl::InfinitePast();     // of the newest status
     BootTime closed_at = absl::InfinitePast();    // when the last stream closed
     BootTime joined_at = absl::InfinitePast();
     BootTime lease_until = absl::InfinitePast();  // its workers may execute until then, counted from our side
@@ -74,11 +75,12 @@ class Coordinator {
     v1::Round round;        // as it was told, when in_round
     uint64_t run_seq = 0;   // of the first RUN of that round in this epoch; 0: not sent
     BootTime run_sent_at = absl::InfinitePast();
-    uint64_t stop_seq = 0;                      // of the first STOP of this drain; 0: not sent
-    uint64_t release_seq = 0;                   // of the first RELEASE; 0: not sent
-    bool succeeded = false;                     // has said so of this round
-    BootTime lost_at = absl::InfiniteFuture();  // the first sign, in this round, that it leaves or cannot go on
-    bool reported_held = false;
+    uint64_t stop_seq = 0;                        // of the first STOP of this drain; 0: not sent
+    uint64_t release_seq = 0;                     // of the first RELEASE; 0: not sent
+    bool succeeded = false;                       // has said so of this round
+    BootTime lost_at = absl::InfiniteFuture();    // the first sign, in this round, that it leaves or cannot go on
+    v1::RoundId failed_round;                     // of the failure that it told of
+    BootTime failed_at = absl::InfiniteFuture();  // arrival minus age; of several statuses the least delayed one's
   };
 
   // coordinator.cc: events, and who is gone.
@@ -91,6 +93,8 @@ class Coordinator {
   void Record(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
   void LearnRounds(BootTime now, Host& host, Effects* out);
   void LearnLoss(BootTime now, BootTime heard_before, Host& host);
+  void LearnFailure(BootTime now, Host& host);
+  void LearnProvedDeath(BootTime now, const v1::AgentStatus& successor, Effects* out);
   void LearnEcho(Host& host);
   void NewEpoch(BootTime now, uint64_t above, Effects* out);
   void Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out);
@@ -99,6 +103,11 @@ class Coordinator {
   void PassPlaceOn(const Host& host);
   void NoteUse(const v1::AgentStatus& before, const v1::AgentStatus& status, Effects* out) const;
   void GiveUpPlace(int place, const std::string& host_id);
+  void NoteLoss(BootTime at, std::string text);  // the first one of a round stays
+  static std::string HowLost(const Host& host);
+  std::string HowVanished(BootTime now, const Host& host) const;
+  const Host* StartedAgain(const Host& host) const;
+  BootTime WhenLost(BootTime now) const;
   void ForgetEnded(const std::string& host_id, Effects* out);  // nothing of it is alive, as is known
 
   // sending.cc.
@@ -144,6 +153,7 @@ class Coordinator {
   RoundEnd EndOfRound(const std::optional<SeenFailure>& cause) const;
   EndedRound HowItEnded(BootTime now, RoundEnd end, const std::optional<SeenFailure>& cause) const;
   std::optional<v1::Verdict> VerdictAfter(RoundEnd end, const std::optional<SeenFailure>& cause) const;
+  std::string WhatEnded(RoundEnd end, const std::optional<SeenFailure>& cause) const;
   void SayWhoIsSetAside(Effects* out) const;
   std::vector<SeenFailure> Failures() const;
   bool Acknowledged(const Host& host) const;
@@ -174,7 +184,9 @@ class Coordinator {
   bool SetAside(const std::string& host_id, BootTime now) const;
   bool RunsSomething(const Host& host) const;  // and it can still be ended
   bool OthersAttached(const Host& host) const;
+  std::set<int> AccountedFor() const;  // node ranks of the round whose hosts are here, or done
   int MembersMissing() const;
+  std::string MissingNames() const;  // "node 0, node 3"
   std::vector<std::string> AbsentPlaces() const;
   std::string PlaceName(int place) const;
   static std::string NameOf(const Host& host);  // of a member: "node 2 (worker-2)"
@@ -204,6 +216,7 @@ class Coordinator {
   bool ours_ = false;             // greatest_ was made or continued by this epoch
   bool had_predecessor_ = false;  // somebody has followed another coordinator
   BootTime members_known_until_;  // who is not attached may hold a lease of that one until then
+  BootTime predecessor_heard_at_ = absl::InfinitePast();  // by somebody here, the last time
   BootTime last_attach_;
   bool first_round_ = true;  // no round has been made or seen
   BootTime gathering_since_;

@@ -58,9 +58,11 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   }
   for (const auto& [id, host] : hosts_) {
     const bool lost = host.in_round && !host.succeeded && host.lost_at != absl::InfiniteFuture();
-    if (lost && (!loss_at_ || host.lost_at < *loss_at_)) loss_at_ = host.lost_at;
+    if (lost) NoteLoss(host.lost_at, HowLost(host));
   }
-  if (missing > 0 && !loss_at_) loss_at_ = now;
+  if (missing > 0 && !loss_at_) {
+    NoteLoss(WhenLost(now), absl::StrCat(MissingNames(), " vanished: no word since this coordinator is here"));
+  }
   const std::optional<SeenFailure> cause = FirstCause(Failures());
   const RoundEnd end = EndOfRound(cause);
   counts_ = round_counts_.After(HowItEnded(now, end, cause), options_);
@@ -72,6 +74,10 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   if (std::optional<v1::Verdict> verdict = VerdictAfter(end, cause)) {
     Conclude(now, *std::move(verdict), out);
     return true;
+  }
+  // What set off the drain was the first that was heard of, and said so.
+  if (const std::string what = WhatEnded(end, cause); what != drain_cause_) {
+    Say(Severity::kInfo, absl::StrCat("what ended round ", greatest_.id().number(), ": ", what), out);
   }
   SayWhoIsSetAside(out);
   const bool pauses = end == RoundEnd::kWorkerFailure;
@@ -99,35 +105,41 @@ EndedRound Coordinator::HowItEnded(BootTime now, RoundEnd end, const std::option
   return round;
 }
 
+// The first cause, now that all that will be told of this round has been told.
+std::string Coordinator::WhatEnded(RoundEnd end, const std::optional<SeenFailure>& cause) const {
+  if (end == RoundEnd::kWorkerFailure) return DescribeFailure(cause->failure);
+  return loss_text_.empty() ? drain_cause_ : loss_text_;
+}
+
 // Whether a budget is spent; none: the next round follows.
 std::optional<v1::Verdict> Coordinator::VerdictAfter(RoundEnd end, const std::optional<SeenFailure>& cause) const {
   v1::Verdict verdict;
   verdict.set_origin("muster");
-  const std::string lost = loss_text_.empty() ? drain_cause_ : loss_text_;
+  const std::string what = WhatEnded(end, cause);
   if (end == RoundEnd::kWorkerFailure) {
     SetRootCause(*cause, Failures(), &verdict);
     verdict.set_exit_code(ExitCodeOf(cause->failure));
     if (ProgressWatched() && counts_.idle_failures >= kMaxIdleFailures) {
       verdict.set_exit_code(kExitNoProgress);
-      verdict.set_reason(absl::StrCat(DescribeFailure(cause->failure), "; no progress in ", kMaxIdleFailures,
+      verdict.set_reason(absl::StrCat(what, "; no progress in ", kMaxIdleFailures,
                                       " restarts: the progress file was not touched"));
       return verdict;
     }
     if (counts_.FailuresInWindow(options_) <= options_.max_restarts) return std::nullopt;
     verdict.set_origin("worker");
-    verdict.set_reason(absl::StrCat(DescribeFailure(cause->failure),
-                                    options_.max_restarts > 0 ? Spent(options_.max_restarts, "restart") : ""));
+    verdict.set_reason(
+        absl::StrCat(what, options_.max_restarts > 0 ? Spent(options_.max_restarts, "restart") : ""));
     return verdict;
   }
   if (end == RoundEnd::kNodeLoss && static_cast<int>(counts_.losses.size()) > options_.max_node_losses) {
     verdict.set_exit_code(kExitUnavailable);
-    verdict.set_reason(absl::StrCat(lost, Spent(options_.max_node_losses, "node loss")));
+    verdict.set_reason(absl::StrCat(what, Spent(options_.max_node_losses, "node loss")));
     return verdict;
   }
   if (options_.max_membership_changes > 0 && counts_.idle_changes > options_.max_membership_changes) {
     verdict.set_exit_code(kExitNoProgress);
     verdict.set_reason(
-        absl::StrCat(lost, "; no progress in ", options_.max_membership_changes, " changes of membership: ",
+        absl::StrCat(what, "; no progress in ", options_.max_membership_changes, " changes of membership: ",
                      ProgressWatched() ? "the progress file was not touched" : "no round ran for 5 minutes"));
     return verdict;
   }
@@ -151,8 +163,7 @@ std::vector<SeenFailure> Coordinator::Failures() const {
   for (const auto& [id, host] : hosts_) {
     if (!host.in_round || !host.status.has_failure()) continue;
     if (!Same(host.status.failure().round(), greatest_.id())) continue;
-    failures.push_back(
-        {host.status.failure(), id, host.received_at - absl::Milliseconds(host.status.failure().age_ms())});
+    failures.push_back({host.status.failure(), id, host.failed_at});
   }
   if (options_.planted("last_cause") && !failures.empty()) {
     return {*std::max_element(failures.begin(), failures.end(),

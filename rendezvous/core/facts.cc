@@ -143,12 +143,37 @@ bool Coordinator::OthersAttached(const Host& host) const {
   return false;
 }
 
-int Coordinator::MembersMissing() const {
+std::set<int> Coordinator::AccountedFor() const {
   std::set<int> accounted = done_and_gone_;
   for (const auto& [id, host] : hosts_) {
     if (host.in_round) accounted.insert(host.round.node_rank());
   }
-  return greatest_.node_count() - static_cast<int>(accounted.size());
+  return accounted;
+}
+
+int Coordinator::MembersMissing() const {
+  return greatest_.node_count() - static_cast<int>(AccountedFor().size());
+}
+
+std::string Coordinator::MissingNames() const {
+  const std::set<int> accounted = AccountedFor();
+  std::vector<std::string> names;
+  for (int rank = 0; rank < greatest_.node_count(); ++rank) {
+    if (accounted.count(rank) == 0) names.push_back(absl::StrCat("node ", rank));
+  }
+  return JoinAtMost(names, kMaxAbsentNamed);
+}
+
+// Of a member that is there and cannot go on.
+std::string Coordinator::HowLost(const Host& host) {
+  switch (host.status.phase()) {
+    case v1::PHASE_LEAVING:
+      return absl::StrCat(NameOf(host), " was ", WhyLeft(host));
+    case v1::PHASE_UNUSABLE:
+      return absl::StrCat(NameOf(host), " is unusable: ", host.status.trouble());
+    default:
+      return absl::StrCat(NameOf(host), " was cut off: its lease ended");
+  }
 }
 
 std::string Coordinator::PlaceName(int place) const {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/check.h"
 #include "proto/base/ids.h"
+#include "proto/base/text.h"
 #include "rendezvous/core/coordinator.h"
 
 namespace muster::rendezvous {
@@ -146,9 +147,8 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
     if (!replaced) patience = options_.rejoin_timeout;
   }
   if (now < last_attach_ + patience) return false;
-  loss_at_ = epoch_start_;
-  loss_text_ = absl::StrCat(greatest_.node_count() - claims, " of ", greatest_.node_count(),
-                            " nodes of the round did not come back");
+  NoteLoss(WhenLost(epoch_start_), absl::StrCat(MissingNames(), " of ", greatest_.node_count(),
+                                                " nodes did not come back to this coordinator"));
   Drain(now, loss_text_, out);
   return true;
 }
@@ -238,14 +238,11 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   const absl::Duration timeout = first_round_ ? options_.join_timeout : options_.rejoin_timeout;
   if (now < gathering_since_ + timeout) return false;
   const std::vector<std::string> absent = AbsentPlaces();
-  std::string names =
-      absl::StrJoin(absent.begin(),
-                    absent.begin() + static_cast<int64_t>(std::min<size_t>(absent.size(), kMaxAbsentNamed)), ", ");
-  if (absent.size() > kMaxAbsentNamed) absl::StrAppend(&names, " and ", absent.size() - kMaxAbsentNamed, " more");
   ConcludeWith(now, kExitUnavailable,
                absl::StrCat("too few nodes: ", count, " of ", options_.min_nodes, " were ready within ",
                             absl::FormatDuration(absl::Trunc(now - gathering_since_, absl::Seconds(1))),
-                            names.empty() ? "" : "; absent: ", names, not_ready.empty() ? "" : "; ", not_ready),
+                            absent.empty() ? "" : "; absent: ", JoinAtMost(absent, kMaxAbsentNamed),
+                            not_ready.empty() ? "" : "; ", not_ready),
                out);
   return true;
 }
@@ -373,8 +370,7 @@ std::optional<std::string> Coordinator::WhyDrainFor(BootTime now, const Host& ho
   const std::string name = NameOf(host);
   if (host.stream == 0 && now > host.closed_at + options_.reconnect_grace) return absl::StrCat(name, " is away");
   if (LeavesAfterSuccess(host)) return std::nullopt;
-  if (phase == v1::PHASE_LEAVING) return absl::StrCat(name, " was ", WhyLeft(host));
-  if (Unusable(host)) return absl::StrCat(name, " is unusable: ", host.status.trouble());
+  if (phase == v1::PHASE_LEAVING || Unusable(host)) return HowLost(host);
   if (phase == v1::PHASE_FAILED && Claims(host)) {
     return host.status.has_failure() ? DescribeFailure(host.status.failure()) : absl::StrCat(name, " failed");
   }

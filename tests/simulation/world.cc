@@ -184,7 +184,6 @@ v1::NodeConfig World::MakeConfig(int place, const Machine& machine) {
   c.set_max_nodes(scenario_.max_nodes);
   c.set_slots(scenario_.slots);
   c.set_role_name("default");
-  c.set_settings_digest("same");
   c.mutable_primary()->set_host("node-0");
   c.mutable_primary()->set_port(kPrimaryPort);
   const bool serves = place == 0 && !scenario_.coordinator_alone;

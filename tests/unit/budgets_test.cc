@@ -189,6 +189,30 @@ TEST(FirstCause, WithinAMomentASignalBeatsAnExitCode) {
   EXPECT_EQ(FirstCause({Code(0, 1, 1.0), Signal(1, 11, 1.2)})->failure.rank(), 0);
 }
 
+TEST(FirstCause, WithinAMomentTheEarliestSignalIsTakenAndMemoryThatRanOutBeatsIt) {
+  EXPECT_EQ(FirstCause({Code(0, 1, 1.0), Signal(1, 11, 1.03), Signal(2, 7, 1.02)})->failure.rank(), 2);
+  SeenFailure oom = Signal(3, 9, 1.04);
+  oom.failure.set_oom_killed(true);
+  EXPECT_EQ(FirstCause({Signal(1, 6, 1.0), oom, Code(0, 1, 0.99)})->failure.rank(), 3);
+  oom.at = At(1.2);
+  EXPECT_EQ(FirstCause({Signal(1, 6, 1.0), oom})->failure.rank(), 1);
+}
+
+TEST(FirstCause, OneThatSaysThatAPeerHasGoneIsTheEchoOfOneThatDoesNot) {
+  SeenFailure reset = Code(0, 1, 1.0);
+  reset.failure.set_error_text(
+      "RuntimeError: [../third_party/gloo/pair.cc:534] Connection closed by peer [10.0.0.1]");
+  EXPECT_EQ(FirstCause({reset, Code(1, 7, 1.6)})->failure.rank(), 1);
+  EXPECT_EQ(FirstCause({reset, Code(1, 7, 2.1)})->failure.rank(), 0) << "it came too late to have been its cause";
+  EXPECT_EQ(FirstCause({reset})->failure.rank(), 0) << "better than nothing";
+  SeenFailure aborted = Signal(2, 6, 1.1);
+  aborted.failure.set_last_output("terminate called ... NCCL error: ncclRemoteError: remote process exited");
+  EXPECT_EQ(FirstCause({reset, aborted, Code(1, 7, 1.6)})->failure.rank(), 1);
+  SeenFailure crashed = Signal(3, 11, 1.1);
+  crashed.failure.set_last_output("Connection reset by peer");
+  EXPECT_EQ(FirstCause({reset, crashed})->failure.rank(), 3) << "no peer makes it crash so";
+}
+
 TEST(FirstCause, ItsExitCodeIsTheWorkersOr128AndTheSignal) {
   EXPECT_EQ(ExitCodeOf(Code(0, 7, 0).failure), 7);
   EXPECT_EQ(ExitCodeOf(Signal(0, 11, 0).failure), 139);

@@ -354,12 +354,6 @@ TEST(PlanTest, TheGraceFollowsFromWhoWillStopUs) {
             absl::Seconds(25));
 }
 
-TEST(PlanTest, DifferentBudgetsHaveDifferentDigests) {
-  const std::string digest = Planned({}).config.settings_digest();
-  EXPECT_EQ(Planned({}).config.settings_digest(), digest);
-  EXPECT_NE(Planned({"--max-restarts", "1"}).config.settings_digest(), digest);
-}
-
 agent::FileState Everything(const std::string&) {
   agent::FileState state;
   state.exists = state.readable = state.executable = true;

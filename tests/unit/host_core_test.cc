@@ -675,6 +675,34 @@ TEST_F(HostCoreTest, WhoFailedFirstByItsOwnWordIsTheCauseThoughItEndedLater) {
   EXPECT_EQ(failure.others(0).others_size(), 0);
 }
 
+TEST_F(HostCoreTest, WhoSaysWhenItHadWrittenThatDownIsKnownToHaveFailedByThen) {
+  Run(1);
+  now_ += absl::Milliseconds(10'700);
+  Ending ending = Ended(false, 7);
+  ending.failed_at_s = absl::ToUnixSeconds(now_);
+  ending.told_at = now_ - absl::Milliseconds(300);
+  core_.OnExit(now_, 0, ending, &effects_);
+  EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), now_ - absl::Milliseconds(300));
+}
+
+TEST_F(HostCoreTest, AWorkerThatHadFailedBeforeAStopFromOutsideIsTold) {
+  Run(1);
+  now_ += absl::Seconds(10);
+  v1::HostDirective stop = Directive();
+  stop.mutable_stop()->set_grace_ms(1000);
+  Give(stop);  // its peers on other nodes were quicker to end than it was
+  Ending late = Ended(false, 7);
+  late.failed_at_s = absl::ToUnixSeconds(now_) - 3;
+  core_.OnExit(now_ + absl::Milliseconds(200), 1, late, &effects_);
+  Exit(0, 1);
+  Swept();
+  const v1::Failure failure = LastStatus().failure();
+  EXPECT_EQ(failure.exit_code(), 7);
+  EXPECT_FALSE(failure.after_our_signal());
+  EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), now_ - absl::Seconds(2));
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_STOPPED);
+}
+
 TEST_F(HostCoreTest, WithinTheSameSecondTheFirstToEndIsTheCause) {
   Run(1);
   now_ += absl::Milliseconds(10'700);

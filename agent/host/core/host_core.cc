@@ -259,16 +259,19 @@ void HostCore::OnExit(BootTime now, int local_rank, const Ending& ending, Effect
       Fail(now, local_rank, ending, it->second.pid, out);
     } else if (failure_) {
       FailToo(now, local_rank, ending, it->second.pid);
+    } else {
+      FailLate(now, local_rank, ending, it->second.pid, out);
     }
   }
   if (LiveWorkers() == 0) AllEnded(now, out);
 }
 
 // A worker may say that it failed before it was seen to end; it says so to a whole second, so this is the latest
-// moment that it can mean. Never before the round.
+// moment that it can mean: that second's end, or when it had said so. Never before the round.
 BootTime HostCore::FailedAt(BootTime now, const Ending& ending) const {
   if (!ending.failed_at_s) return now;
-  const absl::Time latest = absl::FromUnixSeconds(*ending.failed_at_s) + absl::Seconds(1);
+  absl::Time latest = absl::FromUnixSeconds(*ending.failed_at_s) + absl::Seconds(1);
+  if (ending.told_at) latest = std::min(latest, *ending.told_at);
   return std::clamp(absl::UnixEpoch() + (latest - options_.wall_at_boot), started_at_, now);
 }
 
@@ -325,6 +328,21 @@ void HostCore::FailToo(BootTime now, int local_rank, const Ending& ending, int64
   other.set_error_text(CutUtf8(other.error_text(), kMaxBriefText));
   other.clear_callstack();
   *failure_->add_others() = std::move(other);
+}
+
+// It failed before it was stopped, by its own word, and took longer to end than its peers did to fail of it: they
+// may all be its echo. The node was stopped all the same.
+void HostCore::FailLate(BootTime now, int local_rank, const Ending& ending, int64_t pid, Effects* out) {
+  if (!ending.failed_at_s || ending.by_signal) return;
+  const BootTime at = FailedAt(now, ending);
+  if (at >= stopped_at_) return;
+  failure_at_ = at;
+  failure_ = MakeFailure(local_rank, ending, pid, at);
+  Say(Severity::kWarning,
+      absl::StrCat("worker of rank ", failure_->rank(), " (pid ", pid, ") had failed ",
+                   absl::FormatDuration(absl::Trunc(stopped_at_ - at, absl::Milliseconds(1))),
+                   " before it was stopped: ", Describe(ending)),
+      out);
 }
 
 void HostCore::OnLastOutput(int local_rank, const std::string& lines) {

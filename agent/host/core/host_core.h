@@ -93,6 +93,7 @@ struct Ending {
   std::string callstack = "";
   std::string error_file = "";              // its path; empty: none, or it is not kept
   std::optional<int64_t> failed_at_s = {};  // by its own word: wall clock, cut to a whole second
+  std::optional<absl::Time> told_at = {};   // wall clock, when it had written that down
 
   bool ok() const { return !by_signal && number == 0; }
 };
@@ -219,6 +220,7 @@ class HostCore {
                  Effects* out);
   void Fail(BootTime now, int local_rank, const Ending& ending, int64_t pid, Effects* out);
   void FailToo(BootTime now, int local_rank, const Ending& ending, int64_t pid);
+  void FailLate(BootTime now, int local_rank, const Ending& ending, int64_t pid, Effects* out);
   v1::Failure MakeFailure(int local_rank, const Ending& ending, int64_t pid, BootTime at) const;
   BootTime FailedAt(BootTime now, const Ending& ending) const;
   void AddHint();
@@ -287,6 +289,7 @@ class HostCore {
   bool all_zero_ = true;   // every worker that has ended so far exited 0
   bool all_usage_ = true;  // ... exited 2 by itself, or was ended by our signal
   std::optional<Ladder> ladder_;
+  BootTime stopped_at_ = absl::InfinitePast();  // when it began
   bool sweeping_ = false;
   BootTime swept_at_ = absl::InfinitePast();
   BootTime kill_since_ = absl::InfiniteFuture();  // when SIGKILL was first sent

@@ -26,6 +26,7 @@ void HostCore::BeginStop(BootTime now, int signal, absl::Duration grace, v1::Out
     return;
   }
   ladder_.emplace(now, grace);
+  stopped_at_ = now;
   if (outcome_ != v1::OUTCOME_SUCCEEDED) outcome_ = outcome;
   phase_ = v1::HOST_PHASE_STOPPING;
   if (LiveWorkers() > 0) {
