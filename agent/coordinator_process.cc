@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "agent/process_start.h"
 #include "agent/serving.h"
 #include "proto/base/status_macros.h"
+#include "proto/base/waiting_line.h"
 #include "rendezvous/coordinator_service.h"
 #include "rendezvous/grpc_log.h"
 
@@ -117,7 +119,15 @@ class CoordinatorProcess {
       Finish(verdict->exit_code(), verdict->reason());
       return;
     }
+    const BootTime now = EventLoop::Now();
+    SayWaiting(waiting_.Set(now, service_->Waiting()));
+    SayWaiting(waiting_.OnTick(now));
     loop_.After(rendezvous::kTick, [this] { Tick(); });
+  }
+
+  // No agent is here that would.
+  static void SayWaiting(const std::optional<std::string>& line) {
+    if (line) Log(Severity::kInfo, kPart, *line);
   }
 
   void Finish(int exit_code, const std::string& reason) {
@@ -132,6 +142,7 @@ class CoordinatorProcess {
   host::Writer writer_;
   EventLoop loop_;
   std::unique_ptr<rendezvous::CoordinatorService> service_;
+  WaitingLine waiting_;
   int signal_fd_ = -1;
   int exit_code_ = 0;
   BootTime began_;

@@ -14,6 +14,7 @@
 #include "agent/host/log.h"
 #include "agent/host/process_setup.h"
 #include "agent/machine_probe.h"
+#include "agent/node_facts.h"
 #include "agent/notice_watch.h"
 #include "cli/commands.h"
 #include "cli/completion.h"
@@ -85,6 +86,21 @@ std::string SaidInVain(const CommandLine& line) {
   return absl::StrJoin(names, ", ");
 }
 
+// What should be the same on all nodes: the coordinator names those that differ.
+void TakeFacts(const Environment& environment, const agent::MachineProbe& probe, RunPlan* plan) {
+  if (plan->config.single_node() || plan->config.role() == v1::ROLE_OBSERVER) return;
+  agent::Facts facts = agent::MachineFacts(environment, probe);
+  facts["the program"] = agent::ArgumentsFact(plan->script, plan->script_arguments);
+  for (const SettingLine& setting : plan->lines) {
+    const OptionSpec* const spec = FindOption(CoordinatorCommandOptions(), setting.name);
+    const bool of_the_job = spec != nullptr && (spec->group == Group::kRestarts || setting.name == "lease");
+    // With --coordinator they are not the nodes' to say, and that was said where they were.
+    if (!of_the_job || plan->config.coordinator_alone() || setting.name == "progress-file") continue;
+    facts["--" + setting.name] = agent::FactValue(setting.value);
+  }
+  plan->config.mutable_facts()->insert(facts.begin(), facts.end());
+}
+
 // notes: what is to be said beside what the plan says.
 int RunLine(const CommandLine& command_line, const Environment& environment, const std::vector<std::string>& notes,
             const Invocation& invocation, const host::Inherited& inherited) {
@@ -103,6 +119,7 @@ int RunLine(const CommandLine& command_line, const Environment& environment, con
 
   v1::NoticeSource* const notice = plan->config.mutable_notice();
   if (!notice->file().empty()) notice->set_file_mtime_ns(agent::EmptyFileTime(notice->file()));
+  TakeFacts(environment, agent::SystemProbe(), &*plan);
   Launch launch = PrepareLaunch(*plan, environment, machine.host_id, invocation.called_as, agent::ProbeFile);
   launch.plan.ends_orphans = plan->config.run_id() != machine.random_run_id;
   if (access(kTerminationLog, W_OK) == 0) launch.plan.report.termination_log = kTerminationLog;

@@ -44,6 +44,7 @@ class CoordinatorService : private Attendance {
   void DetachLocal(StreamId stream);
 
   void Tick();  // every kTick
+  std::string Waiting() const { return core_ == nullptr ? "" : core_->Waiting(); }
   // Once the job is over and everybody has heard so, or had the time to.
   std::optional<v1::Verdict> FinishedWith() const;
 

@@ -12,7 +12,6 @@ namespace {
 
 constexpr int kExitUnavailable = 69;
 constexpr absl::Duration kHostBeat = absl::Milliseconds(500);  // the host hears from us at least this often
-constexpr absl::Duration kFirstWord = absl::Seconds(1);        // a shorter wait interests nobody
 
 bool IsLoopback(const std::string& address) { return address == "::1" || address.rfind("127.", 0) == 0; }
 
@@ -401,41 +400,13 @@ absl::Duration AgentCore::ReconnectDelay() {
 // ---- waiting ------------------------------------------------------------------------------------------------
 
 void AgentCore::SetWaiting(BootTime now, std::string what, Effects* out) {
-  if (what == waiting_for_) return;
-  const bool began = waiting_for_.empty();
-  waiting_for_ = std::move(what);
-  if (waiting_for_.empty()) {
-    next_narration_ = absl::InfiniteFuture();
-    return;
+  if (std::optional<std::string> line = waiting_.Set(now, std::move(what))) {
+    Say(Severity::kInfo, *std::move(line), out);
   }
-  if (began) {
-    waiting_since_ = now;
-    narrations_ = 0;
-    next_narration_ = now + kFirstWord;
-  } else {
-    next_narration_ = std::min(next_narration_, std::max(now, waiting_since_ + kChangeInterval));
-  }
-  Narrate(now, out);
 }
 
 void AgentCore::Narrate(BootTime now, Effects* out) {
-  static constexpr int kSchedule[] = {5, 10, 30, 60};  // seconds; then each minute
-  if (now < next_narration_ || waiting_for_.empty()) return;
-  const absl::Duration waited = now - waiting_since_;
-  Say(Severity::kInfo,
-      absl::StrCat("waiting",
-                   waited < absl::Seconds(1)
-                       ? ""
-                       : absl::StrCat(" for ", absl::FormatDuration(absl::Trunc(waited, absl::Seconds(1)))),
-                   ": ", waiting_for_),
-      out);
-  next_narration_ = now + absl::Minutes(1);
-  for (int at : kSchedule) {
-    if (waited >= absl::Seconds(at)) continue;
-    next_narration_ = waiting_since_ + absl::Seconds(at);
-    break;
-  }
-  ++narrations_;
+  if (std::optional<std::string> line = waiting_.OnTick(now)) Say(Severity::kInfo, *std::move(line), out);
 }
 
 void AgentCore::Say(Severity severity, std::string text, Effects* out) const {

@@ -16,6 +16,7 @@
 #include "muster/v1/rendezvous.pb.h"
 #include "proto/base/note.h"
 #include "proto/base/time.h"
+#include "proto/base/waiting_line.h"
 
 namespace muster::agent {
 
@@ -29,9 +30,8 @@ inline constexpr absl::Duration kHostEndWait =
     absl::Seconds(1);  // between a closed link and the pidfd of a dead host
 inline constexpr absl::Duration kGoneLimit = absl::Seconds(10);  // to report HOST_GONE
 inline constexpr absl::Duration kProbeInterval = absl::Seconds(1);
-inline constexpr absl::Duration kChangeInterval = absl::Seconds(5);  // between two words about a changing wait
-inline constexpr absl::Duration kLinger = absl::Milliseconds(250);   // of the primary's host, after the last close
-inline constexpr size_t kMaxSentRemembered = 256;                    // statuses whose sending time is known
+inline constexpr absl::Duration kLinger = absl::Milliseconds(250);  // of the primary's host, after the last close
+inline constexpr size_t kMaxSentRemembered = 256;                   // statuses whose sending time is known
 
 // Effects.
 struct SendToCoordinator {
@@ -179,10 +179,7 @@ class AgentCore {
   std::string last_digest_;  // of the last status: changes are sent at once
 
   // Waiting, told at change and then ever more rarely.
-  std::string waiting_for_;
-  BootTime waiting_since_ = absl::InfinitePast();
-  BootTime next_narration_ = absl::InfiniteFuture();
-  int narrations_ = 0;
+  WaitingLine waiting_;
   BootTime gone_deadline_ = absl::InfiniteFuture();
   uint64_t gone_seq_ = 0;
 };

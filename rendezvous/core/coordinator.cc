@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/check.h"
 #include "proto/base/ids.h"
+#include "proto/base/text.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -192,6 +193,9 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
 void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out) {
   if (refused_.insert(stream).second) {
     Say(Severity::kWarning, absl::StrCat("refused ", status.hostname(), ": ", reason), out);
+    const std::string whom = absl::StrCat(status.hostname(), " (", reason, ")");
+    if (std::find(refusals_.begin(), refusals_.end(), whom) == refusals_.end()) refusals_.push_back(whom);
+    if (refusals_.size() > kMaxRefusalsNamed) refusals_.pop_front();
   }
   v1::Directive directive;
   *directive.mutable_id()->mutable_epoch() = epoch_;
@@ -215,6 +219,7 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
   }
   NoteUse(host.status, status, out);
   host.status = status;
+  if (status.facts_size() > 0) LearnFacts(&host);
   if (status.cancelled()) cancelled_on_ = status.hostname();
   host.received_at = now;
   const BootTime heard_before = std::exchange(host.heard_at, now);
@@ -307,6 +312,16 @@ void Coordinator::LearnLoss(BootTime now, BootTime heard_before, Host& host) {
   if (Claims(host) && host.status.outcome() == v1::OUTCOME_LEASE_ENDED) {
     host.lost_at = std::min(host.lost_at, heard_before == absl::InfinitePast() ? WhenLost(now) : heard_before);
   }
+}
+
+// Told once in each session; kept beside the newest status.
+void Coordinator::LearnFacts(Host* host) {
+  host->facts.clear();
+  for (const auto& [name, value] : host->status.facts()) {
+    if (host->facts.size() >= kMaxFacts) break;
+    host->facts[CutUtf8(name, kMaxFactBytes)] = CutUtf8(value, kMaxFactBytes);
+  }
+  host->status.clear_facts();
 }
 
 // A status that was held up on its way makes its failure look later than it was, never earlier.

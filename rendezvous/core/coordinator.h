@@ -21,6 +21,7 @@
 #include "proto/base/note.h"
 #include "proto/base/time.h"
 #include "rendezvous/core/budgets.h"
+#include "rendezvous/core/differences.h"
 #include "rendezvous/core/options.h"
 #include "rendezvous/core/roster.h"
 #include "rendezvous/core/states.h"
@@ -53,12 +54,15 @@ class Coordinator {
   const v1::Epoch& epoch() const { return epoch_; }
   const v1::Round& greatest() const { return greatest_; }
   const std::optional<v1::Verdict>& verdict() const { return verdict_; }
+  // What this waits for, for people; empty: for nothing.
+  std::string Waiting() const;
   bool finished() const;  // everybody has heard the verdict and gone, or had the time to
 
  private:
   // Everything known of one host process.
   struct Host {
     v1::AgentStatus status;                       // the newest
+    Facts facts;                                  // told once in each session
     StreamId stream = 0;                          // 0: none
     BootTime received_at = absl::InfinitePast();  // of the newest status; later by what we missed ourselves
     BootTime heard_at = absl::InfinitePast();     // of the newest status
@@ -93,6 +97,7 @@ class Coordinator {
   void Record(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
   void LearnRounds(BootTime now, Host& host, Effects* out);
   void LearnLoss(BootTime now, BootTime heard_before, Host& host);
+  static void LearnFacts(Host* host);
   void LearnFailure(BootTime now, Host& host);
   void LearnProvedDeath(BootTime now, const v1::AgentStatus& successor, Effects* out);
   void LearnEcho(Host& host);
@@ -104,7 +109,7 @@ class Coordinator {
   void NoteUse(const v1::AgentStatus& before, const v1::AgentStatus& status, Effects* out) const;
   void GiveUpPlace(int place, const std::string& host_id);
   void NoteLoss(BootTime at, std::string text);  // the first one of a round stays
-  static std::string HowLost(const Host& host);
+  std::string HowLost(const Host& host) const;
   std::string HowVanished(BootTime now, const Host& host) const;
   const Host* StartedAgain(const Host& host) const;
   BootTime WhenLost(BootTime now) const;
@@ -136,6 +141,7 @@ class Coordinator {
   std::optional<std::string> WhyDrain(BootTime now);
   std::optional<std::string> WhyDrainFor(BootTime now, const Host& host) const;
   void MakeRound(BootTime now, std::vector<Candidate> members, const std::string& why, Effects* out);
+  void WarnOfDifferences(const std::vector<Candidate>& members, Effects* out);
   void WarnOfMixedFamilies(const std::vector<Candidate>& members, Effects* out) const;
   std::vector<Candidate> ReadyCandidates() const;
   std::vector<Candidate> Chosen(std::vector<Candidate> ready, BootTime now) const;
@@ -170,7 +176,7 @@ class Coordinator {
   bool WasMember(const Host& host) const;  // of greatest_, though it may not have heard of it
   bool LeavesAfterSuccess(const Host& host) const;
   std::string WhyLeft(const Host& host) const;  // "asked to leave", and by what it says itself
-  bool HasSucceeded(const Host& host) const;  // of that round, though it may be leaving by now
+  bool HasSucceeded(const Host& host) const;    // of that round, though it may be leaving by now
   bool HoldsPlace(const Host& host) const;
   const Host* HolderOf(int place) const;
   bool Leaving(const Host& host) const { return host.status.phase() == v1::PHASE_LEAVING; }
@@ -188,6 +194,8 @@ class Coordinator {
   int MembersMissing() const;
   std::string MissingNames() const;  // "node 0, node 3"
   std::vector<std::string> AbsentPlaces() const;
+  std::string WhyNotReady(const Host& host) const;  // of one that is here, or was; empty: nothing is known
+  std::string WhyWaiting() const;
   std::string PlaceName(int place) const;
   static std::string NameOf(const Host& host);  // of a member: "node 2 (worker-2)"
 
@@ -208,6 +216,8 @@ class Coordinator {
   std::map<int, std::string> holders_;                // place -> host id
   std::set<std::pair<int, std::string>> contenders_;  // place and host id: who holds it and who stands by for it
   std::set<StreamId> refused_;
+  std::deque<std::string> refusals_;  // the newest since the last round: whom, and why
+  Differences differences_;
 
   v1::Round greatest_;            // the greatest round known, without a node rank
   uint64_t max_number_ = 0;       // of any round seen anywhere

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "proto/base/check.h"
 #include "proto/base/ids.h"
 #include "proto/base/text.h"
@@ -165,7 +166,7 @@ std::string Coordinator::MissingNames() const {
 }
 
 // Of a member that is there and cannot go on.
-std::string Coordinator::HowLost(const Host& host) {
+std::string Coordinator::HowLost(const Host& host) const {
   switch (host.status.phase()) {
     case v1::PHASE_LEAVING:
       return absl::StrCat(NameOf(host), " was ", WhyLeft(host));
@@ -183,6 +184,29 @@ std::string Coordinator::PlaceName(int place) const {
   return absl::StrCat("place ", place);
 }
 
+std::string Coordinator::WhyNotReady(const Host& host) const {
+  if (Unusable(host)) return "";  // told of otherwise
+  if (Leaving(host)) return "leaving";
+  if (host.stream == 0) return "not heard of any more";
+  if (!Idle(host)) return "its workers are ending";
+  if (host.status.phase() == v1::PHASE_READY && host.status.offer().host().empty())
+    return "it has no port to offer";
+  return "";
+}
+
+// What a person is to look for who asks why nothing starts.
+std::string Coordinator::WhyWaiting() const {
+  if (refusals_.empty()) return last_why_;
+  return absl::StrCat(last_why_, "; refused: ", absl::StrJoin(refusals_, ", "));
+}
+
+std::string Coordinator::Waiting() const {
+  if (state_ != State::kRecovering && state_ != State::kGathering) return "";
+  const std::vector<std::string> absent = AbsentPlaces();
+  return absl::StrCat(WhyWaiting(), absent.empty() ? "" : "; absent: ", JoinAtMost(absent, kMaxAbsentNamed));
+}
+
+// Places, or hosts without one, that are not ready; with what is known of why.
 std::vector<std::string> Coordinator::AbsentPlaces() const {
   std::set<int> present;
   int unplaced = 0;
@@ -203,9 +227,18 @@ std::vector<std::string> Coordinator::AbsentPlaces() const {
     }
   }
   int missing = options_.max_nodes - static_cast<int>(present.size()) - unplaced;
+  for (const auto& [id, host] : hosts_) {
+    const std::string why = IsTrainer(host) && !host.status.has_place() ? WhyNotReady(host) : "";
+    if (why.empty() || missing <= 0) continue;
+    absent.push_back(absl::StrCat(host.status.hostname(), " (", why, ")"));
+    --missing;
+  }
   for (int place = 0; place < options_.max_nodes && missing > 0; ++place) {
     if (present.count(place) > 0) continue;
-    absent.push_back(PlaceName(place));
+    const Host* const holder = HolderOf(place);
+    const std::string why = holder == nullptr ? "" : WhyNotReady(*holder);
+    absent.push_back(why.empty() ? PlaceName(place)
+                                 : absl::StrCat(PlaceName(place), ", ", holder->status.hostname(), ": ", why));
     --missing;
   }
   return absent;

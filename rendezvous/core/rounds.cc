@@ -250,6 +250,8 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
 void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const std::string& why, Effects* out) {
   std::vector<v1::Round> rounds = AssignRanks(members);
   WarnOfMixedFamilies(members, out);
+  WarnOfDifferences(members, out);
+  refusals_.clear();
   v1::RoundId id;
   id.set_number(1 + std::max(max_number_, greatest_.id().number()));
   if (options_.planted("round_id_repeats")) id.set_number(1 + greatest_.id().number());
@@ -295,6 +297,21 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
                      greatest_.restart_count() > 0 ? absl::StrCat(", restart ", greatest_.restart_count()) : "",
                      ", master ", ToString(greatest_.master()), " (", why, ")"),
         out);
+}
+
+// What a person would ask first when a job behaves strangely.
+void Coordinator::WarnOfDifferences(const std::vector<Candidate>& members, Effects* out) {
+  std::vector<NodeFacts> nodes;
+  for (size_t i = 0; i < members.size(); ++i) {
+    Host& host = hosts_[members[i].host_id];
+    const v1::AgentStatus& s = host.status;
+    host.facts["muster's version"] = s.version();
+    const bool fixed = s.min_nodes() == s.max_nodes();
+    host.facts["--nnodes"] = absl::StrCat(fixed ? "" : absl::StrCat(s.min_nodes(), ":"), s.max_nodes());
+    nodes.push_back({absl::StrCat("node ", i, " (", s.hostname(), ")"),
+                     s.has_place() ? absl::StrCat("place ", s.place()) : members[i].host_id, &host.facts});
+  }
+  for (const std::string& line : differences_.Of(nodes)) Say(Severity::kWarning, line, out);
 }
 
 // Everybody must reach the master's address: one reached by the other family only is worth a word before it hangs.

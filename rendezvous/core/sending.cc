@@ -111,7 +111,7 @@ void Coordinator::FillOrder(BootTime now, Host& host, v1::Directive* directive) 
 }
 
 void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
-  wait->set_reason(last_why_);
+  wait->set_reason(WhyWaiting());
   if (!IsTrainer(host)) {
     wait->set_reason("observing");
     return;

@@ -23,6 +23,7 @@ class AgentCoreTest : public ::testing::Test {
     config->set_hostname("n1");
     config->set_boot_id("boot");
     config->set_pid_namespace("ns");
+    (*config->mutable_facts())["NCCL_DEBUG"] = "INFO";
     config->set_role(v1::ROLE_TRAINER);
     config->set_place(1);
     config->set_lease_ms(absl::ToInt64Milliseconds(kLease));
@@ -104,6 +105,24 @@ TEST_F(AgentCoreTest, ConfiguredItConnectsAndSaysWhoItIs) {
   EXPECT_EQ(LastStatus().place(), 1);
   EXPECT_EQ(LastStatus().offer().host(), "10.0.0.2");
   EXPECT_EQ(LastStatus().offer().port(), 4000u);
+}
+
+TEST_F(AgentCoreTest, WhatShouldBeTheSameOnAllNodesIsToldOnceInEachSession) {
+  Connected();
+  EXPECT_EQ(LastStatus().facts().at("NCCL_DEBUG"), "INFO");
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(LastStatus().facts_size(), 1) << "no answer yet";
+  Give(Directive(1));
+  HostApplies();
+  Forget();
+  Pass(absl::Seconds(3));
+  ASSERT_FALSE(Took<SendToCoordinator>().empty());
+  for (const SendToCoordinator& sent : Took<SendToCoordinator>()) EXPECT_EQ(sent.status.facts_size(), 0);
+  core_.OnDisconnected(now_, "away", 0, &effects_);
+  Pass(absl::Seconds(1));
+  Connected();
+  EXPECT_EQ(LastStatus().facts_size(), 1);
+  EXPECT_GE(LastStatus().coordinator_silent_ms(), 1000) << "and how long it had been alone";
 }
 
 TEST_F(AgentCoreTest, ANodeThatFoundOutThatItServesIsThePrimary) {

@@ -4,6 +4,8 @@
 #include "proto/base/duration.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
+#include "proto/base/text.h"
+#include "proto/base/waiting_line.h"
 
 namespace muster {
 namespace {
@@ -70,6 +72,37 @@ TEST(Duration, WhatIsNoDurationIsRefusedByName) {
     ASSERT_FALSE(result.ok()) << text;
     EXPECT_NE(AsStd(result.status().message()).find(text), std::string_view::npos);
   }
+}
+
+TEST(Text, OfManyItemsTheFirstAreNamedAndTheRestCounted) {
+  EXPECT_EQ(JoinAtMost({}, 2), "");
+  EXPECT_EQ(JoinAtMost({"a", "b"}, 2), "a, b");
+  EXPECT_EQ(JoinAtMost({"a", "b", "c", "d"}, 2), "a, b and 2 more");
+}
+
+TEST(WaitingLine, IsSaidAfterASecondAndThenEverMoreRarely) {
+  WaitingLine line;
+  const BootTime start = FromBootNanos(1'000'000'000);
+  EXPECT_FALSE(line.Set(start, "a bus"));
+  std::vector<std::string> said;
+  for (int tick = 0; tick <= 2000; ++tick) {
+    if (auto text = line.OnTick(start + absl::Milliseconds(100) * tick)) said.push_back(*text);
+  }
+  EXPECT_EQ(said,
+            (std::vector<std::string>{"waiting for 1s: a bus", "waiting for 5s: a bus", "waiting for 10s: a bus",
+                                      "waiting for 30s: a bus", "waiting for 1m: a bus", "waiting for 2m: a bus",
+                                      "waiting for 3m: a bus"}));
+}
+
+TEST(WaitingLine, AChangeIsSaidAtOnceThoughNotTwiceWithinMomentsAndTheEndNever) {
+  WaitingLine line;
+  const BootTime start = FromBootNanos(1'000'000'000);
+  line.Set(start, "a bus");
+  EXPECT_FALSE(line.Set(start + absl::Milliseconds(500), "a train"));
+  EXPECT_TRUE(line.OnTick(start + absl::Seconds(1)));
+  EXPECT_TRUE(line.Set(start + absl::Seconds(7), "a ship"));
+  EXPECT_FALSE(line.Set(start + absl::Seconds(8), ""));
+  EXPECT_FALSE(line.OnTick(start + absl::Minutes(9)));
 }
 
 }  // namespace

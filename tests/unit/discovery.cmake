@@ -11,3 +11,4 @@ muster_test(interpreter_test SOURCES interpreter_test.cc DEPS muster_interpreter
 muster_test(accelerators_test SOURCES accelerators_test.cc DEPS muster_accelerators)
 muster_test(numa_binding_test SOURCES numa_binding_test.cc DEPS muster_accelerators)
 muster_test(machine_probe_test SOURCES machine_probe_test.cc DEPS muster_accelerators)
+muster_test(node_facts_test SOURCES node_facts_test.cc DEPS muster_accelerators)

@@ -1,0 +1,136 @@
+"""Why nothing starts, who was not started as the others were, and what ended a round: said by name."""
+import re
+import signal
+import unittest
+
+import cluster
+from cluster import BINARY, ClusterTest, Node, kill, wait_until
+
+
+class WhyNotYet(ClusterTest):
+    def said_by(self, node, pattern):
+        return wait_until(f"{node.name} says {pattern}", lambda: node.said(pattern))
+
+    def test_an_absent_node_is_named_by_the_primary(self):
+        job = self.cluster(3)
+        job.start(0)
+        job.start(1)
+        self.said_by(job.nodes[0], rf"waiting.*2 of 3 nodes are ready; absent: {re.escape(job.addresses[2])}")
+        self.said_by(job.nodes[1], r"waiting.*2 of 3 nodes are ready; so says the primary")
+
+    def test_a_coordinator_alone_says_what_it_waits_for(self):
+        job = self.cluster(2)
+        port = cluster.free_port("127.0.0.1")
+        command = [str(BINARY), "coordinator", "--nnodes", "2", "--rdzv-id", "why", "--lease", "1s",
+                   "--listen", f"127.0.0.1:{port}"]
+        environment = {name: value for name, value in job.environment_of(0).items() if name != "CLUSTER_SPEC"}
+        coordinator = Node("coordinator", command, environment, job.folder)
+        job.all_nodes.append(coordinator)
+        job.options += ["--coordinator", f"127.0.0.1:{port}", "--nnodes", "2"]
+        job.start(0, options=["--rdzv-id", "why"])
+        self.said_by(coordinator, r"waiting.*1 of 2 nodes are ready; absent: place")
+        stranger = job.start(1, options=["--rdzv-id", "another"])
+        self.assertEqual(77, stranger.exit_code())
+        self.assertTrue(stranger.said("run id 'another' is not this job's \\('why'\\)"))
+        self.said_by(coordinator, r"waiting.*refused: .*run id 'another' is not this job's")
+        self.said_by(job.nodes[0], r"waiting.*refused: .*run id 'another'")
+
+    def test_a_place_that_is_held_is_named_by_who_stands_by(self):
+        job = self.cluster(2)
+        job.start_all()
+        job.wait_for_round(0)
+        second = job.start(1)
+        self.said_by(second, r"waiting.*place 1 is held by")
+
+    def test_a_node_that_vanished_before_the_start_is_named(self):
+        job = self.cluster(3)
+        job.start(0)
+        node = job.start(1)
+        self.said_by(node, "waiting")
+        kill(node.host(), signal.SIGSTOP)
+        kill(node.agent())
+        self.said_by(job.nodes[0], rf"waiting.*absent: {re.escape(job.addresses[1])}")
+
+
+class NodesThatDiffer(ClusterTest):
+    def test_they_are_named_with_both_values_and_not_refused(self):
+        job = self.cluster(3, nproc=1)
+        for place in range(3):
+            job.environment = {"NCCL_IB_DISABLE": "1" if place == 1 else "0", "NCCL_DEBUG": "WARN"}
+            job.start(place, options=["--max-restarts", "5"] if place == 2 else ["--max-restarts", "0"])
+        job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
+        primary = job.nodes[0]
+        self.assertEqual(1, len(primary.said(r"nodes differ: NCCL_IB_DISABLE is 1 on node 1 \(.*\); 0 on the 2 others")))
+        self.assertEqual(1, len(primary.said(r"nodes differ: --max-restarts is 5 on node 2 \(.*\); 0 on the 2 others")))
+        self.assertEqual(2, len(primary.said("nodes differ")), primary.err())
+
+    def test_another_program_is_named_once_though_rounds_follow(self):
+        job = self.cluster(2, nproc=1, plan=[{"when": {"restart": 0, "rank": 0}, "exit": 3}],
+                           options=["--max-restarts", "1"])
+        job.start(0)
+        job.program = [*job.program, "--api-key=s3cret"]
+        job.start(1)
+        job.wait_for_round(0)
+        job.open_gate()
+        job.wait_for_round(1)
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertEqual(1, len(job.nodes[0].said(r"nodes differ: the program is .*--api-key=\*+' on node 1")))
+        self.assertNotIn("s3cret", job.nodes[0].err())
+
+    def test_nodes_that_are_alike_are_worth_no_word(self):
+        job = self.cluster(2)
+        job.start_all()
+        job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertEqual([], job.nodes[0].said("nodes differ"))
+
+
+class WhatEndedTheJob(ClusterTest):
+    def test_a_killed_worker_is_the_cause_and_not_its_peers_that_fail_of_it(self):
+        job = self.cluster(3, nproc=1, plan=[{"exit": 1}], options=["--max-restarts", "0"])
+        job.start_all()
+        starts = job.wait_for_round(0)
+        kill(starts[2]["pid"])
+        job.open_gate()  # the others exit with 1 within milliseconds
+        self.assertEqual({place: 137 for place in range(3)}, job.exit_codes())
+        for node in job.nodes.values():
+            self.assertTrue(node.said("exit code 137: the worker of rank 2 on .* was ended by signal 9"))
+
+    def test_a_node_killed_whole_is_the_cause_and_not_its_peers_that_fail_of_it(self):
+        job = self.cluster(3, nproc=1, plan=[{"when": {"restart": 0}, "exit": 1},
+                                             {"when": {"restart": 1}, "after": "again"}],
+                           options=["--nnodes", "2:3", "--max-restarts", "0"])
+        job.start_all()
+        job.wait_for_round(0)
+        host, agent = job.nodes[1].host(), job.nodes[1].agent()
+        for pid in (agent, host, *job.workers_of(1)):
+            kill(pid)
+        job.open_gate()
+        job.wait_for_round(1, workers=2)
+        job.open_gate("again")
+        self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
+        primary = job.nodes[0]
+        self.assertEqual(1, len(primary.said(r"node 1 \(.*\) vanished: no word for \d+s")), primary.err())
+        self.assertTrue(primary.said(r"what ended round 1: node 1 \(.*\) vanished"))
+
+    def test_a_primary_killed_whole_costs_no_workers_failure(self):
+        job = self.cluster(3, nproc=1, plan=[{"when": {"restart": 0}, "exit": 1}],
+                           options=["--max-restarts", "0"])
+        job.start_all()
+        job.wait_for_round(0)
+        host, agent = job.nodes[0].host(), job.nodes[0].agent()
+        for pid in (agent, host, *job.workers_of(0)):
+            kill(pid)
+        job.open_gate()
+        wait_until("its peers have failed", lambda: len(job.records("end", restart=0)) == 2)
+        job.start(0)
+        job.wait_for_round(1)
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
+        self.assertTrue(job.nodes[0].said("what ended round 1: node 0"), job.nodes[0].err())
+
+
+if __name__ == "__main__":
+    cluster.main()
