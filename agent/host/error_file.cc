@@ -23,8 +23,10 @@ constexpr int64_t kMaxTimestamp = 100'000'000'000;
 
 WorkerError Malformed(const std::string& what, const std::string& content) {
   const std::string line = ToUtf8(content.substr(0, content.find('\n')), kMaxShownBytes);
-  return {
-      .message = "the error file " + what + (line.empty() ? "" : ": " + line), .callstack = "", .failed_at_s = {}};
+  return {.message = "the error file " + what + (line.empty() ? "" : ": " + line),
+          .callstack = "",
+          .failed_at_s = {},
+          .written_at = {}};
 }
 
 std::optional<int64_t> TimestampOf(const nlohmann::json& object) {

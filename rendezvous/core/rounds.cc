@@ -284,6 +284,7 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   newcomers_since_ = absl::InfiniteFuture();
   progressed_ = progress_watched_ = false;
   round_counts_ = counts_;
+  predecessor_heard_at_ = absl::InfinitePast();
   loss_at_.reset();
   loss_text_.clear();
   done_and_gone_.clear();

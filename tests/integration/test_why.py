@@ -1,4 +1,5 @@
 """Why nothing starts, who was not started as the others were, and what ended a round: said by name."""
+import os
 import re
 import signal
 import unittest
@@ -97,7 +98,7 @@ class WhatEndedTheJob(ClusterTest):
         job.open_gate()  # the others exit with 1 within milliseconds
         self.assertEqual({place: 137 for place in range(3)}, job.exit_codes())
         for node in job.nodes.values():
-            self.assertTrue(node.said("exit code 137: the worker of rank 2 on .* was ended by signal 9"))
+            self.assertTrue(node.said("exit code 137 \(worker\): the worker of rank 2 on .* was ended by signal 9"))
 
     def test_a_node_killed_whole_is_the_cause_and_not_its_peers_that_fail_of_it(self):
         job = self.cluster(3, nproc=1, plan=[{"when": {"restart": 0}, "exit": 1},
@@ -115,6 +116,21 @@ class WhatEndedTheJob(ClusterTest):
         primary = job.nodes[0]
         self.assertEqual(1, len(primary.said(r"node 1 \(.*\) vanished: no word for \d+s")), primary.err())
         self.assertTrue(primary.said(r"what ended round 1: node 1 \(.*\) vanished"))
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root: a PID namespace for each node")
+    def test_a_container_killed_whole_and_started_again_is_named_as_that(self):
+        job = self.cluster(3, nproc=1, plan=[{"when": {"restart": 0}, "exit": 1}], options=["--max-restarts", "0"],
+                           prefix=lambda place: ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"])
+        job.start_all()
+        job.wait_for_round(0)
+        kill(job.nodes[1].process.pid)  # process 1 of the namespace dies with it, and all in it with that
+        job.open_gate()
+        job.start(1)
+        job.wait_for_round(1)
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
+        primary = job.nodes[0]
+        self.assertTrue(primary.said(r"what ended round 1: node 1 \(.*\) vanished: no word for \d+s; its container ended "
+                                     r"\(another one was started .* after that\)"), primary.err())
 
     def test_a_primary_killed_whole_costs_no_workers_failure(self):
         job = self.cluster(3, nproc=1, plan=[{"when": {"restart": 0}, "exit": 1}],

@@ -63,7 +63,7 @@ TEST(NodeFacts, ManyAndLongOnesAreCutAndStillDiffer) {
   EXPECT_LE(one.size(), kMaxFactValueBytes);
   EXPECT_NE(one, FactValue(std::string(5000, 'x') + "2"));
   EXPECT_EQ(FactValue("short"), "short");
-  EXPECT_EQ(FactValue("\xff"), "\xef\xbf\xbd") << "what travels is UTF-8";
+  EXPECT_EQ(FactValue("\xff"), "?") << "what travels is UTF-8";
 }
 
 }  // namespace
