@@ -79,7 +79,9 @@ void Policies::OnStatus(const Session& session, const v1::AgentStatus& status) {
   if (!ready) host.ready_since = -1;
   if (ready && host.ready_since < 0) host.ready_since = world_->now();
   host.status = status;
-  if (status.has_failure() && !status.failure().after_our_signal()) {
+  // Once the drain is over the cause has been named: what comes later was not known then.
+  const bool named = session.home->core.state() == rendezvous::State::kGathering;
+  if (status.has_failure() && !status.failure().after_our_signal() && !named) {
     host.failed_in = ToString(KeyOf(status.failure().round()));
     host.failed_by = world_->now() - Shorter(status.failure().age_ms() * kMillisecond);
   }
