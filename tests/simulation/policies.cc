@@ -79,11 +79,13 @@ void Policies::OnStatus(const Session& session, const v1::AgentStatus& status) {
   if (!ready) host.ready_since = -1;
   if (ready && host.ready_since < 0) host.ready_since = world_->now();
   host.status = status;
-  // Once the drain is over the cause has been named: what comes later was not known then.
-  const bool named = session.home->core.state() == rendezvous::State::kGathering;
-  if (status.has_failure() && !status.failure().after_our_signal() && !named) {
-    host.failed_in = ToString(KeyOf(status.failure().round()));
-    host.failed_by = world_->now() - Shorter(status.failure().age_ms() * kMillisecond);
+  const rendezvous::State state = session.home->core.state();
+  const bool undecided = state == rendezvous::State::kRunning || state == rendezvous::State::kDraining;
+  if (undecided && status.has_failure() && !status.failure().after_our_signal()) {
+    const std::string round = ToString(KeyOf(status.failure().round()));
+    if (host.failed_in != round) host.failed_by = kNever;
+    host.failed_in = round;
+    host.failed_by = std::min(host.failed_by, world_->now() - Shorter(status.failure().age_ms() * kMillisecond));
   }
   if (!ready || !record.round || rounds_[*record.round].members.count(from.id()) > 0) return;
   if (record.newcomer_since < 0) record.newcomer_since = world_->now();
@@ -277,6 +279,7 @@ void Policies::CheckKeptRanks(const CoordinatorHome& home, const RoundRecord& be
   for (const auto& [id, host] : before.members) {
     const bool aside = round.excluded.count(id) > 0;
     if (round.members.count(id) > 0 || aside || !IsCandidate(home, *host)) continue;
+    if (host->agent->session->first_heard > before.told_at) continue;  // it was away, and may have been forgotten
     return Fail(7, absl::StrCat("round ", round.name, ": ", newcomer->first, " has the rank of ", id,
                                 ", which is ready, too"));
   }
@@ -341,8 +344,8 @@ bool Policies::Clean(const RoundRecord& round) const {
   return round.complete && !lossy && disturbed_at_ < round.told_at;
 }
 
-// When the first failure of this round happened, as far as this coordinator can tell: by when a host's newest word
-// of it arrived, less its age. Never earlier than it was.
+// When the first failure of this round happened, as far as this coordinator can tell: by when any word of it
+// arrived, less its age then. Never earlier than it was.
 Micros Policies::FirstHeard(const CoordinatorHome& home, const RoundRecord& round) const {
   Micros first = kNever;
   for (const auto& [id, host] : homes_.at(home.id).hosts) {
