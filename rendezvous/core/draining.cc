@@ -175,6 +175,8 @@ std::vector<SeenFailure> Coordinator::Failures() const {
 // The loss of a node makes its peers' workers fail: they are its echo unless they came well before it.
 RoundEnd Coordinator::EndOfRound(const std::optional<SeenFailure>& cause) const {
   if (loss_at_ && (!cause || *loss_at_ <= cause->at + kEchoWindow)) return RoundEnd::kNodeLoss;
+  // We stopped the round for another reason, and who was not stopped yet saw its peers end.
+  if (cause && cause->at > trouble_at_) return RoundEnd::kMembership;
   return cause ? RoundEnd::kWorkerFailure : RoundEnd::kMembership;
 }
 

@@ -670,6 +670,22 @@ TEST(Coordinator, NodesThatComeWithinTheSettleTimeCostOneRestart) {
   EXPECT_EQ(c.Told("a").run().restart_count(), 1);
 }
 
+// Its peers end as they are stopped, and it sees their connections closed before it is stopped itself.
+TEST(Coordinator, AWorkerThatFailsAfterTheGroupWasStoppedForNewNodesCostsNoRestart) {
+  CoordinatorOptions options = Elastic(2, 3);
+  options.max_restarts = 0;
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("c");
+  ASSERT_EQ(c.state(), State::kDraining);
+  c.Jump(absl::Milliseconds(20));
+  c.Fail("b", 1);
+  c.Pass(absl::Seconds(1), {"a", "b", "c"});
+  ASSERT_EQ(c.state(), State::kRunning);
+  EXPECT_EQ(c.Told("a").run().node_count(), 3);
+  EXPECT_EQ(c.Told("a").run().failures(), 0);
+}
+
 TEST(Coordinator, WhenNobodyElseIsWantedNoArrivalIsWaitedFor) {
   CoordinatorOptions options = Elastic(2, 3);
   options.join_settle = absl::Hours(1);
