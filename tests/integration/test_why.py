@@ -5,7 +5,7 @@ import signal
 import unittest
 
 import cluster
-from cluster import BINARY, ClusterTest, Node, kill, wait_until
+from cluster import BINARY, ClusterTest, Node, kill, process_state, wait_until
 
 
 class WhyNotYet(ClusterTest):
@@ -90,6 +90,16 @@ class NodesThatDiffer(ClusterTest):
 
 
 class WhatEndedTheJob(ClusterTest):
+    @staticmethod
+    def kill_whole(job, place):
+        """At one moment for all of it: neither host nor agent has the time to see the other's end."""
+        pids = (job.nodes[place].host(), job.nodes[place].agent())
+        for pid in pids:
+            kill(pid, signal.SIGSTOP)
+            wait_until(f"{pid} stands still", lambda pid=pid: process_state(pid) == "T")
+        for pid in (*pids, *job.workers_of(place)):
+            kill(pid)
+
     def test_a_killed_worker_is_the_cause_and_not_its_peers_that_fail_of_it(self):
         job = self.cluster(3, nproc=1, plan=[{"exit": 1}], options=["--max-restarts", "0"])
         job.start_all()
@@ -106,9 +116,7 @@ class WhatEndedTheJob(ClusterTest):
                            options=["--nnodes", "2:3", "--max-restarts", "0"])
         job.start_all()
         job.wait_for_round(0)
-        host, agent = job.nodes[1].host(), job.nodes[1].agent()
-        for pid in (agent, host, *job.workers_of(1)):
-            kill(pid)
+        self.kill_whole(job, 1)
         job.open_gate()
         job.wait_for_round(1, workers=2)
         job.open_gate("again")
@@ -137,9 +145,7 @@ class WhatEndedTheJob(ClusterTest):
                            options=["--max-restarts", "0"])
         job.start_all()
         job.wait_for_round(0)
-        host, agent = job.nodes[0].host(), job.nodes[0].agent()
-        for pid in (agent, host, *job.workers_of(0)):
-            kill(pid)
+        self.kill_whole(job, 0)
         job.open_gate()
         wait_until("its peers have failed", lambda: len(job.records("end", restart=0)) == 2)
         job.start(0)
