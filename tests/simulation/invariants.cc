@@ -302,7 +302,10 @@ void Invariants::OnFinish(const HostProcess& host, const host::Finish& finish) {
   if (finish.exit_code != code && !left && !(observer && finish.exit_code == 0)) {
     return Fail(4, absl::StrCat(who, ": the verdict's code is ", code));
   }
-  if (know_an_earlier_verdict_.count(host.id()) != 0) return;
+  if (know_an_earlier_verdict_.count(host.id()) != 0) {
+    earlier_verdict_seen_ = true;
+    return;
+  }
   if (verdict_seen_ && (code != verdict_code_ || finish.verdict->origin() != verdict_origin_)) {
     return Fail(4, absl::StrCat(who, ": verdict ", code, " of ", finish.verdict->origin(), ", but ", verdict_host_,
                                 " saw ", verdict_code_, " of ", verdict_origin_));
@@ -329,6 +332,7 @@ void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Fi
 }
 
 void Invariants::OnSettled() {
+  if (!verdict_seen_ && earlier_verdict_seen_) return;
   if (!verdict_seen_) return Fail(5, "every host has ended, and none with a verdict");
   const bool undisturbed = scenario_.total_weight() == 0 && scenario_.drop_percent == 0;
   if ((scenario_.only_agents_die || undisturbed) && scenario_.fails_percent == 0 && verdict_code_ != 0) {

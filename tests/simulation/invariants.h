@@ -112,6 +112,7 @@ class Invariants {
   int verdict_code_ = 0;
   std::string verdict_origin_;
   std::string verdict_host_;
+  bool earlier_verdict_seen_ = false;
   std::set<std::string> know_an_earlier_verdict_;  // cut off from the coordinator that ran the job again
 };
 

@@ -1,6 +1,7 @@
 #include "tests/simulation/policies.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -75,6 +76,8 @@ void Policies::OnStatus(const Session& session, const v1::AgentStatus& status) {
   const HostProcess& from = *session.agent->host;
   HomeRecord& record = homes_[session.home->id];
   HostRecord& host = record.hosts[from.id()];
+  const auto number = [](const v1::StatusId& id) { return std::make_pair(id.agent_number(), id.seq()); };
+  if (number(status.id()) <= number(host.status.id())) return;  // a repeated one
   const bool ready = status.phase() == v1::PHASE_READY && !status.offer().host().empty();
   if (!ready) host.ready_since = -1;
   if (ready && host.ready_since < 0) host.ready_since = world_->now();
@@ -265,6 +268,8 @@ void Policies::OnComplete(const CoordinatorHome& home, const RoundRecord& round)
   }
   if (!maker.round) return;
   const RoundRecord& before = rounds_[*maker.round];
+  // It may have heard of another history since then, and go on with that one.
+  if (!Same(before.told.id().epoch(), round.told.id().epoch())) return;
   CheckKeptRanks(home, before, round);
   CheckPause(before, round);
   CheckCulprit(home, before, round);
