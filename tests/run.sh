@@ -90,9 +90,12 @@ tidy_check() {
   return "$status"
 }
 
-# A+B: beside each other. Tests with real processes wait more than they compute, a build is the other way round.
-all_stages=(release unit simulation integration+asan-build spin+torch format asan asan-integration+tsan-build tsan
-            chaos+tidy)
+# A run of all: after the first two these two lanes beside each other. Tests with real processes wait more than they
+# compute, builds and simulations are the other way round.
+readonly first=(release unit)
+readonly waiting=(integration torch chaos asan-integration)
+readonly computing=(simulation asan-build spin asan tsan-build tsan format tidy)
+readonly all_stages=("${first[@]}" "${waiting[@]}" "${computing[@]}")
 run_stage() {
   case $1 in
     release) stage "build release" build release ;;
@@ -112,21 +115,36 @@ run_stage() {
   esac
 }
 
-# beside A B: what A says is shown when both are done.
-beside() {
-  (
-    failures=()
-    run_stage "$1"
-    printf '%s\n' "${failures[@]}" >"$REPORTS/failed-$1"
-  ) >"$REPORTS/$1.out" 2>&1 &
-  local other=$!
-  run_stage "$2"
-  wait "$other" || failures+=("$1: ended before its time")
-  cat "$REPORTS/$1.out"
-  local failed
-  while read -r failed; do
-    [ -z "$failed" ] || failures+=("$failed")
-  done <"$REPORTS/failed-$1"
+computing_lane() {
+  failures=() notes=()
+  local name
+  for name in "${computing[@]}"; do
+    run_stage "$name"
+    : >"$REPORTS/done-$name"
+  done
+  printf '%s\n' "${failures[@]}" >"$REPORTS/lane-failures"
+  printf '%s\n' "${notes[@]}" >"$REPORTS/lane-notes"
+}
+
+# await_stage NAME PID: until the lane that is this process has run that stage, or has ended.
+await_stage() {
+  while [ ! -e "$REPORTS/done-$1" ] && kill -0 "$2" 2>/dev/null; do sleep 1; done
+}
+
+# What the computing lane says is shown when both are done.
+run_all() {
+  local name line
+  for name in "${first[@]}"; do run_stage "$name"; done
+  computing_lane >"$REPORTS/computing.out" 2>&1 &
+  local lane=$!
+  for name in "${waiting[@]}"; do
+    [ "$name" != asan-integration ] || await_stage asan-build "$lane"
+    run_stage "$name"
+  done
+  wait "$lane" || failures+=("builds and simulations: ended before their time")
+  cat "$REPORTS/computing.out"
+  while read -r line; do [ -z "$line" ] || failures+=("$line"); done <"$REPORTS/lane-failures"
+  while read -r line; do [ -z "$line" ] || notes+=("$line"); done <"$REPORTS/lane-notes"
 }
 
 # The stage that builds what a stage runs; nothing where it runs no binary of ours.
@@ -140,9 +158,9 @@ build_for() {
 }
 
 for name in "$@"; do
-  case " ${all_stages[*]//+/ } " in
+  case " ${all_stages[*]} " in
     *" $name "*) ;;
-    *) echo "no such stage: $name; there are: ${all_stages[*]//+/ }" >&2; exit 64 ;;
+    *) echo "no such stage: $name; there are: ${all_stages[*]}" >&2; exit 64 ;;
   esac
 done
 
@@ -155,16 +173,13 @@ bash deploy/setup.sh --tests || { echo "tests/run.sh: what the tests need cannot
 notes+=("tsan leaves out the tests that run gRPC itself: Debian builds it without ThreadSanitizer")
 notes+=("asan leaves out the tests that have no descriptor left: UndefinedBehaviorSanitizer needs some")
 
-run_of_all=no
-[ $# -gt 0 ] || { run_of_all=yes; set -- "${all_stages[@]}"; }
 declare -A has_run=()
+run_of_all=no
+if [ $# = 0 ]; then
+  run_of_all=yes
+  run_all
+fi
 for name in "$@"; do
-  if [[ $name == *+* ]]; then
-    beside "${name%+*}" "${name#*+}"
-    has_run[${name%+*}]=yes
-    has_run[${name#*+}]=yes
-    continue
-  fi
   for step in $(build_for "$name") "$name"; do
     [ -n "${has_run[$step]:-}" ] || run_stage "$step"
     has_run[$step]=yes
