@@ -145,7 +145,11 @@ void Policies::CheckGrowth(const CoordinatorHome& home) {
   const std::vector<const HostProcess*> newcomers =
       runs ? Newcomers(home, round) : std::vector<const HostProcess*>();
   Micros since = -1;
-  for (const HostProcess* host : newcomers) since = std::max(since, record.hosts[host->id()].ready_since);
+  for (const HostProcess* host : newcomers) {
+    since = std::max(since, record.hosts[host->id()].ready_since);
+    const auto aside = round.excluded.find(host->id());
+    if (aside != round.excluded.end()) since = std::max(since, round.told_at + Longer(aside->second));
+  }
   const int node_count = static_cast<int>(round.members.size());
   const bool room = RoundSize(node_count + static_cast<int>(newcomers.size())) > node_count;
   since = std::max(since, round.told_at);
@@ -179,10 +183,15 @@ void Policies::CheckGathering(const CoordinatorHome& home) {
     since = std::max(since, record.hosts[host->id()].ready_since);
     ++ready;
   }
+  // One that may be fit soon keeps its rank from a spare.
+  const bool some_prepare = std::any_of(record.hosts.begin(), record.hosts.end(), [](const auto& entry) {
+    return !entry.second.status.preparing().empty();
+  });
   const HostProcess* primary = world_->HostAt(0);
   const bool primary_leaves = primary != nullptr && primary->asked_to_leave;
   const Micros patience = Longer(scenario_.lease + scenario_.reconnect_grace) + 2 * kSlack;
-  if (RoundSize(ready) < RoundSize(scenario_.max_nodes) || primary_leaves || world_->now() < since + patience) {
+  if (RoundSize(ready) < RoundSize(scenario_.max_nodes) || primary_leaves || some_prepare ||
+      world_->now() < since + patience) {
     record.waits = 0;
     return;
   }
