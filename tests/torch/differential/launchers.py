@@ -15,9 +15,11 @@ import tempfile
 import threading
 import time
 
-# Both launchers start as from a terminal, whatever these tests were started by: under nohup muster leaves SIGHUP
-# ignored for its workers, and torchrun does not.
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
+# Both launchers start as from a terminal, whatever these tests were started by: under nohup, or in the background of a
+# script, muster leaves these ignored for its workers, and torchrun does not.
+for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(ignored) == signal.SIG_IGN:
+        signal.signal(ignored, signal.SIG_DFL)
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BINARY = pathlib.Path(os.environ.get("MUSTER_BINARY", ROOT / "build/release/bin/muster")).resolve()
