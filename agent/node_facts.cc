@@ -72,7 +72,7 @@ std::string Masked(const std::string& name, const std::string& value) {
 }  // namespace
 
 std::string FactValue(std::string_view value, size_t max_bytes) {
-  const std::string whole = host::ToUtf8(value, value.size());
+  std::string whole = host::ToUtf8(value, value.size());
   if (whole.size() <= max_bytes) return whole;
   const std::string tail = absl::StrCat("... (", absl::Hex(Hash(value), absl::kZeroPad16), ")");
   return CutUtf8(whole, max_bytes - std::min(max_bytes, tail.size())) + tail;

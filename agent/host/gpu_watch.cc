@@ -98,10 +98,10 @@ void GpuWatch::Ended(const Ending& ending) {
     const bool old = old_workers_.count(static_cast<pid_t>(pid)) > 0 && !IsThere(static_cast<pid_t>(pid));
     (old ? users.old_workers : users.others).insert(pid);
   }
-  Answer(std::move(users));
+  Answer(users);
 }
 
-void GpuWatch::Answer(GpuUsers users) {
+void GpuWatch::Answer(const GpuUsers& users) {
   if (!std::exchange(asked_, false)) return;
   if (limit_ != 0) loop_->Cancel(std::exchange(limit_, 0));
   if (pipe_.valid()) {

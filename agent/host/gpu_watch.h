@@ -41,7 +41,7 @@ class GpuWatch {
   absl::Status Start();
   void Read();
   void Ended(const Ending& ending);
-  void Answer(GpuUsers users);
+  void Answer(const GpuUsers& users);
 
   EventLoop* const loop_;
   Spawner* const spawner_;

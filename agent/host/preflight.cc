@@ -17,7 +17,7 @@ constexpr char kPrefix[] = "preflight: ";
 
 }  // namespace
 
-absl::Status Preflight::Start(const EnvironmentMap& environment, Ended ended) {
+absl::Status Preflight::Start(const EnvironmentMap& environment, const Ended& ended) {
   tail_.reset();
   int fds[2];
   if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "making a pipe for the preflight's output");

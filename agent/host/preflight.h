@@ -20,7 +20,7 @@ class Preflight {
 
   // ended: as of a worker, in its error_text why it could not be started. Its output goes to our standard error.
   using Ended = std::function<void(const Ending& ending)>;
-  absl::Status Start(const EnvironmentMap& environment, Ended ended);
+  absl::Status Start(const EnvironmentMap& environment, const Ended& ended);
 
   // Its output is read to the end: soon after all that held it has ended.
   bool complete() const { return tail_ == nullptr || tail_->ended(); }
