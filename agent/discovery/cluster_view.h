@@ -15,6 +15,15 @@ namespace muster::discovery {
 
 using Environment = std::map<std::string, std::string>;
 
+// The bytes of a file. NotFound: there is none; ResourceExhausted: it has more than max_bytes.
+using FileReader = std::function<absl::StatusOr<std::string>(const std::string& path, size_t max_bytes)>;
+
+// All that a reading may look at.
+struct Evidence {
+  const Environment& environment;
+  const FileReader& read_file;
+};
+
 inline constexpr uint16_t kDefaultRendezvousPort = 29400;  // torchrun's; where a source names no port
 
 enum class NodeRole {
@@ -32,6 +41,8 @@ struct ClusterView {
   std::vector<std::string> nodes;     // "host:port" of each trainer, by place; empty where they have no names
   std::string self;                   // this node's own name in the source, "workerpool1-0"
   std::string run_id;                 // job, trial, attempt; empty: the source names none
+  std::string nproc;                  // processes of each node as the source says, "8", "auto"; empty: it does not
+  Environment for_workers;            // what workers get where it is not set: NCCL_SOCKET_IFNAME
   bool loopback_only = false;         // every address of the source is loopback
   std::vector<std::string> warnings;  // one line each
 };
