@@ -175,9 +175,15 @@ std::vector<SeenFailure> Coordinator::Failures() const {
 // The loss of a node makes its peers' workers fail: they are its echo unless they came well before it.
 RoundEnd Coordinator::EndOfRound(const std::optional<SeenFailure>& cause) const {
   if (loss_at_ && (!cause || *loss_at_ <= cause->at + kEchoWindow)) return RoundEnd::kNodeLoss;
-  // We stopped the round for another reason, and who was not stopped yet saw its peers end.
-  if (cause && cause->at > trouble_at_) return RoundEnd::kMembership;
-  return cause ? RoundEnd::kWorkerFailure : RoundEnd::kMembership;
+  if (!cause) return RoundEnd::kMembership;
+  // If none failed before we stopped the round, that was for another reason, and who was not stopped yet saw its
+  // peers end. The cause itself may be later than the first: a signal counts for more than an exit code.
+  const std::vector<SeenFailure> failures = Failures();
+  const bool failed_before = std::any_of(failures.begin(), failures.end(), [this, &cause](const SeenFailure& f) {
+    const BootTime at = options_.planted("echo_by_cause") ? cause->at : f.at;
+    return at <= trouble_at_ && !f.failure.after_our_signal();
+  });
+  return failed_before ? RoundEnd::kWorkerFailure : RoundEnd::kMembership;
 }
 
 // ---- verdict ------------------------------------------------------------------------------------------------

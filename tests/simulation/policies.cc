@@ -34,8 +34,9 @@ struct Policies::RoundRecord {
   std::map<std::string, Micros> excluded;  // by host id: for how long from told_at
   std::vector<WorkerFailure> failures;
   Micros progressed_at = -1;
-  Micros ended_at = -1;  // when the next one was told
-  int ended_by = 0;      // by that coordinator
+  Micros ended_at = -1;     // when the next one was told
+  int ended_by = 0;         // by that coordinator
+  std::string stopped_for;  // what its first STOP said
 };
 
 struct Policies::HostRecord {
@@ -203,7 +204,8 @@ void Policies::OnStop(const CoordinatorHome& home, const v1::Stop& stop) {
   HomeRecord& record = homes_[home.id];
   if (!record.round || KeyOf(stop.round()) != *record.round || record.stopped) return;
   record.stopped = true;
-  const RoundRecord& round = rounds_[*record.round];
+  RoundRecord& round = rounds_[*record.round];
+  if (round.stopped_for.empty()) round.stopped_for = stop.cause();
   if (!absl::EndsWith(stop.cause(), " more node is ready") &&
       !absl::EndsWith(stop.cause(), " more nodes are ready")) {
     return;
@@ -281,6 +283,7 @@ void Policies::OnComplete(const CoordinatorHome& home, const RoundRecord& round)
   if (!Same(before.told.id().epoch(), round.told.id().epoch())) return;
   CheckKeptRanks(home, before, round);
   CheckPause(before, round);
+  CheckCharged(before, round);
   CheckCulprit(home, before, round);
 }
 
@@ -366,6 +369,15 @@ Micros Policies::FirstHeard(const CoordinatorHome& home, const RoundRecord& roun
     if (host.failed_in == round.name) first = std::min(first, host.failed_by);
   }
   return first;
+}
+
+// What was stopped since a worker failed, and lost no node, costs a restart.
+void Policies::CheckCharged(const RoundRecord& before, const RoundRecord& round) {
+  if (!Clean(before) || !absl::StartsWith(before.stopped_for, "the worker of rank ")) return;
+  const bool lost_one = round.told.loss_ages_ms_size() != before.told.loss_ages_ms_size();
+  if (lost_one || round.told.failures() != before.told.failures()) return;
+  Fail(7, absl::StrCat("round ", before.name, " was stopped for a failure (", before.stopped_for, "), but round ",
+                       round.name, " counts no failure more"));
 }
 
 void Policies::CheckCulprit(const CoordinatorHome& home, const RoundRecord& before, const RoundRecord& round) {

@@ -66,6 +66,7 @@ class Policies {
   void CheckKeptRanks(const CoordinatorHome& home, const RoundRecord& before, const RoundRecord& round);
   void CheckPause(const RoundRecord& before, const RoundRecord& round);
   void CheckExcluded(const CoordinatorHome& home, const RoundRecord& round);
+  void CheckCharged(const RoundRecord& before, const RoundRecord& round);
   void CheckCulprit(const CoordinatorHome& home, const RoundRecord& before, const RoundRecord& round);
   void CheckBudget(const v1::Verdict& verdict);
   void CheckNoProgress(const v1::Verdict& verdict);

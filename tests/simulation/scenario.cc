@@ -308,6 +308,38 @@ void DrawFitness(Prng prng, Scenario& s) {
   }
 }
 
+// Spares that are new here are more than a round needs, while its members are away and its coordinator has died.
+// From a stream of its own, too.
+void DrawHiddenRound(Prng prng, Scenario& s) {
+  if (!prng.Chance(2) || s.nodes > 16) return;
+  const uint64_t seed = s.seed;
+  s = Scenario();
+  s.seed = seed;
+  DrawJob(prng, s);
+  DrawHabits(prng, s);
+  s.mix = "a round hidden from spares";
+  s.min_nodes = s.max_nodes = static_cast<int>(prng.Between(1, 2));
+  s.nodes = 2 * s.max_nodes + static_cast<int>(prng.Between(0, 2));
+  s.observers = 0;
+  s.places = Places::kNone;
+  s.coordinator_alone = true;
+  s.node_unit = 1;
+  s.lease = prng.Between(3, 10) * kSecond;
+  s.run_time = prng.Between(10, 20) * kSecond;
+  s.fails_percent = s.drop_percent = s.repeat_percent = s.reorder_percent = 0;
+  Plenty(s);
+  s.fault_phase = prng.Between(20, 60) * kSecond;
+  s.fault_gap = prng.Skewed(300 * kMillisecond, 2 * kSecond);
+  s.outage_low = s.lease / 8;
+  s.outage_high = s.lease;
+  s.replace_low = 10 * kMillisecond;
+  s.replace_high = 2 * kSecond;
+  Weight(s, Fault::kKillNode) = 6;
+  Weight(s, Fault::kKillCoordinator) = 4;
+  Weight(s, Fault::kCutBoth) = 4;
+  Weight(s, Fault::kSwizzle) = 1;
+}
+
 }  // namespace
 
 const char* Name(Fault fault) { return kFaultNames[static_cast<int>(fault)]; }
@@ -329,6 +361,7 @@ Scenario DrawScenario(uint64_t seed) {
   } else {
     DrawAimed(prng, s);
   }
+  DrawHiddenRound(Prng(seed ^ 0x51DE), s);
   DrawFitness(Prng(seed ^ 0xF17), s);
   return s;
 }

@@ -686,6 +686,22 @@ TEST(Coordinator, AWorkerThatFailsAfterTheGroupWasStoppedForNewNodesCostsNoResta
   EXPECT_EQ(c.Told("a").run().failures(), 0);
 }
 
+// The exit code comes first and ends the round; the kill, a moment later, is the cause. That is no echo.
+TEST(Coordinator, AKillThatFollowsAnExitCodeWithinAMomentStillCostsARestart) {
+  CoordinatorOptions options = Elastic(2, 2);
+  options.max_restarts = 0;
+  Cluster c(options);
+  StartTwo(&c);
+  c.Fail("a", 1);
+  ASSERT_EQ(c.state(), State::kDraining);
+  c.Jump(absl::Milliseconds(5));
+  c.At("b").status.mutable_failure()->set_oom_killed(true);
+  c.Fail("b", 137);
+  c.Pass(absl::Seconds(1), {"a", "b"});
+  ASSERT_TRUE(c.Told("a").has_verdict());
+  EXPECT_EQ(c.Told("a").verdict().exit_code(), 137);
+}
+
 TEST(Coordinator, WhenNobodyElseIsWantedNoArrivalIsWaitedFor) {
   CoordinatorOptions options = Elastic(2, 3);
   options.join_settle = absl::Hours(1);
