@@ -1,6 +1,5 @@
 // When a node is to leave by itself: its machine's end is announced (--preemption-notice), or its time is nearly
-// over
-// (--stop-before). Pure: the machine is asked through the function that is given.
+// over (--stop-before). Pure: the machine is asked through the function that is given.
 #pragma once
 
 #include <functional>

@@ -180,6 +180,7 @@ class Coordinator {
   bool HoldsPlace(const Host& host) const;
   const Host* HolderOf(int place) const;
   bool Leaving(const Host& host) const { return host.status.phase() == v1::PHASE_LEAVING; }
+  bool IsReady(const Host& host) const;  // to be in a round
   bool Unusable(const Host& host) const { return host.status.phase() == v1::PHASE_UNUSABLE; }
   static std::string WhyUnusable(const v1::AgentStatus& status);
   std::string WhoIsNotReady() const;        // with what for; empty: nobody who is here

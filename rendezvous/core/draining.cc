@@ -204,7 +204,7 @@ void Coordinator::Conclude(BootTime now, v1::Verdict verdict, Effects* out) {
 bool Coordinator::Acknowledged(const Host& host) const {
   if (options_.planted("verdict_unacknowledged")) return true;
   // One that is unusable can hear the verdict like any other; its workers are not waited for.
-  return host.status.has_verdict() && (Idle(host) || host.status.phase() == v1::PHASE_UNUSABLE);
+  return host.status.has_verdict() && (Idle(host) || Unusable(host));
 }
 
 bool Coordinator::Released(const Host& host) const {

@@ -83,13 +83,16 @@ const Coordinator::Host* Coordinator::HolderOf(int place) const {
   return host == hosts_.end() ? nullptr : &host->second;
 }
 
+bool Coordinator::IsReady(const Host& host) const {
+  return host.stream != 0 && host.status.phase() == v1::PHASE_READY && Counts(host) &&
+         !host.status.offer().host().empty();
+}
+
 bool Coordinator::HoldsPlace(const Host& host) const {
   return !host.status.has_place() || HolderOf(host.status.place()) == &host;
 }
 
-bool Coordinator::RunsSomething(const Host& host) const {
-  return !Idle(host) && host.status.phase() != v1::PHASE_UNUSABLE;
-}
+bool Coordinator::RunsSomething(const Host& host) const { return !Idle(host) && !Unusable(host); }
 
 bool Coordinator::Idle(const Host& host) const {
   return !IsActive(host.status.phase()) && host.status.live_workers() == 0;

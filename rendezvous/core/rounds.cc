@@ -158,8 +158,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
 std::vector<Candidate> Coordinator::ReadyCandidates() const {
   std::vector<Candidate> candidates;
   for (const auto& [id, host] : hosts_) {
-    if (!IsTrainer(host) || host.stream == 0 || host.status.phase() != v1::PHASE_READY) continue;
-    if (!Counts(host) || !HoldsPlace(host) || host.status.offer().host().empty()) continue;
+    if (!IsTrainer(host) || !IsReady(host) || !HoldsPlace(host)) continue;
     candidates.push_back({.host_id = id,
                           .hostname = host.status.hostname(),
                           .place = host.status.has_place() ? host.status.place() : -1,
@@ -201,8 +200,7 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   bool owner_on_the_way = false, owner_prepares = false;
   for (const auto& [id, host] : hosts_) {
     if (!IsTrainer(host) || Leaving(host) || Unusable(host) || !HoldsPlace(host)) continue;
-    const bool is_ready = host.status.phase() == v1::PHASE_READY && Counts(host) && host.stream != 0 &&
-                          !host.status.offer().host().empty();
+    const bool is_ready = IsReady(host);
     on_the_way += is_ready ? 0 : 1;
     owner_on_the_way |= !is_ready && host.seat >= 0;
     owner_prepares |= !is_ready && WasMember(host) && host.stream != 0 && !host.status.preparing().empty();

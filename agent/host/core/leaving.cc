@@ -4,13 +4,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/host/core/host_core.h"
+#include "agent/host/core/report.h"
 #include "proto/base/duration.h"
 
 namespace muster::host {
 
 std::string NameOf(int signal) {
-  const char* name = sigabbrev_np(signal);
-  return name == nullptr ? absl::StrCat("signal ", signal) : absl::StrCat("SIG", name);
+  const std::string name = SignalName(signal);
+  return name.empty() ? absl::StrCat("signal ", signal) : name;
 }
 
 // reason: empty where the signal is it.

@@ -2,8 +2,6 @@
 // its preflight must pass; where neither is asked for it is fit at once. Until then it makes no offer, so the
 // coordinator puts it in no round.
 #include <algorithm>
-#include <csignal>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,14 +15,10 @@ namespace {
 
 // "71, 72 and 3 more"
 std::string Names(const std::set<int64_t>& pids) {
-  std::string text;
-  int named = 0;
-  for (const int64_t pid : pids) {
-    if (++named > kMaxGpuPidsNamed) break;
-    absl::StrAppend(&text, text.empty() ? "" : ", ", pid);
-  }
-  const int more = static_cast<int>(pids.size()) - kMaxGpuPidsNamed;
-  return more > 0 ? absl::StrCat(text, " and ", more, " more") : text;
+  std::vector<std::string> names;
+  names.reserve(pids.size());
+  for (const int64_t pid : pids) names.push_back(absl::StrCat(pid));
+  return JoinAtMost(names, kMaxGpuPidsNamed);
 }
 
 }  // namespace
@@ -201,9 +195,9 @@ std::string HostCore::WhyPreflightFailed() const {
   if (!preflight_ending_) {
     why = absl::StrCat("not done within ", absl::FormatDuration(options_.preflight_timeout));
   } else if (preflight_ending_->by_signal) {
-    const char* name = sigabbrev_np(preflight_ending_->number);
+    const std::string name = SignalName(preflight_ending_->number);
     why = absl::StrCat("ended by signal ", preflight_ending_->number,
-                       name == nullptr ? "" : absl::StrCat(" (SIG", name, ")"));
+                       name.empty() ? "" : absl::StrCat(" (", name, ")"));
   } else {
     why = absl::StrCat("exit code ", preflight_ending_->number);
   }

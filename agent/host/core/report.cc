@@ -27,12 +27,6 @@ bool HasFailedWorker(const JobEnd& end) {
   return end.verdict && end.verdict->has_root_cause() && end.verdict->exit_code() != 0;
 }
 
-// "SIGSEGV"; empty: a signal without a name.
-std::string SignalName(int signal) {
-  const char* name = sigabbrev_np(signal);
-  return name == nullptr ? "" : absl::StrCat("SIG", name);
-}
-
 std::string TimeText(const v1::Failure& failure, const absl::TimeZone& zone) {
   if (failure.wall_time_s() == 0) return kNone;
   return absl::FormatTime("%Y-%m-%d_%H:%M:%S", absl::FromUnixSeconds(failure.wall_time_s()), zone);
@@ -140,6 +134,11 @@ Json RoundObject(const v1::Round& round) {
 std::string Dump(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 }  // namespace
+
+std::string SignalName(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name == nullptr ? "" : absl::StrCat("SIG", name);
+}
 
 int SignedExitCode(const v1::Failure& failure) {
   return failure.has_signal() ? -failure.signal() : failure.exit_code();

@@ -45,6 +45,9 @@ std::string ErrorFileJson(const JobEnd& end);
 // A few lines of at most kMaxTerminationBytes (/dev/termination-log).
 std::string TerminationMessage(const JobEnd& end);
 
+// "SIGSEGV"; empty: a signal without a name.
+std::string SignalName(int signal);
+
 // -N for signal N, as torchrun has it.
 int SignedExitCode(const v1::Failure& failure);
 
