@@ -5,12 +5,14 @@
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -27,6 +29,7 @@ namespace {
 
 // How long a killed command may take to be gone. One that hangs in its driver stays behind, and is said to.
 constexpr absl::Duration kReapTimeout = absl::Seconds(2);
+constexpr size_t kReadChunkBytes = 16 << 10;
 
 BootTime Now() {
   timespec now;
@@ -86,7 +89,8 @@ class SpawnSettings {
 
 absl::Status FromErrno(int error, const std::string& what) {
   const std::string message = absl::StrCat(what, ": ", std::strerror(error));
-  return error == ENOENT ? absl::NotFoundError(message) : absl::InternalError(message);
+  const bool absent = error == ENOENT || error == ENOTDIR;
+  return absent ? absl::NotFoundError(message) : absl::InternalError(message);
 }
 
 absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& argv, int output_fd) {
@@ -179,6 +183,26 @@ std::set<int> AllowedCpus() {
     if (done || errno != EINVAL) break;  // EINVAL: the kernel has more CPUs than the set has bits
   }
   return allowed;
+}
+
+absl::StatusOr<std::string> ReadRegularFile(const std::string& path, size_t max_bytes) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO is not waited for
+  if (file.get() < 0) return FromErrno(errno, path);
+  struct stat about {};
+  if (fstat(file.get(), &about) != 0) return FromErrno(errno, path);
+  if (!S_ISREG(about.st_mode)) return absl::FailedPreconditionError(path + ": not a regular file");
+  std::string text;
+  std::array<char, kReadChunkBytes> chunk;
+  while (true) {
+    const ssize_t count = read(file.get(), chunk.data(), chunk.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return FromErrno(errno, path);
+    if (count == 0) return text;
+    text.append(chunk.data(), static_cast<size_t>(count));
+    if (text.size() > max_bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat(path, ": more than ", max_bytes, " bytes"));
+    }
+  }
 }
 
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& argv, absl::Duration limit) {

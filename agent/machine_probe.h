@@ -14,6 +14,10 @@ inline constexpr size_t kMaxProbeFileBytes = 64 << 10;
 // untouched.
 MachineProbe SystemProbe();
 
+// The whole of a regular file; a FIFO or device is refused, not waited for. NotFound: there is none;
+// ResourceExhausted: it has more than max_bytes; else as the kernel says. Blocking.
+absl::StatusOr<std::string> ReadRegularFile(const std::string& path, size_t max_bytes);
+
 // The CPUs on which this process may run.
 std::set<int> AllowedCpus();
 

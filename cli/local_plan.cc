@@ -64,6 +64,7 @@ Environment NodeEnvironment(int nodes, int node, const Environment& outer, const
     environment.erase(VariableName("MUSTER_", spec.name));
     environment.erase(VariableName("PET_", spec.name));
   }
+  environment[VariableName("MUSTER_", "source")] = "vertex";  // on whatever platform this is tried out
   environment["CLUSTER_SPEC"] = ClusterSpec(nodes, node, facts.port);
   environment["CLOUD_ML_JOB_ID"] = facts.run_id;
   environment[VariableName("MUSTER_", "local-addr")] = absl::StrCat("127.0.0.", node + 1);

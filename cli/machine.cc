@@ -9,6 +9,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "agent/accelerators.h"
 #include "agent/discovery/discover.h"
 #include "agent/machine_probe.h"
@@ -24,6 +25,8 @@ namespace {
 constexpr size_t kHostIdBytes = 16;
 constexpr size_t kRunIdBytes = 8;
 constexpr size_t kMaxLinkBytes = 4096;
+constexpr int kDiscoverTries = 5;
+constexpr absl::Duration kDiscoverPause = absl::Milliseconds(500);
 
 std::string RandomHex(size_t bytes) {
   std::string raw(bytes, '\0');
@@ -55,6 +58,17 @@ bool IsFirstProcess() {
   if (getpid() == 1) return true;
   return getppid() == 1 && ReadLink("/proc/1/exe") == ReadLink("/proc/self/exe") &&
          !ReadLink("/proc/1/exe").empty();
+}
+
+// A file that the platform creates before it fills it is asked for again.
+absl::StatusOr<discovery::ClusterView> DiscoverPatiently(const Environment& environment,
+                                                         const discovery::DiscoverOptions& options) {
+  const discovery::FileReader read_file = agent::ReadRegularFile;
+  for (int tries_left = kDiscoverTries; true; --tries_left) {
+    auto view = discovery::Discover({environment, read_file}, options);
+    if (tries_left == 1 || !absl::IsUnavailable(view.status())) return view;
+    absl::SleepFor(kDiscoverPause);
+  }
 }
 
 }  // namespace
@@ -90,10 +104,10 @@ Machine ReadMachine(const Environment& environment) {
     const agent::MachineProbe probe = agent::SystemProbe();
     return agent::BindToCpus(mode, gpus, agent::GpuBusIds(probe), agent::AllowedCpus(), probe);
   };
-  machine.discover = [](const Environment& variables, bool all_pools) {
-    discovery::DiscoverOptions options;
-    options.vertex.all_pools = all_pools;
-    return discovery::Discover(variables, options);
+  machine.discover = DiscoverPatiently;
+  machine.sources_here = [](const Environment& variables, const discovery::DiscoverOptions& options) {
+    const discovery::FileReader read_file = agent::ReadRegularFile;
+    return discovery::SourcesHere({variables, read_file}, options);
   };
   return machine;
 }

@@ -1,6 +1,7 @@
 #include "cli/membership.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::cli {
@@ -21,6 +22,30 @@ bool SaysStandalone(const Settings& s) {
   return s.rdzv_endpoint && s.rdzv_endpoint->value.port == uint16_t{0};
 }
 
+// Whatever gives the place by hand: who says so, for one line.
+std::string ByHand(const Settings& s) {
+  if (IsTrue(s.standalone)) return s.standalone->source;
+  return s.nnodes ? s.nnodes->source : s.rdzv_endpoint->source;
+}
+
+discovery::DiscoverOptions OptionsOf(const Settings& s) {
+  discovery::DiscoverOptions options;
+  options.vertex.all_pools = IsTrue(s.all_pools);
+  if (s.source) options.source = s.source->value;
+  if (s.nnodes) options.nnodes = s.nnodes->value.max;
+  if (s.node_rank) options.node_rank = s.node_rank->value;
+  return options;
+}
+
+// The place was given by hand: whoever else would have had a say is named, once.
+Membership Silencing(Membership m, const Settings& s, const Environment& environment, const Machine& machine) {
+  const std::vector<std::string> here = machine.sources_here(environment, OptionsOf(s));
+  if (here.empty()) return m;
+  m.silenced = absl::StrCat(ByHand(s), " says who is in the job: what ", absl::StrJoin(here, ", "),
+                            here.size() == 1 ? " says" : " say", " is not looked at");
+  return m;
+}
+
 Membership SingleNode(const Settings& s, const Machine& machine, const char* source) {
   Membership m;
   m.single_node = true;
@@ -31,6 +56,17 @@ Membership SingleNode(const Settings& s, const Machine& machine, const char* sou
   m.view.run_id = machine.random_run_id;
   if (s.nnodes) m.nodes_source = s.nnodes->source;
   return m;
+}
+
+void SetPrimary(const Settings& s, discovery::ClusterView* view) {
+  if (s.rdzv_endpoint) {
+    view->primary_host = s.rdzv_endpoint->value.host;
+    view->primary_port = s.rdzv_endpoint->value.port.value_or(kDefaultRendezvousPort);
+  } else {
+    view->primary_host = s.master_addr ? s.master_addr->value : kThisMachine;
+    view->primary_port = s.master_port ? s.master_port->value : kDefaultMasterPort;
+  }
+  view->loopback_only = IsLoopback(view->primary_host);
 }
 
 // The primary is named by the options, with several nodes.
@@ -46,14 +82,10 @@ Membership FromOptions(const Settings& s) {
   if (s.coordinator) {
     view.primary_host = s.coordinator->value.host;
     view.primary_port = *s.coordinator->value.port;
-  } else if (s.rdzv_endpoint) {
-    view.primary_host = s.rdzv_endpoint->value.host;
-    view.primary_port = s.rdzv_endpoint->value.port.value_or(kDefaultRendezvousPort);
+    view.loopback_only = IsLoopback(view.primary_host);
   } else {
-    view.primary_host = s.master_addr ? s.master_addr->value : kThisMachine;
-    view.primary_port = s.master_port ? s.master_port->value : kDefaultMasterPort;
+    SetPrimary(s, &view);
   }
-  view.loopback_only = IsLoopback(view.primary_host);
   if (s.coordinator) {
     view.node_rank = s.node_rank ? s.node_rank->value : -1;
     m.serves = v1::NodeConfig::SERVES_NO;
@@ -82,11 +114,26 @@ absl::Status ApplyNodes(const Settings& s, Membership* m) {
   return absl::OkStatus();
 }
 
+bool NamesPrimary(const Settings& s) { return s.master_addr || s.rdzv_endpoint; }
+
+// A source that knows ranks alone, as mpirun does: the options say who is the primary.
+absl::Status NamePrimary(const Settings& s, discovery::ClusterView* view) {
+  if (!NamesPrimary(s)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(view->source,
+                     ": it says which node this is, but not where the primary is: give --master-addr "
+                     "with the address of node 0"));
+  }
+  SetPrimary(s, view);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Membership> FromPlatform(const Settings& s, discovery::ClusterView view) {
   if (s.nested) return absl::FailedPreconditionError(kOuterLauncher);
   Membership m;
   m.on_platform = true;
   m.view = std::move(view);
+  if (m.view.primary_host.empty() && !s.coordinator) RETURN_IF_ERROR(NamePrimary(s, &m.view));
   RETURN_IF_ERROR(ApplyNodes(s, &m));
   if (s.node_rank && s.node_rank->value != m.view.node_rank) {
     return Fault(*s.node_rank,
@@ -106,40 +153,60 @@ absl::StatusOr<Membership> FromPlatform(const Settings& s, discovery::ClusterVie
   return m;
 }
 
-}  // namespace
+// Whether the options say it all. --source, where it is said at least as plainly, wants to be asked all the same.
+bool SaysAll(const Settings& s) {
+  if (!s.nnodes) return false;
+  if (s.source && s.source->origin <= s.nnodes->origin) return false;
+  return s.coordinator || s.nnodes->value.max == 1 || NamesPrimary(s);
+}
 
-absl::StatusOr<Membership> FindMembership(const Settings& s, const Environment& environment,
-                                          const Machine& machine) {
-  if (SaysStandalone(s)) {
-    if (s.coordinator) return Fault(*s.coordinator, "cannot be used with --standalone");
-    if (s.nnodes && s.nnodes->value.max > 1) {
-      return Fault(*s.nnodes, absl::StrCat(s.rdzv_endpoint ? s.rdzv_endpoint->source : "--standalone",
-                                           " says that this is a job of one node"));
-    }
-    return SingleNode(s, machine, kFromFlags);
+absl::StatusOr<Membership> Standalone(const Settings& s, const Machine& machine) {
+  if (s.coordinator) return Fault(*s.coordinator, "cannot be used with --standalone");
+  if (s.source && s.source->origin == Origin::kFlag) return Fault(*s.source, "cannot be used with --standalone");
+  if (s.nnodes && s.nnodes->value.max > 1) {
+    return Fault(*s.nnodes, absl::StrCat(s.rdzv_endpoint ? s.rdzv_endpoint->source : "--standalone",
+                                         " says that this is a job of one node"));
   }
-  if (s.coordinator && s.nnodes) return FromOptions(s);
-  if (s.nnodes && s.nnodes->value.max == 1) return SingleNode(s, machine, kFromFlags);
-  const bool primary_is_named = s.master_addr || s.rdzv_endpoint;
-  if (primary_is_named && s.nnodes) return FromOptions(s);
+  return SingleNode(s, machine, kFromFlags);
+}
 
-  absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, IsTrue(s.all_pools));
-  if (!view.ok()) return absl::FailedPreconditionError(view.status().message());
-  if (view->source != kNoPlatform) {
-    if (primary_is_named && view->nnodes > 1) {
-      const std::string reason =
-          absl::StrCat("needs --nnodes, since a platform (", view->source, ") is there too");
-      return s.rdzv_endpoint ? Fault(*s.rdzv_endpoint, reason) : Fault(*s.master_addr, reason);
-    }
-    if (!primary_is_named) return FromPlatform(s, std::move(view).value());
-  }
+// No source fits.
+absl::StatusOr<Membership> WithoutPlatform(const Settings& s, const Machine& machine) {
   if (s.coordinator) return Fault(*s.coordinator, "needs --nnodes: nothing here says how many nodes there are");
   if (s.nnodes && s.node_rank) return FromOptions(s);  // several nodes on one machine, as torchrun has it
   if (s.nnodes) {
     return Fault(*s.nnodes, "needs --rdzv-endpoint or --master-addr: nothing here says which node is the primary");
   }
   if (s.node_rank && s.node_rank->value > 0) return Fault(*s.node_rank, "needs --nnodes");
-  return SingleNode(s, machine, primary_is_named ? kFromFlags : kNoPlatform);
+  return SingleNode(s, machine, NamesPrimary(s) ? kFromFlags : kNoPlatform);
+}
+
+}  // namespace
+
+absl::StatusOr<Membership> FindMembership(const Settings& s, const Environment& environment,
+                                          const Machine& machine) {
+  if (SaysStandalone(s)) {
+    ASSIGN_OR_RETURN(Membership m, Standalone(s, machine));
+    return Silencing(std::move(m), s, environment, machine);
+  }
+  if (SaysAll(s)) {
+    const bool one = !s.coordinator && s.nnodes->value.max == 1;
+    return Silencing(one ? SingleNode(s, machine, kFromFlags) : FromOptions(s), s, environment, machine);
+  }
+  absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, OptionsOf(s));
+  if (!view.ok()) return absl::FailedPreconditionError(view.status().message());
+  if (view->source == kNoPlatform) {
+    ASSIGN_OR_RETURN(Membership m, WithoutPlatform(s, machine));
+    m.view.warnings = view->warnings;
+    return m;
+  }
+  if (NamesPrimary(s) && !view->primary_host.empty()) {
+    if (view->nnodes == 1) return WithoutPlatform(s, machine);
+    if (s.source) return Fault(*s.source, "says who the primary is: leave --master-addr and --rdzv-endpoint out");
+    const std::string reason = absl::StrCat("needs --nnodes, since a platform (", view->source, ") is there too");
+    return s.rdzv_endpoint ? Fault(*s.rdzv_endpoint, reason) : Fault(*s.master_addr, reason);
+  }
+  return FromPlatform(s, *std::move(view));
 }
 
 }  // namespace muster::cli

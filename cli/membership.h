@@ -15,6 +15,7 @@ struct Membership {
   int max_nodes = 1;
   v1::NodeConfig::Serves serves = v1::NodeConfig::SERVES_YES;
   std::string nodes_source = "default";  // who said how many
+  std::string silenced;                  // one line: sources that are here and were not asked; empty: none
 };
 
 absl::StatusOr<Membership> FindMembership(const Settings& settings, const Environment& environment,

@@ -305,6 +305,7 @@ class Planner {
           absl::StrCat(settings_.signals_to_handle->source, ": there is no signal ", name, " here"));
     }
     plan_->notes = settings_.notes;
+    if (!membership_.silenced.empty()) plan_->notes.push_back(membership_.silenced);
     if (config_->slots() > 1 && environment_.count(kOmpThreads) == 0) {
       plan_->notes.push_back(absl::StrCat(kOmpThreads, " is 1 for each worker, since nothing else was said"));
     }

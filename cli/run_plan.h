@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "agent/accelerators.h"
-#include "agent/discovery/cluster_view.h"
+#include "agent/discovery/discover.h"
 #include "agent/host/core/host_core.h"
 #include "agent/host/core/output_plan.h"
 #include "cli/command_line.h"
@@ -50,7 +50,10 @@ struct Machine {
   bool first_process = false;                         // we are, or stand directly under, process 1 of a container
   std::function<agent::Accelerators()> accelerators;  // may take seconds
   std::function<absl::StatusOr<agent::WorkerCount>(const std::string& wish)> count_workers;  // "auto", "gpu", ...
-  std::function<absl::StatusOr<discovery::ClusterView>(const Environment&, bool all_pools)> discover;
+  // May wait a few seconds for a file that the platform is about to write.
+  std::function<absl::StatusOr<discovery::ClusterView>(const Environment&, const discovery::DiscoverOptions&)>
+      discover;
+  std::function<std::vector<std::string>(const Environment&, const discovery::DiscoverOptions&)> sources_here;
   // A small file's text; nullopt if it cannot be read.
   std::function<std::optional<std::string>(const std::string& path)> read_file;
   // CPUs near each of these GPUs, by a way of --numa-binding.

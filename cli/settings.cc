@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "agent/discovery/discover.h"
 #include "agent/discovery/problem.h"
 #include "agent/host/utf8.h"
 #include "cli/completion.h"
@@ -154,6 +155,11 @@ absl::StatusOr<bool> ParsePools(const std::string& text) {
   if (text == "all") return true;
   if (text == "trainers") return false;
   return absl::InvalidArgumentError("expected trainers or all");
+}
+
+absl::StatusOr<std::string> ParseSource(const std::string& text) {
+  if (discovery::IsSource(text)) return text;
+  return absl::InvalidArgumentError("expected one of " + discovery::SourceNames());
 }
 
 // torchrun's rendezvous handlers. Whatever the name, the nodes meet at the primary.
@@ -396,6 +402,7 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
   reader.Text("rdzv-id", &s.rdzv_id);
   reader.Switch("standalone", &s.standalone);
   reader.Read<bool>("pools", &s.all_pools, ParsePools);
+  reader.Read<std::string>("source", &s.source, ParseSource);
   reader.Read<std::string>("local-addr", &s.local_addr, ParseHost);
   reader.Read<SlotCount>("nproc-per-node", &s.nproc_per_node, ParseSlotCount);
   reader.Read<PortRange>("worker-port", &s.worker_port, ParsePortRange);

@@ -90,6 +90,11 @@ absl::StatusOr<Address> ParseAddress(std::string_view text) {
   return address;
 }
 
+bool IsLiteral(const std::string& host) {
+  in6_addr v6;
+  return IsIpv4(host) || inet_pton(AF_INET6, host.c_str(), &v6) == 1;
+}
+
 bool IsLoopback(const std::string& host) {
   if (absl::EqualsIgnoreCase(host, "localhost") || absl::EqualsIgnoreCase(host, "localhost.")) return true;
   constexpr uint8_t kLoopbackNet = 127;

@@ -19,10 +19,12 @@ struct Address {
 };
 
 // "host", "host:port", "1.2.3.4:port", "[::1]", "[::1]:port". InvalidArgument says in a few words what was
-// expected
-// ("a port from 1 to 65535"); the caller names the field and shows the value. A bare IPv6 address is refused even
-// without a port: nobody can tell fd00::1:2222 from fd00::1 with port 2222.
+// expected ("a port from 1 to 65535"); the caller names the field and shows the value. A bare IPv6 address is
+// refused even without a port: nobody can tell fd00::1:2222 from fd00::1 with port 2222.
 absl::StatusOr<Address> ParseAddress(std::string_view text);
+
+// An IPv4 or IPv6 address, not a name.
+bool IsLiteral(const std::string& host);
 
 // 127.0.0.0/8 (also mapped into IPv6), ::1 and localhost.
 bool IsLoopback(const std::string& host);

@@ -15,7 +15,8 @@ namespace muster::discovery {
 
 using Environment = std::map<std::string, std::string>;
 
-// The bytes of a file. NotFound: there is none; ResourceExhausted: it has more than max_bytes.
+// The bytes of a file. NotFound: there is none; ResourceExhausted: it has more than max_bytes; others: it cannot
+// be read, with the reason.
 using FileReader = std::function<absl::StatusOr<std::string>(const std::string& path, size_t max_bytes)>;
 
 // All that a reading may look at.
@@ -33,7 +34,7 @@ enum class NodeRole {
 
 struct ClusterView {
   std::string source;        // "vertex", "flags", "single", ...
-  std::string primary_host;  // no brackets
+  std::string primary_host;  // no brackets; empty: the source names none, and an option has to
   uint16_t primary_port = 0;
   NodeRole role = NodeRole::kTrainer;
   int node_rank = -1;                 // the place; -1: none is known (and for aux)
@@ -48,7 +49,8 @@ struct ClusterView {
 };
 
 // A place where the job's environment variables say nothing is std::nullopt; a reading that is wrong is an error
-// of one line that names source, field, value, what was expected and what to do (exit 65).
+// of one line that names source, field, value, what was expected and what to do (exit 65): InvalidArgument, or
+// Unavailable where a file is not written yet, so that asking again may help.
 using Reading = absl::StatusOr<std::optional<ClusterView>>;
 
 }  // namespace muster::discovery

@@ -1,29 +1,24 @@
-// A new platform is one row of kPlatforms and one file beside this one.
+// A new source is one row of the table and one file beside this one.
 #include "agent/discovery/discover.h"
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "agent/discovery/address.h"
 #include "agent/discovery/problem.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::discovery {
 namespace {
 
-// What a platform says in short: enough to see that two of them contradict each other.
-struct Claim {
-  int node_rank = -1;  // -1: it names none
-  int nnodes = 1;
-};
+constexpr std::string_view kAnyBefore = "*";
 
-struct Platform {
-  const char* name;                                             // for people and options.platform
-  const char* variables;                                        // what to unset to be rid of it
-  Reading (*read)(const Environment&, const DiscoverOptions&);  // nullptr: seen, not read yet
-  std::optional<Claim> (*claim)(const Environment&);            // for those that are not read
-};
+// Of a Slurm step only what is enough to see that it contradicts another source; as the only source it is not
+// read yet.
+constexpr char kClaimOnly[] = "slurm";
 
 std::optional<int> NumberIn(const Environment& environment, const char* variable) {
   const auto found = environment.find(variable);
@@ -32,44 +27,66 @@ std::optional<int> NumberIn(const Environment& environment, const char* variable
   return number;
 }
 
-// A Slurm step of several nodes. Not one of a single node: that is a shell in somebody's allocation, in which a
-// job with a spec of its own may well be tried out. Nor an allocation without a step, which says nothing of this
-// process.
-std::optional<Claim> SlurmStepClaim(const Environment& environment) {
-  const std::optional<int> nnodes = NumberIn(environment, "SLURM_STEP_NUM_NODES");
+Reading SlurmStepClaim(const Evidence& evidence, const DiscoverOptions& /*options*/) {
+  const std::optional<int> nnodes = NumberIn(evidence.environment, "SLURM_STEP_NUM_NODES");
   if (nnodes.value_or(1) <= 1) return std::nullopt;
-  return Claim{NumberIn(environment, "SLURM_NODEID").value_or(-1), *nnodes};
+  ClusterView view;
+  view.source = kClaimOnly;
+  view.node_rank = NumberIn(evidence.environment, "SLURM_NODEID").value_or(-1);
+  view.nnodes = *nnodes;
+  return view;
 }
-
-constexpr Platform kPlatforms[] = {
-    {"vertex", "CLUSTER_SPEC",
-     [](const Environment& environment, const DiscoverOptions& options) {
-       return ReadVertex(environment, options.vertex);
-     },
-     nullptr},
-    {"slurm", "SLURM_STEP_NUM_NODES", nullptr, SlurmStepClaim},
-};
 
 struct Found {
-  const Platform* platform;
-  Claim claim;
+  const Source* source;
+  ClusterView view;
 };
 
-std::string ToString(const Found& found) {
-  const std::string place = found.claim.node_rank < 0 ? "no rank" : absl::StrCat("rank ", found.claim.node_rank);
-  return absl::StrFormat("%s (%s) says %s of %d", found.platform->name, found.platform->variables, place,
-                         found.claim.nnodes);
+bool Implies(const Source& richer, const Source& implied) {
+  const std::vector<Implication>& all = Implications();
+  return std::any_of(all.begin(), all.end(), [&](const Implication& pair) {
+    return pair.implied == implied.name && (pair.richer == kAnyBefore || pair.richer == richer.name);
+  });
 }
 
-bool Agree(const Claim& a, const Claim& b) {
+bool IsImplied(const std::vector<Found>& found, const Source& source) {
+  return std::any_of(found.begin(), found.end(), [&](const Found& f) { return Implies(*f.source, source); });
+}
+
+std::string FirstLabel(const std::string& host) { return absl::AsciiStrToLower(host.substr(0, host.find('.'))); }
+
+// One machine has many names, and whose address is whose takes more than text to tell: only two names, or two
+// addresses, can be seen to differ.
+bool MayBeOne(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty() || a == b) return true;
+  if (IsLiteral(a) || IsLiteral(b)) return IsLiteral(a) != IsLiteral(b);
+  return FirstLabel(a) == FirstLabel(b);
+}
+
+bool SamePlace(const ClusterView& a, const ClusterView& b) {
   const bool same_rank = a.node_rank < 0 || b.node_rank < 0 || a.node_rank == b.node_rank;
   return same_rank && a.nnodes == b.nnodes;
 }
 
+// `later` is of one node: a shell in somebody's allocation, in which a job with a spec of its own may well be
+// tried out. It claims nothing against a source that comes before it.
+bool Agree(const ClusterView& first, const ClusterView& later) {
+  if (later.nnodes == 1) return true;
+  return SamePlace(first, later) && MayBeOne(first.primary_host, later.primary_host);
+}
+
+std::string Says(const Found& found, bool with_primary) {
+  const ClusterView& view = found.view;
+  const std::string place = view.node_rank < 0 ? "no rank" : absl::StrCat("rank ", view.node_rank);
+  return absl::StrFormat("%s (%s) says %s of %d%s", found.source->name, found.source->evidence, place, view.nnodes,
+                         with_primary ? absl::StrCat(" with primary ", Shown(view.primary_host)) : "");
+}
+
 absl::Status Disagreement(const Found& a, const Found& b) {
+  const bool by_primary = SamePlace(a.view, b.view);
   return absl::InvalidArgumentError(absl::StrFormat(
-      "two environments fit this node and disagree: %s, %s; unset %s or %s, the same one on all nodes",
-      ToString(a), ToString(b), a.platform->variables, b.platform->variables));
+      "two sources fit this node and disagree: %s, %s; give --source %s or --source %s, the same on all nodes",
+      Says(a, by_primary), Says(b, by_primary), a.source->name, b.source->name));
 }
 
 ClusterView SingleNode() {
@@ -80,51 +97,139 @@ ClusterView SingleNode() {
   return view;
 }
 
-absl::Status CheckPlatformName(const std::string& name) {
-  std::string known;
-  for (const Platform& platform : kPlatforms) {
-    if (platform.read == nullptr) continue;
-    if (name == platform.name) return absl::OkStatus();
-    absl::StrAppend(&known, known.empty() ? "" : ", ", platform.name);
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("the platform ", Shown(name), " is not one that is read: expected one of ", known));
+absl::StatusOr<ClusterView> ReadOne(const Source& source, const Evidence& evidence,
+                                    const DiscoverOptions& options) {
+  ASSIGN_OR_RETURN(std::optional<ClusterView> reading, source.read(evidence, options));
+  if (reading.has_value()) return *std::move(reading);
+  return absl::InvalidArgumentError(absl::StrFormat("--source %s: %s is not here, so it says nothing of this node",
+                                                    source.name, source.evidence));
 }
 
 // Seen but not read, and nothing else fits: every node of it would otherwise train alone without a word.
-std::string UnreadWarning(const Found& found) {
-  return absl::StrCat(ToString(found), " nodes, but is not read yet: this is a job of one node unless --nnodes, ",
-                      "--node-rank and --master-addr are given");
+ClusterView Unread(const Found& found) {
+  ClusterView single = SingleNode();
+  single.warnings.push_back(
+      absl::StrCat(Says(found, false), " nodes, but is not read yet: this is a job of one node unless --nnodes, ",
+                   "--node-rank and --master-addr are given"));
+  return single;
+}
+
+// The first one's, and the primary of the next that names one where the first does not.
+ClusterView Merged(std::vector<Found> all) {
+  ClusterView view = std::move(all.front().view);
+  for (size_t i = 1; i < all.size() && view.primary_host.empty(); ++i) {
+    if (all[i].view.nnodes != view.nnodes) continue;
+    view.primary_host = all[i].view.primary_host;
+    view.primary_port = all[i].view.primary_port;
+    view.loopback_only = all[i].view.loopback_only;
+  }
+  return view;
 }
 
 }  // namespace
 
-absl::StatusOr<ClusterView> Discover(const Environment& environment, const DiscoverOptions& options) {
-  if (!options.platform.empty()) RETURN_IF_ERROR(CheckPlatformName(options.platform));
-  std::optional<ClusterView> view;
-  std::vector<Found> all;
-  for (const Platform& platform : kPlatforms) {
-    if (!options.platform.empty() && options.platform != platform.name) continue;
-    if (platform.read == nullptr) {
-      if (const std::optional<Claim> claim = platform.claim(environment)) all.push_back({&platform, *claim});
-      continue;
-    }
-    ASSIGN_OR_RETURN(std::optional<ClusterView> reading, platform.read(environment, options));
+const std::vector<Source>& Sources() {
+  static const auto* const table = new std::vector<Source>{
+      {"vertex", "CLUSTER_SPEC",
+       [](const Evidence& evidence, const DiscoverOptions& options) {
+         return ReadVertex(evidence.environment, options.vertex);
+       }},
+      {"sagemaker", "resourceconfig.json", nullptr},
+      {"slurm", "SLURM_STEP_NUM_NODES", SlurmStepClaim},
+      {"trainer", "PET_NODE_RANK", nullptr},
+      {"pytorchjob", "PET_NODE_RANK", nullptr},
+      {"volcano", "VC_TASK_INDEX", nullptr},
+      {"jobset", "JOBSET_NAME", nullptr},
+      {"indexed-job", "JOB_COMPLETION_INDEX", nullptr},
+      {"statefulset", "HOSTNAME", nullptr},
+      {"tf_config", "TF_CONFIG", nullptr},
+      {"batch", "AWS_BATCH_JOB_NUM_NODES", nullptr},
+      {"azureml", "AZ_BATCH_MASTER_NODE", nullptr},
+      {"openmpi", "OMPI_COMM_WORLD_RANK", nullptr},
+      {"static", "MASTER_ADDR", nullptr},
+      {"hostfile", "/job/hostfile", nullptr},
+  };
+  return *table;
+}
+
+// Not here on purpose: slurm and openmpi. srun sets no OMPI_COMM_WORLD_*, so these are mpirun's, and the step
+// around them is that of its daemons, of which the node with mpirun may have none: they agree, or nobody can tell.
+const std::vector<Implication>& Implications() {
+  static const auto* const table = new std::vector<Implication>{
+      // Vertex AI writes it itself, without evaluators, and its RANK counts other pools too.
+      {"vertex", "tf_config"},
+      // JobSet is made of Indexed Jobs, and Trainer v2 of JobSets: the index is that within one of several.
+      {"trainer", "pytorchjob"},
+      {"trainer", "jobset"},
+      {"trainer", "indexed-job"},
+      {"trainer", "statefulset"},
+      {"jobset", "indexed-job"},
+      {"jobset", "statefulset"},
+      // Their pods' names end in numbers, too.
+      {"pytorchjob", "statefulset"},
+      {"indexed-job", "statefulset"},
+      {"volcano", "statefulset"},
+      // Volcano's index counts within a task, and may schedule the pods of the others.
+      {"trainer", "volcano"},
+      {"pytorchjob", "volcano"},
+      // A PyTorchJob's or a task's pods may be run by Jobs; their index is that of one of several.
+      {"pytorchjob", "indexed-job"},
+      {"volcano", "indexed-job"},
+      // Azure's MPI jobs are started by its mpirun.
+      {"azureml", "openmpi"},
+      // MASTER_ADDR, RANK and their like are set by most platforms and in many scripts, and mean the node here and
+      // the process there.
+      {"*", "static"},
+      // A hostfile in an image is found everywhere. One asked for by name is a --source.
+      {"*", "hostfile"},
+  };
+  return *table;
+}
+
+bool IsSource(std::string_view name) {
+  const std::vector<Source>& all = Sources();
+  return std::any_of(all.begin(), all.end(), [&](const Source& s) { return s.read != nullptr && s.name == name; });
+}
+
+std::string SourceNames() {
+  std::string names;
+  for (const Source& source : Sources()) {
+    if (source.read != nullptr) absl::StrAppend(&names, names.empty() ? "" : ", ", source.name);
+  }
+  return names;
+}
+
+absl::StatusOr<ClusterView> Discover(const Evidence& evidence, const DiscoverOptions& options) {
+  std::vector<Found> found;
+  for (const Source& source : Sources()) {
+    if (source.read == nullptr) continue;
+    if (options.source == source.name) return ReadOne(source, evidence, options);
+    if (!options.source.empty() || IsImplied(found, source)) continue;
+    ASSIGN_OR_RETURN(std::optional<ClusterView> reading, source.read(evidence, options));
     if (!reading.has_value()) continue;
-    all.push_back({&platform, {reading->node_rank, reading->nnodes}});
-    if (!view.has_value()) view = std::move(reading);
+    const Found later{&source, *std::move(reading)};
+    for (const Found& earlier : found) {
+      if (!Agree(earlier.view, later.view)) return Disagreement(earlier, later);
+    }
+    found.push_back(later);
   }
-  for (const Found& other : all) {
-    if (!Agree(all.front().claim, other.claim)) return Disagreement(all.front(), other);
-  }
-  if (view.has_value()) return *view;
-  if (!options.platform.empty()) {
+  if (!options.source.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the platform ", options.platform, " was asked for, but its environment is not here"));
+        absl::StrCat("--source ", Shown(options.source), ": expected one of ", SourceNames()));
   }
-  ClusterView single = SingleNode();
-  for (const Found& unread : all) single.warnings.push_back(UnreadWarning(unread));
-  return single;
+  if (found.empty()) return SingleNode();
+  if (found.front().view.source == kClaimOnly) return Unread(found.front());
+  return Merged(std::move(found));
+}
+
+std::vector<std::string> SourcesHere(const Evidence& evidence, const DiscoverOptions& options) {
+  std::vector<std::string> names;
+  for (const Source& source : Sources()) {
+    if (source.read == nullptr) continue;
+    const Reading reading = source.read(evidence, options);
+    if (!reading.ok() || reading->has_value()) names.push_back(source.name);
+  }
+  return names;
 }
 
 }  // namespace muster::discovery

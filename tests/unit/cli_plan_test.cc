@@ -49,10 +49,14 @@ Machine MachineWith(int gpus) {
     return Workers(std::max(gpus, 1), "counted");
   };
   machine.read_file = [](const std::string&) { return std::nullopt; };
-  machine.discover = [](const Environment& environment, bool all_pools) {
-    discovery::DiscoverOptions options;
-    options.vertex.all_pools = all_pools;
-    return discovery::Discover(environment, options);
+  static const discovery::FileReader no_files = [](const std::string& path, size_t) {
+    return absl::NotFoundError(path);
+  };
+  machine.discover = [](const Environment& environment, const discovery::DiscoverOptions& options) {
+    return discovery::Discover({environment, no_files}, options);
+  };
+  machine.sources_here = [](const Environment& environment, const discovery::DiscoverOptions& options) {
+    return discovery::SourcesHere({environment, no_files}, options);
   };
   return machine;
 }
@@ -110,6 +114,18 @@ INSTANTIATE_TEST_SUITE_P(
               64,
               "--node-rank 2: must be less than the number of nodes, 2"},
         Wrong{{"--node-rank", "1"}, {}, 64, "--node-rank 1: needs --nnodes"},
+        Wrong{{"--source", "vertex"},
+              {},
+              65,
+              "--source vertex: CLUSTER_SPEC is not here, so it says nothing of this node"},
+        Wrong{{"--source", "vertex", "--standalone"},
+              {{"CLUSTER_SPEC", kThreeNodes}},
+              64,
+              "--source vertex: cannot be used with --standalone"},
+        Wrong{{"--source", "vertex", "--nnodes", "2", "--master-addr", "a"},
+              {{"CLUSTER_SPEC", kThreeNodes}},
+              64,
+              "--source vertex: says who the primary is: leave --master-addr and --rdzv-endpoint out"},
         Wrong{{"--master-port", "70000"}, {}, 64, "--master-port 70000: expected a port from 1 to 65535"},
         Wrong{{"--worker-port", "20:10"}, {}, 64, "--worker-port 20:10: LO is greater than HI"},
         Wrong{{"--rdzv-endpoint", "a:b", "--nnodes", "2"},
@@ -259,6 +275,26 @@ TEST(PlanTest, AJobOfOneReplicaIsOneNodeWithThePlatformsDefaults) {
   EXPECT_TRUE(plan.config.single_node());
   EXPECT_EQ(plan.config.slots(), 4);
   EXPECT_EQ(plan.config.max_restarts(), 3);
+}
+
+TEST(PlanTest, MembershipByHandSilencesThePlatformAndSaysSoOnce) {
+  for (const Words& words : {Words{"--standalone"}, Words{"--nnodes", "1"},
+                             Words{"--nnodes", "2", "--node-rank", "0", "--master-addr", "a"}}) {
+    const RunPlan plan = Planned(words, {{"CLUSTER_SPEC", kThreeNodes}});
+    EXPECT_EQ(plan.view.source, "flags");
+    EXPECT_THAT(plan.notes, ElementsAre(words[0] + " says who is in the job: what vertex says is not looked at"));
+    EXPECT_THAT(Planned(words).notes, ElementsAre());
+  }
+}
+
+TEST(PlanTest, ASourceAskedForByNameIsAskedThoughOptionsSayAll) {
+  const Environment environment = {{"CLUSTER_SPEC", kThreeNodes}, {"PET_NNODES", "1"}};
+  EXPECT_EQ(Planned({}, environment).view.source, "flags");
+  EXPECT_EQ(Planned({"--source", "vertex"}, environment).config.place(), 2);
+  const Environment ours = {{"CLUSTER_SPEC", kThreeNodes}, {"MUSTER_SOURCE", "vertex"}, {"PET_NNODES", "1"}};
+  EXPECT_EQ(Planned({}, ours).view.source, "vertex");
+  EXPECT_EQ(Planned({"--nnodes", "1"}, ours).view.source, "flags");
+  EXPECT_EQ(Planned({"--standalone"}, ours).view.source, "flags");
 }
 
 TEST(PlanTest, StaticStyleNamesThePrimaryAndThePlace) {

@@ -8,12 +8,21 @@
 namespace muster::discovery {
 namespace {
 
+using ::muster::testing::DiscoverWith;
+using ::muster::testing::ReaderOf;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr char kRank1Of2[] =
     R"({"cluster":{"workerpool0":["a:2222"],"workerpool1":["b:2222"]},"task":{"type":"workerpool1","index":0}})";
+
+DiscoverOptions From(const std::string& source) {
+  DiscoverOptions options;
+  options.source = source;
+  return options;
+}
 
 Environment SlurmStep(const std::string& rank, const std::string& count) {
   return {{"SLURM_STEP_NODELIST", "x[1-9]"}, {"SLURM_STEP_NUM_NODES", count}, {"SLURM_NODEID", rank}};
@@ -26,7 +35,7 @@ Environment Both(const std::string& slurm_rank, const std::string& slurm_count) 
 }
 
 TEST(Discover, NothingFoundIsAJobOfOneNode) {
-  const ClusterView view = Discover({{"HOME", "/root"}, {"RANK", "3"}, {"WORLD_SIZE", "8"}}, {}).value();
+  const ClusterView view = DiscoverWith({{"HOME", "/root"}, {"RANK", "3"}, {"WORLD_SIZE", "8"}}, {}).value();
   EXPECT_EQ(view.source, "single");
   EXPECT_EQ(view.node_rank, 0);
   EXPECT_EQ(view.nnodes, 1);
@@ -35,53 +44,87 @@ TEST(Discover, NothingFoundIsAJobOfOneNode) {
 }
 
 TEST(Discover, ASlurmStepThatAgreesIsNoConflict) {
-  EXPECT_EQ(Discover(Both("1", "2"), {}).value().source, "vertex");
+  EXPECT_EQ(DiscoverWith(Both("1", "2"), {}).value().source, "vertex");
 }
 
 TEST(Discover, ASlurmStepOfAnotherRankOrCountIsRefusedNamingBoth) {
   for (const auto& [rank, count] : {std::pair("0", "2"), std::pair("1", "3"), std::pair("2", "4")}) {
-    const absl::Status status = Discover(Both(rank, count), {}).status();
+    const absl::Status status = DiscoverWith(Both(rank, count), {}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr("vertex (CLUSTER_SPEC)"));
     EXPECT_THAT(std::string(status.message()), HasSubstr("slurm (SLURM_STEP_NUM_NODES)"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("give --source vertex or --source slurm"));
   }
 }
 
 TEST(Discover, AShellInAOneNodeSlurmStepDoesNotForbidASpec) {
-  EXPECT_EQ(Discover(Both("0", "1"), {}).value().node_rank, 1);
+  EXPECT_EQ(DiscoverWith(Both("0", "1"), {}).value().node_rank, 1);
 }
 
 TEST(Discover, AnAllocationWithoutAStepClaimsNothing) {
-  EXPECT_EQ(Discover({{"CLUSTER_SPEC", kRank1Of2}, {"SLURM_JOB_NUM_NODES", "4"}, {"SLURM_NODEID", "0"}}, {})
+  EXPECT_EQ(DiscoverWith({{"CLUSTER_SPEC", kRank1Of2}, {"SLURM_JOB_NUM_NODES", "4"}, {"SLURM_NODEID", "0"}}, {})
                 .value()
                 .source,
             "vertex");
 }
 
 TEST(Discover, ThePlatformAskedForIsReadAlone) {
-  EXPECT_EQ(Discover(Both("2", "4"), {.vertex = {}, .platform = "vertex"}).value().node_rank, 1);
+  EXPECT_EQ(DiscoverWith(Both("2", "4"), From("vertex")).value().node_rank, 1);
 }
 
 TEST(Discover, ThePlatformAskedForMustBeThereAndKnown) {
-  EXPECT_THAT(std::string(Discover({}, {.vertex = {}, .platform = "vertex"}).status().message()),
-              HasSubstr("is not here"));
-  EXPECT_THAT(std::string(Discover({}, {.vertex = {}, .platform = "Vertex"}).status().message()),
+  EXPECT_THAT(std::string(DiscoverWith({}, From("vertex")).status().message()),
+              AllOf(HasSubstr("--source vertex: CLUSTER_SPEC"), HasSubstr("is not here")));
+  EXPECT_THAT(std::string(DiscoverWith({}, From("Vertex")).status().message()),
               HasSubstr("expected one of vertex"));
 }
 
 TEST(Discover, AStepThatIsNotReadIsNotPassedOverInSilence) {
-  const ClusterView view = Discover(SlurmStep("2", "4"), {}).value();
+  const ClusterView view = DiscoverWith(SlurmStep("2", "4"), {}).value();
   EXPECT_EQ(view.source, "single");
   EXPECT_THAT(view.warnings, ElementsAre(HasSubstr("slurm (SLURM_STEP_NUM_NODES) says rank 2 of 4")));
 }
 
 TEST(Discover, AllPoolsReachesTheReader) {
   const Environment environment = testing::EnvironmentOf("cluster_spec_4pools_primary.json");
-  EXPECT_EQ(Discover(environment, {.vertex = {.all_pools = true}, .platform = ""}).value().nnodes, 8);
+  DiscoverOptions options;
+  options.vertex.all_pools = true;
+  EXPECT_EQ(DiscoverWith(environment, options).value().nnodes, 8);
 }
 
 TEST(Discover, ABrokenSpecIsAnErrorAndNotTheNextPlatform) {
-  EXPECT_FALSE(Discover({{"CLUSTER_SPEC", "{"}}, {}).ok());
+  EXPECT_FALSE(DiscoverWith({{"CLUSTER_SPEC", "{"}}, {}).ok());
+}
+
+TEST(Discover, ThoseWhoWereToldOtherwiseLearnWhoWasNotAsked) {
+  const FileReader no_files = ReaderOf({});
+  EXPECT_THAT(SourcesHere({Both("1", "2"), no_files}, {}), ElementsAre("vertex", "slurm"));
+  EXPECT_THAT(SourcesHere({{{"CLUSTER_SPEC", "{"}}, no_files}, {}), ElementsAre("vertex"));
+  EXPECT_THAT(SourcesHere({{{"HOME", "/root"}}, no_files}, {}), IsEmpty());
+}
+
+// ---- The tables ----
+
+size_t Row(std::string_view name) {
+  for (size_t i = 0; i < Sources().size(); ++i) {
+    if (Sources()[i].name == name) return i;
+  }
+  ADD_FAILURE() << name << " is no source";
+  return 0;
+}
+
+TEST(Implications, AreOfKnownSourcesAndTheRicherOneIsAskedFirst) {
+  for (const Implication& pair : Implications()) {
+    if (pair.richer == "*") {
+      EXPECT_GT(Row(pair.implied), 0u) << pair.implied;
+    } else {
+      EXPECT_LT(Row(pair.richer), Row(pair.implied)) << pair.richer << " implies " << pair.implied;
+    }
+  }
+}
+
+TEST(Sources, HaveDistinctNames) {
+  for (size_t i = 0; i < Sources().size(); ++i) EXPECT_EQ(Row(Sources()[i].name), i);
 }
 
 }  // namespace

@@ -57,4 +57,20 @@ discovery::Environment EnvironmentOf(const std::string& file) {
   return environment;
 }
 
+discovery::FileReader ReaderOf(std::map<std::string, std::string> files) {
+  return [files = std::move(files)](const std::string& path, size_t max_bytes) -> absl::StatusOr<std::string> {
+    const auto found = files.find(path);
+    if (found == files.end()) return absl::NotFoundError(path);
+    if (found->second.size() > max_bytes) return absl::ResourceExhaustedError(path + ": more bytes than that");
+    return found->second;
+  };
+}
+
+absl::StatusOr<discovery::ClusterView> DiscoverWith(const discovery::Environment& environment,
+                                                    const discovery::DiscoverOptions& options,
+                                                    const std::map<std::string, std::string>& files) {
+  const discovery::FileReader read_file = ReaderOf(files);
+  return discovery::Discover({environment, read_file}, options);
+}
+
 }  // namespace muster::testing

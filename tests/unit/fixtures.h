@@ -1,12 +1,13 @@
 // The samples of tests/fixtures and their right readings, for tests that are driven from expected.tsv.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
 
-#include "agent/discovery/cluster_view.h"
+#include "agent/discovery/discover.h"
 
 namespace muster::testing {
 
@@ -33,5 +34,13 @@ std::string ReadFixture(const std::string& file);
 
 // A .json fixture is the value of CLUSTER_SPEC, an .env fixture a whole environment.
 discovery::Environment EnvironmentOf(const std::string& file);
+
+// Discover() on a machine that has these variables and files and nothing else.
+absl::StatusOr<discovery::ClusterView> DiscoverWith(const discovery::Environment& environment,
+                                                    const discovery::DiscoverOptions& options = {},
+                                                    const std::map<std::string, std::string>& files = {});
+
+// Reads from a map as from a disk, with its errors.
+discovery::FileReader ReaderOf(std::map<std::string, std::string> files);
 
 }  // namespace muster::testing

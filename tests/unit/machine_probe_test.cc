@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -133,6 +134,27 @@ TEST(SystemProbe, ListsAndReads) {
   EXPECT_THAT(probe.read("/proc/self/status").value_or(""), HasSubstr("Name:"));
   EXPECT_EQ(probe.read("/nowhere"), std::nullopt);
   EXPECT_EQ(probe.read("/dev/zero").value_or("").size(), kMaxProbeFileBytes);
+}
+
+TEST(ReadRegularFile, GivesTheWholeOfIt) {
+  const std::string path = ::testing::TempDir() + "regular";
+  std::ofstream(path, std::ios::binary) << std::string(100000, 'a') << '\0';
+  EXPECT_EQ(ReadRegularFile(path, 100001).value(), std::string(100000, 'a') + '\0');
+  EXPECT_TRUE(absl::IsResourceExhausted(ReadRegularFile(path, 100000).status()));
+  EXPECT_TRUE(absl::IsResourceExhausted(ReadRegularFile(path, 10).status()));
+}
+
+TEST(ReadRegularFile, TellsAnAbsentFileFromOneThatCannotBeRead) {
+  EXPECT_TRUE(absl::IsNotFound(ReadRegularFile("/nowhere/at/all", 1).status()));
+  EXPECT_TRUE(absl::IsNotFound(ReadRegularFile("/proc/version/below", 1).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(ReadRegularFile("/proc", 1).status()));
+}
+
+TEST(ReadRegularFile, WaitsForNoFifo) {
+  const std::string path = ::testing::TempDir() + "fifo" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_TRUE(absl::IsFailedPrecondition(ReadRegularFile(path, 1).status()));
+  unlink(path.c_str());
 }
 
 TEST(SystemProbe, CountsTheCpusThatThisProcessMayUse) {

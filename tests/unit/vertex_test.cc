@@ -147,7 +147,7 @@ void ExpectPlace(const Fixture& fixture, const ClusterView& view) {
 
 TEST_P(VertexFixture, IsReadAsTheTableSays) {
   const Fixture& fixture = GetParam();
-  const absl::StatusOr<ClusterView> view = Discover(EnvironmentOf(fixture.file), {});
+  const absl::StatusOr<ClusterView> view = testing::DiscoverWith(EnvironmentOf(fixture.file));
   if (fixture.outcome == "error") return ExpectError(fixture, view);
   ASSERT_TRUE(view.ok()) << view.status();
   if (fixture.outcome == "unset") {
