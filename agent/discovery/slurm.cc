@@ -1,0 +1,234 @@
+#include "agent/discovery/slurm.h"
+
+#include <algorithm>
+#include <climits>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "agent/discovery/address.h"
+#include "agent/discovery/nodelist.h"
+#include "agent/discovery/problem.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::discovery {
+namespace {
+
+constexpr char kJobId[] = "SLURM_JOB_ID";
+constexpr char kStepNodes[] = "SLURM_STEP_NODELIST";
+constexpr char kStepCount[] = "SLURM_STEP_NUM_NODES";
+constexpr char kStepTasks[] = "SLURM_STEP_NUM_TASKS";
+constexpr char kStepTasksPerNode[] = "SLURM_STEP_TASKS_PER_NODE";
+constexpr char kNodeId[] = "SLURM_NODEID";
+constexpr char kLocalId[] = "SLURM_LOCALID";
+constexpr char kNodeName[] = "SLURMD_NODENAME";
+constexpr char kGroups[] = "SLURM_HET_SIZE";
+constexpr char kLaunchAddress[] = "SLURM_LAUNCH_NODE_IPADDR";  // srun alone sets it
+constexpr int kMaxTasks = INT_MAX;
+constexpr uint64_t kStepStride = 101;  // from the port of a step to that of the job's next
+// Whoever of these is set has told how many devices a task sees; the count of devices reads it.
+constexpr const char* kDeviceLists[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+                                        "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"};
+
+class SlurmReader {
+ public:
+  explicit SlurmReader(const Environment& environment) : environment_(environment) {}
+
+  bool IsStep() const { return Find(kStepNodes) != nullptr || Find(kLaunchAddress) != nullptr; }
+
+  Reading Step() {
+    RETURN_IF_ERROR(ReadNodes());
+    ASSIGN_OR_RETURN(const std::optional<int> rank, Number(kNodeId, 0, static_cast<int>(nodes_.size()) - 1));
+    if (!rank) return Missing(kNodeId, "this node's number in the step, which srun sets");
+    RETURN_IF_ERROR(CheckOneTask(*rank));
+    ClusterView view;
+    view.source = "slurm";
+    view.node_rank = *rank;
+    view.self = nodes_[static_cast<size_t>(*rank)];
+    RETURN_IF_ERROR(CheckNodeName(&view));
+    RETURN_IF_ERROR(NameRun(&view));
+    TakeNodes(&view);
+    TakeGpus(&view);
+    return view;
+  }
+
+  Reading Batch() {
+    if (Find(kJobId) == nullptr) return std::nullopt;
+    ASSIGN_OR_RETURN(const std::optional<int> groups, Number(kGroups, 1, static_cast<int>(kMaxNodelistHosts)));
+    if (groups.value_or(1) > 1) {
+      return WithoutSrun(kGroups, *groups, "srun --het-group=GROUP --ntasks-per-node=1 muster run SCRIPT");
+    }
+    ASSIGN_OR_RETURN(const Allocated nodes, AllocatedNodes());
+    if (nodes.count == 0) return std::nullopt;
+    if (nodes.count > 1) return WithoutSrun(nodes.variable, nodes.count, Srun(nodes.count));
+    ClusterView view;
+    view.source = "slurm-batch";
+    view.node_rank = 0;
+    RETURN_IF_ERROR(NameRun(&view));
+    nodes_ = {"localhost"};
+    TakeNodes(&view);
+    view.nodes.clear();
+    TakeGpus(&view);
+    view.warnings.push_back(
+        absl::StrCat(kStepNodes,
+                     " is missing: a job of one node, in the place where it was typed; to run in a step "
+                     "of the job, write ",
+                     Srun(1)));
+    return view;
+  }
+
+ private:
+  const std::string* Find(const std::string& variable) const {
+    const auto found = environment_.find(variable);
+    return found == environment_.end() || found->second.empty() ? nullptr : &found->second;
+  }
+
+  static absl::Status Missing(const char* variable, std::string expected) {
+    return ToStatus({variable, "", std::nullopt, std::move(expected), ""});
+  }
+
+  // nullopt where it is not set.
+  absl::StatusOr<std::optional<int>> Number(const char* variable, int low, int high) const {
+    const std::string* const text = Find(variable);
+    if (text == nullptr) return std::optional<int>();
+    int number = 0;
+    if (absl::SimpleAtoi(*text, &number) && number >= low && number <= high) return std::optional<int>(number);
+    const std::string range =
+        low == high ? absl::StrCat(low) : absl::StrCat("a whole number from ", low, " to ", high);
+    return ToStatus({variable, "", *text, range, ""});
+  }
+
+  // What to type: one task on each of `count` nodes, whatever the allocation was asked for.
+  static std::string Srun(int count, const std::string& options = "") {
+    return absl::StrFormat("srun --nodes=%d --ntasks=%d --ntasks-per-node=1 muster run %sSCRIPT", count, count,
+                           options);
+  }
+
+  absl::Status ReadNodes() {
+    const std::string* const list = Find(kStepNodes);
+    if (list == nullptr) return Missing(kStepNodes, "the names of the step's nodes, which srun sets");
+    ASSIGN_OR_RETURN(nodes_, ExpandNodelist(kStepNodes, *list));
+    const int count = static_cast<int>(nodes_.size());
+    ASSIGN_OR_RETURN(const std::optional<int> stated, Number(kStepCount, 1, static_cast<int>(kMaxNodelistHosts)));
+    if (!stated || *stated == count) return absl::OkStatus();
+    return ToStatus({kStepCount, "", absl::StrCat(*stated),
+                     absl::StrCat(count, ", as ", kStepNodes, " (", Shown(*list), ") names so many"), ""});
+  }
+
+  // Of several tasks on this node each would be a node of its own; not one of them may go on, the first neither.
+  absl::Status CheckOneTask(int rank) const {
+    const int count = static_cast<int>(nodes_.size());
+    ASSIGN_OR_RETURN(const std::optional<int> local, Number(kLocalId, 0, kMaxTasks));
+    if (local && *local > 0) return ManyTasks(kLocalId, *local, "0", rank);
+    ASSIGN_OR_RETURN(const std::optional<int> tasks, Number(kStepTasks, 1, kMaxTasks));
+    if (!tasks || *tasks <= count) return absl::OkStatus();
+    return ManyTasks(kStepTasks, *tasks, absl::StrCat(count, ", one on each node"), rank);
+  }
+
+  absl::Status ManyTasks(const char* variable, int value, const std::string& expected, int rank) const {
+    std::string workers;
+    if (const std::string* const text = Find(kStepTasksPerNode)) {
+      const auto counts = ExpandCounts(kStepTasksPerNode, *text);
+      const size_t place = static_cast<size_t>(rank);
+      if (counts.ok() && place < counts->size() && (*counts)[place] > 1) {
+        workers = absl::StrCat("--nproc-per-node ", (*counts)[place], " ");
+      }
+    }
+    return ToStatus(
+        {variable, "", absl::StrCat(value),
+         absl::StrCat(expected, ": muster is started once on each node, and starts the workers itself"),
+         "write " + Srun(static_cast<int>(nodes_.size()), workers)});
+  }
+
+  // Variables that were taken along from another job's step, or by ssh from another node.
+  absl::Status CheckNodeName(ClusterView* view) const {
+    const std::string* const name = Find(kNodeName);
+    if (name == nullptr || *name == view->self) return absl::OkStatus();
+    if (std::find(nodes_.begin(), nodes_.end(), *name) == nodes_.end()) {
+      return ToStatus({kNodeName, "", *name,
+                       absl::StrCat("one of ", kStepNodes, ", which is then that of another step"),
+                       "write " + Srun(static_cast<int>(nodes_.size()))});
+    }
+    view->warnings.push_back(absl::StrCat(kNodeId, " is ", view->node_rank, ", which is ", Shown(view->self),
+                                          ", but ", kNodeName, " is ", Shown(*name),
+                                          ": were the variables taken along from another node, as by ssh?"));
+    return absl::OkStatus();
+  }
+
+  // Numbers to Slurm, though nobody reckons with them; those of the steps of batch and salloc are near 2^32.
+  absl::StatusOr<uint64_t> Id(const char* variable) const {
+    const std::string* const text = Find(variable);
+    uint64_t id = 0;
+    if (text == nullptr || (absl::SimpleAtoi(*text, &id) && id <= UINT32_MAX)) return id;
+    return ToStatus({variable, "", *text, "a number, as Slurm gives to jobs and steps", ""});
+  }
+
+  // A step, and a job that was requeued, is another run: nobody left over from the last one is let in.
+  absl::Status NameRun(ClusterView* view) {
+    ASSIGN_OR_RETURN(const uint64_t job, Id(kJobId));
+    ASSIGN_OR_RETURN(const uint64_t step, Id("SLURM_STEP_ID"));
+    ASSIGN_OR_RETURN(const uint64_t requeues, Id("SLURM_RESTART_COUNT"));
+    if (Find(kJobId) == nullptr) return Missing(kJobId, "the job's number, which srun sets");
+    view->run_id = absl::StrCat(job);
+    if (step > 0) absl::StrAppend(&view->run_id, ".", step);
+    if (requeues > 0) absl::StrAppend(&view->run_id, "-requeue-", requeues);
+    view->primary_port = static_cast<uint16_t>(kFirstSlurmPort + (job + step * kStepStride) % kSlurmPorts);
+    return absl::OkStatus();
+  }
+
+  void TakeNodes(ClusterView* view) const {
+    view->primary_host = nodes_.front();
+    view->nnodes = static_cast<int>(nodes_.size());
+    view->loopback_only = std::all_of(nodes_.begin(), nodes_.end(), IsLoopback);
+    for (const std::string& node : nodes_) view->nodes.push_back(ToString(node, view->primary_port));
+  }
+
+  void TakeGpus(ClusterView* view) const {
+    const std::string* const text = Find("SLURM_GPUS_ON_NODE");
+    int gpus = 0;
+    if (text == nullptr || !absl::SimpleAtoi(*text, &gpus) || gpus < 1 || gpus > kMaxGpusPerNode) return;
+    const auto is_set = [this](const char* variable) { return environment_.count(variable) > 0; };
+    if (std::none_of(std::begin(kDeviceLists), std::end(kDeviceLists), is_set)) view->nproc = absl::StrCat(gpus);
+  }
+
+  struct Allocated {
+    const char* variable;
+    int count;
+  };
+
+  // 0: nobody says.
+  absl::StatusOr<Allocated> AllocatedNodes() const {
+    for (const char* variable : {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"}) {
+      ASSIGN_OR_RETURN(const std::optional<int> count, Number(variable, 1, static_cast<int>(kMaxNodelistHosts)));
+      if (count) return Allocated{variable, *count};
+    }
+    return Allocated{"", 0};
+  }
+
+  static absl::Status WithoutSrun(const char* variable, int count, const std::string& line) {
+    return ToStatus({kStepNodes, "", std::nullopt,
+                     absl::StrCat("srun to start muster on each node, since ", variable, " is ", count,
+                                  " and this one was started outside of a step, alone"),
+                     "write " + line});
+  }
+
+  const Environment& environment_;
+  std::vector<std::string> nodes_;
+};
+
+}  // namespace
+
+Reading ReadSlurmStep(const Evidence& evidence) {
+  SlurmReader reader(evidence.environment);
+  if (!reader.IsStep()) return std::nullopt;
+  return reader.Step();
+}
+
+Reading ReadSlurmBatch(const Evidence& evidence) {
+  SlurmReader reader(evidence.environment);
+  if (reader.IsStep()) return std::nullopt;
+  return reader.Batch();
+}
+
+}  // namespace muster::discovery
