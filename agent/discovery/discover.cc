@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "agent/discovery/address.h"
 #include "agent/discovery/problem.h"
+#include "agent/discovery/slurm.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::discovery {
@@ -16,25 +17,11 @@ namespace {
 
 constexpr std::string_view kAnyBefore = "*";
 
-// Of a Slurm step only what is enough to see that it contradicts another source; as the only source it is not
-// read yet.
-constexpr char kClaimOnly[] = "slurm";
-
-std::optional<int> NumberIn(const Environment& environment, const char* variable) {
-  const auto found = environment.find(variable);
-  int number = 0;
-  if (found == environment.end() || !absl::SimpleAtoi(found->second, &number)) return std::nullopt;
-  return number;
-}
-
-Reading SlurmStepClaim(const Evidence& evidence, const DiscoverOptions& /*options*/) {
-  const std::optional<int> nnodes = NumberIn(evidence.environment, "SLURM_STEP_NUM_NODES");
-  if (nnodes.value_or(1) <= 1) return std::nullopt;
-  ClusterView view;
-  view.source = kClaimOnly;
-  view.node_rank = NumberIn(evidence.environment, "SLURM_NODEID").value_or(-1);
-  view.nnodes = *nnodes;
-  return view;
+// A step of several nodes. Whoever asks for Slurm by name gets what it says of one, too.
+Reading ReadSlurmAsAsked(const Evidence& evidence, const DiscoverOptions& options) {
+  ASSIGN_OR_RETURN(std::optional<ClusterView> several, ReadSlurm(evidence));
+  if (several.has_value() || options.source.empty()) return several;
+  return ReadSlurmNode(evidence);
 }
 
 struct Found {
@@ -105,15 +92,6 @@ absl::StatusOr<ClusterView> ReadOne(const Source& source, const Evidence& eviden
                                                     source.name, source.evidence));
 }
 
-// Seen but not read, and nothing else fits: every node of it would otherwise train alone without a word.
-ClusterView Unread(const Found& found) {
-  ClusterView single = SingleNode();
-  single.warnings.push_back(
-      absl::StrCat(Says(found, false), " nodes, but is not read yet: this is a job of one node unless --nnodes, ",
-                   "--node-rank and --master-addr are given"));
-  return single;
-}
-
 // The first one's, and the primary of the next that names one where the first does not.
 ClusterView Merged(std::vector<Found> all) {
   ClusterView view = std::move(all.front().view);
@@ -135,7 +113,7 @@ const std::vector<Source>& Sources() {
          return ReadVertex(evidence.environment, options.vertex);
        }},
       {"sagemaker", "resourceconfig.json", nullptr},
-      {"slurm", "SLURM_STEP_NUM_NODES", SlurmStepClaim},
+      {"slurm", "SLURM_STEP_NODELIST", ReadSlurmAsAsked},
       {"trainer", "PET_NODE_RANK", nullptr},
       {"pytorchjob", "PET_NODE_RANK", nullptr},
       {"volcano", "VC_TASK_INDEX", nullptr},
@@ -147,6 +125,8 @@ const std::vector<Source>& Sources() {
       {"azureml", "AZ_BATCH_MASTER_NODE", nullptr},
       {"openmpi", "OMPI_COMM_WORLD_RANK", nullptr},
       {"static", "MASTER_ADDR", nullptr},
+      {"slurm-node", "SLURM_JOB_ID",
+       [](const Evidence& evidence, const DiscoverOptions& /*options*/) { return ReadSlurmNode(evidence); }},
       {"hostfile", "/job/hostfile", nullptr},
   };
   return *table;
@@ -180,6 +160,8 @@ const std::vector<Implication>& Implications() {
       // MASTER_ADDR, RANK and their like are set by most platforms and in many scripts, and mean the node here and
       // the process there.
       {"*", "static"},
+      // In a shell of one node, or outside of all steps, anything else may be tried out.
+      {"*", "slurm-node"},
       // A hostfile in an image is found everywhere. One asked for by name is a --source.
       {"*", "hostfile"},
   };
@@ -218,7 +200,6 @@ absl::StatusOr<ClusterView> Discover(const Evidence& evidence, const DiscoverOpt
         absl::StrCat("--source ", Shown(options.source), ": expected one of ", SourceNames()));
   }
   if (found.empty()) return SingleNode();
-  if (found.front().view.source == kClaimOnly) return Unread(found.front());
   return Merged(std::move(found));
 }
 

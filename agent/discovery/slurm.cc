@@ -25,6 +25,7 @@ constexpr char kLocalId[] = "SLURM_LOCALID";
 constexpr char kNodeName[] = "SLURMD_NODENAME";
 constexpr char kGroups[] = "SLURM_HET_SIZE";
 constexpr char kLaunchAddress[] = "SLURM_LAUNCH_NODE_IPADDR";  // srun alone sets it
+constexpr char kSourceOfOne[] = "slurm-node";
 constexpr int kMaxTasks = INT_MAX;
 constexpr uint64_t kStepStride = 101;  // from the port of a step to that of the job's next
 // Whoever of these is set has told how many devices a task sees; the count of devices reads it.
@@ -37,13 +38,25 @@ class SlurmReader {
 
   bool IsStep() const { return Find(kStepNodes) != nullptr || Find(kLaunchAddress) != nullptr; }
 
+  // How many nodes the step has.
+  absl::StatusOr<size_t> ReadNodes() {
+    const std::string* const list = Find(kStepNodes);
+    if (list == nullptr) return Missing(kStepNodes, "the names of the step's nodes, which srun sets");
+    ASSIGN_OR_RETURN(nodes_, ExpandNodelist(kStepNodes, *list));
+    const int count = static_cast<int>(nodes_.size());
+    ASSIGN_OR_RETURN(const std::optional<int> stated, Number(kStepCount, 1, static_cast<int>(kMaxNodelistHosts)));
+    if (!stated || *stated == count) return nodes_.size();
+    return ToStatus({kStepCount, "", absl::StrCat(*stated),
+                     absl::StrCat(count, ", as ", kStepNodes, " (", Shown(*list), ") names so many"), ""});
+  }
+
+  // After ReadNodes().
   Reading Step() {
-    RETURN_IF_ERROR(ReadNodes());
     ASSIGN_OR_RETURN(const std::optional<int> rank, Number(kNodeId, 0, static_cast<int>(nodes_.size()) - 1));
     if (!rank) return Missing(kNodeId, "this node's number in the step, which srun sets");
     RETURN_IF_ERROR(CheckOneTask(*rank));
     ClusterView view;
-    view.source = "slurm";
+    view.source = nodes_.size() > 1 ? "slurm" : kSourceOfOne;
     view.node_rank = *rank;
     view.self = nodes_[static_cast<size_t>(*rank)];
     RETURN_IF_ERROR(CheckNodeName(&view));
@@ -63,7 +76,7 @@ class SlurmReader {
     if (nodes.count == 0) return std::nullopt;
     if (nodes.count > 1) return WithoutSrun(nodes.variable, nodes.count, Srun(nodes.count));
     ClusterView view;
-    view.source = "slurm-batch";
+    view.source = kSourceOfOne;
     view.node_rank = 0;
     RETURN_IF_ERROR(NameRun(&view));
     nodes_ = {"localhost"};
@@ -103,17 +116,6 @@ class SlurmReader {
   static std::string Srun(int count, const std::string& options = "") {
     return absl::StrFormat("srun --nodes=%d --ntasks=%d --ntasks-per-node=1 muster run %sSCRIPT", count, count,
                            options);
-  }
-
-  absl::Status ReadNodes() {
-    const std::string* const list = Find(kStepNodes);
-    if (list == nullptr) return Missing(kStepNodes, "the names of the step's nodes, which srun sets");
-    ASSIGN_OR_RETURN(nodes_, ExpandNodelist(kStepNodes, *list));
-    const int count = static_cast<int>(nodes_.size());
-    ASSIGN_OR_RETURN(const std::optional<int> stated, Number(kStepCount, 1, static_cast<int>(kMaxNodelistHosts)));
-    if (!stated || *stated == count) return absl::OkStatus();
-    return ToStatus({kStepCount, "", absl::StrCat(*stated),
-                     absl::StrCat(count, ", as ", kStepNodes, " (", Shown(*list), ") names so many"), ""});
   }
 
   // Of several tasks on this node each would be a node of its own; not one of them may go on, the first neither.
@@ -219,16 +221,18 @@ class SlurmReader {
 
 }  // namespace
 
-Reading ReadSlurmStep(const Evidence& evidence) {
+Reading ReadSlurm(const Evidence& evidence) {
   SlurmReader reader(evidence.environment);
   if (!reader.IsStep()) return std::nullopt;
-  return reader.Step();
+  ASSIGN_OR_RETURN(const size_t nodes, reader.ReadNodes());
+  return nodes > 1 ? reader.Step() : std::nullopt;
 }
 
-Reading ReadSlurmBatch(const Evidence& evidence) {
+Reading ReadSlurmNode(const Evidence& evidence) {
   SlurmReader reader(evidence.environment);
-  if (reader.IsStep()) return std::nullopt;
-  return reader.Batch();
+  if (!reader.IsStep()) return reader.Batch();
+  ASSIGN_OR_RETURN(const size_t nodes, reader.ReadNodes());
+  return nodes == 1 ? reader.Step() : std::nullopt;
 }
 
 }  // namespace muster::discovery

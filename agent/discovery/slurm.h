@@ -18,13 +18,14 @@ inline constexpr uint16_t kFirstSlurmPort = 20'000;
 inline constexpr uint16_t kSlurmPorts = 9'000;
 inline constexpr int kMaxGpusPerNode = 1'024;
 
-// One muster on each node of the step. nullopt outside of a step. The run id is the job's, with the step's and the
-// count of requeues where they are not 0: "4711", "4711.3-requeue-1".
-Reading ReadSlurmStep(const Evidence& evidence);
+// A step of several nodes, with one muster on each. nullopt otherwise. The run id is the job's, with the step's
+// and the count of requeues where they are not 0: "4711", "4711.3-requeue-1".
+Reading ReadSlurm(const Evidence& evidence);
 
-// An allocation without a step: a batch script, or the shell of salloc. With several nodes it is an error that
-// says what to type instead; with one it is that node, and a warning. nullopt in a step, and without an
-// allocation.
-Reading ReadSlurmBatch(const Evidence& evidence);
+// What Slurm says of a single node, which is less than what anybody else says: a step of one node may be a shell
+// in somebody's allocation, in which other ways to start a job are tried out. An allocation without a step, as in
+// a batch script or the shell of salloc, is that node and a warning, and with several nodes an error that says
+// what to type instead. nullopt in a step of several nodes, and without an allocation.
+Reading ReadSlurmNode(const Evidence& evidence);
 
 }  // namespace muster::discovery

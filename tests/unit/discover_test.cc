@@ -24,8 +24,12 @@ DiscoverOptions From(const std::string& source) {
   return options;
 }
 
+// Its first node is called as the primary of kRank1Of2.
 Environment SlurmStep(const std::string& rank, const std::string& count) {
-  return {{"SLURM_STEP_NODELIST", "x[1-9]"}, {"SLURM_STEP_NUM_NODES", count}, {"SLURM_NODEID", rank}};
+  return {{"SLURM_JOB_ID", "9"},
+          {"SLURM_STEP_NODELIST", count == "1" ? "a" : "a,x[2-" + count + "]"},
+          {"SLURM_STEP_NUM_NODES", count},
+          {"SLURM_NODEID", rank}};
 }
 
 Environment Both(const std::string& slurm_rank, const std::string& slurm_count) {
@@ -52,20 +56,13 @@ TEST(Discover, ASlurmStepOfAnotherRankOrCountIsRefusedNamingBoth) {
     const absl::Status status = DiscoverWith(Both(rank, count), {}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr("vertex (CLUSTER_SPEC)"));
-    EXPECT_THAT(std::string(status.message()), HasSubstr("slurm (SLURM_STEP_NUM_NODES)"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("slurm (SLURM_STEP_NODELIST)"));
     EXPECT_THAT(std::string(status.message()), HasSubstr("give --source vertex or --source slurm"));
   }
 }
 
 TEST(Discover, AShellInAOneNodeSlurmStepDoesNotForbidASpec) {
   EXPECT_EQ(DiscoverWith(Both("0", "1"), {}).value().node_rank, 1);
-}
-
-TEST(Discover, AnAllocationWithoutAStepClaimsNothing) {
-  EXPECT_EQ(DiscoverWith({{"CLUSTER_SPEC", kRank1Of2}, {"SLURM_JOB_NUM_NODES", "4"}, {"SLURM_NODEID", "0"}}, {})
-                .value()
-                .source,
-            "vertex");
 }
 
 TEST(Discover, ThePlatformAskedForIsReadAlone) {
@@ -79,10 +76,24 @@ TEST(Discover, ThePlatformAskedForMustBeThereAndKnown) {
               HasSubstr("expected one of vertex"));
 }
 
-TEST(Discover, AStepThatIsNotReadIsNotPassedOverInSilence) {
+TEST(Discover, AStepIsRead) {
   const ClusterView view = DiscoverWith(SlurmStep("2", "4"), {}).value();
-  EXPECT_EQ(view.source, "single");
-  EXPECT_THAT(view.warnings, ElementsAre(HasSubstr("slurm (SLURM_STEP_NUM_NODES) says rank 2 of 4")));
+  EXPECT_EQ(view.source, "slurm");
+  EXPECT_EQ(view.node_rank, 2);
+  EXPECT_EQ(view.primary_host, "a");
+  EXPECT_THAT(view.warnings, IsEmpty());
+}
+
+TEST(Discover, SlurmAskedForByNameIsReadOfOneNodeToo) {
+  EXPECT_EQ(DiscoverWith(Both("0", "1"), From("slurm")).value().nnodes, 1);
+  EXPECT_EQ(DiscoverWith(SlurmStep("0", "1")).value().source, "slurm-node");
+}
+
+TEST(Discover, ABatchScriptWithoutSrunIsRefusedUnlessAnotherSourceFits) {
+  Environment batch = {{"SLURM_JOB_ID", "9"}, {"SLURM_JOB_NUM_NODES", "4"}, {"SLURM_NODEID", "0"}};
+  EXPECT_THAT(std::string(DiscoverWith(batch).status().message()), HasSubstr("write srun --nodes=4"));
+  batch["CLUSTER_SPEC"] = kRank1Of2;
+  EXPECT_EQ(DiscoverWith(batch).value().source, "vertex");
 }
 
 TEST(Discover, AllPoolsReachesTheReader) {

@@ -25,10 +25,13 @@ const FileReader& NoFiles() {
   return reader;
 }
 
-// As the table asks: the step, and where there is none the allocation.
+// As the table asks: for several nodes, then for one. Never do both answer.
 Reading Read(const Environment& environment) {
-  const Reading step = ReadSlurmStep({environment, NoFiles()});
-  return !step.ok() || step->has_value() ? step : ReadSlurmBatch({environment, NoFiles()});
+  const Reading several = ReadSlurm({environment, NoFiles()});
+  const Reading one = ReadSlurmNode({environment, NoFiles()});
+  const bool both = several.ok() && one.ok() && several->has_value() && one->has_value();
+  EXPECT_FALSE(both);
+  return !several.ok() || several->has_value() ? several : one;
 }
 
 ClusterView ReadOk(const Environment& environment) {
@@ -239,6 +242,18 @@ TEST(SlurmStep, GpusAreAsManyAsSlurmGaveUnlessAListOfThemIsThere) {
   EXPECT_EQ(nproc({}), "");
 }
 
+TEST(SlurmStep, OfOneNodeIsThatNodeAndLeftToTheLastReader) {
+  const Environment one = With(
+      StepOf3(0), {{"SLURM_STEP_NODELIST", "n1"}, {"SLURM_STEP_NUM_NODES", "1"}, {"SLURM_STEP_NUM_TASKS", "1"}});
+  EXPECT_FALSE(ReadSlurm({one, NoFiles()})->has_value());
+  const ClusterView view = ReadOk(one);
+  EXPECT_EQ(view.source, "slurm-node");
+  EXPECT_EQ(view.nnodes, 1);
+  EXPECT_EQ(view.run_id, "4711");
+  EXPECT_THAT(view.warnings, IsEmpty());
+  EXPECT_THAT(ErrorOf(With(one, {{"SLURM_STEP_NUM_TASKS", "8"}})), HasSubstr("SLURM_STEP_NUM_TASKS is 8"));
+}
+
 TEST(SlurmStep, LoopbackAddressesAsNodeNamesAreSeenAsSuch) {
   const ClusterView view =
       ReadOk(With(StepOf3(1), {{"SLURM_STEP_NODELIST", "127.0.0.[1-3]"}, {"SLURMD_NODENAME", "127.0.0.2"}}));
@@ -259,7 +274,7 @@ TEST(SlurmBatch, OneNodeIsAJobOfItsOwnWithAWarning) {
                                    {"SLURM_JOB_NUM_NODES", "1"},
                                    {"SLURM_JOB_NODELIST", "n1"},
                                    {"SLURM_GPUS_ON_NODE", "2"}});
-  EXPECT_EQ(view.source, "slurm-batch");
+  EXPECT_EQ(view.source, "slurm-node");
   EXPECT_EQ(view.node_rank, 0);
   EXPECT_EQ(view.nnodes, 1);
   EXPECT_EQ(view.run_id, "5");

@@ -112,7 +112,7 @@ const std::map<std::string, std::string>& ErrorFragments() {
        "cluster.workerpool1[1] is b:2222: expected an address of its own"},
       {"broken_cluster_spec_deep.json", "nested more than 32 deep"},
       {"vertex_and_slurm.env",
-       "vertex (CLUSTER_SPEC) says rank 1 of 2, slurm (SLURM_STEP_NUM_NODES) says rank 2 of 4"},
+       "vertex (CLUSTER_SPEC) says rank 1 of 2, slurm (SLURM_STEP_NODELIST) says rank 2 of 4"},
   };
   return fragments;
 }
