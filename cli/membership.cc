@@ -153,11 +153,33 @@ absl::StatusOr<Membership> FromPlatform(const Settings& s, discovery::ClusterVie
   return m;
 }
 
+// PET_* alone, as Kubeflow's operators set them: a source like others, though with torchrun's defaults.
+bool ByTorchrunVariables(const Settings& s) {
+  const auto by_others = [](const auto& given) { return given && given->origin != Origin::kTorchrunVariable; };
+  if (s.coordinator || by_others(s.nnodes) || by_others(s.node_rank) || by_others(s.master_addr)) return false;
+  if (by_others(s.master_port) || by_others(s.rdzv_endpoint)) return false;
+  return s.nnodes && s.nnodes->value.max > 1 && NamesPrimary(s);
+}
+
+absl::StatusOr<Membership> FromTorchrunVariables(const Settings& s, discovery::ClusterView view) {
+  const bool of_kubeflow = view.source == "trainer" || view.source == "pytorchjob";
+  if (!of_kubeflow && view.source != kNoPlatform) {
+    Settings others = s;
+    if (s.source)
+      others.nnodes.reset(), others.node_rank.reset(), others.master_port.reset();  // it was not chosen
+    return FromPlatform(others, std::move(view));
+  }
+  Membership m = FromOptions(s);
+  if (of_kubeflow) m.view.source = view.source;
+  m.view.warnings = std::move(view.warnings);
+  return m;
+}
+
 // Whether the options say it all. --source, where it is said at least as plainly, wants to be asked all the same.
 bool SaysAll(const Settings& s) {
   if (!s.nnodes) return false;
   if (s.source && s.source->origin <= s.nnodes->origin) return false;
-  return s.coordinator || s.nnodes->value.max == 1 || NamesPrimary(s);
+  return s.coordinator || s.nnodes->value.max == 1 || (NamesPrimary(s) && !ByTorchrunVariables(s));
 }
 
 absl::StatusOr<Membership> Standalone(const Settings& s, const Machine& machine) {
@@ -195,6 +217,7 @@ absl::StatusOr<Membership> FindMembership(const Settings& s, const Environment& 
   }
   absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, OptionsOf(s));
   if (!view.ok()) return absl::FailedPreconditionError(view.status().message());
+  if (ByTorchrunVariables(s)) return FromTorchrunVariables(s, *std::move(view));
   if (view->source == kNoPlatform) {
     ASSIGN_OR_RETURN(Membership m, WithoutPlatform(s, machine));
     m.view.warnings = view->warnings;

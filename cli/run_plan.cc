@@ -151,8 +151,8 @@ class Planner {
       Line("nproc-per-node", "0", PlatformOr(kDefault));
       return absl::OkStatus();
     }
-    ASSIGN_OR_RETURN(const int slots, CountSlots());
-    const Given<SlotCount>& given = settings_.nproc_per_node;
+    ASSIGN_OR_RETURN(const Given<SlotCount> given, SlotsGiven());
+    ASSIGN_OR_RETURN(const int slots, CountSlots(given));
     Line("nproc-per-node", Show(slots), given ? given->source : PlatformOr(kDefault));
     config_->set_slots(slots);
     if (given && int64_t{slots} * membership_.max_nodes > kMaxWorkers) {
@@ -161,8 +161,22 @@ class Planner {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<int> CountSlots() {
-    const Given<SlotCount>& given = settings_.nproc_per_node;
+  // By an option, or else by the platform.
+  absl::StatusOr<Given<SlotCount>> SlotsGiven() const {
+    const discovery::ClusterView& view = membership_.view;
+    if (settings_.nproc_per_node || !membership_.on_platform || view.nproc.empty())
+      return settings_.nproc_per_node;
+    Setting<SlotCount> said = {{}, Origin::kPlatform, view.source, view.nproc};
+    const absl::StatusOr<SlotCount> count = ParseSlotCount(view.nproc);
+    if (!count.ok()) {
+      return Fault(said, absl::StrCat("as the workers of a node: ", std::string(AsStd(count.status().message())),
+                                      "; or give --nproc-per-node"));
+    }
+    said.value = *count;
+    return Given<SlotCount>(said);
+  }
+
+  absl::StatusOr<int> CountSlots(const Given<SlotCount>& given) {
     if (given && given->value.kind == SlotCount::kNumber) return given->value.number;
     if (!given && !membership_.on_platform) return 1;
     const absl::StatusOr<agent::WorkerCount> count = machine_.count_workers(given ? given->text : "");

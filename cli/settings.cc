@@ -299,7 +299,7 @@ std::vector<std::string> KnownVariables(const char* prefix) {
   for (const OptionSpec& spec : RunOptions()) {
     if (own || spec.torchrun) known.push_back(VariableName("", spec.name));
   }
-  if (own) known.insert(known.end(), {"TOKEN", "LOG_LEVEL"});
+  if (own) known.insert(known.end(), {"TOKEN", "LOG_LEVEL", "SUBDOMAIN", "PODS_PER_JOB", "JOB_INDEX"});
   return known;
 }
 

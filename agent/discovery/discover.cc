@@ -8,8 +8,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "agent/discovery/address.h"
+#include "agent/discovery/aws_batch.h"
+#include "agent/discovery/azure_ml.h"
+#include "agent/discovery/kubeflow.h"
+#include "agent/discovery/kubernetes.h"
 #include "agent/discovery/problem.h"
 #include "agent/discovery/slurm.h"
+#include "agent/discovery/static_variables.h"
+#include "agent/discovery/volcano.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::discovery {
@@ -114,17 +120,32 @@ const std::vector<Source>& Sources() {
        }},
       {"sagemaker", "resourceconfig.json", nullptr},
       {"slurm", "SLURM_STEP_NODELIST", ReadSlurmAsAsked},
-      {"trainer", "PET_NODE_RANK", nullptr},
-      {"pytorchjob", "PET_NODE_RANK", nullptr},
-      {"volcano", "VC_TASK_INDEX", nullptr},
-      {"jobset", "JOBSET_NAME", nullptr},
-      {"indexed-job", "JOB_COMPLETION_INDEX", nullptr},
-      {"statefulset", "HOSTNAME", nullptr},
+      {"trainer", "PET_NODE_RANK",
+       [](const Evidence& evidence, const DiscoverOptions&) { return ReadTrainer(evidence); }},
+      {"pytorchjob", "PET_NNODES",
+       [](const Evidence& evidence, const DiscoverOptions&) { return ReadPytorchJob(evidence); }},
+      {"volcano", "VC_TASK_INDEX",
+       [](const Evidence& evidence, const DiscoverOptions&) { return ReadVolcano(evidence); }},
+      {"jobset", "JOBSET_NAME",
+       [](const Evidence& evidence, const DiscoverOptions& options) {
+         return ReadJobSet(evidence, {.nnodes = options.nnodes});
+       }},
+      {"indexed-job", "JOB_COMPLETION_INDEX",
+       [](const Evidence& evidence, const DiscoverOptions& options) {
+         return ReadIndexedJob(evidence, {.nnodes = options.nnodes});
+       }},
+      {"statefulset", "MUSTER_SUBDOMAIN",
+       [](const Evidence& evidence, const DiscoverOptions& options) {
+         return ReadStatefulSet(evidence, {.nnodes = options.nnodes});
+       }},
       {"tf_config", "TF_CONFIG", nullptr},
-      {"batch", "AWS_BATCH_JOB_NUM_NODES", nullptr},
-      {"azureml", "AZ_BATCH_MASTER_NODE", nullptr},
+      {"batch", "AWS_BATCH_JOB_NUM_NODES",
+       [](const Evidence& evidence, const DiscoverOptions&) { return ReadBatch(evidence); }},
+      {"azureml", "AZ_BATCH_MASTER_NODE",
+       [](const Evidence& evidence, const DiscoverOptions&) { return ReadAzureMl(evidence); }},
       {"openmpi", "OMPI_COMM_WORLD_RANK", nullptr},
-      {"static", "MASTER_ADDR", nullptr},
+      {"static", "MASTER_ADDR",
+       [](const Evidence& evidence, const DiscoverOptions&) { return ReadStatic(evidence); }},
       {"slurm-node", "SLURM_JOB_ID",
        [](const Evidence& evidence, const DiscoverOptions& /*options*/) { return ReadSlurmNode(evidence); }},
       {"hostfile", "/job/hostfile", nullptr},

@@ -351,6 +351,53 @@ TEST(PlanTest, MembershipFromTorchrunsVariablesAlone) {
   EXPECT_EQ(plan.config.primary().port(), 23456u);
 }
 
+TEST(PlanTest, KubeflowsVariablesAreASourceWithTorchrunsDefaults) {
+  Environment trainer = {{"PET_NNODES", "4"},
+                         {"PET_NODE_RANK", "3"},
+                         {"PET_MASTER_ADDR", "tj-node-0-0.tj"},
+                         {"JOB_COMPLETION_INDEX", "3"}};
+  const RunPlan plan = Planned({}, trainer);
+  EXPECT_EQ(plan.view.source, "trainer");
+  EXPECT_EQ(plan.config.place(), 3);
+  EXPECT_EQ(plan.config.slots(), 1);
+  EXPECT_EQ(plan.config.max_restarts(), 0);
+  EXPECT_THAT(plan.notes, testing::IsEmpty()) << "nothing is silenced by itself";
+  EXPECT_EQ(Planned({"--nnodes", "2", "--node-rank", "1"}, trainer).view.source, "flags");
+  trainer["CLUSTER_SPEC"] = kThreeNodes;
+  EXPECT_THAT(std::string(AsStd(TryPlan({}, trainer).status().message())),
+              testing::AllOf(HasSubstr("vertex (CLUSTER_SPEC)"), HasSubstr("trainer (PET_NODE_RANK)")));
+  EXPECT_EQ(Planned({"--source", "vertex"}, trainer).view.source, "vertex");
+}
+
+TEST(PlanTest, AnElasticPytorchJobHasItsRange) {
+  const RunPlan plan = Planned({}, {{"PET_NNODES", "2:4"}, {"PET_RDZV_ENDPOINT", "e-worker-0:23456"}});
+  EXPECT_EQ(plan.view.source, "pytorchjob");
+  EXPECT_EQ(plan.config.min_nodes(), 2);
+  EXPECT_EQ(plan.config.max_nodes(), 4);
+  EXPECT_FALSE(plan.config.has_place());
+}
+
+TEST(PlanTest, AnIndexedJobTakesItsNumberOfNodesFromTheOption) {
+  const Environment environment = {{"JOB_COMPLETION_INDEX", "2"}, {"HOSTNAME", "j-2"}, {"MUSTER_SUBDOMAIN", "s"}};
+  const RunPlan plan = Planned({"--nnodes", "2:3", "--master-port", "1234"}, environment);
+  EXPECT_EQ(plan.view.source, "indexed-job");
+  EXPECT_EQ(plan.config.place(), 2);
+  EXPECT_EQ(plan.config.min_nodes(), 2);
+  EXPECT_EQ(plan.config.primary().host(), "j-0.s");
+  EXPECT_EQ(plan.config.primary().port(), 1234u);
+  EXPECT_EQ(ExitCodeOf(TryPlan({}, environment).status()), 65);
+  EXPECT_TRUE(Planned({"--standalone"}, environment).config.single_node());
+}
+
+TEST(PlanTest, WhatThePlatformSaysOfWorkersIsTakenUnlessAnOptionSaysIt) {
+  Environment environment = {{"MASTER_ADDR", "a"}, {"NODE_RANK", "0"}, {"NNODES", "2"}, {"NPROC_PER_NODE", "6"}};
+  EXPECT_EQ(Planned({}, environment).config.slots(), 6);
+  EXPECT_EQ(Line(Planned({}, environment), "nproc-per-node").origin, "static");
+  EXPECT_EQ(Planned({"--nproc-per-node", "2"}, environment).config.slots(), 2);
+  environment["NPROC_PER_NODE"] = "many";
+  EXPECT_THAT(std::string(AsStd(TryPlan({}, environment).status().message())), HasSubstr("static many: as the"));
+}
+
 TEST(PlanTest, AnEmptyVariableAndAServicesAddressAreNoSettings) {
   const RunPlan plan = Planned({}, {{"MUSTER_NNODES", ""}, {"MUSTER_MASTER_PORT", "tcp://10.0.0.1:29400"}});
   EXPECT_TRUE(plan.config.single_node());

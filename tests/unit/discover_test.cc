@@ -39,7 +39,8 @@ Environment Both(const std::string& slurm_rank, const std::string& slurm_count) 
 }
 
 TEST(Discover, NothingFoundIsAJobOfOneNode) {
-  const ClusterView view = DiscoverWith({{"HOME", "/root"}, {"RANK", "3"}, {"WORLD_SIZE", "8"}}, {}).value();
+  const ClusterView view =
+      DiscoverWith({{"HOME", "/root"}, {"RANK", "3"}, {"LOCAL_RANK", "3"}, {"WORLD_SIZE", "8"}}, {}).value();
   EXPECT_EQ(view.source, "single");
   EXPECT_EQ(view.node_rank, 0);
   EXPECT_EQ(view.nnodes, 1);

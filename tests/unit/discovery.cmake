@@ -7,6 +7,7 @@ muster_test(hostfile_test SOURCES hostfile_test.cc fixtures.cc DEPS muster_disco
 muster_test(mask_secrets_test SOURCES mask_secrets_test.cc DEPS muster_discovery)
 muster_test(nodelist_test SOURCES nodelist_test.cc fixtures.cc DEPS muster_discovery)
 muster_test(slurm_test SOURCES slurm_test.cc fixtures.cc DEPS muster_discovery)
+muster_test(platforms_test SOURCES platforms_test.cc fixtures.cc DEPS muster_discovery)
 muster_test(vertex_test SOURCES vertex_test.cc fixtures.cc DEPS muster_discovery)
 muster_test(worker_environment_test SOURCES worker_environment_test.cc DEPS muster_worker_environment)
 muster_test(interpreter_test SOURCES interpreter_test.cc DEPS muster_interpreter)

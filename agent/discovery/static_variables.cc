@@ -1,0 +1,75 @@
+#include "agent/discovery/static_variables.h"
+
+#include "absl/strings/str_cat.h"
+#include "agent/discovery/address.h"
+#include "agent/discovery/problem.h"
+#include "agent/discovery/variables.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::discovery {
+namespace {
+
+constexpr char kNoName[] = "none";  // torchrun's
+constexpr char kAddress[] = "MASTER_ADDR";
+constexpr char kGiveAll[] =
+    "set MASTER_ADDR, NODE_RANK and NNODES on each node, or give --nnodes, --node-rank and --master-addr; "
+    "--standalone "
+    "for this node alone";
+
+// Which variables say it.
+struct Names {
+  const char* rank = nullptr;
+  const char* count = nullptr;
+};
+
+bool IsAboveOne(const std::optional<std::string>& text) {
+  return text.has_value() && *text != "1" && *text != "0";
+}
+
+// nullopt: they say nothing of several nodes.
+std::optional<Names> WhoSays(const Environment& environment) {
+  const auto has = [&](const char* variable) { return TextOf(environment, variable).has_value(); };
+  const bool of_process = IsSet(environment, "LOCAL_RANK");
+  if (has("NODE_RANK") && (has("NNODES") || (has(kAddress) && !of_process))) return Names{"NODE_RANK", "NNODES"};
+  if (of_process || !has("RANK")) return std::nullopt;
+  if (has("NNODES")) return Names{"RANK", "NNODES"};
+  if (IsAboveOne(TextOf(environment, "WORLD_SIZE"))) return Names{"RANK", "WORLD_SIZE"};
+  return std::nullopt;
+}
+
+// Other launchers set the first two alone for tests of their own; a real worker has all three.
+bool IsWorkerOfALauncher(const Environment& environment) {
+  return IsSet(environment, "LOCAL_RANK") && IsSet(environment, "TORCHELASTIC_RUN_ID") &&
+         IsSet(environment, kAddress);
+}
+
+absl::Status RefusedNesting(const Environment& environment) {
+  return ToStatus({"LOCAL_RANK", "", TextOf(environment, "LOCAL_RANK").value_or(""),
+                   "none, but with TORCHELASTIC_RUN_ID and MASTER_ADDR it says that this is a worker of another "
+                   "launcher",
+                   "give --standalone for a job of its own on this node, or --nnodes with --rdzv-endpoint"});
+}
+
+}  // namespace
+
+Reading ReadStatic(const Evidence& evidence) {
+  const Environment& environment = evidence.environment;
+  if (IsWorkerOfALauncher(environment)) return RefusedNesting(environment);
+  const std::optional<Names> names = WhoSays(environment);
+  if (!names) return std::nullopt;
+  ClusterView view;
+  view.source = "static";
+  ASSIGN_OR_RETURN(view.nnodes, RequiredNumber(environment, names->count, 1, kMaxNodes, kGiveAll));
+  ASSIGN_OR_RETURN(view.node_rank, RankIn(names->rank, *TextOf(environment, names->rank), view.nnodes,
+                                          absl::StrCat(names->count, " ", view.nnodes), kGiveAll));
+  const auto address = TextOf(environment, kAddress);
+  if (!address) return ToStatus({kAddress, "", std::nullopt, "the address of node 0", kGiveAll});
+  ASSIGN_OR_RETURN(view.primary_host, HostIn(kAddress, *address));
+  ASSIGN_OR_RETURN(view.primary_port, PortOr(environment, "MASTER_PORT", kTorchPort));
+  view.loopback_only = IsLoopback(view.primary_host);
+  view.nproc = TextOf(environment, "NPROC_PER_NODE").value_or("");
+  view.run_id = kNoName;  // node 0 may call itself localhost, so that nothing here is the same on all nodes
+  return view;
+}
+
+}  // namespace muster::discovery

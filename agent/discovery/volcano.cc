@@ -1,0 +1,92 @@
+#include "agent/discovery/volcano.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "agent/discovery/address.h"
+#include "agent/discovery/problem.h"
+#include "agent/discovery/variables.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::discovery {
+namespace {
+
+constexpr char kTaskIndex[] = "VC_TASK_INDEX";
+constexpr char kOldTaskIndex[] = "VK_TASK_INDEX";
+constexpr char kSource[] = "volcano";
+constexpr char kUsePlugin[] =
+    "add `pytorch: []` to the job's plugins, which sets MASTER_ADDR, RANK and WORLD_SIZE; or give --nnodes, "
+    "--node-rank and --master-addr";
+
+// Variables VC_<TASK>_HOSTS.
+std::vector<std::string> HostLists(const Environment& environment) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : environment) {
+    if (absl::StartsWith(name, "VC_") && absl::EndsWith(name, "_HOSTS") && !value.empty()) names.push_back(name);
+  }
+  return names;
+}
+
+absl::StatusOr<ClusterView> ByPlugin(const Environment& environment) {
+  ClusterView view;
+  view.source = kSource;
+  for (const char* variable : {"MASTER_ADDR", "RANK"}) {
+    if (!TextOf(environment, variable)) {
+      return ToStatus({variable, "", std::nullopt, "what Volcano's plugin pytorch sets", kUsePlugin});
+    }
+  }
+  ASSIGN_OR_RETURN(view.nnodes, RequiredNumber(environment, "WORLD_SIZE", 1, kMaxNodes, kUsePlugin));
+  ASSIGN_OR_RETURN(view.primary_host, HostIn("MASTER_ADDR", *TextOf(environment, "MASTER_ADDR")));
+  ASSIGN_OR_RETURN(view.primary_port, PortOr(environment, "MASTER_PORT", kTorchPort));
+  ASSIGN_OR_RETURN(view.node_rank, RankIn("RANK", *TextOf(environment, "RANK"), view.nnodes,
+                                          absl::StrCat("WORLD_SIZE ", view.nnodes, ", which counts pods here")));
+  return view;
+}
+
+absl::StatusOr<ClusterView> ByHosts(const std::string& variable, const std::string& list,
+                                    const std::string& index) {
+  ClusterView view;
+  view.source = kSource;
+  view.primary_port = kDefaultRendezvousPort;
+  for (const absl::string_view entry : absl::StrSplit(list, ',')) {
+    if (static_cast<int>(view.nodes.size()) == kMaxNodes) {
+      return ToStatus({variable, "", list, absl::StrCat("at most ", kMaxNodes, " hosts"), ""});
+    }
+    ASSIGN_OR_RETURN(const std::string host, HostIn(variable, std::string(AsStd(entry))));
+    if (view.nodes.empty()) view.primary_host = host;
+    view.nodes.push_back(ToString(host, view.primary_port));
+  }
+  view.nnodes = static_cast<int>(view.nodes.size());
+  ASSIGN_OR_RETURN(view.node_rank, RankIn(kTaskIndex, index, view.nnodes, variable));
+  return view;
+}
+
+}  // namespace
+
+Reading ReadVolcano(const Evidence& evidence) {
+  const Environment& environment = evidence.environment;
+  const auto index = TextOf(environment, kTaskIndex);
+  if (!index && !TextOf(environment, kOldTaskIndex)) return std::nullopt;
+  absl::StatusOr<ClusterView> view = ClusterView();
+  const std::vector<std::string> lists = HostLists(environment);
+  if (IsSet(environment, "WORLD_SIZE") || lists.empty()) {
+    // A task of one pod without plugins is no cluster.
+    if (!IsSet(environment, "WORLD_SIZE") && !IsSet(environment, "MASTER_ADDR")) return std::nullopt;
+    view = ByPlugin(environment);
+  } else if (lists.size() > 1) {
+    return ToStatus(
+        {"WORLD_SIZE", "", std::nullopt,
+         absl::StrCat("the pods of all ", lists.size(), " tasks, as ", kTaskIndex, " counts within one of them"),
+         kUsePlugin});
+  } else {
+    view = ByHosts(lists.front(), *TextOf(environment, lists.front()),
+                   index.value_or(TextOf(environment, kOldTaskIndex).value_or("")));
+  }
+  if (!view.ok()) return view.status();
+  view->loopback_only = IsLoopback(view->primary_host);
+  view->self = TextOf(environment, "HOSTNAME").value_or("");
+  view->run_id = RunNameOf(kSource, view->primary_host);
+  return *std::move(view);
+}
+
+}  // namespace muster::discovery
