@@ -14,6 +14,7 @@ constexpr Micros kKillDelay = 500;
 constexpr Micros kProbeMax = 20 * kMillisecond;
 constexpr Micros kOpenMax = 20 * kMillisecond;
 constexpr Micros kPortRetry = 50 * kMillisecond;
+constexpr Micros kNoticeAskedEvery = kSecond;
 constexpr Micros kAloneTickMax = 100 * kMillisecond;
 
 }  // namespace
@@ -59,6 +60,16 @@ void World::Execute(AgentProcess* agent, const agent::Effects& effects) {
 void World::ExitAgent(AgentProcess* agent, const std::string& why) {
   Note("agent", absl::StrCat(agent->name, " ", why));
   KillAgent(agent);
+}
+
+// As the machine tells it: each agent that asks, sooner or later. An agent asks once it has its configuration.
+void World::Notice(AgentProcess* agent) {
+  DeliverAfter(prng_.Between(0, kNoticeAskedEvery), agent, [this, agent] {
+    if (!agent->core.configured()) return Notice(agent);
+    OnAgent(agent, [agent](BootTime now, agent::Effects* out) {
+      agent->core.OnNotice(now, "its machine is about to go", out);
+    });
+  });
 }
 
 void World::KillAgent(AgentProcess* agent) {

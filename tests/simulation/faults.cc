@@ -80,6 +80,7 @@ void Faults::Strike(Fault fault) {
     case Fault::kLeaveTwice:
     case Fault::kCancel:
     case Fault::kStartFails:
+    case Fault::kNotice:
       return StrikeNode(fault, AnyHost());
     default:
       return StrikeNetwork(fault, AnyHost());
@@ -146,6 +147,10 @@ void Faults::StrikeNode(Fault fault, HostProcess* host) {
       return world_->SignalHost(host, SIGINT);
     case Fault::kStartFails:
       ++host->start_fails;
+      return;
+    case Fault::kNotice:
+      host->noticed = host->asked_to_leave = true;
+      if (host->agent != nullptr) world_->Notice(host->agent);
       return;
     default:
       world_->SignalHost(host, SIGTERM);

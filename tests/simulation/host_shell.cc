@@ -84,6 +84,7 @@ void World::Execute(HostProcess* host, const host::Effects& effects) {
     } else if (const auto* e = std::get_if<host::Finish>(&effect)) {
       Note("host", absl::StrCat(host->name, " finishes: ", e->exit_code, " (", e->origin, ") ", e->reason));
       host->finish = *e;
+      LookAtDeadline(host);
       invariants_.OnFinish(*host, *e);
       DeliverAfter(prng_.Between(100, kFlushMax), host, [this, host] { KillHost(host); });
     } else if (const auto* e = std::get_if<muster::Note>(&effect)) {
@@ -115,6 +116,7 @@ void World::StartAgentProcess(HostProcess* host, uint64_t number) {
     agent->started = true;
     ScheduleTick(agent, prng_.Between(1, 100 * kMillisecond));
     Drain(agent);
+    if (agent->host->noticed) Notice(agent);
   });
 }
 

@@ -32,6 +32,7 @@ constexpr const char* kFaultNames[kFaultKinds] = {
     "cut-staggered",
     "swizzle",
     "start-fails",
+    "notice",
 };
 
 constexpr int64_t kWorstDriftPpm = 5000;  // 0.5 %: of two clocks against each other 1 %, as the lease's margin
@@ -340,6 +341,16 @@ void DrawHiddenRound(Prng prng, Scenario& s) {
   Weight(s, Fault::kSwizzle) = 1;
 }
 
+// Machines that say that they will go, and jobs whose time is limited. From a stream of its own.
+void DrawEnds(Prng prng, Scenario& s) {
+  if (s.only_agents_die || s.total_weight() == 0) return;
+  if (prng.Chance(10)) Weight(s, Fault::kNotice) = 1 + s.total_weight() / 5;
+  if (!prng.Chance(5)) return;
+  s.deadline = prng.Between(s.fault_phase / 4, s.fault_phase);
+  s.stop_before = prng.Skewed(100 * kMillisecond, s.deadline);
+  s.wall_skew = prng.Chance(50) ? 0 : prng.Skewed(10 * kMillisecond, 5 * kSecond);
+}
+
 }  // namespace
 
 const char* Name(Fault fault) { return kFaultNames[static_cast<int>(fault)]; }
@@ -363,6 +374,7 @@ Scenario DrawScenario(uint64_t seed) {
   }
   DrawHiddenRound(Prng(seed ^ 0x51DE), s);
   DrawFitness(Prng(seed ^ 0xF17), s);
+  DrawEnds(Prng(seed ^ 0xE2D), s);
   return s;
 }
 
@@ -380,6 +392,10 @@ std::string Describe(const Scenario& s) {
                           s.preflight_hangs_percent);
   }
   if (s.gpu_release_timeout > 0) absl::StrAppendFormat(&out, " GPUs held %d%%,", s.gpus_held_percent);
+  if (s.deadline > 0) {
+    absl::StrAppendFormat(&out, " deadline %dms, left %dms before, skew %dms,", s.deadline / kMillisecond,
+                          s.stop_before / kMillisecond, s.wall_skew / kMillisecond);
+  }
   for (int i = 0; i < kFaultKinds; ++i) {
     if (s.weight[i] != 0) absl::StrAppendFormat(&out, " %s=%d", kFaultNames[i], s.weight[i]);
   }

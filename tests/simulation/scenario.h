@@ -34,6 +34,7 @@ enum class Fault {
   kCutStaggered,
   kSwizzle,
   kStartFails,
+  kNotice,
   kCount,
 };
 inline constexpr int kFaultKinds = static_cast<int>(Fault::kCount);
@@ -96,8 +97,13 @@ struct Scenario {
   bool driver_pids = false;
   int gpus_held_percent = 0;  // of the looks at them, during the fault phase
 
+  // The nodes' time is over at this moment, as each one's wall clock has it, and they leave so long before.
+  Micros deadline = 0;  // 0: there is none
+  Micros stop_before = 0;
+
   // The clocks.
   int64_t drift_ppm = 0;  // each machine's rate is wrong by up to this
+  Micros wall_skew = 0;   // each machine's wall clock, too
 
   // The network.
   Micros delay = kMillisecond;  // mean, one way

@@ -138,6 +138,7 @@ void World::Tick(Process* process) {
   if (!process->alive) return;
   ScheduleTick(process, kTickPeriod);
   if (auto* host = dynamic_cast<HostProcess*>(process)) {
+    TellWallClock(host);
     OnHost(host, [host](BootTime now, host::Effects* out) { host->core.OnTick(now, out); });
   } else if (auto* agent = dynamic_cast<AgentProcess*>(process)) {
     OnAgent(agent, [agent](BootTime now, agent::Effects* out) { agent->core.OnTick(now, out); });
@@ -161,6 +162,7 @@ Machine* World::NewMachine(int place) {
   machine->boot_offset = prng_.Between(1, kStartOffsetMax);
   const int64_t drift = prng_.Chance(50) ? scenario_.drift_ppm : prng_.Between(0, scenario_.drift_ppm);
   machine->drift_ppm = prng_.Chance(50) ? drift : -drift;
+  if (scenario_.wall_skew > 0) machine->wall_skew = prng_.Between(-scenario_.wall_skew, scenario_.wall_skew);
   machine->address = absl::StrCat("10.", machine->id / 250, ".", machine->id % 250, ".1");
   machine->boot_id = absl::StrCat("boot-", machine->id);
   machines_.push_back(std::move(machine));
@@ -212,12 +214,45 @@ v1::NodeConfig World::MakeConfig(int place, const Machine& machine) {
   return c;
 }
 
+absl::Time World::WallNow(const Machine& machine) const {
+  return absl::UnixEpoch() + absl::Microseconds(now() + machine.wall_skew);
+}
+
+namespace {
+
+// From then on a node may leave: it begins no round that would soon be ended.
+absl::Time MayLeaveFrom(const host::StopBefore& stop) {
+  return stop.deadline - stop.before - std::min(stop.before, host::kMaxUselessRound);
+}
+
+}  // namespace
+
+void World::LookAtDeadline(HostProcess* host) {
+  const std::optional<host::StopBefore>& stop = host->options.stop_before;
+  if (stop.has_value() && WallNow(*host->machine) >= MayLeaveFrom(*stop)) host->asked_to_leave = true;
+}
+
+void World::TellWallClock(HostProcess* host) {
+  LookAtDeadline(host);
+  const absl::Time wall = WallNow(*host->machine);
+  OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnWallClock(now, wall, out); });
+}
+
+// Who comes when the time is nearly over comes to a job that was given more of it.
+std::optional<host::StopBefore> World::StopBefore(const Machine& machine) const {
+  const host::StopBefore stop{absl::UnixEpoch() + absl::Microseconds(scenario_.deadline),
+                              absl::Microseconds(scenario_.stop_before), "the job's time is nearly over"};
+  if (scenario_.deadline == 0 || WallNow(machine) + absl::Seconds(1) >= MayLeaveFrom(stop)) return std::nullopt;
+  return stop;
+}
+
 HostProcess* World::StartHost(int place, Machine* machine) {
   host::HostOptions options;
   options.host_id = absl::StrCat("h", place, ".", next_host_++);
   options.host_pid = machine->next_pid++;
   options.config = MakeConfig(place, *machine);
   options.termination_grace = absl::Microseconds(scenario_.termination_grace);
+  options.stop_before = StopBefore(*machine);
   if (place < scenario_.nodes) {
     options.preflight_timeout = absl::Microseconds(scenario_.preflight_timeout);
     options.gpu_release_timeout = absl::Microseconds(scenario_.gpu_release_timeout);

@@ -28,6 +28,7 @@ struct Machine {
   int place = 0;           // index of the place that it was made for
   Micros boot_offset = 0;  // its boot clock when the world began
   int64_t drift_ppm = 0;
+  Micros wall_skew = 0;
   std::string address;
   std::string boot_id;
   bool up = true;
@@ -145,6 +146,7 @@ struct HostProcess : Process {
   int start_fails = 0;  // of the next spawns
   bool killed = false;  // by a fault, the timer or its agent
   bool asked_to_leave = false;
+  bool noticed = false;  // its machine says that it will go
   bool asked_to_cancel = false;
   bool released = false;  // told so by a coordinator
   bool zombie = false;    // replaced while it lives, cut off
@@ -194,6 +196,7 @@ class World {
   void ResetSession(AgentProcess* agent);
   void CloseAtCoordinatorOnly(AgentProcess* agent);  // a proxy or a NAT on the way gave up
   void SignalHost(HostProcess* host, int signal);
+  void Notice(AgentProcess* agent);  // its machine says that it will go
   // The place gets a new host, on the same machine if wanted and possible. The old host, if alive, is a zombie.
   void Replace(int place, bool same_machine);
   void Note(const char* category, const std::string& text);
@@ -218,6 +221,10 @@ class World {
   void ScheduleTick(Process* process, Micros delay);
   void Tick(Process* process);
   Machine* NewMachine(int place);
+  absl::Time WallNow(const Machine& machine) const;
+  void LookAtDeadline(HostProcess* host);
+  void TellWallClock(HostProcess* host);
+  std::optional<host::StopBefore> StopBefore(const Machine& machine) const;
   HostProcess* StartHost(int place, Machine* machine);
   v1::NodeConfig MakeConfig(int place, const Machine& machine);
   void AfterHostDeath(HostProcess* host);
