@@ -31,6 +31,7 @@ std::string ByHand(const Settings& s) {
 discovery::DiscoverOptions OptionsOf(const Settings& s) {
   discovery::DiscoverOptions options;
   options.vertex.all_pools = IsTrue(s.all_pools);
+  if (s.instance_groups) options.sagemaker.instance_groups = s.instance_groups->value;
   if (s.source) options.source = s.source->value;
   if (s.nnodes) options.nnodes = s.nnodes->value.max;
   if (s.node_rank) options.node_rank = s.node_rank->value;

@@ -38,6 +38,9 @@ const std::vector<OptionSpec>& RunOptions() {
       {"standalone", "", kMembership, true, "One node, nothing listens. The default where nothing else is found."},
       {"pools", "trainers|all", kMembership, false,
        "Vertex AI: which worker pools train. Default: pools 0 and 1; the others end with the job."},
+      {"instance-groups", "NAMES", kMembership, false,
+       "SageMaker: only hosts of these instance groups train, with commas. Default: all; the others end with the "
+       "job."},
       {"source", "NAME", kMembership, false,
        "Who says which node this is, where several could: vertex, ... (a wrong name lists them). Default: the "
        "first "

@@ -299,7 +299,9 @@ std::vector<std::string> KnownVariables(const char* prefix) {
   for (const OptionSpec& spec : RunOptions()) {
     if (own || spec.torchrun) known.push_back(VariableName("", spec.name));
   }
-  if (own) known.insert(known.end(), {"TOKEN", "LOG_LEVEL", "SUBDOMAIN", "PODS_PER_JOB", "JOB_INDEX"});
+  if (own)
+    known.insert(known.end(),
+                 {"TOKEN", "LOG_LEVEL", "SUBDOMAIN", "PODS_PER_JOB", "JOB_INDEX", "SAGEMAKER_CONFIG"});
   return known;
 }
 
@@ -402,6 +404,7 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
   reader.Text("rdzv-id", &s.rdzv_id);
   reader.Switch("standalone", &s.standalone);
   reader.Read<bool>("pools", &s.all_pools, ParsePools);
+  reader.Text("instance-groups", &s.instance_groups);
   reader.Read<std::string>("source", &s.source, ParseSource);
   reader.Read<std::string>("local-addr", &s.local_addr, ParseHost);
   reader.Read<SlotCount>("nproc-per-node", &s.nproc_per_node, ParseSlotCount);

@@ -42,6 +42,7 @@ struct Settings {
   Given<std::string> rdzv_id;
   Given<bool> standalone;
   Given<bool> all_pools;
+  Given<std::string> instance_groups;
   Given<std::string> source;  // whom to ask for the place
   Given<std::string> local_addr;
   Given<SlotCount> nproc_per_node;

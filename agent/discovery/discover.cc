@@ -15,6 +15,7 @@
 #include "agent/discovery/problem.h"
 #include "agent/discovery/slurm.h"
 #include "agent/discovery/static_variables.h"
+#include "agent/discovery/tf_config.h"
 #include "agent/discovery/volcano.h"
 #include "proto/base/status_macros.h"
 
@@ -118,7 +119,10 @@ const std::vector<Source>& Sources() {
        [](const Evidence& evidence, const DiscoverOptions& options) {
          return ReadVertex(evidence.environment, options.vertex);
        }},
-      {"sagemaker", "resourceconfig.json", nullptr},
+      {"sagemaker", "resourceconfig.json",
+       [](const Evidence& evidence, const DiscoverOptions& options) {
+         return ReadSageMaker(evidence, options.sagemaker);
+       }},
       {"slurm", "SLURM_STEP_NODELIST", ReadSlurmAsAsked},
       {"trainer", "PET_NODE_RANK",
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadTrainer(evidence); }},
@@ -138,7 +142,8 @@ const std::vector<Source>& Sources() {
        [](const Evidence& evidence, const DiscoverOptions& options) {
          return ReadStatefulSet(evidence, {.nnodes = options.nnodes});
        }},
-      {"tf_config", "TF_CONFIG", nullptr},
+      {"tf_config", "TF_CONFIG",
+       [](const Evidence& evidence, const DiscoverOptions&) { return ReadTfConfig(evidence.environment); }},
       {"batch", "AWS_BATCH_JOB_NUM_NODES",
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadBatch(evidence); }},
       {"azureml", "AZ_BATCH_MASTER_NODE",

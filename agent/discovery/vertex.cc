@@ -11,7 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "agent/discovery/address.h"
-#include "agent/discovery/bounded_json.h"
+#include "agent/discovery/document.h"
 #include "agent/discovery/problem.h"
 #include "nlohmann/json.hpp"
 #include "proto/base/status_macros.h"
@@ -22,6 +22,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kSource[] = "CLUSTER_SPEC";
+constexpr DocumentReader kSpec{kSource};
 constexpr char kChief[] = "chief";
 constexpr absl::string_view kPoolPrefix = "workerpool";
 constexpr int kMaxPoolNumber = 99;
@@ -45,56 +46,6 @@ struct Spec {
   std::string trial;
   std::vector<std::string> warnings;
 };
-
-absl::Status Missing(std::string field, std::string expected, std::string advice = "") {
-  return ToStatus({kSource, std::move(field), std::nullopt, std::move(expected), std::move(advice)});
-}
-
-absl::Status Wrong(std::string field, std::string value, std::string expected, std::string advice = "") {
-  return ToStatus({kSource, std::move(field), std::move(value), std::move(expected), std::move(advice)});
-}
-
-// A JSON value for a message: strings as they are, so that the message shows what the address says.
-std::string Spelled(const Json& value) {
-  if (value.is_string()) return value.get_ref<const std::string&>();
-  return value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
-}
-
-// ---- The text ----
-
-// What people and tools do to a JSON value on its way into a variable.
-std::string HintFor(std::string_view text) {
-  if (text.front() == '\'') {
-    return "the quotes are part of the value: docker --env-file and YAML block values take it without quotes";
-  }
-  if (text.front() == '"') return "the value is quoted twice: take the outer quotes away";
-  if (text.front() == '#') return "JSON has no # comments: remove those lines";
-  if (absl::StartsWith(AsAbsl(text), "{\\\"")) return "its quotes are escaped twice: write \" instead of \\\"";
-  if (absl::StartsWith(AsAbsl(text), "{'"))
-    return "it looks like a printed Python dict: write it with json.dumps()";
-  return "";
-}
-
-absl::StatusOr<Json> ParseDocument(std::string_view text) {
-  absl::StatusOr<Json> parsed = ParseBoundedJson(text, {kMaxClusterSpecBytes, kMaxClusterSpecDepth});
-  if (!parsed.ok()) {
-    return Wrong("", std::string(AsStd(parsed.status().message())), "one JSON object", HintFor(text));
-  }
-  if (parsed->is_string()) {
-    return Wrong("", Spelled(*parsed), "one JSON object, not a string that holds one", HintFor(text));
-  }
-  if (!parsed->is_object()) {
-    return Wrong("", Spelled(*parsed), "a JSON object with \"cluster\" and \"task\"", HintFor(text));
-  }
-  return parsed;
-}
-
-absl::StatusOr<const Json*> ObjectIn(const Json& document, const char* field, std::string_view expected) {
-  const auto found = document.find(field);
-  if (found == document.end()) return Missing(field, std::string(expected));
-  if (!found->is_object()) return Wrong(field, Spelled(*found), std::string(expected));
-  return &*found;
-}
 
 // ---- The cluster ----
 
@@ -142,9 +93,8 @@ FallbackPort ReadOpenPorts(const Json& document, std::vector<std::string>* warni
 
 absl::StatusOr<Replica> ReadReplica(const Json& entry, const std::string& field, const FallbackPort& fallback,
                                     std::vector<std::string>* warnings) {
-  if (!entry.is_string()) return Wrong(field, Spelled(entry), "a string \"host:port\"");
-  absl::StatusOr<Address> address = ParseAddress(entry.get_ref<const std::string&>());
-  if (!address.ok()) return Wrong(field, Spelled(entry), std::string(AsStd(address.status().message())));
+  const absl::StatusOr<Address> address = kSpec.AddressOf(entry, field);
+  if (!address.ok()) return address.status();
   if (!address->port.has_value() && warnings->empty()) {
     warnings->push_back(absl::StrCat(kSource, ": ", field, " is ", Shown(address->host),
                                      ", without a port: ", fallback.port, " is used (", fallback.origin, ")"));
@@ -156,15 +106,17 @@ absl::StatusOr<Pool> ReadPool(const std::string& name, const Json& list, const F
                               std::vector<std::string>* port_warnings) {
   const std::string field = absl::StrCat("cluster.", Shown(name));
   if (name == "worker_pools") {
-    return Wrong(field, Spelled(list), "cluster.workerpool0, cluster.workerpool1, ...",
-                 "this is the old beta format, which is not read; give --nnodes, --node-rank and --master-addr");
+    return kSpec.Wrong(
+        field, Spelled(list), "cluster.workerpool0, cluster.workerpool1, ...",
+        "this is the old beta format, which is not read; give --nnodes, --node-rank and --master-addr");
   }
   const std::optional<int> number = PoolNumber(name);
   if (!number.has_value()) {
-    return Wrong(field, Spelled(list), "pools named workerpool0, workerpool1, ... or chief",
-                 "this is not Vertex AI's; unset CLUSTER_SPEC and give --nnodes, --node-rank and --master-addr");
+    return kSpec.Wrong(
+        field, Spelled(list), "pools named workerpool0, workerpool1, ... or chief",
+        "this is not Vertex AI's; unset CLUSTER_SPEC and give --nnodes, --node-rank and --master-addr");
   }
-  if (!list.is_array()) return Wrong(field, Spelled(list), "a list of \"host:port\"");
+  if (!list.is_array()) return kSpec.Wrong(field, Spelled(list), "a list of \"host:port\"");
   Pool pool{name, *number, {}};
   pool.replicas.reserve(list.size());
   for (size_t i = 0; i < list.size(); ++i) {
@@ -177,15 +129,15 @@ absl::StatusOr<Pool> ReadPool(const std::string& name, const Json& list, const F
 
 absl::Status CheckPrimary(const std::vector<Pool>& pools) {
   if (pools.empty() || pools.front().number != 0) {
-    return Missing("cluster.workerpool0", "the primary's pool, of exactly one replica (or chief)");
+    return kSpec.Missing("cluster.workerpool0", "the primary's pool, of exactly one replica (or chief)");
   }
   if (pools.size() > 1 && pools[1].number == 0) {
-    return Wrong("cluster", "one with both chief and workerpool0", "one of the two: there is one primary");
+    return kSpec.Wrong("cluster", "one with both chief and workerpool0", "one of the two: there is one primary");
   }
   const size_t count = pools.front().replicas.size();
   if (count != 1) {
-    return Wrong(absl::StrCat("cluster.", pools.front().name), absl::StrCat("a list of ", count, " replicas"),
-                 "exactly one replica, the primary");
+    return kSpec.Wrong(absl::StrCat("cluster.", pools.front().name),
+                       absl::StrCat("a list of ", count, " replicas"), "exactly one replica, the primary");
   }
   return absl::OkStatus();
 }
@@ -196,16 +148,17 @@ absl::Status CheckDistinct(const std::vector<Pool>& pools) {
     for (size_t i = 0; i < pool.replicas.size(); ++i) {
       const Replica& replica = pool.replicas[i];
       if (seen.emplace(absl::AsciiStrToLower(replica.host), replica.port).second) continue;
-      return Wrong(absl::StrCat("cluster.", pool.name, "[", i, "]"), ToString(replica.host, replica.port),
-                   "an address of its own for each replica, but another replica has this one");
+      return kSpec.Wrong(absl::StrCat("cluster.", pool.name, "[", i, "]"), ToString(replica.host, replica.port),
+                         "an address of its own for each replica, but another replica has this one");
     }
   }
   return absl::OkStatus();
 }
 
 absl::Status ReadCluster(const Json& document, Spec* spec) {
-  ASSIGN_OR_RETURN(const Json* const cluster,
-                   ObjectIn(document, "cluster", "an object with a list of \"host:port\" for each worker pool"));
+  ASSIGN_OR_RETURN(
+      const Json* const cluster,
+      kSpec.ObjectIn(document, "cluster", "an object with a list of \"host:port\" for each worker pool"));
   const FallbackPort fallback = ReadOpenPorts(document, &spec->warnings);
   std::vector<std::string> port_warnings;  // at most one: a hundred replicas without ports are one fact
   for (const auto& [name, list] : cluster->items()) {
@@ -225,65 +178,30 @@ absl::Status ReadIndex(const Json& task, Spec* spec) {
   const Pool& pool = spec->pools[spec->own_pool];
   const size_t count = pool.replicas.size();
   if (count == 0) {
-    return Wrong("task.type", pool.name, "a pool that has replicas, but this one's list is empty");
+    return kSpec.Wrong("task.type", pool.name, "a pool that has replicas, but this one's list is empty");
   }
-  const std::string expected = count == 1 ? absl::StrCat("0, as ", pool.name, " has one replica")
-                                          : absl::StrCat("a whole number from 0 to ", count - 1, ", as ",
-                                                         pool.name, " has ", count, " replicas");
-  const auto found = task.find("index");
-  if (found == task.end()) return Missing("task.index", expected);
-  // 1e0 and numbers over 64 bits are floating point to the parser, and refused as such.
-  if (!found->is_number_unsigned() || found->get<uint64_t>() >= count) {
-    return Wrong("task.index", Spelled(*found), expected);
-  }
-  spec->own_index = static_cast<int>(found->get<uint64_t>());
+  ASSIGN_OR_RETURN(spec->own_index, kSpec.Index(task, pool.name, count));
   return absl::OkStatus();
-}
-
-// Ids go into log lines, file names and messages to every node: no control characters, no surprise lengths.
-absl::Status CheckId(const std::string& source, const std::string& field, const std::string& id) {
-  const bool plain = std::all_of(id.begin(), id.end(), [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
-  if (plain && id.size() <= kMaxIdChars) return absl::OkStatus();
-  return ToStatus({source, field, id,
-                   absl::StrCat("at most ", kMaxIdChars, " characters, none of them a control character"), ""});
-}
-
-// Opaque text, never a number, whatever it looks like; absent, null or "" outside of tuning jobs.
-absl::Status ReadTrial(const Json& task, Spec* spec) {
-  const auto found = task.find("trial");
-  if (found == task.end() || found->is_null()) return absl::OkStatus();
-  if (!found->is_string() && !found->is_number_integer()) {
-    return Wrong("task.trial", Spelled(*found), "a string, as Vertex AI numbers the trials of a tuning job");
-  }
-  spec->trial = Spelled(*found);
-  return CheckId(kSource, "task.trial", spec->trial);
 }
 
 absl::Status ReadTask(const Json& document, Spec* spec) {
   ASSIGN_OR_RETURN(const Json* const task,
-                   ObjectIn(document, "task", "an object with this replica's \"type\" and \"index\""));
+                   kSpec.ObjectIn(document, "task", "an object with this replica's \"type\" and \"index\""));
   const auto type = task->find("type");
   const std::string expected = "the name of this replica's pool, one of those in cluster";
-  if (type == task->end()) return Missing("task.type", expected);
-  if (!type->is_string()) return Wrong("task.type", Spelled(*type), expected);
+  if (type == task->end()) return kSpec.Missing("task.type", expected);
+  if (!type->is_string()) return kSpec.Wrong("task.type", Spelled(*type), expected);
   const auto own = std::find_if(spec->pools.begin(), spec->pools.end(), [&](const Pool& pool) {
     return pool.name == type->get_ref<const std::string&>();
   });
-  if (own == spec->pools.end()) return Wrong("task.type", Spelled(*type), expected);
+  if (own == spec->pools.end()) return kSpec.Wrong("task.type", Spelled(*type), expected);
   spec->own_pool = static_cast<size_t>(own - spec->pools.begin());
   RETURN_IF_ERROR(ReadIndex(*task, spec));
-  return ReadTrial(*task, spec);
+  ASSIGN_OR_RETURN(spec->trial, kSpec.Trial(*task));
+  return absl::OkStatus();
 }
 
 // ---- The view ----
-
-// Only what any file system and any log takes.
-std::string Slug(std::string text) {
-  for (char& c : text) {
-    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_') c = '-';
-  }
-  return text;
-}
 
 // Every replica reads the same primary out of its spec, so this name is the same on all of them. It is not the
 // same as that of another job only because Vertex AI puts a fresh id into each job's host names.
@@ -294,7 +212,7 @@ std::string NameByPrimary(const Replica& primary) {
 absl::StatusOr<std::string> RunId(const Environment& environment, const Spec& spec) {
   const auto job = environment.find("CLOUD_ML_JOB_ID");
   std::string run_id = job == environment.end() ? "" : std::string(AsStd(absl::StripAsciiWhitespace(job->second)));
-  RETURN_IF_ERROR(CheckId("CLOUD_ML_JOB_ID", "", run_id));
+  RETURN_IF_ERROR(DocumentReader("CLOUD_ML_JOB_ID").CheckId("", run_id));
   if (run_id.empty()) run_id = NameByPrimary(spec.pools.front().replicas.front());
   if (!spec.trial.empty()) absl::StrAppend(&run_id, "-trial-", spec.trial);
   return run_id;
@@ -335,7 +253,8 @@ Reading ReadVertex(const Environment& environment, const VertexOptions& options)
   const std::string_view text = AsStd(absl::StripAsciiWhitespace(found->second));
   if (text.empty()) return std::nullopt;
 
-  ASSIGN_OR_RETURN(const Json document, ParseDocument(text));
+  ASSIGN_OR_RETURN(const Json document, kSpec.Parse(text, {kMaxClusterSpecBytes, kMaxClusterSpecDepth},
+                                                    "a JSON object with \"cluster\" and \"task\""));
   Spec spec;
   RETURN_IF_ERROR(ReadCluster(document, &spec));
   RETURN_IF_ERROR(ReadTask(document, &spec));

@@ -16,7 +16,6 @@ namespace muster::discovery {
 // The kernel allows 128 KiB for one variable; a spec of 20,000 replicas from elsewhere is read too.
 inline constexpr size_t kMaxClusterSpecBytes = 1 << 20;
 inline constexpr int kMaxClusterSpecDepth = 32;
-inline constexpr size_t kMaxIdChars = 256;  // of a job id or trial
 
 struct VertexOptions {
   bool all_pools = false;

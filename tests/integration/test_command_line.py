@@ -32,6 +32,7 @@ WRONG = {
     "coordinator": ("a b", "h:port", "h:65536", "h:0", "[::1", "[::1]1", "[h]:1", ":1"),
     "rdzv-id": NONE,
     "pools": ("some",),
+    "instance-groups": NONE,
     "source": ("moon", "Vertex", "vertex,slurm"),
     "local-addr": HOST,
     "nproc-per-node": ("many", "0", "-1", "1.5", "1025", "GPU"),
@@ -95,7 +96,7 @@ EMPTY_IS_UNSAID = {"rdzv-endpoint", "rdzv-id", "rdzv-conf", "role", "log-dir", "
 # torchrun has no such option, and PET_ says nothing of them.
 OURS_ALONE = {"coordinator", "restart-window", "restart-delay", "progress-file", "max-membership-changes",
               "exclude-after", "exclude-for", "preflight", "preflight-timeout", "gpu-release-timeout", "join-settle",
-              "scale-up", "node-unit", "pools", "source", "worker-port", "stdin", "max-node-losses", "join-timeout",
+              "scale-up", "node-unit", "pools", "instance-groups", "source", "worker-port", "stdin", "max-node-losses", "join-timeout",
               "last-call-timeout", "rejoin-timeout",
               "coordinator-timeout", "lease", "heartbeat-interval", "reconnect-grace", "termination-grace",
               "preemption-notice", "stop-before", "deadline", "python",

@@ -8,6 +8,8 @@ muster_test(mask_secrets_test SOURCES mask_secrets_test.cc DEPS muster_discovery
 muster_test(nodelist_test SOURCES nodelist_test.cc fixtures.cc DEPS muster_discovery)
 muster_test(slurm_test SOURCES slurm_test.cc fixtures.cc DEPS muster_discovery)
 muster_test(platforms_test SOURCES platforms_test.cc fixtures.cc DEPS muster_discovery)
+muster_test(sagemaker_test SOURCES sagemaker_test.cc fixtures.cc DEPS muster_discovery)
+muster_test(tf_config_test SOURCES tf_config_test.cc fixtures.cc DEPS muster_discovery)
 muster_test(vertex_test SOURCES vertex_test.cc fixtures.cc DEPS muster_discovery)
 muster_test(worker_environment_test SOURCES worker_environment_test.cc DEPS muster_worker_environment)
 muster_test(interpreter_test SOURCES interpreter_test.cc DEPS muster_interpreter)

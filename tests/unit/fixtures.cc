@@ -2,9 +2,11 @@
 
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <regex>
 #include <sstream>
 
+#include "gtest/gtest.h"
 #include "proto/base/check.h"
 
 namespace muster::testing {
@@ -71,6 +73,44 @@ absl::StatusOr<discovery::ClusterView> DiscoverWith(const discovery::Environment
                                                     const std::map<std::string, std::string>& files) {
   const discovery::FileReader read_file = ReaderOf(files);
   return discovery::Discover({environment, read_file}, options);
+}
+
+void ExpectOneLine(const std::string& message) {
+  constexpr size_t kMaxMessageChars = 400;
+  EXPECT_LT(message.size(), kMaxMessageChars) << message;
+  for (const char c : message) EXPECT_TRUE(c >= 0x20 && c < 0x7f) << "an unprintable character in: " << message;
+}
+
+std::vector<std::string> MutantsOf(const std::string& sample) {
+  constexpr size_t kMaxTruncated = 1200;
+  constexpr int kMutants = 300;
+  constexpr std::string_view kBytes = "{}[]\",:0123456789eE+-.\\u \t\n#'tfn_\xff\xc3\x80\x7f";
+  std::vector<std::string> mutants;
+  for (size_t length = 0; sample.size() <= kMaxTruncated && length < sample.size(); ++length) {
+    mutants.push_back(sample.substr(0, length));
+  }
+  std::mt19937 random(20260101);
+  for (int i = 0; i < kMutants && !sample.empty(); ++i) {
+    std::string mutant = sample;
+    for (uint32_t edits = 1 + random() % 4; edits > 0 && !mutant.empty(); --edits) {
+      const size_t at = random() % mutant.size();
+      switch (random() % 4) {
+        case 0:
+          mutant[at] = kBytes[random() % kBytes.size()];
+          break;
+        case 1:
+          mutant.insert(at, 1, kBytes[random() % kBytes.size()]);
+          break;
+        case 2:
+          mutant.erase(at, 1 + random() % 8);
+          break;
+        default:
+          mutant.insert(at, mutant.substr(random() % mutant.size(), random() % 40));
+      }
+    }
+    mutants.push_back(std::move(mutant));
+  }
+  return mutants;
 }
 
 }  // namespace muster::testing

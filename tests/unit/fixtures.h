@@ -43,4 +43,10 @@ absl::StatusOr<discovery::ClusterView> DiscoverWith(const discovery::Environment
 // Reads from a map as from a disk, with its errors.
 discovery::FileReader ReaderOf(std::map<std::string, std::string> files);
 
+// Fails the test unless the message is one short line of printable ASCII.
+void ExpectOneLine(const std::string& message);
+
+// All truncations of a small sample and some hundred random mutants, the same every time.
+std::vector<std::string> MutantsOf(const std::string& sample);
+
 }  // namespace muster::testing

@@ -1,0 +1,275 @@
+// The text becomes a document, the document a Job of known shape, the Job a ClusterView.
+#include "agent/discovery/sagemaker.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "agent/discovery/document.h"
+#include "agent/discovery/problem.h"
+#include "nlohmann/json.hpp"
+#include "proto/base/status_macros.h"
+
+namespace muster::discovery {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kName[] = "sagemaker";
+constexpr char kAdvice[] = "give --nnodes, --node-rank and --master-addr where the platform's word cannot be used";
+constexpr char kJobName[] = "TRAINING_JOB_NAME";
+constexpr char kGroupsOption[] = "--instance-groups";
+constexpr size_t kMaxInterfaceChars = 15;  // IFNAMSIZ, less its NUL
+
+// What the platform says, wherever it says so.
+struct Text {
+  std::string name;  // for complaints: the file's path, or the variable's name
+  std::string json;
+};
+
+struct Group {
+  std::string name;
+  std::set<std::string> hosts;
+};
+
+struct Job {
+  std::vector<std::string> hosts;  // sorted, distinct
+  std::string current_host;
+  std::string network_interface;
+  std::vector<Group> groups;
+};
+
+std::string ValueOf(const Environment& environment, const char* name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : std::string(AsStd(absl::StripAsciiWhitespace(found->second)));
+}
+
+// ---- The text ----
+
+absl::StatusOr<std::optional<Text>> FromFile(const Evidence& evidence) {
+  const std::string named = ValueOf(evidence.environment, kSageMakerConfigVariable);
+  const std::string path = named.empty() ? kSageMakerConfig : named;
+  absl::StatusOr<std::string> text = evidence.read_file(path, kMaxResourceConfigBytes);
+  if (absl::IsNotFound(text.status())) {
+    if (named.empty()) return std::nullopt;
+    return ToStatus({kSageMakerConfigVariable, "", path, "the path of SageMaker's resourceconfig.json",
+                     "there is no such file: correct it, or unset it"});
+  }
+  if (!text.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("resourceconfig.json cannot be read: ", Shown(AsStd(text.status().message())),
+                     ": expected at most ", kMaxResourceConfigBytes, " bytes in a file; ", kAdvice));
+  }
+  return Text{Shown(path), *std::move(text)};
+}
+
+// What the training toolkit and the SDK's drivers hand to their children.
+std::optional<Text> FromVariables(const Environment& environment) {
+  const std::string config = ValueOf(environment, "SM_RESOURCE_CONFIG");
+  if (!config.empty()) return Text{"SM_RESOURCE_CONFIG", config};
+  const std::string hosts = ValueOf(environment, "SM_HOSTS");
+  const std::string current = ValueOf(environment, "SM_CURRENT_HOST");
+  if (hosts.empty() || current.empty()) return std::nullopt;
+  // The hosts are JSON already, if anything; whatever they are, the document's reader says so.
+  return Text{"SM_HOSTS and SM_CURRENT_HOST",
+              absl::StrCat(R"({"hosts":)", hosts, R"(,"current_host":)",
+                           Json(current).dump(-1, ' ', true, Json::error_handler_t::replace),
+                           R"(,"network_interface_name":)",
+                           Json(ValueOf(environment, "SM_NETWORK_INTERFACE_NAME"))
+                               .dump(-1, ' ', true, Json::error_handler_t::replace),
+                           "}")};
+}
+
+// ---- The document ----
+
+class ConfigReader {
+ public:
+  explicit ConfigReader(const std::string& name) : document_(name, kAdvice) {}
+
+  absl::StatusOr<Job> Read(std::string_view text) {
+    ASSIGN_OR_RETURN(const Json json, document_.Parse(text, {kMaxResourceConfigBytes, kMaxResourceConfigDepth},
+                                                      "a JSON object with \"hosts\" and \"current_host\""));
+    ASSIGN_OR_RETURN(std::set<std::string> hosts, Hosts(json, "hosts", "hosts"));
+    if (hosts.empty()) {
+      return document_.Wrong("hosts", "[]", "a list of the names of all hosts, this one among them");
+    }
+    Job job;
+    job.hosts.assign(hosts.begin(), hosts.end());  // sorted as text
+    ASSIGN_OR_RETURN(job.current_host,
+                     document_.StringIn(json, "current_host", "current_host", "the name of this host, one of hosts"));
+    if (hosts.count(job.current_host) == 0) {
+      return document_.Wrong("current_host", job.current_host,
+                             absl::StrCat("one of hosts, which are ", Shown(absl::StrJoin(job.hosts, ", "))));
+    }
+    RETURN_IF_ERROR(ReadInterface(json, &job));
+    RETURN_IF_ERROR(ReadGroups(json, &job));
+    return job;
+  }
+
+ private:
+  absl::StatusOr<std::set<std::string>> Hosts(const Json& object, const char* key, const std::string& field) {
+    const auto found = object.find(key);
+    const std::string expected = "a list of host names";
+    if (found == object.end()) return document_.Missing(field, expected);
+    if (!found->is_array()) return document_.Wrong(field, Spelled(*found), expected);
+    if (found->size() > kMaxSageMakerHosts) {
+      return document_.Wrong(field, absl::StrCat("a list of ", found->size()),
+                             absl::StrCat("at most ", kMaxSageMakerHosts, " hosts"));
+    }
+    std::set<std::string> hosts;
+    for (size_t i = 0; i < found->size(); ++i) {
+      const std::string entry = absl::StrCat(field, "[", i, "]");
+      ASSIGN_OR_RETURN(const Address address, document_.AddressOf((*found)[i], entry));
+      if (address.port || address.host.find(':') != std::string::npos) return document_.Wrong(entry, Spelled((*found)[i]), "a host's name or IPv4 address, without a port");
+      // As written: the name is what current_host repeats.
+      if (!hosts.insert(Spelled((*found)[i])).second) {
+        return document_.Wrong(entry, Spelled((*found)[i]), "each host once");
+      }
+    }
+    return hosts;
+  }
+
+  absl::Status ReadInterface(const Json& json, Job* job) {
+    const auto found = json.find("network_interface_name");
+    if (found == json.end() || found->is_null()) return absl::OkStatus();
+    const std::string name = found->is_string() ? found->get<std::string>() : "";
+    const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+      return absl::ascii_isgraph(c) && c != '/' && c != ',' && c != '=' && c != '^';
+    });
+    if (!found->is_string() || !plain || name.size() > kMaxInterfaceChars) {
+      return document_.Wrong("network_interface_name", Spelled(*found),
+                             absl::StrCat("the name of a network interface, of at most ", kMaxInterfaceChars,
+                                          " characters, as eth0"));
+    }
+    job->network_interface = name;
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadGroups(const Json& json, Job* job) {
+    const auto found = json.find("instance_groups");
+    if (found == json.end() || found->is_null()) return absl::OkStatus();
+    if (!found->is_array()) {
+      return document_.Wrong("instance_groups", Spelled(*found), "a list of groups, each with its hosts");
+    }
+    std::set<std::string> names;
+    for (size_t i = 0; i < found->size(); ++i) {
+      const std::string field = absl::StrCat("instance_groups[", i, "]");
+      const Json& entry = (*found)[i];
+      if (!entry.is_object()) return document_.Wrong(field, Spelled(entry), "an object with a name and hosts");
+      const auto name = entry.find("instance_group_name");
+      if (name == entry.end() || !name->is_string()) {
+        return document_.Missing(field + ".instance_group_name", "the group's name");
+      }
+      Group group{name->get<std::string>(), {}};
+      ASSIGN_OR_RETURN(group.hosts, Hosts(entry, "hosts", field + ".hosts"));
+      if (!names.insert(group.name).second) {
+        return document_.Wrong(field + ".instance_group_name", group.name, "a name of its own for each group");
+      }
+      job->groups.push_back(std::move(group));
+    }
+    return absl::OkStatus();
+  }
+
+  const DocumentReader document_;
+};
+
+// ---- The view ----
+
+absl::Status UnknownHost(const Text& text, const Group& group, const std::string& host) {
+  return ToStatus({text.name, absl::StrCat("instance_groups: ", Shown(group.name)), host,
+                   "hosts that hosts has too", kAdvice});
+}
+
+// A group's host that the job does not have: nothing to those who ask for no groups.
+std::optional<absl::Status> StrangeHost(const Text& text, const Job& job, const Group& group) {
+  for (const std::string& host : group.hosts) {
+    if (!std::binary_search(job.hosts.begin(), job.hosts.end(), host)) return UnknownHost(text, group, host);
+  }
+  return std::nullopt;
+}
+
+// The hosts that train, sorted.
+absl::StatusOr<std::vector<std::string>> Trainers(const Text& text, const Job& job,
+                                                  const SageMakerOptions& options,
+                                                  std::vector<std::string>* warnings) {
+  if (options.instance_groups.empty()) {
+    for (const Group& group : job.groups) {
+      const auto strange = StrangeHost(text, job, group);
+      if (strange) warnings->emplace_back(AsStd(strange->message()));
+    }
+    return job.hosts;
+  }
+  std::set<std::string> trainers;
+  for (const absl::string_view wanted : absl::StrSplit(options.instance_groups, ',')) {
+    const std::string name(AsStd(absl::StripAsciiWhitespace(wanted)));
+    const auto group = std::find_if(job.groups.begin(), job.groups.end(),
+                                    [&](const Group& candidate) { return candidate.name == name; });
+    if (group == job.groups.end()) {
+      const std::string known =
+          absl::StrJoin(job.groups, ", ", [](std::string* out, const Group& g) { out->append(g.name); });
+      return ToStatus({kGroupsOption, "", name,
+                       known.empty() ? absl::StrCat("an instance group, but ", text.name, " names none")
+                                     : "one of the instance groups " + Shown(known),
+                       "correct it, or leave it out"});
+    }
+    if (const auto strange = StrangeHost(text, job, *group)) return *strange;
+    trainers.insert(group->hosts.begin(), group->hosts.end());
+  }
+  if (trainers.empty()) {
+    return ToStatus(
+        {kGroupsOption, "", options.instance_groups, "groups that have hosts", "correct it, or leave it out"});
+  }
+  return std::vector<std::string>(trainers.begin(), trainers.end());
+}
+
+// Of the form that a Python entry point hands on; the file has none, and none is the platform's.
+uint16_t PortOf(const Environment& environment) {
+  const absl::StatusOr<Address> address = ParseAddress("x:" + ValueOf(environment, "SM_MASTER_PORT"));
+  return address.ok() ? address->port.value_or(kDefaultRendezvousPort) : kDefaultRendezvousPort;
+}
+
+absl::StatusOr<std::string> RunId(const Environment& environment, const std::string& primary) {
+  const std::string job = ValueOf(environment, kJobName);
+  RETURN_IF_ERROR(DocumentReader(kJobName).CheckId("", job));
+  return job.empty() ? absl::StrCat(kName, "-", Slug(primary)) : job;
+}
+
+}  // namespace
+
+Reading ReadSageMaker(const Evidence& evidence, const SageMakerOptions& options) {
+  ASSIGN_OR_RETURN(std::optional<Text> text, FromFile(evidence));
+  const bool is_file = text.has_value();
+  if (!is_file) text = FromVariables(evidence.environment);
+  if (!text.has_value()) return std::nullopt;
+
+  const std::string_view json = AsStd(absl::StripAsciiWhitespace(text->json));
+  if (json.empty()) {
+    const absl::Status empty = ToStatus({text->name, "", "", "one JSON object, as SageMaker writes it", kAdvice});
+    return absl::UnavailableError(empty.message());
+  }
+  absl::StatusOr<Job> job = ConfigReader(text->name).Read(json);
+  // A file without its end may be one that is still being written.
+  if (!job.ok() && is_file && json.back() != '}') return absl::UnavailableError(job.status().message());
+  if (!job.ok()) return job.status();
+
+  ClusterView view;
+  view.source = kName;
+  ASSIGN_OR_RETURN(const std::vector<std::string> trainers, Trainers(*text, *job, options, &view.warnings));
+  view.primary_host = trainers.front();
+  view.primary_port = is_file ? kDefaultRendezvousPort : PortOf(evidence.environment);
+  view.nnodes = static_cast<int>(trainers.size());
+  const auto own = std::find(trainers.begin(), trainers.end(), job->current_host);
+  view.role = own == trainers.end() ? NodeRole::kAux : NodeRole::kTrainer;
+  if (view.role == NodeRole::kTrainer) view.node_rank = static_cast<int>(own - trainers.begin());
+  view.loopback_only = std::all_of(trainers.begin(), trainers.end(), IsLoopback);
+  for (const std::string& host : trainers) view.nodes.push_back(ToString(host, view.primary_port));
+  view.self = job->current_host;
+  ASSIGN_OR_RETURN(view.run_id, RunId(evidence.environment, view.primary_host));
+  if (!job->network_interface.empty()) view.for_workers["NCCL_SOCKET_IFNAME"] = job->network_interface;
+  return view;
+}
+
+}  // namespace muster::discovery

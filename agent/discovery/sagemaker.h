@@ -1,0 +1,31 @@
+// SageMaker training jobs: the file resourceconfig.json, which the platform writes into every container.
+//
+// {"current_host": "algo-1", "hosts": ["algo-1", "algo-2"], "network_interface_name": "eth0",
+//  "instance_groups": [{"instance_group_name": "g", "hosts": [...]}]}; other keys are ignored.
+// The place of a host is its position among all when sorted as text (algo-10 before algo-2), whatever the file's
+// order; place 0 is the primary. The kernel's host name is not looked at: it may be another.
+// Where there is no such file, variables that a Python entry point has made of it are read: SM_RESOURCE_CONFIG, or
+// SM_HOSTS and SM_CURRENT_HOST, with SM_MASTER_PORT.
+#pragma once
+
+#include <string>
+
+#include "agent/discovery/cluster_view.h"
+
+namespace muster::discovery {
+
+inline constexpr char kSageMakerConfig[] = "/opt/ml/input/config/resourceconfig.json";
+inline constexpr char kSageMakerConfigVariable[] = "MUSTER_SAGEMAKER_CONFIG";  // names another file
+inline constexpr size_t kMaxResourceConfigBytes = 4 << 20;
+inline constexpr int kMaxResourceConfigDepth = 16;
+inline constexpr size_t kMaxSageMakerHosts = 100'000;
+
+struct SageMakerOptions {
+  std::string instance_groups;  // only hosts of these train, "g1,g2"; empty: all hosts
+};
+
+// nullopt: neither file nor variables. Unavailable: the file is there, but empty or cut: it may be being written.
+// The run id is TRAINING_JOB_NAME, or where there is none a name made of the primary's.
+Reading ReadSageMaker(const Evidence& evidence, const SageMakerOptions& options);
+
+}  // namespace muster::discovery
