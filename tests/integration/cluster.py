@@ -324,8 +324,8 @@ def plain_environment():
 class ClusterTest(unittest.TestCase):
     """A test case whose clusters are ended after each test; their output is shown when it failed."""
 
-    def cluster(self, *args, **kwargs):
-        cluster = Cluster(*args, **kwargs)
+    def cluster(self, *args, kind=Cluster, **kwargs):
+        cluster = kind(*args, **kwargs)
         self.addCleanup(self._end, cluster)
         return cluster
 
