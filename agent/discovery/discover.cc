@@ -12,6 +12,7 @@
 #include "agent/discovery/azure_ml.h"
 #include "agent/discovery/kubeflow.h"
 #include "agent/discovery/kubernetes.h"
+#include "agent/discovery/openmpi.h"
 #include "agent/discovery/problem.h"
 #include "agent/discovery/slurm.h"
 #include "agent/discovery/static_variables.h"
@@ -123,6 +124,10 @@ const std::vector<Source>& Sources() {
        [](const Evidence& evidence, const DiscoverOptions& options) {
          return ReadSageMaker(evidence, options.sagemaker);
        }},
+      {"azureml", "AZ_BATCH_MASTER_NODE",
+       [](const Evidence& evidence, const DiscoverOptions&) { return ReadAzureMl(evidence); }},
+      {"openmpi", "OMPI_COMM_WORLD_RANK",
+       [](const Evidence& evidence, const DiscoverOptions&) { return ReadOpenMpi(evidence); }},
       {"slurm", "SLURM_STEP_NODELIST", ReadSlurmAsAsked},
       {"trainer", "PET_NODE_RANK",
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadTrainer(evidence); }},
@@ -146,9 +151,6 @@ const std::vector<Source>& Sources() {
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadTfConfig(evidence.environment); }},
       {"batch", "AWS_BATCH_JOB_NUM_NODES",
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadBatch(evidence); }},
-      {"azureml", "AZ_BATCH_MASTER_NODE",
-       [](const Evidence& evidence, const DiscoverOptions&) { return ReadAzureMl(evidence); }},
-      {"openmpi", "OMPI_COMM_WORLD_RANK", nullptr},
       {"static", "MASTER_ADDR",
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadStatic(evidence); }},
       {"slurm-node", "SLURM_JOB_ID",
@@ -158,8 +160,6 @@ const std::vector<Source>& Sources() {
   return *table;
 }
 
-// Not here on purpose: slurm and openmpi. srun sets no OMPI_COMM_WORLD_*, so these are mpirun's, and the step
-// around them is that of its daemons, of which the node with mpirun may have none: they agree, or nobody can tell.
 const std::vector<Implication>& Implications() {
   static const auto* const table = new std::vector<Implication>{
       // Vertex AI writes it itself, without evaluators, and its RANK counts other pools too.
@@ -183,6 +183,9 @@ const std::vector<Implication>& Implications() {
       {"volcano", "indexed-job"},
       // Azure's MPI jobs are started by its mpirun.
       {"azureml", "openmpi"},
+      // srun sets no OMPI_COMM_WORLD_*, so these are mpirun's, and the step around them is that of its daemons: of
+      // which the node with mpirun has none.
+      {"openmpi", "slurm"},
       // MASTER_ADDR, RANK and their like are set by most platforms and in many scripts, and mean the node here and
       // the process there.
       {"*", "static"},

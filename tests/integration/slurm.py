@@ -66,8 +66,10 @@ class Slurm:
         ip("netns", "add", self.namespace)
         try:
             ip("-n", self.namespace, "link", "set", "lo", "up")
-            # Where no other address is, the C library's resolver gives none at all.
-            ip("-n", self.namespace, "addr", "add", "10.77.1.1/32", "dev", "lo")
+            # Where there is loopback alone, the C library's resolver gives no address at all, and mpirun wants another.
+            ip("-n", self.namespace, "link", "add", "name", "br0", "type", "bridge")
+            ip("-n", self.namespace, "addr", "add", "10.77.1.1/24", "dev", "br0")
+            ip("-n", self.namespace, "link", "set", "br0", "up")
             self._start("slurmctld", "-D")
             for node in self.nodes:
                 self._start("slurmd", "-D", "-N", node)

@@ -1,4 +1,5 @@
 """Slurm, the real one: srun starts muster on each node, and Slurm's own variables say who is who."""
+import shutil
 import signal
 import unittest
 
@@ -143,6 +144,21 @@ class Batch(SlurmTest):
         wait_until("the end of the job", lambda: "COMPLETED" in self.slurm.run("scontrol", "show", "job", number))
         runs = [record["run_id"] for record in job.records("start")]
         self.assertEqual({number, f"{number}-requeue-1"}, set(runs))
+
+    @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun here (Debian: openmpi-bin)")
+    def test_mpirun_in_a_batch_script_counts_for_more_than_the_step_of_its_daemons(self):
+        job = self.job(nproc=1)
+        script = job.folder / "batch.sh"
+        script.write_text("#!/bin/bash\nexec mpirun --allow-run-as-root --bind-to none --map-by ppr:1:node "
+                          "-x MASTER_ADDR=127.0.0.1 \"$@\"\n")
+        node = self.start(job, ["sbatch", "--wait", "--nodes=3", f"--output={job.folder}/batch.out", str(script)])
+        starts = wait_until("three workers, or the script's end",
+                            lambda: node.has_ended() or (len(r := job.records("start")) == 3 and r))
+        said = (job.folder / "batch.out").read_text()
+        self.assertEqual([0, 1, 2], sorted(r["node_rank"] for r in starts) if starts is not True else said)
+        self.assertIn("(openmpi)", said)
+        job.open_gate()
+        self.assertEqual(0, node.exit_code())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,16 @@
+// Open MPI's mpirun: OMPI_COMM_WORLD_RANK and its like, of one muster on each node (--map-by ppr:1:node).
+//
+// Facts: Open MPI 4.1, and DeepSpeed's comm.py. It names no address: the primary is MASTER_ADDR, or an option.
+// OMPI_COMM_WORLD_NODE_RANK counts the processes of a node, not the nodes.
+#pragma once
+
+#include "agent/discovery/cluster_view.h"
+
+namespace muster::discovery {
+
+// nullopt where OMPI_COMM_WORLD_RANK is not set. Several processes on a node are refused, the first of them too,
+// with the line to write. primary_host is empty where MASTER_ADDR does not say it. The run is named by mpirun's
+// own number.
+Reading ReadOpenMpi(const Evidence& evidence);
+
+}  // namespace muster::discovery
