@@ -65,10 +65,6 @@ std::string GpuTypes(const MachineProbe& probe) {
   return absl::StrJoin(types, ", ");
 }
 
-std::string Masked(const std::string& name, const std::string& value) {
-  return discovery::MaskSecrets({{name, value}}).begin()->second;
-}
-
 }  // namespace
 
 std::string FactValue(std::string_view value, size_t max_bytes) {
@@ -84,27 +80,15 @@ Facts MachineFacts(const Environment& environment, const MachineProbe& probe) {
   if (const std::string types = GpuTypes(probe); !types.empty()) facts["GPU type"] = FactValue(types);
   for (const auto& [name, value] : environment) {
     if (!IsShared(name) || name.size() > kMaxFactNameBytes || facts.size() >= kMaxFacts) continue;
-    facts[host::ToUtf8(name, kMaxFactNameBytes)] = FactValue(Masked(name, value));
+    facts[host::ToUtf8(name, kMaxFactNameBytes)] =
+        FactValue(discovery::IsSecretName(name) ? discovery::kMask : discovery::MaskText(value));
   }
   return facts;
 }
 
 std::string ArgumentsFact(const std::string& script, const std::vector<std::string>& arguments) {
-  std::vector<std::string> words = {script};
-  bool secret_follows = false;
-  for (const std::string& argument : arguments) {
-    const size_t equals = argument.find('=');
-    const bool is_option = absl::StartsWith(argument, "-");
-    if (secret_follows && !is_option) {
-      words.emplace_back(discovery::kMask);
-    } else if (equals != std::string::npos) {  // --api-key=..., or a setting as Hydra takes it
-      words.push_back(absl::StrCat(argument.substr(0, equals + 1),
-                                   Masked(argument.substr(0, equals), argument.substr(equals + 1))));
-    } else {
-      words.push_back(Masked("", argument));
-    }
-    secret_follows = is_option && equals == std::string::npos && discovery::IsSecretName(argument);
-  }
+  std::vector<std::string> words = discovery::MaskArguments(arguments);
+  words.insert(words.begin(), discovery::MaskText(script));
   return FactValue(absl::StrJoin(words, " "), kMaxArgumentsBytes);
 }
 

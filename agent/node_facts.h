@@ -22,7 +22,8 @@ using Facts = std::map<std::string, std::string>;
 // What the environment (NCCL_*, TORCH_NCCL_*, GLOO_*) and the NVIDIA driver say. Reads a few small files.
 Facts MachineFacts(const Environment& environment, const MachineProbe& probe);
 
-// The script and its arguments as one line; the values of options that are named like secrets are masked.
+// The script and its arguments as one line, without what may be a secret (discovery::MaskArguments): where only
+// secrets differ, nothing does.
 std::string ArgumentsFact(const std::string& script, const std::vector<std::string>& arguments);
 
 // Valid UTF-8 of at most this many bytes (32 at least); values that differ stay different, by a hash, when cut.

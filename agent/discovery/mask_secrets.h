@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "agent/discovery/cluster_view.h"
 
@@ -17,5 +18,14 @@ bool IsSecretName(std::string_view name);
 // Values of variables named like secrets become kMask, and so does the user part of URLs (https://user:pw@host).
 // Empty values stay, as "set but empty" is what one looks for.
 Environment MaskSecrets(const Environment& environment);
+
+// A text of any kind: what follows a name like a secret's ("Authorization: ...", "hf_token=..."), the user part of
+// addresses and what begins as well-known tokens do (ghp_..., hf_...) become kMask. Rather too much than too
+// little.
+std::string MaskText(std::string_view text);
+
+// The arguments of a command, each as by MaskText, and those that follow a name like a secret's (--api-key VALUE).
+// Nobody knows what the one of `-pVALUE` is.
+std::vector<std::string> MaskArguments(const std::vector<std::string>& arguments);
 
 }  // namespace muster::discovery

@@ -84,7 +84,7 @@ std::string Line(const std::string& name, const Groups& groups, const std::vecto
   parts.push_back(absl::StrCat(
       Shown(usual, common), " on ",
       holders.size() == 1 ? nodes[holders.front()].name : absl::StrCat("the ", holders.size(), " others")));
-  return absl::StrCat("nodes differ: ", name, " is ", absl::StrJoin(parts, "; "));
+  return OneLine(absl::StrCat("nodes differ: ", name, " is ", absl::StrJoin(parts, "; ")));
 }
 
 }  // namespace
@@ -113,7 +113,7 @@ std::vector<std::string> Differences::Of(const std::vector<NodeFacts>& nodes) {
   }
   if (!unsaid.empty()) {
     lines.push_back(
-        absl::StrCat("nodes differ in ", unsaid.size(), " more: ", JoinAtMost(unsaid, kMaxNodesNamed)));
+        OneLine(absl::StrCat("nodes differ in ", unsaid.size(), " more: ", JoinAtMost(unsaid, kMaxNodesNamed))));
   }
   said_ = std::move(present);
   return lines;

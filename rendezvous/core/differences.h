@@ -28,7 +28,8 @@ struct NodeFacts {
 };
 
 // What differs, in the order of the facts' names; of most nodes' value (of several that are as frequent the first
-// node's) it is only said how many have it. Said before, of the same nodes: not again.
+// node's) it is only said how many have it. Said before, of the same nodes: not again. Each is one line, whatever
+// the nodes told (OneLine).
 class Differences {
  public:
   std::vector<std::string> Of(const std::vector<NodeFacts>& nodes);

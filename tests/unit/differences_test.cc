@@ -78,6 +78,15 @@ TEST_F(DifferencesTest, OfLongValuesThePlaceIsShownWhereTheyPart) {
   EXPECT_NE(lines[0].find("x --lr 1' on node 0"), std::string::npos) << lines[0];
 }
 
+TEST_F(DifferencesTest, NothingThatANodeTellsEndsTheLineOrReachesTheTerminal) {
+  const Lines lines = Of({{{"A", "1"}}, {{"A", "\x1b[31mred\nmuster: [host] error: forged\r\x7f\u009b2J\u202e"}}});
+  EXPECT_EQ(lines, Lines{"nodes differ: A is '\\x1b[31mred\\nmuster: [host] error: forged\\x0d\\x7f\\xc2\\x9b2J"
+                         "\\xe2\\x80\\xae' on node 1; 1 on node 0"});
+  Facts strange;
+  for (int i = 0; i < 20; ++i) strange[absl::StrCat("X", 100 + i, "\nforged")] = "gr\u00fcn \u2713";
+  for (const std::string& line : Of({{}, {}, strange})) EXPECT_EQ(line.find('\n'), std::string::npos) << line;
+}
+
 TEST(CoordinatorFacts, NodesThatDifferAreWarnedAboutOnceAndNotRefused) {
   Cluster c(Fixed(3));
   for (const char* name : {"a", "b", "c"}) {

@@ -33,10 +33,11 @@ TEST(NodeFacts, OfTheEnvironmentOnlyWhatSteersCommunicationIsTold) {
 
 TEST(NodeFacts, SecretsAreMasked) {
   EXPECT_EQ(MachineFacts({{"NCCL_PLUGIN_TOKEN", "s3cret"}}, Machine({})).at("NCCL_PLUGIN_TOKEN"), "********");
-  EXPECT_EQ(
-      ArgumentsFact("t.py", {"--api-key=s3cret", "--lr", "1", "--wandb-token", "s3cret", "hub.token=s3cret",
-                             "--url", "https://me:s3cret@host/x"}),
-      "t.py --api-key=******** --lr 1 --wandb-token ******** hub.token=******** --url https://********@host/x");
+  EXPECT_EQ(MachineFacts({{"NCCL_PLUGIN", "x?token=s3cret"}}, Machine({})).at("NCCL_PLUGIN"), "x?token=********");
+  EXPECT_EQ(ArgumentsFact("t.py", {"--api-key=s3cret", "--lr", "1", "--wandb-token", "s3cret", "hub.token=s3cret",
+                                   "--url", "https://me:s3cret@host/x", "--header", "Cookie: s3cret"}),
+            "t.py --api-key=******** --lr 1 --wandb-token ******** hub.token=******** --url "
+            "https://********@host/x --header Cookie: ********");
 }
 
 TEST(NodeFacts, TheDriversVersionAndTheTypesOfGpusAreReadFromItsFiles) {
