@@ -183,7 +183,14 @@ absl::StatusOr<HostPort> ParseListen(std::string_view text) {
     return HostPort{kEverywhere, static_cast<uint16_t>(*port)};
   }
   ASSIGN_OR_RETURN(HostPort address, ParseHostPort(text));
-  if (!address.port) address.port = kDefaultRendezvousPort;
+  if (!address.port) {
+    // What is neither an address nor begins like a name is a port that was mistyped.
+    in_addr literal;
+    const bool is_address = IsIpv6(address.host) || inet_pton(AF_INET, address.host.c_str(), &literal) == 1;
+    const bool is_name = std::isalpha(static_cast<unsigned char>(address.host[0])) != 0;
+    if (!is_address && !is_name) return Expected("a port from 0 (any) to 65535, HOST or HOST:PORT");
+    address.port = kDefaultRendezvousPort;
+  }
   return address;
 }
 

@@ -7,6 +7,7 @@
 #include "cli/command_line.h"
 #include "cli/help.h"
 #include "cli/nearest.h"
+#include "cli/values.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::cli {
@@ -116,6 +117,20 @@ TEST(CommandLineTest, AnUnknownOptionBeforeTheScriptIsNamed) {
 TEST(CommandLineTest, TheCoordinatorWhichStartsNoScriptSpeaksOfNone) {
   const auto line = ParseCommandLine(CoordinatorCommandOptions(), {"--node-rank", "1"}, "muster coordinator");
   EXPECT_EQ(line.status().message(), "--node-rank: no such option (see muster coordinator --help)");
+}
+
+TEST(CommandLineTest, WhatAPortOrAHostToListenAtIs) {
+  for (const char* port : {"29401", ":29401", "0.0.0.0:29401", "node0:29401"}) {
+    EXPECT_EQ(ParseListen(port)->port, 29401) << port;
+  }
+  EXPECT_EQ(ParseListen("0")->port, 0);
+  for (const char* host : {"node0", "localhost", "127.0.0.1", "::1", "[::1]"}) {
+    EXPECT_EQ(ParseListen(host)->port, kDefaultRendezvousPort) << host;
+  }
+  for (const char* neither : {"70000", ":70000", "29400x", "29400 ", " 29400", "-1", "+1", "1.2.3", "0x7300",
+                              "29400:29401:1", "", ":", "node0:70000"}) {
+    EXPECT_FALSE(ParseListen(neither).ok()) << neither;
+  }
 }
 
 TEST(CommandLineTest, ANameCutTooShortIsAnsweredWithAllThatItCouldBe) {
