@@ -1,5 +1,7 @@
-// `muster env`: what would be done, and why; nothing is.
+// `muster env`: what would be done, and why; nothing is. With --check: what would go wrong.
 #include "cli/commands.h"
+#include "cli/env_check.h"
+#include "cli/env_probe.h"
 #include "cli/env_report.h"
 #include "cli/help.h"
 #include "cli/machine.h"
@@ -19,7 +21,11 @@ int EnvCommand(const Invocation& invocation) {
       agent::ChooseInterpreter(environment, {plan->python, invocation.called_as}, agent::ProbeFile);
   const agent::Accelerators accelerators = machine.accelerators();
   const EnvReport report{*plan, interpreter, accelerators, environment};
-  return Print(command_line->given.count("json") > 0 ? EnvJson(report) : EnvTable(report));
+  const bool json = command_line->given.count("json") > 0;
+  if (command_line->given.count("check") == 0) return Print(json ? EnvJson(report) : EnvTable(report));
+  const std::vector<Finding> findings = CheckNode(report, SystemCheckProbe());
+  const int printed = Print(json ? EnvJson(report, &findings) : CheckTable(findings));
+  return printed != 0 ? printed : ExitCodeOf(findings);
 }
 
 }  // namespace muster::cli

@@ -9,7 +9,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "agent/discovery/discover.h"
 #include "agent/discovery/mask_secrets.h"
+#include "cli/env_check.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
 
@@ -21,8 +23,10 @@ constexpr int kNameColumns = 23;         // as wide as the longest option's name
 constexpr size_t kMaxValueColumns = 48;  // of the table
 
 // Variables that bear on what muster or its workers do.
-constexpr const char* kPrefixes[] = {"MUSTER_", "PET_",  "TORCHELASTIC_", "TORCH_", "CLUSTER_SPEC", "CLOUD_ML_",
-                                     "AIP_",    "NCCL_", "GLOO_",         "CUDA_",  "NVIDIA_",      "SLURM_"};
+constexpr const char* kPrefixes[] = {
+    "MUSTER_", "PET_",       "TORCHELASTIC_", "TORCH_",   "CLUSTER_SPEC",    "CLOUD_ML_",
+    "AIP_",    "NCCL_",      "GLOO_",         "CUDA_",    "NVIDIA_",         "SLURM_",
+    "VC_",     "AWS_BATCH_", "AZ_BATCH",      "AZUREML_", "OMPI_COMM_WORLD_"};
 constexpr const char* kNames[] = {"RANK",
                                   "WORLD_SIZE",
                                   "LOCAL_RANK",
@@ -37,6 +41,12 @@ constexpr const char* kNames[] = {"RANK",
                                   "OMP_NUM_THREADS",
                                   "CONDA_PREFIX",
                                   "KUBERNETES_SERVICE_HOST",
+                                  "JOB_COMPLETION_INDEX",
+                                  "JOBSET_NAME",
+                                  "HOSTNAME",
+                                  "POD_NAME",
+                                  "NNODES",
+                                  "NPROC_PER_NODE",
                                   "GCE_METADATA_HOST",
                                   "AWS_EC2_METADATA_SERVICE_ENDPOINT"};
 
@@ -70,6 +80,86 @@ void Row(const std::string& name, const std::string& value, const std::string& f
   }
 }
 
+// "CLUSTER_SPEC": by what a source is known; empty for what the options say, and where nothing does.
+std::string EvidenceOf(const std::string& source) {
+  for (const discovery::Source& known : discovery::Sources()) {
+    if (source == known.name) return known.evidence;
+  }
+  return "";
+}
+
+// What people call it.
+std::string PlatformName(const std::string& source) {
+  static constexpr std::pair<const char*, const char*> kPlatformNames[] = {
+      {"vertex", "Vertex AI"},
+      {"sagemaker", "SageMaker"},
+      {"slurm", "Slurm, the step of several nodes"},
+      {"slurm-node", "Slurm, on one node"},
+      {"trainer", "Kubeflow Trainer, or torchrun's variables"},
+      {"pytorchjob", "a PyTorchJob of Kubeflow"},
+      {"volcano", "Volcano"},
+      {"jobset", "a JobSet of Kubernetes"},
+      {"indexed-job", "an Indexed Job of Kubernetes"},
+      {"statefulset", "a StatefulSet of Kubernetes"},
+      {"tf_config", "TF_CONFIG"},
+      {"batch", "AWS Batch"},
+      {"azureml", "Azure ML"},
+      {"openmpi", "Open MPI"},
+      {"static", "variables set on each node"},
+      {"hostfile", "a hostfile"},
+      {"flags", "the options"},
+      {"single", "nothing: no platform was found"},
+  };
+  for (const auto& [name, words] : kPlatformNames) {
+    if (source == name) return words;
+  }
+  return source;
+}
+
+std::string WhoSays(const RunPlan& plan) {
+  const std::string& source = plan.view.source;
+  if (source == "single") return "Nothing here says that there are other nodes, so this is a job of one.";
+  if (source == "flags") return "Options (or their variables) say who is in the job.";
+  const std::string evidence = EvidenceOf(source);
+  return absl::StrCat("Who is in the job was read from ", evidence.empty() ? source : evidence, ": ",
+                      PlatformName(source), ".");
+}
+
+std::string WhichNode(const RunPlan& plan) {
+  if (plan.view.role != discovery::NodeRole::kTrainer) {
+    return absl::StrCat("This is ", plan.view.self, ", which does not train: it waits and ends with the job.");
+  }
+  if (plan.config.single_node()) return "";
+  const int count = plan.config.max_nodes();
+  if (!plan.config.has_place())
+    return absl::StrCat("It gets its number when the nodes, up to ", count, ", have met.");
+  return absl::StrCat("This is node ", plan.config.place(), " of the nodes 0 to ", count - 1, ".");
+}
+
+std::string WhereTheyMeet(const RunPlan& plan) {
+  if (plan.config.single_node()) return "It listens nowhere.";
+  const std::string address = ToString(plan.config.primary());
+  if (plan.config.coordinator_alone()) return absl::StrCat("All nodes meet at the coordinator, ", address, ".");
+  if (plan.config.serves() == v1::NodeConfig::SERVES_YES) {
+    return absl::StrCat("It is the primary: the others connect to its port ", plan.config.primary().port(), ".");
+  }
+  return absl::StrCat("All nodes meet at the primary, ", address, ".");
+}
+
+std::string WhoWorks(const RunPlan& plan) {
+  const int slots = plan.config.slots();
+  if (slots == 0) return "";
+  std::string text = absl::StrCat("It starts ", slots, slots == 1 ? " worker" : " workers");
+  if (plan.config.has_place() && !plan.config.single_node()) {
+    const int64_t first = int64_t{slots} * static_cast<int64_t>(plan.config.place());
+    const std::string ranks =
+        slots == 1 ? absl::StrCat("rank ", first) : absl::StrCat("ranks ", first, " to ", first + slots - 1);
+    absl::StrAppend(&text, ", ", ranks, " if the other nodes start as many");
+  }
+  if (plan.config.max_restarts() == 0) return absl::StrCat(text, "; when one fails the job ends.");
+  return absl::StrCat(text, "; when one fails all start anew, at most ", plan.config.max_restarts(), " times.");
+}
+
 std::string NodesShown(const std::vector<std::string>& nodes) {
   const size_t shown = std::min(nodes.size(), kMaxNodesShown);
   std::string text = absl::StrJoin(nodes.begin(), nodes.begin() + static_cast<ptrdiff_t>(shown), " ");
@@ -84,17 +174,42 @@ std::string WhyInterpreter(const agent::Interpreter& interpreter) {
   return std::string(AsStd(reason));
 }
 
+nlohmann::json Json(const std::vector<Finding>& findings) {
+  static constexpr const char* kKinds[] = {"good", "note", "wrong", "unreachable"};
+  nlohmann::json list = nlohmann::json::array();
+  for (const Finding& finding : findings) {
+    list.push_back({{"kind", kKinds[static_cast<int>(finding.kind)]},
+                    {"name", finding.name},
+                    {"text", finding.text},
+                    {"advice", finding.advice}});
+  }
+  return list;
+}
+
 }  // namespace
+
+std::vector<std::string> Explanation(const RunPlan& plan) {
+  std::vector<std::string> sentences = {WhoSays(plan), WhichNode(plan), WhereTheyMeet(plan), WhoWorks(plan)};
+  sentences.erase(std::remove(sentences.begin(), sentences.end(), ""), sentences.end());
+  return sentences;
+}
 
 std::string EnvTable(const EnvReport& report) {
   const RunPlan& plan = report.plan;
   std::string out = absl::StrCat(Summary(plan), "\n\n");
-  Row("source", plan.view.source, "", &out);
+  for (const std::string& sentence : Explanation(plan)) absl::StrAppend(&out, sentence, "\n");
+  absl::StrAppend(&out, "\n");
+  const std::string evidence = EvidenceOf(plan.view.source);
+  Row("SETTING", "VALUE", "WHERE IT COMES FROM", &out);
+  Row("source", plan.view.source,
+      evidence.empty() ? PlatformName(plan.view.source)
+                       : absl::StrCat(evidence, ": ", PlatformName(plan.view.source)),
+      &out);
   Row(plan.config.coordinator_alone() ? "coordinator" : "primary",
-      plan.config.single_node() ? "none: one node" : ToString(plan.config.primary()), "", &out);
-  Row("role", RoleName(plan), "", &out);
-  Row("node-rank", plan.view.node_rank < 0 ? "none yet" : absl::StrCat(plan.view.node_rank), "", &out);
-  if (!plan.view.nodes.empty()) Row("nodes", NodesShown(plan.view.nodes), "", &out);
+      plan.config.single_node() ? "none: one node" : ToString(plan.config.primary()), evidence, &out);
+  Row("role", RoleName(plan), evidence, &out);
+  Row("node-rank", plan.view.node_rank < 0 ? "none yet" : absl::StrCat(plan.view.node_rank), evidence, &out);
+  if (!plan.view.nodes.empty()) Row("nodes", NodesShown(plan.view.nodes), evidence, &out);
   Row("interpreter", report.interpreter.path.empty() ? "none" : report.interpreter.path,
       WhyInterpreter(report.interpreter), &out);
   Row("accelerators", absl::StrCat(report.accelerators.count), report.accelerators.reason, &out);
@@ -112,10 +227,14 @@ std::string EnvTable(const EnvReport& report) {
   return out;
 }
 
-std::string EnvJson(const EnvReport& report) {
+std::string EnvJson(const EnvReport& report, const std::vector<Finding>* findings) {
   const RunPlan& plan = report.plan;
   nlohmann::json json;
   json["source"] = plan.view.source;
+  json["evidence"] = EvidenceOf(plan.view.source);
+  json["platform"] = PlatformName(plan.view.source);
+  json["explanation"] = Explanation(plan);
+  if (findings != nullptr) json["checks"] = Json(*findings);
   json["primary"] = {{"host", plan.config.primary().host()}, {"port", plan.config.primary().port()}};
   json["node_rank"] = plan.view.node_rank < 0 ? nlohmann::json(nullptr) : nlohmann::json(plan.view.node_rank);
   json["nnodes"] = plan.view.nnodes;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "agent/accelerators.h"
 #include "agent/interpreter.h"
@@ -16,7 +17,13 @@ struct EnvReport {
   const Environment& environment;
 };
 
+struct Finding;  // env_check.h
+
+// What was read and what follows from it, in sentences for people who do not know the variables.
+std::vector<std::string> Explanation(const RunPlan& plan);
+
 std::string EnvTable(const EnvReport& report);
-std::string EnvJson(const EnvReport& report);  // one object, indented
+// One object, indented. Keys stay what they are; new ones may come.
+std::string EnvJson(const EnvReport& report, const std::vector<Finding>* findings = nullptr);
 
 }  // namespace muster::cli

@@ -190,12 +190,18 @@ it cannot know whether nodes that are out of reach still run an earlier one.
 }
 
 std::string EnvHelp() {
-  return R"(Usage: muster env [--json] [options of muster run]
+  return R"(Usage: muster env [--json] [--check] [options of muster run]
 
 Prints what was found, where, and what follows: platform, primary, this node's
 place, interpreter, accelerators, and every setting with where it came from.
 Starts nothing and connects to nobody. Values of variables that are named like
 secrets are masked. --json prints one JSON object.
+
+--check looks for what would go wrong: it resolves the primary's name, tries its
+port and compares its clock, compares workers and accelerators, and looks at
+/dev/shm and at what the kernel ends when memory runs out. It exits with 0 if nothing looks wrong, with 69
+if the primary cannot be reached, with 1 for anything else, and with 65 if what
+the platform says cannot be read.
 )";
 }
 

@@ -6,8 +6,8 @@
 namespace muster::cli {
 namespace {
 
-const std::vector<OptionSpec>* With(OptionSpec extra) {
-  auto* const table = new std::vector<OptionSpec>{extra};
+const std::vector<OptionSpec>* With(const std::vector<OptionSpec>& extra) {
+  auto* const table = new std::vector<OptionSpec>(extra);
   table->insert(table->end(), RunOptions().begin(), RunOptions().end());
   return table;
 }
@@ -168,12 +168,13 @@ const std::vector<OptionSpec>& RunOptions() {
 
 const std::vector<OptionSpec>& LocalOptions() {
   static const auto* const table =
-      With({"nodes", "N", Group::kOther, false, "Nodes to start on this machine. Needed."});
+      With({{"nodes", "N", Group::kOther, false, "Nodes to start on this machine. Needed."}});
   return *table;
 }
 
 const std::vector<OptionSpec>& EnvOptions() {
-  static const auto* const table = With({"json", "", Group::kOther, false, "One JSON object."});
+  static const auto* const table = With({{"json", "", Group::kOther, false, "One JSON object."},
+                                         {"check", "", Group::kOther, false, "Looks for what would go wrong."}});
   return *table;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "muster/v1/rendezvous.grpc.pb.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
@@ -142,6 +143,7 @@ void Server::Impl::OnAccepted(bool ok) {
   }
   // Tells the agent at once that a coordinator has taken it; counts as a write.
   stream->context.AddInitialMetadata(kServerKey, options_.version);
+  stream->context.AddInitialMetadata(kServerTimeKey, std::to_string(absl::ToUnixMillis(absl::Now())));
   stream->writing = true;
   stream->io.SendInitialMetadata(&stream->written);
   attendance_->OnOpened(stream->id, PeerAddress(stream->context.peer()));

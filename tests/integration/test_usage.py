@@ -126,6 +126,35 @@ class Env(unittest.TestCase):
             if role == "trainer":
                 self.assertEqual(place, found["node_rank"])
 
+    def check(self, job, place, **environment):
+        done = subprocess.run([str(cluster.BINARY), "env", "--check", "--json"], capture_output=True, text=True,
+                              env={**job.environment_of(place), **environment}, timeout=cluster.LIMIT_S, check=False)
+        return done.returncode, {finding["name"]: finding for finding in json.loads(done.stdout)["checks"]}
+
+    def test_a_check_before_and_while_the_primary_runs(self):
+        job = cluster.Cluster(2, environment={"MUSTER_TOKEN": "secret"})
+        self.addCleanup(job.close)
+        _, found = self.check(job, 1)
+        self.assertEqual("note", found["primary's port"]["kind"])
+        _, found = self.check(job, 0)
+        self.assertEqual("good", found["primary's port"]["kind"])
+        node = job.start(0)
+        cluster.wait_until("the primary listens", lambda: cluster.listens(job.addresses[0], job.ports[0]))
+        _, found = self.check(job, 1)
+        self.assertEqual("good", found["primary's port"]["kind"])
+        self.assertRegex(found["clock"]["text"], r"^0\.\d s (ahead of|behind) the primary's$")
+        code, found = self.check(job, 1, MUSTER_TOKEN="other")
+        self.assertEqual((69, "unreachable"), (code, found["token"]["kind"]))
+        _, found = self.check(job, 0)
+        self.assertEqual("note", found["primary's port"]["kind"])
+        self.assertFalse(node.has_ended())
+
+    def test_a_check_of_a_name_that_is_nowhere_is_69(self):
+        job = cluster.Cluster(2, addresses=["no-such-name.invalid", "127.0.0.2"], ports=[1, 1])
+        self.addCleanup(job.close)
+        code, found = self.check(job, 1)
+        self.assertEqual((69, "unreachable"), (code, found["primary's name"]["kind"]))
+
     def test_secrets_are_masked(self):
         environment = {**cluster.plain_environment(), "WANDB_API_KEY": "hush-hush", "CLUSTER_SPEC": ""}
         for arguments in (["env"], ["env", "--json"]):

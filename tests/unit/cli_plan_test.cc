@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_join.h"
 #include "agent/discovery/discover.h"
 #include "cli/env_report.h"
 #include "cli/exit_codes.h"
@@ -521,6 +522,9 @@ TEST(EnvReportTest, TheObjectHasItsFieldsAndNoSecret) {
   EXPECT_EQ(json["nnodes"], 3);
   EXPECT_EQ(json["nodes"].size(), 3u);
   EXPECT_EQ(json["role"], "trainer");
+  EXPECT_EQ(json["evidence"], "CLUSTER_SPEC");
+  EXPECT_GE(json["explanation"].size(), 3u);
+  EXPECT_FALSE(json.contains("checks"));
   EXPECT_TRUE(json["run_id"].is_string());
   EXPECT_EQ(json["interpreter"]["path"], "/p/python");
   EXPECT_EQ(json["accelerators"]["count"], 0);
@@ -537,6 +541,22 @@ TEST(EnvReportTest, AReplicaThatDoesNotTrainHasNoRank) {
   EXPECT_EQ(json["role"], "aux");
   EXPECT_TRUE(json["node_rank"].is_null());
   EXPECT_EQ(json["nnodes"], 2);
+}
+
+TEST(EnvReportTest, SaysInSentencesWhatWasReadAndWhatFollows) {
+  const auto explained = [](const Words& words, const Environment& environment) {
+    return absl::StrJoin(Explanation(Planned(words, environment)), " ");
+  };
+  EXPECT_EQ(
+      explained({"--nproc-per-node", "4"}, {{"CLUSTER_SPEC", kThreeNodes}}),
+      "Who is in the job was read from CLUSTER_SPEC: Vertex AI. This is node 2 of the nodes 0 to 2. All nodes "
+      "meet at the primary, a-0:2222. It starts 4 workers, ranks 8 to 11 if the other nodes start as many; when "
+      "one fails all start anew, at most 3 times.");
+  EXPECT_EQ(
+      explained({}, {}),
+      "Nothing here says that there are other nodes, so this is a job of one. It listens nowhere. It starts 1 "
+      "worker; when one fails the job ends.");
+  EXPECT_THAT(explained({}, {{"CLUSTER_SPEC", kReducer}}), HasSubstr("which does not train"));
 }
 
 TEST(EnvReportTest, TheTableSaysWhereEachValueCameFrom) {
