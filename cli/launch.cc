@@ -118,6 +118,8 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.plan.report = run.report;
   launch.plan.progress_file = run.progress_file;
   launch.plan.inherited = environment;
+  // An empty value is one that was set.
+  launch.plan.inherited.insert(run.view.for_workers.begin(), run.view.for_workers.end());
   launch.plan.inherited.erase(kPrefixVariable);
   launch.plan.inherited.erase(kRedrawsVariable);
   launch.plan.stdin_rule = StdinOf(run);

@@ -20,6 +20,7 @@
 #include "cli/help.h"
 #include "cli/machine.h"
 #include "cli/nearest.h"
+#include "cli/sagemaker.h"
 #include "cli/values.h"
 #include "proto/base/status_macros.h"
 
@@ -109,6 +110,10 @@ int Dispatch(int argc, char** argv) {
   if (name == "version" || name == "--version") return VersionCommand(invocation);
   if (name == "--help" || name == "-h") return Print(MainHelp());
   if (name == "help") return HelpCommand(invocation);
+  // Behind ENTRYPOINT ["muster"] it stands for the whole line.
+  if (name == kTrainWord && OnSageMaker(ReadEnvironment())) {
+    return RunCommand({argv[0], argv, {argv + 1, argv + argc}});
+  }
   return Complain(NoSuchCommand(name));
 }
 

@@ -110,7 +110,7 @@ const std::vector<OptionSpec>& RunOptions() {
        "Between SIGTERM and SIGKILL when the group is restarted. Default 30."},
       {"termination-grace", "TIME", kTimes, false,
        "Between SIGTERM and SIGKILL when muster is asked to stop. Default 8 as a container's first process, 25 on "
-       "Kubernetes, else 30."},
+       "Kubernetes, 110 on SageMaker, else 30."},
       {"preemption-notice", "off|gce|aws|auto|file:PATH", kTimes, false,
        "Leave, as after SIGTERM, when this machine's end is announced: by the metadata server of GCE or EC2, or "
        "by "
@@ -126,6 +126,8 @@ const std::vector<OptionSpec>& RunOptions() {
       {"no-python", "", kProgram, true, "SCRIPT is a program of its own, not Python."},
       {"run-path", "", kProgram, true, "SCRIPT is run by runpy.run_path in each worker's interpreter."},
       {"python", "PATH", kProgram, false, "The interpreter. The variable PYTHON_EXEC comes before it."},
+      {"hyperparameters-as-args", "", kProgram, false,
+       "SageMaker: each hyperparameter is passed to the script as --NAME VALUE, behind its own arguments."},
       {"pass-local-rank", "[=NAME]", kProgram, false,
        "Each worker gets --local-rank=N before its arguments, or --NAME=N: for scripts of "
        "torch.distributed.launch "

@@ -26,6 +26,7 @@
 #include "cli/log_level.h"
 #include "cli/machine.h"
 #include "cli/option_table.h"
+#include "cli/sagemaker.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::cli {
@@ -101,12 +102,23 @@ void TakeFacts(const Environment& environment, const agent::MachineProbe& probe,
   plan->config.mutable_facts()->insert(facts.begin(), facts.end());
 }
 
+// What ends a node before it is one is shown where the job is looked at, too.
+void TellSageMaker(const Environment& environment, const absl::Status& status) {
+  if (!OnSageMaker(environment)) return;
+  const absl::Status written =
+      host::FillFile(SageMakerFailureFile(environment), absl::StrCat("muster: ", status.message(), "\n"));
+  if (!written.ok()) Complain(written);
+}
+
 // notes: what is to be said beside what the plan says.
 int RunLine(const CommandLine& command_line, const Environment& environment, const std::vector<std::string>& notes,
             const Invocation& invocation, const host::Inherited& inherited) {
   const Machine machine = ReadMachine(environment);
   absl::StatusOr<RunPlan> plan = Plan(command_line, environment, machine);
-  if (!plan.ok()) return Complain(plan.status());
+  if (!plan.ok()) {
+    TellSageMaker(environment, plan.status());
+    return Complain(plan.status());
+  }
   if (const absl::Status sane = CheckNoLauncherInside(command_line, *plan); !sane.ok()) return Complain(sane);
   plan->notes.insert(plan->notes.end(), notes.begin(), notes.end());
   if (const std::string names = SaidInVain(command_line); plan->config.coordinator_alone() && !names.empty()) {

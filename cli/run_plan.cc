@@ -11,6 +11,7 @@
 #include "agent/host/utf8.h"
 #include "cli/leaving.h"
 #include "cli/membership.h"
+#include "cli/sagemaker.h"
 #include "proto/base/duration.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
@@ -69,7 +70,7 @@ class Planner {
     RETURN_IF_ERROR(TakeOwnDevices());
     RETURN_IF_ERROR(TakeCpus());
     TakeOutput();
-    return absl::OkStatus();
+    return TakeSageMaker(settings_, environment_, machine_, plan_);
   }
 
  private:
@@ -281,6 +282,7 @@ class Planner {
   std::pair<absl::Duration, std::string> DefaultTerminationGrace() const {
     // Vertex AI stands on Kubernetes, but leaves no documented time: the least that is usual.
     const bool unknown = membership_.view.source == "vertex" && machine_.first_process;
+    if (membership_.view.source == kSageMaker) return {kSageMakerGrace, "SageMaker"};
     if (unknown) return {kContainerGrace, "first process of a container"};
     if (environment_.count(kKubernetesVariable) > 0) return {kKubernetesGrace, "Kubernetes"};
     if (machine_.first_process) return {kContainerGrace, "first process of a container"};

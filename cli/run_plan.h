@@ -37,6 +37,7 @@ inline constexpr absl::Duration kJoinSettle = absl::Seconds(5);
 inline constexpr int kPlatformMaxRestarts = 3;
 inline constexpr absl::Duration kContainerGrace = absl::Seconds(8);    // of the usual 10 before SIGKILL
 inline constexpr absl::Duration kKubernetesGrace = absl::Seconds(25);  // of the usual 30
+inline constexpr absl::Duration kSageMakerGrace = absl::Seconds(110);  // of its 120
 inline constexpr absl::Duration kPlainGrace = absl::Seconds(30);
 
 struct Machine {

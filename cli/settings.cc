@@ -300,8 +300,8 @@ std::vector<std::string> KnownVariables(const char* prefix) {
     if (own || spec.torchrun) known.push_back(VariableName("", spec.name));
   }
   if (own)
-    known.insert(known.end(),
-                 {"TOKEN", "LOG_LEVEL", "SUBDOMAIN", "PODS_PER_JOB", "JOB_INDEX", "SAGEMAKER_CONFIG"});
+    known.insert(known.end(), {"TOKEN", "LOG_LEVEL", "SUBDOMAIN", "PODS_PER_JOB", "JOB_INDEX", "SAGEMAKER_CONFIG",
+                               "SAGEMAKER_FAILURE"});
   return known;
 }
 
@@ -424,6 +424,7 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
   reader.Read<NoticeChoice>("preemption-notice", &s.preemption_notice, ParseNotice);
   reader.Duration("stop-before", &s.stop_before);
   reader.Read<absl::Time>("deadline", &s.deadline, ParseDeadline);
+  reader.Switch("hyperparameters-as-args", &s.hyperparameters_as_args);
   reader.Switch("module", &s.module);
   reader.Switch("no-python", &s.no_python);
   reader.Text("python", &s.python);

@@ -75,6 +75,7 @@ struct Settings {
   Given<NoticeChoice> preemption_notice;
   Given<absl::Duration> stop_before;
   Given<absl::Time> deadline;
+  Given<bool> hyperparameters_as_args;
   Given<bool> module;
   Given<bool> no_python;
   Given<bool> run_path;

@@ -43,7 +43,8 @@ struct ClusterView {
   std::string self;                   // this node's own name in the source, "workerpool1-0"
   std::string run_id;                 // job, trial, attempt; empty: the source names none
   std::string nproc;                  // processes of each node as the source says, "8", "auto"; empty: it does not
-  Environment for_workers;            // what workers get where it is not set: NCCL_SOCKET_IFNAME
+  Environment for_workers;            // what workers get where it is not set: NCCL_SOCKET_IFNAME, SM_*
+  std::vector<std::string> hyperparameters;  // as a script's arguments, for those who want them so
   bool loopback_only = false;         // every address of the source is loopback
   std::vector<std::string> warnings;  // one line each
 };

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "agent/discovery/document.h"
 #include "agent/discovery/problem.h"
+#include "agent/discovery/sagemaker_variables.h"
 #include "nlohmann/json.hpp"
 #include "proto/base/status_macros.h"
 
@@ -51,7 +52,7 @@ std::string ValueOf(const Environment& environment, const char* name) {
 
 absl::StatusOr<std::optional<Text>> FromFile(const Evidence& evidence) {
   const std::string named = ValueOf(evidence.environment, kSageMakerConfigVariable);
-  const std::string path = named.empty() ? kSageMakerConfig : named;
+  const std::string path = ResourceConfigPath(evidence.environment);
   absl::StatusOr<std::string> text = evidence.read_file(path, kMaxResourceConfigBytes);
   if (absl::IsNotFound(text.status())) {
     if (named.empty()) return std::nullopt;
@@ -98,8 +99,8 @@ class ConfigReader {
     }
     Job job;
     job.hosts.assign(hosts.begin(), hosts.end());  // sorted as text
-    ASSIGN_OR_RETURN(job.current_host,
-                     document_.StringIn(json, "current_host", "current_host", "the name of this host, one of hosts"));
+    ASSIGN_OR_RETURN(job.current_host, document_.StringIn(json, "current_host", "current_host",
+                                                          "the name of this host, one of hosts"));
     if (hosts.count(job.current_host) == 0) {
       return document_.Wrong("current_host", job.current_host,
                              absl::StrCat("one of hosts, which are ", Shown(absl::StrJoin(job.hosts, ", "))));
@@ -123,7 +124,8 @@ class ConfigReader {
     for (size_t i = 0; i < found->size(); ++i) {
       const std::string entry = absl::StrCat(field, "[", i, "]");
       ASSIGN_OR_RETURN(const Address address, document_.AddressOf((*found)[i], entry));
-      if (address.port || address.host.find(':') != std::string::npos) return document_.Wrong(entry, Spelled((*found)[i]), "a host's name or IPv4 address, without a port");
+      if (address.port || address.host.find(':') != std::string::npos)
+        return document_.Wrong(entry, Spelled((*found)[i]), "a host's name or IPv4 address, without a port");
       // As written: the name is what current_host repeats.
       if (!hosts.insert(Spelled((*found)[i])).second) {
         return document_.Wrong(entry, Spelled((*found)[i]), "each host once");
@@ -237,7 +239,31 @@ absl::StatusOr<std::string> RunId(const Environment& environment, const std::str
   return job.empty() ? absl::StrCat(kName, "-", Slug(primary)) : job;
 }
 
+// What the training toolkit's scripts look for. SM_MASTER_PORT is not among it: scripts would bind it, and the
+// workers have a port of their own in MASTER_PORT.
+absl::Status SetVariables(const Evidence& evidence, const Job& job, ClusterView* view) {
+  const std::string path = ResourceConfigPath(evidence.environment);
+  ASSIGN_OR_RETURN(TrainingInputs inputs,
+                   ReadTrainingInputs(evidence.read_file, path.substr(0, path.rfind('/') + 1)));
+  view->for_workers = std::move(inputs.variables);
+  view->hyperparameters = std::move(inputs.arguments);
+  view->warnings.insert(view->warnings.end(), inputs.warnings.begin(), inputs.warnings.end());
+  const std::string hosts = Json(job.hosts).dump();
+  if (hosts.size() <= kMaxVariableBytes) view->for_workers["SM_HOSTS"] = hosts;
+  view->for_workers["SM_CURRENT_HOST"] = job.current_host;
+  view->for_workers["SM_MASTER_ADDR"] = view->primary_host;
+  if (job.network_interface.empty()) return absl::OkStatus();
+  view->for_workers["SM_NETWORK_INTERFACE_NAME"] = job.network_interface;
+  view->for_workers["NCCL_SOCKET_IFNAME"] = job.network_interface;
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+std::string ResourceConfigPath(const Environment& environment) {
+  const std::string named = ValueOf(environment, kSageMakerConfigVariable);
+  return named.empty() ? kSageMakerConfig : named;
+}
 
 Reading ReadSageMaker(const Evidence& evidence, const SageMakerOptions& options) {
   ASSIGN_OR_RETURN(std::optional<Text> text, FromFile(evidence));
@@ -268,7 +294,7 @@ Reading ReadSageMaker(const Evidence& evidence, const SageMakerOptions& options)
   for (const std::string& host : trainers) view.nodes.push_back(ToString(host, view.primary_port));
   view.self = job->current_host;
   ASSIGN_OR_RETURN(view.run_id, RunId(evidence.environment, view.primary_host));
-  if (!job->network_interface.empty()) view.for_workers["NCCL_SOCKET_IFNAME"] = job->network_interface;
+  RETURN_IF_ERROR(SetVariables(evidence, *job, &view));
   return view;
 }
 

@@ -24,7 +24,11 @@ struct SageMakerOptions {
   std::string instance_groups;  // only hosts of these train, "g1,g2"; empty: all hosts
 };
 
+// Where the file is to be, whether it is there or not.
+std::string ResourceConfigPath(const Environment& environment);
+
 // nullopt: neither file nor variables. Unavailable: the file is there, but empty or cut: it may be being written.
+// for_workers has the SM_* of sagemaker_variables.h; those of the node's accelerators are the caller's.
 // The run id is TRAINING_JOB_NAME, or where there is none a name made of the primary's.
 Reading ReadSageMaker(const Evidence& evidence, const SageMakerOptions& options);
 

@@ -65,6 +65,15 @@ absl::Status OverwriteFile(const std::string& path, const std::string& content) 
   return WriteAll(fd, path, content);
 }
 
+absl::Status FillFile(const std::string& path, const std::string& content) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("opening ", path));
+  const absl::Cleanup closer = [fd] { close(fd); };
+  struct stat info = {};
+  const bool said = fstat(fd, &info) == 0 && info.st_size > 0;
+  return said ? absl::OkStatus() : WriteAll(fd, path, content);
+}
+
 absl::Status ReplaceFile(const std::string& path, const std::string& content) {
   struct stat info = {};
   const bool there = stat(path.c_str(), &info) == 0;
@@ -101,6 +110,7 @@ void WriteReports(const ReportPlan& plan, const JobEnd& end) {
   };
   add(ReportPath(plan.report_file, end), ReportJson(end), ReplaceFile);
   add(plan.error_file, ErrorFileJson(end), ReplaceFile);
+  add(plan.failure_file, FailureFileText(end), FillFile);
   add(plan.termination_log, TerminationMessage(end), OverwriteFile);
   if (task->writes.empty()) return;
   absl::StatusOr<std::thread> thread = StartThread([task] { task->Run(); });

@@ -21,6 +21,9 @@ absl::Status ReplaceFile(const std::string& path, const std::string& content);
 // A file that must stay the one it is (mounted into a container): overwritten.
 absl::Status OverwriteFile(const std::string& path, const std::string& content);
 
+// A file whose first writer is heard: written where it is absent or empty.
+absl::Status FillFile(const std::string& path, const std::string& content);
+
 // The path of --report on this node: $node_rank (its place, where it had no rank in the last round; "none" without
 // either) and $hostname, with braces or without. Pure.
 std::string ReportPath(const std::string& pattern, const JobEnd& end);

@@ -100,7 +100,7 @@ OURS_ALONE = {"coordinator", "restart-window", "restart-delay", "progress-file",
               "last-call-timeout", "rejoin-timeout",
               "coordinator-timeout", "lease", "heartbeat-interval", "reconnect-grace", "termination-grace",
               "preemption-notice", "stop-before", "deadline", "python",
-              "pass-local-rank", "log-max-size", "report"}
+              "hyperparameters-as-args", "pass-local-rank", "log-max-size", "report"}
 
 WRONG_FOR_DEEPSPEED = {
     "hostfile": ("/nowhere/hostfile", ""),

@@ -298,6 +298,25 @@ TEST(PlanTest, ASourceAskedForByNameIsAskedThoughOptionsSayAll) {
   EXPECT_EQ(Planned({"--standalone"}, ours).view.source, "flags");
 }
 
+TEST(PlanTest, SageMakersWordIsNotTheScripts) {
+  const Environment environment = {{"SM_HOSTS", R"(["algo-1","algo-2"])"}, {"SM_CURRENT_HOST", "algo-2"}};
+  const RunPlan plan = Planned({"train.py", "--lr", "1", "train"}, environment);
+  EXPECT_THAT(plan.script_arguments, ElementsAre("--lr", "1"));
+  EXPECT_EQ(plan.report.failure_file, "/opt/ml/output/failure");
+  EXPECT_EQ(Line(plan, "termination-grace").value, "1m50s");
+  EXPECT_EQ(plan.view.for_workers.at("SM_NUM_GPUS"), "0");
+  EXPECT_THAT(Planned({"train.py", "train", "train"}, environment).script_arguments, ElementsAre("train"));
+  EXPECT_THAT(Planned({"train.py", "train"}).script_arguments, ElementsAre("train"));
+  EXPECT_EQ(Planned({"train.py"}).report.failure_file, "");
+
+  EXPECT_EQ(ExitCodeOf(TryPlan({"train"}, environment).status()), 64);
+  Environment with_program = environment;
+  with_program["SAGEMAKER_PROGRAM"] = "main.py";
+  EXPECT_EQ(Planned({"train"}, with_program).script, "/opt/ml/code/main.py");
+  with_program["SAGEMAKER_PROGRAM"] = "/src/main.py";
+  EXPECT_EQ(Planned({"train"}, with_program).script, "/src/main.py");
+}
+
 TEST(PlanTest, StaticStyleNamesThePrimaryAndThePlace) {
   const Words words = {"--nnodes", "2", "--node-rank", "1", "--master-addr", "A", "--master-port", "1234"};
   const RunPlan plan = Planned(words, {{"CLUSTER_SPEC", kThreeNodes}});

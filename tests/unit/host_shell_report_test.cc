@@ -53,6 +53,17 @@ TEST(ReplaceFileTest, AnotherNodeWithTheSamePidIsNotInTheWay) {
   EXPECT_EQ(Content(folder / "r"), "ours");
 }
 
+TEST(FillFileTest, TheFirstWriterIsHeard) {
+  const Folder folder;
+  std::ofstream(folder / "empty");
+  for (const char* name : {"absent", "empty"}) {
+    EXPECT_TRUE(FillFile(folder / name, "first").ok());
+    EXPECT_TRUE(FillFile(folder / name, "second").ok());
+    EXPECT_EQ(Content(folder / name), "first");
+  }
+  EXPECT_FALSE(FillFile(folder / "no/where", "x").ok());
+}
+
 TEST(ReportPathTest, EachNodeMayHaveItsOwn) {
   JobEnd end;
   end.host = "h";
@@ -111,9 +122,11 @@ TEST(WriteReportsTest, EachFileThatWasAskedForIsWrittenAndOneThatCannotBeStopsNo
   end.verdict.emplace();
   end.verdict->set_exit_code(3);
   end.verdict->mutable_root_cause()->set_exit_code(3);
-  WriteReports(
-      {.report_file = folder / "no/where", .error_file = folder / "error", .termination_log = folder / "log"},
-      end);
+  WriteReports({.report_file = folder / "no/where",
+                .error_file = folder / "error",
+                .failure_file = "",
+                .termination_log = folder / "log"},
+               end);
   EXPECT_EQ(Content(folder / "error"), ErrorFileJson(end));
   EXPECT_EQ(Content(folder / "log"), TerminationMessage(end));
 }

@@ -62,6 +62,17 @@ TEST(Report, HasTorchrunsForm) {
             "=================================\n");
 }
 
+TEST(FailureFile, HasTheCauseWithinItsLimitAndNothingOfASuccess) {
+  JobEnd end = End();
+  Cause(&end)->set_callstack(std::string(3000, 'x') + "ValueError: the last line");
+  const std::string text = FailureFileText(end);
+  EXPECT_LE(text.size(), kMaxFailureFileBytes);
+  EXPECT_TRUE(Has(text, "rank 9 (local_rank: 1) on gpu-08 (node 1), exitcode 7")) << text;
+  EXPECT_TRUE(Has(text, "ValueError: the last line")) << text;
+  end.exit_code = 0;
+  EXPECT_EQ(FailureFileText(end), "");
+}
+
 TEST(Report, ASignalIsANegativeCodeWithItsNameAndAMessage) {
   JobEnd end = End();
   Cause(&end)->set_signal(11);

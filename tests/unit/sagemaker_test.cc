@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "absl/strings/str_cat.h"
+#include "agent/discovery/sagemaker_variables.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/fixtures.h"
@@ -21,11 +22,13 @@ using ::muster::testing::FixturesOf;
 using ::muster::testing::MutantsOf;
 using ::muster::testing::ReaderOf;
 using ::muster::testing::ReadFixture;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 constexpr char kTwo[] = R"({"current_host":"algo-2","hosts":["algo-1","algo-2"],"network_interface_name":"eth0"})";
 
@@ -89,7 +92,7 @@ void ExpectPlace(const Fixture& fixture, const ClusterView& view) {
     EXPECT_EQ(view.primary_port, match[2].matched ? std::stoi(match[2]) : kDefaultRendezvousPort);
   }
   if (std::regex_search(fixture.reading, match, std::regex("ifname (\\w+)"))) {
-    EXPECT_THAT(view.for_workers, ElementsAre(Pair("NCCL_SOCKET_IFNAME", match[1].str())));
+    EXPECT_THAT(view.for_workers, Contains(Pair("NCCL_SOCKET_IFNAME", match[1].str())));
   }
 }
 
@@ -167,8 +170,9 @@ TEST(SageMaker, TheRunIsCalledAsTheJob) {
 
 TEST(SageMaker, WithoutAnInterfaceWorkersGetNone) {
   for (const char* interface : {"", R"(,"network_interface_name":"")", R"(,"network_interface_name":null)"}) {
-    EXPECT_THAT(ReadOk(absl::StrCat(R"({"current_host":"a","hosts":["a"])", interface, "}")).for_workers,
-                IsEmpty());
+    const ClusterView view = ReadOk(absl::StrCat(R"({"current_host":"a","hosts":["a"])", interface, "}"));
+    EXPECT_EQ(view.for_workers.count("NCCL_SOCKET_IFNAME"), 0u);
+    EXPECT_EQ(view.for_workers.count("SM_NETWORK_INTERFACE_NAME"), 0u);
   }
 }
 
@@ -224,6 +228,54 @@ TEST(SageMaker, ThePythonToolkitsVariablesAreReadWhereTheFileIsNot) {
   const absl::Status status = ReadSageMaker({broken, no_files}, {}).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("SM_HOSTS and SM_CURRENT_HOST is not JSON"));
+}
+
+// ---- What scripts of the toolkit read ----
+
+absl::StatusOr<TrainingInputs> Inputs(const std::string& parameters, const std::string& channels = "") {
+  return ReadTrainingInputs(
+      ReaderOf({{"/c/hyperparameters.json", parameters}, {"/c/inputdataconfig.json", channels}}), "/c/");
+}
+
+TEST(TrainingInputs, WithoutFilesThereAreTheFoldersAlone) {
+  const TrainingInputs inputs = ReadTrainingInputs(ReaderOf({}), "/c/").value();
+  EXPECT_THAT(inputs.arguments, IsEmpty());
+  EXPECT_THAT(inputs.variables, Contains(Pair("SM_HPS", "{}")));
+  EXPECT_THAT(inputs.variables, Contains(Pair("SM_CHANNELS", "[]")));
+  EXPECT_THAT(inputs.variables, Contains(Pair("SM_MODEL_DIR", "/opt/ml/model")));
+}
+
+TEST(TrainingInputs, AStringWithJsonInItIsThatValue) {
+  const TrainingInputs inputs =
+      Inputs(
+          R"({"a":"\"quoted\"","b":"false","c":"null","d":"{\"k\": [1, 2]}","e":"plain text","f":0.50,"g":"1.50"})")
+          .value();
+  EXPECT_THAT(inputs.arguments, ElementsAre("-a", "quoted", "-b", "False", "-c", "", "-d", R"({"k":[1,2]})", "-e",
+                                            "plain text", "-f", "0.5", "-g", "1.50"));
+  EXPECT_THAT(inputs.variables, Contains(Pair("SM_HP_B", "false")));
+  EXPECT_THAT(inputs.variables, Contains(Pair("SM_HP_G", "1.50")));
+}
+
+TEST(TrainingInputs, WhatNoVariableCanHoldIsLeftOutAndSaid) {
+  const std::string parameters =
+      absl::StrCat(R"({"a=b":"1","long":")", std::string(kMaxVariableBytes, 'x'), R"("})");
+  const TrainingInputs inputs = Inputs(parameters).value();
+  EXPECT_THAT(inputs.warnings, ElementsAre("SM_HP_A=B is not set for the workers: it is no variable's name",
+                                           "SM_HP_LONG is not set for the workers: its value is too long",
+                                           "SM_HPS is not set for the workers: its value is too long"));
+  EXPECT_THAT(inputs.arguments, SizeIs(4));
+}
+
+TEST(TrainingInputs, AFileThatCannotBeReadIsRefused) {
+  for (const char* parameters : {"[]", "{", R"({"a":"x\u0000y"})", "7"}) {
+    const absl::Status status = Inputs(parameters).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << parameters;
+    EXPECT_THAT(std::string(status.message()), StartsWith("hyperparameters.json"));
+    ExpectOneLine(std::string(status.message()));
+  }
+  EXPECT_THAT(std::string(Inputs("{}", "[]").status().message()), StartsWith("inputdataconfig.json is []"));
+  EXPECT_THAT(std::string(Inputs(std::string(kMaxHyperparametersBytes + 1, ' ')).status().message()),
+              HasSubstr("expected a file of at most 524288 bytes"));
 }
 
 TEST(SageMakerRobustness, EveryTruncationAndManyMutantsOfEverySampleAreErrorsOrSound) {

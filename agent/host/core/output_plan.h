@@ -56,6 +56,7 @@ Sink SinkOf(const OutputPlan& plan, int local_rank, Streams stream, bool files);
 struct ReportPlan {
   std::string report_file;      // --report: JSON; $node_rank and $hostname are replaced; empty: none
   std::string error_file;       // our own TORCHELASTIC_ERROR_FILE: the root cause in torch's shape; empty: none
+  std::string failure_file;     // SageMaker's; whoever writes it first is heard; empty: none
   std::string termination_log;  // /dev/termination-log where it is writable; empty: none
 };
 

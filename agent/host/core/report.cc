@@ -220,7 +220,7 @@ std::string ErrorFileJson(const JobEnd& end) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string TerminationMessage(const JobEnd& end) {
+std::string TerminationMessage(const JobEnd& end, size_t max_bytes) {
   std::string text = absl::StrCat("exit code ", end.exit_code, " (", end.origin, "): ", end.reason, "\n");
   if (HasFailedWorker(end)) {
     const v1::Failure& cause = end.verdict->root_cause();
@@ -234,10 +234,14 @@ std::string TerminationMessage(const JobEnd& end) {
     if (!said.empty()) absl::StrAppend(&text, said, "\n");
     const std::string& more = cause.callstack().empty() ? cause.last_output() : cause.callstack();
     // Its end says most.
-    const std::string head = CutUtf8(Printable(text), kMaxTerminationBytes / 2);
-    return absl::StrCat(head, CutUtf8Front(Printable(more), kMaxTerminationBytes - head.size()));
+    const std::string head = CutUtf8(Printable(text), max_bytes / 2);
+    return absl::StrCat(head, CutUtf8Front(Printable(more), max_bytes - head.size()));
   }
-  return CutUtf8(Printable(text), kMaxTerminationBytes);
+  return CutUtf8(Printable(text), max_bytes);
+}
+
+std::string FailureFileText(const JobEnd& end) {
+  return end.exit_code == 0 ? "" : TerminationMessage(end, kMaxFailureFileBytes);
 }
 
 }  // namespace muster::host

@@ -13,6 +13,7 @@
 namespace muster::host {
 
 inline constexpr size_t kMaxTerminationBytes = 4096;  // of a termination message: Kubernetes takes no more
+inline constexpr size_t kMaxFailureFileBytes = 1024;  // of SageMaker's failure file: it shows no more
 
 struct JobEnd {
   int exit_code = 0;
@@ -42,8 +43,11 @@ std::string ReportJson(const JobEnd& end);
 // the job.
 std::string ErrorFileJson(const JobEnd& end);
 
-// A few lines of at most kMaxTerminationBytes (/dev/termination-log).
-std::string TerminationMessage(const JobEnd& end);
+// A few lines of at most max_bytes (/dev/termination-log).
+std::string TerminationMessage(const JobEnd& end, size_t max_bytes = kMaxTerminationBytes);
+
+// The same for SageMaker's failure file; empty if the job did not fail.
+std::string FailureFileText(const JobEnd& end);
 
 // "SIGSEGV"; empty: a signal without a name.
 std::string SignalName(int signal);
