@@ -273,7 +273,10 @@ void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects
 }
 
 void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
-  if (CurrentPhase() == v1::PHASE_READY && memory_.gathering_since_boot_ns() == 0) {
+  // Who stands by while a round runs waits for nobody.
+  const bool gathering = wait.gathering() || planted_bug == "standby_counts";
+  if (!gathering) memory_.set_gathering_since_boot_ns(0);
+  if (gathering && CurrentPhase() == v1::PHASE_READY && memory_.gathering_since_boot_ns() == 0) {
     memory_.set_gathering_since_boot_ns(ToBootNanos(now));
   }
   if (wait.has_held_by()) {

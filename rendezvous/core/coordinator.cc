@@ -146,6 +146,7 @@ void Coordinator::OnTick(BootTime now, Effects* out) {
 void Coordinator::NoticeLateness(BootTime now) {
   const absl::Duration late = now - last_event_ - kTick;
   last_event_ = now;
+  if (late >= options_.lease / 2 && now - woke_at_ >= kLeasesBetweenPauses * options_.lease) woke_at_ = now;
   if (late < kLateness || lateness_ >= options_.lease) return;
   const absl::Duration shift = std::min(late, options_.lease - lateness_);
   lateness_ += shift;
@@ -228,7 +229,8 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
         std::max(predecessor_heard_at_, now - absl::Milliseconds(status.coordinator_silent_ms()));
   }
   host.joined_at = now - absl::Milliseconds(status.in_job_ms());
-  if (status.gathering_ms() > 0) {
+  // What a coordinator began to gather itself it need not be told of.
+  if (status.gathering_ms() > 0 && (!gathering_is_ours_ || options_.planted("standby_counts"))) {
     gathering_since_ = std::min(gathering_since_, now - absl::Milliseconds(status.gathering_ms()));
   }
   if (status.has_place() && IsTrainer(host)) {
@@ -286,6 +288,7 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
     if (host.status.has_place()) holders_[host.status.place()] = host.status.host_id();
   }
   if (host.in_round && HasSucceeded(host)) host.succeeded = true;
+  host.was_ready |= IsReady(host);
 }
 
 // A successor on the same machine found nothing of it. What its peers failed of came after its last word.
@@ -381,7 +384,9 @@ void Coordinator::ExpireHosts(BootTime now, Effects* out) {
     }
     const bool attached = host.stream != 0;
     if (attached && !options_.leased()) continue;
-    const BootTime deaf = attached ? host.received_at + options_.lease + options_.margin()
+    // What came while this coordinator was stopped is still to be read.
+    const BootTime deaf = attached ? std::max(host.received_at + options_.lease + options_.margin(),
+                                              woke_at_ + options_.reconnect_grace)
                                    : host.closed_at + options_.reconnect_grace;
     if (now > deaf && (now > host.lease_until || state_ == State::kReleasing)) gone.push_back(id);
   }

@@ -67,6 +67,7 @@ class Coordinator {
     BootTime received_at = absl::InfinitePast();  // of the newest status; later by what we missed ourselves
     BootTime heard_at = absl::InfinitePast();     // of the newest status
     BootTime closed_at = absl::InfinitePast();    // when the last stream closed
+    bool was_ready = false;                       // once, here
     BootTime joined_at = absl::InfinitePast();
     BootTime lease_until = absl::InfinitePast();  // its workers may execute until then, counted from our side
     uint64_t counts_from = 0;  // a status counts if it names this directive of this epoch, or a later one
@@ -147,6 +148,16 @@ class Coordinator {
   std::vector<Candidate> Chosen(std::vector<Candidate> ready, BootTime now) const;
   int RoundSize(int ready) const;
   std::optional<std::string> WhyGrow(BootTime now);
+  struct Arriving {
+    int known = 0;       // were ready once
+    int newcomers = 0;   // not yet
+    bool owner = false;  // of a seat
+    bool owner_prepares = false;
+    bool something_runs = false;
+  };
+  Arriving WhoArrives(BootTime now) const;
+  bool EnoughCame(BootTime now, const Arriving& arriving) const;
+  bool MayChangeMembers(BootTime now) const;
 
   // draining.cc: the end of a round, and the verdict.
   bool StepDraining(BootTime now, Effects* out);
@@ -231,6 +242,8 @@ class Coordinator {
   BootTime last_attach_;
   bool first_round_ = true;  // no round has been made or seen
   BootTime gathering_since_;
+  bool gathering_is_ours_ = false;           // a round of this coordinator's has ended since it started
+  BootTime woke_at_ = absl::InfinitePast();  // from a pause of its own
   BootTime min_reached_ = absl::InfiniteFuture();
   absl::Duration pause_ = absl::ZeroDuration();        // after fast failures, before the next round
   BootTime not_before_ = absl::InfinitePast();         // its end

@@ -84,6 +84,7 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   pause_ = pauses ? counts_.DelayBeforeNext(options_, NextRandom()) : absl::ZeroDuration();
   not_before_ = now + pause_;
   gathering_since_ = now;
+  gathering_is_ours_ = true;
   min_reached_ = absl::InfiniteFuture();
   for (auto& [id, host] : hosts_) host.in_round = host.succeeded = false;
   ours_ = true;
@@ -152,8 +153,8 @@ void Coordinator::SayWhoIsSetAside(Effects* out) const {
     if (host == hosts_.end() || round_counts_.excluded.count(host_id) > 0) continue;
     Say(Severity::kWarning,
         absl::StrCat(NameOf(host->second), " was the root cause ", options_.exclude_after,
-                     " times in a row: it is set aside for ", absl::FormatDuration(options_.exclude_for),
-                     ", if the others suffice without it"),
+                     options_.exclude_after == 1 ? " time" : " times", " in a row: it is set aside for ",
+                     absl::FormatDuration(options_.exclude_for), ", if the others suffice without it"),
         out);
   }
 }

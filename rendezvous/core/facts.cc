@@ -26,7 +26,8 @@ void Coordinator::Enter(State state, BootTime now, const std::string& why, Effec
   // What those are told who wait meanwhile.
   const uint64_t number = greatest_.id().number();
   if (state == State::kRunning) {
-    last_why_ = absl::StrCat("round ", number, " runs with ", greatest_.node_count(), " nodes");
+    last_why_ = absl::StrCat("round ", number, " runs with ", greatest_.node_count(),
+                             greatest_.node_count() == 1 ? " node" : " nodes");
   } else if (state == State::kDraining) {
     last_why_ = absl::StrCat("round ", number, " is being ended: ", why);
   }
@@ -192,6 +193,7 @@ std::string Coordinator::WhyNotReady(const Host& host) const {
   if (Leaving(host)) return "leaving";
   if (host.stream == 0) return "not heard of any more";
   if (!Idle(host)) return "its workers are ending";
+  if (!host.status.preparing().empty()) return "";  // told of otherwise, too
   if (host.status.phase() == v1::PHASE_READY && host.status.offer().host().empty())
     return "it has no port to offer";
   return "";

@@ -18,6 +18,7 @@ inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick is c
 inline constexpr absl::Duration kMinBeat = absl::Milliseconds(500);
 inline constexpr int kBeatsPerSecond = 4000;  // that all agents together may send: the beat grows beyond 2,000
 inline constexpr absl::Duration kLateness = absl::Milliseconds(500);  // beyond it we were late ourselves
+inline constexpr int kLeasesBetweenPauses = 10;  // of this process, after which nobody is taken for dead at once
 inline constexpr absl::Duration kRunLimit = absl::Seconds(70);  // RUN to applied: the host's minute and a reserve
 inline constexpr absl::Duration kLatecomers = absl::Seconds(10);    // after a verdict before the first round
 inline constexpr absl::Duration kReleaseLimit = absl::Seconds(30);  // RELEASE to the stream's close

@@ -192,27 +192,40 @@ std::vector<Candidate> Coordinator::Chosen(std::vector<Candidate> ready, BootTim
   return suffice || options_.planted("excluded_though_needed") ? sound : ready;
 }
 
-bool Coordinator::StepGathering(BootTime now, Effects* out) {
-  std::vector<Candidate> ready = ReadyCandidates();
-  ready = Chosen(std::move(ready), now);
-  const int count = static_cast<int>(ready.size());
-  int on_the_way = 0;
-  bool owner_on_the_way = false, owner_prepares = false;
+// Who is here and not ready. Whatever still executes must end first, whichever round it is of.
+Coordinator::Arriving Coordinator::WhoArrives(BootTime now) const {
+  Arriving arriving;
   for (const auto& [id, host] : hosts_) {
     if (!IsTrainer(host) || Leaving(host) || Unusable(host) || !HoldsPlace(host)) continue;
-    const bool is_ready = IsReady(host);
-    on_the_way += is_ready ? 0 : 1;
-    owner_on_the_way |= !is_ready && host.seat >= 0;
-    owner_prepares |= !is_ready && WasMember(host) && host.stream != 0 && !host.status.preparing().empty();
-    // Whatever still executes must end first, whichever round it is of.
-    if (RunsSomething(host) && now <= host.lease_until) return false;
+    arriving.something_runs |= RunsSomething(host) && now <= host.lease_until;
+    if (IsReady(host)) continue;
+    (host.was_ready || WasMember(host) ? arriving.known : arriving.newcomers) += 1;
+    arriving.owner |= host.seat >= 0;
+    arriving.owner_prepares |= WasMember(host) && host.stream != 0 && !host.status.preparing().empty();
   }
+  return arriving;
+}
+
+// Who was ready once will most likely be so again, by its own limits. A newcomer that does not get ready holds the
+// others for no longer than the last call.
+bool Coordinator::EnoughCame(BootTime now, const Arriving& arriving) const {
+  const bool called = now >= min_reached_ + options_.last_call;
+  if (first_round_) return called;
+  const bool newcomers_hold = arriving.newcomers > 0 && (!called || options_.planted("waits_in_vain"));
+  return arriving.known == 0 && !newcomers_hold;
+}
+
+bool Coordinator::StepGathering(BootTime now, Effects* out) {
+  std::vector<Candidate> ready = Chosen(ReadyCandidates(), now);
+  const int count = static_cast<int>(ready.size());
+  const Arriving arriving = WhoArrives(now);
+  if (arriving.something_runs) return false;
   if (primary_leaves_) {
     last_why_ = "the primary leaves and is to come back";
     return false;
   }
   min_reached_ = count >= options_.min_nodes ? std::min(min_reached_, now) : absl::InfiniteFuture();
-  last_why_ = absl::StrCat(count, " of ", options_.max_nodes,
+  last_why_ = absl::StrCat(std::min(count, options_.max_nodes), " of ", options_.max_nodes,
                            options_.max_nodes == 1 ? " node is ready" : " nodes are ready");
   const std::string not_ready = WhoIsNotReady();
   if (!not_ready.empty()) absl::StrAppend(&last_why_, "; ", not_ready);
@@ -223,18 +236,20 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
     return false;
   }
   const int size = RoundSize(count);
+  const bool suffice = size >= options_.min_nodes;
   const bool all = size > 0 && size == RoundSize(options_.max_nodes);
-  const bool enough = size >= options_.min_nodes && !options_.fixed_size() &&
-                      (first_round_ ? now >= min_reached_ + options_.last_call : on_the_way == 0);
   // A spare is ready before those whose workers have just been stopped: it is not to take their ranks.
   // One that prepares says by its own limits whether it can be used.
-  const bool owners_first = owner_prepares || (owner_on_the_way && now < state_since_ + options_.reconnect_grace);
-  if ((all && !owners_first) || enough) {
+  const bool owners_first =
+      arriving.owner_prepares || (arriving.owner && now < state_since_ + options_.reconnect_grace);
+  const bool enough = suffice && !options_.fixed_size() && EnoughCame(now, arriving);
+  const absl::Duration timeout = first_round_ ? options_.join_timeout : options_.rejoin_timeout;
+  const bool overdue = now >= gathering_since_ + timeout;
+  if ((all && !owners_first) || enough || (overdue && suffice && !options_.planted("waits_in_vain"))) {
     MakeRound(now, AssignSeats(std::move(ready), size), last_why_, out);
     return true;
   }
-  const absl::Duration timeout = first_round_ ? options_.join_timeout : options_.rejoin_timeout;
-  if (now < gathering_since_ + timeout) return false;
+  if (!overdue) return false;
   const std::vector<std::string> absent = AbsentPlaces();
   ConcludeWith(now, kExitUnavailable,
                absl::StrCat("too few nodes: ", count, " of ", options_.min_nodes, " were ready within ",
@@ -365,6 +380,7 @@ std::optional<std::string> Coordinator::WhyDrain(BootTime now) {
 std::optional<std::string> Coordinator::WhyGrow(BootTime now) {
   const bool may = options_.scale_up == ScaleUp::kImmediate || options_.planted("scale_up_ignored");
   if (!may || greatest_.node_count() >= options_.max_nodes || options_.planted("never_grows")) return std::nullopt;
+  if (!MayChangeMembers(now)) return std::nullopt;
   int newcomers = 0;
   for (const Candidate& c : ReadyCandidates()) {
     newcomers += hosts_.at(c.host_id).in_round || SetAside(c.host_id, now) ? 0 : 1;
@@ -378,6 +394,14 @@ std::optional<std::string> Coordinator::WhyGrow(BootTime now) {
   const bool settled = now >= newcomers_since_ + options_.join_settle || options_.planted("settle_ignored");
   if (size < RoundSize(options_.max_nodes) && !settled) return std::nullopt;
   return absl::StrCat(newcomers, newcomers == 1 ? " more node is ready" : " more nodes are ready");
+}
+
+// A change that would be the end of the job is not made of free will.
+bool Coordinator::MayChangeMembers(BootTime now) const {
+  if (options_.max_membership_changes == 0 || counts_.idle_changes < options_.max_membership_changes) return true;
+  const bool some_progressed =
+      std::any_of(hosts_.begin(), hosts_.end(), [this](const auto& entry) { return Progressed(entry.second); });
+  return ProgressWatched() ? progressed_ || some_progressed : now - round_since_ >= kLongRound;
 }
 
 std::optional<std::string> Coordinator::WhyDrainFor(BootTime now, const Host& host) const {

@@ -112,6 +112,7 @@ void Coordinator::FillOrder(BootTime now, Host& host, v1::Directive* directive) 
 
 void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
   wait->set_reason(WhyWaiting());
+  wait->set_gathering(state_ == State::kRecovering || state_ == State::kGathering);
   if (!IsTrainer(host)) {
     wait->set_reason("observing");
     return;

@@ -1,6 +1,7 @@
 #include "tests/simulation/policies.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -56,6 +57,7 @@ struct Policies::HomeRecord {
   bool stopped = false;                     // that round
   int chances = 0;                          // statuses since somebody should have been let in,
   int waits = 0;                            // since a round should have been made
+  Micros ran_at = -1;                       // the last time that it was seen with a round
 };
 
 Policies::Policies(const Scenario& scenario, World* world, Invariants* invariants)
@@ -132,6 +134,9 @@ std::vector<const HostProcess*> Policies::Newcomers(const CoordinatorHome& home,
 // ---- growth
 
 void Policies::AfterStatus(const CoordinatorHome& home) {
+  const rendezvous::State state = home.core.state();
+  const bool has_round = state == rendezvous::State::kRunning || state == rendezvous::State::kDraining;
+  if (has_round) homes_[home.id].ran_at = world_->now();
   CheckGrowth(home);
   CheckGathering(home);
 }
@@ -141,6 +146,9 @@ void Policies::CheckGrowth(const CoordinatorHome& home) {
   HomeRecord& record = homes_[home.id];
   if (!record.round || scenario_.scale_up != v1::NodeConfig::SCALE_UP_IMMEDIATE) return;
   const RoundRecord& round = rounds_[*record.round];
+  // One more change would be the end of the job.
+  if (scenario_.max_membership_changes > 0 && round.told.idle_changes() >= scenario_.max_membership_changes)
+    return;
   const bool runs = home.core.state() == rendezvous::State::kRunning && round.complete && !record.stopped &&
                     KeyOf(home.core.greatest().id()) == *record.round;
   const std::vector<const HostProcess*> newcomers =
@@ -403,6 +411,20 @@ void Policies::OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict
     CheckCause(home, verdict);
   }
   if (verdict.exit_code() == kExitNoProgress) CheckNoProgress(verdict);
+  if (absl::StartsWith(verdict.reason(), "too few nodes: ")) CheckTooFew(home, verdict);
+}
+
+// Who waits in vain waits for as long as was said, and for nodes that are needed.
+void Policies::CheckTooFew(const CoordinatorHome& home, const v1::Verdict& verdict) {
+  int ready = 0;
+  if (std::sscanf(verdict.reason().c_str(), "too few nodes: %d of", &ready) != 1) return;
+  if (RoundSize(ready) >= scenario_.min_nodes) {
+    return Fail(7, absl::StrCat("the verdict is \"", verdict.reason(), "\", but they suffice"));
+  }
+  const Micros ran_at = homes_[home.id].ran_at;
+  if (ran_at < 0 || world_->now() - ran_at >= Shorter(scenario_.rejoin_timeout)) return;
+  Fail(7, absl::StrCat("the verdict is \"", verdict.reason(), "\", ", (world_->now() - ran_at) / kMillisecond,
+                       " ms after a round had ended"));
 }
 
 void Policies::CheckBudget(const v1::Verdict& verdict) {

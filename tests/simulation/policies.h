@@ -70,6 +70,7 @@ class Policies {
   void CheckCulprit(const CoordinatorHome& home, const RoundRecord& before, const RoundRecord& round);
   void CheckBudget(const v1::Verdict& verdict);
   void CheckNoProgress(const v1::Verdict& verdict);
+  void CheckTooFew(const CoordinatorHome& home, const v1::Verdict& verdict);
   void CheckCause(const CoordinatorHome& home, const v1::Verdict& verdict);
   bool Clean(const RoundRecord& round) const;  // nothing but workers' own failures happened in it
   Micros FirstHeard(const CoordinatorHome& home, const RoundRecord& round) const;

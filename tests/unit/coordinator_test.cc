@@ -825,12 +825,99 @@ TEST(Coordinator, ChangesOfMembershipWithoutProgressEndTheJobWith93) {
   Cluster c(options);
   StartTwo(&c);
   for (const char* name : {"c", "d", "e"}) {
-    EXPECT_FALSE(c.core().verdict().has_value());
     c.Join(name);
     c.Pass(absl::Seconds(1), {"a", "b", "c", "d", "e"});
+    EXPECT_FALSE(c.core().verdict().has_value());
   }
+  c.At("d").status.set_live_workers(0);
+  c.Phase("d", v1::PHASE_LEAVING);
+  c.Pass(absl::Seconds(1), {"a", "b", "c", "e"});
   ASSERT_TRUE(c.core().verdict().has_value());
   EXPECT_EQ(c.core().verdict()->exit_code(), 93);
+}
+
+// What it would cost is the whole job; after five minutes of a round it costs nothing.
+TEST(Coordinator, TheLastChangeOfMembershipIsNotSpentOnGrowing) {
+  CoordinatorOptions options = Elastic(1, 8);
+  options.max_membership_changes = 1;
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("c");
+  c.Pass(absl::Seconds(1), {"a", "b", "c"});
+  ASSERT_EQ(c.Told("a").run().node_count(), 3);
+  c.Join("d");
+  c.Pass(absl::Minutes(1), {"a", "b", "c", "d"});
+  EXPECT_EQ(c.Told("a").run().node_count(), 3);
+  c.Pass(absl::Minutes(5), {"a", "b", "c", "d"});
+  EXPECT_EQ(c.Told("a").run().node_count(), 4);
+}
+
+// It stood by for longer than the timeout before the round ended: that was not time without nodes.
+TEST(Coordinator, ASpareThatHasWaitedForLongEndsNoGathering) {
+  CoordinatorOptions options = Fixed(2);
+  options.rejoin_timeout = absl::Minutes(1);
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("spare");
+  c.At("spare").status.set_gathering_ms(3600 * 1000);
+  c.Apply("spare");
+  EXPECT_FALSE(c.Told("spare").wait().gathering());
+  c.Fail("b", 1);
+  for (const char* name : {"a", "b"}) {
+    c.At(name).status.clear_offer();  // it has no port yet
+    c.Apply(name);
+  }
+  c.Pass(absl::Seconds(50), {"a", "b", "spare"});
+  EXPECT_EQ(c.state(), State::kGathering);
+  EXPECT_TRUE(c.Told("spare").wait().gathering());
+  c.Pass(absl::Seconds(11), {"a", "b", "spare"});
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->exit_code(), 69);
+}
+
+TEST(Coordinator, ANewcomerThatDoesNotGetReadyHoldsNobodyForLongerThanTheLastCall) {
+  Cluster c(Elastic(2, 4));
+  StartTwo(&c);
+  c.At("new").status.set_preparing("its preflight runs");
+  c.Join("new");
+  c.At("new").status.clear_offer();
+  c.Say("new");
+  c.Fail("b", 1);
+  c.Pass(absl::Seconds(2), {"a", "b", "new"});
+  EXPECT_EQ(c.state(), State::kGathering);
+  c.Pass(absl::Seconds(4), {"a", "b", "new"});  // 5 s of last call in all
+  EXPECT_EQ(c.state(), State::kRunning);
+}
+
+TEST(Coordinator, AnOwnerThatPreparesForTooLongLosesItsRankAndNotTheJob) {
+  CoordinatorOptions options = Fixed(2);
+  options.rejoin_timeout = absl::Minutes(1);
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("spare");
+  c.Fail("b", 1);
+  c.At("b").status.clear_offer();
+  c.At("b").status.set_preparing("its preflight runs");
+  c.Apply("a");
+  c.Apply("b");
+  c.Pass(absl::Seconds(50), {"a", "b", "spare"});
+  EXPECT_EQ(c.state(), State::kGathering);
+  c.Pass(absl::Seconds(11), {"a", "b", "spare"});
+  ASSERT_EQ(c.state(), State::kRunning);
+  EXPECT_TRUE(c.Told("spare").has_run());
+}
+
+// What the nodes said meanwhile is read after the first tick.
+TEST(Coordinator, WhoWasStoppedItselfForLongerThanALeaseTakesNobodyForDead) {
+  CoordinatorOptions options = Fixed(2);
+  options.lease = absl::Seconds(2);
+  Cluster c(options);
+  StartTwo(&c);
+  c.Pass(absl::Seconds(1), {"a", "b"});
+  c.Jump(absl::Seconds(6));
+  c.Pass(absl::Seconds(1), {"a", "b"});
+  EXPECT_EQ(c.state(), State::kRunning);
+  EXPECT_EQ(c.Said("vanished"), 0);
 }
 
 // ---- budgets, pauses, bad nodes
