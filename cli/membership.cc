@@ -142,7 +142,7 @@ absl::StatusOr<Membership> FromPlatform(const Settings& s, discovery::ClusterVie
                               m.view.node_rank < 0 ? "no trainer" : absl::StrCat("node ", m.view.node_rank)));
   }
   if (s.master_port) m.view.primary_port = s.master_port->value;
-  m.single_node = m.view.nnodes == 1 && m.view.role == discovery::NodeRole::kTrainer;
+  m.single_node = m.view.nnodes == 1 && m.view.role == discovery::NodeRole::kTrainer && !m.view.may_have_aux;
   m.serves = m.view.node_rank == 0 ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO;
   if (s.coordinator) {
     m.view.primary_host = s.coordinator->value.host;

@@ -39,6 +39,7 @@ struct ClusterView {
   NodeRole role = NodeRole::kTrainer;
   int node_rank = -1;                 // the place; -1: none is known (and for aux)
   int nnodes = 1;                     // trainers
+  bool may_have_aux = false;          // others may watch: even a single trainer has to listen
   std::vector<std::string> nodes;     // "host:port" of each trainer, by place; empty where they have no names
   std::string self;                   // this node's own name in the source, "workerpool1-0"
   std::string run_id;                 // job, trial, attempt; empty: the source names none

@@ -287,6 +287,7 @@ Reading ReadSageMaker(const Evidence& evidence, const SageMakerOptions& options)
   view.primary_host = trainers.front();
   view.primary_port = is_file ? kDefaultRendezvousPort : PortOf(evidence.environment);
   view.nnodes = static_cast<int>(trainers.size());
+  view.may_have_aux = trainers.size() < job->hosts.size();
   const auto own = std::find(trainers.begin(), trainers.end(), job->current_host);
   view.role = own == trainers.end() ? NodeRole::kAux : NodeRole::kTrainer;
   if (view.role == NodeRole::kTrainer) view.node_rank = static_cast<int>(own - trainers.begin());

@@ -160,6 +160,7 @@ Reading ReadTfConfig(const Environment& environment) {
   ClusterView view;
   view.source = kName;
   view.role = NodeRole::kAux;
+  view.may_have_aux = true;  // an evaluator need not be in any list
   view.loopback_only = true;
   for (const Pool& pool : pools) {
     if (!pool.trains) continue;

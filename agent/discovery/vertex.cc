@@ -228,7 +228,10 @@ ClusterView ViewOf(const Spec& spec, const VertexOptions& options) {
   view.loopback_only = true;
   for (size_t p = 0; p < spec.pools.size(); ++p) {
     const Pool& pool = spec.pools[p];
-    if (pool.number > kLastTrainingPool && !options.all_pools) break;
+    if (pool.number > kLastTrainingPool && !options.all_pools) {
+      view.may_have_aux = view.may_have_aux || !pool.replicas.empty();
+      continue;
+    }
     if (p == spec.own_pool) {
       view.role = NodeRole::kTrainer;
       view.node_rank = static_cast<int>(view.nodes.size()) + spec.own_index;

@@ -69,6 +69,17 @@ class Start(ClusterTest):
         starts = self.check_whole_job(self.cluster(3, reduction_server=True, addresses=["::1"] * 4), [1, 0, 3, 2])
         self.assertEqual("::1", starts[0]["master_addr"])
 
+    def test_a_reduction_server_ends_with_a_job_of_one_trainer(self):
+        job = self.cluster(1, reduction_server=True)
+        other = job.start(1)
+        wait_until("the other waits for the trainer", lambda: other.said(r"waiting"))
+        trainer = job.start(0)
+        job.wait_for_round(0, workers=2)
+        wait_until("the other attends", lambda: other.said("observing"))
+        self.assertFalse(other.has_ended())
+        job.open_gate()
+        self.assertEqual([0, 0], [node.exit_code() for node in (trainer, other)])
+
     def test_each_pool_trains_when_asked_for(self):
         job = self.cluster(2, reduction_server=True, options=["--pools", "all"])
         job.start_all()

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "agent/discovery/discover.h"
 #include "cli/env_report.h"
 #include "cli/exit_codes.h"
@@ -276,6 +277,24 @@ TEST(PlanTest, AJobOfOneReplicaIsOneNodeWithThePlatformsDefaults) {
   EXPECT_TRUE(plan.config.single_node());
   EXPECT_EQ(plan.config.slots(), 4);
   EXPECT_EQ(plan.config.max_restarts(), 3);
+}
+
+TEST(PlanTest, TheOnlyTrainerListensWhereReplicasThatDoNotTrainWaitForItsEnd) {
+  const std::string spec = R"({"cluster":{"workerpool0":["a-0:2222"],"workerpool3":["c-0:2222"]},)"
+                           R"("task":{"type":"workerpoolN","index":0}})";
+  const auto of = [&](const char* number) { return absl::StrReplaceAll(spec, {{"N", number}}); };
+  const RunPlan trainer = Planned({}, {{"CLUSTER_SPEC", of("0")}}, 4);
+  EXPECT_FALSE(trainer.config.single_node());
+  EXPECT_EQ(trainer.config.serves(), v1::NodeConfig::SERVES_YES);
+  EXPECT_GT(trainer.config.lease_ms(), 0);
+  EXPECT_EQ(trainer.config.min_nodes(), 1);
+  EXPECT_EQ(trainer.config.max_nodes(), 1);
+  const RunPlan other = Planned({}, {{"CLUSTER_SPEC", of("3")}}, 4);
+  EXPECT_EQ(other.config.role(), v1::ROLE_OBSERVER);
+  EXPECT_EQ(other.config.primary().port(), trainer.config.primary().port());
+  EXPECT_FALSE(Planned({}, {{"TF_CONFIG", R"({"cluster":{"chief":["a:1"]},"task":{"type":"chief","index":0}})"}})
+                   .config.single_node())
+      << "an evaluator is in no list";
 }
 
 TEST(PlanTest, MembershipByHandSilencesThePlatformAndSaysSoOnce) {

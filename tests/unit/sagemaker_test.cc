@@ -113,6 +113,8 @@ TEST_P(SageMakerFixture, IsReadAsTheTableSays) {
     EXPECT_EQ(view->role, NodeRole::kTrainer);
     const ClusterView other = View("train1").value();
     EXPECT_EQ(other.role, NodeRole::kAux);
+    EXPECT_TRUE(other.may_have_aux);
+    EXPECT_FALSE(view->may_have_aux);
     EXPECT_EQ(other.node_rank, -1);
     EXPECT_EQ(other.nnodes, 2);
     const ClusterView own = View("train2").value();
