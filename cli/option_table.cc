@@ -118,7 +118,9 @@ const std::vector<OptionSpec>& RunOptions() {
        "that "
        "this is such a machine. Default off."},
       {"stop-before", "TIME", kTimes, false,
-       "Leave, as after SIGTERM, so long before the deadline; 0: never. Default 60 where --deadline is given."},
+       "Leave, as after SIGTERM, so long before the deadline; 0: never. The workers have that time, less a "
+       "second, "
+       "to end in, not --termination-grace. Default 60 where --deadline is given."},
       {"deadline", "WHEN", kTimes, false,
        "When this node's time is over: 2026-11-21T16:00:00Z, or seconds since 1970. Default, with --stop-before: "
        "SLURM_JOB_END_TIME."},

@@ -501,11 +501,23 @@ TEST_F(DeadlineTest, NoRoundIsBegunShortlyBeforeItsTimeIsOver) {
 }
 
 TEST_F(DeadlineTest, TheWorkersHaveNoMoreGraceThanTimeIsLeft) {
-  Clock(absl::Hours(1) - absl::Seconds(3));
+  Clock(absl::Hours(1) - absl::Seconds(4));
   Pass(absl::Seconds(2));
   EXPECT_TRUE(Took<Sweep>().empty());
   Pass(absl::Seconds(2));
   EXPECT_EQ(Took<Sweep>().size(), 1u) << "killed before the deadline, not at the end of the usual grace";
+}
+
+TEST_F(DeadlineTest, TheWorkersHaveTheTimeThatIsSetAsideWhateverTheGraceOfASignalIs) {
+  Clock(absl::Minutes(55));
+  ASSERT_EQ(Took<SignalWorkers>().size(), 1u);
+  v1::HostDirective stop = Directive();
+  stop.mutable_stop()->set_grace_ms(1000);
+  Give(stop);
+  Pass(absl::Minutes(5) - absl::Seconds(2));
+  EXPECT_TRUE(Took<Sweep>().empty()) << "neither --termination-grace nor the others' stop cuts it short";
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(Took<Sweep>().size(), 1u);
 }
 
 TEST_F(HostCoreTest, CtrlCCancelsAndUsrSignalsPassThrough) {

@@ -162,7 +162,7 @@ void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Eff
       break;
     case v1::HostDirective::kStop:
       if (Active()) {
-        const absl::Duration grace = leave_ ? options_.termination_grace : FromMs(directive.stop().grace_ms());
+        const absl::Duration grace = leave_ ? leave_until_ - now : FromMs(directive.stop().grace_ms());
         BeginStop(now, SIGTERM, grace, v1::OUTCOME_STOPPED, directive.stop().cause(), out);
       } else if (memory_.has_verdict()) {
         EndPreparing(now, out);
@@ -172,8 +172,8 @@ void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Eff
       FinishWith(directive.exit(), out);
       if (exit_at_ == absl::InfinitePast()) exit_at_ = now;
       if (Active()) {
-        BeginStop(now, SIGTERM, FromMs(options_.config.shutdown_grace_ms()), v1::OUTCOME_STOPPED,
-                  directive.exit().reason(), out);
+        const absl::Duration grace = leave_ ? leave_until_ - now : FromMs(options_.config.shutdown_grace_ms());
+        BeginStop(now, SIGTERM, grace, v1::OUTCOME_STOPPED, directive.exit().reason(), out);
       }
       WatchEnd(now, out);
       break;

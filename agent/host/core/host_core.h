@@ -38,6 +38,7 @@ inline constexpr size_t kMaxBriefText = 256;                      // of a failur
 inline constexpr int kMaxOtherFailures = 8;                       // of one node that travel; more are counted
 inline constexpr absl::Duration kUsageErrorWithin = absl::Minutes(1);  // of a start: exit code 2 is argparse's
 inline constexpr absl::Duration kLeastGrace = absl::Seconds(1);        // of a node that stops by its deadline
+inline constexpr absl::Duration kDeadlineReserve = absl::Seconds(1);   // of its workers' end before that deadline
 // A round is not begun when less than this, or than --stop-before, is left until then.
 inline constexpr absl::Duration kMaxUselessRound = absl::Minutes(1);
 inline constexpr absl::Duration kUnfitRetry = absl::Seconds(10);  // then twice that, each time
@@ -321,6 +322,7 @@ class HostCore {
   bool signalled_ = false;                     // one of the signals that mean leave has come
   BootTime stop_at_ = absl::InfiniteFuture();  // --stop-before, by the latest word of the wall clock
   BootTime leave_at_ = absl::InfinitePast();
+  BootTime leave_until_ = absl::InfinitePast();  // its workers have so long
   BootTime idle_since_ = absl::InfinitePast();
   std::optional<v1::Exit> exit_;
   BootTime exit_at_ = absl::InfinitePast();

@@ -22,6 +22,7 @@ void HostCore::BeginLeave(BootTime now, int signal, const std::string& reason, a
   leave_->set_cancel(signal == SIGINT);
   leave_->set_reason(reason);
   leave_at_ = now;
+  leave_until_ = now + grace;
   Say(reason.empty() ? Severity::kInfo : Severity::kWarning,
       absl::StrCat(reason.empty() ? NameOf(signal) : reason,
                    leave_->cancel() ? ": cancelling the job" : ": leaving the job",
@@ -52,8 +53,10 @@ void HostCore::OnWallClock(BootTime now, absl::Time wall, Effects* out) {
   const StopBefore& stop = *options_.stop_before;
   stop_at_ = now + (stop.deadline - stop.before - wall);
   if (now < stop_at_) return;
-  const absl::Duration left = std::max(stop.deadline - wall, kLeastGrace);
-  BeginLeave(now, SIGTERM, stop.why, std::min(options_.termination_grace, left), out);
+  // The time that is set aside is theirs: when whatever ends this node will come is known here, as it is of no
+  // signal.
+  const absl::Duration left = absl::Trunc(stop.deadline - kDeadlineReserve - wall, absl::Milliseconds(1));
+  BeginLeave(now, SIGTERM, stop.why, std::max(left, kLeastGrace), out);
 }
 
 bool HostCore::IsTooLateFor(BootTime now) const {
