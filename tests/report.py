@@ -63,9 +63,9 @@ def count_unittest(log):
             results.count("skipped") + results.count("expected failure")]
 
 
-def count_spin(log):
-    """Its lines are "model NAME: ok, ..." and "mutant NAME: caught", or what went wrong instead."""
-    results = re.findall(r"^(?:model|mutant) \S+: (.*)", log.read_text(errors="replace"), re.MULTILINE)
+def count_lines(log):
+    """Lines like "model NAME: ok, ...", "mutant NAME: caught" and "fuzz NAME: ok, ...", or what went wrong instead."""
+    results = re.findall(r"^(?:model|mutant|fuzz) \S+: (.*)", log.read_text(errors="replace"), re.MULTILINE)
     passed = sum(result.startswith(("ok", "caught")) for result in results)
     return [passed, len(results) - passed, 0]
 
@@ -98,7 +98,7 @@ def main():
     reports, failed_stages = pathlib.Path(sys.argv[1]), int(sys.argv[2])
     counted = [count_ctest(junit.parent) for junit in reports.glob("*/ctest.junit")]
     counted += [count_unittest(log) for log in reports.glob("python*.log")]
-    counted += [count_spin(log) for log in reports.glob("spin.log")]
+    counted += [count_lines(log) for name in ("spin.log", "fuzz.log") for log in reports.glob(name)]
     passed, failed, skipped = (sum(column) for column in zip([0, 0, 0], *counted))
     failed = max(failed, failed_stages)
     show_failures(reports)

@@ -10,6 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly SEEDS=${MUSTER_SIM_SEEDS:-100000}
 readonly SANITIZED_SEEDS=${MUSTER_SANITIZED_SEEDS:-300}
+readonly FUZZ_SECONDS=${MUSTER_FUZZ_SECONDS:-60}
 readonly TIDY_BUDGET_S=${MUSTER_TIDY_BUDGET_S:-300}
 readonly REPORTS=$PWD/build/reports
 jobs=$(nproc)
@@ -78,6 +79,11 @@ spin_model() {
   return "${PIPESTATUS[0]}"
 }
 
+fuzz_targets() {
+  bash tests/fuzz/run.sh "$FUZZ_SECONDS" 2>&1 | tee "$REPORTS/fuzz.log"
+  return "${PIPESTATUS[0]}"
+}
+
 our_sources() { git ls-files -co --exclude-standard -- '*.cc' '*.h'; }
 
 format_check() { our_sources | xargs -r clang-format-14 --dry-run --Werror; }
@@ -96,7 +102,7 @@ tidy_check() {
 # compute, builds and simulations are the other way round.
 readonly first=(release unit)
 readonly waiting=(integration torch chaos asan-integration)
-readonly computing=(simulation asan-build spin asan tsan-build tsan format tidy)
+readonly computing=(simulation asan-build spin asan tsan-build tsan fuzz format tidy)
 readonly all_stages=("${first[@]}" "${waiting[@]}" "${computing[@]}")
 run_stage() {
   case $1 in
@@ -107,6 +113,7 @@ run_stage() {
     torch) stage "torch, end to end" python_tests torch ;;
     chaos) stage "chaos" chaos_tests ;;
     spin) stage "spin model and its mutants" spin_model ;;
+    fuzz) stage "fuzz, $FUZZ_SECONDS s each" fuzz_targets ;;
     format) stage "clang-format" format_check ;;
     tidy) stage "clang-tidy" tidy_check ;;
     asan-build) stage "build asan" build asan ;;

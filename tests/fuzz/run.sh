@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Fuzzes every reader of foreign text, two beside each other: builds (preset "fuzz", clang), lays out the corpus, runs.
+#
+#   bash tests/fuzz/run.sh [SECONDS]    each target so long; default 60
+#   MUSTER_FUZZ_RUNS=N                  each target so many executions instead
+#
+# An input that breaks a target is kept in build/fuzz-run/TARGET-*; put it into tests/fuzz/corpus/TARGET with its mend.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+readonly SECONDS_EACH=${1:-60}
+readonly RUNS=${MUSTER_FUZZ_RUNS:-}
+readonly OUT=$PWD/build/fuzz-run
+readonly BESIDE=2          # targets at a time
+readonly MAX_BYTES=4096    # of an input
+readonly TIMEOUT_S=20      # for one input: a hang
+readonly MEMORY_MB=2048
+readonly TARGETS=(cluster_spec tf_config resourceconfig nodelist hostfile)
+
+cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j "$(nproc)" --target fuzz_targets || exit 1
+rm -rf "$OUT"
+mkdir -p "$OUT"
+python3 tests/fuzz/seeds.py "$OUT/seeds" || exit 1
+
+# fuzz TARGET: one line says how it went.
+fuzz() {
+  local target=$1 dictionary=tests/fuzz/json.dict log=$OUT/$1.log kept=tests/fuzz/corpus/$1 status=0
+  case $target in nodelist | hostfile) dictionary=tests/fuzz/lists.dict ;; esac
+  local -a limit=(-max_total_time="$SECONDS_EACH") corpus=("$OUT/corpus-$target" "$OUT/seeds/$target")
+  [ -z "$RUNS" ] || limit=(-runs="$RUNS")
+  [ ! -d "$kept" ] || corpus+=("$kept")
+  mkdir -p "$OUT/corpus-$target"
+  "build/fuzz/bin/fuzz_$target" "${limit[@]}" -dict="$dictionary" -max_len=$MAX_BYTES -timeout=$TIMEOUT_S \
+    -rss_limit_mb=$MEMORY_MB -artifact_prefix="$OUT/$target-" -print_final_stats=1 "${corpus[@]}" >"$log" 2>&1 || status=$?
+  local executions
+  executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -1)
+  if [ $status = 0 ]; then
+    echo "fuzz $target: ok, ${executions:-no} executions"
+  else
+    echo "fuzz $target: FAILED ($status) after ${executions:-some} executions: $(grep -aE 'ERROR|SUMMARY|CHECK' "$log" | tail -1)"
+    tail -40 "$log"
+  fi
+  return $status
+}
+export -f fuzz
+export OUT RUNS SECONDS_EACH MAX_BYTES TIMEOUT_S MEMORY_MB
+printf '%s\n' "${TARGETS[@]}" | xargs -P "$BESIDE" -I{} bash -c 'fuzz {}'
