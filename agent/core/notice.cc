@@ -31,28 +31,35 @@ std::string HeaderOf(const HttpAnswer& answer, const std::string& name) {
   return found == answer.headers.end() ? std::string() : found->second;
 }
 
-// What goes wrong is said once; then it is tried ever more rarely, in silence.
+// What goes wrong is said, and then tried ever more rarely, in silence. Once it was said, a further outage is one
+// only where it lasts: of a server that fails now and then nobody wants to read each time.
 class Outage {
  public:
   explicit Outage(std::string what) : what_(std::move(what)) {}
 
   void Fails(const std::string& why, NoticeInquiry::Next* next) {
-    next->remarks.push_back({said_ ? Severity::kDebug : Severity::kWarning,
-                             absl::StrCat("preemption notice: ", what_, ": ", why,
-                                          said_ ? "" : "; it is asked again, ever more rarely")});
-    said_ = fails_ = true;
     pause_ = std::clamp(pause_ * 2, kLeastPause, kMostPause);
     next->pause = pause_;
+    const bool aloud = !said_ && (!ever_said_ || pause_ == kMostPause);
+    next->remarks.push_back({aloud ? Severity::kWarning : Severity::kDebug,
+                             absl::StrCat("preemption notice: ", what_, ": ", why,
+                                          aloud ? "; it is asked again, ever more rarely" : "")});
+    if (aloud) said_ = ever_said_ = true;
+    fails_ = true;
   }
   void Answers(NoticeInquiry::Next* next) {
-    if (fails_) next->remarks.push_back({Severity::kInfo, absl::StrCat("preemption notice: ", what_, " answers")});
-    fails_ = false;
+    if (fails_) {
+      next->remarks.push_back(
+          {said_ ? Severity::kInfo : Severity::kDebug, absl::StrCat("preemption notice: ", what_, " answers")});
+    }
+    fails_ = said_ = false;
     pause_ = absl::ZeroDuration();
   }
 
  private:
   const std::string what_;
-  bool said_ = false;   // ever
+  bool ever_said_ = false;
+  bool said_ = false;   // of this outage
   bool fails_ = false;  // now
   absl::Duration pause_;
 };
@@ -195,7 +202,9 @@ class AwsInquiry : public NoticeInquiry {
   Next OnToken(const HttpAnswer& answer) {
     const std::string token(absl::StripAsciiWhitespace(answer.body));
     if (answer.status != 200 || !IsWord(token, "-_=+/.", kMaxToken)) {
-      return Failing(absl::StrCat("no token for it: it ", Strange(answer)));
+      // What it answered may be a token all the same, with something around it.
+      return Failing(absl::StrCat("no token for it: it answered ", answer.status,
+                                  answer.status == 200 ? " with something else" : ""));
     }
     token_ = token;
     fresh_ = true;

@@ -112,6 +112,29 @@ TEST_F(GceTest, WhatGoesWrongIsWarnedOfOnceAndAskedEverMoreRarely) {
   EXPECT_EQ(next.pause, kLeastPause) << "it begins anew";
 }
 
+TEST_F(GceTest, AServerThatFailsNowAndThenIsSaidOnceAndAnOutageThatLastsAgain) {
+  preempted_->Begin();
+  int aloud = 0;
+  const auto count = [&](const NoticeInquiry::Next& next) {
+    for (const Note& note : next.remarks) aloud += note.severity == Severity::kDebug ? 0 : 1;
+  };
+  for (int i = 0; i < 50; ++i) {
+    count(preempted_->OnAnswer(Answer(503, ""), kSoon));
+    count(preempted_->OnAnswer(Answer(200, "FALSE", "1"), kSoon));
+  }
+  EXPECT_EQ(aloud, 2) << "that it fails, and that it answers again";
+  absl::Duration failing;
+  while (aloud == 2 && failing < absl::Minutes(2)) {
+    const NoticeInquiry::Next next = preempted_->OnAnswer(Answer(503, ""), kSoon);
+    failing += next.pause;
+    count(next);
+  }
+  EXPECT_LE(failing, absl::Minutes(1) + kMostPause);
+  for (int i = 0; i < 50; ++i) count(preempted_->OnAnswer(Answer(503, ""), kSoon));
+  count(preempted_->OnAnswer(Answer(200, "FALSE", "1"), kSoon));
+  EXPECT_EQ(aloud, 4);
+}
+
 TEST_F(GceTest, NoStrangeAnswerIsTakenForANotice) {
   preempted_->Begin();
   HttpAnswer foreign = Answer(200, "TRUE");
@@ -208,6 +231,12 @@ TEST_F(AwsTest, ARecommendationIsSaidOnce) {
     EXPECT_EQ(next_.notice, "");
   }
   EXPECT_EQ(said, 1);
+}
+
+TEST_F(AwsTest, WhatMayBeATokenIsNotSaid) {
+  Give(200, "S3CRET tok==");
+  ASSERT_EQ(Warnings(next_), 1);
+  EXPECT_EQ(next_.remarks.at(0).text.find("S3CRET"), std::string::npos) << next_.remarks.at(0).text;
 }
 
 TEST_F(AwsTest, NoStrangeAnswerIsTakenForATokenOrANotice) {
