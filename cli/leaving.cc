@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "agent/discovery/mask_secrets.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
 
@@ -19,6 +20,9 @@ constexpr char kAwsVariable[] = "AWS_EC2_METADATA_SERVICE_ENDPOINT";  // of the 
 constexpr char kSlurmVariable[] = "SLURM_JOB_END_TIME";
 constexpr char kProductName[] = "/sys/class/dmi/id/product_name";
 constexpr char kVendor[] = "/sys/class/dmi/id/sys_vendor";
+constexpr char kBiosVersion[] = "/sys/class/dmi/id/bios_version";
+// Either is the instance's own; the first is root's to read, the second there under Xen.
+constexpr const char* kUuids[] = {"/sys/class/dmi/id/product_uuid", "/sys/hypervisor/uuid"};
 
 std::string ValueOf(const Environment& environment, const char* name) {
   const auto found = environment.find(name);
@@ -32,7 +36,8 @@ absl::StatusOr<v1::Endpoint> ServerAt(const std::string& variable, const std::st
   if (text.empty()) return server;
   const absl::StatusOr<HostPort> address = ParseHostPort(text);
   if (!address.ok() || address->port == uint16_t{0}) {
-    return Fault(Origin::kMusterVariable, variable, text, "expected HOST or HOST:PORT of a metadata server");
+    return Fault(Origin::kMusterVariable, variable, discovery::MaskText(text),
+                 "expected HOST or HOST:PORT of a metadata server");
   }
   server.set_host(address->host);
   server.set_port(address->port.value_or(kHttpPort));
@@ -48,11 +53,13 @@ absl::StatusOr<v1::Endpoint> AwsServer(const Environment& environment) {
   const std::string text = ValueOf(environment, kAwsVariable);
   absl::string_view rest = text;
   if (!text.empty() && !absl::ConsumePrefix(&rest, "http://")) {
-    return Fault(Origin::kMusterVariable, kAwsVariable, text, "expected http://HOST or http://HOST:PORT");
+    return Fault(Origin::kMusterVariable, kAwsVariable, discovery::MaskText(text),
+                 "expected http://HOST or http://HOST:PORT");
   }
   absl::ConsumeSuffix(&rest, "/");
   if (!text.empty() && rest.empty()) {
-    return Fault(Origin::kMusterVariable, kAwsVariable, text, "expected http://HOST or http://HOST:PORT");
+    return Fault(Origin::kMusterVariable, kAwsVariable, discovery::MaskText(text),
+                 "expected http://HOST or http://HOST:PORT");
   }
   return ServerAt(kAwsVariable, std::string(AsStd(rest)));
 }
@@ -71,6 +78,18 @@ v1::NoticeSource::Kind KindByFirmware(
   if (line(kVendor) == "Amazon EC2") {
     *why = absl::StrCat(kVendor, " says Amazon EC2");
     return v1::NoticeSource::AWS;
+  }
+  // Instances of older types run under Xen: "4.11.amazon"; and EC2 gives each a UUID that begins with its name.
+  const std::string vendor = line(kVendor), bios = line(kBiosVersion);
+  if (vendor == "Xen" && absl::StrContains(bios, "amazon")) {
+    *why = absl::StrCat(kBiosVersion, " says ", bios);
+    return v1::NoticeSource::AWS;
+  }
+  for (const char* const path : kUuids) {
+    if ((vendor == "Xen" || vendor.empty()) && absl::StartsWithIgnoreCase(line(path), "ec2")) {
+      *why = absl::StrCat(path, " begins with ec2");
+      return v1::NoticeSource::AWS;
+    }
   }
   *why = "by its firmware (DMI) this is no machine of GCE or EC2";
   return v1::NoticeSource::OFF;

@@ -92,6 +92,34 @@ TEST(NoticePlanTest, AutoIsWhatTheFirmwareSaysAndNothingElse) {
   }
 }
 
+TEST(NoticePlanTest, AnInstanceOfEc2UnderXenIsToldByItsBiosOrItsUuid) {
+  constexpr char kBios[] = "/sys/class/dmi/id/bios_version";
+  constexpr char kDmiUuid[] = "/sys/class/dmi/id/product_uuid";
+  constexpr char kXenUuid[] = "/sys/hypervisor/uuid";
+  for (const Firmware& ec2 : {Firmware{{kVendor, "Xen\n"}, {kBios, "4.11.amazon\n"}},
+                              Firmware{{kVendor, "Xen\n"}, {kDmiUuid, "EC2E1916-9099-7CAF-FD21-012345ABCDEF\n"}},
+                              Firmware{{kXenUuid, "ec2e1916-9099-7caf-fd21-012345abcdef\n"}}}) {
+    EXPECT_EQ(Notice("auto", {}, ec2).source.kind(), v1::NoticeSource::AWS);
+  }
+  EXPECT_THAT(Notice("auto", {}, {{kVendor, "Xen"}, {kBios, "4.11.amazon"}}).why, HasSubstr("says 4.11.amazon"));
+  for (const Firmware& other : {Firmware{{kVendor, "Xen"}, {kBios, "4.17"}},
+                                Firmware{{kVendor, "QEMU"}, {kDmiUuid, "ec2e1916-9099-7caf-fd21-012345abcdef"}},
+                                Firmware{{kVendor, "QEMU"}, {kBios, "4.11.amazon"}},
+                                Firmware{{kVendor, "Xen"}, {kXenUuid, "1ec21916-9099-7caf-fd21-012345abcdef"}}}) {
+    EXPECT_EQ(Notice("auto", {}, other).source.kind(), v1::NoticeSource::OFF);
+  }
+}
+
+TEST(NoticePlanTest, NoPasswordOfAnAddressIsShown) {
+  for (const char* variable : {"GCE_METADATA_HOST", "AWS_EC2_METADATA_SERVICE_ENDPOINT"}) {
+    for (const char* value : {"http://user:S3CRET@h", "https://user:S3CRET@h/", "user:S3CRET@h:80"}) {
+      const auto plan = TryNotice(variable[0] == 'G' ? "gce" : "aws", {{variable, value}});
+      EXPECT_EQ(ExitCodeOf(plan.status()), 65) << value;
+      EXPECT_THAT(std::string(AsStd(plan.status().message())), testing::Not(HasSubstr("S3CRET"))) << value;
+    }
+  }
+}
+
 TEST(NoticePlanTest, AFileIsTakenAsItIsWritten) {
   EXPECT_EQ(Notice("file:/run/evict: now").source.file(), "/run/evict: now");
 }
