@@ -25,6 +25,7 @@ namespace muster::agent {
 namespace {
 
 constexpr char kPart[] = "agent";
+constexpr char kWrittenBefore[] = " (written before this node was started: until it is removed, none stays)";
 
 int64_t TimeOf(const struct stat& info) {
   return int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
@@ -32,9 +33,17 @@ int64_t TimeOf(const struct stat& info) {
 
 }  // namespace
 
-int64_t EmptyFileTime(const std::string& path) {
+absl::Status TakeFileAsItIs(v1::NoticeSource* source) {
   struct stat info = {};
-  return stat(path.c_str(), &info) == 0 && info.st_size == 0 ? TimeOf(info) : 0;
+  if (source->file().empty() || stat(source->file().c_str(), &info) != 0) return absl::OkStatus();
+  if (S_ISDIR(info.st_mode)) {
+    return absl::FailedPreconditionError(
+        "is a folder; expected the path of a file in it, which says by appearing "
+        "that this node is to leave");
+  }
+  source->set_file_was_written(info.st_size > 0);
+  if (info.st_size == 0) source->set_file_mtime_ns(TimeOf(info));
+  return absl::OkStatus();
 }
 
 // Shared with the threads, one of which may outlive its owner inside a call that does not return.
@@ -66,8 +75,10 @@ class NoticeWatch::State {
     do {
       struct stat info = {};
       if (stat(source_.file().c_str(), &info) == 0) {
-        if (info.st_size == 0 && TimeOf(info) == source_.file_mtime_ns()) continue;
-        return Notice(absl::StrCat("preemption notice of file:", discovery::Shown(source_.file())));
+        const bool as_it_was = source_.has_file_mtime_ns() && TimeOf(info) == source_.file_mtime_ns();
+        if (info.st_size == 0 && as_it_was) continue;
+        return Notice(absl::StrCat("preemption notice of file:", discovery::Shown(source_.file()),
+                                   source_.file_was_written() ? kWrittenBefore : ""));
       }
       if (errno == ENOENT || std::exchange(warned, true)) continue;
       const absl::Status why = absl::ErrnoToStatus(errno, "cannot be looked at");

@@ -30,8 +30,8 @@ class NoticeWatch {
   const std::shared_ptr<State> state_;
 };
 
-// The time of a file that is there and empty, as NoticeSource keeps it; 0 of any other. May block as a file system
-// does.
-int64_t EmptyFileTime(const std::string& path);
+// What the file of `source`, if it has one, is like when the node begins: by that its change is known. May block
+// as a file system does. FailedPrecondition: it is a folder, which is there at every start and says nothing.
+absl::Status TakeFileAsItIs(v1::NoticeSource* source);
 
 }  // namespace muster::agent

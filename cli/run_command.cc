@@ -110,6 +110,18 @@ void TellSageMaker(const Environment& environment, const absl::Status& status) {
   if (!written.ok()) Complain(written);
 }
 
+absl::Status TakeNoticeFile(RunPlan* plan) {
+  v1::NoticeSource* const notice = plan->config.mutable_notice();
+  const absl::Status usable = agent::TakeFileAsItIs(notice);
+  if (usable.ok()) return usable;
+  for (const SettingLine& line : plan->lines) {
+    if (line.name != "preemption-notice") continue;
+    return Fault(line.origin.starts_with("--") ? Origin::kFlag : Origin::kMusterVariable, line.origin, line.value,
+                 std::string(AsStd(usable.message())));
+  }
+  return usable;
+}
+
 // notes: what is to be said beside what the plan says.
 int RunLine(const CommandLine& command_line, const Environment& environment, const std::vector<std::string>& notes,
             const Invocation& invocation, const host::Inherited& inherited) {
@@ -129,8 +141,7 @@ int RunLine(const CommandLine& command_line, const Environment& environment, con
   const absl::StatusOr<Severity> level = LogLevel(environment);
   if (!level.ok()) return Complain(level.status());
 
-  v1::NoticeSource* const notice = plan->config.mutable_notice();
-  if (!notice->file().empty()) notice->set_file_mtime_ns(agent::EmptyFileTime(notice->file()));
+  if (const absl::Status usable = TakeNoticeFile(&*plan); !usable.ok()) return Complain(usable);
   TakeFacts(environment, agent::SystemProbe(), &*plan);
   Launch launch = PrepareLaunch(*plan, environment, machine.host_id, invocation.called_as, agent::ProbeFile);
   launch.plan.ends_orphans = plan->config.run_id() != machine.random_run_id;

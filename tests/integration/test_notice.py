@@ -245,6 +245,32 @@ class File(NoticeTest):
                 change(file)
                 self.assert_left(job, node, f"preemption notice of file:{file}")
 
+    def test_a_file_of_no_time_at_all_is_one_too(self):
+        job = self.cluster(1, nproc=1, plan=[{"term": "exit"}])
+        file = job.folder / "evicted"
+        node = job.start(0, options=("--preemption-notice", f"file:{file}"))
+        job.wait_for_round(0)
+        made = job.folder / "made"
+        made.touch()
+        os.utime(made, (0, 0))
+        made.rename(file)
+        self.assert_left(job, node, f"preemption notice of file:{file}")
+
+    def test_one_that_was_written_before_the_node_began_is_said_to_be_so(self):
+        job = self.cluster(1, nproc=1)
+        file = job.folder / "evicted"
+        file.write_text("yesterday")
+        node = job.start(0, options=("--preemption-notice", f"file:{file}"))
+        self.assertEqual(75, node.exit_code())
+        self.assertIn(f"file:{file} (written before this node was started", node.err())
+
+    def test_a_folder_is_refused(self):
+        job = self.cluster(1, nproc=1)
+        node = job.start(0, options=("--preemption-notice", f"file:{job.folder}"))
+        self.assertEqual(64, node.exit_code())
+        self.assertIn("is a folder", node.err())
+        self.assertEqual(1, len(node.err().splitlines()), node.err())
+
     def test_the_platforms_own_sigterm_after_it_takes_nothing_from_the_workers_grace(self):
         job = self.cluster(1, nproc=1, plan=[{"term": "ignore"}], options=("--termination-grace", "5m"))
         file = job.folder / "evicted"
