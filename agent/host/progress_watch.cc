@@ -67,20 +67,22 @@ class ProgressWatch::State : public std::enable_shared_from_this<State> {
   }
 
  private:
-  // A mistyped path would end a sound job for want of progress: a file that nobody can make is worth a word.
+  // A mistyped path would end a sound job for want of progress: a file that nobody can make, or that cannot be
+  // seen from here, is worth a word.
   void WarnIfUnlikely() {
     struct stat info = {};
+    if (stat(path_.c_str(), &info) == 0) return;
+    const bool absent = errno == ENOENT;
     const size_t slash = path_.rfind('/');
     const std::string folder = slash == std::string::npos ? "." : path_.substr(0, std::max<size_t>(slash, 1));
-    if (stat(folder.c_str(), &info) == 0) return;
+    if (absent && stat(folder.c_str(), &info) == 0) return;
     const std::string why = std::error_code(errno, std::generic_category()).message();
     const MutexLock lock(mutex_);
     if (loop_ == nullptr) return;
-    loop_->Post([path = path_, why] {
+    loop_->Post([path = path_, absent, why] {
       Log(Severity::kWarning, kPart,
-          absl::StrCat("--progress-file ", path, ": its folder is not there yet (", why,
-                       "): until "
-                       "something touches the file, no restart counts as progress"));
+          absl::StrCat("--progress-file ", path, absent ? ": its folder is not there yet (" : " cannot be seen (",
+                       why, "): until a touch of the file is seen, no restart counts as progress"));
     });
   }
 

@@ -70,6 +70,16 @@ class Elastic(ClusterTest):
         self.assertTrue(job.nodes[1].said("no progress in 3 restarts"))
         self.assertTrue(job.nodes[1].said("--progress-file /nowhere/progress: its folder is not there yet"))
 
+    def test_a_progress_file_that_cannot_be_seen_is_warned_of_at_the_start(self):
+        job = self.cluster(1, nproc=1)
+        (job.folder / "file").touch()
+        node = job.start(0, options=("--progress-file", f"{job.folder}/file/progress"))
+        job.wait_for_round(0, workers=1)
+        wait_until("the warning", lambda: node.said(
+            r"warning: --progress-file \S*/file/progress cannot be seen \(Not a directory\)"))
+        job.open_gate()
+        self.assertEqual(0, node.exit_code())
+
     def test_each_touch_of_the_progress_file_is_worth_three_more(self):
         job = self.cluster(2, nproc=1)
         progress = job.folder / "progress"
