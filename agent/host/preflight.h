@@ -13,12 +13,15 @@
 
 namespace muster::host {
 
+inline constexpr size_t kMaxPreflightOutput = 512 * 1024;  // bytes of a run that reach our standard error, about
+
 class Preflight {
  public:
   Preflight(Spawner* spawner, Writer* writer, std::string command)
       : spawner_(spawner), writer_(writer), command_(std::move(command)) {}
 
-  // ended: as of a worker, in its error_text why it could not be started. Its output goes to our standard error.
+  // ended: as of a worker, in its error_text why it could not be started. Its output goes to our standard error,
+  // whose reader it never waits for.
   using Ended = std::function<void(const Ending& ending)>;
   absl::Status Start(const EnvironmentMap& environment, const Ended& ended);
 

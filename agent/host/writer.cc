@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -86,6 +87,9 @@ struct Writer::State {
     int out_fd;
     LineAssembler assembler;
     std::shared_ptr<StderrTail> tail;
+    std::optional<size_t> room;  // bytes that may still be shown; none: all, however long that takes
+    std::string prefix;
+    size_t left_out = 0;  // bytes
   };
   struct NewSource {
     int pipe_fd;
@@ -93,6 +97,7 @@ struct Writer::State {
     std::string prefix;
     std::shared_ptr<RedrawLimit> limit;
     std::shared_ptr<StderrTail> tail;
+    std::optional<size_t> most_bytes;
   };
 
   State() : wake_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -107,11 +112,13 @@ struct Writer::State {
 
   void Run();
   bool Step();
+  void Add(NewSource source);
   Output& OutputOf(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void DrawRows(BootTime now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void Append(int fd, int source, std::string_view lines) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void WriteSome(int fd);
   void ReadSome(int pipe_fd);
+  std::string_view Admitted(Source* source, std::string_view bytes) ABSL_LOCKS_EXCLUDED(mutex);
   void RingForRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void Remark() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void Failed(int fd, int error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
@@ -136,6 +143,17 @@ struct Writer::State {
 
   std::map<int, Source> sources;  // the thread's own, by pipe
 };
+
+void Writer::State::Add(NewSource source) {
+  fcntl(source.pipe_fd, F_SETFL, fcntl(source.pipe_fd, F_GETFL) | O_NONBLOCK);
+  {
+    const MutexLock lock(mutex);
+    new_sources.push_back(std::move(source));
+    ++open_sources;
+    idle = false;
+  }
+  Wake();
+}
 
 Writer::State::Output& Writer::State::OutputOf(int fd) {
   const auto known = screens.find(fd);
@@ -277,6 +295,16 @@ void Writer::State::RingForRoom() {
   if (room_fd >= 0) (void)!write(room_fd, &one, sizeof(one));
 }
 
+// What of these bytes is to be shown; our own lines find room beside it.
+std::string_view Writer::State::Admitted(Source* source, std::string_view bytes) {
+  if (!source->room) return bytes;
+  const MutexLock lock(mutex);
+  const bool full = OutputOf(source->out_fd).queue.size() + bytes.size() > kMaxWriterBytes - kPausePipesBytes;
+  const size_t fits = full ? 0 : std::min(*source->room, bytes.size());
+  source->left_out += bytes.size() - fits;
+  return bytes.substr(0, fits);
+}
+
 void Writer::State::ReadSome(int pipe_fd) {
   const auto it = sources.find(pipe_fd);
   std::string buffer(kReadBytes, '\0');
@@ -290,11 +318,17 @@ void Writer::State::ReadSome(int pipe_fd) {
       tail->End();
     }
   }
+  Source& source = it->second;
   if (got > 0) {
-    it->second.assembler.Feed(EventLoop::Now(), std::string_view(buffer).substr(0, static_cast<size_t>(got)),
-                              &lines);
+    const std::string_view bytes = std::string_view(buffer).substr(0, static_cast<size_t>(got));
+    const std::string_view admitted = Admitted(&source, bytes);
+    source.assembler.Feed(EventLoop::Now(), admitted, &lines);
+    if (source.room) *source.room -= std::min(*source.room, std::max(admitted.size(), lines.size()));
   } else {
-    it->second.assembler.End(&lines);
+    source.assembler.End(&lines);
+    if (source.left_out > 0) {
+      lines += source.prefix + "... (" + std::to_string(source.left_out) + " bytes of output were left out)\n";
+    }
   }
   const MutexLock lock(mutex);
   Append(it->second.out_fd, pipe_fd, lines);
@@ -312,9 +346,8 @@ bool Writer::State::Step() {
   {
     const MutexLock lock(mutex);
     for (NewSource& added : new_sources) {
-      sources.emplace(added.pipe_fd,
-                      Source{added.out_fd, LineAssembler(std::move(added.prefix), std::move(added.limit)),
-                             std::move(added.tail)});
+      sources.emplace(added.pipe_fd, Source{added.out_fd, LineAssembler(added.prefix, std::move(added.limit)),
+                                            std::move(added.tail), added.most_bytes, added.prefix});
     }
     new_sources.clear();
     Remark();
@@ -336,8 +369,8 @@ bool Writer::State::Step() {
     if (idle) quiet.NotifyAll();
     if (stop && idle) return false;
     first_pipe = polled.size();
-    if (queued < kPausePipesBytes) {
-      for (const auto& [fd, source] : sources) polled.push_back({fd, POLLIN, 0});
+    for (const auto& [fd, source] : sources) {
+      if (queued < kPausePipesBytes || source.room) polled.push_back({fd, POLLIN, 0});
     }
     timeout_ms = PollTimeout(now);
   }
@@ -414,14 +447,12 @@ bool Writer::Write(int fd, std::string lines) {
 
 void Writer::Drain(int pipe_fd, int out_fd, std::string prefix, std::shared_ptr<RedrawLimit> limit,
                    std::shared_ptr<StderrTail> tail) {
-  fcntl(pipe_fd, F_SETFL, fcntl(pipe_fd, F_GETFL) | O_NONBLOCK);
-  {
-    const MutexLock lock(state_->mutex);
-    state_->new_sources.push_back({pipe_fd, out_fd, std::move(prefix), std::move(limit), std::move(tail)});
-    ++state_->open_sources;
-    state_->idle = false;
-  }
-  state_->Wake();
+  state_->Add({pipe_fd, out_fd, std::move(prefix), std::move(limit), std::move(tail), std::nullopt});
+}
+
+void Writer::DrainAtMost(size_t most_bytes, int pipe_fd, int out_fd, std::string prefix,
+                         std::shared_ptr<StderrTail> tail) {
+  state_->Add({pipe_fd, out_fd, std::move(prefix), nullptr, std::move(tail), most_bytes});
 }
 
 bool Writer::Feed::HasRoom(int fd) const {

@@ -4,9 +4,9 @@
 //
 // Thread-safe. Start it before the first spawn. Nothing here waits for a reader that has stopped, but Flush, which
 // has a deadline: our own lines are dropped and counted, a worker's pipe is left unread (the worker waits, as it
-// would without us; no line of its is lost). A descriptor that cannot be written for now (no space left) is tried
-// again and again; what does not fit meanwhile is lost, counted, and said there when it works again, or at the end
-// on standard error.
+// would without us; no line of its is lost; not so with DrainAtMost). A descriptor that cannot be written for now
+// (no space left) is tried again and again; what does not fit meanwhile is lost, counted, and said there when it
+// works again, or at the end on standard error.
 //
 // On a terminal lines that redraw themselves have a row each at its bottom.
 #pragma once
@@ -72,6 +72,12 @@ class Writer {
   // told what is read; nullptr: nobody is.
   void Drain(int pipe_fd, int out_fd, std::string prefix, std::shared_ptr<RedrawLimit> limit = nullptr,
              std::shared_ptr<StderrTail> tail = nullptr);
+
+  // The same of one who must not wait for out_fd's reader and may not fill it: the pipe is always read, and what
+  // is more than most_bytes with the prefixes (one reading more), or finds no room, is left out and counted at its
+  // end.
+  void DrainAtMost(size_t most_bytes, int pipe_fd, int out_fd, std::string prefix,
+                   std::shared_ptr<StderrTail> tail);
 
   Feed feed() const { return Feed(state_); }
 

@@ -448,6 +448,32 @@ TEST(WriterTest, LinesOfManyWorkersComeWholePrefixedAndInOrder) {
   for (int count : next) EXPECT_EQ(count, kLines);
 }
 
+TEST(WriterTest, WhoMayNotFillTheOutputIsReadWhileNobodyReadsThatAndWhatIsLeftOutIsCounted) {
+  constexpr size_t kMost = 128 * 1024, kPrefix = 3, kSlack = 512 * 1024;
+  Pipe out, source;
+  Writer writer;
+  writer.DrainAtMost(kMost, std::exchange(source.fds[0], -1), out.fds[1], "p: ", nullptr);
+  const std::string line = "y\n";
+  std::string chunk;
+  while (chunk.size() < 65536) chunk += line;
+  constexpr size_t kChunks = 40;
+  for (size_t i = 0; i < kChunks; ++i) {  // more than all pipes and queues together hold
+    ASSERT_EQ(write(source.fds[1], chunk.data(), chunk.size()), static_cast<ssize_t>(chunk.size()));
+  }
+  source.CloseIn();
+  std::string all;
+  ASSERT_TRUE(Waited([&] {
+    all += out.ReadAvailable(0);
+    return all.ends_with("left out)\n");
+  }));
+  EXPECT_LT(all.size(), kMost + kSlack);
+  const size_t shown = static_cast<size_t>(std::count(all.begin(), all.end(), 'y')) - 1;  // "bytes" has one, too
+  EXPECT_GT(shown * (line.size() + kPrefix), kMost / 2);
+  const size_t left_out = kChunks * chunk.size() - shown * line.size();
+  EXPECT_TRUE(all.ends_with("\np: ... (" + std::to_string(left_out) + " bytes of output were left out)\n"))
+      << all.substr(all.size() - 100);
+}
+
 TEST(WriterTest, ALineOfAnotherIsNeverGluedToARedraw) {
   Pipe out, bar;
   Writer writer;
