@@ -520,6 +520,23 @@ TEST_F(DeadlineTest, TheWorkersHaveTheTimeThatIsSetAsideWhateverTheGraceOfASigna
   EXPECT_EQ(Took<Sweep>().size(), 1u);
 }
 
+class DeadlineAtTheStartTest : public HostCoreTest {
+ protected:
+  DeadlineAtTheStartTest() : HostCoreTest(WithDeadline()) {}
+  static HostOptions WithDeadline() {
+    HostOptions options = Options(false);
+    options.stop_before = StopBefore{absl::UnixEpoch() + absl::Minutes(2), absl::Minutes(1), "--stop-before 1m"};
+    return options;
+  }
+};
+
+TEST_F(DeadlineAtTheStartTest, OfTheFirstRoundItIsNotSaidThatItIsAnother) {
+  core_.OnWallClock(now_, absl::UnixEpoch() + absl::Seconds(30), &effects_);
+  Start(1);
+  EXPECT_TRUE(Took<SpawnWorkers>().empty());
+  EXPECT_EQ(LastStatus().leave().reason(), "--stop-before 1m: too little time is left for a round");
+}
+
 TEST_F(HostCoreTest, CtrlCCancelsAndUsrSignalsPassThrough) {
   Run(1);
   Forget();

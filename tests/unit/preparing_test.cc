@@ -143,6 +143,12 @@ TEST_F(PreparingTest, OneThatFailsIsSaidWithItsExitCodeAndLastLineAndTriedAgainE
   EXPECT_EQ(Count<RenewOffer>(), 1);
 }
 
+TEST_F(PreparingTest, ALastLineThatShowsNothingIsLeftOut) {
+  Begin(true);
+  PreflightEnds(1, std::string(300, '\0') + " \t");
+  EXPECT_EQ(Status().trouble(), "preflight failed on n0: exit code 1");
+}
+
 TEST_F(PreparingTest, OneThatIsNotDoneInTimeIsEndedAndHasFailed) {
   Begin(true);
   Pass(kPreflightTimeout - kTick);

@@ -201,8 +201,8 @@ void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
     return;
   }
   if (IsTooLateFor(now)) {
-    const std::string reason =
-        absl::StrCat(options_.stop_before->why, ": too little time is left for another round");
+    const std::string reason = absl::StrCat(options_.stop_before->why, ": too little time is left for ",
+                                            IsSet(started_) ? "another round" : "a round");
     BeginLeave(now, SIGTERM, reason, absl::ZeroDuration(), out);
     return;
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "agent/host/core/host_core.h"
 #include "agent/host/core/report.h"
@@ -202,7 +203,8 @@ std::string HostCore::WhyPreflightFailed() const {
     why = absl::StrCat("exit code ", preflight_ending_->number);
   }
   if (preflight_ending_ && !preflight_ending_->error_text.empty()) said = preflight_ending_->error_text;
-  return said.empty() ? why : absl::StrCat(why, ": ", Printable(said));
+  const std::string shown(absl::StripAsciiWhitespace(Printable(said)));
+  return shown.empty() ? why : absl::StrCat(why, ": ", OneLine(shown));
 }
 
 // The job, or this node's part in it, is over.

@@ -17,6 +17,8 @@ constexpr int kExitFault = 70;
 
 absl::Duration FromMs(int64_t ms) { return absl::Milliseconds(ms); }
 
+std::string Workers(int count) { return absl::StrCat(count, count == 1 ? " worker" : " workers"); }
+
 }  // namespace
 
 void HostCore::BeginStop(BootTime now, int signal, absl::Duration grace, v1::Outcome outcome,
@@ -42,7 +44,7 @@ void HostCore::WatchStop(BootTime now, Effects* out) {
   if (ladder_ && ladder_->MustKill(now)) {
     ladder_->Killed();
     if (LiveWorkers() > 0) {
-      Say(Severity::kWarning, absl::StrCat(LiveWorkers(), " workers did not end in time: SIGKILL"), out);
+      Say(Severity::kWarning, absl::StrCat(Workers(LiveWorkers()), " did not end in time: SIGKILL"), out);
     }
     kill_since_ = std::min(kill_since_, now);
     if (!sweeping_) {
@@ -52,7 +54,8 @@ void HostCore::WatchStop(BootTime now, Effects* out) {
   }
   if (phase_ == v1::HOST_PHASE_STOPPING && now - kill_since_ > kStuckAfterKill) {
     phase_ = v1::HOST_PHASE_STUCK;
-    if (trouble_.empty()) trouble_ = absl::StrCat(LiveWorkers(), " workers survive SIGKILL");
+    if (trouble_.empty())
+      trouble_ = absl::StrCat(Workers(LiveWorkers()), LiveWorkers() == 1 ? " survives" : " survive", " SIGKILL");
     Say(Severity::kError, absl::StrCat("this node is unusable: ", trouble_), out);
     Tell(out);
   }
