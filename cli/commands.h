@@ -20,6 +20,7 @@ int DeepspeedCommand(const Invocation& invocation);  // called as `deepspeed`
 int LocalCommand(const Invocation& invocation);
 int LocalNodeCommand(const Invocation& invocation);  // hidden: one node of `muster local`
 int EnvCommand(const Invocation& invocation);
+int HostfileCommand(const Invocation& invocation);
 int CoordinatorCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);
 

@@ -91,6 +91,8 @@ Usage: muster COMMAND ...
       The coordinator alone, for jobs in which no node may be irreplaceable.
   muster env [--json] [options]
       What was found, where, and what follows from it. Starts nothing.
+  muster hostfile [--slots N] [options]
+      The nodes of the job as DeepSpeed's hostfile, "HOST slots=N" each.
   muster version
 
 muster COMMAND --help says more. A link to muster that is named torchrun or
@@ -186,6 +188,17 @@ it cannot know whether nodes that are out of reach still run an earlier one.
   AppendGroup(table, Group::kMembership, "Who is in the job", &out);
   AppendGroup(table, Group::kRestarts, "How often to go on", &out);
   AppendGroup(table, Group::kTimes, "Times (seconds, or 500ms, 20s, 5m, 1h)", &out);
+  return out;
+}
+
+std::string HostfileHelp() {
+  std::string out = R"(Usage: muster hostfile [options]
+
+Prints the nodes of the job that `muster run` would join, in the order of their
+ranks, as DeepSpeed's hostfile: for tools that want one. Nothing is started.
+
+)";
+  AppendGroup(HostfileCommandOptions(), Group::kOther, "Beside the options of muster run", &out);
   return out;
 }
 

@@ -13,6 +13,7 @@ std::string RunHelp(std::string_view command = "muster run");  // or "torchrun"
 std::string DeepspeedHelp();                                   // called as `deepspeed`
 std::string LocalHelp();
 std::string EnvHelp();
+std::string HostfileHelp();
 std::string CoordinatorHelp();
 
 }  // namespace muster::cli

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "agent/accelerators.h"
+#include "agent/address.h"
 #include "agent/discovery/discover.h"
 #include "agent/machine_probe.h"
 #include "agent/numa_binding.h"
@@ -25,6 +26,7 @@ namespace {
 constexpr size_t kHostIdBytes = 16;
 constexpr size_t kRunIdBytes = 8;
 constexpr size_t kMaxLinkBytes = 4096;
+constexpr absl::Duration kFindSelfLimit = absl::Seconds(20);  // to resolve the names of a hostfile
 constexpr int kDiscoverTries = 5;
 constexpr absl::Duration kDiscoverPause = absl::Milliseconds(500);
 
@@ -62,8 +64,16 @@ bool IsFirstProcess() {
 
 // A file that the platform creates before it fills it is asked for again.
 absl::StatusOr<discovery::ClusterView> DiscoverPatiently(const Environment& environment,
-                                                         const discovery::DiscoverOptions& options) {
+                                                         const discovery::DiscoverOptions& asked) {
   const discovery::FileReader read_file = agent::ReadRegularFile;
+  discovery::DiscoverOptions options = asked;
+  options.hostfile.hostname = Hostname();
+  options.hostfile.is_own_address = [](const std::string& address) {
+    return agent::IsLocalAddress(address).value_or(false);
+  };
+  options.hostfile.resolves_to_own = [until = absl::Now() + kFindSelfLimit](const std::string& name) {
+    return absl::Now() < until && agent::IsLocalAddress(name).value_or(false);
+  };
   for (int tries_left = kDiscoverTries; true; --tries_left) {
     auto view = discovery::Discover({environment, read_file}, options);
     if (tries_left == 1 || !absl::IsUnavailable(view.status())) return view;

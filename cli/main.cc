@@ -64,11 +64,12 @@ int AgentCommand(int argc, char** argv) {
 
 // Whoever comes from torchrun types the options or the script at once.
 absl::Status NoSuchCommand(const std::string& name) {
-  std::string meant = NearestWord(name, {"run", "local", "env", "coordinator", "version", "help"});
+  std::string meant = NearestWord(name, {"run", "local", "env", "hostfile", "coordinator", "version", "help"});
   if (name.starts_with('-') || name.ends_with(".py")) meant = "run " + discovery::Shown(name);
-  return absl::InvalidArgumentError(absl::StrCat(
-      discovery::Shown(name), ": no such command; there are run, local, env, coordinator, version and help",
-      meant.empty() ? "" : "; did you mean muster ", meant, meant.empty() ? "" : "?"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(discovery::Shown(name),
+                   ": no such command; there are run, local, env, hostfile, coordinator, version and help",
+                   meant.empty() ? "" : "; did you mean muster ", meant, meant.empty() ? "" : "?"));
 }
 
 // A link named torchrun or deepspeed stands for `muster run` in that one's words.
@@ -88,6 +89,7 @@ int HelpCommand(const Invocation& invocation) {
   if (about == "run") return Print(RunHelp());
   if (about == "local") return Print(LocalHelp());
   if (about == "env") return Print(EnvHelp());
+  if (about == "hostfile") return Print(HostfileHelp());
   if (about == "coordinator") return Print(CoordinatorHelp());
   return about == "version" || about == "help" ? Print(MainHelp()) : Complain(NoSuchCommand(about));
 }
@@ -106,6 +108,7 @@ int Dispatch(int argc, char** argv) {
   if (name == "local") return LocalCommand(invocation);
   if (name == kLocalNodeCommand) return LocalNodeCommand(invocation);
   if (name == "env") return EnvCommand(invocation);
+  if (name == "hostfile") return HostfileCommand(invocation);
   if (name == "coordinator") return CoordinatorCommand(invocation);
   if (name == "version" || name == "--version") return VersionCommand(invocation);
   if (name == "--help" || name == "-h") return Print(MainHelp());

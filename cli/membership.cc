@@ -8,6 +8,7 @@ namespace muster::cli {
 namespace {
 
 constexpr char kFromFlags[] = "flags";
+constexpr char kHostfile[] = "hostfile";  // what discovery calls one
 constexpr char kNoPlatform[] = "single";  // what discovery calls a machine on which no platform was found
 constexpr char kThisMachine[] = "127.0.0.1";
 constexpr char kRunWithoutName[] = "none";  // torchrun's
@@ -32,6 +33,9 @@ discovery::DiscoverOptions OptionsOf(const Settings& s) {
   discovery::DiscoverOptions options;
   options.vertex.all_pools = IsTrue(s.all_pools);
   if (s.instance_groups) options.sagemaker.instance_groups = s.instance_groups->value;
+  if (s.hostfile) options.hostfile.path = s.hostfile->value;
+  if (s.include) options.hostfile.include = s.include->value;
+  if (s.exclude) options.hostfile.exclude = s.exclude->value;
   if (s.source) options.source = s.source->value;
   if (s.nnodes) options.nnodes = s.nnodes->value.max;
   if (s.node_rank) options.node_rank = s.node_rank->value;
@@ -193,6 +197,15 @@ absl::StatusOr<Membership> Standalone(const Settings& s, const Machine& machine)
   return SingleNode(s, machine, kFromFlags);
 }
 
+// What chooses among a hostfile's hosts must not be passed over in silence.
+absl::Status CheckFilters(const Settings& s, const std::string& source) {
+  if (source == kHostfile) return absl::OkStatus();
+  for (const Given<std::string>* filter : {&s.include, &s.exclude}) {
+    if (*filter) return Fault(**filter, "needs --hostfile: it chooses among the hosts of one");
+  }
+  return absl::OkStatus();
+}
+
 // No source fits.
 absl::StatusOr<Membership> WithoutPlatform(const Settings& s, const Machine& machine) {
   if (s.coordinator) return Fault(*s.coordinator, "needs --nnodes: nothing here says how many nodes there are");
@@ -218,13 +231,16 @@ absl::StatusOr<Membership> FindMembership(const Settings& s, const Environment& 
   }
   absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, OptionsOf(s));
   if (!view.ok()) return absl::FailedPreconditionError(view.status().message());
+  RETURN_IF_ERROR(CheckFilters(s, view->source));
   if (ByTorchrunVariables(s)) return FromTorchrunVariables(s, *std::move(view));
   if (view->source == kNoPlatform) {
     ASSIGN_OR_RETURN(Membership m, WithoutPlatform(s, machine));
     m.view.warnings = view->warnings;
     return m;
   }
-  if (NamesPrimary(s) && !view->primary_host.empty()) {
+  if (NamesPrimary(s) && view->source == kHostfile) {
+    SetPrimary(s, &*view);
+  } else if (NamesPrimary(s) && !view->primary_host.empty()) {
     if (view->nnodes == 1) return WithoutPlatform(s, machine);
     if (s.source) return Fault(*s.source, "says who the primary is: leave --master-addr and --rdzv-endpoint out");
     const std::string reason = absl::StrCat("needs --nnodes, since a platform (", view->source, ") is there too");

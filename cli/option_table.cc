@@ -41,6 +41,13 @@ const std::vector<OptionSpec>& RunOptions() {
       {"instance-groups", "NAMES", kMembership, false,
        "SageMaker: only hosts of these instance groups train, with commas. Default: all; the others end with the "
        "job."},
+      {"hostfile", "FILE", kMembership, false,
+       "Who is in the job: lines of HOST slots=N, as DeepSpeed has it; the first is the primary. This node finds "
+       "itself "
+       "by its name and addresses, or by --node-rank. Default, where nothing else fits: /job/hostfile."},
+      {"include", "HOST[:SLOTS][@...]", kMembership, false,
+       "Of the hostfile only these hosts, or these of their slots."},
+      {"exclude", "HOST[:SLOTS][@...]", kMembership, false, "Of the hostfile not these."},
       {"source", "NAME", kMembership, false,
        "Who says which node this is, where several could: vertex, ... (a wrong name lists them). Default: the "
        "first "
@@ -179,6 +186,13 @@ const std::vector<OptionSpec>& LocalOptions() {
 const std::vector<OptionSpec>& EnvOptions() {
   static const auto* const table = With({{"json", "", Group::kOther, false, "One JSON object."},
                                          {"check", "", Group::kOther, false, "Looks for what would go wrong."}});
+  return *table;
+}
+
+const std::vector<OptionSpec>& HostfileCommandOptions() {
+  static const auto* const table = With(
+      {"slots", "N", Group::kOther, false,
+       "Of each host. Default: as a hostfile that is read says, else as many workers as this node would start."});
   return *table;
 }
 

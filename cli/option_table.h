@@ -27,6 +27,7 @@ const std::vector<OptionSpec>& RunOptions();
 // RunOptions() and those that the subcommand has beside them.
 const std::vector<OptionSpec>& LocalOptions();
 const std::vector<OptionSpec>& EnvOptions();
+const std::vector<OptionSpec>& HostfileCommandOptions();
 
 const std::vector<OptionSpec>& CoordinatorCommandOptions();  // some of them, and --listen
 

@@ -25,6 +25,7 @@ namespace {
 
 constexpr char kOwnPrefix[] = "MUSTER_";
 constexpr char kTorchrunPrefix[] = "PET_";
+constexpr char kHostfile[] = "hostfile";  // the source that --hostfile chooses
 // Kubernetes sets such a one for a Service that happens to be named like us ("muster-master").
 constexpr char kServiceValue[] = "tcp://";
 
@@ -285,6 +286,10 @@ absl::Status CheckRelations(const CommandLine& command_line, const Settings& s) 
   if (s.node_rank && s.nnodes && s.node_rank->value >= max_nodes) {
     return Fault(*s.node_rank, absl::StrCat("must be less than the number of nodes, ", max_nodes));
   }
+  if (s.hostfile && s.source && s.source->value != kHostfile) {
+    return Fault(*s.hostfile,
+                 absl::StrCat("cannot be used with ", ShownWithValue(s.source->source, s.source->text)));
+  }
   if (s.restart_window && s.max_restarts && s.max_restarts->value > rendezvous::kMaxFailureAges) {
     return Fault(*s.max_restarts, absl::StrCat("with --restart-window at most ", rendezvous::kMaxFailureAges,
                                                " restarts can be counted"));
@@ -406,6 +411,9 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
   reader.Read<bool>("pools", &s.all_pools, ParsePools);
   reader.Text("instance-groups", &s.instance_groups);
   reader.Read<std::string>("source", &s.source, ParseSource);
+  reader.Text("hostfile", &s.hostfile);
+  reader.Text("include", &s.include);
+  reader.Text("exclude", &s.exclude);
   reader.Read<std::string>("local-addr", &s.local_addr, ParseHost);
   reader.Read<SlotCount>("nproc-per-node", &s.nproc_per_node, ParseSlotCount);
   reader.Read<PortRange>("worker-port", &s.worker_port, ParsePortRange);
@@ -438,6 +446,7 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
   RETURN_IF_ERROR(reader.status());
   if (conf) RETURN_IF_ERROR(ConfReader(*conf, &s).Run());
   RETURN_IF_ERROR(CheckRelations(command_line, s));
+  if (s.hostfile) s.source = {kHostfile, s.hostfile->origin, s.hostfile->source, s.hostfile->text};
   WarnOfMistypedVariables(environment, &s);
   return s;
 }

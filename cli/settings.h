@@ -43,6 +43,9 @@ struct Settings {
   Given<bool> standalone;
   Given<bool> all_pools;
   Given<std::string> instance_groups;
+  Given<std::string> hostfile;
+  Given<std::string> include;
+  Given<std::string> exclude;
   Given<std::string> source;  // whom to ask for the place
   Given<std::string> local_addr;
   Given<SlotCount> nproc_per_node;

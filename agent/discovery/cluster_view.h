@@ -41,6 +41,7 @@ struct ClusterView {
   int nnodes = 1;                     // trainers
   bool may_have_aux = false;          // others may watch: even a single trainer has to listen
   std::vector<std::string> nodes;     // "host:port" of each trainer, by place; empty where they have no names
+  std::vector<int> slots;             // of each place, where the source says; else empty
   std::string self;                   // this node's own name in the source, "workerpool1-0"
   std::string run_id;                 // job, trial, attempt; empty: the source names none
   std::string nproc;                  // processes of each node as the source says, "8", "auto"; empty: it does not

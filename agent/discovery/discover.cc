@@ -10,6 +10,7 @@
 #include "agent/discovery/address.h"
 #include "agent/discovery/aws_batch.h"
 #include "agent/discovery/azure_ml.h"
+#include "agent/discovery/hostfile.h"
 #include "agent/discovery/kubeflow.h"
 #include "agent/discovery/kubernetes.h"
 #include "agent/discovery/openmpi.h"
@@ -24,6 +25,7 @@ namespace muster::discovery {
 namespace {
 
 constexpr std::string_view kAnyBefore = "*";
+constexpr char kHostfile[] = "hostfile";
 
 // A step of several nodes. Whoever asks for Slurm by name gets what it says of one, too.
 Reading ReadSlurmAsAsked(const Evidence& evidence, const DiscoverOptions& options) {
@@ -155,7 +157,10 @@ const std::vector<Source>& Sources() {
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadStatic(evidence); }},
       {"slurm-node", "SLURM_JOB_ID",
        [](const Evidence& evidence, const DiscoverOptions& /*options*/) { return ReadSlurmNode(evidence); }},
-      {"hostfile", "/job/hostfile", nullptr},
+      {kHostfile, kDefaultHostfile,
+       [](const Evidence& evidence, const DiscoverOptions& options) {
+         return ReadHostfile(evidence, options.hostfile, options.node_rank);
+       }},
   };
   return *table;
 }
@@ -236,6 +241,7 @@ std::vector<std::string> SourcesHere(const Evidence& evidence, const DiscoverOpt
   std::vector<std::string> names;
   for (const Source& source : Sources()) {
     if (source.read == nullptr) continue;
+    if (source.name == kHostfile && options.hostfile.path.empty()) continue;  // in an image it is found everywhere
     const Reading reading = source.read(evidence, options);
     if (!reading.ok() || reading->has_value()) names.push_back(source.name);
   }

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "agent/discovery/cluster_view.h"
+#include "agent/discovery/hostfile_view.h"
 #include "agent/discovery/sagemaker.h"
 #include "agent/discovery/vertex.h"
 
@@ -17,6 +18,7 @@ namespace muster::discovery {
 struct DiscoverOptions {
   VertexOptions vertex;
   SageMakerOptions sagemaker;
+  HostfileOptions hostfile;
   std::string source;            // --source: read this one alone, whatever else is there; empty: look at all
   std::optional<int> nnodes;     // --nnodes (its MAX), for sources that do not say how many there are
   std::optional<int> node_rank;  // --node-rank, for sources that do not say which one this is

@@ -5,6 +5,7 @@ namespace, and root. Each node's name is its address on the namespace's loopback
 """
 import os
 import pathlib
+import random
 import shutil
 import subprocess
 import tempfile
@@ -15,6 +16,7 @@ from network import can_make_namespaces, ip
 PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "scontrol", "sinfo")
 CONTROLLER_PORT = 6817
 FIRST_NODE_PORT = 6820
+MOST_JOBS = 60_000_000  # jobs have random numbers below it: no run takes another test's processes for its own
 
 CONFIGURATION = """\
 ClusterName=test
@@ -37,6 +39,7 @@ MpiDefault=none
 SelectType=select/linear
 SchedulerParameters=bf_interval=1
 ReturnToService=2
+FirstJobId={first_job}
 PartitionName=all Nodes=ALL Default=YES State=UP MaxTime=INFINITE
 """
 
@@ -59,7 +62,8 @@ class Slurm:
         self.nodes = [f"127.0.0.{place + 1}" for place in range(nodes)]
         self._daemons = []
         (self.folder / "state").mkdir()
-        text = CONFIGURATION.format(folder=self.folder, controller_port=CONTROLLER_PORT)
+        text = CONFIGURATION.format(folder=self.folder, controller_port=CONTROLLER_PORT,
+                                    first_job=random.randrange(1, MOST_JOBS))
         lines = [f"NodeName={node} NodeHostname=localhost NodeAddr={node} Port={FIRST_NODE_PORT + place} CPUs=1"
                  for place, node in enumerate(self.nodes)]
         (self.folder / "slurm.conf").write_text(text + "\n".join(lines) + "\n")

@@ -182,7 +182,7 @@ TEST(NearestWordTest, TheNearestOfSeveralIsTaken) {
 
 TEST(HelpTest, FitsIntoEightyColumns) {
   for (const std::string& text :
-       {MainHelp(), RunHelp(), RunHelp("torchrun"), DeepspeedHelp(), LocalHelp(), EnvHelp()})
+       {MainHelp(), RunHelp(), RunHelp("torchrun"), DeepspeedHelp(), LocalHelp(), EnvHelp(), HostfileHelp()})
     EXPECT_THAT(TooWide(text), IsEmpty());
 }
 

@@ -11,6 +11,7 @@ muster_test(platforms_test SOURCES platforms_test.cc fixtures.cc DEPS muster_dis
 muster_test(sagemaker_test SOURCES sagemaker_test.cc fixtures.cc DEPS muster_discovery)
 muster_test(tf_config_test SOURCES tf_config_test.cc fixtures.cc DEPS muster_discovery)
 muster_test(openmpi_test SOURCES openmpi_test.cc fixtures.cc DEPS muster_discovery)
+muster_test(hostfile_view_test SOURCES hostfile_view_test.cc fixtures.cc DEPS muster_discovery)
 muster_test(vertex_test SOURCES vertex_test.cc fixtures.cc DEPS muster_discovery)
 muster_test(worker_environment_test SOURCES worker_environment_test.cc DEPS muster_worker_environment)
 muster_test(interpreter_test SOURCES interpreter_test.cc DEPS muster_interpreter)

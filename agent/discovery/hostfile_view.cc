@@ -1,0 +1,183 @@
+#include "agent/discovery/hostfile_view.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "agent/discovery/address.h"
+#include "agent/discovery/hostfile.h"
+#include "agent/discovery/problem.h"
+#include "agent/discovery/variables.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::discovery {
+namespace {
+
+constexpr char kSource[] = "hostfile";
+constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
+constexpr char kThisMachine[] = "localhost";
+constexpr size_t kMaxHostsInMessage = 4;
+
+bool SameIgnoringCase(const std::string& a, const std::string& b) {
+  return absl::AsciiStrToLower(a) == absl::AsciiStrToLower(b);
+}
+
+// "node1" and "node1.cluster.local" are one; two names with dots are one only as a whole.
+bool SameHostName(const std::string& a, const std::string& b) {
+  const size_t dot_a = a.find('.'), dot_b = b.find('.');
+  if ((dot_a == std::string::npos) == (dot_b == std::string::npos)) return SameIgnoringCase(a, b);
+  return SameIgnoringCase(a.substr(0, dot_a), b.substr(0, dot_b));
+}
+
+class Finder {
+ public:
+  Finder(const std::string& source, const HostfileOptions& options) : source_(source), options_(options) {}
+
+  // Those of these hosts that are this machine, by their index; some.
+  absl::StatusOr<std::vector<size_t>> Run(const std::vector<HostSlots>& hosts) const {
+    std::vector<size_t> own = Those(hosts, [this](const std::string& host) { return IsOwn(host); });
+    if (own.empty() && options_.resolves_to_own) {
+      own = Those(hosts,
+                  [this](const std::string& host) { return !IsLiteral(host) && options_.resolves_to_own(host); });
+    }
+    if (!own.empty()) return own;
+    return ToStatus({source_, "this machine", options_.hostname,
+                     "one of its hosts, but no name or address of this machine is there",
+                     "put one there, or give --node-rank"});
+  }
+
+ private:
+  template <typename Condition>
+  static std::vector<size_t> Those(const std::vector<HostSlots>& hosts, const Condition& condition) {
+    std::vector<size_t> found;
+    for (size_t i = 0; i < hosts.size(); ++i) {
+      if (condition(hosts[i].host)) found.push_back(i);
+    }
+    return found;
+  }
+
+  bool IsOwn(const std::string& host) const {
+    if (IsLoopback(host)) return true;
+    if (IsLiteral(host)) return options_.is_own_address && options_.is_own_address(host);
+    return SameHostName(host, options_.hostname);
+  }
+
+  const std::string& source_;
+  const HostfileOptions& options_;
+};
+
+class Reader {
+ public:
+  Reader(const Environment& environment, const HostfileOptions& options, std::string source)
+      : environment_(environment), options_(options), source_(std::move(source)) {}
+
+  Reading Run(std::string_view text, std::optional<int> node_rank) {
+    ASSIGN_OR_RETURN(all_, ParseHostfile(source_, text));
+    ASSIGN_OR_RETURN(hosts_, FilterHosts(all_, options_.include, options_.exclude));
+    ClusterView view;
+    view.source = kSource;
+    ASSIGN_OR_RETURN(view.node_rank, Place(node_rank));
+    view.nnodes = static_cast<int>(hosts_.size());
+    view.primary_host = hosts_.front().host;
+    view.primary_port = kTorchPort;
+    view.loopback_only = true;
+    for (const HostSlots& host : hosts_) {
+      view.nodes.push_back(ToString(host.host, view.primary_port));
+      view.slots.push_back(static_cast<int>(host.slots.size()));
+      view.loopback_only = view.loopback_only && IsLoopback(host.host);
+    }
+    view.run_id = RunNameOf(kSource, view.primary_host);
+    RETURN_IF_ERROR(TakeOwn(hosts_[static_cast<size_t>(view.node_rank)], &view));
+    return view;
+  }
+
+ private:
+  absl::StatusOr<int> Place(std::optional<int> node_rank) const {
+    const int count = static_cast<int>(hosts_.size());
+    if (node_rank && *node_rank < count) return *node_rank;
+    if (node_rank) {
+      return ToStatus({"--node-rank", "", absl::StrCat(*node_rank),
+                       absl::StrCat("less than ", count, ", the hosts that ", source_, " leaves"),
+                       "count them from 0"});
+    }
+    ASSIGN_OR_RETURN(const std::vector<size_t> own, Finder(source_, options_).Run(all_));
+    std::vector<int> left;
+    std::vector<std::string> names;
+    for (size_t i = 0; i < hosts_.size(); ++i) {
+      const auto is_it = [&](size_t index) { return all_[index].host == hosts_[i].host; };
+      if (std::none_of(own.begin(), own.end(), is_it)) continue;
+      left.push_back(static_cast<int>(i));
+      if (names.size() < kMaxHostsInMessage) names.push_back(hosts_[i].host);
+    }
+    if (left.size() == 1) return left.front();
+    if (left.empty()) return LeftOut(all_[own.front()].host);
+    return ToStatus({source_, "this machine", absl::StrJoin(names, ", "),
+                     "one host that is this machine, not several", "give --node-rank"});
+  }
+
+  absl::Status LeftOut(const std::string& host) const {
+    const bool included = !options_.include.empty();
+    return ToStatus({included ? "--include" : "--exclude", "", included ? options_.include : options_.exclude,
+                     absl::StrCat("this machine, ", host, ", among those that are left"),
+                     "start muster on the others alone"});
+  }
+
+  absl::Status TakeOwn(const HostSlots& own, ClusterView* view) const {
+    view->self = own.host;
+    view->nproc = absl::StrCat(own.slots.size());
+    const auto whole =
+        std::find_if(all_.begin(), all_.end(), [&](const HostSlots& host) { return host.host == own.host; });
+    if (whole->slots.size() == own.slots.size()) return absl::OkStatus();
+    const auto visible = environment_.find(kVisibleDevices);
+    if (visible != environment_.end()) {
+      return ToStatus(
+          {kVisibleDevices, "", visible->second,
+           absl::StrCat("no such variable, as --include or --exclude choose the devices of ", own.host),
+           "unset it, or leave the slots out of the option"});
+    }
+    view->for_workers[kVisibleDevices] = absl::StrJoin(own.slots, ",");
+    return absl::OkStatus();
+  }
+
+  const Environment& environment_;
+  const HostfileOptions& options_;
+  const std::string source_;
+  std::vector<HostSlots> all_;    // of the file
+  std::vector<HostSlots> hosts_;  // that are left
+};
+
+}  // namespace
+
+Reading ReadHostfile(const Evidence& evidence, const HostfileOptions& options, std::optional<int> node_rank) {
+  const std::string path = options.path.empty() ? kDefaultHostfile : options.path;
+  const absl::StatusOr<std::string> text = evidence.read_file(path, kMaxHostfileBytes);
+  if (absl::IsNotFound(text.status()) && options.path.empty()) return std::nullopt;
+  if (!text.ok()) {
+    return ToStatus({"--hostfile", "", path, absl::StrCat("a file that can be read: ", text.status().message()),
+                     "name another file, or leave the option out"});
+  }
+  return Reader(evidence.environment, options, path).Run(*text, node_rank);
+}
+
+absl::StatusOr<std::string> WriteHostfile(const ClusterView& view, int slots) {
+  const auto line = [](const std::string& host, int count) { return absl::StrCat(host, " slots=", count, "\n"); };
+  if (view.nodes.empty() && view.nnodes == 1) return line(kThisMachine, slots);
+  if (view.nodes.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(view.source, ": it does not say the names of the ", view.nnodes,
+                                                   " nodes, as a hostfile does"));
+  }
+  std::string text;
+  for (size_t i = 0; i < view.nodes.size(); ++i) {
+    ASSIGN_OR_RETURN(const Address address, ParseAddress(view.nodes[i]));
+    if (address.host.find(':') != std::string::npos) {
+      return absl::InvalidArgumentError(absl::StrCat(view.source, ": ", Shown(address.host),
+                                                     " is an IPv6 address, of which a hostfile knows nothing"));
+    }
+    text += line(address.host, i < view.slots.size() ? view.slots[i] : slots);
+  }
+  return text;
+}
+
+}  // namespace muster::discovery

@@ -1,0 +1,108 @@
+"""Nodes that are told by a hostfile who is in the job, and find themselves in it."""
+import subprocess
+import unittest
+
+import cluster
+from cluster import Cluster, ClusterTest, Node, node_command, plain_environment
+from network import Network, can_make_namespaces
+
+NODES = 3
+
+
+class HostfileJob(Cluster):
+    """The hostfile alone says who is in the job, and how many workers each node has."""
+
+    def __init__(self, lines, **kwargs):
+        super().__init__(NODES, ports=[0] * NODES, **kwargs)
+        self.hostfile = self.folder / "hostfile"
+        self.hostfile.write_text("".join(f"{line}\n" for line in lines))
+
+    def environment_of(self, place):
+        return {**plain_environment(), cluster.TOKEN: self.token, "TEST_PLACE": str(place)}
+
+    def start(self, place, options=(), **popen):
+        said = ["--hostfile", str(self.hostfile), "--rdzv-id", self.job_id, *self.options, *options]
+        node = Node(f"place{place}", [*self.prefix(place), *node_command(said, self.program)],
+                    self.environment_of(place), self.folder, **popen)
+        self.nodes[place] = node
+        self.all_nodes.append(node)
+        return node
+
+
+class HostfileTest(ClusterTest):
+    def check_whole_job(self, job, places):
+        """places: by rank."""
+        starts = job.wait_for_round(0, workers=len(places))
+        job.open_gate()
+        self.assertEqual(dict.fromkeys(job.nodes, 0), job.exit_codes())
+        self.assertEqual(places, [starts[rank]["place"] for rank in range(len(places))])
+        self.assertEqual({len(places)}, {record["world"] for record in starts.values()})
+        self.assert_same_master(starts)
+        return starts
+
+
+class OnLoopback(HostfileTest):
+    def test_by_node_rank_with_as_many_workers_as_each_host_has_slots(self):
+        job = self.cluster(kind=HostfileJob, lines=["127.0.0.1 slots=3", "127.0.0.2 slots=1", "127.0.0.3 slots=2"],
+                           options=["--master-port", str(cluster.free_port("127.0.0.1"))])
+        for place in (2, 0, 1):
+            job.start(place, ["--node-rank", str(place)])
+        starts = self.check_whole_job(job, [0, 0, 0, 1, 2, 2])
+        self.assertEqual([0, 1, 2, 0, 0, 1], [starts[rank]["local_rank"] for rank in range(6)])
+
+    def test_without_a_rank_a_node_of_many_names_is_told_what_to_give(self):
+        job = self.cluster(kind=HostfileJob, lines=["127.0.0.1 slots=1", "127.0.0.2 slots=1"])
+        node = job.start(0)
+        self.assertEqual(65, node.exit_code())
+        self.assertTrue(node.said(r"this machine is 127\.0\.0\.1, 127\.0\.0\.2: .*give --node-rank"), node.err())
+
+    def test_muster_hostfile_writes_what_a_source_says(self):
+        job = self.cluster(3)
+        done = subprocess.run([cluster.BINARY, "hostfile", "--slots", "4"], env=job.environment_of(1), check=False,
+                              capture_output=True, text=True, timeout=cluster.LIMIT_S)
+        self.assertEqual("".join(f"127.0.0.{n} slots=4\n" for n in (1, 2, 3)), done.stdout, done.stderr)
+        written = job.folder / "written"
+        written.write_text(done.stdout)
+        again = subprocess.run([cluster.BINARY, "hostfile", "--hostfile", written, "--node-rank", "0", "--exclude",
+                                "127.0.0.2@127.0.0.3:1"], env=plain_environment(), check=False, capture_output=True,
+                               text=True, timeout=cluster.LIMIT_S)
+        self.assertEqual("127.0.0.1 slots=4\n127.0.0.3 slots=3\n", again.stdout, again.stderr)
+
+
+@unittest.skipUnless(can_make_namespaces(), "needs root and network namespaces")
+class OnNodesOfTheirOwn(HostfileTest):
+    def setUp(self):
+        self.network = Network(NODES)
+        self.addCleanup(self.network.close)  # after the cluster's end, which is added later
+
+    def job(self, hosts, **kwargs):
+        return self.cluster(kind=HostfileJob, lines=[f"{host} slots=1" for host in hosts],
+                            prefix=self.network.prefix, **kwargs)
+
+    def test_each_finds_itself_by_its_address(self):
+        job = self.job([self.network.address(place) for place in (1, 0, 2)])
+        job.start_all([0, 1, 2])
+        starts = self.check_whole_job(job, [1, 0, 2])
+        self.assertEqual(self.network.address(1), starts[0]["master_addr"])
+
+    def test_each_finds_itself_by_what_its_name_resolves_to(self):
+        for place in range(NODES):
+            self.network.learn(place)
+        job = self.job([self.network.name(place) for place in range(NODES)])
+        job.start_all([2, 1, 0])
+        self.check_whole_job(job, [0, 1, 2])
+
+    def test_a_host_that_is_left_out_starts_nothing_and_the_others_train(self):
+        job = self.job([self.network.address(place) for place in range(NODES)],
+                       options=["--exclude", self.network.address(0)])
+        out = job.start(0)
+        self.assertEqual(65, out.exit_code())
+        self.assertTrue(out.said(r"--exclude is 10\.77\.0\.1: expected this machine"), out.err())
+        del job.nodes[0]
+        job.start(1)
+        job.start(2)
+        self.check_whole_job(job, [1, 2])
+
+
+if __name__ == "__main__":
+    cluster.main()
