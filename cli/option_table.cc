@@ -190,9 +190,9 @@ const std::vector<OptionSpec>& EnvOptions() {
 }
 
 const std::vector<OptionSpec>& HostfileCommandOptions() {
-  static const auto* const table = With(
-      {"slots", "N", Group::kOther, false,
-       "Of each host. Default: as a hostfile that is read says, else as many workers as this node would start."});
+  static const auto* const table = With({{"slots", "N", Group::kOther, false,
+                                          "Of each host. Default: as a hostfile that is read says, else as many "
+                                          "workers as this node would start."}});
   return *table;
 }
 

@@ -37,7 +37,7 @@ TaskPlugin=task/none
 SwitchType=switch/none
 MpiDefault=none
 SelectType=select/linear
-SchedulerParameters=bf_interval=1
+SchedulerParameters=bf_interval=1,sched_interval=1
 ReturnToService=2
 FirstJobId={first_job}
 PartitionName=all Nodes=ALL Default=YES State=UP MaxTime=INFINITE

@@ -136,13 +136,13 @@ class Batch(SlurmTest):
         first = job.wait_for_round(0, workers=2)
         self.slurm.run("scontrol", "requeue", number)
         wait_until("the end of the first run", lambda: not any(cluster.is_alive(r["pid"]) for r in first.values()))
-
-        def second_run():
-            # A requeued job waits two minutes from the end of its first run, unless somebody says otherwise after that.
-            self.slurm.run("scontrol", "update", f"JobId={number}", "StartTime=now")
-            return len(job.records("start")) >= 4
-
-        wait_until("the second run", second_run)
+        wait_until("the job in the queue and its nodes free", lambda: (
+            "PENDING" in self.slurm.run("scontrol", "show", "job", number)
+            and self.slurm.run("sinfo", "--noheader", "--Node", "--format=%t").split() == ["idle"] * NODES))
+        # It waits two minutes there, unless somebody says otherwise; the node refuses it within the second in which
+        # its first run ended.
+        self.slurm.run("scontrol", "update", f"JobId={number}", "StartTime=now+2")
+        wait_until("the second run", lambda: len(job.records("start")) >= 4)
         job.open_gate()
         wait_until("the end of the job", lambda: "COMPLETED" in self.slurm.run("scontrol", "show", "job", number))
         runs = [record["run_id"] for record in job.records("start")]
