@@ -86,6 +86,9 @@ WRONG = {
     "event-log-handler": ("console",),
     "logs-specs": ("mine",),
     "pass-local-rank": ("a b", "--"),
+    "hostfile": NONE,
+    "include": NONE,
+    "exclude": NONE,
 }
 TEXT = {name for name, values in WRONG.items() if values == NONE} | {
     "duplicate-stdout-filters", "duplicate-stderr-filters",
@@ -96,7 +99,8 @@ EMPTY_IS_UNSAID = {"rdzv-endpoint", "rdzv-id", "rdzv-conf", "role", "log-dir", "
 # torchrun has no such option, and PET_ says nothing of them.
 OURS_ALONE = {"coordinator", "restart-window", "restart-delay", "progress-file", "max-membership-changes",
               "exclude-after", "exclude-for", "preflight", "preflight-timeout", "gpu-release-timeout", "join-settle",
-              "scale-up", "node-unit", "pools", "instance-groups", "source", "worker-port", "stdin", "max-node-losses", "join-timeout",
+              "scale-up", "node-unit", "pools", "instance-groups", "source", "hostfile", "include", "exclude",
+              "worker-port", "stdin", "max-node-losses", "join-timeout",
               "last-call-timeout", "rejoin-timeout",
               "coordinator-timeout", "lease", "heartbeat-interval", "reconnect-grace", "termination-grace",
               "preemption-notice", "stop-before", "deadline", "python",
