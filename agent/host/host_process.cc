@@ -250,6 +250,7 @@ class HostProcess {
       AgentClosed(number);
       return;
     }
+    spawner_.CollectWorkers();  // who has ended by now ended of itself, whatever this order is
     Tell([&](BootTime now, Effects* out) { core_.OnDirective(now, directive, out); });
   }
 

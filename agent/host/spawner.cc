@@ -241,6 +241,10 @@ void Spawner::Collect(pid_t pid) {
   }
 }
 
+void Spawner::CollectWorkers() {
+  for (const pid_t pid : LiveWorkers()) Collect(pid);
+}
+
 void Spawner::SignalWorkers(int signal) {
   for (const auto& [pid, process] : processes_) {
     if (!process->worker) continue;

@@ -67,6 +67,8 @@ class Spawner {
   std::vector<pid_t> LiveWorkers() const;  // those not reaped
   // If this process of ours has ended: says so and reaps it, now. SIGCHLD and the pidfd both lead here.
   void Collect(pid_t pid);
+  // The same of every worker: before an order is obeyed to which its end would be put down.
+  void CollectWorkers();
 
  private:
   struct Process {

@@ -105,6 +105,7 @@ class WhatEndedTheJob(ClusterTest):
         job.start_all()
         starts = job.wait_for_round(0)
         kill(starts[2]["pid"])
+        wait_until("it is dead", lambda: process_state(starts[2]["pid"]) in (None, "Z"))
         job.open_gate()  # the others exit with 1 within milliseconds
         self.assertEqual({place: 137 for place in range(3)}, job.exit_codes())
         for node in job.nodes.values():

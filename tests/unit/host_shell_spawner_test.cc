@@ -42,7 +42,7 @@ WorkerCommand Sleeper() { return {.argv = {"/bin/sleep", "1000"}, .environment =
 // Without a loop: until every worker has ended and is reaped.
 bool CollectAll(Spawner* spawner) {
   return Eventually([spawner] {
-    for (pid_t pid : spawner->LiveWorkers()) spawner->Collect(pid);
+    spawner->CollectWorkers();
     return spawner->LiveWorkers().empty();
   });
 }
