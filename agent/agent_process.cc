@@ -60,6 +60,12 @@ void OnGrpcLog(const std::string& line) {
   Log(Severity::kDebug, "agent", line);
 }
 
+Severity LevelByVariable() {
+  Severity severity = Severity::kInfo;
+  if (const char* level = std::getenv("MUSTER_LOG_LEVEL")) ParseSeverity(level, &severity);
+  return severity;
+}
+
 // The agent is not one that a terminal's signals are for; SIGTERM just ends it, and the host starts another.
 void PrepareSignals() {
   sigset_t all;
@@ -91,6 +97,7 @@ class AgentProcess {
   void Configure(bool serves);
   void CheckLocalAddress();
   void WatchNotice();
+  void TellLog(const v1::Round& round) const;
   void MakeCoordinator();
   SessionEvents Events();
 
@@ -98,7 +105,7 @@ class AgentProcess {
   template <typename Event>
   void Step(Event event);
   void Do(const SendToCoordinator& send);
-  void Do(const SendToHost& send) { link_->Send(send.directive); }
+  void Do(const SendToHost& send);
   void Do(const Connect&);
   void Do(const Disconnect&);
   void Do(const EndHost& end);
@@ -143,9 +150,7 @@ int AgentProcess::Run(int fd) {
     Log(Severity::kError, "agent", AsStd(status.message()));
     return kExitFault;
   }
-  LogOptions log{.writer = &writer_};
-  if (const char* level = std::getenv("MUSTER_LOG_LEVEL")) ParseSeverity(level, &log.level);
-  InitLog(log);
+  InitLog({.level = LevelByVariable(), .writer = &writer_});
   link_ = std::make_unique<FramedLink>(
       &loop_, fd, [this](std::string_view payload) { OnHostMessage(payload); },
       [this](const std::string&) { OnLinkClosed(); });
@@ -161,6 +166,21 @@ AgentProcess::~AgentProcess() {
   coordinator_.reset();
   if (host_pidfd_ >= 0) close(host_pidfd_);
   InitLog({});
+}
+
+void AgentProcess::Do(const SendToHost& send) {
+  if (send.directive.has_start()) TellLog(send.directive.start());
+  link_->Send(send.directive);
+}
+
+void AgentProcess::TellLog(const v1::Round& round) const {
+  LogContext context;
+  context.node = config_.has_place() ? config_.place() : -1;
+  if (round.has_node_rank()) {
+    context = {
+        .node = round.node_rank(), .rank = round.first_rank(), .round = static_cast<int64_t>(round.id().number())};
+  }
+  SetLogContext(context);
 }
 
 template <typename Event>
@@ -217,6 +237,11 @@ bool AgentProcess::WatchHost(const v1::HostStatus& status) {
 void AgentProcess::Begin(v1::HostStatus first) {
   host_ = std::move(first);
   config_ = host_.config();
+  InitLog({.level = LevelByVariable(),
+           .writer = &writer_,
+           .quiet_fd = config_.log_split() ? STDOUT_FILENO : STDERR_FILENO,
+           .json = config_.log_json()});
+  TellLog(host_.memory().last());
   const absl::Status enough = config_.single_node() ? absl::OkStatus() : CheckThreadsForGrpc();
   if (!enough.ok()) {
     Log(Severity::kError, "agent", AsStd(enough.message()));
@@ -263,9 +288,10 @@ void AgentProcess::Configure(bool serves) {
     if (coordinator_ == nullptr) MakeCoordinator();
     session_ = std::make_unique<LocalSession>(&loop_, coordinator_.get(), FirstLocalAddress(config_), Events());
   } else {
-    session_ = std::make_unique<RemoteSession>(
-        RemoteSessionOptions{config_.primary(), config_.token(), LeaseOf(config_), kConnectLimit}, &loop_,
-        Events());
+    session_ =
+        std::make_unique<RemoteSession>(RemoteSessionOptions{config_.primary(), config_.token(), LeaseOf(config_),
+                                                             kConnectLimit, config_.primary_address()},
+                                        &loop_, Events());
   }
   configured_ = true;
   CheckLocalAddress();

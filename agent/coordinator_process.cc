@@ -42,6 +42,7 @@ class CoordinatorProcess {
     writer_.Flush(host::kFlushLimit);
     LogOptions direct;
     direct.level = log_level_;
+    direct.json = config_.log_json();
     InitLog(direct);  // the writer goes
   }
 
@@ -51,7 +52,10 @@ class CoordinatorProcess {
       Log(Severity::kError, kPart, AsStd(status.message()));
       return kExitFault;
     }
-    InitLog({.level = log_level_, .writer = &writer_});
+    InitLog({.level = log_level_,
+             .writer = &writer_,
+             .quiet_fd = config_.log_split() ? STDOUT_FILENO : STDERR_FILENO,
+             .json = config_.log_json()});
     if (const absl::Status prepared = PrepareForGrpc(); !prepared.ok()) {
       Log(Severity::kError, kPart, AsStd(prepared.message()));
       return kExitFault;

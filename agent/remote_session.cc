@@ -84,7 +84,9 @@ void RemoteSession::Connect() {
   on(&attempt->written, [this, attempt](bool ok) { OnWritten(attempt, ok); });
   on(&attempt->finished, [this, attempt](bool) { OnFinished(attempt); });
 
-  attempt->channel = grpc::CreateCustomChannel("dns:///" + target_, grpc::InsecureChannelCredentials(),
+  v1::Endpoint where = options_.coordinator;
+  if (by_address_) where.set_host(options_.address);
+  attempt->channel = grpc::CreateCustomChannel("dns:///" + ToString(where), grpc::InsecureChannelCredentials(),
                                                rendezvous::ClientArguments(options_.lease));
   attempt->stub = v1::Rendezvous::NewStub(attempt->channel);
   if (!options_.token.empty()) attempt->context.AddMetadata(rendezvous::kTokenKey, options_.token);
@@ -193,6 +195,9 @@ void RemoteSession::OnFinished(Attempt* attempt) {
       } else if (attempt->result.ok() && !attempt->connected) {
         error.code = grpc::StatusCode::UNIMPLEMENTED;  // an answer, and not a coordinator's
       }
+      // The name and the address in turn, until one of them connects.
+      const bool no_name = !attempt->connected && (attempt->too_late || IsNameError(error));
+      by_address_ = no_name && !by_address_ && !options_.address.empty();
       events_.on_disconnected(DescribeSessionError(error, target_), RefusalCode(error.code));
     }
   }

@@ -22,6 +22,7 @@ struct RemoteSessionOptions {
   std::string token;             // empty: none
   absl::Duration lease;          // gRPC's timers are longer
   absl::Duration connect_limit;  // of one attempt, name included
+  std::string address = "";      // an IP address to try after the name did not resolve; empty: none is known
 };
 
 class RemoteSession : public Session {
@@ -52,6 +53,7 @@ class RemoteSession : public Session {
   const std::string target_;  // "host:port", for people
   EventLoop* const loop_;
   const SessionEvents events_;
+  bool by_address_ = false;  // the next attempt
   Attempt* current_ = nullptr;
   std::list<std::unique_ptr<Attempt>> attempts_;  // the current one and those that are ending
   std::unique_ptr<rendezvous::CompletionThread> thread_;

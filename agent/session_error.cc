@@ -1,5 +1,6 @@
 #include "agent/session_error.h"
 
+#include <algorithm>
 #include <array>
 
 namespace muster::agent {
@@ -18,6 +19,8 @@ struct Known {
   std::string_view sign;
   std::string_view cause;
 };
+
+constexpr size_t kNameSigns = 5;  // the first of kKnown
 
 // In this order: a message may bear several signs, and the first is the most telling.
 constexpr std::array<Known, 16> kKnown = {{
@@ -62,6 +65,11 @@ std::string Cause(const SessionError& error) {
 }
 
 }  // namespace
+
+bool IsNameError(const SessionError& error) {
+  return std::any_of(kKnown.begin(), kKnown.begin() + kNameSigns,
+                     [&](const Known& known) { return error.message.find(known.sign) != std::string::npos; });
+}
 
 std::string DescribeSessionError(const SessionError& error, std::string_view target) {
   const std::string at = "the coordinator at " + std::string(target);

@@ -14,6 +14,9 @@ struct SessionError {
   std::string own_limit;   // set: we gave up, after this long ("5s")
 };
 
+// Whether the coordinator's name did not resolve.
+bool IsNameError(const SessionError& error);
+
 // One line: "cannot reach the coordinator at HOST:PORT: connection refused". target: "host:port".
 std::string DescribeSessionError(const SessionError& error, std::string_view target);
 

@@ -7,7 +7,7 @@ namespace muster::cli {
 
 inline constexpr int kExitUsage = 64;           // something on the command line is wrong
 inline constexpr int kExitBadEnvironment = 65;  // a variable or what the platform says is wrong
-inline constexpr int kExitUnreachable = 69;         // no coordinator, or too few nodes
+inline constexpr int kExitUnreachable = 69;     // no coordinator, or too few nodes
 inline constexpr int kExitOurFault = 70;
 inline constexpr int kExitNotExecutable = 126;
 inline constexpr int kExitNotFound = 127;

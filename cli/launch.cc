@@ -99,6 +99,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.host.host_pid = getpid();
   launch.host.config = run.config;
   launch.host.termination_grace = run.termination_grace;
+  launch.host.retryable_exit_code = run.retryable_exit_code;
   launch.host.stop_before = run.stop_before;
   launch.host.leave_signals = {run.leave_signals.numbers.begin(), run.leave_signals.numbers.end()};
   launch.host.local_rank_option = run.pass_local_rank;

@@ -116,8 +116,13 @@ const std::vector<OptionSpec>& RunOptions() {
       {"shutdown-timeout", "TIME", kTimes, true,
        "Between SIGTERM and SIGKILL when the group is restarted. Default 30."},
       {"termination-grace", "TIME", kTimes, false,
-       "Between SIGTERM and SIGKILL when muster is asked to stop. Default 8 as a container's first process, 25 on "
-       "Kubernetes, 110 on SageMaker, else 30."},
+       "Between SIGTERM and SIGKILL when muster is asked to stop. Default 8 on Vertex AI and as a container's "
+       "first "
+       "process, 25 on Kubernetes and Slurm, 110 on SageMaker, 10 with --preemption-notice, else 30."},
+      {"retryable-exit-code", "CODE", kTimes, false,
+       "The exit code where the end is no fault of the training code (69, 75): platforms run the job again that "
+       "ends "
+       "with it. Default 134 on Vertex AI, 143 in Kubeflow; 0: 69 and 75 stay."},
       {"preemption-notice", "off|gce|aws|auto|file:PATH", kTimes, false,
        "Leave, as after SIGTERM, when this machine's end is announced: by the metadata server of GCE or EC2, or "
        "by "
@@ -159,6 +164,13 @@ const std::vector<OptionSpec>& RunOptions() {
        "[${role_name}${local_rank}]:"},
       {"log-max-size", "SIZE", kOutput, false,
        "Of each worker's file: 500k, 20M, 1G; the oldest half goes first. Default: no limit."},
+      {"log-format", "text|json", kOutput, false,
+       "Of muster's own lines. json: severity, time, message, node, rank (of its first worker), round. Default "
+       "text."},
+      {"log-streams", "stderr|split", kOutput, false,
+       "Where muster's own lines go. split: what is below a warning to standard output. Default stderr; on Vertex "
+       "AI, "
+       "which takes standard error for errors, split."},
       {"report", "FILE", kOutput, false, "How the job ended, as JSON; ${node_rank}, ${hostname} in its name."},
       {"print-completion", "bash|zsh", kOutput, true, "Prints a script for the shell to complete these options."},
       {"virtual-local-rank", "", kWorkers, true,
@@ -206,10 +218,12 @@ const std::vector<OptionSpec>& CoordinatorCommandOptions() {
     for (const OptionSpec& spec : RunOptions()) {
       const bool of_the_job = spec.group == Group::kRestarts || spec.group == Group::kTimes;
       static constexpr std::string_view kOfANode[] = {
-          "coordinator-timeout", "termination-grace", "progress-file", "preflight", "preflight-timeout",
-          "gpu-release-timeout", "preemption-notice", "stop-before",   "deadline"};
+          "coordinator-timeout", "termination-grace",   "retryable-exit-code", "progress-file", "preflight",
+          "preflight-timeout",   "gpu-release-timeout", "preemption-notice",   "stop-before",   "deadline"};
       const bool of_a_node = std::find(std::begin(kOfANode), std::end(kOfANode), spec.name) != std::end(kOfANode);
-      if (spec.name == "nnodes" || spec.name == "rdzv-id" || (of_the_job && !of_a_node)) chosen->push_back(spec);
+      const bool of_its_log = spec.name == "log-format" || spec.name == "log-streams";
+      if (of_its_log || spec.name == "nnodes" || spec.name == "rdzv-id" || (of_the_job && !of_a_node))
+        chosen->push_back(spec);
     }
     return chosen;
   }();

@@ -61,6 +61,9 @@ int BecomeHost(const RunPlan& plan, Launch launch, const host::Inherited& inheri
   if (!writer.status().ok()) return Complain(writer.status());
   LogOptions log;
   log.level = level;
+  log.json = plan.config.log_json();
+  log.quiet_fd = plan.config.log_split() ? STDOUT_FILENO : STDERR_FILENO;
+  if (plan.config.has_place()) SetLogContext({.node = plan.config.place()});
   log.writer = &writer;
   InitLog(log);
   Log(Severity::kInfo, kPart, Summary(plan));
@@ -73,6 +76,7 @@ int BecomeHost(const RunPlan& plan, Launch launch, const host::Inherited& inheri
   writer.Flush(host::kFlushLimit);
   LogOptions direct;
   direct.level = level;
+  direct.json = plan.config.log_json();
   InitLog(direct);  // the writer goes
   return code.ok() ? *code : Complain(absl::ResourceExhaustedError(code.status().message()));
 }

@@ -63,8 +63,8 @@ class Planner {
     TakeBudgets();
     TakeFitness();
     RETURN_IF_ERROR(TakeGrowth());
-    RETURN_IF_ERROR(TakeTimes());
     RETURN_IF_ERROR(TakeLeaving());
+    RETURN_IF_ERROR(TakeTimes());
     RETURN_IF_ERROR(TakeWorkers());
     TakeProgram();
     RETURN_IF_ERROR(TakeOwnDevices());
@@ -134,6 +134,7 @@ class Planner {
     config_->set_max_nodes(membership_.max_nodes);
     config_->mutable_primary()->set_host(view.primary_host);
     config_->mutable_primary()->set_port(view.primary_port);
+    if (!settings_.coordinator) config_->set_primary_address(view.primary_address);
     config_->set_serves(trainer ? membership_.serves : v1::NodeConfig::SERVES_NO);
     config_->set_single_node(membership_.single_node);
     config_->set_coordinator_alone(settings_.coordinator.has_value());
@@ -256,6 +257,8 @@ class Planner {
     config_->set_shutdown_grace_ms(ms(Pick("shutdown-timeout", s.shutdown_timeout, kShutdownTimeout)));
     const auto [default_grace, from] = DefaultTerminationGrace();
     plan_->termination_grace = Pick("termination-grace", s.termination_grace, default_grace, from);
+    const auto [retry_code, why] = DefaultRetryCode();
+    plan_->retryable_exit_code = Pick("retryable-exit-code", s.retryable_exit_code, retry_code, why);
     if (s.heartbeat_interval && s.heartbeat_interval->value * kLeastBeatsPerLease > lease) {
       return Fault(*s.heartbeat_interval,
                    "must be at most a quarter of the lease, " + muster::FormatDuration(lease));
@@ -278,12 +281,25 @@ class Planner {
     return absl::OkStatus();
   }
 
+  // PET_* are set by people, too: Kubeflow's are in a pod.
+  std::pair<int, std::string> DefaultRetryCode() const {
+    const std::string& source = membership_.view.source;
+    if (source == "vertex") return {kVertexRetryCode, "Vertex AI"};
+    const bool in_pod = environment_.count(kKubernetesVariable) > 0;
+    if (in_pod && (source == "pytorchjob" || source == "trainer")) return {kKubeflowRetryCode, "Kubeflow"};
+    return {0, kDefault};
+  }
+
   // What the platform leaves between SIGTERM and SIGKILL, less a reserve.
   std::pair<absl::Duration, std::string> DefaultTerminationGrace() const {
     // Vertex AI stands on Kubernetes, but leaves no documented time: the least that is usual.
-    const bool unknown = membership_.view.source == "vertex" && machine_.first_process;
-    if (membership_.view.source == kSageMaker) return {kSageMakerGrace, "SageMaker"};
-    if (unknown) return {kContainerGrace, "first process of a container"};
+    const std::string& source = membership_.view.source;
+    if (source == "vertex") return {kVertexGrace, "Vertex AI"};
+    if (source == kSageMaker) return {kSageMakerGrace, "SageMaker"};
+    if (source == "slurm" || source == "slurm-node") return {kSlurmGrace, "Slurm"};
+    // Who listens for the end of the machine runs where it may be taken away: ordinary pods of such have 15 s.
+    const v1::NoticeSource::Kind notice = config_->notice().kind();
+    if (notice == v1::NoticeSource::GCE || notice == v1::NoticeSource::AWS) return {kSpotGrace, "spot machine"};
     if (environment_.count(kKubernetesVariable) > 0) return {kKubernetesGrace, "Kubernetes"};
     if (machine_.first_process) return {kContainerGrace, "first process of a container"};
     return {kPlainGrace, kDefault};
@@ -392,6 +408,12 @@ class Planner {
         output.shown.push_back(std::find(wanted.begin(), wanted.end(), i) != wanted.end());
       }
     }
+    config_->set_log_json(settings_.log_json && settings_.log_json->value);
+    const bool vertex = membership_.view.source == "vertex";
+    config_->set_log_split(settings_.log_split ? settings_.log_split->value : vertex);
+    LineOf("log-format", settings_.log_json);
+    Line("log-streams", config_->log_split() ? "split" : "stderr",
+         settings_.log_split ? settings_.log_split->source : (vertex ? "Vertex AI" : kDefault));
     if (settings_.report) plan_->report.report_file = settings_.report->value;
     LineOf("log-dir", settings_.log_dir);
     LineOf("redirects", settings_.redirects);

@@ -35,10 +35,18 @@ inline constexpr absl::Duration kPreflightTimeout = absl::Seconds(60);
 inline constexpr absl::Duration kGpuReleaseTimeout = absl::Seconds(30);
 inline constexpr absl::Duration kJoinSettle = absl::Seconds(5);
 inline constexpr int kPlatformMaxRestarts = 3;
-inline constexpr absl::Duration kContainerGrace = absl::Seconds(8);    // of the usual 10 before SIGKILL
+// From an outside stop to SIGKILL, less a reserve for muster's own end.
+inline constexpr absl::Duration kContainerGrace = absl::Seconds(8);    // of the usual 10
+inline constexpr absl::Duration kVertexGrace = absl::Seconds(8);       // not documented: the least that is usual
+inline constexpr absl::Duration kSpotGrace = absl::Seconds(10);        // of the 15 of GKE's ordinary pods
 inline constexpr absl::Duration kKubernetesGrace = absl::Seconds(25);  // of the usual 30
-inline constexpr absl::Duration kSageMakerGrace = absl::Seconds(110);  // of its 120
+inline constexpr absl::Duration kSlurmGrace = absl::Seconds(25);       // of KillWait's 30
+inline constexpr absl::Duration kSageMakerGrace = absl::Seconds(110);  // of the documented 120
 inline constexpr absl::Duration kPlainGrace = absl::Seconds(30);
+
+// Exit codes at which a platform runs a job again.
+inline constexpr int kVertexRetryCode = 134;    // taken for SIGABRT, which is thought to pass
+inline constexpr int kKubeflowRetryCode = 143;  // its ExitCode policy retries 128 and above
 
 struct Machine {
   std::string hostname;
@@ -75,6 +83,7 @@ struct RunPlan {
   bool on_platform = false;     // the platform, not the options, says who is in the job
   v1::NodeConfig config;
   absl::Duration termination_grace;
+  int retryable_exit_code = 0;  // instead of 69 and 75; 0: none
   std::optional<host::StopBefore> stop_before;
   StdinChoice stdin_choice;
   bool stdin_given = false;

@@ -29,6 +29,7 @@ constexpr char kHostfile[] = "hostfile";  // the source that --hostfile chooses
 // Kubernetes sets such a one for a Service that happens to be named like us ("muster-master").
 constexpr char kServiceValue[] = "tcp://";
 
+constexpr int kMaxExitCode = 255;
 constexpr absl::Duration kLeastPreflightTime = absl::Milliseconds(100);
 
 // Variables of torch's that stand for an option without being named PET_.
@@ -161,6 +162,12 @@ absl::StatusOr<bool> ParsePools(const std::string& text) {
 absl::StatusOr<std::string> ParseSource(const std::string& text) {
   if (discovery::IsSource(text)) return text;
   return absl::InvalidArgumentError("expected one of " + discovery::SourceNames());
+}
+
+absl::StatusOr<bool> OneOf(const std::string& text, const char* yes, const char* no) {
+  if (text == yes) return true;
+  if (text == no) return false;
+  return absl::InvalidArgumentError(absl::StrCat("expected ", no, " or ", yes));
 }
 
 // torchrun's rendezvous handlers. Whatever the name, the nodes meet at the primary.
@@ -339,6 +346,10 @@ void ReadOutput(Reader* reader, Settings* s) {
     if (*filters && !s->tee) s->warnings.push_back((*filters)->source + " without --tee copies nothing");
   }
   reader->Read<int64_t>("log-max-size", &s->log_max_size, ParseSize);
+  reader->Read<bool>("log-format", &s->log_json,
+                     [](const std::string& text) { return OneOf(text, "json", "text"); });
+  reader->Read<bool>("log-streams", &s->log_split,
+                     [](const std::string& text) { return OneOf(text, "split", "stderr"); });
   reader->Text("report", &s->report);
 }
 
@@ -429,6 +440,7 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
   reader.Duration("reconnect-grace", &s.reconnect_grace);
   reader.Duration("shutdown-timeout", &s.shutdown_timeout);
   reader.Duration("termination-grace", &s.termination_grace);
+  reader.Integer("retryable-exit-code", &s.retryable_exit_code, 0, kMaxExitCode);
   reader.Read<NoticeChoice>("preemption-notice", &s.preemption_notice, ParseNotice);
   reader.Duration("stop-before", &s.stop_before);
   reader.Read<absl::Time>("deadline", &s.deadline, ParseDeadline);

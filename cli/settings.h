@@ -75,6 +75,7 @@ struct Settings {
   Given<absl::Duration> reconnect_grace;
   Given<absl::Duration> shutdown_timeout;
   Given<absl::Duration> termination_grace;
+  Given<int> retryable_exit_code;
   Given<NoticeChoice> preemption_notice;
   Given<absl::Duration> stop_before;
   Given<absl::Time> deadline;
@@ -95,6 +96,8 @@ struct Settings {
   Given<std::vector<std::string>> stderr_filters;
   Given<std::string> line_prefix;
   Given<int64_t> log_max_size;
+  Given<bool> log_json;
+  Given<bool> log_split;
   Given<std::string> report;
   std::optional<bool> is_host;     // of --rdzv-conf: this node is, or is not, the primary
   std::vector<std::string> notes;  // what was taken and needs nothing, one line each

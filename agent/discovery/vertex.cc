@@ -209,6 +209,30 @@ std::string NameByPrimary(const Replica& primary) {
   return absl::StrCat("vertex-", Slug(ToString(primary.host, primary.port)));
 }
 
+// What is in the bucket B is to be found under /gcs/B.
+constexpr std::string_view kBucketScheme = "gs://", kBucketFolder = "/gcs/";
+constexpr std::pair<const char*, const char*> kFolders[] = {
+    {"AIP_MODEL_DIR", "OUTPUT_FOLDER"},
+    {"AIP_CHECKPOINT_DIR", "CHKPTS_FOLDER"},
+    {"AIP_TENSORBOARD_LOG_DIR", "JOBLOGS_FOLDER"},
+};
+
+void TakeFolders(const Environment& environment, ClusterView* view) {
+  for (const auto& [platforms, workers] : kFolders) {
+    const auto found = environment.find(platforms);
+    if (found == environment.end() || !absl::StartsWith(found->second, AsAbsl(kBucketScheme))) continue;
+    view->for_workers[workers] = absl::StrCat(AsAbsl(kBucketFolder), found->second.substr(kBucketScheme.size()));
+  }
+}
+
+// Each replica is a Service of Kubernetes, whose address is a variable of every container: NAME_SERVICE_HOST.
+std::string ServiceAddress(const Environment& environment, const std::string& name) {
+  std::string variable = absl::AsciiStrToUpper(name.substr(0, name.find('.')));
+  std::replace(variable.begin(), variable.end(), '-', '_');
+  const auto found = environment.find(variable + "_SERVICE_HOST");
+  return found != environment.end() && IsLiteral(found->second) ? found->second : "";
+}
+
 absl::StatusOr<std::string> RunId(const Environment& environment, const Spec& spec) {
   const auto job = environment.find("CLOUD_ML_JOB_ID");
   std::string run_id = job == environment.end() ? "" : std::string(AsStd(absl::StripAsciiWhitespace(job->second)));
@@ -262,6 +286,8 @@ Reading ReadVertex(const Environment& environment, const VertexOptions& options)
   RETURN_IF_ERROR(ReadCluster(document, &spec));
   RETURN_IF_ERROR(ReadTask(document, &spec));
   ClusterView view = ViewOf(spec, options);
+  view.primary_address = ServiceAddress(environment, view.primary_host);
+  TakeFolders(environment, &view);
   ASSIGN_OR_RETURN(view.run_id, RunId(environment, spec));
   return view;
 }

@@ -288,6 +288,7 @@ class HostProcess {
     const v1::Round& round = effect.round;
     std::vector<v1::Worker> spawned;
     std::vector<std::pair<int, std::string>> failed;
+    SetLogContext({.node = round.node_rank(), .rank = round.first_rank(), .round = Number(round)});
     output_.BeginRound(round);
     words_.BeginRound();
     timer_pipe_.BeginRound();
@@ -485,6 +486,8 @@ class HostProcess {
     Tell([&](BootTime now, Effects* out) { core_.OnOffer(now, port.ok() ? *port : 0, out); });
   }
 
+  static int64_t Number(const v1::Round& round) { return static_cast<int64_t>(round.id().number()); }
+
   void Apply(const StopSelf&) { kill(getpid(), SIGSTOP); }
 
   void Apply(const Finish& effect) {
@@ -499,7 +502,12 @@ class HostProcess {
     end.verdict = effect.verdict;
     end.last = effect.last;
     end.ended = absl::Now();
-    writer_->Write(STDERR_FILENO, FailureReport(end));
+    const std::string report = FailureReport(end);
+    if (!LogsJson()) {
+      writer_->Write(STDERR_FILENO, report);
+    } else if (!report.empty()) {
+      Log(Severity::kError, kPart, report);
+    }
     WriteReports(plan_.report, end);
     const Severity severity = effect.exit_code == 0 ? Severity::kInfo : Severity::kError;
     Log(severity, kPart,

@@ -5,23 +5,27 @@
 #include <spdlog/sinks/base_sink.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "nlohmann/json.hpp"
 #include "proto/base/mutex.h"
 
 namespace muster {
 namespace {
 
 constexpr char kPattern[] = "%Y-%m-%d %H:%M:%S.%e muster: %v";
+constexpr char kBarePattern[] = "%v";
 
 // Hands each finished line to the writer; before there is one, writes it itself.
 class WriterSink : public spdlog::sinks::base_sink<Mutex> {
  public:
   explicit WriterSink(const LogOptions& options)
-      : options_(options), colour_(isatty(options.fd) && std::getenv("NO_COLOR") == nullptr) {}
+      : options_(options), colour_(!options.json && isatty(options.fd) && std::getenv("NO_COLOR") == nullptr) {}
 
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
@@ -33,10 +37,11 @@ class WriterSink : public spdlog::sinks::base_sink<Mutex> {
       text.insert(text.size() - 1, "\033[0m");
       text.insert(0, start);
     }
+    const int fd = message.level >= spdlog::level::warn ? options_.fd : options_.quiet_fd;
     if (options_.writer == nullptr) {
-      (void)!write(options_.fd, text.data(), text.size());
+      (void)!write(fd, text.data(), text.size());
     } else {
-      options_.writer->Write(options_.fd, std::move(text));  // dropped ones are counted there
+      options_.writer->Write(fd, std::move(text));  // dropped ones are counted there
     }
   }
   void flush_() override {}
@@ -62,8 +67,8 @@ spdlog::level::level_enum ToLevel(Severity severity) {
 
 std::unique_ptr<spdlog::logger> MakeLogger(const LogOptions& options) {
   auto sink = std::make_shared<WriterSink>(options);
-  sink->set_formatter(
-      std::make_unique<spdlog::pattern_formatter>(kPattern, spdlog::pattern_time_type::local, "\n"));
+  sink->set_formatter(std::make_unique<spdlog::pattern_formatter>(options.json ? kBarePattern : kPattern,
+                                                                  spdlog::pattern_time_type::local, "\n"));
   auto logger = std::make_unique<spdlog::logger>("muster", std::move(sink));
   logger->set_level(ToLevel(options.level));
   return logger;
@@ -73,6 +78,43 @@ std::unique_ptr<spdlog::logger> MakeLogger(const LogOptions& options) {
 spdlog::logger*& Current() {
   static spdlog::logger* logger = MakeLogger(LogOptions{}).release();
   return logger;
+}
+
+std::atomic<bool>& Json() {
+  static std::atomic<bool> json = false;
+  return json;
+}
+
+struct GuardedContext {
+  Mutex mutex;
+  LogContext context ABSL_GUARDED_BY(mutex);
+};
+
+// Never freed: other threads may log until the very end.
+GuardedContext& Context() {
+  static auto* const context = new GuardedContext();
+  return *context;
+}
+
+LogContext CurrentContext() {
+  GuardedContext& guarded = Context();
+  const MutexLock lock(guarded.mutex);
+  return guarded.context;
+}
+
+// The names that clouds' agents take.
+const char* SeverityName(Severity severity) {
+  switch (severity) {
+    case Severity::kDebug:
+      return "DEBUG";
+    case Severity::kInfo:
+      return "INFO";
+    case Severity::kWarning:
+      return "WARNING";
+    case Severity::kError:
+      return "ERROR";
+  }
+  return "ERROR";
 }
 
 }  // namespace
@@ -92,10 +134,38 @@ bool ParseSeverity(std::string_view text, Severity* severity) {
 }
 
 void InitLog(const LogOptions& options) {
+  Json() = options.json;
   const std::unique_ptr<spdlog::logger> old(std::exchange(Current(), MakeLogger(options).release()));
 }
 
+void SetLogContext(const LogContext& context) {
+  GuardedContext& guarded = Context();
+  const MutexLock lock(guarded.mutex);
+  guarded.context = context;
+}
+
+bool LogsJson() { return Json(); }
+
+std::string JsonLogLine(Severity severity, absl::Time time, std::string_view part, std::string_view text,
+                        const LogContext& context) {
+  nlohmann::ordered_json line;
+  line["severity"] = SeverityName(severity);
+  line["time"] = absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", time, absl::UTCTimeZone());
+  line["message"] = text;
+  line["part"] = part;
+  if (context.node >= 0) line["node"] = context.node;
+  if (context.rank >= 0) line["rank"] = context.rank;
+  if (context.round >= 0) line["round"] = context.round;
+  // Bytes that are no UTF-8 are shown as such instead of ending the program.
+  return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
+}
+
 void Log(Severity severity, std::string_view part, std::string_view text) {
+  if (LogsJson()) {
+    const std::string json = JsonLogLine(severity, absl::Now(), part, text, CurrentContext());
+    Current()->log(ToLevel(severity), spdlog::string_view_t(json.data(), json.size()));
+    return;
+  }
   std::string line = "[";
   line.append(part).append("] ");
   if (severity == Severity::kWarning) line += "warning: ";

@@ -227,6 +227,8 @@ class Cluster:
     def environment_of(self, place):
         environment = plain_environment()
         environment.update({"CLUSTER_SPEC": self.spec(place), "CLOUD_ML_JOB_ID": self.job_id, TOKEN: self.token,
+                            # What muster itself would do, not what is particular to Vertex AI.
+                            "MUSTER_RETRYABLE_EXIT_CODE": "0", "MUSTER_LOG_STREAMS": "stderr",
                             "TEST_PLACE": str(place), **self.environment})
         return environment
 

@@ -34,6 +34,14 @@ class LateNames(InNamespaces):
         self.assert_same_master(starts)
         self.assertEqual(self.network.address(0), starts[0]["master_addr"], "an address, not a name that may be forwarded")
 
+    def test_the_address_of_the_primarys_service_serves_while_its_name_does_not_resolve(self):
+        job = self.job(nodes=2, named=True, options=())
+        job.environment["TRAINING_WORKERPOOL0_0_SERVICE_HOST"] = self.network.address(0)
+        job.start_all()
+        job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+
     def test_a_name_that_never_resolves_is_69_and_named(self):
         job = self.job(named=True, options=["--join-timeout", "4s"])
         node = job.start(1)

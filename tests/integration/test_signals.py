@@ -118,5 +118,20 @@ class Leave(ClusterTest):
         self.assertEqual("ready\none\n", node.out())
 
 
+class OnVertexAi(ClusterTest):
+    def test_who_is_asked_to_leave_asks_for_another_run_and_who_fails_by_itself_does_not(self):
+        job = self.cluster(2, environment={"MUSTER_RETRYABLE_EXIT_CODE": ""}, options=["--nnodes", "1:2"])
+        job.start_all()
+        job.wait_for_round(0)
+        job.nodes[1].signal(signal.SIGTERM)
+        self.assertEqual(134, job.nodes[1].exit_code())
+        self.assertTrue(job.nodes[1].said(r"exit code 134 \(muster\): .*\(75, told as 134"))
+        job.open_gate()
+        self.assertEqual(0, job.nodes[0].exit_code())
+        failing = self.cluster(1, plan=[{"after": None, "exit": 75}], options=["--max-restarts", "0"],
+                               environment={"MUSTER_RETRYABLE_EXIT_CODE": ""})
+        self.assertEqual(75, failing.start(0).exit_code())
+
+
 if __name__ == "__main__":
     cluster.main()

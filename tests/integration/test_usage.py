@@ -111,6 +111,31 @@ class Alone(ClusterTest):
         self.assertLess(time.monotonic() - began, cluster.LIMIT_S)
 
 
+class OwnLines(cluster.ClusterTest):
+    def test_on_vertex_ai_what_is_below_a_warning_goes_to_standard_output(self):
+        job = self.cluster(2, plan=[{"after": None, "exit": 3}], options=["--max-restarts", "0"],
+                           environment={"MUSTER_LOG_STREAMS": ""})
+        job.start_all()
+        self.assertEqual({0: 3, 1: 3}, job.exit_codes())
+        for node in job.all_nodes:
+            self.assertRegex(node.out(), r"muster: \[host\] node \d of 2 \(vertex\)")
+            self.assertRegex(node.err(), r"muster: \[host\] error: exit code 3")
+            self.assertNotIn("(vertex)", node.err())
+        self.assertRegex(job.nodes[0].out(), r"muster: \[coordinator\] round 1", "the agent does so, too")
+
+    def test_as_json_each_line_is_an_object_that_says_where_and_when_it_is(self):
+        job = self.cluster(2, plan=[{"after": None, "exit": 3}], options=["--max-restarts", "0", "--log-format", "json"])
+        job.start_all()
+        self.assertEqual({0: 3, 1: 3}, job.exit_codes())
+        for place, node in job.nodes.items():
+            lines = [json.loads(line) for line in node.err().splitlines()]
+            self.assertEqual({place}, {line["node"] for line in lines if "node" in line})
+            last = lines[-1]
+            self.assertEqual(("ERROR", 1, 2 * place), (last["severity"], last["round"], last["rank"]))
+            self.assertRegex(last["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+            self.assertTrue(any("Root Cause" in line["message"] for line in lines), "the report is one line")
+
+
 class Env(unittest.TestCase):
     def test_json_tells_what_was_found(self):
         job = cluster.Cluster(3, reduction_server=True)

@@ -129,6 +129,8 @@ class Cluster:
             "task": {"type": pool, "index": 0 if pool == "workerpool2" else index, "trial": ""},
             "job": "{\"python_module\":\"\",\"package_uris\":[],\"job_args\":[]}"})
         environment["CLOUD_ML_JOB_ID"] = "end-to-end"
+        # What muster itself would do, not what is particular to Vertex AI.
+        environment.update({"MUSTER_RETRYABLE_EXIT_CODE": "0", "MUSTER_LOG_STREAMS": "stderr"})
         environment["OMP_NUM_THREADS"] = "1"
         if place in self.nodes:
             self._ended.append(self.nodes[place])

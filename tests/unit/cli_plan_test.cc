@@ -416,6 +416,36 @@ TEST(PlanTest, AnElasticPytorchJobHasItsRange) {
   EXPECT_FALSE(plan.config.has_place());
 }
 
+TEST(PlanTest, EachPlatformLeavesItsOwnTimeAfterAnOutsideStop) {
+  const auto grace = [](const Environment& environment, const Words& words = {}) {
+    return absl::ToInt64Seconds(Planned(words, environment).termination_grace);
+  };
+  const Environment pod = {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}};
+  Environment vertex = {{"CLUSTER_SPEC", kThreeNodes}, {"KUBERNETES_SERVICE_HOST", "10.0.0.1"}};
+  EXPECT_EQ(grace({}), 30);
+  EXPECT_EQ(grace(pod), 25);
+  EXPECT_EQ(grace(vertex), 8);
+  EXPECT_EQ(grace({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_JOB_NODELIST", "n1"}}), 25);
+  EXPECT_EQ(grace(pod, {"--preemption-notice", "gce"}), 10);
+  EXPECT_EQ(grace(pod, {"--preemption-notice", "file:/x"}), 25);
+  EXPECT_EQ(grace(vertex, {"--termination-grace", "20"}), 20);
+}
+
+TEST(PlanTest, PlatformsThatRunAJobAgainByItsExitCodeHaveOne) {
+  const auto code = [](const Environment& environment, const Words& words = {}) {
+    return Planned(words, environment).retryable_exit_code;
+  };
+  Environment kubeflow = {{"PET_NNODES", "2"}, {"PET_NODE_RANK", "1"}, {"PET_MASTER_ADDR", "m"}};
+  EXPECT_EQ(code({}), 0);
+  EXPECT_EQ(code({{"CLUSTER_SPEC", kThreeNodes}}), 134);
+  EXPECT_EQ(code(kubeflow), 0) << "people set these, too";
+  kubeflow["KUBERNETES_SERVICE_HOST"] = "10.0.0.1";
+  EXPECT_EQ(code(kubeflow), 143);
+  EXPECT_EQ(code(kubeflow, {"--retryable-exit-code", "0"}), 0);
+  EXPECT_EQ(code({{"MUSTER_RETRYABLE_EXIT_CODE", "137"}}), 137);
+  EXPECT_EQ(ExitCodeOf(TryPlan({"--retryable-exit-code", "256"}).status()), 64);
+}
+
 TEST(PlanTest, AnIndexedJobTakesItsNumberOfNodesFromTheOption) {
   const Environment environment = {{"JOB_COMPLETION_INDEX", "2"}, {"HOSTNAME", "j-2"}, {"MUSTER_SUBDOMAIN", "s"}};
   const RunPlan plan = Planned({"--nnodes", "2:3", "--master-port", "1234"}, environment);

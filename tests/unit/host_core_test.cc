@@ -369,6 +369,51 @@ TEST_F(HostCoreTest, AskedToLeaveItSignalsTheWorkersTellsTheAgentAndExits75) {
   EXPECT_EQ(Took<Finish>()[0].exit_code, 75);
 }
 
+class RetryingHostCoreTest : public HostCoreTest {
+ protected:
+  RetryingHostCoreTest() : HostCoreTest(WithRetryCode()) {}
+  static HostOptions WithRetryCode() {
+    HostOptions options = Options(false);
+    options.retryable_exit_code = 134;
+    return options;
+  }
+
+  // How it ends that is told this.
+  Finish EndedWith(int code, const std::string& origin) {
+    v1::HostDirective directive = Directive();
+    directive.mutable_exit()->set_exit_code(code);
+    directive.mutable_exit()->set_origin(origin);
+    directive.mutable_exit()->set_reason("told");
+    Give(directive);
+    Pass(kTellLimit + absl::Seconds(1), false);
+    EXPECT_TRUE(core_.finished());
+    return Took<Finish>().at(0);
+  }
+};
+
+TEST_F(RetryingHostCoreTest, ALostPeerOrCoordinatorIsToldByTheRetryableCode) {
+  const Finish finish = EndedWith(69, "muster");
+  EXPECT_EQ(finish.exit_code, 134);
+  EXPECT_EQ(finish.reason, "told (69, told as 134 to have the platform run it again)");
+}
+
+TEST_F(RetryingHostCoreTest, AWorkersOwnCodeStaysWhateverItIs) {
+  EXPECT_EQ(EndedWith(69, "worker").exit_code, 69);
+}
+
+TEST_F(RetryingHostCoreTest, WhatAnotherRunWouldNotMendStays) {
+  EXPECT_EQ(EndedWith(93, "muster").exit_code, 93);
+}
+
+TEST_F(RetryingHostCoreTest, SuccessStays) { EXPECT_EQ(EndedWith(0, "muster").exit_code, 0); }
+
+TEST_F(RetryingHostCoreTest, AskedToLeaveItIsToldByTheRetryableCode) {
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  Pass(kTellLimit + absl::Seconds(1));
+  ASSERT_TRUE(core_.finished());
+  EXPECT_EQ(Took<Finish>()[0].exit_code, 134);
+}
+
 TEST_F(HostCoreTest, WhoLeavesAsTheJobFailsSaysItsOwnReasonWithItsOwnCode) {
   core_.OnSignal(now_, SIGTERM, &effects_);
   v1::HostDirective directive = Directive();

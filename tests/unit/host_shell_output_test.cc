@@ -512,5 +512,49 @@ TEST(LogTest, ALineNamesItsPartAndCarriesNoColourOffATerminal) {
   EXPECT_EQ(all.find('\033'), std::string::npos);
 }
 
+TEST(LogTest, WhatIsBelowAWarningGoesElsewhereWhereThatIsSaid) {
+  Pipe loud, quiet;
+  {
+    Writer writer;
+    InitLog({.writer = &writer, .fd = loud.fds[1], .quiet_fd = quiet.fds[1]});
+    Log(Severity::kInfo, "host", "all is well");
+    Log(Severity::kWarning, "host", "look here");
+    Log(Severity::kError, "host", "it is over");
+    EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
+    InitLog({});
+  }
+  const std::string all = loud.ReadAvailable(0);
+  EXPECT_EQ(all.find("all is well"), std::string::npos);
+  EXPECT_NE(all.find("look here"), std::string::npos);
+  EXPECT_NE(all.find("it is over"), std::string::npos);
+  EXPECT_NE(quiet.ReadAvailable(0).find("all is well"), std::string::npos);
+}
+
+TEST(LogTest, AJsonLineIsOneObjectWhateverTheTextHolds) {
+  const absl::Time time = absl::FromUnixMillis(1'763'698'439'123);
+  EXPECT_EQ(JsonLogLine(Severity::kWarning, time, "host", "a \"b\"\nc", {.node = 1, .rank = 8, .round = 3}),
+            R"({"severity":"WARNING","time":"2025-11-21T04:13:59.123Z","message":"a \"b\"\nc","part":"host",)"
+            R"("node":1,"rank":8,"round":3})");
+  EXPECT_EQ(JsonLogLine(Severity::kDebug, time, "agent", "\xff", {}).find('\xff'), std::string::npos);
+}
+
+TEST(LogTest, AsJsonItSaysWhereItIsAndHasNoPrefix) {
+  Pipe pipe;
+  {
+    Writer writer;
+    InitLog({.writer = &writer, .fd = pipe.fds[1], .quiet_fd = pipe.fds[1], .json = true});
+    SetLogContext({.node = 2, .rank = 4, .round = 1});
+    EXPECT_TRUE(LogsJson());
+    Log(Severity::kError, "host", "two\nlines");
+    EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
+    InitLog({});
+    SetLogContext({});
+  }
+  const std::string all = pipe.ReadAvailable(0);
+  EXPECT_EQ(all.rfind(R"({"severity":"ERROR","time":")", 0), 0u) << all;
+  EXPECT_NE(all.find(R"("message":"two\nlines","part":"host","node":2,"rank":4,"round":1})"), std::string::npos);
+  EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), 1);
+}
+
 }  // namespace
 }  // namespace muster::host

@@ -440,5 +440,25 @@ TEST(VertexRobustness, DeepAndLongNonsenseOfEachKindIsRefused) {
   }
 }
 
+TEST(Vertex, FoldersOfTheJobAreToldToWorkersAsPathsThatTheyCanOpen) {
+  const ClusterView view = **ReadVertex(EnvironmentOf("vertex_2nodes_worker.env"), {});
+  EXPECT_EQ(view.for_workers,
+            (Environment{{"OUTPUT_FOLDER", "/gcs/b/aiplatform-custom-job-2026-01-01-00:00:00.000/model/"},
+                         {"CHKPTS_FOLDER", "/gcs/b/aiplatform-custom-job-2026-01-01-00:00:00.000/checkpoints/"},
+                         {"JOBLOGS_FOLDER", "/gcs/b/aiplatform-custom-job-2026-01-01-00:00:00.000/logs/"}}));
+  Environment local = EnvironmentOf("vertex_2nodes_worker.env");
+  local["AIP_MODEL_DIR"] = "/tmp/model";
+  EXPECT_EQ((*ReadVertex(local, {}))->for_workers.count("OUTPUT_FOLDER"), 0u) << "no bucket: not ours to guess";
+}
+
+TEST(Vertex, TheAddressOfThePrimarysServiceStandsBesideItsName) {
+  Environment environment = EnvironmentOf("vertex_2nodes_worker.env");
+  EXPECT_EQ((*ReadVertex(environment, {}))->primary_address, "10.12.0.81");
+  environment["CMLE_TRAINING_WORKERPOOL0_6D3F00AA11_0_SERVICE_HOST"] = "not.an.address";
+  EXPECT_EQ((*ReadVertex(environment, {}))->primary_address, "");
+  environment.erase("CMLE_TRAINING_WORKERPOOL0_6D3F00AA11_0_SERVICE_HOST");
+  EXPECT_EQ((*ReadVertex(environment, {}))->primary_address, "");
+}
+
 }  // namespace
 }  // namespace muster::discovery

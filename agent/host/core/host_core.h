@@ -120,6 +120,9 @@ struct HostOptions {
   absl::Duration termination_grace = absl::Seconds(30);  // after a signal from outside
   std::set<int> leave_signals;  // --signals-to-handle: these mean leave, too, beside the usual four
   std::optional<StopBefore> stop_before;
+  // The platform runs a job again that ends with this code: taken where the end is no fault of the training. 0:
+  // none.
+  int retryable_exit_code = 0;
   bool external_agent = false;    // sidecar form: the agent is somebody else's child, and is waited for
   std::string local_rank_option;  // that each worker gets by --pass-local-rank, as local-rank; empty: none
   absl::Duration preflight_timeout = absl::ZeroDuration();    // zero: there is no preflight
@@ -252,6 +255,7 @@ class HostCore {
   void WatchOffer(BootTime now, Effects* out);
   void WatchEnd(BootTime now, Effects* out);
   void FinishWith(const v1::Exit& exit, Effects* out);
+  void AskForRetry();
   void WatchStop(BootTime now, Effects* out);
   void WatchStart(BootTime now, Effects* out);
 

@@ -11,6 +11,7 @@
 namespace muster::host {
 namespace {
 
+constexpr int kExitUnreachable = 69;  // no coordinator, too few nodes, a node lost once too often
 constexpr int kExitLeft = 75;
 constexpr int kExitCancelled = 130;
 constexpr int kExitFault = 70;
@@ -152,6 +153,16 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
   WatchEnd(now, out);
 }
 
+// Asked to leave, peers or coordinator lost: another run may well succeed. Never for what a worker did.
+void HostCore::AskForRetry() {
+  const int code = exit_->exit_code();
+  const bool no_fault = exit_->origin() == "muster" && (code == kExitLeft || code == kExitUnreachable);
+  if (!no_fault || options_.retryable_exit_code == 0) return;
+  exit_->set_exit_code(options_.retryable_exit_code);
+  exit_->set_reason(absl::StrCat(exit_->reason(), " (", code, ", told as ", options_.retryable_exit_code,
+                                 " to have the platform run it again)"));
+}
+
 void HostCore::FinishWith(const v1::Exit& exit, Effects* out) {
   if (exit_) return;
   exit_ = exit;
@@ -197,6 +208,7 @@ void HostCore::WatchEnd(BootTime now, Effects* out) {
   }
   finished_ = true;
   if (agent_attached_) out->push_back(KillAgent{});
+  AskForRetry();
   Finish finish{.exit_code = exit_->exit_code(),
                 .origin = exit_->origin(),
                 .reason = exit_->reason(),

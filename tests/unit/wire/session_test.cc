@@ -112,5 +112,12 @@ TEST(SessionErrorTest, DebugNoiseIsStripped) {
             "cannot reach the coordinator at a:1: something answers there that is no muster coordinator");
 }
 
+TEST(SessionErrorTest, ANameThatDoesNotResolveIsKnownFromAMachineThatDoesNotAnswer) {
+  EXPECT_TRUE(
+      agent::IsNameError({14, "DNS resolution failed for a:1: C-ares status is not ARES_SUCCESS", false, ""}));
+  EXPECT_TRUE(agent::IsNameError({14, "Domain name not found", false, ""}));
+  EXPECT_FALSE(agent::IsNameError({14, "Connection refused", false, ""}));
+}
+
 }  // namespace
 }  // namespace muster::wire_test
