@@ -5,6 +5,7 @@
 #include <rapidcheck.h>
 #include <unistd.h>
 
+#include <climits>
 #include <functional>
 #include <thread>
 
@@ -449,16 +450,17 @@ TEST(WriterTest, LinesOfManyWorkersComeWholePrefixedAndInOrder) {
 }
 
 TEST(WriterTest, WhoMayNotFillTheOutputIsReadWhileNobodyReadsThatAndWhatIsLeftOutIsCounted) {
-  constexpr size_t kMost = 128 * 1024, kPrefix = 3, kSlack = 512 * 1024;
+  constexpr size_t kMost = 2 * kPausePipesBytes, kPrefix = 3, kSlack = 512 * 1024;
   Pipe out, source;
   Writer writer;
   writer.DrainAtMost(kMost, std::exchange(source.fds[0], -1), out.fds[1], "p: ", nullptr);
   const std::string line = "y\n";
   std::string chunk;
-  while (chunk.size() < 65536) chunk += line;
-  constexpr size_t kChunks = 40;
-  for (size_t i = 0; i < kChunks; ++i) {  // more than all pipes and queues together hold
-    ASSERT_EQ(write(source.fds[1], chunk.data(), chunk.size()), static_cast<ssize_t>(chunk.size()));
+  while (chunk.size() < PIPE_BUF) chunk += line;
+  constexpr size_t kChunks = 640;  // more than all pipes and queues together hold
+  fcntl(source.fds[1], F_SETFL, O_NONBLOCK);
+  for (size_t i = 0; i < kChunks; ++i) {
+    ASSERT_TRUE(Waited([&] { return write(source.fds[1], chunk.data(), chunk.size()) > 0; })) << i;
   }
   source.CloseIn();
   std::string all;
