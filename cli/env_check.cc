@@ -54,6 +54,13 @@ class Checker {
     const uint16_t port = static_cast<uint16_t>(plan_.config.primary().port());
     if (Serves()) return OwnPort(port);
     const auto addresses = probe_.resolve(host);
+    if (!addresses.ok() && !plan_.config.primary_address().empty()) {
+      const std::string& address = plan_.config.primary_address();
+      Add(Kind::kNote, "primary's name",
+          absl::StrCat(std::string(AsStd(addresses.status().message())), "; its Service has the address ",
+                       address));
+      return Connect({address}, port);
+    }
     if (!addresses.ok()) {
       Add(Kind::kUnreachable, "primary's name", std::string(AsStd(addresses.status().message())),
           "names of pods and replicas may come a minute late: try again; on Kubernetes the headless Service needs "

@@ -9,8 +9,10 @@
 #include "absl/strings/str_join.h"
 #include "agent/discovery/problem.h"
 #include "cli/line_prefix.h"
+#include "cli/run_plan.h"
 #include "cli/settings.h"
 #include "cli/values.h"
+#include "proto/base/duration.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::cli {
@@ -65,6 +67,10 @@ Environment NodeEnvironment(int nodes, int node, const Environment& outer, const
     environment.erase(VariableName("PET_", spec.name));
   }
   environment[VariableName("MUSTER_", "source")] = "vertex";  // on whatever platform this is tried out
+  // None of what is particular to that platform, unless it is asked for.
+  environment.emplace(VariableName("MUSTER_", "retryable-exit-code"), "0");
+  environment.emplace(VariableName("MUSTER_", "log-streams"), "stderr");
+  environment.emplace(VariableName("MUSTER_", "termination-grace"), muster::FormatDuration(kPlainGrace));
   environment["CLUSTER_SPEC"] = ClusterSpec(nodes, node, facts.port);
   environment["CLOUD_ML_JOB_ID"] = facts.run_id;
   environment[VariableName("MUSTER_", "local-addr")] = absl::StrCat("127.0.0.", node + 1);

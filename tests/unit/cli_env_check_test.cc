@@ -81,6 +81,17 @@ TEST(EnvCheck, ANameThatDoesNotResolveIs69AndNothingIsConnectedTo) {
   EXPECT_FALSE(Of(findings, "primary's port").has_value());
 }
 
+TEST(EnvCheck, TheAddressOfThePrimarysServiceServesWhereItsNameDoesNot) {
+  Node node;
+  node.plan.config.set_primary_address("10.12.0.81");
+  node.probe.resolve = [](const std::string&) -> absl::StatusOr<std::vector<std::string>> {
+    return absl::NotFoundError("no");
+  };
+  const std::vector<Finding> findings = node.Check();
+  EXPECT_EQ(ExitCodeOf(findings), 0);
+  EXPECT_EQ(Of(findings, "primary's port")->text, "somebody answers on 10.12.0.81, port 2222");
+}
+
 TEST(EnvCheck, APrimaryThatIsNotStartedYetIsNoFaultButOneThatDoesNotAnswerIs) {
   Node node;
   node.probe.connect = [](const std::string&, uint16_t) { return absl::UnavailableError("nobody listens"); };

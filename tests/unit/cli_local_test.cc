@@ -82,6 +82,16 @@ TEST(LocalPlanTest, WhatAnotherJobLeftInTheEnvironmentIsDropped) {
   EXPECT_EQ(inner.at("MUSTER_LOCAL_ADDR"), "127.0.0.2");
 }
 
+TEST(LocalPlanTest, NothingIsAsOnThePlatformWhoseVariableTheNodesAreGivenUnlessItIsAskedFor) {
+  const auto inner = [](const Environment& outer) {
+    return PlanLocal(2, Parsed({"--nodes", "2", "t.py"}), outer, Facts())[1].environment;
+  };
+  EXPECT_EQ(inner({}).at("MUSTER_RETRYABLE_EXIT_CODE"), "0");
+  EXPECT_EQ(inner({}).at("MUSTER_LOG_STREAMS"), "stderr");
+  EXPECT_EQ(inner({}).at("MUSTER_TERMINATION_GRACE"), "30s");
+  EXPECT_EQ(inner({{"MUSTER_RETRYABLE_EXIT_CODE", "134"}}).at("MUSTER_RETRYABLE_EXIT_CODE"), "134");
+}
+
 TEST(LocalPlanTest, AcceleratorsAreDividedAndNoneIsGivenTwice) {
   const auto nodes = PlanLocal(3, Parsed({"--nodes", "3", "t.py"}), {}, Facts(8));
   EXPECT_EQ(nodes[0].environment.at("CUDA_VISIBLE_DEVICES"), "0,1,2");
