@@ -448,6 +448,8 @@ void AgentProcess::ReplaceDeadListener() {
 void AgentProcess::Tick() {
   ReplaceDeadListener();
   if (coordinator_ != nullptr && (listens_ || config_.single_node())) coordinator_->Tick();
+  const bool others = coordinator_ != nullptr && coordinator_->HasRemoteMembers();
+  Step([&](BootTime now, Effects* out) { core_.OnServesOthers(now, others, out); });
   Step([&](BootTime now, Effects* out) { core_.OnTick(now, out); });
   loop_.After(std::min(kTick, rendezvous::kTick), [this] { Tick(); });
 }

@@ -38,6 +38,7 @@ class CoordinatorService : private Attendance {
   // with the first local agent.
   absl::Status Listen(const ServerOptions& options);
   int port() const { return server_ == nullptr ? 0 : server_->port(); }
+  bool HasRemoteMembers() const { return server_ != nullptr && server_->streams() > 0; }
 
   StreamId AttachLocal(LocalAgent agent);
   void OnLocalStatus(StreamId stream, const v1::AgentStatus& status);

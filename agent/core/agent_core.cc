@@ -112,9 +112,16 @@ void AgentCore::TellHost(BootTime now, Effects* out) {
   directive.set_seq(++host_directive_seq_);
   *directive.mutable_memory() = memory_;
   directive.set_leave(leave_);
+  directive.set_serves_others(serves_others_);
   if (lease_deadline_ != absl::InfinitePast()) directive.set_lease_deadline_boot_ns(ToBootNanos(lease_deadline_));
   directive.set_lease_ms(absl::ToInt64Milliseconds(LeaseDuration()));
   out->push_back(SendToHost{std::move(directive)});
+}
+
+void AgentCore::OnServesOthers(BootTime now, bool others, Effects* out) {
+  if (!configured_ || finished_ || serves_others_ == others) return;
+  serves_others_ = others;
+  TellHost(now, out);
 }
 
 void AgentCore::ExitWith(BootTime now, int code, const std::string& reason, Effects* out) {

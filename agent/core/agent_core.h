@@ -86,6 +86,7 @@ class AgentCore {
 
   // This machine's end was announced; why, in a sentence. The node leaves, as after a SIGTERM.
   void OnNotice(BootTime now, const std::string& why, Effects* out);
+  void OnServesOthers(BootTime now, bool others, Effects* out);  // the coordinator is here: others use it
 
   void OnTick(BootTime now, Effects* out);
 
@@ -153,6 +154,7 @@ class AgentCore {
   std::optional<BootTime> host_link_closed_at_;
   bool ending_host_ = false;
   bool host_gone_ = false;
+  bool serves_others_ = false;
   std::string leave_;  // why this node is to leave; empty: it is not
   BootTime host_ended_at_ = absl::InfinitePast();
 

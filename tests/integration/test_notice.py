@@ -342,6 +342,18 @@ class Deadline(NoticeTest):
         self.assertIn(f"--stop-before 8s, deadline {text} (SLURM_JOB_END_TIME): leaving", job.nodes[1].err())
         self.assertIn("(--deadline): too little time is left for another round: leaving", job.nodes[0].err())
 
+    def test_the_primary_stays_while_the_others_save(self):
+        end = int(time.time()) + 60
+        job = self.cluster(2, nproc=1, options=("--stop-before", "24", "--deadline", str(end)),
+                           plan=[{"when": {"rank": 0}, "term": "exit"}, {"when": {"rank": 1}, "term": "ignore"}])
+        job.start_all()
+        job.wait_for_round(0, workers=2)
+        wait_until("the primary has nothing to do any more", lambda: job.nodes[0].said("it stays for"))
+        never("the other one's lease ends", lambda: job.nodes[1].has_ended() or job.nodes[1].said("lease"), limit=4)
+        job.open_gate()
+        self.assertEqual({0: 75, 1: 75}, job.exit_codes())
+        self.assertEqual([], job.nodes[1].said("SIGKILL|lease"))
+
     def test_after_it_nothing_is_started_at_all(self):
         job = self.cluster(1, nproc=1, options=("--deadline", "2026-01-01T00:00:00+01:00"))
         node = job.start(0)

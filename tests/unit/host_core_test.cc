@@ -401,9 +401,7 @@ TEST_F(RetryingHostCoreTest, AWorkersOwnCodeStaysWhateverItIs) {
   EXPECT_EQ(EndedWith(69, "worker").exit_code, 69);
 }
 
-TEST_F(RetryingHostCoreTest, WhatAnotherRunWouldNotMendStays) {
-  EXPECT_EQ(EndedWith(93, "muster").exit_code, 93);
-}
+TEST_F(RetryingHostCoreTest, WhatAnotherRunWouldNotMendStays) { EXPECT_EQ(EndedWith(93, "muster").exit_code, 93); }
 
 TEST_F(RetryingHostCoreTest, SuccessStays) { EXPECT_EQ(EndedWith(0, "muster").exit_code, 0); }
 
@@ -563,6 +561,42 @@ TEST_F(DeadlineTest, TheWorkersHaveTheTimeThatIsSetAsideWhateverTheGraceOfASigna
   EXPECT_TRUE(Took<Sweep>().empty()) << "neither --termination-grace nor the others' stop cuts it short";
   Pass(absl::Seconds(2));
   EXPECT_EQ(Took<Sweep>().size(), 1u);
+}
+
+TEST_F(DeadlineTest, ACoordinatorStaysWhileOthersNeedItButNotBeyondItsTime) {
+  Clock(absl::Minutes(55));
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  const auto serve = [&](bool others) {
+    v1::HostDirective directive = Directive();
+    directive.set_serves_others(others);
+    Give(directive);
+    core_.OnTick(now_, &effects_);
+  };
+  for (int i = 0; i < 60; ++i) {
+    now_ += absl::Seconds(1);
+    serve(true);
+  }
+  EXPECT_FALSE(core_.finished());
+  serve(false);
+  EXPECT_TRUE(core_.finished());
+}
+
+TEST_F(DeadlineTest, ACoordinatorThatOthersGoOnUsingIsGoneInTime) {
+  Clock(absl::Minutes(55));
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  for (int i = 0; i < 299; ++i) {
+    EXPECT_FALSE(core_.finished()) << i;
+    now_ += absl::Seconds(1);
+    v1::HostDirective directive = Directive();
+    directive.set_serves_others(true);
+    Give(directive);
+    core_.OnTick(now_, &effects_);
+  }
+  EXPECT_TRUE(core_.finished());
 }
 
 class DeadlineAtTheStartTest : public HostCoreTest {

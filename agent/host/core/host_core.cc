@@ -153,6 +153,7 @@ void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Eff
   const bool newly_applied = Compare(memory_.applied(), directive.memory().applied()) != 0;
   memory_ = directive.memory();  // stored before anything is done
   ExtendLease(now, directive, out);
+  serves_others_ = directive.serves_others();
   if (!leave_ && !directive.leave().empty()) {
     BeginLeave(now, SIGTERM, directive.leave(), options_.termination_grace, out);
   }

@@ -249,6 +249,7 @@ class HostCore {
   void BeginLeave(BootTime now, int signal, const std::string& reason, absl::Duration grace, Effects* out);
   bool ConfirmsLeave(int signal, Effects* out);
   bool IsTooLateFor(BootTime now) const;
+  bool StaysForOthers(BootTime now, Effects* out);
   std::string WhyLeft() const;
 
   // End.
@@ -327,6 +328,9 @@ class HostCore {
   BootTime stop_at_ = absl::InfiniteFuture();  // --stop-before, by the latest word of the wall clock
   BootTime leave_at_ = absl::InfinitePast();
   BootTime leave_until_ = absl::InfinitePast();  // its workers have so long
+  bool leaves_by_deadline_ = false;
+  bool serves_others_ = false;
+  bool said_why_it_stays_ = false;
   BootTime idle_since_ = absl::InfinitePast();
   std::optional<v1::Exit> exit_;
   BootTime exit_at_ = absl::InfinitePast();

@@ -1,6 +1,7 @@
 // A node that leaves: by a signal, by a notice of its machine's end, or because its time is nearly over.
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "agent/host/core/host_core.h"
@@ -55,8 +56,22 @@ void HostCore::OnWallClock(BootTime now, absl::Time wall, Effects* out) {
   if (now < stop_at_) return;
   // The time that is set aside is theirs: when whatever ends this node will come is known here, as it is of no
   // signal.
-  const absl::Duration left = absl::Trunc(stop.deadline - kDeadlineReserve - wall, absl::Milliseconds(1));
+  const absl::Duration left = absl::Trunc(stop.deadline - kDeadlineReserve - wall, absl::Seconds(1));
+  leaves_by_deadline_ = true;
   BeginLeave(now, SIGTERM, stop.why, std::max(left, kLeastGrace), out);
+}
+
+// The others leave at about the same time, and while they save they need the lease that the coordinator here
+// gives.
+bool HostCore::StaysForOthers(BootTime now, Effects* out) {
+  if (!leaves_by_deadline_ || !serves_others_ || now >= leave_until_) return false;
+  if (!std::exchange(said_why_it_stays_, true)) {
+    Say(Severity::kInfo,
+        absl::StrCat("the other nodes still need the coordinator here: it stays for ",
+                     muster::FormatDuration(absl::Ceil(leave_until_ - now, absl::Seconds(1))), " at most"),
+        out);
+  }
+  return true;
 }
 
 bool HostCore::IsTooLateFor(BootTime now) const {

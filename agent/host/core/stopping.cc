@@ -197,7 +197,7 @@ void HostCore::WatchEnd(BootTime now, Effects* out) {
     const bool decides = leave_->cancel() && memory_.served();
     const absl::Duration limit =
         decides ? FromMs(options_.config.shutdown_grace_ms()) + kStuckAfterKill : kTellLimit;
-    if (agent_attached_ && now < std::max(leave_at_, idle_since_) + limit) return;
+    if (agent_attached_ && (now < std::max(leave_at_, idle_since_) + limit || StaysForOthers(now, out))) return;
     v1::Exit exit;
     exit.set_exit_code(leave_->cancel() ? kExitCancelled : kExitLeft);
     exit.set_origin("muster");
