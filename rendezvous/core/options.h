@@ -44,6 +44,8 @@ inline constexpr size_t kMaxRememberedSends = 256;  // directives of one host wh
 inline constexpr absl::Duration kFastFailure =
     absl::Minutes(1);  // a round that failed sooner than this failed fast
 inline constexpr absl::Duration kMaxRestartDelay = absl::Minutes(1);
+// Without a lease: for the members of a running round to answer a coordinator that has just started.
+inline constexpr absl::Duration kUnleasedReturn = absl::Seconds(10);
 inline constexpr int kMaxIdleFailures = 3;  // restarts in a row without a touch of the progress file
 inline constexpr absl::Duration kLongRound = absl::Minutes(5);  // is progress where no progress file is watched
 inline constexpr int kMaxFailureAges = 1000;  // that are remembered: the bound of --max-restarts with a window

@@ -137,7 +137,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
     Drain(now, broken, out);
     return true;
   }
-  absl::Duration patience = options_.lease + options_.margin();
+  absl::Duration patience = options_.leased() ? options_.lease + options_.margin() : kUnleasedReturn;
   if (claims > 0 && all_succeeded) {
     // They may all be done; the absent may have succeeded, too, or somebody else stands in its place by now.
     bool replaced = false;

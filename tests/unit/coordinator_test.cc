@@ -89,6 +89,24 @@ TEST(Coordinator, AReadinessThatNamesNoDirectiveOfThisEpochDoesNotCount) {
   EXPECT_TRUE(c.Told("a").has_run());
 }
 
+TEST(Coordinator, WithoutALeaseTheRoundThatRunsHasTimeToAnswerANewCoordinator) {
+  CoordinatorOptions options = Fixed(1);
+  options.lease = absl::ZeroDuration();
+  Cluster before(options);
+  before.Join("a", 0);
+  before.Apply("a");
+  ASSERT_EQ(before.state(), State::kRunning);
+  Cluster after(options, /*entropy=*/7);
+  after.At("a").status = before.At("a").status;
+  after.Attach("a");
+  after.Pass(kTick, {});
+  EXPECT_EQ(after.state(), State::kRecovering) << "it has not answered in this epoch yet";
+  after.Apply("a");
+  EXPECT_EQ(after.state(), State::kRunning);
+  ASSERT_TRUE(after.Told("a").has_run());
+  EXPECT_TRUE(Same(after.Told("a").run().id(), before.Told("a").run().id())) << "no worker is disturbed";
+}
+
 TEST(Coordinator, AWorkersFailureDrainsEverybodyAndRaisesTheRestartCount) {
   Cluster c(Fixed(2));
   c.Join("a", 0);
