@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "agent/discovery/hostfile.h"
 #include "agent/host/utf8.h"
+#include "cli/deepspeed_env.h"
 #include "cli/settings.h"
 #include "cli/values.h"
 #include "proto/base/status_macros.h"
@@ -50,6 +51,7 @@ class Translator {
       line.given["redirects"] = "3";
     }
     RETURN_IF_ERROR(TakeHosts());
+    if (line.given.count("nnodes") > 0) RETURN_IF_ERROR(TakeVariables());
     RETURN_IF_ERROR(TakeWorkers());
     NoteIdle();
     return std::move(result_);
@@ -198,6 +200,18 @@ class Translator {
             ? "no host of the hostfile is this machine"
             : absl::StrCat("several hosts of the hostfile are this machine: ", absl::StrJoin(names, ", ")),
         "; give --node_rank"));
+  }
+
+  // As DeepSpeed has it, for several hosts alone.
+  absl::Status TakeVariables() {
+    for (const std::string& file : machine_.env_files) {
+      const std::optional<std::string> text = machine_.read_file(file);
+      if (!text) continue;
+      ASSIGN_OR_RETURN(Environment variables, ParseDeepspeedEnv(file, *text));
+      for (auto& [name, value] : variables) result_.variables[name] = std::move(value);
+      result_.notes.push_back("variables for the workers are taken from " + file);
+    }
+    return absl::OkStatus();
   }
 
   // --num_gpus, else the slots of this host, else one for each accelerator.

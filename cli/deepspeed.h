@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "cli/command_line.h"
+#include "cli/settings.h"
 
 namespace muster::cli {
 
@@ -18,11 +19,13 @@ struct DeepspeedMachine {
   std::function<std::optional<std::string>(const std::string& path)> read_file;  // nullopt: cannot be read
   std::function<bool(const std::string& host)> is_here;  // a name or address of this machine
   std::function<int()> count_devices;                    // may take seconds
+  std::vector<std::string> env_files;                    // .deepspeed_env; those that are there, the last one wins
 };
 
 struct DeepspeedLine {
   CommandLine line;                // by the names of RunOptions()
   std::string visible_devices;     // "1,3": CUDA_VISIBLE_DEVICES for all workers; empty: as it is
+  Environment variables;           // of .deepspeed_env, for several hosts
   std::vector<std::string> notes;  // what was taken and needs nothing
 };
 

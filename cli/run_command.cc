@@ -163,6 +163,13 @@ int RunLine(const CommandLine& command_line, const Environment& environment, con
   return BecomeHost(*plan, std::move(launch), inherited, *level);
 }
 
+std::vector<std::string> DeepspeedEnvFiles(const Environment& environment) {
+  const auto said = environment.find("DS_ENV_FILE"), home = environment.find("HOME");
+  const std::string name = said == environment.end() || said->second.empty() ? ".deepspeed_env" : said->second;
+  if (name.front() == '/' || home == environment.end()) return {name};
+  return {absl::StrCat(home->second, "/", name), name};
+}
+
 DeepspeedMachine ThisMachine(const Environment& environment, const std::string& hostname) {
   return {.read_file = agent::SystemProbe().read,
           .is_here =
@@ -170,7 +177,8 @@ DeepspeedMachine ThisMachine(const Environment& environment, const std::string& 
                 return host == hostname || agent::IsLocalAddress(host).value_or(false);
               },
           .count_devices =
-              [&environment] { return agent::CountAccelerators(environment, agent::SystemProbe()).count; }};
+              [&environment] { return agent::CountAccelerators(environment, agent::SystemProbe()).count; },
+          .env_files = DeepspeedEnvFiles(environment)};
 }
 
 }  // namespace
@@ -199,6 +207,7 @@ int DeepspeedCommand(const Invocation& invocation) {
       ReadDeepspeedLine(invocation.arguments, ThisMachine(environment, ReadMachine(environment).hostname));
   if (!read.ok()) return Complain(read.status());
   if (read->line.help) return Print(DeepspeedHelp());
+  for (const auto& [name, value] : read->variables) environment[name] = value;
   if (!read->visible_devices.empty()) environment[kVisibleDevices] = read->visible_devices;
   return RunLine(read->line, environment, read->notes, invocation, inherited);
 }

@@ -317,6 +317,63 @@ TEST(PlanTest, ASourceAskedForByNameIsAskedThoughOptionsSayAll) {
   EXPECT_EQ(Planned({"--standalone"}, ours).view.source, "flags");
 }
 
+// On a machine called "here", where the file "hosts" names it second.
+absl::StatusOr<RunPlan> PlanByHostfile(const Words& words, const Environment& environment = {}) {
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(RunOptions(), words);
+  if (!line.ok()) return line.status();
+  Machine machine = MachineWith(0);
+  machine.discover = [](const Environment& variables, const discovery::DiscoverOptions& asked) {
+    const discovery::FileReader read = [](const std::string& path, size_t) -> absl::StatusOr<std::string> {
+      if (path == "hosts") return "node-a slots=3\nhere slots=2\n";
+      return absl::NotFoundError(path);
+    };
+    discovery::DiscoverOptions options = asked;
+    options.hostfile.hostname = "here";
+    return discovery::Discover({variables, read}, options);
+  };
+  return Plan(*line, environment, machine);
+}
+
+std::string HostfileFault(const Words& words) {
+  return std::string(AsStd(PlanByHostfile(words).status().message()));
+}
+
+TEST(PlanTest, AHostfileSaysPlacePrimaryAndWorkers) {
+  const absl::StatusOr<RunPlan> plan = PlanByHostfile({"--hostfile", "hosts"});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->config.place(), 1);
+  EXPECT_EQ(plan->config.max_nodes(), 2);
+  EXPECT_EQ(plan->config.slots(), 2);
+  EXPECT_EQ(plan->config.primary().host(), "node-a");
+  EXPECT_EQ(plan->config.primary().port(), 29500);
+  EXPECT_EQ(Line(*plan, "nproc-per-node").origin, "hostfile");
+  EXPECT_EQ(Line(*plan, "max-restarts").value, "3");
+}
+
+TEST(PlanTest, WhatIsSaidBesideAHostfileComesFirst) {
+  const absl::StatusOr<RunPlan> plan =
+      PlanByHostfile({"--hostfile", "hosts", "--master-addr", "10.0.0.9", "--master-port", "3333",
+                      "--nproc-per-node", "1", "--nnodes", "1:2", "--node-rank", "0", "--rdzv-id", "mine"},
+                     {{"PET_NNODES", "1"}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->view.source, "hostfile");
+  EXPECT_EQ(plan->config.primary().host(), "10.0.0.9");
+  EXPECT_EQ(plan->config.primary().port(), 3333);
+  EXPECT_EQ(plan->config.slots(), 1);
+  EXPECT_EQ(plan->config.place(), 0);
+  EXPECT_EQ(plan->config.min_nodes(), 1);
+  EXPECT_EQ(plan->config.run_id(), "mine");
+}
+
+TEST(PlanTest, AHostfileIsNeverPassedOverInSilence) {
+  EXPECT_EQ(HostfileFault({"--include", "a"}), "--include a: needs --hostfile: it chooses among the hosts of one");
+  EXPECT_EQ(HostfileFault({"--hostfile", "hosts", "--source", "vertex"}),
+            "--hostfile hosts: cannot be used with --source vertex");
+  EXPECT_EQ(HostfileFault({"--hostfile", "hosts", "--standalone"}),
+            "--hostfile hosts: cannot be used with --standalone");
+  EXPECT_THAT(HostfileFault({"--hostfile", "other"}), HasSubstr("--hostfile is other: expected a file"));
+}
+
 TEST(PlanTest, SageMakersWordIsNotTheScripts) {
   const Environment environment = {{"SM_HOSTS", R"(["algo-1","algo-2"])"}, {"SM_CURRENT_HOST", "algo-2"}};
   const RunPlan plan = Planned({"train.py", "--lr", "1", "train"}, environment);

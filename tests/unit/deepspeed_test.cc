@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "proto/base/status_macros.h"
+#include "tests/unit/fixtures.h"
 
 namespace muster::cli {
 namespace {
@@ -27,7 +28,8 @@ class Deepspeed : public ::testing::Test {
                                        return file->second;
                                      },
                                      .is_here = [this](const std::string& host) { return host == own_name_; },
-                                     .count_devices = [this] { return devices_; }});
+                                     .count_devices = [this] { return devices_; },
+                                     .env_files = {"home/.deepspeed_env", ".deepspeed_env"}});
   }
 
   DeepspeedLine Read(const Words& words) {
@@ -111,6 +113,29 @@ TEST_F(Deepspeed, WhatCannotBeIsRefusedByName) {
   EXPECT_THAT(Error({"--autotuning", "run", "t.py"}), HasSubstr("--autotuning run: is a tool of DeepSpeed's own"));
   EXPECT_THAT(Error({"--num_gpus", "zero", "t.py"}), HasSubstr("--num-gpus zero: expected a whole number"));
   EXPECT_THAT(Error({"--nproc", "2", "t.py"}), HasSubstr("--nproc: no such option"));
+}
+
+TEST_F(Deepspeed, VariablesOfItsFileAreForTheWorkersOfSeveralHosts) {
+  files_["hosts"] = kTwoHosts;
+  files_["home/.deepspeed_env"] = muster::testing::ReadFixture("deepspeed_env_sample.txt");
+  EXPECT_EQ(Read({"-H", "hosts", "t.py"}).variables,
+            (Environment{{"NCCL_IB_DISABLE", "1"}, {"NCCL_SOCKET_IFNAME", "eth0"}, {"URL", "http://a/?x=1"}}));
+  files_[".deepspeed_env"] = "# here\n\n NCCL_SOCKET_IFNAME = ib0 \r\nEMPTY=\n";
+  const DeepspeedLine both = Read({"-H", "hosts", "t.py"});
+  EXPECT_EQ(both.variables.at("NCCL_SOCKET_IFNAME"), " ib0");
+  EXPECT_EQ(both.variables.at("NCCL_IB_DISABLE"), "1");
+  EXPECT_EQ(both.variables.at("EMPTY"), "");
+  EXPECT_THAT(both.notes, ElementsAre(HasSubstr("home/.deepspeed_env"), HasSubstr("taken from .deepspeed_env")));
+  EXPECT_THAT(Read({"t.py"}).variables, IsEmpty()) << "one machine";
+}
+
+TEST_F(Deepspeed, ALineOfItsFileThatIsNoVariableIsNamed) {
+  files_["hosts"] = kTwoHosts;
+  for (const char* line : {"export", "A B=1", "=1", "1A=2"}) {
+    files_[".deepspeed_env"] = std::string("A=1\n") + line;
+    EXPECT_EQ(Error({"-H", "hosts", "t.py"}),
+              std::string(".deepspeed_env: line 2 is ") + line + ": expected NAME=VALUE");
+  }
 }
 
 }  // namespace
