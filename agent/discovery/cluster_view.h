@@ -38,18 +38,18 @@ struct ClusterView {
   uint16_t primary_port = 0;
   std::string primary_address;  // its IP address, where the source says it beside the name: names may come late
   NodeRole role = NodeRole::kTrainer;
-  int node_rank = -1;                 // the place; -1: none is known (and for aux)
-  int nnodes = 1;                     // trainers
-  bool may_have_aux = false;          // others may watch: even a single trainer has to listen
-  std::vector<std::string> nodes;     // "host:port" of each trainer, by place; empty where they have no names
-  std::vector<int> slots;             // of each place, where the source says; else empty
-  std::string self;                   // this node's own name in the source, "workerpool1-0"
-  std::string run_id;                 // job, trial, attempt; empty: the source names none
-  std::string nproc;                  // processes of each node as the source says, "8", "auto"; empty: it does not
-  Environment for_workers;            // what workers get where it is not set: NCCL_SOCKET_IFNAME, SM_*
+  int node_rank = -1;              // the place; -1: none is known (and for aux)
+  int nnodes = 1;                  // trainers
+  bool may_have_aux = false;       // others may watch: even a single trainer has to listen
+  std::vector<std::string> nodes;  // "host:port" of each trainer, by place; empty where they have no names
+  std::vector<int> slots;          // of each place, where the source says; else empty
+  std::string self;                // this node's own name in the source, "workerpool1-0"
+  std::string run_id;              // job, trial, attempt; empty: the source names none
+  std::string nproc;               // processes of each node as the source says, "8", "auto"; empty: it does not
+  Environment for_workers;         // what workers get where it is not set: NCCL_SOCKET_IFNAME, SM_*
   std::vector<std::string> hyperparameters;  // as a script's arguments, for those who want them so
-  bool loopback_only = false;         // every address of the source is loopback
-  std::vector<std::string> warnings;  // one line each
+  bool loopback_only = false;                // every address of the source is loopback
+  std::vector<std::string> warnings;         // one line each
 };
 
 // A place where the job's environment variables say nothing is std::nullopt; a reading that is wrong is an error
