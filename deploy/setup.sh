@@ -18,7 +18,8 @@ build_packages=(
   libre2-dev libssl-dev zlib1g-dev libevent-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev librapidcheck-dev python3
 )
-test_packages=(libmimalloc-dev clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 spin gcc libc6-dev iproute2 procps util-linux
+test_packages=(libmimalloc-dev clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 spin gcc libc6-dev iproute2 procps
+  util-linux
   slurmctld slurmd slurm-client openmpi-bin)  # launchers that are tried with muster: 10 MB
 venv_packages=(python3-venv python3-pip)
 

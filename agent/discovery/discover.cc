@@ -53,9 +53,9 @@ bool IsImplied(const std::vector<Found>& found, const Source& source) {
 std::string FirstLabel(const std::string& host) { return absl::AsciiStrToLower(host.substr(0, host.find('.'))); }
 
 // One machine has many names, and whose address is whose takes more than text to tell: only two names, or two
-// addresses, can be seen to differ.
+// addresses, can be seen to differ. Loopback is what the primary calls itself.
 bool MayBeOne(const std::string& a, const std::string& b) {
-  if (a.empty() || b.empty() || a == b) return true;
+  if (a.empty() || b.empty() || a == b || IsLoopback(a) || IsLoopback(b)) return true;
   if (IsLiteral(a) || IsLiteral(b)) return IsLiteral(a) != IsLiteral(b);
   return FirstLabel(a) == FirstLabel(b);
 }

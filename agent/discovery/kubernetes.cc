@@ -116,7 +116,7 @@ absl::StatusOr<std::string> JobNameOf(const Evidence& evidence, const std::strin
     return without_random.substr(0, without_random.size() - tail.size());
   }
   return ToStatus({kHostname, "", hostname.empty() ? std::nullopt : std::optional(hostname),
-                   absl::StrCat("the pod's host name, which ends in ", tail, " as ", kIndex, " says"),
+                   absl::StrCat("the pod's host name, which ends in ", Shown(tail), " as ", kIndex, " says"),
                    kCorrectPod});
 }
 

@@ -21,6 +21,11 @@ std::string EscapedByte(unsigned char byte) {
   }
 }
 
+std::string Escaped(char c) {
+  const unsigned char byte = static_cast<unsigned char>(c);
+  return (byte >= 0x20 && byte < 0x7f) ? std::string(1, c) : EscapedByte(byte);
+}
+
 }  // namespace
 
 std::string Shown(std::string_view text) {
@@ -28,8 +33,7 @@ std::string Shown(std::string_view text) {
   std::string shown;
   size_t kept = 0;  // what may stay if the text has to be cut
   for (const char c : text) {
-    const unsigned char byte = static_cast<unsigned char>(c);
-    shown += (byte >= 0x20 && byte < 0x7f) ? std::string(1, c) : EscapedByte(byte);
+    shown += Escaped(c);
     if (shown.size() <= kMaxShownChars - kCut.size()) kept = shown.size();
     if (shown.size() > kMaxShownChars) return shown.substr(0, kept).append(kCut);
   }
@@ -37,7 +41,7 @@ std::string Shown(std::string_view text) {
 }
 
 absl::Status ToStatus(const Problem& problem) {
-  std::string line = problem.source;
+  std::string line = Shown(problem.source);  // a variable's name may be made of foreign words, too
   if (!problem.field.empty()) line.append(": ").append(Shown(problem.field));
   if (!problem.value.has_value()) {
     line.append(" is missing");
@@ -48,7 +52,10 @@ absl::Status ToStatus(const Problem& problem) {
   }
   line.append(": expected ").append(problem.expected);
   line.append("; ").append(problem.advice.empty() ? kDefaultAdvice : problem.advice);
-  return absl::InvalidArgumentError(line);
+  // What was expected may name a foreign value that nobody escaped: one line it is, whatever it holds.
+  std::string printable;
+  for (const char c : line) printable += Escaped(c);
+  return absl::InvalidArgumentError(printable);
 }
 
 }  // namespace muster::discovery

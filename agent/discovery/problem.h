@@ -20,7 +20,7 @@ struct Problem {
 };
 
 // InvalidArgument: `SOURCE: FIELD is VALUE: expected EXPECTED; ADVICE`. Never more than one line, whatever the
-// value holds.
+// parts hold; source, field and value are cut at kMaxShownChars.
 absl::Status ToStatus(const Problem& problem);
 
 // At most kMaxShownChars characters of `text`, all printable ASCII: everything else is written as \n, \xNN.

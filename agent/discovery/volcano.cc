@@ -57,7 +57,7 @@ absl::StatusOr<ClusterView> ByHosts(const std::string& variable, const std::stri
     view.nodes.push_back(ToString(host, view.primary_port));
   }
   view.nnodes = static_cast<int>(view.nodes.size());
-  ASSIGN_OR_RETURN(view.node_rank, RankIn(kTaskIndex, index, view.nnodes, variable));
+  ASSIGN_OR_RETURN(view.node_rank, RankIn(kTaskIndex, index, view.nnodes, Shown(variable)));
   return view;
 }
 

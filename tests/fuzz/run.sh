@@ -13,9 +13,9 @@ readonly RUNS=${MUSTER_FUZZ_RUNS:-}
 readonly OUT=$PWD/build/fuzz-run
 readonly BESIDE=2          # targets at a time
 readonly MAX_BYTES=4096    # of an input
-readonly TIMEOUT_S=20      # for one input: a hang
+readonly TIMEOUT_S=300     # for one input: only a hang reaches it, however busy the machine is
 readonly MEMORY_MB=2048
-readonly TARGETS=(cluster_spec tf_config resourceconfig nodelist hostfile)
+readonly TARGETS=(cluster_spec tf_config resourceconfig nodelist hostfile environment)
 
 cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j "$(nproc)" --target fuzz_targets || exit 1
 rm -rf "$OUT"
@@ -25,7 +25,10 @@ python3 tests/fuzz/seeds.py "$OUT/seeds" || exit 1
 # fuzz TARGET: one line says how it went.
 fuzz() {
   local target=$1 dictionary=tests/fuzz/json.dict log=$OUT/$1.log kept=tests/fuzz/corpus/$1 status=0
-  case $target in nodelist | hostfile) dictionary=tests/fuzz/lists.dict ;; esac
+  case $target in
+    nodelist | hostfile) dictionary=tests/fuzz/lists.dict ;;
+    environment) dictionary=tests/fuzz/environment.dict ;;
+  esac
   local -a limit=(-max_total_time="$SECONDS_EACH") corpus=("$OUT/corpus-$target" "$OUT/seeds/$target")
   [ -z "$RUNS" ] || limit=(-runs="$RUNS")
   [ ! -d "$kept" ] || corpus+=("$kept")

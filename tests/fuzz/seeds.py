@@ -13,6 +13,7 @@ FAMILIES = {
     "tf_config": ["*tf_config_*.json"],
     "resourceconfig": ["*sagemaker_*.json"],
     "hostfile": ["*hostfile_*.txt"],
+    "environment": ["*.env"],
 }
 TABLES = {"nodelist": ["slurm_nodelists.tsv", "slurm_counts.tsv"]}  # the first column
 

@@ -1,5 +1,7 @@
 #include "agent/discovery/bounded_json.h"
 
+#include <algorithm>
+
 #include "agent/discovery/problem.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -60,6 +62,14 @@ TEST(Shown, CutsAtTheLimitAndNeverWithinAnEscape) {
     EXPECT_LE(shown.size(), kMaxShownChars);
     EXPECT_THAT(shown, EndsWith("\\x01..."));
   }
+}
+
+TEST(Problem, IsOneShortLineWhateverItsPartsHold) {
+  const std::string foreign = std::string(500, 'x') + "\nmuster: all is well\xff";
+  const absl::Status status = ToStatus({foreign, foreign, foreign, "none but \n this", ""});
+  const std::string line(status.message().data(), status.message().size());
+  EXPECT_LT(line.size(), 400u) << line;
+  EXPECT_TRUE(std::all_of(line.begin(), line.end(), [](char c) { return c >= 0x20 && c < 0x7f; })) << line;
 }
 
 TEST(Problem, NamesSourceFieldValueExpectationAndRemedy) {

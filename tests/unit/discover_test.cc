@@ -62,6 +62,30 @@ TEST(Discover, ASlurmStepOfAnotherRankOrCountIsRefusedNamingBoth) {
   }
 }
 
+// A TF_CONFIG of two workers, told to the second.
+Environment WithTfConfig(const std::string& first) {
+  Environment environment = {{"AWS_BATCH_JOB_NUM_NODES", "2"},
+                             {"AWS_BATCH_JOB_NODE_INDEX", "1"},
+                             {"AWS_BATCH_JOB_MAIN_NODE_INDEX", "0"},
+                             {"AWS_BATCH_JOB_ID", "j"},
+                             {"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS", "10.0.3.17"}};
+  environment["TF_CONFIG"] =
+      R"({"cluster":{"worker":[")" + first + R"(","x:2222"]},"task":{"type":"worker","index":1}})";
+  return environment;
+}
+
+TEST(Discover, OnePlaceWithTwoPrimariesIsRefusedNamingThem) {
+  const absl::Status status = DiscoverWith(WithTfConfig("10.0.3.18:2222")).status();
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("says rank 1 of 2 with primary 10.0.3.18"),
+                                                   HasSubstr("says rank 1 of 2 with primary 10.0.3.17")));
+}
+
+TEST(Discover, ANameAndAnAddressMayBeOnePrimary) {
+  for (const char* first : {"10.0.3.17:2222", "node-0:2222", "localhost:2222", "127.0.0.1:2222"}) {
+    EXPECT_EQ(DiscoverWith(WithTfConfig(first)).value().source, "tf_config") << first;
+  }
+}
+
 TEST(Discover, AShellInAOneNodeSlurmStepDoesNotForbidASpec) {
   EXPECT_EQ(DiscoverWith(Both("0", "1"), {}).value().node_rank, 1);
 }

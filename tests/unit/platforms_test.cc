@@ -131,6 +131,11 @@ const Environment& IndexedJob() {
   return environment;
 }
 
+TEST(IndexedJob, AnIndexOfManyLinesIsShownOnOne) {
+  const std::string error = ErrorOf(With(IndexedJob(), "JOB_COMPLETION_INDEX", "2\nmuster: all is well"));
+  testing::ExpectOneLine(error);
+}
+
 TEST(IndexedJob, NamesEveryPodByTheHeadlessService) {
   const ClusterView view = ReadOk(IndexedJob());
   EXPECT_THAT(view.nodes, ElementsAre("example-job-0.headless-svc:29400", "example-job-1.headless-svc:29400",
