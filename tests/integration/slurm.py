@@ -10,12 +10,13 @@ import shutil
 import subprocess
 import tempfile
 
-from cluster import LIMIT_S, TOKEN, bearers, kill, wait_until
+from cluster import LIMIT_S, TOKEN, kill, wait_until
 from network import can_make_namespaces, ip
 
 PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "scontrol", "sinfo")
 CONTROLLER_PORT = 6817
 FIRST_NODE_PORT = 6820
+STOP_LIMIT_S = 10.0  # a node daemon waits for its steps, and a broken test may have left one
 MOST_JOBS = 60_000_000  # jobs have random numbers below it: no run takes another test's processes for its own
 
 CONFIGURATION = """\
@@ -112,16 +113,22 @@ class Slurm:
                 raise AssertionError(f"{daemon.args} has ended with {daemon.returncode}\n{self.logs()}")
         return self.run("sinfo", "--noheader", "--Node", "--format=%t").split().count("idle")
 
+    def _nobody_left(self):
+        """Ends the daemons of steps, too, which bear no token."""
+        pids = subprocess.run(["ip", "netns", "pids", self.namespace], check=True, capture_output=True, text=True).stdout
+        for pid in map(int, pids.split()):
+            kill(pid)
+        return not pids
+
     def close(self):
         for daemon in reversed(self._daemons):
             daemon.terminate()
         for daemon in self._daemons:
             try:
-                daemon.wait(LIMIT_S)
+                daemon.wait(STOP_LIMIT_S)
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
-        for pid in bearers(TOKEN, self.token):  # the daemons of steps
-            kill(pid)
+        wait_until("the end of all in the namespace", self._nobody_left)
         ip("netns", "del", self.namespace)
         shutil.rmtree(self.folder)
