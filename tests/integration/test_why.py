@@ -5,7 +5,7 @@ import signal
 import unittest
 
 import cluster
-from cluster import BINARY, ClusterTest, Node, kill, process_state, wait_until
+from cluster import BINARY, ClusterTest, Node, descendants, is_alive, kill, process_state, wait_until
 
 
 class WhyNotYet(ClusterTest):
@@ -132,7 +132,9 @@ class WhatEndedTheJob(ClusterTest):
                            prefix=lambda place: ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"])
         job.start_all()
         job.wait_for_round(0)
+        inside = descendants(job.nodes[1].process.pid)
         kill(job.nodes[1].process.pid)  # process 1 of the namespace dies with it, and all in it with that
+        wait_until("all of it is dead", lambda: not any(is_alive(pid) for pid in inside))
         job.open_gate()
         job.start(1)
         job.wait_for_round(1)
