@@ -204,13 +204,13 @@ const std::vector<Implication>& Implications() {
 
 bool IsSource(std::string_view name) {
   const std::vector<Source>& all = Sources();
-  return std::any_of(all.begin(), all.end(), [&](const Source& s) { return s.read != nullptr && s.name == name; });
+  return std::any_of(all.begin(), all.end(), [&](const Source& s) { return s.name == name; });
 }
 
 std::string SourceNames() {
   std::string names;
   for (const Source& source : Sources()) {
-    if (source.read != nullptr) absl::StrAppend(&names, names.empty() ? "" : ", ", source.name);
+    absl::StrAppend(&names, names.empty() ? "" : ", ", source.name);
   }
   return names;
 }
@@ -218,7 +218,6 @@ std::string SourceNames() {
 absl::StatusOr<ClusterView> Discover(const Evidence& evidence, const DiscoverOptions& options) {
   std::vector<Found> found;
   for (const Source& source : Sources()) {
-    if (source.read == nullptr) continue;
     if (options.source == source.name) return ReadOne(source, evidence, options);
     if (!options.source.empty() || IsImplied(found, source)) continue;
     ASSIGN_OR_RETURN(std::optional<ClusterView> reading, source.read(evidence, options));
@@ -240,7 +239,6 @@ absl::StatusOr<ClusterView> Discover(const Evidence& evidence, const DiscoverOpt
 std::vector<std::string> SourcesHere(const Evidence& evidence, const DiscoverOptions& options) {
   std::vector<std::string> names;
   for (const Source& source : Sources()) {
-    if (source.read == nullptr) continue;
     if (source.name == kHostfile && options.hostfile.path.empty()) continue;  // in an image it is found everywhere
     const Reading reading = source.read(evidence, options);
     if (!reading.ok() || reading->has_value()) names.push_back(source.name);

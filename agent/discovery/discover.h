@@ -28,7 +28,6 @@ struct DiscoverOptions {
 struct Source {
   const char* name;      // for people and --source
   const char* evidence;  // the variable or file by which it is known
-  // nullptr: a name that is kept for a reader to come; nothing reads it.
   Reading (*read)(const Evidence&, const DiscoverOptions&);
 };
 
