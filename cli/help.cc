@@ -127,11 +127,11 @@ Variables without an option:
   MUSTER_TOKEN                A shared secret: nodes without it are refused. It
                               travels in clear: there is no TLS.
   MUSTER_LOG_LEVEL            debug, info, warning or error. Default info.
-  MUSTER_SUBDOMAIN            Kubernetes: the headless Service by which pods have
-                              names, where /etc/hosts does not tell it.
+  MUSTER_SUBDOMAIN            Kubernetes: the headless Service by which pods
+                              have names, where /etc/hosts does not tell it.
   MUSTER_PODS_PER_JOB         A JobSet of several jobs: the pods of each.
-  MUSTER_JOB_INDEX            And which job this is (job-global-index), where the
-                              host name does not tell it.
+  MUSTER_JOB_INDEX            And which job this is (job-global-index), where
+                              the host name does not tell it.
 )";
   return out;
 }
