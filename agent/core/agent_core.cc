@@ -195,6 +195,7 @@ bool AgentCore::IsNewer(const v1::Directive& directive) const {
 void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effects* out) {
   if (finished_ || !configured_ || !IsNewer(directive)) return;
   last_contact_ = now;
+  unheard_ = absl::ZeroDuration();
   attempts_ = 0;  // only an answer makes an attempt a good one
   newest_ = directive.id();
   if (Compare(directive.echo(), echoed_) > 0) echoed_ = directive.echo();
@@ -330,6 +331,7 @@ void AgentCore::OnTick(BootTime now, Effects* out) {
   if (finished_ || !configured_) return;
   const absl::Duration counted = std::min(now - last_tick_, kMaxCountedSilence);
   last_tick_ = now;
+  unheard_ += counted;
   WatchHost(now, counted, out);
   if (finished_) return;
   WatchCoordinator(now, out);
@@ -377,8 +379,9 @@ void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
   const bool joining = !ever_connected_;
   const absl::Duration limit =
       absl::Milliseconds(joining ? config_.join_timeout_ms() : config_.coordinator_timeout_ms());
-  const BootTime since = joining ? FromBootNanos(memory_.joined_boot_ns()) : last_contact_;
-  if (now < since + limit || ending_host_) return;
+  // Who was stopped itself for that long has not tried to reach anybody.
+  const absl::Duration silence = joining ? now - FromBootNanos(memory_.joined_boot_ns()) : unheard_;
+  if (silence < limit || ending_host_) return;
   const bool observer = config_.role() == v1::ROLE_OBSERVER;
   ExitAlone(now, observer && !joining ? 0 : kExitUnavailable,
             absl::StrCat("the coordinator at ", ToString(config_.primary()), " was not reached for ",

@@ -166,7 +166,8 @@ class AgentCore {
   v1::StatusId echoed_;
   std::string local_address_;
   BootTime born_ = absl::InfinitePast();
-  BootTime last_contact_ = absl::InfinitePast();  // the coordinator's last word
+  absl::Duration unheard_ = absl::ZeroDuration();  // by our own running time, since then
+  BootTime last_contact_ = absl::InfinitePast();   // the coordinator's last word
   BootTime connect_at_ = absl::InfiniteFuture();
   BootTime connect_began_ = absl::InfinitePast();
   BootTime connected_at_ = absl::InfinitePast();

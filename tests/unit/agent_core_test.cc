@@ -125,6 +125,19 @@ TEST_F(AgentCoreTest, WhatShouldBeTheSameOnAllNodesIsToldOnceInEachSession) {
   EXPECT_GE(LastStatus().coordinator_silent_ms(), 1000) << "and how long it had been alone";
 }
 
+// It has tried to reach nobody meanwhile, and finds its connection dead as it goes on.
+TEST_F(AgentCoreTest, WhoWasStoppedForLongerThanTheCoordinatorTimeoutTriesAgainFirst) {
+  Connected();
+  Give(Directive(1));
+  HostApplies();
+  now_ += absl::Hours(1);
+  Pass(absl::Minutes(10));
+  EXPECT_FALSE(LastOrder().has_exit());
+  Pass(absl::Minutes(6));
+  EXPECT_TRUE(LastOrder().has_exit());
+  EXPECT_EQ(LastOrder().exit().exit_code(), 69);
+}
+
 TEST_F(AgentCoreTest, ANodeThatFoundOutThatItServesIsThePrimary) {
   for (const bool found : {false, true}) {
     AgentCore core(8);
