@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly SEEDS=${MUSTER_SIM_SEEDS:-100000}
 readonly SANITIZED_SEEDS=${MUSTER_SANITIZED_SEEDS:-300}
 readonly FUZZ_SECONDS=${MUSTER_FUZZ_SECONDS:-60}
-readonly TIDY_BUDGET_S=${MUSTER_TIDY_BUDGET_S:-300}
+readonly TIDY_BUDGET_S=${MUSTER_TIDY_BUDGET_S:-60}
 readonly REPORTS=$PWD/build/reports
 jobs=$(nproc)
 readonly jobs
