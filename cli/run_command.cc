@@ -116,7 +116,7 @@ void TellSageMaker(const Environment& environment, const absl::Status& status) {
 
 absl::Status TakeNoticeFile(RunPlan* plan) {
   v1::NoticeSource* const notice = plan->config.mutable_notice();
-  const absl::Status usable = agent::TakeFileAsItIs(notice);
+  absl::Status usable = agent::TakeFileAsItIs(notice);
   if (usable.ok()) return usable;
   for (const SettingLine& line : plan->lines) {
     if (line.name != "preemption-notice") continue;

@@ -25,7 +25,7 @@ absl::Status DropTrainWord(const Environment& environment, RunPlan* plan) {
   if (!plan->script_arguments.empty()) {
     if (plan->script_arguments.back() != kTrainWord) return absl::OkStatus();
     plan->script_arguments.pop_back();
-    plan->notes.push_back("SageMaker's own word, train, is not passed to the script");
+    plan->notes.emplace_back("SageMaker's own word, train, is not passed to the script");
     return absl::OkStatus();
   }
   if (plan->script != kTrainWord) return absl::OkStatus();
@@ -61,7 +61,7 @@ absl::Status TakeSageMaker(const Settings& settings, const Environment& environm
     }
     return absl::OkStatus();
   }
-  if (const absl::Status dropped = DropTrainWord(environment, plan); !dropped.ok()) return dropped;
+  if (absl::Status dropped = DropTrainWord(environment, plan); !dropped.ok()) return dropped;
   plan->report.failure_file = SageMakerFailureFile(environment);
   if (plan->view.role == discovery::NodeRole::kAux) return absl::OkStatus();
   for (const std::string& argument : plan->view.hyperparameters) {

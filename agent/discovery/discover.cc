@@ -241,7 +241,7 @@ std::vector<std::string> SourcesHere(const Evidence& evidence, const DiscoverOpt
   for (const Source& source : Sources()) {
     if (source.name == kHostfile && options.hostfile.path.empty()) continue;  // in an image it is found everywhere
     const Reading reading = source.read(evidence, options);
-    if (!reading.ok() || reading->has_value()) names.push_back(source.name);
+    if (!reading.ok() || reading->has_value()) names.emplace_back(source.name);
   }
   return names;
 }

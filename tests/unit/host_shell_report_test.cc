@@ -55,7 +55,7 @@ TEST(ReplaceFileTest, AnotherNodeWithTheSamePidIsNotInTheWay) {
 
 TEST(FillFileTest, TheFirstWriterIsHeard) {
   const Folder folder;
-  std::ofstream(folder / "empty");
+  { const std::ofstream empty(folder / "empty"); }
   for (const char* name : {"absent", "empty"}) {
     EXPECT_TRUE(FillFile(folder / name, "first").ok());
     EXPECT_TRUE(FillFile(folder / name, "second").ok());

@@ -7,7 +7,7 @@ namespace muster::agent {
 namespace {
 
 // A machine whose files are these.
-MachineProbe Machine(std::map<std::string, std::string> files, std::vector<std::string> gpus = {}) {
+MachineProbe Machine(const std::map<std::string, std::string>& files, const std::vector<std::string>& gpus = {}) {
   MachineProbe probe;
   probe.list = [gpus](const std::string& path) {
     return path == "/proc/driver/nvidia/gpus" ? gpus : std::vector<std::string>();

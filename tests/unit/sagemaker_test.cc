@@ -32,7 +32,7 @@ using ::testing::StartsWith;
 
 constexpr char kTwo[] = R"({"current_host":"algo-2","hosts":["algo-1","algo-2"],"network_interface_name":"eth0"})";
 
-Reading Read(const std::string& text, const std::string& groups = "", Environment environment = {}) {
+Reading Read(const std::string& text, const std::string& groups = "", const Environment& environment = {}) {
   const FileReader reader = ReaderOf({{kSageMakerConfig, text}});
   return ReadSageMaker({environment, reader}, {.instance_groups = groups});
 }
