@@ -34,13 +34,6 @@ std::string Spelled(const Json& value) {
   return value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
 }
 
-std::string Slug(std::string text) {
-  for (char& c : text) {
-    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_') c = '-';
-  }
-  return text;
-}
-
 absl::Status DocumentReader::Missing(std::string field, std::string expected, std::string advice) const {
   return ToStatus({std::string(name_), std::move(field), std::nullopt, std::move(expected),
                    advice.empty() ? std::string(advice_) : std::move(advice)});

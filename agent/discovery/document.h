@@ -54,7 +54,4 @@ class DocumentReader {
 // A JSON value for a message: strings as they are, so that the message shows what the address says.
 std::string Spelled(const nlohmann::json& value);
 
-// Only what any file system and any log takes: letters, digits, '.', '_' and '-'.
-std::string Slug(std::string text);
-
 }  // namespace muster::discovery

@@ -11,6 +11,7 @@
 #include "agent/discovery/document.h"
 #include "agent/discovery/problem.h"
 #include "agent/discovery/sagemaker_variables.h"
+#include "agent/discovery/variables.h"
 #include "nlohmann/json.hpp"
 #include "proto/base/status_macros.h"
 
@@ -236,7 +237,7 @@ uint16_t PortOf(const Environment& environment) {
 absl::StatusOr<std::string> RunId(const Environment& environment, const std::string& primary) {
   const std::string job = ValueOf(environment, kJobName);
   RETURN_IF_ERROR(DocumentReader(kJobName).CheckId("", job));
-  return job.empty() ? absl::StrCat(kName, "-", Slug(primary)) : job;
+  return job.empty() ? RunNameOf(kName, primary) : job;
 }
 
 // What the training toolkit's scripts look for. SM_MASTER_PORT is not among it: scripts would bind it, and the

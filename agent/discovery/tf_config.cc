@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "agent/discovery/document.h"
 #include "agent/discovery/problem.h"
+#include "agent/discovery/variables.h"
 #include "nlohmann/json.hpp"
 #include "proto/base/status_macros.h"
 
@@ -139,7 +140,7 @@ absl::StatusOr<std::string> RunId(const Environment& environment, const ClusterV
   const auto job = environment.find(kJobId);
   std::string run_id = job == environment.end() ? "" : std::string(AsStd(absl::StripAsciiWhitespace(job->second)));
   RETURN_IF_ERROR(DocumentReader(kJobId).CheckId("", run_id));
-  if (run_id.empty()) run_id = absl::StrCat("tf-config-", Slug(ToString(view.primary_host, view.primary_port)));
+  if (run_id.empty()) run_id = RunNameOf("tf-config", ToString(view.primary_host, view.primary_port));
   if (!task.trial.empty()) absl::StrAppend(&run_id, "-trial-", task.trial);
   return run_id;
 }

@@ -43,7 +43,8 @@ absl::StatusOr<uint16_t> PortOr(const Environment& environment, const std::strin
 // "3" is 3, "2:4" is 4: a number of nodes as --nnodes takes it, its greatest.
 absl::StatusOr<int> MaxNodesIn(const std::string& variable, const std::string& text);
 
-// A run's name made of what all nodes of one job read alike: "k8s-job-0.svc".
+// A run's name made of what all nodes of one job read alike: "k8s-job-0.svc". Only what any file system and any
+// log takes: of `common` all but letters, digits, '.' and '_' becomes '-'.
 std::string RunNameOf(std::string_view kind, std::string_view common);
 
 }  // namespace muster::discovery

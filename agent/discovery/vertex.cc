@@ -13,6 +13,7 @@
 #include "agent/discovery/address.h"
 #include "agent/discovery/document.h"
 #include "agent/discovery/problem.h"
+#include "agent/discovery/variables.h"
 #include "nlohmann/json.hpp"
 #include "proto/base/status_macros.h"
 
@@ -206,7 +207,7 @@ absl::Status ReadTask(const Json& document, Spec* spec) {
 // Every replica reads the same primary out of its spec, so this name is the same on all of them. It is not the
 // same as that of another job only because Vertex AI puts a fresh id into each job's host names.
 std::string NameByPrimary(const Replica& primary) {
-  return absl::StrCat("vertex-", Slug(ToString(primary.host, primary.port)));
+  return RunNameOf("vertex", ToString(primary.host, primary.port));
 }
 
 // What is in the bucket B is to be found under /gcs/B.

@@ -17,21 +17,23 @@ void ForgetOld(std::vector<BootTime>* times, BootTime now, absl::Duration window
                times->end());
 }
 
-bool Progressed(const EndedRound& round) { return round.watched ? round.progressed : round.lasted >= kLongRound; }
-
 }  // namespace
+
+bool MadeProgress(const EndedRound& round) {
+  return round.watched ? round.progressed : round.lasted >= kLongRound;
+}
 
 Counts Counts::After(const EndedRound& round, const CoordinatorOptions& options) const {
   Counts next = *this;
   next.restart_count += 1;
   ForgetOld(&next.losses, round.at, options.node_loss_window);
   if (!options.planted("window_ignored")) ForgetOld(&next.failure_times, round.at, options.restart_window);
-  if (Progressed(round) && !options.planted("progress_ignored")) next.idle_failures = next.idle_changes = 0;
+  if (MadeProgress(round) && !options.planted("progress_ignored")) next.idle_failures = next.idle_changes = 0;
   if (round.lasted >= kFastFailure) next.fast_failures = 0;
   if (round.end == RoundEnd::kWorkerFailure) {
     next.NoteFailure(round, options);
   } else {
-    if (!Progressed(round)) next.idle_changes += 1;
+    if (!MadeProgress(round)) next.idle_changes += 1;
     if (round.end == RoundEnd::kNodeLoss) next.losses.push_back(round.at);
   }
   for (auto it = next.excluded.begin(); it != next.excluded.end();) {
@@ -48,7 +50,7 @@ void Counts::NoteFailure(const EndedRound& round, const CoordinatorOptions& opti
   }
   if (round.lasted < kFastFailure) fast_failures += 1;
   const bool was_a_restart = restart_count > 1;  // this round is counted there already
-  if (was_a_restart && !Progressed(round)) idle_failures += 1;
+  if (was_a_restart && !MadeProgress(round)) idle_failures += 1;
   culprit_streak = !round.culprit.empty() && round.culprit == culprit ? culprit_streak + 1 : 1;
   culprit = round.culprit;
   if (culprit.empty() || options.exclude_after == 0 || culprit_streak < options.exclude_after) return;

@@ -26,6 +26,9 @@ struct EndedRound {
   std::string culprit;      // host id of the root cause; empty: not known, or no failure
 };
 
+// By a touch of the progress file; where nobody looks at one, by having run for long.
+bool MadeProgress(const EndedRound& round);
+
 struct Counts {
   int restart_count = 0;
   int failures = 0;

@@ -198,6 +198,7 @@ class Coordinator {
   bool Idle(const Host& host) const;        // runs nothing
   bool Progressed(const Host& host) const;  // in the round that is greatest_
   bool WatchesProgress(const Host& host) const;
+  bool SomeProgressed() const;   // some member of greatest_, gone by now or not
   bool ProgressWatched() const;  // some member of greatest_ looks at a progress file
   bool SetAside(const std::string& host_id, BootTime now) const;
   bool RunsSomething(const Host& host) const;  // and it can still be ended

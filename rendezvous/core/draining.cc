@@ -100,8 +100,7 @@ EndedRound Coordinator::HowItEnded(BootTime now, RoundEnd end, const std::option
   const BootTime trouble = cause ? std::min(trouble_at_, cause->at) : trouble_at_;
   round.lasted = std::max(absl::ZeroDuration(), trouble - round_since_);
   round.watched = ProgressWatched();
-  round.progressed = progressed_;
-  for (const auto& [id, host] : hosts_) round.progressed |= Progressed(host);
+  round.progressed = SomeProgressed();
   if (end == RoundEnd::kWorkerFailure) round.culprit = cause->host_id;
   return round;
 }

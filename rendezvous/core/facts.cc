@@ -101,6 +101,11 @@ bool Coordinator::Idle(const Host& host) const {
 
 bool Coordinator::Progressed(const Host& host) const { return Claims(host) && host.status.progressed(); }
 
+bool Coordinator::SomeProgressed() const {
+  const auto progressed = [this](const auto& entry) { return Progressed(entry.second); };
+  return progressed_ || std::any_of(hosts_.begin(), hosts_.end(), progressed);
+}
+
 bool Coordinator::WatchesProgress(const Host& host) const {
   return Claims(host) && host.status.watches_progress();
 }

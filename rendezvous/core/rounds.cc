@@ -399,9 +399,11 @@ std::optional<std::string> Coordinator::WhyGrow(BootTime now) {
 // A change that would be the end of the job is not made of free will.
 bool Coordinator::MayChangeMembers(BootTime now) const {
   if (options_.max_membership_changes == 0 || counts_.idle_changes < options_.max_membership_changes) return true;
-  const bool some_progressed =
-      std::any_of(hosts_.begin(), hosts_.end(), [this](const auto& entry) { return Progressed(entry.second); });
-  return ProgressWatched() ? progressed_ || some_progressed : now - round_since_ >= kLongRound;
+  EndedRound if_ended_now;
+  if_ended_now.lasted = now - round_since_;
+  if_ended_now.watched = ProgressWatched();
+  if_ended_now.progressed = SomeProgressed();
+  return MadeProgress(if_ended_now);
 }
 
 std::optional<std::string> Coordinator::WhyDrainFor(BootTime now, const Host& host) const {

@@ -46,10 +46,7 @@ std::string ErrorOf(const Environment& environment, const Files& files = {}) {
   if (view.ok()) return "no error";
   EXPECT_EQ(view.status().code(), absl::StatusCode::kInvalidArgument);
   std::string message(view.status().message().data(), view.status().message().size());
-  constexpr size_t kMaxMessageChars = 500;
-  EXPECT_LT(message.size(), kMaxMessageChars);
-  EXPECT_TRUE(std::all_of(message.begin(), message.end(), [](char c) { return c >= 0x20 && c < 0x7f; }))
-      << message;
+  ::muster::testing::ExpectOneLine(message);
   return message;
 }
 
