@@ -1,4 +1,5 @@
-// The subcommands. Each takes what follows its name and returns the exit code.
+// The subcommands. Each takes what follows its name and returns the exit code. One more needs: its name below, a
+// row in main.cc's Dispatch and HelpCommand, its help (help.h), and its options (option_table.h).
 #pragma once
 
 #include <string>
@@ -29,6 +30,9 @@ int Complain(const absl::Status& status);
 
 // To standard output, all of it or an exit code of ours.
 int Print(const std::string& text);
+
+// Those that people type, as errors list them and the shell completes them.
+inline constexpr const char* kCommands[] = {"run", "local", "env", "hostfile", "coordinator", "version", "help"};
 
 inline constexpr char kLocalNodeCommand[] = "local-node";
 

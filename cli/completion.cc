@@ -1,7 +1,12 @@
 #include "cli/completion.h"
 
+#include <set>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "cli/commands.h"
 #include "cli/option_table.h"
 #include "proto/base/status_macros.h"
 
@@ -11,14 +16,18 @@ namespace {
 // COMP_WORDS up to the script: after it the words are the script's, and files are offered.
 constexpr char kScript[] = R"bash(# muster's options. bash: eval "$(muster run --print-completion bash)"
 _muster() {
-  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} begin=1 at
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=run begin=1 options at
   if [ "${COMP_WORDS[0]##*/}" = muster ]; then
-    if [ "$COMP_CWORD" = 1 ]; then
-      COMPREPLY=($(compgen -W "run local env version help" -- "$current"))
+    if [ "$COMP_CWORD" = 1 ] || [ "$COMP_CWORD:${COMP_WORDS[1]}" = 2:help ]; then
+      COMPREPLY=($(compgen -W "@COMMANDS@" -- "$current"))
       return
     fi
-    begin=2
+    command=${COMP_WORDS[1]} begin=2
   fi
+  case $command in
+    @OPTIONS@
+    *) return ;;
+  esac
   for ((at = begin; at < COMP_CWORD; at++)); do
     case ${COMP_WORDS[at]} in
       @VALUES@) ((at++)) ;;
@@ -31,7 +40,7 @@ _muster() {
     @VALUES@) COMPREPLY=($(compgen -f -- "$current")); return ;;
   esac
   case $current in
-    -*) COMPREPLY=($(compgen -W "@OPTIONS@" -- "$current")) ;;
+    -*) COMPREPLY=($(compgen -W "$options" -- "$current")) ;;
     *) COMPREPLY=($(compgen -f -- "$current")) ;;
   esac
 }
@@ -59,20 +68,34 @@ std::string Choices(std::string_view value) {
 
 absl::StatusOr<std::string> CompletionScript(const std::string& shell) {
   if (shell != "bash" && shell != "zsh") return absl::InvalidArgumentError("expected bash or zsh");
-  std::string options = "--help", values, choices;
-  for (const OptionSpec& spec : RunOptions()) {
-    const std::string name = absl::StrCat("--", AsAbsl(spec.name));
-    absl::StrAppend(&options, " ", name);
-    if (spec.is_switch() || spec.value_is_optional()) continue;
-    absl::StrAppend(&values, values.empty() ? "" : "|", name);
-    if (spec.shorthand != 0) absl::StrAppend(&values, "|-", std::string(1, spec.shorthand));
-    const std::string words = Choices(spec.value);
-    if (words.empty()) continue;
-    absl::StrAppend(&choices, choices.empty() ? "" : "\n    ", name, ") COMPREPLY=($(compgen -W \"", words,
-                    "\" -- \"$current\")); return ;;");
+  // What takes a value, and which, is the same wherever an option is one.
+  const std::pair<const char*, const std::vector<OptionSpec>*> commands[] = {
+      {"run", &RunOptions()},
+      {"local", &LocalOptions()},
+      {"env", &EnvOptions()},
+      {"hostfile", &HostfileCommandOptions()},
+      {"coordinator", &CoordinatorCommandOptions()}};
+  std::set<std::string_view> seen;
+  std::vector<std::string> options, values, choices;
+  for (const auto& [command, table] : commands) {
+    std::string names = "--help";
+    for (const OptionSpec& spec : *table) {
+      const std::string name = absl::StrCat("--", AsAbsl(spec.name));
+      absl::StrAppend(&names, " ", name);
+      if (!seen.insert(spec.name).second || spec.is_switch() || spec.value_is_optional()) continue;
+      values.push_back(name);
+      if (spec.shorthand != 0) values.push_back(absl::StrCat("-", std::string(1, spec.shorthand)));
+      const std::string words = Choices(spec.value);
+      if (!words.empty())
+        choices.push_back(
+            absl::StrCat(name, ") COMPREPLY=($(compgen -W \"", words, "\" -- \"$current\")); return ;;"));
+    }
+    options.push_back(absl::StrCat(command, ") options=\"", names, "\" ;;"));
   }
-  const std::string script =
-      absl::StrReplaceAll(kScript, {{"@OPTIONS@", options}, {"@VALUES@", values}, {"@CHOICES@", choices}});
+  const std::string script = absl::StrReplaceAll(kScript, {{"@COMMANDS@", absl::StrJoin(kCommands, " ")},
+                                                           {"@OPTIONS@", absl::StrJoin(options, "\n    ")},
+                                                           {"@VALUES@", absl::StrJoin(values, "|")},
+                                                           {"@CHOICES@", absl::StrJoin(choices, "\n    ")}});
   return shell == "zsh" ? kZshFirst + script : script;
 }
 

@@ -63,7 +63,8 @@ class Checker {
     }
     if (!addresses.ok()) {
       Add(Kind::kUnreachable, "primary's name", std::string(AsStd(addresses.status().message())),
-          "names of pods and replicas may come a minute late: try again; on Kubernetes the headless Service needs "
+          "is it spelled right? Names of pods and replicas may come a minute late: try again; on Kubernetes the "
+          "headless Service needs "
           "publishNotReadyAddresses: true");
       return;
     }

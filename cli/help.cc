@@ -76,7 +76,7 @@ void AppendOptions(std::string* out) {
 }  // namespace
 
 std::string MainHelp() {
-  return R"(muster starts, watches and restarts a distributed training job.
+  return R"text(muster starts, watches and restarts a distributed training job.
 
 Usage: muster COMMAND ...
 
@@ -89,21 +89,29 @@ Usage: muster COMMAND ...
       The same with N nodes on this machine, to try out a multi-node job.
   muster coordinator --nnodes N|MIN:MAX [options]
       The coordinator alone, for jobs in which no node may be irreplaceable.
-  muster env [--json] [options]
-      What was found, where, and what follows from it. Starts nothing.
+  muster env [--json] [--check] [options]
+      What was found, where, and what follows from it; with --check, what would
+      go wrong. Starts nothing.
   muster hostfile [--slots N] [options]
       The nodes of the job as DeepSpeed's hostfile, "HOST slots=N" each.
   muster version
 
 muster COMMAND --help says more. A link to muster that is named torchrun or
-deepspeed takes that one's options.
+deepspeed takes that one's options. To have the shell complete options:
+eval "$(muster run --print-completion bash)", or zsh.
 
-Exit codes: 0 success; the code of the worker that failed first, or 128 + its
-signal; 64 wrong command line; 65 wrong environment; 69 primary not reachable or
-too few nodes in time; 70 a fault of muster; 75 asked to leave; 77 refused; 93
-no progress, not worth a retry; 126 not executable; 127 not found; 130 cancelled
-at the terminal.
-)";
+Exit codes:
+  0          every worker exited 0
+  worker's   the code of the worker that failed first, or 128 + its signal
+  64, 65     wrong command line; wrong environment
+  69         primary not reached, too few nodes in time, or too many lost
+  70         a fault of muster's
+  75         asked to leave; worth a retry
+  77         refused by the primary: token, run id
+  93         no progress; not worth a retry
+  126, 127   the program is not executable; not found
+  130        cancelled at the terminal
+)text";
 }
 
 std::string RunHelp(std::string_view command) {
@@ -132,6 +140,9 @@ Variables without an option:
   MUSTER_PODS_PER_JOB         A JobSet of several jobs: the pods of each.
   MUSTER_JOB_INDEX            And which job this is (job-global-index), where
                               the host name does not tell it.
+  MUSTER_SAGEMAKER_CONFIG     SageMaker: another resourceconfig.json than that
+                              in /opt/ml/input/config.
+  MUSTER_SAGEMAKER_FAILURE    And another file than /opt/ml/output/failure.
 )";
   return out;
 }
@@ -164,7 +175,8 @@ first node that has another than 0.
   muster local --nodes 3 --nproc-per-node 2 train.py --epochs 2
 
 --nodes N, and every option of muster run (see muster run --help) but those that
-say who is in the job; --nnodes MIN:MAX is allowed.
+say who is in the job. --nnodes MIN:MAX is allowed; nodes above MAX are spares.
+As on a platform, --max-restarts is 3 where it is not given.
 )";
   return out;
 }
@@ -193,15 +205,18 @@ it cannot know whether nodes that are out of reach still run an earlier one.
   AppendGroup(table, Group::kMembership, "Who is in the job", &out);
   AppendGroup(table, Group::kRestarts, "How often to go on", &out);
   AppendGroup(table, Group::kTimes, "Times (seconds, or 500ms, 20s, 5m, 1h)", &out);
+  AppendGroup(table, Group::kOutput, "Output", &out);
+  out += R"(
+MUSTER_TOKEN and MUSTER_LOG_LEVEL are those of muster run.
+)";
   return out;
 }
 
 std::string HostfileHelp() {
-  std::string out = R"(Usage: muster hostfile [options]
+  std::string out = R"(Usage: muster hostfile [--slots N] [options of muster run]
 
 Prints the nodes of the job that `muster run` would join, in the order of their
 ranks, as DeepSpeed's hostfile: for tools that want one. Nothing is started.
-
 )";
   AppendGroup(HostfileCommandOptions(), Group::kOther, "Beside the options of muster run", &out);
   return out;

@@ -7,10 +7,13 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "agent/agent_process.h"
 #include "agent/discovery/problem.h"
 #include "agent/host/exec_stage.h"
@@ -42,6 +45,7 @@ int Print(const std::string& text) {
 
 int VersionCommand(const Invocation& invocation) {
   if (!invocation.arguments.empty()) {
+    if (invocation.arguments[0] == "--help" || invocation.arguments[0] == "-h") return Print(MainHelp());
     return Complain(absl::InvalidArgumentError(
         absl::StrCat(discovery::Shown(invocation.arguments[0]), ": muster version takes nothing")));
   }
@@ -64,12 +68,12 @@ int AgentCommand(int argc, char** argv) {
 
 // Whoever comes from torchrun types the options or the script at once.
 absl::Status NoSuchCommand(const std::string& name) {
-  std::string meant = NearestWord(name, {"run", "local", "env", "hostfile", "coordinator", "version", "help"});
+  const std::vector<std::string> known(std::begin(kCommands), std::end(kCommands));
+  std::string meant = NearestWord(name, known);
   if (name.starts_with('-') || name.ends_with(".py")) meant = "run " + discovery::Shown(name);
-  return absl::InvalidArgumentError(
-      absl::StrCat(discovery::Shown(name),
-                   ": no such command; there are run, local, env, hostfile, coordinator, version and help",
-                   meant.empty() ? "" : "; did you mean muster ", meant, meant.empty() ? "" : "?"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      discovery::Shown(name), ": no such command; there are ", absl::StrJoin(known.begin(), known.end() - 1, ", "),
+      " and ", known.back(), meant.empty() ? "" : "; did you mean muster ", meant, meant.empty() ? "" : "?"));
 }
 
 // A link named torchrun or deepspeed stands for `muster run` in that one's words.

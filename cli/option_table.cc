@@ -70,7 +70,7 @@ const std::vector<OptionSpec>& RunOptions() {
        "Only failures within this time count for --max-restarts. Default: all of them."},
       {"restart-delay", "TIME", kRestarts, false,
        "Before the restart after a second failure within a minute of the start, and twice that after each further "
-       "one, up to a minute; a random half of it is left out. The first has none. Default 1."},
+       "one, up to a minute; a random half of it is left out. The first has none. Default 1s."},
       {"max-node-losses", "N[/TIME]", kRestarts, false,
        "Restarts after the loss of a node, within TIME. Default 10/1h."},
       {"progress-file", "FILE", kRestarts, false,
@@ -88,37 +88,38 @@ const std::vector<OptionSpec>& RunOptions() {
        "A shell line that each node runs before it joins, and again before each further round. A node where it "
        "fails "
        "takes part in none, a spare takes its place, and it is tried again after 10 s, 20 s, ... 5 min."},
-      {"preflight-timeout", "TIME", kRestarts, false, "For it; then it has failed. Default 60."},
+      {"preflight-timeout", "TIME", kRestarts, false, "For it; then it has failed. Default 1m."},
       {"gpu-release-timeout", "TIME", kRestarts, false,
        "NVIDIA GPUs: for workers that have ended to be gone from nvidia-smi's list; until then the node takes "
        "part in "
-       "no further round. 0: nobody looks. Default 30."},
+       "no further round. 0: nobody looks. Default 30s."},
       {"join-settle", "TIME", kRestarts, false,
-       "From a new node's arrival to the restart that takes it in, so that many cost one. Default 5."},
+       "From a new node's arrival to the restart that takes it in, so that many cost one. Default 5s."},
       {"scale-up", "WHEN", kRestarts, false,
        "immediate, on-restart (new nodes wait for the next restart) or never (they only replace lost ones). "
        "Default immediate."},
       {"node-unit", "K", kRestarts, false,
        "The group always has a multiple of K nodes; MIN and MAX are such too. Default 1."},
-      {"join-timeout", "TIME", kTimes, false, "For the first gathering of all nodes. Default 600."},
+      {"join-timeout", "TIME", kTimes, false, "For the first gathering of all nodes. Default 10m."},
       {"last-call-timeout", "TIME", kTimes, false,
-       "With MIN:MAX, for more nodes once MIN are there. Default 30; on a platform 5."},
-      {"rejoin-timeout", "TIME", kTimes, false, "For a lost node's replacement. Default 1800."},
+       "With MIN:MAX, for more nodes once MIN are there. Default 30s; on a platform 5s."},
+      {"rejoin-timeout", "TIME", kTimes, false, "For a lost node's replacement. Default 30m."},
       {"coordinator-timeout", "TIME", kTimes, false,
-       "How long a node tries to reach a primary that it has lost. Default 900."},
+       "How long a node tries to reach a primary that it has lost. Default 15m."},
       {"lease", "TIME", kTimes, false,
-       "A node that is cut off has ended its workers when this has passed, at least 1. Default 10."},
+       "A node that is cut off has ended its workers when this has passed, at least 1s. Default 10s."},
       {"heartbeat-interval", "TIME", kTimes, false,
-       "Between two messages of a quiet node. Default 0.5, more in very large jobs; at most a quarter of the "
+       "Between two messages of a quiet node. Default 500ms, more in very large jobs; at most a quarter of the "
        "lease."},
       {"reconnect-grace", "TIME", kTimes, false,
-       "Between a lost connection and the restart of the others. Default 2."},
+       "Between a lost connection and the restart of the others. Default 2s."},
       {"shutdown-timeout", "TIME", kTimes, true,
-       "Between SIGTERM and SIGKILL when the group is restarted. Default 30."},
+       "Between SIGTERM and SIGKILL when the group is restarted. Default 30s."},
       {"termination-grace", "TIME", kTimes, false,
-       "Between SIGTERM and SIGKILL when muster is asked to stop. Default 8 on Vertex AI and as a container's "
+       "Between SIGTERM and SIGKILL when muster is asked to stop. Default 8s on Vertex AI and as a container's "
        "first "
-       "process, 25 on Kubernetes and Slurm, 110 on SageMaker, 10 with --preemption-notice, else 30."},
+       "process, 25s on Kubernetes and Slurm, 110s on SageMaker, 10s with --preemption-notice gce or aws, else "
+       "30s."},
       {"retryable-exit-code", "CODE", kTimes, false,
        "The exit code where the end is no fault of the training code (69, 75): platforms run the job again that "
        "ends "
@@ -132,7 +133,7 @@ const std::vector<OptionSpec>& RunOptions() {
       {"stop-before", "TIME", kTimes, false,
        "Leave, as after SIGTERM, so long before the deadline; 0: never. The workers have that time, less a "
        "second, "
-       "to end in, not --termination-grace. Default 60 where --deadline is given."},
+       "to end in, not --termination-grace. Default 1m where --deadline is given."},
       {"deadline", "WHEN", kTimes, false,
        "When this node's time is over: 2026-11-21T16:00:00Z, or seconds since 1970. Default, with --stop-before: "
        "SLURM_JOB_END_TIME."},
@@ -165,7 +166,8 @@ const std::vector<OptionSpec>& RunOptions() {
       {"log-max-size", "SIZE", kOutput, false,
        "Of each worker's file: 500k, 20M, 1G; the oldest half goes first. Default: no limit."},
       {"log-format", "text|json", kOutput, false,
-       "Of muster's own lines. json: severity, time, message, node, rank (of its first worker), round. Default "
+       "Of muster's own lines. json: severity, time, message, part, node, rank (of its first worker), round. "
+       "Default "
        "text."},
       {"log-streams", "stderr|split", kOutput, false,
        "Where muster's own lines go. split: what is below a warning to standard output. Default stderr; on Vertex "

@@ -76,6 +76,10 @@ bool Coordinator::EndBeforeRound(BootTime now, Effects* out) {
 bool Coordinator::StepRecovering(BootTime now, Effects* out) {
   if (IsSet(greatest_.id())) return RecoverRound(now, out);
   last_why_ = "the coordinator has just started";
+  if (options_.leased()) {
+    absl::StrAppend(&last_why_, ": for one lease, ", absl::FormatDuration(options_.lease),
+                    ", an earlier round may still run out of its reach");
+  }
   const std::vector<Candidate> ready = ReadyCandidates();
   const bool all_are_ready = static_cast<int>(ready.size()) >= options_.max_nodes;
   const bool all = all_are_ready && !SparesMayHideARound(now, ready) && !PredecessorsRoundMayRun(now);

@@ -202,7 +202,7 @@ class RunTest(CommandLineTest):
         self.assertEqual(self.valued, set(WRONG))
         completion = subprocess.run([self.muster, "run", "--print-completion", "bash"], capture_output=True, text=True,
                                     timeout=cluster.LIMIT_S, check=True).stdout
-        offered = re.search(r'compgen -W "--help ([^"]*)"', completion)[1].split()
+        offered = re.search(r'run\) options="--help ([^"]*)"', completion)[1].split()
         self.assertEqual({f"--{name}" for name in self.valued | self.switches}, set(offered))
 
     def test_a_wrong_value_of_every_option_is_named_with_the_option(self):

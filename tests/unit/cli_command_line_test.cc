@@ -181,17 +181,31 @@ TEST(NearestWordTest, TheNearestOfSeveralIsTaken) {
 }
 
 TEST(HelpTest, FitsIntoEightyColumns) {
-  for (const std::string& text :
-       {MainHelp(), RunHelp(), RunHelp("torchrun"), DeepspeedHelp(), LocalHelp(), EnvHelp(), HostfileHelp()})
+  for (const std::string& text : {MainHelp(), RunHelp(), RunHelp("torchrun"), DeepspeedHelp(), LocalHelp(),
+                                  EnvHelp(), HostfileHelp(), CoordinatorHelp()})
     EXPECT_THAT(TooWide(text), IsEmpty());
 }
 
 TEST(HelpTest, NamesEveryOptionAndItsValue) {
-  const std::string help = RunHelp();
-  for (const OptionSpec& spec : RunOptions()) {
-    std::string head = "--" + std::string(spec.name);
-    if (!spec.is_switch()) head += " " + std::string(spec.value);
-    EXPECT_THAT(help, HasSubstr(head));
+  const std::pair<std::string, const std::vector<OptionSpec>*> all[] = {
+      {RunHelp(), &RunOptions()}, {CoordinatorHelp(), &CoordinatorCommandOptions()}};
+  for (const auto& [help, table] : all) {
+    for (const OptionSpec& spec : *table) {
+      std::string head = "--" + std::string(spec.name);
+      if (!spec.is_switch()) head += " " + std::string(spec.value);
+      EXPECT_THAT(help, HasSubstr(head));
+    }
+  }
+}
+
+TEST(HelpTest, OfASubcommandNamesTheOptionsThatItHasBesideThoseOfRun) {
+  const std::pair<std::string, const std::vector<OptionSpec>*> all[] = {
+      {LocalHelp(), &LocalOptions()}, {EnvHelp(), &EnvOptions()}, {HostfileHelp(), &HostfileCommandOptions()}};
+  for (const auto& [help, table] : all) {
+    for (const OptionSpec& spec : *table) {
+      if (FindOption(RunOptions(), spec.name) != nullptr) continue;
+      EXPECT_THAT(help, HasSubstr("--" + std::string(spec.name)));
+    }
   }
 }
 

@@ -829,6 +829,9 @@ TEST(Coordinator, AloneItMakesNoFirstRoundOfNodesWithoutPlacesWhileAnEarlierOneM
   Cluster c(alone);
   for (const char* name : {"x", "y"}) c.Join(name);
   EXPECT_EQ(c.state(), State::kRecovering) << "nobody knows whether it was started before";
+  EXPECT_EQ(
+      c.Told("x").wait().reason(),
+      "the coordinator has just started: for one lease, 10s, an earlier round may still run out of its reach");
   c.Pass(absl::Seconds(12), {"x", "y"});
   EXPECT_EQ(c.state(), State::kRunning);
 
