@@ -61,7 +61,8 @@ void HostEnder::OnHostStays(bool killed) {
 }
 
 void HostEnder::Sweep() {
-  const host::MarkedReport report = host::EndMarked({host_id_}, sessions_);
+  const host::MarkedReport report = host::EndMarked({host_id_}, sessions_, found_);
+  found_ = report.found;
   if (report.AllGone()) {
     if (!report.stuck.empty()) events_.on_remark("taken for ended, the kernel holds it: " + report.stuck);
     events_.on_swept();

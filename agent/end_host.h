@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/host/event_loop.h"
+#include "agent/host/proc_scan.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::agent {
@@ -48,6 +49,7 @@ class HostEnder {
   const absl::Duration sweep_limit_;
   EventLoop::TimerId timer_ = 0;
   BootTime sweep_until_;
+  std::vector<host::ProcessInfo> found_;  // by the last sweep
 };
 
 // True only if it is proved: the former holder was of this boot and PID namespace, its process is no more, and

@@ -35,7 +35,9 @@ struct Processes {
 std::string MarkerOf(pid_t pid, std::string* unknown) {
   absl::StatusOr<std::string> text = StartEnvironment(pid, kMarkerVariable);
   if (text.ok()) return *std::move(text);
-  if (absl::IsResourceExhausted(text.status())) *unknown = AsStd(text.status().message());
+  if (absl::IsResourceExhausted(text.status()) || absl::IsUnavailable(text.status())) {
+    *unknown = AsStd(text.status().message());
+  }
   return "";
 }
 
@@ -43,18 +45,27 @@ bool IsOneOf(const HostIds& host_ids, std::string_view marker) {
   return !marker.empty() && host_ids.count(std::string(HostIdOf(marker))) > 0;
 }
 
+void LookAt(pid_t pid, const HostIds& host_ids, Processes* processes, std::string* unknown) {
+  const auto info = ReadProcess(pid);
+  if (info && !info->ended()) {
+    const bool marked = IsOneOf(host_ids, MarkerOf(pid, unknown));
+    processes->living[pid] = Found{*info, marked};
+  } else if (!info && kill(pid, 0) == 0) {  // there, and ours
+    *unknown = "pid " + std::to_string(pid) + " cannot be read";
+  }
+}
+
 Processes LivingProcesses(const HostIds& host_ids) {
   Processes processes;
+  std::vector<pid_t> unclear;
   const absl::Status listed = ForEachProcess([&](pid_t pid) {
-    const auto info = ReadProcess(pid);
-    if (info && !info->ended()) {
-      const bool marked = IsOneOf(host_ids, MarkerOf(pid, &processes.unknown));
-      processes.living[pid] = Found{*info, marked};
-    } else if (!info && kill(pid, 0) == 0) {  // there, and ours
-      processes.unknown = "pid " + std::to_string(pid) + " cannot be read";
-    }
+    std::string unknown;
+    LookAt(pid, host_ids, &processes, &unknown);
+    if (!unknown.empty()) unclear.push_back(pid);
   });
   if (!listed.ok()) processes.unknown = AsStd(listed.message());
+  // An exec lasts for less than the pass has taken, mostly.
+  for (const pid_t pid : unclear) LookAt(pid, host_ids, &processes, &processes.unknown);
   return processes;
 }
 
@@ -69,6 +80,11 @@ std::set<pid_t> OwnedBy(const std::map<pid_t, Found>& processes, pid_t ProcessIn
     if (id > 1 && (leader == processes.end() || leader->second.marked)) ids.insert(id);
   }
   return ids;
+}
+
+bool IsAmong(const std::vector<ProcessInfo>& processes, const ProcessInfo& info) {
+  return std::any_of(processes.begin(), processes.end(),
+                     [&](const ProcessInfo& other) { return other.pid == info.pid && other.start == info.start; });
 }
 
 // The process is held by a pidfd before it is looked at again, so that a pid taken over in between is never hit.
@@ -118,7 +134,8 @@ HostIds DeadHostsOfOurRun(const Marker& own, std::string* unknown) {
 
 }  // namespace
 
-MarkedReport EndMarked(const HostIds& host_ids, const std::vector<pid_t>& sessions) {
+MarkedReport EndMarked(const HostIds& host_ids, const std::vector<pid_t>& sessions,
+                       const std::vector<ProcessInfo>& earlier) {
   const auto& [processes, unknown] = LivingProcesses(host_ids);
   std::set<pid_t> doomed_sessions = OwnedBy(processes, &ProcessInfo::session);
   doomed_sessions.insert(sessions.begin(), sessions.end());
@@ -132,8 +149,9 @@ MarkedReport EndMarked(const HostIds& host_ids, const std::vector<pid_t>& sessio
   for (const auto& [pid, found] : processes) {
     if (pid == getpid() || pid == 1) continue;
     const ProcessInfo& info = found.info;
-    if (!found.marked && doomed_sessions.count(info.session) == 0 && doomed_groups.count(info.group) == 0)
-      continue;
+    const bool doomed = found.marked || doomed_sessions.count(info.session) > 0 ||
+                        doomed_groups.count(info.group) > 0 || IsAmong(earlier, info);
+    if (!doomed) continue;
     if (info.stuck()) {
       report.stuck += (report.stuck.empty() ? "" : ", ") + Describe(info);
     } else {
@@ -176,8 +194,9 @@ OrphanReport EndOrphans(const Marker& own) {
   const HostIds dead = DeadHostsOfOurRun(own, &report.left);
   if (dead.empty()) return report;
   const BootTime limit = EventLoop::Now() + kOrphanLimit;
+  MarkedReport pass;
   while (true) {
-    const MarkedReport pass = EndMarked(dead);
+    pass = EndMarked(dead, {}, pass.found);
     report.left = pass.unknown;
     for (const ProcessInfo& process : pass.found) {
       report.ended.insert("pid " + std::to_string(process.pid) + " (" + process.name + ")");

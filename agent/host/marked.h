@@ -21,10 +21,9 @@ inline constexpr absl::Duration kOrphanRetry = absl::Milliseconds(5);
 
 struct MarkedReport {
   int alive = 0;                   // were found alive and sent SIGKILL: call again until there are none
-  std::vector<ProcessInfo> found;  // those
+  std::vector<ProcessInfo> found;  // those; for the next call
   std::string stuck;               // SIGKILL is pending but the kernel does not let them go; they count as ended
-  std::string
-      unknown;  // not empty: why /proc could not be read whole (no descriptor left); then nothing is proved
+  std::string unknown;  // not empty: why not all could be seen (no descriptor, an exec): then nothing is proved
 
   bool AllGone() const { return alive == 0 && unknown.empty(); }
 };
@@ -32,8 +31,10 @@ struct MarkedReport {
 // One pass: SIGKILL to everything that bears the marker of one of `host_ids`, to all processes of their sessions
 // and groups, and to all of `sessions` (pids of the workers as the host last told them). Never to the caller, to
 // the caller's session, to process 1, or to a session that a marked process only shares with a stranger's leader.
-// Blocks only for as long as reading /proc takes.
-MarkedReport EndMarked(const std::set<std::string>& host_ids, const std::vector<pid_t>& sessions = {});
+// `earlier`: what the last call found. A process that ends has no environment any more while it still holds its
+// files: only what was found before is waited for then. Blocks only for as long as reading /proc takes.
+MarkedReport EndMarked(const std::set<std::string>& host_ids, const std::vector<pid_t>& sessions = {},
+                       const std::vector<ProcessInfo>& earlier = {});
 
 bool AnyMarkedAlive(const std::string& host_id);
 

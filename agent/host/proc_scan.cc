@@ -7,17 +7,22 @@
 
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::host {
 namespace {
 
-constexpr size_t kReadStep = 4096;            // bytes
+constexpr size_t kReadStep = 4096;  // bytes
+// Fields of /proc/PID/stat, numbered as in proc(5); the state is the first after the name.
+constexpr size_t kFirstAfterName = 3, kParent = 4, kGroup = 5, kSession = 6, kFlags = 9, kStart = 22,
+                 kEnvironmentEnd = 51;
+constexpr uint64_t kFlagExiting = 0x4, kFlagKernelThread = 0x200000;  // include/linux/sched.h
 constexpr size_t kMaxFile = 8 * 1024 * 1024;  // bytes: an environment can be large, but not without bound
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
@@ -73,6 +78,16 @@ bool KillPending(pid_t pid) {
   return false;
 }
 
+// Some that are no Linux leave fields of /proc/PID/stat zero (gVisor): that says nothing there.
+bool KernelTellsOfExec() {
+  static const bool tells = [] {
+    const auto stat = ReadFile(ProcPath(getpid(), "stat"));
+    const auto self = stat.ok() ? ParseProcess(getpid(), *stat) : std::nullopt;
+    return self && !self->in_exec;
+  }();
+  return tells;
+}
+
 // A kernel without CONFIG_PROC_CHILDREN has no such files; then all of /proc is read instead.
 bool HasChildrenFiles() {
   static const bool has = access("/proc/thread-self/children", R_OK) == 0;
@@ -81,25 +96,40 @@ bool HasChildrenFiles() {
 
 }  // namespace
 
+std::optional<ProcessInfo> ParseProcess(pid_t pid, std::string_view stat) {
+  // The name may hold spaces and parentheses: the last ")" ends it.
+  const size_t open = stat.find('(');
+  const size_t shut = stat.rfind(')');
+  if (open == std::string_view::npos || shut == std::string_view::npos || shut < open) return std::nullopt;
+  const std::vector<std::string> fields =
+      absl::StrSplit(AsAbsl(stat.substr(shut + 1)), absl::ByAnyChar(" \n"), absl::SkipEmpty());
+  if (fields.size() <= kStart - kFirstAfterName) return std::nullopt;
+  const auto number = [&](size_t field, auto* value) {
+    return field - kFirstAfterName < fields.size() && absl::SimpleAtoi(fields[field - kFirstAfterName], value);
+  };
+  ProcessInfo info;
+  info.pid = pid;
+  info.name = std::string(stat.substr(open + 1, shut - open - 1));
+  info.state = fields[0][0];
+  uint64_t flags = 0;
+  if (!number(kParent, &info.parent) || !number(kGroup, &info.group) || !number(kSession, &info.session) ||
+      !number(kFlags, &flags) || !number(kStart, &info.start)) {
+    return std::nullopt;
+  }
+  // A process that ends has no memory either, and gets none any more.
+  uint64_t environment_end = 0;
+  info.in_exec = !info.ended() && (flags & (kFlagExiting | kFlagKernelThread)) == 0 &&
+                 number(kEnvironmentEnd, &environment_end) && environment_end == 0;
+  return info;
+}
+
 std::optional<ProcessInfo> ReadProcess(pid_t pid) {
   const auto stat = ReadFile(ProcPath(pid, "stat"));
   if (!stat.ok()) return std::nullopt;
-  // The name may hold spaces and parentheses: the last ")" ends it.
-  const size_t open = stat->find('(');
-  const size_t shut = stat->rfind(')');
-  if (open == std::string::npos || shut == std::string::npos || shut < open) return std::nullopt;
-  ProcessInfo info;
-  info.pid = pid;
-  info.name = stat->substr(open + 1, shut - open - 1);
-  // Fields 3 to 6, and 22.
-  unsigned long long start = 0;
-  if (std::sscanf(stat->c_str() + shut + 1,
-                  " %c %d %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &info.state,
-                  &info.parent, &info.group, &info.session, &start) != 5) {
-    return std::nullopt;
-  }
-  info.start = start;
-  if (info.state == 'D') info.kill_pending = KillPending(pid);
+  std::optional<ProcessInfo> info = ParseProcess(pid, *stat);
+  if (!info) return std::nullopt;
+  if (info->state == 'D') info->kill_pending = KillPending(pid);
+  info->in_exec = info->in_exec && KernelTellsOfExec();
   return info;
 }
 
@@ -147,6 +177,10 @@ absl::StatusOr<std::vector<ProcessInfo>> Children() {
 
 absl::StatusOr<std::string> StartEnvironment(pid_t pid, const std::string& name) {
   ASSIGN_OR_RETURN(const std::string block, ReadFile(ProcPath(pid, "environ")));
+  if (block.empty()) {
+    const auto info = ReadProcess(pid);
+    if (info && info->in_exec) return absl::UnavailableError(Describe(*info) + " is in an exec");
+  }
   const std::string wanted = name + "=";
   std::string_view rest = block;
   while (!rest.empty()) {

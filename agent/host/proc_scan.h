@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -22,11 +23,17 @@ struct ProcessInfo {
   char state = '?';    // as in /proc/PID/stat: R S D Z T ...
   std::string name;
   bool kill_pending = false;  // SIGKILL was sent and not yet obeyed; read only in state D
+  // It is between two programs: of the next one's environment there is nothing to read yet. Always false where the
+  // kernel does not tell, or not us.
+  bool in_exec = false;
 
   bool ended() const { return state == 'Z' || state == 'X' || state == 'x'; }
   // The kernel does not let it go: nothing that we can do ends it, and it executes no more of its own code.
   bool stuck() const { return state == 'D' && kill_pending; }
 };
+
+// The text of /proc/PID/stat (proc(5)); nullopt: it is none. `kill_pending` stands in another file.
+std::optional<ProcessInfo> ParseProcess(pid_t pid, std::string_view stat);
 
 // nullopt: gone, or it could not be read now: who acts on "gone" asks IsThere() too.
 std::optional<ProcessInfo> ReadProcess(pid_t pid);
@@ -41,7 +48,8 @@ absl::Status ForEachProcess(const std::function<void(pid_t)>& visit);
 absl::StatusOr<std::vector<ProcessInfo>> Children();
 
 // The value of a variable in the environment that a process was started with. NotFound: no such variable or
-// process; ResourceExhausted: it could not be read now; others: it is not ours to read.
+// process; ResourceExhausted: it could not be read now; Unavailable: the process is in an exec and has none yet;
+// others: it is not ours to read.
 absl::StatusOr<std::string> StartEnvironment(pid_t pid, const std::string& name);
 
 // "pid 71 (python, state D in nv_wait)".

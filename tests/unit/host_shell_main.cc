@@ -2,6 +2,7 @@
 //   exec-stage ...        the real exec stage
 //   act tree              a worker with a child, a child in its own session, a double fork and a grandchild of a
 //                         shell; prints their pids, one a line, and waits
+//   act wait              says that it is there, and waits
 //   act host              a host with one waiting worker; prints the worker's pid and waits
 //   act timer MS stop     arms the kernel timer and stops itself
 //   act timer MS disarm   arms and disarms it, waits twice as long, exits 3
@@ -121,6 +122,10 @@ int ActAbandon(const std::string& marker) {
 int Act(const std::vector<std::string>& arguments) {
   const std::string& role = arguments.at(0);
   if (role == "tree") return ActTree();
+  if (role == "wait") {
+    Say("here");
+    WaitForTheEnd();
+  }
   if (role == "host") return ActHost();
   if (role == "timer") return ActTimer(std::atoi(arguments.at(1).c_str()), arguments.at(2) == "stop");
   if (role == "heir") return ActHeir(arguments.at(1));

@@ -111,7 +111,11 @@ class MarkedTest : public testing::Test {
   }
 
   bool EndAll(const std::string& host_id) {
-    return Eventually([&] { return EndMarked({host_id}).AllGone(); });
+    MarkedReport pass;
+    return Eventually([&] {
+      pass = EndMarked({host_id}, {}, pass.found);
+      return pass.AllGone();
+    });
   }
 
   ~MarkedTest() override {
@@ -149,9 +153,67 @@ TEST_F(MarkedTest, ASessionThatIsNamedIsEndedWithoutAMarker) {
                         [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
   const pid_t id = session;
   ASSERT_GE(members.size(), 2u);
-  EXPECT_TRUE(Eventually([&] { return EndMarked({"test-unused"}, {id}).AllGone(); }));
+  MarkedReport pass;
+  EXPECT_TRUE(Eventually([&] {
+    pass = EndMarked({"test-unused"}, {id}, pass.found);
+    return pass.AllGone();
+  }));
   EXPECT_TRUE(AllDead(members));
   EXPECT_FALSE(AllDead(pids));
+}
+
+TEST_F(MarkedTest, WhatAnEarlierPassFoundCountsUntilItHasEnded) {
+  // One that bears no marker stands for one that ends: its memory is gone, and the marker with it.
+  LinePipe pipe;
+  const pid_t child = SpawnActor({"wait"}, pipe.in());
+  ASSERT_NE(pipe.Line(), "");
+  ProcessInfo seen = ReadProcess(child).value_or(ProcessInfo{});
+  ProcessInfo former = seen;
+  former.start -= 1;  // had its pid before
+  EXPECT_TRUE(EndMarked({"test-unused"}, {}, {former}).AllGone());
+  EXPECT_FALSE(IsDead(child));
+  MarkedReport pass = EndMarked({"test-unused"}, {}, {seen});
+  EXPECT_FALSE(pass.AllGone());
+  EXPECT_TRUE(Eventually([&] {
+    pass = EndMarked({"test-unused"}, {}, pass.found);
+    return pass.AllGone();
+  }));
+  EXPECT_TRUE(IsDead(child));
+  waitpid(child, nullptr, 0);
+}
+
+// /proc/PID/stat of a process with these flags and this end of its environment.
+std::optional<ProcessInfo> ProcessWith(const std::string& state, uint64_t flags, uint64_t environment_end) {
+  std::string text = "71 (a (b) c) " + state + " 2 3 4 0 -1 " + std::to_string(flags);
+  for (int field = 10; field <= 21; ++field) text += " 0";
+  text += " 1234";
+  for (int field = 23; field <= 50; ++field) text += " 0";
+  return ParseProcess(71, text + " " + std::to_string(environment_end) + " 0\n");
+}
+
+TEST(ProcessTest, IsReadWithWhateverItsNameHolds) {
+  const auto info = ProcessWith("S", 0, 99);
+  ASSERT_TRUE(info);
+  EXPECT_EQ(info->name, "a (b) c");
+  EXPECT_EQ(info->state, 'S');
+  EXPECT_EQ(info->parent, 2);
+  EXPECT_EQ(info->group, 3);
+  EXPECT_EQ(info->session, 4);
+  EXPECT_EQ(info->start, 1234u);
+  for (const char* none :
+       {"", "71 (x", ") 71 (", "71 (x)", "71 (x) S 1 2 3", "71 (x) S 1 2 y 0 -1 0 0 0 0 0 0 0 0 0 0 0 0 0 5"}) {
+    EXPECT_FALSE(ParseProcess(71, none)) << none;
+  }
+}
+
+TEST(ProcessTest, BetweenTwoProgramsItHasNoEnvironmentYet) {
+  constexpr uint64_t kExiting = 0x4, kKernelThread = 0x200000;
+  EXPECT_TRUE(ProcessWith("R", 0, 0)->in_exec);
+  EXPECT_FALSE(ProcessWith("R", 0, 140000)->in_exec);
+  EXPECT_FALSE(ProcessWith("R", kExiting, 0)->in_exec) << "it gets none any more";
+  EXPECT_FALSE(ProcessWith("Z", kExiting, 0)->in_exec);
+  EXPECT_FALSE(ProcessWith("S", kKernelThread, 0)->in_exec);
+  EXPECT_FALSE(ReadProcess(getpid())->in_exec);
 }
 
 // Without a descriptor nothing can be seen of /proc, and what is not seen is not gone.
