@@ -49,6 +49,8 @@ absl::Status CheckHost(const std::string& host) {
   if (LooksLikeIpv4(host)) {
     return IsIpv4(host) ? absl::OkStatus() : Expected("an IPv4 address of four numbers up to 255");
   }
+  // Programs that are handed such a name take it for an option.
+  if (host.front() == '-') return Expected("a host name that does not begin with '-'");
   const std::string_view rooted = host.back() == '.' ? std::string_view(host).substr(0, host.size() - 1) : host;
   for (const absl::string_view label : absl::StrSplit(AsAbsl(rooted), '.')) {
     if (!IsLabel(label)) return Expected("a host name of letters, digits, '-', '_' and '.'");
@@ -104,6 +106,17 @@ bool IsLoopback(const std::string& host) {
   if (inet_pton(AF_INET6, host.c_str(), &v6) != 1) return false;
   if (IN6_IS_ADDR_V4MAPPED(&v6)) return v6.s6_addr[12] == kLoopbackNet;
   return IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+std::string HostKey(const std::string& host) {
+  in6_addr v6;
+  char text[INET6_ADDRSTRLEN];
+  if (inet_pton(AF_INET6, host.c_str(), &v6) == 1 && inet_ntop(AF_INET6, &v6, text, sizeof(text)) != nullptr) {
+    return text;
+  }
+  std::string key = absl::AsciiStrToLower(host);
+  if (key.ends_with('.')) key.pop_back();
+  return key;
 }
 
 std::string ToString(const std::string& host, uint16_t port) {

@@ -29,6 +29,10 @@ bool IsLiteral(const std::string& host);
 // 127.0.0.0/8 (also mapped into IPv6), ::1 and localhost.
 bool IsLoopback(const std::string& host);
 
+// Equal for two spellings of one host: names differ neither by case nor by a dot at their end, IPv6 addresses not
+// by how their zeros are written.
+std::string HostKey(const std::string& host);
+
 // "host:port", with brackets around an IPv6 address.
 std::string ToString(const std::string& host, uint16_t port);
 

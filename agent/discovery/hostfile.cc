@@ -58,7 +58,9 @@ class HostfileReader {
     const std::string host(content.substr(0, end));
     const std::string_view rest = Trim(content.substr(end));
     if (!rest.starts_with(kSlots)) return Wrong("", std::string(content), kLineGrammar);
-    const absl::StatusOr<Address> address = ParseAddress(host);
+    // Without a port, an IPv6 address needs no brackets.
+    const bool bare_ipv6 = std::count(host.begin(), host.end(), ':') > 1 && host.front() != '[';
+    const absl::StatusOr<Address> address = ParseAddress(bare_ipv6 ? absl::StrCat("[", host, "]") : host);
     if (!address.ok() || address->port)
       return Wrong(" host", host, "a host name or an IP address, without a port");
     const std::optional<int> slots = Number(rest.substr(kSlots.size()), kMaxHostSlots);
@@ -69,10 +71,13 @@ class HostfileReader {
     if (*slots == 0) {
       return Wrong(" slots", "0", "at least 1: whatever counted the devices of " + Shown(host) + " has failed");
     }
-    if (!seen_.insert(host).second) return Wrong(" host", host, "each host once");
+    if (!seen_.insert(HostKey(address->host)).second) return Wrong(" host", host, "each host once");
     if (hosts_.size() == static_cast<size_t>(kMaxHosts))
       return Wrong("", host, absl::StrCat("at most ", kMaxHosts, " hosts"));
-    HostSlots entry{host, {}};
+    slots_ += static_cast<size_t>(*slots);
+    if (slots_ > kMaxSlots)
+      return Wrong(" slots", absl::StrCat(*slots), absl::StrCat("at most ", kMaxSlots, " in all"));
+    HostSlots entry{address->host, {}};
     for (int slot = 0; slot < *slots; ++slot) entry.slots.push_back(slot);
     hosts_.push_back(std::move(entry));
     return absl::OkStatus();
@@ -89,6 +94,7 @@ class HostfileReader {
 
   const std::string source_;
   int line_ = 0;
+  size_t slots_ = 0;  // of the hosts so far
   std::vector<HostSlots> hosts_;
   std::set<std::string> seen_;
 };
@@ -104,25 +110,46 @@ absl::Status FilterProblem(const std::string& option, std::string_view value, st
                    .advice = "see the hostfile"});
 }
 
+// "HOST:SLOTS" as both; slots is nullopt where all of them are meant. nullopt: neither.
+struct Item {
+  std::string host;
+  std::optional<std::string_view> slots;
+};
+
+std::optional<Item> SplitItem(std::string_view text) {
+  text = Trim(text);
+  const size_t close = text.starts_with('[') ? text.find(']') : 0;  // of an IPv6 address
+  if (close == std::string_view::npos) return std::nullopt;
+  const size_t colon = text.find(':', close);
+  const std::string_view host = Trim(text.substr(0, colon));
+  Item item{std::string(close > 0 && host.size() == close + 1 ? host.substr(1, close - 1) : host), {}};
+  if (colon != std::string_view::npos) item.slots = text.substr(colon + 1);
+  if (item.host.empty() || (item.slots && item.slots->find(':') != std::string_view::npos)) return std::nullopt;
+  return item;
+}
+
 absl::StatusOr<Filter> ParseFilter(const std::string& option, std::string_view text,
                                    const std::vector<HostSlots>& hosts) {
+  std::map<std::string_view, const HostSlots*> known;
+  for (const HostSlots& host : hosts) known.emplace(host.host, &host);
   Filter filter;
-  for (const absl::string_view item : absl::StrSplit(AsAbsl(text), '@')) {
-    const std::vector<std::string> parts = absl::StrSplit(item, ':');
-    const std::string name(Trim(parts[0]));
-    if (parts.size() > 2 || name.empty()) return FilterProblem(option, text, kFilterGrammar);
-    const auto host = std::find_if(hosts.begin(), hosts.end(), [&](const HostSlots& h) { return h.host == name; });
-    if (host == hosts.end()) return FilterProblem(option, name, "a host of the hostfile");
-    std::optional<std::set<int>>& wanted = filter[name];
-    if (parts.size() == 1) continue;
-    wanted.emplace();
-    for (const absl::string_view slot : absl::StrSplit(parts[1], ',')) {
+  for (const absl::string_view entry : absl::StrSplit(AsAbsl(text), '@')) {
+    const std::optional<Item> item = SplitItem(AsStd(entry));
+    if (!item) return FilterProblem(option, text, kFilterGrammar);
+    const auto host = known.find(item->host);
+    if (host == known.end()) return FilterProblem(option, item->host, "a host of the hostfile");
+    const auto [named, is_new] = filter.try_emplace(item->host, std::set<int>());
+    std::optional<std::set<int>>& wanted = named->second;
+    if (!item->slots) wanted.reset();
+    if (!item->slots) continue;
+    const std::vector<int>& there = host->second->slots;
+    for (const absl::string_view slot : absl::StrSplit(AsAbsl(*item->slots), ',')) {
       const std::optional<int> number = Number(Trim(AsStd(slot)), kMaxHostSlots);
-      if (!number || std::find(host->slots.begin(), host->slots.end(), *number) == host->slots.end()) {
-        return FilterProblem(option, item.empty() ? text : AsStd(item),
-                             absl::StrCat("slots from 0 to ", host->slots.back(), " of ", name));
+      if (!number || !std::binary_search(there.begin(), there.end(), *number)) {
+        return FilterProblem(option, AsStd(entry),
+                             absl::StrCat("slots from 0 to ", there.back(), " of ", item->host));
       }
-      wanted->insert(*number);
+      if (wanted) wanted->insert(*number);
     }
   }
   return filter;

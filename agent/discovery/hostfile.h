@@ -16,9 +16,10 @@ inline constexpr char kDefaultHostfile[] = "/job/hostfile";
 inline constexpr size_t kMaxHostfileBytes = 4 * 1024 * 1024;
 inline constexpr int kMaxHosts = 100'000;
 inline constexpr int kMaxHostSlots = 1'024;
+inline constexpr size_t kMaxSlots = 1'000'000;  // of all hosts together
 
 struct HostSlots {
-  std::string host;
+  std::string host;        // a name or an IP address, no brackets
   std::vector<int> slots;  // local numbers of the devices to be used, ascending
 };
 
@@ -26,7 +27,8 @@ struct HostSlots {
 // one line that names `source`, the line and what was expected.
 absl::StatusOr<std::vector<HostSlots>> ParseHostfile(const std::string& source, std::string_view text);
 
-// "HOST[:SLOT,SLOT][@HOST...]", at most one of both given; the order of the file stays. InvalidArgument: one line.
+// "HOST[:SLOT,SLOT][@HOST...]", at most one of both given, an IPv6 address in brackets; the order of the file
+// stays. A host that is named twice is named with the slots of both. InvalidArgument: one line.
 absl::StatusOr<std::vector<HostSlots>> FilterHosts(std::vector<HostSlots> hosts, std::string_view include,
                                                    std::string_view exclude);
 

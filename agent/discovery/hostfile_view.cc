@@ -1,6 +1,8 @@
 #include "agent/discovery/hostfile_view.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -103,11 +105,12 @@ class Reader {
                        "count them from 0"});
     }
     ASSIGN_OR_RETURN(const std::vector<size_t> own, Finder(source_, options_).Run(all_));
+    std::set<std::string_view> own_names;
+    for (const size_t index : own) own_names.insert(all_[index].host);
     std::vector<int> left;
     std::vector<std::string> names;
     for (size_t i = 0; i < hosts_.size(); ++i) {
-      const auto is_it = [&](size_t index) { return all_[index].host == hosts_[i].host; };
-      if (std::none_of(own.begin(), own.end(), is_it)) continue;
+      if (own_names.count(hosts_[i].host) == 0) continue;
       left.push_back(static_cast<int>(i));
       if (names.size() < kMaxHostsInMessage) names.push_back(hosts_[i].host);
     }

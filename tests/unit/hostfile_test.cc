@@ -6,6 +6,7 @@
 
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
 #include "tests/unit/fixtures.h"
 
@@ -63,6 +64,25 @@ TEST(Hostfile, ErrorsNameTheLineAndWhatWasExpected) {
   EXPECT_THAT(Read(std::string(kMaxHostfileBytes + 1, '#')), HasSubstr("bytes"));
 }
 
+TEST(Hostfile, TakesIpv6AddressesWithBracketsOrWithout) {
+  EXPECT_EQ(Read("fd00::1 slots=1\n[fd00::2] slots=1\n"), "fd00::1:0 fd00::2:0");
+  EXPECT_THAT(Read("[fd00::1]:22 slots=1\n"), HasSubstr("host is [fd00::1]:22: expected"));
+}
+
+TEST(Hostfile, KnowsAHostInEachSpelling) {
+  for (const char* second : {"A slots=1", "a. slots=1"}) {
+    EXPECT_THAT(Read(absl::StrCat("a slots=1\n", second)), HasSubstr("expected each host once")) << second;
+  }
+  EXPECT_THAT(Read("fd00::1 slots=1\n[fd00:0::1] slots=1\n"), HasSubstr("expected each host once"));
+  EXPECT_THAT(Read("-oProxyCommand slots=1\n"), HasSubstr("host is -oProxyCommand"));
+}
+
+TEST(Hostfile, OfVeryManySlotsIsRefusedBeforeTheyTakeMemory) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) absl::StrAppend(&text, "h", i, " slots=1024\n");
+  EXPECT_THAT(Read(text), HasSubstr("line 977 slots is 1024: expected at most 1000000 in all"));
+}
+
 // The rows of hostfile_filters.tsv: include, exclude, what DeepSpeed does, what is right.
 TEST(HostFilters, AreReadAsDocumented) {
   const auto pool = ParseHostfile("pool", "worker-0 slots=4\nworker-1 slots=4\n");
@@ -98,6 +118,26 @@ TEST(HostFilters, RefuseWhatIsNotThere) {
               HasSubstr("--include is a:4: expected slots from 0 to 3 of a"));
   EXPECT_FALSE(FilterHosts(*pool, "a", "a").ok());
   EXPECT_FALSE(FilterHosts(*pool, "", "a").ok()) << "nothing would be left";
+}
+
+TEST(HostFilters, AHostThatIsNamedTwiceIsMeantWithTheSlotsOfBoth) {
+  const auto pool = ParseHostfile("pool", "a slots=4\nb slots=1\n");
+  ASSERT_TRUE(pool.ok());
+  EXPECT_EQ(Text(*FilterHosts(*pool, "a:0@a:2", "")), "a:0,2");
+  EXPECT_EQ(Text(*FilterHosts(*pool, "", "a:0@a:2")), "a:1,3 b:0");
+  for (const char* both : {"a@a:2", "a:2@a", "a:0@a@a:1"}) {
+    EXPECT_EQ(Text(*FilterHosts(*pool, both, "")), "a:0,1,2,3") << both;
+    EXPECT_EQ(Text(*FilterHosts(*pool, "", both)), "b:0") << both;
+  }
+}
+
+TEST(HostFilters, NameIpv6AddressesInBrackets) {
+  const auto pool = ParseHostfile("pool", "fd00::1 slots=2\nfd00::2 slots=2\n");
+  ASSERT_TRUE(pool.ok());
+  EXPECT_EQ(Text(*FilterHosts(*pool, "[fd00::1]:1@[fd00::2]", "")), "fd00::1:1 fd00::2:0,1");
+  for (const char* wrong : {"fd00::1", "[fd00::1", "[fd00::1]x", "[fd00::1]:0:1", "[]"}) {
+    EXPECT_FALSE(FilterHosts(*pool, wrong, "").ok()) << wrong;
+  }
 }
 
 }  // namespace

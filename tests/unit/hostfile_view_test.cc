@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "agent/discovery/discover.h"
 #include "agent/discovery/hostfile.h"
 #include "gmock/gmock.h"
@@ -136,6 +137,20 @@ TEST(HostfileView, LoopbackAddressesNeedARankAndAreSeenAsSuch) {
   const std::string text = "127.0.0.1 slots=1\n127.0.0.2 slots=1\n";
   EXPECT_THAT(ErrorOf(Find(text, {})), HasSubstr("give --node-rank"));
   EXPECT_TRUE(FindOk(text, {}, Ranked(1)).loopback_only);
+}
+
+TEST(HostfileView, OfVeryManyHostsThatAreThisMachineIsRefusedAtOnce) {
+  std::string text;
+  for (int i = 0; i < kMaxHosts; ++i) {
+    absl::StrAppend(&text, "127.", 1 + i / 65536, ".", i / 256 % 256, ".", i % 256, " slots=1\n");
+  }
+  EXPECT_THAT(ErrorOf(Find(text, {})), HasSubstr("this machine is 127.1.0.0, 127.1.0.1, "));
+}
+
+TEST(HostfileView, AnIpv6AddressIsAPlaceToMeet) {
+  const ClusterView view = FindOk("[fd00::1] slots=1\nfd00::2 slots=1\n", {}, Ranked(1));
+  EXPECT_EQ(view.primary_host, "fd00::1");
+  EXPECT_THAT(view.nodes, ElementsAre("[fd00::1]:29500", "[fd00::2]:29500"));
 }
 
 TEST(HostfileView, TheDefaultFileIsReadWhereNothingElseFits) {
