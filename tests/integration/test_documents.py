@@ -1,0 +1,95 @@
+"""What the README and docs/ say is so: the options they name exist, the defaults and exit codes are the program's, and
+what they link to or name as a file is there. The help texts are held to the same defaults."""
+import json
+import pathlib
+import re
+import subprocess
+import unittest
+
+import cluster
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMMANDS = ("run", "local", "env", "hostfile", "coordinator")
+# Of other programs, on the lines that the pages show.
+FOREIGN = {"nodes", "gpus-per-node", "ntasks-per-node", "cpus-per-task", "kill-on-bad-exit", "no-kill", "map-by",
+           "preset", "build", "test-dir", "tests"}
+NAME = re.compile(r"--([a-z][a-z-]*)")
+PLAIN_VALUE = re.compile(r"\d+(ms|s|m|h)?")
+FOLDERS = "agent|cli|deploy|docs|proto|rendezvous|tests"
+
+
+def said(*words):
+    done = subprocess.run([str(cluster.BINARY), *words], env=cluster.plain_environment(), capture_output=True, text=True,
+                          timeout=cluster.LIMIT_S, check=True)
+    return done.stdout
+
+
+def defaults():
+    """Of a machine on which nothing is said: option, and its default as muster env shows it."""
+    settings = json.loads(said("env", "--json"))["settings"]
+    plain = {name: line["value"] for name, line in settings.items()
+             if line["origin"] == "default" and PLAIN_VALUE.fullmatch(line["value"])}
+    assert len(plain) > 15, settings
+    return plain
+
+
+def has_word(text, word):
+    return re.search(rf"(?<![\w.]){re.escape(word)}(?!\w)", text) is not None
+
+
+def table_rows(page, heading):
+    section = page.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = [re.split(r"(?<!\\) \| ", line[2:].rstrip(" |")) for line in section.splitlines() if line.startswith("| ")]
+    return rows[1:]
+
+
+class HelpTest(unittest.TestCase):
+    def test_the_defaults_in_it_are_those_that_hold(self):
+        help_text = said("run", "--help")
+        for name, value in defaults().items():
+            with self.subTest(name):
+                option = re.search(rf"^  (?:-\w, )?--{name}\b(.*?)(?=^  -|^\S|^$)", help_text, re.MULTILINE | re.DOTALL)
+                words = " ".join(option[1].split())
+                self.assertTrue(has_word(words[words.index("Default"):], value), words)
+
+
+class DocumentsTest(unittest.TestCase):
+    def test_every_option_they_name_exists(self):
+        known = FOREIGN.union(*(NAME.findall(said(command, "--help")) for command in COMMANDS))
+        for page in PAGES:
+            named = set(NAME.findall(page.read_text()))
+            self.assertEqual(set(), named - known - {"help"}, page)
+
+    def test_the_defaults_in_the_readme_are_those_that_hold(self):
+        compared, plain = 0, defaults()
+        for options, default, _ in table_rows(ROOT / "README.md", "Settings"):
+            names = NAME.findall(options)
+            values = re.split(", ", default) if len(names) > 1 else [default]
+            for name, value in zip(names, values):
+                if name in plain:
+                    self.assertTrue(has_word(value, plain[name]), f"--{name}: {value}, but it is {plain[name]}")
+                    compared += 1
+        self.assertGreater(compared, 5)
+
+    def test_the_exit_codes_of_readme_and_help_are_the_same(self):
+        helped = said("--help").split("Exit codes:\n")[1]
+        codes = [re.findall(r"\b\d+\b", line[:13]) for line in helped.splitlines()]
+        shown = [re.findall(r"^\d+|(?<=, )\d+", row[0]) for row in table_rows(ROOT / "README.md", "Exit codes")]
+        self.assertEqual([code for line in codes for code in line], [code for row in shown for code in row])
+        self.assertGreater(len(codes), 8)
+
+    def test_what_they_link_to_or_name_as_a_file_is_there(self):
+        pages = [*PAGES, *(path for folder in FOLDERS.split("|") for path in (ROOT / folder).rglob("README.md"))]
+        for page in pages:
+            text = page.read_text()
+            for link in re.findall(r"\]\((?!http)([^)#]+)", text):
+                self.assertTrue((page.parent / link).exists(), f"{page}: {link}")
+            for name in re.findall(rf"`((?:{FOLDERS})/[\w./-]+)`", text):
+                there = [folder / name for folder in (ROOT, page.parent)]
+                there += [path.with_name(path.name + ".h") for path in there]  # `cli/run_plan`: both files
+                self.assertTrue(any(path.exists() for path in there), f"{page}: {name}")
+
+
+if __name__ == "__main__":
+    unittest.main()
