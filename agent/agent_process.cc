@@ -30,6 +30,7 @@
 #include "agent/process_start.h"
 #include "agent/remote_session.h"
 #include "agent/serving.h"
+#include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/thread.h"
@@ -44,8 +45,6 @@ namespace {
 constexpr absl::Duration kBindRetryLimit = absl::Seconds(10);  // a predecessor's port may be free in a moment
 constexpr absl::Duration kLastWordLimit = absl::Seconds(1);    // for what was said last to arrive
 constexpr absl::Duration kDrainPoll = absl::Milliseconds(5);
-constexpr int kExitUnavailable = 69;
-constexpr int kExitFault = 70;
 // An agent whose listener is dead makes room for another no sooner than this after its start: the host takes five
 // deaths within 10 s for a fault.
 constexpr absl::Duration kLeastLife = absl::Seconds(3);

@@ -16,6 +16,7 @@
 #include "agent/host/writer.h"
 #include "agent/process_start.h"
 #include "agent/serving.h"
+#include "proto/base/exit_codes.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/waiting_line.h"
 #include "rendezvous/coordinator_service.h"
@@ -25,10 +26,6 @@ namespace muster::agent {
 namespace {
 
 constexpr char kPart[] = "coordinator";
-constexpr int kExitUnavailable = 69;
-constexpr int kExitFault = 70;
-constexpr int kExitLeft = 75;
-constexpr int kExitCancelled = 130;
 constexpr absl::Duration kBindRetry = absl::Milliseconds(200);
 constexpr absl::Duration kBindRetryLimit = absl::Seconds(10);  // a predecessor's port may be free in a moment
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "proto/base/exit_codes.h"
+
 namespace muster::agent {
 
 using Environment = std::map<std::string, std::string>;
@@ -46,9 +48,6 @@ enum class ProgramKind {
   kModule,   // -m: the interpreter looks for it
   kProgram,  // --no-python: executed itself, looked for on PATH as a shell does
 };
-
-inline constexpr int kExitNotExecutable = 126;
-inline constexpr int kExitNotFound = 127;
 
 struct ProgramCheck {
   int exit_code = 0;    // 0, kExitNotExecutable or kExitNotFound

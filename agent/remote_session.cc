@@ -7,6 +7,7 @@
 #include "agent/session_error.h"
 #include "proto/base/check.h"
 #include "proto/base/duration.h"
+#include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
 #include "rendezvous/auth.h"
@@ -14,12 +15,6 @@
 #include "rendezvous/peer_address.h"
 
 namespace muster::agent {
-namespace {
-
-constexpr int kExitFault = 70;
-
-}  // namespace
-
 // One channel and its one call. Destroyed when nothing of it is outstanding.
 struct RemoteSession::Attempt {
   std::shared_ptr<grpc::Channel> channel;

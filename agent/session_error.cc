@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "proto/base/exit_codes.h"
+
 namespace muster::agent {
 namespace {
 
@@ -12,7 +14,6 @@ constexpr int kPermissionDenied = 7;
 constexpr int kUnimplemented = 12;
 constexpr int kUnauthenticated = 16;
 
-constexpr int kExitRefused = 77;
 constexpr size_t kMaxCauseBytes = 300;
 
 struct Known {

@@ -214,7 +214,7 @@ std::vector<Finding> CheckNode(const EnvReport& report, const CheckProbe& probe)
 int ExitCodeOf(const std::vector<Finding>& findings) {
   int code = 0;
   for (const Finding& finding : findings) {
-    if (finding.kind == Kind::kUnreachable) return kExitUnreachable;
+    if (finding.kind == Kind::kUnreachable) return kExitUnavailable;
     if (finding.kind == Kind::kWrong) code = kExitLooksWrong;
   }
   return code;

@@ -1,17 +1,10 @@
-// The exit codes that muster itself chooses; a worker's own code passes through beside them.
+// The exit code of an error of this folder.
 #pragma once
 
 #include "absl/status/status.h"
+#include "proto/base/exit_codes.h"
 
 namespace muster::cli {
-
-inline constexpr int kExitUsage = 64;           // something on the command line is wrong
-inline constexpr int kExitBadEnvironment = 65;  // a variable or what the platform says is wrong
-inline constexpr int kExitUnreachable = 69;     // no coordinator, or too few nodes
-inline constexpr int kExitOurFault = 70;
-inline constexpr int kExitNotExecutable = 126;
-inline constexpr int kExitNotFound = 127;
-inline constexpr int kExitSignalBase = 128;  // 128 + the signal's number
 
 // Errors of this folder carry their exit code in their kind: InvalidArgument 64, FailedPrecondition 65,
 // PermissionDenied 126, NotFound 127; anything else is a fault of ours.
@@ -28,7 +21,7 @@ inline int ExitCodeOf(const absl::Status& status) {
     case absl::StatusCode::kNotFound:
       return kExitNotFound;
     default:
-      return kExitOurFault;
+      return kExitFault;
   }
 }
 

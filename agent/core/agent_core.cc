@@ -5,12 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
 
 namespace muster::agent {
 namespace {
 
-constexpr int kExitUnavailable = 69;
 constexpr absl::Duration kHostBeat = absl::Milliseconds(500);  // the host hears from us at least this often
 
 bool IsLoopback(const std::string& address) { return address == "::1" || address.rfind("127.", 0) == 0; }

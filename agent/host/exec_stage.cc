@@ -12,6 +12,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "proto/base/exit_codes.h"
+
 namespace muster::host {
 namespace {
 
@@ -23,7 +25,6 @@ constexpr int kDashesIndex = 5;
 constexpr int kFileIndex = 6;
 constexpr int kArgvIndex = 7;
 
-constexpr int kExitUsage = 64;           // typed by somebody: the host makes no such mistake
 constexpr int kFirstLibrarySignal = 32;  // up to SIGRTMIN
 
 bool ParseNumber(const char* text, uint64_t* number) {

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "proto/base/exit_codes.h"
+
 namespace muster::host {
 namespace {
-
-constexpr int kExitFault = 70;
 
 // What a terminal's key sends, it sends to the whole foreground group: the host has it already, and a second one
 // would mean "now".

@@ -6,13 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/base/check.h"
+#include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
 #include "proto/base/text.h"
 
 namespace muster::rendezvous {
 namespace {
-
-constexpr int kExitRefused = 77;
 
 bool CountsAreSane(const v1::Round& round) {
   for (const int count : {round.restart_count(), round.failures(), round.fast_failures(), round.idle_failures(),

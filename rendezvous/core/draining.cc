@@ -5,15 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/base/check.h"
+#include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
 #include "rendezvous/core/coordinator.h"
 
 namespace muster::rendezvous {
 namespace {
-
-constexpr int kExitUnavailable = 69;
-constexpr int kExitNoProgress = 93;
-constexpr int kExitCancelled = 130;
 
 // "; the one restart is spent", "; all 3 restarts are spent"
 std::string Spent(int budget, const std::string& what) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/base/check.h"
+#include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
 #include "proto/base/text.h"
 #include "rendezvous/core/coordinator.h"
@@ -14,8 +15,6 @@
 namespace muster::rendezvous {
 namespace {
 
-constexpr int kExitUnavailable = 69;
-constexpr int kExitCancelled = 130;
 constexpr int kMaxSteps = 16;  // of one event: the longest way is recovering -> draining -> gathering -> running
 
 }  // namespace

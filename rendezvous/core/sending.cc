@@ -5,16 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
+#include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
 #include "rendezvous/core/coordinator.h"
 
 namespace muster::rendezvous {
-namespace {
-
-constexpr int kExitLeft = 75;
-
-}  // namespace
-
 v1::Directive::OrderCase Coordinator::OrderFor(const Host& host) const {
   const bool active = !Idle(host);
   if (host.status.phase() == v1::PHASE_HOST_GONE) return v1::Directive::kRelease;

@@ -6,14 +6,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
+#include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
 #include "proto/base/text.h"
 
 namespace muster::host {
 namespace {
 
-constexpr int kExitUsage = 2;  // of a worker: argparse's
-constexpr int kExitFault = 70;
+constexpr int kWorkerUsage = 2;  // argparse's exit code
 
 absl::Duration FromMs(int64_t ms) { return absl::Milliseconds(ms); }
 
@@ -254,7 +254,7 @@ void HostCore::OnExit(BootTime now, int local_rank, const Ending& ending, Effect
   if (finished_ || it == workers_.end() || it->second.state == WorkerState::kEnded) return;
   it->second.state = WorkerState::kEnded;
   all_zero_ &= ending.ok();
-  all_usage_ &= ending.by_signal ? ladder_.has_value() : ending.number == kExitUsage;
+  all_usage_ &= ending.by_signal ? ladder_.has_value() : ending.number == kWorkerUsage;
   if (!ending.ok()) {
     if (!ladder_) {
       Fail(now, local_rank, ending, it->second.pid, out);
@@ -364,7 +364,7 @@ std::optional<int> HostCore::failed_local_rank() const {
 
 void HostCore::AddHint() {
   const bool early = failure_at_ - started_at_ <= kUsageErrorWithin;
-  if (!all_usage_ || !early || failure_->exit_code() != kExitUsage) return;
+  if (!all_usage_ || !early || failure_->exit_code() != kWorkerUsage) return;
   const std::string& given = options_.local_rank_option;
   if (!given.empty() && given != "local-rank") return;  // what the script wants is known
   failure_->set_hint(absl::StrCat(

@@ -6,15 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "agent/host/core/host_core.h"
 #include "proto/base/check.h"
+#include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
 
 namespace muster::host {
 namespace {
-
-constexpr int kExitUnreachable = 69;  // no coordinator, too few nodes, a node lost once too often
-constexpr int kExitLeft = 75;
-constexpr int kExitCancelled = 130;
-constexpr int kExitFault = 70;
 
 absl::Duration FromMs(int64_t ms) { return absl::Milliseconds(ms); }
 
@@ -156,7 +152,7 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
 // Asked to leave, peers or coordinator lost: another run may well succeed. Never for what a worker did.
 void HostCore::AskForRetry() {
   const int code = exit_->exit_code();
-  const bool no_fault = exit_->origin() == "muster" && (code == kExitLeft || code == kExitUnreachable);
+  const bool no_fault = exit_->origin() == "muster" && (code == kExitLeft || code == kExitUnavailable);
   if (!no_fault || options_.retryable_exit_code == 0) return;
   exit_->set_exit_code(options_.retryable_exit_code);
   exit_->set_reason(absl::StrCat(exit_->reason(), " (", code, ", told as ", options_.retryable_exit_code,
