@@ -248,6 +248,16 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
   if (status.has_verdict() && !verdict_) Conclude(now, status.verdict(), out);
 }
 
+// What was noted of a round counts for no other one.
+void Coordinator::ForgetRound() {
+  progressed_ = progress_watched_ = false;
+  loss_at_.reset();
+  loss_text_.clear();
+  done_and_gone_.clear();
+  done_and_ended_.clear();
+  lost_failures_.clear();
+}
+
 // Rounds that this host was told of. While recovering the greatest is what we go on from.
 void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
   const v1::Round& last = host.status.last();
@@ -259,8 +269,7 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
       if (state_ == State::kGathering) Enter(State::kRecovering, now, "an agent names a round", out);
       greatest_ = last;
       greatest_.clear_node_rank();
-      done_and_gone_.clear();
-      progressed_ = progress_watched_ = false;
+      ForgetRound();
       round_since_ = now;
       for (auto& [id, other] : hosts_) {
         other.in_round = other.succeeded = false;

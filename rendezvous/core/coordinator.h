@@ -96,6 +96,7 @@ class Coordinator {
   void DecideAndPush(BootTime now, Effects* out);
   bool Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
   void Record(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
+  void ForgetRound();
   void LearnRounds(BootTime now, Host& host, Effects* out);
   void LearnLoss(BootTime now, BootTime heard_before, Host& host);
   static void LearnFacts(Host* host);

@@ -298,14 +298,9 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   greatest_.set_largest_node_count(largest_);
   round_since_ = now;
   newcomers_since_ = absl::InfiniteFuture();
-  progressed_ = progress_watched_ = false;
+  ForgetRound();
   round_counts_ = counts_;
   predecessor_heard_at_ = absl::InfinitePast();
-  loss_at_.reset();
-  loss_text_.clear();
-  done_and_gone_.clear();
-  done_and_ended_.clear();
-  lost_failures_.clear();
   MUSTER_CHECK(greatest_.node_count() >= options_.min_nodes && greatest_.node_count() <= options_.max_nodes,
                "a round of a size that nobody asked for");
   Enter(State::kRunning, now,

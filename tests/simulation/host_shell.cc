@@ -465,7 +465,10 @@ void World::StartPreflight(HostProcess* host) {
                                     : "passes"));
   if (hangs) return;
   const host::Ending ending = fails ? DrawFailure() : host::Ending{};
-  DeliverAfter(prng_.Between(kReapDelay, scenario_.preflight_time), host, [this, host, ending, number] {
+  // Once there are no faults any more none is too slow either.
+  const Micros longest =
+      healed_ ? std::min(scenario_.preflight_time, scenario_.preflight_timeout / 2) : scenario_.preflight_time;
+  DeliverAfter(prng_.Between(kReapDelay, std::max(kReapDelay, longest)), host, [this, host, ending, number] {
     if (!host->preflight_runs || number != host->preflights) return;
     host->preflight_runs = false;
     OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnPreflightEnded(now, ending, out); });

@@ -50,7 +50,7 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
     case v1::Directive::kVerdict:
       if (!record.announced) LookWhetherRunAgain(home);
       record.announced = true;
-      return CheckVerdictTold(directive.verdict());
+      return CheckVerdictTold(home, directive.verdict());
     case v1::Directive::kRelease:  // before the verdict: of one that leaves
       if (record.announced && !record.released && to.alive && !to.asked_to_leave) {
         record.released = true;
@@ -242,7 +242,10 @@ void Invariants::CheckSuccess(const std::string& where) {
 void Invariants::LookWhetherRunAgain(const CoordinatorHome& home) {
   const Micros born = home.host == nullptr ? home.born : home.host->born;
   const bool serves = home.host == nullptr || home.host->place == 0;
-  if (!verdict_announced_ || !serves || born <= announced_at_) return;
+  // One that was back before, but only the agent of its dead predecessor was heard until then, is as new.
+  const bool new_here = born > announced_at_ ||
+                        (home.host != nullptr && home.host != announced_by_ && !home.host->memory.has_verdict());
+  if (!verdict_announced_ || !serves || !new_here) return;
   const auto heard = [&](const HostProcess& host) {
     return std::any_of(home.sessions.begin(), home.sessions.end(), [&](const auto& entry) {
       return entry.second->agent->host == &host && entry.second->first_heard >= 0;
@@ -259,8 +262,11 @@ void Invariants::LookWhetherRunAgain(const CoordinatorHome& home) {
   know_an_earlier_verdict_.insert(know.begin(), know.end());
 }
 
-void Invariants::CheckVerdictTold(const v1::Verdict& verdict) {
-  if (!verdict_announced_) announced_at_ = world_->now();
+void Invariants::CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict& verdict) {
+  if (!verdict_announced_) {
+    announced_at_ = world_->now();
+    announced_by_ = home.host;
+  }
   verdict_announced_ = true;
   if (verdict.exit_code() == 0) return CheckSuccess("the verdict is");
   if (verdict.origin() == "worker" && failure_codes_.count(verdict.exit_code()) == 0) {

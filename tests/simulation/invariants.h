@@ -92,7 +92,7 @@ class Invariants {
   void CheckCounts(const RoundKey& key, const RoundRecord& record, HostRecord& host, const HostProcess& to);
   void CountEnd(const WorkerProcess& worker);
   void LookWhetherRunAgain(const CoordinatorHome& home);
-  void CheckVerdictTold(const v1::Verdict& verdict);
+  void CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict& verdict);
   void CheckRelease(const CoordinatorHome& home);
   void CheckSuccess(const std::string& where);
   void CheckExitWithoutVerdict(const HostProcess& host, const host::Finish& finish, const std::string& who);
@@ -108,6 +108,7 @@ class Invariants {
   bool forgot_ = false;  // a coordinator began again without any memory of earlier rounds
   bool verdict_announced_ = false;
   Micros announced_at_ = 0;
+  const HostProcess* announced_by_ = nullptr;  // null too where the coordinator is alone
   bool verdict_seen_ = false;
   int verdict_code_ = 0;
   std::string verdict_origin_;

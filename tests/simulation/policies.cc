@@ -82,7 +82,8 @@ void Policies::OnStatus(const Session& session, const v1::AgentStatus& status) {
   const auto number = [](const v1::StatusId& id) { return std::make_pair(id.agent_number(), id.seq()); };
   if (number(status.id()) <= number(host.status.id())) return;  // a repeated one
   const bool ready = status.phase() == v1::PHASE_READY && !status.offer().host().empty();
-  if (!ready) host.ready_since = -1;
+  if (!ready || host.session != &session) host.ready_since = -1;  // where it was away, it is new
+  host.session = &session;
   if (ready && host.ready_since < 0) host.ready_since = world_->now();
   host.status = status;
   const rendezvous::State state = session.home->core.state();

@@ -214,7 +214,8 @@ void DrawAimed(Prng& prng, Scenario& s) {
       Plenty(s);
       s.run_time = prng.Skewed(200 * kMillisecond, 3 * kSecond);
       s.fails_percent = static_cast<int>(prng.Between(10, 60));
-      s.delay = prng.Skewed(5 * kMillisecond, 200 * kMillisecond);
+      // Of many nodes one always waits for the slowest answers: a lease that these outlast lets no round live.
+      s.delay = std::min(prng.Skewed(5 * kMillisecond, 200 * kMillisecond), s.lease / (s.nodes > 8 ? 40 : 10));
       s.exec_delay = prng.Skewed(500, 20 * kMillisecond);
       Weight(s, Fault::kWorkerFails) = 3;
       Weight(s, Fault::kKillAgent) = 1;

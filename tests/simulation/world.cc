@@ -350,6 +350,10 @@ void World::Replace(int place, bool same_machine) {
   Machine* machine = same_machine && at.machine->up ? at.machine : NewMachine(place);
   if (machine != at.machine && old == nullptr) PowerOff(at.machine);
   StartHost(place, machine);
+  // Nobody waited for the primary when it was its turn.
+  if (healed_ && places_[0].current == nullptr && !scenario_.coordinator_alone) {
+    PlanReplacement(0, prng_.Between(100 * kMillisecond, kSecond));
+  }
   if (alone_is_done_) {  // and all who knew the verdict are gone: the whole job is run again
     alone_is_done_ = false;
     StartAlone();

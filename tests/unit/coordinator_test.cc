@@ -360,6 +360,35 @@ TEST(Coordinator, ASuccessorThatFindsTheWholeRoundRunningContinuesIt) {
   EXPECT_TRUE(Same(after.Told("a").run().id(), before.Told("a").run().id()));
 }
 
+// An agent that was cut off since the round before still tells of that one's failure, which was charged long ago.
+TEST(Coordinator, WhatAnEarlierRoundFailedOfIsNotChargedToTheOneThatASuccessorFinds) {
+  Cluster before(Elastic(1, 2));
+  before.Join("a", 0);
+  before.Join("b", 1);
+  for (const char* n : {"a", "b"}) before.Apply(n);
+  before.Fail("b", 7);
+  Cluster after(Elastic(1, 2), 43);
+  after.At("b") = before.At("b");
+  after.At("b").status.set_phase(v1::PHASE_HOST_GONE);
+  after.At("b").failed_at = FromBootNanos(0);  // well before its node was lost
+  before.Pass(absl::Seconds(11), {"a", "b"});
+  const v1::Round run = before.Told("a").run();
+  ASSERT_EQ(run.node_count(), 2);
+  ASSERT_EQ(run.failures(), 1);
+
+  after.Pass(absl::Seconds(5), {});
+  after.At("a") = before.At("a");
+  after.Say("b");
+  after.Close("b");
+  after.Say("a");
+  after.Apply("a");
+  ASSERT_EQ(after.state(), State::kRecovering);
+  after.Pass(absl::Seconds(40), {"a"});
+  ASSERT_GT(after.Told("a").run().id().number(), run.id().number());
+  EXPECT_EQ(after.Told("a").run().failures(), 1);
+  EXPECT_EQ(after.Said("code 7"), 0);
+}
+
 // Its success was never told: the coordinator was dead, and SIGTERM came before the next one.
 TEST(Coordinator, ANodeThatLeavesAfterItsSuccessIsDoneForASuccessorToo) {
   Cluster before(Fixed(3));
