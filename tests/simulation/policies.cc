@@ -43,10 +43,11 @@ struct Policies::RoundRecord {
 struct Policies::HostRecord {
   v1::AgentStatus status;
   Micros ready_since = -1;  // in the present round, or the present gathering
-  const Session* session = nullptr;
-  std::string failed_in;         // the round of the newest failure that it told of,
-  Micros failed_by = kNever;     // and by when it must have happened
-  uint64_t first_directive = 0;  // told on that session: an older status does not count
+  const Session* heard_on = nullptr;
+  const Session* session = nullptr;  // the newest that was told something
+  std::string failed_in;             // the round of the newest failure that it told of,
+  Micros failed_by = kNever;         // and by when it must have happened
+  uint64_t first_directive = 0;      // told on that session: an older status does not count
   v1::Epoch epoch;
 };
 
@@ -82,8 +83,8 @@ void Policies::OnStatus(const Session& session, const v1::AgentStatus& status) {
   const auto number = [](const v1::StatusId& id) { return std::make_pair(id.agent_number(), id.seq()); };
   if (number(status.id()) <= number(host.status.id())) return;  // a repeated one
   const bool ready = status.phase() == v1::PHASE_READY && !status.offer().host().empty();
-  if (!ready || host.session != &session) host.ready_since = -1;  // where it was away, it is new
-  host.session = &session;
+  if (!ready || host.heard_on != &session) host.ready_since = -1;  // where it was away, it is new
+  host.heard_on = &session;
   if (ready && host.ready_since < 0) host.ready_since = world_->now();
   host.status = status;
   const rendezvous::State state = session.home->core.state();
