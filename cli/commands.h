@@ -34,6 +34,7 @@ int Print(const std::string& text);
 // Those that people type, as errors list them and the shell completes them.
 inline constexpr const char* kCommands[] = {"run", "local", "env", "hostfile", "coordinator", "version", "help"};
 
+inline constexpr char kLocalCommand[] = "muster local";
 inline constexpr char kLocalNodeCommand[] = "local-node";
 
 }  // namespace muster::cli

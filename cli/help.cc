@@ -233,8 +233,9 @@ secrets are masked. --json prints one JSON object.
 --check looks for what would go wrong: it resolves the primary's name, tries its
 port and compares its clock, compares workers and accelerators, and looks at
 /dev/shm and at what the kernel ends when memory runs out. It exits with 0 if
-nothing looks wrong, with 69 if the primary cannot be reached, with 1 for
-anything else, and with 65 if what the platform says cannot be read.
+nothing looks wrong, with 69 if the primary cannot be reached or refuses this
+node, with 1 for anything else, and with 65 if what the platform says cannot be
+read.
 )";
 }
 

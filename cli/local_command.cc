@@ -301,6 +301,7 @@ int LocalNodeCommand(const Invocation& invocation) {
   if (getppid() != parent) return kExitSignalBase + SIGTERM;  // gone before we asked to be told
   Invocation run = invocation;
   run.arguments.erase(run.arguments.begin());
+  run.command = kLocalCommand;
   return RunCommand(run);
 }
 

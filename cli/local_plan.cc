@@ -115,7 +115,7 @@ absl::StatusOr<int> LocalNodeCount(const CommandLine& command_line) {
   const auto nnodes = command_line.given.find("nnodes");
   if (nnodes != command_line.given.end() && *nodes > 1) {
     const absl::StatusOr<NodeRange> range = ParseNodeRange(nnodes->second);
-    if (range.ok() && range->max == 1) {
+    if (range.ok() && (range->max == 1 || range->max > *nodes)) {
       return absl::InvalidArgumentError(
           absl::StrCat("--nnodes ", discovery::Shown(nnodes->second), ": --nodes says ", *nodes));
     }

@@ -135,6 +135,7 @@ int RunLine(const CommandLine& command_line, const Environment& environment, con
     TellSageMaker(environment, plan.status());
     return Complain(plan.status());
   }
+  if (invocation.command == kLocalCommand) plan->view.source = kLocalCommand;  // who made its CLUSTER_SPEC
   if (const absl::Status sane = CheckNoLauncherInside(command_line, *plan); !sane.ok()) return Complain(sane);
   plan->notes.insert(plan->notes.end(), notes.begin(), notes.end());
   if (const std::string names = SaidInVain(command_line); plan->config.coordinator_alone() && !names.empty()) {

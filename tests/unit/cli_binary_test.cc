@@ -10,7 +10,9 @@
 namespace muster {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Ran {
   int exit_code = -1;
@@ -41,6 +43,11 @@ TEST(BinaryTest, HelpGoesToStandardOutputAndNothingSaidIsAMistake) {
   EXPECT_EQ(Muster("version --help").output, Muster("--help").output);
   EXPECT_EQ(Muster("2>/dev/null").exit_code, 64);
   EXPECT_EQ(Muster("2>/dev/null").output, "");
+}
+
+TEST(BinaryTest, ANodeOfMusterLocalSaysThatItIsOne) {
+  EXPECT_THAT(Muster("local --nodes 2 --no-python true 2>&1").output,
+              AllOf(HasSubstr("node 1 of 2 (muster local), primary 127.0.0.1:"), Not(HasSubstr("vertex"))));
 }
 
 TEST(BinaryTest, WhatIsWrongOnTheCommandLineIs64AndInTheEnvironment65) {

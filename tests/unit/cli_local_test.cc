@@ -39,6 +39,7 @@ TEST(LocalPlanTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(Error({"--node", "2", "t.py"}), "--node-rank 2: muster local decides that itself");
   EXPECT_EQ(Error({"--nodes", "2", "--standalone", "t.py"}), "--standalone: muster local decides that itself");
   EXPECT_EQ(Error({"--nodes", "2", "--nnodes", "1", "t.py"}), "--nnodes 1: --nodes says 2");
+  EXPECT_EQ(Error({"--nodes", "2", "--nnodes", "1:3", "t.py"}), "--nnodes 1:3: --nodes says 2");
   EXPECT_EQ(Error({"--nodes", "2"}), "no SCRIPT was given (see muster local --help)");
   EXPECT_EQ(LocalNodeCount(Parsed({"--nodes", "3", "--nnodes", "2:3", "t.py"})).value(), 3);
 }
