@@ -38,6 +38,7 @@ discovery::DiscoverOptions OptionsOf(const Settings& s) {
   if (s.exclude) options.hostfile.exclude = s.exclude->value;
   if (s.source) options.source = s.source->value;
   if (s.nnodes) options.nnodes = s.nnodes->value.max;
+  if (s.nnodes) options.nnodes_source = absl::StrCat(s.nnodes->source, " ", s.nnodes->text);
   if (s.node_rank) options.node_rank = s.node_rank->value;
   return options;
 }
@@ -125,9 +126,8 @@ bool NamesPrimary(const Settings& s) { return s.master_addr || s.rdzv_endpoint; 
 absl::Status NamePrimary(const Settings& s, discovery::ClusterView* view) {
   if (!NamesPrimary(s)) {
     return absl::FailedPreconditionError(
-        absl::StrCat(view->source,
-                     ": it says which node this is, but not where the primary is: give --master-addr "
-                     "with the address of node 0"));
+        absl::StrCat("--master-addr is missing: expected the address of node 0, as the platform (", view->source,
+                     ") says which node this is, but not where the primary is; give it, the same on all nodes"));
   }
   SetPrimary(s, view);
   return absl::OkStatus();

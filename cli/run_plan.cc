@@ -168,7 +168,8 @@ class Planner {
     const discovery::ClusterView& view = membership_.view;
     if (settings_.nproc_per_node || !membership_.on_platform || view.nproc.empty())
       return settings_.nproc_per_node;
-    Setting<SlotCount> said = {{}, Origin::kPlatform, view.source, view.nproc};
+    const std::string& origin = view.nproc_source.empty() ? view.source : view.nproc_source;
+    Setting<SlotCount> said = {{}, Origin::kPlatform, origin, view.nproc};
     const absl::StatusOr<SlotCount> count = ParseSlotCount(view.nproc);
     if (!count.ok()) {
       return Fault(said, absl::StrCat("as the workers of a node: ", std::string(AsStd(count.status().message())),

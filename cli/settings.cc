@@ -74,7 +74,8 @@ class Reader {
     if (!found) return;
     absl::StatusOr<T> value = parse(found->text);
     if (!value.ok()) {
-      status_ = Fault(*found, std::string(AsStd(value.status().message())));
+      const std::string reason(AsStd(value.status().message()));
+      status_ = Fault(*found, found->origin == Origin::kFlag ? reason : reason + "; correct it, or unset it");
       return;
     }
     // It travels, and is shown in a line.

@@ -59,7 +59,7 @@ absl::StatusOr<NodeRange> ParseNodeRange(std::string_view text) {
   const auto low = ParseInteger(text.substr(0, colon), 1, kMaxNodes);
   const auto high = colon == std::string_view::npos ? low : ParseInteger(text.substr(colon + 1), 1, kMaxNodes);
   if (!low.ok() || !high.ok()) return Expected(absl::StrCat("N or MIN:MAX, each from 1 to ", kMaxNodes));
-  if (*low > *high) return absl::InvalidArgumentError("MIN is greater than MAX");
+  if (*low > *high) return absl::InvalidArgumentError("expected MIN:MAX with a MIN that is not above MAX");
   return NodeRange{*low, *high};
 }
 

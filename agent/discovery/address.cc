@@ -97,6 +97,11 @@ bool IsLiteral(const std::string& host) {
   return IsIpv4(host) || inet_pton(AF_INET6, host.c_str(), &v6) == 1;
 }
 
+bool IsAnyAddress(const std::string& host) {
+  const std::string key = HostKey(host);
+  return key == "0.0.0.0" || key == "::";
+}
+
 bool IsLoopback(const std::string& host) {
   if (absl::EqualsIgnoreCase(host, "localhost") || absl::EqualsIgnoreCase(host, "localhost.")) return true;
   constexpr uint8_t kLoopbackNet = 127;

@@ -26,6 +26,9 @@ absl::StatusOr<Address> ParseAddress(std::string_view text);
 // An IPv4 or IPv6 address, not a name.
 bool IsLiteral(const std::string& host);
 
+// 0.0.0.0 and ::, at which one listens.
+bool IsAnyAddress(const std::string& host);
+
 // 127.0.0.0/8 (also mapped into IPv6), ::1 and localhost.
 bool IsLoopback(const std::string& host);
 

@@ -41,7 +41,7 @@ std::string OwnName(const Environment& environment) {
 
 Reading ReadBatch(const Evidence& evidence) {
   const Environment& environment = evidence.environment;
-  if (!TextOf(environment, kNodes)) return std::nullopt;
+  if (!TextOf(environment, kNodes) && !TextOf(environment, kIndex)) return std::nullopt;
   ClusterView view;
   view.source = "batch";
   ASSIGN_OR_RETURN(view.nnodes, RequiredNumber(environment, kNodes, 1, kMaxNodes));

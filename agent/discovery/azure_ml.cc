@@ -41,6 +41,9 @@ absl::StatusOr<ClusterView> OfMpi(const Environment& environment) {
   if (local_size > 1) {
     return TooManyProcesses("OMPI_COMM_WORLD_LOCAL_SIZE", absl::StrCat(local_size), "one process on each node");
   }
+  const std::string local_rank = TextOf(environment, "OMPI_COMM_WORLD_LOCAL_RANK").value_or("0");
+  if (local_rank != "0")
+    return TooManyProcesses("OMPI_COMM_WORLD_LOCAL_RANK", local_rank, "0, one process on each node");
   ASSIGN_OR_RETURN(view.nnodes, RequiredNumber(environment, "OMPI_COMM_WORLD_SIZE", 1, kMaxNodes));
   ASSIGN_OR_RETURN(view.node_rank,
                    RankIn("OMPI_COMM_WORLD_RANK", TextOf(environment, "OMPI_COMM_WORLD_RANK").value_or(""),

@@ -39,7 +39,12 @@ class BoundsCheck : public Json::json_sax_t {
     return false;
   }
 
-  bool parse_error(std::size_t position, const std::string&, const Json::exception&) override {
+  bool parse_error(std::size_t position, const std::string& token, const Json::exception& error) override {
+    constexpr int kNumberOverflow = 406;  // the library's number for it
+    if (error.id == kNumberOverflow) {
+      refusal_ = absl::StrCat("a number that is too great, ", Shown(token));
+      return false;
+    }
     // The library counts the byte that it stumbled over, from 1.
     const std::size_t at = std::min(position > 0 ? position - 1 : 0, text_.size());
     if (at == text_.size()) {

@@ -46,6 +46,7 @@ struct ClusterView {
   std::string self;                // this node's own name in the source, "workerpool1-0"
   std::string run_id;              // job, trial, attempt; empty: the source names none
   std::string nproc;               // processes of each node as the source says, "8", "auto"; empty: it does not
+  std::string nproc_source;        // the variable that says so; empty: the source itself
   Environment for_workers;         // what workers get where it is not set: NCCL_SOCKET_IFNAME, SM_*
   std::vector<std::string> hyperparameters;  // as a script's arguments, for those who want them so
   bool loopback_only = false;                // every address of the source is loopback

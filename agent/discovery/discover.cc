@@ -86,6 +86,12 @@ absl::Status Disagreement(const Found& a, const Found& b) {
       Says(a, by_primary), Says(b, by_primary), a.source->name, b.source->name));
 }
 
+// What is wrong with a source beside one that is right.
+absl::Status Beside(const Found& found, const absl::Status& status) {
+  return {status.code(), absl::StrCat(status.message(), "; or give --source ", found.source->name, ", which (",
+                                      found.source->evidence, ") fits too")};
+}
+
 ClusterView SingleNode() {
   ClusterView view;
   view.source = "single";
@@ -139,15 +145,15 @@ const std::vector<Source>& Sources() {
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadVolcano(evidence); }},
       {"jobset", "JOBSET_NAME",
        [](const Evidence& evidence, const DiscoverOptions& options) {
-         return ReadJobSet(evidence, {.nnodes = options.nnodes});
+         return ReadJobSet(evidence, {options.nnodes, options.nnodes_source});
        }},
       {"indexed-job", "JOB_COMPLETION_INDEX",
        [](const Evidence& evidence, const DiscoverOptions& options) {
-         return ReadIndexedJob(evidence, {.nnodes = options.nnodes});
+         return ReadIndexedJob(evidence, {options.nnodes, options.nnodes_source});
        }},
       {"statefulset", "MUSTER_SUBDOMAIN",
        [](const Evidence& evidence, const DiscoverOptions& options) {
-         return ReadStatefulSet(evidence, {.nnodes = options.nnodes});
+         return ReadStatefulSet(evidence, {options.nnodes, options.nnodes_source});
        }},
       {"tf_config", "TF_CONFIG",
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadTfConfig(evidence.environment); }},
@@ -220,9 +226,10 @@ absl::StatusOr<ClusterView> Discover(const Evidence& evidence, const DiscoverOpt
   for (const Source& source : Sources()) {
     if (options.source == source.name) return ReadOne(source, evidence, options);
     if (!options.source.empty() || IsImplied(found, source)) continue;
-    ASSIGN_OR_RETURN(std::optional<ClusterView> reading, source.read(evidence, options));
-    if (!reading.has_value()) continue;
-    const Found later{&source, *std::move(reading)};
+    Reading reading = source.read(evidence, options);
+    if (!reading.ok()) return found.empty() ? reading.status() : Beside(found.front(), reading.status());
+    if (!reading->has_value()) continue;
+    const Found later{&source, **std::move(reading)};
     for (const Found& earlier : found) {
       if (!Agree(earlier.view, later.view)) return Disagreement(earlier, later);
     }

@@ -19,9 +19,10 @@ struct DiscoverOptions {
   VertexOptions vertex;
   SageMakerOptions sagemaker;
   HostfileOptions hostfile;
-  std::string source;            // --source: read this one alone, whatever else is there; empty: look at all
-  std::optional<int> nnodes;     // --nnodes (its MAX), for sources that do not say how many there are
-  std::optional<int> node_rank;  // --node-rank, for sources that do not say which one this is
+  std::string source;         // --source: read this one alone, whatever else is there; empty: look at all
+  std::optional<int> nnodes;  // --nnodes (its MAX), for sources that do not say how many there are
+  std::string nnodes_source = "--nnodes";  // who says so, for messages
+  std::optional<int> node_rank;            // --node-rank, for sources that do not say which one this is
 };
 
 // One row of the table: a platform, or a way of writing the place by hand.

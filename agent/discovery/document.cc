@@ -26,10 +26,22 @@ std::string HintFor(std::string_view text) {
   return "";
 }
 
+// The library drops what is none, or else replaces it.
+bool IsUtf8(const std::string& text) {
+  const Json value(text);
+  return value.dump(-1, ' ', false, Json::error_handler_t::ignore) ==
+         value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 }  // namespace
 
 std::string Spelled(const Json& value) {
-  if (value.is_string()) return value.get_ref<const std::string&>();
+  return value.is_string() ? value.get_ref<const std::string&>() : AsJson(value);
+}
+
+std::string AsJson(const Json& value) {
+  // The library has no other signed zero.
+  if (value.is_number_integer() && !value.is_number_unsigned() && value.get<int64_t>() == 0) return "-0";
   return value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
 }
 
@@ -77,6 +89,9 @@ absl::StatusOr<Address> DocumentReader::AddressOf(const Json& entry, const std::
   if (!entry.is_string()) return Wrong(field, Spelled(entry), "a string \"host:port\"");
   absl::StatusOr<Address> address = ParseAddress(entry.get_ref<const std::string&>());
   if (!address.ok()) return Wrong(field, Spelled(entry), std::string(AsStd(address.status().message())));
+  if (IsAnyAddress(address->host)) {
+    return Wrong(field, Spelled(entry), "an address by which others reach it, not that of all interfaces");
+  }
   return address;
 }
 
@@ -88,7 +103,7 @@ absl::StatusOr<int> DocumentReader::Index(const Json& task, const std::string& p
   if (found == task.end()) return Missing("task.index", expected);
   // 1e0 and numbers over 64 bits are floating point to the parser, and refused as such.
   if (!found->is_number_unsigned() || found->get<uint64_t>() >= count) {
-    return Wrong("task.index", Spelled(*found), expected);
+    return Wrong("task.index", AsJson(*found), expected);
   }
   return static_cast<int>(found->get<uint64_t>());
 }
@@ -106,8 +121,9 @@ absl::StatusOr<std::string> DocumentReader::Trial(const Json& task) const {
 
 absl::Status DocumentReader::CheckId(const std::string& field, const std::string& id) const {
   const bool plain = std::all_of(id.begin(), id.end(), [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
-  if (plain && id.size() <= kMaxIdChars) return absl::OkStatus();
-  return Wrong(field, id, absl::StrCat("at most ", kMaxIdChars, " characters, none of them a control character"));
+  if (plain && id.size() <= kMaxIdChars && IsUtf8(id)) return absl::OkStatus();
+  return Wrong(field, id,
+               absl::StrCat("at most ", kMaxIdChars, " bytes of UTF-8, none of them a control character"));
 }
 
 }  // namespace muster::discovery

@@ -12,7 +12,7 @@
 
 namespace muster::discovery {
 
-inline constexpr size_t kMaxIdChars = 256;  // of a job id or trial
+inline constexpr size_t kMaxIdChars = 256;  // of a job id or trial, in bytes
 
 // Reads fields of one document, and names it in every complaint. `advice`: what to do where a complaint has none
 // of its own; empty: to correct or unset a variable. Both outlive the reader.
@@ -53,5 +53,8 @@ class DocumentReader {
 
 // A JSON value for a message: strings as they are, so that the message shows what the address says.
 std::string Spelled(const nlohmann::json& value);
+
+// The same where a string itself is what is wrong: in its quotes.
+std::string AsJson(const nlohmann::json& value);
 
 }  // namespace muster::discovery

@@ -23,6 +23,7 @@ absl::StatusOr<ClusterView> Common(const Environment& environment, const char* s
   view.source = source;
   ASSIGN_OR_RETURN(view.nnodes, MaxNodesIn(kNodes, *TextOf(environment, kNodes)));
   view.nproc = TextOf(environment, kProcesses).value_or("");
+  view.nproc_source = kProcesses;
   view.run_id = TextOf(environment, kRunId).value_or("");
   view.self = TextOf(environment, "HOSTNAME").value_or("");
   return view;
@@ -36,10 +37,9 @@ absl::Status TakeMaster(const Environment& environment, ClusterView* view) {
 }
 
 absl::Status TakeRank(const Environment& environment, ClusterView* view) {
-  const auto rank = TextOf(environment, kRank);
-  if (!rank) return ToStatus({kRank, "", std::nullopt, "this node's number, from 0", ""});
-  ASSIGN_OR_RETURN(view->node_rank,
-                   RankIn(kRank, *rank, view->nnodes, absl::StrCat(kNodes, " ", *TextOf(environment, kNodes))));
+  if (!IsSet(environment, kRank)) return ToStatus({kRank, "", std::nullopt, "this node's number, from 0", ""});
+  ASSIGN_OR_RETURN(view->node_rank, RankIn(kRank, TextOf(environment, kRank).value_or(""), view->nnodes,
+                                           absl::StrCat(kNodes, " ", *TextOf(environment, kNodes))));
   return absl::OkStatus();
 }
 
@@ -84,7 +84,8 @@ Reading ReadPytorchJob(const Evidence& evidence) {
 
 Reading ReadTrainer(const Evidence& evidence) {
   const Environment& environment = evidence.environment;
-  const bool fits = TextOf(environment, kNodes) && TextOf(environment, kAddress) && TextOf(environment, kRank);
+  // The rank is a copy of the pod's annotation, and empty where that is not there.
+  const bool fits = TextOf(environment, kNodes) && TextOf(environment, kAddress) && IsSet(environment, kRank);
   if (!fits || HasOperatorsVariables(environment)) return std::nullopt;
   ASSIGN_OR_RETURN(ClusterView view, Common(environment, "trainer"));
   RETURN_IF_ERROR(TakeMaster(environment, &view));

@@ -94,7 +94,7 @@ struct Count {
 };
 
 absl::StatusOr<Count> CountOf(const Evidence& evidence, const KubernetesOptions& options) {
-  if (options.nnodes.has_value()) return Count{*options.nnodes, "--nnodes"};
+  if (options.nnodes.has_value()) return Count{*options.nnodes, options.nnodes_source};
   const auto text = TextOf(evidence.environment, kNodes);
   if (!text) {
     return ToStatus({kNodes, "", std::nullopt, "the number of pods that train together", kAddCount});
@@ -158,6 +158,8 @@ struct JobPlace {
   std::string base;  // "JOBSET-NAME": jobs are base-0, base-1, ...
   int job = 0;
   int pods = 0;
+  bool by_global_index = false;
+  bool is_first_group = true;  // whether job 0 is base-0
 };
 
 absl::StatusOr<JobPlace> JobPlaceOf(const Evidence& evidence, const std::string& job) {
@@ -171,6 +173,9 @@ absl::StatusOr<JobPlace> JobPlaceOf(const Evidence& evidence, const std::string&
   const auto given = TextOf(evidence.environment, kJobIndex);
   ASSIGN_OR_RETURN(place.job,
                    NumberIn(given ? kJobIndex : kHostname, given.value_or(split->second), 0, kMaxNodes));
+  // The global index counts on from the jobs of other groups (.spec.replicatedJobs), whose names nobody tells.
+  place.by_global_index = given.has_value();
+  place.is_first_group = absl::StrCat(place.job) == split->second;
   const auto pods = TextOf(evidence.environment, kPodsPerJob);
   if (pods) {
     ASSIGN_OR_RETURN(place.pods, NumberIn(kPodsPerJob, *pods, 1, kMaxNodes));
@@ -222,6 +227,8 @@ Reading ReadJobSet(const Evidence& evidence, const KubernetesOptions& options) {
   view.self = HostnameOf(evidence);
   ASSIGN_OR_RETURN(const Domain domain, DomainOf(evidence));
   RETURN_IF_ERROR(TakePrimary(absl::StrCat(place.base, "-0-0"), domain.name, &view));
+  if (place.by_global_index) view.run_id = RunNameOf("k8s", domain.name);  // the same in all groups
+  if (!place.is_first_group) view.primary_host.clear();
   if (!several) NameNodes(absl::StrCat(place.base, "-0"), domain.name, &view);
   return view;
 }

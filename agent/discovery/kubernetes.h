@@ -7,7 +7,8 @@
 //   MUSTER_SUBDOMAIN     the Service; else JOBSET_NAME, else what the kubelet wrote into /etc/hosts
 //   MUSTER_PODS_PER_JOB  a JobSet of several jobs: pods of each (.spec.completions)
 //   MUSTER_JOB_INDEX     and which job this is (annotation jobset.sigs.k8s.io/job-global-index); else as the pod's
-//                        host name JOBSET-NAME-JOB-POD says
+//                        host name JOBSET-NAME-JOB-POD says. Where they differ, the JobSet has several groups of
+//                        jobs, and an option has to say where its first pod is (annotation ...io/coordinator)
 #pragma once
 
 #include <optional>
@@ -19,7 +20,8 @@ namespace muster::discovery {
 inline constexpr size_t kMaxHostsFileBytes = 1 << 20;  // of /etc/hosts; more are not read
 
 struct KubernetesOptions {
-  std::optional<int> nnodes;  // --nnodes, its greatest; else MUSTER_NNODES
+  std::optional<int> nnodes;               // --nnodes, its greatest; else MUSTER_NNODES
+  std::string nnodes_source = "--nnodes";  // who says so, for messages
 };
 
 // JOB_COMPLETION_INDEX, in a job of which it is all.

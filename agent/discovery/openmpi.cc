@@ -44,7 +44,11 @@ absl::Status CheckOneProcess(const Environment& environment) {
 Reading ReadOpenMpi(const Evidence& evidence) {
   const Environment& environment = evidence.environment;
   const std::optional<std::string> rank = TextOf(environment, kRank);
-  if (!rank) return std::nullopt;
+  const bool several = TextOf(environment, kSize).value_or("1") != "1";
+  if (!rank && !several) return std::nullopt;
+  if (!rank)
+    return ToStatus(
+        {kRank, "", std::nullopt, "this process' number, which mpirun sets beside " + std::string(kSize), ""});
   RETURN_IF_ERROR(CheckOneProcess(environment));
   ClusterView view;
   view.source = kSource;

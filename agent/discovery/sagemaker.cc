@@ -69,20 +69,23 @@ absl::StatusOr<std::optional<Text>> FromFile(const Evidence& evidence) {
 }
 
 // What the training toolkit and the SDK's drivers hand to their children.
-std::optional<Text> FromVariables(const Environment& environment) {
+absl::StatusOr<std::optional<Text>> FromVariables(const Environment& environment) {
   const std::string config = ValueOf(environment, "SM_RESOURCE_CONFIG");
   if (!config.empty()) return Text{"SM_RESOURCE_CONFIG", config};
   const std::string hosts = ValueOf(environment, "SM_HOSTS");
   const std::string current = ValueOf(environment, "SM_CURRENT_HOST");
-  if (hosts.empty() || current.empty()) return std::nullopt;
-  // The hosts are JSON already, if anything; whatever they are, the document's reader says so.
-  return Text{"SM_HOSTS and SM_CURRENT_HOST",
-              absl::StrCat(R"({"hosts":)", hosts, R"(,"current_host":)",
-                           Json(current).dump(-1, ' ', true, Json::error_handler_t::replace),
-                           R"(,"network_interface_name":)",
-                           Json(ValueOf(environment, "SM_NETWORK_INTERFACE_NAME"))
-                               .dump(-1, ' ', true, Json::error_handler_t::replace),
-                           "}")};
+  if (hosts.empty()) return std::nullopt;
+  if (current.empty()) {
+    return ToStatus({"SM_CURRENT_HOST", "", std::nullopt, "the name of this host, one of SM_HOSTS", kAdvice});
+  }
+  const absl::StatusOr<Json> list = ParseBoundedJson(hosts, {kMaxResourceConfigBytes, kMaxResourceConfigDepth});
+  if (!list.ok() || !list->is_array()) {
+    return ToStatus({"SM_HOSTS", "", hosts, "a JSON list of host names, as [\"algo-1\",\"algo-2\"]", kAdvice});
+  }
+  const Json all = {{"hosts", *list},
+                    {"current_host", current},
+                    {"network_interface_name", ValueOf(environment, "SM_NETWORK_INTERFACE_NAME")}};
+  return Text{"SM_HOSTS and SM_CURRENT_HOST", all.dump(-1, ' ', true, Json::error_handler_t::replace)};
 }
 
 // ---- The document ----
@@ -124,6 +127,7 @@ class ConfigReader {
     std::set<std::string> hosts;
     for (size_t i = 0; i < found->size(); ++i) {
       const std::string entry = absl::StrCat(field, "[", i, "]");
+      if (!(*found)[i].is_string()) return document_.Wrong(entry, Spelled((*found)[i]), "a host's name");
       ASSIGN_OR_RETURN(const Address address, document_.AddressOf((*found)[i], entry));
       if (address.port || address.host.find(':') != std::string::npos)
         return document_.Wrong(entry, Spelled((*found)[i]), "a host's name or IPv4 address, without a port");
@@ -181,15 +185,10 @@ class ConfigReader {
 
 // ---- The view ----
 
-absl::Status UnknownHost(const Text& text, const Group& group, const std::string& host) {
-  return ToStatus({text.name, absl::StrCat("instance_groups: ", Shown(group.name)), host,
-                   "hosts that hosts has too", kAdvice});
-}
-
 // A group's host that the job does not have: nothing to those who ask for no groups.
-std::optional<absl::Status> StrangeHost(const Text& text, const Job& job, const Group& group) {
+std::optional<std::string> StrangeHost(const Job& job, const Group& group) {
   for (const std::string& host : group.hosts) {
-    if (!std::binary_search(job.hosts.begin(), job.hosts.end(), host)) return UnknownHost(text, group, host);
+    if (!std::binary_search(job.hosts.begin(), job.hosts.end(), host)) return host;
   }
   return std::nullopt;
 }
@@ -200,8 +199,12 @@ absl::StatusOr<std::vector<std::string>> Trainers(const Text& text, const Job& j
                                                   std::vector<std::string>* warnings) {
   if (options.instance_groups.empty()) {
     for (const Group& group : job.groups) {
-      const auto strange = StrangeHost(text, job, group);
-      if (strange) warnings->emplace_back(AsStd(strange->message()));
+      const auto strange = StrangeHost(job, group);
+      if (!strange) continue;
+      warnings->push_back(absl::StrCat(text.name, ": instance_groups: ", Shown(group.name), " has ",
+                                       Shown(*strange),
+                                       ": expected only hosts that hosts has too; nobody waits for it"));
+      break;  // one says it all
     }
     return job.hosts;
   }
@@ -218,7 +221,10 @@ absl::StatusOr<std::vector<std::string>> Trainers(const Text& text, const Job& j
                                      : "one of the instance groups " + Shown(known),
                        "correct it, or leave it out"});
     }
-    if (const auto strange = StrangeHost(text, job, *group)) return *strange;
+    if (const auto strange = StrangeHost(job, *group)) {
+      return ToStatus({text.name, absl::StrCat("instance_groups: ", Shown(group->name)), *strange,
+                       "hosts that hosts has too", kAdvice});
+    }
     trainers.insert(group->hosts.begin(), group->hosts.end());
   }
   if (trainers.empty()) {
@@ -226,12 +232,6 @@ absl::StatusOr<std::vector<std::string>> Trainers(const Text& text, const Job& j
         {kGroupsOption, "", options.instance_groups, "groups that have hosts", "correct it, or leave it out"});
   }
   return std::vector<std::string>(trainers.begin(), trainers.end());
-}
-
-// Of the form that a Python entry point hands on; the file has none, and none is the platform's.
-uint16_t PortOf(const Environment& environment) {
-  const absl::StatusOr<Address> address = ParseAddress("x:" + ValueOf(environment, "SM_MASTER_PORT"));
-  return address.ok() ? address->port.value_or(kDefaultRendezvousPort) : kDefaultRendezvousPort;
 }
 
 absl::StatusOr<std::string> RunId(const Environment& environment, const std::string& primary) {
@@ -269,7 +269,9 @@ std::string ResourceConfigPath(const Environment& environment) {
 Reading ReadSageMaker(const Evidence& evidence, const SageMakerOptions& options) {
   ASSIGN_OR_RETURN(std::optional<Text> text, FromFile(evidence));
   const bool is_file = text.has_value();
-  if (!is_file) text = FromVariables(evidence.environment);
+  if (!is_file) {
+    ASSIGN_OR_RETURN(text, FromVariables(evidence.environment));
+  }
   if (!text.has_value()) return std::nullopt;
 
   const std::string_view json = AsStd(absl::StripAsciiWhitespace(text->json));
@@ -286,7 +288,10 @@ Reading ReadSageMaker(const Evidence& evidence, const SageMakerOptions& options)
   view.source = kName;
   ASSIGN_OR_RETURN(const std::vector<std::string> trainers, Trainers(*text, *job, options, &view.warnings));
   view.primary_host = trainers.front();
-  view.primary_port = is_file ? kDefaultRendezvousPort : PortOf(evidence.environment);
+  view.primary_port = kDefaultRendezvousPort;
+  if (!is_file) {
+    ASSIGN_OR_RETURN(view.primary_port, PortOr(evidence.environment, "SM_MASTER_PORT", kDefaultRendezvousPort));
+  }
   view.nnodes = static_cast<int>(trainers.size());
   view.may_have_aux = trainers.size() < job->hosts.size();
   const auto own = std::find(trainers.begin(), trainers.end(), job->current_host);

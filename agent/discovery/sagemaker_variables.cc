@@ -18,6 +18,7 @@ constexpr char kHyperparameters[] = "hyperparameters.json";
 constexpr char kInputConfig[] = "inputdataconfig.json";
 constexpr char kChannelFolder[] = "/opt/ml/input/data/";
 constexpr char kAdvice[] = "correct it where the training job is made";
+constexpr size_t kMaxWarnings = 8;
 constexpr std::string_view kNotTheScripts[] = {"sagemaker_", "_tuning_"};
 
 std::string Compact(const Json& value) { return value.dump(-1, ' ', true, Json::error_handler_t::replace); }
@@ -100,7 +101,12 @@ class InputsReader {
     Set("SM_OUTPUT_DATA_DIR", "/opt/ml/output/data");
   }
 
-  TrainingInputs Take() { return std::move(inputs_); }
+  TrainingInputs Take() {
+    if (left_out_ > kMaxWarnings) {
+      inputs_.warnings.push_back(absl::StrCat(left_out_ - kMaxWarnings, " more variables like these are not set"));
+    }
+    return std::move(inputs_);
+  }
 
  private:
   void Set(const std::string& name, const std::string& value) {
@@ -109,11 +115,13 @@ class InputsReader {
       inputs_.variables[name] = value;
       return;
     }
+    if (++left_out_ > kMaxWarnings) return;
     inputs_.warnings.push_back(absl::StrCat(Shown(name), " is not set for the workers: ",
                                             is_name ? "its value is too long" : "it is no variable's name"));
   }
 
   TrainingInputs inputs_;
+  size_t left_out_ = 0;
 };
 
 }  // namespace

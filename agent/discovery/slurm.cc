@@ -10,6 +10,7 @@
 #include "agent/discovery/address.h"
 #include "agent/discovery/nodelist.h"
 #include "agent/discovery/problem.h"
+#include "agent/discovery/variables.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::discovery {
@@ -36,12 +37,12 @@ class SlurmReader {
  public:
   explicit SlurmReader(const Environment& environment) : environment_(environment) {}
 
-  bool IsStep() const { return Find(kStepNodes) != nullptr || Find(kLaunchAddress) != nullptr; }
+  bool IsStep() const { return Find(kStepNodes) || Find(kLaunchAddress); }
 
   // How many nodes the step has.
   absl::StatusOr<size_t> ReadNodes() {
-    const std::string* const list = Find(kStepNodes);
-    if (list == nullptr) return Missing(kStepNodes, "the names of the step's nodes, which srun sets");
+    const auto list = Find(kStepNodes);
+    if (!list) return Missing(kStepNodes, "the names of the step's nodes, which srun sets");
     ASSIGN_OR_RETURN(nodes_, ExpandNodelist(kStepNodes, *list));
     const int count = static_cast<int>(nodes_.size());
     ASSIGN_OR_RETURN(const std::optional<int> stated, Number(kStepCount, 1, static_cast<int>(kMaxNodelistHosts)));
@@ -67,14 +68,15 @@ class SlurmReader {
   }
 
   Reading Batch() {
-    if (Find(kJobId) == nullptr) return std::nullopt;
+    if (!Find(kJobId)) return std::nullopt;
     ASSIGN_OR_RETURN(const std::optional<int> groups, Number(kGroups, 1, static_cast<int>(kMaxNodelistHosts)));
     if (groups.value_or(1) > 1) {
-      return WithoutSrun(kGroups, *groups, "srun --het-group=GROUP --ntasks-per-node=1 muster run SCRIPT");
+      return WithoutSrun(absl::StrCat(kGroups, " is ", *groups),
+                         "srun --het-group=GROUP --ntasks-per-node=1 muster run SCRIPT");
     }
     ASSIGN_OR_RETURN(const Allocated nodes, AllocatedNodes());
     if (nodes.count == 0) return std::nullopt;
-    if (nodes.count > 1) return WithoutSrun(nodes.variable, nodes.count, Srun(nodes.count));
+    if (nodes.count > 1) return WithoutSrun(nodes.said, Srun(nodes.count));
     ClusterView view;
     view.source = kSourceOfOne;
     view.node_rank = 0;
@@ -92,10 +94,7 @@ class SlurmReader {
   }
 
  private:
-  const std::string* Find(const std::string& variable) const {
-    const auto found = environment_.find(variable);
-    return found == environment_.end() || found->second.empty() ? nullptr : &found->second;
-  }
+  std::optional<std::string> Find(const char* variable) const { return TextOf(environment_, variable); }
 
   static absl::Status Missing(const char* variable, std::string expected) {
     return ToStatus({variable, "", std::nullopt, std::move(expected), ""});
@@ -103,13 +102,10 @@ class SlurmReader {
 
   // nullopt where it is not set.
   absl::StatusOr<std::optional<int>> Number(const char* variable, int low, int high) const {
-    const std::string* const text = Find(variable);
-    if (text == nullptr) return std::optional<int>();
-    int number = 0;
-    if (absl::SimpleAtoi(*text, &number) && number >= low && number <= high) return std::optional<int>(number);
-    const std::string range =
-        low == high ? absl::StrCat(low) : absl::StrCat("a whole number from ", low, " to ", high);
-    return ToStatus({variable, "", *text, range, ""});
+    const auto text = Find(variable);
+    if (!text) return std::optional<int>();
+    ASSIGN_OR_RETURN(const int number, NumberIn(variable, *text, low, high));
+    return std::optional<int>(number);
   }
 
   // What to type: one task on each of `count` nodes, whatever the allocation was asked for.
@@ -130,7 +126,7 @@ class SlurmReader {
 
   absl::Status ManyTasks(const char* variable, int value, const std::string& expected, int rank) const {
     std::string workers;
-    if (const std::string* const text = Find(kStepTasksPerNode)) {
+    if (const auto text = Find(kStepTasksPerNode)) {
       const auto counts = ExpandCounts(kStepTasksPerNode, *text);
       const size_t place = static_cast<size_t>(rank);
       if (counts.ok() && place < counts->size() && (*counts)[place] > 1) {
@@ -145,8 +141,8 @@ class SlurmReader {
 
   // Variables that were taken along from another job's step, or by ssh from another node.
   absl::Status CheckNodeName(ClusterView* view) const {
-    const std::string* const name = Find(kNodeName);
-    if (name == nullptr || *name == view->self) return absl::OkStatus();
+    const auto name = Find(kNodeName);
+    if (!name || *name == view->self) return absl::OkStatus();
     if (std::find(nodes_.begin(), nodes_.end(), *name) == nodes_.end()) {
       return ToStatus({kNodeName, "", *name,
                        absl::StrCat("one of ", kStepNodes, ", which is then that of another step"),
@@ -160,9 +156,9 @@ class SlurmReader {
 
   // Numbers to Slurm, though nobody reckons with them; those of the steps of batch and salloc are near 2^32.
   absl::StatusOr<uint64_t> Id(const char* variable) const {
-    const std::string* const text = Find(variable);
+    const auto text = Find(variable);
     uint64_t id = 0;
-    if (text == nullptr || (absl::SimpleAtoi(*text, &id) && id <= UINT32_MAX)) return id;
+    if (!text || (absl::SimpleAtoi(*text, &id) && id <= UINT32_MAX)) return id;
     return ToStatus({variable, "", *text, "a number, as Slurm gives to jobs and steps", ""});
   }
 
@@ -171,7 +167,7 @@ class SlurmReader {
     ASSIGN_OR_RETURN(const uint64_t job, Id(kJobId));
     ASSIGN_OR_RETURN(const uint64_t step, Id("SLURM_STEP_ID"));
     ASSIGN_OR_RETURN(const uint64_t requeues, Id("SLURM_RESTART_COUNT"));
-    if (Find(kJobId) == nullptr) return Missing(kJobId, "the job's number, which srun sets");
+    if (!Find(kJobId)) return Missing(kJobId, "the job's number, which srun sets");
     view->run_id = absl::StrCat(job);
     if (step > 0) absl::StrAppend(&view->run_id, ".", step);
     if (requeues > 0) absl::StrAppend(&view->run_id, "-requeue-", requeues);
@@ -187,30 +183,37 @@ class SlurmReader {
   }
 
   void TakeGpus(ClusterView* view) const {
-    const std::string* const text = Find("SLURM_GPUS_ON_NODE");
+    const auto text = Find("SLURM_GPUS_ON_NODE");
     int gpus = 0;
-    if (text == nullptr || !absl::SimpleAtoi(*text, &gpus) || gpus < 1 || gpus > kMaxGpusPerNode) return;
+    if (!text || !absl::SimpleAtoi(*text, &gpus) || gpus < 1 || gpus > kMaxGpusPerNode) return;
     const auto is_set = [this](const char* variable) { return environment_.count(variable) > 0; };
     if (std::none_of(std::begin(kDeviceLists), std::end(kDeviceLists), is_set)) view->nproc = absl::StrCat(gpus);
   }
 
   struct Allocated {
-    const char* variable;
-    int count;
+    std::string said;  // by whom, for messages
+    int count = 0;
   };
 
   // 0: nobody says.
   absl::StatusOr<Allocated> AllocatedNodes() const {
     for (const char* variable : {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"}) {
       ASSIGN_OR_RETURN(const std::optional<int> count, Number(variable, 1, static_cast<int>(kMaxNodelistHosts)));
-      if (count) return Allocated{variable, *count};
+      if (count) return Allocated{absl::StrCat(variable, " is ", *count), *count};
     }
-    return Allocated{"", 0};
+    for (const char* variable : {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
+      const auto list = Find(variable);
+      if (!list) continue;
+      ASSIGN_OR_RETURN(const std::vector<std::string> nodes, ExpandNodelist(variable, *list));
+      const int count = static_cast<int>(nodes.size());
+      return Allocated{absl::StrCat(variable, " names ", count), count};
+    }
+    return Allocated();
   }
 
-  static absl::Status WithoutSrun(const char* variable, int count, const std::string& line) {
+  static absl::Status WithoutSrun(const std::string& said, const std::string& line) {
     return ToStatus({kStepNodes, "", std::nullopt,
-                     absl::StrCat("srun to start muster on each node, since ", variable, " is ", count,
+                     absl::StrCat("srun to start muster on each node, since ", said,
                                   " and this one was started outside of a step, alone"),
                      "write " + line});
   }

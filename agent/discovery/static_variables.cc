@@ -10,6 +10,7 @@ namespace muster::discovery {
 namespace {
 
 constexpr char kNoName[] = "none";  // torchrun's
+constexpr char kProcesses[] = "NPROC_PER_NODE";
 constexpr char kAddress[] = "MASTER_ADDR";
 constexpr char kGiveAll[] =
     "set MASTER_ADDR, NODE_RANK and NNODES on each node, or give --nnodes, --node-rank and --master-addr; "
@@ -31,21 +32,26 @@ std::optional<Names> WhoSays(const Environment& environment) {
   const auto has = [&](const char* variable) { return TextOf(environment, variable).has_value(); };
   const bool of_process = IsSet(environment, "LOCAL_RANK");
   if (has("NODE_RANK") && (has("NNODES") || (has(kAddress) && !of_process))) return Names{"NODE_RANK", "NNODES"};
-  if (of_process || !has("RANK")) return std::nullopt;
-  if (has("NNODES")) return Names{"RANK", "NNODES"};
-  if (IsAboveOne(TextOf(environment, "WORLD_SIZE"))) return Names{"RANK", "WORLD_SIZE"};
+  if (of_process) return std::nullopt;
+  if (has("RANK") && has("NNODES")) return Names{"RANK", "NNODES"};
+  // A rank that is empty is one that somebody failed to fill in: each of the nodes would be a job of its own.
+  const bool several = IsAboveOne(TextOf(environment, "NNODES"));
+  if (several && (IsSet(environment, "NODE_RANK") || has(kAddress))) return Names{"NODE_RANK", "NNODES"};
+  const bool blank = IsSet(environment, "RANK") && has(kAddress);
+  if ((has("RANK") || blank) && IsAboveOne(TextOf(environment, "WORLD_SIZE"))) return Names{"RANK", "WORLD_SIZE"};
   return std::nullopt;
 }
 
-// Other launchers set the first two alone for tests of their own; a real worker has all three.
+// Launchers set some of them alone for tests of their own; a real worker has all.
 bool IsWorkerOfALauncher(const Environment& environment) {
-  return IsSet(environment, "LOCAL_RANK") && IsSet(environment, "TORCHELASTIC_RUN_ID") &&
-         IsSet(environment, kAddress);
+  if (!IsSet(environment, "LOCAL_RANK") || !IsSet(environment, kAddress)) return false;
+  return IsSet(environment, "TORCHELASTIC_RUN_ID") ||
+         (IsSet(environment, "RANK") && IsAboveOne(TextOf(environment, "WORLD_SIZE")));
 }
 
 absl::Status RefusedNesting(const Environment& environment) {
   return ToStatus({"LOCAL_RANK", "", TextOf(environment, "LOCAL_RANK").value_or(""),
-                   "none, but with TORCHELASTIC_RUN_ID and MASTER_ADDR it says that this is a worker of another "
+                   "none, but beside MASTER_ADDR and what else is set it says that this is a worker of another "
                    "launcher",
                    "give --standalone for a job of its own on this node, or --nnodes with --rdzv-endpoint"});
 }
@@ -60,14 +66,18 @@ Reading ReadStatic(const Evidence& evidence) {
   ClusterView view;
   view.source = "static";
   ASSIGN_OR_RETURN(view.nnodes, RequiredNumber(environment, names->count, 1, kMaxNodes, kGiveAll));
-  ASSIGN_OR_RETURN(view.node_rank, RankIn(names->rank, *TextOf(environment, names->rank), view.nnodes,
+  if (!IsSet(environment, names->rank)) {
+    return ToStatus({names->rank, "", std::nullopt, "this node's number, from 0", kGiveAll});
+  }
+  ASSIGN_OR_RETURN(view.node_rank, RankIn(names->rank, TextOf(environment, names->rank).value_or(""), view.nnodes,
                                           absl::StrCat(names->count, " ", view.nnodes), kGiveAll));
   const auto address = TextOf(environment, kAddress);
   if (!address) return ToStatus({kAddress, "", std::nullopt, "the address of node 0", kGiveAll});
   ASSIGN_OR_RETURN(view.primary_host, HostIn(kAddress, *address));
   ASSIGN_OR_RETURN(view.primary_port, PortOr(environment, "MASTER_PORT", kTorchPort));
   view.loopback_only = IsLoopback(view.primary_host);
-  view.nproc = TextOf(environment, "NPROC_PER_NODE").value_or("");
+  view.nproc = TextOf(environment, kProcesses).value_or("");
+  view.nproc_source = kProcesses;
   view.run_id = kNoName;  // node 0 may call itself localhost, so that nothing here is the same on all nodes
   return view;
 }

@@ -72,10 +72,11 @@ absl::Status CheckChief(const Json& cluster) {
 }
 
 absl::Status CheckDistinct(const std::vector<Pool>& pools) {
-  std::set<std::string> seen;
+  std::set<std::pair<std::string, uint16_t>> seen;
   for (const Pool& pool : pools) {
     for (size_t i = 0; i < pool.nodes.size(); ++i) {
-      if (seen.insert(absl::AsciiStrToLower(pool.nodes[i])).second) continue;
+      const uint16_t port = pool.addresses[i].port.value_or(kDefaultRendezvousPort);
+      if (seen.emplace(HostKey(pool.addresses[i].host), port).second) continue;
       return kConfig.Wrong(absl::StrCat("cluster.", pool.name, "[", i, "]"), pool.nodes[i],
                            "an address of its own for each task, but another task has this one");
     }

@@ -21,6 +21,10 @@ std::optional<int> PlainNumber(const std::string& text) {
   return number;
 }
 
+std::string WholeNumber(int low, int high) {
+  return low == high ? absl::StrCat(low) : absl::StrCat("a whole number from ", low, " to ", high);
+}
+
 }  // namespace
 
 std::optional<std::string> TextOf(const Environment& environment, const std::string& variable) {
@@ -37,14 +41,14 @@ absl::StatusOr<int> NumberIn(const std::string& variable, const std::string& tex
                              const std::string& advice) {
   const std::optional<int> number = PlainNumber(text);
   if (number.has_value() && *number >= low && *number <= high) return *number;
-  return ToStatus({variable, "", text, absl::StrCat("a whole number from ", low, " to ", high), advice});
+  return ToStatus({variable, "", text, WholeNumber(low, high), advice});
 }
 
 absl::StatusOr<int> RequiredNumber(const Environment& environment, const std::string& variable, int low, int high,
                                    const std::string& advice) {
   const auto found = environment.find(variable);
   if (found == environment.end()) {
-    return ToStatus({variable, "", std::nullopt, absl::StrCat("a whole number from ", low, " to ", high), advice});
+    return ToStatus({variable, "", std::nullopt, WholeNumber(low, high), advice});
   }
   return NumberIn(variable, TextOf(environment, variable).value_or(""), low, high, advice);
 }
@@ -54,8 +58,8 @@ absl::StatusOr<int> RankIn(const std::string& variable, const std::string& text,
   const std::optional<int> number = PlainNumber(text);
   if (number.has_value() && *number >= 0 && *number < count) return *number;
   return ToStatus({variable, "", text,
-                   absl::StrCat("a whole number from 0 to ", count - 1, ", as there are ", count, " nodes (",
-                                count_source, ")"),
+                   absl::StrCat(WholeNumber(0, count - 1), count == 1 ? ", as there is " : ", as there are ",
+                                count, count == 1 ? " node (" : " nodes (", count_source, ")"),
                    advice});
 }
 

@@ -77,17 +77,20 @@ FallbackPort ReadOpenPorts(const Json& document, std::vector<std::string>* warni
     return fallback;
   }
   bool taken = false;
+  size_t ignored = 0;
+  std::string first_ignored;
   for (size_t i = 0; i < found->size(); ++i) {
     const Json& entry = (*found)[i];
-    // A negative number is not an unsigned one, and 1e9999 not a number at all.
     const bool valid = entry.is_number_unsigned() && entry.get<uint64_t>() >= 1 && entry.get<uint64_t>() <= 65535;
-    if (!valid) {
-      warnings->push_back(absl::StrCat(kSource, ": open_ports[", i, "] is ", Shown(Spelled(entry)),
-                                       ": expected a port from 1 to 65535; it is ignored"));
-    } else if (!taken) {
-      taken = true;
-      fallback = {entry.get<uint16_t>(), absl::StrCat("open_ports[", i, "]")};
-    }
+    if (!valid && ++ignored == 1) first_ignored = absl::StrCat("open_ports[", i, "] is ", Shown(AsJson(entry)));
+    if (!valid || taken) continue;
+    taken = true;
+    fallback = {entry.get<uint16_t>(), absl::StrCat("open_ports[", i, "]")};
+  }
+  if (ignored > 0) {
+    warnings->push_back(absl::StrCat(kSource, ": ", first_ignored,
+                                     ": expected a port from 1 to 65535; it is ignored",
+                                     ignored > 1 ? absl::StrCat(", as are ", ignored - 1, " more like it") : ""));
   }
   return fallback;
 }
@@ -148,7 +151,7 @@ absl::Status CheckDistinct(const std::vector<Pool>& pools) {
   for (const Pool& pool : pools) {
     for (size_t i = 0; i < pool.replicas.size(); ++i) {
       const Replica& replica = pool.replicas[i];
-      if (seen.emplace(absl::AsciiStrToLower(replica.host), replica.port).second) continue;
+      if (seen.emplace(HostKey(replica.host), replica.port).second) continue;
       return kSpec.Wrong(absl::StrCat("cluster.", pool.name, "[", i, "]"), ToString(replica.host, replica.port),
                          "an address of its own for each replica, but another replica has this one");
     }

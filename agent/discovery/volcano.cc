@@ -1,5 +1,8 @@
 #include "agent/discovery/volcano.h"
 
+#include <set>
+
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -48,11 +51,15 @@ absl::StatusOr<ClusterView> ByHosts(const std::string& variable, const std::stri
   ClusterView view;
   view.source = kSource;
   view.primary_port = kDefaultRendezvousPort;
+  std::set<std::string> seen;
   for (const absl::string_view entry : absl::StrSplit(list, ',')) {
     if (static_cast<int>(view.nodes.size()) == kMaxNodes) {
       return ToStatus({variable, "", list, absl::StrCat("at most ", kMaxNodes, " hosts"), ""});
     }
-    ASSIGN_OR_RETURN(const std::string host, HostIn(variable, std::string(AsStd(entry))));
+    const std::string_view name = AsStd(absl::StripAsciiWhitespace(entry));
+    if (name.empty()) return ToStatus({variable, "", list, "host names with single commas between them", ""});
+    ASSIGN_OR_RETURN(const std::string host, HostIn(variable, std::string(name)));
+    if (!seen.insert(HostKey(host)).second) return ToStatus({variable, "", host, "each host once", ""});
     if (view.nodes.empty()) view.primary_host = host;
     view.nodes.push_back(ToString(host, view.primary_port));
   }
@@ -65,22 +72,24 @@ absl::StatusOr<ClusterView> ByHosts(const std::string& variable, const std::stri
 
 Reading ReadVolcano(const Evidence& evidence) {
   const Environment& environment = evidence.environment;
-  const auto index = TextOf(environment, kTaskIndex);
-  if (!index && !TextOf(environment, kOldTaskIndex)) return std::nullopt;
+  if (!IsSet(environment, kTaskIndex) && !IsSet(environment, kOldTaskIndex)) return std::nullopt;
   absl::StatusOr<ClusterView> view = ClusterView();
   const std::vector<std::string> lists = HostLists(environment);
   if (IsSet(environment, "WORLD_SIZE") || lists.empty()) {
     // A task of one pod without plugins is no cluster.
     if (!IsSet(environment, "WORLD_SIZE") && !IsSet(environment, "MASTER_ADDR")) return std::nullopt;
     view = ByPlugin(environment);
+  } else if (lists.size() > 1 && TextOf(environment, "TF_CONFIG")) {
+    return std::nullopt;  // its plugin tensorflow says who is who
   } else if (lists.size() > 1) {
     return ToStatus(
         {"WORLD_SIZE", "", std::nullopt,
          absl::StrCat("the pods of all ", lists.size(), " tasks, as ", kTaskIndex, " counts within one of them"),
          kUsePlugin});
   } else {
-    view = ByHosts(lists.front(), *TextOf(environment, lists.front()),
-                   index.value_or(TextOf(environment, kOldTaskIndex).value_or("")));
+    const auto index = TextOf(environment, kTaskIndex);
+    view = ByHosts(lists.front(), environment.at(lists.front()),
+                   index ? *index : TextOf(environment, kOldTaskIndex).value_or(""));
   }
   if (!view.ok()) return view.status();
   view->loopback_only = IsLoopback(view->primary_host);

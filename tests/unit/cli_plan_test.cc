@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Wrong{{"--nnodes", "0"}, {}, 64, "--nnodes 0: expected N or MIN:MAX, each from 1 to 100000"},
         Wrong{{"--nnodes", "1:2:3"}, {}, 64, "--nnodes 1:2:3: expected N or MIN:MAX, each from 1 to 100000"},
-        Wrong{{"--nnodes", "3:2"}, {}, 64, "--nnodes 3:2: MIN is greater than MAX"},
+        Wrong{{"--nnodes", "3:2"}, {}, 64, "--nnodes 3:2: expected MIN:MAX with a MIN that is not above MAX"},
         Wrong{{"--nnodes", "2x"}, {}, 64, "--nnodes 2x: expected N or MIN:MAX, each from 1 to 100000"},
         Wrong{{"--nproc-per-node", "0"},
               {},
@@ -177,9 +177,14 @@ INSTANTIATE_TEST_SUITE_P(
               {},
               64,
               "--worker-port 29500: is the port of the primary itself"},
-        Wrong{{}, {{"MUSTER_NNODES", "x"}}, 65, "MUSTER_NNODES x: expected N or MIN:MAX, each from 1 to 100000"},
-        Wrong{
-            {}, {{"PET_MAX_RESTARTS", "x"}}, 65, "PET_MAX_RESTARTS x: expected a whole number from 0 to 1000000"},
+        Wrong{{},
+              {{"MUSTER_NNODES", "x"}},
+              65,
+              "MUSTER_NNODES x: expected N or MIN:MAX, each from 1 to 100000; correct it, or unset it"},
+        Wrong{{},
+              {{"PET_MAX_RESTARTS", "x"}},
+              65,
+              "PET_MAX_RESTARTS x: expected a whole number from 0 to 1000000; correct it, or unset it"},
         Wrong{{}, {{"PET_STANDALONE", "maybe"}}, 65, "PET_STANDALONE maybe: expected 1 or 0"},
         Wrong{{},
               {{"MUSTER_TOKEN", "secret\n"}},
@@ -190,7 +195,12 @@ INSTANTIATE_TEST_SUITE_P(
               65,
               "MUSTER_TOKEN: expected ASCII characters without blanks (a file's last newline is one)"},
         Wrong{{"--rdzv-id", "a\xff"}, {}, 64, "--rdzv-id a\\xff: expected one line of UTF-8"},
-        Wrong{{}, {{"CLUSTER_SPEC", kThreeNodes}, {"CLOUD_ML_JOB_ID", "a\xff"}}, 65, "'a?': expected UTF-8"},
+        Wrong{{},
+              {{"CLUSTER_SPEC", kThreeNodes}, {"CLOUD_ML_JOB_ID", "a\xff"}},
+              65,
+              "CLOUD_ML_JOB_ID is a\\xff: expected at most 256 bytes of UTF-8, none of them a control character; "
+              "correct it, or "
+              "unset it and give --nnodes, --node-rank and --master-addr"},
         Wrong{{"--nnodes", "4"},
               {{"CLUSTER_SPEC", kThreeNodes}},
               64,
@@ -518,10 +528,11 @@ TEST(PlanTest, AnIndexedJobTakesItsNumberOfNodesFromTheOption) {
 TEST(PlanTest, WhatThePlatformSaysOfWorkersIsTakenUnlessAnOptionSaysIt) {
   Environment environment = {{"MASTER_ADDR", "a"}, {"NODE_RANK", "0"}, {"NNODES", "2"}, {"NPROC_PER_NODE", "6"}};
   EXPECT_EQ(Planned({}, environment).config.slots(), 6);
-  EXPECT_EQ(Line(Planned({}, environment), "nproc-per-node").origin, "static");
+  EXPECT_EQ(Line(Planned({}, environment), "nproc-per-node").origin, "NPROC_PER_NODE");
   EXPECT_EQ(Planned({"--nproc-per-node", "2"}, environment).config.slots(), 2);
   environment["NPROC_PER_NODE"] = "many";
-  EXPECT_THAT(std::string(AsStd(TryPlan({}, environment).status().message())), HasSubstr("static many: as the"));
+  EXPECT_THAT(std::string(AsStd(TryPlan({}, environment).status().message())),
+              HasSubstr("NPROC_PER_NODE many: as the"));
 }
 
 TEST(PlanTest, AnEmptyVariableAndAServicesAddressAreNoSettings) {

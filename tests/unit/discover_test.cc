@@ -3,6 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/base/status_macros.h"
 #include "tests/unit/fixtures.h"
 
 namespace muster::discovery {
@@ -88,6 +89,14 @@ TEST(Discover, ANameAndAnAddressMayBeOnePrimary) {
 
 TEST(Discover, AShellInAOneNodeSlurmStepDoesNotForbidASpec) {
   EXPECT_EQ(DiscoverWith(Both("0", "1"), {}).value().node_rank, 1);
+}
+
+TEST(Discover, ABrokenSourceBesideAGoodOneIsNamedWithTheWayOut) {
+  Environment environment = Both("1", "2");
+  environment["SLURM_STEP_NODELIST"] = "a[1-";
+  const std::string message(AsStd(DiscoverWith(environment).status().message()));
+  EXPECT_THAT(message, AllOf(HasSubstr("SLURM_STEP_NODELIST is a[1-"), HasSubstr("give --source vertex")));
+  testing::ExpectOneLine(message);
 }
 
 TEST(Discover, ThePlatformAskedForIsReadAlone) {

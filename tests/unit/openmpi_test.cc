@@ -94,6 +94,10 @@ TEST(OpenMpi, ARankIsBelowTheSizeAndANumber) {
   EXPECT_THAT(ErrorOf(With(Rank1Of3(), "OMPI_COMM_WORLD_SIZE", "99999999999")), HasSubstr("OMPI_COMM_WORLD_SIZE"));
 }
 
+TEST(OpenMpi, ASizeWithoutARankIsRefused) {
+  EXPECT_THAT(ErrorOf(With(Rank1Of3(), "OMPI_COMM_WORLD_RANK", "")), HasSubstr("OMPI_COMM_WORLD_RANK is missing"));
+}
+
 // mpirun in a batch script of Slurm's starts its daemons by a step of all nodes but its own.
 TEST(OpenMpi, TheStepOfItsDaemonsSaysNothing) {
   Environment environment = Rank1Of3();

@@ -177,6 +177,18 @@ TEST(IndexedJob, RefusesAnIndexThatIsNoPlainNumber) {
   }
 }
 
+TEST(IndexedJob, SaysWhoseNumberOfNodesAnIndexIsAbove) {
+  DiscoverOptions options;
+  options.nnodes = 2;
+  EXPECT_THAT(std::string(DiscoverWith(IndexedJob(), options).status().message()),
+              HasSubstr("2 nodes (--nnodes)"));
+  options.nnodes_source = "PET_NNODES 2";
+  EXPECT_THAT(std::string(DiscoverWith(IndexedJob(), options).status().message()),
+              HasSubstr("2 nodes (PET_NNODES 2)"));
+  EXPECT_THAT(ErrorOf(With(IndexedJob(), "MUSTER_NNODES", "1")),
+              HasSubstr("JOB_COMPLETION_INDEX is 2: expected 0, as there is 1 node (MUSTER_NNODES 1)"));
+}
+
 TEST(IndexedJob, RefusesANameThatIsNone) {
   EXPECT_THAT(ErrorOf(With(IndexedJob(), "MUSTER_SUBDOMAIN", "a b")), HasSubstr("MUSTER_SUBDOMAIN is a b"));
   EXPECT_THAT(ErrorOf(With(IndexedJob(), "HOSTNAME", std::string(100, 'x') + "-2")), HasSubstr("expected a host"));
@@ -206,12 +218,23 @@ TEST(JobSet, OfSeveralJobsCountsThePodsOfEach) {
                                    {"MUSTER_PODS_PER_JOB", "4"},
                                    {"MUSTER_NNODES", "12"}};
   EXPECT_EQ(Place(ReadOk(environment)), "jobset 9/12 js-workers-0-0.js:29400");
-  EXPECT_EQ(ReadOk(With(environment, "MUSTER_JOB_INDEX", "1")).node_rank, 5);
   EXPECT_THAT(ErrorOf(Without(environment, "MUSTER_PODS_PER_JOB")), HasSubstr("MUSTER_PODS_PER_JOB is missing"));
   EXPECT_THAT(ErrorOf(With(environment, "MUSTER_PODS_PER_JOB", "1")), HasSubstr("JOB_COMPLETION_INDEX is 1"));
   EXPECT_THAT(ErrorOf(With(environment, "MUSTER_NNODES", "8")), HasSubstr("is 9: expected a whole number"));
   EXPECT_THAT(ErrorOf(With(environment, "MUSTER_JOB_INDEX", "-1")), HasSubstr("MUSTER_JOB_INDEX is -1"));
   EXPECT_THAT(ErrorOf(With(environment, "MUSTER_JOB_INDEX", "100000")), HasSubstr("expected a whole number"));
+}
+
+TEST(JobSet, OfSeveralGroupsOfJobsHasToBeToldWhereTheFirstPodIs) {
+  const Environment worker = {{"JOB_COMPLETION_INDEX", "1"}, {"HOSTNAME", "js-workers-0-1"},
+                              {"JOBSET_NAME", "js"},         {"MUSTER_PODS_PER_JOB", "4"},
+                              {"MUSTER_NNODES", "12"},       {"MUSTER_JOB_INDEX", "2"}};
+  const ClusterView of_worker = ReadOk(worker);
+  EXPECT_EQ(of_worker.node_rank, 9);
+  EXPECT_EQ(of_worker.primary_host, "") << "job 2 is workers-0 here, so the first is of another group";
+  const ClusterView of_first = ReadOk(With(With(worker, "HOSTNAME", "js-driver-0-1"), "MUSTER_JOB_INDEX", "0"));
+  EXPECT_EQ(of_first.primary_host, "js-driver-0-0.js");
+  EXPECT_EQ(of_first.run_id, of_worker.run_id) << "all groups are one run";
 }
 
 TEST(JobSet, ThatIsNotSaidToBeOneIsWarnedOf) {
@@ -267,6 +290,13 @@ TEST(PytorchJob, ThatIsElasticMeetsAtItsFirstWorkerWithoutRanks) {
   EXPECT_THAT(ErrorOf(With(elastic, "PET_RDZV_ENDPOINT", "http://a")), HasSubstr("PET_RDZV_ENDPOINT is http://a"));
 }
 
+TEST(Trainer, RefusesARankThatItsPodsAnnotationLeftEmpty) {
+  for (const char* file : {"k8s_trainer_v2.env", "k8s_pytorchjob_worker_nproc8.env"}) {
+    EXPECT_THAT(ErrorOf(With(EnvironmentOf(file), "PET_NODE_RANK", "")), HasSubstr("PET_NODE_RANK is empty"))
+        << file;
+  }
+}
+
 TEST(Trainer, TakesItsPortAndProcesses) {
   const Environment environment = EnvironmentOf("k8s_trainer_v2.env");
   EXPECT_EQ(ReadOk(environment).nproc, "auto");
@@ -286,6 +316,27 @@ TEST(Volcano, WithoutThePluginPytorchReadsTheHostsOfItsOnlyTask) {
   EXPECT_THAT(ErrorOf(With(environment, "VC_TASK_INDEX", "2")), HasSubstr("VC_TASK_INDEX is 2"));
   EXPECT_THAT(ErrorOf(With(environment, "VC_MASTER_HOSTS", "j-master-0.j")), HasSubstr("add `pytorch: []`"));
   EXPECT_FALSE(Fits({{"VC_TASK_INDEX", "0"}}));
+}
+
+TEST(Volcano, ReadsAListOfHostsStrictly) {
+  const auto of = [](const std::string& hosts) {
+    return Environment{{"VC_TASK_INDEX", "1"}, {"VC_WORKER_HOSTS", hosts}};
+  };
+  EXPECT_EQ(ReadOk(of("a.j, b.j ,c.j")).nnodes, 3);
+  EXPECT_THAT(ErrorOf(of("a.j,b.j,")), HasSubstr("VC_WORKER_HOSTS is a.j,b.j,: expected host names with single"));
+  EXPECT_THAT(ErrorOf(of(" ")), HasSubstr("VC_WORKER_HOSTS is  : expected host names"));
+  EXPECT_THAT(ErrorOf(of("a.j,A.j.")), HasSubstr("VC_WORKER_HOSTS is A.j.: expected each host once"));
+  EXPECT_THAT(ErrorOf(With(of("a.j,b.j"), "VC_TASK_INDEX", "")), HasSubstr("VC_TASK_INDEX is empty"));
+}
+
+TEST(Volcano, LeavesItsPluginTensorflowToTfConfig) {
+  const Environment environment = {
+      {"VC_TASK_INDEX", "1"},
+      {"VC_WORKER_HOSTS", "j-worker-0.j,j-worker-1.j"},
+      {"VC_PS_HOSTS", "j-ps-0.j"},
+      {"TF_CONFIG",
+       R"({"cluster":{"ps":["j-ps-0.j:1"],"worker":["j-worker-0.j:1","j-worker-1.j:1"]},"task":{"type":"worker","index":1}})"}};
+  EXPECT_EQ(Place(ReadOk(environment)), "tf_config 1/2 j-worker-0.j:1");
 }
 
 TEST(Volcano, NamesWhatItsPluginLeftOut) {
@@ -316,6 +367,8 @@ TEST(Batch, RefusesANodeThatIsNotToldTheMainOne) {
   EXPECT_THAT(ErrorOf(With(child, "AWS_BATCH_JOB_NODE_INDEX", "2")), HasSubstr("AWS_BATCH_JOB_NODE_INDEX is 2"));
   EXPECT_THAT(ErrorOf(With(child, "AWS_BATCH_JOB_NUM_NODES", "0")), HasSubstr("AWS_BATCH_JOB_NUM_NODES is 0"));
   EXPECT_FALSE(Fits({{"AWS_BATCH_JOB_ID", "j"}, {"AWS_BATCH_JOB_ATTEMPT", "1"}})) << "a job of one container";
+  EXPECT_THAT(ErrorOf(With(child, "AWS_BATCH_JOB_NUM_NODES", "")), HasSubstr("AWS_BATCH_JOB_NUM_NODES is empty"));
+  EXPECT_THAT(ErrorOf(Without(child, "AWS_BATCH_JOB_NUM_NODES")), HasSubstr("AWS_BATCH_JOB_NUM_NODES is missing"));
 }
 
 TEST(Batch, CallsTheMainNodeByItsHostNameWhereThereIsOne) {
@@ -329,6 +382,8 @@ TEST(Batch, CallsTheMainNodeByItsHostNameWhereThereIsOne) {
 TEST(AzureMl, RefusesMoreThanOneProcessOnANode) {
   const Environment mpi = EnvironmentOf("azureml_mpi_multi.env");
   EXPECT_THAT(ErrorOf(With(mpi, "OMPI_COMM_WORLD_LOCAL_SIZE", "4")), HasSubstr("process_count_per_instance: 1"));
+  EXPECT_THAT(ErrorOf(With(Without(mpi, "OMPI_COMM_WORLD_LOCAL_SIZE"), "OMPI_COMM_WORLD_LOCAL_RANK", "1")),
+              HasSubstr("OMPI_COMM_WORLD_LOCAL_RANK is 1: expected 0"));
   EXPECT_THAT(ErrorOf(Without(Without(mpi, "AZ_BATCH_MASTER_NODE"), "AZ_BATCHAI_MPI_MASTER_NODE")),
               HasSubstr("AZ_BATCH_MASTER_NODE is missing"));
 }
@@ -351,7 +406,7 @@ TEST(Static, TakesRankWhereItIsTheNodes) {
   EXPECT_EQ(Place(ReadOk(environment)), "static 1/2 a:29500");
   EXPECT_EQ(ReadOk(environment).nproc, "8");
   EXPECT_EQ(ReadOk(With(environment, "NNODES", "3")).nnodes, 3);
-  EXPECT_FALSE(Fits(With(environment, "LOCAL_RANK", "1"))) << "they are those of a process";
+  EXPECT_FALSE(Fits(With(Without(environment, "MASTER_ADDR"), "LOCAL_RANK", "1"))) << "they are a process' own";
   EXPECT_FALSE(Fits(With(With(environment, "WORLD_SIZE", "1"), "RANK", "0")));
   EXPECT_FALSE(Fits({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}}));
 }
@@ -362,6 +417,25 @@ TEST(Static, NamesWhatIsMissingOrWrong) {
   EXPECT_THAT(ErrorOf({{"NODE_RANK", "2"}, {"NNODES", "2"}, {"MASTER_ADDR", "a"}}), HasSubstr("NODE_RANK is 2"));
   EXPECT_THAT(ErrorOf({{"NODE_RANK", "1"}, {"NNODES", "2"}, {"MASTER_ADDR", "a b"}}),
               HasSubstr("MASTER_ADDR is a b"));
+}
+
+// Each of the nodes would be a job of its own, and nobody would be told.
+TEST(Static, OfSeveralNodesARankThatIsEmptyOrMissingIsRefused) {
+  const Environment environment = {{"MASTER_ADDR", "a"}, {"NNODES", "2"}};
+  EXPECT_THAT(ErrorOf(environment), HasSubstr("NODE_RANK is missing: expected this node's number"));
+  EXPECT_THAT(ErrorOf(With(environment, "NODE_RANK", " ")), HasSubstr("NODE_RANK is empty"));
+  EXPECT_THAT(ErrorOf({{"NNODES", "2"}, {"NODE_RANK", ""}}), HasSubstr("NODE_RANK is empty"));
+  EXPECT_THAT(ErrorOf({{"MASTER_ADDR", "a"}, {"WORLD_SIZE", "2"}, {"RANK", ""}}), HasSubstr("RANK is empty"));
+  EXPECT_FALSE(Fits(With(With(environment, "NNODES", "1"), "NODE_RANK", "")));
+  EXPECT_FALSE(Fits({{"MASTER_ADDR", "a"}, {"WORLD_SIZE", "2"}})) << "of processes, for all that one knows";
+  EXPECT_FALSE(Fits({{"NNODES", "2"}}));
+}
+
+TEST(Static, KnowsTheWorkerOfALauncherThatIsNotTorchrun) {
+  const Environment worker = {
+      {"MASTER_ADDR", "a"}, {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}, {"CROSS_RANK", "0"}};
+  EXPECT_THAT(ErrorOf(worker), HasSubstr("LOCAL_RANK is 1: expected none"));
+  EXPECT_FALSE(Fits(With(worker, "WORLD_SIZE", "1")));
 }
 
 TEST(Static, KnowsALaunchersWorkerByAllThreeOfItsVariables) {

@@ -229,7 +229,30 @@ TEST(SageMaker, ThePythonToolkitsVariablesAreReadWhereTheFileIsNot) {
   const Environment broken = {{"SM_HOSTS", R"(algo-1,algo-2)"}, {"SM_CURRENT_HOST", "algo-2"}};
   const absl::Status status = ReadSageMaker({broken, no_files}, {}).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("SM_HOSTS and SM_CURRENT_HOST is not JSON"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("SM_HOSTS is algo-1,algo-2: expected a JSON list"));
+}
+
+TEST(SageMaker, ThePythonToolkitsVariablesAreReadStrictly) {
+  const FileReader no_files = ReaderOf({});
+  const auto error = [&](const Environment& environment) {
+    return std::string(ReadSageMaker({environment, no_files}, {}).status().message());
+  };
+  EXPECT_THAT(error({{"SM_HOSTS", R"(["a","b"])"}}), HasSubstr("SM_CURRENT_HOST is missing"));
+  EXPECT_THAT(error({{"SM_HOSTS", R"(["a"],"x":["b"])"}, {"SM_CURRENT_HOST", "a"}}),
+              HasSubstr("SM_HOSTS is [\"a\"]"));
+  EXPECT_THAT(error({{"SM_HOSTS", R"("a")"}, {"SM_CURRENT_HOST", "a"}}), HasSubstr("expected a JSON list"));
+  EXPECT_THAT(error({{"SM_HOSTS", R"(["a"])"}, {"SM_CURRENT_HOST", "a"}, {"SM_MASTER_PORT", "x"}}),
+              HasSubstr("SM_MASTER_PORT is x"));
+}
+
+TEST(SageMaker, OfManyStrangeGroupsOneIsWarnedOf) {
+  std::string groups;
+  for (int i = 0; i < 100; ++i) {
+    absl::StrAppend(&groups, i > 0 ? "," : "", R"({"instance_group_name":"g)", i, R"(","hosts":["z"]})");
+  }
+  const ClusterView view =
+      ReadOk(absl::StrCat(R"({"current_host":"a","hosts":["a"],"instance_groups":[)", groups, "]}"));
+  EXPECT_THAT(view.warnings, ElementsAre(HasSubstr("instance_groups: g0 has z: expected only hosts")));
 }
 
 // ---- What scripts of the toolkit read ----
@@ -266,6 +289,14 @@ TEST(TrainingInputs, WhatNoVariableCanHoldIsLeftOutAndSaid) {
                                            "SM_HP_LONG is not set for the workers: its value is too long",
                                            "SM_HPS is not set for the workers: its value is too long"));
   EXPECT_THAT(inputs.arguments, SizeIs(4));
+}
+
+TEST(TrainingInputs, OfManyThatAreLeftOutAFewAreNamed) {
+  std::string parameters;
+  for (int i = 0; i < 1000; ++i) absl::StrAppend(&parameters, i > 0 ? "," : "", "\"a=", i, "\":\"1\"");
+  const TrainingInputs inputs = Inputs(absl::StrCat("{", parameters, "}")).value();
+  ASSERT_THAT(inputs.warnings, SizeIs(9));
+  EXPECT_EQ(inputs.warnings.back(), "992 more variables like these are not set");
 }
 
 TEST(TrainingInputs, AFileThatCannotBeReadIsRefused) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <regex>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/base/status_macros.h"
@@ -221,6 +222,15 @@ TEST(SlurmStep, VariablesOfAnotherStepAreRefused) {
                     HasSubstr("write srun --nodes=3")));
 }
 
+TEST(SlurmStep, NumbersAreWrittenInOneWay) {
+  for (const char* variable : {"SLURM_NODEID", "SLURM_STEP_NUM_NODES", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"}) {
+    for (const char* text : {"+1", "01", "1.0", "-1", "0x1", "1e0", "99999999999999999999", "one"}) {
+      EXPECT_THAT(ErrorOf(With(StepOf3(1), {{variable, text}})), HasSubstr(absl::StrCat(variable, " is ", text)));
+    }
+  }
+  EXPECT_EQ(ReadOk(With(StepOf3(1), {{"SLURM_NODEID", " 1 "}})).node_rank, 1) << "blanks around it are none of it";
+}
+
 TEST(SlurmStep, AListThatIsBrokenIsAnErrorThatNamesIt) {
   EXPECT_THAT(ErrorOf(With(StepOf3(0), {{"SLURM_STEP_NODELIST", "n[1-3"}})),
               HasSubstr("SLURM_STEP_NODELIST is n[1-3: expected a ']'"));
@@ -284,6 +294,13 @@ TEST(SlurmBatch, OneNodeIsAJobOfItsOwnWithAWarning) {
 TEST(SlurmBatch, AHeterogeneousJobIsNotThatOfItsFirstGroup) {
   EXPECT_THAT(ErrorOf({{"SLURM_JOB_ID", "7"}, {"SLURM_HET_SIZE", "2"}, {"SLURM_JOB_NUM_NODES", "1"}}),
               AllOf(HasSubstr("SLURM_HET_SIZE is 2"), HasSubstr("srun --het-group=GROUP")));
+}
+
+TEST(SlurmBatch, CountsTheNodesOfTheListWhereNobodyElseSaysHowMany) {
+  EXPECT_THAT(ErrorOf({{"SLURM_JOB_ID", "5"}, {"SLURM_JOB_NODELIST", "n[1-3]"}}),
+              HasSubstr("SLURM_JOB_NODELIST names 3 and this one was started outside of a step"));
+  EXPECT_THAT(ErrorOf({{"SLURM_JOB_ID", "5"}, {"SLURM_NODELIST", "n[1-"}}), HasSubstr("SLURM_NODELIST is n[1-"));
+  EXPECT_EQ(ReadOk({{"SLURM_JOB_ID", "5"}, {"SLURM_NODELIST", "n1"}}).nnodes, 1);
 }
 
 TEST(SlurmBatch, AJobIdAloneSaysNothing) {

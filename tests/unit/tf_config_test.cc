@@ -131,7 +131,7 @@ TEST(TfConfig, WhatIsNotUnderstoodIsRefused) {
   EXPECT_THAT(ErrorOf(Config(R"({"worker":["a:1"]})", R"({"type":"worker","index":1})")),
               HasSubstr("task.index is 1: expected 0"));
   EXPECT_THAT(ErrorOf(Config(R"({"worker":["a:1"]})", R"({"type":"worker","index":"0"})")),
-              HasSubstr("task.index is 0: expected 0"));
+              HasSubstr("task.index is \"0\": expected 0"));
   EXPECT_THAT(ErrorOf(Config(R"({"worker":["a:1"],"ps":[]})", R"({"type":"ps","index":0})")),
               HasSubstr("this one is empty"));
 }

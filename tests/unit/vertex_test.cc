@@ -22,6 +22,7 @@ using ::muster::testing::Fixture;
 using ::muster::testing::FixturesOf;
 using ::muster::testing::MutantsOf;
 using ::muster::testing::ReadFixture;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -86,7 +87,7 @@ const std::map<std::string, std::string>& ErrorFragments() {
       {"broken_cluster_spec_index_negative.json", "task.index is -1: expected a whole number from 0 to 1"},
       {"broken_cluster_spec_index_1e0.json", "task.index is 1.0: expected a whole number"},
       {"broken_cluster_spec_index_huge.json", "task.index is 1.8446744073709552e+19: expected 0"},
-      {"broken_cluster_spec_index_word.json", "task.index is one: expected a whole number"},
+      {"broken_cluster_spec_index_word.json", "task.index is \"one\": expected a whole number"},
       {"broken_cluster_spec_primary_index_1.json", "task.index is 1: expected 0, as workerpool0 has one"},
       {"broken_cluster_spec_type_absent_pool.json", "task.type is workerpool1: expected the name"},
       {"broken_cluster_spec_type_case.json", "task.type is WorkerPool1: expected the name"},
@@ -280,11 +281,46 @@ TEST(Vertex, WithoutAnyPortTheDefaultIsUsedWithOneWarningForAllReplicas) {
   EXPECT_THAT(view.warnings, ElementsAre(HasSubstr("29400 is used (muster's default)")));
 }
 
-TEST(Vertex, WrongOpenPortsAreNamedOneByOneAndTheFirstGoodOneStands) {
+TEST(Vertex, WrongOpenPortsAreOneWarningAndTheFirstGoodOneStands) {
   const ClusterView view = ReadOk(
       R"({"cluster":{"chief":["a"]},"task":{"type":"chief","index":0},"open_ports":[0,-1,99999,"x",1.5,4444]})");
   EXPECT_EQ(view.primary_port, 4444);
-  EXPECT_THAT(view.warnings, SizeIs(6));
+  EXPECT_THAT(view.warnings, ElementsAre(AllOf(HasSubstr("open_ports[0] is 0: expected a port"),
+                                               HasSubstr("as are 4 more like it")),
+                                         HasSubstr("4444 is used (open_ports[5])")));
+}
+
+TEST(Vertex, AValueOfTheWrongKindIsShownAsItIsWritten) {
+  const auto with = [](const char* index) {
+    return absl::StrCat(R"({"cluster":{"chief":["a:1"]},"task":{"type":"chief","index":)", index, "}}");
+  };
+  EXPECT_THAT(ErrorOf(with(R"("0")")), HasSubstr("task.index is \"0\": expected 0"));
+  EXPECT_THAT(ErrorOf(with("-0")), HasSubstr("task.index is -0: expected 0"));
+  EXPECT_THAT(ErrorOf(with("1e999")), HasSubstr("a number that is too great, 1e999"));
+}
+
+TEST(Vertex, AnAddressOfAllInterfacesOrOneThatLooksLikeAnOptionIsNobodys) {
+  for (const char* host : {"0.0.0.0", "[::]", "[0:0::0]", "-oX"}) {
+    EXPECT_THAT(ErrorOf(absl::StrCat(R"({"cluster":{"workerpool0":["a:1"],"workerpool1":[")", host,
+                                     R"(:1"]},"task":{"type":"workerpool0","index":0}})")),
+                HasSubstr(absl::StrCat("cluster.workerpool1[0] is ", host)));
+  }
+}
+
+TEST(Vertex, OneReplicaInTwoSpellingsIsRefused) {
+  for (const auto& [one, other] : {std::pair("b:1", "B.:1"), std::pair("[::1]:1", "[0:0::1]:1")}) {
+    EXPECT_THAT(ErrorOf(absl::StrCat(R"({"cluster":{"workerpool0":[")", one, R"("],"workerpool1":[")", other,
+                                     R"("]},"task":{"type":"workerpool0","index":0}})")),
+                HasSubstr("expected an address of its own"));
+  }
+}
+
+TEST(Vertex, AJobIdThatIsNoTextIsNamed) {
+  const Environment environment = {
+      {"CLUSTER_SPEC", R"({"cluster":{"chief":["a:1"]},"task":{"type":"chief","index":0}})"},
+      {"CLOUD_ML_JOB_ID", "a\xff"}};
+  EXPECT_THAT(std::string(ReadVertex(environment, {}).status().message()),
+              HasSubstr("CLOUD_ML_JOB_ID is a\\xff: expected at most 256 bytes of UTF-8"));
 }
 
 TEST(Vertex, Ipv6AddressesLoseTheirBracketsInTheHostAndKeepThemInTheList) {
