@@ -125,9 +125,9 @@ bool NamesPrimary(const Settings& s) { return s.master_addr || s.rdzv_endpoint; 
 // A source that knows ranks alone, as mpirun does: the options say who is the primary.
 absl::Status NamePrimary(const Settings& s, discovery::ClusterView* view) {
   if (!NamesPrimary(s)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("--master-addr is missing: expected the address of node 0, as the platform (", view->source,
-                     ") says which node this is, but not where the primary is; give it, the same on all nodes"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--master-addr is missing: expected the address of node 0, as the platform (", view->source,
+        ") says which node this is, but not where the primary is; give --master-addr, the same on all nodes"));
   }
   SetPrimary(s, view);
   return absl::OkStatus();
