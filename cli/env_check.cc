@@ -47,6 +47,10 @@ class Checker {
     for (const std::string& warning : plan_.view.warnings) Add(Kind::kWrong, "place", warning);
   }
 
+  std::string Whose(const char* what) const {
+    return absl::StrCat(plan_.config.coordinator_alone() ? "coordinator's " : "primary's ", what);
+  }
+
   bool Serves() const { return plan_.config.serves() == v1::NodeConfig::SERVES_YES; }
 
   void Primary() {
@@ -56,20 +60,20 @@ class Checker {
     const auto addresses = probe_.resolve(host);
     if (!addresses.ok() && !plan_.config.primary_address().empty()) {
       const std::string& address = plan_.config.primary_address();
-      Add(Kind::kNote, "primary's name",
+      Add(Kind::kNote, Whose("name"),
           absl::StrCat(std::string(AsStd(addresses.status().message())), "; its Service has the address ",
                        address));
       return Connect({address}, port);
     }
     if (!addresses.ok()) {
-      Add(Kind::kUnreachable, "primary's name", std::string(AsStd(addresses.status().message())),
+      Add(Kind::kUnreachable, Whose("name"), std::string(AsStd(addresses.status().message())),
           "is it spelled right? Names of pods and replicas may come a minute late: try again; on Kubernetes the "
           "headless Service needs "
           "publishNotReadyAddresses: true");
       return;
     }
     const size_t shown = std::min(addresses->size(), kMaxAddressesShown);
-    Add(Kind::kGood, "primary's name",
+    Add(Kind::kGood, Whose("name"),
         absl::StrCat(host, " is ",
                      absl::StrJoin(addresses->begin(), addresses->begin() + static_cast<ptrdiff_t>(shown), ", ")));
     Connect(*addresses, port);
@@ -77,7 +81,7 @@ class Checker {
 
   void OwnPort(uint16_t port) {
     const absl::Status free = probe_.listen(plan_.config);
-    const std::string name = "primary's port";
+    const std::string name = Whose("port");
     if (free.ok())
       return Add(Kind::kGood, name, absl::StrCat("this node is the primary, and port ", port, " is free"));
     if (absl::IsUnavailable(free)) {
@@ -93,18 +97,20 @@ class Checker {
     for (const std::string& address : addresses) {
       const absl::Status status = probe_.connect(address, port);
       if (status.ok()) {
-        Add(Kind::kGood, "primary's port", absl::StrCat("somebody answers on ", address, ", port ", port));
+        Add(Kind::kGood, Whose("port"), absl::StrCat("somebody answers on ", address, ", port ", port));
         return Clock();
       }
       if (first.ok()) first = status;
     }
     const std::string said(AsStd(first.message()));
     if (absl::IsUnavailable(first)) {
-      return Add(Kind::kNote, "primary's port", said, "that is as it should be until muster runs on the primary");
+      return Add(Kind::kNote, Whose("port"), said,
+                 plan_.config.coordinator_alone() ? "that is as it should be until muster coordinator runs there"
+                                                  : "that is as it should be until muster runs on the primary");
     }
-    Add(Kind::kUnreachable, "primary's port", said,
+    Add(Kind::kUnreachable, Whose("port"), said,
         absl::StrCat("the way to port ", port,
-                     " of the primary has to be open: look at firewalls, security groups "
+                     " there has to be open: look at firewalls, security groups "
                      "and network policies"));
   }
 
@@ -115,8 +121,10 @@ class Checker {
                  "MUSTER_TOKEN has to be the same on all nodes");
     }
     if (!ahead.ok()) return Add(Kind::kNote, "clock", std::string(AsStd(ahead.status().message())));
-    const std::string text = absl::StrFormat("%.1f s %s the primary's", std::abs(absl::ToDoubleSeconds(*ahead)),
-                                             *ahead < absl::ZeroDuration() ? "behind" : "ahead of");
+    const std::string text =
+        absl::StrFormat("%.1f s %s %s", std::abs(absl::ToDoubleSeconds(*ahead)),
+                        *ahead < absl::ZeroDuration() ? "behind" : "ahead of",
+                        plan_.config.coordinator_alone() ? "the coordinator's" : "the primary's");
     if (absl::AbsDuration(*ahead) <= kMaxClockOffset) return Add(Kind::kGood, "clock", text);
     Add(Kind::kWrong, "clock", text,
         "nothing that muster decides depends on it, but logs cannot be put in order, and --deadline ends nodes at "
@@ -225,8 +233,8 @@ std::string CheckTable(const std::vector<Finding>& findings) {
   int wrong = 0;
   for (const Finding& finding : findings) {
     wrong += finding.kind >= Kind::kWrong ? 1 : 0;
-    absl::StrAppend(&out, absl::StrFormat("%-6s %-15s ", Mark(finding.kind), finding.name), finding.text, "\n");
-    if (!finding.advice.empty()) absl::StrAppend(&out, std::string(23, ' '), "-> ", finding.advice, "\n");
+    absl::StrAppend(&out, absl::StrFormat("%-6s %-18s ", Mark(finding.kind), finding.name), finding.text, "\n");
+    if (!finding.advice.empty()) absl::StrAppend(&out, std::string(26, ' '), "-> ", finding.advice, "\n");
   }
   absl::StrAppend(&out,
                   wrong == 0   ? "Nothing looks wrong."

@@ -81,9 +81,10 @@ void Row(const std::string& name, const std::string& value, const std::string& f
 }
 
 // "CLUSTER_SPEC": by what a source is known; empty for what the options say, and where nothing does.
-std::string EvidenceOf(const std::string& source) {
+std::string EvidenceOf(const discovery::ClusterView& view) {
+  if (!view.evidence.empty()) return view.evidence;
   for (const discovery::Source& known : discovery::Sources()) {
-    if (source == known.name) return known.evidence;
+    if (view.source == known.name) return known.evidence;
   }
   return "";
 }
@@ -120,9 +121,9 @@ std::string WhoSays(const RunPlan& plan) {
   const std::string& source = plan.view.source;
   if (source == "single") return "Nothing here says that there are other nodes, so this is a job of one.";
   if (source == "flags") return "Options (or their variables) say who is in the job.";
-  const std::string evidence = EvidenceOf(source);
-  return absl::StrCat("Who is in the job was read from ", evidence.empty() ? source : evidence, ": ",
-                      PlatformName(source), ".");
+  const std::string evidence = EvidenceOf(plan.view);
+  const std::string from = evidence.empty() ? source : evidence, platform = PlatformName(source);
+  return absl::StrCat("Who is in the job was read from ", from, from == platform ? "" : ": " + platform, ".");
 }
 
 std::string WhichNode(const RunPlan& plan) {
@@ -199,12 +200,10 @@ std::string EnvTable(const EnvReport& report) {
   std::string out = absl::StrCat(Summary(plan), "\n\n");
   for (const std::string& sentence : Explanation(plan)) absl::StrAppend(&out, sentence, "\n");
   absl::StrAppend(&out, "\n");
-  const std::string evidence = EvidenceOf(plan.view.source);
+  const std::string evidence = EvidenceOf(plan.view), platform = PlatformName(plan.view.source);
   Row("SETTING", "VALUE", "WHERE IT COMES FROM", &out);
   Row("source", plan.view.source,
-      evidence.empty() ? PlatformName(plan.view.source)
-                       : absl::StrCat(evidence, ": ", PlatformName(plan.view.source)),
-      &out);
+      evidence.empty() || evidence == platform ? platform : absl::StrCat(evidence, ": ", platform), &out);
   Row(plan.config.coordinator_alone() ? "coordinator" : "primary",
       plan.config.single_node() ? "none: one node" : ToString(plan.config.primary()), evidence, &out);
   Row("role", RoleName(plan), evidence, &out);
@@ -231,7 +230,7 @@ std::string EnvJson(const EnvReport& report, const std::vector<Finding>* finding
   const RunPlan& plan = report.plan;
   nlohmann::json json;
   json["source"] = plan.view.source;
-  json["evidence"] = EvidenceOf(plan.view.source);
+  json["evidence"] = EvidenceOf(plan.view);
   json["platform"] = PlatformName(plan.view.source);
   json["explanation"] = Explanation(plan);
   if (findings != nullptr) json["checks"] = Json(*findings);

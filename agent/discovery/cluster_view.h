@@ -34,6 +34,7 @@ enum class NodeRole {
 
 struct ClusterView {
   std::string source;        // "vertex", "flags", "single", ...
+  std::string evidence;      // by what it was known to be here; empty: as the table of sources says
   std::string primary_host;  // no brackets; empty: the source names none, and an option has to
   uint16_t primary_port = 0;
   std::string primary_address;  // its IP address, where the source says it beside the name: names may come late

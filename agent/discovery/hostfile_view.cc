@@ -161,15 +161,18 @@ Reading ReadHostfile(const Evidence& evidence, const HostfileOptions& options, s
     return ToStatus({"--hostfile", "", path, absl::StrCat("a file that can be read: ", text.status().message()),
                      "name another file, or leave the option out"});
   }
-  return Reader(evidence.environment, options, path).Run(*text, node_rank);
+  ASSIGN_OR_RETURN(std::optional<ClusterView> view,
+                   Reader(evidence.environment, options, path).Run(*text, node_rank));
+  if (view) view->evidence = Shown(path);
+  return view;
 }
 
 absl::StatusOr<std::string> WriteHostfile(const ClusterView& view, int slots) {
   const auto line = [](const std::string& host, int count) { return absl::StrCat(host, " slots=", count, "\n"); };
   if (view.nodes.empty() && view.nnodes == 1) return line(kThisMachine, slots);
   if (view.nodes.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(view.source, ": it does not say the names of the ", view.nnodes,
-                                                   " nodes, as a hostfile does"));
+    return absl::InvalidArgumentError(absl::StrCat("a hostfile names all nodes, and nothing here (", view.source,
+                                                   ") says the names of the ", view.nnodes));
   }
   std::string text;
   for (size_t i = 0; i < view.nodes.size(); ++i) {

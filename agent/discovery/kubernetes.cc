@@ -256,6 +256,7 @@ Reading ReadStatefulSet(const Evidence& evidence, const KubernetesOptions& optio
                    RankIn(absl::StrCat("the ordinal of ", Shown(pod)), split->second, count.nodes, count.source));
   view.self = pod;
   ASSIGN_OR_RETURN(const Domain domain, DomainOf(evidence));
+  view.evidence = domain.source;
   RETURN_IF_ERROR(TakePrimary(absl::StrCat(split->first, "-0"), domain.name, &view));
   NameNodes(split->first, domain.name, &view);
   return view;

@@ -9,6 +9,7 @@ namespace muster::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Kind = Finding::Kind;
 
 constexpr int64_t kMebibyte = int64_t{1} << 20;
@@ -121,6 +122,16 @@ TEST(EnvCheck, ThePrimaryLooksWhetherItsPortIsFreeAndAsksNobody) {
   EXPECT_EQ(Named(node, "primary's port").kind, Kind::kNote) << "the job itself may run";
   node.probe.listen = [](const v1::NodeConfig&) { return absl::PermissionDeniedError("not permitted"); };
   EXPECT_EQ(ExitCodeOf(node.Check()), 1);
+}
+
+TEST(EnvCheck, ACoordinatorThatStandsAloneIsCalledSo) {
+  Node node;
+  node.plan.config.set_coordinator_alone(true);
+  node.plan.config.mutable_primary()->set_host("c");
+  EXPECT_EQ(Named(node, "clock").text, "0.2 s ahead of the coordinator's");
+  node.probe.connect = [](const std::string&, uint16_t) { return absl::UnavailableError("nobody listens"); };
+  EXPECT_THAT(Named(node, "coordinator's port").advice, HasSubstr("until muster coordinator runs there"));
+  EXPECT_THAT(CheckTable(node.Check()), Not(HasSubstr("primary")));
 }
 
 TEST(EnvCheck, AJobOfOneNodeNeedsNoPrimary) {

@@ -693,6 +693,9 @@ TEST(EnvReportTest, SaysInSentencesWhatWasReadAndWhatFollows) {
       "Nothing here says that there are other nodes, so this is a job of one. It listens nowhere. It starts 1 "
       "worker; when one fails the job ends.");
   EXPECT_THAT(explained({}, {{"CLUSTER_SPEC", kReducer}}), HasSubstr("which does not train"));
+  const std::string task = R"({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}})";
+  EXPECT_THAT(explained({}, {{"TF_CONFIG", task}}),
+              testing::StartsWith("Who is in the job was read from TF_CONFIG. "));
 }
 
 TEST(EnvReportTest, TheTableSaysWhereEachValueCameFrom) {

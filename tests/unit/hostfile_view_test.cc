@@ -68,6 +68,7 @@ DiscoverOptions Ranked(int rank, const std::string& exclude = "") {
 
 TEST(HostfileView, ANodeFindsItselfByNameAddressOrWhatANameResolvesTo) {
   EXPECT_EQ(FindOk(kThree, {.hostname = "NODE-B", .addresses = {}, .names = {}}).node_rank, 1);
+  EXPECT_EQ(FindOk(kThree, {.hostname = "node-b", .addresses = {}, .names = {}}).evidence, kFile);
   EXPECT_EQ(FindOk(kThree, {.hostname = "node-b.cluster.local", .addresses = {}, .names = {}}).node_rank, 1);
   EXPECT_EQ(FindOk(kThree, {.hostname = "x", .addresses = {"10.0.0.3"}, .names = {}}).node_rank, 2);
   EXPECT_EQ(FindOk(kThree, {.hostname = "x", .addresses = {}, .names = {"node-a"}}).node_rank, 0);
@@ -216,7 +217,7 @@ TEST(WriteHostfile, WithoutNamesThereIsNone) {
   view.source = "openmpi";
   view.nnodes = 3;
   EXPECT_THAT(std::string(AsStd(WriteHostfile(view, 8).status().message())),
-              HasSubstr("openmpi: it does not say the names of the 3 nodes"));
+              HasSubstr("nothing here (openmpi) says the names of the 3"));
   view.nodes = {"[fd00::1]:29400", "[fd00::2]:29400", "[fd00::3]:29400"};
   EXPECT_THAT(std::string(AsStd(WriteHostfile(view, 8).status().message())), HasSubstr("IPv6"));
 }

@@ -251,6 +251,7 @@ TEST(StatefulSet, IsReadOnlyWhereTheServiceOrTheNumberOfNodesIsSaid) {
   EXPECT_FALSE(Fits({{"HOSTNAME", "web-7d9f8b6c5-x7k2p"}, {"POD_NAME", "web-7d9f8b6c5-x7k2p"}}));
   EXPECT_FALSE(Fits({{"HOSTNAME", "host-3"}}, {}, 4));
   EXPECT_EQ(Place(ReadOk({{"HOSTNAME", "nb-0"}}, files, 2)), "statefulset 0/2 nb-0.nb.ns.svc.cluster.local:29400");
+  EXPECT_EQ(ReadOk({{"HOSTNAME", "nb-0"}}, files, 2).evidence, "/etc/hosts");
 }
 
 TEST(StatefulSet, RefusesAPodWithoutAnOrdinal) {
