@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "agent/discovery/discover.h"
 #include "cli/deepspeed.h"
 #include "cli/option_table.h"
 #include "proto/base/status_macros.h"
@@ -13,6 +15,7 @@ namespace muster::cli {
 namespace {
 
 constexpr size_t kTextColumn = 30;
+constexpr char kSourcesMark[] = "SOURCES";  // in an option's text: the names of all sources
 
 // `text` in lines that begin at `column`; the first continues `*out`, which stands at `at`.
 void Wrap(std::string_view text, size_t column, size_t at, std::string* out) {
@@ -58,7 +61,8 @@ void AppendGroup(const std::vector<OptionSpec>& table, Group group, const char* 
       continue;
     }
     // A head that reaches the column of the text has a line of its own.
-    Wrap(spec.help, kTextColumn, head.size() + 1 > kTextColumn ? kTextColumn + 1 : head.size(), out);
+    const std::string text = absl::StrReplaceAll(AsAbsl(spec.help), {{kSourcesMark, discovery::SourceNames()}});
+    Wrap(text, kTextColumn, head.size() + 1 > kTextColumn ? kTextColumn + 1 : head.size(), out);
   }
 }
 
@@ -117,14 +121,16 @@ Exit codes:
 std::string RunHelp(std::string_view command) {
   std::string out = absl::StrCat("Usage: ", AsAbsl(command), " [options] [--] SCRIPT [ARGS]\n");
   if (command != "muster run") out += "\nmuster, called by this name, takes torchrun's options and its own.\n";
-  out += R"(
+  out += absl::StrReplaceAll(R"(
 Runs this node's workers of a job. Everything after SCRIPT belongs to it.
 
-  muster run train.py                              in a container of every node
-  muster run --nproc-per-node gpu train.py         on one machine, all its GPUs
-  muster run --nnodes 2 --node-rank 1 --master-addr A train.py
-  muster run --nnodes 2:4 --rdzv-endpoint A:29400 --rdzv-id job1 train.py
-
+  COMMAND train.py                              in a container of every node
+  COMMAND --nproc-per-node gpu train.py         on one machine, all its GPUs
+  COMMAND --nnodes 2 --node-rank 1 --master-addr A train.py
+  COMMAND --nnodes 2:4 --rdzv-endpoint A:29400 --rdzv-id job1 train.py
+)",
+                             {{"COMMAND", AsAbsl(command)}});
+  out += R"(
 Each option may be given as a variable, MUSTER_NODE_RANK for --node-rank; those
 of torchrun also as PET_NODE_RANK. The command line comes first, then MUSTER_,
 then PET_, then the platform. Dashes and underscores are alike.

@@ -49,9 +49,8 @@ const std::vector<OptionSpec>& RunOptions() {
        "Of the hostfile only these hosts, or these of their slots."},
       {"exclude", "HOST[:SLOTS][@...]", kMembership, false, "Of the hostfile not these."},
       {"source", "NAME", kMembership, false,
-       "Who says which node this is, where several could: vertex, ... (a wrong name lists them). Default: the "
-       "first "
-       "that fits; two that contradict each other are refused."},
+       "Who says which node this is, where several could: SOURCES. Default: the first that fits; two that "
+       "contradict each other are refused."},
       {"local-addr", "ADDRESS", kMembership, true,
        "The address under which other nodes reach this one's workers. Default: that of the connection to the "
        "primary."},
@@ -95,8 +94,8 @@ const std::vector<OptionSpec>& RunOptions() {
        "no further round. 0: nobody looks. Default 30s."},
       {"join-settle", "TIME", kRestarts, false,
        "From a new node's arrival to the restart that takes it in, so that many cost one. Default 5s."},
-      {"scale-up", "WHEN", kRestarts, false,
-       "immediate, on-restart (new nodes wait for the next restart) or never (they only replace lost ones). "
+      {"scale-up", "immediate|on-restart|never", kRestarts, false,
+       "New nodes are taken in by a restart of their own, or wait for the next one, or only replace lost nodes. "
        "Default immediate."},
       {"node-unit", "K", kRestarts, false,
        "The group always has a multiple of K nodes; MIN and MAX are such too. Default 1."},

@@ -193,6 +193,7 @@ TEST(Completion, OffersCommandsOptionsAndTheirWordsInBash) {
             "--listen --last-call-timeout --lease --log-format --log-streams ");
   EXPECT_EQ(Offered(*script, "muster local --nodes 3 --lease 5 --node", 6), "--nodes --node-rank --node-unit ");
   EXPECT_EQ(Offered(*script, "muster env --ch", 2), "--check ");
+  EXPECT_EQ(Offered(*script, "muster run --scale-up o", 3), "on-restart ");
   EXPECT_EQ(Offered(*script, "muster hostfile --sl", 2), "--slots ");
   EXPECT_EQ(Offered(*script, "muster run --sl", 2), " ") << "it is no option of this command";
   EXPECT_EQ(Offered(*script, "muster version ''", 2), " ");
