@@ -90,6 +90,14 @@ class DocumentsTest(unittest.TestCase):
                 there += [path.with_name(path.name + ".h") for path in there]  # `cli/run_plan`: both files
                 self.assertTrue(any(path.exists() for path in there), f"{page}: {name}")
 
+    def test_a_folders_readme_names_each_of_its_sources(self):
+        for folder in ("agent", "agent/core", "agent/discovery", "agent/host", "agent/host/core", "cli", "rendezvous",
+                       "rendezvous/core"):
+            said_there = (ROOT / folder / "README.md").read_text()
+            stems = {path.name.split(".")[0] for path in (ROOT / folder).iterdir() if path.suffix in (".cc", ".h")}
+            self.assertGreater(len(stems), 2, folder)
+            self.assertEqual([], sorted(stem for stem in stems if stem not in said_there), folder)
+
 
 if __name__ == "__main__":
     unittest.main()
