@@ -3,7 +3,7 @@ import signal
 import unittest
 
 import cluster
-from cluster import ClusterTest, wait_until
+from cluster import ClusterTest, never, wait_until
 
 
 class Leave(ClusterTest):
@@ -62,12 +62,32 @@ class Leave(ClusterTest):
                            options=("--nnodes", "2:3", "--termination-grace", "5m"))
         job.nodes[1].signal(signal.SIGTERM)
         wait_until("its workers were told", lambda: len(job.records("signal", place=1)) == 2)
-        job.nodes[1].signal(signal.SIGTERM)
+        wait_until("its end", lambda: job.nodes[1].has_ended() or not job.nodes[1].signal(signal.SIGTERM))
         self.assertEqual(75, job.nodes[1].exit_code())
         wait_until("its workers are gone", lambda: not job.workers_of(1))
         job.wait_for_round(1, workers=4)
         job.open_gate()
         self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
+
+    def test_one_that_is_told_twice_at_once_leaves_the_workers_their_grace(self):
+        job = self.cluster(1, nproc=1, plan=[{"term": "ignore"}], options=("--termination-grace", "5m"))
+        node = job.start(0)
+        job.wait_for_round(0)
+        # As timeout(1) does, which signals its child and then the group. Two of one kind might be merged to one.
+        for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+            node.signal(number)
+        wait_until("the worker was told", lambda: job.records("signal"))
+        never("the worker is killed", lambda: not job.workers_of(0))
+        job.open_gate()
+        self.assertEqual(130, node.exit_code())
+
+    def test_one_that_every_process_gets_leaves_the_agents_alive(self):
+        job = self.running(plan=[{"term": "exit"}])
+        for pid in cluster.bearers(cluster.TOKEN, job.token):  # as scancel, systemd and `kill -- -1` do
+            cluster.kill(pid, signal.SIGTERM)
+        self.assertEqual({0: 75, 1: 75, 2: 75}, job.exit_codes(limit=20))
+        for node in job.nodes.values():
+            self.assertEqual([], node.said("agent 1 ended|takes over|recovering"))
 
     def test_all_at_once_end_with_75(self):
         job = self.running(plan=[{"term": "ignore"}], reduction_server=True,

@@ -53,7 +53,7 @@ class Keys(OnATerminal):
         wait_until("the worker", lambda: "HERE" in terminal.seen())
         terminal.type(CTRL_C)
         wait_until("the worker is told", lambda: "told" in terminal.seen())
-        terminal.type(CTRL_C)
+        wait_until("its end", lambda: terminal.type(CTRL_C) or node.has_ended())
         self.assertEqual(130, node.exit_code())
 
     def test_ctrl_z_without_a_lease_stops_muster_too(self):

@@ -429,7 +429,7 @@ TEST_F(HostCoreTest, WhoLeavesAsTheJobFailsSaysItsOwnReasonWithItsOwnCode) {
 TEST_F(HostCoreTest, ASecondSignalEndsItNow) {
   Run(1);
   core_.OnSignal(now_, SIGTERM, &effects_);
-  core_.OnSignal(now_, SIGTERM, &effects_);
+  core_.OnSignal(now_ + kOneSignal, SIGTERM, &effects_);
   EXPECT_EQ(Took<Sweep>().size(), 1u);
   Exit(0, 15);
   Exit(1, 15);
@@ -437,6 +437,15 @@ TEST_F(HostCoreTest, ASecondSignalEndsItNow) {
   Pass(absl::Seconds(2), false);
   ASSERT_TRUE(core_.finished());
   EXPECT_EQ(Took<Finish>()[0].exit_code, 75);
+}
+
+TEST_F(HostCoreTest, ASignalToldTwiceAtOnceTakesNothingFromTheWorkersGrace) {
+  Run(1);
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  core_.OnSignal(now_ + absl::Milliseconds(10), SIGTERM, &effects_);
+  core_.OnSignal(now_ + absl::Milliseconds(20), SIGHUP, &effects_);
+  EXPECT_TRUE(Took<Sweep>().empty()) << "the workers are saving";
+  EXPECT_EQ(Took<SignalWorkers>().size(), 1u);
 }
 
 TEST_F(HostCoreTest, ANoticeThatTheAgentHeardIsALeaveWithItsReason) {
@@ -474,8 +483,9 @@ TEST_F(HostCoreTest, ThePlatformsOwnSigtermAfterItsNoticeIsNoSecondOne) {
   directive.set_leave("preemption notice of gce");
   Give(directive);
   core_.OnSignal(now_, SIGTERM, &effects_);
-  EXPECT_TRUE(Took<Sweep>().empty()) << "the workers are saving";
   core_.OnSignal(now_, SIGTERM, &effects_);
+  EXPECT_TRUE(Took<Sweep>().empty()) << "the workers are saving";
+  core_.OnSignal(now_ + kOneSignal, SIGTERM, &effects_);
   EXPECT_EQ(Took<Sweep>().size(), 1u);
 }
 

@@ -29,6 +29,8 @@ inline constexpr absl::Duration kMaxCountedSilence =
 inline constexpr absl::Duration kStartLimit = absl::Seconds(60);      // spawn to the last exec
 inline constexpr absl::Duration kStuckAfterKill = absl::Seconds(10);  // SIGKILL to "cannot be ended"
 inline constexpr absl::Duration kTellLimit = absl::Seconds(1);        // a leaving host waits for its coordinator
+inline constexpr absl::Duration kOneSignal =
+    absl::Milliseconds(200);  // what comes within it is one wish, told twice
 inline constexpr absl::Duration kAgentRestartWindow = absl::Seconds(10);
 inline constexpr absl::Duration kAgentRetry = absl::Seconds(3);   // where the machine gives no process for one
 inline constexpr absl::Duration kOfferRetry = absl::Seconds(5);   // where no port could be kept for the workers
@@ -247,7 +249,7 @@ class HostCore {
 
   // Leaving.
   void BeginLeave(BootTime now, int signal, const std::string& reason, absl::Duration grace, Effects* out);
-  bool ConfirmsLeave(int signal, Effects* out);
+  bool ConfirmsLeave(BootTime now, int signal, Effects* out);
   bool IsTooLateFor(BootTime now) const;
   bool StaysForOthers(BootTime now, Effects* out);
   std::string WhyLeft() const;
@@ -324,7 +326,7 @@ class HostCore {
 
   // The end.
   std::optional<v1::Leave> leave_;
-  bool signalled_ = false;                     // one of the signals that mean leave has come
+  std::optional<BootTime> signalled_;          // when the first of the signals that mean leave came
   BootTime stop_at_ = absl::InfiniteFuture();  // --stop-before, by the latest word of the wall clock
   BootTime leave_at_ = absl::InfinitePast();
   BootTime leave_until_ = absl::InfinitePast();  // its workers have so long

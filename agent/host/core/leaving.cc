@@ -34,10 +34,12 @@ void HostCore::BeginLeave(BootTime now, int signal, const std::string& reason, a
 }
 
 // The platform's own SIGTERM follows its notice while the workers save: it says nothing new. The one after it
-// does.
-bool HostCore::ConfirmsLeave(int signal, Effects* out) {
-  if (!leave_ || signalled_) return false;
-  signalled_ = true;
+// does, unless it is the same told twice: timeout(1) signals its child and then the group, and what signals every
+// process of a container reaches us also by way of process 1.
+bool HostCore::ConfirmsLeave(BootTime now, int signal, Effects* out) {
+  if (!leave_) return false;
+  if (signalled_) return now < *signalled_ + kOneSignal;
+  signalled_ = now;
   Say(Severity::kInfo, absl::StrCat(NameOf(signal), ": leaving already (", leave_->reason(), ")"), out);
   return true;
 }

@@ -130,7 +130,7 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
     default:
       break;
   }
-  if (ConfirmsLeave(signal, out)) return;
+  if (ConfirmsLeave(now, signal, out)) return;
   if (leave_) {  // the second one: now
     Say(Severity::kWarning, absl::StrCat(NameOf(signal), " again: ending everything now"), out);
     v1::Exit exit;
@@ -144,7 +144,7 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
     WatchEnd(now, out);
     return;
   }
-  signalled_ = true;
+  signalled_ = now;
   BeginLeave(now, signal, "", options_.termination_grace, out);
   WatchEnd(now, out);
 }
