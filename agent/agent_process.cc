@@ -65,15 +65,15 @@ Severity LevelByVariable() {
   return severity;
 }
 
-// The agent is not one that a terminal's signals are for; SIGTERM just ends it, and the host starts another.
+// No signal is for the agent: what one means, the host tells it. scancel, systemd and `kill -- -1` send SIGTERM to
+// every process of a node; the agent is needed then, the primary's most of all, to leave the job in order.
 void PrepareSignals() {
   sigset_t all;
   sigfillset(&all);
-  for (const int open : {SIGTERM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
-    sigdelset(&all, open);
+  for (const int open : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) sigdelset(&all, open);
   sigprocmask(SIG_SETMASK, &all, nullptr);
-  for (const int deaf : {SIGINT, SIGQUIT, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE}) signal(deaf, SIG_IGN);
-  signal(SIGTERM, SIG_DFL);
+  for (const int deaf : {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE})
+    signal(deaf, SIG_IGN);
 }
 
 // Lives on the loop thread.
