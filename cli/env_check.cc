@@ -84,11 +84,24 @@ class Checker {
     const std::string name = Whose("port");
     if (free.ok())
       return Add(Kind::kGood, name, absl::StrCat("this node is the primary, and port ", port, " is free"));
-    if (absl::IsUnavailable(free)) {
-      return Add(Kind::kNote, name, absl::StrCat("this node is the primary, and somebody listens on port ", port),
-                 "unless that is the job itself, end it or give --master-port");
-    }
+    if (absl::IsUnavailable(free)) return WhoHasOwnPort(port);
     Add(Kind::kWrong, name, std::string(AsStd(free.message())), "give --master-port");
+  }
+
+  // The primary does not ask by its own name: some platforms lead it back to nobody.
+  void WhoHasOwnPort(uint16_t port) {
+    v1::NodeConfig own = plan_.config;
+    if (!own.loopback_only()) own.mutable_primary()->set_host("127.0.0.1");
+    const absl::Status asked = probe_.clock_ahead(own).status();
+    if (absl::IsNotFound(asked)) {
+      const std::string why(AsStd(asked.message()));
+      return Add(Kind::kUnreachable, Whose("port"),
+                 absl::StrCat("this node is the primary, and port ", port, " is another program's: ", why),
+                 "end that program, or give --master-port on all nodes");
+    }
+    Add(Kind::kNote, Whose("port"),
+        absl::StrCat("this node is the primary, and a muster listens on port ", port, " already"),
+        "unless that is the job itself, end it, or give --master-port on all nodes");
   }
 
   // The first address that answers, or else the first one's failure.
@@ -96,10 +109,7 @@ class Checker {
     absl::Status first;
     for (const std::string& address : addresses) {
       const absl::Status status = probe_.connect(address, port);
-      if (status.ok()) {
-        Add(Kind::kGood, Whose("port"), absl::StrCat("somebody answers on ", address, ", port ", port));
-        return Clock();
-      }
+      if (status.ok()) return AskPrimary(address, absl::StrCat(address, ", port ", port));
       if (first.ok()) first = status;
     }
     const std::string said(AsStd(first.message()));
@@ -114,8 +124,18 @@ class Checker {
                      "and network policies"));
   }
 
-  void Clock() {
-    const absl::StatusOr<absl::Duration> ahead = probe_.clock_ahead(plan_.config);
+  void AskPrimary(const std::string& address, const std::string& where) {
+    v1::NodeConfig config = plan_.config;
+    config.mutable_primary()->set_host(address);
+    const absl::StatusOr<absl::Duration> ahead = probe_.clock_ahead(config);
+    if (absl::IsNotFound(ahead.status())) {
+      const std::string why(AsStd(ahead.status().message()));
+      return Add(Kind::kUnreachable, Whose("port"),
+                 absl::StrCat("somebody answers on ", where, ", but no muster: ", why),
+                 "end what listens there, or give all nodes another port (a proxy may answer so for a muster that "
+                 "is not up yet)");
+    }
+    Add(Kind::kGood, Whose("port"), absl::StrCat("muster answers on ", where));
     if (absl::IsPermissionDenied(ahead.status())) {
       return Add(Kind::kUnreachable, "token", std::string(AsStd(ahead.status().message())),
                  "MUSTER_TOKEN has to be the same on all nodes");

@@ -90,7 +90,8 @@ absl::StatusOr<absl::Duration> ClockAhead(const v1::NodeConfig& config) {
   const gpr_timespec limit = gpr_time_from_millis(absl::ToInt64Milliseconds(kConnectLimit), GPR_TIMESPAN);
   const gpr_timespec by = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), limit);
   if (!channel->WaitForConnected(by))
-    return absl::NotFoundError("who answers there speaks no gRPC: no coordinator");
+    return absl::NotFoundError(
+        absl::StrCat("it speaks no gRPC, or not within ", absl::FormatDuration(kConnectLimit)));
   grpc::ClientContext context;
   context.set_deadline(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), limit));
   if (!config.token().empty()) context.AddMetadata(rendezvous::kTokenKey, config.token());
@@ -108,10 +109,10 @@ absl::StatusOr<absl::Duration> ClockAhead(const v1::NodeConfig& config) {
   const grpc::Status end = stream->Finish();
   if (end.error_code() == grpc::StatusCode::UNAUTHENTICATED)
     return absl::PermissionDeniedError(end.error_message());
-  if (!greeted)
-    return absl::NotFoundError(absl::StrCat("who answers there is no coordinator: ", end.error_message()));
+  if (!greeted) return absl::NotFoundError(absl::StrCat("it is no coordinator: ", end.error_message()));
   int64_t millis = 0;
-  if (!absl::SimpleAtoi(text, &millis)) return absl::NotFoundError("the coordinator there does not tell its time");
+  if (!absl::SimpleAtoi(text, &millis))
+    return absl::UnimplementedError("the coordinator there does not tell its time");
   return asked + (answered - asked) / 2 - absl::FromUnixMillis(millis);
 }
 

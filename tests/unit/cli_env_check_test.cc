@@ -90,7 +90,7 @@ TEST(EnvCheck, TheAddressOfThePrimarysServiceServesWhereItsNameDoesNot) {
   };
   const std::vector<Finding> findings = node.Check();
   EXPECT_EQ(ExitCodeOf(findings), 0);
-  EXPECT_EQ(Of(findings, "primary's port")->text, "somebody answers on 10.12.0.81, port 2222");
+  EXPECT_EQ(Of(findings, "primary's port")->text, "muster answers on 10.12.0.81, port 2222");
 }
 
 TEST(EnvCheck, APrimaryThatIsNotStartedYetIsNoFaultButOneThatDoesNotAnswerIs) {
@@ -108,7 +108,7 @@ TEST(EnvCheck, OneAddressOfSeveralThatAnswersIsEnough) {
   node.probe.connect = [](const std::string& address, uint16_t) {
     return address == "10.0.0.2" ? absl::OkStatus() : absl::DeadlineExceededError("no answer");
   };
-  EXPECT_EQ(Named(node, "primary's port").text, "somebody answers on 10.0.0.2, port 2222");
+  EXPECT_EQ(Named(node, "primary's port").text, "muster answers on 10.0.0.2, port 2222");
 }
 
 TEST(EnvCheck, ThePrimaryLooksWhetherItsPortIsFreeAndAsksNobody) {
@@ -151,9 +151,30 @@ TEST(EnvCheck, AClockThatIsFarOffAndATokenThatIsNotTakenAreTold) {
   };
   EXPECT_EQ(ExitCodeOf(node.Check()), 69);
   node.probe.clock_ahead = [](const v1::NodeConfig&) -> absl::StatusOr<absl::Duration> {
-    return absl::NotFoundError("it does not tell");
+    return absl::UnimplementedError("it does not tell");
   };
   EXPECT_EQ(ExitCodeOf(node.Check()), 0);
+}
+
+TEST(EnvCheck, AnotherProgramOnThePrimarysPortKeepsTheNodesOut) {
+  Node node;
+  std::string asked;
+  node.probe.clock_ahead = [&asked](const v1::NodeConfig& config) -> absl::StatusOr<absl::Duration> {
+    asked = config.primary().host();
+    return absl::NotFoundError("it speaks no gRPC");
+  };
+  EXPECT_EQ(ExitCodeOf(node.Check()), 69);
+  EXPECT_EQ(asked, "10.0.0.1") << "who answered, though the name may resolve otherwise by now";
+  EXPECT_EQ(Named(node, "primary's port").text,
+            "somebody answers on 10.0.0.1, port 2222, but no muster: it speaks no gRPC");
+  EXPECT_FALSE(Of(node.Check(), "clock").has_value());
+
+  node.plan.config.set_serves(v1::NodeConfig::SERVES_YES);
+  node.probe.listen = [](const v1::NodeConfig&) { return absl::UnavailableError("in use"); };
+  EXPECT_EQ(ExitCodeOf(node.Check()), 69);
+  EXPECT_EQ(asked, "127.0.0.1") << "its own name may lead the primary back to nobody";
+  EXPECT_EQ(Named(node, "primary's port").text,
+            "this node is the primary, and port 2222 is another program's: it speaks no gRPC");
 }
 
 TEST(EnvCheck, SmallSharedMemoryIsWrongWithWhatToDo) {
