@@ -4,6 +4,8 @@
 #include "cli/help.h"
 #include "cli/machine.h"
 #include "cli/option_table.h"
+#include "cli/settings.h"
+#include "cli/values.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::cli {
@@ -16,11 +18,26 @@ int HostfileCommand(const Invocation& invocation) {
   const Machine machine = ReadMachine(environment);
   // They are then those of every place, whatever this one has.
   const auto slots = command_line->given.find("slots");
-  if (slots != command_line->given.end()) command_line->given["nproc-per-node"] = slots->second;
+  int count = 0;
+  if (slots != command_line->given.end()) {
+    const absl::StatusOr<SlotCount> given = ParseSlotCount(slots->second);
+    if (!given.ok()) {
+      return Complain(
+          Fault(Origin::kFlag, "--slots", slots->second, std::string(AsStd(given.status().message()))));
+    }
+    count = given->kind == SlotCount::kNumber ? given->number : 0;
+    command_line->given["nproc-per-node"] = slots->second;
+  }
   absl::StatusOr<RunPlan> plan = Plan(*command_line, environment, machine);
   if (!plan.ok()) return Complain(plan.status());
   if (slots != command_line->given.end()) plan->view.slots.clear();
-  const absl::StatusOr<std::string> text = discovery::WriteHostfile(plan->view, plan->config.slots());
+  if (count == 0) count = plan->config.slots();
+  if (count == 0) {
+    return Complain(
+        absl::FailedPreconditionError("--slots is missing: expected the workers of each node, as this one does "
+                                      "not train and has none; give it"));
+  }
+  const absl::StatusOr<std::string> text = discovery::WriteHostfile(plan->view, count);
   return text.ok() ? Print(*text) : Complain(absl::FailedPreconditionError(text.status().message()));
 }
 

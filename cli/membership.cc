@@ -47,6 +47,7 @@ discovery::DiscoverOptions OptionsOf(const Settings& s) {
 Membership Silencing(Membership m, const Settings& s, const Environment& environment, const Machine& machine) {
   const std::vector<std::string> here = machine.sources_here(environment, OptionsOf(s));
   if (here.empty()) return m;
+  m.platform = here.front();
   m.silenced = absl::StrCat(ByHand(s), " says who is in the job: what ", absl::StrJoin(here, ", "),
                             here.size() == 1 ? " says" : " say", " is not looked at");
   return m;
@@ -137,6 +138,7 @@ absl::StatusOr<Membership> FromPlatform(const Settings& s, discovery::ClusterVie
   if (s.nested) return absl::FailedPreconditionError(kOuterLauncher);
   Membership m;
   m.on_platform = true;
+  m.platform = view.source;
   m.view = std::move(view);
   if (m.view.primary_host.empty() && !s.coordinator) RETURN_IF_ERROR(NamePrimary(s, &m.view));
   RETURN_IF_ERROR(ApplyNodes(s, &m));
@@ -175,7 +177,7 @@ absl::StatusOr<Membership> FromTorchrunVariables(const Settings& s, discovery::C
     return FromPlatform(others, std::move(view));
   }
   Membership m = FromOptions(s);
-  if (of_kubeflow) m.view.source = view.source;
+  if (of_kubeflow) m.view.source = m.platform = view.source;
   m.view.warnings = std::move(view.warnings);
   return m;
 }

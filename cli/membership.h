@@ -16,6 +16,7 @@ struct Membership {
   v1::NodeConfig::Serves serves = v1::NodeConfig::SERVES_YES;
   std::string nodes_source = "default";  // who said how many
   std::string silenced;                  // one line: sources that are here and were not asked; empty: none
+  std::string platform;  // the source on whose machine this is, asked or not; empty: none that is known
 };
 
 absl::StatusOr<Membership> FindMembership(const Settings& settings, const Environment& environment,

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "agent/discovery/vertex.h"
 #include "agent/host/utf8.h"
 #include "cli/leaving.h"
 #include "cli/membership.h"
@@ -56,6 +57,8 @@ class Planner {
     ASSIGN_OR_RETURN(membership_, FindMembership(settings_, environment_, machine_));
     plan_->view = membership_.view;
     plan_->on_platform = membership_.on_platform;
+    plan_->platform = membership_.platform;
+    if (IsVertex() && !membership_.on_platform) discovery::TakeVertexFolders(environment_, &plan_->view);
     RETURN_IF_ERROR(TakeIdentity());
     TakeMembership();
     RETURN_IF_ERROR(CheckText());
@@ -282,26 +285,37 @@ class Planner {
     return absl::OkStatus();
   }
 
+  // The machine is what it is, also where the options say who is in the job.
+  bool IsVertex() const { return membership_.platform == "vertex"; }
+
+  // By what every pod has, or by what nobody else sets.
+  bool InPod() const {
+    const auto has = [&](const char* variable) { return environment_.count(variable) > 0; };
+    const std::string& platform = membership_.platform;
+    const bool of_pods = platform == "indexed-job" || platform == "jobset" || platform == "statefulset" ||
+                         platform == "volcano" || (platform == "pytorchjob" && has("PET_MASTER_ADDR"));
+    return of_pods || has(kKubernetesVariable) || has("JOB_COMPLETION_INDEX");
+  }
+
   // PET_* are set by people, too: Kubeflow's are in a pod.
   std::pair<int, std::string> DefaultRetryCode() const {
-    const std::string& source = membership_.view.source;
-    if (source == "vertex") return {kVertexRetryCode, "Vertex AI"};
-    const bool in_pod = environment_.count(kKubernetesVariable) > 0;
-    if (in_pod && (source == "pytorchjob" || source == "trainer")) return {kKubeflowRetryCode, "Kubeflow"};
+    if (IsVertex()) return {kVertexRetryCode, "Vertex AI"};
+    const bool by_pet = membership_.platform == "pytorchjob" || membership_.platform == "trainer";
+    if (InPod() && by_pet) return {kKubeflowRetryCode, "Kubeflow"};
     return {0, kDefault};
   }
 
   // What the platform leaves between SIGTERM and SIGKILL, less a reserve.
   std::pair<absl::Duration, std::string> DefaultTerminationGrace() const {
     // Vertex AI stands on Kubernetes, but leaves no documented time: the least that is usual.
-    const std::string& source = membership_.view.source;
-    if (source == "vertex") return {kVertexGrace, "Vertex AI"};
+    const std::string& source = membership_.platform;
+    if (IsVertex()) return {kVertexGrace, "Vertex AI"};
     if (source == kSageMaker) return {kSageMakerGrace, "SageMaker"};
     if (source == "slurm" || source == "slurm-node") return {kSlurmGrace, "Slurm"};
     // Who listens for the end of the machine runs where it may be taken away: ordinary pods of such have 15 s.
     const v1::NoticeSource::Kind notice = config_->notice().kind();
     if (notice == v1::NoticeSource::GCE || notice == v1::NoticeSource::AWS) return {kSpotGrace, "spot machine"};
-    if (environment_.count(kKubernetesVariable) > 0) return {kKubernetesGrace, "Kubernetes"};
+    if (InPod()) return {kKubernetesGrace, "Kubernetes"};
     if (machine_.first_process) return {kContainerGrace, "first process of a container"};
     return {kPlainGrace, kDefault};
   }
@@ -410,7 +424,7 @@ class Planner {
       }
     }
     config_->set_log_json(settings_.log_json && settings_.log_json->value);
-    const bool vertex = membership_.view.source == "vertex";
+    const bool vertex = IsVertex();
     config_->set_log_split(settings_.log_split ? settings_.log_split->value : vertex);
     LineOf("log-format", settings_.log_json);
     Line("log-streams", config_->log_split() ? "split" : "stderr",

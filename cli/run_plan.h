@@ -81,6 +81,7 @@ struct RunPlan {
   discovery::ClusterView view;  // with what the options changed
   std::string slots_reason;     // why so many workers; empty: it was said
   bool on_platform = false;     // the platform, not the options, says who is in the job
+  std::string platform;         // the source on whose machine this is, whoever says who is in the job; or empty
   v1::NodeConfig config;
   absl::Duration termination_grace;
   int retryable_exit_code = 0;  // instead of 69 and 75; 0: none

@@ -59,11 +59,12 @@ absl::Status TakeSageMaker(const Settings& settings, const Environment& environm
       plan->view.warnings.push_back(settings.hyperparameters_as_args->source +
                                     ": there are none, as SageMaker does not say which node this is");
     }
-    return absl::OkStatus();
   }
+  if (plan->platform != kSageMaker) return absl::OkStatus();
+  // So it starts every container, and looks at each, whoever says who is in the job.
   if (absl::Status dropped = DropTrainWord(environment, plan); !dropped.ok()) return dropped;
   plan->report.failure_file = SageMakerFailureFile(environment);
-  if (plan->view.role == discovery::NodeRole::kAux) return absl::OkStatus();
+  if (plan->view.source != kSageMaker || plan->view.role == discovery::NodeRole::kAux) return absl::OkStatus();
   for (const std::string& argument : plan->view.hyperparameters) {
     // A dollar in a script's arguments begins the name of what each worker has its own of.
     if (as_arguments) plan->script_arguments.push_back(absl::StrReplaceAll(argument, {{"$", "$$"}}));

@@ -18,7 +18,8 @@ bool OnSageMaker(const Environment& environment);
 
 std::string SageMakerFailureFile(const Environment& environment);
 
-// Completes a plan whose place SageMaker gave; others it leaves as they are. InvalidArgument: `train` stands where
+// Completes a plan for a container of SageMaker's; others it leaves as they are. Hyperparameters and variables are
+// those of a place that SageMaker gave. InvalidArgument: `train` stands where
 // a script should. Pure, but for the accelerators that are counted.
 absl::Status TakeSageMaker(const Settings& settings, const Environment& environment, const Machine& machine,
                            RunPlan* plan);

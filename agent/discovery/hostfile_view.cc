@@ -175,11 +175,16 @@ absl::StatusOr<std::string> WriteHostfile(const ClusterView& view, int slots) {
                                                    ") says the names of the ", view.nnodes));
   }
   std::string text;
+  std::set<std::string> seen;
   for (size_t i = 0; i < view.nodes.size(); ++i) {
     ASSIGN_OR_RETURN(const Address address, ParseAddress(view.nodes[i]));
     if (address.host.find(':') != std::string::npos) {
       return absl::InvalidArgumentError(absl::StrCat(view.source, ": ", Shown(address.host),
                                                      " is an IPv6 address, of which a hostfile knows nothing"));
+    }
+    if (!seen.insert(HostKey(address.host)).second) {
+      return ToStatus({view.source, absl::StrCat("nodes[", i, "]"), view.nodes[i],
+                       "another host for each node, as a hostfile has no ports", "write the hostfile by hand"});
     }
     text += line(address.host, i < view.slots.size() ? view.slots[i] : slots);
   }

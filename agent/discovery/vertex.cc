@@ -221,14 +221,6 @@ constexpr std::pair<const char*, const char*> kFolders[] = {
     {"AIP_TENSORBOARD_LOG_DIR", "JOBLOGS_FOLDER"},
 };
 
-void TakeFolders(const Environment& environment, ClusterView* view) {
-  for (const auto& [platforms, workers] : kFolders) {
-    const auto found = environment.find(platforms);
-    if (found == environment.end() || !absl::StartsWith(found->second, AsAbsl(kBucketScheme))) continue;
-    view->for_workers[workers] = absl::StrCat(AsAbsl(kBucketFolder), found->second.substr(kBucketScheme.size()));
-  }
-}
-
 // Each replica is a Service of Kubernetes, whose address is a variable of every container: NAME_SERVICE_HOST.
 std::string ServiceAddress(const Environment& environment, const std::string& name) {
   std::string variable = absl::AsciiStrToUpper(name.substr(0, name.find('.')));
@@ -277,6 +269,14 @@ ClusterView ViewOf(const Spec& spec, const VertexOptions& options) {
 
 }  // namespace
 
+void TakeVertexFolders(const Environment& environment, ClusterView* view) {
+  for (const auto& [platforms, workers] : kFolders) {
+    const auto found = environment.find(platforms);
+    if (found == environment.end() || !absl::StartsWith(found->second, AsAbsl(kBucketScheme))) continue;
+    view->for_workers[workers] = absl::StrCat(AsAbsl(kBucketFolder), found->second.substr(kBucketScheme.size()));
+  }
+}
+
 Reading ReadVertex(const Environment& environment, const VertexOptions& options) {
   const auto found = environment.find(kSource);
   if (found == environment.end()) return std::nullopt;
@@ -291,7 +291,7 @@ Reading ReadVertex(const Environment& environment, const VertexOptions& options)
   RETURN_IF_ERROR(ReadTask(document, &spec));
   ClusterView view = ViewOf(spec, options);
   view.primary_address = ServiceAddress(environment, view.primary_host);
-  TakeFolders(environment, &view);
+  TakeVertexFolders(environment, &view);
   ASSIGN_OR_RETURN(view.run_id, RunId(environment, spec));
   return view;
 }

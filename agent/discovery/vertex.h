@@ -21,6 +21,9 @@ struct VertexOptions {
   bool all_pools = false;
 };
 
+// The folders of AIP_MODEL_DIR and its like as workers see them, /gcs/..., in view->for_workers.
+void TakeVertexFolders(const Environment& environment, ClusterView* view);
+
 // nullopt where CLUSTER_SPEC is absent, empty or blank. The run id is CLOUD_ML_JOB_ID, or where there is none a
 // name made of the primary's address; "-trial-" and the trial are appended.
 Reading ReadVertex(const Environment& environment, const VertexOptions& options);

@@ -1,4 +1,5 @@
 """Nodes that are told by a hostfile who is in the job, and find themselves in it."""
+import json
 import subprocess
 import unittest
 
@@ -67,6 +68,20 @@ class OnLoopback(HostfileTest):
                                 "127.0.0.2@127.0.0.3:1"], env=plain_environment(), check=False, capture_output=True,
                                text=True, timeout=cluster.LIMIT_S)
         self.assertEqual("127.0.0.1 slots=4\n127.0.0.3 slots=3\n", again.stdout, again.stderr)
+
+    def test_muster_hostfile_never_writes_a_host_without_slots(self):
+        spec = {"cluster": {"workerpool0": ["a:1"], "workerpool2": ["ps:1"]}, "task": {"type": "workerpool2", "index": 0}}
+        of_an_aux = {**plain_environment(), "CLUSTER_SPEC": json.dumps(spec)}
+
+        def written(*words):
+            done = subprocess.run([cluster.BINARY, "hostfile", *words], env=of_an_aux, check=False, capture_output=True,
+                                  text=True, timeout=cluster.LIMIT_S)
+            return done.returncode, done.stdout, done.stderr
+        self.assertEqual((0, "a slots=4\n", ""), written("--slots", "4"))
+        self.assertEqual((65, ""), written()[:2])
+        code, out, err = written("--slots", "0")
+        self.assertEqual((64, ""), (code, out))
+        self.assertRegex(err, r"^muster: --slots 0: expected [^\n]*\n$")
 
 
 @unittest.skipUnless(can_make_namespaces(), "needs root and network namespaces")

@@ -496,6 +496,30 @@ TEST(PlanTest, EachPlatformLeavesItsOwnTimeAfterAnOutsideStop) {
   EXPECT_EQ(grace(pod, {"--preemption-notice", "gce"}), 10);
   EXPECT_EQ(grace(pod, {"--preemption-notice", "file:/x"}), 25);
   EXPECT_EQ(grace(vertex, {"--termination-grace", "20"}), 20);
+  EXPECT_EQ(
+      grace(
+          {{"JOB_COMPLETION_INDEX", "0"}, {"HOSTNAME", "j-0"}, {"MUSTER_SUBDOMAIN", "s"}, {"MUSTER_NNODES", "2"}}),
+      25)
+      << "only pods are told these";
+}
+
+TEST(PlanTest, AMachineIsItsPlatformsAlsoWhereTheOptionsSayWhoIsInTheJob) {
+  const Environment vertex = {{"CLUSTER_SPEC", kThreeNodes}, {"AIP_MODEL_DIR", "gs://b/model/"}};
+  for (const Words& words : {Words{"--standalone"}, Words{"--nnodes", "1"}}) {
+    const RunPlan plan = Planned(words, vertex);
+    EXPECT_EQ(plan.view.source, "flags");
+    EXPECT_EQ(absl::ToInt64Seconds(plan.termination_grace), 8);
+    EXPECT_EQ(plan.retryable_exit_code, 134);
+    EXPECT_TRUE(plan.config.log_split());
+    EXPECT_EQ(plan.view.for_workers.at("OUTPUT_FOLDER"), "/gcs/b/model/");
+  }
+  const Environment slurm = {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}};
+  EXPECT_EQ(absl::ToInt64Seconds(Planned({"--standalone"}, slurm).termination_grace), 25);
+  const Environment sagemaker = {{"SM_HOSTS", R"(["algo-1"])"}, {"SM_CURRENT_HOST", "algo-1"}};
+  const RunPlan plan = Planned({"--standalone", "train.py", "train"}, sagemaker);
+  EXPECT_THAT(plan.script_arguments, testing::IsEmpty());
+  EXPECT_EQ(plan.report.failure_file, "/opt/ml/output/failure");
+  EXPECT_EQ(absl::ToInt64Seconds(plan.termination_grace), 110);
 }
 
 TEST(PlanTest, PlatformsThatRunAJobAgainByItsExitCodeHaveOne) {
@@ -509,6 +533,14 @@ TEST(PlanTest, PlatformsThatRunAJobAgainByItsExitCodeHaveOne) {
   kubeflow["KUBERNETES_SERVICE_HOST"] = "10.0.0.1";
   EXPECT_EQ(code(kubeflow), 143);
   EXPECT_EQ(code(kubeflow, {"--retryable-exit-code", "0"}), 0);
+  EXPECT_EQ(code({{"PET_NNODES", "2"},
+                  {"PET_NODE_RANK", "1"},
+                  {"PET_MASTER_ADDR", "m"},
+                  {"MASTER_ADDR", "m"},
+                  {"RANK", "1"},
+                  {"WORLD_SIZE", "2"}}),
+            143)
+      << "only the operator of PyTorchJobs sets all of them";
   EXPECT_EQ(code({{"MUSTER_RETRYABLE_EXIT_CODE", "137"}}), 137);
   EXPECT_EQ(ExitCodeOf(TryPlan({"--retryable-exit-code", "256"}).status()), 64);
 }

@@ -210,6 +210,15 @@ TEST(WriteHostfile, TakesTheNamesOfAnySource) {
   EXPECT_TRUE(ParseHostfile("written", text).ok());
 }
 
+TEST(WriteHostfile, OfTwoNodesOnOneHostThereIsNone) {
+  ClusterView view;
+  view.source = "vertex";
+  view.nnodes = 2;
+  view.nodes = {"a:1", "A.:2"};
+  EXPECT_THAT(std::string(AsStd(WriteHostfile(view, 1).status().message())),
+              HasSubstr("vertex: nodes[1] is A.:2: expected another host for each node"));
+}
+
 TEST(WriteHostfile, OfOneNodeIsThisMachine) { EXPECT_EQ(WriteHostfile({}, 2).value(), "localhost slots=2\n"); }
 
 TEST(WriteHostfile, WithoutNamesThereIsNone) {
