@@ -18,9 +18,9 @@
 namespace muster::cli {
 namespace {
 
-constexpr size_t kMaxNodesShown = 8;     // in the table; JSON has all
-constexpr int kNameColumns = 23;         // as wide as the longest option's name
-constexpr size_t kMaxValueColumns = 48;  // of the table
+constexpr size_t kMaxNodesShown = 8;  // in the table; JSON has all
+constexpr int kNameColumns = 23;      // as wide as the longest option's name
+constexpr int kValueColumns = 28;     // a wider value has the line to itself
 
 // Variables that bear on what muster or its workers do.
 constexpr const char* kPrefixes[] = {
@@ -73,10 +73,10 @@ void Row(const std::string& name, const std::string& value, const std::string& f
   const std::string left = absl::StrFormat("%-*s ", kNameColumns, name);
   if (from.empty()) {
     absl::StrAppend(out, left, value, "\n");
-  } else if (value.size() > kMaxValueColumns) {
+  } else if (value.size() > size_t{kValueColumns}) {
     absl::StrAppend(out, left, value, "\n", std::string(left.size(), ' '), "(", from, ")\n");
   } else {
-    absl::StrAppend(out, left, absl::StrFormat("%-24s ", value), from, "\n");
+    absl::StrAppend(out, left, absl::StrFormat("%-*s ", kValueColumns, value), from, "\n");
   }
 }
 
@@ -161,11 +161,14 @@ std::string WhoWorks(const RunPlan& plan) {
   return absl::StrCat(text, "; when one fails all start anew, at most ", plan.config.max_restarts(), " times.");
 }
 
+// In one line if they fit into the column, else each in its own.
 std::string NodesShown(const std::vector<std::string>& nodes) {
   const size_t shown = std::min(nodes.size(), kMaxNodesShown);
-  std::string text = absl::StrJoin(nodes.begin(), nodes.begin() + static_cast<ptrdiff_t>(shown), " ");
-  if (shown < nodes.size()) absl::StrAppend(&text, " and ", nodes.size() - shown, " more");
-  return text;
+  std::vector<std::string> words(nodes.begin(), nodes.begin() + static_cast<ptrdiff_t>(shown));
+  if (shown < nodes.size()) words.push_back(absl::StrCat("and ", nodes.size() - shown, " more"));
+  const std::string line = absl::StrJoin(words, " ");
+  if (line.size() <= size_t{kValueColumns}) return line;
+  return absl::StrJoin(words, "\n" + std::string(kNameColumns + 1, ' '));
 }
 
 // The log's line without the path, which stands beside it here.

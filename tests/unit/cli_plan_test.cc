@@ -672,9 +672,23 @@ TEST(EnvReportTest, TheTableSaysNothingTwice) {
   const RunPlan plan = Planned({}, {});
   const agent::Interpreter interpreter{"/p/python", "python is /p/python: it is the first on PATH"};
   const std::string text = EnvTable({plan, interpreter, agent::Accelerators(), {}});
-  EXPECT_THAT(text, HasSubstr("/p/python                it is the first on PATH\n"));
+  EXPECT_THAT(text, HasSubstr("/p/python                    it is the first on PATH\n"));
   EXPECT_THAT(text, HasSubstr("primary                 none: one node\n"));
-  EXPECT_THAT(text, HasSubstr("heartbeat-interval      by the job's size        default\n"));
+  EXPECT_THAT(text, HasSubstr("heartbeat-interval      by the job's size            default\n"));
+}
+
+TEST(EnvReportTest, AWideValueInTheTableHasTheLineToItself) {
+  const auto table = [](const Environment& environment) {
+    return EnvTable({Planned({}, environment), {}, {}, {}});
+  };
+  EXPECT_THAT(table({{"CLUSTER_SPEC", kThreeNodes}}),
+              HasSubstr("\nnodes                   a-0:2222 b-0:2222 b-1:2222   CLUSTER_SPEC\n"));
+  const Environment wide = {
+      {"TF_CONFIG", R"({"cluster": {"worker": ["one.trainers.default.svc:1", "two.trainers.default.svc:1"]},
+                        "task": {"type": "worker", "index": 1}})"}};
+  EXPECT_THAT(table(wide), HasSubstr("\nnodes                   one.trainers.default.svc:1\n"
+                                     "                        two.trainers.default.svc:1\n"
+                                     "                        (TF_CONFIG)\n"));
 }
 
 TEST(EnvReportTest, TheObjectHasItsFieldsAndNoSecret) {
