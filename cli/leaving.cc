@@ -18,6 +18,7 @@ constexpr uint16_t kHttpPort = 80;
 constexpr char kGceVariable[] = "GCE_METADATA_HOST";                  // of Google's own libraries
 constexpr char kAwsVariable[] = "AWS_EC2_METADATA_SERVICE_ENDPOINT";  // of the AWS SDKs
 constexpr char kSlurmVariable[] = "SLURM_JOB_END_TIME";
+constexpr char kSlurmJob[] = "SLURM_JOB_ID";
 constexpr char kProductName[] = "/sys/class/dmi/id/product_name";
 constexpr char kVendor[] = "/sys/class/dmi/id/sys_vendor";
 constexpr char kBiosVersion[] = "/sys/class/dmi/id/bios_version";
@@ -144,6 +145,11 @@ absl::StatusOr<DeadlinePlan> PlanDeadline(const Settings& settings, const Enviro
   if (!deadline) {
     const bool wanted = settings.stop_before && settings.stop_before->value > absl::ZeroDuration();
     if (!wanted) return plan;
+    if (!ValueOf(environment, kSlurmJob).empty()) {
+      return Fault(*settings.stop_before,
+                   "before what? This Slurm does not set SLURM_JOB_END_TIME: give --deadline \"$(date +%s -d "
+                   "\"$(squeue --noheader --jobs $SLURM_JOB_ID --format %e)\")\"");
+    }
     return Fault(*settings.stop_before,
                  "before what? Give --deadline, or run under Slurm, which says it (SLURM_JOB_END_TIME)");
   }

@@ -163,6 +163,9 @@ TEST(DeadlinePlanTest, ASlurmTimeThatIsNoneIs65AndNoDeadlineAtAllIsAMistake) {
   const Settings settings = Read({"--stop-before", "5m"});
   EXPECT_EQ(ExitCodeOf(PlanDeadline(settings, {{"SLURM_JOB_END_TIME", "soon"}}).status()), 65);
   EXPECT_EQ(ExitCodeOf(PlanDeadline(settings, {}).status()), 64);
+  const absl::Status old_slurm = PlanDeadline(settings, {{"SLURM_JOB_ID", "7"}}).status();
+  EXPECT_EQ(ExitCodeOf(old_slurm), 64);
+  EXPECT_THAT(std::string(AsStd(old_slurm.message())), HasSubstr("squeue --noheader --jobs $SLURM_JOB_ID"));
   EXPECT_EQ(ExitCodeOf(PlanDeadline(Read({}, {{"MUSTER_STOP_BEFORE", "5m"}}), {}).status()), 65);
 }
 
