@@ -249,9 +249,7 @@ class Planner {
     config_->set_last_call_ms(
         ms(Pick("last-call-timeout", s.last_call_timeout, membership_.on_platform ? kPlatformLastCall : kLastCall,
                 PlatformOr(kDefault))));
-    config_->set_rejoin_timeout_ms(ms(Pick("rejoin-timeout", s.rejoin_timeout, kRejoinTimeout)));
-    config_->set_coordinator_timeout_ms(
-        ms(Pick("coordinator-timeout", s.coordinator_timeout, kCoordinatorTimeout)));
+    TakeReturns();
     const absl::Duration lease = Pick("lease", s.lease, kLease);
     config_->set_lease_ms(membership_.single_node ? 0 : ms(lease));
     config_->set_beat_ms(ms(Pick("heartbeat-interval", s.heartbeat_interval, absl::ZeroDuration())));
@@ -271,6 +269,18 @@ class Planner {
       return Fault(*s.reconnect_grace, "must be less than the lease, " + muster::FormatDuration(lease));
     }
     return absl::OkStatus();
+  }
+
+  // How long who is lost is waited for. Slurm starts no task of a step again, and what waits holds its GPUs.
+  void TakeReturns() {
+    const bool slurm = membership_.view.source == "slurm";
+    const auto ms = [&](const char* name, const Given<absl::Duration>& given, absl::Duration otherwise) {
+      return absl::ToInt64Milliseconds(
+          Pick(name, given, slurm ? kSlurmReturn : otherwise, slurm ? "Slurm" : kDefault));
+    };
+    config_->set_rejoin_timeout_ms(ms("rejoin-timeout", settings_.rejoin_timeout, kRejoinTimeout));
+    config_->set_coordinator_timeout_ms(
+        ms("coordinator-timeout", settings_.coordinator_timeout, kCoordinatorTimeout));
   }
 
   absl::Status TakeLeaving() {

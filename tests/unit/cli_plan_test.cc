@@ -483,6 +483,22 @@ TEST(PlanTest, AnElasticPytorchJobHasItsRange) {
   EXPECT_FALSE(plan.config.has_place());
 }
 
+TEST(PlanTest, OnSlurmNobodyIsWaitedForHalfAnHour) {
+  const Environment step = {
+      {"SLURM_JOB_ID", "7"},         {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NODELIST", "n[1-2]"},
+      {"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_NODEID", "1"},  {"SLURM_LOCALID", "0"},
+      {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"},  {"SLURM_NTASKS", "2"}};
+  const RunPlan plan = Planned({}, step);
+  EXPECT_EQ(plan.view.source, "slurm");
+  EXPECT_EQ(plan.config.rejoin_timeout_ms(), absl::ToInt64Milliseconds(absl::Minutes(5)));
+  EXPECT_EQ(plan.config.coordinator_timeout_ms(), absl::ToInt64Milliseconds(absl::Minutes(5)));
+  EXPECT_EQ(Line(plan, "rejoin-timeout").origin, "Slurm");
+  EXPECT_EQ(Planned({"--rejoin-timeout", "20"}, step).config.rejoin_timeout_ms(), 20'000);
+  const RunPlan vertex = Planned({}, {{"CLUSTER_SPEC", kThreeNodes}});
+  EXPECT_EQ(vertex.config.rejoin_timeout_ms(), absl::ToInt64Milliseconds(absl::Minutes(30)));
+  EXPECT_EQ(vertex.config.coordinator_timeout_ms(), absl::ToInt64Milliseconds(absl::Minutes(15)));
+}
+
 TEST(PlanTest, EachPlatformLeavesItsOwnTimeAfterAnOutsideStop) {
   const auto grace = [](const Environment& environment, const Words& words = {}) {
     return absl::ToInt64Seconds(Planned(words, environment).termination_grace);
