@@ -22,8 +22,8 @@ struct CheckProbe {
   // no answer; others with the kernel's words.
   std::function<absl::Status(const std::string& address, uint16_t port)> connect;
   // How far this machine's clock is ahead of the coordinator's, asked once somebody accepts connections there.
-  // PermissionDenied: it does not take our token; NotFound: who answers is no coordinator; others: one that does not
-  // tell.
+  // PermissionDenied: it does not take our token; NotFound: who answers is no coordinator; others: one that does
+  // not tell.
   std::function<absl::StatusOr<absl::Duration>(const v1::NodeConfig& config)> clock_ahead;
   // Whether this node's coordinator could listen where it is to. Unavailable: somebody does already.
   std::function<absl::Status(const v1::NodeConfig& config)> listen;

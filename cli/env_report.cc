@@ -166,7 +166,7 @@ std::string NodesShown(const std::vector<std::string>& nodes) {
   const size_t shown = std::min(nodes.size(), kMaxNodesShown);
   std::vector<std::string> words(nodes.begin(), nodes.begin() + static_cast<ptrdiff_t>(shown));
   if (shown < nodes.size()) words.push_back(absl::StrCat("and ", nodes.size() - shown, " more"));
-  const std::string line = absl::StrJoin(words, " ");
+  std::string line = absl::StrJoin(words, " ");
   if (line.size() <= size_t{kValueColumns}) return line;
   return absl::StrJoin(words, "\n" + std::string(kNameColumns + 1, ' '));
 }
