@@ -189,6 +189,16 @@ bool SaysAll(const Settings& s) {
   return s.coordinator || s.nnodes->value.max == 1 || (NamesPrimary(s) && !ByTorchrunVariables(s));
 }
 
+// torchrun's variables come after what a platform says. Of one node, they would make each of its nodes a job of
+// its own.
+absl::Status CheckAlone(const Settings& s, const Environment& environment, const Machine& machine) {
+  if (s.nnodes->origin != Origin::kTorchrunVariable) return absl::OkStatus();
+  const absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, OptionsOf(s));
+  if (!view.ok() || view->nnodes == 1 || view->source == kHostfile) return absl::OkStatus();
+  return Fault(*s.nnodes, absl::StrCat("the platform (", view->source, ") has ", view->nnodes,
+                                       " nodes; unset it, or give --nnodes 1 for a job of this node alone"));
+}
+
 absl::StatusOr<Membership> Standalone(const Settings& s, const Machine& machine) {
   if (s.coordinator) return Fault(*s.coordinator, "cannot be used with --standalone");
   if (s.source && s.source->origin == Origin::kFlag) return Fault(*s.source, "cannot be used with --standalone");
@@ -229,6 +239,7 @@ absl::StatusOr<Membership> FindMembership(const Settings& s, const Environment& 
   }
   if (SaysAll(s)) {
     const bool one = !s.coordinator && s.nnodes->value.max == 1;
+    if (one) RETURN_IF_ERROR(CheckAlone(s, environment, machine));
     return Silencing(one ? SingleNode(s, machine, kFromFlags) : FromOptions(s), s, environment, machine);
   }
   absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, OptionsOf(s));

@@ -136,6 +136,7 @@ const std::vector<Source>& Sources() {
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadAzureMl(evidence); }},
       {"openmpi", "OMPI_COMM_WORLD_RANK",
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadOpenMpi(evidence); }},
+      {"mpich", "PMI_RANK", [](const Evidence& evidence, const DiscoverOptions&) { return ReadMpich(evidence); }},
       {"slurm", "SLURM_STEP_NODELIST", ReadSlurmAsAsked},
       {"trainer", "PET_NODE_RANK",
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadTrainer(evidence); }},
@@ -194,6 +195,9 @@ const std::vector<Implication>& Implications() {
       {"volcano", "indexed-job"},
       // Azure's MPI jobs are started by its mpirun.
       {"azureml", "openmpi"},
+      {"azureml", "mpich"},
+      // Of two that are set, PMI_RANK is what Open MPI makes of itself for others.
+      {"openmpi", "mpich"},
       // srun sets no OMPI_COMM_WORLD_*, so these are mpirun's, and the step around them is that of its daemons: of
       // which the node with mpirun has none.
       {"openmpi", "slurm"},

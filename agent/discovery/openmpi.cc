@@ -11,14 +11,27 @@
 namespace muster::discovery {
 namespace {
 
-constexpr char kSource[] = "openmpi";
-constexpr char kRank[] = "OMPI_COMM_WORLD_RANK";
-constexpr char kSize[] = "OMPI_COMM_WORLD_SIZE";
-constexpr char kLocalRank[] = "OMPI_COMM_WORLD_LOCAL_RANK";
-constexpr char kLocalSize[] = "OMPI_COMM_WORLD_LOCAL_SIZE";
 constexpr char kRunNumber[] = "PMIX_NAMESPACE";  // another one for each mpirun, the same for all that it starts
 constexpr char kMasterAddr[] = "MASTER_ADDR";
 constexpr int kMaxProcesses = INT_MAX;
+
+// What one launcher calls it.
+struct Names {
+  const char* source;
+  const char* rank;
+  const char* size;
+  const char* local_rank;
+  const char* local_size;
+  const char* once_per_node;  // what to write
+};
+
+constexpr Names kOpenMpi = {"openmpi",
+                            "OMPI_COMM_WORLD_RANK",
+                            "OMPI_COMM_WORLD_SIZE",
+                            "OMPI_COMM_WORLD_LOCAL_RANK",
+                            "OMPI_COMM_WORLD_LOCAL_SIZE",
+                            "mpirun --map-by ppr:1:node"};
+constexpr Names kHydra = {"mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "mpiexec -ppn 1"};
 
 // Absent ones say what there would be with one process.
 absl::StatusOr<int> NumberOr(const Environment& environment, const char* variable, int otherwise, int low) {
@@ -26,34 +39,31 @@ absl::StatusOr<int> NumberOr(const Environment& environment, const char* variabl
   return text ? NumberIn(variable, *text, low, kMaxProcesses) : otherwise;
 }
 
-absl::Status CheckOneProcess(const Environment& environment) {
-  ASSIGN_OR_RETURN(const int rank, NumberOr(environment, kLocalRank, 0, 0));
-  ASSIGN_OR_RETURN(const int size, NumberOr(environment, kLocalSize, 1, 1));
+absl::Status CheckOneProcess(const Environment& environment, const Names& names) {
+  ASSIGN_OR_RETURN(const int rank, NumberOr(environment, names.local_rank, 0, 0));
+  ASSIGN_OR_RETURN(const int size, NumberOr(environment, names.local_size, 1, 1));
   if (rank == 0 && size == 1) return absl::OkStatus();
-  const std::string line = absl::StrCat("write mpirun --map-by ppr:1:node muster run ",
+  const std::string line = absl::StrCat("write ", names.once_per_node, " muster run ",
                                         size > 1 ? absl::StrCat("--nproc-per-node ", size, " ") : "", "SCRIPT");
-  const char* const variable = rank > 0 ? kLocalRank : kLocalSize;
+  const char* const variable = rank > 0 ? names.local_rank : names.local_size;
   return ToStatus(
       {variable, "", absl::StrCat(rank > 0 ? rank : size),
        absl::StrCat(rank > 0 ? 0 : 1, ": muster is started once on each node, and starts the workers itself"),
        line});
 }
 
-}  // namespace
-
-Reading ReadOpenMpi(const Evidence& evidence) {
-  const Environment& environment = evidence.environment;
-  const std::optional<std::string> rank = TextOf(environment, kRank);
-  const bool several = TextOf(environment, kSize).value_or("1") != "1";
-  if (!rank && !several) return std::nullopt;
-  if (!rank)
-    return ToStatus(
-        {kRank, "", std::nullopt, "this process' number, which mpirun sets beside " + std::string(kSize), ""});
-  RETURN_IF_ERROR(CheckOneProcess(environment));
+Reading ReadMpi(const Environment& environment, const Names& names) {
+  RETURN_IF_ERROR(CheckOneProcess(environment, names));
   ClusterView view;
-  view.source = kSource;
-  ASSIGN_OR_RETURN(view.nnodes, RequiredNumber(environment, kSize, 1, kMaxNodes));
-  ASSIGN_OR_RETURN(view.node_rank, RankIn(kRank, *rank, view.nnodes, absl::StrCat(kSize, " ", view.nnodes)));
+  view.source = names.source;
+  const std::optional<std::string> rank = TextOf(environment, names.rank);
+  if (!rank) {
+    return ToStatus({names.rank, "", std::nullopt,
+                     absl::StrCat("this process' number, which is set beside ", names.size), ""});
+  }
+  ASSIGN_OR_RETURN(view.nnodes, RequiredNumber(environment, names.size, 1, kMaxNodes));
+  ASSIGN_OR_RETURN(view.node_rank,
+                   RankIn(names.rank, *rank, view.nnodes, absl::StrCat(names.size, " ", view.nnodes)));
   const std::optional<std::string> primary = TextOf(environment, kMasterAddr);
   if (primary) {
     ASSIGN_OR_RETURN(view.primary_host, HostIn(kMasterAddr, *primary));
@@ -62,8 +72,29 @@ Reading ReadOpenMpi(const Evidence& evidence) {
   }
   ASSIGN_OR_RETURN(view.primary_port, PortOr(environment, "MASTER_PORT", kTorchPort));
   view.loopback_only = IsLoopback(view.primary_host);
-  view.run_id = RunNameOf(kSource, TextOf(environment, kRunNumber).value_or(view.primary_host));
+  view.run_id = RunNameOf(names.source, TextOf(environment, kRunNumber).value_or(view.primary_host));
   return view;
+}
+
+bool OfSeveral(const Environment& environment, const Names& names) {
+  return TextOf(environment, names.size).value_or("1") != "1";
+}
+
+}  // namespace
+
+Reading ReadOpenMpi(const Evidence& evidence) {
+  const Environment& environment = evidence.environment;
+  if (!TextOf(environment, kOpenMpi.rank) && !OfSeveral(environment, kOpenMpi)) return std::nullopt;
+  return ReadMpi(environment, kOpenMpi);
+}
+
+Reading ReadMpich(const Evidence& evidence) {
+  const Environment& environment = evidence.environment;
+  // srun --mpi=pmi2 sets them as well, without the local ones, beside what says it all.
+  const bool in_step =
+      TextOf(environment, "SLURM_STEP_NODELIST") || TextOf(environment, "SLURM_LAUNCH_NODE_IPADDR");
+  if (in_step || !OfSeveral(environment, kHydra)) return std::nullopt;
+  return ReadMpi(environment, kHydra);
 }
 
 }  // namespace muster::discovery

@@ -1,4 +1,5 @@
-// Open MPI's mpirun: OMPI_COMM_WORLD_RANK and its like, of one muster on each node (--map-by ppr:1:node).
+// Open MPI's mpirun: OMPI_COMM_WORLD_RANK and its like, of one muster on each node (--map-by ppr:1:node). And
+// Hydra's mpiexec, in the same way.
 //
 // Facts: Open MPI 4.1, and DeepSpeed's comm.py. It names no address: the primary is MASTER_ADDR, or an option.
 // OMPI_COMM_WORLD_NODE_RANK counts the processes of a node, not the nodes.
@@ -12,5 +13,9 @@ namespace muster::discovery {
 // with the line to write. primary_host is empty where MASTER_ADDR does not say it. The run is named by mpirun's
 // own number.
 Reading ReadOpenMpi(const Evidence& evidence);
+
+// The same of PMI_RANK and PMI_SIZE, as Hydra sets them, the mpiexec of MPICH, Intel MPI and MVAPICH. nullopt
+// where PMI_SIZE says one process or nothing, and in a step of Slurm's.
+Reading ReadMpich(const Evidence& evidence);
 
 }  // namespace muster::discovery

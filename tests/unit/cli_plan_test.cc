@@ -319,12 +319,20 @@ TEST(PlanTest, MembershipByHandSilencesThePlatformAndSaysSoOnce) {
 
 TEST(PlanTest, ASourceAskedForByNameIsAskedThoughOptionsSayAll) {
   const Environment environment = {{"CLUSTER_SPEC", kThreeNodes}, {"PET_NNODES", "1"}};
-  EXPECT_EQ(Planned({}, environment).view.source, "flags");
+  EXPECT_EQ(Planned({"--nnodes", "1"}, environment).view.source, "flags");
   EXPECT_EQ(Planned({"--source", "vertex"}, environment).config.place(), 2);
   const Environment ours = {{"CLUSTER_SPEC", kThreeNodes}, {"MUSTER_SOURCE", "vertex"}, {"PET_NNODES", "1"}};
   EXPECT_EQ(Planned({}, ours).view.source, "vertex");
   EXPECT_EQ(Planned({"--nnodes", "1"}, ours).view.source, "flags");
   EXPECT_EQ(Planned({"--standalone"}, ours).view.source, "flags");
+}
+
+TEST(PlanTest, TorchrunsVariableDoesNotMakeJobsOfOneNodeOfAPlatformsNodes) {
+  const absl::Status status = TryPlan({}, {{"CLUSTER_SPEC", kThreeNodes}, {"PET_NNODES", "1"}}).status();
+  EXPECT_EQ(ExitCodeOf(status), 65);
+  EXPECT_THAT(std::string(AsStd(status.message())), HasSubstr("PET_NNODES 1: the platform (vertex) has 3 nodes"));
+  EXPECT_EQ(Planned({}, {{"CLUSTER_SPEC", kOneReplica}, {"PET_NNODES", "1"}}).view.source, "flags");
+  EXPECT_EQ(Planned({}, {{"PET_NNODES", "1"}}).view.source, "flags");
 }
 
 // On a machine called "here", where the file "hosts" names it second.

@@ -98,6 +98,47 @@ TEST(OpenMpi, ASizeWithoutARankIsRefused) {
   EXPECT_THAT(ErrorOf(With(Rank1Of3(), "OMPI_COMM_WORLD_RANK", "")), HasSubstr("OMPI_COMM_WORLD_RANK is missing"));
 }
 
+Environment HydraRank1Of3() {
+  return {{"PMI_RANK", "1"},
+          {"PMI_SIZE", "3"},
+          {"MPI_LOCALRANKID", "0"},
+          {"MPI_LOCALNRANKS", "1"},
+          {"MASTER_ADDR", "10.0.0.4"}};
+}
+
+TEST(Mpich, IsReadByWhatHydraSets) {
+  const ClusterView view = ReadOk(HydraRank1Of3());
+  EXPECT_EQ(view.source, "mpich");
+  EXPECT_EQ(view.node_rank, 1);
+  EXPECT_EQ(view.nnodes, 3);
+  EXPECT_EQ(view.primary_host, "10.0.0.4");
+  EXPECT_EQ(view.run_id, "mpich-10.0.0.4");
+  EXPECT_EQ(ReadOk(With(HydraRank1Of3(), "MASTER_ADDR", "")).primary_host, "") << "an option has to say it";
+}
+
+TEST(Mpich, OfSeveralProcessesOnANodeNoneGoesOn) {
+  EXPECT_THAT(ErrorOf(With(HydraRank1Of3(), "MPI_LOCALNRANKS", "8")),
+              HasSubstr("write mpiexec -ppn 1 muster run --nproc-per-node 8 SCRIPT"));
+  EXPECT_THAT(ErrorOf(With(HydraRank1Of3(), "MPI_LOCALRANKID", "1")),
+              HasSubstr("MPI_LOCALRANKID is 1: expected 0"));
+  EXPECT_THAT(ErrorOf(With(HydraRank1Of3(), "PMI_RANK", "3")), HasSubstr("PMI_RANK is 3"));
+  EXPECT_THAT(ErrorOf(With(HydraRank1Of3(), "PMI_RANK", "")), HasSubstr("PMI_RANK is missing"));
+}
+
+TEST(Mpich, LeavesTheWordToOpenMpiAndToAStepOfSlurms) {
+  Environment both = Rank1Of3();
+  both.insert({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}});
+  EXPECT_EQ(ReadOk(both).source, "openmpi");
+  const Environment step = {{"PMI_RANK", "5"},
+                            {"PMI_SIZE", "8"},
+                            {"SLURM_JOB_ID", "7"},
+                            {"SLURM_STEP_NODELIST", "n[2-3]"},
+                            {"SLURM_STEP_NUM_NODES", "2"},
+                            {"SLURM_NODEID", "0"}};
+  EXPECT_EQ(ReadOk(step).source, "slurm");
+  EXPECT_EQ(ReadOk({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}).source, "single");
+}
+
 // mpirun in a batch script of Slurm's starts its daemons by a step of all nodes but its own.
 TEST(OpenMpi, TheStepOfItsDaemonsSaysNothing) {
   Environment environment = Rank1Of3();
