@@ -54,6 +54,13 @@ void OnAddresses(void* arg, int status, int /*timeouts*/, ares_addrinfo* result)
   ares_freeaddrinfo(result);
 }
 
+ares_addrinfo_hints AnyStream() {
+  ares_addrinfo_hints hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;  // else each address comes once for each kind
+  return hints;
+}
+
 // Until the lookup is done or the time is up.
 void Drive(ares_channel channel, BootTime deadline, const Lookup& lookup) {
   while (!lookup.done && EventLoop::Now() < deadline) {
@@ -97,9 +104,7 @@ absl::StatusOr<std::vector<std::string>> ResolveHost(const std::string& host, ab
     return absl::InternalError(what + ares_strerror(status));
   }
   Lookup lookup;
-  ares_addrinfo_hints hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;  // else each address comes once for each kind
+  const ares_addrinfo_hints hints = AnyStream();
   ares_getaddrinfo(channel, host.c_str(), nullptr, &hints, &OnAddresses, &lookup);
   Drive(channel, EventLoop::Now() + limit, lookup);
   const bool answered = lookup.done;
@@ -110,6 +115,22 @@ absl::StatusOr<std::vector<std::string>> ResolveHost(const std::string& host, ab
   }
   if (lookup.addresses.empty()) return absl::NotFoundError(what + ares_strerror(lookup.status));
   return lookup.addresses;
+}
+
+std::string HostsFileAddress(const std::string& host) {
+  if (IsLiteral(host)) return host;
+  char files_only[] = "f";
+  ares_options options{};
+  options.lookups = files_only;
+  static const int library = ares_library_init(ARES_LIB_INIT_ALL);
+  ares_channel channel = nullptr;
+  if (library != ARES_SUCCESS || ares_init_options(&channel, &options, ARES_OPT_LOOKUPS) != ARES_SUCCESS)
+    return "";
+  Lookup lookup;
+  const ares_addrinfo_hints hints = AnyStream();
+  ares_getaddrinfo(channel, host.c_str(), nullptr, &hints, &OnAddresses, &lookup);
+  ares_destroy(channel);
+  return lookup.addresses.size() == 1 ? lookup.addresses.front() : "";
 }
 
 absl::StatusOr<bool> IsLocalAddress(const std::string& host, absl::Duration limit) {

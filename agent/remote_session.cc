@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "agent/address.h"
 #include "agent/session_error.h"
 #include "proto/base/check.h"
 #include "proto/base/duration.h"
@@ -81,6 +82,9 @@ void RemoteSession::Connect() {
 
   v1::Endpoint where = options_.coordinator;
   if (by_address_) where.set_host(options_.address);
+  // As getaddrinfo has it. gRPC asks the name servers for the family that /etc/hosts does not have, and waits for
+  // them: 3 s at each attempt where none answers.
+  if (const std::string known = HostsFileAddress(where.host()); !known.empty()) where.set_host(known);
   attempt->channel = grpc::CreateCustomChannel("dns:///" + ToString(where), grpc::InsecureChannelCredentials(),
                                                rendezvous::ClientArguments(options_.lease));
   attempt->stub = v1::Rendezvous::NewStub(attempt->channel);

@@ -1,4 +1,7 @@
 """Each node in a network namespace of its own: late names, and cuts in one direction or both."""
+import os
+import subprocess
+import sys
 import unittest
 
 import cluster
@@ -6,6 +9,16 @@ from cluster import ClusterTest, wait_until
 from network import Network, can_make_namespaces
 
 PORT = 2222
+
+# A name server that takes down what it is asked, and never answers.
+SILENT = """
+import socket, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server, open(sys.argv[1], "wb", 0) as asked:
+    server.bind(("127.0.0.1", 53))
+    print("ready", flush=True)
+    while True:
+        asked.write(server.recv(512))
+"""
 
 
 @unittest.skipUnless(can_make_namespaces(), "needs root and network namespaces")
@@ -47,6 +60,24 @@ class LateNames(InNamespaces):
         node = job.start(1)
         self.assertEqual(69, node.exit_code())
         self.assertRegex(node.err().splitlines()[-1], rf"{self.network.name(0)}:{PORT}.*name")
+
+
+class KnownNames(InNamespaces):
+    def test_name_servers_are_not_asked_for_what_the_hosts_file_says(self):
+        job = self.job(nodes=2, named=True, options=())
+        for place in self.network.places:
+            self.network.learn(place)
+        asked = job.folder / "asked"
+        server = subprocess.Popen([*self.network.prefix(1), sys.executable, "-c", SILENT, str(asked)],
+                                  stdout=subprocess.PIPE, env={**os.environ, cluster.TOKEN: job.token})
+        self.addCleanup(server.stdout.close)
+        job.after_end.append(server.wait)
+        self.assertEqual(b"ready\n", server.stdout.readline())
+        job.start_all()
+        job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertEqual(b"", asked.read_bytes())
 
 
 class Cuts(InNamespaces):
