@@ -177,16 +177,16 @@ absl::StatusOr<std::string> WriteHostfile(const ClusterView& view, int slots) {
   std::string text;
   std::set<std::string> seen;
   for (size_t i = 0; i < view.nodes.size(); ++i) {
-    ASSIGN_OR_RETURN(const Address address, ParseAddress(view.nodes[i]));
-    if (address.host.find(':') != std::string::npos) {
-      return absl::InvalidArgumentError(absl::StrCat(view.source, ": ", Shown(address.host),
-                                                     " is an IPv6 address, of which a hostfile knows nothing"));
+    const std::string host = view.nodes[i].substr(0, view.nodes[i].rfind(':'));
+    if (host.find(':') != std::string::npos) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(view.source, ": ", Shown(host), " is an IPv6 address, of which a hostfile knows nothing"));
     }
-    if (!seen.insert(HostKey(address.host)).second) {
+    if (!seen.insert(HostKey(host)).second) {
       return ToStatus({view.source, absl::StrCat("nodes[", i, "]"), view.nodes[i],
                        "another host for each node, as a hostfile has no ports", "write the hostfile by hand"});
     }
-    text += line(address.host, i < view.slots.size() ? view.slots[i] : slots);
+    text += line(host, i < view.slots.size() ? view.slots[i] : slots);
   }
   return text;
 }

@@ -48,11 +48,23 @@ std::optional<std::pair<std::string, std::string>> SplitOrdinal(const std::strin
   return std::pair(name.substr(0, dash), digits);
 }
 
-// The pod's host name: a variable of every container, and a file.
-std::string HostnameOf(const Evidence& evidence) {
+std::string FullHostnameOf(const Evidence& evidence) {
   if (auto name = TextOf(evidence.environment, kHostname)) return *name;
   const absl::StatusOr<std::string> file = evidence.read_file(kHostnameFile, kMaxHostnameFileBytes);
   return file.ok() ? std::string(AsStd(absl::StripAsciiWhitespace(*file))) : std::string();
+}
+
+// The domain of "job-2.service.namespace.svc.cluster.local", the host name with setHostnameAsFQDN; empty of
+// others, which are the machine's.
+std::string PodDomainIn(const std::string& hostname) {
+  const std::vector<std::string> labels = absl::StrSplit(hostname, '.');
+  return labels.size() > 3 && labels[3] == "svc" ? hostname.substr(labels[0].size() + 1) : std::string();
+}
+
+// The pod's host name: a variable of every container, and a file.
+std::string HostnameOf(const Evidence& evidence) {
+  const std::string full = FullHostnameOf(evidence);
+  return PodDomainIn(full).empty() ? full : full.substr(0, full.find('.'));
 }
 
 // What follows the host name in the kubelet's line "10.1.2.3 job-2.svc.ns.svc.cluster.local job-2".
@@ -81,7 +93,9 @@ absl::StatusOr<Domain> DomainOf(const Evidence& evidence) {
     ASSIGN_OR_RETURN(std::string name, HostIn(variable, *text));
     return Domain{std::move(name), variable};
   }
-  if (auto found = DomainInHostsFile(evidence, HostnameOf(evidence))) {
+  auto found = DomainInHostsFile(evidence, HostnameOf(evidence));
+  if (const std::string own = PodDomainIn(FullHostnameOf(evidence)); !found && !own.empty()) found = own;
+  if (found) {
     ASSIGN_OR_RETURN(std::string name, HostIn(kHostsFile, *found, kAddSubdomain));
     return Domain{std::move(name), kHostsFile};
   }

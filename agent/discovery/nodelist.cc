@@ -69,6 +69,11 @@ std::optional<uint64_t> Number(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
+// Of [1-3], where the nodes have numbers for names: to Slurm no less names than others.
+bool IsNumber(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxLabelChars && name.find_first_not_of("0123456789") == name.npos;
+}
+
 std::string Padded(uint64_t number, size_t width) {
   const std::string digits = std::to_string(number);
   return std::string(digits.size() < width ? width - digits.size() : 0, '0') + digits;
@@ -174,7 +179,7 @@ class NodelistReader {
 
   absl::Status TakeName(std::string_view item, std::string name) {
     const absl::StatusOr<Address> address = ParseAddress(name);
-    if (!address.ok() || address->port) return Wrong(item, kGrammar);
+    if (!IsNumber(name) && (!address.ok() || address->port)) return Wrong(item, kGrammar);
     if (!seen_.insert(name).second)
       return Wrong(item, absl::StrCat("each node once, but ", Shown(name), " is there twice"));
     hosts_.push_back(std::move(name));

@@ -72,7 +72,7 @@ FallbackPort ReadOpenPorts(const Json& document, std::vector<std::string>* warni
   const auto found = document.find("open_ports");
   if (found == document.end() || found->is_null()) return fallback;
   if (!found->is_array()) {
-    warnings->push_back(absl::StrCat(kSource, ": open_ports is ", Shown(Spelled(*found)),
+    warnings->push_back(absl::StrCat(kSource, ": open_ports is ", Shown(AsJson(*found)),
                                      ": expected a list of ports; it is ignored"));
     return fallback;
   }

@@ -219,6 +219,13 @@ TEST(WriteHostfile, OfTwoNodesOnOneHostThereIsNone) {
               HasSubstr("vertex: nodes[1] is A.:2: expected another host for each node"));
 }
 
+TEST(WriteHostfile, TakesTheNumbersThatSlurmsNodesMayHaveForNames) {
+  ClusterView view;
+  view.nnodes = 2;
+  view.nodes = {"7:20001", "8:20001"};
+  EXPECT_EQ(WriteHostfile(view, 1).value(), "7 slots=1\n8 slots=1\n");
+}
+
 TEST(WriteHostfile, OfOneNodeIsThisMachine) { EXPECT_EQ(WriteHostfile({}, 2).value(), "localhost slots=2\n"); }
 
 TEST(WriteHostfile, WithoutNamesThereIsNone) {

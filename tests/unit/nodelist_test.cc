@@ -63,7 +63,7 @@ TEST(CountsFixtures, AreExpandedAsTheTableSays) {
 }
 
 TEST(Nodelist, GroupsOfOneItemAreInSlurmsOrder) {
-  EXPECT_EQ(Nodes("[1-2]"), "ERROR") << "a name of digits alone is none";
+  EXPECT_EQ(Nodes("[08-10],7"), "08 09 10 7") << "nodes may have numbers for names";
   EXPECT_EQ(Nodes("a[1-2]b[1-2]c[1-2]d[1-2]"),
             "a1b1c1d1 a1b1c1d2 a2b1c1d1 a2b1c1d2 a1b2c1d1 a1b2c1d2 a2b2c1d1 a2b2c1d2 "
             "a1b1c2d1 a1b1c2d2 a2b1c2d1 a2b1c2d2 a1b2c2d1 a1b2c2d2 a2b2c2d1 a2b2c2d2");

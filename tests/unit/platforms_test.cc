@@ -167,6 +167,17 @@ TEST(IndexedJob, ReadsTheHostNameFromItsFileAndThePodsNameWhereTheHostNameIsTheM
               HasSubstr("HOSTNAME is gke-node-7: expected the pod's host name, which ends in -2"));
 }
 
+TEST(IndexedJob, TakesAHostNameWithItsDomain) {
+  const Environment environment = With(Without(Without(IndexedJob(), "POD_NAME"), "MUSTER_SUBDOMAIN"), "HOSTNAME",
+                                       "example-job-2.svc.ns.svc.cluster.local");
+  EXPECT_EQ(Place(ReadOk(environment)), "indexed-job 2/3 example-job-0.svc.ns.svc.cluster.local:29400");
+  EXPECT_EQ(ReadOk(environment).self, "example-job-2");
+  EXPECT_EQ(ReadOk(With(environment, "MUSTER_SUBDOMAIN", "svc")).primary_host, "example-job-0.svc");
+  EXPECT_THAT(ErrorOf(With(environment, "HOSTNAME", "ip-10-0-0-2.ec2.internal")),
+              HasSubstr("HOSTNAME is ip-10-0-0-2.ec2.internal"))
+      << "a machine's name is not the pod's";
+}
+
 TEST(IndexedJob, RefusesAnIndexThatIsNoPlainNumber) {
   for (const char* index : {"-1", "+1", "01", "1.0", "0x1", "two", "99999999999", "2 2", "1\n2"}) {
     EXPECT_THAT(ErrorOf(With(IndexedJob(), "JOB_COMPLETION_INDEX", index)), HasSubstr("JOB_COMPLETION_INDEX is"))
