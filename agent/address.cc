@@ -5,9 +5,10 @@
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <sys/select.h>
+#include <poll.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -61,18 +62,37 @@ ares_addrinfo_hints AnyStream() {
   return hints;
 }
 
+// What it waits for. Not by select(), which ends the process where descriptors are above 1,023.
+size_t Sockets(ares_channel channel, std::array<pollfd, ARES_GETSOCK_MAXNUM>* polled) {
+  std::array<ares_socket_t, ARES_GETSOCK_MAXNUM> sockets{};
+  const auto wanted = static_cast<unsigned>(ares_getsock(channel, sockets.data(), ARES_GETSOCK_MAXNUM));
+  size_t count = 0;
+  for (unsigned i = 0; i < ARES_GETSOCK_MAXNUM; ++i) {
+    const int events =
+        (ARES_GETSOCK_READABLE(wanted, i) ? POLLIN : 0) | (ARES_GETSOCK_WRITABLE(wanted, i) ? POLLOUT : 0);
+    if (events != 0) (*polled)[count++] = {sockets[i], static_cast<int16_t>(events), 0};
+  }
+  return count;
+}
+
 // Until the lookup is done or the time is up.
 void Drive(ares_channel channel, BootTime deadline, const Lookup& lookup) {
   while (!lookup.done && EventLoop::Now() < deadline) {
-    fd_set readers, writers;
-    FD_ZERO(&readers);
-    FD_ZERO(&writers);
-    const int count = ares_fds(channel, &readers, &writers);
+    std::array<pollfd, ARES_GETSOCK_MAXNUM> polled{};
+    const size_t count = Sockets(channel, &polled);
     timeval most = absl::ToTimeval(std::max(absl::Milliseconds(1), deadline - EventLoop::Now()));
     timeval own{};
-    timeval* wait = ares_timeout(channel, &most, &own);
-    if (select(count, &readers, &writers, nullptr, wait) < 0 && errno != EINTR) return;
-    ares_process(channel, &readers, &writers);
+    const absl::Duration wait = absl::DurationFromTimeval(*ares_timeout(channel, &most, &own));
+    const int ready = poll(polled.data(), count, static_cast<int>(absl::ToInt64Milliseconds(wait)) + 1);
+    if (ready < 0 && errno != EINTR) return;
+    if (ready <= 0) ares_process_fd(channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);  // what has taken too long
+    for (size_t i = 0; ready > 0 && i < count; ++i) {
+      if (polled[i].revents == 0) continue;
+      const bool writable = (polled[i].revents & POLLOUT) != 0;
+      const bool readable = (polled[i].revents & ~POLLOUT) != 0;
+      ares_process_fd(channel, readable ? polled[i].fd : ARES_SOCKET_BAD,
+                      writable ? polled[i].fd : ARES_SOCKET_BAD);
+    }
   }
 }
 

@@ -62,22 +62,47 @@ class LateNames(InNamespaces):
         self.assertRegex(node.err().splitlines()[-1], rf"{self.network.name(0)}:{PORT}.*name")
 
 
-class KnownNames(InNamespaces):
-    def test_name_servers_are_not_asked_for_what_the_hosts_file_says(self):
-        job = self.job(nodes=2, named=True, options=())
-        for place in self.network.places:
-            self.network.learn(place)
+# The rest of the command, with more descriptors open than select() can take.
+MANY_DESCRIPTORS = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (2048, 2048))
+while os.dup(0) < 1100: pass
+for number in range(3, 1101): os.set_inheritable(number, True)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+class NameServers(InNamespaces):
+    def start_silent_one(self, job, place):
+        """The file with what it was asked."""
         asked = job.folder / "asked"
-        server = subprocess.Popen([*self.network.prefix(1), sys.executable, "-c", SILENT, str(asked)],
+        server = subprocess.Popen([*self.network.prefix(place), sys.executable, "-c", SILENT, str(asked)],
                                   stdout=subprocess.PIPE, env={**os.environ, cluster.TOKEN: job.token})
         self.addCleanup(server.stdout.close)
         job.after_end.append(server.wait)
         self.assertEqual(b"ready\n", server.stdout.readline())
+        return asked
+
+    def test_they_are_not_asked_for_what_the_hosts_file_says(self):
+        job = self.job(nodes=2, named=True, options=())
+        for place in self.network.places:
+            self.network.learn(place)
+        asked = self.start_silent_one(job, 1)
         job.start_all()
         job.wait_for_round(0)
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
         self.assertEqual(b"", asked.read_bytes())
+
+    def test_one_that_is_silent_is_told_also_where_many_descriptors_are_open(self):
+        job = self.job(nodes=2, named=True)
+        asked = self.start_silent_one(job, 1)
+        done = subprocess.run([*self.network.prefix(1), sys.executable, "-c", MANY_DESCRIPTORS, str(cluster.BINARY),
+                               "env", "--check"], env=job.environment_of(1), capture_output=True, text=True,
+                              timeout=cluster.LIMIT_S, check=False)
+        self.assertEqual(69, done.returncode, done.stdout + done.stderr)
+        self.assertIn("no name server answers", done.stdout)
+        self.assertNotEqual(b"", asked.read_bytes())
 
 
 class Cuts(InNamespaces):
