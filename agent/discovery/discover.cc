@@ -62,19 +62,19 @@ bool MayBeOne(const std::string& a, const std::string& b) {
 
 bool SamePlace(const ClusterView& a, const ClusterView& b) {
   const bool same_rank = a.node_rank < 0 || b.node_rank < 0 || a.node_rank == b.node_rank;
-  return same_rank && a.nnodes == b.nnodes;
+  return same_rank && a.role == b.role && a.nnodes == b.nnodes;
 }
 
-// `later` is of one node: a shell in somebody's allocation, in which a job with a spec of its own may well be
-// tried out. It claims nothing against a source that comes before it.
 bool Agree(const ClusterView& first, const ClusterView& later) {
-  if (later.nnodes == 1) return true;
   return SamePlace(first, later) && MayBeOne(first.primary_host, later.primary_host);
 }
 
 std::string Says(const Found& found, bool with_primary) {
   const ClusterView& view = found.view;
-  const std::string place = view.node_rank < 0 ? "no rank" : absl::StrCat("rank ", view.node_rank);
+  const bool trains = view.role == NodeRole::kTrainer;
+  const std::string place = view.node_rank >= 0 ? absl::StrCat("rank ", view.node_rank)
+                            : trains            ? "no rank"
+                                                : "no trainer";
   return absl::StrFormat("%s (%s) says %s of %d%s", found.source->name, found.source->evidence, place, view.nnodes,
                          with_primary ? absl::StrCat(" with primary ", Shown(view.primary_host)) : "");
 }

@@ -99,6 +99,24 @@ TEST(Discover, ABrokenSourceBesideAGoodOneIsNamedWithTheWayOut) {
   testing::ExpectOneLine(message);
 }
 
+TEST(Discover, ASourceOfOneNodeDisagreesWithOneOfSeveral) {
+  Environment environment = Both("1", "2");
+  environment.insert({{"AWS_BATCH_JOB_NUM_NODES", "1"},
+                      {"AWS_BATCH_JOB_NODE_INDEX", "0"},
+                      {"AWS_BATCH_JOB_MAIN_NODE_INDEX", "0"}});
+  EXPECT_THAT(std::string(DiscoverWith(environment).status().message()),
+              AllOf(HasSubstr("vertex (CLUSTER_SPEC) says rank 1 of 2"),
+                    HasSubstr("batch (AWS_BATCH_JOB_NUM_NODES) says rank 0 of 1")));
+}
+
+TEST(Discover, ANodeThatDoesNotTrainDisagreesWithOneThatDoes) {
+  Environment environment = SlurmStep("1", "2");
+  environment["CLUSTER_SPEC"] =
+      R"({"cluster":{"workerpool0":["a:1"],"workerpool1":["b:1"],"workerpool2":["c:1"]},"task":{"type":"workerpool2","index":0}})";
+  EXPECT_THAT(std::string(DiscoverWith(environment).status().message()),
+              AllOf(HasSubstr("says no trainer of 2"), HasSubstr("says rank 1 of 2")));
+}
+
 TEST(Discover, ThePlatformAskedForIsReadAlone) {
   EXPECT_EQ(DiscoverWith(Both("2", "4"), From("vertex")).value().node_rank, 1);
 }
