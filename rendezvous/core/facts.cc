@@ -216,7 +216,8 @@ std::string Coordinator::Waiting() const {
   return absl::StrCat(WhyWaiting(), absent.empty() ? "" : "; absent: ", JoinAtMost(absent, kMaxAbsentNamed));
 }
 
-// Places, or hosts without one, that are not ready; with what is known of why.
+// Places, or hosts without one, that are not ready; with what is known of why. Where no node has a number the rest
+// is only counted.
 std::vector<std::string> Coordinator::AbsentPlaces() const {
   std::set<int> present;
   int unplaced = 0;
@@ -243,7 +244,12 @@ std::vector<std::string> Coordinator::AbsentPlaces() const {
     absent.push_back(absl::StrCat(host.status.hostname(), " (", why, ")"));
     --missing;
   }
-  for (int place = 0; place < options_.max_nodes && missing > 0; ++place) {
+  const bool numbered =
+      !options_.place_names.empty() ||
+      std::any_of(hosts_.begin(), hosts_.end(), [](const auto& h) { return h.second.status.has_place(); });
+  if (!numbered && missing > 0)
+    absent.push_back(absl::StrCat(missing, missing == 1 ? " more node" : " more nodes"));
+  for (int place = 0; numbered && place < options_.max_nodes && missing > 0; ++place) {
     if (present.count(place) > 0) continue;
     const Host* const holder = HolderOf(place);
     const std::string why = holder == nullptr ? "" : WhyNotReady(*holder);

@@ -141,7 +141,6 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
   }
   wait->set_absent_count(static_cast<int>(absent_.size()));
   for (size_t i = 0; i < absent_.size() && i < kMaxAbsentNamed; ++i) wait->add_absent(absent_[i]);
-  wait->set_present(options_.max_nodes - static_cast<int>(absent_.size()));
 }
 
 // Of those that stand by while a round runs, from 1, in the order in which they would be taken in.

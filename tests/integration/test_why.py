@@ -29,7 +29,7 @@ class WhyNotYet(ClusterTest):
         job.all_nodes.append(coordinator)
         job.options += ["--coordinator", f"127.0.0.1:{port}", "--nnodes", "2"]
         job.start(0, options=["--rdzv-id", "why"])
-        self.said_by(coordinator, r"waiting.*1 of 2 nodes are ready; absent: place")
+        self.said_by(coordinator, r"waiting.*1 of 2 nodes are ready; absent: 1 more node")
         stranger = job.start(1, options=["--rdzv-id", "another"])
         self.assertEqual(77, stranger.exit_code())
         self.assertTrue(stranger.said("run id 'another' is not this job's \\('why'\\)"))

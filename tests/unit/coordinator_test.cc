@@ -26,6 +26,16 @@ TEST(Coordinator, AnotherAddressFamilyIsWorthAWordUnlessBothAreOfThisMachine) {
   EXPECT_EQ(warnings("10.0.0.1", "10.0.0.2"), 0u);
 }
 
+TEST(Coordinator, WhereNodesHaveNoPlacesTheAbsentAreCounted) {
+  Cluster c(Fixed(3));
+  c.Join("a");
+  ASSERT_EQ(c.Told("a").wait().absent_count(), 1);
+  EXPECT_EQ(c.Told("a").wait().absent(0), "2 more nodes");
+  c.Join("b");
+  c.Pass(absl::Seconds(1), {"a", "b"});
+  EXPECT_EQ(c.Told("a").wait().absent(0), "1 more node");
+}
+
 TEST(Coordinator, AFixedGroupStartsWhenAllPlacesAreReadyAndNotBefore) {
   Cluster c(Fixed(3));
   c.Join("b", 1);
