@@ -21,15 +21,20 @@ struct Known {
   std::string_view cause;
 };
 
+constexpr char kOtherProgram[] =
+    "something answers there that is no muster coordinator: end it, or give all nodes another port";
+
 constexpr size_t kNameSigns = 5;  // the first of kKnown
 
 // In this order: a message may bear several signs, and the first is the most telling.
-constexpr std::array<Known, 16> kKnown = {{
+constexpr std::array<Known, 20> kKnown = {{
     {"Domain name not found", "its name does not resolve"},
     {"DNS server returned", "its name does not resolve (the name server failed)"},
     {"Could not contact DNS", "its name does not resolve (no name server answers)"},
     {"DNS query cancelled", "its name does not resolve (no name server answers)"},
     {"DNS resolution failed", "its name does not resolve"},
+    {"http1.x server", kOtherProgram},
+    {"Failed parsing HTTP/2", kOtherProgram},
     {"Connection refused", "connection refused"},
     {"No route to host", "unreachable (no route to host)"},
     {"Network is unreachable", "unreachable (network is unreachable)"},
@@ -41,6 +46,8 @@ constexpr std::array<Known, 16> kKnown = {{
     {"eset by peer", "connection reset"},
     {"roken pipe", "connection reset"},
     {"ocket closed", "connection closed"},
+    {"FD Shutdown", "no answer"},          // given up while it connected,
+    {"handshaker shutdown", "no answer"},  // and once it had connected
 }};
 
 // Without the JSON that gRPC appends for its own people, without newlines, cut.
@@ -56,7 +63,7 @@ std::string Clean(std::string_view message) {
 
 std::string Cause(const SessionError& error) {
   if (!error.own_limit.empty()) return "timed out after " + error.own_limit;
-  if (error.code == kUnimplemented) return "something answers there that is no muster coordinator";
+  if (error.code == kUnimplemented) return kOtherProgram;
   for (const Known& known : kKnown) {
     if (error.message.find(known.sign) != std::string::npos) return std::string(known.cause);
   }

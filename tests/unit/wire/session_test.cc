@@ -108,8 +108,25 @@ TEST(SessionErrorTest, DebugNoiseIsStripped) {
                                   false, ""},
                                  "a:1"),
             "cannot reach the coordinator at a:1: unreachable (no route to host)");
-  EXPECT_EQ(DescribeSessionError({12, "", false, ""}, "a:1"),
-            "cannot reach the coordinator at a:1: something answers there that is no muster coordinator");
+  EXPECT_EQ(
+      DescribeSessionError({12, "", false, ""}, "a:1"),
+      "cannot reach the coordinator at a:1: something answers there that is no muster coordinator: end it, or "
+      "give all nodes another port");
+}
+
+TEST(SessionErrorTest, WordsOfGrpcsOwnMachineryAreNotPassedOn) {
+  const auto cause = [](const std::string& last) {
+    const std::string message = "failed to connect to all addresses; last error: " + last;
+    return DescribeSessionError({14, message, false, ""}, "a:1");
+  };
+  for (const char* other : {"INTERNAL: ipv4:1.2.3.4:5: Trying to connect an http1.x server",
+                            "UNAVAILABLE: ipv4:1.2.3.4:5: Failed parsing HTTP/2"}) {
+    EXPECT_EQ(cause(other), DescribeSessionError({12, "", false, ""}, "a:1"));
+  }
+  for (const char* silent : {"UNKNOWN: ipv4:1.2.3.4:5: Failed to connect to remote host: FD Shutdown",
+                             "UNKNOWN: ipv4:1.2.3.4:5: tcp handshaker shutdown"}) {
+    EXPECT_EQ(cause(silent), "cannot reach the coordinator at a:1: no answer");
+  }
 }
 
 TEST(SessionErrorTest, ANameThatDoesNotResolveIsKnownFromAMachineThatDoesNotAnswer) {
