@@ -26,9 +26,13 @@ function(muster_library name)
   target_link_libraries(${name} PUBLIC muster_flags ${ARG_DEPS})
 endfunction()
 
-# muster_test(NAME SOURCES a_test.cc DEPS x [LABEL unit] [TIMEOUT seconds] [NO_MAIN]): one ctest entry.
+# What ThreadSanitizer has something to say about: no other code of ours starts or meets a second thread.
+add_custom_target(threaded_tests)
+
+# muster_test(NAME SOURCES a_test.cc DEPS x [LABEL unit] [TIMEOUT seconds] [NO_MAIN] [THREADS]): one ctest entry.
+# THREADS: what it tests has threads; it gets that label, too.
 function(muster_test name)
-  cmake_parse_arguments(ARG "NO_MAIN" "LABEL;TIMEOUT" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "NO_MAIN;THREADS" "LABEL;TIMEOUT" "SOURCES;DEPS" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
@@ -47,5 +51,9 @@ function(muster_test name)
   target_compile_definitions(${name} PRIVATE MUSTER_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              MUSTER_BINARY="${CMAKE_BINARY_DIR}/bin/muster")
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+  if(ARG_THREADS)
+    list(APPEND ARG_LABEL threads)
+    add_dependencies(threaded_tests ${name})
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT})
 endfunction()

@@ -38,9 +38,10 @@ stage() {
   return 0
 }
 
+# build PRESET [TARGET]
 build() {
   cmake --preset "$1" >"$REPORTS/configure-$1.log" 2>&1 || { cat "$REPORTS/configure-$1.log"; return 1; }
-  cmake --build --preset "$1" -j "$jobs"
+  cmake --build --preset "$1" -j "$jobs" --target "${2:-all}"
 }
 
 # run_ctest PRESET SEEDS LABEL...: one report folder for each, which tests/report.py adds up.
@@ -119,8 +120,8 @@ run_stage() {
     asan-build) stage "build asan" build asan ;;
     asan) stage "asan: unit, simulation" run_ctest asan "$SANITIZED_SEEDS" unit simulation ;;
     asan-integration) stage "asan: integration" run_ctest asan "$SANITIZED_SEEDS" integration ;;
-    tsan-build) stage "build tsan" build tsan ;;
-    tsan) stage "tsan: unit, simulation" run_ctest tsan "$SANITIZED_SEEDS" unit simulation ;;
+    tsan-build) stage "build tsan" build tsan threaded_tests ;;
+    tsan) stage "tsan: what has threads" run_ctest tsan "$SANITIZED_SEEDS" threads ;;
   esac
 }
 

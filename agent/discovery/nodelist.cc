@@ -81,7 +81,7 @@ std::string Padded(uint64_t number, size_t width) {
 
 class NodelistReader {
  public:
-  explicit NodelistReader(const std::string& variable) : variable_(variable) {}
+  NodelistReader(const std::string& variable, size_t max_nodes) : variable_(variable), max_nodes_(max_nodes) {}
 
   absl::StatusOr<std::vector<std::string>> Run(std::string_view text) {
     if (text.size() > kMaxNodelistBytes) return Wrong(text, absl::StrCat("at most ", kMaxNodelistBytes, " bytes"));
@@ -111,17 +111,17 @@ class NodelistReader {
     ASSIGN_OR_RETURN(Item item, ParseItem(text));
     uint64_t names = 1;
     for (Group& group : item.groups) {
-      uint64_t numbers = 0;  // no overflow: each range, and the sum before it, is at most kMaxNodelistHosts
+      uint64_t numbers = 0;  // no overflow: each range, and the sum before it, is at most max_nodes_
       for (const Range& range : group.ranges) {
-        if (range.size() > kMaxNodelistHosts) return TooMany(text);
+        if (range.size() > max_nodes_) return TooMany(text);
         numbers += range.size();
-        if (numbers > kMaxNodelistHosts) return TooMany(text);
+        if (numbers > max_nodes_) return TooMany(text);
       }
       names *= numbers;
-      if (names > kMaxNodelistHosts) return TooMany(text);
+      if (names > max_nodes_) return TooMany(text);
       group.Rewind();
     }
-    if (hosts_.size() + names > kMaxNodelistHosts) return TooMany(text);
+    if (hosts_.size() + names > max_nodes_) return TooMany(text);
     return Expand(text, &item);
   }
 
@@ -187,7 +187,7 @@ class NodelistReader {
   }
 
   absl::Status TooMany(std::string_view item) const {
-    return Wrong(item, absl::StrCat("at most ", kMaxNodelistHosts, " nodes"));
+    return Wrong(item, absl::StrCat("at most ", max_nodes_, " nodes"));
   }
 
   absl::Status Wrong(std::string_view item, std::string expected) const {
@@ -195,6 +195,7 @@ class NodelistReader {
   }
 
   const std::string& variable_;
+  const size_t max_nodes_;
   std::vector<std::string> hosts_;
   std::unordered_set<std::string> seen_;
 };
@@ -217,11 +218,13 @@ std::optional<std::pair<int, size_t>> ParseCount(std::string_view text) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> ExpandNodelist(const std::string& variable, std::string_view text) {
-  return NodelistReader(variable).Run(text);
+absl::StatusOr<std::vector<std::string>> ExpandNodelist(const std::string& variable, std::string_view text,
+                                                        size_t max_nodes) {
+  return NodelistReader(variable, max_nodes).Run(text);
 }
 
-absl::StatusOr<std::vector<int>> ExpandCounts(const std::string& variable, std::string_view text) {
+absl::StatusOr<std::vector<int>> ExpandCounts(const std::string& variable, std::string_view text,
+                                              size_t max_nodes) {
   const auto wrong = [&](std::string expected) {
     return ToStatus({variable, "", std::string(text), std::move(expected), kAdvice});
   };
@@ -230,8 +233,8 @@ absl::StatusOr<std::vector<int>> ExpandCounts(const std::string& variable, std::
   for (const absl::string_view item : absl::StrSplit(AsAbsl(text), ',')) {
     const auto count = ParseCount(AsStd(item));
     if (!count) return wrong("counts as Slurm writes them, 8(x2),4");
-    if (counts.size() + count->second > kMaxNodelistHosts) {
-      return wrong(absl::StrCat("counts of at most ", kMaxNodelistHosts, " nodes"));
+    if (counts.size() + count->second > max_nodes) {
+      return wrong(absl::StrCat("counts of at most ", max_nodes, " nodes"));
     }
     counts.insert(counts.end(), count->second, count->first);
   }
