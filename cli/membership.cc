@@ -32,8 +32,14 @@ std::string ByHand(const Settings& s) {
 discovery::DiscoverOptions OptionsOf(const Settings& s) {
   discovery::DiscoverOptions options;
   options.vertex.all_pools = IsTrue(s.all_pools);
-  if (s.instance_groups) options.sagemaker.instance_groups = s.instance_groups->value;
-  if (s.hostfile) options.hostfile.path = s.hostfile->value;
+  if (s.instance_groups) {
+    options.sagemaker.instance_groups = s.instance_groups->value;
+    options.sagemaker.groups_source = s.instance_groups->source;
+  }
+  if (s.hostfile) {
+    options.hostfile.path = s.hostfile->value;
+    options.hostfile.path_source = s.hostfile->source;
+  }
   if (s.include) options.hostfile.include = s.include->value;
   if (s.exclude) options.hostfile.exclude = s.exclude->value;
   if (s.source) options.source = s.source->value;

@@ -59,6 +59,10 @@ absl::Status TakeSageMaker(const Settings& settings, const Environment& environm
       plan->view.warnings.push_back(settings.hyperparameters_as_args->source +
                                     ": there are none, as SageMaker does not say which node this is");
     }
+    if (settings.instance_groups) {
+      plan->view.warnings.push_back(settings.instance_groups->source +
+                                    ": there are no groups, as SageMaker does not say which node this is");
+    }
   }
   if (plan->platform != kSageMaker) return absl::OkStatus();
   // So it starts every container, and looks at each, whoever says who is in the job.

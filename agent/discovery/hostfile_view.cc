@@ -158,7 +158,8 @@ Reading ReadHostfile(const Evidence& evidence, const HostfileOptions& options, s
   const absl::StatusOr<std::string> text = evidence.read_file(path, kMaxHostfileBytes);
   if (absl::IsNotFound(text.status()) && options.path.empty()) return std::nullopt;
   if (!text.ok()) {
-    return ToStatus({"--hostfile", "", path, absl::StrCat("a file that can be read: ", text.status().message()),
+    return ToStatus({options.path.empty() ? "the default hostfile" : options.path_source, "", path,
+                     absl::StrCat("a file that can be read: ", text.status().message()),
                      "name another file, or leave the option out"});
   }
   ASSIGN_OR_RETURN(std::optional<ClusterView> view,

@@ -11,8 +11,9 @@
 namespace muster::discovery {
 
 struct HostfileOptions {
-  std::string path;     // --hostfile; empty: kDefaultHostfile, if it is there
-  std::string include;  // --include, --exclude: "HOST[:SLOT,SLOT][@HOST...]"
+  std::string path;                        // --hostfile; empty: kDefaultHostfile, if it is there
+  std::string path_source = "--hostfile";  // who says so, for messages
+  std::string include;                     // --include, --exclude: "HOST[:SLOT,SLOT][@HOST...]"
   std::string exclude;
   std::string hostname;                                          // this machine's own
   std::function<bool(const std::string&)> is_own_address;        // of an IP address

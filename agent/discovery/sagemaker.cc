@@ -23,7 +23,6 @@ using Json = nlohmann::json;
 constexpr char kName[] = "sagemaker";
 constexpr char kAdvice[] = "give --nnodes, --node-rank and --master-addr where the platform's word cannot be used";
 constexpr char kJobName[] = "TRAINING_JOB_NAME";
-constexpr char kGroupsOption[] = "--instance-groups";
 constexpr size_t kMaxInterfaceChars = 15;  // IFNAMSIZ, less its NUL
 
 // What the platform says, wherever it says so.
@@ -216,7 +215,7 @@ absl::StatusOr<std::vector<std::string>> Trainers(const Text& text, const Job& j
     if (group == job.groups.end()) {
       const std::string known =
           absl::StrJoin(job.groups, ", ", [](std::string* out, const Group& g) { out->append(g.name); });
-      return ToStatus({kGroupsOption, "", name,
+      return ToStatus({options.groups_source, "", name,
                        known.empty() ? absl::StrCat("an instance group, but ", text.name, " names none")
                                      : "one of the instance groups " + Shown(known),
                        "correct it, or leave it out"});
@@ -228,8 +227,8 @@ absl::StatusOr<std::vector<std::string>> Trainers(const Text& text, const Job& j
     trainers.insert(group->hosts.begin(), group->hosts.end());
   }
   if (trainers.empty()) {
-    return ToStatus(
-        {kGroupsOption, "", options.instance_groups, "groups that have hosts", "correct it, or leave it out"});
+    return ToStatus({options.groups_source, "", options.instance_groups, "groups that have hosts",
+                     "correct it, or leave it out"});
   }
   return std::vector<std::string>(trainers.begin(), trainers.end());
 }

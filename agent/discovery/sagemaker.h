@@ -21,7 +21,8 @@ inline constexpr int kMaxResourceConfigDepth = 16;
 inline constexpr size_t kMaxSageMakerHosts = 100'000;
 
 struct SageMakerOptions {
-  std::string instance_groups;  // only hosts of these train, "g1,g2"; empty: all hosts
+  std::string instance_groups;                      // only hosts of these train, "g1,g2"; empty: all hosts
+  std::string groups_source = "--instance-groups";  // who says so, for messages
 };
 
 // Where the file is to be, whether it is there or not.

@@ -37,7 +37,7 @@ class SlurmReader {
  public:
   explicit SlurmReader(const Environment& environment) : environment_(environment) {}
 
-  bool IsStep() const { return Find(kStepNodes) || Find(kLaunchAddress); }
+  bool IsStep() const { return Find(kStepNodes) || Find(kLaunchAddress) || Find(kStepCount); }
 
   // How many nodes the step has.
   absl::StatusOr<size_t> ReadNodes() {

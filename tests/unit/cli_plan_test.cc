@@ -392,6 +392,18 @@ TEST(PlanTest, AHostfileIsNeverPassedOverInSilence) {
   EXPECT_THAT(HostfileFault({"--hostfile", "other"}), HasSubstr("--hostfile is other: expected a file"));
 }
 
+TEST(PlanTest, AComplaintNamesTheVariableThatSaidIt) {
+  const auto message = [](const absl::StatusOr<RunPlan>& plan) {
+    return std::string(AsStd(plan.status().message()));
+  };
+  const Environment groups = {{"SM_HOSTS", R"(["a"])"}, {"SM_CURRENT_HOST", "a"}, {"MUSTER_INSTANCE_GROUPS", "x"}};
+  EXPECT_THAT(message(TryPlan({}, groups)), HasSubstr("MUSTER_INSTANCE_GROUPS is x: expected an instance group"));
+  EXPECT_THAT(message(PlanByHostfile({}, {{"MUSTER_HOSTFILE", "other"}})),
+              HasSubstr("MUSTER_HOSTFILE is other: expected a file"));
+  EXPECT_THAT(Planned({"--instance-groups", "g"}, {{"CLUSTER_SPEC", kThreeNodes}}).view.warnings,
+              testing::Contains(HasSubstr("--instance-groups: there are no groups")));
+}
+
 TEST(PlanTest, SageMakersWordIsNotTheScripts) {
   const Environment environment = {{"SM_HOSTS", R"(["algo-1","algo-2"])"}, {"SM_CURRENT_HOST", "algo-2"}};
   const RunPlan plan = Planned({"train.py", "--lr", "1", "train"}, environment);

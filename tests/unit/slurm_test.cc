@@ -222,6 +222,11 @@ TEST(SlurmStep, VariablesOfAnotherStepAreRefused) {
                     HasSubstr("write srun --nodes=3")));
 }
 
+TEST(SlurmStep, OfACountWithoutAListIsRefused) {
+  EXPECT_THAT(ErrorOf({{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_NODEID", "1"}}),
+              HasSubstr("SLURM_STEP_NODELIST is missing"));
+}
+
 TEST(SlurmStep, NumbersAreWrittenInOneWay) {
   for (const char* variable : {"SLURM_NODEID", "SLURM_STEP_NUM_NODES", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"}) {
     for (const char* text : {"+1", "01", "1.0", "-1", "0x1", "1e0", "99999999999999999999", "one"}) {
