@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "agent/host/core/host_core.h"
 #include "agent/host/event_loop.h"
 #include "agent/host/init.h"
 #include "agent/host/process_setup.h"
@@ -209,7 +210,10 @@ class LocalJob {
   bool Pass(int signal) {
     if (EndsTheJob(signal)) {
       if (!AnyAlive()) return false;
-      if (++asked_ == kSecondSignal) kill_at_ = EventLoop::Now() + kKillAfterSecondSignal;
+      const BootTime now = EventLoop::Now();
+      if (now < asked_at_ + host::kOneSignal) return true;  // told twice, as by timeout(1)
+      asked_at_ = now;
+      if (++asked_ == kSecondSignal) kill_at_ = now + kKillAfterSecondSignal;
     }
     SendAll(signal);
     if (signal == SIGTSTP) raise(SIGSTOP);  // the nodes go on after our own SIGCONT
@@ -251,6 +255,7 @@ class LocalJob {
   LocalConsole console_;
   int signal_fd_ = -1;
   int asked_ = 0;
+  BootTime asked_at_ = absl::InfinitePast();
   BootTime kill_at_ = absl::InfiniteFuture();
 };
 

@@ -1,8 +1,10 @@
 """On a terminal: Ctrl-C, Ctrl-Z, a hang-up, nohup, standard input and breakpoint(), redrawn lines, colour."""
 import os
+import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -11,6 +13,7 @@ from cluster import ClusterTest, kill, never, process_state, wait_until
 from terminal import Terminal
 
 CTRL_C, CTRL_Z, CTRL_D = b"\x03", b"\x1a", b"\x04"
+AFTER_SECOND_SIGNAL_S = 5  # until muster local kills what is left
 
 
 class OnATerminal(ClusterTest):
@@ -197,6 +200,27 @@ class Local(unittest.TestCase):
             process.wait()
             reader.join(cluster.LIMIT_S)
             process.stdout.close()
+
+    def test_a_signal_told_twice_at_once_kills_no_node_that_is_still_saving(self):
+        token = cluster.uuid.uuid4().hex
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        command = [str(cluster.BINARY), "local", "--nodes", "2", "--nproc-per-node", "1", "--termination-grace", "5m",
+                   "--no-python", "sh", "-c", "trap 'touch told$RANK' INT TERM; touch up$RANK; "
+                   "while [ ! -e gate ]; do sleep 0.05; done"]
+        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   env={**cluster.plain_environment(), cluster.TOKEN: token},
+                                   stderr=subprocess.DEVNULL, start_new_session=True)
+        try:
+            wait_until("both workers", lambda: all((folder / f"up{rank}").exists() for rank in (0, 1)))
+            for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):  # as timeout(1) does
+                process.send_signal(number)
+            wait_until("both are told", lambda: all((folder / f"told{rank}").exists() for rank in (0, 1)))
+            never("it ends", lambda: process.poll() is not None, limit=AFTER_SECOND_SIGNAL_S + 1)
+            (folder / "gate").touch()
+            self.assertEqual(130, process.wait(cluster.LIMIT_S))
+        finally:
+            wait_until("the end of everything", lambda: not [kill(pid) for pid in cluster.bearers(cluster.TOKEN, token)])
+            process.wait()
 
 
 if __name__ == "__main__":
