@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "agent/discovery/address.h"
 #include "agent/discovery/problem.h"
 #include "agent/discovery/variables.h"
@@ -68,6 +69,14 @@ absl::StatusOr<ClusterView> ByHosts(const std::string& variable, const std::stri
   return view;
 }
 
+// VC_<TASK>_NUM beside VC_<TASK>_HOSTS, where it is set.
+absl::Status CheckCount(const Environment& environment, const std::string& hosts, int count) {
+  const std::string variable = absl::StrCat(absl::StripSuffix(hosts, "HOSTS"), "NUM");
+  const auto text = TextOf(environment, variable);
+  if (!text || *text == absl::StrCat(count)) return absl::OkStatus();
+  return ToStatus({variable, "", *text, absl::StrCat(count, ", as ", Shown(hosts), " names so many"), ""});
+}
+
 }  // namespace
 
 Reading ReadVolcano(const Evidence& evidence) {
@@ -90,6 +99,7 @@ Reading ReadVolcano(const Evidence& evidence) {
     const auto index = TextOf(environment, kTaskIndex);
     view = ByHosts(lists.front(), environment.at(lists.front()),
                    index ? *index : TextOf(environment, kOldTaskIndex).value_or(""));
+    if (view.ok()) RETURN_IF_ERROR(CheckCount(environment, lists.front(), view->nnodes));
   }
   if (!view.ok()) return view.status();
   view->loopback_only = IsLoopback(view->primary_host);

@@ -339,6 +339,9 @@ TEST(Volcano, ReadsAListOfHostsStrictly) {
   EXPECT_THAT(ErrorOf(of(" ")), HasSubstr("VC_WORKER_HOSTS is  : expected host names"));
   EXPECT_THAT(ErrorOf(of("a.j,A.j.")), HasSubstr("VC_WORKER_HOSTS is A.j.: expected each host once"));
   EXPECT_THAT(ErrorOf(With(of("a.j,b.j"), "VC_TASK_INDEX", "")), HasSubstr("VC_TASK_INDEX is empty"));
+  EXPECT_TRUE(Fits(With(of("a.j,b.j"), "VC_WORKER_NUM", "2")));
+  EXPECT_THAT(ErrorOf(With(of("a.j,b.j"), "VC_WORKER_NUM", "3")),
+              HasSubstr("VC_WORKER_NUM is 3: expected 2, as VC_WORKER_HOSTS names so many"));
 }
 
 TEST(Volcano, LeavesItsPluginTensorflowToTfConfig) {
