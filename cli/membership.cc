@@ -119,7 +119,8 @@ absl::Status ApplyNodes(const Settings& s, Membership* m) {
   m->nodes_source = m->view.source;
   if (!s.nnodes) return absl::OkStatus();
   if (s.nnodes->value.max > m->view.nnodes) {
-    return Fault(*s.nnodes, absl::StrCat("the platform (", m->view.source, ") has ", m->view.nnodes, " nodes"));
+    return Fault(*s.nnodes, absl::StrCat("expected at most ", m->view.nnodes, ", the nodes that the platform (",
+                                         m->view.source, ") has; correct it, or leave it out"));
   }
   m->min_nodes = s.nnodes->value.min;
   m->max_nodes = s.nnodes->value.max;
@@ -150,8 +151,8 @@ absl::StatusOr<Membership> FromPlatform(const Settings& s, discovery::ClusterVie
   RETURN_IF_ERROR(ApplyNodes(s, &m));
   if (s.node_rank && s.node_rank->value != m.view.node_rank) {
     return Fault(*s.node_rank,
-                 absl::StrCat("the platform (", m.view.source, ") says that this is ",
-                              m.view.node_rank < 0 ? "no trainer" : absl::StrCat("node ", m.view.node_rank)));
+                 absl::StrCat("expected ", m.view.node_rank < 0 ? "none" : absl::StrCat(m.view.node_rank),
+                              ", as the platform (", m.view.source, ") says; correct it, or leave it out"));
   }
   if (s.master_port) m.view.primary_port = s.master_port->value;
   m.single_node = m.view.nnodes == 1 && m.view.role == discovery::NodeRole::kTrainer && !m.view.may_have_aux;
@@ -201,8 +202,8 @@ absl::Status CheckAlone(const Settings& s, const Environment& environment, const
   if (s.nnodes->origin != Origin::kTorchrunVariable) return absl::OkStatus();
   const absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, OptionsOf(s));
   if (!view.ok() || view->nnodes == 1 || view->source == kHostfile) return absl::OkStatus();
-  return Fault(*s.nnodes, absl::StrCat("the platform (", view->source, ") has ", view->nnodes,
-                                       " nodes; unset it, or give --nnodes 1 for a job of this node alone"));
+  return Fault(*s.nnodes, absl::StrCat("expected ", view->nnodes, ", the nodes that the platform (", view->source,
+                                       ") has; unset it, or give --nnodes 1 for a job of this node alone"));
 }
 
 absl::StatusOr<Membership> Standalone(const Settings& s, const Machine& machine) {

@@ -204,11 +204,12 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{{"--nnodes", "4"},
               {{"CLUSTER_SPEC", kThreeNodes}},
               64,
-              "--nnodes 4: the platform (vertex) has 3 nodes"},
+              "--nnodes 4: expected at most 3, the nodes that the platform (vertex) has; correct it, or leave it "
+              "out"},
         Wrong{{"--node-rank", "0"},
               {{"CLUSTER_SPEC", kThreeNodes}},
               64,
-              "--node-rank 0: the platform (vertex) says that this is node 2"},
+              "--node-rank 0: expected 2, as the platform (vertex) says; correct it, or leave it out"},
         Wrong{{"--master-addr", "a"},
               {{"CLUSTER_SPEC", kThreeNodes}},
               64,
@@ -330,7 +331,8 @@ TEST(PlanTest, ASourceAskedForByNameIsAskedThoughOptionsSayAll) {
 TEST(PlanTest, TorchrunsVariableDoesNotMakeJobsOfOneNodeOfAPlatformsNodes) {
   const absl::Status status = TryPlan({}, {{"CLUSTER_SPEC", kThreeNodes}, {"PET_NNODES", "1"}}).status();
   EXPECT_EQ(ExitCodeOf(status), 65);
-  EXPECT_THAT(std::string(AsStd(status.message())), HasSubstr("PET_NNODES 1: the platform (vertex) has 3 nodes"));
+  EXPECT_THAT(std::string(AsStd(status.message())),
+              HasSubstr("PET_NNODES 1: expected 3, the nodes that the platform (vertex) has"));
   EXPECT_EQ(Planned({}, {{"CLUSTER_SPEC", kOneReplica}, {"PET_NNODES", "1"}}).view.source, "flags");
   EXPECT_EQ(Planned({}, {{"PET_NNODES", "1"}}).view.source, "flags");
 }
