@@ -42,8 +42,9 @@
 namespace muster::agent {
 namespace {
 
-constexpr absl::Duration kBindRetryLimit = absl::Seconds(10);  // a predecessor's port may be free in a moment
-constexpr absl::Duration kLastWordLimit = absl::Seconds(1);    // for what was said last to arrive
+constexpr absl::Duration kBindRetryLimit = absl::Seconds(10);      // a predecessor's port may be free in a moment
+constexpr absl::Duration kLastWordLimit = absl::Seconds(1);        // for what was said last to arrive
+constexpr absl::Duration kLastLineLimit = absl::Milliseconds(50);  // for our own lines, where a reader is slow
 constexpr absl::Duration kDrainPoll = absl::Milliseconds(5);
 // An agent whose listener is dead makes room for another no sooner than this after its start: the host takes five
 // deaths within 10 s for a fault.
@@ -138,6 +139,7 @@ class AgentProcess {
 
   bool disconnecting_ = false;
   bool closed_ = false;
+  bool end_told_ = false;  // to the host
   std::optional<int> exit_code_;
   BootTime exit_deadline_;
   const BootTime started_ = EventLoop::Now();
@@ -169,6 +171,8 @@ AgentProcess::~AgentProcess() {
 
 void AgentProcess::Do(const SendToHost& send) {
   if (send.directive.has_start()) TellLog(send.directive.start());
+  // The host has the last line of all: what we and the coordinator have said of the end is out before it.
+  if (send.directive.has_exit() && !std::exchange(end_told_, true)) writer_.Flush(kLastLineLimit);
   link_->Send(send.directive);
 }
 
