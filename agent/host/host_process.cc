@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,14 +10,13 @@
 #include <cstring>
 #include <deque>
 #include <map>
-#include <memory>
 #include <optional>
 #include <utility>
 
+#include "agent/host/agent_child.h"
 #include "agent/host/error_file.h"
 #include "agent/host/event_loop.h"
 #include "agent/host/file_timer_pipe.h"
-#include "agent/host/framed_link.h"
 #include "agent/host/gpu_watch.h"
 #include "agent/host/job_end.h"
 #include "agent/host/kernel_timer.h"
@@ -95,6 +93,7 @@ class HostProcess {
         sweeper_(
             &loop_, &spawner_, [this](const std::string& left) { OnSwept(left); },
             [this] { EndMarked({marker_.host_id}); }),
+        agent_(&loop_, &spawner_, plan_.agent_arguments, plan_.inherited, AgentEvents()),
         preflight_(&spawner_, writer_, plan_.preflight),
         gpus_(&loop_, &spawner_, Marked(plan_.inherited),
               [this](const GpuUsers& users) {
@@ -203,84 +202,29 @@ class HostProcess {
 
   // ---- the agent ----
 
-  void Apply(const StartAgent& effect) {
-    CloseAgent();
-    agent_number_ = effect.number;
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-      AgentFailed(absl::ErrnoToStatus(errno, "making a socket pair"));
-      return;
-    }
-    std::vector<std::string> arguments = {"agent", "--fd", "3"};
-    arguments.insert(arguments.end(), plan_.agent_arguments.begin(), plan_.agent_arguments.end());
-    EnvironmentMap environment = plan_.inherited;
-    environment.erase(kMarkerVariable);  // an agent outlives the host that it ends the workers of
-    const uint64_t number = effect.number;
-    const auto pid = spawner_.SpawnAgent(arguments, environment, pair[1],
-                                         [this, number](const Ending& ending) { OnAgentExit(number, ending); });
-    close(pair[1]);
-    if (!pid.ok()) {
-      close(pair[0]);
-      AgentFailed(pid.status());
-      return;
-    }
-    agent_pid_ = *pid;
-    link_ = std::make_unique<FramedLink>(
-        &loop_, pair[0], [this, number](std::string_view payload) { OnFrame(number, payload); },
-        [this, number](const std::string& why) {
-          Log(Severity::kDebug, kPart, "link to agent " + std::to_string(number) + ": " + why);
-          AgentClosed(number);
-        });
+  AgentChild::Events AgentEvents() {
+    AgentChild::Events events;
+    events.on_directive = [this](const v1::HostDirective& directive) {
+      spawner_.CollectWorkers();  // who has ended by now ended of itself, whatever this order is
+      Tell([&](BootTime now, Effects* out) { core_.OnDirective(now, directive, out); });
+    };
+    events.on_closed = [this](uint64_t number) {
+      Tell([&](BootTime now, Effects* out) { core_.OnAgentClosed(now, number, out); });
+    };
+    events.on_failed = [this](uint64_t number, const absl::Status& status) {
+      if (number == 1) {  // nothing runs yet that would be worth waiting for
+        first_agent_ = WithContext(status, "cannot start the first agent");
+        return;
+      }
+      const std::string why(AsStd(status.message()));
+      Tell([&](BootTime now, Effects* out) { core_.OnAgentFailed(now, number, why, out); });
+    };
+    return events;
   }
 
-  void AgentFailed(const absl::Status& status) {
-    if (agent_number_ == 1) {  // nothing runs yet that would be worth waiting for
-      first_agent_ = WithContext(status, "cannot start the first agent");
-      return;
-    }
-    Tell([&](BootTime now, Effects* out) {
-      core_.OnAgentFailed(now, agent_number_, std::string(AsStd(status.message())), out);
-    });
-  }
-
-  void OnFrame(uint64_t number, std::string_view payload) {
-    v1::HostDirective directive;
-    if (!directive.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
-      Log(Severity::kError, kPart, "agent " + std::to_string(number) + " sent garbage: its link is closed");
-      AgentClosed(number);
-      return;
-    }
-    spawner_.CollectWorkers();  // who has ended by now ended of itself, whatever this order is
-    Tell([&](BootTime now, Effects* out) { core_.OnDirective(now, directive, out); });
-  }
-
-  void OnAgentExit(uint64_t number, const Ending& ending) {
-    Log(Severity::kDebug, kPart,
-        "agent " + std::to_string(number) + (ending.by_signal ? " was ended by signal " : " exited with code ") +
-            std::to_string(ending.number));
-    if (number != agent_number_) return;
-    agent_pid_ = 0;
-    AgentClosed(number);
-  }
-
-  // The link's end and the process's end both mean closed; the core takes the first.
-  void AgentClosed(uint64_t number) {
-    if (number == agent_number_) link_.reset();
-    Tell([&](BootTime now, Effects* out) { core_.OnAgentClosed(now, number, out); });
-  }
-
-  void Apply(const KillAgent&) { CloseAgent(); }
-
-  // An older agent must not speak, nor serve, any more when a new one begins.
-  void CloseAgent() {
-    if (agent_pid_ != 0) spawner_.Kill(agent_pid_, SIGKILL);
-    agent_pid_ = 0;
-    link_.reset();
-  }
-
-  void Apply(const SendStatus& effect) {
-    if (link_) link_->Send(effect.status);
-  }
+  void Apply(const StartAgent& effect) { agent_.Start(effect.number); }
+  void Apply(const KillAgent&) { agent_.Close(); }
+  void Apply(const SendStatus& effect) { agent_.Send(effect.status); }
 
   // ---- workers ----
 
@@ -536,6 +480,8 @@ class HostProcess {
   WorkerOutput output_;
   Spawner spawner_;
   Sweeper sweeper_;
+  AgentChild agent_;
+  absl::Status first_agent_;
   Preflight preflight_;
   GpuWatch gpus_;
   PortKeeper port_keeper_;
@@ -548,10 +494,6 @@ class HostProcess {
   FileTimerPipe timer_pipe_;
   ProgressWatch progress_;
   std::map<int, pid_t> worker_pids_;  // of the present round, by local rank
-  uint64_t agent_number_ = 0;
-  absl::Status first_agent_;
-  pid_t agent_pid_ = 0;
-  std::unique_ptr<FramedLink> link_;
 };
 
 }  // namespace
