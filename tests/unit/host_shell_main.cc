@@ -7,7 +7,7 @@
 //   act timer MS stop     arms the kernel timer and stops itself
 //   act timer MS disarm   arms and disarms it, waits twice as long, exits 3
 //   act abandon MARKER    starts a tree that bears the marker, and a process of its session that lost it; exits
-//   act heir HOST_ID      ends orphans as a host of run "run" would; prints how many; waits
+//   act heir HOST_ID RUN  ends orphans as a host of that run would; prints how many; waits
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -98,8 +98,8 @@ int ActTimer(int ms, bool stop) {
   return 3;
 }
 
-int ActHeir(const std::string& host_id) {
-  Say(std::to_string(EndOrphans(OwnMarker(host_id, "run", "boot", "pid:[1]")).ended.size()));
+int ActHeir(const std::string& host_id, const std::string& run_id) {
+  Say(std::to_string(EndOrphans(OwnMarker(host_id, run_id, "boot", "pid:[1]")).ended.size()));
   WaitForTheEnd();
 }
 
@@ -128,7 +128,7 @@ int Act(const std::vector<std::string>& arguments) {
   }
   if (role == "host") return ActHost();
   if (role == "timer") return ActTimer(std::atoi(arguments.at(1).c_str()), arguments.at(2) == "stop");
-  if (role == "heir") return ActHeir(arguments.at(1));
+  if (role == "heir") return ActHeir(arguments.at(1), arguments.at(2));
   if (role == "abandon") return ActAbandon(arguments.at(1));
   return 64;
 }

@@ -270,7 +270,9 @@ TEST_F(SweepTest, WhatIsNoChildOfOursIsEndedTooWhileASweepDoesNotEnd) {
 
 class OrphanTest : public MarkedTest {
  protected:
-  Marker Own() const { return OwnMarker("test-" + std::to_string(getpid()) + "-own", "run", "boot", "pid:[1]"); }
+  // Of this process alone: another that runs these tests would end what ours left for it.
+  static std::string RunId() { return "run-" + std::to_string(getpid()); }
+  Marker Own() const { return OwnMarker("test-" + std::to_string(getpid()) + "-own", RunId(), "boot", "pid:[1]"); }
 
   // Of a host whose pid nobody has any more.
   Marker Dead(const std::string& name) const {
@@ -335,7 +337,7 @@ TEST_F(OrphanTest, AHostEndsNothingOfTheOneThatItDescendsFrom) {
   EnvironmentMap environment = CurrentEnvironment();
   environment[kMarkerVariable] = FormatMarker(dead);
   LinePipe pipe;
-  const pid_t heir = SpawnActor({"heir", "test-heir"}, pipe.in(), environment);
+  const pid_t heir = SpawnActor({"heir", "test-heir", RunId()}, pipe.in(), environment);
   EXPECT_EQ(pipe.Line(), "0");
   EXPECT_TRUE(AllAlive(pids));
   kill(heir, SIGKILL);
