@@ -228,8 +228,11 @@ void Policies::OnStop(const CoordinatorHome& home, const v1::Stop& stop) {
   const auto ready = std::count_if(record.hosts.begin(), record.hosts.end(), [&](const auto& entry) {
     return round.members.count(entry.first) == 0 && entry.second.ready_since >= 0;
   });
-  if (record.newcomer_since < 0) return Fail(7, absl::StrCat(where, "but none is ready"));
-  if (ready == 0) return;  // it was when that was decided, and has gone or been away since
+  if (ready == 0) {
+    // Whoever was when that was decided may have gone, or been away, since.
+    if (record.newcomer_since < 0) Fail(7, absl::StrCat(where, "but none is ready"));
+    return;
+  }
   const int size = RoundSize(static_cast<int>(round.members.size() + ready));
   const bool full = size == RoundSize(scenario_.max_nodes);
   if (full || world_->now() >= record.newcomer_since + Shorter(scenario_.join_settle)) return;
