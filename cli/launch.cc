@@ -125,7 +125,8 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.plan.inherited.erase(kRedrawsVariable);
   launch.plan.stdin_rule = StdinOf(run);
   launch.plan.program = run.script;
-  launch.plan.worker_ports = {run.worker_port.low, run.worker_port.high};
+  const auto coordinator_port = static_cast<uint16_t>(run.config.single_node() ? 0 : run.config.primary().port());
+  launch.plan.worker_ports = {run.worker_port.low, run.worker_port.high, coordinator_port};
   const auto prefix = environment.find(kPrefixVariable);
   if (prefix != environment.end()) {
     launch.plan.output.prefix_template = prefix->second;

@@ -66,7 +66,7 @@ int Keep(uint16_t port, bool shared) {
 }  // namespace
 
 absl::StatusOr<uint16_t> PortKeeper::Renew() {
-  const int fd = range_.low == 0 ? Keep(0, false) : KeepInRange();
+  const int fd = range_.low == 0 ? KeepAny() : KeepInRange();
   if (fd < 0) {
     const std::string range =
         range_.low == 0 ? "any" : std::to_string(range_.low) + ":" + std::to_string(range_.high);
@@ -78,16 +78,28 @@ absl::StatusOr<uint16_t> PortKeeper::Renew() {
   return port_;
 }
 
+int PortKeeper::KeepAny() const {
+  const int fd = Keep(0, false);
+  if (fd < 0 || range_.except == 0 || BoundPort(fd) != range_.except) return fd;
+  const int other = Keep(0, false);  // while that one is held
+  const int error = errno;
+  close(fd);
+  errno = error;
+  return other;
+}
+
 // From a random place on: several hosts of one machine may share a range.
 int PortKeeper::KeepInRange() {
   const unsigned size = static_cast<unsigned>(range_.high) - range_.low + 1;
   const uint16_t before = port_;
-  if (size == 1) Drop();
+  const unsigned usable = size - (range_.except >= range_.low && range_.except <= range_.high ? 1 : 0);
+  if (usable == 1) Drop();
   const unsigned start = std::random_device{}() % size;
+  errno = EADDRINUSE;  // where the only port is the coordinator's
   for (const bool shared : {false, true}) {
     for (unsigned i = 0; i < size; ++i) {
       const auto port = static_cast<uint16_t>(range_.low + (start + i) % size);
-      if (port == before && size > 1) continue;
+      if (port == range_.except || (port == before && usable > 1)) continue;
       if (const int fd = Keep(port, shared); fd >= 0) return fd;
     }
   }

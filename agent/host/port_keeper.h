@@ -8,9 +8,10 @@
 
 namespace muster::host {
 
-struct PortRange {  // both 0: any port
-  uint16_t low = 0;
+struct PortRange {
+  uint16_t low = 0;  // both 0: any port
   uint16_t high = 0;
+  uint16_t except = 0;  // the coordinator's, which it shares with whoever keeps it: then both would listen there
 };
 
 class PortKeeper {
@@ -28,7 +29,8 @@ class PortKeeper {
   uint16_t port() const { return port_; }  // 0: none
 
  private:
-  int KeepInRange();  // -1 and errno
+  int KeepAny() const;  // -1 and errno
+  int KeepInRange();    // -1 and errno
 
   const PortRange range_;
   int fd_ = -1;

@@ -125,6 +125,16 @@ TEST(PortKeeperTest, ARangeOfOnePortIsKeptAgainAndNamedWhenTaken) {
   close(listener);
 }
 
+// It is bound in a way that lets the coordinator listen there, too; then worker 0 could not.
+TEST(PortKeeperTest, TheCoordinatorsPortIsNeverKept) {
+  const uint16_t low = TwoFreePorts();
+  ASSERT_NE(low, 0);
+  PortKeeper only({low, low, low});
+  EXPECT_FALSE(only.Renew().ok());
+  PortKeeper either({low, static_cast<uint16_t>(low + 1), low});
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(either.Renew().value_or(0), low + 1);
+}
+
 // In a network namespace with eight ports to give away: port 0 gives away seven of them and then none.
 int CountPortsGivenAway() {
   if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return -1;
