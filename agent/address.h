@@ -17,8 +17,8 @@ inline constexpr absl::Duration kResolveLimit = absl::Seconds(2);
 absl::StatusOr<std::vector<std::string>> ResolveHost(const std::string& host,
                                                      absl::Duration limit = kResolveLimit);
 
-// The address that /etc/hosts alone gives a name; empty: none, or several. No name server is asked. A literal is its
-// own answer.
+// The address that /etc/hosts alone gives a name; empty: none, or several. No name server is asked. A literal is
+// its own answer.
 std::string HostsFileAddress(const std::string& host);
 
 bool IsLiteral(const std::string& host);
