@@ -110,10 +110,10 @@ class MarkedTest : public testing::Test {
     return ReadPids(&pipe, kTreeSize + 1);
   }
 
-  bool EndAll(const std::string& host_id) {
-    MarkedReport pass;
+  // As those who use it do: each pass is told what the one before found.
+  static bool EndAll(const std::string& host_id, const std::vector<pid_t>& sessions = {}, MarkedReport pass = {}) {
     return Eventually([&] {
-      pass = EndMarked({host_id}, {}, pass.found);
+      pass = EndMarked({host_id}, sessions, pass.found);
       return pass.AllGone();
     });
   }
@@ -153,11 +153,7 @@ TEST_F(MarkedTest, ASessionThatIsNamedIsEndedWithoutAMarker) {
                         [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
   const pid_t id = session;
   ASSERT_GE(members.size(), 2u);
-  MarkedReport pass;
-  EXPECT_TRUE(Eventually([&] {
-    pass = EndMarked({"test-unused"}, {id}, pass.found);
-    return pass.AllGone();
-  }));
+  EXPECT_TRUE(EndAll("test-unused", {id}));
   EXPECT_TRUE(AllDead(members));
   EXPECT_FALSE(AllDead(pids));
 }
@@ -172,12 +168,9 @@ TEST_F(MarkedTest, WhatAnEarlierPassFoundCountsUntilItHasEnded) {
   former.start -= 1;  // had its pid before
   EXPECT_TRUE(EndMarked({"test-unused"}, {}, {former}).AllGone());
   EXPECT_FALSE(IsDead(child));
-  MarkedReport pass = EndMarked({"test-unused"}, {}, {seen});
+  const MarkedReport pass = EndMarked({"test-unused"}, {}, {seen});
   EXPECT_FALSE(pass.AllGone());
-  EXPECT_TRUE(Eventually([&] {
-    pass = EndMarked({"test-unused"}, {}, pass.found);
-    return pass.AllGone();
-  }));
+  EXPECT_TRUE(EndAll("test-unused", {}, pass));
   EXPECT_TRUE(IsDead(child));
   waitpid(child, nullptr, 0);
 }
