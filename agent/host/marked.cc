@@ -157,7 +157,6 @@ MarkedReport EndMarked(const HostIds& host_ids, const std::vector<pid_t>& sessio
     } else {
       // Gone or another by now: the next pass sees what is true then.
       KillIfUnchanged(info);
-      ++report.alive;
       report.found.push_back(info);
     }
   }

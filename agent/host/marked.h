@@ -20,12 +20,11 @@ inline constexpr absl::Duration kOrphanLimit = absl::Seconds(5);  // for what wa
 inline constexpr absl::Duration kOrphanRetry = absl::Milliseconds(5);
 
 struct MarkedReport {
-  int alive = 0;                   // were found alive and sent SIGKILL: call again until there are none
-  std::vector<ProcessInfo> found;  // those; for the next call
+  std::vector<ProcessInfo> found;  // alive, and sent SIGKILL: call again, with them, until there are none
   std::string stuck;               // SIGKILL is pending but the kernel does not let them go; they count as ended
   std::string unknown;  // not empty: why not all could be seen (no descriptor, an exec): then nothing is proved
 
-  bool AllGone() const { return alive == 0 && unknown.empty(); }
+  bool AllGone() const { return found.empty() && unknown.empty(); }
 };
 
 // One pass: SIGKILL to everything that bears the marker of one of `host_ids`, to all processes of their sessions
