@@ -142,7 +142,7 @@ class HostProcess {
     while (!pending_.empty()) {
       Effect effect = std::move(pending_.front());
       pending_.pop_front();
-      std::visit([this](auto& one) { Apply(one); }, effect);
+      std::visit([this](auto& one) { this->Apply(one); }, effect);
     }
     applying_ = false;
   }
@@ -160,6 +160,10 @@ class HostProcess {
     if (!report.left.empty()) {
       Log(Severity::kError, kPart,
           "what a dead host of this run left could not all be ended: " + ToUtf8(report.left, kMaxErrorText));
+    }
+    if (!report.unseen.empty()) {
+      Log(Severity::kWarning, kPart,
+          "a dead host of this run may have left more than was found: " + ToUtf8(report.unseen, kMaxErrorText));
     }
   }
 

@@ -57,15 +57,8 @@ void LookAt(pid_t pid, const HostIds& host_ids, Processes* processes, std::strin
 
 Processes LivingProcesses(const HostIds& host_ids) {
   Processes processes;
-  std::vector<pid_t> unclear;
-  const absl::Status listed = ForEachProcess([&](pid_t pid) {
-    std::string unknown;
-    LookAt(pid, host_ids, &processes, &unknown);
-    if (!unknown.empty()) unclear.push_back(pid);
-  });
-  if (!listed.ok()) processes.unknown = AsStd(listed.message());
-  // An exec lasts for less than the pass has taken, mostly.
-  for (const pid_t pid : unclear) LookAt(pid, host_ids, &processes, &processes.unknown);
+  processes.unknown =
+      LookAtEachProcess([&](pid_t pid, std::string* unclear) { LookAt(pid, host_ids, &processes, unclear); });
   return processes;
 }
 
@@ -122,13 +115,13 @@ HostIds HostsAboveUs(std::string* unknown) {
 
 HostIds DeadHostsOfOurRun(const Marker& own, std::string* unknown) {
   HostIds dead, looked_at = HostsAboveUs(unknown);
-  const absl::Status listed = ForEachProcess([&](pid_t pid) {
+  const std::string unclear = LookAtEachProcess([&](pid_t pid, std::string* why) {
     if (!IsOurUsers(pid)) return;
-    const auto marker = ParseMarker(MarkerOf(pid, unknown));
+    const auto marker = ParseMarker(MarkerOf(pid, why));
     if (!marker || !MayInherit(own, *marker) || !looked_at.insert(marker->host_id).second) return;
     if (IsDeadHost(*marker)) dead.insert(marker->host_id);
   });
-  if (!listed.ok()) *unknown = AsStd(listed.message());
+  if (!unclear.empty()) *unknown = unclear;
   return dead;
 }
 
@@ -190,20 +183,28 @@ Marker OwnMarker(const std::string& host_id, const std::string& run_id, const st
 OrphanReport EndOrphans(const Marker& own) {
   OrphanReport report;
   if (own.place.empty()) return report;
-  const HostIds dead = DeadHostsOfOurRun(own, &report.left);
+  const BootTime clear_by = EventLoop::Now() + kUnclearLimit;
+  HostIds dead = DeadHostsOfOurRun(own, &report.unseen);
+  while (!report.unseen.empty() && EventLoop::Now() < clear_by) {
+    absl::SleepFor(kOrphanRetry);
+    report.unseen.clear();
+    dead.merge(DeadHostsOfOurRun(own, &report.unseen));
+  }
   if (dead.empty()) return report;
   const BootTime limit = EventLoop::Now() + kOrphanLimit;
   MarkedReport pass;
   while (true) {
     pass = EndMarked(dead, {}, pass.found);
-    report.left = pass.unknown;
+    report.left.clear();
     for (const ProcessInfo& process : pass.found) {
       report.ended.insert("pid " + std::to_string(process.pid) + " (" + process.name + ")");
       report.left += (report.left.empty() ? "" : ", ") + Describe(process);
     }
-    if (pass.AllGone() || EventLoop::Now() >= limit) return report;
+    if (pass.AllGone() || EventLoop::Now() >= limit) break;
     absl::SleepFor(kOrphanRetry);
   }
+  if (!pass.unknown.empty()) report.unseen = pass.unknown;
+  return report;
 }
 
 }  // namespace muster::host

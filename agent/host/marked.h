@@ -16,7 +16,8 @@
 
 namespace muster::host {
 
-inline constexpr absl::Duration kOrphanLimit = absl::Seconds(5);  // for what was sent SIGKILL to be gone
+inline constexpr absl::Duration kOrphanLimit = absl::Seconds(5);          // for what was sent SIGKILL to be gone
+inline constexpr absl::Duration kUnclearLimit = absl::Milliseconds(100);  // for what is in an exec to be through
 inline constexpr absl::Duration kOrphanRetry = absl::Milliseconds(5);
 
 struct MarkedReport {
@@ -43,13 +44,14 @@ Marker OwnMarker(const std::string& host_id, const std::string& run_id, const st
 
 struct OrphanReport {
   std::set<std::string> ended;  // as Describe() says it
-  std::string left;             // what could not be ended within kOrphanLimit, or looked at
+  std::string left;             // what could not be ended within kOrphanLimit
+  std::string unseen;           // why there may be more that was not found
 };
 
 // Ends what hosts of our run, place and user left here that died together with their agents: nobody else would.
 // What is marked by a host that lives is not touched, nor that of which we ourselves are a descendant. One pass
-// over /proc if there is nothing; else blocks until all is gone, for kOrphanLimit at most: for before anything is
-// started.
+// over /proc if there is nothing; else blocks until all is gone, for kUnclearLimit and kOrphanLimit at most: for
+// before anything is started.
 OrphanReport EndOrphans(const Marker& own);
 
 }  // namespace muster::host

@@ -20,8 +20,9 @@ namespace {
 
 constexpr size_t kReadStep = 4096;  // bytes
 // Fields of /proc/PID/stat, numbered as in proc(5); the state is the first after the name.
-constexpr size_t kFirstAfterName = 3, kParent = 4, kGroup = 5, kSession = 6, kFlags = 9, kStart = 22,
-                 kEnvironmentEnd = 51;
+constexpr size_t kFirstAfterName = 3, kParent = 4, kGroup = 5, kSession = 6, kFlags = 9, kThreads = 20,
+                 kStart = 22, kCodeStart = 26, kEnvironmentEnd = 51;
+constexpr uint64_t kNotShown = 1;  // as kCodeStart, where the process is not ours to look into
 constexpr uint64_t kFlagExiting = 0x4, kFlagKernelThread = 0x200000;  // include/linux/sched.h
 constexpr size_t kMaxFile = 8 * 1024 * 1024;  // bytes: an environment can be large, but not without bound
 
@@ -42,7 +43,9 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return content;
 }
 
-std::string ProcPath(pid_t pid, const char* file) { return "/proc/" + std::to_string(pid) + "/" + file; }
+std::string ProcPath(pid_t pid, const std::string& file) { return "/proc/" + std::to_string(pid) + "/" + file; }
+
+std::string OfThread(pid_t thread, const char* file) { return "task/" + std::to_string(thread) + "/" + file; }
 
 std::optional<pid_t> ToPid(std::string_view text) {
   pid_t pid = 0;
@@ -66,8 +69,8 @@ absl::Status ForEachNumberedEntry(const char* folder, const std::function<void(p
   return error == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, folder);
 }
 
-bool KillPending(pid_t pid) {
-  const auto status = ReadFile(ProcPath(pid, "status"));
+bool KillPending(const std::string& status_path) {
+  const auto status = ReadFile(status_path);
   if (!status.ok()) return false;
   constexpr unsigned long long kKillBit = 1ULL << (SIGKILL - 1);
   for (const char* field : {"SigPnd:\t", "ShdPnd:\t"}) {
@@ -76,6 +79,23 @@ bool KillPending(pid_t pid) {
     if (std::strtoull(status->c_str() + at + std::string_view(field).size(), nullptr, 16) & kKillBit) return true;
   }
   return false;
+}
+
+// A program may end its first thread and go on with others: one of these tells how it is, and has its memory.
+// False: it could not be read now.
+bool AsOneOfOtherThreads(ProcessInfo* process) {
+  const pid_t pid = process->pid;
+  bool readable = true;
+  const absl::Status listed = ForEachNumberedEntry(ProcPath(pid, "task").c_str(), [&](pid_t thread) {
+    if (thread == pid || !process->ended()) return;
+    const auto stat = ReadFile(ProcPath(pid, OfThread(thread, "stat")));
+    if (!stat.ok() && !absl::IsNotFound(stat.status())) readable = false;
+    const auto info = stat.ok() ? ParseProcess(thread, *stat) : std::nullopt;
+    if (!info || info->ended()) return;
+    process->thread = thread;
+    process->state = info->state;
+  });
+  return readable && (listed.ok() || absl::IsNotFound(listed));
 }
 
 // Some that are no Linux leave fields of /proc/PID/stat zero (gVisor): that says nothing there.
@@ -108,17 +128,18 @@ std::optional<ProcessInfo> ParseProcess(pid_t pid, std::string_view stat) {
     return field - kFirstAfterName < fields.size() && absl::SimpleAtoi(fields[field - kFirstAfterName], value);
   };
   ProcessInfo info;
-  info.pid = pid;
+  info.pid = info.thread = pid;
   info.name = std::string(stat.substr(open + 1, shut - open - 1));
   info.state = fields[0][0];
   uint64_t flags = 0;
   if (!number(kParent, &info.parent) || !number(kGroup, &info.group) || !number(kSession, &info.session) ||
-      !number(kFlags, &flags) || !number(kStart, &info.start)) {
+      !number(kFlags, &flags) || !number(kThreads, &info.threads) || !number(kStart, &info.start)) {
     return std::nullopt;
   }
   // A process that ends has no memory either, and gets none any more.
-  uint64_t environment_end = 0;
+  uint64_t code_start = 0, environment_end = 0;
   info.in_exec = !info.ended() && (flags & (kFlagExiting | kFlagKernelThread)) == 0 &&
+                 number(kCodeStart, &code_start) && code_start != kNotShown &&
                  number(kEnvironmentEnd, &environment_end) && environment_end == 0;
   return info;
 }
@@ -128,7 +149,8 @@ std::optional<ProcessInfo> ReadProcess(pid_t pid) {
   if (!stat.ok()) return std::nullopt;
   std::optional<ProcessInfo> info = ParseProcess(pid, *stat);
   if (!info) return std::nullopt;
-  if (info->state == 'D') info->kill_pending = KillPending(pid);
+  if (info->ended() && info->threads > 1 && !AsOneOfOtherThreads(&*info)) return std::nullopt;
+  if (info->state == 'D') info->kill_pending = KillPending(ProcPath(pid, OfThread(info->thread, "status")));
   info->in_exec = info->in_exec && KernelTellsOfExec();
   return info;
 }
@@ -137,6 +159,18 @@ bool IsThere(pid_t pid) { return kill(pid, 0) == 0 || errno != ESRCH; }
 
 absl::Status ForEachProcess(const std::function<void(pid_t)>& visit) {
   return ForEachNumberedEntry("/proc", visit);
+}
+
+std::string LookAtEachProcess(const std::function<void(pid_t, std::string* unclear)>& look) {
+  std::vector<pid_t> again;
+  const absl::Status listed = ForEachProcess([&](pid_t pid) {
+    std::string unclear;
+    look(pid, &unclear);
+    if (!unclear.empty()) again.push_back(pid);
+  });
+  std::string unclear(AsStd(listed.message()));
+  for (const pid_t pid : again) look(pid, &unclear);
+  return unclear;
 }
 
 absl::StatusOr<std::vector<ProcessInfo>> Children() {
@@ -176,13 +210,15 @@ absl::StatusOr<std::vector<ProcessInfo>> Children() {
 }
 
 absl::StatusOr<std::string> StartEnvironment(pid_t pid, const std::string& name) {
-  ASSIGN_OR_RETURN(const std::string block, ReadFile(ProcPath(pid, "environ")));
-  if (block.empty()) {
+  absl::StatusOr<std::string> block = ReadFile(ProcPath(pid, "environ"));
+  if (block.ok() ? block->empty() : absl::IsNotFound(block.status())) {
     const auto info = ReadProcess(pid);
     if (info && info->in_exec) return absl::UnavailableError(Describe(*info) + " is in an exec");
+    if (info && info->thread != pid) block = ReadFile(ProcPath(pid, OfThread(info->thread, "environ")));
   }
+  RETURN_IF_ERROR(block.status());
   const std::string wanted = name + "=";
-  std::string_view rest = block;
+  std::string_view rest = *block;
   while (!rest.empty()) {
     const size_t end = rest.find('\0');
     const std::string_view entry = rest.substr(0, end);

@@ -20,7 +20,9 @@ struct ProcessInfo {
   pid_t group = 0;
   pid_t session = 0;
   uint64_t start = 0;  // clock ticks since boot: with the pid it names one process of this boot
-  char state = '?';    // as in /proc/PID/stat: R S D Z T ...
+  int threads = 0;
+  pid_t thread = 0;  // its first one, or one that has outlived that
+  char state = '?';  // of that thread, as in /proc/PID/stat: R S D Z T ...
   std::string name;
   bool kill_pending = false;  // SIGKILL was sent and not yet obeyed; read only in state D
   // It is between two programs: of the next one's environment there is nothing to read yet. Always false where the
@@ -32,7 +34,8 @@ struct ProcessInfo {
   bool stuck() const { return state == 'D' && kill_pending; }
 };
 
-// The text of /proc/PID/stat (proc(5)); nullopt: it is none. `kill_pending` stands in another file.
+// The text of /proc/PID/stat (proc(5)), which tells of the first thread; nullopt: it is none. `kill_pending`
+// stands in another file.
 std::optional<ProcessInfo> ParseProcess(pid_t pid, std::string_view stat);
 
 // nullopt: gone, or it could not be read now: who acts on "gone" asks IsThere() too.
@@ -43,6 +46,10 @@ bool IsThere(pid_t pid);
 
 // Every process that can be seen. An error: not all were, for want of a descriptor, say.
 absl::Status ForEachProcess(const std::function<void(pid_t)>& visit);
+
+// Looks at every process, and once more, after all others, at those for which `look` set `unclear`: an exec lasts
+// for less than the pass has taken, mostly. The answer: what is unclear still; empty: all was seen.
+std::string LookAtEachProcess(const std::function<void(pid_t, std::string* unclear)>& look);
 
 // Children of this process, of all its threads, zombies too. One that could not be read has its pid alone.
 absl::StatusOr<std::vector<ProcessInfo>> Children();

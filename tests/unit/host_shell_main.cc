@@ -3,6 +3,7 @@
 //   act tree              a worker with a child, a child in its own session, a double fork and a grandchild of a
 //                         shell; prints their pids, one a line, and waits
 //   act wait              says that it is there, and waits
+//   act headless          a second thread waits, the first one ends
 //   act host              a host with one waiting worker; prints the worker's pid and waits
 //   act timer MS stop     arms the kernel timer and stops itself
 //   act timer MS disarm   arms and disarms it, waits twice as long, exits 3
@@ -10,6 +11,7 @@
 //   act heir HOST_ID RUN  ends orphans as a host of that run would; prints how many; waits
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -17,6 +19,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include "agent/host/exec_stage.h"
 #include "agent/host/kernel_timer.h"
@@ -125,6 +128,10 @@ int Act(const std::vector<std::string>& arguments) {
   if (role == "wait") {
     Say("here");
     WaitForTheEnd();
+  }
+  if (role == "headless") {
+    std::thread(WaitForTheEnd).detach();
+    pthread_exit(nullptr);
   }
   if (role == "host") return ActHost();
   if (role == "timer") return ActTimer(std::atoi(arguments.at(1).c_str()), arguments.at(2) == "stop");

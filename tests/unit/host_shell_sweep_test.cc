@@ -175,12 +175,13 @@ TEST_F(MarkedTest, WhatAnEarlierPassFoundCountsUntilItHasEnded) {
   waitpid(child, nullptr, 0);
 }
 
-// /proc/PID/stat of a process with these flags and this end of its environment.
-std::optional<ProcessInfo> ProcessWith(const std::string& state, uint64_t flags, uint64_t environment_end) {
+// /proc/PID/stat of a process with these flags, this end of its environment and this start of its code.
+std::optional<ProcessInfo> ProcessWith(const std::string& state, uint64_t flags, uint64_t environment_end,
+                                       uint64_t code_start = 0) {
   std::string text = "71 (a (b) c) " + state + " 2 3 4 0 -1 " + std::to_string(flags);
   for (int field = 10; field <= 21; ++field) text += " 0";
-  text += " 1234";
-  for (int field = 23; field <= 50; ++field) text += " 0";
+  text += " 1234 0 0 0 " + std::to_string(code_start);
+  for (int field = 27; field <= 50; ++field) text += " 0";
   return ParseProcess(71, text + " " + std::to_string(environment_end) + " 0\n");
 }
 
@@ -206,7 +207,42 @@ TEST(ProcessTest, BetweenTwoProgramsItHasNoEnvironmentYet) {
   EXPECT_FALSE(ProcessWith("R", kExiting, 0)->in_exec) << "it gets none any more";
   EXPECT_FALSE(ProcessWith("Z", kExiting, 0)->in_exec);
   EXPECT_FALSE(ProcessWith("S", kKernelThread, 0)->in_exec);
+  EXPECT_FALSE(ProcessWith("S", 0, 0, 1)->in_exec) << "another user's, of which nothing is shown";
   EXPECT_FALSE(ReadProcess(getpid())->in_exec);
+}
+
+TEST(ProcessTest, WhatIsUnclearIsLookedAtOnceMoreAfterAllOthers) {
+  std::map<pid_t, int> looks;
+  pid_t last = 0;
+  const auto first_time_unclear = [&](pid_t pid, std::string* unclear) {
+    last = pid;
+    if (++looks[pid] == 1 && pid == getpid()) *unclear = "in an exec";
+  };
+  EXPECT_EQ(LookAtEachProcess(first_time_unclear), "");
+  for (const auto& [pid, count] : looks) EXPECT_EQ(count, pid == getpid() ? 2 : 1) << pid;
+  EXPECT_EQ(last, getpid());
+  const auto always_unclear = [](pid_t pid, std::string* unclear) {
+    if (pid == getpid()) *unclear = "in an exec";
+  };
+  EXPECT_EQ(LookAtEachProcess(always_unclear), "in an exec");
+}
+
+TEST_F(MarkedTest, OneWhoseFirstThreadHasEndedIsNotGone) {
+  const std::string host_id = "test-" + std::to_string(getpid()) + "-t";
+  host_ids_.push_back(host_id);
+  EnvironmentMap environment = CurrentEnvironment();
+  environment[kMarkerVariable] = host_id;
+  LinePipe pipe;
+  const pid_t child = SpawnActor({"headless"}, pipe.in(), environment);
+  ASSERT_TRUE(Eventually([&] {
+    const auto info = ReadProcess(child);
+    return info && info->thread != child;
+  }));
+  EXPECT_FALSE(IsDead(child));
+  EXPECT_FALSE(EndMarked({host_id}).AllGone());
+  EXPECT_TRUE(Eventually([&] { return IsDead(child); }));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
 }
 
 // Without a descriptor nothing can be seen of /proc, and what is not seen is not gone.
@@ -295,6 +331,19 @@ TEST_F(OrphanTest, WhatADeadHostOfOurRunLeftIsGone) {
       return named.starts_with("pid " + std::to_string(pid) + " (");
     })) << pid;
   }
+}
+
+TEST_F(OrphanTest, WhatCannotBeSeenIsNotToldAsLeft) {
+  const std::vector<pid_t> pids = Abandon(FormatMarker(Dead("e")));
+  const Marker own = Own();
+  OrphanReport report;
+  {
+    const NoDescriptors short_of_them;
+    report = EndOrphans(own);
+  }
+  EXPECT_EQ(report.left, "");
+  EXPECT_NE(report.unseen, "");
+  EXPECT_TRUE(AllAlive(pids));
 }
 
 TEST_F(OrphanTest, APidThatAnotherProcessHasByNowIsADeadHosts) {
