@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <set>
 
 #include "agent/host/event_loop.h"
 #include "proto/base/status_macros.h"
@@ -150,7 +151,9 @@ std::string HostsFileAddress(const std::string& host) {
   const ares_addrinfo_hints hints = AnyStream();
   ares_getaddrinfo(channel, host.c_str(), nullptr, &hints, &OnAddresses, &lookup);
   ares_destroy(channel);
-  return lookup.addresses.size() == 1 ? lookup.addresses.front() : "";
+  // The same line may stand there twice.
+  const std::set<std::string> different(lookup.addresses.begin(), lookup.addresses.end());
+  return different.size() == 1 ? *different.begin() : "";
 }
 
 absl::StatusOr<bool> IsLocalAddress(const std::string& host, absl::Duration limit) {

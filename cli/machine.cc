@@ -71,8 +71,11 @@ absl::StatusOr<discovery::ClusterView> DiscoverPatiently(const Environment& envi
   options.hostfile.is_own_address = [](const std::string& address) {
     return agent::IsLocalAddress(address).value_or(false);
   };
+  using Answer = std::optional<bool>;
   options.hostfile.resolves_to_own = [until = absl::Now() + kFindSelfLimit](const std::string& name) {
-    return absl::Now() < until && agent::IsLocalAddress(name).value_or(false);
+    if (absl::Now() >= until) return Answer();
+    const absl::StatusOr<bool> own = agent::IsLocalAddress(name);
+    return own.ok() ? Answer(*own) : Answer();
   };
   for (int tries_left = kDiscoverTries; true; --tries_left) {
     auto view = discovery::Discover({environment, read_file}, options);

@@ -13,6 +13,7 @@
 #include "agent/discovery/problem.h"
 #include "agent/discovery/variables.h"
 #include "proto/base/status_macros.h"
+#include "proto/base/text.h"
 
 namespace muster::discovery {
 namespace {
@@ -40,14 +41,22 @@ class Finder {
   // Those of these hosts that are this machine, by their index; some.
   absl::StatusOr<std::vector<size_t>> Run(const std::vector<HostSlots>& hosts) const {
     std::vector<size_t> own = Those(hosts, [this](const std::string& host) { return IsOwn(host); });
+    std::vector<std::string> unresolved;
     if (own.empty() && options_.resolves_to_own) {
-      own = Those(hosts,
-                  [this](const std::string& host) { return !IsLiteral(host) && options_.resolves_to_own(host); });
+      own = Those(hosts, [&](const std::string& host) {
+        if (IsLiteral(host)) return false;
+        const std::optional<bool> is_own = options_.resolves_to_own(host);
+        if (!is_own) unresolved.push_back(host);
+        return is_own.value_or(false);
+      });
     }
     if (!own.empty()) return own;
-    return ToStatus({source_, "this machine", options_.hostname,
-                     "one of its hosts, but no name or address of this machine is there",
-                     "put one there, or give --node-rank"});
+    std::string expected = "one of its hosts, but no name or address of this machine is there";
+    if (!unresolved.empty()) {
+      absl::StrAppend(&expected, " (", JoinAtMost(unresolved, kMaxHostsInMessage),
+                      unresolved.size() == 1 ? " does" : " do", " not resolve here)");
+    }
+    return ToStatus({source_, "this machine", options_.hostname, expected, "put one there, or give --node-rank"});
   }
 
  private:

@@ -15,9 +15,10 @@ struct HostfileOptions {
   std::string path_source = "--hostfile";  // who says so, for messages
   std::string include;                     // --include, --exclude: "HOST[:SLOT,SLOT][@HOST...]"
   std::string exclude;
-  std::string hostname;                                          // this machine's own
-  std::function<bool(const std::string&)> is_own_address;        // of an IP address
-  std::function<bool(const std::string& name)> resolves_to_own;  // may take seconds; none: no name is resolved
+  std::string hostname;                                    // this machine's own
+  std::function<bool(const std::string&)> is_own_address;  // of an IP address
+  // May take seconds; no function: no name is resolved. nullopt: it does not resolve, or not in time.
+  std::function<std::optional<bool>(const std::string& name)> resolves_to_own;
 };
 
 // nullopt where no file was asked for and there is none. The node finds itself by host name or address, then by

@@ -22,6 +22,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr char kFile[] = "/etc/hosts.train";
 constexpr char kThree[] = "node-a slots=3\nnode-b slots=2\n10.0.0.3 slots=4\n";
@@ -31,6 +32,7 @@ struct Own {
   std::string hostname = "elsewhere";
   std::set<std::string> addresses;
   std::set<std::string> names;
+  std::set<std::string> unknown;  // names that do not resolve
 };
 
 absl::StatusOr<ClusterView> Find(const std::string& text, const Own& own, DiscoverOptions options = {},
@@ -39,7 +41,9 @@ absl::StatusOr<ClusterView> Find(const std::string& text, const Own& own, Discov
   options.hostfile.path = kFile;
   options.hostfile.hostname = own.hostname;
   options.hostfile.is_own_address = [&own](const std::string& host) { return own.addresses.count(host) > 0; };
-  options.hostfile.resolves_to_own = [&own](const std::string& host) { return own.names.count(host) > 0; };
+  options.hostfile.resolves_to_own = [&own](const std::string& host) {
+    return own.unknown.count(host) > 0 ? std::nullopt : std::optional(own.names.count(host) > 0);
+  };
   return DiscoverWith(environment, options, {{kFile, text}});
 }
 
@@ -67,21 +71,24 @@ DiscoverOptions Ranked(int rank, const std::string& exclude = "") {
 }
 
 TEST(HostfileView, ANodeFindsItselfByNameAddressOrWhatANameResolvesTo) {
-  EXPECT_EQ(FindOk(kThree, {.hostname = "NODE-B", .addresses = {}, .names = {}}).node_rank, 1);
-  EXPECT_EQ(FindOk(kThree, {.hostname = "node-b", .addresses = {}, .names = {}}).evidence, kFile);
-  EXPECT_EQ(FindOk(kThree, {.hostname = "node-b.cluster.local", .addresses = {}, .names = {}}).node_rank, 1);
-  EXPECT_EQ(FindOk(kThree, {.hostname = "x", .addresses = {"10.0.0.3"}, .names = {}}).node_rank, 2);
-  EXPECT_EQ(FindOk(kThree, {.hostname = "x", .addresses = {}, .names = {"node-a"}}).node_rank, 0);
+  EXPECT_EQ(FindOk(kThree, {.hostname = "NODE-B", .addresses = {}, .names = {}, .unknown = {}}).node_rank, 1);
+  EXPECT_EQ(FindOk(kThree, {.hostname = "node-b", .addresses = {}, .names = {}, .unknown = {}}).evidence, kFile);
+  EXPECT_EQ(
+      FindOk(kThree, {.hostname = "node-b.cluster.local", .addresses = {}, .names = {}, .unknown = {}}).node_rank,
+      1);
+  EXPECT_EQ(FindOk(kThree, {.hostname = "x", .addresses = {"10.0.0.3"}, .names = {}, .unknown = {}}).node_rank, 2);
+  EXPECT_EQ(FindOk(kThree, {.hostname = "x", .addresses = {}, .names = {"node-a"}, .unknown = {}}).node_rank, 0);
   EXPECT_EQ(FindOk("localhost slots=2\n", {}).node_rank, 0);
 }
 
 TEST(HostfileView, NoNameIsResolvedWhereOneIsKnown) {
-  const ClusterView view = FindOk(kThree, {.hostname = "node-b", .addresses = {}, .names = {"node-a"}});
+  const ClusterView view =
+      FindOk(kThree, {.hostname = "node-b", .addresses = {}, .names = {"node-a"}, .unknown = {}});
   EXPECT_EQ(view.node_rank, 1);
 }
 
 TEST(HostfileView, SaysAllThatAJobNeeds) {
-  const ClusterView view = FindOk(kThree, {.hostname = "node-b", .addresses = {}, .names = {}});
+  const ClusterView view = FindOk(kThree, {.hostname = "node-b", .addresses = {}, .names = {}, .unknown = {}});
   EXPECT_EQ(view.source, "hostfile");
   EXPECT_EQ(view.nnodes, 3);
   EXPECT_EQ(view.primary_host, "node-a");
@@ -100,18 +107,27 @@ TEST(HostfileView, ANodeThatIsNotThereOrThereTwiceIsToldWhatToDo) {
               AllOf(HasSubstr("/etc/hosts.train: this machine is elsewhere: expected one of its hosts"),
                     HasSubstr("give --node-rank")));
   EXPECT_THAT(
-      ErrorOf(Find(kThree, {.hostname = "node-a", .addresses = {"10.0.0.3"}, .names = {}})),
+      ErrorOf(Find(kThree, {.hostname = "node-a", .addresses = {"10.0.0.3"}, .names = {}, .unknown = {}})),
       AllOf(HasSubstr("this machine is node-a, 10.0.0.3: expected one host"), HasSubstr("give --node-rank")));
 }
 
+TEST(HostfileView, ANodeThatIsNotFoundIsToldWhichNamesDoNotResolve) {
+  EXPECT_THAT(ErrorOf(Find(kThree, {})), Not(HasSubstr("resolve")));
+  const Own one = {.hostname = "x", .addresses = {}, .names = {}, .unknown = {"node-b"}};
+  EXPECT_THAT(ErrorOf(Find(kThree, one)), HasSubstr(" is there (node-b does not resolve here); "));
+  const Own two = {.hostname = "x", .addresses = {}, .names = {}, .unknown = {"node-a", "node-b"}};
+  EXPECT_THAT(ErrorOf(Find(kThree, two)), HasSubstr(" is there (node-a, node-b do not resolve here); "));
+}
+
 TEST(HostfileView, ANodeRankComesFirstAndCountsTheHostsThatAreLeft) {
-  EXPECT_EQ(FindOk(kThree, {.hostname = "node-a", .addresses = {}, .names = {}}, Ranked(2)).self, "10.0.0.3");
+  EXPECT_EQ(FindOk(kThree, {.hostname = "node-a", .addresses = {}, .names = {}, .unknown = {}}, Ranked(2)).self,
+            "10.0.0.3");
   EXPECT_EQ(FindOk(kThree, {}, Ranked(1, "node-b")).self, "10.0.0.3");
   EXPECT_THAT(ErrorOf(Find(kThree, {}, Ranked(2, "node-b"))), HasSubstr("--node-rank is 2: expected less than 2"));
 }
 
 TEST(HostfileView, FiltersTakeHostsAndSlotsAway) {
-  const Own b = {.hostname = "node-b", .addresses = {}, .names = {}};
+  const Own b = {.hostname = "node-b", .addresses = {}, .names = {}, .unknown = {}};
   const ClusterView without_a = FindOk(kThree, b, Filtered("", "node-a"));
   EXPECT_EQ(without_a.node_rank, 0);
   EXPECT_EQ(without_a.primary_host, "node-b");
@@ -130,7 +146,7 @@ TEST(HostfileView, FiltersTakeHostsAndSlotsAway) {
 }
 
 TEST(HostfileView, OfTwoNamesOfThisMachineTheOneThatAFilterLeavesIsTaken) {
-  const Own both = {.hostname = "node-a", .addresses = {"10.0.0.3"}, .names = {}};
+  const Own both = {.hostname = "node-a", .addresses = {"10.0.0.3"}, .names = {}, .unknown = {}};
   EXPECT_EQ(FindOk(kThree, both, Filtered("", "node-a")).self, "10.0.0.3");
 }
 
@@ -184,7 +200,8 @@ TEST(HostfileView, EverySampleHasAPlaceForEachOfItsHosts) {
     const auto hosts = ParseHostfile(fixture.file, text);
     ASSERT_TRUE(hosts.ok()) << hosts.status();
     for (size_t place = 0; place < hosts->size(); ++place) {
-      const ClusterView view = FindOk(text, {.hostname = (*hosts)[place].host, .addresses = {}, .names = {}});
+      const ClusterView view =
+          FindOk(text, {.hostname = (*hosts)[place].host, .addresses = {}, .names = {}, .unknown = {}});
       EXPECT_EQ(view.node_rank, static_cast<int>(place)) << fixture.file;
       EXPECT_EQ(view.nproc, std::to_string((*hosts)[place].slots.size())) << fixture.file;
     }
@@ -196,7 +213,7 @@ TEST(HostfileView, EverySampleHasAPlaceForEachOfItsHosts) {
 // ---- Written ----
 
 TEST(WriteHostfile, IsWhatWasRead) {
-  const ClusterView view = FindOk(kThree, {.hostname = "node-a", .addresses = {}, .names = {}});
+  const ClusterView view = FindOk(kThree, {.hostname = "node-a", .addresses = {}, .names = {}, .unknown = {}});
   EXPECT_EQ(WriteHostfile(view, 8).value(), kThree);
 }
 
