@@ -191,7 +191,7 @@ void AgentProcess::Step(Event event) {
   Effects effects;
   event(EventLoop::Now(), &effects);
   for (const Effect& effect : effects) {
-    std::visit([this](const auto& e) { Do(e); }, effect);
+    std::visit([this](const auto& e) { this->Do(e); }, effect);
   }
 }
 

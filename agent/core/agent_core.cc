@@ -210,19 +210,24 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
   if (directive.has_settings()) *memory_.mutable_settings() = directive.settings();
   if (directive.has_greatest()) LearnRound(now, directive.greatest());
   ApplyOrder(now, directive, out);
+  LearnPrimaryEnded(directive);
   TellHost(now, out);
+}
+
+// nullopt: not by this agent, or long ago.
+std::optional<BootTime> AgentCore::WhenSent(const v1::StatusId& echo) {
+  if (echo.agent_number() != host_.agent_number()) return std::nullopt;
+  while (!sent_.empty() && sent_.front().seq < echo.seq()) sent_.pop_front();
+  if (sent_.empty() || sent_.front().seq != echo.seq()) return std::nullopt;
+  return sent_.front().at;
 }
 
 // The lease of this node ends at the moment when it sent the status that this directive echoes, plus the lease.
 void AgentCore::ExtendLease(BootTime now, const v1::Directive& directive) {
-  const v1::StatusId& echo = directive.echo();
-  while (!sent_.empty() && echo.agent_number() == host_.agent_number() && sent_.front().seq < echo.seq()) {
-    sent_.pop_front();
-  }
-  if (!directive.has_lease() || sent_.empty() || echo.agent_number() != host_.agent_number()) return;
-  if (sent_.front().seq != echo.seq()) return;
+  const std::optional<BootTime> sent = WhenSent(directive.echo());
+  if (!directive.has_lease() || !sent) return;
   const absl::Duration lease = absl::Milliseconds(directive.lease().duration_ms());
-  BootTime deadline = sent_.front().at + lease;
+  BootTime deadline = *sent + lease;
   if (planted_bug == "lease_from_receipt") deadline = now + lease;
   if (directive.lease().not_after_boot_ns() != 0) {
     deadline = std::min(deadline, FromBootNanos(directive.lease().not_after_boot_ns()));
@@ -234,7 +239,22 @@ void AgentCore::LearnRound(BootTime now, const v1::Round& round) {
   const int order = Compare(round.id(), memory_.last().id());
   if (order < 0 || (order == 0 && !(round.has_node_rank() && !memory_.last().has_node_rank()))) return;
   *memory_.mutable_last() = round;
+  memory_.mutable_last()->clear_primary_ended();
+  memory_.clear_primary_ended_boot_ns();
   memory_.set_last_told_boot_ns(ToBootNanos(now));
+}
+
+// Whatever time it took on its way: it was sent after the status that it echoes.
+void AgentCore::LearnPrimaryEnded(const v1::Directive& directive) {
+  const v1::Round& round = directive.greatest();
+  if (!round.has_primary_ended() || !Same(round.id(), memory_.last().id())) return;
+  const std::optional<BootTime> sent = WhenSent(directive.echo());
+  if (!sent) return;
+  const BootTime ended = *sent - absl::Milliseconds(round.primary_ended().age_ms());
+  const bool known = memory_.last().has_primary_ended();
+  const int64_t before = known ? memory_.primary_ended_boot_ns() : ToBootNanos(ended);
+  *memory_.mutable_last()->mutable_primary_ended() = round.primary_ended();
+  memory_.set_primary_ended_boot_ns(std::max(before, ToBootNanos(ended)));
 }
 
 void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects* out) {

@@ -109,6 +109,8 @@ class AgentCore {
   bool IsNewer(const v1::Directive& directive) const;
   void ApplyOrder(BootTime now, const v1::Directive& directive, Effects* out);
   void LearnRound(BootTime now, const v1::Round& round);
+  void LearnPrimaryEnded(const v1::Directive& directive);
+  std::optional<BootTime> WhenSent(const v1::StatusId& echo);
   void ExtendLease(BootTime now, const v1::Directive& directive);
   void ApplyWait(BootTime now, const v1::Wait& wait, Effects* out);
   void ExitWith(BootTime now, int code, const std::string& reason, Effects* out);

@@ -87,6 +87,10 @@ void AgentCore::DescribeRound(BootTime now, v1::AgentStatus* status) const {
   for (int64_t& age : *last->mutable_failure_ages_ms()) age += since_told_ms;
   for (v1::Exclusion& exclusion : *last->mutable_excluded())
     exclusion.set_left_ms(exclusion.left_ms() - since_told_ms);
+  if (last->has_primary_ended()) {
+    const absl::Duration age = now - FromBootNanos(stored.primary_ended_boot_ns());
+    last->mutable_primary_ended()->set_age_ms(absl::ToInt64Milliseconds(absl::Ceil(age, absl::Milliseconds(1))));
+  }
   status->set_progressed(StartedLast() && host_.progressed());
   status->set_outcome(StartedLast() ? host_.outcome() : v1::OUTCOME_TOLD);
   if (StartedLast() && host_.has_failure()) {
@@ -133,6 +137,7 @@ std::string AgentCore::Digest(v1::AgentStatus status) const {
   status.mutable_last()->clear_loss_ages_ms();
   status.mutable_last()->clear_failure_ages_ms();
   status.mutable_last()->clear_excluded();
+  if (status.last().has_primary_ended()) status.mutable_last()->mutable_primary_ended()->clear_age_ms();
   status.mutable_failure()->clear_age_ms();
   return status.SerializeAsString() + host_.memory().stopped().SerializeAsString();
 }

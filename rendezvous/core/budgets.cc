@@ -102,7 +102,8 @@ void Counts::TellAges(BootTime now, v1::Round* round) const {
   for (const auto& [host_id, until] : excluded) {
     v1::Exclusion* exclusion = round->add_excluded();
     exclusion->set_host_id(host_id);
-    exclusion->set_left_ms(absl::ToInt64Milliseconds(until - now));
+    // Rounded up: while it lasts there is something left.
+    exclusion->set_left_ms(absl::ToInt64Milliseconds(absl::Ceil(until - now, absl::Milliseconds(1))));
   }
 }
 

@@ -18,6 +18,11 @@ bool CountsAreSane(const v1::Round& round) {
                           round.idle_changes(), round.culprit_streak()}) {
     if (count < 0 || count > kMaxCount) return false;
   }
+  const v1::PrimaryEnded& ended = round.primary_ended();
+  if (round.has_primary_ended() && (ended.node_rank() < 0 || ended.node_rank() >= round.node_count() ||
+                                    ended.known_to() < 1 || ended.age_ms() < 0)) {
+    return false;
+  }
   return round.node_count() >= 0 && round.node_count() <= kMaxNodes && round.largest_node_count() >= 0 &&
          round.largest_node_count() <= kMaxNodes && round.loss_ages_ms_size() <= kMaxCount &&
          round.failure_ages_ms_size() <= kMaxFailureAges;
@@ -46,6 +51,7 @@ Coordinator::Coordinator(CoordinatorOptions options, BootTime now, uint64_t entr
       gathering_since_(now) {
   epoch_.set_number(1);
   epoch_.set_random(NextRandom());
+  own_epochs_.push_back(epoch_);
 }
 
 std::string Coordinator::NameOf(const Host& host) {
@@ -85,6 +91,7 @@ bool Coordinator::IsNews(StreamId stream, const v1::AgentStatus& status) const {
          known.preparing().empty() != status.preparing().empty() ||
          known.predecessor_dead() != status.predecessor_dead() || known.offer().host() != status.offer().host() ||
          known.offer().port() != status.offer().port() || !Same(known.last().id(), status.last().id()) ||
+         known.last().has_primary_ended() != status.last().has_primary_ended() ||
          known.last().has_node_rank() != status.last().has_node_rank() || !Same(known.epoch(), status.epoch()) ||
          !Same(known.applied().epoch(), status.applied().epoch()) || crosses(host.counts_from) ||
          crosses(host.run_seq) || crosses(host.stop_seq);
@@ -108,6 +115,7 @@ void Coordinator::DecideAndPush(BootTime now, Effects* out) {
   undecided_ = false;
   Decide(now, out);
   PushChanges(now, out);
+  EndFarewell(now, out);
 }
 
 void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
@@ -186,6 +194,11 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
     if (Compare(status.id(), known) <= 0) return false;
   }
   had_predecessor_ |= status.epoch().number() > 0 && !Same(status.epoch(), epoch_);
+  const auto is_it = [&status](const v1::Epoch& own) { return Same(own, status.epoch()); };
+  if (IsSet(status.epoch()) && std::none_of(own_epochs_.begin(), own_epochs_.end(), is_it)) {
+    predecessors_differ_ |= IsSet(predecessor_) && !Same(predecessor_, status.epoch());
+    predecessor_ = status.epoch();
+  }
   if (Compare(status.epoch(), epoch_) > 0) NewEpoch(now, status.epoch().number(), out);
   return true;
 }
@@ -197,10 +210,7 @@ void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const s
     if (std::find(refusals_.begin(), refusals_.end(), whom) == refusals_.end()) refusals_.push_back(whom);
     if (refusals_.size() > kMaxRefusalsNamed) refusals_.pop_front();
   }
-  v1::Directive directive;
-  *directive.mutable_id()->mutable_epoch() = epoch_;
-  directive.mutable_id()->set_seq(++seq_);
-  *directive.mutable_echo() = status.id();
+  v1::Directive directive = NextDirective(status.id());
   directive.mutable_refused()->set_exit_code(kExitRefused);
   directive.mutable_refused()->set_reason(reason);
   out->push_back(SendDirective{stream, std::move(directive)});
@@ -241,6 +251,7 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
   const bool ending = Leaving(host) || status.phase() == v1::PHASE_HOST_GONE;
   primary_leaves_ |= status.at_primary() && ending;
   LearnRounds(now, host, out);
+  LearnFarewell(host);
   LearnLoss(now, heard_before, host);
   LearnFailure(now, host);
   LearnEcho(host);
@@ -256,6 +267,9 @@ void Coordinator::ForgetRound() {
   done_and_gone_.clear();
   done_and_ended_.clear();
   lost_failures_.clear();
+  word_left_.reset();
+  primary_ended_at_ = absl::InfiniteFuture();
+  strayed_ = false;
 }
 
 // Rounds that this host was told of. While recovering the greatest is what we go on from.
@@ -269,10 +283,11 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
       if (state_ == State::kGathering) Enter(State::kRecovering, now, "an agent names a round", out);
       greatest_ = last;
       greatest_.clear_node_rank();
+      greatest_.clear_primary_ended();
       ForgetRound();
       round_since_ = now;
       for (auto& [id, other] : hosts_) {
-        other.in_round = other.succeeded = false;
+        other.in_round = other.succeeded = other.told_of_end = false;
         other.lost_at = absl::InfiniteFuture();
       }
     }
@@ -342,12 +357,11 @@ void Coordinator::LearnFailure(BootTime now, Host& host) {
   const BootTime at = now - absl::Milliseconds(std::max<int64_t>(0, failure.age_ms()));
   host.failed_at = Same(host.failed_round, failure.round()) ? std::min(host.failed_at, at) : at;
   host.failed_round = failure.round();
-}
-
-// Of a member that is missing since this coordinator started: what its peers failed of came after the last word of
-// the coordinator before, which would have seen to a failure that came earlier.
-BootTime Coordinator::WhenLost(BootTime now) const {
-  return predecessor_heard_at_ == absl::InfinitePast() ? now : predecessor_heard_at_;
+  for (SeenFailure& seen : lost_failures_) {  // it spoke again after it was known to be gone
+    if (seen.host_id == host.status.host_id() && Same(seen.failure.round(), failure.round())) {
+      seen.at = std::min(seen.at, host.failed_at);
+    }
+  }
 }
 
 // When did we send what this host has applied: bounds the lease of the primary's own node.
@@ -361,6 +375,7 @@ void Coordinator::LearnEcho(Host& host) {
 void Coordinator::NewEpoch(BootTime now, uint64_t above, Effects* out) {
   epoch_.set_number(above + 1);
   epoch_.set_random(NextRandom());
+  own_epochs_.push_back(epoch_);
   Say(Severity::kInfo,
       absl::StrCat("an agent follows a later coordinator: recovering as epoch ", ToString(epoch_)), out);
   epoch_start_ = last_attach_ = now;
@@ -376,147 +391,6 @@ void Coordinator::NewEpoch(BootTime now, uint64_t above, Effects* out) {
     host.sent.clear();
   }
   if (!verdict_ && state_ != State::kRecovering) Enter(State::kRecovering, now, "a greater epoch", out);
-}
-
-// ---- who is gone --------------------------------------------------------------------------------------------
-
-// A host is dead to us when its stream has been closed for the reconnect grace, or silent for lease and margin,
-// and no lease that we granted can still run.
-void Coordinator::ExpireHosts(BootTime now, Effects* out) {
-  std::vector<std::string> gone;
-  for (auto& [id, host] : hosts_) {
-    const v1::Phase phase = host.status.phase();
-    if (phase == v1::PHASE_HOST_GONE) {
-      gone.push_back(id);
-      continue;
-    }
-    const bool attached = host.stream != 0;
-    if (attached && !options_.leased()) continue;
-    // What came while this coordinator was stopped is still to be read.
-    const BootTime deaf = attached ? std::max(host.received_at + options_.lease + options_.margin(),
-                                              woke_at_ + options_.reconnect_grace)
-                                   : host.closed_at + options_.reconnect_grace;
-    if (now > deaf && (now > host.lease_until || state_ == State::kReleasing)) gone.push_back(id);
-  }
-  for (const std::string& id : gone) {
-    Host& host = hosts_[id];
-    if (host.in_round && !host.succeeded && state_ != State::kVerdict && state_ != State::kReleasing) {
-      const bool swept = host.status.phase() == v1::PHASE_HOST_GONE;
-      const std::string text =
-          swept ? absl::StrCat(NameOf(host), " was lost: its main process died") : HowVanished(now, host);
-      const absl::Duration ago = swept ? absl::Milliseconds(host.status.host_gone_ms()) : absl::ZeroDuration();
-      NoteLoss(host.heard_at - ago, text);
-      // The first one is said as what ended the round.
-      if (state_ == State::kRecovering || loss_text_ != text) Say(Severity::kWarning, text, out);
-    }
-    if (host.status.phase() == v1::PHASE_HOST_GONE && host.stream != 0) {
-      Send(now, host, out);  // so that its agent knows that we know, and ends by itself
-      streams_.erase(host.stream);
-      host.stream = 0;
-    }
-    if (host.status.phase() == v1::PHASE_HOST_GONE) {
-      ForgetEnded(id, out);
-    } else {
-      Forget(id, out);
-    }
-  }
-}
-
-void Coordinator::NoteLoss(BootTime at, std::string text) {
-  if (loss_at_ && *loss_at_ <= at) return;
-  loss_at_ = at;
-  loss_text_ = std::move(text);
-}
-
-// Who stands where this host stood, or bears its name, and was started after its last word.
-const Coordinator::Host* Coordinator::StartedAgain(const Host& host) const {
-  for (const auto& [id, other] : hosts_) {
-    if (&other == &host || other.stream == 0 || other.joined_at <= host.heard_at) continue;
-    const bool same_place = host.status.has_place() && other.status.has_place()
-                                ? host.status.place() == other.status.place()
-                                : host.status.hostname() == other.status.hostname();
-    if (same_place) return &other;
-  }
-  return nullptr;
-}
-
-// Nobody told us: what is known is its silence, its last word, and whether it has been started again.
-std::string Coordinator::HowVanished(BootTime now, const Host& host) const {
-  std::string text = absl::StrCat(NameOf(host), " vanished: no word for ",
-                                  absl::FormatDuration(absl::Trunc(now - host.heard_at, absl::Seconds(1))));
-  if (const Host* again = StartedAgain(host)) {
-    const bool same_kernel = again->status.boot_id() == host.status.boot_id();
-    const bool same_container = same_kernel && again->status.pid_namespace() == host.status.pid_namespace();
-    absl::StrAppend(&text,
-                    same_container ? "; its main process and agent ended (started again "
-                    : same_kernel  ? "; its container ended (another one was started "
-                                   : "; its machine ended (it, or another one in its place, was started ",
-                    absl::FormatDuration(absl::Trunc(again->joined_at - host.heard_at, absl::Milliseconds(100))),
-                    " after that)");
-  }
-  const bool told = host.status.has_failure() && Same(host.status.failure().round(), greatest_.id());
-  if (told) absl::StrAppend(&text, "; its last word was that ", DescribeFailure(host.status.failure()));
-  return text;
-}
-
-void Coordinator::ForgetEnded(const std::string& host_id, Effects* out) {
-  const auto it = hosts_.find(host_id);
-  if (it != hosts_.end() && it->second.in_round && it->second.succeeded) {
-    done_and_ended_.insert(it->second.round.node_rank());
-  }
-  Forget(host_id, out);
-}
-
-void Coordinator::Forget(const std::string& host_id, Effects* out) {
-  const auto it = hosts_.find(host_id);
-  if (it == hosts_.end()) return;
-  Host& host = it->second;
-  if (host.stream != 0) {
-    out->push_back(CloseStream{host.stream, "not heard of for too long"});
-    streams_.erase(host.stream);
-  }
-  if (host.in_round && host.succeeded) done_and_gone_.insert(host.round.node_rank());
-  if (host.in_round && host.status.has_failure() && Same(host.status.failure().round(), greatest_.id())) {
-    lost_failures_.push_back({host.status.failure(), host_id, host.failed_at});
-  }
-  progressed_ |= Progressed(host);
-  progress_watched_ |= WatchesProgress(host);
-  if (host.status.has_place()) GiveUpPlace(host.status.place(), host_id);
-  hosts_.erase(it);
-}
-
-// A place is not kept for a node that can do nothing with it, if another one stands by for it.
-void Coordinator::PassPlaceOn(const Host& host) {
-  const int place = host.status.place();
-  for (auto it = contenders_.lower_bound({place, ""}); it != contenders_.end() && it->first == place; ++it) {
-    const auto other = hosts_.find(it->second);
-    if (other == hosts_.end() || other->second.stream == 0 || Unusable(other->second) || Leaving(other->second)) {
-      continue;
-    }
-    holders_[place] = it->second;
-    return;
-  }
-}
-
-void Coordinator::NoteUse(const v1::AgentStatus& before, const v1::AgentStatus& status, Effects* out) const {
-  const bool was = before.phase() == v1::PHASE_UNUSABLE, is = status.phase() == v1::PHASE_UNUSABLE;
-  if (is && !was) Say(Severity::kWarning, WhyUnusable(status), out);
-  if (was && status.phase() == v1::PHASE_READY) {
-    Say(Severity::kInfo, absl::StrCat(status.hostname(), " can be used again"), out);
-  }
-}
-
-// Who stood by for it has it at once. All leave at the end, so nobody looks through all hosts here.
-void Coordinator::GiveUpPlace(int place, const std::string& host_id) {
-  contenders_.erase({place, host_id});
-  const auto holder = holders_.find(place);
-  if (holder == holders_.end() || holder->second != host_id) return;
-  const auto next = contenders_.lower_bound({place, ""});
-  if (next != contenders_.end() && next->first == place) {
-    holder->second = next->second;
-  } else {
-    holders_.erase(holder);
-  }
 }
 
 }  // namespace muster::rendezvous

@@ -4,7 +4,8 @@
 // randomness of its own (the entropy is given). Lives on the loop thread of the process that holds it.
 //
 // coordinator.cc takes events in, sending.cc sends directives out; rounds.cc and draining.cc hold the decisions, a
-// function for each state, and facts.cc what they ask.
+// function for each state, losses.cc who is gone, farewell.cc what one coordinator leaves to the next, and
+// facts.cc what they ask.
 #pragma once
 
 #include <cstdint>
@@ -83,12 +84,14 @@ class Coordinator {
     uint64_t stop_seq = 0;                        // of the first STOP of this drain; 0: not sent
     uint64_t release_seq = 0;                     // of the first RELEASE; 0: not sent
     bool succeeded = false;                       // has said so of this round
+    bool is_told_of_end = false;                  // by us: it is one of those who are counted
+    bool told_of_end = false;                     // by our predecessor, and not long ago
     BootTime lost_at = absl::InfiniteFuture();    // the first sign, in this round, that it leaves or cannot go on
     v1::RoundId failed_round;                     // of the failure that it told of
     BootTime failed_at = absl::InfiniteFuture();  // arrival minus age; of several statuses the least delayed one's
   };
 
-  // coordinator.cc: events, and who is gone.
+  // coordinator.cc: events.
   void NoticeLateness(BootTime now);
   bool IsNews(StreamId stream, const v1::AgentStatus& status) const;
   bool MayWait(BootTime now, const v1::AgentStatus& status) const;
@@ -105,21 +108,31 @@ class Coordinator {
   void LearnEcho(Host& host);
   void NewEpoch(BootTime now, uint64_t above, Effects* out);
   void Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out);
+
+  // losses.cc: who is gone.
   void ExpireHosts(BootTime now, Effects* out);
+  void NoteLoss(BootTime at, std::string text);  // the first one of a round stays
+  BootTime WhenLost(BootTime now) const;
+  std::string HowLost(const Host& host) const;
+  const Host* StartedAgain(const Host& host) const;
+  std::string HowVanished(BootTime now, const Host& host) const;
+  void ForgetEnded(const std::string& host_id, Effects* out);  // nothing of it is alive, as is known
   void Forget(const std::string& host_id, Effects* out);
   void PassPlaceOn(const Host& host);
   void NoteUse(const v1::AgentStatus& before, const v1::AgentStatus& status, Effects* out) const;
   void GiveUpPlace(int place, const std::string& host_id);
-  void NoteLoss(BootTime at, std::string text);  // the first one of a round stays
-  std::string HowLost(const Host& host) const;
-  std::string HowVanished(BootTime now, const Host& host) const;
-  const Host* StartedAgain(const Host& host) const;
-  BootTime WhenLost(BootTime now) const;
-  void ForgetEnded(const std::string& host_id, Effects* out);  // nothing of it is alive, as is known
+
+  // farewell.cc: what a coordinator leaves to the one after it.
+  bool BeginFarewell(BootTime now, const Host& own);
+  void EndFarewell(BootTime now, Effects* out);
+  void LearnFarewell(Host& host);
+  std::optional<std::string> HowPrimaryEnded() const;
+  bool PrimaryIsKnownEnded() const;
 
   // sending.cc.
   BootTime EchoedByOthers() const;
   bool IsLastMember() const;
+  v1::Directive NextDirective(const v1::StatusId& echo);  // without an order
   void Send(BootTime now, Host& host, Effects* out);
   void PushChanges(BootTime now, Effects* out);
   void FillOrder(BootTime now, Host& host, v1::Directive* directive);
@@ -127,7 +140,7 @@ class Coordinator {
   void GrantLease(Host& host, v1::Directive* directive);
   v1::Directive::OrderCase OrderFor(const Host& host) const;
   absl::Duration Beat() const;
-  v1::Round GreatestForTelling(BootTime now) const;
+  v1::Round GreatestForTelling(BootTime now, const Host& host) const;
   int PlaceInLine(BootTime now, const Host& host) const;
   void Say(Severity severity, std::string text, Effects* out) const;
 
@@ -233,13 +246,16 @@ class Coordinator {
   std::deque<std::string> refusals_;  // the newest since the last round: whom, and why
   Differences differences_;
 
-  v1::Round greatest_;            // the greatest round known, without a node rank
-  uint64_t max_number_ = 0;       // of any round seen anywhere
-  struct Counts round_counts_;    // of greatest_: what is told with it
-  struct Counts counts_;          // of the round to come, once the drain is over
-  bool ours_ = false;             // greatest_ was made or continued by this epoch
-  bool had_predecessor_ = false;  // somebody has followed another coordinator
-  BootTime members_known_until_;  // who is not attached may hold a lease of that one until then
+  v1::Round greatest_;                 // the greatest round known, without a node rank
+  uint64_t max_number_ = 0;            // of any round seen anywhere
+  struct Counts round_counts_;         // of greatest_: what is told with it
+  struct Counts counts_;               // of the round to come, once the drain is over
+  bool ours_ = false;                  // greatest_ was made or continued by this epoch
+  bool had_predecessor_ = false;       // somebody has followed another coordinator
+  std::vector<v1::Epoch> own_epochs_;  // of this coordinator, the newest last
+  v1::Epoch predecessor_;              // whom those followed who came to us
+  bool predecessors_differ_ = false;   // they did not all follow one
+  BootTime members_known_until_;       // who is not attached may hold a lease of that one until then
   BootTime predecessor_heard_at_ = absl::InfinitePast();  // by somebody here, the last time
   BootTime last_attach_;
   bool first_round_ = true;  // no round has been made or seen
@@ -267,6 +283,18 @@ class Coordinator {
   std::vector<std::string> absent_;  // of absent_since_
   BootTime absent_since_ = absl::InfinitePast();
   bool primary_leaves_ = false;  // this coordinator's own node is ending: it makes no more rounds
+  bool strayed_ = false;         // a node that was told of greatest_ is gone, and nothing proves that it ended
+  struct Farewell {
+    v1::PrimaryEnded word;
+    StreamId stream = 0;  // of the agent that ends with us: it is let go when the others know; 0: it was
+    v1::StatusId echo;    // its newest status
+    uint64_t before = 0;  // all directives above this seq bring the word
+    BootTime since;
+    BootTime ended_at;  // that node, at the earliest
+  };
+  std::optional<Farewell> farewell_;                    // ours
+  std::optional<v1::PrimaryEnded> word_left_;           // our predecessor's, of greatest_
+  BootTime primary_ended_at_ = absl::InfiniteFuture();  // as it says
   std::string last_why_;
 };
 

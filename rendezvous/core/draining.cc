@@ -1,5 +1,6 @@
 // The end of a round: when nothing of it lives any more, what it cost, and whether the verdict follows.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -33,6 +34,12 @@ void Coordinator::Drain(BootTime now, const std::string& why, Effects* out) {
 // host alone, and others may stand in its place by now.
 bool Coordinator::PredecessorsRoundMayRun(BootTime now) const {
   if (ours_ || now >= members_known_until_) return false;
+  if (word_left_ && options_.planted("word_for_all")) return false;
+  if (PrimaryIsKnownEnded()) {
+    std::set<int> accounted = AccountedFor();
+    accounted.insert(word_left_->node_rank());
+    return static_cast<int>(accounted.size()) < greatest_.node_count();
+  }
   if (options_.planted("unheard_round")) return MembersMissing() > 0;
   return MembersMissing() > 0 || (options_.leased() && had_predecessor_);
 }
@@ -47,6 +54,7 @@ bool Coordinator::IsDrained(BootTime now, const Host& host) const {
 }
 
 bool Coordinator::StepDraining(BootTime now, Effects* out) {
+  if (farewell_) return false;  // what it cost is for the next one to say
   const int missing = MembersMissing();
   if (PredecessorsRoundMayRun(now)) return false;
   for (const auto& [id, host] : hosts_) {
@@ -57,7 +65,9 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
     const bool lost = host.in_round && !host.succeeded && host.lost_at != absl::InfiniteFuture();
     if (lost) NoteLoss(host.lost_at, HowLost(host));
   }
-  if (missing > 0 && !loss_at_) {
+  if (std::optional<std::string> ended = HowPrimaryEnded()) {
+    NoteLoss(primary_ended_at_, *std::move(ended));
+  } else if (missing > 0 && !loss_at_) {
     NoteLoss(WhenLost(now), absl::StrCat(MissingNames(), " vanished: no word since this coordinator is here"));
   }
   const std::optional<SeenFailure> cause = FirstCause(Failures());

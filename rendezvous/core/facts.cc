@@ -174,18 +174,6 @@ std::string Coordinator::MissingNames() const {
   return JoinAtMost(names, kMaxAbsentNamed);
 }
 
-// Of a member that is there and cannot go on.
-std::string Coordinator::HowLost(const Host& host) const {
-  switch (host.status.phase()) {
-    case v1::PHASE_LEAVING:
-      return absl::StrCat(NameOf(host), " was ", WhyLeft(host));
-    case v1::PHASE_UNUSABLE:
-      return absl::StrCat(NameOf(host), " is unusable: ", host.status.trouble());
-    default:
-      return absl::StrCat(NameOf(host), " was cut off: its lease ended");
-  }
-}
-
 std::string Coordinator::PlaceName(int place) const {
   if (place < static_cast<int>(options_.place_names.size())) {
     return absl::StrCat(options_.place_names[static_cast<size_t>(place)], " (place ", place, ")");
@@ -247,8 +235,9 @@ std::vector<std::string> Coordinator::AbsentPlaces() const {
   const bool numbered =
       !options_.place_names.empty() ||
       std::any_of(hosts_.begin(), hosts_.end(), [](const auto& h) { return h.second.status.has_place(); });
+  // First, for only the first ones are told.
   if (!numbered && missing > 0)
-    absent.push_back(absl::StrCat(missing, missing == 1 ? " more node" : " more nodes"));
+    absent.insert(absent.begin(), absl::StrCat(missing, missing == 1 ? " more node" : " more nodes"));
   for (int place = 0; numbered && place < options_.max_nodes && missing > 0; ++place) {
     if (present.count(place) > 0) continue;
     const Host* const holder = HolderOf(place);

@@ -22,6 +22,7 @@ inline constexpr int kLeasesBetweenPauses = 10;  // of this process, after which
 inline constexpr absl::Duration kRunLimit = absl::Seconds(70);  // RUN to applied: the host's minute and a reserve
 inline constexpr absl::Duration kLatecomers = absl::Seconds(10);    // after a verdict before the first round
 inline constexpr absl::Duration kReleaseLimit = absl::Seconds(30);  // RELEASE to the stream's close
+inline constexpr absl::Duration kFarewellLimit = absl::Seconds(1);  // a coordinator's last word to its echoes
 inline constexpr absl::Duration kEchoWindow = absl::Seconds(1);  // failures this soon before a loss are its echo
 inline constexpr absl::Duration kSameMoment = absl::Milliseconds(50);  // within it a signal beats an exit code
 // Within it whoever followed our predecessor is back: an agent without a coordinator tries at least twice in it.
@@ -64,7 +65,10 @@ struct CoordinatorOptions {
   int max_nodes = 1;
   int node_unit = 1;                     // a round has a multiple of so many nodes; MIN and MAX are such
   std::vector<std::string> place_names;  // addresses by place; empty: places have no names
-  bool in_agent = false;                 // a part of the primary's agent, whose own host attaches to it
+  // The primary is the node that could listen: who finds the port taken when it starts is a member for good. So it
+  // is let go as soon as its node has ended.
+  bool primary_by_port = false;
+  bool in_agent = false;  // a part of the primary's agent, whose own host attaches to it
   int max_restarts = 0;
   int max_node_losses = 10;  // within the window
   absl::Duration node_loss_window = absl::Hours(1);

@@ -50,6 +50,7 @@ bool Coordinator::Step(BootTime now, Effects* out) {
 
 // A node that cannot start its program, or a Ctrl-C: with nobody running it is the verdict at once.
 bool Coordinator::EndBeforeRound(BootTime now, Effects* out) {
+  if (farewell_) return false;
   if (state_ != State::kRecovering && state_ != State::kGathering) return false;
   for (const auto& [id, host] : hosts_) {
     if (host.status.has_cannot_start() && IsTrainer(host)) {
@@ -130,6 +131,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
       broken = absl::StrCat("node ", host.round.node_rank(), " is ", ToString(phase));
     }
   }
+  if (!broken.empty() || PrimaryIsKnownEnded()) broken = HowPrimaryEnded().value_or(broken);
   if (broken.empty() && static_cast<int>(running.size()) == greatest_.node_count()) {
     ours_ = true;
     lost_failures_.clear();
@@ -269,7 +271,9 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   WarnOfDifferences(members, out);
   refusals_.clear();
   v1::RoundId id;
-  id.set_number(1 + std::max(max_number_, greatest_.id().number()));
+  // The counts of an older round may have reached us with a lower number than it had.
+  const auto restarts = static_cast<uint64_t>(counts_.restart_count);
+  id.set_number(1 + std::max({max_number_, greatest_.id().number(), restarts}));
   if (options_.planted("round_id_repeats")) id.set_number(1 + greatest_.id().number());
   *id.mutable_epoch() = epoch_;
   if (options_.planted("round_id_repeats")) id.clear_epoch();

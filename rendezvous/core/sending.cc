@@ -42,11 +42,16 @@ void Coordinator::PushChanges(BootTime now, Effects* out) {
   }
 }
 
-void Coordinator::Send(BootTime now, Host& host, Effects* out) {
+v1::Directive Coordinator::NextDirective(const v1::StatusId& echo) {
   v1::Directive directive;
   *directive.mutable_id()->mutable_epoch() = epoch_;
   directive.mutable_id()->set_seq(++seq_);
-  *directive.mutable_echo() = host.status.id();
+  *directive.mutable_echo() = echo;
+  return directive;
+}
+
+void Coordinator::Send(BootTime now, Host& host, Effects* out) {
+  v1::Directive directive = NextDirective(host.status.id());
   v1::Settings* settings = directive.mutable_settings();
   settings->set_min_nodes(options_.min_nodes);
   settings->set_max_nodes(options_.max_nodes);
@@ -54,7 +59,7 @@ void Coordinator::Send(BootTime now, Host& host, Effects* out) {
   settings->set_max_node_losses(options_.max_node_losses);
   settings->set_beat_ms(absl::ToInt64Milliseconds(Beat()));
   settings->set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
-  if (IsSet(greatest_.id())) *directive.mutable_greatest() = GreatestForTelling(now);
+  if (IsSet(greatest_.id())) *directive.mutable_greatest() = GreatestForTelling(now, host);
   FillOrder(now, host, &directive);
   GrantLease(host, &directive);
   host.last_sent = seq_;
@@ -190,10 +195,15 @@ void Coordinator::GrantLease(Host& host, v1::Directive* directive) {
   host.lease_until = std::max(host.lease_until, host.received_at + options_.lease + options_.margin());
 }
 
-v1::Round Coordinator::GreatestForTelling(BootTime now) const {
+v1::Round Coordinator::GreatestForTelling(BootTime now, const Host& host) const {
   v1::Round round = greatest_;
   round.clear_node_rank();
   round_counts_.Tell(now, &round);
+  if (farewell_ && host.is_told_of_end && Same(farewell_->word.by(), epoch_)) {
+    *round.mutable_primary_ended() = farewell_->word;
+    const absl::Duration age = absl::Ceil(now - farewell_->ended_at, absl::Milliseconds(1));
+    round.mutable_primary_ended()->set_age_ms(absl::ToInt64Milliseconds(age));
+  }
   return round;
 }
 

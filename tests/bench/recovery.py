@@ -138,7 +138,7 @@ def main():
         with Bench(worker) as group:
             show("a worker killed", group.times(times, "worker", "killed", 1), "under 100 ms")
             show("a node's main process killed", group.times(times, "host", "killed", 1), "under 1 s")
-            show("the primary's main process killed", group.times(times, "host", "killed", 0), "-")
+            show("the primary's main process killed", group.times(times, "host", "killed", 0), "under 1 s")
         if not can_make_namespaces():
             print("  no namespaces here: no node cut off or killed whole")
             return

@@ -72,7 +72,11 @@ void Faults::Strike(Fault fault) {
     case Fault::kFreezeHost:
     case Fault::kFreezeBoth:
       return StrikeProcess(fault, AnyHost());
-    case Fault::kKillHost:
+    case Fault::kKillHost: {
+      const int percent = world_->scenario().host_is_primary_percent;
+      const bool primary = percent > 0 && world_->prng().Chance(percent);
+      return StrikeNode(fault, primary ? world_->HostAt(0) : AnyHost());
+    }
     case Fault::kKillBoth:
     case Fault::kKillNode:
     case Fault::kIsolateAndReplace:

@@ -258,7 +258,7 @@ void Invariants::LookWhetherRunAgain(const CoordinatorHome& home) {
     know.insert(host->id());
   }
   world_->Note("platform", "the job is run again: nobody here knows its verdict any more");
-  verdict_announced_ = verdict_seen_ = false;
+  verdict_announced_ = verdict_seen_ = died_knowing_ = false;
   know_an_earlier_verdict_.insert(know.begin(), know.end());
 }
 
@@ -337,10 +337,15 @@ void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Fi
   Fail(5, absl::StrCat(who, " without a verdict"));
 }
 
+void Invariants::OnHostDeath(const HostProcess& host) {
+  if (!host.finish.has_value() && host.memory.has_verdict()) died_knowing_ = true;
+}
+
 void Invariants::OnSettled() {
-  if (!verdict_seen_ && earlier_verdict_seen_) return;
+  // Exempt: who knew the verdict heard an earlier one only, or was ended by a fault of ours before its exit.
+  if (!verdict_seen_ && (earlier_verdict_seen_ || died_knowing_)) return;
   if (!verdict_seen_) return Fail(5, "every host has ended, and none with a verdict");
-  const bool undisturbed = scenario_.total_weight() == 0 && scenario_.drop_percent == 0;
+  const bool undisturbed = scenario_.total_weight() == 0 && scenario_.quiet_but_for_weights();
   if ((scenario_.only_agents_die || undisturbed) && scenario_.fails_percent == 0 && verdict_code_ != 0) {
     Fail(5, absl::StrCat("nothing failed, but the verdict is ", verdict_code_));
   }

@@ -47,6 +47,7 @@ class Invariants {
   void OnStartFailure(const WorkerProcess& worker, int exit_code);
   void OnSignal(const HostProcess& host, int signal);
   void OnFinish(const HostProcess& host, const host::Finish& finish);
+  void OnHostDeath(const HostProcess& host);  // of one that was not replaced before
   bool Knows(const v1::RoundId& id) const { return rounds_.count(KeyOf(id)) > 0; }
   void OnSettled();     // every host has ended
   void OnNotSettled();  // the bound of the second phase has passed
@@ -114,6 +115,7 @@ class Invariants {
   std::string verdict_origin_;
   std::string verdict_host_;
   bool earlier_verdict_seen_ = false;
+  bool died_knowing_ = false;  // a host that knew the verdict was ended before it exited with it
   std::set<std::string> know_an_earlier_verdict_;  // cut off from the coordinator that ran the job again
 };
 

@@ -532,6 +532,13 @@ TEST_F(InvariantsTest, AJobThatEndsWithoutAVerdictIsReported) {
   ExpectReport("invariant 5: every host has ended, and none with a verdict");
 }
 
+TEST_F(InvariantsTest, AJobWhoseNodesAreKilledBetweenTheVerdictAndTheirExitIsLawful) {
+  *b_.host.memory.mutable_verdict() = VerdictOf(0, "muster");
+  invariants_.OnHostDeath(b_.host);
+  invariants_.OnSettled();
+  ExpectLawful();
+}
+
 TEST_F(InvariantsTest, AFailedJobInWhichNothingFailedIsReported) {
   Finish(a_, 69, VerdictOf(69, "muster"));
   ExpectLawful();

@@ -36,7 +36,7 @@ struct Policies::RoundRecord {
   std::vector<WorkerFailure> failures;
   Micros progressed_at = -1;
   Micros ended_at = -1;     // when the next one was told
-  int ended_by = 0;         // by that coordinator
+  v1::Epoch ended_in;       // of the coordinator that told it
   std::string stopped_for;  // what its first STOP said
 };
 
@@ -277,7 +277,10 @@ void Policies::OnRun(const CoordinatorHome& home, const HostProcess& to, const v
   OnComplete(home, record);
   HomeRecord& maker = homes_[home.id];
   if (record.home == home.id) maker.round = key;
-  maker.newcomer_since = -1;
+  const bool some_stand_by = std::any_of(maker.hosts.begin(), maker.hosts.end(), [&](const auto& entry) {
+    return record.members.count(entry.first) == 0 && entry.second.ready_since >= 0;
+  });
+  maker.newcomer_since = some_stand_by ? world_->now() : -1;
   maker.stopped = false;
   maker.chances = 0;
 }
@@ -289,7 +292,7 @@ void Policies::OnComplete(const CoordinatorHome& home, const RoundRecord& round)
   for (auto& [key, other] : rounds_) {
     if (&other == &round || other.ended_at >= 0) continue;
     other.ended_at = round.told_at;
-    other.ended_by = home.id;
+    other.ended_in = home.core.epoch();
   }
   if (!maker.round) return;
   const RoundRecord& before = rounds_[*maker.round];
@@ -348,8 +351,8 @@ void Policies::CheckExcluded(const CoordinatorHome& home, const RoundRecord& rou
                                   " rounds in which its workers failed"));
     }
     const RoundRecord& last = rounds_[*failed_rounds_[id].rbegin()];
-    // Another coordinator may not have heard of that end.
-    const Micros set_at = last.ended_by != home.id ? world_->now() : last.ended_at;
+    // One that has begun anew since may not have heard of that end.
+    const Micros set_at = Same(last.ended_in, home.core.epoch()) ? last.ended_at : world_->now();
     if (world_->now() + left <= set_at + Longer(scenario_.exclude_for) + kSlack) continue;
     return Fail(
         7, absl::StrCat("round ", round.name, ": ", id, " is set aside for ", left / kMillisecond, " ms more, ",

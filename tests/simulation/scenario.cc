@@ -310,15 +310,20 @@ void DrawFitness(Prng prng, Scenario& s) {
   }
 }
 
-// Spares that are new here are more than a round needs, while its members are away and its coordinator has died.
-// From a stream of its own, too.
-void DrawHiddenRound(Prng prng, Scenario& s) {
-  if (!prng.Chance(2) || s.nodes > 16) return;
+// Nothing but the seed is kept.
+void DrawAnew(Prng& prng, Scenario& s) {
   const uint64_t seed = s.seed;
   s = Scenario();
   s.seed = seed;
   DrawJob(prng, s);
   DrawHabits(prng, s);
+}
+
+// Spares that are new here are more than a round needs, while its members are away and its coordinator has died.
+// From a stream of its own, too.
+void DrawHiddenRound(Prng prng, Scenario& s) {
+  if (!prng.Chance(2) || s.nodes > 16) return;
+  DrawAnew(prng, s);
   s.mix = "a round hidden from spares";
   s.min_nodes = s.max_nodes = static_cast<int>(prng.Between(1, 2));
   s.nodes = 2 * s.max_nodes + static_cast<int>(prng.Between(0, 2));
@@ -340,6 +345,36 @@ void DrawHiddenRound(Prng prng, Scenario& s) {
   Weight(s, Fault::kKillCoordinator) = 4;
   Weight(s, Fault::kCutBoth) = 4;
   Weight(s, Fault::kSwizzle) = 1;
+}
+
+// The coordinator lives a moment longer than its node; not everybody hears its last word, or the next one's. From
+// a stream of its own.
+void DrawFarewell(Prng prng, Scenario& s) {
+  if (!prng.Chance(3) || s.nodes > 16) return;
+  DrawAnew(prng, s);
+  AtLeastTwoNodes(prng, s);
+  Plenty(s);
+  s.mix = "the primary's main process dies";
+  s.coordinator_alone = false;
+  s.observers = 0;
+  s.nodes = std::max(s.max_nodes, std::min(s.nodes, 6));
+  s.lease = prng.Between(2, 8) * kSecond;
+  s.run_time = prng.Between(6, 20) * kSecond;
+  s.shutdown_grace = prng.Skewed(100 * kMillisecond, 2 * kSecond);
+  s.fault_phase = prng.Between(20, 60) * kSecond;
+  s.fault_gap = prng.Between(1, 6) * kSecond;
+  s.outage_low = s.lease / 8;
+  s.outage_high = 2 * s.lease;
+  s.replace_low = 10 * kMillisecond;
+  s.replace_high = prng.Skewed(20 * kMillisecond, 2 * kSecond);  // while some are on their way back
+  s.host_is_primary_percent = 70;
+  Weight(s, Fault::kKillHost) = 8;
+  Weight(s, Fault::kCutBoth) = static_cast<int>(prng.Between(0, 4));
+  Weight(s, Fault::kWorkerFails) = static_cast<int>(prng.Between(0, 2));
+  Weight(s, Fault::kKillCoordinator) = static_cast<int>(prng.Between(0, 2));
+  Weight(s, Fault::kIsolateAndReplace) = static_cast<int>(prng.Between(0, 2));
+  s.kill_coordinator_at_round_percent = prng.Chance(50) ? 40 : 0;
+  s.cut_off_at_round_percent = 50;
 }
 
 // Machines that say that they will go, and jobs whose time is limited. From a stream of its own.
@@ -374,6 +409,7 @@ Scenario DrawScenario(uint64_t seed) {
     DrawAimed(prng, s);
   }
   DrawHiddenRound(Prng(seed ^ 0x51DE), s);
+  DrawFarewell(Prng(seed ^ 0xFA12E), s);
   DrawFitness(Prng(seed ^ 0xF17), s);
   DrawEnds(Prng(seed ^ 0xE2D), s);
   return s;

@@ -117,6 +117,7 @@ struct Scenario {
   Micros fault_phase = 10 * kSecond;
   Micros fault_gap = kSecond;  // mean between two
   std::array<int, kFaultKinds> weight{};
+  int host_is_primary_percent = 0;            // of the hosts that are killed
   bool spare_the_primary = false;             // what strikes any host strikes another one
   int kill_coordinator_at_round_percent = 0;  // of rounds that grow; a quarter of it where they do not
   int cut_off_at_round_percent = 0;           // of those: one of the others, then
@@ -132,6 +133,12 @@ struct Scenario {
     int total = 0;
     for (int w : weight) total += w;
     return total;
+  }
+  // Nothing is done to the processes and the network, but what the weights say.
+  bool quiet_but_for_weights() const {
+    return kill_coordinator_at_round_percent + cut_off_at_round_percent + kill_coordinator_in_drain_percent +
+               kill_node_in_drain_percent + trouble_at_verdict_percent + drop_percent ==
+           0;
   }
   // Only deaths of agents: no worker may be disturbed at all (invariant 6).
   bool only_agents_die = false;

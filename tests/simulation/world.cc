@@ -298,6 +298,7 @@ bool World::VerdictIsKnown() const {
 
 void World::AfterHostDeath(HostProcess* host) {
   if (host->zombie || places_[host->place].current != host) return;
+  invariants_.OnHostDeath(*host);
   Place& place = places_[host->place];
   place.current = nullptr;
   if (ForgetsAZombie(host->place)) EndZombies();

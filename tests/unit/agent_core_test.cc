@@ -254,6 +254,27 @@ TEST_F(AgentCoreTest, RunStopAndTheFailureBetweenAreTold) {
   EXPECT_EQ(LastStatus().failure().exit_code(), 7) << "and still says what happened";
 }
 
+TEST_F(AgentCoreTest, TheLastWordOfACoordinatorIsKeptWithTheRoundThatThisNodeIsIn) {
+  Connected();
+  Give(Run(5, 1));
+  v1::Directive stop = Directive(6);
+  *stop.mutable_stop()->mutable_round() = Run(5, 1).run().id();
+  *stop.mutable_greatest() = Run(5, 1).run();
+  stop.mutable_greatest()->clear_node_rank();
+  stop.mutable_greatest()->mutable_primary_ended()->set_known_to(3);
+  stop.mutable_greatest()->mutable_primary_ended()->set_age_ms(50);
+  now_ += absl::Seconds(2);
+  Give(stop);
+  HostApplies();
+  EXPECT_EQ(LastStatus().last().primary_ended().known_to(), 3);
+  EXPECT_EQ(LastStatus().last().node_rank(), 1);
+  EXPECT_EQ(LastStatus().last().primary_ended().age_ms(), 2050) << "it may have been that long on its way";
+  now_ += absl::Seconds(1);
+  core_.OnDisconnected(now_, "away", 0, &effects_);
+  Connected();
+  EXPECT_EQ(LastStatus().last().primary_ended().age_ms(), 3050);
+}
+
 TEST_F(AgentCoreTest, WaitDoesNotStopARunningRound) {
   Connected();
   Give(Run(5, 1));

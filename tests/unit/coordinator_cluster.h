@@ -84,6 +84,11 @@ class Cluster {
       }
       *s.mutable_last() = node.told.run();
     }
+    const v1::Round& greatest = node.told.greatest();
+    if (greatest.has_primary_ended()) {
+      if (!Same(s.last().id(), greatest.id())) *s.mutable_last() = greatest;
+      *s.mutable_last()->mutable_primary_ended() = greatest.primary_ended();
+    }
     if (node.told.has_stop()) {
       s.set_phase(v1::PHASE_READY);
       s.set_live_workers(0);

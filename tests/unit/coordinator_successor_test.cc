@@ -25,6 +25,24 @@ TEST(Coordinator, ASuccessorThatFindsTheWholeRoundRunningContinuesIt) {
   EXPECT_TRUE(Same(after.Told("a").run().id(), before.Told("a").run().id()));
 }
 
+// Told by one that had heard of the counts of an older round, and not lived to make the next.
+TEST(Coordinator, TheNumberOfARoundIsAboveTheRestartsBeforeIt) {
+  Cluster before(InAgent(Fixed(2)));
+  for (const char* n : {"a", "b"}) before.Join(n);
+  for (const char* n : {"a", "b"}) before.Apply(n);
+  Cluster after(InAgent(Fixed(2)), 43);
+  for (const char* n : {"a", "b"}) {
+    after.At(n) = before.At(n);
+    after.At(n).status.mutable_last()->set_restart_count(2);
+    after.Say(n);
+  }
+  for (const char* n : {"a", "b"}) after.Apply(n);
+  after.Fail("b", 1);
+  for (const char* n : {"a", "b"}) after.Apply(n);
+  EXPECT_EQ(after.Told("a").run().restart_count(), 3);
+  EXPECT_EQ(after.Told("a").run().id().number(), 4u);
+}
+
 // An agent that was cut off since the round before still tells of that one's failure, which was charged long ago.
 TEST(Coordinator, WhatAnEarlierRoundFailedOfIsNotChargedToTheOneThatASuccessorFinds) {
   Cluster before(Elastic(1, 2));

@@ -34,6 +34,20 @@ TEST(Coordinator, WhereNodesHaveNoPlacesTheAbsentAreCounted) {
   EXPECT_EQ(c.Told("a").wait().absent(0), "1 more node");
 }
 
+// Only the first few are told: the many that never came are the news.
+TEST(Coordinator, WhoIsCountedStandsBeforeWhoIsNamed) {
+  Cluster c(Fixed(100));
+  c.Join("a");
+  for (int i = 0; i < 10; ++i) {
+    const std::string name = "without a port " + std::to_string(i);
+    c.Join(name);
+    c.At(name).status.clear_offer();
+    c.Say(name);
+  }
+  c.Pass(absl::Seconds(1), {"a"});
+  EXPECT_EQ(c.Told("a").wait().absent(0), "89 more nodes");
+}
+
 TEST(Coordinator, AFixedGroupStartsWhenAllPlacesAreReadyAndNotBefore) {
   Cluster c(Fixed(3));
   c.Join("b", 1);
@@ -349,6 +363,30 @@ TEST(Coordinator, AnotherProtocolIsRefusedWithBothNamed) {
   c.Say("x");
   EXPECT_EQ(c.Told("x").refused().exit_code(), 77);
   EXPECT_NE(c.Told("x").refused().reason().find("protocol 2"), std::string::npos);
+}
+
+// This coordinator was stopped meanwhile: what was sent first is the latest by its age.
+TEST(Coordinator, TheFirstCauseIsThatOfANodeThatWasLostSinceToo) {
+  Cluster c(InAgent(Fixed(3, 0)));
+  for (const char* n : {"a", "b", "c"}) c.Join(n);
+  for (const char* n : {"a", "b", "c"}) c.Apply(n);
+  c.Pass(absl::Seconds(5), {"a", "b", "c"});
+  c.Fail("b", 7);
+  c.At("a").failed_at = c.At("b").failed_at - absl::Milliseconds(1200);
+  const BootTime failed_at = c.At("a").failed_at;
+  v1::AgentStatus& a = c.At("a").status;
+  a.set_outcome(v1::OUTCOME_FAILED);
+  *a.mutable_failure()->mutable_round() = a.last().id();
+  a.mutable_failure()->set_exit_code(9);
+  c.Phase("a", v1::PHASE_FAILED);
+  c.At("b").failed_at = failed_at + absl::Milliseconds(600);
+  c.At("b").status.set_live_workers(0);
+  c.Phase("b", v1::PHASE_HOST_GONE);
+  c.At("b").failed_at = failed_at - absl::Milliseconds(600);
+  c.Say("b");
+  for (const char* n : {"a", "c"}) c.Apply(n);
+  ASSERT_EQ(c.state(), State::kVerdict);
+  EXPECT_EQ(c.core().verdict()->exit_code(), 7);
 }
 
 TEST(Coordinator, TooFewNodesInTimeIsAVerdictThatNamesTheAbsent) {

@@ -1,0 +1,170 @@
+// Who is gone: when a host is dead to us, what is said of it, and what becomes of its place.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/ids.h"
+#include "rendezvous/core/coordinator.h"
+
+namespace muster::rendezvous {
+
+// A host is dead to us when its stream has been closed for the reconnect grace, or silent for lease and margin,
+// and no lease that we granted can still run.
+void Coordinator::ExpireHosts(BootTime now, Effects* out) {
+  std::vector<std::string> gone;
+  for (auto& [id, host] : hosts_) {
+    const v1::Phase phase = host.status.phase();
+    if (phase == v1::PHASE_HOST_GONE) {
+      gone.push_back(id);
+      continue;
+    }
+    const bool attached = host.stream != 0;
+    if (attached && !options_.leased()) continue;
+    // What came while this coordinator was stopped is still to be read.
+    const BootTime deaf = attached ? std::max(host.received_at + options_.lease + options_.margin(),
+                                              woke_at_ + options_.reconnect_grace)
+                                   : host.closed_at + options_.reconnect_grace;
+    if (now > deaf && (now > host.lease_until || state_ == State::kReleasing)) gone.push_back(id);
+  }
+  for (const std::string& id : gone) {
+    Host& host = hosts_[id];
+    if (host.in_round && !host.succeeded && state_ != State::kVerdict && state_ != State::kReleasing) {
+      const bool swept = host.status.phase() == v1::PHASE_HOST_GONE;
+      const std::string text =
+          swept ? absl::StrCat(NameOf(host), " was lost: its main process died") : HowVanished(now, host);
+      const absl::Duration ago = swept ? absl::Milliseconds(host.status.host_gone_ms()) : absl::ZeroDuration();
+      NoteLoss(host.heard_at - ago, text);
+      // The first one is said as what ended the round.
+      if (state_ == State::kRecovering || loss_text_ != text) Say(Severity::kWarning, text, out);
+    }
+    if (host.status.phase() == v1::PHASE_HOST_GONE && host.stream != 0) {
+      // Its agent ends by itself once it knows that we know. Ours with it, so the others are to know first.
+      if (!BeginFarewell(now, host)) Send(now, host, out);
+      streams_.erase(host.stream);
+      host.stream = 0;
+    }
+    if (host.status.phase() == v1::PHASE_HOST_GONE) {
+      ForgetEnded(id, out);
+    } else {
+      strayed_ |= IsTrainer(host);
+      Forget(id, out);
+    }
+  }
+}
+
+void Coordinator::NoteLoss(BootTime at, std::string text) {
+  if (loss_at_ && *loss_at_ <= at) return;
+  loss_at_ = at;
+  loss_text_ = std::move(text);
+}
+
+// Of a member that is missing since this coordinator started: what its peers failed of came after the last word of
+// the coordinator before, which would have seen to a failure that came earlier.
+BootTime Coordinator::WhenLost(BootTime now) const {
+  return predecessor_heard_at_ == absl::InfinitePast() ? now : predecessor_heard_at_;
+}
+
+// Of a member that is there and cannot go on.
+std::string Coordinator::HowLost(const Host& host) const {
+  switch (host.status.phase()) {
+    case v1::PHASE_LEAVING:
+      return absl::StrCat(NameOf(host), " was ", WhyLeft(host));
+    case v1::PHASE_UNUSABLE:
+      return absl::StrCat(NameOf(host), " is unusable: ", host.status.trouble());
+    default:
+      return absl::StrCat(NameOf(host), " was cut off: its lease ended");
+  }
+}
+
+// Who stands where this host stood, or bears its name, and was started after its last word.
+const Coordinator::Host* Coordinator::StartedAgain(const Host& host) const {
+  for (const auto& [id, other] : hosts_) {
+    if (&other == &host || other.stream == 0 || other.joined_at <= host.heard_at) continue;
+    const bool same_place = host.status.has_place() && other.status.has_place()
+                                ? host.status.place() == other.status.place()
+                                : host.status.hostname() == other.status.hostname();
+    if (same_place) return &other;
+  }
+  return nullptr;
+}
+
+// Nobody told us: what is known is its silence, its last word, and whether it has been started again.
+std::string Coordinator::HowVanished(BootTime now, const Host& host) const {
+  std::string text = absl::StrCat(NameOf(host), " vanished: no word for ",
+                                  absl::FormatDuration(absl::Trunc(now - host.heard_at, absl::Seconds(1))));
+  if (const Host* again = StartedAgain(host)) {
+    const bool same_kernel = again->status.boot_id() == host.status.boot_id();
+    const bool same_container = same_kernel && again->status.pid_namespace() == host.status.pid_namespace();
+    absl::StrAppend(&text,
+                    same_container ? "; its main process and agent ended (started again "
+                    : same_kernel  ? "; its container ended (another one was started "
+                                   : "; its machine ended (it, or another one in its place, was started ",
+                    absl::FormatDuration(absl::Trunc(again->joined_at - host.heard_at, absl::Milliseconds(100))),
+                    " after that)");
+  }
+  const bool told = host.status.has_failure() && Same(host.status.failure().round(), greatest_.id());
+  if (told) absl::StrAppend(&text, "; its last word was that ", DescribeFailure(host.status.failure()));
+  return text;
+}
+
+void Coordinator::ForgetEnded(const std::string& host_id, Effects* out) {
+  const auto it = hosts_.find(host_id);
+  if (it != hosts_.end() && it->second.in_round && it->second.succeeded) {
+    done_and_ended_.insert(it->second.round.node_rank());
+  }
+  Forget(host_id, out);
+}
+
+void Coordinator::Forget(const std::string& host_id, Effects* out) {
+  const auto it = hosts_.find(host_id);
+  if (it == hosts_.end()) return;
+  Host& host = it->second;
+  if (host.stream != 0) {
+    out->push_back(CloseStream{host.stream, "not heard of for too long"});
+    streams_.erase(host.stream);
+  }
+  if (host.in_round && host.succeeded) done_and_gone_.insert(host.round.node_rank());
+  if (host.in_round && host.status.has_failure() && Same(host.status.failure().round(), greatest_.id())) {
+    lost_failures_.push_back({host.status.failure(), host_id, host.failed_at});
+  }
+  progressed_ |= Progressed(host);
+  progress_watched_ |= WatchesProgress(host);
+  if (host.status.has_place()) GiveUpPlace(host.status.place(), host_id);
+  hosts_.erase(it);
+}
+
+// A place is not kept for a node that can do nothing with it, if another one stands by for it.
+void Coordinator::PassPlaceOn(const Host& host) {
+  const int place = host.status.place();
+  for (auto it = contenders_.lower_bound({place, ""}); it != contenders_.end() && it->first == place; ++it) {
+    const auto other = hosts_.find(it->second);
+    if (other == hosts_.end() || other->second.stream == 0 || Unusable(other->second) || Leaving(other->second)) {
+      continue;
+    }
+    holders_[place] = it->second;
+    return;
+  }
+}
+
+void Coordinator::NoteUse(const v1::AgentStatus& before, const v1::AgentStatus& status, Effects* out) const {
+  const bool was = before.phase() == v1::PHASE_UNUSABLE, is = status.phase() == v1::PHASE_UNUSABLE;
+  if (is && !was) Say(Severity::kWarning, WhyUnusable(status), out);
+  if (was && status.phase() == v1::PHASE_READY) {
+    Say(Severity::kInfo, absl::StrCat(status.hostname(), " can be used again"), out);
+  }
+}
+
+// Who stood by for it has it at once. All leave at the end, so nobody looks through all hosts here.
+void Coordinator::GiveUpPlace(int place, const std::string& host_id) {
+  contenders_.erase({place, host_id});
+  const auto holder = holders_.find(place);
+  if (holder == holders_.end() || holder->second != host_id) return;
+  const auto next = contenders_.lower_bound({place, ""});
+  if (next != contenders_.end() && next->first == place) {
+    holder->second = next->second;
+  } else {
+    holders_.erase(holder);
+  }
+}
+
+}  // namespace muster::rendezvous
