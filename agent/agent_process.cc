@@ -1,6 +1,7 @@
 #include "agent/agent_process.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -460,7 +461,8 @@ void AgentProcess::Tick() {
 }  // namespace
 
 int RunAgent(int fd) {
-  setsid();  // fails where the host has done it already
+  prctl(PR_SET_NAME, "muster-agent");  // of /proc/self/exe it would be `exe`, which nobody looks for
+  setsid();                            // fails where the host has done it already
   PrepareSignals();
   return AgentProcess().Run(fd);
 }

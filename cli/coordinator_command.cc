@@ -12,6 +12,7 @@ namespace muster::cli {
 namespace {
 
 constexpr char kListen[] = "listen";
+constexpr char kListenVariable[] = "MUSTER_LISTEN";
 constexpr char kDefaultListen[] = "29400";
 
 // A pod's variables may say much of nodes, as PET_ ones do; only what is an option here is asked.
@@ -31,9 +32,15 @@ bool IsSet(const Environment& environment, const std::string& name) {
 // Planned as a node would be that meets the others at the address where we listen.
 absl::StatusOr<RunPlan> PlanCoordinator(CommandLine line, const Environment& environment) {
   const auto listen = line.given.find(kListen);
-  const std::string text = listen == line.given.end() ? kDefaultListen : listen->second;
+  const bool by_variable = listen == line.given.end() && IsSet(environment, kListenVariable);
+  const std::string text = by_variable                  ? environment.at(kListenVariable)
+                           : listen == line.given.end() ? kDefaultListen
+                                                        : listen->second;
   const absl::StatusOr<HostPort> address = ParseListen(text);
-  if (!address.ok()) return Fault(Origin::kFlag, "--listen", text, std::string(AsStd(address.status().message())));
+  if (!address.ok()) {
+    return Fault(by_variable ? Origin::kMusterVariable : Origin::kFlag, by_variable ? kListenVariable : "--listen",
+                 text, std::string(AsStd(address.status().message())));
+  }
   line.given.erase(kListen);
   if (line.given.count("nnodes") == 0 && !IsSet(environment, "MUSTER_NNODES") &&
       !IsSet(environment, "PET_NNODES")) {

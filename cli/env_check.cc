@@ -30,7 +30,7 @@ class Checker {
   std::vector<Finding> Run() {
     Reading();
     if (!plan_.config.single_node()) Primary();
-    Interpreter();
+    Program();
     Accelerators();
     SharedMemory();
     OomGroup();
@@ -44,7 +44,7 @@ class Checker {
 
   void Reading() {
     Add(Kind::kGood, "place", Summary(plan_));
-    for (const std::string& warning : plan_.view.warnings) Add(Kind::kWrong, "place", warning);
+    for (const std::string& warning : plan_.view.warnings) Add(Kind::kWrong, "settings", warning);
   }
 
   std::string Whose(const char* what) const {
@@ -151,11 +151,16 @@ class Checker {
         "different times: set both by NTP");
   }
 
-  void Interpreter() {
-    const std::string& path = report_.interpreter.path;
-    if (plan_.no_python || plan_.view.role != discovery::NodeRole::kTrainer) return;
-    if (!path.empty()) return Add(Kind::kGood, "python", path);
-    Add(Kind::kWrong, "python", "no interpreter was found", "put one on PATH, or give --python or --no-python");
+  void Program() {
+    if (plan_.view.role != discovery::NodeRole::kTrainer) return;
+    const std::string& python = report_.interpreter.path;
+    const bool none = !plan_.no_python && python.empty();
+    if (none)
+      Add(Kind::kWrong, "python", "no interpreter was found", "put one on PATH, or give --python or --no-python");
+    if (!plan_.no_python && !python.empty()) Add(Kind::kGood, "python", python);
+    if (!none && report_.program.exit_code != 0) {
+      Add(Kind::kWrong, "program", report_.program.problem, "no worker could be started");
+    }
   }
 
   void Accelerators() {

@@ -4,6 +4,7 @@
 #include "cli/env_probe.h"
 #include "cli/env_report.h"
 #include "cli/help.h"
+#include "cli/launch.h"
 #include "cli/machine.h"
 
 namespace muster::cli {
@@ -20,7 +21,8 @@ int EnvCommand(const Invocation& invocation) {
   const agent::Interpreter interpreter =
       agent::ChooseInterpreter(environment, {plan->python, invocation.called_as}, agent::ProbeFile);
   const agent::Accelerators accelerators = machine.accelerators();
-  const EnvReport report{*plan, interpreter, accelerators, environment};
+  const agent::ProgramCheck program = CheckProgramOf(*plan, interpreter, environment, agent::ProbeFile);
+  const EnvReport report{*plan, interpreter, accelerators, environment, program};
   const bool json = command_line->given.count("json") > 0;
   if (command_line->given.count("check") == 0) return Print(json ? EnvJson(report) : EnvTable(report));
   const std::vector<Finding> findings = CheckNode(report, SystemCheckProbe());

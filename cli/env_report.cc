@@ -159,8 +159,18 @@ std::string WhoWorks(const RunPlan& plan) {
         slots == 1 ? absl::StrCat("rank ", first) : absl::StrCat("ranks ", first, " to ", first + slots - 1);
     absl::StrAppend(&text, ", ", ranks, " if the other nodes start as many");
   }
+  if (plan.config.coordinator_alone()) {
+    return absl::StrCat(text, "; how often all start anew when one fails, muster coordinator was told.");
+  }
   if (plan.config.max_restarts() == 0) return absl::StrCat(text, "; when one fails the job ends.");
   return absl::StrCat(text, "; when one fails all start anew, at most ", plan.config.max_restarts(), " times.");
+}
+
+// What only the coordinator decides, where it stands alone, is not this node's to say.
+bool IsTheCoordinators(const RunPlan& plan, const SettingLine& line) {
+  const OptionSpec* const spec = FindOption(CoordinatorCommandOptions(), line.name);
+  return plan.config.coordinator_alone() && spec != nullptr && spec->group == Group::kRestarts &&
+         line.name != "progress-file";
 }
 
 // In one line if they fit into the column, else each in its own.
@@ -211,15 +221,20 @@ std::string EnvTable(const EnvReport& report) {
       evidence.empty() || evidence == platform ? platform : absl::StrCat(evidence, ": ", platform), &out);
   Row(plan.config.coordinator_alone() ? "coordinator" : "primary",
       plan.config.single_node() ? "none: one node" : ToString(plan.config.primary()), evidence, &out);
-  Row("role", RoleName(plan), evidence, &out);
+  Row("takes part as", RoleName(plan), evidence, &out);
   Row("node-rank", plan.view.node_rank < 0 ? "none yet" : absl::StrCat(plan.view.node_rank), evidence, &out);
   if (!plan.view.nodes.empty()) Row("nodes", NodesShown(plan.view.nodes), evidence, &out);
   Row("interpreter", report.interpreter.path.empty() ? "none" : report.interpreter.path,
       WhyInterpreter(report.interpreter), &out);
   Row("accelerators", absl::StrCat(report.accelerators.count), report.accelerators.reason, &out);
   absl::StrAppend(&out, "\n");
-  for (const SettingLine& line : plan.lines)
-    Row(line.name, line.value.empty() ? "-" : line.value, line.origin, &out);
+  for (const SettingLine& line : plan.lines) {
+    if (IsTheCoordinators(plan, line)) {
+      Row(line.name, "the coordinator's", "muster coordinator", &out);
+    } else {
+      Row(line.name, line.value.empty() ? "-" : line.value, line.origin, &out);
+    }
+  }
   const Environment shown = Shown(report.environment);
   if (!shown.empty()) absl::StrAppend(&out, "\n");
   for (const auto& [name, value] : shown) absl::StrAppend(&out, name, "=", value, "\n");

@@ -92,6 +92,15 @@ host::StdinRule StdinOf(const RunPlan& run) {
 
 }  // namespace
 
+agent::ProgramCheck CheckProgramOf(const RunPlan& run, const agent::Interpreter& interpreter,
+                                   const Environment& environment, const agent::FileProbe& probe) {
+  if (run.script.empty()) {
+    return run.no_python ? agent::ProgramCheck{}
+                         : agent::CheckProgram(agent::ProgramKind::kModule, "", interpreter, environment, probe);
+  }
+  return agent::CheckProgram(KindOf(run), SubstituteLocalRank(run.script, 0), interpreter, environment, probe);
+}
+
 Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const std::string& host_id,
                      const std::string& called_as, const agent::FileProbe& probe) {
   Launch launch;
@@ -138,8 +147,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   if (!run.no_python) {
     launch.interpreter = agent::ChooseInterpreter(environment, {run.python, called_as}, probe);
   }
-  launch.check =
-      agent::CheckProgram(KindOf(run), SubstituteLocalRank(run.script, 0), launch.interpreter, environment, probe);
+  launch.check = CheckProgramOf(run, launch.interpreter, environment, probe);
   if (launch.check.exit_code != 0) {
     v1::Failure* failure = launch.host.config.mutable_cannot_start();
     failure->set_exit_code(launch.check.exit_code);

@@ -17,6 +17,10 @@ struct Launch {
   agent::ProgramCheck check;  // if it failed, the job is told; a job of one node ends at once
 };
 
+// Whether what is to be run can be; without a script only whether the interpreter can.
+agent::ProgramCheck CheckProgramOf(const RunPlan& run, const agent::Interpreter& interpreter,
+                                   const Environment& environment, const agent::FileProbe& probe);
+
 // probe: for tests. called_as: argv[0].
 Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const std::string& host_id,
                      const std::string& called_as, const agent::FileProbe& probe);

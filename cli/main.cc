@@ -71,6 +71,7 @@ absl::Status NoSuchCommand(const std::string& name) {
   const std::vector<std::string> known(std::begin(kCommands), std::end(kCommands));
   std::string meant = NearestWord(name, known);
   if (name.starts_with('-') || name.ends_with(".py")) meant = "run " + discovery::Shown(name);
+  if (name == "-V") meant = "--version";
   return absl::InvalidArgumentError(absl::StrCat(
       discovery::Shown(name), ": no such command; there are ", absl::StrJoin(known.begin(), known.end() - 1, ", "),
       " and ", known.back(), meant.empty() ? "" : "; did you mean muster ", meant, meant.empty() ? "" : "?"));
@@ -86,6 +87,7 @@ bool IsCalled(const char* called_as, std::string_view name) {
 int HelpCommand(const Invocation& invocation) {
   if (invocation.arguments.empty()) return Print(MainHelp());
   const std::string& about = invocation.arguments[0];
+  if (about == "--help" || about == "-h") return Print(MainHelp());
   if (invocation.arguments.size() > 1) {
     return Complain(absl::InvalidArgumentError(
         absl::StrCat(discovery::Shown(invocation.arguments[1]), ": muster help takes one command")));

@@ -99,7 +99,8 @@ const std::vector<OptionSpec>& RunOptions() {
        "Default immediate."},
       {"node-unit", "K", kRestarts, false,
        "The group always has a multiple of K nodes; MIN and MAX are such too. Default 1."},
-      {"join-timeout", "TIME", kTimes, false, "For the first gathering of all nodes. Default 10m."},
+      {"join-timeout", "TIME", kTimes, false,
+       "For the first gathering of all nodes; never less than the lease. Default 10m."},
       {"last-call-timeout", "TIME", kTimes, false,
        "With MIN:MAX, for more nodes once MIN are there. Default 30s; on a platform 5s."},
       {"rejoin-timeout", "TIME", kTimes, false,
@@ -224,8 +225,11 @@ const std::vector<OptionSpec>& CoordinatorCommandOptions() {
           "preflight-timeout",   "gpu-release-timeout", "preemption-notice",   "stop-before",   "deadline"};
       const bool of_a_node = std::find(std::begin(kOfANode), std::end(kOfANode), spec.name) != std::end(kOfANode);
       const bool of_its_log = spec.name == "log-format" || spec.name == "log-streams";
-      if (of_its_log || spec.name == "nnodes" || spec.name == "rdzv-id" || (of_the_job && !of_a_node))
+      if (spec.name == "nnodes") {
         chosen->push_back(spec);
+        chosen->back().help = "Nodes of the job, or the fewest and the most. Needed.";
+      }
+      if (of_its_log || spec.name == "rdzv-id" || (of_the_job && !of_a_node)) chosen->push_back(spec);
     }
     return chosen;
   }();

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh Debian 12 or Ubuntu machine to a training job that loses a worker and recovers, in one command:
+# From a fresh Debian 12 or Ubuntu 24.04 machine to a training job that loses a worker and recovers, in one command:
 #
 #   bash deploy/quickstart.sh
 #

@@ -49,7 +49,9 @@ struct Task {
     for (const auto& [path, call] : writes) {
       const absl::Status status = call();
       const MutexLock lock(mutex);
-      if (!status.ok()) problems.emplace_back(AsStd(status.message()));
+      if (!status.ok()) {
+        problems.push_back(absl::StrCat("how the job ended is not told in ", path, ": ", status.message()));
+      }
       ++finished;
       done.NotifyAll();
     }

@@ -222,6 +222,8 @@ class Coordinator {
   std::string MissingNames() const;  // "node 0, node 3"
   std::vector<std::string> AbsentPlaces() const;
   std::string WhyNotReady(const Host& host) const;  // of one that is here, or was; empty: nothing is known
+  std::string HowManyAreReady(int ready) const;
+  std::string WhyNoRoundYet(int ready) const;  // while recovering, with no round known
   std::string WhyWaiting() const;
   std::string PlaceName(int place) const;
   static std::string NameOf(const Host& host);  // of a member: "node 2 (worker-2)"

@@ -192,6 +192,21 @@ std::string Coordinator::WhyNotReady(const Host& host) const {
   return "";
 }
 
+std::string Coordinator::HowManyAreReady(int ready) const {
+  const std::string text = absl::StrCat(std::min(ready, options_.max_nodes), " of ", options_.max_nodes,
+                                        options_.max_nodes == 1 ? " node is ready" : " nodes are ready");
+  const std::string not_ready = WhoIsNotReady();
+  return not_ready.empty() ? text : absl::StrCat(text, "; ", not_ready);
+}
+
+// Who is absent holds it up longer than the caution of a coordinator that has just started.
+std::string Coordinator::WhyNoRoundYet(int ready) const {
+  if (ready < options_.min_nodes) return HowManyAreReady(ready);
+  if (!options_.leased()) return "the coordinator has just started";
+  return absl::StrCat("the coordinator has just started: for one lease, ", absl::FormatDuration(options_.lease),
+                      ", an earlier round may still run out of its reach");
+}
+
 // What a person is to look for who asks why nothing starts.
 std::string Coordinator::WhyWaiting() const {
   if (refusals_.empty()) return last_why_;

@@ -75,12 +75,8 @@ bool Coordinator::EndBeforeRound(BootTime now, Effects* out) {
 
 bool Coordinator::StepRecovering(BootTime now, Effects* out) {
   if (IsSet(greatest_.id())) return RecoverRound(now, out);
-  last_why_ = "the coordinator has just started";
-  if (options_.leased()) {
-    absl::StrAppend(&last_why_, ": for one lease, ", absl::FormatDuration(options_.lease),
-                    ", an earlier round may still run out of its reach");
-  }
   const std::vector<Candidate> ready = ReadyCandidates();
+  last_why_ = WhyNoRoundYet(static_cast<int>(ready.size()));
   const bool all_are_ready = static_cast<int>(ready.size()) >= options_.max_nodes;
   const bool all = all_are_ready && !SparesMayHideARound(now, ready) && !PredecessorsRoundMayRun(now);
   if (hosts_.empty()) {  // a coordinator alone: an agent's own is always there
@@ -230,10 +226,7 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
     return false;
   }
   min_reached_ = count >= options_.min_nodes ? std::min(min_reached_, now) : absl::InfiniteFuture();
-  last_why_ = absl::StrCat(std::min(count, options_.max_nodes), " of ", options_.max_nodes,
-                           options_.max_nodes == 1 ? " node is ready" : " nodes are ready");
-  const std::string not_ready = WhoIsNotReady();
-  if (!not_ready.empty()) absl::StrAppend(&last_why_, "; ", not_ready);
+  last_why_ = HowManyAreReady(count);
   if (now < not_before_ && !options_.planted("pause_ignored")) {
     last_why_ = absl::StrCat("the last ", counts_.fast_failures, " rounds failed within ",
                              absl::FormatDuration(kFastFailure), " each: the next one waits ",
@@ -256,6 +249,7 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   }
   if (!overdue) return false;
   const std::vector<std::string> absent = AbsentPlaces();
+  const std::string not_ready = WhoIsNotReady();
   ConcludeWith(now, kExitUnavailable,
                absl::StrCat("too few nodes: ", count, " of ", options_.min_nodes, " were ready within ",
                             absl::FormatDuration(absl::Trunc(now - gathering_since_, absl::Seconds(1))),

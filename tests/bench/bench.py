@@ -6,6 +6,7 @@
 import argparse
 import json
 import os
+import shutil
 import signal
 import socket
 import statistics
@@ -89,8 +90,10 @@ class Group:
         for i in range(nodes):
             task = {"type": "workerpool0", "index": 0} if i == 0 else {"type": "workerpool1", "index": i - 1}
             spec = {"cluster": {"workerpool0": hosts[:1], "workerpool1": hosts[1:]}, "task": task}
+            # A file of its own: pages that two nodes share here they share on no two machines.
+            own = shutil.copy(binary, os.path.join(folder, f"muster-{i}"))
             self.nodes.append(subprocess.Popen(
-                [binary, "run", "--nproc-per-node", str(workers), "--max-restarts", "100000", "--no-python", worker],
+                [own, "run", "--nproc-per-node", str(workers), "--max-restarts", "100000", "--no-python", worker],
                 env=environment(self.log, CLUSTER_SPEC=json.dumps(spec)), stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL, start_new_session=True))
         self.generation(0)
@@ -115,7 +118,7 @@ class Group:
         return samples
 
     def memory(self):
-        """PSS in MB of all muster processes of each node."""
+        """PSS in MB of all muster processes of each node, which share the program's pages among themselves alone."""
         return [sum(pss(pid) for pid in [node.pid] + agents(node.pid)) for node in self.nodes]
 
     def end(self):

@@ -40,6 +40,8 @@ TEST(BinaryTest, HelpGoesToStandardOutputAndNothingSaidIsAMistake) {
   EXPECT_THAT(Muster("run -h").output, HasSubstr("--nnodes N|MIN:MAX"));
   EXPECT_THAT(Muster("local --help").output, HasSubstr("--nodes N"));
   EXPECT_EQ(Muster("help run").output, Muster("run --help").output);
+  EXPECT_EQ(Muster("help --help").output, Muster("--help").output);
+  EXPECT_THAT(Muster("coordinator --help").output, HasSubstr("the most. Needed."));
   EXPECT_EQ(Muster("version --help").output, Muster("--help").output);
   EXPECT_EQ(Muster("2>/dev/null").exit_code, 64);
   EXPECT_EQ(Muster("2>/dev/null").output, "");
@@ -68,6 +70,10 @@ TEST(BinaryTest, WhatIsWrongOnTheCommandLineIs64AndInTheEnvironment65) {
     EXPECT_EQ(Muster(std::string(words) + " 2>/dev/null").exit_code, 64) << words;
   }
   EXPECT_EQ(Muster("run x 2>/dev/null", "MUSTER_NNODES=x").exit_code, 65);
+  EXPECT_THAT(Muster("coordinator --nnodes 2 2>&1", "MUSTER_LISTEN=70000").output,
+              testing::StartsWith("muster: MUSTER_LISTEN 70000: expected a port"));
+  EXPECT_EQ(Muster("coordinator --nnodes 2 2>&1", "MUSTER_LISTEN=70000").exit_code, 65);
+  EXPECT_THAT(Muster("-V 2>&1").output, HasSubstr("; did you mean muster --version?\n"));
   EXPECT_EQ(Muster("env 2>/dev/null", "CLUSTER_SPEC='{'").exit_code, 65);
 }
 

@@ -19,6 +19,7 @@ struct Node {
   agent::Interpreter interpreter{"/p/python", "found"};
   agent::Accelerators accelerators;
   Environment environment;
+  agent::ProgramCheck program;
   std::map<std::string, std::string> files;
   CheckProbe probe;
 
@@ -44,7 +45,9 @@ struct Node {
   }
   Node(const Node&) = delete;
 
-  std::vector<Finding> Check() const { return CheckNode({plan, interpreter, accelerators, environment}, probe); }
+  std::vector<Finding> Check() const {
+    return CheckNode({plan, interpreter, accelerators, environment, program}, probe);
+  }
 };
 
 // The last finding of that name.
@@ -221,6 +224,16 @@ TEST(EnvCheck, AWarningOfTheReadingAndAMissingInterpreterAreWrong) {
   EXPECT_THAT(CheckTable(findings), HasSubstr("2 things look wrong."));
   node.plan.no_python = true;
   EXPECT_FALSE(Of(node.Check(), "python").has_value());
+}
+
+TEST(EnvCheck, WhatCannotBeStartedIsWrong) {
+  Node node;
+  node.program = {.exit_code = 127, .problem = "the script t.py is not there", .path = ""};
+  EXPECT_EQ(Named(node, "program").kind, Kind::kWrong);
+  EXPECT_EQ(Named(node, "program").text, "the script t.py is not there");
+  EXPECT_EQ(ExitCodeOf(node.Check()), 1);
+  node.plan.view.role = discovery::NodeRole::kAux;
+  EXPECT_FALSE(Of(node.Check(), "program").has_value()) << "it starts nothing";
 }
 
 }  // namespace

@@ -150,6 +150,8 @@ TEST(EnvReportTest, SaysInSentencesWhatWasReadAndWhatFollows) {
       "Nothing here says that there are other nodes, so this is a job of one. It listens nowhere. It starts 1 "
       "worker; when one fails the job ends.");
   EXPECT_THAT(explained({}, {{"CLUSTER_SPEC", kReducer}}), HasSubstr("which does not train"));
+  EXPECT_THAT(explained({"--coordinator", "c", "--nnodes", "2", "--rdzv-id", "x"}, {}),
+              testing::EndsWith("how often all start anew when one fails, muster coordinator was told."));
   const std::string task = R"({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}})";
   EXPECT_THAT(explained({}, {{"TF_CONFIG", task}}),
               testing::StartsWith("Who is in the job was read from TF_CONFIG. "));
@@ -158,10 +160,14 @@ TEST(EnvReportTest, SaysInSentencesWhatWasReadAndWhatFollows) {
 TEST(EnvReportTest, TheTableSaysWhereEachValueCameFrom) {
   const Environment environment = {{"MUSTER_LEASE", "20"}};
   const RunPlan plan = Planned({"--max-restarts", "2"}, environment);
-  const std::string table = EnvTable({plan, agent::Interpreter(), agent::Accelerators(), environment});
+  const std::string table =
+      EnvTable({plan, agent::Interpreter(), agent::Accelerators(), environment, agent::ProgramCheck()});
   EXPECT_THAT(table, testing::ContainsRegex("lease +20s +MUSTER_LEASE"));
   EXPECT_THAT(table, testing::ContainsRegex("max-restarts +2 +--max-restarts"));
   EXPECT_THAT(table, testing::ContainsRegex("join-timeout +10m +default"));
+  const RunPlan alone = Planned({"--coordinator", "c", "--nnodes", "2", "--rdzv-id", "x"}, environment);
+  EXPECT_THAT(EnvTable({alone, agent::Interpreter(), agent::Accelerators(), environment, agent::ProgramCheck()}),
+              testing::ContainsRegex("max-restarts +the coordinator's +muster coordinator"));
 }
 
 TEST(Settings, AnAddressMayStandInBracketsAndHasNoPort) {
