@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -52,12 +51,8 @@ constexpr absl::Duration kDrainPoll = absl::Milliseconds(5);
 constexpr absl::Duration kLeastLife = absl::Seconds(3);
 constexpr size_t kMaxEarlyStatuses = 64;  // of the host, while the primary's name is being resolved
 
-// gRPC 1.51 closes a listener for good when one accept fails, as it does with no descriptor left, and says so only
-// in its log. Of no object, since gRPC's threads may outlive any.
-std::atomic<bool> listener_is_dead = false;
-
 void OnGrpcLog(const std::string& line) {
-  if (line.find("Failed accept") != std::string::npos) listener_is_dead = true;
+  NoteGrpcLog(line);
   Log(Severity::kDebug, "agent", line);
 }
 
@@ -441,7 +436,7 @@ void AgentProcess::StopWhenDrained() {
 
 // The next agent opens the port anew; nobody's workers are disturbed by the change.
 void AgentProcess::ReplaceDeadListener() {
-  if (!listener_is_dead || exit_code_.has_value() || EventLoop::Now() - started_ < kLeastLife) return;
+  if (exit_code_.has_value() || EventLoop::Now() - started_ < kLeastLife || !ListenerDied()) return;
   Log(Severity::kError, "agent",
       "a connection could not be accepted, perhaps for want of descriptors (ulimit -n): another agent takes over");
   // At once, as by a kill: whatever is to be known the host knows, and a lease is running.

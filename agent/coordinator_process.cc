@@ -29,6 +29,14 @@ constexpr char kPart[] = "coordinator";
 constexpr absl::Duration kBindRetry = absl::Milliseconds(200);
 constexpr absl::Duration kBindRetryLimit = absl::Seconds(10);  // a predecessor's port may be free in a moment
 
+// No sooner than this after its start is a dead listener replaced: what took the descriptors is to have an end.
+constexpr absl::Duration kLeastLife = absl::Seconds(3);
+
+void OnGrpcLog(const std::string& line) {
+  NoteGrpcLog(line);
+  Log(Severity::kDebug, kPart, line);
+}
+
 // Lives on the loop thread.
 class CoordinatorProcess {
  public:
@@ -57,7 +65,14 @@ class CoordinatorProcess {
       Log(Severity::kError, kPart, AsStd(prepared.message()));
       return kExitFault;
     }
-    rendezvous::SetGrpcLogSink([](const std::string& line) { Log(Severity::kDebug, kPart, line); });
+    rendezvous::SetGrpcLogSink(OnGrpcLog);
+    Serve();
+    loop_.Run();
+    return exit_code_;
+  }
+
+ private:
+  void Serve() {
     service_ = std::make_unique<rendezvous::CoordinatorService>(
         rendezvous::OptionsFrom(config_), Entropy(),
         rendezvous::CoordinatorService::Surroundings{
@@ -67,11 +82,17 @@ class CoordinatorProcess {
             .member_attached = [](const std::string&) {}});
     began_ = EventLoop::Now();
     Listen();
-    loop_.Run();
-    return exit_code_;
   }
 
- private:
+  // It knows nothing that those who attach do not tell: a new one disturbs no worker, as a restart does not.
+  void ReplaceDeadListener() {
+    Log(Severity::kError, kPart,
+        "a connection could not be accepted, perhaps for want of descriptors (ulimit -n): listening anew");
+    service_->Shutdown();
+    service_.reset();
+    Serve();
+  }
+
   absl::Status WatchSignals() {
     sigset_t handled;
     sigemptyset(&handled);
@@ -97,9 +118,11 @@ class CoordinatorProcess {
   }
 
   void Listen() {
-    const rendezvous::ServerOptions options = ServerOptionsFrom(config_);
+    rendezvous::ServerOptions options = ServerOptionsFrom(config_);
+    if (port_ != 0) options.listen.port = port_;  // where the nodes know it
     const absl::Status status = service_->Listen(options);
     if (status.ok()) {
+      port_ = service_->port();
       Log(Severity::kInfo, kPart,
           "listening on " + options.listen.host + ", port " + std::to_string(service_->port()) + ", for run " +
               config_.run_id());
@@ -115,6 +138,7 @@ class CoordinatorProcess {
   }
 
   void Tick() {
+    if (EventLoop::Now() - began_ >= kLeastLife && ListenerDied()) return ReplaceDeadListener();
     service_->Tick();
     if (const auto verdict = service_->FinishedWith()) {
       Finish(verdict->exit_code(), verdict->reason());
@@ -145,6 +169,7 @@ class CoordinatorProcess {
   std::unique_ptr<rendezvous::CoordinatorService> service_;
   WaitingLine waiting_;
   int signal_fd_ = -1;
+  int port_ = 0;  // 0: none yet
   int exit_code_ = 0;
   BootTime began_;
 };

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,6 +19,8 @@ namespace muster::agent {
 namespace {
 
 constexpr int kGrpcThreads = 8;  // of gRPC, which without them neither works nor says so
+
+std::atomic<bool> listener_died = false;  // of no object, since gRPC's threads may outlive any
 
 }  // namespace
 
@@ -55,5 +58,11 @@ absl::Status PrepareForGrpc() {
   rendezvous::SanitizeGrpcEnvironment();
   return absl::OkStatus();
 }
+
+void NoteGrpcLog(const std::string& line) {
+  if (line.find("Failed accept") != std::string::npos) listener_died = true;
+}
+
+bool ListenerDied() { return listener_died.exchange(false); }
 
 }  // namespace muster::agent

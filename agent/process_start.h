@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 
@@ -16,5 +17,10 @@ absl::Status CheckThreadsForGrpc();
 
 // All of it, for a process that will listen. Call before gRPC is touched.
 absl::Status PrepareForGrpc();
+
+// gRPC 1.51 closes a listener for good when one accept fails, as it does with no descriptor left, and says so only
+// in its log: each line is to be shown here, from any thread.
+void NoteGrpcLog(const std::string& line);
+bool ListenerDied();  // since it was last asked
 
 }  // namespace muster::agent

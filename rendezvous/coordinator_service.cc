@@ -1,5 +1,6 @@
 #include "rendezvous/coordinator_service.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -52,17 +53,25 @@ std::optional<v1::Verdict> CoordinatorService::FinishedWith() const {
   return core_ != nullptr && core_->finished() ? core_->verdict() : std::nullopt;
 }
 
-void CoordinatorService::OnOpened(StreamId, const std::string& peer) {
-  if (surroundings_.member_attached && !peer.empty()) surroundings_.member_attached(peer);
+void CoordinatorService::OnOpened(StreamId stream, const std::string& peer) {
+  if (!peer.empty()) strangers_[stream] = peer;
 }
 
 void CoordinatorService::OnStatus(StreamId stream, const v1::AgentStatus& status) {
   Effects effects;
   core().OnStatus(surroundings_.clock(), stream, status, &effects);
   CarryOut(effects);
+  const bool refused = std::any_of(effects.begin(), effects.end(), [stream](const Effect& effect) {
+    const auto* const sent = std::get_if<SendDirective>(&effect);
+    return sent != nullptr && sent->stream == stream && sent->directive.has_refused();
+  });
+  if (refused) return;
+  const auto known = strangers_.extract(stream);
+  if (!known.empty() && surroundings_.member_attached) surroundings_.member_attached(known.mapped());
 }
 
 void CoordinatorService::OnClosed(StreamId stream) {
+  strangers_.erase(stream);
   Effects effects;
   core().OnClosed(surroundings_.clock(), stream, &effects);
   CarryOut(effects);

@@ -22,7 +22,7 @@ class CoordinatorService : private Attendance {
     Post post;
     Clock clock;
     std::function<void(const Note&)> note;  // what the core wants said
-    // A member of another process has attached, from this IP address. Before its first status is looked at.
+    // A member of another process has attached, from this IP address: not refused, so it is one of this job.
     std::function<void(const std::string& peer)> member_attached;
   };
   // Of an agent in this process. Called on the loop thread, never from inside a call to this class.
@@ -71,6 +71,7 @@ class CoordinatorService : private Attendance {
   std::unique_ptr<Server> server_;
   StreamId next_local_ = kLocalStreamBit;
   std::map<StreamId, std::shared_ptr<LocalAgent>> local_;
+  std::map<StreamId, std::string> strangers_;  // addresses of those who have said nothing yet, or were refused
 };
 
 }  // namespace muster::rendezvous

@@ -28,6 +28,9 @@ bool CountsAreSane(const v1::Round& round) {
          round.failure_ages_ms_size() <= kMaxFailureAges;
 }
 
+// Words of somebody who is not admitted yet: they reach the log of every node, and each directive.
+std::string Foreign(const std::string& text) { return CutUtf8(OneLine(text), kMaxForeignText); }
+
 // Numbers that no agent of ours sends; what counts up from them would overflow.
 std::string Nonsense(const v1::AgentStatus& status) {
   if (status.epoch().number() > kMaxNumber || status.last().id().number() > kMaxNumber)
@@ -169,19 +172,27 @@ void Coordinator::NoticeLateness(BootTime now) {
 bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
   if (status.run_id() != options_.run_id) {
     Refuse(stream, status,
-           absl::StrCat("run id '", status.run_id(), "' is not this job's ('", options_.run_id, "')"), out);
+           absl::StrCat("run id '", Foreign(status.run_id()), "' is not this job's ('", options_.run_id, "')"),
+           out);
     return false;
   }
   if (status.protocol() != kProtocol) {
     Refuse(stream, status,
-           absl::StrCat("it speaks protocol ", status.protocol(), " (muster ", status.version(), "), this job ",
-                        kProtocol, ": use one version of muster on all nodes"),
+           absl::StrCat("it speaks protocol ", status.protocol(), " (muster ", Foreign(status.version()),
+                        "), this job ", kProtocol, ": use one version of muster on all nodes"),
            out);
     return false;
   }
   if (status.host_id().empty()) return false;
   if (const std::string nonsense = Nonsense(status); !nonsense.empty()) {
     Refuse(stream, status, nonsense, out);
+    return false;
+  }
+  // The others ran, or run, without it: it is what is wrong, and says so to whoever started it.
+  if (status.has_cannot_start() && !first_round_) {
+    const std::string why = Foreign(status.cannot_start().error_text());
+    Refuse(stream, status, why.empty() ? "it cannot start its program" : why, out,
+           ExitCodeOf(status.cannot_start()));
     return false;
   }
   const auto it = hosts_.find(status.host_id());
@@ -203,15 +214,17 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
   return true;
 }
 
-void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out) {
+void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out,
+                         int exit_code) {
   if (refused_.insert(stream).second) {
-    Say(Severity::kWarning, absl::StrCat("refused ", status.hostname(), ": ", reason), out);
-    const std::string whom = absl::StrCat(status.hostname(), " (", reason, ")");
+    const std::string name = Foreign(status.hostname());
+    Say(Severity::kWarning, absl::StrCat("refused ", name, ": ", reason), out);
+    const std::string whom = absl::StrCat(name, " (", reason, ")");
     if (std::find(refusals_.begin(), refusals_.end(), whom) == refusals_.end()) refusals_.push_back(whom);
     if (refusals_.size() > kMaxRefusalsNamed) refusals_.pop_front();
   }
   v1::Directive directive = NextDirective(status.id());
-  directive.mutable_refused()->set_exit_code(kExitRefused);
+  directive.mutable_refused()->set_exit_code(exit_code);
   directive.mutable_refused()->set_reason(reason);
   out->push_back(SendDirective{stream, std::move(directive)});
 }
@@ -229,8 +242,9 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
   }
   NoteUse(host.status, status, out);
   host.status = status;
+  host.status.set_hostname(Foreign(status.hostname()));
   if (status.facts_size() > 0) LearnFacts(&host);
-  if (status.cancelled()) cancelled_on_ = status.hostname();
+  if (status.cancelled()) cancelled_on_ = host.status.hostname();
   host.received_at = now;
   const BootTime heard_before = std::exchange(host.heard_at, now);
   if (status.coordinator_silent_ms() > 0 && !Same(status.epoch(), epoch_)) {

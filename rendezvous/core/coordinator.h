@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "muster/v1/rendezvous.pb.h"
+#include "proto/base/exit_codes.h"
 #include "proto/base/note.h"
 #include "proto/base/time.h"
 #include "rendezvous/core/budgets.h"
@@ -107,7 +108,8 @@ class Coordinator {
   void LearnProvedDeath(BootTime now, const v1::AgentStatus& successor, Effects* out);
   void LearnEcho(Host& host);
   void NewEpoch(BootTime now, uint64_t above, Effects* out);
-  void Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out);
+  void Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out,
+              int exit_code = kExitRefused);
 
   // losses.cc: who is gone.
   void ExpireHosts(BootTime now, Effects* out);
@@ -208,9 +210,11 @@ class Coordinator {
   bool IsReady(const Host& host) const;  // to be in a round
   bool Unusable(const Host& host) const { return host.status.phase() == v1::PHASE_UNUSABLE; }
   static std::string WhyUnusable(const v1::AgentStatus& status);
-  std::string WhoIsNotReady() const;        // with what for; empty: nobody who is here
-  bool Idle(const Host& host) const;        // runs nothing
-  bool Progressed(const Host& host) const;  // in the round that is greatest_
+  bool CannotStart(const Host& host) const;  // its program, as it says itself
+  int CannotStart() const;                   // how many trainers
+  std::string WhoIsNotReady() const;         // with what for; empty: nobody who is here
+  bool Idle(const Host& host) const;         // runs nothing
+  bool Progressed(const Host& host) const;   // in the round that is greatest_
   bool WatchesProgress(const Host& host) const;
   bool SomeProgressed() const;   // some member of greatest_, gone by now or not
   bool ProgressWatched() const;  // some member of greatest_ looks at a progress file

@@ -84,9 +84,18 @@ const Coordinator::Host* Coordinator::HolderOf(int place) const {
   return host == hosts_.end() ? nullptr : &host->second;
 }
 
+bool Coordinator::CannotStart(const Host& host) const {
+  return host.status.has_cannot_start() && IsTrainer(host) && first_round_;
+}
+
+int Coordinator::CannotStart() const {
+  return static_cast<int>(std::count_if(hosts_.begin(), hosts_.end(),
+                                        [this](const auto& entry) { return CannotStart(entry.second); }));
+}
+
 bool Coordinator::IsReady(const Host& host) const {
-  return host.stream != 0 && host.status.phase() == v1::PHASE_READY && Counts(host) &&
-         !host.status.offer().host().empty();
+  return host.stream != 0 && !host.status.has_cannot_start() && host.status.phase() == v1::PHASE_READY &&
+         Counts(host) && !host.status.offer().host().empty();
 }
 
 bool Coordinator::HoldsPlace(const Host& host) const {

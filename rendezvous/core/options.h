@@ -32,6 +32,7 @@ inline constexpr int kMaxUnusableNamed = 3;     // in what those are told who wa
 inline constexpr size_t kMaxTroubleText = 512;  // bytes of why a node is unusable
 inline constexpr int kMaxOtherFailures = 8;     // in a verdict, beside the root cause; more are counted
 inline constexpr size_t kMaxBriefText = 256;    // bytes of what each of them said
+inline constexpr size_t kMaxForeignText = 128;  // bytes of a word of somebody who may be a stranger
 inline constexpr size_t kMaxRefusalsNamed = 3;  // of nodes that were turned away while others wait for them
 inline constexpr int kMaxNodes = 1'000'000;
 inline constexpr int kMaxSlots = 65'536;                   // workers of one node

@@ -48,12 +48,13 @@ bool Coordinator::Step(BootTime now, Effects* out) {
 
 // ---- ends that need no round --------------------------------------------------------------------------------
 
-// A node that cannot start its program, or a Ctrl-C: with nobody running it is the verdict at once.
+// A node that cannot start its program, before there ever was a round, or a Ctrl-C: with nobody running it is the
+// verdict at once. While recovering a round may run of which nobody has told yet.
 bool Coordinator::EndBeforeRound(BootTime now, Effects* out) {
   if (farewell_) return false;
   if (state_ != State::kRecovering && state_ != State::kGathering) return false;
   for (const auto& [id, host] : hosts_) {
-    if (host.status.has_cannot_start() && IsTrainer(host)) {
+    if (state_ == State::kGathering && CannotStart(host)) {
       v1::Verdict verdict;
       verdict.set_exit_code(ExitCodeOf(host.status.cannot_start()));
       verdict.set_origin("muster");
@@ -77,8 +78,8 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
   if (IsSet(greatest_.id())) return RecoverRound(now, out);
   const std::vector<Candidate> ready = ReadyCandidates();
   last_why_ = WhyNoRoundYet(static_cast<int>(ready.size()));
-  const bool all_are_ready = static_cast<int>(ready.size()) >= options_.max_nodes;
-  const bool all = all_are_ready && !SparesMayHideARound(now, ready) && !PredecessorsRoundMayRun(now);
+  const bool all_are_here = static_cast<int>(ready.size()) + CannotStart() >= options_.max_nodes;
+  const bool all = all_are_here && !SparesMayHideARound(now, ready) && !PredecessorsRoundMayRun(now);
   if (hosts_.empty()) {  // a coordinator alone: an agent's own is always there
     if (now < epoch_start_ + options_.join_timeout) return false;
     ConcludeWith(now, kExitUnavailable,
@@ -86,7 +87,7 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
     return true;
   }
   if (!all && now < members_known_until_) return false;
-  Enter(State::kGathering, now, all_are_ready ? "everybody is here" : "no round is named", out);
+  Enter(State::kGathering, now, all_are_here ? "everybody is here" : "no round is named", out);
   return true;
 }
 
@@ -177,7 +178,9 @@ std::vector<Candidate> Coordinator::ReadyCandidates() const {
 // How many of so many nodes that are ready a round has; fewer than MIN: none can be made of them.
 int Coordinator::RoundSize(int ready) const {
   int most = options_.max_nodes;
-  if (options_.scale_up == ScaleUp::kNever && largest_ > 0) most = std::min(most, largest_);
+  // This coordinator may have been started with a greater MIN than the one before it.
+  if (options_.scale_up == ScaleUp::kNever && largest_ > 0)
+    most = std::min(most, std::max(largest_, options_.min_nodes));
   const int size = std::min(ready, most);
   return options_.planted("unit_ignored") ? size : size - size % options_.node_unit;
 }
@@ -235,7 +238,7 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   }
   const int size = RoundSize(count);
   const bool suffice = size >= options_.min_nodes;
-  const bool all = size > 0 && size == RoundSize(options_.max_nodes);
+  const bool all = suffice && size == RoundSize(options_.max_nodes);
   // A spare is ready before those whose workers have just been stopped: it is not to take their ranks.
   // One that prepares says by its own limits whether it can be used.
   const bool owners_first =

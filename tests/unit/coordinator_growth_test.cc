@@ -33,6 +33,19 @@ TEST(Coordinator, NodesThatComeWithinTheSettleTimeCostOneRestart) {
   EXPECT_EQ(c.Told("a").run().restart_count(), 1);
 }
 
+TEST(Coordinator, ANodeThatCannotStartItsProgramIsAloneInThatOnceThereWasARound) {
+  Cluster c(Elastic(2, 3));
+  StartTwo(&c);
+  c.At("late").status.mutable_cannot_start()->set_exit_code(127);
+  c.At("late").status.mutable_cannot_start()->set_error_text("the program x is not there");
+  c.Join("late");
+  EXPECT_EQ(c.Told("late").refused().exit_code(), 127);
+  EXPECT_EQ(c.Told("late").refused().reason(), "the program x is not there");
+  c.Pass(absl::Seconds(20), {"a", "b"});
+  EXPECT_EQ(c.state(), State::kRunning) << "nobody else is disturbed";
+  EXPECT_TRUE(c.Told("a").has_run());
+}
+
 // Its peers end as they are stopped, and it sees their connections closed before it is stopped itself.
 TEST(Coordinator, AWorkerThatFailsAfterTheGroupWasStoppedForNewNodesCostsNoRestart) {
   CoordinatorOptions options = Elastic(2, 3);

@@ -25,6 +25,29 @@ TEST(Coordinator, ASuccessorThatFindsTheWholeRoundRunningContinuesIt) {
   EXPECT_TRUE(Same(after.Told("a").run().id(), before.Told("a").run().id()));
 }
 
+TEST(Coordinator, AGreaterMinThanBeforeIsKeptWhereNothingIsToGrow) {
+  Cluster before(Elastic(2, 3));
+  for (const char* n : {"a", "b"}) before.Join(n);
+  before.Pass(absl::Seconds(60), {"a", "b"});
+  for (const char* n : {"a", "b"}) before.Apply(n);
+  ASSERT_EQ(before.Told("a").run().node_count(), 2);
+  CoordinatorOptions options = Elastic(3, 4);
+  options.scale_up = ScaleUp::kNever;
+  Cluster after(options, 43);
+  for (const char* n : {"a", "b"}) {
+    after.At(n) = before.At(n);
+    after.Say(n);
+  }
+  for (const char* n : {"a", "b"}) after.Apply(n);
+  after.Fail("b", 1);
+  for (const char* n : {"a", "b"}) after.Apply(n);
+  after.Pass(absl::Seconds(60), {"a", "b"});
+  ASSERT_EQ(after.state(), State::kGathering);
+  after.Join("c");
+  after.Pass(absl::Seconds(60), {"a", "b", "c"});
+  EXPECT_EQ(after.Told("a").run().node_count(), 3);
+}
+
 // Told by one that had heard of the counts of an older round, and not lived to make the next.
 TEST(Coordinator, TheNumberOfARoundIsAboveTheRestartsBeforeIt) {
   Cluster before(InAgent(Fixed(2)));

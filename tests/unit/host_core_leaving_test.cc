@@ -268,6 +268,28 @@ TEST_F(DeadlineTest, ACoordinatorThatOthersGoOnUsingIsGoneInTime) {
   EXPECT_TRUE(core_.finished());
 }
 
+// SIGTERM to a whole job: the others save, too, and need the lease meanwhile.
+TEST_F(HostCoreTest, ACoordinatorThatWasAskedToLeaveStaysForTheGraceWhileOthersNeedIt) {
+  Run(1);
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  const auto serve = [&](bool others) {
+    v1::HostDirective directive = Directive();
+    directive.set_serves_others(others);
+    Give(directive);
+    core_.OnTick(now_, &effects_);
+  };
+  for (int i = 0; i < 6; ++i) {  // of 8
+    now_ += absl::Seconds(1);
+    serve(true);
+  }
+  EXPECT_FALSE(core_.finished());
+  serve(false);
+  EXPECT_TRUE(core_.finished());
+}
+
 class DeadlineAtTheStartTest : public HostCoreTest {
  protected:
   DeadlineAtTheStartTest() : HostCoreTest(WithDeadline()) {}

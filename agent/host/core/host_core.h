@@ -330,7 +330,6 @@ class HostCore {
   BootTime stop_at_ = absl::InfiniteFuture();  // --stop-before, by the latest word of the wall clock
   BootTime leave_at_ = absl::InfinitePast();
   BootTime leave_until_ = absl::InfinitePast();  // its workers have so long
-  bool leaves_by_deadline_ = false;
   bool serves_others_ = false;
   bool said_why_it_stays_ = false;
   BootTime idle_since_ = absl::InfinitePast();

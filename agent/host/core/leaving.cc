@@ -59,14 +59,13 @@ void HostCore::OnWallClock(BootTime now, absl::Time wall, Effects* out) {
   // The time that is set aside is theirs: when whatever ends this node will come is known here, as it is of no
   // signal.
   const absl::Duration left = absl::Trunc(stop.deadline - kDeadlineReserve - wall, absl::Seconds(1));
-  leaves_by_deadline_ = true;
   BeginLeave(now, SIGTERM, stop.why, std::max(left, kLeastGrace), out);
 }
 
-// The others leave at about the same time, and while they save they need the lease that the coordinator here
-// gives.
+// The others may leave at about the same time, and while they save they need the lease that the coordinator here
+// gives. Once they are done, or go on to wait for another primary, it releases this node.
 bool HostCore::StaysForOthers(BootTime now, Effects* out) {
-  if (!leaves_by_deadline_ || !serves_others_ || now >= leave_until_) return false;
+  if (leave_->cancel() || !serves_others_ || now >= leave_until_) return false;
   if (!std::exchange(said_why_it_stays_, true)) {
     Say(Severity::kInfo,
         absl::StrCat("the other nodes still need the coordinator here: it stays for ",
