@@ -187,6 +187,21 @@ TEST_F(PreparingTest, ItRunsBeforeEachRoundOnceTheLastIsOverForTheCoordinatorToo
   EXPECT_EQ(Count<RenewOffer>(), 2);
 }
 
+// Its node was away meanwhile.
+TEST_F(PreparingTest, ARoundThatALaterOneHasFollowedIsOverThoughNoStopOfItComes) {
+  Begin(true);
+  PreflightEnds(0);
+  RunAndEnd(1, 3);
+  memory_.mutable_last()->mutable_id()->set_number(1);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(Count<StartPreflight>(), 1);
+  memory_.mutable_last()->mutable_id()->set_number(2);
+  Give(Directive());
+  EXPECT_EQ(Count<StartPreflight>(), 2);
+  PreflightEnds(0);
+  EXPECT_EQ(Count<RenewOffer>(), 2);
+}
+
 TEST_F(PreparingTest, ARoundIsNotStartedBesideAPreflight) {
   Begin(true);
   v1::HostDirective directive = Directive();

@@ -28,7 +28,9 @@ std::string Names(const std::set<int64_t>& pids) {
 // then, and what a preflight does would be for nothing.
 bool HostCore::RoundIsClosed() const {
   const bool says_so = outcome_ == v1::OUTCOME_FAILED || outcome_ == v1::OUTCOME_SUCCEEDED;
-  return !IsSet(started_) || !says_so || Compare(memory_.stopped(), started_) >= 0;
+  const bool stopped = Compare(memory_.stopped(), started_) >= 0;
+  const bool superseded = Compare(memory_.last().id(), started_) > 0;  // no stop of it comes any more
+  return !IsSet(started_) || !says_so || stopped || superseded;
 }
 
 void HostCore::Prepare(BootTime now, Effects* out) {
