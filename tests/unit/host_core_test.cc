@@ -103,6 +103,46 @@ TEST_F(HostCoreTest, WhatSurvivesSigkillMakesTheNodeUnusable) {
   EXPECT_FALSE(LastStatus().trouble().empty());
 }
 
+TEST_F(HostCoreTest, WhatSurvivesSigkillDoesNotEndTheHostWhenTheLeaseEnds) {
+  Run(1);
+  v1::HostDirective stop = Directive();
+  stop.mutable_stop()->set_grace_ms(0);
+  Give(stop);
+  Pass(kStuckAfterKill - absl::Seconds(1));
+  Pass(absl::Seconds(2), true, false);
+  ASSERT_EQ(core_.phase(), v1::HOST_PHASE_STUCK);
+  EXPECT_FALSE(Took<SetKernelTimer>().back().at.has_value());
+  Pass(absl::Seconds(1));
+  EXPECT_FALSE(Took<SetKernelTimer>().back().at.has_value()) << "a later grant sets it again";
+  Pass(2 * kLease, true, false);
+  EXPECT_FALSE(Took<SetKernelTimer>().back().at.has_value());
+  EXPECT_EQ(core_.phase(), v1::HOST_PHASE_STUCK);
+  v1::HostDirective end = Directive();
+  end.mutable_exit()->set_exit_code(7);
+  Give(end);
+  Pass(absl::Seconds(5));
+  ASSERT_EQ(Took<Finish>().size(), 1u);
+  EXPECT_EQ(Took<Finish>().back().exit_code, 7);
+}
+
+TEST_F(HostCoreTest, WhatOutlastsASuccessAndSigkillIsSaidOnce) {
+  Run(1);
+  Exit(0, 0);
+  Exit(1, 0);
+  core_.OnSwept(now_, "a process in D state", &effects_);
+  Pass(kStuckAfterKill + absl::Seconds(1));
+  ASSERT_EQ(core_.phase(), v1::HOST_PHASE_STUCK);
+  v1::HostDirective stop = Directive();
+  stop.mutable_stop()->set_grace_ms(1000);
+  Give(stop);
+  EXPECT_EQ(core_.phase(), v1::HOST_PHASE_STUCK);
+  Forget();
+  Pass(2 * kLease, true, false);
+  EXPECT_EQ(core_.phase(), v1::HOST_PHASE_STUCK);
+  EXPECT_TRUE(Took<Note>().empty());
+  EXPECT_TRUE(Took<SetKernelTimer>().empty());
+}
+
 TEST_F(HostCoreTest, ASweepThatSawNothingIsRepeatedAfterTheLastExit) {
   Run(1);
   v1::HostDirective stop = Directive();

@@ -20,6 +20,7 @@ std::string Workers(int count) { return absl::StrCat(count, count == 1 ? " worke
 
 void HostCore::BeginStop(BootTime now, int signal, absl::Duration grace, v1::Outcome outcome,
                          const std::string& cause, Effects* out) {
+  if (phase_ == v1::HOST_PHASE_STUCK) return;  // SIGKILL is pending on all that is left
   if (ladder_) {
     ladder_->Hasten(now + grace);
     return;
@@ -54,6 +55,7 @@ void HostCore::WatchStop(BootTime now, Effects* out) {
     if (trouble_.empty())
       trouble_ = absl::StrCat(Workers(LiveWorkers()), LiveWorkers() == 1 ? " survives" : " survive", " SIGKILL");
     Say(Severity::kError, absl::StrCat("this node is unusable: ", trouble_), out);
+    UpdateKernelTimer(out);
     Tell(out);
   }
 }
@@ -86,7 +88,7 @@ BootTime HostCore::LeaseTermMoment() const {
 BootTime HostCore::LeaseKillMoment() const { return lease_deadline_ - lease_ / 10; }
 
 void HostCore::WatchLease(BootTime now, Effects* out) {
-  if (!leased() || !Active() || now < LeaseTermMoment()) return;
+  if (!leased() || !Active() || phase_ == v1::HOST_PHASE_STUCK || now < LeaseTermMoment()) return;
   if (!ladder_) {
     Say(Severity::kWarning, "the lease ends (the coordinator was not reached): stopping the workers", out);
     BeginStop(now, SIGTERM, LeaseKillMoment() - now, v1::OUTCOME_LEASE_ENDED, "the lease ended", out);
@@ -95,10 +97,12 @@ void HostCore::WatchLease(BootTime now, Effects* out) {
   }
 }
 
+// Not for what SIGKILL is pending on already: the host's own end would end nothing more, and what it has to say of
+// the job's end would be lost.
 void HostCore::UpdateKernelTimer(Effects* out) {
   if (!leased()) return;
   std::optional<BootTime> wanted;
-  if (Active()) wanted = lease_deadline_;
+  if (Active() && phase_ != v1::HOST_PHASE_STUCK) wanted = lease_deadline_;
   if (wanted == kernel_timer_) return;
   kernel_timer_ = wanted;
   out->push_back(SetKernelTimer{wanted});
