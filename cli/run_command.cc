@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "agent/address.h"
-#include "agent/host/event_loop.h"
 #include "agent/host/host_process.h"
 #include "agent/host/init.h"
 #include "agent/host/job_end.h"
@@ -56,7 +55,6 @@ int BecomeHost(const RunPlan& plan, Launch launch, const host::Inherited& inheri
       host::CheckDescriptors(host::LeastDescriptors(launch.plan, plan.config.single_node()));
   if (!enough.ok()) return Complain(enough);
   launch.plan.process = inherited;
-  launch.host.wall_at_boot = absl::Now() - (EventLoop::Now() - absl::UnixEpoch());
   host::Writer writer;
   if (!writer.status().ok()) return Complain(writer.status());
   LogOptions log;

@@ -94,6 +94,27 @@ TEST_F(HostCoreTest, WhoSaysWhenItHadWrittenThatDownIsKnownToHaveFailedByThen) {
   EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), now_ - absl::Milliseconds(300));
 }
 
+TEST_F(HostCoreTest, WhatSeemsWrittenBeforeItsOwnSecondWasDatedByAnotherClock) {
+  Run(1);
+  now_ += absl::Milliseconds(10'700);
+  Ending ending = Ended(false, 7);
+  ending.failed_at_s = absl::ToUnixSeconds(now_) - 2;
+  ending.told_at = now_ - absl::Seconds(9);
+  core_.OnExit(now_, 0, ending, &effects_);
+  EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), absl::FromUnixSeconds(*ending.failed_at_s + 1));
+}
+
+TEST_F(HostCoreTest, AClockThatWasSetDuringTheRoundMovesNoFailure) {
+  Run(1);
+  now_ += absl::Seconds(10);
+  const absl::Duration set_back = absl::Hours(1);
+  core_.SetWallAtBoot(absl::UnixEpoch() - set_back);
+  Ending ending = Ended(false, 7);
+  ending.failed_at_s = absl::ToUnixSeconds(now_ - set_back) - 5;
+  core_.OnExit(now_, 0, ending, &effects_);
+  EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), absl::FromUnixSeconds(absl::ToUnixSeconds(now_) - 4));
+}
+
 TEST_F(HostCoreTest, AWorkerThatHadFailedBeforeAStopFromOutsideIsTold) {
   Run(1);
   now_ += absl::Seconds(10);

@@ -245,6 +245,8 @@ void HostCore::OnExecuting(BootTime, int local_rank, Effects* out) {
   Tell(out);
 }
 
+void HostCore::SetWallAtBoot(absl::Time at) { wall_at_boot_ = at; }
+
 void HostCore::OnSpawnFailed(BootTime now, int local_rank, int exit_code, const std::string& why, Effects* out) {
   OnExit(now, local_rank, Ending{.number = exit_code, .error_text = why}, out);
 }
@@ -268,12 +270,14 @@ void HostCore::OnExit(BootTime now, int local_rank, const Ending& ending, Effect
 }
 
 // A worker may say that it failed before it was seen to end; it says so to a whole second, so this is the latest
-// moment that it can mean: that second's end, or when it had said so. Never before the round.
+// moment that it can mean: that second's end, or when it had said so. What was written before that second was
+// dated by another clock, a file server's. Never before the round.
 BootTime HostCore::FailedAt(BootTime now, const Ending& ending) const {
   if (!ending.failed_at_s) return now;
-  absl::Time latest = absl::FromUnixSeconds(*ending.failed_at_s) + absl::Seconds(1);
-  if (ending.told_at) latest = std::min(latest, *ending.told_at);
-  return std::clamp(absl::UnixEpoch() + (latest - options_.wall_at_boot), started_at_, now);
+  const absl::Time second = absl::FromUnixSeconds(*ending.failed_at_s);
+  absl::Time latest = second + absl::Seconds(1);
+  if (ending.told_at && *ending.told_at >= second) latest = std::min(latest, *ending.told_at);
+  return std::clamp(absl::UnixEpoch() + (latest - wall_at_boot_), started_at_, now);
 }
 
 v1::Failure HostCore::MakeFailure(int local_rank, const Ending& ending, int64_t pid, BootTime at) const {
@@ -295,7 +299,7 @@ v1::Failure HostCore::MakeFailure(int local_rank, const Ending& ending, int64_t 
   failure.set_callstack(CutUtf8(ending.callstack, kMaxErrorText));
   failure.set_error_file(ending.error_file);
   failure.set_wall_time_s(
-      ending.failed_at_s.value_or(absl::ToUnixSeconds(options_.wall_at_boot + (at - absl::UnixEpoch()))));
+      ending.failed_at_s.value_or(absl::ToUnixSeconds(wall_at_boot_ + (at - absl::UnixEpoch()))));
   return failure;
 }
 

@@ -129,8 +129,7 @@ struct HostOptions {
   std::string local_rank_option;  // that each worker gets by --pass-local-rank, as local-rank; empty: none
   absl::Duration preflight_timeout = absl::ZeroDuration();    // zero: there is no preflight
   absl::Duration gpu_release_timeout = absl::ZeroDuration();  // zero: GPUs are not looked at
-  bool driver_pids = false;                     // the driver's pids are ours: no PID namespace is between
-  absl::Time wall_at_boot = absl::UnixEpoch();  // what the wall clock said when the machine booted: for people
+  bool driver_pids = false;  // the driver's pids are ours: no PID namespace is between
 };
 
 std::string NameOf(int signal);  // "SIGTERM"
@@ -156,6 +155,9 @@ class HostCore {
   void OnSpawnFailed(BootTime now, int local_rank, int exit_code, const std::string& why, Effects* out);
 
   void OnExit(BootTime now, int local_rank, const Ending& ending, Effects* out);
+  // What the wall clock would have said when the machine booted, by what both clocks say now: told before OnExit,
+  // since the clock may have been set meanwhile.
+  void SetWallAtBoot(absl::Time at);
 
   // The last lines that this worker wrote, where we hold them: told before OnSwept. Of one that is not the cause
   // of a failure: nothing.
@@ -294,6 +296,7 @@ class HostCore {
   bool progressed_ = false;  // in the round started_
   std::optional<v1::Failure> failure_;
   BootTime failure_at_ = absl::InfinitePast();
+  absl::Time wall_at_boot_ = absl::UnixEpoch();
   bool all_zero_ = true;   // every worker that has ended so far exited 0
   bool all_usage_ = true;  // ... exited 2 by itself, or was ended by our signal
   std::optional<Ladder> ladder_;
