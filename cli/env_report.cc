@@ -24,10 +24,10 @@ constexpr int kValueColumns = 28;     // a wider value has the line to itself
 
 // Variables that bear on what muster or its workers do.
 constexpr const char* kPrefixes[] = {
-    "MUSTER_",  "PET_",       "TORCHELASTIC_", "TORCH_",   "CLUSTER_SPEC",     "CLOUD_ML_",
-    "AIP_",     "NCCL_",      "GLOO_",         "CUDA_",    "NVIDIA_",          "SLURM_",
-    "VC_",      "AWS_BATCH_", "AZ_BATCH",      "AZUREML_", "OMPI_COMM_WORLD_", "PMI_",
-    "MPI_LOCAL"};
+    "MUSTER_",   "PET_",           "TORCHELASTIC_", "TORCH_",   "CLUSTER_SPEC",     "CLOUD_ML_",
+    "AIP_",      "NCCL_",          "GLOO_",         "CUDA_",    "NVIDIA_",          "SLURM_",
+    "VC_",       "AWS_BATCH_",     "AZ_BATCH",      "AZUREML_", "OMPI_COMM_WORLD_", "PMI_",
+    "MPI_LOCAL", "MV2_COMM_WORLD_"};
 constexpr const char* kNames[] = {"RANK",
                                   "WORLD_SIZE",
                                   "LOCAL_RANK",
@@ -107,6 +107,7 @@ std::string PlatformName(const std::string& source) {
       {"batch", "AWS Batch"},
       {"azureml", "Azure ML"},
       {"openmpi", "Open MPI"},
+      {"mvapich", "MVAPICH"},
       {"mpich", "MPICH, Intel MPI or MVAPICH"},
       {"static", "variables set on each node"},
       {"hostfile", "a hostfile"},

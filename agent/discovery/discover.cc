@@ -136,6 +136,8 @@ const std::vector<Source>& Sources() {
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadAzureMl(evidence); }},
       {"openmpi", "OMPI_COMM_WORLD_RANK",
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadOpenMpi(evidence); }},
+      {"mvapich", "MV2_COMM_WORLD_RANK",
+       [](const Evidence& evidence, const DiscoverOptions&) { return ReadMvapich(evidence); }},
       {"mpich", "PMI_RANK", [](const Evidence& evidence, const DiscoverOptions&) { return ReadMpich(evidence); }},
       {"slurm", "SLURM_STEP_NODELIST", ReadSlurmAsAsked},
       {"trainer", "PET_NODE_RANK",
@@ -195,9 +197,12 @@ const std::vector<Implication>& Implications() {
       {"volcano", "indexed-job"},
       // Azure's MPI jobs are started by its mpirun.
       {"azureml", "openmpi"},
+      {"azureml", "mvapich"},
       {"azureml", "mpich"},
       // Of two that are set, PMI_RANK is what Open MPI makes of itself for others.
       {"openmpi", "mpich"},
+      // Hydra sets both where it is MVAPICH's.
+      {"mvapich", "mpich"},
       // srun sets no OMPI_COMM_WORLD_*, so these are mpirun's, and the step around them is that of its daemons: of
       // which the node with mpirun has none.
       {"openmpi", "slurm"},

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "agent/discovery/address.h"
 #include "agent/discovery/problem.h"
+#include "agent/discovery/slurm.h"
 #include "agent/discovery/variables.h"
 #include "proto/base/status_macros.h"
 
@@ -31,6 +32,12 @@ constexpr Names kOpenMpi = {"openmpi",
                             "OMPI_COMM_WORLD_LOCAL_RANK",
                             "OMPI_COMM_WORLD_LOCAL_SIZE",
                             "mpirun --map-by ppr:1:node"};
+constexpr Names kMvapich = {"mvapich",
+                            "MV2_COMM_WORLD_RANK",
+                            "MV2_COMM_WORLD_SIZE",
+                            "MV2_COMM_WORLD_LOCAL_RANK",
+                            "MV2_COMM_WORLD_LOCAL_SIZE",
+                            "mpiexec -ppn 1"};
 constexpr Names kHydra = {"mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "mpiexec -ppn 1"};
 
 // Absent ones say what there would be with one process.
@@ -77,15 +84,26 @@ Reading ReadMpi(const Environment& environment, const Names& names) {
 }
 
 bool OfSeveral(const Environment& environment, const Names& names) {
-  return TextOf(environment, names.size).value_or("1") != "1";
+  const std::optional<std::string> size = TextOf(environment, names.size);
+  // There is no rank above 0 where there is one process: the size got lost, and each would be a job of its own.
+  return size ? *size != "1" : TextOf(environment, names.rank).value_or("0") != "0";
 }
 
 }  // namespace
 
 Reading ReadOpenMpi(const Evidence& evidence) {
   const Environment& environment = evidence.environment;
-  if (!TextOf(environment, kOpenMpi.rank) && !OfSeveral(environment, kOpenMpi)) return std::nullopt;
+  const bool several = OfSeveral(environment, kOpenMpi);
+  if (!several && !TextOf(environment, kOpenMpi.rank)) return std::nullopt;
+  // sbatch and srun take along what an mpirun of one process has set around them.
+  if (!several && IsStepOfSeveralNodes(environment)) return std::nullopt;
   return ReadMpi(environment, kOpenMpi);
+}
+
+Reading ReadMvapich(const Evidence& evidence) {
+  const Environment& environment = evidence.environment;
+  if (!OfSeveral(environment, kMvapich) || IsStepOfSeveralNodes(environment)) return std::nullopt;
+  return ReadMpi(environment, kMvapich);
 }
 
 Reading ReadMpich(const Evidence& evidence) {

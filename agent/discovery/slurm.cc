@@ -238,4 +238,9 @@ Reading ReadSlurmNode(const Evidence& evidence) {
   return nodes == 1 ? reader.Step() : std::nullopt;
 }
 
+bool IsStepOfSeveralNodes(const Environment& environment) {
+  const absl::StatusOr<size_t> nodes = SlurmReader(environment).ReadNodes();
+  return nodes.ok() && *nodes > 1;
+}
+
 }  // namespace muster::discovery

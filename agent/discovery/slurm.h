@@ -28,4 +28,8 @@ Reading ReadSlurm(const Evidence& evidence);
 // what to type instead. nullopt in a step of several nodes, and without an allocation.
 Reading ReadSlurmNode(const Evidence& evidence);
 
+// Whether srun started this on several nodes, for those whose own variables mean less there. A list of nodes that
+// is missing or broken says nothing.
+bool IsStepOfSeveralNodes(const Environment& environment);
+
 }  // namespace muster::discovery

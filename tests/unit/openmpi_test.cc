@@ -1,4 +1,5 @@
-// Open MPI: the samples mpi_openmpi_* as tests/fixtures/expected.tsv reads them; then the details.
+// Open MPI, MVAPICH and Hydra: the samples mpi_openmpi_* as tests/fixtures/expected.tsv reads them; then the
+// details.
 #include "agent/discovery/openmpi.h"
 
 #include "agent/discovery/discover.h"
@@ -139,6 +140,61 @@ TEST(Mpich, LeavesTheWordToOpenMpiAndToAStepOfSlurms) {
   EXPECT_EQ(ReadOk({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}).source, "single");
 }
 
+TEST(Mpich, ARankAboveZeroWithoutASizeIsNoJobOfItsOwn) {
+  EXPECT_THAT(ErrorOf({{"PMI_RANK", "1"}}), HasSubstr("PMI_SIZE is missing"));
+  EXPECT_THAT(ErrorOf({{"PMI_RANK", "1"}, {"PMI_SIZE", ""}}), HasSubstr("PMI_SIZE is empty"));
+  EXPECT_EQ(ReadOk({{"PMI_RANK", "0"}}).source, "single");
+}
+
+// As MVAPICH2's mpispawn sets them.
+Environment MvapichRank1Of3() {
+  return {{"MV2_COMM_WORLD_RANK", "1"},
+          {"MV2_COMM_WORLD_SIZE", "3"},
+          {"MV2_COMM_WORLD_LOCAL_RANK", "0"},
+          {"MV2_COMM_WORLD_LOCAL_SIZE", "1"},
+          {"MASTER_ADDR", "10.0.0.4"}};
+}
+
+TEST(Mvapich, IsReadByItsOwnVariables) {
+  const ClusterView view = ReadOk(MvapichRank1Of3());
+  EXPECT_EQ(view.source, "mvapich");
+  EXPECT_EQ(view.node_rank, 1);
+  EXPECT_EQ(view.nnodes, 3);
+  EXPECT_EQ(view.primary_host, "10.0.0.4");
+  EXPECT_EQ(view.run_id, "mvapich-10.0.0.4");
+  EXPECT_EQ(ReadOk(With(MvapichRank1Of3(), "MASTER_ADDR", "")).primary_host, "") << "an option has to say it";
+}
+
+TEST(Mvapich, OfSeveralProcessesOnANodeNoneGoesOn) {
+  EXPECT_THAT(ErrorOf(With(MvapichRank1Of3(), "MV2_COMM_WORLD_LOCAL_RANK", "1")),
+              HasSubstr("MV2_COMM_WORLD_LOCAL_RANK is 1: expected 0"));
+  EXPECT_THAT(ErrorOf(With(MvapichRank1Of3(), "MV2_COMM_WORLD_LOCAL_SIZE", "8")),
+              HasSubstr("write mpiexec -ppn 1 muster run --nproc-per-node 8 SCRIPT"));
+}
+
+TEST(Mvapich, ARankIsBelowTheSizeAndBothAreThere) {
+  EXPECT_THAT(ErrorOf(With(MvapichRank1Of3(), "MV2_COMM_WORLD_RANK", "3")), HasSubstr("MV2_COMM_WORLD_RANK is 3"));
+  EXPECT_THAT(ErrorOf(With(MvapichRank1Of3(), "MV2_COMM_WORLD_RANK", "")), HasSubstr("RANK is missing"));
+  EXPECT_THAT(ErrorOf({{"MV2_COMM_WORLD_RANK", "1"}}), HasSubstr("MV2_COMM_WORLD_SIZE is missing"));
+  EXPECT_EQ(ReadOk({{"MV2_COMM_WORLD_RANK", "0"}, {"MV2_COMM_WORLD_SIZE", "1"}}).source, "single");
+  EXPECT_EQ(ReadOk({{"MV2_COMM_WORLD_LOCAL_SIZE", "8"}}).source, "single") << "scripts set it for other libraries";
+}
+
+TEST(Mvapich, ComesBeforeWhatItsHydraSetsForAllAndBehindAStepOfSeveralNodes) {
+  Environment hydra = MvapichRank1Of3();
+  hydra.insert({{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}, {"MPI_LOCALNRANKS", "1"}});
+  EXPECT_EQ(ReadOk(hydra).source, "mvapich");
+  Environment step = MvapichRank1Of3();
+  step.insert({{"SLURM_JOB_ID", "7"},
+               {"SLURM_STEP_NODELIST", "n[2-3]"},
+               {"SLURM_STEP_NUM_NODES", "2"},
+               {"SLURM_NODEID", "0"}});
+  EXPECT_EQ(ReadOk(step).source, "slurm");
+  step["SLURM_STEP_NODELIST"] = "n2";
+  step["SLURM_STEP_NUM_NODES"] = "1";
+  EXPECT_EQ(ReadOk(step).source, "mvapich") << "a shell, from which mpirun_rsh went to other nodes by ssh";
+}
+
 // mpirun in a batch script of Slurm's starts its daemons by a step of all nodes but its own.
 TEST(OpenMpi, TheStepOfItsDaemonsSaysNothing) {
   Environment environment = Rank1Of3();
@@ -151,6 +207,18 @@ TEST(OpenMpi, TheStepOfItsDaemonsSaysNothing) {
   Environment first = With(Rank1Of3(), "OMPI_COMM_WORLD_RANK", "0");
   first.insert({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "3"}});
   EXPECT_EQ(ReadOk(first).nnodes, 3);
+}
+
+// sbatch from within an mpirun of one process takes its variables along.
+TEST(OpenMpi, OfOneProcessDoesNotHideAStepOfSeveralNodes) {
+  Environment step = {{"OMPI_COMM_WORLD_RANK", "0"},     {"OMPI_COMM_WORLD_SIZE", "1"}, {"SLURM_JOB_ID", "7"},
+                      {"SLURM_STEP_NODELIST", "n[2-3]"}, {"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_NODEID", "1"}};
+  EXPECT_EQ(ReadOk(step).source, "slurm");
+  EXPECT_EQ(ReadOk(step).node_rank, 1);
+  step["SLURM_STEP_NODELIST"] = "n3";
+  step["SLURM_STEP_NUM_NODES"] = "1";
+  step["SLURM_NODEID"] = "0";
+  EXPECT_EQ(ReadOk(step).source, "openmpi");
 }
 
 }  // namespace
