@@ -20,6 +20,7 @@ constexpr char kJobId[] = "SLURM_JOB_ID";
 constexpr char kStepNodes[] = "SLURM_STEP_NODELIST";
 constexpr char kStepCount[] = "SLURM_STEP_NUM_NODES";
 constexpr char kStepTasks[] = "SLURM_STEP_NUM_TASKS";
+constexpr char kTasks[] = "SLURM_NTASKS";  // outside of steps those of the allocation
 constexpr char kStepTasksPerNode[] = "SLURM_STEP_TASKS_PER_NODE";
 constexpr char kNodeId[] = "SLURM_NODEID";
 constexpr char kLocalId[] = "SLURM_LOCALID";
@@ -119,9 +120,10 @@ class SlurmReader {
     const int count = static_cast<int>(nodes_.size());
     ASSIGN_OR_RETURN(const std::optional<int> local, Number(kLocalId, 0, kMaxTasks));
     if (local && *local > 0) return ManyTasks(kLocalId, *local, "0", rank);
-    ASSIGN_OR_RETURN(const std::optional<int> tasks, Number(kStepTasks, 1, kMaxTasks));
+    const char* const variable = Find(kStepTasks) ? kStepTasks : kTasks;
+    ASSIGN_OR_RETURN(const std::optional<int> tasks, Number(variable, 1, kMaxTasks));
     if (!tasks || *tasks <= count) return absl::OkStatus();
-    return ManyTasks(kStepTasks, *tasks, absl::StrCat(count, ", one on each node"), rank);
+    return ManyTasks(variable, *tasks, absl::StrCat(count, ", one on each node"), rank);
   }
 
   absl::Status ManyTasks(const char* variable, int value, const std::string& expected, int rank) const {

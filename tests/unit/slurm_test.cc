@@ -164,6 +164,13 @@ TEST(SlurmStep, ItsVariablesComeBeforeThoseOfTheJob) {
   EXPECT_EQ(view.primary_host, "n1");
 }
 
+TEST(SlurmStep, TheTasksAreCountedByTheirOldNameWhereTheStepHasNoOther) {
+  Environment environment = With(StepOf3(1), {{"SLURM_LOCALID", "0"}, {"SLURM_NTASKS", "24"}});
+  environment.erase("SLURM_STEP_NUM_TASKS");
+  EXPECT_THAT(ErrorOf(environment), HasSubstr("SLURM_NTASKS is 24: expected 3, one on each node"));
+  EXPECT_EQ(ReadOk(With(environment, {{"SLURM_NTASKS", "3"}})).node_rank, 1);
+}
+
 TEST(SlurmStep, IsNotThereWithoutSlurm) {
   EXPECT_EQ(Read({})->has_value(), false);
   EXPECT_EQ(Read({{"SLURM_CONF", "/etc/slurm/slurm.conf"}, {"SLURM_NODEID", "3"}})->has_value(), false);
