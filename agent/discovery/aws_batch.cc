@@ -54,6 +54,7 @@ Reading ReadBatch(const Evidence& evidence) {
   const auto address = TextOf(environment, kMainAddress);
   if (address) {
     ASSIGN_OR_RETURN(view.primary_host, HostIn(kMainAddress, *address));
+    RETURN_IF_ERROR(CheckReachable(kMainAddress, view));
   } else if (index == main) {
     view.primary_host = OwnName(environment);
   } else {

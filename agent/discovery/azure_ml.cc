@@ -21,13 +21,14 @@ absl::Status TooManyProcesses(const char* variable, const std::string& value, co
 }
 
 // The first node of an MPI job, without the port, which belongs to the batch service.
-absl::StatusOr<std::string> MpiMaster(const Environment& environment) {
+absl::Status TakeMpiMaster(const Environment& environment, ClusterView* view) {
   for (const char* variable : {kMpiMaster, kMpiSingleMaster}) {
     const auto text = TextOf(environment, variable);
     if (!text) continue;
     const absl::StatusOr<Address> address = ParseAddress(*text);
-    if (address.ok()) return address->host;
-    return ToStatus({variable, "", *text, std::string(AsStd(address.status().message())), ""});
+    if (!address.ok()) return ToStatus({variable, "", *text, std::string(AsStd(address.status().message())), ""});
+    view->primary_host = address->host;
+    return CheckReachable(variable, *view);
   }
   return ToStatus({kMpiMaster, "", std::nullopt, "the first node, as Azure ML sets it for MPI jobs",
                    "give --nnodes, --node-rank and --master-addr"});
@@ -48,7 +49,7 @@ absl::StatusOr<ClusterView> OfMpi(const Environment& environment) {
   ASSIGN_OR_RETURN(view.node_rank,
                    RankIn("OMPI_COMM_WORLD_RANK", TextOf(environment, "OMPI_COMM_WORLD_RANK").value_or(""),
                           view.nnodes, absl::StrCat("OMPI_COMM_WORLD_SIZE ", view.nnodes)));
-  ASSIGN_OR_RETURN(view.primary_host, MpiMaster(environment));
+  RETURN_IF_ERROR(TakeMpiMaster(environment, &view));
   view.primary_port = kDefaultRendezvousPort;
   return view;
 }
@@ -65,6 +66,7 @@ absl::StatusOr<ClusterView> OfPytorch(const Environment& environment) {
   ASSIGN_OR_RETURN(view.node_rank,
                    RankIn("NODE_RANK", node, view.nnodes, absl::StrCat("WORLD_SIZE ", view.nnodes)));
   ASSIGN_OR_RETURN(view.primary_host, HostIn("MASTER_ADDR", *TextOf(environment, "MASTER_ADDR")));
+  RETURN_IF_ERROR(CheckReachable("MASTER_ADDR", view));
   ASSIGN_OR_RETURN(view.primary_port, PortOr(environment, "MASTER_PORT", kTorchPort));
   return view;
 }

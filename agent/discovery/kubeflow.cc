@@ -36,11 +36,12 @@ absl::Status TakeMaster(const Environment& environment, ClusterView* view) {
   return absl::OkStatus();
 }
 
+// After TakeMaster().
 absl::Status TakeRank(const Environment& environment, ClusterView* view) {
   if (!IsSet(environment, kRank)) return ToStatus({kRank, "", std::nullopt, "this node's number, from 0", ""});
   ASSIGN_OR_RETURN(view->node_rank, RankIn(kRank, TextOf(environment, kRank).value_or(""), view->nnodes,
                                            absl::StrCat(kNodes, " ", *TextOf(environment, kNodes))));
-  return absl::OkStatus();
+  return CheckReachable(kAddress, *view);
 }
 
 // All of an elastic job's nodes meet at the address of its first worker, without ranks.
@@ -75,6 +76,7 @@ Reading ReadPytorchJob(const Evidence& evidence) {
   ASSIGN_OR_RETURN(ClusterView view, Common(environment, "pytorchjob"));
   if (!fixed) {
     RETURN_IF_ERROR(TakeEndpoint(*endpoint, &view));
+    RETURN_IF_ERROR(CheckReachable(kEndpoint, view));
     return view;
   }
   RETURN_IF_ERROR(TakeMaster(environment, &view));

@@ -77,6 +77,7 @@ Reading ReadMpi(const Environment& environment, const Names& names) {
   } else if (view.nnodes == 1) {
     view.primary_host = "localhost";
   }
+  RETURN_IF_ERROR(CheckReachable(kMasterAddr, view));
   ASSIGN_OR_RETURN(view.primary_port, PortOr(environment, "MASTER_PORT", kTorchPort));
   view.loopback_only = IsLoopback(view.primary_host);
   view.run_id = RunNameOf(names.source, TextOf(environment, kRunNumber).value_or(view.primary_host));

@@ -74,6 +74,7 @@ Reading ReadStatic(const Evidence& evidence) {
   const auto address = TextOf(environment, kAddress);
   if (!address) return ToStatus({kAddress, "", std::nullopt, "the address of node 0", kGiveAll});
   ASSIGN_OR_RETURN(view.primary_host, HostIn(kAddress, *address));
+  RETURN_IF_ERROR(CheckReachable(kAddress, view));
   ASSIGN_OR_RETURN(view.primary_port, PortOr(environment, "MASTER_PORT", kTorchPort));
   view.loopback_only = IsLoopback(view.primary_host);
   view.nproc = TextOf(environment, kProcesses).value_or("");

@@ -71,6 +71,13 @@ absl::StatusOr<std::string> HostIn(const std::string& variable, const std::strin
   return ToStatus({variable, "", text, "a host name or address, without a port", advice});
 }
 
+absl::Status CheckReachable(const std::string& variable, const ClusterView& view) {
+  if (view.nnodes == 1 || view.node_rank == 0 || !IsAnyAddress(view.primary_host)) return absl::OkStatus();
+  return ToStatus({variable, "", view.primary_host,
+                   "the address by which the other nodes reach node 0, not one at which it listens",
+                   "set it to node 0's name or address, the same on all nodes"});
+}
+
 absl::StatusOr<uint16_t> PortOr(const Environment& environment, const std::string& variable, uint16_t otherwise) {
   const std::optional<std::string> text = TextOf(environment, variable);
   if (!text.has_value()) return otherwise;

@@ -37,6 +37,10 @@ absl::StatusOr<int> RankIn(const std::string& variable, const std::string& text,
 absl::StatusOr<std::string> HostIn(const std::string& variable, const std::string& text,
                                    const std::string& advice = "");
 
+// Whether this node can reach the primary that `variable` names. Node 0 may call itself 0.0.0.0; any other node
+// that dials that reaches itself.
+absl::Status CheckReachable(const std::string& variable, const ClusterView& view);
+
 // The port of a variable, or `otherwise` where it is not set.
 absl::StatusOr<uint16_t> PortOr(const Environment& environment, const std::string& variable, uint16_t otherwise);
 

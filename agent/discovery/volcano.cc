@@ -44,6 +44,7 @@ absl::StatusOr<ClusterView> ByPlugin(const Environment& environment) {
   ASSIGN_OR_RETURN(view.primary_port, PortOr(environment, "MASTER_PORT", kTorchPort));
   ASSIGN_OR_RETURN(view.node_rank, RankIn("RANK", *TextOf(environment, "RANK"), view.nnodes,
                                           absl::StrCat("WORLD_SIZE ", view.nnodes, ", which counts pods here")));
+  RETURN_IF_ERROR(CheckReachable("MASTER_ADDR", view));
   return view;
 }
 

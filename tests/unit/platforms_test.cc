@@ -426,6 +426,28 @@ TEST(Static, TakesRankWhereItIsTheNodes) {
   EXPECT_FALSE(Fits({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}}));
 }
 
+// Of any other node that would be itself, for whose primary it waited.
+TEST(Primary, AtWhichOneListensIsOnlyNodeZerosOwn) {
+  const std::string expected = "is 0.0.0.0: expected the address by which the other nodes reach node 0";
+  const Environment by_hand = {{"MASTER_ADDR", "0.0.0.0"}, {"NODE_RANK", "1"}, {"NNODES", "2"}};
+  EXPECT_THAT(ErrorOf(by_hand), HasSubstr("MASTER_ADDR " + expected));
+  EXPECT_THAT(ErrorOf(With(by_hand, "MASTER_ADDR", "::")), HasSubstr("MASTER_ADDR is ::: expected the address"));
+  EXPECT_EQ(Place(ReadOk(With(by_hand, "NODE_RANK", "0"))), "static 0/2 0.0.0.0:29500");
+  EXPECT_THAT(ErrorOf(With(EnvironmentOf("k8s_trainer_v2.env"), "PET_MASTER_ADDR", "0.0.0.0")),
+              HasSubstr("PET_MASTER_ADDR " + expected));
+  EXPECT_THAT(ErrorOf({{"PET_NNODES", "2:4"}, {"PET_RDZV_ENDPOINT", "0.0.0.0:1"}}),
+              HasSubstr("PET_RDZV_ENDPOINT " + expected));
+  EXPECT_THAT(ErrorOf(With(EnvironmentOf("aws_batch_child.env"), "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS",
+                           "0.0.0.0")),
+              HasSubstr("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS " + expected));
+  EXPECT_THAT(ErrorOf(With(EnvironmentOf("azureml_mpi_multi.env"), "AZ_BATCH_MASTER_NODE", "0.0.0.0:6000")),
+              HasSubstr("AZ_BATCH_MASTER_NODE " + expected));
+  EXPECT_THAT(ErrorOf(With(EnvironmentOf("k8s_volcano_pytorch.env"), "MASTER_ADDR", "0.0.0.0")),
+              HasSubstr("MASTER_ADDR " + expected));
+  EXPECT_THAT(ErrorOf(With(EnvironmentOf("mpi_openmpi_1pernode.env"), "MASTER_ADDR", "0.0.0.0")),
+              HasSubstr("MASTER_ADDR " + expected));
+}
+
 TEST(Static, NamesWhatIsMissingOrWrong) {
   EXPECT_THAT(ErrorOf({{"NODE_RANK", "1"}, {"NNODES", "2"}}), HasSubstr("MASTER_ADDR is missing"));
   EXPECT_THAT(ErrorOf({{"NODE_RANK", "1"}, {"MASTER_ADDR", "a"}}), HasSubstr("NNODES is missing"));
