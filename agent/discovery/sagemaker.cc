@@ -23,6 +23,7 @@ using Json = nlohmann::json;
 constexpr char kName[] = "sagemaker";
 constexpr char kAdvice[] = "give --nnodes, --node-rank and --master-addr where the platform's word cannot be used";
 constexpr char kJobName[] = "TRAINING_JOB_NAME";
+constexpr char kInterface[] = "SM_NETWORK_INTERFACE_NAME";
 constexpr size_t kMaxInterfaceChars = 15;  // IFNAMSIZ, less its NUL
 
 // What the platform says, wherever it says so.
@@ -46,6 +47,16 @@ struct Job {
 std::string ValueOf(const Environment& environment, const char* name) {
   const auto found = environment.find(name);
   return found == environment.end() ? "" : std::string(AsStd(absl::StripAsciiWhitespace(found->second)));
+}
+
+bool IsInterfaceName(const std::string& name) {
+  return name.size() <= kMaxInterfaceChars && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return absl::ascii_isgraph(c) && c != '/' && c != ',' && c != '=' && c != '^';
+         });
+}
+
+std::string ExpectedInterface() {
+  return absl::StrCat("the name of a network interface, of at most ", kMaxInterfaceChars, " characters, as eth0");
 }
 
 // ---- The text ----
@@ -81,9 +92,9 @@ absl::StatusOr<std::optional<Text>> FromVariables(const Environment& environment
   if (!list.ok() || !list->is_array()) {
     return ToStatus({"SM_HOSTS", "", hosts, "a JSON list of host names, as [\"algo-1\",\"algo-2\"]", kAdvice});
   }
-  const Json all = {{"hosts", *list},
-                    {"current_host", current},
-                    {"network_interface_name", ValueOf(environment, "SM_NETWORK_INTERFACE_NAME")}};
+  const std::string interface = ValueOf(environment, kInterface);
+  if (!IsInterfaceName(interface)) return ToStatus({kInterface, "", interface, ExpectedInterface(), kAdvice});
+  const Json all = {{"hosts", *list}, {"current_host", current}, {"network_interface_name", interface}};
   return Text{"SM_HOSTS and SM_CURRENT_HOST", all.dump(-1, ' ', true, Json::error_handler_t::replace)};
 }
 
@@ -142,13 +153,8 @@ class ConfigReader {
     const auto found = json.find("network_interface_name");
     if (found == json.end() || found->is_null()) return absl::OkStatus();
     const std::string name = found->is_string() ? found->get<std::string>() : "";
-    const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
-      return absl::ascii_isgraph(c) && c != '/' && c != ',' && c != '=' && c != '^';
-    });
-    if (!found->is_string() || !plain || name.size() > kMaxInterfaceChars) {
-      return document_.Wrong("network_interface_name", Spelled(*found),
-                             absl::StrCat("the name of a network interface, of at most ", kMaxInterfaceChars,
-                                          " characters, as eth0"));
+    if (!found->is_string() || !IsInterfaceName(name)) {
+      return document_.Wrong("network_interface_name", Spelled(*found), ExpectedInterface());
     }
     job->network_interface = name;
     return absl::OkStatus();
@@ -253,7 +259,7 @@ absl::Status SetVariables(const Evidence& evidence, const Job& job, ClusterView*
   view->for_workers["SM_CURRENT_HOST"] = job.current_host;
   view->for_workers["SM_MASTER_ADDR"] = view->primary_host;
   if (job.network_interface.empty()) return absl::OkStatus();
-  view->for_workers["SM_NETWORK_INTERFACE_NAME"] = job.network_interface;
+  view->for_workers[kInterface] = job.network_interface;
   view->for_workers["NCCL_SOCKET_IFNAME"] = job.network_interface;
   return absl::OkStatus();
 }

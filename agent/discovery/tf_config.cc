@@ -23,6 +23,11 @@ constexpr DocumentReader kConfig{kSource};
 constexpr char kEvaluator[] = "evaluator";
 constexpr char kJobId[] = "CLOUD_ML_JOB_ID";
 
+constexpr char kSparse[] = "sparseCluster";
+constexpr char kNoSparseForm[] =
+    "this is TFJob's sparse form, in which nobody is told who is first: set enableDynamicWorker to false, or give "
+    "--nnodes, --node-rank and --master-addr";
+
 // The kinds of tasks, trainers first and in the order of their ranks.
 struct Kind {
   const char* name;
@@ -46,8 +51,7 @@ absl::StatusOr<Pool> ReadPool(const Kind& kind, const Json& list) {
   const std::string field = absl::StrCat("cluster.", kind.name);
   if (list.is_object()) {
     return kConfig.Wrong(field, Spelled(list), "a list with all addresses, not those of a few by their numbers",
-                         "this is TFJob's sparse form, in which nobody is told who is first: set "
-                         "enableDynamicWorker to false, or give --nnodes, --node-rank and --master-addr");
+                         kNoSparseForm);
   }
   if (!list.is_array()) return kConfig.Wrong(field, Spelled(list), "a list of \"host:port\"");
   Pool pool{kind.name, kind.trains, {}, {}};
@@ -85,6 +89,9 @@ absl::Status CheckDistinct(const std::vector<Pool>& pools) {
 }
 
 absl::StatusOr<std::vector<Pool>> ReadCluster(const Json& document) {
+  if (document.contains(kSparse) && !document.contains("cluster")) {
+    return kConfig.Wrong(kSparse, Spelled(document[kSparse]), "\"cluster\" with all addresses", kNoSparseForm);
+  }
   ASSIGN_OR_RETURN(const Json* const cluster,
                    kConfig.ObjectIn(document, "cluster", "an object with lists named chief, worker, ps"));
   for (const auto& [name, list] : cluster->items()) {

@@ -243,6 +243,8 @@ TEST(SageMaker, ThePythonToolkitsVariablesAreReadStrictly) {
   EXPECT_THAT(error({{"SM_HOSTS", R"("a")"}, {"SM_CURRENT_HOST", "a"}}), HasSubstr("expected a JSON list"));
   EXPECT_THAT(error({{"SM_HOSTS", R"(["a"])"}, {"SM_CURRENT_HOST", "a"}, {"SM_MASTER_PORT", "x"}}),
               HasSubstr("SM_MASTER_PORT is x"));
+  EXPECT_THAT(error({{"SM_HOSTS", R"(["a"])"}, {"SM_CURRENT_HOST", "a"}, {"SM_NETWORK_INTERFACE_NAME", "a,b"}}),
+              ::testing::StartsWith("SM_NETWORK_INTERFACE_NAME is a,b: expected the name of a network interface"));
 }
 
 TEST(SageMaker, OfManyStrangeGroupsOneIsWarnedOf) {

@@ -86,6 +86,12 @@ TEST(TfConfig, HalfOfItIsRefused) {
   EXPECT_THAT(ErrorOf(R"({"cluster":{"worker":["a:1"]}})"), HasSubstr("task is missing"));
 }
 
+TEST(TfConfig, TheOtherSparseFormIsCalledByItsName) {
+  EXPECT_THAT(
+      ErrorOf(R"({"sparseCluster":{"worker":{"1":"a:1"}},"task":{"type":"worker","index":1}})"),
+      ::testing::AllOf(HasSubstr("TF_CONFIG: sparseCluster is"), HasSubstr("enableDynamicWorker to false")));
+}
+
 TEST(TfConfig, WithoutAChiefWorkerZeroIsThePrimary) {
   const ClusterView view =
       ReadOk(Config(R"({"ps":["p:1"],"worker":["a:2222","b:2222","c"]})", R"({"type":"worker","index":2})"));
