@@ -1,5 +1,7 @@
 #include "cli/membership.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
@@ -9,6 +11,8 @@ namespace {
 
 constexpr char kFromFlags[] = "flags";
 constexpr char kHostfile[] = "hostfile";  // what discovery calls one
+constexpr char kStatefulSet[] = "statefulset";
+constexpr std::string_view kNumberPods[] = {"jobset", "indexed-job", kStatefulSet};
 constexpr char kNoPlatform[] = "single";  // what discovery calls a machine on which no platform was found
 constexpr char kThisMachine[] = "127.0.0.1";
 constexpr char kRunWithoutName[] = "none";  // torchrun's
@@ -82,6 +86,17 @@ void SetPrimary(const Settings& s, discovery::ClusterView* view) {
   view->loopback_only = IsLoopback(view->primary_host);
 }
 
+bool NumbersPods(const std::string& source) {
+  return std::find(std::begin(kNumberPods), std::end(kNumberPods), source) != std::end(kNumberPods);
+}
+
+// Beside a source. Of pods all know the same port, also those that need no option to know the first one.
+void SetPrimaryBeside(const Settings& s, discovery::ClusterView* view) {
+  const uint16_t port = view->primary_port;
+  SetPrimary(s, view);
+  if (NumbersPods(view->source) && !s.rdzv_endpoint && !s.master_port) view->primary_port = port;
+}
+
 // The primary is named by the options, with several nodes.
 Membership FromOptions(const Settings& s) {
   Membership m;
@@ -137,7 +152,7 @@ absl::Status NamePrimary(const Settings& s, discovery::ClusterView* view) {
         "--master-addr is missing: expected the address of node 0, as the platform (", view->source,
         ") says which node this is, but not where the primary is; give --master-addr, the same on all nodes"));
   }
-  SetPrimary(s, view);
+  SetPrimaryBeside(s, view);
   return absl::OkStatus();
 }
 
@@ -196,9 +211,34 @@ bool SaysAll(const Settings& s) {
   return s.coordinator || s.nnodes->value.max == 1 || (NamesPrimary(s) && !ByTorchrunVariables(s));
 }
 
+// What Kubernetes says of this pod, whose number no option tells; nullopt where it is none that it numbers.
+discovery::Reading ReadPod(const Settings& s, const Environment& environment, const Machine& machine) {
+  discovery::DiscoverOptions options = OptionsOf(s);
+  const std::vector<std::string> here = machine.sources_here(environment, options);
+  if (here.empty() || !NumbersPods(here.front())) return std::nullopt;
+  // A StatefulSet's pod is known by its name alone, and machines are called node-1, too.
+  const auto has = [&](const char* variable) { return environment.count(variable) > 0; };
+  const bool in_pod = has("KUBERNETES_SERVICE_HOST") || has("MUSTER_SUBDOMAIN");
+  if (here.front() == kStatefulSet && !in_pod) return std::nullopt;
+  options.source = here.front();
+  absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, options);
+  if (!view.ok()) return absl::FailedPreconditionError(view.status().message());
+  return *std::move(view);
+}
+
+// By MUSTER_NNODES pods are told how many there are, which is one only for pod 0.
+absl::Status CheckOnlyPod(const Settings& s, const Environment& environment, const Machine& machine) {
+  if (s.node_rank) return absl::OkStatus();
+  const discovery::Reading pod = ReadPod(s, environment, machine);
+  if (pod.ok()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(pod.status().message(), "; or give --nnodes 1 for a job of this pod alone"));
+}
+
 // torchrun's variables come after what a platform says. Of one node, they would make each of its nodes a job of
 // its own.
 absl::Status CheckAlone(const Settings& s, const Environment& environment, const Machine& machine) {
+  if (s.nnodes->origin == Origin::kMusterVariable) return CheckOnlyPod(s, environment, machine);
   if (s.nnodes->origin != Origin::kTorchrunVariable) return absl::OkStatus();
   const absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, OptionsOf(s));
   if (!view.ok() || view->nnodes == 1 || view->source == kHostfile) return absl::OkStatus();
@@ -236,6 +276,42 @@ absl::StatusOr<Membership> WithoutPlatform(const Settings& s, const Machine& mac
   return SingleNode(s, machine, NamesPrimary(s) ? kFromFlags : kNoPlatform);
 }
 
+// The options, all but the number of this node, which in a pod is the pod's: else each would be node 0. Those who
+// meet at an endpoint get theirs there.
+absl::StatusOr<Membership> FromOptionsOrPod(const Settings& s, const Environment& environment,
+                                            const Machine& machine) {
+  if (!s.coordinator && !s.node_rank && !s.rdzv_endpoint) {
+    ASSIGN_OR_RETURN(std::optional<discovery::ClusterView> pod, ReadPod(s, environment, machine));
+    if (pod) {
+      SetPrimaryBeside(s, &*pod);
+      return FromPlatform(s, *std::move(pod));
+    }
+  }
+  return Silencing(FromOptions(s), s, environment, machine);
+}
+
+// Whether the options may name one beside that of the source. Kubeflow's variables are both.
+bool MayNamePrimary(const Settings& s, const discovery::ClusterView& view) {
+  if (view.primary_host.empty() || view.source == kHostfile || NumbersPods(view.source)) return true;
+  const Origin origin = s.rdzv_endpoint ? s.rdzv_endpoint->origin : s.master_addr->origin;
+  const std::string& host = s.rdzv_endpoint ? s.rdzv_endpoint->value.host : s.master_addr->value;
+  return s.source && origin == Origin::kTorchrunVariable && host == view.primary_host;
+}
+
+// A primary beside one that the source names.
+absl::Status RefuseSecondPrimary(const Settings& s, const std::string& source) {
+  const Origin origin = s.rdzv_endpoint ? s.rdzv_endpoint->origin : s.master_addr->origin;
+  const std::string named = s.rdzv_endpoint ? s.rdzv_endpoint->source : s.master_addr->source;
+  if (s.source) {
+    const bool by_flag = origin == Origin::kFlag;
+    return Fault(*s.source,
+                 absl::StrCat("says who the primary is: ",
+                              by_flag ? "leave --master-addr and --rdzv-endpoint out" : "unset " + named));
+  }
+  const std::string reason = absl::StrCat("needs --nnodes, since a platform (", source, ") is there too");
+  return s.rdzv_endpoint ? Fault(*s.rdzv_endpoint, reason) : Fault(*s.master_addr, reason);
+}
+
 }  // namespace
 
 absl::StatusOr<Membership> FindMembership(const Settings& s, const Environment& environment,
@@ -246,8 +322,9 @@ absl::StatusOr<Membership> FindMembership(const Settings& s, const Environment& 
   }
   if (SaysAll(s)) {
     const bool one = !s.coordinator && s.nnodes->value.max == 1;
-    if (one) RETURN_IF_ERROR(CheckAlone(s, environment, machine));
-    return Silencing(one ? SingleNode(s, machine, kFromFlags) : FromOptions(s), s, environment, machine);
+    if (!one) return FromOptionsOrPod(s, environment, machine);
+    RETURN_IF_ERROR(CheckAlone(s, environment, machine));
+    return Silencing(SingleNode(s, machine, kFromFlags), s, environment, machine);
   }
   absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, OptionsOf(s));
   if (!view.ok()) return absl::FailedPreconditionError(view.status().message());
@@ -258,14 +335,11 @@ absl::StatusOr<Membership> FindMembership(const Settings& s, const Environment& 
     m.view.warnings = view->warnings;
     return m;
   }
-  if (NamesPrimary(s) && view->source == kHostfile) {
-    SetPrimary(s, &*view);
-  } else if (NamesPrimary(s) && !view->primary_host.empty()) {
+  if (NamesPrimary(s) && !MayNamePrimary(s, *view)) {
     if (view->nnodes == 1) return WithoutPlatform(s, machine);
-    if (s.source) return Fault(*s.source, "says who the primary is: leave --master-addr and --rdzv-endpoint out");
-    const std::string reason = absl::StrCat("needs --nnodes, since a platform (", view->source, ") is there too");
-    return s.rdzv_endpoint ? Fault(*s.rdzv_endpoint, reason) : Fault(*s.master_addr, reason);
+    return RefuseSecondPrimary(s, view->source);
   }
+  if (NamesPrimary(s)) SetPrimaryBeside(s, &*view);
   return FromPlatform(s, *std::move(view));
 }
 

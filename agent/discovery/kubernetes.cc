@@ -117,6 +117,11 @@ absl::StatusOr<Count> CountOf(const Evidence& evidence, const KubernetesOptions&
   return Count{nodes, absl::StrCat(kNodes, " ", *text)};
 }
 
+bool IsOnlyPod(const Evidence& evidence, const KubernetesOptions& options) {
+  const absl::StatusOr<Count> count = CountOf(evidence, options);
+  return count.ok() && count->nodes == 1;
+}
+
 // The name that all pods of a job share: their host names are it and "-INDEX". A pod's own name has a random tail
 // behind that, and with the node's network HOSTNAME is the node's.
 absl::StatusOr<std::string> JobNameOf(const Evidence& evidence, const std::string& index) {
@@ -148,6 +153,19 @@ void NameNodes(const std::string& job, const std::string& domain, ClusterView* v
   for (int i = 0; i < view->nnodes; ++i) {
     view->nodes.push_back(ToString(absl::StrCat(job, "-", i, ".", domain), view->primary_port));
   }
+}
+
+// Nobody has to find the only pod: neither its name nor a Service is needed.
+ClusterView OnlyPod(const char* source, const Evidence& evidence) {
+  ClusterView view;
+  view.source = source;
+  view.node_rank = 0;
+  view.self = HostnameOf(evidence);
+  view.primary_host = "localhost";
+  view.primary_port = kDefaultRendezvousPort;
+  view.loopback_only = true;
+  view.run_id = RunNameOf("k8s", view.self);
+  return view;
 }
 
 absl::StatusOr<std::string> IndexOf(const Evidence& evidence) {
@@ -212,6 +230,7 @@ Reading ReadIndexedJob(const Evidence& evidence, const KubernetesOptions& option
   view.source = "indexed-job";
   view.nnodes = count.nodes;
   ASSIGN_OR_RETURN(view.node_rank, RankIn(kIndex, index, count.nodes, count.source));
+  if (count.nodes == 1) return OnlyPod("indexed-job", evidence);
   view.self = HostnameOf(evidence);
   ASSIGN_OR_RETURN(const std::string job, JobNameOf(evidence, index));
   ASSIGN_OR_RETURN(const Domain domain, DomainOf(evidence));
@@ -256,6 +275,7 @@ Reading ReadStatefulSet(const Evidence& evidence, const KubernetesOptions& optio
   const bool asked_for = TextOf(environment, kSubdomain).has_value();
   const bool fits = split && options.nnodes.value_or(1) > 1 && DomainInHostsFile(evidence, hostname);
   if (!asked_for && !fits) return std::nullopt;
+  if (!split && IsOnlyPod(evidence, options)) return std::nullopt;  // nobody has to tell it from others
   if (!split) {
     return ToStatus({TextOf(environment, kPodName) ? kPodName : kHostname, "",
                      pod.empty() ? std::nullopt : std::optional(pod),

@@ -24,7 +24,7 @@ struct KubernetesOptions {
   std::string nnodes_source = "--nnodes";  // who says so, for messages
 };
 
-// JOB_COMPLETION_INDEX, in a job of which it is all.
+// JOB_COMPLETION_INDEX, in a job of which it is all. The only pod of one needs no Service.
 Reading ReadIndexedJob(const Evidence& evidence, const KubernetesOptions& options);
 
 // JOBSET_NAME or MUSTER_PODS_PER_JOB beside JOB_COMPLETION_INDEX.

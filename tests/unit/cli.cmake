@@ -1,7 +1,8 @@
 # The command line: words, settings, plans, what muster local and muster env make of them; and the binary itself.
 find_package(nlohmann_json REQUIRED)
 muster_test(cli_command_line_test SOURCES cli_command_line_test.cc DEPS muster_cli)
-muster_test(cli_plan_test SOURCES cli_plan_test.cc cli_refusals_test.cc cli_launch_test.cc DEPS muster_cli)
+muster_test(cli_plan_test SOURCES cli_plan_test.cc cli_pods_test.cc cli_refusals_test.cc cli_launch_test.cc
+            DEPS muster_cli)
 target_link_libraries(cli_plan_test PRIVATE nlohmann_json::nlohmann_json)
 muster_test(cli_env_check_test SOURCES cli_env_check_test.cc DEPS muster_cli)
 muster_test(cli_leaving_test SOURCES cli_leaving_test.cc DEPS muster_cli)

@@ -200,6 +200,12 @@ TEST(IndexedJob, SaysWhoseNumberOfNodesAnIndexIsAbove) {
               HasSubstr("JOB_COMPLETION_INDEX is 2: expected 0, as there is 1 node (MUSTER_NNODES 1)"));
 }
 
+TEST(IndexedJob, OfOnePodNeedsNoServiceAndNoName) {
+  const Environment alone = {{"JOB_COMPLETION_INDEX", "0"}, {"HOSTNAME", "gke-node-7"}, {"MUSTER_NNODES", "1"}};
+  EXPECT_EQ(Place(ReadOk(alone)), "indexed-job 0/1 localhost:29400");
+  EXPECT_THAT(ErrorOf(With(alone, "MUSTER_NNODES", "2")), HasSubstr("HOSTNAME is gke-node-7"));
+}
+
 TEST(IndexedJob, RefusesANameThatIsNone) {
   EXPECT_THAT(ErrorOf(With(IndexedJob(), "MUSTER_SUBDOMAIN", "a b")), HasSubstr("MUSTER_SUBDOMAIN is a b"));
   EXPECT_THAT(ErrorOf(With(IndexedJob(), "HOSTNAME", std::string(100, 'x') + "-2")), HasSubstr("expected a host"));
@@ -269,6 +275,7 @@ TEST(StatefulSet, RefusesAPodWithoutAnOrdinal) {
   const Environment environment = {{"POD_NAME", "web-x7k2p"}, {"MUSTER_SUBDOMAIN", "s"}, {"MUSTER_NNODES", "2"}};
   EXPECT_THAT(ErrorOf(environment), HasSubstr("POD_NAME is web-x7k2p: expected a StatefulSet's pod name"));
   EXPECT_THAT(ErrorOf({{"MUSTER_SUBDOMAIN", "s"}}), HasSubstr("HOSTNAME is missing"));
+  EXPECT_FALSE(Fits(With(environment, "MUSTER_NNODES", "1"))) << "nobody has to tell the only pod from others";
   EXPECT_THAT(ErrorOf(With(environment, "POD_NAME", "web-2")), HasSubstr("the ordinal of web-2 is 2"));
   EXPECT_THAT(ErrorOf(Without(With(environment, "POD_NAME", "web-1"), "MUSTER_NNODES")),
               HasSubstr("MUSTER_NNODES is missing"));
