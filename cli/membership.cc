@@ -265,6 +265,13 @@ absl::Status CheckFilters(const Settings& s, const std::string& source) {
   return absl::OkStatus();
 }
 
+absl::Status LacksCount(const Setting<int>& node_rank) {
+  if (node_rank.origin == Origin::kFlag) return Fault(node_rank, "needs --nnodes");
+  const char* const prefix = node_rank.origin == Origin::kTorchrunVariable ? "PET_" : "MUSTER_";
+  return Fault(node_rank, absl::StrCat("needs ", VariableName(prefix, "nnodes"),
+                                       ", the number of nodes; set that, or unset this"));
+}
+
 // No source fits.
 absl::StatusOr<Membership> WithoutPlatform(const Settings& s, const Machine& machine) {
   if (s.coordinator) return Fault(*s.coordinator, "needs --nnodes: nothing here says how many nodes there are");
@@ -272,7 +279,7 @@ absl::StatusOr<Membership> WithoutPlatform(const Settings& s, const Machine& mac
   if (s.nnodes) {
     return Fault(*s.nnodes, "needs --rdzv-endpoint or --master-addr: nothing here says which node is the primary");
   }
-  if (s.node_rank && s.node_rank->value > 0) return Fault(*s.node_rank, "needs --nnodes");
+  if (s.node_rank && s.node_rank->value > 0) return LacksCount(*s.node_rank);
   return SingleNode(s, machine, NamesPrimary(s) ? kFromFlags : kNoPlatform);
 }
 

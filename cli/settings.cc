@@ -74,14 +74,13 @@ class Reader {
     if (!found) return;
     absl::StatusOr<T> value = parse(found->text);
     if (!value.ok()) {
-      const std::string reason(AsStd(value.status().message()));
-      status_ = Fault(*found, found->origin == Origin::kFlag ? reason : reason + "; correct it, or unset it");
+      status_ = WrongValue(*found, std::string(AsStd(value.status().message())));
       return;
     }
     // It travels, and is shown in a line.
     if (host::ToUtf8(found->text, found->text.size()) != found->text ||
         found->text.find_first_of("\r\n") != std::string::npos) {
-      status_ = Fault(*found, "expected one line of UTF-8");
+      status_ = WrongValue(*found, "expected one line of UTF-8");
       return;
     }
     *out = Setting<T>{std::move(value).value(), found->origin, found->source, found->text};
@@ -109,7 +108,7 @@ class Reader {
     const std::optional<Setting<std::string>> found = Find(name);
     int number = 0;
     if (found && found->origin == Origin::kTorchrunVariable && !absl::SimpleAtoi(found->text, &number)) {
-      if (status_.ok()) status_ = Fault(*found, "expected 1 or 0");
+      if (status_.ok()) status_ = WrongValue(*found, "expected 1 or 0");
       return;
     }
     Read<bool>(name, out, [](const std::string& text) { return ParseBoolean(text); });
@@ -227,7 +226,7 @@ class ConfReader {
 
   absl::Status Run() {
     const auto pairs = ParseRendezvousConf(conf_.text);
-    if (!pairs.ok()) return Fault(conf_, std::string(AsStd(pairs.status().message())));
+    if (!pairs.ok()) return WrongValue(conf_, std::string(AsStd(pairs.status().message())));
     for (const auto& [key, value] : *pairs) RETURN_IF_ERROR(Take(key, value));
     if (!idle_.empty()) {
       settings_->notes.push_back(absl::StrCat(conf_.source, ": not needed here: ", absl::StrJoin(idle_, ", ")));
@@ -242,7 +241,7 @@ class ConfReader {
     if (key == "last_call_timeout") return TakeTime(key, value, &settings_->last_call_timeout);
     if (key == "is_host") {
       const absl::StatusOr<bool> is_host = ParseBoolean(absl::AsciiStrToLower(value));
-      if (!is_host.ok()) return Fault(conf_, "is_host: expected true or false");
+      if (!is_host.ok()) return WrongValue(conf_, "is_host: expected true or false");
       settings_->is_host = *is_host;
       return absl::OkStatus();
     }
@@ -259,7 +258,7 @@ class ConfReader {
 
   absl::Status TakeTime(const std::string& key, const std::string& value, Given<absl::Duration>* out) {
     const absl::StatusOr<absl::Duration> time = ParseTime(value, absl::ZeroDuration(), kMaxTime);
-    if (!time.ok()) return Fault(conf_, absl::StrCat(key, ": ", time.status().message()));
+    if (!time.ok()) return WrongValue(conf_, absl::StrCat(key, ": ", time.status().message()));
     if (!*out) *out = Setting<absl::Duration>{*time, conf_.origin, conf_.source, value};
     return absl::OkStatus();
   }
@@ -282,7 +281,7 @@ absl::Status CheckRelations(const CommandLine& command_line, const Settings& s) 
     if (s.coordinator && is_given) return Fault(*s.coordinator, absl::StrCat("cannot be used with ", other));
   }
   const int max_nodes = s.nnodes ? s.nnodes->value.max : 0;
-  if (IsOn(s.standalone) && max_nodes > 1) return Fault(*s.nnodes, "--standalone is one node");
+  if (IsOn(s.standalone) && max_nodes > 1) return WrongValue(*s.nnodes, "--standalone is one node");
   for (const char* name : {"rdzv-endpoint", "master-addr"}) {
     const auto given = command_line.given.find(name);
     const bool empty = given != command_line.given.end() && given->second.empty();
@@ -292,15 +291,15 @@ absl::Status CheckRelations(const CommandLine& command_line, const Settings& s) 
     }
   }
   if (s.node_rank && s.nnodes && s.node_rank->value >= max_nodes) {
-    return Fault(*s.node_rank, absl::StrCat("must be less than the number of nodes, ", max_nodes));
+    return WrongValue(*s.node_rank, absl::StrCat("must be less than the number of nodes, ", max_nodes));
   }
   if (s.hostfile && s.source && s.source->value != kHostfile) {
     return Fault(*s.hostfile,
                  absl::StrCat("cannot be used with ", ShownWithValue(s.source->source, s.source->text)));
   }
   if (s.restart_window && s.max_restarts && s.max_restarts->value > rendezvous::kMaxFailureAges) {
-    return Fault(*s.max_restarts, absl::StrCat("with --restart-window at most ", rendezvous::kMaxFailureAges,
-                                               " restarts can be counted"));
+    return WrongValue(*s.max_restarts, absl::StrCat("with --restart-window at most ", rendezvous::kMaxFailureAges,
+                                                    " restarts can be counted"));
   }
   return absl::OkStatus();
 }

@@ -119,6 +119,13 @@ inline absl::Status Fault(const Setting<bool>& setting, const std::string& reaso
   return Fault(setting.origin, setting.source, word ? std::nullopt : std::optional(setting.text), reason);
 }
 
+// A value that is wrong in itself. Who sees the fault of a variable did not type it just now, and is told what to
+// do.
+template <typename T>
+absl::Status WrongValue(const Setting<T>& setting, const std::string& reason) {
+  return Fault(setting, setting.origin == Origin::kFlag ? reason : reason + "; correct it, or unset it");
+}
+
 // "--nnodes 0", "--role 'a\nb'"
 std::string ShownWithValue(const std::string& source, const std::string& text);
 

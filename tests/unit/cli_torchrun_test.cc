@@ -112,7 +112,7 @@ TEST(TorchVariables, StandForTheirOptionsBehindTheCommandLine) {
   EXPECT_EQ(s->tee->value.everywhere, Streams::kBoth);
   EXPECT_TRUE(s->virtual_local_rank->value) << "any number but 0";
   EXPECT_EQ(std::string(AsStd(Read({"t.py"}, {{"PET_MODULE", "yes"}}).status().message())),
-            "PET_MODULE yes: expected 1 or 0");
+            "PET_MODULE yes: expected 1 or 0; correct it, or unset it");
   EXPECT_EQ(Read({"--log-line-prefix-template", "x", "t.py"}, environment)->line_prefix->value, "x");
 }
 
