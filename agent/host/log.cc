@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
 #include "proto/base/mutex.h"
+#include "proto/base/text.h"
 
 namespace muster {
 namespace {
@@ -170,7 +171,7 @@ void Log(Severity severity, std::string_view part, std::string_view text) {
   line.append(part).append("] ");
   if (severity == Severity::kWarning) line += "warning: ";
   if (severity == Severity::kError) line += "error: ";
-  line.append(text);
+  line += OneLine(std::string(text));  // it may hold what another machine said of itself
   Current()->log(ToLevel(severity), spdlog::string_view_t(line.data(), line.size()));
 }
 

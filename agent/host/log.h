@@ -36,7 +36,8 @@ void InitLog(const LogOptions& options);
 // Holds until the next one. Thread-safe.
 void SetLogContext(const LogContext& context);
 
-// part: "host", "agent" or "coordinator". text: one line; where lines are JSON, it may be several.
+// part: "host", "agent" or "coordinator". text: one line, and what would end or colour it is shown as \n, \x1b;
+// where lines are JSON, it may be several.
 void Log(Severity severity, std::string_view part, std::string_view text);
 inline void Log(std::string_view part, const Note& note) { Log(note.severity, part, note.text); }
 

@@ -514,6 +514,25 @@ TEST(LogTest, ALineNamesItsPartAndCarriesNoColourOffATerminal) {
   EXPECT_EQ(all.find('\033'), std::string::npos);
 }
 
+TEST(LogTest, WhateverTheTextHoldsItIsOneLine) {
+  Pipe pipe;
+  {
+    Writer writer;
+    InitLog({.writer = &writer, .fd = pipe.fds[1]});
+    Log(Severity::kWarning, "coordinator",
+        "n\xc3\xb6"
+        "de\n2026-11-21 muster: [host] exit code 0\r\033[2K is refused");
+    EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
+    InitLog({});
+  }
+  const std::string all = pipe.ReadAvailable(0);
+  EXPECT_NE(all.find("[coordinator] warning: n\xc3\xb6"
+                     "de\\n2026-11-21 muster: [host] exit code 0\\x0d\\x1b[2K is refused\n"),
+            std::string::npos)
+      << all;
+  EXPECT_EQ(all.find('\n'), all.size() - 1);
+}
+
 TEST(LogTest, WhatIsBelowAWarningGoesElsewhereWhereThatIsSaid) {
   Pipe loud, quiet;
   {
