@@ -245,6 +245,7 @@ class HostProcess {
     words_.BeginRound();
     timer_pipe_.BeginRound();
     progress_.BeginRound();
+    oom_watch_.BeginRound();
     worker_pids_.clear();
     for (int local_rank = 0; local_rank < slots_; ++local_rank) {
       const auto pid = SpawnWorker(round, local_rank);
@@ -313,16 +314,21 @@ class HostProcess {
   }
 
   void OnExit(int local_rank, Ending ending) {
-    if (ending.by_signal && ending.number == SIGKILL) ending.oom_killed = oom_watch_.Struck();
+    if (ending.by_signal && ending.number == SIGKILL) ending.oom_killed = oom_watch_.Struck(local_rank);
     if (!ending.ok()) words_.Explain(local_rank, &ending);
     timer_pipe_.WorkerEnded(local_rank);
     SetWallAtBoot();
     Tell([&](BootTime now, Effects* out) { core_.OnExit(now, local_rank, ending, out); });
   }
 
-  void Apply(const SignalWorkers& effect) { spawner_.SignalWorkers(effect.signal); }
+  void Apply(const SignalWorkers& effect) {
+    if (effect.signal == SIGKILL) oom_watch_.WeKillAll();
+    spawner_.SignalWorkers(effect.signal);
+  }
   void Apply(const Sweep&) {
     ++sweeps_;
+    spawner_.CollectWorkers();  // who has ended by now was not ended by us
+    oom_watch_.WeKillAll();
     sweeper_.Sweep();
   }
 
@@ -412,11 +418,14 @@ class HostProcess {
   void OnTimerExpired(int local_rank, const std::string& what) {
     Log(Severity::kWarning, kPart, "worker of local rank " + std::to_string(local_rank) + ": " + what);
     words_.Blame(local_rank, what);
+    oom_watch_.WeKill(local_rank);
   }
 
   void KillWorker(int local_rank) {
     const auto worker = worker_pids_.find(local_rank);
-    if (worker != worker_pids_.end()) spawner_.Kill(worker->second, SIGKILL);
+    if (worker == worker_pids_.end()) return;
+    oom_watch_.WeKill(local_rank);
+    spawner_.Kill(worker->second, SIGKILL);
   }
 
   // ---- the rest ----

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_split.h"
@@ -68,7 +69,16 @@ OomWatch::OomWatch() {
   path_.clear();
 }
 
-bool OomWatch::Struck() {
+OomWatch::OomWatch(std::string counter_file) : path_(std::move(counter_file)) { last_ = Read().value_or(0); }
+
+void OomWatch::BeginRound() {
+  last_ = Read().value_or(last_);
+  killed_by_us_.clear();
+  all_killed_by_us_ = false;
+}
+
+bool OomWatch::Struck(int local_rank) {
+  if (all_killed_by_us_ || killed_by_us_.count(local_rank) > 0) return false;
   const auto count = Read();
   if (!count || *count <= last_) return false;
   last_ = *count;

@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 
 #include "agent/host/oom_watch.h"
@@ -165,6 +167,51 @@ TEST(OomWatchTest, BothKindsOfCounterFilesAreRead) {
   EXPECT_EQ(OomWatch::ParseCount("oom_kill_disable 0\nunder_oom 0\noom_kill 12\n"), 12u);
   EXPECT_EQ(OomWatch::ParseCount(""), std::nullopt);
   EXPECT_EQ(OomWatch::ParseCount("garbage"), std::nullopt);
+}
+
+class CountedOomTest : public ::testing::Test {
+ protected:
+  CountedOomTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "muster-test-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+    Count(3);
+    watch_.emplace(Path());
+  }
+  ~CountedOomTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path() const { return folder_ / "memory.events"; }
+  void Count(int kills) const { std::ofstream(Path()) << "oom " << kills << "\noom_kill " << kills << "\n"; }
+
+  std::filesystem::path folder_;
+  std::optional<OomWatch> watch_;
+};
+
+TEST_F(CountedOomTest, AKillIsOneWorkersAndWhatWasCountedBeforeIsNoones) {
+  EXPECT_FALSE(watch_->Struck(0));
+  Count(4);
+  EXPECT_TRUE(watch_->Struck(0));
+  EXPECT_FALSE(watch_->Struck(1));
+}
+
+TEST_F(CountedOomTest, WhatWasKilledInAnEarlierRoundExplainsNobodyOfThisOne) {
+  Count(4);  // a DataLoader, say: its worker ended otherwise
+  watch_->BeginRound();
+  EXPECT_FALSE(watch_->Struck(0));
+  Count(5);
+  EXPECT_TRUE(watch_->Struck(0));
+}
+
+TEST_F(CountedOomTest, WhomWeKilledWasNotKilledForItsMemory) {
+  Count(4);
+  watch_->WeKill(0);
+  EXPECT_FALSE(watch_->Struck(0));
+  EXPECT_TRUE(watch_->Struck(1));
+  Count(5);
+  watch_->WeKillAll();
+  EXPECT_FALSE(watch_->Struck(2));
+  watch_->BeginRound();
+  Count(6);
+  EXPECT_TRUE(watch_->Struck(0));
 }
 
 }  // namespace
