@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/numbers.h"
+#include "agent/host/bounded_call.h"
 #include "agent/host/core/host_core.h"
 #include "agent/host/temporary_folder.h"
 #include "agent/host/utf8.h"
@@ -20,6 +21,7 @@ namespace {
 
 constexpr size_t kMaxShownBytes = 200;  // of a malformed file's first line
 constexpr int64_t kMaxTimestamp = 100'000'000'000;
+constexpr absl::Duration kRemoveLimit = absl::Seconds(1);  // of the files, when the host ends
 
 WorkerError Malformed(const std::string& what, const std::string& content) {
   const std::string line = ToUtf8(content.substr(0, content.find('\n')), kMaxShownBytes);
@@ -57,6 +59,14 @@ std::string LastLine(const std::string& text) {
   const std::string body = text.substr(0, last + 1);
   const size_t line = body.rfind('\n');
   return CutUtf8(line == std::string::npos ? body : body.substr(line + 1), kMaxErrorText);
+}
+
+std::string PathIn(const std::string& folder, int local_rank) {
+  return folder + "/error-" + std::to_string(local_rank) + ".json";
+}
+
+void RemoveFiles(const std::string& folder, int files) {
+  for (int i = 0; i < files; ++i) unlink(PathIn(folder, i).c_str());
 }
 
 }  // namespace
@@ -115,23 +125,27 @@ std::optional<WorkerError> ReadErrorFile(const std::string& path) {
 }
 
 ErrorFiles::~ErrorFiles() {
-  for (int i = 0; i < files_; ++i) unlink(PathOf(i).c_str());
-  if (!folder_.empty()) rmdir(folder_.c_str());
+  if (folder_.empty()) return;
+  (void)CallWithin(kRemoveLimit, [folder = folder_, files = files_] {
+    RemoveFiles(folder, files);
+    return rmdir(folder.c_str());
+  });
 }
 
-std::string ErrorFiles::Prepare(int local_rank) {
-  if (!tried_) {
-    tried_ = true;
-    folder_ = MakeFolderIn(TemporaryFolder(), "muster-").value_or("");
-  }
-  if (folder_.empty()) return "";
-  files_ = std::max(files_, local_rank + 1);
-  unlink(PathOf(local_rank).c_str());
-  return PathOf(local_rank);
+void ErrorFiles::BeginRound(int slots, absl::Duration limit) {
+  if (gave_up_) return;
+  files_ = std::max(files_, slots);
+  const auto folder = CallWithin(limit, [folder = folder_, files = files_] {
+    if (folder.empty()) return MakeFolderIn(TemporaryFolder(), "muster-").value_or("");
+    RemoveFiles(folder, files);
+    return folder;
+  });
+  gave_up_ = folder.value_or("").empty();
+  if (!gave_up_) folder_ = *folder;
 }
 
 std::string ErrorFiles::PathOf(int local_rank) const {
-  return folder_ + "/error-" + std::to_string(local_rank) + ".json";
+  return gave_up_ || folder_.empty() ? "" : PathIn(folder_, local_rank);
 }
 
 }  // namespace muster::host

@@ -37,16 +37,16 @@ class ErrorFiles {
   ErrorFiles(const ErrorFiles&) = delete;
   ErrorFiles& operator=(const ErrorFiles&) = delete;
 
-  // The path for the round about to start; what was there of an earlier round is removed. Empty: no folder could
-  // be made, and workers go without.
-  std::string Prepare(int local_rank);
-
- private:
+  // For the round about to start: what was there of an earlier round is removed. A file system that does not
+  // answer within the limit is not asked again.
+  void BeginRound(int slots, absl::Duration limit);
+  // Empty: no folder could be made, and workers go without.
   std::string PathOf(int local_rank) const;
 
-  bool tried_ = false;
+ private:
+  bool gave_up_ = false;
   std::string folder_;
-  int files_ = 0;  // local ranks below this have a path
+  int files_ = 0;  // local ranks below this may have one
 };
 
 }  // namespace muster::host

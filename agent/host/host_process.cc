@@ -241,8 +241,9 @@ class HostProcess {
     std::vector<v1::Worker> spawned;
     std::vector<std::pair<int, std::string>> failed;
     SetLogContext({.node = round.node_rank(), .rank = round.first_rank(), .round = Number(round)});
-    output_.BeginRound(round);
-    words_.BeginRound();
+    output_.BeginRound(round, PartOfLease(kOpenLimit, kOpenOfLease));
+    words_.BeginRound(PartOfLease(kWordsLimit, kWordsOfLease));
+    if (KeepsErrorFiles()) error_files_.BeginRound(slots_, PartOfLease(kOpenLimit, kOpenOfLease));
     timer_pipe_.BeginRound();
     progress_.BeginRound();
     oom_watch_.BeginRound();
@@ -262,6 +263,16 @@ class HostProcess {
     for (const auto& [local_rank, why] : failed) OnSpawnFailed(local_rank, kSpawnRefused, why);
   }
 
+  // How long the deciding thread may wait for a file system.
+  absl::Duration PartOfLease(absl::Duration most, int part) const {
+    return core_.leased() ? std::min(most, core_.lease() / part) : most;
+  }
+
+  // Private ones, where the workers have no folder of their own and were given no file.
+  bool KeepsErrorFiles() const {
+    return output_.AttemptFolder(0).empty() && plan_.environment.error_file.empty() && !output_.forbids_files();
+  }
+
   absl::StatusOr<pid_t> SpawnWorker(const v1::Round& round, int local_rank) {
     const int rank = round.first_rank() + local_rank;
     WorkerCommand command;
@@ -274,8 +285,8 @@ class HostProcess {
     const std::string folder = output_.AttemptFolder(local_rank);
     if (!folder.empty()) {
       environment.error_file = folder + "/error.json";
-    } else if (environment.error_file.empty() && !output_.forbids_files()) {
-      environment.error_file = error_files_.Prepare(local_rank);
+    } else if (KeepsErrorFiles()) {
+      environment.error_file = error_files_.PathOf(local_rank);
     }
     command.environment = WorkerEnvironment(round, local_rank, environment, plan_.inherited);
     if (output_.forbids_files()) command.environment["TORCHELASTIC_ERROR_FILE"] = "";  // as torchrun says it

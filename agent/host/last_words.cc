@@ -3,12 +3,13 @@
 #include <utility>
 
 #include "agent/host/bounded_call.h"
-#include "agent/host/error_file.h"
+#include "agent/host/event_loop.h"
 #include "agent/host/utf8.h"
 
 namespace muster::host {
 
-void LastWords::BeginRound() {
+void LastWords::BeginRound(absl::Duration limit) {
+  left_ = limit;
   sources_.clear();
   reasons_.clear();
 }
@@ -17,13 +18,21 @@ void LastWords::Expect(int local_rank, Sources sources) { sources_[local_rank] =
 
 void LastWords::Blame(int local_rank, std::string reason) { reasons_.emplace(local_rank, std::move(reason)); }
 
-void LastWords::Explain(int local_rank, Ending* ending) const {
+// Many workers end at once, and one thread decides: what each may take the others have to wait for.
+template <typename Call>
+auto LastWords::InTime(Call call) -> std::optional<decltype(call())> {
+  if (left_ <= absl::ZeroDuration()) return std::nullopt;
+  const BootTime began = EventLoop::Now();
+  auto result = CallWithin(left_, std::move(call));
+  left_ = result ? left_ - (EventLoop::Now() - began) : absl::ZeroDuration();
+  return result;
+}
+
+void LastWords::Explain(int local_rank, Ending* ending) {
   const auto found = sources_.find(local_rank);
   if (found != sources_.end() && !found->second.error_file.empty()) {
     const std::string& path = found->second.error_file;
-    const auto read = [path] { return ReadErrorFile(path); };
-    // A private one is where temporary files are; a log folder may be anywhere.
-    const auto error = found->second.kept ? CallWithin(kWordsLimit, read) : std::make_optional(read());
+    const auto error = InTime([path, read = read_] { return read(path); });
     if (!error) {
       ending->error_text = "the error file was not read: the file system does not answer";
     } else if (*error) {
@@ -45,13 +54,13 @@ bool LastWords::Complete(int local_rank) const {
   return found == sources_.end() || !found->second.tail || found->second.tail->ended();
 }
 
-std::string LastWords::LastOutput(int local_rank) const {
+std::string LastWords::LastOutput(int local_rank) {
   const auto found = sources_.find(local_rank);
   if (found == sources_.end()) return "";
   if (found->second.tail) return found->second.tail->Last();
   const std::string& path = found->second.stderr_file;
   if (path.empty()) return "";
-  return CallWithin(kWordsLimit, [path] { return LastLinesOfFile(path); }).value_or("");
+  return InTime([path] { return LastLinesOfFile(path); }).value_or("");
 }
 
 }  // namespace muster::host

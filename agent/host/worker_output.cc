@@ -97,11 +97,11 @@ WorkerOutput::Opened WorkerOutput::OpenAttempt(LogFiles* files, const OutputPlan
 }
 
 // On a thread of its own, which closes the last round's files too: a network file system may never answer.
-WorkerOutput::Opened WorkerOutput::OpenInTime(uint32_t restart_count) {
-  std::optional<Opened> opened = CallWithin(kOpenLimit, [files = files_, plan = plan_, restart_count,
-                                                         slots = slots_, old = std::exchange(filtered_, {})] {
-    return OpenAttempt(files.get(), plan, restart_count, slots);
-  });
+WorkerOutput::Opened WorkerOutput::OpenInTime(uint32_t restart_count, absl::Duration limit) {
+  std::optional<Opened> opened = CallWithin(
+      limit, [files = files_, plan = plan_, restart_count, slots = slots_, old = std::exchange(filtered_, {})] {
+        return OpenAttempt(files.get(), plan, restart_count, slots);
+      });
   if (opened) return std::move(*opened);
   Opened failed;
   failed.status = absl::DeadlineExceededError("the file system of the log folder does not answer");
@@ -109,12 +109,12 @@ WorkerOutput::Opened WorkerOutput::OpenInTime(uint32_t restart_count) {
   return failed;
 }
 
-void WorkerOutput::BeginRound(const v1::Round& round) {
+void WorkerOutput::BeginRound(const v1::Round& round, absl::Duration limit) {
   EndRound();
   first_rank_ = static_cast<int>(round.first_rank());
   node_rank_ = static_cast<int>(round.node_rank());
   Opened opened;
-  if (files_) opened = OpenInTime(round.restart_count());
+  if (files_) opened = OpenInTime(round.restart_count(), limit);
   if (!opened.status.ok()) {
     Log(Severity::kWarning, kPart,
         "the workers go on without files: " + std::string(AsStd(opened.status.message())));

@@ -21,9 +21,10 @@
 
 namespace muster::host {
 
-// The deciding thread waits for a file system so long; one that takes longer gets no files for the rest of the
-// job.
+// The deciding thread waits for a file system so long, and for no more than a quarter of a lease; one that takes
+// longer gets no files for the rest of the job.
 inline constexpr absl::Duration kOpenLimit = absl::Seconds(1);
+inline constexpr int kOpenOfLease = 4;
 
 class WorkerOutput {
  public:
@@ -33,7 +34,7 @@ class WorkerOutput {
   WorkerOutput& operator=(const WorkerOutput&) = delete;
 
   // Before the first worker of a round is spawned: opens all its files.
-  void BeginRound(const v1::Round& round);
+  void BeginRound(const v1::Round& round, absl::Duration limit = kOpenLimit);
 
   struct Descriptors {  // borrowed until Spawned()
     int out = STDOUT_FILENO;
@@ -70,7 +71,7 @@ class WorkerOutput {
   struct Opened;
 
   static Opened OpenAttempt(LogFiles* files, const OutputPlan& plan, uint32_t restart_count, int slots);
-  Opened OpenInTime(uint32_t restart_count);
+  Opened OpenInTime(uint32_t restart_count, absl::Duration limit);
   void HandOver(int local_rank, int out_fd, Stream* stream);
 
   OutputPlan plan_;

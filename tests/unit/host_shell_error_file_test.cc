@@ -11,6 +11,8 @@
 namespace muster::host {
 namespace {
 
+constexpr absl::Duration kPatience = absl::Seconds(60);  // a test that hangs fails
+
 TEST(ErrorFileTest, WhatRecordWritesIsReadWhole) {
   const WorkerError error = ParseErrorFile(
       R"({"message": {"message": "ValueError: x", "extraInfo": {"py_callstack": "Trace\n x", "timestamp": "17"}}})");
@@ -72,28 +74,29 @@ TEST(ErrorFileTest, OfALongCallstackTheFirstLineAndTheEndAreKept) {
 
 TEST(ErrorFileTest, AFileOfAnEarlierRoundIsNotTakenForThisOnes) {
   ErrorFiles files;
-  const std::string path = files.Prepare(1);
+  EXPECT_EQ(files.PathOf(1), "");
+  files.BeginRound(2, kPatience);
+  const std::string path = files.PathOf(1);
   ASSERT_FALSE(path.empty());
   std::ofstream(path) << R"({"message": "first"})";
   EXPECT_EQ(ReadErrorFile(path)->message, "first");
-  EXPECT_EQ(files.Prepare(1), path);
+  files.BeginRound(2, kPatience);
+  EXPECT_EQ(files.PathOf(1), path);
   EXPECT_FALSE(ReadErrorFile(path));
 }
 
 TEST(ErrorFileTest, ALinkAPipeAFolderAndAnEndlessFileDoNoHarm) {
   ErrorFiles files;
-  const std::string target = files.Prepare(0);
+  files.BeginRound(5, kPatience);
+  const std::string target = files.PathOf(0);
   std::ofstream(target) << R"({"message": "of somebody else"})";
-  ASSERT_EQ(symlink(target.c_str(), files.Prepare(1).c_str()), 0);
-  ASSERT_EQ(mkfifo(files.Prepare(2).c_str(), 0600), 0);
-  std::ofstream(files.Prepare(3)) << "{\"message\": \"" << std::string(kMaxErrorFileBytes, 'x') << "\"}";
-  EXPECT_FALSE(ReadErrorFile(files.Prepare(4)));
-  const auto prepared = [&target](int i) {
-    return target.substr(0, target.size() - 6) + std::to_string(i) + ".json";
-  };
-  EXPECT_EQ(ReadErrorFile(prepared(1))->message.rfind("the error file cannot be read", 0), 0u);
-  EXPECT_EQ(ReadErrorFile(prepared(2))->message, "the error file is empty");
-  EXPECT_EQ(ReadErrorFile(prepared(3))->message.rfind("the error file is longer than", 0), 0u);
+  ASSERT_EQ(symlink(target.c_str(), files.PathOf(1).c_str()), 0);
+  ASSERT_EQ(mkfifo(files.PathOf(2).c_str(), 0600), 0);
+  std::ofstream(files.PathOf(3)) << "{\"message\": \"" << std::string(kMaxErrorFileBytes, 'x') << "\"}";
+  EXPECT_FALSE(ReadErrorFile(files.PathOf(4)));
+  EXPECT_EQ(ReadErrorFile(files.PathOf(1))->message.rfind("the error file cannot be read", 0), 0u);
+  EXPECT_EQ(ReadErrorFile(files.PathOf(2))->message, "the error file is empty");
+  EXPECT_EQ(ReadErrorFile(files.PathOf(3))->message.rfind("the error file is longer than", 0), 0u);
   EXPECT_EQ(ReadErrorFile("/")->message.rfind("the error file cannot be read", 0), 0u);
   EXPECT_FALSE(ReadErrorFile(""));
 }
@@ -102,7 +105,8 @@ TEST(ErrorFileTest, TheFolderIsGoneAfterwards) {
   std::string folder;
   {
     ErrorFiles files;
-    const std::string path = files.Prepare(0);
+    files.BeginRound(1, kPatience);
+    const std::string path = files.PathOf(0);
     std::ofstream(path) << "x";
     folder = path.substr(0, path.rfind('/'));
     ASSERT_EQ(access(folder.c_str(), F_OK), 0);

@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <sstream>
 
 #include "agent/host/job_end.h"
@@ -194,7 +196,7 @@ TEST(LastWordsTest, TheErrorFileExplainsAFailureAndAReasonOfOursStandsBeforeIt) 
   words.Blame(2, "the timer expired");
   words.Explain(2, &ending);
   EXPECT_EQ(ending.error_text, "the timer expired\nown words");
-  words.BeginRound();
+  words.BeginRound(kWordsLimit);
   Ending next;
   words.Explain(2, &next);
   EXPECT_EQ(next.error_text, "");
@@ -212,6 +214,45 @@ TEST(LastWordsTest, APrivateFilesPathIsNotShownAndAFileThatIsNotThereIsNone) {
   EXPECT_EQ(first.error_text, "own words");
   EXPECT_EQ(first.error_file, "");
   EXPECT_EQ(second.error_text + second.error_file, "");
+}
+
+// Ends with the test at the latest, as a network's file system may when its server is back.
+class SilentFileSystem {
+ public:
+  ~SilentFileSystem() { gone_.set_value(); }
+  LastWords::Read reader() {
+    return [gone = gone_.get_future().share(), asked = asked_](const std::string&) {
+      ++*asked;
+      gone.wait();
+      return std::optional<WorkerError>();
+    };
+  }
+  int asked() const { return *asked_; }
+
+ private:
+  std::promise<void> gone_;
+  std::shared_ptr<std::atomic<int>> asked_ = std::make_shared<std::atomic<int>>(0);
+};
+
+TEST(LastWordsTest, AFileSystemThatDoesNotAnswerIsWaitedForOnceInARound) {
+  const Folder folder;
+  std::ofstream(folder / "stderr.log") << "of the file\n";
+  SilentFileSystem silent;
+  LastWords words(silent.reader());
+  for (int round = 1; round <= 2; ++round) {
+    words.BeginRound(absl::Milliseconds(100));
+    for (int i = 0; i < 8; ++i) {
+      words.Expect(
+          i, {.error_file = "error.json", .kept = i > 0, .stderr_file = folder / "stderr.log", .tail = nullptr});
+    }
+    for (int i = 0; i < 8; ++i) {
+      Ending ending;
+      words.Explain(i, &ending);
+      EXPECT_EQ(ending.error_text, "the error file was not read: the file system does not answer");
+    }
+    EXPECT_EQ(words.LastOutput(0), "");
+    EXPECT_LE(silent.asked(), round);
+  }
 }
 
 TEST(LastWordsTest, TheOutputIsThePipesElseTheFiles) {

@@ -190,6 +190,7 @@ class HostCore {
   const v1::RoundId& started() const { return started_; }
   uint64_t agent_number() const { return agent_number_; }
   bool leased() const { return lease_ > absl::ZeroDuration(); }
+  absl::Duration lease() const { return lease_; }
 
   std::string planted_bug;  // test-only: a bug that the simulation must find; empty in production
   BootTime lease_deadline() const { return lease_deadline_; }
