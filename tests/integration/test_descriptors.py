@@ -2,6 +2,7 @@
 import contextlib
 import os
 import pathlib
+import resource
 import shutil
 import socket
 import subprocess
@@ -34,6 +35,32 @@ class Descriptors(ClusterTest):
         job.wait_for_round(0)
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+
+    # gRPC closes a listener for good when one accept fails.
+    def test_a_coordinator_alone_that_had_none_left_listens_anew_and_disturbs_no_worker(self):
+        port = cluster.free_port("127.0.0.1")
+        same = ["--nnodes", "2", "--rdzv-id", "alone"]
+        job = self.cluster(2, options=["--coordinator", f"127.0.0.1:{port}", *same])
+        command = [str(cluster.BINARY), "coordinator", *same, *cluster.LEASE, "--listen", f"127.0.0.1:{port}"]
+        coordinator = cluster.Node("coordinator", command, job.environment_of(0), job.folder)
+        job.all_nodes.append(coordinator)
+        for place in range(2):
+            job.start(place, options=["--node-rank", str(place)])
+        starts = job.wait_for_round(0)
+        pid = coordinator.process.pid
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        taken = len(list(pathlib.Path(f"/proc/{pid}/fd").iterdir()))
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (taken + 2, limits[1]))
+        with contextlib.ExitStack() as strangers:
+            for _ in range(8):
+                strangers.enter_context(socket.create_connection(("127.0.0.1", port)))
+            wait_until("it finds its listener dead", lambda: coordinator.said("could not be accepted"))
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+        wait_until("it has taken the round over", lambda: coordinator.said("all members of the round are back"))
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertEqual(starts, job.wait_for_round(0), "the same workers, by pid")
+        self.assertEqual(0, coordinator.exit_code())
 
 
 STANDALONE = ["run", "--standalone"]

@@ -13,7 +13,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 COMMANDS = ("run", "local", "env", "hostfile", "coordinator")
 # Of other programs, on the lines that the pages show.
 FOREIGN = {"nodes", "gpus-per-node", "ntasks-per-node", "cpus-per-task", "kill-on-bad-exit", "no-kill", "map-by",
-           "preset", "build", "test-dir", "tests"}
+           "preset", "build", "target", "test-dir", "tests", "checkpoint"}
 NAME = re.compile(r"--([a-z][a-z-]*)")
 PLAIN_VALUE = re.compile(r"\d+(ms|s|m|h)?")
 FOLDERS = "agent|cli|deploy|docs|proto|rendezvous|tests"
