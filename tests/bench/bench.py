@@ -93,7 +93,8 @@ class Group:
             # A file of its own: pages that two nodes share here they share on no two machines.
             own = shutil.copy(binary, os.path.join(folder, f"muster-{i}"))
             self.nodes.append(subprocess.Popen(
-                [own, "run", "--nproc-per-node", str(workers), "--max-restarts", "100000", "--no-python", worker],
+                [own, "run", "--nproc-per-node", str(workers), "--max-restarts", "100000",
+                 "--restart-delay", "0", "--no-python", worker],
                 env=environment(self.log, CLUSTER_SPEC=json.dumps(spec)), stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL, start_new_session=True))
         self.generation(0)
