@@ -166,10 +166,10 @@ TEST_F(MarkedTest, WhatAnEarlierPassFoundCountsUntilItHasEnded) {
   ProcessInfo seen = ReadProcess(child).value_or(ProcessInfo{});
   ProcessInfo former = seen;
   former.start -= 1;  // had its pid before
-  EXPECT_TRUE(EndMarked({"test-unused"}, {}, {former}).AllGone());
+  EXPECT_TRUE(EndMarked({"test-unused"}, {}, {former}).found.empty());
   EXPECT_FALSE(IsDead(child));
   const MarkedReport pass = EndMarked({"test-unused"}, {}, {seen});
-  EXPECT_FALSE(pass.AllGone());
+  EXPECT_EQ(pass.found.size(), 1u);
   EXPECT_TRUE(EndAll("test-unused", {}, pass));
   EXPECT_TRUE(IsDead(child));
   waitpid(child, nullptr, 0);
