@@ -88,8 +88,7 @@ class CoordinatorProcess {
   void ReplaceDeadListener() {
     Log(Severity::kError, kPart,
         "a connection could not be accepted, perhaps for want of descriptors (ulimit -n): listening anew");
-    service_->Shutdown();
-    service_.reset();
+    service_.reset();  // before the next one: the port is the same
     Serve();
   }
 

@@ -32,15 +32,16 @@ bool IsSet(const Environment& environment, const std::string& name) {
 // Planned as a node would be that meets the others at the address where we listen.
 absl::StatusOr<RunPlan> PlanCoordinator(CommandLine line, const Environment& environment) {
   const auto listen = line.given.find(kListen);
-  const bool by_variable = listen == line.given.end() && IsSet(environment, kListenVariable);
-  const std::string text = by_variable                  ? environment.at(kListenVariable)
-                           : listen == line.given.end() ? kDefaultListen
-                                                        : listen->second;
-  const absl::StatusOr<HostPort> address = ParseListen(text);
-  if (!address.ok()) {
-    return Fault(by_variable ? Origin::kMusterVariable : Origin::kFlag, by_variable ? kListenVariable : "--listen",
-                 text, std::string(AsStd(address.status().message())));
+  const bool given = listen != line.given.end();
+  const bool by_variable = !given && IsSet(environment, kListenVariable);
+  Setting<std::string> where{kDefaultListen, Origin::kDefault, "--listen", kDefaultListen};
+  if (given) where = {listen->second, Origin::kFlag, "--listen", listen->second};
+  if (by_variable) {
+    const std::string& text = environment.at(kListenVariable);
+    where = {text, Origin::kMusterVariable, kListenVariable, text};
   }
+  const absl::StatusOr<HostPort> address = ParseListen(where.value);
+  if (!address.ok()) return Fault(where, std::string(AsStd(address.status().message())));
   line.given.erase(kListen);
   if (line.given.count("nnodes") == 0 && !IsSet(environment, "MUSTER_NNODES") &&
       !IsSet(environment, "PET_NNODES")) {

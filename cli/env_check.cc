@@ -25,7 +25,8 @@ constexpr size_t kMaxAddressesShown = 4;
 
 class Checker {
  public:
-  Checker(const EnvReport& report, const CheckProbe& probe) : report_(report), plan_(report.plan), probe_(probe) {}
+  Checker(const EnvReport& report, const agent::ProgramCheck& program, const CheckProbe& probe)
+      : report_(report), plan_(report.plan), program_(program), probe_(probe) {}
 
   std::vector<Finding> Run() {
     Reading();
@@ -154,13 +155,12 @@ class Checker {
   void Program() {
     if (plan_.view.role != discovery::NodeRole::kTrainer) return;
     const std::string& python = report_.interpreter.path;
-    const bool none = !plan_.no_python && python.empty();
-    if (none)
-      Add(Kind::kWrong, "python", "no interpreter was found", "put one on PATH, or give --python or --no-python");
-    if (!plan_.no_python && !python.empty()) Add(Kind::kGood, "python", python);
-    if (!none && report_.program.exit_code != 0) {
-      Add(Kind::kWrong, "program", report_.program.problem, "no worker could be started");
+    if (!plan_.no_python && python.empty()) {
+      return Add(Kind::kWrong, "python", "no interpreter was found",
+                 "put one on PATH, or give --python or --no-python");
     }
+    if (!plan_.no_python) Add(Kind::kGood, "python", python);
+    if (program_.exit_code != 0) Add(Kind::kWrong, "program", program_.problem, "no worker could be started");
   }
 
   void Accelerators() {
@@ -221,6 +221,7 @@ class Checker {
 
   const EnvReport& report_;
   const RunPlan& plan_;
+  const agent::ProgramCheck& program_;
   const CheckProbe& probe_;
   std::vector<Finding> findings_;
 };
@@ -240,8 +241,9 @@ const char* Mark(Kind kind) {
 
 }  // namespace
 
-std::vector<Finding> CheckNode(const EnvReport& report, const CheckProbe& probe) {
-  return Checker(report, probe).Run();
+std::vector<Finding> CheckNode(const EnvReport& report, const agent::ProgramCheck& program,
+                               const CheckProbe& probe) {
+  return Checker(report, program, probe).Run();
 }
 
 int ExitCodeOf(const std::vector<Finding>& findings) {

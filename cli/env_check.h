@@ -44,7 +44,9 @@ struct Finding {
   std::string advice;  // what to do; empty where nothing is to be done
 };
 
-std::vector<Finding> CheckNode(const EnvReport& report, const CheckProbe& probe);
+// program: whether what is to be run can be.
+std::vector<Finding> CheckNode(const EnvReport& report, const agent::ProgramCheck& program,
+                               const CheckProbe& probe);
 
 // 0: nothing looks wrong. 69: the primary cannot be reached, as `muster run` would find. 1: something else.
 int ExitCodeOf(const std::vector<Finding>& findings);

@@ -21,11 +21,11 @@ int EnvCommand(const Invocation& invocation) {
   const agent::Interpreter interpreter =
       agent::ChooseInterpreter(environment, {plan->python, invocation.called_as}, agent::ProbeFile);
   const agent::Accelerators accelerators = machine.accelerators();
-  const agent::ProgramCheck program = CheckProgramOf(*plan, interpreter, environment, agent::ProbeFile);
-  const EnvReport report{*plan, interpreter, accelerators, environment, program};
+  const EnvReport report{*plan, interpreter, accelerators, environment};
   const bool json = command_line->given.count("json") > 0;
   if (command_line->given.count("check") == 0) return Print(json ? EnvJson(report) : EnvTable(report));
-  const std::vector<Finding> findings = CheckNode(report, SystemCheckProbe());
+  const agent::ProgramCheck program = CheckProgramOf(*plan, interpreter, environment, agent::ProbeFile);
+  const std::vector<Finding> findings = CheckNode(report, program, SystemCheckProbe());
   const int printed = Print(json ? EnvJson(report, &findings) : CheckTable(findings));
   return printed != 0 ? printed : ExitCodeOf(findings);
 }

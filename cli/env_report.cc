@@ -167,13 +167,6 @@ std::string WhoWorks(const RunPlan& plan) {
   return absl::StrCat(text, "; when one fails all start anew, at most ", plan.config.max_restarts(), " times.");
 }
 
-// What only the coordinator decides, where it stands alone, is not this node's to say.
-bool IsTheCoordinators(const RunPlan& plan, const SettingLine& line) {
-  const OptionSpec* const spec = FindOption(CoordinatorCommandOptions(), line.name);
-  return plan.config.coordinator_alone() && spec != nullptr && spec->group == Group::kRestarts &&
-         line.name != "progress-file";
-}
-
 // In one line if they fit into the column, else each in its own.
 std::string NodesShown(const std::vector<std::string>& nodes) {
   const size_t shown = std::min(nodes.size(), kMaxNodesShown);
@@ -230,7 +223,7 @@ std::string EnvTable(const EnvReport& report) {
   Row("accelerators", absl::StrCat(report.accelerators.count), report.accelerators.reason, &out);
   absl::StrAppend(&out, "\n");
   for (const SettingLine& line : plan.lines) {
-    if (IsTheCoordinators(plan, line)) {
+    if (plan.config.coordinator_alone() && IsTheCoordinators(line.name)) {
       Row(line.name, "the coordinator's", "muster coordinator", &out);
     } else {
       Row(line.name, line.value.empty() ? "-" : line.value, line.origin, &out);

@@ -15,7 +15,6 @@ struct EnvReport {
   const agent::Interpreter& interpreter;
   const agent::Accelerators& accelerators;
   const Environment& environment;
-  const agent::ProgramCheck& program;  // whether what is to be run can be
 };
 
 struct Finding;  // env_check.h

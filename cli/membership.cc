@@ -297,26 +297,30 @@ absl::StatusOr<Membership> FromOptionsOrPod(const Settings& s, const Environment
   return Silencing(FromOptions(s), s, environment, machine);
 }
 
+// Who the options say it is, and which of them.
+Setting<std::string> NamedPrimary(const Settings& s) {
+  if (!s.rdzv_endpoint) return *s.master_addr;
+  const auto& endpoint = *s.rdzv_endpoint;
+  return {endpoint.value.host, endpoint.origin, endpoint.source, endpoint.text};
+}
+
 // Whether the options may name one beside that of the source. Kubeflow's variables are both.
 bool MayNamePrimary(const Settings& s, const discovery::ClusterView& view) {
   if (view.primary_host.empty() || view.source == kHostfile || NumbersPods(view.source)) return true;
-  const Origin origin = s.rdzv_endpoint ? s.rdzv_endpoint->origin : s.master_addr->origin;
-  const std::string& host = s.rdzv_endpoint ? s.rdzv_endpoint->value.host : s.master_addr->value;
-  return s.source && origin == Origin::kTorchrunVariable && host == view.primary_host;
+  const Setting<std::string> named = NamedPrimary(s);
+  return s.source && named.origin == Origin::kTorchrunVariable && named.value == view.primary_host;
 }
 
 // A primary beside one that the source names.
 absl::Status RefuseSecondPrimary(const Settings& s, const std::string& source) {
-  const Origin origin = s.rdzv_endpoint ? s.rdzv_endpoint->origin : s.master_addr->origin;
-  const std::string named = s.rdzv_endpoint ? s.rdzv_endpoint->source : s.master_addr->source;
+  const Setting<std::string> named = NamedPrimary(s);
   if (s.source) {
-    const bool by_flag = origin == Origin::kFlag;
+    const bool by_flag = named.origin == Origin::kFlag;
     return Fault(*s.source,
                  absl::StrCat("says who the primary is: ",
-                              by_flag ? "leave --master-addr and --rdzv-endpoint out" : "unset " + named));
+                              by_flag ? "leave --master-addr and --rdzv-endpoint out" : "unset " + named.source));
   }
-  const std::string reason = absl::StrCat("needs --nnodes, since a platform (", source, ") is there too");
-  return s.rdzv_endpoint ? Fault(*s.rdzv_endpoint, reason) : Fault(*s.master_addr, reason);
+  return Fault(named, absl::StrCat("needs --nnodes, since a platform (", source, ") is there too"));
 }
 
 }  // namespace

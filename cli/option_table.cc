@@ -236,6 +236,11 @@ const std::vector<OptionSpec>& CoordinatorCommandOptions() {
   return *table;
 }
 
+bool IsTheCoordinators(std::string_view name) {
+  const OptionSpec* const spec = FindOption(CoordinatorCommandOptions(), name);
+  return spec != nullptr && spec->group == Group::kRestarts;
+}
+
 const OptionSpec* FindOption(const std::vector<OptionSpec>& table, std::string_view name) {
   for (const OptionSpec& spec : table) {
     if (spec.name == name) return &spec;

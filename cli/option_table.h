@@ -24,6 +24,9 @@ struct OptionSpec {
 
 const std::vector<OptionSpec>& RunOptions();
 
+// Whether it says how often to go on, which `muster coordinator` is told where there is one, and no node.
+bool IsTheCoordinators(std::string_view name);
+
 // RunOptions() and those that the subcommand has beside them.
 const std::vector<OptionSpec>& LocalOptions();
 const std::vector<OptionSpec>& EnvOptions();

@@ -83,8 +83,7 @@ int BecomeHost(const RunPlan& plan, Launch launch, const host::Inherited& inheri
 std::string SaidInVain(const CommandLine& line) {
   std::vector<std::string> names;
   for (const auto& [name, value] : line.given) {
-    const OptionSpec* const spec = FindOption(CoordinatorCommandOptions(), name);
-    if (spec != nullptr && spec->group == Group::kRestarts) names.push_back("--" + name);
+    if (IsTheCoordinators(name)) names.push_back("--" + name);
   }
   return absl::StrJoin(names, ", ");
 }
@@ -95,10 +94,9 @@ void TakeFacts(const Environment& environment, const agent::MachineProbe& probe,
   agent::Facts facts = agent::MachineFacts(environment, probe);
   facts["the program"] = agent::ArgumentsFact(plan->script, plan->script_arguments);
   for (const SettingLine& setting : plan->lines) {
-    const OptionSpec* const spec = FindOption(CoordinatorCommandOptions(), setting.name);
-    const bool of_the_job = spec != nullptr && (spec->group == Group::kRestarts || setting.name == "lease");
+    const bool of_the_job = IsTheCoordinators(setting.name) || setting.name == "lease";
     // With --coordinator they are not the nodes' to say, and that was said where they were.
-    if (!of_the_job || plan->config.coordinator_alone() || setting.name == "progress-file") continue;
+    if (!of_the_job || plan->config.coordinator_alone()) continue;
     facts["--" + setting.name] = agent::FactValue(setting.value);
   }
   plan->config.mutable_facts()->insert(facts.begin(), facts.end());

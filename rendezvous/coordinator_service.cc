@@ -61,13 +61,15 @@ void CoordinatorService::OnStatus(StreamId stream, const v1::AgentStatus& status
   Effects effects;
   core().OnStatus(surroundings_.clock(), stream, status, &effects);
   CarryOut(effects);
+  const auto stranger = strangers_.find(stream);
+  if (stranger == strangers_.end()) return;
   const bool refused = std::any_of(effects.begin(), effects.end(), [stream](const Effect& effect) {
     const auto* const sent = std::get_if<SendDirective>(&effect);
     return sent != nullptr && sent->stream == stream && sent->directive.has_refused();
   });
   if (refused) return;
-  const auto known = strangers_.extract(stream);
-  if (!known.empty() && surroundings_.member_attached) surroundings_.member_attached(known.mapped());
+  if (surroundings_.member_attached) surroundings_.member_attached(stranger->second);
+  strangers_.erase(stranger);
 }
 
 void CoordinatorService::OnClosed(StreamId stream) {

@@ -120,7 +120,6 @@ class HostProcess {
     if (plan_.ends_orphans) EndPredecessorsOrphans();
     OpenTimerPipe();
     RETURN_IF_ERROR(WithContext(progress_.Start(), "cannot watch the progress file"));
-    SetWallAtBoot();
     Tell([this](BootTime now, Effects* out) {
       core_.Begin(now, out);
       core_.OnWallClock(now, absl::Now(), out);
@@ -168,11 +167,8 @@ class HostProcess {
     }
   }
 
-  void SetWallAtBoot() { core_.SetWallAtBoot(absl::Now() - (EventLoop::Now() - absl::UnixEpoch())); }
-
   void ScheduleTick() {
     loop_.After(kTick, [this] {
-      SetWallAtBoot();
       Tell([this](BootTime now, Effects* out) {
         core_.OnWallClock(now, absl::Now(), out);
         core_.OnTick(now, out);
@@ -328,8 +324,10 @@ class HostProcess {
     if (ending.by_signal && ending.number == SIGKILL) ending.oom_killed = oom_watch_.Struck(local_rank);
     if (!ending.ok()) words_.Explain(local_rank, &ending);
     timer_pipe_.WorkerEnded(local_rank);
-    SetWallAtBoot();
-    Tell([&](BootTime now, Effects* out) { core_.OnExit(now, local_rank, ending, out); });
+    Tell([&](BootTime now, Effects* out) {
+      core_.SetWallAtBoot(absl::Now() - (now - absl::UnixEpoch()));
+      core_.OnExit(now, local_rank, ending, out);
+    });
   }
 
   void Apply(const SignalWorkers& effect) {

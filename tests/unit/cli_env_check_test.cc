@@ -46,7 +46,7 @@ struct Node {
   Node(const Node&) = delete;
 
   std::vector<Finding> Check() const {
-    return CheckNode({plan, interpreter, accelerators, environment, program}, probe);
+    return CheckNode({plan, interpreter, accelerators, environment}, program, probe);
   }
 };
 

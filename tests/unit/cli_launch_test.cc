@@ -82,7 +82,7 @@ TEST(VariablesTest, WhatIsReadOrNotOursIsNoMistake) {
 TEST(EnvReportTest, TheTableSaysNothingTwice) {
   const RunPlan plan = Planned({}, {});
   const agent::Interpreter interpreter{"/p/python", "python is /p/python: it is the first on PATH"};
-  const std::string text = EnvTable({plan, interpreter, agent::Accelerators(), {}, {}});
+  const std::string text = EnvTable({plan, interpreter, agent::Accelerators(), {}});
   EXPECT_THAT(text, HasSubstr("/p/python                    it is the first on PATH\n"));
   EXPECT_THAT(text, HasSubstr("primary                 none: one node\n"));
   EXPECT_THAT(text, HasSubstr("heartbeat-interval      by the job's size            default\n"));
@@ -90,7 +90,7 @@ TEST(EnvReportTest, TheTableSaysNothingTwice) {
 
 TEST(EnvReportTest, AWideValueInTheTableHasTheLineToItself) {
   const auto table = [](const Environment& environment) {
-    return EnvTable({Planned({}, environment), {}, {}, {}, {}});
+    return EnvTable({Planned({}, environment), {}, {}, {}});
   };
   EXPECT_THAT(table({{"CLUSTER_SPEC", kThreeNodes}}),
               HasSubstr("\nnodes                   a-0:2222 b-0:2222 b-1:2222   CLUSTER_SPEC\n"));
@@ -106,7 +106,7 @@ TEST(EnvReportTest, TheObjectHasItsFieldsAndNoSecret) {
   const Environment environment = {{"CLUSTER_SPEC", kThreeNodes}, {"MUSTER_TOKEN", "hush"}, {"OTHER", "unseen"}};
   const RunPlan plan = Planned({}, environment);
   const agent::Interpreter interpreter{"/p/python", "because"};
-  const std::string text = EnvJson({plan, interpreter, agent::Accelerators(), environment, {}});
+  const std::string text = EnvJson({plan, interpreter, agent::Accelerators(), environment});
   const nlohmann::json json = nlohmann::json::parse(text);
   EXPECT_EQ(json["source"], "vertex");
   EXPECT_EQ(json["primary"]["host"], "a-0");
@@ -130,7 +130,7 @@ TEST(EnvReportTest, AReplicaThatDoesNotTrainHasNoRank) {
   const Environment environment = {{"CLUSTER_SPEC", kReducer}};
   const RunPlan plan = Planned({}, environment);
   const nlohmann::json json =
-      nlohmann::json::parse(EnvJson({plan, agent::Interpreter(), agent::Accelerators(), environment, {}}));
+      nlohmann::json::parse(EnvJson({plan, agent::Interpreter(), agent::Accelerators(), environment}));
   EXPECT_EQ(json["role"], "aux");
   EXPECT_TRUE(json["node_rank"].is_null());
   EXPECT_EQ(json["nnodes"], 2);
@@ -160,13 +160,12 @@ TEST(EnvReportTest, SaysInSentencesWhatWasReadAndWhatFollows) {
 TEST(EnvReportTest, TheTableSaysWhereEachValueCameFrom) {
   const Environment environment = {{"MUSTER_LEASE", "20"}};
   const RunPlan plan = Planned({"--max-restarts", "2"}, environment);
-  const std::string table =
-      EnvTable({plan, agent::Interpreter(), agent::Accelerators(), environment, agent::ProgramCheck()});
+  const std::string table = EnvTable({plan, agent::Interpreter(), agent::Accelerators(), environment});
   EXPECT_THAT(table, testing::ContainsRegex("lease +20s +MUSTER_LEASE"));
   EXPECT_THAT(table, testing::ContainsRegex("max-restarts +2 +--max-restarts"));
   EXPECT_THAT(table, testing::ContainsRegex("join-timeout +10m +default"));
   const RunPlan alone = Planned({"--coordinator", "c", "--nnodes", "2", "--rdzv-id", "x"}, environment);
-  EXPECT_THAT(EnvTable({alone, agent::Interpreter(), agent::Accelerators(), environment, agent::ProgramCheck()}),
+  EXPECT_THAT(EnvTable({alone, agent::Interpreter(), agent::Accelerators(), environment}),
               testing::ContainsRegex("max-restarts +the coordinator's +muster coordinator"));
 }
 

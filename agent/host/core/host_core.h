@@ -156,7 +156,7 @@ class HostCore {
 
   void OnExit(BootTime now, int local_rank, const Ending& ending, Effects* out);
   // What the wall clock would have said when the machine booted, by what both clocks say now: told before OnExit,
-  // since the clock may have been set meanwhile.
+  // since the clock may have been set since OnWallClock.
   void SetWallAtBoot(absl::Time at);
 
   // The last lines that this worker wrote, where we hold them: told before OnSwept. Of one that is not the cause

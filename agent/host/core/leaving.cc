@@ -52,6 +52,7 @@ std::string HostCore::WhyLeft() const {
 // The nodes do not agree on it: each goes by its own clock, and what a clock that is ahead begins is no round for
 // the others any more (IsTooLateFor).
 void HostCore::OnWallClock(BootTime now, absl::Time wall, Effects* out) {
+  SetWallAtBoot(wall - (now - absl::UnixEpoch()));
   if (!options_.stop_before || leave_ || exit_ || finished_) return;
   const StopBefore& stop = *options_.stop_before;
   stop_at_ = now + (stop.deadline - stop.before - wall);
