@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "proto/base/ids.h"
+#include "tests/unit/effects.h"
 
 namespace muster::agent {
 namespace {
@@ -82,11 +83,7 @@ class AgentCoreTest : public ::testing::Test {
 
   template <typename T>
   std::vector<T> Took() {
-    std::vector<T> found;
-    for (const Effect& effect : effects_) {
-      if (const T* one = std::get_if<T>(&effect)) found.push_back(*one);
-    }
-    return found;
+    return AllOf<T>(effects_);
   }
   void Forget() { effects_.clear(); }
   v1::AgentStatus LastStatus() { return Took<SendToCoordinator>().back().status; }

@@ -1,6 +1,8 @@
 // A coordinator and the hosts around it, which say what a test has them say.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -202,6 +204,16 @@ inline CoordinatorOptions Elastic(int min_nodes, int max_nodes) {
 inline CoordinatorOptions InAgent(CoordinatorOptions options) {
   options.in_agent = true;
   return options;
+}
+
+// Round 1 of a and b in a job of 2 to 8 nodes.
+inline void StartTwo(Cluster* c) {
+  c->Join("a");
+  c->Join("b");
+  c->Pass(absl::Seconds(20), {"a", "b"});  // a coordinator without memory waits for lease, margin and last call
+  ASSERT_EQ(c->Told("a").run().node_count(), 2);
+  c->Apply("a");
+  c->Apply("b");
 }
 
 }  // namespace muster::rendezvous

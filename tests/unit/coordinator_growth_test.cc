@@ -7,16 +7,6 @@
 namespace muster::rendezvous {
 namespace {
 
-// Round 1 of a and b in a job of 2 to 8 nodes.
-void StartTwo(Cluster* c) {
-  c->Join("a");
-  c->Join("b");
-  c->Pass(absl::Seconds(20), {"a", "b"});  // a coordinator without memory waits for lease, margin and last call
-  ASSERT_EQ(c->Told("a").run().node_count(), 2);
-  c->Apply("a");
-  c->Apply("b");
-}
-
 TEST(Coordinator, NodesThatComeWithinTheSettleTimeCostOneRestart) {
   CoordinatorOptions options = Elastic(2, 8);
   options.join_settle = absl::Seconds(5);
@@ -31,19 +21,6 @@ TEST(Coordinator, NodesThatComeWithinTheSettleTimeCostOneRestart) {
   ASSERT_EQ(c.state(), State::kRunning);
   EXPECT_EQ(c.Told("a").run().node_count(), 4);
   EXPECT_EQ(c.Told("a").run().restart_count(), 1);
-}
-
-TEST(Coordinator, ANodeThatCannotStartItsProgramIsAloneInThatOnceThereWasARound) {
-  Cluster c(Elastic(2, 3));
-  StartTwo(&c);
-  c.At("late").status.mutable_cannot_start()->set_exit_code(127);
-  c.At("late").status.mutable_cannot_start()->set_error_text("the program x is not there");
-  c.Join("late");
-  EXPECT_EQ(c.Told("late").refused().exit_code(), 127);
-  EXPECT_EQ(c.Told("late").refused().reason(), "the program x is not there");
-  c.Pass(absl::Seconds(20), {"a", "b"});
-  EXPECT_EQ(c.state(), State::kRunning) << "nobody else is disturbed";
-  EXPECT_TRUE(c.Told("a").has_run());
 }
 
 // Its peers end as they are stopped, and it sees their connections closed before it is stopped itself.

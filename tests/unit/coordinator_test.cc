@@ -341,46 +341,6 @@ TEST(Coordinator, WhoWaitsIsToldWhatTheOthersDo) {
             "round 1 is being ended: the worker of rank 0 on a exited with code 7");
 }
 
-TEST(Coordinator, AnotherRunIdIsRefusedAndDisturbsNobody) {
-  Cluster c(Fixed(1));
-  auto& node = c.At("x");
-  node.stream = 99;
-  node.status.set_run_id("other");
-  node.status.set_host_id("x");
-  c.Say("x");
-  EXPECT_EQ(c.Told("x").refused().exit_code(), 77);
-  c.Join("a", 0);
-  EXPECT_TRUE(c.Told("a").has_run());
-}
-
-// Each WAIT names the refused: of words without bound no directive would fit into a message any more.
-TEST(Coordinator, WhatAStrangerSaysOfItselfIsCutAndKeptOnOneLine) {
-  Cluster c(Fixed(2));
-  auto& node = c.At("x");
-  node.stream = 99;
-  node.status.set_run_id("other" + std::string(400000, 'r'));
-  node.status.set_hostname("evil\n\x1b[31mexit code 0" + std::string(400000, 'x'));
-  node.status.set_host_id("x");
-  c.Say("x");
-  c.Join("a", 0);
-  const std::string reason = c.Told("a").wait().reason();
-  EXPECT_NE(reason.find("; refused: evil\\n\\x1b[31mexit"), std::string::npos) << reason;
-  EXPECT_LT(reason.size(), 1000u);
-  EXPECT_LT(c.Told("x").ByteSizeLong(), 1000u);
-}
-
-TEST(Coordinator, AnotherProtocolIsRefusedWithBothNamed) {
-  Cluster c(Fixed(1));
-  auto& node = c.At("x");
-  node.stream = 99;
-  node.status.set_run_id("job");
-  node.status.set_host_id("x");
-  node.status.set_protocol(kProtocol + 1);
-  c.Say("x");
-  EXPECT_EQ(c.Told("x").refused().exit_code(), 77);
-  EXPECT_NE(c.Told("x").refused().reason().find("protocol 2"), std::string::npos);
-}
-
 // This coordinator was stopped meanwhile: what was sent first is the latest by its age.
 TEST(Coordinator, TheFirstCauseIsThatOfANodeThatWasLostSinceToo) {
   Cluster c(InAgent(Fixed(3, 0)));
@@ -565,39 +525,6 @@ TEST(Coordinator, AnObserverIsNoMemberAndEndsWithZero) {
   c.Apply("aux");
   EXPECT_EQ(c.Told("aux").release().exit_code(), 0);
   EXPECT_EQ(c.Told("a").release().exit_code(), 3);
-}
-
-TEST(Coordinator, ANodeThatCannotStartItsProgramEndsTheJobForAll) {
-  Cluster c(Fixed(2));
-  c.Join("a", 0);
-  c.At("b").status.mutable_cannot_start()->set_exit_code(127);
-  c.Join("b", 1);
-  EXPECT_EQ(c.Told("a").verdict().exit_code(), 127) << "everybody is here";
-}
-
-TEST(Coordinator, ANodeThatCannotStartIsNoVerdictWhileARoundMayRunUnseen) {
-  Cluster c(Fixed(2));
-  c.At("b").status.mutable_cannot_start()->set_exit_code(127);
-  c.Join("b", 1);
-  EXPECT_EQ(c.state(), State::kRecovering);
-  EXPECT_FALSE(c.Told("b").has_verdict());
-  c.Pass(absl::Seconds(12), {"b"});
-  EXPECT_EQ(c.Told("b").verdict().exit_code(), 127) << "a lease has passed: nothing runs";
-}
-
-TEST(Coordinator, APrimaryThatCannotStartWaitsAMomentToTellThoseWhoAreStillComing) {
-  Cluster c(Fixed(2));
-  c.At("a").status.set_at_primary(true);
-  c.At("a").status.mutable_cannot_start()->set_exit_code(126);
-  c.Join("a", 0);
-  c.Pass(absl::Seconds(12), {"a"});  // a lease, for which an earlier round might run
-  c.Apply("a");
-  EXPECT_TRUE(c.Told("a").has_verdict());
-  c.Pass(absl::Seconds(5), {"a"});
-  EXPECT_FALSE(c.Told("a").has_release());
-  c.Join("b", 1);  // which acknowledges
-  ASSERT_TRUE(c.Told("b").has_release());
-  EXPECT_EQ(c.Told("b").release().exit_code(), 126);
 }
 
 }  // namespace

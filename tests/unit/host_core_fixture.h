@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "agent/host/core/host_core.h"
+#include "tests/unit/effects.h"
 
 namespace muster::host {
 
@@ -95,13 +96,17 @@ class HostCoreTest : public ::testing::Test {
     }
   }
 
+  // A beat of the agent, which holds the coordinator: whether other nodes use that.
+  void Serve(bool others) {
+    v1::HostDirective directive = Directive();
+    directive.set_serves_others(others);
+    Give(directive);
+    core_.OnTick(now_, &effects_);
+  }
+
   template <typename T>
   std::vector<T> Took() {
-    std::vector<T> found;
-    for (const Effect& effect : effects_) {
-      if (const T* one = std::get_if<T>(&effect)) found.push_back(*one);
-    }
-    return found;
+    return AllOf<T>(effects_);
   }
   void Forget() { effects_.clear(); }
   v1::HostStatus LastStatus() { return Took<SendStatus>().back().status; }

@@ -237,18 +237,12 @@ TEST_F(DeadlineTest, ACoordinatorStaysWhileOthersNeedItButNotBeyondItsTime) {
   Exit(0, 0);
   Exit(1, 0);
   Swept();
-  const auto serve = [&](bool others) {
-    v1::HostDirective directive = Directive();
-    directive.set_serves_others(others);
-    Give(directive);
-    core_.OnTick(now_, &effects_);
-  };
   for (int i = 0; i < 60; ++i) {
     now_ += absl::Seconds(1);
-    serve(true);
+    Serve(true);
   }
   EXPECT_FALSE(core_.finished());
-  serve(false);
+  Serve(false);
   EXPECT_TRUE(core_.finished());
 }
 
@@ -260,10 +254,7 @@ TEST_F(DeadlineTest, ACoordinatorThatOthersGoOnUsingIsGoneInTime) {
   for (int i = 0; i < 299; ++i) {
     EXPECT_FALSE(core_.finished()) << i;
     now_ += absl::Seconds(1);
-    v1::HostDirective directive = Directive();
-    directive.set_serves_others(true);
-    Give(directive);
-    core_.OnTick(now_, &effects_);
+    Serve(true);
   }
   EXPECT_TRUE(core_.finished());
 }
@@ -275,18 +266,12 @@ TEST_F(HostCoreTest, ACoordinatorThatWasAskedToLeaveStaysForTheGraceWhileOthersN
   Exit(0, 0);
   Exit(1, 0);
   Swept();
-  const auto serve = [&](bool others) {
-    v1::HostDirective directive = Directive();
-    directive.set_serves_others(others);
-    Give(directive);
-    core_.OnTick(now_, &effects_);
-  };
   for (int i = 0; i < 6; ++i) {  // of 8
     now_ += absl::Seconds(1);
-    serve(true);
+    Serve(true);
   }
   EXPECT_FALSE(core_.finished());
-  serve(false);
+  Serve(false);
   EXPECT_TRUE(core_.finished());
 }
 

@@ -99,6 +99,16 @@ TEST(OpenMpi, ASizeWithoutARankIsRefused) {
   EXPECT_THAT(ErrorOf(With(Rank1Of3(), "OMPI_COMM_WORLD_RANK", "")), HasSubstr("OMPI_COMM_WORLD_RANK is missing"));
 }
 
+void ExpectRank1Of3(const std::string& source, const Environment& environment) {
+  const ClusterView view = ReadOk(environment);
+  EXPECT_EQ(view.source, source);
+  EXPECT_EQ(view.node_rank, 1);
+  EXPECT_EQ(view.nnodes, 3);
+  EXPECT_EQ(view.primary_host, "10.0.0.4");
+  EXPECT_EQ(view.run_id, source + "-10.0.0.4");
+  EXPECT_EQ(ReadOk(With(environment, "MASTER_ADDR", "")).primary_host, "") << "an option has to say it";
+}
+
 Environment HydraRank1Of3() {
   return {{"PMI_RANK", "1"},
           {"PMI_SIZE", "3"},
@@ -107,15 +117,7 @@ Environment HydraRank1Of3() {
           {"MASTER_ADDR", "10.0.0.4"}};
 }
 
-TEST(Mpich, IsReadByWhatHydraSets) {
-  const ClusterView view = ReadOk(HydraRank1Of3());
-  EXPECT_EQ(view.source, "mpich");
-  EXPECT_EQ(view.node_rank, 1);
-  EXPECT_EQ(view.nnodes, 3);
-  EXPECT_EQ(view.primary_host, "10.0.0.4");
-  EXPECT_EQ(view.run_id, "mpich-10.0.0.4");
-  EXPECT_EQ(ReadOk(With(HydraRank1Of3(), "MASTER_ADDR", "")).primary_host, "") << "an option has to say it";
-}
+TEST(Mpich, IsReadByWhatHydraSets) { ExpectRank1Of3("mpich", HydraRank1Of3()); }
 
 TEST(Mpich, OfSeveralProcessesOnANodeNoneGoesOn) {
   EXPECT_THAT(ErrorOf(With(HydraRank1Of3(), "MPI_LOCALNRANKS", "8")),
@@ -155,15 +157,7 @@ Environment MvapichRank1Of3() {
           {"MASTER_ADDR", "10.0.0.4"}};
 }
 
-TEST(Mvapich, IsReadByItsOwnVariables) {
-  const ClusterView view = ReadOk(MvapichRank1Of3());
-  EXPECT_EQ(view.source, "mvapich");
-  EXPECT_EQ(view.node_rank, 1);
-  EXPECT_EQ(view.nnodes, 3);
-  EXPECT_EQ(view.primary_host, "10.0.0.4");
-  EXPECT_EQ(view.run_id, "mvapich-10.0.0.4");
-  EXPECT_EQ(ReadOk(With(MvapichRank1Of3(), "MASTER_ADDR", "")).primary_host, "") << "an option has to say it";
-}
+TEST(Mvapich, IsReadByItsOwnVariables) { ExpectRank1Of3("mvapich", MvapichRank1Of3()); }
 
 TEST(Mvapich, OfSeveralProcessesOnANodeNoneGoesOn) {
   EXPECT_THAT(ErrorOf(With(MvapichRank1Of3(), "MV2_COMM_WORLD_LOCAL_RANK", "1")),

@@ -1,0 +1,99 @@
+// Who is turned away, and nodes that say from the beginning that they cannot run.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "rendezvous/core/coordinator.h"
+#include "tests/unit/coordinator_cluster.h"
+
+namespace muster::rendezvous {
+namespace {
+
+TEST(Coordinator, AnotherRunIdIsRefusedAndDisturbsNobody) {
+  Cluster c(Fixed(1));
+  auto& node = c.At("x");
+  node.stream = 99;
+  node.status.set_run_id("other");
+  node.status.set_host_id("x");
+  c.Say("x");
+  EXPECT_EQ(c.Told("x").refused().exit_code(), 77);
+  c.Join("a", 0);
+  EXPECT_TRUE(c.Told("a").has_run());
+}
+
+// Each WAIT names the refused: of words without bound no directive would fit into a message any more.
+TEST(Coordinator, WhatAStrangerSaysOfItselfIsCutAndKeptOnOneLine) {
+  Cluster c(Fixed(2));
+  auto& node = c.At("x");
+  node.stream = 99;
+  node.status.set_run_id("other" + std::string(400000, 'r'));
+  node.status.set_hostname("evil\n\x1b[31mexit code 0" + std::string(400000, 'x'));
+  node.status.set_host_id("x");
+  c.Say("x");
+  c.Join("a", 0);
+  const std::string reason = c.Told("a").wait().reason();
+  EXPECT_NE(reason.find("; refused: evil\\n\\x1b[31mexit"), std::string::npos) << reason;
+  EXPECT_LT(reason.size(), 1000u);
+  EXPECT_LT(c.Told("x").ByteSizeLong(), 1000u);
+}
+
+TEST(Coordinator, AnotherProtocolIsRefusedWithBothNamed) {
+  Cluster c(Fixed(1));
+  auto& node = c.At("x");
+  node.stream = 99;
+  node.status.set_run_id("job");
+  node.status.set_host_id("x");
+  node.status.set_protocol(kProtocol + 1);
+  c.Say("x");
+  EXPECT_EQ(c.Told("x").refused().exit_code(), 77);
+  EXPECT_NE(c.Told("x").refused().reason().find("protocol 2"), std::string::npos);
+}
+
+TEST(Coordinator, ANodeThatCannotStartItsProgramEndsTheJobForAll) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  c.At("b").status.mutable_cannot_start()->set_exit_code(127);
+  c.Join("b", 1);
+  EXPECT_EQ(c.Told("a").verdict().exit_code(), 127) << "everybody is here";
+}
+
+TEST(Coordinator, ANodeThatCannotStartIsNoVerdictWhileARoundMayRunUnseen) {
+  Cluster c(Fixed(2));
+  c.At("b").status.mutable_cannot_start()->set_exit_code(127);
+  c.Join("b", 1);
+  EXPECT_EQ(c.state(), State::kRecovering);
+  EXPECT_FALSE(c.Told("b").has_verdict());
+  c.Pass(absl::Seconds(12), {"b"});
+  EXPECT_EQ(c.Told("b").verdict().exit_code(), 127) << "a lease has passed: nothing runs";
+}
+
+TEST(Coordinator, APrimaryThatCannotStartWaitsAMomentToTellThoseWhoAreStillComing) {
+  Cluster c(Fixed(2));
+  c.At("a").status.set_at_primary(true);
+  c.At("a").status.mutable_cannot_start()->set_exit_code(126);
+  c.Join("a", 0);
+  c.Pass(absl::Seconds(12), {"a"});  // a lease, for which an earlier round might run
+  c.Apply("a");
+  EXPECT_TRUE(c.Told("a").has_verdict());
+  c.Pass(absl::Seconds(5), {"a"});
+  EXPECT_FALSE(c.Told("a").has_release());
+  c.Join("b", 1);  // which acknowledges
+  ASSERT_TRUE(c.Told("b").has_release());
+  EXPECT_EQ(c.Told("b").release().exit_code(), 126);
+}
+
+TEST(Coordinator, ANodeThatCannotStartItsProgramIsAloneInThatOnceThereWasARound) {
+  Cluster c(Elastic(2, 3));
+  StartTwo(&c);
+  c.At("late").status.mutable_cannot_start()->set_exit_code(127);
+  c.At("late").status.mutable_cannot_start()->set_error_text("the program x is not there");
+  c.Join("late");
+  EXPECT_EQ(c.Told("late").refused().exit_code(), 127);
+  EXPECT_EQ(c.Told("late").refused().reason(), "the program x is not there");
+  c.Pass(absl::Seconds(20), {"a", "b"});
+  EXPECT_EQ(c.state(), State::kRunning) << "nobody else is disturbed";
+  EXPECT_TRUE(c.Told("a").has_run());
+}
+
+}  // namespace
+}  // namespace muster::rendezvous
