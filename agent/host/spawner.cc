@@ -186,7 +186,9 @@ absl::Status Spawner::Adopt(std::unique_ptr<Process> process) {
   }
   const pid_t pid = p->pid;
   processes_[pid] = std::move(process);
-  loop_->Watch(p->pidfd, EPOLLIN, [this, pid](uint32_t) { Collect(pid); });
+  // By the edge: of one that a debugger holds the descriptor is readable long before it is ours to reap, and tells
+  // once more when the debugger lets go.
+  loop_->Watch(p->pidfd, EPOLLIN | EPOLLET, [this, pid](uint32_t) { Collect(pid); });
   if (p->status_fd >= 0) {
     loop_->Watch(p->status_fd, EPOLLIN, [this, pid](uint32_t) {
       if (const auto it = processes_.find(pid); it != processes_.end()) ReadStatus(it->second.get());

@@ -8,17 +8,21 @@
 //   act timer MS stop     arms the kernel timer and stops itself
 //   act timer MS disarm   arms and disarms it, waits twice as long, exits 3
 //   act abandon MARKER    starts a tree that bears the marker, and a process of its session that lost it; exits
+//   act debug PID         holds a process as a debugger does; says so, and waits
 //   act heir HOST_ID RUN  ends orphans as a host of that run would; prints how many; waits
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 
 #include "agent/host/exec_stage.h"
@@ -101,6 +105,11 @@ int ActTimer(int ms, bool stop) {
   return 3;
 }
 
+int ActDebug(pid_t pid) {
+  Say(ptrace(PTRACE_SEIZE, pid, nullptr, nullptr) == 0 ? "holds it" : std::strerror(errno));
+  WaitForTheEnd();
+}
+
 int ActHeir(const std::string& host_id, const std::string& run_id) {
   Say(std::to_string(EndOrphans(OwnMarker(host_id, run_id, "boot", "pid:[1]")).ended.size()));
   WaitForTheEnd();
@@ -135,6 +144,7 @@ int Act(const std::vector<std::string>& arguments) {
   }
   if (role == "host") return ActHost();
   if (role == "timer") return ActTimer(std::atoi(arguments.at(1).c_str()), arguments.at(2) == "stop");
+  if (role == "debug") return ActDebug(std::atoi(arguments.at(1).c_str()));
   if (role == "heir") return ActHeir(arguments.at(1), arguments.at(2));
   if (role == "abandon") return ActAbandon(arguments.at(1));
   return 64;

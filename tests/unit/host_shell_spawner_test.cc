@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "agent/host/exec_stage.h"
 #include "agent/host/proc_scan.h"
 #include "tests/unit/host_shell_support.h"
@@ -38,6 +40,13 @@ WorkerCommand Shell(const std::string& script) {
 
 // One process, without a shell's forks: what is signalled or looked at is the worker itself.
 WorkerCommand Sleeper() { return {.argv = {"/bin/sleep", "1000"}, .environment = CurrentEnvironment()}; }
+
+// Of a processor, for this thread.
+absl::Duration ThreadTime() {
+  timespec used;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return absl::DurationFromTimespec(used);
+}
 
 // Without a loop: until every worker has ended and is reaped.
 bool CollectAll(Spawner* spawner) {
@@ -183,6 +192,32 @@ TEST_F(SpawnerTest, AStoppedWorkerObeysSigterm) {
   ASSERT_TRUE(Eventually([&] { return ReadProcess(*pid).value_or(ProcessInfo{}).state == 'T'; }));
   hostlet_.spawner.SignalWorkers(SIGTERM);
   EXPECT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value(); }));
+}
+
+// While it holds one that has ended, that is not ours to reap: no reason to ask again and again.
+TEST_F(SpawnerTest, AWorkerThatADebuggerHoldsIsToldWhenItLetsGo) {
+  Told& told = NewTold();
+  const auto pid = hostlet_.spawner.SpawnWorker(Sleeper(), told.Events());
+  ASSERT_TRUE(pid.ok());
+  ASSERT_TRUE(hostlet_.RunUntil([&] { return told.executing; }));
+  LinePipe pipe;
+  const pid_t debugger = SpawnActor({"debug", std::to_string(*pid)}, pipe.in());
+  const absl::Cleanup reaper = [debugger] {
+    kill(debugger, SIGKILL);
+    waitpid(debugger, nullptr, 0);
+  };
+  if (const std::string line = pipe.Line(); line != "holds it")
+    GTEST_SKIP() << "no debugger is allowed here: " << line;
+  hostlet_.spawner.SignalWorkers(SIGKILL);
+  ASSERT_TRUE(hostlet_.RunUntil([&] { return IsDead(*pid); }));
+  const absl::Duration before = ThreadTime();
+  constexpr absl::Duration kWhile = absl::Milliseconds(300);
+  ASSERT_TRUE(hostlet_.RunUntil([&, end = EventLoop::Now() + kWhile] { return EventLoop::Now() > end; }));
+  EXPECT_LT(ThreadTime() - before, kWhile / 2);
+  EXPECT_FALSE(told.exited.has_value());
+  kill(debugger, SIGKILL);
+  ASSERT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value(); }));
+  EXPECT_EQ(told.exited->number, SIGKILL);
 }
 
 TEST(ExecStageTest, AWorkerDiesWithItsHost) {
