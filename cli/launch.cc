@@ -133,7 +133,6 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.plan.inherited.erase(kPrefixVariable);
   launch.plan.inherited.erase(kRedrawsVariable);
   launch.plan.stdin_rule = StdinOf(run);
-  launch.plan.program = run.script;
   const auto coordinator_port = static_cast<uint16_t>(run.config.single_node() ? 0 : run.config.primary().port());
   launch.plan.worker_ports = {run.worker_port.low, run.worker_port.high, coordinator_port};
   const auto prefix = environment.find(kPrefixVariable);
@@ -141,6 +140,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
     launch.plan.output.prefix_template = prefix->second;
     launch.plan.output.prefix_all = true;
     launch.plan.output.redraws_pass = RedrawsPass(environment);
+    launch.plan.report.own_failures_only = true;
   }
 
   if (run.config.role() == v1::ROLE_OBSERVER) return launch;  // starts nothing

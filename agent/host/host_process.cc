@@ -473,7 +473,8 @@ class HostProcess {
     end.verdict = effect.verdict;
     end.last = effect.last;
     end.ended = absl::Now();
-    const std::string report = FailureReport(end);
+    const bool told_here = !plan_.report.own_failures_only || IsOwnFailure(end);
+    const std::string report = told_here ? FailureReport(end) : "";
     if (!LogsJson()) {
       writer_->Write(STDERR_FILENO, report);
     } else if (!report.empty()) {

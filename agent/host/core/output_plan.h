@@ -52,12 +52,13 @@ enum class Sink {
 // all that is not filtered out goes to the console, as torchrun has it with /dev/null for a log folder.
 Sink SinkOf(const OutputPlan& plan, int local_rank, Streams stream, bool files);
 
-// What else tells of the job's end beside the terminal.
+// What tells of the job's end.
 struct ReportPlan {
-  std::string report_file;      // --report: JSON; $node_rank and $hostname are replaced; empty: none
-  std::string error_file;       // our own TORCHELASTIC_ERROR_FILE: the root cause in torch's shape; empty: none
-  std::string failure_file;     // SageMaker's; whoever writes it first is heard; empty: none
-  std::string termination_log;  // /dev/termination-log where it is writable; empty: none
+  bool own_failures_only = false;  // on the terminal, where all nodes share one (muster local)
+  std::string report_file;         // --report: JSON; $node_rank and $hostname are replaced; empty: none
+  std::string error_file;          // our own TORCHELASTIC_ERROR_FILE: the root cause in torch's shape; empty: none
+  std::string failure_file;        // SageMaker's; whoever writes it first is heard; empty: none
+  std::string termination_log;     // /dev/termination-log where it is writable; empty: none
 };
 
 }  // namespace muster::host
