@@ -170,7 +170,7 @@ void Coordinator::NoticeLateness(BootTime now) {
 
 // Run id, order among statuses, epochs. False: the status is not to be looked at.
 bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
-  if (status.run_id() != options_.run_id) {
+  if (status.run_id() != options_.run_id && !options_.planted("stranger_admitted")) {
     Refuse(stream, status,
            absl::StrCat("run id '", Foreign(status.run_id()), "' is not this job's ('", options_.run_id, "')"),
            out);
@@ -189,7 +189,7 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
     return false;
   }
   // The others ran, or run, without it: it is what is wrong, and says so to whoever started it.
-  if (status.has_cannot_start() && !first_round_) {
+  if (status.has_cannot_start() && !first_round_ && !options_.planted("cannot_start_for_all")) {
     const std::string why = Foreign(status.cannot_start().error_text());
     Refuse(stream, status, why.empty() ? "it cannot start its program" : why, out,
            ExitCodeOf(status.cannot_start()));
@@ -217,7 +217,7 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
 void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out,
                          int exit_code) {
   if (refused_.insert(stream).second) {
-    const std::string name = Foreign(status.hostname());
+    const std::string name = options_.planted("strangers_words") ? status.hostname() : Foreign(status.hostname());
     Say(Severity::kWarning, absl::StrCat("refused ", name, ": ", reason), out);
     const std::string whom = absl::StrCat(name, " (", reason, ")");
     if (std::find(refusals_.begin(), refusals_.end(), whom) == refusals_.end()) refusals_.push_back(whom);

@@ -85,7 +85,8 @@ const Coordinator::Host* Coordinator::HolderOf(int place) const {
 }
 
 bool Coordinator::CannotStart(const Host& host) const {
-  return host.status.has_cannot_start() && IsTrainer(host) && first_round_;
+  return host.status.has_cannot_start() && IsTrainer(host) &&
+         (first_round_ || options_.planted("cannot_start_for_all"));
 }
 
 int Coordinator::CannotStart() const {

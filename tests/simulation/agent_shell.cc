@@ -15,6 +15,7 @@ constexpr Micros kProbeMax = 20 * kMillisecond;
 constexpr Micros kOpenMax = 20 * kMillisecond;
 constexpr Micros kPortRetry = 50 * kMillisecond;
 constexpr Micros kNoticeAskedEvery = kSecond;
+constexpr size_t kStrangersWords = 20'000;  // bytes
 constexpr Micros kAloneTickMax = 100 * kMillisecond;
 
 }  // namespace
@@ -211,6 +212,7 @@ void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, ren
       invariants_.OnDirectiveSent(*home, *it->second->agent->host, e->directive);
       policies_.OnDirectiveSent(*it->second, e->directive);
       if (e->directive.has_release()) it->second->agent->host->released = true;
+      if (e->directive.has_refused()) it->second->agent->host->refused = true;
       if (is_new) faults_->OnRound(e->directive.run().node_count());
       if (e->directive.has_stop()) faults_->OnDrain(KeyOf(e->directive.stop().round()));
       if (e->directive.has_verdict()) faults_->OnVerdict();
@@ -231,6 +233,46 @@ void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, ren
       Note("coordinator", absl::StrCat("c", home->id, ": ", e->text));
     }
   }
+}
+
+// With words as long as a message may be. That its stream closes is told, too, as a shell does it.
+void World::Knock() {
+  CoordinatorHome* home = CurrentHome();
+  if (home == nullptr || !home->owner->runs()) return;
+  const rendezvous::StreamId stream = home->next_stream++;
+  const v1::AgentStatus status = DrawStranger(*home);
+  rendezvous::Effects effects;
+  home->core.OnStatus(BootNow(*home->owner->machine), stream, status, &effects);
+  invariants_.OnStranger(*home, stream, effects);
+  DeliverAfter(prng_.Between(0, kSecond), home->owner, [this, home, stream] {
+    OnHome(home, [&](BootTime now, rendezvous::Effects* out) { home->core.OnClosed(now, stream, out); });
+  });
+}
+
+// It may even bear the name of a host that is of the job.
+v1::AgentStatus World::DrawStranger(const CoordinatorHome& home) {
+  v1::AgentStatus status;
+  status.set_run_id("simulated");
+  status.set_protocol(kProtocol);
+  status.set_host_id("stranger");
+  status.set_hostname(std::string(kStrangersWords, 'x'));
+  status.set_version(std::string(kStrangersWords, 'v'));
+  status.mutable_id()->set_agent_number(1);
+  status.mutable_id()->set_seq(1);
+  if (!home.sessions.empty() && prng_.Chance(50)) {
+    status.set_host_id(home.sessions.begin()->second->agent->host->id());
+  }
+  switch (prng_.Below(3)) {
+    case 0:
+      status.set_run_id(std::string(kStrangersWords, 'r'));
+      break;
+    case 1:
+      status.set_protocol(kProtocol + 1);
+      break;
+    default:
+      status.mutable_last()->set_restart_count(-1);
+  }
+  return status;
 }
 
 bool World::Attached(const CoordinatorHome& home, const HostProcess& host) const {

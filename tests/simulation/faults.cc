@@ -18,6 +18,15 @@ constexpr size_t kAgentDeathsAllowed = 3;  // within the window; the fifth ends 
 
 void Faults::Begin() {
   if (world_->scenario().total_weight() > 0) ScheduleNext();
+  if (world_->scenario().strangers_every > 0) ScheduleStranger();
+}
+
+void Faults::ScheduleStranger() {
+  world_->scheduler().After(world_->prng().Exponential(world_->scenario().strangers_every) + 1, [this] {
+    if (stopped_) return;
+    world_->Knock();
+    ScheduleStranger();
+  });
 }
 
 void Faults::ScheduleNext() {

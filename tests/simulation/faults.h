@@ -27,6 +27,7 @@ class Faults {
 
  private:
   void ScheduleNext();
+  void ScheduleStranger();
   Fault Draw();
   void Strike(Fault fault);
   void KillCoordinator();

@@ -3,16 +3,14 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
 #include "tests/simulation/world.h"
 
 namespace muster::simulation {
 namespace {
 
-constexpr int kExitUnavailable = 69;
-constexpr int kExitFault = 70;
-constexpr int kExitLeft = 75;
-constexpr int kExitCancelled = 130;
+constexpr size_t kLongestReason = 4096;  // bytes, of why a node waits
 
 int CodeOf(const host::Ending& ending) { return ending.by_signal ? 128 + ending.number : ending.number; }
 
@@ -58,10 +56,27 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
       }
       return;
     case v1::Directive::kRefused:
+      if (to.options.config.has_cannot_start() && directive.refused().exit_code() == kExitNotFound) return;
       return Fail(5, absl::StrCat(to.id(), " was refused: ", directive.refused().reason()));
+    case v1::Directive::kWait:
+      if (directive.wait().reason().size() <= kLongestReason) return;
+      return Fail(5, absl::StrCat(to.id(), " waits for a reason of ", directive.wait().reason().size(), " bytes"));
     default:
       return;
   }
+}
+
+void Invariants::OnStranger(const CoordinatorHome& home, rendezvous::StreamId stream,
+                            const rendezvous::Effects& effects) {
+  int refusals = 0;
+  for (const rendezvous::Effect& effect : effects) {
+    if (std::holds_alternative<muster::Note>(effect)) continue;
+    const auto* const sent = std::get_if<rendezvous::SendDirective>(&effect);
+    const bool refuses = sent != nullptr && sent->stream == stream && sent->directive.has_refused();
+    if (!refuses) return Fail(5, absl::StrCat("a stranger moves coordinator ", home.id));
+    ++refusals;
+  }
+  if (refusals != 1) Fail(5, absl::StrCat("coordinator ", home.id, " answers a stranger ", refusals, " times"));
 }
 
 void Invariants::CheckRun(const CoordinatorHome& home, const HostProcess& to, const v1::Round& round) {
@@ -272,6 +287,7 @@ void Invariants::CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict
   if (verdict.origin() == "worker" && failure_codes_.count(verdict.exit_code()) == 0) {
     Fail(4, absl::StrCat("the verdict's code ", verdict.exit_code(), " is no failed worker's"));
   }
+  if (verdict.exit_code() == kExitNotFound && verdict.origin() == "muster") CheckCannotStart(home);
   if (verdict.exit_code() == kExitCancelled && verdict.origin() == "muster") {
     const auto& hosts = world_->hosts();
     const bool asked = std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->asked_to_cancel; });
@@ -279,12 +295,22 @@ void Invariants::CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict
   }
 }
 
+// Invariant 5: who cannot start ends a job only before its first round. What the coordinator has heard counts.
+void Invariants::CheckCannotStart(const CoordinatorHome& home) {
+  for (const auto& [stream, session] : home.sessions) {
+    const HostProcess& host = *session->agent->host;
+    if (session->first_heard < 0 || !IsSet(host.memory.last().id())) continue;
+    return Fail(5, absl::StrCat("a node that cannot start ends the job, but ", host.id(), " was in round ",
+                                ToString(KeyOf(host.memory.last().id()))));
+  }
+}
+
 // Invariant 4: released only when all that are left have acknowledged.
 void Invariants::CheckRelease(const CoordinatorHome& home) {
   for (const auto& [stream, session] : home.sessions) {
     const HostProcess& host = *session->agent->host;
-    const bool left = host.zombie || !host.alive || host.asked_to_leave || host.finish.has_value() ||
-                      session->agent != host.agent;
+    const bool left = host.zombie || !host.alive || host.asked_to_leave || host.refused ||
+                      host.finish.has_value() || session->agent != host.agent;
     const bool heard = session->last_heard >= 0 && world_->now() - session->last_heard < scenario_.lease / 2;
     const bool came_later = home.releasing_since >= 0 && session->first_heard > home.releasing_since;
     if (left || !heard || came_later || host.memory.has_verdict()) continue;
@@ -333,6 +359,7 @@ void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Fi
     return Fail(5, absl::StrCat(who, " without a verdict, though its coordinator was heard ",
                                 silence / kMillisecond, " ms ago"));
   }
+  if (host.refused && finish.exit_code == kExitNotFound) return;
   if (finish.exit_code == kExitFault && host.agent_starts.size() >= host::kMaxAgentRestarts) return;
   Fail(5, absl::StrCat(who, " without a verdict"));
 }
@@ -345,7 +372,8 @@ void Invariants::OnSettled() {
   // Exempt: who knew the verdict heard an earlier one only, or was ended by a fault of ours before its exit.
   if (!verdict_seen_ && (earlier_verdict_seen_ || died_knowing_)) return;
   if (!verdict_seen_) return Fail(5, "every host has ended, and none with a verdict");
-  const bool undisturbed = scenario_.total_weight() == 0 && scenario_.quiet_but_for_weights();
+  const bool undisturbed =
+      scenario_.total_weight() == 0 && scenario_.quiet_but_for_weights() && scenario_.cannot_start_percent == 0;
   if ((scenario_.only_agents_die || undisturbed) && scenario_.fails_percent == 0 && verdict_code_ != 0) {
     Fail(5, absl::StrCat("nothing failed, but the verdict is ", verdict_code_));
   }

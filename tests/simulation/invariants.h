@@ -5,6 +5,7 @@
 //  3. Round ids never repeat; numbers and counts only grow, the counts within their budgets.
 //  4. The verdict is the same wherever it is seen, and 0 only if every worker of one round exited 0 by itself.
 //  5. With faults ended the job reaches a verdict in bounded time; nobody exits before it without a reason.
+//     A node that cannot start, and a stranger, are refused alone: no job ends for them once it had a round.
 //  6. The death of an agent, or of a coordinator that is soon back, ends no worker.
 #pragma once
 
@@ -15,6 +16,7 @@
 
 #include "agent/host/core/host_core.h"
 #include "muster/v1/rendezvous.pb.h"
+#include "rendezvous/core/coordinator.h"
 #include "tests/simulation/scenario.h"
 
 namespace muster::simulation {
@@ -40,6 +42,8 @@ class Invariants {
   Invariants(const Scenario& scenario, World* world) : scenario_(scenario), world_(world) {}
 
   void OnDirectiveSent(const CoordinatorHome& home, const HostProcess& to, const v1::Directive& directive);
+  // What somebody who is not of the job has come to: a word of why he is refused, and nothing else.
+  void OnStranger(const CoordinatorHome& home, rendezvous::StreamId stream, const rendezvous::Effects& effects);
   void OnSpawn(const HostProcess& host, const v1::Round& round);
   void OnExec(const WorkerProcess& worker);
   void OnDeath(const WorkerProcess& worker, const host::Ending& ending, bool by_itself);
@@ -95,6 +99,7 @@ class Invariants {
   void LookWhetherRunAgain(const CoordinatorHome& home);
   void CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict& verdict);
   void CheckRelease(const CoordinatorHome& home);
+  void CheckCannotStart(const CoordinatorHome& home);
   void CheckSuccess(const std::string& where);
   void CheckExitWithoutVerdict(const HostProcess& host, const host::Finish& finish, const std::string& who);
 

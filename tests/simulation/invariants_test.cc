@@ -509,6 +509,57 @@ TEST_F(InvariantsTest, ARefusalIsReported) {
   ExpectReport("invariant 5: b was refused: run id");
 }
 
+TEST_F(InvariantsTest, OnlyWhoCannotStartIsRefused) {
+  b_.host.options.config.mutable_cannot_start();
+  v1::Directive directive;
+  directive.mutable_refused()->set_exit_code(127);
+  directive.mutable_refused()->set_reason("no program");
+  Send(*home_, b_, directive);
+  b_.host.refused = true;
+  invariants_.OnFinish(b_.host, FinishOf(127, "no program"));
+  ExpectLawful();
+  Send(*home_, a_, directive);
+  ExpectReport("invariant 5: a was refused: no program");
+}
+
+TEST_F(InvariantsTest, WhoCannotStartEndsNoJobThatHadARound) {
+  Session session;
+  session.agent = &b_.agent;
+  session.home = home_.get();
+  session.first_heard = 0;
+  home_->sessions[1] = &session;
+  Announce(a_, VerdictOf(127, "muster"));
+  ExpectLawful();
+  *b_.host.memory.mutable_last() = MakeRound(1, 1);
+  Announce(a_, VerdictOf(127, "muster"));
+  ExpectReport("invariant 5: a node that cannot start ends the job, but b was in round 1@1.abcd");
+}
+
+TEST_F(InvariantsTest, AStrangerThatMovesTheCoordinatorIsReported) {
+  v1::Directive refusal;
+  refusal.mutable_refused();
+  const rendezvous::Effects lawful = {rendezvous::SendDirective{7, refusal}};
+  invariants_.OnStranger(*home_, 7, lawful);
+  ExpectLawful();
+  invariants_.OnStranger(*home_, 8, lawful);
+  ExpectReport("invariant 5: a stranger moves coordinator 0");
+}
+
+TEST_F(InvariantsTest, AStrangerThatIsNotAnsweredIsReported) {
+  invariants_.OnStranger(*home_, 7, {});
+  ExpectReport("invariant 5: coordinator 0 answers a stranger 0 times");
+}
+
+TEST_F(InvariantsTest, AReasonWithoutEndIsReported) {
+  v1::Directive directive;
+  directive.mutable_wait()->set_reason(std::string(1000, 'x'));
+  Send(*home_, b_, directive);
+  ExpectLawful();
+  directive.mutable_wait()->set_reason(std::string(10000, 'x'));
+  Send(*home_, b_, directive);
+  ExpectReport("invariant 5: b waits for a reason of 10000 bytes");
+}
+
 TEST_F(InvariantsTest, AnExitWithoutAVerdictIsReported) {
   invariants_.OnFinish(b_.host, FinishOf(1, "no reason"));
   ExpectReport("invariant 5: b exits 1 (no reason) without a verdict");

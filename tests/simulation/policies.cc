@@ -82,7 +82,8 @@ void Policies::OnStatus(const Session& session, const v1::AgentStatus& status) {
   HostRecord& host = record.hosts[from.id()];
   const auto number = [](const v1::StatusId& id) { return std::make_pair(id.agent_number(), id.seq()); };
   if (number(status.id()) <= number(host.status.id())) return;  // a repeated one
-  const bool ready = status.phase() == v1::PHASE_READY && !status.offer().host().empty();
+  const bool ready =
+      status.phase() == v1::PHASE_READY && !status.offer().host().empty() && !status.has_cannot_start();
   if (!ready || host.heard_on != &session) host.ready_since = -1;  // where it was away, it is new
   host.heard_on = &session;
   if (ready && host.ready_since < 0) host.ready_since = world_->now();

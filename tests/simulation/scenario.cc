@@ -310,6 +310,13 @@ void DrawFitness(Prng prng, Scenario& s) {
   }
 }
 
+// From a stream of its own, too.
+void DrawUnwelcome(Prng prng, Scenario& s) {
+  if (prng.Chance(10)) s.strangers_every = prng.Skewed(50 * kMillisecond, 5 * kSecond);
+  if (s.only_agents_die || s.mix == "calm" || !prng.Chance(10)) return;
+  s.cannot_start_percent = static_cast<int>(prng.Between(5, 50));
+}
+
 // Nothing but the seed is kept.
 void DrawAnew(Prng& prng, Scenario& s) {
   const uint64_t seed = s.seed;
@@ -412,6 +419,7 @@ Scenario DrawScenario(uint64_t seed) {
   DrawFarewell(Prng(seed ^ 0xFA12E), s);
   DrawFitness(Prng(seed ^ 0xF17), s);
   DrawEnds(Prng(seed ^ 0xE2D), s);
+  DrawUnwelcome(Prng(seed ^ 0x57A26E2), s);
   return s;
 }
 
@@ -429,6 +437,9 @@ std::string Describe(const Scenario& s) {
                           s.preflight_hangs_percent);
   }
   if (s.gpu_release_timeout > 0) absl::StrAppendFormat(&out, " GPUs held %d%%,", s.gpus_held_percent);
+  if (s.cannot_start_percent > 0) absl::StrAppendFormat(&out, " cannot start %d%%,", s.cannot_start_percent);
+  if (s.strangers_every > 0)
+    absl::StrAppendFormat(&out, " strangers every %dms,", s.strangers_every / kMillisecond);
   if (s.deadline > 0) {
     absl::StrAppendFormat(&out, " deadline %dms, left %dms before, skew %dms,", s.deadline / kMillisecond,
                           s.stop_before / kMillisecond, s.wall_skew / kMillisecond);

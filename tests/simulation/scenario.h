@@ -97,6 +97,10 @@ struct Scenario {
   bool driver_pids = false;
   int gpus_held_percent = 0;  // of the looks at them, during the fault phase
 
+  // Who comes that should not.
+  int cannot_start_percent = 0;  // of the replacements in the fault phase, a fifth of it of the first: no program
+  Micros strangers_every = 0;    // one of another job, or another muster, speaks to the coordinator; 0: nobody
+
   // The nodes' time is over at this moment, as each one's wall clock has it, and they leave so long before.
   Micros deadline = 0;  // 0: there is none
   Micros stop_before = 0;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
 #include "tests/simulation/faults.h"
 
@@ -14,6 +15,7 @@ constexpr Micros kTickPeriod = 100 * kMillisecond;
 constexpr Micros kStartOffsetMax = 3600 * kSecond;
 constexpr uint64_t kMaxEvents = 40'000'000;
 constexpr int kPrimaryPort = 29400;
+constexpr int kFirstStartsAreBetter = 5;  // than those of replacements: else few such jobs had a round
 
 Micros LivenessBound(const Scenario& s) {
   // Each wait that the design allows one after the other, and room for workers' runs and slow starts.
@@ -214,6 +216,12 @@ v1::NodeConfig World::MakeConfig(int place, const Machine& machine) {
   return c;
 }
 
+bool World::DrawCannotStart(int place) {
+  const bool is_first = !places_[place].started;
+  const int percent = scenario_.cannot_start_percent / (is_first ? kFirstStartsAreBetter : 1);
+  return percent > 0 && !healed_ && place < scenario_.nodes && prng_.Chance(percent);
+}
+
 absl::Time World::WallNow(const Machine& machine) const {
   return absl::UnixEpoch() + absl::Microseconds(now() + machine.wall_skew);
 }
@@ -251,6 +259,12 @@ HostProcess* World::StartHost(int place, Machine* machine) {
   options.host_id = absl::StrCat("h", place, ".", next_host_++);
   options.host_pid = machine->next_pid++;
   options.config = MakeConfig(place, *machine);
+  if (DrawCannotStart(place)) {
+    v1::Failure* failure = options.config.mutable_cannot_start();
+    failure->set_exit_code(kExitNotFound);
+    failure->set_error_text("the program is not there");
+    failure->set_host(options.config.hostname());
+  }
   options.termination_grace = absl::Microseconds(scenario_.termination_grace);
   options.stop_before = StopBefore(*machine);
   if (place < scenario_.nodes) {

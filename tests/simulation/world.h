@@ -149,6 +149,7 @@ struct HostProcess : Process {
   bool noticed = false;  // its machine says that it will go
   bool asked_to_cancel = false;
   bool released = false;  // told so by a coordinator
+  bool refused = false;   // so, too
   bool zombie = false;    // replaced while it lives, cut off
   Micros born = 0;
   Micros last_directive = -1;  // when a directive last reached one of its agents
@@ -197,6 +198,8 @@ class World {
   void CloseAtCoordinatorOnly(AgentProcess* agent);  // a proxy or a NAT on the way gave up
   void SignalHost(HostProcess* host, int signal);
   void Notice(AgentProcess* agent);  // its machine says that it will go
+  // Somebody who is not of the job speaks to the coordinator.
+  void Knock();
   // The place gets a new host, on the same machine if wanted and possible. The old host, if alive, is a zombie.
   void Replace(int place, bool same_machine);
   void Note(const char* category, const std::string& text);
@@ -227,6 +230,7 @@ class World {
   std::optional<host::StopBefore> StopBefore(const Machine& machine) const;
   HostProcess* StartHost(int place, Machine* machine);
   v1::NodeConfig MakeConfig(int place, const Machine& machine);
+  bool DrawCannotStart(int place);
   void AfterHostDeath(HostProcess* host);
   bool ForgetsAZombie(int place) const;
   void PlanReplacement(int place, Micros delay);
@@ -272,6 +276,7 @@ class World {
   void MaybeOpenHome(AgentProcess* agent);
   void OpenHome(AgentProcess* agent);
   void ExitAgent(AgentProcess* agent, const std::string& why);
+  v1::AgentStatus DrawStranger(const CoordinatorHome& home);
 
   // The network (network.cc).
   void ConnectAgent(AgentProcess* agent);
