@@ -28,9 +28,6 @@ bool CountsAreSane(const v1::Round& round) {
          round.failure_ages_ms_size() <= kMaxFailureAges;
 }
 
-// Words of somebody who is not admitted yet: they reach the log of every node, and each directive.
-std::string Foreign(const std::string& text) { return CutUtf8(OneLine(text), kMaxForeignText); }
-
 // Numbers that no agent of ours sends; what counts up from them would overflow.
 std::string Nonsense(const v1::AgentStatus& status) {
   if (status.epoch().number() > kMaxNumber || status.last().id().number() > kMaxNumber)
@@ -56,6 +53,8 @@ Coordinator::Coordinator(CoordinatorOptions options, BootTime now, uint64_t entr
   epoch_.set_random(NextRandom());
   own_epochs_.push_back(epoch_);
 }
+
+std::string Coordinator::Foreign(const std::string& text) { return CutUtf8(OneLine(text), kMaxForeignText); }
 
 std::string Coordinator::NameOf(const Host& host) {
   return absl::StrCat("node ", host.round.node_rank(), " (", host.status.hostname(), ")");
@@ -188,8 +187,10 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
     Refuse(stream, status, nonsense, out);
     return false;
   }
-  // The others ran, or run, without it: it is what is wrong, and says so to whoever started it.
-  if (status.has_cannot_start() && !first_round_ && !options_.planted("cannot_start_for_all")) {
+  // The others ran, or run, without it: it is what is wrong, and says so to whoever started it. Our own node
+  // serves them on: without us they would hear of nothing any more.
+  if (status.has_cannot_start() && !first_round_ && !status.at_primary() &&
+      !options_.planted("cannot_start_for_all")) {
     const std::string why = Foreign(status.cannot_start().error_text());
     Refuse(stream, status, why.empty() ? "it cannot start its program" : why, out,
            ExitCodeOf(status.cannot_start()));

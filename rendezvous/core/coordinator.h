@@ -150,7 +150,7 @@ class Coordinator {
   void Decide(BootTime now, Effects* out);  // to a fixed point
   bool Step(BootTime now, Effects* out);    // true: something changed
   bool StepRecovering(BootTime now, Effects* out);
-  bool SparesMayHideARound(BootTime now, const std::vector<Candidate>& ready) const;
+  bool SparesMayHideARound(BootTime now) const;
   bool RecoverRound(BootTime now, Effects* out);
   bool StepGathering(BootTime now, Effects* out);
   bool StepRunning(BootTime now, Effects* out);
@@ -210,8 +210,10 @@ class Coordinator {
   bool IsReady(const Host& host) const;  // to be in a round
   bool Unusable(const Host& host) const { return host.status.phase() == v1::PHASE_UNUSABLE; }
   static std::string WhyUnusable(const v1::AgentStatus& status);
+  // Words of somebody who may not be one of us: they reach the log of every node, and each directive.
+  static std::string Foreign(const std::string& text);
   bool CannotStart(const Host& host) const;  // its program, as it says itself
-  int CannotStart() const;                   // how many trainers
+  int CannotStart() const;                   // how many trainers that are here
   std::string WhoIsNotReady() const;         // with what for; empty: nobody who is here
   bool Idle(const Host& host) const;         // runs nothing
   bool Progressed(const Host& host) const;   // in the round that is greatest_

@@ -90,8 +90,10 @@ bool Coordinator::CannotStart(const Host& host) const {
 }
 
 int Coordinator::CannotStart() const {
-  return static_cast<int>(std::count_if(hosts_.begin(), hosts_.end(),
-                                        [this](const auto& entry) { return CannotStart(entry.second); }));
+  return static_cast<int>(std::count_if(hosts_.begin(), hosts_.end(), [this](const auto& entry) {
+    const Host& host = entry.second;
+    return host.stream != 0 && HoldsPlace(host) && CannotStart(host);
+  }));
 }
 
 bool Coordinator::IsReady(const Host& host) const {
@@ -142,10 +144,13 @@ std::string Coordinator::WhoIsNotReady() const {
   for (const auto& [id, host] : hosts_) {
     const v1::AgentStatus& s = host.status;
     const bool prepares = s.phase() == v1::PHASE_READY && !s.preparing().empty();
-    if (!IsTrainer(host) || host.stream == 0 || !(prepares || Unusable(host))) continue;
+    const bool broken = s.has_cannot_start();
+    if (!IsTrainer(host) || host.stream == 0 || !(prepares || broken || Unusable(host))) continue;
     if (++count > kMaxUnusableNamed) continue;
     const std::string why =
-        prepares ? absl::StrCat(s.hostname(), ": ", CutUtf8(s.preparing(), kMaxTroubleText)) : WhyUnusable(s);
+        broken     ? absl::StrCat(s.hostname(), " cannot start: ", Foreign(s.cannot_start().error_text()))
+        : prepares ? absl::StrCat(s.hostname(), ": ", CutUtf8(s.preparing(), kMaxTroubleText))
+                   : WhyUnusable(s);
     absl::StrAppend(&text, text.empty() ? "" : "; ", why);
   }
   if (count > kMaxUnusableNamed) absl::StrAppend(&text, "; and ", count - kMaxUnusableNamed, " more");
@@ -243,7 +248,8 @@ std::vector<std::string> Coordinator::AbsentPlaces() const {
   }
   std::vector<std::string> absent;
   for (const auto& [id, host] : hosts_) {  // they are here, and are told of otherwise
-    if (!IsTrainer(host) || host.stream == 0 || !Unusable(host) || !HoldsPlace(host)) continue;
+    const bool told = Unusable(host) || host.status.has_cannot_start();
+    if (!IsTrainer(host) || host.stream == 0 || !told || !HoldsPlace(host)) continue;
     if (host.status.has_place()) {
       present.insert(host.status.place());
     } else {

@@ -79,7 +79,7 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
   const std::vector<Candidate> ready = ReadyCandidates();
   last_why_ = WhyNoRoundYet(static_cast<int>(ready.size()));
   const bool all_are_here = static_cast<int>(ready.size()) + CannotStart() >= options_.max_nodes;
-  const bool all = all_are_here && !SparesMayHideARound(now, ready) && !PredecessorsRoundMayRun(now);
+  const bool all = all_are_here && !SparesMayHideARound(now) && !PredecessorsRoundMayRun(now);
   if (hosts_.empty()) {  // a coordinator alone: an agent's own is always there
     if (now < epoch_start_ + options_.join_timeout) return false;
     ConcludeWith(now, kExitUnavailable,
@@ -94,13 +94,16 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
 // Spares that are new here can be as many as the job needs, while a round that they have not heard of runs: its
 // members are on their way back to us, and our own host is one that would know of it. A coordinator that stands
 // alone has no such witness: there only the time in which a round's lease would have run out tells. Where each
-// node has a place nobody stands in for another.
-bool Coordinator::SparesMayHideARound(BootTime now, const std::vector<Candidate>& ready) const {
+// node has a place nobody stands in for another. Who cannot start counts as they do.
+bool Coordinator::SparesMayHideARound(BootTime now) const {
   if (!options_.leased() || options_.planted("spares_start")) return false;
-  const bool placed = std::all_of(ready.begin(), ready.end(), [](const Candidate& c) { return c.place >= 0; });
-  if (!options_.in_agent) return !placed;
+  bool placed = true;
   bool own_is_heard = false;
-  for (const auto& [id, host] : hosts_) own_is_heard |= host.status.at_primary();
+  for (const auto& [id, host] : hosts_) {
+    placed &= host.status.has_place() || !(IsTrainer(host) && (IsReady(host) || CannotStart(host)));
+    own_is_heard |= host.status.at_primary();
+  }
+  if (!options_.in_agent) return !placed;
   return !own_is_heard || (!placed && now < epoch_start_ + options_.agents_return);
 }
 
@@ -202,7 +205,7 @@ Coordinator::Arriving Coordinator::WhoArrives(BootTime now) const {
   for (const auto& [id, host] : hosts_) {
     if (!IsTrainer(host) || Leaving(host) || Unusable(host) || !HoldsPlace(host)) continue;
     arriving.something_runs |= RunsSomething(host) && now <= host.lease_until;
-    if (IsReady(host)) continue;
+    if (IsReady(host) || host.status.has_cannot_start()) continue;
     (host.was_ready || WasMember(host) ? arriving.known : arriving.newcomers) += 1;
     arriving.owner |= host.seat >= 0;
     arriving.owner_prepares |= WasMember(host) && host.stream != 0 && !host.status.preparing().empty();
@@ -385,7 +388,8 @@ std::optional<std::string> Coordinator::WhyGrow(BootTime now) {
     newcomers += hosts_.at(c.host_id).in_round || SetAside(c.host_id, now) ? 0 : 1;
   }
   const int size = RoundSize(greatest_.node_count() + newcomers);
-  if (size <= greatest_.node_count()) {
+  // This coordinator may have been started with a greater MIN than the one before it.
+  if (size <= greatest_.node_count() || size < options_.min_nodes) {
     newcomers_since_ = absl::InfiniteFuture();
     return std::nullopt;
   }

@@ -127,6 +127,11 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
     held_by->set_pid_namespace(holder->status.pid_namespace());
     held_by->set_host_pid(holder->status.host_pid());
   }
+  if (host.status.has_cannot_start() && !first_round_) {
+    wait->set_reason(absl::StrCat("it serves the others but trains no more: it cannot start (",
+                                  Foreign(host.status.cannot_start().error_text()), ")"));
+    return;
+  }
   if (Unusable(host)) {
     wait->set_reason(WhyUnusable(host.status));
     return;

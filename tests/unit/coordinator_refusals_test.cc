@@ -67,6 +67,72 @@ TEST(Coordinator, ANodeThatCannotStartIsNoVerdictWhileARoundMayRunUnseen) {
   EXPECT_EQ(c.Told("b").verdict().exit_code(), 127) << "a lease has passed: nothing runs";
 }
 
+// They are as many as the job has nodes, and know of nothing.
+TEST(Coordinator, NewNodesThatCannotStartHideNoRoundFromACoordinatorAlone) {
+  for (const int place : {-1, 0}) {
+    Cluster c(Fixed(1));
+    c.At("new").status.mutable_cannot_start()->set_exit_code(127);
+    c.Join("new", place);
+    EXPECT_EQ(c.state() == State::kRecovering, place < 0) << "nobody stands in for a node that has a place";
+    c.Pass(absl::Seconds(12), {"new"});
+    EXPECT_EQ(c.Told("new").release().exit_code(), 127) << "a lease has passed: nothing runs";
+  }
+}
+
+TEST(Coordinator, ANodeThatCannotStartAndIsGoneIsNotAwaitedAsOneThatCame) {
+  Cluster c(Fixed(2));
+  c.At("b").status.mutable_cannot_start()->set_exit_code(127);
+  c.Join("b", 1);
+  c.Close("b");
+  c.Join("a", 0);
+  EXPECT_EQ(c.state(), State::kRecovering);
+}
+
+TEST(Coordinator, APrimaryThatComesBackAndCannotStartServesTheOthers) {
+  Cluster before(InAgent(Elastic(1, 2)));
+  for (const char* n : {"a", "b"}) before.Join(n);
+  for (const char* n : {"a", "b"}) before.Apply(n);
+  ASSERT_EQ(before.Told("b").run().node_count(), 2);
+  Cluster after(InAgent(Elastic(1, 2)), 43);
+  v1::AgentStatus& broken = after.At("again").status;
+  broken.set_at_primary(true);
+  broken.mutable_cannot_start()->set_exit_code(127);
+  broken.mutable_cannot_start()->set_error_text("the program x is not there");
+  after.Join("again");
+  after.At("b") = before.At("b");
+  after.At("b").stream = 50;
+  after.Say("b");
+  after.Apply("b");
+  EXPECT_FALSE(after.Told("again").has_refused());
+  after.Pass(absl::Minutes(1), {"again", "b"});
+  EXPECT_EQ(after.Told("b").run().node_count(), 1) << "the others go on without it";
+  EXPECT_EQ(after.Told("again").wait().reason(),
+            "it serves the others but trains no more: it cannot start (the program x is not there)");
+}
+
+// None of them would hear why, if their coordinator ended.
+TEST(Coordinator, WhereThePrimaryIsNeededTheOthersHearWhyItCannotStart) {
+  Cluster before(InAgent(Fixed(2)));
+  for (const char* n : {"a", "b"}) before.Join(n);
+  for (const char* n : {"a", "b"}) before.Apply(n);
+  CoordinatorOptions options = InAgent(Fixed(2));
+  options.rejoin_timeout = absl::Minutes(2);
+  Cluster after(options, 43);
+  v1::AgentStatus& broken = after.At("again").status;
+  broken.set_at_primary(true);
+  broken.mutable_cannot_start()->set_exit_code(127);
+  broken.mutable_cannot_start()->set_error_text("the program x is not there");
+  after.Join("again");
+  after.At("b") = before.At("b");
+  after.At("b").stream = 50;
+  after.Say("b");
+  after.Pass(absl::Minutes(1), {"again", "b"});
+  EXPECT_EQ(after.Told("b").wait().reason(),
+            "1 of 2 nodes are ready; again cannot start: the program x is not there");
+  after.Pass(absl::Minutes(2), {"again", "b"});
+  EXPECT_EQ(after.Told("b").release().exit_code(), 69);
+}
+
 TEST(Coordinator, APrimaryThatCannotStartWaitsAMomentToTellThoseWhoAreStillComing) {
   Cluster c(Fixed(2));
   c.At("a").status.set_at_primary(true);

@@ -48,6 +48,26 @@ TEST(Coordinator, AGreaterMinThanBeforeIsKeptWhereNothingIsToGrow) {
   EXPECT_EQ(after.Told("a").run().node_count(), 3);
 }
 
+TEST(Coordinator, ANewNodeEndsNoRoundWhereAGreaterMinThanBeforeIsNotReached) {
+  Cluster before(Elastic(2, 8));
+  StartTwo(&before);
+  CoordinatorOptions options = Elastic(4, 8);
+  options.join_settle = absl::Seconds(1);
+  Cluster after(options, 43);
+  for (const char* n : {"a", "b"}) {
+    after.At(n) = before.At(n);
+    after.Attach(n);
+  }
+  for (const char* n : {"a", "b"}) after.Apply(n);
+  ASSERT_EQ(after.state(), State::kRunning);
+  after.Join("c");
+  after.Pass(absl::Seconds(20), {"a", "b", "c"});
+  EXPECT_EQ(after.state(), State::kRunning);
+  after.Join("d");
+  after.Pass(absl::Seconds(20), {"a", "b", "c", "d"});
+  EXPECT_EQ(after.Told("a").run().node_count(), 4);
+}
+
 // Told by one that had heard of the counts of an older round, and not lived to make the next.
 TEST(Coordinator, TheNumberOfARoundIsAboveTheRestartsBeforeIt) {
   Cluster before(InAgent(Fixed(2)));
