@@ -28,6 +28,7 @@ namespace {
 constexpr char kPart[] = "coordinator";
 constexpr absl::Duration kBindRetry = absl::Milliseconds(200);
 constexpr absl::Duration kBindRetryLimit = absl::Seconds(10);  // a predecessor's port may be free in a moment
+constexpr absl::Duration kReturnLimit = absl::Minutes(1);  // for a port, and descriptors, that were there before
 
 // No sooner than this after its start is a dead listener replaced: what took the descriptors is to have an end.
 constexpr absl::Duration kLeastLife = absl::Seconds(3);
@@ -128,7 +129,12 @@ class CoordinatorProcess {
       Tick();
       return;
     }
-    if (absl::IsUnavailable(status) && EventLoop::Now() - began_ < kBindRetryLimit) {
+    // Who has served already ends for nothing that may pass: the nodes come back to this port.
+    const bool has_served = port_ != 0;
+    const bool may_pass = absl::IsUnavailable(status) || (has_served && absl::IsResourceExhausted(status));
+    if (may_pass && EventLoop::Now() - began_ < (has_served ? kReturnLimit : kBindRetryLimit)) {
+      if (has_served && trouble_ != status) Log(Severity::kWarning, kPart, AsStd(status.message()));
+      trouble_ = status;
       loop_.After(kBindRetry, [this] { Listen(); });
       return;
     }
@@ -171,6 +177,7 @@ class CoordinatorProcess {
   int port_ = 0;  // 0: none yet
   int exit_code_ = 0;
   BootTime began_;
+  absl::Status trouble_;  // the last that was told
 };
 
 }  // namespace

@@ -3,7 +3,10 @@
 #include <grpc/support/log.h>
 
 #include <cstdlib>
+#include <string>
 #include <utility>
+
+#include "absl/strings/match.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -21,7 +24,11 @@ void Forward(gpr_log_func_args* args) { Sink()("grpc: " + std::string(args->mess
 void SetGrpcLogSink(std::function<void(std::string line)> sink) {
   Sink() = std::move(sink);
   gpr_set_log_function(&Forward);
-  if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
+  // Never less, whatever an image says: that a listener has died is known by such a line alone.
+  const char* const said = std::getenv("GRPC_VERBOSITY");
+  const std::string wanted = said == nullptr ? "" : said;
+  const bool more = absl::EqualsIgnoreCase(wanted, "DEBUG") || absl::EqualsIgnoreCase(wanted, "INFO");
+  if (!more) gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
 }
 
 }  // namespace muster::rendezvous

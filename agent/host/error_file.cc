@@ -10,10 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "agent/host/bounded_call.h"
 #include "agent/host/core/host_core.h"
 #include "agent/host/temporary_folder.h"
 #include "agent/host/utf8.h"
+#include "proto/base/status_macros.h"
 #include "proto/base/text.h"
 
 namespace muster::host {
@@ -132,16 +134,21 @@ ErrorFiles::~ErrorFiles() {
   });
 }
 
-void ErrorFiles::BeginRound(int slots, absl::Duration limit) {
-  if (gave_up_) return;
+absl::Status ErrorFiles::BeginRound(int slots, absl::Duration limit) {
+  if (gave_up_) return absl::OkStatus();
   files_ = std::max(files_, slots);
-  const auto folder = CallWithin(limit, [folder = folder_, files = files_] {
-    if (folder.empty()) return MakeFolderIn(TemporaryFolder(), "muster-").value_or("");
+  const auto folder = CallWithin(limit, [folder = folder_, files = files_]() -> absl::StatusOr<std::string> {
+    if (folder.empty()) return MakeFolderIn(TemporaryFolder(), "muster-");
     RemoveFiles(folder, files);
     return folder;
   });
-  gave_up_ = folder.value_or("").empty();
-  if (!gave_up_) folder_ = *folder;
+  gave_up_ = !folder || !folder->ok();
+  if (!folder) {
+    return absl::DeadlineExceededError(absl::StrCat("the file system of ", TemporaryFolder(), " does not answer"));
+  }
+  RETURN_IF_ERROR(folder->status());
+  folder_ = **folder;
+  return absl::OkStatus();
 }
 
 std::string ErrorFiles::PathOf(int local_rank) const {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 
 namespace muster::host {
@@ -37,10 +38,10 @@ class ErrorFiles {
   ErrorFiles(const ErrorFiles&) = delete;
   ErrorFiles& operator=(const ErrorFiles&) = delete;
 
-  // For the round about to start: what was there of an earlier round is removed. A file system that does not
-  // answer within the limit is not asked again.
-  void BeginRound(int slots, absl::Duration limit);
-  // Empty: no folder could be made, and workers go without.
+  // For the round about to start: what was there of an earlier round is removed. Errors, told once: there is no
+  // folder, or no answer within the limit; it is not asked for again, and workers go without.
+  absl::Status BeginRound(int slots, absl::Duration limit);
+  // Empty: they go without.
   std::string PathOf(int local_rank) const;
 
  private:

@@ -239,7 +239,13 @@ class HostProcess {
     SetLogContext({.node = round.node_rank(), .rank = round.first_rank(), .round = Number(round)});
     output_.BeginRound(round, PartOfLease(kOpenLimit, kOpenOfLease));
     words_.BeginRound(PartOfLease(kWordsLimit, kWordsOfLease));
-    if (KeepsErrorFiles()) error_files_.BeginRound(slots_, PartOfLease(kOpenLimit, kOpenOfLease));
+    if (KeepsErrorFiles()) {
+      const absl::Status kept = error_files_.BeginRound(slots_, PartOfLease(kOpenLimit, kOpenOfLease));
+      if (!kept.ok()) {
+        Log(Severity::kWarning, kPart,
+            "no file for what workers say of why they fail: " + std::string(AsStd(kept.message())));
+      }
+    }
     timer_pipe_.BeginRound();
     progress_.BeginRound();
     oom_watch_.BeginRound();

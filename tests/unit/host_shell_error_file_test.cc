@@ -75,19 +75,19 @@ TEST(ErrorFileTest, OfALongCallstackTheFirstLineAndTheEndAreKept) {
 TEST(ErrorFileTest, AFileOfAnEarlierRoundIsNotTakenForThisOnes) {
   ErrorFiles files;
   EXPECT_EQ(files.PathOf(1), "");
-  files.BeginRound(2, kPatience);
+  EXPECT_TRUE(files.BeginRound(2, kPatience).ok());
   const std::string path = files.PathOf(1);
   ASSERT_FALSE(path.empty());
   std::ofstream(path) << R"({"message": "first"})";
   EXPECT_EQ(ReadErrorFile(path)->message, "first");
-  files.BeginRound(2, kPatience);
+  EXPECT_TRUE(files.BeginRound(2, kPatience).ok());
   EXPECT_EQ(files.PathOf(1), path);
   EXPECT_FALSE(ReadErrorFile(path));
 }
 
 TEST(ErrorFileTest, ALinkAPipeAFolderAndAnEndlessFileDoNoHarm) {
   ErrorFiles files;
-  files.BeginRound(5, kPatience);
+  EXPECT_TRUE(files.BeginRound(5, kPatience).ok());
   const std::string target = files.PathOf(0);
   std::ofstream(target) << R"({"message": "of somebody else"})";
   ASSERT_EQ(symlink(target.c_str(), files.PathOf(1).c_str()), 0);
@@ -105,7 +105,7 @@ TEST(ErrorFileTest, TheFolderIsGoneAfterwards) {
   std::string folder;
   {
     ErrorFiles files;
-    files.BeginRound(1, kPatience);
+    EXPECT_TRUE(files.BeginRound(1, kPatience).ok());
     const std::string path = files.PathOf(0);
     std::ofstream(path) << "x";
     folder = path.substr(0, path.rfind('/'));

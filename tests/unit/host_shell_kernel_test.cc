@@ -19,6 +19,14 @@
 namespace muster::host {
 namespace {
 
+TEST(BoundedCallTest, WhereTheMachineGivesNoThreadItIsMadeOnThisOne) {
+  LinePipe pipe;
+  const pid_t actor = SpawnActor({"threadless"}, pipe.in());
+  ASSERT_GT(actor, 0);
+  EXPECT_EQ(pipe.Line(), "called");
+  waitpid(actor, nullptr, 0);
+}
+
 TEST(KernelTimerTest, AStoppedProcessIsKilled) {
   LinePipe pipe;
   const pid_t pid = SpawnActor({"timer", "100", "stop"}, pipe.in());

@@ -9,6 +9,7 @@
 //   act timer MS disarm   arms and disarms it, waits twice as long, exits 3
 //   act abandon MARKER    starts a tree that bears the marker, and a process of its session that lost it; exits
 //   act debug PID         holds a process as a debugger does; says so, and waits
+//   act threadless        a call with a limit where no thread can be started; says how it went
 //   act heir HOST_ID RUN  ends orphans as a host of that run would; prints how many; waits
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -25,6 +26,7 @@
 #include <cstring>
 #include <thread>
 
+#include "agent/host/bounded_call.h"
 #include "agent/host/exec_stage.h"
 #include "agent/host/kernel_timer.h"
 #include "agent/host/marked.h"
@@ -32,6 +34,8 @@
 
 namespace muster::host {
 namespace {
+
+constexpr uid_t kNobody = 65534;
 
 [[noreturn]] void WaitForTheEnd() {
   while (true) pause();
@@ -110,6 +114,16 @@ int ActDebug(pid_t pid) {
   WaitForTheEnd();
 }
 
+// With no thread to be had; root is not bound by such a limit.
+[[noreturn]] void ActThreadless() {
+  const rlimit none{0, 0};
+  if (setrlimit(RLIMIT_NPROC, &none) != 0 || (getuid() == 0 && setuid(kNobody) != 0)) _exit(2);
+  const bool threads = StartThread([] {}).ok();
+  const std::optional<int> got = CallWithin(absl::Seconds(1), [] { return 7; });
+  Say(threads ? "threads" : got == 7 ? "called" : "not called");
+  _exit(0);  // a sanitizer's own end needs a thread
+}
+
 int ActHeir(const std::string& host_id, const std::string& run_id) {
   Say(std::to_string(EndOrphans(OwnMarker(host_id, run_id, "boot", "pid:[1]")).ended.size()));
   WaitForTheEnd();
@@ -145,6 +159,7 @@ int Act(const std::vector<std::string>& arguments) {
   if (role == "host") return ActHost();
   if (role == "timer") return ActTimer(std::atoi(arguments.at(1).c_str()), arguments.at(2) == "stop");
   if (role == "debug") return ActDebug(std::atoi(arguments.at(1).c_str()));
+  if (role == "threadless") ActThreadless();
   if (role == "heir") return ActHeir(arguments.at(1), arguments.at(2));
   if (role == "abandon") return ActAbandon(arguments.at(1));
   return 64;
