@@ -214,7 +214,8 @@ std::string EnvTable(const EnvReport& report) {
   Row("source", plan.view.source,
       evidence.empty() || evidence == platform ? platform : absl::StrCat(evidence, ": ", platform), &out);
   Row(plan.config.coordinator_alone() ? "coordinator" : "primary",
-      plan.config.single_node() ? "none: one node" : ToString(plan.config.primary()), evidence, &out);
+      plan.config.single_node() ? "none: one node" : ToString(plan.config.primary()),
+      plan.view.primary_evidence.empty() ? evidence : plan.view.primary_evidence, &out);
   Row("takes part as", RoleName(plan), evidence, &out);
   Row("node-rank", plan.view.node_rank < 0 ? "none yet" : absl::StrCat(plan.view.node_rank), evidence, &out);
   if (!plan.view.nodes.empty()) Row("nodes", NodesShown(plan.view.nodes), evidence, &out);

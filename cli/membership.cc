@@ -75,6 +75,15 @@ Membership SingleNode(const Settings& s, const Machine& machine, const char* sou
   return m;
 }
 
+bool NamesPrimary(const Settings& s) { return s.master_addr || s.rdzv_endpoint; }
+
+// Who the options say it is, and which of them.
+Setting<std::string> NamedPrimary(const Settings& s) {
+  if (!s.rdzv_endpoint) return *s.master_addr;
+  const auto& endpoint = *s.rdzv_endpoint;
+  return {endpoint.value.host, endpoint.origin, endpoint.source, endpoint.text};
+}
+
 void SetPrimary(const Settings& s, discovery::ClusterView* view) {
   if (s.rdzv_endpoint) {
     view->primary_host = s.rdzv_endpoint->value.host;
@@ -83,6 +92,7 @@ void SetPrimary(const Settings& s, discovery::ClusterView* view) {
     view->primary_host = s.master_addr ? s.master_addr->value : kThisMachine;
     view->primary_port = s.master_port ? s.master_port->value : kDefaultMasterPort;
   }
+  if (NamesPrimary(s)) view->primary_evidence = NamedPrimary(s).source;
   view->loopback_only = IsLoopback(view->primary_host);
 }
 
@@ -142,8 +152,6 @@ absl::Status ApplyNodes(const Settings& s, Membership* m) {
   m->nodes_source = s.nnodes->source;
   return absl::OkStatus();
 }
-
-bool NamesPrimary(const Settings& s) { return s.master_addr || s.rdzv_endpoint; }
 
 // A source that knows ranks alone, as mpirun does: the options say who is the primary.
 absl::Status NamePrimary(const Settings& s, discovery::ClusterView* view) {
@@ -221,6 +229,7 @@ discovery::Reading ReadPod(const Settings& s, const Environment& environment, co
   const bool in_pod = has("KUBERNETES_SERVICE_HOST") || has("MUSTER_SUBDOMAIN");
   if (here.front() == kStatefulSet && !in_pod) return std::nullopt;
   options.source = here.front();
+  if (NamesPrimary(s)) options.primary = NamedPrimary(s).value;
   absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, options);
   if (!view.ok()) return absl::FailedPreconditionError(view.status().message());
   return *std::move(view);
@@ -295,13 +304,6 @@ absl::StatusOr<Membership> FromOptionsOrPod(const Settings& s, const Environment
     }
   }
   return Silencing(FromOptions(s), s, environment, machine);
-}
-
-// Who the options say it is, and which of them.
-Setting<std::string> NamedPrimary(const Settings& s) {
-  if (!s.rdzv_endpoint) return *s.master_addr;
-  const auto& endpoint = *s.rdzv_endpoint;
-  return {endpoint.value.host, endpoint.origin, endpoint.source, endpoint.text};
 }
 
 // Whether the options may name one beside that of the source. Kubeflow's variables are both.

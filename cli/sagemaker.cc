@@ -10,7 +10,6 @@ namespace muster::cli {
 namespace {
 
 constexpr char kFailureVariable[] = "MUSTER_SAGEMAKER_FAILURE";  // names another file
-constexpr char kFailureFile[] = "/opt/ml/output/failure";
 constexpr char kCodeFolder[] = "/opt/ml/code/";
 constexpr char kProgramVariable[] = "SAGEMAKER_PROGRAM";  // the toolkit's, in images that bring their own script
 constexpr char kGpusVariable[] = "SM_NUM_GPUS";
@@ -48,7 +47,7 @@ bool OnSageMaker(const Environment& environment) {
 
 std::string SageMakerFailureFile(const Environment& environment) {
   const std::string named = ValueOf(environment, kFailureVariable);
-  return named.empty() ? kFailureFile : named;
+  return named.empty() ? kSageMakerFailureFile : named;
 }
 
 absl::Status TakeSageMaker(const Settings& settings, const Environment& environment, const Machine& machine,

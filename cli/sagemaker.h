@@ -16,6 +16,7 @@ inline constexpr char kTrainWord[] = "train";      // `docker run IMAGE train`
 // Whether this is one of its training containers: its file of hosts is there.
 bool OnSageMaker(const Environment& environment);
 
+inline constexpr char kSageMakerFailureFile[] = "/opt/ml/output/failure";  // unless another is named
 std::string SageMakerFailureFile(const Environment& environment);
 
 // Completes a plan for a container of SageMaker's; others it leaves as they are. Hyperparameters and variables are

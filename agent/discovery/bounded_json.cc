@@ -83,6 +83,10 @@ absl::StatusOr<Json> ParseBoundedJson(std::string_view text, const JsonLimits& l
         absl::StrFormat("%d bytes long, over the limit of %d", text.size(), limits.max_bytes));
   }
   BoundsCheck check(text, limits.max_depth);
+  // To the library it is the end, whatever is behind it.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return absl::InvalidArgumentError(absl::StrFormat("not JSON at byte %d, which is 0", nul));
+  }
   if (!Json::sax_parse(text, &check)) return absl::InvalidArgumentError(check.refusal());
   Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (parsed.is_discarded()) return absl::InvalidArgumentError("not JSON");

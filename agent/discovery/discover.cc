@@ -148,15 +148,15 @@ const std::vector<Source>& Sources() {
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadVolcano(evidence); }},
       {"jobset", "JOBSET_NAME",
        [](const Evidence& evidence, const DiscoverOptions& options) {
-         return ReadJobSet(evidence, {options.nnodes, options.nnodes_source});
+         return ReadJobSet(evidence, {options.nnodes, options.nnodes_source, options.primary});
        }},
       {"indexed-job", "JOB_COMPLETION_INDEX",
        [](const Evidence& evidence, const DiscoverOptions& options) {
-         return ReadIndexedJob(evidence, {options.nnodes, options.nnodes_source});
+         return ReadIndexedJob(evidence, {options.nnodes, options.nnodes_source, options.primary});
        }},
       {"statefulset", "MUSTER_SUBDOMAIN",
        [](const Evidence& evidence, const DiscoverOptions& options) {
-         return ReadStatefulSet(evidence, {options.nnodes, options.nnodes_source});
+         return ReadStatefulSet(evidence, {options.nnodes, options.nnodes_source, options.primary});
        }},
       {"tf_config", "TF_CONFIG",
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadTfConfig(evidence.environment); }},

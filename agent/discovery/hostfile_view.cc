@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "agent/discovery/address.h"
 #include "agent/discovery/hostfile.h"
 #include "agent/discovery/problem.h"
@@ -167,8 +168,10 @@ Reading ReadHostfile(const Evidence& evidence, const HostfileOptions& options, s
   const absl::StatusOr<std::string> text = evidence.read_file(path, kMaxHostfileBytes);
   if (absl::IsNotFound(text.status()) && options.path.empty()) return std::nullopt;
   if (!text.ok()) {
+    absl::string_view why = text.status().message();
+    absl::ConsumePrefix(&why, absl::StrCat(path, ": "));
     return ToStatus({options.path.empty() ? "the default hostfile" : options.path_source, "", path,
-                     absl::StrCat("a file that can be read: ", text.status().message()),
+                     absl::StrCat("a file that can be read: ", Shown(AsStd(why))),
                      "name another file, or leave the option out"});
   }
   ASSIGN_OR_RETURN(std::optional<ClusterView> view,

@@ -155,6 +155,13 @@ void NameNodes(const std::string& job, const std::string& domain, ClusterView* v
   }
 }
 
+// Who finds it by the option, whichever pod it is.
+void TakeGivenPrimary(const KubernetesOptions& options, ClusterView* view) {
+  view->primary_host = options.primary;
+  view->primary_port = kDefaultRendezvousPort;
+  view->run_id = RunNameOf("k8s", options.primary);
+}
+
 // Nobody has to find the only pod: neither its name nor a Service is needed.
 ClusterView OnlyPod(const char* source, const Evidence& evidence) {
   ClusterView view;
@@ -232,6 +239,10 @@ Reading ReadIndexedJob(const Evidence& evidence, const KubernetesOptions& option
   ASSIGN_OR_RETURN(view.node_rank, RankIn(kIndex, index, count.nodes, count.source));
   if (count.nodes == 1) return OnlyPod("indexed-job", evidence);
   view.self = HostnameOf(evidence);
+  if (!options.primary.empty()) {
+    TakeGivenPrimary(options, &view);
+    return view;
+  }
   ASSIGN_OR_RETURN(const std::string job, JobNameOf(evidence, index));
   ASSIGN_OR_RETURN(const Domain domain, DomainOf(evidence));
   RETURN_IF_ERROR(TakePrimary(absl::StrCat(job, "-0"), domain.name, &view));
@@ -289,6 +300,10 @@ Reading ReadStatefulSet(const Evidence& evidence, const KubernetesOptions& optio
   ASSIGN_OR_RETURN(view.node_rank,
                    RankIn(absl::StrCat("the ordinal of ", Shown(pod)), split->second, count.nodes, count.source));
   view.self = pod;
+  if (!options.primary.empty()) {
+    TakeGivenPrimary(options, &view);
+    return view;
+  }
   ASSIGN_OR_RETURN(const Domain domain, DomainOf(evidence));
   view.evidence = domain.source;
   RETURN_IF_ERROR(TakePrimary(absl::StrCat(split->first, "-0"), domain.name, &view));

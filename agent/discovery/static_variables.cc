@@ -1,5 +1,6 @@
 #include "agent/discovery/static_variables.h"
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "agent/discovery/address.h"
 #include "agent/discovery/problem.h"
@@ -12,6 +13,8 @@ namespace {
 constexpr char kNoName[] = "none";  // torchrun's
 constexpr char kProcesses[] = "NPROC_PER_NODE";
 constexpr char kAddress[] = "MASTER_ADDR";
+constexpr char kElasticNodes[] = "PET_NNODES";
+constexpr char kElasticRun[] = "TORCHELASTIC_RUN_ID";
 constexpr char kGiveAll[] =
     "set MASTER_ADDR, NODE_RANK and NNODES on each node, or give --nnodes, --node-rank and --master-addr; "
     "--standalone "
@@ -37,22 +40,29 @@ std::optional<Names> WhoSays(const Environment& environment) {
   // A rank that is empty is one that somebody failed to fill in: each of the nodes would be a job of its own.
   const bool several = IsAboveOne(TextOf(environment, "NNODES"));
   if (several && (IsSet(environment, "NODE_RANK") || has(kAddress))) return Names{"NODE_RANK", "NNODES"};
-  const bool blank = IsSet(environment, "RANK") && has(kAddress);
-  if ((has("RANK") || blank) && IsAboveOne(TextOf(environment, "WORLD_SIZE"))) return Names{"RANK", "WORLD_SIZE"};
+  // Or that is missing, where there is another node to meet. A batch script of Slurm's exports it for its steps.
+  const bool elsewhere = has(kAddress) && !IsLoopback(*TextOf(environment, kAddress)) && !has("SLURM_JOB_ID");
+  const bool ranked = has("RANK") || (IsSet(environment, "RANK") && has(kAddress)) || elsewhere;
+  if (ranked && IsAboveOne(TextOf(environment, "WORLD_SIZE"))) {
+    // A PyTorchJob's counts processes, and beside it stands how many nodes there are.
+    int nodes = 0;
+    const bool counted = absl::SimpleAtoi(TextOf(environment, kElasticNodes).value_or(""), &nodes);
+    return Names{"RANK", counted ? kElasticNodes : "WORLD_SIZE"};
+  }
   return std::nullopt;
 }
 
-// Launchers set some of them alone for tests of their own; a real worker has all.
+// Launchers set some of them alone for tests of their own; a real worker has all, unless somebody took some away.
 bool IsWorkerOfALauncher(const Environment& environment) {
-  if (!IsSet(environment, "LOCAL_RANK") || !IsSet(environment, kAddress)) return false;
-  return IsSet(environment, "TORCHELASTIC_RUN_ID") ||
-         (IsSet(environment, "RANK") && IsAboveOne(TextOf(environment, "WORLD_SIZE")));
+  const auto has = [&](const char* variable) { return IsSet(environment, variable); };
+  if (has(kElasticRun)) return has("LOCAL_RANK") || (has("RANK") && has("WORLD_SIZE"));
+  return has("LOCAL_RANK") && has(kAddress) && has("RANK") && IsAboveOne(TextOf(environment, "WORLD_SIZE"));
 }
 
 absl::Status RefusedNesting(const Environment& environment) {
-  return ToStatus({"LOCAL_RANK", "", TextOf(environment, "LOCAL_RANK").value_or(""),
-                   "none, but beside MASTER_ADDR and what else is set it says that this is a worker of another "
-                   "launcher",
+  const char* const sign = IsSet(environment, "LOCAL_RANK") ? "LOCAL_RANK" : kElasticRun;
+  return ToStatus({sign, "", TextOf(environment, sign).value_or(""),
+                   "none, but beside what else is set it says that this is a worker of another launcher",
                    "give --standalone for a job of its own on this node, or --nnodes with --rdzv-endpoint"});
 }
 

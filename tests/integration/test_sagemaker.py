@@ -1,9 +1,11 @@
 """SageMaker's form: a resourceconfig.json for each host, the word `train`, SM_* for scripts, and the failure file."""
 import json
 import os
+import pathlib
 import random
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import cluster
@@ -146,6 +148,17 @@ class SageMakerTest(ClusterTest):
         self.assertEqual(64, done.returncode)
         self.assertIn("no script was given", done.stderr)
         self.assertIn("no script was given", job.failure_file(0).read_text())
+
+    @unittest.skipIf(pathlib.Path("/opt/ml/output").exists(), "SageMaker's folder is here")
+    def test_a_refusal_is_one_line_where_its_file_is_tried_out_elsewhere(self):
+        with tempfile.NamedTemporaryFile("w") as config:
+            config.write('{"current_host": "algo-1", "hosts": []}')
+            config.flush()
+            done = subprocess.run([str(cluster.BINARY), "run", "--no-python", "true"], capture_output=True, text=True,
+                                  env={**cluster.plain_environment(), "MUSTER_SAGEMAKER_CONFIG": config.name},
+                                  timeout=cluster.LIMIT_S)
+        self.assertEqual(65, done.returncode)
+        self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
 
     def test_a_file_that_stays_empty_ends_the_node_with_65_after_some_tries(self):
         job = self.job(nproc=1)

@@ -38,6 +38,11 @@ TEST(BoundedJson, SaysWhereItStumbled) {
   EXPECT_EQ(RefusalOf(""), "not JSON: it ends too early, after 0 bytes");
 }
 
+TEST(BoundedJson, AZeroByteIsNotTheEnd) {
+  EXPECT_EQ(RefusalOf(std::string("{}\0{\"x\" garbage", 15)), "not JSON at byte 2, which is 0");
+  EXPECT_EQ(RefusalOf(std::string("{}\0", 3)), "not JSON at byte 2, which is 0");
+}
+
 TEST(BoundedJson, CommentsAndNumbersBeyondFloatingPointAreNotJson) {
   EXPECT_THAT(RefusalOf("/* c */ 1"), HasSubstr("not JSON at byte"));
   EXPECT_THAT(RefusalOf("1e9999"), HasSubstr("a number that is too great, 1e9999"));

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/env_report.h"
 #include "cli/exit_codes.h"
 #include "proto/base/status_macros.h"
 #include "tests/unit/cli_plan_fixture.h"
@@ -9,6 +10,7 @@
 namespace muster::cli {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 // Pod 1 of the first job of the group "workers", behind two jobs of another group, of 4 pods each.
@@ -50,6 +52,20 @@ TEST(PodTest, TheFirstPodOfAJobSetServesWithTheSameOption) {
     EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_YES);
     EXPECT_EQ(plan.config.primary().port(), 29400u);
     EXPECT_EQ(plan.config.run_id(), "k8s-js");
+  }
+}
+
+TEST(PodTest, WhereAnOptionSaysWhereTheFirstPodIsNoServiceIsNeeded) {
+  const Words words = {"--nnodes", "2", "--master-addr", "10.0.0.5"};
+  for (const Environment& pod : {Environment{{"JOB_COMPLETION_INDEX", "1"}, {"HOSTNAME", "some-node"}},
+                                 Environment{{"KUBERNETES_SERVICE_HOST", "10.1.0.1"},
+                                             {"HOSTNAME", "t-1"},
+                                             {"MUSTER_SUBDOMAIN", "not.yet.there"}}}) {
+    const RunPlan plan = Planned(words, pod);
+    EXPECT_EQ(plan.config.place(), 1);
+    EXPECT_EQ(plan.config.primary().host(), "10.0.0.5");
+    EXPECT_EQ(plan.config.run_id(), "k8s-10.0.0.5");
+    EXPECT_THAT(EnvTable({plan, {}, {}, pod}), ContainsRegex("primary +10.0.0.5:29400 +--master-addr\n"));
   }
 }
 

@@ -119,6 +119,19 @@ TEST(HostfileView, ANodeThatIsNotFoundIsToldWhichNamesDoNotResolve) {
   EXPECT_THAT(ErrorOf(Find(kThree, two)), HasSubstr(" is there (node-a, node-b do not resolve here); "));
 }
 
+TEST(HostfileView, OfAFileThatCannotBeReadThePathIsShownOnce) {
+  const std::string path = "/" + std::string(300, 'x');
+  const FileReader refuse = [](const std::string& file, size_t) -> absl::StatusOr<std::string> {
+    return absl::PermissionDeniedError(file + ": Permission denied");
+  };
+  HostfileOptions options;
+  options.path = path;
+  const Reading reading = ReadHostfile({{}, refuse}, options, 0);
+  const std::string message(AsStd(reading.status().message()));
+  EXPECT_THAT(message, HasSubstr("xxx...: expected a file that can be read: Permission denied; "));
+  EXPECT_LT(message.size(), 250u);
+}
+
 TEST(HostfileView, ANodeRankComesFirstAndCountsTheHostsThatAreLeft) {
   EXPECT_EQ(FindOk(kThree, {.hostname = "node-a", .addresses = {}, .names = {}, .unknown = {}}, Ranked(2)).self,
             "10.0.0.3");

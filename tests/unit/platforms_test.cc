@@ -20,6 +20,7 @@ using ::muster::testing::FixturesOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 using Files = std::map<std::string, std::string>;
@@ -471,7 +472,11 @@ TEST(Static, OfSeveralNodesARankThatIsEmptyOrMissingIsRefused) {
   EXPECT_THAT(ErrorOf({{"NNODES", "2"}, {"NODE_RANK", ""}}), HasSubstr("NODE_RANK is empty"));
   EXPECT_THAT(ErrorOf({{"MASTER_ADDR", "a"}, {"WORLD_SIZE", "2"}, {"RANK", ""}}), HasSubstr("RANK is empty"));
   EXPECT_FALSE(Fits(With(With(environment, "NNODES", "1"), "NODE_RANK", "")));
-  EXPECT_FALSE(Fits({{"MASTER_ADDR", "a"}, {"WORLD_SIZE", "2"}})) << "of processes, for all that one knows";
+  const Environment rankless = {{"MASTER_ADDR", "a"}, {"WORLD_SIZE", "2"}};
+  EXPECT_THAT(ErrorOf(rankless), HasSubstr("RANK is missing: expected this node's number"));
+  EXPECT_FALSE(Fits(With(rankless, "MASTER_ADDR", "localhost"))) << "nobody else can be meant";
+  EXPECT_THAT(ErrorOf(With(rankless, "SLURM_JOB_ID", "7")), Not(HasSubstr("RANK")))
+      << "a batch script's, for its steps";
   EXPECT_FALSE(Fits({{"NNODES", "2"}}));
 }
 
@@ -482,10 +487,20 @@ TEST(Static, KnowsTheWorkerOfALauncherThatIsNotTorchrun) {
   EXPECT_FALSE(Fits(With(worker, "WORLD_SIZE", "1")));
 }
 
-TEST(Static, KnowsALaunchersWorkerByAllThreeOfItsVariables) {
+TEST(Static, KnowsTorchrunsWorkerWhicheverOfItsVariablesIsMissing) {
   const Environment worker = EnvironmentOf("torchrun_nested.env");
-  EXPECT_THAT(ErrorOf(worker), HasSubstr("give --standalone"));
-  EXPECT_FALSE(Fits(Without(worker, "MASTER_ADDR")));
+  for (const auto& [name, value] : worker) {
+    EXPECT_THAT(ErrorOf(Without(worker, name)), HasSubstr("give --standalone")) << name;
+  }
+  EXPECT_FALSE(Fits({{"TORCHELASTIC_RUN_ID", "x"}})) << "left behind";
+}
+
+// As where a PyTorchJob's PET_MASTER_ADDR was taken away.
+TEST(Static, CountsNodesByTheVariableThatNamesThem) {
+  const Environment pod = {
+      {"MASTER_ADDR", "j-master-0"}, {"WORLD_SIZE", "16"}, {"RANK", "1"}, {"PET_NNODES", "2"}};
+  EXPECT_EQ(ReadOk(pod).nnodes, 2);
+  EXPECT_EQ(ReadOk(With(pod, "PET_NNODES", "1:4")).nnodes, 16);
 }
 
 }  // namespace
