@@ -33,6 +33,8 @@ std::string ByHand(const Settings& s) {
   return s.nnodes ? s.nnodes->source : s.rdzv_endpoint->source;
 }
 
+bool NamesPrimary(const Settings& s) { return s.master_addr || s.rdzv_endpoint; }
+
 discovery::DiscoverOptions OptionsOf(const Settings& s) {
   discovery::DiscoverOptions options;
   options.vertex.all_pools = IsTrue(s.all_pools);
@@ -50,6 +52,7 @@ discovery::DiscoverOptions OptionsOf(const Settings& s) {
   if (s.nnodes) options.nnodes = s.nnodes->value.max;
   if (s.nnodes) options.nnodes_source = absl::StrCat(s.nnodes->source, " ", s.nnodes->text);
   if (s.node_rank) options.node_rank = s.node_rank->value;
+  options.primary_given = NamesPrimary(s);
   return options;
 }
 
@@ -74,8 +77,6 @@ Membership SingleNode(const Settings& s, const Machine& machine, const char* sou
   if (s.nnodes) m.nodes_source = s.nnodes->source;
   return m;
 }
-
-bool NamesPrimary(const Settings& s) { return s.master_addr || s.rdzv_endpoint; }
 
 // Who the options say it is, and which of them.
 Setting<std::string> NamedPrimary(const Settings& s) {
@@ -229,7 +230,6 @@ discovery::Reading ReadPod(const Settings& s, const Environment& environment, co
   const bool in_pod = has("KUBERNETES_SERVICE_HOST") || has("MUSTER_SUBDOMAIN");
   if (here.front() == kStatefulSet && !in_pod) return std::nullopt;
   options.source = here.front();
-  if (NamesPrimary(s)) options.primary = NamedPrimary(s).value;
   absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, options);
   if (!view.ok()) return absl::FailedPreconditionError(view.status().message());
   return *std::move(view);

@@ -148,15 +148,15 @@ const std::vector<Source>& Sources() {
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadVolcano(evidence); }},
       {"jobset", "JOBSET_NAME",
        [](const Evidence& evidence, const DiscoverOptions& options) {
-         return ReadJobSet(evidence, {options.nnodes, options.nnodes_source, options.primary});
+         return ReadJobSet(evidence, {options.nnodes, options.nnodes_source, options.primary_given});
        }},
       {"indexed-job", "JOB_COMPLETION_INDEX",
        [](const Evidence& evidence, const DiscoverOptions& options) {
-         return ReadIndexedJob(evidence, {options.nnodes, options.nnodes_source, options.primary});
+         return ReadIndexedJob(evidence, {options.nnodes, options.nnodes_source, options.primary_given});
        }},
       {"statefulset", "MUSTER_SUBDOMAIN",
        [](const Evidence& evidence, const DiscoverOptions& options) {
-         return ReadStatefulSet(evidence, {options.nnodes, options.nnodes_source, options.primary});
+         return ReadStatefulSet(evidence, {options.nnodes, options.nnodes_source, options.primary_given});
        }},
       {"tf_config", "TF_CONFIG",
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadTfConfig(evidence.environment); }},

@@ -22,7 +22,7 @@ struct DiscoverOptions {
   std::string source;         // --source: read this one alone, whatever else is there; empty: look at all
   std::optional<int> nnodes;  // --nnodes (its MAX), for sources that do not say how many there are
   std::string nnodes_source = "--nnodes";  // who says so, for messages
-  std::string primary;                     // its address, where an option says it
+  bool primary_given = false;              // by an option, which comes first
   std::optional<int> node_rank;            // --node-rank, for sources that do not say which one this is
 };
 

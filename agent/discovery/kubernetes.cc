@@ -28,6 +28,7 @@ constexpr char kHostsFile[] = "/etc/hosts";
 constexpr char kHostnameFile[] = "/etc/hostname";
 constexpr size_t kMaxHostnameFileBytes = 4096;
 
+constexpr char kNoName[] = "none";  // torchrun's, where nothing here is the same in all pods
 constexpr char kAddCount[] =
     "Kubernetes does not tell it to pods: add {name: MUSTER_NNODES, value: \"N\"} to the container's env, or "
     "--nnodes N to its command, with N as .spec.completions (a StatefulSet's .spec.replicas) says";
@@ -155,11 +156,11 @@ void NameNodes(const std::string& job, const std::string& domain, ClusterView* v
   }
 }
 
-// Who finds it by the option, whichever pod it is.
-void TakeGivenPrimary(const KubernetesOptions& options, ClusterView* view) {
-  view->primary_host = options.primary;
-  view->primary_port = kDefaultRendezvousPort;
-  view->run_id = RunNameOf("k8s", options.primary);
+// An option says where it is, and each pod in words of its own.
+ClusterView WithPrimaryGiven(ClusterView view) {
+  view.primary_port = kDefaultRendezvousPort;
+  view.run_id = kNoName;
+  return view;
 }
 
 // Nobody has to find the only pod: neither its name nor a Service is needed.
@@ -239,12 +240,11 @@ Reading ReadIndexedJob(const Evidence& evidence, const KubernetesOptions& option
   ASSIGN_OR_RETURN(view.node_rank, RankIn(kIndex, index, count.nodes, count.source));
   if (count.nodes == 1) return OnlyPod("indexed-job", evidence);
   view.self = HostnameOf(evidence);
-  if (!options.primary.empty()) {
-    TakeGivenPrimary(options, &view);
-    return view;
-  }
-  ASSIGN_OR_RETURN(const std::string job, JobNameOf(evidence, index));
-  ASSIGN_OR_RETURN(const Domain domain, DomainOf(evidence));
+  const absl::StatusOr<std::string> job_name = JobNameOf(evidence, index);
+  const absl::StatusOr<Domain> found = DomainOf(evidence);
+  if (options.primary_given && !(job_name.ok() && found.ok())) return WithPrimaryGiven(std::move(view));
+  ASSIGN_OR_RETURN(const std::string job, job_name);
+  ASSIGN_OR_RETURN(const Domain domain, found);
   RETURN_IF_ERROR(TakePrimary(absl::StrCat(job, "-0"), domain.name, &view));
   NameNodes(job, domain.name, &view);
   if (std::string warning = JobSetWarning(job, domain.name); !warning.empty()) view.warnings.push_back(warning);
@@ -300,11 +300,9 @@ Reading ReadStatefulSet(const Evidence& evidence, const KubernetesOptions& optio
   ASSIGN_OR_RETURN(view.node_rank,
                    RankIn(absl::StrCat("the ordinal of ", Shown(pod)), split->second, count.nodes, count.source));
   view.self = pod;
-  if (!options.primary.empty()) {
-    TakeGivenPrimary(options, &view);
-    return view;
-  }
-  ASSIGN_OR_RETURN(const Domain domain, DomainOf(evidence));
+  const absl::StatusOr<Domain> found = DomainOf(evidence);
+  if (options.primary_given && !found.ok()) return WithPrimaryGiven(std::move(view));
+  ASSIGN_OR_RETURN(const Domain domain, found);
   view.evidence = domain.source;
   RETURN_IF_ERROR(TakePrimary(absl::StrCat(split->first, "-0"), domain.name, &view));
   NameNodes(split->first, domain.name, &view);

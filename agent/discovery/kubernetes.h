@@ -22,7 +22,7 @@ inline constexpr size_t kMaxHostsFileBytes = 1 << 20;  // of /etc/hosts; more ar
 struct KubernetesOptions {
   std::optional<int> nnodes;               // --nnodes, its greatest; else MUSTER_NNODES
   std::string nnodes_source = "--nnodes";  // who says so, for messages
-  std::string primary;                     // named by an option: no Service has to; empty: it is the first pod
+  bool primary_given = false;              // by an option: no Service is needed
 };
 
 // JOB_COMPLETION_INDEX, in a job of which it is all. The only pod of one needs no Service.

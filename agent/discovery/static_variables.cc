@@ -40,10 +40,8 @@ std::optional<Names> WhoSays(const Environment& environment) {
   // A rank that is empty is one that somebody failed to fill in: each of the nodes would be a job of its own.
   const bool several = IsAboveOne(TextOf(environment, "NNODES"));
   if (several && (IsSet(environment, "NODE_RANK") || has(kAddress))) return Names{"NODE_RANK", "NNODES"};
-  // Or that is missing, where there is another node to meet. A batch script of Slurm's exports it for its steps.
-  const bool elsewhere = has(kAddress) && !IsLoopback(*TextOf(environment, kAddress)) && !has("SLURM_JOB_ID");
-  const bool ranked = has("RANK") || (IsSet(environment, "RANK") && has(kAddress)) || elsewhere;
-  if (ranked && IsAboveOne(TextOf(environment, "WORLD_SIZE"))) {
+  const bool blank = IsSet(environment, "RANK") && has(kAddress);
+  if ((has("RANK") || blank) && IsAboveOne(TextOf(environment, "WORLD_SIZE"))) {
     // A PyTorchJob's counts processes, and beside it stands how many nodes there are.
     int nodes = 0;
     const bool counted = absl::SimpleAtoi(TextOf(environment, kElasticNodes).value_or(""), &nodes);

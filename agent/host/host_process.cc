@@ -479,8 +479,7 @@ class HostProcess {
     end.verdict = effect.verdict;
     end.last = effect.last;
     end.ended = absl::Now();
-    const bool told_here = !plan_.report.own_failures_only || IsOwnFailure(end);
-    const std::string report = told_here ? FailureReport(end) : "";
+    const std::string report = plan_.report.told_elsewhere ? "" : FailureReport(end);
     if (!LogsJson()) {
       writer_->Write(STDERR_FILENO, report);
     } else if (!report.empty()) {

@@ -187,9 +187,8 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
     Refuse(stream, status, nonsense, out);
     return false;
   }
-  // The others ran, or run, without it: it is what is wrong, and says so to whoever started it. Our own node
-  // serves them on: without us they would hear of nothing any more.
-  if (status.has_cannot_start() && !first_round_ && !status.at_primary() &&
+  // The others ran, or run, without it: it is what is wrong, and says so to whoever started it.
+  if (status.has_cannot_start() && !first_round_ && !ServesOn(now, status) &&
       !options_.planted("cannot_start_for_all")) {
     const std::string why = Foreign(status.cannot_start().error_text());
     Refuse(stream, status, why.empty() ? "it cannot start its program" : why, out,
@@ -213,6 +212,14 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
   }
   if (Compare(status.epoch(), epoch_) > 0) NewEpoch(now, status.epoch().number(), out);
   return true;
+}
+
+// Without us the others would hear of nothing any more, and they may go on without our own node. Where nobody can
+// stand in for it, it is to be started once more when they have heard why they wait.
+bool Coordinator::ServesOn(BootTime now, const v1::AgentStatus& status) const {
+  const bool needed = options_.fixed_size() && status.has_place() && state_ == State::kGathering;
+  if (options_.planted("broken_primary_refused")) return false;
+  return status.at_primary() && (!needed || now < state_since_ + kLatecomers);
 }
 
 void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out,

@@ -150,6 +150,7 @@ class Coordinator {
   void Decide(BootTime now, Effects* out);  // to a fixed point
   bool Step(BootTime now, Effects* out);    // true: something changed
   bool StepRecovering(BootTime now, Effects* out);
+  bool EnoughAreHere(BootTime now) const;
   bool SparesMayHideARound(BootTime now) const;
   bool RecoverRound(BootTime now, Effects* out);
   bool StepGathering(BootTime now, Effects* out);
@@ -212,6 +213,8 @@ class Coordinator {
   static std::string WhyUnusable(const v1::AgentStatus& status);
   // Words of somebody who may not be one of us: they reach the log of every node, and each directive.
   static std::string Foreign(const std::string& text);
+  // Of a node that is our own and cannot start.
+  bool ServesOn(BootTime now, const v1::AgentStatus& status) const;
   bool CannotStart(const Host& host) const;  // its program, as it says itself
   int CannotStart() const;                   // how many trainers that are here
   std::string WhoIsNotReady() const;         // with what for; empty: nobody who is here

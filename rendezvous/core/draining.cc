@@ -233,11 +233,6 @@ void Coordinator::LookWhetherTheVerdictIsKept() {
 }
 
 bool Coordinator::StepVerdict(Effects* out) {
-  // A program that cannot start is often found before everybody is here: whoever comes at once is to hear why.
-  const bool early = first_round_ && verdict_->has_root_cause();
-  if (early && static_cast<int>(hosts_.size()) < options_.min_nodes && last_event_ < state_since_ + kLatecomers) {
-    return false;
-  }
   // A verdict adopted from an agent: the others of its round are on their way back, and are to hear it, too.
   if (!ours_ && MembersMissing() > 0 && last_event_ < members_known_until_) return false;
   for (const auto& [id, host] : hosts_) {

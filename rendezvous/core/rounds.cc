@@ -48,13 +48,20 @@ bool Coordinator::Step(BootTime now, Effects* out) {
 
 // ---- ends that need no round --------------------------------------------------------------------------------
 
+// Who comes late is to hear why the job ends; and may know of a round that has ended meanwhile, or is ending.
+bool Coordinator::EnoughAreHere(BootTime now) const {
+  const auto is_here = [this](const auto& entry) { return IsTrainer(entry.second) && entry.second.stream != 0; };
+  const auto here = std::count_if(hosts_.begin(), hosts_.end(), is_here);
+  return here >= options_.max_nodes || now >= state_since_ + kLatecomers;
+}
+
 // A node that cannot start its program, before there ever was a round, or a Ctrl-C: with nobody running it is the
-// verdict at once. While recovering a round may run of which nobody has told yet.
+// verdict soon. While recovering a round may run of which nobody has told yet.
 bool Coordinator::EndBeforeRound(BootTime now, Effects* out) {
   if (farewell_) return false;
   if (state_ != State::kRecovering && state_ != State::kGathering) return false;
   for (const auto& [id, host] : hosts_) {
-    if (state_ == State::kGathering && CannotStart(host)) {
+    if (state_ == State::kGathering && CannotStart(host) && EnoughAreHere(now)) {
       v1::Verdict verdict;
       verdict.set_exit_code(ExitCodeOf(host.status.cannot_start()));
       verdict.set_origin("muster");

@@ -161,7 +161,7 @@ int Coordinator::PlaceInLine(BootTime now, const Host& host) const {
   };
   for (const auto& [id, other] : hosts_) {
     if (&other == &host || other.in_round || other.stream == 0 || !IsTrainer(other)) continue;
-    if (!HoldsPlace(other) || Unusable(other) || SetAside(id, now)) continue;
+    if (!HoldsPlace(other) || Unusable(other) || SetAside(id, now) || other.status.has_cannot_start()) continue;
     line += order(other) < order(host) ? 1 : 0;
   }
   return line;

@@ -202,14 +202,14 @@ class Local(unittest.TestCase):
             reader.join(cluster.LIMIT_S)
             process.stdout.close()
 
-    def test_the_node_that_failed_reports_it_and_no_other_does(self):
+    def test_a_failure_is_reported_once_by_node_0_which_leaves_last(self):
         ended = subprocess.run([str(cluster.BINARY), "local", "--nodes", "3", "--nproc-per-node", "1", "--max-restarts",
                                 "0", "--no-python", "sh", "-c", "[ $RANK != 1 ] || exit 7; sleep 600"],
                                env=cluster.plain_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, timeout=cluster.LIMIT_S)
         self.assertEqual(7, ended.returncode, ended.stdout)
         lines = ended.stdout.splitlines()
-        self.assertEqual(["[node 1] sh FAILED"], [line for line in lines if line.endswith("FAILED")])
+        self.assertEqual(["[node 0] sh FAILED"], [line for line in lines if line.endswith("FAILED")])
         self.assertEqual(3, sum("exit code 7 (worker)" in line for line in lines), ended.stdout)
 
     def test_a_signal_told_twice_at_once_kills_no_node_that_is_still_saving(self):

@@ -241,9 +241,10 @@ void World::Knock() {
   if (home == nullptr || !home->owner->runs()) return;
   const rendezvous::StreamId stream = home->next_stream++;
   const v1::AgentStatus status = DrawStranger(*home);
+  const rendezvous::State before = home->core.state();
   rendezvous::Effects effects;
   home->core.OnStatus(BootNow(*home->owner->machine), stream, status, &effects);
-  invariants_.OnStranger(*home, stream, effects);
+  invariants_.OnStranger(*home, before, stream, effects);
   DeliverAfter(prng_.Between(0, kSecond), home->owner, [this, home, stream] {
     OnHome(home, [&](BootTime now, rendezvous::Effects* out) { home->core.OnClosed(now, stream, out); });
   });
@@ -262,6 +263,11 @@ v1::AgentStatus World::DrawStranger(const CoordinatorHome& home) {
   if (!home.sessions.empty() && prng_.Chance(50)) {
     status.set_host_id(home.sessions.begin()->second->agent->host->id());
   }
+  status.mutable_epoch()->set_number(kStrangersEpoch);
+  status.mutable_epoch()->set_random(1);
+  status.set_cancelled(prng_.Chance(50));
+  status.set_at_primary(prng_.Chance(50));
+  if (prng_.Chance(50)) status.mutable_verdict()->set_exit_code(1);
   switch (prng_.Below(3)) {
     case 0:
       status.set_run_id(std::string(kStrangersWords, 'r'));

@@ -12,6 +12,21 @@ namespace {
 
 constexpr size_t kLongestReason = 4096;  // bytes, of why a node waits
 
+std::string ReasonOf(const v1::Directive& directive) {
+  switch (directive.order_case()) {
+    case v1::Directive::kWait:
+      return directive.wait().reason();
+    case v1::Directive::kStop:
+      return directive.stop().cause();
+    case v1::Directive::kVerdict:
+      return directive.verdict().reason();
+    case v1::Directive::kRefused:
+      return directive.refused().reason();
+    default:
+      return "";
+  }
+}
+
 int CodeOf(const host::Ending& ending) { return ending.by_signal ? 128 + ending.number : ending.number; }
 
 }  // namespace
@@ -42,6 +57,12 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
   if (epoch < before) return Fail(3, absl::StrCat("coordinator ", home.id, " went back to an older epoch"));
   record.epoch_number = epoch.first;
   record.epoch_random = epoch.second;
+  if (epoch.first >= kStrangersEpoch) {
+    return Fail(5, absl::StrCat("coordinator ", home.id, " follows a stranger's epoch"));
+  }
+  if (const size_t size = ReasonOf(directive).size(); size > kLongestReason) {
+    return Fail(5, absl::StrCat(to.id(), " is told a reason of ", size, " bytes"));
+  }
   switch (directive.order_case()) {
     case v1::Directive::kRun:
       return CheckRun(home, to, directive.run());
@@ -56,18 +77,23 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
       }
       return;
     case v1::Directive::kRefused:
-      if (to.options.config.has_cannot_start() && directive.refused().exit_code() == kExitNotFound) return;
+      if (MayBeRefused(to) && directive.refused().exit_code() == kExitNotFound) return;
       return Fail(5, absl::StrCat(to.id(), " was refused: ", directive.refused().reason()));
-    case v1::Directive::kWait:
-      if (directive.wait().reason().size() <= kLongestReason) return;
-      return Fail(5, absl::StrCat(to.id(), " waits for a reason of ", directive.wait().reason().size(), " bytes"));
     default:
       return;
   }
 }
 
-void Invariants::OnStranger(const CoordinatorHome& home, rendezvous::StreamId stream,
+// Who cannot start. Not the primary, which the others need; but where they can do nothing without its own node.
+bool Invariants::MayBeRefused(const HostProcess& host) const {
+  const bool serves = host.place == 0 && !scenario_.coordinator_alone;
+  const bool needed = scenario_.min_nodes == scenario_.max_nodes && scenario_.places != Places::kNone;
+  return host.options.config.has_cannot_start() && (!serves || needed);
+}
+
+void Invariants::OnStranger(const CoordinatorHome& home, rendezvous::State before, rendezvous::StreamId stream,
                             const rendezvous::Effects& effects) {
+  if (home.core.state() != before) return Fail(5, absl::StrCat("a stranger moves coordinator ", home.id));
   int refusals = 0;
   for (const rendezvous::Effect& effect : effects) {
     if (std::holds_alternative<muster::Note>(effect)) continue;

@@ -21,6 +21,8 @@
 
 namespace muster::simulation {
 
+inline constexpr uint64_t kStrangersEpoch = 1'000'000;  // no coordinator of the job comes so far
+
 struct AgentProcess;
 struct CoordinatorHome;
 struct HostProcess;
@@ -43,7 +45,8 @@ class Invariants {
 
   void OnDirectiveSent(const CoordinatorHome& home, const HostProcess& to, const v1::Directive& directive);
   // What somebody who is not of the job has come to: a word of why he is refused, and nothing else.
-  void OnStranger(const CoordinatorHome& home, rendezvous::StreamId stream, const rendezvous::Effects& effects);
+  void OnStranger(const CoordinatorHome& home, rendezvous::State before, rendezvous::StreamId stream,
+                  const rendezvous::Effects& effects);
   void OnSpawn(const HostProcess& host, const v1::Round& round);
   void OnExec(const WorkerProcess& worker);
   void OnDeath(const WorkerProcess& worker, const host::Ending& ending, bool by_itself);
@@ -99,6 +102,7 @@ class Invariants {
   void LookWhetherRunAgain(const CoordinatorHome& home);
   void CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict& verdict);
   void CheckRelease(const CoordinatorHome& home);
+  bool MayBeRefused(const HostProcess& host) const;
   void CheckCannotStart(const CoordinatorHome& home);
   void CheckSuccess(const std::string& where);
   void CheckExitWithoutVerdict(const HostProcess& host, const host::Finish& finish, const std::string& who);

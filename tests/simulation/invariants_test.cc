@@ -539,14 +539,31 @@ TEST_F(InvariantsTest, AStrangerThatMovesTheCoordinatorIsReported) {
   v1::Directive refusal;
   refusal.mutable_refused();
   const rendezvous::Effects lawful = {rendezvous::SendDirective{7, refusal}};
-  invariants_.OnStranger(*home_, 7, lawful);
+  invariants_.OnStranger(*home_, home_->core.state(), 7, lawful);
   ExpectLawful();
-  invariants_.OnStranger(*home_, 8, lawful);
+  invariants_.OnStranger(*home_, home_->core.state(), 8, lawful);
   ExpectReport("invariant 5: a stranger moves coordinator 0");
 }
 
+TEST_F(InvariantsTest, AStrangerThatChangesTheEpochIsReported) {
+  v1::Directive directive;
+  directive.mutable_wait();
+  Send(*home_, b_, directive, kStrangersEpoch);
+  ExpectReport("invariant 5: coordinator 0 follows a stranger's epoch");
+}
+
+TEST_F(InvariantsTest, APrimaryThatTheOthersCanDoWithoutIsNotRefused) {
+  scenario_.min_nodes = 1;
+  a_.host.options.config.mutable_cannot_start();
+  v1::Directive directive;
+  directive.mutable_refused()->set_exit_code(127);
+  directive.mutable_refused()->set_reason("no program");
+  Send(*home_, a_, directive);
+  ExpectReport("invariant 5: a was refused: no program");
+}
+
 TEST_F(InvariantsTest, AStrangerThatIsNotAnsweredIsReported) {
-  invariants_.OnStranger(*home_, 7, {});
+  invariants_.OnStranger(*home_, home_->core.state(), 7, {});
   ExpectReport("invariant 5: coordinator 0 answers a stranger 0 times");
 }
 
@@ -557,7 +574,7 @@ TEST_F(InvariantsTest, AReasonWithoutEndIsReported) {
   ExpectLawful();
   directive.mutable_wait()->set_reason(std::string(10000, 'x'));
   Send(*home_, b_, directive);
-  ExpectReport("invariant 5: b waits for a reason of 10000 bytes");
+  ExpectReport("invariant 5: b is told a reason of 10000 bytes");
 }
 
 TEST_F(InvariantsTest, AnExitWithoutAVerdictIsReported) {

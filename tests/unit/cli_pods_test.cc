@@ -57,14 +57,14 @@ TEST(PodTest, TheFirstPodOfAJobSetServesWithTheSameOption) {
 
 TEST(PodTest, WhereAnOptionSaysWhereTheFirstPodIsNoServiceIsNeeded) {
   const Words words = {"--nnodes", "2", "--master-addr", "10.0.0.5"};
-  for (const Environment& pod : {Environment{{"JOB_COMPLETION_INDEX", "1"}, {"HOSTNAME", "some-node"}},
-                                 Environment{{"KUBERNETES_SERVICE_HOST", "10.1.0.1"},
-                                             {"HOSTNAME", "t-1"},
-                                             {"MUSTER_SUBDOMAIN", "not.yet.there"}}}) {
+  for (const Environment& pod :
+       {Environment{{"JOB_COMPLETION_INDEX", "1"}, {"HOSTNAME", "some-node"}},
+        Environment{
+            {"KUBERNETES_SERVICE_HOST", "10.1.0.1"}, {"HOSTNAME", "t-1"}, {"MUSTER_SUBDOMAIN", "bad_name/"}}}) {
     const RunPlan plan = Planned(words, pod);
     EXPECT_EQ(plan.config.place(), 1);
     EXPECT_EQ(plan.config.primary().host(), "10.0.0.5");
-    EXPECT_EQ(plan.config.run_id(), "k8s-10.0.0.5");
+    EXPECT_EQ(plan.config.run_id(), "none");
     EXPECT_THAT(EnvTable({plan, {}, {}, pod}), ContainsRegex("primary +10.0.0.5:29400 +--master-addr\n"));
   }
 }

@@ -63,8 +63,17 @@ TEST(Coordinator, ANodeThatCannotStartIsNoVerdictWhileARoundMayRunUnseen) {
   c.Join("b", 1);
   EXPECT_EQ(c.state(), State::kRecovering);
   EXPECT_FALSE(c.Told("b").has_verdict());
-  c.Pass(absl::Seconds(12), {"b"});
-  EXPECT_EQ(c.Told("b").verdict().exit_code(), 127) << "a lease has passed: nothing runs";
+  c.Pass(absl::Seconds(22), {"b"});
+  EXPECT_EQ(c.Told("b").release().exit_code(), 127) << "a lease has passed: nothing runs";
+}
+
+// A primary that comes and has no program.
+void BreakPrimary(Cluster* c, const std::string& name, int place = -1) {
+  v1::AgentStatus& broken = c->At(name).status;
+  broken.set_at_primary(true);
+  broken.mutable_cannot_start()->set_exit_code(127);
+  broken.mutable_cannot_start()->set_error_text("the program x is not there");
+  c->Join(name, place);
 }
 
 // They are as many as the job has nodes, and know of nothing.
@@ -94,11 +103,7 @@ TEST(Coordinator, APrimaryThatComesBackAndCannotStartServesTheOthers) {
   for (const char* n : {"a", "b"}) before.Apply(n);
   ASSERT_EQ(before.Told("b").run().node_count(), 2);
   Cluster after(InAgent(Elastic(1, 2)), 43);
-  v1::AgentStatus& broken = after.At("again").status;
-  broken.set_at_primary(true);
-  broken.mutable_cannot_start()->set_exit_code(127);
-  broken.mutable_cannot_start()->set_error_text("the program x is not there");
-  after.Join("again");
+  BreakPrimary(&after, "again");
   after.At("b") = before.At("b");
   after.At("b").stream = 50;
   after.Say("b");
@@ -118,11 +123,7 @@ TEST(Coordinator, WhereThePrimaryIsNeededTheOthersHearWhyItCannotStart) {
   CoordinatorOptions options = InAgent(Fixed(2));
   options.rejoin_timeout = absl::Minutes(2);
   Cluster after(options, 43);
-  v1::AgentStatus& broken = after.At("again").status;
-  broken.set_at_primary(true);
-  broken.mutable_cannot_start()->set_exit_code(127);
-  broken.mutable_cannot_start()->set_error_text("the program x is not there");
-  after.Join("again");
+  BreakPrimary(&after, "again");
   after.At("b") = before.At("b");
   after.At("b").stream = 50;
   after.Say("b");
@@ -133,32 +134,61 @@ TEST(Coordinator, WhereThePrimaryIsNeededTheOthersHearWhyItCannotStart) {
   EXPECT_EQ(after.Told("b").release().exit_code(), 69);
 }
 
-TEST(Coordinator, APrimaryThatCannotStartWaitsAMomentToTellThoseWhoAreStillComing) {
-  Cluster c(Fixed(2));
-  c.At("a").status.set_at_primary(true);
-  c.At("a").status.mutable_cannot_start()->set_exit_code(126);
-  c.Join("a", 0);
-  c.Pass(absl::Seconds(12), {"a"});  // a lease, for which an earlier round might run
-  c.Apply("a");
-  EXPECT_TRUE(c.Told("a").has_verdict());
-  c.Pass(absl::Seconds(5), {"a"});
-  EXPECT_FALSE(c.Told("a").has_release());
-  c.Join("b", 1);  // which acknowledges
-  ASSERT_TRUE(c.Told("b").has_release());
-  EXPECT_EQ(c.Told("b").release().exit_code(), 126);
+TEST(Coordinator, APrimaryThatNobodyCanStandInForIsStartedOnceMoreWhenTheOthersHaveHeardWhy) {
+  Cluster before(InAgent(Fixed(2)));
+  before.At("a").status.set_at_primary(true);
+  before.Join("a", 0);
+  before.Join("b", 1);
+  for (const char* n : {"a", "b"}) before.Apply(n);
+  Cluster after(InAgent(Fixed(2)), 43);
+  BreakPrimary(&after, "again", 0);
+  after.At("b") = before.At("b");
+  after.At("b").stream = 50;
+  after.Say("b");
+  after.Pass(absl::Seconds(20), {"again", "b"});  // a lease, for which the rest of the round might run
+  EXPECT_FALSE(after.Told("again").has_refused());
+  EXPECT_EQ(after.Told("b").wait().reason(),
+            "1 of 2 nodes are ready; again cannot start: the program x is not there");
+  after.Pass(absl::Seconds(6), {"again", "b"});
+  EXPECT_EQ(after.Told("again").refused().exit_code(), 127);
 }
 
-TEST(Coordinator, ANodeThatCannotStartItsProgramIsAloneInThatOnceThereWasARound) {
-  Cluster c(Elastic(2, 3));
-  StartTwo(&c);
-  c.At("late").status.mutable_cannot_start()->set_exit_code(127);
-  c.At("late").status.mutable_cannot_start()->set_error_text("the program x is not there");
-  c.Join("late");
-  EXPECT_EQ(c.Told("late").refused().exit_code(), 127);
-  EXPECT_EQ(c.Told("late").refused().reason(), "the program x is not there");
-  c.Pass(absl::Seconds(20), {"a", "b"});
-  EXPECT_EQ(c.state(), State::kRunning) << "nobody else is disturbed";
-  EXPECT_TRUE(c.Told("a").has_run());
+TEST(Coordinator, APrimaryThatCannotStartWaitsAMomentForThoseWhoAreStillComing) {
+  for (const bool comes : {true, false}) {
+    Cluster c(InAgent(Fixed(2)));
+    BreakPrimary(&c, "a", 0);
+    c.Pass(absl::Seconds(12), {"a"});  // a lease, for which an earlier round might run
+    EXPECT_EQ(c.state(), State::kGathering);
+    if (comes) {
+      c.Join("b", 1);
+      c.Pass(absl::Seconds(1), {"a", "b"});
+      EXPECT_EQ(c.Told("b").release().exit_code(), 127);
+      c.Close("b");
+    }
+    c.Pass(absl::Seconds(10), {"a"});
+    EXPECT_EQ(c.Told("a").release().exit_code(), 127);
+  }
+}
+
+// Their way to it was broken for longer than a lease.
+TEST(Coordinator, WhoComesInThatMomentAndHadARoundEndsTheHaste) {
+  Cluster before(InAgent(Elastic(2, 3)));
+  for (const char* n : {"a", "b", "c"}) before.Join(n);
+  for (const char* n : {"a", "b", "c"}) before.Apply(n);
+  ASSERT_EQ(before.Told("b").run().node_count(), 3);
+  Cluster after(InAgent(Elastic(2, 3)), 43);
+  BreakPrimary(&after, "again");
+  after.Pass(absl::Seconds(15), {"again"});
+  ASSERT_EQ(after.state(), State::kGathering);
+  for (const char* n : {"b", "c"}) {
+    after.At(n) = before.At(n);
+    after.At(n).stream = n[0];
+    after.Say(n);
+    after.Apply(n);
+  }
+  after.Pass(absl::Minutes(1), {"again", "b", "c"});
+  EXPECT_EQ(after.Told("b").run().node_count(), 2);
+  EXPECT_FALSE(after.Told("again").has_refused());
 }
 
 }  // namespace

@@ -157,20 +157,6 @@ TEST(Report, ThereIsNoneWithoutAFailedWorker) {
   }
 }
 
-TEST(Report, AFailureIsOwnOnTheNodeThatHadIt) {
-  JobEnd end = End();
-  Cause(&end)->set_node_rank(2);
-  EXPECT_FALSE(IsOwnFailure(end));
-  end.place = 2;
-  EXPECT_TRUE(IsOwnFailure(end));
-  end.last.set_node_rank(1);  // where a rank was given, the place is not it
-  EXPECT_FALSE(IsOwnFailure(end));
-  end.last.set_node_rank(2);
-  EXPECT_TRUE(IsOwnFailure(end));
-  end.verdict->clear_root_cause();
-  EXPECT_FALSE(IsOwnFailure(end));
-}
-
 TEST(ReportJson, SaysHowWhyWhereAndHowOften) {
   JobEnd end = End();
   Cause(&end)->set_signal(9);

@@ -54,11 +54,11 @@ Sink SinkOf(const OutputPlan& plan, int local_rank, Streams stream, bool files);
 
 // What tells of the job's end.
 struct ReportPlan {
-  bool own_failures_only = false;  // on the terminal, where all nodes share one (muster local)
-  std::string report_file;         // --report: JSON; $node_rank and $hostname are replaced; empty: none
-  std::string error_file;          // our own TORCHELASTIC_ERROR_FILE: the root cause in torch's shape; empty: none
-  std::string failure_file;        // SageMaker's; whoever writes it first is heard; empty: none
-  std::string termination_log;     // /dev/termination-log where it is writable; empty: none
+  bool told_elsewhere = false;  // on the terminal: all nodes share one (muster local), and the primary tells it
+  std::string report_file;      // --report: JSON; $node_rank and $hostname are replaced; empty: none
+  std::string error_file;       // our own TORCHELASTIC_ERROR_FILE: the root cause in torch's shape; empty: none
+  std::string failure_file;     // SageMaker's; whoever writes it first is heard; empty: none
+  std::string termination_log;  // /dev/termination-log where it is writable; empty: none
 };
 
 }  // namespace muster::host

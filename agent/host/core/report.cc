@@ -183,12 +183,6 @@ std::string FailureReport(const JobEnd& end) {
                       "\nRoot Cause (first observed failure):\n", root, border, "\n");
 }
 
-bool IsOwnFailure(const JobEnd& end) {
-  if (!HasFailedWorker(end)) return false;
-  const int node = end.verdict->root_cause().node_rank();
-  return end.last.has_node_rank() ? end.last.node_rank() == node : end.place == node;
-}
-
 std::string ReportJson(const JobEnd& end) {
   Json json;
   json["exit_code"] = end.exit_code;

@@ -36,9 +36,6 @@ struct JobEnd {
 // Several lines, the last with its newline; empty if no failed worker ended the job.
 std::string FailureReport(const JobEnd& end);
 
-// Whether the root cause was on this node.
-bool IsOwnFailure(const JobEnd& end);
-
 // One JSON object and a newline (--report).
 std::string ReportJson(const JobEnd& end);
 
