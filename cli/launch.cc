@@ -140,7 +140,8 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
     launch.plan.output.prefix_template = prefix->second;
     launch.plan.output.prefix_all = true;
     launch.plan.output.redraws_pass = RedrawsPass(environment);
-    launch.plan.report.told_elsewhere = run.config.place() != 0;
+    const bool of_local = environment.count(kRedrawsVariable) > 0;
+    launch.plan.report.told_elsewhere = of_local && run.config.place() != 0;
   }
 
   if (run.config.role() == v1::ROLE_OBSERVER) return launch;  // starts nothing

@@ -26,8 +26,8 @@ NO_LEAK_CHECK = {"ASAN_OPTIONS": ":".join(filter(None, [os.environ.get("ASAN_OPT
 SAYS = """
 import os, sys
 rank = os.environ["RANK"]
-print("out", rank)
-print("err", rank, file=sys.stderr)
+sys.stdout.write(f"out {rank}\\n")  # at once: where two write to one pipe, print's parts would mingle
+sys.stderr.write(f"err {rank}\\n")
 """
 
 
