@@ -50,11 +50,12 @@ std::optional<Names> WhoSays(const Environment& environment) {
   return std::nullopt;
 }
 
-// Launchers set some of them alone for tests of their own; a real worker has all, unless somebody took some away.
+// Launchers set some of them alone for tests of their own, and leave some behind; a worker has the address.
 bool IsWorkerOfALauncher(const Environment& environment) {
   const auto has = [&](const char* variable) { return IsSet(environment, variable); };
+  if (!has(kAddress)) return false;
   if (has(kElasticRun)) return has("LOCAL_RANK") || (has("RANK") && has("WORLD_SIZE"));
-  return has("LOCAL_RANK") && has(kAddress) && has("RANK") && IsAboveOne(TextOf(environment, "WORLD_SIZE"));
+  return has("LOCAL_RANK") && has("RANK") && IsAboveOne(TextOf(environment, "WORLD_SIZE"));
 }
 
 absl::Status RefusedNesting(const Environment& environment) {

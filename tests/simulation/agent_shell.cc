@@ -15,7 +15,7 @@ constexpr Micros kProbeMax = 20 * kMillisecond;
 constexpr Micros kOpenMax = 20 * kMillisecond;
 constexpr Micros kPortRetry = 50 * kMillisecond;
 constexpr Micros kNoticeAskedEvery = kSecond;
-constexpr size_t kStrangersWords = 20'000;  // bytes
+constexpr size_t kStrangersWords = 6'000;  // bytes
 constexpr Micros kAloneTickMax = 100 * kMillisecond;
 
 }  // namespace
