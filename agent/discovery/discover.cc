@@ -120,6 +120,10 @@ ClusterView Merged(std::vector<Found> all) {
   return view;
 }
 
+KubernetesOptions ForPods(const DiscoverOptions& options) {
+  return {options.nnodes, options.nnodes_source, options.primary_given};
+}
+
 }  // namespace
 
 const std::vector<Source>& Sources() {
@@ -148,15 +152,15 @@ const std::vector<Source>& Sources() {
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadVolcano(evidence); }},
       {"jobset", "JOBSET_NAME",
        [](const Evidence& evidence, const DiscoverOptions& options) {
-         return ReadJobSet(evidence, {options.nnodes, options.nnodes_source, options.primary_given});
+         return ReadJobSet(evidence, ForPods(options));
        }},
       {"indexed-job", "JOB_COMPLETION_INDEX",
        [](const Evidence& evidence, const DiscoverOptions& options) {
-         return ReadIndexedJob(evidence, {options.nnodes, options.nnodes_source, options.primary_given});
+         return ReadIndexedJob(evidence, ForPods(options));
        }},
       {"statefulset", "MUSTER_SUBDOMAIN",
        [](const Evidence& evidence, const DiscoverOptions& options) {
-         return ReadStatefulSet(evidence, {options.nnodes, options.nnodes_source, options.primary_given});
+         return ReadStatefulSet(evidence, ForPods(options));
        }},
       {"tf_config", "TF_CONFIG",
        [](const Evidence& evidence, const DiscoverOptions&) { return ReadTfConfig(evidence.environment); }},

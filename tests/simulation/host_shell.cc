@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
+#include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
 #include "tests/simulation/faults.h"
 #include "tests/simulation/world.h"
@@ -18,7 +19,6 @@ constexpr Micros kKillDelayMax = kMillisecond;  // SIGKILL to the end
 constexpr Micros kSweepMax = 20 * kMillisecond;
 constexpr Micros kSweepReport = kSecond;             // how often an unfinished sweep says what is left
 constexpr Micros kStartLimitAtLeast = 59 * kSecond;  // the host's limit by any machine's clock
-constexpr int kExitFault = 70;                       // of a worker that did not start in time
 constexpr Micros kAgentStartMax = 30 * kMillisecond;
 constexpr Micros kFlushMax = 5 * kMillisecond;
 constexpr Micros kSlowestTerm = 12 * kSecond;

@@ -10,7 +10,7 @@
 namespace muster::simulation {
 namespace {
 
-constexpr size_t kLongestReason = 4096;  // bytes, of why a node waits
+constexpr size_t kLongestReason = 4096;  // bytes, of whatever a node is told
 
 std::string ReasonOf(const v1::Directive& directive) {
   switch (directive.order_case()) {

@@ -123,6 +123,12 @@ class InvariantsTest : public ::testing::Test {
       invariants_.OnDeath(worker, Exit(0), true);
     }
   }
+  Session SessionOf(Node& node) {
+    Session session;
+    session.agent = &node.agent;
+    session.home = home_.get();
+    return session;
+  }
   host::Finish FinishOf(int code, const std::string& reason) {
     host::Finish finish;
     finish.exit_code = code;
@@ -449,9 +455,7 @@ TEST_F(InvariantsTest, ACancelledJobThatNobodyCancelledIsReported) {
 }
 
 TEST_F(InvariantsTest, AReleaseBeforeAllHaveAcknowledgedIsReported) {
-  Session session;
-  session.agent = &b_.agent;
-  session.home = home_.get();
+  Session session = SessionOf(b_);
   session.last_heard = 0;
   home_->sessions[1] = &session;
   Announce(a_, VerdictOf(69, "muster"));
@@ -523,9 +527,7 @@ TEST_F(InvariantsTest, OnlyWhoCannotStartIsRefused) {
 }
 
 TEST_F(InvariantsTest, WhoCannotStartEndsNoJobThatHadARound) {
-  Session session;
-  session.agent = &b_.agent;
-  session.home = home_.get();
+  Session session = SessionOf(b_);
   session.first_heard = 0;
   home_->sessions[1] = &session;
   Announce(a_, VerdictOf(127, "muster"));

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/world.h"
@@ -13,7 +14,6 @@
 namespace muster::simulation {
 namespace {
 
-constexpr int kExitNoProgress = 93;
 constexpr Micros kSameMoment = 50 * kMillisecond;  // within it a signal beats an exit code
 constexpr Micros kSlack = kSecond;                 // of what happens at a tick or a beat
 constexpr int kChances = 3;                        // statuses heard after the time for a decision has come

@@ -9,12 +9,18 @@
 namespace muster::rendezvous {
 namespace {
 
+// The status of "x", on a stream of its own, which says what a test has it say.
+v1::AgentStatus& Stranger(Cluster* c, const std::string& run_id) {
+  Cluster::Node& node = c->At("x");
+  node.stream = 99;
+  node.status.set_run_id(run_id);
+  node.status.set_host_id("x");
+  return node.status;
+}
+
 TEST(Coordinator, AnotherRunIdIsRefusedAndDisturbsNobody) {
   Cluster c(Fixed(1));
-  auto& node = c.At("x");
-  node.stream = 99;
-  node.status.set_run_id("other");
-  node.status.set_host_id("x");
+  Stranger(&c, "other");
   c.Say("x");
   EXPECT_EQ(c.Told("x").refused().exit_code(), 77);
   c.Join("a", 0);
@@ -24,11 +30,8 @@ TEST(Coordinator, AnotherRunIdIsRefusedAndDisturbsNobody) {
 // Each WAIT names the refused: of words without bound no directive would fit into a message any more.
 TEST(Coordinator, WhatAStrangerSaysOfItselfIsCutAndKeptOnOneLine) {
   Cluster c(Fixed(2));
-  auto& node = c.At("x");
-  node.stream = 99;
-  node.status.set_run_id("other" + std::string(400000, 'r'));
-  node.status.set_hostname("evil\n\x1b[31mexit code 0" + std::string(400000, 'x'));
-  node.status.set_host_id("x");
+  Stranger(&c, "other" + std::string(400000, 'r'))
+      .set_hostname("evil\n\x1b[31mexit code 0" + std::string(400000, 'x'));
   c.Say("x");
   c.Join("a", 0);
   const std::string reason = c.Told("a").wait().reason();
@@ -39,11 +42,7 @@ TEST(Coordinator, WhatAStrangerSaysOfItselfIsCutAndKeptOnOneLine) {
 
 TEST(Coordinator, AnotherProtocolIsRefusedWithBothNamed) {
   Cluster c(Fixed(1));
-  auto& node = c.At("x");
-  node.stream = 99;
-  node.status.set_run_id("job");
-  node.status.set_host_id("x");
-  node.status.set_protocol(kProtocol + 1);
+  Stranger(&c, "job").set_protocol(kProtocol + 1);
   c.Say("x");
   EXPECT_EQ(c.Told("x").refused().exit_code(), 77);
   EXPECT_NE(c.Told("x").refused().reason().find("protocol 2"), std::string::npos);

@@ -484,6 +484,7 @@ TEST(Static, KnowsTheWorkerOfALauncherThatIsNotTorchrun) {
 
 TEST(Static, KnowsTorchrunsWorkerByItsAddressWhateverElseIsMissing) {
   const Environment worker = EnvironmentOf("torchrun_nested.env");
+  EXPECT_THAT(ErrorOf(worker), HasSubstr("give --standalone"));
   for (const auto& [name, value] : worker) {
     if (name == "MASTER_ADDR") continue;
     EXPECT_THAT(ErrorOf(Without(worker, name)), HasSubstr("give --standalone")) << name;
