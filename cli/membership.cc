@@ -15,7 +15,6 @@ constexpr char kStatefulSet[] = "statefulset";
 constexpr std::string_view kNumberPods[] = {"jobset", "indexed-job", kStatefulSet};
 constexpr char kNoPlatform[] = "single";  // what discovery calls a machine on which no platform was found
 constexpr char kThisMachine[] = "127.0.0.1";
-constexpr char kRunWithoutName[] = "none";  // torchrun's
 constexpr char kOuterLauncher[] =
     "LOCAL_RANK and TORCHELASTIC_RUN_ID: this is a worker of another launcher, and the platform's place is that "
     "launcher's; give --standalone, or --rdzv-endpoint and --nnodes, for a job of its own";
@@ -117,7 +116,7 @@ Membership FromOptions(const Settings& s) {
   discovery::ClusterView& view = m.view;
   view.source = kFromFlags;
   view.nnodes = m.max_nodes;
-  view.run_id = kRunWithoutName;
+  view.run_id = discovery::kNoRunName;
   if (s.coordinator) {
     view.primary_host = s.coordinator->value.host;
     view.primary_port = *s.coordinator->value.port;

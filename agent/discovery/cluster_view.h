@@ -32,6 +32,9 @@ enum class NodeRole {
   kAux
 };  // aux: a replica that does not train; it watches and ends with the verdict
 
+// The run's, as torchrun has it, where nothing that is the same on all nodes names it.
+inline constexpr char kNoRunName[] = "none";
+
 struct ClusterView {
   std::string source;        // "vertex", "flags", "single", ...
   std::string evidence;      // by what it was known to be here; empty: as the table of sources says

@@ -28,7 +28,6 @@ constexpr char kHostsFile[] = "/etc/hosts";
 constexpr char kHostnameFile[] = "/etc/hostname";
 constexpr size_t kMaxHostnameFileBytes = 4096;
 
-constexpr char kNoName[] = "none";  // torchrun's, where nothing here is the same in all pods
 constexpr char kAddCount[] =
     "Kubernetes does not tell it to pods: add {name: MUSTER_NNODES, value: \"N\"} to the container's env, or "
     "--nnodes N to its command, with N as .spec.completions (a StatefulSet's .spec.replicas) says";
@@ -159,7 +158,7 @@ void NameNodes(const std::string& job, const std::string& domain, ClusterView* v
 // An option says where it is, and each pod in words of its own.
 ClusterView WithPrimaryGiven(ClusterView view) {
   view.primary_port = kDefaultRendezvousPort;
-  view.run_id = kNoName;
+  view.run_id = kNoRunName;
   return view;
 }
 

@@ -10,7 +10,6 @@
 namespace muster::discovery {
 namespace {
 
-constexpr char kNoName[] = "none";  // torchrun's
 constexpr char kProcesses[] = "NPROC_PER_NODE";
 constexpr char kAddress[] = "MASTER_ADDR";
 constexpr char kElasticNodes[] = "PET_NNODES";
@@ -88,7 +87,7 @@ Reading ReadStatic(const Evidence& evidence) {
   view.loopback_only = IsLoopback(view.primary_host);
   view.nproc = TextOf(environment, kProcesses).value_or("");
   view.nproc_source = kProcesses;
-  view.run_id = kNoName;  // node 0 may call itself localhost, so that nothing here is the same on all nodes
+  view.run_id = kNoRunName;  // node 0 may call itself localhost, so that nothing here is the same on all nodes
   return view;
 }
 
