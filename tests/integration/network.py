@@ -23,13 +23,15 @@ class Network:
     def __init__(self, places):
         self.places = range(places)
         self.hub = f"mtest{os.getpid()}hub"
-        self._made_folder = not NETNS_FILES.exists()
-        NETNS_FILES.mkdir(exist_ok=True)
-        ip("netns", "add", self.hub)
-        ip("-n", self.hub, "link", "add", "name", "br0", "type", "bridge")
-        ip("-n", self.hub, "link", "set", "br0", "up")
-        for place in self.places:
-            self._add(place)
+        try:
+            ip("netns", "add", self.hub)
+            ip("-n", self.hub, "link", "add", "name", "br0", "type", "bridge")
+            ip("-n", self.hub, "link", "set", "br0", "up")
+            for place in self.places:
+                self._add(place)
+        except BaseException:
+            self.close()  # the names are this process's: what stays would fail every later network, too
+            raise
 
     def _add(self, place):
         name, port = self.namespace(place), f"port{place}"
@@ -40,7 +42,8 @@ class Network:
         ip("-n", name, "link", "set", "eth0", "address", self.station(place), "up")
         ip("-n", name, "addr", "add", f"{self.address(place)}/24", "dev", "eth0")
         folder = NETNS_FILES / name
-        folder.mkdir()
+        # iproute2 does not bring /etc/netns along. It is never removed: tests that run at the same time need it, too.
+        folder.mkdir(parents=True)
         (folder / "hosts").write_text("127.0.0.1 localhost\n")
         (folder / "resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")
 
@@ -100,8 +103,3 @@ class Network:
         for name in [*map(self.namespace, self.places), self.hub]:
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
             shutil.rmtree(NETNS_FILES / name, ignore_errors=True)
-        if self._made_folder:
-            try:
-                NETNS_FILES.rmdir()
-            except OSError:
-                pass  # somebody else uses it by now

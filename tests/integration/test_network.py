@@ -6,7 +6,7 @@ import unittest
 
 import cluster
 from cluster import ClusterTest, wait_until
-from network import Network, can_make_namespaces
+from network import NETNS_FILES, Network, can_make_namespaces
 
 PORT = 2222
 
@@ -30,6 +30,17 @@ class InNamespaces(ClusterTest):
         address = self.network.name if named else self.network.address
         return self.cluster(nodes, addresses=[address(place) for place in range(count)], ports=[PORT] * count,
                             prefix=self.network.prefix, reduction_server=reduction_server, options=options, **kwargs)
+
+
+@unittest.skipUnless(can_make_namespaces(), "needs root and network namespaces")
+class TheNetworkItself(unittest.TestCase):
+    def test_one_that_cannot_be_made_leaves_nothing_behind(self):
+        in_the_way = NETNS_FILES / f"mtest{os.getpid()}n1"
+        in_the_way.mkdir(parents=True)
+        with self.assertRaises(FileExistsError):
+            Network(2)
+        Network(2).close()  # its namespaces and folders have the same names
+        self.assertFalse(in_the_way.exists())
 
 
 class LateNames(InNamespaces):
