@@ -29,6 +29,31 @@ endfunction()
 # What ThreadSanitizer has something to say about: no other code of ours starts or meets a second thread.
 add_custom_target(threaded_tests)
 
+# What nearly every test includes, parsed once for all of them: that was a third of their compile time.
+function(muster_test_headers)
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cc CONTENT "")
+  add_library(muster_test_headers OBJECT ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cc)
+  target_link_libraries(muster_test_headers PRIVATE muster_flags GTest::gmock)
+  muster_test_settings(muster_test_headers)
+  target_precompile_headers(muster_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> <map> <optional> <string>
+                                                        <vector> <absl/status/statusor.h> <absl/strings/str_cat.h>
+                                                        <absl/time/time.h> <google/protobuf/message.h>)
+endfunction()
+
+# The same for all tests, or they cannot share the headers.
+function(muster_test_settings name)
+  # Two thirds of a test file's compile time would be spent on making it fast.
+  target_compile_options(${name} PRIVATE -O0)
+  # For ccache: what was compiled with these headers is the same as long as they are.
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    target_compile_options(${name} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  else()
+    target_compile_options(${name} PRIVATE -fpch-preprocess)
+  endif()
+  target_compile_definitions(${name} PRIVATE MUSTER_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                             MUSTER_BINARY="${CMAKE_BINARY_DIR}/bin/muster")
+endfunction()
+
 # muster_test(NAME SOURCES a_test.cc DEPS x [LABEL unit] [TIMEOUT seconds] [NO_MAIN] [THREADS]): one ctest entry.
 # THREADS: what it tests has threads; it gets that label, too.
 function(muster_test name)
@@ -46,10 +71,8 @@ function(muster_test name)
   else()
     target_link_libraries(${name} PRIVATE GTest::gtest_main)
   endif()
-  # Two thirds of a test file's compile time would be spent on making it fast.
-  target_compile_options(${name} PRIVATE -O0)
-  target_compile_definitions(${name} PRIVATE MUSTER_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-                                             MUSTER_BINARY="${CMAKE_BINARY_DIR}/bin/muster")
+  muster_test_settings(${name})
+  target_precompile_headers(${name} REUSE_FROM muster_test_headers)
   add_test(NAME ${name} COMMAND ${name})
   if(ARG_THREADS)
     list(APPEND ARG_LABEL threads)

@@ -1,18 +1,42 @@
 #!/usr/bin/env bash
-# Installs what the tests need and runs all of them. Safe to run twice; the second time builds from the cache.
+# Installs what the tests need and runs them. Safe to run twice; the second time builds from the cache.
 #
-#   bash tests/run.sh               everything
-#   bash tests/run.sh STAGE...      only these, and the build that they need (the names are in tests/README.md)
+#   bash tests/run.sh               whether this tree is sound: under 25 minutes on 2 cores, from nothing built
+#   bash tests/run.sh full          everything, under 2 hours
+#   bash tests/run.sh STAGE...      only these stages, at their full length, and the builds that they need
 #
-# Stages go on after a failed one; the end lists every failure. The last line counts the tests.
+# tests/README.md says what each stage is and what only `full` runs. Stages go on after a failed one; the end lists
+# every failure. The last line counts the tests.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly SEEDS=${MUSTER_SIM_SEEDS:-100000}
-readonly SANITIZED_SEEDS=${MUSTER_SANITIZED_SEEDS:-300}
-readonly FUZZ_SECONDS=${MUSTER_FUZZ_SECONDS:-60}
-readonly TIDY_BUDGET_S=${MUSTER_TIDY_BUDGET_S:-60}
+form=stages
+case ${1:-} in
+  "") form=short ;;
+  full)
+    form=full
+    shift
+    [ $# = 0 ] || { echo "tests/run.sh: full runs all stages, so nothing may follow it: $*" >&2; exit 64; }
+    ;;
+esac
+readonly form
+
+# by_form SHORT FULL: how much of something this run does. The short form does the same work each time, so that the
+# same tree gets the same answer: counts and seeds are fixed where `full` draws new ones for as long as it has time.
+by_form() { if [ "$form" = short ]; then echo "$1"; else echo "$2"; fi; }
+
+readonly SEEDS=${MUSTER_SIM_SEEDS:-$(by_form 20000 200000)}
+readonly SANITIZED_SEEDS=${MUSTER_SANITIZED_SEEDS:-$(by_form 100 1000)}
+readonly FUZZ_SECONDS=${MUSTER_FUZZ_SECONDS:-120}
+readonly TIDY_BUDGET_S=${MUSTER_TIDY_BUDGET_S:-$(by_form 60 0)}
 readonly REPORTS=$PWD/build/reports
+if [ "$form" = short ]; then
+  export MUSTER_FUZZ_RUNS=${MUSTER_FUZZ_RUNS:-60000} MUSTER_FUZZ_SEED=${MUSTER_FUZZ_SEED:-1}
+  export MUSTER_CHAOS_SECONDS=${MUSTER_CHAOS_SECONDS:-40} MUSTER_CHAOS_NODES=${MUSTER_CHAOS_NODES:-3}
+  export MUSTER_CHAOS_SEED=${MUSTER_CHAOS_SEED:-1}
+fi
+# The torch tests of the short form: a training that loses workers, agents and nodes and loses nothing by it.
+readonly SHORT_TORCH=(test_all_reduce test_recovery)
 jobs=$(nproc)
 readonly jobs
 export CCACHE_DIR=${CCACHE_DIR:-$PWD/.cache/ccache} CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
@@ -38,46 +62,61 @@ stage() {
   return 0
 }
 
-# build PRESET [TARGET]
+# build PRESET [TARGET...]
 build() {
-  cmake --preset "$1" >"$REPORTS/configure-$1.log" 2>&1 || { cat "$REPORTS/configure-$1.log"; return 1; }
-  cmake --build --preset "$1" -j "$jobs" --target "${2:-all}"
+  local preset=$1
+  shift
+  cmake --preset "$preset" >"$REPORTS/configure-$preset.log" 2>&1 || { cat "$REPORTS/configure-$preset.log"; return 1; }
+  cmake --build --preset "$preset" -j "$jobs" --target "${@:-all}"
 }
 
 # run_ctest PRESET SEEDS LABEL...: one report folder for each, which tests/report.py adds up.
 run_ctest() {
   local preset=$1 seeds=$2 label status=0
-  local -a but=()
-  # Many seeds, and thousands of starts for one line each: what they find is known by then.
-  [ "$preset" = release ] || but=(-E "simulation_planted_bugs|integration_command_line")
+  # The planted bugs are a stage of their own. Under a sanitizer the sweep over all wrong command lines, with thousands of
+  # starts, would find what the unit tests find there.
+  local but=simulation_planted_bugs
+  [ "$preset" = release ] || but+="|integration_command_line"
   shift 2
   for label in "$@"; do
     local folder=$REPORTS/$preset-$label parallel=$jobs
     [ "$label" != integration ] || parallel=2  # they wait more than they compute, and none depends on speed
     mkdir -p "$folder"
-    MUSTER_SIM_SEEDS=$seeds GTEST_OUTPUT=xml:$folder/ ctest --test-dir "build/$preset" -L "^$label\$" "${but[@]}" \
+    MUSTER_SIM_SEEDS=$seeds GTEST_OUTPUT=xml:$folder/ ctest --test-dir "build/$preset" -L "^$label\$" -E "$but" \
       -j "$parallel" --no-tests=error --output-junit "$folder/ctest.junit" || status=1
   done
   return $status
 }
 
-# python_tests FOLDER
+# Each bug behind a test-only switch must be caught within the seeds that its list names.
+planted_bugs() {
+  local folder=$REPORTS/release-planted-bugs
+  mkdir -p "$folder"
+  ctest --test-dir build/release -R '^simulation_planted_bugs$' --no-tests=error --output-junit "$folder/ctest.junit"
+}
+
+# python_tests FOLDER [NAME...]: all tests below tests/FOLDER, or those whose full name contains one of the names.
 python_tests() {
-  local log=$REPORTS/python-$1.log
-  "$(python_for_tests)" -m unittest discover -s "tests/$1" -v 2>&1 | tee "$log"
+  local log=$REPORTS/python-$1.log name
+  local -a only=()
+  for name in "${@:2}"; do only+=(-k "$name"); done
+  "$(python_for_tests)" -m unittest discover -s "tests/$1" -v "${only[@]}" 2>&1 | tee "$log"
   return "${PIPESTATUS[0]}"
 }
 
-# Of the length that fits among the others; by its name alone it has the full one.
-chaos_tests() {
-  if [ "$run_of_all" = yes ]; then
-    export MUSTER_CHAOS_SECONDS=${MUSTER_CHAOS_SECONDS:-40} MUSTER_CHAOS_NODES=${MUSTER_CHAOS_NODES:-3}
-  fi
-  python_tests chaos
+torch_tests() {
+  if [ "$form" = short ]; then python_tests torch "${SHORT_TORCH[@]}"; else python_tests torch; fi
 }
 
 spin_model() {
   bash rendezvous/model/check.sh 2>&1 | tee "$REPORTS/spin.log"
+  return "${PIPESTATUS[0]}"
+}
+
+# Debian with nothing but what debootstrap puts there: what deploy/setup.sh and the tests forget to install shows.
+fresh_machine() {
+  local log=$REPORTS/fresh.log
+  bash tests/fresh/run.sh 2>&1 | tee "$log"
   return "${PIPESTATUS[0]}"
 }
 
@@ -100,22 +139,33 @@ tidy_check() {
   return "$status"
 }
 
-# A run of all: after the first two these two lanes beside each other. Tests with real processes wait more than they
-# compute, builds and simulations are the other way round.
-readonly first=(release unit)
-readonly waiting=(integration torch chaos asan-integration)
-readonly computing=(simulation asan-build spin asan tsan-build tsan fuzz format tidy)
-readonly all_stages=("${first[@]}" "${waiting[@]}" "${computing[@]}")
+# After the first stages two lanes run beside each other: tests with real processes wait more than they compute, builds
+# and simulations are the other way round.
+if [ "$form" = short ]; then
+  first=(program)
+  waiting=(integration torch chaos)
+  computing=(asan-build asan simulation fuzz format tidy)
+else
+  first=(release unit)
+  waiting=(integration torch chaos asan-integration)
+  computing=(simulation planted-bugs asan-build spin asan tsan-build tsan fuzz format tidy)
+fi
+readonly first waiting computing
+readonly last=(fresh)
+readonly all_stages=(program release unit integration torch chaos asan-integration simulation planted-bugs asan-build spin
+  asan tsan-build tsan fuzz format tidy "${last[@]}")
 run_stage() {
   case $1 in
+    program) stage "build of the program and its simulation" build release muster muster_sim simulation_invariants_test ;;
     release) stage "build release" build release ;;
     unit) stage "unit" run_ctest release "$SEEDS" unit ;;
     simulation) stage "simulation, $SEEDS seeds" run_ctest release "$SEEDS" simulation ;;
+    planted-bugs) stage "bugs planted in the cores" planted_bugs ;;
     integration) stage "integration" run_ctest release "$SEEDS" integration ;;
-    torch) stage "torch, end to end" python_tests torch ;;
-    chaos) stage "chaos" chaos_tests ;;
+    torch) stage "torch, end to end" torch_tests ;;
+    chaos) stage "chaos" python_tests chaos ;;
     spin) stage "spin model and its mutants" spin_model ;;
-    fuzz) stage "fuzz, $FUZZ_SECONDS s each" fuzz_targets ;;
+    fuzz) stage "fuzz" fuzz_targets ;;
     format) stage "clang-format" format_check ;;
     tidy) stage "clang-tidy" tidy_check ;;
     asan-build) stage "build asan" build asan ;;
@@ -123,6 +173,7 @@ run_stage() {
     asan-integration) stage "asan: integration" run_ctest asan "$SANITIZED_SEEDS" integration ;;
     tsan-build) stage "build tsan" build tsan threaded_tests ;;
     tsan) stage "tsan: what has threads" run_ctest tsan "$SANITIZED_SEEDS" threads ;;
+    fresh) stage "a machine with nothing on it" fresh_machine ;;
   esac
 }
 
@@ -156,13 +207,15 @@ run_all() {
   cat "$REPORTS/computing.out"
   while read -r line; do [ -z "$line" ] || failures+=("$line"); done <"$REPORTS/lane-failures"
   while read -r line; do [ -z "$line" ] || notes+=("$line"); done <"$REPORTS/lane-notes"
+  [ "$form" != full ] || for name in "${last[@]}"; do run_stage "$name"; done
 }
 
 # The stage that builds what a stage runs; nothing where it runs no binary of ours.
 build_for() {
   case $1 in
-    unit | simulation | integration | tidy) echo release ;;
-    torch | chaos) [ -n "${MUSTER_BINARY:-}" ] || echo release ;;
+    unit) echo release ;;
+    simulation | planted-bugs | integration | tidy) echo program ;;
+    torch | chaos) [ -n "${MUSTER_BINARY:-}" ] || echo program ;;
     asan | asan-integration) echo asan-build ;;
     tsan) echo tsan-build ;;
   esac
@@ -171,7 +224,7 @@ build_for() {
 for name in "$@"; do
   case " ${all_stages[*]} " in
     *" $name "*) ;;
-    *) echo "no such stage: $name; there are: ${all_stages[*]}" >&2; exit 64 ;;
+    *) echo "no such stage: $name; there are: full, or any of ${all_stages[*]}" >&2; exit 64 ;;
   esac
 done
 
@@ -186,11 +239,7 @@ notes+=("asan leaves out the tests that have no descriptor left: UndefinedBehavi
 notes+=("asan leaves out the sweep over all wrong command lines: the unit tests read such lines under it")
 
 declare -A has_run=()
-run_of_all=no
-if [ $# = 0 ]; then
-  run_of_all=yes
-  run_all
-fi
+[ "$form" = stages ] || run_all
 for name in "$@"; do
   for step in $(build_for "$name") "$name"; do
     [ -n "${has_run[$step]:-}" ] || run_stage "$step"

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -23,6 +24,17 @@ FLAGS = ["-Wthread-safety", "-Wno-unknown-warning-option", "-Wno-unused-lambda-c
 EXTRA = [f"--extra-arg={flag}" for flag in FLAGS]
 BUDGET_S = float(os.environ.get("MUSTER_TIDY_BUDGET_S", "0"))
 VERSION = subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
+
+
+def database_without_precompiled_headers(build):
+    """A folder with compile commands as clang-tidy can take them: it cannot read what GCC has precompiled."""
+    folder = build / "tidy"
+    folder.mkdir(exist_ok=True)
+    entries = json.loads((build / "compile_commands.json").read_text())
+    for entry in entries:
+        entry["command"] = re.sub(r" -Winvalid-pch| -fpch-preprocess| -include \S+/cmake_pch\.hxx", "", entry["command"])
+    (folder / "compile_commands.json").write_text(json.dumps(entries))
+    return folder
 
 
 def changed_files():
@@ -58,14 +70,14 @@ def stamp_of(entry):
     return CACHE / hashlib.sha256(rules_for(entry["file"]) + done.stdout).hexdigest()
 
 
-def check(entry, build, deadline):
+def check(entry, database, deadline):
     """What came of one file; what clang-tidy said of it is printed."""
     if time.monotonic() > deadline:
         return "left out"
     stamp = stamp_of(entry)
     if stamp is not None and stamp.exists():
         return "known"
-    done = subprocess.run([TIDY, "-p", str(build), "--quiet", *EXTRA, entry["file"]], cwd=ROOT,
+    done = subprocess.run([TIDY, "-p", str(database), "--quiet", *EXTRA, entry["file"]], cwd=ROOT,
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
         print(f"{entry['file']}:\n{done.stdout}{done.stderr}", flush=True)
@@ -80,8 +92,9 @@ def main():
     CACHE.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + BUDGET_S if BUDGET_S > 0 else float("inf")
     sources = compiled_sources(build)
+    database = database_without_precompiled_headers(build)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        outcomes = list(pool.map(lambda entry: check(entry, build, deadline), sources))
+        outcomes = list(pool.map(lambda entry: check(entry, database, deadline), sources))
     print(", ".join(f"{outcomes.count(name)} {name}" for name in ("passed", "known", "failed", "left out")))
     left_out = [entry["file"] for entry, outcome in zip(sources, outcomes) if outcome == "left out"]
     if left_out:

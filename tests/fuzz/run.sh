@@ -3,6 +3,7 @@
 #
 #   bash tests/fuzz/run.sh [SECONDS]    each target so long; default 60
 #   MUSTER_FUZZ_RUNS=N                  each target so many executions instead
+#   MUSTER_FUZZ_SEED=N                  the same ones each time; otherwise others
 #
 # An input that breaks a target is kept in build/fuzz-run/TARGET-*; put it into tests/fuzz/corpus/TARGET with its mend.
 set -uo pipefail
@@ -10,6 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 readonly SECONDS_EACH=${1:-60}
 readonly RUNS=${MUSTER_FUZZ_RUNS:-}
+readonly SEED=${MUSTER_FUZZ_SEED:-0}  # 0: libFuzzer draws one
 readonly OUT=$PWD/build/fuzz-run
 readonly BESIDE=2          # targets at a time
 readonly MAX_BYTES=4096    # of an input
@@ -33,7 +35,7 @@ fuzz() {
   [ -z "$RUNS" ] || limit=(-runs="$RUNS")
   [ ! -d "$kept" ] || corpus+=("$kept")
   mkdir -p "$OUT/corpus-$target"
-  "build/fuzz/bin/fuzz_$target" "${limit[@]}" -dict="$dictionary" -max_len=$MAX_BYTES -timeout=$TIMEOUT_S \
+  "build/fuzz/bin/fuzz_$target" "${limit[@]}" -seed="$SEED" -dict="$dictionary" -max_len=$MAX_BYTES -timeout=$TIMEOUT_S \
     -rss_limit_mb=$MEMORY_MB -artifact_prefix="$OUT/$target-" -print_final_stats=1 "${corpus[@]}" >"$log" 2>&1 || status=$?
   local executions
   executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -1)
@@ -46,5 +48,5 @@ fuzz() {
   return $status
 }
 export -f fuzz
-export OUT RUNS SECONDS_EACH MAX_BYTES TIMEOUT_S MEMORY_MB
+export OUT RUNS SEED SECONDS_EACH MAX_BYTES TIMEOUT_S MEMORY_MB
 printf '%s\n' "${TARGETS[@]}" | xargs -P "$BESIDE" -I{} bash -c 'fuzz {}'
