@@ -35,8 +35,9 @@ if [ "$form" = short ]; then
   export MUSTER_CHAOS_SECONDS=${MUSTER_CHAOS_SECONDS:-40} MUSTER_CHAOS_NODES=${MUSTER_CHAOS_NODES:-3}
   export MUSTER_CHAOS_SEED=${MUSTER_CHAOS_SEED:-1}
 fi
-# The torch tests of the short form: a training that loses workers, agents and nodes and loses nothing by it.
-readonly SHORT_TORCH=(test_all_reduce test_recovery)
+# The torch tests of the short form: trainings that lose a worker, an agent and the primary, and lose nothing by it.
+readonly SHORT_TORCH=(test_all_reduce test_tqdm StandardLibraryTest test_a_worker_that_is_killed
+  test_the_primarys_host_that_is_killed test_agents_that_are_killed)
 jobs=$(nproc)
 readonly jobs
 export CCACHE_DIR=${CCACHE_DIR:-$PWD/.cache/ccache} CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
