@@ -10,7 +10,10 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "absl/time/time.h"
+#include "agent/host/event_loop.h"
 #include "proto/base/exit_codes.h"
+#include "proto/base/time.h"
 
 namespace muster::host {
 namespace {
@@ -22,16 +25,43 @@ bool FromTerminalKey(const siginfo_t& info) {
   return key && info.si_code == SI_KERNEL;
 }
 
-// Reaps everything that has ended. True: the host was among it.
-bool Reap(pid_t host, int* status) {
-  bool ended = false;
+// Time that the children of a host that was killed have to end. Its agent needs it to end what the host had
+// started and to tell the coordinator: without that the group waits for the end of the lease and does not learn
+// the cause.
+constexpr absl::Duration kAgentLastWords = absl::Seconds(2);
+
+struct Reaped {
+  bool host = false;       // the host was among the children that had ended
+  bool childless = false;  // there is no child left
+};
+
+// Reaps every child that has ended. host_status is written if the host was among them.
+Reaped Reap(pid_t host, int* host_status) {
+  Reaped reaped;
   while (true) {
-    int one = 0;
-    const pid_t pid = waitpid(-1, &one, WNOHANG | __WALL);
-    if (pid <= 0) return ended;
+    int status = 0;
+    const pid_t pid = waitpid(-1, &status, WNOHANG | __WALL);
+    if (pid <= 0) {
+      reaped.childless = pid < 0 && errno == ECHILD;
+      return reaped;
+    }
     if (pid != host) continue;
-    *status = one;
-    ended = true;
+    *host_status = status;
+    reaped.host = true;
+  }
+}
+
+void AwaitChildren(absl::Duration limit) {
+  sigset_t child_signal;
+  sigemptyset(&child_signal);
+  sigaddset(&child_signal, SIGCHLD);
+  const BootTime until = EventLoop::Now() + limit;
+  int unused = 0;
+  while (!Reap(0, &unused).childless) {
+    const absl::Duration left = until - EventLoop::Now();
+    if (left <= absl::ZeroDuration()) return;
+    const timespec wait = absl::ToTimespec(left);
+    sigtimedwait(&child_signal, nullptr, &wait);
   }
 }
 
@@ -64,7 +94,10 @@ int RunInit(char** argv) {
     const int signal = sigwaitinfo(&all, &info);
     if (signal < 0) continue;  // EINTR
     if (signal == SIGCHLD) {
-      if (Reap(host, &status)) return ExitCode(status);
+      const Reaped reaped = Reap(host, &status);
+      if (!reaped.host) continue;
+      if (WIFSIGNALED(status) && !reaped.childless) AwaitChildren(kAgentLastWords);
+      return ExitCode(status);
     } else if (signal != SIGTTIN && signal != SIGTTOU && signal != SIGPIPE && !FromTerminalKey(info)) {
       kill(host, signal);
     }

@@ -1,0 +1,28 @@
+"""muster as process 1 of a container: what only its PID namespace shows."""
+import os
+import unittest
+
+import cluster
+from cluster import ClusterTest, kill
+
+CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs root: a PID namespace for each node")
+class Container(ClusterTest):
+    def test_the_agent_of_a_killed_host_reports_the_loss_before_the_container_ends(self):
+        # The lease is longer than any wait of this test: only the report can bring the next round.
+        job = self.cluster(3, nproc=1, options=["--nnodes", "2:3", "--lease", "5m"], prefix=lambda place: CONTAINER)
+        job.start_all()
+        job.wait_for_round(0)
+        kill(job.nodes[1].host())
+        job.wait_for_round(1, workers=2)
+        self.assertEqual(137, job.nodes[1].exit_code())
+        self.assertTrue(job.nodes[0].said(r"node 1 \(.*\) was lost: its main process died"), job.nodes[0].err())
+        job.open_gate()
+        self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
+        self.assert_rounds_do_not_overlap(job)
+
+
+if __name__ == "__main__":
+    cluster.main()
