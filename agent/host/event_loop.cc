@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
 #include <utility>
 
 #include "proto/base/check.h"
@@ -15,16 +16,27 @@ namespace {
 
 constexpr int kMaxEvents = 256;  // taken from the kernel at once
 
+// Call right after the system call that returned fd.
+absl::Status StatusOf(int fd, const std::string& call) {
+  if (fd >= 0) return absl::OkStatus();
+  if (errno == EMFILE || errno == ENFILE) {
+    return absl::ResourceExhaustedError("no descriptors are left for an event loop (ulimit -n)");
+  }
+  return absl::ErrnoToStatus(errno, call + " is refused here (kernel, sandbox or seccomp profile)");
+}
+
 }  // namespace
 
-EventLoop::EventLoop()
-    : epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
-      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      timer_fd_(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) {
-  if (epoll_fd_ < 0 || wake_fd_ < 0 || timer_fd_ < 0) {
-    status_ = absl::ResourceExhaustedError("no descriptors are left for an event loop (ulimit -n)");
-    return;
-  }
+EventLoop::EventLoop() {
+  epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  status_ = StatusOf(epoll_fd_, "epoll_create1");
+  if (!status_.ok()) return;
+  wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  status_ = StatusOf(wake_fd_, "eventfd");
+  if (!status_.ok()) return;
+  timer_fd_ = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+  status_ = StatusOf(timer_fd_, "timerfd_create");
+  if (!status_.ok()) return;
   Watch(wake_fd_, EPOLLIN, [this](uint32_t) {
     uint64_t count = 0;
     (void)!read(wake_fd_, &count, sizeof(count));

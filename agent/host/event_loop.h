@@ -30,7 +30,7 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // Not OK: it got no descriptors, and nothing else of it may be called.
+  // Not OK: the kernel gave it no descriptors, and nothing else of it may be called.
   const absl::Status& status() const { return status_; }
 
   static BootTime Now();  // CLOCK_BOOTTIME

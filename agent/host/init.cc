@@ -7,12 +7,14 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <initializer_list>
+#include <string>
+#include <system_error>
 
 #include "absl/time/time.h"
 #include "agent/host/event_loop.h"
 #include "proto/base/exit_codes.h"
+#include "proto/base/thread.h"
 #include "proto/base/time.h"
 
 namespace muster::host {
@@ -85,7 +87,8 @@ int RunInit(char** argv) {
   const int error = posix_spawn(&host, "/proc/self/exe", nullptr, &attributes, argv, environ);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) {
-    std::fprintf(stderr, "muster: cannot start the host: %s\n", std::strerror(error));
+    const std::string why = WhyRefused(std::error_code(error, std::generic_category()));
+    std::fprintf(stderr, "muster: cannot start the host: %s\n", why.c_str());
     return kExitFault;
   }
   int status = 0;
@@ -96,7 +99,9 @@ int RunInit(char** argv) {
     if (signal == SIGCHLD) {
       const Reaped reaped = Reap(host, &status);
       if (!reaped.host) continue;
-      if (WIFSIGNALED(status) && !reaped.childless) AwaitChildren(kAgentLastWords);
+      // By SIGINT the host ends itself, once everything has been told.
+      const bool killed = WIFSIGNALED(status) && WTERMSIG(status) != SIGINT;
+      if (killed && !reaped.childless) AwaitChildren(kAgentLastWords);
       return ExitCode(status);
     } else if (signal != SIGTTIN && signal != SIGTTOU && signal != SIGPIPE && !FromTerminalKey(info)) {
       kill(host, signal);

@@ -16,6 +16,7 @@
 #include "agent/host/exec_stage.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
+#include "proto/base/thread.h"
 
 namespace muster::host {
 namespace {
@@ -79,7 +80,10 @@ struct Spawner::Launch {
     pid_t pid = 0;
     const int error =
         posix_spawn(&pid, kOurselves, &actions, &attributes, Pointers(argv).data(), Pointers(flat).data());
-    if (error != 0) return absl::ErrnoToStatus(error, "starting a process");
+    if (error != 0) {
+      return absl::Status(absl::ErrnoToStatusCode(error),
+                          "starting a process: " + WhyRefused(std::error_code(error, std::generic_category())));
+    }
     return pid;
   }
 
@@ -217,14 +221,15 @@ void Spawner::Collect(pid_t pid) {
   auto it = processes_.find(pid);
   if (it == processes_.end()) return;
   siginfo_t info{};
-  const auto id = static_cast<id_t>(it->second->pidfd);
-  if (waitid(P_PIDFD, id, &info, WEXITED | WNOWAIT | WNOHANG) != 0 || info.si_pid == 0) return;
+  // By pid, which is its own until it is reaped: Linux 5.3 and some sandboxes refuse P_PIDFD.
+  const auto id = static_cast<id_t>(pid);
+  if (waitid(P_PID, id, &info, WEXITED | WNOWAIT | WNOHANG) != 0 || info.si_pid == 0) return;
   ReadStatus(it->second.get());
   it = processes_.find(pid);  // what was told may have led back here
   if (it == processes_.end()) return;
   // While the leader is not reaped nobody else can have its process group's number.
   if (!it->second->agent) kill(-pid, SIGKILL);
-  waitid(P_PIDFD, id, &info, WEXITED | WNOHANG);
+  waitid(P_PID, id, &info, WEXITED | WNOHANG);
 
   std::unique_ptr<Process> ended = std::move(it->second);
   processes_.erase(it);

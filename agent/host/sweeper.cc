@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "agent/host/proc_scan.h"
@@ -21,7 +22,12 @@ constexpr int kMaxNamed = 8;  // processes named in one report
 
 Sweeper::Sweeper(EventLoop* loop, Spawner* spawner, Swept swept, EndHidden end_hidden)
     : loop_(loop), spawner_(spawner), swept_(std::move(swept)), end_hidden_(std::move(end_hidden)) {
-  MUSTER_CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "this kernel has no subreapers");
+  if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
+    status_ = absl::ErrnoToStatus(errno,
+                                  "prctl(PR_SET_CHILD_SUBREAPER) is refused here (kernel, sandbox or seccomp "
+                                  "profile), and without it what workers leave behind cannot be ended");
+    return;
+  }
   const auto children = Children();
   status_ = children.status();
   if (!children.ok()) return;
@@ -49,8 +55,8 @@ void Sweeper::OnChildSignal() {
   if (sweeping_) Passes();
 }
 
-// Peeks before it reaps: one of the spawner's must be told to the spawner, a stranger is reaped here. Both ways it
-// is gone afterwards, so this ends.
+// Peeks before it reaps: one of the spawner's must be told to the spawner, a stranger is reaped here. Where the
+// kernel reaps neither way, this ends all the same: otherwise the same child would be seen for ever.
 void Sweeper::CollectEnded() {
   while (true) {
     siginfo_t info{};
@@ -58,9 +64,10 @@ void Sweeper::CollectEnded() {
     const pid_t pid = info.si_pid;
     if (spawner_->Knows(pid)) {
       spawner_->Collect(pid);
+      if (spawner_->Knows(pid)) return;
       continue;
     }
-    waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | __WALL);
+    if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | __WALL) != 0) return;
     if (not_ours_.erase(pid) == 0 && sweeping_) ended_.insert(pid);
   }
 }

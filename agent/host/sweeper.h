@@ -35,7 +35,8 @@ class Sweeper {
   Sweeper(const Sweeper&) = delete;
   Sweeper& operator=(const Sweeper&) = delete;
 
-  // Not OK: which children were there before could not be found out, and no sweep may be asked for.
+  // Not OK: this process cannot be a subreaper, or it could not find out which children were there before. No
+  // sweep may be asked for then.
   const absl::Status& status() const { return status_; }
 
   void Sweep();

@@ -10,14 +10,23 @@
 
 namespace muster {
 
-// ResourceExhausted: the machine gives no thread (ulimit -u, a container's pids.max, no memory).
+// Why the kernel refused a process or a thread. EPERM never comes from a shortage: seccomp profiles from before
+// clone3 (Linux 5.3) answer with it, and the C library tries clone() instead only where the answer is ENOSYS.
+inline std::string WhyRefused(const std::error_code& error) {
+  if (error != std::errc::operation_not_permitted) return error.message();
+  return "an old seccomp profile refuses clone3 here (" + error.message() +
+         "): update the container runtime (Docker 20.10.10 or newer) or run with seccomp=unconfined";
+}
+
+// ResourceExhausted: the machine gives no thread.
 template <typename Function>
 absl::StatusOr<std::thread> StartThread(Function function) {
   try {
     return std::thread(std::move(function));
   } catch (const std::system_error& error) {
-    return absl::ResourceExhaustedError("no thread can be started (ulimit -u, pids.max): " +
-                                        error.code().message());
+    const bool shortage = error.code() != std::errc::operation_not_permitted;
+    return absl::ResourceExhaustedError(std::string("no thread can be started") +
+                                        (shortage ? " (ulimit -u, pids.max): " : ": ") + WhyRefused(error.code()));
   }
 }
 
