@@ -52,11 +52,13 @@ class CoordinatorProcess {
     InitLog(direct);  // the writer goes
   }
 
-  int Run() {
-    for (const absl::Status& status : {loop_.status(), writer_.status(), WatchSignals()}) {
-      if (status.ok()) continue;
-      Log(Severity::kError, kPart, AsStd(status.message()));
-      return kExitFault;
+  CoordinatorEnd Run() {
+    absl::Status ready = loop_.status();
+    ready.Update(writer_.status());
+    if (ready.ok()) ready = WatchSignals();
+    if (!ready.ok()) {
+      Log(Severity::kError, kPart, AsStd(ready.message()));
+      return {.exit_code = kExitFault};
     }
     InitLog({.level = log_level_,
              .writer = &writer_,
@@ -64,12 +66,12 @@ class CoordinatorProcess {
              .json = config_.log_json()});
     if (const absl::Status prepared = PrepareForGrpc(); !prepared.ok()) {
       Log(Severity::kError, kPart, AsStd(prepared.message()));
-      return kExitFault;
+      return {.exit_code = kExitFault};
     }
     rendezvous::SetGrpcLogSink(OnGrpcLog);
     Serve();
     loop_.Run();
-    return exit_code_;
+    return end_;
   }
 
  private:
@@ -112,6 +114,7 @@ class CoordinatorProcess {
     signalfd_siginfo info;
     if (read(signal_fd_, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) return;
     const bool terminated = info.ssi_signo == SIGTERM;
+    end_.signal = terminated ? 0 : SIGINT;
     Finish(terminated ? kExitLeft : kExitCancelled,
            std::string(terminated ? "SIGTERM" : "SIGINT") +
                ": the job goes on if a coordinator is here again within the lease");
@@ -161,7 +164,7 @@ class CoordinatorProcess {
   }
 
   void Finish(int exit_code, const std::string& reason) {
-    exit_code_ = exit_code;
+    end_.exit_code = exit_code;
     Log(exit_code == 0 ? Severity::kInfo : Severity::kError, kPart,
         "exit code " + std::to_string(exit_code) + ": " + reason);
     loop_.Stop();
@@ -175,14 +178,14 @@ class CoordinatorProcess {
   WaitingLine waiting_;
   int signal_fd_ = -1;
   int port_ = 0;  // 0: none yet
-  int exit_code_ = 0;
+  CoordinatorEnd end_;
   BootTime began_;
   absl::Status trouble_;  // the last that was told
 };
 
 }  // namespace
 
-int RunCoordinator(const v1::NodeConfig& config, Severity log_level) {
+CoordinatorEnd RunCoordinator(const v1::NodeConfig& config, Severity log_level) {
   return CoordinatorProcess(config, log_level).Run();
 }
 

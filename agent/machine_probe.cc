@@ -18,7 +18,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "proto/base/mutex.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/time.h"
 
@@ -91,6 +94,38 @@ absl::Status FromErrno(int error, const std::string& what) {
   const std::string message = absl::StrCat(what, ": ", std::strerror(error));
   const bool absent = error == ENOENT || error == ENOTDIR;
   return absent ? absl::NotFoundError(message) : absl::InternalError(message);
+}
+
+// The commands that run: each leads a process group of its own, which its number names until it is reaped.
+class Commands {
+ public:
+  template <typename Start>
+  absl::StatusOr<pid_t> Add(Start start) {
+    const MutexLock lock(mutex_);
+    if (ended_) return absl::CancelledError("this process ends");
+    absl::StatusOr<pid_t> pid = start();
+    if (pid.ok()) running_.insert(*pid);
+    return pid;
+  }
+  void Remove(pid_t pid) {
+    const MutexLock lock(mutex_);
+    running_.erase(pid);
+  }
+  void End() {
+    const MutexLock lock(mutex_);
+    ended_ = true;
+    for (const pid_t pid : running_) kill(-pid, SIGKILL);
+  }
+
+ private:
+  Mutex mutex_;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<pid_t> running_ ABSL_GUARDED_BY(mutex_);
+};
+
+Commands& TheCommands() {
+  static Commands* const commands = new Commands;  // for as long as any thread
+  return *commands;
 }
 
 absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& argv, int output_fd) {
@@ -210,7 +245,8 @@ absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& argv, a
   if (pipe2(ends, O_CLOEXEC) != 0) return FromErrno(errno, "a pipe");
   const Descriptor output(ends[0]);
   Descriptor input(ends[1]);
-  ASSIGN_OR_RETURN(const pid_t pid, Spawn(argv, input.get()));
+  ASSIGN_OR_RETURN(const pid_t pid, TheCommands().Add([&] { return Spawn(argv, input.get()); }));
+  const absl::Cleanup forget = [pid] { TheCommands().Remove(pid); };
   input.Close();
 
   const BootTime deadline = Now() + limit;
@@ -228,6 +264,8 @@ absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& argv, a
   }
   return absl::DeadlineExceededError(message);
 }
+
+void EndCommands() { TheCommands().End(); }
 
 MachineProbe SystemProbe() { return {RunCommand, ListDirectory, ReadSmallFile, UsableCpus}; }
 

@@ -21,8 +21,13 @@ absl::StatusOr<std::string> ReadRegularFile(const std::string& path, size_t max_
 // The CPUs on which this process may run.
 std::set<int> AllowedCpus();
 
+// SIGKILL to the process groups of all commands that run, and no other will be started: for a process that is
+// about to end. From any thread.
+void EndCommands();
+
 // Runs argv[0], found on PATH, with stdin and stderr at /dev/null, in a process group of its own that is killed at
-// `limit`. NotFound: there is no such program; DeadlineExceeded; Internal: the kernel refused, with its words.
+// `limit`. NotFound: there is no such program; DeadlineExceeded; Internal: the kernel refused, with its words;
+// Cancelled: after EndCommands().
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& argv, absl::Duration limit);
 
 }  // namespace muster::agent

@@ -70,7 +70,9 @@ int CoordinatorCommand(const Invocation& invocation) {
   const absl::StatusOr<Severity> level = LogLevel(environment);
   if (!level.ok()) return Complain(level.status());
   host::PrepareProcess();
-  return agent::RunCoordinator(plan->config, *level);
+  const agent::CoordinatorEnd end = agent::RunCoordinator(plan->config, *level);
+  if (end.signal != 0) host::EndBySignal(end.signal);
+  return end.exit_code;
 }
 
 }  // namespace muster::cli

@@ -28,6 +28,7 @@
 #include "agent/host/event_loop.h"
 #include "agent/host/init.h"
 #include "agent/host/process_setup.h"
+#include "agent/host/shell_job.h"
 #include "cli/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/help.h"
@@ -36,7 +37,9 @@
 #include "cli/local_plan.h"
 #include "cli/machine.h"
 #include "cli/run_plan.h"
+#include "cli/startup_signals.h"
 #include "proto/base/status_macros.h"
+#include "proto/base/thread.h"
 
 namespace muster::cli {
 namespace {
@@ -121,7 +124,10 @@ absl::StatusOr<pid_t> SpawnNode(const LocalNode& node, const std::string& called
                                 Pointers(variables).data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return SystemError("starting a node", error);
+  if (error != 0) {
+    return absl::InternalError(
+        absl::StrCat("starting a node: ", WhyRefused(std::error_code(error, std::generic_category()))));
+  }
   return pid;
 }
 
@@ -141,13 +147,14 @@ class LocalJob {
     while (AnyAlive() || !console_.finished()) {
       if (!WaitAndHandle()) {  // told again while only output was left
         console_.Abandon();
-        std::_Exit(FirstFailure());
+        std::_Exit(ExitCode());
       }
     }
     if (const std::string lost = console_.Lost(); !lost.empty()) {
       std::fprintf(stderr, "muster local: %s\n", lost.c_str());
     }
-    return started.ok() ? FirstFailure() : Complain(started);
+    if (!started.ok()) return Complain(started);
+    return ExitCode();
   }
 
  private:
@@ -213,8 +220,10 @@ class LocalJob {
       const BootTime now = EventLoop::Now();
       if (now < asked_at_ + host::kOneSignal) return true;  // told twice, as by timeout(1)
       asked_at_ = now;
+      if (asked_ == 0) cancelled_ = signal == SIGINT;
       if (++asked_ == kSecondSignal) kill_at_ = now + kKillAfterSecondSignal;
     }
+    if (signal == SIGTSTP && !host::ShellCanContinue()) return true;  // as the kernel ignores it for others
     SendAll(signal);
     if (signal == SIGTSTP) raise(SIGSTOP);  // the nodes go on after our own SIGCONT
     return true;
@@ -242,6 +251,13 @@ class LocalJob {
     return false;
   }
 
+  // Does not return where Ctrl-C ended the job: its nodes have ended by SIGINT, too, or say that another one
+  // cancelled.
+  int ExitCode() const {
+    if (cancelled_ && FirstFailure() == kExitCancelled) host::EndBySignal(SIGINT);
+    return FirstFailure();
+  }
+
   int FirstFailure() const {
     for (const Node& node : nodes_) {
       if (node.exit_code != 0) return node.exit_code;
@@ -255,6 +271,7 @@ class LocalJob {
   LocalConsole console_;
   int signal_fd_ = -1;
   int asked_ = 0;
+  bool cancelled_ = false;  // the first signal that asked for the end was SIGINT
   BootTime asked_at_ = absl::InfinitePast();
   BootTime kill_at_ = absl::InfiniteFuture();
 };
@@ -269,6 +286,8 @@ int LocalCommand(const Invocation& invocation) {
   const absl::StatusOr<int> nodes = LocalNodeCount(*command_line);
   if (!nodes.ok()) return Complain(nodes.status());
 
+  const host::Inherited inherited = host::PrepareProcess();
+  StartupSignals startup_signals(inherited);
   const Environment environment = ReadEnvironment();
   const Machine machine = ReadMachine(environment);
   const absl::StatusOr<uint16_t> port = FreePort();
@@ -289,11 +308,11 @@ int LocalCommand(const Invocation& invocation) {
     return launch.check.exit_code;
   }
 
-  const host::Inherited inherited = host::PrepareProcess();
   setrlimit(RLIMIT_NOFILE, &inherited.nofile);  // the nodes raise it for themselves
   const int needed = kOwnDescriptors + kDescriptorsOfANode * static_cast<int>(plans.size());
   if (const absl::Status enough = host::CheckDescriptors(needed); !enough.ok()) return Complain(enough);
   LocalJob job(invocation.called_as, command_line->given.count("stdin") > 0);
+  startup_signals.Stop();
   return job.Run(plans);
 }
 

@@ -26,6 +26,7 @@
 #include "cli/machine.h"
 #include "cli/option_table.h"
 #include "cli/sagemaker.h"
+#include "cli/startup_signals.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::cli {
@@ -50,13 +51,9 @@ absl::Status CheckNoLauncherInside(const CommandLine& line, const RunPlan& plan)
       absl::StrCat(line.script, ": muster starts the workers itself; type: ", *instead));
 }
 
-int BecomeHost(const RunPlan& plan, Launch launch, const host::Inherited& inherited, Severity level) {
-  const absl::Status enough =
-      host::CheckDescriptors(host::LeastDescriptors(launch.plan, plan.config.single_node()));
-  if (!enough.ok()) return Complain(enough);
-  launch.plan.process = inherited;
+absl::StatusOr<host::HostEnd> RunWithLog(const RunPlan& plan, Launch launch, Severity level) {
   host::Writer writer;
-  if (!writer.status().ok()) return Complain(writer.status());
+  RETURN_IF_ERROR(writer.status());
   LogOptions log;
   log.level = level;
   log.json = plan.config.log_json();
@@ -70,13 +67,26 @@ int BecomeHost(const RunPlan& plan, Launch launch, const host::Inherited& inheri
   if (!plan.slots_reason.empty()) Log(Severity::kInfo, kPart, plan.slots_reason);
   if (!launch.interpreter.reason.empty()) Log(Severity::kInfo, kPart, launch.interpreter.reason);
   if (launch.check.exit_code != 0) Log(Severity::kError, kPart, launch.check.problem);
-  const absl::StatusOr<int> code = host::RunHost(std::move(launch.host), std::move(launch.plan), &writer);
+  absl::StatusOr<host::HostEnd> end = host::RunHost(std::move(launch.host), std::move(launch.plan), &writer);
   writer.Flush(host::kFlushLimit);
   LogOptions direct;
   direct.level = level;
   direct.json = plan.config.log_json();
   InitLog(direct);  // the writer goes
-  return code.ok() ? *code : Complain(absl::ResourceExhaustedError(code.status().message()));
+  return end;
+}
+
+int BecomeHost(const RunPlan& plan, Launch launch, const host::Inherited& inherited, Severity level,
+               StartupSignals* startup_signals) {
+  const absl::Status enough =
+      host::CheckDescriptors(host::LeastDescriptors(launch.plan, plan.config.single_node()));
+  if (!enough.ok()) return Complain(enough);
+  launch.plan.process = inherited;
+  launch.plan.before_start = [startup_signals] { startup_signals->Stop(); };
+  const absl::StatusOr<host::HostEnd> end = RunWithLog(plan, std::move(launch), level);
+  if (!end.ok()) return Complain(absl::ResourceExhaustedError(end.status().message()));
+  if (end->signal != 0) host::EndBySignal(end->signal);
+  return end->exit_code;
 }
 
 // The options of this node that say nothing: how often to go on is the coordinator's to know, where it is alone.
@@ -126,8 +136,9 @@ absl::Status TakeNoticeFile(RunPlan* plan) {
 
 // notes: what is to be said beside what the plan says.
 int RunLine(const CommandLine& command_line, const Environment& environment, const std::vector<std::string>& notes,
-            const Invocation& invocation, const host::Inherited& inherited) {
-  const Machine machine = ReadMachine(environment);
+            const Invocation& invocation, const host::Inherited& inherited, StartupSignals* startup_signals) {
+  Machine machine = ReadMachine(environment);
+  machine.on_retryable_exit_code = [startup_signals](int code) { startup_signals->SetRetryableExitCode(code); };
   absl::StatusOr<RunPlan> plan = Plan(command_line, environment, machine);
   if (!plan.ok()) {
     TellSageMaker(environment, plan.status());
@@ -159,7 +170,7 @@ int RunLine(const CommandLine& command_line, const Environment& environment, con
     host::WriteReports(launch.plan.report, end);
     return launch.check.exit_code;
   }
-  return BecomeHost(*plan, std::move(launch), inherited, *level);
+  return BecomeHost(*plan, std::move(launch), inherited, *level, startup_signals);
 }
 
 std::vector<std::string> DeepspeedEnvFiles(const Environment& environment) {
@@ -193,14 +204,15 @@ int RunCommand(const Invocation& invocation) {
     return Complain(
         Fault(Origin::kFlag, "--print-completion", shell->second, std::string(AsStd(script.status().message()))));
   }
-  // From here on a signal waits until the host's loop reads it.
   const host::Inherited inherited = host::PrepareProcess();
-  return RunLine(*command_line, ReadEnvironment(), {}, invocation, inherited);
+  StartupSignals startup_signals(inherited);
+  return RunLine(*command_line, ReadEnvironment(), {}, invocation, inherited, &startup_signals);
 }
 
 int DeepspeedCommand(const Invocation& invocation) {
   if (getpid() == 1) return host::RunInit(invocation.argv);
   const host::Inherited inherited = host::PrepareProcess();
+  StartupSignals startup_signals(inherited);
   Environment environment = ReadEnvironment();
   const absl::StatusOr<DeepspeedLine> read =
       ReadDeepspeedLine(invocation.arguments, ThisMachine(environment, ReadMachine(environment).hostname));
@@ -208,7 +220,7 @@ int DeepspeedCommand(const Invocation& invocation) {
   if (read->line.help) return Print(DeepspeedHelp());
   for (const auto& [name, value] : read->variables) environment[name] = value;
   if (!read->visible_devices.empty()) environment[kVisibleDevices] = read->visible_devices;
-  return RunLine(read->line, environment, read->notes, invocation, inherited);
+  return RunLine(read->line, environment, read->notes, invocation, inherited, &startup_signals);
 }
 
 }  // namespace muster::cli

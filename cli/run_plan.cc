@@ -54,10 +54,12 @@ class Planner {
       : settings_(settings), environment_(environment), machine_(machine), plan_(plan), config_(&plan->config) {}
 
   absl::Status Run() {
+    if (settings_.retryable_exit_code) TellRetryCode(settings_.retryable_exit_code->value);
     ASSIGN_OR_RETURN(membership_, FindMembership(settings_, environment_, machine_));
     plan_->view = membership_.view;
     plan_->on_platform = membership_.on_platform;
     plan_->platform = membership_.platform;
+    if (!settings_.retryable_exit_code) TellRetryCode(DefaultRetryCode().first);
     if (IsVertex() && !membership_.on_platform) discovery::TakeVertexFolders(environment_, &plan_->view);
     RETURN_IF_ERROR(TakeIdentity());
     TakeMembership();
@@ -313,6 +315,10 @@ class Planner {
     const bool by_pet = membership_.platform == "pytorchjob" || membership_.platform == "trainer";
     if (InPod() && by_pet) return {kKubeflowRetryCode, "Kubeflow"};
     return {0, kDefault};
+  }
+
+  void TellRetryCode(int code) const {
+    if (machine_.on_retryable_exit_code) machine_.on_retryable_exit_code(code);
   }
 
   // What the platform leaves between SIGTERM and SIGKILL, less a reserve.

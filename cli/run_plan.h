@@ -70,6 +70,9 @@ struct Machine {
   // CPUs near each of these GPUs, by a way of --numa-binding.
   std::function<absl::StatusOr<std::vector<std::set<int>>>(const std::string& mode, const std::vector<int>& gpus)>
       bind_to_cpus;
+  // Told RunPlan::retryable_exit_code as soon as it is known, which is before accelerators are counted. May be
+  // empty.
+  std::function<void(int code)> on_retryable_exit_code = {};
 };
 
 // One line of `muster env`.

@@ -27,6 +27,7 @@
 #include "agent/host/port_keeper.h"
 #include "agent/host/preflight.h"
 #include "agent/host/progress_watch.h"
+#include "agent/host/shell_job.h"
 #include "agent/host/spawner.h"
 #include "agent/host/sweeper.h"
 #include "agent/host/utf8.h"
@@ -111,13 +112,14 @@ class HostProcess {
     if (null_fd_ >= 0) close(null_fd_);
   }
 
-  absl::StatusOr<int> Run() {
+  absl::StatusOr<HostEnd> Run() {
     RETURN_IF_ERROR(loop_.status());
     RETURN_IF_ERROR(sweeper_.status());
     RETURN_IF_ERROR(WatchSignals());
     null_fd_ = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null_fd_ < 0) return absl::ErrnoToStatus(errno, "opening /dev/null");
     if (plan_.ends_orphans) EndPredecessorsOrphans();
+    if (plan_.before_start) plan_.before_start();
     OpenTimerPipe();
     RETURN_IF_ERROR(WithContext(progress_.Start(), "cannot watch the progress file"));
     Tell([this](BootTime now, Effects* out) {
@@ -127,7 +129,7 @@ class HostProcess {
     RETURN_IF_ERROR(first_agent_);
     ScheduleTick();
     loop_.Run();
-    return exit_code_;
+    return end_;
   }
 
  private:
@@ -196,6 +198,7 @@ class HostProcess {
     signalfd_siginfo info;
     while (read(signal_fd_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
       const int signal = static_cast<int>(info.ssi_signo);
+      if (signal == SIGTSTP) core_.SetShellCanContinue(ShellCanContinue());
       if (signal == SIGCHLD) {
         sweeper_.OnChildSignal();
       } else {
@@ -468,7 +471,7 @@ class HostProcess {
   void Apply(const StopSelf&) { kill(getpid(), SIGSTOP); }
 
   void Apply(const Finish& effect) {
-    exit_code_ = effect.exit_code;
+    end_ = {effect.exit_code, effect.signal};
     output_.EndRound();
     // Who was asked to leave has no time for a slow reader.
     output_.Drain(effect.verdict ? kFollowLimit : kFollowStall);
@@ -503,7 +506,7 @@ class HostProcess {
   Writer* const writer_;
   const Marker marker_;
   const JobEnd about_;  // what is known of it from the start
-  int exit_code_ = 0;
+  HostEnd end_;
   int signal_fd_ = -1;
   int null_fd_ = -1;
   EventLoop loop_;
@@ -538,7 +541,7 @@ int LeastDescriptors(const LaunchPlan& plan, bool single_node) {
   return std::max(own, single_node ? 0 : kAgentDescriptors);
 }
 
-absl::StatusOr<int> RunHost(HostOptions options, LaunchPlan plan, Writer* writer) {
+absl::StatusOr<HostEnd> RunHost(HostOptions options, LaunchPlan plan, Writer* writer) {
   MUSTER_CHECK(static_cast<int>(plan.argv.size()) == options.config.slots(), "one command for each slot");
   return HostProcess(std::move(options), std::move(plan), writer).Run();
 }

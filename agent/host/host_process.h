@@ -16,9 +16,14 @@ JobEnd AboutThisNode(const v1::NodeConfig& config, const std::string& program);
 // Descriptors that a node needs to start: see CheckDescriptors().
 int LeastDescriptors(const LaunchPlan& plan, bool single_node);
 
-// Runs one node's host to its end on the calling thread, which must be the process's first, and returns its exit
-// code. Before it: PrepareProcess(), then the writer, then InitLog() with it; no other thread. Errors: the machine
-// lacks what a host needs, and nothing was started.
-absl::StatusOr<int> RunHost(HostOptions options, LaunchPlan plan, Writer* writer);
+struct HostEnd {
+  int exit_code = 0;
+  int signal = 0;  // not 0: the process is to end by this signal (EndBySignal), as which the code is shown
+};
+
+// Runs one node's host to its end on the calling thread, which must be the process's first, and returns how the
+// process is to end. Before it: PrepareProcess(), then the writer, then InitLog() with it; no thread that outlasts
+// LaunchPlan::before_start. Errors: the machine lacks what a host needs, and nothing was started.
+absl::StatusOr<HostEnd> RunHost(HostOptions options, LaunchPlan plan, Writer* writer);
 
 }  // namespace muster::host

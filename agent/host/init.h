@@ -1,7 +1,8 @@
 // muster as process 1 of a container: a stopped process 1 could not be killed from inside, so the host is its
 // child, and process 1 does nothing but reap, forward signals and pass on the exit code. When the host has ended,
-// process 1 ends, and the kernel ends everything else in the namespace. If the host was killed, process 1 waits for
-// up to two seconds first, because the host's agent is a process of the namespace, too, and has to report the loss.
+// process 1 ends, and the kernel ends everything else in the namespace. If the host was killed, process 1 waits
+// for up to two seconds first, because the host's agent is a process of the namespace, too, and has to report the
+// loss.
 #pragma once
 
 namespace muster::host {

@@ -2,6 +2,7 @@
 // goes.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -38,9 +39,10 @@ struct LaunchPlan {
   std::vector<std::set<int>> cpus;  // by local rank, where workers are bound to some; empty: they are not
   OutputPlan output;
   ReportPlan report;
-  std::string preflight;      // a shell line; empty: there is none
-  std::string progress_file;  // empty: none is watched
-  bool ends_orphans = false;  // the run has a name, so what an earlier host of it left here can be known
+  std::string preflight;               // a shell line; empty: there is none
+  std::string progress_file;           // empty: none is watched
+  std::function<void()> before_start;  // called before the first process is started; may be empty
+  bool ends_orphans = false;           // the run has a name, so what an earlier host of it left here can be known
 };
 
 bool GetsStdin(const StdinRule& rule, int rank, int slots);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <initializer_list>
 #include <string>
@@ -50,6 +51,18 @@ Inherited PrepareProcess() {
   raised.rlim_cur = raised.rlim_max;
   setrlimit(RLIMIT_NOFILE, &raised);  // refused: the old limit serves
   return inherited;
+}
+
+void EndBySignal(int signal) {
+  std::fflush(nullptr);
+  struct sigaction usual {};
+  usual.sa_handler = SIG_DFL;
+  sigaction(signal, &usual, nullptr);
+  raise(signal);
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, signal);
+  pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
 }
 
 absl::Status CheckDescriptors(int count) {

@@ -20,6 +20,11 @@ struct Inherited {
 // allows.
 Inherited PrepareProcess();
 
+// Ends this process by `signal` with its default action, so that whoever waits for it sees the signal: a shell
+// ends its loop when a program ends by SIGINT, and goes on when it exits with 130. From any thread; nothing is
+// destroyed. Returns where the signal does not end the process, which process 1 of a PID namespace can rely on.
+void EndBySignal(int signal);
+
 // Whether `count` more descriptors can be opened now, so that a start fails with one line and not half-way.
 // ResourceExhausted: they cannot.
 absl::Status CheckDescriptors(int count);

@@ -1,5 +1,6 @@
 """muster as process 1 of a container: what only its PID namespace shows."""
 import os
+import signal
 import unittest
 
 import cluster
@@ -22,6 +23,13 @@ class Container(ClusterTest):
         job.open_gate()
         self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
         self.assert_rounds_do_not_overlap(job)
+
+    def test_a_cancelled_job_is_130(self):  # as no signal ends process 1
+        job = self.cluster(1, nproc=1, prefix=lambda place: CONTAINER)
+        node = job.start(0)
+        job.wait_for_round(0)
+        kill(node.host(), signal.SIGINT)
+        self.assertEqual(130, node.exit_code())
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ class Leave(ClusterTest):
         wait_until("the worker was told", lambda: job.records("signal"))
         never("the worker is killed", lambda: not job.workers_of(0))
         job.open_gate()
-        self.assertEqual(130, node.exit_code())
+        self.assertEqual(-signal.SIGINT, node.exit_code())
 
     def test_one_that_every_process_gets_leaves_the_agents_alive(self):
         job = self.running(plan=[{"term": "exit"}])

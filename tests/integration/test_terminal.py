@@ -32,22 +32,24 @@ class OnATerminal(ClusterTest):
 
 
 class Keys(OnATerminal):
-    def test_ctrl_c_cancels_the_job_with_130(self):
+    def test_ctrl_c_ends_its_node_by_sigint_and_the_others_with_130(self):
         job = self.cluster(3, plan=[{"term": "exit"}])
         terminal, node = self.start_on_terminal(job)
         job.start(1)
         job.start(2)
         job.wait_for_round(0)
         terminal.type(CTRL_C)
-        self.assertEqual(130, node.exit_code())
-        self.assertEqual({0: 130, 1: 130, 2: 130}, job.exit_codes())
+        self.assertEqual({0: -signal.SIGINT, 1: 130, 2: 130}, job.exit_codes())
         self.assertEqual([], job.records("start", restart=1))
 
-    def test_ctrl_c_of_a_single_node_is_130(self):
-        job, terminal, node = self.terminal_job(["sh", "-c", "echo HERE; sleep 600"])
+    def test_ctrl_c_of_a_single_node_ends_the_loop_of_a_shell(self):
+        job = self.cluster(1, nproc=1, program=["sh", "-c", "echo HERE; sleep 600"],
+                           prefix=lambda place: ["bash", "-c", 'for i in 1 2; do echo TURN $i; "$@"; done', "bash"])
+        terminal, node = self.start_on_terminal(job)
         wait_until("the worker", lambda: "HERE" in terminal.seen())
         terminal.type(CTRL_C)
-        self.assertEqual(130, node.exit_code())
+        self.assertEqual(-signal.SIGINT, node.exit_code())
+        self.assertNotIn("TURN 2", terminal.seen())
         self.assertEqual([], job.workers_of(0))
 
     def test_a_second_ctrl_c_ends_it_now(self):
@@ -57,18 +59,35 @@ class Keys(OnATerminal):
         terminal.type(CTRL_C)
         wait_until("the worker is told", lambda: "told" in terminal.seen())
         wait_until("its end", lambda: terminal.type(CTRL_C) or node.has_ended())
-        self.assertEqual(130, node.exit_code())
+        self.assertEqual(-signal.SIGINT, node.exit_code())
 
     def test_ctrl_z_without_a_lease_stops_muster_too(self):
         # It starts nothing: who is stopped between a child's vfork and its exec waits for it in state D, not T.
-        _, terminal, node = self.terminal_job(["sh", "-c", "echo HERE; exec sleep 600"])
+        # bash gives each of its jobs a process group of its own, and reads a line while the job stands still.
+        job = self.cluster(1, nproc=1, program=["sh", "-c", "echo HERE; exec sleep 600"],
+                           prefix=lambda place: ["bash", "-mc", '"$@"; read line; fg', "bash"])
+        terminal, node = self.start_on_terminal(job)
         wait_until("the worker", lambda: "HERE" in terminal.seen())
         worker = next(pid for pid in cluster.children(node.host()) if pid != node.agent())
         host = node.host()
         terminal.type(CTRL_Z)
         wait_until("host and worker stand still", lambda: process_state(host) == process_state(worker) == "T")
-        kill(host, signal.SIGCONT)
+        terminal.type(b"\n")
         wait_until("both go on", lambda: "T" not in (process_state(host), process_state(worker)))
+        kill(host, signal.SIGTERM)
+        self.assertEqual(75, node.exit_code())
+
+    def test_ctrl_z_is_ignored_where_no_shell_could_continue_muster(self):
+        # A session with one process group, as `docker run -it`, `ssh -t` and tmux make it.
+        _, terminal, node = self.terminal_job(["sh", "-c", "echo HERE; exec sleep 600"])
+        wait_until("the worker", lambda: "HERE" in terminal.seen())
+        host = node.host()
+        worker = next(pid for pid in cluster.children(host) if pid != node.agent())
+        terminal.type(CTRL_Z)
+        wait_until("the key is ignored", lambda: "SIGTSTP (Ctrl-Z) is ignored" in terminal.seen())
+        self.assertNotIn("T", (process_state(host), process_state(worker)))
+        kill(host, signal.SIGTERM)
+        self.assertEqual(75, node.exit_code())
 
     def test_ctrl_z_under_a_lease_suspends_the_workers_only(self):
         job = self.cluster(2, nproc=1)
@@ -195,7 +214,7 @@ class Local(unittest.TestCase):
                 wait_until(f"rank {rank}", lambda: any(line.rstrip().endswith(f"I am {rank} of 4")
                                                    and not line.startswith("I am") for line in lines))
             os.killpg(process.pid, signal.SIGINT)
-            self.assertEqual(130, process.wait(cluster.LIMIT_S))
+            self.assertEqual(-signal.SIGINT, process.wait(cluster.LIMIT_S))
         finally:
             wait_until("the end of everything", lambda: not [kill(pid) for pid in cluster.bearers(cluster.TOKEN, token)])
             process.wait()
@@ -228,7 +247,7 @@ class Local(unittest.TestCase):
             wait_until("both are told", lambda: all((folder / f"told{rank}").exists() for rank in (0, 1)))
             never("it ends", lambda: process.poll() is not None, limit=AFTER_SECOND_SIGNAL_S + 1)
             (folder / "gate").touch()
-            self.assertEqual(130, process.wait(cluster.LIMIT_S))
+            self.assertEqual(-signal.SIGINT, process.wait(cluster.LIMIT_S))
         finally:
             wait_until("the end of everything", lambda: not [kill(pid) for pid in cluster.bearers(cluster.TOKEN, token)])
             process.wait()

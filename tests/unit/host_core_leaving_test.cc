@@ -358,6 +358,50 @@ TEST_F(SingleNodeHostCoreTest, WithoutALeaseCtrlZStopsUsToo) {
   EXPECT_EQ(Took<StopSelf>().size(), 1u);
 }
 
+TEST_F(SingleNodeHostCoreTest, CtrlZIsIgnoredWhereNoShellCouldContinueUs) {
+  Run(1);
+  Forget();
+  core_.SetShellCanContinue(false);
+  core_.OnSignal(now_, SIGTSTP, &effects_);
+  EXPECT_TRUE(Took<StopSelf>().empty());
+  EXPECT_TRUE(Took<SignalWorkers>().empty());
+  EXPECT_EQ(Took<Note>().size(), 1u);
+}
+
+TEST_F(SingleNodeHostCoreTest, ASilentAgentIsReplacedOnceTheJobHasToBeConcluded) {
+  Run(1);
+  Pass(kLoneAgentSilence * 3, false);
+  EXPECT_TRUE(Took<KillAgent>().empty()) << "the workers do not need it";
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  Forget();
+  Pass(kLoneAgentSilence - absl::Seconds(1), false);
+  EXPECT_TRUE(Took<KillAgent>().empty());
+  Pass(absl::Seconds(1) + kTick, false);
+  EXPECT_EQ(Took<KillAgent>().size(), 1u);
+  EXPECT_EQ(Took<StartAgent>().at(0).number, 2u);
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_SUCCEEDED);
+}
+
+TEST_F(HostCoreTest, CancelledByItsOwnSigintItEndsByThatSignal) {
+  core_.OnSignal(now_, SIGINT, &effects_);
+  Pass(kTellLimit + absl::Seconds(1));
+  const Finish finish = Took<Finish>().at(0);
+  EXPECT_EQ(finish.exit_code, 130);
+  EXPECT_EQ(finish.signal, SIGINT);
+}
+
+TEST_F(HostCoreTest, CancelledByAnotherNodeItExitsWith130) {
+  v1::HostDirective directive = Directive();
+  directive.mutable_exit()->set_exit_code(130);
+  Give(directive);
+  Pass(kTellLimit + absl::Seconds(1), false);
+  const Finish finish = Took<Finish>().at(0);
+  EXPECT_EQ(finish.exit_code, 130);
+  EXPECT_EQ(finish.signal, 0);
+}
+
 TEST_F(SingleNodeHostCoreTest, NoSilenceIsWatchedAndNoTimerArmed) {
   Run(1);
   Pass(absl::Hours(1), false);

@@ -124,7 +124,8 @@ void HostCore::WatchAgent(BootTime now, absl::Duration counted, Effects* out) {
     agent_retry_at_ = absl::InfiniteFuture();
     NextAgent(now, out);
   }
-  if (!agent_attached_ || !leased()) return;
+  if (!agent_attached_) return;
+  if (!leased()) return WatchAgentOfLoneNode(now, counted, out);
   silence_ += counted;
   if (silence_ < lease_ / 2) return;
   Say(Severity::kWarning,
@@ -141,6 +142,18 @@ void HostCore::WatchAgent(BootTime now, absl::Duration counted, Effects* out) {
     agent_gone_at_ = now;
     return;
   }
+  NextAgent(now, out);
+}
+
+// Without a lease the workers need no agent; only their start and the end of the job do.
+void HostCore::WatchAgentOfLoneNode(BootTime now, absl::Duration counted, Effects* out) {
+  silence_ = Active() || exit_ ? absl::ZeroDuration() : silence_ + counted;
+  if (silence_ < kLoneAgentSilence) return;
+  Say(Severity::kWarning,
+      absl::StrCat("agent ", agent_number_, " has been silent for ", absl::FormatDuration(kLoneAgentSilence),
+                   ": starting another"),
+      out);
+  out->push_back(KillAgent{});
   NextAgent(now, out);
 }
 

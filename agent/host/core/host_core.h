@@ -32,6 +32,8 @@ inline constexpr absl::Duration kTellLimit = absl::Seconds(1);        // a leavi
 inline constexpr absl::Duration kOneSignal =
     absl::Milliseconds(200);  // what comes within it is one wish, told twice
 inline constexpr absl::Duration kAgentRestartWindow = absl::Seconds(10);
+// Of an agent that the host waits for where there is no lease.
+inline constexpr absl::Duration kLoneAgentSilence = absl::Seconds(10);
 inline constexpr absl::Duration kAgentRetry = absl::Seconds(3);   // where the machine gives no process for one
 inline constexpr absl::Duration kOfferRetry = absl::Seconds(5);   // where no port could be kept for the workers
 inline constexpr absl::Duration kBeat = absl::Milliseconds(500);  // of statuses to the agent
@@ -76,6 +78,7 @@ struct AskGpus {};         // which processes hold GPUs; answer: OnGpuUsers
 struct StopSelf {};        // raise SIGSTOP: Ctrl-Z where no lease forbids it
 struct Finish {            // flush the output and exit
   int exit_code = 0;
+  int signal = 0;      // not 0: end by this signal rather than exit with the code
   std::string origin;  // "worker" or "muster"
   std::string reason;
   std::optional<v1::Verdict> verdict;
@@ -180,9 +183,13 @@ class HostCore {
   void OnPreflightOutput(const std::string& last_line);                // told before OnSwept
   void OnGpuUsers(BootTime now, const GpuUsers& users, Effects* out);  // answer to AskGpus
 
+  // Whether a shell could continue this process if it stopped: told before SIGTSTP.
+  void SetShellCanContinue(bool can) { shell_can_continue_ = can; }
+
   // SIGTERM, SIGHUP, SIGQUIT: leave. SIGINT: cancel the job. SIGUSR1, SIGUSR2: passed to the workers.
   // Either of them may be made to mean leave by the options.
-  // SIGTSTP: StopSelf without a lease, a note with one; SIGCONT after it continues the workers.
+  // SIGTSTP: StopSelf without a lease, or a note where no shell could continue us; the workers alone with a lease;
+  // SIGCONT after it continues the workers.
   void OnSignal(BootTime now, int signal, Effects* out);
 
   bool finished() const { return finished_; }
@@ -249,6 +256,7 @@ class HostCore {
   void NextAgent(BootTime now, Effects* out);
   void GiveUp(BootTime now, const std::string& reason, Effects* out);  // a fault of ours, or of the machine
   void WatchAgent(BootTime now, absl::Duration counted, Effects* out);
+  void WatchAgentOfLoneNode(BootTime now, absl::Duration counted, Effects* out);
 
   // Leaving.
   void BeginLeave(BootTime now, int signal, const std::string& reason, absl::Duration grace, Effects* out);
@@ -329,6 +337,7 @@ class HostCore {
   std::optional<BootTime> kernel_timer_;
 
   // The end.
+  bool shell_can_continue_ = true;
   std::optional<v1::Leave> leave_;
   std::optional<BootTime> signalled_;          // when the first of the signals that mean leave came
   BootTime stop_at_ = absl::InfiniteFuture();  // --stop-before, by the latest word of the wall clock

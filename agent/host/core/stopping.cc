@@ -118,6 +118,11 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
       if (LiveWorkers() > 0) out->push_back(SignalWorkers{signal});
       return;
     case SIGTSTP:
+      if (!leased() && !shell_can_continue_) {  // as the kernel ignores it for programs that do not handle it
+        Say(Severity::kInfo, "SIGTSTP (Ctrl-Z) is ignored: there is no shell here that could continue muster",
+            out);
+        return;
+      }
       if (LiveWorkers() > 0) out->push_back(SignalWorkers{SIGSTOP});
       if (leased()) {
         Say(Severity::kInfo,
@@ -209,7 +214,10 @@ void HostCore::WatchEnd(BootTime now, Effects* out) {
   finished_ = true;
   if (agent_attached_) out->push_back(KillAgent{});
   AskForRetry();
+  // A shell ends its loop only if a program that got Ctrl-C ends by SIGINT itself.
+  const bool by_sigint = leave_ && leave_->cancel() && exit_->exit_code() == kExitCancelled;
   Finish finish{.exit_code = exit_->exit_code(),
+                .signal = by_sigint ? SIGINT : 0,
                 .origin = exit_->origin(),
                 .reason = exit_->reason(),
                 .verdict = {},

@@ -54,7 +54,8 @@ class MusterProcess:
         return self._process.poll() is not None
 
     def wait(self, limit):
-        return self._process.wait(limit)
+        code = self._process.wait(limit)
+        return code if code >= 0 else 128 - code  # as a shell shows a signal
 
 
 class TorchrunServer:
