@@ -68,6 +68,7 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
       return CheckRun(home, to, directive.run());
     case v1::Directive::kVerdict:
       if (!record.announced) LookWhetherRunAgain(home);
+      if (!record.announced && directive.verdict().exit_code() == 0) CheckConcludedSuccess(home);
       record.announced = true;
       return CheckVerdictTold(home, directive.verdict());
     case v1::Directive::kRelease:  // before the verdict: of one that leaves
@@ -82,6 +83,43 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
     default:
       return;
   }
+}
+
+void Invariants::OnStatusHeard(const CoordinatorHome& home, const v1::AgentStatus& status) {
+  CoordinatorRecord& coordinator = coordinators_[home.id];
+  coordinator.heard_a_verdict |= status.has_verdict();
+  const v1::Round& last = status.last();
+  const RoundKey key = KeyOf(last.id());
+  if (key > coordinator.newest_known) {
+    coordinator.newest_known = key;
+    coordinator.succeeded.clear();
+  }
+  const bool succeeded = last.has_node_rank() && status.outcome() == v1::OUTCOME_SUCCEEDED;
+  if (succeeded && key == coordinator.newest_known) coordinator.succeeded.insert(last.node_rank());
+}
+
+bool Invariants::KnowsOfSuccess(const CoordinatorRecord& coordinator) const {
+  const auto round = rounds_.find(coordinator.newest_known);
+  return round != rounds_.end() && static_cast<int>(coordinator.succeeded.size()) == round->second.node_count;
+}
+
+// The first word of a round that this coordinator has made.
+void Invariants::CheckNewRound(const CoordinatorHome& home, const RoundKey& key) {
+  CoordinatorRecord& coordinator = coordinators_[home.id];
+  if (KnowsOfSuccess(coordinator)) {
+    Fail(4, absl::StrCat("coordinator ", home.id, " starts round ", ToString(key), ", but has heard that every node",
+                         " of round ", ToString(coordinator.newest_known), " succeeded"));
+  }
+  coordinator.newest_known = key;
+  coordinator.succeeded.clear();
+}
+
+// A round that was left behind may have succeeded, too: what a later one has written since then is not complete.
+void Invariants::CheckConcludedSuccess(const CoordinatorHome& home) {
+  const CoordinatorRecord& coordinator = coordinators_[home.id];
+  if (coordinator.heard_a_verdict || KnowsOfSuccess(coordinator)) return;
+  Fail(4, absl::StrCat("coordinator ", home.id, " concludes 0, but has not heard that every node of round ",
+                       ToString(coordinator.newest_known), " succeeded"));
 }
 
 // Who cannot start. Not the primary, which the others need; but where they can do nothing without its own node.
@@ -115,6 +153,7 @@ void Invariants::CheckRun(const CoordinatorHome& home, const HostProcess& to, co
   coordinator.greatest = key;
   const bool is_new = rounds_.find(key) == rounds_.end();
   if (is_new && !rounds_.empty() && key.number <= rounds_.rbegin()->first.number) forgot_ = true;
+  if (is_new) CheckNewRound(home, key);
   RoundRecord& record = rounds_[key];
   if (is_new) {
     record.world_size = round.world_size();

@@ -4,6 +4,8 @@
 //  2. No worker executes while one of another round does; a host starts a round once.
 //  3. Round ids never repeat; numbers and counts only grow, the counts within their budgets.
 //  4. The verdict is the same wherever it is seen, and 0 only if every worker of one round exited 0 by itself.
+//     No round starts once a coordinator has heard that every node of the round before succeeded; and it concludes
+//     0 of the newest round that it knows, never of one that a later round has replaced.
 //  5. With faults ended the job reaches a verdict in bounded time; nobody exits before it without a reason.
 //     A node that cannot start, and a stranger, are refused alone: no job ends for them once it had a round.
 //  6. The death of an agent, or of a coordinator that is soon back, ends no worker.
@@ -44,6 +46,7 @@ class Invariants {
   Invariants(const Scenario& scenario, World* world) : scenario_(scenario), world_(world) {}
 
   void OnDirectiveSent(const CoordinatorHome& home, const HostProcess& to, const v1::Directive& directive);
+  void OnStatusHeard(const CoordinatorHome& home, const v1::AgentStatus& status);  // before the coordinator acts
   // What somebody who is not of the job has come to: a word of why he is refused, and nothing else.
   void OnStranger(const CoordinatorHome& home, rendezvous::State before, rendezvous::StreamId stream,
                   const rendezvous::Effects& effects);
@@ -93,9 +96,16 @@ class Invariants {
     RoundKey greatest;
     bool announced = false;  // the verdict
     bool released = false;
+    // What its nodes have told this coordinator of the newest round that it knows.
+    RoundKey newest_known;
+    std::set<int> succeeded;       // node ranks
+    bool heard_a_verdict = false;  // of an earlier coordinator
   };
 
   void CheckRun(const CoordinatorHome& home, const HostProcess& to, const v1::Round& round);
+  bool KnowsOfSuccess(const CoordinatorRecord& coordinator) const;
+  void CheckNewRound(const CoordinatorHome& home, const RoundKey& key);
+  void CheckConcludedSuccess(const CoordinatorHome& home);
   void CheckRanks(const RoundKey& key, RoundRecord& record, const HostProcess& to, const v1::Round& round);
   void CheckCounts(const RoundKey& key, const RoundRecord& record, HostRecord& host, const HostProcess& to);
   void CountEnd(const WorkerProcess& worker);

@@ -113,6 +113,7 @@ void World::ArriveAtCoordinator(Session* session, const v1::AgentStatus& status)
   session->last_heard = now();
   if (session->first_heard < 0) session->first_heard = now();
   CoordinatorHome* home = session->home;
+  invariants_.OnStatusHeard(*home, status);
   policies_.OnStatus(*session, status);
   OnHome(home,
          [&](BootTime now, rendezvous::Effects* out) { home->core.OnStatus(now, session->stream, status, out); });
