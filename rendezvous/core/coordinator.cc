@@ -226,9 +226,11 @@ void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const s
                          int exit_code) {
   if (refused_.insert(stream).second) {
     const std::string name = options_.planted("strangers_words") ? status.hostname() : Foreign(status.hostname());
-    Say(Severity::kWarning, absl::StrCat("refused ", name, ": ", reason), out);
     const std::string whom = absl::StrCat(name, " (", reason, ")");
-    if (std::find(refusals_.begin(), refusals_.end(), whom) == refusals_.end()) refusals_.push_back(whom);
+    if (std::find(refusals_.begin(), refusals_.end(), whom) == refusals_.end()) {  // else it has come again
+      Say(Severity::kWarning, absl::StrCat("refused ", name, ": ", reason), out);
+      refusals_.push_back(whom);
+    }
     if (refusals_.size() > kMaxRefusalsNamed) refusals_.pop_front();
   }
   v1::Directive directive = NextDirective(status.id());
@@ -286,6 +288,7 @@ void Coordinator::ForgetRound() {
   progressed_ = progress_watched_ = false;
   loss_at_.reset();
   loss_text_.clear();
+  succeeded_.clear();
   done_and_gone_.clear();
   done_and_ended_.clear();
   lost_failures_.clear();
@@ -332,7 +335,10 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
     // Whoever claims the greatest round has its place before any other.
     if (host.status.has_place()) holders_[host.status.place()] = host.status.host_id();
   }
-  if (host.in_round && HasSucceeded(host)) host.succeeded = true;
+  if (HasSucceeded(host)) {
+    if (last.node_rank() >= 0 && last.node_rank() < greatest_.node_count()) succeeded_.insert(last.node_rank());
+    host.succeeded |= host.in_round;
+  }
   host.was_ready |= IsReady(host);
 }
 

@@ -155,9 +155,10 @@ class Coordinator {
   bool RecoverRound(BootTime now, Effects* out);
   bool StepGathering(BootTime now, Effects* out);
   bool StepRunning(BootTime now, Effects* out);
+  bool EndWithSuccess(BootTime now, Effects* out);
   bool EndBeforeRound(BootTime now, Effects* out);
   std::optional<std::string> WhyDrain(BootTime now);
-  std::optional<std::string> WhyDrainFor(BootTime now, const Host& host) const;
+  std::optional<std::string> WhyDrainFor(BootTime now, const Host& host, bool absent_may_return) const;
   void MakeRound(BootTime now, std::vector<Candidate> members, const std::string& why, Effects* out);
   void WarnOfDifferences(const std::vector<Candidate>& members, Effects* out);
   void WarnOfMixedFamilies(const std::vector<Candidate>& members, Effects* out) const;
@@ -204,7 +205,9 @@ class Coordinator {
   bool WasMember(const Host& host) const;  // of greatest_, though it may not have heard of it
   bool LeavesAfterSuccess(const Host& host) const;
   std::string WhyLeft(const Host& host) const;  // "asked to leave", and by what it says itself
-  bool HasSucceeded(const Host& host) const;    // of that round, though it may be leaving by now
+  bool HasSucceeded(const Host& host) const;    // in that round, by its newest status
+  bool EveryNodeSucceeded() const;              // in that round
+  bool OnlyAbsentNodesRun() const;              // in that round
   bool HoldsPlace(const Host& host) const;
   const Host* HolderOf(int place) const;
   bool Leaving(const Host& host) const { return host.status.phase() == v1::PHASE_LEAVING; }
@@ -284,6 +287,7 @@ class Coordinator {
   int largest_ = 0;                // node count of any round so far
   std::string drain_cause_;
   std::optional<BootTime> loss_at_;  // the first sign that a member of this round was lost or leaves
+  std::set<int> succeeded_;          // node ranks of greatest_ whose nodes have said that they succeeded
   std::set<int> done_and_gone_;  // node ranks of this round that succeeded and then left: their loss costs nothing
   std::set<int> done_and_ended_;  // those of them of which it is known, and not only that nobody hears of them
   std::string cancelled_on_;      // where Ctrl-C was pressed; that node need not stay to the end

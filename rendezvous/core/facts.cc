@@ -72,9 +72,33 @@ bool Coordinator::LeavesAfterSuccess(const Host& host) const {
   return Claims(host) && Leaving(host) && host.status.outcome() == v1::OUTCOME_SUCCEEDED;
 }
 
+// The outcome tells it, whatever the node does by now: it may have applied a STOP, be leaving, have lost its main
+// process, or hold something that cannot be ended. What its workers left behind must have ended, if it can.
 bool Coordinator::HasSucceeded(const Host& host) const {
-  if (LeavesAfterSuccess(host)) return Idle(host);
-  return Claims(host) && host.status.phase() == v1::PHASE_SUCCEEDED;
+  if (!Claims(host)) return false;
+  if (options_.planted("success_by_phase")) return host.status.phase() == v1::PHASE_SUCCEEDED;
+  return host.status.outcome() == v1::OUTCOME_SUCCEEDED && (Idle(host) || Unusable(host));
+}
+
+// Known for good once a node has said so, wherever that node is now. While recovering, a node that is attached
+// must follow this epoch: until then another coordinator may have a later round for it.
+bool Coordinator::EveryNodeSucceeded() const {
+  if (!IsSet(greatest_.id()) || static_cast<int>(succeeded_.size()) != greatest_.node_count()) return false;
+  if (state_ != State::kRecovering) return true;
+  return std::all_of(hosts_.begin(), hosts_.end(), [this](const auto& entry) {
+    const Host& host = entry.second;
+    return host.stream == 0 || !Claims(host) || Fresh(host);
+  });
+}
+
+// Draining a round early stops those that run while one is away. Where all who are here have succeeded there is
+// nobody to stop, and who is away may come back within its lease, done or still running.
+bool Coordinator::OnlyAbsentNodesRun() const {
+  if (succeeded_.empty() || options_.planted("done_do_not_wait")) return false;
+  return std::all_of(hosts_.begin(), hosts_.end(), [](const auto& entry) {
+    const Host& host = entry.second;
+    return !host.in_round || host.stream == 0 || host.succeeded;
+  });
 }
 
 const Coordinator::Host* Coordinator::HolderOf(int place) const {

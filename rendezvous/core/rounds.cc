@@ -28,7 +28,8 @@ void Coordinator::Decide(BootTime now, Effects* out) {
 }
 
 bool Coordinator::Step(BootTime now, Effects* out) {
-  if (state_ != State::kVerdict && state_ != State::kReleasing && EndBeforeRound(now, out)) return true;
+  const bool open = state_ != State::kVerdict && state_ != State::kReleasing;
+  if (open && (EndWithSuccess(now, out) || EndBeforeRound(now, out))) return true;
   switch (state_) {
     case State::kRecovering:
       return StepRecovering(now, out);
@@ -47,6 +48,16 @@ bool Coordinator::Step(BootTime now, Effects* out) {
 }
 
 // ---- ends that need no round --------------------------------------------------------------------------------
+
+// In every state: a round has succeeded once all its nodes say so, even if it is being drained or is drained
+// already. That ends when a later round starts, even one of fewer nodes: its workers have begun to overwrite what
+// the others had finished.
+bool Coordinator::EndWithSuccess(BootTime now, Effects* out) {
+  if (!EveryNodeSucceeded()) return false;
+  if (state_ != State::kRunning && options_.planted("success_forgotten")) return false;
+  ConcludeWith(now, 0, "every worker exited 0", out);
+  return true;
+}
 
 // Who comes late is to hear why the job ends; and may know of a round that has ended meanwhile, or is ending.
 bool Coordinator::EnoughAreHere(BootTime now) const {
@@ -357,15 +368,6 @@ void Coordinator::WarnOfMixedFamilies(const std::vector<Candidate>& members, Eff
 // ---- running ------------------------------------------------------------------------------------------------
 
 bool Coordinator::StepRunning(BootTime now, Effects* out) {
-  const int missing = MembersMissing();
-  bool all_succeeded = missing == 0;
-  for (const auto& [id, host] : hosts_) {
-    if (host.in_round) all_succeeded &= host.succeeded;
-  }
-  if (all_succeeded) {
-    ConcludeWith(now, 0, "every worker exited 0", out);
-    return true;
-  }
   const std::optional<std::string> why = WhyDrain(now);
   if (!why) return false;
   Drain(now, *why, out);
@@ -375,13 +377,12 @@ bool Coordinator::StepRunning(BootTime now, Effects* out) {
 std::optional<std::string> Coordinator::WhyDrain(BootTime now) {
   if (loss_at_) return loss_text_.empty() ? "a node was lost" : loss_text_;
   if (!cancelled_on_.empty()) return absl::StrCat("cancelled on ", cancelled_on_);
-  bool any_succeeded = !done_and_gone_.empty();
+  const bool absent_may_return = OnlyAbsentNodesRun();
   for (const auto& [id, host] : hosts_) {
     if (!host.in_round) continue;
-    any_succeeded |= host.succeeded;
-    if (std::optional<std::string> why = WhyDrainFor(now, host)) return why;
+    if (std::optional<std::string> why = WhyDrainFor(now, host, absent_may_return)) return why;
   }
-  if (any_succeeded) return std::nullopt;
+  if (!succeeded_.empty()) return std::nullopt;
   return WhyGrow(now);
 }
 
@@ -416,11 +417,15 @@ bool Coordinator::MayChangeMembers(BootTime now) const {
   return MadeProgress(if_ended_now);
 }
 
-std::optional<std::string> Coordinator::WhyDrainFor(BootTime now, const Host& host) const {
+// absent_may_return: who is away has until its lease ends; then it is lost.
+std::optional<std::string> Coordinator::WhyDrainFor(BootTime now, const Host& host, bool absent_may_return) const {
   if (host.succeeded) return std::nullopt;
   const v1::Phase phase = host.status.phase();
   const std::string name = NameOf(host);
-  if (host.stream == 0 && now > host.closed_at + options_.reconnect_grace) return absl::StrCat(name, " is away");
+  if (host.stream == 0 && now > host.closed_at + options_.reconnect_grace) {
+    if (absent_may_return) return std::nullopt;
+    return absl::StrCat(name, " is away");
+  }
   if (LeavesAfterSuccess(host)) return std::nullopt;
   if (phase == v1::PHASE_LEAVING || Unusable(host)) return HowLost(host);
   if (phase == v1::PHASE_FAILED && Claims(host)) {
