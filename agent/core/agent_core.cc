@@ -159,12 +159,7 @@ void AgentCore::OnConnected(BootTime now, const std::string& local_address, Effe
   connected_at_ = now;  // no contact yet: only an answer is
   first_of_session_ = status_seq_ + 1;
   if (!local_address.empty()) local_address_ = local_address;
-  if (ever_connected_) {
-    Say(Severity::kInfo,
-        absl::StrCat("agent ", host_.agent_number(), " is attached to the coordinator at ",
-                     ToString(config_.primary())),
-        out);
-  }
+  attached_again_ = ever_connected_;
   ever_connected_ = true;
   TellCoordinator(now, out);
 }
@@ -184,7 +179,29 @@ void AgentCore::OnDisconnected(BootTime now, const std::string& why, int refused
   link_ = Link::kDown;
   last_disconnect_ = why;
   connect_at_ = now + ReconnectDelay();
+  if (IsAnotherJobs(refused_code)) return ReachedAnotherJob(now, why);
   if (refused_code != 0) ExitAlone(now, refused_code, why, out);
+}
+
+// The coordinator of its own job refuses a member only with the exit code of that member's failure: it cannot
+// start its program. A refusal with 77 comes from another job's coordinator, to which the primary's address or
+// name leads now; its own may return at any moment. A node that knows the verdict needs no coordinator any more.
+bool AgentCore::IsAnotherJobs(int exit_code) const {
+  const bool is_member = IsSet(memory_.epoch()) && !memory_.has_verdict();
+  return exit_code == kExitRefused && is_member && planted_bug != "refusal_is_final";
+}
+
+void AgentCore::ReachedAnotherJob(BootTime now, const std::string& reason) {
+  link_ = Link::kDown;
+  last_disconnect_ = absl::StrCat("another job's coordinator answers there: ", reason);
+  connect_at_ = now + (Leased() ? std::min(kRefusedRetry, LeaseDuration() / 8) : kRefusedRetry);
+}
+
+// Nothing else of such a directive is applied: the epoch of another job's coordinator means nothing here.
+void AgentCore::OnRefused(BootTime now, int exit_code, const std::string& reason, Effects* out) {
+  if (!IsAnotherJobs(exit_code)) return ExitAlone(now, exit_code, reason, out);
+  if (link_ == Link::kUp) out->push_back(Disconnect{});
+  ReachedAnotherJob(now, reason);
 }
 
 bool AgentCore::IsNewer(const v1::Directive& directive) const {
@@ -193,7 +210,17 @@ bool AgentCore::IsNewer(const v1::Directive& directive) const {
 }
 
 void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effects* out) {
-  if (finished_ || !configured_ || !IsNewer(directive)) return;
+  if (finished_ || !configured_) return;
+  if (directive.has_refused()) {
+    return OnRefused(now, directive.refused().exit_code(), directive.refused().reason(), out);
+  }
+  if (!IsNewer(directive)) return;
+  if (std::exchange(attached_again_, false)) {
+    Say(Severity::kInfo,
+        absl::StrCat("agent ", host_.agent_number(), " is attached to the coordinator at ",
+                     ToString(config_.primary())),
+        out);
+  }
   last_contact_ = now;
   unheard_ = absl::ZeroDuration();
   attempts_ = 0;  // only an answer makes an attempt a good one
@@ -293,8 +320,6 @@ void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects
       ExitWith(now, directive.release().exit_code(), directive.release().reason(), out);
       break;
     case v1::Directive::kRefused:
-      ExitAlone(now, directive.refused().exit_code(), directive.refused().reason(), out);
-      break;
     case v1::Directive::ORDER_NOT_SET:
       break;
   }

@@ -25,6 +25,7 @@ inline constexpr absl::Duration kMaxCountedSilence = absl::Milliseconds(250);
 inline constexpr absl::Duration kDefaultBeat = absl::Milliseconds(500);
 inline constexpr absl::Duration kMinReconnectDelay = absl::Milliseconds(50);
 inline constexpr absl::Duration kMaxReconnectDelay = absl::Milliseconds(500);
+inline constexpr absl::Duration kRefusedRetry = absl::Seconds(1);  // where another job's coordinator answered
 inline constexpr absl::Duration kConnectLimit = absl::Seconds(5);  // of one attempt
 inline constexpr absl::Duration kHostEndWait =
     absl::Seconds(1);  // between a closed link and the pidfd of a dead host
@@ -108,6 +109,9 @@ class AgentCore {
   void Adopt(BootTime now, const v1::HostStatus& status, Effects* out);
   bool IsNewer(const v1::Directive& directive) const;
   void ApplyOrder(BootTime now, const v1::Directive& directive, Effects* out);
+  void OnRefused(BootTime now, int exit_code, const std::string& reason, Effects* out);
+  bool IsAnotherJobs(int exit_code) const;
+  void ReachedAnotherJob(BootTime now, const std::string& reason);
   void LearnRound(BootTime now, const v1::Round& round);
   void LearnPrimaryEnded(const v1::Directive& directive);
   std::optional<BootTime> WhenSent(const v1::StatusId& echo);
@@ -177,6 +181,7 @@ class AgentCore {
   uint64_t first_of_session_ = 0;  // seq of its first status
   int attempts_ = 0;
   bool ever_connected_ = false;
+  bool attached_again_ = false;  // no answer yet on this connection, which is not the first
   std::string last_disconnect_;
   std::string probing_;
   BootTime next_probe_ = absl::InfinitePast();

@@ -14,9 +14,9 @@ class CoordinatorAlone(ClusterTest):
                    *kwargs.pop("options", ())]
         return self.cluster(nodes, options=options, **kwargs)
 
-    def start_coordinator(self, job, *options):
+    def start_coordinator(self, job, *options, run_id="alone"):
         environment = {name: value for name, value in job.environment_of(0).items() if name != "TEST_PLACE"}
-        command = [str(BINARY), "coordinator", "--nnodes", self.nnodes, "--rdzv-id", "alone", "--lease", self.lease,
+        command = [str(BINARY), "coordinator", "--nnodes", self.nnodes, "--rdzv-id", run_id, "--lease", self.lease,
                    "--listen", f"127.0.0.1:{self.port}", *options]
         node = Node(f"coordinator-{len(job.all_nodes)}", command, environment, job.folder)
         job.all_nodes.append(node)
@@ -58,6 +58,23 @@ class CoordinatorAlone(ClusterTest):
         self.assertEqual(starts, job.wait_for_round(0), "the same workers, by pid")
         self.assertEqual([], job.records("start", restart=1))
         self.assertEqual(0, self.coordinator.exit_code())
+
+    def test_another_jobs_coordinator_in_its_place_ends_no_node(self):
+        job, starts = self.running(lease="60s")
+        kill(self.coordinator.process.pid)
+        self.coordinator.exit_code()
+        stranger = self.start_coordinator(job, run_id="another")
+        for place in (0, 1):
+            wait_until(f"place {place} says whom it has reached",
+                       lambda place=place: job.nodes[place].said("another job's coordinator answers there: run id 'alone'"))
+        kill(stranger.process.pid)
+        stranger.exit_code()
+        own = self.start_coordinator(job)
+        wait_until("its own has taken the round over", lambda: own.said("all members of the round are back"))
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertEqual(starts, job.wait_for_round(0), "the same workers, by pid")
+        self.assertEqual(0, own.exit_code())
 
     def test_away_for_longer_than_the_lease_it_restarts_the_group_when_it_is_back(self):
         job, starts = self.running()

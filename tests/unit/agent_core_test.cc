@@ -378,6 +378,70 @@ TEST_F(AgentCoreTest, ARefusalForGoodEndsTheNode) {
   EXPECT_EQ(LastOrder().exit().exit_code(), 77);
 }
 
+TEST_F(AgentCoreTest, AMemberThatReachesAnotherJobsCoordinatorWaitsForItsOwn) {
+  Connected();
+  Give(Run(5, 1));
+  HostApplies();
+  const int64_t lease = LastOrder().lease_deadline_boot_ns();
+  core_.OnDisconnected(now_, "gone", 0, &effects_);
+  Pass(absl::Seconds(1));
+  Connected();
+  Forget();
+  v1::Directive refused = Directive(1, 9);  // its epoch is greater than ours
+  refused.mutable_refused()->set_exit_code(77);
+  refused.mutable_refused()->set_reason("run id 'job' is not this job's");
+  Give(refused);
+  EXPECT_EQ(Took<Disconnect>().size(), 1u);
+  Pass(absl::Seconds(2));
+  EXPECT_FALSE(Took<Connect>().empty()) << "its own may be back";
+  EXPECT_FALSE(LastOrder().has_exit());
+  EXPECT_TRUE(LastOrder().has_start()) << "its workers run on";
+  EXPECT_EQ(LastOrder().lease_deadline_boot_ns(), lease);
+  EXPECT_EQ(core_.memory().epoch().number(), 1u) << "it follows its own job's coordinator";
+  Connected();
+  Give(Directive(6));
+  EXPECT_EQ(core_.memory().applied().seq(), 6u);
+}
+
+TEST_F(AgentCoreTest, AMemberThatIsRefusedByTokenWaitsForTheCoordinatorTimeout) {
+  Connected();
+  Give(Directive(5));
+  HostApplies();
+  core_.OnDisconnected(now_, "gone", 0, &effects_);
+  const BootTime end = now_ + absl::Milliseconds(900'000);
+  while (now_ < end - absl::Seconds(10)) {
+    Pass(absl::Seconds(5));
+    core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
+    ASSERT_FALSE(LastOrder().has_exit());
+    Forget();
+  }
+  Pass(absl::Seconds(20));
+  EXPECT_EQ(LastOrder().exit().exit_code(), 69);
+  EXPECT_NE(LastOrder().exit().reason().find("another job's coordinator answers there: the token is wrong"),
+            std::string::npos)
+      << LastOrder().exit().reason();
+}
+
+TEST_F(AgentCoreTest, AMemberThatCannotStartItsProgramObeysItsRefusal) {
+  Connected();
+  Give(Directive(5));
+  HostApplies();
+  v1::Directive refused = Directive(6);
+  refused.mutable_refused()->set_exit_code(127);
+  refused.mutable_refused()->set_reason("it cannot start its program");
+  Give(refused);
+  EXPECT_EQ(LastOrder().exit().exit_code(), 127);
+}
+
+TEST_F(AgentCoreTest, ANewNodeThatIsRefusedEndsAtOnce) {
+  Connected();
+  v1::Directive refused = Directive(1);
+  refused.mutable_refused()->set_exit_code(77);
+  refused.mutable_refused()->set_reason("run id 'job' is not this job's");
+  Give(refused);
+  EXPECT_EQ(LastOrder().exit().exit_code(), 77);
+}
+
 TEST_F(AgentCoreTest, WhoKnowsTheVerdictEndsWithItThoughAnotherJobsCoordinatorRefusesIt) {
   Connected();
   v1::Directive verdict = Directive(5);
