@@ -70,6 +70,10 @@ class Network:
         with open(NETNS_FILES / self.namespace(place) / "hosts", "a", encoding="ascii") as hosts:
             hosts.writelines(f"{self.address(other)} {self.name(other)}\n" for other in self.places)
 
+    def ask_for_long(self, place):
+        """From now on this place waits for a name server for longer than muster does."""
+        (NETNS_FILES / self.namespace(place) / "resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:5 attempts:3\n")
+
     # Cuts are silent: nobody is told, no interface goes down.
 
     def cut(self, place):

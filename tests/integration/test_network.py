@@ -73,6 +73,11 @@ class LateNames(InNamespaces):
         self.assertRegex(node.err().splitlines()[-1], rf"{self.network.name(0)}:{PORT}.*name")
 
 
+# What is asked of a name server that does not answer takes longer than an agent of such a lease may be silent.
+SHORT_LEASE = ["--rdzv-endpoint", f"nobody-knows-me:{PORT}", "--nnodes", "2", "--rdzv-id", "names", "--lease", "2s",
+               "--join-timeout", "6s"]
+
+
 # The rest of the command, with more descriptors open than select() can take.
 MANY_DESCRIPTORS = """
 import os, resource, sys
@@ -104,6 +109,17 @@ class NameServers(InNamespaces):
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
         self.assertEqual(b"", asked.read_bytes())
+
+    def test_one_that_is_silent_is_no_fault_of_an_agent_with_a_short_lease(self):
+        job = self.job(nodes=2)
+        self.network.ask_for_long(1)
+        self.start_silent_one(job, 1)
+        command = [*self.network.prefix(1), *cluster.node_command(SHORT_LEASE, ["true"])]
+        environment = {**cluster.plain_environment(), cluster.TOKEN: job.token}
+        node = cluster.Node("asks", command, environment, job.folder)
+        job.all_nodes.append(node)
+        self.assertEqual(69, node.exit_code())
+        self.assertFalse(node.said("has been silent"))
 
     def test_one_that_is_silent_is_told_also_where_many_descriptors_are_open(self):
         job = self.job(nodes=2, named=True)

@@ -238,6 +238,39 @@ TEST_F(HostCoreTest, ASilentAgentCostsTheWorkersAndIsReplaced) {
   EXPECT_FALSE(Took<SignalWorkers>().empty());
 }
 
+// It may look up the primary's name for 2 s before its first word.
+TEST_F(HostCoreTest, AnAgentIsSilentFromItsFirstWordOn) {
+  HostOptions options = Options(false);
+  options.config.set_lease_ms(2000);
+  HostCore core(options);
+  Effects effects;
+  BootTime now = now_;
+  const auto pass = [&](absl::Duration duration) {
+    for (const BootTime until = now + duration; now < until;) core.OnTick(now += kTick, &effects);
+  };
+  core.Begin(now, &effects);
+  pass(absl::Seconds(5));
+  EXPECT_TRUE(AllOf<KillAgent>(effects).empty());
+  v1::HostDirective word;
+  word.set_agent_number(1);
+  word.set_seq(1);
+  word.set_hold(true);
+  core.OnDirective(now, word, &effects);
+  pass(absl::Milliseconds(1200));
+  EXPECT_EQ(AllOf<KillAgent>(effects).size(), 1u);
+}
+
+TEST_F(HostCoreTest, AgentsThatNeverSpeakAreAFaultOfOursAfterTheCoordinatorTimeout) {
+  Forget();
+  Pass(kFirstWordLimit + absl::Seconds(1), false);
+  EXPECT_EQ(Took<KillAgent>().size(), 1u);
+  EXPECT_EQ(Took<StartAgent>().size(), 1u);
+  Pass(kCoordinatorTimeout + 2 * kFirstWordLimit, false);
+  ASSERT_TRUE(core_.finished());
+  EXPECT_EQ(Took<Finish>().back().exit_code, 70);
+  EXPECT_NE(Took<Finish>().back().reason.find("no agent has said anything for 5m"), std::string::npos);
+}
+
 TEST_F(HostCoreTest, APauseOfBothAccusesNobody) {
   Run(1);
   Forget();

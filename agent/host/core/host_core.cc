@@ -71,6 +71,7 @@ void HostCore::NextAgent(BootTime now, Effects* out) {
   config_sent_ = false;
   applied_seq_ = 0;
   silence_ = absl::ZeroDuration();
+  agent_has_spoken_ = false;
   out->push_back(StartAgent{agent_number_});
   if (agent_number_ > 1) Say(Severity::kInfo, absl::StrCat("agent ", agent_number_, " takes over"), out);
   Tell(out);
@@ -127,9 +128,18 @@ void HostCore::WatchAgent(BootTime now, absl::Duration counted, Effects* out) {
   if (!agent_attached_) return;
   if (!leased()) return WatchAgentOfLoneNode(now, counted, out);
   silence_ += counted;
-  if (silence_ < lease_ / 2) return;
+  if (silence_ >= SilenceLimit()) ReplaceSilentAgent(now, out);
+}
+
+// Before its first word nothing depends on it: the lease alone, which the host watches, ends the workers in time.
+absl::Duration HostCore::SilenceLimit() const {
+  const bool starting = !agent_has_spoken_ && planted_bug != "silence_from_start";
+  return starting ? std::max(lease_ / 2, kFirstWordLimit) : lease_ / 2;
+}
+
+void HostCore::ReplaceSilentAgent(BootTime now, Effects* out) {
   Say(Severity::kWarning,
-      absl::StrCat("agent ", agent_number_, " has been silent for ", absl::FormatDuration(lease_ / 2),
+      absl::StrCat("agent ", agent_number_, " has been silent for ", absl::FormatDuration(SilenceLimit()),
                    ": ending the workers and the agent"),
       out);
   if (Active()) {
@@ -140,6 +150,12 @@ void HostCore::WatchAgent(BootTime now, absl::Duration counted, Effects* out) {
   out->push_back(KillAgent{});
   if (exit_) {
     agent_gone_at_ = now;
+    return;
+  }
+  if (!agent_has_spoken_ && !agents_fail_since_) agents_fail_since_ = now;
+  const absl::Duration limit = FromMs(options_.config.coordinator_timeout_ms());
+  if (agents_fail_since_ && now - *agents_fail_since_ >= limit) {
+    GiveUp(now, absl::StrCat("no agent has said anything for ", absl::FormatDuration(limit)), out);
     return;
   }
   NextAgent(now, out);
@@ -160,6 +176,7 @@ void HostCore::WatchAgentOfLoneNode(BootTime now, absl::Duration counted, Effect
 void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Effects* out) {
   if (finished_ || directive.agent_number() != agent_number_ || !agent_attached_) return;
   silence_ = absl::ZeroDuration();
+  agent_has_spoken_ = true;
   agents_fail_since_.reset();
   if (directive.seq() <= applied_seq_) return;
   applied_seq_ = directive.seq();

@@ -53,6 +53,9 @@ inline constexpr absl::Duration kUnknownGpuUsers = absl::Seconds(5);
 inline constexpr size_t kMaxUnfitText = 320;  // bytes of why this node is not fit
 inline constexpr int kMaxGpuPidsNamed = 8;
 inline constexpr int kMaxAgentRestarts = 5;  // the fifth within the window: a fault of ours
+// An agent says nothing before it is configured: it starts, and may look up the primary's name for 2 s, which is
+// as long as half of a short lease.
+inline constexpr absl::Duration kFirstWordLimit = absl::Seconds(10);
 
 // Effects.
 struct StartAgent {
@@ -257,6 +260,8 @@ class HostCore {
   void GiveUp(BootTime now, const std::string& reason, Effects* out);  // a fault of ours, or of the machine
   void WatchAgent(BootTime now, absl::Duration counted, Effects* out);
   void WatchAgentOfLoneNode(BootTime now, absl::Duration counted, Effects* out);
+  absl::Duration SilenceLimit() const;
+  void ReplaceSilentAgent(BootTime now, Effects* out);
 
   // Leaving.
   void BeginLeave(BootTime now, int signal, const std::string& reason, absl::Duration grace, Effects* out);
@@ -286,6 +291,7 @@ class HostCore {
   uint64_t status_seq_ = 0;
   uint64_t applied_seq_ = 0;
   absl::Duration silence_;  // of the agent, in our own running time
+  bool agent_has_spoken_ = false;
   std::deque<BootTime> agent_starts_;
   BootTime agent_retry_at_ = absl::InfiniteFuture();
   std::optional<BootTime> agents_fail_since_;  // none has spoken since then
