@@ -130,6 +130,7 @@ void Faults::StrikeProcess(Fault fault, HostProcess* host) {
   if (fault == Fault::kKillAgent && !MayKillAgentOf(*host)) return;
   world_->Note("fault", absl::StrCat(Name(fault), " ", host->name));
   const Micros outage = Outage();
+  ++host->agents_struck;
   switch (fault) {
     case Fault::kKillAgent:
       return world_->KillAgent(host->agent);

@@ -111,7 +111,11 @@ void World::StartAgentProcess(HostProcess* host, uint64_t number) {
   host->agent = agent;
   host->link_open = true;
   host->agent_starts.push_back(now());
-  scheduler_.After(prng_.Between(2 * kMillisecond, kAgentStartMax), [this, agent] {
+  Micros first_word = prng_.Between(2 * kMillisecond, kAgentStartMax);
+  // What it finds out by the primary's name its host keeps.
+  const bool looks_up = scenario_.name_lookup > 0 && !healed_ && !host->memory.has_served();
+  if (looks_up) first_word += prng_.Between(scenario_.name_lookup * 3 / 4, scenario_.name_lookup);
+  scheduler_.After(first_word, [this, agent] {
     if (!agent->alive) return;
     agent->started = true;
     ScheduleTick(agent, prng_.Between(1, 100 * kMillisecond));

@@ -68,9 +68,13 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
       return CheckRun(home, to, directive.run());
     case v1::Directive::kVerdict:
       if (!record.announced) LookWhetherRunAgain(home);
+      CheckVerdictTold(home, directive.verdict());
       if (!record.announced && directive.verdict().exit_code() == 0) CheckConcludedSuccess(home);
       record.announced = true;
-      return CheckVerdictTold(home, directive.verdict());
+      // An isolated primary that was replaced may come to one of its own, which nobody but its own node hears.
+      if (to.zombie) return;
+      return CheckSameVerdict(absl::StrCat("coordinator ", home.id, " tells ", to.id(), ":"),
+                              absl::StrCat("coordinator ", home.id), directive.verdict());
     case v1::Directive::kRelease:  // before the verdict: of one that leaves
       if (record.announced && !record.released && to.alive && !to.asked_to_leave) {
         record.released = true;
@@ -93,9 +97,11 @@ void Invariants::OnStatusHeard(const CoordinatorHome& home, const v1::AgentStatu
   if (key > coordinator.newest_known) {
     coordinator.newest_known = key;
     coordinator.succeeded.clear();
+    coordinator.ended_otherwise.clear();
   }
-  const bool succeeded = last.has_node_rank() && status.outcome() == v1::OUTCOME_SUCCEEDED;
-  if (succeeded && key == coordinator.newest_known) coordinator.succeeded.insert(last.node_rank());
+  if (!last.has_node_rank() || key != coordinator.newest_known) return;
+  if (status.outcome() == v1::OUTCOME_SUCCEEDED) coordinator.succeeded.insert(last.node_rank());
+  if (status.outcome() > v1::OUTCOME_SUCCEEDED) coordinator.ended_otherwise.insert(last.node_rank());
 }
 
 bool Invariants::KnowsOfSuccess(const CoordinatorRecord& coordinator) const {
@@ -103,15 +109,36 @@ bool Invariants::KnowsOfSuccess(const CoordinatorRecord& coordinator) const {
   return round != rounds_.end() && static_cast<int>(coordinator.succeeded.size()) == round->second.node_count;
 }
 
+// A member of a round that has succeeded as a whole, which has not told this coordinator so and may until its
+// lease ends. Who was cut off for longer cannot be known to have succeeded; nor where the host was stopped as its
+// workers exited, and began to stop them before it saw that.
+const HostProcess* Invariants::SucceededUnheard(const CoordinatorRecord& coordinator) const {
+  const auto round = rounds_.find(coordinator.newest_known);
+  if (round == rounds_.end()) return nullptr;
+  const RoundRecord& record = round->second;
+  if (static_cast<int>(record.ok_ranks.size()) != record.world_size) return nullptr;
+  for (const auto& host : world_->hosts()) {
+    if (!host->alive || host->finish.has_value() || !world_->LeaseRuns(*host)) continue;
+    for (const auto& [node_rank, id] : record.host_by_node_rank) {
+      const bool heard = coordinator.succeeded.count(node_rank) + coordinator.ended_otherwise.count(node_rank) > 0;
+      if (id == host->id() && !heard) return host.get();
+    }
+  }
+  return nullptr;
+}
+
 // The first word of a round that this coordinator has made.
 void Invariants::CheckNewRound(const CoordinatorHome& home, const RoundKey& key) {
   CoordinatorRecord& coordinator = coordinators_[home.id];
-  if (KnowsOfSuccess(coordinator)) {
-    Fail(4, absl::StrCat("coordinator ", home.id, " starts round ", ToString(key), ", but has heard that every node",
-                         " of round ", ToString(coordinator.newest_known), " succeeded"));
+  const std::string what = absl::StrCat("coordinator ", home.id, " starts round ", ToString(key), ", but ");
+  const std::string before = absl::StrCat(" of round ", ToString(coordinator.newest_known));
+  if (KnowsOfSuccess(coordinator)) Fail(4, absl::StrCat(what, "has heard that every node", before, " succeeded"));
+  if (const HostProcess* host = SucceededUnheard(coordinator)) {
+    Fail(4, absl::StrCat(what, "every node", before, " succeeded, and ", host->id(), " still holds its lease"));
   }
   coordinator.newest_known = key;
   coordinator.succeeded.clear();
+  coordinator.ended_otherwise.clear();
 }
 
 // A round that was left behind may have succeeded, too: what a later one has written since then is not complete.
@@ -339,6 +366,7 @@ void Invariants::LookWhetherRunAgain(const CoordinatorHome& home) {
   }
   world_->Note("platform", "the job is run again: nobody here knows its verdict any more");
   verdict_announced_ = verdict_seen_ = died_knowing_ = false;
+  verdict_.reset();
   know_an_earlier_verdict_.insert(know.begin(), know.end());
 }
 
@@ -403,14 +431,15 @@ void Invariants::OnFinish(const HostProcess& host, const host::Finish& finish) {
     earlier_verdict_seen_ = true;
     return;
   }
-  if (verdict_seen_ && (code != verdict_code_ || finish.verdict->origin() != verdict_origin_)) {
-    return Fail(4, absl::StrCat(who, ": verdict ", code, " of ", finish.verdict->origin(), ", but ", verdict_host_,
-                                " saw ", verdict_code_, " of ", verdict_origin_));
-  }
   verdict_seen_ = true;
-  verdict_code_ = code;
-  verdict_origin_ = finish.verdict->origin();
-  verdict_host_ = host.id();
+  CheckSameVerdict(absl::StrCat(who, ":"), host.id(), *finish.verdict);
+}
+
+void Invariants::CheckSameVerdict(const std::string& where, const std::string& by, const v1::Verdict& verdict) {
+  if (!verdict_) verdict_ = Verdict{verdict.exit_code(), verdict.origin(), by};
+  if (verdict.exit_code() == verdict_->code && verdict.origin() == verdict_->origin) return;
+  Fail(4, absl::StrCat(where, " verdict ", verdict.exit_code(), " of ", verdict.origin(), ", but ", verdict_->by,
+                       " saw ", verdict_->code, " of ", verdict_->origin));
 }
 
 // Invariant 5: nobody exits before the verdict except by signal, the coordinator timeout, or by a fault of ours.
@@ -425,7 +454,11 @@ void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Fi
                                 silence / kMillisecond, " ms ago"));
   }
   if (host.refused && finish.exit_code == kExitNotFound) return;
-  if (finish.exit_code == kExitFault && host.agent_starts.size() >= host::kMaxAgentRestarts) return;
+  // It has met nobody of its own job yet.
+  if (host.misled && finish.exit_code == kExitRefused && !IsSet(host.memory.epoch())) return;
+  const bool agents_died =
+      host.agents_struck >= host::kMaxAgentRestarts && host.agent_starts.size() >= host::kMaxAgentRestarts;
+  if (finish.exit_code == kExitFault && agents_died) return;
   Fail(5, absl::StrCat(who, " without a verdict"));
 }
 
@@ -439,8 +472,8 @@ void Invariants::OnSettled() {
   if (!verdict_seen_) return Fail(5, "every host has ended, and none with a verdict");
   const bool undisturbed =
       scenario_.total_weight() == 0 && scenario_.quiet_but_for_weights() && scenario_.cannot_start_percent == 0;
-  if ((scenario_.only_agents_die || undisturbed) && scenario_.fails_percent == 0 && verdict_code_ != 0) {
-    Fail(5, absl::StrCat("nothing failed, but the verdict is ", verdict_code_));
+  if ((scenario_.only_agents_die || undisturbed) && scenario_.fails_percent == 0 && verdict_code() != 0) {
+    Fail(5, absl::StrCat("nothing failed, but the verdict is ", verdict_code()));
   }
 }
 

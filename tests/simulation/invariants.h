@@ -3,15 +3,19 @@
 //  1. In a round the ranks are 0..world-1, each held once; nobody is told another size or master than the others.
 //  2. No worker executes while one of another round does; a host starts a round once.
 //  3. Round ids never repeat; numbers and counts only grow, the counts within their budgets.
-//  4. The verdict is the same wherever it is seen, and 0 only if every worker of one round exited 0 by itself.
-//     No round starts once a coordinator has heard that every node of the round before succeeded; and it concludes
-//     0 of the newest round that it knows, never of one that a later round has replaced.
+//  4. The verdict is the same wherever it is told or exited with, at any time, and 0 only if every worker of one
+//  round exited 0 by itself.
+//     No round starts once a coordinator has heard that every node of the round before succeeded, or while one of
+//     them may still tell it so within its lease; and a coordinator concludes 0 of the newest round that it knows,
+//     never of one that a later round has replaced.
 //  5. With faults ended the job reaches a verdict in bounded time; nobody exits before it without a reason.
-//     A node that cannot start, and a stranger, are refused alone: no job ends for them once it had a round.
+//     A node that cannot start, and a stranger, are refused alone: no job ends for them once it had a round. A
+//     node that has followed its job's coordinator does not end because another job's coordinator refuses it.
 //  6. The death of an agent, or of a coordinator that is soon back, ends no worker.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -67,7 +71,7 @@ class Invariants {
   bool violated() const { return !message_.empty(); }
   const std::string& message() const { return message_; }
   // -1: none seen.
-  int verdict_code() const { return verdict_seen_ ? verdict_code_ : -1; }
+  int verdict_code() const { return verdict_seen_ ? verdict_->code : -1; }
   size_t rounds() const { return rounds_.size(); }
 
  private:
@@ -98,12 +102,14 @@ class Invariants {
     bool released = false;
     // What its nodes have told this coordinator of the newest round that it knows.
     RoundKey newest_known;
-    std::set<int> succeeded;       // node ranks
+    std::set<int> succeeded;  // node ranks
+    std::set<int> ended_otherwise;
     bool heard_a_verdict = false;  // of an earlier coordinator
   };
 
   void CheckRun(const CoordinatorHome& home, const HostProcess& to, const v1::Round& round);
   bool KnowsOfSuccess(const CoordinatorRecord& coordinator) const;
+  const HostProcess* SucceededUnheard(const CoordinatorRecord& coordinator) const;
   void CheckNewRound(const CoordinatorHome& home, const RoundKey& key);
   void CheckConcludedSuccess(const CoordinatorHome& home);
   void CheckRanks(const RoundKey& key, RoundRecord& record, const HostProcess& to, const v1::Round& round);
@@ -111,6 +117,7 @@ class Invariants {
   void CountEnd(const WorkerProcess& worker);
   void LookWhetherRunAgain(const CoordinatorHome& home);
   void CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict& verdict);
+  void CheckSameVerdict(const std::string& where, const std::string& by, const v1::Verdict& verdict);
   void CheckRelease(const CoordinatorHome& home);
   bool MayBeRefused(const HostProcess& host) const;
   void CheckCannotStart(const CoordinatorHome& home);
@@ -129,10 +136,14 @@ class Invariants {
   bool verdict_announced_ = false;
   Micros announced_at_ = 0;
   const HostProcess* announced_by_ = nullptr;  // null too where the coordinator is alone
-  bool verdict_seen_ = false;
-  int verdict_code_ = 0;
-  std::string verdict_origin_;
-  std::string verdict_host_;
+  bool verdict_seen_ = false;                  // a host has exited with it
+  // The first that was told or exited with.
+  struct Verdict {
+    int code = 0;
+    std::string origin;
+    std::string by;
+  };
+  std::optional<Verdict> verdict_;
   bool earlier_verdict_seen_ = false;
   bool died_knowing_ = false;  // a host that knew the verdict was ended before it exited with it
   std::set<std::string> know_an_earlier_verdict_;  // cut off from the coordinator that ran the job again

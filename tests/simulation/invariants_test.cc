@@ -122,6 +122,13 @@ class InvariantsTest : public ::testing::Test {
       Execute(&worker);
       invariants_.OnDeath(worker, Exit(0), true);
     }
+    for (int node = 0; node < kNodes; ++node) HearSuccess(number, node);
+  }
+  void HearSuccess(uint64_t number, int node_rank) {
+    v1::AgentStatus status;
+    *status.mutable_last() = MakeRound(number, node_rank);
+    status.set_outcome(v1::OUTCOME_SUCCEEDED);
+    invariants_.OnStatusHeard(*home_, status);
   }
   Session SessionOf(Node& node) {
     Session session;
@@ -478,6 +485,39 @@ TEST_F(InvariantsTest, TwoVerdictsAreReported) {
   ExpectReport("invariant 4: b exits 70 (verdict): verdict 70 of muster, but a saw 69 of muster");
 }
 
+TEST_F(InvariantsTest, TwoVerdictsThatAreToldAreReported) {
+  Announce(a_, VerdictOf(69, "muster"));
+  ExpectLawful();
+  v1::Directive directive;
+  *directive.mutable_verdict() = VerdictOf(70, "muster");
+  Send(*second_, b_, directive);
+  ExpectReport("invariant 4: coordinator 1 tells b: verdict 70 of muster, but coordinator 0 saw 69 of muster");
+}
+
+TEST_F(InvariantsTest, ARoundAfterAKnownSuccessIsReported) {
+  RunBoth(1);
+  SucceedIn(1);
+  ExpectLawful();
+  Run(a_, MakeRound(2, 0));
+  ExpectReport(
+      "invariant 4: coordinator 0 starts round 2@1.abcd, but has heard that every node of round 1@1.abcd "
+      "succeeded");
+}
+
+TEST_F(InvariantsTest, TheSuccessOfARoundThatALaterOneReplacedIsReported) {
+  RunBoth(1);
+  FailWorkerOf(1, 7);
+  HearSuccess(1, 0);
+  v1::Round next = MakeRound(2, 0);
+  next.set_failures(1);
+  Run(a_, next);
+  SucceedIn(1);
+  ExpectLawful();
+  Announce(a_, VerdictOf(0, "muster"));
+  ExpectReport(
+      "invariant 4: coordinator 0 concludes 0, but has not heard that every node of round 2@1.abcd succeeded");
+}
+
 TEST_F(InvariantsTest, APrimaryBroughtBackWhenAllWhoKnewTheVerdictHadEndedMayComeToAnother) {
   Announce(a_, VerdictOf(69, "muster"));
   Finish(b_, 69, VerdictOf(69, "muster"));
@@ -491,7 +531,7 @@ TEST_F(InvariantsTest, APrimaryBroughtBackWhenAllWhoKnewTheVerdictHadEndedMayCom
   Finish(late, 70, VerdictOf(70, "muster"));
   ExpectLawful();
   Finish(c_, 71, VerdictOf(71, "muster"));
-  ExpectReport("invariant 4: c exits 71 (verdict): verdict 71 of muster, but late saw 70 of muster");
+  ExpectReport("invariant 4: c exits 71 (verdict): verdict 71 of muster, but coordinator 2 saw 70 of muster");
 }
 
 TEST_F(InvariantsTest, ACoordinatorOfTheSamePrimaryMayNotComeToAnotherVerdict) {
@@ -500,8 +540,7 @@ TEST_F(InvariantsTest, ACoordinatorOfTheSamePrimaryMayNotComeToAnotherVerdict) {
   v1::Directive directive;
   *directive.mutable_verdict() = VerdictOf(70, "muster");
   Send(*second_, a_, directive);
-  Finish(a_, 70, VerdictOf(70, "muster"));
-  ExpectReport("invariant 4: a exits 70 (verdict): verdict 70 of muster, but b saw 69 of muster");
+  ExpectReport("invariant 4: coordinator 1 tells a: verdict 70 of muster, but coordinator 0 saw 69 of muster");
 }
 
 // ---- invariant 5: every job ends, and nobody before it
@@ -595,6 +634,25 @@ TEST_F(InvariantsTest, AFaultOfOursWithoutEnoughDeathsOfAgentsIsReported) {
   b_.host.agent_starts.resize(host::kMaxAgentRestarts - 1);
   invariants_.OnFinish(b_.host, FinishOf(70, "the agent died"));
   ExpectReport("invariant 5: b exits 70 (the agent died) without a verdict");
+}
+
+TEST_F(InvariantsTest, AFaultOfOursWhereNobodyStruckTheAgentsIsReported) {
+  b_.host.agent_starts.resize(host::kMaxAgentRestarts);
+  b_.host.agents_struck = host::kMaxAgentRestarts;
+  invariants_.OnFinish(b_.host, FinishOf(70, "the agent died"));
+  ExpectLawful();
+  b_.host.agents_struck = 1;
+  invariants_.OnFinish(b_.host, FinishOf(70, "the agent died"));
+  ExpectReport("invariant 5: b exits 70 (the agent died) without a verdict");
+}
+
+TEST_F(InvariantsTest, AMemberThatEndsAsAnotherJobRefusesItIsReported) {
+  b_.host.misled = true;
+  invariants_.OnFinish(b_.host, FinishOf(77, "run id"));
+  ExpectLawful();
+  b_.host.memory.mutable_epoch()->set_number(1);
+  invariants_.OnFinish(b_.host, FinishOf(77, "run id"));
+  ExpectReport("invariant 5: b exits 77 (run id) without a verdict");
 }
 
 TEST_F(InvariantsTest, AJobThatEndsWithoutAVerdictIsReported) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
 #include "tests/simulation/world.h"
 
@@ -60,6 +61,10 @@ void World::ConnectAgent(AgentProcess* agent) {
   Machine* others = alone_machine_ != nullptr ? alone_machine_ : places_[0].machine;
   Machine* target = own ? agent->machine : others;
   const Micros delay = own ? kLoopbackDelay : prng_.Exponential(scenario_.delay) + kLoopbackDelay;
+  if (!own && !healed_ && scenario_.another_job_percent > 0 && prng_.Chance(scenario_.another_job_percent)) {
+    DeliverAfter(delay, agent, [this, agent, attempt] { ReachAnotherJob(agent, attempt); });
+    return;
+  }
   scheduler_.After(delay, [this, agent, attempt, own, target, fail, delay] {
     if (agent->attempt != attempt || Blocked(*agent->machine, *target) || Blocked(*target, *agent->machine))
       return;
@@ -69,6 +74,31 @@ void World::ConnectAgent(AgentProcess* agent) {
       return;
     }
     Deliver(home->owner, [this, agent, attempt, home] { Accept(agent, attempt, home); });
+  });
+}
+
+// The address, or the name that stands for it, leads to the coordinator of another job, which refuses this node:
+// by its token before the session begins, or by the run id once it has heard it.
+void World::ReachAnotherJob(AgentProcess* agent, uint64_t attempt) {
+  const Machine& machine = *agent->machine;
+  if (agent->attempt != attempt || !agent->alive || machine.cut_out + machine.cut_in > 0) return;
+  Note("network", absl::StrCat(agent->name, " reaches another job's coordinator"));
+  const uint64_t session = ++agent->attempt;
+  agent->host->misled = true;
+  if (prng_.Chance(50)) {
+    return OnAgent(agent, [agent](BootTime now, agent::Effects* out) {
+      agent->core.OnDisconnected(now, "the token is wrong", kExitRefused, out);
+    });
+  }
+  OnAgent(agent, [agent](BootTime now, agent::Effects* out) { agent->core.OnConnected(now, "", out); });
+  v1::Directive refusal;
+  refusal.mutable_id()->mutable_epoch()->set_number(prng_.Chance(50) ? 1 : kStrangersEpoch);
+  refusal.mutable_id()->set_seq(1);
+  refusal.mutable_refused()->set_exit_code(kExitRefused);
+  refusal.mutable_refused()->set_reason("run id 'simulated' is not this job's");
+  DeliverAfter(prng_.Exponential(scenario_.delay) + kLoopbackDelay, agent, [this, agent, session, refusal] {
+    if (agent->attempt != session) return;
+    OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDirective(now, refusal, out); });
   });
 }
 

@@ -35,6 +35,7 @@ constexpr const char* kFaultNames[kFaultKinds] = {
     "notice",
 };
 
+constexpr Micros kLongestLookup = 2 * kSecond;  // as the agent's limit is
 constexpr int64_t kWorstDriftPpm = 5000;  // 0.5 %: of two clocks against each other 1 %, as the lease's margin
 
 int& Weight(Scenario& s, Fault fault) { return s.weight[static_cast<int>(fault)]; }
@@ -317,6 +318,13 @@ void DrawUnwelcome(Prng prng, Scenario& s) {
   s.cannot_start_percent = static_cast<int>(prng.Between(5, 50));
 }
 
+// Addresses and names that lead elsewhere, and name servers that are slow. From a stream of its own, too.
+void DrawNames(Prng prng, Scenario& s) {
+  if (s.lease == 0 || s.only_agents_die || s.mix == "calm") return;
+  if (prng.Chance(8)) s.another_job_percent = static_cast<int>(prng.Between(2, 60));
+  if (prng.Chance(8)) s.name_lookup = prng.Between(kSecond, kLongestLookup);
+}
+
 // Nothing but the seed is kept.
 void DrawAnew(Prng& prng, Scenario& s) {
   const uint64_t seed = s.seed;
@@ -420,6 +428,7 @@ Scenario DrawScenario(uint64_t seed) {
   DrawFitness(Prng(seed ^ 0xF17), s);
   DrawEnds(Prng(seed ^ 0xE2D), s);
   DrawUnwelcome(Prng(seed ^ 0x57A26E2), s);
+  DrawNames(Prng(seed ^ 0xD25), s);
   return s;
 }
 
@@ -440,6 +449,8 @@ std::string Describe(const Scenario& s) {
   if (s.cannot_start_percent > 0) absl::StrAppendFormat(&out, " cannot start %d%%,", s.cannot_start_percent);
   if (s.strangers_every > 0)
     absl::StrAppendFormat(&out, " strangers every %dms,", s.strangers_every / kMillisecond);
+  if (s.another_job_percent > 0) absl::StrAppendFormat(&out, " another job's %d%%,", s.another_job_percent);
+  if (s.name_lookup > 0) absl::StrAppendFormat(&out, " names take %dms,", s.name_lookup / kMillisecond);
   if (s.deadline > 0) {
     absl::StrAppendFormat(&out, " deadline %dms, left %dms before, skew %dms,", s.deadline / kMillisecond,
                           s.stop_before / kMillisecond, s.wall_skew / kMillisecond);

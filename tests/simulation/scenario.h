@@ -101,6 +101,9 @@ struct Scenario {
   int cannot_start_percent = 0;  // of the replacements in the fault phase, a fifth of it of the first: no program
   Micros strangers_every = 0;    // one of another job, or another muster, speaks to the coordinator; 0: nobody
 
+  int another_job_percent = 0;  // of the connections in the fault phase that lead to another job's coordinator
+  Micros name_lookup = 0;       // how long an agent looks up the primary's name, at most; 0: it need not
+
   // The nodes' time is over at this moment, as each one's wall clock has it, and they leave so long before.
   Micros deadline = 0;  // 0: there is none
   Micros stop_before = 0;

@@ -301,6 +301,10 @@ CoordinatorHome* World::CurrentHome() const {
   return nullptr;
 }
 
+bool World::LeaseRuns(const HostProcess& host) const {
+  return host.core.leased() && BootNow(*host.machine) < host.core.lease_deadline();
+}
+
 bool World::VerdictIsKnown() const {
   for (const auto& host : hosts_) {
     if (host->zombie) continue;

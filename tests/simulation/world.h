@@ -154,6 +154,8 @@ struct HostProcess : Process {
   Micros born = 0;
   Micros last_directive = -1;  // when a directive last reached one of its agents
   std::deque<Micros> agent_starts;
+  int agents_struck = 0;  // by faults
+  bool misled = false;    // another job's coordinator has refused it
 
   const std::string& id() const { return options.host_id; }
 };
@@ -183,6 +185,7 @@ class World {
   AloneProcess* alone() const;  // nullptr: there is none, or it is dead
   void EndAlone(AloneProcess* alone, bool comes_again);
   bool VerdictIsKnown() const;
+  bool LeaseRuns(const HostProcess& host) const;  // by its own clock
   bool Attached(const CoordinatorHome& home, const HostProcess& host) const;
 
   void KillAgent(AgentProcess* agent);
@@ -281,6 +284,7 @@ class World {
   // The network (network.cc).
   void ConnectAgent(AgentProcess* agent);
   void Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* home);
+  void ReachAnotherJob(AgentProcess* agent, uint64_t attempt);
   void SendUp(Session* session, const v1::AgentStatus& status);
   void SendDown(Session* session, const v1::Directive& directive);
   void Transmit(Session* session, bool up, Scheduler::Action action, bool document);
