@@ -5,8 +5,12 @@
 //   muster_sim --seed S [--trace]                                replay one
 //   ... --bug NAME                                               with a planted bug (test-only)
 //   ... --until-caught                                           end at the first violation, 0 if there was one
+//   ... --until-failed                                           end at the first violation, 1 if there was one
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -32,6 +36,7 @@ struct Options {
   bool single = false;
   bool trace = false;
   bool until_caught = false;
+  bool until_failed = false;
   double time_limit_s = 0;  // 0: none
   int jobs = 1;             // threads; a seed is one thread's
   std::string bug;
@@ -58,7 +63,18 @@ Options Unplanted(Options options) {
   return options;
 }
 
+// A CHECK that fails ends the process: the seed in which it did is to be known.
+thread_local uint64_t running_seed = 0;
+
+void OnAbort(int) {
+  char text[64];
+  const int length =
+      std::snprintf(text, sizeof text, "\naborted in seed %llu\n", static_cast<unsigned long long>(running_seed));
+  if (length > 0 && write(STDERR_FILENO, text, static_cast<size_t>(length)) < 0) return;
+}
+
 Outcome RunSeed(const Options& options, uint64_t seed) {
+  running_seed = seed;
   World world(ScenarioFor(options, seed), options.trace);
   Outcome outcome;
   outcome.ok = world.Run();
@@ -118,7 +134,7 @@ void TakeSeeds(const Options& options, const std::function<double()>& elapsed, T
     if (message.empty()) continue;
     tally->failed[seed] = message;
     if (tally->failed.size() <= kMaxReported) Report(options, seed, message);
-    tally->enough |= options.until_caught;
+    tally->enough |= options.until_caught || options.until_failed;
   }
 }
 
@@ -185,6 +201,8 @@ bool Parse(int argc, char** argv, Options* options) {
       options->trace = true;
     } else if (flag == "--until-caught") {
       options->until_caught = true;
+    } else if (flag == "--until-failed") {
+      options->until_failed = true;
     } else if (i + 1 == argc || !TakeValue(flag, argv[++i], options)) {
       return false;
     }
@@ -200,8 +218,9 @@ int main(int argc, char** argv) {
   if (!muster::simulation::Parse(argc, argv, &options)) {
     std::fprintf(stderr,
                  "usage: muster_sim [--seeds N] [--first S] [--seed S] [--trace] [--bug NAME] "
-                 "[--jobs N] [--until-caught] [--time-limit SECONDS]\n");
+                 "[--jobs N] [--until-caught] [--until-failed] [--time-limit SECONDS]\n");
     return 64;
   }
+  std::signal(SIGABRT, muster::simulation::OnAbort);
   return options.single ? RunOne(options) : RunMany(options);
 }
