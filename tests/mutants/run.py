@@ -150,6 +150,7 @@ def build_simulator(name, jobs):
     build(["muster_sim"], jobs, f"mutant {name}" if name else "the simulation")
     BIN.mkdir(parents=True, exist_ok=True)
     target = BIN / (name or "unbroken")
+    target.unlink(missing_ok=True)  # somebody may be running it
     shutil.copy2(BUILD / "bin/muster_sim", target)
     return target
 

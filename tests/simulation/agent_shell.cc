@@ -35,9 +35,11 @@ void World::Execute(AgentProcess* agent, const agent::Effects& effects) {
       if (agent->session != nullptr) SendUp(agent->session, e->status);
     } else if (const auto* e = std::get_if<agent::SendToHost>(&effect)) {
       HostProcess* host = agent->host;
-      DeliverAfter(kLinkDelay, host, [this, agent, host, directive = e->directive] {
+      const Micros answered_for = agent->answered_for;
+      DeliverAfter(kLinkDelay, host, [this, agent, host, answered_for, directive = e->directive] {
         if (host->agent != agent || !host->link_open) return;
         if (directive.has_memory()) host->memory = directive.memory();
+        if (answered_for > host->answered_for) conduct_.OnAnswer(host, answered_for);
         OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnDirective(now, directive, out); });
       });
     } else if (std::holds_alternative<agent::Connect>(effect)) {
@@ -114,6 +116,7 @@ void World::WaitUntilSwept(AgentProcess* agent) {
   DeliverAfter(prng_.Between(kMillisecond, 10 * kMillisecond), agent, [this, agent, done] {
     if (!done) return WaitUntilSwept(agent);
     agent->swept = true;
+    conduct_.OnSwept(agent);
     OnAgent(agent, [agent](BootTime now, agent::Effects* out) { agent->core.OnHostSwept(now, out); });
   });
 }
@@ -213,6 +216,7 @@ void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, ren
       policies_.OnDirectiveSent(*it->second, e->directive);
       if (e->directive.has_release()) it->second->agent->host->released = true;
       if (e->directive.has_refused()) it->second->agent->host->refused = true;
+      if (is_new) conduct_.OnNewRound(*home, muster::ToString(e->directive.run().id()));
       if (is_new) faults_->OnRound(e->directive.run().node_count());
       if (e->directive.has_stop()) faults_->OnDrain(KeyOf(e->directive.stop().round()));
       if (e->directive.has_verdict()) faults_->OnVerdict();

@@ -63,6 +63,11 @@ void World::Execute(HostProcess* host, const host::Effects& effects) {
       host->link_open = false;
       scheduler_.After(prng_.Between(50, kKillDelayMax), [this, agent] { KillAgent(agent); });
     } else if (const auto* e = std::get_if<host::SendStatus>(&effect)) {
+      const RoundKey round = KeyOf(e->status.started());
+      if (e->status.outcome() == v1::OUTCOME_LEASE_ENDED && host->lease_ended_in != round) {
+        host->lease_ended_in = round;
+        conduct_.OnLeaseEnded(*host);
+      }
       SendToAgent(host, e->status);
     } else if (const auto* e = std::get_if<host::SpawnWorkers>(&effect)) {
       SpawnWorkers(host, e->round);
@@ -86,6 +91,7 @@ void World::Execute(HostProcess* host, const host::Effects& effects) {
       host->finish = *e;
       LookAtDeadline(host);
       invariants_.OnFinish(*host, *e);
+      conduct_.OnFinish(*host, *e);
       DeliverAfter(prng_.Between(100, kFlushMax), host, [this, host] { KillHost(host); });
     } else if (const auto* e = std::get_if<muster::Note>(&effect)) {
       Note("host", absl::StrCat(host->name, ": ", e->text));
@@ -118,6 +124,7 @@ void World::StartAgentProcess(HostProcess* host, uint64_t number) {
   scheduler_.After(first_word, [this, agent] {
     if (!agent->alive) return;
     agent->started = true;
+    agent->runs_since = now();
     ScheduleTick(agent, prng_.Between(1, 100 * kMillisecond));
     Drain(agent);
     if (agent->host->noticed) Notice(agent);
@@ -220,6 +227,7 @@ void World::SpawnWorkers(HostProcess* host, const v1::Round& round) {
       scheduler_.After(exec_after, [this, worker] { Exec(worker); });
     }
   }
+  conduct_.OnSpawn(host);
   host->next.emplace_back([this, host, spawned = std::move(spawned)] {
     OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnSpawned(now, spawned, out); });
   });
@@ -387,6 +395,7 @@ void World::Die(WorkerProcess* worker, const host::Ending& ending, bool by_itsel
 void World::SignalWorkers(HostProcess* host, int signal) {
   Note("host", absl::StrCat(host->name, " signals its workers: ", signal));
   invariants_.OnSignal(*host, signal);
+  conduct_.OnSignal(host);
   for (WorkerProcess* worker : host->workers) {
     if (worker->dead) continue;
     worker->signalled = true;

@@ -73,6 +73,7 @@ class Invariants {
   // -1: none seen.
   int verdict_code() const { return verdict_seen_ ? verdict_->code : -1; }
   size_t rounds() const { return rounds_.size(); }
+  bool verdict_announced() const { return verdict_announced_; }
 
  private:
   struct RoundRecord {

@@ -118,6 +118,7 @@ void World::Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* home)
         if (agent->attempt != attempt) return CloseAgentEnd(session);
         ++agent->attempt;
         agent->session = session;
+        agent->connected_at = now();
         const std::string address = agent->machine->address;
         OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnConnected(now, address, out); });
       },
@@ -134,6 +135,7 @@ void World::SendUp(Session* session, const v1::AgentStatus& status) {
                                 muster::ToString(status.last().id()), " ", v1::Outcome_Name(status.outcome()),
                                 " applied ", Describe(status.applied()), status.has_verdict() ? " verdict" : ""));
   }
+  session->agent->sent_up.emplace_back(status.id().seq(), now());
   Transmit(
       session, true, [this, session, status] { ArriveAtCoordinator(session, status); }, true);
 }
@@ -145,6 +147,9 @@ void World::ArriveAtCoordinator(Session* session, const v1::AgentStatus& status)
   CoordinatorHome* home = session->home;
   invariants_.OnStatusHeard(*home, status);
   policies_.OnStatus(*session, status);
+  conduct_.OnStatus(*home, status);
+  session->agent->host->heard_by = status.has_verdict() ? home->id : 0;
+  session->agent->host->heard_at = now();
   OnHome(home,
          [&](BootTime now, rendezvous::Effects* out) { home->core.OnStatus(now, session->stream, status, out); });
   policies_.AfterStatus(*home);
@@ -166,7 +171,12 @@ void World::SendDown(Session* session, const v1::Directive& directive) {
         const uint64_t seq = agent->core.memory().applied().seq();
         OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDirective(now, directive, out); });
         // A repeated one is no sign of life.
-        if (agent->core.memory().applied().seq() != seq) agent->host->last_directive = now();
+        if (agent->core.memory().applied().seq() == seq) return;
+        agent->host->last_directive = agent->answered_at = now();
+        while (!agent->sent_up.empty() && agent->sent_up.front().first <= directive.echo().seq()) {
+          agent->answered_for = agent->sent_up.front().second;
+          agent->sent_up.pop_front();
+        }
       },
       true);
 }

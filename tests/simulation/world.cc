@@ -32,6 +32,7 @@ World::World(const Scenario& scenario, bool trace)
       trace_(trace),
       invariants_(scenario_, this),
       policies_(scenario_, this, &invariants_),
+      conduct_(scenario_, this, &invariants_),
       faults_(std::make_unique<Faults>(this)) {}
 
 World::~World() = default;
@@ -111,7 +112,8 @@ void World::Drain(Process* process) {
 
 void World::Freeze(Process* process, Micros for_how_long) {
   if (!process->alive) return;
-  ++process->frozen;
+  if (++process->frozen == 1) process->frozen_since = now();
+  conduct_.OnFreeze(*process);
   Note("freeze", absl::StrCat(process->name, " for ", for_how_long / kMillisecond, " ms"));
   if (const auto* agent = dynamic_cast<AgentProcess*>(process)) ExemptOrphans(*agent->host);
   scheduler_.After(for_how_long, [this, process] { Continue(process); });
@@ -119,6 +121,7 @@ void World::Freeze(Process* process, Micros for_how_long) {
 
 void World::Continue(Process* process) {
   if (process->frozen == 0 || --process->frozen > 0 || !process->alive) return;
+  process->runs_since = now();
   Note("continue", process->name);
   // An expired timer and waiting messages are both ready: the loop may take either first.
   const bool tick_first = prng_.Chance(50);
@@ -144,6 +147,7 @@ void World::Tick(Process* process) {
     OnHost(host, [host](BootTime now, host::Effects* out) { host->core.OnTick(now, out); });
   } else if (auto* agent = dynamic_cast<AgentProcess*>(process)) {
     OnAgent(agent, [agent](BootTime now, agent::Effects* out) { agent->core.OnTick(now, out); });
+    conduct_.AfterAgentTick(*agent);
     if (agent->alive && agent->home != nullptr) {
       CoordinatorHome* home = agent->home;
       OnHome(home, [home](BootTime now, rendezvous::Effects* out) { home->core.OnTick(now, out); });

@@ -15,6 +15,7 @@
 #include "agent/core/agent_core.h"
 #include "agent/host/core/host_core.h"
 #include "rendezvous/core/coordinator.h"
+#include "tests/simulation/conduct.h"
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/policies.h"
 #include "tests/simulation/scenario.h"
@@ -45,6 +46,8 @@ struct Process {
   bool alive = true;
   bool started = true;  // false: spawned, not yet running
   int frozen = 0;       // holds; >0: stopped
+  Micros frozen_since = 0;
+  Micros runs_since = 0;  // without a stop
   bool tick_missed = false;
   std::deque<Scheduler::Action> inbox;  // of a process that does not run
 
@@ -64,6 +67,7 @@ struct WorkerProcess {
   int64_t pid = 0;
   bool executing = false;
   bool dead = false;
+  Micros spawned_at = 0;
   bool signalled = false;  // our ladder has begun for it
   bool kill_pending = false;
   bool exempt = false;  // from invariant 2: SIGKILL is pending, so it counts as ended
@@ -118,6 +122,10 @@ struct AgentProcess : Process {
   Session* session = nullptr;  // the present one
   uint64_t attempt = 0;        // of the present Connect
   bool swept = false;          // has ended what its dead host left
+  Micros connected_at = 0;
+  Micros answered_at = 0;                           // when the newest directive came
+  Micros answered_for = 0;                          // when the status that it answers was sent
+  std::deque<std::pair<uint64_t, Micros>> sent_up;  // statuses, by seq, that are not answered yet
 };
 
 // `muster coordinator`.
@@ -153,6 +161,12 @@ struct HostProcess : Process {
   bool zombie = false;    // replaced while it lives, cut off
   Micros born = 0;
   Micros last_directive = -1;  // when a directive last reached one of its agents
+  Micros answered_at = -1;     // when the newest directive of a coordinator reached it,
+  Micros answered_since = -1;  // since when they have come without a gap,
+  Micros answered_for = -1;    // and when the status that it answers was sent
+  RoundKey lease_ended_in;     // the newest round that ended so
+  int heard_by = 0;            // the coordinator that processed its newest status, with the verdict,
+  Micros heard_at = -1;        // and when
   std::deque<Micros> agent_starts;
   int agents_struck = 0;  // by faults
   bool misled = false;    // another job's coordinator has refused it
@@ -303,6 +317,7 @@ class World {
   Trace trace_;
   Invariants invariants_;
   Policies policies_;
+  Conduct conduct_;
   bool healed_ = false;
   int next_host_ = 0;
   int next_port_ = 20000;

@@ -1,0 +1,171 @@
+#include "tests/simulation/conduct.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/ids.h"
+#include "tests/simulation/world.h"
+
+namespace muster::simulation {
+namespace {
+
+constexpr Micros kSlack = 700 * kMillisecond;       // a beat, ticks on both sides, a kill
+constexpr Micros kOneBreath = 1200 * kMillisecond;  // more than two beats: longer without an answer is an absence
+
+Micros Longer(Micros time) { return time + time / 50; }
+Micros Shorter(Micros time) { return time - time / 50; }
+Micros ToMicros(absl::Duration time) { return absl::ToInt64Microseconds(time); }
+
+bool RanSince(const Process& process, Micros when) { return process.runs() && process.runs_since <= when; }
+
+}  // namespace
+
+void Conduct::CheckAt(Micros after, std::function<void()> check) {
+  world_->scheduler().After(after, [this, check = std::move(check)] {
+    if (!invariants_->violated()) check();
+  });
+}
+
+// ---- time
+
+void Conduct::OnFreeze(const Process& process) {
+  if (scenario_.lease == 0 || process.frozen != 1) return;
+  for (const auto& host : world_->hosts()) {
+    if (host.get() == &process) CheckSilentHost(host.get());
+    if (host->agent == &process) CheckSilentAgent(host->agent);
+  }
+}
+
+// A host that is silent is ended by its agent, with all its workers, after half a lease.
+void Conduct::CheckSilentHost(HostProcess* host) {
+  AgentProcess* agent = host->agent;
+  const Micros since = world_->now();
+  if (agent == nullptr || !agent->runs() || !agent->core.configured()) return;
+  CheckAt(Longer(scenario_.lease / 2) + kSlack, [this, host, agent, since] {
+    const bool silent = host->alive && host->frozen > 0 && host->frozen_since <= since && host->agent == agent;
+    if (!silent || !RanSince(*agent, since) || agent->core.finished()) return;
+    Fail(9,
+         absl::StrCat(host->id(), " has been silent for more than half a lease, and its agent has not ended it"));
+  });
+}
+
+// An agent that is silent is replaced, and the workers, which nobody speaks for, are stopped.
+void Conduct::CheckSilentAgent(AgentProcess* agent) {
+  HostProcess* host = agent->host;
+  const Micros since = world_->now();
+  if (!host->runs()) return;
+  CheckAt(Longer(scenario_.lease / 2) + kSlack, [this, host, agent, since] {
+    const bool silent = agent->alive && agent->frozen > 0 && agent->frozen_since <= since;
+    if (!silent || !RanSince(*host, since) || host->finish.has_value()) return;
+    if (host->agent == agent) {
+      return Fail(9,
+                  absl::StrCat(agent->name, " has been silent for more than half a lease, and is not replaced"));
+    }
+    for (const WorkerProcess* worker : host->workers) {
+      if (worker->dead || worker->signalled || worker->spawned_at > since) continue;
+      return Fail(9, absl::StrCat(host->id(), " has replaced a silent agent, and its workers run on"));
+    }
+  });
+}
+
+void Conduct::OnSpawn(HostProcess* host) {
+  const Micros since = world_->now();
+  for (WorkerProcess* worker : host->workers) worker->spawned_at = since;
+  CheckAt(Longer(ToMicros(host::kStartLimit)) + kSlack, [this, host, since] {
+    if (!RanSince(*host, since)) return;
+    for (const WorkerProcess* worker : host->workers) {
+      if (worker->dead || worker->executing || worker->signalled || worker->spawned_at != since) continue;
+      return Fail(9, absl::StrCat(host->id(), ":", worker->local_rank,
+                                  " has not started within a minute, and its ", "start has not failed"));
+    }
+  });
+}
+
+// SIGKILL follows the first signal within the longest grace that anybody gives.
+void Conduct::OnSignal(HostProcess* host) {
+  const Micros since = world_->now();
+  const Micros grace = std::max(scenario_.shutdown_grace, scenario_.termination_grace);
+  CheckAt(Longer(std::max(grace, scenario_.stop_before)) + kSlack, [this, host, since] {
+    if (!RanSince(*host, since)) return;
+    for (const WorkerProcess* worker : host->workers) {
+      if (worker->dead || worker->kill_pending || worker->spawned_at > since) continue;
+      return Fail(9, absl::StrCat(host->id(), ":", worker->local_rank, " was told to end, and lives beyond its ",
+                                  "grace"));
+    }
+  });
+}
+
+// An agent that has ended what its dead host left tells the coordinator and goes. The primary's has the
+// coordinator beside it, which holds it for no longer than its farewell.
+void Conduct::OnSwept(AgentProcess* agent) {
+  const Micros since = world_->now();
+  const bool at_primary =
+      agent->home != nullptr && agent->session != nullptr && agent->session->home == agent->home;
+  const Micros limit = ToMicros(at_primary ? rendezvous::kFarewellLimit : agent::kGoneLimit);
+  CheckAt(Longer(limit) + kSlack, [this, agent, since, at_primary] {
+    if (!RanSince(*agent, since) || agent->core.finished()) return;
+    Fail(9, absl::StrCat(agent->name, at_primary ? ", the coordinator's," : "",
+                         " outlives its host for longer than it may"));
+  });
+}
+
+// A connection on which nothing comes for half a lease is given up for another one.
+void Conduct::AfterAgentTick(const AgentProcess& agent) {
+  if (scenario_.lease == 0 || agent.session == nullptr || agent.swept || !agent.alive) return;
+  const Micros heard = std::max({agent.connected_at, agent.answered_at, agent.runs_since});
+  if (world_->now() < heard + Longer(scenario_.lease / 2) + kSlack) return;
+  Fail(9, absl::StrCat(agent.name, " has heard nothing for ", (world_->now() - heard) / kMillisecond,
+                       " ms, and keeps its connection"));
+}
+
+// ---- leases
+
+void Conduct::OnAnswer(HostProcess* host, Micros sent) {
+  const Micros now = world_->now();
+  if (now > host->answered_at + kOneBreath) host->answered_since = now;
+  host->answered_at = now;
+  host->answered_for = std::max(host->answered_for, sent);
+}
+
+// What a coordinator answers to a node that runs the present round extends its lease; any other round it stops. A
+// verdict ends all of them. The primary's own lease hangs on the others, and they may be away.
+void Conduct::OnLeaseEnded(const HostProcess& host) {
+  const bool serves = host.place == 0 && !scenario_.coordinator_alone;
+  if (serves || host.zombie || invariants_->verdict_announced()) return;
+  const Micros now = world_->now();
+  const bool long_answered = now > host.answered_since + 2 * kOneBreath && now < host.answered_at + kOneBreath;
+  if (!long_answered || now > host.answered_for + scenario_.lease / 2) return;
+  Fail(10, absl::StrCat(host.id(), " lets its lease end, though it has been answered for ",
+                        (now - host.answered_since) / kMillisecond, " ms"));
+}
+
+// ---- the end
+
+void Conduct::OnStatus(const CoordinatorHome& home, const v1::AgentStatus& status) {
+  if (status.cancelled()) cancelled_.insert(home.id);
+}
+
+void Conduct::OnNewRound(const CoordinatorHome& home, const std::string& name) {
+  if (cancelled_.count(home.id) == 0) return;
+  Fail(10, absl::StrCat("coordinator ", home.id, " makes round ", name, " after it has heard of a Ctrl-C"));
+}
+
+// Who has acknowledged the verdict and was not told to go yet finds nobody when the primary has gone.
+void Conduct::OnFinish(const HostProcess& host, const host::Finish& finish) {
+  const bool serves = host.place == 0 && !scenario_.coordinator_alone && !host.zombie;
+  if (!serves || !finish.verdict.has_value() || host.asked_to_leave || host.asked_to_cancel) return;
+  const AgentProcess* agent = host.agent;
+  if (agent == nullptr || agent->home == nullptr || agent->home->releasing_since < 0) return;
+  const CoordinatorHome& home = *agent->home;
+  const Micros limit = Shorter(ToMicros(rendezvous::kReleaseLimit)) - kSlack;
+  if (world_->now() > home.releasing_since + limit) return;
+  for (const auto& other : world_->hosts()) {
+    const bool there = other->alive && !other->zombie && !other->finish.has_value() && other.get() != &host;
+    if (!there || other->released || other->heard_by != home.id || other->asked_to_leave) continue;
+    if (world_->now() > other->heard_at + Shorter(scenario_.reconnect_grace)) continue;
+    Fail(10, absl::StrCat(host.id(), ", the primary, goes before ", other->id(), " was released"));
+  }
+}
+
+}  // namespace muster::simulation

@@ -1,0 +1,56 @@
+// How the parts of a job behave towards each other, checked against the truth of the whole world, as invariants.h
+// says what must hold of any job:
+//
+//  9. What has a bound ends within it: the watch for silence, a start, a stop, a mute connection, an agent that
+//     outlives its host. The bounds are the constants of the cores, by the clock that is furthest off, and a slack
+//     for ticks and messages; whoever was stopped meanwhile is not held to them.
+// 10. A node that is answered keeps its lease or is told to stop; the primary's node ends last; no round is made
+//     after a Ctrl-C was heard.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+
+#include "muster/v1/rendezvous.pb.h"
+#include "tests/simulation/invariants.h"
+#include "tests/simulation/scenario.h"
+
+namespace muster::simulation {
+
+struct Process;
+
+class Conduct {
+ public:
+  Conduct(const Scenario& scenario, World* world, Invariants* invariants)
+      : scenario_(scenario), world_(world), invariants_(invariants) {}
+
+  // Time.
+  void OnFreeze(const Process& process);
+  void OnSpawn(HostProcess* host);
+  void OnSignal(HostProcess* host);  // its ladder may have begun
+  void OnSwept(AgentProcess* agent);
+  void AfterAgentTick(const AgentProcess& agent);
+
+  // Leases. sent: when this host's agent had sent the status that the newest directive answers.
+  void OnAnswer(HostProcess* host, Micros sent);
+  void OnLeaseEnded(const HostProcess& host);
+
+  // The end.
+  void OnStatus(const CoordinatorHome& home, const v1::AgentStatus& status);
+  void OnNewRound(const CoordinatorHome& home, const std::string& name);
+  void OnFinish(const HostProcess& host, const host::Finish& finish);
+
+ private:
+  void CheckAt(Micros after, std::function<void()> check);
+  void CheckSilentHost(HostProcess* host);
+  void CheckSilentAgent(AgentProcess* agent);
+  void Fail(int number, const std::string& what) { invariants_->Fail(number, what); }
+
+  const Scenario& scenario_;
+  World* world_;
+  Invariants* invariants_;
+  std::set<int> cancelled_;  // coordinators that have heard of a Ctrl-C
+};
+
+}  // namespace muster::simulation
