@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/ids.h"
 #include "tests/simulation/faults.h"
+#include "tests/simulation/scripts.h"
 #include "tests/simulation/world.h"
 
 namespace muster::simulation {
@@ -115,6 +116,9 @@ void World::WaitUntilSwept(AgentProcess* agent) {
   const bool done = !AnythingAlive(*agent->host);
   DeliverAfter(prng_.Between(kMillisecond, 10 * kMillisecond), agent, [this, agent, done] {
     if (!done) return WaitUntilSwept(agent);
+    if (!healed_ && scenario_.not_swept_percent > 0 && hardships_.Chance(scenario_.not_swept_percent)) {
+      return OnAgent(agent, [agent](BootTime, agent::Effects* out) { agent->core.OnHostNotSwept("pid 7", out); });
+    }
     agent->swept = true;
     conduct_.OnSwept(agent);
     OnAgent(agent, [agent](BootTime now, agent::Effects* out) { agent->core.OnHostSwept(now, out); });
@@ -179,7 +183,26 @@ void World::StartAlone() {
 }
 
 AloneProcess* World::alone() const {
-  return alone_.empty() || !alone_.back()->alive ? nullptr : alone_.back().get();
+  for (auto it = alone_.rbegin(); it != alone_.rend(); ++it) {
+    if ((*it)->alive && (*it)->machine == alone_machine_) return it->get();
+  }
+  return nullptr;
+}
+
+Machine* World::MoveCoordinator() {
+  MoveCoordinatorTo(NewMachine(-1));
+  StartAlone();
+  return alone_machine_;
+}
+
+void World::MoveCoordinatorTo(Machine* machine) {
+  Note("platform", absl::StrCat("the coordinator is now at m", machine->id));
+  alone_machine_ = machine;
+}
+
+bool World::ServesOthers(const CoordinatorHome& home) const {
+  return std::any_of(home.sessions.begin(), home.sessions.end(),
+                     [&home](const auto& entry) { return entry.second->agent->host != home.host; });
 }
 
 void World::EndAlone(AloneProcess* alone, bool comes_again) {
@@ -191,6 +214,7 @@ void World::EndAlone(AloneProcess* alone, bool comes_again) {
   for (const auto& [stream, session] : sessions) CloseCoordinatorEnd(session);
   alone_is_done_ = !comes_again;
   if (!comes_again) return;
+  if (alone->machine != alone_machine_) return;  // its name leads elsewhere by now
   const Micros least = healed_ ? 0 : scenario_.replace_low;
   scheduler_.After(prng_.Skewed(least + 1, healed_ ? kSecond : scenario_.replace_high), [this] { StartAlone(); });
 }
@@ -218,6 +242,7 @@ void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, ren
       if (e->directive.has_refused()) it->second->agent->host->refused = true;
       if (is_new) conduct_.OnNewRound(*home, muster::ToString(e->directive.run().id()));
       if (is_new) faults_->OnRound(e->directive.run().node_count());
+      if (is_new) scripts_->OnRound(e->directive.run().node_count());
       if (e->directive.has_stop()) faults_->OnDrain(KeyOf(e->directive.stop().round()));
       if (e->directive.has_verdict()) faults_->OnVerdict();
       SendDown(it->second, e->directive);

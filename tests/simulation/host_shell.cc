@@ -78,7 +78,8 @@ void World::Execute(HostProcess* host, const host::Effects& effects) {
     } else if (const auto* e = std::get_if<host::SetKernelTimer>(&effect)) {
       SetKernelTimer(host, e->at);
     } else if (std::holds_alternative<host::RenewOffer>(effect)) {
-      const auto port = static_cast<uint32_t>(next_port_++);
+      const bool none = !healed_ && scenario_.no_port_percent > 0 && hardships_.Chance(scenario_.no_port_percent);
+      const auto port = none ? 0 : static_cast<uint32_t>(next_port_++);
       DeliverAfter(prng_.Between(100, 2 * kMillisecond), host, [this, host, port] {
         OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnOffer(now, port, out); });
       });
@@ -107,6 +108,17 @@ void World::StartAgentProcess(HostProcess* host, uint64_t number) {
       OnAgent(old, [old](BootTime now, agent::Effects*) { old->core.OnHostLinkClosed(now); });
     });
   }
+  const bool fails = number > 1 && !healed_ && scenario_.agent_fails_percent > 0 &&
+                     hardships_.Chance(scenario_.agent_fails_percent);
+  if (fails) {
+    host->link_open = false;
+    DeliverAfter(kLinkDelay, host, [this, host, number] {
+      OnHost(host, [&](BootTime now, host::Effects* out) {
+        host->core.OnAgentFailed(now, number, "no process is to be had", out);
+      });
+    });
+    return;
+  }
   agents_.push_back(std::make_unique<AgentProcess>(host, number, prng_.Next()));
   AgentProcess* agent = agents_.back().get();
   agent->machine = host->machine;
@@ -121,6 +133,8 @@ void World::StartAgentProcess(HostProcess* host, uint64_t number) {
   // What it finds out by the primary's name its host keeps.
   const bool looks_up = scenario_.name_lookup > 0 && !healed_ && !host->memory.has_served();
   if (looks_up) first_word += prng_.Between(scenario_.name_lookup * 3 / 4, scenario_.name_lookup);
+  const bool slow = scenario_.slow_agents > 0 && !healed_;
+  if (slow) first_word = hardships_.Between(first_word, first_word + scenario_.slow_agents);
   scheduler_.After(first_word, [this, agent] {
     if (!agent->alive) return;
     agent->started = true;
@@ -251,6 +265,9 @@ host::Ending World::DrawFailure() {
   host::Ending ending;
   ending.by_signal = prng_.Chance(40);
   ending.number = ending.by_signal ? kSignals[prng_.Below(4)] : kCodes[prng_.Below(5)];
+  if (scenario_.told_failures_percent > 0 && hardships_.Chance(scenario_.told_failures_percent)) {
+    ending.oom_killed = ending.by_signal && ending.number == SIGKILL;
+  }
   return ending;
 }
 

@@ -4,6 +4,7 @@
 //   ... --jobs N                                                 on so many threads
 //   muster_sim --seed S [--trace]                                replay one
 //   ... --bug NAME                                               with a planted bug (test-only)
+//   ... --mix TEXT                                               only of seeds whose mix of faults is called so
 //   ... --until-caught                                           end at the first violation, 0 if there was one
 //   ... --until-failed                                           end at the first violation, 1 if there was one
 #include <unistd.h>
@@ -40,6 +41,7 @@ struct Options {
   double time_limit_s = 0;  // 0: none
   int jobs = 1;             // threads; a seed is one thread's
   std::string bug;
+  std::string mix;
 };
 
 struct Outcome {
@@ -122,6 +124,7 @@ void TakeSeeds(const Options& options, const std::function<double()>& elapsed, T
   while (!tally->enough && tally->next < options.first + options.seeds) {
     if (options.time_limit_s > 0 && elapsed() > options.time_limit_s) return;
     const uint64_t seed = tally->next++;
+    if (!options.mix.empty() && ScenarioFor(options, seed).mix.find(options.mix) == std::string::npos) continue;
     lock.unlock();
     const Outcome outcome = RunSeed(options, seed);
     const std::string message = Judge(options, seed, outcome);
@@ -183,6 +186,8 @@ bool TakeValue(const std::string& flag, const char* value, Options* options) {
     options->single = flag == "--seed";
   } else if (flag == "--bug") {
     options->bug = value;
+  } else if (flag == "--mix") {
+    options->mix = value;
   } else if (flag == "--jobs") {
     options->jobs = std::clamp(std::atoi(value), 1, kMaxJobs);
   } else if (flag == "--time-limit") {
@@ -217,7 +222,7 @@ int main(int argc, char** argv) {
   muster::simulation::Options options;
   if (!muster::simulation::Parse(argc, argv, &options)) {
     std::fprintf(stderr,
-                 "usage: muster_sim [--seeds N] [--first S] [--seed S] [--trace] [--bug NAME] "
+                 "usage: muster_sim [--seeds N] [--first S] [--seed S] [--trace] [--bug NAME] [--mix TEXT] "
                  "[--jobs N] [--until-caught] [--until-failed] [--time-limit SECONDS]\n");
     return 64;
   }

@@ -270,11 +270,17 @@ void World::Cut(Machine* machine, bool out, bool in, Micros for_how_long) {
   PathsChanged();
   scheduler_.After(for_how_long, [this, machine, out, in] {
     if (healed_) return;
-    machine->cut_out -= out ? 1 : 0;
-    machine->cut_in -= in ? 1 : 0;
+    machine->cut_out = std::max(0, machine->cut_out - (out ? 1 : 0));
+    machine->cut_in = std::max(0, machine->cut_in - (in ? 1 : 0));
     Note("network", absl::StrCat("mends m", machine->id));
     PathsChanged();
   });
+}
+
+void World::Mend(Machine* machine) {
+  machine->cut_out = machine->cut_in = 0;
+  Note("network", absl::StrCat("mends m", machine->id));
+  PathsChanged();
 }
 
 void World::PathsChanged() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "tests/simulation/scripts.h"
 
 namespace muster::simulation {
 namespace {
@@ -429,6 +430,8 @@ Scenario DrawScenario(uint64_t seed) {
   DrawEnds(Prng(seed ^ 0xE2D), s);
   DrawUnwelcome(Prng(seed ^ 0x57A26E2), s);
   DrawNames(Prng(seed ^ 0xD25), s);
+  DrawScript(Prng(seed ^ 0x5C21B7), s);
+  DrawHardships(Prng(seed ^ 0x4A2D), s);
   return s;
 }
 
@@ -455,6 +458,12 @@ std::string Describe(const Scenario& s) {
     absl::StrAppendFormat(&out, " deadline %dms, left %dms before, skew %dms,", s.deadline / kMillisecond,
                           s.stop_before / kMillisecond, s.wall_skew / kMillisecond);
   }
+  if (s.slow_agents > 0) absl::StrAppendFormat(&out, " agents start within %dms,", s.slow_agents / kMillisecond);
+  if (s.agent_fails_percent > 0) absl::StrAppendFormat(&out, " agents fail %d%%,", s.agent_fails_percent);
+  if (s.no_port_percent > 0) absl::StrAppendFormat(&out, " no port %d%%,", s.no_port_percent);
+  if (s.not_swept_percent > 0) absl::StrAppendFormat(&out, " not swept %d%%,", s.not_swept_percent);
+  if (s.told_failures_percent > 0) absl::StrAppendFormat(&out, " told failures %d%%,", s.told_failures_percent);
+  if (s.wall_steps > 0) absl::StrAppendFormat(&out, " clocks set by %dms,", s.wall_steps / kMillisecond);
   for (int i = 0; i < kFaultKinds; ++i) {
     if (s.weight[i] != 0) absl::StrAppendFormat(&out, " %s=%d", kFaultNames[i], s.weight[i]);
   }

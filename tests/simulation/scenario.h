@@ -40,6 +40,9 @@ enum class Fault {
 inline constexpr int kFaultKinds = static_cast<int>(Fault::kCount);
 const char* Name(Fault fault);
 
+// Faults in a certain order: scripts.h.
+enum class Script { kNone, kFreezeWholeNode, kSendAwayAndBack, kMoveCoordinator, kFarewellTwice };
+
 // How members are named.
 enum class Places { kSpec, kByRank, kNone };
 
@@ -107,6 +110,16 @@ struct Scenario {
   // The nodes' time is over at this moment, as each one's wall clock has it, and they leave so long before.
   Micros deadline = 0;  // 0: there is none
   Micros stop_before = 0;
+
+  // What else goes wrong in a node, each from the stream of scripts.h.
+  Script script = Script::kNone;
+  Micros slow_agents = 0;         // an agent takes up to this to start; 0: a moment
+  int agent_fails_percent = 0;    // of further agents, that cannot be started at all
+  int no_port_percent = 0;        // of the ports that are to be kept for the workers
+  int not_swept_percent = 0;      // of dead hosts, whose agents cannot say that all of it has ended
+  int told_failures_percent = 0;  // of failures: memory ran out, or the worker said earlier that it fails
+  Micros wall_steps = 0;          // a wall clock is set anew, by up to this
+  bool worst_clocks = false;      // the coordinator's is the fastest, all others are the slowest
 
   // The clocks.
   int64_t drift_ppm = 0;  // each machine's rate is wrong by up to this

@@ -7,6 +7,7 @@
 #include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
 #include "tests/simulation/faults.h"
+#include "tests/simulation/scripts.h"
 
 namespace muster::simulation {
 namespace {
@@ -33,7 +34,9 @@ World::World(const Scenario& scenario, bool trace)
       invariants_(scenario_, this),
       policies_(scenario_, this, &invariants_),
       conduct_(scenario_, this, &invariants_),
-      faults_(std::make_unique<Faults>(this)) {}
+      faults_(std::make_unique<Faults>(this)),
+      scripts_(std::make_unique<Scripts>(this)),
+      hardships_(scenario.seed ^ 0x4A2D5) {}
 
 World::~World() = default;
 
@@ -58,6 +61,7 @@ bool World::Run() {
     });
   }
   faults_->Begin();
+  scripts_->Begin();
   scheduler_.At(scenario_.fault_phase, [this] { Heal(); });
   const Micros limit = scenario_.fault_phase + scenario_.late_start + LivenessBound(scenario_);
   while (!scheduler_.empty() && !invariants_.violated()) {
@@ -146,6 +150,8 @@ void World::Tick(Process* process) {
     TellWallClock(host);
     OnHost(host, [host](BootTime now, host::Effects* out) { host->core.OnTick(now, out); });
   } else if (auto* agent = dynamic_cast<AgentProcess*>(process)) {
+    const bool others = agent->home != nullptr && ServesOthers(*agent->home);
+    OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnServesOthers(now, others, out); });
     OnAgent(agent, [agent](BootTime now, agent::Effects* out) { agent->core.OnTick(now, out); });
     conduct_.AfterAgentTick(*agent);
     if (agent->alive && agent->home != nullptr) {
@@ -168,6 +174,10 @@ Machine* World::NewMachine(int place) {
   machine->boot_offset = prng_.Between(1, kStartOffsetMax);
   const int64_t drift = prng_.Chance(50) ? scenario_.drift_ppm : prng_.Between(0, scenario_.drift_ppm);
   machine->drift_ppm = prng_.Chance(50) ? drift : -drift;
+  if (scenario_.worst_clocks) {
+    const bool coordinates = scenario_.coordinator_alone ? place < 0 : place == 0;
+    machine->drift_ppm = coordinates ? scenario_.drift_ppm : -scenario_.drift_ppm;
+  }
   if (scenario_.wall_skew > 0) machine->wall_skew = prng_.Between(-scenario_.wall_skew, scenario_.wall_skew);
   machine->address = absl::StrCat("10.", machine->id / 250, ".", machine->id % 250, ".1");
   machine->boot_id = absl::StrCat("boot-", machine->id);
@@ -240,6 +250,9 @@ absl::Time MayLeaveFrom(const host::StopBefore& stop) {
 }  // namespace
 
 void World::LookAtDeadline(HostProcess* host) {
+  if (scenario_.wall_steps > 0 && !healed_ && hardships_.Below(200) == 0) {
+    host->machine->wall_skew = hardships_.Between(-scenario_.wall_steps, scenario_.wall_steps);
+  }
   const std::optional<host::StopBefore>& stop = host->options.stop_before;
   if (stop.has_value() && WallNow(*host->machine) >= MayLeaveFrom(*stop)) host->asked_to_leave = true;
 }
@@ -409,6 +422,7 @@ void World::Heal() {
   Note("heal", "no more faults");
   healed_ = true;
   faults_->Stop();
+  scripts_->Stop();
   EndZombies();
   for (auto& host : hosts_) host->start_fails = 0;
   for (auto& machine : machines_) machine->cut_in = machine->cut_out = 0;

@@ -211,6 +211,10 @@ class World {
   void FailWorker(WorkerProcess* worker, const host::Ending& ending);
   host::Ending DrawFailure();
   void Cut(Machine* machine, bool out, bool in, Micros for_how_long);
+  void Mend(Machine* machine);  // of all cuts
+  // The coordinator's name leads to a new machine, on which one starts; the old one lives on.
+  Machine* MoveCoordinator();
+  void MoveCoordinatorTo(Machine* machine);
   void ResetSession(AgentProcess* agent);
   void CloseAtCoordinatorOnly(AgentProcess* agent);  // a proxy or a NAT on the way gave up
   void SignalHost(HostProcess* host, int signal);
@@ -223,6 +227,7 @@ class World {
 
  private:
   friend class Faults;
+  friend class Scripts;
   struct Place {
     HostProcess* current = nullptr;
     Machine* machine = nullptr;
@@ -289,6 +294,7 @@ class World {
   void WaitUntilSwept(AgentProcess* agent);
   void ProbePredecessor(AgentProcess* agent, const v1::Predecessor& predecessor);
   void StartAlone();
+  bool ServesOthers(const CoordinatorHome& home) const;
   CoordinatorHome* NewHome(Process* owner, HostProcess* primary, const v1::NodeConfig& config);
   void MaybeOpenHome(AgentProcess* agent);
   void OpenHome(AgentProcess* agent);
@@ -333,6 +339,8 @@ class World {
   std::vector<std::unique_ptr<Session>> sessions_;
   std::vector<Session*> open_sessions_;
   std::unique_ptr<class Faults> faults_;
+  std::unique_ptr<class Scripts> scripts_;
+  Prng hardships_;  // a stream of its own
 };
 
 }  // namespace muster::simulation

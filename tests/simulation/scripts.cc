@@ -1,0 +1,233 @@
+#include "tests/simulation/scripts.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "tests/simulation/world.h"
+
+namespace muster::simulation {
+namespace {
+
+constexpr uint64_t kOwnStream = 0x5C219;
+constexpr Micros kForever = 24 * 3600 * kSecond;
+constexpr Micros kFarewellHeard = 300 * kMillisecond;  // a word's way to all, on these networks
+constexpr int64_t kWorstDriftPpm = 5000;
+
+}  // namespace
+
+Scripts::Scripts(World* world) : world_(world), prng_(world->scenario().seed ^ kOwnStream) {}
+
+void Scripts::After(Micros delay, void (Scripts::*what)()) {
+  world_->scheduler().After(delay, [this, what] {
+    if (!stopped_) (this->*what)();
+  });
+}
+
+void Scripts::Begin() {
+  const Scenario& s = world_->scenario();
+  const Micros first = prng_.Between(2 * kSecond, s.fault_phase / 2);
+  switch (s.script) {
+    case Script::kNone:
+      return;
+    case Script::kFreezeWholeNode:
+      return After(first, &Scripts::FreezeWholeNode);
+    case Script::kSendAwayAndBack:
+      return After(first, &Scripts::SendAwayAndBack);
+    case Script::kMoveCoordinator:
+      return After(first, &Scripts::MoveCoordinator);
+    case Script::kFarewellTwice:
+      return After(first, &Scripts::EndPrimary);
+  }
+}
+
+HostProcess* Scripts::AnyMember() {
+  const int first = world_->scenario().coordinator_alone ? 0 : 1;
+  if (world_->place_count() <= first) return nullptr;
+  return world_->HostAt(static_cast<int>(prng_.Between(first, world_->place_count() - 1)));
+}
+
+// Nothing of that node moves any more: its workers run until the kernel's timer ends them, and no longer.
+void Scripts::FreezeWholeNode() {
+  After(prng_.Between(15, 25) * kSecond, &Scripts::FreezeWholeNode);
+  HostProcess* host = AnyMember();
+  if (host == nullptr || host->agent == nullptr || !host->runs() || !host->agent->runs()) return;
+  world_->Note("fault", absl::StrCat("script: freezes all of ", host->name));
+  const Micros outage = 3 * world_->scenario().lease;
+  world_->Freeze(host, outage);
+  world_->Freeze(host->agent, outage);
+}
+
+// A node is cut off, its place gets another host, and the old one comes back beside it.
+void Scripts::SendAwayAndBack() {
+  After(prng_.Exponential(6 * kSecond) + kSecond, &Scripts::SendAwayAndBack);
+  const Micros lease = world_->scenario().lease;
+  HostProcess* host = AnyMember();
+  if (host == nullptr || world_->ForgetsAZombie(host->place)) return;
+  const auto& hosts = world_->hosts();
+  if (std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->zombie && h->alive; })) return;
+  world_->Note("fault", absl::StrCat("script: sends ", host->name, " away"));
+  const Micros away = prng_.Between(lease / 4, 3 * lease);
+  world_->Cut(host->machine, true, true, away);
+  world_->scheduler().After(prng_.Between(100 * kMillisecond, away), [this, host] {
+    if (!stopped_ && world_->HostAt(host->place) == host) world_->Replace(host->place, false);
+  });
+}
+
+// The name of the coordinator leads to another machine, while nobody reaches the old one; and then back to that,
+// which knows nothing of what has happened since.
+void Scripts::MoveCoordinator() {
+  AloneProcess* alone = world_->alone();
+  if (alone == nullptr) return After(kSecond, &Scripts::MoveCoordinator);
+  const Micros lease = world_->scenario().lease;
+  Machine* first = alone->machine;
+  world_->Cut(first, true, true, kForever);
+  Machine* second = world_->MoveCoordinator();
+  // Not for so long that the old one, alone with itself, gives the job up.
+  world_->scheduler().After(prng_.Between(lease / 2, 2 * lease + lease / 2), [this, first, second] {
+    if (!stopped_) MoveBack(first, second);
+  });
+}
+
+void Scripts::MoveBack(Machine* first, Machine* second) {
+  world_->Cut(second, true, true, kForever);
+  world_->Mend(first);
+  world_->MoveCoordinatorTo(first);
+  After(prng_.Between(5, 15) * kSecond, &Scripts::MoveCoordinator);
+}
+
+// The primary's main process dies, and its coordinator says so to all; who has heard it is cut off then.
+void Scripts::EndPrimary() {
+  HostProcess* primary = world_->HostAt(0);
+  if (primary == nullptr || farewell_ != Farewell::kNone) return;
+  farewell_ = Farewell::kAwaitsSuccessor;
+  world_->Note("fault", "script: the primary's main process dies");
+  world_->KillHost(primary);
+  world_->scheduler().After(kFarewellHeard, [this] {
+    for (int place = 1; place < world_->place_count() && !stopped_; ++place) {
+      HostProcess* host = world_->HostAt(place);
+      if (host == nullptr) continue;
+      sent_away_.push_back(host->machine);
+      world_->Cut(host->machine, true, true, kForever);
+      world_->scheduler().After(prng_.Between(100 * kMillisecond, kSecond), [this, place] {
+        if (!stopped_) world_->Replace(place, false);
+      });
+    }
+  });
+}
+
+void Scripts::OnRound(int) {
+  if (stopped_ || farewell_ != Farewell::kAwaitsSuccessor || sent_away_.empty()) return;
+  farewell_ = Farewell::kSuccessorRuns;
+  After(prng_.Between(300 * kMillisecond, 2 * kSecond), &Scripts::BringBackTheOld);
+}
+
+// The successor's whole machine is lost, those of its round are cut off, and the old ones come back with that
+// word.
+void Scripts::BringBackTheOld() {
+  farewell_ = Farewell::kDone;
+  HostProcess* primary = world_->HostAt(0);
+  if (primary == nullptr) return;
+  const Micros lease = world_->scenario().lease;
+  for (int place = 1; place < world_->place_count(); ++place) {
+    if (HostProcess* host = world_->HostAt(place)) {
+      world_->Cut(host->machine, true, true, prng_.Between(lease / 2, 2 * lease));
+    }
+  }
+  for (Machine* machine : sent_away_) world_->Mend(machine);
+  world_->PowerOff(primary->machine);
+}
+
+// ---- what a seed draws
+
+namespace {
+
+void Quiet(Scenario& s) {
+  s.weight.fill(0);
+  s.fails_percent = s.drop_percent = s.repeat_percent = s.reorder_percent = 0;
+  s.preflight_timeout = s.gpu_release_timeout = s.deadline = s.strangers_every = s.wall_skew = 0;
+  s.cannot_start_percent = 0;
+  s.kill_coordinator_at_round_percent = s.cut_off_at_round_percent = s.kill_coordinator_in_drain_percent = 0;
+  s.kill_node_in_drain_percent = s.trouble_at_verdict_percent = 0;
+  s.only_agents_die = false;
+  s.node_unit = 1;
+  s.observers = 0;
+  s.max_restarts = 100;
+  s.max_node_losses = 1000;
+  s.max_membership_changes = 0;
+  s.exclude_after = 0;
+  s.restart_delay = 0;
+  s.progress_within = 0;
+}
+
+void DrawSmallJob(Prng& prng, Scenario& s) {
+  Quiet(s);
+  s.nodes = s.max_nodes = static_cast<int>(prng.Between(2, 4));
+  s.min_nodes = std::max(1, s.nodes - 1);
+  s.slots = 1;
+  s.places = prng.Chance(50) ? Places::kSpec : Places::kByRank;
+  s.lease = prng.Between(4, 10) * kSecond;
+  s.run_time = prng.Between(15, 25) * kSecond;
+  s.fault_phase = prng.Between(40, 80) * kSecond;
+  s.shutdown_grace = prng.Skewed(100 * kMillisecond, 2 * kSecond);
+  s.delay = prng.Skewed(100, 2 * kMillisecond);
+  s.exec_delay = prng.Skewed(500, 10 * kMillisecond);
+  s.late_start = 100 * kMillisecond;
+  s.join_settle = 0;
+  s.last_call = prng.Skewed(kMillisecond, kSecond);
+  s.scale_up = 0;
+}
+
+}  // namespace
+
+void DrawScript(Prng prng, Scenario& s) {
+  if (!prng.Chance(6) || s.lease == 0 || s.nodes > 16) return;
+  DrawSmallJob(prng, s);
+  switch (prng.Below(4)) {
+    case 0:
+      s.script = Script::kFreezeWholeNode;
+      s.mix = "all of a node is frozen, by the worst of clocks";
+      s.coordinator_alone = prng.Chance(50);
+      s.lease = 10 * kSecond;
+      s.drift_ppm = kWorstDriftPpm;
+      s.worst_clocks = true;
+      s.shutdown_grace = 100 * kMillisecond;
+      s.term_slow_percent = s.term_ignored_percent = s.descendants_percent = 0;
+      s.delay = 200;
+      s.exec_delay = kMillisecond;
+      break;
+    case 1:
+      s.script = Script::kSendAwayAndBack;
+      s.mix = "old hosts come back beside those that stand for them";
+      s.coordinator_alone = prng.Chance(50);
+      break;
+    case 2:
+      s.script = Script::kMoveCoordinator;
+      s.mix = "the coordinator moves, and moves back";
+      s.coordinator_alone = true;
+      s.min_nodes = s.nodes > 2 ? 2 : 1;
+      break;
+    default:
+      s.script = Script::kFarewellTwice;
+      s.mix = "the primary ends, and so does its successor";
+      s.coordinator_alone = false;
+      s.nodes = s.max_nodes = static_cast<int>(prng.Between(2, 3));
+      s.min_nodes = s.nodes;
+      s.lease = prng.Between(3, 6) * kSecond;
+      s.replace_low = 10 * kMillisecond;
+      s.replace_high = 200 * kMillisecond;
+      break;
+  }
+}
+
+void DrawHardships(Prng prng, Scenario& s) {
+  if (s.mix == "calm" || s.only_agents_die || s.script != Script::kNone) return;
+  if (prng.Chance(6)) s.slow_agents = prng.Skewed(100 * kMillisecond, 4 * kSecond);
+  if (prng.Chance(6)) s.agent_fails_percent = static_cast<int>(prng.Between(5, 60));
+  if (prng.Chance(6)) s.no_port_percent = static_cast<int>(prng.Between(5, 60));
+  if (prng.Chance(6)) s.not_swept_percent = static_cast<int>(prng.Between(20, 100));
+  if (prng.Chance(6)) s.told_failures_percent = static_cast<int>(prng.Between(10, 90));
+  if (s.wall_skew == 0 && s.deadline > 0 && prng.Chance(50))
+    s.wall_steps = prng.Skewed(100 * kMillisecond, 5 * kSecond);
+}
+
+}  // namespace muster::simulation
