@@ -212,9 +212,9 @@ void World::EndAlone(AloneProcess* alone, bool comes_again) {
   alone->inbox.clear();
   const std::map<rendezvous::StreamId, Session*> sessions = alone->home->sessions;
   for (const auto& [stream, session] : sessions) CloseCoordinatorEnd(session);
+  if (alone->machine != alone_machine_) return;  // its name leads elsewhere by now
   alone_is_done_ = !comes_again;
   if (!comes_again) return;
-  if (alone->machine != alone_machine_) return;  // its name leads elsewhere by now
   const Micros least = healed_ ? 0 : scenario_.replace_low;
   scheduler_.After(prng_.Skewed(least + 1, healed_ ? kSecond : scenario_.replace_high), [this] { StartAlone(); });
 }

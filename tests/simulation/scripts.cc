@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kOwnStream = 0x5C219;
 constexpr Micros kForever = 24 * 3600 * kSecond;
-constexpr Micros kFarewellHeard = 300 * kMillisecond;  // a word's way to all, on these networks
+constexpr Micros kLook = 2 * kMillisecond;
 constexpr int64_t kWorstDriftPpm = 5000;
 
 }  // namespace
@@ -25,7 +25,7 @@ void Scripts::After(Micros delay, void (Scripts::*what)()) {
 
 void Scripts::Begin() {
   const Scenario& s = world_->scenario();
-  const Micros first = prng_.Between(2 * kSecond, s.fault_phase / 2);
+  const Micros first = prng_.Between(2, 10) * kSecond;
   switch (s.script) {
     case Script::kNone:
       return;
@@ -36,7 +36,8 @@ void Scripts::Begin() {
     case Script::kMoveCoordinator:
       return After(first, &Scripts::MoveCoordinator);
     case Script::kFarewellTwice:
-      return After(first, &Scripts::EndPrimary);
+      // Without the third node the first round waits for a lease and its margin.
+      return After(first + s.lease + 2 * kSecond, &Scripts::EndPrimary);
   }
 }
 
@@ -93,47 +94,58 @@ void Scripts::MoveBack(Machine* first, Machine* second) {
   world_->Mend(first);
   world_->MoveCoordinatorTo(first);
   After(prng_.Between(5, 15) * kSecond, &Scripts::MoveCoordinator);
-}
-
-// The primary's main process dies, and its coordinator says so to all; who has heard it is cut off then.
-void Scripts::EndPrimary() {
-  HostProcess* primary = world_->HostAt(0);
-  if (primary == nullptr || farewell_ != Farewell::kNone) return;
-  farewell_ = Farewell::kAwaitsSuccessor;
-  world_->Note("fault", "script: the primary's main process dies");
-  world_->KillHost(primary);
-  world_->scheduler().After(kFarewellHeard, [this] {
-    for (int place = 1; place < world_->place_count() && !stopped_; ++place) {
-      HostProcess* host = world_->HostAt(place);
-      if (host == nullptr) continue;
-      sent_away_.push_back(host->machine);
-      world_->Cut(host->machine, true, true, kForever);
-      world_->scheduler().After(prng_.Between(100 * kMillisecond, kSecond), [this, place] {
-        if (!stopped_) world_->Replace(place, false);
-      });
-    }
+  // One of the round's nodes is away just then, and another one fails.
+  HostProcess* away = AnyMember();
+  if (away == nullptr) return;
+  const Micros lease = world_->scenario().lease;
+  world_->Cut(away->machine, true, true, prng_.Between(lease / 3, lease));
+  world_->scheduler().After(prng_.Between(100 * kMillisecond, lease / 2), [this, away] {
+    HostProcess* failing = AnyMember();
+    if (stopped_ || failing == nullptr || failing == away || failing->workers.empty()) return;
+    WorkerProcess* worker = failing->workers.front();
+    if (worker->executing && !worker->dead) world_->FailWorker(worker, world_->DrawFailure());
   });
 }
 
+// The primary's main process dies. Its coordinator says so to the other node, whose echo is lost, so that it stays
+// for a moment; a third node comes and hears of the round, and not of that word, which was not for it.
+void Scripts::EndPrimary() {
+  HostProcess* primary = world_->HostAt(0);
+  HostProcess* other = world_->HostAt(1);
+  if (primary == nullptr || primary->agent == nullptr || other == nullptr) return;
+  farewell_ = Farewell::kAwaitsSuccessor;
+  old_coordinator_ = primary->agent;
+  sent_away_ = other->machine;
+  world_->Cut(sent_away_, true, false, kForever);
+  world_->Note("fault", "script: the primary's main process dies");
+  world_->KillHost(primary);
+  world_->scheduler().After(prng_.Between(20, 400) * kMillisecond, [this] {
+    const int place = world_->scenario().late_place;
+    if (!stopped_ && world_->HostAt(place) == nullptr) world_->StartHost(place, world_->places_[place].machine);
+  });
+  After(kLook, &Scripts::CutOffWhoHasHeard);
+}
+
+void Scripts::CutOffWhoHasHeard() {
+  if (old_coordinator_->alive) return After(kLook, &Scripts::CutOffWhoHasHeard);
+  world_->Cut(sent_away_, true, true, kForever);
+}
+
+// The successor's round is one of its own node and the third.
 void Scripts::OnRound(int) {
-  if (stopped_ || farewell_ != Farewell::kAwaitsSuccessor || sent_away_.empty()) return;
-  farewell_ = Farewell::kSuccessorRuns;
+  if (stopped_ || farewell_ != Farewell::kAwaitsSuccessor) return;
+  farewell_ = Farewell::kDone;
   After(prng_.Between(300 * kMillisecond, 2 * kSecond), &Scripts::BringBackTheOld);
 }
 
-// The successor's whole machine is lost, those of its round are cut off, and the old ones come back with that
-// word.
+// The successor's whole machine is lost, the third node is cut off, and the one comes back that bears the word.
 void Scripts::BringBackTheOld() {
-  farewell_ = Farewell::kDone;
   HostProcess* primary = world_->HostAt(0);
-  if (primary == nullptr) return;
+  HostProcess* third = world_->HostAt(world_->scenario().late_place);
+  if (primary == nullptr || third == nullptr) return;
   const Micros lease = world_->scenario().lease;
-  for (int place = 1; place < world_->place_count(); ++place) {
-    if (HostProcess* host = world_->HostAt(place)) {
-      world_->Cut(host->machine, true, true, prng_.Between(lease / 2, 2 * lease));
-    }
-  }
-  for (Machine* machine : sent_away_) world_->Mend(machine);
+  world_->Cut(third->machine, true, true, prng_.Between(lease, 2 * lease));
+  world_->Mend(sent_away_);
   world_->PowerOff(primary->machine);
 }
 
@@ -143,6 +155,7 @@ namespace {
 
 void Quiet(Scenario& s) {
   s.weight.fill(0);
+  s.peers_fail_too = false;
   s.fails_percent = s.drop_percent = s.repeat_percent = s.reorder_percent = 0;
   s.preflight_timeout = s.gpu_release_timeout = s.deadline = s.strangers_every = s.wall_skew = 0;
   s.cannot_start_percent = 0;
@@ -166,7 +179,7 @@ void DrawSmallJob(Prng& prng, Scenario& s) {
   s.slots = 1;
   s.places = prng.Chance(50) ? Places::kSpec : Places::kByRank;
   s.lease = prng.Between(4, 10) * kSecond;
-  s.run_time = prng.Between(15, 25) * kSecond;
+  s.run_time = prng.Between(15, 40) * kSecond;
   s.fault_phase = prng.Between(40, 80) * kSecond;
   s.shutdown_grace = prng.Skewed(100 * kMillisecond, 2 * kSecond);
   s.delay = prng.Skewed(100, 2 * kMillisecond);
@@ -204,17 +217,18 @@ void DrawScript(Prng prng, Scenario& s) {
       s.script = Script::kMoveCoordinator;
       s.mix = "the coordinator moves, and moves back";
       s.coordinator_alone = true;
-      s.min_nodes = s.nodes > 2 ? 2 : 1;
       break;
     default:
       s.script = Script::kFarewellTwice;
       s.mix = "the primary ends, and so does its successor";
       s.coordinator_alone = false;
-      s.nodes = s.max_nodes = static_cast<int>(prng.Between(2, 3));
-      s.min_nodes = s.nodes;
-      s.lease = prng.Between(3, 6) * kSecond;
-      s.replace_low = 10 * kMillisecond;
-      s.replace_high = 200 * kMillisecond;
+      s.nodes = s.max_nodes = 3;
+      s.min_nodes = s.late_place = 2;
+      s.lease = prng.Between(8, 10) * kSecond;
+      s.run_time = prng.Between(40, 60) * kSecond;
+      s.last_call = kMillisecond;
+      s.replace_low = 1100 * kMillisecond;  // the old one has its moment
+      s.replace_high = 2 * kSecond;
       break;
   }
 }

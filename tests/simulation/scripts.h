@@ -3,12 +3,11 @@
 // is.
 #pragma once
 
-#include <vector>
-
 #include "tests/simulation/scenario.h"
 
 namespace muster::simulation {
 
+struct AgentProcess;
 struct HostProcess;
 struct Machine;
 class World;
@@ -27,6 +26,7 @@ class Scripts {
   void MoveCoordinator();
   void MoveBack(Machine* first, Machine* second);
   void EndPrimary();
+  void CutOffWhoHasHeard();
   void BringBackTheOld();
   void After(Micros delay, void (Scripts::*what)());
   HostProcess* AnyMember();
@@ -35,8 +35,9 @@ class Scripts {
   Prng prng_;
   bool stopped_ = false;
   // Of the script that ends the primary twice.
-  enum class Farewell { kNone, kAwaitsSuccessor, kSuccessorRuns, kDone } farewell_ = Farewell::kNone;
-  std::vector<Machine*> sent_away_;
+  enum class Farewell { kNone, kAwaitsSuccessor, kDone } farewell_ = Farewell::kNone;
+  AgentProcess* old_coordinator_ = nullptr;
+  Machine* sent_away_ = nullptr;
 };
 
 // What a seed draws beside all else; see Scenario.

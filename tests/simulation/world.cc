@@ -56,6 +56,7 @@ bool World::Run() {
   }
   for (int place = 0; place < place_count(); ++place) {
     places_[place].machine = NewMachine(place);
+    if (place == scenario_.late_place) continue;
     scheduler_.After(prng_.Between(0, scenario_.late_start), [this, place] {
       if (!places_[place].started) StartHost(place, places_[place].machine);
     });
@@ -413,6 +414,9 @@ bool World::ForgetsAZombie(int place) const {
 }
 
 void World::EndZombies() {
+  for (size_t i = 0; i < alone_.size(); ++i) {
+    if (alone_[i]->alive && alone_[i]->machine != alone_machine_) EndAlone(alone_[i].get(), false);
+  }
   for (size_t i = 0; i < hosts_.size(); ++i) {
     if (hosts_[i]->zombie && hosts_[i]->alive) PowerOff(hosts_[i]->machine);
   }
