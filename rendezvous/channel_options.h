@@ -16,6 +16,8 @@ inline constexpr absl::Duration kAddressLimit = absl::Seconds(2);     // of conn
 
 // The server sends this key, with its version, as soon as it has taken a stream: who does not is no coordinator.
 inline constexpr char kServerKey[] = "muster-coordinator";
+// With it, so that a primary can tell whether it has reached itself: ServerOptions::instance.
+inline constexpr char kServerInstanceKey[] = "muster-instance";
 // With it, for people who compare clocks: milliseconds since 1970. Nothing is decided by it.
 inline constexpr char kServerTimeKey[] = "muster-time";
 

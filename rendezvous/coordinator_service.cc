@@ -79,6 +79,12 @@ void CoordinatorService::OnClosed(StreamId stream) {
   CarryOut(effects);
 }
 
+void CoordinatorService::OnTurnedAway(const std::string& peer, const std::string& why) {
+  Effects effects;
+  core().OnTurnedAway(peer, why, &effects);
+  CarryOut(effects);
+}
+
 void CoordinatorService::CarryOut(const Effects& effects) {
   for (const Effect& effect : effects) {
     std::visit([this](const auto& e) { Do(e); }, effect);

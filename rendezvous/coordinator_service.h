@@ -56,6 +56,7 @@ class CoordinatorService : private Attendance {
   void OnOpened(StreamId stream, const std::string& peer) override;
   void OnStatus(StreamId stream, const v1::AgentStatus& status) override;
   void OnClosed(StreamId stream) override;
+  void OnTurnedAway(const std::string& peer, const std::string& why) override;
 
   Coordinator& core();
   void CarryOut(const Effects& effects);

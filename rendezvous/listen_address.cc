@@ -61,8 +61,7 @@ absl::Status BindError(std::string_view address, int error) {
   const std::string where = "listening on " + std::string(address) + ": ";
   switch (error) {
     case EADDRINUSE:
-      return absl::UnavailableError(
-          where + "the port is in use by another process: end it, or give all nodes another port");
+      return absl::UnavailableError(where + "the port is in use");
     case EACCES:
       return absl::PermissionDeniedError(where + "not permitted");
     case EMFILE:

@@ -137,12 +137,14 @@ void Server::Impl::OnAccepted(bool ok) {
     Release(stream);
   };
   if (grpc::Status refusal = Admit(*stream); !refusal.ok()) {
+    attendance_->OnTurnedAway(PeerAddress(stream->context.peer()), refusal.error_message());
     stream->closing = std::move(refusal);
     Advance(stream);
     return;
   }
   // Tells the agent at once that a coordinator has taken it; counts as a write.
   stream->context.AddInitialMetadata(kServerKey, options_.version);
+  stream->context.AddInitialMetadata(kServerInstanceKey, options_.instance);
   stream->context.AddInitialMetadata(kServerTimeKey, std::to_string(absl::ToUnixMillis(absl::Now())));
   stream->writing = true;
   stream->io.SendInitialMetadata(&stream->written);
@@ -160,9 +162,9 @@ grpc::Status Server::Impl::Admit(const Stream& stream) const {
   const std::string_view presented =
       it == metadata.end() ? std::string_view() : std::string_view(it->second.data(), it->second.size());
   if (TokenMatches(options_.token, presented)) return grpc::Status::OK;
-  return {grpc::StatusCode::UNAUTHENTICATED, it == metadata.end()
-                                                 ? "this job asks for a token and none was presented"
-                                                 : "the token is not this job's"};
+  return {grpc::StatusCode::UNAUTHENTICATED,
+          it == metadata.end() ? "this job asks for a token and none was presented: set MUSTER_TOKEN"
+                               : "the token is not this job's: set the same MUSTER_TOKEN on all nodes"};
 }
 
 void Server::Impl::Read(Stream* stream) {

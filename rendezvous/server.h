@@ -37,12 +37,15 @@ class Attendance {
   virtual void OnStatus(StreamId stream, const v1::AgentStatus& status) = 0;
   // Ended from the other side or lost. Not called after Close().
   virtual void OnClosed(StreamId stream) = 0;
+  // A stream was refused before anything was read from it, and nothing else is told of it.
+  virtual void OnTurnedAway(const std::string& /*peer*/, const std::string& /*why*/) {}
 };
 
 struct ServerOptions {
   ListenPlan listen;
   std::string token;  // empty: none is asked for
   std::string version;
+  std::string instance;  // names this server among all of them; told to who attaches
   absl::Duration lease;  // gRPC's timers are longer
 };
 

@@ -43,6 +43,7 @@ std::string Nonsense(const v1::AgentStatus& status) {
 Coordinator::Coordinator(CoordinatorOptions options, BootTime now, uint64_t entropy)
     : options_(std::move(options)),
       entropy_(entropy),
+      began_(now),
       epoch_start_(now),
       state_since_(now),
       last_event_(now),
@@ -149,6 +150,8 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
 void Coordinator::OnTick(BootTime now, Effects* out) {
   NoticeLateness(now);
   DecideAndPush(now, out);
+  SayWhoClaimsOnePlace(out);
+  SayWhomItAwaits(now, out);
 }
 
 // Who was late himself suspects nobody: all deadlines move by what we missed, at most one lease in all.
@@ -226,17 +229,28 @@ void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const s
                          int exit_code) {
   if (refused_.insert(stream).second) {
     const std::string name = options_.planted("strangers_words") ? status.hostname() : Foreign(status.hostname());
-    const std::string whom = absl::StrCat(name, " (", reason, ")");
-    if (std::find(refusals_.begin(), refusals_.end(), whom) == refusals_.end()) {  // else it has come again
-      Say(Severity::kWarning, absl::StrCat("refused ", name, ": ", reason), out);
-      refusals_.push_back(whom);
-    }
-    if (refusals_.size() > kMaxRefusalsNamed) refusals_.pop_front();
+    NoteRefusal(name, reason, out);
   }
   v1::Directive directive = NextDirective(status.id());
   directive.mutable_refused()->set_exit_code(exit_code);
   directive.mutable_refused()->set_reason(reason);
   out->push_back(SendDirective{stream, std::move(directive)});
+}
+
+void Coordinator::NoteRefusal(const std::string& name, const std::string& reason, Effects* out) {
+  const std::string whom = absl::StrCat(name, " (", reason, ")");
+  if (std::find(refusals_.begin(), refusals_.end(), whom) == refusals_.end()) {  // else it has come again
+    Say(Severity::kWarning, absl::StrCat("refused ", name, ": ", reason), out);
+    refusals_.push_back(whom);
+  }
+  if (refusals_.size() > kMaxRefusalsNamed) refusals_.pop_front();
+}
+
+// A stranger may try as often as it likes: it is named once.
+void Coordinator::OnTurnedAway(const std::string& address, const std::string& reason, Effects* out) {
+  const std::string name = absl::StrCat("a node at ", address.empty() ? "an unknown address" : address);
+  if (turned_away_.size() >= kMaxTurnedAwayNamed || !turned_away_.insert(name + reason).second) return;
+  NoteRefusal(name, reason, out);
 }
 
 void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
@@ -247,8 +261,10 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
       streams_.erase(host.stream);
     }
     host.stream = stream;
+    host.attached_at = now;
     host.order_sent = -1;
     streams_[stream] = status.host_id();
+    if (status.has_place()) places_seen_.insert(status.place());
   }
   NoteUse(host.status, status, out);
   host.status = status;

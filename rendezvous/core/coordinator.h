@@ -51,6 +51,8 @@ class Coordinator {
   void OnStatus(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
   void OnClosed(BootTime now, StreamId stream, Effects* out);
   void OnTick(BootTime now, Effects* out);
+  // The shell has refused somebody at this address before it could say who it is: a wrong token.
+  void OnTurnedAway(const std::string& address, const std::string& reason, Effects* out);
 
   State state() const { return state_; }
   const v1::Epoch& epoch() const { return epoch_; }
@@ -68,6 +70,7 @@ class Coordinator {
     StreamId stream = 0;                          // 0: none
     BootTime received_at = absl::InfinitePast();  // of the newest status; later by what we missed ourselves
     BootTime heard_at = absl::InfinitePast();     // of the newest status
+    BootTime attached_at = absl::InfinitePast();  // when its stream brought its first status
     BootTime closed_at = absl::InfinitePast();    // when the last stream closed
     bool was_ready = false;                       // once, here
     BootTime joined_at = absl::InfinitePast();
@@ -110,12 +113,14 @@ class Coordinator {
   void NewEpoch(BootTime now, uint64_t above, Effects* out);
   void Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out,
               int exit_code = kExitRefused);
+  void NoteRefusal(const std::string& name, const std::string& reason, Effects* out);
 
   // losses.cc: who is gone.
   void ExpireHosts(BootTime now, Effects* out);
   void NoteLoss(BootTime at, std::string text);  // the first one of a round stays
   BootTime WhenLost(BootTime now) const;
   std::string HowLost(const Host& host) const;
+  static std::string WhyLeaseEnded(const Host& host);
   const Host* StartedAgain(const Host& host) const;
   std::string HowVanished(BootTime now, const Host& host) const;
   void ForgetEnded(const std::string& host_id, Effects* out);  // nothing of it is alive, as is known
@@ -221,14 +226,22 @@ class Coordinator {
   bool CannotStart(const Host& host) const;  // its program, as it says itself
   int CannotStart() const;                   // how many trainers that are here
   std::string WhoIsNotReady() const;         // with what for; empty: nobody who is here
-  bool Idle(const Host& host) const;         // runs nothing
-  bool Progressed(const Host& host) const;   // in the round that is greatest_
+  // The node that holds the place of this one, if both are alive; nullptr: there is none.
+  const Host* RivalOf(const Host& host) const;
+  std::string DescribeRivals(const Host& holder, const Host& host) const;
+  std::string PlacesClaimedTwice() const;  // and by whom; empty: none
+  void SayWhoClaimsOnePlace(Effects* out);
+  std::string WhoWasRefused() const;        // empty, or what is appended to why the others wait
+  bool Idle(const Host& host) const;        // runs nothing
+  bool Progressed(const Host& host) const;  // in the round that is greatest_
   bool WatchesProgress(const Host& host) const;
   bool SomeProgressed() const;   // some member of greatest_, gone by now or not
   bool ProgressWatched() const;  // some member of greatest_ looks at a progress file
   bool SetAside(const std::string& host_id, BootTime now) const;
   bool RunsSomething(const Host& host) const;  // and it can still be ended
   bool OthersAttached(const Host& host) const;
+  bool AwaitsLatecomers() const;
+  void SayWhomItAwaits(BootTime now, Effects* out);
   std::set<int> AccountedFor() const;  // node ranks of the round whose hosts are here, or done
   int MembersMissing() const;
   std::string MissingNames() const;  // "node 0, node 3"
@@ -243,6 +256,7 @@ class Coordinator {
   const CoordinatorOptions options_;
   uint64_t entropy_;
   v1::Epoch epoch_;
+  const BootTime began_;  // when this coordinator started
   BootTime epoch_start_;
   uint64_t seq_ = 0;
   State state_ = State::kRecovering;
@@ -256,8 +270,13 @@ class Coordinator {
   std::map<StreamId, std::string> streams_;           // stream -> host id
   std::map<int, std::string> holders_;                // place -> host id
   std::set<std::pair<int, std::string>> contenders_;  // place and host id: who holds it and who stands by for it
+  std::set<int> places_seen_;                         // whose nodes have attached here at least once
+  bool said_whom_it_awaits_ = false;                  // after the verdict
   std::set<StreamId> refused_;
-  std::deque<std::string> refusals_;  // the newest since the last round: whom, and why
+  std::deque<std::string> refusals_;   // the newest since the last round: whom, and why
+  std::set<std::string> turned_away_;  // whom the shell refused, and why, as was said
+  std::set<std::pair<int, std::string>>
+      rivals_told_;  // places and those who stand by for them beside a living holder
   Differences differences_;
 
   v1::Round greatest_;                 // the greatest round known, without a node rank

@@ -189,7 +189,32 @@ bool Coordinator::OthersAttached(const Host& host) const {
     if (&other == &host) continue;
     if (state_ == State::kReleasing || (other.stream != 0 && !Idle(other))) return true;
   }
-  return false;
+  return AwaitsLatecomers();
+}
+
+// The nodes of a job start at about the same time, but a job of MIN:MAX nodes may be over before the last of them
+// is here. It would find nobody and wait for --join-timeout, so the primary stays for it for a moment. A job that
+// took longer than that ends at once, as does one that somebody asked to end, and one whose nodes came too late
+// for any round. A later coordinator does not know who was here before it.
+bool Coordinator::AwaitsLatecomers() const {
+  if (state_ != State::kReleasing || had_predecessor_ || primary_leaves_ || !cancelled_on_.empty()) return false;
+  if (!IsSet(greatest_.id())) return false;
+  return last_event_ < began_ + kLatecomers && places_seen_.size() < options_.place_names.size();
+}
+
+// Most of them come within moments: only a wait that a person would notice is worth a line.
+void Coordinator::SayWhomItAwaits(BootTime now, Effects* out) {
+  if (said_whom_it_awaits_ || !AwaitsLatecomers() || now < state_since_ + kNoticeableWait) return;
+  said_whom_it_awaits_ = true;
+  std::vector<std::string> absent;
+  for (int place = 0; place < static_cast<int>(options_.place_names.size()); ++place) {
+    if (places_seen_.count(place) == 0) absent.push_back(PlaceName(place));
+  }
+  Say(Severity::kInfo,
+      absl::StrCat("the job is over; waiting ",
+                   absl::FormatDuration(absl::Ceil(began_ + kLatecomers - now, absl::Seconds(1))),
+                   " at most to tell the nodes that have not come yet: ", JoinAtMost(absent, kMaxAbsentNamed)),
+      out);
 }
 
 std::set<int> Coordinator::AccountedFor() const {
@@ -226,16 +251,62 @@ std::string Coordinator::WhyNotReady(const Host& host) const {
   if (host.stream == 0) return "not heard of any more";
   if (!Idle(host)) return "its workers are ending";
   if (!host.status.preparing().empty()) return "";  // told of otherwise, too
-  if (host.status.phase() == v1::PHASE_READY && host.status.offer().host().empty())
-    return "it has no port to offer";
+  if (host.status.phase() == v1::PHASE_READY && host.status.offer().host().empty()) {
+    // A primary learns from the first member's connection by which address the others reach it.
+    return host.status.at_primary() ? "ready once another node has come" : "it has no port to offer";
+  }
   return "";
 }
 
 std::string Coordinator::HowManyAreReady(int ready) const {
-  const std::string text = absl::StrCat(std::min(ready, options_.max_nodes), " of ", options_.max_nodes,
-                                        options_.max_nodes == 1 ? " node is ready" : " nodes are ready");
-  const std::string not_ready = WhoIsNotReady();
-  return not_ready.empty() ? text : absl::StrCat(text, "; ", not_ready);
+  std::string result = absl::StrCat(std::min(ready, options_.max_nodes), " of ", options_.max_nodes,
+                                    options_.max_nodes == 1 ? " node is ready" : " nodes are ready");
+  for (const std::string& more : {WhoIsNotReady(), PlacesClaimedTwice()}) {
+    if (!more.empty()) absl::StrAppend(&result, "; ", more);
+  }
+  return result;
+}
+
+// A node that was started in the place of one that is gone stands by, too, until that one is proved dead or its
+// lease has ended. Only a holder that still speaks well after the other one came is alive.
+const Coordinator::Host* Coordinator::RivalOf(const Host& host) const {
+  if (host.stream == 0 || !host.status.has_place() || !IsTrainer(host)) return nullptr;
+  const Host* const holder = HolderOf(host.status.place());
+  if (holder == nullptr || holder == &host || holder->stream == 0) return nullptr;
+  if (Leaving(*holder) || Unusable(*holder)) return nullptr;
+  return holder->heard_at >= host.attached_at + kRivalAfter ? holder : nullptr;
+}
+
+std::string Coordinator::DescribeRivals(const Host& holder, const Host& host) const {
+  const std::string &one = holder.status.hostname(), &other = host.status.hostname();
+  return absl::StrCat(one == other ? absl::StrCat("two nodes on ", one) : absl::StrCat(one, " and ", other),
+                      " both claim ", PlaceName(host.status.place()));
+}
+
+std::string Coordinator::PlacesClaimedTwice() const {
+  if (contenders_.size() == holders_.size()) return "";  // the usual case, at the cost of nothing
+  std::vector<std::string> claims;
+  for (const auto& [place, id] : contenders_) {
+    const auto host = hosts_.find(id);
+    const Host* const holder = host == hosts_.end() ? nullptr : RivalOf(host->second);
+    if (holder != nullptr) claims.push_back(DescribeRivals(*holder, host->second));
+  }
+  if (claims.empty()) return "";
+  return absl::StrCat(JoinAtMost(claims, kMaxUnusableNamed), ": give each node its own --node-rank");
+}
+
+// The one that stands by hears it by its WAIT; whoever looks at the primary's log is to know it, too.
+void Coordinator::SayWhoClaimsOnePlace(Effects* out) {
+  if (contenders_.size() == holders_.size()) return;
+  for (const auto& claim : contenders_) {
+    const auto host = hosts_.find(claim.second);
+    const Host* const holder = host == hosts_.end() ? nullptr : RivalOf(host->second);
+    if (holder == nullptr || rivals_told_.size() >= kMaxRivalsTold || !rivals_told_.insert(claim).second) continue;
+    Say(Severity::kWarning,
+        absl::StrCat(DescribeRivals(*holder, host->second), ": ", host->second.status.hostname(),
+                     " stands by; if it is not meant to, give each node its own --node-rank"),
+        out);
+  }
 }
 
 // Who is absent holds it up longer than the caution of a coordinator that has just started.
@@ -247,9 +318,10 @@ std::string Coordinator::WhyNoRoundYet(int ready) const {
 }
 
 // What a person is to look for who asks why nothing starts.
-std::string Coordinator::WhyWaiting() const {
-  if (refusals_.empty()) return last_why_;
-  return absl::StrCat(last_why_, "; refused: ", absl::StrJoin(refusals_, ", "));
+std::string Coordinator::WhyWaiting() const { return absl::StrCat(last_why_, WhoWasRefused()); }
+
+std::string Coordinator::WhoWasRefused() const {
+  return refusals_.empty() ? "" : absl::StrCat("; refused: ", absl::StrJoin(refusals_, ", "));
 }
 
 std::string Coordinator::Waiting() const {

@@ -72,8 +72,13 @@ std::string Coordinator::HowLost(const Host& host) const {
     case v1::PHASE_UNUSABLE:
       return absl::StrCat(NameOf(host), " is unusable: ", host.status.trouble());
     default:
-      return absl::StrCat(NameOf(host), " was cut off: its lease ended");
+      return absl::StrCat(NameOf(host), " was cut off: ", WhyLeaseEnded(host));
   }
+}
+
+// The node of the primary always reaches the coordinator: its lease hangs on the answers of the others.
+std::string Coordinator::WhyLeaseEnded(const Host& host) {
+  return host.status.at_primary() ? "its lease ended, as no other node of the round answered" : "its lease ended";
 }
 
 // Who stands where this host stood, or bears its name, and was started after its last word.

@@ -20,9 +20,12 @@ inline constexpr int kBeatsPerSecond = 4000;  // that all agents together may se
 inline constexpr absl::Duration kLateness = absl::Milliseconds(500);  // beyond it we were late ourselves
 inline constexpr int kLeasesBetweenPauses = 10;  // of this process, after which nobody is taken for dead at once
 inline constexpr absl::Duration kRunLimit = absl::Seconds(70);  // RUN to applied: the host's minute and a reserve
-inline constexpr absl::Duration kLatecomers = absl::Seconds(10);    // to come and hear of a node that cannot start
-inline constexpr absl::Duration kReleaseLimit = absl::Seconds(30);  // RELEASE to the stream's close
-inline constexpr absl::Duration kFarewellLimit = absl::Seconds(1);  // a coordinator's last word to its echoes
+// For nodes that are still on their way, to hear why the job ends: of a node that cannot start, or of a job that
+// was over before they came.
+inline constexpr absl::Duration kLatecomers = absl::Seconds(10);
+inline constexpr absl::Duration kNoticeableWait = absl::Seconds(1);  // beyond it a person is told the reason
+inline constexpr absl::Duration kReleaseLimit = absl::Seconds(30);   // RELEASE to the stream's close
+inline constexpr absl::Duration kFarewellLimit = absl::Seconds(1);   // a coordinator's last word to its echoes
 inline constexpr absl::Duration kEchoWindow = absl::Seconds(1);  // failures this soon before a loss are its echo
 inline constexpr absl::Duration kSameMoment = absl::Milliseconds(50);  // within it a signal beats an exit code
 // Within it whoever followed our predecessor is back: an agent without a coordinator tries at least twice in it.
@@ -34,6 +37,12 @@ inline constexpr int kMaxOtherFailures = 8;     // in a verdict, beside the root
 inline constexpr size_t kMaxBriefText = 256;    // bytes of what each of them said
 inline constexpr size_t kMaxForeignText = 128;  // bytes of a word of somebody who may be a stranger
 inline constexpr size_t kMaxRefusalsNamed = 3;  // of nodes that were turned away while others wait for them
+inline constexpr size_t kMaxTurnedAwayNamed =
+    64;                                       // strangers that the shell refused, in the life of a coordinator
+inline constexpr size_t kMaxRivalsTold = 64;  // nodes that claim a place which a living one holds
+// A holder of a place that speaks so long after another node claimed it is alive: what a dead one said last is
+// here.
+inline constexpr absl::Duration kRivalAfter = absl::Seconds(1);
 inline constexpr int kMaxNodes = 1'000'000;
 inline constexpr int kMaxSlots = 65'536;                   // workers of one node
 inline constexpr int kMaxCount = 1'000'000'000;            // of restarts, failures, losses

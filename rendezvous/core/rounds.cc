@@ -100,8 +100,9 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
   const bool all = all_are_here && !SparesMayHideARound(now) && !PredecessorsRoundMayRun(now);
   if (hosts_.empty()) {  // a coordinator alone: an agent's own is always there
     if (now < epoch_start_ + options_.join_timeout) return false;
-    ConcludeWith(now, kExitUnavailable,
-                 absl::StrCat("no node came within ", absl::FormatDuration(options_.join_timeout)), out);
+    ConcludeWith(
+        now, kExitUnavailable,
+        absl::StrCat("no node came within ", absl::FormatDuration(options_.join_timeout), WhoWasRefused()), out);
     return true;
   }
   if (!all && now < members_known_until_) return false;
@@ -274,11 +275,13 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   if (!overdue) return false;
   const std::vector<std::string> absent = AbsentPlaces();
   const std::string not_ready = WhoIsNotReady();
+  const std::string claimed_twice = PlacesClaimedTwice();
   ConcludeWith(now, kExitUnavailable,
                absl::StrCat("too few nodes: ", count, " of ", options_.min_nodes, " were ready within ",
                             absl::FormatDuration(absl::Trunc(now - gathering_since_, absl::Seconds(1))),
                             absent.empty() ? "" : "; absent: ", JoinAtMost(absent, kMaxAbsentNamed),
-                            not_ready.empty() ? "" : "; ", not_ready),
+                            not_ready.empty() ? "" : "; ", not_ready, claimed_twice.empty() ? "" : "; ",
+                            claimed_twice, WhoWasRefused()),
                out);
   return true;
 }
@@ -433,8 +436,8 @@ std::optional<std::string> Coordinator::WhyDrainFor(BootTime now, const Host& ho
   }
   const bool applied = Fresh(host) && host.run_seq != 0 && host.status.applied().seq() >= host.run_seq;
   if (applied && (phase == v1::PHASE_READY || phase == v1::PHASE_STOPPING)) {
-    return absl::StrCat(name, " stopped by itself",
-                        host.status.outcome() == v1::OUTCOME_LEASE_ENDED ? ": its lease ended" : "");
+    const bool by_lease = host.status.outcome() == v1::OUTCOME_LEASE_ENDED;
+    return absl::StrCat(name, " stopped by itself", by_lease ? absl::StrCat(": ", WhyLeaseEnded(host)) : "");
   }
   if (!applied && host.run_seq != 0 && now > host.run_sent_at + kRunLimit) {
     return absl::StrCat(name, " did not take up the round");

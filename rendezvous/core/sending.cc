@@ -119,7 +119,11 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
   }
   if (const Host* holder = host.status.has_place() ? HolderOf(host.status.place()) : nullptr;
       holder != nullptr && holder != &host) {
-    wait->set_reason(absl::StrCat("place ", host.status.place(), " is held by ", holder->status.hostname()));
+    wait->set_reason(absl::StrCat("place ", host.status.place(), " is held by ", holder->status.hostname(),
+                                  RivalOf(host) == nullptr
+                                      ? ""
+                                      : ", which is alive; if this node is not to stand by for it, give each node "
+                                        "its own --node-rank"));
     v1::Predecessor* held_by = wait->mutable_held_by();
     held_by->set_host_id(holder->status.host_id());
     held_by->set_hostname(holder->status.hostname());

@@ -129,6 +129,10 @@ class Cluster {
     Do([&](Effects* out) { coordinator_.OnClosed(now_, nodes_[name].stream, out); });
   }
 
+  void TurnAway(const std::string& address, const std::string& why) {
+    Do([&](Effects* out) { coordinator_.OnTurnedAway(address, why, out); });
+  }
+
   // Time passes; those named go on beating.
   void Pass(absl::Duration duration, const std::vector<std::string>& beating) {
     const BootTime until = now_ + duration;
