@@ -321,6 +321,10 @@ class HostProcess {
       OnSpawnFailed(local_rank, exit_code, why);
     };
     events.exited = [this, local_rank](const Ending& ending) { OnExit(local_rank, ending); };
+    events.spares_rest = [this](const Ending& ending) { return core_.SparesRest(ending); };
+    events.rest_ended = [this, local_rank] {
+      Tell([&](BootTime now, Effects* out) { core_.OnRestEnded(now, local_rank, out); });
+    };
     return events;
   }
 
@@ -342,6 +346,16 @@ class HostProcess {
   void Apply(const SignalWorkers& effect) {
     if (effect.signal == SIGKILL) oom_watch_.WeKillAll();
     spawner_.SignalWorkers(effect.signal);
+  }
+  void Apply(const StopWorkers& effect) {
+    if (effect.signal == SIGKILL) oom_watch_.WeKillAll();
+    spawner_.StopWorkers(effect.signal);
+  }
+  void Apply(const ForwardSignal& effect) {
+    const int count = spawner_.ForwardSignal(effect.signal);
+    if (count > 0) return;
+    Log(Severity::kWarning, kPart,
+        NameOf(effect.signal) + " was not passed on: no process of the workers handles it");
   }
   void Apply(const Sweep&) {
     ++sweeps_;

@@ -5,9 +5,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 
@@ -69,16 +71,20 @@ absl::Status ForEachNumberedEntry(const char* folder, const std::function<void(p
   return error == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, folder);
 }
 
+// Whether one of these fields of a /proc/PID/status, which are sets of signals, holds the signal.
+bool HasSignal(std::string_view status, std::initializer_list<const char*> fields, int signal) {
+  const unsigned long long bit = 1ULL << (signal - 1);
+  return std::any_of(fields.begin(), fields.end(), [&](const char* field) {
+    const std::string start = std::string("\n") + field + ":\t";
+    const size_t at = status.find(start);
+    return at != std::string_view::npos &&
+           (std::strtoull(status.data() + at + start.size(), nullptr, 16) & bit) != 0;
+  });
+}
+
 bool KillPending(const std::string& status_path) {
   const auto status = ReadFile(status_path);
-  if (!status.ok()) return false;
-  constexpr unsigned long long kKillBit = 1ULL << (SIGKILL - 1);
-  for (const char* field : {"SigPnd:\t", "ShdPnd:\t"}) {
-    const size_t at = status->find(field);
-    if (at == std::string::npos) continue;
-    if (std::strtoull(status->c_str() + at + std::string_view(field).size(), nullptr, 16) & kKillBit) return true;
-  }
-  return false;
+  return status.ok() && HasSignal(*status, {"SigPnd", "ShdPnd"}, SIGKILL);
 }
 
 // A program may end its first thread and go on with others: one of these tells how it is, and has its memory.
@@ -156,6 +162,14 @@ std::optional<ProcessInfo> ReadProcess(pid_t pid) {
 }
 
 bool IsThere(pid_t pid) { return kill(pid, 0) == 0 || errno != ESRCH; }
+
+bool HandlesSignal(pid_t pid, int signal) {
+  const auto status = ReadFile(ProcPath(pid, "status"));
+  if (!status.ok()) return false;
+  // A process that starts another one blocks all signals for that moment, SIGSEGV too, and handles none by it.
+  const bool blocks = HasSignal(*status, {"SigBlk"}, signal) && !HasSignal(*status, {"SigBlk"}, SIGSEGV);
+  return blocks || HasSignal(*status, {"SigCgt"}, signal);
+}
 
 absl::Status ForEachProcess(const std::function<void(pid_t)>& visit) {
   return ForEachNumberedEntry("/proc", visit);

@@ -44,6 +44,11 @@ std::optional<ProcessInfo> ReadProcess(pid_t pid);
 // Whether there is such a process, a zombie too, whatever /proc shows of it.
 bool IsThere(pid_t pid);
 
+// Whether the process acts on this signal itself: it catches it, or its first thread blocks it, and not all
+// signals (for sigwait or a signalfd). False too for one that cannot be read. Needs no lock of the process's
+// memory.
+bool HandlesSignal(pid_t pid, int signal);
+
 // Every process that can be seen. An error: not all were, for want of a descriptor, say.
 absl::Status ForEachProcess(const std::function<void(pid_t)>& visit);
 

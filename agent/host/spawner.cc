@@ -91,7 +91,7 @@ struct Spawner::Launch {
   posix_spawnattr_t attributes;
 };
 
-Spawner::Spawner(EventLoop* loop, const Inherited& inherited) : loop_(loop), inherited_(inherited) {}
+Spawner::Spawner(EventLoop* loop, const Inherited& inherited) : loop_(loop), inherited_(inherited), drain_(loop) {}
 
 Spawner::~Spawner() {
   for (auto& [pid, process] : processes_) {
@@ -227,8 +227,12 @@ void Spawner::Collect(pid_t pid) {
   ReadStatus(it->second.get());
   it = processes_.find(pid);  // what was told may have led back here
   if (it == processes_.end()) return;
+  Ending ending = ToEnding(info);
+  const WorkerEvents& events = it->second->events;
+  ending.rest_lives = it->second->worker && events.spares_rest && events.spares_rest(ending) &&
+                      drain_.Await(pid, events.rest_ended);
   // While the leader is not reaped nobody else can have its process group's number.
-  if (!it->second->agent) kill(-pid, SIGKILL);
+  if (!it->second->agent && !ending.rest_lives) kill(-pid, SIGKILL);
   waitid(P_PID, id, &info, WEXITED | WNOHANG);
 
   std::unique_ptr<Process> ended = std::move(it->second);
@@ -240,11 +244,11 @@ void Spawner::Collect(pid_t pid) {
     close(ended->status_fd);
   }
   if (ended->agent) {
-    if (ended->agent_exited) ended->agent_exited(ToEnding(info));
+    if (ended->agent_exited) ended->agent_exited(ending);
   } else if (ended->failure) {
     if (ended->events.failed) ended->events.failed(ended->failure->first, ended->failure->second);
   } else if (ended->events.exited) {
-    ended->events.exited(ToEnding(info));
+    ended->events.exited(ending);
   }
 }
 
@@ -253,12 +257,32 @@ void Spawner::CollectWorkers() {
 }
 
 void Spawner::SignalWorkers(int signal) {
+  drain_.Signal(signal);
   for (const auto& [pid, process] : processes_) {
     if (!process->worker) continue;
     kill(-pid, signal);
     // One that is stopped cannot obey; SIGCONT alone does nothing to others.
     if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT) kill(-pid, SIGCONT);
   }
+}
+
+void Spawner::StopWorkers(int signal) {
+  drain_.Note(Sessions(), signal);
+  SignalWorkers(signal);
+}
+
+int Spawner::ForwardSignal(int signal) { return SignalHandlers(Sessions(), signal); }
+
+void Spawner::KillWorkers() {
+  SignalWorkers(SIGKILL);
+  drain_.Forget();
+}
+
+// A worker leads a session. One whose leader has ended still has its number.
+std::set<pid_t> Spawner::Sessions() const {
+  std::set<pid_t> sessions = drain_.sessions();
+  for (const pid_t pid : LiveWorkers()) sessions.insert(pid);
+  return sessions;
 }
 
 void Spawner::Kill(pid_t pid, int signal) {

@@ -19,6 +19,7 @@
 #include "agent/host/core/worker_environment.h"
 #include "agent/host/event_loop.h"
 #include "agent/host/process_setup.h"
+#include "agent/host/session_drain.h"
 
 namespace muster::host {
 
@@ -36,11 +37,15 @@ struct WorkerCommand {
 class Spawner {
  public:
   // On the loop, never from inside a call of this class but Collect. Either `failed`, once; or `executing` and
-  // then `exited`, once each. In `failed` and `exited` the process is reaped and its group was killed.
+  // then `exited`, once each. In `failed` and `exited` the process is reaped and its group was killed or spared.
   struct WorkerEvents {
     std::function<void()> executing;
     std::function<void(int exit_code, const std::string& why)> failed;
     std::function<void(const Ending& ending)> exited;
+    // Where it is set: asked before `exited`. True: those of the worker's session that handle the signal of
+    // StopWorkers are not killed. If there are any, `exited` says so, and rest_ended follows.
+    std::function<bool(const Ending& ending)> spares_rest = {};
+    std::function<void()> rest_ended = {};
   };
   using AgentExited = std::function<void(const Ending& ending)>;
 
@@ -58,8 +63,14 @@ class Spawner {
   absl::StatusOr<pid_t> SpawnAgent(const std::vector<std::string>& arguments, const EnvironmentMap& environment,
                                    int link_fd, AgentExited exited);
 
-  // To the process group of every worker alive.
+  // To the process group of every worker alive, and of what was spared of others.
   void SignalWorkers(int signal);
+  // The same, once; remembers who handles this signal.
+  void StopWorkers(int signal);
+  // To each process of the workers' sessions that handles it. The answer: how many.
+  int ForwardSignal(int signal);
+  // SIGKILL to all workers and to what was spared, of which no more is told: for a sweep.
+  void KillWorkers();
   // To one process of ours; nothing if it was reaped.
   void Kill(pid_t pid, int signal);
 
@@ -86,10 +97,12 @@ class Spawner {
 
   absl::Status Adopt(std::unique_ptr<Process> process);
   void ReadStatus(Process* process);
+  std::set<pid_t> Sessions() const;
 
   EventLoop* const loop_;
   const Inherited inherited_;
   std::map<pid_t, std::unique_ptr<Process>> processes_;
+  SessionDrain drain_;
 };
 
 }  // namespace muster::host

@@ -99,7 +99,7 @@ void Sweeper::Passes() {
 }
 
 std::string Sweeper::KillOnce() {
-  spawner_->SignalWorkers(SIGKILL);
+  spawner_->KillWorkers();
   std::string left;
   int count = 0;
   const auto still = [&](const ProcessInfo& process) {

@@ -2,6 +2,7 @@
 // timer. And the workers themselves.
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
@@ -22,6 +23,7 @@ constexpr Micros kStartLimitAtLeast = 59 * kSecond;  // the host's limit by any 
 constexpr Micros kAgentStartMax = 30 * kMillisecond;
 constexpr Micros kFlushMax = 5 * kMillisecond;
 constexpr Micros kSlowestTerm = 12 * kSecond;
+constexpr char kOutOfTime[] = "did not end in time";  // how the host says that the grace is over
 
 host::Ending BySignal(int signal) {
   host::Ending ending;
@@ -73,6 +75,8 @@ void World::Execute(HostProcess* host, const host::Effects& effects) {
       SpawnWorkers(host, e->round);
     } else if (const auto* e = std::get_if<host::SignalWorkers>(&effect)) {
       SignalWorkers(host, e->signal);
+    } else if (const auto* e = std::get_if<host::StopWorkers>(&effect)) {
+      SignalWorkers(host, e->signal);
     } else if (std::holds_alternative<host::Sweep>(effect)) {
       SweepHost(host);
     } else if (const auto* e = std::get_if<host::SetKernelTimer>(&effect)) {
@@ -96,6 +100,7 @@ void World::Execute(HostProcess* host, const host::Effects& effects) {
       DeliverAfter(prng_.Between(100, kFlushMax), host, [this, host] { KillHost(host); });
     } else if (const auto* e = std::get_if<muster::Note>(&effect)) {
       Note("host", absl::StrCat(host->name, ": ", e->text));
+      host->out_of_time |= e->text.find(kOutOfTime) != std::string::npos;
     }
   }
 }
@@ -209,6 +214,7 @@ void World::SpawnWorkers(HostProcess* host, const v1::Round& round) {
   const bool start_fails = host->start_fails > 0;
   if (start_fails) --host->start_fails;
   host->workers.clear();
+  host->out_of_time = false;
   std::erase_if(host->descendants, [](const WorkerProcess* d) { return d->dead; });
   for (int i = 0; i < scenario_.slots; ++i) {
     workers_.push_back(std::make_unique<WorkerProcess>());
@@ -292,6 +298,10 @@ void World::Exec(WorkerProcess* worker) {
                             : prng_.Between(scenario_.run_time * 95 / 100, scenario_.run_time);
   const host::Ending ending = fails ? DrawFailure() : host::Ending{};
   scheduler_.After(life, [this, worker, ending] { Die(worker, ending, true); });
+  if (scenario_.wrappers_percent > 0 && prng_.Chance(scenario_.wrappers_percent)) {
+    worker->training = NewChild(worker);
+    invariants_.OnExec(*worker->training);
+  }
   if (prng_.Chance(scenario_.descendants_percent)) {
     scheduler_.After(prng_.Between(0, scenario_.run_time), [this, worker] { Fork(worker); });
   }
@@ -310,9 +320,7 @@ void World::TouchProgress(WorkerProcess* worker) {
   });
 }
 
-// A child that leaves the worker's session, and most often outlives it.
-void World::Fork(WorkerProcess* worker) {
-  if (worker->dead || worker->kill_pending || worker->frozen > 0 || worker->stuck > 0) return;
+WorkerProcess* World::NewChild(WorkerProcess* worker) {
   workers_.push_back(std::make_unique<WorkerProcess>());
   WorkerProcess* child = workers_.back().get();
   child->host = worker->host;
@@ -324,6 +332,13 @@ void World::Fork(WorkerProcess* worker) {
   child->parent = worker;
   child->executing = true;
   worker->host->descendants.push_back(child);
+  return child;
+}
+
+// A child that leaves the worker's session, and most often outlives it.
+void World::Fork(WorkerProcess* worker) {
+  if (worker->dead || worker->kill_pending || worker->frozen > 0 || worker->stuck > 0) return;
+  WorkerProcess* child = NewChild(worker);
   Note("worker", absl::StrCat(worker->host->name, ":", worker->local_rank, " leaves pid ", child->pid, " behind"));
   invariants_.OnExec(*child);
   if (!prng_.Chance(30)) return;
@@ -394,19 +409,39 @@ void World::Die(WorkerProcess* worker, const host::Ending& ending, bool by_itsel
   invariants_.OnDeath(*worker, ending, by_its_own_fault);
   if (by_its_own_fault && worker->parent == nullptr && !ending.ok())
     policies_.OnFailure(*worker, ending.by_signal);
+  if (worker->parent != nullptr && worker->parent->training == worker) OnTrainingDead(worker->parent);
   if (worker->parent != nullptr) return;
   HostProcess* host = worker->host;
-  DeliverAfter(kReapDelay, host, [this, host, worker, ending] {
-    if (std::find(host->workers.begin(), host->workers.end(), worker) == host->workers.end()) return;
-    OnHost(host,
-           [&](BootTime now, host::Effects* out) { host->core.OnExit(now, worker->local_rank, ending, out); });
-  });
+  DeliverAfter(kReapDelay, host, [this, host, worker, ending] { Reap(host, worker, ending); });
   if (!scenario_.peers_fail_too || ending.ok()) return;
   for (auto it = workers_.rbegin(); it != workers_.rend(); ++it) {
     WorkerProcess* peer = it->get();
     if (peer->dead || peer->parent != nullptr || peer->round != worker->round) continue;
     scheduler_.After(prng_.Exponential(500 * kMillisecond), [this, peer] { Die(peer, WithCode(1), true); });
   }
+}
+
+// With the group of a worker that has ended all of it is killed, unless the core gives it time.
+void World::Reap(HostProcess* host, WorkerProcess* worker, const host::Ending& ending) {
+  if (std::find(host->workers.begin(), host->workers.end(), worker) == host->workers.end()) return;
+  host::Ending told = ending;
+  WorkerProcess* training = worker->training;
+  if (training != nullptr && !training->dead && !training->kill_pending) {
+    told.rest_lives = host->core.SparesRest(ending);
+    worker->training_spared = told.rest_lives;
+    const bool by_our_signal = ending.by_signal && worker->stop_signal == ending.number;
+    if (!told.rest_lives && by_our_signal && !host->out_of_time) invariants_.OnSparedKilled(*training);
+    if (!told.rest_lives) Kill(training, kKillDelayMax);
+  }
+  OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnExit(now, worker->local_rank, told, out); });
+}
+
+void World::OnTrainingDead(WorkerProcess* wrapper) {
+  HostProcess* host = wrapper->host;
+  DeliverAfter(kReapDelay, host, [this, host, wrapper] {
+    if (!std::exchange(wrapper->training_spared, false)) return;
+    OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnRestEnded(now, wrapper->local_rank, out); });
+  });
 }
 
 void World::SignalWorkers(HostProcess* host, int signal) {
@@ -421,6 +456,13 @@ void World::SignalWorkers(HostProcess* host, int signal) {
       scheduler_.After(100, [this, worker] { Die(worker, BySignal(SIGTERM), true); });
       continue;
     }
+    WorkerProcess* handles = worker;
+    if (worker->training != nullptr && !worker->training->dead) {
+      worker->stop_signal = signal;
+      scheduler_.After(prng_.Between(100, kMillisecond),
+                       [this, worker, signal] { Die(worker, BySignal(signal), true); });
+      handles = worker->training;
+    }
     const auto dice = static_cast<int>(prng_.Below(100));
     if (dice < scenario_.term_ignored_percent) continue;
     const bool slow = dice < scenario_.term_ignored_percent + scenario_.term_slow_percent;
@@ -430,9 +472,9 @@ void World::SignalWorkers(HostProcess* host, int signal) {
     if (!prng_.Chance(scenario_.term_exits_zero_percent)) {
       ending = prng_.Chance(70) ? BySignal(SIGTERM) : WithCode(1);
     }
-    scheduler_.After(takes, [this, worker, ending] { Die(worker, ending, true); });
+    scheduler_.After(takes, [this, handles, ending] { Die(handles, ending, true); });
   }
-  if (signal == SIGKILL) KillWorkersOf(host, kKillDelayMax);
+  if (signal == SIGKILL) KillSessionsOf(host);
 }
 
 void World::Kill(WorkerProcess* worker, Micros within) {
@@ -445,6 +487,13 @@ void World::KillWorkersOf(HostProcess* host, Micros within) {
   for (WorkerProcess* worker : host->workers) Kill(worker, within);
 }
 
+void World::KillSessionsOf(HostProcess* host) {
+  KillWorkersOf(host, kKillDelayMax);
+  for (WorkerProcess* worker : host->workers) {
+    if (worker->training != nullptr) Kill(worker->training, kKillDelayMax);
+  }
+}
+
 // Everything that bears the host's marker.
 void World::KillMarked(HostProcess* host, Micros within) {
   KillWorkersOf(host, within);
@@ -453,8 +502,12 @@ void World::KillMarked(HostProcess* host, Micros within) {
 
 void World::SweepHost(HostProcess* host) {
   host->preflight_runs = false;
-  for (WorkerProcess* worker : host->workers) worker->signalled = true;
-  if (host->sweeping) return KillWorkersOf(host, kKillDelayMax);
+  for (WorkerProcess* worker : host->workers) {
+    worker->signalled = true;
+    const bool spared = std::exchange(worker->training_spared, false) && !worker->training->dead;
+    if (spared && !host->out_of_time) invariants_.OnSparedKilled(*worker->training);
+  }
+  if (host->sweeping) return KillSessionsOf(host);
   host->sweeping = true;
   host->next_sweep_report = now() + kSweepReport;
   SweepPass(host);
@@ -462,7 +515,7 @@ void World::SweepHost(HostProcess* host) {
 
 // A descendant is seen when it has lost its parent and become the host's child.
 void World::SweepPass(HostProcess* host) {
-  KillWorkersOf(host, kKillDelayMax);
+  KillSessionsOf(host);
   for (WorkerProcess* descendant : host->descendants) {
     if (descendant->parent->dead) Kill(descendant, kKillDelayMax);
   }

@@ -333,6 +333,12 @@ void Invariants::OnSignal(const HostProcess& host, int signal) {
   Fail(6, absl::StrCat(host.id(), " signals its workers (", signal, ") though only agents have died"));
 }
 
+// Invariant 7: what outlives a wrapper that our signal ended has the rest of the grace.
+void Invariants::OnSparedKilled(const WorkerProcess& training) {
+  Fail(7, absl::StrCat(training.host->id(), " kills pid ", training.pid,
+                       " within the grace: its wrapper was ended by our signal"));
+}
+
 // ---- the verdict and the end
 
 // Invariant 4: 0 only if every worker of one round exited 0 by itself.

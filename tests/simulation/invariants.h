@@ -12,6 +12,7 @@
 //     A node that cannot start, and a stranger, are refused alone: no job ends for them once it had a round. A
 //     node that has followed its job's coordinator does not end because another job's coordinator refuses it.
 //  6. The death of an agent, or of a coordinator that is soon back, ends no worker.
+//  7. A training whose wrapper our signal ended is not killed while the grace lasts.
 #pragma once
 
 #include <map>
@@ -60,6 +61,7 @@ class Invariants {
   void OnExempt(const WorkerProcess& worker);  // it executes on, but counts as ended
   void OnStartFailure(const WorkerProcess& worker, int exit_code);
   void OnSignal(const HostProcess& host, int signal);
+  void OnSparedKilled(const WorkerProcess& training);
   void OnFinish(const HostProcess& host, const host::Finish& finish);
   void OnHostDeath(const HostProcess& host);  // of one that was not replaced before
   bool Knows(const v1::RoundId& id) const { return rounds_.count(KeyOf(id)) > 0; }

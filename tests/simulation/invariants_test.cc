@@ -686,5 +686,15 @@ TEST_F(InvariantsTest, ASignalToWorkersAfterDeathsOfAgentsIsReported) {
   ExpectReport("invariant 6: b signals its workers (15) though only agents have died");
 }
 
+// ---- invariant 7: a wrapper's training has the grace
+
+TEST_F(InvariantsTest, ATrainingKilledWithinTheGraceIsReported) {
+  WorkerProcess training;
+  training.host = &b_.host;
+  training.pid = 71;
+  invariants_.OnSparedKilled(training);
+  ExpectReport("invariant 7: b kills pid 71 within the grace: its wrapper was ended by our signal");
+}
+
 }  // namespace
 }  // namespace muster::simulation

@@ -432,6 +432,8 @@ Scenario DrawScenario(uint64_t seed) {
   DrawNames(Prng(seed ^ 0xD25), s);
   DrawScript(Prng(seed ^ 0x5C21B7), s);
   DrawHardships(Prng(seed ^ 0x4A2D), s);
+  Prng wrappers(seed ^ 0x5E11);
+  s.wrappers_percent = wrappers.Chance(30) ? static_cast<int>(wrappers.Between(1, 100)) : 0;
   return s;
 }
 

@@ -90,6 +90,7 @@ struct Scenario {
   int slow_start_percent = 0;   // of workers whose exec takes half the limit, or twice it
   Micros progress_within = 0;   // a worker touches the progress file once by then; 0: nobody looks
   int descendants_percent = 0;  // of workers that leave a process in a session of its own
+  int wrappers_percent = 0;     // of workers that are a shell around the training
 
   // Between rounds.
   Micros preflight_timeout = 0;     // 0: there is no preflight

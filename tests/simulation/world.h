@@ -78,6 +78,10 @@ struct WorkerProcess {
   // Of a descendant: whose child it was. It has a session of its own and no parent-death signal, so it ends by
   // itself or by a sweep.
   WorkerProcess* parent = nullptr;
+  // Of a wrapper: the training that it runs as a child in its session. SIGTERM ends the wrapper at once.
+  WorkerProcess* training = nullptr;
+  int stop_signal = 0;           // that it got while it lived
+  bool training_spared = false;  // the host waits for it, the wrapper has ended
 };
 
 // One connection between an agent and a coordinator. Each way is a FIFO that stalls while its path is cut.
@@ -144,6 +148,7 @@ struct HostProcess : Process {
   std::vector<WorkerProcess*> descendants;  // of any round
   bool sweeping = false;
   Micros next_sweep_report = 0;
+  bool out_of_time = false;  // it has said that the grace of the present round's stop is over
   uint64_t timer_generation = 0;
   bool preflight_runs = false;
   uint64_t preflights = 0;             // started
@@ -269,11 +274,15 @@ class World {
   void SpawnWorkers(HostProcess* host, const v1::Round& round);
   Micros ExecDelay(WorkerProcess* worker);
   void Exec(WorkerProcess* worker);
+  WorkerProcess* NewChild(WorkerProcess* worker);
   void Fork(WorkerProcess* worker);
+  void Reap(HostProcess* host, WorkerProcess* worker, const host::Ending& ending);
+  void OnTrainingDead(WorkerProcess* wrapper);
   void TouchProgress(WorkerProcess* worker);
   void SignalWorkers(HostProcess* host, int signal);
   void Kill(WorkerProcess* worker, Micros within);
   void KillWorkersOf(HostProcess* host, Micros within);
+  void KillSessionsOf(HostProcess* host);
   void KillMarked(HostProcess* host, Micros within);
   void SweepHost(HostProcess* host);
   void SweepPass(HostProcess* host);

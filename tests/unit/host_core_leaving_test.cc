@@ -17,7 +17,7 @@ TEST_F(HostCoreTest, AskedToLeaveItSignalsTheWorkersTellsTheAgentAndExits75) {
   Run(1);
   Forget();
   core_.OnSignal(now_, SIGTERM, &effects_);
-  EXPECT_EQ(Took<SignalWorkers>()[0].signal, SIGTERM);
+  EXPECT_EQ(Took<StopWorkers>()[0].signal, SIGTERM);
   EXPECT_EQ(LastStatus().leave().signal(), SIGTERM);
   Exit(0, 0);
   Exit(1, 0);
@@ -104,7 +104,7 @@ TEST_F(HostCoreTest, ASignalToldTwiceAtOnceTakesNothingFromTheWorkersGrace) {
   core_.OnSignal(now_ + absl::Milliseconds(10), SIGTERM, &effects_);
   core_.OnSignal(now_ + absl::Milliseconds(20), SIGHUP, &effects_);
   EXPECT_TRUE(Took<Sweep>().empty()) << "the workers are saving";
-  EXPECT_EQ(Took<SignalWorkers>().size(), 1u);
+  EXPECT_EQ(Took<StopWorkers>().size(), 1u);
 }
 
 TEST_F(HostCoreTest, ANoticeThatTheAgentHeardIsALeaveWithItsReason) {
@@ -113,11 +113,11 @@ TEST_F(HostCoreTest, ANoticeThatTheAgentHeardIsALeaveWithItsReason) {
   v1::HostDirective directive = Directive();
   directive.set_leave("preemption notice of gce");
   Give(directive);
-  EXPECT_EQ(Took<SignalWorkers>()[0].signal, SIGTERM);
+  EXPECT_EQ(Took<StopWorkers>()[0].signal, SIGTERM);
   EXPECT_EQ(LastStatus().leave().signal(), SIGTERM);
   EXPECT_EQ(LastStatus().leave().reason(), "preemption notice of gce");
   Give(directive);
-  EXPECT_EQ(Took<SignalWorkers>().size(), 1u) << "said again, it says nothing new";
+  EXPECT_EQ(Took<StopWorkers>().size(), 1u) << "said again, it says nothing new";
   Exit(0, 0);
   Exit(1, 0);
   Swept();
@@ -154,7 +154,7 @@ TEST_F(HostCoreTest, ANoticeAfterASignalSaysNothingNew) {
   v1::HostDirective directive = Directive();
   directive.set_leave("preemption notice of gce");
   Give(directive);
-  EXPECT_EQ(Took<SignalWorkers>().size(), 1u);
+  EXPECT_EQ(Took<StopWorkers>().size(), 1u);
   EXPECT_EQ(LastStatus().leave().reason(), "");
 }
 
@@ -177,12 +177,12 @@ class DeadlineTest : public HostCoreTest {
 
 TEST_F(DeadlineTest, ItLeavesAsAfterASigtermWhenTheTimeHasCome) {
   Clock(absl::Minutes(55) - absl::Milliseconds(1));
-  EXPECT_TRUE(Took<SignalWorkers>().empty());
+  EXPECT_TRUE(Took<StopWorkers>().empty());
   Clock(absl::Minutes(55));
-  EXPECT_EQ(Took<SignalWorkers>()[0].signal, SIGTERM);
+  EXPECT_EQ(Took<StopWorkers>()[0].signal, SIGTERM);
   EXPECT_EQ(LastStatus().leave().reason(), "--stop-before 5m");
   Clock(absl::Minutes(56));
-  EXPECT_EQ(Took<SignalWorkers>().size(), 1u);
+  EXPECT_EQ(Took<StopWorkers>().size(), 1u);
 }
 
 TEST_F(DeadlineTest, AClockThatIsSetMovesTheTime) {
@@ -222,7 +222,7 @@ TEST_F(DeadlineTest, TheWorkersHaveNoMoreGraceThanTimeIsLeft) {
 
 TEST_F(DeadlineTest, TheWorkersHaveTheTimeThatIsSetAsideWhateverTheGraceOfASignalIs) {
   Clock(absl::Minutes(55));
-  ASSERT_EQ(Took<SignalWorkers>().size(), 1u);
+  ASSERT_EQ(Took<StopWorkers>().size(), 1u);
   v1::HostDirective stop = Directive();
   stop.mutable_stop()->set_grace_ms(1000);
   Give(stop);
@@ -296,7 +296,8 @@ TEST_F(HostCoreTest, CtrlCCancelsAndUsrSignalsPassThrough) {
   Run(1);
   Forget();
   core_.OnSignal(now_, SIGUSR1, &effects_);
-  EXPECT_EQ(Took<SignalWorkers>()[0].signal, SIGUSR1);
+  EXPECT_EQ(Took<ForwardSignal>()[0].signal, SIGUSR1);
+  EXPECT_TRUE(Took<SignalWorkers>().empty()) << "its default action would end a shell around the training";
   core_.OnSignal(now_, SIGINT, &effects_);
   EXPECT_TRUE(LastStatus().leave().cancel());
 }

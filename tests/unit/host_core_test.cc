@@ -51,8 +51,8 @@ TEST_F(HostCoreTest, AWorkersFailureStopsItsSiblingsAndIsReported) {
   Run(1);
   Forget();
   core_.OnExit(now_, 1, Ended(true, SIGSEGV), &effects_);
-  ASSERT_EQ(Took<SignalWorkers>().size(), 1u);
-  EXPECT_EQ(Took<SignalWorkers>()[0].signal, SIGTERM);
+  ASSERT_EQ(Took<StopWorkers>().size(), 1u);
+  EXPECT_EQ(Took<StopWorkers>()[0].signal, SIGTERM);
   EXPECT_EQ(LastStatus().failure().rank(), 3);
   EXPECT_EQ(LastStatus().failure().signal(), SIGSEGV);
   EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_FAILED);
@@ -162,7 +162,7 @@ TEST_F(HostCoreTest, WithoutGrantsTheWorkersEndBeforeTheLeaseDoes) {
   Run(1);
   const BootTime deadline = now_ + kLease;
   Forget();
-  while (Took<SignalWorkers>().empty() && now_ < deadline) Pass(kTick, true, false);
+  while (Took<StopWorkers>().empty() && now_ < deadline) Pass(kTick, true, false);
   EXPECT_LE(now_, deadline - kLease / 10);
   EXPECT_GE(now_, deadline - kLease / 2);
   while (Took<Sweep>().empty() && now_ < deadline) Pass(kTick, true, false);
@@ -183,7 +183,7 @@ TEST_F(HostCoreTest, AGraceLongerThanTheLeaseIsKeptForAsLongAsTheLeaseIsRenewed)
 
 TEST_F(HostCoreTest, ALadderOnceBegunIsNotTakenBackByALaterGrant) {
   Run(1);
-  while (Took<SignalWorkers>().empty()) Pass(kTick, true, false);
+  while (Took<StopWorkers>().empty()) Pass(kTick, true, false);
   Pass(absl::Seconds(4), true, true);
   EXPECT_EQ(Took<Sweep>().size(), 1u);
 }
@@ -217,7 +217,7 @@ TEST_F(HostCoreTest, AClosedAgentIsReplacedWithTheMemoryAndNobodyIsDisturbed) {
   EXPECT_EQ(Took<StartAgent>()[0].number, 2u);
   EXPECT_EQ(LastStatus().memory().applied().seq(), 77u);
   EXPECT_TRUE(LastStatus().has_config());
-  EXPECT_TRUE(Took<SignalWorkers>().empty());
+  EXPECT_TRUE(Took<StopWorkers>().empty());
 }
 
 TEST_F(HostCoreTest, OnlyTheNewestAgentIsObeyed) {
@@ -235,7 +235,7 @@ TEST_F(HostCoreTest, ASilentAgentCostsTheWorkersAndIsReplaced) {
   Pass(kLease / 2 + absl::Seconds(1), false);
   EXPECT_EQ(Took<KillAgent>().size(), 1u);
   EXPECT_EQ(Took<StartAgent>().size(), 1u);
-  EXPECT_FALSE(Took<SignalWorkers>().empty());
+  EXPECT_FALSE(Took<StopWorkers>().empty());
 }
 
 // It may look up the primary's name for 2 s before its first word.

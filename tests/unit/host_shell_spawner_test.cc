@@ -194,6 +194,45 @@ TEST_F(SpawnerTest, AStoppedWorkerObeysSigterm) {
   EXPECT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value(); }));
 }
 
+// A shell that SIGTERM ends at once, with a child that first ignores further ones and then takes its time, as many
+// handlers do.
+TEST_F(SpawnerTest, WhatHandlesTheStopSignalIsSparedWhenItsShellEnds) {
+  LinePipe orders, said;
+  WorkerCommand command = Shell(R"(sh -c 'trap "trap "" TERM; echo saving; read -r _; echo saved; exit" TERM
+                                          echo ready; while :; do sleep 0.02; done'; exit 3)");
+  command.stdin_fd = orders.out();
+  command.stdout_fd = said.in();
+  Told& told = NewTold();
+  Spawner::WorkerEvents events = told.Events();
+  bool rest_ended = false;
+  events.spares_rest = [](const Ending& ending) { return ending.by_signal && ending.number == SIGTERM; };
+  events.rest_ended = [&] { rest_ended = true; };
+  ASSERT_TRUE(hostlet_.spawner.SpawnWorker(command, events).ok());
+  ASSERT_EQ(said.Line(), "ready");
+  hostlet_.spawner.StopWorkers(SIGTERM);
+  ASSERT_EQ(said.Line(), "saving");
+  ASSERT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value(); }));
+  EXPECT_TRUE(told.exited->rest_lives);
+  EXPECT_FALSE(rest_ended);
+  ASSERT_EQ(write(orders.in(), "go\n", 3), 3);
+  EXPECT_EQ(said.Line(), "saved");
+  EXPECT_TRUE(hostlet_.RunUntil([&] { return rest_ended; }));
+}
+
+TEST_F(SpawnerTest, WhatIgnoresTheStopSignalIsKilledWithItsShell) {
+  LinePipe said;
+  WorkerCommand command = Shell("sh -c 'trap \"\" TERM; echo ready; while :; do sleep 0.02; done'; exit 3");
+  command.stdout_fd = said.in();
+  Told& told = NewTold();
+  Spawner::WorkerEvents events = told.Events();
+  events.spares_rest = [](const Ending&) { return true; };
+  ASSERT_TRUE(hostlet_.spawner.SpawnWorker(command, events).ok());
+  ASSERT_EQ(said.Line(), "ready");
+  hostlet_.spawner.StopWorkers(SIGTERM);
+  ASSERT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value(); }));
+  EXPECT_FALSE(told.exited->rest_lives);
+}
+
 // While it holds one that has ended, that is not ours to reap: no reason to ask again and again.
 TEST_F(SpawnerTest, AWorkerThatADebuggerHoldsIsToldWhenItLetsGo) {
   Told& told = NewTold();

@@ -38,6 +38,7 @@ class LinePipe {
   LinePipe();
   ~LinePipe();
   int in() const { return fds_[1]; }
+  int out() const { return fds_[0]; }
   void CloseIn();
   std::string Line();  // blocks for kPatience at most: then the empty string
 

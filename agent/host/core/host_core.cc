@@ -283,8 +283,8 @@ void HostCore::OnSpawnFailed(BootTime now, int local_rank, int exit_code, const 
 
 void HostCore::OnExit(BootTime now, int local_rank, const Ending& ending, Effects* out) {
   const auto it = workers_.find(local_rank);
-  if (finished_ || it == workers_.end() || it->second.state == WorkerState::kEnded) return;
-  it->second.state = WorkerState::kEnded;
+  if (finished_ || it == workers_.end() || HasEnded(it->second)) return;
+  it->second.state = ending.rest_lives ? WorkerState::kFinishing : WorkerState::kEnded;
   all_zero_ &= ending.ok();
   all_usage_ &= ending.by_signal ? ladder_.has_value() : ending.number == kWorkerUsage;
   if (!ending.ok()) {
@@ -296,6 +296,7 @@ void HostCore::OnExit(BootTime now, int local_rank, const Ending& ending, Effect
       FailLate(now, local_rank, ending, it->second.pid, out);
     }
   }
+  if (ending.rest_lives) SayWhatFinishes(now, local_rank, out);
   if (LiveWorkers() == 0) AllEnded(now, out);
 }
 
@@ -425,6 +426,9 @@ void HostCore::AllEnded(BootTime now, Effects* out) {
 void HostCore::OnSwept(BootTime now, const std::string& left, Effects* out) {
   if (!Active()) OnPreflightSwept(now, left, out);
   if (finished_ || !sweeping_ || !Active()) return;
+  for (auto& [rank, worker] : workers_) {
+    if (left.empty() && worker.state == WorkerState::kFinishing) worker.state = WorkerState::kEnded;
+  }
   if (LiveWorkers() == 0 && left.empty()) {
     RoundIsOver(now, out);
     return;

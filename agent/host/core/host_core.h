@@ -70,7 +70,13 @@ struct SpawnWorkers {
 };  // every worker of this node; answers: OnExecuting, OnSpawnFailed
 struct SignalWorkers {
   int signal = 0;
-};                // to the process group of every worker alive
+};  // to the process group of every worker alive
+struct StopWorkers {
+  int signal = 0;
+};  // the same, as the first signal of a stop: see SparesRest
+struct ForwardSignal {
+  int signal = 0;
+};                // to every process of the workers' sessions that handles it
 struct Sweep {};  // SIGKILL all groups and everything re-parented; answer: OnSwept
 struct SetKernelTimer {
   std::optional<BootTime> at;
@@ -87,8 +93,9 @@ struct Finish {            // flush the output and exit
   std::optional<v1::Verdict> verdict;
   v1::Round last;  // the greatest round this node was told of
 };
-using Effect = std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, SignalWorkers, Sweep, SetKernelTimer,
-                            RenewOffer, StartPreflight, AskGpus, StopSelf, Finish, Note>;
+using Effect =
+    std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, SignalWorkers, StopWorkers, ForwardSignal, Sweep,
+                 SetKernelTimer, RenewOffer, StartPreflight, AskGpus, StopSelf, Finish, Note>;
 using Effects = std::vector<Effect>;
 
 // How a worker ended, as waitid said it.
@@ -103,6 +110,8 @@ struct Ending {
   std::string error_file = "";              // its path; empty: none, or it is not kept
   std::optional<int64_t> failed_at_s = {};  // by its own word: wall clock, cut to a whole second
   std::optional<absl::Time> told_at = {};   // wall clock, when it had written that down
+  // Others of its session are finishing in their own time and were spared: OnRestEnded follows, or a sweep.
+  bool rest_lives = false;
 
   bool ok() const { return !by_signal && number == 0; }
 };
@@ -161,6 +170,12 @@ class HostCore {
   void OnSpawnFailed(BootTime now, int local_rank, int exit_code, const std::string& why, Effects* out);
 
   void OnExit(BootTime now, int local_rank, const Ending& ending, Effects* out);
+  // Asked when a worker's first process has ended, before anything else of its session is killed. True: our stop
+  // signal has ended that process, as it ends a shell that runs a script, so that it could not wait for its
+  // children; those that handle the signal have the rest of the grace.
+  bool SparesRest(const Ending& ending) const;
+  // The spared processes of this worker have ended. Not told any more once a sweep was asked for, which ends them.
+  void OnRestEnded(BootTime now, int local_rank, Effects* out);
   // What the wall clock would have said when the machine booted, by what both clocks say now: told before OnExit,
   // since the clock may have been set since OnWallClock.
   void SetWallAtBoot(absl::Time at);
@@ -189,7 +204,8 @@ class HostCore {
   // Whether a shell could continue this process if it stopped: told before SIGTSTP.
   void SetShellCanContinue(bool can) { shell_can_continue_ = can; }
 
-  // SIGTERM, SIGHUP, SIGQUIT: leave. SIGINT: cancel the job. SIGUSR1, SIGUSR2: passed to the workers.
+  // SIGTERM, SIGHUP, SIGQUIT: leave. SIGINT: cancel the job. SIGUSR1, SIGUSR2: passed to those processes of the
+  // workers that handle them: the default action would end a shell around the training, or the training itself.
   // Either of them may be made to mean leave by the options.
   // SIGTSTP: StopSelf without a lease, or a note where no shell could continue us; the workers alone with a lease;
   // SIGCONT after it continues the workers.
@@ -206,11 +222,19 @@ class HostCore {
   BootTime lease_deadline() const { return lease_deadline_; }
 
  private:
-  enum class WorkerState { kSpawned, kExecuting, kEnded };
+  enum class WorkerState {
+    kSpawned,
+    kExecuting,
+    kFinishing,  // its first process has ended, the spared rest of its session has not
+    kEnded
+  };
   struct WorkerEntry {
     int64_t pid = 0;
     WorkerState state = WorkerState::kSpawned;
   };
+  static bool HasEnded(const WorkerEntry& worker) {  // its first process
+    return worker.state == WorkerState::kFinishing || worker.state == WorkerState::kEnded;
+  }
 
   // Between rounds: whether this node is fit for the next one.
   enum class Fitness {
@@ -243,6 +267,7 @@ class HostCore {
   v1::Failure MakeFailure(int local_rank, const Ending& ending, int64_t pid, BootTime at) const;
   BootTime FailedAt(BootTime now, const Ending& ending) const;
   void AddHint();
+  void SayWhatFinishes(BootTime now, int local_rank, Effects* out);
   void AllEnded(BootTime now, Effects* out);
   void RoundIsOver(BootTime now, Effects* out);
   int LiveWorkers() const;
@@ -315,6 +340,7 @@ class HostCore {
   bool all_zero_ = true;   // every worker that has ended so far exited 0
   bool all_usage_ = true;  // ... exited 2 by itself, or was ended by our signal
   std::optional<Ladder> ladder_;
+  int stop_signal_ = 0;                         // that began it
   BootTime stopped_at_ = absl::InfinitePast();  // when it began
   bool sweeping_ = false;
   BootTime swept_at_ = absl::InfinitePast();

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "agent/host/core/host_core.h"
 #include "proto/base/check.h"
+#include "proto/base/duration.h"
 #include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
 
@@ -26,15 +27,40 @@ void HostCore::BeginStop(BootTime now, int signal, absl::Duration grace, v1::Out
     return;
   }
   ladder_.emplace(now, grace);
+  stop_signal_ = signal;
   stopped_at_ = now;
   if (outcome_ != v1::OUTCOME_SUCCEEDED) outcome_ = outcome;
   phase_ = v1::HOST_PHASE_STOPPING;
   if (LiveWorkers() > 0) {
     Say(Severity::kDebug,
         absl::StrCat("stopping the workers (", cause, "), ", absl::FormatDuration(grace), " of grace"), out);
-    out->push_back(SignalWorkers{signal});
+    out->push_back(StopWorkers{signal});
   }
   Tell(out);
+}
+
+// A first process that handled the signal had its time, whatever it left. One that had ended before the stop began
+// failed or finished by itself.
+bool HostCore::SparesRest(const Ending& ending) const {
+  if (planted_bug == "wrapper_has_no_grace") return false;
+  return Active() && ladder_ && !ladder_->killed() && ending.by_signal && ending.number == stop_signal_;
+}
+
+void HostCore::SayWhatFinishes(BootTime now, int local_rank, Effects* out) {
+  const absl::Duration left =
+      absl::Ceil(std::max(ladder_->kill_at() - now, absl::ZeroDuration()), absl::Seconds(1));
+  Say(Severity::kInfo,
+      absl::StrCat(NameOf(stop_signal_), " ended the first process of rank ", round_.first_rank() + local_rank,
+                   "; others that it started handle the signal and have ", muster::FormatDuration(left),
+                   " to finish"),
+      out);
+}
+
+void HostCore::OnRestEnded(BootTime now, int local_rank, Effects* out) {
+  const auto it = workers_.find(local_rank);
+  if (finished_ || it == workers_.end() || it->second.state != WorkerState::kFinishing) return;
+  it->second.state = WorkerState::kEnded;
+  if (LiveWorkers() == 0) AllEnded(now, out);
 }
 
 void HostCore::WatchStop(BootTime now, Effects* out) {
@@ -115,7 +141,7 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
   switch (options_.leave_signals.count(signal) > 0 ? SIGTERM : signal) {
     case SIGUSR1:
     case SIGUSR2:
-      if (LiveWorkers() > 0) out->push_back(SignalWorkers{signal});
+      if (LiveWorkers() > 0) out->push_back(ForwardSignal{signal});
       return;
     case SIGTSTP:
       if (!leased() && !shell_can_continue_) {  // as the kernel ignores it for programs that do not handle it
