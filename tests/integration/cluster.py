@@ -28,6 +28,12 @@ LEASE = ("--lease", "3s")
 QUIET_S = 1.0  # for what must not happen there is no event to wait for: it is looked for so long
 
 
+# Who runs this with nohup, or as a shell's background job, has some ignored, and so would have all that it starts.
+for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
+
+
 def wait_until(what, condition, limit=LIMIT_S):
     """The first true value of the condition; AssertionError that names what was waited for after `limit` seconds."""
     deadline = time.monotonic() + limit
@@ -358,7 +364,26 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(1, len({(record["master_addr"], record["master_port"]) for record in starts.values()}))
 
 
+class AllBut(unittest.TestLoader):
+    """Without some test cases, by name: those that ctest runs by themselves, beside the rest of their file."""
+
+    def __init__(self, left_out):
+        super().__init__()
+        self.left_out = left_out
+
+    def loadTestsFromTestCase(self, testCaseClass):
+        left_out = testCaseClass.__name__ in self.left_out
+        return self.suiteClass() if left_out else super().loadTestsFromTestCase(testCaseClass)
+
+
 def main():
+    """Runs the tests of the main program: those named by its arguments, or all `--without CLASS,CLASS`."""
     if not BINARY.exists():
         sys.exit(f"{BINARY} is not there: build it, or set MUSTER_BINARY")
-    unittest.main(verbosity=2)
+    left_out, arguments = (), sys.argv
+    if arguments[1:2] == ["--without"]:
+        left_out, arguments = arguments[2].split(","), [arguments[0], *arguments[3:]]
+        unknown = [name for name in left_out if not hasattr(sys.modules["__main__"], name)]
+        if unknown:
+            sys.exit(f"no such class: {', '.join(unknown)}")
+    unittest.main(argv=arguments, verbosity=2, testLoader=AllBut(left_out))

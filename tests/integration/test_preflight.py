@@ -225,4 +225,4 @@ exit 0
 
 
 if __name__ == "__main__":
-    unittest.main()
+    cluster.main()
