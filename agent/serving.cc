@@ -20,6 +20,7 @@ rendezvous::ServerOptions ServerOptionsFrom(const v1::NodeConfig& config) {
                      .loopback_only = config.loopback_only()},
           .token = config.token(),
           .version = config.version(),
+          .instance = "",
           .lease = LeaseOf(config)};
 }
 

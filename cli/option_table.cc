@@ -108,7 +108,8 @@ const std::vector<OptionSpec>& RunOptions() {
       {"coordinator-timeout", "TIME", kTimes, false,
        "How long a node tries to reach a primary that it has lost. Default 15m; on Slurm 5m."},
       {"lease", "TIME", kTimes, false,
-       "A node that is cut off has ended its workers when this has passed, at least 1s. Default 10s."},
+       "A node that is cut off has ended its workers when this has passed, at least 1s. Default 10s; longer for "
+       "more than 2333 nodes (20s for 5000), so that all can reach a restarted coordinator in time."},
       {"heartbeat-interval", "TIME", kTimes, false,
        "Between two messages of a quiet node. Default 500ms, more in very large jobs; at most a quarter of the "
        "lease."},

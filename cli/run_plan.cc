@@ -16,6 +16,7 @@
 #include "proto/base/duration.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
+#include "proto/base/takeover.h"
 
 namespace muster::cli {
 namespace {
@@ -252,7 +253,7 @@ class Planner {
         ms(Pick("last-call-timeout", s.last_call_timeout, membership_.on_platform ? kPlatformLastCall : kLastCall,
                 PlatformOr(kDefault))));
     TakeReturns();
-    const absl::Duration lease = Pick("lease", s.lease, kLease);
+    const absl::Duration lease = Pick("lease", s.lease, muster::LeaseForNodes(membership_.max_nodes));
     config_->set_lease_ms(membership_.single_node ? 0 : ms(lease));
     config_->set_beat_ms(ms(Pick("heartbeat-interval", s.heartbeat_interval, absl::ZeroDuration())));
     if (!s.heartbeat_interval) plan_->lines.back().value = "by the job's size";  // 0: the coordinator chooses

@@ -24,7 +24,6 @@ inline constexpr absl::Duration kRejoinTimeout = absl::Seconds(1800);
 inline constexpr absl::Duration kCoordinatorTimeout = absl::Seconds(900);
 inline constexpr absl::Duration kSlurmReturn =
     absl::Minutes(5);  // for both: only a cut may heal, no task starts anew
-inline constexpr absl::Duration kLease = absl::Seconds(10);
 inline constexpr absl::Duration kReconnectGrace = absl::Seconds(2);
 inline constexpr absl::Duration kShutdownTimeout = absl::Seconds(30);
 inline constexpr absl::Duration kLastCall = absl::Seconds(30);

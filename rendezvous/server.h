@@ -14,12 +14,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "muster/v1/rendezvous.pb.h"
+#include "proto/base/takeover.h"
 #include "rendezvous/listen_address.h"
 #include "rendezvous/post.h"
 
 namespace muster::rendezvous {
 
-inline constexpr size_t kMaxStreams = 20'000;                             // one for each agent
+inline constexpr size_t kMaxStreams = kMostAgents;                        // one for each agent
 inline constexpr absl::Duration kServerShutdownLimit = absl::Seconds(1);  // then calls still open are cancelled
 
 // Never 0, never used twice.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
+#include "proto/base/takeover.h"
 
 namespace muster::agent {
 namespace {
@@ -158,6 +159,7 @@ void AgentCore::OnConnected(BootTime now, const std::string& local_address, Effe
   link_ = Link::kUp;
   connected_at_ = now;  // no contact yet: only an answer is
   first_of_session_ = status_seq_ + 1;
+  held_failure_texts_ = held_verdict_ = 0;
   if (!local_address.empty()) local_address_ = local_address;
   attached_again_ = ever_connected_;
   ever_connected_ = true;
@@ -209,11 +211,34 @@ bool AgentCore::IsNewer(const v1::Directive& directive) const {
   return Compare(directive.id(), newest_) > 0 && Compare(directive.id(), memory_.applied()) > 0;
 }
 
+// What it says cannot be trusted to mean what it would mean here. A node that has been in this job keeps its lease
+// and waits for a coordinator of its own protocol; one that has not is in the wrong place.
+void AgentCore::OnOtherProtocol(BootTime now, uint32_t protocol, Effects* out) {
+  const std::string why = absl::StrCat("the coordinator speaks protocol ", protocol, ", this node ", kProtocol,
+                                       ": use one version of muster on all nodes");
+  if (!IsSet(memory_.epoch())) return ExitAlone(now, kExitRefused, why, out);
+  if (link_ != Link::kUp) return;
+  out->push_back(Disconnect{});
+  OnDisconnected(now, why, 0, out);
+}
+
+// It is neither obeyed nor reported as applied, and it grants nothing: the coordinator then waits for this node's
+// lease instead of counting on what was not done.
+void AgentCore::OnUnknownOrder(Effects* out) {
+  if (std::exchange(unknown_order_is_said_, true)) return;
+  Say(Severity::kWarning,
+      "the coordinator sends an order that this version of muster does not know: it is not obeyed; use one "
+      "version "
+      "of muster on all nodes",
+      out);
+}
+
 void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effects* out) {
   if (finished_ || !configured_) return;
   if (directive.has_refused()) {
     return OnRefused(now, directive.refused().exit_code(), directive.refused().reason(), out);
   }
+  if (directive.protocol() != kProtocol) return OnOtherProtocol(now, directive.protocol(), out);
   if (!IsNewer(directive)) return;
   if (std::exchange(attached_again_, false)) {
     Say(Severity::kInfo,
@@ -226,11 +251,14 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
   attempts_ = 0;  // only an answer makes an attempt a good one
   newest_ = directive.id();
   if (Compare(directive.echo(), echoed_) > 0) echoed_ = directive.echo();
+  held_failure_texts_ = directive.held_failure_texts();
+  held_verdict_ = directive.held_verdict();
   if (host_gone_) {
     const bool heard = echoed_.agent_number() == host_.agent_number() && echoed_.seq() >= gone_seq_;
     if (heard) Leave("the coordinator knows that the host is gone", out);
     return;
   }
+  if (directive.order_case() == v1::Directive::ORDER_NOT_SET) return OnUnknownOrder(out);
   ExtendLease(now, directive);
   *memory_.mutable_epoch() = directive.id().epoch();
   *memory_.mutable_applied() = directive.id();
@@ -284,6 +312,12 @@ void AgentCore::LearnPrimaryEnded(const v1::Directive& directive) {
   memory_.set_primary_ended_boot_ns(std::max(before, ToBootNanos(ended)));
 }
 
+// In brief it comes to those who hold it.
+void AgentCore::LearnVerdict(const v1::Verdict& verdict) {
+  const bool held = memory_.has_verdict() && memory_.verdict().digest() == verdict.digest();
+  if (!verdict.brief() || !held) *memory_.mutable_verdict() = verdict;
+}
+
 void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects* out) {
   if (order_.has_exit()) return;  // we are leaving already
   switch (directive.order_case()) {
@@ -310,7 +344,7 @@ void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects
       order_.mutable_stop()->set_grace_ms(directive.stop().grace_ms());
       break;
     case v1::Directive::kVerdict:
-      *memory_.mutable_verdict() = directive.verdict();
+      LearnVerdict(directive.verdict());
       memory_.set_gathering_since_boot_ns(0);
       SetWaiting(now, "", out);
       order_.mutable_stop()->set_cause("the verdict");
@@ -329,6 +363,7 @@ void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
   // Who stands by while a round runs waits for nobody.
   const bool gathering = wait.gathering() || planted_bug == "standby_counts";
   if (!gathering) memory_.set_gathering_since_boot_ns(0);
+  place_in_line_ = wait.place_in_line();
   if (gathering && CurrentPhase() == v1::PHASE_READY && memory_.gathering_since_boot_ns() == 0) {
     memory_.set_gathering_since_boot_ns(ToBootNanos(now));
   }
@@ -446,13 +481,36 @@ absl::Duration AgentCore::Beat() const {
   return agreed > 0 ? absl::Milliseconds(agreed) : kDefaultBeat;
 }
 
-// Quick at first (a coordinator's successor is there within moments), then slower, with a third of jitter.
+// Connections are what a takeover of a very large job costs its coordinator, and thousands at once would time out
+// and begin anew: everybody has a turn of its own. Members go by their ranks, while the lease lasts; spares follow
+// in their line.
+AgentCore::Turn AgentCore::ReconnectTurn(absl::Duration spacing, absl::Duration limit) const {
+  const v1::Round& last = memory_.last();
+  const bool member = last.has_node_rank();
+  const int64_t members = std::max(member ? 1 : 0, last.node_count());
+  const int64_t position = member ? last.node_rank() : members + place_in_line_;
+  const absl::Duration all = spacing * std::max(members, position + 1);
+  // Where the lease is too short for so many they come closer together.
+  const absl::Duration after = member && all > limit ? limit * position / members : spacing * position;
+  return {std::min(after, kMaxReconnectTurn), std::min(member ? std::min(all, limit) : all, kMaxReconnectTurn)};
+}
+
+// Quick at first (a coordinator's successor is there within moments), then slower, with a third of jitter. Where
+// very many come back at once the first attempts are spread over a moment, which is no reason to restart the
+// others, and the further ones over as long as it takes to admit everybody.
 absl::Duration AgentCore::ReconnectDelay() {
   entropy_ = entropy_ * 6364136223846793005u + 1442695040888963407u;
   absl::Duration delay = kMinReconnectDelay;
   for (int i = 1; i < attempts_ && delay < kMaxReconnectDelay; ++i) delay *= 2;
   delay = std::min(delay, kMaxReconnectDelay);
-  return delay - delay / 3 * (static_cast<int64_t>(entropy_ >> 33) % 1000) / 1000;
+  delay -= delay / 3 * (static_cast<int64_t>(entropy_ >> 33) % 1000) / 1000;
+  if (attempts_ == 0) {
+    const absl::Duration grace = absl::Milliseconds(config_.reconnect_grace_ms());
+    return std::min(delay + ReconnectTurn(kFirstReconnectSpacing, grace / 2).after, std::max(delay, grace / 2));
+  }
+  const Turn turn = ReconnectTurn(kReconnectSpacing, Leased() ? LeaseDuration() / 3 : kMaxReconnectTurn);
+  if (turn.period <= kMaxReconnectDelay) return delay;
+  return attempts_ == 1 ? delay + turn.after : turn.period;
 }
 
 // ---- waiting ------------------------------------------------------------------------------------------------

@@ -26,7 +26,9 @@ inline constexpr absl::Duration kDefaultBeat = absl::Milliseconds(500);
 inline constexpr absl::Duration kMinReconnectDelay = absl::Milliseconds(50);
 inline constexpr absl::Duration kMaxReconnectDelay = absl::Milliseconds(500);
 inline constexpr absl::Duration kRefusedRetry = absl::Seconds(1);  // where another job's coordinator answered
-inline constexpr absl::Duration kConnectLimit = absl::Seconds(5);  // of one attempt
+inline constexpr absl::Duration kFirstReconnectSpacing = absl::Microseconds(100);  // between two agents
+inline constexpr absl::Duration kMaxReconnectTurn = absl::Seconds(30);  // of one agent's turn among very many
+inline constexpr absl::Duration kConnectLimit = absl::Seconds(5);       // of one attempt
 inline constexpr absl::Duration kHostEndWait =
     absl::Seconds(1);  // between a closed link and the pidfd of a dead host
 inline constexpr absl::Duration kGoneLimit = absl::Seconds(10);  // to report HOST_GONE
@@ -108,12 +110,15 @@ class AgentCore {
   // agent_core.cc: events, and what the host is told.
   void Adopt(BootTime now, const v1::HostStatus& status, Effects* out);
   bool IsNewer(const v1::Directive& directive) const;
+  void OnOtherProtocol(BootTime now, uint32_t protocol, Effects* out);
+  void OnUnknownOrder(Effects* out);
   void ApplyOrder(BootTime now, const v1::Directive& directive, Effects* out);
   void OnRefused(BootTime now, int exit_code, const std::string& reason, Effects* out);
   bool IsAnotherJobs(int exit_code) const;
   void ReachedAnotherJob(BootTime now, const std::string& reason);
   void LearnRound(BootTime now, const v1::Round& round);
   void LearnPrimaryEnded(const v1::Directive& directive);
+  void LearnVerdict(const v1::Verdict& verdict);
   std::optional<BootTime> WhenSent(const v1::StatusId& echo);
   void ExtendLease(BootTime now, const v1::Directive& directive);
   void ApplyWait(BootTime now, const v1::Wait& wait, Effects* out);
@@ -129,6 +134,11 @@ class AgentCore {
   absl::Duration LeaseDuration() const;
   absl::Duration Beat() const;
   absl::Duration ReconnectDelay();
+  struct Turn {
+    absl::Duration after;   // from the moment when all may begin
+    absl::Duration period;  // in which everybody has one turn
+  };
+  Turn ReconnectTurn(absl::Duration spacing, absl::Duration limit) const;
   void Narrate(BootTime now, Effects* out);
   void SetWaiting(BootTime now, std::string what, Effects* out);
   void Say(Severity severity, std::string text, Effects* out) const;
@@ -137,6 +147,7 @@ class AgentCore {
   void TellCoordinator(BootTime now, Effects* out);
   void TellIfChanged(BootTime now, Effects* out);
   void AddForThisSession(BootTime now, v1::AgentStatus* status) const;
+  void LeaveOutWhatIsHeld(v1::AgentStatus* status) const;
   v1::AgentStatus MakeStatus(BootTime now) const;
   void DescribeRound(BootTime now, v1::AgentStatus* status) const;
   std::string Digest(v1::AgentStatus status) const;
@@ -179,6 +190,11 @@ class AgentCore {
   BootTime connected_at_ = absl::InfinitePast();
   BootTime last_sent_at_ = absl::InfinitePast();
   uint64_t first_of_session_ = 0;  // seq of its first status
+  // What the coordinator of this session holds, by its newest directive; 0: nothing.
+  uint64_t held_failure_texts_ = 0;
+  uint64_t held_verdict_ = 0;
+  bool unknown_order_is_said_ = false;
+  int place_in_line_ = 0;  // of a spare, by the newest WAIT
   int attempts_ = 0;
   bool ever_connected_ = false;
   bool attached_again_ = false;  // no answer yet on this connection, which is not the first

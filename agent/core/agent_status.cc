@@ -1,5 +1,6 @@
 // What the agent tells the coordinator. All of it is what the host has confirmed: its memory, not ours.
 #include "agent/core/agent_core.h"
+#include "proto/base/held.h"
 #include "proto/base/ids.h"
 
 namespace muster::agent {
@@ -9,6 +10,7 @@ void AgentCore::TellCoordinator(BootTime now, Effects* out) {
   v1::AgentStatus status = MakeStatus(now);
   last_digest_ = Digest(status);
   AddForThisSession(now, &status);
+  LeaveOutWhatIsHeld(&status);
   status.mutable_id()->set_agent_number(host_.agent_number());
   status.mutable_id()->set_seq(++status_seq_);
   last_sent_at_ = now;
@@ -23,6 +25,19 @@ void AgentCore::AddForThisSession(BootTime now, v1::AgentStatus* status) const {
   if (echoed_.agent_number() == host_.agent_number() && echoed_.seq() >= first_of_session_) return;
   *status->mutable_facts() = config_.facts();
   if (IsSet(newest_.epoch())) status->set_coordinator_silent_ms(absl::ToInt64Milliseconds(now - last_contact_));
+}
+
+// A failure and a verdict stay in every beat until the next round, or the end. Their texts are sent until the
+// coordinator of this session says that it holds them: another one must be able to learn all of them from here.
+void AgentCore::LeaveOutWhatIsHeld(v1::AgentStatus* status) const {
+  if (status->has_failure()) {
+    v1::Failure* failure = status->mutable_failure();
+    failure->set_texts_digest(DigestOfTexts(*failure));
+    if (failure->texts_digest() == held_failure_texts_) LeaveOutTexts(failure);
+  }
+  if (status->has_verdict() && held_verdict_ != 0 && status->verdict().digest() == held_verdict_) {
+    *status->mutable_verdict() = Brief(status->verdict());
+  }
 }
 
 void AgentCore::TellIfChanged(BootTime now, Effects* out) {

@@ -8,9 +8,9 @@
 
 namespace muster {
 
-// What agents and coordinators speak. Raised when an old one would misread a new one; the program's version is not
-// it.
-inline constexpr uint32_t kProtocol = 1;
+// What agents and coordinators speak. Raised when an old one would misread a new one (rendezvous.proto has the
+// rules); the program's version is not it.
+inline constexpr uint32_t kProtocol = 2;
 
 // All compare as three-way: negative, 0, positive. A missing message is smaller than any that is set.
 int Compare(const v1::Epoch& a, const v1::Epoch& b);

@@ -152,25 +152,40 @@ bool SoundsLikeAnEcho(const v1::Failure& failure) {
          SaysThatAPeerHasGone(failure.last_output());
 }
 
-std::optional<SeenFailure> FirstCause(const std::vector<SeenFailure>& failures) {
-  const auto before = [](const SeenFailure* a, const SeenFailure* b) { return a->at < b->at; };
-  std::vector<const SeenFailure*> own;
-  for (const SeenFailure& seen : failures) {
-    if (!seen.failure.after_our_signal()) own.push_back(&seen);
-  }
+namespace {
+
+void SortByTime(std::vector<FailureRef>* failures) {
+  std::stable_sort(failures->begin(), failures->end(),
+                   [](const FailureRef& a, const FailureRef& b) { return a.at < b.at; });
+}
+
+}  // namespace
+
+std::vector<FailureRef> RefsTo(const std::vector<SeenFailure>& failures) {
+  std::vector<FailureRef> refs;
+  for (const SeenFailure& seen : failures) refs.push_back({&seen.failure, &seen.host_id, seen.at});
+  return refs;
+}
+
+std::optional<SeenFailure> FirstCause(std::vector<FailureRef> own) {
+  own.erase(
+      std::remove_if(own.begin(), own.end(), [](const FailureRef& f) { return f.failure->after_our_signal(); }),
+      own.end());
   if (own.empty()) return std::nullopt;
-  std::stable_sort(own.begin(), own.end(), before);
-  const SeenFailure* first = own.front();
-  for (const SeenFailure* seen : own) {
-    if (!SoundsLikeAnEcho(first->failure) || seen->at > own.front()->at + kEchoWindow) break;
-    if (!SoundsLikeAnEcho(seen->failure)) first = seen;
+  SortByTime(&own);
+  const FailureRef* first = &own.front();
+  if (SoundsLikeAnEcho(*first->failure)) {
+    const auto is_cause = [&own](const FailureRef& f) {
+      return f.at <= own.front().at + kEchoWindow && !SoundsLikeAnEcho(*f.failure);
+    };
+    const auto cause = std::find_if(std::next(own.begin()), own.end(), is_cause);
+    if (cause != own.end()) first = &*cause;
   }
-  const BootTime until = first->at + kSameMoment;
-  for (const SeenFailure* seen : own) {
-    if (seen->at >= first->at && seen->at <= until && Violence(seen->failure) > Violence(first->failure))
-      first = seen;
+  const BootTime from = first->at, until = first->at + kSameMoment;
+  for (const FailureRef& f : own) {
+    if (f.at >= from && f.at <= until && Violence(*f.failure) > Violence(*first->failure)) first = &f;
   }
-  return *first;
+  return SeenFailure{*first->failure, *first->host_id, first->at};
 }
 
 namespace {
@@ -204,18 +219,17 @@ class OtherFailures {
 
 }  // namespace
 
-void SetRootCause(const SeenFailure& cause, std::vector<SeenFailure> failures, v1::Verdict* verdict) {
+void SetRootCause(const SeenFailure& cause, std::vector<FailureRef> failures, v1::Verdict* verdict) {
   *verdict->mutable_root_cause() = cause.failure;
   verdict->mutable_root_cause()->clear_others();
   verdict->mutable_root_cause()->clear_more_others();
   OtherFailures others(verdict);
   others.AddOthersOf(cause.failure);
-  std::stable_sort(failures.begin(), failures.end(),
-                   [](const SeenFailure& a, const SeenFailure& b) { return a.at < b.at; });
-  for (const SeenFailure& seen : failures) {
-    if (seen.failure.rank() == cause.failure.rank()) continue;
-    others.Add(seen.failure);
-    others.AddOthersOf(seen.failure);
+  SortByTime(&failures);
+  for (const FailureRef& seen : failures) {
+    if (seen.failure->rank() == cause.failure.rank()) continue;
+    others.Add(*seen.failure);
+    others.AddOthersOf(*seen.failure);
   }
 }
 

@@ -68,12 +68,19 @@ struct SeenFailure {
   std::string host_id;                 // whose worker it was
   BootTime at = absl::InfinitePast();  // arrival minus age
 };
+// Where a failure is kept: thousands of them, each with its texts, are not copied to be compared.
+struct FailureRef {
+  const v1::Failure* failure = nullptr;
+  const std::string* host_id = nullptr;
+  BootTime at = absl::InfinitePast();
+};
+std::vector<FailureRef> RefsTo(const std::vector<SeenFailure>& failures);
 bool SoundsLikeAnEcho(const v1::Failure& failure);  // by what the worker, or its libraries, said: a peer has gone
-std::optional<SeenFailure> FirstCause(const std::vector<SeenFailure>& failures);
+std::optional<SeenFailure> FirstCause(std::vector<FailureRef> failures);
 
 // What else failed in that round, in brief, for the verdict's report: what followed on the cause's own node, then
 // the other nodes' failures in their order.
-void SetRootCause(const SeenFailure& cause, std::vector<SeenFailure> failures, v1::Verdict* verdict);
+void SetRootCause(const SeenFailure& cause, std::vector<FailureRef> failures, v1::Verdict* verdict);
 
 int ExitCodeOf(const v1::Failure& failure);               // the code, or 128 + signal
 std::string DescribeFailure(const v1::Failure& failure);  // "rank 3 on host b exited with code 7"

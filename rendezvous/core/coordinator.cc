@@ -28,6 +28,19 @@ bool CountsAreSane(const v1::Round& round) {
          round.failure_ages_ms_size() <= kMaxFailureAges;
 }
 
+// A phase that is not known counts for nothing: a drain would wait for its host for ever.
+std::string UnknownValue(const v1::AgentStatus& status) {
+  const auto unknown = [](const char* what, int value) {
+    return absl::StrCat("an unknown ", what, " (", value, "): use one version of muster on all nodes");
+  };
+  if (!v1::Phase_IsValid(status.phase()) || status.phase() == v1::PHASE_UNSPECIFIED) {
+    return unknown("phase", status.phase());
+  }
+  if (!v1::Outcome_IsValid(status.outcome())) return unknown("outcome", status.outcome());
+  if (!v1::Role_IsValid(status.role())) return unknown("role", status.role());
+  return "";
+}
+
 // Numbers that no agent of ours sends; what counts up from them would overflow.
 std::string Nonsense(const v1::AgentStatus& status) {
   if (status.epoch().number() > kMaxNumber || status.last().id().number() > kMaxNumber)
@@ -35,7 +48,7 @@ std::string Nonsense(const v1::AgentStatus& status) {
   if (status.has_place() && (status.place() < 0 || status.place() >= kMaxNodes)) return "a place out of range";
   if (!CountsAreSane(status.last())) return "a count out of range";
   if (status.slots() < 0 || status.slots() > kMaxSlots) return "a count of workers out of range";
-  return "";
+  return UnknownValue(status);
 }
 
 }  // namespace
@@ -70,7 +83,11 @@ void Coordinator::OnStatus(BootTime now, StreamId stream, const v1::AgentStatus&
   undecided_ |= news;
   Record(now, stream, status, out);
   const uint64_t sent_before = hosts_[status.host_id()].last_sent;
-  if (undecided_ && !MayWait(now, status)) DecideAndPush(now, out);
+  if (undecided_ && !MayWait(now, status)) {
+    DecideAndPush(now, out);
+  } else if (status.phase() == v1::PHASE_HOST_GONE) {
+    LoseSwept(now, status.host_id(), out);
+  }
   const auto it = hosts_.find(status.host_id());
   if (it != hosts_.end() && it->second.stream == stream && it->second.last_sent == sent_before) {
     Send(now, it->second, out);
@@ -104,13 +121,16 @@ bool Coordinator::IsNews(StreamId stream, const v1::AgentStatus& status) const {
 // RUNNING would keep us busy for longer than a lease: one decision then serves for all that spoke meanwhile.
 bool Coordinator::MayWait(BootTime now, const v1::AgentStatus& status) const {
   const v1::Phase phase = status.phase();
-  const bool ends_the_round = phase == v1::PHASE_FAILED || phase == v1::PHASE_LEAVING;
-  if (phase == v1::PHASE_HOST_GONE || (ends_the_round && state_ == State::kRunning)) return false;
+  const bool gone = phase == v1::PHASE_HOST_GONE;
+  const bool ends_the_round = phase == v1::PHASE_FAILED || phase == v1::PHASE_LEAVING || gone;
+  if (ends_the_round && state_ == State::kRunning) return false;
+  if (gone && status.at_primary()) return false;  // this coordinator ends with it, and has something to say first
   return DecidedJustNow(now);
 }
 
 bool Coordinator::DecidedJustNow(BootTime now) const {
-  return hosts_.size() > kManyHosts && now < decided_at_ + kDecisionSpacing * static_cast<int64_t>(hosts_.size());
+  return hosts_.size() > options_.many_hosts &&
+         now < decided_at_ + options_.decision_spacing * static_cast<int64_t>(hosts_.size());
 }
 
 void Coordinator::DecideAndPush(BootTime now, Effects* out) {
@@ -149,6 +169,7 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
 
 void Coordinator::OnTick(BootTime now, Effects* out) {
   NoticeLateness(now);
+  WarnOfLease(out);
   DecideAndPush(now, out);
   SayWhoClaimsOnePlace(out);
   SayWhomItAwaits(now, out);
@@ -267,8 +288,7 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
     if (status.has_place()) places_seen_.insert(status.place());
   }
   NoteUse(host.status, status, out);
-  host.status = status;
-  host.status.set_hostname(Foreign(status.hostname()));
+  TakeIn(status, &host);
   if (status.facts_size() > 0) LearnFacts(&host);
   if (status.cancelled()) cancelled_on_ = host.status.hostname();
   host.received_at = now;
@@ -296,7 +316,7 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
   LearnFailure(now, host);
   LearnEcho(host);
   if (!status.predecessor_dead().empty()) LearnProvedDeath(now, status, out);
-  if (status.has_verdict() && !verdict_) Conclude(now, status.verdict(), out);
+  if (status.has_verdict()) LearnVerdict(now, status.verdict(), out);
 }
 
 // What was noted of a round counts for no other one.

@@ -5,7 +5,7 @@
 //
 // coordinator.cc takes events in, sending.cc sends directives out; rounds.cc and draining.cc hold the decisions, a
 // function for each state, losses.cc who is gone, farewell.cc what one coordinator leaves to the next, and
-// facts.cc what they ask.
+// facts.cc what they ask; held.cc keeps what a host need not repeat.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,7 @@
 #include "proto/base/note.h"
 #include "proto/base/time.h"
 #include "rendezvous/core/budgets.h"
+#include "rendezvous/core/counted_map.h"
 #include "rendezvous/core/differences.h"
 #include "rendezvous/core/options.h"
 #include "rendezvous/core/roster.h"
@@ -61,6 +62,8 @@ class Coordinator {
   // What this waits for, for people; empty: for nothing.
   std::string Waiting() const;
   bool finished() const;  // everybody has heard the verdict and gone, or had the time to
+  // How many hosts all decisions together have looked at: what the cost of an event grows with. For tests.
+  uint64_t host_visits() const { return hosts_.visits(); }
 
  private:
   // Everything known of one host process.
@@ -115,14 +118,31 @@ class Coordinator {
               int exit_code = kExitRefused);
   void NoteRefusal(const std::string& name, const std::string& reason, Effects* out);
 
+  // held.cc: what a host need not repeat, and need not be told again.
+  void TakeIn(const v1::AgentStatus& status, Host* host) const;
+  void LearnVerdict(BootTime now, const v1::Verdict& verdict, Effects* out);
+  void SayWhatIsHeld(const Host& host, v1::Directive* directive) const;
+  v1::Verdict VerdictFor(const Host& host) const;
+
   // losses.cc: who is gone.
+  // Of each place, and of each name, the host that was started last.
+  struct StartedLast {
+    std::map<int, std::string> by_place;
+    std::map<std::string, std::string> by_name;
+    std::map<std::string, std::string> by_name_without_place;
+  };
+  StartedLast WhoStartedLast() const;
   void ExpireHosts(BootTime now, Effects* out);
+  bool IsGone(BootTime now, const Host& host) const;
+  bool CostsTheRound(const Host& host) const;  // if it is lost now
+  bool Lose(BootTime now, const std::string& id, const StartedLast& started, bool in_the_log, Effects* out);
+  void LoseSwept(BootTime now, const std::string& id, Effects* out);
   void NoteLoss(BootTime at, std::string text);  // the first one of a round stays
   BootTime WhenLost(BootTime now) const;
   std::string HowLost(const Host& host) const;
   static std::string WhyLeaseEnded(const Host& host);
-  const Host* StartedAgain(const Host& host) const;
-  std::string HowVanished(BootTime now, const Host& host) const;
+  const Host* StartedAgain(const Host& host, const StartedLast& started) const;
+  std::string HowVanished(BootTime now, const Host& host, const StartedLast& started) const;
   void ForgetEnded(const std::string& host_id, Effects* out);  // nothing of it is alive, as is known
   void Forget(const std::string& host_id, Effects* out);
   void PassPlaceOn(const Host& host);
@@ -148,7 +168,8 @@ class Coordinator {
   v1::Directive::OrderCase OrderFor(const Host& host) const;
   absl::Duration Beat() const;
   v1::Round GreatestForTelling(BootTime now, const Host& host) const;
-  int PlaceInLine(BootTime now, const Host& host) const;
+  int PlaceInLine(BootTime now, const Host& host);
+  void WarnOfLease(Effects* out);
   void Say(Severity severity, std::string text, Effects* out) const;
 
   // rounds.cc: decisions.
@@ -195,7 +216,7 @@ class Coordinator {
   std::optional<v1::Verdict> VerdictAfter(RoundEnd end, const std::optional<SeenFailure>& cause) const;
   std::string WhatEnded(RoundEnd end, const std::optional<SeenFailure>& cause) const;
   void SayWhoIsSetAside(Effects* out) const;
-  std::vector<SeenFailure> Failures() const;
+  std::vector<FailureRef> Failures() const;
   bool Acknowledged(const Host& host) const;
   bool Released(const Host& host) const;  // it has applied a RELEASE
   void LookWhetherTheVerdictIsKept();
@@ -266,7 +287,7 @@ class Coordinator {
   bool undecided_ = false;   // there was news since then
   absl::Duration lateness_;  // shifted so far
 
-  std::map<std::string, Host> hosts_;                 // by host id
+  CountedMap<Host> hosts_;                            // by host id
   std::map<StreamId, std::string> streams_;           // stream -> host id
   std::map<int, std::string> holders_;                // place -> host id
   std::set<std::pair<int, std::string>> contenders_;  // place and host id: who holds it and who stands by for it
@@ -316,8 +337,11 @@ class Coordinator {
   bool verdict_kept_ = false;        // by the primary's own host, if there is one
   std::vector<std::string> absent_;  // of absent_since_
   BootTime absent_since_ = absl::InfinitePast();
-  bool primary_leaves_ = false;  // this coordinator's own node is ending: it makes no more rounds
-  bool strayed_ = false;         // a node that was told of greatest_ is gone, and nothing proves that it ended
+  std::map<std::string, int> line_;  // host id of a spare -> place in line, as of line_since_
+  BootTime line_since_ = absl::InfinitePast();
+  bool lease_is_checked_ = false;  // against the number of nodes; told once
+  bool primary_leaves_ = false;    // this coordinator's own node is ending: it makes no more rounds
+  bool strayed_ = false;           // a node that was told of greatest_ is gone, and nothing proves that it ended
   struct Farewell {
     v1::PrimaryEnded word;
     StreamId stream = 0;  // of the agent that ends with us: it is let go when the others know; 0: it was

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/check.h"
 #include "proto/base/exit_codes.h"
+#include "proto/base/held.h"
 #include "proto/base/ids.h"
 #include "rendezvous/core/coordinator.h"
 
@@ -165,16 +166,16 @@ void Coordinator::SayWhoIsSetAside(Effects* out) const {
   }
 }
 
-std::vector<SeenFailure> Coordinator::Failures() const {
-  std::vector<SeenFailure> failures = lost_failures_;
+std::vector<FailureRef> Coordinator::Failures() const {
+  std::vector<FailureRef> failures = RefsTo(lost_failures_);
   for (const auto& [id, host] : hosts_) {
     if (!host.in_round || !host.status.has_failure()) continue;
     if (!Same(host.status.failure().round(), greatest_.id())) continue;
-    failures.push_back({host.status.failure(), id, host.failed_at});
+    failures.push_back({&host.status.failure(), &id, host.failed_at});
   }
   if (options_.planted("last_cause") && !failures.empty()) {
     return {*std::max_element(failures.begin(), failures.end(),
-                              [](const SeenFailure& a, const SeenFailure& b) { return a.at < b.at; })};
+                              [](const FailureRef& a, const FailureRef& b) { return a.at < b.at; })};
   }
   return failures;
 }
@@ -185,10 +186,10 @@ RoundEnd Coordinator::EndOfRound(const std::optional<SeenFailure>& cause) const 
   if (!cause) return RoundEnd::kMembership;
   // If none failed before we stopped the round, that was for another reason, and who was not stopped yet saw its
   // peers end. The cause itself may be later than the first: a signal counts for more than an exit code.
-  const std::vector<SeenFailure> failures = Failures();
-  const bool failed_before = std::any_of(failures.begin(), failures.end(), [this, &cause](const SeenFailure& f) {
+  const std::vector<FailureRef> failures = Failures();
+  const bool failed_before = std::any_of(failures.begin(), failures.end(), [this, &cause](const FailureRef& f) {
     const BootTime at = options_.planted("echo_by_cause") ? cause->at : f.at;
-    return at <= trouble_at_ && !f.failure.after_our_signal();
+    return at <= trouble_at_ && !f.failure->after_our_signal();
   });
   return failed_before ? RoundEnd::kWorkerFailure : RoundEnd::kMembership;
 }
@@ -205,6 +206,7 @@ void Coordinator::ConcludeWith(BootTime now, int exit_code, const std::string& r
 
 void Coordinator::Conclude(BootTime now, v1::Verdict verdict, Effects* out) {
   verdict_ = std::move(verdict);
+  if (verdict_->digest() == 0) verdict_->set_digest(DigestOf(*verdict_));
   Enter(State::kVerdict, now, absl::StrCat("verdict ", verdict_->exit_code(), ": ", verdict_->reason()), out);
 }
 

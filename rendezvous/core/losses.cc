@@ -1,6 +1,7 @@
 // Who is gone: when a host is dead to us, what is said of it, and what becomes of its place.
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/ids.h"
@@ -10,46 +11,72 @@ namespace muster::rendezvous {
 
 // A host is dead to us when its stream has been closed for the reconnect grace, or silent for lease and margin,
 // and no lease that we granted can still run.
+bool Coordinator::IsGone(BootTime now, const Host& host) const {
+  if (host.status.phase() == v1::PHASE_HOST_GONE) return true;
+  const bool attached = host.stream != 0;
+  if (attached && !options_.leased()) return false;
+  // What came while this coordinator was stopped is still to be read.
+  const BootTime deaf = attached ? std::max(host.received_at + options_.lease + options_.margin(),
+                                            woke_at_ + options_.reconnect_grace)
+                                 : host.closed_at + options_.reconnect_grace;
+  return now > deaf && (now > host.lease_until || state_ == State::kReleasing);
+}
+
 void Coordinator::ExpireHosts(BootTime now, Effects* out) {
   std::vector<std::string> gone;
-  for (auto& [id, host] : hosts_) {
-    const v1::Phase phase = host.status.phase();
-    if (phase == v1::PHASE_HOST_GONE) {
-      gone.push_back(id);
-      continue;
-    }
-    const bool attached = host.stream != 0;
-    if (attached && !options_.leased()) continue;
-    // What came while this coordinator was stopped is still to be read.
-    const BootTime deaf = attached ? std::max(host.received_at + options_.lease + options_.margin(),
-                                              woke_at_ + options_.reconnect_grace)
-                                   : host.closed_at + options_.reconnect_grace;
-    if (now > deaf && (now > host.lease_until || state_ == State::kReleasing)) gone.push_back(id);
+  for (const auto& [id, host] : hosts_) {
+    if (IsGone(now, host)) gone.push_back(id);
   }
+  const bool some_vanished = std::any_of(gone.begin(), gone.end(), [this](const std::string& id) {
+    return CostsTheRound(hosts_.at(id)) && hosts_.at(id).status.phase() != v1::PHASE_HOST_GONE;
+  });
+  const StartedLast started = some_vanished ? WhoStartedLast() : StartedLast();
+  size_t news = 0;
   for (const std::string& id : gone) {
-    Host& host = hosts_[id];
-    if (host.in_round && !host.succeeded && state_ != State::kVerdict && state_ != State::kReleasing) {
-      const bool swept = host.status.phase() == v1::PHASE_HOST_GONE;
-      const std::string text =
-          swept ? absl::StrCat(NameOf(host), " was lost: its main process died") : HowVanished(now, host);
-      const absl::Duration ago = swept ? absl::Milliseconds(host.status.host_gone_ms()) : absl::ZeroDuration();
-      NoteLoss(host.heard_at - ago, text);
-      // The first one is said as what ended the round.
-      if (state_ == State::kRecovering || loss_text_ != text) Say(Severity::kWarning, text, out);
-    }
-    if (host.status.phase() == v1::PHASE_HOST_GONE && host.stream != 0) {
-      // Its agent ends by itself once it knows that we know. Ours with it, so the others are to know first.
-      if (!BeginFarewell(now, host)) Send(now, host, out);
-      streams_.erase(host.stream);
-      host.stream = 0;
-    }
-    if (host.status.phase() == v1::PHASE_HOST_GONE) {
-      ForgetEnded(id, out);
-    } else {
-      strayed_ |= IsTrainer(host);
-      Forget(id, out);
-    }
+    if (Lose(now, id, started, news < kMaxLossesNamed, out)) ++news;
   }
+  if (news > kMaxLossesNamed) {
+    Say(Severity::kWarning, absl::StrCat("and ", news - kMaxLossesNamed, " more nodes were lost"), out);
+  }
+}
+
+bool Coordinator::CostsTheRound(const Host& host) const {
+  return host.in_round && !host.succeeded && state_ != State::kVerdict && state_ != State::kReleasing;
+}
+
+// What its agent tells of one host needs no look at all the others: thousands may tell it within moments.
+void Coordinator::LoseSwept(BootTime now, const std::string& id, Effects* out) {
+  Lose(now, id, StartedLast(), true, out);
+}
+
+// `id` must not be the host's own, which is forgotten here. True if this loss is worth a line in the log.
+bool Coordinator::Lose(BootTime now, const std::string& id, const StartedLast& started, bool in_the_log,
+                       Effects* out) {
+  Host& host = hosts_[id];
+  bool news = false;
+  const bool swept = host.status.phase() == v1::PHASE_HOST_GONE;
+  if (CostsTheRound(host)) {
+    const std::string text =
+        swept ? absl::StrCat(NameOf(host), " was lost: its main process died") : HowVanished(now, host, started);
+    const absl::Duration ago = swept ? absl::Milliseconds(host.status.host_gone_ms()) : absl::ZeroDuration();
+    NoteLoss(host.heard_at - ago, text);
+    // The first one is said as what ended the round.
+    news = state_ == State::kRecovering || loss_text_ != text;
+    if (news && in_the_log) Say(Severity::kWarning, text, out);
+  }
+  if (!swept) {
+    strayed_ |= IsTrainer(host);
+    Forget(id, out);
+    return news;
+  }
+  if (host.stream != 0) {
+    // Its agent ends by itself once it knows that we know. Ours with it, so the others are to know first.
+    if (!BeginFarewell(now, host)) Send(now, host, out);
+    streams_.erase(host.stream);
+    host.stream = 0;
+  }
+  ForgetEnded(id, out);
+  return news;
 }
 
 void Coordinator::NoteLoss(BootTime at, std::string text) {
@@ -81,23 +108,45 @@ std::string Coordinator::WhyLeaseEnded(const Host& host) {
   return host.status.at_primary() ? "its lease ended, as no other node of the round answered" : "its lease ended";
 }
 
-// Who stands where this host stood, or bears its name, and was started after its last word.
-const Coordinator::Host* Coordinator::StartedAgain(const Host& host) const {
-  for (const auto& [id, other] : hosts_) {
-    if (&other == &host || other.stream == 0 || other.joined_at <= host.heard_at) continue;
-    const bool same_place = host.status.has_place() && other.status.has_place()
-                                ? host.status.place() == other.status.place()
-                                : host.status.hostname() == other.status.hostname();
-    if (same_place) return &other;
+Coordinator::StartedLast Coordinator::WhoStartedLast() const {
+  StartedLast started;
+  const auto note = [this](auto* last, const auto& key, const std::string& id, const Host& host) {
+    const auto [it, first] = last->emplace(key, id);
+    if (!first && host.joined_at > hosts_.at(it->second).joined_at) it->second = id;
+  };
+  for (const auto& [id, host] : hosts_) {
+    if (host.stream == 0) continue;
+    const std::string& name = host.status.hostname();
+    note(&started.by_name, name, id, host);
+    if (host.status.has_place()) {
+      note(&started.by_place, host.status.place(), id, host);
+    } else {
+      note(&started.by_name_without_place, name, id, host);
+    }
   }
-  return nullptr;
+  return started;
+}
+
+// Who stands where this host stood, or bears its name, and was started after its last word.
+const Coordinator::Host* Coordinator::StartedAgain(const Host& host, const StartedLast& started) const {
+  const auto among = [&](const auto& last, const auto& key) -> const Host* {
+    const auto id = last.find(key);
+    if (id == last.end()) return nullptr;
+    const auto other = hosts_.find(id->second);
+    if (other == hosts_.end() || &other->second == &host) return nullptr;
+    return other->second.stream != 0 && other->second.joined_at > host.heard_at ? &other->second : nullptr;
+  };
+  const std::string& name = host.status.hostname();
+  if (!host.status.has_place()) return among(started.by_name, name);
+  const Host* const same_place = among(started.by_place, host.status.place());
+  return same_place != nullptr ? same_place : among(started.by_name_without_place, name);
 }
 
 // Nobody told us: what is known is its silence, its last word, and whether it has been started again.
-std::string Coordinator::HowVanished(BootTime now, const Host& host) const {
+std::string Coordinator::HowVanished(BootTime now, const Host& host, const StartedLast& started) const {
   std::string text = absl::StrCat(NameOf(host), " vanished: no word for ",
                                   absl::FormatDuration(absl::Trunc(now - host.heard_at, absl::Seconds(1))));
-  if (const Host* again = StartedAgain(host)) {
+  if (const Host* again = StartedAgain(host, started)) {
     const bool same_kernel = again->status.boot_id() == host.status.boot_id();
     const bool same_container = same_kernel && again->status.pid_namespace() == host.status.pid_namespace();
     absl::StrAppend(&text,

@@ -31,6 +31,8 @@ inline constexpr absl::Duration kSameMoment = absl::Milliseconds(50);  // within
 // Within it whoever followed our predecessor is back: an agent without a coordinator tries at least twice in it.
 inline constexpr absl::Duration kAgentsReturn = absl::Seconds(1);
 inline constexpr int kMaxAbsentNamed = 8;
+inline constexpr size_t kMaxLossesNamed =
+    8;  // in the log, of members that are lost at one moment; more are counted
 inline constexpr int kMaxUnusableNamed = 3;     // in what those are told who wait; more are counted
 inline constexpr size_t kMaxTroubleText = 512;  // bytes of why a node is unusable
 inline constexpr int kMaxOtherFailures = 8;     // in a verdict, beside the root cause; more are counted
@@ -97,6 +99,10 @@ struct CoordinatorOptions {
   absl::Duration rejoin_timeout = absl::Seconds(1800);
   absl::Duration last_call = absl::Seconds(30);  // after MIN is reached, for the first round
   absl::Duration shutdown_grace = absl::Seconds(30);
+
+  // Set otherwise only by tests, so that deferred decisions are exercised by few hosts, too.
+  size_t many_hosts = kManyHosts;
+  absl::Duration decision_spacing = kDecisionSpacing;
 
   // Test-only: each plants one bug that the simulation must find. Empty in production.
   std::string planted_bug;

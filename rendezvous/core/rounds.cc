@@ -71,8 +71,9 @@ bool Coordinator::EnoughAreHere(BootTime now) const {
 bool Coordinator::EndBeforeRound(BootTime now, Effects* out) {
   if (farewell_) return false;
   if (state_ != State::kRecovering && state_ != State::kGathering) return false;
+  const bool enough = state_ == State::kGathering && EnoughAreHere(now);
   for (const auto& [id, host] : hosts_) {
-    if (state_ == State::kGathering && CannotStart(host) && EnoughAreHere(now)) {
+    if (enough && CannotStart(host)) {
       v1::Verdict verdict;
       verdict.set_exit_code(ExitCodeOf(host.status.cannot_start()));
       verdict.set_origin("muster");

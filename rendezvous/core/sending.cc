@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
+#include "proto/base/duration.h"
 #include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
+#include "proto/base/takeover.h"
 #include "rendezvous/core/coordinator.h"
 
 namespace muster::rendezvous {
@@ -44,6 +47,7 @@ void Coordinator::PushChanges(BootTime now, Effects* out) {
 
 v1::Directive Coordinator::NextDirective(const v1::StatusId& echo) {
   v1::Directive directive;
+  directive.set_protocol(kProtocol);
   *directive.mutable_id()->mutable_epoch() = epoch_;
   directive.mutable_id()->set_seq(++seq_);
   *directive.mutable_echo() = echo;
@@ -60,6 +64,7 @@ void Coordinator::Send(BootTime now, Host& host, Effects* out) {
   settings->set_beat_ms(absl::ToInt64Milliseconds(Beat()));
   settings->set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
   if (IsSet(greatest_.id())) *directive.mutable_greatest() = GreatestForTelling(now, host);
+  SayWhatIsHeld(host, &directive);
   FillOrder(now, host, &directive);
   GrantLease(host, &directive);
   host.last_sent = seq_;
@@ -94,7 +99,7 @@ void Coordinator::FillOrder(BootTime now, Host& host, v1::Directive* directive) 
       break;
     }
     case v1::Directive::kVerdict:
-      *directive->mutable_verdict() = *verdict_;
+      *directive->mutable_verdict() = VerdictFor(host);
       break;
     case v1::Directive::kRelease: {
       if (host.release_seq == 0) host.release_seq = seq_;
@@ -157,18 +162,40 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
   for (size_t i = 0; i < absent_.size() && i < kMaxAbsentNamed; ++i) wait->add_absent(absent_[i]);
 }
 
-// Of those that stand by while a round runs, from 1, in the order in which they would be taken in.
-int Coordinator::PlaceInLine(BootTime now, const Host& host) const {
-  int line = 1;
-  const auto order = [](const Host& h) {
-    return std::make_tuple(h.seat < 0, h.seat, h.joined_at, h.status.host_id());
-  };
-  for (const auto& [id, other] : hosts_) {
-    if (&other == &host || other.in_round || other.stream == 0 || !IsTrainer(other)) continue;
-    if (!HoldsPlace(other) || Unusable(other) || SetAside(id, now) || other.status.has_cannot_start()) continue;
-    line += order(other) < order(host) ? 1 : 0;
+// Of those that stand by while a round runs, from 1, in the order in which they would be taken in. All spares ask
+// with every beat: where there are very many the line is a tick old, and whoever has come since stands at its end.
+int Coordinator::PlaceInLine(BootTime now, const Host& host) {
+  const bool few = hosts_.size() <= options_.many_hosts;
+  if (few || now >= line_since_ + kTick || now < line_since_) {
+    using Order = std::tuple<bool, int, BootTime, std::string>;
+    std::vector<Order> spares;
+    for (const auto& [id, spare] : hosts_) {
+      if (spare.in_round || spare.stream == 0 || !IsTrainer(spare)) continue;
+      if (!HoldsPlace(spare) || Unusable(spare) || SetAside(id, now) || spare.status.has_cannot_start()) continue;
+      spares.emplace_back(spare.seat < 0, spare.seat, spare.joined_at, id);
+    }
+    std::sort(spares.begin(), spares.end());
+    line_.clear();
+    for (const Order& spare : spares)
+      line_.emplace(std::get<std::string>(spare), static_cast<int>(line_.size()) + 1);
+    line_since_ = now;
   }
-  return line;
+  const auto it = line_.find(host.status.host_id());
+  return it == line_.end() ? static_cast<int>(line_.size()) + 1 : it->second;
+}
+
+// Told once, and as early as it is known: a lease cannot be changed while the job runs.
+void Coordinator::WarnOfLease(Effects* out) {
+  if (lease_is_checked_ || !options_.leased()) return;
+  const int nodes = std::max(options_.max_nodes, static_cast<int>(hosts_.size()));
+  const absl::Duration needed = LeaseForNodes(nodes);
+  if (options_.lease >= needed || needed <= kDefaultLease) return;
+  lease_is_checked_ = true;
+  Say(Severity::kWarning,
+      absl::StrCat(nodes, " nodes cannot all come back to a restarted coordinator within a lease of ",
+                   muster::FormatDuration(options_.lease), ": their workers would be restarted; give --lease ",
+                   muster::FormatDuration(needed), " on all nodes"),
+      out);
 }
 
 // When we sent the newest directive that another member of the round has echoed.

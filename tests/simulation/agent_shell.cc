@@ -164,6 +164,10 @@ void World::OpenHome(AgentProcess* agent) {
 CoordinatorHome* World::NewHome(Process* owner, HostProcess* primary, const v1::NodeConfig& config) {
   rendezvous::CoordinatorOptions options = rendezvous::OptionsFrom(config);
   options.planted_bug = scenario_.planted_bug;
+  if (scenario_.many_hosts > 0) {
+    options.many_hosts = static_cast<size_t>(scenario_.many_hosts);
+    options.decision_spacing = absl::Microseconds(scenario_.decision_spacing);
+  }
   homes_.push_back(std::make_unique<CoordinatorHome>(owner, primary, std::move(options), BootNow(*owner->machine),
                                                      prng_.Next()));
   CoordinatorHome* home = homes_.back().get();
@@ -297,12 +301,16 @@ v1::AgentStatus World::DrawStranger(const CoordinatorHome& home) {
   status.set_cancelled(prng_.Chance(50));
   status.set_at_primary(prng_.Chance(50));
   if (prng_.Chance(50)) status.mutable_verdict()->set_exit_code(1);
-  switch (prng_.Below(3)) {
+  status.set_phase(v1::PHASE_READY);
+  switch (prng_.Below(4)) {
     case 0:
       status.set_run_id(std::string(kStrangersWords, 'r'));
       break;
     case 1:
       status.set_protocol(kProtocol + 1);
+      break;
+    case 2:
+      status.set_phase(static_cast<v1::Phase>(v1::Phase_MAX + 1));
       break;
     default:
       status.mutable_last()->set_restart_count(-1);

@@ -412,7 +412,9 @@ void World::Die(WorkerProcess* worker, const host::Ending& ending, bool by_itsel
   if (worker->parent != nullptr && worker->parent->training == worker) OnTrainingDead(worker->parent);
   if (worker->parent != nullptr) return;
   HostProcess* host = worker->host;
-  DeliverAfter(kReapDelay, host, [this, host, worker, ending] { Reap(host, worker, ending); });
+  host::Ending told = ending;
+  if (!ending.ok()) told.error_text = WordsOf(worker->round, worker->rank);
+  DeliverAfter(kReapDelay, host, [this, host, worker, told] { Reap(host, worker, told); });
   if (!scenario_.peers_fail_too || ending.ok()) return;
   for (auto it = workers_.rbegin(); it != workers_.rend(); ++it) {
     WorkerProcess* peer = it->get();

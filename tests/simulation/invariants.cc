@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
@@ -39,6 +40,10 @@ std::string ToString(const RoundKey& key) {
   id.mutable_epoch()->set_number(key.epoch_number);
   id.mutable_epoch()->set_random(key.epoch_random);
   return muster::ToString(id);
+}
+
+std::string WordsOf(const RoundKey& round, int rank) {
+  return absl::StrCat("words of rank ", rank, " in round ", ToString(round));
 }
 
 void Invariants::Fail(int number, const std::string& what) {
@@ -376,6 +381,16 @@ void Invariants::LookWhetherRunAgain(const CoordinatorHome& home) {
   know_an_earlier_verdict_.insert(know.begin(), know.end());
 }
 
+// Invariant 4: texts travel once, and reach everybody all the same: whoever names a failed worker has its words.
+void Invariants::CheckWords(const std::string& where, const v1::Verdict& verdict) {
+  if (verdict.origin() != "worker" || failure_codes_.count(verdict.exit_code()) == 0) return;
+  const v1::Failure& cause = verdict.root_cause();
+  const std::string words = WordsOf(KeyOf(cause.round()), cause.rank());
+  const bool of_its_host = !cause.error_text().empty() && !absl::StartsWith(cause.error_text(), "words of ");
+  if (cause.error_text() == words || of_its_host) return;
+  Fail(4, absl::StrCat(where, ": of the root cause it has \"", cause.error_text(), "\", not \"", words, "\""));
+}
+
 void Invariants::CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict& verdict) {
   if (!verdict_announced_) {
     announced_at_ = world_->now();
@@ -386,6 +401,7 @@ void Invariants::CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict
   if (verdict.origin() == "worker" && failure_codes_.count(verdict.exit_code()) == 0) {
     Fail(4, absl::StrCat("the verdict's code ", verdict.exit_code(), " is no failed worker's"));
   }
+  if (!verdict.brief()) CheckWords("the verdict", verdict);
   if (verdict.exit_code() == kExitNotFound && verdict.origin() == "muster") CheckCannotStart(home);
   if (verdict.exit_code() == kExitCancelled && verdict.origin() == "muster") {
     const auto& hosts = world_->hosts();
@@ -429,6 +445,7 @@ void Invariants::OnFinish(const HostProcess& host, const host::Finish& finish) {
     if (!left) CheckExitWithoutVerdict(host, finish, who);
     return;
   }
+  CheckWords(who, *finish.verdict);
   const int code = finish.verdict->exit_code();
   if (finish.exit_code != code && !left && !(observer && finish.exit_code == 0)) {
     return Fail(4, absl::StrCat(who, ": the verdict's code is ", code));

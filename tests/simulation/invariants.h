@@ -45,6 +45,8 @@ struct RoundKey {
 };
 RoundKey KeyOf(const v1::RoundId& id);
 std::string ToString(const RoundKey& key);
+// What a failed worker says of itself.
+std::string WordsOf(const RoundKey& round, int rank);
 
 class Invariants {
  public:
@@ -119,6 +121,7 @@ class Invariants {
   void CheckCounts(const RoundKey& key, const RoundRecord& record, HostRecord& host, const HostProcess& to);
   void CountEnd(const WorkerProcess& worker);
   void LookWhetherRunAgain(const CoordinatorHome& home);
+  void CheckWords(const std::string& where, const v1::Verdict& verdict);
   void CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict& verdict);
   void CheckSameVerdict(const std::string& where, const std::string& by, const v1::Verdict& verdict);
   void CheckRelease(const CoordinatorHome& home);

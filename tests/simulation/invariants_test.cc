@@ -28,6 +28,7 @@ v1::Verdict VerdictOf(int code, const std::string& origin) {
   v1::Verdict verdict;
   verdict.set_exit_code(code);
   verdict.set_origin(origin);
+  verdict.mutable_root_cause()->set_error_text("not executable");
   return verdict;
 }
 

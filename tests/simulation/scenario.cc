@@ -403,6 +403,13 @@ void DrawEnds(Prng prng, Scenario& s) {
   s.wall_skew = prng.Chance(50) ? 0 : prng.Skewed(10 * kMillisecond, 5 * kSecond);
 }
 
+// Decisions that wait, as those of very large jobs do, in a job of any size.
+void DrawDeferral(Prng prng, Scenario& s) {
+  if (!prng.Chance(15)) return;
+  s.many_hosts = static_cast<int>(prng.Between(1, 3));
+  s.decision_spacing = prng.Skewed(100, 100 * kMillisecond) / s.nodes;
+}
+
 }  // namespace
 
 const char* Name(Fault fault) { return kFaultNames[static_cast<int>(fault)]; }
@@ -434,6 +441,7 @@ Scenario DrawScenario(uint64_t seed) {
   DrawHardships(Prng(seed ^ 0x4A2D), s);
   Prng wrappers(seed ^ 0x5E11);
   s.wrappers_percent = wrappers.Chance(30) ? static_cast<int>(wrappers.Between(1, 100)) : 0;
+  DrawDeferral(Prng(seed ^ 0xDEFE2), s);
   return s;
 }
 

@@ -107,6 +107,9 @@ struct Scenario {
 
   int another_job_percent = 0;  // of the connections in the fault phase that lead to another job's coordinator
   Micros name_lookup = 0;       // how long an agent looks up the primary's name, at most; 0: it need not
+  // A coordinator of more hosts than this decides for many statuses at once, after such a time for each host.
+  int many_hosts = 0;  // 0: as in production
+  Micros decision_spacing = 0;
 
   // The nodes' time is over at this moment, as each one's wall clock has it, and they leave so long before.
   Micros deadline = 0;  // 0: there is none

@@ -51,6 +51,7 @@ class AgentCoreTest : public ::testing::Test {
 
   v1::Directive Directive(uint64_t seq, uint64_t epoch = 1) {
     v1::Directive directive;
+    directive.set_protocol(kProtocol);
     directive.mutable_id()->mutable_epoch()->set_number(epoch);
     directive.mutable_id()->set_seq(seq);
     if (const auto sent = Took<SendToCoordinator>(); !sent.empty())

@@ -177,40 +177,41 @@ TEST(Budgets, WhatIsToldOfThemIsWhatAnotherCoordinatorGoesOnWith) {
 TEST(FirstCause, IsTheEarliestThatIsNoEchoOfOurOwnStop) {
   SeenFailure echo = Code(0, 9, 1);
   echo.failure.set_after_our_signal(true);
-  const auto cause = FirstCause({Code(2, 7, 3), echo, Code(1, 1, 5)});
+  const auto cause = FirstCause(RefsTo({Code(2, 7, 3), echo, Code(1, 1, 5)}));
   ASSERT_TRUE(cause.has_value());
   EXPECT_EQ(cause->failure.rank(), 2);
-  EXPECT_FALSE(FirstCause({echo}).has_value());
-  EXPECT_FALSE(FirstCause({}).has_value());
+  EXPECT_FALSE(FirstCause(RefsTo({echo})).has_value());
+  EXPECT_FALSE(FirstCause(RefsTo({})).has_value());
 }
 
 TEST(FirstCause, WithinAMomentASignalBeatsAnExitCode) {
-  EXPECT_EQ(FirstCause({Code(0, 1, 1.0), Signal(1, 11, 1.03)})->failure.rank(), 1);
-  EXPECT_EQ(FirstCause({Code(0, 1, 1.0), Signal(1, 11, 1.2)})->failure.rank(), 0);
+  EXPECT_EQ(FirstCause(RefsTo({Code(0, 1, 1.0), Signal(1, 11, 1.03)}))->failure.rank(), 1);
+  EXPECT_EQ(FirstCause(RefsTo({Code(0, 1, 1.0), Signal(1, 11, 1.2)}))->failure.rank(), 0);
 }
 
 TEST(FirstCause, WithinAMomentTheEarliestSignalIsTakenAndMemoryThatRanOutBeatsIt) {
-  EXPECT_EQ(FirstCause({Code(0, 1, 1.0), Signal(1, 11, 1.03), Signal(2, 7, 1.02)})->failure.rank(), 2);
+  EXPECT_EQ(FirstCause(RefsTo({Code(0, 1, 1.0), Signal(1, 11, 1.03), Signal(2, 7, 1.02)}))->failure.rank(), 2);
   SeenFailure oom = Signal(3, 9, 1.04);
   oom.failure.set_oom_killed(true);
-  EXPECT_EQ(FirstCause({Signal(1, 6, 1.0), oom, Code(0, 1, 0.99)})->failure.rank(), 3);
+  EXPECT_EQ(FirstCause(RefsTo({Signal(1, 6, 1.0), oom, Code(0, 1, 0.99)}))->failure.rank(), 3);
   oom.at = At(1.2);
-  EXPECT_EQ(FirstCause({Signal(1, 6, 1.0), oom})->failure.rank(), 1);
+  EXPECT_EQ(FirstCause(RefsTo({Signal(1, 6, 1.0), oom}))->failure.rank(), 1);
 }
 
 TEST(FirstCause, OneThatSaysThatAPeerHasGoneIsTheEchoOfOneThatDoesNot) {
   SeenFailure reset = Code(0, 1, 1.0);
   reset.failure.set_error_text(
       "RuntimeError: [../third_party/gloo/pair.cc:534] Connection closed by peer [10.0.0.1]");
-  EXPECT_EQ(FirstCause({reset, Code(1, 7, 1.6)})->failure.rank(), 1);
-  EXPECT_EQ(FirstCause({reset, Code(1, 7, 2.1)})->failure.rank(), 0) << "it came too late to have been its cause";
-  EXPECT_EQ(FirstCause({reset})->failure.rank(), 0) << "better than nothing";
+  EXPECT_EQ(FirstCause(RefsTo({reset, Code(1, 7, 1.6)}))->failure.rank(), 1);
+  EXPECT_EQ(FirstCause(RefsTo({reset, Code(1, 7, 2.1)}))->failure.rank(), 0)
+      << "it came too late to have been its cause";
+  EXPECT_EQ(FirstCause(RefsTo({reset}))->failure.rank(), 0) << "better than nothing";
   SeenFailure aborted = Signal(2, 6, 1.1);
   aborted.failure.set_last_output("terminate called ... NCCL error: ncclRemoteError: remote process exited");
-  EXPECT_EQ(FirstCause({reset, aborted, Code(1, 7, 1.6)})->failure.rank(), 1);
+  EXPECT_EQ(FirstCause(RefsTo({reset, aborted, Code(1, 7, 1.6)}))->failure.rank(), 1);
   SeenFailure crashed = Signal(3, 11, 1.1);
   crashed.failure.set_last_output("Connection reset by peer");
-  EXPECT_EQ(FirstCause({reset, crashed})->failure.rank(), 3) << "no peer makes it crash so";
+  EXPECT_EQ(FirstCause(RefsTo({reset, crashed}))->failure.rank(), 3) << "no peer makes it crash so";
 }
 
 TEST(FirstCause, ItsExitCodeIsTheWorkersOr128AndTheSignal) {
@@ -230,7 +231,7 @@ TEST(RootCause, WhatElseFailedStandsBesideItInBrief) {
   later.failure.set_last_output("nor this");
   *later.failure.add_others() = Code(8, 1, 4).failure;
   v1::Verdict verdict;
-  SetRootCause(cause, {later, cause, Code(5, 1, 3)}, &verdict);
+  SetRootCause(cause, RefsTo({later, cause, Code(5, 1, 3)}), &verdict);
   EXPECT_EQ(verdict.root_cause().last_output(), "why");
   EXPECT_EQ(verdict.root_cause().callstack(), "where");
   EXPECT_EQ(verdict.root_cause().others_size(), 0);
@@ -251,7 +252,7 @@ TEST(RootCause, AThousandFailedNodesMakeAVerdictOfBoundedSize) {
       *failures.back().failure.add_others() = Code(5000 + rank, 1, 0).failure;
   }
   v1::Verdict verdict;
-  SetRootCause(failures[0], failures, &verdict);
+  SetRootCause(failures[0], RefsTo(failures), &verdict);
   EXPECT_EQ(verdict.other_failures_size(), kMaxOtherFailures);
   EXPECT_EQ(verdict.more_failures(), 999 + 1000 * kMaxOtherFailures - kMaxOtherFailures);
   EXPECT_LT(verdict.ByteSizeLong(), 4096u);
