@@ -112,6 +112,7 @@ TEST(CoordinatorAtScale, ADeadHostIsChargedThoughTheDecisionOnItIsDeferred) {
   c.Pass(absl::Seconds(20), {"h0", "h1", "again"});
   ASSERT_EQ(c.state(), State::kRunning);
   EXPECT_EQ(c.Told("h0").run().loss_ages_ms_size(), 1);
+  EXPECT_GE(c.Said("node 2 (h2) was lost: its main process died"), 1) << "and not that nobody has heard of it";
   EXPECT_EQ(c.Told("h0").run().failures(), 0) << "the failure is the loss's echo";
 }
 
