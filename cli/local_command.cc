@@ -27,6 +27,7 @@
 #include "agent/host/core/host_core.h"
 #include "agent/host/event_loop.h"
 #include "agent/host/init.h"
+#include "agent/host/keyboard.h"
 #include "agent/host/process_setup.h"
 #include "agent/host/shell_job.h"
 #include "cli/commands.h"
@@ -97,8 +98,7 @@ struct Pipes {
 };
 
 // `muster local-node PID ...` in a process group of its own, so that the terminal's Ctrl-C reaches us alone.
-absl::StatusOr<pid_t> SpawnNode(const LocalNode& node, const std::string& called_as, bool give_stdin,
-                                const Pipes& pipes) {
+absl::StatusOr<pid_t> SpawnNode(const LocalNode& node, const std::string& called_as, const Pipes& pipes) {
   std::vector<std::string> argv = {called_as, kLocalNodeCommand, absl::StrCat(getpid())};
   argv.insert(argv.end(), node.arguments.begin(), node.arguments.end());
   std::vector<std::string> variables;
@@ -106,7 +106,6 @@ absl::StatusOr<pid_t> SpawnNode(const LocalNode& node, const std::string& called
 
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  if (!give_stdin) posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, pipes.out[1], 1);
   posix_spawn_file_actions_adddup2(&actions, pipes.err[1], 2);
   posix_spawnattr_t attributes;
@@ -133,7 +132,7 @@ absl::StatusOr<pid_t> SpawnNode(const LocalNode& node, const std::string& called
 
 class LocalJob {
  public:
-  LocalJob(std::string called_as, bool give_stdin) : called_as_(std::move(called_as)), give_stdin_(give_stdin) {}
+  explicit LocalJob(std::string called_as) : called_as_(std::move(called_as)) {}
 
   int Run(const std::vector<LocalNode>& plans) {
     WatchSignals();
@@ -147,6 +146,7 @@ class LocalJob {
     while (AnyAlive() || !console_.finished()) {
       if (!WaitAndHandle()) {  // told again while only output was left
         console_.Abandon();
+        terminal_.Restore();
         std::_Exit(ExitCode());
       }
     }
@@ -176,7 +176,7 @@ class LocalJob {
       return SystemError("making a pipe", errno);
     }
     const int number = static_cast<int>(nodes_.size());
-    const absl::StatusOr<pid_t> pid = SpawnNode(plan, called_as_, give_stdin_, pipes);
+    const absl::StatusOr<pid_t> pid = SpawnNode(plan, called_as_, pipes);
     close(pipes.out[1]);
     close(pipes.err[1]);
     console_.Add(pipes.out[0], STDOUT_FILENO, number);
@@ -266,7 +266,7 @@ class LocalJob {
   }
 
   const std::string called_as_;
-  const bool give_stdin_;
+  const host::TerminalModes terminal_;
   std::vector<Node> nodes_;
   LocalConsole console_;
   int signal_fd_ = -1;
@@ -292,8 +292,8 @@ int LocalCommand(const Invocation& invocation) {
   const Machine machine = ReadMachine(environment);
   const absl::StatusOr<uint16_t> port = FreePort();
   if (!port.ok()) return Complain(port.status());
-  const LocalFacts facts{*port, absl::StrCat("local-", machine.random_run_id), machine.accelerators(),
-                         Terminals()};
+  const LocalFacts facts{*port, absl::StrCat("local-", machine.random_run_id), machine.accelerators(), Terminals(),
+                         host::HasKeyboard()};
   const std::vector<LocalNode> plans = PlanLocal(*nodes, *command_line, environment, facts);
 
   // Said once here what every node would say.
@@ -311,7 +311,7 @@ int LocalCommand(const Invocation& invocation) {
   setrlimit(RLIMIT_NOFILE, &inherited.nofile);  // the nodes raise it for themselves
   const int needed = kOwnDescriptors + kDescriptorsOfANode * static_cast<int>(plans.size());
   if (const absl::Status enough = host::CheckDescriptors(needed); !enough.ok()) return Complain(enough);
-  LocalJob job(invocation.called_as, command_line->given.count("stdin") > 0);
+  LocalJob job(invocation.called_as);
   startup_signals.Stop();
   return job.Run(plans);
 }

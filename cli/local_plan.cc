@@ -74,6 +74,9 @@ Environment NodeEnvironment(int nodes, int node, const Environment& outer, const
   environment["CLUSTER_SPEC"] = ClusterSpec(nodes, node, facts.port);
   environment["CLOUD_ML_JOB_ID"] = facts.run_id;
   environment[VariableName("MUSTER_", "local-addr")] = absl::StrCat("127.0.0.", node + 1);
+  // The nodes are in process groups of their own, in the terminal's background: they cannot see that it is ours.
+  std::string& stdin_choice = environment[VariableName("MUSTER_", "stdin")];
+  if (stdin_choice.empty()) stdin_choice = facts.keyboard ? "all" : "none";
   environment[kPrefixVariable] = std::string(1, kRankBegin) + "${rank}" + kRankEnd;
   environment[kRedrawsVariable] = absl::StrCat(static_cast<unsigned>(facts.terminals));
   if (!facts.accelerators.visible_variable.empty() && facts.accelerators.count > 0) {

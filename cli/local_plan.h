@@ -23,6 +23,7 @@ struct LocalFacts {
   std::string run_id;
   agent::Accelerators accelerators;
   host::Streams terminals = host::Streams::kNone;  // which of its own streams are
+  bool keyboard = false;                           // its standard input is a terminal that reads for it
 };
 
 struct LocalNode {

@@ -60,8 +60,8 @@ const std::vector<OptionSpec>& RunOptions() {
        "platform one for each accelerator."},
       {"worker-port", "LO:HI", kWorkers, false, "Ports to take the workers' MASTER_PORT from. Default: any."},
       {"stdin", "all|none|RANK", kWorkers, false,
-       "Which worker, by its global rank, gets our standard input, as for breakpoint(). Default: a node's only "
-       "worker."},
+       "Workers that get muster's standard input, as for breakpoint(): all, none, or one by its global rank. "
+       "Default: a node's only worker; of several all, where it is a terminal with muster in its foreground."},
       {"role", "NAME", kWorkers, true, "Role of this node's workers (ROLE_NAME). Default: default."},
       {"max-restarts", "N", kRestarts, true,
        "Restarts of the whole group after a worker's failure, for the whole job. Default 0; on a platform 3."},

@@ -20,6 +20,7 @@
 #include "agent/host/gpu_watch.h"
 #include "agent/host/job_end.h"
 #include "agent/host/kernel_timer.h"
+#include "agent/host/keyboard.h"
 #include "agent/host/last_words.h"
 #include "agent/host/log.h"
 #include "agent/host/marked.h"
@@ -50,10 +51,10 @@ constexpr int kHandledSignals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT, SIGUSR1, SI
 
 }  // namespace
 
-bool GetsStdin(const StdinRule& rule, int rank, int slots) {
+bool GetsStdin(const StdinRule& rule, int rank, int slots, bool keyboard) {
   switch (rule.kind) {
     case StdinRule::kDefault:
-      return slots == 1;
+      return slots == 1 || keyboard;
     case StdinRule::kAll:
       return true;
     case StdinRule::kNone:
@@ -249,6 +250,8 @@ class HostProcess {
             "no file for what workers say of why they fail: " + std::string(AsStd(kept.message())));
       }
     }
+    WarnOfMissingReader(round);
+    terminal_.Restore();
     timer_pipe_.BeginRound();
     progress_.BeginRound();
     oom_watch_.BeginRound();
@@ -266,6 +269,15 @@ class HostProcess {
     }
     Tell([&](BootTime now, Effects* out) { core_.OnSpawned(now, spawned, out); });
     for (const auto& [local_rank, why] : failed) OnSpawnFailed(local_rank, kSpawnRefused, why);
+  }
+
+  // With several nodes only the round tells how many ranks there are.
+  void WarnOfMissingReader(const v1::Round& round) const {
+    const StdinRule& rule = plan_.stdin_rule;
+    if (rule.kind != StdinRule::kRank || rule.rank < round.world_size()) return;
+    Log(Severity::kWarning, kPart,
+        "--stdin " + std::to_string(rule.rank) + ": nobody gets standard input, since the world size is " +
+            std::to_string(round.world_size()));
   }
 
   // How long the deciding thread may wait for a file system.
@@ -295,7 +307,7 @@ class HostProcess {
     }
     command.environment = WorkerEnvironment(round, local_rank, environment, plan_.inherited);
     if (output_.forbids_files()) command.environment["TORCHELASTIC_ERROR_FILE"] = "";  // as torchrun says it
-    if (!GetsStdin(plan_.stdin_rule, rank, slots_)) command.stdin_fd = null_fd_;
+    if (!GetsStdin(plan_.stdin_rule, rank, slots_, HasKeyboard())) command.stdin_fd = null_fd_;
     ASSIGN_OR_RETURN(const WorkerOutput::Descriptors output, output_.Open(local_rank));
     command.stdout_fd = output.out;
     command.stderr_fd = output.err;
@@ -523,6 +535,7 @@ class HostProcess {
   HostEnd end_;
   int signal_fd_ = -1;
   int null_fd_ = -1;
+  const TerminalModes terminal_;
   EventLoop loop_;
   HostCore core_;
   std::deque<Effect> pending_;

@@ -17,7 +17,7 @@ namespace muster::host {
 // Which worker reads our standard input; the others read /dev/null.
 struct StdinRule {
   enum Kind {
-    kDefault,  // the worker of a node with one slot; else nobody
+    kDefault,  // the worker of a node with one slot; of several all, where it is our keyboard; else nobody
     kAll,
     kNone,
     kRank,  // one global rank
@@ -45,6 +45,7 @@ struct LaunchPlan {
   bool ends_orphans = false;           // the run has a name, so what an earlier host of it left here can be known
 };
 
-bool GetsStdin(const StdinRule& rule, int rank, int slots);
+// keyboard: standard input is a terminal that reads for us (HasKeyboard).
+bool GetsStdin(const StdinRule& rule, int rank, int slots, bool keyboard);
 
 }  // namespace muster::host

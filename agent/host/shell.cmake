@@ -7,7 +7,8 @@ muster_library(muster_log SOURCES log.cc writer.cc line_assembler.cc live_rows.c
                DEPS muster_event_loop muster_logging muster_utf8)
 target_link_libraries(muster_log PRIVATE nlohmann_json::nlohmann_json)
 muster_library(muster_temporary_folder SOURCES temporary_folder.cc DEPS muster_base)
-muster_library(muster_process SOURCES process_setup.cc exec_stage.cc spawner.cc session_drain.cc sweeper.cc kernel_timer.cc init.cc
+muster_library(muster_process SOURCES process_setup.cc keyboard.cc exec_stage.cc spawner.cc session_drain.cc sweeper.cc
+                                       kernel_timer.cc init.cc
                                       port_keeper.cc oom_watch.cc error_file.cc
                DEPS muster_event_loop muster_host_core muster_proc muster_temporary_folder muster_utf8)
 if(TARGET muster_worker_environment)

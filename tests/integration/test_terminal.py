@@ -1,18 +1,24 @@
 """On a terminal: Ctrl-C, Ctrl-Z, a hang-up, nohup, standard input and breakpoint(), redrawn lines, colour."""
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import unittest
 
 import cluster
 from cluster import ClusterTest, kill, never, process_state, wait_until
-from terminal import Terminal
+from terminal import Screen, Terminal
 
 CTRL_C, CTRL_Z, CTRL_D = b"\x03", b"\x1a", b"\x04"
+READ_A_LINE = ["sh", "-c", "if read line; then echo rank $RANK got $line; else echo rank $RANK nothing; fi"]
+# As a shell that controls jobs starts one with "&".
+IN_THE_BACKGROUND = [sys.executable, "-S", "-E", "-c",
+                     "import os, subprocess, sys; sys.exit(subprocess.call(sys.argv[1:], preexec_fn=os.setpgrp))"]
 AFTER_SECOND_SIGNAL_S = 5  # until muster local kills what is left
 
 
@@ -26,6 +32,18 @@ class OnATerminal(ClusterTest):
     def terminal_job(self, program, nproc=1, **environment):
         job = self.cluster(1, nproc=nproc, program=program, environment=environment)
         return job, *self.start_on_terminal(job)
+
+    def start_command(self, command, terminal=None):
+        terminal = terminal or Terminal()
+        token = cluster.uuid.uuid4().hex
+        process = subprocess.Popen(command, env={**cluster.plain_environment(), cluster.TOKEN: token}, stdin=terminal.slave,
+                                   stdout=terminal.slave, stderr=terminal.slave, start_new_session=True,
+                                   preexec_fn=terminal.become_controlling)
+        self.addCleanup(terminal.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(wait_until, "the end of everything",
+                        lambda: not [kill(pid) for pid in cluster.bearers(cluster.TOKEN, token)])
+        return terminal, process
 
     def python(self, program):
         return [sys.executable, "-u", "-S", "-E", "-c", program]
@@ -150,13 +168,51 @@ class Input(OnATerminal):
         self.assertEqual(0, node.exit_code())
         self.assertIn("end 41", terminal.seen())
 
+    def test_breakpoint_works_with_several_workers(self):
+        program = "import os\nx = 41\nif os.environ['RANK'] == '1': breakpoint()\nprint('end', x)\n"
+        torchrun = self.enterContext(tempfile.TemporaryDirectory()) + "/torchrun"
+        os.symlink(cluster.BINARY, torchrun)
+        for command in ([str(cluster.BINARY), "run", "--standalone", "--nproc-per-node", "2"],
+                        [torchrun, "--standalone", "--nproc-per-node", "2"],
+                        [str(cluster.BINARY), "local", "--nodes", "2", "--nproc-per-node", "1"]):
+            with self.subTest(command[:2]):
+                terminal, process = self.start_command([*command, "--no-python", sys.executable, "-u", "-c", program])
+                wait_until("the debugger's prompt", lambda: "(Pdb)" in terminal.seen())
+                terminal.type(b"p x + 1000\n")
+                wait_until("its answer", lambda: "1041" in terminal.seen() or process.poll() is not None)
+                terminal.type(b"c\n")
+                self.assertEqual(0, process.wait(cluster.LIMIT_S))
+                self.assertEqual(2, terminal.seen().count("end 41"))
+
+    def test_in_the_background_the_keyboard_stays_the_shells(self):
+        job = self.cluster(1, nproc=2, program=READ_A_LINE, prefix=lambda place: IN_THE_BACKGROUND)
+        terminal, node = self.start_on_terminal(job)
+        terminal.type(b"words\n")
+        self.assertEqual(0, node.exit_code())
+        self.assertEqual({"rank 0 nothing", "rank 1 nothing"}, set(re.findall("rank . [a-z ]+", terminal.seen())))
+
+    def test_a_worker_killed_while_it_edits_a_line_leaves_the_terminal_as_it_was(self):
+        program = ("import os, signal, sys, termios, tty\n"
+                   "print('canonical' if termios.tcgetattr(0)[3] & termios.ICANON else 'raw')\n"
+                   "tty.setraw(0)\n"
+                   "os.kill(os.getpid(), signal.SIGKILL)\n")
+        for command in (["run", "--standalone"], ["local", "--nodes", "1"]):
+            with self.subTest(command):
+                terminal = Terminal()
+                before = termios.tcgetattr(terminal.slave)
+                _, process = self.start_command([str(cluster.BINARY), *command, "--nproc-per-node", "1", "--max-restarts",
+                                                 "1", "--no-python", *self.python(program)], terminal)
+                self.assertEqual(128 + signal.SIGKILL, process.wait(cluster.LIMIT_S))
+                self.assertEqual(before, termios.tcgetattr(terminal.slave))
+                if command[0] == "run":  # the nodes of muster local cannot tell whose terminal it is
+                    wait_until("the second worker", lambda: terminal.seen().count("canonical") == 2)
+
     def test_several_workers_get_no_input_unless_told(self):
-        program = ["sh", "-c", "if read line; then echo rank $RANK got $line; else echo rank $RANK nothing; fi"]
         for option, expected in (((), {"rank 0 nothing", "rank 1 nothing"}),
                                  (("--stdin", "1"), {"rank 0 nothing", "rank 1 got words"}),
                                  (("--stdin", "none"), {"rank 0 nothing", "rank 1 nothing"})):
             with self.subTest(option):
-                job = self.cluster(1, program=program, options=option)
+                job = self.cluster(1, program=READ_A_LINE, options=option)
                 reader, writer = os.pipe()
                 os.write(writer, b"words\n")
                 os.close(writer)
@@ -185,10 +241,10 @@ class Output(OnATerminal):
     def test_colour_is_for_terminals_without_no_color(self):
         for environment, coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
             with self.subTest(environment):
-                _, terminal, node = self.terminal_job(["sh", "-c", "exit 3"], **environment)
+                _, terminal, node = self.terminal_job(["sh", "-c", "exit 3"], MUSTER_MAX_RESTARTS="0", **environment)
                 self.assertEqual(3, node.exit_code())
                 self.assertEqual(coloured, "\033[" in terminal.seen(), terminal.seen())
-        job = self.cluster(1, nproc=1, program=["sh", "-c", "exit 3"])
+        job = self.cluster(1, nproc=1, program=["sh", "-c", "exit 3"], options=["--max-restarts", "0"])
         self.assertEqual(3, job.start(0).exit_code())
         self.assertNotIn("\033[", job.nodes[0].err())
 

@@ -111,6 +111,16 @@ TEST(LocalPlanTest, RedrawnLinesComeWholeOnlyForATerminal) {
   EXPECT_EQ(PlanLocal(1, Parsed({"--nodes", "1", "t.py"}), {}, facts)[0].environment.at(kRedrawsVariable), "2");
 }
 
+TEST(LocalPlanTest, AllNodesGetTheKeyboardUnlessStdinSaysOtherwise) {
+  LocalFacts facts = Facts();
+  const CommandLine line = Parsed({"--nodes", "1", "t.py"});
+  EXPECT_EQ(PlanLocal(1, line, {}, facts)[0].environment.at("MUSTER_STDIN"), "none");
+  EXPECT_EQ(PlanLocal(1, line, {{"MUSTER_STDIN", "0"}}, facts)[0].environment.at("MUSTER_STDIN"), "0");
+  facts.keyboard = true;
+  EXPECT_EQ(PlanLocal(1, line, {}, facts)[0].environment.at("MUSTER_STDIN"), "all");
+  EXPECT_EQ(PlanLocal(1, line, {{"MUSTER_STDIN", "none"}}, facts)[0].environment.at("MUSTER_STDIN"), "none");
+}
+
 std::string Fed(NodeOutput* output, std::string_view bytes) {
   std::string out;
   output->Feed(bytes, [&out](std::string_view, std::string_view piece) { out += piece; });
