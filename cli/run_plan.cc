@@ -11,7 +11,9 @@
 #include "agent/discovery/vertex.h"
 #include "agent/host/utf8.h"
 #include "cli/leaving.h"
+#include "cli/line_prefix.h"
 #include "cli/membership.h"
+#include "cli/named_ranks.h"
 #include "cli/sagemaker.h"
 #include "proto/base/duration.h"
 #include "proto/base/ids.h"
@@ -76,6 +78,8 @@ class Planner {
     RETURN_IF_ERROR(TakeOwnDevices());
     RETURN_IF_ERROR(TakeCpus());
     TakeOutput();
+    const bool of_local = environment_.count(kRedrawsVariable) > 0;
+    RETURN_IF_ERROR(CheckNamedRanks(settings_, *config_, of_local, &plan_->view.warnings));
     return TakeSageMaker(settings_, environment_, machine_, plan_);
   }
 
@@ -349,7 +353,7 @@ class Planner {
          settings_.worker_port ? settings_.worker_port->source : kDefault);
     plan_->stdin_given = settings_.stdin_choice.has_value();
     if (plan_->stdin_given) plan_->stdin_choice = settings_.stdin_choice->value;
-    Line("stdin", plan_->stdin_given ? settings_.stdin_choice->text : "a node's only worker",
+    Line("stdin", plan_->stdin_given ? settings_.stdin_choice->text : "a node's only worker; a keyboard: all",
          plan_->stdin_given ? settings_.stdin_choice->source : kDefault);
     return absl::OkStatus();
   }

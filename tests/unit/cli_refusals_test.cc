@@ -3,11 +3,16 @@
 #include <gtest/gtest.h>
 
 #include "cli/exit_codes.h"
+#include "cli/line_prefix.h"
 #include "proto/base/status_macros.h"
 #include "tests/unit/cli_plan_fixture.h"
 
 namespace muster::cli {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 struct Wrong {
   Words words;
@@ -97,6 +102,26 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{{"-m", "--no-python"}, {}, 64, "--no-python: cannot be used with -m (--module)"},
         Wrong{{"--standalone", "--nnodes", "2"}, {}, 64, "--nnodes 2: --standalone is one node"},
         Wrong{{"--stdin", "some"}, {}, 64, "--stdin some: expected all, none or a rank"},
+        Wrong{{"--stdin", "2", "--nproc-per-node", "2"},
+              {},
+              64,
+              "--stdin 2: the job has 2 workers: expected all, none or a rank, 0 to 1"},
+        Wrong{{},
+              {{"MUSTER_STDIN", "1"}},
+              65,
+              "MUSTER_STDIN 1: the job has 1 worker: expected all, none or a rank, 0; correct it, or unset it"},
+        Wrong{{"--local-ranks-filter", "7,8", "--nproc-per-node", "2"},
+              {},
+              64,
+              "--local-ranks-filter 7,8: would hide all output, since this node has 2 workers: expected local "
+              "ranks, "
+              "0 to 1"},
+        Wrong{{},
+              {{"PET_LOCAL_RANKS_FILTER", "1"}},
+              65,
+              "PET_LOCAL_RANKS_FILTER 1: would hide all output, since this node has 1 worker: expected local "
+              "ranks, 0; "
+              "correct it, or unset it"},
         Wrong{{"--pools", "three"}, {}, 64, "--pools three: expected trainers or all"},
         Wrong{{"--nnodes", "2"},
               {},
@@ -175,6 +200,30 @@ INSTANTIATE_TEST_SUITE_P(
               {{"CLUSTER_SPEC", kThreeNodes}},
               64,
               "--master-addr a: needs --nnodes, since a platform (vertex) is there too"}));
+
+TEST(NamedRanksTest, RanksThatSomeNodesLackAreWarnedOf) {
+  const auto warnings = [](const Words& words) { return Planned(words).view.warnings; };
+  EXPECT_THAT(warnings({"--nproc-per-node=2", "--local-ranks-filter=1,7", "-r", "0:1,9:3", "-t", "0:2"}),
+              ElementsAre("--local-ranks-filter: there is no local rank 7 here: this node has 2 workers",
+                          "--redirects: there is no local rank 9 here: this node has 2 workers"));
+  EXPECT_THAT(warnings({"--nproc-per-node=2", "--local-ranks-filter=0,1", "-r", "0:1", "--stdin=1"}), IsEmpty());
+}
+
+TEST(NamedRanksTest, OneOfSeveralNodesCannotTellHowManyRanksThereAre) {
+  EXPECT_TRUE(TryPlan({"--nnodes=2", "--node-rank=0", "--master-addr=a", "--stdin=5"}).ok());
+  const Environment reducer = {{"CLUSTER_SPEC", kReducer}};
+  EXPECT_TRUE(TryPlan({"--stdin=5", "--local-ranks-filter=3"}, reducer).ok());
+}
+
+constexpr char kFirstOfTwo[] =
+    R"({"cluster":{"workerpool0":["a-0:2222"],"workerpool1":["b-0:2222"]},"task":{"type":"workerpool0","index":0}})";
+
+TEST(NamedRanksTest, TheFirstNodeOfMusterLocalCan) {
+  const Environment node = {{"CLUSTER_SPEC", kFirstOfTwo}, {kRedrawsVariable, "0"}};
+  EXPECT_TRUE(TryPlan({"--nproc-per-node=2", "--stdin=3"}, node).ok());
+  EXPECT_THAT(TryPlan({"--nproc-per-node=2", "--stdin=4"}, node).status().message(),
+              HasSubstr("--stdin 4: the job has 4 workers"));
+}
 
 }  // namespace
 }  // namespace muster::cli
