@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "agent/host/line_assembler.h"
 #include "cli/local_plan.h"
 #include "proto/base/status_macros.h"
 
@@ -53,15 +54,21 @@ void NodeOutput::Show(std::string_view piece, const Take& take) {
     take(rank_, std::exchange(state_, ""));
     return;
   }
-  rank_ = TakeRank(&piece);
   std::string shown;
-  if (colour_) shown = kColours[static_cast<size_t>(node_) % std::size(kColours)];
-  absl::StrAppend(&shown, "[node ", node_);
-  if (!rank_.empty()) absl::StrAppend(&shown, " rank ", rank_);
-  shown += "]";
-  if (colour_) shown += kPlain;
-  shown += " ";
-  shown += piece;
+  const bool state = piece.ends_with('\r');
+  do {  // a state may be several rows
+    const size_t end = state ? piece.find(host::kRowBreak) : std::string_view::npos;
+    std::string_view row = piece.substr(0, end == std::string_view::npos ? end : end + 1);
+    piece.remove_prefix(row.size());
+    rank_ = TakeRank(&row);
+    if (colour_) shown += kColours[static_cast<size_t>(node_) % std::size(kColours)];
+    absl::StrAppend(&shown, "[node ", node_);
+    if (!rank_.empty()) absl::StrAppend(&shown, " rank ", rank_);
+    shown += "]";
+    if (colour_) shown += kPlain;
+    shown += " ";
+    shown += row;
+  } while (!piece.empty());
   state_ = shown.back() == '\r' ? shown : "";
   take(rank_, shown);
 }

@@ -7,12 +7,27 @@
 namespace muster::host {
 namespace {
 
-constexpr std::string_view kCursorUp = "\033[A";
+constexpr std::string_view kCursorUpNewline = "\033[A\n";
 
-// A bar below others goes up again after each redraw: a newline before it, and this behind it.
-void StripCursorUp(std::string* text) {
-  while (text->ends_with(kCursorUp)) text->resize(text->size() - kCursorUp.size());
+// Takes the moves up off the end, and counts them.
+size_t StripCursorUp(std::string* text) {
+  size_t count = 0;
+  for (; text->ends_with(kCursorUp); ++count) text->resize(text->size() - kCursorUp.size());
+  return count;
 }
+
+// The same at its beginning.
+size_t SkipCursorUp(std::string* text) {
+  size_t count = 0;
+  while (std::string_view(*text).substr(count * kCursorUp.size()).starts_with(kCursorUp)) ++count;
+  text->erase(0, count * kCursorUp.size());
+  return count;
+}
+
+bool IsBlank(std::string_view text) { return text.find_first_not_of(' ') == std::string_view::npos; }
+
+// What may come first on a row that the cursor leaves again.
+bool MovesCursor(char c) { return c == '\r' || c == '\n' || c == kCursorUp.front(); }
 
 size_t Find(std::string_view bytes, char wanted, size_t from) {
   const void* const found = std::memchr(bytes.data() + from, wanted, bytes.size() - from);
@@ -28,32 +43,21 @@ bool IsNamePart(char c) {
 
 // Lines that lie whole in what was read, which is nearly all of a busy worker's, take one search and one copy.
 void LineAssembler::Feed(BootTime now, std::string_view bytes, std::string* out) {
-  if (!pending_.empty() || continued_ || redrawn_) {
-    const size_t end = Find(bytes, '\n', 0);
-    const size_t rest = end == std::string_view::npos ? bytes.size() : end + 1;
-    TakeRest(now, bytes.substr(0, rest), out);
-    bytes.remove_prefix(rest);
-  }
-  if (bytes.empty()) return;
-  size_t begin = 0, redraw = Find(bytes, '\r', 0);
-  while (begin < bytes.size()) {
+  size_t redraw = Find(bytes, '\r', 0);
+  for (size_t begin = 0; begin < bytes.size();) {
     const size_t end = Find(bytes, '\n', begin);
-    if (end == std::string_view::npos || end - begin > kMaxLineBytes) break;
-    const std::string_view line = bytes.substr(begin, end + 1 - begin);
-    if (redraw < end) {
-      TakeRest(now, line, out);
-      redraw = Find(bytes, '\r', end + 1);
-    } else {
+    const std::string_view line = bytes.substr(begin, end == std::string_view::npos ? end : end + 1 - begin);
+    if (redraw < begin) redraw = Find(bytes, '\r', begin);
+    const bool whole = end < redraw && end - begin <= kMaxLineBytes && !InLine() && !line.starts_with(kCursorUp) &&
+                       !line.ends_with(kCursorUpNewline);
+    if (whole) {
       *out += prefix_;
       *out += line;
+    } else {
+      TakeRest(now, line, out);
     }
-    begin = end + 1;
+    begin += line.size();
   }
-  if (begin == bytes.size()) return;
-  const size_t end = Find(bytes, '\n', begin);
-  const size_t rest = end == std::string_view::npos ? bytes.size() : end + 1;
-  TakeRest(now, bytes.substr(begin, rest - begin), out);
-  if (rest < bytes.size()) Feed(now, bytes.substr(rest), out);
 }
 
 // Any bytes, in any state.
@@ -64,12 +68,14 @@ void LineAssembler::TakeRest(BootTime now, std::string_view bytes, std::string* 
       pending_.pop_back();
       if (bytes.front() == '\n') {
         bytes.remove_prefix(1);
-        Line(std::exchange(pending_, ""), "\r\n", out);
+        Newline(now, "\r\n", out);
       } else {
-        State(now, out);
+        CarriageReturn(now, out);
       }
       continue;
     }
+    const bool other_text = pending_.empty() && !returned_ && !MovesCursor(bytes.front());
+    if (row_ > 0 && other_text) Settle(now, out);
     const size_t end = bytes.find_first_of("\r\n");
     const std::string_view part = bytes.substr(0, end);
     if (pending_.empty()) since_ = now;
@@ -77,92 +83,197 @@ void LineAssembler::TakeRest(BootTime now, std::string_view bytes, std::string* 
     if (part.size() > room) {
       pending_ += part.substr(0, room);
       bytes.remove_prefix(room);
+      if (row_ > 0) Settle(now, out);
       ShowUnfinished(out);
       continue;
     }
     pending_ += part;
     if (end == std::string_view::npos) return;
     bytes.remove_prefix(end + 1);
-    if (part.data()[part.size()] == '\n' && pending_.ends_with(kCursorUp)) {
-      State(now, out);
-    } else if (part.data()[part.size()] == '\n') {
-      Line(std::exchange(pending_, ""), "\n", out);
+    if (part.data()[part.size()] == '\n') {
+      Newline(now, "\n", out);
     } else {
       pending_ += '\r';  // what it means is decided by the next byte
     }
   }
 }
 
+void LineAssembler::Newline(BootTime now, std::string_view ending, std::string* out) {
+  if (Place(now, /*line_ends=*/true, out) && row_ == 0) State(now, out);
+  if (row_ > 0 && wrote_below_) Settle(now, out);
+  if (above_ > 0) {
+    --above_;
+    returned_ = false;
+    return;
+  }
+  if (row_ == 0 && !Redrawn()) return Line(std::exchange(pending_, ""), ending, out);
+  if (row_ == 0) {
+    if (rows_.empty()) rows_.emplace_back();
+    rows_[0].written = true;
+    rows_[0].ending = ending;
+    left_at_ = now;
+  }
+  ++row_;
+  returned_ = wrote_below_ = false;
+  if (row_ == kMaxRows) Settle(now, out);
+}
+
+void LineAssembler::CarriageReturn(BootTime now, std::string* out) {
+  const bool wrote = !pending_.empty();
+  Place(now, /*line_ends=*/false, out);
+  returned_ = true;
+  if (wrote && row_ == 0) State(now, out);
+}
+
+// Makes pending_ the state of the cursor's row, but for a whole line that was never redrawn, and follows the moves
+// up behind it. line_ends: a newline comes next. True: the cursor has moved up.
+bool LineAssembler::Place(BootTime now, bool line_ends, std::string* out) {
+  const size_t ups = StripCursorUp(&pending_);
+  if (const size_t first = SkipCursorUp(&pending_); first > 0) MoveUp(first);
+  if (!pending_.empty()) {
+    const bool may_come_back = returned_ && !wrote_below_ && (ups > 0 || !line_ends);
+    if (row_ > 0 && !may_come_back) Settle(now, out);
+    if (Redrawn() || row_ > 0 || ups > 0 || !line_ends) Write(std::exchange(pending_, ""));
+  }
+  if (ups > 0) MoveUp(ups);
+  return ups > 0;
+}
+
+// The cursor does not come back: the rows above it are lines now, and its own is the first.
+void LineAssembler::Settle(BootTime now, std::string* out) {
+  for (size_t row = 0; row < row_; ++row) ShowAsLine(row, out);
+  rows_.erase(rows_.begin(), rows_.begin() + static_cast<ptrdiff_t>(std::min(row_, rows_.size())));
+  if (!wrote_below_ && !rows_.empty()) rows_[0] = Row();  // about to be overwritten
+  while (!rows_.empty() && rows_.back().text.empty()) rows_.pop_back();
+  row_ = 0;
+  wrote_below_ = continued_ = false;
+  State(now, out);
+}
+
+void LineAssembler::Write(std::string text) {
+  rows_.insert(rows_.begin(), std::exchange(above_, 0), Row());
+  if (rows_.size() <= row_) rows_.resize(row_ + 1);
+  if (rows_.size() > kMaxRows) rows_.resize(kMaxRows);
+  Row& row = rows_[row_];
+  if (IsBlank(text)) text.clear();
+  row.written = true;
+  row.shown = row.shown && row.text == text;
+  row.text = std::move(text);
+  wrote_below_ = row_ > 0;
+}
+
+void LineAssembler::MoveUp(size_t rows) {
+  const size_t within = std::min(rows, row_);
+  row_ -= within;
+  above_ = std::min(above_ + rows - within, kMaxRows);
+  returned_ = true;
+  wrote_below_ = false;
+}
+
 BootTime LineAssembler::due() const {
   BootTime due = absl::InfiniteFuture();
-  if (!pending_.empty()) {
-    const bool state = redrawn_ || pending_.back() == '\r';
-    due = since_ + (state ? kStateAfter : kUnfinishedAfter);
+  if (EndsState() || (!pending_.empty() && row_ == 0 && Redrawn())) {
+    due = since_ + kStateAfter;
+  } else if (!pending_.empty() && row_ == 0) {
+    due = since_ + kUnfinishedAfter;
   }
+  if (row_ > 0) due = std::min(due, left_at_ + (!limit_ && AnyUnshown() ? kStateAfter : kUnfinishedAfter));
   if (state_waits_) due = std::min(due, limit_->next);
   return due;
 }
 
 void LineAssembler::OnTime(BootTime now, std::string* out) {
   if (now < due()) return;
-  if (!pending_.empty() && pending_.back() == '\r') {
-    pending_.pop_back();
-    State(now, out);
-  } else if (!pending_.empty() && redrawn_) {
-    State(now, out);
-  } else if (!pending_.empty() && now >= since_ + kUnfinishedAfter) {
-    ShowUnfinished(out);
+  const bool away_for_long = row_ > 0 && now >= left_at_ + kUnfinishedAfter;
+  if (EndsState() && (now >= since_ + kStateAfter || away_for_long)) {
+    if (pending_.ends_with('\r')) pending_.pop_back();
+    CarriageReturn(now, out);
   }
+  if (row_ > 0 && away_for_long) Settle(now, out);
+  if (!pending_.empty() && row_ == 0 && !EndsState()) {
+    if (Redrawn() && now >= since_ + kStateAfter) {
+      CarriageReturn(now, out);
+    } else if (!Redrawn() && now >= since_ + kUnfinishedAfter) {
+      ShowUnfinished(out);
+    }
+  }
+  if (row_ > 0 && !limit_ && AnyUnshown() && now >= left_at_ + kStateAfter) ShowState(now, out);
   if (state_waits_ && now >= limit_->next) ShowState(now, out);
 }
 
 void LineAssembler::End(std::string* out) {
+  over_ = true;
   if (!pending_.empty() && pending_.back() == '\r') pending_.pop_back();
-  StripCursorUp(&pending_);
-  if (pending_.empty() && state_.empty()) return;
-  Line(std::exchange(pending_, ""), "\n", out);
+  Place(absl::InfinitePast(), /*line_ends=*/true, out);
+  if (row_ > 0) Settle(absl::InfinitePast(), out);
+  if (!pending_.empty()) Line(std::exchange(pending_, ""), "\n", out);
+  for (size_t row = 0; row < rows_.size(); ++row) ShowAsLine(row, out);
+  rows_.clear();
 }
 
 void LineAssembler::Break(std::string* out) {
   if (!pending_.empty() && pending_.back() == '\r') pending_.pop_back();
   if (!pending_.empty()) ShowUnfinished(out);
-  continued_ = redrawn_ = state_waits_ = false;
-  state_.clear();
+  rows_.clear();
+  row_ = above_ = 0;
+  continued_ = returned_ = wrote_below_ = state_waits_ = false;
 }
 
-// The end of a line. The newline of one whose text was all shown already, newline included, adds nothing; that of
-// a state that passed leaves the state as the line.
+bool LineAssembler::AnyUnshown() const {
+  return std::any_of(rows_.begin(), rows_.end(), [](const Row& row) { return !row.shown && !row.text.empty(); });
+}
+
+// The end of a line that was never redrawn. The newline of one whose text was all shown already adds nothing.
 void LineAssembler::Line(std::string_view text, std::string_view ending, std::string* out) {
-  const std::string_view shown = text.empty() ? std::string_view(state_) : text;
-  if (!shown.empty() || !(continued_ || redrawn_)) {
+  if (!text.empty() || !continued_) {
     *out += prefix_;
     if (continued_) *out += kContinuedMark;
-    *out += shown;
+    *out += text;
     *out += ending;
   }
-  continued_ = redrawn_ = state_waits_ = false;
-  state_.clear();
+  continued_ = returned_ = false;
+  if (rows_.empty()) return;
+  rows_.erase(rows_.begin());  // it was written over
+  for (Row& row : rows_) row.shown = row.shown && limit_;
+  State(absl::InfinitePast(), out);
 }
 
-// pending_ is a state of the line: shown, or kept until it may be.
+// A row that the cursor has left for good. What was cleared leaves nothing, and a state that was shown as a line
+// is one already.
+void LineAssembler::ShowAsLine(size_t index, std::string* out) {
+  static const Row kEmpty;
+  const Row& row = index < rows_.size() ? rows_[index] : kEmpty;
+  if (row.written && (row.text.empty() || (limit_ && row.shown))) return;
+  *out += prefix_;
+  if (continued_ && index == 0) *out += kContinuedMark;
+  *out += row.text;
+  *out += row.ending;
+}
+
+// The rows have other states: shown, or kept until they may be.
 void LineAssembler::State(BootTime now, std::string* out) {
-  redrawn_ = true;
-  StripCursorUp(&pending_);
-  if (pending_.empty()) return;
-  state_ = std::exchange(pending_, "");
-  state_waits_ = limit_ != nullptr;
-  if (!state_waits_ || now >= limit_->next) ShowState(now, out);
+  state_waits_ = limit_ != nullptr && AnyUnshown();
+  if (over_ || rows_.empty()) return;
+  if (!limit_ || (state_waits_ && now >= limit_->next)) ShowState(now, out);
 }
 
 void LineAssembler::ShowState(BootTime now, std::string* out) {
-  *out += prefix_;
-  if (continued_) *out += kContinuedMark;
-  *out += state_;
-  *out += limit_ ? '\n' : '\r';
+  bool any = false;
+  for (Row& row : rows_) {
+    if (row.text.empty() || (limit_ && row.shown)) continue;
+    if (!limit_ && any) *out += kRowBreak;
+    *out += prefix_;
+    if (continued_ && &row == &rows_[0]) *out += kContinuedMark;
+    *out += row.text;
+    if (limit_) *out += '\n';
+    row.shown = any = true;
+  }
+  if (!limit_) {
+    if (!any) *out += prefix_;
+    *out += '\r';
+  }
   state_waits_ = false;
-  if (!limit_) return;
-  limit_->next = now + kRedrawEvery;
-  state_.clear();
+  if (limit_) limit_->next = now + kRedrawEvery;
 }
 
 void LineAssembler::ShowUnfinished(std::string* out) {

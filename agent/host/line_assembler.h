@@ -3,10 +3,14 @@
 // A line that stays unfinished for kUnfinishedAfter is shown with kUnfinishedMark at its end, and what follows of
 // it with kContinuedMark at its start.
 //
-// What a carriage return ends, or a newline behind a cursor's move up, is a state of a line that redraws itself (a
-// progress bar). Where redraws pass, each comes out with a carriage return at its end, for a terminal; else one of
-// them comes out as a line of its own every kRedrawEvery at most. The line as its newline leaves it comes out in
-// both cases.
+// What a carriage return ends, or a cursor's move up, is a state of a line that redraws itself (a progress bar).
+// Where redraws pass, each comes out with a carriage return at its end, for a terminal; else one of them comes out
+// as a line of its own every kRedrawEvery at most. The line as its newline leaves it comes out in both cases.
+//
+// Several such lines may stand below each other, as tqdm writes them: from the first one the cursor goes down by
+// newlines, and up again behind the text. So the newline of a line that redraws itself ends it only once it is
+// known that the cursor does not come back: by other text, or after kUnfinishedAfter. A state that passes has all
+// of these lines, with kRowBreak between them.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +27,9 @@ namespace muster::host {
 inline constexpr absl::Duration kUnfinishedAfter = absl::Seconds(1);
 inline constexpr absl::Duration kStateAfter = absl::Milliseconds(100);  // a state that is not ended by anything
 inline constexpr absl::Duration kRedrawEvery = absl::Seconds(10);       // of one rank, where redraws do not pass
+inline constexpr size_t kMaxRows = 64;                                  // below each other; more are lines
+inline constexpr char kRowBreak = '\v';
+inline constexpr std::string_view kCursorUp = "\033[A";
 inline constexpr size_t kMaxLineBytes = 64 * 1024;  // of a line held back; a longer one is shown in parts
 inline constexpr std::string_view kUnfinishedMark = " [...]";
 inline constexpr std::string_view kContinuedMark = "[...] ";
@@ -48,20 +55,47 @@ class LineAssembler {
   BootTime due() const;
 
  private:
+  // A line that redraws itself.
+  struct Row {
+    std::string text;                // its latest state; empty: it was cleared
+    std::string_view ending = "\n";  // that it has, or would have as a line
+    bool written = false;            // else a newline left it empty
+    bool shown = false;              // that state was
+  };
+
   void TakeRest(BootTime now, std::string_view bytes, std::string* out);
+  void Newline(BootTime now, std::string_view ending, std::string* out);
+  void CarriageReturn(BootTime now, std::string* out);
+  bool Place(BootTime now, bool line_ends, std::string* out);
+  void Settle(BootTime now, std::string* out);
+  void Write(std::string text);
+  void MoveUp(size_t rows);
+  bool InLine() const { return !pending_.empty() || continued_ || returned_ || above_ > 0 || !rows_.empty(); }
+  // What ends pending_ ends a state, unless a newline follows at once.
+  bool EndsState() const { return pending_.ends_with('\r') || pending_.ends_with(kCursorUp); }
+  // The first row, where the cursor is, has states.
+  bool Redrawn() const { return returned_ || (!rows_.empty() && rows_[0].written); }
+  bool AnyUnshown() const;
   void Line(std::string_view text, std::string_view ending, std::string* out);
+  void ShowAsLine(size_t row, std::string* out);
   void State(BootTime now, std::string* out);
   void ShowState(BootTime now, std::string* out);
   void ShowUnfinished(std::string* out);
 
   const std::string prefix_;
   const std::shared_ptr<RedrawLimit> limit_;
-  std::string pending_;
+  std::string pending_;  // of the cursor's row; a carriage return at its end is not decided yet
   BootTime since_ = absl::InfiniteFuture();  // when pending_ began
-  bool continued_ = false;                   // an earlier part of this line was shown
-  bool redrawn_ = false;                     // a carriage return came before pending_ in this line
-  std::string state_;                        // the latest of this line
-  bool state_waits_ = false;                 // not shown yet
+  bool continued_ = false;                   // an earlier part of the first row's line was shown
+  bool state_waits_ = false;                 // for limit_
+  bool over_ = false;                        // no state is shown any more
+
+  std::vector<Row> rows_;                    // empty: no line here redraws itself
+  size_t row_ = 0;                           // the cursor's. Above 0: whether it comes back is not known
+  size_t above_ = 0;                         // the cursor's distance from the first row upwards; then row_ is 0
+  bool returned_ = false;                    // a carriage return, or a move up, came before pending_ in this row
+  bool wrote_below_ = false;                 // since the cursor came to this row, which is not the first
+  BootTime left_at_ = absl::InfinitePast();  // when the cursor left the first row
 };
 
 struct PrefixFields {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "agent/host/line_assembler.h"
+
 namespace muster::host {
 namespace {
 
@@ -67,11 +69,15 @@ void LiveRows::Draw(int columns, int lines, std::string* out) {
   if (!stale_) return;
   Erase(out);
   stale_ = false;
-  for (const auto& [source, row] : rows_) {
-    if (drawn_ == std::max(lines - 1, 1)) break;
-    if (drawn_ > 0) *out += "\r\n";
-    *out += Cut(row, std::max(columns - 1, 1));
-    ++drawn_;
+  for (const auto& [source, rows] : rows_) {
+    std::string_view rest = rows;
+    for (bool more = true; more && drawn_ < std::max(lines - 1, 1); ++drawn_) {
+      const size_t end = rest.find(kRowBreak);
+      more = end != std::string_view::npos;
+      if (drawn_ > 0) *out += "\r\n";
+      *out += Cut(rest.substr(0, end), std::max(columns - 1, 1));
+      rest.remove_prefix(more ? end + 1 : rest.size());
+    }
   }
   if (drawn_ > 0) *out += '\r';
 }

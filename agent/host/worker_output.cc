@@ -48,6 +48,8 @@ WorkerOutput::WorkerOutput(OutputPlan plan, int slots, std::string role_name, Wr
       hostname_(Hostname()),
       writer_(writer),
       null_(open("/dev/null", O_WRONLY | O_CLOEXEC)) {
+  if (Has(plan_.redraws_pass, Streams::kOut)) writer_->LetRedrawsPass(STDOUT_FILENO);
+  if (Has(plan_.redraws_pass, Streams::kErr)) writer_->LetRedrawsPass(STDERR_FILENO);
   const bool wants_folder = plan_.writes_files() || !plan_.log_dir.empty();
   if (!wants_folder || forbids_files()) return;
   files_ = std::make_shared<LogFiles>(plan_.log_dir, plan_.run_id);
@@ -163,8 +165,7 @@ void WorkerOutput::Spawned(int local_rank, bool started) {
 }
 
 void WorkerOutput::HandOver(int local_rank, int out_fd, Stream* stream) {
-  const bool passes = Has(plan_.redraws_pass, out_fd == STDOUT_FILENO ? Streams::kOut : Streams::kErr) ||
-                      writer_->feed().Redraws(out_fd);
+  const bool passes = writer_->feed().Redraws(out_fd);
   std::shared_ptr<RedrawLimit>& limit =
       redraws_[static_cast<size_t>(local_rank)][stream->sink == Sink::kPipe ? 0 : 1];
   if (!passes && !limit) limit = std::make_shared<RedrawLimit>();

@@ -63,8 +63,9 @@ struct Writer::State {
     ByteQueue queue;
     size_t most_at_once = 0;  // 0: not known yet
     bool terminal = false;
-    int redrawing =
-        kNobody;    // not a terminal: the source that left its last line unfinished with a carriage return
+    bool reader_redraws = false;  // not a terminal, see LetRedrawsPass
+    // Neither: the source that left its last line unfinished with a carriage return.
+    int redrawing = kNobody;
     LiveRows rows;  // of a terminal
     BootTime next_draw = absl::InfinitePast();
     size_t dropped = 0;   // lines of our own
@@ -181,7 +182,7 @@ void Writer::State::Append(int fd, int source, std::string_view lines) {
     return;
   }
   if (output.redrawing != Output::kNobody && output.redrawing != source) output.queue.Push("\n");
-  output.redrawing = lines.back() == '\r' ? source : Output::kNobody;
+  output.redrawing = lines.back() == '\r' && !output.reader_redraws ? source : Output::kNobody;
   output.queue.Push(lines);
 }
 
@@ -430,6 +431,11 @@ Writer::~Writer() {
   state_->Wake();
 }
 
+void Writer::LetRedrawsPass(int fd) {
+  const MutexLock lock(state_->mutex);
+  state_->OutputOf(fd).reader_redraws = true;
+}
+
 bool Writer::Write(int fd, std::string lines) {
   {
     const MutexLock lock(state_->mutex);
@@ -484,7 +490,8 @@ void Writer::Feed::RingForRoom(int event_fd) const {
 
 bool Writer::Feed::Redraws(int fd) const {
   const MutexLock lock(state_->mutex);
-  return state_->OutputOf(fd).terminal;
+  const State::Output& output = state_->OutputOf(fd);
+  return output.terminal || output.reader_redraws;
 }
 
 uint64_t Writer::Feed::Written() const {

@@ -45,7 +45,7 @@ class Writer {
     int NewSource() const;
     // An event descriptor, borrowed, that is rung when there is room again. It must live as long as any Feed.
     void RingForRoom(int event_fd) const;
-    // Lines that redraw themselves may pass: a terminal.
+    // Lines that redraw themselves may pass: fd is a terminal, or LetRedrawsPass was called for it.
     bool Redraws(int fd) const;
     // Bytes written so far to all descriptors together: whether there is progress.
     uint64_t Written() const;
@@ -63,6 +63,10 @@ class Writer {
 
   // Not OK: there is no thread or descriptor for it; then it writes nothing and must not be used.
   const absl::Status& status() const { return status_; }
+
+  // fd is no terminal, but its reader tells pieces apart that end with a carriage return, and shows them on one
+  // (`muster local`). Elsewhere a line of another source would be glued to them, so a newline comes before it.
+  void LetRedrawsPass(int fd);
 
   // Whole lines for descriptor fd (borrowed). False: dropped, and counted for a later remark.
   bool Write(int fd, std::string lines);

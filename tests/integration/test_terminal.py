@@ -255,6 +255,29 @@ class Output(OnATerminal):
 
 
 class Local(unittest.TestCase):
+    def test_bars_of_two_workers_of_one_node_keep_a_row_each(self):
+        """They redraw in turns, so that their redraws mix whatever the machine does."""
+        steps = 10
+        program = ("import os, sys, time\nrank = int(os.environ['RANK'])\n"
+                   f"for step in range({steps}):\n"
+                   "    sys.stderr.write(f'\\r{rank}: {step + 1} steps')\n"
+                   "    sys.stderr.flush()\n"
+                   "    open(f'{rank}-{step}', 'w').close()\n"
+                   "    while not os.path.exists(f'{1 - rank}-{step}'): time.sleep(0.001)\n"
+                   "sys.stderr.write('\\n')\n")
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        screen = Screen(lines=24, columns=100)
+        process = subprocess.Popen([str(cluster.BINARY), "local", "--nodes", "1", "--nproc-per-node", "2", "--no-python",
+                                    sys.executable, "-u", "-S", "-E", "-c", program], cwd=folder, start_new_session=True,
+                                   env={**cluster.plain_environment(), "NO_COLOR": "1"}, stdin=screen.slave,
+                                   stdout=screen.slave, stderr=screen.slave)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.assertEqual(0, process.wait(cluster.LIMIT_S), screen.seen())
+        screen.close()  # all is read by then
+        self.assertEqual([f"[node 0 rank {rank}] {rank}: {steps} steps" for rank in (0, 1)],
+                         sorted(row.rstrip() for row in screen.rows() if "steps" in row), "\n".join(screen.rows()))
+
     def test_muster_local_prefixes_each_line_and_ends_with_one_ctrl_c(self):
         token = cluster.uuid.uuid4().hex
         environment = {**cluster.plain_environment(), cluster.TOKEN: token}

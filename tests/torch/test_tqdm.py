@@ -30,6 +30,16 @@ for step in tqdm(range({STEPS}), desc=f"rank {{rank}}", mininterval=0, miniters=
     if "slowly" in sys.argv:
         time.sleep(0.02)  # so that a terminal shows some of them
 """
+# A bar of the steps below one of the epochs.
+NESTED = """
+import sys, time
+from tqdm import tqdm
+for epoch in tqdm(range(3), desc="epoch", mininterval=0, miniters=1, ncols=50):
+    for step in tqdm(range(10), desc="step", mininterval=0, miniters=1, ncols=50, leave="leave" in sys.argv):
+        if (epoch, step) == (1, 5):
+            tqdm.write("half way")
+        time.sleep(0.02)  # so that a terminal shows some of them
+"""
 DONE = r"rank {rank}: 100%\|█+\| {steps}/{steps} \[.*\]"
 
 
@@ -97,15 +107,46 @@ class Tqdm(unittest.TestCase):
         self.check_rows(command=self.command("local", "--nodes", "2", "--nproc-per-node=1", how=["slowly"]),
                         prefix="[node {rank} rank {rank}] ")
 
-    def check_rows(self, *how, command=None, prefix="[default{rank}]:"):
-        heads = [prefix.format(rank=rank) for rank in (0, 1)]
+    def test_muster_local_on_a_terminal_gives_two_bars_of_one_node_a_row_each(self):
+        self.check_rows(command=self.command("local", "--nodes", "1", "--nproc-per-node=2", how=["slowly"]),
+                        prefix="[node 0 rank {rank}] ")
+
+    def test_bars_of_one_rank_below_each_other_have_rows_below_each_other(self):
+        (self.folder / "bars.py").write_text(NESTED)
+        for options, head in ((("run", "--standalone", "-t", "3"), "[default0]:"),
+                              (("local", "--nodes", "1", "--nproc-per-node=1"), "[node 0 rank 0] ")):
+            for how in ([], ["leave"]):
+                with self.subTest(options, how=how):
+                    screen = self.shown_on_a_terminal(self.command(*options, how=how))
+                    rows = [row.removeprefix(head).rstrip() for row in screen.rows() if row.startswith(head)]
+                    steps = [r"step: 100%.* 10/10 .*"] * 3 if how else []
+                    self.assertEqual(1, rows.count("half way"), "\n".join(screen.rows()))
+                    bars = [row for row in rows if row != "half way"]
+                    for row, wanted in zip(bars, [*steps, r"epoch: 100%.* 3/3 .*"], strict=True):
+                        self.assertRegex(row, wanted)
+                    below = re.findall(rf"{re.escape(head)}epoch: [^\r\n]*[\r\n]+{re.escape(head)}step: +\d+%", screen.seen())
+                    self.assertLess(3, len(set(below)), screen.seen())  # and they did move
+
+    def test_in_a_pipe_few_states_of_bars_below_each_other_are_shown(self):
+        (self.folder / "bars.py").write_text(NESTED)
+        output = self.piped(self.command("run", "--standalone", "-t", "3"))
+        bars = re.findall(r"(epoch|step): +\d+%", output)
+        self.assertEqual(1, len(re.findall("epoch: 100%", output)), output)
+        self.assertLess(len(bars), 3 + 2 * LIMIT_S / 10, output)
+
+    def shown_on_a_terminal(self, command):
         screen = Screen(lines=24, columns=100)
-        process = subprocess.Popen(command or self.tee("slowly", *how), env=self.environment | {"NO_COLOR": "1"}, stdin=screen.slave, stdout=screen.slave,
-                                   stderr=screen.slave, start_new_session=True)
+        process = subprocess.Popen(command, env=self.environment | {"NO_COLOR": "1"}, stdin=screen.slave,
+                                   stdout=screen.slave, stderr=screen.slave, start_new_session=True)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.assertEqual(0, process.wait(LIMIT_S), screen.seen())
         screen.close()  # all is read by then
+        return screen
+
+    def check_rows(self, *how, command=None, prefix="[default{rank}]:"):
+        heads = [prefix.format(rank=rank) for rank in (0, 1)]
+        screen = self.shown_on_a_terminal(command or self.tee("slowly", *how))
         seen, rows = screen.seen(), screen.rows()
         said = [row for row in rows if "half way" in row]
         self.assertEqual([f"{heads[rank]}rank {rank} is half way" for rank in (0, 1)], sorted(said))

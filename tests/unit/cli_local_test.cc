@@ -163,6 +163,16 @@ TEST(NodeOutputTest, AProgressBarRedraws) {
   EXPECT_EQ(Fed(&output, "\n"), "[node 0] \n");
 }
 
+TEST(NodeOutputTest, EachRowOfAStateIsBehindNodeAndRank) {
+  NodeOutput output(1, false);
+  EXPECT_EQ(Fed(&output,
+                "\x1e"
+                "3\x1f"
+                "epoch\v\x1e"
+                "3\x1fstep\r"),
+            "[node 1 rank 3] epoch\v[node 1 rank 3] step\r");
+}
+
 TEST(NodeOutputTest, AnEndlessLineIsShownInParts) {
   NodeOutput output(0, false);
   EXPECT_EQ(Fed(&output, std::string(kMaxLocalLineBytes + 1, 'x')).size(), kMaxLocalLineBytes + 1 + 10);

@@ -5,10 +5,12 @@
 #include <rapidcheck.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <functional>
 #include <thread>
 
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "agent/host/byte_queue.h"
 #include "agent/host/event_loop.h"
@@ -101,6 +103,7 @@ TEST(LineAssemblerTest, OffATerminalOneStateIsShownInTenSecondsAndTheFinishedLin
   bar.OnTime(kStart + kRedrawEvery, &out);
   EXPECT_EQ(out, "[0] 10%\n[0] 30%\n");
   bar.Feed(kStart + kRedrawEvery, "40%\n", &out);
+  bar.End(&out);
   other.End(&out);
   EXPECT_EQ(out, "[0] 10%\n[0] 30%\n[0] 40%\n[0] z\n");
 }
@@ -115,7 +118,59 @@ TEST(LineAssemblerTest, AStateThatNothingEndsIsShownSoonAndWithoutAMark) {
   EXPECT_EQ(out, "[0] 10%\r");
   bar.Feed(kStart + absl::Seconds(5), "\r20%", &out);
   bar.Feed(kStart + absl::Seconds(5), "\n", &out);
-  EXPECT_EQ(out, "[0] 10%\r[0] 20%\n");
+  EXPECT_EQ(out, "[0] 10%\r");
+  bar.OnTime(kStart + absl::Seconds(5) + kStateAfter, &out);
+  EXPECT_EQ(out, "[0] 10%\r[0] 20%\r");
+  bar.OnTime(kStart + absl::Seconds(5) + kUnfinishedAfter, &out);  // nothing has shown that the cursor comes back
+  EXPECT_EQ(out, "[0] 10%\r[0] 20%\r[0] 20%\n");
+  EXPECT_EQ(bar.due(), absl::InfiniteFuture());
+}
+
+// As tqdm writes them. Nothing but the bars' last states becomes a line.
+TEST(LineAssemblerTest, BarsBelowEachOtherAreOneStateOfSeveralRows) {
+  LineAssembler bars("[0] ");
+  std::string out;
+  bars.Feed(kStart, "\repoch 1\n\rstep 1\033[A", &out);
+  EXPECT_EQ(out, "");
+  bars.Feed(kStart, "\n\rstep 2\033[A\n", &out);
+  EXPECT_EQ(out, "[0] epoch 1\v[0] step 1\r[0] epoch 1\v[0] step 2\r");
+  out.clear();
+  bars.Feed(kStart, "\rstep 3\033[A\repoch 2\n\r      \033[A\r", &out);  // the inner one is cleared
+  EXPECT_EQ(out, "[0] epoch 1\v[0] step 3\r");
+  out.clear();
+  bars.Feed(kStart, "epoch 3\nthe end\n", &out);
+  EXPECT_EQ(out, "[0] epoch 2\r[0] epoch 3\n[0] the end\n");
+  EXPECT_EQ(bars.due(), absl::InfiniteFuture());
+}
+
+TEST(LineAssemblerTest, AnInnerBarThatStaysBecomesALineAboveTheOuterOne) {
+  LineAssembler bars("[0] ");
+  std::string out;
+  bars.Feed(kStart, "\repoch 1\n\rstep 9\033[A\rstep 9\n\repoch 2\n\rstep 1\033[A\r\r", &out);
+  EXPECT_EQ(out, "[0] epoch 1\v[0] step 9\r[0] step 9\n[0] epoch 2\v[0] step 1\r");
+}
+
+// tqdm.write() clears all bars, writes, and draws them again.
+TEST(LineAssemblerTest, ALineBetweenBarsBelowEachOtherIsALine) {
+  LineAssembler bars("[0] ");
+  std::string out;
+  bars.Feed(kStart, "\rA\n\rB\033[A\r \r\n\r \r\033[Asaid\n\rA\n\rB\033[A\r\r", &out);
+  EXPECT_TRUE(out.ends_with("[0] said\n[0] A\v[0] B\r")) << out;
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 1) << out;
+}
+
+TEST(LineAssemblerTest, OffATerminalBarsBelowEachOtherAreShownTogetherEachTenSeconds) {
+  auto limit = std::make_shared<RedrawLimit>();
+  LineAssembler bars("[0] ", limit);
+  std::string out;
+  for (const char step : {'1', '2', '3'}) {
+    bars.Feed(kStart, std::string("\rA\n\rB") + step + "\033[A\r", &out);
+  }
+  EXPECT_EQ(out, "[0] A\n[0] B1\n");
+  bars.OnTime(kStart + kRedrawEvery, &out);
+  EXPECT_EQ(out, "[0] A\n[0] B1\n[0] B3\n");  // A has not changed
+  bars.End(&out);
+  EXPECT_EQ(out, "[0] A\n[0] B1\n[0] B3\n");
 }
 
 TEST(LineAssemblerTest, ANewlineAfterAShownStateLeavesItAsTheLine) {
@@ -146,6 +201,23 @@ TEST(LiveRowsTest, EachSourceHasARowAndLinesGoAbove) {
   out.clear();
   rows.Draw(80, 24, &out);
   EXPECT_EQ(out, "b 10%\r");
+}
+
+TEST(LiveRowsTest, AStateOfSeveralRowsHasThemBelowEachOther) {
+  LiveRows rows;
+  std::string out;
+  rows.Take(1, "a\vb\r", &out);
+  rows.Take(2, "c\r", &out);
+  rows.Draw(80, 24, &out);
+  EXPECT_EQ(out, "a\r\nb\r\nc\r");
+  out.clear();
+  rows.Take(1, "a\r", &out);
+  rows.Draw(80, 24, &out);
+  EXPECT_EQ(out, "\033[2A\r\033[Ja\r\nc\r");
+  rows.Take(1, "a\vb\vc\vd\r", &out);
+  out.clear();
+  rows.Draw(80, 4, &out);
+  EXPECT_EQ(out, "\033[1A\r\033[Ja\r\nb\r\nc\r");
 }
 
 TEST(LiveRowsTest, ColoursTakeNoColumnsAndEndWithTheRow) {
@@ -188,7 +260,9 @@ TEST(LineAssemblerTest, AnEndlessLineIsShownInParts) {
 
 TEST(LineAssemblerTest, WhatIsShownDoesNotDependOnHowTheBytesWereCut) {
   EXPECT_TRUE(rc::check([] {
-    const auto text = *rc::gen::container<std::string>(rc::gen::element('a', 'b', '\n', '\r', '\xc3', '\0'));
+    const auto tokens = *rc::gen::container<std::vector<std::string>>(rc::gen::element<std::string>(
+        "a", "b", "\n", "\r", "\xc3", std::string(1, '\0'), " ", "\033[A", "\n\r", "\033"));
+    const std::string text = absl::StrJoin(tokens, "");
     std::vector<std::string> chunks;
     for (size_t at = 0; at < text.size();) {
       const size_t size = *rc::gen::inRange<size_t>(1, 6);
@@ -196,6 +270,28 @@ TEST(LineAssemblerTest, WhatIsShownDoesNotDependOnHowTheBytesWereCut) {
       at += size;
     }
     RC_ASSERT(Assemble(chunks) == Assemble({text}));
+  }));
+}
+
+// Else the writer's thread would spin.
+TEST(LineAssemblerTest, WhatIsDueIsDoneInTime) {
+  EXPECT_TRUE(rc::check([](bool passes) {
+    const auto tokens = *rc::gen::container<std::vector<std::string>>(
+        rc::gen::element<std::string>("a", "\n", "\r", " ", "\033[A", "\n\ra\033[A"));
+    LineAssembler assembler("", passes ? nullptr : std::make_shared<RedrawLimit>());
+    std::string out;
+    BootTime now = kStart;
+    for (const std::string& token : tokens) {
+      assembler.Feed(now, token, &out);
+      now += absl::Milliseconds(*rc::gen::inRange(0, 2000));
+      assembler.OnTime(now, &out);
+      RC_ASSERT(assembler.due() > now);
+    }
+    while (assembler.due() < absl::InfiniteFuture()) {
+      now = assembler.due();
+      assembler.OnTime(now, &out);
+      RC_ASSERT(assembler.due() > now);
+    }
   }));
 }
 
@@ -496,6 +592,27 @@ TEST(WriterTest, ALineOfAnotherIsNeverGluedToARedraw) {
                 all.find("20% [...]\nmuster: a line\n") != std::string::npos,
             true)
       << all;
+}
+
+TEST(WriterTest, WhereTheReaderTellsRedrawsApartNothingComesBetweenThem) {
+  Pipe out, one, other;
+  Writer writer;
+  writer.LetRedrawsPass(out.fds[1]);
+  EXPECT_TRUE(writer.feed().Redraws(out.fds[1]));
+  writer.Drain(std::exchange(one.fds[0], -1), out.fds[1], "0|");
+  writer.Drain(std::exchange(other.fds[0], -1), out.fds[1], "1|");
+  std::string all;
+  for (const char state : {'1', '2', '3'}) {
+    for (const auto& [pipe, prefix] : {std::pair(&one, "0|"), std::pair(&other, "1|")}) {
+      const std::string text = std::string("\r") + state;
+      ASSERT_EQ(write(pipe->fds[1], text.data(), text.size()), 2);
+      while (all.find(prefix + text.substr(1) + "\r") == std::string::npos) all += out.ReadAvailable(100);
+    }
+  }
+  EXPECT_EQ(all, "0|1\r1|1\r0|2\r1|2\r0|3\r1|3\r");
+  one.CloseIn();
+  other.CloseIn();
+  EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
 }
 
 TEST(LogTest, ALineNamesItsPartAndCarriesNoColourOffATerminal) {
