@@ -285,6 +285,16 @@ class RunTest(CommandLineTest):
         self.assert_refused([self.muster, "run", "--virtual-local-rank", "--nproc-per-node=2", "t.py"],
                             "--virtual-local-rank:", "CUDA_VISIBLE_DEVICES has 1", CUDA_VISIBLE_DEVICES="3")
 
+    def test_a_rank_that_is_not_there_is_refused(self):
+        two = ["--nproc-per-node", "2"]
+        for words, said in (([*two, "--stdin", "2"], "the job has 2 workers"),
+                            ([*two, "--local-ranks-filter", "7"], "this node has 2 workers")):
+            self.assert_refused([self.muster, "run", *words, "t.py"], " ".join(words[2:]) + ":", said)
+            self.assert_refused([self.muster, "env", *words], " ".join(words[2:]) + ":", said)
+        self.assert_refused([self.muster, "run", *two, "t.py"], "MUSTER_STDIN 2:", code=65, MUSTER_STDIN="2")
+        self.assert_refused([self.muster, "local", "--nodes", "2", *two, "--stdin", "4", "t.py"], "--stdin 4:",
+                            "the job has 4 workers")
+
     def test_no_script_is_64_and_one_that_is_not_there_127_in_one_line_before_anything_is_started(self):
         self.assert_refused([self.muster, "run", "--standalone"], "SCRIPT")
         for words, said in ((["no/such.py", "x"], "the script no/such.py is not there"),

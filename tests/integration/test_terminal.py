@@ -221,6 +221,14 @@ class Input(OnATerminal):
                 self.assertEqual(0, node.exit_code())
                 self.assertEqual(expected, set(node.out().splitlines()))
 
+    def test_a_reader_that_is_in_no_round_of_several_nodes_is_a_warning(self):
+        job = self.cluster(2, nproc=1, options=["--stdin", "5"])
+        job.start_all()
+        job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertTrue(job.nodes[0].said("--stdin 5: nobody gets standard input, since the world size is 2"))
+
     def test_a_pipe_into_one_worker_arrives_whole(self):
         job = self.cluster(1, nproc=1, program=["wc", "-c"])
         with open(job.folder / "input", "wb") as file:
