@@ -16,8 +16,10 @@ bool SameModes(const termios& a, const termios& b) {
 }  // namespace
 
 bool HasKeyboard() {
-  const pid_t foreground = tcgetpgrp(STDIN_FILENO);  // fails where it is not our controlling terminal
-  return foreground > 0 && foreground == getpgrp();
+  // Fails where it is not our controlling terminal. 0, as our own: a process group outside of our PID namespace
+  // (unshare, apptainer), which is taken to be ours.
+  const pid_t foreground = tcgetpgrp(STDIN_FILENO);
+  return foreground >= 0 && foreground == getpgrp();
 }
 
 TerminalModes::TerminalModes() {

@@ -172,10 +172,13 @@ class Input(OnATerminal):
         program = "import os\nx = 41\nif os.environ['RANK'] == '1': breakpoint()\nprint('end', x)\n"
         torchrun = self.enterContext(tempfile.TemporaryDirectory()) + "/torchrun"
         os.symlink(cluster.BINARY, torchrun)
-        for command in ([str(cluster.BINARY), "run", "--standalone", "--nproc-per-node", "2"],
-                        [torchrun, "--standalone", "--nproc-per-node", "2"],
-                        [str(cluster.BINARY), "local", "--nodes", "2", "--nproc-per-node", "1"]):
-            with self.subTest(command[:2]):
+        run = [str(cluster.BINARY), "run", "--standalone", "--nproc-per-node", "2"]
+        commands = [run, [torchrun, "--standalone", "--nproc-per-node", "2"],
+                    [str(cluster.BINARY), "local", "--nodes", "2", "--nproc-per-node", "1"]]
+        if os.geteuid() == 0:  # as a container's first process
+            commands.append(["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", *run])
+        for command in commands:
+            with self.subTest(command):
                 terminal, process = self.start_command([*command, "--no-python", sys.executable, "-u", "-c", program])
                 wait_until("the debugger's prompt", lambda: "(Pdb)" in terminal.seen())
                 terminal.type(b"p x + 1000\n")
