@@ -39,6 +39,7 @@ void World::Execute(AgentProcess* agent, const agent::Effects& effects) {
       const Micros answered_for = agent->answered_for;
       DeliverAfter(kLinkDelay, host, [this, agent, host, answered_for, directive = e->directive] {
         if (host->agent != agent || !host->link_open) return;
+        agent->has_spoken = true;
         if (directive.has_memory()) host->memory = directive.memory();
         if (answered_for > host->answered_for) conduct_.OnAnswer(host, answered_for);
         OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnDirective(now, directive, out); });

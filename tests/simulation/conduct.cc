@@ -50,12 +50,14 @@ void Conduct::CheckSilentHost(HostProcess* host) {
   });
 }
 
-// An agent that is silent is replaced, and the workers, which nobody speaks for, are stopped.
+// An agent that is silent is replaced, and the workers, which nobody speaks for, are stopped. One that has not said
+// its first word has longer: it may be looking up the primary's name.
 void Conduct::CheckSilentAgent(AgentProcess* agent) {
   HostProcess* host = agent->host;
   const Micros since = world_->now();
   if (!host->runs()) return;
-  CheckAt(Longer(scenario_.lease / 2) + kSlack, [this, host, agent, since] {
+  const Micros first_word = agent->has_spoken ? 0 : ToMicros(host::kFirstWordLimit);
+  CheckAt(Longer(std::max(scenario_.lease / 2, first_word)) + kSlack, [this, host, agent, since] {
     const bool silent = agent->alive && agent->frozen > 0 && agent->frozen_since <= since;
     if (!silent || !RanSince(*host, since) || host->finish.has_value()) return;
     if (host->agent == agent) {

@@ -121,6 +121,7 @@ struct AgentProcess : Process {
   uint64_t number;
   agent::AgentCore core;
   bool link_open = true;  // to the host
+  bool has_spoken = false;  // its first directive has reached the host
   bool home_planned = false;
   CoordinatorHome* home = nullptr;
   Session* session = nullptr;  // the present one
