@@ -37,7 +37,7 @@ UNIT_TESTS = {
     "agent/core/": ["agent_core_test", "notice_test"],
     "agent/host/core/": ["host_core_test", "preparing_test", "report_test", "file_timer_test"],
 }
-EXPECTATIONS = ("simulation", "unit", "redundant")
+EXPECTATIONS = ("simulation", "unit", "redundant", "open")
 
 
 class Problem(Exception):
@@ -53,9 +53,13 @@ class Mutant:
     expected: str
     why: str = ""
     seeds: int = 0  # needed to catch it, where the default does not suffice
+    mix: str = ""  # the mix of faults that was made for it: its seeds alone are run
+
+    def __post_init__(self):
+        self.original = (ROOT / self.file).read_text()  # as it is now: somebody may edit it while this runs
 
     def mutated(self):
-        text = (ROOT / self.file).read_text()
+        text = self.original
         found = text.count(self.old)
         if found != 1:
             raise Problem(f"mutant {self.name}: its old text is found {found} times in {self.file}, not once: "
@@ -157,11 +161,11 @@ def build_simulator(name, jobs):
 
 # ---- running
 
-def simulate(binary, first, seeds):
+def simulate(binary, first, seeds, mix=""):
     """The first seed that fails, and what was violated; (None, "") where none does."""
     limit = LEAST_SECONDS + seeds * SECONDS_FOR_EACH_SEED
     try:
-        ran = subprocess.run([binary, "--first", str(first), "--seeds", str(seeds), "--until-failed"],
+        ran = subprocess.run([binary, "--first", str(first), "--seeds", str(seeds), "--until-failed", "--mix", mix],
                              capture_output=True, text=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
         return first, f"no end within {limit:.0f} s"
@@ -179,7 +183,7 @@ def hunt(mutant, binary, unbroken, seeds):
     """A seed counts only if it holds without the mutant."""
     first = 1
     while first <= seeds:
-        seed, message = simulate(binary, first, seeds - first + 1)
+        seed, message = simulate(binary, first, seeds - first + 1, mutant.mix)
         if not message:
             break
         if simulate(unbroken, seed, 1)[1] == "":
@@ -215,7 +219,7 @@ class Applied:
         (SOURCE / self.mutant.file).write_text(self.mutant.mutated())
 
     def __exit__(self, *unused):
-        (SOURCE / self.mutant.file).write_text((ROOT / self.mutant.file).read_text())
+        (SOURCE / self.mutant.file).write_text(self.mutant.original)
 
 
 def run_mutants(mutants, options):

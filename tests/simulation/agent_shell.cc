@@ -147,7 +147,7 @@ void World::ProbePredecessor(AgentProcess* agent, const v1::Predecessor& predece
 
 void World::MaybeOpenHome(AgentProcess* agent) {
   if (agent->home_planned || !agent->core.configured()) return;
-  if (agent->core.config().serves() != v1::NodeConfig::SERVES_YES) return;
+  if (!agent->core.memory().served()) return;
   agent->home_planned = true;
   DeliverAfter(prng_.Between(kMillisecond, kOpenMax), agent, [this, agent] { OpenHome(agent); });
 }
@@ -249,6 +249,7 @@ void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, ren
       if (is_new) faults_->OnRound(e->directive.run().node_count());
       if (is_new) scripts_->OnRound(e->directive.run().node_count());
       if (e->directive.has_stop()) faults_->OnDrain(KeyOf(e->directive.stop().round()));
+      if (e->directive.has_verdict()) conduct_.OnVerdict(*home, e->directive.verdict());
       if (e->directive.has_verdict()) faults_->OnVerdict();
       SendDown(it->second, e->directive);
     } else if (const auto* e = std::get_if<rendezvous::CloseStream>(&effect)) {

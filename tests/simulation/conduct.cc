@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/base/ids.h"
+#include "proto/base/exit_codes.h"
 #include "tests/simulation/world.h"
 
 namespace muster::simulation {
@@ -146,6 +146,18 @@ void Conduct::OnLeaseEnded(const HostProcess& host) {
 
 void Conduct::OnStatus(const CoordinatorHome& home, const v1::AgentStatus& status) {
   if (status.cancelled()) cancelled_.insert(home.id);
+  attended_[home.id].insert(status.host_id());
+}
+
+// Nodes that are on their way are to hear why the job ends, and may know of a round.
+void Conduct::OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict) {
+  if (std::exchange(verdict_told_, true)) return;  // perhaps by another one
+  if (!verdict.root_cause().error_text().empty() && verdict.exit_code() == kExitNotFound &&
+      static_cast<int>(attended_[home.id].size()) < scenario_.max_nodes &&
+      world_->now() < home.born + Shorter(ToMicros(rendezvous::kLatecomers))) {
+    Fail(10, absl::StrCat("coordinator ", home.id, " ends the job for a node that cannot start after ",
+                          (world_->now() - home.born) / kMillisecond, " ms, though more may come"));
+  }
 }
 
 void Conduct::OnNewRound(const CoordinatorHome& home, const std::string& name) {

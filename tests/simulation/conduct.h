@@ -9,6 +9,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 
@@ -38,6 +39,7 @@ class Conduct {
 
   // The end.
   void OnStatus(const CoordinatorHome& home, const v1::AgentStatus& status);
+  void OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict);
   void OnNewRound(const CoordinatorHome& home, const std::string& name);
   void OnFinish(const HostProcess& host, const host::Finish& finish);
 
@@ -50,7 +52,9 @@ class Conduct {
   const Scenario& scenario_;
   World* world_;
   Invariants* invariants_;
-  std::set<int> cancelled_;  // coordinators that have heard of a Ctrl-C
+  bool verdict_told_ = false;
+  std::set<int> cancelled_;                        // coordinators that have heard of a Ctrl-C
+  std::map<int, std::set<std::string>> attended_;  // by coordinator: hosts that it has heard of
 };
 
 }  // namespace muster::simulation

@@ -153,8 +153,10 @@ void World::StartAgentProcess(HostProcess* host, uint64_t number) {
 void World::SendToAgent(HostProcess* host, const v1::HostStatus& status) {
   AgentProcess* agent = host->agent;
   if (agent == nullptr || !host->link_open) return;
-  DeliverAfter(kLinkDelay, agent, [this, agent, status] {
+  const bool finds_out = status.has_config() && scenario_.serves_if_local && !status.memory().has_served();
+  DeliverAfter(kLinkDelay, agent, [this, agent, host, finds_out, status = status]() mutable {
     if (!agent->link_open) return;
+    if (finds_out) status.mutable_memory()->set_served(host->place == 0);  // whether the primary's address is ours
     OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnHostStatus(now, status, out); });
   });
 }

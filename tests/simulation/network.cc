@@ -57,7 +57,7 @@ void World::ConnectAgent(AgentProcess* agent) {
     };
   };
   DeliverAfter(kConnectLimit, agent, fail("no answer"));
-  const bool own = agent->core.configured() && agent->core.config().serves() == v1::NodeConfig::SERVES_YES;
+  const bool own = agent->core.configured() && agent->core.memory().served();
   Machine* others = alone_machine_ != nullptr ? alone_machine_ : places_[0].machine;
   Machine* target = own ? agent->machine : others;
   const Micros delay = own ? kLoopbackDelay : prng_.Exponential(scenario_.delay) + kLoopbackDelay;

@@ -118,6 +118,7 @@ struct Scenario {
   // What else goes wrong in a node, each from the stream of scripts.h.
   Script script = Script::kNone;
   int late_place = -1;            // comes when the script wants it; -1: none
+  bool serves_if_local = false;   // each node finds out whether it is the primary
   Micros slow_agents = 0;         // an agent takes up to this to start; 0: a moment
   int agent_fails_percent = 0;    // of further agents, that cannot be started at all
   int no_port_percent = 0;        // of the ports that are to be kept for the workers

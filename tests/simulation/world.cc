@@ -207,6 +207,7 @@ v1::NodeConfig World::MakeConfig(int place, const Machine& machine) {
   c.mutable_primary()->set_port(kPrimaryPort);
   const bool serves = place == 0 && !scenario_.coordinator_alone;
   c.set_serves(serves ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO);
+  if (scenario_.serves_if_local && !observer) c.set_serves(v1::NodeConfig::SERVES_IF_LOCAL);
   c.set_coordinator_alone(scenario_.coordinator_alone);
   c.set_single_node(scenario_.lease == 0);
   c.set_max_restarts(scenario_.max_restarts);
