@@ -106,9 +106,10 @@ void HostCore::ExtendLease(BootTime, const v1::HostDirective& directive, Effects
   UpdateKernelTimer(out);
 }
 
+// SIGTERM comes early enough for the whole grace to pass before SIGKILL, but not before two thirds of the lease.
 BootTime HostCore::LeaseTermMoment() const {
   const absl::Duration grace = FromMs(options_.config.shutdown_grace_ms());
-  return lease_deadline_ - std::max(std::min(grace, lease_ / 3), lease_ / 10);
+  return std::max(LeaseKillMoment() - grace, lease_deadline_ - lease_ / 3);
 }
 
 BootTime HostCore::LeaseKillMoment() const { return lease_deadline_ - lease_ / 10; }

@@ -1,0 +1,38 @@
+// The host core at the end of its lease, where the workers' grace is shorter than the lease's reserves.
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/unit/host_core_fixture.h"
+
+namespace muster::host {
+namespace {
+
+constexpr absl::Duration kShortGrace = absl::Milliseconds(600);  // less than a tenth of the lease
+
+class ShortGraceTest : public HostCoreTest {
+ protected:
+  ShortGraceTest() : HostCoreTest(WithShortGrace()) {}
+
+  static HostOptions WithShortGrace() {
+    HostOptions options = Options(false);
+    options.config.set_shutdown_grace_ms(absl::ToInt64Milliseconds(kShortGrace));
+    return options;
+  }
+};
+
+TEST_F(ShortGraceTest, IsGivenInFullBeforeTheLeaseEnds) {
+  Run(1);
+  const BootTime deadline = now_ + kLease;
+  Forget();
+  while (Took<SignalWorkers>().empty() && now_ < deadline) Pass(kTick, true, false);
+  ASSERT_EQ(Took<SignalWorkers>().size(), 1u);
+  EXPECT_EQ(Took<SignalWorkers>().front().signal, SIGTERM);
+  const BootTime signalled = now_;
+  while (Took<Sweep>().empty() && now_ < deadline) Pass(kTick, true, false);
+  EXPECT_GE(now_ - signalled, kShortGrace - kTick);
+  EXPECT_LE(now_, deadline - kLease / 10 + kTick);
+}
+
+}  // namespace
+}  // namespace muster::host
