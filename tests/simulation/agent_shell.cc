@@ -245,7 +245,7 @@ void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, ren
       policies_.OnDirectiveSent(*it->second, e->directive);
       if (e->directive.has_release()) it->second->agent->host->released = true;
       if (e->directive.has_refused()) it->second->agent->host->refused = true;
-      if (is_new) conduct_.OnNewRound(*home, muster::ToString(e->directive.run().id()));
+      if (is_new) conduct_.OnNewRound(*home, e->directive.run());
       if (is_new) faults_->OnRound(e->directive.run().node_count());
       if (is_new) scripts_->OnRound(e->directive.run().node_count());
       if (e->directive.has_stop()) faults_->OnDrain(KeyOf(e->directive.stop().round()));

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proto/base/exit_codes.h"
+#include "proto/base/ids.h"
 #include "tests/simulation/world.h"
 
 namespace muster::simulation {
@@ -144,14 +146,32 @@ void Conduct::OnLeaseEnded(const HostProcess& host) {
 
 // ---- the end
 
-void Conduct::OnStatus(const CoordinatorHome& home, const v1::AgentStatus& status) {
-  if (status.cancelled()) cancelled_.insert(home.id);
-  attended_[home.id].insert(status.host_id());
+void Conduct::OnStatus(const Session& session, const v1::AgentStatus& status) {
+  if (status.cancelled()) cancelled_.insert(session.home->id);
+  if (status.phase() == v1::PHASE_SUCCEEDED) succeeded_[status.host_id()] = KeyOf(status.last().id());
+  attended_[session.home->id].insert(status.host_id());
+}
+
+void Conduct::AfterStatus(const Session& session, const v1::AgentStatus& status) {
+  const rendezvous::Coordinator& core = session.home->core;
+  const bool lossy = scenario_.drop_percent + scenario_.repeat_percent + scenario_.reorder_percent > 0;
+  const bool newest = session.agent->host->agent == session.agent && session.coordinator_open && !lossy;
+  const bool member = status.last().has_node_rank() && Same(status.last().id(), core.greatest().id());
+  if (!newest || !member || core.state() != rendezvous::State::kRunning) return;
+  const bool ends_it = status.phase() == v1::PHASE_FAILED || status.phase() == v1::PHASE_UNUSABLE ||
+                       (status.phase() == v1::PHASE_LEAVING && status.outcome() != v1::OUTCOME_SUCCEEDED);
+  if (!ends_it || succeeded_[status.host_id()] == KeyOf(status.last().id())) return;
+  Fail(10, absl::StrCat(status.host_id(), " is ", muster::ToString(status.phase()), ", and round ",
+                        muster::ToString(status.last().id()), " goes on"));
 }
 
 // Nodes that are on their way are to hear why the job ends, and may know of a round.
 void Conduct::OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict) {
   if (std::exchange(verdict_told_, true)) return;  // perhaps by another one
+  if (absl::StrContains(verdict.reason(), " node loss") && losses_ < scenario_.max_node_losses) {
+    return Fail(10, absl::StrCat("coordinator ", home.id, " ends the job after ", losses_ + 1,
+                                 " losses of nodes; --max-node-losses is ", scenario_.max_node_losses));
+  }
   if (!verdict.root_cause().error_text().empty() && verdict.exit_code() == kExitNotFound &&
       static_cast<int>(attended_[home.id].size()) < scenario_.max_nodes &&
       world_->now() < home.born + Shorter(ToMicros(rendezvous::kLatecomers))) {
@@ -160,9 +180,11 @@ void Conduct::OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict)
   }
 }
 
-void Conduct::OnNewRound(const CoordinatorHome& home, const std::string& name) {
+void Conduct::OnNewRound(const CoordinatorHome& home, const v1::Round& round) {
+  losses_ = round.loss_ages_ms_size();
   if (cancelled_.count(home.id) == 0) return;
-  Fail(10, absl::StrCat("coordinator ", home.id, " makes round ", name, " after it has heard of a Ctrl-C"));
+  Fail(10, absl::StrCat("coordinator ", home.id, " makes round ", muster::ToString(round.id()),
+                        " after it has heard of a Ctrl-C"));
 }
 
 // Who has acknowledged the verdict and was not told to go yet finds nobody when the primary has gone.

@@ -4,8 +4,9 @@
 //  9. What has a bound ends within it: the watch for silence, a start, a stop, a mute connection, an agent that
 //     outlives its host. The bounds are the constants of the cores, by the clock that is furthest off, and a slack
 //     for ticks and messages; whoever was stopped meanwhile is not held to them.
-// 10. A node that is answered keeps its lease or is told to stop; the primary's node ends last; no round is made
-//     after a Ctrl-C was heard.
+// 10. A node that is answered keeps its lease or is told to stop; a member that cannot go on ends its round at
+// once;
+//     the primary's node ends last; no round is made after a Ctrl-C was heard; no budget is taken for spent early.
 #pragma once
 
 #include <functional>
@@ -20,6 +21,7 @@
 namespace muster::simulation {
 
 struct Process;
+struct Session;
 
 class Conduct {
  public:
@@ -38,9 +40,10 @@ class Conduct {
   void OnLeaseEnded(const HostProcess& host);
 
   // The end.
-  void OnStatus(const CoordinatorHome& home, const v1::AgentStatus& status);
+  void OnStatus(const Session& session, const v1::AgentStatus& status);
+  void AfterStatus(const Session& session, const v1::AgentStatus& status);
   void OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict);
-  void OnNewRound(const CoordinatorHome& home, const std::string& name);
+  void OnNewRound(const CoordinatorHome& home, const v1::Round& round);
   void OnFinish(const HostProcess& host, const host::Finish& finish);
 
  private:
@@ -53,7 +56,9 @@ class Conduct {
   World* world_;
   Invariants* invariants_;
   bool verdict_told_ = false;
+  int losses_ = 0;                                 // as the newest round was told of them
   std::set<int> cancelled_;                        // coordinators that have heard of a Ctrl-C
+  std::map<std::string, RoundKey> succeeded_;      // the newest round of which a host has said so
   std::map<int, std::set<std::string>> attended_;  // by coordinator: hosts that it has heard of
 };
 

@@ -147,12 +147,13 @@ void World::ArriveAtCoordinator(Session* session, const v1::AgentStatus& status)
   CoordinatorHome* home = session->home;
   invariants_.OnStatusHeard(*home, status);
   policies_.OnStatus(*session, status);
-  conduct_.OnStatus(*home, status);
+  conduct_.OnStatus(*session, status);
   session->agent->host->heard_by = status.has_verdict() ? home->id : 0;
   session->agent->host->heard_at = now();
   OnHome(home,
          [&](BootTime now, rendezvous::Effects* out) { home->core.OnStatus(now, session->stream, status, out); });
   policies_.AfterStatus(*home);
+  conduct_.AfterStatus(*session, status);
 }
 
 void World::SendDown(Session* session, const v1::Directive& directive) {
