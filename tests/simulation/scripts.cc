@@ -237,6 +237,8 @@ void DrawHardships(Prng prng, Scenario& s) {
   if (s.mix == "calm" || s.only_agents_die || s.script != Script::kNone) return;
   if (prng.Chance(15) && !s.coordinator_alone && s.lease > 0) s.serves_if_local = s.places != Places::kSpec;
   if (prng.Chance(6)) s.slow_agents = prng.Skewed(100 * kMillisecond, 4 * kSecond);
+  // A host gives its agent half a lease for its first word, too: who needs longer is ended and started again.
+  if (s.lease > 0) s.slow_agents = std::min(s.slow_agents, s.lease / 3);
   if (prng.Chance(6)) s.agent_fails_percent = static_cast<int>(prng.Between(5, 60));
   if (prng.Chance(6)) s.no_port_percent = static_cast<int>(prng.Between(5, 60));
   if (prng.Chance(6)) s.not_swept_percent = static_cast<int>(prng.Between(20, 100));
