@@ -137,6 +137,11 @@ void Conduct::OnAnswer(HostProcess* host, Micros sent) {
 void Conduct::OnLeaseEnded(const HostProcess& host) {
   const bool serves = host.place == 0 && !scenario_.coordinator_alone;
   if (serves || host.zombie || invariants_->verdict_announced()) return;
+  const AgentProcess* agent = host.agent;
+  if (agent == nullptr || agent->session == nullptr) return;
+  // A coordinator that has just learned of a later round waits for that one's members; any other round ends
+  // meanwhile.
+  if (!Same(agent->session->home->core.greatest().id(), host.core.started())) return;
   const Micros now = world_->now();
   const bool long_answered = now > host.answered_since + 2 * kOneBreath && now < host.answered_at + kOneBreath;
   if (!long_answered || now > host.answered_for + scenario_.lease / 2) return;
