@@ -169,10 +169,10 @@ void World::SendDown(Session* session, const v1::Directive& directive) {
       session, false,
       [this, session, agent, directive] {
         if (agent->session != session) return;
-        const uint64_t seq = agent->core.memory().applied().seq();
+        const v1::DirectiveId before = agent->core.memory().applied();
         OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDirective(now, directive, out); });
         // A repeated one is no sign of life.
-        if (agent->core.memory().applied().seq() == seq) return;
+        if (Compare(agent->core.memory().applied(), before) == 0) return;
         agent->host->last_directive = agent->answered_at = now();
         while (!agent->sent_up.empty() && agent->sent_up.front().first <= directive.echo().seq()) {
           agent->answered_for = agent->sent_up.front().second;
