@@ -206,6 +206,7 @@ void AgentCore::OnRefused(BootTime now, int exit_code, const std::string& reason
   ReachedAnotherJob(now, reason);
 }
 
+// The first line is implied by the last one: what was applied is of the newest epoch. It says what is meant.
 bool AgentCore::IsNewer(const v1::Directive& directive) const {
   if (Compare(directive.id().epoch(), memory_.epoch()) < 0) return false;
   return Compare(directive.id(), newest_) > 0 && Compare(directive.id(), memory_.applied()) > 0;
@@ -287,6 +288,7 @@ void AgentCore::ExtendLease(BootTime now, const v1::Directive& directive) {
   if (directive.lease().not_after_boot_ns() != 0) {
     deadline = std::min(deadline, FromBootNanos(directive.lease().not_after_boot_ns()));
   }
+  // The host keeps the latest deadline, too: a new agent knows only what the host has told it.
   lease_deadline_ = std::max(lease_deadline_, deadline);
 }
 

@@ -144,6 +144,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
     }
     ++claims;
     const bool succeeded = HasSucceeded(host);
+    // A member that is stopping would end the round anyway as soon as it ran again (WhyDrainFor): this is earlier.
     if (succeeded || LeavesAfterSuccess(host) || phase == v1::PHASE_STARTING || phase == v1::PHASE_RUNNING) {
       running.insert(host.round.node_rank());
       all_succeeded &= succeeded;
