@@ -99,7 +99,8 @@ BoundedFile::Change BoundedFile::Keep(BootTime now, absl::Status* trouble) {
 
 bool BoundedFile::HasPlenty() const {
   struct statfs about {};
-  return fstatfs(fd_.get(), &about) == 0 && static_cast<int64_t>(about.f_bavail) > kPlenty / about.f_bsize;
+  if (fstatfs(fd_.get(), &about) != 0 || about.f_bsize <= 0) return false;  // FUSE may answer 0 to everything
+  return static_cast<int64_t>(about.f_bavail) > kPlenty / about.f_bsize;
 }
 
 void BoundedFile::KeepReserve(Change* change, absl::Status* trouble) {

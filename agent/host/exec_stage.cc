@@ -1,6 +1,7 @@
 #include "agent/host/exec_stage.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -10,6 +11,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <string_view>
 
 #include "proto/base/exit_codes.h"
@@ -17,13 +19,16 @@
 namespace muster::host {
 namespace {
 
-// muster exec-stage PARENT SOFT HARD -- FILE ARGV...
+// muster exec-stage PARENT SOFT HARD CPUS -- FILE ARGV...
 constexpr int kParentIndex = 2;
 constexpr int kSoftIndex = 3;
 constexpr int kHardIndex = 4;
-constexpr int kDashesIndex = 5;
-constexpr int kFileIndex = 6;
-constexpr int kArgvIndex = 7;
+constexpr int kCpusIndex = 5;  // "0,1,8"; empty: all
+constexpr int kDashesIndex = 6;
+constexpr int kFileIndex = 7;
+constexpr int kArgvIndex = 8;
+
+constexpr int kMaxCpus = 8192;  // as the largest kernels are built
 
 constexpr int kFirstLibrarySignal = 32;  // up to SIGRTMIN
 
@@ -47,6 +52,29 @@ void ResetLibrarySignals() {
   }
 }
 
+struct FreeCpuSet {
+  void operator()(cpu_set_t* set) const { CPU_FREE(set); }
+};
+
+// Done by the worker itself: the parent's own CPUs are never touched, and may change at any moment (a cpuset of
+// the machine's manager). 0, or errno.
+int BindToCpus(std::string_view list) {
+  if (list.empty()) return 0;
+  const size_t size = CPU_ALLOC_SIZE(kMaxCpus);
+  const std::unique_ptr<cpu_set_t, FreeCpuSet> cpus(CPU_ALLOC(kMaxCpus));
+  if (cpus == nullptr) return ENOMEM;
+  CPU_ZERO_S(size, cpus.get());
+  while (!list.empty()) {
+    size_t cpu = 0;
+    const auto [end, error] = std::from_chars(list.data(), list.data() + list.size(), cpu);
+    if (error != std::errc() || cpu >= static_cast<size_t>(kMaxCpus)) return EINVAL;
+    CPU_SET_S(cpu, size, cpus.get());
+    list.remove_prefix(static_cast<size_t>(end - list.data()));
+    if (list.starts_with(',')) list.remove_prefix(1);
+  }
+  return sched_setaffinity(0, size, cpus.get()) == 0 ? 0 : errno;
+}
+
 int Fail(ExecStageError::Step step, int error) {
   const ExecStageError report{step, error};
   (void)!write(kExecStageStatusFd, &report, sizeof(report));
@@ -56,12 +84,15 @@ int Fail(ExecStageError::Step step, int error) {
 }  // namespace
 
 std::vector<std::string> ExecStageArguments(pid_t parent, const rlimit& nofile, const std::string& file,
-                                            const std::vector<std::string>& argv) {
+                                            const std::vector<std::string>& argv, const std::set<int>& cpus) {
+  std::string list;
+  for (const int cpu : cpus) list += (list.empty() ? "" : ",") + std::to_string(cpu);
   std::vector<std::string> all = {"muster",
                                   kExecStageCommand,
                                   std::to_string(parent),
                                   std::to_string(nofile.rlim_cur),
                                   std::to_string(nofile.rlim_max),
+                                  list,
                                   "--",
                                   file};
   all.insert(all.end(), argv.begin(), argv.end());
@@ -77,6 +108,8 @@ std::string Describe(const ExecStageError& error, const std::string& program) {
       return "cannot bind the life of " + program + " to the host's: " + reason;
     case ExecStageError::kLimits:
       return "cannot restore the limit of open files for " + program + ": " + reason;
+    case ExecStageError::kCpus:
+      return "cannot bind " + program + " to its CPUs (--numa-binding): " + reason;
     default:
       return "cannot start " + program + ": " + reason;
   }
@@ -97,6 +130,7 @@ int ExecStageMain(int argc, char** argv) {
   if (getppid() != static_cast<pid_t>(parent)) return Fail(ExecStageError::kParentDeath, ESRCH);
   const rlimit nofile{soft, hard};
   if (setrlimit(RLIMIT_NOFILE, &nofile) != 0) return Fail(ExecStageError::kLimits, errno);
+  if (const int error = BindToCpus(argv[kCpusIndex]); error != 0) return Fail(ExecStageError::kCpus, error);
   ResetLibrarySignals();
   execvp(argv[kFileIndex], argv + kArgvIndex);
   return Fail(ExecStageError::kExec, errno);

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,15 +17,15 @@ inline constexpr int kExecStageStatusFd = 3;  // closed by a successful exec
 
 // What went wrong, sent over the status pipe; nothing but an end of file means that the program executes.
 struct ExecStageError {
-  enum Step : int { kParentDeath = 2, kLimits = 3, kExec = 4 };
+  enum Step : int { kParentDeath = 2, kLimits = 3, kExec = 4, kCpus = 5 };
   int step = 0;
   int error = 0;  // errno
 };
 
 // The argument list by which the stage executes `file` (looked for on PATH if it has no slash), telling it `argv`.
-// The environment travels as the stage's own.
+// The environment travels as the stage's own. cpus: it may run on these alone; empty: wherever we may.
 std::vector<std::string> ExecStageArguments(pid_t parent, const rlimit& nofile, const std::string& file,
-                                            const std::vector<std::string>& argv);
+                                            const std::vector<std::string>& argv, const std::set<int>& cpus = {});
 
 // "cannot execute train.py: Permission denied".
 std::string Describe(const ExecStageError& error, const std::string& program);

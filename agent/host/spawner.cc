@@ -1,7 +1,6 @@
 #include "agent/host/spawner.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/syscall.h>
@@ -103,29 +102,6 @@ Spawner::~Spawner() {
   }
 }
 
-constexpr int kMaxCpus = 8192;  // as the largest kernels are built
-
-struct FreeCpuSet {
-  void operator()(cpu_set_t* set) const { CPU_FREE(set); }
-};
-using CpuSetPtr = std::unique_ptr<cpu_set_t, FreeCpuSet>;
-
-// A child is born with its parent's CPUs, so ours are others for that moment.
-template <typename Start>
-absl::StatusOr<pid_t> Bound(const std::set<int>& cpus, Start start) {
-  if (cpus.empty()) return start();
-  const size_t size = CPU_ALLOC_SIZE(kMaxCpus);
-  const CpuSetPtr before(CPU_ALLOC(kMaxCpus)), wanted(CPU_ALLOC(kMaxCpus));
-  CPU_ZERO_S(size, wanted.get());
-  for (const int cpu : cpus) CPU_SET_S(static_cast<size_t>(cpu), size, wanted.get());
-  if (sched_getaffinity(0, size, before.get()) != 0 || sched_setaffinity(0, size, wanted.get()) != 0) {
-    return absl::ErrnoToStatus(errno, "binding a worker to its CPUs");
-  }
-  absl::StatusOr<pid_t> pid = start();
-  MUSTER_CHECK(sched_setaffinity(0, size, before.get()) == 0, "our own CPUs are gone");
-  return pid;
-}
-
 absl::StatusOr<pid_t> Spawner::SpawnWorker(const WorkerCommand& command, WorkerEvents events) {
   MUSTER_CHECK(!command.argv.empty(), "a worker without a program");
   int pipe_fds[2];
@@ -136,9 +112,8 @@ absl::StatusOr<pid_t> Spawner::SpawnWorker(const WorkerCommand& command, WorkerE
   posix_spawn_file_actions_adddup2(&launch.actions, command.stdout_fd, 1);
   posix_spawn_file_actions_adddup2(&launch.actions, command.stderr_fd, 2);
   posix_spawn_file_actions_adddup2(&launch.actions, pipe_fds[1], kExecStageStatusFd);
-  absl::StatusOr<pid_t> pid = Bound(command.cpus, [&] {
-    return launch.Start(ExecStageArguments(getpid(), inherited_.nofile, file, command.argv), command.environment);
-  });
+  const absl::StatusOr<pid_t> pid = launch.Start(
+      ExecStageArguments(getpid(), inherited_.nofile, file, command.argv, command.cpus), command.environment);
   close(pipe_fds[1]);
   if (!pid.ok()) {
     close(pipe_fds[0]);

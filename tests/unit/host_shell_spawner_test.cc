@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -55,6 +56,8 @@ bool CollectAll(Spawner* spawner) {
     return spawner->LiveWorkers().empty();
   });
 }
+
+int g_cpu_changes = 0;  // of this process, by sched_setaffinity
 
 class SpawnerTest : public testing::Test {
  protected:
@@ -288,8 +291,18 @@ TEST_F(SpawnerTest, AWorkerIsBornOnItsCpusAndWeKeepOurs) {
   cpu_set_t after;
   ASSERT_EQ(sched_getaffinity(0, sizeof(after), &after), 0);
   EXPECT_TRUE(CPU_EQUAL(&ours, &after));
+  // Not for a moment are they others: what a cpuset allowed before may be refused afterwards.
+  EXPECT_EQ(g_cpu_changes, 0);
+}
+
+TEST_F(SpawnerTest, AWorkerWhoseCpusAreGoneIsOneThatCannotStart) {
+  WorkerCommand command = Shell("true");
   command.cpus = {8000};
-  EXPECT_FALSE(hostlet_.spawner.SpawnWorker(command, {}).ok());
+  Told told;
+  ASSERT_TRUE(hostlet_.spawner.SpawnWorker(command, told.Events()).ok());
+  ASSERT_TRUE(hostlet_.RunUntil([&] { return told.failed.has_value(); }));
+  EXPECT_EQ(told.failed->first, 126);
+  EXPECT_EQ(told.failed->second, "cannot bind /bin/sh to its CPUs (--numa-binding): Invalid argument");
 }
 
 TEST(ExecStageTest, AStageWhoseParentIsAnotherRefuses) {
@@ -307,3 +320,9 @@ TEST(ExecStageTest, AStageWhoseParentIsAnotherRefuses) {
 
 }  // namespace
 }  // namespace muster::host
+
+// Counts the calls of this process, in the C library's place.
+extern "C" int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t* cpus) noexcept {
+  ++muster::host::g_cpu_changes;
+  return static_cast<int>(syscall(SYS_sched_setaffinity, pid, size, cpus)) < 0 ? -1 : 0;
+}
