@@ -97,19 +97,36 @@ void Drive(ares_channel channel, BootTime deadline, const Lookup& lookup) {
   }
 }
 
+std::vector<std::string> InterfaceAddresses() {
+  std::vector<std::string> addresses;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return addresses;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr) continue;
+    if (std::string text = Text(entry->ifa_addr); !text.empty()) addresses.push_back(std::move(text));
+  }
+  return addresses;
+}
+
 bool IsOfThisMachine(const std::string& literal) {
   if (rendezvous::IsLoopback(literal)) return true;  // all of 127/8, though an interface has one of it only
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return false;
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
-  const std::string wanted = Canonical(literal);
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr != nullptr && Text(entry->ifa_addr) == wanted) return true;
-  }
-  return false;
+  const std::vector<std::string> own = InterfaceAddresses();
+  return std::find(own.begin(), own.end(), Canonical(literal)) != own.end();
+}
+
+bool IsOfOneLink(const std::string& literal) {
+  return literal.rfind("fe80:", 0) == 0 || literal.rfind("169.254.", 0) == 0;
 }
 
 }  // namespace
+
+std::vector<std::string> OwnAddresses() {
+  std::vector<std::string> own = InterfaceAddresses();
+  const auto useless = [](const std::string& one) { return rendezvous::IsLoopback(one) || IsOfOneLink(one); };
+  own.erase(std::remove_if(own.begin(), own.end(), useless), own.end());
+  return own;
+}
 
 bool IsLiteral(const std::string& host) {
   unsigned char buffer[sizeof(in6_addr)];

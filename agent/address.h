@@ -21,6 +21,9 @@ absl::StatusOr<std::vector<std::string>> ResolveHost(const std::string& host,
 // its own answer.
 std::string HostsFileAddress(const std::string& host);
 
+// Addresses of this machine's interfaces by which others may reach it: no loopback, none of one link only.
+std::vector<std::string> OwnAddresses();
+
 bool IsLiteral(const std::string& host);
 
 // True if host, or what it resolves to, is an address of one of this machine's interfaces. Blocks as ResolveHost.

@@ -27,9 +27,12 @@
 #include "agent/host/writer.h"
 #include "agent/local_session.h"
 #include "agent/notice_watch.h"
+#include "agent/port_retry.h"
 #include "agent/process_start.h"
+#include "agent/reach_check.h"
 #include "agent/remote_session.h"
 #include "agent/serving.h"
+#include "agent/session_error.h"
 #include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
@@ -42,7 +45,6 @@
 namespace muster::agent {
 namespace {
 
-constexpr absl::Duration kBindRetryLimit = absl::Seconds(10);      // a predecessor's port may be free in a moment
 constexpr absl::Duration kLastWordLimit = absl::Seconds(1);        // for what was said last to arrive
 constexpr absl::Duration kLastLineLimit = absl::Milliseconds(50);  // for our own lines, where a reader is slow
 constexpr absl::Duration kDrainPoll = absl::Milliseconds(5);
@@ -92,6 +94,8 @@ class AgentProcess {
   void DecideIfServing(bool local);
   void Configure(bool serves);
   void CheckLocalAddress();
+  void CheckPrimaryAddress();
+  void OnNotReached(const std::string& why, int refused);
   void WatchNotice();
   void TellLog(const v1::Round& round) const;
   void MakeCoordinator();
@@ -110,6 +114,7 @@ class AgentProcess {
   void Do(const Note& note) { Log("agent", note); }
 
   void Tick();
+  uint16_t PrimaryPort() const { return static_cast<uint16_t>(config_.primary().port()); }
   bool Listening();  // tries to listen; false: told the core why not
   void OnMemberAttached(const std::string& peer);
   void StopWhenDrained();
@@ -130,7 +135,9 @@ class AgentProcess {
 
   std::unique_ptr<rendezvous::CoordinatorService> coordinator_;  // outlives the session
   std::unique_ptr<Session> session_;
-  std::optional<BootTime> bind_failing_since_;
+  std::unique_ptr<ReachCheck> reach_check_;
+  PortRetry port_retry_;
+  bool port_is_anothers_ = false;  // the primary's address is here, and another process has its port
   bool listens_ = false;
 
   bool disconnecting_ = false;
@@ -159,6 +166,7 @@ AgentProcess::~AgentProcess() {
   notice_watch_.reset();
   if (resolver_.joinable()) resolver_.join();  // ends within kResolveLimit
   ender_.reset();
+  reach_check_.reset();
   session_.reset();
   coordinator_.reset();
   if (host_pidfd_ >= 0) close(host_pidfd_);
@@ -268,9 +276,10 @@ void AgentProcess::DecideIfServing(bool local) {
   if (!local) return Configure(false);
   rendezvous::SanitizeGrpcEnvironment();
   MakeCoordinator();
-  const absl::Status status = coordinator_->Listen(ServerOptionsFrom(config_));
+  const absl::Status status = coordinator_->Listen(ServerOptionsFrom(config_, host_.host_id()));
   listens_ = status.ok();
   if (!listens_ && absl::IsUnavailable(status)) {
+    port_is_anothers_ = true;
     coordinator_.reset();
     return Configure(false);
   }
@@ -311,6 +320,17 @@ void AgentProcess::CheckLocalAddress() {
       "--local-addr " + address + " is no address of this machine: worker 0 may not be able to listen on it");
 }
 
+// The others look for this node by that address. Of one that the platform gives nobody need ask, and on some
+// platforms it leads a primary that dials it nowhere.
+void AgentProcess::CheckPrimaryAddress() {
+  const bool by_hand = config_.serves() == v1::NodeConfig::SERVES_YES && !config_.primary_source().empty();
+  const bool has_met_others = host_.memory().epoch().number() > 0;
+  if (!by_hand || config_.loopback_only() || has_met_others || reach_check_ != nullptr) return;
+  reach_check_ = std::make_unique<ReachCheck>(config_, host_.host_id(), &loop_, [](const std::string& warning) {
+    Log(Severity::kWarning, "agent", warning);
+  });
+}
+
 // Every agent asks anew: what one has heard its host knows, or the next one hears it again.
 void AgentProcess::WatchNotice() {
   notice_watch_ = std::make_unique<NoticeWatch>(&loop_, config_.notice(), [this](const std::string& why) {
@@ -335,16 +355,14 @@ void AgentProcess::MakeCoordinator() {
 SessionEvents AgentProcess::Events() {
   return {.on_connected =
               [this](const std::string& address) {
+                port_is_anothers_ = false;  // it forwards
                 Step([&](BootTime now, Effects* out) { core_.OnConnected(now, address, out); });
               },
           .on_directive =
               [this](const v1::Directive& directive) {
                 Step([&](BootTime now, Effects* out) { core_.OnDirective(now, directive, out); });
               },
-          .on_disconnected =
-              [this](const std::string& why, int refused) {
-                Step([&](BootTime now, Effects* out) { core_.OnDisconnected(now, why, refused, out); });
-              },
+          .on_disconnected = [this](const std::string& why, int refused) { OnNotReached(why, refused); },
           .on_closed =
               [this] {
                 closed_ = true;
@@ -352,9 +370,19 @@ SessionEvents AgentProcess::Events() {
               }};
 }
 
+void AgentProcess::OnNotReached(const std::string& why, int refused) {
+  PortRetry::Next next{why, false};
+  if (port_is_anothers_ && refused == 0) {
+    next = port_retry_.OnNoCoordinator(EventLoop::Now(), why, IsOtherProgram(why), PrimaryPort());
+  }
+  const int code = next.give_up ? kExitUnavailable : refused;
+  Step([&](BootTime now, Effects* out) { core_.OnDisconnected(now, next.why, code, out); });
+}
+
 // Its first status is not looked at yet, so the offer that goes out now is the one a round is made with.
 void AgentProcess::OnMemberAttached(const std::string& peer) {
   if (!configured_) return;
+  if (reach_check_ != nullptr) reach_check_->OnMemberAttached();
   const std::string address = rendezvous::LocalAddressTowards(peer);
   Step([&](BootTime now, Effects* out) { core_.OnLocalAddress(now, address, out); });
 }
@@ -371,14 +399,15 @@ void AgentProcess::Do(const Connect&) {
 
 bool AgentProcess::Listening() {
   if (coordinator_ == nullptr || config_.single_node() || listens_) return true;
-  const absl::Status status = coordinator_->Listen(ServerOptionsFrom(config_));
+  const absl::Status status = coordinator_->Listen(ServerOptionsFrom(config_, host_.host_id()));
   listens_ = status.ok();
-  if (listens_) return true;
-  const BootTime now = EventLoop::Now();
-  if (!bind_failing_since_.has_value()) bind_failing_since_ = now;
+  if (listens_) {
+    CheckPrimaryAddress();
+    return true;
+  }
+  const PortRetry::Next next = port_retry_.OnFailure(EventLoop::Now(), status, PrimaryPort());
   const int code = absl::IsResourceExhausted(status) ? kExitFault : kExitUnavailable;
-  const bool hopeless = !absl::IsUnavailable(status) || now - *bind_failing_since_ >= kBindRetryLimit;
-  loop_.Post([this, why = std::string(status.message()), code = hopeless ? code : 0] {
+  loop_.Post([this, why = next.why, code = next.give_up ? code : 0] {
     Step([&](BootTime at, Effects* out) { core_.OnDisconnected(at, why, code, out); });
   });
   return false;

@@ -14,6 +14,7 @@
 #include "agent/host/event_loop.h"
 #include "agent/host/log.h"
 #include "agent/host/writer.h"
+#include "agent/port_retry.h"
 #include "agent/process_start.h"
 #include "agent/serving.h"
 #include "proto/base/exit_codes.h"
@@ -27,7 +28,6 @@ namespace {
 
 constexpr char kPart[] = "coordinator";
 constexpr absl::Duration kBindRetry = absl::Milliseconds(200);
-constexpr absl::Duration kBindRetryLimit = absl::Seconds(10);  // a predecessor's port may be free in a moment
 constexpr absl::Duration kReturnLimit = absl::Minutes(1);  // for a port, and descriptors, that were there before
 
 // No sooner than this after its start is a dead listener replaced: what took the descriptors is to have an end.
@@ -135,14 +135,15 @@ class CoordinatorProcess {
     // Who has served already ends for nothing that may pass: the nodes come back to this port.
     const bool has_served = port_ != 0;
     const bool may_pass = absl::IsUnavailable(status) || (has_served && absl::IsResourceExhausted(status));
-    if (may_pass && EventLoop::Now() - began_ < (has_served ? kReturnLimit : kBindRetryLimit)) {
-      if (has_served && trouble_ != status) Log(Severity::kWarning, kPart, AsStd(status.message()));
-      trouble_ = status;
+    const PortRetry::Next next = port_retry_.OnFailure(EventLoop::Now(), status, options.listen.port);
+    const bool give_up = has_served ? EventLoop::Now() - began_ >= kReturnLimit : next.give_up;
+    if (may_pass && !give_up) {
+      if (trouble_ != next.why) Log(Severity::kWarning, kPart, next.why);
+      trouble_ = next.why;
       loop_.After(kBindRetry, [this] { Listen(); });
       return;
     }
-    Finish(absl::IsResourceExhausted(status) ? kExitFault : kExitUnavailable,
-           std::string(AsStd(status.message())));
+    Finish(absl::IsResourceExhausted(status) ? kExitFault : kExitUnavailable, next.why);
   }
 
   void Tick() {
@@ -180,7 +181,8 @@ class CoordinatorProcess {
   int port_ = 0;  // 0: none yet
   CoordinatorEnd end_;
   BootTime began_;
-  absl::Status trouble_;  // the last that was told
+  PortRetry port_retry_;
+  std::string trouble_;  // the last that was told
 };
 
 }  // namespace

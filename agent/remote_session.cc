@@ -102,7 +102,8 @@ void RemoteSession::OnStarted(Attempt* attempt, bool ok) {
 }
 
 void RemoteSession::OnMetadata(Attempt* attempt, bool ok) {
-  const bool taken = ok && attempt->context.GetServerInitialMetadata().count(rendezvous::kServerKey) > 0;
+  const auto& told = attempt->context.GetServerInitialMetadata();
+  const bool taken = ok && told.count(rendezvous::kServerKey) > 0;
   // Refused, or no coordinator: the end of the call says which.
   if (!taken) return Finish(attempt);
   attempt->connected = true;
@@ -110,6 +111,8 @@ void RemoteSession::OnMetadata(Attempt* attempt, bool ok) {
   Read(attempt);
   Advance(attempt);
   if (attempt != current_ || attempt->disconnecting) return;
+  const auto instance = told.find(rendezvous::kServerInstanceKey);
+  server_instance_ = instance == told.end() ? "" : std::string(instance->second.data(), instance->second.size());
   const std::string peer = rendezvous::PeerAddress(attempt->context.peer());
   events_.on_connected(rendezvous::LocalAddressTowards(peer));
 }

@@ -34,6 +34,9 @@ class RemoteSession : public Session {
   void Send(const v1::AgentStatus& status) override;
   void Disconnect() override;
 
+  // What the coordinator that took us calls itself (kServerInstanceKey); empty: it says nothing, or none has.
+  const std::string& server_instance() const { return server_instance_; }
+
  private:
   struct Attempt;
 
@@ -54,6 +57,7 @@ class RemoteSession : public Session {
   EventLoop* const loop_;
   const SessionEvents events_;
   bool by_address_ = false;  // the next attempt
+  std::string server_instance_;
   Attempt* current_ = nullptr;
   std::list<std::unique_ptr<Attempt>> attempts_;  // the current one and those that are ending
   std::unique_ptr<rendezvous::CompletionThread> thread_;

@@ -14,13 +14,13 @@ absl::Duration LeaseOf(const v1::NodeConfig& config) {
   return config.single_node() ? absl::ZeroDuration() : absl::Milliseconds(config.lease_ms());
 }
 
-rendezvous::ServerOptions ServerOptionsFrom(const v1::NodeConfig& config) {
+rendezvous::ServerOptions ServerOptionsFrom(const v1::NodeConfig& config, const std::string& instance) {
   return {.listen = {.host = config.primary().host(),
                      .port = static_cast<uint16_t>(config.primary().port()),
                      .loopback_only = config.loopback_only()},
           .token = config.token(),
           .version = config.version(),
-          .instance = "",
+          .instance = instance,
           .lease = LeaseOf(config)};
 }
 

@@ -1,12 +1,15 @@
 // What a coordinator on this node is made with, from what the node was started with.
 #pragma once
 
+#include <string>
+
 #include "muster/v1/host.pb.h"
 #include "rendezvous/server.h"
 
 namespace muster::agent {
 
-rendezvous::ServerOptions ServerOptionsFrom(const v1::NodeConfig& config);
+// instance: what names this coordinator among all of them.
+rendezvous::ServerOptions ServerOptionsFrom(const v1::NodeConfig& config, const std::string& instance = "");
 
 absl::Duration LeaseOf(const v1::NodeConfig& config);  // zero: none
 

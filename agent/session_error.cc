@@ -85,6 +85,10 @@ std::string DescribeSessionError(const SessionError& error, std::string_view tar
   return (error.connected ? "lost " : "cannot reach ") + at + ": " + Cause(error);
 }
 
+bool IsOtherProgram(std::string_view description) {
+  return description.find(kOtherProgram) != std::string_view::npos;
+}
+
 int RefusalCode(int code) { return code == kUnauthenticated || code == kPermissionDenied ? kExitRefused : 0; }
 
 }  // namespace muster::agent

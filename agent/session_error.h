@@ -20,6 +20,9 @@ bool IsNameError(const SessionError& error);
 // One line: "cannot reach the coordinator at HOST:PORT: connection refused". target: "host:port".
 std::string DescribeSessionError(const SessionError& error, std::string_view target);
 
+// Whether a line of DescribeSessionError says that something else than a coordinator answers.
+bool IsOtherProgram(std::string_view description);
+
 // The exit code if we were turned away for good, else 0.
 int RefusalCode(int code);
 

@@ -22,6 +22,10 @@ constexpr char kOwnCgroup[] = "/proc/self/cgroup";
 constexpr char kCgroupRoot[] = "/sys/fs/cgroup";
 constexpr int kExitLooksWrong = 1;
 constexpr size_t kMaxAddressesShown = 4;
+constexpr char kForwarded[] =
+    "unless it is forwarded to this machine (NAT, a load balancer), no other node can find this one: give the "
+    "address "
+    "of node 0, or, if this is not node 0, its own --node-rank";
 
 class Checker {
  public:
@@ -57,7 +61,11 @@ class Checker {
   void Primary() {
     const std::string host = plan_.config.primary().host();
     const uint16_t port = static_cast<uint16_t>(plan_.config.primary().port());
-    if (Serves()) return OwnPort(port);
+    if (Serves()) {
+      const bool port_is_free = OwnPort(port);
+      if (!plan_.config.primary_source().empty() && !plan_.config.loopback_only()) OwnAddress(host, port_is_free);
+      return;
+    }
     const auto addresses = probe_.resolve(host);
     if (!addresses.ok() && !plan_.config.primary_address().empty()) {
       const std::string& address = plan_.config.primary_address();
@@ -80,13 +88,49 @@ class Checker {
     Connect(*addresses, port);
   }
 
-  void OwnPort(uint16_t port) {
+  // Whether it is free.
+  bool OwnPort(uint16_t port) {
     const absl::Status free = probe_.listen(plan_.config);
     const std::string name = Whose("port");
-    if (free.ok())
-      return Add(Kind::kGood, name, absl::StrCat("this node is the primary, and port ", port, " is free"));
-    if (absl::IsUnavailable(free)) return WhoHasOwnPort(port);
-    Add(Kind::kWrong, name, std::string(AsStd(free.message())), "give --master-port");
+    if (free.ok()) {
+      Add(Kind::kGood, name, absl::StrCat("this node is the primary, and port ", port, " is free"));
+    } else if (absl::IsUnavailable(free)) {
+      WhoHasOwnPort(port);
+    } else {
+      Add(Kind::kWrong, name, std::string(AsStd(free.message())), "give --master-port");
+    }
+    return free.ok();
+  }
+
+  // The address that was given for this node, the primary, by hand: the others look for it there. Of one that a
+  // platform gives nobody need ask.
+  void OwnAddress(const std::string& host, bool port_is_free) {
+    const std::string name = Whose("address");
+    const std::string& source = plan_.config.primary_source();
+    const auto addresses = probe_.resolve(host);
+    if (!addresses.ok()) {
+      return Add(Kind::kNote, name, absl::StrCat(source, ": ", std::string(AsStd(addresses.status().message()))),
+                 "the other nodes look for this one by that name: is it spelled right?");
+    }
+    for (const std::string& address : *addresses) {
+      if (probe_.is_own_address(address))
+        return Add(Kind::kGood, name, absl::StrCat(address, " is an address of this machine"));
+    }
+    const std::string& address = addresses->front();
+    const std::string what =
+        absl::StrCat(source, " ", host, host == address ? "" : absl::StrCat(" (", address, ")"),
+                     " is no address of this machine");
+    if (!port_is_free) return Add(Kind::kNote, name, what, kForwarded);
+    const absl::Status leads_here = probe_.leads_here(address, plan_.config);
+    if (leads_here.ok()) return Add(Kind::kGood, name, absl::StrCat(what, ", but leads to it"));
+    Add(Kind::kWrong, name,
+        absl::StrCat(what, ", and does not lead to it either: ", std::string(AsStd(leads_here.message()))),
+        kForwarded);
+  }
+
+  std::string WhoHas(uint16_t port) const {
+    const std::string holder = probe_.port_holder(port);
+    return holder.empty() ? "" : absl::StrCat("; ", holder, " has it");
   }
 
   // The primary does not ask by its own name: some platforms lead it back to nobody.
@@ -96,12 +140,13 @@ class Checker {
     const absl::Status asked = probe_.clock_ahead(own).status();
     if (absl::IsNotFound(asked)) {
       const std::string why(AsStd(asked.message()));
-      return Add(Kind::kUnreachable, Whose("port"),
-                 absl::StrCat("this node is the primary, and port ", port, " is another program's: ", why),
-                 "end that program, or give --master-port on all nodes");
+      return Add(
+          Kind::kUnreachable, Whose("port"),
+          absl::StrCat("this node is the primary, and port ", port, " is another program's: ", why, WhoHas(port)),
+          "end that program, or give --master-port on all nodes");
     }
     Add(Kind::kNote, Whose("port"),
-        absl::StrCat("this node is the primary, and a muster listens on port ", port, " already"),
+        absl::StrCat("this node is the primary, and a muster listens on port ", port, " already", WhoHas(port)),
         "unless that is the job itself, end it, or give --master-port on all nodes");
   }
 
@@ -131,10 +176,13 @@ class Checker {
     const absl::StatusOr<absl::Duration> ahead = probe_.clock_ahead(config);
     if (absl::IsNotFound(ahead.status())) {
       const std::string why(AsStd(ahead.status().message()));
-      return Add(Kind::kUnreachable, Whose("port"),
-                 absl::StrCat("somebody answers on ", where, ", but no muster: ", why),
-                 "end what listens there, or give all nodes another port (a proxy may answer so for a muster that "
-                 "is not up yet)");
+      return Add(
+          Kind::kUnreachable, Whose("port"),
+          absl::StrCat(
+              "somebody answers on ", where, ", but no muster: ", why,
+              probe_.is_own_address(address) ? WhoHas(static_cast<uint16_t>(plan_.config.primary().port())) : ""),
+          "end what listens there, or give all nodes another port (a proxy may answer so for a muster that "
+          "is not up yet)");
     }
     Add(Kind::kGood, Whose("port"), absl::StrCat("muster answers on ", where));
     if (absl::IsPermissionDenied(ahead.status())) {

@@ -27,6 +27,13 @@ struct CheckProbe {
   std::function<absl::StatusOr<absl::Duration>(const v1::NodeConfig& config)> clock_ahead;
   // Whether this node's coordinator could listen where it is to. Unavailable: somebody does already.
   std::function<absl::Status(const v1::NodeConfig& config)> listen;
+  // Who has this port of this machine, for people; empty: nobody who can be seen.
+  std::function<std::string(uint16_t port)> port_holder;
+  // Whether this is an address of this machine.
+  std::function<bool(const std::string& address)> is_own_address;
+  // Whether a connection to that address comes back to this machine's own port, on which nobody listens now. OK:
+  // it does, as through a forwarder; else how it failed.
+  std::function<absl::Status(const std::string& address, const v1::NodeConfig& config)> leads_here;
   std::function<absl::StatusOr<int64_t>()> shared_memory_bytes;  // the size of /dev/shm; NotFound: there is none
   discovery::FileReader read_file;
 };

@@ -14,14 +14,21 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "agent/address.h"
+#include "agent/host/event_loop.h"
 #include "agent/host/owned_fd.h"
 #include "agent/machine_probe.h"
+#include "agent/port_holder.h"
+#include "agent/process_start.h"
+#include "agent/reach_check.h"
+#include "agent/remote_session.h"
 #include "agent/serving.h"
 #include "muster/v1/rendezvous.grpc.pb.h"
 #include "proto/base/ids.h"
+#include "proto/base/status_macros.h"
 #include "rendezvous/auth.h"
 #include "rendezvous/channel_options.h"
 #include "rendezvous/listen_address.h"
+#include "rendezvous/server.h"
 
 namespace muster::cli {
 namespace {
@@ -116,6 +123,55 @@ absl::StatusOr<absl::Duration> ClockAhead(const v1::NodeConfig& config) {
   return asked + (answered - asked) / 2 - absl::FromUnixMillis(millis);
 }
 
+// Nothing is read from those who come while we look whether we reach ourselves.
+class NoAttendance : public rendezvous::Attendance {
+ public:
+  void OnOpened(rendezvous::StreamId, const std::string&) override {}
+  void OnStatus(rendezvous::StreamId, const v1::AgentStatus&) override {}
+  void OnClosed(rendezvous::StreamId) override {}
+};
+
+// As the primary itself does once it runs: listens for a moment, and connects to the address from outside.
+absl::Status LeadsHere(const std::string& address, const v1::NodeConfig& config) {
+  rendezvous::SanitizeGrpcEnvironment();
+  EventLoop loop;
+  RETURN_IF_ERROR(loop.status());
+  NoAttendance nobody;
+  const std::string instance = absl::StrCat(agent::Entropy());
+  ASSIGN_OR_RETURN(const std::unique_ptr<rendezvous::Server> server,
+                   rendezvous::Server::Start(
+                       agent::ServerOptionsFrom(config, instance),
+                       [&loop](std::function<void()> closure) { loop.Post(std::move(closure)); }, &nobody));
+  v1::Endpoint endpoint = config.primary();
+  endpoint.set_host(address);
+  absl::Status result = absl::UnknownError("no answer");
+  agent::SessionEvents events;
+  std::unique_ptr<agent::RemoteSession> session;
+  events.on_connected = [&](const std::string&) {
+    const bool ourselves = session->server_instance() == instance;
+    result = ourselves ? absl::OkStatus() : absl::FailedPreconditionError("another muster answers there");
+    loop.Stop();
+  };
+  events.on_disconnected = [&](const std::string& why, int) {
+    result = absl::UnavailableError(why);
+    loop.Stop();
+  };
+  events.on_directive = [](const v1::Directive&) {};
+  events.on_closed = [] {};
+  session = std::make_unique<agent::RemoteSession>(
+      agent::RemoteSessionOptions{endpoint, config.token(), agent::LeaseOf(config), agent::kReachLimit}, &loop,
+      events);
+  session->Connect();
+  loop.Run();
+  session.reset();  // before the server, which it is connected to
+  return result;
+}
+
+std::string PortHolder(uint16_t port) {
+  const std::optional<agent::PortHolder> holder = agent::FindPortHolder(port);
+  return holder ? absl::StrCat("process ", holder->pid, " (", holder->name, ")") : "";
+}
+
 absl::StatusOr<int64_t> SharedMemoryBytes() {
   struct statvfs info {};
   if (statvfs(kSharedMemory, &info) != 0) return absl::NotFoundError("there is no /dev/shm");
@@ -131,6 +187,11 @@ CheckProbe SystemCheckProbe() {
   probe.listen = [](const v1::NodeConfig& config) {
     return rendezvous::UsableAddresses(agent::ServerOptionsFrom(config).listen).status();
   };
+  probe.port_holder = PortHolder;
+  probe.is_own_address = [](const std::string& address) {
+    return agent::IsLocalAddress(address, kNameLimit).value_or(false);
+  };
+  probe.leads_here = LeadsHere;
   probe.clock_ahead = ClockAhead;
   probe.shared_memory_bytes = SharedMemoryBytes;
   probe.read_file = agent::ReadRegularFile;

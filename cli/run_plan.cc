@@ -144,7 +144,10 @@ class Planner {
     config_->set_max_nodes(membership_.max_nodes);
     config_->mutable_primary()->set_host(view.primary_host);
     config_->mutable_primary()->set_port(view.primary_port);
-    if (!settings_.coordinator) config_->set_primary_address(view.primary_address);
+    if (!settings_.coordinator) {
+      config_->set_primary_address(view.primary_address);
+      config_->set_primary_source(view.primary_evidence);
+    }
     config_->set_serves(trainer ? membership_.serves : v1::NodeConfig::SERVES_NO);
     config_->set_single_node(membership_.single_node);
     config_->set_coordinator_alone(settings_.coordinator.has_value());

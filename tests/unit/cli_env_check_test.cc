@@ -36,6 +36,9 @@ struct Node {
     probe.connect = [](const std::string&, uint16_t) { return absl::OkStatus(); };
     probe.clock_ahead = [](const v1::NodeConfig&) { return absl::Milliseconds(200); };
     probe.listen = [](const v1::NodeConfig&) { return absl::OkStatus(); };
+    probe.port_holder = [](uint16_t) { return ""; };
+    probe.is_own_address = [](const std::string&) { return false; };
+    probe.leads_here = [](const std::string&, const v1::NodeConfig&) { return absl::OkStatus(); };
     probe.shared_memory_bytes = [] { return 8192 * kMebibyte; };
     probe.read_file = [this](const std::string& path, size_t) -> absl::StatusOr<std::string> {
       const auto found = files.find(path);
@@ -125,6 +128,63 @@ TEST(EnvCheck, ThePrimaryLooksWhetherItsPortIsFreeAndAsksNobody) {
   EXPECT_EQ(Named(node, "primary's port").kind, Kind::kNote) << "the job itself may run";
   node.probe.listen = [](const v1::NodeConfig&) { return absl::PermissionDeniedError("not permitted"); };
   EXPECT_EQ(ExitCodeOf(node.Check()), 1);
+}
+
+// Node 0 by --master-addr, which names the machine of 10.0.0.1 and 10.0.0.2.
+struct PrimaryByHand : Node {
+  PrimaryByHand() {
+    plan.config.set_place(0);
+    plan.config.set_serves(v1::NodeConfig::SERVES_YES);
+    plan.config.set_primary_source("--master-addr");
+  }
+};
+
+TEST(EnvCheck, AnAddressOfThePrimaryThatIsNotItsOwnAndDoesNotLeadToItIsWrong) {
+  PrimaryByHand node;
+  node.probe.leads_here = [](const std::string& address, const v1::NodeConfig&) {
+    return absl::UnavailableError(absl::StrCat("cannot reach ", address));
+  };
+  EXPECT_EQ(Named(node, "primary's address").text,
+            "--master-addr primary (10.0.0.1) is no address of this machine, and does not lead to it either: "
+            "cannot reach 10.0.0.1");
+  EXPECT_THAT(Named(node, "primary's address").advice, HasSubstr("give the address of node 0"));
+  EXPECT_EQ(ExitCodeOf(node.Check()), 1);
+}
+
+TEST(EnvCheck, AnAddressThatIsForwardedToThePrimaryIsNoFault) {
+  PrimaryByHand node;  // NAT, or a published port of a container: a connection to it comes back
+  EXPECT_EQ(Named(node, "primary's address").text,
+            "--master-addr primary (10.0.0.1) is no address of this machine, but leads to it");
+  EXPECT_EQ(ExitCodeOf(node.Check()), 0);
+  node.probe.is_own_address = [](const std::string& address) { return address == "10.0.0.2"; };
+  node.probe.leads_here = nullptr;
+  EXPECT_EQ(Named(node, "primary's address").text, "10.0.0.2 is an address of this machine");
+}
+
+TEST(EnvCheck, OnAPlatformNobodyAsksWhereThePrimarysAddressLeads) {
+  PrimaryByHand node;
+  node.plan.config.clear_primary_source();
+  node.probe.resolve = nullptr;  // some platforms lead a primary that dials its own name nowhere
+  EXPECT_EQ(ExitCodeOf(node.Check()), 0);
+}
+
+TEST(EnvCheck, WhereThePortIsInUseItIsOnlySaidThatTheAddressIsAnothers) {
+  PrimaryByHand node;
+  node.probe.listen = [](const v1::NodeConfig&) { return absl::UnavailableError("in use"); };
+  node.probe.leads_here = nullptr;
+  EXPECT_EQ(Named(node, "primary's address").kind, Kind::kNote);
+  node.probe.resolve = [](const std::string&) -> absl::StatusOr<std::vector<std::string>> {
+    return absl::NotFoundError("resolving primary: no");
+  };
+  EXPECT_THAT(Named(node, "primary's address").advice, HasSubstr("spelled right"));
+}
+
+TEST(EnvCheck, WhoHasThePortIsNamed) {
+  Node node;
+  node.plan.config.set_serves(v1::NodeConfig::SERVES_YES);
+  node.probe.listen = [](const v1::NodeConfig&) { return absl::UnavailableError("in use"); };
+  node.probe.port_holder = [](uint16_t port) { return absl::StrCat("process 71 (python3, ", port, ")"); };
+  EXPECT_THAT(Named(node, "primary's port").text, HasSubstr("; process 71 (python3, 2222) has it"));
 }
 
 TEST(EnvCheck, ACoordinatorThatStandsAloneIsCalledSo) {

@@ -2,6 +2,7 @@ foreach(name server session address)
   muster_test(wire_${name}_test SOURCES wire/${name}_test.cc DEPS muster_session)
 endforeach()
 muster_test(wire_agent_process_test THREADS SOURCES wire/agent_process_test.cc DEPS muster_agent)
+muster_test(wire_port_holder_test THREADS SOURCES wire/port_holder_test.cc DEPS muster_agent)
 muster_test(wire_end_host_test THREADS SOURCES wire/end_host_test.cc DEPS muster_agent)
 
 # Debian's gRPC and Abseil are built without ThreadSanitizer, which then takes their locks for none and reports races

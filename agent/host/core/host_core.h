@@ -278,6 +278,7 @@ class HostCore {
   BootTime LeaseTermMoment() const;
   BootTime LeaseKillMoment() const;
   void WatchLease(BootTime now, Effects* out);
+  std::string WhyLeaseEnds(BootTime now) const;
   void UpdateKernelTimer(Effects* out);
 
   // Agent.

@@ -114,10 +114,27 @@ BootTime HostCore::LeaseTermMoment() const {
 
 BootTime HostCore::LeaseKillMoment() const { return lease_deadline_ - lease_ / 10; }
 
+// On the primary's own node the lease is bound to what the other members answer: it cannot tell whether they stand
+// still or it is cut off itself, and another primary that they reach waits for no longer than one lease. So it has
+// no more time to stop than any other node that hears of nobody.
+std::string HostCore::WhyLeaseEnds(BootTime now) const {
+  const auto shown = [](absl::Duration time) {
+    return absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(100)));
+  };
+  const std::string silence = shown(now - (lease_deadline_ - lease_));
+  const bool serves = memory_.served() && agent_attached_;
+  return absl::StrCat("the lease ends (",
+                      serves ? absl::StrCat("no other node of the round has answered the coordinator here for ",
+                                            silence, ": they stand still, or this node is cut off")
+                             : absl::StrCat("the coordinator was not reached for ", silence),
+                      "): stopping the workers, which have ", shown(LeaseKillMoment() - now),
+                      ", since others may take their place after the lease (--lease ", shown(lease_), ")");
+}
+
 void HostCore::WatchLease(BootTime now, Effects* out) {
   if (!leased() || !Active() || phase_ == v1::HOST_PHASE_STUCK || now < LeaseTermMoment()) return;
   if (!ladder_) {
-    Say(Severity::kWarning, "the lease ends (the coordinator was not reached): stopping the workers", out);
+    Say(Severity::kWarning, WhyLeaseEnds(now), out);
     BeginStop(now, SIGTERM, LeaseKillMoment() - now, v1::OUTCOME_LEASE_ENDED, "the lease ended", out);
   } else {
     ladder_->Hasten(LeaseKillMoment());

@@ -168,6 +168,8 @@ TEST_F(ServerTest, AWrongOrMissingTokenIsRefusedAndTheRightOneIsNot) {
   EXPECT_NE(wrong.why.find("the token is not this job's"), std::string::npos) << wrong.why;
   EXPECT_EQ(wrong.connected + missing.connected, 0);
   EXPECT_EQ(attendees_.opened.size(), 1u);
+  ASSERT_EQ(attendees_.turned_away.size(), 2u) << "the primary is to say so, too";
+  EXPECT_EQ(attendees_.turned_away[0].find("127.0.0.1: "), 0u) << attendees_.turned_away[0];
 }
 
 TEST_F(ServerTest, ShutdownEndsIdleStreamsAndTellsTheirAgents) {

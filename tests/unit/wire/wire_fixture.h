@@ -36,10 +36,14 @@ class Attendees : public rendezvous::Attendance {
     if (on_status) on_status(stream, status);
   }
   void OnClosed(rendezvous::StreamId stream) override { closed.push_back(stream); }
+  void OnTurnedAway(const std::string& peer, const std::string& why) override {
+    turned_away.push_back(peer + ": " + why);
+  }
 
   std::map<rendezvous::StreamId, std::string> opened;
   std::vector<std::pair<rendezvous::StreamId, v1::AgentStatus>> statuses;
   std::vector<rendezvous::StreamId> closed;
+  std::vector<std::string> turned_away;
   std::function<void(rendezvous::StreamId, const v1::AgentStatus&)> on_status;
 };
 

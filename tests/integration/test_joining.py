@@ -1,0 +1,154 @@
+"""Who comes to a job, too late, twice, or with a wrong word; and a primary that is not where it was said to be."""
+import json
+import os
+import socket
+import subprocess
+import sys
+import unittest
+
+import cluster
+from cluster import ClusterTest, Node, wait_until
+from network import Network, can_make_namespaces
+
+PORT = 2222
+
+# Forwards each connection to an address and port of its own to another one.
+FORWARDER = """
+import socket, sys, threading
+def copy(source, target):
+    try:
+        while data := source.recv(4096):
+            target.sendall(data)
+    except OSError:
+        pass
+    target.close()
+with socket.create_server((sys.argv[1], int(sys.argv[2]))) as server:
+    print("ready", flush=True)
+    while True:
+        one, _ = server.accept()
+        other = socket.create_connection((sys.argv[3], int(sys.argv[2])))
+        for pair in ((one, other), (other, one)):
+            threading.Thread(target=copy, args=pair, daemon=True).start()
+"""
+
+
+class Late(ClusterTest):
+    def test_a_node_that_comes_after_a_short_job_hears_the_verdict(self):
+        job = self.cluster(3, nproc=1, plan=[{"after": None}], options=["--nnodes", "1:2"])
+        job.start(0)
+        job.start(1)
+        self.assertEqual(0, job.nodes[1].exit_code(), "the round of two nodes is over")
+        job.start(2)
+        self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
+        self.assertTrue(job.nodes[2].said("every worker exited 0"))
+        self.assertEqual([], job.records("start", place=2))
+
+
+class Refused(ClusterTest):
+    def test_the_primary_names_who_was_refused_while_it_waits_and_at_the_end(self):
+        job = self.cluster(2, options=["--join-timeout", "3s"], environment={"MUSTER_TOKEN": "secret"})
+        primary = job.start(0)
+        wait_until("the primary listens", lambda: cluster.listens(job.addresses[0], job.ports[0]))
+        other_run = job.start(1, options=["--rdzv-id", "another"])
+        job.environment = {"MUSTER_TOKEN": "wrong"}
+        other_token = job.start(1)
+        self.assertEqual([77, 77], [node.exit_code() for node in (other_run, other_token)])
+        self.assertTrue(other_token.said("set the same MUSTER_TOKEN on all nodes"))
+        self.assertEqual(69, primary.exit_code())
+        self.assertEqual(1, len(primary.said(r"warning: refused a node at 127\.0\.0\.1: the token is not this job's")))
+        last = primary.err().splitlines()[-1]
+        self.assertRegex(last, "exit code 69.*refused: .*the token is not this job's")
+        self.assertRegex(last, "exit code 69.*refused: .*run id 'another' is not this job's")
+
+    def test_two_nodes_of_one_rank_are_named_by_the_primary(self):
+        job = self.cluster(3)
+        for place in (0, 1, 1):
+            last = job.start(place)
+        wait_until("the primary warns", lambda: job.nodes[0].said("warning: two nodes on .* both claim .*place 1"))
+        wait_until("its waiting line says so", lambda: job.nodes[0].said("waiting.*both claim.*its own --node-rank"))
+        wait_until("the second one hears it", lambda: any(node.said("place 1 is held by .*, which is alive")
+                                                          for node in job.all_nodes if node is not job.nodes[0]))
+        self.assertFalse(last.has_ended())
+
+
+class PortInUse(ClusterTest):
+    def test_its_holder_is_named_and_not_waited_for_as_a_muster_would_be(self):
+        job = self.cluster(2, options=["--join-timeout", "1h"])
+        holder = rf"process {os.getpid()} \(.*\) has it: end it, or give all nodes another port"
+        with socket.socket() as other:
+            other.bind((job.addresses[0], job.ports[0]))
+            other.listen()
+            node = job.start(0)
+            self.assertEqual(69, node.exit_code())
+            self.assertRegex(node.err().splitlines()[-1], f"the port is in use: {holder}")
+            command = [str(cluster.BINARY), "coordinator", "--nnodes", "2", "--listen",
+                       f"{job.addresses[0]}:{job.ports[0]}"]
+            coordinator = Node("coordinator", command, job.environment_of(0), job.folder)
+            job.all_nodes.append(coordinator)
+            wait_until("it says at once what it waits for", lambda: coordinator.said(f"warning.*{holder}"))
+            self.assertEqual(69, coordinator.exit_code())
+
+
+@unittest.skipUnless(can_make_namespaces(), "needs root and network namespaces")
+class PrimarysAddress(ClusterTest):
+    """Node 0 has the address 10.77.0.1, and was told that node 0 is 10.77.0.2."""
+
+    def setUp(self):
+        self.network = Network(2)
+        self.addCleanup(self.network.close)
+        self.job = self.cluster(2, prefix=self.network.prefix)
+        self.options = ["--nnodes", "2", "--node-rank", "0", "--master-addr", self.network.address(1),
+                        "--master-port", str(PORT)]
+        self.environment = {name: value for name, value in self.job.environment_of(0).items() if name != "CLUSTER_SPEC"}
+
+    def check(self):
+        command = [*self.network.prefix(0), str(cluster.BINARY), "env", "--check", "--json", *self.options, "train.py"]
+        done = subprocess.run(command, capture_output=True, text=True, env=self.environment, timeout=cluster.LIMIT_S,
+                              check=False)
+        return {finding["name"]: finding for finding in json.loads(done.stdout)["checks"]}["primary's address"]
+
+    def test_one_of_another_machine_is_a_warning_at_once_and_in_the_check(self):
+        found = self.check()
+        self.assertEqual("wrong", found["kind"])
+        self.assertIn("does not lead to it either: cannot reach", found["text"])
+        command = [*self.network.prefix(0), *cluster.node_command(self.options, ["true"])]
+        node = Node("node0", command, self.environment, self.job.folder)
+        self.job.all_nodes.append(node)
+        wait_until("it warns", lambda: node.said(r"warning: --master-addr 10\.77\.0\.2 is not an address of this machine"))
+        self.assertTrue(node.said(r"connection refused.*this machine has 10\.77\.0\.1"), node.err())
+        self.assertFalse(node.has_ended())
+
+    def test_one_that_is_forwarded_to_it_is_none(self):
+        forwarder = subprocess.Popen([*self.network.prefix(1), sys.executable, "-c", FORWARDER, self.network.address(1),
+                                      str(PORT), self.network.address(0)], stdout=subprocess.PIPE, text=True,
+                                     env=self.environment)
+        self.addCleanup(forwarder.stdout.close)
+        self.addCleanup(forwarder.wait)
+        self.addCleanup(forwarder.kill)
+        self.assertEqual("ready\n", forwarder.stdout.readline())
+        found = self.check()
+        self.assertEqual("good", found["kind"], found)
+        self.assertIn("is no address of this machine, but leads to it", found["text"])
+
+
+class SilentPeers(ClusterTest):
+    """The primary of a job of two nodes, whose other node stands still: it may be cut off itself, for all it knows."""
+
+    def test_the_primary_says_why_its_own_lease_ends(self):
+        job = self.cluster(2)
+        job.start_all()
+        job.wait_for_round(0)
+        frozen = [job.nodes[1].host(), job.nodes[1].agent()]
+        for pid in frozen:
+            cluster.kill(pid, cluster.signal.SIGSTOP)
+        primary = job.nodes[0]
+        wait_until("its lease ends", lambda: primary.said(
+            r"warning: the lease ends \(no other node of the round has answered the coordinator here for [\d.]+s: they "
+            r"stand still, or this node is cut off\): stopping the workers, which have [\d.]+m?s,"))
+        wait_until("so says the coordinator", lambda: primary.said(
+            r"stopped by itself: its lease ended, as no other node of the round answered"))
+        self.assertEqual([], primary.said("the coordinator was not reached"))
+
+
+if __name__ == "__main__":
+    cluster.main()
