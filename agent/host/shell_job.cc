@@ -12,9 +12,9 @@ namespace {
 bool HasShellAsParent(pid_t pid) {
   const auto process = ReadProcess(pid);
   if (!process || process->ended()) return false;
-  // The parent is outside of this PID namespace. The leader of a session has no parent in it; of any other process
-  // the whole session is outside.
-  if (process->parent == 0) return process->session != pid;
+  // A parent outside of this PID namespace cannot be looked at. Mostly it is a container's runtime, which
+  // continues nobody; and a Ctrl-Z that is ignored does less harm than a process that stays stopped.
+  if (process->parent == 0) return false;
   return getpgid(process->parent) != getpgrp() && getsid(process->parent) == getsid(0);
 }
 

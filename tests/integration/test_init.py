@@ -4,8 +4,10 @@ import signal
 import unittest
 
 import cluster
-from cluster import ClusterTest, kill
+from cluster import ClusterTest, kill, wait_until
+from terminal import Terminal
 
+CTRL_Z = b"\x1a"
 CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 
 
@@ -23,6 +25,18 @@ class Container(ClusterTest):
         job.open_gate()
         self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
         self.assert_rounds_do_not_overlap(job)
+
+    def test_ctrl_z_is_ignored_as_no_shell_could_continue_it(self):
+        terminal = Terminal()
+        job = self.cluster(1, nproc=1, prefix=lambda place: CONTAINER, program=["sh", "-c", "echo HERE; exec sleep 600"])
+        job.after_end.append(terminal.close)
+        node = job.start(0, terminal=terminal.slave, preexec_fn=terminal.become_controlling)
+        wait_until("the worker", lambda: "HERE" in terminal.seen())
+        host = node.host()
+        terminal.type(CTRL_Z)
+        wait_until("the key is ignored", lambda: "SIGTSTP (Ctrl-Z) is ignored" in terminal.seen())
+        kill(host, signal.SIGTERM)
+        self.assertEqual(75, node.exit_code())
 
     def test_a_cancelled_job_is_130(self):  # as no signal ends process 1
         job = self.cluster(1, nproc=1, prefix=lambda place: CONTAINER)
