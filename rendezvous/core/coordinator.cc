@@ -316,7 +316,7 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
   LearnFailure(now, host);
   LearnEcho(host);
   if (!status.predecessor_dead().empty()) LearnProvedDeath(now, status, out);
-  if (status.has_verdict()) LearnVerdict(now, status.verdict(), out);
+  if (status.has_verdict() && !options_.planted("verdict_not_adopted")) LearnVerdict(now, status.verdict(), out);
 }
 
 // What was noted of a round counts for no other one.
@@ -324,7 +324,7 @@ void Coordinator::ForgetRound() {
   progressed_ = progress_watched_ = false;
   loss_at_.reset();
   loss_text_.clear();
-  succeeded_.clear();
+  if (!options_.planted("success_kept")) succeeded_.clear();
   done_and_gone_.clear();
   done_and_ended_.clear();
   lost_failures_.clear();

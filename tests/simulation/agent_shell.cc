@@ -42,6 +42,7 @@ void World::Execute(AgentProcess* agent, const agent::Effects& effects) {
         agent->has_spoken = true;
         if (directive.has_memory()) host->memory = directive.memory();
         if (answered_for > host->answered_for) conduct_.OnAnswer(host, answered_for);
+        if (host->memory.has_verdict()) invariants_.OnVerdictStored(*host, host->memory.verdict());
         OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnDirective(now, directive, out); });
       });
     } else if (std::holds_alternative<agent::Connect>(effect)) {

@@ -71,15 +71,14 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
   switch (directive.order_case()) {
     case v1::Directive::kRun:
       return CheckRun(home, to, directive.run());
+    case v1::Directive::kStop:
+      return CheckDrain(home, directive.stop().round());
     case v1::Directive::kVerdict:
       if (!record.announced) LookWhetherRunAgain(home);
       CheckVerdictTold(home, directive.verdict());
       if (!record.announced && directive.verdict().exit_code() == 0) CheckConcludedSuccess(home);
       record.announced = true;
-      // An isolated primary that was replaced may come to one of its own, which nobody but its own node hears.
-      if (to.zombie) return;
-      return CheckSameVerdict(absl::StrCat("coordinator ", home.id, " tells ", to.id(), ":"),
-                              absl::StrCat("coordinator ", home.id), directive.verdict());
+      return;
     case v1::Directive::kRelease:  // before the verdict: of one that leaves
       if (record.announced && !record.released && to.alive && !to.asked_to_leave) {
         record.released = true;
@@ -92,66 +91,6 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
     default:
       return;
   }
-}
-
-void Invariants::OnStatusHeard(const CoordinatorHome& home, const v1::AgentStatus& status) {
-  CoordinatorRecord& coordinator = coordinators_[home.id];
-  coordinator.heard_a_verdict |= status.has_verdict();
-  const v1::Round& last = status.last();
-  const RoundKey key = KeyOf(last.id());
-  if (key > coordinator.newest_known) {
-    coordinator.newest_known = key;
-    coordinator.succeeded.clear();
-    coordinator.ended_otherwise.clear();
-  }
-  if (!last.has_node_rank() || key != coordinator.newest_known) return;
-  if (status.outcome() == v1::OUTCOME_SUCCEEDED) coordinator.succeeded.insert(last.node_rank());
-  if (status.outcome() > v1::OUTCOME_SUCCEEDED) coordinator.ended_otherwise.insert(last.node_rank());
-}
-
-bool Invariants::KnowsOfSuccess(const CoordinatorRecord& coordinator) const {
-  const auto round = rounds_.find(coordinator.newest_known);
-  return round != rounds_.end() && static_cast<int>(coordinator.succeeded.size()) == round->second.node_count;
-}
-
-// A member of a round that has succeeded as a whole, which has not told this coordinator so and may until its
-// lease ends. Who was cut off for longer cannot be known to have succeeded; nor where the host was stopped as its
-// workers exited, and began to stop them before it saw that.
-const HostProcess* Invariants::SucceededUnheard(const CoordinatorRecord& coordinator) const {
-  const auto round = rounds_.find(coordinator.newest_known);
-  if (round == rounds_.end()) return nullptr;
-  const RoundRecord& record = round->second;
-  if (static_cast<int>(record.ok_ranks.size()) != record.world_size) return nullptr;
-  for (const auto& host : world_->hosts()) {
-    if (!host->alive || host->finish.has_value() || !world_->LeaseRuns(*host)) continue;
-    for (const auto& [node_rank, id] : record.host_by_node_rank) {
-      const bool heard = coordinator.succeeded.count(node_rank) + coordinator.ended_otherwise.count(node_rank) > 0;
-      if (id == host->id() && !heard) return host.get();
-    }
-  }
-  return nullptr;
-}
-
-// The first word of a round that this coordinator has made.
-void Invariants::CheckNewRound(const CoordinatorHome& home, const RoundKey& key) {
-  CoordinatorRecord& coordinator = coordinators_[home.id];
-  const std::string what = absl::StrCat("coordinator ", home.id, " starts round ", ToString(key), ", but ");
-  const std::string before = absl::StrCat(" of round ", ToString(coordinator.newest_known));
-  if (KnowsOfSuccess(coordinator)) Fail(4, absl::StrCat(what, "has heard that every node", before, " succeeded"));
-  if (const HostProcess* host = SucceededUnheard(coordinator)) {
-    Fail(4, absl::StrCat(what, "every node", before, " succeeded, and ", host->id(), " still holds its lease"));
-  }
-  coordinator.newest_known = key;
-  coordinator.succeeded.clear();
-  coordinator.ended_otherwise.clear();
-}
-
-// A round that was left behind may have succeeded, too: what a later one has written since then is not complete.
-void Invariants::CheckConcludedSuccess(const CoordinatorHome& home) {
-  const CoordinatorRecord& coordinator = coordinators_[home.id];
-  if (coordinator.heard_a_verdict || KnowsOfSuccess(coordinator)) return;
-  Fail(4, absl::StrCat("coordinator ", home.id, " concludes 0, but has not heard that every node of round ",
-                       ToString(coordinator.newest_known), " succeeded"));
 }
 
 // Who cannot start. Not the primary, which the others need; but where they can do nothing without its own node.
@@ -458,6 +397,13 @@ void Invariants::OnFinish(const HostProcess& host, const host::Finish& finish) {
   CheckSameVerdict(absl::StrCat(who, ":"), host.id(), *finish.verdict);
 }
 
+// A coordinator that dies before its verdict reached anybody has told nobody. An isolated primary that was
+// replaced may come to one of its own, which nobody but its own node hears.
+void Invariants::OnVerdictStored(const HostProcess& host, const v1::Verdict& verdict) {
+  if (host.zombie || know_an_earlier_verdict_.count(host.id()) != 0) return;
+  CheckSameVerdict(absl::StrCat(host.id(), " is told:"), host.id(), verdict);
+}
+
 void Invariants::CheckSameVerdict(const std::string& where, const std::string& by, const v1::Verdict& verdict) {
   if (!verdict_) verdict_ = Verdict{verdict.exit_code(), verdict.origin(), by};
   if (verdict.exit_code() == verdict_->code && verdict.origin() == verdict_->origin) return;
@@ -477,8 +423,7 @@ void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Fi
                                 silence / kMillisecond, " ms ago"));
   }
   if (host.refused && finish.exit_code == kExitNotFound) return;
-  // It has met nobody of its own job yet.
-  if (host.misled && finish.exit_code == kExitRefused && !IsSet(host.memory.epoch())) return;
+  if (host.refused_elsewhere && finish.exit_code == kExitRefused) return;
   const bool agents_died =
       host.agents_struck >= host::kMaxAgentRestarts && host.agent_starts.size() >= host::kMaxAgentRestarts;
   if (finish.exit_code == kExitFault && agents_died) return;

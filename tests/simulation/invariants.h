@@ -7,7 +7,8 @@
 //  round exited 0 by itself.
 //     No round starts once a coordinator has heard that every node of the round before succeeded, or while one of
 //     them may still tell it so within its lease; and a coordinator concludes 0 of the newest round that it knows,
-//     never of one that a later round has replaced.
+//     never of one that a later round has replaced. A round is not drained for absent nodes while all others are
+//     done.
 //  5. With faults ended the job reaches a verdict in bounded time; nobody exits before it without a reason.
 //     A node that cannot start, and a stranger, are refused alone: no job ends for them once it had a round. A
 //     node that has followed its job's coordinator does not end because another job's coordinator refuses it.
@@ -64,6 +65,7 @@ class Invariants {
   void OnStartFailure(const WorkerProcess& worker, int exit_code);
   void OnSignal(const HostProcess& host, int signal);
   void OnSparedKilled(const WorkerProcess& training);
+  void OnVerdictStored(const HostProcess& host, const v1::Verdict& verdict);
   void OnFinish(const HostProcess& host, const host::Finish& finish);
   void OnHostDeath(const HostProcess& host);  // of one that was not replaced before
   bool Knows(const v1::RoundId& id) const { return rounds_.count(KeyOf(id)) > 0; }
@@ -110,11 +112,14 @@ class Invariants {
     std::set<int> succeeded;  // node ranks
     std::set<int> ended_otherwise;
     bool heard_a_verdict = false;  // of an earlier coordinator
+    RoundKey drained;
   };
 
   void CheckRun(const CoordinatorHome& home, const HostProcess& to, const v1::Round& round);
   bool KnowsOfSuccess(const CoordinatorRecord& coordinator) const;
   const HostProcess* SucceededUnheard(const CoordinatorRecord& coordinator) const;
+  void CheckDrain(const CoordinatorHome& home, const v1::RoundId& round);
+  bool MayReturn(const CoordinatorHome& home, const HostProcess& member) const;
   void CheckNewRound(const CoordinatorHome& home, const RoundKey& key);
   void CheckConcludedSuccess(const CoordinatorHome& home);
   void CheckRanks(const RoundKey& key, RoundRecord& record, const HostProcess& to, const v1::Round& round);
@@ -143,7 +148,7 @@ class Invariants {
   Micros announced_at_ = 0;
   const HostProcess* announced_by_ = nullptr;  // null too where the coordinator is alone
   bool verdict_seen_ = false;                  // a host has exited with it
-  // The first that was told or exited with.
+  // The first that a host has stored or exited with.
   struct Verdict {
     int code = 0;
     std::string origin;

@@ -84,8 +84,9 @@ void World::ReachAnotherJob(AgentProcess* agent, uint64_t attempt) {
   if (agent->attempt != attempt || !agent->alive || machine.cut_out + machine.cut_in > 0) return;
   Note("network", absl::StrCat(agent->name, " reaches another job's coordinator"));
   const uint64_t session = ++agent->attempt;
-  agent->host->misled = true;
+  const auto is_new = [agent] { return !IsSet(agent->core.memory().epoch()); };
   if (prng_.Chance(50)) {
+    agent->host->refused_elsewhere |= is_new();
     return OnAgent(agent, [agent](BootTime now, agent::Effects* out) {
       agent->core.OnDisconnected(now, "the token is wrong", kExitRefused, out);
     });
@@ -96,10 +97,12 @@ void World::ReachAnotherJob(AgentProcess* agent, uint64_t attempt) {
   refusal.mutable_id()->set_seq(1);
   refusal.mutable_refused()->set_exit_code(kExitRefused);
   refusal.mutable_refused()->set_reason("run id 'simulated' is not this job's");
-  DeliverAfter(prng_.Exponential(scenario_.delay) + kLoopbackDelay, agent, [this, agent, session, refusal] {
-    if (agent->attempt != session) return;
-    OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDirective(now, refusal, out); });
-  });
+  DeliverAfter(
+      prng_.Exponential(scenario_.delay) + kLoopbackDelay, agent, [this, agent, session, refusal, is_new] {
+        if (agent->attempt != session) return;
+        agent->host->refused_elsewhere |= is_new();
+        OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDirective(now, refusal, out); });
+      });
 }
 
 void World::Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* home) {

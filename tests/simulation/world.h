@@ -174,8 +174,8 @@ struct HostProcess : Process {
   int heard_by = 0;            // the coordinator that processed its newest status, with the verdict,
   Micros heard_at = -1;        // and when
   std::deque<Micros> agent_starts;
-  int agents_struck = 0;  // by faults
-  bool misled = false;    // another job's coordinator has refused it
+  int agents_struck = 0;           // by faults
+  bool refused_elsewhere = false;  // by another job's coordinator, before it followed its own
 
   const std::string& id() const { return options.host_id; }
 };

@@ -1,0 +1,96 @@
+// A round that succeeded is not run again: what each coordinator has heard of the newest round that it knows.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "tests/simulation/invariants.h"
+#include "tests/simulation/world.h"
+
+namespace muster::simulation {
+
+void Invariants::OnStatusHeard(const CoordinatorHome& home, const v1::AgentStatus& status) {
+  CoordinatorRecord& coordinator = coordinators_[home.id];
+  coordinator.heard_a_verdict |= status.has_verdict();
+  const v1::Round& last = status.last();
+  const RoundKey key = KeyOf(last.id());
+  if (key > coordinator.newest_known) {
+    coordinator.newest_known = key;
+    coordinator.succeeded.clear();
+    coordinator.ended_otherwise.clear();
+  }
+  if (!last.has_node_rank() || key != coordinator.newest_known) return;
+  const bool swept = status.live_workers() == 0 || status.phase() == v1::PHASE_UNUSABLE;
+  if (status.outcome() == v1::OUTCOME_SUCCEEDED && swept) coordinator.succeeded.insert(last.node_rank());
+  if (status.outcome() > v1::OUTCOME_SUCCEEDED) coordinator.ended_otherwise.insert(last.node_rank());
+}
+
+bool Invariants::KnowsOfSuccess(const CoordinatorRecord& coordinator) const {
+  const auto round = rounds_.find(coordinator.newest_known);
+  return round != rounds_.end() && static_cast<int>(coordinator.succeeded.size()) == round->second.node_count;
+}
+
+// A member of a round that has succeeded as a whole, which has not told this coordinator so and may until its
+// lease ends. Who was cut off for longer cannot be known to have succeeded; nor where the host was stopped as its
+// workers exited, and began to stop them before it saw that.
+const HostProcess* Invariants::SucceededUnheard(const CoordinatorRecord& coordinator) const {
+  const auto round = rounds_.find(coordinator.newest_known);
+  if (round == rounds_.end()) return nullptr;
+  const RoundRecord& record = round->second;
+  if (static_cast<int>(record.ok_ranks.size()) != record.world_size) return nullptr;
+  for (const auto& host : world_->hosts()) {
+    if (!host->alive || host->finish.has_value() || !world_->LeaseRuns(*host)) continue;
+    for (const auto& [node_rank, id] : record.host_by_node_rank) {
+      const bool heard = coordinator.succeeded.count(node_rank) + coordinator.ended_otherwise.count(node_rank) > 0;
+      if (id == host->id() && !heard) return host.get();
+    }
+  }
+  return nullptr;
+}
+
+bool Invariants::MayReturn(const CoordinatorHome& home, const HostProcess& member) const {
+  const bool attached = std::any_of(home.sessions.begin(), home.sessions.end(),
+                                    [&](const auto& entry) { return entry.second->agent->host == &member; });
+  return member.alive && !attached && world_->LeaseRuns(member);
+}
+
+// The first STOP of a round that this coordinator has told: if all others are done, nobody is away who may return.
+void Invariants::CheckDrain(const CoordinatorHome& home, const v1::RoundId& round) {
+  CoordinatorRecord& coordinator = coordinators_[home.id];
+  const RoundKey key = KeyOf(round);
+  if (key != coordinator.greatest || key != coordinator.newest_known || key == coordinator.drained) return;
+  coordinator.drained = key;
+  const auto& hosts = world_->hosts();
+  const bool cancelled = std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->asked_to_cancel; });
+  const auto& members = rounds_[key].host_by_node_rank;
+  if (cancelled || coordinator.succeeded.empty() || coordinator.succeeded.size() == members.size()) return;
+  for (const auto& [node_rank, id] : members) {
+    if (coordinator.succeeded.count(node_rank) > 0) continue;
+    const auto member = std::find_if(hosts.begin(), hosts.end(), [&](const auto& h) { return h->id() == id; });
+    if (member == hosts.end() || !MayReturn(home, **member)) return;
+  }
+  Fail(4, absl::StrCat("coordinator ", home.id, " drains round ", ToString(key),
+                       " for absent nodes alone, which may", " return within their leases"));
+}
+
+// The first word of a round that this coordinator has made.
+void Invariants::CheckNewRound(const CoordinatorHome& home, const RoundKey& key) {
+  CoordinatorRecord& coordinator = coordinators_[home.id];
+  const std::string what = absl::StrCat("coordinator ", home.id, " starts round ", ToString(key), ", but ");
+  const std::string before = absl::StrCat(" of round ", ToString(coordinator.newest_known));
+  if (KnowsOfSuccess(coordinator)) Fail(4, absl::StrCat(what, "has heard that every node", before, " succeeded"));
+  if (const HostProcess* host = SucceededUnheard(coordinator)) {
+    Fail(4, absl::StrCat(what, "every node", before, " succeeded, and ", host->id(), " still holds its lease"));
+  }
+  coordinator.newest_known = key;
+  coordinator.succeeded.clear();
+  coordinator.ended_otherwise.clear();
+}
+
+// A round that was left behind may have succeeded, too: what a later one has written since then is not complete.
+void Invariants::CheckConcludedSuccess(const CoordinatorHome& home) {
+  const CoordinatorRecord& coordinator = coordinators_[home.id];
+  if (coordinator.heard_a_verdict || KnowsOfSuccess(coordinator)) return;
+  Fail(4, absl::StrCat("coordinator ", home.id, " concludes 0, but has not heard that every node of round ",
+                       ToString(coordinator.newest_known), " succeeded"));
+}
+
+}  // namespace muster::simulation
