@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/ids.h"
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/world.h"
 
@@ -46,10 +47,12 @@ const HostProcess* Invariants::SucceededUnheard(const CoordinatorRecord& coordin
   return nullptr;
 }
 
+// Not one that follows another coordinator, whose lease it holds then.
 bool Invariants::MayReturn(const CoordinatorHome& home, const HostProcess& member) const {
   const bool attached = std::any_of(home.sessions.begin(), home.sessions.end(),
                                     [&](const auto& entry) { return entry.second->agent->host == &member; });
-  return member.alive && !attached && world_->LeaseRuns(member);
+  const bool follows = Same(member.memory.epoch(), home.core.epoch());
+  return member.alive && follows && !attached && world_->LeaseRuns(member);
 }
 
 // The first STOP of a round that this coordinator has told: if all others are done, nobody is away who may return.
