@@ -129,6 +129,8 @@ class AgentProcess {
   v1::NodeConfig config_;
   v1::HostStatus host_;  // the first status: who the host is
   int host_pidfd_ = -1;
+  uint64_t host_start_ = 0;  // in clock ticks since boot; 0: not known
+  const pid_t first_parent_ = getppid();
   std::unique_ptr<HostEnder> ender_;
   std::unique_ptr<NoticeWatch> notice_watch_;
   std::thread resolver_;
@@ -232,6 +234,7 @@ bool AgentProcess::WatchHost(const v1::HostStatus& status) {
     loop_.Post(ended);
     return true;
   }
+  if (const auto process = host::ReadProcess(static_cast<pid_t>(status.host_pid()))) host_start_ = process->start;
   loop_.Watch(host_pidfd_, EPOLLIN, [this, ended](uint32_t) {
     loop_.Unwatch(host_pidfd_);
     ended();
@@ -420,11 +423,15 @@ void AgentProcess::Do(const Disconnect&) {
 
 void AgentProcess::Do(const EndHost& end) {
   if (ender_ != nullptr) return;
-  std::vector<pid_t> sessions;
-  for (const v1::Worker& worker : end.workers) sessions.push_back(static_cast<pid_t>(worker.pid()));
+  host::DeadHosts host{.ids = {host_.host_id()}, .start = host_start_};
+  for (const v1::Worker& worker : end.workers) {
+    host.sessions.push_back({.pid = worker.pid(), .start = worker.start_ticks()});
+  }
+  // Its children have whoever has us, if we are one of them.
+  const bool is_child = first_parent_ == static_cast<pid_t>(host_.host_pid());
   if (host_pidfd_ >= 0) loop_.Unwatch(host_pidfd_);
   ender_ = std::make_unique<HostEnder>(
-      &loop_, host_pidfd_, host_.host_id(), std::move(sessions),
+      &loop_, host_pidfd_, std::move(host), [is_child] { return is_child ? getppid() : 0; },
       HostEnder::Events{
           .on_swept = [this] { Step([&](BootTime now, Effects* out) { core_.OnHostSwept(now, out); }); },
           .on_not_swept =

@@ -8,19 +8,18 @@
 #include <optional>
 #include <utility>
 
-#include "agent/host/marked.h"
 #include "agent/host/proc_scan.h"
 
 namespace muster::agent {
 
 int OpenPidFd(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
-HostEnder::HostEnder(EventLoop* loop, int pidfd, std::string host_id, std::vector<pid_t> sessions, Events events,
-                     absl::Duration sweep_limit)
+HostEnder::HostEnder(EventLoop* loop, int pidfd, host::DeadHosts host, std::function<pid_t()> adopter,
+                     Events events, absl::Duration sweep_limit)
     : loop_(loop),
       pidfd_(pidfd),
-      host_id_(std::move(host_id)),
-      sessions_(std::move(sessions)),
+      host_(std::move(host)),
+      adopter_(std::move(adopter)),
       events_(std::move(events)),
       sweep_limit_(sweep_limit) {}
 
@@ -61,7 +60,8 @@ void HostEnder::OnHostStays(bool killed) {
 }
 
 void HostEnder::Sweep() {
-  const host::MarkedReport report = host::EndMarked({host_id_}, sessions_, found_);
+  host_.adopter = adopter_();
+  const host::MarkedReport report = host::EndMarked(host_, found_);
   found_ = report.found;
   if (report.AllGone()) {
     if (!report.stuck.empty()) events_.on_remark("taken for ended, the kernel holds it: " + report.stuck);
@@ -93,7 +93,8 @@ bool IsProvedDead(const v1::Predecessor& predecessor, const v1::NodeConfig& self
     if (process.has_value() ? !process->ended() : host::IsThere(pid)) return false;
   }
   // Its host is dead. What host and agent left when they died together is ended here; a later probe finds none.
-  return host::EndMarked({predecessor.host_id()}).AllGone();
+  // Whether our own ancestors got its children cannot be found out from here, below a host that gets them all.
+  return host::EndMarked({.ids = {predecessor.host_id()}, .may_adopt = host::Ancestors()}).AllGone();
 }
 
 }  // namespace muster::agent

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/host/event_loop.h"
+#include "agent/host/marked.h"
 #include "agent/host/proc_scan.h"
 #include "muster/v1/host.pb.h"
 
@@ -29,8 +30,9 @@ class HostEnder {
     std::function<void()> on_host_lives;  // it closed the link and goes on: it has dropped us
     std::function<void(const std::string& line)> on_remark;
   };
-  // pidfd: of the host, borrowed; -1: it is gone already.
-  HostEnder(EventLoop* loop, int pidfd, std::string host_id, std::vector<pid_t> sessions, Events events,
+  // pidfd: of the host, borrowed; -1: it is gone already. adopter: asked at each pass, once the host is dead: who
+  // has its orphans; 0: not known.
+  HostEnder(EventLoop* loop, int pidfd, host::DeadHosts host, std::function<pid_t()> adopter, Events events,
             absl::Duration sweep_limit = kSweepLimit);
   ~HostEnder();
 
@@ -43,8 +45,8 @@ class HostEnder {
 
   EventLoop* const loop_;
   const int pidfd_;
-  const std::string host_id_;
-  std::vector<pid_t> sessions_;
+  host::DeadHosts host_;
+  const std::function<pid_t()> adopter_;
   const Events events_;
   const absl::Duration sweep_limit_;
   EventLoop::TimerId timer_ = 0;

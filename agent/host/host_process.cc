@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "agent/host/agent_child.h"
+#include "agent/host/environ_reader.h"
 #include "agent/host/error_file.h"
 #include "agent/host/event_loop.h"
 #include "agent/host/file_timer_pipe.h"
@@ -93,8 +94,8 @@ class HostProcess {
         output_(plan_.output, slots_, plan_.environment.role_name, writer_),
         spawner_(&loop_, plan_.process),
         sweeper_(
-            &loop_, &spawner_, [this](const std::string& left) { OnSwept(left); },
-            [this] { EndMarked({marker_.host_id}); }),
+            &loop_, &spawner_, [this](const std::string& left) { OnSwept(left); }, EndDescendants,
+            [this](const ProcessInfo& child) { return BearsOurMarker(child); }),
         agent_(&loop_, &spawner_, plan_.agent_arguments, plan_.inherited, AgentEvents()),
         preflight_(&spawner_, writer_, plan_.preflight),
         gpus_(&loop_, &spawner_, Marked(plan_.inherited),
@@ -148,6 +149,14 @@ class HostProcess {
       std::visit([this](auto& one) { this->Apply(one); }, effect);
     }
     applying_ = false;
+  }
+
+  // nullopt: that cannot be known now.
+  std::optional<bool> BearsOurMarker(const ProcessInfo& child) const {
+    if (child.exiting) return std::nullopt;
+    const auto marker = MarkerReader().ReadAll({child}).at(child.pid);
+    if (absl::IsUnavailable(marker.status()) || absl::IsResourceExhausted(marker.status())) return std::nullopt;
+    return marker.ok() && HostIdOf(*marker) == marker_.host_id;
   }
 
   // Before there is an agent or a worker, so it may block.
@@ -265,6 +274,7 @@ class HostProcess {
       v1::Worker worker;
       worker.set_local_rank(local_rank);
       worker.set_pid(*pid);
+      if (const auto process = ReadProcess(*pid)) worker.set_start_ticks(process->start);
       spawned.push_back(worker);
     }
     Tell([&](BootTime now, Effects* out) { core_.OnSpawned(now, spawned, out); });

@@ -1,83 +1,130 @@
 #include "agent/host/marked.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <string_view>
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "agent/host/environ_reader.h"
 #include "agent/host/event_loop.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::host {
 namespace {
 
-constexpr size_t kMaxNamespaceName = 64;  // bytes: "time:[4026531834]"
+constexpr size_t kMaxNamespaceName = 64;         // bytes: "time:[4026531834]"
+constexpr timespec kAdoptionPoll = {0, 50'000};  // of FindAdopter
 
 using HostIds = std::set<std::string>;
 
-struct Found {
-  ProcessInfo info;
-  bool marked = false;
+struct Snapshot {
+  std::map<int64_t, SeenProcess> seen;
+  std::map<int64_t, ProcessInfo> info;  // of the same
+  std::string unknown;                  // as in MarkedReport
 };
 
-struct Processes {
-  std::map<pid_t, Found> living;
-  std::string unknown;  // as in MarkedReport
-};
-
-// The marker's text; empty: it bears none, or is not ours to read.
-std::string MarkerOf(pid_t pid, std::string* unknown) {
-  absl::StatusOr<std::string> text = StartEnvironment(pid, kMarkerVariable);
-  if (text.ok()) return *std::move(text);
-  if (absl::IsResourceExhausted(text.status()) || absl::IsUnavailable(text.status())) {
-    *unknown = AsStd(text.status().message());
+// One that hides itself from us (hidepid) may still be somebody's parent.
+void AddHiddenParents(Snapshot* snapshot) {
+  std::set<int64_t> missing;
+  for (const auto& [pid, process] : snapshot->seen) {
+    if (process.parent > 1 && snapshot->seen.count(process.parent) == 0) missing.insert(process.parent);
   }
-  return "";
-}
-
-bool IsOneOf(const HostIds& host_ids, std::string_view marker) {
-  return !marker.empty() && host_ids.count(std::string(HostIdOf(marker))) > 0;
-}
-
-void LookAt(pid_t pid, const HostIds& host_ids, Processes* processes, std::string* unknown) {
-  const auto info = ReadProcess(pid);
-  if (info && !info->ended()) {
-    const bool marked = IsOneOf(host_ids, MarkerOf(pid, unknown));
-    processes->living[pid] = Found{*info, marked};
-  } else if (!info && kill(pid, 0) == 0) {  // there, and ours
-    *unknown = "pid " + std::to_string(pid) + " cannot be read";
+  for (const int64_t parent : missing) {
+    const auto pid = static_cast<pid_t>(parent);
+    if (ReadProcess(pid) || kill(pid, 0) == 0 || errno != EPERM) continue;
+    snapshot->seen[parent].id.pid = parent;
   }
 }
 
-Processes LivingProcesses(const HostIds& host_ids) {
-  Processes processes;
-  processes.unknown =
-      LookAtEachProcess([&](pid_t pid, std::string* unclear) { LookAt(pid, host_ids, &processes, unclear); });
-  return processes;
+Snapshot TakeSnapshot() {
+  Snapshot snapshot;
+  snapshot.unknown = LookAtEachProcess([&](pid_t pid, std::string* unclear) {
+    const auto info = ReadProcess(pid);
+    if (!info && kill(pid, 0) == 0)
+      *unclear = "pid " + std::to_string(pid) + " cannot be read";  // there, and ours
+    if (!info || info->ended() || info->kernel_thread) return;
+    SeenProcess& process = snapshot.seen[pid];
+    process.id = {.pid = pid, .start = info->start};
+    process.parent = info->parent;
+    process.group = info->group;
+    process.session = info->session;
+    process.exiting = info->exiting;
+    snapshot.info[pid] = *info;
+  });
+  AddHiddenParents(&snapshot);
+  return snapshot;
 }
 
-// The marked processes' sessions and groups. One whose leader is alive and bears no marker is somebody else's, in
-// which a marked process is a guest.
-std::set<pid_t> OwnedBy(const std::map<pid_t, Found>& processes, pid_t ProcessInfo::*kind) {
-  std::set<pid_t> ids;
-  for (const auto& [pid, found] : processes) {
-    if (!found.marked) continue;
-    const pid_t id = found.info.*kind;
-    const auto leader = processes.find(id);
-    if (id > 1 && (leader == processes.end() || leader->second.marked)) ids.insert(id);
+bool MayBeRead(pid_t pid) {
+  struct stat info;
+  return geteuid() == 0 ||
+         (stat(("/proc/" + std::to_string(pid)).c_str(), &info) == 0 && info.st_uid == geteuid());
+}
+
+bool IsUnknown(const absl::StatusOr<std::string>& marker) {
+  return absl::IsResourceExhausted(marker.status()) || absl::IsUnavailable(marker.status());
+}
+
+// Reads once more, after all others, what could not be read: an exec, or a sleep for the disk, is over by then,
+// mostly.
+EnvironReader::Answers ReadMarkers(const std::vector<ProcessInfo>& processes) {
+  EnvironReader::Answers markers = MarkerReader().ReadAll(processes);
+  std::vector<ProcessInfo> again;
+  for (const ProcessInfo& process : processes) {
+    if (!IsUnknown(markers.at(process.pid))) continue;
+    if (const auto now = ReadProcess(process.pid)) again.push_back(*now);
   }
-  return ids;
+  for (auto& [pid, marker] : MarkerReader().ReadAll(again)) markers.insert_or_assign(pid, std::move(marker));
+  return markers;
 }
 
-bool IsAmong(const std::vector<ProcessInfo>& processes, const ProcessInfo& info) {
-  return std::any_of(processes.begin(), processes.end(),
-                     [&](const ProcessInfo& other) { return other.pid == info.pid && other.start == info.start; });
+// Where the evidence needs it. The answer: why some could not be read.
+std::string ReadMarks(const HostIds& ids, const OrphanEvidence& evidence, Snapshot* snapshot) {
+  std::vector<ProcessInfo> readable;
+  for (const auto& [pid, process] : snapshot->seen) {
+    const auto info = snapshot->info.find(pid);
+    if (info == snapshot->info.end() || info->second.stuck() || process.exiting) continue;
+    if (MayBeTopmost(process, snapshot->seen, evidence) && MayBeRead(info->second.pid)) {
+      readable.push_back(info->second);
+    }
+  }
+  std::string unknown;
+  for (const auto& [pid, marker] : ReadMarkers(readable)) {
+    SeenProcess& process = snapshot->seen[pid];
+    if (IsUnknown(marker)) {
+      process.mark = SeenProcess::Mark::kUnknown;
+      unknown = AsStd(marker.status().message());
+    } else if (marker.ok() && ids.count(std::string(HostIdOf(*marker))) > 0) {
+      process.mark = SeenProcess::Mark::kBears;
+      const auto parsed = ParseMarker(*marker);
+      process.host_start = parsed ? parsed->start : 0;
+    }
+  }
+  return unknown;
+}
+
+OrphanEvidence EvidenceOf(const DeadHosts& hosts, const std::vector<ProcessInfo>& earlier) {
+  OrphanEvidence evidence;
+  evidence.sessions = hosts.sessions;
+  for (const ProcessInfo& process : earlier) evidence.found.insert({.pid = process.pid, .start = process.start});
+  evidence.adopter = hosts.adopter;
+  evidence.never_adopt = hosts.never_adopt;
+  evidence.may_adopt = hosts.may_adopt;
+  evidence.host_start = hosts.start;
+  evidence.spared_sessions = {getsid(0), getpgrp()};
+  evidence.spared = {getpid(), 1};
+  return evidence;
 }
 
 // The process is held by a pidfd before it is looked at again, so that a pid taken over in between is never hit.
@@ -89,6 +136,22 @@ void KillIfUnchanged(const ProcessInfo& seen) {
   close(pidfd);
 }
 
+// The answer: what was sent SIGKILL; gone or another by now, which the next pass sees.
+std::vector<ProcessInfo> Kill(const std::set<int64_t>& pids, const Snapshot& snapshot, std::string* stuck) {
+  std::vector<ProcessInfo> killed;
+  for (const int64_t pid : pids) {
+    const auto info = snapshot.info.find(pid);
+    if (info == snapshot.info.end()) continue;
+    if (info->second.stuck()) {
+      *stuck += (stuck->empty() ? "" : ", ") + Describe(info->second);
+    } else {
+      KillIfUnchanged(info->second);
+      killed.push_back(info->second);
+    }
+  }
+  return killed;
+}
+
 bool IsDeadHost(const Marker& marker) {
   const auto pid = static_cast<pid_t>(marker.pid);
   const auto process = ReadProcess(pid);
@@ -96,72 +159,110 @@ bool IsDeadHost(const Marker& marker) {
   return process->ended() || process->start != marker.start;
 }
 
-bool IsOurUsers(pid_t pid) {
-  struct stat info;
-  return stat(("/proc/" + std::to_string(pid)).c_str(), &info) == 0 && info.st_uid == geteuid();
-}
-
 // Hosts of which we are a descendant ourselves: a worker may start a muster.
 HostIds HostsAboveUs(std::string* unknown) {
+  std::set<int64_t> pids = Ancestors();
+  pids.insert(getpid());
+  std::vector<ProcessInfo> chain;
+  for (const int64_t pid : pids) {
+    if (const auto process = ReadProcess(static_cast<pid_t>(pid))) chain.push_back(*process);
+  }
   HostIds above;
-  for (pid_t pid = getpid(); pid > 1;) {
-    above.insert(std::string(HostIdOf(MarkerOf(pid, unknown))));
-    const auto process = ReadProcess(pid);
-    if (!process) break;
-    pid = process->parent;
+  for (const auto& [pid, marker] : ReadMarkers(chain)) {
+    if (marker.ok()) above.insert(std::string(HostIdOf(*marker)));
+    if (IsUnknown(marker)) *unknown = AsStd(marker.status().message());
   }
   return above;
 }
 
 HostIds DeadHostsOfOurRun(const Marker& own, std::string* unknown) {
-  HostIds dead, looked_at = HostsAboveUs(unknown);
+  std::vector<ProcessInfo> ours;
   const std::string unclear = LookAtEachProcess([&](pid_t pid, std::string* why) {
-    if (!IsOurUsers(pid)) return;
-    const auto marker = ParseMarker(MarkerOf(pid, why));
-    if (!marker || !MayInherit(own, *marker) || !looked_at.insert(marker->host_id).second) return;
-    if (IsDeadHost(*marker)) dead.insert(marker->host_id);
+    struct stat owner;
+    if (stat(("/proc/" + std::to_string(pid)).c_str(), &owner) != 0 || owner.st_uid != geteuid()) return;
+    const auto process = ReadProcess(pid);
+    if (!process && kill(pid, 0) == 0) *why = "pid " + std::to_string(pid) + " cannot be read";
+    if (process && !process->ended() && !process->kernel_thread) ours.push_back(*process);
   });
   if (!unclear.empty()) *unknown = unclear;
+  HostIds dead, looked_at = HostsAboveUs(unknown);
+  for (const auto& [pid, text] : ReadMarkers(ours)) {
+    if (IsUnknown(text)) *unknown = AsStd(text.status().message());
+    const auto marker = text.ok() ? ParseMarker(*text) : std::nullopt;
+    if (!marker || !MayInherit(own, *marker) || !looked_at.insert(marker->host_id).second) continue;
+    if (IsDeadHost(*marker)) dead.insert(marker->host_id);
+  }
   return dead;
 }
 
 }  // namespace
 
-MarkedReport EndMarked(const HostIds& host_ids, const std::vector<pid_t>& sessions,
-                       const std::vector<ProcessInfo>& earlier) {
-  const auto& [processes, unknown] = LivingProcesses(host_ids);
-  std::set<pid_t> doomed_sessions = OwnedBy(processes, &ProcessInfo::session);
-  doomed_sessions.insert(sessions.begin(), sessions.end());
-  std::set<pid_t> doomed_groups = OwnedBy(processes, &ProcessInfo::group);
-  const pid_t own_session = getsid(0);
-  for (pid_t never : {own_session, pid_t{0}, pid_t{1}}) doomed_sessions.erase(never);
-  for (pid_t never : {getpgrp(), pid_t{0}, pid_t{1}}) doomed_groups.erase(never);
-
+MarkedReport EndMarked(const DeadHosts& hosts, const std::vector<ProcessInfo>& earlier) {
+  const OrphanEvidence evidence = EvidenceOf(hosts, earlier);
+  Snapshot snapshot = TakeSnapshot();
   MarkedReport report;
-  report.unknown = unknown;
-  for (const auto& [pid, found] : processes) {
-    if (pid == getpid() || pid == 1) continue;
-    const ProcessInfo& info = found.info;
-    const bool doomed = found.marked || doomed_sessions.count(info.session) > 0 ||
-                        doomed_groups.count(info.group) > 0 || IsAmong(earlier, info);
-    if (!doomed) continue;
-    if (info.stuck()) {
-      report.stuck += (report.stuck.empty() ? "" : ", ") + Describe(info);
-    } else {
-      // Gone or another by now: the next pass sees what is true then.
-      KillIfUnchanged(info);
-      report.found.push_back(info);
-    }
+  if (!evidence.sessions.empty() || !evidence.found.empty()) {
+    std::string stuck;
+    Kill(FindOrphans(snapshot.seen, evidence).pids, snapshot, &stuck);
+  }
+  const std::string unread = ReadMarks(hosts.ids, evidence, &snapshot);
+  const Orphans orphans = FindOrphans(snapshot.seen, evidence);
+  report.found = Kill(orphans.pids, snapshot, &report.stuck);
+  report.unknown = snapshot.unknown;
+  for (const int64_t pid : orphans.unclear) {
+    const ProcessInfo& info = snapshot.info[pid];
+    report.unknown = unread.empty() ? Describe(info) + " may have been left by it" : unread;
   }
   return report;
 }
 
-bool AnyMarkedAlive(const std::string& host_id) {
-  const Processes processes = LivingProcesses({host_id});
-  return std::any_of(processes.living.begin(), processes.living.end(), [](const auto& entry) {
-    const auto& [pid, found] = entry;
-    return found.marked && pid != getpid() && !found.info.stuck();
-  });
+void EndDescendants(const std::set<pid_t>& ancestors) {
+  const Snapshot snapshot = TakeSnapshot();
+  std::set<int64_t> family(ancestors.begin(), ancestors.end()), descendants;
+  size_t before = 0;
+  do {  // ends: each pass but the last adds one
+    before = family.size();
+    for (const auto& [pid, process] : snapshot.seen) {
+      if (family.count(process.parent) > 0 && family.insert(pid).second) descendants.insert(pid);
+    }
+  } while (family.size() > before);
+  std::string stuck;
+  Kill(descendants, snapshot, &stuck);
+}
+
+std::set<int64_t> Ancestors() {
+  std::set<int64_t> ancestors;
+  for (auto process = ReadProcess(getpid()); process && process->parent > 1;) {
+    if (!ancestors.insert(process->parent).second) break;
+    process = ReadProcess(process->parent);
+  }
+  return ancestors;
+}
+
+// After the fork only what is safe in a process that has other threads.
+pid_t FindAdopter() {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) return 0;
+  int subreaper = 0;
+  prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const pid_t parent = getpid();
+    if (fork() == 0) {
+      while (getppid() == parent) nanosleep(&kAdoptionPoll, nullptr);
+      const pid_t adopter = getppid();
+      (void)!write(fds[1], &adopter, sizeof(adopter));
+    }
+    _exit(0);
+  }
+  close(fds[1]);
+  pid_t adopter = 0;
+  if (child < 0 || read(fds[0], &adopter, sizeof(adopter)) != static_cast<ssize_t>(sizeof(adopter))) adopter = 0;
+  close(fds[0]);
+  if (child > 0) waitpid(child, nullptr, 0);
+  prctl(PR_SET_CHILD_SUBREAPER, subreaper);
+  return adopter;
 }
 
 Marker OwnMarker(const std::string& host_id, const std::string& run_id, const std::string& boot_id,
@@ -184,17 +285,21 @@ OrphanReport EndOrphans(const Marker& own) {
   OrphanReport report;
   if (own.place.empty()) return report;
   const BootTime clear_by = EventLoop::Now() + kUnclearLimit;
-  HostIds dead = DeadHostsOfOurRun(own, &report.unseen);
+  DeadHosts dead;
+  dead.ids = DeadHostsOfOurRun(own, &report.unseen);
   while (!report.unseen.empty() && EventLoop::Now() < clear_by) {
     absl::SleepFor(kOrphanRetry);
     report.unseen.clear();
-    dead.merge(DeadHostsOfOurRun(own, &report.unseen));
+    dead.ids.merge(DeadHostsOfOurRun(own, &report.unseen));
   }
-  if (dead.empty()) return report;
+  if (dead.ids.empty()) return report;
+  dead.never_adopt = Ancestors();
+  dead.never_adopt.insert(getpid());
+  dead.never_adopt.erase(FindAdopter());
   const BootTime limit = EventLoop::Now() + kOrphanLimit;
   MarkedReport pass;
   while (true) {
-    pass = EndMarked(dead, {}, pass.found);
+    pass = EndMarked(dead, pass.found);
     report.left.clear();
     for (const ProcessInfo& process : pass.found) {
       report.ended.insert("pid " + std::to_string(process.pid) + " (" + process.name + ")");

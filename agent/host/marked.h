@@ -1,5 +1,6 @@
 // Finds and ends what a host started when the host itself can no longer: by the marker in the environment of every
-// worker (core/marker.h), which descendants inherit, and by the sessions of the workers.
+// worker (core/marker.h), which descendants inherit, by the sessions of the workers, and by evidence that these
+// are the dead host's (core/orphans.h).
 //
 // Used by an agent whose host is dead, and by a host that starts where another of its run has died. Any thread.
 #pragma once
@@ -12,6 +13,7 @@
 
 #include "absl/time/time.h"
 #include "agent/host/core/marker.h"
+#include "agent/host/core/orphans.h"
 #include "agent/host/proc_scan.h"
 
 namespace muster::host {
@@ -28,15 +30,31 @@ struct MarkedReport {
   bool AllGone() const { return found.empty() && unknown.empty(); }
 };
 
-// One pass: SIGKILL to everything that bears the marker of one of `host_ids`, to all processes of their sessions
-// and groups, and to all of `sessions` (pids of the workers as the host last told them). Never to the caller, to
-// the caller's session, to process 1, or to a session that a marked process only shares with a stranger's leader.
-// `earlier`: what the last call found. A process that ends has no environment any more while it still holds its
-// files: only what was found before is waited for then. Blocks only for as long as reading /proc takes.
-MarkedReport EndMarked(const std::set<std::string>& host_ids, const std::vector<pid_t>& sessions = {},
-                       const std::vector<ProcessInfo>& earlier = {});
+// What the caller knows of dead hosts beside their ids; see OrphanEvidence.
+struct DeadHosts {
+  std::set<std::string> ids;
+  std::vector<ProcessId> sessions = {};  // of their workers
+  pid_t adopter = 0;
+  std::set<int64_t> never_adopt = {};
+  std::set<int64_t> may_adopt = {};
+  uint64_t start = 0;
+};
 
-bool AnyMarkedAlive(const std::string& host_id);
+// One pass: SIGKILL to all that these hosts left. Never to the caller, to the caller's session or to process 1.
+// `earlier`: what the last call found. A process that ends has no environment any more while it still holds its
+// files: only what was found before is waited for then. Blocks only for as long as reading /proc takes; what the
+// workers' sessions and earlier passes name is sent SIGKILL before any environment is read.
+MarkedReport EndMarked(const DeadHosts& hosts, const std::vector<ProcessInfo>& earlier = {});
+
+// SIGKILL to all descendants of these processes, by their parents alone.
+void EndDescendants(const std::set<pid_t>& ancestors);
+
+// The ancestors of this process, process 1 left out.
+std::set<int64_t> Ancestors();
+
+// The process that gets the orphans of our descendants while we are no subreaper: finds out by making one. 0: not
+// known. Only while this process has one thread that forks.
+pid_t FindAdopter();
 
 // The marker of this process as a host. Its place is empty where the machine does not tell enough.
 Marker OwnMarker(const std::string& host_id, const std::string& run_id, const std::string& boot_id,
@@ -50,8 +68,8 @@ struct OrphanReport {
 
 // Ends what hosts of our run, place and user left here that died together with their agents: nobody else would.
 // What is marked by a host that lives is not touched, nor that of which we ourselves are a descendant. One pass
-// over /proc if there is nothing; else blocks until all is gone, for kUnclearLimit and kOrphanLimit at most: for
-// before anything is started.
+// over /proc if there is nothing; else blocks until all is gone, for kUnclearLimit and kOrphanLimit at most, and
+// for processes that do not answer (environ_reader.h): for before anything is started.
 OrphanReport EndOrphans(const Marker& own);
 
 }  // namespace muster::host

@@ -100,6 +100,7 @@ bool AsOneOfOtherThreads(ProcessInfo* process) {
     if (!info || info->ended()) return;
     process->thread = thread;
     process->state = info->state;
+    process->exiting = info->exiting;
   });
   return readable && (listed.ok() || absl::IsNotFound(listed));
 }
@@ -142,6 +143,8 @@ std::optional<ProcessInfo> ParseProcess(pid_t pid, std::string_view stat) {
       !number(kFlags, &flags) || !number(kThreads, &info.threads) || !number(kStart, &info.start)) {
     return std::nullopt;
   }
+  info.exiting = (flags & kFlagExiting) != 0;
+  info.kernel_thread = (flags & kFlagKernelThread) != 0;
   // A process that ends has no memory either, and gets none any more.
   uint64_t code_start = 0, environment_end = 0;
   info.in_exec = !info.ended() && (flags & (kFlagExiting | kFlagKernelThread)) == 0 &&

@@ -28,6 +28,8 @@ struct ProcessInfo {
   // It is between two programs: of the next one's environment there is nothing to read yet. Always false where the
   // kernel does not tell, or not us.
   bool in_exec = false;
+  bool exiting = false;        // it ends: its memory, and its environment with it, is gone or about to go
+  bool kernel_thread = false;  // it has no memory of its own
 
   bool ended() const { return state == 'Z' || state == 'X' || state == 'x'; }
   // The kernel does not let it go: nothing that we can do ends it, and it executes no more of its own code.

@@ -2,7 +2,8 @@ find_package(nlohmann_json REQUIRED)
 # The host's shell around its core. No target here links gRPC.
 muster_library(muster_framed_link SOURCES framed_link.cc DEPS muster_event_loop)
 muster_library(muster_utf8 SOURCES utf8.cc)
-muster_library(muster_proc SOURCES proc_scan.cc marked.cc shell_job.cc DEPS muster_event_loop muster_worker_environment)
+muster_library(muster_proc SOURCES proc_scan.cc environ_reader.cc marked.cc shell_job.cc
+               DEPS muster_event_loop muster_worker_environment)
 muster_library(muster_log SOURCES log.cc writer.cc line_assembler.cc live_rows.cc stderr_tail.cc
                DEPS muster_event_loop muster_logging muster_utf8)
 target_link_libraries(muster_log PRIVATE nlohmann_json::nlohmann_json)

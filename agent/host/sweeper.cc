@@ -18,10 +18,21 @@ namespace {
 
 constexpr int kMaxNamed = 8;  // processes named in one report
 
+// As /proc/PID/stat tells when a process started.
+uint64_t ToTicks(BootTime time) {
+  static const long per_second = sysconf(_SC_CLK_TCK);
+  return static_cast<uint64_t>(absl::ToDoubleSeconds(time - absl::UnixEpoch()) * static_cast<double>(per_second));
+}
+
 }  // namespace
 
-Sweeper::Sweeper(EventLoop* loop, Spawner* spawner, Swept swept, EndHidden end_hidden)
-    : loop_(loop), spawner_(spawner), swept_(std::move(swept)), end_hidden_(std::move(end_hidden)) {
+Sweeper::Sweeper(EventLoop* loop, Spawner* spawner, Swept swept, EndHidden end_hidden,
+                 ComesFromWorker comes_from_worker)
+    : loop_(loop),
+      spawner_(spawner),
+      swept_(std::move(swept)),
+      end_hidden_(std::move(end_hidden)),
+      comes_from_worker_(std::move(comes_from_worker)) {
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     status_ = absl::ErrnoToStatus(errno,
                                   "prctl(PR_SET_CHILD_SUBREAPER) is refused here (kernel, sandbox or seccomp "
@@ -32,8 +43,9 @@ Sweeper::Sweeper(EventLoop* loop, Spawner* spawner, Swept swept, EndHidden end_h
   status_ = children.status();
   if (!children.ok()) return;
   for (const ProcessInfo& child : *children) {
-    if (!spawner_->Knows(child.pid)) not_ours_.insert(child.pid);
+    if (!spawner_->Knows(child.pid)) strangers_.insert(child.pid);
   }
+  had_strangers_ = !strangers_.empty();
 }
 
 Sweeper::~Sweeper() {
@@ -68,7 +80,11 @@ void Sweeper::CollectEnded() {
       continue;
     }
     if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | __WALL) != 0) return;
-    if (not_ours_.erase(pid) == 0 && sweeping_) ended_.insert(pid);
+    if (strangers_.erase(pid) == 0) {
+      if (sweeping_) ended_.insert(pid);
+    } else if (strangers_.empty()) {
+      strangers_until_ = ToTicks(EventLoop::Now());
+    }
   }
 }
 
@@ -94,7 +110,7 @@ void Sweeper::Passes() {
   RetryLater();
   if (EventLoop::Now() < next_report_) return;
   next_report_ = EventLoop::Now() + kSweepReport;
-  if (end_hidden_) end_hidden_();
+  if (end_hidden_) end_hidden_(held_);
   swept_(left);
 }
 
@@ -110,18 +126,38 @@ std::string Sweeper::KillOnce() {
     ++count;
     left = "children that cannot be listed: " + std::string(AsStd(children.status().message()));
   }
+  held_.clear();
   for (const ProcessInfo& child : children.value_or(std::vector<ProcessInfo>())) {
-    if (spawner_->Knows(child.pid) || not_ours_.count(child.pid) > 0) continue;
-    kill(child.pid, SIGKILL);  // ours and not reaped: the pid is its own
+    if (spawner_->Knows(child.pid)) continue;
+    const Owner owner = OwnerOf(child);
+    if (owner == Owner::kStranger) continue;
     still(child);
+    if (owner == Owner::kUnknown) continue;
+    kill(child.pid, SIGKILL);  // ours and not reaped: the pid is its own
+    held_.insert(child.pid);
   }
   for (pid_t pid : spawner_->LiveWorkers()) {
     ProcessInfo unreadable;  // not reaped, so it is there, whatever /proc says (no descriptor left, say)
     unreadable.pid = pid;
     still(ReadProcess(pid).value_or(unreadable));
+    held_.insert(pid);
   }
   if (count > kMaxNamed) left += " and " + std::to_string(count - kMaxNamed) + " more";
   return left;
+}
+
+// Descent cannot tell them apart: what a stranger leaves becomes our child as well. A worker and its descendants
+// are never in our session, and bear the marker unless they overwrote it.
+Sweeper::Owner Sweeper::OwnerOf(const ProcessInfo& child) {
+  if (!had_strangers_) return Owner::kWorker;
+  if (strangers_.count(child.pid) > 0) return Owner::kStranger;
+  if (strangers_.empty() && child.start > strangers_until_) return Owner::kWorker;
+  std::optional<bool> from_worker = false;
+  if (child.session != getsid(0) && comes_from_worker_) from_worker = comes_from_worker_(child);
+  if (!from_worker) return Owner::kUnknown;
+  if (*from_worker) return Owner::kWorker;
+  strangers_.insert(child.pid);
+  return Owner::kStranger;
 }
 
 void Sweeper::Finish() {

@@ -7,11 +7,14 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "agent/host/event_loop.h"
+#include "agent/host/proc_scan.h"
 #include "agent/host/spawner.h"
 
 namespace muster::host {
@@ -25,12 +28,16 @@ class Sweeper {
  public:
   // left: empty when all is gone, which ends the sweep; else what is not (yet).
   using Swept = std::function<void(const std::string& left)>;
-  // Ends what is ours and no child of ours: the children of a worker that the kernel holds stay its children.
-  using EndHidden = std::function<void()>;
+  // Ends the descendants of these, which are no children of ours: those of a worker that the kernel holds.
+  using EndHidden = std::function<void(const std::set<pid_t>& held)>;
+  // Whether a process that lost its parent to us comes from a worker of ours; nullopt: not known now.
+  using ComesFromWorker = std::function<std::optional<bool>(const ProcessInfo& child)>;
 
-  // Makes this process a subreaper. Children that exist already belong to whoever exec'd us and are left alone.
+  // Makes this process a subreaper. Children that exist already belong to whoever exec'd us and are left alone,
+  // and so is what they leave to us later: while there are such, comes_from_worker tells the others from them.
   // swept is called on the loop, also from inside Sweep(); end_hidden each kSweepReport of an unfinished sweep.
-  Sweeper(EventLoop* loop, Spawner* spawner, Swept swept, EndHidden end_hidden = {});
+  Sweeper(EventLoop* loop, Spawner* spawner, Swept swept, EndHidden end_hidden = {},
+          ComesFromWorker comes_from_worker = {});
   ~Sweeper();
   Sweeper(const Sweeper&) = delete;
   Sweeper& operator=(const Sweeper&) = delete;
@@ -51,6 +58,8 @@ class Sweeper {
   void CollectEnded();
   void Passes();
   std::string KillOnce();  // what is left
+  enum class Owner { kWorker, kStranger, kUnknown };
+  Owner OwnerOf(const ProcessInfo& child);
   void Finish();
   void RetryLater();
 
@@ -58,8 +67,12 @@ class Sweeper {
   Spawner* const spawner_;
   const Swept swept_;
   const EndHidden end_hidden_;
+  const ComesFromWorker comes_from_worker_;
   absl::Status status_;
-  std::set<pid_t> not_ours_;
+  std::set<pid_t> strangers_;  // children that were here before us, and what these have left to us
+  bool had_strangers_ = false;
+  uint64_t strangers_until_ = 0;  // when the last one ended, in clock ticks since boot
+  std::set<pid_t> held_;          // children of ours that the last pass found
   std::set<pid_t> ended_;
   bool sweeping_ = false;
   bool in_pass_ = false;

@@ -77,7 +77,7 @@ class Wrappers(ClusterTest):
                 job, node = self.start(wrapper)
                 self.signal(node, signal.SIGTERM)
                 self.wait_for("saving 0 0")
-                wait_until("the wrapper's end is told", lambda: node.said("SIGTERM ended the first process of rank 0"))
+                wait_until("the wrapper is gone", lambda: len(job.workers_of(0)) == 1)
                 self.assertFalse(node.has_ended())
                 (self.folder / "may save").touch()
                 self.assertEqual(75, node.exit_code())
@@ -85,10 +85,10 @@ class Wrappers(ClusterTest):
                 self.assertEqual([], job.workers_of(0))
 
     def test_the_training_saves_before_a_restart(self):
-        _, node = self.start(WRAPPERS["bash -c"], nproc=2)
+        job, node = self.start(WRAPPERS["bash -c"], nproc=2)
         (self.folder / "fail").touch()
         self.wait_for("saving 1 0")
-        wait_until("the wrapper's end is told", lambda: node.said("SIGTERM ended the first process of rank 1"))
+        wait_until("the wrapper is gone", lambda: len(job.workers_of(0)) == 1)
         self.assertFalse((self.folder / "ready 1 1").exists())
         (self.folder / "may save").touch()
         self.wait_for("ready 0 1")

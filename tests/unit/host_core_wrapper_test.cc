@@ -58,6 +58,20 @@ TEST_F(WrapperTest, NothingIsSweptWhileTheTrainingFinishes) {
   EXPECT_EQ(core_.phase(), v1::HOST_PHASE_IDLE);
 }
 
+TEST_F(WrapperTest, WhatTakesAWhileIsToldOnce) {
+  Run(1);
+  Leave();
+  Forget();
+  WrapperEnds(0);
+  Pass(kSayFinishing - kTick);
+  EXPECT_TRUE(Took<Note>().empty());
+  Pass(absl::Seconds(2));
+  ASSERT_EQ(Took<Note>().size(), 1u);
+  EXPECT_EQ(
+      Took<Note>()[0].text,
+      "SIGTERM ended the first process of rank 2; others that it started handle the signal and have 7s to finish");
+}
+
 TEST_F(WrapperTest, TheGraceIsSharedAndNotBegunAgain) {
   Run(1);
   Leave();

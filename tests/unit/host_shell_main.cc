@@ -3,6 +3,7 @@
 //   act tree              a worker with a child, a child in its own session, a double fork and a grandchild of a
 //                         shell; prints their pids, one a line, and waits
 //   act wait              says that it is there, and waits
+//   act lead              the same, in a session of its own
 //   act headless          a second thread waits, the first one ends
 //   act host              a host with one waiting worker; prints the worker's pid and waits
 //   act timer MS stop     arms the kernel timer and stops itself
@@ -148,7 +149,8 @@ int ActAbandon(const std::string& marker) {
 int Act(const std::vector<std::string>& arguments) {
   const std::string& role = arguments.at(0);
   if (role == "tree") return ActTree();
-  if (role == "wait") {
+  if (role == "wait" || role == "lead") {
+    if (role == "lead") setsid();
     Say("here");
     WaitForTheEnd();
   }

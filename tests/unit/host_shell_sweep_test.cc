@@ -79,6 +79,48 @@ TEST_F(SweepTest, AChildThatWasThereBeforeUsIsLeftAlone) {
   EXPECT_FALSE(IsDead(before));
 }
 
+// As in `( sleep 1; setsid daemon & ) & exec muster run ...`.
+TEST_F(SweepTest, WhatAChildThatWasThereBeforeUsLeavesLaterIsLeftAlone) {
+  LinePipe pipe, order;
+  const pid_t before = fork();
+  if (before == 0) {
+    char byte;
+    order.CloseIn();
+    (void)!read(order.out(), &byte, 1);
+    if (fork() == 0) {
+      setsid();
+      dprintf(pipe.in(), "%d\n", static_cast<int>(getpid()));
+      while (true) pause();
+    }
+    _exit(0);
+  }
+  bool done = false;
+  Sweeper later(
+      &hostlet_.loop, &hostlet_.spawner, [&](const std::string& left) { done = left.empty(); }, {},
+      [](const ProcessInfo& child) {
+        const auto marker = StartEnvironment(child.pid, kMarkerVariable);
+        return std::optional<bool>(marker.ok() && *marker == "ours");
+      });
+  order.CloseIn();
+  const pid_t daemon = ReadPids(&pipe, 1)[0];
+  waitpid(before, nullptr, 0);
+  EnvironmentMap environment = CurrentEnvironment();
+  environment[kMarkerVariable] = "ours";
+  WorkerCommand command{.argv = {"/bin/sh", "-c", "setsid sh -c 'echo $$; sleep 1000' & wait"},
+                        .environment = environment};
+  command.stdout_fd = pipe.in();
+  Spawner::WorkerEvents events;
+  events.exited = [this](const Ending&) { exited_ = true; };
+  const auto worker = hostlet_.spawner.SpawnWorker(command, events);
+  ASSERT_TRUE(worker.ok());
+  const pid_t ours = ReadPids(&pipe, 1)[0];
+  kill(*worker, SIGKILL);
+  later.Sweep();
+  ASSERT_TRUE(hostlet_.RunUntil([&] { return done && exited_; }));
+  EXPECT_FALSE(IsDead(daemon));
+  EXPECT_TRUE(IsDead(ours));
+}
+
 TEST_F(SweepTest, ASweepOfNothingEndsAtOnce) {
   hostlet_.sweeper.Sweep();
   EXPECT_TRUE(hostlet_.swept);
@@ -110,10 +152,18 @@ class MarkedTest : public testing::Test {
     return ReadPids(&pipe, kTreeSize + 1);
   }
 
+  static DeadHosts Host(const std::string& host_id) {
+    static const pid_t adopter = FindAdopter();
+    return {.ids = {host_id}, .adopter = adopter};
+  }
+
   // As those who use it do: each pass is told what the one before found.
-  static bool EndAll(const std::string& host_id, const std::vector<pid_t>& sessions = {}, MarkedReport pass = {}) {
+  static bool EndAll(const std::string& host_id, const std::vector<ProcessId>& sessions = {},
+                     MarkedReport pass = {}) {
+    DeadHosts host = Host(host_id);
+    host.sessions = sessions;
     return Eventually([&] {
-      pass = EndMarked({host_id}, sessions, pass.found);
+      pass = EndMarked(host, pass.found);
       return pass.AllGone();
     });
   }
@@ -129,17 +179,14 @@ TEST_F(MarkedTest, OrphansOfADeadHostAreEnded) {
   const std::string host_id = "test-" + std::to_string(getpid()) + "-a";
   const std::vector<pid_t> pids = Abandon(host_id);
   ASSERT_TRUE(AllAlive(pids));
-  ASSERT_TRUE(AnyMarkedAlive(host_id));
   ASSERT_TRUE(EndAll(host_id));
   EXPECT_TRUE(AllDead(pids));
-  EXPECT_FALSE(AnyMarkedAlive(host_id));
 }
 
 TEST_F(MarkedTest, OtherHostsProcessesAreLeftAlone) {
   const std::string mine = "test-" + std::to_string(getpid()) + "-b";
   const std::vector<pid_t> others = Abandon(mine + "b");  // a longer name with the same beginning
-  EXPECT_FALSE(AnyMarkedAlive(mine));
-  EXPECT_TRUE(EndMarked({mine}).found.empty());
+  EXPECT_TRUE(EndMarked(Host(mine)).found.empty());
   EXPECT_TRUE(AllAlive(others));
 }
 
@@ -151,9 +198,12 @@ TEST_F(MarkedTest, ASessionThatIsNamedIsEndedWithoutAMarker) {
   const auto& [session, members] =
       *std::max_element(sessions.begin(), sessions.end(),
                         [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-  const pid_t id = session;
+  const uint64_t start = ReadProcess(session).value_or(ProcessInfo{}).start;
   ASSERT_GE(members.size(), 2u);
-  EXPECT_TRUE(EndAll("test-unused", {id}));
+  // A process that had this pid before led another session.
+  EXPECT_TRUE(EndAll("test-unused", {{.pid = session, .start = start - 1}}));
+  EXPECT_TRUE(AllAlive(members));
+  EXPECT_TRUE(EndAll("test-unused", {{.pid = session, .start = start}}));
   EXPECT_TRUE(AllDead(members));
   EXPECT_FALSE(AllDead(pids));
 }
@@ -166,9 +216,9 @@ TEST_F(MarkedTest, WhatAnEarlierPassFoundCountsUntilItHasEnded) {
   ProcessInfo seen = ReadProcess(child).value_or(ProcessInfo{});
   ProcessInfo former = seen;
   former.start -= 1;  // had its pid before
-  EXPECT_TRUE(EndMarked({"test-unused"}, {}, {former}).found.empty());
+  EXPECT_TRUE(EndMarked(Host("test-unused"), {former}).found.empty());
   EXPECT_FALSE(IsDead(child));
-  const MarkedReport pass = EndMarked({"test-unused"}, {}, {seen});
+  const MarkedReport pass = EndMarked(Host("test-unused"), {seen});
   EXPECT_EQ(pass.found.size(), 1u);
   EXPECT_TRUE(EndAll("test-unused", {}, pass));
   EXPECT_TRUE(IsDead(child));
@@ -239,7 +289,9 @@ TEST_F(MarkedTest, OneWhoseFirstThreadHasEndedIsNotGone) {
     return info && info->thread != child;
   }));
   EXPECT_FALSE(IsDead(child));
-  EXPECT_FALSE(EndMarked({host_id}).AllGone());
+  DeadHosts host = Host(host_id);
+  host.adopter = getpid();
+  EXPECT_FALSE(EndMarked(host).AllGone());
   EXPECT_TRUE(Eventually([&] { return IsDead(child); }));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
@@ -265,7 +317,7 @@ TEST_F(MarkedTest, NothingIsProvedWithoutADescriptor) {
   MarkedReport report;
   {
     const NoDescriptors short_of_them;
-    report = EndMarked({host_id});
+    report = EndMarked(Host(host_id));
   }
   EXPECT_FALSE(report.AllGone());
   EXPECT_NE(report.unknown, "");
@@ -289,7 +341,7 @@ TEST_F(SweepTest, ASweepIsNotOverWhileChildrenCannotBeSeen) {
 TEST_F(SweepTest, WhatIsNoChildOfOursIsEndedTooWhileASweepDoesNotEnd) {
   int ended = 0;
   Sweeper sweeper(
-      &hostlet_.loop, &hostlet_.spawner, [](const std::string&) {}, [&] { ++ended; });
+      &hostlet_.loop, &hostlet_.spawner, [](const std::string&) {}, [&](const std::set<pid_t>&) { ++ended; });
   StartTree(&exited_);
   const NoDescriptors short_of_them;  // stands for a worker that the kernel holds: the sweep cannot end
   sweeper.Sweep();
@@ -359,6 +411,23 @@ TEST_F(OrphanTest, ALivingHostsProcessesAreLeftAlone) {
   Marker marker = Dead("c");
   marker.pid = getpid();
   ExpectLeftAlone(marker);
+}
+
+// As a job is that was submitted with a worker's whole environment: not adopted, but started by somebody who
+// lives.
+TEST_F(OrphanTest, AnotherJobWithAWorkersEnvironmentIsLeftAlone) {
+  EnvironmentMap environment = CurrentEnvironment();
+  environment[kMarkerVariable] = FormatMarker(Dead("g"));
+  LinePipe pipe;
+  const pid_t job = SpawnActor({"lead"}, pipe.in(), environment);
+  ASSERT_EQ(pipe.Line(), "here");
+  const pid_t heir = SpawnActor({"heir", "test-heir", RunId()}, pipe.in());
+  EXPECT_EQ(pipe.Line(), "0");
+  EXPECT_FALSE(IsDead(job));
+  for (const pid_t pid : {heir, job}) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
 }
 
 TEST_F(OrphanTest, AnotherRunsProcessesAreLeftAlone) {

@@ -259,7 +259,9 @@ void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
 void HostCore::OnSpawned(BootTime, const std::vector<v1::Worker>& workers, Effects*) {
   for (const v1::Worker& worker : workers) {
     const auto it = workers_.find(worker.local_rank());
-    if (it != workers_.end()) it->second.pid = worker.pid();
+    if (it == workers_.end()) continue;
+    it->second.pid = worker.pid();
+    it->second.start_ticks = worker.start_ticks();
   }
 }
 
@@ -285,6 +287,7 @@ void HostCore::OnExit(BootTime now, int local_rank, const Ending& ending, Effect
   const auto it = workers_.find(local_rank);
   if (finished_ || it == workers_.end() || HasEnded(it->second)) return;
   it->second.state = ending.rest_lives ? WorkerState::kFinishing : WorkerState::kEnded;
+  it->second.ended_at = now;
   all_zero_ &= ending.ok();
   all_usage_ &= ending.by_signal ? ladder_.has_value() : ending.number == kWorkerUsage;
   if (!ending.ok()) {
@@ -296,7 +299,6 @@ void HostCore::OnExit(BootTime now, int local_rank, const Ending& ending, Effect
       FailLate(now, local_rank, ending, it->second.pid, out);
     }
   }
-  if (ending.rest_lives) SayWhatFinishes(now, local_rank, out);
   if (LiveWorkers() == 0) AllEnded(now, out);
 }
 
@@ -504,6 +506,7 @@ v1::HostStatus HostCore::MakeStatus() {
     v1::Worker* entry = status.add_workers();
     entry->set_local_rank(rank);
     entry->set_pid(worker.pid);
+    entry->set_start_ticks(worker.start_ticks);
   }
   if (lease_deadline_ != absl::InfinitePast()) status.set_lease_deadline_boot_ns(ToBootNanos(lease_deadline_));
   status.set_offer_port(offer_port_);

@@ -28,6 +28,7 @@ inline constexpr absl::Duration kMaxCountedSilence =
     absl::Milliseconds(250);                                          // of one tick: a pause accuses nobody
 inline constexpr absl::Duration kStartLimit = absl::Seconds(60);      // spawn to the last exec
 inline constexpr absl::Duration kStuckAfterKill = absl::Seconds(10);  // SIGKILL to "cannot be ended"
+inline constexpr absl::Duration kSayFinishing = absl::Seconds(1);     // a wrapper's end to "its training goes on"
 inline constexpr absl::Duration kTellLimit = absl::Seconds(1);        // a leaving host waits for its coordinator
 inline constexpr absl::Duration kOneSignal =
     absl::Milliseconds(200);  // what comes within it is one wish, told twice
@@ -230,7 +231,10 @@ class HostCore {
   };
   struct WorkerEntry {
     int64_t pid = 0;
+    uint64_t start_ticks = 0;
     WorkerState state = WorkerState::kSpawned;
+    BootTime ended_at = absl::InfinitePast();  // its first process
+    bool said_that_it_finishes = false;
   };
   static bool HasEnded(const WorkerEntry& worker) {  // its first process
     return worker.state == WorkerState::kFinishing || worker.state == WorkerState::kEnded;
@@ -267,7 +271,7 @@ class HostCore {
   v1::Failure MakeFailure(int local_rank, const Ending& ending, int64_t pid, BootTime at) const;
   BootTime FailedAt(BootTime now, const Ending& ending) const;
   void AddHint();
-  void SayWhatFinishes(BootTime now, int local_rank, Effects* out);
+  void SayWhatFinishes(BootTime now, Effects* out);
   void AllEnded(BootTime now, Effects* out);
   void RoundIsOver(BootTime now, Effects* out);
   int LiveWorkers() const;

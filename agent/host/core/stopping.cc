@@ -46,14 +46,20 @@ bool HostCore::SparesRest(const Ending& ending) const {
   return Active() && ladder_ && !ladder_->killed() && ending.by_signal && ending.number == stop_signal_;
 }
 
-void HostCore::SayWhatFinishes(BootTime now, int local_rank, Effects* out) {
-  const absl::Duration left =
-      absl::Ceil(std::max(ladder_->kill_at() - now, absl::ZeroDuration()), absl::Seconds(1));
-  Say(Severity::kInfo,
-      absl::StrCat(NameOf(stop_signal_), " ended the first process of rank ", round_.first_rank() + local_rank,
-                   "; others that it started handle the signal and have ", muster::FormatDuration(left),
-                   " to finish"),
-      out);
+// Only of what takes a while: most end at once.
+void HostCore::SayWhatFinishes(BootTime now, Effects* out) {
+  if (!ladder_ || ladder_->killed()) return;
+  for (auto& [rank, worker] : workers_) {
+    if (worker.state != WorkerState::kFinishing || worker.said_that_it_finishes) continue;
+    if (now - worker.ended_at < kSayFinishing) continue;
+    worker.said_that_it_finishes = true;
+    const absl::Duration left = absl::Ceil(ladder_->kill_at() - now, absl::Seconds(1));
+    Say(Severity::kInfo,
+        absl::StrCat(NameOf(stop_signal_), " ended the first process of rank ", round_.first_rank() + rank,
+                     "; others that it started handle the signal and have ", muster::FormatDuration(left),
+                     " to finish"),
+        out);
+  }
 }
 
 void HostCore::OnRestEnded(BootTime now, int local_rank, Effects* out) {
@@ -65,6 +71,7 @@ void HostCore::OnRestEnded(BootTime now, int local_rank, Effects* out) {
 
 void HostCore::WatchStop(BootTime now, Effects* out) {
   if (!Active()) return;
+  SayWhatFinishes(now, out);
   if (ladder_ && ladder_->MustKill(now)) {
     ladder_->Killed();
     if (LiveWorkers() > 0) {

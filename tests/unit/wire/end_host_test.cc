@@ -14,20 +14,21 @@ TEST(HostEnder, WhatCannotBeEndedInTimeIsGivenUpAndNotTakenForEnded) {
   EventLoop loop;
   bool swept = false;
   std::string left;
-  HostEnder ender(&loop, -1, "test-" + std::to_string(getpid()), {},
-                  {.on_swept =
-                       [&] {
-                         swept = true;
-                         loop.Stop();
-                       },
-                   .on_not_swept =
-                       [&](const std::string& what) {
-                         left = what;
-                         loop.Stop();
-                       },
-                   .on_host_lives = [] {},
-                   .on_remark = [](const std::string&) {}},
-                  absl::Milliseconds(50));
+  HostEnder ender(
+      &loop, -1, {.ids = {"test-" + std::to_string(getpid())}}, [] { return 0; },
+      {.on_swept =
+           [&] {
+             swept = true;
+             loop.Stop();
+           },
+       .on_not_swept =
+           [&](const std::string& what) {
+             left = what;
+             loop.Stop();
+           },
+       .on_host_lives = [] {},
+       .on_remark = [](const std::string&) {}},
+      absl::Milliseconds(50));
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
   const rlimit none{0, before.rlim_max};

@@ -1,0 +1,104 @@
+"""What is not muster's is not ended: by a sweep, by the agent of a dead host, by the next start of the same run."""
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import cluster
+from cluster import ClusterTest, wait_until
+
+# Says its pid in the file sys.argv[1], and waits.
+WAITS = "import os, sys, time; open(sys.argv[1] + '.new', 'w').write(str(os.getpid())); " \
+        "os.rename(sys.argv[1] + '.new', sys.argv[1]); time.sleep(1000)"
+PYTHON = [sys.executable, "-S", "-E", "-c"]
+
+
+class Strangers(ClusterTest):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-strangers-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def pid_in(self, name):
+        path = self.folder / name
+        wait_until(name, path.exists)
+        return int(path.read_text())
+
+    def another_job(self, worker):
+        """A process with a worker's whole environment that is no descendant of it, as `sbatch --export=ALL` starts."""
+        block = pathlib.Path(f"/proc/{worker}/environ").read_bytes().split(b"\0")
+        environment = dict(entry.split(b"=", 1) for entry in block if b"=" in entry)
+        self.assertIn(b"MUSTER_HOST_ID", environment)
+        job = subprocess.Popen([*PYTHON, WAITS, str(self.folder / "another")], env=environment, start_new_session=True)
+        self.addCleanup(job.wait)
+        self.addCleanup(job.kill)
+        return self.pid_in("another")
+
+    def test_another_job_with_a_workers_environment_outlives_the_host(self):
+        job = self.cluster(2, nproc=1, plan=[{"when": {"restart": 0, "place": 1}, "spawn": ["setsid"]}])
+        job.start_all()
+        worker = job.wait_for_round(0)[1]["pid"]
+        wait_until("a descendant in a session of its own", lambda: job.descendants_of("setsid"))
+        left = job.descendants_of("setsid")
+        stranger = self.another_job(worker)
+        node = job.nodes[1]
+        cluster.kill(node.host())
+        wait_until("what the worker left is gone", lambda: not any(map(cluster.is_alive, left)))
+        job.start(1)
+        job.wait_for_round(1)
+        self.assertTrue(cluster.is_alive(stranger))
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+
+    def test_another_job_with_a_workers_environment_outlives_the_next_start_of_the_run(self):
+        job = self.cluster(1, nproc=1, plan=[{"when": {"restart": 0}, "spawn": ["setsid"]}])
+        node = job.start(0)
+        worker = job.wait_for_round(0)[0]["pid"]
+        wait_until("a descendant in a session of its own", lambda: job.descendants_of("setsid"))
+        left = job.descendants_of("setsid")
+        stranger = self.another_job(worker)
+        host, agent = node.host(), node.agent()
+        for pid in (host, agent):
+            cluster.kill(pid, signal.SIGSTOP)  # so that neither sees the other's end
+        for pid in (host, agent):
+            cluster.kill(pid)
+        node.exit_code()
+        self.assertTrue(any(map(cluster.is_alive, left)))
+        started = len(job.records("start"))
+        again = job.start(0)
+        wait_until("the next start", lambda: len(job.records("start")) > started)
+        self.assertFalse(any(map(cluster.is_alive, left)))
+        self.assertTrue(again.said("that a dead host of this run had left"))
+        self.assertTrue(cluster.is_alive(stranger))
+        job.open_gate()
+        self.assertEqual(0, again.exit_code())
+
+    def test_what_a_child_of_the_shell_leaves_that_executed_muster_outlives_a_sweep(self):
+        waits = [*PYTHON, WAITS, str(self.folder / "daemon")]
+        before = ["sh", "-c", f"""( while [ ! -e '{self.folder}/go' ]; do sleep 0.05; done
+                                    setsid "$0" "$1" "$2" "$3" "$4" "$5" & ) & shift 5; exec "$@" """, *waits]
+        job = self.cluster(1, nproc=1, prefix=lambda place: before,
+                           plan=[{"when": {"restart": 0}, "spawn": ["setsid", "double_fork"]},
+                                 {"when": {"restart": 0}, "after": "failure", "exit": 1}])
+        node = job.start(0)
+        job.wait_for_round(0)
+        kinds = ["setsid", "double_fork"]
+        for kind in kinds:
+            wait_until(f"descendants of kind {kind}", lambda kind=kind: job.descendants_of(kind))
+        (self.folder / "go").touch()
+        daemon = self.pid_in("daemon")
+        wait_until("it has lost its parent", lambda: daemon in cluster.children(node.process.pid))
+        job.open_gate("failure")
+        job.wait_for_round(1)
+        for kind in kinds:
+            self.assertEqual(set(), job.descendants_of(kind), kind)
+        self.assertTrue(cluster.is_alive(daemon))
+        job.open_gate()
+        self.assertEqual(0, node.exit_code())
+        self.assertTrue(cluster.is_alive(daemon))
+
+
+if __name__ == "__main__":
+    cluster.main()
