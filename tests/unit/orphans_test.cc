@@ -85,7 +85,7 @@ TEST_F(OrphansTest, OneThatMayHaveBeenAdoptedIsNeitherEndedNorTakenForEnded) {
 }
 
 TEST_F(OrphansTest, ABearerThatIsOlderThanItsHostIsLeftAlone) {
-  Add(50, kInit, 50, kHostStart - 1);
+  Add(50, kInit, 49, kHostStart - 1);  // the leader of its session has ended
   EXPECT_TRUE(Found().empty());
 }
 
