@@ -67,7 +67,8 @@ void Invariants::CheckDrain(const CoordinatorHome& home, const v1::RoundId& roun
   if (cancelled || coordinator.succeeded.empty() || coordinator.succeeded.size() == members.size()) return;
   for (const auto& [node_rank, id] : members) {
     if (coordinator.succeeded.count(node_rank) > 0) continue;
-    const auto member = std::find_if(hosts.begin(), hosts.end(), [&](const auto& h) { return h->id() == id; });
+    const auto member =
+        std::find_if(hosts.begin(), hosts.end(), [&id = id](const auto& h) { return h->id() == id; });
     if (member == hosts.end() || !MayReturn(home, **member)) return;
   }
   Fail(4, absl::StrCat("coordinator ", home.id, " drains round ", ToString(key),
