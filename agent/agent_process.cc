@@ -21,9 +21,11 @@
 #include "agent/address.h"
 #include "agent/core/agent_core.h"
 #include "agent/end_host.h"
+#include "agent/host/bounded_call.h"
 #include "agent/host/event_loop.h"
 #include "agent/host/framed_link.h"
 #include "agent/host/log.h"
+#include "agent/host/temporary_folder.h"
 #include "agent/host/writer.h"
 #include "agent/local_session.h"
 #include "agent/notice_watch.h"
@@ -51,6 +53,7 @@ constexpr absl::Duration kDrainPoll = absl::Milliseconds(5);
 // An agent whose listener is dead makes room for another no sooner than this after its start: the host takes five
 // deaths within 10 s for a fault.
 constexpr absl::Duration kLeastLife = absl::Seconds(3);
+constexpr absl::Duration kCleanUpLimit = absl::Milliseconds(500);  // of the folders that a dead host left
 constexpr size_t kMaxEarlyStatuses = 64;  // of the host, while the primary's name is being resolved
 
 void OnGrpcLog(const std::string& line) {
@@ -166,6 +169,12 @@ int AgentProcess::Run(int fd) {
 
 AgentProcess::~AgentProcess() {
   notice_watch_.reset();
+  if (ender_ != nullptr) {  // the host is dead, and cannot
+    (void)host::CallWithin(kCleanUpLimit, [] {
+      host::RemoveAbandonedFolders();
+      return true;
+    });
+  }
   if (resolver_.joinable()) resolver_.join();  // ends within kResolveLimit
   ender_.reset();
   reach_check_.reset();
@@ -186,8 +195,7 @@ void AgentProcess::TellLog(const v1::Round& round) const {
   LogContext context;
   context.node = config_.has_place() ? config_.place() : -1;
   if (round.has_node_rank()) {
-    context = {
-        .node = round.node_rank(), .rank = round.first_rank(), .round = static_cast<int64_t>(round.id().number())};
+    context = {.node = round.node_rank(), .round = static_cast<int64_t>(round.id().number())};
   }
   SetLogContext(context);
 }
@@ -250,7 +258,9 @@ void AgentProcess::Begin(v1::HostStatus first) {
   InitLog({.level = LevelByVariable(),
            .writer = &writer_,
            .quiet_fd = config_.log_split() ? STDOUT_FILENO : STDERR_FILENO,
-           .json = config_.log_json()});
+           .json = config_.log_json(),
+           .run_id = config_.run_id(),
+           .host = config_.hostname()});
   TellLog(host_.memory().last());
   const absl::Status enough = config_.single_node() ? absl::OkStatus() : CheckThreadsForGrpc();
   if (!enough.ok()) {

@@ -45,7 +45,7 @@ class CoordinatorProcess {
   ~CoordinatorProcess() {
     service_.reset();
     if (signal_fd_ >= 0) close(signal_fd_);
-    writer_.Flush(host::kFlushLimit);
+    writer_.FlushLast(host::kFlushLimit);
     LogOptions direct;
     direct.level = log_level_;
     direct.json = config_.log_json();
@@ -63,7 +63,9 @@ class CoordinatorProcess {
     InitLog({.level = log_level_,
              .writer = &writer_,
              .quiet_fd = config_.log_split() ? STDOUT_FILENO : STDERR_FILENO,
-             .json = config_.log_json()});
+             .json = config_.log_json(),
+             .run_id = config_.run_id(),
+             .host = config_.hostname()});
     if (const absl::Status prepared = PrepareForGrpc(); !prepared.ok()) {
       Log(Severity::kError, kPart, AsStd(prepared.message()));
       return {.exit_code = kExitFault};

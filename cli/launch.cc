@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "agent/host/utf8.h"
 #include "cli/line_prefix.h"
 
@@ -22,6 +23,22 @@ host::Streams RedrawsPass(const Environment& environment) {
   unsigned streams = 0;
   if (said == environment.end() || !absl::SimpleAtoi(said->second, &streams)) return host::Streams::kNone;
   return static_cast<host::Streams>(streams & static_cast<unsigned>(host::Streams::kBoth));
+}
+
+// What `muster local` says of the files behind its streams; what cannot be read is none.
+std::vector<host::StreamFile> OuterStreams(const Environment& environment) {
+  std::vector<host::StreamFile> streams;
+  const auto said = environment.find(kStreamsVariable);
+  if (said == environment.end()) return streams;
+  for (const absl::string_view each : absl::StrSplit(said->second, ',')) {
+    const std::vector<absl::string_view> fields = absl::StrSplit(each, ':');
+    host::StreamFile stream;
+    const bool good = fields.size() == 3 && absl::SimpleAtoi(fields[0], &stream.fd) &&
+                      absl::SimpleAtoi(fields[1], &stream.device) && absl::SimpleAtoi(fields[2], &stream.inode) &&
+                      (stream.fd == STDOUT_FILENO || stream.fd == STDERR_FILENO);
+    if (good) streams.push_back(stream);
+  }
+  return streams;
 }
 
 // The kernel's number for the PID namespace that it boots with, in which drivers see all processes.
@@ -132,6 +149,8 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.plan.inherited.insert(run.view.for_workers.begin(), run.view.for_workers.end());
   launch.plan.inherited.erase(kPrefixVariable);
   launch.plan.inherited.erase(kRedrawsVariable);
+  launch.plan.inherited.erase(kStreamsVariable);
+  launch.plan.report.outer_streams = OuterStreams(environment);
   launch.plan.stdin_rule = StdinOf(run);
   const auto coordinator_port = static_cast<uint16_t>(run.config.single_node() ? 0 : run.config.primary().port());
   launch.plan.worker_ports = {run.worker_port.low, run.worker_port.high, coordinator_port};

@@ -27,6 +27,7 @@
 #include "agent/host/core/host_core.h"
 #include "agent/host/event_loop.h"
 #include "agent/host/init.h"
+#include "agent/host/job_end.h"
 #include "agent/host/keyboard.h"
 #include "agent/host/process_setup.h"
 #include "agent/host/shell_job.h"
@@ -46,6 +47,7 @@ namespace muster::cli {
 namespace {
 
 constexpr absl::Duration kKillAfterSecondSignal = absl::Seconds(5);
+constexpr absl::Duration kOutputAfterSignal = absl::Seconds(2);  // for a reader, once all nodes have ended
 constexpr int kSecondSignal = 2;
 constexpr int kOwnDescriptors = 4;      // events, signals, and a node's pipes before it has them
 constexpr int kDescriptorsOfANode = 2;  // its output and errors
@@ -144,7 +146,7 @@ class LocalJob {
       return Complain(reads);
     }
     while (AnyAlive() || !console_.finished()) {
-      if (!WaitAndHandle()) {  // told again while only output was left
+      if (!WaitAndHandle() || ReaderIsTooSlow()) {  // only output is left, and we were asked to end
         console_.Abandon();
         terminal_.Restore();
         std::_Exit(ExitCode());
@@ -190,8 +192,9 @@ class LocalJob {
   bool WaitAndHandle() {
     std::array<pollfd, 2> polled = {pollfd{signal_fd_, POLLIN, 0}, pollfd{console_.event_fd(), POLLIN, 0}};
     int timeout_ms = -1;
-    if (kill_at_ < absl::InfiniteFuture()) {
-      const absl::Duration left = std::max(kill_at_ - EventLoop::Now(), absl::ZeroDuration());
+    const BootTime due = std::min(kill_at_, abandon_at_);
+    if (due < absl::InfiniteFuture()) {
+      const absl::Duration left = std::max(due - EventLoop::Now(), absl::ZeroDuration());
       timeout_ms = static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
     }
     poll(polled.data(), polled.size(), timeout_ms);
@@ -212,6 +215,13 @@ class LocalJob {
       SendAll(SIGKILL);
     }
     return true;
+  }
+
+  // After a signal the output of nodes that have ended is waited for only so long.
+  bool ReaderIsTooSlow() {
+    if (asked_ == 0 || AnyAlive()) return false;
+    if (abandon_at_ == absl::InfiniteFuture()) abandon_at_ = EventLoop::Now() + kOutputAfterSignal;
+    return EventLoop::Now() >= abandon_at_;
   }
 
   bool Pass(int signal) {
@@ -274,6 +284,7 @@ class LocalJob {
   bool cancelled_ = false;  // the first signal that asked for the end was SIGINT
   BootTime asked_at_ = absl::InfinitePast();
   BootTime kill_at_ = absl::InfiniteFuture();
+  BootTime abandon_at_ = absl::InfiniteFuture();
 };
 
 }  // namespace
@@ -293,7 +304,7 @@ int LocalCommand(const Invocation& invocation) {
   const absl::StatusOr<uint16_t> port = FreePort();
   if (!port.ok()) return Complain(port.status());
   const LocalFacts facts{*port, absl::StrCat("local-", machine.random_run_id), machine.accelerators(), Terminals(),
-                         host::HasKeyboard()};
+                         host::HasKeyboard(), host::OwnStreams()};
   const std::vector<LocalNode> plans = PlanLocal(*nodes, *command_line, environment, facts);
 
   // Said once here what every node would say.

@@ -79,6 +79,10 @@ Environment NodeEnvironment(int nodes, int node, const Environment& outer, const
   if (stdin_choice.empty()) stdin_choice = facts.keyboard ? "all" : "none";
   environment[kPrefixVariable] = std::string(1, kRankBegin) + "${rank}" + kRankEnd;
   environment[kRedrawsVariable] = absl::StrCat(static_cast<unsigned>(facts.terminals));
+  environment[kStreamsVariable] =
+      absl::StrJoin(facts.streams, ",", [](std::string* text, const host::StreamFile& stream) {
+        absl::StrAppend(text, stream.fd, ":", stream.device, ":", stream.inode);
+      });
   if (!facts.accelerators.visible_variable.empty() && facts.accelerators.count > 0) {
     environment[facts.accelerators.visible_variable] = Share(facts.accelerators.visible, nodes, node);
   }

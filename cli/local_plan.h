@@ -24,6 +24,7 @@ struct LocalFacts {
   agent::Accelerators accelerators;
   host::Streams terminals = host::Streams::kNone;  // which of its own streams are
   bool keyboard = false;                           // its standard input is a terminal that reads for it
+  std::vector<host::StreamFile> streams = {};      // the files behind them
 };
 
 struct LocalNode {

@@ -168,9 +168,7 @@ const std::vector<OptionSpec>& RunOptions() {
       {"log-max-size", "SIZE", kOutput, false,
        "Of each worker's file: 500k, 20M, 1G; the oldest half goes first. Default: no limit."},
       {"log-format", "text|json", kOutput, false,
-       "Of muster's own lines. json: severity, time, message, part, node, rank (of its first worker), round. "
-       "Default "
-       "text."},
+       "Of muster's own lines. json: one object each (severity, time, message, event and so on). Default text."},
       {"log-streams", "stderr|split", kOutput, false,
        "Where muster's own lines go. split: what is below a warning to standard output. Default stderr; on Vertex "
        "AI, "

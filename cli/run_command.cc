@@ -58,6 +58,8 @@ absl::StatusOr<host::HostEnd> RunWithLog(const RunPlan& plan, Launch launch, Sev
   log.level = level;
   log.json = plan.config.log_json();
   log.quiet_fd = plan.config.log_split() ? STDOUT_FILENO : STDERR_FILENO;
+  log.run_id = plan.config.run_id();
+  log.host = plan.config.hostname();
   if (plan.config.has_place()) SetLogContext({.node = plan.config.place()});
   log.writer = &writer;
   InitLog(log);
@@ -68,7 +70,7 @@ absl::StatusOr<host::HostEnd> RunWithLog(const RunPlan& plan, Launch launch, Sev
   if (!launch.interpreter.reason.empty()) Log(Severity::kInfo, kPart, launch.interpreter.reason);
   if (launch.check.exit_code != 0) Log(Severity::kError, kPart, launch.check.problem);
   absl::StatusOr<host::HostEnd> end = host::RunHost(std::move(launch.host), std::move(launch.plan), &writer);
-  writer.Flush(host::kFlushLimit);
+  if (!end.ok()) writer.Flush(host::kFlushLimit);  // else that was part of the host's end
   LogOptions direct;
   direct.level = level;
   direct.json = plan.config.log_json();

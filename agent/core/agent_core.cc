@@ -61,7 +61,7 @@ void AgentCore::OnHostClosed(BootTime now, Effects* out) {
   if (finished_ || ending_host_ || !configured_) return;
   ending_host_ = true;
   host_ended_at_ = now;
-  Say(Severity::kWarning, "the host died: ending everything it started", out);
+  Say(Severity::kWarning, "the host died: ending everything it started", out, {.event = events::kHostLost});
   out->push_back(EndHost{{host_.workers().begin(), host_.workers().end()}, false});
 }
 
@@ -101,7 +101,7 @@ void AgentCore::WatchHost(BootTime now, absl::Duration counted, Effects* out) {
   Say(Severity::kWarning,
       absl::StrCat("the host has been silent for ", absl::FormatDuration(LeaseDuration() / 2),
                    ": ending it and everything it started"),
-      out);
+      out, {.event = events::kHostLost});
   out->push_back(EndHost{{host_.workers().begin(), host_.workers().end()}, true});
 }
 
@@ -177,7 +177,9 @@ void AgentCore::OnLocalAddress(BootTime now, const std::string& address, Effects
 
 void AgentCore::OnDisconnected(BootTime now, const std::string& why, int refused_code, Effects* out) {
   if (finished_) return;
-  if (link_ == Link::kUp) Say(Severity::kWarning, absl::StrCat("the coordinator is away: ", why), out);
+  if (link_ == Link::kUp)
+    Say(Severity::kWarning, absl::StrCat("the coordinator is away: ", why), out,
+        {.event = events::kCoordinatorLost});
   link_ = Link::kDown;
   last_disconnect_ = why;
   connect_at_ = now + ReconnectDelay();
@@ -245,7 +247,7 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
     Say(Severity::kInfo,
         absl::StrCat("agent ", host_.agent_number(), " is attached to the coordinator at ",
                      ToString(config_.primary())),
-        out);
+        out, {.event = events::kCoordinatorFound});
   }
   last_contact_ = now;
   unheard_ = absl::ZeroDuration();
@@ -338,8 +340,8 @@ void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects
       if (Compare(directive.stop().round(), memory_.stopped()) > 0) {
         *memory_.mutable_stopped() = directive.stop().round();
         Say(memory_.served() ? Severity::kDebug : Severity::kInfo,
-            absl::StrCat("stop of round ", directive.stop().round().number(), ": ", directive.stop().cause()),
-            out);
+            absl::StrCat("stop of round ", directive.stop().round().number(), ": ", directive.stop().cause()), out,
+            {.event = events::kRoundStopping});
       }
       SetWaiting(now, "", out);
       order_.mutable_stop()->set_cause(directive.stop().cause());
@@ -519,16 +521,18 @@ absl::Duration AgentCore::ReconnectDelay() {
 
 void AgentCore::SetWaiting(BootTime now, std::string what, Effects* out) {
   if (std::optional<std::string> line = waiting_.Set(now, std::move(what))) {
-    Say(Severity::kInfo, *std::move(line), out);
+    Say(Severity::kInfo, *std::move(line), out, {.event = events::kWaiting});
   }
 }
 
 void AgentCore::Narrate(BootTime now, Effects* out) {
-  if (std::optional<std::string> line = waiting_.OnTick(now)) Say(Severity::kInfo, *std::move(line), out);
+  if (std::optional<std::string> line = waiting_.OnTick(now)) {
+    Say(Severity::kInfo, *std::move(line), out, {.event = events::kWaiting});
+  }
 }
 
-void AgentCore::Say(Severity severity, std::string text, Effects* out) const {
-  out->push_back(Note{severity, std::move(text)});
+void AgentCore::Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject) const {
+  out->push_back(Note{severity, std::move(text), subject});
 }
 
 }  // namespace muster::agent

@@ -141,7 +141,7 @@ class AgentCore {
   Turn ReconnectTurn(absl::Duration spacing, absl::Duration limit) const;
   void Narrate(BootTime now, Effects* out);
   void SetWaiting(BootTime now, std::string what, Effects* out);
-  void Say(Severity severity, std::string text, Effects* out) const;
+  void Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject = {}) const;
 
   // agent_status.cc: what the coordinator is told.
   void TellCoordinator(BootTime now, Effects* out);

@@ -17,13 +17,14 @@
 #include "agent/host/utf8.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/text.h"
+#include "proto/base/thread.h"
 
 namespace muster::host {
 namespace {
 
 constexpr size_t kMaxShownBytes = 200;  // of a malformed file's first line
 constexpr int64_t kMaxTimestamp = 100'000'000'000;
-constexpr absl::Duration kRemoveLimit = absl::Seconds(1);  // of the files, when the host ends
+constexpr absl::Duration kRemoveLimit = absl::Milliseconds(500);  // of the files, when the host ends
 
 WorkerError Malformed(const std::string& what, const std::string& content) {
   const std::string line = ToUtf8(content.substr(0, content.find('\n')), kMaxShownBytes);
@@ -127,19 +128,24 @@ std::optional<WorkerError> ReadErrorFile(const std::string& path) {
 }
 
 ErrorFiles::~ErrorFiles() {
-  if (folder_.empty()) return;
-  (void)CallWithin(kRemoveLimit, [folder = folder_, files = files_] {
-    RemoveFiles(folder, files);
-    return rmdir(folder.c_str());
+  if (folder_ == nullptr) return;
+  (void)CallWithin(kRemoveLimit, [folder = folder_] {
+    folder->Remove();
+    return true;
   });
 }
 
 absl::Status ErrorFiles::BeginRound(int slots, absl::Duration limit) {
   if (gave_up_) return absl::OkStatus();
   files_ = std::max(files_, slots);
-  const auto folder = CallWithin(limit, [folder = folder_, files = files_]() -> absl::StatusOr<std::string> {
-    if (folder.empty()) return MakeFolderIn(TemporaryFolder(), "muster-");
-    RemoveFiles(folder, files);
+  const bool first = folder_ == nullptr;
+  using Folder = std::shared_ptr<ScratchFolder>;
+  const auto folder = CallWithin(limit, [folder = folder_, files = files_]() -> absl::StatusOr<Folder> {
+    if (folder == nullptr) {
+      ASSIGN_OR_RETURN(ScratchFolder made, ScratchFolder::Make());
+      return std::make_shared<ScratchFolder>(std::move(made));
+    }
+    RemoveFiles(folder->path(), files);
     return folder;
   });
   gave_up_ = !folder || !folder->ok();
@@ -148,11 +154,14 @@ absl::Status ErrorFiles::BeginRound(int slots, absl::Duration limit) {
   }
   RETURN_IF_ERROR(folder->status());
   folder_ = **folder;
+  if (first) {  // beside the workers' start, which does not wait for it
+    if (auto thread = StartThread([] { RemoveAbandonedFolders(); }); thread.ok()) thread->detach();
+  }
   return absl::OkStatus();
 }
 
 std::string ErrorFiles::PathOf(int local_rank) const {
-  return gave_up_ || folder_.empty() ? "" : PathIn(folder_, local_rank);
+  return gave_up_ || folder_ == nullptr ? "" : PathIn(folder_->path(), local_rank);
 }
 
 }  // namespace muster::host

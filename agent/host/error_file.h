@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "agent/host/temporary_folder.h"
 
 namespace muster::host {
 
@@ -46,7 +48,8 @@ class ErrorFiles {
 
  private:
   bool gave_up_ = false;
-  std::string folder_;
+  std::shared_ptr<ScratchFolder>
+      folder_;     // shared with a thread that may be stuck in the file system; nullptr: none
   int files_ = 0;  // local ranks below this may have one
 };
 

@@ -1,6 +1,7 @@
 #include "agent/host/file_timer_pipe.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -11,7 +12,10 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "agent/host/bounded_call.h"
 #include "agent/host/log.h"
+#include "agent/host/owned_fd.h"
 #include "agent/host/proc_scan.h"
 #include "agent/host/temporary_folder.h"
 #include "agent/host/utf8.h"
@@ -23,43 +27,110 @@ namespace {
 constexpr char kPart[] = "host";
 constexpr size_t kReadBytes = 64 * 1024;  // in one turn of the loop
 constexpr int kMaxAncestors = 64;
-constexpr size_t kMaxShown = 200;  // bytes of a scope or a bad message in the log
+constexpr size_t kMaxShown = 200;                                 // bytes of a scope or a bad message in the log
+constexpr absl::Duration kRemoveLimit = absl::Milliseconds(500);  // of the pipe, when the host ends
+constexpr int kLockTries = 50;
+constexpr absl::Duration kLockPause = absl::Milliseconds(10);
+
+// Between the look for another's pipe and the making of our own nobody else does the same. Not held: the folder
+// has no locks, or somebody keeps it.
+OwnedFd LockFolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  OwnedFd lock(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (int i = 0; i < kLockTries && lock.valid(); ++i) {
+    if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return lock;
+    absl::SleepFor(kLockPause);
+  }
+  return lock;
+}
 
 }  // namespace
 
 FileTimerPipe::FileTimerPipe(EventLoop* loop, Told told, Kill kill)
     : loop_(loop), told_(std::move(told)), kill_(std::move(kill)) {}
 
+struct FileTimerPipe::Opened {
+  OwnedFd fd;
+  std::string path;
+  std::optional<ScratchFolder> folder;  // ours, if the path is
+};
+
 FileTimerPipe::~FileTimerPipe() {
-  if (fd_ >= 0) {
-    loop_->Unwatch(fd_);
-    close(fd_);
-    unlink(path_.c_str());
-  }
-  if (!folder_.empty()) rmdir(folder_.c_str());
+  if (pipe_ == nullptr) return;
+  loop_->Unwatch(pipe_->fd.get());
+  (void)CallWithin(kRemoveLimit, [pipe = pipe_] {
+    Remove(*pipe);
+    return true;
+  });
 }
 
-absl::Status FileTimerPipe::Open(const std::string& given) {
-  std::string path = given;
-  if (path.empty()) {
-    ASSIGN_OR_RETURN(folder_, MakeFolderIn(TemporaryFolder(), "muster-timer-"));
-    path = folder_ + "/pipe";
-  }
+// A path that was given may lead to another's pipe by now.
+void FileTimerPipe::Remove(const Opened& pipe) {
+  struct stat ours {
+  }, found{};
+  const bool same = fstat(pipe.fd.get(), &ours) == 0 && lstat(pipe.path.c_str(), &found) == 0 &&
+                    ours.st_dev == found.st_dev && ours.st_ino == found.st_ino;
+  if (same) unlink(pipe.path.c_str());
+  if (pipe.folder) pipe.folder->Remove();
+}
+
+// AlreadyExists: another process reads it.
+absl::StatusOr<FileTimerPipe::Opened> FileTimerPipe::OpenAt(const std::string& path) {
+  const OwnedFd lock = LockFolderOf(path);
   struct stat info = {};
   if (lstat(path.c_str(), &info) == 0) {
     if (!S_ISFIFO(info.st_mode)) return absl::FailedPreconditionError(absl::StrCat(path, " is there and no pipe"));
+    const OwnedFd other(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+    if (other.valid()) return absl::AlreadyExistsError(absl::StrCat("another process reads ", path));
     unlink(path.c_str());
   }
+  return MakePipe(path);
+}
+
+absl::StatusOr<FileTimerPipe::Opened> FileTimerPipe::MakePipe(const std::string& path) {
   if (mkfifo(path.c_str(), 0600) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("making the pipe ", path));
+  Opened pipe;
+  pipe.path = path;
   // For writing too: so it never ends, whoever comes and goes.
-  fd_ = open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
-  if (fd_ < 0) {
-    absl::Status status = absl::ErrnoToStatus(errno, absl::StrCat("opening the pipe ", path));
-    unlink(path.c_str());
-    return status;
+  pipe.fd.Reset(open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  if (pipe.fd.valid()) return pipe;
+  absl::Status status = absl::ErrnoToStatus(errno, absl::StrCat("opening the pipe ", path));
+  unlink(path.c_str());
+  return status;
+}
+
+absl::StatusOr<FileTimerPipe::Opened> FileTimerPipe::OpenPrivate() {
+  ASSIGN_OR_RETURN(ScratchFolder folder, ScratchFolder::Make());
+  absl::StatusOr<Opened> pipe = MakePipe(folder.path() + "/pipe");
+  if (!pipe.ok()) {
+    folder.Remove();
+  } else {
+    pipe->folder = std::move(folder);
   }
-  path_ = path;
-  loop_->Watch(fd_, EPOLLIN, [this](uint32_t) { Read(); });
+  return pipe;
+}
+
+absl::Status FileTimerPipe::Open(const std::string& given, absl::Duration limit) {
+  using Result = absl::StatusOr<std::shared_ptr<Opened>>;
+  const std::optional<Result> opened = CallWithin(limit, [given]() -> Result {
+    absl::StatusOr<Opened> pipe = given.empty() ? OpenPrivate() : OpenAt(given);
+    if (absl::IsAlreadyExists(pipe.status())) pipe = OpenPrivate();
+    RETURN_IF_ERROR(pipe.status());
+    return std::make_shared<Opened>(*std::move(pipe));
+  });
+  if (!opened) return absl::DeadlineExceededError("the file system of its pipe does not answer");
+  RETURN_IF_ERROR(opened->status());
+  pipe_ = **opened;
+  path_ = pipe_->path;
+  if (!given.empty() && path_ != given) {
+    Log(Severity::kInfo, kPart,
+        absl::StrCat("the file timer's pipe is ", path_,
+                     ": another process of this machine, such as another node, "
+                     "uses TORCHELASTIC_TIMER_FILE=",
+                     given));
+  }
+  loop_->Watch(pipe_->fd.get(), EPOLLIN, [this](uint32_t) { Read(); });
   return absl::OkStatus();
 }
 
@@ -77,7 +148,7 @@ void FileTimerPipe::WorkerEnded(int local_rank) {
 
 void FileTimerPipe::Read() {
   std::string buffer(kReadBytes, '\0');
-  const ssize_t got = read(fd_, buffer.data(), buffer.size());
+  const ssize_t got = read(pipe_->fd.get(), buffer.data(), buffer.size());
   if (got <= 0) return;
   for (const std::string& line : lines_.Feed(std::string_view(buffer).substr(0, static_cast<size_t>(got))))
     Take(line);

@@ -9,15 +9,18 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "agent/host/core/file_timer.h"
 #include "agent/host/event_loop.h"
 
 namespace muster::host {
 
+inline constexpr absl::Duration kTimerOpenLimit = absl::Seconds(1);
 inline constexpr absl::Duration kTimerTick = absl::Milliseconds(100);  // while there are timers
 
 class FileTimerPipe {
@@ -32,8 +35,9 @@ class FileTimerPipe {
   FileTimerPipe(const FileTimerPipe&) = delete;
   FileTimerPipe& operator=(const FileTimerPipe&) = delete;
 
-  // path empty: a private temporary one. A pipe that is there is replaced, anything else left alone: an error.
-  absl::Status Open(const std::string& path);
+  // path empty, or in use by another process (a node of the same machine): a private temporary one. A pipe that
+  // nobody reads is replaced, anything else left alone: an error. Waits for file systems, limit at most.
+  absl::Status Open(const std::string& path, absl::Duration limit = kTimerOpenLimit);
   const std::string& path() const { return path_; }  // for workers; empty: not open
 
   void BeginRound();
@@ -41,6 +45,12 @@ class FileTimerPipe {
   void WorkerEnded(int local_rank);
 
  private:
+  struct Opened;
+  static absl::StatusOr<Opened> OpenAt(const std::string& path);
+  static absl::StatusOr<Opened> MakePipe(const std::string& path);
+  static absl::StatusOr<Opened> OpenPrivate();
+  static void Remove(const Opened& pipe);
+
   void Read();
   void Take(const std::string& line);
   void WarnOnce(const std::string& what);
@@ -52,9 +62,8 @@ class FileTimerPipe {
   EventLoop* const loop_;
   const Told told_;
   const Kill kill_;
-  std::string folder_;  // ours, if the path is
+  std::shared_ptr<Opened> pipe_;  // nullptr: not open
   std::string path_;
-  int fd_ = -1;
   bool ticking_ = false;
   bool warned_ = false;
   int too_long_ = 0;

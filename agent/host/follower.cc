@@ -35,8 +35,7 @@ constexpr absl::Duration kBusyPoll = absl::Milliseconds(10);
 constexpr absl::Duration kFullDiskPoll = absl::Milliseconds(1);
 constexpr absl::Duration kQuietPoll = absl::Milliseconds(100);
 constexpr absl::Duration kBusyFor = absl::Milliseconds(200);  // after its last growth a file is polled so long
-constexpr absl::Duration kGiveUpLimit = absl::Milliseconds(500);
-constexpr int kNice = 10;  // workers come first where all processors are busy
+constexpr int kNice = 10;                                     // workers come first where all processors are busy
 
 // One destination of a file's lines.
 struct Reader {
@@ -439,23 +438,25 @@ void Follower::EndRound() {
   state_->Wake();
 }
 
-void Follower::Drain(absl::Duration limit) {
+bool Follower::AwaitDrained(absl::Duration limit) {
   State& state = *state_;
-  const BootTime end = EventLoop::Now() + limit;
-  const auto done = [&state]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex) { return state.open_files == 0; };
-  uint64_t before = 0;
-  for (bool first = true;; first = false) {
-    const MutexLock lock(state.mutex);
-    const uint64_t moved = state.bytes_read + state.feed.Written();
-    if (EventLoop::Now() > end || (!first && moved == before)) break;
-    before = moved;
-    if (state.moved.WaitFor(state.mutex, absl::ToChronoNanoseconds(std::min(limit, kFollowStall)), done)) return;
-  }
   const MutexLock lock(state.mutex);
-  state.give_up = true;
-  state.Wake();
-  if (state.moved.WaitFor(state.mutex, absl::ToChronoNanoseconds(kGiveUpLimit), done)) return;
-  Log(Severity::kWarning, kPart, "the workers' files are not shown to their end: the file system does not answer");
+  return state.moved.WaitFor(state.mutex, absl::ToChronoNanoseconds(limit),
+                             [&state]()
+                                 ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex) { return state.open_files == 0; });
+}
+
+uint64_t Follower::Moved() const {
+  const MutexLock lock(state_->mutex);
+  return state_->bytes_read + state_->feed.Written();
+}
+
+void Follower::GiveUp() {
+  {
+    const MutexLock lock(state_->mutex);
+    state_->give_up = true;
+  }
+  state_->Wake();
 }
 
 }  // namespace muster::host

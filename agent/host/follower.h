@@ -22,10 +22,6 @@
 
 namespace muster::host {
 
-inline constexpr absl::Duration kFollowStall =
-    absl::Seconds(2);  // a job's end waits so long for a reader that stopped
-inline constexpr absl::Duration kFollowLimit = absl::Seconds(30);  // and so long for one that is slow
-
 // A file for the lines of all ranks that contain one of some texts. The follower's thread.
 class FilteredLines {
  public:
@@ -65,9 +61,12 @@ class Follower {
   // later is shown after them.
   void EndRound();
 
-  // After EndRound: waits until all is handed to the writer. Gives up, and says so, when nothing has moved for
-  // kFollowStall, or at the limit.
-  void Drain(absl::Duration limit);
+  // After EndRound: waits until everything is handed to the writer. False: not within the limit.
+  bool AwaitDrained(absl::Duration limit);
+  // Bytes read and written so far: whether there is progress.
+  uint64_t Moved() const;
+  // After EndRound: lets the files go as they are, and says in the log what of them was not shown.
+  void GiveUp();
 
  private:
   struct State;

@@ -14,12 +14,12 @@
 #include <utility>
 
 #include "agent/host/agent_child.h"
+#include "agent/host/closing.h"
 #include "agent/host/environ_reader.h"
 #include "agent/host/error_file.h"
 #include "agent/host/event_loop.h"
 #include "agent/host/file_timer_pipe.h"
 #include "agent/host/gpu_watch.h"
-#include "agent/host/job_end.h"
 #include "agent/host/kernel_timer.h"
 #include "agent/host/keyboard.h"
 #include "agent/host/last_words.h"
@@ -42,8 +42,9 @@ namespace {
 
 constexpr char kPart[] = "host";
 // Open at once, at the most, while a node starts.
-constexpr int kHostDescriptors = 24;   // loop, signals, output, follower, /dev/null, port, agent, preflight, /proc
-constexpr int kWorkerDescriptors = 2;  // pidfd, status pipe
+// Loop, signals, output, follower, /dev/null, port, agent, preflight, /proc, a lock.
+constexpr int kHostDescriptors = 25;
+constexpr int kWorkerDescriptors = 2;       // pidfd, status pipe
 constexpr int kPipedWorkerDescriptors = 6;  // and two pipes or files, both ends while it starts
 constexpr int kAgentDescriptors = 32;       // of an agent with gRPC, which has our limits
 constexpr absl::Duration kLastWordsLimit = absl::Milliseconds(200);  // of a round: a pipe's end, the progress file
@@ -92,6 +93,7 @@ class HostProcess {
         about_(AboutThisNode(options.config, plan_.program)),
         core_(std::move(options)),
         output_(plan_.output, slots_, plan_.environment.role_name, writer_),
+        closing_(&loop_, &output_, writer_, [this] { loop_.Stop(); }),
         spawner_(&loop_, plan_.process),
         sweeper_(
             &loop_, &spawner_, [this](const std::string& left) { OnSwept(left); }, EndDescendants,
@@ -204,6 +206,11 @@ class HostProcess {
     return absl::OkStatus();
   }
 
+  bool MeansLeave(int signal) const {
+    const bool usual = signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+    return usual || leave_signals_.count(signal) > 0;
+  }
+
   void ReadSignals() {
     signalfd_siginfo info;
     while (read(signal_fd_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
@@ -211,6 +218,8 @@ class HostProcess {
       if (signal == SIGTSTP) core_.SetShellCanContinue(ShellCanContinue());
       if (signal == SIGCHLD) {
         sweeper_.OnChildSignal();
+      } else if (closing_.begun()) {
+        if (MeansLeave(signal)) closing_.Hurry();
       } else {
         Tell([this, signal](BootTime now, Effects* out) { core_.OnSignal(now, signal, out); });
       }
@@ -249,11 +258,14 @@ class HostProcess {
     const v1::Round& round = effect.round;
     std::vector<v1::Worker> spawned;
     std::vector<std::pair<int, std::string>> failed;
-    SetLogContext({.node = round.node_rank(), .rank = round.first_rank(), .round = Number(round)});
-    output_.BeginRound(round, PartOfLease(kOpenLimit, kOpenOfLease));
+    SetLogContext({.node = round.node_rank(), .round = Number(round)});
+    const absl::Duration limit = PartOfLease(kOpenLimit, kOpenOfLease);
+    const BootTime began = EventLoop::Now();
+    output_.BeginRound(round, limit - limit / kErrorFilesOfOpen);
     words_.BeginRound(PartOfLease(kWordsLimit, kWordsOfLease));
     if (KeepsErrorFiles()) {
-      const absl::Status kept = error_files_.BeginRound(slots_, PartOfLease(kOpenLimit, kOpenOfLease));
+      const absl::Duration left = limit - (EventLoop::Now() - began);
+      const absl::Status kept = error_files_.BeginRound(slots_, std::max(left, limit / kErrorFilesOfOpen));
       if (!kept.ok()) {
         Log(Severity::kWarning, kPart,
             "no file for what workers say of why they fail: " + std::string(AsStd(kept.message())));
@@ -489,9 +501,13 @@ class HostProcess {
       kernel_timer_.Disarm();
       return;
     }
-    if (const absl::Status status = kernel_timer_.Arm(*effect.at); !status.ok()) {
-      Log(Severity::kWarning, kPart, AsStd(status.message()));
-    }
+    const absl::Status armed = kernel_timer_.Arm(*effect.at);
+    const bool known = !std::exchange(kernel_timer_trouble_, armed).ok();
+    if (armed.ok() || known) return;  // each extension of the lease tries again
+    Log(Severity::kWarning, kPart,
+        std::string(AsStd(armed.message())) +
+            ": a host that is stopped or stuck does not end its workers when its lease ends; its agent still does "
+            "(ulimit -i is the limit of pending signals)");
   }
 
   void Apply(const RenewOffer&) {
@@ -508,9 +524,6 @@ class HostProcess {
 
   void Apply(const Finish& effect) {
     end_ = {effect.exit_code, effect.signal};
-    output_.EndRound();
-    // Who was asked to leave has no time for a slow reader.
-    output_.Drain(effect.verdict ? kFollowLimit : kFollowStall);
     JobEnd end = about_;
     end.exit_code = effect.exit_code;
     end.origin = effect.origin;
@@ -518,18 +531,7 @@ class HostProcess {
     end.verdict = effect.verdict;
     end.last = effect.last;
     end.ended = absl::Now();
-    const std::string report = plan_.report.told_elsewhere ? "" : FailureReport(end);
-    if (!LogsJson()) {
-      writer_->Write(STDERR_FILENO, report);
-    } else if (!report.empty()) {
-      Log(Severity::kError, kPart, report);
-    }
-    WriteReports(plan_.report, end);
-    const Severity severity = effect.exit_code == 0 ? Severity::kInfo : Severity::kError;
-    Log(severity, kPart,
-        "exit code " + std::to_string(effect.exit_code) + " (" + effect.origin + "): " + effect.reason);
-    writer_->Flush(kFlushLimit);
-    loop_.Stop();
+    closing_.Begin(plan_.report, end, effect.asked_to_leave);
   }
 
   void Apply(const Note& note) { Log(kPart, note); }
@@ -551,6 +553,7 @@ class HostProcess {
   std::deque<Effect> pending_;
   bool applying_ = false;
   WorkerOutput output_;
+  Closing closing_;
   Spawner spawner_;
   Sweeper sweeper_;
   AgentChild agent_;
@@ -560,6 +563,7 @@ class HostProcess {
   PortKeeper port_keeper_;
   std::string offer_trouble_;  // why no port could be kept the last time
   KernelTimer kernel_timer_;
+  absl::Status kernel_timer_trouble_;  // of the last attempt
   OomWatch oom_watch_;
   ErrorFiles error_files_;
   LastWords words_;

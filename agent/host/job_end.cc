@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <random>
 #include <thread>
@@ -37,28 +36,26 @@ absl::Status WriteAll(int fd, const std::string& path, const std::string& conten
   return absl::OkStatus();
 }
 
-// What is to be written, and how far it has come; shared with the thread, which a file system may keep for ever.
-struct Task {
-  std::vector<std::pair<std::string, std::function<absl::Status()>>> writes;  // path first
-  Mutex mutex;
-  Condition done;
-  size_t finished ABSL_GUARDED_BY(mutex) = 0;
-  std::vector<std::string> problems ABSL_GUARDED_BY(mutex);
-
-  void Run() {
-    for (const auto& [path, call] : writes) {
-      const absl::Status status = call();
-      const MutexLock lock(mutex);
-      if (!status.ok()) {
-        problems.push_back(absl::StrCat("how the job ended is not told in ", path, ": ", status.message()));
-      }
-      ++finished;
-      done.NotifyAll();
-    }
-  }
-};
-
 }  // namespace
+
+std::vector<StreamFile> OwnStreams() {
+  std::vector<StreamFile> streams;
+  // Our own lines go to standard error: where both streams lead to one file, the report follows them.
+  for (const int fd : {STDERR_FILENO, STDOUT_FILENO}) {
+    struct stat info = {};
+    if (fstat(fd, &info) == 0) streams.push_back({fd, info.st_dev, info.st_ino});
+  }
+  return streams;
+}
+
+std::optional<int> StreamAt(const std::string& path, const std::vector<StreamFile>& streams) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) return std::nullopt;
+  for (const StreamFile& stream : streams) {
+    if (stream.device == info.st_dev && stream.inode == info.st_ino) return stream.fd;
+  }
+  return std::nullopt;
+}
 
 absl::Status OverwriteFile(const std::string& path, const std::string& content) {
   const int fd = open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -104,33 +101,92 @@ std::string ReportPath(const std::string& pattern, const JobEnd& end) {
   return Expand(pattern, {{"node_rank", std::move(node)}, {"hostname", end.host}});
 }
 
-void WriteReports(const ReportPlan& plan, const JobEnd& end) {
-  const auto task = std::make_shared<Task>();
-  const auto add = [&task](const std::string& path, std::string content, const auto& how) {
-    if (path.empty() || content.empty()) return;
-    task->writes.emplace_back(path, [path, content = std::move(content), how] { return how(path, content); });
+// What is to be written, and how far it has come.
+struct Reports::Task {
+  using Write = absl::Status (*)(const std::string& path, const std::string& content);
+  struct Report {
+    std::string path;
+    std::string content;
+    std::string for_stream;  // between other lines
+    Write write;
   };
-  add(ReportPath(plan.report_file, end), ReportJson(end), ReplaceFile);
+
+  void Run();
+  bool all_finished() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return finished == reports.size(); }
+
+  // Constant once the thread has started.
+  std::vector<Report> reports;
+  std::vector<StreamFile> outer_streams;
+  bool silent_on_streams = false;
+
+  Mutex mutex;
+  Condition done;
+  size_t finished ABSL_GUARDED_BY(mutex) = 0;
+  Result result ABSL_GUARDED_BY(mutex);
+};
+
+void Reports::Task::Run() {
+  std::vector<StreamFile> streams = OwnStreams();
+  streams.insert(streams.end(), outer_streams.begin(), outer_streams.end());
+  for (const Report& report : reports) {
+    const std::optional<int> stream = StreamAt(report.path, streams);
+    const absl::Status status = stream ? absl::OkStatus() : report.write(report.path, report.content);
+    const MutexLock lock(mutex);
+    if (stream && !silent_on_streams) result.for_streams.emplace_back(*stream, report.for_stream);
+    if (!status.ok()) {
+      result.problems.push_back(absl::StrCat("the report ", report.path, " was not written: ", status.message()));
+    }
+    ++finished;
+    done.NotifyAll();
+  }
+}
+
+Reports::Reports(const ReportPlan& plan, const JobEnd& end) : task_(std::make_shared<Task>()) {
+  const auto add = [this](const std::string& path, const std::string& content, Task::Write write,
+                          const std::string& for_stream = "") {
+    if (path.empty() || content.empty()) return;
+    task_->reports.push_back({path, content, for_stream.empty() ? content : for_stream, write});
+  };
+  add(ReportPath(plan.report_file, end), ReportJson(end), ReplaceFile, ReportJson(end, JsonLayout::kOneLine));
   add(plan.error_file, ErrorFileJson(end), ReplaceFile);
   add(plan.failure_file, FailureFileText(end), FillFile);
   add(plan.termination_log, TerminationMessage(end), OverwriteFile);
-  if (task->writes.empty()) return;
-  absl::StatusOr<std::thread> thread = StartThread([task] { task->Run(); });
-  if (!thread.ok()) {
-    Log(Severity::kWarning, kPart, absl::StrCat("no report is written: ", thread.status().message()));
+  if (task_->reports.empty()) return;
+  task_->outer_streams = plan.outer_streams;
+  task_->silent_on_streams = plan.told_elsewhere;
+  absl::StatusOr<std::thread> thread = StartThread([task = task_] { task->Run(); });
+  if (thread.ok()) {
+    thread->detach();
     return;
   }
-  thread->detach();
-  const MutexLock lock(task->mutex);
-  const bool all = task->done.WaitFor(
-      task->mutex, absl::ToChronoNanoseconds(kReportLimit),
-      [&task]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(task->mutex) { return task->finished == task->writes.size(); });
-  for (const std::string& problem : task->problems) Log(Severity::kWarning, kPart, problem);
-  if (!all) {
-    Log(Severity::kWarning, kPart,
-        absl::StrCat(task->writes[task->finished].first, " was not written within ",
-                     absl::FormatDuration(kReportLimit)));
+  const MutexLock lock(task_->mutex);
+  task_->result.problems.push_back(absl::StrCat("no report is written: ", thread.status().message()));
+  task_->finished = task_->reports.size();
+}
+
+bool Reports::Await(absl::Duration limit) {
+  Task& task = *task_;
+  const MutexLock lock(task.mutex);
+  return task.done.WaitFor(task.mutex, absl::ToChronoNanoseconds(limit),
+                           [&task]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(task.mutex) { return task.all_finished(); });
+}
+
+Reports::Result Reports::Take() {
+  const MutexLock lock(task_->mutex);
+  Result result = std::exchange(task_->result, {});
+  if (!task_->all_finished()) {
+    result.problems.push_back(absl::StrCat("the report ", task_->reports[task_->finished].path,
+                                           " was not written: its file system did not answer in time"));
   }
+  return result;
+}
+
+void WriteReports(const ReportPlan& plan, const JobEnd& end) {
+  Reports reports(plan, end);
+  (void)reports.Await(kReportLimit);
+  const Reports::Result result = reports.Take();
+  for (const auto& [fd, text] : result.for_streams) (void)WriteAll(fd, "a stream", text);
+  for (const std::string& problem : result.problems) Log(Severity::kWarning, kPart, problem);
 }
 
 }  // namespace muster::host

@@ -89,18 +89,14 @@ std::atomic<bool>& Json() {
 struct GuardedContext {
   Mutex mutex;
   LogContext context ABSL_GUARDED_BY(mutex);
+  std::string run_id ABSL_GUARDED_BY(mutex);
+  std::string host ABSL_GUARDED_BY(mutex);
 };
 
 // Never freed: other threads may log until the very end.
 GuardedContext& Context() {
   static auto* const context = new GuardedContext();
   return *context;
-}
-
-LogContext CurrentContext() {
-  GuardedContext& guarded = Context();
-  const MutexLock lock(guarded.mutex);
-  return guarded.context;
 }
 
 // The names that clouds' agents take.
@@ -116,6 +112,19 @@ const char* SeverityName(Severity severity) {
       return "ERROR";
   }
   return "ERROR";
+}
+
+std::string JsonNow(Severity severity, std::string_view part, std::string_view text, const NoteSubject& subject) {
+  GuardedContext& guarded = Context();
+  const MutexLock lock(guarded.mutex);
+  return FormatJson({.severity = severity,
+                     .time = absl::Now(),
+                     .part = part,
+                     .text = text,
+                     .subject = subject,
+                     .run_id = guarded.run_id,
+                     .host = guarded.host,
+                     .context = guarded.context});
 }
 
 }  // namespace
@@ -136,6 +145,12 @@ bool ParseSeverity(std::string_view text, Severity* severity) {
 
 void InitLog(const LogOptions& options) {
   Json() = options.json;
+  {
+    GuardedContext& guarded = Context();
+    const MutexLock lock(guarded.mutex);
+    guarded.run_id = options.run_id;
+    guarded.host = options.host;
+  }
   const std::unique_ptr<spdlog::logger> old(std::exchange(Current(), MakeLogger(options).release()));
 }
 
@@ -147,23 +162,26 @@ void SetLogContext(const LogContext& context) {
 
 bool LogsJson() { return Json(); }
 
-std::string JsonLogLine(Severity severity, absl::Time time, std::string_view part, std::string_view text,
-                        const LogContext& context) {
-  nlohmann::ordered_json line;
-  line["severity"] = SeverityName(severity);
-  line["time"] = absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", time, absl::UTCTimeZone());
-  line["message"] = text;
-  line["part"] = part;
-  if (context.node >= 0) line["node"] = context.node;
-  if (context.rank >= 0) line["rank"] = context.rank;
-  if (context.round >= 0) line["round"] = context.round;
+std::string FormatJson(const JsonLine& line) {
+  nlohmann::ordered_json json;
+  json["severity"] = SeverityName(line.severity);
+  json["time"] = absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", line.time, absl::UTCTimeZone());
+  json["message"] = line.text;
+  if (*line.subject.event != '\0') json["event"] = line.subject.event;
+  json["part"] = line.part;
+  if (!line.run_id.empty()) json["run_id"] = line.run_id;
+  if (!line.host.empty()) json["host"] = line.host;
+  if (line.context.node >= 0) json["node"] = line.context.node;
+  if (line.context.round >= 0) json["round"] = line.context.round;
+  if (line.subject.node_rank >= 0) json["node_rank"] = line.subject.node_rank;
+  if (line.subject.rank >= 0) json["rank"] = line.subject.rank;
   // Bytes that are no UTF-8 are shown as such instead of ending the program.
-  return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
+  return json.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
 }
 
-void Log(Severity severity, std::string_view part, std::string_view text) {
+void Log(Severity severity, std::string_view part, std::string_view text, const NoteSubject& subject) {
   if (LogsJson()) {
-    const std::string json = JsonLogLine(severity, absl::Now(), part, text, CurrentContext());
+    const std::string json = JsonNow(severity, part, text, subject);
     Current()->log(ToLevel(severity), spdlog::string_view_t(json.data(), json.size()));
     return;
   }

@@ -18,12 +18,14 @@ struct LogOptions {
   int fd = 2;
   int quiet_fd = 2;  // of what is below a warning: some clouds take all of standard error for errors
   bool json = false;
+  // In each JSON line; empty: left out.
+  std::string run_id = "";
+  std::string host = "";
 };
 
-// What JSON lines say beside the text; -1: not known, and left out.
+// What JSON lines say of the writer; -1: not known, and left out.
 struct LogContext {
   int node = -1;  // its number in the round, else its place
-  int rank = -1;  // global, of this node's first worker
   int64_t round = -1;
 };
 
@@ -38,13 +40,22 @@ void SetLogContext(const LogContext& context);
 
 // part: "host", "agent" or "coordinator". text: one line, and what would end or colour it is shown as \n, \x1b;
 // where lines are JSON, it may be several.
-void Log(Severity severity, std::string_view part, std::string_view text);
-inline void Log(std::string_view part, const Note& note) { Log(note.severity, part, note.text); }
+void Log(Severity severity, std::string_view part, std::string_view text, const NoteSubject& subject = {});
+inline void Log(std::string_view part, const Note& note) { Log(note.severity, part, note.text, note.subject); }
 
 bool LogsJson();
 
 // {"severity":"INFO","time":"2026-11-21T04:13:59.123Z","message":"text","part":"host","node":1,...}, for tests.
-std::string JsonLogLine(Severity severity, absl::Time time, std::string_view part, std::string_view text,
-                        const LogContext& context);
+struct JsonLine {
+  Severity severity = Severity::kInfo;
+  absl::Time time;
+  std::string_view part;
+  std::string_view text;
+  NoteSubject subject = {};
+  std::string_view run_id = "";
+  std::string_view host = "";
+  LogContext context = {};
+};
+std::string FormatJson(const JsonLine& line);
 
 }  // namespace muster

@@ -15,7 +15,7 @@ muster_library(muster_process SOURCES process_setup.cc keyboard.cc exec_stage.cc
 if(TARGET muster_worker_environment)
   muster_library(muster_output SOURCES log_files.cc bounded_file.cc follower.cc worker_output.cc
                  DEPS muster_temporary_folder muster_log muster_host_core)
-  muster_library(muster_host SOURCES host_process.cc agent_child.cc job_end.cc last_words.cc file_timer_pipe.cc
+  muster_library(muster_host SOURCES host_process.cc agent_child.cc closing.cc job_end.cc last_words.cc file_timer_pipe.cc
                                      progress_watch.cc preflight.cc gpu_watch.cc
                  DEPS muster_output muster_process muster_framed_link muster_log muster_host_core muster_worker_environment)
 endif()

@@ -197,8 +197,12 @@ void WorkerOutput::EndRound() {
   if (follower_) follower_->EndRound();
 }
 
-void WorkerOutput::Drain(absl::Duration limit) {
-  if (follower_) follower_->Drain(limit);
+bool WorkerOutput::AwaitDrained(absl::Duration limit) { return !follower_ || follower_->AwaitDrained(limit); }
+
+uint64_t WorkerOutput::Moved() const { return follower_ ? follower_->Moved() : writer_->feed().Written(); }
+
+void WorkerOutput::GiveUp() {
+  if (follower_) follower_->GiveUp();
 }
 
 std::string WorkerOutput::AttemptFolder(int local_rank) const {

@@ -21,10 +21,13 @@
 
 namespace muster::host {
 
-// The deciding thread waits for a file system so long, and for no more than a quarter of a lease; one that takes
-// longer gets no files for the rest of the job.
+// While a round starts, the deciding thread waits this long for file systems, and for no more than a quarter of a
+// lease: after half a lease of silence the agent takes the host for dead. That is for the log folder and the error
+// files together, since both may be on file systems that hang. One that takes longer gets no files for the rest of
+// the job.
 inline constexpr absl::Duration kOpenLimit = absl::Seconds(1);
 inline constexpr int kOpenOfLease = 4;
+inline constexpr int kErrorFilesOfOpen = 8;  // this part of it is kept for the error files
 
 class WorkerOutput {
  public:
@@ -47,8 +50,10 @@ class WorkerOutput {
 
   // Nobody of the round lives any more: what it wrote is shown to its end.
   void EndRound();
-  // After EndRound: waits until all of it is handed to the writer; gives up, and says so, after the limit at most.
-  void Drain(absl::Duration limit);
+  // After EndRound: as a Follower's; without one there is nothing to wait for.
+  bool AwaitDrained(absl::Duration limit);
+  uint64_t Moved() const;
+  void GiveUp();
 
   // The worker's folder in this round's attempt, where its error.json belongs too; empty: it has none.
   std::string AttemptFolder(int local_rank) const;

@@ -124,6 +124,8 @@ struct Writer::State {
   void Remark() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void Failed(int fd, int error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void GiveUp(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void BeginFlush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  bool AwaitQuiet(absl::Duration limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   int PollTimeout(BootTime now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
   const int wake_fd;
@@ -423,7 +425,7 @@ Writer::Writer() : state_(std::make_shared<State>()) {
 
 Writer::~Writer() {
   if (!status_.ok()) return;
-  Flush(kFlushLimit);
+  if (!flushed_last_) Flush(kFlushLimit);
   {
     const MutexLock lock(state_->mutex);
     state_->stop = true;
@@ -499,20 +501,34 @@ uint64_t Writer::Feed::Written() const {
   return state_->written;
 }
 
+void Writer::State::BeginFlush() {
+  ++flushes;
+  flush = true;
+  idle = false;  // the thread says when it is
+  Wake();
+}
+
+bool Writer::State::AwaitQuiet(absl::Duration limit) {
+  constexpr absl::Duration kMaxFlush = absl::Hours(1);  // more would overflow the clock
+  // By a steady clock, which nobody sets.
+  return quiet.WaitFor(mutex, absl::ToChronoNanoseconds(std::min(limit, kMaxFlush)),
+                       [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return idle && open_sources == 0; });
+}
+
 bool Writer::Flush(absl::Duration limit) {
   State& state = *state_;
   const MutexLock lock(state.mutex);
-  ++state.flushes;
-  state.flush = true;
-  state.idle = false;  // the thread says when it is
-  state.Wake();
-  constexpr absl::Duration kMaxFlush = absl::Hours(1);  // more would overflow the clock
-  // By a steady clock, which nobody sets.
-  const bool quiet = state.quiet.WaitFor(
-      state.mutex, absl::ToChronoNanoseconds(std::min(limit, kMaxFlush)),
-      [&state]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex) { return state.idle && state.open_sources == 0; });
+  state.BeginFlush();
+  const bool quiet = state.AwaitQuiet(limit);
   --state.flushes;
   return quiet;
+}
+
+bool Writer::FlushLast(absl::Duration limit) {
+  State& state = *state_;
+  const MutexLock lock(state.mutex);
+  if (!std::exchange(flushed_last_, true)) state.BeginFlush();
+  return state.AwaitQuiet(limit);
 }
 
 }  // namespace muster::host

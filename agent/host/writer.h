@@ -57,7 +57,7 @@ class Writer {
   };
 
   Writer();
-  ~Writer();  // flushes for kFlushLimit at most
+  ~Writer();  // flushes for kFlushLimit at most, unless FlushLast was called
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
@@ -89,9 +89,13 @@ class Writer {
   // ended. False: not within the limit.
   bool Flush(absl::Duration limit);
 
+  // The same at the very end: the destructor does not flush again. May be called repeatedly, to wait in slices.
+  bool FlushLast(absl::Duration limit);
+
  private:
   const std::shared_ptr<State> state_;  // shared with the thread, which may be stuck in a write when we go
   absl::Status status_;
+  bool flushed_last_ = false;
 };
 
 }  // namespace muster::host

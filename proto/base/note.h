@@ -1,15 +1,51 @@
 // What a core wants said: the cores do not log, they return the sentence and the shell writes it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace muster {
 
 enum class Severity { kDebug, kInfo, kWarning, kError };
 
+// What a line of the log is about, for the programs that read it (--log-format json). Each name is stable:
+// operators alert on it, and docs/operating.md lists it. Lines without one have only their text.
+namespace events {
+
+inline constexpr char kRoundStarted[] = "round_started";
+inline constexpr char kRoundStopping[] = "round_stopping";
+inline constexpr char kRoundEnded[] = "round_ended";
+inline constexpr char kVerdict[] = "verdict";
+inline constexpr char kJobEnded[] = "job_ended";
+inline constexpr char kFailureReport[] = "failure_report";
+inline constexpr char kWorkerFailed[] = "worker_failed";
+inline constexpr char kWorkersKilled[] = "workers_killed";
+inline constexpr char kNodeLost[] = "node_lost";
+inline constexpr char kNodeUnusable[] = "node_unusable";
+inline constexpr char kNodeUsable[] = "node_usable";
+inline constexpr char kNodeRefused[] = "node_refused";
+inline constexpr char kNodeSetAside[] = "node_set_aside";
+inline constexpr char kNodesDiffer[] = "nodes_differ";
+inline constexpr char kLeaving[] = "leaving";
+inline constexpr char kLeaseEnded[] = "lease_ended";
+inline constexpr char kCoordinatorLost[] = "coordinator_lost";
+inline constexpr char kCoordinatorFound[] = "coordinator_found";
+inline constexpr char kAgentLost[] = "agent_lost";
+inline constexpr char kHostLost[] = "host_lost";
+inline constexpr char kWaiting[] = "waiting";
+
+}  // namespace events
+
+struct NoteSubject {
+  const char* event = "";  // of namespace events; empty: none
+  int64_t rank = -1;       // global rank of the worker that the line is about; -1: of none
+  int64_t node_rank = -1;  // number of the node that it is about; -1: of none, or not known
+};
+
 struct Note {
   Severity severity = Severity::kInfo;
   std::string text;  // one line, no newline
+  NoteSubject subject = {};
 };
 
 }  // namespace muster

@@ -261,7 +261,7 @@ void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const s
 void Coordinator::NoteRefusal(const std::string& name, const std::string& reason, Effects* out) {
   const std::string whom = absl::StrCat(name, " (", reason, ")");
   if (std::find(refusals_.begin(), refusals_.end(), whom) == refusals_.end()) {  // else it has come again
-    Say(Severity::kWarning, absl::StrCat("refused ", name, ": ", reason), out);
+    Say(Severity::kWarning, absl::StrCat("refused ", name, ": ", reason), out, {.event = events::kNodeRefused});
     refusals_.push_back(whom);
   }
   if (refusals_.size() > kMaxRefusalsNamed) refusals_.pop_front();

@@ -170,7 +170,7 @@ class Coordinator {
   v1::Round GreatestForTelling(BootTime now, const Host& host) const;
   int PlaceInLine(BootTime now, const Host& host);
   void WarnOfLease(Effects* out);
-  void Say(Severity severity, std::string text, Effects* out) const;
+  void Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject = {}) const;
 
   // rounds.cc: decisions.
   void Decide(BootTime now, Effects* out);  // to a fixed point

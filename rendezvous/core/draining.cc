@@ -85,7 +85,8 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   }
   // What set off the drain was the first that was heard of, and said so.
   if (const std::string what = WhatEnded(end, cause); what != drain_cause_) {
-    Say(Severity::kInfo, absl::StrCat("what ended round ", greatest_.id().number(), ": ", what), out);
+    Say(Severity::kInfo, absl::StrCat("what ended round ", greatest_.id().number(), ": ", what), out,
+        {.event = events::kRoundEnded});
   }
   SayWhoIsSetAside(out);
   const bool pauses = end == RoundEnd::kWorkerFailure;
@@ -162,7 +163,7 @@ void Coordinator::SayWhoIsSetAside(Effects* out) const {
         absl::StrCat(NameOf(host->second), " was the root cause ", options_.exclude_after,
                      options_.exclude_after == 1 ? " time" : " times", " in a row: it is set aside for ",
                      absl::FormatDuration(options_.exclude_for), ", if the others suffice without it"),
-        out);
+        out, {.event = events::kNodeSetAside, .node_rank = host->second.round.node_rank()});
   }
 }
 

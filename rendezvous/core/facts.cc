@@ -16,13 +16,19 @@ bool IsActive(v1::Phase phase) {
   return phase == v1::PHASE_STARTING || phase == v1::PHASE_RUNNING || phase == v1::PHASE_STOPPING;
 }
 
+const char* EventOf(State entered) {
+  if (entered == State::kRunning) return events::kRoundStarted;
+  if (entered == State::kDraining) return events::kRoundStopping;
+  return entered == State::kVerdict ? events::kVerdict : "";
+}
+
 }  // namespace
 
 void Coordinator::Enter(State state, BootTime now, const std::string& why, Effects* out) {
   MUSTER_CHECK(IsListed(state_, state), "a transition that is not in the table");
   // What starts and what stops is everybody's business; the rest is told where it matters, or for those who debug.
   const bool news = state == State::kRunning || state == State::kDraining;
-  Say(news ? Severity::kInfo : Severity::kDebug, why, out);
+  Say(news ? Severity::kInfo : Severity::kDebug, why, out, {.event = EventOf(state)});
   // What those are told who wait meanwhile.
   const uint64_t number = greatest_.id().number();
   if (state == State::kRunning) {

@@ -62,7 +62,9 @@ bool Coordinator::Lose(BootTime now, const std::string& id, const StartedLast& s
     NoteLoss(host.heard_at - ago, text);
     // The first one is said as what ended the round.
     news = state_ == State::kRecovering || loss_text_ != text;
-    if (news && in_the_log) Say(Severity::kWarning, text, out);
+    if (news && in_the_log) {
+      Say(Severity::kWarning, text, out, {.event = events::kNodeLost, .node_rank = host.round.node_rank()});
+    }
   }
   if (!swept) {
     strayed_ |= IsTrainer(host);
@@ -202,9 +204,10 @@ void Coordinator::PassPlaceOn(const Host& host) {
 
 void Coordinator::NoteUse(const v1::AgentStatus& before, const v1::AgentStatus& status, Effects* out) const {
   const bool was = before.phase() == v1::PHASE_UNUSABLE, is = status.phase() == v1::PHASE_UNUSABLE;
-  if (is && !was) Say(Severity::kWarning, WhyUnusable(status), out);
+  if (is && !was) Say(Severity::kWarning, WhyUnusable(status), out, {.event = events::kNodeUnusable});
   if (was && status.phase() == v1::PHASE_READY) {
-    Say(Severity::kInfo, absl::StrCat(status.hostname(), " can be used again"), out);
+    Say(Severity::kInfo, absl::StrCat(status.hostname(), " can be used again"), out,
+        {.event = events::kNodeUsable});
   }
 }
 

@@ -350,7 +350,8 @@ void Coordinator::WarnOfDifferences(const std::vector<Candidate>& members, Effec
     nodes.push_back({absl::StrCat("node ", i, " (", s.hostname(), ")"),
                      s.has_place() ? absl::StrCat("place ", s.place()) : members[i].host_id, &host.facts});
   }
-  for (const std::string& line : differences_.Of(nodes)) Say(Severity::kWarning, line, out);
+  for (const std::string& line : differences_.Of(nodes))
+    Say(Severity::kWarning, line, out, {.event = events::kNodesDiffer});
 }
 
 // Everybody must reach the master's address: one reached by the other family only is worth a word before it hangs.

@@ -252,8 +252,8 @@ absl::Duration Coordinator::Beat() const {
   return options_.leased() ? std::min(beat, options_.lease / 6) : beat;
 }
 
-void Coordinator::Say(Severity severity, std::string text, Effects* out) const {
-  out->push_back(Note{severity, std::move(text)});
+void Coordinator::Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject) const {
+  out->push_back(Note{severity, std::move(text), subject});
 }
 
 }  // namespace muster::rendezvous

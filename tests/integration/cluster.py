@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
 import socket
@@ -65,6 +66,11 @@ def free_port(address, family=None):
 def listens(address, port):
     with socket.socket() as probe:
         return probe.connect_ex((address, port)) == 0
+
+
+def is_full(descriptor):
+    """Whether a pipe takes nothing more; for a while, if its writers write small pieces."""
+    return not select.select([], [descriptor], [], 0)[1]
 
 
 # ---- processes, by pid ----------------------------------------------------------------------------------------------

@@ -260,10 +260,25 @@ class Trouble(Logs):
         self.assertTrue(node.said("round 2: "))
 
     @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a file system")
+    def test_a_log_folder_and_a_temporary_one_that_hang_together_cost_no_lease(self):
+        """The host waits for both before it says anything to its agent again."""
+        self.hang()
+        hung = {"TMPDIR": str(self.logs / "temporary"), **NO_LEAK_CHECK}
+        job = self.cluster(2, options=["--lease", "4s", "--max-restarts", "0"], environment=hung)
+        for place in (0, 1):
+            job.start(place, ["--log-dir", str(self.logs / "here"), "-r", "3"])
+        job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        for node in job.nodes.values():
+            self.assertEqual(2, len(node.said("does not answer")), "of both folders")
+            self.assertEqual([], node.said("silent|takes over"))
+
+    @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a file system")
     def test_a_report_on_a_file_system_that_does_not_answer_does_not_hold_the_end_back(self):
         self.hang()
         node = self.run_job(SAYS, "--report", str(self.logs / "report.json"), environment=NO_LEAK_CHECK)
-        self.assertTrue(node.said("warning: .*report.json was not written within"))
+        self.assertTrue(node.said("warning: .*report.json was not written: its file system did not answer in time"))
 
     def test_a_log_folder_that_is_removed_while_workers_write_costs_no_line_on_the_console(self):
         program = ("import os, shutil, sys\nattempt = os.environ['TORCHELASTIC_RESTART_COUNT']\nprint('before', attempt)\n"

@@ -131,7 +131,7 @@ class OwnLines(cluster.ClusterTest):
             lines = [json.loads(line) for line in node.err().splitlines()]
             self.assertEqual({place}, {line["node"] for line in lines if "node" in line})
             last = lines[-1]
-            self.assertEqual(("ERROR", 1, 2 * place), (last["severity"], last["round"], last["rank"]))
+            self.assertEqual(("ERROR", 1, "job_ended"), (last["severity"], last["round"], last["event"]))
             self.assertRegex(last["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
             self.assertTrue(any("Root Cause" in line["message"] for line in lines), "the report is one line")
 

@@ -670,18 +670,33 @@ TEST(LogTest, WhatIsBelowAWarningGoesElsewhereWhereThatIsSaid) {
 
 TEST(LogTest, AJsonLineIsOneObjectWhateverTheTextHolds) {
   const absl::Time time = absl::FromUnixMillis(1'763'698'439'123);
-  EXPECT_EQ(JsonLogLine(Severity::kWarning, time, "host", "a \"b\"\nc", {.node = 1, .rank = 8, .round = 3}),
-            R"({"severity":"WARNING","time":"2025-11-21T04:13:59.123Z","message":"a \"b\"\nc","part":"host",)"
-            R"("node":1,"rank":8,"round":3})");
-  EXPECT_EQ(JsonLogLine(Severity::kDebug, time, "agent", "\xff", {}).find('\xff'), std::string::npos);
+  EXPECT_EQ(FormatJson({.severity = Severity::kWarning,
+                        .time = time,
+                        .part = "host",
+                        .text = "a \"b\"\nc",
+                        .subject = {.event = events::kWorkerFailed, .rank = 8, .node_rank = 2},
+                        .run_id = "run",
+                        .host = "machine",
+                        .context = {.node = 1, .round = 3}}),
+            R"({"severity":"WARNING","time":"2025-11-21T04:13:59.123Z","message":"a \"b\"\nc",)"
+            R"("event":"worker_failed","part":"host","run_id":"run","host":"machine","node":1,"round":3,)"
+            R"("node_rank":2,"rank":8})");
+  EXPECT_EQ(FormatJson({.time = time, .part = "agent", .text = "\xff"}).find('\xff'), std::string::npos);
+}
+
+TEST(LogTest, AJsonLineNamesARankOnlyWhereItIsAboutOne) {
+  const std::string line =
+      FormatJson({.time = absl::UnixEpoch(), .part = "host", .text = "t", .context = {.node = 1}});
+  EXPECT_EQ(line, R"({"severity":"INFO","time":"1970-01-01T00:00:00.000Z","message":"t","part":"host","node":1})");
 }
 
 TEST(LogTest, AsJsonItSaysWhereItIsAndHasNoPrefix) {
   Pipe pipe;
   {
     Writer writer;
-    InitLog({.writer = &writer, .fd = pipe.fds[1], .quiet_fd = pipe.fds[1], .json = true});
-    SetLogContext({.node = 2, .rank = 4, .round = 1});
+    InitLog(
+        {.writer = &writer, .fd = pipe.fds[1], .quiet_fd = pipe.fds[1], .json = true, .run_id = "r", .host = "h"});
+    SetLogContext({.node = 2, .round = 1});
     EXPECT_TRUE(LogsJson());
     Log(Severity::kError, "host", "two\nlines");
     EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
@@ -690,7 +705,8 @@ TEST(LogTest, AsJsonItSaysWhereItIsAndHasNoPrefix) {
   }
   const std::string all = pipe.ReadAvailable(0);
   EXPECT_EQ(all.rfind(R"({"severity":"ERROR","time":")", 0), 0u) << all;
-  EXPECT_NE(all.find(R"("message":"two\nlines","part":"host","node":2,"rank":4,"round":1})"), std::string::npos);
+  EXPECT_NE(all.find(R"("message":"two\nlines","part":"host","run_id":"r","host":"h","node":2,"round":1})"),
+            std::string::npos);
   EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), 1);
 }
 

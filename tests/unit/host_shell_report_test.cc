@@ -98,6 +98,48 @@ TEST(ReplaceFileTest, APipeIsWrittenToAndStaysOne) {
   EXPECT_TRUE(fs::is_fifo(folder / "pipe"));
 }
 
+TEST(StreamAtTest, TheFileOfAStreamIsKnownByAnyOfItsNames) {
+  const Folder folder;
+  { const std::ofstream log(folder / "log"), other(folder / "other"); }
+  ASSERT_EQ(symlink("log", (folder / "link").c_str()), 0);
+  ASSERT_EQ(link((folder / "log").c_str(), (folder / "hard").c_str()), 0);
+  struct stat info = {};
+  ASSERT_EQ(stat((folder / "log").c_str(), &info), 0);
+  const std::vector<StreamFile> streams = {{1, info.st_dev, info.st_ino + 1}, {2, info.st_dev, info.st_ino}};
+  for (const char* name : {"log", "link", "hard"}) EXPECT_EQ(StreamAt(folder / name, streams), 2) << name;
+  EXPECT_EQ(StreamAt(folder / "other", streams), std::nullopt);
+  EXPECT_EQ(StreamAt(folder / "absent", streams), std::nullopt);
+  EXPECT_NE(StreamAt("/dev/stderr", OwnStreams()), std::nullopt);
+}
+
+// The caller writes what belongs on a stream, so that it stands behind the lines before it.
+TEST(ReportsTest, TheFileOfAStreamIsLeftToTheCaller) {
+  const Folder folder;
+  std::ofstream(folder / "log") << "a line\n";
+  struct stat before = {}, after = {};
+  ASSERT_EQ(stat((folder / "log").c_str(), &before), 0);
+  ReportPlan plan;
+  plan.report_file = folder / "log";
+  plan.termination_log = folder / "log";
+  plan.outer_streams = {{2, before.st_dev, before.st_ino}};
+  const JobEnd end;
+  Reports reports(plan, end);
+  ASSERT_TRUE(reports.Await(absl::Seconds(60)));
+  const Reports::Result result = reports.Take();
+  ASSERT_EQ(result.for_streams.size(), 2u);
+  EXPECT_EQ(result.for_streams[0], std::pair(2, ReportJson(end, JsonLayout::kOneLine)));
+  EXPECT_EQ(result.for_streams[1], std::pair(2, TerminationMessage(end)));
+  EXPECT_TRUE(result.problems.empty());
+  ASSERT_EQ(stat((folder / "log").c_str(), &after), 0);
+  EXPECT_EQ(before.st_ino, after.st_ino);
+  EXPECT_EQ(Content(folder / "log"), "a line\n");
+
+  plan.told_elsewhere = true;  // another node of muster local writes it
+  Reports silent(plan, end);
+  ASSERT_TRUE(silent.Await(absl::Seconds(60)));
+  EXPECT_TRUE(silent.Take().for_streams.empty());
+}
+
 TEST(ReplaceFileTest, AnErrorNamesThePath) {
   const Folder folder;
   const absl::Status status = ReplaceFile(folder / "no/where", "x");

@@ -116,7 +116,8 @@ void HostCore::OnAgentClosed(BootTime now, uint64_t agent_number, Effects* out) 
     WatchEnd(now, out);
     return;
   }
-  Say(Severity::kWarning, absl::StrCat("agent ", agent_number, " ended; starting another"), out);
+  Say(Severity::kWarning, absl::StrCat("agent ", agent_number, " ended; starting another"), out,
+      {.event = events::kAgentLost});
   NextAgent(now, out);
 }
 
@@ -141,7 +142,7 @@ void HostCore::ReplaceSilentAgent(BootTime now, Effects* out) {
   Say(Severity::kWarning,
       absl::StrCat("agent ", agent_number_, " has been silent for ", absl::FormatDuration(SilenceLimit()),
                    ": ending the workers and the agent"),
-      out);
+      out, {.event = events::kAgentLost});
   if (Active()) {
     BeginStop(now, SIGTERM, std::min(FromMs(options_.config.shutdown_grace_ms()), lease_ / 3), v1::OUTCOME_STOPPED,
               "the agent was silent", out);
@@ -341,7 +342,7 @@ void HostCore::Fail(BootTime now, int local_rank, const Ending& ending, int64_t 
   failure_ = MakeFailure(local_rank, ending, pid, failure_at_);
   std::string text = absl::StrCat("worker of rank ", failure_->rank(), " (pid ", pid, ") ", Describe(ending));
   if (!ending.error_text.empty()) absl::StrAppend(&text, ": ", ending.error_text);
-  Say(Severity::kWarning, text, out);
+  Say(Severity::kWarning, text, out, FailedWorker());
   BeginStop(now, SIGTERM, FromMs(options_.config.shutdown_grace_ms()), v1::OUTCOME_FAILED, "a worker failed", out);
 }
 
@@ -380,7 +381,11 @@ void HostCore::FailLate(BootTime now, int local_rank, const Ending& ending, int6
       absl::StrCat("worker of rank ", failure_->rank(), " (pid ", pid, ") had failed ",
                    absl::FormatDuration(absl::Trunc(stopped_at_ - at, absl::Milliseconds(1))),
                    " before it was stopped: ", Describe(ending)),
-      out);
+      out, FailedWorker());
+}
+
+NoteSubject HostCore::FailedWorker() const {
+  return {.event = events::kWorkerFailed, .rank = failure_->rank(), .node_rank = round_.node_rank()};
 }
 
 void HostCore::OnLastOutput(int local_rank, const std::string& lines) {
@@ -520,8 +525,8 @@ v1::HostStatus HostCore::MakeStatus() {
   return status;
 }
 
-void HostCore::Say(Severity severity, std::string text, Effects* out) const {
-  out->push_back(Note{severity, std::move(text)});
+void HostCore::Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject) const {
+  out->push_back(Note{severity, std::move(text), subject});
 }
 
 }  // namespace muster::host

@@ -92,7 +92,8 @@ struct Finish {            // flush the output and exit
   std::string origin;  // "worker" or "muster"
   std::string reason;
   std::optional<v1::Verdict> verdict;
-  v1::Round last;  // the greatest round this node was told of
+  v1::Round last;               // the greatest round this node was told of
+  bool asked_to_leave = false;  // somebody waits for this host's end, and may have a limit
 };
 using Effect =
     std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, SignalWorkers, StopWorkers, ForwardSignal, Sweep,
@@ -270,6 +271,7 @@ class HostCore {
   void FailLate(BootTime now, int local_rank, const Ending& ending, int64_t pid, Effects* out);
   v1::Failure MakeFailure(int local_rank, const Ending& ending, int64_t pid, BootTime at) const;
   BootTime FailedAt(BootTime now, const Ending& ending) const;
+  NoteSubject FailedWorker() const;  // of failure_
   void AddHint();
   void SayWhatFinishes(BootTime now, Effects* out);
   void AllEnded(BootTime now, Effects* out);
@@ -309,7 +311,7 @@ class HostCore {
   void WatchStart(BootTime now, Effects* out);
 
   void Tell(Effects* out);  // a status, now
-  void Say(Severity severity, std::string text, Effects* out) const;
+  void Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject = {}) const;
   v1::HostStatus MakeStatus();
 
   const HostOptions options_;

@@ -28,7 +28,7 @@ void HostCore::BeginLeave(BootTime now, int signal, const std::string& reason, a
       absl::StrCat(reason.empty() ? NameOf(signal) : reason,
                    leave_->cancel() ? ": cancelling the job" : ": leaving the job",
                    Active() ? absl::StrCat(", the workers have ", muster::FormatDuration(grace)) : ""),
-      out);
+      out, {.event = events::kLeaving});
   if (Active()) BeginStop(now, signal, grace, v1::OUTCOME_STOPPED, "asked to leave", out);
   Tell(out);
 }

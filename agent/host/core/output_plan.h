@@ -52,9 +52,21 @@ enum class Sink {
 // all that is not filtered out goes to the console, as torchrun has it with /dev/null for a log folder.
 Sink SinkOf(const OutputPlan& plan, int local_rank, Streams stream, bool files);
 
+// The file behind a stream, standard output (1) or error (2).
+struct StreamFile {
+  int fd = -1;
+  uint64_t device = 0;
+  uint64_t inode = 0;
+
+  friend bool operator==(const StreamFile&, const StreamFile&) = default;
+};
+
 // What tells of the job's end.
 struct ReportPlan {
-  bool told_elsewhere = false;  // on the terminal: all nodes share one (muster local), and the primary tells it
+  bool told_elsewhere = false;  // on the streams: all nodes share them (muster local), and the primary tells it
+  // The files that our streams lead to by way of `muster local`. Those of our own descriptors are looked up when
+  // they are needed.
+  std::vector<StreamFile> outer_streams = {};
   std::string report_file;      // --report: JSON; $node_rank and $hostname are replaced; empty: none
   std::string error_file;       // our own TORCHELASTIC_ERROR_FILE: the root cause in torch's shape; empty: none
   std::string failure_file;     // SageMaker's; whoever writes it first is heard; empty: none

@@ -71,7 +71,7 @@ std::string HostCore::Preparing() const {
 }
 
 void HostCore::BecomeFit(BootTime now, Effects* out) {
-  if (!unfit_why_.empty()) Say(Severity::kInfo, "this node is fit again", out);
+  if (!unfit_why_.empty()) Say(Severity::kInfo, "this node is fit again", out, {.event = events::kNodeUsable});
   unfit_why_.clear();
   retry_pause_ = kUnfitRetry;
   fitness_ = Fitness::kFit;
@@ -84,7 +84,7 @@ void HostCore::BecomeUnfit(BootTime now, const std::string& why, Effects* out) {
   Say(Severity::kWarning,
       absl::StrCat(unfit_why_, "; this node takes part in no round, and is tried again in ",
                    absl::FormatDuration(retry_pause_)),
-      out);
+      out, {.event = events::kNodeUnusable});
   fitness_ = Fitness::kUnfit;
   retry_at_ = now + retry_pause_;
   retry_pause_ = std::min(2 * retry_pause_, kMaxUnfitRetry);

@@ -131,7 +131,9 @@ Json RoundObject(const v1::Round& round) {
 }
 
 // A string that is not UTF-8 must not throw: a path or a host's name need not be.
-std::string Dump(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string Dump(const Json& json, JsonLayout layout) {
+  return json.dump(layout == JsonLayout::kIndented ? 2 : -1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
 
 }  // namespace
 
@@ -183,7 +185,7 @@ std::string FailureReport(const JobEnd& end) {
                       "\nRoot Cause (first observed failure):\n", root, border, "\n");
 }
 
-std::string ReportJson(const JobEnd& end) {
+std::string ReportJson(const JobEnd& end, JsonLayout layout) {
   Json json;
   json["exit_code"] = end.exit_code;
   json["origin"] = end.origin;
@@ -203,7 +205,7 @@ std::string ReportJson(const JobEnd& end) {
   }
   json["other_failures"] = others;
   json["more_failures"] = failed ? end.verdict->more_failures() : 0;
-  return Dump(json);
+  return Dump(json, layout);
 }
 
 std::string ErrorFileJson(const JobEnd& end) {

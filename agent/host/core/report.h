@@ -36,8 +36,9 @@ struct JobEnd {
 // Several lines, the last with its newline; empty if no failed worker ended the job.
 std::string FailureReport(const JobEnd& end);
 
-// One JSON object and a newline (--report).
-std::string ReportJson(const JobEnd& end);
+// One JSON object and a newline (--report), indented over several lines for a file of its own.
+enum class JsonLayout { kIndented, kOneLine };
+std::string ReportJson(const JobEnd& end, JsonLayout layout = JsonLayout::kIndented);
 
 // The root cause as torch's agent leaves it in its own TORCHELASTIC_ERROR_FILE; empty if no failed worker ended
 // the job.

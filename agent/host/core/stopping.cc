@@ -75,7 +75,8 @@ void HostCore::WatchStop(BootTime now, Effects* out) {
   if (ladder_ && ladder_->MustKill(now)) {
     ladder_->Killed();
     if (LiveWorkers() > 0) {
-      Say(Severity::kWarning, absl::StrCat(Workers(LiveWorkers()), " did not end in time: SIGKILL"), out);
+      Say(Severity::kWarning, absl::StrCat(Workers(LiveWorkers()), " did not end in time: SIGKILL"), out,
+          {.event = events::kWorkersKilled});
     }
     kill_since_ = std::min(kill_since_, now);
     if (!sweeping_) {
@@ -87,7 +88,8 @@ void HostCore::WatchStop(BootTime now, Effects* out) {
     phase_ = v1::HOST_PHASE_STUCK;
     if (trouble_.empty())
       trouble_ = absl::StrCat(Workers(LiveWorkers()), LiveWorkers() == 1 ? " survives" : " survive", " SIGKILL");
-    Say(Severity::kError, absl::StrCat("this node is unusable: ", trouble_), out);
+    Say(Severity::kError, absl::StrCat("this node is unusable: ", trouble_), out,
+        {.event = events::kNodeUnusable, .node_rank = round_.node_rank()});
     UpdateKernelTimer(out);
     Tell(out);
   }
@@ -141,7 +143,7 @@ std::string HostCore::WhyLeaseEnds(BootTime now) const {
 void HostCore::WatchLease(BootTime now, Effects* out) {
   if (!leased() || !Active() || phase_ == v1::HOST_PHASE_STUCK || now < LeaseTermMoment()) return;
   if (!ladder_) {
-    Say(Severity::kWarning, WhyLeaseEnds(now), out);
+    Say(Severity::kWarning, WhyLeaseEnds(now), out, {.event = events::kLeaseEnded});
     BeginStop(now, SIGTERM, LeaseKillMoment() - now, v1::OUTCOME_LEASE_ENDED, "the lease ended", out);
   } else {
     ladder_->Hasten(LeaseKillMoment());
@@ -272,7 +274,8 @@ void HostCore::WatchEnd(BootTime now, Effects* out) {
                 .origin = exit_->origin(),
                 .reason = exit_->reason(),
                 .verdict = {},
-                .last = memory_.last()};
+                .last = memory_.last(),
+                .asked_to_leave = leave_.has_value()};
   if (exit_->has_verdict()) finish.verdict = exit_->verdict();
   out->push_back(std::move(finish));
 }

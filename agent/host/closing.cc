@@ -1,0 +1,112 @@
+#include "agent/host/closing.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/host/log.h"
+#include "proto/base/exit_codes.h"
+#include "proto/base/status_macros.h"
+
+namespace muster::host {
+namespace {
+
+constexpr char kPart[] = "host";
+constexpr absl::Duration kSlice = absl::Milliseconds(10);         // signals wait no longer than that
+constexpr absl::Duration kGiveUpLimit = absl::Milliseconds(500);  // for the follower to let go of its files
+
+}  // namespace
+
+Closing::Closing(EventLoop* loop, WorkerOutput* output, Writer* writer, std::function<void()> done)
+    : loop_(loop), output_(output), writer_(writer), done_(std::move(done)) {}
+
+void Closing::Begin(const ReportPlan& plan, const JobEnd& end, bool asked_to_leave) {
+  end_ = end;
+  shows_report_ = !plan.told_elsewhere;
+  asked_to_leave_ = asked_to_leave;
+  reports_.emplace(plan, end);
+  const BootTime now = EventLoop::Now();
+  deadline_ = now + (asked_to_leave ? kLeaveCloseLimit : kCloseLimit);
+  reports_until_ = std::min(now + kReportLimit, deadline_ - kHurriedStall);
+  moved_ = output_->Moved();
+  moved_at_ = now;
+  output_->EndRound();
+  Go();
+}
+
+void Closing::Hurry() {
+  const BootTime now = EventLoop::Now();
+  deadline_ = std::min(deadline_, now + kHurriedCloseLimit);
+  reports_until_ = std::min(reports_until_, deadline_ - kHurriedStall);
+  stall_ = kHurriedStall;
+}
+
+void Closing::Go() {
+  while (Advance()) {
+    if (step_ == Step::kFlush) return done_();
+    step_ = static_cast<Step>(static_cast<int>(step_) + 1);
+    if (step_ == Step::kFlush) TellTheEnd();
+  }
+  loop_->After(absl::ZeroDuration(), [this] { Go(); });
+}
+
+bool Closing::Advance() {
+  switch (step_) {
+    case Step::kOutput:
+      if (output_->AwaitDrained(kSlice)) return true;
+      if (!OutOfTime()) return false;
+      output_->GiveUp();
+      give_up_until_ = EventLoop::Now() + kGiveUpLimit;
+      stall_ = kHurriedStall;  // the reader has had its time
+      return true;
+    case Step::kGivingUp:
+      if (output_->AwaitDrained(kSlice)) return true;
+      if (EventLoop::Now() < std::min(give_up_until_, deadline_)) return false;
+      Log(Severity::kWarning, kPart,
+          "the workers' files are not shown to their end: the file system does not answer");
+      return true;
+    case Step::kReports:
+      return reports_->Await(kSlice) || EventLoop::Now() >= reports_until_;
+    case Step::kFlush:
+      return writer_->FlushLast(kSlice) || OutOfTime();
+  }
+  return true;
+}
+
+bool Closing::OutOfTime() {
+  const BootTime now = EventLoop::Now();
+  const uint64_t moved = output_->Moved();
+  if (moved != std::exchange(moved_, moved)) moved_at_ = now;
+  return now >= deadline_ || now - moved_at_ >= stall_;
+}
+
+NoteSubject Closing::RootCause() const {
+  NoteSubject subject{.event = events::kFailureReport};
+  if (!end_.verdict || !end_.verdict->has_root_cause()) return subject;
+  subject.rank = end_.verdict->root_cause().rank();
+  subject.node_rank = end_.verdict->root_cause().node_rank();
+  return subject;
+}
+
+void Closing::TellTheEnd() {
+  const std::string report = shows_report_ ? FailureReport(end_) : "";
+  if (!LogsJson()) {
+    writer_->Write(STDERR_FILENO, report);
+  } else if (!report.empty()) {
+    Log(Severity::kError, kPart, report, RootCause());
+  }
+  Reports::Result result = reports_->Take();
+  for (auto& [fd, text] : result.for_streams) writer_->Write(fd, std::move(text));
+  for (const std::string& problem : result.problems) Log(Severity::kWarning, kPart, problem);
+  // Whoever presses Ctrl-C gets what they asked for.
+  const bool wanted = end_.exit_code == 0 || (asked_to_leave_ && end_.exit_code == kExitCancelled);
+  Log(wanted ? Severity::kInfo : Severity::kError, kPart,
+      absl::StrCat("exit code ", end_.exit_code, " (", end_.origin, "): ", end_.reason),
+      {.event = events::kJobEnded});
+  moved_at_ = EventLoop::Now();  // there is something new to read
+}
+
+}  // namespace muster::host
