@@ -303,8 +303,12 @@ int LocalCommand(const Invocation& invocation) {
   const Machine machine = ReadMachine(environment);
   const absl::StatusOr<uint16_t> port = FreePort();
   if (!port.ok()) return Complain(port.status());
-  const LocalFacts facts{*port, absl::StrCat("local-", machine.random_run_id), machine.accelerators(), Terminals(),
-                         host::HasKeyboard(), host::OwnStreams()};
+  const LocalFacts facts{*port,
+                         absl::StrCat("local-", machine.random_run_id),
+                         machine.accelerators(),
+                         Terminals(),
+                         host::HasKeyboard(),
+                         host::OwnStreams()};
   const std::vector<LocalNode> plans = PlanLocal(*nodes, *command_line, environment, facts);
 
   // Said once here what every node would say.

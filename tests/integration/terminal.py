@@ -1,4 +1,5 @@
 """A pseudo-terminal for the programs under test."""
+import contextlib
 import fcntl
 import os
 import pty
@@ -16,6 +17,8 @@ class Terminal:
     def __init__(self):
         self.master, self.slave = pty.openpty()
         self._seen = b""
+        self._marks = 0
+        self._news = threading.Condition()
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -27,10 +30,18 @@ class Terminal:
                 return
             if not data:
                 return
-            self._seen += data
+            with self._news:
+                self._seen += data
+                self._news.notify_all()
 
     def seen(self):
-        return self._seen.decode(errors="replace")
+        """All that was written to the terminal before this call: our own mark, written behind it, has been read."""
+        self._marks += 1
+        mark = b"\0mark %d\0" % self._marks
+        with self._news, contextlib.suppress(OSError):  # nothing can be written to one that is closed
+            os.write(self.slave, mark)
+            self._news.wait_for(lambda: mark in self._seen, LIMIT_S)
+        return re.sub(rb"\0mark \d+\0", b"", self._seen).decode(errors="replace")
 
     def type(self, data):
         os.write(self.master, data)

@@ -52,8 +52,8 @@ void Conduct::CheckSilentHost(HostProcess* host) {
   });
 }
 
-// An agent that is silent is replaced, and the workers, which nobody speaks for, are stopped. One that has not said
-// its first word has longer: it may be looking up the primary's name.
+// An agent that is silent is replaced, and the workers, which nobody speaks for, are stopped. One that has not
+// said its first word has longer: it may be looking up the primary's name.
 void Conduct::CheckSilentAgent(AgentProcess* agent) {
   HostProcess* host = agent->host;
   const Micros since = world_->now();

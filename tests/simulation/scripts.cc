@@ -195,6 +195,7 @@ void DrawSmallJob(Prng& prng, Scenario& s) {
 void DrawScript(Prng prng, Scenario& s) {
   if (!prng.Chance(6) || s.lease == 0 || s.nodes > 16) return;
   DrawSmallJob(prng, s);
+  s.another_job_percent = 0;  // else nodes that come to the wrong place at their start may be all that happens
   switch (prng.Below(4)) {
     case 0:
       s.script = Script::kFreezeWholeNode;

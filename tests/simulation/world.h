@@ -120,7 +120,7 @@ struct AgentProcess : Process {
   HostProcess* host;
   uint64_t number;
   agent::AgentCore core;
-  bool link_open = true;  // to the host
+  bool link_open = true;    // to the host
   bool has_spoken = false;  // its first directive has reached the host
   bool home_planned = false;
   CoordinatorHome* home = nullptr;

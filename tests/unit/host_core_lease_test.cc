@@ -25,9 +25,9 @@ TEST_F(ShortGraceTest, IsGivenInFullBeforeTheLeaseEnds) {
   Run(1);
   const BootTime deadline = now_ + kLease;
   Forget();
-  while (Took<SignalWorkers>().empty() && now_ < deadline) Pass(kTick, true, false);
-  ASSERT_EQ(Took<SignalWorkers>().size(), 1u);
-  EXPECT_EQ(Took<SignalWorkers>().front().signal, SIGTERM);
+  while (Took<StopWorkers>().empty() && now_ < deadline) Pass(kTick, true, false);
+  ASSERT_EQ(Took<StopWorkers>().size(), 1u);
+  EXPECT_EQ(Took<StopWorkers>().front().signal, SIGTERM);
   const BootTime signalled = now_;
   while (Took<Sweep>().empty() && now_ < deadline) Pass(kTick, true, false);
   EXPECT_GE(now_ - signalled, kShortGrace - kTick);
