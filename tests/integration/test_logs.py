@@ -435,7 +435,9 @@ class StoppedReader(Logs):
             if not line.startswith("[default"):
                 self.assertRegex(line, "muster|^[ =-]|^$|^[A-Z]")  # our own log, and the report
                 continue
-            local, stream, _, restart, number = re.fullmatch(r"\[default(\d)\]:(out|err) (\d) (\d) (\d+) x{80}", line).groups()
+            whole = re.fullmatch(r"\[default(\d)\]:(out|err) (\d) (\d) (\d+) x{80}", line)
+            self.assertIsNotNone(whole, line)
+            local, stream, _, restart, number = whole.groups()
             found.setdefault((int(local), stream, int(restart)), []).append(int(number))
         wanted = {(local, stream, restart) for local in (0, 1) for stream in ("out", "err") for restart in range(rounds)}
         self.assertEqual(wanted, set(found))
