@@ -105,7 +105,7 @@ TEST(StreamAtTest, TheFileOfAStreamIsKnownByAnyOfItsNames) {
   ASSERT_EQ(link((folder / "log").c_str(), (folder / "hard").c_str()), 0);
   struct stat info = {};
   ASSERT_EQ(stat((folder / "log").c_str(), &info), 0);
-  const std::vector<StreamFile> streams = {{1, info.st_dev, info.st_ino + 1}, {2, info.st_dev, info.st_ino}};
+  const std::vector<StreamFile> streams = {{1, info.st_dev + 1, info.st_ino}, {2, info.st_dev, info.st_ino}};
   for (const char* name : {"log", "link", "hard"}) EXPECT_EQ(StreamAt(folder / name, streams), 2) << name;
   EXPECT_EQ(StreamAt(folder / "other", streams), std::nullopt);
   EXPECT_EQ(StreamAt(folder / "absent", streams), std::nullopt);
