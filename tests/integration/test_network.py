@@ -186,7 +186,8 @@ class Cuts(InNamespaces):
         self.check_a_cut_of_the_primary(lambda place: self.network.cut_incoming(place))
 
     def test_a_cut_shorter_than_the_lease_ends_no_worker(self):
-        job = self.running(plan=[{"term": "ignore"}])
+        # A lease that the commands which cut and heal cannot exceed, however busy the machine is.
+        job = self.running(plan=[{"term": "ignore"}], options=("--nnodes", "2:3", "--lease", "1m"))
         starts = job.wait_for_round(0)
         self.network.cut(1)
         cluster.never("a worker is signalled", lambda: job.records("signal"), limit=0.5)
