@@ -9,6 +9,7 @@ import termios
 import threading
 
 LIMIT_S = 60.0  # only what would never happen is cut off by this
+MARK_AGAIN_S = 0.2  # Ctrl-C and Ctrl-Z discard what has not been read yet, a mark among it
 
 
 class Terminal:
@@ -39,8 +40,10 @@ class Terminal:
         self._marks += 1
         mark = b"\0mark %d\0" % self._marks
         with self._news, contextlib.suppress(OSError):  # nothing can be written to one that is closed
-            os.write(self.slave, mark)
-            self._news.wait_for(lambda: mark in self._seen, LIMIT_S)
+            for _ in range(int(LIMIT_S / MARK_AGAIN_S)):
+                os.write(self.slave, mark)
+                if self._news.wait_for(lambda: mark in self._seen, MARK_AGAIN_S):
+                    break
         return re.sub(rb"\0mark \d+\0", b"", self._seen).decode(errors="replace")
 
     def type(self, data):
