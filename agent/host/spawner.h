@@ -69,7 +69,7 @@ class Spawner {
   void StopWorkers(int signal);
   // To each process of the workers' sessions that handles it. The answer: how many.
   int ForwardSignal(int signal);
-  // SIGKILL to all workers and to what was spared, of which no more is told: for a sweep.
+  // Sends SIGKILL to all workers and stops waiting for what was spared: rest_ended does not follow. For a sweep.
   void KillWorkers();
   // To one process of ours; nothing if it was reaped.
   void Kill(pid_t pid, int signal);

@@ -7,7 +7,7 @@ namespace {
 
 // For the old coordinator's end to be noticed, a new one to listen, and each node's first attempts.
 constexpr absl::Duration kUntilItListens = absl::Seconds(2);
-constexpr absl::Duration kStep = absl::Seconds(5);  // leases are told to people: no odd numbers
+constexpr absl::Duration kStep = absl::Seconds(5);  // people read leases, so round up
 
 }  // namespace
 

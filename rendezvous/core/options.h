@@ -23,7 +23,7 @@ inline constexpr absl::Duration kRunLimit = absl::Seconds(70);  // RUN to applie
 // For nodes that are still on their way, to hear why the job ends: of a node that cannot start, or of a job that
 // was over before they came.
 inline constexpr absl::Duration kLatecomers = absl::Seconds(10);
-inline constexpr absl::Duration kNoticeableWait = absl::Seconds(1);  // beyond it a person is told the reason
+inline constexpr absl::Duration kNoticeableWait = absl::Seconds(1);  // a longer wait is logged
 inline constexpr absl::Duration kReleaseLimit = absl::Seconds(30);   // RELEASE to the stream's close
 inline constexpr absl::Duration kFarewellLimit = absl::Seconds(1);   // a coordinator's last word to its echoes
 inline constexpr absl::Duration kEchoWindow = absl::Seconds(1);  // failures this soon before a loss are its echo
