@@ -98,7 +98,7 @@ class CoordinatorAlone(ClusterTest):
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
 
     def test_a_node_that_dies_is_replaced_by_a_spare(self):
-        job, _ = self.running(nodes=2, ranked=False)
+        job, _ = self.running(nodes=2, ranked=False, lease="6s")
         spare = job.start(2)
         wait_until("the spare knows its place in line", lambda: spare.said("place 1 in line"))
         host, agent = job.nodes[1].host(), job.nodes[1].agent()
