@@ -91,13 +91,13 @@ class Leftovers(ClusterTest):
 
 class KernelTimer(ClusterTest):
     def test_a_lease_without_one_is_said_once(self):
-        job = self.cluster(2, nproc=1, options=["--lease", "1s"],
+        job = self.cluster(2, nproc=1, options=["--lease", "2s"],
                            prefix=lambda place: ["prlimit", "--sigpending=0:0"] if place == 1 else [])
         job.start_all()
         starts = job.wait_for_round(0)
         began = max(record["time"] for record in starts.values())
         wait_until("more than one lease, extended several times", lambda: len(beats := job.last_beats(0)) == 2 and
-                   min(beats.values()) > began + 1.5)
+                   min(beats.values()) > began + 2.5)
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
         self.assertEqual(1, len(job.nodes[1].said("warning: .*kernel timer")), job.nodes[1].err())
