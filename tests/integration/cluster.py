@@ -26,6 +26,7 @@ LIMIT_S = 60.0  # only what would never happen is cut off by this
 POLL_S = 0.01
 TOKEN = "TEST_JOB_TOKEN"
 LEASE = ("--lease", "3s")
+CONTAINER = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")  # needs root
 QUIET_S = 1.0  # for what must not happen there is no event to wait for: it is looked for so long
 
 
@@ -188,8 +189,15 @@ class Node:
     def said(self, pattern):
         return re.findall(pattern, self.err())
 
+    def main(self):
+        """The pid of what was started: in a container, of its process 1; None when that has ended."""
+        if self.command[:len(CONTAINER)] != [*CONTAINER]:
+            return self.process.pid
+        return next(iter(children(self.process.pid)), None)
+
     def signal(self, number):
-        return kill(self.process.pid, number)
+        main = self.main()
+        return main is not None and kill(main, number)
 
 
 # ---- the job --------------------------------------------------------------------------------------------------------
@@ -336,10 +344,20 @@ def plain_environment():
 
 
 class ClusterTest(unittest.TestCase):
-    """A test case whose clusters are ended after each test; their output is shown when it failed."""
+    """A test case whose clusters are ended after each test; their output is shown when it failed.
 
-    def cluster(self, *args, kind=Cluster, **kwargs):
-        cluster = kind(*args, **kwargs)
+    container: what makes each node process 1 of a PID namespace, where a subclass says so. Pids that workers note
+    down are those of the namespace then, so such tests look them up from outside.
+    """
+    container = ()
+
+    @property
+    def cancelled(self):
+        """What a node ends with that Ctrl-C cancelled: no signal ends process 1."""
+        return 130 if self.container else -signal.SIGINT
+
+    def cluster(self, *args, kind=Cluster, prefix=None, **kwargs):
+        cluster = kind(*args, prefix=lambda place: [*self.container, *(prefix(place) if prefix else [])], **kwargs)
         self.addCleanup(self._end, cluster)
         return cluster
 

@@ -4,7 +4,7 @@ import signal
 import unittest
 
 import cluster
-from cluster import ClusterTest, kill, process_state, wait_until
+from cluster import CONTAINER, ClusterTest, kill, process_state, wait_until
 
 OTHERS = (0, 2)
 
@@ -83,10 +83,10 @@ class Freeze(ClusterTest):
 @unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
 class FreezeInANamespace(Freeze):
     """The same where PID 1 is ours."""
+    container = CONTAINER
 
     def running(self, plan=(), **kwargs):
-        self.job = super().running(plan, prefix=lambda place: ["unshare", "--pid", "--fork", "--mount-proc",
-                                                               "--kill-child"], **kwargs)
+        self.job = super().running(plan, **kwargs)
         return self.job
 
     def test_of_both_ends_the_workers_at_once_and_their_descendants_when_the_agent_is_continued(self):

@@ -4,18 +4,19 @@ import signal
 import unittest
 
 import cluster
-from cluster import ClusterTest, kill, wait_until
+from cluster import CONTAINER, ClusterTest, kill, wait_until
 from terminal import Terminal
 
 CTRL_Z = b"\x1a"
-CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 
 
 @unittest.skipUnless(os.geteuid() == 0, "needs root: a PID namespace for each node")
 class Container(ClusterTest):
+    container = CONTAINER
+
     def test_the_agent_of_a_killed_host_reports_the_loss_before_the_container_ends(self):
         # The lease is longer than any wait of this test: only the report can bring the next round.
-        job = self.cluster(3, nproc=1, options=["--nnodes", "2:3", "--lease", "5m"], prefix=lambda place: CONTAINER)
+        job = self.cluster(3, nproc=1, options=["--nnodes", "2:3", "--lease", "5m"])
         job.start_all()
         job.wait_for_round(0)
         kill(job.nodes[1].host())
@@ -28,7 +29,7 @@ class Container(ClusterTest):
 
     def test_ctrl_z_is_ignored_as_no_shell_could_continue_it(self):
         terminal = Terminal()
-        job = self.cluster(1, nproc=1, prefix=lambda place: CONTAINER, program=["sh", "-c", "echo HERE; exec sleep 600"])
+        job = self.cluster(1, nproc=1, program=["sh", "-c", "echo HERE; exec sleep 600"])
         job.after_end.append(terminal.close)
         node = job.start(0, terminal=terminal.slave, preexec_fn=terminal.become_controlling)
         wait_until("the worker", lambda: "HERE" in terminal.seen())
@@ -39,7 +40,7 @@ class Container(ClusterTest):
         self.assertEqual(75, node.exit_code())
 
     def test_a_cancelled_job_is_130(self):  # as no signal ends process 1
-        job = self.cluster(1, nproc=1, prefix=lambda place: CONTAINER)
+        job = self.cluster(1, nproc=1)
         node = job.start(0)
         job.wait_for_round(0)
         kill(node.host(), signal.SIGINT)

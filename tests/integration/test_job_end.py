@@ -14,7 +14,7 @@ import time
 import unittest
 
 import cluster
-from cluster import ClusterTest, wait_until
+from cluster import CONTAINER, ClusterTest, wait_until
 
 SAYS = [sys.executable, "-S", "-E", "-c", "import os; os.write(1, b'a line\\n'); os.write(2, b'another\\n')"]
 FLOODS = "import os, sys\nfor i in range({lines}): sys.stdout.write('%09d ' % i + 'x' * 90 + '\\n')\nsys.stdout.flush()\n"
@@ -32,7 +32,7 @@ class JobEndTest(ClusterTest):
         self.addCleanup(shutil.rmtree, self.folder)
 
     def start(self, command, **popen):
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=cluster.plain_environment(), **popen)
+        process = subprocess.Popen([*self.container, *command], stdin=subprocess.DEVNULL, env=cluster.plain_environment(), **popen)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return process
@@ -99,10 +99,10 @@ class SlowConsole(JobEndTest):
         self.addCleanup(thread.join)
         self.addCleanup(enough.set)
 
-    def assert_ends_at_a_signal(self, options, prefix=None):
+    def assert_ends_at_a_signal(self, options):
         reading, writing = self.pipe()
         done = self.folder / "done"
-        job = self.cluster(1, nproc=1, options=options, prefix=prefix,
+        job = self.cluster(1, nproc=1, options=options,
                            program=python(FLOODS.format(lines=30000) + f"open({str(done)!r}, 'w').close()"))
         node = job.start(0, stdout=writing)
         os.close(writing)
@@ -139,9 +139,19 @@ class SlowConsole(JobEndTest):
                              stdout=writing, stderr=subprocess.DEVNULL)
         wait_until("a worker", token.exists)
         wait_until("a full pipe", lambda: cluster.is_full(writing))
-        process.send_signal(signal.SIGTERM)
+        cluster.kill(cluster.children(process.pid)[0] if self.container else process.pid, signal.SIGTERM)
         self.assertEqual(75, process.wait(UNREAD_LIMIT_S + 4))
         os.close(writing)
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
+class ReportOnAStreamOfAContainer(ReportOnAStream):
+    container = CONTAINER
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
+class SlowConsoleOfAContainer(SlowConsole):
+    container = CONTAINER
 
 
 if __name__ == "__main__":

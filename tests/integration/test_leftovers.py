@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 import cluster
-from cluster import ClusterTest, wait_until
+from cluster import CONTAINER, ClusterTest, wait_until
 
 FILE_TIMER = {"TORCHELASTIC_ENABLE_FILE_TIMER": "1"}
 
@@ -102,6 +102,16 @@ class KernelTimer(ClusterTest):
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
         self.assertEqual(1, len(job.nodes[1].said("warning: .*kernel timer")), job.nodes[1].err())
         self.assertEqual([], job.nodes[0].said("kernel timer"))
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
+class LeftoversInAContainer(Leftovers):
+    container = CONTAINER
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
+class KernelTimerInAContainer(KernelTimer):
+    container = CONTAINER
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import time
 import unittest
 
 import cluster
-from cluster import ClusterTest, kill, process_state, wait_until
+from cluster import CONTAINER, ClusterTest, kill, process_state, wait_until
 from terminal import Screen
 
 MIB = 1 << 20
@@ -68,6 +68,20 @@ class Logs(ClusterTest):
         """The workers' lines, in any order; muster's own are left out."""
         lines = [line for line in text.splitlines() if " muster: [" not in line and not line.startswith("muster: ")]
         self.assertEqual(sorted(wanted), sorted(lines))
+
+    def hang(self):
+        """A file system at self.logs that never answers anything: of FUSE, with nobody behind it."""
+        try:
+            silent = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            self.skipTest(f"no FUSE here: {error}")
+        self.addCleanup(os.close, silent)  # ends whoever waits in it
+        self.logs.mkdir()
+        libc = ctypes.CDLL(None, use_errno=True)
+        options = f"fd={silent},rootmode=40000,user_id=0,group_id=0"
+        if libc.mount(b"muster-test", os.fsencode(self.logs), b"fuse", 0, options.encode()) != 0:
+            self.skipTest(f"no FUSE can be mounted: {os.strerror(ctypes.get_errno())}")
+        self.addCleanup(subprocess.run, ["umount", "-l", str(self.logs)], check=True)
 
 
 class Files(Logs):
@@ -232,20 +246,6 @@ class Trouble(Logs):
             self.skipTest(f"no tmpfs can be mounted: {mounted.stderr.decode().strip()}")
         self.addCleanup(subprocess.run, ["umount", "-l", str(self.logs)], check=True)
 
-    def hang(self):
-        """A file system at self.logs that never answers anything: of FUSE, with nobody behind it."""
-        try:
-            silent = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
-        except OSError as error:
-            self.skipTest(f"no FUSE here: {error}")
-        self.addCleanup(os.close, silent)  # ends whoever waits in it
-        self.logs.mkdir()
-        libc = ctypes.CDLL(None, use_errno=True)
-        options = f"fd={silent},rootmode=40000,user_id=0,group_id=0"
-        if libc.mount(b"muster-test", os.fsencode(self.logs), b"fuse", 0, options.encode()) != 0:
-            self.skipTest(f"no FUSE can be mounted: {os.strerror(ctypes.get_errno())}")
-        self.addCleanup(subprocess.run, ["umount", "-l", str(self.logs)], check=True)
-
     @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a file system")
     def test_a_file_system_that_does_not_answer_is_one_warning_and_the_job_goes_on_and_ends(self):
         self.hang()
@@ -258,21 +258,6 @@ class Trouble(Logs):
             self.assertIn(f"out {rank}\n", node.out())
             self.assertIn(f"[default{rank}]:err {rank}\n", node.err())
         self.assertTrue(node.said("round 2: "))
-
-    @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a file system")
-    def test_a_log_folder_and_a_temporary_one_that_hang_together_cost_no_lease(self):
-        """The host waits for both before it says anything to its agent again."""
-        self.hang()
-        hung = {"TMPDIR": str(self.logs / "temporary"), **NO_LEAK_CHECK}
-        job = self.cluster(2, options=["--lease", "4s", "--max-restarts", "0"], environment=hung)
-        for place in (0, 1):
-            job.start(place, ["--log-dir", str(self.logs / "here"), "-r", "3"])
-        job.wait_for_round(0)
-        job.open_gate()
-        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
-        for node in job.nodes.values():
-            self.assertEqual(2, len(node.said("does not answer")), "of both folders")
-            self.assertEqual([], node.said("silent|takes over"))
 
     @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a file system")
     def test_a_report_on_a_file_system_that_does_not_answer_does_not_hold_the_end_back(self):
@@ -384,6 +369,28 @@ for i in range({lines}):
         os.close(writing)
         self.assertTrue(node.said(r"the last \d+ bytes of \S+/0/stdout\.log were not shown"))
         self.assertTrue(self.file("0/stdout.log").endswith("\n199999\n"))
+
+
+@unittest.skipUnless(os.getuid() == 0, "needs root: to mount a file system")
+class HangingFolders(Logs):
+    def test_a_log_folder_and_a_temporary_one_that_hang_together_cost_no_lease(self):
+        """The host waits for both before it says anything to its agent again."""
+        self.hang()
+        hung = {"TMPDIR": str(self.logs / "temporary"), **NO_LEAK_CHECK}
+        job = self.cluster(2, options=["--lease", "4s", "--max-restarts", "0"], environment=hung)
+        for place in (0, 1):
+            job.start(place, ["--log-dir", str(self.logs / "here"), "-r", "3"])
+        job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        for node in job.nodes.values():
+            self.assertEqual(2, len(node.said("does not answer")), "of both folders")
+            self.assertEqual([], node.said("silent|takes over"))
+
+
+@unittest.skipUnless(os.getuid() == 0, "only root makes PID namespaces")
+class HangingFoldersOfAContainer(HangingFolders):
+    container = CONTAINER
 
 
 class StoppedReader(Logs):

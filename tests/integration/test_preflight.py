@@ -3,7 +3,7 @@ import os
 import unittest
 
 import cluster
-from cluster import TOKEN, ClusterTest, arguments_of, bearers, kill, never, wait_until
+from cluster import CONTAINER, TOKEN, ClusterTest, arguments_of, bearers, kill, never, wait_until
 
 CRASHES = {"exit": 5, "after": None}
 FIRST_PID_NAMESPACE = "pid:[4026531836]"  # where the driver's pids are the machine's
@@ -203,7 +203,7 @@ exit 0
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root for a PID namespace")
     def test_in_a_container_a_process_that_stays_is_taken_for_a_strangers(self):
-        job = self.cluster_with_gpus(prefix=lambda place: ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"])
+        job = self.cluster_with_gpus(prefix=lambda place: CONTAINER)
         self.first_round(job, held=4242)
         self.end(job)
         self.assertTrue(job.nodes[0].said("processes that are not known here hold GPUs .*4242"))

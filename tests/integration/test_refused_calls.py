@@ -1,9 +1,10 @@
 """Where an old kernel, a sandbox or a container's seccomp profile refuses a system call."""
+import os
 import signal
 import unittest
 
 import refuse
-from cluster import ClusterTest, main, wait_until
+from cluster import CONTAINER, ClusterTest, main, wait_until
 
 
 @unittest.skipUnless(refuse.AVAILABLE, "the numbers of this machine's system calls are not known here")
@@ -31,6 +32,11 @@ class RefusedCalls(ClusterTest):
                 self.assertEqual(70, node.exit_code())
                 self.assertEqual(1, len(node.said(rf"(?m)^muster: .*{words}")), node.err())
                 self.assertNotIn("a fault of ours", node.err())
+
+
+@unittest.skipUnless(os.geteuid() == 0 and refuse.AVAILABLE, "only root makes PID namespaces")
+class RefusedCallsInAContainer(RefusedCalls):
+    container = CONTAINER
 
 
 if __name__ == "__main__":

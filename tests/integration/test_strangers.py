@@ -1,4 +1,5 @@
 """What is not muster's is not ended: by a sweep, by the agent of a dead host, by the next start of the same run."""
+import os
 import pathlib
 import shutil
 import signal
@@ -8,24 +9,20 @@ import tempfile
 import unittest
 
 import cluster
-from cluster import ClusterTest, wait_until
+from cluster import CONTAINER, ClusterTest, wait_until
 
-# Says its pid in the file sys.argv[1], and waits.
-WAITS = "import os, sys, time; open(sys.argv[1] + '.new', 'w').write(str(os.getpid())); " \
-        "os.rename(sys.argv[1] + '.new', sys.argv[1]); time.sleep(1000)"
+# Makes the file sys.argv[1], and waits.
+WAITS = "import sys, time; open(sys.argv[1], 'w').close(); time.sleep(1000)"
 PYTHON = [sys.executable, "-S", "-E", "-c"]
 
 
-class Strangers(ClusterTest):
+class StrangersTest(ClusterTest):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-strangers-"))
         self.addCleanup(shutil.rmtree, self.folder)
 
-    def pid_in(self, name):
-        path = self.folder / name
-        wait_until(name, path.exists)
-        return int(path.read_text())
 
+class WithAWorkersEnvironment(StrangersTest):
     def another_job(self, worker):
         """A process with a worker's whole environment that is no descendant of it, as `sbatch --export=ALL` starts."""
         block = pathlib.Path(f"/proc/{worker}/environ").read_bytes().split(b"\0")
@@ -34,7 +31,8 @@ class Strangers(ClusterTest):
         job = subprocess.Popen([*PYTHON, WAITS, str(self.folder / "another")], env=environment, start_new_session=True)
         self.addCleanup(job.wait)
         self.addCleanup(job.kill)
-        return self.pid_in("another")
+        wait_until("the other job", (self.folder / "another").exists)
+        return job.pid
 
     def test_another_job_with_a_workers_environment_outlives_the_host(self):
         job = self.cluster(2, nproc=1, plan=[{"when": {"restart": 0, "place": 1}, "spawn": ["setsid"]}])
@@ -75,7 +73,9 @@ class Strangers(ClusterTest):
         job.open_gate()
         self.assertEqual(0, again.exit_code())
 
-    def test_what_a_child_of_the_shell_leaves_that_executed_muster_outlives_a_sweep(self):
+
+class OfTheShellThatExecutedMuster(StrangersTest):
+    def test_what_its_child_leaves_outlives_a_sweep(self):
         waits = [*PYTHON, WAITS, str(self.folder / "daemon")]
         before = ["sh", "-c", f"""( while [ ! -e '{self.folder}/go' ]; do sleep 0.05; done
                                     setsid "$0" "$1" "$2" "$3" "$4" "$5" & ) & shift 5; exec "$@" """, *waits]
@@ -88,8 +88,8 @@ class Strangers(ClusterTest):
         for kind in kinds:
             wait_until(f"descendants of kind {kind}", lambda kind=kind: job.descendants_of(kind))
         (self.folder / "go").touch()
-        daemon = self.pid_in("daemon")
-        wait_until("it has lost its parent", lambda: daemon in cluster.children(node.process.pid))
+        daemon = wait_until("a daemon that has lost its parent", lambda: [
+            pid for pid in cluster.children(node.main()) if cluster.arguments_of(pid) == waits])[0]
         job.open_gate("failure")
         job.wait_for_round(1)
         for kind in kinds:
@@ -97,7 +97,13 @@ class Strangers(ClusterTest):
         self.assertTrue(cluster.is_alive(daemon))
         job.open_gate()
         self.assertEqual(0, node.exit_code())
-        self.assertTrue(cluster.is_alive(daemon))
+        if not self.container:  # whose end is that of all processes in it
+            self.assertTrue(cluster.is_alive(daemon))
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
+class OfTheShellOfAContainer(OfTheShellThatExecutedMuster):
+    container = CONTAINER
 
 
 if __name__ == "__main__":

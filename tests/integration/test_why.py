@@ -5,7 +5,7 @@ import signal
 import unittest
 
 import cluster
-from cluster import BINARY, ClusterTest, Node, descendants, is_alive, kill, process_state, wait_until
+from cluster import BINARY, CONTAINER, ClusterTest, Node, descendants, is_alive, kill, process_state, wait_until
 
 
 class WhyNotYet(ClusterTest):
@@ -129,7 +129,7 @@ class WhatEndedTheJob(ClusterTest):
     @unittest.skipUnless(os.geteuid() == 0, "needs root: a PID namespace for each node")
     def test_a_container_killed_whole_and_started_again_is_named_as_that(self):
         job = self.cluster(3, nproc=1, plan=[{"when": {"restart": 0}, "exit": 1}], options=["--max-restarts", "0"],
-                           prefix=lambda place: ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"])
+                           prefix=lambda place: CONTAINER)
         job.start_all()
         job.wait_for_round(0)
         inside = descendants(job.nodes[1].process.pid)

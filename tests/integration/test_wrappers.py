@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 import cluster
-from cluster import ClusterTest, wait_until
+from cluster import CONTAINER, ClusterTest, wait_until
 
 # Names files in the folder sys.argv[1] after what it does; "fail" and "may save" are the test's.
 TRAINING = """
@@ -49,8 +49,6 @@ os._exit(0)
 
 
 class Wrappers(ClusterTest):
-    prefix = []
-
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-wrappers-"))
         self.addCleanup(shutil.rmtree, self.folder)
@@ -59,7 +57,7 @@ class Wrappers(ClusterTest):
         for entry in self.folder.iterdir():
             entry.unlink()
         program = program or [*wrapper, *PYTHON, TRAINING, str(self.folder)]
-        job = self.cluster(1, nproc=nproc, program=program, options=options, prefix=lambda place: self.prefix)
+        job = self.cluster(1, nproc=nproc, program=program, options=options)
         node = job.start(0)
         for rank in range(nproc):
             self.wait_for(f"ready {rank} 0")
@@ -68,14 +66,11 @@ class Wrappers(ClusterTest):
     def wait_for(self, name):
         wait_until(name, (self.folder / name).exists)
 
-    def signal(self, node, number):
-        cluster.kill(cluster.children(node.process.pid)[0] if self.prefix else node.process.pid, number)
-
     def test_the_training_saves_before_it_is_ended(self):
         for name, wrapper in WRAPPERS.items():
             with self.subTest(name):
                 job, node = self.start(wrapper)
-                self.signal(node, signal.SIGTERM)
+                node.signal(signal.SIGTERM)
                 self.wait_for("saving 0 0")
                 wait_until("the wrapper is gone", lambda: len(job.workers_of(0)) == 1)
                 self.assertFalse(node.has_ended())
@@ -99,7 +94,7 @@ class Wrappers(ClusterTest):
 
     def test_the_training_has_the_grace_and_no_more(self):
         job, node = self.start(WRAPPERS["bash -c"], options=["--termination-grace", "1s"])
-        self.signal(node, signal.SIGTERM)
+        node.signal(signal.SIGTERM)
         self.assertEqual(75, node.exit_code())
         self.assertFalse((self.folder / "saved 0 0").exists())
         self.assertEqual([], job.workers_of(0))
@@ -109,7 +104,7 @@ class Wrappers(ClusterTest):
         _, node = self.start([], options=["--termination-grace", "5m"], program=[
             *PYTHON, "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(1000)",
             *PYTHON, IGNORES.format(file=ready)])
-        self.signal(node, signal.SIGTERM)
+        node.signal(signal.SIGTERM)
         self.assertEqual(75, node.exit_code())
 
     def test_what_a_training_leaves_that_had_its_time_is_not_waited_for(self):
@@ -117,30 +112,29 @@ class Wrappers(ClusterTest):
             with self.subTest(name):
                 _, node = self.start([], options=["--termination-grace", "5m"],
                                      program=[*wrapper, *PYTHON, LEAVES_A_POOL, str(self.folder)])
-                self.signal(node, signal.SIGTERM)
+                node.signal(signal.SIGTERM)
                 self.assertEqual(75, node.exit_code())
 
     def test_sigusr1_reaches_the_training_and_not_the_wrapper(self):
         _, node = self.start(WRAPPERS["bash -c"])
-        self.signal(node, signal.SIGUSR1)
+        node.signal(signal.SIGUSR1)
         self.wait_for("usr1 0 0")
         (self.folder / "end").touch()
         self.assertEqual(0, node.exit_code())
 
     def test_sigusr1_that_nothing_handles_ends_nothing(self):
-        job = self.cluster(1, nproc=1, program=["sh", "-c", "echo ready; sleep 1000"], prefix=lambda place: self.prefix)
+        job = self.cluster(1, nproc=1, program=["sh", "-c", "echo ready; sleep 1000"])
         node = job.start(0)
         wait_until("the worker", lambda: "ready" in node.out())
-        self.signal(node, signal.SIGUSR1)
+        node.signal(signal.SIGUSR1)
         wait_until("that is said", lambda: node.said("SIGUSR1 was not passed on"))
-        self.signal(node, signal.SIGTERM)
+        node.signal(signal.SIGTERM)
         self.assertEqual(75, node.exit_code())
 
 
 @unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
-class WrappersInANamespace(Wrappers):
-    """The same where muster is PID 1."""
-    prefix = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+class WrappersInAContainer(Wrappers):
+    container = CONTAINER
 
 
 if __name__ == "__main__":

@@ -1,0 +1,146 @@
+"""What a node's host promises holds for the nodes of `muster local`, too."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import cluster
+import refuse
+from cluster import CONTAINER, ClusterTest, wait_until
+from terminal import Terminal
+
+PYTHON = [sys.executable, "-S", "-E", "-c"]
+CTRL_Z = b"\x1a"
+# Names files in the folder sys.argv[1] after what it does: "ready RANK RESTART"; "end" and "may save" are the test's.
+WORKER = """
+import os, pathlib, signal, sys, time
+folder, rank = pathlib.Path(sys.argv[1]), os.environ["RANK"] + " " + os.environ["TORCHELASTIC_RESTART_COUNT"]
+def save(number, frame):
+    (folder / f"saving {rank}").touch()
+    while not (folder / "may save").exists(): time.sleep(0.01)
+    (folder / f"saved {rank}").touch()
+    os._exit(0)
+signal.signal(signal.SIGTERM, save)
+(folder / f"ready {rank}").write_text(os.environ.get("TORCHELASTIC_TIMER_FILE", ""))
+while not (folder / "end").exists(): time.sleep(0.01)
+"""
+WAITS = "import sys, time; open(sys.argv[1], 'w').close(); time.sleep(1000)"
+
+
+class Local(ClusterTest):
+    """Two nodes with one worker each."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-test-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def start(self, *options, program=None, prefix=(), environment=None, **popen):
+        program = program or [*PYTHON, WORKER, str(self.folder)]
+        self.job = job = self.cluster(1)  # what bears its token is ended with the test
+        inherited = {**cluster.plain_environment(), cluster.TOKEN: job.token, **(environment or {})}
+        command = [*self.container, *prefix, str(cluster.BINARY), "local", "--nodes", "2", "--nproc-per-node", "1",
+                   "--no-python", *options, "--", *program]
+        node = cluster.Node("local", command, inherited, job.folder, **popen)
+        job.all_nodes.append(node)
+        job.nodes[0] = node
+        return node
+
+    def wait_for(self, *names):
+        for name in names:
+            wait_until(name, (self.folder / name).exists)
+
+    def running(self, *options, **kwargs):
+        node = self.start(*options, **kwargs)
+        self.wait_for("ready 0 0", "ready 1 0")
+        return node
+
+    def hosts(self, node):
+        """Pids of the nodes' hosts."""
+        return [pid for pid in cluster.descendants(node.process.pid) if cluster.arguments_of(pid)[1:2] == ["local-node"]]
+
+    def workers(self, node):
+        return [pid for pid in cluster.descendants(node.process.pid) if cluster.arguments_of(pid)[:5] == [*PYTHON, WORKER]]
+
+    def end(self, node):
+        (self.folder / "end").touch()
+        self.assertEqual(0, node.exit_code(), node.err())
+
+    def test_trainings_behind_a_wrapper_save(self):
+        node = self.running(program=["bash", "-c", '"$@"; exit $?', "bash", *PYTHON, WORKER, str(self.folder)])
+        node.signal(signal.SIGTERM)
+        self.wait_for("saving 0 0", "saving 1 0")
+        (self.folder / "may save").touch()
+        self.assertEqual(75, node.exit_code())
+        self.wait_for("saved 0 0", "saved 1 0")
+
+    def test_a_cancelled_job_ends_by_the_signal(self):
+        node = self.running()
+        (self.folder / "may save").touch()
+        node.signal(signal.SIGINT)
+        self.assertEqual(self.cancelled, node.exit_code())
+
+    @unittest.skipUnless(refuse.AVAILABLE, "the numbers of this machine's system calls are not known here")
+    def test_without_waiting_by_pidfd_workers_are_reaped_and_signals_are_heard(self):
+        node = self.running(prefix=refuse.command("waitid", "EINVAL", refuse.P_PIDFD))
+        (self.folder / "may save").touch()
+        node.signal(signal.SIGTERM)
+        self.assertEqual(75, node.exit_code())
+
+    def test_another_job_with_a_workers_environment_outlives_the_end(self):
+        node = self.running()
+        worker = self.workers(node)[0]
+        block = pathlib.Path(f"/proc/{worker}/environ").read_bytes().split(b"\0")
+        environment = dict(entry.split(b"=", 1) for entry in block if b"=" in entry)
+        self.assertIn(b"MUSTER_HOST_ID", environment)
+        stranger = subprocess.Popen([*PYTHON, WAITS, str(self.folder / "another")], env=environment, start_new_session=True)
+        self.addCleanup(stranger.wait)
+        self.addCleanup(stranger.kill)
+        self.wait_for("another")
+        (self.folder / "may save").touch()
+        os.kill(worker, signal.SIGKILL)
+        self.wait_for("ready 0 1", "ready 1 1")
+        self.assertIsNone(stranger.poll())
+        self.end(node)
+        self.assertIsNone(stranger.poll())
+
+    def test_the_agent_of_a_killed_host_reports_the_loss_and_removes_its_folder(self):
+        # The lease is longer than any wait of this test: only the report ends the other node's wait.
+        temporary = self.folder / "temporary"
+        temporary.mkdir()
+        node = self.running("--nnodes", "1:2", "--lease", "5m", environment={"TMPDIR": str(temporary)})
+        (self.folder / "may save").touch()
+        os.kill(self.hosts(node)[1], signal.SIGKILL)
+        self.wait_for("ready 0 1")
+        (self.folder / "end").touch()
+        self.assertEqual(137, node.exit_code(), "that of the node that was killed")
+        self.assertTrue(node.said(r"node 1 \(.*\) was lost: its main process died"), node.err())
+        self.assertEqual([], list(temporary.iterdir()))
+
+    def test_a_lease_without_a_kernel_timer_is_said_once_by_each_node(self):
+        node = self.running("--lease", "2s", prefix=["prlimit", "--sigpending=0:0"])
+        wait_until("the warnings", lambda: len(node.said("warning: .*kernel timer")) >= 2)
+        cluster.never("more of them", lambda: len(node.said("warning: .*kernel timer")) > 2, limit=3)
+        self.end(node)
+
+    def test_ctrl_z_where_no_shell_can_continue_it_stops_nothing(self):
+        terminal = Terminal()
+        node = self.running(terminal=terminal.slave, preexec_fn=terminal.become_controlling)
+        self.job.after_end.append(terminal.close)
+        (self.folder / "may save").touch()
+        terminal.type(CTRL_Z)
+        wait_until("the key has been read", lambda: "^Z" in terminal.seen())
+        node.signal(signal.SIGTERM)
+        self.assertEqual(75, node.exit_code())
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
+class LocalInAContainer(Local):
+    container = CONTAINER
+
+
+if __name__ == "__main__":
+    cluster.main()
