@@ -78,19 +78,27 @@ bool IsUnknown(const absl::StatusOr<std::string>& marker) {
 
 // Reads once more, after all others, what could not be read: an exec, or a sleep for the disk, is over by then,
 // mostly.
-EnvironReader::Answers ReadMarkers(const std::vector<ProcessInfo>& processes) {
-  EnvironReader::Answers markers = MarkerReader().ReadAll(processes);
+EnvironReader::Answers ReadMarkers(const std::vector<ProcessInfo>& processes, EnvironReader* reader) {
+  EnvironReader::Answers markers = reader->ReadAll(processes);
   std::vector<ProcessInfo> again;
   for (const ProcessInfo& process : processes) {
     if (!IsUnknown(markers.at(process.pid))) continue;
     if (const auto now = ReadProcess(process.pid)) again.push_back(*now);
   }
-  for (auto& [pid, marker] : MarkerReader().ReadAll(again)) markers.insert_or_assign(pid, std::move(marker));
+  for (auto& [pid, marker] : reader->ReadAll(again)) markers.insert_or_assign(pid, std::move(marker));
   return markers;
 }
 
+// One that ends has no environment any more. What it leaves was still its child when the snapshot was taken: who
+// has that now shows only in the next one.
+bool HasEndedSince(const ProcessInfo& seen) {
+  const auto now = ReadProcess(seen.pid);
+  return !now || now->start != seen.start || now->ended() || now->exiting;
+}
+
 // Where the evidence needs it. The answer: why some could not be read.
-std::string ReadMarks(const HostIds& ids, const OrphanEvidence& evidence, Snapshot* snapshot) {
+std::string ReadMarks(const HostIds& ids, const OrphanEvidence& evidence, EnvironReader* reader,
+                      Snapshot* snapshot) {
   std::vector<ProcessInfo> readable;
   for (const auto& [pid, process] : snapshot->seen) {
     const auto info = snapshot->info.find(pid);
@@ -100,11 +108,14 @@ std::string ReadMarks(const HostIds& ids, const OrphanEvidence& evidence, Snapsh
     }
   }
   std::string unknown;
-  for (const auto& [pid, marker] : ReadMarkers(readable)) {
+  for (const auto& [pid, marker] : ReadMarkers(readable, reader)) {
     SeenProcess& process = snapshot->seen[pid];
     if (IsUnknown(marker)) {
       process.mark = SeenProcess::Mark::kUnknown;
       unknown = AsStd(marker.status().message());
+    } else if (!marker.ok() && HasEndedSince(snapshot->info[pid])) {
+      process.mark = SeenProcess::Mark::kUnknown;
+      unknown = "pid " + std::to_string(pid) + " ended while it was looked at";
     } else if (marker.ok() && ids.count(std::string(HostIdOf(*marker))) > 0) {
       process.mark = SeenProcess::Mark::kBears;
       const auto parsed = ParseMarker(*marker);
@@ -168,7 +179,7 @@ HostIds HostsAboveUs(std::string* unknown) {
     if (const auto process = ReadProcess(static_cast<pid_t>(pid))) chain.push_back(*process);
   }
   HostIds above;
-  for (const auto& [pid, marker] : ReadMarkers(chain)) {
+  for (const auto& [pid, marker] : ReadMarkers(chain, &MarkerReader())) {
     if (marker.ok()) above.insert(std::string(HostIdOf(*marker)));
     if (IsUnknown(marker)) *unknown = AsStd(marker.status().message());
   }
@@ -186,7 +197,7 @@ HostIds DeadHostsOfOurRun(const Marker& own, std::string* unknown) {
   });
   if (!unclear.empty()) *unknown = unclear;
   HostIds dead, looked_at = HostsAboveUs(unknown);
-  for (const auto& [pid, text] : ReadMarkers(ours)) {
+  for (const auto& [pid, text] : ReadMarkers(ours, &MarkerReader())) {
     if (IsUnknown(text)) *unknown = AsStd(text.status().message());
     const auto marker = text.ok() ? ParseMarker(*text) : std::nullopt;
     if (!marker || !MayInherit(own, *marker) || !looked_at.insert(marker->host_id).second) continue;
@@ -197,7 +208,7 @@ HostIds DeadHostsOfOurRun(const Marker& own, std::string* unknown) {
 
 }  // namespace
 
-MarkedReport EndMarked(const DeadHosts& hosts, const std::vector<ProcessInfo>& earlier) {
+MarkedReport EndMarked(const DeadHosts& hosts, const std::vector<ProcessInfo>& earlier, EnvironReader* reader) {
   const OrphanEvidence evidence = EvidenceOf(hosts, earlier);
   Snapshot snapshot = TakeSnapshot();
   MarkedReport report;
@@ -205,7 +216,7 @@ MarkedReport EndMarked(const DeadHosts& hosts, const std::vector<ProcessInfo>& e
     std::string stuck;
     Kill(FindOrphans(snapshot.seen, evidence).pids, snapshot, &stuck);
   }
-  const std::string unread = ReadMarks(hosts.ids, evidence, &snapshot);
+  const std::string unread = ReadMarks(hosts.ids, evidence, reader, &snapshot);
   const Orphans orphans = FindOrphans(snapshot.seen, evidence);
   report.found = Kill(orphans.pids, snapshot, &report.stuck);
   report.unknown = snapshot.unknown;

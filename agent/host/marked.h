@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "agent/host/core/marker.h"
 #include "agent/host/core/orphans.h"
+#include "agent/host/environ_reader.h"
 #include "agent/host/proc_scan.h"
 
 namespace muster::host {
@@ -25,7 +26,8 @@ inline constexpr absl::Duration kOrphanRetry = absl::Milliseconds(5);
 struct MarkedReport {
   std::vector<ProcessInfo> found;  // alive, and sent SIGKILL: call again, with them, until there are none
   std::string stuck;               // SIGKILL is pending but the kernel does not let them go; they count as ended
-  std::string unknown;  // not empty: why not all could be seen (no descriptor, an exec): then nothing is proved
+  // Not empty: why not all could be seen (no descriptor, an exec, one that just ended): then nothing is proved.
+  std::string unknown;
 
   bool AllGone() const { return found.empty() && unknown.empty(); }
 };
@@ -44,7 +46,8 @@ struct DeadHosts {
 // `earlier`: what the last call found. A process that ends has no environment any more while it still holds its
 // files: only what was found before is waited for then. Blocks only for as long as reading /proc takes; what the
 // workers' sessions and earlier passes name is sent SIGKILL before any environment is read.
-MarkedReport EndMarked(const DeadHosts& hosts, const std::vector<ProcessInfo>& earlier = {});
+MarkedReport EndMarked(const DeadHosts& hosts, const std::vector<ProcessInfo>& earlier = {},
+                       EnvironReader* reader = &MarkerReader());
 
 // SIGKILL to all descendants of these processes, by their parents alone.
 void EndDescendants(const std::set<pid_t>& ancestors);

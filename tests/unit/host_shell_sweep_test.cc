@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "agent/host/marked.h"
 #include "agent/host/proc_scan.h"
@@ -295,6 +296,33 @@ TEST_F(MarkedTest, OneWhoseFirstThreadHasEndedIsNotGone) {
   EXPECT_TRUE(Eventually([&] { return IsDead(child); }));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
+}
+
+// As a shell that is told to end with its host: its children had a parent when all were listed, and no orphan is left
+// whose marker could be read.
+TEST_F(MarkedTest, OneThatEndsWhileItIsLookedAtLeavesAnotherPassToDo) {
+  const std::string host_id = "test-" + std::to_string(getpid()) + "-e";
+  host_ids_.push_back(host_id);
+  EnvironmentMap environment = CurrentEnvironment();
+  environment[kMarkerVariable] = host_id;
+  LinePipe pipe;
+  const pid_t shell = SpawnActor({"tree"}, pipe.in(), environment);
+  const std::vector<pid_t> pids = ReadPids(&pipe, kTreeSize);
+  EnvironReader reader([&](pid_t pid) {
+    if (pid == shell) {
+      kill(shell, SIGKILL);
+      waitpid(shell, nullptr, 0);
+    }
+    return StartEnvironment(pid, kMarkerVariable);
+  });
+  DeadHosts host = Host(host_id);
+  const pid_t next_adopter = std::exchange(host.adopter, getpid());
+  const MarkedReport pass = EndMarked(host, {}, &reader);
+  EXPECT_EQ(pass.unknown, "pid " + std::to_string(shell) + " ended while it was looked at");
+  EXPECT_FALSE(AllDead(pids));
+  host.adopter = next_adopter;
+  EXPECT_TRUE(Eventually([&] { return EndMarked(host).AllGone(); }));
+  EXPECT_TRUE(AllDead(pids));
 }
 
 // Without a descriptor nothing can be seen of /proc, and what is not seen is not gone.
