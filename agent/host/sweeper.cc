@@ -18,12 +18,6 @@ namespace {
 
 constexpr int kMaxNamed = 8;  // processes named in one report
 
-// As /proc/PID/stat tells when a process started.
-uint64_t ToTicks(BootTime time) {
-  static const long per_second = sysconf(_SC_CLK_TCK);
-  return static_cast<uint64_t>(absl::ToDoubleSeconds(time - absl::UnixEpoch()) * static_cast<double>(per_second));
-}
-
 }  // namespace
 
 Sweeper::Sweeper(EventLoop* loop, Spawner* spawner, Swept swept, EndHidden end_hidden,
@@ -80,11 +74,7 @@ void Sweeper::CollectEnded() {
       continue;
     }
     if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | __WALL) != 0) return;
-    if (strangers_.erase(pid) == 0) {
-      if (sweeping_) ended_.insert(pid);
-    } else if (strangers_.empty()) {
-      strangers_until_ = ToTicks(EventLoop::Now());
-    }
+    if (strangers_.erase(pid) == 0 && sweeping_) ended_.insert(pid);
   }
 }
 
@@ -146,12 +136,12 @@ std::string Sweeper::KillOnce() {
   return left;
 }
 
-// Descent cannot tell them apart: what a stranger leaves becomes our child as well. A worker and its descendants
-// are never in our session, and bear the marker unless they overwrote it.
+// Descent cannot tell them apart: what a stranger leaves becomes our child as well, and so does what that leaves
+// later, when no stranger is among our children any more. A worker and its descendants are never in our session,
+// and bear the marker unless they overwrote it.
 Sweeper::Owner Sweeper::OwnerOf(const ProcessInfo& child) {
   if (!had_strangers_) return Owner::kWorker;
   if (strangers_.count(child.pid) > 0) return Owner::kStranger;
-  if (strangers_.empty() && child.start > strangers_until_) return Owner::kWorker;
   std::optional<bool> from_worker = false;
   if (child.session != getsid(0) && comes_from_worker_) from_worker = comes_from_worker_(child);
   if (!from_worker) return Owner::kUnknown;

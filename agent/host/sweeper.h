@@ -2,12 +2,11 @@
 // processes with a session of their own. The host is a subreaper, so whatever lost its parent becomes the host's
 // child; killing all children that nobody knows, again and again until there are none, ends every descendant.
 //
-// Lives on the loop thread; blocks for no longer than reading /proc takes.
+// Lives on the loop thread; blocks for as long as reading /proc takes, and as comes_from_worker does.
 #pragma once
 
 #include <sys/types.h>
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <set>
@@ -33,8 +32,9 @@ class Sweeper {
   // Whether a process that lost its parent to us comes from a worker of ours; nullopt: not known now.
   using ComesFromWorker = std::function<std::optional<bool>(const ProcessInfo& child)>;
 
-  // Makes this process a subreaper. Children that exist already belong to whoever exec'd us and are left alone,
-  // and so is what they leave to us later: while there are such, comes_from_worker tells the others from them.
+  // Makes this process a subreaper. Children that exist already were started by the shell that executed us. They
+  // are left alone, and so is all that they ever leave to us: where there were such children, comes_from_worker
+  // says of each orphan whose it is.
   // swept is called on the loop, also from inside Sweep(); end_hidden each kSweepReport of an unfinished sweep.
   Sweeper(EventLoop* loop, Spawner* spawner, Swept swept, EndHidden end_hidden = {},
           ComesFromWorker comes_from_worker = {});
@@ -71,8 +71,7 @@ class Sweeper {
   absl::Status status_;
   std::set<pid_t> strangers_;  // children that were here before us, and what these have left to us
   bool had_strangers_ = false;
-  uint64_t strangers_until_ = 0;  // when the last one ended, in clock ticks since boot
-  std::set<pid_t> held_;          // children of ours that the last pass found
+  std::set<pid_t> held_;  // children of ours that the last pass found
   std::set<pid_t> ended_;
   bool sweeping_ = false;
   bool in_pass_ = false;

@@ -75,10 +75,12 @@ class WithAWorkersEnvironment(StrangersTest):
 
 
 class OfTheShellThatExecutedMuster(StrangersTest):
-    def test_what_its_child_leaves_outlives_a_sweep(self):
-        waits = [*PYTHON, WAITS, str(self.folder / "daemon")]
+    def assert_daemon_outlives_a_restart(self, start):
+        """`start`: how a child of the shell starts "$@", its daemon, which is started once the job runs."""
+        daemon_command = [*PYTHON, WAITS, str(self.folder / "daemon")]
         before = ["sh", "-c", f"""( while [ ! -e '{self.folder}/go' ]; do sleep 0.05; done
-                                    setsid "$0" "$1" "$2" "$3" "$4" "$5" & ) & shift 5; exec "$@" """, *waits]
+                                    set -- "$0" "$1" "$2" "$3" "$4" "$5"; {start} ) & shift 5; exec "$@" """,
+                  *daemon_command]
         job = self.cluster(1, nproc=1, prefix=lambda place: before,
                            plan=[{"when": {"restart": 0}, "spawn": ["setsid", "double_fork"]},
                                  {"when": {"restart": 0}, "after": "failure", "exit": 1}])
@@ -89,7 +91,8 @@ class OfTheShellThatExecutedMuster(StrangersTest):
             wait_until(f"descendants of kind {kind}", lambda kind=kind: job.descendants_of(kind))
         (self.folder / "go").touch()
         daemon = wait_until("a daemon that has lost its parent", lambda: [
-            pid for pid in cluster.children(node.main()) if cluster.arguments_of(pid) == waits])[0]
+            pid for pid in cluster.children(node.main()) if cluster.arguments_of(pid) == daemon_command])[0]
+        wait_until("the daemon's own parents are gone", (self.folder / "daemon").exists)
         job.open_gate("failure")
         job.wait_for_round(1)
         for kind in kinds:
@@ -99,6 +102,13 @@ class OfTheShellThatExecutedMuster(StrangersTest):
         self.assertEqual(0, node.exit_code())
         if not self.container:  # whose end is that of all processes in it
             self.assertTrue(cluster.is_alive(daemon))
+
+    def test_what_its_child_leaves_outlives_a_sweep(self):
+        self.assert_daemon_outlives_a_restart('setsid "$@" &')
+
+    def test_what_that_leaves_in_turn_outlives_a_sweep_too(self):
+        # The pause lets the shell's child end and be reaped: then no child of muster's is known as a stranger.
+        self.assert_daemon_outlives_a_restart("""setsid sh -c 'sleep 0.3; setsid "$@" & exit 0' sh "$@" &""")
 
 
 @unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
