@@ -60,6 +60,14 @@ bool EnvironReader::IsHeld(const Key& key, Answers* answers) {
   return true;
 }
 
+// Of a process that nobody asks for any more, too: its thread is free.
+void EnvironReader::DropAnswered() {
+  std::erase_if(held_, [](const auto& entry) {
+    const MutexLock lock(entry.second->mutex);
+    return !entry.second->answers.empty();
+  });
+}
+
 size_t EnvironReader::ReadSome(const std::vector<ProcessInfo>& todo, Answers* answers) {
   const auto batch = std::make_shared<Batch>();
   std::vector<pid_t> pids;
@@ -78,6 +86,7 @@ size_t EnvironReader::ReadSome(const std::vector<ProcessInfo>& todo, Answers* an
   };
   {
     const MutexLock lock(mutex_);
+    DropAnswered();
     if (held_.size() >= kMaxHeldReads) {
       for (const ProcessInfo& process : todo) answers->insert_or_assign(process.pid, DoesNotAnswer(process));
       return todo.size();

@@ -46,6 +46,7 @@ class EnvironReader {
   size_t ReadSome(const std::vector<ProcessInfo>& todo, Answers* answers);
   size_t Await(Batch* batch, const std::vector<pid_t>& pids, Answers* answers) const;
   bool IsHeld(const Key& key, Answers* answers);
+  void DropAnswered() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Read read_;
   const absl::Duration limit_;
