@@ -264,7 +264,11 @@ class LocalJob {
   // Does not return where Ctrl-C ended the job: its nodes have ended by SIGINT, too, or say that another one
   // cancelled.
   int ExitCode() const {
-    if (cancelled_ && FirstFailure() == kExitCancelled) host::EndBySignal(SIGINT);
+    if (cancelled_ && FirstFailure() == kExitCancelled) {
+      terminal_.Restore();
+      std::fflush(nullptr);
+      host::EndBySignal(SIGINT);
+    }
     return FirstFailure();
   }
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 
 import cluster
@@ -125,6 +126,17 @@ class Local(ClusterTest):
         wait_until("the warnings", lambda: len(node.said("warning: .*kernel timer")) >= 2)
         cluster.never("more of them", lambda: len(node.said("warning: .*kernel timer")) > 2, limit=3)
         self.end(node)
+
+    def test_a_terminal_whose_modes_a_worker_changed_has_its_own_again_after_ctrl_c(self):
+        terminal = Terminal()
+        path = os.ttyname(terminal.slave)
+        node = self.running(terminal=terminal.slave, preexec_fn=terminal.become_controlling)
+        self.job.after_end.append(terminal.close)
+        (self.folder / "may save").touch()
+        subprocess.run(["stty", "-F", path, "-echo"], check=True)  # in a session of its own, as a worker
+        node.signal(signal.SIGINT)
+        self.assertEqual(self.cancelled, node.exit_code())
+        self.assertTrue(termios.tcgetattr(terminal.slave)[3] & termios.ECHO)
 
     def test_ctrl_z_where_no_shell_can_continue_it_stops_nothing(self):
         terminal = Terminal()
