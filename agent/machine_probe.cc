@@ -32,6 +32,9 @@ namespace {
 
 // How long a killed command may take to be gone. One that hangs in its driver stays behind, and is said to.
 constexpr absl::Duration kReapTimeout = absl::Seconds(2);
+// How long the end of all commands waits for one that is being started. An exec that hangs in its file system is
+// left behind.
+constexpr absl::Duration kStartLimit = absl::Seconds(1);
 constexpr size_t kReadChunkBytes = 16 << 10;
 
 BootTime Now() {
@@ -99,12 +102,20 @@ absl::Status FromErrno(int error, const std::string& what) {
 // The commands that run: each leads a process group of its own, which its number names until it is reaped.
 class Commands {
  public:
+  // start() is called without the lock: it waits for the exec, which a file system may keep for ever.
   template <typename Start>
   absl::StatusOr<pid_t> Add(Start start) {
-    const MutexLock lock(mutex_);
-    if (ended_) return absl::CancelledError("this process ends");
+    {
+      const MutexLock lock(mutex_);
+      if (ended_) return absl::CancelledError("this process ends");
+      ++starting_;
+    }
     absl::StatusOr<pid_t> pid = start();
+    const MutexLock lock(mutex_);
+    --starting_;
+    started_.NotifyAll();
     if (pid.ok()) running_.insert(*pid);
+    if (pid.ok() && ended_) kill(-*pid, SIGKILL);
     return pid;
   }
   void Remove(pid_t pid) {
@@ -115,10 +126,14 @@ class Commands {
     const MutexLock lock(mutex_);
     ended_ = true;
     for (const pid_t pid : running_) kill(-pid, SIGKILL);
+    (void)started_.WaitFor(mutex_, absl::ToChronoNanoseconds(kStartLimit),
+                           [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return starting_ == 0; });
   }
 
  private:
   Mutex mutex_;
+  Condition started_;
+  int starting_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<pid_t> running_ ABSL_GUARDED_BY(mutex_);
 };

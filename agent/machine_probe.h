@@ -22,7 +22,7 @@ absl::StatusOr<std::string> ReadRegularFile(const std::string& path, size_t max_
 std::set<int> AllowedCpus();
 
 // SIGKILL to the process groups of all commands that run, and no other will be started: for a process that is
-// about to end. From any thread.
+// about to end. From any thread; blocks for a second at most, for a command that is just being started.
 void EndCommands();
 
 // Runs argv[0], found on PATH, with stdin and stderr at /dev/null, in a process group of its own that is killed at

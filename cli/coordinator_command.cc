@@ -71,6 +71,7 @@ int CoordinatorCommand(const Invocation& invocation) {
   if (!level.ok()) return Complain(level.status());
   host::PrepareProcess();
   const agent::CoordinatorEnd end = agent::RunCoordinator(plan->config, *level);
+  std::fflush(nullptr);
   if (end.signal != 0) host::EndBySignal(end.signal);
   return end.exit_code;
 }

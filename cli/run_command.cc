@@ -87,6 +87,7 @@ int BecomeHost(const RunPlan& plan, Launch launch, const host::Inherited& inheri
   launch.plan.before_start = [startup_signals] { startup_signals->Stop(); };
   const absl::StatusOr<host::HostEnd> end = RunWithLog(plan, std::move(launch), level);
   if (!end.ok()) return Complain(absl::ResourceExhaustedError(end.status().message()));
+  std::fflush(nullptr);
   if (end->signal != 0) host::EndBySignal(end->signal);
   return end->exit_code;
 }

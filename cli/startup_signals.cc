@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdio>
+#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -20,12 +20,19 @@ namespace {
 
 constexpr int kEndingSignals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT};
 
+// Not by stdio, whose locks the first thread may hold, and only if the reader takes it.
+void SayAtOnce(const std::string& line) {
+  pollfd polled{STDERR_FILENO, POLLOUT, 0};
+  if (poll(&polled, 1, 0) == 1 && (polled.revents & POLLOUT) != 0) {
+    (void)!write(STDERR_FILENO, line.data(), line.size());
+  }
+}
+
 // On the listening thread; the first thread may be anywhere, so nothing is destroyed.
 [[noreturn]] void EndBy(int signal, int exit_code) {
   agent::EndCommands();
   const bool cancel = signal == SIGINT;
-  std::fprintf(stderr, "muster: %s before the start: %s\n", host::NameOf(signal).c_str(),
-               cancel ? "cancelled" : "leaving");
+  SayAtOnce("muster: " + host::NameOf(signal) + " before the start: " + (cancel ? "cancelled" : "leaving") + "\n");
   if (cancel) host::EndBySignal(SIGINT);
   _exit(cancel ? kExitCancelled : exit_code);
 }

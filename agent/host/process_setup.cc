@@ -54,7 +54,6 @@ Inherited PrepareProcess() {
 }
 
 void EndBySignal(int signal) {
-  std::fflush(nullptr);
   struct sigaction usual {};
   usual.sa_handler = SIG_DFL;
   sigaction(signal, &usual, nullptr);
