@@ -151,6 +151,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.plan.inherited.erase(kRedrawsVariable);
   launch.plan.inherited.erase(kStreamsVariable);
   launch.plan.report.outer_streams = OuterStreams(environment);
+  if (environment.count(kStreamsVariable) > 0) launch.plan.report.stream_mark = std::string(1, kBareLine);
   launch.plan.stdin_rule = StdinOf(run);
   const auto coordinator_port = static_cast<uint16_t>(run.config.single_node() ? 0 : run.config.primary().port());
   launch.plan.worker_ports = {run.worker_port.low, run.worker_port.high, coordinator_port};

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/host/line_assembler.h"
+#include "cli/line_prefix.h"
 #include "cli/local_plan.h"
 #include "proto/base/status_macros.h"
 
@@ -61,6 +62,10 @@ void NodeOutput::Show(std::string_view piece, const Take& take) {
     std::string_view row = piece.substr(0, end == std::string_view::npos ? end : end + 1);
     piece.remove_prefix(row.size());
     rank_ = TakeRank(&row);
+    if (row.starts_with(kBareLine)) {
+      shown += row.substr(1);
+      continue;
+    }
     if (colour_) shown += kColours[static_cast<size_t>(node_) % std::size(kColours)];
     absl::StrAppend(&shown, "[node ", node_);
     if (!rank_.empty()) absl::StrAppend(&shown, " rank ", rank_);

@@ -117,6 +117,7 @@ struct Reports::Task {
   // Constant once the thread has started.
   std::vector<Report> reports;
   std::vector<StreamFile> outer_streams;
+  std::string stream_mark;
   bool silent_on_streams = false;
 
   Mutex mutex;
@@ -132,7 +133,9 @@ void Reports::Task::Run() {
     const std::optional<int> stream = StreamAt(report.path, streams);
     const absl::Status status = stream ? absl::OkStatus() : report.write(report.path, report.content);
     const MutexLock lock(mutex);
-    if (stream && !silent_on_streams) result.for_streams.emplace_back(*stream, report.for_stream);
+    if (stream && !silent_on_streams) {
+      result.for_streams.emplace_back(*stream, absl::StrCat(stream_mark, report.for_stream));
+    }
     if (!status.ok()) {
       result.problems.push_back(absl::StrCat("the report ", report.path, " was not written: ", status.message()));
     }
@@ -153,6 +156,7 @@ Reports::Reports(const ReportPlan& plan, const JobEnd& end) : task_(std::make_sh
   add(plan.termination_log, TerminationMessage(end), OverwriteFile);
   if (task_->reports.empty()) return;
   task_->outer_streams = plan.outer_streams;
+  task_->stream_mark = plan.stream_mark;
   task_->silent_on_streams = plan.told_elsewhere;
   absl::StatusOr<std::thread> thread = StartThread([task = task_] { task->Run(); });
   if (thread.ok()) {

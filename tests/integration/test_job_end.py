@@ -53,7 +53,7 @@ class ReportOnAStream(JobEndTest):
     def assert_is_log_with_report(self, text, line="another\n"):
         """Whole: the worker's line, the report on a line of its own, and muster's last line behind it."""
         self.assertNotIn("\0", text)
-        report = re.search(r'(?m)^(?:\[node 0\] )?(\{"exit_code.*\})$', text)
+        report = re.search(r'(?m)^(\{"exit_code.*\})$', text)
         self.assertIsNotNone(report, text)
         self.assertEqual(0, json.loads(report[1])["exit_code"])
         self.assertIn(line, text)

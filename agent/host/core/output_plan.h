@@ -67,10 +67,11 @@ struct ReportPlan {
   // The files that our streams lead to by way of `muster local`. Those of our own descriptors are looked up when
   // they are needed.
   std::vector<StreamFile> outer_streams = {};
-  std::string report_file;      // --report: JSON; $node_rank and $hostname are replaced; empty: none
-  std::string error_file;       // our own TORCHELASTIC_ERROR_FILE: the root cause in torch's shape; empty: none
-  std::string failure_file;     // SageMaker's; whoever writes it first is heard; empty: none
-  std::string termination_log;  // /dev/termination-log where it is writable; empty: none
+  std::string stream_mark = {};  // before a report that goes to a stream, for who shows that stream
+  std::string report_file;       // --report: JSON; $node_rank and $hostname are replaced; empty: none
+  std::string error_file;        // our own TORCHELASTIC_ERROR_FILE: the root cause in torch's shape; empty: none
+  std::string failure_file;      // SageMaker's; whoever writes it first is heard; empty: none
+  std::string termination_log;   // /dev/termination-log where it is writable; empty: none
 };
 
 }  // namespace muster::host
