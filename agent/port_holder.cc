@@ -33,11 +33,11 @@ struct Sockets {
 };
 
 // A row: "0: 0100007F:B267 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 12345 ...".
-void CollectSockets(const char* table, uint16_t port, Sockets* listening, Sockets* others) {
+void CollectSockets(const char* table, uint16_t port, BootTime deadline, Sockets* listening, Sockets* others) {
   std::ifstream file(table);
   std::string line;
   std::getline(file, line);  // the heading
-  while (std::getline(file, line)) {
+  while (EventLoop::Now() < deadline && std::getline(file, line)) {
     const std::vector<absl::string_view> fields = absl::StrSplit(line, ' ', absl::SkipEmpty());
     if (fields.size() <= kInodeField) continue;
     const std::vector<absl::string_view> local = absl::StrSplit(fields[1], ':');
@@ -65,9 +65,10 @@ std::vector<std::string> NamesIn(const std::string& folder) {
   return names;
 }
 
-bool HasOneOf(const std::string& process, const std::set<std::string>& inodes) {
+bool HasOneOf(const std::string& process, BootTime deadline, const std::set<std::string>& inodes) {
   const std::string folder = absl::StrCat(process, "/fd/");
   for (const std::string& descriptor : NamesIn(folder)) {
+    if (EventLoop::Now() >= deadline) return false;
     const std::string target = ReadLink(folder + descriptor);
     constexpr absl::string_view kSocket = "socket:[";
     if (!absl::StartsWith(target, kSocket) || target.back() != ']') continue;
@@ -109,7 +110,7 @@ std::optional<PortHolder> FindPortHolder(uint16_t port, absl::Duration limit) {
   const BootTime deadline = EventLoop::Now() + limit;
   Sockets listening, others;
   for (const char* table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
-    CollectSockets(table, port, &listening, &others);
+    CollectSockets(table, port, deadline, &listening, &others);
   }
   const bool listens = !listening.inodes.empty();
   const std::set<std::string>& inodes = listens ? listening.inodes : others.inodes;
@@ -119,7 +120,7 @@ std::optional<PortHolder> FindPortHolder(uint16_t port, absl::Duration limit) {
     if (!absl::SimpleAtoi(name, &pid) || pid == getpid()) continue;
     if (EventLoop::Now() >= deadline) return std::nullopt;
     const std::string process = absl::StrCat("/proc/", name);
-    if (HasOneOf(process, inodes)) return Describe(pid, process, listens);
+    if (HasOneOf(process, deadline, inodes)) return Describe(pid, process, listens);
   }
   return std::nullopt;
 }
