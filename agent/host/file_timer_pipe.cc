@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -220,7 +219,6 @@ void FileTimerPipe::Tick() {
   Watch();
 }
 
-// The process is held by a pidfd before it is looked at again: a pid taken over in between is never hit.
 void FileTimerPipe::Signal(const ExpiredTimer& timer) {
   const std::string what =
       absl::StrCat("the timer \"", ToUtf8(timer.scope, kMaxShown), "\" of pid ", timer.pid, " expired");
@@ -228,15 +226,12 @@ void FileTimerPipe::Signal(const ExpiredTimer& timer) {
     Log(Severity::kWarning, kPart, absl::StrCat(what, "; it asks for no signal"));
     return;
   }
-  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(timer.pid), 0));
-  if (pidfd < 0) return;  // it has ended
-  const absl::Cleanup closer = [pidfd] { close(pidfd); };
-  const std::optional<ProcessInfo> process = ReadProcess(static_cast<pid_t>(timer.pid));
-  if (!process || process->start != timer.owner.start) return;
+  const auto pid = static_cast<pid_t>(timer.pid);
+  const std::optional<ProcessInfo> process = ReadProcess(pid);
+  if (!process || process->start != timer.owner.start) return;  // it has ended
   told_(timer.owner.local_rank, absl::StrCat(what, ": signal ", timer.signal));
-  if (syscall(SYS_pidfd_send_signal, pidfd, timer.signal, nullptr, 0) != 0 && errno != ESRCH) {
-    Log(Severity::kError, kPart, absl::StrCat("signalling pid ", timer.pid, ": ", std::strerror(errno)));
-  }
+  const absl::Status sent = SignalProcess(pid, timer.owner.start, timer.signal);
+  if (!sent.ok() && !absl::IsNotFound(sent)) Log(Severity::kError, kPart, std::string(AsStd(sent.message())));
 }
 
 }  // namespace muster::host

@@ -466,6 +466,7 @@ class HostProcess {
 
   void RememberOldWorkers() {
     std::set<pid_t> pids = sweeper_.ended();
+    pids.merge(spawner_.TakeSpared());
     for (const auto& [local_rank, pid] : worker_pids_) pids.insert(pid);
     gpus_.SetOldWorkers(std::move(pids));
   }

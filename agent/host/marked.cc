@@ -138,15 +138,6 @@ OrphanEvidence EvidenceOf(const DeadHosts& hosts, const std::vector<ProcessInfo>
   return evidence;
 }
 
-// The process is held by a pidfd before it is looked at again, so that a pid taken over in between is never hit.
-void KillIfUnchanged(const ProcessInfo& seen) {
-  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, seen.pid, 0));
-  if (pidfd < 0) return;
-  const auto now = ReadProcess(seen.pid);
-  if (now && !now->ended() && now->start == seen.start) syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
-  close(pidfd);
-}
-
 // The answer: what was sent SIGKILL; gone or another by now, which the next pass sees.
 std::vector<ProcessInfo> Kill(const std::set<int64_t>& pids, const Snapshot& snapshot, std::string* stuck) {
   std::vector<ProcessInfo> killed;
@@ -156,11 +147,22 @@ std::vector<ProcessInfo> Kill(const std::set<int64_t>& pids, const Snapshot& sna
     if (info->second.stuck()) {
       *stuck += (stuck->empty() ? "" : ", ") + Describe(info->second);
     } else {
-      KillIfUnchanged(info->second);
+      (void)SignalProcess(info->second.pid, info->second.start, SIGKILL);  // the next pass sees who stays
       killed.push_back(info->second);
     }
   }
   return killed;
+}
+
+// From our parent upwards, process 1 left out.
+std::vector<int64_t> LineOfAncestors() {
+  std::vector<int64_t> line;
+  for (auto process = ReadProcess(getpid()); process && process->parent > 1;) {
+    if (std::find(line.begin(), line.end(), process->parent) != line.end()) break;
+    line.push_back(process->parent);
+    process = ReadProcess(process->parent);
+  }
+  return line;
 }
 
 bool IsDeadHost(const Marker& marker) {
@@ -242,12 +244,8 @@ void EndDescendants(const std::set<pid_t>& ancestors) {
 }
 
 std::set<int64_t> Ancestors() {
-  std::set<int64_t> ancestors;
-  for (auto process = ReadProcess(getpid()); process && process->parent > 1;) {
-    if (!ancestors.insert(process->parent).second) break;
-    process = ReadProcess(process->parent);
-  }
-  return ancestors;
+  const std::vector<int64_t> line = LineOfAncestors();
+  return {line.begin(), line.end()};
 }
 
 // After the fork only what is safe in a process that has other threads.
@@ -304,9 +302,13 @@ OrphanReport EndOrphans(const Marker& own) {
     dead.ids.merge(DeadHostsOfOurRun(own, &report.unseen));
   }
   if (dead.ids.empty()) return report;
-  dead.never_adopt = Ancestors();
+  // Those below the process that gets our own orphans get none. The dead host may have had a farther one.
+  const pid_t adopter = FindAdopter();
+  const std::vector<int64_t> line = LineOfAncestors();
+  const auto nearest = std::find(line.begin(), line.end(), adopter);
+  dead.never_adopt.insert(line.begin(), nearest);
   dead.never_adopt.insert(getpid());
-  dead.never_adopt.erase(FindAdopter());
+  if (nearest != line.end()) dead.may_adopt.insert(nearest + 1, line.end());
   const BootTime limit = EventLoop::Now() + kOrphanLimit;
   MarkedReport pass;
   while (true) {

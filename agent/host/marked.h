@@ -44,8 +44,9 @@ struct DeadHosts {
 
 // One pass: SIGKILL to all that these hosts left. Never to the caller, to the caller's session or to process 1.
 // `earlier`: what the last call found. A process that ends has no environment any more while it still holds its
-// files: only what was found before is waited for then. Blocks only for as long as reading /proc takes; what the
-// workers' sessions and earlier passes name is sent SIGKILL before any environment is read.
+// files: only what was found before is waited for then. What the workers' sessions and earlier passes name is sent
+// SIGKILL before any environment is read. Blocks for as long as reading /proc takes, and `reader` for processes
+// that do not answer (environ_reader.h).
 MarkedReport EndMarked(const DeadHosts& hosts, const std::vector<ProcessInfo>& earlier = {},
                        EnvironReader* reader = &MarkerReader());
 

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "agent/host/owned_fd.h"
 #include "proto/base/status_macros.h"
 
 namespace muster::host {
@@ -244,6 +246,18 @@ absl::StatusOr<std::string> StartEnvironment(pid_t pid, const std::string& name)
     rest.remove_prefix(end + 1);
   }
   return absl::NotFoundError(wanted);
+}
+
+absl::Status SignalProcess(pid_t pid, uint64_t start, int signal) {
+  const OwnedFd held(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  const int refused = held.valid() ? 0 : errno;
+  const auto now = ReadProcess(pid);
+  if (refused == ESRCH || !now || now->ended() || now->start != start) {
+    return absl::NotFoundError("pid " + std::to_string(pid) + " has ended");
+  }
+  if (refused != 0) return absl::ErrnoToStatus(refused, "pidfd_open");
+  if (syscall(SYS_pidfd_send_signal, held.get(), signal, nullptr, 0) == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, "pidfd_send_signal to pid " + std::to_string(pid));
 }
 
 std::string Describe(const ProcessInfo& process) {

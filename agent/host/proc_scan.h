@@ -66,6 +66,11 @@ absl::StatusOr<std::vector<ProcessInfo>> Children();
 // others: it is not ours to read.
 absl::StatusOr<std::string> StartEnvironment(pid_t pid, const std::string& name);
 
+// Sends a signal to the process that was seen with this pid and start: it is held by a pidfd before it is looked
+// at again, so another process that has its pid by now is never hit. NotFound: that process has ended; others: the
+// kernel refused.
+absl::Status SignalProcess(pid_t pid, uint64_t start, int signal);
+
 // "pid 71 (python, state D in nv_wait)".
 std::string Describe(const ProcessInfo& process);
 

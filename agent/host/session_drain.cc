@@ -35,15 +35,7 @@ void ForEachMember(const std::set<pid_t>& leaders,
 int SignalHandlers(const std::set<pid_t>& leaders, int signal) {
   int count = 0;
   ForEachMember(leaders, [&](pid_t, const ProcessInfo& info) {
-    // Held before it is looked at, so that no other process that has its pid by now is signalled.
-    const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, info.pid, 0));
-    if (pidfd < 0) return;
-    const auto now = ReadProcess(info.pid);
-    if (now && now->start == info.start && HandlesSignal(info.pid, signal) &&
-        syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0) == 0) {
-      ++count;
-    }
-    close(pidfd);
+    if (HandlesSignal(info.pid, signal) && SignalProcess(info.pid, info.start, signal).ok()) ++count;
   });
   return count;
 }
@@ -67,6 +59,7 @@ bool SessionDrain::Await(pid_t leader, std::function<void()> ended) {
   Waiting waiting;
   waiting.members = std::move(noted->second);
   waiting.ended = std::move(ended);
+  for (const SessionMember& member : waiting.members) spared_.insert(static_cast<pid_t>(member.pid));
   noted_.erase(noted);
   if (!WatchFirst(leader, &waiting)) return false;
   waiting_[leader] = std::move(waiting);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "agent/host/core/session_rest.h"
 #include "agent/host/event_loop.h"
@@ -34,6 +35,8 @@ class SessionDrain {
   // none does any more.
   bool Await(pid_t leader, std::function<void()> ended);
   std::set<pid_t> sessions() const;  // that are awaited
+  // Processes that were waited for after their leader's end, since this was asked last.
+  std::set<pid_t> TakeSpared() { return std::exchange(spared_, {}); }
   // To the process groups of those sessions.
   void Signal(int signal);
   // Stops waiting. What was awaited is not told any more.
@@ -53,6 +56,7 @@ class SessionDrain {
   EventLoop* const loop_;
   std::map<pid_t, std::deque<SessionMember>> noted_;  // by leader
   std::map<pid_t, Waiting> waiting_;                  // by leader
+  std::set<pid_t> spared_;
 };
 
 }  // namespace muster::host

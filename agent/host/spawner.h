@@ -71,6 +71,8 @@ class Spawner {
   int ForwardSignal(int signal);
   // Sends SIGKILL to all workers and stops waiting for what was spared: rest_ended does not follow. For a sweep.
   void KillWorkers();
+  // Processes that got their own time after their worker's first process had ended, since this was asked last.
+  std::set<pid_t> TakeSpared() { return drain_.TakeSpared(); }
   // To one process of ours; nothing if it was reaped.
   void Kill(pid_t pid, int signal);
 

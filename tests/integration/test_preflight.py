@@ -139,14 +139,14 @@ class Preflight(ClusterTest):
 class GpuRelease(ClusterTest):
     """nvidia-smi is one of ours, which lists what a file says."""
 
-    def cluster_with_gpus(self, *options, **kwargs):
-        job = self.cluster(1, nproc="gpu", plan=[{"when": {"restart": 0}, "exit": 5, "after": "crash"}],
-                           options=["--max-restarts", "1", *options], **kwargs)
+    def cluster_with_gpus(self, *options, gpus=1, plan=({"when": {"restart": 0}, "exit": 5, "after": "crash"},), **kwargs):
+        job = self.cluster(1, nproc="gpu", plan=plan, options=["--max-restarts", "1", *options], **kwargs)
+        listed = "".join(f"GPU {gpu}: Fake (UUID: GPU-{gpu})\n" for gpu in range(gpus))
         folder = job.folder / "bin"
         folder.mkdir()
         tool = folder / "nvidia-smi"
         tool.write_text(f"""#!/bin/sh
-if [ "$1" = -L ]; then echo "GPU 0: Fake (UUID: GPU-0)"; exit 0; fi
+if [ "$1" = -L ]; then printf '{listed}'; exit 0; fi
 echo "$*" >>"{job.folder}/asked"
 if [ -e "{job.folder}/broken" ]; then exit 9; fi
 if [ -e "{job.folder}/hangs" ]; then sleep 3600; fi
@@ -193,6 +193,21 @@ exit 0
         never("a round", lambda: job.records("start", restart=1))
         (job.folder / "held").unlink()
         self.end(job)
+
+    @unittest.skipUnless(os.readlink("/proc/self/ns/pid") == FIRST_PID_NAMESPACE, "in a PID namespace of its own")
+    def test_a_training_that_saved_behind_a_wrapper_is_an_old_worker_too(self):
+        job = self.cluster_with_gpus("--gpu-release-timeout", "500ms", gpus=2, plan=[
+            {"when": {"restart": 0}, "term": "exit"}, {"when": {"restart": 0, "rank": 1}, "exit": 5, "after": "crash"}])
+        job.program = ["bash", "-c", '"$@"; exit $?', "bash", *job.program]
+        job.start_all()
+        pid = job.wait_for_round(0, workers=2)[0]["pid"]
+        (job.folder / "held").write_text(f" {pid}\n")
+        job.open_gate("crash")
+        wait_until("it is waited for", lambda: job.nodes[0].said(rf"still held by workers that have ended \(pid {pid}\)"))
+        (job.folder / "held").unlink()
+        job.wait_for_round(1, workers=2)
+        job.open_gate()
+        self.assertEqual({0: 0}, job.exit_codes())
 
     @unittest.skipUnless(os.readlink("/proc/self/ns/pid") == FIRST_PID_NAMESPACE, "in a PID namespace of its own")
     def test_processes_of_others_on_the_gpus_are_not_waited_for(self):

@@ -84,6 +84,14 @@ TEST_F(OrphansTest, OneThatMayHaveBeenAdoptedIsNeitherEndedNorTakenForEnded) {
   EXPECT_EQ(Unclear(), std::set<int64_t>{60});
 }
 
+TEST_F(OrphansTest, OneThatIsYoungerThanTheDeadHostCannotHaveAdopted) {
+  Add(40, kReaper, 40, kHostStart + 1, Mark::kNone);
+  Add(60, 40, 60, 150);
+  evidence_.may_adopt = {40};
+  EXPECT_TRUE(Found().empty());
+  EXPECT_TRUE(Unclear().empty());
+}
+
 TEST_F(OrphansTest, ABearerThatIsOlderThanItsHostIsLeftAlone) {
   Add(50, kInit, 49, kHostStart - 1);  // the leader of its session has ended
   EXPECT_TRUE(Found().empty());

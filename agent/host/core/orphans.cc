@@ -40,10 +40,10 @@ Answer WasAdopted(const SeenProcess& process, const Processes& all, const Orphan
   if (evidence.adopter != 0) return Answer::kNo;
   if (parent <= 1) return Answer::kYes;  // 0: it is outside of this PID namespace
   if (evidence.never_adopt.count(parent) > 0) return Answer::kNo;
-  if (evidence.may_adopt.count(parent) > 0) return Answer::kPerhaps;
   // Whoever adopts was there before the dead host, being one of its ancestors.
   const uint64_t host_start = HostStart(process, evidence);
-  return host_start == 0 || adopter->id.start <= host_start ? Answer::kYes : Answer::kNo;
+  if (host_start != 0 && adopter->id.start > host_start) return Answer::kNo;
+  return evidence.may_adopt.count(parent) > 0 ? Answer::kPerhaps : Answer::kYes;
 }
 
 // A worker leads a new session, so no descendant is in a session that is older than its host.

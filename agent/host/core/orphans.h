@@ -42,9 +42,9 @@ struct OrphanEvidence {
   // process 1. 0: not known; then any that is older than the dead host may be it, but for these:
   int64_t adopter = 0;
   std::set<int64_t> never_adopt;
-  std::set<int64_t>
-      may_adopt;            // whether they do is not known: what they have is neither spared for good nor ended
-  uint64_t host_start = 0;  // of the dead host, where there is one; 0: not known
+  // Those that may be it, too, or not: a child of theirs that bears the marker is reported as unclear.
+  std::set<int64_t> may_adopt;
+  uint64_t host_start = 0;            // of the dead host, where there is one; 0: not known
   std::set<int64_t> spared_sessions;  // and groups: the caller's own
   std::set<int64_t> spared;           // processes: the caller, process 1
 };
@@ -62,7 +62,7 @@ bool MayBeTopmost(const SeenProcess& process, const std::map<int64_t, SeenProces
 // An orphan is
 // - a process of a told session, which is as old as the worker was;
 // - one that bears the marker, is younger than its host, was adopted, and is in no session that is older;
-// - what is in a session or process group of these whose leader is one of them or is gone;
+// - a member of an orphan's session or process group, if the leader of that is an orphan or is gone;
 // - a child of an orphan.
 Orphans FindOrphans(const std::map<int64_t, SeenProcess>& all, const OrphanEvidence& evidence);
 
