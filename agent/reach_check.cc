@@ -28,9 +28,15 @@ ReachCheck::~ReachCheck() {
   if (resolver_.joinable()) resolver_.join();
 }
 
-// A name that does not resolve here may do so elsewhere, or later; the others say so where it does not.
+// A name that does not resolve here may do so elsewhere, or later.
 void ReachCheck::OnResolved(const absl::StatusOr<std::vector<std::string>>& addresses, bool local) {
-  if (!addresses.ok() || local || done_) return;
+  if (local || done_) return;
+  if (!addresses.ok()) {
+    done_ = true;
+    warn_(absl::StrCat(config_.primary_source(), ": ", addresses.status().message(),
+                       ": the other nodes look for this one by that name"));
+    return;
+  }
   address_ = addresses->front();
   const auto end = [this](const std::string& why) { loop_->Post([this, why] { Conclude(why); }); };
   session_ = std::make_unique<RemoteSession>(

@@ -109,7 +109,7 @@ class Checker {
     const std::string& source = plan_.config.primary_source();
     const auto addresses = probe_.resolve(host);
     if (!addresses.ok()) {
-      return Add(Kind::kNote, name, absl::StrCat(source, ": ", std::string(AsStd(addresses.status().message()))),
+      return Add(Kind::kWrong, name, absl::StrCat(source, ": ", std::string(AsStd(addresses.status().message()))),
                  "the other nodes look for this one by that name: is it spelled right?");
     }
     for (const std::string& address : *addresses) {

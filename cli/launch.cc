@@ -107,6 +107,10 @@ host::StdinRule StdinOf(const RunPlan& run) {
   return {};
 }
 
+bool IsStandardInput(const std::string& script) {
+  return script == "-" || script == "/dev/stdin" || script == "/dev/fd/0" || script == "/proc/self/fd/0";
+}
+
 }  // namespace
 
 agent::ProgramCheck CheckProgramOf(const RunPlan& run, const agent::Interpreter& interpreter,
@@ -114,6 +118,12 @@ agent::ProgramCheck CheckProgramOf(const RunPlan& run, const agent::Interpreter&
   if (run.script.empty()) {
     return run.no_python ? agent::ProgramCheck{}
                          : agent::CheckProgram(agent::ProgramKind::kModule, "", interpreter, environment, probe);
+  }
+  if (!run.no_python && IsStandardInput(run.script) && run.config.slots() > 1) {
+    return {kExitUsage,
+            absl::StrCat("the script ", run.script, " is standard input, which ", run.config.slots(),
+                         " workers cannot all read: put it into a file"),
+            ""};
   }
   return agent::CheckProgram(KindOf(run), SubstituteLocalRank(run.script, 0), interpreter, environment, probe);
 }

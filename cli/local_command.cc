@@ -312,7 +312,8 @@ int LocalCommand(const Invocation& invocation) {
                          machine.accelerators(),
                          Terminals(),
                          host::HasKeyboard(),
-                         host::OwnStreams()};
+                         host::OwnStreams(),
+                         machine.first_process};
   const std::vector<LocalNode> plans = PlanLocal(*nodes, *command_line, environment, facts);
 
   // Said once here what every node would say.

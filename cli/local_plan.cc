@@ -70,7 +70,8 @@ Environment NodeEnvironment(int nodes, int node, const Environment& outer, const
   // None of what is particular to that platform, unless it is asked for.
   environment.emplace(VariableName("MUSTER_", "retryable-exit-code"), "0");
   environment.emplace(VariableName("MUSTER_", "log-streams"), "stderr");
-  environment.emplace(VariableName("MUSTER_", "termination-grace"), muster::FormatDuration(kPlainGrace));
+  environment.emplace(VariableName("MUSTER_", "termination-grace"),
+                      muster::FormatDuration(facts.first_process ? kContainerGrace : kPlainGrace));
   environment["CLUSTER_SPEC"] = ClusterSpec(nodes, node, facts.port);
   environment["CLOUD_ML_JOB_ID"] = facts.run_id;
   environment[VariableName("MUSTER_", "local-addr")] = absl::StrCat("127.0.0.", node + 1);

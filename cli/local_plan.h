@@ -25,6 +25,7 @@ struct LocalFacts {
   host::Streams terminals = host::Streams::kNone;  // which of its own streams are
   bool keyboard = false;                           // its standard input is a terminal that reads for it
   std::vector<host::StreamFile> streams = {};      // the files behind them
+  bool first_process = false;                      // as Machine::first_process
 };
 
 struct LocalNode {

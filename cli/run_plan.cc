@@ -28,6 +28,7 @@ constexpr char kErrorFileVariable[] = "TORCHELASTIC_ERROR_FILE";
 constexpr char kLeaveSignals[] = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";  // torchrun's default
 constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 constexpr char kOmpThreads[] = "OMP_NUM_THREADS";
+constexpr size_t kMaxTokenBytes = 4096;            // all headers of a call share the 8 KiB that gRPC takes
 constexpr char kTokenVariable[] = "MUSTER_TOKEN";  // no option: a command line is for everybody to read
 constexpr char kKubernetesVariable[] = "KUBERNETES_SERVICE_HOST";
 constexpr int kLeastBeatsPerLease = 4;
@@ -117,6 +118,10 @@ class Planner {
     if (!std::all_of(token->second.begin(), token->second.end(), [](char c) { return c > ' ' && c <= '~'; })) {
       return absl::FailedPreconditionError(absl::StrCat(
           kTokenVariable, ": expected ASCII characters without blanks (a file's last newline is one)"));
+    }
+    if (token->second.size() > kMaxTokenBytes) {
+      return absl::FailedPreconditionError(absl::StrCat(kTokenVariable, ": expected at most ", kMaxTokenBytes,
+                                                        " bytes, not ", token->second.size()));
     }
     config_->set_token(token->second);
     return absl::OkStatus();

@@ -40,7 +40,7 @@ struct ClusterView {
   std::string evidence;      // by what it was known to be here; empty: as the table of sources says
   std::string primary_host;  // no brackets; empty: the source names none, and an option has to
   uint16_t primary_port = 0;
-  std::string primary_evidence;  // the option that says so; empty: as all else
+  std::string primary_evidence;  // the option or variable by which a person said so; empty: as all else
   std::string primary_address;   // its IP address, where the source says it beside the name: names may come late
   NodeRole role = NodeRole::kTrainer;
   int node_rank = -1;              // the place; -1: none is known (and for aux)

@@ -12,6 +12,7 @@ namespace {
 
 constexpr char kProcesses[] = "NPROC_PER_NODE";
 constexpr char kAddress[] = "MASTER_ADDR";
+constexpr char kPodVariable[] = "KUBERNETES_SERVICE_HOST";
 constexpr char kElasticNodes[] = "PET_NNODES";
 constexpr char kElasticRun[] = "TORCHELASTIC_RUN_ID";
 constexpr char kGiveAll[] =
@@ -85,6 +86,8 @@ Reading ReadStatic(const Evidence& evidence) {
   RETURN_IF_ERROR(CheckReachable(kAddress, view));
   ASSIGN_OR_RETURN(view.primary_port, PortOr(environment, "MASTER_PORT", kTorchPort));
   view.loopback_only = IsLoopback(view.primary_host);
+  // In a pod an operator has set it, mostly to a Service, which need not lead a pod to itself.
+  if (!IsSet(environment, kPodVariable)) view.primary_evidence = kAddress;
   view.nproc = TextOf(environment, kProcesses).value_or("");
   view.nproc_source = kProcesses;
   view.run_id = kNoRunName;  // node 0 may call itself localhost, so that nothing here is the same on all nodes

@@ -190,8 +190,10 @@ HostIds HostsAboveUs(std::string* unknown) {
 
 HostIds DeadHostsOfOurRun(const Marker& own, std::string* unknown) {
   std::vector<ProcessInfo> ours;
+  const std::set<int64_t> above = Ancestors();
   const std::string unclear = LookAtEachProcess([&](pid_t pid, std::string* why) {
     struct stat owner;
+    if (pid == 1 || pid == getpid() || above.count(pid) > 0) return;  // no worker's, or looked at below
     if (stat(("/proc/" + std::to_string(pid)).c_str(), &owner) != 0 || owner.st_uid != geteuid()) return;
     const auto process = ReadProcess(pid);
     if (!process && kill(pid, 0) == 0) *why = "pid " + std::to_string(pid) + " cannot be read";

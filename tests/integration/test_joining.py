@@ -107,16 +107,33 @@ class PrimarysAddress(ClusterTest):
                               check=False)
         return {finding["name"]: finding for finding in json.loads(done.stdout)["checks"]}["primary's address"]
 
+    def start_node(self):
+        command = [*self.network.prefix(0), *cluster.node_command(self.options, ["true"])]
+        self.node = Node("node0", command, self.environment, self.job.folder)
+        self.job.all_nodes.append(self.node)
+        return self.node
+
     def test_one_of_another_machine_is_a_warning_at_once_and_in_the_check(self):
         found = self.check()
         self.assertEqual("wrong", found["kind"])
         self.assertIn("does not lead to it either: cannot reach", found["text"])
-        command = [*self.network.prefix(0), *cluster.node_command(self.options, ["true"])]
-        node = Node("node0", command, self.environment, self.job.folder)
-        self.job.all_nodes.append(node)
+        node = self.start_node()
         wait_until("it warns", lambda: node.said(r"warning: --master-addr 10\.77\.0\.2 is not an address of this machine"))
         self.assertTrue(node.said(r"connection refused.*this machine has 10\.77\.0\.1"), node.err())
         self.assertFalse(node.has_ended())
+
+    def test_one_that_a_variable_names_is_looked_at_too(self):
+        self.options = []
+        self.environment |= {"MASTER_ADDR": self.network.address(1), "MASTER_PORT": str(PORT), "NODE_RANK": "0", "NNODES": "2"}
+        self.assertEqual("wrong", self.check()["kind"])
+        self.start_node()
+        wait_until("it warns", lambda: self.node.said(r"warning: MASTER_ADDR 10\.77\.0\.2 is not an address of this machine"))
+
+    def test_a_name_that_does_not_resolve_is_a_warning_and_in_the_check(self):
+        self.options[self.options.index("--master-addr") + 1] = "nobody-knows-me.invalid"
+        self.assertEqual("wrong", self.check()["kind"])
+        self.start_node()
+        wait_until("it warns", lambda: self.node.said(r"warning: --master-addr: .*nobody-knows-me\.invalid.*: the other nodes"))
 
     def test_one_that_is_forwarded_to_it_is_none(self):
         forwarder = subprocess.Popen([*self.network.prefix(1), sys.executable, "-c", FORWARDER, self.network.address(1),

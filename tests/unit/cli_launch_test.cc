@@ -50,6 +50,19 @@ TEST(LaunchTest, AScriptThatIsNotThereIsToldToAll) {
   EXPECT_EQ(launch.host.config.cannot_start().node_rank(), 2);
 }
 
+TEST(LaunchTest, SeveralWorkersCannotReadTheirProgramFromOneStandardInput) {
+  for (const std::string script : {"-", "/dev/stdin", "/dev/fd/0"}) {
+    const auto check = [&script](const char* workers) {
+      const RunPlan plan = Planned({"--python", "/p/python", "--nproc-per-node", workers, script});
+      return PrepareLaunch(plan, {}, "id", "muster", Everything).check;
+    };
+    EXPECT_EQ(check("2").exit_code, 64);
+    EXPECT_EQ(check("2").problem,
+              "the script " + script + " is standard input, which 2 workers cannot all read: put it into a file");
+    EXPECT_EQ(check("1").exit_code, 0);
+  }
+}
+
 TEST(LaunchTest, AnObserverNeedsNoProgram) {
   const Launch launch = PrepareLaunch(Planned({}, {{"CLUSTER_SPEC", kReducer}}), {}, "id", "muster",
                                       [](const std::string&) { return agent::FileState(); });
