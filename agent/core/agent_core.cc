@@ -231,8 +231,7 @@ void AgentCore::OnUnknownOrder(Effects* out) {
   if (std::exchange(unknown_order_is_said_, true)) return;
   Say(Severity::kWarning,
       "the coordinator sends an order that this version of muster does not know: it is not obeyed; use one "
-      "version "
-      "of muster on all nodes",
+      "version of muster on all nodes",
       out);
 }
 

@@ -172,7 +172,7 @@ void Coordinator::OnTick(BootTime now, Effects* out) {
   WarnOfLease(out);
   DecideAndPush(now, out);
   SayWhoClaimsOnePlace(out);
-  SayWhomItAwaits(now, out);
+  LogAwaitedNodes(now, out);
 }
 
 // Who was late himself suspects nobody: all deadlines move by what we missed, at most one lease in all.
@@ -288,7 +288,7 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
     if (status.has_place()) places_seen_.insert(status.place());
   }
   NoteUse(host.status, status, out);
-  TakeIn(status, &host);
+  StoreStatus(status, &host);
   if (status.facts_size() > 0) LearnFacts(&host);
   if (status.cancelled()) cancelled_on_ = host.status.hostname();
   host.received_at = now;

@@ -119,9 +119,9 @@ class Coordinator {
   void NoteRefusal(const std::string& name, const std::string& reason, Effects* out);
 
   // held.cc: what a host need not repeat, and need not be told again.
-  void TakeIn(const v1::AgentStatus& status, Host* host) const;
+  void StoreStatus(const v1::AgentStatus& status, Host* host) const;
   void LearnVerdict(BootTime now, const v1::Verdict& verdict, Effects* out);
-  void SayWhatIsHeld(const Host& host, v1::Directive* directive) const;
+  void SetHeldDigests(const Host& host, v1::Directive* directive) const;
   v1::Verdict VerdictFor(const Host& host) const;
 
   // losses.cc: who is gone.
@@ -252,7 +252,7 @@ class Coordinator {
   std::string DescribeRivals(const Host& holder, const Host& host) const;
   std::string PlacesClaimedTwice() const;  // and by whom; empty: none
   void SayWhoClaimsOnePlace(Effects* out);
-  std::string WhoWasRefused() const;        // empty, or what is appended to why the others wait
+  std::string DescribeRefusals() const;     // empty, or what is appended to why the others wait
   bool Idle(const Host& host) const;        // runs nothing
   bool Progressed(const Host& host) const;  // in the round that is greatest_
   bool WatchesProgress(const Host& host) const;
@@ -262,7 +262,7 @@ class Coordinator {
   bool RunsSomething(const Host& host) const;  // and it can still be ended
   bool OthersAttached(const Host& host) const;
   bool AwaitsLatecomers() const;
-  void SayWhomItAwaits(BootTime now, Effects* out);
+  void LogAwaitedNodes(BootTime now, Effects* out);
   std::set<int> AccountedFor() const;  // node ranks of the round whose hosts are here, or done
   int MembersMissing() const;
   std::string MissingNames() const;  // "node 0, node 3"
@@ -292,7 +292,7 @@ class Coordinator {
   std::map<int, std::string> holders_;                // place -> host id
   std::set<std::pair<int, std::string>> contenders_;  // place and host id: who holds it and who stands by for it
   std::set<int> places_seen_;                         // whose nodes have attached here at least once
-  bool said_whom_it_awaits_ = false;                  // after the verdict
+  bool awaited_nodes_logged_ = false;                 // after the verdict
   std::set<StreamId> refused_;
   std::deque<std::string> refusals_;   // the newest since the last round: whom, and why
   std::set<std::string> turned_away_;  // whom the shell refused, and why, as was said

@@ -209,9 +209,9 @@ bool Coordinator::AwaitsLatecomers() const {
 }
 
 // Most of them come within moments: only a wait that a person would notice is worth a line.
-void Coordinator::SayWhomItAwaits(BootTime now, Effects* out) {
-  if (said_whom_it_awaits_ || !AwaitsLatecomers() || now < state_since_ + kNoticeableWait) return;
-  said_whom_it_awaits_ = true;
+void Coordinator::LogAwaitedNodes(BootTime now, Effects* out) {
+  if (awaited_nodes_logged_ || !AwaitsLatecomers() || now < state_since_ + kNoticeableWait) return;
+  awaited_nodes_logged_ = true;
   std::vector<std::string> absent;
   for (int place = 0; place < static_cast<int>(options_.place_names.size()); ++place) {
     if (places_seen_.count(place) == 0) absent.push_back(PlaceName(place));
@@ -324,9 +324,9 @@ std::string Coordinator::WhyNoRoundYet(int ready) const {
 }
 
 // What a person is to look for who asks why nothing starts.
-std::string Coordinator::WhyWaiting() const { return absl::StrCat(last_why_, WhoWasRefused()); }
+std::string Coordinator::WhyWaiting() const { return absl::StrCat(last_why_, DescribeRefusals()); }
 
-std::string Coordinator::WhoWasRefused() const {
+std::string Coordinator::DescribeRefusals() const {
   return refusals_.empty() ? "" : absl::StrCat("; refused: ", absl::StrJoin(refusals_, ", "));
 }
 

@@ -9,7 +9,7 @@
 namespace muster::rendezvous {
 
 // The newest status takes the place of the one before, but the texts that it leaves out stay.
-void Coordinator::TakeIn(const v1::AgentStatus& status, Host* host) const {
+void Coordinator::StoreStatus(const v1::AgentStatus& status, Host* host) const {
   v1::Failure before;
   if (host->status.has_failure()) before.Swap(host->status.mutable_failure());
   host->status = status;
@@ -27,7 +27,7 @@ void Coordinator::LearnVerdict(BootTime now, const v1::Verdict& verdict, Effects
   if (verdict_->brief() && !verdict.brief() && verdict_->digest() == verdict.digest()) verdict_ = verdict;
 }
 
-void Coordinator::SayWhatIsHeld(const Host& host, v1::Directive* directive) const {
+void Coordinator::SetHeldDigests(const Host& host, v1::Directive* directive) const {
   const v1::Failure& failure = host.status.failure();
   if (!failure.texts_left_out()) directive->set_held_failure_texts(failure.texts_digest());
   if (verdict_ && !verdict_->brief()) directive->set_held_verdict(verdict_->digest());

@@ -103,7 +103,8 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
     if (now < epoch_start_ + options_.join_timeout) return false;
     ConcludeWith(
         now, kExitUnavailable,
-        absl::StrCat("no node came within ", absl::FormatDuration(options_.join_timeout), WhoWasRefused()), out);
+        absl::StrCat("no node came within ", absl::FormatDuration(options_.join_timeout), DescribeRefusals()),
+        out);
     return true;
   }
   if (!all && now < members_known_until_) return false;
@@ -283,7 +284,7 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
                             absl::FormatDuration(absl::Trunc(now - gathering_since_, absl::Seconds(1))),
                             absent.empty() ? "" : "; absent: ", JoinAtMost(absent, kMaxAbsentNamed),
                             not_ready.empty() ? "" : "; ", not_ready, claimed_twice.empty() ? "" : "; ",
-                            claimed_twice, WhoWasRefused()),
+                            claimed_twice, DescribeRefusals()),
                out);
   return true;
 }

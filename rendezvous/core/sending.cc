@@ -64,7 +64,7 @@ void Coordinator::Send(BootTime now, Host& host, Effects* out) {
   settings->set_beat_ms(absl::ToInt64Milliseconds(Beat()));
   settings->set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
   if (IsSet(greatest_.id())) *directive.mutable_greatest() = GreatestForTelling(now, host);
-  SayWhatIsHeld(host, &directive);
+  SetHeldDigests(host, &directive);
   FillOrder(now, host, &directive);
   GrantLease(host, &directive);
   host.last_sent = seq_;
