@@ -168,8 +168,10 @@ class CoordinatorProcess {
 
   void Finish(int exit_code, const std::string& reason) {
     end_.exit_code = exit_code;
-    Log(exit_code == 0 ? Severity::kInfo : Severity::kError, kPart,
-        "exit code " + std::to_string(exit_code) + ": " + reason);
+    const bool wanted =
+        exit_code == 0 || end_.signal == SIGINT;  // whoever presses Ctrl-C gets what they asked for
+    Log(wanted ? Severity::kInfo : Severity::kError, kPart,
+        "exit code " + std::to_string(exit_code) + ": " + reason, {.event = events::kJobEnded});
     loop_.Stop();
   }
 

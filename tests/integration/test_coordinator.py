@@ -1,4 +1,5 @@
 """`muster coordinator` alone: killed and started again at any moment no worker notices; too late, the group restarts."""
+import json
 import signal
 import unittest
 
@@ -120,6 +121,15 @@ class CoordinatorAlone(ClusterTest):
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
         self.assertEqual(starts, job.wait_for_round(0))
+
+    def test_a_ctrl_c_of_ones_own_is_no_error(self):
+        coordinator = self.start_coordinator(self.job_of(2), "--log-format", "json")
+        wait_until("it listens", lambda: coordinator.said("listening on"))
+        coordinator.signal(signal.SIGINT)
+        wait_until("its end", coordinator.has_ended)
+        lines = [json.loads(line) for line in coordinator.err().splitlines() if line.startswith("{")]
+        self.assertEqual(["INFO"], [line["severity"] for line in lines if line.get("event") == "job_ended"])
+        self.assertEqual([], [line for line in lines if line["severity"] == "ERROR"])
 
     def test_a_progress_file_that_one_node_watches_counts_for_the_job(self):
         job = self.job_of(2, nproc=1, plan=[{"when": {"rank": 1}, "exit": 5, "after": None}])
