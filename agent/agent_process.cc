@@ -20,6 +20,7 @@
 
 #include "agent/address.h"
 #include "agent/core/agent_core.h"
+#include "agent/core/port_retry.h"
 #include "agent/end_host.h"
 #include "agent/host/bounded_call.h"
 #include "agent/host/event_loop.h"
@@ -29,7 +30,7 @@
 #include "agent/host/writer.h"
 #include "agent/local_session.h"
 #include "agent/notice_watch.h"
-#include "agent/port_retry.h"
+#include "agent/port_holder.h"
 #include "agent/process_start.h"
 #include "agent/reach_check.h"
 #include "agent/remote_session.h"
@@ -384,12 +385,12 @@ SessionEvents AgentProcess::Events() {
 }
 
 void AgentProcess::OnNotReached(const std::string& why, int refused) {
-  PortRetry::Next next{why, false};
+  PortRetry::Next next{why, refused};
   if (port_is_anothers_ && refused == 0) {
-    next = port_retry_.OnNoCoordinator(EventLoop::Now(), why, IsOtherProgram(why), PrimaryPort());
+    RefreshPortHolder(EventLoop::Now(), PrimaryPort(), &port_retry_);
+    next = port_retry_.OnNoCoordinator(EventLoop::Now(), why, IsOtherProgram(why));
   }
-  const int code = next.give_up ? kExitUnavailable : refused;
-  Step([&](BootTime now, Effects* out) { core_.OnDisconnected(now, next.why, code, out); });
+  Step([&](BootTime now, Effects* out) { core_.OnDisconnected(now, next.why, next.exit_code, out); });
 }
 
 // Its first status is not looked at yet, so the offer that goes out now is the one a round is made with.
@@ -418,10 +419,13 @@ bool AgentProcess::Listening() {
     CheckPrimaryAddress();
     return true;
   }
-  const PortRetry::Next next = port_retry_.OnFailure(EventLoop::Now(), status, PrimaryPort());
-  const int code = absl::IsResourceExhausted(status) ? kExitFault : kExitUnavailable;
-  loop_.Post([this, why = next.why, code = next.give_up ? code : 0] {
-    Step([&](BootTime at, Effects* out) { core_.OnDisconnected(at, why, code, out); });
+  const BootTime now = EventLoop::Now();
+  if (absl::IsUnavailable(status)) RefreshPortHolder(now, PrimaryPort(), &port_retry_);
+  const bool has_served = IsSet(core_.memory().epoch());  // an agent before this one, perhaps
+  const PortRetry::Next next =
+      port_retry_.OnFailure(now, status, {.has_served = has_served, .lease = LeaseOf(config_)});
+  loop_.Post([this, next] {
+    Step([&](BootTime at, Effects* out) { core_.OnDisconnected(at, next.why, next.exit_code, out); });
   });
   return false;
 }

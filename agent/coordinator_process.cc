@@ -11,10 +11,11 @@
 #include <string>
 #include <utility>
 
+#include "agent/core/port_retry.h"
 #include "agent/host/event_loop.h"
 #include "agent/host/log.h"
 #include "agent/host/writer.h"
-#include "agent/port_retry.h"
+#include "agent/port_holder.h"
 #include "agent/process_start.h"
 #include "agent/serving.h"
 #include "proto/base/exit_codes.h"
@@ -28,7 +29,6 @@ namespace {
 
 constexpr char kPart[] = "coordinator";
 constexpr absl::Duration kBindRetry = absl::Milliseconds(200);
-constexpr absl::Duration kReturnLimit = absl::Minutes(1);  // for a port, and descriptors, that were there before
 
 // No sooner than this after its start is a dead listener replaced: what took the descriptors is to have an end.
 constexpr absl::Duration kLeastLife = absl::Seconds(3);
@@ -128,24 +128,22 @@ class CoordinatorProcess {
     const absl::Status status = service_->Listen(options);
     if (status.ok()) {
       port_ = service_->port();
+      port_retry_.OnListening();
       Log(Severity::kInfo, kPart,
           "listening on " + options.listen.host + ", port " + std::to_string(service_->port()) + ", for run " +
               config_.run_id());
       Tick();
       return;
     }
-    // Who has served already ends for nothing that may pass: the nodes come back to this port.
-    const bool has_served = port_ != 0;
-    const bool may_pass = absl::IsUnavailable(status) || (has_served && absl::IsResourceExhausted(status));
-    const PortRetry::Next next = port_retry_.OnFailure(EventLoop::Now(), status, options.listen.port);
-    const bool give_up = has_served ? EventLoop::Now() - began_ >= kReturnLimit : next.give_up;
-    if (may_pass && !give_up) {
-      if (trouble_ != next.why) Log(Severity::kWarning, kPart, next.why);
-      trouble_ = next.why;
-      loop_.After(kBindRetry, [this] { Listen(); });
-      return;
-    }
-    Finish(absl::IsResourceExhausted(status) ? kExitFault : kExitUnavailable, next.why);
+    const BootTime now = EventLoop::Now();
+    if (absl::IsUnavailable(status))
+      RefreshPortHolder(now, static_cast<uint16_t>(options.listen.port), &port_retry_);
+    const PortRetry::Next next =
+        port_retry_.OnFailure(now, status, {.has_served = port_ != 0, .lease = LeaseOf(config_)});
+    if (next.exit_code != 0) return Finish(next.exit_code, next.why);
+    if (trouble_ != next.why) Log(Severity::kWarning, kPart, next.why);
+    trouble_ = next.why;
+    loop_.After(kBindRetry, [this] { Listen(); });
   }
 
   void Tick() {

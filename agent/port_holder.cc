@@ -125,17 +125,8 @@ std::optional<PortHolder> FindPortHolder(uint16_t port, absl::Duration limit) {
   return std::nullopt;
 }
 
-std::string DescribePortHolder(const std::optional<PortHolder>& holder) {
-  constexpr char kAdvice[] = "end it, or give all nodes another port";
-  if (!holder) {
-    return absl::StrCat(
-        "no process that can be seen from here has it, so it is another user's or another container's: ", kAdvice);
-  }
-  const std::string who = absl::StrCat("process ", holder->pid, " (", holder->name, ") has it");
-  if (holder->is_muster) {
-    return absl::StrCat(who, ": if its run is ending, the port is free in a moment; else ", kAdvice);
-  }
-  return absl::StrCat(who, holder->listens ? "" : " for a connection of its own", ": ", kAdvice);
+void RefreshPortHolder(BootTime now, uint16_t port, PortRetry* retry) {
+  if (retry->SearchIsDue(now)) retry->SetHolder(now, FindPortHolder(port));
 }
 
 }  // namespace muster::agent

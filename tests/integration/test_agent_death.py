@@ -1,11 +1,22 @@
 """SIGKILL of agent processes, the primary's too: no worker notices."""
 import signal
+import socket
+import time
 import unittest
 
 import cluster
 from cluster import ClusterTest, kill, never, process_state, wait_until
 
 ATTACHED = r"agent (\d+) is attached"
+FOREIGN_PORT_LIMIT_S = 3.0  # for which a primary that has not served yet waits for another program's port
+
+
+def binds(listener, address):
+    try:
+        listener.bind(address)
+    except OSError:
+        return False
+    return True
 
 
 class AgentDeath(ClusterTest):
@@ -42,6 +53,22 @@ class AgentDeath(ClusterTest):
         self.kill_agent(job, 0)
         for place, node in job.nodes.items():
             wait_until(f"place {place} is attached again", lambda: len(node.said(ATTACHED)) > seen[place])
+        self.check_undisturbed(job, starts)
+
+    def test_of_the_primary_while_another_program_takes_its_port_disturbs_nobody(self):
+        job, starts = self.running(options=("--lease", "60s"))
+        primary = job.nodes[0]
+        host, agent = primary.host(), primary.agent()
+        kill(host, signal.SIGSTOP)  # no new agent before the port is taken
+        kill(agent)
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            wait_until("the port is free", lambda: binds(other, (job.addresses[0], job.ports[0])))
+            other.listen()
+            kill(host, signal.SIGCONT)
+            wait_until("the primary names who has its port", lambda: primary.said("has it: end it"))
+            until = time.monotonic() + FOREIGN_PORT_LIMIT_S + 1
+            wait_until("longer than a new job waits for its port", lambda: time.monotonic() > until)
         self.check_undisturbed(job, starts)
 
     def test_many_times_over_everywhere_disturbs_nobody(self):

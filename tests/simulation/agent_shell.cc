@@ -15,6 +15,8 @@ constexpr Micros kKillDelay = 500;
 constexpr Micros kProbeMax = 20 * kMillisecond;
 constexpr Micros kOpenMax = 20 * kMillisecond;
 constexpr Micros kPortRetry = 50 * kMillisecond;
+constexpr int kPortTakenPercent = 10;  // of the deaths of an agent with the coordinator
+constexpr Micros kPortTakenMax = 8 * kSecond;
 constexpr Micros kNoticeAskedEvery = kSecond;
 constexpr size_t kStrangersWords = 6'000;  // bytes
 constexpr Micros kAloneTickMax = 100 * kMillisecond;
@@ -91,6 +93,10 @@ void World::KillAgent(AgentProcess* agent) {
   if (agent->home != nullptr) {
     const std::map<rendezvous::StreamId, Session*> sessions = agent->home->sessions;
     for (const auto& [stream, session] : sessions) CloseCoordinatorEnd(session);
+    const bool may_be_taken = !healed_ && scenario_.total_weight() > 0 && !scenario_.only_agents_die;
+    if (may_be_taken && hardships_.Chance(kPortTakenPercent)) {
+      agent->machine->port_taken_until = now() + hardships_.Between(0, kPortTakenMax);
+    }
   }
   HostProcess* host = agent->host;
   ExemptOrphans(*host);
@@ -154,13 +160,33 @@ void World::MaybeOpenHome(AgentProcess* agent) {
 }
 
 void World::OpenHome(AgentProcess* agent) {
-  for (const auto& home : homes_) {  // the port is still taken
-    if (home->owner->alive && home->owner->machine == agent->machine) {
-      DeliverAfter(kPortRetry, agent, [this, agent] { OpenHome(agent); });
-      return;
-    }
+  std::optional<agent::PortHolder> holder = HolderOfPort(*agent);
+  if (!holder) {
+    agent->home = NewHome(agent, agent->host, agent->core.config());
+    return;
   }
-  agent->home = NewHome(agent, agent->host, agent->core.config());
+  const BootTime boot = BootNow(*agent->machine);
+  const v1::NodeConfig& config = agent->core.config();
+  if (agent->port_retry.SearchIsDue(boot)) agent->port_retry.SetHolder(boot, std::move(holder));
+  const agent::PortRetry::Next next =
+      agent->port_retry.OnFailure(boot, absl::UnavailableError("the port is in use"),
+                                  {.has_served = IsSet(agent->core.memory().epoch()),
+                                   .lease = absl::Milliseconds(config.single_node() ? 0 : config.lease_ms())});
+  if (next.exit_code == 0) return DeliverAfter(kPortRetry, agent, [this, agent] { OpenHome(agent); });
+  ++agent->attempt;
+  OnAgent(agent, [agent, &next](BootTime now, agent::Effects* out) {
+    agent->core.OnDisconnected(now, next.why, next.exit_code, out);
+  });
+}
+
+// An agent before this one on its machine, which is ending; or, for a while, another program.
+std::optional<agent::PortHolder> World::HolderOfPort(const AgentProcess& agent) const {
+  for (const auto& home : homes_) {
+    if (home->owner->alive && home->owner->machine == agent.machine)
+      return agent::PortHolder{1, "muster-agent", true};
+  }
+  if (now() < agent.machine->port_taken_until) return agent::PortHolder{2, "curl", false, false};
+  return std::nullopt;
 }
 
 CoordinatorHome* World::NewHome(Process* owner, HostProcess* primary, const v1::NodeConfig& config) {

@@ -1,5 +1,4 @@
-// Who has a port: found in the kernel's tables and the descriptors of processes, and how long one tries to have
-// it.
+// Who has a port: found in the kernel's tables and the descriptors of processes.
 #include "agent/port_holder.h"
 
 #include <arpa/inet.h>
@@ -14,8 +13,8 @@
 
 #include <string>
 
+#include "agent/core/port_retry.h"
 #include "agent/host/event_loop.h"
-#include "agent/port_retry.h"
 
 namespace muster::agent {
 namespace {
@@ -70,8 +69,6 @@ class Listener {
   pid_t pid_ = 0;
 };
 
-absl::Status InUse() { return absl::UnavailableError("listening on [::]:1: the port is in use"); }
-
 TEST(PortHolder, AListenerIsFoundByItsPortWithPidAndName) {
   const Listener listener("muster-agent");
   const auto holder = FindPortHolder(listener.port(), kPatience);
@@ -88,52 +85,16 @@ TEST(PortHolder, APortThatNobodyHasHasNoHolder) {
   EXPECT_FALSE(FindPortHolder(port, kPatience).has_value());
 }
 
-TEST(PortHolder, IsDescribedWithWhatToDo) {
-  EXPECT_EQ(DescribePortHolder(PortHolder{71, "python3", false, true}),
-            "process 71 (python3) has it: end it, or give all nodes another port");
-  EXPECT_EQ(DescribePortHolder(PortHolder{71, "curl", false, false}),
-            "process 71 (curl) has it for a connection of its own: end it, or give all nodes another port");
-  EXPECT_NE(DescribePortHolder(std::nullopt).find("no process that can be seen from here"), std::string::npos);
-}
-
-TEST(PortRetry, AMusterIsWaitedForAsItMayBeEnding) {
-  const Listener listener("muster-agent");
-  PortRetry retry;
-  const BootTime start = EventLoop::Now();
-  EXPECT_FALSE(retry.OnFailure(start, InUse(), listener.port()).give_up);
-  EXPECT_FALSE(retry.OnFailure(start + kForeignPortLimit, InUse(), listener.port()).give_up);
-  EXPECT_TRUE(retry.OnFailure(start + kBindRetryLimit, InUse(), listener.port()).give_up);
-}
-
-TEST(PortRetry, AnotherProgramIsNotWaitedForForLong) {
+TEST(PortHolder, ARetryLearnsWhoItIsOnceASecond) {
   const Listener listener(kForeign);
   PortRetry retry;
   const BootTime start = EventLoop::Now();
-  const auto first = retry.OnFailure(start, InUse(), listener.port());
-  EXPECT_FALSE(first.give_up);
-  EXPECT_EQ(first.why, "listening on [::]:1: the port is in use: process " + std::to_string(listener.pid()) +
-                           " (sleep) has it: end it, or give all nodes another port");
-  EXPECT_TRUE(retry.OnFailure(start + kForeignPortLimit, InUse(), listener.port()).give_up);
-}
-
-// A node that is no primary looks for the coordinator behind a port of its own machine: a tunnel may lead there.
-TEST(PortRetry, WhatAnswersInThePlaceOfACoordinatorEndsTheSearchAndWhatDoesNotAnswerDoesNot) {
-  const Listener listener(kForeign);
-  PortRetry retry;
-  const BootTime start = EventLoop::Now();
-  const BootTime later = start + kBindRetryLimit;
-  EXPECT_FALSE(retry.OnNoCoordinator(start, "no muster", true, listener.port()).give_up);
-  EXPECT_FALSE(retry.OnNoCoordinator(later, "timed out", false, listener.port()).give_up);
-  const auto last = retry.OnNoCoordinator(later, "no muster", true, listener.port());
-  EXPECT_TRUE(last.give_up);
-  EXPECT_EQ(last.why,
-            "no muster; on this machine process " + std::to_string(listener.pid()) + " (sleep) has that port");
-}
-
-TEST(PortRetry, AnErrorThatDoesNotPassEndsItAtOnce) {
-  const auto next = PortRetry().OnFailure(EventLoop::Now(), absl::PermissionDeniedError("not permitted"), 1);
-  EXPECT_TRUE(next.give_up);
-  EXPECT_EQ(next.why, "not permitted");
+  RefreshPortHolder(start, listener.port(), &retry);
+  EXPECT_FALSE(retry.SearchIsDue(start));
+  EXPECT_TRUE(retry.SearchIsDue(start + kHolderSearchPause));
+  EXPECT_EQ(retry.OnFailure(start, absl::UnavailableError("in use"), {}).why,
+            "in use: process " + std::to_string(listener.pid()) +
+                " (sleep) has it: end it, or give all nodes another port");
 }
 
 }  // namespace
