@@ -122,8 +122,10 @@ bool Coordinator::IsNews(StreamId stream, const v1::AgentStatus& status) const {
 bool Coordinator::MayWait(BootTime now, const v1::AgentStatus& status) const {
   const v1::Phase phase = status.phase();
   const bool gone = phase == v1::PHASE_HOST_GONE;
-  const bool ends_the_round = phase == v1::PHASE_FAILED || phase == v1::PHASE_LEAVING || gone;
-  if (ends_the_round && state_ == State::kRunning) return false;
+  const bool ends = phase == v1::PHASE_FAILED || phase == v1::PHASE_LEAVING || gone;
+  const auto host = hosts_.find(status.host_id());
+  const bool costs_the_round = host != hosts_.end() && CostsTheRound(host->second);
+  if (ends && state_ == State::kRunning && (costs_the_round || status.at_primary())) return false;
   if (gone && status.at_primary()) return false;  // this coordinator ends with it, and has something to say first
   return DecidedJustNow(now);
 }

@@ -93,6 +93,29 @@ TEST(CoordinatorAtScale, ManyDeadHostsCostTwiceForTwiceTheHosts) {
   EXPECT_LT(VisitsOfDeadHosts(2 * kFew), kAboutTwice * VisitsOfDeadHosts(kFew));
 }
 
+// Spares that end while a round runs: their machines are taken away, say.
+uint64_t VisitsOfSparesThatEnd(int nodes, v1::Phase phase) {
+  Cluster c(Large(1, 2));
+  Start(&c, nodes);
+  c.Pass(kTick, {});
+  const uint64_t before = c.core().host_visits();
+  for (const std::string& name : Names(0, nodes)) {
+    if (c.Told(name).has_run()) continue;
+    c.Phase(name, phase);
+    EXPECT_TRUE(c.Told(name).has_release()) << "its agent need not wait for a decision";
+    c.Close(name);
+  }
+  EXPECT_EQ(c.state(), State::kRunning);
+  return c.core().host_visits() - before;
+}
+
+TEST(CoordinatorAtScale, SparesThatEndCostTwiceForTwiceTheSpares) {
+  for (const v1::Phase phase : {v1::PHASE_LEAVING, v1::PHASE_HOST_GONE}) {
+    EXPECT_LE(VisitsOfSparesThatEnd(2 * kFew, phase), kAboutTwice * VisitsOfSparesThatEnd(kFew, phase))
+        << v1::Phase_Name(phase);
+  }
+}
+
 // Its agent is released at once and closes its stream, before anything was decided on it.
 TEST(CoordinatorAtScale, ADeadHostIsChargedThoughTheDecisionOnItIsDeferred) {
   CoordinatorOptions options = Fixed(3);
