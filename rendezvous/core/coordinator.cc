@@ -252,7 +252,7 @@ void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const s
                          int exit_code) {
   if (refused_.insert(stream).second) {
     const std::string name = options_.planted("strangers_words") ? status.hostname() : Foreign(status.hostname());
-    NoteRefusal(name, reason, out);
+    NoteRefusal(name, reason, &refused_nodes_, out);
   }
   v1::Directive directive = NextDirective(status.id());
   directive.mutable_refused()->set_exit_code(exit_code);
@@ -260,20 +260,27 @@ void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const s
   out->push_back(SendDirective{stream, std::move(directive)});
 }
 
-void Coordinator::NoteRefusal(const std::string& name, const std::string& reason, Effects* out) {
+// Who is refused may try as often as it likes, and others beside it: each is logged once. The first few are named
+// to those who wait, and stay: each change of what those are told is a line in the log of every node.
+void Coordinator::NoteRefusal(const std::string& name, const std::string& reason, LoggedRefusals* logged,
+                              Effects* out) {
   const std::string whom = absl::StrCat(name, " (", reason, ")");
-  if (std::find(refusals_.begin(), refusals_.end(), whom) == refusals_.end()) {  // else it has come again
-    Say(Severity::kWarning, absl::StrCat("refused ", name, ": ", reason), out, {.event = events::kNodeRefused});
+  const bool named = std::find(refusals_.begin(), refusals_.end(), whom) != refusals_.end();
+  if (!named && refusals_.size() < kMaxRefusalsNamed) {
     refusals_.push_back(whom);
+  } else if (!named) {
+    more_refusals_ = true;
   }
-  if (refusals_.size() > kMaxRefusalsNamed) refusals_.pop_front();
+  if (logged->size() >= kMaxRefusalsLogged || !logged->insert(whom).second) return;
+  Say(Severity::kWarning, absl::StrCat("refused ", name, ": ", reason), out, {.event = events::kNodeRefused});
+  if (logged->size() == kMaxRefusalsLogged) {
+    Say(Severity::kWarning, "further refusals of this kind are not logged: there were too many", out);
+  }
 }
 
-// A stranger may try as often as it likes: it is named once.
 void Coordinator::OnTurnedAway(const std::string& address, const std::string& reason, Effects* out) {
-  const std::string name = absl::StrCat("a node at ", address.empty() ? "an unknown address" : address);
-  if (turned_away_.size() >= kMaxTurnedAwayNamed || !turned_away_.insert(name + reason).second) return;
-  NoteRefusal(name, reason, out);
+  NoteRefusal(absl::StrCat("a node at ", address.empty() ? "an unknown address" : address), reason, &turned_away_,
+              out);
 }
 
 void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {

@@ -116,7 +116,8 @@ class Coordinator {
   void NewEpoch(BootTime now, uint64_t above, Effects* out);
   void Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out,
               int exit_code = kExitRefused);
-  void NoteRefusal(const std::string& name, const std::string& reason, Effects* out);
+  using LoggedRefusals = std::set<std::string>;  // whom, and why; at most kMaxRefusalsLogged
+  void NoteRefusal(const std::string& name, const std::string& reason, LoggedRefusals* logged, Effects* out);
 
   // held.cc: what a host need not repeat, and need not be told again.
   void StoreStatus(const v1::AgentStatus& status, Host* host) const;
@@ -294,8 +295,10 @@ class Coordinator {
   std::set<int> places_seen_;                         // whose nodes have attached here at least once
   bool awaited_nodes_logged_ = false;                 // after the verdict
   std::set<StreamId> refused_;
-  std::deque<std::string> refusals_;   // the newest since the last round: whom, and why
-  std::set<std::string> turned_away_;  // whom the shell refused, and why, as was said
+  std::vector<std::string> refusals_;  // the first since the last round: whom, and why
+  bool more_refusals_ = false;         // than those
+  LoggedRefusals refused_nodes_;       // in the life of this coordinator
+  LoggedRefusals turned_away_;         // by the shell: strangers, who must not use up the room of the others
   std::set<std::pair<int, std::string>>
       rivals_told_;  // places and those who stand by for them beside a living holder
   Differences differences_;

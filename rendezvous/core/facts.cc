@@ -327,7 +327,8 @@ std::string Coordinator::WhyNoRoundYet(int ready) const {
 std::string Coordinator::WhyWaiting() const { return absl::StrCat(last_why_, DescribeRefusals()); }
 
 std::string Coordinator::DescribeRefusals() const {
-  return refusals_.empty() ? "" : absl::StrCat("; refused: ", absl::StrJoin(refusals_, ", "));
+  if (refusals_.empty()) return "";
+  return absl::StrCat("; refused: ", absl::StrJoin(refusals_, ", "), more_refusals_ ? " and others" : "");
 }
 
 std::string Coordinator::Waiting() const {

@@ -33,15 +33,14 @@ inline constexpr absl::Duration kAgentsReturn = absl::Seconds(1);
 inline constexpr int kMaxAbsentNamed = 8;
 inline constexpr size_t kMaxLossesNamed =
     8;  // in the log, of members that are lost at one moment; more are counted
-inline constexpr int kMaxUnusableNamed = 3;     // in what those are told who wait; more are counted
-inline constexpr size_t kMaxTroubleText = 512;  // bytes of why a node is unusable
-inline constexpr int kMaxOtherFailures = 8;     // in a verdict, beside the root cause; more are counted
-inline constexpr size_t kMaxBriefText = 256;    // bytes of what each of them said
-inline constexpr size_t kMaxForeignText = 128;  // bytes of a word of somebody who may be a stranger
-inline constexpr size_t kMaxRefusalsNamed = 3;  // of nodes that were turned away while others wait for them
-inline constexpr size_t kMaxTurnedAwayNamed =
-    64;                                       // strangers that the shell refused, in the life of a coordinator
-inline constexpr size_t kMaxRivalsTold = 64;  // nodes that claim a place which a living one holds
+inline constexpr int kMaxUnusableNamed = 3;       // in what those are told who wait; more are counted
+inline constexpr size_t kMaxTroubleText = 512;    // bytes of why a node is unusable
+inline constexpr int kMaxOtherFailures = 8;       // in a verdict, beside the root cause; more are counted
+inline constexpr size_t kMaxBriefText = 256;      // bytes of what each of them said
+inline constexpr size_t kMaxForeignText = 128;    // bytes of a word of somebody who may be a stranger
+inline constexpr size_t kMaxRefusalsNamed = 3;    // of nodes that were turned away while others wait for them
+inline constexpr size_t kMaxRefusalsLogged = 64;  // in the life of a coordinator, with a token and without one
+inline constexpr size_t kMaxRivalsTold = 64;      // nodes that claim a place which a living one holds
 // A holder of a place that speaks so long after another node claimed it is alive: what a dead one said last is
 // here.
 inline constexpr absl::Duration kRivalAfter = absl::Seconds(1);

@@ -294,6 +294,7 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   WarnOfMixedFamilies(members, out);
   WarnOfDifferences(members, out);
   refusals_.clear();
+  more_refusals_ = false;
   v1::RoundId id;
   // The counts of an older round may have reached us with a lower number than it had.
   const auto restarts = static_cast<uint64_t>(counts_.restart_count);

@@ -83,8 +83,33 @@ TEST(CoordinatorRefusals, StrangersFillNeitherTheLogNorTheDirectives) {
   c.Join("a", 0);
   for (int i = 0; i < 1000; ++i) c.TurnAway("10.0.0." + std::to_string(i), "no token");
   c.Apply("a");
-  EXPECT_EQ(c.warnings().size(), kMaxTurnedAwayNamed);
+  EXPECT_EQ(c.warnings().size(), kMaxRefusalsLogged + 1) << "and that there are too many";
   EXPECT_LT(c.Told("a").ByteSizeLong(), 1000u);
+}
+
+// Nodes of another job, stranded here: each comes again and again, on a new stream.
+TEST(CoordinatorRefusals, NodesThatKeepComingBackAreLoggedOnceEach) {
+  constexpr int kStranded = 6;
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  std::string told;
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    for (int i = 0; i < kStranded; ++i) {
+      Cluster::Node& stranger = c.At("x");
+      stranger.stream = static_cast<StreamId>(1000 + attempt * kStranded + i);
+      stranger.status.set_run_id("other");
+      stranger.status.set_host_id("x" + std::to_string(i));
+      stranger.status.set_hostname("x" + std::to_string(i));
+      c.Say("x");
+      c.Close("x");
+      c.Apply("a");
+      if (attempt == 0 && i == kStranded - 1) told = c.Told("a").wait().reason();
+      if (attempt == 0) continue;
+      EXPECT_EQ(c.Told("a").wait().reason(), told) << "each change is a line in a node's log";
+    }
+  }
+  EXPECT_EQ(c.warnings().size(), static_cast<size_t>(kStranded));
+  EXPECT_THAT(told, HasSubstr("; refused: x0 (run id 'other' is not this job's ('job')), x1 ("));
 }
 
 }  // namespace
