@@ -7,7 +7,6 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
-#include "proto/base/takeover.h"
 
 namespace muster::agent {
 namespace {
@@ -193,12 +192,6 @@ void AgentCore::OnDisconnected(BootTime now, const std::string& why, int refused
 bool AgentCore::IsAnotherJobs(int exit_code) const {
   const bool is_member = IsSet(memory_.epoch()) && !memory_.has_verdict();
   return exit_code == kExitRefused && is_member && planted_bug != "refusal_is_final";
-}
-
-void AgentCore::ReachedAnotherJob(BootTime now, const std::string& reason) {
-  link_ = Link::kDown;
-  last_disconnect_ = absl::StrCat("another job's coordinator answers there: ", reason);
-  connect_at_ = now + (Leased() ? std::min(kRefusedRetry, LeaseDuration() / 8) : kRefusedRetry);
 }
 
 // Nothing else of such a directive is applied: the epoch of another job's coordinator means nothing here.
@@ -429,49 +422,6 @@ void AgentCore::OnTick(BootTime now, Effects* out) {
   Narrate(now, out);
 }
 
-void AgentCore::WatchCoordinator(BootTime now, Effects* out) {
-  if (link_ == Link::kConnecting && now > connect_began_ + kConnectLimit + absl::Seconds(1)) {
-    out->push_back(Disconnect{});
-    link_ = Link::kDown;
-    connect_at_ = now + ReconnectDelay();
-  }
-  // A stream that answers nothing for half a lease is worth a fresh connection.
-  if (link_ == Link::kUp && Leased() && now > std::max(last_contact_, connected_at_) + LeaseDuration() / 2) {
-    out->push_back(Disconnect{});
-    link_ = Link::kDown;
-    last_disconnect_ = "no answer on an open connection";
-    connect_at_ = now + ReconnectDelay();
-  }
-  if (link_ == Link::kDown && now >= connect_at_) {
-    link_ = Link::kConnecting;
-    connect_began_ = now;
-    connect_at_ = absl::InfiniteFuture();
-    ++attempts_;
-    out->push_back(Connect{});
-  }
-  if (link_ != Link::kUp && !order_.has_exit()) {
-    SetWaiting(now,
-               absl::StrCat("no coordinator at ", ToString(config_.primary()),
-                            last_disconnect_.empty() ? "" : absl::StrCat(" (", last_disconnect_, ")")),
-               out);
-    GiveUpOnCoordinator(now, out);
-  }
-}
-
-void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
-  const bool joining = !ever_connected_;
-  const absl::Duration limit =
-      absl::Milliseconds(joining ? config_.join_timeout_ms() : config_.coordinator_timeout_ms());
-  // Who was stopped itself for that long has not tried to reach anybody.
-  const absl::Duration silence = joining ? now - FromBootNanos(memory_.joined_boot_ns()) : unheard_;
-  if (silence < limit || ending_host_) return;
-  const bool observer = config_.role() == v1::ROLE_OBSERVER;
-  ExitAlone(now, observer && !joining ? 0 : kExitUnavailable,
-            absl::StrCat("the coordinator at ", ToString(config_.primary()), " was not reached for ",
-                         absl::FormatDuration(limit), last_disconnect_.empty() ? "" : ": ", last_disconnect_),
-            out);
-}
-
 bool AgentCore::Leased() const { return !config_.single_node() && LeaseDuration() > absl::ZeroDuration(); }
 
 absl::Duration AgentCore::LeaseDuration() const {
@@ -482,38 +432,6 @@ absl::Duration AgentCore::LeaseDuration() const {
 absl::Duration AgentCore::Beat() const {
   const int64_t agreed = memory_.settings().beat_ms();
   return agreed > 0 ? absl::Milliseconds(agreed) : kDefaultBeat;
-}
-
-// Connections are what a takeover of a very large job costs its coordinator, and thousands at once would time out
-// and begin anew: everybody has a turn of its own. Members go by their ranks, while the lease lasts; spares follow
-// in their line.
-AgentCore::Turn AgentCore::ReconnectTurn(absl::Duration spacing, absl::Duration limit) const {
-  const v1::Round& last = memory_.last();
-  const bool member = last.has_node_rank();
-  const int64_t members = std::max(member ? 1 : 0, last.node_count());
-  const int64_t position = member ? last.node_rank() : members + place_in_line_;
-  const absl::Duration all = spacing * std::max(members, position + 1);
-  // Where the lease is too short for so many they come closer together.
-  const absl::Duration after = member && all > limit ? limit * position / members : spacing * position;
-  return {std::min(after, kMaxReconnectTurn), std::min(member ? std::min(all, limit) : all, kMaxReconnectTurn)};
-}
-
-// Quick at first (a coordinator's successor is there within moments), then slower, with a third of jitter. Where
-// very many come back at once the first attempts are spread over a moment, which is no reason to restart the
-// others, and the further ones over as long as it takes to admit everybody.
-absl::Duration AgentCore::ReconnectDelay() {
-  entropy_ = entropy_ * 6364136223846793005u + 1442695040888963407u;
-  absl::Duration delay = kMinReconnectDelay;
-  for (int i = 1; i < attempts_ && delay < kMaxReconnectDelay; ++i) delay *= 2;
-  delay = std::min(delay, kMaxReconnectDelay);
-  delay -= delay / 3 * (static_cast<int64_t>(entropy_ >> 33) % 1000) / 1000;
-  if (attempts_ == 0) {
-    const absl::Duration grace = absl::Milliseconds(config_.reconnect_grace_ms());
-    return std::min(delay + ReconnectTurn(kFirstReconnectSpacing, grace / 2).after, std::max(delay, grace / 2));
-  }
-  const Turn turn = ReconnectTurn(kReconnectSpacing, Leased() ? LeaseDuration() / 3 : kMaxReconnectTurn);
-  if (turn.period <= kMaxReconnectDelay) return delay;
-  return attempts_ == 1 ? delay + turn.after : turn.period;
 }
 
 // ---- waiting ------------------------------------------------------------------------------------------------

@@ -115,7 +115,6 @@ class AgentCore {
   void ApplyOrder(BootTime now, const v1::Directive& directive, Effects* out);
   void OnRefused(BootTime now, int exit_code, const std::string& reason, Effects* out);
   bool IsAnotherJobs(int exit_code) const;
-  void ReachedAnotherJob(BootTime now, const std::string& reason);
   void LearnRound(BootTime now, const v1::Round& round);
   void LearnPrimaryEnded(const v1::Directive& directive);
   void LearnVerdict(const v1::Verdict& verdict);
@@ -128,20 +127,27 @@ class AgentCore {
   void Leave(const std::string& reason, Effects* out);  // this agent ends
   void TellHost(BootTime now, Effects* out);
   void WatchHost(BootTime now, absl::Duration counted, Effects* out);
-  void WatchCoordinator(BootTime now, Effects* out);
-  void GiveUpOnCoordinator(BootTime now, Effects* out);
   bool Leased() const;
   absl::Duration LeaseDuration() const;
   absl::Duration Beat() const;
-  absl::Duration ReconnectDelay();
+  void Narrate(BootTime now, Effects* out);
+  void SetWaiting(BootTime now, std::string what, Effects* out);
+  void Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject = {}) const;
+
+  // reconnect.cc: when the coordinator is tried.
+  void WatchCoordinator(BootTime now, Effects* out);
+  void GiveUpOnCoordinator(BootTime now, Effects* out);
+  void ReachedAnotherJob(BootTime now, const std::string& reason);
   struct Turn {
     absl::Duration after;   // from the moment when all may begin
     absl::Duration period;  // in which everybody has one turn
   };
-  Turn ReconnectTurn(absl::Duration spacing, absl::Duration limit) const;
-  void Narrate(BootTime now, Effects* out);
-  void SetWaiting(BootTime now, std::string what, Effects* out);
-  void Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject = {}) const;
+  Turn ReconnectTurn(absl::Duration spacing, absl::Duration limit);
+  absl::Duration ReconnectDelay();
+  absl::Duration TurnLimit() const;
+  absl::Duration CoordinatorTimeout() const;  // the present limit for being without one
+  double Random();
+  absl::Duration WithJitter(absl::Duration delay);
 
   // agent_status.cc: what the coordinator is told.
   void TellCoordinator(BootTime now, Effects* out);

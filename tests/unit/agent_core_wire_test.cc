@@ -24,7 +24,9 @@ constexpr int64_t kQuietBeatBytes = 1024;
 // One node's agent, its host, and the coordinator that it is connected to.
 class Node {
  public:
-  explicit Node(absl::Duration lease = kLease, uint64_t entropy = 7) : core_(entropy) {
+  explicit Node(absl::Duration lease = kLease, uint64_t entropy = 7, const std::string& cannot_start = "",
+                absl::Duration coordinator_timeout = absl::Minutes(15))
+      : core_(entropy) {
     host_.set_host_id("h");
     host_.set_agent_number(1);
     host_.set_offer_port(4000);
@@ -35,7 +37,11 @@ class Node {
     config->set_lease_ms(absl::ToInt64Milliseconds(lease));
     config->set_reconnect_grace_ms(2000);
     config->set_join_timeout_ms(600'000);
-    config->set_coordinator_timeout_ms(900'000);
+    config->set_coordinator_timeout_ms(absl::ToInt64Milliseconds(coordinator_timeout));
+    if (!cannot_start.empty()) {
+      config->mutable_cannot_start()->set_exit_code(127);
+      config->mutable_cannot_start()->set_error_text(cannot_start);
+    }
     Host();
     host_.clear_config();
     core_.OnConnected(now_, "10.0.0.2", &effects_);
@@ -252,8 +258,9 @@ TEST(WhatIsHeld, AVerdictToldAgainInBriefKeepsItsDetails) {
 
 // When this member, or this spare at that place in line, tries for the first and the second time after the
 // coordinator's end, if nobody answers the first one.
-std::vector<absl::Duration> Attempts(int rank, int place_in_line, int nodes, absl::Duration lease) {
-  Node node(lease, static_cast<uint64_t>(rank + place_in_line));
+std::vector<absl::Duration> Attempts(int rank, int place_in_line, int nodes, absl::Duration lease,
+                                     absl::Duration coordinator_timeout = absl::Minutes(15)) {
+  Node node(lease, static_cast<uint64_t>(rank + place_in_line), "", coordinator_timeout);
   v1::Directive told = node.Directive(1);
   if (rank < 0) {
     told.mutable_wait()->set_place_in_line(place_in_line);
@@ -312,6 +319,23 @@ TEST(Reconnects, SparesComeAfterTheMembers) {
   ASSERT_EQ(member.size(), 3u);
   ASSERT_EQ(spare.size(), 3u);
   EXPECT_GT(spare[1], member[1] + absl::Seconds(1));
+}
+
+// Nobody may give up before it has had its turn.
+TEST(Reconnects, AllTryTwiceMoreWithinAShortCoordinatorTimeout) {
+  constexpr int kNodes = 5000;
+  constexpr absl::Duration kTimeout = absl::Seconds(10);
+  std::map<int64_t, int> in_tenth;
+  for (int place = 1; place <= kNodes; place += 50) {
+    const std::vector<absl::Duration> spare = Attempts(-1, place, kNodes, LeaseForNodes(kNodes), kTimeout);
+    ASSERT_EQ(spare.size(), 3u) << place;
+    EXPECT_LT(spare[2], kTimeout) << place;
+    ++in_tenth[spare[1] / absl::Milliseconds(100)];
+  }
+  EXPECT_GE(in_tenth.size(), 8u) << "and they are spread all the same";
+  const std::vector<absl::Duration> member = Attempts(kNodes - 1, 0, kNodes, LeaseForNodes(kNodes), kTimeout);
+  ASSERT_EQ(member.size(), 3u);
+  EXPECT_LT(member[2], kTimeout);
 }
 
 TEST(Reconnects, TheLeaseGrowsWithTheJobFromAFewThousandNodes) {

@@ -1,0 +1,112 @@
+// When the agent tries to reach the coordinator, and when it gives up.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "agent/core/agent_core.h"
+#include "proto/base/exit_codes.h"
+#include "proto/base/ids.h"
+#include "proto/base/takeover.h"
+
+namespace muster::agent {
+
+void AgentCore::WatchCoordinator(BootTime now, Effects* out) {
+  if (link_ == Link::kConnecting && now > connect_began_ + kConnectLimit + absl::Seconds(1)) {
+    out->push_back(Disconnect{});
+    link_ = Link::kDown;
+    connect_at_ = now + ReconnectDelay();
+  }
+  // A stream that answers nothing for half a lease is worth a fresh connection.
+  if (link_ == Link::kUp && Leased() && now > std::max(last_contact_, connected_at_) + LeaseDuration() / 2) {
+    out->push_back(Disconnect{});
+    link_ = Link::kDown;
+    last_disconnect_ = "no answer on an open connection";
+    connect_at_ = now + ReconnectDelay();
+  }
+  if (link_ == Link::kDown && now >= connect_at_) {
+    link_ = Link::kConnecting;
+    connect_began_ = now;
+    connect_at_ = absl::InfiniteFuture();
+    ++attempts_;
+    out->push_back(Connect{});
+  }
+  if (link_ != Link::kUp && !order_.has_exit()) {
+    SetWaiting(now,
+               absl::StrCat("no coordinator at ", ToString(config_.primary()),
+                            last_disconnect_.empty() ? "" : absl::StrCat(" (", last_disconnect_, ")")),
+               out);
+    GiveUpOnCoordinator(now, out);
+  }
+}
+
+absl::Duration AgentCore::CoordinatorTimeout() const {
+  return absl::Milliseconds(ever_connected_ ? config_.coordinator_timeout_ms() : config_.join_timeout_ms());
+}
+
+void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
+  const bool joining = !ever_connected_;
+  const absl::Duration limit = CoordinatorTimeout();
+  // Who was stopped itself for that long has not tried to reach anybody.
+  const absl::Duration silence = joining ? now - FromBootNanos(memory_.joined_boot_ns()) : unheard_;
+  if (silence < limit || ending_host_) return;
+  const bool observer = config_.role() == v1::ROLE_OBSERVER;
+  ExitAlone(now, observer && !joining ? 0 : kExitUnavailable,
+            absl::StrCat("the coordinator at ", ToString(config_.primary()), " was not reached for ",
+                         absl::FormatDuration(limit), last_disconnect_.empty() ? "" : ": ", last_disconnect_),
+            out);
+}
+
+void AgentCore::ReachedAnotherJob(BootTime now, const std::string& reason) {
+  link_ = Link::kDown;
+  last_disconnect_ = absl::StrCat("another job's coordinator answers there: ", reason);
+  connect_at_ = now + (Leased() ? std::min(kRefusedRetry, LeaseDuration() / 8) : kRefusedRetry);
+}
+
+// A fraction in [0, 1).
+double AgentCore::Random() {
+  entropy_ = entropy_ * 6364136223846793005u + 1442695040888963407u;
+  return static_cast<double>(entropy_ >> 33 & 0xfffff) / 0x100000;
+}
+
+// Shorter by a third at most.
+absl::Duration AgentCore::WithJitter(absl::Duration delay) { return delay - delay / 3 * Random(); }
+
+// Within this everybody has a turn: members before their leases end, all of them several times before they give
+// up.
+absl::Duration AgentCore::TurnLimit() const {
+  const absl::Duration limit = std::min(kMaxReconnectTurn, CoordinatorTimeout() / 4);
+  return memory_.last().has_node_rank() && Leased() ? std::min(LeaseDuration() / 3, limit) : limit;
+}
+
+// Connections are what a takeover of a very large job costs its coordinator, and thousands at once would time out
+// and begin anew: everybody has a turn of its own. Members go by their ranks, while the lease lasts; spares follow
+// in their line.
+AgentCore::Turn AgentCore::ReconnectTurn(absl::Duration spacing, absl::Duration limit) {
+  const v1::Round& last = memory_.last();
+  const bool member = last.has_node_rank();
+  const int64_t members = std::max(member ? 1 : 0, last.node_count());
+  const int64_t position = member ? last.node_rank() : members + place_in_line_;
+  const absl::Duration all = spacing * std::max(members, position + 1);
+  if (all <= limit) return {spacing * position, all};
+  // Where the time is too short for so many they come closer together. A spare does not know how many there are.
+  if (member) return {limit * position / members, limit};
+  const absl::Duration after = spacing * position;
+  return {after <= limit ? after : limit / 2 + limit / 2 * Random(), limit};
+}
+
+// Quick at first (a coordinator's successor is there within moments), then slower, with a third of jitter. Where
+// very many come back at once the first attempts are spread over a moment, which is no reason to restart the
+// others, and the further ones over as long as it takes to admit everybody.
+absl::Duration AgentCore::ReconnectDelay() {
+  absl::Duration delay = kMinReconnectDelay;
+  for (int i = 1; i < attempts_ && delay < kMaxReconnectDelay; ++i) delay *= 2;
+  delay = WithJitter(std::min(delay, kMaxReconnectDelay));
+  if (attempts_ == 0) {
+    const absl::Duration moment = absl::Milliseconds(config_.reconnect_grace_ms()) / 2;
+    return std::min(delay + ReconnectTurn(kFirstReconnectSpacing, moment).after, std::max(delay, moment));
+  }
+  const Turn turn = ReconnectTurn(kReconnectSpacing, TurnLimit());
+  if (turn.period <= kMaxReconnectDelay) return delay;
+  return attempts_ == 1 ? delay + turn.after : turn.period;
+}
+
+}  // namespace muster::agent
