@@ -183,6 +183,7 @@ void AgentCore::OnDisconnected(BootTime now, const std::string& why, int refused
   last_disconnect_ = why;
   connect_at_ = now + ReconnectDelay();
   if (IsAnotherJobs(refused_code)) return ReachedAnotherJob(now, why);
+  refused_delay_ = absl::ZeroDuration();
   if (refused_code != 0) ExitAlone(now, refused_code, why, out);
 }
 
@@ -244,6 +245,7 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
   last_contact_ = now;
   unheard_ = absl::ZeroDuration();
   attempts_ = 0;  // only an answer makes an attempt a good one
+  refused_delay_ = absl::ZeroDuration();
   newest_ = directive.id();
   if (Compare(directive.echo(), echoed_) > 0) echoed_ = directive.echo();
   held_failure_texts_ = directive.held_failure_texts();

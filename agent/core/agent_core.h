@@ -25,7 +25,9 @@ inline constexpr absl::Duration kMaxCountedSilence = absl::Milliseconds(250);
 inline constexpr absl::Duration kDefaultBeat = absl::Milliseconds(500);
 inline constexpr absl::Duration kMinReconnectDelay = absl::Milliseconds(50);
 inline constexpr absl::Duration kMaxReconnectDelay = absl::Milliseconds(500);
-inline constexpr absl::Duration kRefusedRetry = absl::Seconds(1);  // where another job's coordinator answered
+// Where another job's coordinator answers.
+inline constexpr absl::Duration kRefusedRetry = absl::Seconds(1);
+inline constexpr absl::Duration kMaxRefusedRetry = absl::Seconds(8);
 inline constexpr absl::Duration kFirstReconnectSpacing = absl::Microseconds(100);  // between two agents
 inline constexpr absl::Duration kMaxReconnectTurn = absl::Seconds(30);  // of one agent's turn among very many
 inline constexpr absl::Duration kConnectLimit = absl::Seconds(5);       // of one attempt
@@ -144,6 +146,7 @@ class AgentCore {
   };
   Turn ReconnectTurn(absl::Duration spacing, absl::Duration limit);
   absl::Duration ReconnectDelay();
+  absl::Duration RefusedDelay(BootTime now);
   absl::Duration TurnLimit() const;
   absl::Duration CoordinatorTimeout() const;  // the present limit for being without one
   double Random();
@@ -202,6 +205,7 @@ class AgentCore {
   bool unknown_order_is_said_ = false;
   int place_in_line_ = 0;  // of a spare, by the newest WAIT
   int attempts_ = 0;
+  absl::Duration refused_delay_ = absl::ZeroDuration();  // before the newest attempt after a refusal
   bool ever_connected_ = false;
   bool attached_again_ = false;  // no answer yet on this connection, which is not the first
   std::string last_disconnect_;

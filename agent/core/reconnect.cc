@@ -58,7 +58,20 @@ void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
 void AgentCore::ReachedAnotherJob(BootTime now, const std::string& reason) {
   link_ = Link::kDown;
   last_disconnect_ = absl::StrCat("another job's coordinator answers there: ", reason);
-  connect_at_ = now + (Leased() ? std::min(kRefusedRetry, LeaseDuration() / 8) : kRefusedRetry);
+  connect_at_ = now + RefusedDelay(now);
+}
+
+// While its lease lasts a node tries often: its own coordinator may be back in time for its workers. After that
+// nothing is lost by a few seconds, and the other job is not to be troubled: ever more rarely, up to a limit
+// within which its own is found, and well before it gives up. Thousands of nodes take turns at any time.
+absl::Duration AgentCore::RefusedDelay(BootTime now) {
+  const absl::Duration quick = Leased() ? std::min(kRefusedRetry, LeaseDuration() / 8) : kRefusedRetry;
+  const absl::Duration limit = std::max(quick, std::min(kMaxRefusedRetry, CoordinatorTimeout() / 4));
+  refused_delay_ = now < lease_deadline_ ? quick : std::clamp(2 * refused_delay_, quick, limit);
+  const absl::Duration delay = WithJitter(refused_delay_);
+  const Turn turn = ReconnectTurn(kReconnectSpacing, TurnLimit());
+  if (turn.period <= delay) return delay;
+  return attempts_ == 1 ? delay + turn.after : turn.period;
 }
 
 // A fraction in [0, 1).

@@ -338,6 +338,34 @@ TEST(Reconnects, AllTryTwiceMoreWithinAShortCoordinatorTimeout) {
   EXPECT_LT(member[2], kTimeout);
 }
 
+// How often a member of a job of so many nodes tries in a time at whose beginning it reaches another job's
+// coordinator, which refuses it each time.
+size_t AttemptsAtAnotherJob(int nodes, absl::Duration lease, absl::Duration time) {
+  Node node(lease);
+  node.Give(node.Run(1, 0, nodes));
+  node.core_.OnDisconnected(node.now_, "away", 0, &node.effects_);
+  const BootTime end = node.now_ + time;
+  size_t connects = node.Count<Connect>();
+  const size_t before = connects;
+  while (node.now_ < end) {
+    node.Pass(kTick);
+    if (node.Count<Connect>() == connects) continue;
+    connects = node.Count<Connect>();
+    node.core_.OnDisconnected(node.now_, "the token is not this job's", 77, &node.effects_);
+  }
+  EXPECT_FALSE(node.Order().has_exit());
+  return connects - before;
+}
+
+TEST(Reconnects, AStrandedNodeTriesOftenWhileItsLeaseLastsAndThenEverMoreRarely) {
+  EXPECT_GE(AttemptsAtAnotherJob(2, kLease, kLease), 9u) << "its own may be back in time for its workers";
+  const size_t in_minutes = AttemptsAtAnotherJob(2, kLease, absl::Minutes(5));
+  EXPECT_LE(in_minutes, 60u) << "the other job is not to be troubled";
+  EXPECT_GE(in_minutes, 30u) << "and its own is to be found soon";
+  EXPECT_LE(AttemptsAtAnotherJob(10'000, LeaseForNodes(10'000), LeaseForNodes(10'000)), 5u)
+      << "thousands of them take turns";
+}
+
 TEST(Reconnects, TheLeaseGrowsWithTheJobFromAFewThousandNodes) {
   EXPECT_EQ(LeaseForNodes(1), kDefaultLease);
   EXPECT_EQ(LeaseForNodes(2000), kDefaultLease);
