@@ -158,7 +158,7 @@ void AgentCore::OnConnected(BootTime now, const std::string& local_address, Effe
   link_ = Link::kUp;
   connected_at_ = now;  // no contact yet: only an answer is
   first_of_session_ = status_seq_ + 1;
-  held_failure_texts_ = held_verdict_ = 0;
+  held_failure_texts_ = held_cannot_start_texts_ = held_verdict_ = 0;
   if (!local_address.empty()) local_address_ = local_address;
   attached_again_ = ever_connected_;
   ever_connected_ = true;
@@ -249,6 +249,7 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
   newest_ = directive.id();
   if (Compare(directive.echo(), echoed_) > 0) echoed_ = directive.echo();
   held_failure_texts_ = directive.held_failure_texts();
+  held_cannot_start_texts_ = directive.held_cannot_start_texts();
   held_verdict_ = directive.held_verdict();
   if (host_gone_) {
     const bool heard = echoed_.agent_number() == host_.agent_number() && echoed_.seq() >= gone_seq_;

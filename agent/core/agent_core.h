@@ -201,6 +201,7 @@ class AgentCore {
   uint64_t first_of_session_ = 0;  // seq of its first status
   // What the coordinator of this session holds, by its newest directive; 0: nothing.
   uint64_t held_failure_texts_ = 0;
+  uint64_t held_cannot_start_texts_ = 0;
   uint64_t held_verdict_ = 0;
   bool unknown_order_is_said_ = false;
   int place_in_line_ = 0;  // of a spare, by the newest WAIT

@@ -27,14 +27,16 @@ void AgentCore::AddForThisSession(BootTime now, v1::AgentStatus* status) const {
   if (IsSet(newest_.epoch())) status->set_coordinator_silent_ms(absl::ToInt64Milliseconds(now - last_contact_));
 }
 
-// A failure and a verdict stay in every beat until the next round, or the end. Their texts are sent until the
+// A failure and a verdict stay in every beat until the next round, or the end, and why a node cannot start for as
+// long as it is here. Their texts are sent until the
 // coordinator of this session says that it holds them: another one must be able to learn all of them from here.
 void AgentCore::LeaveOutWhatIsHeld(v1::AgentStatus* status) const {
-  if (status->has_failure()) {
-    v1::Failure* failure = status->mutable_failure();
+  const auto leave_out = [](uint64_t held, v1::Failure* failure) {
     failure->set_texts_digest(DigestOfTexts(*failure));
-    if (failure->texts_digest() == held_failure_texts_) LeaveOutTexts(failure);
-  }
+    if (failure->texts_digest() == held) LeaveOutTexts(failure);
+  };
+  if (status->has_failure()) leave_out(held_failure_texts_, status->mutable_failure());
+  if (status->has_cannot_start()) leave_out(held_cannot_start_texts_, status->mutable_cannot_start());
   if (status->has_verdict() && held_verdict_ != 0 && status->verdict().digest() == held_verdict_) {
     *status->mutable_verdict() = Brief(status->verdict());
   }

@@ -216,9 +216,7 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
   // The others ran, or run, without it: it is what is wrong, and says so to whoever started it.
   if (status.has_cannot_start() && !first_round_ && !ServesOn(now, status) &&
       !options_.planted("cannot_start_for_all")) {
-    const std::string why = Foreign(status.cannot_start().error_text());
-    Refuse(stream, status, why.empty() ? "it cannot start its program" : why, out,
-           ExitCodeOf(status.cannot_start()));
+    Refuse(stream, status, WhyItCannotStart(status), out, ExitCodeOf(status.cannot_start()));
     return false;
   }
   const auto it = hosts_.find(status.host_id());

@@ -121,6 +121,7 @@ class Coordinator {
 
   // held.cc: what a host need not repeat, and need not be told again.
   void StoreStatus(const v1::AgentStatus& status, Host* host) const;
+  std::string WhyItCannotStart(const v1::AgentStatus& status) const;
   void LearnVerdict(BootTime now, const v1::Verdict& verdict, Effects* out);
   void SetHeldDigests(const Host& host, v1::Directive* directive) const;
   v1::Verdict VerdictFor(const Host& host) const;

@@ -1,4 +1,4 @@
-// What a host need not repeat, and need not be told again: a failure's texts and a verdict's details. Both are
+// What a host need not repeat, and need not be told again: a failure's texts and a verdict's details. They are
 // many KiB, stay in every beat until the next round or the end, and come from thousands of nodes at once.
 #include "proto/base/held.h"
 
@@ -8,16 +8,33 @@
 
 namespace muster::rendezvous {
 
+namespace {
+
+void KeepTextsLeftOut(v1::Failure* before, v1::Failure* now) {
+  if (!now->texts_left_out() || before->texts_left_out()) return;
+  if (now->texts_digest() == before->texts_digest()) MoveTexts(before, now);
+}
+
+}  // namespace
+
 // The newest status takes the place of the one before, but the texts that it leaves out stay.
 void Coordinator::StoreStatus(const v1::AgentStatus& status, Host* host) const {
-  v1::Failure before;
-  if (host->status.has_failure()) before.Swap(host->status.mutable_failure());
+  v1::AgentStatus before;
+  before.Swap(&host->status);
   host->status = status;
   host->status.set_hostname(Foreign(status.hostname()));
-  const v1::Failure& failure = host->status.failure();
-  if (!failure.texts_left_out() || before.texts_left_out()) return;
-  if (failure.texts_digest() != before.texts_digest()) return;
-  MoveTexts(&before, host->status.mutable_failure());
+  if (status.has_failure()) KeepTextsLeftOut(before.mutable_failure(), host->status.mutable_failure());
+  if (status.has_cannot_start()) {
+    KeepTextsLeftOut(before.mutable_cannot_start(), host->status.mutable_cannot_start());
+  }
+}
+
+// By this status, or an earlier one of this host.
+std::string Coordinator::WhyItCannotStart(const v1::AgentStatus& status) const {
+  const auto host = hosts_.find(status.host_id());
+  const bool earlier = status.cannot_start().texts_left_out() && host != hosts_.end();
+  const v1::Failure& failure = earlier ? host->second.status.cannot_start() : status.cannot_start();
+  return failure.error_text().empty() ? "it cannot start its program" : Foreign(failure.error_text());
 }
 
 // One that came in brief, to a coordinator that does not hold it, is as binding as any other. Its details may
@@ -30,6 +47,8 @@ void Coordinator::LearnVerdict(BootTime now, const v1::Verdict& verdict, Effects
 void Coordinator::SetHeldDigests(const Host& host, v1::Directive* directive) const {
   const v1::Failure& failure = host.status.failure();
   if (!failure.texts_left_out()) directive->set_held_failure_texts(failure.texts_digest());
+  const v1::Failure& cannot_start = host.status.cannot_start();
+  if (!cannot_start.texts_left_out()) directive->set_held_cannot_start_texts(cannot_start.texts_digest());
   if (verdict_ && !verdict_->brief()) directive->set_held_verdict(verdict_->digest());
 }
 

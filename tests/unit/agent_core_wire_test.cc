@@ -241,6 +241,19 @@ TEST(WhatIsHeld, AnotherCoordinatorGetsEverything) {
   EXPECT_EQ(node.Status().verdict().root_cause().error_text().size(), kTextBytes);
 }
 
+TEST(WhatIsHeld, WhyANodeCannotStartTravelsUntilTheCoordinatorHoldsIt) {
+  Node node(kLease, 7, std::string(kTextBytes, 'e'));
+  EXPECT_EQ(node.Status().cannot_start().error_text().size(), kTextBytes);
+  v1::Directive held = node.Directive(1);
+  held.set_held_cannot_start_texts(node.Status().cannot_start().texts_digest());
+  node.Give(held);
+  node.Beat();
+  EXPECT_LT(node.Status().ByteSizeLong(), kQuietBeatBytes);
+  EXPECT_EQ(node.Status().cannot_start().exit_code(), 127);
+  node.Reconnect();
+  EXPECT_EQ(node.Status().cannot_start().error_text().size(), kTextBytes) << "another one may answer";
+}
+
 TEST(WhatIsHeld, AVerdictToldAgainInBriefKeepsItsDetails) {
   Node node;
   v1::Directive verdict = node.Directive(1);

@@ -142,5 +142,41 @@ TEST(OtherVersions, AnUnknownOutcomeOrRoleIsRefused) {
   }
 }
 
+// A node that cannot start says why until that is held; then it says so with every beat in brief.
+TEST(WhatIsHeld, WhyANodeCannotStartIsKnownThoughItCameOnce) {
+  Cluster c(Fixed(2));
+  v1::Failure* why = c.At("b").status.mutable_cannot_start();
+  why->set_exit_code(127);
+  why->set_error_text("no program x");
+  why->set_texts_digest(DigestOfTexts(*why));
+  c.Join("b", 1);
+  EXPECT_EQ(c.Told("b").held_cannot_start_texts(), why->texts_digest());
+  LeaveOutTexts(why);
+  c.Say("b");
+  EXPECT_EQ(c.Told("b").held_cannot_start_texts(), why->texts_digest());
+  c.Join("a", 0);
+  ASSERT_TRUE(c.Told("a").has_verdict());
+  EXPECT_TRUE(absl::StrContains(c.Told("a").verdict().reason(), "b cannot start: no program x"))
+      << c.Told("a").verdict().reason();
+  Cluster after(Fixed(2), 7);
+  after.At("b").status = c.At("b").status;
+  after.Attach("b");
+  EXPECT_EQ(after.Told("b").held_cannot_start_texts(), 0u) << "another coordinator has not seen it";
+}
+
+// The others ran without it, so it is refused; it has said why, and not with this status.
+TEST(WhatIsHeld, ARefusedNodeIsToldWhyItCannotStart) {
+  Cluster c(Elastic(1, 3));
+  c.At("b").status.mutable_cannot_start()->set_exit_code(127);
+  c.At("b").status.mutable_cannot_start()->set_error_text("no program x");
+  c.At("b").status.mutable_cannot_start()->set_texts_digest(5);
+  c.Join("a");
+  c.Join("b");
+  LeaveOutTexts(c.At("b").status.mutable_cannot_start());
+  for (int beat = 0; beat < 60 && !c.Told("b").has_refused(); ++beat) c.Pass(5 * kTick, {"a", "b"});
+  ASSERT_TRUE(c.Told("a").has_run());
+  EXPECT_EQ(c.Told("b").refused().reason(), "no program x");
+}
+
 }  // namespace
 }  // namespace muster::rendezvous
