@@ -34,5 +34,19 @@ TEST_F(ShortGraceTest, IsGivenInFullBeforeTheLeaseEnds) {
   EXPECT_LE(now_, deadline - kLease / 10 + kTick);
 }
 
+// A host that was stopped sees the exits of its workers and the end of its lease at once. Its shell tells the exits
+// first: they were no stop of ours, and what has succeeded needs no further round.
+TEST_F(HostCoreTest, ExitsComeBeforeTheLeaseThatEndedMeanwhile) {
+  Run(1);
+  Forget();
+  now_ += kLease - kLease / 8;
+  Exit(0, 0);
+  Exit(1, 0);
+  core_.OnTick(now_, &effects_);
+  Swept();
+  EXPECT_TRUE(Took<StopWorkers>().empty());
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_SUCCEEDED);
+}
+
 }  // namespace
 }  // namespace muster::host
