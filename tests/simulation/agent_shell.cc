@@ -45,6 +45,7 @@ void World::Execute(AgentProcess* agent, const agent::Effects& effects) {
         if (directive.has_memory()) host->memory = directive.memory();
         if (answered_for > host->answered_for) conduct_.OnAnswer(host, answered_for);
         if (host->memory.has_verdict()) invariants_.OnVerdictStored(*host, host->memory.verdict());
+        CollectEnded(host);
         OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnDirective(now, directive, out); });
       });
     } else if (std::holds_alternative<agent::Connect>(effect)) {
@@ -120,7 +121,10 @@ void World::EndHost(AgentProcess* agent, bool kill_first) {
 
 void World::WaitUntilSwept(AgentProcess* agent) {
   if (!agent->alive) return;
-  if (!agent->host->alive) KillMarked(agent->host, kMillisecond);
+  if (!agent->host->alive) {
+    ForkOnceMore(agent->host);
+    KillMarked(agent->host, kMillisecond);
+  }
   const bool done = !AnythingAlive(*agent->host);
   DeliverAfter(prng_.Between(kMillisecond, 10 * kMillisecond), agent, [this, agent, done] {
     if (!done) return WaitUntilSwept(agent);
@@ -205,12 +209,12 @@ CoordinatorHome* World::NewHome(Process* owner, HostProcess* primary, const v1::
   return home;
 }
 
-void World::StartAlone() {
+void World::StartAlone(Machine* machine) {
   alone_.push_back(std::make_unique<AloneProcess>());
   AloneProcess* alone = alone_.back().get();
-  alone->machine = alone_machine_;
+  alone->machine = machine;
   alone->name = absl::StrCat("alone", alone_.size());
-  alone->home = NewHome(alone, nullptr, MakeConfig(0, *alone_machine_));
+  alone->home = NewHome(alone, nullptr, MakeConfig(0, *machine));
   ScheduleTick(alone, prng_.Between(1, kAloneTickMax));
 }
 
@@ -223,8 +227,24 @@ AloneProcess* World::alone() const {
 
 Machine* World::MoveCoordinator() {
   MoveCoordinatorTo(NewMachine(-1));
-  StartAlone();
+  StartAlone(alone_machine_);
   return alone_machine_;
+}
+
+Machine* World::StartSecondCoordinator() {
+  Machine* machine = NewMachine(-1);
+  StartAlone(machine);
+  return machine;
+}
+
+void World::EndSecondCoordinator(const Machine* machine) {
+  for (size_t i = 0; i < alone_.size(); ++i) {
+    if (alone_[i]->machine == machine) EndAlone(alone_[i].get(), false);
+  }
+}
+
+void World::LeadNamesHome() {
+  for (auto& machine : machines_) machine->name_leads_to = nullptr;
 }
 
 void World::MoveCoordinatorTo(Machine* machine) {
@@ -248,7 +268,8 @@ void World::EndAlone(AloneProcess* alone, bool comes_again) {
   alone_is_done_ = !comes_again;
   if (!comes_again) return;
   const Micros least = healed_ ? 0 : scenario_.replace_low;
-  scheduler_.After(prng_.Skewed(least + 1, healed_ ? kSecond : scenario_.replace_high), [this] { StartAlone(); });
+  scheduler_.After(prng_.Skewed(least + 1, healed_ ? kSecond : scenario_.replace_high),
+                   [this] { StartAlone(alone_machine_); });
 }
 
 void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, rendezvous::Effects*)>& event) {
@@ -270,6 +291,7 @@ void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, ren
       const bool is_new = e->directive.has_run() && !invariants_.Knows(e->directive.run().id());
       invariants_.OnDirectiveSent(*home, *it->second->agent->host, e->directive);
       policies_.OnDirectiveSent(*it->second, e->directive);
+      conduct_.OnDirectiveSent(*it->second, e->directive);
       if (e->directive.has_release()) it->second->agent->host->released = true;
       if (e->directive.has_refused()) it->second->agent->host->refused = true;
       if (is_new) conduct_.OnNewRound(*home, e->directive.run());

@@ -135,6 +135,11 @@ void Conduct::OnAnswer(HostProcess* host, Micros sent) {
 // What a coordinator answers to a node that runs the present round extends its lease; any other round it stops. A
 // verdict ends all of them. The primary's own lease hangs on the others, and they may be away.
 void Conduct::OnLeaseEnded(const HostProcess& host) {
+  const bool all_done = std::all_of(host.workers.begin(), host.workers.end(),
+                                    [](const WorkerProcess* worker) { return worker->succeeded; });
+  if (all_done && !host.workers.empty()) {
+    return Fail(10, absl::StrCat(host.id(), " lets its lease end a round in which all its workers had exited 0"));
+  }
   const bool serves = host.place == 0 && !scenario_.coordinator_alone;
   if (serves || host.zombie || invariants_->verdict_announced()) return;
   const AgentProcess* agent = host.agent;
@@ -154,7 +159,7 @@ void Conduct::OnLeaseEnded(const HostProcess& host) {
 void Conduct::OnStatus(const Session& session, const v1::AgentStatus& status) {
   if (status.cancelled()) cancelled_.insert(session.home->id);
   if (status.phase() == v1::PHASE_SUCCEEDED) succeeded_[status.host_id()] = KeyOf(status.last().id());
-  attended_[session.home->id].insert(status.host_id());
+  attended_[session.home->id][status.host_id()] = world_->now();
 }
 
 void Conduct::AfterStatus(const Session& session, const v1::AgentStatus& status) {

@@ -2,8 +2,10 @@
 // says what must hold of any job:
 //
 //  9. What has a bound ends within it: the watch for silence, a start, a stop, a mute connection, an agent that
-//     outlives its host. The bounds are the constants of the cores, by the clock that is furthest off, and a slack
-//     for ticks and messages; whoever was stopped meanwhile is not held to them.
+//     outlives its host, a round that a member does not take up, a place whose holder is dead, a series of
+//     connections that nobody answers; and a failure is dated as its worker has written it down. The bounds are
+//     the constants of the cores, by the clock that is furthest off, and a slack for ticks and messages; whoever
+//     was stopped meanwhile is not held to them.
 // 10. A node that is answered keeps its lease or is told to stop; a member that cannot go on ends its round at
 // once;
 //     the primary's node ends last; no round is made after a Ctrl-C was heard; no budget is taken for spent early.
@@ -13,6 +15,8 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "muster/v1/rendezvous.pb.h"
 #include "tests/simulation/invariants.h"
@@ -38,6 +42,11 @@ class Conduct {
   // Leases. sent: when this host's agent had sent the status that the newest directive answers.
   void OnAnswer(HostProcess* host, Micros sent);
   void OnLeaseEnded(const HostProcess& host);
+  void OnDirectiveSent(const Session& session, const v1::Directive& directive);
+
+  // Connections and failures.
+  void OnConnect(AgentProcess* agent);
+  void OnFailureTold(const HostProcess& host, const v1::AgentStatus& status);
 
   // The end.
   void OnStatus(const Session& session, const v1::AgentStatus& status);
@@ -50,16 +59,27 @@ class Conduct {
   void CheckAt(Micros after, std::function<void()> check);
   void CheckSilentHost(HostProcess* host);
   void CheckSilentAgent(AgentProcess* agent);
+  void OnRun(const Session& session, const v1::Round& round);
+  void OnHeldPlace(const Session& session, const std::string& holder);
+  // Of a node that stands by for the holder of its place, as one coordinator tells it.
+  struct Claim {
+    std::string holder;
+    Micros told_at = -1;
+    Micros proof_since = -1;  // it stands on the holder's machine, where nothing of that one lives
+  };
+  void CheckProof(const Session& session, const HostProcess& holder, Claim* claim);
   void Fail(int number, const std::string& what) { invariants_->Fail(number, what); }
 
   const Scenario& scenario_;
   World* world_;
   Invariants* invariants_;
   bool verdict_told_ = false;
-  int losses_ = 0;                                 // as the newest round was told of them
-  std::set<int> cancelled_;                        // coordinators that have heard of a Ctrl-C
-  std::map<std::string, RoundKey> succeeded_;      // the newest round of which a host has said so
-  std::map<int, std::set<std::string>> attended_;  // by coordinator: hosts that it has heard of
+  int losses_ = 0;                                         // as the newest round was told of them
+  std::set<int> cancelled_;                                // coordinators that have heard of a Ctrl-C
+  std::map<std::string, RoundKey> succeeded_;              // the newest round of which a host has said so
+  std::map<int, std::map<std::string, Micros>> attended_;  // by coordinator: when it has heard of a host
+  std::map<std::pair<int, std::string>, Claim> claims_;    // by coordinator and node
+  std::set<std::tuple<int, std::string, RoundKey>> told_;  // the first RUN of a round to a node
 };
 
 }  // namespace muster::simulation

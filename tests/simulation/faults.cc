@@ -114,6 +114,11 @@ void Faults::FreezeAlone() {
 
 void Faults::StrikeWorker(Fault fault) {
   WorkerProcess* worker = AnyWorker();
+  // What the kernel holds may be what a worker has left behind: it outlasts the sweeps.
+  const bool descendant = fault == Fault::kStuckWorker && world_->scenario().late_forks_percent > 0;
+  if (worker != nullptr && descendant && !worker->host->descendants.empty()) {
+    worker = worker->host->descendants.back();
+  }
   if (worker == nullptr || worker->dead || (!worker->executing && fault != Fault::kStuckWorker)) return;
   world_->Note("fault", absl::StrCat(Name(fault), " ", worker->host->name, ":", worker->local_rank));
   if (fault == Fault::kWorkerFails) {
@@ -140,7 +145,19 @@ void Faults::StrikeProcess(Fault fault, HostProcess* host) {
       return world_->Freeze(host, outage);
     default:
       world_->Freeze(host, outage);
-      return world_->Freeze(host->agent, world_->prng().Chance(50) ? outage : Outage());
+      world_->Freeze(host->agent, world_->prng().Chance(50) ? outage : Outage());
+      return FreezeNeighbours(*host, outage);
+  }
+}
+
+// What stalls a machine stalls all hosts on it.
+void Faults::FreezeNeighbours(const HostProcess& struck, Micros outage) {
+  if (world_->scenario().hosts_per_machine == 1) return;
+  for (const auto& host : world_->hosts()) {
+    if (host.get() == &struck || host->machine != struck.machine || !host->alive) continue;
+    ++host->agents_struck;
+    world_->Freeze(host.get(), outage);
+    if (host->agent != nullptr) world_->Freeze(host->agent, outage);
   }
 }
 

@@ -34,6 +34,7 @@ class Faults {
   void FreezeAlone();
   void StrikeWorker(Fault fault);
   void StrikeProcess(Fault fault, HostProcess* host);
+  void FreezeNeighbours(const HostProcess& struck, Micros outage);
   void StrikeNode(Fault fault, HostProcess* host);
   void StrikeNetwork(Fault fault, HostProcess* host);
   void IsolateAndReplace(HostProcess* host);

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "proto/base/exit_codes.h"
 #include "proto/base/ids.h"
 #include "tests/simulation/world.h"
 
@@ -47,62 +46,33 @@ bool World::Blocked(const Machine& from, const Machine& to) const {
 
 void World::ConnectAgent(AgentProcess* agent) {
   const uint64_t attempt = ++agent->attempt;
+  conduct_.OnConnect(agent);
   if (agent->session != nullptr) CloseAgentEnd(agent->session);
   agent->session = nullptr;
-  const auto fail = [this, agent, attempt](const char* why) {
-    return [this, agent, attempt, why] {
-      if (agent->attempt != attempt) return;
-      ++agent->attempt;
-      OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDisconnected(now, why, 0, out); });
-    };
-  };
-  DeliverAfter(kConnectLimit, agent, fail("no answer"));
+  DeliverAfter(kConnectLimit, agent, [this, agent, attempt] { FailAttempt(agent, attempt, "no answer"); });
   const bool own = agent->core.configured() && agent->core.memory().served();
   Machine* others = alone_machine_ != nullptr ? alone_machine_ : places_[0].machine;
+  if (agent->machine->name_leads_to != nullptr) others = agent->machine->name_leads_to;
   Machine* target = own ? agent->machine : others;
-  const Micros delay = own ? kLoopbackDelay : prng_.Exponential(scenario_.delay) + kLoopbackDelay;
-  if (!own && !healed_ && scenario_.another_job_percent > 0 && prng_.Chance(scenario_.another_job_percent)) {
-    DeliverAfter(delay, agent, [this, agent, attempt] { ReachAnotherJob(agent, attempt); });
-    return;
-  }
-  scheduler_.After(delay, [this, agent, attempt, own, target, fail, delay] {
+  const bool near = own || target == agent->machine;
+  const Micros delay = near ? kLoopbackDelay : prng_.Exponential(scenario_.delay) + kLoopbackDelay;
+  if (!own && IsLedAstray(agent, attempt, delay)) return;
+  scheduler_.After(delay, [this, agent, attempt, own, target, delay] {
     if (agent->attempt != attempt || Blocked(*agent->machine, *target) || Blocked(*target, *agent->machine))
       return;
-    CoordinatorHome* home = own ? agent->home : CurrentHome();
+    CoordinatorHome* home = own ? agent->home : HomeOn(target);
     if (home == nullptr || home->owner->machine != target) {
-      DeliverAfter(delay, agent, fail("connection refused"));
+      DeliverAfter(delay, agent, [this, agent, attempt] { FailAttempt(agent, attempt, "connection refused"); });
       return;
     }
     Deliver(home->owner, [this, agent, attempt, home] { Accept(agent, attempt, home); });
   });
 }
 
-// The address, or the name that stands for it, leads to the coordinator of another job, which refuses this node:
-// by its token before the session begins, or by the run id once it has heard it.
-void World::ReachAnotherJob(AgentProcess* agent, uint64_t attempt) {
-  const Machine& machine = *agent->machine;
-  if (agent->attempt != attempt || !agent->alive || machine.cut_out + machine.cut_in > 0) return;
-  Note("network", absl::StrCat(agent->name, " reaches another job's coordinator"));
-  const uint64_t session = ++agent->attempt;
-  const auto is_new = [agent] { return !IsSet(agent->core.memory().epoch()); };
-  if (prng_.Chance(50)) {
-    agent->host->refused_elsewhere |= is_new();
-    return OnAgent(agent, [agent](BootTime now, agent::Effects* out) {
-      agent->core.OnDisconnected(now, "the token is wrong", kExitRefused, out);
-    });
-  }
-  OnAgent(agent, [agent](BootTime now, agent::Effects* out) { agent->core.OnConnected(now, "", out); });
-  v1::Directive refusal;
-  refusal.mutable_id()->mutable_epoch()->set_number(prng_.Chance(50) ? 1 : kStrangersEpoch);
-  refusal.mutable_id()->set_seq(1);
-  refusal.mutable_refused()->set_exit_code(kExitRefused);
-  refusal.mutable_refused()->set_reason("run id 'simulated' is not this job's");
-  DeliverAfter(
-      prng_.Exponential(scenario_.delay) + kLoopbackDelay, agent, [this, agent, session, refusal, is_new] {
-        if (agent->attempt != session) return;
-        agent->host->refused_elsewhere |= is_new();
-        OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDirective(now, refusal, out); });
-      });
+void World::FailAttempt(AgentProcess* agent, uint64_t attempt, const char* why) {
+  if (agent->attempt != attempt) return;
+  ++agent->attempt;
+  OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDisconnected(now, why, 0, out); });
 }
 
 void World::Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* home) {
@@ -138,6 +108,7 @@ void World::SendUp(Session* session, const v1::AgentStatus& status) {
                                 muster::ToString(status.last().id()), " ", v1::Outcome_Name(status.outcome()),
                                 " applied ", Describe(status.applied()), status.has_verdict() ? " verdict" : ""));
   }
+  conduct_.OnFailureTold(*session->agent->host, status);
   session->agent->sent_up.emplace_back(status.id().seq(), now());
   Transmit(
       session, true, [this, session, status] { ArriveAtCoordinator(session, status); }, true);

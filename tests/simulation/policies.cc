@@ -365,8 +365,8 @@ void Policies::CheckExcluded(const CoordinatorHome& home, const RoundRecord& rou
 
 void Policies::OnFailure(const WorkerProcess& worker, bool by_signal) {
   const v1::NodeConfig& config = worker.host->options.config;
-  rounds_[worker.round].failures.push_back(
-      {world_->now(), worker.host->id(), config.hostname(), worker.rank, by_signal});
+  rounds_[worker.round].failures.push_back({worker.word.at >= 0 ? worker.word.at : world_->now(),
+                                            worker.host->id(), config.hostname(), worker.rank, by_signal});
   failed_rounds_[worker.host->id()].insert(worker.round);
 }
 
@@ -377,6 +377,11 @@ void Policies::OnProgress(const HostProcess& host, const RoundKey& round) {
 bool Policies::Clean(const RoundRecord& round) const {
   const bool lossy = scenario_.drop_percent + scenario_.repeat_percent + scenario_.reorder_percent > 0;
   return round.complete && !lossy && disturbed_at_ < round.told_at;
+}
+
+// A worker's own word of when it failed is of another time then.
+bool Policies::ClockWasSetIn(const RoundRecord& round) const {
+  return scenario_.early_words_percent > 0 && world_->clock_set_at() >= round.told_at;
 }
 
 // When the first failure of this round happened, as far as this coordinator can tell: by when any word of it
@@ -400,6 +405,7 @@ void Policies::CheckCharged(const RoundRecord& before, const RoundRecord& round)
 
 void Policies::CheckCulprit(const CoordinatorHome& home, const RoundRecord& before, const RoundRecord& round) {
   const std::string& culprit = round.told.culprit();
+  if (ClockWasSetIn(before)) return;
   if (round.told.failures() != before.told.failures() + 1) return;
   const Micros until = FirstHeard(home, before) + kSameMoment;
   Micros named = kNever;
@@ -470,7 +476,7 @@ void Policies::CheckNoProgress(const v1::Verdict& verdict) {
 void Policies::CheckCause(const CoordinatorHome& home, const v1::Verdict& verdict) {
   const v1::Failure& cause = verdict.root_cause();
   const auto it = rounds_.find(KeyOf(cause.round()));
-  if (it == rounds_.end()) return;
+  if (it == rounds_.end() || ClockWasSetIn(it->second)) return;
   const Micros until = FirstHeard(home, it->second) + kSameMoment;
   for (const WorkerFailure& f : it->second.failures) {
     if (f.hostname != cause.host() || f.rank != cause.rank() || f.at <= until) continue;

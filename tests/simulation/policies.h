@@ -73,6 +73,7 @@ class Policies {
   void CheckTooFew(const CoordinatorHome& home, const v1::Verdict& verdict);
   void CheckCause(const CoordinatorHome& home, const v1::Verdict& verdict);
   bool Clean(const RoundRecord& round) const;  // nothing but workers' own failures happened in it
+  bool ClockWasSetIn(const RoundRecord& round) const;
   Micros FirstHeard(const CoordinatorHome& home, const RoundRecord& round) const;
   bool IsCandidate(const CoordinatorHome& home, const HostProcess& host) const;
   std::vector<const HostProcess*> Newcomers(const CoordinatorHome& home, const RoundRecord& round) const;

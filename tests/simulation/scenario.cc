@@ -438,7 +438,8 @@ Scenario DrawScenario(uint64_t seed) {
   DrawUnwelcome(Prng(seed ^ 0x57A26E2), s);
   DrawNames(Prng(seed ^ 0xD25), s);
   DrawScript(Prng(seed ^ 0x5C21B7), s);
-  DrawHardships(Prng(seed ^ 0x4A2D), s);
+  DrawManyHosts(Prng(seed ^ 0x3A27), s);
+  DrawHardships(seed, s);
   Prng wrappers(seed ^ 0x5E11);
   s.wrappers_percent = wrappers.Chance(30) ? static_cast<int>(wrappers.Between(1, 100)) : 0;
   DrawDeferral(Prng(seed ^ 0xDEFE2), s);
@@ -474,6 +475,12 @@ std::string Describe(const Scenario& s) {
   if (s.not_swept_percent > 0) absl::StrAppendFormat(&out, " not swept %d%%,", s.not_swept_percent);
   if (s.told_failures_percent > 0) absl::StrAppendFormat(&out, " told failures %d%%,", s.told_failures_percent);
   if (s.wall_steps > 0) absl::StrAppendFormat(&out, " clocks set by %dms,", s.wall_steps / kMillisecond);
+  if (s.early_words_percent > 0) absl::StrAppendFormat(&out, " early words %d%%,", s.early_words_percent);
+  if (s.late_forks_percent > 0) absl::StrAppendFormat(&out, " late forks %d%%,", s.late_forks_percent);
+  if (s.hosts_per_machine > 1) absl::StrAppendFormat(&out, " %d hosts a machine,", s.hosts_per_machine);
+  if (s.refused_streams_percent > 0)
+    absl::StrAppendFormat(&out, " streams refused %d%%,", s.refused_streams_percent);
+  if (s.stale_names_percent > 0) absl::StrAppendFormat(&out, " stale names %d%%,", s.stale_names_percent);
   for (int i = 0; i < kFaultKinds; ++i) {
     if (s.weight[i] != 0) absl::StrAppendFormat(&out, " %s=%d", kFaultNames[i], s.weight[i]);
   }

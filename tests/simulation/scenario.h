@@ -41,7 +41,16 @@ inline constexpr int kFaultKinds = static_cast<int>(Fault::kCount);
 const char* Name(Fault fault);
 
 // Faults in a certain order: scripts.h.
-enum class Script { kNone, kFreezeWholeNode, kSendAwayAndBack, kMoveCoordinator, kFarewellTwice };
+enum class Script {
+  kNone,
+  kFreezeWholeNode,
+  kSendAwayAndBack,
+  kMoveCoordinator,
+  kFarewellTwice,
+  kRunUnheard,
+  kSplitNames,
+  kNeverReady,
+};
 
 // How members are named.
 enum class Places { kSpec, kByRank, kNone };
@@ -125,7 +134,14 @@ struct Scenario {
   int not_swept_percent = 0;      // of dead hosts, whose agents cannot say that all of it has ended
   int told_failures_percent = 0;  // of failures: memory ran out, or the worker said earlier that it fails
   Micros wall_steps = 0;          // a wall clock is set anew, by up to this
+  int early_words_percent = 0;    // of failures by an exit code: the worker writes its error file, and ends later
+  int late_forks_percent = 0;     // of the processes that a sweep finds: one has started another one just before
+  int portless_place = -1;        // no port is to be had there; -1: none is so
   bool worst_clocks = false;      // the coordinator's is the fastest, all others are the slowest
+
+  int hosts_per_machine = 1;        // of neighbouring places, at first
+  int refused_streams_percent = 0;  // of connections: gRPC's server, or a proxy, refuses or resets the stream
+  int stale_names_percent = 0;      // of look-ups: this node's name server leads to an address of earlier days
 
   // The clocks.
   int64_t drift_ppm = 0;  // each machine's rate is wrong by up to this

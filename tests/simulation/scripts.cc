@@ -38,6 +38,12 @@ void Scripts::Begin() {
     case Script::kFarewellTwice:
       // Without the third node the first round waits for a lease and its margin.
       return After(first + s.lease + 2 * kSecond, &Scripts::EndPrimary);
+    case Script::kRunUnheard:
+      return After(first, &Scripts::FailAMember);
+    case Script::kSplitNames:
+      return After(first, &Scripts::SplitNames);
+    case Script::kNeverReady:
+      return After(first, &Scripts::BringNewcomer);
   }
 }
 
@@ -133,6 +139,7 @@ void Scripts::CutOffWhoHasHeard() {
 
 // The successor's round is one of its own node and the third.
 void Scripts::OnRound(int) {
+  if (!stopped_ && world_->scenario().script == Script::kRunUnheard) return CutOffFromRun();
   if (stopped_ || farewell_ != Farewell::kAwaitsSuccessor) return;
   farewell_ = Farewell::kDone;
   After(prng_.Between(300 * kMillisecond, 2 * kSecond), &Scripts::BringBackTheOld);
@@ -147,6 +154,57 @@ void Scripts::BringBackTheOld() {
   world_->Cut(third->machine, true, true, prng_.Between(lease, 2 * lease));
   world_->Mend(sent_away_);
   world_->PowerOff(primary->machine);
+}
+
+// A member is not reached by the RUN that is just being sent, nor by what follows, but is heard: its lease is so
+// long that the limit for taking up a round ends first.
+void Scripts::CutOffFromRun() {
+  HostProcess* member = prng_.Chance(60) ? AnyMember() : nullptr;
+  if (member == nullptr) return;
+  world_->Note("fault", absl::StrCat("script: ", member->name, " hears of no round"));
+  world_->Cut(member->machine, false, true, prng_.Between(76, 79) * kSecond);
+}
+
+// The name of the coordinator leads some nodes to another one, which has just started; the others stay with the
+// first. Not for so long that the two can go on without each other: half a lease later the second is gone, and all
+// names lead to the first again.
+void Scripts::SplitNames() {
+  AloneProcess* alone = world_->alone();
+  if (alone == nullptr) return After(kSecond, &Scripts::SplitNames);
+  Machine* second = world_->StartSecondCoordinator();
+  const int count = static_cast<int>(prng_.Between(1, world_->place_count() - 1));
+  for (int i = 0; i < count; ++i) {
+    HostProcess* host = AnyMember();
+    if (host == nullptr) continue;
+    world_->Note("fault", absl::StrCat("script: the name leads ", host->name, " to m", second->id));
+    host->machine->name_leads_to = second;
+    if (host->agent != nullptr) world_->ResetSession(host->agent);
+  }
+  const Micros lease = world_->scenario().lease;
+  world_->scheduler().After(prng_.Between(lease / 10, lease * 2 / 5), [this, second] {
+    if (!stopped_) JoinNames(second);
+  });
+}
+
+void Scripts::JoinNames(Machine* second) {
+  world_->LeadNamesHome();
+  world_->EndSecondCoordinator(second);
+  After(prng_.Between(3, 12) * kSecond, &Scripts::SplitNames);
+}
+
+// A node comes to a group that runs without it, and never has a port to offer.
+void Scripts::BringNewcomer() {
+  const int place = world_->scenario().late_place;
+  if (world_->HostAt(place) == nullptr) world_->StartHost(place, world_->places_[place].machine);
+  After(prng_.Between(1, 4) * kSecond, &Scripts::FailAMember);
+}
+
+void Scripts::FailAMember() {
+  After(prng_.Between(6, 12) * kSecond, &Scripts::FailAMember);
+  HostProcess* host = AnyMember();
+  if (host == nullptr || host->workers.empty()) return;
+  WorkerProcess* worker = host->workers.front();
+  if (worker->executing && !worker->dead) world_->FailWorker(worker, world_->DrawFailure());
 }
 
 // ---- what a seed draws
@@ -192,11 +250,33 @@ void DrawSmallJob(Prng& prng, Scenario& s) {
 
 }  // namespace
 
+// More than the number of hosts from which on decisions are deferred, and beats grow longer. Rare and short: such
+// a seed costs as much as hundreds of others.
+void DrawManyHosts(Prng prng, Scenario& s) {
+  if (prng.Below(2000) != 0 || s.lease == 0) return;
+  DrawSmallJob(prng, s);
+  s.script = Script::kNone;
+  s.late_place = s.portless_place = -1;
+  s.mix = "several hundred hosts";
+  s.coordinator_alone = prng.Chance(30);
+  s.nodes = s.max_nodes = static_cast<int>(prng.Between(300, 600));
+  s.min_nodes = s.max_nodes - static_cast<int>(prng.Between(0, 20));
+  s.run_time = prng.Between(4, 8) * kSecond;
+  s.fault_phase = 10 * kSecond;
+  s.fault_gap = 3 * kSecond;
+  for (const Fault fault : {Fault::kWorkerFails, Fault::kKillHost, Fault::kKillAgent, Fault::kReset,
+                            Fault::kKillCoordinator, Fault::kCutBoth, Fault::kKillNode}) {
+    s.weight[static_cast<int>(fault)] = 1;
+  }
+  s.outage_low = s.lease / 8;
+  s.outage_high = 2 * s.lease;
+}
+
 void DrawScript(Prng prng, Scenario& s) {
-  if (!prng.Chance(6) || s.lease == 0 || s.nodes > 16) return;
+  if (!prng.Chance(9) || s.lease == 0 || s.nodes > 16) return;
   DrawSmallJob(prng, s);
   s.another_job_percent = 0;  // else nodes that come to the wrong place at their start may be all that happens
-  switch (prng.Below(4)) {
+  switch (prng.Below(7)) {
     case 0:
       s.script = Script::kFreezeWholeNode;
       s.mix = "all of a node is frozen, by the worst of clocks";
@@ -219,6 +299,29 @@ void DrawScript(Prng prng, Scenario& s) {
       s.mix = "the coordinator moves, and moves back";
       s.coordinator_alone = true;
       break;
+    case 3:
+      s.script = Script::kRunUnheard;
+      s.mix = "a member hears of no round";
+      s.coordinator_alone = prng.Chance(50);
+      s.lease = prng.Between(170, 240) * kSecond;
+      s.coordinator_timeout = s.rejoin_timeout = 2 * s.lease;
+      s.run_time = prng.Between(60, 120) * kSecond;
+      s.fault_phase = prng.Between(150, 300) * kSecond;
+      break;
+    case 4:
+      s.script = Script::kSplitNames;
+      s.mix = "a name leads some elsewhere";
+      s.coordinator_alone = true;
+      break;
+    case 5:
+      s.script = Script::kNeverReady;
+      s.mix = "a newcomer does not get ready";
+      s.coordinator_alone = prng.Chance(50);
+      s.nodes = s.max_nodes = static_cast<int>(prng.Between(3, 4));
+      s.min_nodes = s.max_nodes - 1;
+      s.late_place = s.portless_place = s.nodes - 1;
+      s.rejoin_timeout = 20 * kSecond;
+      break;
     default:
       s.script = Script::kFarewellTwice;
       s.mix = "the primary ends, and so does its successor";
@@ -232,20 +335,6 @@ void DrawScript(Prng prng, Scenario& s) {
       s.replace_high = 2 * kSecond;
       break;
   }
-}
-
-void DrawHardships(Prng prng, Scenario& s) {
-  if (s.mix == "calm" || s.only_agents_die || s.script != Script::kNone) return;
-  if (prng.Chance(15) && !s.coordinator_alone && s.lease > 0) s.serves_if_local = s.places != Places::kSpec;
-  if (prng.Chance(6)) s.slow_agents = prng.Skewed(100 * kMillisecond, 4 * kSecond);
-  // A host gives its agent half a lease for its first word, too: who needs longer is ended and started again.
-  if (s.lease > 0) s.slow_agents = std::min(s.slow_agents, s.lease / 3);
-  if (prng.Chance(6)) s.agent_fails_percent = static_cast<int>(prng.Between(5, 60));
-  if (prng.Chance(6)) s.no_port_percent = static_cast<int>(prng.Between(5, 60));
-  if (prng.Chance(6)) s.not_swept_percent = static_cast<int>(prng.Between(20, 100));
-  if (prng.Chance(6)) s.told_failures_percent = static_cast<int>(prng.Between(10, 90));
-  if (s.wall_skew == 0 && s.deadline > 0 && prng.Chance(50))
-    s.wall_steps = prng.Skewed(100 * kMillisecond, 5 * kSecond);
 }
 
 }  // namespace muster::simulation

@@ -28,6 +28,11 @@ class Scripts {
   void EndPrimary();
   void CutOffWhoHasHeard();
   void BringBackTheOld();
+  void CutOffFromRun();
+  void SplitNames();
+  void JoinNames(Machine* second);
+  void BringNewcomer();
+  void FailAMember();
   void After(Micros delay, void (Scripts::*what)());
   HostProcess* AnyMember();
 
@@ -42,6 +47,8 @@ class Scripts {
 
 // What a seed draws beside all else; see Scenario.
 void DrawScript(Prng prng, Scenario& scenario);
-void DrawHardships(Prng prng, Scenario& scenario);
+void DrawManyHosts(Prng prng, Scenario& scenario);
+// hardships.cc
+void DrawHardships(uint64_t seed, Scenario& scenario);
 
 }  // namespace muster::simulation

@@ -52,10 +52,10 @@ bool World::Run() {
   places_.resize(place_count());
   if (scenario_.coordinator_alone) {
     alone_machine_ = NewMachine(-1);
-    scheduler_.After(prng_.Between(0, scenario_.late_start), [this] { StartAlone(); });
+    scheduler_.After(prng_.Between(0, scenario_.late_start), [this] { StartAlone(alone_machine_); });
   }
   for (int place = 0; place < place_count(); ++place) {
-    places_[place].machine = NewMachine(place);
+    places_[place].machine = SharesMachine(place) ? places_[place - 1].machine : NewMachine(place);
     if (place == scenario_.late_place) continue;
     scheduler_.After(prng_.Between(0, scenario_.late_start), [this, place] {
       if (!places_[place].started) StartHost(place, places_[place].machine);
@@ -148,6 +148,7 @@ void World::Tick(Process* process) {
   if (!process->alive) return;
   ScheduleTick(process, kTickPeriod);
   if (auto* host = dynamic_cast<HostProcess*>(process)) {
+    CollectEnded(host);
     TellWallClock(host);
     OnHost(host, [host](BootTime now, host::Effects* out) { host->core.OnTick(now, out); });
   } else if (auto* agent = dynamic_cast<AgentProcess*>(process)) {
@@ -184,6 +185,28 @@ Machine* World::NewMachine(int place) {
   machine->boot_id = absl::StrCat("boot-", machine->id);
   machines_.push_back(std::move(machine));
   return machines_.back().get();
+}
+
+// With its neighbour, at first. Where a node finds out whether it is the primary its own machine decides that.
+bool World::SharesMachine(int place) const {
+  const int count = scenario_.hosts_per_machine;
+  if (count == 1 || place >= scenario_.nodes || (scenario_.serves_if_local && place < count)) return false;
+  return place % count != 0;
+}
+
+// What the hosts of a place have left there ends, and with it the machine, if nobody else has a host on it.
+void World::Vacate(int place) {
+  Machine* machine = places_[place].machine;
+  const bool shared = std::any_of(hosts_.begin(), hosts_.end(), [&](const auto& host) {
+    return host->alive && host->machine == machine && host->place != place;
+  });
+  if (!shared) return PowerOff(machine);
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    HostProcess* host = hosts_[i].get();
+    if (host->machine != machine || host->place != place || host->alive) continue;
+    if (host->agent != nullptr) KillAgent(host->agent);
+    KillMarked(host, kMillisecond);
+  }
 }
 
 v1::NodeConfig World::MakeConfig(int place, const Machine& machine) {
@@ -254,6 +277,7 @@ absl::Time MayLeaveFrom(const host::StopBefore& stop) {
 void World::LookAtDeadline(HostProcess* host) {
   if (scenario_.wall_steps > 0 && !healed_ && hardships_.Below(200) == 0) {
     host->machine->wall_skew = hardships_.Between(-scenario_.wall_steps, scenario_.wall_steps);
+    host->machine->stepped_at = clock_set_at_ = now();
   }
   const std::optional<host::StopBefore>& stop = host->options.stop_before;
   if (stop.has_value() && WallNow(*host->machine) >= MayLeaveFrom(*stop)) host->asked_to_leave = true;
@@ -313,7 +337,10 @@ HostProcess* World::StartHost(int place, Machine* machine) {
 }
 
 CoordinatorHome* World::CurrentHome() const {
-  const Machine* machine = alone_machine_ != nullptr ? alone_machine_ : places_[0].machine;
+  return HomeOn(alone_machine_ != nullptr ? alone_machine_ : places_[0].machine);
+}
+
+CoordinatorHome* World::HomeOn(const Machine* machine) const {
   for (auto it = homes_.rbegin(); it != homes_.rend(); ++it) {
     if ((*it)->owner->alive && (*it)->owner->machine == machine) return it->get();
   }
@@ -386,7 +413,7 @@ void World::Replace(int place, bool same_machine) {
     if (ForgetsAZombie(place)) EndZombies();
   }
   Machine* machine = same_machine && at.machine->up ? at.machine : NewMachine(place);
-  if (machine != at.machine && old == nullptr) PowerOff(at.machine);
+  if (machine != at.machine && old == nullptr) Vacate(place);
   StartHost(place, machine);
   // Nobody waited for the primary when it was its turn.
   if (healed_ && places_[0].current == nullptr && !scenario_.coordinator_alone) {
@@ -394,7 +421,7 @@ void World::Replace(int place, bool same_machine) {
   }
   if (alone_is_done_) {  // and all who knew the verdict are gone: the whole job is run again
     alone_is_done_ = false;
-    StartAlone();
+    StartAlone(alone_machine_);
   }
 }
 
@@ -429,6 +456,7 @@ void World::Heal() {
   faults_->Stop();
   scripts_->Stop();
   EndZombies();
+  LeadNamesHome();
   for (auto& host : hosts_) host->start_fails = 0;
   for (auto& machine : machines_) machine->cut_in = machine->cut_out = 0;
   PathsChanged();

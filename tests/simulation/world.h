@@ -36,6 +36,9 @@ struct Machine {
   bool up = true;
   int cut_out = 0;  // >0: nothing from here reaches the network
   int cut_in = 0;
+  Machine* name_leads_to = nullptr;  // of the coordinator; nullptr: to the coordinator
+  Micros stale_until = 0;            // its name server leads to an address of earlier days
+  Micros stepped_at = -1;            // its wall clock was set the last time
   int64_t next_pid = 100;
   Micros port_taken_until = 0;  // the coordinator's, by another program
 };
@@ -70,6 +73,14 @@ struct WorkerProcess {
   bool executing = false;
   bool dead = false;
   Micros spawned_at = 0;
+  bool succeeded = false;  // exited 0 by itself
+  // It has written down that it fails, and ends later.
+  struct Word {
+    Micros at = -1;      // -1: it has not
+    int64_t second = 0;  // of the wall clock
+    Micros latest = 0;   // that the host can take it for
+    absl::Time written;
+  } word;
   bool signalled = false;  // our ladder has begun for it
   bool kill_pending = false;
   bool exempt = false;  // from invariant 2: SIGKILL is pending, so it counts as ended
@@ -131,6 +142,7 @@ struct AgentProcess : Process {
   uint64_t attempt = 0;        // of the present Connect
   bool swept = false;          // has ended what its dead host left
   Micros connected_at = 0;
+  std::deque<Micros> attempts;                      // to connect, since then and within a while
   Micros answered_at = 0;                           // when the newest directive came
   Micros answered_for = 0;                          // when the status that it answers was sent
   std::deque<std::pair<uint64_t, Micros>> sent_up;  // statuses, by seq, that are not answered yet
@@ -161,6 +173,7 @@ struct HostProcess : Process {
   v1::Memory memory;  // as last stored by its agent
   std::optional<host::Finish> finish;
   int start_fails = 0;  // of the next spawns
+  std::deque<std::pair<WorkerProcess*, host::Ending>> unreaped;
   bool killed = false;  // by a fault, the timer or its agent
   bool asked_to_leave = false;
   bool noticed = false;  // its machine says that it will go
@@ -210,6 +223,8 @@ class World {
   bool VerdictIsKnown() const;
   bool LeaseRuns(const HostProcess& host) const;  // by its own clock
   bool Attached(const CoordinatorHome& home, const HostProcess& host) const;
+  bool AnythingAlive(const HostProcess& host) const;
+  Micros clock_set_at() const { return clock_set_at_; }  // a machine's wall clock, the last time; -1: none
 
   void KillAgent(AgentProcess* agent);
   void KillHost(HostProcess* host);
@@ -223,6 +238,9 @@ class World {
   void Mend(Machine* machine);  // of all cuts
   // The coordinator's name leads to a new machine, on which one starts; the old one lives on.
   Machine* MoveCoordinator();
+  Machine* StartSecondCoordinator();  // beside it, where the name may lead some nodes
+  void EndSecondCoordinator(const Machine* machine);
+  void LeadNamesHome();
   void MoveCoordinatorTo(Machine* machine);
   void ResetSession(AgentProcess* agent);
   void CloseAtCoordinatorOnly(AgentProcess* agent);  // a proxy or a NAT on the way gave up
@@ -255,6 +273,8 @@ class World {
   void ScheduleTick(Process* process, Micros delay);
   void Tick(Process* process);
   Machine* NewMachine(int place);
+  bool SharesMachine(int place) const;
+  void Vacate(int place);
   absl::Time WallNow(const Machine& machine) const;
   void LookAtDeadline(HostProcess* host);
   void TellWallClock(HostProcess* host);
@@ -278,8 +298,10 @@ class World {
   void SpawnWorkers(HostProcess* host, const v1::Round& round);
   Micros ExecDelay(WorkerProcess* worker);
   void Exec(WorkerProcess* worker);
+  void WriteErrorFile(WorkerProcess* worker, const host::Ending& ending);
   WorkerProcess* NewChild(WorkerProcess* worker);
   void Fork(WorkerProcess* worker);
+  void CollectEnded(HostProcess* host);
   void Reap(HostProcess* host, WorkerProcess* worker, const host::Ending& ending);
   void OnTrainingDead(WorkerProcess* wrapper);
   void TouchProgress(WorkerProcess* worker);
@@ -290,6 +312,7 @@ class World {
   void KillMarked(HostProcess* host, Micros within);
   void SweepHost(HostProcess* host);
   void SweepPass(HostProcess* host);
+  void ForkOnceMore(HostProcess* host);
   void StartPreflight(HostProcess* host);
   void AskGpus(HostProcess* host);
   void LetGo(WorkerProcess* worker);
@@ -297,7 +320,6 @@ class World {
   void ExemptOrphans(const HostProcess& host);
   void Die(WorkerProcess* worker, const host::Ending& ending, bool by_itself);
   void SetKernelTimer(HostProcess* host, std::optional<BootTime> at);
-  bool AnythingAlive(const HostProcess& host) const;
 
   // The agent's shell and the coordinator's (agent_shell.cc).
   void OnAgent(AgentProcess* agent, const std::function<void(BootTime, agent::Effects*)>& event);
@@ -306,7 +328,7 @@ class World {
   void EndHost(AgentProcess* agent, bool kill_first);
   void WaitUntilSwept(AgentProcess* agent);
   void ProbePredecessor(AgentProcess* agent, const v1::Predecessor& predecessor);
-  void StartAlone();
+  void StartAlone(Machine* machine);
   bool ServesOthers(const CoordinatorHome& home) const;
   CoordinatorHome* NewHome(Process* owner, HostProcess* primary, const v1::NodeConfig& config);
   void MaybeOpenHome(AgentProcess* agent);
@@ -317,8 +339,14 @@ class World {
 
   // The network (network.cc).
   void ConnectAgent(AgentProcess* agent);
+  void FailAttempt(AgentProcess* agent, uint64_t attempt, const char* why);
+  CoordinatorHome* HomeOn(const Machine* machine) const;
   void Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* home);
+  // Ways that lead to no coordinator of this job (detours.cc).
+  bool IsLedAstray(AgentProcess* agent, uint64_t attempt, Micros delay);
   void ReachAnotherJob(AgentProcess* agent, uint64_t attempt);
+  void RefuseStream(AgentProcess* agent, uint64_t attempt);
+  void EndStream(AgentProcess* agent, uint64_t attempt, int code, bool was_open);
   void SendUp(Session* session, const v1::AgentStatus& status);
   void SendDown(Session* session, const v1::Directive& directive);
   void Transmit(Session* session, bool up, Scheduler::Action action, bool document);
@@ -354,6 +382,7 @@ class World {
   std::vector<Session*> open_sessions_;
   std::unique_ptr<class Faults> faults_;
   std::unique_ptr<class Scripts> scripts_;
+  Micros clock_set_at_ = -1;
   Prng hardships_;  // a stream of its own
 };
 

@@ -1,0 +1,125 @@
+// Conduct that takes its time: a round that is told, a place that is passed on, connections that nobody answers,
+// the times of failures.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/ids.h"
+#include "tests/simulation/conduct.h"
+#include "tests/simulation/world.h"
+
+namespace muster::simulation {
+namespace {
+
+constexpr Micros kSlack = 700 * kMillisecond;       // a beat, ticks on both sides
+constexpr Micros kOneBreath = 1200 * kMillisecond;  // more than two beats: longer without a word is an absence
+constexpr int kManyDelays = 16;                     // as long as four messages of the slower kind
+constexpr Micros kAttemptsWindow = 2 * kSecond;
+constexpr size_t kAttemptsAllowed = 12;  // within it: their delays begin with 33 ms and double up to 333 ms
+constexpr Micros kClocksDiffer = 30 * kMillisecond;
+
+Micros Longer(Micros time) { return time + time / 50; }
+Micros ToMicros(absl::Duration time) { return absl::ToInt64Microseconds(time); }
+
+bool RanSince(const Process& process, Micros when) { return process.runs() && process.runs_since <= when; }
+
+bool HasSession(const CoordinatorHome& home, const HostProcess& host) {
+  return std::any_of(home.sessions.begin(), home.sessions.end(),
+                     [&host](const auto& entry) { return entry.second->agent->host == &host; });
+}
+
+}  // namespace
+
+void Conduct::OnDirectiveSent(const Session& session, const v1::Directive& directive) {
+  if (directive.has_run()) OnRun(session, directive.run());
+  if (directive.has_wait() && directive.wait().has_held_by()) {
+    OnHeldPlace(session, directive.wait().held_by().host_id());
+  }
+}
+
+// A member that is heard, and does not take up its round within the limit, ends it. With a short lease that is
+// over long before.
+void Conduct::OnRun(const Session& session, const v1::Round& round) {
+  const Micros limit = ToMicros(rendezvous::kRunLimit);
+  if (scenario_.lease / 2 <= limit || !round.has_node_rank()) return;
+  const CoordinatorHome* home = session.home;
+  const HostProcess* host = session.agent->host;
+  const RoundKey key = KeyOf(round.id());
+  if (!told_.emplace(home->id, host->id(), key).second) return;
+  CheckAt(Longer(limit) + kSlack, [this, home, host, key, since = world_->now(), epoch = home->core.epoch()] {
+    const bool goes_on = home->core.state() == rendezvous::State::kRunning && Same(home->core.epoch(), epoch) &&
+                         KeyOf(home->core.greatest().id()) == key;
+    if (!goes_on || !RanSince(*home->owner, since) || !HasSession(*home, *host)) return;
+    if (KeyOf(host->memory.last().id()) == key) return;
+    Fail(9, absl::StrCat(host->id(), " has not taken up round ", ToString(key), ", and it goes on"));
+  });
+}
+
+// A holder that is not heard of any more holds its place for as long as its lease may last.
+void Conduct::OnHeldPlace(const Session& session, const std::string& holder) {
+  const CoordinatorHome& home = *session.home;
+  Claim& claim = claims_[{home.id, session.agent->host->id()}];
+  const Micros now = world_->now();
+  if (claim.holder != holder || now > claim.told_at + kOneBreath) claim = {holder, now, -1};
+  claim.told_at = now;
+  const auto& hosts = world_->hosts();
+  const auto it = std::find_if(hosts.begin(), hosts.end(), [&](const auto& host) { return host->id() == holder; });
+  if (it == hosts.end()) return;
+  CheckProof(session, **it, &claim);
+  const auto heard = attended_[home.id].find(holder);
+  if (heard == attended_[home.id].end() || !RanSince(*home.owner, heard->second)) return;
+  const Micros margin = kSecond + scenario_.lease / 100;
+  const Micros limit = Longer(scenario_.lease + margin + scenario_.reconnect_grace) + kSlack;
+  if (now <= heard->second + limit) return;
+  Fail(9, absl::StrCat("coordinator ", home.id, " keeps a place for ", holder, ", which it heard ",
+                       (now - heard->second) / kMillisecond, " ms ago"));
+}
+
+// Who stands by on the machine of a dead holder proves its death, and has the place then.
+void Conduct::CheckProof(const Session& session, const HostProcess& holder, Claim* claim) {
+  const AgentProcess& agent = *session.agent;
+  const bool lossy = scenario_.drop_percent + scenario_.repeat_percent + scenario_.reorder_percent > 0;
+  const bool provable = holder.machine == agent.machine && !lossy && !world_->AnythingAlive(holder) &&
+                        !HasSession(*session.home, holder);
+  if (!provable) {
+    claim->proof_since = -1;
+    return;
+  }
+  const Micros now = world_->now();
+  if (claim->proof_since < 0) claim->proof_since = now;
+  const Micros limit = ToMicros(agent::kProbeInterval) + 2 * kOneBreath + kManyDelays * scenario_.delay;
+  if (now <= claim->proof_since + limit || !RanSince(agent, claim->proof_since)) return;
+  if (!RanSince(*session.home->owner, claim->proof_since)) return;
+  Fail(9, absl::StrCat("coordinator ", session.home->id, " keeps a place for ", holder.id(), ", of which ",
+                       agent.name, " on the same machine finds nothing alive"));
+}
+
+// Only an answer makes a connection a good one: who is let in and thrown out again is as patient as who is
+// refused.
+void Conduct::OnConnect(AgentProcess* agent) {
+  const Micros now = world_->now();
+  std::deque<Micros>& attempts = agent->attempts;
+  attempts.push_back(now);
+  while (attempts.front() + kAttemptsWindow < now || attempts.front() <= agent->answered_at) attempts.pop_front();
+  if (attempts.size() <= kAttemptsAllowed) return;
+  Fail(9, absl::StrCat(agent->name, " connects ", attempts.size(), " times within ",
+                       kAttemptsWindow / kMillisecond, " ms, and nobody has answered"));
+}
+
+// Where a worker has written down when it failed that is when it did, whatever time it took to end, and its host
+// to look.
+void Conduct::OnFailureTold(const HostProcess& host, const v1::AgentStatus& status) {
+  if (scenario_.early_words_percent == 0 || !status.has_failure()) return;
+  const v1::Failure& failure = status.failure();
+  for (const WorkerProcess* worker : host.workers) {
+    const WorkerProcess::Word& word = worker->word;
+    if (word.at < 0 || worker->rank != failure.rank() || worker->round != KeyOf(failure.round())) continue;
+    if (host.machine->stepped_at >= word.at) continue;
+    const Micros claimed = world_->now() - failure.age_ms() * kMillisecond;
+    const Micros tolerance = kClocksDiffer + (world_->now() - word.at) / 50;
+    if (claimed >= word.at - tolerance && claimed <= word.latest + tolerance) continue;
+    Fail(9, absl::StrCat(host.id(), " says that rank ", worker->rank, " failed ",
+                         (claimed - word.at) / kMillisecond, " ms after it had written so"));
+  }
+}
+
+}  // namespace muster::simulation

@@ -1,0 +1,61 @@
+// What a seed draws of hardships: troubles of single nodes and of the way to the coordinator, which any mix of
+// faults may have beside it. Each group has a stream of its own, so that a new one leaves all others as they are.
+#include <algorithm>
+
+#include "tests/simulation/scripts.h"
+
+namespace muster::simulation {
+namespace {
+
+constexpr int kMostWithHardships = 256;  // nodes: a job of more has enough to do
+
+void DrawTroubles(Prng prng, Scenario& s) {
+  if (s.mix == "calm" || s.only_agents_die || s.script != Script::kNone) return;
+  if (prng.Chance(15) && !s.coordinator_alone && s.lease > 0) s.serves_if_local = s.places != Places::kSpec;
+  if (prng.Chance(6)) s.slow_agents = prng.Skewed(100 * kMillisecond, 4 * kSecond);
+  if (prng.Chance(6)) s.agent_fails_percent = static_cast<int>(prng.Between(5, 60));
+  if (prng.Chance(6)) s.no_port_percent = static_cast<int>(prng.Between(5, 60));
+  if (prng.Chance(6)) s.not_swept_percent = static_cast<int>(prng.Between(20, 100));
+  if (prng.Chance(6)) s.told_failures_percent = static_cast<int>(prng.Between(10, 90));
+  if (s.wall_skew == 0 && s.deadline > 0 && prng.Chance(50))
+    s.wall_steps = prng.Skewed(100 * kMillisecond, 5 * kSecond);
+}
+
+// Two hosts of one job in two containers of a machine: they share its clock, its address and its end.
+void DrawSharedMachines(Prng prng, Scenario& s) {
+  if (s.lease == 0 || s.nodes == 1 || s.script != Script::kNone || !prng.Chance(8)) return;
+  s.hosts_per_machine = static_cast<int>(prng.Between(2, 3));
+}
+
+// Streams that are refused or reset, and names that lead some nodes elsewhere.
+void DrawDetours(Prng prng, Scenario& s) {
+  if (s.lease == 0 || s.only_agents_die || s.mix == "calm" || s.script != Script::kNone) return;
+  if (prng.Chance(6)) s.refused_streams_percent = static_cast<int>(prng.Between(5, 70));
+  if (prng.Chance(6)) s.stale_names_percent = static_cast<int>(prng.Between(2, 40));
+}
+
+// Error files: a worker writes down that it fails, and when, by the wall clock; it ends later.
+void DrawEarlyWords(Prng prng, Scenario& s) {
+  if (s.only_agents_die || s.mix == "calm" || !prng.Chance(8)) return;
+  s.early_words_percent = static_cast<int>(prng.Between(20, 100));
+  if (s.deadline > 0) return;  // its own draw sets the clocks
+  s.wall_skew = prng.Chance(50) ? prng.Skewed(10 * kMillisecond, 100 * kSecond) : 0;
+  if (prng.Chance(20)) s.wall_steps = prng.Skewed(100 * kMillisecond, 5 * kSecond);
+}
+
+void DrawLateForks(Prng prng, Scenario& s) {
+  if (s.descendants_percent > 0 && prng.Chance(30)) s.late_forks_percent = static_cast<int>(prng.Between(5, 50));
+}
+
+}  // namespace
+
+void DrawHardships(uint64_t seed, Scenario& s) {
+  if (s.nodes > kMostWithHardships) return;
+  DrawTroubles(Prng(seed ^ 0x4A2D), s);
+  DrawSharedMachines(Prng(seed ^ 0x5A2ED), s);
+  DrawDetours(Prng(seed ^ 0xDE702), s);
+  DrawEarlyWords(Prng(seed ^ 0xEA21), s);
+  DrawLateForks(Prng(seed ^ 0xF02C), s);
+}
+
+}  // namespace muster::simulation
