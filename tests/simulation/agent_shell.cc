@@ -40,10 +40,12 @@ void World::Execute(AgentProcess* agent, const agent::Effects& effects) {
       HostProcess* host = agent->host;
       const Micros answered_for = agent->answered_for;
       DeliverAfter(kLinkDelay, host, [this, agent, host, answered_for, directive = e->directive] {
-        if (host->agent != agent || !host->link_open) return;
+        // An older one's last words may still be in its link: the core drops them.
+        const bool newest = host->agent == agent;
+        if (newest && !host->link_open) return;
         agent->has_spoken = true;
-        if (directive.has_memory()) host->memory = directive.memory();
-        if (answered_for > host->answered_for) conduct_.OnAnswer(host, answered_for);
+        if (newest && directive.has_memory()) host->memory = directive.memory();
+        if (newest && answered_for > host->answered_for) conduct_.OnAnswer(host, answered_for);
         if (host->memory.has_verdict()) invariants_.OnVerdictStored(*host, host->memory.verdict());
         CollectEnded(host);
         OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnDirective(now, directive, out); });

@@ -46,6 +46,7 @@ class Conduct {
 
   // Connections and failures.
   void OnConnect(AgentProcess* agent);
+  void OnHostStatus(const HostProcess& host, const v1::HostStatus& status);
   void OnFailureTold(const HostProcess& host, const v1::AgentStatus& status);
 
   // The end.

@@ -105,6 +105,16 @@ void Conduct::OnConnect(AgentProcess* agent) {
                        kAttemptsWindow / kMillisecond, " ms, and nobody has answered"));
 }
 
+// A host that may take part in the next round has nothing left of the last one, what the kernel holds included.
+void Conduct::OnHostStatus(const HostProcess& host, const v1::HostStatus& status) {
+  if (status.phase() != v1::HOST_PHASE_IDLE || !IsSet(status.started())) return;
+  for (const WorkerProcess* descendant : host.descendants) {
+    if (descendant->dead) continue;
+    return Fail(10, absl::StrCat(host.id(), " is idle, and pid ", descendant->pid, " of round ",
+                                 ToString(descendant->round), " lives"));
+  }
+}
+
 // Where a worker has written down when it failed that is when it did, whatever time it took to end, and its host
 // to look.
 void Conduct::OnFailureTold(const HostProcess& host, const v1::AgentStatus& status) {

@@ -12,7 +12,8 @@ namespace muster::simulation {
 namespace {
 
 constexpr Micros kLoopbackDelay = 50;
-constexpr Micros kLongestStream = 2 * kSecond;  // of one that is reset
+constexpr Micros kLongestStream = 200 * kMillisecond;  // of one that is reset
+constexpr Micros kLongestTrouble = 8 * kSecond;        // of a server or a proxy
 // How a name server that has not heard of a change yet answers for a while.
 constexpr Micros kStaleAtLeast = 500 * kMillisecond;
 constexpr Micros kStaleAtMost = 20 * kSecond;
@@ -29,11 +30,16 @@ bool World::IsLedAstray(AgentProcess* agent, uint64_t attempt, Micros delay) {
     DeliverAfter(delay, agent, [this, agent, attempt] { ReachAnotherJob(agent, attempt); });
     return true;
   }
-  if (scenario_.refused_streams_percent > 0 && hardships_.Chance(scenario_.refused_streams_percent)) {
+  Machine& machine = *agent->machine;
+  if (now() >= machine.refused_until && scenario_.refused_streams_percent > 0 &&
+      hardships_.Chance(scenario_.refused_streams_percent)) {
+    machine.refused_until = now() + hardships_.Skewed(kMillisecond, kLongestTrouble);
+    machine.streams = static_cast<Machine::Streams>(hardships_.Below(3));
+  }
+  if (now() < machine.refused_until) {
     DeliverAfter(delay, agent, [this, agent, attempt] { RefuseStream(agent, attempt); });
     return true;
   }
-  Machine& machine = *agent->machine;
   if (scenario_.stale_names_percent > 0 && now() >= machine.stale_until &&
       hardships_.Chance(scenario_.stale_names_percent)) {
     machine.stale_until = now() + hardships_.Skewed(kStaleAtLeast, kStaleAtMost);
@@ -82,10 +88,12 @@ void World::RefuseStream(AgentProcess* agent, uint64_t attempt) {
   if (agent->attempt != attempt || !agent->alive || machine.cut_out + machine.cut_in > 0) return;
   const uint64_t session = ++agent->attempt;
   const int code = kCodes[hardships_.Below(std::size(kCodes))];
-  if (hardships_.Chance(50)) return EndStream(agent, session, code == kOk ? kUnimplemented : code, false);
+  if (machine.streams == Machine::Streams::kRefused) {
+    return EndStream(agent, session, code == kOk ? kUnimplemented : code, false);
+  }
   Note("network", absl::StrCat(agent->name, " has a stream that leads nowhere"));
   OnAgent(agent, [agent](BootTime now, agent::Effects* out) { agent->core.OnConnected(now, "", out); });
-  if (hardships_.Chance(20)) return;
+  if (machine.streams == Machine::Streams::kHang) return;
   DeliverAfter(hardships_.Skewed(kLoopbackDelay, kLongestStream), agent,
                [this, agent, session, code] { EndStream(agent, session, code, true); });
 }

@@ -36,7 +36,7 @@ void DrawDetours(Prng prng, Scenario& s) {
 
 // Error files: a worker writes down that it fails, and when, by the wall clock; it ends later.
 void DrawEarlyWords(Prng prng, Scenario& s) {
-  if (s.only_agents_die || s.mix == "calm" || !prng.Chance(8)) return;
+  if (s.only_agents_die || s.mix == "calm" || !prng.Chance(12)) return;
   s.early_words_percent = static_cast<int>(prng.Between(20, 100));
   if (s.deadline > 0) return;  // its own draw sets the clocks
   s.wall_skew = prng.Chance(50) ? prng.Skewed(10 * kMillisecond, 100 * kSecond) : 0;

@@ -53,6 +53,7 @@ void World::Execute(HostProcess* host, const host::Effects& effects) {
         host->lease_ended_in = round;
         conduct_.OnLeaseEnded(*host);
       }
+      conduct_.OnHostStatus(*host, e->status);
       SendToAgent(host, e->status);
     } else if (const auto* e = std::get_if<host::SpawnWorkers>(&effect)) {
       SpawnWorkers(host, e->round);

@@ -50,6 +50,7 @@ enum class Script {
   kRunUnheard,
   kSplitNames,
   kNeverReady,
+  kWakeAfterExit,
 };
 
 // How members are named.

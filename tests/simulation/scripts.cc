@@ -44,6 +44,8 @@ void Scripts::Begin() {
       return After(first, &Scripts::SplitNames);
     case Script::kNeverReady:
       return After(first, &Scripts::BringNewcomer);
+    case Script::kWakeAfterExit:
+      return After(first, &Scripts::SleepThroughExits);
   }
 }
 
@@ -207,6 +209,22 @@ void Scripts::FailAMember() {
   if (worker->executing && !worker->dead) world_->FailWorker(worker, world_->DrawFailure());
 }
 
+// Host and agent of a node are stopped while all its workers end well, and go on when its lease is nearly over:
+// the exits are seen at the same moment as that.
+void Scripts::SleepThroughExits() {
+  After(prng_.Between(5, 15) * kSecond, &Scripts::SleepThroughExits);
+  HostProcess* host = AnyMember();
+  if (host == nullptr || host->agent == nullptr || !host->runs() || !host->agent->runs()) return;
+  world_->Note("fault", absl::StrCat("script: ", host->name, " sleeps while its workers end"));
+  const Micros lease = world_->scenario().lease;
+  const Micros outage = prng_.Between(lease * 7 / 10, lease * 98 / 100);
+  world_->Freeze(host, outage);
+  world_->Freeze(host->agent, outage);
+  for (WorkerProcess* worker : host->workers) {
+    if (worker->executing && !worker->dead && prng_.Chance(90)) world_->FailWorker(worker, {});
+  }
+}
+
 // ---- what a seed draws
 
 namespace {
@@ -273,10 +291,10 @@ void DrawManyHosts(Prng prng, Scenario& s) {
 }
 
 void DrawScript(Prng prng, Scenario& s) {
-  if (!prng.Chance(9) || s.lease == 0 || s.nodes > 16) return;
+  if (!prng.Chance(10) || s.lease == 0 || s.nodes > 16) return;
   DrawSmallJob(prng, s);
   s.another_job_percent = 0;  // else nodes that come to the wrong place at their start may be all that happens
-  switch (prng.Below(7)) {
+  switch (prng.Below(8)) {
     case 0:
       s.script = Script::kFreezeWholeNode;
       s.mix = "all of a node is frozen, by the worst of clocks";
@@ -321,6 +339,12 @@ void DrawScript(Prng prng, Scenario& s) {
       s.min_nodes = s.max_nodes - 1;
       s.late_place = s.portless_place = s.nodes - 1;
       s.rejoin_timeout = 20 * kSecond;
+      break;
+    case 6:
+      s.script = Script::kWakeAfterExit;
+      s.mix = "a host sleeps while its workers end";
+      s.coordinator_alone = prng.Chance(50);
+      s.slots = static_cast<int>(prng.Between(1, 2));
       break;
     default:
       s.script = Script::kFarewellTwice;

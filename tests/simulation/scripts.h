@@ -33,6 +33,7 @@ class Scripts {
   void JoinNames(Machine* second);
   void BringNewcomer();
   void FailAMember();
+  void SleepThroughExits();
   void After(Micros delay, void (Scripts::*what)());
   HostProcess* AnyMember();
 

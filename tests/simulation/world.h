@@ -37,8 +37,10 @@ struct Machine {
   int cut_out = 0;  // >0: nothing from here reaches the network
   int cut_in = 0;
   Machine* name_leads_to = nullptr;  // of the coordinator; nullptr: to the coordinator
-  Micros stale_until = 0;            // its name server leads to an address of earlier days
-  Micros stepped_at = -1;            // its wall clock was set the last time
+  enum class Streams { kRefused, kReset, kHang } streams = Streams::kRefused;  // what becomes of its streams,
+  Micros refused_until = 0;                                                    // so long
+  Micros stale_until = 0;  // its name server leads to an address of earlier days
+  Micros stepped_at = -1;  // its wall clock was set the last time
   int64_t next_pid = 100;
   Micros port_taken_until = 0;  // the coordinator's, by another program
 };
