@@ -30,8 +30,7 @@ bool Invariants::KnowsOfSuccess(const CoordinatorRecord& coordinator) const {
 }
 
 // A member of a round that has succeeded as a whole, which has not told this coordinator so and may until its
-// lease ends. Who was cut off for longer cannot be known to have succeeded; nor where the host was stopped as its
-// workers exited, and began to stop them before it saw that.
+// lease ends. Who was cut off for longer cannot be known to have succeeded.
 const HostProcess* Invariants::SucceededUnheard(const CoordinatorRecord& coordinator) const {
   const auto round = rounds_.find(coordinator.newest_known);
   if (round == rounds_.end()) return nullptr;
