@@ -223,6 +223,7 @@ class HostProcess {
       } else if (closing_.begun()) {
         if (MeansLeave(signal)) closing_.Hurry();
       } else {
+        spawner_.CollectWorkers();  // as before an order
         Tell([this, signal](BootTime now, Effects* out) { core_.OnSignal(now, signal, out); });
       }
     }

@@ -168,8 +168,10 @@ void Conduct::AfterStatus(const Session& session, const v1::AgentStatus& status)
   const bool newest = session.agent->host->agent == session.agent && session.coordinator_open && !lossy;
   const bool member = status.last().has_node_rank() && Same(status.last().id(), core.greatest().id());
   if (!newest || !member || core.state() != rendezvous::State::kRunning) return;
-  const bool ends_it = status.phase() == v1::PHASE_FAILED || status.phase() == v1::PHASE_UNUSABLE ||
-                       (status.phase() == v1::PHASE_LEAVING && status.outcome() != v1::OUTCOME_SUCCEEDED);
+  // Who holds something that cannot be ended, or leaves, has succeeded all the same if its workers have.
+  const bool cannot_go_on = status.phase() == v1::PHASE_UNUSABLE || status.phase() == v1::PHASE_LEAVING;
+  const bool ends_it =
+      status.phase() == v1::PHASE_FAILED || (cannot_go_on && status.outcome() != v1::OUTCOME_SUCCEEDED);
   if (!ends_it || succeeded_[status.host_id()] == KeyOf(status.last().id())) return;
   Fail(10, absl::StrCat(status.host_id(), " is ", muster::ToString(status.phase()), ", and round ",
                         muster::ToString(status.last().id()), " goes on"));

@@ -438,8 +438,11 @@ void Invariants::OnSettled() {
   // Exempt: who knew the verdict heard an earlier one only, or was ended by a fault of ours before its exit.
   if (!verdict_seen_ && (earlier_verdict_seen_ || died_knowing_)) return;
   if (!verdict_seen_) return Fail(5, "every host has ended, and none with a verdict");
-  const bool undisturbed =
-      scenario_.total_weight() == 0 && scenario_.quiet_but_for_weights() && scenario_.cannot_start_percent == 0;
+  // Where a script stops a node for long the kernel's timer ends it, and not every node is replaced.
+  const bool stops_nodes =
+      scenario_.script == Script::kFreezeWholeNode || scenario_.script == Script::kWakeAfterExit;
+  const bool undisturbed = scenario_.total_weight() == 0 && scenario_.quiet_but_for_weights() &&
+                           scenario_.cannot_start_percent == 0 && !stops_nodes;
   if ((scenario_.only_agents_die || undisturbed) && scenario_.fails_percent == 0 && verdict_code() != 0) {
     Fail(5, absl::StrCat("nothing failed, but the verdict is ", verdict_code()));
   }

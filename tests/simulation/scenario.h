@@ -49,7 +49,7 @@ enum class Script {
   kFarewellTwice,
   kRunUnheard,
   kSplitNames,
-  kNeverReady,
+  kLateNewcomer,
   kWakeAfterExit,
 };
 

@@ -1,6 +1,7 @@
 #include "tests/simulation/scripts.h"
 
 #include <algorithm>
+#include <csignal>
 
 #include "absl/strings/str_cat.h"
 #include "tests/simulation/world.h"
@@ -42,7 +43,7 @@ void Scripts::Begin() {
       return After(first, &Scripts::FailAMember);
     case Script::kSplitNames:
       return After(first, &Scripts::SplitNames);
-    case Script::kNeverReady:
+    case Script::kLateNewcomer:
       return After(first, &Scripts::BringNewcomer);
     case Script::kWakeAfterExit:
       return After(first, &Scripts::SleepThroughExits);
@@ -194,11 +195,11 @@ void Scripts::JoinNames(Machine* second) {
   After(prng_.Between(3, 12) * kSecond, &Scripts::SplitNames);
 }
 
-// A node comes to a group that runs without it, and never has a port to offer.
+// A node comes to a group that runs without it. Where no port is to be had for it, it never gets ready.
 void Scripts::BringNewcomer() {
   const int place = world_->scenario().late_place;
   if (world_->HostAt(place) == nullptr) world_->StartHost(place, world_->places_[place].machine);
-  After(prng_.Between(1, 4) * kSecond, &Scripts::FailAMember);
+  After(prng_.Between(6, 10) * kSecond, &Scripts::FailAMember);
 }
 
 void Scripts::FailAMember() {
@@ -220,9 +221,20 @@ void Scripts::SleepThroughExits() {
   const Micros outage = prng_.Between(lease * 7 / 10, lease * 98 / 100);
   world_->Freeze(host, outage);
   world_->Freeze(host->agent, outage);
-  for (WorkerProcess* worker : host->workers) {
-    if (worker->executing && !worker->dead && prng_.Chance(90)) world_->FailWorker(worker, {});
+  const auto end_well = [this](const HostProcess& of) {
+    for (WorkerProcess* worker : of.workers) {
+      if (worker->executing && !worker->dead && prng_.Chance(90)) world_->FailWorker(worker, {});
+    }
+  };
+  end_well(*host);
+  if (!prng_.Chance(40)) return;
+  // And so do all others; and it wakes with a wish that it leaves.
+  for (const auto& other : world_->hosts()) {
+    if (other->alive && other.get() != host) end_well(*other);
   }
+  world_->scheduler().After(outage / 2, [this, host] {
+    if (!stopped_ && host->alive) world_->SignalHost(host, SIGTERM);
+  });
 }
 
 // ---- what a seed draws
@@ -332,13 +344,20 @@ void DrawScript(Prng prng, Scenario& s) {
       s.coordinator_alone = true;
       break;
     case 5:
-      s.script = Script::kNeverReady;
-      s.mix = "a newcomer does not get ready";
+      s.script = Script::kLateNewcomer;
+      s.mix = "a newcomer comes late";
       s.coordinator_alone = prng.Chance(50);
       s.nodes = s.max_nodes = static_cast<int>(prng.Between(3, 4));
       s.min_nodes = s.max_nodes - 1;
-      s.late_place = s.portless_place = s.nodes - 1;
+      s.late_place = s.nodes - 1;
       s.rejoin_timeout = 20 * kSecond;
+      if (prng.Chance(50)) {  // and never gets ready
+        s.portless_place = s.late_place;
+      } else {  // and is taken in once it has settled, for there is room for more
+        s.places = Places::kByRank;
+        ++s.max_nodes;
+        s.join_settle = prng.Skewed(500 * kMillisecond, 5 * kSecond);
+      }
       break;
     case 6:
       s.script = Script::kWakeAfterExit;
