@@ -6,7 +6,9 @@
   run.py --check              only whether each mutant still fits the sources; builds nothing
   run.py --seeds 12000        seeds for each mutant (default: 2500, or what the list says of it, if that is more)
 
-The sources are copied to build/mutants, and built there; the working tree is not touched. README.md has the rest.
+The sources are copied to build/mutants, and all mutants are built there together: of each function that mutants break
+there is one more copy for each of them, and MUSTER_MUTANT in the environment selects one. The working tree is not
+touched. README.md has the rest.
 """
 import argparse
 import concurrent.futures
@@ -15,7 +17,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -24,18 +25,30 @@ import tomllib
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LIST = pathlib.Path(__file__).resolve().parent / "mutants.toml"
 WORK = ROOT / "build/mutants"
-SOURCE, BUILD, BIN = WORK / "source", WORK / "build", WORK / "bin"
+SOURCE, BUILD = WORK / "source", WORK / "build"
 DEFAULT_SEEDS = 2500
 SECONDS_FOR_EACH_SEED = 1.0  # on a busy machine; a mutant that exceeds it in all counts as one that hangs
 LEAST_SECONDS = 120
 USAGE, FAILED = 64, 1
 
-# The pure cores, and the unit tests of each. The longest prefix of a file's path decides.
+UNIT_TEST_SECONDS = 60  # each takes less than one; a mutant that exceeds it counts as one that hangs
+
+# The unit tests of each core, and of its parts; the longest beginning of a file's path decides. Those that see most
+# come first: the others are not run once one has failed.
 UNIT_TESTS = {
-    "rendezvous/core/": ["coordinator_test", "roster_test", "budgets_test", "first_cause_test", "states_test",
-                         "differences_test"],
-    "agent/core/": ["agent_core_test", "notice_test"],
-    "agent/host/core/": ["host_core_test", "preparing_test", "report_test", "file_timer_test"],
+    "rendezvous/core/": ["coordinator_test"],
+    "rendezvous/core/budgets": ["budgets_test", "first_cause_test", "coordinator_test"],
+    "rendezvous/core/differences": ["differences_test"],
+    "rendezvous/core/roster": ["roster_test", "coordinator_test"],
+    "rendezvous/core/states": ["states_test"],
+    "agent/core/": ["agent_core_test"],
+    "agent/core/notice": ["notice_test"],
+    "agent/host/core/": ["host_core_test", "preparing_test"],
+    "agent/host/core/file_timer": ["file_timer_test"],
+    "agent/host/core/marker": ["marker_test"],
+    "agent/host/core/orphans": ["marker_test"],
+    "agent/host/core/report": ["report_test"],
+    "agent/host/core/worker_environment": ["worker_environment_test"],
 }
 EXPECTATIONS = ("simulation", "unit", "redundant", "open")
 
@@ -54,17 +67,20 @@ class Mutant:
     why: str = ""
     seeds: int = 0  # needed to catch it, where the default does not suffice
     mix: str = ""  # the mix of faults that was made for it: its seeds alone are run
+    number: int = 0  # its value of MUSTER_MUTANT; 0: the program as it is
 
     def __post_init__(self):
         self.original = (ROOT / self.file).read_text()  # as it is now: somebody may edit it while this runs
 
-    def mutated(self):
-        text = self.original
-        found = text.count(self.old)
+    def place(self):
+        found = self.original.count(self.old)
         if found != 1:
             raise Problem(f"mutant {self.name}: its old text is found {found} times in {self.file}, not once: "
                           "adapt it to what the rule looks like now")
-        return text.replace(self.old, self.new)
+        return self.original.index(self.old)
+
+    def environment(self):
+        return dict(os.environ, MUSTER_MUTANT=str(self.number))
 
 
 @dataclasses.dataclass
@@ -74,8 +90,7 @@ class Result:
     message: str = ""
     unit: str = ""  # the test that failed
     seeds: int = 0  # that were run
-    built: float = 0.0  # seconds
-    ran: float = 0.0
+    seconds: float = 0.0
 
     def outcome(self):
         if self.message:
@@ -95,7 +110,8 @@ def core_of(file):
 
 
 def load():
-    mutants = [Mutant(**entry) for entry in tomllib.loads(LIST.read_text())["mutant"]]
+    entries = tomllib.loads(LIST.read_text())["mutant"]
+    mutants = [Mutant(**entry, number=i) for i, entry in enumerate(entries, 1)]
     names = set()
     for mutant in mutants:
         if mutant.name in names:
@@ -109,8 +125,55 @@ def load():
             raise Problem(f"mutant {mutant.name}: why the simulation does not see it is not said")
         if mutant.old == mutant.new:
             raise Problem(f"mutant {mutant.name} changes nothing")
-        mutant.mutated()
+        find_function(mutant)
     return mutants
+
+
+# ---- all mutants in one program
+
+PRELUDE = """\
+#ifndef MUSTER_MUTANT_SELECTED
+#define MUSTER_MUTANT_SELECTED
+#include <cstdlib>
+inline const int muster_mutant = std::getenv("MUSTER_MUTANT") ? std::atoi(std::getenv("MUSTER_MUTANT")) : 0;
+#endif
+"""
+
+
+def find_function(mutant):
+    """Where the body of the function begins and ends that the mutant breaks, and whether it returns nothing."""
+    text, at = mutant.original, mutant.place()
+    end_at = at + len(mutant.old)
+    on_one_line = re.compile(r"^[^\S\n]*(?P<head>\S.*?\)[^{\n]*)\{ (?P<body>.*) \}$", re.MULTILINE)
+    for found in on_one_line.finditer(text):
+        if found.start("body") <= at and end_at <= found.end("body"):
+            return found.start("body"), found.end("body"), returns_nothing(found["head"])
+    defined = re.compile(r"^(?P<head>[A-Za-z][^;{}]*?\)[^;{}]*)\{\n(?P<body>.*?\n)\}$", re.MULTILINE | re.DOTALL)
+    for found in defined.finditer(text):
+        if found.start("body") - 1 <= at and end_at <= found.end("body"):
+            return found.start("body") - 1, found.end("body"), returns_nothing(found["head"])
+    raise Problem(f"mutant {mutant.name}: its old text is not within one function of {mutant.file}")
+
+
+def returns_nothing(head):
+    return re.match(r"(static |inline )*void ", head) is not None
+
+
+def with_all(mutants):
+    """The text of a file with every one of its mutants; MUSTER_MUTANT selects."""
+    text = mutants[0].original
+    functions = {}
+    for mutant in mutants:
+        functions.setdefault(find_function(mutant), []).append(mutant)
+    for (begin, end, nothing), broken in sorted(functions.items(), reverse=True):
+        body = text[begin:end]
+        copies = ""
+        for mutant in broken:
+            at = mutant.place() - begin
+            changed = body[:at] + mutant.new + body[at + len(mutant.old):]
+            copies += f" if (muster_mutant == {mutant.number}) {{\n{changed}\n{'return;' if nothing else ''} }}\n"
+        text = text[:begin] + copies + body + text[end:]
+    return (PRELUDE + text).encode()
 
 
 # ---- building
@@ -123,7 +186,10 @@ def write_if_changed(path, data):
     path.write_bytes(data)
 
 
-def copy_sources():
+def copy_sources(mutants):
+    broken = {}
+    for mutant in mutants:
+        broken.setdefault(mutant.file, []).append(mutant)
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True,
                             capture_output=True, text=True).stdout.splitlines()
     for name in listed:
@@ -134,6 +200,8 @@ def copy_sources():
             if b"-Werror" not in data:
                 raise Problem("cmake/targets.cmake has no -Werror any more: adapt copy_sources() in run.py")
             data = data.replace(b"-Werror", b"-w")
+        if name in broken:
+            data = with_all(broken[name])
         write_if_changed(SOURCE / name, data)
 
 
@@ -145,30 +213,21 @@ def configure():
                     "-DCMAKE_CXX_FLAGS_RELEASE=-O1"], check=True, stdout=subprocess.DEVNULL)
 
 
-def build(targets, jobs, what):
+def build(targets, jobs):
     made = subprocess.run(["ninja", "-C", BUILD, "-j", str(jobs), *targets], capture_output=True, text=True,
                           check=False)
     if made.returncode != 0:
-        raise Problem(f"{what} does not build:\n{made.stdout[-4000:]}{made.stderr[-1000:]}")
-
-
-def build_simulator(name, jobs):
-    build(["muster_sim"], jobs, f"mutant {name}" if name else "the simulation")
-    BIN.mkdir(parents=True, exist_ok=True)
-    target = BIN / (name or "unbroken")
-    target.unlink(missing_ok=True)  # somebody may be running it
-    shutil.copy2(BUILD / "bin/muster_sim", target)
-    return target
+        raise Problem(f"the mutants do not build:\n{made.stdout[-4000:]}{made.stderr[-1000:]}")
 
 
 # ---- running
 
-def simulate(binary, first, seeds, mix=""):
+def simulate(environment, first, seeds, mix=""):
     """The first seed that fails, and what was violated; (None, "") where none does."""
     limit = LEAST_SECONDS + seeds * SECONDS_FOR_EACH_SEED
+    command = [BUILD / "bin/muster_sim", "--first", str(first), "--seeds", str(seeds), "--until-failed", "--mix", mix]
     try:
-        ran = subprocess.run([binary, "--first", str(first), "--seeds", str(seeds), "--until-failed", "--mix", mix],
-                             capture_output=True, text=True, timeout=limit, check=False)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False, env=environment)
     except subprocess.TimeoutExpired:
         return first, f"no end within {limit:.0f} s"
     found = re.search(r"^seed (\d+): (.*)$", ran.stdout, re.MULTILINE)
@@ -181,84 +240,64 @@ def simulate(binary, first, seeds, mix=""):
     return int(died_at[1]) if died_at else first, f"aborts ({ran.returncode}): {said[0] if said else ''}"
 
 
-def hunt(mutant, binary, unbroken, seeds):
+def hunt(mutant, seeds):
     """A seed counts only if it holds without the mutant."""
     first = 1
     while first <= seeds:
-        seed, message = simulate(binary, first, seeds - first + 1, mutant.mix)
+        seed, message = simulate(mutant.environment(), first, seeds - first + 1, mutant.mix)
         if not message:
             break
-        if simulate(unbroken, seed, 1)[1] == "":
+        if simulate(os.environ, seed, 1)[1] == "":
             return seed, message
         print(f"  seed {seed} fails without {mutant.name}, too: it does not count", flush=True)
         first = seed + 1
     return None, ""
 
 
-def failing_unit_test(mutant, jobs):
-    tests = UNIT_TESTS[core_of(mutant.file)]
-    build(tests, jobs, f"the unit tests with mutant {mutant.name}")
-    for test in tests:
+def failing_unit_test(environment, core):
+    """The name of the first test that fails, or ""."""
+    for test in UNIT_TESTS[core]:
         try:
-            ran = subprocess.run([BUILD / "bin" / test], cwd=BUILD, capture_output=True, text=True, timeout=300,
-                                 check=False)
+            ran = subprocess.run([BUILD / "bin" / test], cwd=BUILD, capture_output=True, text=True, check=False,
+                                 timeout=UNIT_TEST_SECONDS, env=environment)
         except subprocess.TimeoutExpired:
-            return f"{test}: no end"
+            return f"{test}: no end within {UNIT_TEST_SECONDS} s"
         if ran.returncode == 0:
             continue
-        named = re.search(r"^\[  FAILED  \] (\S+)", ran.stdout, re.MULTILINE)
-        return named[1] if named else f"{test} ends with {ran.returncode}"
+        failed = re.search(r"^\[  FAILED  \] ([^\s,]+)", ran.stdout, re.MULTILINE)
+        begun = re.findall(r"^\[ RUN      \] (\S+)", ran.stdout, re.MULTILINE)
+        return failed[1] if failed else f"{begun[-1] if begun else test} (aborts: {ran.returncode})"
     return ""
 
 
-class Applied:
-    """The copy of the sources with one mutant in it, and without it again at the end."""
-
-    def __init__(self, mutant):
-        self.mutant = mutant
-
-    def __enter__(self):
-        (SOURCE / self.mutant.file).write_text(self.mutant.mutated())
-
-    def __exit__(self, *unused):
-        (SOURCE / self.mutant.file).write_text(self.mutant.original)
+def run_mutant(mutant, options):
+    """Unit tests take moments, thousands of seeds minutes: they come first where they suffice. Who is said to be seen
+    by the simulation must be seen by it."""
+    began = time.monotonic()
+    result = Result(mutant)
+    if options.unit and mutant.expected != "simulation":
+        result.unit = failing_unit_test(mutant.environment(), core_of(mutant.file))
+    if not result.unit and not options.only_unit:
+        result.seeds = options.seeds or max(DEFAULT_SEEDS, mutant.seeds)
+        result.seed, result.message = hunt(mutant, result.seeds)
+        if options.unit and mutant.expected == "simulation" and not result.message:
+            result.unit = failing_unit_test(mutant.environment(), core_of(mutant.file))
+    result.seconds = time.monotonic() - began
+    print(describe(result), flush=True)
+    return result
 
 
 def run_mutants(mutants, options):
-    """The next one is built while those before it run."""
-    copy_sources()
+    copy_sources(load())  # all of them, so that a run of some finds them built
     configure()
-    unbroken = build_simulator("", options.jobs)
-    results = []
+    cores = {core_of(mutant.file) for mutant in mutants} if options.unit else set()
+    tests = sorted({test for core in cores for test in UNIT_TESTS[core]})
+    build(tests + ([] if options.only_unit else ["muster_sim"]), options.jobs)
+    for core in sorted(cores):
+        if failed := failing_unit_test(os.environ, core):
+            raise Problem(f"{failed} fails without any mutant")
     with concurrent.futures.ThreadPoolExecutor(options.runs) as pool:
-        running = []
-        for mutant in mutants:
-            seeds = options.seeds or max(DEFAULT_SEEDS, mutant.seeds)
-            began = time.monotonic()
-            with Applied(mutant):
-                binary = build_simulator(mutant.name, options.jobs)
-            result = Result(mutant, seeds=seeds, built=time.monotonic() - began)
-            results.append(result)
-            running.append(pool.submit(hunt_one, result, binary, unbroken))
-            while sum(not r.done() for r in running) > options.runs:  # no heap of binaries
-                time.sleep(0.2)
-        for future in running:
-            future.result()
-    if options.unit:
-        for result in results:
-            if result.message:
-                continue
-            with Applied(result.mutant):
-                result.unit = failing_unit_test(result.mutant, options.jobs)
-    return results
-
-
-def hunt_one(result, binary, unbroken):
-    began = time.monotonic()
-    result.seed, result.message = hunt(result.mutant, binary, unbroken, result.seeds)
-    result.ran = time.monotonic() - began
-    binary.unlink()
-    print(describe(result), flush=True)
+        return list(pool.map(lambda mutant: run_mutant(mutant, options), mutants))
 
 
 # ---- what came of it
@@ -267,17 +306,19 @@ def describe(result):
     if result.message:
         what = f"seed {result.seed}: {result.message[:110]}"
     elif result.unit:
-        what = f"not in {result.seeds} seeds; unit test {result.unit}"
-    else:
+        what = f"unit test {result.unit}"
+    elif result.seeds:
         what = f"not in {result.seeds} seeds"
-    return f"{result.mutant.name:44} {what} ({result.built:.0f} s, {result.ran:.0f} s)"
+    else:
+        what = "in no unit test"
+    return f"{result.mutant.name:44} {what} ({result.seconds:.0f} s)"
 
 
 def report(results):
     print("\n| mutant | seen by | at seed | expected | |\n|---|---|---|---|---|")
     for r in results:
         seen = r.message[:90] if r.message else r.unit or "nothing"
-        at = r.seed if r.message else f"none of {r.seeds}"
+        at = r.seed if r.message else f"none of {r.seeds}" if r.seeds else "not run"
         print(f"| {r.mutant.name} | {seen} | {at} | {r.mutant.expected} | "
               f"{'' if r.is_as_expected() else 'NOT AS EXPECTED'} |")
     counts = {what: sum(r.outcome() == what for r in results) for what in ("simulation", "unit", "survived")}
@@ -301,7 +342,9 @@ def main():
     parser.add_argument("--seeds", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at a time")
     parser.add_argument("--runs", type=int, default=os.cpu_count() or 1, help="simulations at a time")
-    parser.add_argument("--no-unit", dest="unit", action="store_false", help="survivors meet no unit tests")
+    parser.add_argument("--no-unit", dest="unit", action="store_false", help="run the simulation alone")
+    parser.add_argument("--only-unit", action="store_true",
+                        help="run the unit tests alone, of all that are not said to be seen by the simulation")
     options = parser.parse_args()
     try:
         mutants = load()
@@ -309,6 +352,8 @@ def main():
         if unknown:
             raise Problem(f"no such mutant: {' '.join(sorted(unknown))}")
         chosen = [m for m in mutants if not options.names or m.name in options.names]
+        if options.only_unit:
+            chosen = [m for m in chosen if m.expected != "simulation"]
         if options.check:
             print(f"{len(chosen)} mutants fit the sources")
             return 0
