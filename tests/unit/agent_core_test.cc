@@ -507,5 +507,84 @@ TEST_F(AgentCoreTest, WaitingIsToldEverMoreRarely) {
   EXPECT_EQ(told, 6) << "after 1, 5, 10, 30, 60 and 120 seconds";
 }
 
+TEST_F(AgentCoreTest, RoundThatWasStoppedIsNotStartedAgain) {
+  Connected();
+  Give(Run(5, 1));
+  v1::Directive stop = Directive(6);
+  *stop.mutable_stop()->mutable_round() = Run(5, 1).run().id();
+  Give(stop);
+  Give(Run(7, 1));
+  EXPECT_FALSE(LastOrder().has_start());
+  Give(Run(8, 2));
+  EXPECT_TRUE(LastOrder().has_start());
+}
+
+// A coordinator that has just started may not have heard of the newest round.
+TEST_F(AgentCoreTest, GreatestRoundIsNotForgotten) {
+  Connected();
+  Give(Run(5, 2));
+  v1::Directive wait = Directive(6);
+  *wait.mutable_greatest() = Run(6, 1).run();
+  Give(wait);
+  HostApplies();
+  EXPECT_EQ(LastStatus().last().id().number(), 2u);
+}
+
+TEST_F(AgentCoreTest, ADeadHostIsToldUntilTheCoordinatorHasHeardOfIt) {
+  Connected();
+  const v1::Directive answer = Directive(9);  // to what was said before
+  core_.OnHostClosed(now_, &effects_);
+  core_.OnHostSwept(now_, &effects_);
+  Give(answer);
+  EXPECT_FALSE(core_.finished());
+  Give(Directive(10));
+  EXPECT_TRUE(core_.finished());
+}
+
+class AgentOfARunningHostTest : public AgentCoreTest {
+ protected:
+  void SetUp() override {
+    Connected();
+    Give(Run(5, 1));
+    *host_.mutable_started() = Run(5, 1).run().id();
+    Set(v1::HOST_PHASE_RUNNING, v1::OUTCOME_RAN, 2);
+  }
+  void Set(v1::HostPhase phase, v1::Outcome outcome, int workers) {
+    host_.set_phase(phase);
+    host_.set_outcome(outcome);
+    host_.clear_workers();
+    for (int i = 0; i < workers; ++i) host_.add_workers()->set_local_rank(i);
+    HostApplies();
+  }
+};
+
+TEST_F(AgentOfARunningHostTest, FailureIsToldBeforeTheOthersHaveEnded) {
+  Set(v1::HOST_PHASE_STOPPING, v1::OUTCOME_FAILED, 1);
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_FAILED);
+  EXPECT_EQ(LastStatus().live_workers(), 1);
+}
+
+TEST_F(AgentOfARunningHostTest, SuccessIsToldWhenNothingOfTheRoundIsLeft) {
+  Set(v1::HOST_PHASE_STOPPING, v1::OUTCOME_SUCCEEDED, 0);
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_RUNNING);
+  EXPECT_EQ(LastStatus().live_workers(), 1) << "what the workers left is being ended";
+  Set(v1::HOST_PHASE_IDLE, v1::OUTCOME_SUCCEEDED, 0);
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_SUCCEEDED);
+  EXPECT_EQ(LastStatus().live_workers(), 0);
+}
+
+TEST_F(AgentOfARunningHostTest, OutcomeIsToldOfTheNewestRoundAlone) {
+  host_.mutable_failure()->set_exit_code(7);
+  Set(v1::HOST_PHASE_IDLE, v1::OUTCOME_FAILED, 0);
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_FAILED);
+  v1::Directive wait = Directive(6);  // the others went on in another round
+  *wait.mutable_greatest() = Run(6, 2).run();
+  wait.mutable_greatest()->clear_node_rank();
+  Give(wait);
+  HostApplies();
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_TOLD);
+  EXPECT_FALSE(LastStatus().has_failure());
+}
+
 }  // namespace
 }  // namespace muster::agent

@@ -174,6 +174,18 @@ TEST(Budgets, WhatIsToldOfThemIsWhatAnotherCoordinatorGoesOnWith) {
   EXPECT_EQ(seen.excluded.count("a"), 1u);
 }
 
+// A node that was cut off tells what it had heard earlier.
+TEST(Budgets, CountsThatAreKnownDoNotShrink) {
+  const CoordinatorOptions options;
+  Counts counts;
+  for (double at : {1, 2, 3}) counts = counts.After(FailedOn("a", at), options);
+  v1::Round older;
+  Counts().After(FailedOn("a", 1), options).Tell(At(2), &older);
+  const Counts known = counts.Learning(Counts::ToldBy(older, At(5)));
+  EXPECT_EQ(known.restart_count, 3);
+  EXPECT_EQ(known.failures, 3);
+}
+
 TEST(FirstCause, IsTheEarliestThatIsNoEchoOfOurOwnStop) {
   SeenFailure echo = Code(0, 9, 1);
   echo.failure.set_after_our_signal(true);

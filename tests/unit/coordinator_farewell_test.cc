@@ -466,6 +466,19 @@ TEST_F(FarewellTest, OneThatWasHereMayHaveFollowedAnotherSince) {
   EXPECT_FALSE(after_.Told("b").has_run());
 }
 
+// Who else knows of a round that an earlier coordinator made is not known here.
+TEST_F(FarewellTest, NothingIsSaidOfARoundThatAnotherCoordinatorMade) {
+  for (const char* n : {"a", "b", "c"}) {
+    after_.At(n) = before_.At(n);
+    after_.Attach(n);
+  }
+  for (const char* n : {"a", "b", "c"}) after_.Apply(n);
+  ASSERT_EQ(after_.state(), State::kRunning);
+  EndHost(after_);
+  EXPECT_FALSE(after_.Told("b").greatest().has_primary_ended());
+  EXPECT_TRUE(after_.Told("a").has_release());
+}
+
 // Its node, started again, would find the port taken, and be a member for good.
 TEST(Farewell, NothingIsSaidWhereThePrimaryIsWhoHasThePort) {
   CoordinatorOptions options = InAgent(Fixed(2));

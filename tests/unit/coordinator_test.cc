@@ -258,6 +258,13 @@ TEST_F(ReleasedCluster, WhoDoesNotComeBackForItsReleaseIsWaitedForNoLongerThanTh
   EXPECT_TRUE(c_.Told("a").has_release());
 }
 
+TEST_F(ReleasedCluster, WhoStaysAfterItsReleaseIsWaitedForNoLongerThanItsLimit) {
+  c_.Pass(kReleaseLimit - absl::Seconds(1), {"a", "b"});
+  EXPECT_FALSE(c_.Told("a").has_release());
+  c_.Pass(absl::Seconds(2), {"a", "b"});
+  EXPECT_TRUE(c_.Told("a").has_release());
+}
+
 TEST(Coordinator, AClosedStreamProvesNothingAndDrainsAfterTheReconnectGrace) {
   Cluster c(Elastic(2, 3));
   for (int i = 0; i < 3; ++i) c.Join(std::string(1, static_cast<char>('a' + i)), i);

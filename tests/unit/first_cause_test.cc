@@ -174,6 +174,21 @@ TEST_F(FirstCauseOfARound, ANodeThatLeavesIsNamedThoughItsPeersWereHeardFirst) {
   EXPECT_EQ(c.core().verdict()->reason(), "node 1 (b) was asked to leave; no node loss is allowed");
 }
 
+// The workers of "a" fail as "b" is lost; "c" is lost while the round is being ended.
+TEST_F(FirstCauseOfARound, IsTheFirstLossThoughAnotherNodeIsLostLater) {
+  Start(&c_);
+  c_.Fail("a", 1);
+  c_.Pass(absl::Milliseconds(500), {});
+  for (const char* name : {"b", "c"}) {
+    c_.At(name).status.set_live_workers(0);
+    c_.Phase(name, v1::PHASE_HOST_GONE);
+    c_.Pass(absl::Seconds(4), {});
+  }
+  EndWith(&c_, {"a"});
+  EXPECT_FALSE(c_.core().verdict().has_value()) << c_.core().verdict()->reason();
+  EXPECT_EQ(c_.Said("what ended round 1: node 1 (b) was lost"), 1);
+}
+
 TEST_F(FirstCauseOfARound, IsTheOlderFailureThoughItIsHeardOfLater) {
   Start(&c_);
   c_.Fail("a", 1);

@@ -183,7 +183,8 @@ TEST_F(HostCoreTest, AGraceLongerThanTheLeaseIsKeptForAsLongAsTheLeaseIsRenewed)
 
 TEST_F(HostCoreTest, ALadderOnceBegunIsNotTakenBackByALaterGrant) {
   Run(1);
-  while (Took<StopWorkers>().empty()) Pass(kTick, true, false);
+  const BootTime deadline = now_ + kLease;
+  while (Took<StopWorkers>().empty() && now_ < deadline) Pass(kTick, true, false);
   Pass(absl::Seconds(4), true, true);
   EXPECT_EQ(Took<Sweep>().size(), 1u);
 }
@@ -315,6 +316,53 @@ TEST_F(HostCoreTest, APortThatCouldNotBeKeptIsTriedAgain) {
   Pass(2 * kOfferRetry);
   EXPECT_EQ(Took<RenewOffer>().size(), 1u);
   EXPECT_EQ(LastStatus().offer_port(), 4001u);
+}
+
+TEST_F(HostCoreTest, RoundIsOverWhenTheSweepFindsNothing) {
+  Run(1);
+  Exit(0, 0);
+  Exit(1, 0);
+  core_.OnSwept(now_, "a process of its workers", &effects_);
+  EXPECT_NE(core_.phase(), v1::HOST_PHASE_IDLE);
+  Swept();
+  EXPECT_EQ(core_.phase(), v1::HOST_PHASE_IDLE);
+}
+
+// What the workers left is being ended when the STOP comes.
+TEST_F(HostCoreTest, AStopAfterSuccessLeavesItASuccess) {
+  Run(1);
+  Exit(0, 0);
+  Exit(1, 0);
+  v1::HostDirective stop = Directive();
+  stop.mutable_stop()->set_cause("test");
+  Give(stop);
+  Swept();
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_SUCCEEDED);
+}
+
+TEST_F(HostCoreTest, ASecondStopMayShortenTheGrace) {
+  Run(1);
+  v1::HostDirective stop = Directive();
+  stop.mutable_stop()->set_grace_ms(20'000);
+  Give(stop);
+  Pass(absl::Seconds(1));
+  EXPECT_TRUE(Took<Sweep>().empty());
+  v1::HostDirective sooner = Directive();
+  sooner.mutable_stop()->set_grace_ms(2'000);
+  Give(sooner);
+  Pass(absl::Seconds(3));
+  EXPECT_EQ(Took<Sweep>().size(), 1u);
+}
+
+// Its port was the master's, or a worker's: the next round gets one that is free.
+TEST_F(HostCoreTest, APortIsOfferedForOneRoundOnly) {
+  Run(1);
+  Exit(0, 0);
+  Exit(1, 0);
+  Forget();
+  Swept();
+  EXPECT_EQ(LastStatus().offer_port(), 0u);
+  EXPECT_EQ(Took<RenewOffer>().size(), 1u);
 }
 
 }  // namespace
