@@ -47,6 +47,7 @@ void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
   const absl::Duration limit = CoordinatorTimeout();
   // Who was stopped itself for that long has not tried to reach anybody.
   const absl::Duration silence = joining ? now - FromBootNanos(memory_.joined_boot_ns()) : unheard_;
+  // To give up on a host that is being ended would change nothing: TellHost tells it nothing any more.
   if (silence < limit || ending_host_) return;
   const bool observer = config_.role() == v1::ROLE_OBSERVER;
   ExitAlone(now, observer && !joining ? 0 : kExitUnavailable,

@@ -26,6 +26,7 @@ std::string Spent(int budget, const std::string& what) {
 void Coordinator::Drain(BootTime now, const std::string& why, Effects* out) {
   drain_cause_ = why;
   trouble_at_ = now;
+  // MakeRound and NewEpoch have cleared these already, and only a drain tells a member to stop.
   for (auto& [id, host] : hosts_) host.stop_seq = 0;
   Enter(State::kDraining, now, why, out);
 }

@@ -248,6 +248,7 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   std::vector<Candidate> ready = Chosen(ReadyCandidates(), now);
   const int count = static_cast<int>(ready.size());
   const Arriving arriving = WhoArrives(now);
+  // StepDraining has waited for the same workers, and GrantLease gives none of them a lease while gathering.
   if (arriving.something_runs) return false;
   if (primary_leaves_) {
     last_why_ = "the primary leaves and is to come back";
@@ -304,6 +305,7 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   if (options_.planted("round_id_repeats")) id.clear_epoch();
   max_number_ = std::max(max_number_, id.number());
   for (auto& [host_id, host] : hosts_) {
+    // StepDraining has cleared both. Without a drain before it no round was known, so nobody was a member.
     host.in_round = host.succeeded = false;
     host.run_seq = host.stop_seq = 0;
     host.lost_at = absl::InfiniteFuture();
