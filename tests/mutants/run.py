@@ -6,9 +6,9 @@
   run.py --check              only whether each mutant still fits the sources; builds nothing
   run.py --seeds 12000        seeds for each mutant (default: 2500, or what the list says of it, if that is more)
 
-The sources are copied to build/mutants, and all mutants are built there together: of each function that mutants break
-there is one more copy for each of them, and MUSTER_MUTANT in the environment selects one. The working tree is not
-touched. README.md has the rest.
+The sources are copied to build/mutants, and all mutants are built there together: of each function that mutants
+break there is one more copy for each of them, and MUSTER_MUTANT in the environment selects one. The working tree
+is not touched. README.md has the rest.
 """
 import argparse
 import concurrent.futures
@@ -33,8 +33,8 @@ USAGE, FAILED = 64, 1
 
 UNIT_TEST_SECONDS = 60  # each takes less than one; a mutant that exceeds it counts as one that hangs
 
-# The unit tests of each core, and of its parts; the longest beginning of a file's path decides. Those that see most
-# come first: the others are not run once one has failed.
+# The unit tests of each core, and of its parts; the longest beginning of a file's path decides. Those that see
+# most come first: the others are not run once one has failed.
 UNIT_TESTS = {
     "rendezvous/core/": ["coordinator_test", "first_cause_test"],
     "rendezvous/core/budgets": ["budgets_test", "first_cause_test", "coordinator_test"],
@@ -143,7 +143,8 @@ def find_function(mutant):
     """Where the body of the function begins and ends that the mutant breaks, and whether it returns nothing."""
     text, at = mutant.original, mutant.place()
     end_at = at + len(mutant.old)
-    on_one_line = re.compile(r"^[^\S\n]*(?P<head>\S.*?\)[^{\n]*)\{ (?P<body>.*) \}$", re.MULTILINE)
+    on_one_line = re.compile(r"^[^\S\n]*(?!(?:if|for|while|switch|\}) )(?P<head>\S.*?\)[^{\n]*)\{ (?P<body>.*) \}$",
+                             re.MULTILINE)
     for found in on_one_line.finditer(text):
         if found.start("body") <= at and end_at <= found.end("body"):
             return found.start("body"), found.end("body"), returns_nothing(found["head"])
@@ -224,7 +225,8 @@ def build(targets, jobs):
 def simulate(environment, first, seeds, mix=""):
     """The first seed that fails, and what was violated; (None, "") where none does."""
     limit = LEAST_SECONDS + seeds * SECONDS_FOR_EACH_SEED
-    command = [BUILD / "bin/muster_sim", "--first", str(first), "--seeds", str(seeds), "--until-failed", "--mix", mix]
+    command = [BUILD / "bin/muster_sim", "--first", str(first), "--seeds", str(seeds), "--until-failed",
+               "--mix", mix]
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False, env=environment)
     except subprocess.TimeoutExpired:
@@ -270,8 +272,8 @@ def failing_unit_test(environment, core):
 
 
 def run_mutant(mutant, options):
-    """Unit tests take moments, thousands of seeds minutes: they come first where they suffice. Who is said to be seen
-    by the simulation must be seen by it."""
+    """Unit tests take moments, thousands of seeds minutes: they come first where they suffice. Who is said to be
+    seen by the simulation must be seen by it."""
     began = time.monotonic()
     result = Result(mutant)
     if options.unit and mutant.expected != "simulation":
