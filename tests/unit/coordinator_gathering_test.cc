@@ -1,7 +1,6 @@
-// When a round is made, of whom, and with which history: one test for each rule of gathering.
+// When a round is made, of which nodes, and with which history: one test for each rule of gathering.
 #include <gtest/gtest.h>
 
-#include "proto/base/ids.h"
 #include "tests/unit/coordinator_cluster.h"
 
 namespace muster::rendezvous {

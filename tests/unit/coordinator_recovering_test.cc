@@ -1,7 +1,6 @@
 // What a coordinator makes of a round that another one made: one test for each rule that it recovers by.
 #include <gtest/gtest.h>
 
-#include "proto/base/ids.h"
 #include "tests/unit/coordinator_cluster.h"
 
 namespace muster::rendezvous {

@@ -1,12 +1,12 @@
-// While a round runs and is drained: what ends it, and whose words count.
+// While a round runs and is drained: what ends it, and which statuses count.
 #include <gtest/gtest.h>
 
-#include "proto/base/ids.h"
 #include "tests/unit/coordinator_cluster.h"
 
 namespace muster::rendezvous {
 namespace {
 
+// Nodes a and b run round 1.
 class RunningTest : public ::testing::Test {
  protected:
   void SetUp() override {

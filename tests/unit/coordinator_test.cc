@@ -258,7 +258,7 @@ TEST_F(ReleasedCluster, WhoDoesNotComeBackForItsReleaseIsWaitedForNoLongerThanTh
   EXPECT_TRUE(c_.Told("a").has_release());
 }
 
-TEST_F(ReleasedCluster, WhoStaysAfterItsReleaseIsWaitedForNoLongerThanItsLimit) {
+TEST_F(ReleasedCluster, AReleasedNodeThatStaysIsAwaitedForALimitedTime) {
   c_.Pass(kReleaseLimit - absl::Seconds(1), {"a", "b"});
   EXPECT_FALSE(c_.Told("a").has_release());
   c_.Pass(absl::Seconds(2), {"a", "b"});
