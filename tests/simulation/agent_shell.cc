@@ -21,6 +21,13 @@ constexpr Micros kNoticeAskedEvery = kSecond;
 constexpr size_t kStrangersWords = 6'000;  // bytes
 constexpr Micros kAloneTickMax = 100 * kMillisecond;
 
+// By another program, after the death of the agent that had it. Drawn apart from all else: the other streams of
+// random numbers go on as they would without it.
+Micros HowLongPortIsTaken(uint64_t seed, Micros now) {
+  Prng prng(seed ^ static_cast<uint64_t>(now));
+  return prng.Chance(kPortTakenPercent) ? prng.Between(0, kPortTakenMax) : 0;
+}
+
 }  // namespace
 
 void World::OnAgent(AgentProcess* agent, const std::function<void(BootTime, agent::Effects*)>& event) {
@@ -96,9 +103,8 @@ void World::KillAgent(AgentProcess* agent) {
   if (agent->home != nullptr) {
     const std::map<rendezvous::StreamId, Session*> sessions = agent->home->sessions;
     for (const auto& [stream, session] : sessions) CloseCoordinatorEnd(session);
-    const bool may_be_taken = !healed_ && scenario_.total_weight() > 0 && !scenario_.only_agents_die;
-    if (may_be_taken && hardships_.Chance(kPortTakenPercent)) {
-      agent->machine->port_taken_until = now() + hardships_.Between(0, kPortTakenMax);
+    if (!healed_ && scenario_.total_weight() > 0 && !scenario_.only_agents_die) {
+      agent->machine->port_taken_until = now() + HowLongPortIsTaken(scenario_.seed, now());
     }
   }
   HostProcess* host = agent->host;
@@ -191,7 +197,9 @@ std::optional<agent::PortHolder> World::HolderOfPort(const AgentProcess& agent) 
     if (home->owner->alive && home->owner->machine == agent.machine)
       return agent::PortHolder{1, "muster-agent", true};
   }
-  if (now() < agent.machine->port_taken_until) return agent::PortHolder{2, "curl", false, false};
+  // A host that replaces the primary's knows nothing of the job: it gives up soon, and the platform tries again.
+  const bool in_job = IsSet(agent.core.memory().epoch());
+  if (in_job && now() < agent.machine->port_taken_until) return agent::PortHolder{2, "curl", false, false};
   return std::nullopt;
 }
 
