@@ -283,7 +283,7 @@ void DrawSmallJob(Prng& prng, Scenario& s) {
 // More than the number of hosts from which on decisions are deferred, and beats grow longer. Rare and short: such
 // a seed costs as much as hundreds of others.
 void DrawManyHosts(Prng prng, Scenario& s) {
-  if (prng.Below(2000) != 0 || s.lease == 0) return;
+  if (prng.Below(5000) != 0 || s.lease == 0) return;
   DrawSmallJob(prng, s);
   s.script = Script::kNone;
   s.late_place = s.portless_place = -1;

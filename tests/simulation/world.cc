@@ -55,7 +55,9 @@ bool World::Run() {
     places_[place].machine = SharesMachine(place) ? places_[place - 1].machine : NewMachine(place);
     if (place == scenario_.late_place) continue;
     scheduler_.After(prng_.Between(0, scenario_.late_start), [this, place] {
-      if (!places_[place].started) StartHost(place, places_[place].machine);
+      if (places_[place].started) return;
+      Machine* machine = places_[place].machine;  // its neighbour's fate may have ended it
+      StartHost(place, machine->up ? machine : NewMachine(place));
     });
   }
   faults_->Begin();
