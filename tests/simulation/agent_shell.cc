@@ -186,6 +186,7 @@ void World::OpenHome(AgentProcess* agent) {
                                    .lease = absl::Milliseconds(config.single_node() ? 0 : config.lease_ms())});
   if (next.exit_code == 0) return DeliverAfter(kPortRetry, agent, [this, agent] { OpenHome(agent); });
   ++agent->attempt;
+  agent->host->gave_up_port = true;
   OnAgent(agent, [agent, &next](BootTime now, agent::Effects* out) {
     agent->core.OnDisconnected(now, next.why, next.exit_code, out);
   });

@@ -417,6 +417,7 @@ void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Fi
   const bool observer = host.place >= scenario_.nodes;
   const Micros silence = world_->now() - std::max(host.born, host.last_directive);
   const Micros limit = std::min(scenario_.coordinator_timeout, scenario_.join_timeout) * 9 / 10;
+  if (host.gave_up_port && finish.exit_code == kExitUnavailable) return;
   if (finish.exit_code == kExitUnavailable || (observer && finish.exit_code == 0)) {
     if (silence >= limit) return;
     return Fail(5, absl::StrCat(who, " without a verdict, though its coordinator was heard ",

@@ -656,6 +656,14 @@ TEST_F(InvariantsTest, AMemberThatEndsAsAnotherJobRefusesItIsReported) {
   ExpectReport("invariant 5: b exits 77 (run id) without a verdict");
 }
 
+TEST_F(InvariantsTest, ANodeThatGaveItsPortUpMayEndAndOnlyThat) {
+  b_.host.gave_up_port = true;
+  invariants_.OnFinish(b_.host, FinishOf(69, "the port is in use"));
+  ExpectLawful();
+  invariants_.OnFinish(b_.host, FinishOf(70, "the port is in use"));
+  ExpectReport("invariant 5: b exits 70 (the port is in use) without a verdict");
+}
+
 TEST_F(InvariantsTest, AJobThatEndsWithoutAVerdictIsReported) {
   invariants_.OnSettled();
   ExpectReport("invariant 5: every host has ended, and none with a verdict");

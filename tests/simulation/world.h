@@ -194,6 +194,7 @@ struct HostProcess : Process {
   std::deque<Micros> agent_starts;
   int agents_struck = 0;           // by faults
   bool refused_elsewhere = false;  // by another job's coordinator, before it followed its own
+  bool gave_up_port = false;       // another process had it for too long; its platform starts it again
 
   const std::string& id() const { return options.host_id; }
 };
