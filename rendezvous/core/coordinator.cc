@@ -175,6 +175,7 @@ void Coordinator::OnTick(BootTime now, Effects* out) {
   DecideAndPush(now, out);
   SayWhoClaimsOnePlace(out);
   LogAwaitedNodes(now, out);
+  LogLongDrain(now, out);
 }
 
 // Who was late himself suspects nobody: all deadlines move by what we missed, at most one lease in all.

@@ -265,6 +265,7 @@ class Coordinator {
   bool OthersAttached(const Host& host) const;
   bool AwaitsLatecomers() const;
   void LogAwaitedNodes(BootTime now, Effects* out);
+  void LogLongDrain(BootTime now, Effects* out);
   std::set<int> AccountedFor() const;  // node ranks of the round whose hosts are here, or done
   int MembersMissing() const;
   std::string MissingNames() const;  // "node 0, node 3"
@@ -330,6 +331,7 @@ class Coordinator {
   bool progress_watched_ = false;  // a member of greatest_ that is gone by now looked at a progress file
   int largest_ = 0;                // node count of any round so far
   std::string drain_cause_;
+  bool long_drain_logged_ = false;   // of this drain
   std::optional<BootTime> loss_at_;  // the first sign that a member of this round was lost or leaves
   std::set<int> succeeded_;          // node ranks of greatest_ whose nodes have said that they succeeded
   std::set<int> done_and_gone_;  // node ranks of this round that succeeded and then left: their loss costs nothing

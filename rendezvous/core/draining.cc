@@ -25,6 +25,7 @@ std::string Spent(int budget, const std::string& what) {
 
 void Coordinator::Drain(BootTime now, const std::string& why, Effects* out) {
   drain_cause_ = why;
+  long_drain_logged_ = false;
   trouble_at_ = now;
   // MakeRound and NewEpoch have cleared these already, and only a drain tells a member to stop.
   for (auto& [id, host] : hosts_) host.stop_seq = 0;
@@ -44,6 +45,32 @@ bool Coordinator::PredecessorsRoundMayRun(BootTime now) const {
   }
   if (options_.planted("unheard_round")) return MembersMissing() > 0;
   return MembersMissing() > 0 || (options_.leased() && had_predecessor_);
+}
+
+// Most drains are over within moments: only one that a person would notice is worth a line.
+void Coordinator::LogLongDrain(BootTime now, Effects* out) {
+  if (long_drain_logged_ || state_ != State::kDraining || now < state_since_ + kNoticeableWait) return;
+  long_drain_logged_ = true;
+  const std::string round = absl::StrCat("round ", greatest_.id().number(), " ends");
+  if (PredecessorsRoundMayRun(now)) {
+    const absl::Duration left = absl::Ceil(members_known_until_ - now, absl::Seconds(1));
+    return Say(Severity::kInfo,
+               absl::StrCat(round, "; waiting for ", absl::FormatDuration(left),
+                            " at most before the next one: this coordinator has just started, and a node that it "
+                            "has not heard of may "
+                            "still run an earlier round"),
+               out);
+  }
+  std::vector<std::string> names;
+  for (const auto& [id, host] : hosts_) {
+    const bool runs = host.in_round ? !IsDrained(now, host) : RunsSomething(host) && now <= host.lease_until;
+    if (runs) names.push_back(NameOf(host));
+  }
+  if (names.empty()) return;
+  Say(Severity::kInfo,
+      absl::StrCat(round, "; waiting until these have stopped their workers, or their leases end: ",
+                   JoinAtMost(names, kMaxAbsentNamed)),
+      out);
 }
 
 bool Coordinator::IsDrained(BootTime now, const Host& host) const {

@@ -102,6 +102,8 @@ void World::StartAgentProcess(HostProcess* host, uint64_t number) {
                      hardships_.Chance(scenario_.agent_fails_percent);
   if (fails) {
     host->link_open = false;
+    host->agent_starts.push_back(now());
+    ++host->agents_struck;
     DeliverAfter(kLinkDelay, host, [this, host, number] {
       OnHost(host, [&](BootTime now, host::Effects* out) {
         host->core.OnAgentFailed(now, number, "no process is to be had", out);

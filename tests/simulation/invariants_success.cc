@@ -20,7 +20,12 @@ void Invariants::OnStatusHeard(const CoordinatorHome& home, const v1::AgentStatu
   }
   if (!last.has_node_rank() || key != coordinator.newest_known) return;
   const bool swept = status.live_workers() == 0 || status.phase() == v1::PHASE_UNUSABLE;
-  if (status.outcome() == v1::OUTCOME_SUCCEEDED && swept) coordinator.succeeded.insert(last.node_rank());
+  if (status.outcome() == v1::OUTCOME_SUCCEEDED && swept) {
+    // A drain that began when nobody was known to have succeeded, and nobody was there to be told, goes on.
+    if (coordinator.succeeded.empty() && home.core.state() == rendezvous::State::kDraining)
+      coordinator.drained = key;
+    coordinator.succeeded.insert(last.node_rank());
+  }
   if (status.outcome() > v1::OUTCOME_SUCCEEDED) coordinator.ended_otherwise.insert(last.node_rank());
 }
 

@@ -192,7 +192,7 @@ struct HostProcess : Process {
   int heard_by = 0;            // the coordinator that processed its newest status, with the verdict,
   Micros heard_at = -1;        // and when
   std::deque<Micros> agent_starts;
-  int agents_struck = 0;           // by faults
+  int agents_struck = 0;           // by faults: killed, or not to be started
   bool refused_elsewhere = false;  // by another job's coordinator, before it followed its own
   bool gave_up_port = false;       // another process had it for too long; its platform starts it again
 
