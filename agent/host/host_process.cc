@@ -183,8 +183,7 @@ class HostProcess {
 
   void ScheduleTick() {
     loop_.After(kTick, [this] {
-      // A host that was stopped wakes with both at once: who has ended by now did so before the lease was looked
-      // at.
+      // A host that was stopped wakes with both at once: who has ended by now did so before the lease did.
       spawner_.CollectWorkers();
       Tell([this](BootTime now, Effects* out) {
         core_.OnWallClock(now, absl::Now(), out);
