@@ -9,6 +9,7 @@
 #include "proto/base/exit_codes.h"
 #include "proto/base/held.h"
 #include "proto/base/ids.h"
+#include "proto/base/text.h"
 #include "rendezvous/core/coordinator.h"
 
 namespace muster::rendezvous {
