@@ -47,6 +47,16 @@ TEST_F(RecoveringTest, RoundThatAMemberNeverHeardOfEndsAtOnce) {
   EXPECT_TRUE(after_.Told("a").has_stop());
 }
 
+TEST_F(RecoveringTest, ADrainThatWaitsForAnEarlierRoundSaysSo) {
+  before_.Fail("b", 1);
+  Return("b");
+  Return("a");
+  ASSERT_EQ(after_.state(), State::kDraining);
+  after_.Pass(absl::Seconds(2), {"a", "b"});
+  EXPECT_EQ(after_.state(), State::kDraining);
+  EXPECT_EQ(after_.Said("before the next one: this coordinator has just started"), 1);
+}
+
 TEST_F(RecoveringTest, DrainWaitsForWorkersOfAnOlderRound) {
   Return("a");
   after_.Pass(absl::Seconds(5), {"a"});

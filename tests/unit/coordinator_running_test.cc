@@ -19,6 +19,17 @@ class RunningTest : public ::testing::Test {
   Cluster c_{Fixed(2)};
 };
 
+TEST_F(RunningTest, ADrainThatTakesLongSaysWhomItWaitsFor) {
+  c_.Fail("a", 1);
+  ASSERT_EQ(c_.state(), State::kDraining);
+  c_.Pass(absl::Milliseconds(500), {"a"});
+  EXPECT_EQ(c_.Said("waiting until these have stopped"), 0) << "most are over by now";
+  c_.Pass(absl::Seconds(2), {"a"});
+  EXPECT_EQ(c_.Said("round 1 ends; waiting until these have stopped their workers, or their leases end: node 1 (b)"), 1);
+  c_.Apply("b");
+  EXPECT_EQ(c_.state(), State::kRunning);
+}
+
 TEST_F(RunningTest, NodeThatIsAttachedIsNotTakenForDead) {
   c_.At("b2").status.set_predecessor_dead("b");
   c_.Join("b2", 1);
