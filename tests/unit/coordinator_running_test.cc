@@ -25,7 +25,8 @@ TEST_F(RunningTest, ADrainThatTakesLongSaysWhomItWaitsFor) {
   c_.Pass(absl::Milliseconds(500), {"a"});
   EXPECT_EQ(c_.Said("waiting until these have stopped"), 0) << "most are over by now";
   c_.Pass(absl::Seconds(2), {"a"});
-  EXPECT_EQ(c_.Said("round 1 ends; waiting until these have stopped their workers, or their leases end: node 1 (b)"), 1);
+  EXPECT_EQ(
+      c_.Said("round 1 ends; waiting until these have stopped their workers, or their leases end: node 1 (b)"), 1);
   c_.Apply("b");
   EXPECT_EQ(c_.state(), State::kRunning);
 }

@@ -298,8 +298,8 @@ TEST_F(MarkedTest, OneWhoseFirstThreadHasEndedIsNotGone) {
   waitpid(child, nullptr, 0);
 }
 
-// As a shell that is told to end with its host: its children had a parent when all were listed, and no orphan is left
-// whose marker could be read.
+// As a shell that is told to end with its host: its children had a parent when all were listed, and no orphan is
+// left whose marker could be read.
 TEST_F(MarkedTest, OneThatEndsWhileItIsLookedAtLeavesAnotherPassToDo) {
   const std::string host_id = "test-" + std::to_string(getpid()) + "-e";
   host_ids_.push_back(host_id);
