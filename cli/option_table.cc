@@ -104,7 +104,8 @@ const std::vector<OptionSpec>& RunOptions() {
       {"last-call-timeout", "TIME", kTimes, false,
        "With MIN:MAX, for more nodes once MIN are there. Default 30s; on a platform 5s."},
       {"rejoin-timeout", "TIME", kTimes, false,
-       "For a lost node's replacement. Default 30m; on Slurm, which starts none, 5m."},
+       "Time limit for a lost node to be replaced before the next round. Then the round starts if MIN nodes are ready; "
+       "otherwise the job ends with 69. Default: 30m; on Slurm, which starts none, 5m."},
       {"coordinator-timeout", "TIME", kTimes, false,
        "How long a node tries to reach a primary that it has lost. Default 15m; on Slurm 5m."},
       {"lease", "TIME", kTimes, false,
@@ -114,7 +115,7 @@ const std::vector<OptionSpec>& RunOptions() {
        "Between two messages of a quiet node. Default 500ms, more in very large jobs; at most a quarter of the "
        "lease."},
       {"reconnect-grace", "TIME", kTimes, false,
-       "Between a lost connection and the restart of the others. Default 2s."},
+       "Between a lost connection and the restart of the others. Default: 2s, at most half of the lease."},
       {"shutdown-timeout", "TIME", kTimes, true,
        "Between SIGTERM and SIGKILL when the group is restarted. Default 30s."},
       {"termination-grace", "TIME", kTimes, false,

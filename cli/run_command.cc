@@ -92,11 +92,11 @@ int BecomeHost(const RunPlan& plan, Launch launch, const host::Inherited& inheri
   return end->exit_code;
 }
 
-// The options of this node that say nothing: how often to go on is the coordinator's to know, where it is alone.
-std::string SaidInVain(const CommandLine& line) {
+// The given options that this node ignores where the coordinator runs on its own.
+std::string IgnoredOptions(const CommandLine& line) {
   std::vector<std::string> names;
   for (const auto& [name, value] : line.given) {
-    if (IsTheCoordinators(name)) names.push_back("--" + name);
+    if (IsTheCoordinators(name) || name == "lease") names.push_back("--" + name);
   }
   return absl::StrJoin(names, ", ");
 }
@@ -150,7 +150,7 @@ int RunLine(const CommandLine& command_line, const Environment& environment, con
   if (invocation.command == kLocalCommand) plan->view.source = kLocalCommand;  // who made its CLUSTER_SPEC
   if (const absl::Status sane = CheckNoLauncherInside(command_line, *plan); !sane.ok()) return Complain(sane);
   plan->notes.insert(plan->notes.end(), notes.begin(), notes.end());
-  if (const std::string names = SaidInVain(command_line); plan->config.coordinator_alone() && !names.empty()) {
+  if (const std::string names = IgnoredOptions(command_line); plan->config.coordinator_alone() && !names.empty()) {
     plan->view.warnings.push_back(names + ": with --coordinator what muster coordinator was told holds instead");
   }
   if (const absl::Status given = CheckScriptIsGiven(*plan, invocation.command); !given.ok())
