@@ -2,8 +2,7 @@
 // Pure: the time, the error and the holder of the port in, a decision out.
 #pragma once
 
-#include <sys/types.h>
-
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -20,7 +19,7 @@ inline constexpr absl::Duration kHolderSearchPause = absl::Seconds(1);  // betwe
 
 // The process that has a port.
 struct PortHolder {
-  pid_t pid = 0;
+  int64_t pid = 0;
   std::string name;        // as the kernel has it: 15 characters of the program's
   bool is_muster = false;  // a muster: of this run, perhaps, and about to end
   bool listens = true;     // false: it has the port for a connection of its own
