@@ -233,7 +233,8 @@ absl::StatusOr<std::string> StartEnvironment(pid_t pid, const std::string& name)
   if (block.ok() ? block->empty() : absl::IsNotFound(block.status())) {
     const auto info = ReadProcess(pid);
     if (info && info->in_exec) return absl::UnavailableError(Describe(*info) + " is in an exec");
-    if (info && info->thread != pid) block = ReadFile(ProcPath(pid, OfThread(info->thread, "environ")));
+    // Once more: an exec may have ended since, or the first thread has, and another one has the environment.
+    if (info) block = ReadFile(ProcPath(pid, OfThread(info->thread, "environ")));
   }
   RETURN_IF_ERROR(block.status());
   const std::string wanted = name + "=";
