@@ -104,9 +104,8 @@ const std::vector<OptionSpec>& RunOptions() {
       {"last-call-timeout", "TIME", kTimes, false,
        "With MIN:MAX, for more nodes once MIN are there. Default 30s; on a platform 5s."},
       {"rejoin-timeout", "TIME", kTimes, false,
-       "Time limit for a lost node to be replaced before the next round. Then the round starts if MIN nodes are "
-       "ready; "
-       "otherwise the job ends with 69. Default: 30m; on Slurm, which starts none, 5m."},
+       "Time limit for a lost node to be replaced before the next round. Then the round starts if MIN nodes "
+       "are ready, or the job ends with 69. Default: 30m; on Slurm, which starts none, 5m."},
       {"coordinator-timeout", "TIME", kTimes, false,
        "How long a node tries to reach a primary that it has lost. Default 15m; on Slurm 5m."},
       {"lease", "TIME", kTimes, false,
