@@ -24,8 +24,7 @@ constexpr int kExitLooksWrong = 1;
 constexpr size_t kMaxAddressesShown = 4;
 constexpr char kForwarded[] =
     "unless it is forwarded to this machine (NAT, a load balancer), no other node can find this one: give the "
-    "address "
-    "of node 0, or, if this is not node 0, its own --node-rank";
+    "address of node 0, or, if this is not node 0, its own --node-rank";
 
 class Checker {
  public:

@@ -19,16 +19,14 @@ const std::vector<OptionSpec>& RunOptions() {
   static const auto* const table = new std::vector<OptionSpec>{
       {"nnodes", "N|MIN:MAX", kMembership, true,
        "Nodes of the job. With MIN:MAX it starts with MIN and goes on while MIN are left. Default: all places "
-       "that "
-       "the platform names, else 1."},
+       "that the platform names, else 1."},
       {"node-rank", "RANK", kMembership, true,
        "This node's place, from 0. Node 0 is the primary. Without --master-addr or --rdzv-endpoint all nodes are "
        "taken to be on this machine, as torchrun has it."},
       {"master-addr", "HOST", kMembership, true, "Address of the primary, to which all nodes connect."},
       {"master-port", "PORT", kMembership, true,
        "Port on which the primary listens. Default 29500, or what the platform says. (The port of the workers' "
-       "own "
-       "MASTER_PORT is --worker-port.)"},
+       "own MASTER_PORT is --worker-port.)"},
       {"rdzv-endpoint", "HOST[:PORT]", kMembership, true,
        "The primary, as one value; IPv6 in brackets; default port 29400. The node whose own address it is serves. "
        "localhost:0 means --standalone."},
@@ -43,8 +41,7 @@ const std::vector<OptionSpec>& RunOptions() {
        "job."},
       {"hostfile", "FILE", kMembership, false,
        "Who is in the job: lines of HOST slots=N, as DeepSpeed has it; the first is the primary. This node finds "
-       "itself "
-       "by its name and addresses, or by --node-rank. Default, where nothing else fits: /job/hostfile."},
+       "itself by its name and addresses, or by --node-rank. Default, where nothing else fits: /job/hostfile."},
       {"include", "HOST[:SLOTS][@...]", kMembership, false,
        "Of the hostfile only these hosts, or these of their slots."},
       {"exclude", "HOST[:SLOTS][@...]", kMembership, false, "Of the hostfile not these."},
@@ -55,9 +52,8 @@ const std::vector<OptionSpec>& RunOptions() {
        "The address under which other nodes reach this one's workers. Default: that of the connection to the "
        "primary."},
       {"nproc-per-node", "N|auto|gpu|cpu|xpu|npu|hpu", kWorkers, true,
-       "Workers to start here. auto: one for each accelerator, or for each CPU where there is none. Default 1; on "
-       "a "
-       "platform one for each accelerator."},
+       "Workers to start here. auto: one for each accelerator, or for each CPU where there is none. Default 1; "
+       "on a platform one for each accelerator."},
       {"worker-port", "LO:HI", kWorkers, false, "Ports to take the workers' MASTER_PORT from. Default: any."},
       {"stdin", "all|none|RANK", kWorkers, false,
        "Workers that get muster's standard input, as for breakpoint(): all, none, or one by its global rank. "
@@ -80,13 +76,11 @@ const std::vector<OptionSpec>& RunOptions() {
        "round of 5 minutes. Then the job ends with 93. 0: any number. Default 20."},
       {"exclude-after", "N", kRestarts, false,
        "A node whose workers were the first to fail N times in a row is set aside, while the others, or spares, "
-       "suffice. "
-       "Default 0: never."},
+       "suffice. Default 0: never."},
       {"exclude-for", "TIME", kRestarts, false, "For how long. Default 1h."},
       {"preflight", "CMD", kRestarts, false,
        "A shell line that each node runs before it joins, and again before each further round. A node where it "
-       "fails "
-       "takes part in none, a spare takes its place, and it is tried again after 10 s, 20 s, ... 5 min."},
+       "fails takes part in none, a spare takes its place, and it is tried again after 10 s, 20 s, ... 5 min."},
       {"preflight-timeout", "TIME", kRestarts, false, "For it; then it has failed. Default 1m."},
       {"gpu-release-timeout", "TIME", kRestarts, false,
        "NVIDIA GPUs: for workers that have ended to be gone from nvidia-smi's list; until then the node takes "
@@ -120,23 +114,18 @@ const std::vector<OptionSpec>& RunOptions() {
        "Between SIGTERM and SIGKILL when the group is restarted. Default 30s."},
       {"termination-grace", "TIME", kTimes, false,
        "Between SIGTERM and SIGKILL when muster is asked to stop. Default 8s on Vertex AI and as a container's "
-       "first "
-       "process, 25s on Kubernetes and Slurm, 110s on SageMaker, 10s with --preemption-notice gce or aws, else "
-       "30s."},
+       "first process, 25s on Kubernetes and Slurm, 110s on SageMaker, 10s with --preemption-notice gce or aws, "
+       "else 30s."},
       {"retryable-exit-code", "CODE", kTimes, false,
        "The exit code where the end is no fault of the training code (69, 75): platforms run the job again that "
-       "ends "
-       "with it. Default 134 on Vertex AI, 143 in Kubeflow; 0: 69 and 75 stay."},
+       "ends with it. Default 134 on Vertex AI, 143 in Kubeflow; 0: 69 and 75 stay."},
       {"preemption-notice", "off|gce|aws|auto|file:PATH", kTimes, false,
        "Leave, as after SIGTERM, when this machine's end is announced: by the metadata server of GCE or EC2, or "
-       "by "
-       "a file that appears, is touched or is no longer empty. auto: gce or aws where the firmware (DMI) says "
-       "that "
-       "this is such a machine. Default off."},
+       "by a file that appears, is touched or is no longer empty. auto: gce or aws where the firmware (DMI) says "
+       "that this is such a machine. Default off."},
       {"stop-before", "TIME", kTimes, false,
        "Leave, as after SIGTERM, so long before the deadline; 0: never. The workers have that time, less a "
-       "second, "
-       "to end in, not --termination-grace. Default 1m where --deadline is given."},
+       "second, to end in, not --termination-grace. Default 1m where --deadline is given."},
       {"deadline", "WHEN", kTimes, false,
        "When this node's time is over: 2026-11-21T16:00:00Z, or seconds since 1970. Default, with --stop-before: "
        "SLURM_JOB_END_TIME."},
@@ -148,8 +137,7 @@ const std::vector<OptionSpec>& RunOptions() {
        "SageMaker: each hyperparameter is passed to the script as --NAME VALUE, behind its own arguments."},
       {"pass-local-rank", "[=NAME]", kProgram, false,
        "Each worker gets --local-rank=N before its arguments, or --NAME=N: for scripts of "
-       "torch.distributed.launch "
-       "and of deepspeed."},
+       "torch.distributed.launch and of deepspeed."},
       {"signals-to-handle", "NAMES", kProgram, true,
        "Signals that mean leave, with commas. Default SIGTERM,SIGINT,SIGHUP,SIGQUIT."},
       {"log-dir", "DIR", kOutput, true,
@@ -171,9 +159,8 @@ const std::vector<OptionSpec>& RunOptions() {
       {"log-format", "text|json", kOutput, false,
        "Of muster's own lines. json: one object each (severity, time, message, event and so on). Default text."},
       {"log-streams", "stderr|split", kOutput, false,
-       "Where muster's own lines go. split: what is below a warning to standard output. Default stderr; on Vertex "
-       "AI, "
-       "which takes standard error for errors, split."},
+       "Where muster's own lines go. split: what is below a warning to standard output. Default stderr; on "
+       "Vertex AI, which takes standard error for errors, split."},
       {"report", "FILE", kOutput, false, "How the job ended, as JSON; ${node_rank}, ${hostname} in its name."},
       {"print-completion", "bash|zsh", kOutput, true, "Prints a script for the shell to complete these options."},
       {"virtual-local-rank", "", kWorkers, true,

@@ -17,8 +17,7 @@ constexpr char kElasticNodes[] = "PET_NNODES";
 constexpr char kElasticRun[] = "TORCHELASTIC_RUN_ID";
 constexpr char kGiveAll[] =
     "set MASTER_ADDR, NODE_RANK and NNODES on each node, or give --nnodes, --node-rank and --master-addr; "
-    "--standalone "
-    "for this node alone";
+    "--standalone for this node alone";
 
 // Which variables say it.
 struct Names {

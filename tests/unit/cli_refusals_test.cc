@@ -114,8 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
               {},
               64,
               "--local-ranks-filter 7,8: would hide all output, since this node has 2 workers: expected local "
-              "ranks, "
-              "0 to 1"},
+              "ranks, 0 to 1"},
         Wrong{{},
               {{"PET_LOCAL_RANKS_FILTER", "1"}},
               65,
