@@ -149,7 +149,7 @@ if [ "$form" = short ]; then
 else
   first=(release unit)
   waiting=(integration torch chaos asan-integration)
-  computing=(simulation planted-bugs asan-build spin asan tsan-build tsan fuzz format tidy)
+  computing=(asan-build simulation planted-bugs spin asan tsan-build tsan fuzz format tidy)  # asan-integration waits for the first
 fi
 readonly first waiting computing
 readonly last=(fresh)
