@@ -300,7 +300,7 @@ void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, ren
         return;
       }
       const bool is_new = e->directive.has_run() && !invariants_.Knows(e->directive.run().id());
-      invariants_.OnDirectiveSent(*home, *it->second->agent->host, e->directive);
+      invariants_.OnDirectiveSent(*home, *it->second->agent->host, e->directive, it->second->agent_open);
       policies_.OnDirectiveSent(*it->second, e->directive);
       conduct_.OnDirectiveSent(*it->second, e->directive);
       if (e->directive.has_release()) it->second->agent->host->released = true;

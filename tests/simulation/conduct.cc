@@ -193,7 +193,7 @@ void Conduct::OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict)
 }
 
 void Conduct::OnNewRound(const CoordinatorHome& home, const v1::Round& round) {
-  losses_ = round.loss_ages_ms_size();
+  losses_ = std::max(losses_, round.loss_ages_ms_size());  // one that forgot the others may learn of them again
   if (cancelled_.count(home.id) == 0) return;
   Fail(10, absl::StrCat("coordinator ", home.id, " makes round ", muster::ToString(round.id()),
                         " after it has heard of a Ctrl-C"));

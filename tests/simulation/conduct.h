@@ -75,7 +75,7 @@ class Conduct {
   World* world_;
   Invariants* invariants_;
   bool verdict_told_ = false;
-  int losses_ = 0;                                         // as the newest round was told of them
+  int losses_ = 0;                                         // the most that a round was told of
   std::set<int> cancelled_;                                // coordinators that have heard of a Ctrl-C
   std::map<std::string, RoundKey> succeeded_;              // the newest round of which a host has said so
   std::map<int, std::map<std::string, Micros>> attended_;  // by coordinator: when it has heard of a host

@@ -55,7 +55,7 @@ void Invariants::Fail(int number, const std::string& what) {
 // ---- what coordinators say
 
 void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess& to,
-                                 const v1::Directive& directive) {
+                                 const v1::Directive& directive, bool arrives) {
   CoordinatorRecord& record = coordinators_[home.id];
   const auto epoch = std::make_pair(directive.id().epoch().number(), directive.id().epoch().random());
   const auto before = std::make_pair(record.epoch_number, record.epoch_random);
@@ -70,12 +70,12 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
   }
   switch (directive.order_case()) {
     case v1::Directive::kRun:
-      return CheckRun(home, to, directive.run());
+      return CheckRun(home, to, directive.run(), arrives);
     case v1::Directive::kStop:
       return CheckDrain(home, directive.stop().round());
     case v1::Directive::kVerdict:
       if (!record.announced) LookWhetherRunAgain(home);
-      CheckVerdictTold(home, directive.verdict());
+      CheckVerdictTold(home, directive.verdict(), !record.announced);
       if (!record.announced && directive.verdict().exit_code() == 0) CheckConcludedSuccess(home);
       record.announced = true;
       return;
@@ -114,7 +114,8 @@ void Invariants::OnStranger(const CoordinatorHome& home, rendezvous::State befor
   if (refusals != 1) Fail(5, absl::StrCat("coordinator ", home.id, " answers a stranger ", refusals, " times"));
 }
 
-void Invariants::CheckRun(const CoordinatorHome& home, const HostProcess& to, const v1::Round& round) {
+void Invariants::CheckRun(const CoordinatorHome& home, const HostProcess& to, const v1::Round& round,
+                          bool arrives) {
   const RoundKey key = KeyOf(round.id());
   CoordinatorRecord& coordinator = coordinators_[home.id];
   if (key < coordinator.greatest) {
@@ -134,7 +135,7 @@ void Invariants::CheckRun(const CoordinatorHome& home, const HostProcess& to, co
     record.failures = round.failures();
     record.losses = round.loss_ages_ms_size();
   }
-  if (!round.has_node_rank()) return;
+  if (!round.has_node_rank() || !arrives) return;
   CheckRanks(key, record, to, round);
   CheckCounts(key, record, hosts_[to.id()], to);
 }
@@ -330,7 +331,7 @@ void Invariants::CheckWords(const std::string& where, const v1::Verdict& verdict
   Fail(4, absl::StrCat(where, ": of the root cause it has \"", cause.error_text(), "\", not \"", words, "\""));
 }
 
-void Invariants::CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict& verdict) {
+void Invariants::CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict& verdict, bool is_new) {
   if (!verdict_announced_) {
     announced_at_ = world_->now();
     announced_by_ = home.host;
@@ -341,7 +342,8 @@ void Invariants::CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict
     Fail(4, absl::StrCat("the verdict's code ", verdict.exit_code(), " is no failed worker's"));
   }
   if (!verdict.brief()) CheckWords("the verdict", verdict);
-  if (verdict.exit_code() == kExitNotFound && verdict.origin() == "muster") CheckCannotStart(home);
+  // Who comes after the verdict may have been in a round.
+  if (is_new && verdict.exit_code() == kExitNotFound && verdict.origin() == "muster") CheckCannotStart(home);
   if (verdict.exit_code() == kExitCancelled && verdict.origin() == "muster") {
     const auto& hosts = world_->hosts();
     const bool asked = std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->asked_to_cancel; });

@@ -53,7 +53,9 @@ class Invariants {
  public:
   Invariants(const Scenario& scenario, World* world) : scenario_(scenario), world_(world) {}
 
-  void OnDirectiveSent(const CoordinatorHome& home, const HostProcess& to, const v1::Directive& directive);
+  // arrives: false where its stream is closed at the other end.
+  void OnDirectiveSent(const CoordinatorHome& home, const HostProcess& to, const v1::Directive& directive,
+                       bool arrives = true);
   void OnStatusHeard(const CoordinatorHome& home, const v1::AgentStatus& status);  // before the coordinator acts
   // What somebody who is not of the job has come to: a word of why he is refused, and nothing else.
   void OnStranger(const CoordinatorHome& home, rendezvous::State before, rendezvous::StreamId stream,
@@ -115,7 +117,7 @@ class Invariants {
     RoundKey drained;
   };
 
-  void CheckRun(const CoordinatorHome& home, const HostProcess& to, const v1::Round& round);
+  void CheckRun(const CoordinatorHome& home, const HostProcess& to, const v1::Round& round, bool arrives);
   bool KnowsOfSuccess(const CoordinatorRecord& coordinator) const;
   const HostProcess* SucceededUnheard(const CoordinatorRecord& coordinator) const;
   void CheckDrain(const CoordinatorHome& home, const v1::RoundId& round);
@@ -127,7 +129,7 @@ class Invariants {
   void CountEnd(const WorkerProcess& worker);
   void LookWhetherRunAgain(const CoordinatorHome& home);
   void CheckWords(const std::string& where, const v1::Verdict& verdict);
-  void CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict& verdict);
+  void CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict& verdict, bool is_new);
   void CheckSameVerdict(const std::string& where, const std::string& by, const v1::Verdict& verdict);
   void CheckRelease(const CoordinatorHome& home);
   bool MayBeRefused(const HostProcess& host) const;

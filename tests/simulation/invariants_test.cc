@@ -570,11 +570,19 @@ TEST_F(InvariantsTest, WhoCannotStartEndsNoJobThatHadARound) {
   Session session = SessionOf(b_);
   session.first_heard = 0;
   home_->sessions[1] = &session;
-  Announce(a_, VerdictOf(127, "muster"));
-  ExpectLawful();
   *b_.host.memory.mutable_last() = MakeRound(1, 1);
   Announce(a_, VerdictOf(127, "muster"));
   ExpectReport("invariant 5: a node that cannot start ends the job, but b was in round 1@1.abcd");
+}
+
+TEST_F(InvariantsTest, WhoComesAfterTheVerdictMayHaveBeenInARound) {
+  Session session = SessionOf(b_);
+  session.first_heard = 0;
+  home_->sessions[1] = &session;
+  Announce(a_, VerdictOf(127, "muster"));
+  *b_.host.memory.mutable_last() = MakeRound(1, 1);
+  Announce(a_, VerdictOf(127, "muster"));
+  ExpectLawful();
 }
 
 TEST_F(InvariantsTest, AStrangerThatMovesTheCoordinatorIsReported) {
