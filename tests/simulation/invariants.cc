@@ -135,9 +135,9 @@ void Invariants::CheckRun(const CoordinatorHome& home, const HostProcess& to, co
     record.failures = round.failures();
     record.losses = round.loss_ages_ms_size();
   }
-  if (!round.has_node_rank() || !arrives) return;
+  if (!round.has_node_rank()) return;
   CheckRanks(key, record, to, round);
-  CheckCounts(key, record, hosts_[to.id()], to);
+  if (arrives) CheckCounts(key, record, hosts_[to.id()], to);
 }
 
 // Invariant 1: ranks are 0..world-1, each held once; no two nodes are told different sizes or master endpoints.
