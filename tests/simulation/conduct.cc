@@ -89,8 +89,10 @@ void Conduct::OnSpawn(HostProcess* host) {
 // SIGKILL follows the first signal within the longest grace that anybody gives.
 void Conduct::OnSignal(HostProcess* host) {
   const Micros since = world_->now();
-  const Micros grace = std::max(scenario_.shutdown_grace, scenario_.termination_grace);
-  CheckAt(Longer(std::max(grace, scenario_.stop_before)) + kSlack, [this, host, since] {
+  const Micros before_deadline = scenario_.stop_before > 0 ? ToMicros(host::kLeastGrace) : 0;
+  const Micros grace =
+      std::max({scenario_.shutdown_grace, scenario_.termination_grace, scenario_.stop_before, before_deadline});
+  CheckAt(Longer(grace) + kSlack, [this, host, since] {
     if (!RanSince(*host, since)) return;
     for (const WorkerProcess* worker : host->workers) {
       if (worker->dead || worker->kill_pending || worker->spawned_at > since) continue;

@@ -119,7 +119,7 @@ class Invariants {
 
   void CheckRun(const CoordinatorHome& home, const HostProcess& to, const v1::Round& round, bool arrives);
   bool KnowsOfSuccess(const CoordinatorRecord& coordinator) const;
-  const HostProcess* SucceededUnheard(const CoordinatorRecord& coordinator) const;
+  const HostProcess* SucceededUnheard(const CoordinatorHome& home, const CoordinatorRecord& coordinator) const;
   void CheckDrain(const CoordinatorHome& home, const v1::RoundId& round);
   bool MayReturn(const CoordinatorHome& home, const HostProcess& member) const;
   void CheckNewRound(const CoordinatorHome& home, const RoundKey& key);

@@ -42,14 +42,18 @@ bool Invariants::KnowsOfSuccess(const CoordinatorRecord& coordinator) const {
 }
 
 // A member of a round that has succeeded as a whole, which has not told this coordinator so and may until its
-// lease ends. Who was cut off for longer cannot be known to have succeeded.
-const HostProcess* Invariants::SucceededUnheard(const CoordinatorRecord& coordinator) const {
+// lease ends. Who was cut off for longer cannot be known to have succeeded, nor who holds the lease of another
+// coordinator, which is cut off with it.
+const HostProcess* Invariants::SucceededUnheard(const CoordinatorHome& home,
+                                                const CoordinatorRecord& coordinator) const {
   const auto round = rounds_.find(coordinator.newest_known);
   if (round == rounds_.end()) return nullptr;
   const RoundRecord& record = round->second;
   if (static_cast<int>(record.ok_ranks.size()) != record.world_size) return nullptr;
   for (const auto& host : world_->hosts()) {
     if (!host->alive || host->finish.has_value() || !world_->LeaseRuns(*host)) continue;
+    const Session* const session = host->agent == nullptr ? nullptr : host->agent->session;
+    if (session != nullptr && session->home != &home) continue;
     for (const auto& [node_rank, id] : record.host_by_node_rank) {
       const bool heard = coordinator.succeeded.count(node_rank) + coordinator.ended_otherwise.count(node_rank) > 0;
       if (id == host->id() && !heard) return host.get();
@@ -92,7 +96,7 @@ void Invariants::CheckNewRound(const CoordinatorHome& home, const RoundKey& key)
   const std::string what = absl::StrCat("coordinator ", home.id, " starts round ", ToString(key), ", but ");
   const std::string before = absl::StrCat(" of round ", ToString(coordinator.newest_known));
   if (KnowsOfSuccess(coordinator)) Fail(4, absl::StrCat(what, "has heard that every node", before, " succeeded"));
-  if (const HostProcess* host = SucceededUnheard(coordinator)) {
+  if (const HostProcess* host = SucceededUnheard(home, coordinator)) {
     Fail(4, absl::StrCat(what, "every node", before, " succeeded, and ", host->id(), " still holds its lease"));
   }
   coordinator.newest_known = key;
