@@ -145,6 +145,7 @@ class AgentCore {
     absl::Duration period;  // in which everybody has one turn
   };
   Turn ReconnectTurn(absl::Duration spacing, absl::Duration limit);
+  absl::Duration InTurn(absl::Duration delay, absl::Duration free);
   absl::Duration ReconnectDelay();
   absl::Duration RefusedDelay(BootTime now);
   absl::Duration TurnLimit() const;

@@ -70,9 +70,7 @@ absl::Duration AgentCore::RefusedDelay(BootTime now) {
   const absl::Duration limit = std::max(quick, std::min(kMaxRefusedRetry, CoordinatorTimeout() / 4));
   refused_delay_ = now < lease_deadline_ ? quick : std::clamp(2 * refused_delay_, quick, limit);
   const absl::Duration delay = WithJitter(refused_delay_);
-  const Turn turn = ReconnectTurn(kReconnectSpacing, TurnLimit());
-  if (turn.period <= delay) return delay;
-  return attempts_ == 1 ? delay + turn.after : turn.period;
+  return InTurn(delay, delay);
 }
 
 // A fraction in [0, 1).
@@ -118,8 +116,13 @@ absl::Duration AgentCore::ReconnectDelay() {
     const absl::Duration moment = absl::Milliseconds(config_.reconnect_grace_ms()) / 2;
     return std::min(delay + ReconnectTurn(kFirstReconnectSpacing, moment).after, std::max(delay, moment));
   }
+  return InTurn(delay, kMaxReconnectDelay);
+}
+
+// The delay of a further attempt. Where the turns of all take longer than `free`, this node waits for its own.
+absl::Duration AgentCore::InTurn(absl::Duration delay, absl::Duration free) {
   const Turn turn = ReconnectTurn(kReconnectSpacing, TurnLimit());
-  if (turn.period <= kMaxReconnectDelay) return delay;
+  if (turn.period <= free) return delay;
   return attempts_ == 1 ? delay + turn.after : turn.period;
 }
 

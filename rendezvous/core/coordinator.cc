@@ -259,8 +259,8 @@ void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const s
   out->push_back(SendDirective{stream, std::move(directive)});
 }
 
-// Who is refused may try as often as it likes, and others beside it: each is logged once. The first few are named
-// to those who wait, and stay: each change of what those are told is a line in the log of every node.
+// A refused node may try again and again, and there may be many: each is logged once. The waiting line of every
+// node names the first few and does not change after that, since every node logs each change of it.
 void Coordinator::NoteRefusal(const std::string& name, const std::string& reason, LoggedRefusals* logged,
                               Effects* out) {
   const std::string whom = absl::StrCat(name, " (", reason, ")");

@@ -213,6 +213,7 @@ class Coordinator {
   void ConcludeWith(BootTime now, int exit_code, const std::string& reason, Effects* out);
   bool PredecessorsRoundMayRun(BootTime now) const;
   bool IsDrained(BootTime now, const Host& host) const;
+  bool HoldsUpDrain(BootTime now, const Host& host) const;
   RoundEnd EndOfRound(const std::optional<SeenFailure>& cause) const;
   EndedRound HowItEnded(BootTime now, RoundEnd end, const std::optional<SeenFailure>& cause) const;
   std::optional<v1::Verdict> VerdictAfter(RoundEnd end, const std::optional<SeenFailure>& cause) const;

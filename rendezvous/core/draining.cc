@@ -58,14 +58,12 @@ void Coordinator::LogLongDrain(BootTime now, Effects* out) {
     return Say(Severity::kInfo,
                absl::StrCat(round, "; waiting for ", absl::FormatDuration(left),
                             " at most before the next one: this coordinator has just started, and a node that it "
-                            "has not heard of may "
-                            "still run an earlier round"),
+                            "has not heard of may still run an earlier round"),
                out);
   }
   std::vector<std::string> names;
   for (const auto& [id, host] : hosts_) {
-    const bool runs = host.in_round ? !IsDrained(now, host) : RunsSomething(host) && now <= host.lease_until;
-    if (runs) names.push_back(NameOf(host));
+    if (HoldsUpDrain(now, host)) names.push_back(NameOf(host));
   }
   if (names.empty()) return;
   Say(Severity::kInfo,
@@ -83,13 +81,17 @@ bool Coordinator::IsDrained(BootTime now, const Host& host) const {
   return counted && (phase == v1::PHASE_READY || phase == v1::PHASE_UNUSABLE);
 }
 
+// A member that is not drained, or one of an older round whose workers may still run.
+bool Coordinator::HoldsUpDrain(BootTime now, const Host& host) const {
+  return host.in_round ? !IsDrained(now, host) : RunsSomething(host) && now <= host.lease_until;
+}
+
 bool Coordinator::StepDraining(BootTime now, Effects* out) {
   if (farewell_) return false;  // what it cost is for the next one to say
   const int missing = MembersMissing();
   if (PredecessorsRoundMayRun(now)) return false;
   for (const auto& [id, host] : hosts_) {
-    if (host.in_round && !IsDrained(now, host)) return false;
-    if (!host.in_round && RunsSomething(host) && now <= host.lease_until) return false;
+    if (HoldsUpDrain(now, host)) return false;
   }
   for (const auto& [id, host] : hosts_) {
     const bool lost = host.in_round && !host.succeeded && host.lost_at != absl::InfiniteFuture();

@@ -33,7 +33,7 @@ inline constexpr absl::Duration kAgentsReturn = absl::Seconds(1);
 inline constexpr int kMaxAbsentNamed = 8;
 inline constexpr size_t kMaxLossesNamed =
     8;  // in the log, of members that are lost at one moment; more are counted
-inline constexpr int kMaxUnusableNamed = 3;       // in what those are told who wait; more are counted
+inline constexpr int kMaxUnusableNamed = 3;       // in the reason for waiting; more are counted
 inline constexpr size_t kMaxTroubleText = 512;    // bytes of why a node is unusable
 inline constexpr int kMaxOtherFailures = 8;       // in a verdict, beside the root cause; more are counted
 inline constexpr size_t kMaxBriefText = 256;      // bytes of what each of them said
