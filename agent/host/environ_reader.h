@@ -54,6 +54,11 @@ class EnvironReader {
   std::map<Key, std::shared_ptr<Batch>> held_ ABSL_GUARDED_BY(mutex_);  // by the process that does not answer
 };
 
+// Whether an answer is that the environment could not be read now, so that nothing is known.
+inline bool IsUnknown(const absl::StatusOr<std::string>& answer) {
+  return absl::IsResourceExhausted(answer.status()) || absl::IsUnavailable(answer.status());
+}
+
 // Markers of this machine's processes, for the whole program.
 EnvironReader& MarkerReader();
 

@@ -157,7 +157,7 @@ class HostProcess {
   std::optional<bool> BearsOurMarker(const ProcessInfo& child) const {
     if (child.exiting) return std::nullopt;
     const auto marker = MarkerReader().ReadAll({child}).at(child.pid);
-    if (absl::IsUnavailable(marker.status()) || absl::IsResourceExhausted(marker.status())) return std::nullopt;
+    if (IsUnknown(marker)) return std::nullopt;
     return marker.ok() && HostIdOf(*marker) == marker_.host_id;
   }
 

@@ -72,10 +72,6 @@ bool MayBeRead(pid_t pid) {
          (stat(("/proc/" + std::to_string(pid)).c_str(), &info) == 0 && info.st_uid == geteuid());
 }
 
-bool IsUnknown(const absl::StatusOr<std::string>& marker) {
-  return absl::IsResourceExhausted(marker.status()) || absl::IsUnavailable(marker.status());
-}
-
 // Reads once more, after all others, what could not be read: an exec, or a sleep for the disk, is over by then,
 // mostly.
 EnvironReader::Answers ReadMarkers(const std::vector<ProcessInfo>& processes, EnvironReader* reader) {
@@ -165,13 +161,6 @@ std::vector<int64_t> LineOfAncestors() {
   return line;
 }
 
-bool IsDeadHost(const Marker& marker) {
-  const auto pid = static_cast<pid_t>(marker.pid);
-  const auto process = ReadProcess(pid);
-  if (!process) return !IsThere(pid);
-  return process->ended() || process->start != marker.start;
-}
-
 // Hosts of which we are a descendant ourselves: a worker may start a muster.
 HostIds HostsAboveUs(std::string* unknown) {
   std::set<int64_t> pids = Ancestors();
@@ -205,7 +194,7 @@ HostIds DeadHostsOfOurRun(const Marker& own, std::string* unknown) {
     if (IsUnknown(text)) *unknown = AsStd(text.status().message());
     const auto marker = text.ok() ? ParseMarker(*text) : std::nullopt;
     if (!marker || !MayInherit(own, *marker) || !looked_at.insert(marker->host_id).second) continue;
-    if (IsDeadHost(*marker)) dead.insert(marker->host_id);
+    if (!IsAlive(static_cast<pid_t>(marker->pid), marker->start)) dead.insert(marker->host_id);
   }
   return dead;
 }

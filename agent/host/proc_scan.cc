@@ -168,6 +168,11 @@ std::optional<ProcessInfo> ReadProcess(pid_t pid) {
 
 bool IsThere(pid_t pid) { return kill(pid, 0) == 0 || errno != ESRCH; }
 
+bool IsAlive(pid_t pid, uint64_t start) {
+  const auto now = ReadProcess(pid);
+  return now ? !now->ended() && now->start == start : IsThere(pid);
+}
+
 bool HandlesSignal(pid_t pid, int signal) {
   const auto status = ReadFile(ProcPath(pid, "status"));
   if (!status.ok()) return false;

@@ -46,6 +46,9 @@ std::optional<ProcessInfo> ReadProcess(pid_t pid);
 // Whether there is such a process, a zombie too, whatever /proc shows of it.
 bool IsThere(pid_t pid);
 
+// Whether the process that was seen with this pid and start still lives. True too where it cannot be read.
+bool IsAlive(pid_t pid, uint64_t start);
+
 // Whether the process acts on this signal itself: it catches it, or its first thread blocks it, and not all
 // signals (for sigwait or a signalfd). False too for one that cannot be read. Needs no lock of the process's
 // memory.

@@ -13,11 +13,7 @@
 namespace muster::host {
 namespace {
 
-bool Lives(const SessionMember& member) {
-  const auto pid = static_cast<pid_t>(member.pid);
-  const auto now = ReadProcess(pid);
-  return now ? !now->ended() && now->start == member.start : IsThere(pid);
-}
+bool Lives(const SessionMember& member) { return IsAlive(static_cast<pid_t>(member.pid), member.start); }
 
 // What cannot be listed is left out.
 void ForEachMember(const std::set<pid_t>& leaders,

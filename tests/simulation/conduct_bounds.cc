@@ -1,5 +1,5 @@
-// Conduct that takes its time: a round that is told, a place that is passed on, connections that nobody answers,
-// the times of failures.
+// Checks of how long things take: the start of a round, the passing on of a place, attempts to connect that get no
+// answer, and the times of failures.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

@@ -351,8 +351,7 @@ TEST(Reconnects, AllTryTwiceMoreWithinAShortCoordinatorTimeout) {
   EXPECT_LT(member[2], kTimeout);
 }
 
-// How often a member of a job of so many nodes tries in a time at whose beginning it reaches another job's
-// coordinator, which refuses it each time.
+// Counts the attempts of a member to connect within `time`, while another job's coordinator refuses each of them.
 size_t AttemptsAtAnotherJob(int nodes, absl::Duration lease, absl::Duration time) {
   Node node(lease);
   node.Give(node.Run(1, 0, nodes));

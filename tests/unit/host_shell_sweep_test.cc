@@ -154,6 +154,14 @@ class MarkedTest : public testing::Test {
     return ReadPids(&pipe, kTreeSize + 1);
   }
 
+  // A child of this process that bears the marker.
+  pid_t SpawnMarked(const std::vector<std::string>& words, const std::string& host_id, LinePipe* pipe) {
+    host_ids_.push_back(host_id);
+    EnvironmentMap environment = CurrentEnvironment();
+    environment[kMarkerVariable] = host_id;
+    return SpawnActor(words, pipe->in(), environment);
+  }
+
   static DeadHosts Host(const std::string& host_id) {
     static const pid_t adopter = FindAdopter();
     return {.ids = {host_id}, .adopter = adopter};
@@ -281,11 +289,8 @@ TEST(ProcessTest, WhatIsUnclearIsLookedAtOnceMoreAfterAllOthers) {
 
 TEST_F(MarkedTest, OneWhoseFirstThreadHasEndedIsNotGone) {
   const std::string host_id = "test-" + std::to_string(getpid()) + "-t";
-  host_ids_.push_back(host_id);
-  EnvironmentMap environment = CurrentEnvironment();
-  environment[kMarkerVariable] = host_id;
   LinePipe pipe;
-  const pid_t child = SpawnActor({"headless"}, pipe.in(), environment);
+  const pid_t child = SpawnMarked({"headless"}, host_id, &pipe);
   ASSERT_TRUE(Eventually([&] {
     const auto info = ReadProcess(child);
     return info && info->thread != child;
@@ -299,15 +304,12 @@ TEST_F(MarkedTest, OneWhoseFirstThreadHasEndedIsNotGone) {
   waitpid(child, nullptr, 0);
 }
 
-// As a shell that is told to end with its host: its children had a parent when all were listed, and no orphan is
-// left whose marker could be read.
+// A shell dies with its host between the listing of the processes and the reading of its marker. Its children
+// still had a parent in that list, so only the next pass can find them.
 TEST_F(MarkedTest, OneThatEndsWhileItIsLookedAtLeavesAnotherPassToDo) {
   const std::string host_id = "test-" + std::to_string(getpid()) + "-e";
-  host_ids_.push_back(host_id);
-  EnvironmentMap environment = CurrentEnvironment();
-  environment[kMarkerVariable] = host_id;
   LinePipe pipe;
-  const pid_t shell = SpawnActor({"tree"}, pipe.in(), environment);
+  const pid_t shell = SpawnMarked({"tree"}, host_id, &pipe);
   const std::vector<pid_t> pids = ReadPids(&pipe, kTreeSize);
   EnvironReader reader([&](pid_t pid) {
     if (pid == shell) {
