@@ -129,6 +129,12 @@ def bearers(variable, value):
     return found
 
 
+def started_with(pid):
+    """The environment that a process was started with."""
+    block = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return dict(entry.split(b"=", 1) for entry in block if b"=" in entry)
+
+
 def kill(pid, number=signal.SIGKILL):
     """Whether there was such a process."""
     try:
@@ -386,6 +392,12 @@ class ClusterTest(unittest.TestCase):
 
     def assert_same_master(self, starts):
         self.assertEqual(1, len({(record["master_addr"], record["master_port"]) for record in starts.values()}))
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
+class InAContainer:
+    """Before a test case among the bases of a class: the same tests, each node process 1 of a PID namespace."""
+    container = CONTAINER
 
 
 class AllBut(unittest.TestLoader):

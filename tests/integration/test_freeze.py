@@ -1,10 +1,8 @@
 """SIGSTOP of a node's host, its agent, or both: its workers are gone by the end of the lease, and the others go on."""
-import os
 import signal
-import unittest
 
 import cluster
-from cluster import CONTAINER, ClusterTest, kill, process_state, wait_until
+from cluster import ClusterTest, InAContainer, kill, process_state, wait_until
 
 OTHERS = (0, 2)
 
@@ -80,10 +78,8 @@ class Freeze(ClusterTest):
         self.check_that_the_others_go_on(job, places=(0, 1, 2))
 
 
-@unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
-class FreezeInANamespace(Freeze):
+class FreezeInANamespace(InAContainer, Freeze):
     """The same where PID 1 is ours."""
-    container = CONTAINER
 
     def running(self, plan=(), **kwargs):
         self.job = super().running(plan, **kwargs)

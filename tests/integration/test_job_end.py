@@ -11,10 +11,9 @@ import sys
 import tempfile
 import threading
 import time
-import unittest
 
 import cluster
-from cluster import CONTAINER, ClusterTest, wait_until
+from cluster import ClusterTest, InAContainer, wait_until
 
 SAYS = [sys.executable, "-S", "-E", "-c", "import os; os.write(1, b'a line\\n'); os.write(2, b'another\\n')"]
 FLOODS = "import os, sys\nfor i in range({lines}): sys.stdout.write('%09d ' % i + 'x' * 90 + '\\n')\nsys.stdout.flush()\n"
@@ -144,14 +143,12 @@ class SlowConsole(JobEndTest):
         os.close(writing)
 
 
-@unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
-class ReportOnAStreamOfAContainer(ReportOnAStream):
-    container = CONTAINER
+class ReportOnAStreamOfAContainer(InAContainer, ReportOnAStream):
+    pass
 
 
-@unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
-class SlowConsoleOfAContainer(SlowConsole):
-    container = CONTAINER
+class SlowConsoleOfAContainer(InAContainer, SlowConsole):
+    pass
 
 
 if __name__ == "__main__":

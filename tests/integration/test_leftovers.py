@@ -8,10 +8,9 @@ import signal
 import stat
 import sys
 import tempfile
-import unittest
 
 import cluster
-from cluster import CONTAINER, ClusterTest, wait_until
+from cluster import ClusterTest, InAContainer, wait_until
 
 FILE_TIMER = {"TORCHELASTIC_ENABLE_FILE_TIMER": "1"}
 
@@ -104,14 +103,12 @@ class KernelTimer(ClusterTest):
         self.assertEqual([], job.nodes[0].said("kernel timer"))
 
 
-@unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
-class LeftoversInAContainer(Leftovers):
-    container = CONTAINER
+class LeftoversInAContainer(InAContainer, Leftovers):
+    pass
 
 
-@unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
-class KernelTimerInAContainer(KernelTimer):
-    container = CONTAINER
+class KernelTimerInAContainer(InAContainer, KernelTimer):
+    pass
 
 
 if __name__ == "__main__":

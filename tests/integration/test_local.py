@@ -11,7 +11,7 @@ import unittest
 
 import cluster
 import refuse
-from cluster import CONTAINER, ClusterTest, wait_until
+from cluster import ClusterTest, InAContainer, wait_until
 from terminal import Terminal
 
 PYTHON = [sys.executable, "-S", "-E", "-c"]
@@ -94,8 +94,7 @@ class Local(ClusterTest):
     def test_another_job_with_a_workers_environment_outlives_the_end(self):
         node = self.running()
         worker = self.workers(node)[0]
-        block = pathlib.Path(f"/proc/{worker}/environ").read_bytes().split(b"\0")
-        environment = dict(entry.split(b"=", 1) for entry in block if b"=" in entry)
+        environment = cluster.started_with(worker)
         self.assertIn(b"MUSTER_HOST_ID", environment)
         stranger = subprocess.Popen([*PYTHON, WAITS, str(self.folder / "another")], env=environment, start_new_session=True)
         self.addCleanup(stranger.wait)
@@ -149,9 +148,8 @@ class Local(ClusterTest):
         self.assertEqual(75, node.exit_code())
 
 
-@unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
-class LocalInAContainer(Local):
-    container = CONTAINER
+class LocalInAContainer(InAContainer, Local):
+    pass
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ import os
 import pathlib
 import re
 import select
-import signal
 import subprocess
 import sys
 import tempfile
@@ -14,7 +13,7 @@ import time
 import unittest
 
 import cluster
-from cluster import CONTAINER, ClusterTest, kill, process_state, wait_until
+from cluster import ClusterTest, InAContainer, kill, wait_until
 from terminal import Screen
 
 MIB = 1 << 20
@@ -388,9 +387,8 @@ class HangingFolders(Logs):
             self.assertEqual([], node.said("silent|takes over"))
 
 
-@unittest.skipUnless(os.getuid() == 0, "only root makes PID namespaces")
-class HangingFoldersOfAContainer(HangingFolders):
-    container = CONTAINER
+class HangingFoldersOfAContainer(InAContainer, HangingFolders):
+    pass
 
 
 class StoppedReader(Logs):

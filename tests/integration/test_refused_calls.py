@@ -1,10 +1,9 @@
 """Where an old kernel, a sandbox or a container's seccomp profile refuses a system call."""
-import os
 import signal
 import unittest
 
 import refuse
-from cluster import CONTAINER, ClusterTest, main, wait_until
+from cluster import ClusterTest, InAContainer, main, wait_until
 
 
 @unittest.skipUnless(refuse.AVAILABLE, "the numbers of this machine's system calls are not known here")
@@ -34,9 +33,8 @@ class RefusedCalls(ClusterTest):
                 self.assertNotIn("a fault of ours", node.err())
 
 
-@unittest.skipUnless(os.geteuid() == 0 and refuse.AVAILABLE, "only root makes PID namespaces")
-class RefusedCallsInAContainer(RefusedCalls):
-    container = CONTAINER
+class RefusedCallsInAContainer(InAContainer, RefusedCalls):
+    pass
 
 
 if __name__ == "__main__":

@@ -1,15 +1,13 @@
 """What is not muster's is not ended: by a sweep, by the agent of a dead host, by the next start of the same run."""
-import os
 import pathlib
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import unittest
 
 import cluster
-from cluster import CONTAINER, ClusterTest, wait_until
+from cluster import ClusterTest, InAContainer, wait_until
 
 # Makes the file sys.argv[1], and waits.
 WAITS = "import sys, time; open(sys.argv[1], 'w').close(); time.sleep(1000)"
@@ -25,8 +23,7 @@ class StrangersTest(ClusterTest):
 class WithAWorkersEnvironment(StrangersTest):
     def another_job(self, worker):
         """A process with a worker's whole environment that is no descendant of it, as `sbatch --export=ALL` starts."""
-        block = pathlib.Path(f"/proc/{worker}/environ").read_bytes().split(b"\0")
-        environment = dict(entry.split(b"=", 1) for entry in block if b"=" in entry)
+        environment = cluster.started_with(worker)
         self.assertIn(b"MUSTER_HOST_ID", environment)
         job = subprocess.Popen([*PYTHON, WAITS, str(self.folder / "another")], env=environment, start_new_session=True)
         self.addCleanup(job.wait)
@@ -111,9 +108,8 @@ class OfTheShellThatExecutedMuster(StrangersTest):
         self.assert_daemon_outlives_a_restart("""setsid sh -c 'sleep 0.3; setsid "$@" & exit 0' sh "$@" &""")
 
 
-@unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
-class OfTheShellOfAContainer(OfTheShellThatExecutedMuster):
-    container = CONTAINER
+class OfTheShellOfAContainer(InAContainer, OfTheShellThatExecutedMuster):
+    pass
 
 
 if __name__ == "__main__":
