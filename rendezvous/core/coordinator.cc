@@ -348,8 +348,11 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
   first_round_ = false;
   max_number_ = std::max(max_number_, last.id().number());
   if (Compare(last.id(), greatest_.id()) > 0 && !options_.planted("round_id_repeats")) {
-    if (!ours_) {  // and if we gather already, what was lost with our predecessor is to be made up for first
-      if (state_ == State::kGathering) Enter(State::kRecovering, now, "an agent names a round", out);
+    if (!ours_) {
+      // If we gather already, what was lost with our predecessor is to be made up for first. If we end an older
+      // round, which its members know nothing of any more, this one may be healthy.
+      const bool turns_back = state_ == State::kGathering || state_ == State::kDraining;
+      if (turns_back) Enter(State::kRecovering, now, "an agent names a greater round", out);
       greatest_ = last;
       greatest_.clear_node_rank();
       greatest_.clear_primary_ended();

@@ -16,6 +16,7 @@ namespace muster::rendezvous {
 namespace {
 
 constexpr int kMaxSteps = 16;  // of one event: the longest way is recovering -> draining -> gathering -> running
+constexpr char kAnotherRound[] = "a node claims another round";
 
 }  // namespace
 
@@ -133,14 +134,16 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
   std::set<int> running = done_and_gone_;
   bool all_succeeded = true;
   int claims = 0;
+  bool another_is_claimed = false, another_runs = false;
   std::string broken;
   last_why_ = absl::StrCat("the coordinator is recovering round ", ToString(greatest_.id()));
   for (const auto& [id, host] : hosts_) {
     if (!Fresh(host) || !IsTrainer(host)) continue;
     const v1::Phase phase = host.status.phase();
     if (!Claims(host)) {
-      if (host.status.last().has_node_rank() && IsSet(host.status.last().id()))
-        broken = "a node claims another round";
+      const bool another = host.status.last().has_node_rank() && IsSet(host.status.last().id());
+      another_is_claimed |= another;
+      another_runs |= another && RunsSomething(host);
       continue;
     }
     ++claims;
@@ -153,8 +156,10 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
       broken = absl::StrCat("node ", host.round.node_rank(), " is ", ToString(phase));
     }
   }
+  const bool all_run = static_cast<int>(running.size()) == greatest_.node_count();
+  if (another_runs) broken = kAnotherRound;
   if (!broken.empty() || PrimaryIsKnownEnded()) broken = HowPrimaryEnded().value_or(broken);
-  if (broken.empty() && static_cast<int>(running.size()) == greatest_.node_count()) {
+  if (broken.empty() && all_run) {
     ours_ = true;
     lost_failures_.clear();
     Enter(State::kRunning, now, "all members of the round are back", out);
@@ -173,7 +178,15 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
     }
     if (!replaced) patience = options_.rejoin_timeout;
   }
+  // It may have been cut off when this round was made, and then the round is healthy; or it is a member to which
+  // the RUN never came, and the others wait for it in vain. The missing members show which, as soon as they are
+  // back.
+  if (another_is_claimed) patience = std::min(patience, options_.reconnect_grace);
   if (now < last_attach_ + patience) return false;
+  if (another_is_claimed) {
+    Drain(now, kAnotherRound, out);
+    return true;
+  }
   NoteLoss(WhenLost(epoch_start_), absl::StrCat(MissingNames(), " of ", greatest_.node_count(),
                                                 " nodes did not come back to this coordinator"));
   Drain(now, loss_text_, out);

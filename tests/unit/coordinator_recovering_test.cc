@@ -57,6 +57,36 @@ TEST_F(RecoveringTest, ADrainThatWaitsForAnEarlierRoundSaysSo) {
   EXPECT_EQ(after_.Said("before the next one: this coordinator has just started"), 1);
 }
 
+// It was cut off when the newest round was made of the others, and is the first to come to the next coordinator.
+TEST(Recovering, AMemberOfAnOlderRoundEndsNoHealthyOne) {
+  Cluster before(Elastic(2, 3)), after(Elastic(2, 3), 43);
+  StartTwo(&before);
+  before.Join("c");
+  before.Pass(absl::Seconds(1), {"a", "b", "c"});
+  ASSERT_EQ(before.Told("c").run().node_count(), 3);
+  const Cluster::Node cut_off = before.At("c");
+  before.Close("c");
+  before.Pass(absl::Seconds(20), {"a", "b"});
+  ASSERT_EQ(before.state(), State::kRunning);
+  ASSERT_EQ(before.Told("a").run().node_count(), 2);
+
+  after.At("c") = cut_off;
+  after.At("c").status.set_phase(v1::PHASE_READY);
+  after.At("c").status.set_outcome(v1::OUTCOME_STOPPED);
+  after.At("c").status.set_live_workers(0);
+  after.Attach("c");
+  after.Apply("c");
+  ASSERT_EQ(after.state(), State::kDraining) << "of the only round that it has heard of";
+  for (const char* name : {"a", "b"}) {
+    after.At(name) = before.At(name);
+    after.Attach(name);
+    after.Apply(name);
+  }
+  EXPECT_EQ(after.state(), State::kRunning);
+  EXPECT_TRUE(after.Told("a").has_run());
+  EXPECT_EQ(after.Told("a").run().node_count(), 2);
+}
+
 TEST_F(RecoveringTest, DrainWaitsForWorkersOfAnOlderRound) {
   Return("a");
   after_.Pass(absl::Seconds(5), {"a"});
