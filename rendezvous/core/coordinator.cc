@@ -357,8 +357,9 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
       greatest_.clear_node_rank();
       greatest_.clear_primary_ended();
       ForgetRound();
-      round_since_ = now;
+      round_since_ = last_attach_ = now;
       for (auto& [id, other] : hosts_) {
+        other.in_older_round |= other.in_round;
         other.in_round = other.succeeded = other.told_of_end = false;
         other.lost_at = absl::InfiniteFuture();
       }
@@ -374,8 +375,10 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
     round_since_ = std::min(round_since_, now - absl::Milliseconds(last.age_ms()));
   }
   if (last.has_node_rank() && host.seat < 0) host.seat = last.seat();
+  host.in_older_round |= last.has_node_rank() && Compare(last.id(), greatest_.id()) < 0;
   if (!host.in_round && !ours_ && Claims(host)) {
     host.in_round = true;
+    host.in_older_round = false;
     host.round = last;
     host.seat = last.seat();
     last_attach_ = now;

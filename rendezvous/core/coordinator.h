@@ -85,8 +85,10 @@ class Coordinator {
     int order_sent = -1;                             // which kind of order was sent last
     int seat = -1;
     bool in_round = false;  // a member of greatest_
-    v1::Round round;        // as it was told, when in_round
-    uint64_t run_seq = 0;   // of the first RUN of that round in this epoch; 0: not sent
+    // Has said here that it was a member of an older round than greatest_. Told of that, it says so no more.
+    bool in_older_round = false;
+    v1::Round round;       // as it was told, when in_round
+    uint64_t run_seq = 0;  // of the first RUN of that round in this epoch; 0: not sent
     BootTime run_sent_at = absl::InfinitePast();
     uint64_t stop_seq = 0;                        // of the first STOP of this drain; 0: not sent
     uint64_t release_seq = 0;                     // of the first RELEASE; 0: not sent

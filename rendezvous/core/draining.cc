@@ -28,7 +28,7 @@ void Coordinator::Drain(BootTime now, const std::string& why, Effects* out) {
   drain_cause_ = why;
   long_drain_logged_ = false;
   trouble_at_ = now;
-  // MakeRound and NewEpoch have cleared these already, and only a drain tells a member to stop.
+  // Only a drain tells a member to stop. One that we turned back from, to recover a greater round, may have.
   for (auto& [id, host] : hosts_) host.stop_seq = 0;
   Enter(State::kDraining, now, why, out);
 }

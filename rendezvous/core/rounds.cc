@@ -16,7 +16,6 @@ namespace muster::rendezvous {
 namespace {
 
 constexpr int kMaxSteps = 16;  // of one event: the longest way is recovering -> draining -> gathering -> running
-constexpr char kAnotherRound[] = "a node claims another round";
 
 }  // namespace
 
@@ -133,17 +132,15 @@ bool Coordinator::SparesMayHideARound(BootTime now) const {
 bool Coordinator::RecoverRound(BootTime now, Effects* out) {
   std::set<int> running = done_and_gone_;
   bool all_succeeded = true;
-  int claims = 0;
-  bool another_is_claimed = false, another_runs = false;
+  int claims = 0, may_have_missed_it = 0;
   std::string broken;
   last_why_ = absl::StrCat("the coordinator is recovering round ", ToString(greatest_.id()));
   for (const auto& [id, host] : hosts_) {
     if (!Fresh(host) || !IsTrainer(host)) continue;
     const v1::Phase phase = host.status.phase();
     if (!Claims(host)) {
-      const bool another = host.status.last().has_node_rank() && IsSet(host.status.last().id());
-      another_is_claimed |= another;
-      another_runs |= another && RunsSomething(host);
+      may_have_missed_it += host.in_older_round && host.stream != 0 ? 1 : 0;
+      if (host.status.last().has_node_rank() && RunsSomething(host)) broken = "a node runs another round";
       continue;
     }
     ++claims;
@@ -157,7 +154,12 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
     }
   }
   const bool all_run = static_cast<int>(running.size()) == greatest_.node_count();
-  if (another_runs) broken = kAnotherRound;
+  // Whoever says that it was in an older round was cut off when this one was made, which is healthy then; or it is
+  // a member that the RUN never reached, and the others wait for it in vain. That is certain once nobody is
+  // absent.
+  if (claims > 0 && !all_run && claims + may_have_missed_it >= options_.max_nodes) {
+    broken = "a member never heard of the round";
+  }
   if (!broken.empty() || PrimaryIsKnownEnded()) broken = HowPrimaryEnded().value_or(broken);
   if (broken.empty() && all_run) {
     ours_ = true;
@@ -178,15 +180,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
     }
     if (!replaced) patience = options_.rejoin_timeout;
   }
-  // It may have been cut off when this round was made, and then the round is healthy; or it is a member to which
-  // the RUN never came, and the others wait for it in vain. The missing members show which, as soon as they are
-  // back.
-  if (another_is_claimed) patience = std::min(patience, options_.reconnect_grace);
   if (now < last_attach_ + patience) return false;
-  if (another_is_claimed) {
-    Drain(now, kAnotherRound, out);
-    return true;
-  }
   NoteLoss(WhenLost(epoch_start_), absl::StrCat(MissingNames(), " of ", greatest_.node_count(),
                                                 " nodes did not come back to this coordinator"));
   Drain(now, loss_text_, out);

@@ -49,8 +49,10 @@ class Cluster {
     s.set_slots(2);
     if (name == "a" && place < 0) s.set_at_primary(true);  // the place 0 is the primary's by itself
     s.set_phase(v1::PHASE_READY);
-    s.mutable_offer()->set_host(address);
-    s.mutable_offer()->set_port(static_cast<uint32_t>(5000 + node.stream));
+    if (s.preparing().empty()) {
+      s.mutable_offer()->set_host(address);
+      s.mutable_offer()->set_port(static_cast<uint32_t>(5000 + node.stream));
+    }
     Say(name);
     Apply(name);
   }
@@ -87,8 +89,12 @@ class Cluster {
       *s.mutable_last() = node.told.run();
     }
     const v1::Round& greatest = node.told.greatest();
-    if (greatest.has_primary_ended()) {
-      if (!Same(s.last().id(), greatest.id())) *s.mutable_last() = greatest;
+    if (Compare(greatest.id(), s.last().id()) > 0) {
+      *s.mutable_last() = greatest;
+      s.mutable_last()->clear_primary_ended();
+      s.set_outcome(v1::OUTCOME_TOLD);
+    }
+    if (greatest.has_primary_ended() && Same(s.last().id(), greatest.id())) {
       *s.mutable_last()->mutable_primary_ended() = greatest.primary_ended();
     }
     if (node.told.has_stop()) {

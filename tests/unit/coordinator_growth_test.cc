@@ -239,8 +239,6 @@ TEST(Coordinator, ANewcomerThatDoesNotGetReadyHoldsNobodyForLongerThanTheLastCal
   StartTwo(&c);
   c.At("new").status.set_preparing("its preflight runs");
   c.Join("new");
-  c.At("new").status.clear_offer();
-  c.Say("new");
   c.Fail("b", 1);
   c.Pass(absl::Seconds(2), {"a", "b", "new"});
   EXPECT_EQ(c.state(), State::kGathering);

@@ -47,6 +47,21 @@ TEST_F(RecoveringTest, RoundThatAMemberNeverHeardOfEndsAtOnce) {
   EXPECT_TRUE(after_.Told("a").has_stop());
 }
 
+// The same where "a" comes first: an older round is ended until "b" names the newest.
+TEST_F(RecoveringTest, RoundThatWhoCameFirstNeverHeardOfEndsAtOnce) {
+  Left("a").set_phase(v1::PHASE_READY);
+  Left("a").set_outcome(v1::OUTCOME_STOPPED);
+  Left("a").set_live_workers(0);
+  Return("a");
+  ASSERT_EQ(after_.state(), State::kDraining);
+  Left("b").mutable_last()->mutable_id()->set_number(2);
+  Return("b");
+  after_.Apply("a");
+  EXPECT_EQ(after_.state(), State::kDraining);
+  EXPECT_TRUE(after_.Told("b").has_stop());
+  EXPECT_EQ(after_.Said("a member never heard of the round"), 1);
+}
+
 TEST_F(RecoveringTest, ADrainThatWaitsForAnEarlierRoundSaysSo) {
   before_.Fail("b", 1);
   Return("b");
@@ -57,34 +72,73 @@ TEST_F(RecoveringTest, ADrainThatWaitsForAnEarlierRoundSaysSo) {
   EXPECT_EQ(after_.Said("before the next one: this coordinator has just started"), 1);
 }
 
-// It was cut off when the newest round was made of the others, and is the first to come to the next coordinator.
-TEST(Recovering, AMemberOfAnOlderRoundEndsNoHealthyOne) {
-  Cluster before(Elastic(2, 3)), after(Elastic(2, 3), 43);
-  StartTwo(&before);
-  before.Join("c");
-  before.Pass(absl::Seconds(1), {"a", "b", "c"});
-  ASSERT_EQ(before.Told("c").run().node_count(), 3);
-  const Cluster::Node cut_off = before.At("c");
-  before.Close("c");
-  before.Pass(absl::Seconds(20), {"a", "b"});
-  ASSERT_EQ(before.state(), State::kRunning);
-  ASSERT_EQ(before.Told("a").run().node_count(), 2);
-
-  after.At("c") = cut_off;
-  after.At("c").status.set_phase(v1::PHASE_READY);
-  after.At("c").status.set_outcome(v1::OUTCOME_STOPPED);
-  after.At("c").status.set_live_workers(0);
-  after.Attach("c");
-  after.Apply("c");
-  ASSERT_EQ(after.state(), State::kDraining) << "of the only round that it has heard of";
-  for (const char* name : {"a", "b"}) {
-    after.At(name) = before.At(name);
-    after.Attach(name);
-    after.Apply(name);
+// Nodes a and b run the newest round of a job that may have four. "c" was cut off when it was made, and is the
+// first to come to the next coordinator.
+class CutOffTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    StartTwo(&before_);
+    before_.Join("c");
+    before_.Pass(absl::Seconds(1), {"a", "b", "c"});
+    ASSERT_EQ(before_.Told("c").run().node_count(), 3);
+    after_.At("c") = before_.At("c");
+    before_.Close("c");
+    before_.Pass(absl::Seconds(20), {"a", "b"});
+    ASSERT_EQ(before_.Told("a").run().node_count(), 2);
   }
-  EXPECT_EQ(after.state(), State::kRunning);
-  EXPECT_TRUE(after.Told("a").has_run());
-  EXPECT_EQ(after.Told("a").run().node_count(), 2);
+
+  void ReturnCutOff() {
+    after_.At("c").status.set_phase(v1::PHASE_READY);
+    after_.At("c").status.set_outcome(v1::OUTCOME_STOPPED);
+    after_.At("c").status.set_live_workers(0);
+    Return("c");
+    ASSERT_EQ(after_.state(), State::kDraining) << "of the only round that it has heard of";
+  }
+  void ReturnMember(const std::string& name) {
+    after_.At(name) = before_.At(name);
+    Return(name);
+  }
+  void Return(const std::string& name) {
+    after_.Attach(name);
+    after_.Apply(name);
+  }
+  // Until it grows by those who are no members.
+  void ExpectTheRoundGoesOn() {
+    EXPECT_EQ(after_.Said("all members of the round are back"), 1);
+    EXPECT_EQ(after_.core().greatest().id().number(), before_.core().greatest().id().number());
+  }
+
+  Cluster before_{Elastic(2, 4)};
+  Cluster after_{Elastic(2, 4), 43};
+};
+
+TEST_F(CutOffTest, AMemberOfAnOlderRoundEndsNoHealthyOne) {
+  ReturnCutOff();
+  ReturnMember("a");
+  after_.Pass(absl::Seconds(8), {"a", "c"});
+  ReturnMember("b");
+  ExpectTheRoundGoesOn();
+}
+
+// A spare knows of the round without being in it, and no member may be back within the grace of a reconnect.
+TEST_F(CutOffTest, ASpareThatNamesTheRoundFirstGivesItsMembersTime) {
+  ReturnCutOff();
+  after_.Pass(absl::Seconds(4), {"c"});
+  *after_.At("s").status.mutable_last() = before_.core().greatest();
+  after_.Join("s");
+  EXPECT_EQ(after_.state(), State::kRecovering);
+  after_.Pass(absl::Seconds(8), {"c", "s"});
+  ReturnMember("a");
+  ReturnMember("b");
+  ExpectTheRoundGoesOn();
+}
+
+TEST_F(CutOffTest, ANodeThatStillRunsAnOlderRoundEndsTheNewestOne) {
+  ReturnMember("a");
+  Return("c");
+  after_.At("c").status.mutable_last()->CopyFrom(before_.Told("c").run());
+  after_.Say("c");
+  EXPECT_EQ(after_.state(), State::kDraining);
 }
 
 TEST_F(RecoveringTest, DrainWaitsForWorkersOfAnOlderRound) {
