@@ -62,7 +62,7 @@ void NodeOutput::Show(std::string_view piece, const Take& take) {
     std::string_view row = piece.substr(0, end == std::string_view::npos ? end : end + 1);
     piece.remove_prefix(row.size());
     rank_ = TakeRank(&row);
-    if (row.starts_with(kBareLine)) {
+    if (rank_.empty() && row.starts_with(kBareLine)) {
       shown += row.substr(1);
       continue;
     }

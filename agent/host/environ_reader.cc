@@ -60,7 +60,8 @@ bool EnvironReader::IsHeld(const Key& key, Answers* answers) {
   return true;
 }
 
-// Of a process that nobody asks for any more, too: its thread is free.
+// Where room is needed: each may still be asked for, and a process that is slow each time is known by its late
+// answer alone.
 void EnvironReader::DropAnswered() {
   std::erase_if(held_, [](const auto& entry) {
     const MutexLock lock(entry.second->mutex);
@@ -86,7 +87,7 @@ size_t EnvironReader::ReadSome(const std::vector<ProcessInfo>& todo, Answers* an
   };
   {
     const MutexLock lock(mutex_);
-    DropAnswered();
+    if (held_.size() >= kMaxHeldReads) DropAnswered();
     if (held_.size() >= kMaxHeldReads) {
       for (const ProcessInfo& process : todo) answers->insert_or_assign(process.pid, DoesNotAnswer(process));
       return todo.size();

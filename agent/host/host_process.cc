@@ -97,7 +97,7 @@ class HostProcess {
         spawner_(&loop_, plan_.process),
         sweeper_(
             &loop_, &spawner_, [this](const std::string& left) { OnSwept(left); }, EndDescendants,
-            [this](const ProcessInfo& child) { return BearsOurMarker(child); }),
+            [this](const ProcessInfo& child) { return ComesFromWorker(child); }),
         agent_(&loop_, &spawner_, plan_.agent_arguments, plan_.inherited, AgentEvents()),
         preflight_(&spawner_, writer_, plan_.preflight),
         gpus_(&loop_, &spawner_, Marked(plan_.inherited),
@@ -153,12 +153,19 @@ class HostProcess {
     applying_ = false;
   }
 
-  // nullopt: that cannot be known now.
-  std::optional<bool> BearsOurMarker(const ProcessInfo& child) const {
-    if (child.exiting) return std::nullopt;
-    const auto marker = MarkerReader().ReadAll({child}).at(child.pid);
-    if (IsUnknown(marker)) return std::nullopt;
-    return marker.ok() && HostIdOf(*marker) == marker_.host_id;
+  // Of a child that we did not start. nullopt: that cannot be known now.
+  std::optional<bool> ComesFromWorker(const ProcessInfo& child) const {
+    if (IsInWorkersSession(child)) return true;
+    return BearsMarkerOf(marker_.host_id, child);
+  }
+
+  // Nobody can join a session, and its number is taken while it has members: such a process is a worker's though
+  // it lost or hides the marker. Another process that leads the session has got the number of a worker that is
+  // gone.
+  bool IsInWorkersSession(const ProcessInfo& child) const {
+    const bool is_workers = std::any_of(worker_pids_.begin(), worker_pids_.end(),
+                                        [&](const auto& worker) { return worker.second == child.session; });
+    return is_workers && (spawner_.Knows(child.session) || !IsThere(child.session));
   }
 
   // Before there is an agent or a worker, so it may block.

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
-#include <string_view>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -85,15 +84,25 @@ EnvironReader::Answers ReadMarkers(const std::vector<ProcessInfo>& processes, En
   return markers;
 }
 
-// One that ends has no environment any more. What it leaves was still its child when the snapshot was taken: who
-// has that now shows only in the next one.
-bool HasEndedSince(const ProcessInfo& seen) {
-  const auto now = ReadProcess(seen.pid);
-  return !now || now->start != seen.start || now->ended() || now->exiting;
-}
+// What ends while the evidence is read leaves orphans that the snapshot does not show as such if it had children
+// then; or if it was an orphan itself, and has started others since. Most that end on a busy machine are neither.
+class WhoMayLeaveOrphans {
+ public:
+  WhoMayLeaveOrphans(const Snapshot& snapshot, int64_t adopter) : adopters_(Ancestors()) {
+    adopters_.insert({0, 1, adopter});
+    for (const auto& [pid, process] : snapshot.seen) parents_.insert(process.parent);
+  }
+  bool operator()(const SeenProcess& process) const {
+    return parents_.count(process.id.pid) > 0 || adopters_.count(process.parent) > 0;
+  }
+
+ private:
+  std::set<int64_t> parents_;
+  std::set<int64_t> adopters_;  // who gets orphans of ours, or may have got those of the dead host
+};
 
 // Where the evidence needs it. The answer: why some could not be read.
-std::string ReadMarks(const HostIds& ids, const OrphanEvidence& evidence, EnvironReader* reader,
+std::string ReadMarks(const DeadHosts& hosts, const OrphanEvidence& evidence, EnvironReader* reader,
                       Snapshot* snapshot) {
   std::vector<ProcessInfo> readable;
   for (const auto& [pid, process] : snapshot->seen) {
@@ -104,15 +113,16 @@ std::string ReadMarks(const HostIds& ids, const OrphanEvidence& evidence, Enviro
     }
   }
   std::string unknown;
+  const WhoMayLeaveOrphans may_leave_orphans(*snapshot, hosts.adopter);
   for (const auto& [pid, marker] : ReadMarkers(readable, reader)) {
     SeenProcess& process = snapshot->seen[pid];
     if (IsUnknown(marker)) {
       process.mark = SeenProcess::Mark::kUnknown;
       unknown = AsStd(marker.status().message());
-    } else if (!marker.ok() && HasEndedSince(snapshot->info[pid])) {
+    } else if (!marker.ok() && may_leave_orphans(process) && HasEndedSince(snapshot->info[pid])) {
       process.mark = SeenProcess::Mark::kUnknown;
       unknown = "pid " + std::to_string(pid) + " ended while it was looked at";
-    } else if (marker.ok() && ids.count(std::string(HostIdOf(*marker))) > 0) {
+    } else if (marker.ok() && hosts.ids.count(std::string(HostIdOf(*marker))) > 0) {
       process.mark = SeenProcess::Mark::kBears;
       const auto parsed = ParseMarker(*marker);
       process.host_start = parsed ? parsed->start : 0;
@@ -209,7 +219,7 @@ MarkedReport EndMarked(const DeadHosts& hosts, const std::vector<ProcessInfo>& e
     std::string stuck;
     Kill(FindOrphans(snapshot.seen, evidence).pids, snapshot, &stuck);
   }
-  const std::string unread = ReadMarks(hosts.ids, evidence, reader, &snapshot);
+  const std::string unread = ReadMarks(hosts, evidence, reader, &snapshot);
   const Orphans orphans = FindOrphans(snapshot.seen, evidence);
   report.found = Kill(orphans.pids, snapshot, &report.stuck);
   report.unknown = snapshot.unknown;
@@ -218,6 +228,13 @@ MarkedReport EndMarked(const DeadHosts& hosts, const std::vector<ProcessInfo>& e
     report.unknown = unread.empty() ? Describe(info) + " may have been left by it" : unread;
   }
   return report;
+}
+
+std::optional<bool> BearsMarkerOf(std::string_view host_id, const ProcessInfo& process, EnvironReader* reader) {
+  if (process.exiting) return std::nullopt;
+  const auto marker = reader->ReadAll({process}).at(process.pid);
+  if (IsUnknown(marker) || (!marker.ok() && HasEndedSince(process))) return std::nullopt;
+  return marker.ok() && HostIdOf(*marker) == host_id;
 }
 
 void EndDescendants(const std::set<pid_t>& ancestors) {

@@ -7,8 +7,10 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -49,6 +51,11 @@ struct DeadHosts {
 // that do not answer (environ_reader.h).
 MarkedReport EndMarked(const DeadHosts& hosts, const std::vector<ProcessInfo>& earlier = {},
                        EnvironReader* reader = &MarkerReader());
+
+// Whether a process bears the marker of a host. nullopt: that cannot be known now; it may have just ended and left
+// something. Blocks as `reader` does.
+std::optional<bool> BearsMarkerOf(std::string_view host_id, const ProcessInfo& process,
+                                  EnvironReader* reader = &MarkerReader());
 
 // SIGKILL to all descendants of these processes, by their parents alone.
 void EndDescendants(const std::set<pid_t>& ancestors);

@@ -173,6 +173,11 @@ bool IsAlive(pid_t pid, uint64_t start) {
   return now ? !now->ended() && now->start == start : IsThere(pid);
 }
 
+bool HasEndedSince(const ProcessInfo& seen) {
+  const auto now = ReadProcess(seen.pid);
+  return !now || now->start != seen.start || now->ended() || now->exiting;
+}
+
 bool HandlesSignal(pid_t pid, int signal) {
   const auto status = ReadFile(ProcPath(pid, "status"));
   if (!status.ok()) return false;

@@ -49,6 +49,10 @@ bool IsThere(pid_t pid);
 // Whether the process that was seen with this pid and start still lives. True too where it cannot be read.
 bool IsAlive(pid_t pid, uint64_t start);
 
+// Whether a process has ended since it was seen, or is about to. One that ends has no environment any more. What
+// it leaves was still its child when it was seen: who has that now shows only in the next look.
+bool HasEndedSince(const ProcessInfo& seen);
+
 // Whether the process acts on this signal itself: it catches it, or its first thread blocks it, and not all
 // signals (for sigwait or a signalfd). False too for one that cannot be read. Needs no lock of the process's
 // memory.

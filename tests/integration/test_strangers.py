@@ -78,12 +78,12 @@ class OfTheShellThatExecutedMuster(StrangersTest):
         before = ["sh", "-c", f"""( while [ ! -e '{self.folder}/go' ]; do sleep 0.05; done
                                     set -- "$0" "$1" "$2" "$3" "$4" "$5"; {start} ) & shift 5; exec "$@" """,
                   *daemon_command]
+        kinds = ["setsid", "double_fork", "unmarked"]
         job = self.cluster(1, nproc=1, prefix=lambda place: before,
-                           plan=[{"when": {"restart": 0}, "spawn": ["setsid", "double_fork"]},
+                           plan=[{"when": {"restart": 0}, "spawn": kinds},
                                  {"when": {"restart": 0}, "after": "failure", "exit": 1}])
         node = job.start(0)
         job.wait_for_round(0)
-        kinds = ["setsid", "double_fork"]
         for kind in kinds:
             wait_until(f"descendants of kind {kind}", lambda kind=kind: job.descendants_of(kind))
         (self.folder / "go").touch()

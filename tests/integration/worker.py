@@ -10,7 +10,7 @@ local_rank) must be equal. All rules that fit are merged, the later ones win. Wh
     signal: NUMBER   ends itself by this signal
     hang: true       never goes on
     term: "ignore"   SIGTERM and SIGINT are recorded and ignored; "exit": recorded, then exit 0
-    spawn: [KIND]    leaves descendants: plain, setsid, double_fork, bash, daemon_in_bash
+    spawn: [KIND]    leaves descendants: plain, setsid, double_fork, bash, daemon_in_bash, unmarked
     check: "files"   records what its file descriptors are
     flood: LINES     writes so many numbered lines to its standard output and as many to its errors with each beat
 
@@ -59,6 +59,15 @@ def descend(kind):
         child = os.fork()
         if child == 0:
             os.setsid()
+            if os.fork() == 0:
+                os.execvpe("sleep", sleep, environment)
+            os._exit(0)
+        os.waitpid(child, 0)
+    elif kind == "unmarked":  # in our session, but without what the host marks its workers with
+        del environment["MUSTER_HOST_ID"]
+        child = os.fork()
+        if child == 0:
+            os.setpgid(0, 0)
             if os.fork() == 0:
                 os.execvpe("sleep", sleep, environment)
             os._exit(0)

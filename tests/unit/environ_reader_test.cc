@@ -77,6 +77,16 @@ TEST_F(EnvironReaderTest, AThreadThatTheKernelLetGoOfCountsNoMoreThoughNobodyAsk
   EXPECT_TRUE(Eventually([&] { return reader_.ReadAll(Processes({1})).at(1).ok(); }));
 }
 
+TEST_F(EnvironReaderTest, ALateAnswerIsKeptThoughOthersAreReadMeanwhile) {
+  reader_.ReadAll(Processes({kStuck}));
+  LetGo();
+  EXPECT_TRUE(Eventually([&] {
+    EXPECT_TRUE(reader_.ReadAll(Processes({1})).at(1).ok());
+    return reader_.ReadAll(Processes({kStuck})).at(kStuck).ok();
+  }));
+  EXPECT_EQ(*reads_, 1);
+}
+
 TEST_F(EnvironReaderTest, OneInUninterruptibleSleepIsNotRead) {
   auto processes = Processes({kStuck});
   processes[0].state = 'D';

@@ -328,6 +328,41 @@ TEST_F(MarkedTest, OneThatEndsWhileItIsLookedAtLeavesAnotherPassToDo) {
   EXPECT_TRUE(AllDead(pids));
 }
 
+// Compilers and the like come and go by the hundred on a machine: none of them makes a host less dead.
+TEST_F(MarkedTest, OneThatEndsWhileItIsLookedAtAndCanHaveLeftNothingChangesNothing) {
+  const std::string host_id = "test-" + std::to_string(getpid()) + "-c";
+  LinePipe pipe;
+  const pid_t child = SpawnMarked({"wait"}, host_id, &pipe);
+  ASSERT_EQ(pipe.Line(), "here");
+  EnvironReader reader([&](pid_t pid) {
+    if (pid == child) {
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+    }
+    return StartEnvironment(pid, kMarkerVariable);
+  });
+  const MarkedReport pass = EndMarked({.ids = {host_id}}, {}, &reader);
+  EXPECT_TRUE(IsDead(child));
+  EXPECT_EQ(pass.unknown.find("pid " + std::to_string(child) + " ended"), std::string::npos) << pass.unknown;
+  EXPECT_TRUE(Eventually([&] { return EndMarked({.ids = {host_id}}).AllGone(); }));
+}
+
+TEST_F(MarkedTest, OfOneThatEndsBeforeItsMarkerIsReadItIsNotKnownWhoseItWas) {
+  const std::string host_id = "test-" + std::to_string(getpid()) + "-b";
+  LinePipe pipe;
+  const pid_t child = SpawnMarked({"wait"}, host_id, &pipe);
+  ASSERT_EQ(pipe.Line(), "here");
+  const ProcessInfo seen = ReadProcess(child).value();
+  EXPECT_EQ(BearsMarkerOf(host_id, seen), true);
+  EXPECT_EQ(BearsMarkerOf("another", seen), false);
+  EnvironReader reader([&](pid_t pid) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    return StartEnvironment(pid, kMarkerVariable);
+  });
+  EXPECT_EQ(BearsMarkerOf(host_id, seen, &reader), std::nullopt);
+}
+
 // Without a descriptor nothing can be seen of /proc, and what is not seen is not gone.
 class NoDescriptors {
  public:
