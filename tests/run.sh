@@ -114,6 +114,15 @@ spin_model() {
   return "${PIPESTATUS[0]}"
 }
 
+# Whether each of the mutants still fits the sources, and, where there is time, whether the unit tests see theirs.
+unit_mutants() {
+  if [ "$form" = short ]; then
+    python3 tests/mutants/run.py --check
+  else
+    python3 tests/mutants/run.py --only-unit --jobs "$jobs"
+  fi
+}
+
 # Debian with nothing but what debootstrap puts there: what deploy/setup.sh and the tests forget to install shows.
 fresh_machine() {
   local log=$REPORTS/fresh.log
@@ -145,15 +154,16 @@ tidy_check() {
 if [ "$form" = short ]; then
   first=(program)
   waiting=(integration torch chaos)
-  computing=(asan-build asan simulation fuzz format tidy)
+  computing=(asan-build asan simulation mutants fuzz format tidy)
 else
   first=(release unit)
   waiting=(integration torch chaos asan-integration)
-  computing=(asan-build simulation planted-bugs spin asan tsan-build tsan fuzz format tidy)  # asan-integration waits for the first
+  # asan-integration waits for the first. What is quick, or finds most, comes before what takes half an hour.
+  computing=(asan-build format tidy tsan-build tsan planted-bugs mutants fuzz spin asan simulation)
 fi
 readonly first waiting computing
 readonly last=(fresh)
-readonly all_stages=(program release unit integration torch chaos asan-integration simulation planted-bugs asan-build spin
+readonly all_stages=(program release unit integration torch chaos asan-integration simulation planted-bugs mutants asan-build spin
   asan tsan-build tsan fuzz format tidy "${last[@]}")
 run_stage() {
   case $1 in
@@ -162,6 +172,7 @@ run_stage() {
     unit) stage "unit" run_ctest release "$SEEDS" unit ;;
     simulation) stage "simulation, $SEEDS seeds" run_ctest release "$SEEDS" simulation ;;
     planted-bugs) stage "bugs planted in the cores" planted_bugs ;;
+    mutants) stage "mutants of the cores" unit_mutants ;;
     integration) stage "integration" run_ctest release "$SEEDS" integration ;;
     torch) stage "torch, end to end" torch_tests ;;
     chaos) stage "chaos" python_tests chaos ;;
