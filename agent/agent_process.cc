@@ -18,32 +18,32 @@
 #include <variant>
 #include <vector>
 
-#include "agent/address.h"
+#include "rendezvous/transport/address.h"
 #include "agent/core/agent_core.h"
-#include "agent/core/port_retry.h"
+#include "rendezvous/core/port_retry.h"
 #include "agent/end_host.h"
-#include "agent/host/bounded_call.h"
-#include "agent/host/event_loop.h"
-#include "agent/host/framed_link.h"
-#include "agent/host/log.h"
-#include "agent/host/temporary_folder.h"
-#include "agent/host/writer.h"
+#include "base/io/bounded_call.h"
+#include "base/io/event_loop.h"
+#include "base/io/framed_link.h"
+#include "base/console/log.h"
+#include "base/io/temporary_folder.h"
+#include "base/console/writer.h"
 #include "agent/local_session.h"
-#include "agent/notice_watch.h"
-#include "agent/port_holder.h"
-#include "agent/process_start.h"
+#include "agent/notice/notice_watch.h"
+#include "rendezvous/transport/port_holder.h"
+#include "rendezvous/transport/process_start.h"
 #include "agent/reach_check.h"
-#include "agent/remote_session.h"
-#include "agent/serving.h"
-#include "agent/session_error.h"
-#include "proto/base/exit_codes.h"
-#include "proto/base/ids.h"
-#include "proto/base/status_macros.h"
-#include "proto/base/thread.h"
-#include "rendezvous/channel_options.h"
+#include "rendezvous/transport/remote_session.h"
+#include "rendezvous/transport/serving.h"
+#include "rendezvous/transport/session_error.h"
+#include "base/exit_codes.h"
+#include "base/ids.h"
+#include "base/status_macros.h"
+#include "base/thread.h"
+#include "rendezvous/transport/channel_options.h"
 #include "rendezvous/coordinator_service.h"
-#include "rendezvous/grpc_log.h"
-#include "rendezvous/peer_address.h"
+#include "rendezvous/transport/grpc_log.h"
+#include "rendezvous/transport/peer_address.h"
 
 namespace muster::agent {
 namespace {
@@ -58,7 +58,7 @@ constexpr absl::Duration kCleanUpLimit = absl::Milliseconds(500);  // of the fol
 constexpr size_t kMaxEarlyStatuses = 64;  // of the host, while the primary's name is being resolved
 
 void OnGrpcLog(const std::string& line) {
-  NoteGrpcLog(line);
+  rendezvous::NoteGrpcLog(line);
   Log(Severity::kDebug, "agent", line);
 }
 
@@ -82,7 +82,7 @@ void PrepareSignals() {
 // Lives on the loop thread.
 class AgentProcess {
  public:
-  AgentProcess() : core_(Entropy()) {}
+  AgentProcess() : core_(rendezvous::Entropy()) {}
   ~AgentProcess();
 
   int Run(int fd);
@@ -103,7 +103,7 @@ class AgentProcess {
   void WatchNotice();
   void TellLog(const v1::Round& round) const;
   void MakeCoordinator();
-  SessionEvents Events();
+  rendezvous::SessionEvents Events();
 
   // Effects.
   template <typename Event>
@@ -125,7 +125,7 @@ class AgentProcess {
   void ReplaceDeadListener();
 
   EventLoop loop_;
-  host::Writer writer_;
+  Writer writer_;
   AgentCore core_;
   std::unique_ptr<FramedLink> link_;
   std::vector<v1::HostStatus> early_;  // until configured; the first brings the configuration
@@ -140,9 +140,9 @@ class AgentProcess {
   std::thread resolver_;
 
   std::unique_ptr<rendezvous::CoordinatorService> coordinator_;  // outlives the session
-  std::unique_ptr<Session> session_;
+  std::unique_ptr<rendezvous::Session> session_;
   std::unique_ptr<ReachCheck> reach_check_;
-  PortRetry port_retry_;
+  rendezvous::PortRetry port_retry_;
   bool port_is_anothers_ = false;  // the primary's address is here, and another process has its port
   bool listens_ = false;
 
@@ -171,12 +171,12 @@ int AgentProcess::Run(int fd) {
 AgentProcess::~AgentProcess() {
   notice_watch_.reset();
   if (ender_ != nullptr) {  // the host is dead, and cannot
-    (void)host::CallWithin(kCleanUpLimit, [] {
-      host::RemoveAbandonedFolders();
+    (void)CallWithin(kCleanUpLimit, [] {
+      RemoveAbandonedFolders();
       return true;
     });
   }
-  if (resolver_.joinable()) resolver_.join();  // ends within kResolveLimit
+  if (resolver_.joinable()) resolver_.join();  // ends within rendezvous::kResolveLimit
   ender_.reset();
   reach_check_.reset();
   session_.reset();
@@ -243,7 +243,7 @@ bool AgentProcess::WatchHost(const v1::HostStatus& status) {
     loop_.Post(ended);
     return true;
   }
-  if (const auto process = host::ReadProcess(static_cast<pid_t>(status.host_pid()))) host_start_ = process->start;
+  if (const auto process = ReadProcess(static_cast<pid_t>(status.host_pid()))) host_start_ = process->start;
   loop_.Watch(host_pidfd_, EPOLLIN, [this, ended](uint32_t) {
     loop_.Unwatch(host_pidfd_);
     ended();
@@ -263,7 +263,7 @@ void AgentProcess::Begin(v1::HostStatus first) {
            .run_id = config_.run_id(),
            .host = config_.hostname()});
   TellLog(host_.memory().last());
-  const absl::Status enough = config_.single_node() ? absl::OkStatus() : CheckThreadsForGrpc();
+  const absl::Status enough = config_.single_node() ? absl::OkStatus() : rendezvous::CheckThreadsForGrpc();
   if (!enough.ok()) {
     Log(Severity::kError, "agent", AsStd(enough.message()));
     return Do(ExitAgent{kExitFault, "gRPC needs threads"});
@@ -274,7 +274,7 @@ void AgentProcess::Begin(v1::HostStatus first) {
   if (host_.memory().has_served()) return Configure(host_.memory().served());
   // A name may take its time, and the loop must not wait for it.
   absl::StatusOr<std::thread> resolver = StartThread([this, host = config_.primary().host()] {
-    const absl::StatusOr<bool> local = IsLocalAddress(host);
+    const absl::StatusOr<bool> local = rendezvous::IsLocalAddress(host);
     loop_.Post([this, is_local = local.ok() && *local] { DecideIfServing(is_local); });
   });
   if (resolver.ok()) {
@@ -290,7 +290,7 @@ void AgentProcess::DecideIfServing(bool local) {
   if (!local) return Configure(false);
   rendezvous::SanitizeGrpcEnvironment();
   MakeCoordinator();
-  const absl::Status status = coordinator_->Listen(ServerOptionsFrom(config_, host_.host_id()));
+  const absl::Status status = coordinator_->Listen(rendezvous::ServerOptionsFrom(config_, host_.host_id()));
   listens_ = status.ok();
   if (!listens_ && absl::IsUnavailable(status)) {
     port_is_anothers_ = true;
@@ -306,12 +306,12 @@ void AgentProcess::Configure(bool serves) {
     rendezvous::SetGrpcLogSink([](const std::string& line) { OnGrpcLog(line); });
   }
   if (serves) {
-    RaiseDescriptorLimit();
+    rendezvous::RaiseDescriptorLimit();
     if (coordinator_ == nullptr) MakeCoordinator();
-    session_ = std::make_unique<LocalSession>(&loop_, coordinator_.get(), FirstLocalAddress(config_), Events());
+    session_ = std::make_unique<LocalSession>(&loop_, coordinator_.get(), rendezvous::FirstLocalAddress(config_), Events());
   } else {
     session_ =
-        std::make_unique<RemoteSession>(RemoteSessionOptions{config_.primary(), config_.token(), LeaseOf(config_),
+        std::make_unique<rendezvous::RemoteSession>(rendezvous::RemoteSessionOptions{config_.primary(), config_.token(), rendezvous::LeaseOf(config_),
                                                              kConnectLimit, config_.primary_address()},
                                         &loop_, Events());
   }
@@ -329,7 +329,7 @@ void AgentProcess::Configure(bool serves) {
 // Others may reach this node by an address that it does not have itself (NAT), so it is only said.
 void AgentProcess::CheckLocalAddress() {
   const std::string& address = config_.local_addr();
-  if (!IsLiteral(address) || IsLocalAddress(address).value_or(true)) return;
+  if (!rendezvous::IsLiteral(address) || rendezvous::IsLocalAddress(address).value_or(true)) return;
   Log(Severity::kWarning, "agent",
       "--local-addr " + address + " is no address of this machine: worker 0 may not be able to listen on it");
 }
@@ -358,7 +358,7 @@ void AgentProcess::WatchNotice() {
 
 void AgentProcess::MakeCoordinator() {
   coordinator_ = std::make_unique<rendezvous::CoordinatorService>(
-      rendezvous::OptionsFrom(config_), Entropy(),
+      rendezvous::OptionsFrom(config_), rendezvous::Entropy(),
       rendezvous::CoordinatorService::Surroundings{
           .post = [this](std::function<void()> closure) { loop_.Post(std::move(closure)); },
           .clock = &EventLoop::Now,
@@ -366,7 +366,7 @@ void AgentProcess::MakeCoordinator() {
           .member_attached = [this](const std::string& peer) { OnMemberAttached(peer); }});
 }
 
-SessionEvents AgentProcess::Events() {
+rendezvous::SessionEvents AgentProcess::Events() {
   return {.on_connected =
               [this](const std::string& address) {
                 port_is_anothers_ = false;  // it forwards
@@ -385,10 +385,10 @@ SessionEvents AgentProcess::Events() {
 }
 
 void AgentProcess::OnNotReached(const std::string& why, int refused) {
-  PortRetry::Next next{why, refused};
+  rendezvous::PortRetry::Next next{why, refused};
   if (port_is_anothers_ && refused == 0) {
-    RefreshPortHolder(EventLoop::Now(), PrimaryPort(), &port_retry_);
-    next = port_retry_.OnNoCoordinator(EventLoop::Now(), why, IsOtherProgram(why));
+    rendezvous::RefreshPortHolder(EventLoop::Now(), PrimaryPort(), &port_retry_);
+    next = port_retry_.OnNoCoordinator(EventLoop::Now(), why, rendezvous::IsOtherProgram(why));
   }
   Step([&](BootTime now, Effects* out) { core_.OnDisconnected(now, next.why, next.exit_code, out); });
 }
@@ -413,17 +413,17 @@ void AgentProcess::Do(const Connect&) {
 
 bool AgentProcess::Listening() {
   if (coordinator_ == nullptr || config_.single_node() || listens_) return true;
-  const absl::Status status = coordinator_->Listen(ServerOptionsFrom(config_, host_.host_id()));
+  const absl::Status status = coordinator_->Listen(rendezvous::ServerOptionsFrom(config_, host_.host_id()));
   listens_ = status.ok();
   if (listens_) {
     CheckPrimaryAddress();
     return true;
   }
   const BootTime now = EventLoop::Now();
-  if (absl::IsUnavailable(status)) RefreshPortHolder(now, PrimaryPort(), &port_retry_);
+  if (absl::IsUnavailable(status)) rendezvous::RefreshPortHolder(now, PrimaryPort(), &port_retry_);
   const bool has_served = IsSet(core_.memory().epoch());  // an agent before this one, perhaps
-  const PortRetry::Next next =
-      port_retry_.OnFailure(now, status, {.has_served = has_served, .lease = LeaseOf(config_)});
+  const rendezvous::PortRetry::Next next =
+      port_retry_.OnFailure(now, status, {.has_served = has_served, .lease = rendezvous::LeaseOf(config_)});
   loop_.Post([this, next] {
     Step([&](BootTime at, Effects* out) { core_.OnDisconnected(at, next.why, next.exit_code, out); });
   });
@@ -437,7 +437,7 @@ void AgentProcess::Do(const Disconnect&) {
 
 void AgentProcess::Do(const EndHost& end) {
   if (ender_ != nullptr) return;
-  host::DeadHosts host{.ids = {host_.host_id()}, .start = host_start_};
+  DeadHosts host{.ids = {host_.host_id()}, .start = host_start_};
   for (const v1::Worker& worker : end.workers) {
     host.sessions.push_back({.pid = worker.pid(), .start = worker.start_ticks()});
   }
@@ -486,7 +486,7 @@ void AgentProcess::StopWhenDrained() {
 
 // The next agent opens the port anew; nobody's workers are disturbed by the change.
 void AgentProcess::ReplaceDeadListener() {
-  if (exit_code_.has_value() || EventLoop::Now() - started_ < kLeastLife || !ListenerDied()) return;
+  if (exit_code_.has_value() || EventLoop::Now() - started_ < kLeastLife || !rendezvous::ListenerDied()) return;
   Log(Severity::kError, "agent",
       "a connection could not be accepted, perhaps for want of descriptors (ulimit -n): another agent takes over");
   // At once, as by a kill: whatever is to be known the host knows, and a lease is running.

@@ -8,13 +8,13 @@
 #include <optional>
 #include <utility>
 
-#include "agent/host/proc_scan.h"
+#include "base/proc/proc_scan.h"
 
 namespace muster::agent {
 
 int OpenPidFd(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
-HostEnder::HostEnder(EventLoop* loop, int pidfd, host::DeadHosts host, std::function<pid_t()> adopter,
+HostEnder::HostEnder(EventLoop* loop, int pidfd, DeadHosts host, std::function<pid_t()> adopter,
                      Events events, absl::Duration sweep_limit)
     : loop_(loop),
       pidfd_(pidfd),
@@ -61,7 +61,7 @@ void HostEnder::OnHostStays(bool killed) {
 
 void HostEnder::Sweep() {
   host_.adopter = adopter_();
-  const host::MarkedReport report = host::EndMarked(host_, found_);
+  const MarkedReport report = EndMarked(host_, found_);
   found_ = report.found;
   if (report.AllGone()) {
     if (!report.stuck.empty()) events_.on_remark("taken for ended, the kernel holds it: " + report.stuck);
@@ -71,7 +71,7 @@ void HostEnder::Sweep() {
   // Another user's, which we may not kill, or the machine does not let us look.
   if (EventLoop::Now() >= sweep_until_) {
     std::string left = report.unknown.empty() ? "" : "not all can be seen (" + report.unknown + ")";
-    for (const host::ProcessInfo& process : report.found) {
+    for (const ProcessInfo& process : report.found) {
       left += (left.empty() ? "" : ", ") + Describe(process);
       if (left.size() >= kMaxLeftText) break;
     }
@@ -89,12 +89,12 @@ bool IsProvedDead(const v1::Predecessor& predecessor, const v1::NodeConfig& self
   // Where our own host has its pid, the former holder cannot have it any more.
   if (predecessor.host_pid() != own_host_pid) {
     const auto pid = static_cast<pid_t>(predecessor.host_pid());
-    const std::optional<host::ProcessInfo> process = host::ReadProcess(pid);
-    if (process.has_value() ? !process->ended() : host::IsThere(pid)) return false;
+    const std::optional<ProcessInfo> process = ReadProcess(pid);
+    if (process.has_value() ? !process->ended() : IsThere(pid)) return false;
   }
   // Its host is dead. What host and agent left when they died together is ended here; a later probe finds none.
   // Whether our own ancestors got its children cannot be found out from here, below a host that gets them all.
-  return host::EndMarked({.ids = {predecessor.host_id()}, .may_adopt = host::Ancestors()}).AllGone();
+  return EndMarked({.ids = {predecessor.host_id()}, .may_adopt = Ancestors()}).AllGone();
 }
 
 }  // namespace muster::agent

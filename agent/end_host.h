@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "agent/host/event_loop.h"
-#include "agent/host/marked.h"
-#include "agent/host/proc_scan.h"
+#include "base/io/event_loop.h"
+#include "base/proc/marked.h"
+#include "base/proc/proc_scan.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::agent {
@@ -32,7 +32,7 @@ class HostEnder {
   };
   // pidfd: of the host, borrowed; -1: it is gone already. adopter: asked at each pass, once the host is dead: who
   // has its orphans; 0: not known.
-  HostEnder(EventLoop* loop, int pidfd, host::DeadHosts host, std::function<pid_t()> adopter, Events events,
+  HostEnder(EventLoop* loop, int pidfd, DeadHosts host, std::function<pid_t()> adopter, Events events,
             absl::Duration sweep_limit = kSweepLimit);
   ~HostEnder();
 
@@ -45,13 +45,13 @@ class HostEnder {
 
   EventLoop* const loop_;
   const int pidfd_;
-  host::DeadHosts host_;
+  DeadHosts host_;
   const std::function<pid_t()> adopter_;
   const Events events_;
   const absl::Duration sweep_limit_;
   EventLoop::TimerId timer_ = 0;
   BootTime sweep_until_;
-  std::vector<host::ProcessInfo> found_;  // by the last sweep
+  std::vector<ProcessInfo> found_;  // by the last sweep
 };
 
 // True only if it is proved: the former holder was of this boot and PID namespace, its process is no more, and

@@ -5,7 +5,7 @@
 namespace muster::agent {
 
 LocalSession::LocalSession(EventLoop* loop, rendezvous::CoordinatorService* coordinator, std::string local_address,
-                           SessionEvents events)
+                           rendezvous::SessionEvents events)
     : loop_(loop),
       coordinator_(coordinator),
       local_address_(std::move(local_address)),

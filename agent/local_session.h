@@ -5,17 +5,17 @@
 #include <memory>
 #include <string>
 
-#include "agent/host/event_loop.h"
-#include "agent/session.h"
+#include "base/io/event_loop.h"
+#include "rendezvous/transport/session.h"
 #include "rendezvous/coordinator_service.h"
 
 namespace muster::agent {
 
-class LocalSession : public Session {
+class LocalSession : public rendezvous::Session {
  public:
   // local_address: what on_connected says; empty if unknown.
   LocalSession(EventLoop* loop, rendezvous::CoordinatorService* coordinator, std::string local_address,
-               SessionEvents events);
+               rendezvous::SessionEvents events);
   ~LocalSession() override;
 
   void Connect() override;
@@ -31,7 +31,7 @@ class LocalSession : public Session {
   EventLoop* const loop_;
   rendezvous::CoordinatorService* const coordinator_;
   const std::string local_address_;
-  const SessionEvents events_;
+  const rendezvous::SessionEvents events_;
   std::shared_ptr<Link> link_;  // posted closures hold it weakly: of a link that is gone they do nothing
 };
 

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "agent/address.h"
-#include "agent/serving.h"
-#include "proto/base/text.h"
-#include "proto/base/thread.h"
+#include "rendezvous/transport/address.h"
+#include "rendezvous/transport/serving.h"
+#include "base/text.h"
+#include "base/thread.h"
 
 namespace muster::agent {
 
@@ -15,9 +15,9 @@ ReachCheck::ReachCheck(const v1::NodeConfig& config, std::string instance, Event
                        std::function<void(const std::string&)> warn)
     : config_(config), instance_(std::move(instance)), loop_(loop), warn_(std::move(warn)) {
   absl::StatusOr<std::thread> resolver = StartThread([this, host = config_.primary().host()] {
-    const absl::StatusOr<std::vector<std::string>> addresses = ResolveHost(host);
+    const absl::StatusOr<std::vector<std::string>> addresses = rendezvous::ResolveHost(host);
     const bool local = addresses.ok() && std::any_of(addresses->begin(), addresses->end(), [](const auto& one) {
-                         return IsLocalAddress(one).value_or(true);
+                         return rendezvous::IsLocalAddress(one).value_or(true);
                        });
     loop_->Post([this, addresses, local] { OnResolved(addresses, local); });
   });
@@ -39,9 +39,9 @@ void ReachCheck::OnResolved(const absl::StatusOr<std::vector<std::string>>& addr
   }
   address_ = addresses->front();
   const auto end = [this](const std::string& why) { loop_->Post([this, why] { Conclude(why); }); };
-  session_ = std::make_unique<RemoteSession>(
-      RemoteSessionOptions{config_.primary(), config_.token(), LeaseOf(config_), kReachLimit}, loop_,
-      SessionEvents{.on_connected =
+  session_ = std::make_unique<rendezvous::RemoteSession>(
+      rendezvous::RemoteSessionOptions{config_.primary(), config_.token(), rendezvous::LeaseOf(config_), kReachLimit}, loop_,
+      rendezvous::SessionEvents{.on_connected =
                         [this, end](const std::string&) {
                           end(session_->server_instance() == instance_ ? "" : "another muster answers there");
                         },
@@ -59,7 +59,7 @@ void ReachCheck::Conclude(const std::string& why) {
 
 std::string DescribeUnreached(const v1::NodeConfig& config, const std::string& address, const std::string& why) {
   const std::string& host = config.primary().host();
-  const std::string own = JoinAtMost(OwnAddresses(), kMaxOwnAddressesShown);
+  const std::string own = JoinAtMost(rendezvous::OwnAddresses(), kMaxOwnAddressesShown);
   return absl::StrCat(
       config.primary_source(), " ", host, host == address ? "" : absl::StrCat(" (", address, ")"),
       " is not an address of this machine, and a connection to it does not come back here (", why,

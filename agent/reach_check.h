@@ -12,8 +12,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "agent/host/event_loop.h"
-#include "agent/remote_session.h"
+#include "base/io/event_loop.h"
+#include "rendezvous/transport/remote_session.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::agent {
@@ -27,7 +27,7 @@ class ReachCheck {
   // once at most, with one line.
   ReachCheck(const v1::NodeConfig& config, std::string instance, EventLoop* loop,
              std::function<void(const std::string&)> warn);
-  ~ReachCheck();  // blocks until the name is resolved, at most kResolveLimit
+  ~ReachCheck();  // blocks until the name is resolved, at most rendezvous::kResolveLimit
   ReachCheck(const ReachCheck&) = delete;
   ReachCheck& operator=(const ReachCheck&) = delete;
 
@@ -44,7 +44,7 @@ class ReachCheck {
   bool done_ = false;
   std::string address_;  // as resolved, for people
   std::thread resolver_;
-  std::unique_ptr<RemoteSession> session_;
+  std::unique_ptr<rendezvous::RemoteSession> session_;
 };
 
 // The warning. why: how the connection failed.

@@ -15,17 +15,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "agent/agent_process.h"
-#include "agent/discovery/problem.h"
-#include "agent/host/exec_stage.h"
-#include "agent/host/process_setup.h"
-#include "cli/commands.h"
-#include "cli/exit_codes.h"
-#include "cli/help.h"
-#include "cli/machine.h"
-#include "cli/nearest.h"
-#include "cli/sagemaker.h"
-#include "cli/values.h"
-#include "proto/base/status_macros.h"
+#include "base/problem.h"
+#include "agent/host/process/exec_stage.h"
+#include "base/proc/process_setup.h"
+#include "cli/commands/commands.h"
+#include "cli/options/exit_codes.h"
+#include "cli/commands/help.h"
+#include "cli/plan/machine.h"
+#include "cli/options/nearest.h"
+#include "cli/plan/sagemaker.h"
+#include "cli/options/values.h"
+#include "base/status_macros.h"
 
 namespace muster::cli {
 
@@ -47,7 +47,7 @@ int VersionCommand(const Invocation& invocation) {
   if (!invocation.arguments.empty()) {
     if (invocation.arguments[0] == "--help" || invocation.arguments[0] == "-h") return Print(MainHelp());
     return Complain(absl::InvalidArgumentError(
-        absl::StrCat(discovery::Shown(invocation.arguments[0]), ": muster version takes nothing")));
+        absl::StrCat(Shown(invocation.arguments[0]), ": muster version takes nothing")));
   }
   return Print(absl::StrCat("muster ", Version(), "\n"));
 }
@@ -62,7 +62,7 @@ int AgentCommand(int argc, char** argv) {
   if (!fd.ok() || std::strcmp(argv[2], "--fd") != 0 || fstat(*fd, &link) != 0 || !S_ISSOCK(link.st_mode)) {
     return Complain(absl::InvalidArgumentError("agent is for muster itself; see muster --help"));
   }
-  host::PrepareProcess();
+  PrepareProcess();
   return agent::RunAgent(*fd);
 }
 
@@ -70,10 +70,10 @@ int AgentCommand(int argc, char** argv) {
 absl::Status NoSuchCommand(const std::string& name) {
   const std::vector<std::string> known(std::begin(kCommands), std::end(kCommands));
   std::string meant = NearestWord(name, known);
-  if (name.starts_with('-') || name.ends_with(".py")) meant = "run " + discovery::Shown(name);
+  if (name.starts_with('-') || name.ends_with(".py")) meant = "run " + Shown(name);
   if (name == "-V") meant = "--version";
   return absl::InvalidArgumentError(absl::StrCat(
-      discovery::Shown(name), ": no such command; there are ", absl::StrJoin(known.begin(), known.end() - 1, ", "),
+      Shown(name), ": no such command; there are ", absl::StrJoin(known.begin(), known.end() - 1, ", "),
       " and ", known.back(), meant.empty() ? "" : "; did you mean muster ", meant, meant.empty() ? "" : "?"));
 }
 
@@ -90,7 +90,7 @@ int HelpCommand(const Invocation& invocation) {
   if (about == "--help" || about == "-h") return Print(MainHelp());
   if (invocation.arguments.size() > 1) {
     return Complain(absl::InvalidArgumentError(
-        absl::StrCat(discovery::Shown(invocation.arguments[1]), ": muster help takes one command")));
+        absl::StrCat(Shown(invocation.arguments[1]), ": muster help takes one command")));
   }
   if (about == "run") return Print(RunHelp());
   if (about == "local") return Print(LocalHelp());

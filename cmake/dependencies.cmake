@@ -3,6 +3,7 @@
 find_package(Protobuf REQUIRED)
 find_package(Threads REQUIRED)
 find_package(GTest CONFIG REQUIRED)
+find_package(nlohmann_json REQUIRED)
 find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 
 function(muster_find_archive variable name)

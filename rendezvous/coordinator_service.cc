@@ -4,8 +4,8 @@
 #include <utility>
 #include <variant>
 
-#include "proto/base/check.h"
-#include "proto/base/status_macros.h"
+#include "base/check.h"
+#include "base/status_macros.h"
 
 namespace muster::rendezvous {
 

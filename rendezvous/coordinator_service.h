@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/coordinator.h"
-#include "rendezvous/post.h"
-#include "rendezvous/server.h"
+#include "rendezvous/transport/post.h"
+#include "rendezvous/transport/server.h"
 
 namespace muster::rendezvous {
 

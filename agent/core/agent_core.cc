@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/base/exit_codes.h"
-#include "proto/base/ids.h"
+#include "base/exit_codes.h"
+#include "base/ids.h"
 
 namespace muster::agent {
 namespace {

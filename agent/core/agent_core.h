@@ -14,9 +14,9 @@
 
 #include "muster/v1/host.pb.h"
 #include "muster/v1/rendezvous.pb.h"
-#include "proto/base/note.h"
-#include "proto/base/time.h"
-#include "proto/base/waiting_line.h"
+#include "base/note.h"
+#include "base/time.h"
+#include "base/waiting_line.h"
 
 namespace muster::agent {
 

@@ -1,7 +1,7 @@
 // What the agent tells the coordinator. All of it is what the host has confirmed: its memory, not ours.
 #include "agent/core/agent_core.h"
-#include "proto/base/held.h"
-#include "proto/base/ids.h"
+#include "base/held.h"
+#include "base/ids.h"
 
 namespace muster::agent {
 

@@ -3,9 +3,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/core/agent_core.h"
-#include "proto/base/exit_codes.h"
-#include "proto/base/ids.h"
-#include "proto/base/takeover.h"
+#include "base/exit_codes.h"
+#include "base/ids.h"
+#include "base/takeover.h"
 
 namespace muster::agent {
 

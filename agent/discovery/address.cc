@@ -9,7 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
-#include "proto/base/status_macros.h"
+#include "base/status_macros.h"
 
 namespace muster::discovery {
 namespace {

@@ -2,9 +2,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/discovery/address.h"
-#include "agent/discovery/problem.h"
+#include "base/problem.h"
 #include "agent/discovery/variables.h"
-#include "proto/base/status_macros.h"
+#include "base/status_macros.h"
 
 namespace muster::discovery {
 namespace {

@@ -10,10 +10,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/environment.h"
 
 namespace muster::discovery {
-
-using Environment = std::map<std::string, std::string>;
 
 // The bytes of a file. NotFound: there is none; ResourceExhausted: it has more than max_bytes; others: it cannot
 // be read, with the reason.

@@ -4,9 +4,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "agent/discovery/problem.h"
+#include "base/problem.h"
 #include "nlohmann/json.hpp"
-#include "proto/base/status_macros.h"
+#include "base/status_macros.h"
 
 namespace muster::discovery {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "agent/discovery/address.h"
-#include "agent/discovery/bounded_json.h"
+#include "base/bounded_json.h"
 
 namespace muster::discovery {
 

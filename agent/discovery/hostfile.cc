@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "agent/discovery/address.h"
-#include "agent/discovery/problem.h"
-#include "proto/base/status_macros.h"
+#include "base/problem.h"
+#include "base/status_macros.h"
 
 namespace muster::discovery {
 namespace {

@@ -11,10 +11,10 @@
 #include "absl/strings/strip.h"
 #include "agent/discovery/address.h"
 #include "agent/discovery/hostfile.h"
-#include "agent/discovery/problem.h"
+#include "base/problem.h"
 #include "agent/discovery/variables.h"
-#include "proto/base/status_macros.h"
-#include "proto/base/text.h"
+#include "base/status_macros.h"
+#include "base/text.h"
 
 namespace muster::discovery {
 namespace {

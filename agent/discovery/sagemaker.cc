@@ -9,11 +9,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "agent/discovery/document.h"
-#include "agent/discovery/problem.h"
+#include "base/problem.h"
 #include "agent/discovery/sagemaker_variables.h"
 #include "agent/discovery/variables.h"
 #include "nlohmann/json.hpp"
-#include "proto/base/status_macros.h"
+#include "base/status_macros.h"
 
 namespace muster::discovery {
 namespace {

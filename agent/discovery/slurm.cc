@@ -9,9 +9,9 @@
 #include "absl/strings/str_format.h"
 #include "agent/discovery/address.h"
 #include "agent/discovery/nodelist.h"
-#include "agent/discovery/problem.h"
+#include "base/problem.h"
 #include "agent/discovery/variables.h"
-#include "proto/base/status_macros.h"
+#include "base/status_macros.h"
 
 namespace muster::discovery {
 namespace {

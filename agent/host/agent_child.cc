@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "agent/host/core/marker.h"
-#include "agent/host/log.h"
+#include "base/proc/marker.h"
+#include "base/console/log.h"
 
 namespace muster::host {
 namespace {

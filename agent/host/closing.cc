@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "agent/host/log.h"
-#include "proto/base/exit_codes.h"
-#include "proto/base/status_macros.h"
+#include "base/console/log.h"
+#include "base/exit_codes.h"
+#include "base/status_macros.h"
 
 namespace muster::host {
 namespace {

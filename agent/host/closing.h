@@ -10,11 +10,11 @@
 #include <optional>
 
 #include "absl/time/time.h"
-#include "agent/host/event_loop.h"
-#include "agent/host/job_end.h"
-#include "agent/host/worker_output.h"
-#include "agent/host/writer.h"
-#include "proto/base/note.h"
+#include "base/io/event_loop.h"
+#include "agent/host/report/job_end.h"
+#include "agent/host/output/worker_output.h"
+#include "base/console/writer.h"
+#include "base/note.h"
 
 namespace muster::host {
 

@@ -6,7 +6,7 @@
 #include "agent/host/core/host_core.h"
 #include "agent/host/core/report.h"
 #include "agent/host/launch_plan.h"
-#include "agent/host/writer.h"
+#include "base/console/writer.h"
 
 namespace muster::host {
 

@@ -12,10 +12,10 @@
 #include <system_error>
 
 #include "absl/time/time.h"
-#include "agent/host/event_loop.h"
-#include "proto/base/exit_codes.h"
-#include "proto/base/thread.h"
-#include "proto/base/time.h"
+#include "base/io/event_loop.h"
+#include "base/exit_codes.h"
+#include "base/thread.h"
+#include "base/time.h"
 
 namespace muster::host {
 namespace {

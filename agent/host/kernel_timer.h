@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "absl/status/statusor.h"
-#include "proto/base/time.h"
+#include "base/time.h"
 
 namespace muster::host {
 

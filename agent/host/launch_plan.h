@@ -10,7 +10,7 @@
 #include "agent/host/core/output_plan.h"
 #include "agent/host/core/worker_environment.h"
 #include "agent/host/port_keeper.h"
-#include "agent/host/process_setup.h"
+#include "base/proc/process_setup.h"
 
 namespace muster::host {
 

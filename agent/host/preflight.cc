@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "agent/host/owned_fd.h"
-#include "proto/base/status_macros.h"
+#include "base/io/owned_fd.h"
+#include "base/status_macros.h"
 
 namespace muster::host {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "agent/host/spawner.h"
-#include "agent/host/stderr_tail.h"
-#include "agent/host/writer.h"
+#include "agent/host/process/spawner.h"
+#include "base/console/stderr_tail.h"
+#include "base/console/writer.h"
 
 namespace muster::host {
 

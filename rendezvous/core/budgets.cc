@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "proto/base/text.h"
+#include "base/text.h"
 
 namespace muster::rendezvous {
 

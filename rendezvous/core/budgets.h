@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "muster/v1/rendezvous.pb.h"
-#include "proto/base/time.h"
+#include "base/time.h"
 #include "rendezvous/core/options.h"
 
 namespace muster::rendezvous {

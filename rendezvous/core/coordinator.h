@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "muster/v1/rendezvous.pb.h"
-#include "proto/base/exit_codes.h"
-#include "proto/base/note.h"
-#include "proto/base/time.h"
+#include "base/exit_codes.h"
+#include "base/note.h"
+#include "base/time.h"
 #include "rendezvous/core/budgets.h"
 #include "rendezvous/core/counted_map.h"
 #include "rendezvous/core/differences.h"

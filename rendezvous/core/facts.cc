@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/base/check.h"
-#include "proto/base/ids.h"
-#include "proto/base/text.h"
+#include "base/check.h"
+#include "base/ids.h"
+#include "base/text.h"
 #include "rendezvous/core/coordinator.h"
 
 namespace muster::rendezvous {

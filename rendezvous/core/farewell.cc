@@ -12,8 +12,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "proto/base/exit_codes.h"
-#include "proto/base/ids.h"
+#include "base/exit_codes.h"
+#include "base/ids.h"
 #include "rendezvous/core/coordinator.h"
 
 namespace muster::rendezvous {

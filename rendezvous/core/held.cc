@@ -1,6 +1,6 @@
 // What a host need not repeat, and need not be told again: a failure's texts and a verdict's details. They are
 // many KiB, stay in every beat until the next round or the end, and come from thousands of nodes at once.
-#include "proto/base/held.h"
+#include "base/held.h"
 
 #include <utility>
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/base/ids.h"
+#include "base/ids.h"
 #include "rendezvous/core/coordinator.h"
 
 namespace muster::rendezvous {

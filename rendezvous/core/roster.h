@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "muster/v1/rendezvous.pb.h"
-#include "proto/base/time.h"
+#include "base/time.h"
 
 namespace muster::rendezvous {
 

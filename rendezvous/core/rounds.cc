@@ -6,10 +6,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/base/check.h"
-#include "proto/base/exit_codes.h"
-#include "proto/base/ids.h"
-#include "proto/base/text.h"
+#include "base/check.h"
+#include "base/exit_codes.h"
+#include "base/ids.h"
+#include "base/text.h"
 #include "rendezvous/core/coordinator.h"
 
 namespace muster::rendezvous {

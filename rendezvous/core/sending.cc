@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/base/check.h"
-#include "proto/base/duration.h"
-#include "proto/base/exit_codes.h"
-#include "proto/base/ids.h"
-#include "proto/base/takeover.h"
+#include "base/check.h"
+#include "base/duration.h"
+#include "base/exit_codes.h"
+#include "base/ids.h"
+#include "base/takeover.h"
 #include "rendezvous/core/coordinator.h"
 
 namespace muster::rendezvous {

@@ -1,5 +1,5 @@
 // Prints the processor time that the coordinator core takes for the events that touch many nodes of a large job at
-// once. It asserts nothing: tests/unit/coordinator_scale_test.cc counts work instead of time.
+// once. It asserts nothing: tests/unit/rendezvous/core/coordinator_scale_test.cc counts work instead of time.
 //
 //     coordinator_load [NODES]        default: 10000
 #include <time.h>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/base/ids.h"
+#include "base/ids.h"
 #include "rendezvous/core/coordinator.h"
 
 namespace muster::rendezvous {

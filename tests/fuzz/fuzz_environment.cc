@@ -4,8 +4,8 @@
 
 namespace {
 
-muster::discovery::Environment EnvironmentOf(const std::string& text) {
-  muster::discovery::Environment environment;
+Environment EnvironmentOf(const std::string& text) {
+  Environment environment;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     const size_t equals = text.find('=', begin);

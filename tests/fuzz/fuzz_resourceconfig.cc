@@ -13,7 +13,7 @@ void Read(const std::string& config, const std::string& beside, const std::strin
     if (text.size() > max_bytes) return absl::ResourceExhaustedError("too long");
     return text;
   };
-  const muster::discovery::Environment environment;
+  const Environment environment;
   muster::fuzz::CheckSound(muster::discovery::ReadSageMaker({environment, reader}, {.instance_groups = groups}));
 }
 

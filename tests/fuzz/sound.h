@@ -8,7 +8,7 @@
 #include <string>
 
 #include "agent/discovery/cluster_view.h"
-#include "proto/base/check.h"
+#include "base/check.h"
 
 namespace muster::fuzz {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "proto/base/ids.h"
+#include "base/ids.h"
 #include "tests/simulation/faults.h"
 #include "tests/simulation/scripts.h"
 #include "tests/simulation/world.h"
@@ -172,7 +172,7 @@ void World::MaybeOpenHome(AgentProcess* agent) {
 }
 
 void World::OpenHome(AgentProcess* agent) {
-  std::optional<agent::PortHolder> holder = HolderOfPort(*agent);
+  std::optional<rendezvous::PortHolder> holder = HolderOfPort(*agent);
   if (!holder) {
     agent->home = NewHome(agent, agent->host, agent->core.config());
     return;
@@ -180,7 +180,7 @@ void World::OpenHome(AgentProcess* agent) {
   const BootTime boot = BootNow(*agent->machine);
   const v1::NodeConfig& config = agent->core.config();
   if (agent->port_retry.SearchIsDue(boot)) agent->port_retry.SetHolder(boot, std::move(holder));
-  const agent::PortRetry::Next next =
+  const rendezvous::PortRetry::Next next =
       agent->port_retry.OnFailure(boot, absl::UnavailableError("the port is in use"),
                                   {.has_served = IsSet(agent->core.memory().epoch()),
                                    .lease = absl::Milliseconds(config.single_node() ? 0 : config.lease_ms())});
@@ -193,14 +193,14 @@ void World::OpenHome(AgentProcess* agent) {
 }
 
 // An agent before this one on its machine, which is ending; or, for a while, another program.
-std::optional<agent::PortHolder> World::HolderOfPort(const AgentProcess& agent) const {
+std::optional<rendezvous::PortHolder> World::HolderOfPort(const AgentProcess& agent) const {
   for (const auto& home : homes_) {
     if (home->owner->alive && home->owner->machine == agent.machine)
-      return agent::PortHolder{1, "muster-agent", true};
+      return rendezvous::PortHolder{1, "muster-agent", true};
   }
   // A host that replaces the primary's knows nothing of the job: it gives up soon, and the platform tries again.
   const bool in_job = IsSet(agent.core.memory().epoch());
-  if (in_job && now() < agent.machine->port_taken_until) return agent::PortHolder{2, "curl", false, false};
+  if (in_job && now() < agent.machine->port_taken_until) return rendezvous::PortHolder{2, "curl", false, false};
   return std::nullopt;
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "proto/base/ids.h"
+#include "base/ids.h"
 #include "tests/simulation/conduct.h"
 #include "tests/simulation/world.h"
 

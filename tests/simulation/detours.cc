@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "agent/session_error.h"
-#include "proto/base/exit_codes.h"
-#include "proto/base/ids.h"
+#include "rendezvous/transport/session_error.h"
+#include "base/exit_codes.h"
+#include "base/ids.h"
 #include "tests/simulation/world.h"
 
 namespace muster::simulation {
@@ -102,9 +102,9 @@ void World::RefuseStream(AgentProcess* agent, uint64_t attempt) {
 void World::EndStream(AgentProcess* agent, uint64_t attempt, int code, bool was_open) {
   if (agent->attempt != attempt) return;
   ++agent->attempt;
-  const int refused = agent::RefusalCode(code);
+  const int refused = rendezvous::RefusalCode(code);
   agent->host->refused_elsewhere |= refused != 0 && !IsSet(agent->core.memory().epoch());
-  const std::string why = agent::DescribeSessionError({code, "the stream was reset", was_open, ""}, "node-0:1");
+  const std::string why = rendezvous::DescribeSessionError({code, "the stream was reset", was_open, ""}, "node-0:1");
   OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDisconnected(now, why, refused, out); });
 }
 

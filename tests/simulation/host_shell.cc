@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/base/check.h"
-#include "proto/base/exit_codes.h"
-#include "proto/base/ids.h"
+#include "base/check.h"
+#include "base/exit_codes.h"
+#include "base/ids.h"
 #include "tests/simulation/faults.h"
 #include "tests/simulation/world.h"
 

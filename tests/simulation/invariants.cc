@@ -4,8 +4,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "proto/base/exit_codes.h"
-#include "proto/base/ids.h"
+#include "base/exit_codes.h"
+#include "base/ids.h"
 #include "tests/simulation/world.h"
 
 namespace muster::simulation {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "proto/base/ids.h"
+#include "base/ids.h"
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/world.h"
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "proto/base/ids.h"
+#include "base/ids.h"
 #include "tests/simulation/world.h"
 
 namespace muster::simulation {

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "proto/base/exit_codes.h"
-#include "proto/base/ids.h"
+#include "base/exit_codes.h"
+#include "base/ids.h"
 #include "tests/simulation/faults.h"
 #include "tests/simulation/scripts.h"
 #include "tests/simulation/world.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "agent/core/agent_core.h"
-#include "agent/core/port_retry.h"
+#include "rendezvous/core/port_retry.h"
 #include "agent/host/core/host_core.h"
 #include "rendezvous/core/coordinator.h"
 #include "tests/simulation/conduct.h"
@@ -138,7 +138,7 @@ struct AgentProcess : Process {
   bool link_open = true;    // to the host
   bool has_spoken = false;  // its first directive has reached the host
   bool home_planned = false;
-  agent::PortRetry port_retry;
+  rendezvous::PortRetry port_retry;
   CoordinatorHome* home = nullptr;
   Session* session = nullptr;  // the present one
   uint64_t attempt = 0;        // of the present Connect
@@ -336,7 +336,7 @@ class World {
   CoordinatorHome* NewHome(Process* owner, HostProcess* primary, const v1::NodeConfig& config);
   void MaybeOpenHome(AgentProcess* agent);
   void OpenHome(AgentProcess* agent);
-  std::optional<agent::PortHolder> HolderOfPort(const AgentProcess& agent) const;
+  std::optional<rendezvous::PortHolder> HolderOfPort(const AgentProcess& agent) const;
   void ExitAgent(AgentProcess* agent, const std::string& why);
   v1::AgentStatus DrawStranger(const CoordinatorHome& home);
 

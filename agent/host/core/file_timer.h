@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "proto/base/time.h"
+#include "base/time.h"
 
 namespace muster::host {
 

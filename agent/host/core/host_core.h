@@ -18,8 +18,8 @@
 
 #include "agent/host/core/ladder.h"
 #include "muster/v1/host.pb.h"
-#include "proto/base/note.h"
-#include "proto/base/time.h"
+#include "base/note.h"
+#include "base/time.h"
 
 namespace muster::host {
 

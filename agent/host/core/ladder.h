@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "proto/base/time.h"
+#include "base/time.h"
 
 namespace muster::host {
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "agent/host/core/host_core.h"
 #include "agent/host/core/report.h"
-#include "proto/base/duration.h"
+#include "base/duration.h"
 
 namespace muster::host {
 

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "agent/host/core/host_core.h"
 #include "agent/host/core/report.h"
-#include "proto/base/ids.h"
-#include "proto/base/text.h"
+#include "base/ids.h"
+#include "base/text.h"
 
 namespace muster::host {
 namespace {

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "proto/base/ids.h"
-#include "proto/base/text.h"
+#include "base/ids.h"
+#include "base/text.h"
 
 namespace muster::host {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/host/core/host_core.h"
-#include "proto/base/check.h"
-#include "proto/base/duration.h"
-#include "proto/base/exit_codes.h"
-#include "proto/base/ids.h"
+#include "base/check.h"
+#include "base/duration.h"
+#include "base/exit_codes.h"
+#include "base/ids.h"
 
 namespace muster::host {
 namespace {

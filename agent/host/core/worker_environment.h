@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "agent/host/core/marker.h"
+#include "base/proc/marker.h"
 #include "muster/v1/rendezvous.pb.h"
 
 namespace muster::host {

@@ -1,0 +1,122 @@
+#include "agent/host/output/bounded_file.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace muster::host {
+namespace {
+
+bool IsNoSpace(int error) { return error == ENOSPC || error == EDQUOT; }
+
+// 0, or errno.
+int Allocate(int fd, int mode, int64_t begin, int64_t bytes) {
+  int result = 0;
+  do {
+    result = fallocate(fd, mode, begin, bytes);
+  } while (result != 0 && errno == EINTR);
+  return result == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+BoundedFile::BoundedFile(OwnedFd fd, std::string path, int64_t max_bytes)
+    : fd_(std::move(fd)), path_(std::move(path)), max_bytes_(max_bytes) {
+  struct statfs about {};
+  if (fstatfs(fd_.get(), &about) == 0 && about.f_bsize > 0) block_ = about.f_bsize;
+}
+
+bool BoundedFile::TryReserve(int64_t size, int64_t bytes) {
+  const int error = Allocate(fd_.get(), FALLOC_FL_KEEP_SIZE, size, bytes);
+  if (error == 0) {
+    reserved_end_ = size + bytes;
+    reserved_ = true;
+    return true;
+  }
+  if (!IsNoSpace(error)) can_reserve_ = false;  // this file system knows no reserves: its word comes at the write
+  return !can_reserve_;
+}
+
+absl::Status BoundedFile::Reserve() {
+  for (int64_t bytes = kReserve; bytes >= kLeastReserve; bytes /= 2) {
+    if (TryReserve(0, bytes)) return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError("no space is left for " + path_);
+}
+
+void BoundedFile::Release() {
+  struct stat about {};
+  if (!reserved_ || fstat(fd_.get(), &about) != 0) return;
+  (void)!ftruncate(fd_.get(), about.st_size);  // what lies beyond the end goes
+  reserved_ = false;
+}
+
+// Returns how much was taken out; a hole is told by hole_end_.
+int64_t BoundedFile::DropFront(int64_t size, int64_t keep, absl::Status* trouble) {
+  const int64_t end = std::min(size - keep, size - 1) / block_ * block_;  // never all of it: that is refused
+  if (end <= hole_end_) return 0;
+  if (can_collapse_) {
+    if (Allocate(fd_.get(), FALLOC_FL_COLLAPSE_RANGE, 0, end) == 0) {
+      reserved_end_ = 0;  // some file systems free it on the way
+      reserve_at_ = absl::InfinitePast();
+      return end;
+    }
+    can_collapse_ = false;
+  }
+  if (!can_punch_) return 0;
+  const int error = Allocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, hole_end_, end - hole_end_);
+  if (error == 0) {
+    hole_end_ = end;
+  } else {
+    can_punch_ = false;
+    *trouble = absl::ErrnoToStatus(error, path_ + " grows without a bound: this file system cannot shorten it");
+  }
+  return 0;
+}
+
+BoundedFile::Change BoundedFile::Keep(BootTime now, absl::Status* trouble) {
+  Change change;
+  struct stat about {};
+  if (fstat(fd_.get(), &about) != 0) return change;
+  change.size = about.st_size;
+  if (change.size < hole_end_) hole_end_ = reserved_end_ = 0;  // somebody emptied it
+  if (max_bytes_ > 0 && change.size - hole_end_ > max_bytes_) {
+    change.removed = DropFront(change.size, max_bytes_ / 2, trouble);
+    change.size -= change.removed;
+  }
+  if (can_reserve_ && now >= reserve_at_ && change.size + kReserve / 2 > reserved_end_) {
+    KeepReserve(&change, trouble);
+    if (HasPlenty()) reserve_at_ = now + kReserveEvery;
+  }
+  change.readable = hole_end_;
+  return change;
+}
+
+bool BoundedFile::HasPlenty() const {
+  struct statfs about {};
+  if (fstatfs(fd_.get(), &about) != 0 || about.f_bsize <= 0) return false;  // FUSE may answer 0 to everything
+  return static_cast<int64_t>(about.f_bavail) > kPlenty / about.f_bsize;
+}
+
+void BoundedFile::KeepReserve(Change* change, absl::Status* trouble) {
+  if (TryReserve(change->size, full_ ? kFullReserve : kReserve)) return;
+  if (!full_) {
+    *trouble = absl::ResourceExhaustedError("no space is left for " + path_ +
+                                            ": from now on its oldest output gives way to the newest");
+  }
+  full_ = true;
+  const int64_t held = change->size - hole_end_;
+  const int64_t removed = DropFront(change->size, held > 2 * kReserve ? held / 2 : 0, trouble);
+  change->size -= removed;
+  change->removed += removed;
+  for (int64_t bytes = kFullReserve; bytes >= kLeastReserve; bytes /= 2) {
+    if (TryReserve(change->size, bytes)) return;
+  }
+}
+
+}  // namespace muster::host

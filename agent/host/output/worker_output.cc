@@ -1,0 +1,222 @@
+#include "agent/host/output/worker_output.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include "base/io/bounded_call.h"
+#include "base/console/log.h"
+#include "base/status_macros.h"
+
+namespace muster::host {
+namespace {
+
+constexpr char kPart[] = "host";
+constexpr mode_t kFileMode = 0666;  // less the umask
+constexpr const char* kNames[] = {"stdout", "stderr"};
+constexpr Streams kStreams[] = {Streams::kOut, Streams::kErr};
+
+std::string Hostname() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "localhost";
+}
+
+absl::StatusOr<OwnedFd> OpenFile(const std::string& path, int flags) {
+  OwnedFd fd(open(path.c_str(), flags | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kFileMode));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, "opening " + path);
+  return fd;
+}
+
+}  // namespace
+
+// What opening an attempt came to: all that it asks for, or an error and nothing.
+struct WorkerOutput::Opened {
+  absl::Status status;
+  std::string attempt;
+  std::vector<Streams2> streams;
+  std::array<std::shared_ptr<FilteredLines>, 2> filtered;
+};
+
+WorkerOutput::WorkerOutput(OutputPlan plan, int slots, std::string role_name, Writer* writer)
+    : plan_(std::move(plan)),
+      slots_(slots),
+      role_name_(std::move(role_name)),
+      hostname_(Hostname()),
+      writer_(writer),
+      null_(open("/dev/null", O_WRONLY | O_CLOEXEC)) {
+  if (Has(plan_.redraws_pass, Streams::kOut)) writer_->LetRedrawsPass(STDOUT_FILENO);
+  if (Has(plan_.redraws_pass, Streams::kErr)) writer_->LetRedrawsPass(STDERR_FILENO);
+  const bool wants_folder = plan_.writes_files() || !plan_.log_dir.empty();
+  if (!wants_folder || forbids_files()) return;
+  files_ = std::make_shared<LogFiles>(plan_.log_dir, plan_.run_id);
+  if (!plan_.writes_files()) return;
+  follower_ = std::make_unique<Follower>(writer_->feed());
+  if (follower_->status().ok()) return;
+  Log(Severity::kWarning, kPart,
+      "the workers go on without files: " + std::string(AsStd(follower_->status().message())));
+  follower_.reset();
+  files_.reset();
+}
+
+// ---- the files of a round ----
+
+WorkerOutput::Opened WorkerOutput::OpenAttempt(LogFiles* files, const OutputPlan& plan, uint32_t restart_count,
+                                               int slots) {
+  Opened opened;
+  opened.status = files->MakeAttempt(restart_count, slots);
+  if (!opened.status.ok()) return opened;
+  const auto open_all = [&]() -> absl::Status {
+    for (int local_rank = 0; local_rank < slots; ++local_rank) {
+      Streams2& streams = opened.streams.emplace_back();
+      for (size_t i = 0; i < streams.size(); ++i) {
+        streams[i].sink = SinkOf(plan, local_rank, kStreams[i], /*files=*/true);
+        if (streams[i].sink != Sink::kFile && streams[i].sink != Sink::kShownFile) continue;
+        const std::string path = files->attempt() + "/" + std::to_string(local_rank) + "/" + kNames[i] + ".log";
+        ASSIGN_OR_RETURN(streams[i].worker, OpenFile(path, O_WRONLY | O_APPEND));
+        ASSIGN_OR_RETURN(OwnedFd ours, OpenFile(path, O_RDWR));
+        streams[i].file = std::make_unique<BoundedFile>(std::move(ours), path, plan.max_file_bytes);
+        RETURN_IF_ERROR(streams[i].file->Reserve());
+      }
+    }
+    const std::vector<std::string>* const texts[] = {&plan.stdout_filters, &plan.stderr_filters};
+    for (size_t i = 0; i < opened.filtered.size(); ++i) {
+      if (texts[i]->empty()) continue;
+      const std::string path = files->attempt() + "/filtered_" + kNames[i] + ".log";
+      ASSIGN_OR_RETURN(OwnedFd fd, OpenFile(path, O_WRONLY | O_APPEND));
+      opened.filtered[i] = std::make_shared<FilteredLines>(std::move(fd), path, *texts[i]);
+    }
+    return absl::OkStatus();
+  };
+  const absl::Status status = open_all();
+  if (!status.ok()) opened = Opened();
+  opened.status = status;
+  if (status.ok()) opened.attempt = files->attempt();
+  return opened;
+}
+
+// On a thread of its own, which closes the last round's files too: a network file system may never answer.
+WorkerOutput::Opened WorkerOutput::OpenInTime(uint32_t restart_count, absl::Duration limit) {
+  std::optional<Opened> opened = CallWithin(
+      limit, [files = files_, plan = plan_, restart_count, slots = slots_, old = std::exchange(filtered_, {})] {
+        return OpenAttempt(files.get(), plan, restart_count, slots);
+      });
+  if (opened) return std::move(*opened);
+  Opened failed;
+  failed.status = absl::DeadlineExceededError("the file system of the log folder does not answer");
+  files_.reset();
+  return failed;
+}
+
+void WorkerOutput::BeginRound(const v1::Round& round, absl::Duration limit) {
+  EndRound();
+  first_rank_ = static_cast<int>(round.first_rank());
+  node_rank_ = static_cast<int>(round.node_rank());
+  Opened opened;
+  if (files_) opened = OpenInTime(round.restart_count(), limit);
+  if (!opened.status.ok()) {
+    Log(Severity::kWarning, kPart,
+        "the workers go on without files: " + std::string(AsStd(opened.status.message())));
+  } else if (!opened.attempt.empty() && plan_.writes_files()) {
+    Log(Severity::kInfo, kPart, "the workers' output is in " + opened.attempt);
+  }
+  attempt_ = std::move(opened.attempt);
+  streams_ = std::move(opened.streams);
+  filtered_ = std::move(opened.filtered);
+  streams_.resize(static_cast<size_t>(slots_));
+  tails_.assign(static_cast<size_t>(slots_), nullptr);
+  redraws_.clear();
+  redraws_.resize(static_cast<size_t>(slots_));
+}
+
+// ---- one worker ----
+
+absl::StatusOr<WorkerOutput::Descriptors> WorkerOutput::Open(int local_rank) {
+  Descriptors descriptors;
+  int* const given[] = {&descriptors.out, &descriptors.err};
+  Streams2& streams = streams_[static_cast<size_t>(local_rank)];
+  for (size_t i = 0; i < streams.size(); ++i) {
+    Stream& stream = streams[i];
+    if (!stream.file) stream.sink = SinkOf(plan_, local_rank, kStreams[i], /*files=*/false);
+    if (stream.sink == Sink::kPipe) {
+      int fds[2];
+      if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "making a pipe for a worker's output");
+      stream.pipe.Reset(fds[0]);
+      stream.worker.Reset(fds[1]);
+    }
+    if (stream.worker.valid()) *given[i] = stream.worker.get();
+    if (stream.sink == Sink::kNull && null_.valid()) *given[i] = null_.get();
+  }
+  return descriptors;
+}
+
+void WorkerOutput::Spawned(int local_rank, bool started) {
+  Streams2& streams = streams_[static_cast<size_t>(local_rank)];
+  for (size_t i = 0; i < streams.size(); ++i) {
+    if (streams[i].pipe.valid()) streams[i].worker.Reset();  // its end is seen when the worker has closed it
+    if (started) HandOver(local_rank, i == 0 ? STDOUT_FILENO : STDERR_FILENO, &streams[i]);
+    streams[i].worker.Reset();
+    streams[i].pipe.Reset();
+    streams[i].file.reset();
+  }
+}
+
+void WorkerOutput::HandOver(int local_rank, int out_fd, Stream* stream) {
+  const bool passes = writer_->feed().Redraws(out_fd);
+  std::shared_ptr<RedrawLimit>& limit =
+      redraws_[static_cast<size_t>(local_rank)][stream->sink == Sink::kPipe ? 0 : 1];
+  if (!passes && !limit) limit = std::make_shared<RedrawLimit>();
+  const PrefixFields fields = {role_name_, local_rank, first_rank_ + local_rank, node_rank_, hostname_};
+  const std::string prefix = ExpandPrefix(plan_.prefix_template, fields);
+  if (stream->sink == Sink::kPipe) {
+    std::shared_ptr<StderrTail> tail;
+    if (out_fd == STDERR_FILENO) {
+      tail = tails_[static_cast<size_t>(local_rank)] = std::make_shared<StderrTail>();
+    }
+    writer_->Drain(stream->pipe.Release(), out_fd, prefix, passes ? nullptr : limit, std::move(tail));
+  } else if (stream->file) {
+    FollowedFile followed;
+    followed.file = std::move(stream->file);
+    followed.worker_end = std::move(stream->worker);
+    if (stream->sink == Sink::kShownFile) {
+      followed.out_fd = out_fd;
+      followed.prefix = prefix;
+      followed.redraws = passes ? nullptr : limit;
+      followed.filtered = filtered_[out_fd == STDOUT_FILENO ? 0 : 1];
+    }
+    follower_->Follow(std::move(followed));
+  }
+}
+
+// ---- the end ----
+
+void WorkerOutput::EndRound() {
+  if (follower_) follower_->EndRound();
+}
+
+bool WorkerOutput::AwaitDrained(absl::Duration limit) { return !follower_ || follower_->AwaitDrained(limit); }
+
+uint64_t WorkerOutput::Moved() const { return follower_ ? follower_->Moved() : writer_->feed().Written(); }
+
+void WorkerOutput::GiveUp() {
+  if (follower_) follower_->GiveUp();
+}
+
+std::string WorkerOutput::AttemptFolder(int local_rank) const {
+  return attempt_.empty() ? "" : attempt_ + "/" + std::to_string(local_rank);
+}
+
+std::shared_ptr<StderrTail> WorkerOutput::ErrorTail(int local_rank) const {
+  return tails_[static_cast<size_t>(local_rank)];
+}
+
+std::string WorkerOutput::ErrorOutput(int local_rank) const {
+  const Sink sink = SinkOf(plan_, local_rank, Streams::kErr, /*files=*/!attempt_.empty());
+  const bool file = sink == Sink::kFile || sink == Sink::kShownFile;
+  return file ? AttemptFolder(local_rank) + "/" + kNames[1] + ".log" : "";
+}
+
+}  // namespace muster::host

@@ -1,0 +1,275 @@
+#include "agent/host/process/spawner.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "agent/host/process/exec_stage.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "base/thread.h"
+
+namespace muster::host {
+namespace {
+
+// In the child this still names the parent's program, the very file that we run, even if an upgrade has replaced
+// it.
+constexpr char kOurselves[] = "/proc/self/exe";
+constexpr int kLinkFd = 3;
+
+std::vector<char*> Pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  pointers.reserve(strings.size() + 1);
+  for (const std::string& s : strings) pointers.push_back(const_cast<char*>(s.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::vector<std::string> Flatten(const EnvironmentMap& environment) {
+  std::vector<std::string> flat;
+  flat.reserve(environment.size());
+  for (const auto& [name, value] : environment) flat.push_back(name + "=" + value);
+  return flat;
+}
+
+Ending ToEnding(const siginfo_t& info) {
+  Ending ending;
+  ending.by_signal = info.si_code != CLD_EXITED;
+  ending.number = info.si_status;
+  ending.core_dumped = info.si_code == CLD_DUMPED;
+  return ending;
+}
+
+}  // namespace
+
+// Descriptors 0 to 3 are placed, all others closed; a new session; no signal blocked, none ignored but what was
+// ignored when muster started.
+struct Spawner::Launch {
+  explicit Launch(const sigset_t& ignored) {
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    sigset_t none, defaults;
+    sigemptyset(&none);
+    sigfillset(&defaults);
+    for (int signal = 1; signal < NSIG; ++signal) {
+      if (sigismember(&ignored, signal) == 1) sigdelset(&defaults, signal);
+    }
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  }
+  ~Launch() {
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+  }
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+
+  absl::StatusOr<pid_t> Start(const std::vector<std::string>& argv, const EnvironmentMap& environment) {
+    posix_spawn_file_actions_addclosefrom_np(&actions, kExecStageStatusFd + 1);
+    const std::vector<std::string> flat = Flatten(environment);
+    pid_t pid = 0;
+    const int error =
+        posix_spawn(&pid, kOurselves, &actions, &attributes, Pointers(argv).data(), Pointers(flat).data());
+    if (error != 0) {
+      return absl::Status(absl::ErrnoToStatusCode(error),
+                          "starting a process: " + WhyRefused(std::error_code(error, std::generic_category())));
+    }
+    return pid;
+  }
+
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+};
+
+Spawner::Spawner(EventLoop* loop, const Inherited& inherited) : loop_(loop), inherited_(inherited), drain_(loop) {}
+
+Spawner::~Spawner() {
+  for (auto& [pid, process] : processes_) {
+    for (int fd : {process->pidfd, process->status_fd}) {
+      if (fd < 0) continue;
+      loop_->Unwatch(fd);
+      close(fd);
+    }
+  }
+}
+
+absl::StatusOr<pid_t> Spawner::SpawnWorker(const WorkerCommand& command, WorkerEvents events) {
+  MUSTER_CHECK(!command.argv.empty(), "a worker without a program");
+  int pipe_fds[2];
+  if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) != 0) return absl::ErrnoToStatus(errno, "making a status pipe");
+  const std::string& file = command.file.empty() ? command.argv[0] : command.file;
+  Launch launch(inherited_.ignored);
+  posix_spawn_file_actions_adddup2(&launch.actions, command.stdin_fd, 0);
+  posix_spawn_file_actions_adddup2(&launch.actions, command.stdout_fd, 1);
+  posix_spawn_file_actions_adddup2(&launch.actions, command.stderr_fd, 2);
+  posix_spawn_file_actions_adddup2(&launch.actions, pipe_fds[1], kExecStageStatusFd);
+  const absl::StatusOr<pid_t> pid = launch.Start(
+      ExecStageArguments(getpid(), inherited_.nofile, file, command.argv, command.cpus), command.environment);
+  close(pipe_fds[1]);
+  if (!pid.ok()) {
+    close(pipe_fds[0]);
+    return pid.status();
+  }
+  auto process = std::make_unique<Process>();
+  process->pid = *pid;
+  process->worker = !command.helper;
+  process->status_fd = pipe_fds[0];
+  process->program = file;
+  process->events = std::move(events);
+  RETURN_IF_ERROR(Adopt(std::move(process)));
+  return pid;
+}
+
+absl::StatusOr<pid_t> Spawner::SpawnAgent(const std::vector<std::string>& arguments,
+                                          const EnvironmentMap& environment, int link_fd, AgentExited exited) {
+  const int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (null_fd < 0) return absl::ErrnoToStatus(errno, "opening /dev/null");
+  sigset_t none;
+  sigemptyset(&none);
+  Launch launch(none);
+  posix_spawn_file_actions_adddup2(&launch.actions, null_fd, 0);
+  posix_spawn_file_actions_adddup2(&launch.actions, link_fd, kLinkFd);
+  std::vector<std::string> argv = {"muster"};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  absl::StatusOr<pid_t> pid = launch.Start(argv, environment);
+  close(null_fd);
+  if (!pid.ok()) return pid.status();
+  auto process = std::make_unique<Process>();
+  process->pid = *pid;
+  process->agent = true;
+  process->program = "agent";
+  process->agent_exited = std::move(exited);
+  RETURN_IF_ERROR(Adopt(std::move(process)));
+  return pid;
+}
+
+absl::Status Spawner::Adopt(std::unique_ptr<Process> process) {
+  Process* const p = process.get();
+  p->pidfd = static_cast<int>(syscall(SYS_pidfd_open, p->pid, 0));
+  if (p->pidfd < 0) {
+    // Not watched it must not live: it is ours and unreaped, so the pid is still its own.
+    absl::Status status = absl::ErrnoToStatus(errno, "pidfd_open");
+    kill(p->pid, SIGKILL);
+    waitpid(p->pid, nullptr, 0);
+    if (p->status_fd >= 0) close(p->status_fd);
+    return status;
+  }
+  const pid_t pid = p->pid;
+  processes_[pid] = std::move(process);
+  // By the edge: of one that a debugger holds the descriptor is readable long before it is ours to reap, and tells
+  // once more when the debugger lets go.
+  loop_->Watch(p->pidfd, EPOLLIN | EPOLLET, [this, pid](uint32_t) { Collect(pid); });
+  if (p->status_fd >= 0) {
+    loop_->Watch(p->status_fd, EPOLLIN, [this, pid](uint32_t) {
+      if (const auto it = processes_.find(pid); it != processes_.end()) ReadStatus(it->second.get());
+    });
+  }
+  return absl::OkStatus();
+}
+
+// An end of file: the program executes (or was killed on its way, which its exit will say). A record: it cannot.
+void Spawner::ReadStatus(Process* process) {
+  if (process->status_fd < 0) return;
+  ExecStageError error;
+  const ssize_t got = read(process->status_fd, &error, sizeof(error));
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  loop_->Unwatch(process->status_fd);
+  close(process->status_fd);
+  process->status_fd = -1;
+  if (got == sizeof(error)) {
+    process->failure.emplace(SpawnExitCode(error.error), Describe(error, process->program));
+  } else if (process->events.executing) {
+    process->events.executing();
+  }
+}
+
+void Spawner::Collect(pid_t pid) {
+  auto it = processes_.find(pid);
+  if (it == processes_.end()) return;
+  siginfo_t info{};
+  // By pid, which is its own until it is reaped: Linux 5.3 and some sandboxes refuse P_PIDFD.
+  const auto id = static_cast<id_t>(pid);
+  if (waitid(P_PID, id, &info, WEXITED | WNOWAIT | WNOHANG) != 0 || info.si_pid == 0) return;
+  ReadStatus(it->second.get());
+  it = processes_.find(pid);  // what was told may have led back here
+  if (it == processes_.end()) return;
+  Ending ending = ToEnding(info);
+  const WorkerEvents& events = it->second->events;
+  ending.rest_lives = it->second->worker && events.spares_rest && events.spares_rest(ending) &&
+                      drain_.Await(pid, events.rest_ended);
+  // While the leader is not reaped nobody else can have its process group's number.
+  if (!it->second->agent && !ending.rest_lives) kill(-pid, SIGKILL);
+  waitid(P_PID, id, &info, WEXITED | WNOHANG);
+
+  std::unique_ptr<Process> ended = std::move(it->second);
+  processes_.erase(it);
+  loop_->Unwatch(ended->pidfd);
+  close(ended->pidfd);
+  if (ended->status_fd >= 0) {  // a descendant can hold the pipe only before exec, where there is none
+    loop_->Unwatch(ended->status_fd);
+    close(ended->status_fd);
+  }
+  if (ended->agent) {
+    if (ended->agent_exited) ended->agent_exited(ending);
+  } else if (ended->failure) {
+    if (ended->events.failed) ended->events.failed(ended->failure->first, ended->failure->second);
+  } else if (ended->events.exited) {
+    ended->events.exited(ending);
+  }
+}
+
+void Spawner::CollectWorkers() {
+  for (const pid_t pid : LiveWorkers()) Collect(pid);
+}
+
+void Spawner::SignalWorkers(int signal) {
+  drain_.Signal(signal);
+  for (const auto& [pid, process] : processes_) {
+    if (!process->worker) continue;
+    kill(-pid, signal);
+    // One that is stopped cannot obey; SIGCONT alone does nothing to others.
+    if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT) kill(-pid, SIGCONT);
+  }
+}
+
+void Spawner::StopWorkers(int signal) {
+  drain_.Note(Sessions(), signal);
+  SignalWorkers(signal);
+}
+
+int Spawner::ForwardSignal(int signal) { return SignalHandlers(Sessions(), signal); }
+
+void Spawner::KillWorkers() {
+  SignalWorkers(SIGKILL);
+  drain_.Forget();
+}
+
+// A worker leads a session. One whose leader has ended still has its number.
+std::set<pid_t> Spawner::Sessions() const {
+  std::set<pid_t> sessions = drain_.sessions();
+  for (const pid_t pid : LiveWorkers()) sessions.insert(pid);
+  return sessions;
+}
+
+void Spawner::Kill(pid_t pid, int signal) {
+  if (Knows(pid)) kill(pid, signal);
+}
+
+std::vector<pid_t> Spawner::LiveWorkers() const {
+  std::vector<pid_t> pids;
+  for (const auto& [pid, process] : processes_) {
+    if (process->worker) pids.push_back(pid);
+  }
+  return pids;
+}
+
+}  // namespace muster::host

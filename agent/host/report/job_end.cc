@@ -1,0 +1,196 @@
+#include "agent/host/report/job_end.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "base/console/line_assembler.h"
+#include "base/console/log.h"
+#include "base/mutex.h"
+#include "base/status_macros.h"
+#include "base/thread.h"
+
+namespace muster::host {
+namespace {
+
+constexpr char kPart[] = "host";
+
+absl::Status WriteAll(int fd, const std::string& path, const std::string& content) {
+  size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t put = write(fd, content.data() + done, content.size() - done);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return absl::ErrnoToStatus(errno, absl::StrCat("writing ", path));
+    done += static_cast<size_t>(put);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<StreamFile> OwnStreams() {
+  std::vector<StreamFile> streams;
+  // Our own lines go to standard error: where both streams lead to one file, the report follows them.
+  for (const int fd : {STDERR_FILENO, STDOUT_FILENO}) {
+    struct stat info = {};
+    if (fstat(fd, &info) == 0) streams.push_back({fd, info.st_dev, info.st_ino});
+  }
+  return streams;
+}
+
+std::optional<int> StreamAt(const std::string& path, const std::vector<StreamFile>& streams) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) return std::nullopt;
+  for (const StreamFile& stream : streams) {
+    if (stream.device == info.st_dev && stream.inode == info.st_ino) return stream.fd;
+  }
+  return std::nullopt;
+}
+
+absl::Status OverwriteFile(const std::string& path, const std::string& content) {
+  const int fd = open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("opening ", path));
+  const absl::Cleanup closer = [fd] { close(fd); };
+  return WriteAll(fd, path, content);
+}
+
+absl::Status FillFile(const std::string& path, const std::string& content) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("opening ", path));
+  const absl::Cleanup closer = [fd] { close(fd); };
+  struct stat info = {};
+  const bool said = fstat(fd, &info) == 0 && info.st_size > 0;
+  return said ? absl::OkStatus() : WriteAll(fd, path, content);
+}
+
+absl::Status ReplaceFile(const std::string& path, const std::string& content) {
+  struct stat info = {};
+  const bool there = stat(path.c_str(), &info) == 0;
+  if (there && !S_ISREG(info.st_mode)) return OverwriteFile(path, content);
+  std::string target = path;
+  if (there) {  // the file that a link leads to, not the link
+    const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr), &std::free);
+    if (real != nullptr) target = real.get();
+  }
+  // Random: nodes in containers may share the folder, and have the same pid.
+  const std::string beside = absl::StrCat(target, ".", absl::Hex(std::random_device{}()), ".tmp");
+  const int fd = open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("making ", beside));
+  absl::Status status = WriteAll(fd, beside, content);
+  if (close(fd) != 0 && status.ok()) status = absl::ErrnoToStatus(errno, absl::StrCat("writing ", beside));
+  if (status.ok() && rename(beside.c_str(), target.c_str()) != 0) {
+    status = absl::ErrnoToStatus(errno, absl::StrCat("renaming ", beside, " to ", target));
+  }
+  if (!status.ok()) unlink(beside.c_str());
+  return status;
+}
+
+std::string ReportPath(const std::string& pattern, const JobEnd& end) {
+  std::string node = end.place ? absl::StrCat(*end.place) : "none";
+  if (end.last.has_node_rank()) node = absl::StrCat(end.last.node_rank());
+  return Expand(pattern, {{"node_rank", std::move(node)}, {"hostname", end.host}});
+}
+
+// What is to be written, and how far it has come.
+struct Reports::Task {
+  using Write = absl::Status (*)(const std::string& path, const std::string& content);
+  struct Report {
+    std::string path;
+    std::string content;
+    std::string for_stream;  // between other lines
+    Write write;
+  };
+
+  void Run();
+  bool all_finished() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return finished == reports.size(); }
+
+  // Constant once the thread has started.
+  std::vector<Report> reports;
+  std::vector<StreamFile> outer_streams;
+  std::string stream_mark;
+  bool silent_on_streams = false;
+
+  Mutex mutex;
+  Condition done;
+  size_t finished ABSL_GUARDED_BY(mutex) = 0;
+  Result result ABSL_GUARDED_BY(mutex);
+};
+
+void Reports::Task::Run() {
+  std::vector<StreamFile> streams = OwnStreams();
+  streams.insert(streams.end(), outer_streams.begin(), outer_streams.end());
+  for (const Report& report : reports) {
+    const std::optional<int> stream = StreamAt(report.path, streams);
+    const absl::Status status = stream ? absl::OkStatus() : report.write(report.path, report.content);
+    const MutexLock lock(mutex);
+    if (stream && !silent_on_streams) {
+      result.for_streams.emplace_back(*stream, absl::StrCat(stream_mark, report.for_stream));
+    }
+    if (!status.ok()) {
+      result.problems.push_back(absl::StrCat("the report ", report.path, " was not written: ", status.message()));
+    }
+    ++finished;
+    done.NotifyAll();
+  }
+}
+
+Reports::Reports(const ReportPlan& plan, const JobEnd& end) : task_(std::make_shared<Task>()) {
+  const auto add = [this](const std::string& path, const std::string& content, Task::Write write,
+                          const std::string& for_stream = "") {
+    if (path.empty() || content.empty()) return;
+    task_->reports.push_back({path, content, for_stream.empty() ? content : for_stream, write});
+  };
+  add(ReportPath(plan.report_file, end), ReportJson(end), ReplaceFile, ReportJson(end, JsonLayout::kOneLine));
+  add(plan.error_file, ErrorFileJson(end), ReplaceFile);
+  add(plan.failure_file, FailureFileText(end), FillFile);
+  add(plan.termination_log, TerminationMessage(end), OverwriteFile);
+  if (task_->reports.empty()) return;
+  task_->outer_streams = plan.outer_streams;
+  task_->stream_mark = plan.stream_mark;
+  task_->silent_on_streams = plan.told_elsewhere;
+  absl::StatusOr<std::thread> thread = StartThread([task = task_] { task->Run(); });
+  if (thread.ok()) {
+    thread->detach();
+    return;
+  }
+  const MutexLock lock(task_->mutex);
+  task_->result.problems.push_back(absl::StrCat("no report is written: ", thread.status().message()));
+  task_->finished = task_->reports.size();
+}
+
+bool Reports::Await(absl::Duration limit) {
+  Task& task = *task_;
+  const MutexLock lock(task.mutex);
+  return task.done.WaitFor(task.mutex, absl::ToChronoNanoseconds(limit),
+                           [&task]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(task.mutex) { return task.all_finished(); });
+}
+
+Reports::Result Reports::Take() {
+  const MutexLock lock(task_->mutex);
+  Result result = std::exchange(task_->result, {});
+  if (!task_->all_finished()) {
+    result.problems.push_back(absl::StrCat("the report ", task_->reports[task_->finished].path,
+                                           " was not written: its file system did not answer in time"));
+  }
+  return result;
+}
+
+void WriteReports(const ReportPlan& plan, const JobEnd& end) {
+  Reports reports(plan, end);
+  (void)reports.Await(kReportLimit);
+  const Reports::Result result = reports.Take();
+  for (const auto& [fd, text] : result.for_streams) (void)WriteAll(fd, "a stream", text);
+  for (const std::string& problem : result.problems) Log(Severity::kWarning, kPart, problem);
+}
+
+}  // namespace muster::host

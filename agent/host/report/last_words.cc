@@ -1,0 +1,66 @@
+#include "agent/host/report/last_words.h"
+
+#include <utility>
+
+#include "base/io/bounded_call.h"
+#include "base/io/event_loop.h"
+#include "base/utf8.h"
+
+namespace muster::host {
+
+void LastWords::BeginRound(absl::Duration limit) {
+  left_ = limit;
+  sources_.clear();
+  reasons_.clear();
+}
+
+void LastWords::Expect(int local_rank, Sources sources) { sources_[local_rank] = std::move(sources); }
+
+void LastWords::Blame(int local_rank, std::string reason) { reasons_.emplace(local_rank, std::move(reason)); }
+
+// Many workers end at once, and one thread decides: what each may take the others have to wait for.
+template <typename Call>
+auto LastWords::InTime(Call call) -> std::optional<decltype(call())> {
+  if (left_ <= absl::ZeroDuration()) return std::nullopt;
+  const BootTime began = EventLoop::Now();
+  auto result = CallWithin(left_, std::move(call));
+  left_ = result ? left_ - (EventLoop::Now() - began) : absl::ZeroDuration();
+  return result;
+}
+
+void LastWords::Explain(int local_rank, Ending* ending) {
+  const auto found = sources_.find(local_rank);
+  if (found != sources_.end() && !found->second.error_file.empty()) {
+    const std::string& path = found->second.error_file;
+    const auto error = InTime([path, read = read_] { return read(path); });
+    if (!error) {
+      ending->error_text = "the error file was not read: the file system does not answer";
+    } else if (*error) {
+      ending->error_text = (*error)->message;
+      ending->callstack = (*error)->callstack;
+      ending->failed_at_s = (*error)->failed_at_s;
+      ending->told_at = (*error)->written_at;
+      if (found->second.kept) ending->error_file = ToUtf8(path, kMaxErrorText);
+    }
+  }
+  const auto reason = reasons_.find(local_rank);
+  if (reason == reasons_.end()) return;
+  const std::string own = std::move(ending->error_text);
+  ending->error_text = ToUtf8(reason->second + (own.empty() ? "" : "\n" + own), kMaxErrorText);
+}
+
+bool LastWords::Complete(int local_rank) const {
+  const auto found = sources_.find(local_rank);
+  return found == sources_.end() || !found->second.tail || found->second.tail->ended();
+}
+
+std::string LastWords::LastOutput(int local_rank) {
+  const auto found = sources_.find(local_rank);
+  if (found == sources_.end()) return "";
+  if (found->second.tail) return found->second.tail->Last();
+  const std::string& path = found->second.stderr_file;
+  if (path.empty()) return "";
+  return InTime([path] { return LastLinesOfFile(path); }).value_or("");
+}
+
+}  // namespace muster::host

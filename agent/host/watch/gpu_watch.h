@@ -1,0 +1,58 @@
+// Which processes hold this node's GPUs, as nvidia-smi lists them.
+//
+// The tool is asked without anybody waiting for it: one that hangs in its driver, where no signal reaches it, is
+// left alone, and the answer is that there is none. Lives on the loop thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "agent/host/core/host_core.h"
+#include "base/io/event_loop.h"
+#include "base/io/owned_fd.h"
+#include "agent/host/process/spawner.h"
+
+namespace muster::host {
+
+inline constexpr absl::Duration kGpuAskLimit = absl::Seconds(15);  // without persistence mode the driver wakes up
+inline constexpr size_t kMaxGpuAnswer = 64 * 1024;                 // bytes
+
+// The pids of an answer, one a line; what is no number ("[N/A]") is left out. Pure.
+std::set<int64_t> ParseGpuPids(std::string_view text);
+
+class GpuWatch {
+ public:
+  using Answered = std::function<void(const GpuUsers& users)>;  // on the loop, once for each Ask()
+
+  GpuWatch(EventLoop* loop, Spawner* spawner, EnvironmentMap environment, Answered answered);
+  ~GpuWatch();
+  GpuWatch(const GpuWatch&) = delete;
+  GpuWatch& operator=(const GpuWatch&) = delete;
+
+  // Of the round that has ended: its workers, and what the sweep has ended of theirs. All are reaped.
+  void SetOldWorkers(std::set<pid_t> pids) { old_workers_ = std::move(pids); }
+  void Ask();
+
+ private:
+  absl::Status Start();
+  void Read();
+  void Ended(const Ending& ending);
+  void Answer(const GpuUsers& users);
+
+  EventLoop* const loop_;
+  Spawner* const spawner_;
+  const EnvironmentMap environment_;
+  const Answered answered_;
+  std::set<pid_t> old_workers_;
+  pid_t tool_ = 0;  // while it is there
+  bool asked_ = false;
+  OwnedFd pipe_;
+  std::string output_;
+  EventLoop::TimerId limit_ = 0;
+};
+
+}  // namespace muster::host

@@ -1,0 +1,153 @@
+#include "agent/host/watch/progress_watch.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "base/console/log.h"
+#include "base/mutex.h"
+#include "base/thread.h"
+
+namespace muster::host {
+namespace {
+
+constexpr char kPart[] = "host";
+
+// What a touch changes. None: there is no such file, or it cannot be seen.
+using Mark = std::optional<std::tuple<int64_t, int64_t, int64_t, uint64_t>>;
+
+Mark MarkOf(const std::string& path) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) return std::nullopt;
+  return Mark({info.st_mtim.tv_sec, info.st_mtim.tv_nsec, info.st_size, info.st_ino});
+}
+
+}  // namespace
+
+// Shared with the thread, which may outlive its owner inside a call that does not return.
+class ProgressWatch::State : public std::enable_shared_from_this<State> {
+ public:
+  State(EventLoop* loop, std::string path, std::function<void()> touched)
+      : path_(std::move(path)), loop_(loop), touched_(std::move(touched)) {}
+
+  void Run() {
+    WarnIfUnlikely();
+    while (std::optional<uint64_t> request = Next()) Answer(*request, MarkOf(path_));
+  }
+
+  void BeginRound() {
+    const MutexLock lock(mutex_);
+    ++asked_;
+    begins_at_ = asked_;
+    base_.reset();
+    told_ = false;
+    condition_.NotifyAll();
+  }
+  void Look() {
+    const MutexLock lock(mutex_);
+    ++asked_;
+    condition_.NotifyAll();
+  }
+  bool looked() {
+    const MutexLock lock(mutex_);
+    return answered_ >= asked_;
+  }
+  void Stop() {
+    const MutexLock lock(mutex_);
+    loop_ = nullptr;
+    condition_.NotifyAll();
+  }
+
+ private:
+  // A mistyped path would end a sound job for want of progress: a file that nobody can make, or that cannot be
+  // seen from here, is worth a word.
+  void WarnIfUnlikely() {
+    struct stat info = {};
+    if (stat(path_.c_str(), &info) == 0) return;
+    const bool absent = errno == ENOENT;
+    const size_t slash = path_.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : path_.substr(0, std::max<size_t>(slash, 1));
+    if (absent && stat(folder.c_str(), &info) == 0) return;
+    const std::string why = std::error_code(errno, std::generic_category()).message();
+    const MutexLock lock(mutex_);
+    if (loop_ == nullptr) return;
+    loop_->Post([path = path_, absent, why] {
+      Log(Severity::kWarning, kPart,
+          absl::StrCat("--progress-file ", path, absent ? ": its folder is not there yet (" : " cannot be seen (",
+                       why, "): until a touch of the file is seen, no restart counts as progress"));
+    });
+  }
+
+  // The newest request, or the next turn; none: it is over.
+  std::optional<uint64_t> Next() {
+    const MutexLock lock(mutex_);
+    condition_.WaitFor(
+        mutex_, absl::ToChronoNanoseconds(kProgressPeriod),
+        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return answered_ < asked_ || loop_ == nullptr; });
+    if (loop_ == nullptr) return std::nullopt;
+    return asked_;
+  }
+
+  void Answer(uint64_t request, const Mark& mark) {
+    const MutexLock lock(mutex_);
+    answered_ = request;
+    if (loop_ == nullptr || begins_at_ == 0 || request < begins_at_) return;
+    if (!base_) {
+      base_ = mark;
+    } else if (mark && mark != *base_ && !told_) {
+      told_ = true;
+      // On its way through the loop the next round may begin, which this is no word about.
+      loop_->Post([self = shared_from_this(), round = begins_at_] {
+        if (self->IsRound(round)) self->touched_();
+      });
+    }
+  }
+  bool IsRound(uint64_t begins_at) {
+    const MutexLock lock(mutex_);
+    return begins_at_ == begins_at;
+  }
+
+  const std::string path_;
+  Mutex mutex_;
+  Condition condition_;
+  EventLoop* loop_ ABSL_GUARDED_BY(mutex_);  // null: the owner is gone
+  const std::function<void()> touched_;
+  uint64_t asked_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t answered_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t begins_at_ ABSL_GUARDED_BY(mutex_) =
+      0;  // the request that looks for the round's first time; 0: none yet
+  std::optional<Mark> base_ ABSL_GUARDED_BY(mutex_);
+  bool told_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+ProgressWatch::ProgressWatch(EventLoop* loop, std::string path, std::function<void()> touched)
+    : path_(std::move(path)), state_(std::make_shared<State>(loop, path_, std::move(touched))) {}
+
+ProgressWatch::~ProgressWatch() { state_->Stop(); }
+
+absl::Status ProgressWatch::Start() {
+  if (path_.empty()) return absl::OkStatus();
+  absl::StatusOr<std::thread> thread = StartThread([state = state_] { state->Run(); });
+  if (thread.ok()) thread->detach();
+  return thread.status();
+}
+
+void ProgressWatch::BeginRound() {
+  if (!path_.empty()) state_->BeginRound();
+}
+
+void ProgressWatch::Look() {
+  if (!path_.empty()) state_->Look();
+}
+
+bool ProgressWatch::looked() const { return path_.empty() || state_->looked(); }
+
+}  // namespace muster::host

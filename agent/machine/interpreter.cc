@@ -1,0 +1,171 @@
+#include "agent/machine/interpreter.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <utility>
+
+namespace muster::machine {
+namespace {
+
+constexpr char kDefaultPath[] = "/usr/local/bin:/usr/bin:/bin";  // where there is no PATH at all
+constexpr const char* kPythonNames[] = {"python", "python3"};
+
+std::string ValueOf(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+std::vector<std::string> PathDirectories(const Environment& environment) {
+  const auto found = environment.find("PATH");
+  const std::string path = found == environment.end() ? kDefaultPath : found->second;
+  std::vector<std::string> directories;
+  size_t begin = 0;
+  while (true) {
+    const size_t end = path.find(':', begin);
+    const std::string entry = path.substr(begin, end == std::string::npos ? end : end - begin);
+    directories.push_back(entry.empty() ? "." : entry);  // as POSIX has it
+    if (end == std::string::npos) return directories;
+    begin = end + 1;
+  }
+}
+
+std::string Join(const std::string& directory, const std::string& name) {
+  return directory.ends_with('/') ? directory + name : directory + "/" + name;
+}
+
+bool IsRunnable(const FileState& file) { return file.exists && !file.is_directory && file.executable; }
+
+std::string PythonIn(const std::string& directory, const FileProbe& probe) {
+  for (const char* name : kPythonNames) {
+    std::string path = Join(directory, name);
+    if (IsRunnable(probe(path))) return path;
+  }
+  return "";
+}
+
+// A name is looked up on PATH, as execvp would; what has a slash is taken as it is.
+struct Lookup {
+  std::string path;            // the runnable file; empty: none
+  std::string not_executable;  // a file of this name that may not be executed, if that is all there is
+};
+
+Lookup LookUp(const std::string& name, const Environment& environment, const FileProbe& probe) {
+  Lookup lookup;
+  std::vector<std::string> candidates;
+  if (name.find('/') != std::string::npos) {
+    candidates.push_back(name);
+  } else if (!name.empty()) {
+    for (const std::string& directory : PathDirectories(environment)) candidates.push_back(Join(directory, name));
+  }
+  for (const std::string& candidate : candidates) {
+    const FileState file = probe(candidate);
+    if (IsRunnable(file)) {
+      lookup.path = candidate;
+      return lookup;
+    }
+    const bool named_directory = file.is_directory && candidate == name;
+    const bool plain_file = file.exists && !file.is_directory;
+    if (lookup.not_executable.empty() && (plain_file || named_directory)) lookup.not_executable = candidate;
+  }
+  return lookup;
+}
+
+Interpreter Said(const std::string& path, const std::string& where) {
+  return {path, "python is " + path + ": " + where};
+}
+
+ProgramCheck Fail(int exit_code, std::string problem) { return {exit_code, std::move(problem), ""}; }
+
+ProgramCheck CheckInterpreter(const Interpreter& interpreter, const Environment& environment,
+                              const FileProbe& probe) {
+  if (interpreter.path.empty()) return Fail(kExitNotFound, interpreter.reason);
+  const Lookup lookup = LookUp(interpreter.path, environment, probe);
+  if (!lookup.path.empty()) return {0, "", lookup.path};
+  if (!lookup.not_executable.empty()) {
+    return Fail(kExitNotExecutable, "the interpreter " + lookup.not_executable + " may not be executed here (" +
+                                        interpreter.reason + ")");
+  }
+  return Fail(kExitNotFound, "the interpreter " + interpreter.path + " is not there (" + interpreter.reason + ")");
+}
+
+// Empty if the interpreter can read it.
+ProgramCheck CheckScript(const std::string& script, const FileProbe& probe) {
+  if (script == "-") return {};  // python reads its standard input
+  const FileState file = probe(script);
+  if (!file.exists) {
+    return Fail(kExitNotFound, "the script " + script + " is not there: give its path from the working directory");
+  }
+  if (file.is_directory) {
+    if (probe(Join(script, "__main__.py")).readable) return {};
+    return Fail(kExitNotExecutable, "the script " + script + " is a directory without a readable __main__.py");
+  }
+  if (!file.readable) return Fail(kExitNotExecutable, "the script " + script + " may not be read by this user");
+  return {};
+}
+
+ProgramCheck CheckExecutable(const std::string& program, const Environment& environment, const FileProbe& probe) {
+  const Lookup lookup = LookUp(program, environment, probe);
+  if (!lookup.path.empty()) return {0, "", lookup.path};
+  if (!lookup.not_executable.empty()) {
+    const bool directory = probe(lookup.not_executable).is_directory;
+    return Fail(kExitNotExecutable, "the program " + lookup.not_executable +
+                                        (directory ? " is a directory" : " is not executable: chmod +x it") +
+                                        (directory ? "" : ", or leave --no-python out if it is a Python script"));
+  }
+  const bool by_path = program.find('/') != std::string::npos;
+  std::string problem = "the program " + program + (by_path ? " is not there" : " is not on PATH");
+  if (!by_path && !program.empty() && probe(program).exists)
+    problem += ": for the one in this directory write ./" + program;
+  return Fail(kExitNotFound, problem);
+}
+
+}  // namespace
+
+FileState ProbeFile(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return {};
+  FileState file;
+  file.exists = true;
+  file.is_directory = S_ISDIR(info.st_mode);
+  file.readable = faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) == 0;
+  file.executable = faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0;
+  return file;
+}
+
+Interpreter ChooseInterpreter(const Environment& environment, const InterpreterOptions& options,
+                              const FileProbe& probe) {
+  const std::string from_environment = ValueOf(environment, "PYTHON_EXEC");
+  if (!from_environment.empty()) return Said(from_environment, "PYTHON_EXEC says so");
+  if (!options.python_flag.empty()) return Said(options.python_flag, "--python says so");
+
+  const size_t slash = options.called_as.rfind('/');
+  if (slash != std::string::npos) {
+    const std::string path = PythonIn(options.called_as.substr(0, slash + 1), probe);
+    if (!path.empty()) return Said(path, "it is beside muster itself");
+  }
+  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    const std::string prefix = ValueOf(environment, variable);
+    const std::string path = prefix.empty() ? "" : PythonIn(Join(prefix, "bin"), probe);
+    if (!path.empty()) return Said(path, "$" + std::string(variable) + " is active");
+  }
+  for (const std::string& directory : PathDirectories(environment)) {
+    const std::string path = PythonIn(directory, probe);
+    if (!path.empty()) return Said(path, "it is the first on PATH");
+  }
+  return {"",
+          "no python or python3 was found beside muster, in $VIRTUAL_ENV, in $CONDA_PREFIX or on PATH: install "
+          "one, or name it with --python or PYTHON_EXEC"};
+}
+
+ProgramCheck CheckProgram(ProgramKind kind, const std::string& target, const Interpreter& interpreter,
+                          const Environment& environment, const FileProbe& probe) {
+  if (kind == ProgramKind::kProgram) return CheckExecutable(target, environment, probe);
+  ProgramCheck python = CheckInterpreter(interpreter, environment, probe);
+  if (python.exit_code != 0 || kind == ProgramKind::kModule) return python;
+  const ProgramCheck script = CheckScript(target, probe);
+  return script.exit_code != 0 ? script : python;
+}
+
+}  // namespace muster::machine

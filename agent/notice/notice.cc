@@ -1,0 +1,279 @@
+#include "agent/notice/notice.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/bounded_json.h"
+#include "base/problem.h"
+#include "base/status_macros.h"
+
+namespace muster::agent {
+namespace {
+
+constexpr absl::Duration kSpareOfGce = absl::Seconds(15);  // beyond the time that its server was asked to wait
+constexpr size_t kMaxTag = 64;
+constexpr size_t kMaxToken = 1024;
+constexpr size_t kMaxWord = 64;
+constexpr JsonLimits kJsonLimits = {.max_bytes = kMaxMetadataBytes, .max_depth = 4};
+
+// Words that we put into a request, or into a sentence.
+bool IsWord(absl::string_view text, absl::string_view others, size_t most) {
+  return !text.empty() && text.size() <= most && std::all_of(text.begin(), text.end(), [others](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || others.find(c) != absl::string_view::npos;
+  });
+}
+
+std::string HeaderOf(const HttpAnswer& answer, const std::string& name) {
+  const auto found = answer.headers.find(name);
+  return found == answer.headers.end() ? std::string() : found->second;
+}
+
+// What goes wrong is said, and then tried ever more rarely, in silence. Once it was said, a further outage is one
+// only where it lasts: of a server that fails now and then nobody wants to read each time.
+class Outage {
+ public:
+  explicit Outage(std::string what) : what_(std::move(what)) {}
+
+  void Fails(const std::string& why, NoticeInquiry::Next* next) {
+    pause_ = std::clamp(pause_ * 2, kLeastPause, kMostPause);
+    next->pause = pause_;
+    const bool aloud = !said_ && (!ever_said_ || pause_ == kMostPause);
+    next->remarks.push_back({aloud ? Severity::kWarning : Severity::kDebug,
+                             absl::StrCat("preemption notice: ", what_, ": ", why,
+                                          aloud ? "; it is asked again, ever more rarely" : "")});
+    if (aloud) said_ = ever_said_ = true;
+    fails_ = true;
+  }
+  void Answers(NoticeInquiry::Next* next) {
+    if (fails_) {
+      next->remarks.push_back(
+          {said_ ? Severity::kInfo : Severity::kDebug, absl::StrCat("preemption notice: ", what_, " answers")});
+    }
+    fails_ = said_ = false;
+    pause_ = absl::ZeroDuration();
+  }
+
+ private:
+  const std::string what_;
+  bool ever_said_ = false;
+  bool said_ = false;   // of this outage
+  bool fails_ = false;  // now
+  absl::Duration pause_;
+};
+
+std::string Strange(const HttpAnswer& answer) {
+  return absl::StrCat("answered ", answer.status,
+                      answer.status == 200 ? absl::StrCat(" with '", Shown(answer.body), "'") : "");
+}
+
+// One key of GCE's server.
+class GceInquiry : public NoticeInquiry {
+ public:
+  explicit GceInquiry(std::string key)
+      : key_(std::move(key)), outage_(absl::StrCat("GCE's metadata server, instance/", key_)) {}
+
+  Next Begin() override {
+    Next next;
+    next.request = Request();
+    return next;
+  }
+
+  Next OnAnswer(const absl::StatusOr<HttpAnswer>& answer, absl::Duration took) override {
+    Next next;
+    const std::string problem = Read(answer, &next);
+    if (problem.empty()) {
+      outage_.Answers(&next);
+      // Its server may not wait, whatever it is asked.
+      if (waits_ && took < kLeastPause) next.pause = kLeastPause;
+      waits_ = true;
+    } else {
+      outage_.Fails(problem, &next);
+      tag_.clear();
+      waits_ = false;  // what it says now, before a change is waited for
+    }
+    next.request = Request();
+    return next;
+  }
+
+ private:
+  HttpRequest Request() const {
+    HttpRequest request;
+    request.path = absl::StrCat("/computeMetadata/v1/instance/", key_);
+    request.headers = {{"Metadata-Flavor", "Google"}};
+    request.limit = kMetadataLimit;
+    if (!waits_) return request;
+    absl::StrAppend(&request.path, "?wait_for_change=true&timeout_sec=", absl::ToInt64Seconds(kGceWait));
+    if (!tag_.empty()) absl::StrAppend(&request.path, "&last_etag=", tag_);
+    request.limit = kGceWait + kSpareOfGce;
+    return request;
+  }
+
+  // What is wrong with it; empty: nothing.
+  std::string Read(const absl::StatusOr<HttpAnswer>& answer, Next* next) {
+    if (!answer.ok()) return std::string(AsStd(answer.status().message()));
+    if (answer->status != 200) return Strange(*answer);
+    if (HeaderOf(*answer, "metadata-flavor") != "Google")
+      return "who answers is not it (no Metadata-Flavor: Google)";
+    const std::string value(absl::StripAsciiWhitespace(answer->body));
+    const bool known = key_ == "preempted" ? Preempted(value, next) : Maintenance(value, next);
+    if (!known) return Strange(*answer);
+    const std::string tag = HeaderOf(*answer, "etag");
+    tag_ = IsWord(tag, "", kMaxTag) ? tag : "";
+    return "";
+  }
+
+  static bool Preempted(const std::string& value, Next* next) {
+    if (value == "TRUE") next->notice = "preemption notice of gce: this instance is being preempted";
+    return value == "TRUE" || value == "FALSE";
+  }
+
+  bool Maintenance(const std::string& value, Next* next) {
+    if (value == "TERMINATE_ON_HOST_MAINTENANCE") {
+      next->notice = "preemption notice of gce: host maintenance is about to end this instance";
+      return true;
+    }
+    const bool migrates = value == "MIGRATE_ON_HOST_MAINTENANCE";
+    if (migrates && !migrates_) {
+      next->remarks.push_back({Severity::kInfo, "GCE is about to migrate this instance; the job goes on"});
+    }
+    migrates_ = migrates;
+    return migrates || value == "NONE";
+  }
+
+  const std::string key_;
+  Outage outage_;
+  bool waits_ = false;  // for a change, not for the present value
+  std::string tag_;
+  bool migrates_ = false;
+};
+
+class AwsInquiry : public NoticeInquiry {
+ public:
+  Next Begin() override { return Asking(kToken, absl::ZeroDuration()); }
+
+  Next OnAnswer(const absl::StatusOr<HttpAnswer>& answer, absl::Duration) override {
+    if (!answer.ok()) {
+      const bool perhaps_far = asked_ == kToken && absl::IsDeadlineExceeded(answer.status());
+      return Failing(absl::StrCat(answer.status().message(),
+                                  perhaps_far ? " (for a container its hop limit must be 2)" : ""));
+    }
+    switch (asked_) {
+      case kToken:
+        return OnToken(*answer);
+      case kAction:
+        return OnAction(*answer);
+      default:
+        return OnRebalance(*answer);
+    }
+  }
+
+ private:
+  enum Question { kToken, kAction, kRebalance };
+
+  Next Asking(Question question, absl::Duration pause) {
+    asked_ = question;
+    Next next;
+    next.pause = pause;
+    next.request.limit = kMetadataLimit;
+    if (question == kToken) {
+      next.request.method = "PUT";
+      next.request.path = "/latest/api/token";
+      next.request.headers = {
+          {"X-aws-ec2-metadata-token-ttl-seconds", absl::StrCat(absl::ToInt64Seconds(kAwsTokenLife))}};
+      return next;
+    }
+    next.request.path = question == kAction ? "/latest/meta-data/spot/instance-action"
+                                            : "/latest/meta-data/events/recommendations/rebalance";
+    next.request.headers = {{"X-aws-ec2-metadata-token", token_}};
+    return next;
+  }
+
+  // Not before the period is over, and with a token of its own.
+  Next Failing(const std::string& why) {
+    Next next = Asking(kToken, absl::ZeroDuration());
+    outage_.Fails(why, &next);
+    next.pause = std::max(next.pause, kAwsPeriod);
+    return next;
+  }
+
+  Next OnToken(const HttpAnswer& answer) {
+    const std::string token(absl::StripAsciiWhitespace(answer.body));
+    if (answer.status != 200 || !IsWord(token, "-_=+/.", kMaxToken)) {
+      // What it answered may be a token all the same, with something around it.
+      return Failing(absl::StrCat("no token for it: it answered ", answer.status,
+                                  answer.status == 200 ? " with something else" : ""));
+    }
+    token_ = token;
+    fresh_ = true;
+    return Asking(kAction, absl::ZeroDuration());
+  }
+
+  Next OnAction(const HttpAnswer& answer) {
+    if (answer.status == 401 && !fresh_) return Asking(kToken, absl::ZeroDuration());  // its time is over
+    if (answer.status == 404) return Answered(++periods_ % kAwsRebalanceEvery == 1);
+    const std::optional<std::string> notice = answer.status == 200 ? NoticeIn(answer.body) : std::nullopt;
+    if (!notice) return Failing(absl::StrCat("spot/instance-action ", Strange(answer)));
+    Next next;
+    next.notice = *notice;
+    return next;
+  }
+
+  // {"action": "terminate", "time": "2017-09-18T08:22:00Z"}
+  static std::optional<std::string> NoticeIn(const std::string& body) {
+    const auto json = ParseBoundedJson(body, kJsonLimits);
+    if (!json.ok() || !json->is_object()) return std::nullopt;
+    const auto word = [&](const char* key, absl::string_view others) {
+      const auto found = json->find(key);
+      const std::string text = found != json->end() && found->is_string() ? found->get<std::string>() : "";
+      return IsWord(text, others, kMaxWord) ? text : "";
+    };
+    const std::string action = word("action", "-_");
+    if (action.empty()) return std::nullopt;
+    const std::string time = word("time", "-:.+");
+    return absl::StrCat("preemption notice of aws: ", action, time.empty() ? "" : absl::StrCat(" at ", time));
+  }
+
+  Next OnRebalance(const HttpAnswer& answer) {
+    if (answer.status == 401) return Asking(kToken, absl::ZeroDuration());
+    Next next = Answered(false);
+    if (answer.status == 200 && !recommended_) {
+      recommended_ = true;
+      next.remarks.push_back({Severity::kWarning,
+                              "EC2 recommends to leave this instance (rebalance recommendation): an interruption "
+                              "is likelier than usual; the job goes on"});
+    }
+    return next;
+  }
+
+  Next Answered(bool rebalance_too) {
+    fresh_ = false;
+    Next next = rebalance_too ? Asking(kRebalance, absl::ZeroDuration()) : Asking(kAction, kAwsPeriod);
+    outage_.Answers(&next);
+    return next;
+  }
+
+  Outage outage_{"EC2's metadata server"};
+  Question asked_ = kToken;
+  std::string token_;
+  bool fresh_ = false;  // nothing was asked with this token yet
+  int periods_ = 0;
+  bool recommended_ = false;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<NoticeInquiry>> InquiriesOf(v1::NoticeSource::Kind kind) {
+  std::vector<std::unique_ptr<NoticeInquiry>> inquiries;
+  if (kind == v1::NoticeSource::GCE) {
+    inquiries.push_back(std::make_unique<GceInquiry>("preempted"));
+    inquiries.push_back(std::make_unique<GceInquiry>("maintenance-event"));
+  } else if (kind == v1::NoticeSource::AWS) {
+    inquiries.push_back(std::make_unique<AwsInquiry>());
+  }
+  return inquiries;
+}
+
+}  // namespace muster::agent

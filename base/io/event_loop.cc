@@ -1,0 +1,155 @@
+#include "base/io/event_loop.h"
+
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+
+namespace muster {
+namespace {
+
+constexpr int kMaxEvents = 256;  // taken from the kernel at once
+
+// Call right after the system call that returned fd.
+absl::Status StatusOf(int fd, const std::string& call) {
+  if (fd >= 0) return absl::OkStatus();
+  if (errno == EMFILE || errno == ENFILE) {
+    return absl::ResourceExhaustedError("no descriptors are left for an event loop (ulimit -n)");
+  }
+  return absl::ErrnoToStatus(errno, call + " is refused here (kernel, sandbox or seccomp profile)");
+}
+
+}  // namespace
+
+EventLoop::EventLoop() {
+  epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  status_ = StatusOf(epoll_fd_, "epoll_create1");
+  if (!status_.ok()) return;
+  wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  status_ = StatusOf(wake_fd_, "eventfd");
+  if (!status_.ok()) return;
+  timer_fd_ = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+  status_ = StatusOf(timer_fd_, "timerfd_create");
+  if (!status_.ok()) return;
+  Watch(wake_fd_, EPOLLIN, [this](uint32_t) {
+    uint64_t count = 0;
+    (void)!read(wake_fd_, &count, sizeof(count));
+    RunPosted();
+  });
+  Watch(timer_fd_, EPOLLIN, [this](uint32_t) {
+    uint64_t count = 0;
+    (void)!read(timer_fd_, &count, sizeof(count));
+    RunTimers();
+  });
+}
+
+EventLoop::~EventLoop() {
+  for (int fd : {timer_fd_, wake_fd_, epoll_fd_}) {
+    if (fd >= 0) close(fd);
+  }
+}
+
+BootTime EventLoop::Now() {
+  timespec ts{};
+  clock_gettime(CLOCK_BOOTTIME, &ts);
+  return FromBootNanos(int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec);
+}
+
+void EventLoop::Run() {
+  stop_ = false;
+  while (!stop_) {
+    epoll_event events[kMaxEvents];
+    const int count = epoll_wait(epoll_fd_, events, kMaxEvents, -1);
+    if (count < 0) {
+      MUSTER_CHECK(errno == EINTR, "epoll_wait failed");
+      continue;
+    }
+    for (int i = 0; i < count && !stop_; ++i) {
+      // An earlier callback of this batch may have taken the watch away, or put another in its place.
+      const auto it = watches_.find(events[i].data.fd);
+      if (it == watches_.end()) continue;
+      const std::shared_ptr<FdCallback> callback = it->second;
+      (*callback)(events[i].events);
+    }
+  }
+}
+
+void EventLoop::Stop() { stop_ = true; }
+
+void EventLoop::Post(Callback callback) {
+  {
+    const MutexLock lock(mutex_);
+    posted_.push_back(std::move(callback));
+    if (posted_.size() > 1) return;  // the loop is awake already
+  }
+  const uint64_t one = 1;
+  (void)!write(wake_fd_, &one, sizeof(one));
+}
+
+EventLoop::TimerId EventLoop::At(BootTime when, Callback callback) {
+  const TimerId id = next_timer_++;
+  timers_.emplace(when, Timer{id, std::move(callback)});
+  ArmTimer();
+  return id;
+}
+
+void EventLoop::Cancel(TimerId id) {
+  for (auto it = timers_.begin(); it != timers_.end(); ++it) {
+    if (it->second.id != id) continue;
+    timers_.erase(it);
+    break;
+  }
+}
+
+void EventLoop::Watch(int fd, uint32_t events, FdCallback callback) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  const bool known = watches_.count(fd) > 0;
+  watches_[fd] = std::make_shared<FdCallback>(std::move(callback));
+  const int result = epoll_ctl(epoll_fd_, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event);
+  MUSTER_CHECK(result == 0, "epoll_ctl refused a descriptor");
+}
+
+void EventLoop::Unwatch(int fd) {
+  if (watches_.erase(fd) > 0) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+}
+
+void EventLoop::RunTimers() {
+  const BootTime now = Now();
+  while (!timers_.empty() && timers_.begin()->first <= now && !stop_) {
+    const Callback callback = std::move(timers_.begin()->second.callback);
+    timers_.erase(timers_.begin());
+    callback();
+  }
+  ArmTimer();
+}
+
+void EventLoop::RunPosted() {
+  std::vector<Callback> batch;
+  {
+    const MutexLock lock(mutex_);
+    batch.swap(posted_);
+  }
+  for (Callback& callback : batch) {
+    if (stop_) return;
+    callback();
+  }
+}
+
+void EventLoop::ArmTimer() {
+  if (timers_.empty()) return;
+  const timespec when = absl::ToTimespec(timers_.begin()->first);
+  itimerspec spec{};
+  spec.it_value = when;
+  if (spec.it_value.tv_sec == 0 && spec.it_value.tv_nsec == 0) spec.it_value.tv_nsec = 1;
+  timerfd_settime(timer_fd_, TFD_TIMER_ABSTIME, &spec, nullptr);
+}
+
+}  // namespace muster

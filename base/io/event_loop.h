@@ -1,0 +1,75 @@
+// A small epoll loop: descriptors, timers on CLOCK_BOOTTIME, and closures posted from other threads. Ours because
+// the event libraries at hand take SIGCHLD for themselves.
+//
+// Everything but Post() belongs to the loop thread.
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "base/mutex.h"
+#include "base/time.h"
+
+namespace muster {
+
+class EventLoop {
+ public:
+  using Callback = std::function<void()>;
+  using FdCallback = std::function<void(uint32_t events)>;  // EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR
+  using TimerId = uint64_t;
+
+  EventLoop();
+  ~EventLoop();
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
+
+  // Not OK: the kernel gave it no descriptors, and nothing else of it may be called.
+  const absl::Status& status() const { return status_; }
+
+  static BootTime Now();  // CLOCK_BOOTTIME
+
+  void Run();  // until Stop()
+  void Stop();
+
+  // From any thread. Runs on the loop thread, in order of posting; never from inside the call.
+  void Post(Callback callback);
+
+  TimerId At(BootTime when, Callback callback);
+  TimerId After(absl::Duration delay, Callback callback) { return At(Now() + delay, std::move(callback)); }
+  void Cancel(TimerId id);  // of one that has fired: nothing
+
+  // One watch for each descriptor; the loop does not own it. Replaces an earlier watch.
+  void Watch(int fd, uint32_t events, FdCallback callback);
+  void Unwatch(int fd);
+
+ private:
+  struct Timer {
+    TimerId id;
+    Callback callback;
+  };
+
+  void RunTimers();
+  void RunPosted();
+  void ArmTimer();
+
+  absl::Status status_;
+  int epoll_fd_ = -1;
+  int wake_fd_ = -1;   // eventfd
+  int timer_fd_ = -1;  // timerfd on CLOCK_BOOTTIME
+  bool stop_ = false;
+  TimerId next_timer_ = 1;
+  std::multimap<BootTime, Timer> timers_;
+  std::map<int, std::shared_ptr<FdCallback>> watches_;
+
+  Mutex mutex_;
+  std::vector<Callback> posted_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace muster

@@ -1,0 +1,103 @@
+#include "base/io/temporary_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+
+namespace muster {
+namespace {
+
+constexpr int kMaxTries = 10;        // of making a folder that another process takes for an abandoned one
+constexpr int kMaxAbandoned = 1000;  // removed in one go
+constexpr size_t kBootIdLength = 8;  // of the boot's id in the names
+constexpr size_t kRandomLength = 6;  // mkdtemp's
+
+// "muster-1f3a9c2e-": of this start of this machine.
+std::string NameOfScratch() {
+  std::string boot_id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot_id;
+  return "muster-" + boot_id.substr(0, kBootIdLength) + "-";
+}
+
+enum class Lock { kLocked, kHeldByAnother, kGone, kUnknown };  // kUnknown: this file system has no locks
+
+Lock TryLock(const std::string& path, OwnedFd* lock) {
+  lock->Reset(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!lock->valid()) return Lock::kGone;
+  if (flock(lock->get(), LOCK_EX | LOCK_NB) != 0) {
+    return errno == EWOULDBLOCK ? Lock::kHeldByAnother : Lock::kUnknown;
+  }
+  struct stat now {};
+  return fstat(lock->get(), &now) == 0 && now.st_nlink > 0 ? Lock::kLocked : Lock::kGone;
+}
+
+void RemoveWithFiles(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::directory_iterator entries(folder, error), end;
+  for (; !error && entries != end; entries.increment(error)) unlink(entries->path().c_str());
+  rmdir(folder.c_str());
+}
+
+bool IsOurs(const std::filesystem::directory_entry& entry, const std::string& name) {
+  const std::string found = entry.path().filename().string();
+  struct stat about {};
+  return found.starts_with(name) && found.size() == name.size() + kRandomLength &&
+         lstat(entry.path().c_str(), &about) == 0 && S_ISDIR(about.st_mode) && about.st_uid == geteuid();
+}
+
+}  // namespace
+
+std::string TemporaryFolder() {
+  const char* const folder = std::getenv("TMPDIR");
+  if (folder == nullptr || *folder == '\0') return "/tmp";
+  std::error_code error;
+  const std::string absolute = std::filesystem::absolute(folder, error).string();
+  return error ? folder : absolute;
+}
+
+absl::StatusOr<std::string> MakeFolderIn(const std::string& parent, const std::string& name) {
+  std::string path = parent + "/" + name + std::string(kRandomLength, 'X');  // mkdtemp puts random letters there
+  if (mkdtemp(path.data()) == nullptr) return absl::ErrnoToStatus(errno, "making a folder in " + parent);
+  return path;
+}
+
+absl::StatusOr<ScratchFolder> ScratchFolder::Make() {
+  const std::string name = NameOfScratch();
+  for (int i = 0; i < kMaxTries; ++i) {
+    ASSIGN_OR_RETURN(std::string path, MakeFolderIn(TemporaryFolder(), name));
+    OwnedFd lock;
+    const Lock found = TryLock(path, &lock);
+    if (found == Lock::kLocked || found == Lock::kUnknown) return ScratchFolder(std::move(path), std::move(lock));
+    rmdir(path.c_str());  // another process, which looks for abandoned ones, was faster than the lock
+  }
+  return absl::UnavailableError("no folder in " + TemporaryFolder() + " could be locked");
+}
+
+void ScratchFolder::Remove() const { RemoveWithFiles(path_); }
+
+void RemoveAbandonedFolders() {
+  const std::string name = NameOfScratch();
+  std::vector<std::string> found;
+  std::error_code error;
+  std::filesystem::directory_iterator entries(TemporaryFolder(), error), end;
+  for (; !error && entries != end && found.size() < kMaxAbandoned; entries.increment(error)) {
+    if (IsOurs(*entries, name)) found.push_back(entries->path().string());
+  }
+  for (const std::string& path : found) {
+    OwnedFd lock;
+    if (TryLock(path, &lock) == Lock::kLocked) RemoveWithFiles(path);
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,171 @@
+#include "base/mask_secrets.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "base/status_macros.h"
+
+namespace muster {
+namespace {
+
+// Whole words of a name, between underscores.
+constexpr std::string_view kSecretWords[] = {"AUTH", "AUTHORIZATION", "BEARER", "COOKIE", "CREDS",
+                                             "DSN",  "JWT",           "KEY",    "KEYS",   "PASS",
+                                             "PAT",  "PSK",           "PW",     "SIG",    "SIGNATURE"};
+// Parts of a word, for names like GITHUBTOKEN and MYSQLPASSWORD.
+constexpr std::string_view kSecretParts[] = {"ACCESSKEY", "APIKEY",   "CREDENTIAL", "PASSPHRASE",
+                                             "PASSWD",    "PASSWORD", "PRIVATEKEY", "SECRET"};
+
+// How tokens begin that name their issuer.
+constexpr std::string_view kTokenPrefixes[] = {"AIza", "AKIA",  "ASIA",        "eyJ",    "ghp_", "gho_", "ghs_",
+                                               "ghu_", "ghr_",  "github_pat_", "glpat-", "hf_",  "npm_", "pypi-",
+                                               "sk-",  "xapp-", "xoxb-",       "xoxp-",  "ya29"};
+constexpr size_t kLeastTokenChars = 16;  // after the prefix; all known ones have more
+constexpr size_t kMaxCountChars = 12;    // of a number of tokens
+
+bool IsNameChar(char c) {
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';
+}
+
+bool IsSecretWord(absl::string_view word) {
+  const auto is_word = [&](std::string_view secret) { return AsStd(word) == secret; };
+  const auto is_part = [&](std::string_view secret) { return absl::StrContains(word, AsAbsl(secret)); };
+  // TOKENIZERS_PARALLELISM begins with it, a token's name ends with it.
+  return absl::EndsWith(word, "TOKEN") || absl::EndsWith(word, "TOKENS") ||
+         std::any_of(std::begin(kSecretWords), std::end(kSecretWords), is_word) ||
+         std::any_of(std::begin(kSecretParts), std::end(kSecretParts), is_part);
+}
+
+// user:password between "://" and the last @ before the path.
+std::string MaskUserInUrls(const std::string& value) {
+  std::string masked;
+  size_t from = 0;
+  while (true) {
+    const size_t scheme = value.find("://", from);
+    if (scheme == std::string::npos) return masked.append(value, from);
+    const size_t start = scheme + 3;
+    const size_t end = std::min(value.find_first_of("/?# \t\n\"',", start), value.size());
+    const size_t at = value.substr(start, end - start).rfind('@');
+    masked.append(value, from, start - from);
+    if (at != std::string::npos) masked.append(kMask);
+    from = at == std::string::npos ? start : start + at;
+  }
+}
+
+// user:password before an @, without a scheme: what has no colon is no more than a name.
+std::string MaskUserOfAddress(const std::string& text) {
+  std::string masked;
+  size_t from = 0;
+  while (true) {
+    const size_t at = text.find('@', from);
+    if (at == std::string::npos) return masked.append(text, from);
+    const size_t before = text.find_last_of("/=,; \t\n\"'", at);
+    const size_t start = before == std::string::npos ? from : std::max(from, before + 1);
+    const bool has_password = text.substr(start, at - start).find(':') != std::string::npos;
+    masked.append(text, from, (has_password ? start : at) - from).append(has_password ? kMask : "").append("@");
+    from = at + 1;
+  }
+}
+
+// A word of prose or a module's name may begin in the same way: one that is long and in one piece does not.
+bool IsToken(std::string_view word) {
+  const auto is_token = [&](std::string_view prefix) {
+    if (word.substr(0, prefix.size()) != prefix) return false;
+    const std::string_view rest = word.substr(prefix.size());
+    const auto is_lower_or_separator = [](char c) {
+      return c == '_' || c == '-' || c == '.' || (c >= 'a' && c <= 'z');
+    };
+    const bool in_pieces = rest.find_first_of("_-.") != std::string_view::npos;
+    return rest.size() >= kLeastTokenChars &&
+           !(in_pieces && std::all_of(rest.begin(), rest.end(), is_lower_or_separator));
+  };
+  return std::any_of(std::begin(kTokenPrefixes), std::end(kTokenPrefixes), is_token);
+}
+
+std::string MaskTokens(std::string_view text) {
+  std::string masked;
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i;
+    while (end < text.size() && IsNameChar(text[end])) ++end;
+    const std::string_view word = text.substr(i, end - i);
+    masked.append(IsToken(word) ? std::string_view(kMask) : word);
+    if (end < text.size()) masked += text[end++];
+    i = end;
+  }
+  return masked;
+}
+
+// --max-tokens 4096: what differs most often, and no secret.
+bool IsCount(std::string_view name, std::string_view value) {
+  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || c == '_'; };
+  return absl::EndsWithIgnoreCase(AsAbsl(name), "tokens") && !value.empty() && value.size() <= kMaxCountChars &&
+         std::all_of(value.begin(), value.end(), is_digit);
+}
+
+struct SecretPlace {
+  size_t begin = 0;  // the size of the text: it is in the next argument
+  std::string_view name;
+};
+
+// A name like a secret's that is a part of a path names no value.
+std::optional<SecretPlace> FindSecret(std::string_view text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (!IsNameChar(text[i])) continue;
+    size_t end = i;
+    while (end < text.size() && IsNameChar(text[end])) ++end;
+    const std::string_view name = text.substr(i, end - i);
+    i = end;
+    if (!IsSecretName(name) || (end < text.size() && (text[end] == '/' || text[end] == '\\'))) continue;
+    const size_t value = std::min(text.find_first_not_of("=:\"' \t\n", end), text.size());
+    const size_t value_end = std::min(text.find_first_of(" \t\n,;}\"'", value), text.size());
+    if (!IsCount(name, text.substr(value, value_end - value))) return SecretPlace{value, name};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string MaskText(std::string_view text) {
+  const std::optional<SecretPlace> secret = FindSecret(text);
+  const std::string_view open = secret ? text.substr(0, secret->begin) : text;
+  const std::string masked = MaskTokens(MaskUserOfAddress(MaskUserInUrls(std::string(open))));
+  return secret && secret->begin < text.size() ? masked + kMask : masked;
+}
+
+std::vector<std::string> MaskArguments(const std::vector<std::string>& arguments) {
+  std::vector<std::string> masked;
+  std::optional<std::string> expected;  // the name whose value comes next
+  for (const std::string& argument : arguments) {
+    // After an option whatever comes is its value, --begun=so too; after another word a further option is none.
+    const bool is_value = expected && !IsCount(*expected, argument) &&
+                          (expected->front() == '-' || !absl::StartsWith(argument, "-"));
+    masked.push_back(is_value && !argument.empty() ? kMask : MaskText(argument));
+    expected.reset();
+    const std::optional<SecretPlace> secret = FindSecret(argument);
+    if (secret && secret->begin == argument.size()) expected = argument;
+  }
+  return masked;
+}
+
+bool IsSecretName(std::string_view name) {
+  const std::string upper = absl::AsciiStrToUpper(AsAbsl(name));
+  if (upper == "PWD" || upper == "OLDPWD") return false;
+  const std::vector<std::string> words = absl::StrSplit(upper, absl::ByAnyChar("_-."));
+  return std::any_of(words.begin(), words.end(),
+                     [](const std::string& word) { return word == "PWD" || IsSecretWord(word); });
+}
+
+Environment MaskSecrets(const Environment& environment) {
+  Environment masked;
+  for (const auto& [name, value] : environment) {
+    masked[name] = IsSecretName(name) && !value.empty() ? kMask : MaskUserInUrls(value);
+  }
+  return masked;
+}
+
+}  // namespace muster

@@ -1,0 +1,61 @@
+// Foreign values are escaped here and nowhere else, so that no reading can put a second line into a log.
+#include "base/problem.h"
+
+#include "absl/strings/str_format.h"
+
+namespace muster {
+namespace {
+
+constexpr char kDefaultAdvice[] = "correct it, or unset it and give --nnodes, --node-rank and --master-addr";
+
+std::string EscapedByte(unsigned char byte) {
+  switch (byte) {
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    default:
+      return absl::StrFormat("\\x%02x", byte);
+  }
+}
+
+std::string Escaped(char c) {
+  const unsigned char byte = static_cast<unsigned char>(c);
+  return (byte >= 0x20 && byte < 0x7f) ? std::string(1, c) : EscapedByte(byte);
+}
+
+}  // namespace
+
+std::string Shown(std::string_view text) {
+  constexpr std::string_view kCut = "...";
+  std::string shown;
+  size_t kept = 0;  // what may stay if the text has to be cut
+  for (const char c : text) {
+    shown += Escaped(c);
+    if (shown.size() <= kMaxShownChars - kCut.size()) kept = shown.size();
+    if (shown.size() > kMaxShownChars) return shown.substr(0, kept).append(kCut);
+  }
+  return shown;
+}
+
+absl::Status ToStatus(const Problem& problem) {
+  std::string line = Shown(problem.source);  // a variable's name may be made of foreign words, too
+  if (!problem.field.empty()) line.append(": ").append(Shown(problem.field));
+  if (!problem.value.has_value()) {
+    line.append(" is missing");
+  } else if (problem.value->empty()) {
+    line.append(" is empty");
+  } else {
+    line.append(" is ").append(Shown(*problem.value));
+  }
+  line.append(": expected ").append(problem.expected);
+  line.append("; ").append(problem.advice.empty() ? kDefaultAdvice : problem.advice);
+  // What was expected may name a foreign value that nobody escaped: one line it is, whatever it holds.
+  std::string printable;
+  for (const char c : line) printable += Escaped(c);
+  return absl::InvalidArgumentError(printable);
+}
+
+}  // namespace muster

@@ -1,0 +1,29 @@
+// The one line in which a reading says what is wrong: source, field, value, what was expected, what to do.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace muster {
+
+inline constexpr size_t kMaxShownChars = 80;  // of a foreign value in a message
+
+struct Problem {
+  std::string source;                // the variable or file: "CLUSTER_SPEC"
+  std::string field;                 // "task.index"; empty: the source as a whole
+  std::optional<std::string> value;  // as found; nullopt: it is missing
+  std::string expected;              // "a number from 0 to 2"
+  std::string advice;                // what to do about it; empty: correct the source, or give the place by flags
+};
+
+// InvalidArgument: `SOURCE: FIELD is VALUE: expected EXPECTED; ADVICE`. Never more than one line, whatever the
+// parts hold; source, field and value are cut at kMaxShownChars.
+absl::Status ToStatus(const Problem& problem);
+
+// At most kMaxShownChars characters of `text`, all printable ASCII: everything else is written as \n, \xNN.
+std::string Shown(std::string_view text);
+
+}  // namespace muster

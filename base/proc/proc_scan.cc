@@ -1,0 +1,283 @@
+#include "base/proc/proc_scan.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "base/io/owned_fd.h"
+#include "base/status_macros.h"
+
+namespace muster {
+namespace {
+
+constexpr size_t kReadStep = 4096;  // bytes
+// Fields of /proc/PID/stat, numbered as in proc(5); the state is the first after the name.
+constexpr size_t kFirstAfterName = 3, kParent = 4, kGroup = 5, kSession = 6, kFlags = 9, kThreads = 20,
+                 kStart = 22, kCodeStart = 26, kEnvironmentEnd = 51;
+constexpr uint64_t kNotShown = 1;  // as kCodeStart, where the process is not ours to look into
+constexpr uint64_t kFlagExiting = 0x4, kFlagKernelThread = 0x200000;  // include/linux/sched.h
+constexpr size_t kMaxFile = 8 * 1024 * 1024;  // bytes: an environment can be large, but not without bound
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return absl::ErrnoToStatus(errno, path);
+  std::string content;
+  ssize_t got = 0;
+  do {
+    const size_t size = content.size();
+    content.resize(size + kReadStep);
+    got = read(fd, content.data() + size, kReadStep);
+    content.resize(size + (got > 0 ? static_cast<size_t>(got) : 0));
+  } while ((got > 0 && content.size() < kMaxFile) || (got < 0 && errno == EINTR));
+  const int error = errno;
+  close(fd);
+  if (got < 0) return absl::ErrnoToStatus(error, path);
+  return content;
+}
+
+std::string ProcPath(pid_t pid, const std::string& file) { return "/proc/" + std::to_string(pid) + "/" + file; }
+
+std::string OfThread(pid_t thread, const char* file) { return "task/" + std::to_string(thread) + "/" + file; }
+
+std::optional<pid_t> ToPid(std::string_view text) {
+  pid_t pid = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), pid);
+  if (result.ec != std::errc() || result.ptr != text.data() + text.size() || pid <= 0) return std::nullopt;
+  return pid;
+}
+
+absl::Status ForEachNumberedEntry(const char* folder, const std::function<void(pid_t)>& visit) {
+  DIR* dir = opendir(folder);
+  if (dir == nullptr) return absl::ErrnoToStatus(errno, folder);
+  int error = 0;
+  while (true) {
+    errno = 0;  // only so is the end told from an error
+    const dirent* entry = readdir(dir);
+    error = errno;
+    if (entry == nullptr) break;
+    if (const auto number = ToPid(entry->d_name)) visit(*number);
+  }
+  closedir(dir);
+  return error == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, folder);
+}
+
+// Whether one of these fields of a /proc/PID/status, which are sets of signals, holds the signal.
+bool HasSignal(std::string_view status, std::initializer_list<const char*> fields, int signal) {
+  const unsigned long long bit = 1ULL << (signal - 1);
+  return std::any_of(fields.begin(), fields.end(), [&](const char* field) {
+    const std::string start = std::string("\n") + field + ":\t";
+    const size_t at = status.find(start);
+    return at != std::string_view::npos &&
+           (std::strtoull(status.data() + at + start.size(), nullptr, 16) & bit) != 0;
+  });
+}
+
+bool KillPending(const std::string& status_path) {
+  const auto status = ReadFile(status_path);
+  return status.ok() && HasSignal(*status, {"SigPnd", "ShdPnd"}, SIGKILL);
+}
+
+// A program may end its first thread and go on with others: one of these tells how it is, and has its memory.
+// False: it could not be read now.
+bool AsOneOfOtherThreads(ProcessInfo* process) {
+  const pid_t pid = process->pid;
+  bool readable = true;
+  const absl::Status listed = ForEachNumberedEntry(ProcPath(pid, "task").c_str(), [&](pid_t thread) {
+    if (thread == pid || !process->ended()) return;
+    const auto stat = ReadFile(ProcPath(pid, OfThread(thread, "stat")));
+    if (!stat.ok() && !absl::IsNotFound(stat.status())) readable = false;
+    const auto info = stat.ok() ? ParseProcess(thread, *stat) : std::nullopt;
+    if (!info || info->ended()) return;
+    process->thread = thread;
+    process->state = info->state;
+    process->exiting = info->exiting;
+  });
+  return readable && (listed.ok() || absl::IsNotFound(listed));
+}
+
+// Some that are no Linux leave fields of /proc/PID/stat zero (gVisor): that says nothing there.
+bool KernelTellsOfExec() {
+  static const bool tells = [] {
+    const auto stat = ReadFile(ProcPath(getpid(), "stat"));
+    const auto self = stat.ok() ? ParseProcess(getpid(), *stat) : std::nullopt;
+    return self && !self->in_exec;
+  }();
+  return tells;
+}
+
+// A kernel without CONFIG_PROC_CHILDREN has no such files; then all of /proc is read instead.
+bool HasChildrenFiles() {
+  static const bool has = access("/proc/thread-self/children", R_OK) == 0;
+  return has;
+}
+
+}  // namespace
+
+std::optional<ProcessInfo> ParseProcess(pid_t pid, std::string_view stat) {
+  // The name may hold spaces and parentheses: the last ")" ends it.
+  const size_t open = stat.find('(');
+  const size_t shut = stat.rfind(')');
+  if (open == std::string_view::npos || shut == std::string_view::npos || shut < open) return std::nullopt;
+  const std::vector<std::string> fields =
+      absl::StrSplit(AsAbsl(stat.substr(shut + 1)), absl::ByAnyChar(" \n"), absl::SkipEmpty());
+  if (fields.size() <= kStart - kFirstAfterName) return std::nullopt;
+  const auto number = [&](size_t field, auto* value) {
+    return field - kFirstAfterName < fields.size() && absl::SimpleAtoi(fields[field - kFirstAfterName], value);
+  };
+  ProcessInfo info;
+  info.pid = info.thread = pid;
+  info.name = std::string(stat.substr(open + 1, shut - open - 1));
+  info.state = fields[0][0];
+  uint64_t flags = 0;
+  if (!number(kParent, &info.parent) || !number(kGroup, &info.group) || !number(kSession, &info.session) ||
+      !number(kFlags, &flags) || !number(kThreads, &info.threads) || !number(kStart, &info.start)) {
+    return std::nullopt;
+  }
+  info.exiting = (flags & kFlagExiting) != 0;
+  info.kernel_thread = (flags & kFlagKernelThread) != 0;
+  // A process that ends has no memory either, and gets none any more.
+  uint64_t code_start = 0, environment_end = 0;
+  info.in_exec = !info.ended() && (flags & (kFlagExiting | kFlagKernelThread)) == 0 &&
+                 number(kCodeStart, &code_start) && code_start != kNotShown &&
+                 number(kEnvironmentEnd, &environment_end) && environment_end == 0;
+  return info;
+}
+
+std::optional<ProcessInfo> ReadProcess(pid_t pid) {
+  const auto stat = ReadFile(ProcPath(pid, "stat"));
+  if (!stat.ok()) return std::nullopt;
+  std::optional<ProcessInfo> info = ParseProcess(pid, *stat);
+  if (!info) return std::nullopt;
+  if (info->ended() && info->threads > 1 && !AsOneOfOtherThreads(&*info)) return std::nullopt;
+  if (info->state == 'D') info->kill_pending = KillPending(ProcPath(pid, OfThread(info->thread, "status")));
+  info->in_exec = info->in_exec && KernelTellsOfExec();
+  return info;
+}
+
+bool IsThere(pid_t pid) { return kill(pid, 0) == 0 || errno != ESRCH; }
+
+bool IsAlive(pid_t pid, uint64_t start) {
+  const auto now = ReadProcess(pid);
+  return now ? !now->ended() && now->start == start : IsThere(pid);
+}
+
+bool HasEndedSince(const ProcessInfo& seen) {
+  const auto now = ReadProcess(seen.pid);
+  return !now || now->start != seen.start || now->ended() || now->exiting;
+}
+
+bool HandlesSignal(pid_t pid, int signal) {
+  const auto status = ReadFile(ProcPath(pid, "status"));
+  if (!status.ok()) return false;
+  // A process that starts another one blocks all signals for that moment, SIGSEGV too, and handles none by it.
+  const bool blocks = HasSignal(*status, {"SigBlk"}, signal) && !HasSignal(*status, {"SigBlk"}, SIGSEGV);
+  return blocks || HasSignal(*status, {"SigCgt"}, signal);
+}
+
+absl::Status ForEachProcess(const std::function<void(pid_t)>& visit) {
+  return ForEachNumberedEntry("/proc", visit);
+}
+
+std::string LookAtEachProcess(const std::function<void(pid_t, std::string* unclear)>& look) {
+  std::vector<pid_t> again;
+  const absl::Status listed = ForEachProcess([&](pid_t pid) {
+    std::string unclear;
+    look(pid, &unclear);
+    if (!unclear.empty()) again.push_back(pid);
+  });
+  std::string unclear(AsStd(listed.message()));
+  for (const pid_t pid : again) look(pid, &unclear);
+  return unclear;
+}
+
+absl::StatusOr<std::vector<ProcessInfo>> Children() {
+  std::vector<ProcessInfo> children;
+  const pid_t self = getpid();
+  if (!HasChildrenFiles()) {
+    RETURN_IF_ERROR(ForEachProcess([&](pid_t pid) {
+      if (const auto info = ReadProcess(pid); info && info->parent == self) children.push_back(*info);
+    }));
+    return children;
+  }
+  const auto add = [&](pid_t pid) {
+    // A child is there until we reap it.
+    ProcessInfo unreadable;
+    unreadable.pid = pid;
+    unreadable.parent = self;
+    ProcessInfo info = ReadProcess(pid).value_or(unreadable);
+    if (info.parent == self) children.push_back(std::move(info));
+  };
+  absl::Status readable;
+  RETURN_IF_ERROR(ForEachNumberedEntry("/proc/self/task", [&](pid_t thread) {
+    const auto list = ReadFile("/proc/self/task/" + std::to_string(thread) + "/children");
+    if (!list.ok()) {
+      if (!absl::IsNotFound(list.status())) readable.Update(list.status());  // NotFound: the thread has ended
+      return;
+    }
+    std::string_view rest = *list;
+    while (!rest.empty()) {
+      const size_t space = rest.find(' ');
+      if (const auto pid = ToPid(rest.substr(0, space))) add(*pid);
+      if (space == std::string_view::npos) break;
+      rest.remove_prefix(space + 1);
+    }
+  }));
+  RETURN_IF_ERROR(readable);
+  return children;
+}
+
+absl::StatusOr<std::string> StartEnvironment(pid_t pid, const std::string& name) {
+  absl::StatusOr<std::string> block = ReadFile(ProcPath(pid, "environ"));
+  if (block.ok() ? block->empty() : absl::IsNotFound(block.status())) {
+    const auto info = ReadProcess(pid);
+    if (info && info->in_exec) return absl::UnavailableError(Describe(*info) + " is in an exec");
+    // Once more: an exec may have ended since, or the first thread has, and another one has the environment.
+    if (info) block = ReadFile(ProcPath(pid, OfThread(info->thread, "environ")));
+  }
+  RETURN_IF_ERROR(block.status());
+  const std::string wanted = name + "=";
+  std::string_view rest = *block;
+  while (!rest.empty()) {
+    const size_t end = rest.find('\0');
+    const std::string_view entry = rest.substr(0, end);
+    if (entry.substr(0, wanted.size()) == wanted) return std::string(entry.substr(wanted.size()));
+    if (end == std::string_view::npos) break;
+    rest.remove_prefix(end + 1);
+  }
+  return absl::NotFoundError(wanted);
+}
+
+absl::Status SignalProcess(pid_t pid, uint64_t start, int signal) {
+  const OwnedFd held(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  const int refused = held.valid() ? 0 : errno;
+  const auto now = ReadProcess(pid);
+  if (refused == ESRCH || !now || now->ended() || now->start != start) {
+    return absl::NotFoundError("pid " + std::to_string(pid) + " has ended");
+  }
+  if (refused != 0) return absl::ErrnoToStatus(refused, "pidfd_open");
+  if (syscall(SYS_pidfd_send_signal, held.get(), signal, nullptr, 0) == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, "pidfd_send_signal to pid " + std::to_string(pid));
+}
+
+std::string Describe(const ProcessInfo& process) {
+  std::string text = "pid " + std::to_string(process.pid) + " (" + process.name + ", state " + process.state;
+  if (process.state == 'D') {
+    const auto where = ReadFile(ProcPath(process.pid, "wchan"));
+    if (where.ok() && !where->empty() && *where != "0") text += " in " + *where;
+  }
+  return text + ")";
+}
+
+}  // namespace muster

@@ -1,0 +1,86 @@
+#include "base/proc/process_setup.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+namespace muster {
+namespace {
+
+// A library of ours or the C library would otherwise get 0, 1 or 2 for a socket, and a worker would write into it.
+void OpenStandardDescriptors() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)!open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
+  }
+}
+
+sigset_t IgnoredSignals() {
+  sigset_t ignored;
+  sigemptyset(&ignored);
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action {};
+    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) sigaddset(&ignored, signal);
+  }
+  // Nobody who waits for a child can live with SIGCHLD ignored.
+  sigdelset(&ignored, SIGCHLD);
+  return ignored;
+}
+
+}  // namespace
+
+Inherited PrepareProcess() {
+  OpenStandardDescriptors();
+  Inherited inherited{};
+  inherited.ignored = IgnoredSignals();
+  getrlimit(RLIMIT_NOFILE, &inherited.nofile);
+
+  signal(SIGCHLD, SIG_DFL);
+  signal(SIGPIPE, SIG_IGN);
+  sigset_t blocked;
+  sigfillset(&blocked);
+  for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) sigdelset(&blocked, fault);
+  sigprocmask(SIG_SETMASK, &blocked, nullptr);
+
+  rlimit raised = inherited.nofile;
+  raised.rlim_cur = raised.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &raised);  // refused: the old limit serves
+  return inherited;
+}
+
+void EndBySignal(int signal) {
+  struct sigaction usual {};
+  usual.sa_handler = SIG_DFL;
+  sigaction(signal, &usual, nullptr);
+  raise(signal);
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, signal);
+  pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+}
+
+absl::Status CheckDescriptors(int count) {
+  std::vector<int> taken;
+  int error = 0;
+  while (error == 0 && static_cast<int>(taken.size()) < count) {
+    const int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) {
+      error = errno;
+    } else {
+      taken.push_back(fd);
+    }
+  }
+  const size_t free = taken.size();
+  for (int fd : taken) close(fd);
+  if (error == 0) return absl::OkStatus();
+  return absl::ResourceExhaustedError(std::to_string(count) + " more descriptors are needed and only " +
+                                      std::to_string(free) +
+                                      " can be opened (ulimit -n): " + std::strerror(error));
+}
+
+}  // namespace muster

@@ -1,0 +1,79 @@
+// `muster coordinator`: the job's settings from options and MUSTER_ variables, then the process that serves it.
+#include "absl/strings/str_cat.h"
+#include "rendezvous/coordinator_process.h"
+#include "base/proc/process_setup.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/help.h"
+#include "cli/options/log_level.h"
+#include "cli/plan/machine.h"
+#include "base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr char kListen[] = "listen";
+constexpr char kListenVariable[] = "MUSTER_LISTEN";
+constexpr char kDefaultListen[] = "29400";
+
+// A pod's variables may say much of nodes, as PET_ ones do; only what is an option here is asked.
+Environment OfTheJob(Environment environment) {
+  for (const OptionSpec& spec : RunOptions()) {
+    if (FindOption(CoordinatorCommandOptions(), spec.name) != nullptr) continue;
+    for (const char* prefix : {"MUSTER_", "PET_"}) environment.erase(VariableName(prefix, spec.name));
+  }
+  return environment;
+}
+
+bool IsSet(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found != environment.end() && !found->second.empty();
+}
+
+// Planned as a node would be that meets the others at the address where we listen.
+absl::StatusOr<RunPlan> PlanCoordinator(CommandLine line, const Environment& environment) {
+  const auto listen = line.given.find(kListen);
+  const bool given = listen != line.given.end();
+  const bool by_variable = !given && IsSet(environment, kListenVariable);
+  Setting<std::string> where{kDefaultListen, Origin::kDefault, "--listen", kDefaultListen};
+  if (given) where = {listen->second, Origin::kFlag, "--listen", listen->second};
+  if (by_variable) {
+    const std::string& text = environment.at(kListenVariable);
+    where = {text, Origin::kMusterVariable, kListenVariable, text};
+  }
+  const absl::StatusOr<HostPort> address = ParseListen(where.value);
+  if (!address.ok()) return Fault(where, std::string(AsStd(address.status().message())));
+  line.given.erase(kListen);
+  if (line.given.count("nnodes") == 0 && !IsSet(environment, "MUSTER_NNODES") &&
+      !IsSet(environment, "PET_NNODES")) {
+    return absl::InvalidArgumentError("--nnodes is needed: how many nodes the job has, N or MIN:MAX");
+  }
+  const bool is_ipv6 = address->host.find(':') != std::string::npos;
+  line.given["coordinator"] = is_ipv6 ? absl::StrCat("[", address->host, "]") : address->host;  // without the port
+  ASSIGN_OR_RETURN(RunPlan plan, Plan(line, environment, ReadMachine(environment)));
+  plan.config.mutable_primary()->set_port(*address->port);
+  return plan;
+}
+
+}  // namespace
+
+int CoordinatorCommand(const Invocation& invocation) {
+  const auto line = ParseCommandLine(CoordinatorCommandOptions(), invocation.arguments, "muster coordinator");
+  if (!line.ok()) return Complain(line.status());
+  if (line->help) return Print(CoordinatorHelp());
+  if (!line->script.empty()) {
+    return Complain(absl::InvalidArgumentError(
+        absl::StrCat(line->script, ": muster coordinator starts no program; the nodes do, with muster run")));
+  }
+  const Environment environment = OfTheJob(ReadEnvironment());
+  const absl::StatusOr<RunPlan> plan = PlanCoordinator(*line, environment);
+  if (!plan.ok()) return Complain(plan.status());
+  const absl::StatusOr<Severity> level = LogLevel(environment);
+  if (!level.ok()) return Complain(level.status());
+  PrepareProcess();
+  const rendezvous::CoordinatorEnd end = rendezvous::RunCoordinator(plan->config, *level);
+  std::fflush(nullptr);
+  if (end.signal != 0) EndBySignal(end.signal);
+  return end.exit_code;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,44 @@
+// `muster hostfile`: the nodes that `muster run` would meet, as DeepSpeed's hostfile.
+#include "agent/discovery/hostfile_view.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/help.h"
+#include "cli/plan/machine.h"
+#include "cli/options/option_table.h"
+#include "cli/options/settings.h"
+#include "cli/options/values.h"
+#include "base/status_macros.h"
+
+namespace muster::cli {
+
+int HostfileCommand(const Invocation& invocation) {
+  auto command_line = ParseCommandLine(HostfileCommandOptions(), invocation.arguments, "muster hostfile");
+  if (!command_line.ok()) return Complain(command_line.status());
+  if (command_line->help) return Print(HostfileHelp());
+  const Environment environment = ReadEnvironment();
+  const Machine machine = ReadMachine(environment);
+  // They are then those of every place, whatever this one has.
+  const auto slots = command_line->given.find("slots");
+  int count = 0;
+  if (slots != command_line->given.end()) {
+    const absl::StatusOr<SlotCount> given = ParseSlotCount(slots->second);
+    if (!given.ok()) {
+      return Complain(
+          Fault(Origin::kFlag, "--slots", slots->second, std::string(AsStd(given.status().message()))));
+    }
+    count = given->kind == SlotCount::kNumber ? given->number : 0;
+    command_line->given["nproc-per-node"] = slots->second;
+  }
+  absl::StatusOr<RunPlan> plan = Plan(*command_line, environment, machine);
+  if (!plan.ok()) return Complain(plan.status());
+  if (slots != command_line->given.end()) plan->view.slots.clear();
+  if (count == 0) count = plan->config.slots();
+  if (count == 0) {
+    return Complain(
+        absl::FailedPreconditionError("--slots is missing: expected the workers of each node, as this one does "
+                                      "not train and has none; give it"));
+  }
+  const absl::StatusOr<std::string> text = discovery::WriteHostfile(plan->view, count);
+  return text.ok() ? Print(*text) : Complain(absl::FailedPreconditionError(text.status().message()));
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,352 @@
+// `muster local`: starts the nodes, passes signals on to all of them, shows their output, waits for them.
+//
+// The first thread waits for signals and the nodes' ends; a second reads the nodes' pipes and writes, so that a
+// terminal that stands still never keeps a Ctrl-C waiting.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "agent/host/core/host_core.h"
+#include "base/io/event_loop.h"
+#include "agent/host/init.h"
+#include "agent/host/report/job_end.h"
+#include "base/proc/keyboard.h"
+#include "base/proc/process_setup.h"
+#include "base/proc/shell_job.h"
+#include "cli/commands/commands.h"
+#include "cli/options/exit_codes.h"
+#include "cli/commands/help.h"
+#include "cli/plan/launch.h"
+#include "cli/commands/local_console.h"
+#include "cli/plan/local_plan.h"
+#include "cli/plan/machine.h"
+#include "cli/plan/run_plan.h"
+#include "cli/commands/startup_signals.h"
+#include "base/status_macros.h"
+#include "base/thread.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr absl::Duration kKillAfterSecondSignal = absl::Seconds(5);
+constexpr absl::Duration kOutputAfterSignal = absl::Seconds(2);  // for a reader, once all nodes have ended
+constexpr int kSecondSignal = 2;
+constexpr int kOwnDescriptors = 4;      // events, signals, and a node's pipes before it has them
+constexpr int kDescriptorsOfANode = 2;  // its output and errors
+constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+
+bool EndsTheJob(int signal) {
+  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+}
+
+absl::Status SystemError(const char* what, int error) {
+  return absl::InternalError(absl::StrCat(what, ": ", std::strerror(error)));
+}
+
+absl::StatusOr<uint16_t> FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return SystemError("looking for a free port", errno);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  const bool found = bind(fd, generic, size) == 0 && getsockname(fd, generic, &size) == 0;
+  const int error = errno;
+  close(fd);
+  if (!found) return SystemError("looking for a free port on 127.0.0.1", error);
+  return ntohs(address.sin_port);
+}
+
+host::Streams Terminals() {
+  const int out = isatty(STDOUT_FILENO) == 1 ? static_cast<int>(host::Streams::kOut) : 0;
+  const int err = isatty(STDERR_FILENO) == 1 ? static_cast<int>(host::Streams::kErr) : 0;
+  return static_cast<host::Streams>(out | err);
+}
+
+struct Node {
+  pid_t pid = -1;  // -1: ended and reaped
+  int exit_code = 0;
+};
+
+std::vector<char*> Pointers(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+struct Pipes {
+  std::array<int, 2> out = {-1, -1};
+  std::array<int, 2> err = {-1, -1};
+};
+
+// `muster local-node PID ...` in a process group of its own, so that the terminal's Ctrl-C reaches us alone.
+absl::StatusOr<pid_t> SpawnNode(const LocalNode& node, const std::string& called_as, const Pipes& pipes) {
+  std::vector<std::string> argv = {called_as, kLocalNodeCommand, absl::StrCat(getpid())};
+  argv.insert(argv.end(), node.arguments.begin(), node.arguments.end());
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : node.environment) variables.push_back(absl::StrCat(name, "=", value));
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, pipes.out[1], 1);
+  posix_spawn_file_actions_adddup2(&actions, pipes.err[1], 2);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none, pipe_signal;
+  sigemptyset(&none);
+  sigemptyset(&pipe_signal);
+  sigaddset(&pipe_signal, SIGPIPE);  // ignored by us alone
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &pipe_signal);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  pid_t pid = 0;
+  const int error = posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, Pointers(argv).data(),
+                                Pointers(variables).data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) {
+    return absl::InternalError(
+        absl::StrCat("starting a node: ", WhyRefused(std::error_code(error, std::generic_category()))));
+  }
+  return pid;
+}
+
+class LocalJob {
+ public:
+  explicit LocalJob(std::string called_as) : called_as_(std::move(called_as)) {}
+
+  int Run(const std::vector<LocalNode>& plans) {
+    WatchSignals();
+    absl::Status started;
+    for (size_t i = 0; i < plans.size() && started.ok(); ++i) started = Start(plans[i]);
+    if (!started.ok()) SendAll(SIGTERM);
+    if (const absl::Status reads = console_.Start(); !reads.ok()) {
+      SendAll(SIGKILL);  // nobody would read what they say; their agents end what they started
+      return Complain(reads);
+    }
+    while (AnyAlive() || !console_.finished()) {
+      if (!WaitAndHandle() || ReaderIsTooSlow()) {  // only output is left, and we were asked to end
+        console_.Abandon();
+        terminal_.Restore();
+        std::_Exit(ExitCode());
+      }
+    }
+    if (const std::string lost = console_.Lost(); !lost.empty()) {
+      std::fprintf(stderr, "muster local: %s\n", lost.c_str());
+    }
+    if (!started.ok()) return Complain(started);
+    return ExitCode();
+  }
+
+ private:
+  void WatchSignals() {
+    sigset_t watched;
+    sigemptyset(&watched);
+    sigaddset(&watched, SIGCHLD);
+    for (int signal : kPassedOn) {
+      struct sigaction before {};
+      sigaction(signal, nullptr, &before);
+      if (before.sa_handler != SIG_IGN) sigaddset(&watched, signal);  // nohup stays nohup
+    }
+    signal_fd_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+  }
+
+  absl::Status Start(const LocalNode& plan) {
+    Pipes pipes;
+    if (pipe2(pipes.out.data(), O_CLOEXEC) != 0 || pipe2(pipes.err.data(), O_CLOEXEC) != 0) {
+      return SystemError("making a pipe", errno);
+    }
+    const int number = static_cast<int>(nodes_.size());
+    const absl::StatusOr<pid_t> pid = SpawnNode(plan, called_as_, pipes);
+    close(pipes.out[1]);
+    close(pipes.err[1]);
+    console_.Add(pipes.out[0], STDOUT_FILENO, number);
+    console_.Add(pipes.err[0], STDERR_FILENO, number);
+    if (!pid.ok()) return pid.status();
+    nodes_.push_back({*pid, 0});
+    return absl::OkStatus();
+  }
+
+  // False: there is no more to wait for than output that nobody takes, and we were asked to end.
+  bool WaitAndHandle() {
+    std::array<pollfd, 2> polled = {pollfd{signal_fd_, POLLIN, 0}, pollfd{console_.event_fd(), POLLIN, 0}};
+    int timeout_ms = -1;
+    const BootTime due = std::min(kill_at_, abandon_at_);
+    if (due < absl::InfiniteFuture()) {
+      const absl::Duration left = std::max(due - EventLoop::Now(), absl::ZeroDuration());
+      timeout_ms = static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
+    }
+    poll(polled.data(), polled.size(), timeout_ms);
+    uint64_t woken = 0;
+    if (read(console_.event_fd(), &woken, sizeof(woken)) > 0 && console_.broken() && asked_ == 0) {
+      ++asked_;
+      std::fputs("muster local: whoever read the output has gone: ending the job\n", stderr);
+      SendAll(SIGTERM);
+    }
+    signalfd_siginfo info;
+    while (read(signal_fd_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+      const int signal = static_cast<int>(info.ssi_signo);
+      if (signal != SIGCHLD && !Pass(signal)) return false;
+    }
+    Reap();
+    if (EventLoop::Now() >= kill_at_) {
+      kill_at_ = absl::InfiniteFuture();
+      SendAll(SIGKILL);
+    }
+    return true;
+  }
+
+  // After a signal the output of nodes that have ended is waited for only so long.
+  bool ReaderIsTooSlow() {
+    if (asked_ == 0 || AnyAlive()) return false;
+    if (abandon_at_ == absl::InfiniteFuture()) abandon_at_ = EventLoop::Now() + kOutputAfterSignal;
+    return EventLoop::Now() >= abandon_at_;
+  }
+
+  bool Pass(int signal) {
+    if (EndsTheJob(signal)) {
+      if (!AnyAlive()) return false;
+      const BootTime now = EventLoop::Now();
+      if (now < asked_at_ + host::kOneSignal) return true;  // told twice, as by timeout(1)
+      asked_at_ = now;
+      if (asked_ == 0) cancelled_ = signal == SIGINT;
+      if (++asked_ == kSecondSignal) kill_at_ = now + kKillAfterSecondSignal;
+    }
+    if (signal == SIGTSTP && !ShellCanContinue()) return true;  // as the kernel ignores it for others
+    SendAll(signal);
+    if (signal == SIGTSTP) raise(SIGSTOP);  // the nodes go on after our own SIGCONT
+    return true;
+  }
+
+  void SendAll(int signal) {
+    for (const Node& node : nodes_) {
+      if (node.pid > 0) kill(node.pid, signal);
+    }
+  }
+
+  void Reap() {
+    for (Node& node : nodes_) {
+      int status = 0;
+      if (node.pid <= 0 || waitpid(node.pid, &status, WNOHANG) != node.pid) continue;
+      node.pid = -1;
+      node.exit_code = WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
+    }
+  }
+
+  bool AnyAlive() const {
+    for (const Node& node : nodes_) {
+      if (node.pid > 0) return true;
+    }
+    return false;
+  }
+
+  // Does not return where Ctrl-C ended the job: its nodes have ended by SIGINT, too, or say that another one
+  // cancelled.
+  int ExitCode() const {
+    if (cancelled_ && FirstFailure() == kExitCancelled) {
+      terminal_.Restore();
+      std::fflush(nullptr);
+      EndBySignal(SIGINT);
+    }
+    return FirstFailure();
+  }
+
+  int FirstFailure() const {
+    for (const Node& node : nodes_) {
+      if (node.exit_code != 0) return node.exit_code;
+    }
+    return 0;
+  }
+
+  const std::string called_as_;
+  const TerminalModes terminal_;
+  std::vector<Node> nodes_;
+  LocalConsole console_;
+  int signal_fd_ = -1;
+  int asked_ = 0;
+  bool cancelled_ = false;  // the first signal that asked for the end was SIGINT
+  BootTime asked_at_ = absl::InfinitePast();
+  BootTime kill_at_ = absl::InfiniteFuture();
+  BootTime abandon_at_ = absl::InfiniteFuture();
+};
+
+}  // namespace
+
+int LocalCommand(const Invocation& invocation) {
+  if (getpid() == 1) return host::RunInit(invocation.argv);
+  const auto command_line = ParseCommandLine(LocalOptions(), invocation.arguments, "muster local");
+  if (!command_line.ok()) return Complain(command_line.status());
+  if (command_line->help) return Print(LocalHelp());
+  const absl::StatusOr<int> nodes = LocalNodeCount(*command_line);
+  if (!nodes.ok()) return Complain(nodes.status());
+
+  const Inherited inherited = PrepareProcess();
+  StartupSignals startup_signals(inherited);
+  const Environment environment = ReadEnvironment();
+  const Machine machine = ReadMachine(environment);
+  const absl::StatusOr<uint16_t> port = FreePort();
+  if (!port.ok()) return Complain(port.status());
+  const LocalFacts facts{*port,
+                         absl::StrCat("local-", machine.random_run_id),
+                         machine.accelerators(),
+                         Terminals(),
+                         HasKeyboard(),
+                         host::OwnStreams(),
+                         machine.first_process};
+  const std::vector<LocalNode> plans = PlanLocal(*nodes, *command_line, environment, facts);
+
+  // Said once here what every node would say.
+  const auto node_line = ParseCommandLine(RunOptions(), plans[0].arguments);
+  if (!node_line.ok()) return Complain(node_line.status());
+  const absl::StatusOr<RunPlan> first = Plan(*node_line, plans[0].environment, ReadMachine(plans[0].environment));
+  if (!first.ok()) return Complain(first.status());
+  const Launch launch =
+      PrepareLaunch(*first, plans[0].environment, machine.host_id, invocation.called_as, machine::ProbeFile);
+  if (launch.check.exit_code != 0) {
+    Complain(absl::NotFoundError(launch.check.problem));
+    return launch.check.exit_code;
+  }
+
+  setrlimit(RLIMIT_NOFILE, &inherited.nofile);  // the nodes raise it for themselves
+  const int needed = kOwnDescriptors + kDescriptorsOfANode * static_cast<int>(plans.size());
+  if (const absl::Status enough = CheckDescriptors(needed); !enough.ok()) return Complain(enough);
+  LocalJob job(invocation.called_as);
+  startup_signals.Stop();
+  return job.Run(plans);
+}
+
+int LocalNodeCommand(const Invocation& invocation) {
+  int parent = 0;
+  if (invocation.arguments.empty() || !absl::SimpleAtoi(invocation.arguments[0], &parent)) {
+    return Complain(absl::InvalidArgumentError("local-node is for muster itself; see muster --help"));
+  }
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) return kExitSignalBase + SIGTERM;  // gone before we asked to be told
+  Invocation run = invocation;
+  run.arguments.erase(run.arguments.begin());
+  run.command = kLocalCommand;
+  return RunCommand(run);
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,201 @@
+#include "cli/env/env_probe.h"
+
+#include <arpa/inet.h>
+#include <grpcpp/grpcpp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "rendezvous/transport/address.h"
+#include "base/io/event_loop.h"
+#include "base/io/owned_fd.h"
+#include "agent/machine/machine_probe.h"
+#include "rendezvous/transport/port_holder.h"
+#include "rendezvous/transport/process_start.h"
+#include "agent/reach_check.h"
+#include "rendezvous/transport/remote_session.h"
+#include "rendezvous/transport/serving.h"
+#include "muster/v1/rendezvous.grpc.pb.h"
+#include "base/ids.h"
+#include "base/status_macros.h"
+#include "rendezvous/transport/auth.h"
+#include "rendezvous/transport/channel_options.h"
+#include "rendezvous/transport/listen_address.h"
+#include "rendezvous/transport/server.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr char kSharedMemory[] = "/dev/shm";
+
+struct Target {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+};
+
+std::optional<Target> TargetOf(const std::string& address, uint16_t port) {
+  Target target;
+  auto* v4 = reinterpret_cast<sockaddr_in*>(&target.storage);
+  if (inet_pton(AF_INET, address.c_str(), &v4->sin_addr) == 1) {
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(port);
+    target.size = sizeof(sockaddr_in);
+    return target;
+  }
+  auto* v6 = reinterpret_cast<sockaddr_in6*>(&target.storage);
+  if (inet_pton(AF_INET6, address.c_str(), &v6->sin6_addr) != 1) return std::nullopt;
+  v6->sin6_family = AF_INET6;
+  v6->sin6_port = htons(port);
+  target.size = sizeof(sockaddr_in6);
+  return target;
+}
+
+absl::Status ConnectionError(int error, const std::string& where) {
+  const std::string text = absl::StrCat(where, ": ", std::strerror(error));
+  return error == ECONNREFUSED ? absl::UnavailableError(absl::StrCat("nobody listens at ", where))
+                               : absl::FailedPreconditionError(text);
+}
+
+absl::Status Connect(const std::string& address, uint16_t port) {
+  const std::string where = absl::StrCat(address, ", port ", port);
+  const std::optional<Target> target = TargetOf(address, port);
+  if (!target) return absl::InvalidArgumentError(absl::StrCat(where, ": not an address"));
+  const OwnedFd fd(socket(target->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (fd.get() < 0) return ConnectionError(errno, where);
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&target->storage), target->size) == 0) {
+    return absl::OkStatus();
+  }
+  if (errno != EINPROGRESS) return ConnectionError(errno, where);
+  pollfd wait = {fd.get(), POLLOUT, 0};
+  const int ready = poll(&wait, 1, static_cast<int>(absl::ToInt64Milliseconds(kConnectLimit)));
+  if (ready < 0) return ConnectionError(errno, where);
+  if (ready == 0) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("no answer from ", where, " within ", absl::FormatDuration(kConnectLimit)));
+  }
+  int error = 0;
+  socklen_t size = sizeof(error);
+  getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error == 0 ? absl::OkStatus() : ConnectionError(error, where);
+}
+
+// One call that says nothing and is given up as soon as the coordinator has greeted it.
+absl::StatusOr<absl::Duration> ClockAhead(const v1::NodeConfig& config) {
+  rendezvous::SanitizeGrpcEnvironment();
+  const std::string target = ToString(config.primary());
+  const auto channel =
+      grpc::CreateCustomChannel("dns:///" + target, grpc::InsecureChannelCredentials(),
+                                rendezvous::ClientArguments(absl::Milliseconds(config.lease_ms())));
+  // Not within the time that is measured.
+  const gpr_timespec limit = gpr_time_from_millis(absl::ToInt64Milliseconds(kConnectLimit), GPR_TIMESPAN);
+  const gpr_timespec by = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), limit);
+  if (!channel->WaitForConnected(by))
+    return absl::NotFoundError(
+        absl::StrCat("it speaks no gRPC, or not within ", absl::FormatDuration(kConnectLimit)));
+  grpc::ClientContext context;
+  context.set_deadline(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), limit));
+  if (!config.token().empty()) context.AddMetadata(rendezvous::kTokenKey, config.token());
+  const absl::Time asked = absl::Now();
+  const auto stub = v1::Rendezvous::NewStub(channel);
+  const auto stream = stub->Attend(&context);
+  stream->WaitForInitialMetadata();
+  const absl::Time answered = absl::Now();
+  const auto& told = context.GetServerInitialMetadata();
+  const auto time = told.find(rendezvous::kServerTimeKey);
+  std::string text;
+  if (time != told.end()) text.assign(time->second.data(), time->second.size());
+  const bool greeted = told.count(rendezvous::kServerKey) > 0;
+  if (greeted) context.TryCancel();
+  const grpc::Status end = stream->Finish();
+  if (end.error_code() == grpc::StatusCode::UNAUTHENTICATED)
+    return absl::PermissionDeniedError(end.error_message());
+  if (!greeted) return absl::NotFoundError(absl::StrCat("it is no coordinator: ", end.error_message()));
+  int64_t millis = 0;
+  if (!absl::SimpleAtoi(text, &millis))
+    return absl::UnimplementedError("the coordinator there does not tell its time");
+  return asked + (answered - asked) / 2 - absl::FromUnixMillis(millis);
+}
+
+// Nothing is read from those who come while we look whether we reach ourselves.
+class NoAttendance : public rendezvous::Attendance {
+ public:
+  void OnOpened(rendezvous::StreamId, const std::string&) override {}
+  void OnStatus(rendezvous::StreamId, const v1::AgentStatus&) override {}
+  void OnClosed(rendezvous::StreamId) override {}
+};
+
+// As the primary itself does once it runs: listens for a moment, and connects to the address from outside.
+absl::Status LeadsHere(const std::string& address, const v1::NodeConfig& config) {
+  rendezvous::SanitizeGrpcEnvironment();
+  EventLoop loop;
+  RETURN_IF_ERROR(loop.status());
+  NoAttendance nobody;
+  const std::string instance = absl::StrCat(rendezvous::Entropy());
+  ASSIGN_OR_RETURN(const std::unique_ptr<rendezvous::Server> server,
+                   rendezvous::Server::Start(
+                       rendezvous::ServerOptionsFrom(config, instance),
+                       [&loop](std::function<void()> closure) { loop.Post(std::move(closure)); }, &nobody));
+  v1::Endpoint endpoint = config.primary();
+  endpoint.set_host(address);
+  absl::Status result = absl::UnknownError("no answer");
+  rendezvous::SessionEvents events;
+  std::unique_ptr<rendezvous::RemoteSession> session;
+  events.on_connected = [&](const std::string&) {
+    const bool ourselves = session->server_instance() == instance;
+    result = ourselves ? absl::OkStatus() : absl::FailedPreconditionError("another muster answers there");
+    loop.Stop();
+  };
+  events.on_disconnected = [&](const std::string& why, int) {
+    result = absl::UnavailableError(why);
+    loop.Stop();
+  };
+  events.on_directive = [](const v1::Directive&) {};
+  events.on_closed = [] {};
+  session = std::make_unique<rendezvous::RemoteSession>(
+      rendezvous::RemoteSessionOptions{endpoint, config.token(), rendezvous::LeaseOf(config), agent::kReachLimit}, &loop,
+      events);
+  session->Connect();
+  loop.Run();
+  session.reset();  // before the server, which it is connected to
+  return result;
+}
+
+std::string PortHolder(uint16_t port) {
+  const std::optional<rendezvous::PortHolder> holder = rendezvous::FindPortHolder(port);
+  return holder ? absl::StrCat("process ", holder->pid, " (", holder->name, ")") : "";
+}
+
+absl::StatusOr<int64_t> SharedMemoryBytes() {
+  struct statvfs info {};
+  if (statvfs(kSharedMemory, &info) != 0) return absl::NotFoundError("there is no /dev/shm");
+  return static_cast<int64_t>(info.f_blocks) * static_cast<int64_t>(info.f_frsize);
+}
+
+}  // namespace
+
+CheckProbe SystemCheckProbe() {
+  CheckProbe probe;
+  probe.resolve = [](const std::string& host) { return rendezvous::ResolveHost(host, kNameLimit); };
+  probe.connect = Connect;
+  probe.listen = [](const v1::NodeConfig& config) {
+    return rendezvous::UsableAddresses(rendezvous::ServerOptionsFrom(config).listen).status();
+  };
+  probe.port_holder = PortHolder;
+  probe.is_own_address = [](const std::string& address) {
+    return rendezvous::IsLocalAddress(address, kNameLimit).value_or(false);
+  };
+  probe.leads_here = LeadsHere;
+  probe.clock_ahead = ClockAhead;
+  probe.shared_memory_bytes = SharedMemoryBytes;
+  probe.read_file = machine::ReadRegularFile;
+  return probe;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,14 @@
+// This machine and its network, for `muster env --check`.
+#pragma once
+
+#include "cli/env/env_check.h"
+
+namespace muster::cli {
+
+inline constexpr absl::Duration kNameLimit = absl::Seconds(5);
+inline constexpr absl::Duration kConnectLimit = absl::Seconds(3);
+
+// Blocking: each question at most for the limits above.
+CheckProbe SystemCheckProbe();
+
+}  // namespace muster::cli

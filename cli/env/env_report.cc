@@ -1,0 +1,277 @@
+#include "cli/env/env_report.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "agent/discovery/discover.h"
+#include "base/mask_secrets.h"
+#include "cli/env/env_check.h"
+#include "base/ids.h"
+#include "base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr size_t kMaxNodesShown = 8;  // in the table; JSON has all
+constexpr int kNameColumns = 23;      // as wide as the longest option's name
+constexpr int kValueColumns = 28;     // a wider value has the line to itself
+
+// Variables that bear on what muster or its workers do.
+constexpr const char* kPrefixes[] = {
+    "MUSTER_",   "PET_",           "TORCHELASTIC_", "TORCH_",   "CLUSTER_SPEC",     "CLOUD_ML_",
+    "AIP_",      "NCCL_",          "GLOO_",         "CUDA_",    "NVIDIA_",          "SLURM_",
+    "VC_",       "AWS_BATCH_",     "AZ_BATCH",      "AZUREML_", "OMPI_COMM_WORLD_", "PMI_",
+    "MPI_LOCAL", "MV2_COMM_WORLD_"};
+constexpr const char* kNames[] = {"RANK",
+                                  "WORLD_SIZE",
+                                  "LOCAL_RANK",
+                                  "LOCAL_WORLD_SIZE",
+                                  "NODE_RANK",
+                                  "GROUP_RANK",
+                                  "MASTER_ADDR",
+                                  "MASTER_PORT",
+                                  "TF_CONFIG",
+                                  "PYTHON_EXEC",
+                                  "VIRTUAL_ENV",
+                                  "OMP_NUM_THREADS",
+                                  "CONDA_PREFIX",
+                                  "KUBERNETES_SERVICE_HOST",
+                                  "JOB_COMPLETION_INDEX",
+                                  "JOBSET_NAME",
+                                  "HOSTNAME",
+                                  "POD_NAME",
+                                  "NNODES",
+                                  "NPROC_PER_NODE",
+                                  "GCE_METADATA_HOST",
+                                  "AWS_EC2_METADATA_SERVICE_ENDPOINT"};
+
+bool Bears(const std::string& name) {
+  const auto begins = [&](const char* prefix) { return absl::StartsWith(name, prefix); };
+  const auto is = [&](const char* other) { return name == other; };
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes), begins) ||
+         std::any_of(std::begin(kNames), std::end(kNames), is);
+}
+
+Environment Shown(const Environment& environment) {
+  Environment bearing;
+  for (const auto& [name, value] : environment) {
+    if (Bears(name)) bearing.emplace(name, value);
+  }
+  return MaskSecrets(bearing);
+}
+
+std::string RoleName(const RunPlan& plan) {
+  return plan.view.role == discovery::NodeRole::kTrainer ? "trainer" : "aux";
+}
+
+void Row(const std::string& name, const std::string& value, const std::string& from, std::string* out) {
+  const std::string left = absl::StrFormat("%-*s ", kNameColumns, name);
+  if (from.empty()) {
+    absl::StrAppend(out, left, value, "\n");
+  } else if (value.size() > size_t{kValueColumns}) {
+    absl::StrAppend(out, left, value, "\n", std::string(left.size(), ' '), "(", from, ")\n");
+  } else {
+    absl::StrAppend(out, left, absl::StrFormat("%-*s ", kValueColumns, value), from, "\n");
+  }
+}
+
+// "CLUSTER_SPEC": by what a source is known; empty for what the options say, and where nothing does.
+std::string EvidenceOf(const discovery::ClusterView& view) {
+  if (!view.evidence.empty()) return view.evidence;
+  for (const discovery::Source& known : discovery::Sources()) {
+    if (view.source == known.name) return known.evidence;
+  }
+  return "";
+}
+
+// What people call it.
+std::string PlatformName(const std::string& source) {
+  static constexpr std::pair<const char*, const char*> kPlatformNames[] = {
+      {"vertex", "Vertex AI"},
+      {"sagemaker", "SageMaker"},
+      {"slurm", "Slurm, the step of several nodes"},
+      {"slurm-node", "Slurm, on one node"},
+      {"trainer", "Kubeflow Trainer, or torchrun's variables"},
+      {"pytorchjob", "a PyTorchJob of Kubeflow"},
+      {"volcano", "Volcano"},
+      {"jobset", "a JobSet of Kubernetes"},
+      {"indexed-job", "an Indexed Job of Kubernetes"},
+      {"statefulset", "a StatefulSet of Kubernetes"},
+      {"tf_config", "TF_CONFIG"},
+      {"batch", "AWS Batch"},
+      {"azureml", "Azure ML"},
+      {"openmpi", "Open MPI"},
+      {"mvapich", "MVAPICH"},
+      {"mpich", "MPICH, Intel MPI or MVAPICH"},
+      {"static", "variables set on each node"},
+      {"hostfile", "a hostfile"},
+      {"flags", "the options"},
+      {"single", "nothing: no platform was found"},
+  };
+  for (const auto& [name, words] : kPlatformNames) {
+    if (source == name) return words;
+  }
+  return source;
+}
+
+std::string WhoSays(const RunPlan& plan) {
+  const std::string& source = plan.view.source;
+  if (source == "single") return "Nothing here says that there are other nodes, so this is a job of one.";
+  if (source == "flags") return "Options (or their variables) say who is in the job.";
+  const std::string evidence = EvidenceOf(plan.view);
+  const std::string from = evidence.empty() ? source : evidence, platform = PlatformName(source);
+  return absl::StrCat("Who is in the job was read from ", from, from == platform ? "" : ": " + platform, ".");
+}
+
+std::string WhichNode(const RunPlan& plan) {
+  if (plan.view.role != discovery::NodeRole::kTrainer) {
+    return absl::StrCat("This is ", plan.view.self, ", which does not train: it waits and ends with the job.");
+  }
+  if (plan.config.single_node()) return "";
+  const int count = plan.config.max_nodes();
+  if (!plan.config.has_place())
+    return absl::StrCat("It gets its number when the nodes, up to ", count, ", have met.");
+  return absl::StrCat("This is node ", plan.config.place(), " of the nodes 0 to ", count - 1, ".");
+}
+
+std::string WhereTheyMeet(const RunPlan& plan) {
+  if (plan.config.single_node()) return "It listens nowhere.";
+  const std::string address = ToString(plan.config.primary());
+  if (plan.config.coordinator_alone()) return absl::StrCat("All nodes meet at the coordinator, ", address, ".");
+  if (plan.config.serves() == v1::NodeConfig::SERVES_YES) {
+    return absl::StrCat("It is the primary: the others connect to its port ", plan.config.primary().port(), ".");
+  }
+  return absl::StrCat("All nodes meet at the primary, ", address, ".");
+}
+
+std::string WhoWorks(const RunPlan& plan) {
+  const int slots = plan.config.slots();
+  if (slots == 0) return "";
+  std::string text = absl::StrCat("It starts ", slots, slots == 1 ? " worker" : " workers");
+  if (plan.config.has_place() && !plan.config.single_node()) {
+    const int64_t first = int64_t{slots} * static_cast<int64_t>(plan.config.place());
+    const std::string ranks =
+        slots == 1 ? absl::StrCat("rank ", first) : absl::StrCat("ranks ", first, " to ", first + slots - 1);
+    absl::StrAppend(&text, ", ", ranks, " if the other nodes start as many");
+  }
+  if (plan.config.coordinator_alone()) {
+    return absl::StrCat(text, "; how often all start anew when one fails, muster coordinator was told.");
+  }
+  if (plan.config.max_restarts() == 0) return absl::StrCat(text, "; when one fails the job ends.");
+  return absl::StrCat(text, "; when one fails all start anew, at most ", plan.config.max_restarts(), " times.");
+}
+
+// In one line if they fit into the column, else each in its own.
+std::string NodesShown(const std::vector<std::string>& nodes) {
+  const size_t shown = std::min(nodes.size(), kMaxNodesShown);
+  std::vector<std::string> words(nodes.begin(), nodes.begin() + static_cast<ptrdiff_t>(shown));
+  if (shown < nodes.size()) words.push_back(absl::StrCat("and ", nodes.size() - shown, " more"));
+  std::string line = absl::StrJoin(words, " ");
+  if (line.size() <= size_t{kValueColumns}) return line;
+  return absl::StrJoin(words, "\n" + std::string(kNameColumns + 1, ' '));
+}
+
+// The log's line without the path, which stands beside it here.
+std::string WhyInterpreter(const machine::Interpreter& interpreter) {
+  absl::string_view reason = interpreter.reason;
+  absl::ConsumePrefix(&reason, absl::StrCat("python is ", interpreter.path, ": "));
+  return std::string(AsStd(reason));
+}
+
+nlohmann::json Json(const std::vector<Finding>& findings) {
+  static constexpr const char* kKinds[] = {"good", "note", "wrong", "unreachable"};
+  nlohmann::json list = nlohmann::json::array();
+  for (const Finding& finding : findings) {
+    list.push_back({{"kind", kKinds[static_cast<int>(finding.kind)]},
+                    {"name", finding.name},
+                    {"text", finding.text},
+                    {"advice", finding.advice}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::vector<std::string> Explanation(const RunPlan& plan) {
+  std::vector<std::string> sentences = {WhoSays(plan), WhichNode(plan), WhereTheyMeet(plan), WhoWorks(plan)};
+  sentences.erase(std::remove(sentences.begin(), sentences.end(), ""), sentences.end());
+  return sentences;
+}
+
+std::string EnvTable(const EnvReport& report) {
+  const RunPlan& plan = report.plan;
+  std::string out = absl::StrCat(Summary(plan), "\n\n");
+  for (const std::string& sentence : Explanation(plan)) absl::StrAppend(&out, sentence, "\n");
+  absl::StrAppend(&out, "\n");
+  const std::string evidence = EvidenceOf(plan.view), platform = PlatformName(plan.view.source);
+  Row("SETTING", "VALUE", "WHERE IT COMES FROM", &out);
+  Row("source", plan.view.source,
+      evidence.empty() || evidence == platform ? platform : absl::StrCat(evidence, ": ", platform), &out);
+  Row(plan.config.coordinator_alone() ? "coordinator" : "primary",
+      plan.config.single_node() ? "none: one node" : ToString(plan.config.primary()),
+      plan.view.primary_evidence.empty() ? evidence : plan.view.primary_evidence, &out);
+  Row("takes part as", RoleName(plan), evidence, &out);
+  Row("node-rank", plan.view.node_rank < 0 ? "none yet" : absl::StrCat(plan.view.node_rank), evidence, &out);
+  if (!plan.view.nodes.empty()) Row("nodes", NodesShown(plan.view.nodes), evidence, &out);
+  Row("interpreter", report.interpreter.path.empty() ? "none" : report.interpreter.path,
+      WhyInterpreter(report.interpreter), &out);
+  Row("accelerators", absl::StrCat(report.accelerators.count), report.accelerators.reason, &out);
+  absl::StrAppend(&out, "\n");
+  for (const SettingLine& line : plan.lines) {
+    if (plan.config.coordinator_alone() && IsTheCoordinators(line.name)) {
+      Row(line.name, "the coordinator's", "muster coordinator", &out);
+    } else {
+      Row(line.name, line.value.empty() ? "-" : line.value, line.origin, &out);
+    }
+  }
+  const Environment shown = Shown(report.environment);
+  if (!shown.empty()) absl::StrAppend(&out, "\n");
+  for (const auto& [name, value] : shown) absl::StrAppend(&out, name, "=", value, "\n");
+  std::vector<std::string> warnings = plan.view.warnings;
+  for (const std::string& warning : report.accelerators.warnings) {
+    if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
+  }
+  for (const std::string& warning : warnings) absl::StrAppend(&out, "warning: ", warning, "\n");
+  return out;
+}
+
+std::string EnvJson(const EnvReport& report, const std::vector<Finding>* findings) {
+  const RunPlan& plan = report.plan;
+  nlohmann::json json;
+  json["source"] = plan.view.source;
+  json["evidence"] = EvidenceOf(plan.view);
+  json["platform"] = PlatformName(plan.view.source);
+  json["explanation"] = Explanation(plan);
+  if (findings != nullptr) json["checks"] = Json(*findings);
+  json["primary"] = {{"host", plan.config.primary().host()}, {"port", plan.config.primary().port()}};
+  json["node_rank"] = plan.view.node_rank < 0 ? nlohmann::json(nullptr) : nlohmann::json(plan.view.node_rank);
+  json["nnodes"] = plan.view.nnodes;
+  json["min_nodes"] = plan.config.min_nodes();
+  json["max_nodes"] = plan.config.max_nodes();
+  json["nodes"] = plan.view.nodes;
+  json["role"] = RoleName(plan);
+  json["self"] = plan.view.self;
+  json["run_id"] = plan.config.run_id();
+  json["nproc_per_node"] = plan.config.slots();
+  json["interpreter"] = {{"path", report.interpreter.path}, {"reason", report.interpreter.reason}};
+  json["accelerators"] = {{"count", report.accelerators.count},
+                          {"reason", report.accelerators.reason},
+                          {"visible", report.accelerators.visible},
+                          {"unknown", report.accelerators.unknown}};
+  json["settings"] = nlohmann::json::object();
+  for (const SettingLine& line : plan.lines) {
+    json["settings"][line.name] = {{"value", line.value}, {"origin", line.origin}};
+  }
+  json["environment"] = Shown(report.environment);
+  json["warnings"] = plan.view.warnings;
+  // Bytes that are no UTF-8 are shown as such instead of ending the program.
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace muster::cli

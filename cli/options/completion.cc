@@ -1,0 +1,102 @@
+#include "cli/options/completion.h"
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "cli/options/command_names.h"
+#include "cli/options/option_table.h"
+#include "base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+// COMP_WORDS up to the script: after it the words are the script's, and files are offered.
+constexpr char kScript[] = R"bash(# muster's options. bash: eval "$(muster run --print-completion bash)"
+_muster() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=run begin=1 options at
+  if [ "${COMP_WORDS[0]##*/}" = muster ]; then
+    if [ "$COMP_CWORD" = 1 ] || [ "$COMP_CWORD:${COMP_WORDS[1]}" = 2:help ]; then
+      COMPREPLY=($(compgen -W "@COMMANDS@" -- "$current"))
+      return
+    fi
+    command=${COMP_WORDS[1]} begin=2
+  fi
+  case $command in
+    @OPTIONS@
+    *) return ;;
+  esac
+  for ((at = begin; at < COMP_CWORD; at++)); do
+    case ${COMP_WORDS[at]} in
+      @VALUES@) ((at++)) ;;
+      -*|=) ;;
+      *) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    esac
+  done
+  case $previous in
+    @CHOICES@
+    @VALUES@) COMPREPLY=($(compgen -f -- "$current")); return ;;
+  esac
+  case $current in
+    -*) COMPREPLY=($(compgen -W "$options" -- "$current")) ;;
+    *) COMPREPLY=($(compgen -f -- "$current")) ;;
+  esac
+}
+complete -o filenames -F _muster muster torchrun
+)bash";
+constexpr char kZshFirst[] = "autoload -U +X bashcompinit && bashcompinit\n";
+
+// "auto|gpu|N": the words in small letters can be offered.
+std::string Choices(std::string_view value) {
+  std::string words, word;
+  for (const char c : std::string(value) + "|") {
+    if (c != '|') {
+      word += c;
+      continue;
+    }
+    bool plain = !word.empty();
+    for (const char letter : word) plain &= (letter >= 'a' && letter <= 'z') || letter == '-';
+    if (plain) absl::StrAppend(&words, words.empty() ? "" : " ", word);
+    word.clear();
+  }
+  return words;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> CompletionScript(const std::string& shell) {
+  if (shell != "bash" && shell != "zsh") return absl::InvalidArgumentError("expected bash or zsh");
+  // What takes a value, and which, is the same wherever an option is one.
+  const std::pair<const char*, const std::vector<OptionSpec>*> commands[] = {
+      {"run", &RunOptions()},
+      {"local", &LocalOptions()},
+      {"env", &EnvOptions()},
+      {"hostfile", &HostfileCommandOptions()},
+      {"coordinator", &CoordinatorCommandOptions()}};
+  std::set<std::string_view> seen;
+  std::vector<std::string> options, values, choices;
+  for (const auto& [command, table] : commands) {
+    std::string names = "--help";
+    for (const OptionSpec& spec : *table) {
+      const std::string name = absl::StrCat("--", AsAbsl(spec.name));
+      absl::StrAppend(&names, " ", name);
+      if (!seen.insert(spec.name).second || spec.is_switch() || spec.value_is_optional()) continue;
+      values.push_back(name);
+      if (spec.shorthand != 0) values.push_back(absl::StrCat("-", std::string(1, spec.shorthand)));
+      const std::string words = Choices(spec.value);
+      if (!words.empty())
+        choices.push_back(
+            absl::StrCat(name, ") COMPREPLY=($(compgen -W \"", words, "\" -- \"$current\")); return ;;"));
+    }
+    options.push_back(absl::StrCat(command, ") options=\"", names, "\" ;;"));
+  }
+  const std::string script = absl::StrReplaceAll(kScript, {{"@COMMANDS@", absl::StrJoin(kCommands, " ")},
+                                                           {"@OPTIONS@", absl::StrJoin(options, "\n    ")},
+                                                           {"@VALUES@", absl::StrJoin(values, "|")},
+                                                           {"@CHOICES@", absl::StrJoin(choices, "\n    ")}});
+  return shell == "zsh" ? kZshFirst + script : script;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,294 @@
+#include "cli/options/deepspeed.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "agent/discovery/hostfile.h"
+#include "base/utf8.h"
+#include "cli/options/deepspeed_env.h"
+#include "cli/options/settings.h"
+#include "cli/options/values.h"
+#include "base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+using discovery::HostSlots;
+
+constexpr char kThisMachine[] = "localhost";
+constexpr char kNoFolder[] = "None";  // DeepSpeed's own default of --enable_each_rank_log
+constexpr const char* kIdle[] = {"launcher", "launcher-args", "force-multi", "save-pid",  "no-ssh-check",
+                                 "no-ssh",   "ssh-port",      "venv-script", "log-level", "bind-cores-to-rank",
+                                 "quiet",    "bind-core-list"};
+// DeepSpeed's own default of these is empty: an empty value says nothing.
+constexpr const char* kEmptyIsUnsaid[] = {"include", "exclude", "master-addr", "launcher-args"};
+constexpr const char* kLogLevels[] = {"debug", "info", "warning", "error", "critical"};
+
+class Translator {
+ public:
+  Translator(CommandLine given, const DeepspeedMachine& machine) : given_(std::move(given)), machine_(machine) {
+    for (const char* name : kEmptyIsUnsaid) {
+      if (TextOf(name).empty()) given_.given.erase(name);
+    }
+  }
+
+  absl::StatusOr<DeepspeedLine> Run() {
+    CommandLine& line = result_.line;
+    line.script = given_.script;
+    line.script_arguments = given_.script_arguments;
+    line.help = given_.help;
+    if (line.help) return std::move(result_);
+    RETURN_IF_ERROR(CheckValues());
+    for (const char* name : {"module", "no-python"}) {
+      if (Find(name) != nullptr) line.given[name] = kSwitchGiven;
+    }
+    if (Find("no-local-rank") == nullptr) line.given["pass-local-rank"] = "local_rank";
+    const std::string* folder = Find("enable-each-rank-log");
+    if (folder != nullptr && *folder != kNoFolder) {
+      line.given["log-dir"] = *folder;
+      line.given["redirects"] = "3";
+    }
+    RETURN_IF_ERROR(TakeHosts());
+    if (line.given.count("nnodes") > 0) RETURN_IF_ERROR(TakeVariables());
+    RETURN_IF_ERROR(TakeWorkers());
+    NoteIdle();
+    return std::move(result_);
+  }
+
+ private:
+  const std::string* Find(const char* name) const {
+    const auto found = given_.given.find(name);
+    return found == given_.given.end() ? nullptr : &found->second;
+  }
+
+  std::string TextOf(const char* name) const {
+    const std::string* text = Find(name);
+    return text == nullptr ? "" : *text;
+  }
+
+  // All of them, whether or not this job needs them: whatever is named below is said in DeepSpeed's words.
+  absl::Status CheckValues() const {
+    for (const auto& [name, text] : given_.given) {
+      if (ToUtf8(text, text.size()) != text) return Wrong(name.c_str(), "expected UTF-8");
+    }
+    if (Find("autotuning") != nullptr) return Wrong("autotuning", "is a tool of DeepSpeed's own; run it there");
+    for (const char* name : {"num-nodes", "min-elastic-nodes", "max-elastic-nodes"}) {
+      RETURN_IF_ERROR(Number(name, 1, kMaxNodes).status());
+    }
+    for (const char* name : {"num-gpus", "num-accelerators"}) RETURN_IF_ERROR(Number(name, 1, kMaxSlots).status());
+    RETURN_IF_ERROR(Number("node-rank", 0, kMaxNodes - 1).status());
+    for (const char* name : {"master-port", "ssh-port"}) RETURN_IF_ERROR(Check(name, ParsePort));
+    RETURN_IF_ERROR(Check("master-addr", ParseHost));
+    RETURN_IF_ERROR(Check("log-level", [](std::string_view text) -> absl::StatusOr<bool> {
+      if (std::find(std::begin(kLogLevels), std::end(kLogLevels), text) != std::end(kLogLevels)) return true;
+      return absl::InvalidArgumentError(absl::StrCat("expected ", absl::StrJoin(kLogLevels, ", ")));
+    }));
+    for (const char* name : {"launcher", "enable-each-rank-log", "venv-script", "bind-core-list"}) {
+      if (Find(name) != nullptr && TextOf(name).empty()) return Wrong(name, "expected a value");
+    }
+    const std::string* folder = Find("enable-each-rank-log");
+    if (folder != nullptr && folder->find_first_of("\r\n") != std::string::npos) {
+      return Wrong("enable-each-rank-log", "expected one line");
+    }
+    if (Find("module") != nullptr && Find("no-python") != nullptr) {
+      return absl::InvalidArgumentError("--no-python: cannot be used with --module");
+    }
+    return absl::OkStatus();
+  }
+
+  template <typename Parse>
+  absl::Status Check(const char* name, const Parse& parse) const {
+    const std::string* text = Find(name);
+    if (text == nullptr) return absl::OkStatus();
+    const auto value = parse(*text);
+    return value.ok() ? absl::OkStatus() : Wrong(name, std::string(AsStd(value.status().message())));
+  }
+
+  // Absent, or DeepSpeed's own default of -1: none.
+  absl::StatusOr<std::optional<int>> Number(const char* name, int low, int high) const {
+    const std::string* text = Find(name);
+    if (text == nullptr || *text == "-1") return std::optional<int>();
+    const auto number = ParseInteger(*text, low, high);
+    if (!number.ok()) return Wrong(name, std::string(AsStd(number.status().message())));
+    return std::optional<int>(*number);
+  }
+
+  absl::Status Wrong(const char* name, const std::string& reason) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat(ShownWithValue(absl::StrCat("--", name), TextOf(name)), ": ", reason));
+  }
+
+  // The hosts of the file, or this machine alone; then --include, --exclude and --num_nodes.
+  absl::Status TakeHosts() {
+    const std::string* path = Find("hostfile");
+    const std::optional<std::string> text = machine_.read_file(path ? *path : discovery::kDefaultHostfile);
+    // Where DeepSpeed goes on with this machine alone: on every node that would be a job of its own.
+    if (path != nullptr && !text) return Wrong("hostfile", "cannot be read");
+    const bool filtered = Find("include") != nullptr || Find("exclude") != nullptr;
+    if (text) {
+      ASSIGN_OR_RETURN(hosts_, discovery::ParseHostfile(path ? *path : discovery::kDefaultHostfile, *text));
+    } else if (filtered) {
+      const int devices = machine_.count_devices();
+      if (devices == 0)
+        return Wrong(Find("include") != nullptr ? "include" : "exclude", "there is no accelerator here");
+      HostSlots here{kThisMachine, {}};
+      for (int i = 0; i < devices; ++i) here.slots.push_back(i);
+      hosts_.push_back(std::move(here));
+    }
+    if (filtered) {
+      ASSIGN_OR_RETURN(hosts_, discovery::FilterHosts(hosts_, TextOf("include"), TextOf("exclude")));
+    }
+    filtered_ = filtered;
+    ASSIGN_OR_RETURN(const std::optional<int> nodes, Number("num-nodes", 1, kMaxNodes));
+    if (nodes && filtered) return Wrong("num-nodes", "cannot be used with --include or --exclude");
+    if (nodes && text && static_cast<size_t>(*nodes) > hosts_.size()) {
+      return Wrong("num-nodes", absl::StrCat("the hostfile has ", hosts_.size(), " hosts"));
+    }
+    if (nodes && text) hosts_.resize(static_cast<size_t>(*nodes));
+    const int count = text ? static_cast<int>(hosts_.size()) : nodes.value_or(1);
+    return count > 1 ? TakeNodes(count, text.has_value()) : TakeOneNode();
+  }
+
+  absl::Status TakeOneNode() {
+    own_ = hosts_.empty() ? nullptr : &hosts_.front();
+    if (own_ != nullptr && own_->host != kThisMachine && Find("node-rank") == nullptr &&
+        !machine_.is_here(own_->host)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the only host left is ", own_->host, ", which is not this machine: start muster there"));
+    }
+    result_.line.given["standalone"] = kSwitchGiven;
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeNodes(int count, bool from_file) {
+    auto& given = result_.line.given;
+    given["nnodes"] = absl::StrCat(count);
+    ASSIGN_OR_RETURN(const std::optional<int> least, Number("min-elastic-nodes", 1, kMaxNodes));
+    ASSIGN_OR_RETURN(const std::optional<int> most, Number("max-elastic-nodes", 1, kMaxNodes));
+    if (Find("elastic-training") != nullptr && (least || most)) {
+      if (most && *most < count) return Wrong("max-elastic-nodes", absl::StrCat("there are ", count, " nodes"));
+      if (least && *least > most.value_or(count)) return Wrong("min-elastic-nodes", "is more than there can be");
+      given["nnodes"] = absl::StrCat(least.value_or(1), ":", most.value_or(count));
+    }
+    ASSIGN_OR_RETURN(const std::optional<int> said, Number("node-rank", 0, count - 1));
+    if (!said && !from_file) return Wrong("num-nodes", "needs --hostfile, or --node_rank and --master_addr");
+    int rank = said.value_or(0);
+    if (!said) {
+      ASSIGN_OR_RETURN(rank, OwnRank());
+    }
+    given["node-rank"] = absl::StrCat(rank);
+    if (from_file) own_ = &hosts_[static_cast<size_t>(rank)];
+    if (Find("master-addr") == nullptr && !from_file) return Wrong("num-nodes", "needs --master_addr");
+    given["master-addr"] = Find("master-addr") != nullptr ? TextOf("master-addr") : hosts_.front().host;
+    if (Find("master-port") != nullptr) given["master-port"] = TextOf("master-port");
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<int> OwnRank() const {
+    std::vector<int> found;
+    std::vector<std::string> names;
+    for (size_t i = 0; i < hosts_.size(); ++i) {
+      if (!machine_.is_here(hosts_[i].host)) continue;
+      found.push_back(static_cast<int>(i));
+      names.push_back(hosts_[i].host);
+    }
+    if (found.size() == 1) return found.front();
+    return absl::InvalidArgumentError(absl::StrCat(
+        found.empty()
+            ? "no host of the hostfile is this machine"
+            : absl::StrCat("several hosts of the hostfile are this machine: ", absl::StrJoin(names, ", ")),
+        "; give --node_rank"));
+  }
+
+  // As DeepSpeed has it, for several hosts alone.
+  absl::Status TakeVariables() {
+    for (const std::string& file : machine_.env_files) {
+      const std::optional<std::string> text = machine_.read_file(file);
+      if (!text) continue;
+      ASSIGN_OR_RETURN(Environment variables, ParseDeepspeedEnv(file, *text));
+      for (auto& [name, value] : variables) result_.variables[name] = std::move(value);
+      result_.notes.push_back("variables for the workers are taken from " + file);
+    }
+    return absl::OkStatus();
+  }
+
+  // --num_gpus, else the slots of this host, else one for each accelerator.
+  absl::Status TakeWorkers() {
+    const char* const name = Find("num-accelerators") != nullptr ? "num-accelerators" : "num-gpus";
+    ASSIGN_OR_RETURN(const std::optional<int> devices, Number(name, 1, kMaxSlots));
+    auto& given = result_.line.given;
+    if (devices && filtered_) return Wrong(name, "cannot be used with --include or --exclude");
+    if (devices) {
+      given["nproc-per-node"] = absl::StrCat(*devices);
+    } else if (own_ != nullptr) {
+      given["nproc-per-node"] = absl::StrCat(own_->slots.size());
+    } else {
+      given["nproc-per-node"] = absl::StrCat(std::max(machine_.count_devices(), 1));
+    }
+    if (filtered_ && own_ != nullptr) result_.visible_devices = absl::StrJoin(own_->slots, ",");
+    return absl::OkStatus();
+  }
+
+  void NoteIdle() {
+    std::vector<std::string> idle;
+    for (const char* name : kIdle) {
+      if (Find(name) != nullptr) idle.push_back(absl::StrCat("--", name));
+    }
+    if (!idle.empty()) result_.notes.push_back("not needed here: " + absl::StrJoin(idle, ", "));
+  }
+
+  CommandLine given_;
+  const DeepspeedMachine& machine_;
+  DeepspeedLine result_;
+  std::vector<HostSlots> hosts_;
+  const HostSlots* own_ = nullptr;
+  bool filtered_ = false;
+};
+
+}  // namespace
+
+const std::vector<OptionSpec>& DeepspeedOptions() {
+  using enum Group;
+  static const auto* const table = new std::vector<OptionSpec>{
+      {"hostfile", "FILE", kMembership, true, "HOST slots=N lines. Default: /job/hostfile, if it is there.", 'H'},
+      {"include", "HOST[:SLOTS][@...]", kMembership, true, "Only these hosts and devices.", 'i'},
+      {"exclude", "HOST[:SLOTS][@...]", kMembership, true, "Not these.", 'e'},
+      {"num-nodes", "N", kMembership, true, "The first N hosts."},
+      {"node-rank", "RANK", kMembership, true, "This node's place in the hostfile."},
+      {"master-addr", "HOST", kMembership, true, "Default: the first host."},
+      {"master-port", "PORT", kMembership, true, "Default 29500."},
+      {"elastic-training", "", kMembership, true, "With the two that follow."},
+      {"min-elastic-nodes", "N", kMembership, true, ""},
+      {"max-elastic-nodes", "N", kMembership, true, ""},
+      {"num-gpus", "N", kWorkers, true, "Workers of this node. Default: its slots, else its accelerators."},
+      {"num-accelerators", "N", kWorkers, true, "The same."},
+      {"module", "", kProgram, true, "SCRIPT is a Python module."},
+      {"no-python", "", kProgram, true, "SCRIPT is a program of its own."},
+      {"no-local-rank", "", kProgram, true, "No --local_rank=N for the script."},
+      {"enable-each-rank-log", "DIR", kOutput, true, "To files."},
+      {"autotuning", "tune|run", kProgram, true, "Refused."},
+      {"launcher", "NAME", kTorchrun, true, ""},
+      {"launcher-args", "TEXT", kTorchrun, true, ""},
+      {"force-multi", "", kTorchrun, true, ""},
+      {"save-pid", "", kTorchrun, true, ""},
+      {"no-ssh", "", kTorchrun, true, ""},
+      {"no-ssh-check", "", kTorchrun, true, ""},
+      {"ssh-port", "PORT", kTorchrun, true, ""},
+      {"venv-script", "FILE", kTorchrun, true, ""},
+      {"bind-cores-to-rank", "", kTorchrun, true, ""},
+      {"bind-core-list", "LIST", kTorchrun, true, ""},
+      {"log-level", "NAME", kTorchrun, true, "MUSTER_LOG_LEVEL is muster's."},
+      {"quiet", "", kTorchrun, true, "", 'q'},
+  };
+  return *table;
+}
+
+absl::StatusOr<DeepspeedLine> ReadDeepspeedLine(const std::vector<std::string>& args,
+                                                const DeepspeedMachine& machine) {
+  ASSIGN_OR_RETURN(CommandLine given, ParseCommandLine(DeepspeedOptions(), args, "deepspeed"));
+  return Translator(std::move(given), machine).Run();
+}
+
+}  // namespace muster::cli

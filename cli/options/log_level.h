@@ -1,0 +1,12 @@
+// MUSTER_LOG_LEVEL, which has no option of its own.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "cli/options/settings.h"
+#include "base/note.h"
+
+namespace muster::cli {
+
+absl::StatusOr<Severity> LogLevel(const Environment& environment);  // info where it is not set
+
+}  // namespace muster::cli

@@ -1,0 +1,169 @@
+#include "cli/options/output_values.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "cli/options/values.h"
+#include "base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr int64_t kLeastLogBytes = 64 * 1024;  // half of it must hold a long line
+constexpr char kDefaultLocalRankName[] = "local-rank";
+constexpr const char* kNumaBindings[] = {"node", "socket", "exclusive", "core-complex"};
+
+absl::Status Expected(std::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("expected ", AsAbsl(what)));
+}
+
+absl::StatusOr<host::Streams> OneStream(std::string_view text) {
+  ASSIGN_OR_RETURN(const int number, ParseInteger(text, 0, 3));
+  return static_cast<host::Streams>(number);
+}
+
+std::vector<std::string> SplitAtCommas(std::string_view text) { return absl::StrSplit(AsAbsl(text), ','); }
+
+// 0: no such name.
+int SignalNumber(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
+  if (name.starts_with("SIG")) name.erase(0, 3);
+  for (int number = 1; number < SIGRTMIN; ++number) {
+    const char* known = sigabbrev_np(number);
+    if (known != nullptr && name == known) return number;
+  }
+  return 0;
+}
+
+}  // namespace
+
+host::Streams StreamChoice::Of(int local_rank) const {
+  const auto found = by_rank.find(local_rank);
+  return found == by_rank.end() ? everywhere : found->second;
+}
+
+bool StreamChoice::IsNothing() const {
+  return everywhere == host::Streams::kNone && std::all_of(by_rank.begin(), by_rank.end(), [](const auto& entry) {
+           return entry.second == host::Streams::kNone;
+         });
+}
+
+absl::StatusOr<StreamChoice> ParseStreams(std::string_view text) {
+  constexpr char kGrammar[] = "0 (none), 1 (stdout), 2 (stderr), 3 (both), or RANK:STREAMS,RANK:STREAMS";
+  StreamChoice choice;
+  if (const auto all = OneStream(text); all.ok()) {
+    choice.everywhere = *all;
+    return choice;
+  }
+  for (const std::string& item : SplitAtCommas(text)) {
+    const size_t colon = item.find(':');
+    if (colon == std::string::npos) return Expected(kGrammar);
+    const auto rank = ParseInteger(item.substr(0, colon), 0, kMaxSlots - 1);
+    const auto streams = OneStream(std::string_view(item).substr(colon + 1));
+    if (!rank.ok() || !streams.ok()) return Expected(kGrammar);
+    choice.by_rank[*rank] = *streams;
+  }
+  return choice;
+}
+
+absl::StatusOr<std::vector<int>> ParseLocalRanks(std::string_view text) {
+  std::vector<int> ranks;
+  for (const std::string& item : SplitAtCommas(text)) {
+    const auto rank = ParseInteger(std::string(absl::StripAsciiWhitespace(item)), 0, kMaxSlots - 1);
+    if (!rank.ok()) return Expected("local ranks with commas, such as 0,1,2");
+    ranks.push_back(*rank);
+  }
+  return ranks;
+}
+
+absl::StatusOr<std::vector<std::string>> ParseFilters(std::string_view text) {
+  std::vector<std::string> filters;
+  std::string filter;
+  const auto finish = [&] {
+    const std::string trimmed(absl::StripAsciiWhitespace(filter));
+    if (!trimmed.empty()) filters.push_back(trimmed);
+    filter.clear();
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool comma = text[i] == ',';
+    const bool doubled = comma && i + 1 < text.size() && text[i + 1] == ',';
+    if (comma && !doubled) {
+      finish();
+      continue;
+    }
+    filter += text[i];
+    i += doubled ? 1 : 0;
+  }
+  finish();
+  if (filters.empty()) return Expected("texts with commas");
+  return filters;
+}
+
+absl::StatusOr<int64_t> ParseSize(std::string_view text) {
+  int64_t unit = 1;
+  std::string_view digits = text;
+  if (!digits.empty()) {
+    switch (std::tolower(static_cast<unsigned char>(digits.back()))) {
+      case 'k':
+        unit = int64_t{1} << 10;
+        break;
+      case 'm':
+        unit = int64_t{1} << 20;
+        break;
+      case 'g':
+        unit = int64_t{1} << 30;
+        break;
+      default:
+        break;
+    }
+    if (unit > 1) digits.remove_suffix(1);
+  }
+  const auto count = ParseInteger(digits, 1, INT32_MAX);
+  if (!count.ok() || *count * unit < kLeastLogBytes) {
+    return Expected(absl::StrCat("a size such as 500k, 20M or 1G, at least ", kLeastLogBytes / 1024, "k"));
+  }
+  return *count * unit;
+}
+
+absl::StatusOr<SignalChoice> ParseSignals(std::string_view text) {
+  SignalChoice choice;
+  for (const std::string& item : SplitAtCommas(text)) {
+    const std::string name(absl::StripAsciiWhitespace(item));
+    if (name.empty()) continue;
+    const int number = SignalNumber(name);
+    if (number == SIGKILL || number == SIGSTOP || number == SIGCHLD) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " cannot be handled"));
+    }
+    if (number == 0) {
+      choice.unknown.push_back(name);
+    } else if (std::find(choice.numbers.begin(), choice.numbers.end(), number) == choice.numbers.end()) {
+      choice.numbers.push_back(number);
+    }
+  }
+  if (choice.numbers.empty() && choice.unknown.empty()) return Expected("names such as SIGTERM,SIGUSR1");
+  return choice;
+}
+
+absl::StatusOr<std::string> ParseNumaBinding(std::string_view text) {
+  for (const char* known : kNumaBindings) {
+    if (text == known) return std::string(text);
+  }
+  return Expected(absl::StrJoin(kNumaBindings, ", "));
+}
+
+absl::StatusOr<std::string> ParseOptionName(std::string_view text) {
+  if (text.empty()) return std::string(kDefaultLocalRankName);
+  while (text.starts_with('-')) text.remove_prefix(1);
+  const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+  });
+  if (text.empty() || !plain) return Expected("the name of an option, such as local_rank");
+  return std::string(text);
+}
+
+}  // namespace muster::cli

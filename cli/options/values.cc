@@ -1,0 +1,237 @@
+#include "cli/options/values.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/duration.h"
+#include "base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr size_t kMaxHostName = 253;  // characters, as DNS has it
+constexpr std::string_view kNeverInAHost = " /@,[]";
+
+absl::Status Expected(std::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("expected ", AsAbsl(what)));
+}
+
+bool IsIpv6(const std::string& text) {
+  in6_addr address;
+  return inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
+}  // namespace
+
+absl::StatusOr<int> ParseInteger(std::string_view text, int low, int high) {
+  int number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || rest != end || text.empty() || number < low || number > high) {
+    return Expected(absl::StrCat("a whole number from ", low, " to ", high));
+  }
+  return number;
+}
+
+absl::StatusOr<absl::Duration> ParseTime(std::string_view text, absl::Duration least, absl::Duration most) {
+  const absl::StatusOr<absl::Duration> time = ParseDuration(text);
+  if (time.ok() && *time >= least && *time <= most) return *time;
+  return Expected(absl::StrCat("a time from ", muster::FormatDuration(least), " to ", muster::FormatDuration(most),
+                               ", in seconds or as 500ms, 20s, 5m, 1h"));
+}
+
+absl::StatusOr<bool> ParseBoolean(std::string_view text) {
+  if (text == "1" || text == "true" || text == "yes" || text == "on") return true;
+  if (text == "0" || text == "false" || text == "no" || text == "off") return false;
+  int number = 0;  // torchrun's PET_ variables: any number but 0 is true
+  if (absl::SimpleAtoi(AsAbsl(text), &number)) return number != 0;
+  return Expected("1 or 0");
+}
+
+absl::StatusOr<NodeRange> ParseNodeRange(std::string_view text) {
+  const size_t colon = text.find(':');
+  const auto low = ParseInteger(text.substr(0, colon), 1, kMaxNodes);
+  const auto high = colon == std::string_view::npos ? low : ParseInteger(text.substr(colon + 1), 1, kMaxNodes);
+  if (!low.ok() || !high.ok()) return Expected(absl::StrCat("N or MIN:MAX, each from 1 to ", kMaxNodes));
+  if (*low > *high) return absl::InvalidArgumentError("expected MIN:MAX with a MIN that is not above MAX");
+  return NodeRange{*low, *high};
+}
+
+absl::StatusOr<LossBudget> ParseLossBudget(std::string_view text) {
+  LossBudget budget;
+  const size_t slash = text.find('/');
+  const auto number = ParseInteger(text.substr(0, slash), 0, kMaxRestarts);
+  absl::StatusOr<absl::Duration> window = budget.window;
+  if (slash != std::string_view::npos) window = ParseTime(text.substr(slash + 1), absl::Seconds(1), kMaxTime);
+  if (!number.ok() || !window.ok() || *window <= absl::ZeroDuration()) {
+    return Expected(absl::StrCat("N or N/TIME, N from 0 to ", kMaxRestarts, ", as in 10 or 3/30m"));
+  }
+  return LossBudget{*number, *window};
+}
+
+absl::StatusOr<v1::NodeConfig::ScaleUp> ParseScaleUp(std::string_view text) {
+  if (text == "immediate") return v1::NodeConfig::SCALE_UP_IMMEDIATE;
+  if (text == "on-restart") return v1::NodeConfig::SCALE_UP_ON_RESTART;
+  if (text == "never") return v1::NodeConfig::SCALE_UP_NEVER;
+  return Expected("immediate, on-restart or never");
+}
+
+absl::StatusOr<NoticeChoice> ParseNotice(std::string_view text) {
+  constexpr std::string_view kFile = "file:";
+  if (text == "off") return NoticeChoice{};
+  if (text == "gce") return NoticeChoice{v1::NoticeSource::GCE, false, ""};
+  if (text == "aws") return NoticeChoice{v1::NoticeSource::AWS, false, ""};
+  if (text == "auto") return NoticeChoice{v1::NoticeSource::OFF, true, ""};
+  if (text.starts_with(kFile) && text.size() > kFile.size()) {
+    return NoticeChoice{v1::NoticeSource::FILE, false, std::string(text.substr(kFile.size()))};
+  }
+  return Expected("off, gce, aws, auto or file:PATH");
+}
+
+absl::StatusOr<absl::Time> ParseDeadline(std::string_view text) {
+  // absl knows words for times, too; and a few seconds since 1970 are a duration that somebody meant.
+  constexpr int64_t kLeastSeconds = 1'000'000'000;
+  constexpr int64_t kMostSeconds = 253'402'300'799;  // the last of the year 9999
+  const bool begins_with_digit = !text.empty() && text[0] >= '0' && text[0] <= '9';
+  absl::Time time;
+  int64_t seconds = 0;
+  if (begins_with_digit && absl::SimpleAtoi(AsAbsl(text), &seconds)) {
+    time = absl::FromUnixSeconds(seconds);
+  } else if (!begins_with_digit || !absl::ParseTime(absl::RFC3339_full, AsAbsl(text), &time, nullptr)) {
+    time = absl::InfinitePast();
+  }
+  if (time >= absl::FromUnixSeconds(kLeastSeconds) && time <= absl::FromUnixSeconds(kMostSeconds)) return time;
+  return Expected("a moment as 2026-11-21T16:00:00Z, or in seconds since 1970");
+}
+
+absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text) {
+  if (text == "auto") return SlotCount{SlotCount::kAuto, 0};
+  if (text == "gpu") return SlotCount{SlotCount::kGpu, 0};
+  if (text == "cpu") return SlotCount{SlotCount::kCpu, 0};
+  if (text == "xpu") return SlotCount{SlotCount::kXpu, 0};
+  if (text == "npu") return SlotCount{SlotCount::kNpu, 0};
+  if (text == "hpu") return SlotCount{SlotCount::kHpu, 0};
+  const auto number = ParseInteger(text, 1, kMaxSlots);
+  if (!number.ok()) {
+    return Expected(absl::StrCat("a whole number from 1 to ", kMaxSlots, ", auto, gpu, cpu, xpu, npu or hpu"));
+  }
+  return SlotCount{SlotCount::kNumber, *number};
+}
+
+absl::StatusOr<uint16_t> ParsePort(std::string_view text) {
+  const auto port = ParseInteger(text, 1, 65535);
+  if (!port.ok()) return Expected("a port from 1 to 65535");
+  return static_cast<uint16_t>(*port);
+}
+
+absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
+  absl::Status expected = Expected("HOST or HOST:PORT, an IPv6 address in brackets");
+  HostPort result;
+  std::string_view port;
+  bool has_port = false;
+  if (!text.empty() && text[0] == '[') {
+    const size_t end = text.find(']');
+    if (end == std::string_view::npos) return expected;
+    result.host = text.substr(1, end - 1);
+    if (!IsIpv6(result.host)) return expected;
+    const std::string_view rest = text.substr(end + 1);
+    has_port = !rest.empty();
+    if (has_port && rest[0] != ':') return expected;
+    if (has_port) port = rest.substr(1);
+  } else if (IsIpv6(std::string(text))) {
+    result.host = text;
+  } else {
+    const size_t colon = text.find(':');
+    has_port = colon != std::string_view::npos;
+    result.host = text.substr(0, colon);
+    if (has_port) port = text.substr(colon + 1);
+  }
+  const auto strange = [](unsigned char c) {
+    return std::iscntrl(c) != 0 || kNeverInAHost.find(static_cast<char>(c)) != kNeverInAHost.npos;
+  };
+  if (result.host.empty() || result.host.size() > kMaxHostName ||
+      std::any_of(result.host.begin(), result.host.end(), strange)) {
+    return expected;
+  }
+  if (has_port) {
+    const auto number = ParseInteger(port, 0, 65535);
+    if (!number.ok()) return Expected("a port from 1 to 65535 after the colon");
+    if (*number == 0 && !IsLoopback(result.host))
+      return Expected("a port that all nodes know; 0 is for localhost:0");
+    result.port = static_cast<uint16_t>(*number);
+  }
+  return result;
+}
+
+absl::StatusOr<HostPort> ParseCoordinator(std::string_view text) {
+  ASSIGN_OR_RETURN(HostPort address, ParseHostPort(text));
+  if (address.port == uint16_t{0}) return Expected("HOST or HOST:PORT, the port from 1 to 65535");
+  if (!address.port) address.port = kDefaultRendezvousPort;
+  return address;
+}
+
+absl::StatusOr<HostPort> ParseListen(std::string_view text) {
+  constexpr char kEverywhere[] = "0.0.0.0";
+  const std::string_view port_only = text.starts_with(':') ? text.substr(1) : text;
+  if (const auto port = ParseInteger(port_only, 0, 65535); port.ok()) {
+    return HostPort{kEverywhere, static_cast<uint16_t>(*port)};
+  }
+  ASSIGN_OR_RETURN(HostPort address, ParseHostPort(text));
+  if (!address.port) {
+    // What is neither an address nor begins like a name is a port that was mistyped.
+    in_addr literal;
+    const bool is_address = IsIpv6(address.host) || inet_pton(AF_INET, address.host.c_str(), &literal) == 1;
+    const bool is_name = std::isalpha(static_cast<unsigned char>(address.host[0])) != 0;
+    if (!is_address && !is_name) return Expected("a port from 0 (any) to 65535, HOST or HOST:PORT");
+    address.port = kDefaultRendezvousPort;
+  }
+  return address;
+}
+
+absl::StatusOr<std::string> ParseHost(std::string_view text) {
+  const auto parsed = ParseHostPort(text);
+  if (!parsed.ok() || parsed->port) return Expected("a host name or an IP address, without a port");
+  return parsed->host;
+}
+
+absl::StatusOr<PortRange> ParsePortRange(std::string_view text) {
+  const size_t colon = text.find(':');
+  const auto low = ParsePort(text.substr(0, colon));
+  const auto high = colon == std::string_view::npos ? low : ParsePort(text.substr(colon + 1));
+  if (!low.ok() || !high.ok()) return Expected("LO:HI, each a port from 1 to 65535");
+  if (*low > *high) return absl::InvalidArgumentError("LO is greater than HI");
+  return PortRange{*low, *high};
+}
+
+absl::StatusOr<StdinChoice> ParseStdinChoice(std::string_view text) {
+  if (text == "all") return StdinChoice{StdinChoice::kAll, 0};
+  if (text == "none") return StdinChoice{StdinChoice::kNone, 0};
+  const auto rank = ParseInteger(text, 0, kMaxNodes * kMaxSlots - 1);
+  if (!rank.ok()) return Expected("all, none or a rank");
+  return StdinChoice{StdinChoice::kRank, *rank};
+}
+
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseRendezvousConf(std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> result;
+  for (const absl::string_view item : absl::StrSplit(AsAbsl(text), ',', absl::SkipWhitespace())) {
+    const std::pair<absl::string_view, absl::string_view> pair = absl::StrSplit(item, absl::MaxSplits('=', 1));
+    if (pair.first.empty() || pair.second.empty()) return Expected("KEY=VALUE,KEY=VALUE");
+    result.emplace_back(std::string(pair.first), std::string(pair.second));
+  }
+  return result;
+}
+
+bool IsLoopback(std::string_view host) {
+  const std::string text(host);
+  if (text == "localhost" || text == "::1") return true;
+  in_addr address;
+  return inet_pton(AF_INET, text.c_str(), &address) == 1 && (ntohl(address.s_addr) >> 24) == 127;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,88 @@
+// What an option's text means. Pure; errors are InvalidArgument with the reason only: who calls names the option.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "muster/v1/host.pb.h"
+#include "base/duration.h"
+
+namespace muster::cli {
+
+inline constexpr int kMaxNodes = 100'000;
+inline constexpr int kMaxSlots = 1'024;  // workers of one node
+inline constexpr int kMaxRestarts = 1'000'000;
+inline constexpr absl::Duration kMaxTime = absl::Hours(24 * kMaxDurationDays);
+inline constexpr absl::Duration kMaxLease = absl::Hours(24);  // gRPC counts it in an int of milliseconds
+inline constexpr uint16_t kDefaultMasterPort = 29500;         // torchrun's two
+inline constexpr uint16_t kDefaultRendezvousPort = 29400;
+
+struct NodeRange {
+  int min = 1;
+  int max = 1;
+};
+
+// So many in a time.
+struct LossBudget {
+  int number = 10;
+  absl::Duration window = absl::Hours(1);
+};
+
+struct SlotCount {
+  enum Kind { kNumber, kAuto, kGpu, kCpu, kXpu, kNpu, kHpu };
+  Kind kind = kNumber;
+  int number = 1;  // of kNumber
+};
+
+struct HostPort {
+  std::string host;  // no brackets
+  std::optional<uint16_t> port;
+};
+
+struct PortRange {
+  uint16_t low = 0;  // 0: any port
+  uint16_t high = 0;
+};
+
+struct StdinChoice {
+  enum Kind { kAll, kNone, kRank };
+  Kind kind = kAll;
+  int rank = 0;  // global, of kRank
+};
+
+// Of --preemption-notice.
+struct NoticeChoice {
+  v1::NoticeSource::Kind kind = v1::NoticeSource::OFF;
+  bool by_firmware = false;  // auto: GCE or AWS, where the machine is theirs
+  std::string file;          // of FILE
+};
+
+absl::StatusOr<int> ParseInteger(std::string_view text, int low, int high);
+// "90", "500ms", "5m": ParseDuration within bounds.
+absl::StatusOr<absl::Duration> ParseTime(std::string_view text, absl::Duration least, absl::Duration most);
+absl::StatusOr<bool> ParseBoolean(std::string_view text);
+absl::StatusOr<NodeRange> ParseNodeRange(std::string_view text);
+absl::StatusOr<LossBudget> ParseLossBudget(std::string_view text);  // "10", "3/10m"
+absl::StatusOr<v1::NodeConfig::ScaleUp> ParseScaleUp(std::string_view text);
+absl::StatusOr<NoticeChoice> ParseNotice(std::string_view text);  // "off", "gce", "aws", "auto", "file:/a/b"
+absl::StatusOr<absl::Time> ParseDeadline(std::string_view text);  // "2026-11-21T16:00:00Z", seconds since 1970
+absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text);
+absl::StatusOr<uint16_t> ParsePort(std::string_view text);
+absl::StatusOr<HostPort> ParseHostPort(std::string_view text);     // "[::1]:29400", "::1", "name", "name:0"
+absl::StatusOr<HostPort> ParseCoordinator(std::string_view text);  // the same; the port is no 0
+absl::StatusOr<HostPort> ParseListen(std::string_view text);   // "[::1]:29400", "127.0.0.1:0", ":29400", "29400"
+absl::StatusOr<std::string> ParseHost(std::string_view text);  // the same without a port
+absl::StatusOr<PortRange> ParsePortRange(std::string_view text);
+absl::StatusOr<StdinChoice> ParseStdinChoice(std::string_view text);
+// torchrun's "key=value,key=value".
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseRendezvousConf(std::string_view text);
+
+bool IsLoopback(std::string_view host);  // localhost, 127.0.0.0/8, ::1
+
+}  // namespace muster::cli

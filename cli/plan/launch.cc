@@ -1,0 +1,202 @@
+#include "cli/plan/launch.h"
+
+#include <unistd.h>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/utf8.h"
+#include "cli/plan/line_prefix.h"
+
+namespace muster::cli {
+namespace {
+
+machine::ProgramKind KindOf(const RunPlan& run) {
+  if (run.no_python) return machine::ProgramKind::kProgram;
+  return run.module ? machine::ProgramKind::kModule : machine::ProgramKind::kScript;
+}
+
+// What `muster local` says of the terminals that it writes to.
+host::Streams RedrawsPass(const Environment& environment) {
+  const auto said = environment.find(kRedrawsVariable);
+  unsigned streams = 0;
+  if (said == environment.end() || !absl::SimpleAtoi(said->second, &streams)) return host::Streams::kNone;
+  return static_cast<host::Streams>(streams & static_cast<unsigned>(host::Streams::kBoth));
+}
+
+// What `muster local` says of the files behind its streams; what cannot be read is none.
+std::vector<host::StreamFile> OuterStreams(const Environment& environment) {
+  std::vector<host::StreamFile> streams;
+  const auto said = environment.find(kStreamsVariable);
+  if (said == environment.end()) return streams;
+  for (const absl::string_view each : absl::StrSplit(said->second, ',')) {
+    const std::vector<absl::string_view> fields = absl::StrSplit(each, ':');
+    host::StreamFile stream;
+    const bool good = fields.size() == 3 && absl::SimpleAtoi(fields[0], &stream.fd) &&
+                      absl::SimpleAtoi(fields[1], &stream.device) && absl::SimpleAtoi(fields[2], &stream.inode) &&
+                      (stream.fd == STDOUT_FILENO || stream.fd == STDERR_FILENO);
+    if (good) streams.push_back(stream);
+  }
+  return streams;
+}
+
+// The kernel's number for the PID namespace that it boots with, in which drivers see all processes.
+constexpr char kFirstPidNamespace[] = "pid:[4026531836]";
+
+// torchrun's --run-path: the script in the interpreter's own __main__, whatever its suffix.
+constexpr char kRunPath[] = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')";
+
+// $local_rank, ${local_rank} and $$ as Python's string.Template has them; any other dollar stands.
+std::string SubstituteLocalRank(std::string_view text, int local_rank) {
+  constexpr std::string_view kBraced = "${local_rank}", kBare = "$local_rank";
+  const auto continues_a_name = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_';
+  };
+  std::string result;
+  while (!text.empty()) {
+    size_t taken = 1;
+    if (text.starts_with("$$")) {
+      result += '$';
+      taken = 2;
+    } else if (text.starts_with(kBraced)) {
+      absl::StrAppend(&result, local_rank);
+      taken = kBraced.size();
+    } else if (text.starts_with(kBare) && (text.size() == kBare.size() || !continues_a_name(text[kBare.size()]))) {
+      absl::StrAppend(&result, local_rank);
+      taken = kBare.size();
+    } else {
+      result += text[0];
+    }
+    text.remove_prefix(taken);
+  }
+  return result;
+}
+
+// As torchrun makes it: a program is told the name that was typed, an interpreter its path; interpreter,
+// unbuffered, and ${local_rank} replaced in the script's arguments.
+std::vector<std::string> WorkerArguments(const RunPlan& run, const std::string& path, int local_rank) {
+  std::vector<std::string> argv = {run.no_python ? SubstituteLocalRank(run.script, local_rank) : path};
+  if (!run.no_python) {
+    argv.emplace_back("-u");
+    if (run.run_path) {
+      argv.emplace_back("-c");
+      argv.emplace_back(kRunPath);
+    } else if (run.module) {
+      argv.emplace_back("-m");
+    }
+    argv.push_back(SubstituteLocalRank(run.script, local_rank));
+  }
+  if (!run.pass_local_rank.empty()) argv.push_back(absl::StrCat("--", run.pass_local_rank, "=", local_rank));
+  for (const std::string& argument : run.script_arguments) {
+    argv.push_back(SubstituteLocalRank(argument, local_rank));
+  }
+  return argv;
+}
+
+host::StdinRule StdinOf(const RunPlan& run) {
+  if (!run.stdin_given) return {};
+  switch (run.stdin_choice.kind) {
+    case StdinChoice::kAll:
+      return {host::StdinRule::kAll, 0};
+    case StdinChoice::kNone:
+      return {host::StdinRule::kNone, 0};
+    case StdinChoice::kRank:
+      return {host::StdinRule::kRank, run.stdin_choice.rank};
+  }
+  return {};
+}
+
+bool IsStandardInput(const std::string& script) {
+  return script == "-" || script == "/dev/stdin" || script == "/dev/fd/0" || script == "/proc/self/fd/0";
+}
+
+}  // namespace
+
+machine::ProgramCheck CheckProgramOf(const RunPlan& run, const machine::Interpreter& interpreter,
+                                   const Environment& environment, const machine::FileProbe& probe) {
+  if (run.script.empty()) {
+    return run.no_python ? machine::ProgramCheck{}
+                         : machine::CheckProgram(machine::ProgramKind::kModule, "", interpreter, environment, probe);
+  }
+  if (!run.no_python && IsStandardInput(run.script) && run.config.slots() > 1) {
+    return {kExitUsage,
+            absl::StrCat("the script ", run.script, " is standard input, which ", run.config.slots(),
+                         " workers cannot all read: put it into a file"),
+            ""};
+  }
+  return machine::CheckProgram(KindOf(run), SubstituteLocalRank(run.script, 0), interpreter, environment, probe);
+}
+
+Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const std::string& host_id,
+                     const std::string& called_as, const machine::FileProbe& probe) {
+  Launch launch;
+  launch.host.host_id = host_id;
+  launch.host.host_pid = getpid();
+  launch.host.config = run.config;
+  launch.host.termination_grace = run.termination_grace;
+  launch.host.retryable_exit_code = run.retryable_exit_code;
+  launch.host.stop_before = run.stop_before;
+  launch.host.leave_signals = {run.leave_signals.numbers.begin(), run.leave_signals.numbers.end()};
+  launch.host.local_rank_option = run.pass_local_rank;
+
+  launch.plan.program = run.script;
+  launch.plan.environment.slots = run.config.slots();
+  launch.plan.environment.role_name = run.config.role_name();
+  launch.plan.environment.run_id = run.config.run_id();
+  launch.plan.environment.signals_to_handle = run.leave_signals_text;
+  launch.plan.environment.virtual_local_rank = run.virtual_local_rank;
+  launch.plan.environment.visible_devices_variable = run.visible_variable;
+  for (size_t i = 0; i < run.own_devices.size(); ++i) {
+    launch.plan.environment.visible_devices[static_cast<int>(i)] = run.own_devices[i];
+  }
+  launch.plan.cpus = run.cpus;
+  launch.plan.output = run.output;
+  launch.plan.report = run.report;
+  launch.plan.progress_file = run.progress_file;
+  launch.plan.inherited = environment;
+  // An empty value is one that was set.
+  launch.plan.inherited.insert(run.view.for_workers.begin(), run.view.for_workers.end());
+  launch.plan.inherited.erase(kPrefixVariable);
+  launch.plan.inherited.erase(kRedrawsVariable);
+  launch.plan.inherited.erase(kStreamsVariable);
+  launch.plan.report.outer_streams = OuterStreams(environment);
+  if (environment.count(kStreamsVariable) > 0) launch.plan.report.stream_mark = std::string(1, kBareLine);
+  launch.plan.stdin_rule = StdinOf(run);
+  const auto coordinator_port = static_cast<uint16_t>(run.config.single_node() ? 0 : run.config.primary().port());
+  launch.plan.worker_ports = {run.worker_port.low, run.worker_port.high, coordinator_port};
+  const auto prefix = environment.find(kPrefixVariable);
+  if (prefix != environment.end()) {
+    launch.plan.output.prefix_template = prefix->second;
+    launch.plan.output.prefix_all = true;
+    launch.plan.output.redraws_pass = RedrawsPass(environment);
+    const bool of_local = environment.count(kRedrawsVariable) > 0;
+    launch.plan.report.told_elsewhere = of_local && run.config.place() != 0;
+  }
+
+  if (run.config.role() == v1::ROLE_OBSERVER) return launch;  // starts nothing
+  if (!run.no_python) {
+    launch.interpreter = machine::ChooseInterpreter(environment, {run.python, called_as}, probe);
+  }
+  launch.check = CheckProgramOf(run, launch.interpreter, environment, probe);
+  if (launch.check.exit_code != 0) {
+    v1::Failure* failure = launch.host.config.mutable_cannot_start();
+    failure->set_exit_code(launch.check.exit_code);
+    failure->set_error_text(ToUtf8(launch.check.problem, host::kMaxErrorText));
+    failure->set_host(run.config.hostname());
+    if (run.config.has_place()) failure->set_node_rank(run.config.place());
+    failure->set_wall_time_s(absl::ToUnixSeconds(absl::Now()));
+  }
+  const std::string path = launch.check.path.empty() ? run.script : launch.check.path;
+  launch.plan.file = path;
+  if (launch.check.exit_code == 0) {  // else there will be no round
+    launch.plan.preflight = run.preflight;
+    launch.host.preflight_timeout = run.preflight.empty() ? absl::ZeroDuration() : run.preflight_timeout;
+    launch.host.gpu_release_timeout = run.gpu_release_timeout;
+    launch.host.driver_pids = run.config.pid_namespace() == kFirstPidNamespace;
+  }
+  for (int i = 0; i < run.config.slots(); ++i) launch.plan.argv.push_back(WorkerArguments(run, path, i));
+  return launch;
+}
+
+}  // namespace muster::cli

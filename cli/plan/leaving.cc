@@ -1,0 +1,165 @@
+#include "cli/plan/leaving.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "base/mask_secrets.h"
+#include "base/ids.h"
+#include "base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+// Both clouds' documented address. Google's name for it, metadata.google.internal, needs no look-up this way.
+constexpr char kMetadataAddress[] = "169.254.169.254";
+constexpr uint16_t kHttpPort = 80;
+constexpr char kGceVariable[] = "GCE_METADATA_HOST";                  // of Google's own libraries
+constexpr char kAwsVariable[] = "AWS_EC2_METADATA_SERVICE_ENDPOINT";  // of the AWS SDKs
+constexpr char kSlurmVariable[] = "SLURM_JOB_END_TIME";
+constexpr char kSlurmJob[] = "SLURM_JOB_ID";
+constexpr char kProductName[] = "/sys/class/dmi/id/product_name";
+constexpr char kVendor[] = "/sys/class/dmi/id/sys_vendor";
+constexpr char kBiosVersion[] = "/sys/class/dmi/id/bios_version";
+// Either is the instance's own; the first is root's to read, the second there under Xen.
+constexpr const char* kUuids[] = {"/sys/class/dmi/id/product_uuid", "/sys/hypervisor/uuid"};
+
+std::string ValueOf(const Environment& environment, const char* name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? std::string() : found->second;
+}
+
+absl::StatusOr<v1::Endpoint> ServerAt(const std::string& variable, const std::string& text) {
+  v1::Endpoint server;
+  server.set_host(kMetadataAddress);
+  server.set_port(kHttpPort);
+  if (text.empty()) return server;
+  const absl::StatusOr<HostPort> address = ParseHostPort(text);
+  if (!address.ok() || address->port == uint16_t{0}) {
+    return Fault(Origin::kMusterVariable, variable, MaskText(text),
+                 "expected HOST or HOST:PORT of a metadata server");
+  }
+  server.set_host(address->host);
+  server.set_port(address->port.value_or(kHttpPort));
+  return server;
+}
+
+absl::StatusOr<v1::Endpoint> GceServer(const Environment& environment) {
+  return ServerAt(kGceVariable, ValueOf(environment, kGceVariable));
+}
+
+// "http://169.254.169.254/", as the SDKs have it.
+absl::StatusOr<v1::Endpoint> AwsServer(const Environment& environment) {
+  const std::string text = ValueOf(environment, kAwsVariable);
+  absl::string_view rest = text;
+  if (!text.empty() && !absl::ConsumePrefix(&rest, "http://")) {
+    return Fault(Origin::kMusterVariable, kAwsVariable, MaskText(text),
+                 "expected http://HOST or http://HOST:PORT");
+  }
+  absl::ConsumeSuffix(&rest, "/");
+  if (!text.empty() && rest.empty()) {
+    return Fault(Origin::kMusterVariable, kAwsVariable, MaskText(text),
+                 "expected http://HOST or http://HOST:PORT");
+  }
+  return ServerAt(kAwsVariable, std::string(AsStd(rest)));
+}
+
+// By the machine's own firmware alone: nobody is asked over the network whether he is a cloud.
+v1::NoticeSource::Kind KindByFirmware(
+    const std::function<std::optional<std::string>(const std::string&)>& read_file, std::string* why) {
+  const auto line = [&](const char* path) {
+    const std::string text = read_file(path).value_or("");
+    return std::string(absl::StripAsciiWhitespace(text));
+  };
+  if (const std::string product = line(kProductName); product == "Google Compute Engine" || product == "Google") {
+    *why = absl::StrCat(kProductName, " says ", product);
+    return v1::NoticeSource::GCE;
+  }
+  if (line(kVendor) == "Amazon EC2") {
+    *why = absl::StrCat(kVendor, " says Amazon EC2");
+    return v1::NoticeSource::AWS;
+  }
+  // Instances of older types run under Xen: "4.11.amazon"; and EC2 gives each a UUID that begins with its name.
+  const std::string vendor = line(kVendor), bios = line(kBiosVersion);
+  if (vendor == "Xen" && absl::StrContains(bios, "amazon")) {
+    *why = absl::StrCat(kBiosVersion, " says ", bios);
+    return v1::NoticeSource::AWS;
+  }
+  for (const char* const path : kUuids) {
+    if ((vendor == "Xen" || vendor.empty()) && absl::StartsWithIgnoreCase(line(path), "ec2")) {
+      *why = absl::StrCat(path, " begins with ec2");
+      return v1::NoticeSource::AWS;
+    }
+  }
+  *why = "by its firmware (DMI) this is no machine of GCE or EC2";
+  return v1::NoticeSource::OFF;
+}
+
+}  // namespace
+
+absl::StatusOr<NoticePlan> PlanNotice(
+    const Settings& settings, const Environment& environment,
+    const std::function<std::optional<std::string>(const std::string&)>& read_file) {
+  NoticePlan plan;
+  plan.why = "default";
+  if (!settings.preemption_notice) return plan;
+  const NoticeChoice& choice = settings.preemption_notice->value;
+  plan.why = settings.preemption_notice->source;
+  v1::NoticeSource::Kind kind = choice.kind;
+  if (choice.by_firmware) {
+    std::string why;
+    kind = KindByFirmware(read_file, &why);
+    plan.why = absl::StrCat(plan.why, " auto: ", why);
+  }
+  plan.source.set_kind(kind);
+  if (kind == v1::NoticeSource::FILE) {
+    plan.source.set_file(choice.file);
+    plan.shown = absl::StrCat("file:", choice.file);
+  } else if (kind == v1::NoticeSource::GCE) {
+    ASSIGN_OR_RETURN(*plan.source.mutable_server(), GceServer(environment));
+    plan.shown = absl::StrCat("gce, at ", ToString(plan.source.server()));
+  } else if (kind == v1::NoticeSource::AWS) {
+    ASSIGN_OR_RETURN(*plan.source.mutable_server(), AwsServer(environment));
+    plan.shown = absl::StrCat("aws, at ", ToString(plan.source.server()));
+  }
+  return plan;
+}
+
+absl::StatusOr<DeadlinePlan> PlanDeadline(const Settings& settings, const Environment& environment) {
+  DeadlinePlan plan;
+  std::optional<absl::Time> deadline;
+  if (settings.deadline) {
+    deadline = settings.deadline->value;
+    plan.from = settings.deadline->source;
+  }
+  const std::string slurms = ValueOf(environment, kSlurmVariable);
+  if (!deadline && settings.stop_before && !slurms.empty()) {
+    const absl::StatusOr<absl::Time> end = ParseDeadline(slurms);
+    if (!end.ok()) {
+      return Fault(Origin::kMusterVariable, kSlurmVariable, slurms, std::string(AsStd(end.status().message())));
+    }
+    deadline = *end;
+    plan.from = kSlurmVariable;
+  }
+  if (!deadline) {
+    const bool wanted = settings.stop_before && settings.stop_before->value > absl::ZeroDuration();
+    if (!wanted) return plan;
+    if (!ValueOf(environment, kSlurmJob).empty()) {
+      return Fault(*settings.stop_before,
+                   "before what? This Slurm does not set SLURM_JOB_END_TIME: give --deadline \"$(date +%s -d "
+                   "\"$(squeue --noheader --jobs $SLURM_JOB_ID --format %e)\")\"");
+    }
+    return Fault(*settings.stop_before,
+                 "before what? Give --deadline, or run under Slurm, which says it (SLURM_JOB_END_TIME)");
+  }
+  plan.deadline = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", *deadline, absl::UTCTimeZone());
+  const absl::Duration before = settings.stop_before ? settings.stop_before->value : kStopBefore;
+  if (before == absl::ZeroDuration()) return plan;
+  plan.stop = host::StopBefore{*deadline, before,
+                               absl::StrCat("--stop-before ", muster::FormatDuration(before), ", deadline ",
+                                            plan.deadline, " (", plan.from, ")")};
+  return plan;
+}
+
+}  // namespace muster::cli

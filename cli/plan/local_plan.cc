@@ -1,0 +1,146 @@
+#include "cli/plan/local_plan.h"
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/problem.h"
+#include "cli/plan/line_prefix.h"
+#include "cli/plan/run_plan.h"
+#include "cli/options/settings.h"
+#include "cli/options/values.h"
+#include "base/duration.h"
+#include "base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+// What `muster local` decides itself. The number of nodes may be given as a range, and the run may have a name.
+bool DecidedHere(const OptionSpec& spec) {
+  return spec.group == Group::kMembership && spec.name != "nnodes" && spec.name != "rdzv-id";
+}
+
+// Left by an outer launcher or a platform, about another job.
+bool IsForeign(const std::string& name) {
+  static constexpr const char* kNames[] = {"RANK",        "WORLD_SIZE",  "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+                                           "MASTER_ADDR", "MASTER_PORT", "NODE_RANK",  "GROUP_RANK",
+                                           "TF_CONFIG",   "CLUSTER_SPEC"};
+  static constexpr const char* kPrefixes[] = {"TORCHELASTIC_", "CLOUD_ML_", "SLURM_STEP_"};
+  const auto is = [&](const char* other) { return name == other; };
+  const auto begins = [&](const char* prefix) { return absl::StartsWith(name, prefix); };
+  return std::any_of(std::begin(kNames), std::end(kNames), is) ||
+         std::any_of(std::begin(kPrefixes), std::end(kPrefixes), begins);
+}
+
+std::string Address(int node, uint16_t port) { return absl::StrCat("127.0.0.", node + 1, ":", port); }
+
+std::string ClusterSpec(int nodes, int node, uint16_t port) {
+  nlohmann::json cluster;
+  cluster["workerpool0"] = {Address(0, port)};
+  for (int i = 1; i < nodes; ++i) cluster["workerpool1"].push_back(Address(i, port));
+  const nlohmann::json task = {{"type", node == 0 ? "workerpool0" : "workerpool1"},
+                               {"index", node == 0 ? 0 : node - 1}};
+  return nlohmann::json{{"cluster", cluster}, {"task", task}, {"environment", "cloud"}}.dump();
+}
+
+// Contiguous shares; the first nodes take what is left over. A node may have none.
+std::string Share(const std::vector<std::string>& all, int nodes, int node) {
+  const size_t n = static_cast<size_t>(nodes);
+  const size_t i = static_cast<size_t>(node);
+  const size_t each = all.size() / n;
+  const size_t more = all.size() % n;
+  const auto begin = all.begin() + static_cast<ptrdiff_t>(i * each + std::min(i, more));
+  return absl::StrJoin(begin, begin + static_cast<ptrdiff_t>(each + (i < more ? 1 : 0)), ",");
+}
+
+Environment NodeEnvironment(int nodes, int node, const Environment& outer, const LocalFacts& facts) {
+  Environment environment;
+  for (const auto& [name, value] : outer) {
+    if (!IsForeign(name)) environment.emplace(name, value);
+  }
+  for (const OptionSpec& spec : RunOptions()) {
+    if (!DecidedHere(spec)) continue;
+    environment.erase(VariableName("MUSTER_", spec.name));
+    environment.erase(VariableName("PET_", spec.name));
+  }
+  environment[VariableName("MUSTER_", "source")] = "vertex";  // on whatever platform this is tried out
+  // None of what is particular to that platform, unless it is asked for.
+  environment.emplace(VariableName("MUSTER_", "retryable-exit-code"), "0");
+  environment.emplace(VariableName("MUSTER_", "log-streams"), "stderr");
+  environment.emplace(VariableName("MUSTER_", "termination-grace"),
+                      muster::FormatDuration(facts.first_process ? kContainerGrace : kPlainGrace));
+  environment["CLUSTER_SPEC"] = ClusterSpec(nodes, node, facts.port);
+  environment["CLOUD_ML_JOB_ID"] = facts.run_id;
+  environment[VariableName("MUSTER_", "local-addr")] = absl::StrCat("127.0.0.", node + 1);
+  // The nodes are in process groups of their own, in the terminal's background: they cannot see that it is ours.
+  std::string& stdin_choice = environment[VariableName("MUSTER_", "stdin")];
+  if (stdin_choice.empty()) stdin_choice = facts.keyboard ? "all" : "none";
+  environment[kPrefixVariable] = std::string(1, kRankBegin) + "${rank}" + kRankEnd;
+  environment[kRedrawsVariable] = absl::StrCat(static_cast<unsigned>(facts.terminals));
+  environment[kStreamsVariable] =
+      absl::StrJoin(facts.streams, ",", [](std::string* text, const host::StreamFile& stream) {
+        absl::StrAppend(text, stream.fd, ":", stream.device, ":", stream.inode);
+      });
+  if (!facts.accelerators.visible_variable.empty() && facts.accelerators.count > 0) {
+    environment[facts.accelerators.visible_variable] = Share(facts.accelerators.visible, nodes, node);
+  }
+  return environment;
+}
+
+std::vector<std::string> NodeArguments(const CommandLine& command_line) {
+  std::vector<std::string> arguments;
+  for (const auto& [name, value] : command_line.given) {
+    const OptionSpec* spec = FindOption(RunOptions(), name);
+    if (spec == nullptr) continue;  // --nodes
+    arguments.push_back(spec->is_switch() ? absl::StrCat("--", name) : absl::StrCat("--", name, "=", value));
+  }
+  arguments.emplace_back("--");
+  arguments.push_back(command_line.script);
+  arguments.insert(arguments.end(), command_line.script_arguments.begin(), command_line.script_arguments.end());
+  return arguments;
+}
+
+}  // namespace
+
+absl::StatusOr<int> LocalNodeCount(const CommandLine& command_line) {
+  for (const OptionSpec& spec : RunOptions()) {
+    const auto given = command_line.given.find(std::string(spec.name));
+    if (DecidedHere(spec) && given != command_line.given.end()) {
+      const std::string flag = absl::StrCat("--", AsAbsl(spec.name));
+      return absl::InvalidArgumentError(absl::StrCat(spec.is_switch() ? flag : ShownWithValue(flag, given->second),
+                                                     ": muster local decides that itself"));
+    }
+  }
+  const auto given = command_line.given.find("nodes");
+  if (given == command_line.given.end()) {
+    return absl::InvalidArgumentError("--nodes is needed: how many nodes to start on this machine");
+  }
+  const absl::StatusOr<int> nodes = ParseInteger(given->second, 1, kMaxLocalNodes);
+  if (!nodes.ok()) return WithContext(nodes.status(), ShownWithValue("--nodes", given->second));
+  const auto nnodes = command_line.given.find("nnodes");
+  if (nnodes != command_line.given.end() && *nodes > 1) {
+    const absl::StatusOr<NodeRange> range = ParseNodeRange(nnodes->second);
+    if (range.ok() && (range->max == 1 || range->max > *nodes)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--nnodes ", Shown(nnodes->second), ": --nodes says ", *nodes));
+    }
+  }
+  if (command_line.script.empty()) {
+    return absl::InvalidArgumentError("no SCRIPT was given (see muster local --help)");
+  }
+  return *nodes;
+}
+
+std::vector<LocalNode> PlanLocal(int nodes, const CommandLine& command_line, const Environment& environment,
+                                 const LocalFacts& facts) {
+  std::vector<LocalNode> result;
+  for (int node = 0; node < nodes; ++node) {
+    result.push_back({NodeArguments(command_line), NodeEnvironment(nodes, node, environment, facts)});
+  }
+  return result;
+}
+
+}  // namespace muster::cli

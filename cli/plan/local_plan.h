@@ -1,0 +1,42 @@
+// `muster local`: what each of its nodes is started with. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "agent/machine/accelerators.h"
+#include "agent/host/core/output_plan.h"
+#include "cli/options/command_line.h"
+#include "cli/options/settings.h"
+
+namespace muster::cli {
+
+inline constexpr int kMaxLocalNodes = 200;  // 127.0.0.1 to 127.0.0.200
+
+// What stands before each line that a node's host passes on from a worker: the rank between two separators.
+inline constexpr char kRankBegin = '\x1e';
+inline constexpr char kRankEnd = '\x1f';
+
+struct LocalFacts {
+  uint16_t port = 0;  // free on 127.0.0.1
+  std::string run_id;
+  machine::Accelerators accelerators;
+  host::Streams terminals = host::Streams::kNone;  // which of its own streams are
+  bool keyboard = false;                           // its standard input is a terminal that reads for it
+  std::vector<host::StreamFile> streams = {};      // the files behind them
+  bool first_process = false;                      // as Machine::first_process
+};
+
+struct LocalNode {
+  std::vector<std::string> arguments;  // of `muster run`
+  Environment environment;
+};
+
+// InvalidArgument: --nodes is missing or wrong, or an option is given that says who is in the job.
+absl::StatusOr<int> LocalNodeCount(const CommandLine& command_line);
+
+std::vector<LocalNode> PlanLocal(int nodes, const CommandLine& command_line, const Environment& environment,
+                                 const LocalFacts& facts);
+
+}  // namespace muster::cli

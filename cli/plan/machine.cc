@@ -1,0 +1,128 @@
+#include "cli/plan/machine.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "agent/machine/accelerators.h"
+#include "rendezvous/transport/address.h"
+#include "agent/discovery/discover.h"
+#include "agent/machine/machine_probe.h"
+#include "agent/machine/numa_binding.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+
+extern char** environ;
+
+namespace muster::cli {
+namespace {
+
+constexpr size_t kHostIdBytes = 16;
+constexpr size_t kRunIdBytes = 8;
+constexpr size_t kMaxLinkBytes = 4096;
+constexpr absl::Duration kFindSelfLimit = absl::Seconds(20);  // to resolve the names of a hostfile
+constexpr int kDiscoverTries = 5;
+constexpr absl::Duration kDiscoverPause = absl::Milliseconds(500);
+
+std::string RandomHex(size_t bytes) {
+  std::string raw(bytes, '\0');
+  MUSTER_CHECK(getrandom(raw.data(), raw.size(), 0) == static_cast<ssize_t>(bytes),
+               "the kernel gave no randomness");
+  return absl::BytesToHexString(raw);
+}
+
+std::string ReadLink(const char* path) {
+  std::array<char, kMaxLinkBytes> buffer;
+  const ssize_t size = readlink(path, buffer.data(), buffer.size());
+  return size < 0 ? std::string() : std::string(buffer.data(), static_cast<size_t>(size));
+}
+
+std::string ReadLine(const char* path) {
+  std::string line;
+  std::ifstream file(path);
+  std::getline(file, line);  // empty where the kernel does not tell
+  return line;
+}
+
+std::string Hostname() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string("unknown");
+}
+
+// Process 1, or the host that our own process 1 started.
+bool IsFirstProcess() {
+  if (getpid() == 1) return true;
+  return getppid() == 1 && ReadLink("/proc/1/exe") == ReadLink("/proc/self/exe") &&
+         !ReadLink("/proc/1/exe").empty();
+}
+
+// A file that the platform creates before it fills it is asked for again.
+absl::StatusOr<discovery::ClusterView> DiscoverPatiently(const Environment& environment,
+                                                         const discovery::DiscoverOptions& asked) {
+  const discovery::FileReader read_file = machine::ReadRegularFile;
+  discovery::DiscoverOptions options = asked;
+  options.hostfile.hostname = Hostname();
+  options.hostfile.is_own_address = [](const std::string& address) {
+    return rendezvous::IsLocalAddress(address).value_or(false);
+  };
+  using Answer = std::optional<bool>;
+  options.hostfile.resolves_to_own = [until = absl::Now() + kFindSelfLimit](const std::string& name) {
+    if (absl::Now() >= until) return Answer();
+    const absl::StatusOr<bool> own = rendezvous::IsLocalAddress(name);
+    return own.ok() ? Answer(*own) : Answer();
+  };
+  for (int tries_left = kDiscoverTries; true; --tries_left) {
+    auto view = discovery::Discover({environment, read_file}, options);
+    if (tries_left == 1 || !absl::IsUnavailable(view.status())) return view;
+    absl::SleepFor(kDiscoverPause);
+  }
+}
+
+}  // namespace
+
+Environment ReadEnvironment() {
+  Environment environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    environment.emplace(text.substr(0, equals), text.substr(equals + 1));  // the first counts, as for getenv
+  }
+  return environment;
+}
+
+Machine ReadMachine(const Environment& environment) {
+  Machine machine;
+  machine.hostname = Hostname();
+  machine.boot_id = ReadLine("/proc/sys/kernel/random/boot_id");
+  machine.pid_namespace = ReadLink("/proc/self/ns/pid");
+  machine.host_id = RandomHex(kHostIdBytes);
+  machine.random_run_id = RandomHex(kRunIdBytes);
+  machine.version = ReleaseVersion();
+  machine.nvidia_driver =
+      access("/dev/nvidiactl", F_OK) == 0;  // it comes with the first GPU; to count them takes long
+  machine.first_process = IsFirstProcess();
+  machine.accelerators = [&environment] { return machine::CountAccelerators(environment, machine::SystemProbe()); };
+  machine.count_workers = [&environment](const std::string& wish) {
+    return machine::CountWorkers(wish, environment, machine::SystemProbe());
+  };
+  machine.read_file = [](const std::string& path) { return machine::SystemProbe().read(path); };
+  machine.bind_to_cpus = [](const std::string& mode, const std::vector<int>& gpus) {
+    const machine::MachineProbe probe = machine::SystemProbe();
+    return machine::BindToCpus(mode, gpus, machine::GpuBusIds(probe), machine::AllowedCpus(), probe);
+  };
+  machine.discover = DiscoverPatiently;
+  machine.sources_here = [](const Environment& variables, const discovery::DiscoverOptions& options) {
+    const discovery::FileReader read_file = machine::ReadRegularFile;
+    return discovery::SourcesHere({variables, read_file}, options);
+  };
+  return machine;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,13 @@
+// Asks this machine what a plan needs to know of it. The only file here that reads /proc.
+#pragma once
+
+#include "cli/plan/run_plan.h"
+
+namespace muster::cli {
+
+Environment ReadEnvironment();
+
+// environment must outlive the machine.
+Machine ReadMachine(const Environment& environment);
+
+}  // namespace muster::cli

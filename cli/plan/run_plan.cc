@@ -1,0 +1,513 @@
+#include "cli/plan/run_plan.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "agent/discovery/vertex.h"
+#include "base/utf8.h"
+#include "cli/plan/leaving.h"
+#include "cli/plan/line_prefix.h"
+#include "cli/plan/membership.h"
+#include "cli/plan/named_ranks.h"
+#include "cli/plan/sagemaker.h"
+#include "base/duration.h"
+#include "base/ids.h"
+#include "base/status_macros.h"
+#include "base/takeover.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr char kDefault[] = "default";
+constexpr char kErrorFileVariable[] = "TORCHELASTIC_ERROR_FILE";
+constexpr char kLeaveSignals[] = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";  // torchrun's default
+constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
+constexpr char kOmpThreads[] = "OMP_NUM_THREADS";
+constexpr size_t kMaxTokenBytes = 4096;            // all headers of a call share the 8 KiB that gRPC takes
+constexpr char kTokenVariable[] = "MUSTER_TOKEN";  // no option: a command line is for everybody to read
+constexpr char kKubernetesVariable[] = "KUBERNETES_SERVICE_HOST";
+constexpr int kLeastBeatsPerLease = 4;
+constexpr int kMaxWorkers = INT32_MAX;  // global ranks are 32 bits
+
+std::string Show(const std::string& value) { return value; }
+std::string Show(int value) { return absl::StrCat(value); }
+std::string Show(absl::Duration value) { return muster::FormatDuration(value); }
+std::string Show(const LossBudget& value) {
+  return absl::StrCat(value.number, " in ", muster::FormatDuration(value.window));
+}
+std::string Show(v1::NodeConfig::ScaleUp value) {
+  switch (value) {
+    case v1::NodeConfig::SCALE_UP_ON_RESTART:
+      return "on-restart";
+    case v1::NodeConfig::SCALE_UP_NEVER:
+      return "never";
+    default:
+      return "immediate";
+  }
+}
+
+// Fills a plan from settings, and writes down where each value came from.
+class Planner {
+ public:
+  Planner(const Settings& settings, const Environment& environment, const Machine& machine, RunPlan* plan)
+      : settings_(settings), environment_(environment), machine_(machine), plan_(plan), config_(&plan->config) {}
+
+  absl::Status Run() {
+    if (settings_.retryable_exit_code) TellRetryCode(settings_.retryable_exit_code->value);
+    ASSIGN_OR_RETURN(membership_, FindMembership(settings_, environment_, machine_));
+    plan_->view = membership_.view;
+    plan_->on_platform = membership_.on_platform;
+    plan_->platform = membership_.platform;
+    if (!settings_.retryable_exit_code) TellRetryCode(DefaultRetryCode().first);
+    if (IsVertex() && !membership_.on_platform) discovery::TakeVertexFolders(environment_, &plan_->view);
+    RETURN_IF_ERROR(TakeIdentity());
+    TakeMembership();
+    RETURN_IF_ERROR(CheckText());
+    RETURN_IF_ERROR(TakeSlots());
+    TakeBudgets();
+    TakeFitness();
+    RETURN_IF_ERROR(TakeGrowth());
+    RETURN_IF_ERROR(TakeLeaving());
+    RETURN_IF_ERROR(TakeTimes());
+    RETURN_IF_ERROR(TakeWorkers());
+    TakeProgram();
+    RETURN_IF_ERROR(TakeOwnDevices());
+    RETURN_IF_ERROR(TakeCpus());
+    TakeOutput();
+    const bool of_local = environment_.count(kRedrawsVariable) > 0;
+    RETURN_IF_ERROR(CheckNamedRanks(settings_, *config_, of_local, &plan_->view.warnings));
+    return TakeSageMaker(settings_, environment_, machine_, plan_);
+  }
+
+ private:
+  // The given value, or else the fallback, said to be from `from`.
+  template <typename T>
+  T Pick(const char* name, const Given<T>& given, T fallback, const std::string& from = kDefault) {
+    T value = given ? given->value : fallback;
+    Line(name, Show(value), given ? given->source : from);
+    return value;
+  }
+
+  // Only what was said: nothing is the usual.
+  template <typename T>
+  void LineOf(const char* name, const Given<T>& given) {
+    if (given) Line(name, given->text, given->source);
+  }
+
+  void Line(const char* name, std::string value, std::string origin) {
+    plan_->lines.push_back({name, std::move(value), std::move(origin)});
+  }
+
+  std::string PlatformOr(const std::string& otherwise) const {
+    return membership_.on_platform ? membership_.view.source : otherwise;
+  }
+
+  absl::Status TakeIdentity() {
+    config_->set_hostname(ToUtf8(machine_.hostname, machine_.hostname.size()));
+    config_->set_version(machine_.version);
+    config_->set_boot_id(machine_.boot_id);
+    config_->set_pid_namespace(machine_.pid_namespace);
+    const auto token = environment_.find(kTokenVariable);
+    if (token == environment_.end()) return absl::OkStatus();
+    // It travels as the value of a header, where gRPC takes anything else for a fault of the program.
+    if (!std::all_of(token->second.begin(), token->second.end(), [](char c) { return c > ' ' && c <= '~'; })) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          kTokenVariable, ": expected ASCII characters without blanks (a file's last newline is one)"));
+    }
+    if (token->second.size() > kMaxTokenBytes) {
+      return absl::FailedPreconditionError(absl::StrCat(kTokenVariable, ": expected at most ", kMaxTokenBytes,
+                                                        " bytes, not ", token->second.size()));
+    }
+    config_->set_token(token->second);
+    return absl::OkStatus();
+  }
+
+  // What travels must be UTF-8; a name that was made so would be another name. Options are checked where they are
+  // read.
+  absl::Status CheckText() const {
+    for (const std::string* text : {&config_->run_id(), &config_->primary().host()}) {
+      const std::string shown = ToUtf8(*text, text->size());
+      if (shown != *text) return absl::FailedPreconditionError(absl::StrCat("'", shown, "': expected UTF-8"));
+    }
+    return absl::OkStatus();
+  }
+
+  void TakeMembership() {
+    const discovery::ClusterView& view = membership_.view;
+    const bool trainer = view.role == discovery::NodeRole::kTrainer;
+    plan_->view.run_id = Pick("rdzv-id", settings_.rdzv_id, view.run_id, PlatformOr(kDefault));
+    config_->set_run_id(plan_->view.run_id);
+    config_->set_role(trainer ? v1::ROLE_TRAINER : v1::ROLE_OBSERVER);
+    if (trainer && view.node_rank >= 0) config_->set_place(view.node_rank);
+    for (const std::string& node : view.nodes) config_->add_place_names(node);
+    config_->set_min_nodes(membership_.min_nodes);
+    config_->set_max_nodes(membership_.max_nodes);
+    config_->mutable_primary()->set_host(view.primary_host);
+    config_->mutable_primary()->set_port(view.primary_port);
+    if (!settings_.coordinator) {
+      config_->set_primary_address(view.primary_address);
+      config_->set_primary_source(view.primary_evidence);
+    }
+    config_->set_serves(trainer ? membership_.serves : v1::NodeConfig::SERVES_NO);
+    config_->set_single_node(membership_.single_node);
+    config_->set_coordinator_alone(settings_.coordinator.has_value());
+    config_->set_loopback_only(view.loopback_only);
+    const bool range = membership_.min_nodes != membership_.max_nodes;
+    Line("nnodes",
+         range ? absl::StrCat(membership_.min_nodes, ":", membership_.max_nodes)
+               : absl::StrCat(membership_.max_nodes),
+         membership_.nodes_source);
+    config_->set_local_addr(Pick("local-addr", settings_.local_addr, std::string()));
+    config_->set_role_name(Pick("role", settings_.role, std::string("default")));
+  }
+
+  absl::Status TakeSlots() {
+    if (plan_->view.role != discovery::NodeRole::kTrainer) {
+      Line("nproc-per-node", "0", PlatformOr(kDefault));
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const Given<SlotCount> given, SlotsGiven());
+    ASSIGN_OR_RETURN(const int slots, CountSlots(given));
+    Line("nproc-per-node", Show(slots), given ? given->source : PlatformOr(kDefault));
+    config_->set_slots(slots);
+    if (given && int64_t{slots} * membership_.max_nodes > kMaxWorkers) {
+      return Fault(*given, "more workers in all than there can be ranks");
+    }
+    return absl::OkStatus();
+  }
+
+  // By an option, or else by the platform.
+  absl::StatusOr<Given<SlotCount>> SlotsGiven() const {
+    const discovery::ClusterView& view = membership_.view;
+    if (settings_.nproc_per_node || !membership_.on_platform || view.nproc.empty())
+      return settings_.nproc_per_node;
+    const std::string& origin = view.nproc_source.empty() ? view.source : view.nproc_source;
+    Setting<SlotCount> said = {{}, Origin::kPlatform, origin, view.nproc};
+    const absl::StatusOr<SlotCount> count = ParseSlotCount(view.nproc);
+    if (!count.ok()) {
+      return Fault(said, absl::StrCat("as the workers of a node: ", std::string(AsStd(count.status().message())),
+                                      "; or give --nproc-per-node"));
+    }
+    said.value = *count;
+    return Given<SlotCount>(said);
+  }
+
+  absl::StatusOr<int> CountSlots(const Given<SlotCount>& given) {
+    if (given && given->value.kind == SlotCount::kNumber) return given->value.number;
+    if (!given && !membership_.on_platform) return 1;
+    const absl::StatusOr<machine::WorkerCount> count = machine_.count_workers(given ? given->text : "");
+    if (!count.ok()) {
+      const std::string reason(AsStd(count.status().message()));
+      return given ? Fault(*given, reason) : absl::FailedPreconditionError(reason);
+    }
+    plan_->slots_reason = count->reason;
+    plan_->visible_variable = count->visible_variable;
+    plan_->own_devices = count->own_devices;
+    nvidia_ = count->nvidia;
+    plan_->view.warnings.insert(plan_->view.warnings.end(), count->warnings.begin(), count->warnings.end());
+    return count->workers;
+  }
+
+  void TakeBudgets() {
+    config_->set_max_restarts(Pick("max-restarts", settings_.max_restarts,
+                                   membership_.on_platform ? kPlatformMaxRestarts : 0, PlatformOr(kDefault)));
+    const auto ms = [](absl::Duration d) { return absl::ToInt64Milliseconds(d); };
+    const Settings& s = settings_;
+    config_->set_restart_window_ms(ms(Pick("restart-window", s.restart_window, absl::ZeroDuration())));
+    if (!s.restart_window) plan_->lines.back().value = "none";
+    config_->set_restart_delay_ms(ms(Pick("restart-delay", s.restart_delay, kRestartDelay)));
+    const LossBudget losses = Pick("max-node-losses", s.max_node_losses, kMaxNodeLosses);
+    config_->set_max_node_losses(losses.number);
+    config_->set_node_loss_window_ms(ms(losses.window));
+    config_->set_max_membership_changes(
+        Pick("max-membership-changes", s.max_membership_changes, kMaxMembershipChanges));
+    config_->set_exclude_after(Pick("exclude-after", s.exclude_after, 0));
+    config_->set_exclude_for_ms(ms(Pick("exclude-for", s.exclude_for, kExcludeFor)));
+    LineOf("progress-file", s.progress_file);
+    config_->set_watches_progress(s.progress_file.has_value());
+    if (s.progress_file) plan_->progress_file = s.progress_file->value;
+  }
+
+  // What a node must be to take part in a round.
+  void TakeFitness() {
+    const Settings& s = settings_;
+    if (s.preflight) plan_->preflight = s.preflight->value;
+    LineOf("preflight", s.preflight);
+    if (s.preflight) plan_->preflight_timeout = Pick("preflight-timeout", s.preflight_timeout, kPreflightTimeout);
+    const bool nvidia = nvidia_ || machine_.nvidia_driver;
+    if (!nvidia && !s.gpu_release_timeout) return;
+    const absl::Duration limit = Pick("gpu-release-timeout", s.gpu_release_timeout, kGpuReleaseTimeout);
+    if (nvidia) plan_->gpu_release_timeout = limit;
+  }
+
+  // With --nnodes MIN:MAX: when it grows, and by how many.
+  absl::Status TakeGrowth() {
+    config_->set_join_settle_ms(
+        absl::ToInt64Milliseconds(Pick("join-settle", settings_.join_settle, kJoinSettle)));
+    config_->set_scale_up(Pick("scale-up", settings_.scale_up, v1::NodeConfig::SCALE_UP_IMMEDIATE));
+    const int unit = Pick("node-unit", settings_.node_unit, 1);
+    config_->set_node_unit(unit);
+    if (config_->min_nodes() % unit == 0 && config_->max_nodes() % unit == 0) return absl::OkStatus();
+    return Fault(*settings_.node_unit, absl::StrCat("MIN and MAX of the nodes must be multiples of it, they are ",
+                                                    config_->min_nodes(), " and ", config_->max_nodes()));
+  }
+
+  absl::Status TakeTimes() {
+    const Settings& s = settings_;
+    const auto ms = [](absl::Duration d) { return absl::ToInt64Milliseconds(d); };
+    config_->set_join_timeout_ms(ms(Pick("join-timeout", s.join_timeout, kJoinTimeout)));
+    config_->set_last_call_ms(
+        ms(Pick("last-call-timeout", s.last_call_timeout, membership_.on_platform ? kPlatformLastCall : kLastCall,
+                PlatformOr(kDefault))));
+    TakeReturns();
+    const absl::Duration lease = Pick("lease", s.lease, muster::LeaseForNodes(membership_.max_nodes));
+    config_->set_lease_ms(membership_.single_node ? 0 : ms(lease));
+    config_->set_beat_ms(ms(Pick("heartbeat-interval", s.heartbeat_interval, absl::ZeroDuration())));
+    if (!s.heartbeat_interval) plan_->lines.back().value = "by the job's size";  // 0: the coordinator chooses
+    const absl::Duration grace = Pick("reconnect-grace", s.reconnect_grace, std::min(kReconnectGrace, lease / 2));
+    config_->set_reconnect_grace_ms(ms(grace));
+    config_->set_shutdown_grace_ms(ms(Pick("shutdown-timeout", s.shutdown_timeout, kShutdownTimeout)));
+    const auto [default_grace, from] = DefaultTerminationGrace();
+    plan_->termination_grace = Pick("termination-grace", s.termination_grace, default_grace, from);
+    const auto [retry_code, why] = DefaultRetryCode();
+    plan_->retryable_exit_code = Pick("retryable-exit-code", s.retryable_exit_code, retry_code, why);
+    if (s.heartbeat_interval && s.heartbeat_interval->value * kLeastBeatsPerLease > lease) {
+      return Fault(*s.heartbeat_interval,
+                   "must be at most a quarter of the lease, " + muster::FormatDuration(lease));
+    }
+    if (s.reconnect_grace && grace >= lease) {
+      return Fault(*s.reconnect_grace, "must be less than the lease, " + muster::FormatDuration(lease));
+    }
+    return absl::OkStatus();
+  }
+
+  // How long who is lost is waited for. Slurm starts no task of a step again, and what waits holds its GPUs.
+  void TakeReturns() {
+    const bool slurm = membership_.view.source == "slurm";
+    const auto ms = [&](const char* name, const Given<absl::Duration>& given, absl::Duration otherwise) {
+      return absl::ToInt64Milliseconds(
+          Pick(name, given, slurm ? kSlurmReturn : otherwise, slurm ? "Slurm" : kDefault));
+    };
+    config_->set_rejoin_timeout_ms(ms("rejoin-timeout", settings_.rejoin_timeout, kRejoinTimeout));
+    config_->set_coordinator_timeout_ms(
+        ms("coordinator-timeout", settings_.coordinator_timeout, kCoordinatorTimeout));
+  }
+
+  absl::Status TakeLeaving() {
+    ASSIGN_OR_RETURN(const NoticePlan notice, PlanNotice(settings_, environment_, machine_.read_file));
+    *config_->mutable_notice() = notice.source;
+    Line("preemption-notice", notice.shown, notice.why);
+    ASSIGN_OR_RETURN(const DeadlinePlan deadline, PlanDeadline(settings_, environment_));
+    plan_->stop_before = deadline.stop;
+    Line("deadline", deadline.deadline, deadline.from);
+    Line("stop-before", deadline.stop ? Show(deadline.stop->before) : "never",
+         settings_.stop_before ? settings_.stop_before->source : kDefault);
+    return absl::OkStatus();
+  }
+
+  // The machine is what it is, also where the options say who is in the job.
+  bool IsVertex() const { return membership_.platform == "vertex"; }
+
+  // By what every pod has, or by what nobody else sets.
+  bool InPod() const {
+    const auto has = [&](const char* variable) { return environment_.count(variable) > 0; };
+    const std::string& platform = membership_.platform;
+    const bool of_pods = platform == "indexed-job" || platform == "jobset" || platform == "statefulset" ||
+                         platform == "volcano" || (platform == "pytorchjob" && has("PET_MASTER_ADDR"));
+    return of_pods || has(kKubernetesVariable) || has("JOB_COMPLETION_INDEX");
+  }
+
+  // PET_* are set by people, too: Kubeflow's are in a pod.
+  std::pair<int, std::string> DefaultRetryCode() const {
+    if (IsVertex()) return {kVertexRetryCode, "Vertex AI"};
+    const bool by_pet = membership_.platform == "pytorchjob" || membership_.platform == "trainer";
+    if (InPod() && by_pet) return {kKubeflowRetryCode, "Kubeflow"};
+    return {0, kDefault};
+  }
+
+  void TellRetryCode(int code) const {
+    if (machine_.on_retryable_exit_code) machine_.on_retryable_exit_code(code);
+  }
+
+  // What the platform leaves between SIGTERM and SIGKILL, less a reserve.
+  std::pair<absl::Duration, std::string> DefaultTerminationGrace() const {
+    // Vertex AI stands on Kubernetes, but leaves no documented time: the least that is usual.
+    const std::string& source = membership_.platform;
+    if (IsVertex()) return {kVertexGrace, "Vertex AI"};
+    if (source == kSageMaker) return {kSageMakerGrace, "SageMaker"};
+    if (source == "slurm" || source == "slurm-node") return {kSlurmGrace, "Slurm"};
+    // Who listens for the end of the machine runs where it may be taken away: ordinary pods of such have 15 s.
+    const v1::NoticeSource::Kind notice = config_->notice().kind();
+    if (notice == v1::NoticeSource::GCE || notice == v1::NoticeSource::AWS) return {kSpotGrace, "spot machine"};
+    if (InPod()) return {kKubernetesGrace, "Kubernetes"};
+    if (machine_.first_process) return {kContainerGrace, "first process of a container"};
+    return {kPlainGrace, kDefault};
+  }
+
+  absl::Status TakeWorkers() {
+    if (settings_.worker_port) {
+      plan_->worker_port = settings_.worker_port->value;
+      const uint16_t primary = plan_->view.primary_port;
+      if (!membership_.single_node && plan_->worker_port.low == primary && plan_->worker_port.high == primary) {
+        return Fault(*settings_.worker_port, "is the port of the primary itself");
+      }
+    }
+    Line("worker-port", settings_.worker_port ? settings_.worker_port->text : "any",
+         settings_.worker_port ? settings_.worker_port->source : kDefault);
+    plan_->stdin_given = settings_.stdin_choice.has_value();
+    if (plan_->stdin_given) plan_->stdin_choice = settings_.stdin_choice->value;
+    Line("stdin", plan_->stdin_given ? settings_.stdin_choice->text : "a node's only worker; a keyboard: all",
+         plan_->stdin_given ? settings_.stdin_choice->source : kDefault);
+    return absl::OkStatus();
+  }
+
+  void TakeProgram() {
+    plan_->module = settings_.module && settings_.module->value;
+    plan_->run_path = settings_.run_path && settings_.run_path->value;
+    // As torchrun has it, --run-path wins.
+    plan_->no_python = !plan_->run_path && settings_.no_python && settings_.no_python->value;
+    if (settings_.python) plan_->python = settings_.python->value;
+    if (settings_.pass_local_rank) plan_->pass_local_rank = settings_.pass_local_rank->value;
+    plan_->virtual_local_rank = settings_.virtual_local_rank && settings_.virtual_local_rank->value;
+    plan_->leave_signals_text = settings_.signals_to_handle ? settings_.signals_to_handle->text : kLeaveSignals;
+    if (settings_.signals_to_handle) plan_->leave_signals = settings_.signals_to_handle->value;
+    for (const std::string& name : plan_->leave_signals.unknown) {
+      plan_->view.warnings.push_back(
+          absl::StrCat(settings_.signals_to_handle->source, ": there is no signal ", name, " here"));
+    }
+    plan_->notes = settings_.notes;
+    if (!membership_.silenced.empty()) plan_->notes.push_back(membership_.silenced);
+    if (config_->slots() > 1 && environment_.count(kOmpThreads) == 0) {
+      plan_->notes.push_back(absl::StrCat(kOmpThreads, " is 1 for each worker, since nothing else was said"));
+    }
+    plan_->view.warnings.insert(plan_->view.warnings.end(), settings_.warnings.begin(), settings_.warnings.end());
+  }
+
+  // --virtual-local-rank: each worker sees its own entry of the list, or the device of its number.
+  absl::Status TakeOwnDevices() {
+    if (!plan_->virtual_local_rank || !plan_->own_devices.empty()) return absl::OkStatus();
+    const auto list = environment_.find(kVisibleDevices);
+    const bool listed = list != environment_.end() && !list->second.empty();
+    std::vector<std::string> entries;
+    if (listed) entries = absl::StrSplit(list->second, ',');
+    if (listed && static_cast<int>(entries.size()) < config_->slots()) {
+      return Fault(*settings_.virtual_local_rank, absl::StrCat(kVisibleDevices, " has ", entries.size(),
+                                                               " devices for ", config_->slots(), " workers"));
+    }
+    plan_->visible_variable = kVisibleDevices;
+    for (int i = 0; i < config_->slots(); ++i) {
+      plan_->own_devices.push_back(
+          listed ? std::string(absl::StripAsciiWhitespace(entries[static_cast<size_t>(i)])) : absl::StrCat(i));
+    }
+    return absl::OkStatus();
+  }
+
+  // The CPUs near the GPU that a worker takes by its local rank.
+  absl::Status TakeCpus() {
+    const Given<std::string>& given = settings_.numa_binding;
+    if (!given || config_->slots() == 0) return absl::OkStatus();
+    const machine::Accelerators found = machine_.accelerators();
+    std::vector<int> gpus;
+    for (const std::string& entry : found.visible) {
+      int index = 0;
+      if (!absl::SimpleAtoi(entry, &index)) {
+        return Fault(*given, absl::StrCat(found.visible_variable, " names ", entry, ": give indices, not UUIDs"));
+      }
+      gpus.push_back(index);
+    }
+    if (static_cast<int>(gpus.size()) < config_->slots()) {
+      return Fault(*given, absl::StrCat("there are ", gpus.size(), " GPUs for ", config_->slots(), " workers (",
+                                        found.reason, ")"));
+    }
+    gpus.resize(static_cast<size_t>(config_->slots()));
+    const auto cpus = machine_.bind_to_cpus(given->value, gpus);
+    if (!cpus.ok()) return Fault(*given, std::string(AsStd(cpus.status().message())));
+    plan_->cpus = *cpus;
+    return absl::OkStatus();
+  }
+
+  void TakeOutput() {
+    host::OutputPlan& output = plan_->output;
+    output.run_id = config_->run_id();
+    if (settings_.log_dir) output.log_dir = settings_.log_dir->value;
+    if (settings_.line_prefix) output.prefix_template = settings_.line_prefix->value;
+    if (settings_.log_max_size) output.max_file_bytes = settings_.log_max_size->value;
+    if (settings_.stdout_filters) output.stdout_filters = settings_.stdout_filters->value;
+    if (settings_.stderr_filters) output.stderr_filters = settings_.stderr_filters->value;
+    const int slots = config_->slots();
+    if (settings_.redirects && !settings_.redirects->value.IsNothing()) {
+      for (int i = 0; i < slots; ++i) output.redirects.push_back(settings_.redirects->value.Of(i));
+    }
+    if (settings_.tee && !settings_.tee->value.IsNothing()) {
+      for (int i = 0; i < slots; ++i) output.tees.push_back(settings_.tee->value.Of(i));
+    }
+    if (settings_.local_ranks_filter) {
+      const std::vector<int>& wanted = settings_.local_ranks_filter->value;
+      for (int i = 0; i < slots; ++i) {
+        output.shown.push_back(std::find(wanted.begin(), wanted.end(), i) != wanted.end());
+      }
+    }
+    config_->set_log_json(settings_.log_json && settings_.log_json->value);
+    const bool vertex = IsVertex();
+    config_->set_log_split(settings_.log_split ? settings_.log_split->value : vertex);
+    LineOf("log-format", settings_.log_json);
+    Line("log-streams", config_->log_split() ? "split" : "stderr",
+         settings_.log_split ? settings_.log_split->source : (vertex ? "Vertex AI" : kDefault));
+    if (settings_.report) plan_->report.report_file = settings_.report->value;
+    LineOf("log-dir", settings_.log_dir);
+    LineOf("redirects", settings_.redirects);
+    LineOf("tee", settings_.tee);
+    LineOf("report", settings_.report);
+    const auto error_file = environment_.find(kErrorFileVariable);
+    if (error_file != environment_.end()) plan_->report.error_file = error_file->second;
+  }
+
+  const Settings& settings_;
+  const Environment& environment_;
+  const Machine& machine_;
+  RunPlan* const plan_;
+  v1::NodeConfig* const config_;
+  Membership membership_;
+  bool nvidia_ = false;  // the workers were counted by GPUs of NVIDIA's
+};
+
+}  // namespace
+
+absl::StatusOr<RunPlan> Plan(const CommandLine& command_line, const Environment& environment,
+                             const Machine& machine) {
+  ASSIGN_OR_RETURN(const Settings settings, ReadSettings(command_line, environment));
+  RunPlan plan;
+  plan.script = command_line.script;
+  plan.script_arguments = command_line.script_arguments;
+  RETURN_IF_ERROR(Planner(settings, environment, machine, &plan).Run());
+  return plan;
+}
+
+std::string Summary(const RunPlan& plan) {
+  const v1::NodeConfig& config = plan.config;
+  std::string text;
+  if (config.role() == v1::ROLE_OBSERVER) {
+    text = absl::StrCat("no trainer but ", plan.view.self, ", of ", plan.view.nnodes, " training nodes");
+  } else if (config.single_node()) {
+    text = "one node";
+  } else {
+    const bool range = config.min_nodes() != config.max_nodes();
+    text = absl::StrCat(config.has_place() ? absl::StrCat("node ", config.place()) : "a node", " of ",
+                        range ? absl::StrCat(config.min_nodes(), " to ") : "", config.max_nodes());
+  }
+  absl::StrAppend(&text, " (", plan.view.source, ")");
+  if (!config.single_node()) {
+    absl::StrAppend(&text, config.coordinator_alone() ? ", coordinator " : ", primary ",
+                    ToString(config.primary()));
+  }
+  if (config.slots() > 0)
+    absl::StrAppend(&text, ", ", config.slots(), config.slots() == 1 ? " worker" : " workers");
+  return absl::StrCat(text, ", run ", config.run_id());
+}
+
+}  // namespace muster::cli

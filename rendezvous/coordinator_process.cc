@@ -1,0 +1,196 @@
+#include "rendezvous/coordinator_process.h"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "rendezvous/core/port_retry.h"
+#include "base/io/event_loop.h"
+#include "base/console/log.h"
+#include "base/console/writer.h"
+#include "rendezvous/transport/port_holder.h"
+#include "rendezvous/transport/process_start.h"
+#include "rendezvous/transport/serving.h"
+#include "base/exit_codes.h"
+#include "base/status_macros.h"
+#include "base/waiting_line.h"
+#include "rendezvous/coordinator_service.h"
+#include "rendezvous/transport/grpc_log.h"
+
+namespace muster::rendezvous {
+namespace {
+
+constexpr char kPart[] = "coordinator";
+constexpr absl::Duration kBindRetry = absl::Milliseconds(200);
+
+// No sooner than this after its start is a dead listener replaced: what took the descriptors is to have an end.
+constexpr absl::Duration kLeastLife = absl::Seconds(3);
+
+void OnGrpcLog(const std::string& line) {
+  NoteGrpcLog(line);
+  Log(Severity::kDebug, kPart, line);
+}
+
+// Lives on the loop thread.
+class CoordinatorProcess {
+ public:
+  CoordinatorProcess(const v1::NodeConfig& config, Severity log_level) : config_(config), log_level_(log_level) {}
+  ~CoordinatorProcess() {
+    service_.reset();
+    if (signal_fd_ >= 0) close(signal_fd_);
+    writer_.FlushLast(kFlushLimit);
+    LogOptions direct;
+    direct.level = log_level_;
+    direct.json = config_.log_json();
+    InitLog(direct);  // the writer goes
+  }
+
+  CoordinatorEnd Run() {
+    absl::Status ready = loop_.status();
+    ready.Update(writer_.status());
+    if (ready.ok()) ready = WatchSignals();
+    if (!ready.ok()) {
+      Log(Severity::kError, kPart, AsStd(ready.message()));
+      return {.exit_code = kExitFault};
+    }
+    InitLog({.level = log_level_,
+             .writer = &writer_,
+             .quiet_fd = config_.log_split() ? STDOUT_FILENO : STDERR_FILENO,
+             .json = config_.log_json(),
+             .run_id = config_.run_id(),
+             .host = config_.hostname()});
+    if (const absl::Status prepared = PrepareForGrpc(); !prepared.ok()) {
+      Log(Severity::kError, kPart, AsStd(prepared.message()));
+      return {.exit_code = kExitFault};
+    }
+    SetGrpcLogSink(OnGrpcLog);
+    Serve();
+    loop_.Run();
+    return end_;
+  }
+
+ private:
+  void Serve() {
+    service_ = std::make_unique<CoordinatorService>(
+        OptionsFrom(config_), Entropy(),
+        CoordinatorService::Surroundings{
+            .post = [this](std::function<void()> closure) { loop_.Post(std::move(closure)); },
+            .clock = &EventLoop::Now,
+            .note = [](const Note& note) { Log(kPart, note); },
+            .member_attached = [](const std::string&) {}});
+    began_ = EventLoop::Now();
+    Listen();
+  }
+
+  // It knows nothing that those who attach do not tell: a new one disturbs no worker, as a restart does not.
+  void ReplaceDeadListener() {
+    Log(Severity::kError, kPart,
+        "a connection could not be accepted, perhaps for want of descriptors (ulimit -n): listening anew");
+    service_.reset();  // before the next one: the port is the same
+    Serve();
+  }
+
+  absl::Status WatchSignals() {
+    sigset_t handled;
+    sigemptyset(&handled);
+    for (const int one : {SIGTERM, SIGINT}) sigaddset(&handled, one);
+    sigset_t all;
+    sigfillset(&all);
+    for (const int open : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) sigdelset(&all, open);
+    sigprocmask(SIG_SETMASK, &all, nullptr);
+    for (const int deaf : {SIGHUP, SIGQUIT, SIGPIPE}) signal(deaf, SIG_IGN);
+    signal_fd_ = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signal_fd_ < 0) return absl::ErrnoToStatus(errno, "making a descriptor for signals");
+    loop_.Watch(signal_fd_, EPOLLIN, [this](uint32_t) { OnSignal(); });
+    return absl::OkStatus();
+  }
+
+  void OnSignal() {
+    signalfd_siginfo info;
+    if (read(signal_fd_, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) return;
+    const bool terminated = info.ssi_signo == SIGTERM;
+    end_.signal = terminated ? 0 : SIGINT;
+    Finish(terminated ? kExitLeft : kExitCancelled,
+           std::string(terminated ? "SIGTERM" : "SIGINT") +
+               ": the job goes on if a coordinator is here again within the lease");
+  }
+
+  void Listen() {
+    ServerOptions options = ServerOptionsFrom(config_);
+    if (port_ != 0) options.listen.port = port_;  // where the nodes know it
+    const absl::Status status = service_->Listen(options);
+    if (status.ok()) {
+      port_ = service_->port();
+      port_retry_.OnListening();
+      Log(Severity::kInfo, kPart,
+          "listening on " + options.listen.host + ", port " + std::to_string(service_->port()) + ", for run " +
+              config_.run_id());
+      Tick();
+      return;
+    }
+    const BootTime now = EventLoop::Now();
+    if (absl::IsUnavailable(status))
+      RefreshPortHolder(now, static_cast<uint16_t>(options.listen.port), &port_retry_);
+    const PortRetry::Next next =
+        port_retry_.OnFailure(now, status, {.has_served = port_ != 0, .lease = LeaseOf(config_)});
+    if (next.exit_code != 0) return Finish(next.exit_code, next.why);
+    if (trouble_ != next.why) Log(Severity::kWarning, kPart, next.why);
+    trouble_ = next.why;
+    loop_.After(kBindRetry, [this] { Listen(); });
+  }
+
+  void Tick() {
+    if (EventLoop::Now() - began_ >= kLeastLife && ListenerDied()) return ReplaceDeadListener();
+    service_->Tick();
+    if (const auto verdict = service_->FinishedWith()) {
+      Finish(verdict->exit_code(), verdict->reason());
+      return;
+    }
+    const BootTime now = EventLoop::Now();
+    SayWaiting(waiting_.Set(now, service_->Waiting()));
+    SayWaiting(waiting_.OnTick(now));
+    loop_.After(kTick, [this] { Tick(); });
+  }
+
+  // No agent is here that would.
+  static void SayWaiting(const std::optional<std::string>& line) {
+    if (line) Log(Severity::kInfo, kPart, *line);
+  }
+
+  void Finish(int exit_code, const std::string& reason) {
+    end_.exit_code = exit_code;
+    const bool wanted =
+        exit_code == 0 || end_.signal == SIGINT;  // whoever presses Ctrl-C gets what they asked for
+    Log(wanted ? Severity::kInfo : Severity::kError, kPart,
+        "exit code " + std::to_string(exit_code) + ": " + reason, {.event = events::kJobEnded});
+    loop_.Stop();
+  }
+
+  const v1::NodeConfig& config_;
+  const Severity log_level_;
+  Writer writer_;
+  EventLoop loop_;
+  std::unique_ptr<CoordinatorService> service_;
+  WaitingLine waiting_;
+  int signal_fd_ = -1;
+  int port_ = 0;  // 0: none yet
+  CoordinatorEnd end_;
+  BootTime began_;
+  PortRetry port_retry_;
+  std::string trouble_;  // the last that was told
+};
+
+}  // namespace
+
+CoordinatorEnd RunCoordinator(const v1::NodeConfig& config, Severity log_level) {
+  return CoordinatorProcess(config, log_level).Run();
+}
+
+}  // namespace muster::rendezvous

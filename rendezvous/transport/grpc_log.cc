@@ -1,0 +1,34 @@
+#include "rendezvous/transport/grpc_log.h"
+
+#include <grpc/support/log.h>
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+
+namespace muster::rendezvous {
+namespace {
+
+// Never destroyed: gRPC's threads may outlive main.
+std::function<void(std::string)>& Sink() {
+  static auto* sink = new std::function<void(std::string)>();
+  return *sink;
+}
+
+void Forward(gpr_log_func_args* args) { Sink()("grpc: " + std::string(args->message)); }
+
+}  // namespace
+
+void SetGrpcLogSink(std::function<void(std::string line)> sink) {
+  Sink() = std::move(sink);
+  gpr_set_log_function(&Forward);
+  // Never less, whatever an image says: that a listener has died is known by such a line alone.
+  const char* const said = std::getenv("GRPC_VERBOSITY");
+  const std::string wanted = said == nullptr ? "" : said;
+  const bool more = absl::EqualsIgnoreCase(wanted, "DEBUG") || absl::EqualsIgnoreCase(wanted, "INFO");
+  if (!more) gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
+}
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,118 @@
+#include "rendezvous/transport/listen_address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "absl/strings/numbers.h"
+#include "base/status_macros.h"
+
+namespace muster::rendezvous {
+namespace {
+
+constexpr char kAnyAddress[] = "::";
+constexpr char kAnyAddress4[] = "0.0.0.0";
+
+bool IsLiteral(int family, const std::string& host) {
+  unsigned char buffer[sizeof(in6_addr)];
+  return inet_pton(family, host.c_str(), buffer) == 1;
+}
+
+std::string Join(const std::string& host, uint16_t port) {
+  const std::string bracketed = host.find(':') == std::string::npos ? host : "[" + host + "]";
+  return bracketed + ":" + std::to_string(port);
+}
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+};
+
+std::optional<SocketAddress> Parse(std::string_view address) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  std::string host(address.substr(0, colon));
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  int port = 0;
+  if (!absl::SimpleAtoi(AsAbsl(address.substr(colon + 1)), &port) || port < 0 || port > 65535) return std::nullopt;
+  SocketAddress result;
+  auto* v4 = reinterpret_cast<sockaddr_in*>(&result.storage);
+  auto* v6 = reinterpret_cast<sockaddr_in6*>(&result.storage);
+  if (inet_pton(AF_INET6, host.c_str(), &v6->sin6_addr) == 1) {
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(static_cast<uint16_t>(port));
+    result.size = sizeof(*v6);
+  } else if (inet_pton(AF_INET, host.c_str(), &v4->sin_addr) == 1) {
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(static_cast<uint16_t>(port));
+    result.size = sizeof(*v4);
+  } else {
+    return std::nullopt;
+  }
+  return result;
+}
+
+absl::Status BindError(std::string_view address, int error) {
+  const std::string where = "listening on " + std::string(address) + ": ";
+  switch (error) {
+    case EADDRINUSE:
+      return absl::UnavailableError(where + "the port is in use");
+    case EACCES:
+      return absl::PermissionDeniedError(where + "not permitted");
+    case EMFILE:
+    case ENFILE:
+      return absl::ResourceExhaustedError(where + std::strerror(error));
+    default:
+      return absl::FailedPreconditionError(where + std::strerror(error));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> ListenAddresses(const ListenPlan& plan) {
+  if (!plan.loopback_only) return {Join(kAnyAddress, plan.port)};
+  if (IsLiteral(AF_INET, plan.host) || IsLiteral(AF_INET6, plan.host)) return {Join(plan.host, plan.port)};
+  return {Join("127.0.0.1", plan.port), Join("::1", plan.port)};
+}
+
+absl::Status TryBind(std::string_view address) {
+  const std::optional<SocketAddress> where = Parse(address);
+  if (!where.has_value()) {
+    return absl::InvalidArgumentError("listening on " + std::string(address) + ": not an address and port");
+  }
+  const int fd = socket(where->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return BindError(address, errno);
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // as gRPC does: sockets in TIME_WAIT do not count
+  int error = 0;
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&where->storage), where->size) != 0) error = errno;
+  close(fd);
+  return error == 0 ? absl::OkStatus() : BindError(address, error);
+}
+
+absl::StatusOr<std::vector<std::string>> UsableAddresses(const ListenPlan& plan) {
+  std::vector<std::string> candidates = ListenAddresses(plan);
+  if (!plan.loopback_only) candidates.push_back(Join(kAnyAddress4, plan.port));
+  std::vector<std::string> usable;
+  absl::Status lacking;
+  for (const std::string& address : candidates) {
+    absl::Status status = TryBind(address);
+    if (status.ok()) {
+      usable.push_back(address);
+      if (!plan.loopback_only) break;  // "::" answers for both families
+    } else if (absl::IsFailedPrecondition(status)) {
+      lacking = status;
+    } else {
+      return status;
+    }
+  }
+  if (usable.empty()) return lacking;
+  return usable;
+}
+
+}  // namespace muster::rendezvous

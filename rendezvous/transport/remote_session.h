@@ -1,0 +1,66 @@
+// The session of an agent whose coordinator is in another process: one gRPC stream on a completion queue and
+// thread of its own. A new channel for every attempt, so that the primary's name is resolved anew each time.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "base/io/event_loop.h"
+#include "rendezvous/transport/session.h"
+#include "muster/v1/rendezvous.grpc.pb.h"
+#include "muster/v1/rendezvous.pb.h"
+#include "rendezvous/transport/completion_thread.h"
+
+namespace muster::rendezvous {
+
+struct RemoteSessionOptions {
+  v1::Endpoint coordinator;
+  std::string token;             // empty: none
+  absl::Duration lease;          // gRPC's timers are longer
+  absl::Duration connect_limit;  // of one attempt, name included
+  std::string address = "";      // an IP address to try after the name did not resolve; empty: none is known
+};
+
+class RemoteSession : public Session {
+ public:
+  RemoteSession(RemoteSessionOptions options, EventLoop* loop, SessionEvents events);
+  ~RemoteSession() override;  // cancels what is open
+
+  void Connect() override;
+  void Send(const v1::AgentStatus& status) override;
+  void Disconnect() override;
+
+  // What the coordinator that took us calls itself (kServerInstanceKey); empty: it says nothing, or none has.
+  const std::string& server_instance() const { return server_instance_; }
+
+ private:
+  struct Attempt;
+
+  void OnStarted(Attempt* attempt, bool ok);
+  void OnMetadata(Attempt* attempt, bool ok);
+  void OnTooLate(Attempt* attempt);
+  void OnRead(Attempt* attempt, bool ok);
+  void OnWritten(Attempt* attempt, bool ok);
+  void OnFinished(Attempt* attempt);
+  void Read(Attempt* attempt);
+  void Advance(Attempt* attempt);
+  void Finish(Attempt* attempt);
+  void Abandon(Attempt* attempt);
+  void Release(Attempt* attempt);
+
+  const RemoteSessionOptions options_;
+  const std::string target_;  // "host:port", for people
+  EventLoop* const loop_;
+  const SessionEvents events_;
+  bool by_address_ = false;  // the next attempt
+  std::string server_instance_;
+  Attempt* current_ = nullptr;
+  std::list<std::unique_ptr<Attempt>> attempts_;  // the current one and those that are ending
+  std::unique_ptr<CompletionThread> thread_;
+};
+
+}  // namespace muster::rendezvous

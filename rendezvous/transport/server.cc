@@ -1,0 +1,270 @@
+#include "rendezvous/transport/server.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "muster/v1/rendezvous.grpc.pb.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "rendezvous/transport/auth.h"
+#include "rendezvous/transport/channel_options.h"
+#include "rendezvous/transport/completion_thread.h"
+#include "rendezvous/transport/peer_address.h"
+
+namespace muster::rendezvous {
+namespace {
+
+constexpr char kLeaving[] = "the coordinator is leaving";
+
+// Not by the wall clock, which others may set meanwhile.
+gpr_timespec Deadline(absl::Duration from_now) {
+  return gpr_time_from_millis(absl::ToInt64Milliseconds(from_now), GPR_TIMESPAN);
+}
+
+}  // namespace
+
+class Server::Impl {
+ public:
+  Impl(ServerOptions options, Post post, Attendance* attendance)
+      : options_(std::move(options)), post_(std::move(post)), attendance_(attendance) {}
+  ~Impl() { Shutdown(); }
+
+  absl::Status Start();
+  void Send(StreamId id, const v1::Directive& directive);
+  void Close(StreamId id, grpc::Status why);
+  void Shutdown();
+
+  int port() const { return port_; }
+  size_t streams() const { return streams_.size(); }
+
+ private:
+  // One agent's stream. Destroyed when nothing of it is outstanding.
+  struct Stream {
+    StreamId id = 0;
+    grpc::ServerContext context;
+    grpc::ServerAsyncReaderWriter<v1::Directive, v1::AgentStatus> io{&context};
+    v1::AgentStatus incoming;              // gRPC's while reading
+    v1::Directive outgoing;                // gRPC's while writing
+    std::optional<v1::Directive> waiting;  // the newest that was not begun to be written
+    std::optional<grpc::Status> closing;   // how to finish, as soon as nothing waits or is being written
+    bool reading = false;
+    bool writing = false;
+    bool write_failed = false;
+    bool finishing = false;
+    bool finished = false;
+    Tag accepted, read, written, ended;
+  };
+
+  void Accept();
+  void OnAccepted(bool ok);
+  grpc::Status Admit(const Stream& stream) const;
+  void Read(Stream* stream);
+  void OnRead(Stream* stream, bool ok);
+  void Advance(Stream* stream);
+  void OnWritten(Stream* stream, bool ok);
+  void Release(Stream* stream);
+
+  const ServerOptions options_;
+  const Post post_;
+  Attendance* const attendance_;
+  v1::Rendezvous::AsyncService service_;
+  int port_ = 0;
+  bool stopping_ = false;
+  StreamId next_id_ = 1;
+  std::unique_ptr<Stream> accepting_;
+  std::map<StreamId, std::unique_ptr<Stream>> streams_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<CompletionThread> thread_;  // joined before the streams go
+};
+
+absl::Status Server::Impl::Start() {
+  ASSIGN_OR_RETURN(const std::vector<std::string> addresses, UsableAddresses(options_.listen));
+  grpc::ServerBuilder builder;
+  ConfigureServer(options_.lease, &builder);
+  for (const std::string& address : addresses) {
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), port_ == 0 ? &port_ : nullptr);
+    // Port 0 would be another port for each address.
+    if (options_.listen.port == 0) break;
+  }
+  builder.RegisterService(&service_);
+  std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr || port_ == 0) {
+    server_.reset();
+    queue->Shutdown();
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue->Next(&tag, &ok)) {
+    }
+    // Rare: it was free a moment ago.
+    return absl::UnavailableError("listening on " + addresses.front() + ": the port was taken by another process");
+  }
+  thread_ = std::make_unique<CompletionThread>(std::move(queue), post_);
+  if (absl::Status status = thread_->status(); !status.ok()) {
+    server_->Shutdown();
+    thread_->Join();
+    server_.reset();
+    return status;
+  }
+  Accept();
+  return absl::OkStatus();
+}
+
+void Server::Impl::Accept() {
+  accepting_ = std::make_unique<Stream>();
+  accepting_->accepted.done = [this](bool ok) { OnAccepted(ok); };
+  auto* queue = static_cast<grpc::ServerCompletionQueue*>(thread_->queue());
+  service_.RequestAttend(&accepting_->context, &accepting_->io, queue, queue, &accepting_->accepted);
+}
+
+void Server::Impl::OnAccepted(bool ok) {
+  std::unique_ptr<Stream> owned = std::move(accepting_);
+  if (!ok || stopping_) return;  // only when the server shuts down
+  Accept();
+
+  Stream* stream = owned.get();
+  stream->id = next_id_++;
+  streams_.emplace(stream->id, std::move(owned));
+  stream->read.done = [this, stream](bool read_ok) { OnRead(stream, read_ok); };
+  stream->written.done = [this, stream](bool write_ok) { OnWritten(stream, write_ok); };
+  stream->ended.done = [this, stream](bool) {
+    stream->finished = true;
+    Release(stream);
+  };
+  if (grpc::Status refusal = Admit(*stream); !refusal.ok()) {
+    attendance_->OnTurnedAway(PeerAddress(stream->context.peer()), refusal.error_message());
+    stream->closing = std::move(refusal);
+    Advance(stream);
+    return;
+  }
+  // Tells the agent at once that a coordinator has taken it; counts as a write.
+  stream->context.AddInitialMetadata(kServerKey, options_.version);
+  stream->context.AddInitialMetadata(kServerInstanceKey, options_.instance);
+  stream->context.AddInitialMetadata(kServerTimeKey, std::to_string(absl::ToUnixMillis(absl::Now())));
+  stream->writing = true;
+  stream->io.SendInitialMetadata(&stream->written);
+  attendance_->OnOpened(stream->id, PeerAddress(stream->context.peer()));
+  Read(stream);
+}
+
+grpc::Status Server::Impl::Admit(const Stream& stream) const {
+  if (streams_.size() > kMaxStreams) {
+    return {grpc::StatusCode::RESOURCE_EXHAUSTED,
+            "the coordinator has " + std::to_string(kMaxStreams) + " agents, its limit"};
+  }
+  const auto& metadata = stream.context.client_metadata();
+  const auto it = metadata.find(kTokenKey);
+  const std::string_view presented =
+      it == metadata.end() ? std::string_view() : std::string_view(it->second.data(), it->second.size());
+  if (TokenMatches(options_.token, presented)) return grpc::Status::OK;
+  return {grpc::StatusCode::UNAUTHENTICATED,
+          it == metadata.end() ? "this job asks for a token and none was presented: set MUSTER_TOKEN"
+                               : "the token is not this job's: set the same MUSTER_TOKEN on all nodes"};
+}
+
+void Server::Impl::Read(Stream* stream) {
+  stream->reading = true;
+  stream->io.Read(&stream->incoming, &stream->read);
+}
+
+void Server::Impl::OnRead(Stream* stream, bool ok) {
+  stream->reading = false;
+  if (!ok) {
+    if (!stream->closing.has_value()) {
+      stream->closing = grpc::Status::OK;
+      stream->waiting.reset();
+      attendance_->OnClosed(stream->id);
+    }
+    Advance(stream);
+    return;
+  }
+  const v1::AgentStatus status = std::move(stream->incoming);
+  stream->incoming.Clear();
+  if (!stream->closing.has_value()) attendance_->OnStatus(stream->id, status);
+  // Also while closing: what nobody reads would hold up the peer's end.
+  if (!stream->finished && !stopping_) Read(stream);
+}
+
+void Server::Impl::Advance(Stream* stream) {
+  if (stream->writing || stream->finishing) return Release(stream);
+  if (stream->waiting.has_value() && !stream->write_failed) {
+    stream->outgoing = std::move(*stream->waiting);
+    stream->waiting.reset();
+    stream->writing = true;
+    stream->io.Write(stream->outgoing, &stream->written);
+  } else if (stream->closing.has_value()) {
+    stream->finishing = true;
+    stream->io.Finish(*stream->closing, &stream->ended);
+  }
+}
+
+void Server::Impl::OnWritten(Stream* stream, bool ok) {
+  stream->writing = false;
+  if (!ok) stream->write_failed = true;  // the read fails as well and tells of the end
+  Advance(stream);
+}
+
+void Server::Impl::Release(Stream* stream) {
+  if (stream->finished && !stream->reading && !stream->writing) streams_.erase(stream->id);
+}
+
+void Server::Impl::Send(StreamId id, const v1::Directive& directive) {
+  const auto it = streams_.find(id);
+  if (it == streams_.end() || it->second->closing.has_value()) return;
+  if (directive.ByteSizeLong() > static_cast<size_t>(kMaxMessageBytes)) {
+    return Close(id, {grpc::StatusCode::INTERNAL, "a directive is larger than a message may be"});
+  }
+  it->second->waiting = directive;
+  Advance(it->second.get());
+}
+
+void Server::Impl::Close(StreamId id, grpc::Status why) {
+  const auto it = streams_.find(id);
+  if (it == streams_.end() || it->second->closing.has_value()) return;
+  it->second->closing = std::move(why);
+  Advance(it->second.get());
+}
+
+void Server::Impl::Shutdown() {
+  if (stopping_ || server_ == nullptr) return;
+  stopping_ = true;
+  for (auto& [id, stream] : streams_) {
+    if (stream->finishing) continue;
+    if (stream->writing) {
+      stream->context.TryCancel();  // nothing else may be begun beside the write
+      continue;
+    }
+    stream->finishing = true;
+    stream->io.Finish({grpc::StatusCode::UNAVAILABLE, kLeaving}, &stream->ended);
+  }
+  server_->Shutdown(Deadline(kServerShutdownLimit));
+  thread_->Join();
+  streams_.clear();
+  accepting_.reset();
+  server_.reset();
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options, Post post,
+                                                      Attendance* attendance) {
+  MUSTER_CHECK(attendance != nullptr, "a server needs someone to tell");
+  auto impl = std::make_unique<Impl>(options, std::move(post), attendance);
+  RETURN_IF_ERROR(impl->Start());
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::~Server() { impl_->Shutdown(); }
+int Server::port() const { return impl_->port(); }
+size_t Server::streams() const { return impl_->streams(); }
+void Server::Send(StreamId stream, const v1::Directive& directive) { impl_->Send(stream, directive); }
+void Server::Close(StreamId stream, const std::string& reason) {
+  impl_->Close(stream, {grpc::StatusCode::ABORTED, reason});
+}
+void Server::Shutdown() { impl_->Shutdown(); }
+
+}  // namespace muster::rendezvous

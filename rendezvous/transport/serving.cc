@@ -1,0 +1,38 @@
+#include "rendezvous/transport/serving.h"
+
+#include "rendezvous/transport/address.h"
+#include "rendezvous/transport/peer_address.h"
+
+namespace muster::rendezvous {
+namespace {
+
+constexpr char kAnywhere[] = "192.0.2.1";  // of no machine; nothing is sent
+
+}  // namespace
+
+absl::Duration LeaseOf(const v1::NodeConfig& config) {
+  return config.single_node() ? absl::ZeroDuration() : absl::Milliseconds(config.lease_ms());
+}
+
+ServerOptions ServerOptionsFrom(const v1::NodeConfig& config, const std::string& instance) {
+  return {.listen = {.host = config.primary().host(),
+                     .port = static_cast<uint16_t>(config.primary().port()),
+                     .loopback_only = config.loopback_only()},
+          .token = config.token(),
+          .version = config.version(),
+          .instance = instance,
+          .lease = LeaseOf(config)};
+}
+
+std::string FirstLocalAddress(const v1::NodeConfig& config) {
+  if (!config.local_addr().empty()) return config.local_addr();
+  const std::string& primary = config.primary().host();
+  if (IsLiteral(primary) && IsLocalAddress(primary).value_or(false)) return primary;
+  if (config.loopback_only() || config.single_node()) return "127.0.0.1";
+  if (config.min_nodes() > 1) return "";
+  // A round may be of this node alone, and then no member ever tells: the address of the default route.
+  const std::string routed = LocalAddressTowards(kAnywhere);
+  return routed.empty() ? "127.0.0.1" : routed;
+}
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,94 @@
+#include "rendezvous/transport/session_error.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/exit_codes.h"
+
+namespace muster::rendezvous {
+namespace {
+
+// gRPC's codes by value: this file needs no gRPC.
+constexpr int kOk = 0;
+constexpr int kPermissionDenied = 7;
+constexpr int kUnimplemented = 12;
+constexpr int kUnauthenticated = 16;
+
+constexpr size_t kMaxCauseBytes = 300;
+
+struct Known {
+  std::string_view sign;
+  std::string_view cause;
+};
+
+constexpr char kOtherProgram[] =
+    "something answers there that is no muster coordinator: end it, or give all nodes another port";
+
+constexpr size_t kNameSigns = 5;  // the first of kKnown
+
+// In this order: a message may bear several signs, and the first is the most telling.
+constexpr std::array<Known, 20> kKnown = {{
+    {"Domain name not found", "its name does not resolve"},
+    {"DNS server returned", "its name does not resolve (the name server failed)"},
+    {"Could not contact DNS", "its name does not resolve (no name server answers)"},
+    {"DNS query cancelled", "its name does not resolve (no name server answers)"},
+    {"DNS resolution failed", "its name does not resolve"},
+    {"http1.x server", kOtherProgram},
+    {"Failed parsing HTTP/2", kOtherProgram},
+    {"Connection refused", "connection refused"},
+    {"No route to host", "unreachable (no route to host)"},
+    {"Network is unreachable", "unreachable (network is unreachable)"},
+    {"Permission denied", "not permitted (a firewall of this machine?)"},
+    {"Cancelling all calls", "the coordinator is leaving"},
+    {"keepalive", "the connection is dead (nothing answers)"},
+    {"timed out", "timed out"},
+    {"Timeout", "timed out"},
+    {"eset by peer", "connection reset"},
+    {"roken pipe", "connection reset"},
+    {"ocket closed", "connection closed"},
+    {"FD Shutdown", "no answer"},          // given up while it connected,
+    {"handshaker shutdown", "no answer"},  // and once it had connected
+}};
+
+// Without the JSON that gRPC appends for its own people, without newlines, cut.
+std::string Clean(std::string_view message) {
+  std::string text(message.substr(0, message.find('{')));
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  }
+  if (text.size() > kMaxCauseBytes) text.resize(kMaxCauseBytes);
+  while (!text.empty() && (text.back() == ' ' || text.back() == ':' || text.back() == ';')) text.pop_back();
+  return text;
+}
+
+std::string Cause(const SessionError& error) {
+  if (!error.own_limit.empty()) return "timed out after " + error.own_limit;
+  if (error.code == kUnimplemented) return kOtherProgram;
+  for (const Known& known : kKnown) {
+    if (error.message.find(known.sign) != std::string::npos) return std::string(known.cause);
+  }
+  std::string cleaned = Clean(error.message);
+  if (!cleaned.empty()) return cleaned;
+  return error.code == kOk ? "the coordinator ended the session" : "gRPC code " + std::to_string(error.code);
+}
+
+}  // namespace
+
+bool IsNameError(const SessionError& error) {
+  return std::any_of(kKnown.begin(), kKnown.begin() + kNameSigns,
+                     [&](const Known& known) { return error.message.find(known.sign) != std::string::npos; });
+}
+
+std::string DescribeSessionError(const SessionError& error, std::string_view target) {
+  const std::string at = "the coordinator at " + std::string(target);
+  if (RefusalCode(error.code) != 0) return at + " refuses this node: " + Clean(error.message);
+  return (error.connected ? "lost " : "cannot reach ") + at + ": " + Cause(error);
+}
+
+bool IsOtherProgram(std::string_view description) {
+  return description.find(kOtherProgram) != std::string_view::npos;
+}
+
+int RefusalCode(int code) { return code == kUnauthenticated || code == kPermissionDenied ? kExitRefused : 0; }
+
+}  // namespace muster::rendezvous

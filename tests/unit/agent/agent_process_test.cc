@@ -1,0 +1,105 @@
+#include "agent/agent_process.h"
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io/framed_link.h"
+#include "muster/v1/host.pb.h"
+#include "tests/unit/rendezvous/transport/wire_fixture.h"
+
+namespace muster::wire_test {
+namespace {
+
+// An agent process of its own, whose host is this test. host_pid is this test's: the agent is never told to kill
+// it.
+class AgentProcessTest : public ::testing::Test {
+ protected:
+  AgentProcessTest() {
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    pid_ = fork();  // before this process has a second thread
+    if (pid_ == 0) {
+      close(ends[0]);
+      _exit(agent::RunAgent(ends[1]));
+    }
+    close(ends[1]);
+    link_ = std::make_unique<FramedLink>(
+        &loop_, ends[0],
+        [this](std::string_view payload) {
+          ASSERT_TRUE(directive_.ParseFromArray(payload.data(), static_cast<int>(payload.size())));
+          if (directive_.has_start()) return loop_.Stop();
+          // As a host does: what it has stored and applied is told back.
+          *status_.mutable_memory() = directive_.memory();
+          status_.set_applied_seq(directive_.seq());
+          status_.clear_config();
+          Tell();
+        },
+        [](const std::string&) {});
+    status_.set_host_id("host");
+    status_.set_agent_number(1);
+    status_.set_seq(1);
+    status_.set_host_pid(getpid());
+    status_.set_offer_port(4242);
+    status_.mutable_memory()->set_joined_boot_ns(ToBootNanos(EventLoop::Now()));
+    v1::NodeConfig* config = status_.mutable_config();
+    config->set_run_id("run");
+    config->set_role(v1::ROLE_TRAINER);
+    config->set_min_nodes(1);
+    config->set_max_nodes(1);
+    config->set_slots(2);
+    config->set_serves(v1::NodeConfig::SERVES_YES);
+    config->mutable_primary()->set_host("127.0.0.1");
+    config->set_loopback_only(true);
+    config->set_lease_ms(10'000);
+    config->set_join_timeout_ms(60'000);
+    config->set_rejoin_timeout_ms(60'000);
+    config->set_coordinator_timeout_ms(60'000);
+    config->set_reconnect_grace_ms(2'000);
+    config->set_shutdown_grace_ms(1'000);
+  }
+  ~AgentProcessTest() override {
+    if (pid_ == 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  void Tell() {
+    status_.set_seq(status_.seq() + 1);
+    EXPECT_TRUE(link_->Send(status_));
+  }
+  void ExpectStartOfRoundOne() {
+    Tell();
+    loop_.After(kPatience, [this] { loop_.Stop(); });
+    loop_.Run();
+    ASSERT_TRUE(directive_.has_start());
+    EXPECT_EQ(directive_.start().world_size(), 2);
+    EXPECT_EQ(directive_.start().master().host(), "127.0.0.1");
+    EXPECT_EQ(directive_.start().master().port(), 4242u);
+  }
+
+  EventLoop loop_;
+  pid_t pid_ = 0;
+  std::unique_ptr<FramedLink> link_;
+  v1::HostStatus status_;
+  v1::HostDirective directive_;
+};
+
+TEST_F(AgentProcessTest, ASingleNodeJobStartsItsRound) {
+  status_.mutable_config()->set_single_node(true);
+  ExpectStartOfRoundOne();
+}
+
+TEST_F(AgentProcessTest, APrimaryWithoutOthersStartsItsRound) { ExpectStartOfRoundOne(); }
+
+TEST_F(AgentProcessTest, AHostThatCannotBeWatchedIsNotTakenForDead) {
+  status_.set_host_pid(-1);  // pidfd_open(2) refuses it, which says nothing of a death
+  Tell();
+  int status = 0;
+  ASSERT_EQ(waitpid(pid_, &status, 0), pid_);
+  pid_ = 0;
+  EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 70);
+}
+
+}  // namespace
+}  // namespace muster::wire_test

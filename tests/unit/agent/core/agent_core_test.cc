@@ -1,0 +1,590 @@
+// The agent core, step by step.
+#include "agent/core/agent_core.h"
+
+#include <gtest/gtest.h>
+
+#include "base/ids.h"
+#include "tests/unit/effects.h"
+
+namespace muster::agent {
+namespace {
+
+constexpr absl::Duration kLease = absl::Seconds(10);
+
+class AgentCoreTest : public ::testing::Test {
+ protected:
+  AgentCoreTest() : core_(7) {
+    host_.set_host_id("h");
+    host_.set_agent_number(1);
+    host_.set_host_pid(50);
+    host_.set_offer_port(4000);
+    host_.mutable_memory()->set_joined_boot_ns(ToBootNanos(now_));
+    v1::NodeConfig* config = host_.mutable_config();
+    config->set_run_id("job");
+    config->set_hostname("n1");
+    config->set_boot_id("boot");
+    config->set_pid_namespace("ns");
+    (*config->mutable_facts())["NCCL_DEBUG"] = "INFO";
+    config->set_role(v1::ROLE_TRAINER);
+    config->set_place(1);
+    config->set_lease_ms(absl::ToInt64Milliseconds(kLease));
+    config->set_join_timeout_ms(600'000);
+    config->set_coordinator_timeout_ms(900'000);
+    config->mutable_primary()->set_host("primary");
+    config->mutable_primary()->set_port(2222);
+    Host();
+    host_.clear_config();
+  }
+
+  void Host() {
+    host_.set_seq(host_.seq() + 1);
+    core_.OnHostStatus(now_, host_, &effects_);
+  }
+
+  // The host has applied what it was last told.
+  void HostApplies() {
+    *host_.mutable_memory() = Took<SendToHost>().back().directive.memory();
+    Host();
+  }
+
+  void Connected() { core_.OnConnected(now_, "10.0.0.2", &effects_); }
+
+  v1::Directive Directive(uint64_t seq, uint64_t epoch = 1) {
+    v1::Directive directive;
+    directive.set_protocol(kProtocol);
+    directive.mutable_id()->mutable_epoch()->set_number(epoch);
+    directive.mutable_id()->set_seq(seq);
+    if (const auto sent = Took<SendToCoordinator>(); !sent.empty())
+      *directive.mutable_echo() = sent.back().status.id();
+    directive.mutable_wait()->set_reason("waiting");
+    return directive;
+  }
+
+  v1::Directive Run(uint64_t seq, uint64_t number) {
+    v1::Directive directive = Directive(seq);
+    v1::Round* run = directive.mutable_run();
+    run->mutable_id()->set_number(number);
+    run->mutable_id()->mutable_epoch()->set_number(1);
+    run->set_node_rank(1);
+    run->set_node_count(2);
+    directive.mutable_lease()->set_duration_ms(absl::ToInt64Milliseconds(kLease));
+    return directive;
+  }
+
+  void Give(const v1::Directive& directive) { core_.OnDirective(now_, directive, &effects_); }
+
+  void Pass(absl::Duration duration, bool host_speaks = true) {
+    const BootTime until = now_ + duration;
+    while (now_ < until && !core_.finished()) {
+      now_ += kTick;
+      if (host_speaks) Host();
+      core_.OnTick(now_, &effects_);
+    }
+  }
+
+  template <typename T>
+  std::vector<T> Took() {
+    return AllOf<T>(effects_);
+  }
+  void Forget() { effects_.clear(); }
+  v1::AgentStatus LastStatus() { return Took<SendToCoordinator>().back().status; }
+  v1::HostDirective LastOrder() { return Took<SendToHost>().back().directive; }
+
+  BootTime now_ = FromBootNanos(1'000'000'000'000);
+  AgentCore core_;
+  v1::HostStatus host_;
+  Effects effects_;
+};
+
+TEST_F(AgentCoreTest, ConfiguredItConnectsAndSaysWhoItIs) {
+  EXPECT_EQ(Took<Connect>().size(), 1u);
+  Connected();
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_READY);
+  EXPECT_EQ(LastStatus().place(), 1);
+  EXPECT_EQ(LastStatus().offer().host(), "10.0.0.2");
+  EXPECT_EQ(LastStatus().offer().port(), 4000u);
+}
+
+TEST_F(AgentCoreTest, WhatShouldBeTheSameOnAllNodesIsToldOnceInEachSession) {
+  Connected();
+  EXPECT_EQ(LastStatus().facts().at("NCCL_DEBUG"), "INFO");
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(LastStatus().facts_size(), 1) << "no answer yet";
+  Give(Directive(1));
+  HostApplies();
+  Forget();
+  Pass(absl::Seconds(3));
+  ASSERT_FALSE(Took<SendToCoordinator>().empty());
+  for (const SendToCoordinator& sent : Took<SendToCoordinator>()) EXPECT_EQ(sent.status.facts_size(), 0);
+  core_.OnDisconnected(now_, "away", 0, &effects_);
+  Pass(absl::Seconds(1));
+  Connected();
+  EXPECT_EQ(LastStatus().facts_size(), 1);
+  EXPECT_GE(LastStatus().coordinator_silent_ms(), 1000) << "and how long it had been alone";
+}
+
+// It has tried to reach nobody meanwhile, and finds its connection dead as it goes on.
+TEST_F(AgentCoreTest, WhoWasStoppedForLongerThanTheCoordinatorTimeoutTriesAgainFirst) {
+  Connected();
+  Give(Directive(1));
+  HostApplies();
+  now_ += absl::Hours(1);
+  Pass(absl::Minutes(10));
+  EXPECT_FALSE(LastOrder().has_exit());
+  Pass(absl::Minutes(6));
+  EXPECT_TRUE(LastOrder().has_exit());
+  EXPECT_EQ(LastOrder().exit().exit_code(), 69);
+}
+
+TEST_F(AgentCoreTest, ANodeThatFoundOutThatItServesIsThePrimary) {
+  for (const bool found : {false, true}) {
+    AgentCore core(8);
+    v1::HostStatus first = host_;
+    first.set_seq(1);
+    first.mutable_config()->set_serves(v1::NodeConfig::SERVES_IF_LOCAL);
+    first.mutable_memory()->set_served(found);
+    core.OnHostStatus(now_, first, &effects_);
+    core.OnConnected(now_, "10.0.0.2", &effects_);
+    EXPECT_EQ(LastStatus().at_primary(), found);
+    EXPECT_EQ(core.memory().served(), found) << "the next agent of this host serves again";
+  }
+}
+
+TEST_F(AgentCoreTest, ThePrimaryOffersLoopbackOnlyUntilAMemberOfAnotherMachineIsThere) {
+  core_.OnConnected(now_, "", &effects_);
+  EXPECT_FALSE(LastStatus().has_offer());
+  core_.OnLocalAddress(now_, "127.0.0.1", &effects_);
+  EXPECT_EQ(LastStatus().offer().host(), "127.0.0.1");
+  core_.OnLocalAddress(now_, "10.0.0.1", &effects_);
+  EXPECT_EQ(LastStatus().offer().host(), "10.0.0.1");
+  core_.OnLocalAddress(now_, "127.0.0.1", &effects_);
+  core_.OnLocalAddress(now_, "10.0.0.9", &effects_);
+  EXPECT_EQ(LastStatus().offer().host(), "10.0.0.1");
+}
+
+TEST_F(AgentCoreTest, WhatIsAppliedIsWhatTheHostHasConfirmed) {
+  Connected();
+  Give(Directive(5));
+  EXPECT_EQ(LastStatus().applied().seq(), 0u);
+  HostApplies();
+  EXPECT_EQ(LastStatus().applied().seq(), 5u);
+}
+
+TEST_F(AgentCoreTest, AnAnswerToABeatIsNoReasonForAnotherBeat) {
+  Connected();
+  Give(Directive(5));
+  HostApplies();
+  Forget();
+  Give(Directive(6));
+  HostApplies();
+  EXPECT_TRUE(Took<SendToCoordinator>().empty());
+}
+
+TEST_F(AgentCoreTest, TheLeaseCountsFromWhenTheEchoedStatusWasSent) {
+  Connected();
+  const BootTime sent = now_;
+  const v1::Directive run = Run(5, 1);
+  now_ += absl::Seconds(3);
+  Give(run);
+  EXPECT_EQ(FromBootNanos(LastOrder().lease_deadline_boot_ns()), sent + kLease);
+}
+
+TEST_F(AgentCoreTest, TheLeaseOfThePrimarysOwnNodeHasAnEndOfItsOwn) {
+  Connected();
+  v1::Directive run = Run(5, 1);
+  const BootTime end = now_ + absl::Seconds(4);
+  run.mutable_lease()->set_not_after_boot_ns(ToBootNanos(end));
+  Give(run);
+  EXPECT_EQ(FromBootNanos(LastOrder().lease_deadline_boot_ns()), end);
+}
+
+TEST_F(AgentCoreTest, OlderDirectivesAndThoseOfAnOlderEpochAreDropped) {
+  Connected();
+  Give(Directive(5, 2));
+  Forget();
+  Give(Run(4, 1));
+  v1::Directive old_epoch = Run(99, 1);
+  Give(old_epoch);
+  EXPECT_TRUE(Took<SendToHost>().empty());
+}
+
+TEST_F(AgentCoreTest, ANewAgentDropsWhatItsPredecessorHadApplied) {
+  host_.mutable_memory()->mutable_epoch()->set_number(1);
+  host_.mutable_memory()->mutable_applied()->mutable_epoch()->set_number(1);
+  host_.mutable_memory()->mutable_applied()->set_seq(10);
+  AgentCore next(8);
+  v1::HostStatus first = host_;
+  first.set_agent_number(2);
+  first.set_seq(1);
+  first.mutable_config()->set_run_id("job");
+  first.mutable_config()->set_lease_ms(10'000);
+  next.OnHostStatus(now_, first, &effects_);
+  Forget();
+  next.OnDirective(now_, Run(10, 1), &effects_);
+  EXPECT_TRUE(Took<SendToHost>().empty());
+  next.OnDirective(now_, Run(11, 1), &effects_);
+  EXPECT_FALSE(Took<SendToHost>().empty());
+}
+
+TEST_F(AgentCoreTest, RunStopAndTheFailureBetweenAreTold) {
+  Connected();
+  Give(Run(5, 1));
+  EXPECT_TRUE(LastOrder().has_start());
+  host_.set_phase(v1::HOST_PHASE_RUNNING);
+  *host_.mutable_started() = Run(5, 1).run().id();
+  host_.set_outcome(v1::OUTCOME_RAN);
+  HostApplies();
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_RUNNING);
+  host_.set_phase(v1::HOST_PHASE_IDLE);
+  host_.set_outcome(v1::OUTCOME_FAILED);
+  host_.mutable_failure()->set_exit_code(7);
+  host_.set_failure_boot_ns(ToBootNanos(now_));
+  now_ += absl::Seconds(2);
+  Host();
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_FAILED);
+  EXPECT_EQ(LastStatus().failure().age_ms(), 2000);
+  v1::Directive stop = Directive(6);
+  *stop.mutable_stop()->mutable_round() = Run(5, 1).run().id();
+  Give(stop);
+  EXPECT_TRUE(LastOrder().has_stop());
+  HostApplies();
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_READY) << "after its STOP a failed node is ready for the next";
+  EXPECT_EQ(LastStatus().failure().exit_code(), 7) << "and still says what happened";
+}
+
+TEST_F(AgentCoreTest, TheLastWordOfACoordinatorIsKeptWithTheRoundThatThisNodeIsIn) {
+  Connected();
+  Give(Run(5, 1));
+  v1::Directive stop = Directive(6);
+  *stop.mutable_stop()->mutable_round() = Run(5, 1).run().id();
+  *stop.mutable_greatest() = Run(5, 1).run();
+  stop.mutable_greatest()->clear_node_rank();
+  stop.mutable_greatest()->mutable_primary_ended()->set_known_to(3);
+  stop.mutable_greatest()->mutable_primary_ended()->set_age_ms(50);
+  now_ += absl::Seconds(2);
+  Give(stop);
+  HostApplies();
+  EXPECT_EQ(LastStatus().last().primary_ended().known_to(), 3);
+  EXPECT_EQ(LastStatus().last().node_rank(), 1);
+  EXPECT_EQ(LastStatus().last().primary_ended().age_ms(), 2050) << "it may have been that long on its way";
+  now_ += absl::Seconds(1);
+  core_.OnDisconnected(now_, "away", 0, &effects_);
+  Connected();
+  EXPECT_EQ(LastStatus().last().primary_ended().age_ms(), 3050);
+}
+
+TEST_F(AgentCoreTest, WaitDoesNotStopARunningRound) {
+  Connected();
+  Give(Run(5, 1));
+  Give(Directive(6, 2));
+  EXPECT_TRUE(LastOrder().hold());
+}
+
+TEST_F(AgentCoreTest, AVerdictIsAcknowledgedOnceTheHostHasStoredIt) {
+  Connected();
+  v1::Directive verdict = Directive(5);
+  verdict.mutable_verdict()->set_exit_code(3);
+  Give(verdict);
+  EXPECT_FALSE(LastStatus().has_verdict());
+  HostApplies();
+  EXPECT_EQ(LastStatus().verdict().exit_code(), 3);
+  v1::Directive release = Directive(6);
+  release.mutable_release()->set_exit_code(3);
+  Give(release);
+  EXPECT_EQ(LastOrder().exit().exit_code(), 3);
+  host_.set_flushed(true);
+  Host();
+  EXPECT_EQ(Took<Disconnect>().size(), 1u);
+  EXPECT_TRUE(core_.finished());
+}
+
+TEST_F(AgentCoreTest, ADeadHostIsSweptAfterAndReported) {
+  Connected();
+  v1::Worker* worker = host_.add_workers();
+  worker->set_pid(123);
+  Host();
+  core_.OnHostClosed(now_, &effects_);
+  ASSERT_EQ(Took<EndHost>().size(), 1u);
+  EXPECT_FALSE(Took<EndHost>()[0].kill_first);
+  EXPECT_EQ(Took<EndHost>()[0].workers[0].pid(), 123);
+  core_.OnHostSwept(now_, &effects_);
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_HOST_GONE);
+  Give(Directive(9));
+  EXPECT_TRUE(core_.finished()) << "heard: nothing is left to do";
+}
+
+TEST_F(AgentCoreTest, AHostThatCouldNotBeSweptIsNotReportedAsGone) {
+  Connected();
+  core_.OnHostClosed(now_, &effects_);
+  Forget();
+  core_.OnHostNotSwept("2 processes", &effects_);
+  EXPECT_TRUE(core_.finished());
+  EXPECT_TRUE(Took<SendToCoordinator>().empty());
+  EXPECT_EQ(Took<ExitAgent>().size(), 1u);
+}
+
+TEST_F(AgentCoreTest, ASilentHostIsKilledFirst) {
+  Connected();
+  Pass(kLease / 2 + absl::Seconds(1), false);
+  ASSERT_EQ(Took<EndHost>().size(), 1u);
+  EXPECT_TRUE(Took<EndHost>()[0].kill_first);
+}
+
+TEST_F(AgentCoreTest, ALinkThatClosesWhileTheHostLivesMeansThatANewerAgentIsThere) {
+  core_.OnHostLinkClosed(now_);
+  Pass(kHostEndWait + absl::Seconds(1));
+  EXPECT_TRUE(core_.finished());
+  EXPECT_TRUE(Took<EndHost>().empty());
+}
+
+TEST_F(AgentCoreTest, NeverReachingTheCoordinatorEndsWith69NamingTheAddress) {
+  for (int i = 0; i < 601 * 10 && !(!Took<SendToHost>().empty() && LastOrder().has_exit()); ++i) {
+    Forget();
+    Pass(kTick);
+    if (!Took<Connect>().empty()) core_.OnDisconnected(now_, "refused", 0, &effects_);
+  }
+  EXPECT_EQ(LastOrder().exit().exit_code(), 69);
+  EXPECT_NE(LastOrder().exit().reason().find("primary:2222"), std::string::npos);
+}
+
+TEST_F(AgentCoreTest, ACoordinatorThatTakesEveryConnectionAndNeverAnswersIsGivenUpToo) {
+  for (int i = 0; i < 920 * 10 && !(!Took<SendToHost>().empty() && LastOrder().has_exit()); ++i) {
+    const bool connect = i == 0 || !Took<Connect>().empty();
+    Forget();
+    if (connect) Connected();
+    Pass(kTick);
+  }
+  ASSERT_FALSE(Took<SendToHost>().empty());
+  EXPECT_EQ(LastOrder().exit().exit_code(), 69);
+}
+
+TEST_F(AgentCoreTest, WhoIsToldToStopWaitsForNoCoordinatorAnyMore) {
+  core_.OnDisconnected(now_, "refused", 0, &effects_);
+  Pass(absl::Seconds(2));
+  Connected();
+  v1::Directive stop = Directive(5);
+  stop.mutable_stop()->mutable_round()->set_number(1);
+  Give(stop);
+  Forget();
+  for (int second = 0; second < 40; ++second) {
+    Pass(absl::Seconds(1));
+    stop.mutable_id()->set_seq(stop.id().seq() + 1);
+    Give(stop);
+  }
+  for (const Note& note : Took<Note>()) EXPECT_EQ(note.text.find("waiting"), std::string::npos) << note.text;
+}
+
+TEST_F(AgentCoreTest, ARefusalForGoodEndsTheNode) {
+  core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
+  EXPECT_EQ(LastOrder().exit().exit_code(), 77);
+}
+
+TEST_F(AgentCoreTest, AMemberThatReachesAnotherJobsCoordinatorWaitsForItsOwn) {
+  Connected();
+  Give(Run(5, 1));
+  HostApplies();
+  const int64_t lease = LastOrder().lease_deadline_boot_ns();
+  core_.OnDisconnected(now_, "gone", 0, &effects_);
+  Pass(absl::Seconds(1));
+  Connected();
+  Forget();
+  v1::Directive refused = Directive(1, 9);  // its epoch is greater than ours
+  refused.mutable_refused()->set_exit_code(77);
+  refused.mutable_refused()->set_reason("run id 'job' is not this job's");
+  Give(refused);
+  EXPECT_EQ(Took<Disconnect>().size(), 1u);
+  Pass(absl::Seconds(2));
+  EXPECT_FALSE(Took<Connect>().empty()) << "its own may be back";
+  EXPECT_FALSE(LastOrder().has_exit());
+  EXPECT_TRUE(LastOrder().has_start()) << "its workers run on";
+  EXPECT_EQ(LastOrder().lease_deadline_boot_ns(), lease);
+  EXPECT_EQ(core_.memory().epoch().number(), 1u) << "it follows its own job's coordinator";
+  Connected();
+  Give(Directive(6));
+  EXPECT_EQ(core_.memory().applied().seq(), 6u);
+}
+
+TEST_F(AgentCoreTest, AMemberThatIsRefusedByTokenWaitsForTheCoordinatorTimeout) {
+  Connected();
+  Give(Directive(5));
+  HostApplies();
+  core_.OnDisconnected(now_, "gone", 0, &effects_);
+  const BootTime end = now_ + absl::Milliseconds(900'000);
+  while (now_ < end - absl::Seconds(10)) {
+    Pass(absl::Seconds(5));
+    core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
+    ASSERT_FALSE(LastOrder().has_exit());
+    Forget();
+  }
+  Pass(absl::Seconds(20));
+  EXPECT_EQ(LastOrder().exit().exit_code(), 69);
+  EXPECT_NE(LastOrder().exit().reason().find("another job's coordinator answers there: the token is wrong"),
+            std::string::npos)
+      << LastOrder().exit().reason();
+}
+
+TEST_F(AgentCoreTest, AMemberThatCannotStartItsProgramObeysItsRefusal) {
+  Connected();
+  Give(Directive(5));
+  HostApplies();
+  v1::Directive refused = Directive(6);
+  refused.mutable_refused()->set_exit_code(127);
+  refused.mutable_refused()->set_reason("it cannot start its program");
+  Give(refused);
+  EXPECT_EQ(LastOrder().exit().exit_code(), 127);
+}
+
+TEST_F(AgentCoreTest, ANewNodeThatIsRefusedEndsAtOnce) {
+  Connected();
+  v1::Directive refused = Directive(1);
+  refused.mutable_refused()->set_exit_code(77);
+  refused.mutable_refused()->set_reason("run id 'job' is not this job's");
+  Give(refused);
+  EXPECT_EQ(LastOrder().exit().exit_code(), 77);
+}
+
+TEST_F(AgentCoreTest, WhoKnowsTheVerdictEndsWithItThoughAnotherJobsCoordinatorRefusesIt) {
+  Connected();
+  v1::Directive verdict = Directive(5);
+  verdict.mutable_verdict()->set_exit_code(7);
+  verdict.mutable_verdict()->set_origin("worker");
+  Give(verdict);
+  HostApplies();
+  core_.OnDisconnected(now_, "gone", 0, &effects_);
+  Connected();
+  v1::Directive refused = Directive(1, 2);
+  refused.mutable_refused()->set_exit_code(77);
+  refused.mutable_refused()->set_reason("run id 'job' is not this job's");
+  Give(refused);
+  EXPECT_EQ(LastOrder().exit().exit_code(), 7);
+}
+
+TEST_F(AgentCoreTest, AHeldPlaceIsProbedOnlyWhereTheHolderWasOnThisMachine) {
+  Connected();
+  v1::Directive wait = Directive(5);
+  wait.mutable_wait()->mutable_held_by()->set_host_id("old");
+  wait.mutable_wait()->mutable_held_by()->set_boot_id("other");
+  wait.mutable_wait()->mutable_held_by()->set_pid_namespace("ns");
+  Give(wait);
+  EXPECT_TRUE(Took<Probe>().empty());
+  wait.mutable_id()->set_seq(6);
+  wait.mutable_wait()->mutable_held_by()->set_boot_id("boot");
+  Give(wait);
+  ASSERT_EQ(Took<Probe>().size(), 1u);
+  core_.OnProbed(now_, "old", true, &effects_);
+  EXPECT_EQ(LastStatus().predecessor_dead(), "old");
+}
+
+TEST_F(AgentCoreTest, ANoticeHasTheHostLeaveAndIsRepeatedWithEveryDirective) {
+  core_.OnNotice(now_, "preemption notice of gce", &effects_);
+  EXPECT_EQ(LastOrder().leave(), "preemption notice of gce");
+  Forget();
+  core_.OnNotice(now_, "preemption notice of gce: maintenance", &effects_);
+  EXPECT_TRUE(effects_.empty()) << "the first is the reason";
+  Connected();
+  core_.OnDirective(now_, Run(1, 1), &effects_);
+  EXPECT_EQ(LastOrder().leave(), "preemption notice of gce");
+}
+
+TEST_F(AgentCoreTest, TheCoordinatorIsToldWhyTheHostLeaves) {
+  Connected();
+  host_.mutable_leave()->set_signal(15);
+  host_.mutable_leave()->set_reason("preemption notice of gce");
+  Host();
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_LEAVING);
+  EXPECT_EQ(LastStatus().trouble(), "preemption notice of gce");
+}
+
+TEST_F(AgentCoreTest, WaitingIsToldEverMoreRarely) {
+  Connected();
+  int told = 0;
+  for (uint64_t seq = 5; seq < 5 + 1300; ++seq) {  // ten answers a second for 130 s
+    Give(Directive(seq));
+    Pass(kTick);
+    for (const Note& note : Took<Note>()) told += note.text.find("waiting") == 0 ? 1 : 0;
+    Forget();
+  }
+  EXPECT_EQ(told, 6) << "after 1, 5, 10, 30, 60 and 120 seconds";
+}
+
+TEST_F(AgentCoreTest, RoundThatWasStoppedIsNotStartedAgain) {
+  Connected();
+  Give(Run(5, 1));
+  v1::Directive stop = Directive(6);
+  *stop.mutable_stop()->mutable_round() = Run(5, 1).run().id();
+  Give(stop);
+  Give(Run(7, 1));
+  EXPECT_FALSE(LastOrder().has_start());
+  Give(Run(8, 2));
+  EXPECT_TRUE(LastOrder().has_start());
+}
+
+// A coordinator that has just started may not have heard of the newest round.
+TEST_F(AgentCoreTest, GreatestRoundIsNotForgotten) {
+  Connected();
+  Give(Run(5, 2));
+  v1::Directive wait = Directive(6);
+  *wait.mutable_greatest() = Run(6, 1).run();
+  Give(wait);
+  HostApplies();
+  EXPECT_EQ(LastStatus().last().id().number(), 2u);
+}
+
+TEST_F(AgentCoreTest, ADeadHostIsToldUntilTheCoordinatorHasHeardOfIt) {
+  Connected();
+  const v1::Directive answer = Directive(9);  // to what was said before
+  core_.OnHostClosed(now_, &effects_);
+  core_.OnHostSwept(now_, &effects_);
+  Give(answer);
+  EXPECT_FALSE(core_.finished());
+  Give(Directive(10));
+  EXPECT_TRUE(core_.finished());
+}
+
+class AgentOfARunningHostTest : public AgentCoreTest {
+ protected:
+  void SetUp() override {
+    Connected();
+    Give(Run(5, 1));
+    *host_.mutable_started() = Run(5, 1).run().id();
+    Set(v1::HOST_PHASE_RUNNING, v1::OUTCOME_RAN, 2);
+  }
+  void Set(v1::HostPhase phase, v1::Outcome outcome, int workers) {
+    host_.set_phase(phase);
+    host_.set_outcome(outcome);
+    host_.clear_workers();
+    for (int i = 0; i < workers; ++i) host_.add_workers()->set_local_rank(i);
+    HostApplies();
+  }
+};
+
+TEST_F(AgentOfARunningHostTest, FailureIsToldBeforeTheOthersHaveEnded) {
+  Set(v1::HOST_PHASE_STOPPING, v1::OUTCOME_FAILED, 1);
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_FAILED);
+  EXPECT_EQ(LastStatus().live_workers(), 1);
+}
+
+TEST_F(AgentOfARunningHostTest, SuccessIsToldWhenNothingOfTheRoundIsLeft) {
+  Set(v1::HOST_PHASE_STOPPING, v1::OUTCOME_SUCCEEDED, 0);
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_RUNNING);
+  EXPECT_EQ(LastStatus().live_workers(), 1) << "what the workers left is being ended";
+  Set(v1::HOST_PHASE_IDLE, v1::OUTCOME_SUCCEEDED, 0);
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_SUCCEEDED);
+  EXPECT_EQ(LastStatus().live_workers(), 0);
+}
+
+TEST_F(AgentOfARunningHostTest, OutcomeIsToldOfTheNewestRoundAlone) {
+  host_.mutable_failure()->set_exit_code(7);
+  Set(v1::HOST_PHASE_IDLE, v1::OUTCOME_FAILED, 0);
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_FAILED);
+  v1::Directive wait = Directive(6);  // the others went on in another round
+  *wait.mutable_greatest() = Run(6, 2).run();
+  wait.mutable_greatest()->clear_node_rank();
+  Give(wait);
+  HostApplies();
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_TOLD);
+  EXPECT_FALSE(LastStatus().has_failure());
+}
+
+}  // namespace
+}  // namespace muster::agent

@@ -1,0 +1,189 @@
+// The host core: what is told of a failure, and whose it was.
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/unit/agent/host/core/host_core_fixture.h"
+
+namespace muster::host {
+namespace {
+
+TEST_F(HostCoreTest, WorkersThatDoNotStartWithinAMinuteAreAFailure) {
+  Start(1);
+  core_.OnExecuting(now_, 0, &effects_);
+  Pass(kStartLimit + absl::Seconds(1));
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_FAILED);
+}
+
+TEST_F(HostCoreTest, WhatFailsAfterTheFirstFailureStandsBesideIt) {
+  Run(1);
+  Exit(0, 7);
+  core_.OnExit(now_, 1, Ended(true, SIGTERM), &effects_);
+  Swept();
+  const v1::Failure failure = LastStatus().failure();
+  EXPECT_EQ(failure.exit_code(), 7);
+  ASSERT_EQ(failure.others_size(), 1);
+  EXPECT_EQ(failure.others(0).signal(), SIGTERM);
+  EXPECT_EQ(failure.others(0).rank(), 3);
+  EXPECT_EQ(failure.others(0).pid(), 101);
+  EXPECT_TRUE(failure.others(0).after_our_signal());
+}
+
+TEST_F(HostCoreTest, AStopFromOutsideMakesNoFailures) {
+  Run(1);
+  v1::HostDirective stop = Directive();
+  stop.mutable_stop()->set_grace_ms(1000);
+  Give(stop);
+  Exit(0, 7);
+  Exit(1, 7);
+  Swept();
+  EXPECT_FALSE(LastStatus().has_failure());
+}
+
+TEST_F(HostCoreTest, AFailuresTimeIsTheWorkersOwnToTheSecond) {
+  Run(1);
+  now_ += absl::Seconds(10);
+  Ending ending = Ended(false, 7);
+  ending.failed_at_s = absl::ToUnixSeconds(now_) - 5;  // this machine booted at the epoch
+  core_.OnExit(now_, 0, ending, &effects_);
+  EXPECT_EQ(LastStatus().failure().wall_time_s(), absl::ToUnixSeconds(now_) - 5);
+  EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), absl::FromUnixSeconds(absl::ToUnixSeconds(now_) - 4));
+}
+
+TEST_F(HostCoreTest, AWorkersClockMovesItsFailureNeitherBeforeTheRoundNorIntoTheFuture) {
+  Run(1);
+  const BootTime begun = now_;
+  now_ += absl::Seconds(10);
+  Ending ending = Ended(false, 7);
+  ending.failed_at_s = 17;
+  core_.OnExit(now_, 0, ending, &effects_);
+  EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), begun);
+  Exit(1, 0);
+  Swept();
+  Run(2);
+  ending.failed_at_s = 4'000'000'000;
+  core_.OnExit(now_, 0, ending, &effects_);
+  EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), now_);
+}
+
+TEST_F(HostCoreTest, WhoFailedFirstByItsOwnWordIsTheCauseThoughItEndedLater) {
+  Run(1);
+  now_ += absl::Seconds(10);
+  Exit(0, 1);
+  Ending earlier = Ended(false, 7);
+  earlier.failed_at_s = absl::ToUnixSeconds(now_) - 3;
+  earlier.error_text = "ValueError";
+  core_.OnExit(now_ + absl::Seconds(2), 1, earlier, &effects_);
+  Swept();
+  const v1::Failure failure = LastStatus().failure();
+  EXPECT_EQ(failure.rank(), 3);
+  EXPECT_EQ(failure.exit_code(), 7);
+  EXPECT_FALSE(failure.after_our_signal());
+  ASSERT_EQ(failure.others_size(), 1);
+  EXPECT_EQ(failure.others(0).rank(), 2);
+  EXPECT_EQ(failure.others(0).others_size(), 0);
+}
+
+TEST_F(HostCoreTest, WhoSaysWhenItHadWrittenThatDownIsKnownToHaveFailedByThen) {
+  Run(1);
+  now_ += absl::Milliseconds(10'700);
+  Ending ending = Ended(false, 7);
+  ending.failed_at_s = absl::ToUnixSeconds(now_);
+  ending.told_at = now_ - absl::Milliseconds(300);
+  core_.OnExit(now_, 0, ending, &effects_);
+  EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), now_ - absl::Milliseconds(300));
+}
+
+TEST_F(HostCoreTest, WhatSeemsWrittenBeforeItsOwnSecondWasDatedByAnotherClock) {
+  Run(1);
+  now_ += absl::Milliseconds(10'700);
+  Ending ending = Ended(false, 7);
+  ending.failed_at_s = absl::ToUnixSeconds(now_) - 2;
+  ending.told_at = now_ - absl::Seconds(9);
+  core_.OnExit(now_, 0, ending, &effects_);
+  EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), absl::FromUnixSeconds(*ending.failed_at_s + 1));
+}
+
+TEST_F(HostCoreTest, AClockThatWasSetDuringTheRoundMovesNoFailure) {
+  Run(1);
+  now_ += absl::Seconds(10);
+  const absl::Duration set_back = absl::Hours(1);
+  core_.SetWallAtBoot(absl::UnixEpoch() - set_back);
+  Ending ending = Ended(false, 7);
+  ending.failed_at_s = absl::ToUnixSeconds(now_ - set_back) - 5;
+  core_.OnExit(now_, 0, ending, &effects_);
+  EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), absl::FromUnixSeconds(absl::ToUnixSeconds(now_) - 4));
+}
+
+TEST_F(HostCoreTest, AWorkerThatHadFailedBeforeAStopFromOutsideIsTold) {
+  Run(1);
+  now_ += absl::Seconds(10);
+  v1::HostDirective stop = Directive();
+  stop.mutable_stop()->set_grace_ms(1000);
+  Give(stop);  // its peers on other nodes were quicker to end than it was
+  Ending late = Ended(false, 7);
+  late.failed_at_s = absl::ToUnixSeconds(now_) - 3;
+  core_.OnExit(now_ + absl::Milliseconds(200), 1, late, &effects_);
+  Exit(0, 1);
+  Swept();
+  const v1::Failure failure = LastStatus().failure();
+  EXPECT_EQ(failure.exit_code(), 7);
+  EXPECT_FALSE(failure.after_our_signal());
+  EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), now_ - absl::Seconds(2));
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_STOPPED);
+}
+
+TEST_F(HostCoreTest, WithinTheSameSecondTheFirstToEndIsTheCause) {
+  Run(1);
+  now_ += absl::Milliseconds(10'700);
+  Exit(0, 1);
+  Ending later = Ended(false, 7);
+  later.failed_at_s = absl::ToUnixSeconds(now_);
+  core_.OnExit(now_ + absl::Seconds(2), 1, later, &effects_);
+  Swept();
+  EXPECT_EQ(LastStatus().failure().rank(), 2);
+}
+
+TEST_F(HostCoreTest, TheLastLinesOfTheCauseAloneAreKept) {
+  Run(1);
+  Exit(0, 1);
+  ASSERT_EQ(core_.failed_local_rank(), 0);
+  Exit(1, 1);
+  core_.OnLastOutput(1, "of the other");
+  core_.OnLastOutput(0, "why");
+  Swept();
+  EXPECT_EQ(LastStatus().failure().last_output(), "why");
+  EXPECT_EQ(core_.failed_local_rank(), std::nullopt);
+}
+
+class UsageErrorTest : public HostCoreTest {
+ protected:
+  std::string HintAfter(absl::Duration after, const Ending& first, const Ending& second) {
+    Run(1);
+    Pass(after);
+    core_.OnExit(now_, 0, first, &effects_);
+    core_.OnExit(now_, 1, second, &effects_);
+    Swept();
+    return LastStatus().failure().hint();
+  }
+};
+
+TEST_F(UsageErrorTest, ExitCode2OfAllSoonAfterTheStartIsHintedAt) {
+  EXPECT_NE(HintAfter(absl::Seconds(5), Ended(false, 2), Ended(false, 2)).find("--pass-local-rank"),
+            std::string::npos);
+}
+TEST_F(UsageErrorTest, SoItIsWhereOurSignalCameBeforeTheOthersExit) {
+  EXPECT_NE(HintAfter(absl::Seconds(5), Ended(false, 2), Ended(true, SIGTERM)), "");
+}
+TEST_F(UsageErrorTest, AnotherCodeIsNot) {
+  EXPECT_EQ(HintAfter(absl::Seconds(5), Ended(false, 1), Ended(false, 1)), "");
+}
+TEST_F(UsageErrorTest, OneOfThemAloneIsNot) {
+  EXPECT_EQ(HintAfter(absl::Seconds(5), Ended(false, 2), Ended(false, 0)), "");
+}
+TEST_F(UsageErrorTest, LaterItIsNot) {
+  EXPECT_EQ(HintAfter(absl::Seconds(61), Ended(false, 2), Ended(false, 2)), "");
+}
+
+}  // namespace
+}  // namespace muster::host

@@ -1,0 +1,430 @@
+// The host core at its end: asked to leave, cancelled, out of time, told to exit.
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/unit/agent/host/core/host_core_fixture.h"
+
+namespace muster::host {
+namespace {
+
+class SingleNodeHostCoreTest : public HostCoreTest {
+ protected:
+  SingleNodeHostCoreTest() : HostCoreTest(true) {}
+};
+
+TEST_F(HostCoreTest, AskedToLeaveItSignalsTheWorkersTellsTheAgentAndExits75) {
+  Run(1);
+  Forget();
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  EXPECT_EQ(Took<StopWorkers>()[0].signal, SIGTERM);
+  EXPECT_EQ(LastStatus().leave().signal(), SIGTERM);
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  EXPECT_FALSE(core_.finished()) << "the coordinator is to be told";
+  Pass(kTellLimit + absl::Seconds(1));
+  ASSERT_TRUE(core_.finished());
+  EXPECT_EQ(Took<Finish>()[0].exit_code, 75);
+}
+
+class RetryingHostCoreTest : public HostCoreTest {
+ protected:
+  RetryingHostCoreTest() : HostCoreTest(WithRetryCode()) {}
+  static HostOptions WithRetryCode() {
+    HostOptions options = Options(false);
+    options.retryable_exit_code = 134;
+    return options;
+  }
+
+  // How it ends that is told this.
+  Finish EndedWith(int code, const std::string& origin) {
+    v1::HostDirective directive = Directive();
+    directive.mutable_exit()->set_exit_code(code);
+    directive.mutable_exit()->set_origin(origin);
+    directive.mutable_exit()->set_reason("told");
+    Give(directive);
+    Pass(kTellLimit + absl::Seconds(1), false);
+    EXPECT_TRUE(core_.finished());
+    return Took<Finish>().at(0);
+  }
+};
+
+TEST_F(RetryingHostCoreTest, ALostPeerOrCoordinatorIsToldByTheRetryableCode) {
+  const Finish finish = EndedWith(69, "muster");
+  EXPECT_EQ(finish.exit_code, 134);
+  EXPECT_EQ(finish.reason, "told (69, told as 134 to have the platform run it again)");
+}
+
+TEST_F(RetryingHostCoreTest, AWorkersOwnCodeStaysWhateverItIs) {
+  EXPECT_EQ(EndedWith(69, "worker").exit_code, 69);
+}
+
+TEST_F(RetryingHostCoreTest, WhatAnotherRunWouldNotMendStays) { EXPECT_EQ(EndedWith(93, "muster").exit_code, 93); }
+
+TEST_F(RetryingHostCoreTest, SuccessStays) { EXPECT_EQ(EndedWith(0, "muster").exit_code, 0); }
+
+TEST_F(RetryingHostCoreTest, AskedToLeaveItIsToldByTheRetryableCode) {
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  Pass(kTellLimit + absl::Seconds(1));
+  ASSERT_TRUE(core_.finished());
+  EXPECT_EQ(Took<Finish>()[0].exit_code, 134);
+}
+
+TEST_F(HostCoreTest, WhoLeavesAsTheJobFailsSaysItsOwnReasonWithItsOwnCode) {
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  v1::HostDirective directive = Directive();
+  directive.mutable_exit()->set_exit_code(7);
+  directive.mutable_exit()->set_origin("worker");
+  directive.mutable_exit()->set_reason("rank 3 exited with code 7");
+  Give(directive);
+  Pass(kTellLimit + absl::Seconds(1), false);
+  ASSERT_TRUE(core_.finished());
+  EXPECT_EQ(Took<Finish>()[0].exit_code, 75);
+  EXPECT_EQ(Took<Finish>()[0].origin, "muster");
+  EXPECT_EQ(Took<Finish>()[0].reason, "asked to leave by signal 15; of the job: rank 3 exited with code 7");
+}
+
+TEST_F(HostCoreTest, ASecondSignalEndsItNow) {
+  Run(1);
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  core_.OnSignal(now_ + kOneSignal, SIGTERM, &effects_);
+  EXPECT_EQ(Took<Sweep>().size(), 1u);
+  Exit(0, 15);
+  Exit(1, 15);
+  Swept();
+  Pass(absl::Seconds(2), false);
+  ASSERT_TRUE(core_.finished());
+  EXPECT_EQ(Took<Finish>()[0].exit_code, 75);
+}
+
+TEST_F(HostCoreTest, ASignalToldTwiceAtOnceTakesNothingFromTheWorkersGrace) {
+  Run(1);
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  core_.OnSignal(now_ + absl::Milliseconds(10), SIGTERM, &effects_);
+  core_.OnSignal(now_ + absl::Milliseconds(20), SIGHUP, &effects_);
+  EXPECT_TRUE(Took<Sweep>().empty()) << "the workers are saving";
+  EXPECT_EQ(Took<StopWorkers>().size(), 1u);
+}
+
+TEST_F(HostCoreTest, ANoticeThatTheAgentHeardIsALeaveWithItsReason) {
+  Run(1);
+  Forget();
+  v1::HostDirective directive = Directive();
+  directive.set_leave("preemption notice of gce");
+  Give(directive);
+  EXPECT_EQ(Took<StopWorkers>()[0].signal, SIGTERM);
+  EXPECT_EQ(LastStatus().leave().signal(), SIGTERM);
+  EXPECT_EQ(LastStatus().leave().reason(), "preemption notice of gce");
+  Give(directive);
+  EXPECT_EQ(Took<StopWorkers>().size(), 1u) << "said again, it says nothing new";
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  Pass(kTellLimit + absl::Seconds(1));
+  ASSERT_TRUE(core_.finished());
+  EXPECT_EQ(Took<Finish>()[0].exit_code, 75);
+  EXPECT_EQ(Took<Finish>()[0].reason, "asked to leave: preemption notice of gce");
+}
+
+TEST_F(HostCoreTest, ANoticeAndARoundInOneDirectiveStartNothing) {
+  Forget();
+  v1::HostDirective directive = Directive();
+  *directive.mutable_start() = Round(1);
+  directive.set_leave("preemption notice of gce");
+  Give(directive);
+  EXPECT_TRUE(Took<SpawnWorkers>().empty());
+}
+
+TEST_F(HostCoreTest, ThePlatformsOwnSigtermAfterItsNoticeIsNoSecondOne) {
+  Run(1);
+  v1::HostDirective directive = Directive();
+  directive.set_leave("preemption notice of gce");
+  Give(directive);
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  EXPECT_TRUE(Took<Sweep>().empty()) << "the workers are saving";
+  core_.OnSignal(now_ + kOneSignal, SIGTERM, &effects_);
+  EXPECT_EQ(Took<Sweep>().size(), 1u);
+}
+
+TEST_F(HostCoreTest, ANoticeAfterASignalSaysNothingNew) {
+  Run(1);
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  v1::HostDirective directive = Directive();
+  directive.set_leave("preemption notice of gce");
+  Give(directive);
+  EXPECT_EQ(Took<StopWorkers>().size(), 1u);
+  EXPECT_EQ(LastStatus().leave().reason(), "");
+}
+
+// A node whose time is over in an hour, five minutes before which it stops.
+class DeadlineTest : public HostCoreTest {
+ protected:
+  DeadlineTest() : HostCoreTest(WithDeadline()) {
+    Clock(absl::ZeroDuration());
+    Run(1);
+    Forget();
+  }
+  static HostOptions WithDeadline() {
+    HostOptions options = Options(false);
+    options.stop_before = StopBefore{Beginning() + absl::Hours(1), absl::Minutes(5), "--stop-before 5m"};
+    return options;
+  }
+  static absl::Time Beginning() { return absl::FromUnixSeconds(1'700'000'000); }
+  void Clock(absl::Duration since_start) { core_.OnWallClock(now_, Beginning() + since_start, &effects_); }
+};
+
+TEST_F(DeadlineTest, ItLeavesAsAfterASigtermWhenTheTimeHasCome) {
+  Clock(absl::Minutes(55) - absl::Milliseconds(1));
+  EXPECT_TRUE(Took<StopWorkers>().empty());
+  Clock(absl::Minutes(55));
+  EXPECT_EQ(Took<StopWorkers>()[0].signal, SIGTERM);
+  EXPECT_EQ(LastStatus().leave().reason(), "--stop-before 5m");
+  Clock(absl::Minutes(56));
+  EXPECT_EQ(Took<StopWorkers>().size(), 1u);
+}
+
+TEST_F(DeadlineTest, AClockThatIsSetMovesTheTime) {
+  Clock(absl::Minutes(54));
+  Clock(absl::Minutes(10));
+  Exit(0, 1);
+  Exit(1, 1);
+  Swept();
+  Start(2);
+  EXPECT_EQ(Took<SpawnWorkers>().size(), 1u) << "45 minutes are left after all";
+}
+
+TEST_F(DeadlineTest, NoRoundIsBegunShortlyBeforeItsTimeIsOver) {
+  Exit(0, 1);
+  Exit(1, 1);
+  Swept();
+  Clock(absl::Minutes(55) - kMaxUselessRound - absl::Seconds(1));
+  Start(2);
+  EXPECT_EQ(Took<SpawnWorkers>().size(), 1u);
+  Exit(0, 1);
+  Exit(1, 1);
+  Swept();
+  Forget();
+  Clock(absl::Minutes(55) - kMaxUselessRound);
+  Start(3);
+  EXPECT_TRUE(Took<SpawnWorkers>().empty());
+  EXPECT_EQ(LastStatus().leave().reason(), "--stop-before 5m: too little time is left for another round");
+}
+
+TEST_F(DeadlineTest, TheWorkersHaveNoMoreGraceThanTimeIsLeft) {
+  Clock(absl::Hours(1) - absl::Seconds(4));
+  Pass(absl::Seconds(2));
+  EXPECT_TRUE(Took<Sweep>().empty());
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(Took<Sweep>().size(), 1u) << "killed before the deadline, not at the end of the usual grace";
+}
+
+TEST_F(DeadlineTest, TheWorkersHaveTheTimeThatIsSetAsideWhateverTheGraceOfASignalIs) {
+  Clock(absl::Minutes(55));
+  ASSERT_EQ(Took<StopWorkers>().size(), 1u);
+  v1::HostDirective stop = Directive();
+  stop.mutable_stop()->set_grace_ms(1000);
+  Give(stop);
+  Pass(absl::Minutes(5) - absl::Seconds(2));
+  EXPECT_TRUE(Took<Sweep>().empty()) << "neither --termination-grace nor the others' stop cuts it short";
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(Took<Sweep>().size(), 1u);
+}
+
+TEST_F(DeadlineTest, ACoordinatorStaysWhileOthersNeedItButNotBeyondItsTime) {
+  Clock(absl::Minutes(55));
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  for (int i = 0; i < 60; ++i) {
+    now_ += absl::Seconds(1);
+    Serve(true);
+  }
+  EXPECT_FALSE(core_.finished());
+  Serve(false);
+  EXPECT_TRUE(core_.finished());
+}
+
+TEST_F(DeadlineTest, ACoordinatorThatOthersGoOnUsingIsGoneInTime) {
+  Clock(absl::Minutes(55));
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  for (int i = 0; i < 299; ++i) {
+    EXPECT_FALSE(core_.finished()) << i;
+    now_ += absl::Seconds(1);
+    Serve(true);
+  }
+  EXPECT_TRUE(core_.finished());
+}
+
+// SIGTERM to a whole job: the others save, too, and need the lease meanwhile.
+TEST_F(HostCoreTest, ACoordinatorThatWasAskedToLeaveStaysForTheGraceWhileOthersNeedIt) {
+  Run(1);
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  for (int i = 0; i < 6; ++i) {  // of 8
+    now_ += absl::Seconds(1);
+    Serve(true);
+  }
+  EXPECT_FALSE(core_.finished());
+  Serve(false);
+  EXPECT_TRUE(core_.finished());
+}
+
+class DeadlineAtTheStartTest : public HostCoreTest {
+ protected:
+  DeadlineAtTheStartTest() : HostCoreTest(WithDeadline()) {}
+  static HostOptions WithDeadline() {
+    HostOptions options = Options(false);
+    options.stop_before = StopBefore{absl::UnixEpoch() + absl::Minutes(2), absl::Minutes(1), "--stop-before 1m"};
+    return options;
+  }
+};
+
+TEST_F(DeadlineAtTheStartTest, OfTheFirstRoundItIsNotSaidThatItIsAnother) {
+  core_.OnWallClock(now_, absl::UnixEpoch() + absl::Seconds(30), &effects_);
+  Start(1);
+  EXPECT_TRUE(Took<SpawnWorkers>().empty());
+  EXPECT_EQ(LastStatus().leave().reason(), "--stop-before 1m: too little time is left for a round");
+}
+
+TEST_F(HostCoreTest, CtrlCCancelsAndUsrSignalsPassThrough) {
+  Run(1);
+  Forget();
+  core_.OnSignal(now_, SIGUSR1, &effects_);
+  EXPECT_EQ(Took<ForwardSignal>()[0].signal, SIGUSR1);
+  EXPECT_TRUE(Took<SignalWorkers>().empty()) << "its default action would end a shell around the training";
+  core_.OnSignal(now_, SIGINT, &effects_);
+  EXPECT_TRUE(LastStatus().leave().cancel());
+}
+
+TEST_F(HostCoreTest, CancelledOnThePrimaryItStaysUntilTheVerdictIsKnownToAll) {
+  Run(1);
+  const auto hold = [&] {
+    v1::HostDirective directive = Directive();
+    directive.mutable_memory()->set_served(true);
+    return directive;
+  };
+  Give(hold());
+  core_.OnSignal(now_, SIGINT, &effects_);
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  const BootTime idle = now_;
+  while (now_ < idle + absl::Seconds(9)) {  // the others' workers take their time
+    now_ += kTick;
+    Give(hold());
+    core_.OnTick(now_, &effects_);
+  }
+  EXPECT_FALSE(core_.finished()) << "the coordinator would go with us, and the others would wait for it in vain";
+  v1::HostDirective released = hold();
+  released.mutable_exit()->set_exit_code(130);
+  Give(released);
+  core_.OnAgentClosed(now_, 1, &effects_);
+  ASSERT_TRUE(core_.finished());
+  EXPECT_EQ(Took<Finish>()[0].exit_code, 130);
+}
+
+TEST_F(HostCoreTest, CancelledOnThePrimaryItDoesNotStayForEver) {
+  v1::HostDirective directive = Directive();
+  directive.mutable_memory()->set_served(true);
+  Give(directive);
+  core_.OnSignal(now_, SIGINT, &effects_);
+  const BootTime end = now_ + kGrace + kStuckAfterKill + absl::Seconds(1);
+  while (now_ < end && !core_.finished()) {
+    now_ += kTick;
+    v1::HostDirective beat = Directive();
+    beat.mutable_memory()->set_served(true);
+    Give(beat);
+    core_.OnTick(now_, &effects_);
+  }
+  EXPECT_TRUE(core_.finished());
+}
+
+TEST_F(HostCoreTest, UnderALeaseCtrlZStopsTheWorkersOnly) {
+  Run(1);
+  Forget();
+  core_.OnSignal(now_, SIGTSTP, &effects_);
+  EXPECT_EQ(Took<SignalWorkers>()[0].signal, SIGSTOP);
+  EXPECT_TRUE(Took<StopSelf>().empty());
+}
+
+TEST_F(SingleNodeHostCoreTest, WithoutALeaseCtrlZStopsUsToo) {
+  Run(1);
+  core_.OnSignal(now_, SIGTSTP, &effects_);
+  EXPECT_EQ(Took<StopSelf>().size(), 1u);
+}
+
+TEST_F(SingleNodeHostCoreTest, CtrlZIsIgnoredWhereNoShellCouldContinueUs) {
+  Run(1);
+  Forget();
+  core_.SetShellCanContinue(false);
+  core_.OnSignal(now_, SIGTSTP, &effects_);
+  EXPECT_TRUE(Took<StopSelf>().empty());
+  EXPECT_TRUE(Took<SignalWorkers>().empty());
+  EXPECT_EQ(Took<Note>().size(), 1u);
+}
+
+TEST_F(SingleNodeHostCoreTest, ASilentAgentIsReplacedOnceTheJobHasToBeConcluded) {
+  Run(1);
+  Pass(kLoneAgentSilence * 3, false);
+  EXPECT_TRUE(Took<KillAgent>().empty()) << "the workers do not need it";
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  Forget();
+  Pass(kLoneAgentSilence - absl::Seconds(1), false);
+  EXPECT_TRUE(Took<KillAgent>().empty());
+  Pass(absl::Seconds(1) + kTick, false);
+  EXPECT_EQ(Took<KillAgent>().size(), 1u);
+  EXPECT_EQ(Took<StartAgent>().at(0).number, 2u);
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_SUCCEEDED);
+}
+
+TEST_F(HostCoreTest, CancelledByItsOwnSigintItEndsByThatSignal) {
+  core_.OnSignal(now_, SIGINT, &effects_);
+  Pass(kTellLimit + absl::Seconds(1));
+  const Finish finish = Took<Finish>().at(0);
+  EXPECT_EQ(finish.exit_code, 130);
+  EXPECT_EQ(finish.signal, SIGINT);
+}
+
+TEST_F(HostCoreTest, CancelledByAnotherNodeItExitsWith130) {
+  v1::HostDirective directive = Directive();
+  directive.mutable_exit()->set_exit_code(130);
+  Give(directive);
+  Pass(kTellLimit + absl::Seconds(1), false);
+  const Finish finish = Took<Finish>().at(0);
+  EXPECT_EQ(finish.exit_code, 130);
+  EXPECT_EQ(finish.signal, 0);
+}
+
+TEST_F(SingleNodeHostCoreTest, NoSilenceIsWatchedAndNoTimerArmed) {
+  Run(1);
+  Pass(absl::Hours(1), false);
+  EXPECT_TRUE(Took<KillAgent>().empty());
+  EXPECT_TRUE(Took<SetKernelTimer>().empty());
+  EXPECT_EQ(core_.phase(), v1::HOST_PHASE_RUNNING);
+}
+
+TEST_F(SingleNodeHostCoreTest, ToldToExitItFlushesWaitsForItsAgentAndExitsWithTheCode) {
+  Run(1);
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  v1::HostDirective directive = Directive();
+  directive.mutable_exit()->set_exit_code(9);
+  Give(directive);
+  EXPECT_TRUE(LastStatus().flushed());
+  EXPECT_FALSE(core_.finished());
+  core_.OnAgentClosed(now_, 1, &effects_);
+  ASSERT_TRUE(core_.finished());
+  EXPECT_EQ(Took<Finish>()[0].exit_code, 9);
+}
+
+}  // namespace
+}  // namespace muster::host

@@ -1,0 +1,74 @@
+// Shared by the tests with real processes: a loop that waits with an end, and processes that are our own binary in
+// another role.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/io/event_loop.h"
+#include "base/proc/process_setup.h"
+#include "agent/host/process/spawner.h"
+#include "agent/host/process/sweeper.h"
+
+namespace muster::host {
+
+// What main() was started with.
+extern Inherited g_inherited;
+
+// The other roles of the test binary; see host_shell_main.cc.
+inline constexpr char kActCommand[] = "act";
+int Act(const std::vector<std::string>& arguments);
+
+// This binary as `act ARGUMENTS`, its output in stdout_fd; environment: of ours if empty.
+pid_t SpawnActor(const std::vector<std::string>& arguments, int stdout_fd, const EnvironmentMap& environment = {});
+std::vector<std::string> ActorArgv(const std::vector<std::string>& arguments);
+
+EnvironmentMap CurrentEnvironment();
+
+// Ended or gone: whoever is its parent need not have reaped it.
+bool IsDead(pid_t pid);
+
+// A pipe, closed on exec; the reading end is read whole lines at a time, with an end to the wait.
+class LinePipe {
+ public:
+  LinePipe();
+  ~LinePipe();
+  int in() const { return fds_[1]; }
+  int out() const { return fds_[0]; }
+  void CloseIn();
+  std::string Line();  // blocks for kPatience at most: then the empty string
+
+ private:
+  int fds_[2];
+  std::string buffer_;
+};
+
+inline constexpr absl::Duration kPatience = absl::Seconds(60);  // a test that hangs fails
+
+// True as soon as condition holds; false after kPatience.
+bool Eventually(const std::function<bool()>& condition);
+
+// A loop with a spawner and a sweeper on it, which hears SIGCHLD as the host does.
+class Hostlet {
+ public:
+  Hostlet();
+  ~Hostlet();  // ends and reaps everything left
+
+  // Runs the loop until condition holds. False after kPatience.
+  bool RunUntil(const std::function<bool()>& condition);
+
+  EventLoop loop;
+  Spawner spawner;
+  std::vector<std::string> reports;  // of the sweeper
+  bool swept = false;
+  Sweeper sweeper;
+
+ private:
+  int signal_fd_ = -1;
+};
+
+}  // namespace muster::host

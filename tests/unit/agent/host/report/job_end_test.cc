@@ -1,0 +1,318 @@
+// The files that tell of a job's end, and the last lines of a worker's output.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <sstream>
+
+#include "agent/host/report/job_end.h"
+#include "agent/host/report/last_words.h"
+#include "base/console/stderr_tail.h"
+
+namespace muster::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (fs::temp_directory_path() / "muster-test-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  ~Folder() { fs::remove_all(path_); }
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  size_t entries() const { return static_cast<size_t>(std::distance(fs::directory_iterator(path_), {})); }
+
+ private:
+  fs::path path_;
+};
+
+std::string Content(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream content;
+  content << file.rdbuf();
+  return content.str();
+}
+
+TEST(ReplaceFileTest, MakesOrReplacesTheFileAndLeavesNothingBeside) {
+  const Folder folder;
+  EXPECT_TRUE(ReplaceFile(folder / "r", "one, which is longer").ok());
+  EXPECT_TRUE(ReplaceFile(folder / "r", "two").ok());
+  EXPECT_EQ(Content(folder / "r"), "two");
+  EXPECT_EQ(folder.entries(), 1u);
+}
+
+TEST(ReplaceFileTest, AnotherNodeWithTheSamePidIsNotInTheWay) {
+  const Folder folder;
+  std::ofstream(folder / ("r." + std::to_string(getpid()) + ".tmp")) << "half of another node's";
+  EXPECT_TRUE(ReplaceFile(folder / "r", "ours").ok());
+  EXPECT_EQ(Content(folder / "r"), "ours");
+}
+
+TEST(FillFileTest, TheFirstWriterIsHeard) {
+  const Folder folder;
+  { const std::ofstream empty(folder / "empty"); }
+  for (const char* name : {"absent", "empty"}) {
+    EXPECT_TRUE(FillFile(folder / name, "first").ok());
+    EXPECT_TRUE(FillFile(folder / name, "second").ok());
+    EXPECT_EQ(Content(folder / name), "first");
+  }
+  EXPECT_FALSE(FillFile(folder / "no/where", "x").ok());
+}
+
+TEST(ReportPathTest, EachNodeMayHaveItsOwn) {
+  JobEnd end;
+  end.host = "h";
+  EXPECT_EQ(ReportPath("r.json", end), "r.json");
+  EXPECT_EQ(ReportPath("${hostname}-${node_rank}$x.json", end), "h-none$x.json");
+  end.place = 2;
+  EXPECT_EQ(ReportPath("r$node_rank.json", end), "r2.json");
+  end.last.set_node_rank(1);
+  EXPECT_EQ(ReportPath("r${node_rank}.json", end), "r1.json");
+}
+
+TEST(ReplaceFileTest, ALinkStaysAndItsFileIsReplaced) {
+  const Folder folder;
+  std::ofstream(folder / "file") << "old";
+  ASSERT_EQ(symlink("file", (folder / "link").c_str()), 0);
+  EXPECT_TRUE(ReplaceFile(folder / "link", "new").ok());
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(Content(folder / "file"), "new");
+}
+
+TEST(ReplaceFileTest, APipeIsWrittenToAndStaysOne) {
+  const Folder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  const int reader = open((folder / "pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  EXPECT_TRUE(ReplaceFile(folder / "pipe", "text").ok());
+  char buffer[16] = {};
+  EXPECT_EQ(read(reader, buffer, sizeof(buffer)), 4);
+  close(reader);
+  EXPECT_FALSE(ReplaceFile(folder / "pipe", "text").ok()) << "nobody reads it: it must not wait";
+  EXPECT_TRUE(fs::is_fifo(folder / "pipe"));
+}
+
+TEST(StreamAtTest, TheFileOfAStreamIsKnownByAnyOfItsNames) {
+  const Folder folder;
+  { const std::ofstream log(folder / "log"), other(folder / "other"); }
+  ASSERT_EQ(symlink("log", (folder / "link").c_str()), 0);
+  ASSERT_EQ(link((folder / "log").c_str(), (folder / "hard").c_str()), 0);
+  struct stat info = {};
+  ASSERT_EQ(stat((folder / "log").c_str(), &info), 0);
+  const std::vector<StreamFile> streams = {{1, info.st_dev + 1, info.st_ino}, {2, info.st_dev, info.st_ino}};
+  for (const char* name : {"log", "link", "hard"}) EXPECT_EQ(StreamAt(folder / name, streams), 2) << name;
+  EXPECT_EQ(StreamAt(folder / "other", streams), std::nullopt);
+  EXPECT_EQ(StreamAt(folder / "absent", streams), std::nullopt);
+  EXPECT_NE(StreamAt("/dev/stderr", OwnStreams()), std::nullopt);
+}
+
+// The caller writes what belongs on a stream, so that it stands behind the lines before it.
+TEST(ReportsTest, TheFileOfAStreamIsLeftToTheCaller) {
+  const Folder folder;
+  std::ofstream(folder / "log") << "a line\n";
+  struct stat before = {}, after = {};
+  ASSERT_EQ(stat((folder / "log").c_str(), &before), 0);
+  ReportPlan plan;
+  plan.report_file = folder / "log";
+  plan.termination_log = folder / "log";
+  plan.outer_streams = {{2, before.st_dev, before.st_ino}};
+  const JobEnd end;
+  Reports reports(plan, end);
+  ASSERT_TRUE(reports.Await(absl::Seconds(60)));
+  const Reports::Result result = reports.Take();
+  ASSERT_EQ(result.for_streams.size(), 2u);
+  EXPECT_EQ(result.for_streams[0], std::pair(2, ReportJson(end, JsonLayout::kOneLine)));
+  EXPECT_EQ(result.for_streams[1], std::pair(2, TerminationMessage(end)));
+  EXPECT_TRUE(result.problems.empty());
+  ASSERT_EQ(stat((folder / "log").c_str(), &after), 0);
+  EXPECT_EQ(before.st_ino, after.st_ino);
+  EXPECT_EQ(Content(folder / "log"), "a line\n");
+
+  plan.told_elsewhere = true;  // another node of muster local writes it
+  Reports silent(plan, end);
+  ASSERT_TRUE(silent.Await(absl::Seconds(60)));
+  EXPECT_TRUE(silent.Take().for_streams.empty());
+}
+
+TEST(ReplaceFileTest, AnErrorNamesThePath) {
+  const Folder folder;
+  const absl::Status status = ReplaceFile(folder / "no/where", "x");
+  EXPECT_NE(std::string(status.message()).find(folder / "no/where"), std::string::npos) << status;
+}
+
+TEST(OverwriteFileTest, KeepsTheFileItselfAndMakesNone) {
+  const Folder folder;
+  std::ofstream(folder / "f") << "a longer one";
+  struct stat before = {}, after = {};
+  ASSERT_EQ(stat((folder / "f").c_str(), &before), 0);
+  EXPECT_TRUE(OverwriteFile(folder / "f", "new").ok());
+  ASSERT_EQ(stat((folder / "f").c_str(), &after), 0);
+  EXPECT_EQ(before.st_ino, after.st_ino);
+  EXPECT_EQ(Content(folder / "f"), "new");
+  EXPECT_FALSE(OverwriteFile(folder / "g", "new").ok());
+}
+
+TEST(WriteReportsTest, EachFileThatWasAskedForIsWrittenAndOneThatCannotBeStopsNoOther) {
+  const Folder folder;
+  std::ofstream(folder / "log") << "";
+  JobEnd end;
+  end.exit_code = 3;
+  end.verdict.emplace();
+  end.verdict->set_exit_code(3);
+  end.verdict->mutable_root_cause()->set_exit_code(3);
+  WriteReports({.report_file = folder / "no/where",
+                .error_file = folder / "error",
+                .failure_file = "",
+                .termination_log = folder / "log"},
+               end);
+  EXPECT_EQ(Content(folder / "error"), ErrorFileJson(end));
+  EXPECT_EQ(Content(folder / "log"), TerminationMessage(end));
+}
+
+// ---- last lines ----
+
+std::string Lines(int first, int last) {
+  std::string text;
+  for (int i = first; i <= last; ++i) text += "line " + std::to_string(i) + "\n";
+  return text;
+}
+
+TEST(LastLinesTest, AreTheLastTwenty) {
+  const std::string last = Lines(81, 100);
+  EXPECT_EQ(LastLines(Lines(1, 100)), last.substr(0, last.size() - 1));
+  EXPECT_EQ(LastLines("one\ntwo"), "one\ntwo");
+  EXPECT_EQ(LastLines(""), "");
+  EXPECT_EQ(LastLines("\n \n\n"), "");
+  EXPECT_EQ(LastLines("a\n\nb\n\n\n"), "a\n\nb");
+}
+
+TEST(LastLinesTest, OfARedrawnLineTheLastStateIsShown) {
+  EXPECT_EQ(LastLines("10%\r50%\r99%\r\nerror\r\n"), "99%\nerror");
+}
+
+TEST(LastLinesTest, AreBoundedInBytesAndUtf8) {
+  const std::string last = LastLines("first\n" + std::string(10'000, 'x') + "\xff\xc3\xa4\nend\n");
+  EXPECT_LE(last.size(), kTailBytes);
+  EXPECT_GT(last.size(), kTailBytes - 8);
+  EXPECT_TRUE(last.ends_with("x?\xc3\xa4\nend")) << last.substr(last.size() - 12);
+}
+
+TEST(StderrTailTest, KeepsTheEndOfMuchOutputInLittleMemory) {
+  StderrTail tail;
+  for (int i = 0; i < 50'000; i += 10) tail.Feed(Lines(i + 1, i + 10));
+  EXPECT_EQ(tail.Last(), LastLines(Lines(49'000, 50'000)));
+  tail.Feed(std::string(10 * kTailKept, 'y') + "\nz");
+  EXPECT_TRUE(tail.Last().ends_with("y\nz"));
+  EXPECT_FALSE(tail.ended());
+  tail.End();
+  EXPECT_TRUE(tail.ended());
+}
+
+TEST(LastLinesOfFileTest, AreTheFilesEnd) {
+  const Folder folder;
+  std::ofstream(folder / "stderr.log") << Lines(1, 50'000);
+  EXPECT_EQ(LastLinesOfFile(folder / "stderr.log"), LastLines(Lines(49'000, 50'000)));
+  EXPECT_EQ(LastLinesOfFile(folder / "none"), "");
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(LastLinesOfFile(folder / "pipe"), "");
+}
+
+// ---- last words ----
+
+TEST(LastWordsTest, TheErrorFileExplainsAFailureAndAReasonOfOursStandsBeforeIt) {
+  const Folder folder;
+  std::ofstream(folder / "error.json") << R"({"message": "own words", "timestamp": 17})";
+  LastWords words;
+  words.Expect(2, {.error_file = folder / "error.json", .kept = true, .stderr_file = "", .tail = nullptr});
+  Ending ending;
+  words.Explain(2, &ending);
+  EXPECT_EQ(ending.error_text, "own words");
+  EXPECT_EQ(ending.failed_at_s, 17);
+  EXPECT_EQ(ending.error_file, folder / "error.json");
+  words.Blame(2, "the timer expired");
+  words.Explain(2, &ending);
+  EXPECT_EQ(ending.error_text, "the timer expired\nown words");
+  words.BeginRound(kWordsLimit);
+  Ending next;
+  words.Explain(2, &next);
+  EXPECT_EQ(next.error_text, "");
+}
+
+TEST(LastWordsTest, APrivateFilesPathIsNotShownAndAFileThatIsNotThereIsNone) {
+  const Folder folder;
+  std::ofstream(folder / "error.json") << R"({"message": "own words"})";
+  LastWords words;
+  words.Expect(0, {.error_file = folder / "error.json", .kept = false, .stderr_file = "", .tail = nullptr});
+  words.Expect(1, {.error_file = folder / "other.json", .kept = true, .stderr_file = "", .tail = nullptr});
+  Ending first, second;
+  words.Explain(0, &first);
+  words.Explain(1, &second);
+  EXPECT_EQ(first.error_text, "own words");
+  EXPECT_EQ(first.error_file, "");
+  EXPECT_EQ(second.error_text + second.error_file, "");
+}
+
+// Ends with the test at the latest, as a network's file system may when its server is back.
+class SilentFileSystem {
+ public:
+  ~SilentFileSystem() { gone_.set_value(); }
+  LastWords::Read reader() {
+    return [gone = gone_.get_future().share(), asked = asked_](const std::string&) {
+      ++*asked;
+      gone.wait();
+      return std::optional<WorkerError>();
+    };
+  }
+  int asked() const { return *asked_; }
+
+ private:
+  std::promise<void> gone_;
+  std::shared_ptr<std::atomic<int>> asked_ = std::make_shared<std::atomic<int>>(0);
+};
+
+TEST(LastWordsTest, AFileSystemThatDoesNotAnswerIsWaitedForOnceInARound) {
+  const Folder folder;
+  std::ofstream(folder / "stderr.log") << "of the file\n";
+  SilentFileSystem silent;
+  LastWords words(silent.reader());
+  for (int round = 1; round <= 2; ++round) {
+    words.BeginRound(absl::Milliseconds(100));
+    for (int i = 0; i < 8; ++i) {
+      words.Expect(
+          i, {.error_file = "error.json", .kept = i > 0, .stderr_file = folder / "stderr.log", .tail = nullptr});
+    }
+    for (int i = 0; i < 8; ++i) {
+      Ending ending;
+      words.Explain(i, &ending);
+      EXPECT_EQ(ending.error_text, "the error file was not read: the file system does not answer");
+    }
+    EXPECT_EQ(words.LastOutput(0), "");
+    EXPECT_LE(silent.asked(), round);
+  }
+}
+
+TEST(LastWordsTest, TheOutputIsThePipesElseTheFiles) {
+  const Folder folder;
+  std::ofstream(folder / "stderr.log") << "of the file\n";
+  LastWords words;
+  const auto tail = std::make_shared<StderrTail>();
+  words.Expect(0, {.error_file = "", .kept = false, .stderr_file = folder / "stderr.log", .tail = tail});
+  words.Expect(1, {.error_file = "", .kept = false, .stderr_file = folder / "stderr.log", .tail = nullptr});
+  EXPECT_FALSE(words.Complete(0));
+  EXPECT_TRUE(words.Complete(1));
+  tail->Feed("of the pipe\n");
+  tail->End();
+  EXPECT_TRUE(words.Complete(0));
+  EXPECT_EQ(words.LastOutput(0), "of the pipe");
+  EXPECT_EQ(words.LastOutput(1), "of the file");
+  EXPECT_EQ(words.LastOutput(7), "");
+}
+
+}  // namespace
+}  // namespace muster::host

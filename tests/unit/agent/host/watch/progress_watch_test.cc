@@ -1,0 +1,108 @@
+// The progress file: what counts as a touch, and in which round.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "agent/host/watch/progress_watch.h"
+#include "base/io/temporary_folder.h"
+
+namespace muster::host {
+namespace {
+
+constexpr absl::Duration kPoll = absl::Milliseconds(1);
+constexpr absl::Duration kLimit = absl::Seconds(20);  // only what would never happen is cut off by this
+
+class ProgressWatchTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto folder = MakeFolderIn(TemporaryFolder(), "muster-test-");
+    ASSERT_TRUE(folder.ok());
+    folder_ = *folder;
+    ASSERT_TRUE(watch().Start().ok());
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  ProgressWatch& watch() {
+    if (!watch_) watch_.emplace(&loop_, FolderFile(), [this] { ++touches_; });
+    return *watch_;
+  }
+
+  std::string FolderFile() const { return folder_ + "/progress"; }
+  void Touch() { std::ofstream(FolderFile(), std::ios::app) << "x"; }
+
+  void BeginRound() {
+    watch().BeginRound();
+    RunUntilLooked();
+  }
+  // The touches told by the time the file has been looked at once more.
+  int Look() {
+    watch().Look();
+    RunUntilLooked();
+    return touches_;
+  }
+  // What it found waits in the loop.
+  void AwaitLookOutsideTheLoop() {
+    while (!watch().looked()) std::this_thread::yield();
+  }
+
+ private:
+  void RunUntilLooked() {
+    until_ = EventLoop::Now() + kLimit;
+    Poll();
+    loop_.Run();
+    ASSERT_TRUE(watch().looked());
+  }
+  void Poll() {
+    if (watch().looked() || EventLoop::Now() > until_) {
+      loop_.Post([this] { loop_.Stop(); });  // after what the look had to tell
+    } else {
+      loop_.After(kPoll, [this] { Poll(); });
+    }
+  }
+
+  std::string folder_;
+  EventLoop loop_;
+  int touches_ = 0;
+  BootTime until_;
+  std::optional<ProgressWatch> watch_;
+};
+
+TEST_F(ProgressWatchTest, ATouchIsToldOnceInARound) {
+  Touch();
+  BeginRound();
+  EXPECT_EQ(Look(), 0) << "what was there before is no progress";
+  Touch();
+  EXPECT_EQ(Look(), 1);
+  Touch();
+  EXPECT_EQ(Look(), 1);
+  BeginRound();
+  EXPECT_EQ(Look(), 1);
+  Touch();
+  EXPECT_EQ(Look(), 2);
+}
+
+TEST_F(ProgressWatchTest, AWordThatIsLateForItsRoundIsNoneAboutTheNext) {
+  BeginRound();
+  Touch();
+  watch().Look();
+  AwaitLookOutsideTheLoop();
+  watch().BeginRound();
+  EXPECT_EQ(Look(), 0);
+}
+
+TEST_F(ProgressWatchTest, AFileThatAppearsIsATouchAndOneThatGoesIsNone) {
+  BeginRound();
+  EXPECT_EQ(Look(), 0);
+  Touch();
+  EXPECT_EQ(Look(), 1);
+  BeginRound();
+  std::filesystem::remove(FolderFile());
+  EXPECT_EQ(Look(), 1);
+}
+
+}  // namespace
+}  // namespace muster::host

@@ -1,0 +1,241 @@
+// Which python runs the workers, and whether it and the program can be started.
+#include "agent/machine/interpreter.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster::agent {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr machine::FileState kExecutable{.exists = true, .is_directory = false, .readable = true, .executable = true};
+constexpr machine::FileState kPlain{.exists = true, .is_directory = false, .readable = true, .executable = false};
+constexpr machine::FileState kSecret{.exists = true, .is_directory = false, .readable = false, .executable = false};
+constexpr machine::FileState kDirectory{.exists = true, .is_directory = true, .readable = true, .executable = true};
+
+machine::FileProbe Files(std::map<std::string, machine::FileState> files) {
+  return [files = std::move(files)](const std::string& path) {
+    const auto found = files.find(path);
+    return found == files.end() ? machine::FileState{} : found->second;
+  };
+}
+
+// Every source of a python at once; the tests take them away one by one.
+struct Machine {
+  machine::Environment environment = {{"PYTHON_EXEC", "/exec/python"},
+                             {"VIRTUAL_ENV", "/venv"},
+                             {"CONDA_PREFIX", "/conda"},
+                             {"PATH", "/first:/second"}};
+  machine::InterpreterOptions options = {.python_flag = "/flag/python", .called_as = "/own/bin/muster"};
+  std::map<std::string, machine::FileState> files = {{"/own/bin/python", kExecutable},
+                                            {"/venv/bin/python", kExecutable},
+                                            {"/conda/bin/python", kExecutable},
+                                            {"/first/python3", kExecutable},
+                                            {"/second/python", kExecutable}};
+
+  machine::Interpreter Choose() const { return machine::ChooseInterpreter(environment, options, Files(files)); }
+};
+
+TEST(machine::Interpreter, TheOrderIsExecFlagBesideVenvCondaPath) {
+  Machine machine;
+  EXPECT_EQ(machine.Choose().path, "/exec/python");
+  machine.environment.erase("PYTHON_EXEC");
+  EXPECT_EQ(machine.Choose().path, "/flag/python");
+  machine.options.python_flag.clear();
+  EXPECT_EQ(machine.Choose().path, "/own/bin/python");
+  machine.files.erase("/own/bin/python");
+  EXPECT_EQ(machine.Choose().path, "/venv/bin/python");
+  machine.environment.erase("VIRTUAL_ENV");
+  EXPECT_EQ(machine.Choose().path, "/conda/bin/python");
+  machine.environment.erase("CONDA_PREFIX");
+  EXPECT_EQ(machine.Choose().path, "/first/python3");
+  machine.files.erase("/first/python3");
+  EXPECT_EQ(machine.Choose().path, "/second/python");
+  machine.files.erase("/second/python");
+  EXPECT_THAT(machine.Choose().path, IsEmpty());
+}
+
+TEST(machine::Interpreter, TheReasonIsOneSentenceWithThePath) {
+  Machine machine;
+  EXPECT_EQ(machine.Choose().reason, "python is /exec/python: PYTHON_EXEC says so");
+  machine.environment.erase("PYTHON_EXEC");
+  EXPECT_EQ(machine.Choose().reason, "python is /flag/python: --python says so");
+  machine.options.python_flag.clear();
+  EXPECT_EQ(machine.Choose().reason, "python is /own/bin/python: it is beside muster itself");
+  machine.files.erase("/own/bin/python");
+  EXPECT_EQ(machine.Choose().reason, "python is /venv/bin/python: $VIRTUAL_ENV is active");
+}
+
+TEST(machine::Interpreter, CalledByNameNothingBesideTheBinaryIsLookedFor) {
+  Machine machine;
+  machine.environment.erase("PYTHON_EXEC");
+  machine.options = {.python_flag = "", .called_as = "muster"};
+  machine.files["python"] = kExecutable;
+  machine.files["./python"] = kExecutable;
+  EXPECT_EQ(machine.Choose().path, "/venv/bin/python");
+  machine.options.called_as = "./muster";
+  EXPECT_EQ(machine.Choose().path, "./python");
+  machine.options.called_as = "/muster";
+  machine.files["/python3"] = kExecutable;
+  EXPECT_EQ(machine.Choose().path, "/python3");
+}
+
+TEST(machine::Interpreter, InOneDirectoryPythonComesBeforePython3) {
+  Machine machine;
+  machine.environment.erase("PYTHON_EXEC");
+  machine.options.python_flag.clear();
+  machine.files["/own/bin/python3"] = kExecutable;
+  EXPECT_EQ(machine.Choose().path, "/own/bin/python");
+}
+
+TEST(machine::Interpreter, WhatIsThereButNotExecutableOrADirectoryIsPassedOver) {
+  Machine machine;
+  machine.environment.erase("PYTHON_EXEC");
+  machine.options.python_flag.clear();
+  machine.files["/own/bin/python"] = kPlain;
+  machine.files["/venv/bin/python"] = kDirectory;
+  machine.files["/venv/bin/python3"] = kExecutable;
+  EXPECT_EQ(machine.Choose().path, "/venv/bin/python3");
+}
+
+TEST(machine::Interpreter, EmptyVariablesAreAsGoodAsNone) {
+  Machine machine;
+  machine.environment = {{"PYTHON_EXEC", ""}, {"VIRTUAL_ENV", ""}, {"CONDA_PREFIX", ""}, {"PATH", "/second"}};
+  machine.options = {};
+  machine.files["/bin/python"] = kExecutable;  // what "" + /bin/python would find
+  EXPECT_EQ(machine.Choose().path, "/second/python");
+}
+
+TEST(machine::Interpreter, WithoutPathTheSystemsDirectoriesAreSearchedAndAnEmptyEntryIsHere) {
+  Machine machine;
+  machine.environment = {};
+  machine.options = {};
+  machine.files["/usr/bin/python3"] = kExecutable;
+  EXPECT_EQ(machine.Choose().path, "/usr/bin/python3");
+  machine.environment = {{"PATH", "/none:"}};
+  machine.files["./python"] = kExecutable;
+  EXPECT_EQ(machine.Choose().path, "./python");
+}
+
+// ---- CheckProgram ----
+
+const machine::Interpreter kPython = {"/bin/python", "python is /bin/python: --python says so"};
+
+void ExpectFailure(const machine::ProgramCheck& check, int exit_code, const std::string& fragment) {
+  EXPECT_EQ(check.exit_code, exit_code);
+  EXPECT_THAT(check.problem, HasSubstr(fragment));
+  EXPECT_THAT(check.problem, Not(HasSubstr("\n")));
+  EXPECT_THAT(check.path, IsEmpty());
+}
+
+machine::ProgramCheck Script(const std::string& script, std::map<std::string, machine::FileState> files) {
+  files.emplace("/bin/python", kExecutable);
+  return machine::CheckProgram(machine::ProgramKind::kScript, script, kPython, {}, Files(std::move(files)));
+}
+
+TEST(machine::CheckProgram, AReadableScriptNeedsNoExecuteBit) {
+  const machine::ProgramCheck check = Script("train.py", {{"train.py", kPlain}});
+  EXPECT_EQ(check.exit_code, 0);
+  EXPECT_EQ(check.path, "/bin/python");
+  EXPECT_THAT(check.problem, IsEmpty());
+}
+
+TEST(machine::CheckProgram, AMissingScriptIs127AndAnUnreadableOne126) {
+  ExpectFailure(Script("train.py", {}), kExitNotFound, "the script train.py is not there");
+  ExpectFailure(Script("train.py", {{"train.py", kSecret}}), kExitNotExecutable, "may not be read");
+}
+
+TEST(machine::CheckProgram, ADirectoryNeedsAMain) {
+  ExpectFailure(Script("pkg", {{"pkg", kDirectory}}), kExitNotExecutable, "__main__.py");
+  EXPECT_EQ(Script("pkg/", {{"pkg/", kDirectory}, {"pkg/__main__.py", kPlain}}).exit_code, 0);
+}
+
+TEST(machine::CheckProgram, AScriptFromStandardInputIsNotLookedFor) { EXPECT_EQ(Script("-", {}).exit_code, 0); }
+
+TEST(machine::CheckProgram, TheInterpreterIsCheckedFirstAndForModulesAlone) {
+  const auto check = [](machine::ProgramKind kind, const machine::Interpreter& interpreter, std::map<std::string, machine::FileState> files) {
+    return machine::CheckProgram(kind, "x", interpreter, {{"PATH", "/p"}}, Files(std::move(files)));
+  };
+  for (const machine::ProgramKind kind : {machine::ProgramKind::kScript, machine::ProgramKind::kModule}) {
+    ExpectFailure(check(kind, kPython, {{"x", kPlain}}), kExitNotFound, "/bin/python is not there (python is");
+    ExpectFailure(check(kind, kPython, {{"x", kPlain}, {"/bin/python", kPlain}}), kExitNotExecutable,
+                  "/bin/python may not be executed");
+    ExpectFailure(check(kind, kPython, {{"x", kPlain}, {"/bin/python", kDirectory}}), kExitNotExecutable,
+                  "/bin/python may not be executed");
+    ExpectFailure(check(kind, {"", "no python was found"}, {{"x", kPlain}}), kExitNotFound, "no python was found");
+  }
+  EXPECT_EQ(check(machine::ProgramKind::kModule, kPython, {{"/bin/python", kExecutable}}).exit_code, 0);
+  EXPECT_EQ(check(machine::ProgramKind::kModule, {"python3.11", "r"}, {{"/p/python3.11", kExecutable}}).path,
+            "/p/python3.11");
+}
+
+machine::ProgramCheck Program(const std::string& program, std::map<std::string, machine::FileState> files) {
+  return machine::CheckProgram(machine::ProgramKind::kProgram, program, {"", "unused"}, {{"PATH", "/a:/b"}},
+                      Files(std::move(files)));
+}
+
+TEST(machine::CheckProgram, AProgramWithASlashIsTakenAsItIs) {
+  EXPECT_EQ(Program("./train.sh", {{"./train.sh", kExecutable}}).path, "./train.sh");
+  ExpectFailure(Program("./train.sh", {}), kExitNotFound, "./train.sh is not there");
+  ExpectFailure(Program("./train.sh", {{"./train.sh", kPlain}}), kExitNotExecutable, "chmod +x");
+  ExpectFailure(Program("./dir", {{"./dir", kDirectory}}), kExitNotExecutable, "is a directory");
+}
+
+TEST(machine::CheckProgram, AProgramWithoutASlashIsLookedForOnPathAsAShellDoes) {
+  EXPECT_EQ(Program("tool", {{"/a/tool", kExecutable}, {"/b/tool", kExecutable}}).path, "/a/tool");
+  EXPECT_EQ(Program("tool", {{"/a/tool", kPlain}, {"/b/tool", kExecutable}}).path, "/b/tool");
+  EXPECT_EQ(Program("tool", {{"/a/tool", kDirectory}, {"/b/tool", kExecutable}}).path, "/b/tool");
+  ExpectFailure(Program("tool", {{"/a/tool", kPlain}}), kExitNotExecutable, "/a/tool is not executable");
+  ExpectFailure(Program("tool", {{"/a/tool", kDirectory}}), kExitNotFound, "not on PATH");
+  ExpectFailure(Program("tool", {}), kExitNotFound, "tool is not on PATH");
+  ExpectFailure(Program("", {}), kExitNotFound, "is not on PATH");
+}
+
+TEST(machine::CheckProgram, AProgramThatLiesHereIsHintedAt) {
+  ExpectFailure(Program("train.sh", {{"train.sh", kExecutable}}), kExitNotFound, "write ./train.sh");
+}
+
+// ---- The real probe ----
+
+class ProbeFileTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(mkdtemp(directory_.data()), nullptr); }
+  void TearDown() override {
+    unlink(Path("file").c_str());
+    unlink(Path("dangling").c_str());
+    rmdir(directory_.c_str());
+  }
+  std::string Path(const std::string& name) const { return directory_ + "/" + name; }
+
+  std::string directory_ = ::testing::TempDir() + "muster-probe-XXXXXX";
+};
+
+TEST_F(ProbeFileTest, SeesFilesDirectoriesAndTheExecuteBit) {
+  EXPECT_FALSE(machine::ProbeFile(Path("file")).exists);
+  std::ofstream(Path("file")) << "x";
+  chmod(Path("file").c_str(), 0600);
+  EXPECT_TRUE(machine::ProbeFile(Path("file")).exists);
+  EXPECT_TRUE(machine::ProbeFile(Path("file")).readable);
+  EXPECT_FALSE(machine::ProbeFile(Path("file")).executable);
+  chmod(Path("file").c_str(), 0700);
+  EXPECT_TRUE(machine::ProbeFile(Path("file")).executable);
+  EXPECT_FALSE(machine::ProbeFile(Path("file")).is_directory);
+  EXPECT_TRUE(machine::ProbeFile(directory_).is_directory);
+}
+
+TEST_F(ProbeFileTest, ALinkToNothingIsNotThere) {
+  ASSERT_EQ(symlink("nowhere", Path("dangling").c_str()), 0);
+  EXPECT_FALSE(machine::ProbeFile(Path("dangling")).exists);
+}
+
+}  // namespace
+}  // namespace muster::agent

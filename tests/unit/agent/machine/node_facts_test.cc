@@ -1,0 +1,71 @@
+// What a node tells of itself: small, whole for people, and without secrets.
+#include "agent/machine/node_facts.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::agent {
+namespace {
+
+// A machine whose files are these.
+machine::MachineProbe Machine(const std::map<std::string, std::string>& files, const std::vector<std::string>& gpus = {}) {
+  machine::MachineProbe probe;
+  probe.list = [gpus](const std::string& path) {
+    return path == "/proc/driver/nvidia/gpus" ? gpus : std::vector<std::string>();
+  };
+  probe.read = [files](const std::string& path) -> std::optional<std::string> {
+    const auto found = files.find(path);
+    return found == files.end() ? std::nullopt : std::make_optional(found->second);
+  };
+  return probe;
+}
+
+TEST(NodeFacts, OfTheEnvironmentOnlyWhatSteersCommunicationIsTold) {
+  const machine::Facts facts = machine::MachineFacts({{"NCCL_DEBUG", "INFO"},
+                                    {"TORCH_NCCL_BLOCKING_WAIT", "1"},
+                                    {"GLOO_SOCKET_IFNAME", "eth0"},
+                                    {"NCCL_HOSTID", "its own"},
+                                    {"HF_TOKEN", "secret"},
+                                    {"PATH", "/bin"}},
+                                   Machine({}));
+  EXPECT_EQ(facts,
+            (machine::Facts{{"GLOO_SOCKET_IFNAME", "eth0"}, {"NCCL_DEBUG", "INFO"}, {"TORCH_NCCL_BLOCKING_WAIT", "1"}}));
+}
+
+TEST(NodeFacts, SecretsAreMasked) {
+  EXPECT_EQ(machine::MachineFacts({{"NCCL_PLUGIN_TOKEN", "s3cret"}}, Machine({})).at("NCCL_PLUGIN_TOKEN"), "********");
+  EXPECT_EQ(machine::MachineFacts({{"NCCL_PLUGIN", "x?token=s3cret"}}, Machine({})).at("NCCL_PLUGIN"), "x?token=********");
+  EXPECT_EQ(machine::ArgumentsFact("t.py", {"--api-key=s3cret", "--lr", "1", "--wandb-token", "s3cret", "hub.token=s3cret",
+                                   "--url", "https://me:s3cret@host/x", "--header", "Cookie: s3cret"}),
+            "t.py --api-key=******** --lr 1 --wandb-token ******** hub.token=******** --url "
+            "https://********@host/x --header Cookie: ********");
+}
+
+TEST(NodeFacts, TheDriversVersionAndTheTypesOfGpusAreReadFromItsFiles) {
+  const std::string gpus = "/proc/driver/nvidia/gpus/";
+  const machine::Facts facts = machine::MachineFacts(
+      {}, Machine({{"/proc/driver/nvidia/version",
+                    "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n"
+                    "GCC version:  gcc version 12.3.0\n"},
+                   {gpus + "0000:01:00.0/information", "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 18\n"},
+                   {gpus + "0000:02:00.0/information", "Model: \t\t NVIDIA H100 80GB HBM3\n"}},
+                  {"0000:01:00.0", "0000:02:00.0"}));
+  EXPECT_EQ(facts, (machine::Facts{{"GPU type", "NVIDIA H100 80GB HBM3"}, {"NVIDIA driver", "535.104.05"}}));
+  const machine::Facts open = machine::MachineFacts(
+      {}, Machine({{"/proc/driver/nvidia/version",
+                    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  560.35.03  Release Build\n"}}));
+  EXPECT_EQ(open.at("NVIDIA driver"), "560.35.03");
+}
+
+TEST(NodeFacts, ManyAndLongOnesAreCutAndStillDiffer) {
+  machine::Environment environment;
+  for (int i = 0; i < 200; ++i) environment["NCCL_X" + std::to_string(i)] = "1";
+  EXPECT_EQ(machine::MachineFacts(environment, Machine({})).size(), machine::kMaxFacts);
+  const std::string one = machine::FactValue(std::string(5000, 'x') + "1");
+  EXPECT_LE(one.size(), machine::kMaxFactValueBytes);
+  EXPECT_NE(one, machine::FactValue(std::string(5000, 'x') + "2"));
+  EXPECT_EQ(machine::FactValue("short"), "short");
+  EXPECT_EQ(machine::FactValue("\xff"), "?") << "what travels is UTF-8";
+}
+
+}  // namespace
+}  // namespace muster::agent

@@ -1,0 +1,107 @@
+// --numa-binding on machines that these tests make up.
+#include "agent/machine/numa_binding.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace muster::agent {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Two sockets of two NUMA nodes with four CPUs each; CPU n and n + 16 are threads of one core; two groups of a
+// common last cache in a node. GPUs 0 and 1 at node 0, GPU 2 at node 3, GPU 3 at a place that says -1.
+class Numa : public ::testing::Test {
+ protected:
+  Numa() {
+    for (int node = 0; node < 4; ++node) {
+      const int first = 4 * node;
+      files_[absl::StrCat("/sys/devices/system/node/node", node, "/cpulist")] =
+          absl::StrCat(first, "-", first + 3, ",", first + 16, "-", first + 19, "\n");
+      for (int i = 0; i < 4; ++i) {
+        for (const int cpu : {first + i, first + i + 16}) {
+          const std::string folder = absl::StrCat("/sys/devices/system/cpu/cpu", cpu);
+          files_[folder + "/topology/physical_package_id"] = absl::StrCat(node / 2, "\n");
+          files_[folder + "/topology/thread_siblings_list"] = absl::StrCat(first + i, ",", first + i + 16);
+          files_[folder + "/cache/index0/level"] = "1";
+          files_[folder + "/cache/index0/shared_cpu_list"] = absl::StrCat(first + i, ",", first + i + 16);
+          const int group = i == 0 ? 0 : 1;  // one core, and three
+          files_[folder + "/cache/index1/level"] = "3";
+          files_[folder + "/cache/index1/shared_cpu_list"] =
+              group == 0 ? absl::StrCat(first, ",", first + 16)
+                         : absl::StrCat(first + 1, "-", first + 3, ",", first + 17, "-", first + 19);
+        }
+      }
+    }
+    for (int cpu = 0; cpu < 32; ++cpu) allowed_.insert(cpu);
+    const int nodes[] = {0, 0, 3, -1};
+    for (int gpu = 0; gpu < 4; ++gpu) {
+      bus_ids_.push_back(absl::StrCat("0000:0", gpu, ":00.A"));
+      files_[absl::StrCat("/sys/bus/pci/devices/0000:0", gpu, ":00.a/numa_node")] = absl::StrCat(nodes[gpu], "\n");
+    }
+  }
+
+  std::vector<std::string> Bind(const char* mode, const std::vector<int>& gpus) {
+    machine::MachineProbe probe;
+    probe.read = [this](const std::string& path) -> std::optional<std::string> {
+      const auto found = files_.find(path);
+      if (found == files_.end()) return std::nullopt;
+      return found->second;
+    };
+    probe.list = [](const std::string&) {
+      return std::vector<std::string>{"node0", "node1", "node2", "node3", "online"};
+    };
+    const auto cpus = machine::BindToCpus(mode, gpus, bus_ids_, allowed_, probe);
+    if (!cpus.ok()) return {std::string(cpus.status().message())};
+    std::vector<std::string> lists;
+    for (const machine::CpuSet& set : *cpus) lists.push_back(machine::FormatCpuList(set));
+    return lists;
+  }
+
+  std::map<std::string, std::string> files_;
+  std::vector<std::string> bus_ids_;
+  machine::CpuSet allowed_;
+};
+
+TEST_F(Numa, NodeIsAllCpusOfTheGpusNode) {
+  EXPECT_THAT(Bind("node", {0, 2}), ElementsAre("0-3,16-19", "12-15,28-31"));
+}
+
+TEST_F(Numa, SocketIsAllCpusOfAllItsNodes) {
+  EXPECT_THAT(Bind("socket", {0, 2}), ElementsAre("0-7,16-23", "8-15,24-31"));
+}
+
+TEST_F(Numa, ExclusiveDividesTheCoresAmongTheGpusOfTheNodeAndTheFirstGetTheRest) {
+  // GPU 3 says -1: node 0, which makes three.
+  EXPECT_THAT(Bind("exclusive", {0, 1, 3, 2}), ElementsAre("0-1,16-17", "2,18", "3,19", "12-15,28-31"));
+}
+
+TEST_F(Numa, CoreComplexIsAGroupThatSharesTheLastCacheTheLargestFirst) {
+  EXPECT_THAT(Bind("core-complex", {0, 1, 3}), ElementsAre("1-3,17-19", "0,16", "1-3,17-19"));
+}
+
+TEST_F(Numa, OnlyAllowedCpusCount) {
+  allowed_ = {1, 2, 17};
+  EXPECT_THAT(Bind("node", {0}), ElementsAre("1-2,17"));
+  EXPECT_THAT(Bind("exclusive", {0}), ElementsAre(HasSubstr("NUMA node 0 has 2 cores for 3 GPUs")));
+  EXPECT_THAT(Bind("node", {2}), ElementsAre(HasSubstr("no CPU of NUMA node 3 is allowed")));
+}
+
+TEST_F(Numa, AGpuWhosePlaceIsNotKnownIsAnError) {
+  EXPECT_THAT(Bind("node", {7}), ElementsAre(HasSubstr("there is no GPU 7")));
+  files_.erase("/sys/bus/pci/devices/0000:02:00.a/numa_node");
+  EXPECT_THAT(Bind("node", {2}), ElementsAre(HasSubstr("tells no node")));
+}
+
+TEST(CpuList, IsReadAndWrittenAsTheKernelWritesIt) {
+  EXPECT_EQ(machine::FormatCpuList(*machine::ParseCpuList("8, 0-3\n")), "0-3,8");
+  EXPECT_TRUE(machine::ParseCpuList("\n")->empty());
+  for (const char* bad : {"a", "3-1", "1-2-3", "-1", "0-99999999"}) EXPECT_FALSE(machine::ParseCpuList(bad).ok()) << bad;
+}
+
+}  // namespace
+}  // namespace muster::agent

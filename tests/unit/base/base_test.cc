@@ -1,0 +1,109 @@
+// The vocabulary: order among ids, durations as people write them.
+#include <gtest/gtest.h>
+
+#include "base/duration.h"
+#include "base/ids.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "base/waiting_line.h"
+
+namespace muster {
+namespace {
+
+v1::Epoch Epoch(uint64_t number, uint64_t random) {
+  v1::Epoch epoch;
+  epoch.set_number(number);
+  epoch.set_random(random);
+  return epoch;
+}
+
+TEST(Ids, EpochsCompareByNumberAndThenByTheirRandomPart) {
+  EXPECT_LT(Compare(Epoch(1, 9), Epoch(2, 1)), 0);
+  EXPECT_LT(Compare(Epoch(2, 1), Epoch(2, 2)), 0);
+  EXPECT_EQ(Compare(Epoch(2, 2), Epoch(2, 2)), 0);
+  EXPECT_GT(Compare(Epoch(1, 0), v1::Epoch()), 0) << "any epoch is greater than none";
+}
+
+TEST(Ids, RoundsOfOneNumberDifferByTheEpochThatMadeThem) {
+  v1::RoundId a, b;
+  a.set_number(5);
+  b.set_number(5);
+  *a.mutable_epoch() = Epoch(1, 7);
+  *b.mutable_epoch() = Epoch(2, 3);
+  EXPECT_LT(Compare(a, b), 0);
+  EXPECT_FALSE(Same(a, b));
+}
+
+TEST(Ids, StatusesOfANewerAgentAreNewerWhateverTheirSeq) {
+  v1::StatusId old_agent, new_agent;
+  old_agent.set_agent_number(1);
+  old_agent.set_seq(100);
+  new_agent.set_agent_number(2);
+  new_agent.set_seq(1);
+  EXPECT_LT(Compare(old_agent, new_agent), 0);
+}
+
+TEST(Ids, AnIpv6EndpointIsWrittenWithBrackets) {
+  v1::Endpoint endpoint;
+  endpoint.set_host("::1");
+  endpoint.set_port(80);
+  EXPECT_EQ(ToString(endpoint), "[::1]:80");
+  endpoint.set_host("node-1");
+  EXPECT_EQ(ToString(endpoint), "node-1:80");
+}
+
+TEST(Duration, SecondsAreTheUnitWhereNoneIsWritten) {
+  EXPECT_EQ(ParseDuration("20").value(), absl::Seconds(20));
+  EXPECT_EQ(ParseDuration("0.5").value(), absl::Milliseconds(500));
+  EXPECT_EQ(ParseDuration("0").value(), absl::ZeroDuration());
+}
+
+TEST(Duration, UnitsAreMillisecondsSecondsMinutesAndHours) {
+  EXPECT_EQ(ParseDuration("500ms").value(), absl::Milliseconds(500));
+  EXPECT_EQ(ParseDuration("20s").value(), absl::Seconds(20));
+  EXPECT_EQ(ParseDuration("1.5m").value(), absl::Seconds(90));
+  EXPECT_EQ(ParseDuration("2h").value(), absl::Hours(2));
+}
+
+TEST(Duration, WhatIsNoDurationIsRefusedByName) {
+  for (const char* text : {"", "s", "abc", "-1", "-0", "1d", "1 s", "5s5", "nan", "inf", "1e3", "0x10", "1e999",
+                           "99999h9", "999999999h"}) {
+    const auto result = ParseDuration(text);
+    ASSERT_FALSE(result.ok()) << text;
+    EXPECT_NE(AsStd(result.status().message()).find(text), std::string_view::npos);
+  }
+}
+
+TEST(Text, OfManyItemsTheFirstAreNamedAndTheRestCounted) {
+  EXPECT_EQ(JoinAtMost({}, 2), "");
+  EXPECT_EQ(JoinAtMost({"a", "b"}, 2), "a, b");
+  EXPECT_EQ(JoinAtMost({"a", "b", "c", "d"}, 2), "a, b and 2 more");
+}
+
+TEST(WaitingLine, IsSaidAfterASecondAndThenEverMoreRarely) {
+  WaitingLine line;
+  const BootTime start = FromBootNanos(1'000'000'000);
+  EXPECT_FALSE(line.Set(start, "a bus"));
+  std::vector<std::string> said;
+  for (int tick = 0; tick <= 2000; ++tick) {
+    if (auto text = line.OnTick(start + absl::Milliseconds(100) * tick)) said.push_back(*text);
+  }
+  EXPECT_EQ(said,
+            (std::vector<std::string>{"waiting for 1s: a bus", "waiting for 5s: a bus", "waiting for 10s: a bus",
+                                      "waiting for 30s: a bus", "waiting for 1m: a bus", "waiting for 2m: a bus",
+                                      "waiting for 3m: a bus"}));
+}
+
+TEST(WaitingLine, AChangeIsSaidAtOnceThoughNotTwiceWithinMomentsAndTheEndNever) {
+  WaitingLine line;
+  const BootTime start = FromBootNanos(1'000'000'000);
+  line.Set(start, "a bus");
+  EXPECT_FALSE(line.Set(start + absl::Milliseconds(500), "a train"));
+  EXPECT_TRUE(line.OnTick(start + absl::Seconds(1)));
+  EXPECT_TRUE(line.Set(start + absl::Seconds(7), "a ship"));
+  EXPECT_FALSE(line.Set(start + absl::Seconds(8), ""));
+  EXPECT_FALSE(line.OnTick(start + absl::Minutes(9)));
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,47 @@
+// What leaves the host as text is UTF-8, whatever it was made of.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "base/utf8.h"
+#include "muster/v1/host.pb.h"
+
+namespace muster::host {
+namespace {
+
+constexpr size_t kPlenty = 1000;
+
+TEST(Utf8Test, GoodTextStaysAsItIs) {
+  for (const std::string text :
+       {"", "plain", "gr\xc3\xbc\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x99\x82", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_EQ(ToUtf8(text, kPlenty), text);
+  }
+}
+
+TEST(Utf8Test, BadBytesAreReplacedOneByOne) {
+  EXPECT_EQ(ToUtf8("a\xff"
+                   "b",
+                   kPlenty),
+            "a?b");
+  EXPECT_EQ(ToUtf8("\xc0\x80", kPlenty), "??");            // overlong
+  EXPECT_EQ(ToUtf8("\xed\xa0\x80", kPlenty), "???");       // a surrogate
+  EXPECT_EQ(ToUtf8("\xf4\x90\x80\x80", kPlenty), "????");  // above U+10FFFF
+  EXPECT_EQ(ToUtf8("\xe2\x82", kPlenty), "??");            // cut short
+}
+
+TEST(Utf8Test, ACharacterIsNeverCut) {
+  EXPECT_EQ(ToUtf8("ab\xe2\x82\xac", 4), "ab");
+  EXPECT_EQ(ToUtf8("ab\xe2\x82\xac", 5), "ab\xe2\x82\xac");
+}
+
+TEST(Utf8Test, ProtobufReadsBackWhateverWasMadeOfAnyBytes) {
+  EXPECT_TRUE(rc::check([](const std::string& bytes) {
+    const auto max = *rc::gen::inRange<size_t>(0, 20);
+    v1::HostStatus status, read;
+    status.set_trouble(ToUtf8(bytes, max));
+    RC_ASSERT(status.trouble().size() <= max);
+    RC_ASSERT(read.ParseFromString(status.SerializeAsString()));
+  }));
+}
+
+}  // namespace
+}  // namespace muster::host

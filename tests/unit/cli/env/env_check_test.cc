@@ -1,0 +1,300 @@
+// What `muster env --check` finds, over a machine and a network that are made up.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "cli/env/env_check.h"
+
+namespace muster::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Kind = Finding::Kind;
+
+constexpr int64_t kMebibyte = int64_t{1} << 20;
+
+struct Node {
+  RunPlan plan;
+  machine::Interpreter interpreter{"/p/python", "found"};
+  machine::Accelerators accelerators;
+  Environment environment;
+  machine::ProgramCheck program;
+  std::map<std::string, std::string> files;
+  CheckProbe probe;
+
+  Node() {
+    plan.view.source = "flags";
+    plan.config.mutable_primary()->set_host("primary");
+    plan.config.mutable_primary()->set_port(2222);
+    plan.config.set_place(1);
+    plan.config.set_max_nodes(2);
+    plan.config.set_slots(1);
+    plan.config.set_serves(v1::NodeConfig::SERVES_NO);
+    accelerators.reason = "none was found";
+    probe.resolve = [](const std::string&) { return std::vector<std::string>{"10.0.0.1", "10.0.0.2"}; };
+    probe.connect = [](const std::string&, uint16_t) { return absl::OkStatus(); };
+    probe.clock_ahead = [](const v1::NodeConfig&) { return absl::Milliseconds(200); };
+    probe.listen = [](const v1::NodeConfig&) { return absl::OkStatus(); };
+    probe.port_holder = [](uint16_t) { return ""; };
+    probe.is_own_address = [](const std::string&) { return false; };
+    probe.leads_here = [](const std::string&, const v1::NodeConfig&) { return absl::OkStatus(); };
+    probe.shared_memory_bytes = [] { return 8192 * kMebibyte; };
+    probe.read_file = [this](const std::string& path, size_t) -> absl::StatusOr<std::string> {
+      const auto found = files.find(path);
+      if (found == files.end()) return absl::NotFoundError(path);
+      return found->second;
+    };
+  }
+  Node(const Node&) = delete;
+
+  std::vector<Finding> Check() const {
+    return CheckNode({plan, interpreter, accelerators, environment}, program, probe);
+  }
+};
+
+// The last finding of that name.
+std::optional<Finding> Of(const std::vector<Finding>& findings, const std::string& name) {
+  std::optional<Finding> found;
+  for (const Finding& finding : findings) {
+    if (finding.name == name) found = finding;
+  }
+  return found;
+}
+
+Finding Named(const Node& node, const std::string& name) {
+  const auto found = Of(node.Check(), name);
+  EXPECT_TRUE(found.has_value()) << name;
+  return found.value_or(Finding());
+}
+
+TEST(EnvCheck, ANodeThatIsWellIsZero) {
+  const Node node;
+  const std::vector<Finding> findings = node.Check();
+  EXPECT_EQ(ExitCodeOf(findings), 0);
+  EXPECT_THAT(CheckTable(findings), HasSubstr("Nothing looks wrong."));
+  EXPECT_EQ(Of(findings, "primary's name")->text, "primary is 10.0.0.1, 10.0.0.2");
+  EXPECT_EQ(Of(findings, "clock")->text, "0.2 s ahead of the primary's");
+}
+
+TEST(EnvCheck, ANameThatDoesNotResolveIs69AndNothingIsConnectedTo) {
+  Node node;
+  node.probe.resolve = [](const std::string& host) -> absl::StatusOr<std::vector<std::string>> {
+    return absl::NotFoundError(absl::StrCat("resolving ", host, ": no"));
+  };
+  const std::vector<Finding> findings = node.Check();
+  EXPECT_EQ(ExitCodeOf(findings), 69);
+  EXPECT_EQ(Of(findings, "primary's name")->kind, Kind::kUnreachable);
+  EXPECT_FALSE(Of(findings, "primary's port").has_value());
+}
+
+TEST(EnvCheck, TheAddressOfThePrimarysServiceServesWhereItsNameDoesNot) {
+  Node node;
+  node.plan.config.set_primary_address("10.12.0.81");
+  node.probe.resolve = [](const std::string&) -> absl::StatusOr<std::vector<std::string>> {
+    return absl::NotFoundError("no");
+  };
+  const std::vector<Finding> findings = node.Check();
+  EXPECT_EQ(ExitCodeOf(findings), 0);
+  EXPECT_EQ(Of(findings, "primary's port")->text, "muster answers on 10.12.0.81, port 2222");
+}
+
+TEST(EnvCheck, APrimaryThatIsNotStartedYetIsNoFaultButOneThatDoesNotAnswerIs) {
+  Node node;
+  node.probe.connect = [](const std::string&, uint16_t) { return absl::UnavailableError("nobody listens"); };
+  EXPECT_EQ(Named(node, "primary's port").kind, Kind::kNote);
+  EXPECT_EQ(ExitCodeOf(node.Check()), 0);
+  node.probe.connect = [](const std::string&, uint16_t) { return absl::DeadlineExceededError("no answer"); };
+  EXPECT_EQ(Named(node, "primary's port").kind, Kind::kUnreachable);
+  EXPECT_THAT(Named(node, "primary's port").advice, HasSubstr("firewalls"));
+}
+
+TEST(EnvCheck, OneAddressOfSeveralThatAnswersIsEnough) {
+  Node node;
+  node.probe.connect = [](const std::string& address, uint16_t) {
+    return address == "10.0.0.2" ? absl::OkStatus() : absl::DeadlineExceededError("no answer");
+  };
+  EXPECT_EQ(Named(node, "primary's port").text, "muster answers on 10.0.0.2, port 2222");
+}
+
+TEST(EnvCheck, ThePrimaryLooksWhetherItsPortIsFreeAndAsksNobody) {
+  Node node;
+  node.plan.config.set_place(0);
+  node.plan.config.set_serves(v1::NodeConfig::SERVES_YES);
+  node.probe.resolve = nullptr;
+  node.probe.connect = nullptr;
+  EXPECT_EQ(Named(node, "primary's port").text, "this node is the primary, and port 2222 is free");
+  node.probe.listen = [](const v1::NodeConfig&) { return absl::UnavailableError("in use"); };
+  EXPECT_EQ(Named(node, "primary's port").kind, Kind::kNote) << "the job itself may run";
+  node.probe.listen = [](const v1::NodeConfig&) { return absl::PermissionDeniedError("not permitted"); };
+  EXPECT_EQ(ExitCodeOf(node.Check()), 1);
+}
+
+// Node 0 by --master-addr, which names the machine of 10.0.0.1 and 10.0.0.2.
+struct PrimaryByHand : Node {
+  PrimaryByHand() {
+    plan.config.set_place(0);
+    plan.config.set_serves(v1::NodeConfig::SERVES_YES);
+    plan.config.set_primary_source("--master-addr");
+  }
+};
+
+TEST(EnvCheck, AnAddressOfThePrimaryThatIsNotItsOwnAndDoesNotLeadToItIsWrong) {
+  PrimaryByHand node;
+  node.probe.leads_here = [](const std::string& address, const v1::NodeConfig&) {
+    return absl::UnavailableError(absl::StrCat("cannot reach ", address));
+  };
+  EXPECT_EQ(Named(node, "primary's address").text,
+            "--master-addr primary (10.0.0.1) is no address of this machine, and does not lead to it either: "
+            "cannot reach 10.0.0.1");
+  EXPECT_THAT(Named(node, "primary's address").advice, HasSubstr("give the address of node 0"));
+  EXPECT_EQ(ExitCodeOf(node.Check()), 1);
+}
+
+TEST(EnvCheck, AnAddressThatIsForwardedToThePrimaryIsNoFault) {
+  PrimaryByHand node;  // NAT, or a published port of a container: a connection to it comes back
+  EXPECT_EQ(Named(node, "primary's address").text,
+            "--master-addr primary (10.0.0.1) is no address of this machine, but leads to it");
+  EXPECT_EQ(ExitCodeOf(node.Check()), 0);
+  node.probe.is_own_address = [](const std::string& address) { return address == "10.0.0.2"; };
+  node.probe.leads_here = nullptr;
+  EXPECT_EQ(Named(node, "primary's address").text, "10.0.0.2 is an address of this machine");
+}
+
+TEST(EnvCheck, OnAPlatformNobodyAsksWhereThePrimarysAddressLeads) {
+  PrimaryByHand node;
+  node.plan.config.clear_primary_source();
+  node.probe.resolve = nullptr;  // some platforms lead a primary that dials its own name nowhere
+  EXPECT_EQ(ExitCodeOf(node.Check()), 0);
+}
+
+TEST(EnvCheck, WhereThePortIsInUseItIsOnlySaidThatTheAddressIsAnothers) {
+  PrimaryByHand node;
+  node.probe.listen = [](const v1::NodeConfig&) { return absl::UnavailableError("in use"); };
+  node.probe.leads_here = nullptr;
+  EXPECT_EQ(Named(node, "primary's address").kind, Kind::kNote);
+  node.probe.resolve = [](const std::string&) -> absl::StatusOr<std::vector<std::string>> {
+    return absl::NotFoundError("resolving primary: no");
+  };
+  EXPECT_THAT(Named(node, "primary's address").advice, HasSubstr("spelled right"));
+}
+
+TEST(EnvCheck, WhoHasThePortIsNamed) {
+  Node node;
+  node.plan.config.set_serves(v1::NodeConfig::SERVES_YES);
+  node.probe.listen = [](const v1::NodeConfig&) { return absl::UnavailableError("in use"); };
+  node.probe.port_holder = [](uint16_t port) { return absl::StrCat("process 71 (python3, ", port, ")"); };
+  EXPECT_THAT(Named(node, "primary's port").text, HasSubstr("; process 71 (python3, 2222) has it"));
+}
+
+TEST(EnvCheck, ACoordinatorThatStandsAloneIsCalledSo) {
+  Node node;
+  node.plan.config.set_coordinator_alone(true);
+  node.plan.config.mutable_primary()->set_host("c");
+  EXPECT_EQ(Named(node, "clock").text, "0.2 s ahead of the coordinator's");
+  node.probe.connect = [](const std::string&, uint16_t) { return absl::UnavailableError("nobody listens"); };
+  EXPECT_THAT(Named(node, "coordinator's port").advice, HasSubstr("until muster coordinator runs there"));
+  EXPECT_THAT(CheckTable(node.Check()), Not(HasSubstr("primary")));
+}
+
+TEST(EnvCheck, AJobOfOneNodeNeedsNoPrimary) {
+  Node node;
+  node.plan.config.set_single_node(true);
+  node.probe.resolve = nullptr;
+  EXPECT_EQ(ExitCodeOf(node.Check()), 0);
+}
+
+TEST(EnvCheck, AClockThatIsFarOffAndATokenThatIsNotTakenAreTold) {
+  Node node;
+  node.probe.clock_ahead = [](const v1::NodeConfig&) { return absl::Seconds(-90); };
+  EXPECT_EQ(Named(node, "clock").text, "90.0 s behind the primary's");
+  EXPECT_EQ(ExitCodeOf(node.Check()), 1);
+  node.probe.clock_ahead = [](const v1::NodeConfig&) -> absl::StatusOr<absl::Duration> {
+    return absl::PermissionDeniedError("the token is not this job's");
+  };
+  EXPECT_EQ(ExitCodeOf(node.Check()), 69);
+  node.probe.clock_ahead = [](const v1::NodeConfig&) -> absl::StatusOr<absl::Duration> {
+    return absl::UnimplementedError("it does not tell");
+  };
+  EXPECT_EQ(ExitCodeOf(node.Check()), 0);
+}
+
+TEST(EnvCheck, AnotherProgramOnThePrimarysPortKeepsTheNodesOut) {
+  Node node;
+  std::string asked;
+  node.probe.clock_ahead = [&asked](const v1::NodeConfig& config) -> absl::StatusOr<absl::Duration> {
+    asked = config.primary().host();
+    return absl::NotFoundError("it speaks no gRPC");
+  };
+  EXPECT_EQ(ExitCodeOf(node.Check()), 69);
+  EXPECT_EQ(asked, "10.0.0.1") << "who answered, though the name may resolve otherwise by now";
+  EXPECT_EQ(Named(node, "primary's port").text,
+            "somebody answers on 10.0.0.1, port 2222, but no muster: it speaks no gRPC");
+  EXPECT_FALSE(Of(node.Check(), "clock").has_value());
+
+  node.plan.config.set_serves(v1::NodeConfig::SERVES_YES);
+  node.probe.listen = [](const v1::NodeConfig&) { return absl::UnavailableError("in use"); };
+  EXPECT_EQ(ExitCodeOf(node.Check()), 69);
+  EXPECT_EQ(asked, "127.0.0.1") << "its own name may lead the primary back to nobody";
+  EXPECT_EQ(Named(node, "primary's port").text,
+            "this node is the primary, and port 2222 is another program's: it speaks no gRPC");
+}
+
+TEST(EnvCheck, SmallSharedMemoryIsWrongWithWhatToDo) {
+  Node node;
+  node.probe.shared_memory_bytes = [] { return 64 * kMebibyte; };
+  EXPECT_THAT(Named(node, "/dev/shm").text, HasSubstr("64 MiB"));
+  EXPECT_THAT(Named(node, "/dev/shm").advice, HasSubstr("--shm-size"));
+  EXPECT_EQ(ExitCodeOf(node.Check()), 1);
+  node.probe.shared_memory_bytes = []() -> absl::StatusOr<int64_t> { return absl::NotFoundError("none"); };
+  EXPECT_EQ(Named(node, "/dev/shm").kind, Kind::kWrong);
+}
+
+TEST(EnvCheck, WorkersAndAcceleratorsAreCompared) {
+  Node node;
+  node.accelerators.count = 4;
+  node.plan.config.set_slots(8);
+  EXPECT_EQ(Named(node, "accelerators").kind, Kind::kWrong);
+  node.plan.config.set_slots(1);
+  EXPECT_EQ(Named(node, "accelerators").kind, Kind::kNote);
+  node.plan.config.set_slots(4);
+  EXPECT_EQ(Named(node, "accelerators").kind, Kind::kGood);
+  node.accelerators.unknown = {"/dev/strange0"};
+  EXPECT_THAT(Named(node, "accelerators").text, HasSubstr("/dev/strange0"));
+}
+
+TEST(EnvCheck, TheGroupThatEndsAsOneIsFoundByThisProcesssOwnCgroup) {
+  Node node;
+  node.files = {{"/proc/self/cgroup", "1:name=systemd:/x\n0::/a/b\n"},
+                {"/sys/fs/cgroup/a/b/memory.oom.group", "1\n"}};
+  EXPECT_EQ(Named(node, "out of memory").kind, Kind::kNote);
+  EXPECT_THAT(Named(node, "out of memory").advice, HasSubstr("singleProcessOOMKill"));
+  node.files = {{"/proc/self/cgroup", "0::/\n"}, {"/sys/fs/cgroup/memory.oom.group", "0\n"}};
+  EXPECT_THAT(Named(node, "out of memory").text, HasSubstr("memory.oom.group is 0"));
+  node.files.clear();
+  EXPECT_EQ(Named(node, "out of memory").kind, Kind::kGood);
+}
+
+TEST(EnvCheck, AWarningOfTheReadingAndAMissingInterpreterAreWrong) {
+  Node node;
+  node.plan.view.warnings = {"the spec is odd"};
+  node.interpreter.path.clear();
+  const std::vector<Finding> findings = node.Check();
+  EXPECT_EQ(ExitCodeOf(findings), 1);
+  EXPECT_THAT(CheckTable(findings), HasSubstr("2 things look wrong."));
+  node.plan.no_python = true;
+  EXPECT_FALSE(Of(node.Check(), "python").has_value());
+}
+
+TEST(EnvCheck, WhatCannotBeStartedIsWrong) {
+  Node node;
+  node.program = {.exit_code = 127, .problem = "the script t.py is not there", .path = ""};
+  EXPECT_EQ(Named(node, "program").kind, Kind::kWrong);
+  EXPECT_EQ(Named(node, "program").text, "the script t.py is not there");
+  EXPECT_EQ(ExitCodeOf(node.Check()), 1);
+  node.plan.view.role = discovery::NodeRole::kAux;
+  EXPECT_FALSE(Of(node.Check(), "program").has_value()) << "it starts nothing";
+}
+
+}  // namespace
+}  // namespace muster::cli

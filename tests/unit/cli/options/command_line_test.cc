@@ -1,0 +1,218 @@
+// Words into options and script, and the help texts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "cli/options/command_line.h"
+#include "cli/commands/help.h"
+#include "cli/options/nearest.h"
+#include "cli/options/values.h"
+#include "base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Words = std::vector<std::string>;
+
+CommandLine Parsed(const Words& words) {
+  absl::StatusOr<CommandLine> result = ParseCommandLine(RunOptions(), words);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result.ok() ? *result : CommandLine();
+}
+
+std::string Error(const Words& words) {
+  const absl::StatusOr<CommandLine> result = ParseCommandLine(RunOptions(), words);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(AsStd(result.status().message()));
+}
+
+struct Row {
+  Words words;
+  std::map<std::string, std::string> given;
+  std::string script;
+  Words arguments;
+};
+
+class CommandLineTable : public testing::TestWithParam<Row> {};
+
+TEST_P(CommandLineTable, IsReadAsWritten) {
+  const CommandLine line = Parsed(GetParam().words);
+  EXPECT_EQ(line.given, GetParam().given);
+  EXPECT_EQ(line.script, GetParam().script);
+  EXPECT_EQ(line.script_arguments, GetParam().arguments);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, CommandLineTable,
+    testing::Values(
+        Row{{}, {}, "", {}}, Row{{"t.py"}, {}, "t.py", {}},
+        Row{{"t.py", "--nnodes", "3", "-m"}, {}, "t.py", {"--nnodes", "3", "-m"}},
+        Row{{"t.py", "--", "x", "--help"}, {}, "t.py", {"--", "x", "--help"}},
+        Row{{"--", "t.py", "--", "x"}, {}, "t.py", {"--", "x"}}, Row{{"--", "-odd.py", "x"}, {}, "-odd.py", {"x"}},
+        Row{{"--nnodes", "3", "t.py"}, {{"nnodes", "3"}}, "t.py", {}},
+        Row{{"--nnodes=3", "t.py"}, {{"nnodes", "3"}}, "t.py", {}},
+        Row{{"--nnodes", "3", "--", "t.py"}, {{"nnodes", "3"}}, "t.py", {}},
+        Row{{"--nnodes", "3", "--nnodes", "4", "t.py"}, {{"nnodes", "4"}}, "t.py", {}},
+        Row{{"--nproc_per_node=2", "t.py"}, {{"nproc-per-node", "2"}}, "t.py", {}},
+        Row{{"--nproc-per-node", "gpu", "t.py", "a b", ""}, {{"nproc-per-node", "gpu"}}, "t.py", {"a b", ""}},
+        Row{{"--master_addr", "::1", "--master_port=1", "t"},
+            {{"master-addr", "::1"}, {"master-port", "1"}},
+            "t",
+            {}},
+        Row{{"--rdzv-endpoint=[::1]", "t"}, {{"rdzv-endpoint", "[::1]"}}, "t", {}},
+        Row{{"--rdzv-endpoint", "[::1]:29400", "t"}, {{"rdzv-endpoint", "[::1]:29400"}}, "t", {}},
+        Row{{"--rdzv-conf=a=1,b=2", "t"}, {{"rdzv-conf", "a=1,b=2"}}, "t", {}},
+        Row{{"--rdzv_conf", "a=1,b=2", "t"}, {{"rdzv-conf", "a=1,b=2"}}, "t", {}},
+        Row{{"--worker-port", "1:2", "t"}, {{"worker-port", "1:2"}}, "t", {}},
+        Row{{"-m", "pkg.mod", "-m"}, {{"module", "true"}}, "pkg.mod", {"-m"}},
+        Row{{"--module", "pkg.mod"}, {{"module", "true"}}, "pkg.mod", {}},
+        Row{{"--no_python", "sleep", "1"}, {{"no-python", "true"}}, "sleep", {"1"}},
+        Row{{"--standalone", "--no-python", "t"}, {{"standalone", "true"}, {"no-python", "true"}}, "t", {}},
+        Row{{"--lease", "500ms", "t"}, {{"lease", "500ms"}}, "t", {}},
+        Row{{"--rdzv-id", "", "t"}, {{"rdzv-id", ""}}, "t", {}},
+        Row{{"--redirect=3", "t.py"}, {{"redirects", "3"}}, "t.py", {}},
+        Row{{"--nproc", "2", "t.py"}, {{"nproc-per-node", "2"}}, "t.py", {}},
+        Row{{"--rdzv_e", "h", "t.py"}, {{"rdzv-endpoint", "h"}}, "t.py", {}},
+        Row{{"--max", "2", "t.py"}, {{"max-restarts", "2"}}, "t.py", {}},
+        Row{{"--max-node", "2", "t.py"}, {{"max-node-losses", "2"}}, "t.py", {}},
+        Row{{"-r", "1", "-t=2", "t.py", "-r"}, {{"redirects", "1"}, {"tee", "2"}}, "t.py", {"-r"}},
+        Row{{"-r0:1,1:2", "-t3", "t.py"}, {{"redirects", "0:1,1:2"}, {"tee", "3"}}, "t.py", {}},
+        Row{{"--pass-local-rank", "t.py"}, {{"pass-local-rank", ""}}, "t.py", {}},
+        Row{{"--pass-local-rank=local_rank", "t.py"}, {{"pass-local-rank", "local_rank"}}, "t.py", {}},
+        Row{{"--node-rank", "-1", "t.py"}, {{"node-rank", "-1"}}, "t.py", {}},
+        Row{{"t.py", "--unknown=1", "-x", "-3"}, {}, "t.py", {"--unknown=1", "-x", "-3"}}));
+
+TEST(CommandLineTest, EveryOptionIsTakenWithDashesAndWithUnderscores) {
+  for (const OptionSpec& spec : RunOptions()) {
+    for (const char mark : {'-', '_'}) {
+      std::string name(spec.name);
+      std::replace(name.begin(), name.end(), '-', mark);
+      const Words words = spec.is_switch()           ? Words{"--" + name, "t.py"}
+                          : spec.value_is_optional() ? Words{"--" + name + "=7", "t.py"}
+                                                     : Words{"--" + name, "7", "t.py"};
+      const CommandLine line = Parsed(words);
+      EXPECT_EQ(line.given.count(std::string(spec.name)), 1u) << name;
+      EXPECT_EQ(line.script, "t.py") << name;
+    }
+  }
+}
+
+TEST(CommandLineTest, AnUnknownOptionBeforeTheScriptIsNamed) {
+  EXPECT_EQ(Error({"--tee-all", "3", "t.py"}),
+            "--tee-all: no such option (options of the script go after the script; see muster run --help)");
+  EXPECT_THAT(Error({"--tee-all=3", "t.py"}), HasSubstr("--tee-all: no such option"));
+  EXPECT_THAT(Error({"--standalone", "-x", "t.py"}), HasSubstr("-x: no such option"));
+  EXPECT_EQ(Error({"--nprocpernode", "2", "t.py"}),
+            "--nprocpernode: no such option; did you mean --nproc-per-node? (options of the script go after the "
+            "script; see muster run --help)");
+  EXPECT_THAT(
+      AsStd(ParseCommandLine(EnvOptions(), {"--jsn"}, "muster env").status().message()),
+      HasSubstr("did you mean --json? (options of the script go after the script; see muster env --help)"));
+}
+
+TEST(CommandLineTest, TheCoordinatorWhichStartsNoScriptSpeaksOfNone) {
+  const auto line = ParseCommandLine(CoordinatorCommandOptions(), {"--node-rank", "1"}, "muster coordinator");
+  EXPECT_EQ(line.status().message(), "--node-rank: no such option (see muster coordinator --help)");
+}
+
+TEST(CommandLineTest, WhatAPortOrAHostToListenAtIs) {
+  for (const char* port : {"29401", ":29401", "0.0.0.0:29401", "node0:29401"}) {
+    EXPECT_EQ(ParseListen(port)->port, 29401) << port;
+  }
+  EXPECT_EQ(ParseListen("0")->port, 0);
+  for (const char* host : {"node0", "localhost", "127.0.0.1", "::1", "[::1]"}) {
+    EXPECT_EQ(ParseListen(host)->port, kDefaultRendezvousPort) << host;
+  }
+  for (const char* neither : {"70000", ":70000", "29400x", "29400 ", " 29400", "-1", "+1", "1.2.3", "0x7300",
+                              "29400:29401:1", "", ":", "node0:70000"}) {
+    EXPECT_FALSE(ParseListen(neither).ok()) << neither;
+  }
+}
+
+TEST(CommandLineTest, ANameCutTooShortIsAnsweredWithAllThatItCouldBe) {
+  EXPECT_EQ(Error({"--rdzv=1", "t.py"}),
+            "--rdzv: could be --rdzv-endpoint, --rdzv-id, --rdzv-backend, --rdzv-conf");
+}
+
+TEST(CommandLineTest, ASwitchTakesNoValue) {
+  EXPECT_EQ(Error({"--standalone=1", "t.py"}), "--standalone=1: takes no value");
+  EXPECT_EQ(Error({"-mx", "t.py"}), "-m=x: takes no value");
+}
+
+TEST(CommandLineTest, AMissingValueIsNamed) {
+  EXPECT_EQ(Error({"--nnodes", "--standalone", "t.py"}), "--nnodes: needs a value");
+  EXPECT_EQ(Error({"--nnodes"}), "--nnodes: needs a value");
+  EXPECT_EQ(Error({"--lease", "1", "--node-rank"}), "--node-rank: needs a value");
+}
+
+TEST(CommandLineTest, HelpIsAskedForOnlyBeforeTheScript) {
+  EXPECT_TRUE(Parsed({"--help"}).help);
+  EXPECT_TRUE(Parsed({"-h"}).help);
+  EXPECT_FALSE(Parsed({"t.py", "--help"}).help);
+}
+
+std::vector<std::string> TooWide(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    if (line.size() > kHelpColumns) lines.push_back(line);
+  }
+  return lines;
+}
+
+TEST(NearestWordTest, IsAGuessOnlyWhereAFewLettersAreWrong) {
+  const Words known = {"run", "local", "env"};
+  EXPECT_EQ(NearestWord("rnu", known), "run");
+  EXPECT_EQ(NearestWord("locl", known), "local");
+  EXPECT_EQ(NearestWord("evn", known), "env");
+  for (const char* word : {"run", "dance", "rubbish", "", "nu"}) EXPECT_EQ(NearestWord(word, known), "") << word;
+}
+
+TEST(NearestWordTest, TheNearestOfSeveralIsTaken) {
+  const Words known = {"max-node-losses", "max-restarts", "nproc-per-node"};
+  EXPECT_EQ(NearestWord("max-restrats", known), "max-restarts");
+  EXPECT_EQ(NearestWord("nprocpernode", known), "nproc-per-node");
+  EXPECT_EQ(NearestWord("max-starts", known), "max-restarts");
+  EXPECT_EQ(NearestWord("losses", known), "");
+}
+
+TEST(HelpTest, FitsIntoEightyColumns) {
+  for (const std::string& text : {MainHelp(), RunHelp(), RunHelp("torchrun"), DeepspeedHelp(), LocalHelp(),
+                                  EnvHelp(), HostfileHelp(), CoordinatorHelp()})
+    EXPECT_THAT(TooWide(text), IsEmpty());
+}
+
+TEST(HelpTest, NamesEveryOptionAndItsValue) {
+  const std::pair<std::string, const std::vector<OptionSpec>*> all[] = {
+      {RunHelp(), &RunOptions()}, {CoordinatorHelp(), &CoordinatorCommandOptions()}};
+  for (const auto& [help, table] : all) {
+    for (const OptionSpec& spec : *table) {
+      std::string head = "--" + std::string(spec.name);
+      if (!spec.is_switch()) head += " " + std::string(spec.value);
+      EXPECT_THAT(help, HasSubstr(head));
+    }
+  }
+}
+
+TEST(HelpTest, OfASubcommandNamesTheOptionsThatItHasBesideThoseOfRun) {
+  const std::pair<std::string, const std::vector<OptionSpec>*> all[] = {
+      {LocalHelp(), &LocalOptions()}, {EnvHelp(), &EnvOptions()}, {HostfileHelp(), &HostfileCommandOptions()}};
+  for (const auto& [help, table] : all) {
+    for (const OptionSpec& spec : *table) {
+      if (FindOption(RunOptions(), spec.name) != nullptr) continue;
+      EXPECT_THAT(help, HasSubstr("--" + std::string(spec.name)));
+    }
+  }
+}
+
+TEST(OptionTableTest, VariablesAreNamedLikeOptions) {
+  EXPECT_EQ(VariableName("MUSTER_", "node-rank"), "MUSTER_NODE_RANK");
+  EXPECT_EQ(VariableName("PET_", "nproc-per-node"), "PET_NPROC_PER_NODE");
+}
+
+}  // namespace
+}  // namespace muster::cli

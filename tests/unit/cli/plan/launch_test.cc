@@ -1,0 +1,216 @@
+// What follows from a plan: the words of a worker, what is told of the settings, the variables that are no
+// settings.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_join.h"
+#include "cli/env/env_report.h"
+#include "cli/plan/launch.h"
+#include "base/status_macros.h"
+#include "tests/unit/cli/plan/plan_fixture.h"
+
+namespace muster::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+machine::FileState Everything(const std::string&) {
+  machine::FileState state;
+  state.exists = state.readable = state.executable = true;
+  return state;
+}
+
+TEST(LaunchTest, AWorkersWordsAreThoseOfTorchrun) {
+  const RunPlan plan = Planned({"--nproc-per-node", "2", "--python", "/p/python", "t.py", "${local_rank}", "-x"});
+  const Launch launch = PrepareLaunch(plan, {}, "id", "muster", Everything);
+  ASSERT_EQ(launch.plan.argv.size(), 2u);
+  EXPECT_THAT(launch.plan.argv[1], ElementsAre("/p/python", "-u", "t.py", "1", "-x"));
+  const Launch module =
+      PrepareLaunch(Planned({"--python=/p/python", "-m", "a.b"}), {}, "id", "muster", Everything);
+  EXPECT_THAT(module.plan.argv[0], ElementsAre("/p/python", "-u", "-m", "a.b"));
+  const Launch program = PrepareLaunch(Planned({"--no-python", "/bin/echo", "a"}), {}, "id", "muster", Everything);
+  EXPECT_THAT(program.plan.argv[0], ElementsAre("/bin/echo", "a"));
+  const Launch found =
+      PrepareLaunch(Planned({"--no-python", "echo", "a"}), {{"PATH", "/p"}}, "id", "muster", Everything);
+  EXPECT_EQ(found.plan.file, "/p/echo");
+  EXPECT_THAT(found.plan.argv[0], ElementsAre("echo", "a"));  // as Python's Popen passes it
+}
+
+TEST(LaunchTest, AScriptThatIsNotThereIsToldToAll) {
+  const RunPlan plan = Planned({"--python", "/p/python", "t.py"}, {{"CLUSTER_SPEC", kThreeNodes}});
+  const auto no_script = [](const std::string& path) {
+    return path == "t.py" ? machine::FileState() : Everything(path);
+  };
+  const Launch launch = PrepareLaunch(plan, {}, "id", "muster", no_script);
+  EXPECT_EQ(launch.check.exit_code, 127);
+  EXPECT_EQ(launch.host.config.cannot_start().exit_code(), 127);
+  EXPECT_EQ(launch.host.config.cannot_start().node_rank(), 2);
+}
+
+TEST(LaunchTest, SeveralWorkersCannotReadTheirProgramFromOneStandardInput) {
+  for (const std::string script : {"-", "/dev/stdin", "/dev/fd/0"}) {
+    const auto check = [&script](const char* workers) {
+      const RunPlan plan = Planned({"--python", "/p/python", "--nproc-per-node", workers, script});
+      return PrepareLaunch(plan, {}, "id", "muster", Everything).check;
+    };
+    EXPECT_EQ(check("2").exit_code, 64);
+    EXPECT_EQ(check("2").problem,
+              "the script " + script + " is standard input, which 2 workers cannot all read: put it into a file");
+    EXPECT_EQ(check("1").exit_code, 0);
+  }
+}
+
+TEST(LaunchTest, AnObserverNeedsNoProgram) {
+  const Launch launch = PrepareLaunch(Planned({}, {{"CLUSTER_SPEC", kReducer}}), {}, "id", "muster",
+                                      [](const std::string&) { return machine::FileState(); });
+  EXPECT_EQ(launch.check.exit_code, 0);
+  EXPECT_FALSE(launch.host.config.has_cannot_start());
+}
+
+TEST(VariablesTest, AMistypedOneIsNamedWithWhatWasMeant) {
+  const auto warnings = [](const Environment& environment) { return Planned({}, environment).view.warnings; };
+  EXPECT_THAT(warnings({{"MUSTER_NPROCS_PER_NODE", "2"}}),
+              ElementsAre("MUSTER_NPROCS_PER_NODE: no such setting; did you mean MUSTER_NPROC_PER_NODE?"));
+  EXPECT_THAT(warnings({{"PET_MAX_RESTART", "2"}}),
+              ElementsAre("PET_MAX_RESTART: no such setting; did you mean PET_MAX_RESTARTS?"));
+  EXPECT_THAT(warnings({{"MUSTER_TOKENS", "x"}}),
+              ElementsAre("MUSTER_TOKENS: no such setting; did you mean MUSTER_TOKEN?"));
+}
+
+TEST(VariablesTest, WhatIsReadOrNotOursIsNoMistake) {
+  EXPECT_THAT(Planned({}, {{"MUSTER_TOKEN", "x"},
+                           {"MUSTER_LOG_LEVEL", "info"},
+                           {"MUSTER_LEASE", "3"},
+                           {"MUSTER_PORTS", "tcp://10.0.0.1:80"},
+                           {"MUSTER_HOST_ID", "h"},
+                           {"PET_NAME", "Rex"},
+                           {"PETS_NNODE", "1"}})
+                  .view.warnings,
+              testing::IsEmpty());
+}
+
+TEST(EnvReportTest, TheTableSaysNothingTwice) {
+  const RunPlan plan = Planned({}, {});
+  const machine::Interpreter interpreter{"/p/python", "python is /p/python: it is the first on PATH"};
+  const std::string text = EnvTable({plan, interpreter, machine::Accelerators(), {}});
+  EXPECT_THAT(text, HasSubstr("/p/python                    it is the first on PATH\n"));
+  EXPECT_THAT(text, HasSubstr("primary                 none: one node\n"));
+  EXPECT_THAT(text, HasSubstr("heartbeat-interval      by the job's size            default\n"));
+}
+
+TEST(EnvReportTest, AWideValueInTheTableHasTheLineToItself) {
+  const auto table = [](const Environment& environment) {
+    return EnvTable({Planned({}, environment), {}, {}, {}});
+  };
+  EXPECT_THAT(table({{"CLUSTER_SPEC", kThreeNodes}}),
+              HasSubstr("\nnodes                   a-0:2222 b-0:2222 b-1:2222   CLUSTER_SPEC\n"));
+  const Environment wide = {
+      {"TF_CONFIG", R"({"cluster": {"worker": ["one.trainers.default.svc:1", "two.trainers.default.svc:1"]},
+                        "task": {"type": "worker", "index": 1}})"}};
+  EXPECT_THAT(table(wide), HasSubstr("\nnodes                   one.trainers.default.svc:1\n"
+                                     "                        two.trainers.default.svc:1\n"
+                                     "                        (TF_CONFIG)\n"));
+}
+
+TEST(EnvReportTest, TheObjectHasItsFieldsAndNoSecret) {
+  const Environment environment = {{"CLUSTER_SPEC", kThreeNodes}, {"MUSTER_TOKEN", "hush"}, {"OTHER", "unseen"}};
+  const RunPlan plan = Planned({}, environment);
+  const machine::Interpreter interpreter{"/p/python", "because"};
+  const std::string text = EnvJson({plan, interpreter, machine::Accelerators(), environment});
+  const nlohmann::json json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["source"], "vertex");
+  EXPECT_EQ(json["primary"]["host"], "a-0");
+  EXPECT_EQ(json["primary"]["port"], 2222);
+  EXPECT_EQ(json["node_rank"], 2);
+  EXPECT_EQ(json["nnodes"], 3);
+  EXPECT_EQ(json["nodes"].size(), 3u);
+  EXPECT_EQ(json["role"], "trainer");
+  EXPECT_EQ(json["evidence"], "CLUSTER_SPEC");
+  EXPECT_GE(json["explanation"].size(), 3u);
+  EXPECT_FALSE(json.contains("checks"));
+  EXPECT_TRUE(json["run_id"].is_string());
+  EXPECT_EQ(json["interpreter"]["path"], "/p/python");
+  EXPECT_EQ(json["accelerators"]["count"], 0);
+  EXPECT_EQ(json["settings"]["lease"]["value"], "10s");
+  EXPECT_THAT(text, testing::Not(HasSubstr("hush")));
+  EXPECT_THAT(text, testing::Not(HasSubstr("unseen")));
+}
+
+TEST(EnvReportTest, AReplicaThatDoesNotTrainHasNoRank) {
+  const Environment environment = {{"CLUSTER_SPEC", kReducer}};
+  const RunPlan plan = Planned({}, environment);
+  const nlohmann::json json =
+      nlohmann::json::parse(EnvJson({plan, machine::Interpreter(), machine::Accelerators(), environment}));
+  EXPECT_EQ(json["role"], "aux");
+  EXPECT_TRUE(json["node_rank"].is_null());
+  EXPECT_EQ(json["nnodes"], 2);
+}
+
+TEST(EnvReportTest, SaysInSentencesWhatWasReadAndWhatFollows) {
+  const auto explained = [](const Words& words, const Environment& environment) {
+    return absl::StrJoin(Explanation(Planned(words, environment)), " ");
+  };
+  EXPECT_EQ(
+      explained({"--nproc-per-node", "4"}, {{"CLUSTER_SPEC", kThreeNodes}}),
+      "Who is in the job was read from CLUSTER_SPEC: Vertex AI. This is node 2 of the nodes 0 to 2. All nodes "
+      "meet at the primary, a-0:2222. It starts 4 workers, ranks 8 to 11 if the other nodes start as many; when "
+      "one fails all start anew, at most 3 times.");
+  EXPECT_EQ(
+      explained({}, {}),
+      "Nothing here says that there are other nodes, so this is a job of one. It listens nowhere. It starts 1 "
+      "worker; when one fails the job ends.");
+  EXPECT_THAT(explained({}, {{"CLUSTER_SPEC", kReducer}}), HasSubstr("which does not train"));
+  EXPECT_THAT(explained({"--coordinator", "c", "--nnodes", "2", "--rdzv-id", "x"}, {}),
+              testing::EndsWith("how often all start anew when one fails, muster coordinator was told."));
+  const std::string task = R"({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}})";
+  EXPECT_THAT(explained({}, {{"TF_CONFIG", task}}),
+              testing::StartsWith("Who is in the job was read from TF_CONFIG. "));
+}
+
+TEST(EnvReportTest, TheTableSaysWhereEachValueCameFrom) {
+  const Environment environment = {{"MUSTER_LEASE", "20"}};
+  const RunPlan plan = Planned({"--max-restarts", "2"}, environment);
+  const std::string table = EnvTable({plan, machine::Interpreter(), machine::Accelerators(), environment});
+  EXPECT_THAT(table, testing::ContainsRegex("lease +20s +MUSTER_LEASE"));
+  EXPECT_THAT(table, testing::ContainsRegex("max-restarts +2 +--max-restarts"));
+  EXPECT_THAT(table, testing::ContainsRegex("join-timeout +10m +default"));
+  const RunPlan alone = Planned({"--coordinator", "c", "--nnodes", "2", "--rdzv-id", "x"}, environment);
+  EXPECT_THAT(EnvTable({alone, machine::Interpreter(), machine::Accelerators(), environment}),
+              testing::ContainsRegex("max-restarts +the coordinator's +muster coordinator"));
+}
+
+TEST(Settings, AnAddressMayStandInBracketsAndHasNoPort) {
+  const Words nodes = {"--nnodes", "2", "--node-rank", "0", "--master-addr", "[fd00::1]", "--local-addr"};
+  const auto with = [&](const std::string& address) {
+    Words words = nodes;
+    words.insert(words.end(), {address, "train.py"});
+    return TryPlan(words);
+  };
+  const auto plan = with("[fd00::2]");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->config.local_addr(), "fd00::2");
+  EXPECT_EQ(plan->config.primary().host(), "fd00::1");
+  const std::pair<const char*, const char*> cases[] = {{"10.0.0.1:80", "10.0.0.1:80"},
+                                                       {"ten zero", "'ten zero'"},
+                                                       {"http://here", "http://here"},
+                                                       {"ten\nzero", "ten\\nzero"}};
+  for (const auto& [bad, shown] : cases) {
+    EXPECT_THAT(std::string(AsStd(with(bad).status().message())),
+                HasSubstr(std::string("--local-addr ") + shown + ": expected a host name or an IP address"));
+  }
+}
+
+TEST(VirtualLocalRank, EachWorkerSeesItsOwnEntryOfTheListOrTheDeviceOfItsNumber) {
+  const Words line = {"--nproc-per-node", "2", "--virtual-local-rank", "train.py"};
+  EXPECT_THAT(Planned(line).own_devices, ElementsAre("0", "1"));
+  EXPECT_THAT(Planned(line, {{"CUDA_VISIBLE_DEVICES", "5,GPU-a,7"}}).own_devices, ElementsAre("5", "GPU-a"));
+  EXPECT_EQ(std::string(AsStd(TryPlan(line, {{"CUDA_VISIBLE_DEVICES", "5"}}).status().message())),
+            "--virtual-local-rank: CUDA_VISIBLE_DEVICES has 1 devices for 2 workers");
+  EXPECT_THAT(Planned({"--nproc-per-node", "2", "train.py"}).own_devices, ::testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace muster::cli

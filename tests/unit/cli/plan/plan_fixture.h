@@ -1,0 +1,80 @@
+// A machine that is made up, and the plan that a command line and an environment come to on it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/discovery/discover.h"
+#include "cli/plan/run_plan.h"
+
+namespace muster::cli {
+
+using Words = std::vector<std::string>;
+
+inline constexpr char kThreeNodes[] =
+    R"({"cluster":{"workerpool0":["a-0:2222"],"workerpool1":["b-0:2222","b-1:2222"],"workerpool2":["c-0:2222"]},)"
+    R"("environment":"cloud","task":{"type":"workerpool1","index":1}})";
+inline constexpr char kReducer[] =
+    R"({"cluster":{"workerpool0":["a-0:2222"],"workerpool1":["b-0:2222"],"workerpool2":["c-0:2222"]},)"
+    R"("task":{"type":"workerpool2","index":0}})";
+inline constexpr char kOneReplica[] = R"({"cluster":{"chief":["a-0:2222"]},"task":{"type":"chief","index":0}})";
+
+inline machine::WorkerCount Workers(int count, const char* reason) {
+  machine::WorkerCount workers;
+  workers.workers = count;
+  workers.reason = reason;
+  return workers;
+}
+
+inline Machine MachineWith(int gpus) {
+  Machine machine;
+  machine.hostname = "here";
+  machine.boot_id = "boot";
+  machine.pid_namespace = "pid:[1]";
+  machine.host_id = "0123";
+  machine.random_run_id = "random";
+  machine.version = "1";
+  machine.accelerators = [] { return machine::Accelerators(); };
+  machine.count_workers = [gpus](const std::string& wish) -> absl::StatusOr<machine::WorkerCount> {
+    if (wish == "gpu" && gpus == 0) return absl::FailedPreconditionError("there is no accelerator here");
+    if (wish == "cpu" || (wish == "auto" && gpus == 0)) return Workers(16, "16 CPUs");
+    return Workers(std::max(gpus, 1), "counted");
+  };
+  machine.read_file = [](const std::string&) { return std::nullopt; };
+  static const discovery::FileReader no_files = [](const std::string& path, size_t) {
+    return absl::NotFoundError(path);
+  };
+  machine.discover = [](const Environment& environment, const discovery::DiscoverOptions& options) {
+    return discovery::Discover({environment, no_files}, options);
+  };
+  machine.sources_here = [](const Environment& environment, const discovery::DiscoverOptions& options) {
+    return discovery::SourcesHere({environment, no_files}, options);
+  };
+  return machine;
+}
+
+inline absl::StatusOr<RunPlan> TryPlan(const Words& words, const Environment& environment = {}, int gpus = 0) {
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(RunOptions(), words);
+  if (!line.ok()) return line.status();
+  return Plan(*line, environment, MachineWith(gpus));
+}
+
+inline RunPlan Planned(const Words& words, const Environment& environment = {}, int gpus = 0) {
+  absl::StatusOr<RunPlan> plan = TryPlan(words, environment, gpus);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return plan.ok() ? *plan : RunPlan();
+}
+
+inline SettingLine Line(const RunPlan& plan, const std::string& name) {
+  for (const SettingLine& line : plan.lines) {
+    if (line.name == name) return line;
+  }
+  ADD_FAILURE() << name << " is not told";
+  return {};
+}
+
+}  // namespace muster::cli

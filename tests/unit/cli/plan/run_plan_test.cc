@@ -1,0 +1,446 @@
+// Precedence, and the plan of each way to say who is in the job.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_replace.h"
+#include "cli/options/exit_codes.h"
+#include "base/status_macros.h"
+#include "tests/unit/cli/plan/plan_fixture.h"
+
+namespace muster::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(PlanTest, WithNothingSaidItIsOneNodeWithTorchrunsDefaults) {
+  const RunPlan plan = Planned({"t.py", "--nnodes", "9"}, {}, 8);
+  EXPECT_EQ(plan.view.source, "single");
+  EXPECT_TRUE(plan.config.single_node());
+  EXPECT_EQ(plan.config.slots(), 1);
+  EXPECT_EQ(plan.config.max_restarts(), 0);
+  EXPECT_EQ(plan.config.lease_ms(), 0);
+  EXPECT_EQ(plan.config.last_call_ms(), 30'000);
+  EXPECT_EQ(plan.config.run_id(), "random");
+  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_YES);
+  EXPECT_EQ(plan.termination_grace, absl::Seconds(30));
+  EXPECT_EQ(plan.script, "t.py");
+  EXPECT_THAT(plan.script_arguments, ElementsAre("--nnodes", "9"));
+}
+
+TEST(PlanTest, EveryWayToSayStandaloneIsOneNode) {
+  for (const Words& words :
+       {Words{"--standalone"}, Words{"--nnodes", "1"}, Words{"--rdzv-endpoint", "localhost:0"},
+        Words{"--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--nnodes=1"},
+        Words{"--standalone", "--rdzv-endpoint", "far:29400"}}) {
+    const RunPlan plan = Planned(words, {{"CLUSTER_SPEC", kThreeNodes}});
+    EXPECT_TRUE(plan.config.single_node()) << words[0];
+    EXPECT_EQ(plan.view.source, "flags") << words[0];
+    EXPECT_EQ(plan.config.max_nodes(), 1) << words[0];
+  }
+}
+
+TEST(PlanTest, APlatformSaysPlaceAndPrimaryAndHasItsOwnDefaults) {
+  const RunPlan plan = Planned({}, {{"CLUSTER_SPEC", kThreeNodes}, {"CLOUD_ML_JOB_ID", "77"}}, 8);
+  EXPECT_EQ(plan.view.source, "vertex");
+  EXPECT_EQ(plan.config.place(), 2);
+  EXPECT_EQ(plan.config.min_nodes(), 3);
+  EXPECT_EQ(plan.config.max_nodes(), 3);
+  EXPECT_EQ(plan.config.primary().host(), "a-0");
+  EXPECT_EQ(plan.config.primary().port(), 2222u);
+  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_NO);
+  EXPECT_THAT(plan.config.place_names(), ElementsAre("a-0:2222", "b-0:2222", "b-1:2222"));
+  EXPECT_EQ(plan.config.run_id(), "77");
+  EXPECT_EQ(plan.config.slots(), 8);
+  EXPECT_EQ(plan.config.max_restarts(), 3);
+  EXPECT_EQ(plan.config.last_call_ms(), 5'000);
+  EXPECT_EQ(plan.config.lease_ms(), 10'000);
+  EXPECT_EQ(Line(plan, "max-restarts").origin, "vertex");
+}
+
+TEST(PlanTest, OnAPlatformWithoutAcceleratorsThereIsOneWorkerButAutoByHandCountsCpus) {
+  EXPECT_EQ(Planned({}, {{"CLUSTER_SPEC", kThreeNodes}}).config.slots(), 1);
+  EXPECT_EQ(Planned({"--nproc-per-node", "auto"}, {{"CLUSTER_SPEC", kThreeNodes}}).config.slots(), 16);
+}
+
+TEST(PlanTest, AnElasticRangeKeepsThePlatformsPlaces) {
+  const RunPlan plan = Planned({"--nnodes", "2:3", "--master-port", "3333"}, {{"CLUSTER_SPEC", kThreeNodes}});
+  EXPECT_EQ(plan.config.min_nodes(), 2);
+  EXPECT_EQ(plan.config.max_nodes(), 3);
+  EXPECT_EQ(plan.config.place(), 2);
+  EXPECT_EQ(plan.config.primary().port(), 3333u);
+  EXPECT_EQ(Line(plan, "nnodes").origin, "--nnodes");
+}
+
+TEST(PlanTest, AReplicaThatDoesNotTrainObserves) {
+  const RunPlan plan = Planned({}, {{"CLUSTER_SPEC", kReducer}}, 8);
+  EXPECT_EQ(plan.config.role(), v1::ROLE_OBSERVER);
+  EXPECT_FALSE(plan.config.has_place());
+  EXPECT_EQ(plan.config.slots(), 0);
+  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_NO);
+  EXPECT_EQ(Planned({"--pools", "all"}, {{"CLUSTER_SPEC", kReducer}}).config.place(), 2);
+}
+
+TEST(PlanTest, AJobOfOneReplicaIsOneNodeWithThePlatformsDefaults) {
+  const RunPlan plan = Planned({}, {{"CLUSTER_SPEC", kOneReplica}}, 4);
+  EXPECT_TRUE(plan.config.single_node());
+  EXPECT_EQ(plan.config.slots(), 4);
+  EXPECT_EQ(plan.config.max_restarts(), 3);
+}
+
+TEST(PlanTest, TheOnlyTrainerListensWhereReplicasThatDoNotTrainWaitForItsEnd) {
+  const std::string spec = R"({"cluster":{"workerpool0":["a-0:2222"],"workerpool3":["c-0:2222"]},)"
+                           R"("task":{"type":"workerpoolN","index":0}})";
+  const auto of = [&](const char* number) { return absl::StrReplaceAll(spec, {{"N", number}}); };
+  const RunPlan trainer = Planned({}, {{"CLUSTER_SPEC", of("0")}}, 4);
+  EXPECT_FALSE(trainer.config.single_node());
+  EXPECT_EQ(trainer.config.serves(), v1::NodeConfig::SERVES_YES);
+  EXPECT_GT(trainer.config.lease_ms(), 0);
+  EXPECT_EQ(trainer.config.min_nodes(), 1);
+  EXPECT_EQ(trainer.config.max_nodes(), 1);
+  const RunPlan other = Planned({}, {{"CLUSTER_SPEC", of("3")}}, 4);
+  EXPECT_EQ(other.config.role(), v1::ROLE_OBSERVER);
+  EXPECT_EQ(other.config.primary().port(), trainer.config.primary().port());
+  EXPECT_FALSE(Planned({}, {{"TF_CONFIG", R"({"cluster":{"chief":["a:1"]},"task":{"type":"chief","index":0}})"}})
+                   .config.single_node())
+      << "an evaluator is in no list";
+}
+
+TEST(PlanTest, MembershipByHandSilencesThePlatformAndSaysSoOnce) {
+  for (const Words& words : {Words{"--standalone"}, Words{"--nnodes", "1"},
+                             Words{"--nnodes", "2", "--node-rank", "0", "--master-addr", "a"}}) {
+    const RunPlan plan = Planned(words, {{"CLUSTER_SPEC", kThreeNodes}});
+    EXPECT_EQ(plan.view.source, "flags");
+    EXPECT_THAT(plan.notes, ElementsAre(words[0] + " says who is in the job: what vertex says is not looked at"));
+    EXPECT_THAT(Planned(words).notes, ElementsAre());
+  }
+}
+
+TEST(PlanTest, ASourceAskedForByNameIsAskedThoughOptionsSayAll) {
+  const Environment environment = {{"CLUSTER_SPEC", kThreeNodes}, {"PET_NNODES", "1"}};
+  EXPECT_EQ(Planned({"--nnodes", "1"}, environment).view.source, "flags");
+  EXPECT_EQ(Planned({"--source", "vertex"}, environment).config.place(), 2);
+  const Environment ours = {{"CLUSTER_SPEC", kThreeNodes}, {"MUSTER_SOURCE", "vertex"}, {"PET_NNODES", "1"}};
+  EXPECT_EQ(Planned({}, ours).view.source, "vertex");
+  EXPECT_EQ(Planned({"--nnodes", "1"}, ours).view.source, "flags");
+  EXPECT_EQ(Planned({"--standalone"}, ours).view.source, "flags");
+}
+
+TEST(PlanTest, TorchrunsVariableDoesNotMakeJobsOfOneNodeOfAPlatformsNodes) {
+  const absl::Status status = TryPlan({}, {{"CLUSTER_SPEC", kThreeNodes}, {"PET_NNODES", "1"}}).status();
+  EXPECT_EQ(ExitCodeOf(status), 65);
+  EXPECT_THAT(std::string(AsStd(status.message())),
+              HasSubstr("PET_NNODES 1: expected 3, the nodes that the platform (vertex) has"));
+  EXPECT_EQ(Planned({}, {{"CLUSTER_SPEC", kOneReplica}, {"PET_NNODES", "1"}}).view.source, "flags");
+  EXPECT_EQ(Planned({}, {{"PET_NNODES", "1"}}).view.source, "flags");
+}
+
+// On a machine called "here", where the file "hosts" names it second.
+absl::StatusOr<RunPlan> PlanByHostfile(const Words& words, const Environment& environment = {}) {
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(RunOptions(), words);
+  if (!line.ok()) return line.status();
+  Machine machine = MachineWith(0);
+  machine.discover = [](const Environment& variables, const discovery::DiscoverOptions& asked) {
+    const discovery::FileReader read = [](const std::string& path, size_t) -> absl::StatusOr<std::string> {
+      if (path == "hosts") return "node-a slots=3\nhere slots=2\n";
+      return absl::NotFoundError(path);
+    };
+    discovery::DiscoverOptions options = asked;
+    options.hostfile.hostname = "here";
+    return discovery::Discover({variables, read}, options);
+  };
+  return Plan(*line, environment, machine);
+}
+
+std::string HostfileFault(const Words& words) {
+  return std::string(AsStd(PlanByHostfile(words).status().message()));
+}
+
+TEST(PlanTest, AHostfileSaysPlacePrimaryAndWorkers) {
+  const absl::StatusOr<RunPlan> plan = PlanByHostfile({"--hostfile", "hosts"});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->config.place(), 1);
+  EXPECT_EQ(plan->config.max_nodes(), 2);
+  EXPECT_EQ(plan->config.slots(), 2);
+  EXPECT_EQ(plan->config.primary().host(), "node-a");
+  EXPECT_EQ(plan->config.primary().port(), 29500);
+  EXPECT_EQ(Line(*plan, "nproc-per-node").origin, "hostfile");
+  EXPECT_EQ(Line(*plan, "max-restarts").value, "3");
+}
+
+TEST(PlanTest, WhatIsSaidBesideAHostfileComesFirst) {
+  const absl::StatusOr<RunPlan> plan =
+      PlanByHostfile({"--hostfile", "hosts", "--master-addr", "10.0.0.9", "--master-port", "3333",
+                      "--nproc-per-node", "1", "--nnodes", "1:2", "--node-rank", "0", "--rdzv-id", "mine"},
+                     {{"PET_NNODES", "1"}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->view.source, "hostfile");
+  EXPECT_EQ(plan->config.primary().host(), "10.0.0.9");
+  EXPECT_EQ(plan->config.primary().port(), 3333);
+  EXPECT_EQ(plan->config.slots(), 1);
+  EXPECT_EQ(plan->config.place(), 0);
+  EXPECT_EQ(plan->config.min_nodes(), 1);
+  EXPECT_EQ(plan->config.run_id(), "mine");
+}
+
+TEST(PlanTest, AHostfileIsNeverPassedOverInSilence) {
+  EXPECT_EQ(HostfileFault({"--include", "a"}), "--include a: needs --hostfile: it chooses among the hosts of one");
+  EXPECT_EQ(HostfileFault({"--hostfile", "hosts", "--source", "vertex"}),
+            "--hostfile hosts: cannot be used with --source vertex");
+  EXPECT_EQ(HostfileFault({"--hostfile", "hosts", "--standalone"}),
+            "--hostfile hosts: cannot be used with --standalone");
+  EXPECT_THAT(HostfileFault({"--hostfile", "other"}), HasSubstr("--hostfile is other: expected a file"));
+}
+
+TEST(PlanTest, AComplaintNamesTheVariableThatSaidIt) {
+  const auto message = [](const absl::StatusOr<RunPlan>& plan) {
+    return std::string(AsStd(plan.status().message()));
+  };
+  const Environment groups = {{"SM_HOSTS", R"(["a"])"}, {"SM_CURRENT_HOST", "a"}, {"MUSTER_INSTANCE_GROUPS", "x"}};
+  EXPECT_THAT(message(TryPlan({}, groups)), HasSubstr("MUSTER_INSTANCE_GROUPS is x: expected an instance group"));
+  EXPECT_THAT(message(PlanByHostfile({}, {{"MUSTER_HOSTFILE", "other"}})),
+              HasSubstr("MUSTER_HOSTFILE is other: expected a file"));
+  EXPECT_THAT(Planned({"--instance-groups", "g"}, {{"CLUSTER_SPEC", kThreeNodes}}).view.warnings,
+              testing::Contains(HasSubstr("--instance-groups: there are no groups")));
+}
+
+TEST(PlanTest, SageMakersWordIsNotTheScripts) {
+  const Environment environment = {{"SM_HOSTS", R"(["algo-1","algo-2"])"}, {"SM_CURRENT_HOST", "algo-2"}};
+  const RunPlan plan = Planned({"train.py", "--lr", "1", "train"}, environment);
+  EXPECT_THAT(plan.script_arguments, ElementsAre("--lr", "1"));
+  EXPECT_EQ(plan.report.failure_file, "/opt/ml/output/failure");
+  EXPECT_EQ(Line(plan, "termination-grace").value, "1m50s");
+  EXPECT_EQ(plan.view.for_workers.at("SM_NUM_GPUS"), "0");
+  EXPECT_THAT(Planned({"train.py", "train", "train"}, environment).script_arguments, ElementsAre("train"));
+  EXPECT_THAT(Planned({"train.py", "train"}).script_arguments, ElementsAre("train"));
+  EXPECT_EQ(Planned({"train.py"}).report.failure_file, "");
+
+  EXPECT_EQ(ExitCodeOf(TryPlan({"train"}, environment).status()), 64);
+  Environment with_program = environment;
+  with_program["SAGEMAKER_PROGRAM"] = "main.py";
+  EXPECT_EQ(Planned({"train"}, with_program).script, "/opt/ml/code/main.py");
+  with_program["SAGEMAKER_PROGRAM"] = "/src/main.py";
+  EXPECT_EQ(Planned({"train"}, with_program).script, "/src/main.py");
+}
+
+TEST(PlanTest, StaticStyleNamesThePrimaryAndThePlace) {
+  const Words words = {"--nnodes", "2", "--node-rank", "1", "--master-addr", "A", "--master-port", "1234"};
+  const RunPlan plan = Planned(words, {{"CLUSTER_SPEC", kThreeNodes}});
+  EXPECT_EQ(plan.view.source, "flags");
+  EXPECT_EQ(plan.config.place(), 1);
+  EXPECT_EQ(plan.config.primary().host(), "A");
+  EXPECT_EQ(plan.config.primary().port(), 1234u);
+  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_NO);
+  EXPECT_EQ(plan.config.run_id(), "none");
+  EXPECT_EQ(plan.config.max_restarts(), 0);
+  EXPECT_FALSE(plan.config.loopback_only());
+}
+
+TEST(PlanTest, NodeZeroOfTheStaticStyleServes) {
+  const RunPlan plan = Planned({"--nnodes", "2", "--node-rank", "0"});
+  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_YES);
+  EXPECT_EQ(plan.config.primary().host(), "127.0.0.1");
+  EXPECT_EQ(plan.config.primary().port(), 29500u);
+  EXPECT_TRUE(plan.config.loopback_only());
+}
+
+TEST(PlanTest, WithAnEndpointAndNoPlaceTheOwnerOfTheAddressServes) {
+  const RunPlan plan = Planned({"--nnodes", "2:4", "--rdzv-endpoint", "[fd00::1]", "--rdzv-id", "j"});
+  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_IF_LOCAL);
+  EXPECT_FALSE(plan.config.has_place());
+  EXPECT_EQ(plan.config.primary().host(), "fd00::1");
+  EXPECT_EQ(plan.config.primary().port(), 29400u);
+  EXPECT_EQ(plan.config.run_id(), "j");
+}
+
+TEST(PlanTest, TheCommandLineComesBeforeOurVariablesBeforeTorchrunsBeforeThePlatform) {
+  Environment environment = {{"CLUSTER_SPEC", kThreeNodes}};
+  EXPECT_EQ(Line(Planned({}, environment), "max-restarts").value, "3");
+  environment["PET_MAX_RESTARTS"] = "4";
+  EXPECT_EQ(Line(Planned({}, environment), "max-restarts").origin, "PET_MAX_RESTARTS");
+  environment["MUSTER_MAX_RESTARTS"] = "5";
+  EXPECT_EQ(Planned({}, environment).config.max_restarts(), 5);
+  const RunPlan plan = Planned({"--max-restarts", "6"}, environment);
+  EXPECT_EQ(plan.config.max_restarts(), 6);
+  EXPECT_EQ(Line(plan, "max-restarts").origin, "--max-restarts");
+}
+
+TEST(PlanTest, TorchrunsVariablesCountOnlyForWhatTorchrunHas) {
+  EXPECT_EQ(Planned({}, {{"PET_LEASE", "3"}, {"MUSTER_REJOIN_TIMEOUT", "7"}}).config.rejoin_timeout_ms(), 7'000);
+  EXPECT_EQ(Line(Planned({}, {{"PET_LEASE", "3"}}), "lease").origin, "default");
+}
+
+TEST(PlanTest, MembershipFromTorchrunsVariablesAlone) {
+  const RunPlan plan = Planned(
+      {}, {{"PET_NNODES", "2"}, {"PET_NODE_RANK", "0"}, {"PET_MASTER_ADDR", "m"}, {"PET_MASTER_PORT", "23456"}});
+  EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_YES);
+  EXPECT_EQ(plan.config.primary().port(), 23456u);
+}
+
+TEST(PlanTest, KubeflowsVariablesAreASourceWithTorchrunsDefaults) {
+  Environment trainer = {{"PET_NNODES", "4"},
+                         {"PET_NODE_RANK", "3"},
+                         {"PET_MASTER_ADDR", "tj-node-0-0.tj"},
+                         {"JOB_COMPLETION_INDEX", "3"}};
+  const RunPlan plan = Planned({}, trainer);
+  EXPECT_EQ(plan.view.source, "trainer");
+  EXPECT_EQ(plan.config.place(), 3);
+  EXPECT_EQ(plan.config.slots(), 1);
+  EXPECT_EQ(plan.config.max_restarts(), 0);
+  EXPECT_THAT(plan.notes, testing::IsEmpty()) << "nothing is silenced by itself";
+  EXPECT_EQ(Planned({"--nnodes", "2", "--node-rank", "1"}, trainer).view.source, "flags");
+  trainer["CLUSTER_SPEC"] = kThreeNodes;
+  EXPECT_THAT(std::string(AsStd(TryPlan({}, trainer).status().message())),
+              testing::AllOf(HasSubstr("vertex (CLUSTER_SPEC)"), HasSubstr("trainer (PET_NODE_RANK)")));
+  EXPECT_EQ(Planned({"--source", "vertex"}, trainer).view.source, "vertex");
+}
+
+TEST(PlanTest, AnElasticPytorchJobHasItsRange) {
+  const RunPlan plan = Planned({}, {{"PET_NNODES", "2:4"}, {"PET_RDZV_ENDPOINT", "e-worker-0:23456"}});
+  EXPECT_EQ(plan.view.source, "pytorchjob");
+  EXPECT_EQ(plan.config.min_nodes(), 2);
+  EXPECT_EQ(plan.config.max_nodes(), 4);
+  EXPECT_FALSE(plan.config.has_place());
+}
+
+TEST(PlanTest, OnSlurmNobodyIsWaitedForHalfAnHour) {
+  const Environment step = {
+      {"SLURM_JOB_ID", "7"},         {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NODELIST", "n[1-2]"},
+      {"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_NODEID", "1"},  {"SLURM_LOCALID", "0"},
+      {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"},  {"SLURM_NTASKS", "2"}};
+  const RunPlan plan = Planned({}, step);
+  EXPECT_EQ(plan.view.source, "slurm");
+  EXPECT_EQ(plan.config.rejoin_timeout_ms(), absl::ToInt64Milliseconds(absl::Minutes(5)));
+  EXPECT_EQ(plan.config.coordinator_timeout_ms(), absl::ToInt64Milliseconds(absl::Minutes(5)));
+  EXPECT_EQ(Line(plan, "rejoin-timeout").origin, "Slurm");
+  EXPECT_EQ(Planned({"--rejoin-timeout", "20"}, step).config.rejoin_timeout_ms(), 20'000);
+  const RunPlan vertex = Planned({}, {{"CLUSTER_SPEC", kThreeNodes}});
+  EXPECT_EQ(vertex.config.rejoin_timeout_ms(), absl::ToInt64Milliseconds(absl::Minutes(30)));
+  EXPECT_EQ(vertex.config.coordinator_timeout_ms(), absl::ToInt64Milliseconds(absl::Minutes(15)));
+}
+
+TEST(PlanTest, EachPlatformLeavesItsOwnTimeAfterAnOutsideStop) {
+  const auto grace = [](const Environment& environment, const Words& words = {}) {
+    return absl::ToInt64Seconds(Planned(words, environment).termination_grace);
+  };
+  const Environment pod = {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}};
+  Environment vertex = {{"CLUSTER_SPEC", kThreeNodes}, {"KUBERNETES_SERVICE_HOST", "10.0.0.1"}};
+  EXPECT_EQ(grace({}), 30);
+  EXPECT_EQ(grace(pod), 25);
+  EXPECT_EQ(grace(vertex), 8);
+  EXPECT_EQ(grace({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_JOB_NODELIST", "n1"}}), 25);
+  EXPECT_EQ(grace(pod, {"--preemption-notice", "gce"}), 10);
+  EXPECT_EQ(grace(pod, {"--preemption-notice", "file:/x"}), 25);
+  EXPECT_EQ(grace(vertex, {"--termination-grace", "20"}), 20);
+  EXPECT_EQ(
+      grace(
+          {{"JOB_COMPLETION_INDEX", "0"}, {"HOSTNAME", "j-0"}, {"MUSTER_SUBDOMAIN", "s"}, {"MUSTER_NNODES", "2"}}),
+      25)
+      << "only pods are told these";
+}
+
+TEST(PlanTest, AMachineIsItsPlatformsAlsoWhereTheOptionsSayWhoIsInTheJob) {
+  const Environment vertex = {{"CLUSTER_SPEC", kThreeNodes}, {"AIP_MODEL_DIR", "gs://b/model/"}};
+  for (const Words& words : {Words{"--standalone"}, Words{"--nnodes", "1"}}) {
+    const RunPlan plan = Planned(words, vertex);
+    EXPECT_EQ(plan.view.source, "flags");
+    EXPECT_EQ(absl::ToInt64Seconds(plan.termination_grace), 8);
+    EXPECT_EQ(plan.retryable_exit_code, 134);
+    EXPECT_TRUE(plan.config.log_split());
+    EXPECT_EQ(plan.view.for_workers.at("OUTPUT_FOLDER"), "/gcs/b/model/");
+  }
+  const Environment slurm = {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}};
+  EXPECT_EQ(absl::ToInt64Seconds(Planned({"--standalone"}, slurm).termination_grace), 25);
+  const Environment sagemaker = {{"SM_HOSTS", R"(["algo-1"])"}, {"SM_CURRENT_HOST", "algo-1"}};
+  const RunPlan plan = Planned({"--standalone", "train.py", "train"}, sagemaker);
+  EXPECT_THAT(plan.script_arguments, testing::IsEmpty());
+  EXPECT_EQ(plan.report.failure_file, "/opt/ml/output/failure");
+  EXPECT_EQ(absl::ToInt64Seconds(plan.termination_grace), 110);
+}
+
+TEST(PlanTest, PlatformsThatRunAJobAgainByItsExitCodeHaveOne) {
+  const auto code = [](const Environment& environment, const Words& words = {}) {
+    return Planned(words, environment).retryable_exit_code;
+  };
+  Environment kubeflow = {{"PET_NNODES", "2"}, {"PET_NODE_RANK", "1"}, {"PET_MASTER_ADDR", "m"}};
+  EXPECT_EQ(code({}), 0);
+  EXPECT_EQ(code({{"CLUSTER_SPEC", kThreeNodes}}), 134);
+  EXPECT_EQ(code(kubeflow), 0) << "people set these, too";
+  kubeflow["KUBERNETES_SERVICE_HOST"] = "10.0.0.1";
+  EXPECT_EQ(code(kubeflow), 143);
+  EXPECT_EQ(code(kubeflow, {"--retryable-exit-code", "0"}), 0);
+  EXPECT_EQ(code({{"PET_NNODES", "2"},
+                  {"PET_NODE_RANK", "1"},
+                  {"PET_MASTER_ADDR", "m"},
+                  {"MASTER_ADDR", "m"},
+                  {"RANK", "1"},
+                  {"WORLD_SIZE", "2"}}),
+            143)
+      << "only the operator of PyTorchJobs sets all of them";
+  EXPECT_EQ(code({{"MUSTER_RETRYABLE_EXIT_CODE", "137"}}), 137);
+  EXPECT_EQ(ExitCodeOf(TryPlan({"--retryable-exit-code", "256"}).status()), 64);
+}
+
+TEST(PlanTest, AnIndexedJobTakesItsNumberOfNodesFromTheOption) {
+  const Environment environment = {{"JOB_COMPLETION_INDEX", "2"}, {"HOSTNAME", "j-2"}, {"MUSTER_SUBDOMAIN", "s"}};
+  const RunPlan plan = Planned({"--nnodes", "2:3", "--master-port", "1234"}, environment);
+  EXPECT_EQ(plan.view.source, "indexed-job");
+  EXPECT_EQ(plan.config.place(), 2);
+  EXPECT_EQ(plan.config.min_nodes(), 2);
+  EXPECT_EQ(plan.config.primary().host(), "j-0.s");
+  EXPECT_EQ(plan.config.primary().port(), 1234u);
+  EXPECT_EQ(ExitCodeOf(TryPlan({}, environment).status()), 65);
+  EXPECT_TRUE(Planned({"--standalone"}, environment).config.single_node());
+}
+
+TEST(PlanTest, WhatThePlatformSaysOfWorkersIsTakenUnlessAnOptionSaysIt) {
+  Environment environment = {{"MASTER_ADDR", "a"}, {"NODE_RANK", "0"}, {"NNODES", "2"}, {"NPROC_PER_NODE", "6"}};
+  EXPECT_EQ(Planned({}, environment).config.slots(), 6);
+  EXPECT_EQ(Line(Planned({}, environment), "nproc-per-node").origin, "NPROC_PER_NODE");
+  EXPECT_EQ(Planned({"--nproc-per-node", "2"}, environment).config.slots(), 2);
+  environment["NPROC_PER_NODE"] = "many";
+  EXPECT_THAT(std::string(AsStd(TryPlan({}, environment).status().message())),
+              HasSubstr("NPROC_PER_NODE many: as the"));
+}
+
+TEST(PlanTest, AnEmptyVariableAndAServicesAddressAreNoSettings) {
+  const RunPlan plan = Planned({}, {{"MUSTER_NNODES", ""}, {"MUSTER_MASTER_PORT", "tcp://10.0.0.1:29400"}});
+  EXPECT_TRUE(plan.config.single_node());
+}
+
+TEST(PlanTest, InsideAWorkerTheOuterJobsPlaceIsDroppedWhereAnotherIsGiven) {
+  const Environment nested = {{"LOCAL_RANK", "1"},
+                              {"TORCHELASTIC_RUN_ID", "x"},
+                              {"PET_NODE_RANK", "5"},
+                              {"MUSTER_NNODES", "7:9"},
+                              {"CLUSTER_SPEC", kThreeNodes}};
+  EXPECT_TRUE(Planned({"--standalone"}, nested).config.single_node());
+  const RunPlan plan = Planned({"--nnodes", "2", "--rdzv-endpoint", "h"}, nested);
+  EXPECT_EQ(plan.config.max_nodes(), 2);
+  EXPECT_FALSE(plan.config.has_place());
+  EXPECT_EQ(ExitCodeOf(TryPlan({}, nested).status()), 65);
+}
+
+TEST(PlanTest, TorchrunsConfGivesTimesThatNoOptionGave) {
+  const RunPlan plan =
+      Planned({"--rdzv-conf", "join_timeout=20,last_call_timeout=3,read_timeout=1", "--last-call-timeout", "4"});
+  EXPECT_EQ(plan.config.join_timeout_ms(), 20'000);
+  EXPECT_EQ(plan.config.last_call_ms(), 4'000);
+}
+
+TEST(PlanTest, AShortLeaseHasAShortReconnectGrace) {
+  EXPECT_EQ(Planned({"--lease", "2"}).config.reconnect_grace_ms(), 1'000);
+}
+
+TEST(PlanTest, TheGraceFollowsFromWhoWillStopUs) {
+  EXPECT_EQ(Planned({}, {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}).termination_grace, absl::Seconds(25));
+  EXPECT_EQ(Planned({"--termination-grace", "500ms"}).termination_grace, absl::Milliseconds(500));
+  Machine machine = MachineWith(0);
+  machine.first_process = true;
+  EXPECT_EQ(Plan(CommandLine(), {}, machine)->termination_grace, absl::Seconds(8));
+  EXPECT_EQ(Plan(CommandLine(), {{"KUBERNETES_SERVICE_HOST", "x"}}, machine)->termination_grace,
+            absl::Seconds(25));
+}
+
+}  // namespace
+}  // namespace muster::cli

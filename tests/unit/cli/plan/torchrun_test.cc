@@ -1,0 +1,205 @@
+// What torchrun's own options mean here, and lines that start another launcher.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "cli/options/completion.h"
+#include "cli/options/known_launchers.h"
+#include "cli/options/output_values.h"
+#include "cli/options/settings.h"
+#include "base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+using host::Streams;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+using Words = std::vector<std::string>;
+
+TEST(Streams, AreOneNumberForAllRanksOrAMapOfAnyRanks) {
+  EXPECT_EQ(ParseStreams("3")->Of(7), Streams::kBoth);
+  const auto map = ParseStreams("0:1,12:2,3:0");
+  ASSERT_TRUE(map.ok());
+  EXPECT_EQ(map->Of(0), Streams::kOut);
+  EXPECT_EQ(map->Of(12), Streams::kErr);
+  EXPECT_EQ(map->Of(1), Streams::kNone);
+  EXPECT_TRUE(ParseStreams("0")->IsNothing());
+  EXPECT_TRUE(ParseStreams("0:0")->IsNothing());
+  EXPECT_FALSE(map->IsNothing());
+  for (const char* bad : {"4", "-1", "", "a", "0:4", "0:1,", "0=1", ":1", "0:"})
+    EXPECT_FALSE(ParseStreams(bad).ok()) << bad;
+}
+
+TEST(LocalRanks, AreNumbersWithCommas) {
+  EXPECT_THAT(*ParseLocalRanks("0,12, 3"), ElementsAre(0, 12, 3));
+  for (const char* bad : {"", "a", "1,,2", "-1"}) EXPECT_FALSE(ParseLocalRanks(bad).ok()) << bad;
+}
+
+TEST(Filters, AreTextsWithCommasOfWhichADoubledOneIsAComma) {
+  EXPECT_THAT(*ParseFilters("apple, orange"), ElementsAre("apple", "orange"));
+  EXPECT_THAT(*ParseFilters("a,,b,c"), ElementsAre("a,b", "c"));
+  EXPECT_FALSE(ParseFilters(",").ok() && ParseFilters(" ").ok());
+}
+
+TEST(Size, HasAUnitOfPowersOf1024AndALeast) {
+  EXPECT_EQ(*ParseSize("500k"), 500 * 1024);
+  EXPECT_EQ(*ParseSize("20M"), 20 * 1024 * 1024);
+  EXPECT_EQ(*ParseSize("1G"), 1024 * 1024 * 1024);
+  EXPECT_EQ(*ParseSize("65536"), 65536);
+  for (const char* bad : {"", "k", "1k", "-1M", "1T", "99999999999G", "1.5M"})
+    EXPECT_FALSE(ParseSize(bad).ok()) << bad;
+}
+
+TEST(Signals, AreTakenByTheirNamesAndUnknownOnesAreLeftOut) {
+  const auto choice = ParseSignals("SIGTERM, usr1,SIGBREAK,SIGTERM");
+  ASSERT_TRUE(choice.ok());
+  EXPECT_THAT(choice->numbers, ElementsAre(SIGTERM, SIGUSR1));
+  EXPECT_THAT(choice->unknown, ElementsAre("SIGBREAK"));
+  for (const char* bad : {"", ",", "SIGKILL", "SIGTERM,SIGSTOP"}) EXPECT_FALSE(ParseSignals(bad).ok()) << bad;
+}
+
+TEST(OptionName, IsLocalRankUnlessSaid) {
+  EXPECT_EQ(*ParseOptionName(""), "local-rank");
+  EXPECT_EQ(*ParseOptionName("local_rank"), "local_rank");
+  EXPECT_EQ(*ParseOptionName("--rank"), "rank");
+  EXPECT_FALSE(ParseOptionName("--").ok() || ParseOptionName("a b").ok());
+}
+
+absl::StatusOr<Settings> Read(const Words& words, const Environment& environment = {}) {
+  const auto line = ParseCommandLine(RunOptions(), words);
+  if (!line.ok()) return line.status();
+  return ReadSettings(*line, environment);
+}
+
+TEST(RendezvousConf, KeysOfTorchsHandlersAreTakenAndOthersWarn) {
+  const auto s = Read(
+      {"--rdzv-conf", "timeout=900,last_call_timeout=3,keep_alive_interval=5,read_timeout=60,typo=1", "t.py"});
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_EQ(s->join_timeout->value, absl::Seconds(900));
+  EXPECT_EQ(s->last_call_timeout->value, absl::Seconds(3));
+  EXPECT_THAT(s->notes, ElementsAre("--rdzv-conf: not needed here: keep_alive_interval, read_timeout"));
+  EXPECT_THAT(s->warnings, ElementsAre("--rdzv-conf: no handler of torch knows typo"));
+  EXPECT_EQ(Read({"--rdzv-conf", "is_host=True", "t.py"})->is_host, true);
+  EXPECT_EQ(Read({"--rdzv-conf", "is_host=perhaps", "t.py"}).status().message(),
+            "--rdzv-conf is_host=perhaps: is_host: expected true or false");
+}
+
+TEST(Backend, EveryNameOfTorchsIsOursAndSaidOnce) {
+  EXPECT_THAT(Read({"--rdzv-backend", "static", "t.py"})->notes, IsEmpty());
+  for (const char* name : {"c10d", "etcd", "etcd-v2"}) {
+    const auto s = Read({"--rdzv-backend", name, "t.py"});
+    ASSERT_TRUE(s.ok()) << name;
+    EXPECT_THAT(s->notes, ElementsAre(HasSubstr(name)));
+  }
+}
+
+TEST(TorchVariables, StandForTheirOptionsBehindTheCommandLine) {
+  const Environment environment = {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "<${rank}>"},
+                                   {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"},
+                                   {"PET_TEE", "3"},
+                                   {"PET_VIRTUAL_LOCAL_RANK", "2"}};
+  const auto s = Read({"t.py"}, environment);
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_EQ(s->line_prefix->value, "<${rank}>");
+  EXPECT_EQ(s->shutdown_timeout->value, absl::Seconds(7));
+  EXPECT_EQ(s->tee->value.everywhere, Streams::kBoth);
+  EXPECT_TRUE(s->virtual_local_rank->value) << "any number but 0";
+  EXPECT_EQ(std::string(AsStd(Read({"t.py"}, {{"PET_MODULE", "yes"}}).status().message())),
+            "PET_MODULE yes: expected 1 or 0; correct it, or unset it");
+  EXPECT_EQ(Read({"--log-line-prefix-template", "x", "t.py"}, environment)->line_prefix->value, "x");
+}
+
+TEST(PythonCode, IsRefusedWithTheReason) {
+  EXPECT_THAT(std::string(AsStd(Read({"--logs-specs", "x", "t.py"}).status().message())),
+              HasSubstr("--logs-specs x: names a class in Python"));
+  EXPECT_THAT(std::string(AsStd(Read({"--event-log-handler", "console", "t.py"}).status().message())),
+              HasSubstr("--event-log-handler console: names a handler in Python"));
+  EXPECT_TRUE(Read({"--event-log-handler", "null", "t.py"}).ok());
+}
+
+std::string Instead(const Words& words, bool is_file = false) {
+  const auto line = ParseCommandLine(RunOptions(), words);
+  EXPECT_TRUE(line.ok()) << line.status();
+  return LineInstead(*line, is_file).value_or("");
+}
+
+TEST(LauncherInside, IsAnsweredWithTheLineToType) {
+  EXPECT_EQ(Instead({"python", "x.py", "--lr", "0.1"}), "muster run x.py --lr 0.1");
+  EXPECT_EQ(Instead({"--nproc-per-node", "2", "/usr/bin/python3.11", "-u", "-m", "pkg.mod", "a b"}),
+            "muster run --nproc-per-node=2 -m pkg.mod 'a b'");
+  EXPECT_EQ(Instead({"torchrun", "--nnodes=2", "x.py"}), "muster run --nnodes=2 x.py");
+  EXPECT_EQ(Instead({"accelerate", "launch", "--num_processes", "2", "x.py", "a"}), "muster run x.py a");
+  EXPECT_EQ(Instead({"muster", "run", "x.py"}), "muster run x.py");
+  EXPECT_THAT(Instead({"deepspeed", "x.py"}), HasSubstr("./deepspeed x.py"));
+}
+
+TEST(LauncherInside, KeepsTheInterpretersOwnOptionsAndCode) {
+  EXPECT_EQ(Instead({"python", "-W", "ignore", "-m", "pkg.mod", "a"}),
+            "muster run --no-python python -W ignore -m pkg.mod a");
+  EXPECT_EQ(Instead({"python3", "-X", "dev", "x.py"}), "muster run --no-python python3 -X dev x.py");
+  EXPECT_EQ(Instead({"--nproc-per-node=2", "python", "-c", "print(1)"}),
+            "muster run --nproc-per-node=2 --no-python python -c 'print(1)'");
+  EXPECT_EQ(Instead({"python", "-u", "-c", "1"}), "muster run --no-python python -u -c 1");
+  EXPECT_EQ(Instead({"python", "-"}), "muster run --no-python python -");
+  EXPECT_EQ(Instead({"python", "-u"}), "muster run SCRIPT");
+}
+
+TEST(LauncherInside, TakesTorchsLaunchersAsModulesForWhatTheyAre) {
+  EXPECT_EQ(Instead({"python", "-m", "torch.distributed.run", "--nnodes=2", "x.py"}),
+            "muster run --nnodes=2 x.py");
+  EXPECT_EQ(Instead({"python3", "-u", "-m", "torch.distributed.launch", "--nproc_per_node=2", "x.py", "-m"}),
+            "muster run --pass-local-rank --nproc_per_node=2 x.py -m");
+  EXPECT_EQ(
+      Instead({"python", "-m", "torch.distributed.launch", "--nnodes", "1", "--use_env", "x.py", "--use-env"}),
+      "muster run --nnodes 1 x.py --use-env");
+}
+
+TEST(LauncherInside, IsNoneWhereAFileIsMeant) {
+  EXPECT_EQ(Instead({"python"}, true), "");
+  EXPECT_EQ(Instead({"pythonic.py"}), "");
+}
+
+// What bash offers for a line, by the script itself.
+std::string Offered(const std::string& script, const std::string& words, int at) {
+  const std::string file = ::testing::TempDir() + "completion.bash";
+  std::ofstream(file) << script << "COMP_WORDS=(" << words << ")\nCOMP_CWORD=" << at
+                      << "\n_muster\nprintf '%s ' \"${COMPREPLY[@]}\"\n";
+  FILE* bash = popen(("bash " + file).c_str(), "r");
+  std::string text;
+  for (int c = 0; (c = fgetc(bash)) != EOF;) text += static_cast<char>(c);
+  EXPECT_EQ(pclose(bash), 0);
+  return text;
+}
+
+TEST(Completion, OffersCommandsOptionsAndTheirWordsInBash) {
+  const auto script = CompletionScript("bash");
+  ASSERT_TRUE(script.ok());
+  EXPECT_EQ(Offered(*script, "muster r", 1), "run ");
+  EXPECT_EQ(Offered(*script, "muster run --rdzv-e", 2), "--rdzv-endpoint ");
+  EXPECT_EQ(Offered(*script, "/bin/torchrun --nnodes 2 --tee", 3), "--tee ");
+  EXPECT_EQ(Offered(*script, "torchrun --nproc-per-node g", 2), "gpu ");
+  EXPECT_THAT(Offered(*script, "torchrun train.py --nn", 2), Not(HasSubstr("--nnodes")))
+      << "after the script its own options stand";
+  EXPECT_EQ(Offered(*script, "muster ''", 1), "run local env hostfile coordinator version help ");
+  EXPECT_EQ(Offered(*script, "muster help co", 2), "coordinator ");
+  EXPECT_EQ(Offered(*script, "muster coordinator --l", 2),
+            "--listen --last-call-timeout --lease --log-format --log-streams ");
+  EXPECT_EQ(Offered(*script, "muster local --nodes 3 --lease 5 --node", 6), "--nodes --node-rank --node-unit ");
+  EXPECT_EQ(Offered(*script, "muster env --ch", 2), "--check ");
+  EXPECT_EQ(Offered(*script, "muster run --scale-up o", 3), "on-restart ");
+  EXPECT_EQ(Offered(*script, "muster hostfile --sl", 2), "--slots ");
+  EXPECT_EQ(Offered(*script, "muster run --sl", 2), " ") << "it is no option of this command";
+  EXPECT_EQ(Offered(*script, "muster version ''", 2), " ");
+  EXPECT_TRUE(CompletionScript("zsh").ok());
+  EXPECT_FALSE(CompletionScript("fish").ok());
+}
+
+}  // namespace
+}  // namespace muster::cli

@@ -1,0 +1,103 @@
+// When a round is made, of which nodes, and with which history: one test for each rule of gathering.
+#include <gtest/gtest.h>
+
+#include "tests/unit/rendezvous/core/coordinator_cluster.h"
+
+namespace muster::rendezvous {
+namespace {
+
+TEST(CoordinatorGathering, LastCallBeginsAnewWhenMinIsLostAgain) {
+  Cluster c(Elastic(2, 4));  // its last call lasts 5 s
+  c.Join("a");
+  c.Join("b");
+  c.Pass(absl::Seconds(12), {"a", "b"});
+  ASSERT_EQ(c.state(), State::kGathering);
+  c.Phase("b", v1::PHASE_UNUSABLE);
+  c.Pass(absl::Seconds(10), {"a", "b"});
+  c.Phase("b", v1::PHASE_READY);
+  c.Pass(absl::Seconds(4), {"a", "b"});
+  EXPECT_FALSE(c.Told("a").has_run());
+  c.Pass(absl::Seconds(2), {"a", "b"});
+  EXPECT_TRUE(c.Told("a").has_run());
+}
+
+TEST(CoordinatorGathering, AfterTheFirstRoundTheRejoinTimeoutHolds) {
+  CoordinatorOptions options = Fixed(2);
+  options.join_timeout = absl::Seconds(20);
+  options.rejoin_timeout = absl::Seconds(60);
+  Cluster c(options);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  for (const char* name : {"a", "b"}) c.Apply(name);
+  c.Phase("b", v1::PHASE_HOST_GONE);
+  c.Apply("a");
+  ASSERT_EQ(c.state(), State::kGathering);
+  c.Pass(absl::Seconds(50), {"a"});
+  EXPECT_FALSE(c.core().verdict().has_value());
+  c.Pass(absl::Seconds(11), {"a"});
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->exit_code(), 69);
+}
+
+TEST(CoordinatorGathering, RoundOfWhichSomeSucceededDoesNotGrow) {
+  Cluster c(Elastic(2, 8));
+  StartTwo(&c);
+  c.Phase("a", v1::PHASE_SUCCEEDED);
+  c.Join("c");
+  c.Pass(absl::Seconds(20), {"a", "b", "c"});
+  EXPECT_EQ(c.state(), State::kRunning);
+  EXPECT_EQ(c.core().greatest().id().number(), 1u);
+}
+
+// It has not stopped what it runs, but it was given no lease here that could last.
+TEST(CoordinatorGathering, WhoRunsWithoutALeaseHoldsUpNoRound) {
+  Cluster c(Elastic(1, 3));
+  c.Join("a");
+  c.Join("e");
+  c.At("e").status.set_live_workers(2);
+  c.Phase("e", v1::PHASE_RUNNING);
+  for (int second = 0; second < 30; ++second) {
+    c.Pass(absl::Seconds(1), {"a"});
+    c.Say("e");
+  }
+  EXPECT_TRUE(c.Told("a").has_run());
+}
+
+// A node that was told to stop counts as ready when it says that it has done so.
+TEST(CoordinatorGathering, ReadinessFromBeforeAStopDoesNotCount) {
+  Cluster c(Fixed(3));
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Pass(absl::Seconds(12), {"a", "b"});
+  ASSERT_EQ(c.state(), State::kGathering);
+  c.At("b").status.set_live_workers(2);
+  c.Phase("b", v1::PHASE_RUNNING);
+  ASSERT_TRUE(c.Told("b").has_stop());
+  c.Join("c", 2);
+  c.At("b").status.set_live_workers(0);
+  c.Phase("b", v1::PHASE_READY);
+  EXPECT_FALSE(c.Told("c").has_run());
+  c.Apply("b");
+  EXPECT_TRUE(c.Told("c").has_run());
+}
+
+// Another coordinator made rounds meanwhile, and a node that knows of them comes back.
+TEST(CoordinatorGathering, RestartsOfAnotherCoordinatorsRoundCount) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  c.Join("b", 1);
+  for (const char* name : {"a", "b"}) c.Apply(name);
+  c.Phase("b", v1::PHASE_HOST_GONE);
+  c.Apply("a");
+  ASSERT_EQ(c.state(), State::kGathering);
+  v1::Round* last = c.At("b2").status.mutable_last();
+  last->mutable_id()->set_number(5);
+  last->set_node_count(2);
+  last->set_restart_count(4);
+  c.Join("b2", 1);
+  ASSERT_TRUE(c.Told("a").has_run());
+  EXPECT_EQ(c.Told("a").run().restart_count(), 5);
+}
+
+}  // namespace
+}  // namespace muster::rendezvous

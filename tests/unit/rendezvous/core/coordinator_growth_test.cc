@@ -1,0 +1,281 @@
+// The coordinator as nodes come and go: growing, shrinking, spares, changes of membership.
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/coordinator.h"
+#include "tests/unit/rendezvous/core/coordinator_cluster.h"
+
+namespace muster::rendezvous {
+namespace {
+
+TEST(Coordinator, NodesThatComeWithinTheSettleTimeCostOneRestart) {
+  CoordinatorOptions options = Elastic(2, 8);
+  options.join_settle = absl::Seconds(5);
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("c");
+  c.Pass(absl::Seconds(4), {"a", "b", "c"});
+  c.Join("d");
+  EXPECT_EQ(c.state(), State::kRunning);
+  c.Pass(absl::Seconds(1.5), {"a", "b", "c", "d"});
+  c.Pass(absl::Seconds(1), {"a", "b", "c", "d"});
+  ASSERT_EQ(c.state(), State::kRunning);
+  EXPECT_EQ(c.Told("a").run().node_count(), 4);
+  EXPECT_EQ(c.Told("a").run().restart_count(), 1);
+}
+
+// Its peers end as they are stopped, and it sees their connections closed before it is stopped itself.
+TEST(Coordinator, AWorkerThatFailsAfterTheGroupWasStoppedForNewNodesCostsNoRestart) {
+  CoordinatorOptions options = Elastic(2, 3);
+  options.max_restarts = 0;
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("c");
+  ASSERT_EQ(c.state(), State::kDraining);
+  c.Jump(absl::Milliseconds(20));
+  c.Fail("b", 1);
+  c.Pass(absl::Seconds(1), {"a", "b", "c"});
+  ASSERT_EQ(c.state(), State::kRunning);
+  EXPECT_EQ(c.Told("a").run().node_count(), 3);
+  EXPECT_EQ(c.Told("a").run().failures(), 0);
+}
+
+// The exit code comes first and ends the round; the kill, a moment later, is the cause. That is no echo.
+TEST(Coordinator, AKillThatFollowsAnExitCodeWithinAMomentStillCostsARestart) {
+  CoordinatorOptions options = Elastic(2, 2);
+  options.max_restarts = 0;
+  Cluster c(options);
+  StartTwo(&c);
+  c.Fail("a", 1);
+  ASSERT_EQ(c.state(), State::kDraining);
+  c.Jump(absl::Milliseconds(5));
+  c.At("b").status.mutable_failure()->set_oom_killed(true);
+  c.Fail("b", 137);
+  c.Pass(absl::Seconds(1), {"a", "b"});
+  ASSERT_TRUE(c.Told("a").has_verdict());
+  EXPECT_EQ(c.Told("a").verdict().exit_code(), 137);
+}
+
+TEST(Coordinator, WhenNobodyElseIsWantedNoArrivalIsWaitedFor) {
+  CoordinatorOptions options = Elastic(2, 3);
+  options.join_settle = absl::Hours(1);
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("c");
+  EXPECT_EQ(c.state(), State::kDraining);
+}
+
+TEST(Coordinator, WithScaleUpOnRestartNewNodesAreTakenInByTheNextRestartOnly) {
+  CoordinatorOptions options = Elastic(2, 8);
+  options.scale_up = ScaleUp::kOnRestart;
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("c");
+  c.Pass(absl::Seconds(30), {"a", "b", "c"});
+  EXPECT_EQ(c.state(), State::kRunning);
+  c.Fail("a", 1);
+  c.Pass(absl::Seconds(1), {"a", "b", "c"});
+  EXPECT_EQ(c.Told("a").run().node_count(), 3);
+}
+
+TEST(Coordinator, WithScaleUpNeverNewNodesOnlyReplaceLostOnes) {
+  CoordinatorOptions options = Elastic(2, 8);
+  options.scale_up = ScaleUp::kNever;
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("c");
+  c.Fail("a", 1);
+  c.Pass(absl::Seconds(1), {"a", "b", "c"});
+  EXPECT_EQ(c.Told("a").run().node_count(), 2);
+  EXPECT_FALSE(c.Told("c").has_run());
+  c.Phase("b", v1::PHASE_HOST_GONE);
+  c.Pass(absl::Seconds(1), {"a", "c"});
+  EXPECT_EQ(c.Told("a").run().node_count(), 2);
+  EXPECT_TRUE(c.Told("c").has_run());
+}
+
+TEST(Coordinator, ARoundHasAMultipleOfTheNodeUnit) {
+  CoordinatorOptions options = Elastic(2, 8);
+  options.node_unit = 2;
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("c");
+  c.Pass(absl::Seconds(10), {"a", "b", "c"});
+  EXPECT_EQ(c.state(), State::kRunning) << "one alone makes no other size";
+  c.Join("d");
+  c.Pass(absl::Seconds(1), {"a", "b", "c", "d"});
+  EXPECT_EQ(c.Told("a").run().node_count(), 4);
+}
+
+TEST(Coordinator, ASpareIsToldItsPlaceInLineAndTakesALostRankAtOnce) {
+  Cluster c(InAgent(Fixed(2)));
+  c.Join("a", -1);
+  c.Join("b", -1);
+  c.Apply("a");
+  c.Apply("b");
+  c.Join("x", -1);
+  c.Pass(absl::Seconds(1), {"a", "b", "x"});
+  c.At("y").status.set_in_job_ms(0);
+  c.Join("y", -1);
+  c.At("x").status.set_in_job_ms(1000);
+  c.Apply("x");
+  c.Apply("y");
+  EXPECT_EQ(c.Told("x").wait().place_in_line(), 1);
+  EXPECT_EQ(c.Told("y").wait().place_in_line(), 2);
+  c.Phase("b", v1::PHASE_HOST_GONE);
+  c.Apply("a");
+  ASSERT_TRUE(c.Told("x").has_run());
+  EXPECT_EQ(c.Told("x").run().node_rank(), 1);
+  EXPECT_FALSE(c.Told("y").has_run());
+}
+
+TEST(Coordinator, ASpareDoesNotTakeTheRankOfANodeWhoseOfferIsOnItsWay) {
+  Cluster c(InAgent(Fixed(2)));
+  for (const char* name : {"a", "b"}) c.Join(name);
+  for (const char* name : {"a", "b"}) c.Apply(name);
+  c.Join("spare");
+  c.Fail("b", 1);
+  c.At("a").status.clear_offer();  // a fresh one comes in a moment
+  c.Apply("a");
+  c.Apply("b");
+  EXPECT_EQ(c.state(), State::kGathering);
+  c.At("a").status.mutable_offer()->set_host("127.0.0.1");
+  c.At("a").status.mutable_offer()->set_port(6000);
+  c.Apply("a");
+  EXPECT_TRUE(c.Told("a").has_run());
+  EXPECT_FALSE(c.Told("spare").has_run());
+}
+
+TEST(Coordinator, ASpareTakesTheRankOfANodeThatFindsNoPortWithinTheReconnectGrace) {
+  Cluster c(InAgent(Fixed(2)));
+  for (const char* name : {"a", "b"}) c.Join(name);
+  for (const char* name : {"a", "b"}) c.Apply(name);
+  c.Join("spare");
+  c.Fail("b", 1);
+  c.At("a").status.clear_offer();
+  c.Apply("a");
+  c.Apply("b");
+  c.Pass(absl::Seconds(2.5), {"a", "b", "spare"});
+  EXPECT_TRUE(c.Told("spare").has_run());
+}
+
+// Found by simulation: spares reach a coordinator that was started again before those do who run.
+TEST(Coordinator, AloneItMakesNoFirstRoundOfNodesWithoutPlacesWhileAnEarlierOneMayRun) {
+  const CoordinatorOptions alone = Fixed(2);
+  Cluster c(alone);
+  c.Join("x");
+  EXPECT_EQ(c.Told("x").wait().reason(), "1 of 2 nodes are ready") << "that is what it waits for longer";
+  c.Join("y");
+  EXPECT_EQ(c.state(), State::kRecovering) << "nobody knows whether it was started before";
+  c.Pass(absl::Seconds(1), {"x", "y"});
+  EXPECT_EQ(
+      c.Told("x").wait().reason(),
+      "the coordinator has just started: for one lease, 10s, an earlier round may still run out of its reach");
+  c.Pass(absl::Seconds(12), {"x", "y"});
+  EXPECT_EQ(c.state(), State::kRunning);
+
+  Cluster named(alone);
+  for (int place : {0, 1}) named.Join(place == 0 ? "x" : "y", place);
+  EXPECT_EQ(named.state(), State::kRunning) << "all who can be in it are here";
+}
+
+TEST(Coordinator, ChangesOfMembershipWithoutProgressEndTheJobWith93) {
+  CoordinatorOptions options = Elastic(1, 8);
+  options.max_membership_changes = 2;
+  Cluster c(options);
+  StartTwo(&c);
+  for (const char* name : {"c", "d", "e"}) {
+    c.Join(name);
+    c.Pass(absl::Seconds(1), {"a", "b", "c", "d", "e"});
+    EXPECT_FALSE(c.core().verdict().has_value());
+  }
+  c.At("d").status.set_live_workers(0);
+  c.Phase("d", v1::PHASE_LEAVING);
+  c.Pass(absl::Seconds(1), {"a", "b", "c", "e"});
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->exit_code(), 93);
+}
+
+// What it would cost is the whole job; after five minutes of a round it costs nothing.
+TEST(Coordinator, TheLastChangeOfMembershipIsNotSpentOnGrowing) {
+  CoordinatorOptions options = Elastic(1, 8);
+  options.max_membership_changes = 1;
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("c");
+  c.Pass(absl::Seconds(1), {"a", "b", "c"});
+  ASSERT_EQ(c.Told("a").run().node_count(), 3);
+  c.Join("d");
+  c.Pass(absl::Minutes(1), {"a", "b", "c", "d"});
+  EXPECT_EQ(c.Told("a").run().node_count(), 3);
+  c.Pass(absl::Minutes(5), {"a", "b", "c", "d"});
+  EXPECT_EQ(c.Told("a").run().node_count(), 4);
+}
+
+// It stood by for longer than the timeout before the round ended: that was not time without nodes.
+TEST(Coordinator, ASpareThatHasWaitedForLongEndsNoGathering) {
+  CoordinatorOptions options = Fixed(2);
+  options.rejoin_timeout = absl::Minutes(1);
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("spare");
+  c.At("spare").status.set_gathering_ms(3600 * 1000);
+  c.Apply("spare");
+  EXPECT_FALSE(c.Told("spare").wait().gathering());
+  c.Fail("b", 1);
+  for (const char* name : {"a", "b"}) {
+    c.At(name).status.clear_offer();  // it has no port yet
+    c.Apply(name);
+  }
+  c.Pass(absl::Seconds(50), {"a", "b", "spare"});
+  EXPECT_EQ(c.state(), State::kGathering);
+  EXPECT_TRUE(c.Told("spare").wait().gathering());
+  c.Pass(absl::Seconds(11), {"a", "b", "spare"});
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->exit_code(), 69);
+}
+
+TEST(Coordinator, ANewcomerThatDoesNotGetReadyHoldsNobodyForLongerThanTheLastCall) {
+  Cluster c(Elastic(2, 4));
+  StartTwo(&c);
+  c.At("new").status.set_preparing("its preflight runs");
+  c.Join("new");
+  c.Fail("b", 1);
+  c.Pass(absl::Seconds(2), {"a", "b", "new"});
+  EXPECT_EQ(c.state(), State::kGathering);
+  c.Pass(absl::Seconds(4), {"a", "b", "new"});  // 5 s of last call in all
+  EXPECT_EQ(c.state(), State::kRunning);
+}
+
+TEST(Coordinator, AnOwnerThatPreparesForTooLongLosesItsRankAndNotTheJob) {
+  CoordinatorOptions options = Fixed(2);
+  options.rejoin_timeout = absl::Minutes(1);
+  Cluster c(options);
+  StartTwo(&c);
+  c.Join("spare");
+  c.Fail("b", 1);
+  c.At("b").status.clear_offer();
+  c.At("b").status.set_preparing("its preflight runs");
+  c.Apply("a");
+  c.Apply("b");
+  c.Pass(absl::Seconds(50), {"a", "b", "spare"});
+  EXPECT_EQ(c.state(), State::kGathering);
+  c.Pass(absl::Seconds(11), {"a", "b", "spare"});
+  ASSERT_EQ(c.state(), State::kRunning);
+  EXPECT_TRUE(c.Told("spare").has_run());
+}
+
+// What the nodes said meanwhile is read after the first tick.
+TEST(Coordinator, WhoWasStoppedItselfForLongerThanALeaseTakesNobodyForDead) {
+  CoordinatorOptions options = Fixed(2);
+  options.lease = absl::Seconds(2);
+  Cluster c(options);
+  StartTwo(&c);
+  c.Pass(absl::Seconds(1), {"a", "b"});
+  c.Jump(absl::Seconds(6));
+  c.Pass(absl::Seconds(1), {"a", "b"});
+  EXPECT_EQ(c.state(), State::kRunning);
+  EXPECT_EQ(c.Said("vanished"), 0);
+}
+
+}  // namespace
+}  // namespace muster::rendezvous

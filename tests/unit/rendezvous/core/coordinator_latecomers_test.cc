@@ -1,0 +1,76 @@
+// Nodes that come while a job ends, or after it: they hear the verdict.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "rendezvous/core/coordinator.h"
+#include "tests/unit/rendezvous/core/coordinator_cluster.h"
+
+namespace muster::rendezvous {
+namespace {
+
+// A job of one or two of three places. Place 0 is the primary's.
+CoordinatorOptions OneOrTwoOfThree() {
+  CoordinatorOptions options = InAgent(Elastic(1, 2));
+  options.place_names = {"n0:1", "n1:1", "n2:1"};
+  return options;
+}
+
+// Round 1 of the places 0 and 1 succeeds, and the node of place 1 hears so and ends.
+void SucceedWithoutPlace2(Cluster* c) {
+  c->At("a").status.set_at_primary(true);
+  c->Join("a", 0);
+  c->Join("b", 1);
+  ASSERT_EQ(c->Told("a").run().node_count(), 2);
+  for (const char* n : {"a", "b"}) c->Apply(n);
+  for (const char* n : {"a", "b"}) c->Phase(n, v1::PHASE_SUCCEEDED);
+  ASSERT_TRUE(c->Told("a").has_verdict());
+  for (const char* n : {"a", "b", "b"}) c->Apply(n);
+  ASSERT_TRUE(c->Told("b").has_release());
+  c->Close("b");
+  c->Pass(kTick, {});
+}
+
+TEST(CoordinatorLatecomers, APlaceThatNeverCameHearsTheVerdictOfAShortJob) {
+  Cluster c(OneOrTwoOfThree());
+  SucceedWithoutPlace2(&c);
+  EXPECT_FALSE(c.Told("a").has_release()) << "the node of place 2 would find nobody";
+  c.Pass(absl::Seconds(3), {"a"});
+  EXPECT_EQ(c.Said("to tell the nodes that have not come yet: n2:1 (place 2)"), 1);
+  c.Join("late", 2);
+  c.Apply("late");
+  EXPECT_EQ(c.Told("late").release().exit_code(), 0);
+  c.Close("late");
+  c.Pass(kTick, {});
+  EXPECT_TRUE(c.Told("a").has_release()) << "everybody has come: nothing to wait for";
+}
+
+TEST(CoordinatorLatecomers, AJobOfSomeLengthEndsAtOnce) {
+  Cluster c(OneOrTwoOfThree());
+  c.At("a").status.set_at_primary(true);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  for (const char* n : {"a", "b"}) c.Apply(n);
+  c.Pass(kLatecomers, {"a", "b"});
+  for (const char* n : {"a", "b"}) c.Phase(n, v1::PHASE_SUCCEEDED);
+  for (const char* n : {"a", "b", "b"}) c.Apply(n);
+  c.Close("b");
+  EXPECT_TRUE(c.Told("a").has_release());
+}
+
+TEST(CoordinatorLatecomers, AreAwaitedForALimitedTime) {
+  Cluster c(OneOrTwoOfThree());
+  SucceedWithoutPlace2(&c);
+  c.Pass(kLatecomers, {"a"});
+  EXPECT_TRUE(c.Told("a").has_release());
+}
+
+TEST(CoordinatorLatecomers, AreNotAwaitedByAPrimaryThatIsAskedToLeave) {
+  Cluster c(OneOrTwoOfThree());
+  SucceedWithoutPlace2(&c);
+  c.Phase("a", v1::PHASE_LEAVING);
+  EXPECT_TRUE(c.Told("a").has_release());
+}
+
+}  // namespace
+}  // namespace muster::rendezvous

@@ -1,0 +1,219 @@
+// What a coordinator makes of a round that another one made: one test for each rule that it recovers by.
+#include <gtest/gtest.h>
+
+#include "tests/unit/rendezvous/core/coordinator_cluster.h"
+
+namespace muster::rendezvous {
+namespace {
+
+// Nodes a and b run round 1 when its coordinator ends; they come to the next one.
+class RecoveringTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    before_.Join("a", 0);
+    before_.Join("b", 1);
+    for (const char* name : {"a", "b"}) before_.Apply(name);
+    ASSERT_EQ(before_.state(), State::kRunning);
+  }
+
+  v1::AgentStatus& Left(const std::string& name) { return before_.At(name).status; }
+  void Attach(const std::string& name) {
+    after_.At(name) = before_.At(name);
+    after_.Attach(name);
+  }
+  void Return(const std::string& name) {
+    Attach(name);
+    after_.Apply(name);
+  }
+  // The node holds the verdict of a coordinator that ended before it released anybody.
+  void HoldVerdict(const std::string& name, v1::Phase phase, int live_workers) {
+    Left(name).mutable_verdict()->set_exit_code(3);
+    Left(name).set_phase(phase);
+    Left(name).set_outcome(v1::OUTCOME_STOPPED);
+    Left(name).set_live_workers(live_workers);
+  }
+
+  Cluster before_{Fixed(2)};
+  Cluster after_{Fixed(2), 43};
+};
+
+// The RUN of round 2 reached "b" alone: "a" will never be in it.
+TEST_F(RecoveringTest, RoundThatAMemberNeverHeardOfEndsAtOnce) {
+  Left("b").mutable_last()->mutable_id()->set_number(2);
+  Return("b");
+  ASSERT_EQ(after_.state(), State::kRecovering);
+  Return("a");
+  EXPECT_EQ(after_.state(), State::kDraining);
+  EXPECT_TRUE(after_.Told("a").has_stop());
+}
+
+// The same where "a" comes first: an older round is ended until "b" names the newest.
+TEST_F(RecoveringTest, RoundThatWhoCameFirstNeverHeardOfEndsAtOnce) {
+  Left("a").set_phase(v1::PHASE_READY);
+  Left("a").set_outcome(v1::OUTCOME_STOPPED);
+  Left("a").set_live_workers(0);
+  Return("a");
+  ASSERT_EQ(after_.state(), State::kDraining);
+  Left("b").mutable_last()->mutable_id()->set_number(2);
+  Return("b");
+  after_.Apply("a");
+  EXPECT_EQ(after_.state(), State::kDraining);
+  EXPECT_TRUE(after_.Told("b").has_stop());
+  EXPECT_EQ(after_.Said("a member never heard of the round"), 1);
+}
+
+TEST_F(RecoveringTest, ADrainThatWaitsForAnEarlierRoundSaysSo) {
+  before_.Fail("b", 1);
+  Return("b");
+  Return("a");
+  ASSERT_EQ(after_.state(), State::kDraining);
+  after_.Pass(absl::Seconds(2), {"a", "b"});
+  EXPECT_EQ(after_.state(), State::kDraining);
+  EXPECT_EQ(after_.Said("before the next one: this coordinator has just started"), 1);
+}
+
+// Nodes a and b run the newest round of a job that may have four. "c" was cut off when it was made, and is the
+// first to come to the next coordinator.
+class CutOffTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    StartTwo(&before_);
+    before_.Join("c");
+    before_.Pass(absl::Seconds(1), {"a", "b", "c"});
+    ASSERT_EQ(before_.Told("c").run().node_count(), 3);
+    after_.At("c") = before_.At("c");
+    before_.Close("c");
+    before_.Pass(absl::Seconds(20), {"a", "b"});
+    ASSERT_EQ(before_.Told("a").run().node_count(), 2);
+  }
+
+  void ReturnCutOff() {
+    after_.At("c").status.set_phase(v1::PHASE_READY);
+    after_.At("c").status.set_outcome(v1::OUTCOME_STOPPED);
+    after_.At("c").status.set_live_workers(0);
+    Return("c");
+    ASSERT_EQ(after_.state(), State::kDraining) << "of the only round that it has heard of";
+  }
+  void ReturnMember(const std::string& name) {
+    after_.At(name) = before_.At(name);
+    Return(name);
+  }
+  void Return(const std::string& name) {
+    after_.Attach(name);
+    after_.Apply(name);
+  }
+  // Until it grows by those who are no members.
+  void ExpectTheRoundGoesOn() {
+    EXPECT_EQ(after_.Said("all members of the round are back"), 1);
+    EXPECT_EQ(after_.core().greatest().id().number(), before_.core().greatest().id().number());
+  }
+
+  Cluster before_{Elastic(2, 4)};
+  Cluster after_{Elastic(2, 4), 43};
+};
+
+TEST_F(CutOffTest, AMemberOfAnOlderRoundEndsNoHealthyOne) {
+  ReturnCutOff();
+  ReturnMember("a");
+  after_.Pass(absl::Seconds(8), {"a", "c"});
+  ReturnMember("b");
+  ExpectTheRoundGoesOn();
+}
+
+// A spare knows of the round without being in it, and no member may be back within the grace of a reconnect.
+TEST_F(CutOffTest, ASpareThatNamesTheRoundFirstGivesItsMembersTime) {
+  ReturnCutOff();
+  after_.Pass(absl::Seconds(4), {"c"});
+  *after_.At("s").status.mutable_last() = before_.core().greatest();
+  after_.Join("s");
+  EXPECT_EQ(after_.state(), State::kRecovering);
+  after_.Pass(absl::Seconds(8), {"c", "s"});
+  ReturnMember("a");
+  ReturnMember("b");
+  ExpectTheRoundGoesOn();
+}
+
+TEST_F(CutOffTest, ANodeThatStillRunsAnOlderRoundEndsTheNewestOne) {
+  ReturnMember("a");
+  Return("c");
+  after_.At("c").status.mutable_last()->CopyFrom(before_.Told("c").run());
+  after_.Say("c");
+  EXPECT_EQ(after_.state(), State::kDraining);
+}
+
+TEST_F(RecoveringTest, DrainWaitsForWorkersOfAnOlderRound) {
+  Return("a");
+  after_.Pass(absl::Seconds(5), {"a"});
+  ASSERT_TRUE(after_.Told("a").has_lease()) << "it may be a member of the newest round";
+  Left("b").mutable_last()->mutable_id()->set_number(2);
+  Left("b").mutable_last()->set_node_count(1);
+  Left("b").mutable_last()->set_node_rank(0);
+  Return("b");
+  ASSERT_EQ(after_.state(), State::kDraining);
+  for (int second = 0; second < 8; ++second) {  // nobody else can hold a lease of the one before any more
+    after_.Pass(absl::Seconds(1), {"b"});
+    after_.Say("a");
+  }
+  EXPECT_EQ(after_.state(), State::kDraining);
+  after_.Apply("a");
+  EXPECT_NE(after_.state(), State::kDraining);
+}
+
+// It may have succeeded, too, while it was cut off.
+TEST_F(RecoveringTest, AbsentMemberIsAwaitedAfterTheOthersSucceeded) {
+  before_.Phase("a", v1::PHASE_SUCCEEDED);
+  Return("a");
+  after_.Pass(absl::Minutes(2), {"a"});
+  EXPECT_EQ(after_.state(), State::kRecovering);
+  before_.Phase("b", v1::PHASE_SUCCEEDED);
+  Return("b");
+  ASSERT_TRUE(after_.core().verdict().has_value());
+  EXPECT_EQ(after_.core().verdict()->exit_code(), 0);
+}
+
+// It may be cut off together with the coordinator that is started on its machine.
+TEST_F(RecoveringTest, PrimaryHasNoLeaseBeforeAnotherMemberAnswers) {
+  Left("a").set_at_primary(true);
+  Return("a");
+  EXPECT_FALSE(after_.Told("a").has_lease());
+  Return("b");
+  EXPECT_TRUE(after_.Told("a").has_lease());
+}
+
+TEST_F(RecoveringTest, LaterCoordinatorsRoundReplacesOnesOwn) {
+  Left("b").mutable_epoch()->set_number(7);
+  Left("b").mutable_last()->mutable_id()->set_number(2);
+  before_.Say("b");
+  EXPECT_EQ(before_.state(), State::kRecovering);
+  EXPECT_EQ(before_.core().greatest().id().number(), 2u);
+}
+
+TEST_F(RecoveringTest, MemberKeepsItsPlaceFromANewNodeThatCameFirst) {
+  after_.Join("b2", 1);
+  Return("b");
+  after_.Apply("b2");
+  EXPECT_EQ(after_.Told("b2").wait().held_by().host_id(), "b");
+}
+
+TEST_F(RecoveringTest, VerdictThatIsFoundIsKeptForAbsentMembers) {
+  HoldVerdict("a", v1::PHASE_READY, 0);
+  Return("a");
+  after_.Apply("a");
+  EXPECT_EQ(after_.state(), State::kVerdict) << "b is to hear it, too";
+  after_.Pass(absl::Seconds(12), {"a"});
+  EXPECT_EQ(after_.state(), State::kReleasing);
+}
+
+TEST_F(RecoveringTest, NobodyIsReleasedWhileAMembersWorkersEnd) {
+  HoldVerdict("a", v1::PHASE_READY, 0);
+  HoldVerdict("b", v1::PHASE_STOPPING, 2);
+  Return("a");
+  Attach("b");
+  after_.Say("b");
+  EXPECT_EQ(after_.state(), State::kVerdict);
+  after_.Apply("b");
+  EXPECT_EQ(after_.state(), State::kReleasing);
+}
+
+}  // namespace
+}  // namespace muster::rendezvous

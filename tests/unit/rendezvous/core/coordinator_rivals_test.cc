@@ -1,0 +1,116 @@
+// Why a job does not start: two nodes that claim one place, and those that were turned away.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "rendezvous/core/coordinator.h"
+#include "tests/unit/rendezvous/core/coordinator_cluster.h"
+
+namespace muster::rendezvous {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Both alive, and place 2 of three missing.
+void ClaimPlaceOneTwice(Cluster* c) {
+  c->Join("a", 0);
+  c->Join("b", 1);
+  c->Join("again", 1);
+}
+
+TEST(CoordinatorRivals, TwoLivingNodesOfOnePlaceAreNamedToEverybody) {
+  CoordinatorOptions options = Fixed(3);
+  options.join_timeout = absl::Seconds(30);
+  Cluster c(options);
+  ClaimPlaceOneTwice(&c);
+  c.Pass(absl::Seconds(20), {"a", "b", "again"});
+  const std::string both = "b and again both claim place 1";
+  EXPECT_EQ(c.Said(both + ": again stands by"), 1) << "in the log of the primary, once";
+  EXPECT_THAT(c.Told("a").wait().reason(), HasSubstr(both + ": give each node its own --node-rank"));
+  EXPECT_THAT(c.Told("again").wait().reason(), HasSubstr("place 1 is held by b, which is alive; if this node"));
+  c.Pass(absl::Seconds(15), {"a", "b", "again"});
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->exit_code(), 69);
+  EXPECT_THAT(c.core().verdict()->reason(), HasSubstr(both));
+}
+
+TEST(CoordinatorRivals, AHolderThatIsSilentIsNotCalledARival) {
+  Cluster c(Fixed(3));
+  ClaimPlaceOneTwice(&c);
+  c.Pass(absl::Seconds(8), {"a", "again"});
+  EXPECT_EQ(c.Said("both claim"), 0) << "it may be the node that the other one stands in for";
+  EXPECT_EQ(c.Told("again").wait().reason(), "place 1 is held by b");
+}
+
+TEST(CoordinatorRivals, TwoOfOneMachineAreToldApartFromTwoMachines) {
+  Cluster c(Fixed(3));
+  ClaimPlaceOneTwice(&c);
+  c.At("again").status.set_hostname("b");
+  c.Pass(absl::Seconds(3), {"a", "b", "again"});
+  EXPECT_EQ(c.Said("two nodes on b both claim place 1"), 1);
+}
+
+TEST(CoordinatorRefusals, WhoWasRefusedIsNamedInTheFinalMessage) {
+  CoordinatorOptions options = Fixed(2);
+  options.join_timeout = absl::Seconds(30);
+  Cluster c(options);
+  c.Join("a", 0);
+  Cluster::Node& stranger = c.At("x");
+  stranger.stream = 99;
+  stranger.status.set_run_id("other");
+  stranger.status.set_host_id("x");
+  stranger.status.set_hostname("x");
+  c.Say("x");
+  c.Pass(absl::Seconds(35), {"a"});
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->exit_code(), 69);
+  EXPECT_THAT(c.core().verdict()->reason(), HasSubstr("refused: x (run id 'other' is not this job's ('job'))"));
+}
+
+TEST(CoordinatorRefusals, WhomTheShellTurnsAwayIsNamedOnceAndInWhatTheOthersHear) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  for (int i = 0; i < 3; ++i) c.TurnAway("10.0.0.7", "the token is not this job's");
+  c.Apply("a");
+  EXPECT_EQ(c.warnings(), std::vector<std::string>{"refused a node at 10.0.0.7: the token is not this job's"});
+  EXPECT_THAT(c.Told("a").wait().reason(),
+              HasSubstr("; refused: a node at 10.0.0.7 (the token is not this job's)"));
+}
+
+TEST(CoordinatorRefusals, StrangersFillNeitherTheLogNorTheDirectives) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  for (int i = 0; i < 1000; ++i) c.TurnAway("10.0.0." + std::to_string(i), "no token");
+  c.Apply("a");
+  EXPECT_EQ(c.warnings().size(), kMaxRefusalsLogged + 1) << "and that there are too many";
+  EXPECT_LT(c.Told("a").ByteSizeLong(), 1000u);
+}
+
+// Nodes of another job, stranded here: each comes again and again, on a new stream.
+TEST(CoordinatorRefusals, NodesThatKeepComingBackAreLoggedOnceEach) {
+  constexpr int kStranded = 6;
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  std::string told;
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    for (int i = 0; i < kStranded; ++i) {
+      Cluster::Node& stranger = c.At("x");
+      stranger.stream = static_cast<StreamId>(1000 + attempt * kStranded + i);
+      stranger.status.set_run_id("other");
+      stranger.status.set_host_id("x" + std::to_string(i));
+      stranger.status.set_hostname("x" + std::to_string(i));
+      c.Say("x");
+      c.Close("x");
+      c.Apply("a");
+      if (attempt == 0 && i == kStranded - 1) told = c.Told("a").wait().reason();
+      if (attempt == 0) continue;
+      EXPECT_EQ(c.Told("a").wait().reason(), told) << "each change is a line in a node's log";
+    }
+  }
+  EXPECT_EQ(c.warnings().size(), static_cast<size_t>(kStranded));
+  EXPECT_THAT(told, HasSubstr("; refused: x0 (run id 'other' is not this job's ('job')), x1 ("));
+}
+
+}  // namespace
+}  // namespace muster::rendezvous

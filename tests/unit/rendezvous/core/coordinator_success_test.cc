@@ -1,0 +1,136 @@
+// A round that has succeeded is not run again: what the coordinator makes of success in each of its states.
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/coordinator.h"
+#include "tests/unit/rendezvous/core/coordinator_cluster.h"
+
+namespace muster::rendezvous {
+namespace {
+
+// Nodes a (the primary) and b run round 1.
+class SuccessTest : public ::testing::Test {
+ protected:
+  void Start(Cluster* c) {
+    c->At("a").status.set_at_primary(true);
+    c->Join("a", 0);
+    c->Join("b", 1);
+    for (const char* name : {"a", "b"}) c->Apply(name);
+    ASSERT_EQ(c->state(), State::kRunning);
+  }
+
+  // Its workers have exited 0 by themselves; by now it has applied what it was told last.
+  static void Succeed(Cluster* c, const std::string& name, v1::Phase phase) {
+    c->At(name).status.set_outcome(v1::OUTCOME_SUCCEEDED);
+    c->At(name).status.set_live_workers(0);
+    c->At(name).status.set_phase(phase);
+  }
+
+  static void ExpectSuccess(const Cluster& c) {
+    ASSERT_TRUE(c.core().verdict().has_value());
+    EXPECT_EQ(c.core().verdict()->exit_code(), 0) << c.core().verdict()->reason();
+  }
+};
+
+// The connection of b closes; a's workers exit 0 as the coordinator drains the round because b is away; b returns.
+TEST_F(SuccessTest, DrainingConcludesWhenTheAbsentNodeSaysItSucceeded) {
+  Cluster c(Fixed(2));
+  Start(&c);
+  c.Close("b");
+  c.Pass(absl::Seconds(3), {});
+  ASSERT_EQ(c.state(), State::kDraining);
+  Succeed(&c, "a", v1::PHASE_READY);  // before the STOP reached it
+  c.Apply("a");
+  Succeed(&c, "b", v1::PHASE_SUCCEEDED);
+  c.Attach("b");
+  ExpectSuccess(c);
+}
+
+TEST_F(SuccessTest, WhileTheOthersAreDoneAnAbsentNodeMayReturnWithinItsLease) {
+  Cluster c(Fixed(2));
+  Start(&c);
+  c.Phase("a", v1::PHASE_SUCCEEDED);
+  c.Close("b");
+  c.Pass(absl::Seconds(9), {"a"});
+  ASSERT_EQ(c.state(), State::kRunning) << "there is nobody to stop";
+  c.Attach("b");
+  EXPECT_TRUE(c.Told("b").has_run()) << "it runs on";
+  c.Pass(absl::Seconds(5), {"a", "b"});
+  c.Phase("b", v1::PHASE_SUCCEEDED);
+  ExpectSuccess(c);
+}
+
+TEST_F(SuccessTest, WhileTheOthersAreDoneAnAbsentNodeIsLostWhenItsLeaseEnds) {
+  Cluster c(Fixed(2));
+  Start(&c);
+  c.Phase("a", v1::PHASE_SUCCEEDED);
+  c.Close("b");
+  c.Pass(absl::Seconds(12), {"a"});
+  EXPECT_EQ(c.Said("node 1 (b) vanished"), 1);
+  EXPECT_EQ(c.state(), State::kGathering);
+}
+
+// It was cut off for longer than its lease, but nothing has started since.
+TEST_F(SuccessTest, GatheringConcludesWhenTheLastNodeSaysItSucceeded) {
+  Cluster c(Fixed(2));
+  Start(&c);
+  c.Phase("a", v1::PHASE_SUCCEEDED);
+  c.Close("b");
+  c.Pass(absl::Seconds(12), {"a"});
+  ASSERT_EQ(c.state(), State::kGathering);
+  Succeed(&c, "b", v1::PHASE_SUCCEEDED);
+  c.Attach("b");
+  ExpectSuccess(c);
+}
+
+TEST_F(SuccessTest, ALaterRoundOfFewerNodesIsNotEndedByTheSuccessOfTheOneBefore) {
+  Cluster c(Elastic(1, 2));
+  Start(&c);
+  c.Phase("a", v1::PHASE_SUCCEEDED);
+  c.Close("b");
+  c.Pass(absl::Seconds(20), {"a"});
+  ASSERT_EQ(c.Told("a").run().node_count(), 1);
+  Succeed(&c, "b", v1::PHASE_SUCCEEDED);
+  c.Attach("b");
+  EXPECT_FALSE(c.core().verdict().has_value()) << c.core().verdict()->reason();
+  EXPECT_EQ(c.state(), State::kRunning);
+}
+
+// Its predecessor had begun to drain the round: both have applied its STOP.
+TEST_F(SuccessTest, RecoveringConcludesThoughTheNodesWereToldToStop) {
+  Cluster before(Fixed(2));
+  Start(&before);
+  Cluster after(Fixed(2), 43);
+  for (const char* name : {"a", "b"}) {
+    after.At(name) = before.At(name);
+    Succeed(&after, name, v1::PHASE_READY);
+    after.Say(name);
+  }
+  EXPECT_FALSE(after.core().verdict().has_value()) << "they do not follow this coordinator yet";
+  for (const char* name : {"a", "b"}) after.Apply(name);
+  ExpectSuccess(after);
+}
+
+TEST_F(SuccessTest, ANodeWhoseMainProcessDiedAfterItsSuccessHasSucceeded) {
+  Cluster c(Fixed(2));
+  Start(&c);
+  Succeed(&c, "b", v1::PHASE_HOST_GONE);
+  c.Say("b");
+  EXPECT_EQ(c.state(), State::kRunning);
+  c.Phase("a", v1::PHASE_SUCCEEDED);
+  ExpectSuccess(c);
+}
+
+// All its workers have exited 0; something that they left behind hangs in the kernel.
+TEST_F(SuccessTest, AnUnusableNodeWhoseWorkersSucceededHasSucceeded) {
+  Cluster c(Fixed(2));
+  Start(&c);
+  Succeed(&c, "b", v1::PHASE_UNUSABLE);
+  c.At("b").status.set_live_workers(1);
+  c.Say("b");
+  EXPECT_EQ(c.state(), State::kRunning);
+  c.Phase("a", v1::PHASE_SUCCEEDED);
+  ExpectSuccess(c);
+}
+
+}  // namespace
+}  // namespace muster::rendezvous

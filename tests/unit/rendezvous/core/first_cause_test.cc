@@ -1,0 +1,235 @@
+// Which failure a round ended by, across all nodes: what is heard first is often an echo of what is heard later.
+#include <gtest/gtest.h>
+
+#include "tests/unit/rendezvous/core/coordinator_cluster.h"
+
+namespace muster::rendezvous {
+namespace {
+
+// Two to three nodes that no worker's failure may cost anything: it would be a verdict at once.
+class FirstCauseOfARound : public testing::Test {
+ protected:
+  static CoordinatorOptions Strict() {
+    CoordinatorOptions options = Elastic(1, 3);
+    options.max_restarts = 0;
+    return options;
+  }
+  void Start(Cluster* c) {
+    for (const char* name : {"a", "b", "c"}) {
+      c->At(name).status.set_boot_id("machine");
+      c->At(name).status.set_pid_namespace("container-1");
+    }
+    c->Join("a", 0);
+    c->Join("b", 1);
+    c->Join("c", 2);
+    for (const char* name : {"a", "b", "c"}) c->Apply(name);
+    ASSERT_EQ(c->state(), State::kRunning);
+  }
+  void EndWith(Cluster* c, const std::vector<std::string>& names) {
+    for (const std::string& name : names) c->Apply(name);
+  }
+  Cluster c_{Strict()};
+};
+
+TEST_F(FirstCauseOfARound, IsANodeThatVanishedThoughItsPeersFailedFirstAndForItsLease) {
+  Start(&c_);
+  c_.Pass(absl::Milliseconds(200), {});
+  c_.Fail("a", 1);  // connection reset
+  c_.Fail("c", 1);
+  c_.Pass(absl::Seconds(20), {"a", "c"});
+  EXPECT_FALSE(c_.core().verdict().has_value()) << c_.core().verdict()->reason();
+  EXPECT_EQ(c_.state(), State::kRunning);
+  EXPECT_EQ(c_.Told("a").run().failures(), 0);
+  EXPECT_EQ(c_.Said("what ended round 1: node 1 (b) vanished: no word for 1"), 1);
+  EXPECT_EQ(c_.Said("node 1 (b) vanished"), 1) << "named once";
+}
+
+TEST_F(FirstCauseOfARound, IsANodeThatVanishedThoughItsConnectionWasSeenToCloseMuchLater) {
+  Start(&c_);
+  c_.Fail("a", 1);
+  c_.Pass(absl::Seconds(8), {"a", "c"});
+  c_.Close("b");  // its machine is up again and knows nothing of the connection
+  c_.Pass(absl::Seconds(20), {"a", "c"});
+  EXPECT_FALSE(c_.core().verdict().has_value()) << c_.core().verdict()->reason();
+  EXPECT_EQ(c_.Said("what ended round 1: node 1 (b) vanished"), 1);
+}
+
+TEST_F(FirstCauseOfARound, IsANodeThatVanishedWhileTheCoordinatorWasStopped) {
+  Start(&c_);
+  c_.Jump(absl::Seconds(5));  // b died a second after the beginning, and its peers failed of it
+  c_.Fail("a", 1);
+  c_.At("a").failed_at -= absl::Seconds(4);
+  c_.Say("a");
+  c_.Pass(absl::Seconds(20), {"a", "c"});
+  EXPECT_FALSE(c_.core().verdict().has_value()) << c_.core().verdict()->reason();
+}
+
+TEST_F(FirstCauseOfARound, IsAWorkersFailureWellBeforeItsNodeOrAnotherVanished) {
+  Start(&c_);
+  c_.Fail("a", 7);
+  c_.Pass(absl::Seconds(3), {"c", "b"});
+  c_.Close("b");
+  c_.Pass(absl::Seconds(20), {"a", "c"});
+  ASSERT_TRUE(c_.core().verdict().has_value());
+  EXPECT_EQ(c_.core().verdict()->exit_code(), 7);
+}
+
+TEST_F(FirstCauseOfARound, ANodeWhoseContainerWasStartedAgainIsNamedAsThat) {
+  Start(&c_);
+  c_.Close("b");
+  c_.Fail("a", 1);
+  c_.Pass(absl::Seconds(4), {"a", "c"});
+  c_.At("b2").status.set_boot_id("machine");
+  c_.At("b2").status.set_pid_namespace("container-2");
+  c_.Join("b2", 1);
+  c_.Pass(absl::Seconds(8), {"a", "c"});
+  EXPECT_EQ(c_.Said("what ended round 1: node 1 (b) vanished: no word for 11s"), 1);
+  EXPECT_EQ(c_.Said("its container ended (another one was started 4s after that)"), 1);
+  EXPECT_EQ(c_.state(), State::kRunning);
+}
+
+TEST_F(FirstCauseOfARound, ANodeWhoseMachineWasStartedAgainIsNamedAsThat) {
+  Start(&c_);
+  c_.Close("b");
+  c_.Pass(absl::Seconds(4), {"a", "c"});
+  c_.At("b2").status.set_boot_id("machine, booted again");
+  c_.Join("b2", 1);
+  c_.Pass(absl::Seconds(8), {"a", "c"});
+  EXPECT_EQ(c_.Said("its machine ended (it, or another one in its place, was started 4s after that)"), 1);
+}
+
+TEST_F(FirstCauseOfARound, ANodesLastWordStandsBesideItsVanishing) {
+  Start(&c_);
+  c_.At("b").status.mutable_failure()->set_oom_killed(true);
+  c_.At("b").status.mutable_failure()->set_signal(9);
+  c_.Fail("b", 137);
+  c_.Close("b");
+  c_.Pass(absl::Seconds(20), {"a", "c"});
+  EXPECT_EQ(c_.Said("; its last word was that the worker of rank 2 on b was killed because memory ran out"), 1);
+}
+
+TEST_F(FirstCauseOfARound, IsANodeWhoseDeathItsSuccessorProvedLongAfterItsPeersFailed) {
+  Start(&c_);
+  c_.Close("b");
+  c_.Fail("a", 1);
+  c_.Pass(absl::Seconds(5), {"a", "c"});
+  c_.Join("b2", 1);
+  c_.At("b2").status.set_predecessor_dead("b");
+  c_.Say("b2");
+  c_.Pass(absl::Seconds(2), {"a", "c", "b2"});
+  EXPECT_FALSE(c_.core().verdict().has_value()) << c_.core().verdict()->reason();
+  EXPECT_EQ(c_.Said("node 1 (b) vanished: its main process and agent died; started again 5s"), 1);
+}
+
+TEST_F(FirstCauseOfARound, IsAHostThatDiedThoughItTookLongToEndWhatItHadStarted) {
+  Start(&c_);
+  c_.Fail("a", 1);
+  for (int second = 0; second < 5; ++second) {  // its agent speaks on, and has no host that would stop anything
+    c_.Pass(absl::Seconds(1), {"a", "c"});
+    c_.Say("b");
+  }
+  c_.At("b").status.set_live_workers(0);
+  c_.At("b").status.set_host_gone_ms(5000);
+  c_.Phase("b", v1::PHASE_HOST_GONE);
+  c_.Pass(absl::Seconds(2), {"a", "c"});
+  EXPECT_FALSE(c_.core().verdict().has_value()) << c_.core().verdict()->reason();
+  EXPECT_EQ(c_.Said("node 1 (b) was lost: its main process died"), 1);
+}
+
+TEST_F(FirstCauseOfARound, IsThePrimarysNodeThatVanishedWithItsCoordinator) {
+  Start(&c_);
+  const v1::AgentStatus b = c_.At("b").status;
+  const v1::AgentStatus other = c_.At("c").status;
+  Cluster successor(Strict(), 43);  // ten seconds later, on a new machine
+  successor.Jump(absl::Seconds(10));
+  for (const auto& [name, status] : {std::make_pair("b", b), std::make_pair("c", other)}) {
+    Cluster::Node& node = successor.At(name);
+    node.status = status;
+    node.status.set_coordinator_silent_ms(10'100);
+    node.stream = name[0] == 'b' ? 100 : 101;
+    successor.Say(name);
+  }
+  successor.At("b").failed_at = FromBootNanos(1'000'000'000);  // ten seconds ago: connection reset
+  successor.Fail("b", 1);
+  successor.At("b").failed_at = FromBootNanos(1'000'000'000);
+  successor.Say("b");
+  successor.Apply("c");
+  successor.Pass(absl::Seconds(12), {"b", "c"});
+  EXPECT_FALSE(successor.core().verdict().has_value()) << successor.core().verdict()->reason();
+  EXPECT_EQ(successor.Told("b").run().failures(), 0);
+  EXPECT_EQ(successor.Said("what ended round 1: node 0 vanished"), 1);
+}
+
+TEST_F(FirstCauseOfARound, ANodeThatLeavesIsNamedThoughItsPeersWereHeardFirst) {
+  CoordinatorOptions options = Strict();
+  options.max_node_losses = 0;
+  Cluster c(options);
+  Start(&c);
+  c.Fail("a", 1);
+  c.Phase("b", v1::PHASE_LEAVING);
+  c.At("b").status.set_live_workers(0);
+  c.Say("b");
+  EndWith(&c, {"a", "c"});
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->reason(), "node 1 (b) was asked to leave; no node loss is allowed");
+}
+
+// The workers of "a" fail as "b" is lost; "c" is lost while the round is being ended.
+TEST_F(FirstCauseOfARound, IsTheFirstLossThoughAnotherNodeIsLostLater) {
+  Start(&c_);
+  c_.Fail("a", 1);
+  c_.Pass(absl::Milliseconds(500), {});
+  for (const char* name : {"b", "c"}) {
+    c_.At(name).status.set_live_workers(0);
+    c_.Phase(name, v1::PHASE_HOST_GONE);
+    c_.Pass(absl::Seconds(4), {});
+  }
+  EndWith(&c_, {"a"});
+  EXPECT_FALSE(c_.core().verdict().has_value()) << c_.core().verdict()->reason();
+  EXPECT_EQ(c_.Said("what ended round 1: node 1 (b) was lost"), 1);
+}
+
+TEST_F(FirstCauseOfARound, IsTheOlderFailureThoughItIsHeardOfLater) {
+  Start(&c_);
+  c_.Fail("a", 1);
+  c_.Pass(absl::Milliseconds(600), {});
+  c_.Fail("c", 7);
+  c_.At("c").failed_at -= absl::Seconds(1);
+  c_.Say("c");
+  EndWith(&c_, {"a", "b", "c"});
+  ASSERT_TRUE(c_.core().verdict().has_value());
+  EXPECT_EQ(c_.core().verdict()->exit_code(), 7);
+}
+
+TEST_F(FirstCauseOfARound, IsNotMovedByAStatusThatWasHeldUpOnItsWay) {
+  Start(&c_);
+  c_.Fail("a", 7);
+  c_.Pass(absl::Milliseconds(100), {});
+  c_.Fail("c", 1);
+  c_.At("a").failed_at += absl::Milliseconds(500);  // as if it had been under way for so long
+  EndWith(&c_, {"a", "b", "c"});
+  ASSERT_TRUE(c_.core().verdict().has_value());
+  EXPECT_EQ(c_.core().verdict()->exit_code(), 7);
+}
+
+TEST_F(FirstCauseOfARound, WhenBudgetIsLeftItIsSaidOnceAllIsKnownAndNotTwice) {
+  CoordinatorOptions options = Strict();
+  options.max_restarts = 3;
+  Cluster c(options);
+  Start(&c);
+  c.Fail("a", 1);
+  c.Fail("c", 7);
+  c.At("c").failed_at -= absl::Seconds(1);
+  c.Say("c");
+  EndWith(&c, {"a", "b", "c"});
+  ASSERT_EQ(c.state(), State::kRunning);
+  EXPECT_EQ(c.Said("what ended round 1: the worker of rank 4 on c exited with code 7"), 1);
+  Cluster alone(options);
+  Start(&alone);
+  alone.Fail("a", 1);
+  EndWith(&alone, {"a", "b", "c"});
+  EXPECT_EQ(alone.Said("the worker of rank 0 on a exited with code 1"), 1) << "the drain said so already";
+}
+
+}  // namespace
+}  // namespace muster::rendezvous

@@ -1,0 +1,55 @@
+#include "rendezvous/transport/address.h"
+
+#include "gtest/gtest.h"
+#include "rendezvous/transport/listen_address.h"
+#include "rendezvous/transport/peer_address.h"
+
+namespace muster {
+namespace {
+
+using rendezvous::ListenAddresses;
+using rendezvous::PeerAddress;
+
+TEST(AddressTest, LiteralsAnswerForThemselves) {
+  for (const char* literal : {"127.0.0.1", "::1", "192.0.2.7"}) {
+    const auto addresses = rendezvous::ResolveHost(literal);
+    ASSERT_TRUE(addresses.ok());
+    EXPECT_EQ(*addresses, std::vector<std::string>{literal});
+  }
+}
+
+TEST(AddressTest, LoopbackIsLocalAndADocumentationAddressIsNot) {
+  EXPECT_TRUE(*rendezvous::IsLocalAddress("127.0.0.3"));
+  EXPECT_TRUE(*rendezvous::IsLocalAddress("localhost"));
+  EXPECT_FALSE(*rendezvous::IsLocalAddress("192.0.2.7"));
+}
+
+TEST(AddressTest, ANameThatDoesNotResolveIsAnErrorThatNamesIt) {
+  const auto addresses = rendezvous::ResolveHost("no-such-host.invalid");
+  ASSERT_FALSE(addresses.ok());
+  EXPECT_NE(std::string(addresses.status().message()).find("no-such-host.invalid"), std::string::npos);
+}
+
+TEST(AddressTest, PeersAreReadAsGrpcWritesThem) {
+  EXPECT_EQ(PeerAddress("ipv4:10.0.0.1:4242"), "10.0.0.1");
+  EXPECT_EQ(PeerAddress("ipv6:%5Bfe80::1%25eth0%5D:4242"), "fe80::1");
+  EXPECT_EQ(PeerAddress("ipv6:[::1]:4242"), "::1");
+  EXPECT_EQ(PeerAddress("ipv6:%5B::ffff:10.0.0.1%5D:4242"), "10.0.0.1");
+  EXPECT_EQ(PeerAddress("unix:/tmp/x"), "");
+}
+
+TEST(AddressTest, TheLocalAddressTowardsLoopbackIsLoopback) {
+  EXPECT_EQ(rendezvous::LocalAddressTowards("127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(rendezvous::LocalAddressTowards("not an address"), "");
+}
+
+TEST(AddressTest, AllAddressesAreListenedOnUnlessTheSpecIsLoopback) {
+  using List = std::vector<std::string>;
+  EXPECT_EQ(ListenAddresses({"10.0.0.1", 5, false}), List{"[::]:5"});
+  EXPECT_EQ(ListenAddresses({"127.0.0.3", 5, true}), List{"127.0.0.3:5"});
+  EXPECT_EQ(ListenAddresses({"::1", 5, true}), List{"[::1]:5"});
+  EXPECT_EQ(ListenAddresses({"localhost", 5, true}), (List{"127.0.0.1:5", "[::1]:5"}));
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,101 @@
+// Who has a port: found in the kernel's tables and the descriptors of processes.
+#include "rendezvous/transport/port_holder.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "rendezvous/core/port_retry.h"
+#include "base/io/event_loop.h"
+
+namespace muster::agent {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(30);  // a limit for a broken program, not a measure
+
+constexpr char kForeign[] = "sleep";  // a program that is no muster
+
+// A process of this name that listens on a port of loopback.
+class Listener {
+ public:
+  explicit Listener(const char* name) {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(fd, 1), 0);
+    EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = ntohs(address.sin_port);
+    int ready[2];
+    EXPECT_EQ(pipe2(ready, O_CLOEXEC), 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (name == kForeign) {
+        fcntl(fd, F_SETFD, 0);
+        execlp(kForeign, kForeign, "1000", nullptr);  // closes the pipe
+      }
+      prctl(PR_SET_NAME, name);
+      (void)!write(ready[1], "x", 1);
+      while (true) pause();
+    }
+    close(ready[1]);
+    char byte = 0;
+    (void)!read(ready[0], &byte, 1);  // a byte, or the end
+    close(ready[0]);
+    close(fd);  // the child alone has it now
+  }
+  ~Listener() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  Listener(const Listener&) = delete;
+
+  uint16_t port() const { return port_; }
+  pid_t pid() const { return pid_; }
+
+ private:
+  uint16_t port_ = 0;
+  pid_t pid_ = 0;
+};
+
+TEST(rendezvous::PortHolder, AListenerIsFoundByItsPortWithPidAndName) {
+  const Listener listener("muster-agent");
+  const auto holder = rendezvous::FindPortHolder(listener.port(), kPatience);
+  ASSERT_TRUE(holder.has_value());
+  EXPECT_EQ(holder->pid, listener.pid());
+  EXPECT_EQ(holder->name, "muster-agent");
+  EXPECT_TRUE(holder->is_muster);
+  EXPECT_TRUE(holder->listens);
+}
+
+TEST(rendezvous::PortHolder, APortThatNobodyHasHasNoHolder) {
+  uint16_t port = 0;
+  { port = Listener("other").port(); }
+  EXPECT_FALSE(rendezvous::FindPortHolder(port, kPatience).has_value());
+}
+
+TEST(rendezvous::PortHolder, ARetryLearnsWhoItIsOnceASecond) {
+  const Listener listener(kForeign);
+  rendezvous::PortRetry retry;
+  const BootTime start = EventLoop::Now();
+  rendezvous::RefreshPortHolder(start, listener.port(), &retry);
+  EXPECT_FALSE(retry.SearchIsDue(start));
+  EXPECT_TRUE(retry.SearchIsDue(start + rendezvous::kHolderSearchPause));
+  EXPECT_EQ(retry.OnFailure(start, absl::UnavailableError("in use"), {}).why,
+            "in use: process " + std::to_string(listener.pid()) +
+                " (sleep) has it: end it, or give all nodes another port");
+}
+
+}  // namespace
+}  // namespace muster::agent

@@ -1,0 +1,140 @@
+#include "rendezvous/transport/session.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rendezvous/transport/session_error.h"
+#include "rendezvous/transport/listen_address.h"
+#include "tests/unit/rendezvous/transport/wire_fixture.h"
+
+namespace muster::wire_test {
+namespace {
+
+using rendezvous::DescribeSessionError;
+
+class SessionTest : public WireTest {};
+
+// A port of loopback that nobody listens on: it was given to a server that is gone.
+TEST_F(SessionTest, NobodyListeningIsConnectionRefused) {
+  auto server = Serve(Options());
+  const int port = server->port();
+  server.reset();
+  Client client(&loop_, "127.0.0.1", port);
+  client.session->Connect();
+  ASSERT_TRUE(Until([&] { return client.disconnected == 1; }));
+  EXPECT_EQ(client.why,
+            "cannot reach the coordinator at 127.0.0.1:" + std::to_string(port) + ": connection refused");
+  EXPECT_EQ(client.refused, 0);
+}
+
+TEST_F(SessionTest, ANameThatDoesNotResolveIsSaidSo) {
+  Client client(&loop_, "no-such-host.invalid", 29400, "", kPatience);
+  client.session->Connect();
+  ASSERT_TRUE(Until([&] { return client.disconnected == 1; }));
+  EXPECT_EQ(
+      client.why.rfind("cannot reach the coordinator at no-such-host.invalid:29400: its name does not resolve", 0),
+      0u)
+      << client.why;
+}
+
+TEST_F(SessionTest, AServerThatNeverAnswersTimesOut) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(fd, 8), 0);
+  socklen_t size = sizeof(address);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  Client client(&loop_, "127.0.0.1", ntohs(address.sin_port), "", absl::Milliseconds(200));
+  client.session->Connect();
+  ASSERT_TRUE(Until([&] { return client.disconnected == 1; }));
+  EXPECT_NE(client.why.find("timed out after 200ms"), std::string::npos) << client.why;
+  close(fd);
+}
+
+TEST_F(SessionTest, AProxyOfTheEnvironmentIsIgnored) {
+  for (const char* name : {"http_proxy", "https_proxy", "grpc_proxy"}) setenv(name, "http://127.0.0.1:9", 1);
+  auto server = Serve(Options());
+  Client client(&loop_, "127.0.0.1", server->port());
+  client.session->Connect();
+  EXPECT_TRUE(Until([&] { return client.connected + client.disconnected > 0; }));
+  EXPECT_EQ(client.connected, 1) << client.why;
+  for (const char* name : {"http_proxy", "https_proxy", "grpc_proxy"}) unsetenv(name);
+}
+
+TEST_F(SessionTest, ALaterAttemptReachesACoordinatorThatCameLate) {
+  auto first = Serve(Options());
+  const int port = first->port();
+  first.reset();
+  Client client(&loop_, "127.0.0.1", port);
+  client.session->Connect();
+  ASSERT_TRUE(Until([&] { return client.disconnected == 1; }));
+  auto second = Serve(Options("127.0.0.1", port));
+  client.session->Connect();
+  EXPECT_TRUE(Until([&] { return client.connected == 1; })) << client.why;
+}
+
+TEST_F(SessionTest, ANewAttemptReplacesTheOneBefore) {
+  auto server = Serve(Options());
+  Client client(&loop_, "127.0.0.1", server->port());
+  client.session->Connect();
+  ASSERT_TRUE(Until([&] { return client.connected == 1; }));
+  client.session->Connect();
+  ASSERT_TRUE(Until([&] { return client.connected == 2 && attendees_.closed.size() == 1; }));
+  EXPECT_EQ(client.disconnected, 0) << "the end of a replaced attempt is nobody's business";
+}
+
+TEST_F(SessionTest, OnlyTheNewestOfManyStatusesThatWaitIsSent) {
+  auto server = Serve(Options());
+  Client client(&loop_, "127.0.0.1", server->port());
+  client.session->Connect();
+  ASSERT_TRUE(Until([&] { return client.connected == 1; }));
+  for (uint64_t seq = 1; seq <= 100; ++seq) client.session->Send(Status(seq));
+  ASSERT_TRUE(
+      Until([&] { return !attendees_.statuses.empty() && attendees_.statuses.back().second.id().seq() == 100; }));
+  EXPECT_EQ(attendees_.statuses.size(), 2u);
+}
+
+TEST(SessionErrorTest, DebugNoiseIsStripped) {
+  EXPECT_EQ(DescribeSessionError({14, "something odd {\"created\":\"@1\",\n\"file\":\"x.cc\"}", true, ""}, "a:1"),
+            "lost the coordinator at a:1: something odd");
+  EXPECT_EQ(DescribeSessionError({14,
+                                  "connections to all backends failing; last error: UNKNOWN: ipv4:1.2.3.4:5: "
+                                  "No route to host",
+                                  false, ""},
+                                 "a:1"),
+            "cannot reach the coordinator at a:1: unreachable (no route to host)");
+  EXPECT_EQ(
+      DescribeSessionError({12, "", false, ""}, "a:1"),
+      "cannot reach the coordinator at a:1: something answers there that is no muster coordinator: end it, or "
+      "give all nodes another port");
+}
+
+TEST(SessionErrorTest, WordsOfGrpcsOwnMachineryAreNotPassedOn) {
+  const auto cause = [](const std::string& last) {
+    const std::string message = "failed to connect to all addresses; last error: " + last;
+    return DescribeSessionError({14, message, false, ""}, "a:1");
+  };
+  for (const char* other : {"INTERNAL: ipv4:1.2.3.4:5: Trying to connect an http1.x server",
+                            "UNAVAILABLE: ipv4:1.2.3.4:5: Failed parsing HTTP/2"}) {
+    EXPECT_EQ(cause(other), DescribeSessionError({12, "", false, ""}, "a:1"));
+  }
+  for (const char* silent : {"UNKNOWN: ipv4:1.2.3.4:5: Failed to connect to remote host: FD Shutdown",
+                             "UNKNOWN: ipv4:1.2.3.4:5: tcp handshaker shutdown"}) {
+    EXPECT_EQ(cause(silent), "cannot reach the coordinator at a:1: no answer");
+  }
+}
+
+TEST(SessionErrorTest, ANameThatDoesNotResolveIsKnownFromAMachineThatDoesNotAnswer) {
+  EXPECT_TRUE(
+      rendezvous::IsNameError({14, "DNS resolution failed for a:1: C-ares status is not ARES_SUCCESS", false, ""}));
+  EXPECT_TRUE(rendezvous::IsNameError({14, "Domain name not found", false, ""}));
+  EXPECT_FALSE(rendezvous::IsNameError({14, "Connection refused", false, ""}));
+}
+
+}  // namespace
+}  // namespace muster::wire_test

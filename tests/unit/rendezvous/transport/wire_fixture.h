@@ -1,0 +1,122 @@
+// A real server and real sessions on loopback, with one loop that the test drives until something has happened.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/io/event_loop.h"
+#include "rendezvous/transport/remote_session.h"
+#include "gtest/gtest.h"
+#include "rendezvous/transport/server.h"
+
+namespace muster::wire_test {
+
+constexpr absl::Duration kPatience = absl::Seconds(30);  // a limit for a broken program, not a measure
+
+// Runs the loop until done() is true. False: it never was.
+inline bool RunUntil(EventLoop* loop, const std::function<bool()>& done) {
+  const BootTime deadline = EventLoop::Now() + kPatience;
+  std::function<void()> look = [&] {
+    if (done() || EventLoop::Now() > deadline) return loop->Stop();
+    loop->After(absl::Milliseconds(1), look);
+  };
+  loop->Post(look);
+  loop->Run();
+  return done();
+}
+
+class Attendees : public rendezvous::Attendance {
+ public:
+  void OnOpened(rendezvous::StreamId stream, const std::string& peer) override { opened[stream] = peer; }
+  void OnStatus(rendezvous::StreamId stream, const v1::AgentStatus& status) override {
+    statuses.emplace_back(stream, status);
+    if (on_status) on_status(stream, status);
+  }
+  void OnClosed(rendezvous::StreamId stream) override { closed.push_back(stream); }
+  void OnTurnedAway(const std::string& peer, const std::string& why) override {
+    turned_away.push_back(peer + ": " + why);
+  }
+
+  std::map<rendezvous::StreamId, std::string> opened;
+  std::vector<std::pair<rendezvous::StreamId, v1::AgentStatus>> statuses;
+  std::vector<rendezvous::StreamId> closed;
+  std::vector<std::string> turned_away;
+  std::function<void(rendezvous::StreamId, const v1::AgentStatus&)> on_status;
+};
+
+// One agent's session and all that it heard.
+struct Client {
+  Client(EventLoop* loop, const std::string& host, int port, const std::string& token = "",
+         absl::Duration limit = absl::Seconds(5)) {
+    rendezvous::RemoteSessionOptions options;
+    options.coordinator.set_host(host);
+    options.coordinator.set_port(static_cast<uint32_t>(port));
+    options.token = token;
+    options.lease = absl::Seconds(10);
+    options.connect_limit = limit;
+    session = std::make_unique<rendezvous::RemoteSession>(
+        options, loop,
+        rendezvous::SessionEvents{.on_connected =
+                                 [this](const std::string& address) {
+                                   ++connected;
+                                   local_address = address;
+                                 },
+                             .on_directive = [this](const v1::Directive& d) { directives.push_back(d); },
+                             .on_disconnected =
+                                 [this](const std::string& text, int code) {
+                                   ++disconnected;
+                                   why = text;
+                                   refused = code;
+                                 },
+                             .on_closed = [this] { ++closed; }});
+  }
+
+  int connected = 0;
+  int disconnected = 0;
+  int closed = 0;
+  int refused = 0;
+  std::string why;
+  std::string local_address;
+  std::vector<v1::Directive> directives;
+  std::unique_ptr<rendezvous::RemoteSession> session;
+};
+
+class WireTest : public ::testing::Test {
+ protected:
+  rendezvous::ServerOptions Options(const std::string& host = "127.0.0.1", int port = 0) {
+    rendezvous::ServerOptions options;
+    options.listen = {.host = host, .port = static_cast<uint16_t>(port), .loopback_only = true};
+    options.version = "test";
+    options.lease = absl::Seconds(10);
+    return options;
+  }
+  absl::StatusOr<std::unique_ptr<rendezvous::Server>> TryServe(const rendezvous::ServerOptions& options) {
+    return rendezvous::Server::Start(
+        options, [this](std::function<void()> closure) { loop_.Post(std::move(closure)); }, &attendees_);
+  }
+  std::unique_ptr<rendezvous::Server> Serve(const rendezvous::ServerOptions& options) {
+    auto server = TryServe(options);
+    EXPECT_TRUE(server.ok()) << server.status();
+    return server.ok() ? *std::move(server) : nullptr;
+  }
+  bool Until(const std::function<bool()>& done) { return RunUntil(&loop_, done); }
+
+  static v1::AgentStatus Status(uint64_t seq) {
+    v1::AgentStatus status;
+    status.mutable_id()->set_seq(seq);
+    return status;
+  }
+  static v1::Directive Directive(uint64_t seq) {
+    v1::Directive directive;
+    directive.mutable_id()->set_seq(seq);
+    return directive;
+  }
+
+  EventLoop loop_;
+  Attendees attendees_;
+};
+
+}  // namespace muster::wire_test
