@@ -18,32 +18,32 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/transport/address.h"
 #include "agent/core/agent_core.h"
-#include "rendezvous/core/port_retry.h"
 #include "agent/end_host.h"
+#include "agent/local_session.h"
+#include "agent/notice/notice_watch.h"
+#include "agent/reach_check.h"
+#include "base/console/log.h"
+#include "base/console/writer.h"
+#include "base/exit_codes.h"
+#include "base/ids.h"
 #include "base/io/bounded_call.h"
 #include "base/io/event_loop.h"
 #include "base/io/framed_link.h"
-#include "base/console/log.h"
 #include "base/io/temporary_folder.h"
-#include "base/console/writer.h"
-#include "agent/local_session.h"
-#include "agent/notice/notice_watch.h"
+#include "base/status_macros.h"
+#include "base/thread.h"
+#include "rendezvous/coordinator_service.h"
+#include "rendezvous/core/port_retry.h"
+#include "rendezvous/transport/address.h"
+#include "rendezvous/transport/channel_options.h"
+#include "rendezvous/transport/grpc_log.h"
+#include "rendezvous/transport/peer_address.h"
 #include "rendezvous/transport/port_holder.h"
 #include "rendezvous/transport/process_start.h"
-#include "agent/reach_check.h"
 #include "rendezvous/transport/remote_session.h"
 #include "rendezvous/transport/serving.h"
 #include "rendezvous/transport/session_error.h"
-#include "base/exit_codes.h"
-#include "base/ids.h"
-#include "base/status_macros.h"
-#include "base/thread.h"
-#include "rendezvous/transport/channel_options.h"
-#include "rendezvous/coordinator_service.h"
-#include "rendezvous/transport/grpc_log.h"
-#include "rendezvous/transport/peer_address.h"
 
 namespace muster::agent {
 namespace {
@@ -308,12 +308,13 @@ void AgentProcess::Configure(bool serves) {
   if (serves) {
     rendezvous::RaiseDescriptorLimit();
     if (coordinator_ == nullptr) MakeCoordinator();
-    session_ = std::make_unique<LocalSession>(&loop_, coordinator_.get(), rendezvous::FirstLocalAddress(config_), Events());
+    session_ = std::make_unique<LocalSession>(&loop_, coordinator_.get(), rendezvous::FirstLocalAddress(config_),
+                                              Events());
   } else {
-    session_ =
-        std::make_unique<rendezvous::RemoteSession>(rendezvous::RemoteSessionOptions{config_.primary(), config_.token(), rendezvous::LeaseOf(config_),
-                                                             kConnectLimit, config_.primary_address()},
-                                        &loop_, Events());
+    session_ = std::make_unique<rendezvous::RemoteSession>(
+        rendezvous::RemoteSessionOptions{config_.primary(), config_.token(), rendezvous::LeaseOf(config_),
+                                         kConnectLimit, config_.primary_address()},
+        &loop_, Events());
   }
   configured_ = true;
   CheckLocalAddress();

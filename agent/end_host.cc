@@ -14,8 +14,8 @@ namespace muster::agent {
 
 int OpenPidFd(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
-HostEnder::HostEnder(EventLoop* loop, int pidfd, DeadHosts host, std::function<pid_t()> adopter,
-                     Events events, absl::Duration sweep_limit)
+HostEnder::HostEnder(EventLoop* loop, int pidfd, DeadHosts host, std::function<pid_t()> adopter, Events events,
+                     absl::Duration sweep_limit)
     : loop_(loop),
       pidfd_(pidfd),
       host_(std::move(host)),

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/io/event_loop.h"
-#include "rendezvous/transport/session.h"
 #include "rendezvous/coordinator_service.h"
+#include "rendezvous/transport/session.h"
 
 namespace muster::agent {
 

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "rendezvous/transport/address.h"
-#include "rendezvous/transport/serving.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "rendezvous/transport/address.h"
+#include "rendezvous/transport/serving.h"
 
 namespace muster::agent {
 
@@ -40,14 +40,17 @@ void ReachCheck::OnResolved(const absl::StatusOr<std::vector<std::string>>& addr
   address_ = addresses->front();
   const auto end = [this](const std::string& why) { loop_->Post([this, why] { Conclude(why); }); };
   session_ = std::make_unique<rendezvous::RemoteSession>(
-      rendezvous::RemoteSessionOptions{config_.primary(), config_.token(), rendezvous::LeaseOf(config_), kReachLimit}, loop_,
-      rendezvous::SessionEvents{.on_connected =
-                        [this, end](const std::string&) {
-                          end(session_->server_instance() == instance_ ? "" : "another muster answers there");
-                        },
-                    .on_directive = [](const v1::Directive&) {},
-                    .on_disconnected = [end](const std::string& why, int) { end(why); },
-                    .on_closed = [] {}});
+      rendezvous::RemoteSessionOptions{config_.primary(), config_.token(), rendezvous::LeaseOf(config_),
+                                       kReachLimit},
+      loop_,
+      rendezvous::SessionEvents{
+          .on_connected =
+              [this, end](const std::string&) {
+                end(session_->server_instance() == instance_ ? "" : "another muster answers there");
+              },
+          .on_directive = [](const v1::Directive&) {},
+          .on_disconnected = [end](const std::string& why, int) { end(why); },
+          .on_closed = [] {}});
   session_->Connect();
 }
 

@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/io/event_loop.h"
-#include "rendezvous/transport/remote_session.h"
 #include "muster/v1/host.pb.h"
+#include "rendezvous/transport/remote_session.h"
 
 namespace muster::agent {
 

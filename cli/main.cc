@@ -15,17 +15,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "agent/agent_process.h"
-#include "base/problem.h"
 #include "agent/host/process/exec_stage.h"
+#include "base/problem.h"
 #include "base/proc/process_setup.h"
-#include "cli/commands/commands.h"
-#include "cli/options/exit_codes.h"
-#include "cli/commands/help.h"
-#include "cli/plan/machine.h"
-#include "cli/options/nearest.h"
-#include "cli/plan/sagemaker.h"
-#include "cli/options/values.h"
 #include "base/status_macros.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/help.h"
+#include "cli/options/exit_codes.h"
+#include "cli/options/nearest.h"
+#include "cli/options/values.h"
+#include "cli/plan/machine.h"
+#include "cli/plan/sagemaker.h"
 
 namespace muster::cli {
 
@@ -73,8 +73,8 @@ absl::Status NoSuchCommand(const std::string& name) {
   if (name.starts_with('-') || name.ends_with(".py")) meant = "run " + Shown(name);
   if (name == "-V") meant = "--version";
   return absl::InvalidArgumentError(absl::StrCat(
-      Shown(name), ": no such command; there are ", absl::StrJoin(known.begin(), known.end() - 1, ", "),
-      " and ", known.back(), meant.empty() ? "" : "; did you mean muster ", meant, meant.empty() ? "" : "?"));
+      Shown(name), ": no such command; there are ", absl::StrJoin(known.begin(), known.end() - 1, ", "), " and ",
+      known.back(), meant.empty() ? "" : "; did you mean muster ", meant, meant.empty() ? "" : "?"));
 }
 
 // A link named torchrun or deepspeed stands for `muster run` in that one's words.

@@ -11,18 +11,18 @@
 #include <string>
 #include <utility>
 
-#include "rendezvous/core/port_retry.h"
-#include "base/io/event_loop.h"
 #include "base/console/log.h"
 #include "base/console/writer.h"
-#include "rendezvous/transport/port_holder.h"
-#include "rendezvous/transport/process_start.h"
-#include "rendezvous/transport/serving.h"
 #include "base/exit_codes.h"
+#include "base/io/event_loop.h"
 #include "base/status_macros.h"
 #include "base/waiting_line.h"
 #include "rendezvous/coordinator_service.h"
+#include "rendezvous/core/port_retry.h"
 #include "rendezvous/transport/grpc_log.h"
+#include "rendezvous/transport/port_holder.h"
+#include "rendezvous/transport/process_start.h"
+#include "rendezvous/transport/serving.h"
 
 namespace muster::rendezvous {
 namespace {

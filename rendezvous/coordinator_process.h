@@ -2,8 +2,8 @@
 // killed and started again it learns the job from the agents, and no worker notices if that is within the lease.
 #pragma once
 
-#include "muster/v1/host.pb.h"
 #include "base/note.h"
+#include "muster/v1/host.pb.h"
 
 namespace muster::rendezvous {
 

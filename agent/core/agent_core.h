@@ -12,11 +12,11 @@
 #include <variant>
 #include <vector>
 
-#include "muster/v1/host.pb.h"
-#include "muster/v1/rendezvous.pb.h"
 #include "base/note.h"
 #include "base/time.h"
 #include "base/waiting_line.h"
+#include "muster/v1/host.pb.h"
+#include "muster/v1/rendezvous.pb.h"
 
 namespace muster::agent {
 

@@ -1,8 +1,8 @@
 #include "agent/discovery/aws_batch.h"
 
 #include "absl/strings/str_cat.h"
-#include "base/problem.h"
 #include "agent/discovery/variables.h"
+#include "base/problem.h"
 #include "base/status_macros.h"
 
 namespace muster::discovery {

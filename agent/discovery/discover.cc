@@ -14,11 +14,11 @@
 #include "agent/discovery/kubeflow.h"
 #include "agent/discovery/kubernetes.h"
 #include "agent/discovery/openmpi.h"
-#include "base/problem.h"
 #include "agent/discovery/slurm.h"
 #include "agent/discovery/static_variables.h"
 #include "agent/discovery/tf_config.h"
 #include "agent/discovery/volcano.h"
+#include "base/problem.h"
 #include "base/status_macros.h"
 
 namespace muster::discovery {

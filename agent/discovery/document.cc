@@ -5,8 +5,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/problem.h"
-#include "nlohmann/json.hpp"
 #include "base/status_macros.h"
+#include "nlohmann/json.hpp"
 
 namespace muster::discovery {
 namespace {

@@ -11,8 +11,8 @@
 #include "absl/strings/strip.h"
 #include "agent/discovery/address.h"
 #include "agent/discovery/hostfile.h"
-#include "base/problem.h"
 #include "agent/discovery/variables.h"
+#include "base/problem.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 

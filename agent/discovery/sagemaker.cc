@@ -9,11 +9,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "agent/discovery/document.h"
-#include "base/problem.h"
 #include "agent/discovery/sagemaker_variables.h"
 #include "agent/discovery/variables.h"
-#include "nlohmann/json.hpp"
+#include "base/problem.h"
 #include "base/status_macros.h"
+#include "nlohmann/json.hpp"
 
 namespace muster::discovery {
 namespace {

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "agent/discovery/document.h"
 #include "base/problem.h"
-#include "nlohmann/json.hpp"
 #include "base/status_macros.h"
+#include "nlohmann/json.hpp"
 
 namespace muster::discovery {
 namespace {

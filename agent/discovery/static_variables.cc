@@ -3,8 +3,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "agent/discovery/address.h"
-#include "base/problem.h"
 #include "agent/discovery/variables.h"
+#include "base/problem.h"
 #include "base/status_macros.h"
 
 namespace muster::discovery {

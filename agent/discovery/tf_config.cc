@@ -7,10 +7,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "agent/discovery/document.h"
-#include "base/problem.h"
 #include "agent/discovery/variables.h"
-#include "nlohmann/json.hpp"
+#include "base/problem.h"
 #include "base/status_macros.h"
+#include "nlohmann/json.hpp"
 
 namespace muster::discovery {
 namespace {

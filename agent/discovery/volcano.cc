@@ -8,8 +8,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "agent/discovery/address.h"
-#include "base/problem.h"
 #include "agent/discovery/variables.h"
+#include "base/problem.h"
 #include "base/status_macros.h"
 
 namespace muster::discovery {

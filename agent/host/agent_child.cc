@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/proc/marker.h"
 #include "base/console/log.h"
+#include "base/proc/marker.h"
 
 namespace muster::host {
 namespace {

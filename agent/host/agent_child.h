@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "agent/host/process/spawner.h"
 #include "base/io/event_loop.h"
 #include "base/io/framed_link.h"
-#include "agent/host/process/spawner.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::host {

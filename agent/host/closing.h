@@ -10,10 +10,10 @@
 #include <optional>
 
 #include "absl/time/time.h"
-#include "base/io/event_loop.h"
-#include "agent/host/report/job_end.h"
 #include "agent/host/output/worker_output.h"
+#include "agent/host/report/job_end.h"
 #include "base/console/writer.h"
+#include "base/io/event_loop.h"
 #include "base/note.h"
 
 namespace muster::host {

@@ -12,8 +12,8 @@
 #include <system_error>
 
 #include "absl/time/time.h"
-#include "base/io/event_loop.h"
 #include "base/exit_codes.h"
+#include "base/io/event_loop.h"
 #include "base/thread.h"
 #include "base/time.h"
 

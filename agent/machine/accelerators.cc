@@ -9,8 +9,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "base/problem.h"
 #include "agent/machine/visible_devices.h"
+#include "base/problem.h"
 #include "base/status_macros.h"
 
 namespace muster::machine {
@@ -214,8 +214,7 @@ void Take(const Devices& found, const char* kind, const std::string& name, const
   accelerators->reason = absl::StrFormat("%d %s%s: %s", present, name, present == 1 ? "" : "s", found.how);
   if (visible.apart) absl::StrAppend(&accelerators->reason, ", with ", accelerators->count, " MIG instances");
   if (list.has_value()) {
-    absl::StrAppend(&accelerators->reason, ", ", variable, "=", Shown(*list), " leaves ",
-                    accelerators->count);
+    absl::StrAppend(&accelerators->reason, ", ", variable, "=", Shown(*list), " leaves ", accelerators->count);
   }
 }
 
@@ -310,8 +309,8 @@ absl::StatusOr<WorkerCount> CountWorkers(std::string_view wish, const Environmen
   const int cpus = probe.usable_cpus();
   if (wish == "cpu") return Fixed(cpus, absl::StrCat(cpus, " CPUs may be used here"));
   if (!wish.empty() && wish != "auto" && !IsKind(wish)) {
-    return absl::InvalidArgumentError(absl::StrCat("--nproc-per-node is ", Shown(wish),
-                                                   ": expected a number, auto, gpu, cpu, xpu, npu or hpu"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--nproc-per-node is ", Shown(wish), ": expected a number, auto, gpu, cpu, xpu, npu or hpu"));
   }
   const Accelerators found = CountAccelerators(environment, probe, IsKind(wish) ? wish : "");
   if (found.count > 0) return OnePerAccelerator(found);

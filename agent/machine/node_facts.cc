@@ -12,8 +12,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "base/mask_secrets.h"
-#include "base/utf8.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace muster::machine {
 namespace {
@@ -80,8 +80,7 @@ Facts MachineFacts(const Environment& environment, const MachineProbe& probe) {
   if (const std::string types = GpuTypes(probe); !types.empty()) facts["GPU type"] = FactValue(types);
   for (const auto& [name, value] : environment) {
     if (!IsShared(name) || name.size() > kMaxFactNameBytes || facts.size() >= kMaxFacts) continue;
-    facts[ToUtf8(name, kMaxFactNameBytes)] =
-        FactValue(IsSecretName(name) ? kMask : MaskText(value));
+    facts[ToUtf8(name, kMaxFactNameBytes)] = FactValue(IsSecretName(name) ? kMask : MaskText(value));
   }
   return facts;
 }

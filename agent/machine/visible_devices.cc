@@ -98,15 +98,14 @@ std::vector<Selection> SelectListed(const std::string& variable, const std::stri
     if (!selection.has_value()) {
       const bool said_none = i == 0 && (entry.empty() || entry == "-1");
       if (!said_none) {
-        visible->warnings.push_back(absl::StrCat(variable, "=", Shown(list), ": entry ", i + 1, " (",
-                                                 Shown(entry), ") names none of the ", devices.size(),
+        visible->warnings.push_back(absl::StrCat(variable, "=", Shown(list), ": entry ", i + 1, " (", Shown(entry),
+                                                 ") names none of the ", devices.size(),
                                                  " devices here; it and what follows are ignored, as CUDA does"));
       }
       return selected;
     }
     if (!seen.emplace(selection->device, selection->mig ? selection->entry : "").second) {
-      visible->warnings.push_back(absl::StrCat(variable, "=", Shown(list), ": ",
-                                               Shown(entry),
+      visible->warnings.push_back(absl::StrCat(variable, "=", Shown(list), ": ", Shown(entry),
                                                " is named twice; no device is visible then"));
       return {};
     }

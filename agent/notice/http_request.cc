@@ -13,9 +13,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "rendezvous/transport/address.h"
 #include "base/io/event_loop.h"
 #include "base/status_macros.h"
+#include "rendezvous/transport/address.h"
 
 namespace muster::agent {
 namespace {

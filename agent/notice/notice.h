@@ -18,8 +18,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "muster/v1/host.pb.h"
 #include "base/note.h"
+#include "muster/v1/host.pb.h"
 
 namespace muster::agent {
 

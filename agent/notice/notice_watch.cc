@@ -12,12 +12,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "agent/notice/http_request.h"
 #include "agent/notice/notice.h"
-#include "base/problem.h"
 #include "base/console/log.h"
 #include "base/io/owned_fd.h"
-#include "agent/notice/http_request.h"
 #include "base/mutex.h"
+#include "base/problem.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
 
@@ -82,8 +82,7 @@ class NoticeWatch::State {
       }
       if (errno == ENOENT || std::exchange(warned, true)) continue;
       const absl::Status why = absl::ErrnoToStatus(errno, "cannot be looked at");
-      Tell({Severity::kWarning,
-            absl::StrCat("preemption notice: ", Shown(source_.file()), " ", why.message())});
+      Tell({Severity::kWarning, absl::StrCat("preemption notice: ", Shown(source_.file()), " ", why.message())});
     } while (Sleep(kNoticeFilePeriod));
   }
 

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "nlohmann/json.hpp"
 #include "base/mutex.h"
 #include "base/text.h"
+#include "nlohmann/json.hpp"
 
 namespace muster {
 namespace {

@@ -14,7 +14,7 @@ namespace muster {
 
 struct LogOptions {
   Severity level = Severity::kInfo;  // what is below is not written
-  Writer* writer = nullptr;    // outlives the log; nullptr: written at once, by the caller
+  Writer* writer = nullptr;          // outlives the log; nullptr: written at once, by the caller
   int fd = 2;
   int quiet_fd = 2;  // of what is below a warning: some clouds take all of standard error for errors
   bool json = false;

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <deque>
 
-#include "base/utf8.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace muster {
 

@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "base/check.h"
+#include "base/console/live_rows.h"
 #include "base/io/byte_queue.h"
 #include "base/io/event_loop.h"
-#include "base/console/live_rows.h"
-#include "base/check.h"
 #include "base/mutex.h"
 #include "base/thread.h"
 

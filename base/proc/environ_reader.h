@@ -16,8 +16,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "base/proc/proc_scan.h"
 #include "base/mutex.h"
+#include "base/proc/proc_scan.h"
 
 namespace muster {
 

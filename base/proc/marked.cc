@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "base/proc/environ_reader.h"
 #include "base/io/event_loop.h"
+#include "base/proc/environ_reader.h"
 #include "base/status_macros.h"
 
 namespace muster {

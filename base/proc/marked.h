@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/proc/environ_reader.h"
 #include "base/proc/marker.h"
 #include "base/proc/orphans.h"
-#include "base/proc/environ_reader.h"
 #include "base/proc/proc_scan.h"
 
 namespace muster {

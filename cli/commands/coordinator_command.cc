@@ -1,12 +1,12 @@
 // `muster coordinator`: the job's settings from options and MUSTER_ variables, then the process that serves it.
 #include "absl/strings/str_cat.h"
-#include "rendezvous/coordinator_process.h"
 #include "base/proc/process_setup.h"
+#include "base/status_macros.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
 #include "cli/options/log_level.h"
 #include "cli/plan/machine.h"
-#include "base/status_macros.h"
+#include "rendezvous/coordinator_process.h"
 
 namespace muster::cli {
 namespace {

@@ -1,9 +1,9 @@
 // `muster env`: what would be done, and why; nothing is. With --check: what would go wrong.
 #include "cli/commands/commands.h"
+#include "cli/commands/help.h"
 #include "cli/env/env_check.h"
 #include "cli/env/env_probe.h"
 #include "cli/env/env_report.h"
-#include "cli/commands/help.h"
 #include "cli/plan/launch.h"
 #include "cli/plan/machine.h"
 

@@ -7,9 +7,9 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "agent/discovery/discover.h"
+#include "base/status_macros.h"
 #include "cli/options/deepspeed.h"
 #include "cli/options/option_table.h"
-#include "base/status_macros.h"
 
 namespace muster::cli {
 namespace {

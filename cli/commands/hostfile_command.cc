@@ -1,12 +1,12 @@
 // `muster hostfile`: the nodes that `muster run` would meet, as DeepSpeed's hostfile.
 #include "agent/discovery/hostfile_view.h"
+#include "base/status_macros.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
-#include "cli/plan/machine.h"
 #include "cli/options/option_table.h"
 #include "cli/options/settings.h"
 #include "cli/options/values.h"
-#include "base/status_macros.h"
+#include "cli/plan/machine.h"
 
 namespace muster::cli {
 

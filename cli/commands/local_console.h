@@ -14,8 +14,8 @@
 
 #include "absl/status/status.h"
 #include "base/console/live_rows.h"
-#include "cli/plan/local_output.h"
 #include "base/time.h"
+#include "cli/plan/local_output.h"
 
 namespace muster::cli {
 

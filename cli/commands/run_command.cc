@@ -6,28 +6,28 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "rendezvous/transport/address.h"
 #include "agent/host/host_process.h"
 #include "agent/host/init.h"
 #include "agent/host/report/job_end.h"
-#include "base/console/log.h"
-#include "base/proc/process_setup.h"
 #include "agent/machine/machine_probe.h"
 #include "agent/machine/node_facts.h"
 #include "agent/notice/notice_watch.h"
+#include "base/console/log.h"
+#include "base/proc/process_setup.h"
+#include "base/status_macros.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/help.h"
+#include "cli/commands/startup_signals.h"
 #include "cli/options/completion.h"
 #include "cli/options/deepspeed.h"
 #include "cli/options/exit_codes.h"
-#include "cli/commands/help.h"
 #include "cli/options/known_launchers.h"
-#include "cli/plan/launch.h"
 #include "cli/options/log_level.h"
-#include "cli/plan/machine.h"
 #include "cli/options/option_table.h"
+#include "cli/plan/launch.h"
+#include "cli/plan/machine.h"
 #include "cli/plan/sagemaker.h"
-#include "cli/commands/startup_signals.h"
-#include "base/status_macros.h"
+#include "rendezvous/transport/address.h"
 
 namespace muster::cli {
 namespace {
@@ -80,8 +80,7 @@ absl::StatusOr<host::HostEnd> RunWithLog(const RunPlan& plan, Launch launch, Sev
 
 int BecomeHost(const RunPlan& plan, Launch launch, const Inherited& inherited, Severity level,
                StartupSignals* startup_signals) {
-  const absl::Status enough =
-      CheckDescriptors(host::LeastDescriptors(launch.plan, plan.config.single_node()));
+  const absl::Status enough = CheckDescriptors(host::LeastDescriptors(launch.plan, plan.config.single_node()));
   if (!enough.ok()) return Complain(enough);
   launch.plan.process = inherited;
   launch.plan.before_start = [startup_signals] { startup_signals->Stop(); };

@@ -9,9 +9,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "cli/options/exit_codes.h"
 #include "base/ids.h"
 #include "base/status_macros.h"
+#include "cli/options/exit_codes.h"
 
 namespace muster::cli {
 namespace {

@@ -13,22 +13,22 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "rendezvous/transport/address.h"
+#include "agent/machine/machine_probe.h"
+#include "agent/reach_check.h"
+#include "base/ids.h"
 #include "base/io/event_loop.h"
 #include "base/io/owned_fd.h"
-#include "agent/machine/machine_probe.h"
-#include "rendezvous/transport/port_holder.h"
-#include "rendezvous/transport/process_start.h"
-#include "agent/reach_check.h"
-#include "rendezvous/transport/remote_session.h"
-#include "rendezvous/transport/serving.h"
-#include "muster/v1/rendezvous.grpc.pb.h"
-#include "base/ids.h"
 #include "base/status_macros.h"
+#include "muster/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/transport/address.h"
 #include "rendezvous/transport/auth.h"
 #include "rendezvous/transport/channel_options.h"
 #include "rendezvous/transport/listen_address.h"
+#include "rendezvous/transport/port_holder.h"
+#include "rendezvous/transport/process_start.h"
+#include "rendezvous/transport/remote_session.h"
 #include "rendezvous/transport/server.h"
+#include "rendezvous/transport/serving.h"
 
 namespace muster::cli {
 namespace {
@@ -159,8 +159,8 @@ absl::Status LeadsHere(const std::string& address, const v1::NodeConfig& config)
   events.on_directive = [](const v1::Directive&) {};
   events.on_closed = [] {};
   session = std::make_unique<rendezvous::RemoteSession>(
-      rendezvous::RemoteSessionOptions{endpoint, config.token(), rendezvous::LeaseOf(config), agent::kReachLimit}, &loop,
-      events);
+      rendezvous::RemoteSessionOptions{endpoint, config.token(), rendezvous::LeaseOf(config), agent::kReachLimit},
+      &loop, events);
   session->Connect();
   loop.Run();
   session.reset();  // before the server, which it is connected to

@@ -10,10 +10,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "agent/discovery/discover.h"
-#include "base/mask_secrets.h"
-#include "cli/env/env_check.h"
 #include "base/ids.h"
+#include "base/mask_secrets.h"
 #include "base/status_macros.h"
+#include "cli/env/env_check.h"
 
 namespace muster::cli {
 namespace {

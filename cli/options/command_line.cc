@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/problem.h"
-#include "cli/options/nearest.h"
 #include "base/status_macros.h"
+#include "cli/options/nearest.h"
 
 namespace muster::cli {
 namespace {
@@ -51,8 +51,7 @@ absl::StatusOr<const OptionSpec*> Resolve(const std::vector<OptionSpec>& table, 
     }
     if (fits.size() == 1) return fits.front();
     if (fits.size() > 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(Shown(word), ": could be ", absl::StrJoin(names, ", ")));
+      return absl::InvalidArgumentError(absl::StrCat(Shown(word), ": could be ", absl::StrJoin(names, ", ")));
     }
   }
   return NoSuchOption(word, NearestOption(table, name), command);

@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "base/status_macros.h"
 #include "cli/options/command_names.h"
 #include "cli/options/option_table.h"
-#include "base/status_macros.h"
 
 namespace muster::cli {
 namespace {

@@ -6,11 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "agent/discovery/hostfile.h"
+#include "base/status_macros.h"
 #include "base/utf8.h"
 #include "cli/options/deepspeed_env.h"
 #include "cli/options/settings.h"
 #include "cli/options/values.h"
-#include "base/status_macros.h"
 
 namespace muster::cli {
 namespace {

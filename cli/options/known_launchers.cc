@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "cli/options/option_table.h"
 #include "base/status_macros.h"
+#include "cli/options/option_table.h"
 
 namespace muster::cli {
 namespace {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "cli/options/settings.h"
 #include "base/note.h"
+#include "cli/options/settings.h"
 
 namespace muster::cli {
 

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "cli/options/values.h"
 #include "base/status_macros.h"
+#include "cli/options/values.h"
 
 namespace muster::cli {
 namespace {

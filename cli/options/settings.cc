@@ -11,13 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "agent/discovery/discover.h"
+#include "base/check.h"
+#include "base/duration.h"
 #include "base/problem.h"
+#include "base/status_macros.h"
 #include "base/utf8.h"
 #include "cli/options/completion.h"
 #include "cli/options/nearest.h"
-#include "base/check.h"
-#include "base/duration.h"
-#include "base/status_macros.h"
 #include "rendezvous/core/options.h"
 
 namespace muster::cli {
@@ -250,8 +250,7 @@ class ConfReader {
     if (known) {
       idle_.push_back(key);
     } else {
-      settings_->warnings.push_back(
-          absl::StrCat(conf_.source, ": no handler of torch knows ", Shown(key)));
+      settings_->warnings.push_back(absl::StrCat(conf_.source, ": no handler of torch knows ", Shown(key)));
     }
     return absl::OkStatus();
   }

@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "muster/v1/host.pb.h"
 #include "base/duration.h"
+#include "muster/v1/host.pb.h"
 
 namespace muster::cli {
 

@@ -114,10 +114,11 @@ bool IsStandardInput(const std::string& script) {
 }  // namespace
 
 machine::ProgramCheck CheckProgramOf(const RunPlan& run, const machine::Interpreter& interpreter,
-                                   const Environment& environment, const machine::FileProbe& probe) {
+                                     const Environment& environment, const machine::FileProbe& probe) {
   if (run.script.empty()) {
-    return run.no_python ? machine::ProgramCheck{}
-                         : machine::CheckProgram(machine::ProgramKind::kModule, "", interpreter, environment, probe);
+    return run.no_python
+               ? machine::ProgramCheck{}
+               : machine::CheckProgram(machine::ProgramKind::kModule, "", interpreter, environment, probe);
   }
   if (!run.no_python && IsStandardInput(run.script) && run.config.slots() > 1) {
     return {kExitUsage,

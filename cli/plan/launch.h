@@ -19,7 +19,7 @@ struct Launch {
 
 // Whether what is to be run can be; without a script only whether the interpreter can.
 machine::ProgramCheck CheckProgramOf(const RunPlan& run, const machine::Interpreter& interpreter,
-                                   const Environment& environment, const machine::FileProbe& probe);
+                                     const Environment& environment, const machine::FileProbe& probe);
 
 // probe: for tests. called_as: argv[0].
 Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const std::string& host_id,

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
-#include "base/mask_secrets.h"
 #include "base/ids.h"
+#include "base/mask_secrets.h"
 #include "base/status_macros.h"
 
 namespace muster::cli {

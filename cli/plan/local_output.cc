@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/console/line_assembler.h"
+#include "base/status_macros.h"
 #include "cli/plan/line_prefix.h"
 #include "cli/plan/local_plan.h"
-#include "base/status_macros.h"
 
 namespace muster::cli {
 namespace {

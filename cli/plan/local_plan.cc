@@ -7,13 +7,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/duration.h"
 #include "base/problem.h"
-#include "cli/plan/line_prefix.h"
-#include "cli/plan/run_plan.h"
+#include "base/status_macros.h"
 #include "cli/options/settings.h"
 #include "cli/options/values.h"
-#include "base/duration.h"
-#include "base/status_macros.h"
+#include "cli/plan/line_prefix.h"
+#include "cli/plan/run_plan.h"
 
 namespace muster::cli {
 namespace {

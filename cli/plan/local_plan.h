@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "agent/machine/accelerators.h"
 #include "agent/host/core/output_plan.h"
+#include "agent/machine/accelerators.h"
 #include "cli/options/command_line.h"
 #include "cli/options/settings.h"
 

@@ -10,13 +10,13 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "agent/machine/accelerators.h"
-#include "rendezvous/transport/address.h"
 #include "agent/discovery/discover.h"
+#include "agent/machine/accelerators.h"
 #include "agent/machine/machine_probe.h"
 #include "agent/machine/numa_binding.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "rendezvous/transport/address.h"
 
 extern char** environ;
 
@@ -108,7 +108,9 @@ Machine ReadMachine(const Environment& environment) {
   machine.nvidia_driver =
       access("/dev/nvidiactl", F_OK) == 0;  // it comes with the first GPU; to count them takes long
   machine.first_process = IsFirstProcess();
-  machine.accelerators = [&environment] { return machine::CountAccelerators(environment, machine::SystemProbe()); };
+  machine.accelerators = [&environment] {
+    return machine::CountAccelerators(environment, machine::SystemProbe());
+  };
   machine.count_workers = [&environment](const std::string& wish) {
     return machine::CountWorkers(wish, environment, machine::SystemProbe());
   };

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "cli/plan/run_plan.h"
 #include "cli/options/settings.h"
+#include "cli/plan/run_plan.h"
 
 namespace muster::cli {
 

@@ -9,16 +9,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "agent/discovery/vertex.h"
+#include "base/duration.h"
+#include "base/ids.h"
+#include "base/status_macros.h"
+#include "base/takeover.h"
 #include "base/utf8.h"
 #include "cli/plan/leaving.h"
 #include "cli/plan/line_prefix.h"
 #include "cli/plan/membership.h"
 #include "cli/plan/named_ranks.h"
 #include "cli/plan/sagemaker.h"
-#include "base/duration.h"
-#include "base/ids.h"
-#include "base/status_macros.h"
-#include "base/takeover.h"
 
 namespace muster::cli {
 namespace {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "agent/machine/accelerators.h"
 #include "agent/discovery/discover.h"
 #include "agent/host/core/host_core.h"
 #include "agent/host/core/output_plan.h"
+#include "agent/machine/accelerators.h"
 #include "cli/options/command_line.h"
 #include "cli/options/settings.h"
 #include "muster/v1/host.pb.h"
@@ -56,10 +56,11 @@ struct Machine {
   std::string host_id;        // random
   std::string random_run_id;  // for a job that nobody else can join
   std::string version;
-  bool nvidia_driver = false;                         // it is loaded, and has a GPU
-  bool first_process = false;                         // we are, or stand directly under, process 1 of a container
+  bool nvidia_driver = false;  // it is loaded, and has a GPU
+  bool first_process = false;  // we are, or stand directly under, process 1 of a container
   std::function<machine::Accelerators()> accelerators;  // may take seconds
-  std::function<absl::StatusOr<machine::WorkerCount>(const std::string& wish)> count_workers;  // "auto", "gpu", ...
+  std::function<absl::StatusOr<machine::WorkerCount>(const std::string& wish)>
+      count_workers;  // "auto", "gpu", ...
   // May wait a few seconds for a file that the platform is about to write.
   std::function<absl::StatusOr<discovery::ClusterView>(const Environment&, const discovery::DiscoverOptions&)>
       discover;

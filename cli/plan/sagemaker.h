@@ -5,8 +5,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "cli/plan/run_plan.h"
 #include "cli/options/settings.h"
+#include "cli/plan/run_plan.h"
 
 namespace muster::cli {
 

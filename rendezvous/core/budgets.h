@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "muster/v1/rendezvous.pb.h"
 #include "base/time.h"
+#include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/options.h"
 
 namespace muster::rendezvous {

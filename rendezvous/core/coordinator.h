@@ -18,10 +18,10 @@
 #include <variant>
 #include <vector>
 
-#include "muster/v1/rendezvous.pb.h"
 #include "base/exit_codes.h"
 #include "base/note.h"
 #include "base/time.h"
+#include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/budgets.h"
 #include "rendezvous/core/counted_map.h"
 #include "rendezvous/core/differences.h"

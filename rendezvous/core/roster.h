@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "muster/v1/rendezvous.pb.h"
 #include "base/time.h"
+#include "muster/v1/rendezvous.pb.h"
 
 namespace muster::rendezvous {
 

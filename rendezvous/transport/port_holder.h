@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "absl/time/time.h"
-#include "rendezvous/core/port_retry.h"
 #include "base/time.h"
+#include "rendezvous/core/port_retry.h"
 
 namespace muster::rendezvous {
 

@@ -4,16 +4,16 @@
 
 #include <utility>
 
-#include "rendezvous/transport/address.h"
-#include "rendezvous/transport/session_error.h"
 #include "base/check.h"
 #include "base/duration.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
 #include "base/status_macros.h"
+#include "rendezvous/transport/address.h"
 #include "rendezvous/transport/auth.h"
 #include "rendezvous/transport/channel_options.h"
 #include "rendezvous/transport/peer_address.h"
+#include "rendezvous/transport/session_error.h"
 
 namespace muster::rendezvous {
 // One channel and its one call. Destroyed when nothing of it is outstanding.

@@ -10,10 +10,10 @@
 
 #include "absl/time/time.h"
 #include "base/io/event_loop.h"
-#include "rendezvous/transport/session.h"
 #include "muster/v1/rendezvous.grpc.pb.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/transport/completion_thread.h"
+#include "rendezvous/transport/session.h"
 
 namespace muster::rendezvous {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "muster/v1/rendezvous.grpc.pb.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "muster/v1/rendezvous.grpc.pb.h"
 #include "rendezvous/transport/auth.h"
 #include "rendezvous/transport/channel_options.h"
 #include "rendezvous/transport/completion_thread.h"

@@ -13,8 +13,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "muster/v1/rendezvous.pb.h"
 #include "base/takeover.h"
+#include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/transport/listen_address.h"
 #include "rendezvous/transport/post.h"
 

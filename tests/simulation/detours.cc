@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "rendezvous/transport/session_error.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
+#include "rendezvous/transport/session_error.h"
 #include "tests/simulation/world.h"
 
 namespace muster::simulation {
@@ -104,7 +104,8 @@ void World::EndStream(AgentProcess* agent, uint64_t attempt, int code, bool was_
   ++agent->attempt;
   const int refused = rendezvous::RefusalCode(code);
   agent->host->refused_elsewhere |= refused != 0 && !IsSet(agent->core.memory().epoch());
-  const std::string why = rendezvous::DescribeSessionError({code, "the stream was reset", was_open, ""}, "node-0:1");
+  const std::string why =
+      rendezvous::DescribeSessionError({code, "the stream was reset", was_open, ""}, "node-0:1");
   OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDisconnected(now, why, refused, out); });
 }
 

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "agent/core/agent_core.h"
-#include "rendezvous/core/port_retry.h"
 #include "agent/host/core/host_core.h"
 #include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/port_retry.h"
 #include "tests/simulation/conduct.h"
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/policies.h"

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "agent/host/core/ladder.h"
-#include "muster/v1/host.pb.h"
 #include "base/note.h"
 #include "base/time.h"
+#include "muster/v1/host.pb.h"
 
 namespace muster::host {
 

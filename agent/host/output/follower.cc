@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "base/io/event_loop.h"
-#include "base/console/log.h"
 #include "base/check.h"
+#include "base/console/log.h"
+#include "base/io/event_loop.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "base/thread.h"

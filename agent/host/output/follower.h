@@ -17,8 +17,8 @@
 #include "absl/time/time.h"
 #include "agent/host/output/bounded_file.h"
 #include "base/console/line_assembler.h"
-#include "base/io/owned_fd.h"
 #include "base/console/writer.h"
+#include "base/io/owned_fd.h"
 
 namespace muster::host {
 

@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/io/bounded_call.h"
 #include "base/console/log.h"
+#include "base/io/bounded_call.h"
 #include "base/status_macros.h"
 
 namespace muster::host {

@@ -14,9 +14,9 @@
 #include "agent/host/core/output_plan.h"
 #include "agent/host/output/follower.h"
 #include "agent/host/output/log_files.h"
-#include "base/io/owned_fd.h"
 #include "base/console/stderr_tail.h"
 #include "base/console/writer.h"
+#include "base/io/owned_fd.h"
 #include "muster/v1/rendezvous.pb.h"
 
 namespace muster::host {

@@ -17,9 +17,9 @@
 #include "absl/status/statusor.h"
 #include "agent/host/core/host_core.h"
 #include "agent/host/core/worker_environment.h"
+#include "agent/host/process/session_drain.h"
 #include "base/io/event_loop.h"
 #include "base/proc/process_setup.h"
-#include "agent/host/process/session_drain.h"
 
 namespace muster::host {
 

@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/proc/proc_scan.h"
 #include "base/check.h"
+#include "base/proc/proc_scan.h"
 #include "base/status_macros.h"
 
 namespace muster::host {

@@ -12,9 +12,9 @@
 #include <set>
 #include <string>
 
+#include "agent/host/process/spawner.h"
 #include "base/io/event_loop.h"
 #include "base/proc/proc_scan.h"
-#include "agent/host/process/spawner.h"
 
 namespace muster::host {
 

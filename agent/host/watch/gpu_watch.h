@@ -12,9 +12,9 @@
 #include <string_view>
 
 #include "agent/host/core/host_core.h"
+#include "agent/host/process/spawner.h"
 #include "base/io/event_loop.h"
 #include "base/io/owned_fd.h"
-#include "agent/host/process/spawner.h"
 
 namespace muster::host {
 

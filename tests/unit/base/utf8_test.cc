@@ -1,8 +1,9 @@
 // What leaves the host as text is UTF-8, whatever it was made of.
+#include "base/utf8.h"
+
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "base/utf8.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::host {

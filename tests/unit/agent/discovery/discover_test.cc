@@ -1,9 +1,9 @@
 // The table of platforms: who wins, who must agree.
 #include "agent/discovery/discover.h"
 
+#include "base/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "base/status_macros.h"
 #include "tests/unit/agent/discovery/fixtures.h"
 
 namespace muster::discovery {

@@ -6,8 +6,8 @@
 #include <regex>
 #include <sstream>
 
-#include "gtest/gtest.h"
 #include "base/check.h"
+#include "gtest/gtest.h"
 
 namespace muster::testing {
 namespace {

@@ -3,9 +3,9 @@
 #include "agent/discovery/openmpi.h"
 
 #include "agent/discovery/discover.h"
+#include "base/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "base/status_macros.h"
 #include "tests/unit/agent/discovery/fixtures.h"
 
 namespace muster::discovery {

@@ -5,9 +5,9 @@
 #include <regex>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "base/status_macros.h"
 #include "tests/unit/agent/discovery/fixtures.h"
 
 namespace muster::discovery {

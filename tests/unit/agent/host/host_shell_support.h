@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "base/io/event_loop.h"
-#include "base/proc/process_setup.h"
 #include "agent/host/process/spawner.h"
 #include "agent/host/process/sweeper.h"
+#include "base/io/event_loop.h"
+#include "base/proc/process_setup.h"
 
 namespace muster::host {
 

@@ -12,8 +12,8 @@
 #include <optional>
 #include <set>
 
-#include "agent/host/watch/oom_watch.h"
 #include "agent/host/port_keeper.h"
+#include "agent/host/watch/oom_watch.h"
 #include "tests/unit/agent/host/host_shell_support.h"
 
 namespace muster::host {

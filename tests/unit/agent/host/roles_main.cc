@@ -27,9 +27,9 @@
 #include <cstring>
 #include <thread>
 
-#include "base/io/bounded_call.h"
-#include "agent/host/process/exec_stage.h"
 #include "agent/host/kernel_timer.h"
+#include "agent/host/process/exec_stage.h"
+#include "base/io/bounded_call.h"
 #include "base/proc/marked.h"
 #include "tests/unit/agent/host/host_shell_support.h"
 

@@ -20,7 +20,8 @@ using ::testing::SizeIs;
 
 // A machine of files and one program.
 struct FakeMachine {
-  absl::StatusOr<machine::CommandResult> nvidia_smi = absl::NotFoundError("starting nvidia-smi: No such file or directory");
+  absl::StatusOr<machine::CommandResult> nvidia_smi =
+      absl::NotFoundError("starting nvidia-smi: No such file or directory");
   std::map<std::string, std::string> files;
   int cpus = 6;
 
@@ -48,8 +49,11 @@ struct FakeMachine {
             [this] { return cpus; }};
   }
 
-  machine::Accelerators Count(const machine::Environment& environment = {}) const { return machine::CountAccelerators(environment, Probe()); }
-  absl::StatusOr<machine::WorkerCount> Workers(std::string_view wish, const machine::Environment& environment = {}) const {
+  machine::Accelerators Count(const machine::Environment& environment = {}) const {
+    return machine::CountAccelerators(environment, Probe());
+  }
+  absl::StatusOr<machine::WorkerCount> Workers(std::string_view wish,
+                                               const machine::Environment& environment = {}) const {
     return machine::CountWorkers(wish, environment, Probe());
   }
 };
@@ -69,9 +73,9 @@ FakeMachine WithGpus(int count) {
 FakeMachine WithMig() {
   FakeMachine machine;
   machine.nvidia_smi = machine::CommandResult{0, GpuLine(0) +
-                                            "  MIG 3g.40gb     Device  0: (UUID: MIG-a)\n"
-                                            "  MIG 3g.40gb     Device  1: (UUID: MIG-b)\n" +
-                                            GpuLine(1)};
+                                                     "  MIG 3g.40gb     Device  0: (UUID: MIG-a)\n"
+                                                     "  MIG 3g.40gb     Device  1: (UUID: MIG-b)\n" +
+                                                     GpuLine(1)};
   return machine;
 }
 
@@ -101,7 +105,8 @@ TEST(machine::Accelerators, NvidiaSmiDecidesWhereItWorks) {
 
 TEST(machine::Accelerators, OnlyLinesOfTheListAreDevices) {
   FakeMachine machine;
-  machine.nvidia_smi = machine::CommandResult{0, "GPU access blocked\nGPU : x\nWarning GPU 0:\nNo devices found.\n\n"};
+  machine.nvidia_smi =
+      machine::CommandResult{0, "GPU access blocked\nGPU : x\nWarning GPU 0:\nNo devices found.\n\n"};
   EXPECT_EQ(machine.Count().count, 0);
 }
 

@@ -17,10 +17,13 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr machine::FileState kExecutable{.exists = true, .is_directory = false, .readable = true, .executable = true};
+constexpr machine::FileState kExecutable{
+    .exists = true, .is_directory = false, .readable = true, .executable = true};
 constexpr machine::FileState kPlain{.exists = true, .is_directory = false, .readable = true, .executable = false};
-constexpr machine::FileState kSecret{.exists = true, .is_directory = false, .readable = false, .executable = false};
-constexpr machine::FileState kDirectory{.exists = true, .is_directory = true, .readable = true, .executable = true};
+constexpr machine::FileState kSecret{
+    .exists = true, .is_directory = false, .readable = false, .executable = false};
+constexpr machine::FileState kDirectory{
+    .exists = true, .is_directory = true, .readable = true, .executable = true};
 
 machine::FileProbe Files(std::map<std::string, machine::FileState> files) {
   return [files = std::move(files)](const std::string& path) {
@@ -32,15 +35,15 @@ machine::FileProbe Files(std::map<std::string, machine::FileState> files) {
 // Every source of a python at once; the tests take them away one by one.
 struct Machine {
   machine::Environment environment = {{"PYTHON_EXEC", "/exec/python"},
-                             {"VIRTUAL_ENV", "/venv"},
-                             {"CONDA_PREFIX", "/conda"},
-                             {"PATH", "/first:/second"}};
+                                      {"VIRTUAL_ENV", "/venv"},
+                                      {"CONDA_PREFIX", "/conda"},
+                                      {"PATH", "/first:/second"}};
   machine::InterpreterOptions options = {.python_flag = "/flag/python", .called_as = "/own/bin/muster"};
   std::map<std::string, machine::FileState> files = {{"/own/bin/python", kExecutable},
-                                            {"/venv/bin/python", kExecutable},
-                                            {"/conda/bin/python", kExecutable},
-                                            {"/first/python3", kExecutable},
-                                            {"/second/python", kExecutable}};
+                                                     {"/venv/bin/python", kExecutable},
+                                                     {"/conda/bin/python", kExecutable},
+                                                     {"/first/python3", kExecutable},
+                                                     {"/second/python", kExecutable}};
 
   machine::Interpreter Choose() const { return machine::ChooseInterpreter(environment, options, Files(files)); }
 };
@@ -162,7 +165,8 @@ TEST(machine::CheckProgram, ADirectoryNeedsAMain) {
 TEST(machine::CheckProgram, AScriptFromStandardInputIsNotLookedFor) { EXPECT_EQ(Script("-", {}).exit_code, 0); }
 
 TEST(machine::CheckProgram, TheInterpreterIsCheckedFirstAndForModulesAlone) {
-  const auto check = [](machine::ProgramKind kind, const machine::Interpreter& interpreter, std::map<std::string, machine::FileState> files) {
+  const auto check = [](machine::ProgramKind kind, const machine::Interpreter& interpreter,
+                        std::map<std::string, machine::FileState> files) {
     return machine::CheckProgram(kind, "x", interpreter, {{"PATH", "/p"}}, Files(std::move(files)));
   };
   for (const machine::ProgramKind kind : {machine::ProgramKind::kScript, machine::ProgramKind::kModule}) {
@@ -180,7 +184,7 @@ TEST(machine::CheckProgram, TheInterpreterIsCheckedFirstAndForModulesAlone) {
 
 machine::ProgramCheck Program(const std::string& program, std::map<std::string, machine::FileState> files) {
   return machine::CheckProgram(machine::ProgramKind::kProgram, program, {"", "unused"}, {{"PATH", "/a:/b"}},
-                      Files(std::move(files)));
+                               Files(std::move(files)));
 }
 
 TEST(machine::CheckProgram, AProgramWithASlashIsTakenAsItIs) {

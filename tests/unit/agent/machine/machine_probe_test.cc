@@ -39,10 +39,13 @@ TEST(machine::RunCommand, ReturnsOutputAndExitCode) {
   EXPECT_TRUE(HasNoChild());
 }
 
-TEST(machine::RunCommand, ASignalIsTheShellsCode) { EXPECT_EQ(Shell("kill -SEGV $$").value().exit_code, 128 + SIGSEGV); }
+TEST(machine::RunCommand, ASignalIsTheShellsCode) {
+  EXPECT_EQ(Shell("kill -SEGV $$").value().exit_code, 128 + SIGSEGV);
+}
 
 TEST(machine::RunCommand, AProgramThatIsNotThereIsNotFound) {
-  EXPECT_EQ(machine::RunCommand({"muster-has-no-such-program"}, kLong).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(machine::RunCommand({"muster-has-no-such-program"}, kLong).status().code(),
+            absl::StatusCode::kNotFound);
   EXPECT_EQ(machine::RunCommand({"/dev/null"}, kLong).status().code(), absl::StatusCode::kInternal);
   EXPECT_TRUE(HasNoChild());
 }

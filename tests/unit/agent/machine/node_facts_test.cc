@@ -7,7 +7,8 @@ namespace muster::agent {
 namespace {
 
 // A machine whose files are these.
-machine::MachineProbe Machine(const std::map<std::string, std::string>& files, const std::vector<std::string>& gpus = {}) {
+machine::MachineProbe Machine(const std::map<std::string, std::string>& files,
+                              const std::vector<std::string>& gpus = {}) {
   machine::MachineProbe probe;
   probe.list = [gpus](const std::string& path) {
     return path == "/proc/driver/nvidia/gpus" ? gpus : std::vector<std::string>();
@@ -21,21 +22,25 @@ machine::MachineProbe Machine(const std::map<std::string, std::string>& files, c
 
 TEST(NodeFacts, OfTheEnvironmentOnlyWhatSteersCommunicationIsTold) {
   const machine::Facts facts = machine::MachineFacts({{"NCCL_DEBUG", "INFO"},
-                                    {"TORCH_NCCL_BLOCKING_WAIT", "1"},
-                                    {"GLOO_SOCKET_IFNAME", "eth0"},
-                                    {"NCCL_HOSTID", "its own"},
-                                    {"HF_TOKEN", "secret"},
-                                    {"PATH", "/bin"}},
-                                   Machine({}));
-  EXPECT_EQ(facts,
-            (machine::Facts{{"GLOO_SOCKET_IFNAME", "eth0"}, {"NCCL_DEBUG", "INFO"}, {"TORCH_NCCL_BLOCKING_WAIT", "1"}}));
+                                                      {"TORCH_NCCL_BLOCKING_WAIT", "1"},
+                                                      {"GLOO_SOCKET_IFNAME", "eth0"},
+                                                      {"NCCL_HOSTID", "its own"},
+                                                      {"HF_TOKEN", "secret"},
+                                                      {"PATH", "/bin"}},
+                                                     Machine({}));
+  EXPECT_EQ(
+      facts,
+      (machine::Facts{{"GLOO_SOCKET_IFNAME", "eth0"}, {"NCCL_DEBUG", "INFO"}, {"TORCH_NCCL_BLOCKING_WAIT", "1"}}));
 }
 
 TEST(NodeFacts, SecretsAreMasked) {
-  EXPECT_EQ(machine::MachineFacts({{"NCCL_PLUGIN_TOKEN", "s3cret"}}, Machine({})).at("NCCL_PLUGIN_TOKEN"), "********");
-  EXPECT_EQ(machine::MachineFacts({{"NCCL_PLUGIN", "x?token=s3cret"}}, Machine({})).at("NCCL_PLUGIN"), "x?token=********");
-  EXPECT_EQ(machine::ArgumentsFact("t.py", {"--api-key=s3cret", "--lr", "1", "--wandb-token", "s3cret", "hub.token=s3cret",
-                                   "--url", "https://me:s3cret@host/x", "--header", "Cookie: s3cret"}),
+  EXPECT_EQ(machine::MachineFacts({{"NCCL_PLUGIN_TOKEN", "s3cret"}}, Machine({})).at("NCCL_PLUGIN_TOKEN"),
+            "********");
+  EXPECT_EQ(machine::MachineFacts({{"NCCL_PLUGIN", "x?token=s3cret"}}, Machine({})).at("NCCL_PLUGIN"),
+            "x?token=********");
+  EXPECT_EQ(machine::ArgumentsFact(
+                "t.py", {"--api-key=s3cret", "--lr", "1", "--wandb-token", "s3cret", "hub.token=s3cret", "--url",
+                         "https://me:s3cret@host/x", "--header", "Cookie: s3cret"}),
             "t.py --api-key=******** --lr 1 --wandb-token ******** hub.token=******** --url "
             "https://********@host/x --header Cookie: ********");
 }

@@ -100,7 +100,8 @@ TEST_F(Numa, AGpuWhosePlaceIsNotKnownIsAnError) {
 TEST(CpuList, IsReadAndWrittenAsTheKernelWritesIt) {
   EXPECT_EQ(machine::FormatCpuList(*machine::ParseCpuList("8, 0-3\n")), "0-3,8");
   EXPECT_TRUE(machine::ParseCpuList("\n")->empty());
-  for (const char* bad : {"a", "3-1", "1-2-3", "-1", "0-99999999"}) EXPECT_FALSE(machine::ParseCpuList(bad).ok()) << bad;
+  for (const char* bad : {"a", "3-1", "1-2-3", "-1", "0-99999999"})
+    EXPECT_FALSE(machine::ParseCpuList(bad).ok()) << bad;
 }
 
 }  // namespace

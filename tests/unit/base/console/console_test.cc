@@ -12,12 +12,12 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "base/io/byte_queue.h"
-#include "base/io/event_loop.h"
 #include "base/console/line_assembler.h"
 #include "base/console/live_rows.h"
 #include "base/console/log.h"
 #include "base/console/writer.h"
+#include "base/io/byte_queue.h"
+#include "base/io/event_loop.h"
 
 namespace muster::host {
 namespace {

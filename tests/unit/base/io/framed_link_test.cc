@@ -1,9 +1,10 @@
 // The link between host and agent against a peer that is slow, silent, dying or mad.
+#include "base/io/framed_link.h"
+
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/io/framed_link.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster {

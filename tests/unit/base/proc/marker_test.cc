@@ -1,7 +1,7 @@
 // The marker as text, and whose processes a host may take for its own run's.
-#include <gtest/gtest.h>
-
 #include "base/proc/marker.h"
+
+#include <gtest/gtest.h>
 
 namespace muster::host {
 namespace {

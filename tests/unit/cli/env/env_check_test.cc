@@ -1,9 +1,10 @@
 // What `muster env --check` finds, over a machine and a network that are made up.
+#include "cli/env/env_check.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "cli/env/env_check.h"
 
 namespace muster::cli {
 namespace {

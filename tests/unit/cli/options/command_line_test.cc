@@ -1,14 +1,15 @@
 // Words into options and script, and the help texts.
+#include "cli/options/command_line.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
 
-#include "cli/options/command_line.h"
+#include "base/status_macros.h"
 #include "cli/commands/help.h"
 #include "cli/options/nearest.h"
 #include "cli/options/values.h"
-#include "base/status_macros.h"
 
 namespace muster::cli {
 namespace {

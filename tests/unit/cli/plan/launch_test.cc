@@ -1,14 +1,15 @@
 // What follows from a plan: the words of a worker, what is told of the settings, the variables that are no
 // settings.
+#include "cli/plan/launch.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_join.h"
-#include "cli/env/env_report.h"
-#include "cli/plan/launch.h"
 #include "base/status_macros.h"
+#include "cli/env/env_report.h"
 #include "tests/unit/cli/plan/plan_fixture.h"
 
 namespace muster::cli {

@@ -1,11 +1,12 @@
 // --preemption-notice, --stop-before and --deadline: what is watched, when the node stops, and where that is from.
+#include "cli/plan/leaving.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/options/exit_codes.h"
-#include "cli/plan/leaving.h"
-#include "cli/options/option_table.h"
 #include "base/status_macros.h"
+#include "cli/options/exit_codes.h"
+#include "cli/options/option_table.h"
 
 namespace muster::cli {
 namespace {

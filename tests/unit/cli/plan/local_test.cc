@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "agent/discovery/vertex.h"
+#include "base/status_macros.h"
 #include "cli/plan/line_prefix.h"
 #include "cli/plan/local_output.h"
 #include "cli/plan/local_plan.h"
-#include "base/status_macros.h"
 
 namespace muster::cli {
 namespace {

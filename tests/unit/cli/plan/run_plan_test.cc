@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_replace.h"
-#include "cli/options/exit_codes.h"
 #include "base/status_macros.h"
+#include "cli/options/exit_codes.h"
 #include "tests/unit/cli/plan/plan_fixture.h"
 
 namespace muster::cli {

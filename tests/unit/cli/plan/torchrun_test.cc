@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <fstream>
 
+#include "base/status_macros.h"
 #include "cli/options/completion.h"
 #include "cli/options/known_launchers.h"
 #include "cli/options/output_values.h"
 #include "cli/options/settings.h"
-#include "base/status_macros.h"
 
 namespace muster::cli {
 namespace {

@@ -34,7 +34,9 @@ absl::Duration PatienceWith(const std::optional<rendezvous::PortHolder>& holder,
   return Patience(&retry, kStart, user, error);
 }
 
-TEST(rendezvous::PortRetry, AMusterIsWaitedForAsItMayBeEnding) { EXPECT_EQ(PatienceWith(kMuster, kNewJob), rendezvous::kBindRetryLimit); }
+TEST(rendezvous::PortRetry, AMusterIsWaitedForAsItMayBeEnding) {
+  EXPECT_EQ(PatienceWith(kMuster, kNewJob), rendezvous::kBindRetryLimit);
+}
 
 TEST(rendezvous::PortRetry, AHolderThatNobodySeesMayBeOneThatEnds) {
   EXPECT_EQ(PatienceWith(std::nullopt, kNewJob), rendezvous::kBindRetryLimit);
@@ -52,7 +54,8 @@ TEST(rendezvous::PortRetry, WhoHasServedWaitsForALeaseOrAMinute) {
 TEST(rendezvous::PortRetry, DescriptorsThatRanOutMayReturnToWhoHasServed) {
   const absl::Status none = absl::ResourceExhaustedError("too many open files");
   EXPECT_EQ(PatienceWith(std::nullopt, kNewJob, none), absl::ZeroDuration());
-  EXPECT_EQ(PatienceWith(std::nullopt, {.has_served = true, .lease = absl::ZeroDuration()}, none), rendezvous::kReturnLimit);
+  EXPECT_EQ(PatienceWith(std::nullopt, {.has_served = true, .lease = absl::ZeroDuration()}, none),
+            rendezvous::kReturnLimit);
   EXPECT_EQ(rendezvous::PortRetry().OnFailure(kStart, none, kNewJob).exit_code, 70);
 }
 

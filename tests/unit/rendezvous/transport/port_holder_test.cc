@@ -13,8 +13,8 @@
 
 #include <string>
 
-#include "rendezvous/core/port_retry.h"
 #include "base/io/event_loop.h"
+#include "rendezvous/core/port_retry.h"
 
 namespace muster::agent {
 namespace {

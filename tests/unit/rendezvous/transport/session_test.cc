@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rendezvous/transport/session_error.h"
 #include "rendezvous/transport/listen_address.h"
+#include "rendezvous/transport/session_error.h"
 #include "tests/unit/rendezvous/transport/wire_fixture.h"
 
 namespace muster::wire_test {
@@ -130,8 +130,8 @@ TEST(SessionErrorTest, WordsOfGrpcsOwnMachineryAreNotPassedOn) {
 }
 
 TEST(SessionErrorTest, ANameThatDoesNotResolveIsKnownFromAMachineThatDoesNotAnswer) {
-  EXPECT_TRUE(
-      rendezvous::IsNameError({14, "DNS resolution failed for a:1: C-ares status is not ARES_SUCCESS", false, ""}));
+  EXPECT_TRUE(rendezvous::IsNameError(
+      {14, "DNS resolution failed for a:1: C-ares status is not ARES_SUCCESS", false, ""}));
   EXPECT_TRUE(rendezvous::IsNameError({14, "Domain name not found", false, ""}));
   EXPECT_FALSE(rendezvous::IsNameError({14, "Connection refused", false, ""}));
 }

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/io/event_loop.h"
-#include "rendezvous/transport/remote_session.h"
 #include "gtest/gtest.h"
+#include "rendezvous/transport/remote_session.h"
 #include "rendezvous/transport/server.h"
 
 namespace muster::wire_test {
@@ -60,18 +60,18 @@ struct Client {
     session = std::make_unique<rendezvous::RemoteSession>(
         options, loop,
         rendezvous::SessionEvents{.on_connected =
-                                 [this](const std::string& address) {
-                                   ++connected;
-                                   local_address = address;
-                                 },
-                             .on_directive = [this](const v1::Directive& d) { directives.push_back(d); },
-                             .on_disconnected =
-                                 [this](const std::string& text, int code) {
-                                   ++disconnected;
-                                   why = text;
-                                   refused = code;
-                                 },
-                             .on_closed = [this] { ++closed; }});
+                                      [this](const std::string& address) {
+                                        ++connected;
+                                        local_address = address;
+                                      },
+                                  .on_directive = [this](const v1::Directive& d) { directives.push_back(d); },
+                                  .on_disconnected =
+                                      [this](const std::string& text, int code) {
+                                        ++disconnected;
+                                        why = text;
+                                        refused = code;
+                                      },
+                                  .on_closed = [this] { ++closed; }});
   }
 
   int connected = 0;

@@ -12,12 +12,12 @@
 #include <sstream>
 
 #include "absl/time/clock.h"
-#include "agent/host/output/bounded_file.h"
 #include "agent/host/core/output_plan.h"
-#include "base/io/event_loop.h"
+#include "agent/host/output/bounded_file.h"
 #include "agent/host/output/follower.h"
 #include "agent/host/output/log_files.h"
 #include "base/console/writer.h"
+#include "base/io/event_loop.h"
 
 namespace muster::host {
 namespace {

@@ -1,4 +1,6 @@
 // Why a worker failed, in its own words.
+#include "agent/host/report/error_file.h"
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -6,7 +8,6 @@
 #include <fstream>
 
 #include "agent/host/core/host_core.h"
-#include "agent/host/report/error_file.h"
 
 namespace muster::host {
 namespace {

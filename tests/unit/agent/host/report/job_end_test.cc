@@ -1,4 +1,6 @@
 // The files that tell of a job's end, and the last lines of a worker's output.
+#include "agent/host/report/job_end.h"
+
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,7 +12,6 @@
 #include <future>
 #include <sstream>
 
-#include "agent/host/report/job_end.h"
 #include "agent/host/report/last_words.h"
 #include "base/console/stderr_tail.h"
 

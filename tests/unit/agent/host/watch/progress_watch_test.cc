@@ -1,4 +1,6 @@
 // The progress file: what counts as a touch, and in which round.
+#include "agent/host/watch/progress_watch.h"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -7,7 +9,6 @@
 #include <string>
 #include <thread>
 
-#include "agent/host/watch/progress_watch.h"
 #include "base/io/temporary_folder.h"
 
 namespace muster::host {

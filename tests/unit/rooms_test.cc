@@ -1,0 +1,131 @@
+// Which folder may include which: the map of the house, held against the includes. Whoever adds an arrow adds it here,
+// and says why in the folder's README.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// From the ground up: a room includes only what stands above it in this list. All may include base/, which is left out;
+// base/ and cli/ are one room each.
+struct Room {
+  std::string name;
+  std::set<std::string> includes;
+};
+const std::vector<Room>& Rooms() {
+  static const std::vector<Room> rooms = {
+      {"base", {}},
+      {"rendezvous/core", {}},
+      {"rendezvous/transport", {"rendezvous/core"}},
+      {"rendezvous", {"rendezvous/core", "rendezvous/transport"}},
+      {"agent/core", {}},
+      {"agent/notice", {"rendezvous/transport"}},
+      {"agent", {"agent/core", "agent/notice", "rendezvous", "rendezvous/core", "rendezvous/transport"}},
+      {"agent/discovery", {}},
+      {"agent/machine", {}},
+      {"agent/host/core", {}},
+      {"agent/host/process", {"agent/host/core"}},
+      {"agent/host/output", {"agent/host/core"}},
+      {"agent/host/report", {"agent/host/core"}},
+      {"agent/host/watch", {"agent/host/core", "agent/host/process"}},
+      {"agent/host",
+       {"agent/host/core", "agent/host/process", "agent/host/output", "agent/host/report", "agent/host/watch"}},
+      {"cli",
+       {"agent", "agent/discovery", "agent/host", "agent/host/core", "agent/host/process", "agent/host/report",
+        "agent/machine", "agent/notice", "rendezvous", "rendezvous/core", "rendezvous/transport"}},
+  };
+  return rooms;
+}
+
+// Within a room of several folders, from the ground up, too.
+const std::vector<std::vector<std::string>> kFloors = {
+    {"base", "base/io", "base/console"},
+    {"base", "base/io", "base/proc"},
+    {"cli/options", "cli/plan", "cli/env", "cli/commands", "cli"},
+};
+
+constexpr size_t kMostArrows = 35;
+
+std::string RoomOf(const std::string& folder) {
+  const std::string top = folder.substr(0, folder.find('/'));
+  return top == "base" || top == "cli" ? top : folder;
+}
+
+// Folder of the file and folder of what it includes, with where.
+std::map<std::pair<std::string, std::string>, std::string> Arrows() {
+  std::map<std::pair<std::string, std::string>, std::string> arrows;
+  const fs::path root = MUSTER_SOURCE_DIR;
+  const std::regex include(R"re(#include "((?:base|rendezvous|agent|cli)(?:/[^/"]+)*)/[^/"]*\.h")re");
+  for (const char* top : {"base", "rendezvous", "agent", "cli"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+      const fs::path& path = entry.path();
+      if (path.extension() != ".cc" && path.extension() != ".h") continue;
+      const std::string folder = fs::relative(path.parent_path(), root).string();
+      std::ifstream file(path);
+      std::string line;
+      for (int number = 1; std::getline(file, line); ++number) {
+        std::smatch found;
+        if (!std::regex_search(line, found, include) || found[1] == folder) continue;
+        arrows.emplace(std::pair(folder, found[1]), path.string() + ":" + std::to_string(number) + ": " + line);
+      }
+    }
+  }
+  return arrows;
+}
+
+TEST(RoomsTest, EachIncludesWhatTheMapAllowsAndTheMapAllowsNothingElse) {
+  std::set<std::pair<std::string, std::string>> used, allowed;
+  for (const Room& room : Rooms()) {
+    for (const std::string& included : room.includes) allowed.insert({room.name, included});
+  }
+  for (const auto& [arrow, where] : Arrows()) {
+    const std::pair between(RoomOf(arrow.first), RoomOf(arrow.second));
+    if (between.first == between.second || between.second == "base") continue;
+    EXPECT_TRUE(allowed.count(between) > 0) << where;
+    used.insert(between);
+  }
+  EXPECT_EQ(used, allowed);
+  EXPECT_LE(allowed.size(), kMostArrows);
+}
+
+TEST(RoomsTest, NoneIncludesWhatStandsOnIt) {
+  std::set<std::string> below;
+  for (const Room& room : Rooms()) {
+    for (const std::string& included : room.includes) EXPECT_TRUE(below.count(included) > 0) << room.name;
+    below.insert(room.name);
+  }
+  const auto arrows = Arrows();
+  for (const std::vector<std::string>& floors : kFloors) {
+    for (auto low = floors.begin(); low != floors.end(); ++low) {
+      for (auto high = low + 1; high != floors.end(); ++high) {
+        const auto arrow = arrows.find({*low, *high});
+        EXPECT_TRUE(arrow == arrows.end()) << arrow->second;
+      }
+    }
+  }
+  EXPECT_EQ(arrows.count({"base/console", "base/proc"}) + arrows.count({"base/proc", "base/console"}), 0u);
+}
+
+// A host and its agent may be two containers of a pod: what both need stands in base/.
+TEST(RoomsTest, AgentAndHostIncludeNothingOfEachOther) {
+  for (const auto& [arrow, where] : Arrows()) {
+    const auto is_host = [](const std::string& folder) { return folder.starts_with("agent/host"); };
+    const auto is_agent = [](const std::string& folder) {
+      return folder == "agent" || folder == "agent/core" || folder == "agent/notice";
+    };
+    EXPECT_FALSE(is_host(arrow.first) && is_agent(arrow.second)) << where;
+    EXPECT_FALSE(is_agent(arrow.first) && is_host(arrow.second)) << where;
+  }
+}
+
+}  // namespace
