@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Installs what muster is built and tested with, on Debian 12 or Ubuntu 24.04. Needs root or sudo only when
-# something is missing; says nothing and changes nothing when all is there, so it may be run before every build.
+# Installs the packages to build and test muster, on Debian 12 or Ubuntu 24.04. Needs root or sudo only if packages are
+# missing. If nothing is missing, it prints nothing and changes nothing, so it may be run before every build.
 #
-#   deploy/setup.sh            what the build needs
-#   deploy/setup.sh --torch    and torch, in the project's own .venv
-#   deploy/setup.sh --tests    and torch, the frameworks that are tried with it, and what the tests need
+#   deploy/setup.sh            packages for the build
+#   deploy/setup.sh --torch    also torch, in the project's own .venv
+#   deploy/setup.sh --tests    also torch, the frameworks that are tested with it, and the packages for the tests
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 readonly TORCH_VERSION=2.13.0
 readonly FRAMEWORKS=(accelerate==1.15.0 transformers==5.23.0 lightning==2.6.6 deepspeed==0.19.8)
-readonly APT_LOCK_TIMEOUT_S=300  # another apt-get, as of a machine's first boot, is waited for this long
+readonly APT_LOCK_TIMEOUT_S=300  # time limit for another apt-get, such as the one at a machine's first boot
 
 build_packages=(
   g++ cmake ninja-build ccache git ca-certificates
@@ -20,7 +20,7 @@ build_packages=(
 )
 test_packages=(libmimalloc-dev clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 spin gcc libc6-dev iproute2 procps
   util-linux
-  slurmctld slurmd slurm-client openmpi-bin)  # launchers that are tried with muster: 10 MB
+  slurmctld slurmd slurm-client openmpi-bin)  # launchers that muster is tested with: 10 MB
 venv_packages=(python3-venv python3-pip)
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -29,7 +29,7 @@ as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
 is_installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-# install_packages NAME...: installs those that are missing.
+# install_packages NAME...: installs the missing ones.
 install_packages() {
   local missing=() package
   for package in "$@"; do
@@ -37,11 +37,11 @@ install_packages() {
   done
   [ ${#missing[@]} -gt 0 ] || return 0
   if ! command -v apt-get >/dev/null; then
-    say "no apt-get here: please install the likes of: ${missing[*]}" >&2
+    say "apt-get not found. Install packages that correspond to: ${missing[*]}" >&2
     return 1
   fi
   if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
-    say "packages are missing, and installing them needs root or sudo. Have root run this, then start again:" >&2
+    say "packages are missing, and installing them needs root or sudo. Run this as root, then start again:" >&2
     printf '  apt-get update && apt-get install -y --no-install-recommends %s\n' "${missing[*]}" >&2
     return 1
   fi
@@ -51,17 +51,18 @@ install_packages() {
   as_root "${apt[@]}" install -y --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# The torch that a Python has, as its version; nothing where it has none. Reads the metadata: importing takes seconds.
+# torch_of PYTHON: prints the version of torch that this Python has, or nothing. Reads the metadata: an import takes
+# seconds.
 torch_of() {
   "$1" -c 'import importlib.metadata as m; print(m.version("torch"))' 2>/dev/null || true
 }
 
-# Makes .venv with torch: from pip, else with Debian's python3-torch shining through, else without, and says so.
+# Creates .venv with torch from pip, or else with access to Debian's python3-torch; prints a line if neither is possible.
 install_torch() {
   local venv=$root/.venv have
   have=$(torch_of "$venv/bin/python")
   [ -z "$have" ] || return 0
-  say "making .venv with torch $TORCH_VERSION (some minutes; with the libraries for GPUs it takes 5 GB of disk)"
+  say "creating .venv with torch $TORCH_VERSION (takes some minutes, and 5 GB of disk with the GPU libraries)"
   rm -rf "$venv"
   python3 -m venv "$venv"
   if "$venv/bin/python" -m pip install --quiet "torch==$TORCH_VERSION" numpy; then
@@ -72,7 +73,7 @@ install_torch() {
   install_packages python3-torch || true
   python3 -m venv --system-site-packages "$venv"
   if [ -z "$(torch_of "$venv/bin/python")" ]; then
-    say "torch cannot be had here: what needs it will say that it is left out"
+    say "torch cannot be installed on this machine: steps that need it report that they are skipped"
   fi
 }
 
@@ -81,18 +82,19 @@ has_frameworks() {
     "${FRAMEWORKS[@]}" 2>/dev/null
 }
 
-# What real scripts use, beside the torch that is there, which stays as it is. 250 MB; their tests are skipped without.
+# Installs the frameworks (250 MB) that real scripts use, and leaves the installed torch unchanged. Without them, their
+# tests are skipped.
 install_frameworks() {
   local python=$root/.venv/bin/python have
   have=$(torch_of "$python")
   if [ -z "$have" ] || has_frameworks "$python"; then
     return 0
   fi
-  say "installing ${FRAMEWORKS[*]} in .venv (a minute or two)"
-  # DeepSpeed is built from source, reads torch's version for it, and compiles nothing.
+  say "installing ${FRAMEWORKS[*]} in .venv (takes one or two minutes)"
+  # DeepSpeed is built from source. Its build reads torch's version, hence no build isolation; it compiles nothing.
   if ! "$python" -m pip install --quiet setuptools wheel ||
     ! DS_BUILD_OPS=0 "$python" -m pip install --quiet --no-build-isolation "torch==$have" "${FRAMEWORKS[@]}"; then
-    say "not all of them can be had here: what needs them will say that it is left out"
+    say "not all frameworks can be installed on this machine: tests that need them report that they are skipped"
   fi
 }
 
