@@ -57,7 +57,7 @@ torch_of() {
   "$1" -c 'import importlib.metadata as m; print(m.version("torch"))' 2>/dev/null || true
 }
 
-# Creates .venv with torch from pip, or else with access to Debian's python3-torch; prints a line if neither is possible.
+# Creates .venv with torch from pip, or else with access to Debian's python3-torch; says so if neither is possible.
 install_torch() {
   local venv=$root/.venv have
   have=$(torch_of "$venv/bin/python")

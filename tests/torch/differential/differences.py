@@ -36,7 +36,8 @@ DIFFERENCES = (
     Difference(WORKER + "env TORCHELASTIC_RUN_ID", "<uuid>", "mine",
                "a given name is kept, also with --standalone"),
     Difference(WORKER + "env MASTER_PORT", "<the given port>", "<port>",
-               "the given port is the launcher's own; the workers get a free port that is kept for each round (--worker-port)"),
+               "the given port is the launcher's own; the workers get a free port that is kept for each round "
+               "(--worker-port)"),
     Difference(WORKER + "env TORCHELASTIC_ERROR_FILE", "<temporary>/<run>/attempt_.*/error.json",
                "<temporary>/.*json",
                "without a log folder the file is muster's own, and is removed after the run"),
