@@ -75,9 +75,13 @@ void OnAbort(int) {
   if (length > 0 && write(STDERR_FILENO, text, static_cast<size_t>(length)) < 0) return;
 }
 
+void PrintLine(Micros now, const std::string& category, const std::string& text) {
+  std::printf("%11.6f  %-11s %s\n", static_cast<double>(now) / kSecond, category.c_str(), text.c_str());
+}
+
 Outcome RunSeed(const Options& options, uint64_t seed) {
   running_seed = seed;
-  World world(ScenarioFor(options, seed), options.trace);
+  World world(ScenarioFor(options, seed), options.trace ? PrintLine : TakeLine());
   Outcome outcome;
   outcome.ok = world.Run();
   outcome.hash = world.hash();

@@ -1,25 +1,26 @@
-// The readable log of one world: a line per event, only when asked for.
+// The readable log of one world: a line for each event, only where somebody takes it.
 #pragma once
 
-#include <cstdio>
+#include <functional>
 #include <string>
 
 #include "tests/simulation/prng.h"
 
 namespace muster::simulation {
 
+using TakeLine = std::function<void(Micros now, const std::string& category, const std::string& text)>;
+
 class Trace {
  public:
-  explicit Trace(bool on) : on_(on) {}
-  bool on() const { return on_; }
+  explicit Trace(TakeLine take) : take_(std::move(take)) {}
+  bool on() const { return take_ != nullptr; }
 
   void Line(Micros now, const char* category, const std::string& text) const {
-    if (!on_) return;
-    std::printf("%11.6f  %-11s %s\n", static_cast<double>(now) / kSecond, category, text.c_str());
+    if (take_) take_(now, category, text);
   }
 
  private:
-  bool on_;
+  TakeLine take_;
 };
 
 }  // namespace muster::simulation

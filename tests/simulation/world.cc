@@ -24,10 +24,10 @@ Micros LivenessBound(const Scenario& s) {
 
 }  // namespace
 
-World::World(const Scenario& scenario, bool trace)
+World::World(const Scenario& scenario, TakeLine trace)
     : scenario_(scenario),
       prng_(scenario.seed ^ 0x5EED),
-      trace_(trace),
+      trace_(std::move(trace)),
       invariants_(scenario_, this),
       policies_(scenario_, this, &invariants_),
       conduct_(scenario_, this, &invariants_),

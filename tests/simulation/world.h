@@ -201,7 +201,7 @@ struct HostProcess : Process {
 
 class World {
  public:
-  World(const Scenario& scenario, bool trace);
+  explicit World(const Scenario& scenario, TakeLine trace = {});  // trace: gets each event, if given
   ~World();
 
   // Runs to the end: true if every invariant held.
