@@ -21,11 +21,13 @@
 #include "base/status_macros.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
+#include "cli/options/command_names.h"
 #include "cli/options/exit_codes.h"
 #include "cli/options/nearest.h"
 #include "cli/options/values.h"
 #include "cli/plan/machine.h"
 #include "cli/plan/sagemaker.h"
+#include "cli/plan/version.h"
 
 namespace muster::cli {
 

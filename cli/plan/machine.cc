@@ -16,6 +16,7 @@
 #include "agent/machine/numa_binding.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "cli/plan/version.h"
 #include "rendezvous/transport/address.h"
 
 extern char** environ;
