@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace muster::agent {
+namespace muster::machine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -20,7 +20,7 @@ using ::testing::SizeIs;
 
 // A machine of files and one program.
 struct FakeMachine {
-  absl::StatusOr<machine::CommandResult> nvidia_smi =
+  absl::StatusOr<CommandResult> nvidia_smi =
       absl::NotFoundError("starting nvidia-smi: No such file or directory");
   std::map<std::string, std::string> files;
   int cpus = 6;
@@ -35,7 +35,7 @@ struct FakeMachine {
     return {names.rbegin(), names.rend()};  // in no useful order
   }
 
-  machine::MachineProbe Probe() const {
+  MachineProbe Probe() const {
     return {[this](const std::vector<std::string>& argv, absl::Duration) {
               EXPECT_THAT(argv, ElementsAre("nvidia-smi", "-L"));
               return nvidia_smi;
@@ -49,12 +49,12 @@ struct FakeMachine {
             [this] { return cpus; }};
   }
 
-  machine::Accelerators Count(const machine::Environment& environment = {}) const {
-    return machine::CountAccelerators(environment, Probe());
+  Accelerators Count(const Environment& environment = {}) const {
+    return CountAccelerators(environment, Probe());
   }
-  absl::StatusOr<machine::WorkerCount> Workers(std::string_view wish,
-                                               const machine::Environment& environment = {}) const {
-    return machine::CountWorkers(wish, environment, Probe());
+  absl::StatusOr<WorkerCount> Workers(std::string_view wish,
+                                               const Environment& environment = {}) const {
+    return CountWorkers(wish, environment, Probe());
   }
 };
 
@@ -64,7 +64,7 @@ std::string GpuLine(int index) {
 
 FakeMachine WithGpus(int count) {
   FakeMachine machine;
-  machine::CommandResult list;
+  CommandResult list;
   for (int i = 0; i < count; ++i) list.output += GpuLine(i);
   machine.nvidia_smi = list;
   return machine;
@@ -72,7 +72,7 @@ FakeMachine WithGpus(int count) {
 
 FakeMachine WithMig() {
   FakeMachine machine;
-  machine.nvidia_smi = machine::CommandResult{0, GpuLine(0) +
+  machine.nvidia_smi = CommandResult{0, GpuLine(0) +
                                                      "  MIG 3g.40gb     Device  0: (UUID: MIG-a)\n"
                                                      "  MIG 3g.40gb     Device  1: (UUID: MIG-b)\n" +
                                                      GpuLine(1)};
@@ -88,14 +88,14 @@ FakeMachine WithProcGpus(int count) {
   return machine;
 }
 
-machine::Environment Cuda(const std::string& list) { return {{"CUDA_VISIBLE_DEVICES", list}}; }
+Environment Cuda(const std::string& list) { return {{"CUDA_VISIBLE_DEVICES", list}}; }
 
 // ---- NVIDIA ----
 
-TEST(machine::Accelerators, NvidiaSmiDecidesWhereItWorks) {
+TEST(Accelerators, NvidiaSmiDecidesWhereItWorks) {
   FakeMachine machine = WithGpus(8);
   machine.files["/dev/nvidia0"] = "";  // as many as the list says, whatever else is there
-  const machine::Accelerators found = machine.Count();
+  const Accelerators found = machine.Count();
   EXPECT_EQ(found.count, 8);
   EXPECT_EQ(found.visible_variable, "CUDA_VISIBLE_DEVICES");
   EXPECT_THAT(found.visible, ElementsAre("0", "1", "2", "3", "4", "5", "6", "7"));
@@ -103,35 +103,35 @@ TEST(machine::Accelerators, NvidiaSmiDecidesWhereItWorks) {
   EXPECT_THAT(found.warnings, IsEmpty());
 }
 
-TEST(machine::Accelerators, OnlyLinesOfTheListAreDevices) {
+TEST(Accelerators, OnlyLinesOfTheListAreDevices) {
   FakeMachine machine;
   machine.nvidia_smi =
-      machine::CommandResult{0, "GPU access blocked\nGPU : x\nWarning GPU 0:\nNo devices found.\n\n"};
+      CommandResult{0, "GPU access blocked\nGPU : x\nWarning GPU 0:\nNo devices found.\n\n"};
   EXPECT_EQ(machine.Count().count, 0);
 }
 
-TEST(machine::Accelerators, WithoutNvidiaSmiTheDriversFilesCount) {
+TEST(Accelerators, WithoutNvidiaSmiTheDriversFilesCount) {
   EXPECT_EQ(WithProcGpus(2).Count().count, 2);
   EXPECT_THAT(WithProcGpus(2).Count().warnings, IsEmpty());
 }
 
-TEST(machine::Accelerators, ANvidiaSmiThatFailsOrHangsIsSaidAndTheFilesCount) {
+TEST(Accelerators, ANvidiaSmiThatFailsOrHangsIsSaidAndTheFilesCount) {
   FakeMachine machine = WithProcGpus(2);
-  machine.nvidia_smi = machine::CommandResult{9, "couldn't communicate with the NVIDIA driver"};
+  machine.nvidia_smi = CommandResult{9, "couldn't communicate with the NVIDIA driver"};
   EXPECT_EQ(machine.Count().count, 2);
   EXPECT_THAT(machine.Count().warnings, ElementsAre(HasSubstr("nvidia-smi -L exited with 9")));
   machine.nvidia_smi = absl::DeadlineExceededError("did not answer within 1m");
   EXPECT_THAT(machine.Count().warnings, ElementsAre(HasSubstr("did not answer within 1m")));
 }
 
-TEST(machine::Accelerators, ANvidiaSmiThatFailsWhereThereIsNoGpuIsNoNews) {
+TEST(Accelerators, ANvidiaSmiThatFailsWhereThereIsNoGpuIsNoNews) {
   FakeMachine machine;
-  machine.nvidia_smi = machine::CommandResult{9, ""};
+  machine.nvidia_smi = CommandResult{9, ""};
   EXPECT_EQ(machine.Count().count, 0);
   EXPECT_THAT(machine.Count().warnings, IsEmpty());
 }
 
-TEST(machine::Accelerators, AContainerIsGivenFewerDeviceFilesThanTheMachineHasGpus) {
+TEST(Accelerators, AContainerIsGivenFewerDeviceFilesThanTheMachineHasGpus) {
   FakeMachine machine = WithProcGpus(4);
   machine.files["/dev/nvidia2"] = "";
   machine.files["/dev/nvidia3"] = "";
@@ -141,18 +141,18 @@ TEST(machine::Accelerators, AContainerIsGivenFewerDeviceFilesThanTheMachineHasGp
   EXPECT_THAT(machine.Count().reason, HasSubstr("/dev/nvidiaN"));
 }
 
-TEST(machine::Accelerators, DeviceFilesAloneCountToo) {
+TEST(Accelerators, DeviceFilesAloneCountToo) {
   FakeMachine machine;
   machine.files["/dev/nvidia0"] = "";
   EXPECT_EQ(machine.Count().count, 1);
 }
 
-TEST(machine::Accelerators, UuidsAreKnownFromTheDriversFiles) {
+TEST(Accelerators, UuidsAreKnownFromTheDriversFiles) {
   EXPECT_THAT(WithProcGpus(3).Count(Cuda("GPU-2,GPU-0")).visible, ElementsAre("GPU-2", "GPU-0"));
   EXPECT_EQ(WithProcGpus(3).Count(Cuda("GPU-9")).count, 0);
 }
 
-TEST(machine::Accelerators, UnknownUuidsAreBelievedAsFarAsThereAreDevices) {
+TEST(Accelerators, UnknownUuidsAreBelievedAsFarAsThereAreDevices) {
   FakeMachine machine;
   machine.files["/dev/nvidia0"] = "";
   machine.files["/dev/nvidia1"] = "";
@@ -168,7 +168,7 @@ struct ListCase {
   size_t warnings;
 };
 
-TEST(machine::VisibleDevices, AreReadAsCudaReadsThem) {
+TEST(VisibleDevices, AreReadAsCudaReadsThem) {
   const FakeMachine machine = WithGpus(4);
   const std::vector<ListCase> cases = {
       {"0", 1, 0},
@@ -196,7 +196,7 @@ TEST(machine::VisibleDevices, AreReadAsCudaReadsThem) {
       {"0\n1", 1, 0},
   };
   for (const ListCase& c : cases) {
-    const machine::Accelerators found = machine.Count(Cuda(c.list));
+    const Accelerators found = machine.Count(Cuda(c.list));
     EXPECT_EQ(found.count, c.usable) << '"' << c.list << '"';
     EXPECT_THAT(found.warnings, SizeIs(c.warnings)) << '"' << c.list << '"';
     for (const std::string& warning : found.warnings) EXPECT_FALSE(absl::StrContains(warning, "\n"));
@@ -204,11 +204,11 @@ TEST(machine::VisibleDevices, AreReadAsCudaReadsThem) {
   }
 }
 
-TEST(machine::VisibleDevices, KeepTheOrderOfTheListForThoseWhoDivideIt) {
+TEST(VisibleDevices, KeepTheOrderOfTheListForThoseWhoDivideIt) {
   EXPECT_THAT(WithGpus(4).Count(Cuda("3,1,2")).visible, ElementsAre("3", "1", "2"));
 }
 
-TEST(machine::VisibleDevices, EachMigInstanceIsForAWorkerOfItsOwn) {
+TEST(VisibleDevices, EachMigInstanceIsForAWorkerOfItsOwn) {
   const FakeMachine machine = WithMig();
   EXPECT_EQ(machine.Count(Cuda("MIG-b")).count, 1);
   EXPECT_THAT(machine.Count(Cuda("MIG-b")).warnings, IsEmpty());
@@ -223,18 +223,18 @@ TEST(machine::VisibleDevices, EachMigInstanceIsForAWorkerOfItsOwn) {
   EXPECT_FALSE(machine.Count(Cuda("1")).apart);
   EXPECT_EQ(machine.Count().count, 3);
   EXPECT_THAT(machine.Count().visible, ElementsAre("MIG-a", "MIG-b", "1"));
-  const machine::WorkerCount workers = machine.Workers("auto").value();
+  const WorkerCount workers = machine.Workers("auto").value();
   EXPECT_EQ(workers.workers, 3);
   EXPECT_EQ(workers.visible_variable, "CUDA_VISIBLE_DEVICES");
   EXPECT_THAT(workers.own_devices, ElementsAre("MIG-a", "MIG-b", "1"));
   EXPECT_THAT(WithGpus(2).Workers("auto")->own_devices, IsEmpty()) << "whole GPUs are chosen by LOCAL_RANK";
 }
 
-TEST(machine::VisibleDevices, WithoutAnyDeviceNothingIsVisible) {
+TEST(VisibleDevices, WithoutAnyDeviceNothingIsVisible) {
   EXPECT_EQ(FakeMachine().Count(Cuda("0,1")).count, 0);
-  EXPECT_EQ(machine::ReadVisibleDevices("V", "GPU-x", {}).usable, 0);
-  EXPECT_EQ(machine::ReadVisibleDevices("V", "MIG-GPU-x/1/0", {}).usable, 0);
-  EXPECT_EQ(machine::ReadVisibleDevices("V", std::nullopt, {}).usable, 0);
+  EXPECT_EQ(ReadVisibleDevices("V", "GPU-x", {}).usable, 0);
+  EXPECT_EQ(ReadVisibleDevices("V", "MIG-GPU-x/1/0", {}).usable, 0);
+  EXPECT_EQ(ReadVisibleDevices("V", std::nullopt, {}).usable, 0);
 }
 
 // ---- AMD ----
@@ -249,13 +249,13 @@ FakeMachine WithAmd(int gpus) {
   return machine;
 }
 
-TEST(machine::Accelerators, AmdGpusAreTheNodesWithComputeUnits) {
-  const machine::Accelerators found = WithAmd(8).Count();
+TEST(Accelerators, AmdGpusAreTheNodesWithComputeUnits) {
+  const Accelerators found = WithAmd(8).Count();
   EXPECT_EQ(found.count, 8);
   EXPECT_EQ(found.visible_variable, "HIP_VISIBLE_DEVICES");
 }
 
-TEST(machine::Accelerators, AmdsListsAreAppliedOneAfterTheOther) {
+TEST(Accelerators, AmdsListsAreAppliedOneAfterTheOther) {
   const FakeMachine machine = WithAmd(4);
   EXPECT_EQ(machine.Count({{"ROCR_VISIBLE_DEVICES", "2,3"}}).count, 2);
   EXPECT_EQ(machine.Count({{"HIP_VISIBLE_DEVICES", "0"}}).count, 1);
@@ -270,7 +270,7 @@ TEST(machine::Accelerators, AmdsListsAreAppliedOneAfterTheOther) {
 
 // ---- Others ----
 
-TEST(machine::Accelerators, DevicesOfOtherMakersAreSeenAndRefusedForAutoAlone) {
+TEST(Accelerators, DevicesOfOtherMakersAreSeenAndRefusedForAutoAlone) {
   for (const std::string device : {"/dev/neuron0", "/dev/accel0", "/dev/accel/accel0"}) {
     FakeMachine machine;
     machine.files[device] = "";
@@ -285,7 +285,7 @@ TEST(machine::Accelerators, DevicesOfOtherMakersAreSeenAndRefusedForAutoAlone) {
   }
 }
 
-TEST(machine::Accelerators, ALaptopsInferenceUnitAndScreenAreNoAccelerators) {
+TEST(Accelerators, ALaptopsInferenceUnitAndScreenAreNoAccelerators) {
   FakeMachine machine;
   machine.files = {{"/dev/accel/accel0", ""},
                    {"/sys/class/accel/accel0/device/uevent", "DRIVER=intel_vpu\nPCI_CLASS=120000\n"},
@@ -326,7 +326,7 @@ const OtherMaker kOtherMakers[] = {
       {"/sys/class/accel/accel1/device/uevent", "DRIVER=habanalabs\n"}}},
 };
 
-TEST(machine::Accelerators, OfEachMakerAreCountedByTheirFilesAndLimitedByTheirVariable) {
+TEST(Accelerators, OfEachMakerAreCountedByTheirFilesAndLimitedByTheirVariable) {
   for (const OtherMaker& maker : kOtherMakers) {
     FakeMachine machine;
     machine.files = maker.two;
@@ -345,40 +345,40 @@ TEST(machine::Accelerators, OfEachMakerAreCountedByTheirFilesAndLimitedByTheirVa
 
 // ---- --nproc-per-node ----
 
-TEST(machine::WorkerCount, ANumberAsksTheMachineNothing) {
-  machine::MachineProbe none;  // calling any of it would throw
-  EXPECT_EQ(machine::CountWorkers("4", {}, none).value().workers, 4);
-  EXPECT_EQ(machine::CountWorkers("1024", {}, none).value().workers, 1024);
+TEST(WorkerCount, ANumberAsksTheMachineNothing) {
+  MachineProbe none;  // calling any of it would throw
+  EXPECT_EQ(CountWorkers("4", {}, none).value().workers, 4);
+  EXPECT_EQ(CountWorkers("1024", {}, none).value().workers, 1024);
   for (const char* wish : {"0", "-1", "1025"}) {
-    EXPECT_EQ(machine::CountWorkers(wish, {}, none).status().code(), absl::StatusCode::kInvalidArgument) << wish;
+    EXPECT_EQ(CountWorkers(wish, {}, none).status().code(), absl::StatusCode::kInvalidArgument) << wish;
   }
 }
 
-TEST(machine::WorkerCount, AutoMeansAcceleratorsElseCpus) {
+TEST(WorkerCount, AutoMeansAcceleratorsElseCpus) {
   EXPECT_EQ(WithGpus(2).Workers("auto").value().workers, 2);
   EXPECT_EQ(FakeMachine().Workers("auto").value().workers, 6);
   EXPECT_EQ(WithGpus(2).Workers("auto", Cuda("")).value().workers, 6);
   EXPECT_EQ(FakeMachine().Workers("auto").value().reason, "no accelerator was found; 6 CPUs may be used here");
 }
 
-TEST(machine::WorkerCount, APlatformsJobWithoutANumberHasOneWorkerForEachAcceleratorElseOne) {
+TEST(WorkerCount, APlatformsJobWithoutANumberHasOneWorkerForEachAcceleratorElseOne) {
   EXPECT_EQ(WithGpus(2).Workers("").value().workers, 2);
   EXPECT_EQ(FakeMachine().Workers("").value().workers, 1);
   EXPECT_EQ(WithGpus(2).Workers("", Cuda("-1")).value().workers, 1);
 }
 
-TEST(machine::WorkerCount, GpuWithoutAGpuIsAnError) {
+TEST(WorkerCount, GpuWithoutAGpuIsAnError) {
   EXPECT_EQ(WithGpus(2).Workers("gpu").value().workers, 2);
   EXPECT_EQ(FakeMachine().Workers("gpu").status().code(), absl::StatusCode::kFailedPrecondition);
   const absl::Status hidden = WithGpus(2).Workers("gpu", Cuda("")).status();
   EXPECT_THAT(std::string(hidden.message()), HasSubstr("CUDA_VISIBLE_DEVICES= leaves 0"));
 }
 
-TEST(machine::WorkerCount, CpuMeansThoseThatMayBeUsedEvenBesideGpus) {
+TEST(WorkerCount, CpuMeansThoseThatMayBeUsedEvenBesideGpus) {
   EXPECT_EQ(WithGpus(2).Workers("cpu").value().workers, 6);
 }
 
-TEST(machine::WorkerCount, OtherWordsAreRefused) {
+TEST(WorkerCount, OtherWordsAreRefused) {
   for (const char* wish : {"tpu", "GPU", "auto ", "2x", "1.5", "a\nb"}) {
     const absl::Status status = FakeMachine().Workers(wish).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << wish;
@@ -386,9 +386,9 @@ TEST(machine::WorkerCount, OtherWordsAreRefused) {
   }
 }
 
-TEST(machine::WorkerCount, CarriesTheWarningsOfTheCount) {
+TEST(WorkerCount, CarriesTheWarningsOfTheCount) {
   EXPECT_THAT(WithGpus(2).Workers("auto", Cuda("0,7")).value().warnings, SizeIs(1));
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::machine

@@ -10,45 +10,45 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace muster::agent {
+namespace muster::machine {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr machine::FileState kExecutable{
+constexpr FileState kExecutable{
     .exists = true, .is_directory = false, .readable = true, .executable = true};
-constexpr machine::FileState kPlain{.exists = true, .is_directory = false, .readable = true, .executable = false};
-constexpr machine::FileState kSecret{
+constexpr FileState kPlain{.exists = true, .is_directory = false, .readable = true, .executable = false};
+constexpr FileState kSecret{
     .exists = true, .is_directory = false, .readable = false, .executable = false};
-constexpr machine::FileState kDirectory{
+constexpr FileState kDirectory{
     .exists = true, .is_directory = true, .readable = true, .executable = true};
 
-machine::FileProbe Files(std::map<std::string, machine::FileState> files) {
+FileProbe Files(std::map<std::string, FileState> files) {
   return [files = std::move(files)](const std::string& path) {
     const auto found = files.find(path);
-    return found == files.end() ? machine::FileState{} : found->second;
+    return found == files.end() ? FileState{} : found->second;
   };
 }
 
 // Every source of a python at once; the tests take them away one by one.
 struct Machine {
-  machine::Environment environment = {{"PYTHON_EXEC", "/exec/python"},
+  Environment environment = {{"PYTHON_EXEC", "/exec/python"},
                                       {"VIRTUAL_ENV", "/venv"},
                                       {"CONDA_PREFIX", "/conda"},
                                       {"PATH", "/first:/second"}};
-  machine::InterpreterOptions options = {.python_flag = "/flag/python", .called_as = "/own/bin/muster"};
-  std::map<std::string, machine::FileState> files = {{"/own/bin/python", kExecutable},
+  InterpreterOptions options = {.python_flag = "/flag/python", .called_as = "/own/bin/muster"};
+  std::map<std::string, FileState> files = {{"/own/bin/python", kExecutable},
                                                      {"/venv/bin/python", kExecutable},
                                                      {"/conda/bin/python", kExecutable},
                                                      {"/first/python3", kExecutable},
                                                      {"/second/python", kExecutable}};
 
-  machine::Interpreter Choose() const { return machine::ChooseInterpreter(environment, options, Files(files)); }
+  Interpreter Choose() const { return ChooseInterpreter(environment, options, Files(files)); }
 };
 
-TEST(machine::Interpreter, TheOrderIsExecFlagBesideVenvCondaPath) {
+TEST(Interpreter, TheOrderIsExecFlagBesideVenvCondaPath) {
   Machine machine;
   EXPECT_EQ(machine.Choose().path, "/exec/python");
   machine.environment.erase("PYTHON_EXEC");
@@ -67,7 +67,7 @@ TEST(machine::Interpreter, TheOrderIsExecFlagBesideVenvCondaPath) {
   EXPECT_THAT(machine.Choose().path, IsEmpty());
 }
 
-TEST(machine::Interpreter, TheReasonIsOneSentenceWithThePath) {
+TEST(Interpreter, TheReasonIsOneSentenceWithThePath) {
   Machine machine;
   EXPECT_EQ(machine.Choose().reason, "python is /exec/python: PYTHON_EXEC says so");
   machine.environment.erase("PYTHON_EXEC");
@@ -78,7 +78,7 @@ TEST(machine::Interpreter, TheReasonIsOneSentenceWithThePath) {
   EXPECT_EQ(machine.Choose().reason, "python is /venv/bin/python: $VIRTUAL_ENV is active");
 }
 
-TEST(machine::Interpreter, CalledByNameNothingBesideTheBinaryIsLookedFor) {
+TEST(Interpreter, CalledByNameNothingBesideTheBinaryIsLookedFor) {
   Machine machine;
   machine.environment.erase("PYTHON_EXEC");
   machine.options = {.python_flag = "", .called_as = "muster"};
@@ -92,7 +92,7 @@ TEST(machine::Interpreter, CalledByNameNothingBesideTheBinaryIsLookedFor) {
   EXPECT_EQ(machine.Choose().path, "/python3");
 }
 
-TEST(machine::Interpreter, InOneDirectoryPythonComesBeforePython3) {
+TEST(Interpreter, InOneDirectoryPythonComesBeforePython3) {
   Machine machine;
   machine.environment.erase("PYTHON_EXEC");
   machine.options.python_flag.clear();
@@ -100,7 +100,7 @@ TEST(machine::Interpreter, InOneDirectoryPythonComesBeforePython3) {
   EXPECT_EQ(machine.Choose().path, "/own/bin/python");
 }
 
-TEST(machine::Interpreter, WhatIsThereButNotExecutableOrADirectoryIsPassedOver) {
+TEST(Interpreter, WhatIsThereButNotExecutableOrADirectoryIsPassedOver) {
   Machine machine;
   machine.environment.erase("PYTHON_EXEC");
   machine.options.python_flag.clear();
@@ -110,7 +110,7 @@ TEST(machine::Interpreter, WhatIsThereButNotExecutableOrADirectoryIsPassedOver) 
   EXPECT_EQ(machine.Choose().path, "/venv/bin/python3");
 }
 
-TEST(machine::Interpreter, EmptyVariablesAreAsGoodAsNone) {
+TEST(Interpreter, EmptyVariablesAreAsGoodAsNone) {
   Machine machine;
   machine.environment = {{"PYTHON_EXEC", ""}, {"VIRTUAL_ENV", ""}, {"CONDA_PREFIX", ""}, {"PATH", "/second"}};
   machine.options = {};
@@ -118,7 +118,7 @@ TEST(machine::Interpreter, EmptyVariablesAreAsGoodAsNone) {
   EXPECT_EQ(machine.Choose().path, "/second/python");
 }
 
-TEST(machine::Interpreter, WithoutPathTheSystemsDirectoriesAreSearchedAndAnEmptyEntryIsHere) {
+TEST(Interpreter, WithoutPathTheSystemsDirectoriesAreSearchedAndAnEmptyEntryIsHere) {
   Machine machine;
   machine.environment = {};
   machine.options = {};
@@ -131,45 +131,45 @@ TEST(machine::Interpreter, WithoutPathTheSystemsDirectoriesAreSearchedAndAnEmpty
 
 // ---- CheckProgram ----
 
-const machine::Interpreter kPython = {"/bin/python", "python is /bin/python: --python says so"};
+const Interpreter kPython = {"/bin/python", "python is /bin/python: --python says so"};
 
-void ExpectFailure(const machine::ProgramCheck& check, int exit_code, const std::string& fragment) {
+void ExpectFailure(const ProgramCheck& check, int exit_code, const std::string& fragment) {
   EXPECT_EQ(check.exit_code, exit_code);
   EXPECT_THAT(check.problem, HasSubstr(fragment));
   EXPECT_THAT(check.problem, Not(HasSubstr("\n")));
   EXPECT_THAT(check.path, IsEmpty());
 }
 
-machine::ProgramCheck Script(const std::string& script, std::map<std::string, machine::FileState> files) {
+ProgramCheck Script(const std::string& script, std::map<std::string, FileState> files) {
   files.emplace("/bin/python", kExecutable);
-  return machine::CheckProgram(machine::ProgramKind::kScript, script, kPython, {}, Files(std::move(files)));
+  return CheckProgram(ProgramKind::kScript, script, kPython, {}, Files(std::move(files)));
 }
 
-TEST(machine::CheckProgram, AReadableScriptNeedsNoExecuteBit) {
-  const machine::ProgramCheck check = Script("train.py", {{"train.py", kPlain}});
+TEST(CheckProgram, AReadableScriptNeedsNoExecuteBit) {
+  const ProgramCheck check = Script("train.py", {{"train.py", kPlain}});
   EXPECT_EQ(check.exit_code, 0);
   EXPECT_EQ(check.path, "/bin/python");
   EXPECT_THAT(check.problem, IsEmpty());
 }
 
-TEST(machine::CheckProgram, AMissingScriptIs127AndAnUnreadableOne126) {
+TEST(CheckProgram, AMissingScriptIs127AndAnUnreadableOne126) {
   ExpectFailure(Script("train.py", {}), kExitNotFound, "the script train.py is not there");
   ExpectFailure(Script("train.py", {{"train.py", kSecret}}), kExitNotExecutable, "may not be read");
 }
 
-TEST(machine::CheckProgram, ADirectoryNeedsAMain) {
+TEST(CheckProgram, ADirectoryNeedsAMain) {
   ExpectFailure(Script("pkg", {{"pkg", kDirectory}}), kExitNotExecutable, "__main__.py");
   EXPECT_EQ(Script("pkg/", {{"pkg/", kDirectory}, {"pkg/__main__.py", kPlain}}).exit_code, 0);
 }
 
-TEST(machine::CheckProgram, AScriptFromStandardInputIsNotLookedFor) { EXPECT_EQ(Script("-", {}).exit_code, 0); }
+TEST(CheckProgram, AScriptFromStandardInputIsNotLookedFor) { EXPECT_EQ(Script("-", {}).exit_code, 0); }
 
-TEST(machine::CheckProgram, TheInterpreterIsCheckedFirstAndForModulesAlone) {
-  const auto check = [](machine::ProgramKind kind, const machine::Interpreter& interpreter,
-                        std::map<std::string, machine::FileState> files) {
-    return machine::CheckProgram(kind, "x", interpreter, {{"PATH", "/p"}}, Files(std::move(files)));
+TEST(CheckProgram, TheInterpreterIsCheckedFirstAndForModulesAlone) {
+  const auto check = [](ProgramKind kind, const Interpreter& interpreter,
+                        std::map<std::string, FileState> files) {
+    return CheckProgram(kind, "x", interpreter, {{"PATH", "/p"}}, Files(std::move(files)));
   };
-  for (const machine::ProgramKind kind : {machine::ProgramKind::kScript, machine::ProgramKind::kModule}) {
+  for (const ProgramKind kind : {ProgramKind::kScript, ProgramKind::kModule}) {
     ExpectFailure(check(kind, kPython, {{"x", kPlain}}), kExitNotFound, "/bin/python is not there (python is");
     ExpectFailure(check(kind, kPython, {{"x", kPlain}, {"/bin/python", kPlain}}), kExitNotExecutable,
                   "/bin/python may not be executed");
@@ -177,24 +177,24 @@ TEST(machine::CheckProgram, TheInterpreterIsCheckedFirstAndForModulesAlone) {
                   "/bin/python may not be executed");
     ExpectFailure(check(kind, {"", "no python was found"}, {{"x", kPlain}}), kExitNotFound, "no python was found");
   }
-  EXPECT_EQ(check(machine::ProgramKind::kModule, kPython, {{"/bin/python", kExecutable}}).exit_code, 0);
-  EXPECT_EQ(check(machine::ProgramKind::kModule, {"python3.11", "r"}, {{"/p/python3.11", kExecutable}}).path,
+  EXPECT_EQ(check(ProgramKind::kModule, kPython, {{"/bin/python", kExecutable}}).exit_code, 0);
+  EXPECT_EQ(check(ProgramKind::kModule, {"python3.11", "r"}, {{"/p/python3.11", kExecutable}}).path,
             "/p/python3.11");
 }
 
-machine::ProgramCheck Program(const std::string& program, std::map<std::string, machine::FileState> files) {
-  return machine::CheckProgram(machine::ProgramKind::kProgram, program, {"", "unused"}, {{"PATH", "/a:/b"}},
+ProgramCheck Program(const std::string& program, std::map<std::string, FileState> files) {
+  return CheckProgram(ProgramKind::kProgram, program, {"", "unused"}, {{"PATH", "/a:/b"}},
                                Files(std::move(files)));
 }
 
-TEST(machine::CheckProgram, AProgramWithASlashIsTakenAsItIs) {
+TEST(CheckProgram, AProgramWithASlashIsTakenAsItIs) {
   EXPECT_EQ(Program("./train.sh", {{"./train.sh", kExecutable}}).path, "./train.sh");
   ExpectFailure(Program("./train.sh", {}), kExitNotFound, "./train.sh is not there");
   ExpectFailure(Program("./train.sh", {{"./train.sh", kPlain}}), kExitNotExecutable, "chmod +x");
   ExpectFailure(Program("./dir", {{"./dir", kDirectory}}), kExitNotExecutable, "is a directory");
 }
 
-TEST(machine::CheckProgram, AProgramWithoutASlashIsLookedForOnPathAsAShellDoes) {
+TEST(CheckProgram, AProgramWithoutASlashIsLookedForOnPathAsAShellDoes) {
   EXPECT_EQ(Program("tool", {{"/a/tool", kExecutable}, {"/b/tool", kExecutable}}).path, "/a/tool");
   EXPECT_EQ(Program("tool", {{"/a/tool", kPlain}, {"/b/tool", kExecutable}}).path, "/b/tool");
   EXPECT_EQ(Program("tool", {{"/a/tool", kDirectory}, {"/b/tool", kExecutable}}).path, "/b/tool");
@@ -204,7 +204,7 @@ TEST(machine::CheckProgram, AProgramWithoutASlashIsLookedForOnPathAsAShellDoes) 
   ExpectFailure(Program("", {}), kExitNotFound, "is not on PATH");
 }
 
-TEST(machine::CheckProgram, AProgramThatLiesHereIsHintedAt) {
+TEST(CheckProgram, AProgramThatLiesHereIsHintedAt) {
   ExpectFailure(Program("train.sh", {{"train.sh", kExecutable}}), kExitNotFound, "write ./train.sh");
 }
 
@@ -224,22 +224,22 @@ class ProbeFileTest : public ::testing::Test {
 };
 
 TEST_F(ProbeFileTest, SeesFilesDirectoriesAndTheExecuteBit) {
-  EXPECT_FALSE(machine::ProbeFile(Path("file")).exists);
+  EXPECT_FALSE(ProbeFile(Path("file")).exists);
   std::ofstream(Path("file")) << "x";
   chmod(Path("file").c_str(), 0600);
-  EXPECT_TRUE(machine::ProbeFile(Path("file")).exists);
-  EXPECT_TRUE(machine::ProbeFile(Path("file")).readable);
-  EXPECT_FALSE(machine::ProbeFile(Path("file")).executable);
+  EXPECT_TRUE(ProbeFile(Path("file")).exists);
+  EXPECT_TRUE(ProbeFile(Path("file")).readable);
+  EXPECT_FALSE(ProbeFile(Path("file")).executable);
   chmod(Path("file").c_str(), 0700);
-  EXPECT_TRUE(machine::ProbeFile(Path("file")).executable);
-  EXPECT_FALSE(machine::ProbeFile(Path("file")).is_directory);
-  EXPECT_TRUE(machine::ProbeFile(directory_).is_directory);
+  EXPECT_TRUE(ProbeFile(Path("file")).executable);
+  EXPECT_FALSE(ProbeFile(Path("file")).is_directory);
+  EXPECT_TRUE(ProbeFile(directory_).is_directory);
 }
 
 TEST_F(ProbeFileTest, ALinkToNothingIsNotThere) {
   ASSERT_EQ(symlink("nowhere", Path("dangling").c_str()), 0);
-  EXPECT_FALSE(machine::ProbeFile(Path("dangling")).exists);
+  EXPECT_FALSE(ProbeFile(Path("dangling")).exists);
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::machine

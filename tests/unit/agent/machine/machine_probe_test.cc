@@ -17,7 +17,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace muster::agent {
+namespace muster::machine {
 namespace {
 
 using ::testing::Contains;
@@ -26,35 +26,35 @@ using ::testing::IsEmpty;
 
 constexpr absl::Duration kLong = absl::Minutes(2);  // never waited for
 
-absl::StatusOr<machine::CommandResult> Shell(const std::string& script, absl::Duration limit = kLong) {
-  return machine::RunCommand({"sh", "-c", script}, limit);
+absl::StatusOr<CommandResult> Shell(const std::string& script, absl::Duration limit = kLong) {
+  return RunCommand({"sh", "-c", script}, limit);
 }
 
 bool HasNoChild() { return waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD; }
 
-TEST(machine::RunCommand, ReturnsOutputAndExitCode) {
-  const machine::CommandResult result = Shell("echo hello; echo lost >&2; exit 7").value();
+TEST(RunCommand, ReturnsOutputAndExitCode) {
+  const CommandResult result = Shell("echo hello; echo lost >&2; exit 7").value();
   EXPECT_EQ(result.output, "hello\n");
   EXPECT_EQ(result.exit_code, 7);
   EXPECT_TRUE(HasNoChild());
 }
 
-TEST(machine::RunCommand, ASignalIsTheShellsCode) {
+TEST(RunCommand, ASignalIsTheShellsCode) {
   EXPECT_EQ(Shell("kill -SEGV $$").value().exit_code, 128 + SIGSEGV);
 }
 
-TEST(machine::RunCommand, AProgramThatIsNotThereIsNotFound) {
-  EXPECT_EQ(machine::RunCommand({"muster-has-no-such-program"}, kLong).status().code(),
+TEST(RunCommand, AProgramThatIsNotThereIsNotFound) {
+  EXPECT_EQ(RunCommand({"muster-has-no-such-program"}, kLong).status().code(),
             absl::StatusCode::kNotFound);
-  EXPECT_EQ(machine::RunCommand({"/dev/null"}, kLong).status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(RunCommand({"/dev/null"}, kLong).status().code(), absl::StatusCode::kInternal);
   EXPECT_TRUE(HasNoChild());
 }
 
-TEST(machine::RunCommand, ArgumentsReachTheProgramUninterpreted) {
-  EXPECT_EQ(machine::RunCommand({"printf", "%s|", "a b", "$HOME", "*"}, kLong).value().output, "a b|$HOME|*|");
+TEST(RunCommand, ArgumentsReachTheProgramUninterpreted) {
+  EXPECT_EQ(RunCommand({"printf", "%s|", "a b", "$HOME", "*"}, kLong).value().output, "a b|$HOME|*|");
 }
 
-TEST(machine::RunCommand, StandardInputIsEmpty) { EXPECT_EQ(Shell("wc -c").value().output, "0\n"); }
+TEST(RunCommand, StandardInputIsEmpty) { EXPECT_EQ(Shell("wc -c").value().output, "0\n"); }
 
 // What a killed command leaves behind comes to this process, which can then see how it ended.
 class Subreaper {
@@ -79,13 +79,13 @@ int StatusOf(pid_t pid) {
   return gone ? status : 0;
 }
 
-TEST(machine::RunCommand, AtTheLimitTheCommandAndItsChildrenAreGone) {
+TEST(RunCommand, AtTheLimitTheCommandAndItsChildrenAreGone) {
   const Subreaper subreaper;
   const std::string path = ::testing::TempDir() + "muster-child-" + std::to_string(getpid());
   pid_t child = 0;
   // On a busy machine the shell may not have come to its second line at the limit: then once more, with more time.
   for (absl::Duration limit = absl::Milliseconds(50); child == 0; limit *= 2) {
-    const absl::StatusOr<machine::CommandResult> result = Shell("sleep 1000 & echo $! >" + path + "; wait", limit);
+    const absl::StatusOr<CommandResult> result = Shell("sleep 1000 & echo $! >" + path + "; wait", limit);
     ASSERT_EQ(result.status().code(), absl::StatusCode::kDeadlineExceeded);
     EXPECT_THAT(std::string(result.status().message()),
                 HasSubstr("did not answer within " + absl::FormatDuration(limit)));
@@ -96,89 +96,89 @@ TEST(machine::RunCommand, AtTheLimitTheCommandAndItsChildrenAreGone) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
 }
 
-TEST(machine::RunCommand, ACommandThatClosesItsOutputAndStaysIsStoppedToo) {
+TEST(RunCommand, ACommandThatClosesItsOutputAndStaysIsStoppedToo) {
   EXPECT_EQ(Shell("exec >&-; exec sleep 1000", absl::Milliseconds(20)).status().code(),
             absl::StatusCode::kDeadlineExceeded);
   EXPECT_TRUE(HasNoChild());
 }
 
-TEST(machine::RunCommand, SignalsThatWeBlockAndIgnoreAreNotInherited) {
+TEST(RunCommand, SignalsThatWeBlockAndIgnoreAreNotInherited) {
   sigset_t blocked;
   sigset_t before;
   sigemptyset(&blocked);
   sigaddset(&blocked, SIGTERM);
   sigprocmask(SIG_BLOCK, &blocked, &before);
   const auto ignored = signal(SIGUSR1, SIG_IGN);
-  const machine::CommandResult usr1 = Shell("kill -USR1 $$; echo alive").value();
-  const machine::CommandResult term = Shell("kill -TERM $$; echo alive").value();
+  const CommandResult usr1 = Shell("kill -USR1 $$; echo alive").value();
+  const CommandResult term = Shell("kill -TERM $$; echo alive").value();
   signal(SIGUSR1, ignored);
   sigprocmask(SIG_SETMASK, &before, nullptr);
   EXPECT_EQ(usr1.exit_code, 128 + SIGUSR1) << usr1.output;
   EXPECT_EQ(term.exit_code, 128 + SIGTERM) << term.output;
 }
 
-TEST(machine::RunCommand, NoDescriptorOfOursIsInherited) {
+TEST(RunCommand, NoDescriptorOfOursIsInherited) {
   const int leaked = open("/dev/null", O_RDONLY);  // without O_CLOEXEC
   const std::string listed = Shell("ls /proc/$$/fd").value().output;
   close(leaked);
   EXPECT_EQ(listed, "0\n1\n2\n");
 }
 
-TEST(machine::RunCommand, OutputBeyondTheLimitIsReadAndDropped) {
-  const machine::CommandResult result = Shell("head -c 3000000 /dev/zero").value();
+TEST(RunCommand, OutputBeyondTheLimitIsReadAndDropped) {
+  const CommandResult result = Shell("head -c 3000000 /dev/zero").value();
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_EQ(result.output.size(), machine::kMaxCommandOutputBytes);
+  EXPECT_EQ(result.output.size(), kMaxCommandOutputBytes);
 }
 
-TEST(machine::SystemProbe, ListsAndReads) {
-  const machine::MachineProbe probe = machine::SystemProbe();
+TEST(SystemProbe, ListsAndReads) {
+  const MachineProbe probe = SystemProbe();
   EXPECT_THAT(probe.list("/proc/self"), Contains("status"));
   EXPECT_THAT(probe.list("/nowhere"), IsEmpty());
   EXPECT_THAT(probe.read("/proc/self/status").value_or(""), HasSubstr("Name:"));
   EXPECT_EQ(probe.read("/nowhere"), std::nullopt);
-  EXPECT_EQ(probe.read("/dev/zero").value_or("").size(), machine::kMaxProbeFileBytes);
+  EXPECT_EQ(probe.read("/dev/zero").value_or("").size(), kMaxProbeFileBytes);
 }
 
-TEST(machine::ReadRegularFile, GivesTheWholeOfIt) {
+TEST(ReadRegularFile, GivesTheWholeOfIt) {
   const std::string path = ::testing::TempDir() + "regular";
   std::ofstream(path, std::ios::binary) << std::string(100000, 'a') << '\0';
-  EXPECT_EQ(machine::ReadRegularFile(path, 100001).value(), std::string(100000, 'a') + '\0');
-  EXPECT_TRUE(absl::IsResourceExhausted(machine::ReadRegularFile(path, 100000).status()));
-  EXPECT_TRUE(absl::IsResourceExhausted(machine::ReadRegularFile(path, 10).status()));
+  EXPECT_EQ(ReadRegularFile(path, 100001).value(), std::string(100000, 'a') + '\0');
+  EXPECT_TRUE(absl::IsResourceExhausted(ReadRegularFile(path, 100000).status()));
+  EXPECT_TRUE(absl::IsResourceExhausted(ReadRegularFile(path, 10).status()));
 }
 
-TEST(machine::ReadRegularFile, TellsAnAbsentFileFromOneThatCannotBeRead) {
-  EXPECT_TRUE(absl::IsNotFound(machine::ReadRegularFile("/nowhere/at/all", 1).status()));
-  EXPECT_TRUE(absl::IsNotFound(machine::ReadRegularFile("/proc/version/below", 1).status()));
-  EXPECT_TRUE(absl::IsFailedPrecondition(machine::ReadRegularFile("/proc", 1).status()));
+TEST(ReadRegularFile, TellsAnAbsentFileFromOneThatCannotBeRead) {
+  EXPECT_TRUE(absl::IsNotFound(ReadRegularFile("/nowhere/at/all", 1).status()));
+  EXPECT_TRUE(absl::IsNotFound(ReadRegularFile("/proc/version/below", 1).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(ReadRegularFile("/proc", 1).status()));
 }
 
-TEST(machine::ReadRegularFile, WaitsForNoFifo) {
+TEST(ReadRegularFile, WaitsForNoFifo) {
   const std::string path = ::testing::TempDir() + "fifo" + std::to_string(getpid());
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  EXPECT_TRUE(absl::IsFailedPrecondition(machine::ReadRegularFile(path, 1).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(ReadRegularFile(path, 1).status()));
   unlink(path.c_str());
 }
 
-TEST(machine::SystemProbe, CountsTheCpusThatThisProcessMayUse) {
+TEST(SystemProbe, CountsTheCpusThatThisProcessMayUse) {
   cpu_set_t before;
   ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
-  EXPECT_EQ(machine::SystemProbe().usable_cpus(), CPU_COUNT(&before));
+  EXPECT_EQ(SystemProbe().usable_cpus(), CPU_COUNT(&before));
   cpu_set_t one;
   CPU_ZERO(&one);
   for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu) {
     if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
   }
   ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
-  EXPECT_EQ(machine::SystemProbe().usable_cpus(), 1);
+  EXPECT_EQ(SystemProbe().usable_cpus(), 1);
   sched_setaffinity(0, sizeof(before), &before);
 }
 
-TEST(machine::SystemProbe, CountingOnThisMachineEndsInAnAnswer) {
-  const machine::Accelerators found = machine::CountAccelerators({}, machine::SystemProbe());
+TEST(SystemProbe, CountingOnThisMachineEndsInAnAnswer) {
+  const Accelerators found = CountAccelerators({}, SystemProbe());
   EXPECT_GE(found.count, 0);
   EXPECT_FALSE(found.reason.empty());
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::machine

@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-namespace muster::agent {
+namespace muster::machine {
 namespace {
 
 using ::testing::ElementsAre;
@@ -46,7 +46,7 @@ class Numa : public ::testing::Test {
   }
 
   std::vector<std::string> Bind(const char* mode, const std::vector<int>& gpus) {
-    machine::MachineProbe probe;
+    MachineProbe probe;
     probe.read = [this](const std::string& path) -> std::optional<std::string> {
       const auto found = files_.find(path);
       if (found == files_.end()) return std::nullopt;
@@ -55,16 +55,16 @@ class Numa : public ::testing::Test {
     probe.list = [](const std::string&) {
       return std::vector<std::string>{"node0", "node1", "node2", "node3", "online"};
     };
-    const auto cpus = machine::BindToCpus(mode, gpus, bus_ids_, allowed_, probe);
+    const auto cpus = BindToCpus(mode, gpus, bus_ids_, allowed_, probe);
     if (!cpus.ok()) return {std::string(cpus.status().message())};
     std::vector<std::string> lists;
-    for (const machine::CpuSet& set : *cpus) lists.push_back(machine::FormatCpuList(set));
+    for (const CpuSet& set : *cpus) lists.push_back(FormatCpuList(set));
     return lists;
   }
 
   std::map<std::string, std::string> files_;
   std::vector<std::string> bus_ids_;
-  machine::CpuSet allowed_;
+  CpuSet allowed_;
 };
 
 TEST_F(Numa, NodeIsAllCpusOfTheGpusNode) {
@@ -98,11 +98,11 @@ TEST_F(Numa, AGpuWhosePlaceIsNotKnownIsAnError) {
 }
 
 TEST(CpuList, IsReadAndWrittenAsTheKernelWritesIt) {
-  EXPECT_EQ(machine::FormatCpuList(*machine::ParseCpuList("8, 0-3\n")), "0-3,8");
-  EXPECT_TRUE(machine::ParseCpuList("\n")->empty());
+  EXPECT_EQ(FormatCpuList(*ParseCpuList("8, 0-3\n")), "0-3,8");
+  EXPECT_TRUE(ParseCpuList("\n")->empty());
   for (const char* bad : {"a", "3-1", "1-2-3", "-1", "0-99999999"})
-    EXPECT_FALSE(machine::ParseCpuList(bad).ok()) << bad;
+    EXPECT_FALSE(ParseCpuList(bad).ok()) << bad;
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::machine

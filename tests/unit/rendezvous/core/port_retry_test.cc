@@ -7,19 +7,19 @@
 
 #include "absl/strings/match.h"
 
-namespace muster::agent {
+namespace muster::rendezvous {
 namespace {
 
 constexpr absl::Duration kMoment = absl::Milliseconds(100);
-constexpr rendezvous::PortUser kNewJob;
+constexpr PortUser kNewJob;
 const BootTime kStart = FromBootNanos(1'000'000'000'000);
-const rendezvous::PortHolder kMuster{71, "muster-agent", true, true};
-const rendezvous::PortHolder kForeign{72, "curl", false, false};
+const PortHolder kMuster{71, "muster-agent", true, true};
+const PortHolder kForeign{72, "curl", false, false};
 
 absl::Status InUse() { return absl::UnavailableError("listening on [::]:1: the port is in use"); }
 
 // How long it goes on, if it never gets the port.
-absl::Duration Patience(rendezvous::PortRetry* retry, BootTime from, const rendezvous::PortUser& user,
+absl::Duration Patience(PortRetry* retry, BootTime from, const PortUser& user,
                         const absl::Status& error = InUse()) {
   for (BootTime now = from; now < from + absl::Hours(1); now += kMoment) {
     if (retry->OnFailure(now, error, user).exit_code != 0) return now - from;
@@ -27,67 +27,67 @@ absl::Duration Patience(rendezvous::PortRetry* retry, BootTime from, const rende
   return absl::InfiniteDuration();
 }
 
-absl::Duration PatienceWith(const std::optional<rendezvous::PortHolder>& holder, const rendezvous::PortUser& user,
+absl::Duration PatienceWith(const std::optional<PortHolder>& holder, const PortUser& user,
                             const absl::Status& error = InUse()) {
-  rendezvous::PortRetry retry;
+  PortRetry retry;
   retry.SetHolder(kStart, holder);
   return Patience(&retry, kStart, user, error);
 }
 
-TEST(rendezvous::PortRetry, AMusterIsWaitedForAsItMayBeEnding) {
-  EXPECT_EQ(PatienceWith(kMuster, kNewJob), rendezvous::kBindRetryLimit);
+TEST(PortRetry, AMusterIsWaitedForAsItMayBeEnding) {
+  EXPECT_EQ(PatienceWith(kMuster, kNewJob), kBindRetryLimit);
 }
 
-TEST(rendezvous::PortRetry, AHolderThatNobodySeesMayBeOneThatEnds) {
-  EXPECT_EQ(PatienceWith(std::nullopt, kNewJob), rendezvous::kBindRetryLimit);
+TEST(PortRetry, AHolderThatNobodySeesMayBeOneThatEnds) {
+  EXPECT_EQ(PatienceWith(std::nullopt, kNewJob), kBindRetryLimit);
 }
 
-TEST(rendezvous::PortRetry, AnotherProgramIsNotWaitedForForLong) {
-  EXPECT_EQ(PatienceWith(kForeign, kNewJob), rendezvous::kForeignPortLimit);
+TEST(PortRetry, AnotherProgramIsNotWaitedForForLong) {
+  EXPECT_EQ(PatienceWith(kForeign, kNewJob), kForeignPortLimit);
 }
 
-TEST(rendezvous::PortRetry, WhoHasServedWaitsForALeaseOrAMinute) {
-  EXPECT_EQ(PatienceWith(kForeign, {.has_served = true, .lease = absl::Seconds(10)}), rendezvous::kReturnLimit);
+TEST(PortRetry, WhoHasServedWaitsForALeaseOrAMinute) {
+  EXPECT_EQ(PatienceWith(kForeign, {.has_served = true, .lease = absl::Seconds(10)}), kReturnLimit);
   EXPECT_EQ(PatienceWith(kMuster, {.has_served = true, .lease = absl::Minutes(5)}), absl::Minutes(5));
 }
 
-TEST(rendezvous::PortRetry, DescriptorsThatRanOutMayReturnToWhoHasServed) {
+TEST(PortRetry, DescriptorsThatRanOutMayReturnToWhoHasServed) {
   const absl::Status none = absl::ResourceExhaustedError("too many open files");
   EXPECT_EQ(PatienceWith(std::nullopt, kNewJob, none), absl::ZeroDuration());
   EXPECT_EQ(PatienceWith(std::nullopt, {.has_served = true, .lease = absl::ZeroDuration()}, none),
-            rendezvous::kReturnLimit);
-  EXPECT_EQ(rendezvous::PortRetry().OnFailure(kStart, none, kNewJob).exit_code, 70);
+            kReturnLimit);
+  EXPECT_EQ(PortRetry().OnFailure(kStart, none, kNewJob).exit_code, 70);
 }
 
-TEST(rendezvous::PortRetry, EachTimeThatAPortIsLostCountsAnew) {
-  rendezvous::PortRetry retry;
-  const rendezvous::PortUser user{.has_served = true, .lease = absl::ZeroDuration()};
+TEST(PortRetry, EachTimeThatAPortIsLostCountsAnew) {
+  PortRetry retry;
+  const PortUser user{.has_served = true, .lease = absl::ZeroDuration()};
   EXPECT_EQ(retry.OnFailure(kStart, InUse(), user).exit_code, 0);
   retry.OnListening();
-  EXPECT_EQ(Patience(&retry, kStart + absl::Hours(2), user), rendezvous::kReturnLimit);
+  EXPECT_EQ(Patience(&retry, kStart + absl::Hours(2), user), kReturnLimit);
 }
 
-TEST(rendezvous::PortRetry, AnErrorThatDoesNotPassEndsItAtOnce) {
-  const rendezvous::PortRetry::Next next =
-      rendezvous::PortRetry().OnFailure(kStart, absl::PermissionDeniedError("not permitted"), kNewJob);
+TEST(PortRetry, AnErrorThatDoesNotPassEndsItAtOnce) {
+  const PortRetry::Next next =
+      PortRetry().OnFailure(kStart, absl::PermissionDeniedError("not permitted"), kNewJob);
   EXPECT_EQ(next.exit_code, 69);
   EXPECT_EQ(next.why, "not permitted");
 }
 
 // A node that is no primary looks for the coordinator behind a port of its own machine: a tunnel may lead there.
-TEST(rendezvous::PortRetry, WhatAnswersInThePlaceOfACoordinatorEndsTheSearchAndWhatDoesNotAnswerDoesNot) {
-  rendezvous::PortRetry retry;
+TEST(PortRetry, WhatAnswersInThePlaceOfACoordinatorEndsTheSearchAndWhatDoesNotAnswerDoesNot) {
+  PortRetry retry;
   retry.SetHolder(kStart, kForeign);
   EXPECT_EQ(retry.OnNoCoordinator(kStart, "no muster", true).exit_code, 0);
-  const BootTime later = kStart + rendezvous::kBindRetryLimit;
+  const BootTime later = kStart + kBindRetryLimit;
   EXPECT_EQ(retry.OnNoCoordinator(later, "timed out", false).exit_code, 0);
-  const rendezvous::PortRetry::Next last = retry.OnNoCoordinator(later, "no muster", true);
+  const PortRetry::Next last = retry.OnNoCoordinator(later, "no muster", true);
   EXPECT_EQ(last.exit_code, 69);
   EXPECT_EQ(last.why, "no muster; on this machine process 72 (curl) has that port");
 }
 
-TEST(rendezvous::PortRetry, TheHolderIsDescribedWithWhatToDo) {
-  EXPECT_EQ(DescribePortHolder(rendezvous::PortHolder{71, "python3", false, true}),
+TEST(PortRetry, TheHolderIsDescribedWithWhatToDo) {
+  EXPECT_EQ(DescribePortHolder(PortHolder{71, "python3", false, true}),
             "process 71 (python3) has it: end it, or give all nodes another port");
   EXPECT_EQ(DescribePortHolder(kForeign),
             "process 72 (curl) has it for a connection of its own: end it, or give all nodes another port");
@@ -95,4 +95,4 @@ TEST(rendezvous::PortRetry, TheHolderIsDescribedWithWhatToDo) {
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::rendezvous

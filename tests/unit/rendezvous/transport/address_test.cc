@@ -7,25 +7,25 @@
 namespace muster {
 namespace {
 
-using rendezvous::ListenAddresses;
-using rendezvous::PeerAddress;
+using ListenAddresses;
+using PeerAddress;
 
 TEST(AddressTest, LiteralsAnswerForThemselves) {
   for (const char* literal : {"127.0.0.1", "::1", "192.0.2.7"}) {
-    const auto addresses = rendezvous::ResolveHost(literal);
+    const auto addresses = ResolveHost(literal);
     ASSERT_TRUE(addresses.ok());
     EXPECT_EQ(*addresses, std::vector<std::string>{literal});
   }
 }
 
 TEST(AddressTest, LoopbackIsLocalAndADocumentationAddressIsNot) {
-  EXPECT_TRUE(*rendezvous::IsLocalAddress("127.0.0.3"));
-  EXPECT_TRUE(*rendezvous::IsLocalAddress("localhost"));
-  EXPECT_FALSE(*rendezvous::IsLocalAddress("192.0.2.7"));
+  EXPECT_TRUE(*IsLocalAddress("127.0.0.3"));
+  EXPECT_TRUE(*IsLocalAddress("localhost"));
+  EXPECT_FALSE(*IsLocalAddress("192.0.2.7"));
 }
 
 TEST(AddressTest, ANameThatDoesNotResolveIsAnErrorThatNamesIt) {
-  const auto addresses = rendezvous::ResolveHost("no-such-host.invalid");
+  const auto addresses = ResolveHost("no-such-host.invalid");
   ASSERT_FALSE(addresses.ok());
   EXPECT_NE(std::string(addresses.status().message()).find("no-such-host.invalid"), std::string::npos);
 }
@@ -39,8 +39,8 @@ TEST(AddressTest, PeersAreReadAsGrpcWritesThem) {
 }
 
 TEST(AddressTest, TheLocalAddressTowardsLoopbackIsLoopback) {
-  EXPECT_EQ(rendezvous::LocalAddressTowards("127.0.0.1"), "127.0.0.1");
-  EXPECT_EQ(rendezvous::LocalAddressTowards("not an address"), "");
+  EXPECT_EQ(LocalAddressTowards("127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(LocalAddressTowards("not an address"), "");
 }
 
 TEST(AddressTest, AllAddressesAreListenedOnUnlessTheSpecIsLoopback) {

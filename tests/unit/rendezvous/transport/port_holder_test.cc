@@ -16,7 +16,7 @@
 #include "base/io/event_loop.h"
 #include "rendezvous/core/port_retry.h"
 
-namespace muster::agent {
+namespace muster::rendezvous {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(30);  // a limit for a broken program, not a measure
@@ -69,9 +69,9 @@ class Listener {
   pid_t pid_ = 0;
 };
 
-TEST(rendezvous::PortHolder, AListenerIsFoundByItsPortWithPidAndName) {
+TEST(PortHolder, AListenerIsFoundByItsPortWithPidAndName) {
   const Listener listener("muster-agent");
-  const auto holder = rendezvous::FindPortHolder(listener.port(), kPatience);
+  const auto holder = FindPortHolder(listener.port(), kPatience);
   ASSERT_TRUE(holder.has_value());
   EXPECT_EQ(holder->pid, listener.pid());
   EXPECT_EQ(holder->name, "muster-agent");
@@ -79,23 +79,23 @@ TEST(rendezvous::PortHolder, AListenerIsFoundByItsPortWithPidAndName) {
   EXPECT_TRUE(holder->listens);
 }
 
-TEST(rendezvous::PortHolder, APortThatNobodyHasHasNoHolder) {
+TEST(PortHolder, APortThatNobodyHasHasNoHolder) {
   uint16_t port = 0;
   { port = Listener("other").port(); }
-  EXPECT_FALSE(rendezvous::FindPortHolder(port, kPatience).has_value());
+  EXPECT_FALSE(FindPortHolder(port, kPatience).has_value());
 }
 
-TEST(rendezvous::PortHolder, ARetryLearnsWhoItIsOnceASecond) {
+TEST(PortHolder, ARetryLearnsWhoItIsOnceASecond) {
   const Listener listener(kForeign);
-  rendezvous::PortRetry retry;
+  PortRetry retry;
   const BootTime start = EventLoop::Now();
-  rendezvous::RefreshPortHolder(start, listener.port(), &retry);
+  RefreshPortHolder(start, listener.port(), &retry);
   EXPECT_FALSE(retry.SearchIsDue(start));
-  EXPECT_TRUE(retry.SearchIsDue(start + rendezvous::kHolderSearchPause));
+  EXPECT_TRUE(retry.SearchIsDue(start + kHolderSearchPause));
   EXPECT_EQ(retry.OnFailure(start, absl::UnavailableError("in use"), {}).why,
             "in use: process " + std::to_string(listener.pid()) +
                 " (sleep) has it: end it, or give all nodes another port");
 }
 
 }  // namespace
-}  // namespace muster::agent
+}  // namespace muster::rendezvous

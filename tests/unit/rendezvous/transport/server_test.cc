@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kManySessions = 200;
 
-bool HasIpv6Loopback() { return rendezvous::TryBind("[::1]:0").ok(); }
+bool HasIpv6Loopback() { return TryBind("[::1]:0").ok(); }
 
 // A connected TCP socket to 127.0.0.1:port.
 int ConnectRaw(int port) {
@@ -31,7 +31,7 @@ class ServerTest : public WireTest {
   void ExchangeOver(const std::string& address) {
     auto server = Serve(Options(address));
     ASSERT_NE(server, nullptr);
-    attendees_.on_status = [&](rendezvous::StreamId stream, const v1::AgentStatus& status) {
+    attendees_.on_status = [&](StreamId stream, const v1::AgentStatus& status) {
       server->Send(stream, Directive(status.id().seq()));
     };
     Client client(&loop_, address, server->port());
@@ -54,7 +54,7 @@ TEST_F(ServerTest, StatusesGoUpAndDirectivesComeDownOverIpv6) {
 
 TEST_F(ServerTest, OneServerOnAllAddressesAnswersOnBothFamilies) {
   if (!HasIpv6Loopback()) GTEST_SKIP() << "this machine has no ::1";
-  rendezvous::ServerOptions options = Options();
+  ServerOptions options = Options();
   options.listen.loopback_only = false;
   auto server = Serve(options);
   Client four(&loop_, "127.0.0.1", server->port());
@@ -75,7 +75,7 @@ TEST_F(ServerTest, ASecondServerOnThePortIsAnErrorThatNamesTheAddress) {
 
 TEST_F(ServerTest, AServerOnAllAddressesDoesNotShareThePortWithOneOnLoopback) {
   auto first = Serve(Options());
-  rendezvous::ServerOptions wide = Options("127.0.0.1", first->port());
+  ServerOptions wide = Options("127.0.0.1", first->port());
   wide.listen.loopback_only = false;
   EXPECT_TRUE(absl::IsUnavailable(TryServe(wide).status()));
 }
@@ -112,7 +112,7 @@ TEST_F(ServerTest, OnlyTheNewestOfManyDirectivesThatWaitIsWritten) {
   Client client(&loop_, "127.0.0.1", server->port());
   client.session->Connect();
   ASSERT_TRUE(Until([&] { return client.connected == 1; }));
-  const rendezvous::StreamId stream = attendees_.opened.begin()->first;
+  const StreamId stream = attendees_.opened.begin()->first;
   // No completion can reach the loop between these: the first is written, unless the stream's own beginning is
   // being written still; the rest wait.
   for (uint64_t seq = 1; seq <= 100; ++seq) server->Send(stream, Directive(seq));
@@ -128,7 +128,7 @@ TEST_F(ServerTest, WhatWasSentBeforeACloseArrivesAndTheReasonToo) {
   Client client(&loop_, "127.0.0.1", server->port());
   client.session->Connect();
   ASSERT_TRUE(Until([&] { return client.connected == 1; }));
-  const rendezvous::StreamId stream = attendees_.opened.begin()->first;
+  const StreamId stream = attendees_.opened.begin()->first;
   server->Send(stream, Directive(1));
   server->Send(stream, Directive(2));
   server->Close(stream, "another agent of this host has attached");
@@ -155,7 +155,7 @@ TEST_F(ServerTest, ADisconnectInOrderDeliversTheLastStatusFirst) {
 }
 
 TEST_F(ServerTest, AWrongOrMissingTokenIsRefusedAndTheRightOneIsNot) {
-  rendezvous::ServerOptions options = Options();
+  ServerOptions options = Options();
   options.token = "secret";
   auto server = Serve(options);
   Client wrong(&loop_, "127.0.0.1", server->port(), "Secret");
@@ -212,10 +212,10 @@ TEST_F(ServerTest, TwoHundredAgentsAttachAndAllGetAPushedDirective) {
 }
 
 TEST(AuthTest, TokensMatchOnlyIfEqual) {
-  EXPECT_TRUE(rendezvous::TokenMatches("", "anything"));
-  EXPECT_TRUE(rendezvous::TokenMatches("abc", "abc"));
+  EXPECT_TRUE(TokenMatches("", "anything"));
+  EXPECT_TRUE(TokenMatches("abc", "abc"));
   for (const char* wrong : {"", "ab", "abd", "abcabc", "abca"}) {
-    EXPECT_FALSE(rendezvous::TokenMatches("abc", wrong)) << wrong;
+    EXPECT_FALSE(TokenMatches("abc", wrong)) << wrong;
   }
 }
 

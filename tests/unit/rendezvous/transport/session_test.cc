@@ -13,7 +13,7 @@
 namespace muster::wire_test {
 namespace {
 
-using rendezvous::DescribeSessionError;
+using DescribeSessionError;
 
 class SessionTest : public WireTest {};
 
@@ -130,10 +130,10 @@ TEST(SessionErrorTest, WordsOfGrpcsOwnMachineryAreNotPassedOn) {
 }
 
 TEST(SessionErrorTest, ANameThatDoesNotResolveIsKnownFromAMachineThatDoesNotAnswer) {
-  EXPECT_TRUE(rendezvous::IsNameError(
+  EXPECT_TRUE(IsNameError(
       {14, "DNS resolution failed for a:1: C-ares status is not ARES_SUCCESS", false, ""}));
-  EXPECT_TRUE(rendezvous::IsNameError({14, "Domain name not found", false, ""}));
-  EXPECT_FALSE(rendezvous::IsNameError({14, "Connection refused", false, ""}));
+  EXPECT_TRUE(IsNameError({14, "Domain name not found", false, ""}));
+  EXPECT_FALSE(IsNameError({14, "Connection refused", false, ""}));
 }
 
 }  // namespace

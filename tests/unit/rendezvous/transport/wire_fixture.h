@@ -28,38 +28,38 @@ inline bool RunUntil(EventLoop* loop, const std::function<bool()>& done) {
   return done();
 }
 
-class Attendees : public rendezvous::Attendance {
+class Attendees : public Attendance {
  public:
-  void OnOpened(rendezvous::StreamId stream, const std::string& peer) override { opened[stream] = peer; }
-  void OnStatus(rendezvous::StreamId stream, const v1::AgentStatus& status) override {
+  void OnOpened(StreamId stream, const std::string& peer) override { opened[stream] = peer; }
+  void OnStatus(StreamId stream, const v1::AgentStatus& status) override {
     statuses.emplace_back(stream, status);
     if (on_status) on_status(stream, status);
   }
-  void OnClosed(rendezvous::StreamId stream) override { closed.push_back(stream); }
+  void OnClosed(StreamId stream) override { closed.push_back(stream); }
   void OnTurnedAway(const std::string& peer, const std::string& why) override {
     turned_away.push_back(peer + ": " + why);
   }
 
-  std::map<rendezvous::StreamId, std::string> opened;
-  std::vector<std::pair<rendezvous::StreamId, v1::AgentStatus>> statuses;
-  std::vector<rendezvous::StreamId> closed;
+  std::map<StreamId, std::string> opened;
+  std::vector<std::pair<StreamId, v1::AgentStatus>> statuses;
+  std::vector<StreamId> closed;
   std::vector<std::string> turned_away;
-  std::function<void(rendezvous::StreamId, const v1::AgentStatus&)> on_status;
+  std::function<void(StreamId, const v1::AgentStatus&)> on_status;
 };
 
 // One agent's session and all that it heard.
 struct Client {
   Client(EventLoop* loop, const std::string& host, int port, const std::string& token = "",
          absl::Duration limit = absl::Seconds(5)) {
-    rendezvous::RemoteSessionOptions options;
+    RemoteSessionOptions options;
     options.coordinator.set_host(host);
     options.coordinator.set_port(static_cast<uint32_t>(port));
     options.token = token;
     options.lease = absl::Seconds(10);
     options.connect_limit = limit;
-    session = std::make_unique<rendezvous::RemoteSession>(
+    session = std::make_unique<RemoteSession>(
         options, loop,
-        rendezvous::SessionEvents{.on_connected =
+        SessionEvents{.on_connected =
                                       [this](const std::string& address) {
                                         ++connected;
                                         local_address = address;
@@ -81,23 +81,23 @@ struct Client {
   std::string why;
   std::string local_address;
   std::vector<v1::Directive> directives;
-  std::unique_ptr<rendezvous::RemoteSession> session;
+  std::unique_ptr<RemoteSession> session;
 };
 
 class WireTest : public ::testing::Test {
  protected:
-  rendezvous::ServerOptions Options(const std::string& host = "127.0.0.1", int port = 0) {
-    rendezvous::ServerOptions options;
+  ServerOptions Options(const std::string& host = "127.0.0.1", int port = 0) {
+    ServerOptions options;
     options.listen = {.host = host, .port = static_cast<uint16_t>(port), .loopback_only = true};
     options.version = "test";
     options.lease = absl::Seconds(10);
     return options;
   }
-  absl::StatusOr<std::unique_ptr<rendezvous::Server>> TryServe(const rendezvous::ServerOptions& options) {
-    return rendezvous::Server::Start(
+  absl::StatusOr<std::unique_ptr<Server>> TryServe(const ServerOptions& options) {
+    return Server::Start(
         options, [this](std::function<void()> closure) { loop_.Post(std::move(closure)); }, &attendees_);
   }
-  std::unique_ptr<rendezvous::Server> Serve(const rendezvous::ServerOptions& options) {
+  std::unique_ptr<Server> Serve(const ServerOptions& options) {
     auto server = TryServe(options);
     EXPECT_TRUE(server.ok()) << server.status();
     return server.ok() ? *std::move(server) : nullptr;
