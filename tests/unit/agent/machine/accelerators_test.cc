@@ -20,8 +20,7 @@ using ::testing::SizeIs;
 
 // A machine of files and one program.
 struct FakeMachine {
-  absl::StatusOr<CommandResult> nvidia_smi =
-      absl::NotFoundError("starting nvidia-smi: No such file or directory");
+  absl::StatusOr<CommandResult> nvidia_smi = absl::NotFoundError("starting nvidia-smi: No such file or directory");
   std::map<std::string, std::string> files;
   int cpus = 6;
 
@@ -49,11 +48,8 @@ struct FakeMachine {
             [this] { return cpus; }};
   }
 
-  Accelerators Count(const Environment& environment = {}) const {
-    return CountAccelerators(environment, Probe());
-  }
-  absl::StatusOr<WorkerCount> Workers(std::string_view wish,
-                                               const Environment& environment = {}) const {
+  Accelerators Count(const Environment& environment = {}) const { return CountAccelerators(environment, Probe()); }
+  absl::StatusOr<WorkerCount> Workers(std::string_view wish, const Environment& environment = {}) const {
     return CountWorkers(wish, environment, Probe());
   }
 };
@@ -73,9 +69,9 @@ FakeMachine WithGpus(int count) {
 FakeMachine WithMig() {
   FakeMachine machine;
   machine.nvidia_smi = CommandResult{0, GpuLine(0) +
-                                                     "  MIG 3g.40gb     Device  0: (UUID: MIG-a)\n"
-                                                     "  MIG 3g.40gb     Device  1: (UUID: MIG-b)\n" +
-                                                     GpuLine(1)};
+                                            "  MIG 3g.40gb     Device  0: (UUID: MIG-a)\n"
+                                            "  MIG 3g.40gb     Device  1: (UUID: MIG-b)\n" +
+                                            GpuLine(1)};
   return machine;
 }
 
@@ -105,8 +101,7 @@ TEST(Accelerators, NvidiaSmiDecidesWhereItWorks) {
 
 TEST(Accelerators, OnlyLinesOfTheListAreDevices) {
   FakeMachine machine;
-  machine.nvidia_smi =
-      CommandResult{0, "GPU access blocked\nGPU : x\nWarning GPU 0:\nNo devices found.\n\n"};
+  machine.nvidia_smi = CommandResult{0, "GPU access blocked\nGPU : x\nWarning GPU 0:\nNo devices found.\n\n"};
   EXPECT_EQ(machine.Count().count, 0);
 }
 

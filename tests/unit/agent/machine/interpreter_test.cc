@@ -17,13 +17,10 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr FileState kExecutable{
-    .exists = true, .is_directory = false, .readable = true, .executable = true};
+constexpr FileState kExecutable{.exists = true, .is_directory = false, .readable = true, .executable = true};
 constexpr FileState kPlain{.exists = true, .is_directory = false, .readable = true, .executable = false};
-constexpr FileState kSecret{
-    .exists = true, .is_directory = false, .readable = false, .executable = false};
-constexpr FileState kDirectory{
-    .exists = true, .is_directory = true, .readable = true, .executable = true};
+constexpr FileState kSecret{.exists = true, .is_directory = false, .readable = false, .executable = false};
+constexpr FileState kDirectory{.exists = true, .is_directory = true, .readable = true, .executable = true};
 
 FileProbe Files(std::map<std::string, FileState> files) {
   return [files = std::move(files)](const std::string& path) {
@@ -35,15 +32,15 @@ FileProbe Files(std::map<std::string, FileState> files) {
 // Every source of a python at once; the tests take them away one by one.
 struct Machine {
   Environment environment = {{"PYTHON_EXEC", "/exec/python"},
-                                      {"VIRTUAL_ENV", "/venv"},
-                                      {"CONDA_PREFIX", "/conda"},
-                                      {"PATH", "/first:/second"}};
+                             {"VIRTUAL_ENV", "/venv"},
+                             {"CONDA_PREFIX", "/conda"},
+                             {"PATH", "/first:/second"}};
   InterpreterOptions options = {.python_flag = "/flag/python", .called_as = "/own/bin/muster"};
   std::map<std::string, FileState> files = {{"/own/bin/python", kExecutable},
-                                                     {"/venv/bin/python", kExecutable},
-                                                     {"/conda/bin/python", kExecutable},
-                                                     {"/first/python3", kExecutable},
-                                                     {"/second/python", kExecutable}};
+                                            {"/venv/bin/python", kExecutable},
+                                            {"/conda/bin/python", kExecutable},
+                                            {"/first/python3", kExecutable},
+                                            {"/second/python", kExecutable}};
 
   Interpreter Choose() const { return ChooseInterpreter(environment, options, Files(files)); }
 };
@@ -165,8 +162,7 @@ TEST(CheckProgram, ADirectoryNeedsAMain) {
 TEST(CheckProgram, AScriptFromStandardInputIsNotLookedFor) { EXPECT_EQ(Script("-", {}).exit_code, 0); }
 
 TEST(CheckProgram, TheInterpreterIsCheckedFirstAndForModulesAlone) {
-  const auto check = [](ProgramKind kind, const Interpreter& interpreter,
-                        std::map<std::string, FileState> files) {
+  const auto check = [](ProgramKind kind, const Interpreter& interpreter, std::map<std::string, FileState> files) {
     return CheckProgram(kind, "x", interpreter, {{"PATH", "/p"}}, Files(std::move(files)));
   };
   for (const ProgramKind kind : {ProgramKind::kScript, ProgramKind::kModule}) {
@@ -184,7 +180,7 @@ TEST(CheckProgram, TheInterpreterIsCheckedFirstAndForModulesAlone) {
 
 ProgramCheck Program(const std::string& program, std::map<std::string, FileState> files) {
   return CheckProgram(ProgramKind::kProgram, program, {"", "unused"}, {{"PATH", "/a:/b"}},
-                               Files(std::move(files)));
+                      Files(std::move(files)));
 }
 
 TEST(CheckProgram, AProgramWithASlashIsTakenAsItIs) {

@@ -39,13 +39,10 @@ TEST(RunCommand, ReturnsOutputAndExitCode) {
   EXPECT_TRUE(HasNoChild());
 }
 
-TEST(RunCommand, ASignalIsTheShellsCode) {
-  EXPECT_EQ(Shell("kill -SEGV $$").value().exit_code, 128 + SIGSEGV);
-}
+TEST(RunCommand, ASignalIsTheShellsCode) { EXPECT_EQ(Shell("kill -SEGV $$").value().exit_code, 128 + SIGSEGV); }
 
 TEST(RunCommand, AProgramThatIsNotThereIsNotFound) {
-  EXPECT_EQ(RunCommand({"muster-has-no-such-program"}, kLong).status().code(),
-            absl::StatusCode::kNotFound);
+  EXPECT_EQ(RunCommand({"muster-has-no-such-program"}, kLong).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(RunCommand({"/dev/null"}, kLong).status().code(), absl::StatusCode::kInternal);
   EXPECT_TRUE(HasNoChild());
 }

@@ -7,8 +7,7 @@ namespace muster::machine {
 namespace {
 
 // A machine whose files are these.
-MachineProbe Machine(const std::map<std::string, std::string>& files,
-                              const std::vector<std::string>& gpus = {}) {
+MachineProbe Machine(const std::map<std::string, std::string>& files, const std::vector<std::string>& gpus = {}) {
   MachineProbe probe;
   probe.list = [gpus](const std::string& path) {
     return path == "/proc/driver/nvidia/gpus" ? gpus : std::vector<std::string>();
@@ -22,25 +21,21 @@ MachineProbe Machine(const std::map<std::string, std::string>& files,
 
 TEST(NodeFacts, OfTheEnvironmentOnlyWhatSteersCommunicationIsTold) {
   const Facts facts = MachineFacts({{"NCCL_DEBUG", "INFO"},
-                                                      {"TORCH_NCCL_BLOCKING_WAIT", "1"},
-                                                      {"GLOO_SOCKET_IFNAME", "eth0"},
-                                                      {"NCCL_HOSTID", "its own"},
-                                                      {"HF_TOKEN", "secret"},
-                                                      {"PATH", "/bin"}},
-                                                     Machine({}));
-  EXPECT_EQ(
-      facts,
-      (Facts{{"GLOO_SOCKET_IFNAME", "eth0"}, {"NCCL_DEBUG", "INFO"}, {"TORCH_NCCL_BLOCKING_WAIT", "1"}}));
+                                    {"TORCH_NCCL_BLOCKING_WAIT", "1"},
+                                    {"GLOO_SOCKET_IFNAME", "eth0"},
+                                    {"NCCL_HOSTID", "its own"},
+                                    {"HF_TOKEN", "secret"},
+                                    {"PATH", "/bin"}},
+                                   Machine({}));
+  EXPECT_EQ(facts,
+            (Facts{{"GLOO_SOCKET_IFNAME", "eth0"}, {"NCCL_DEBUG", "INFO"}, {"TORCH_NCCL_BLOCKING_WAIT", "1"}}));
 }
 
 TEST(NodeFacts, SecretsAreMasked) {
-  EXPECT_EQ(MachineFacts({{"NCCL_PLUGIN_TOKEN", "s3cret"}}, Machine({})).at("NCCL_PLUGIN_TOKEN"),
-            "********");
-  EXPECT_EQ(MachineFacts({{"NCCL_PLUGIN", "x?token=s3cret"}}, Machine({})).at("NCCL_PLUGIN"),
-            "x?token=********");
-  EXPECT_EQ(ArgumentsFact(
-                "t.py", {"--api-key=s3cret", "--lr", "1", "--wandb-token", "s3cret", "hub.token=s3cret", "--url",
-                         "https://me:s3cret@host/x", "--header", "Cookie: s3cret"}),
+  EXPECT_EQ(MachineFacts({{"NCCL_PLUGIN_TOKEN", "s3cret"}}, Machine({})).at("NCCL_PLUGIN_TOKEN"), "********");
+  EXPECT_EQ(MachineFacts({{"NCCL_PLUGIN", "x?token=s3cret"}}, Machine({})).at("NCCL_PLUGIN"), "x?token=********");
+  EXPECT_EQ(ArgumentsFact("t.py", {"--api-key=s3cret", "--lr", "1", "--wandb-token", "s3cret", "hub.token=s3cret",
+                                   "--url", "https://me:s3cret@host/x", "--header", "Cookie: s3cret"}),
             "t.py --api-key=******** --lr 1 --wandb-token ******** hub.token=******** --url "
             "https://********@host/x --header Cookie: ********");
 }

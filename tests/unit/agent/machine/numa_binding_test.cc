@@ -100,8 +100,7 @@ TEST_F(Numa, AGpuWhosePlaceIsNotKnownIsAnError) {
 TEST(CpuList, IsReadAndWrittenAsTheKernelWritesIt) {
   EXPECT_EQ(FormatCpuList(*ParseCpuList("8, 0-3\n")), "0-3,8");
   EXPECT_TRUE(ParseCpuList("\n")->empty());
-  for (const char* bad : {"a", "3-1", "1-2-3", "-1", "0-99999999"})
-    EXPECT_FALSE(ParseCpuList(bad).ok()) << bad;
+  for (const char* bad : {"a", "3-1", "1-2-3", "-1", "0-99999999"}) EXPECT_FALSE(ParseCpuList(bad).ok()) << bad;
 }
 
 }  // namespace

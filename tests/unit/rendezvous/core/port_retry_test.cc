@@ -34,9 +34,7 @@ absl::Duration PatienceWith(const std::optional<PortHolder>& holder, const PortU
   return Patience(&retry, kStart, user, error);
 }
 
-TEST(PortRetry, AMusterIsWaitedForAsItMayBeEnding) {
-  EXPECT_EQ(PatienceWith(kMuster, kNewJob), kBindRetryLimit);
-}
+TEST(PortRetry, AMusterIsWaitedForAsItMayBeEnding) { EXPECT_EQ(PatienceWith(kMuster, kNewJob), kBindRetryLimit); }
 
 TEST(PortRetry, AHolderThatNobodySeesMayBeOneThatEnds) {
   EXPECT_EQ(PatienceWith(std::nullopt, kNewJob), kBindRetryLimit);
@@ -54,8 +52,7 @@ TEST(PortRetry, WhoHasServedWaitsForALeaseOrAMinute) {
 TEST(PortRetry, DescriptorsThatRanOutMayReturnToWhoHasServed) {
   const absl::Status none = absl::ResourceExhaustedError("too many open files");
   EXPECT_EQ(PatienceWith(std::nullopt, kNewJob, none), absl::ZeroDuration());
-  EXPECT_EQ(PatienceWith(std::nullopt, {.has_served = true, .lease = absl::ZeroDuration()}, none),
-            kReturnLimit);
+  EXPECT_EQ(PatienceWith(std::nullopt, {.has_served = true, .lease = absl::ZeroDuration()}, none), kReturnLimit);
   EXPECT_EQ(PortRetry().OnFailure(kStart, none, kNewJob).exit_code, 70);
 }
 

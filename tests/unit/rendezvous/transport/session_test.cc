@@ -130,8 +130,7 @@ TEST(SessionErrorTest, WordsOfGrpcsOwnMachineryAreNotPassedOn) {
 }
 
 TEST(SessionErrorTest, ANameThatDoesNotResolveIsKnownFromAMachineThatDoesNotAnswer) {
-  EXPECT_TRUE(IsNameError(
-      {14, "DNS resolution failed for a:1: C-ares status is not ARES_SUCCESS", false, ""}));
+  EXPECT_TRUE(IsNameError({14, "DNS resolution failed for a:1: C-ares status is not ARES_SUCCESS", false, ""}));
   EXPECT_TRUE(IsNameError({14, "Domain name not found", false, ""}));
   EXPECT_FALSE(IsNameError({14, "Connection refused", false, ""}));
 }

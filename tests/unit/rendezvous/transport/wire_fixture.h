@@ -60,18 +60,18 @@ struct Client {
     session = std::make_unique<RemoteSession>(
         options, loop,
         SessionEvents{.on_connected =
-                                      [this](const std::string& address) {
-                                        ++connected;
-                                        local_address = address;
-                                      },
-                                  .on_directive = [this](const v1::Directive& d) { directives.push_back(d); },
-                                  .on_disconnected =
-                                      [this](const std::string& text, int code) {
-                                        ++disconnected;
-                                        why = text;
-                                        refused = code;
-                                      },
-                                  .on_closed = [this] { ++closed; }});
+                          [this](const std::string& address) {
+                            ++connected;
+                            local_address = address;
+                          },
+                      .on_directive = [this](const v1::Directive& d) { directives.push_back(d); },
+                      .on_disconnected =
+                          [this](const std::string& text, int code) {
+                            ++disconnected;
+                            why = text;
+                            refused = code;
+                          },
+                      .on_closed = [this] { ++closed; }});
   }
 
   int connected = 0;
