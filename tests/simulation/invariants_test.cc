@@ -154,7 +154,7 @@ class InvariantsTest : public ::testing::Test {
   void ExpectReport(const std::string& report) { EXPECT_EQ(invariants_.message(), report); }
 
   Scenario scenario_ = TwoNodes();
-  World world_{scenario_, false};  // never run: it is the clock, which stands at 0, and the list of hosts, empty
+  World world_{scenario_};  // never run: it is the clock, which stands at 0, and the list of hosts, empty
   Invariants invariants_{scenario_, &world_};
   Node a_{"a", 0};
   Node b_{"b", 1};

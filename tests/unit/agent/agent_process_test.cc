@@ -9,7 +9,7 @@
 #include "muster/v1/host.pb.h"
 #include "tests/unit/rendezvous/transport/wire_fixture.h"
 
-namespace muster::wire_test {
+namespace muster::agent {
 namespace {
 
 // An agent process of its own, whose host is this test. host_pid is this test's: the agent is never told to kill
@@ -22,7 +22,7 @@ class AgentProcessTest : public ::testing::Test {
     pid_ = fork();  // before this process has a second thread
     if (pid_ == 0) {
       close(ends[0]);
-      _exit(agent::RunAgent(ends[1]));
+      _exit(RunAgent(ends[1]));
     }
     close(ends[1]);
     link_ = std::make_unique<FramedLink>(
@@ -70,7 +70,7 @@ class AgentProcessTest : public ::testing::Test {
   }
   void ExpectStartOfRoundOne() {
     Tell();
-    loop_.After(kPatience, [this] { loop_.Stop(); });
+    loop_.After(rendezvous::kPatience, [this] { loop_.Stop(); });
     loop_.Run();
     ASSERT_TRUE(directive_.has_start());
     EXPECT_EQ(directive_.start().world_size(), 2);
@@ -102,4 +102,4 @@ TEST_F(AgentProcessTest, AHostThatCannotBeWatchedIsNotTakenForDead) {
 }
 
 }  // namespace
-}  // namespace muster::wire_test
+}  // namespace muster::agent

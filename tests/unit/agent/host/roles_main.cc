@@ -171,6 +171,7 @@ int Act(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   using namespace muster::host;
+  using muster::PrepareProcess;
   if (argc > 1 && std::string(argv[1]) == kExecStageCommand) return ExecStageMain(argc, argv);
   g_inherited = PrepareProcess();
   const rlimit no_core{0, 0};

@@ -4,11 +4,8 @@
 #include "rendezvous/transport/listen_address.h"
 #include "rendezvous/transport/peer_address.h"
 
-namespace muster {
+namespace muster::rendezvous {
 namespace {
-
-using ListenAddresses;
-using PeerAddress;
 
 TEST(AddressTest, LiteralsAnswerForThemselves) {
   for (const char* literal : {"127.0.0.1", "::1", "192.0.2.7"}) {
@@ -52,4 +49,4 @@ TEST(AddressTest, AllAddressesAreListenedOnUnlessTheSpecIsLoopback) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::rendezvous

@@ -8,7 +8,7 @@
 #include "rendezvous/transport/auth.h"
 #include "tests/unit/rendezvous/transport/wire_fixture.h"
 
-namespace muster::wire_test {
+namespace muster::rendezvous {
 namespace {
 
 constexpr int kManySessions = 200;
@@ -220,4 +220,4 @@ TEST(AuthTest, TokensMatchOnlyIfEqual) {
 }
 
 }  // namespace
-}  // namespace muster::wire_test
+}  // namespace muster::rendezvous

@@ -10,10 +10,8 @@
 #include "rendezvous/transport/session_error.h"
 #include "tests/unit/rendezvous/transport/wire_fixture.h"
 
-namespace muster::wire_test {
+namespace muster::rendezvous {
 namespace {
-
-using DescribeSessionError;
 
 class SessionTest : public WireTest {};
 
@@ -136,4 +134,4 @@ TEST(SessionErrorTest, ANameThatDoesNotResolveIsKnownFromAMachineThatDoesNotAnsw
 }
 
 }  // namespace
-}  // namespace muster::wire_test
+}  // namespace muster::rendezvous

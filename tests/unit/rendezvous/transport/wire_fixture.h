@@ -12,7 +12,7 @@
 #include "rendezvous/transport/remote_session.h"
 #include "rendezvous/transport/server.h"
 
-namespace muster::wire_test {
+namespace muster::rendezvous {
 
 constexpr absl::Duration kPatience = absl::Seconds(30);  // a limit for a broken program, not a measure
 
@@ -119,4 +119,4 @@ class WireTest : public ::testing::Test {
   Attendees attendees_;
 };
 
-}  // namespace muster::wire_test
+}  // namespace muster::rendezvous
