@@ -19,22 +19,22 @@ void ForgetOld(std::vector<BootTime>* times, BootTime now, absl::Duration window
 
 }  // namespace
 
-bool MadeProgress(const EndedRound& round) {
+bool MadeProgress(const RoundResult& round) {
   return round.watched ? round.progressed : round.lasted >= kLongRound;
 }
 
-Counts Counts::After(const EndedRound& round, const CoordinatorOptions& options) const {
-  Counts next = *this;
+RestartLedger RestartLedger::After(const RoundResult& round, const CoordinatorOptions& options) const {
+  RestartLedger next = *this;
   next.restart_count += 1;
   ForgetOld(&next.losses, round.at, options.node_loss_window);
   if (!options.planted("window_ignored")) ForgetOld(&next.failure_times, round.at, options.restart_window);
   if (MadeProgress(round) && !options.planted("progress_ignored")) next.idle_failures = next.idle_changes = 0;
   if (round.lasted >= kFastFailure) next.fast_failures = 0;
-  if (round.end == RoundEnd::kWorkerFailure) {
+  if (round.end == EndCause::kWorkerFailure) {
     next.NoteFailure(round, options);
   } else {
     if (!MadeProgress(round)) next.idle_changes += 1;
-    if (round.end == RoundEnd::kNodeLoss) next.losses.push_back(round.at);
+    if (round.end == EndCause::kNodeLoss) next.losses.push_back(round.at);
   }
   for (auto it = next.excluded.begin(); it != next.excluded.end();) {
     it = it->second <= round.at ? next.excluded.erase(it) : std::next(it);
@@ -42,7 +42,7 @@ Counts Counts::After(const EndedRound& round, const CoordinatorOptions& options)
   return next;
 }
 
-void Counts::NoteFailure(const EndedRound& round, const CoordinatorOptions& options) {
+void RestartLedger::NoteFailure(const RoundResult& round, const CoordinatorOptions& options) {
   failures += 1;
   if (options.restart_window < absl::InfiniteDuration()) {
     failure_times.push_back(round.at);
@@ -59,8 +59,8 @@ void Counts::NoteFailure(const EndedRound& round, const CoordinatorOptions& opti
   culprit_streak = 0;
 }
 
-Counts Counts::Learning(const Counts& seen) const {
-  Counts result = seen;
+RestartLedger RestartLedger::Learning(const RestartLedger& seen) const {
+  RestartLedger result = seen;
   if (losses.size() >= seen.losses.size()) result.losses = losses;
   if (failure_times.size() >= seen.failure_times.size()) result.failure_times = failure_times;
   result.restart_count = std::max(restart_count, seen.restart_count);
@@ -68,13 +68,13 @@ Counts Counts::Learning(const Counts& seen) const {
   return result;
 }
 
-int Counts::FailuresInWindow(const CoordinatorOptions& options) const {
+int RestartLedger::FailuresInWindow(const CoordinatorOptions& options) const {
   return options.restart_window < absl::InfiniteDuration() ? static_cast<int>(failure_times.size()) : failures;
 }
 
 // The first fast failure has none; from the second on it doubles. A random half of it, so that many jobs that
 // failed of one thing do not come back to it at once.
-absl::Duration Counts::DelayBeforeNext(const CoordinatorOptions& options, uint64_t dice) const {
+absl::Duration RestartLedger::DelayBeforeNext(const CoordinatorOptions& options, uint64_t dice) const {
   if (fast_failures < 2) return absl::ZeroDuration();
   constexpr int kMaxDoublings = 16;
   const absl::Duration full = options.restart_delay * (int64_t{1} << std::min(fast_failures - 2, kMaxDoublings));
@@ -82,7 +82,7 @@ absl::Duration Counts::DelayBeforeNext(const CoordinatorOptions& options, uint64
   return std::min(full, kMaxRestartDelay) * (kParts + static_cast<int64_t>(dice % kParts)) / (2 * kParts);
 }
 
-void Counts::Tell(BootTime now, v1::Round* round) const {
+void RestartLedger::WriteTo(BootTime now, v1::Round* round) const {
   round->set_restart_count(restart_count);
   round->set_failures(failures);
   round->set_fast_failures(fast_failures);
@@ -90,10 +90,10 @@ void Counts::Tell(BootTime now, v1::Round* round) const {
   round->set_idle_changes(idle_changes);
   round->set_culprit(culprit);
   round->set_culprit_streak(culprit_streak);
-  TellAges(now, round);
+  WriteAgesTo(now, round);
 }
 
-void Counts::TellAges(BootTime now, v1::Round* round) const {
+void RestartLedger::WriteAgesTo(BootTime now, v1::Round* round) const {
   round->clear_loss_ages_ms();
   for (BootTime loss : losses) round->add_loss_ages_ms(absl::ToInt64Milliseconds(now - loss));
   round->clear_failure_ages_ms();
@@ -107,8 +107,8 @@ void Counts::TellAges(BootTime now, v1::Round* round) const {
   }
 }
 
-Counts Counts::ToldBy(const v1::Round& round, BootTime now) {
-  Counts seen;
+RestartLedger RestartLedger::ReadFrom(const v1::Round& round, BootTime now) {
+  RestartLedger seen;
   seen.restart_count = round.restart_count();
   seen.failures = round.failures();
   for (int64_t age : round.loss_ages_ms()) seen.losses.push_back(now - absl::Milliseconds(age));
@@ -128,7 +128,7 @@ Counts Counts::ToldBy(const v1::Round& round, BootTime now) {
 namespace {
 
 // 2: memory ran out, which no peer's end brings about; 1: a signal; 0: an exit code.
-int Violence(const v1::Failure& failure) { return failure.oom_killed() ? 2 : failure.has_signal() ? 1 : 0; }
+int CausePriority(const v1::Failure& failure) { return failure.oom_killed() ? 2 : failure.has_signal() ? 1 : 0; }
 
 // What sockets, gloo, NCCL and TCPStore say when the other end has gone.
 constexpr const char* kEchoes[] = {"onnection reset by peer",
@@ -183,7 +183,7 @@ std::optional<SeenFailure> FirstCause(std::vector<FailureRef> own) {
   }
   const BootTime from = first->at, until = first->at + kSameMoment;
   for (const FailureRef& f : own) {
-    if (f.at >= from && f.at <= until && Violence(*f.failure) > Violence(*first->failure)) first = &f;
+    if (f.at >= from && f.at <= until && CausePriority(*f.failure) > CausePriority(*first->failure)) first = &f;
   }
   return SeenFailure{*first->failure, *first->host_id, first->at};
 }

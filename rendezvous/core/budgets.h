@@ -15,10 +15,10 @@
 namespace muster::rendezvous {
 
 // Why a round ended. Any number of failures in one round is one.
-enum class RoundEnd { kMembership, kWorkerFailure, kNodeLoss };
+enum class EndCause { kMembership, kWorkerFailure, kNodeLoss };
 
-struct EndedRound {
-  RoundEnd end = RoundEnd::kMembership;
+struct RoundResult {
+  EndCause end = EndCause::kMembership;
   BootTime at;              // when its drain was complete
   absl::Duration lasted;    // from its making to its first trouble
   bool watched = false;     // some member looked at a progress file
@@ -27,9 +27,9 @@ struct EndedRound {
 };
 
 // By a touch of the progress file; where nobody looks at one, by having run for long.
-bool MadeProgress(const EndedRound& round);
+bool MadeProgress(const RoundResult& round);
 
-struct Counts {
+struct RestartLedger {
   int restart_count = 0;
   int failures = 0;
   std::vector<BootTime>
@@ -43,21 +43,21 @@ struct Counts {
   std::map<std::string, BootTime> excluded;  // host id -> until when it is set aside
 
   // What comes after a round that ended so.
-  Counts After(const EndedRound& round, const CoordinatorOptions& options) const;
+  RestartLedger After(const RoundResult& round, const CoordinatorOptions& options) const;
   // What is known once another coordinator's round, a greater one, has been seen. The sums are no smaller than
   // these: they never shrink.
-  Counts Learning(const Counts& seen) const;
+  RestartLedger Learning(const RestartLedger& seen) const;
 
   int FailuresInWindow(const CoordinatorOptions& options) const;
   // Before the next round is made; `dice` is uniform over all its values.
   absl::Duration DelayBeforeNext(const CoordinatorOptions& options, uint64_t dice) const;
 
-  void Tell(BootTime now, v1::Round* round) const;
-  void TellAges(BootTime now, v1::Round* round) const;  // only what time changes: the rest was told once
-  static Counts ToldBy(const v1::Round& round, BootTime now);
+  void WriteTo(BootTime now, v1::Round* round) const;
+  void WriteAgesTo(BootTime now, v1::Round* round) const;  // only what time changes: the rest was told once
+  static RestartLedger ReadFrom(const v1::Round& round, BootTime now);
 
  private:
-  void NoteFailure(const EndedRound& round, const CoordinatorOptions& options);
+  void NoteFailure(const RoundResult& round, const CoordinatorOptions& options);
 };
 
 // The failure that came first and is no echo: not of our own stop, and not one that says itself that a peer has

@@ -187,7 +187,7 @@ void Coordinator::NoticeLateness(BootTime now) {
   const absl::Duration shift = std::min(late, options_.lease - lateness_);
   lateness_ += shift;
   for (auto& [id, host] : hosts_) {
-    host.received_at += shift;
+    host.silence_measured_from += shift;
     host.closed_at += shift;
     host.lease_until += shift;
     host.run_sent_at += shift;
@@ -299,8 +299,8 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
   StoreStatus(status, &host);
   if (status.facts_size() > 0) LearnFacts(&host);
   if (status.cancelled()) cancelled_on_ = host.status.hostname();
-  host.received_at = now;
-  const BootTime heard_before = std::exchange(host.heard_at, now);
+  host.silence_measured_from = now;
+  const BootTime heard_before = std::exchange(host.last_status_at, now);
   if (status.coordinator_silent_ms() > 0 && !Same(status.epoch(), epoch_)) {
     predecessor_heard_at_ =
         std::max(predecessor_heard_at_, now - absl::Milliseconds(status.coordinator_silent_ms()));
@@ -333,8 +333,8 @@ void Coordinator::ForgetRound() {
   loss_at_.reset();
   loss_text_.clear();
   if (!options_.planted("success_kept")) succeeded_.clear();
-  done_and_gone_.clear();
-  done_and_ended_.clear();
+  succeeded_and_departed_.clear();
+  succeeded_and_confirmed_dead_.clear();
   lost_failures_.clear();
   word_left_.reset();
   primary_ended_at_ = absl::InfiniteFuture();
@@ -348,7 +348,7 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
   first_round_ = false;
   max_number_ = std::max(max_number_, last.id().number());
   if (Compare(last.id(), greatest_.id()) > 0 && !options_.planted("round_id_repeats")) {
-    if (!ours_) {
+    if (!round_owned_by_this_epoch_) {
       // If we gather already, what was lost with our predecessor is to be made up for first. If we end an older
       // round, which its members know nothing of any more, this one may be healthy.
       const bool turns_back = state_ == State::kGathering || state_ == State::kDraining;
@@ -360,23 +360,23 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
       round_since_ = last_attach_ = now;
       for (auto& [id, other] : hosts_) {
         other.in_older_round |= other.in_round;
-        other.in_round = other.succeeded = other.told_of_end = false;
+        other.in_round = other.succeeded = other.told_by_predecessor = false;
         other.lost_at = absl::InfiniteFuture();
       }
     }
-    struct Counts seen = Counts::ToldBy(last, now);
+    RestartLedger seen = RestartLedger::ReadFrom(last, now);
     if (!options_.planted("counts_forgotten")) round_counts_ = round_counts_.Learning(seen);
-    seen.restart_count += ours_ ? 1 : 0;  // somebody else's round: the next of ours comes after it
+    seen.restart_count += round_owned_by_this_epoch_ ? 1 : 0;  // somebody else's round: the next of ours comes after it
     counts_ = counts_.Learning(seen);
     largest_ = std::max(largest_, last.largest_node_count());
   }
   // Its members were told of it at once, a spare perhaps an hour later.
-  if (!ours_ && Same(last.id(), greatest_.id())) {
+  if (!round_owned_by_this_epoch_ && Same(last.id(), greatest_.id())) {
     round_since_ = std::min(round_since_, now - absl::Milliseconds(last.age_ms()));
   }
   if (last.has_node_rank() && host.seat < 0) host.seat = last.seat();
   host.in_older_round |= last.has_node_rank() && Compare(last.id(), greatest_.id()) < 0;
-  if (!host.in_round && !ours_ && Claims(host)) {
+  if (!host.in_round && !round_owned_by_this_epoch_ && Claims(host)) {
     host.in_round = true;
     host.in_older_round = false;
     host.round = last;
@@ -399,8 +399,8 @@ void Coordinator::LearnProvedDeath(BootTime now, const v1::AgentStatus& successo
   const Host& host = dead->second;
   Say(Severity::kInfo, absl::StrCat(host.status.hostname(), ": its former host is proved dead"), out);
   if (host.in_round && !host.succeeded) {
-    const absl::Duration after = absl::Trunc(now - host.heard_at, absl::Milliseconds(100));
-    NoteLoss(host.heard_at,
+    const absl::Duration after = absl::Trunc(now - host.last_status_at, absl::Milliseconds(100));
+    NoteLoss(host.last_status_at,
              absl::StrCat(NameOf(host), " vanished: its main process and agent died; started again ",
                           absl::FormatDuration(after), " after its last word"));
   }
@@ -458,10 +458,10 @@ void Coordinator::NewEpoch(BootTime now, uint64_t above, Effects* out) {
       absl::StrCat("an agent follows a later coordinator: recovering as epoch ", ToString(epoch_)), out);
   epoch_start_ = last_attach_ = now;
   members_known_until_ = now + options_.lease + options_.margin();
-  ours_ = false;
+  round_owned_by_this_epoch_ = false;
   loss_at_.reset();
   loss_text_.clear();
-  done_and_ended_.clear();
+  succeeded_and_confirmed_dead_.clear();
   for (auto& [id, host] : hosts_) {
     host.echoed_sent_at = absl::InfinitePast();
     host.counts_from = host.run_seq = host.stop_seq = host.release_seq = 0;

@@ -71,8 +71,8 @@ class Coordinator {
     v1::AgentStatus status;                       // the newest
     Facts facts;                                  // told once in each session
     StreamId stream = 0;                          // 0: none
-    BootTime received_at = absl::InfinitePast();  // of the newest status; later by what we missed ourselves
-    BootTime heard_at = absl::InfinitePast();     // of the newest status
+    BootTime silence_measured_from = absl::InfinitePast();  // of the newest status; later by what we missed ourselves
+    BootTime last_status_at = absl::InfinitePast();     // of the newest status
     BootTime attached_at = absl::InfinitePast();  // when its stream brought its first status
     BootTime closed_at = absl::InfinitePast();    // when the last stream closed
     bool was_ready = false;                       // once, here
@@ -93,8 +93,8 @@ class Coordinator {
     uint64_t stop_seq = 0;                        // of the first STOP of this drain; 0: not sent
     uint64_t release_seq = 0;                     // of the first RELEASE; 0: not sent
     bool succeeded = false;                       // has said so of this round
-    bool is_told_of_end = false;                  // by us: it is one of those who are counted
-    bool told_of_end = false;                     // by our predecessor, and not long ago
+    bool in_farewell_audience = false;                  // by us: it is one of those who are counted
+    bool told_by_predecessor = false;                     // by our predecessor, and not long ago
     BootTime lost_at = absl::InfiniteFuture();    // the first sign, in this round, that it leaves or cannot go on
     v1::RoundId failed_round;                     // of the failure that it told of
     BootTime failed_at = absl::InfiniteFuture();  // arrival minus age; of several statuses the least delayed one's
@@ -216,10 +216,10 @@ class Coordinator {
   bool PredecessorsRoundMayRun(BootTime now) const;
   bool IsDrained(BootTime now, const Host& host) const;
   bool HoldsUpDrain(BootTime now, const Host& host) const;
-  RoundEnd EndOfRound(const std::optional<SeenFailure>& cause) const;
-  EndedRound HowItEnded(BootTime now, RoundEnd end, const std::optional<SeenFailure>& cause) const;
-  std::optional<v1::Verdict> VerdictAfter(RoundEnd end, const std::optional<SeenFailure>& cause) const;
-  std::string WhatEnded(RoundEnd end, const std::optional<SeenFailure>& cause) const;
+  EndCause ClassifyEnd(const std::optional<SeenFailure>& cause) const;
+  RoundResult BuildResult(BootTime now, EndCause end, const std::optional<SeenFailure>& cause) const;
+  std::optional<v1::Verdict> VerdictAfter(EndCause end, const std::optional<SeenFailure>& cause) const;
+  std::string DescribeEnd(EndCause end, const std::optional<SeenFailure>& cause) const;
   void SayWhoIsSetAside(Effects* out) const;
   std::vector<FailureRef> Failures() const;
   bool Acknowledged(const Host& host) const;
@@ -229,7 +229,7 @@ class Coordinator {
   // facts.cc.
   void Enter(State state, BootTime now, const std::string& why, Effects* out);
   uint64_t NextRandom();
-  bool Counts(const Host& host) const;  // its newest status counts
+  bool StatusIsCurrent(const Host& host) const;  // its newest status counts
   bool Fresh(const Host& host) const;   // its newest status names a directive of this epoch
   bool IsTrainer(const Host& host) const { return host.status.role() != v1::ROLE_OBSERVER; }
   bool Claims(const Host& host) const;     // says that it is a member of greatest_
@@ -310,9 +310,9 @@ class Coordinator {
 
   v1::Round greatest_;                 // the greatest round known, without a node rank
   uint64_t max_number_ = 0;            // of any round seen anywhere
-  struct Counts round_counts_;         // of greatest_: what is told with it
-  struct Counts counts_;               // of the round to come, once the drain is over
-  bool ours_ = false;                  // greatest_ was made or continued by this epoch
+  RestartLedger round_counts_;         // of greatest_: what is told with it
+  RestartLedger counts_;               // of the round to come, once the drain is over
+  bool round_owned_by_this_epoch_ = false;                  // greatest_ was made or continued by this epoch
   bool had_predecessor_ = false;       // somebody has followed another coordinator
   std::vector<v1::Epoch> own_epochs_;  // of this coordinator, the newest last
   v1::Epoch predecessor_;              // whom those followed who came to us
@@ -337,8 +337,8 @@ class Coordinator {
   bool long_drain_logged_ = false;   // of this drain
   std::optional<BootTime> loss_at_;  // the first sign that a member of this round was lost or leaves
   std::set<int> succeeded_;          // node ranks of greatest_ whose nodes have said that they succeeded
-  std::set<int> done_and_gone_;  // node ranks of this round that succeeded and then left: their loss costs nothing
-  std::set<int> done_and_ended_;  // those of them of which it is known, and not only that nobody hears of them
+  std::set<int> succeeded_and_departed_;  // node ranks of this round that succeeded and then left: their loss costs nothing
+  std::set<int> succeeded_and_confirmed_dead_;  // those of them of which it is known, and not only that nobody hears of them
   std::string cancelled_on_;      // where Ctrl-C was pressed; that node need not stay to the end
   std::string loss_text_;
   std::vector<SeenFailure> lost_failures_;  // of members that are gone by now

@@ -37,7 +37,7 @@ void Coordinator::Drain(BootTime now, const std::string& why, Effects* out) {
 // that is named, and also the member of a later one that nobody here has heard of. Its RUN may have reached that
 // host alone, and others may stand in its place by now.
 bool Coordinator::PredecessorsRoundMayRun(BootTime now) const {
-  if (ours_ || now >= members_known_until_) return false;
+  if (round_owned_by_this_epoch_ || now >= members_known_until_) return false;
   if (word_left_ && options_.planted("word_for_all")) return false;
   if (PrimaryIsKnownEnded()) {
     std::set<int> accounted = AccountedFor();
@@ -103,9 +103,9 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
     NoteLoss(WhenLost(now), absl::StrCat(MissingNames(), " vanished: no word since this coordinator is here"));
   }
   const std::optional<SeenFailure> cause = FirstCause(Failures());
-  const RoundEnd end = EndOfRound(cause);
-  counts_ = round_counts_.After(HowItEnded(now, end, cause), options_);
-  if (options_.planted("budget_twice") && end == RoundEnd::kWorkerFailure) ++counts_.failures;
+  const EndCause end = ClassifyEnd(cause);
+  counts_ = round_counts_.After(BuildResult(now, end, cause), options_);
+  if (options_.planted("budget_twice") && end == EndCause::kWorkerFailure) ++counts_.failures;
   if (!cancelled_on_.empty()) {
     ConcludeWith(now, kExitCancelled, absl::StrCat("cancelled on ", cancelled_on_), out);
     return true;
@@ -115,25 +115,25 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
     return true;
   }
   // What set off the drain was the first that was heard of, and said so.
-  if (const std::string what = WhatEnded(end, cause); what != drain_cause_) {
+  if (const std::string what = DescribeEnd(end, cause); what != drain_cause_) {
     Say(Severity::kInfo, absl::StrCat("what ended round ", greatest_.id().number(), ": ", what), out,
         {.event = events::kRoundEnded});
   }
   SayWhoIsSetAside(out);
-  const bool pauses = end == RoundEnd::kWorkerFailure;
+  const bool pauses = end == EndCause::kWorkerFailure;
   pause_ = pauses ? counts_.DelayBeforeNext(options_, NextRandom()) : absl::ZeroDuration();
   not_before_ = now + pause_;
   gathering_since_ = now;
   gathering_is_ours_ = true;
   min_reached_ = absl::InfiniteFuture();
   for (auto& [id, host] : hosts_) host.in_round = host.succeeded = false;
-  ours_ = true;
+  round_owned_by_this_epoch_ = true;
   Enter(State::kGathering, now, absl::StrCat("drained: ", drain_cause_), out);
   return true;
 }
 
-EndedRound Coordinator::HowItEnded(BootTime now, RoundEnd end, const std::optional<SeenFailure>& cause) const {
-  EndedRound round;
+RoundResult Coordinator::BuildResult(BootTime now, EndCause end, const std::optional<SeenFailure>& cause) const {
+  RoundResult round;
   round.end = end;
   round.at = now;
   // A coordinator that was away when it failed hears of that late.
@@ -141,22 +141,22 @@ EndedRound Coordinator::HowItEnded(BootTime now, RoundEnd end, const std::option
   round.lasted = std::max(absl::ZeroDuration(), trouble - round_since_);
   round.watched = ProgressWatched();
   round.progressed = SomeProgressed();
-  if (end == RoundEnd::kWorkerFailure) round.culprit = cause->host_id;
+  if (end == EndCause::kWorkerFailure) round.culprit = cause->host_id;
   return round;
 }
 
 // The first cause, now that all that will be told of this round has been told.
-std::string Coordinator::WhatEnded(RoundEnd end, const std::optional<SeenFailure>& cause) const {
-  if (end == RoundEnd::kWorkerFailure) return DescribeFailure(cause->failure);
+std::string Coordinator::DescribeEnd(EndCause end, const std::optional<SeenFailure>& cause) const {
+  if (end == EndCause::kWorkerFailure) return DescribeFailure(cause->failure);
   return loss_text_.empty() ? drain_cause_ : loss_text_;
 }
 
 // Whether a budget is spent; none: the next round follows.
-std::optional<v1::Verdict> Coordinator::VerdictAfter(RoundEnd end, const std::optional<SeenFailure>& cause) const {
+std::optional<v1::Verdict> Coordinator::VerdictAfter(EndCause end, const std::optional<SeenFailure>& cause) const {
   v1::Verdict verdict;
   verdict.set_origin("muster");
-  const std::string what = WhatEnded(end, cause);
-  if (end == RoundEnd::kWorkerFailure) {
+  const std::string what = DescribeEnd(end, cause);
+  if (end == EndCause::kWorkerFailure) {
     SetRootCause(*cause, Failures(), &verdict);
     verdict.set_exit_code(ExitCodeOf(cause->failure));
     if (ProgressWatched() && counts_.idle_failures >= kMaxIdleFailures) {
@@ -171,7 +171,7 @@ std::optional<v1::Verdict> Coordinator::VerdictAfter(RoundEnd end, const std::op
         absl::StrCat(what, options_.max_restarts > 0 ? Spent(options_.max_restarts, "restart") : ""));
     return verdict;
   }
-  if (end == RoundEnd::kNodeLoss && static_cast<int>(counts_.losses.size()) > options_.max_node_losses) {
+  if (end == EndCause::kNodeLoss && static_cast<int>(counts_.losses.size()) > options_.max_node_losses) {
     verdict.set_exit_code(kExitUnavailable);
     verdict.set_reason(absl::StrCat(what, Spent(options_.max_node_losses, "node loss")));
     return verdict;
@@ -213,9 +213,9 @@ std::vector<FailureRef> Coordinator::Failures() const {
 }
 
 // The loss of a node makes its peers' workers fail: they are its echo unless they came well before it.
-RoundEnd Coordinator::EndOfRound(const std::optional<SeenFailure>& cause) const {
-  if (loss_at_ && (!cause || *loss_at_ <= cause->at + kEchoWindow)) return RoundEnd::kNodeLoss;
-  if (!cause) return RoundEnd::kMembership;
+EndCause Coordinator::ClassifyEnd(const std::optional<SeenFailure>& cause) const {
+  if (loss_at_ && (!cause || *loss_at_ <= cause->at + kEchoWindow)) return EndCause::kNodeLoss;
+  if (!cause) return EndCause::kMembership;
   // If none failed before we stopped the round, that was for another reason, and who was not stopped yet saw its
   // peers end. The cause itself may be later than the first: a signal counts for more than an exit code.
   const std::vector<FailureRef> failures = Failures();
@@ -223,7 +223,7 @@ RoundEnd Coordinator::EndOfRound(const std::optional<SeenFailure>& cause) const 
     const BootTime at = options_.planted("echo_by_cause") ? cause->at : f.at;
     return at <= trouble_at_ && !f.failure->after_our_signal();
   });
-  return failed_before ? RoundEnd::kWorkerFailure : RoundEnd::kMembership;
+  return failed_before ? EndCause::kWorkerFailure : EndCause::kMembership;
 }
 
 // ---- verdict ------------------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ void Coordinator::LookWhetherTheVerdictIsKept() {
 
 bool Coordinator::StepVerdict(Effects* out) {
   // A verdict adopted from an agent: the others of its round are on their way back, and are to hear it, too.
-  if (!ours_ && MembersMissing() > 0 && last_event_ < members_known_until_) return false;
+  if (!round_owned_by_this_epoch_ && MembersMissing() > 0 && last_event_ < members_known_until_) return false;
   for (const auto& [id, host] : hosts_) {
     if (!Acknowledged(host)) return false;
   }

@@ -54,7 +54,7 @@ bool Coordinator::Fresh(const Host& host) const {
   return Same(host.status.applied().epoch(), epoch_) && host.counts_from != 0;
 }
 
-bool Coordinator::Counts(const Host& host) const {
+bool Coordinator::StatusIsCurrent(const Host& host) const {
   return Fresh(host) && host.status.applied().seq() >= host.counts_from;
 }
 
@@ -128,7 +128,7 @@ int Coordinator::CannotStart() const {
 
 bool Coordinator::IsReady(const Host& host) const {
   return host.stream != 0 && !host.status.has_cannot_start() && host.status.phase() == v1::PHASE_READY &&
-         Counts(host) && !host.status.offer().host().empty();
+         StatusIsCurrent(host) && !host.status.offer().host().empty();
 }
 
 bool Coordinator::HoldsPlace(const Host& host) const {
@@ -224,7 +224,7 @@ void Coordinator::LogAwaitedNodes(BootTime now, Effects* out) {
 }
 
 std::set<int> Coordinator::AccountedFor() const {
-  std::set<int> accounted = done_and_gone_;
+  std::set<int> accounted = succeeded_and_departed_;
   for (const auto& [id, host] : hosts_) {
     if (host.in_round) accounted.insert(host.round.node_rank());
   }
@@ -280,7 +280,7 @@ const Coordinator::Host* Coordinator::RivalOf(const Host& host) const {
   const Host* const holder = HolderOf(host.status.place());
   if (holder == nullptr || holder == &host || holder->stream == 0) return nullptr;
   if (Leaving(*holder) || Unusable(*holder)) return nullptr;
-  return holder->heard_at >= host.attached_at + kRivalAfter ? holder : nullptr;
+  return holder->last_status_at >= host.attached_at + kRivalAfter ? holder : nullptr;
 }
 
 std::string Coordinator::DescribeRivals(const Host& holder, const Host& host) const {

@@ -26,7 +26,7 @@ bool Coordinator::BeginFarewell(BootTime now, const Host& own) {
     return true;
   }
   const bool round_lives = state_ == State::kRunning || state_ == State::kDraining || state_ == State::kGathering;
-  const bool made_here = ours_ && IsSet(greatest_.id()) && Same(greatest_.id().epoch(), epoch_);
+  const bool made_here = round_owned_by_this_epoch_ && IsSet(greatest_.id()) && Same(greatest_.id().epoch(), epoch_);
   if (!own.status.at_primary() || !options_.leased() || options_.primary_by_port || !round_lives || !made_here ||
       !WasMember(own) || own.succeeded || strayed_) {
     return false;
@@ -47,10 +47,10 @@ bool Coordinator::BeginFarewell(BootTime now, const Host& own) {
   farewell.echo = own.status.id();
   farewell.before = seq_;
   farewell.since = now;
-  farewell.ended_at = own.heard_at - absl::Milliseconds(own.status.host_gone_ms());
+  farewell.ended_at = own.last_status_at - absl::Milliseconds(own.status.host_gone_ms());
   farewell_ = farewell;
   for (auto& [id, host] : hosts_) {
-    host.is_told_of_end = IsTrainer(host);  // nobody who comes later, who could stand for one of them
+    host.in_farewell_audience = IsTrainer(host);  // nobody who comes later, who could stand for one of them
     host.order_sent = -1;                   // at once
   }
   return true;
@@ -61,7 +61,7 @@ void Coordinator::EndFarewell(BootTime now, Effects* out) {
   if (!farewell_ || farewell_->stream == 0) return;
   const bool all_know = std::all_of(hosts_.begin(), hosts_.end(), [this](const auto& entry) {
     const Host& host = entry.second;
-    return !host.is_told_of_end || (Fresh(host) && host.status.applied().seq() > farewell_->before);
+    return !host.in_farewell_audience || (Fresh(host) && host.status.applied().seq() > farewell_->before);
   });
   if (!all_know && now < farewell_->since + kFarewellLimit) return;
   v1::Directive directive = NextDirective(farewell_->echo);
@@ -73,24 +73,24 @@ void Coordinator::EndFarewell(BootTime now, Effects* out) {
 // What we tell of the round has no such word: who brings one has it from the coordinator that gave it.
 void Coordinator::LearnFarewell(Host& host) {
   const v1::Round& last = host.status.last();
-  if (ours_ || !last.has_primary_ended() || !Same(last.id(), greatest_.id())) return;
+  if (round_owned_by_this_epoch_ || !last.has_primary_ended() || !Same(last.id(), greatest_.id())) return;
   const absl::Duration age = absl::Milliseconds(last.primary_ended().age_ms());
   word_left_ = last.primary_ended();
-  primary_ended_at_ = std::min(primary_ended_at_, host.heard_at - age);
-  host.told_of_end |= age <= options_.lease;
+  primary_ended_at_ = std::min(primary_ended_at_, host.last_status_at - age);
+  host.told_by_predecessor |= age <= options_.lease;
 }
 
 // Of the primary that our predecessor ended with, where nobody has its rank; nullopt: there is no such word.
 std::optional<std::string> Coordinator::HowPrimaryEnded() const {
-  if (ours_ || !word_left_ || AccountedFor().count(word_left_->node_rank()) > 0) return std::nullopt;
+  if (round_owned_by_this_epoch_ || !word_left_ || AccountedFor().count(word_left_->node_rank()) > 0) return std::nullopt;
   return absl::StrCat("node ", word_left_->node_rank(), " was lost: its main process died");
 }
 
 bool Coordinator::PrimaryIsKnownEnded() const {
-  if (ours_ || !word_left_ || predecessors_differ_ || !Same(word_left_->by(), predecessor_)) return false;
+  if (round_owned_by_this_epoch_ || !word_left_ || predecessors_differ_ || !Same(word_left_->by(), predecessor_)) return false;
   const auto told = std::count_if(hosts_.begin(), hosts_.end(), [this](const auto& entry) {
     const Host& host = entry.second;
-    return host.told_of_end && host.stream != 0 && Fresh(host);
+    return host.told_by_predecessor && host.stream != 0 && Fresh(host);
   });
   return told >= word_left_->known_to();
 }

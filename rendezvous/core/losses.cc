@@ -16,7 +16,7 @@ bool Coordinator::IsGone(BootTime now, const Host& host) const {
   const bool attached = host.stream != 0;
   if (attached && !options_.leased()) return false;
   // What came while this coordinator was stopped is still to be read.
-  const BootTime deaf = attached ? std::max(host.received_at + options_.lease + options_.margin(),
+  const BootTime deaf = attached ? std::max(host.silence_measured_from + options_.lease + options_.margin(),
                                             woke_at_ + options_.reconnect_grace)
                                  : host.closed_at + options_.reconnect_grace;
   return now > deaf && (now > host.lease_until || state_ == State::kReleasing);
@@ -59,7 +59,7 @@ bool Coordinator::Lose(BootTime now, const std::string& id, const StartedLast& s
     const std::string text =
         swept ? absl::StrCat(NameOf(host), " was lost: its main process died") : HowVanished(now, host, started);
     const absl::Duration ago = swept ? absl::Milliseconds(host.status.host_gone_ms()) : absl::ZeroDuration();
-    NoteLoss(host.heard_at - ago, text);
+    NoteLoss(host.last_status_at - ago, text);
     // The first one is said as what ended the round.
     news = state_ == State::kRecovering || loss_text_ != text;
     if (news && in_the_log) {
@@ -136,7 +136,7 @@ const Coordinator::Host* Coordinator::StartedAgain(const Host& host, const Start
     if (id == last.end()) return nullptr;
     const auto other = hosts_.find(id->second);
     if (other == hosts_.end() || &other->second == &host) return nullptr;
-    return other->second.stream != 0 && other->second.joined_at > host.heard_at ? &other->second : nullptr;
+    return other->second.stream != 0 && other->second.joined_at > host.last_status_at ? &other->second : nullptr;
   };
   const std::string& name = host.status.hostname();
   if (!host.status.has_place()) return among(started.by_name, name);
@@ -147,7 +147,7 @@ const Coordinator::Host* Coordinator::StartedAgain(const Host& host, const Start
 // Nobody told us: what is known is its silence, its last word, and whether it has been started again.
 std::string Coordinator::HowVanished(BootTime now, const Host& host, const StartedLast& started) const {
   std::string text = absl::StrCat(NameOf(host), " vanished: no word for ",
-                                  absl::FormatDuration(absl::Trunc(now - host.heard_at, absl::Seconds(1))));
+                                  absl::FormatDuration(absl::Trunc(now - host.last_status_at, absl::Seconds(1))));
   if (const Host* again = StartedAgain(host, started)) {
     const bool same_kernel = again->status.boot_id() == host.status.boot_id();
     const bool same_container = same_kernel && again->status.pid_namespace() == host.status.pid_namespace();
@@ -155,7 +155,7 @@ std::string Coordinator::HowVanished(BootTime now, const Host& host, const Start
                     same_container ? "; its main process and agent ended (started again "
                     : same_kernel  ? "; its container ended (another one was started "
                                    : "; its machine ended (it, or another one in its place, was started ",
-                    absl::FormatDuration(absl::Trunc(again->joined_at - host.heard_at, absl::Milliseconds(100))),
+                    absl::FormatDuration(absl::Trunc(again->joined_at - host.last_status_at, absl::Milliseconds(100))),
                     " after that)");
   }
   const bool told = host.status.has_failure() && Same(host.status.failure().round(), greatest_.id());
@@ -166,7 +166,7 @@ std::string Coordinator::HowVanished(BootTime now, const Host& host, const Start
 void Coordinator::ForgetEnded(const std::string& host_id, Effects* out) {
   const auto it = hosts_.find(host_id);
   if (it != hosts_.end() && it->second.in_round && it->second.succeeded) {
-    done_and_ended_.insert(it->second.round.node_rank());
+    succeeded_and_confirmed_dead_.insert(it->second.round.node_rank());
   }
   Forget(host_id, out);
 }
@@ -179,7 +179,7 @@ void Coordinator::Forget(const std::string& host_id, Effects* out) {
     out->push_back(CloseStream{host.stream, "not heard of for too long"});
     streams_.erase(host.stream);
   }
-  if (host.in_round && host.succeeded) done_and_gone_.insert(host.round.node_rank());
+  if (host.in_round && host.succeeded) succeeded_and_departed_.insert(host.round.node_rank());
   if (host.in_round && host.status.has_failure() && Same(host.status.failure().round(), greatest_.id())) {
     lost_failures_.push_back({host.status.failure(), host_id, host.failed_at});
   }

@@ -130,7 +130,7 @@ bool Coordinator::SparesMayHideARound(BootTime now) const {
 
 // Continue the greatest round if all of it is back and running, else drain what is there.
 bool Coordinator::RecoverRound(BootTime now, Effects* out) {
-  std::set<int> running = done_and_gone_;
+  std::set<int> running = succeeded_and_departed_;
   bool all_succeeded = true;
   int claims = 0, may_have_missed_it = 0;
   std::string broken;
@@ -162,7 +162,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
   }
   if (!broken.empty() || PrimaryIsKnownEnded()) broken = HowPrimaryEnded().value_or(broken);
   if (broken.empty() && all_run) {
-    ours_ = true;
+    round_owned_by_this_epoch_ = true;
     lost_failures_.clear();
     Enter(State::kRunning, now, "all members of the round are back", out);
     return true;
@@ -176,7 +176,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
     // They may all be done; the absent may have succeeded, too, or somebody else stands in its place by now.
     bool replaced = false;
     for (const auto& [id, host] : hosts_) {
-      replaced |= IsTrainer(host) && !Claims(host) && host.stream != 0 && HoldsPlace(host) && Counts(host);
+      replaced |= IsTrainer(host) && !Claims(host) && host.stream != 0 && HoldsPlace(host) && StatusIsCurrent(host);
     }
     if (!replaced) patience = options_.rejoin_timeout;
   }
@@ -321,7 +321,7 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
     Host& host = hosts_[members[i].host_id];
     v1::Round& round = rounds[i];
     *round.mutable_id() = id;
-    counts_.Tell(now, &round);
+    counts_.WriteTo(now, &round);
     round.set_largest_node_count(std::max(largest_, round.node_count()));
     round.set_max_restarts(options_.max_restarts);
     host.in_round = true;
@@ -330,7 +330,7 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   }
   greatest_ = rounds.front();
   greatest_.clear_node_rank();
-  ours_ = true;
+  round_owned_by_this_epoch_ = true;
   first_round_ = false;
   largest_ = std::max(largest_, greatest_.node_count());
   greatest_.set_largest_node_count(largest_);
@@ -427,7 +427,7 @@ std::optional<std::string> Coordinator::WhyGrow(BootTime now) {
 // A change that would be the end of the job is not made of free will.
 bool Coordinator::MayChangeMembers(BootTime now) const {
   if (options_.max_membership_changes == 0 || counts_.idle_changes < options_.max_membership_changes) return true;
-  EndedRound if_ended_now;
+  RoundResult if_ended_now;
   if_ended_now.lasted = now - round_since_;
   if_ended_now.watched = ProgressWatched();
   if_ended_now.progressed = SomeProgressed();

@@ -84,7 +84,7 @@ void Coordinator::FillOrder(BootTime now, Host& host, v1::Directive* directive) 
       }
       v1::Round* run = directive->mutable_run();
       *run = host.round;
-      round_counts_.TellAges(now, run);
+      round_counts_.WriteAgesTo(now, run);
       break;
     }
     case v1::Directive::kStop: {
@@ -209,7 +209,7 @@ BootTime Coordinator::EchoedByOthers() const {
 
 // All others are done and known to have ended: there is nobody who could go on elsewhere without the primary.
 bool Coordinator::IsLastMember() const {
-  return greatest_.node_count() <= 1 + static_cast<int>(done_and_ended_.size());
+  return greatest_.node_count() <= 1 + static_cast<int>(succeeded_and_confirmed_dead_.size());
 }
 
 // RUN grants the lease, and so does WAIT, while recovering, to hosts that claim the greatest round; and STOP for
@@ -228,14 +228,14 @@ void Coordinator::GrantLease(Host& host, v1::Directive* directive) {
     lease.set_not_after_boot_ns(ToBootNanos(echoed + options_.lease));
   }
   *directive->mutable_lease() = lease;
-  host.lease_until = std::max(host.lease_until, host.received_at + options_.lease + options_.margin());
+  host.lease_until = std::max(host.lease_until, host.silence_measured_from + options_.lease + options_.margin());
 }
 
 v1::Round Coordinator::GreatestForTelling(BootTime now, const Host& host) const {
   v1::Round round = greatest_;
   round.clear_node_rank();
-  round_counts_.Tell(now, &round);
-  if (farewell_ && host.is_told_of_end && Same(farewell_->word.by(), epoch_)) {
+  round_counts_.WriteTo(now, &round);
+  if (farewell_ && host.in_farewell_audience && Same(farewell_->word.by(), epoch_)) {
     *round.mutable_primary_ended() = farewell_->word;
     const absl::Duration age = absl::Ceil(now - farewell_->ended_at, absl::Milliseconds(1));
     round.mutable_primary_ended()->set_age_ms(absl::ToInt64Milliseconds(age));

@@ -213,7 +213,7 @@ void Conduct::OnFinish(const HostProcess& host, const host::Finish& finish) {
   for (const auto& other : world_->hosts()) {
     const bool there = other->alive && !other->zombie && !other->finish.has_value() && other.get() != &host;
     if (!there || other->released || other->heard_by != home.id || other->asked_to_leave) continue;
-    if (world_->now() > other->heard_at + Shorter(scenario_.reconnect_grace)) continue;
+    if (world_->now() > other->last_status_at + Shorter(scenario_.reconnect_grace)) continue;
     Fail(10, absl::StrCat(host.id(), ", the primary, goes before ", other->id(), " was released"));
   }
 }

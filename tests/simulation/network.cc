@@ -123,7 +123,7 @@ void World::ArriveAtCoordinator(Session* session, const v1::AgentStatus& status)
   policies_.OnStatus(*session, status);
   conduct_.OnStatus(*session, status);
   session->agent->host->heard_by = status.has_verdict() ? home->id : 0;
-  session->agent->host->heard_at = now();
+  session->agent->host->last_status_at = now();
   OnHome(home,
          [&](BootTime now, rendezvous::Effects* out) { home->core.OnStatus(now, session->stream, status, out); });
   policies_.AfterStatus(*home);

@@ -24,26 +24,26 @@ SeenFailure Signal(int rank, int signal, double at) {
   return seen;
 }
 
-EndedRound Ended(RoundEnd end, double at, double lasted = 1) {
-  EndedRound round;
+RoundResult Ended(EndCause end, double at, double lasted = 1) {
+  RoundResult round;
   round.end = end;
   round.at = At(at);
   round.lasted = absl::Seconds(lasted);
   return round;
 }
 
-EndedRound FailedOn(const std::string& culprit, double at) {
-  EndedRound round = Ended(RoundEnd::kWorkerFailure, at);
+RoundResult FailedOn(const std::string& culprit, double at) {
+  RoundResult round = Ended(EndCause::kWorkerFailure, at);
   round.culprit = culprit;
   return round;
 }
 
 TEST(Budgets, EveryRestartCountsAndOnlyAWorkersFailureSpendsAFailure) {
   const CoordinatorOptions options;
-  Counts counts;
-  counts = counts.After(Ended(RoundEnd::kMembership, 1), options);
-  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 2), options);
-  counts = counts.After(Ended(RoundEnd::kNodeLoss, 3), options);
+  RestartLedger counts;
+  counts = counts.After(Ended(EndCause::kMembership, 1), options);
+  counts = counts.After(Ended(EndCause::kWorkerFailure, 2), options);
+  counts = counts.After(Ended(EndCause::kNodeLoss, 3), options);
   EXPECT_EQ(counts.restart_count, 3);
   EXPECT_EQ(counts.failures, 1);
   EXPECT_EQ(counts.losses.size(), 1u);
@@ -51,30 +51,30 @@ TEST(Budgets, EveryRestartCountsAndOnlyAWorkersFailureSpendsAFailure) {
 
 TEST(Budgets, LossesOutsideTheWindowAreForgotten) {
   const CoordinatorOptions options;  // an hour
-  Counts counts;
-  counts = counts.After(Ended(RoundEnd::kNodeLoss, 0), options);
-  counts = counts.After(Ended(RoundEnd::kNodeLoss, 3599), options);
+  RestartLedger counts;
+  counts = counts.After(Ended(EndCause::kNodeLoss, 0), options);
+  counts = counts.After(Ended(EndCause::kNodeLoss, 3599), options);
   EXPECT_EQ(counts.losses.size(), 2u);
-  counts = counts.After(Ended(RoundEnd::kMembership, 3600), options);
+  counts = counts.After(Ended(EndCause::kMembership, 3600), options);
   EXPECT_EQ(counts.losses.size(), 1u);
 }
 
 TEST(Budgets, FailuresOutsideTheRestartWindowSpendNothingAnyMore) {
   CoordinatorOptions options;
   options.restart_window = absl::Minutes(10);
-  Counts counts;
-  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 0), options);
-  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 599), options);
+  RestartLedger counts;
+  counts = counts.After(Ended(EndCause::kWorkerFailure, 0), options);
+  counts = counts.After(Ended(EndCause::kWorkerFailure, 599), options);
   EXPECT_EQ(counts.FailuresInWindow(options), 2);
-  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 601), options);
+  counts = counts.After(Ended(EndCause::kWorkerFailure, 601), options);
   EXPECT_EQ(counts.FailuresInWindow(options), 2);
   EXPECT_EQ(counts.failures, 3);
 }
 
 TEST(Budgets, WithoutARestartWindowNoFailureIsForgotten) {
   const CoordinatorOptions options;
-  Counts counts;
-  for (double year : {0.0, 3e7, 6e7}) counts = counts.After(Ended(RoundEnd::kWorkerFailure, year), options);
+  RestartLedger counts;
+  for (double year : {0.0, 3e7, 6e7}) counts = counts.After(Ended(EndCause::kWorkerFailure, year), options);
   EXPECT_EQ(counts.FailuresInWindow(options), 3);
 }
 
@@ -82,46 +82,46 @@ TEST(Budgets, TheFirstFastFailureHasNoPauseAndEachFurtherOneDoublesIt) {
   CoordinatorOptions options;
   options.restart_delay = absl::Seconds(1);
   constexpr uint64_t kMost = 999;  // of the jitter
-  Counts counts;
-  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 1), options);
+  RestartLedger counts;
+  counts = counts.After(Ended(EndCause::kWorkerFailure, 1), options);
   EXPECT_EQ(counts.DelayBeforeNext(options, kMost), absl::ZeroDuration());
   absl::Duration last = absl::Milliseconds(500);
   for (int i = 0; i < 6; ++i) {
-    counts = counts.After(Ended(RoundEnd::kWorkerFailure, 2 + i), options);
+    counts = counts.After(Ended(EndCause::kWorkerFailure, 2 + i), options);
     const absl::Duration most = counts.DelayBeforeNext(options, kMost);
     EXPECT_GT(most, last * 1.9);
     EXPECT_EQ(counts.DelayBeforeNext(options, 0), absl::Seconds(1 << i) / 2) << "half of it is chance";
     last = most;
   }
-  for (int i = 0; i < 100; ++i) counts = counts.After(Ended(RoundEnd::kWorkerFailure, 10 + i), options);
+  for (int i = 0; i < 100; ++i) counts = counts.After(Ended(EndCause::kWorkerFailure, 10 + i), options);
   EXPECT_LE(counts.DelayBeforeNext(options, kMost), kMaxRestartDelay);
-  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 500, 61), options);
+  counts = counts.After(Ended(EndCause::kWorkerFailure, 500, 61), options);
   EXPECT_EQ(counts.DelayBeforeNext(options, kMost), absl::ZeroDuration()) << "that round ran for long";
 }
 
 TEST(Budgets, ARoundThatRanForLongEndsARowOfFastFailuresHoweverItEnded) {
   CoordinatorOptions options;
   options.restart_delay = absl::Seconds(1);
-  Counts counts;
-  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 1), options);
-  counts = counts.After(Ended(RoundEnd::kNodeLoss, 4000, 3600), options);
-  counts = counts.After(Ended(RoundEnd::kWorkerFailure, 4001), options);
+  RestartLedger counts;
+  counts = counts.After(Ended(EndCause::kWorkerFailure, 1), options);
+  counts = counts.After(Ended(EndCause::kNodeLoss, 4000, 3600), options);
+  counts = counts.After(Ended(EndCause::kWorkerFailure, 4001), options);
   EXPECT_EQ(counts.DelayBeforeNext(options, 0), absl::ZeroDuration());
 }
 
 TEST(Budgets, ProgressForgivesWhatWasWithoutIt) {
   const CoordinatorOptions options;
-  const auto watched = [](EndedRound round) {
+  const auto watched = [](RoundResult round) {
     round.watched = true;
     return round;
   };
-  Counts counts;
-  counts = counts.After(watched(Ended(RoundEnd::kWorkerFailure, 1)), options);
-  counts = counts.After(watched(Ended(RoundEnd::kNodeLoss, 2)), options);
-  counts = counts.After(watched(Ended(RoundEnd::kWorkerFailure, 3, 3600)), options);
+  RestartLedger counts;
+  counts = counts.After(watched(Ended(EndCause::kWorkerFailure, 1)), options);
+  counts = counts.After(watched(Ended(EndCause::kNodeLoss, 2)), options);
+  counts = counts.After(watched(Ended(EndCause::kWorkerFailure, 3, 3600)), options);
   EXPECT_EQ(counts.idle_failures, 1) << "the first round was no restart";
   EXPECT_EQ(counts.idle_changes, 1);
-  EndedRound progressed = watched(Ended(RoundEnd::kWorkerFailure, 4));
+  RoundResult progressed = watched(Ended(EndCause::kWorkerFailure, 4));
   progressed.progressed = true;
   counts = counts.After(progressed, options);
   EXPECT_EQ(counts.idle_failures, 0);
@@ -130,10 +130,10 @@ TEST(Budgets, ProgressForgivesWhatWasWithoutIt) {
 
 TEST(Budgets, WhereNoFileIsWatchedALongRoundIsProgress) {
   const CoordinatorOptions options;
-  Counts counts;
-  counts = counts.After(Ended(RoundEnd::kMembership, 1), options);
+  RestartLedger counts;
+  counts = counts.After(Ended(EndCause::kMembership, 1), options);
   EXPECT_EQ(counts.idle_changes, 1);
-  counts = counts.After(Ended(RoundEnd::kMembership, 400, 300), options);
+  counts = counts.After(Ended(EndCause::kMembership, 400, 300), options);
   EXPECT_EQ(counts.idle_changes, 0);
 }
 
@@ -141,14 +141,14 @@ TEST(Budgets, ANodeIsSetAsideWhenItWasTheCauseSoManyTimesInARow) {
   CoordinatorOptions options;
   options.exclude_after = 2;
   options.exclude_for = absl::Seconds(100);
-  Counts counts;
+  RestartLedger counts;
   for (const char* culprit : {"a", "b", "a"}) counts = counts.After(FailedOn(culprit, 1), options);
   EXPECT_TRUE(counts.excluded.empty()) << "not in a row";
   counts = counts.After(FailedOn("a", 2), options);
   EXPECT_EQ(counts.excluded.count("a"), 1u);
   counts = counts.After(FailedOn("b", 101), options);
   EXPECT_EQ(counts.excluded.count("a"), 1u);
-  counts = counts.After(Ended(RoundEnd::kMembership, 102), options);
+  counts = counts.After(Ended(EndCause::kMembership, 102), options);
   EXPECT_TRUE(counts.excluded.empty()) << "its time is over";
 }
 
@@ -156,12 +156,12 @@ TEST(Budgets, WhatIsToldOfThemIsWhatAnotherCoordinatorGoesOnWith) {
   CoordinatorOptions options;
   options.exclude_after = 2;
   options.restart_window = absl::Minutes(10);
-  Counts counts;
+  RestartLedger counts;
   for (double at : {1, 2, 3}) counts = counts.After(FailedOn("a", at), options);
-  counts = counts.After(Ended(RoundEnd::kNodeLoss, 4), options);
+  counts = counts.After(Ended(EndCause::kNodeLoss, 4), options);
   v1::Round round;
-  counts.Tell(At(5), &round);
-  const Counts seen = Counts().Learning(Counts::ToldBy(round, At(7)));
+  counts.WriteTo(At(5), &round);
+  const RestartLedger seen = RestartLedger().Learning(RestartLedger::ReadFrom(round, At(7)));
   EXPECT_EQ(seen.restart_count, 4);
   EXPECT_EQ(seen.failures, 3);
   EXPECT_EQ(seen.FailuresInWindow(options), 3);
@@ -177,11 +177,11 @@ TEST(Budgets, WhatIsToldOfThemIsWhatAnotherCoordinatorGoesOnWith) {
 // A node that was cut off tells what it had heard earlier.
 TEST(Budgets, CountsThatAreKnownDoNotShrink) {
   const CoordinatorOptions options;
-  Counts counts;
+  RestartLedger counts;
   for (double at : {1, 2, 3}) counts = counts.After(FailedOn("a", at), options);
   v1::Round older;
-  Counts().After(FailedOn("a", 1), options).Tell(At(2), &older);
-  const Counts known = counts.Learning(Counts::ToldBy(older, At(5)));
+  RestartLedger().After(FailedOn("a", 1), options).WriteTo(At(2), &older);
+  const RestartLedger known = counts.Learning(RestartLedger::ReadFrom(older, At(5)));
   EXPECT_EQ(known.restart_count, 3);
   EXPECT_EQ(known.failures, 3);
 }
