@@ -8,8 +8,8 @@
 namespace muster {
 namespace {
 
-constexpr absl::Duration kFirstWord = absl::Seconds(1);       // a shorter wait interests nobody
-constexpr absl::Duration kChangeInterval = absl::Seconds(5);  // between two words about a changing wait
+constexpr absl::Duration kFirstLine = absl::Seconds(1);       // a shorter wait is not reported
+constexpr absl::Duration kChangeInterval = absl::Seconds(5);  // a changed reason is reported no earlier
 constexpr absl::Duration kSchedule[] = {absl::Seconds(5), absl::Seconds(10), absl::Seconds(30), absl::Seconds(60)};
 constexpr absl::Duration kThenEvery = absl::Minutes(1);
 
@@ -25,7 +25,7 @@ std::optional<std::string> WaitingLine::Set(BootTime now, std::string what) {
   }
   if (began) {
     since_ = now;
-    next_ = now + kFirstWord;
+    next_ = now + kFirstLine;
   } else {
     next_ = std::min(next_, std::max(now, since_ + kChangeInterval));
   }
@@ -41,10 +41,8 @@ std::optional<std::string> WaitingLine::OnTick(BootTime now) {
     next_ = since_ + at;
     break;
   }
-  const std::string how_long =
-      waited < kFirstWord ? ""
-                          : absl::StrCat(" for ", absl::FormatDuration(absl::Trunc(waited, absl::Seconds(1))));
-  return absl::StrCat("waiting", how_long, ": ", what_);
+  const std::string how_long = absl::FormatDuration(absl::Trunc(waited, absl::Seconds(1)));
+  return absl::StrCat("still waiting after ", how_long, ": ", what_);
 }
 
 }  // namespace muster

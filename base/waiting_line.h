@@ -1,4 +1,5 @@
-// When to say what one waits for: after a second, when it changes, and then ever more rarely. Pure.
+// Decides when a process that waits logs why: after 1 s, when the reason changes, and after 5, 10, 30 and 60 s,
+// then once a minute. Pure.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,7 @@ namespace muster {
 
 class WaitingLine {
  public:
-  // What is waited for from now on; empty: nothing. The answer is a line to be said now, if any.
+  // `what` is the reason for waiting from now on; empty: not waiting. Both return the line to log now, if any.
   std::optional<std::string> Set(BootTime now, std::string what);
   std::optional<std::string> OnTick(BootTime now);
 

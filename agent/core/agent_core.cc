@@ -31,7 +31,7 @@ void AgentCore::OnHostStatus(BootTime now, const v1::HostStatus& status, Effects
   silence_ = absl::ZeroDuration();
   if (host_.flushed()) {
     TellCoordinator(now, out);  // that RELEASE is applied: a close by itself does not say so
-    Leave("the host is about to exit", out);
+    Leave("the main process is about to exit", out);
     return;
   }
   TellIfChanged(now, out);
@@ -60,7 +60,8 @@ void AgentCore::OnHostClosed(BootTime now, Effects* out) {
   if (finished_ || ending_host_ || !configured_) return;
   ending_host_ = true;
   host_ended_at_ = now;
-  Say(Severity::kWarning, "the host died: ending everything it started", out, {.event = events::kHostLost});
+  Say(Severity::kWarning, "the main process of this node died; ending everything that it started", out,
+      {.event = events::kHostLost});
   out->push_back(EndHost{{host_.workers().begin(), host_.workers().end()}, false});
 }
 
@@ -68,10 +69,10 @@ void AgentCore::OnHostSwept(BootTime now, Effects* out) {
   if (finished_ || host_gone_) return;
   host_gone_ = true;
   gone_deadline_ = now + kGoneLimit;
-  Say(Severity::kInfo, "nothing that the host started is alive any more", out);
+  Say(Severity::kInfo, "everything that the main process had started has ended", out);
   const bool left = host_.leave().signal() != 0 && host_.phase() == v1::HOST_PHASE_IDLE;
   if (left || host_.flushed()) {  // it ended in order: nobody needs to be told
-    Leave("the host has left", out);
+    Leave("the main process has ended in order", out);
     return;
   }
   TellCoordinator(now, out);
@@ -81,8 +82,10 @@ void AgentCore::OnHostSwept(BootTime now, Effects* out) {
 // What is no proof is not told as one: the coordinator waits for the lease of this node.
 void AgentCore::OnHostNotSwept(const std::string& left, Effects* out) {
   if (finished_ || host_gone_) return;
-  Say(Severity::kError, absl::StrCat("the host is dead, and not all that it started could be ended: ", left), out);
-  Leave("what the host left cannot be ended", out);
+  Say(Severity::kError,
+      absl::StrCat("the main process of this node died; processes that it had started could not be ended: ", left),
+      out);
+  Leave("processes that the main process had started could not be ended", out);
 }
 
 // Silence is counted by our own running time: a pause of both accuses nobody.
@@ -98,8 +101,8 @@ void AgentCore::WatchHost(BootTime now, absl::Duration counted, Effects* out) {
   ending_host_ = true;
   host_ended_at_ = now;
   Say(Severity::kWarning,
-      absl::StrCat("the host has been silent for ", absl::FormatDuration(LeaseDuration() / 2),
-                   ": ending it and everything it started"),
+      absl::StrCat("the main process of this node has not responded for ",
+                   absl::FormatDuration(LeaseDuration() / 2), "; ending it and everything that it started"),
       out, {.event = events::kHostLost});
   out->push_back(EndHost{{host_.workers().begin(), host_.workers().end()}, true});
 }
@@ -177,7 +180,7 @@ void AgentCore::OnLocalAddress(BootTime now, const std::string& address, Effects
 void AgentCore::OnDisconnected(BootTime now, const std::string& why, int refused_code, Effects* out) {
   if (finished_) return;
   if (link_ == Link::kUp)
-    Say(Severity::kWarning, absl::StrCat("the coordinator is away: ", why), out,
+    Say(Severity::kWarning, absl::StrCat("lost the connection to the coordinator: ", why), out,
         {.event = events::kCoordinatorLost});
   link_ = Link::kDown;
   last_disconnect_ = why;
@@ -211,8 +214,8 @@ bool AgentCore::IsNewer(const v1::Directive& directive) const {
 // What it says cannot be trusted to mean what it would mean here. A node that has been in this job keeps its lease
 // and waits for a coordinator of its own protocol; one that has not is in the wrong place.
 void AgentCore::OnOtherProtocol(BootTime now, uint32_t protocol, Effects* out) {
-  const std::string why = absl::StrCat("the coordinator speaks protocol ", protocol, ", this node ", kProtocol,
-                                       ": use one version of muster on all nodes");
+  const std::string why = absl::StrCat("the coordinator speaks protocol ", protocol, ", this node protocol ",
+                                       kProtocol, "; use one version of muster on all nodes");
   if (!IsSet(memory_.epoch())) return ExitAlone(now, kExitRefused, why, out);
   if (link_ != Link::kUp) return;
   out->push_back(Disconnect{});
@@ -224,8 +227,8 @@ void AgentCore::OnOtherProtocol(BootTime now, uint32_t protocol, Effects* out) {
 void AgentCore::OnUnknownOrder(Effects* out) {
   if (std::exchange(unknown_order_is_said_, true)) return;
   Say(Severity::kWarning,
-      "the coordinator sends an order that this version of muster does not know: it is not obeyed; use one "
-      "version of muster on all nodes",
+      "ignoring an order from the coordinator that this version of muster does not know; use one version of "
+      "muster on all nodes",
       out);
 }
 
@@ -238,7 +241,7 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
   if (!IsNewer(directive)) return;
   if (std::exchange(attached_again_, false)) {
     Say(Severity::kInfo,
-        absl::StrCat("agent ", host_.agent_number(), " is attached to the coordinator at ",
+        absl::StrCat("agent ", host_.agent_number(), " has reconnected to the coordinator at ",
                      ToString(config_.primary())),
         out, {.event = events::kCoordinatorFound});
   }
@@ -253,7 +256,7 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
   held_verdict_ = directive.held_verdict();
   if (host_gone_) {
     const bool heard = echoed_.agent_number() == host_.agent_number() && echoed_.seq() >= gone_seq_;
-    if (heard) Leave("the coordinator knows that the host is gone", out);
+    if (heard) Leave("the coordinator knows that the main process has ended", out);
     return;
   }
   if (directive.order_case() == v1::Directive::ORDER_NOT_SET) return OnUnknownOrder(out);
@@ -335,8 +338,8 @@ void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects
       if (Compare(directive.stop().round(), memory_.stopped()) > 0) {
         *memory_.mutable_stopped() = directive.stop().round();
         Say(memory_.served() ? Severity::kDebug : Severity::kInfo,
-            absl::StrCat("stop of round ", directive.stop().round().number(), ": ", directive.stop().cause()), out,
-            {.event = events::kRoundStopping});
+            absl::StrCat("stopping round ", directive.stop().round().number(), ": ", directive.stop().cause()),
+            out, {.event = events::kRoundStopping});
       }
       SetWaiting(now, "", out);
       order_.mutable_stop()->set_cause(directive.stop().cause());
@@ -377,17 +380,17 @@ void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
     }
   }
   std::string what = wait.reason();
-  if (wait.place_in_line() > 0) absl::StrAppend(&what, "; place ", wait.place_in_line(), " in line");
+  if (wait.place_in_line() > 0) absl::StrAppend(&what, "; this node is spare ", wait.place_in_line(), " in line");
   const bool alone = config_.coordinator_alone();
   if ((memory_.served() || alone) && wait.absent_count() > 0) {
-    absl::StrAppend(&what, "; absent: ", absl::StrJoin(wait.absent(), ", "));
+    absl::StrAppend(&what, "; missing: ", absl::StrJoin(wait.absent(), ", "));
     if (wait.absent_count() > wait.absent_size()) {
       absl::StrAppend(&what, " and ", wait.absent_count() - wait.absent_size(), " more");
     }
   }
   if (!memory_.served()) {
-    absl::StrAppend(&what, alone ? "; so says the coordinator, " : "; so says the primary, ",
-                    ToString(config_.primary()));
+    absl::StrAppend(&what, " (reported by the ", alone ? "coordinator" : "primary", " at ",
+                    ToString(config_.primary()), ")");
   }
   SetWaiting(now, std::move(what), out);
 }
@@ -416,7 +419,7 @@ void AgentCore::OnTick(BootTime now, Effects* out) {
   WatchCoordinator(now, out);
   if (finished_) return;
   if (now >= gone_deadline_) {
-    Leave("the coordinator could not be told that the host is gone", out);
+    Leave("the coordinator could not be told that the main process has ended", out);
     return;
   }
   const absl::Duration host_beat = Leased() ? std::min(kHostBeat, LeaseDuration() / 8) : kHostBeat;

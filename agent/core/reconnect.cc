@@ -19,7 +19,7 @@ void AgentCore::WatchCoordinator(BootTime now, Effects* out) {
   if (link_ == Link::kUp && Leased() && now > std::max(last_contact_, connected_at_) + LeaseDuration() / 2) {
     out->push_back(Disconnect{});
     link_ = Link::kDown;
-    last_disconnect_ = "no answer on an open connection";
+    last_disconnect_ = "no response on an open connection";
     connect_at_ = now + ReconnectDelay();
   }
   if (link_ == Link::kDown && now >= connect_at_) {
@@ -31,7 +31,7 @@ void AgentCore::WatchCoordinator(BootTime now, Effects* out) {
   }
   if (link_ != Link::kUp && !order_.has_exit()) {
     SetWaiting(now,
-               absl::StrCat("no coordinator at ", ToString(config_.primary()),
+               absl::StrCat("no connection to the coordinator at ", ToString(config_.primary()),
                             last_disconnect_.empty() ? "" : absl::StrCat(" (", last_disconnect_, ")")),
                out);
     GiveUpOnCoordinator(now, out);
@@ -51,8 +51,9 @@ void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
   if (silence < limit || ending_host_) return;
   const bool observer = config_.role() == v1::ROLE_OBSERVER;
   ExitAlone(now, observer && !joining ? 0 : kExitUnavailable,
-            absl::StrCat("the coordinator at ", ToString(config_.primary()), " was not reached for ",
-                         absl::FormatDuration(limit), last_disconnect_.empty() ? "" : ": ", last_disconnect_),
+            absl::StrCat("could not reach the coordinator at ", ToString(config_.primary()), " for ",
+                         absl::FormatDuration(limit), joining ? " (--join-timeout)" : " (--coordinator-timeout)",
+                         last_disconnect_.empty() ? "" : ": ", last_disconnect_),
             out);
 }
 

@@ -31,7 +31,7 @@ bool CountsAreSane(const v1::Round& round) {
 // A phase that is not known counts for nothing: a drain would wait for its host for ever.
 std::string UnknownValue(const v1::AgentStatus& status) {
   const auto unknown = [](const char* what, int value) {
-    return absl::StrCat("an unknown ", what, " (", value, "): use one version of muster on all nodes");
+    return absl::StrCat("invalid status: unknown ", what, " ", value, "; use one version of muster on all nodes");
   };
   if (!v1::Phase_IsValid(status.phase()) || status.phase() == v1::PHASE_UNSPECIFIED) {
     return unknown("phase", status.phase());
@@ -43,11 +43,16 @@ std::string UnknownValue(const v1::AgentStatus& status) {
 
 // Numbers that no agent of ours sends; what counts up from them would overflow.
 std::string Nonsense(const v1::AgentStatus& status) {
-  if (status.epoch().number() > kMaxNumber || status.last().id().number() > kMaxNumber)
-    return "a number out of range";
-  if (status.has_place() && (status.place() < 0 || status.place() >= kMaxNodes)) return "a place out of range";
-  if (!CountsAreSane(status.last())) return "a count out of range";
-  if (status.slots() < 0 || status.slots() > kMaxSlots) return "a count of workers out of range";
+  if (status.epoch().number() > kMaxNumber || status.last().id().number() > kMaxNumber) {
+    return "invalid status: epoch or round number out of range";
+  }
+  if (status.has_place() && (status.place() < 0 || status.place() >= kMaxNodes)) {
+    return "invalid status: node number out of range";
+  }
+  if (!CountsAreSane(status.last())) return "invalid status: count out of range";
+  if (status.slots() < 0 || status.slots() > kMaxSlots) {
+    return "invalid status: number of workers out of range";
+  }
   return UnknownValue(status);
 }
 
@@ -160,7 +165,7 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
         options_.planted("close_is_death")) {
       if (options_.planted("close_is_death")) host->second.lease_until = now;
       if (left && host->second.in_round && !host->second.succeeded) {
-        NoteLoss(std::min(now, host->second.lost_at), absl::StrCat(NameOf(host->second), " has left"));
+        NoteLoss(std::min(now, host->second.lost_at), absl::StrCat(NameOf(host->second), " left the job"));
       }
       ForgetEnded(host->first, out);
     }
@@ -198,15 +203,17 @@ void Coordinator::NoticeLateness(BootTime now) {
 bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
   if (status.run_id() != options_.run_id && !options_.planted("stranger_admitted")) {
     Refuse(stream, status,
-           absl::StrCat("run id '", Foreign(status.run_id()), "' is not this job's ('", options_.run_id, "')"),
+           absl::StrCat("run id '", Foreign(status.run_id()), "' differs from this job's '", options_.run_id,
+                        "'; set the same --rdzv-id on all nodes"),
            out);
     return false;
   }
   if (status.protocol() != kProtocol) {
-    Refuse(stream, status,
-           absl::StrCat("it speaks protocol ", status.protocol(), " (muster ", Foreign(status.version()),
-                        "), this job ", kProtocol, ": use one version of muster on all nodes"),
-           out);
+    Refuse(
+        stream, status,
+        absl::StrCat("protocol ", status.protocol(), " (muster ", Foreign(status.version()),
+                     ") differs from this job's protocol ", kProtocol, "; use one version of muster on all nodes"),
+        out);
     return false;
   }
   if (status.host_id().empty()) return false;
@@ -273,7 +280,8 @@ void Coordinator::NoteRefusal(const std::string& name, const std::string& reason
   if (logged->size() >= kMaxRefusalsLogged || !logged->insert(whom).second) return;
   Say(Severity::kWarning, absl::StrCat("refused ", name, ": ", reason), out, {.event = events::kNodeRefused});
   if (logged->size() == kMaxRefusalsLogged) {
-    Say(Severity::kWarning, "further refusals of this kind are not logged: there were too many", out);
+    Say(Severity::kWarning,
+        absl::StrCat(kMaxRefusalsLogged, " refusals of this kind were logged; further ones are not logged"), out);
   }
 }
 
@@ -352,7 +360,7 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
       // If we gather already, what was lost with our predecessor is to be made up for first. If we end an older
       // round, which its members know nothing of any more, this one may be healthy.
       const bool turns_back = state_ == State::kGathering || state_ == State::kDraining;
-      if (turns_back) Enter(State::kRecovering, now, "an agent names a greater round", out);
+      if (turns_back) Enter(State::kRecovering, now, "an agent reported a later round", out);
       greatest_ = last;
       greatest_.clear_node_rank();
       greatest_.clear_primary_ended();
@@ -366,7 +374,8 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
     }
     RestartLedger seen = RestartLedger::ReadFrom(last, now);
     if (!options_.planted("counts_forgotten")) round_counts_ = round_counts_.Learning(seen);
-    seen.restart_count += round_owned_by_this_epoch_ ? 1 : 0;  // somebody else's round: the next of ours comes after it
+    // The greater round is another coordinator's; the next round of this one follows it.
+    seen.restart_count += round_owned_by_this_epoch_ ? 1 : 0;
     counts_ = counts_.Learning(seen);
     largest_ = std::max(largest_, last.largest_node_count());
   }
@@ -397,12 +406,12 @@ void Coordinator::LearnProvedDeath(BootTime now, const v1::AgentStatus& successo
   const auto dead = hosts_.find(successor.predecessor_dead());
   if (dead == hosts_.end() || dead->second.stream != 0) return;
   const Host& host = dead->second;
-  Say(Severity::kInfo, absl::StrCat(host.status.hostname(), ": its former host is proved dead"), out);
+  Say(Severity::kInfo, absl::StrCat(host.status.hostname(), ": its previous main process is confirmed dead"), out);
   if (host.in_round && !host.succeeded) {
     const absl::Duration after = absl::Trunc(now - host.last_status_at, absl::Milliseconds(100));
     NoteLoss(host.last_status_at,
-             absl::StrCat(NameOf(host), " vanished: its main process and agent died; started again ",
-                          absl::FormatDuration(after), " after its last word"));
+             absl::StrCat(NameOf(host), " was lost: its main process and agent died; restarted ",
+                          absl::FormatDuration(after), " after its last heartbeat"));
   }
   ForgetEnded(successor.predecessor_dead(), out);
   if (successor.has_place()) holders_[successor.place()] = successor.host_id();
@@ -455,7 +464,7 @@ void Coordinator::NewEpoch(BootTime now, uint64_t above, Effects* out) {
   epoch_.set_random(NextRandom());
   own_epochs_.push_back(epoch_);
   Say(Severity::kInfo,
-      absl::StrCat("an agent follows a later coordinator: recovering as epoch ", ToString(epoch_)), out);
+      absl::StrCat("an agent has followed a newer coordinator; recovering as epoch ", ToString(epoch_)), out);
   epoch_start_ = last_attach_ = now;
   members_known_until_ = now + options_.lease + options_.margin();
   round_owned_by_this_epoch_ = false;
@@ -468,7 +477,7 @@ void Coordinator::NewEpoch(BootTime now, uint64_t above, Effects* out) {
     host.order_sent = -1;
     host.sent.clear();
   }
-  if (!verdict_ && state_ != State::kRecovering) Enter(State::kRecovering, now, "a greater epoch", out);
+  if (!verdict_ && state_ != State::kRecovering) Enter(State::kRecovering, now, "a newer epoch", out);
 }
 
 }  // namespace muster::rendezvous

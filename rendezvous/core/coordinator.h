@@ -68,14 +68,15 @@ class Coordinator {
  private:
   // Everything known of one host process.
   struct Host {
-    v1::AgentStatus status;                       // the newest
-    Facts facts;                                  // told once in each session
-    StreamId stream = 0;                          // 0: none
-    BootTime silence_measured_from = absl::InfinitePast();  // of the newest status; later by what we missed ourselves
-    BootTime last_status_at = absl::InfinitePast();     // of the newest status
-    BootTime attached_at = absl::InfinitePast();  // when its stream brought its first status
-    BootTime closed_at = absl::InfinitePast();    // when the last stream closed
-    bool was_ready = false;                       // once, here
+    v1::AgentStatus status;  // the newest
+    Facts facts;             // told once in each session
+    StreamId stream = 0;     // 0: none
+    BootTime silence_measured_from =
+        absl::InfinitePast();                        // of the newest status; later by what we missed ourselves
+    BootTime last_status_at = absl::InfinitePast();  // of the newest status
+    BootTime attached_at = absl::InfinitePast();     // when its stream brought its first status
+    BootTime closed_at = absl::InfinitePast();       // when the last stream closed
+    bool was_ready = false;                          // once, here
     BootTime joined_at = absl::InfinitePast();
     BootTime lease_until = absl::InfinitePast();  // its workers may execute until then, counted from our side
     uint64_t counts_from = 0;  // a status counts if it names this directive of this epoch, or a later one
@@ -93,8 +94,8 @@ class Coordinator {
     uint64_t stop_seq = 0;                        // of the first STOP of this drain; 0: not sent
     uint64_t release_seq = 0;                     // of the first RELEASE; 0: not sent
     bool succeeded = false;                       // has said so of this round
-    bool in_farewell_audience = false;                  // by us: it is one of those who are counted
-    bool told_by_predecessor = false;                     // by our predecessor, and not long ago
+    bool in_farewell_audience = false;            // by us: it is one of those who are counted
+    bool told_by_predecessor = false;             // by our predecessor, and not long ago
     BootTime lost_at = absl::InfiniteFuture();    // the first sign, in this round, that it leaves or cannot go on
     v1::RoundId failed_round;                     // of the failure that it told of
     BootTime failed_at = absl::InfiniteFuture();  // arrival minus age; of several statuses the least delayed one's
@@ -230,7 +231,7 @@ class Coordinator {
   void Enter(State state, BootTime now, const std::string& why, Effects* out);
   uint64_t NextRandom();
   bool StatusIsCurrent(const Host& host) const;  // its newest status counts
-  bool Fresh(const Host& host) const;   // its newest status names a directive of this epoch
+  bool Fresh(const Host& host) const;            // its newest status names a directive of this epoch
   bool IsTrainer(const Host& host) const { return host.status.role() != v1::ROLE_OBSERVER; }
   bool Claims(const Host& host) const;     // says that it is a member of greatest_
   bool WasMember(const Host& host) const;  // of greatest_, though it may not have heard of it
@@ -277,7 +278,9 @@ class Coordinator {
   std::string HowManyAreReady(int ready) const;
   std::string WhyNoRoundYet(int ready) const;  // while recovering, with no round known
   std::string WhyWaiting() const;
-  std::string PlaceName(int place) const;
+  // "node 2", "node 2 (10.0.0.3:2222)" where places have addresses; with a detail "node 2 (10.0.0.3:2222;
+  // detail)".
+  std::string PlaceName(int place, const std::string& detail = "") const;
   static std::string NameOf(const Host& host);  // of a member: "node 2 (worker-2)"
 
   const CoordinatorOptions options_;
@@ -308,16 +311,16 @@ class Coordinator {
       rivals_told_;  // places and those who stand by for them beside a living holder
   Differences differences_;
 
-  v1::Round greatest_;                 // the greatest round known, without a node rank
-  uint64_t max_number_ = 0;            // of any round seen anywhere
-  RestartLedger round_counts_;         // of greatest_: what is told with it
-  RestartLedger counts_;               // of the round to come, once the drain is over
-  bool round_owned_by_this_epoch_ = false;                  // greatest_ was made or continued by this epoch
-  bool had_predecessor_ = false;       // somebody has followed another coordinator
-  std::vector<v1::Epoch> own_epochs_;  // of this coordinator, the newest last
-  v1::Epoch predecessor_;              // whom those followed who came to us
-  bool predecessors_differ_ = false;   // they did not all follow one
-  BootTime members_known_until_;       // who is not attached may hold a lease of that one until then
+  v1::Round greatest_;                      // the greatest round known, without a node rank
+  uint64_t max_number_ = 0;                 // of any round seen anywhere
+  RestartLedger round_counts_;              // of greatest_: what is told with it
+  RestartLedger counts_;                    // of the round to come, once the drain is over
+  bool round_owned_by_this_epoch_ = false;  // greatest_ was made or continued by this epoch
+  bool had_predecessor_ = false;            // somebody has followed another coordinator
+  std::vector<v1::Epoch> own_epochs_;       // of this coordinator, the newest last
+  v1::Epoch predecessor_;                   // whom those followed who came to us
+  bool predecessors_differ_ = false;        // they did not all follow one
+  BootTime members_known_until_;            // who is not attached may hold a lease of that one until then
   BootTime predecessor_heard_at_ = absl::InfinitePast();  // by somebody here, the last time
   BootTime last_attach_;
   bool first_round_ = true;  // no round has been made or seen
@@ -337,9 +340,11 @@ class Coordinator {
   bool long_drain_logged_ = false;   // of this drain
   std::optional<BootTime> loss_at_;  // the first sign that a member of this round was lost or leaves
   std::set<int> succeeded_;          // node ranks of greatest_ whose nodes have said that they succeeded
-  std::set<int> succeeded_and_departed_;  // node ranks of this round that succeeded and then left: their loss costs nothing
-  std::set<int> succeeded_and_confirmed_dead_;  // those of them of which it is known, and not only that nobody hears of them
-  std::string cancelled_on_;      // where Ctrl-C was pressed; that node need not stay to the end
+  std::set<int>
+      succeeded_and_departed_;  // node ranks of this round that succeeded and then left: their loss costs nothing
+  std::set<int>
+      succeeded_and_confirmed_dead_;  // those of them of which it is known, and not only that nobody hears of them
+  std::string cancelled_on_;          // where Ctrl-C was pressed; that node need not stay to the end
   std::string loss_text_;
   std::vector<SeenFailure> lost_failures_;  // of members that are gone by now
   std::optional<v1::Verdict> verdict_;

@@ -15,11 +15,12 @@
 namespace muster::rendezvous {
 namespace {
 
-// "; the one restart is spent", "; all 3 restarts are spent"
-std::string Spent(int budget, const std::string& what) {
-  if (budget == 0) return absl::StrCat("; no ", what, " is allowed");
-  if (budget == 1) return absl::StrCat("; the one ", what, " is spent");
-  return absl::StrCat("; all ", budget, " ", what, what.back() == 's' ? "es" : "s", " are spent");
+// "; all 3 allowed restarts are used up (--max-restarts)"
+std::string BudgetSpent(int budget, const std::string& what, const std::string& option) {
+  const std::string plural = absl::StrCat(what, what.back() == 's' ? "es" : "s");
+  if (budget == 0) return absl::StrCat("; no ", what, " is allowed (", option, ")");
+  if (budget == 1) return absl::StrCat("; the only allowed ", what, " is used up (", option, ")");
+  return absl::StrCat("; all ", budget, " allowed ", plural, " are used up (", option, ")");
 }
 
 }  // namespace
@@ -56,9 +57,9 @@ void Coordinator::LogLongDrain(BootTime now, Effects* out) {
   if (PredecessorsRoundMayRun(now)) {
     const absl::Duration left = absl::Ceil(members_known_until_ - now, absl::Seconds(1));
     return Say(Severity::kInfo,
-               absl::StrCat(round, "; waiting for ", absl::FormatDuration(left),
-                            " at most before the next one: this coordinator has just started, and a node that it "
-                            "has not heard of may still run an earlier round"),
+               absl::StrCat(round, "; waiting up to ", absl::FormatDuration(left),
+                            " before the next one: this coordinator has just started, and a node that has not "
+                            "reached it may still run an earlier round"),
                out);
   }
   std::vector<std::string> names;
@@ -67,7 +68,7 @@ void Coordinator::LogLongDrain(BootTime now, Effects* out) {
   }
   if (names.empty()) return;
   Say(Severity::kInfo,
-      absl::StrCat(round, "; waiting until these have stopped their workers, or their leases end: ",
+      absl::StrCat(round, "; waiting for workers to stop or leases to expire on ",
                    JoinAtMost(names, kMaxAbsentNamed)),
       out);
 }
@@ -100,7 +101,7 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   if (std::optional<std::string> ended = HowPrimaryEnded()) {
     NoteLoss(primary_ended_at_, *std::move(ended));
   } else if (missing > 0 && !loss_at_) {
-    NoteLoss(WhenLost(now), absl::StrCat(MissingNames(), " vanished: no word since this coordinator is here"));
+    NoteLoss(WhenLost(now), absl::StrCat("no heartbeat from ", MissingNames(), " since this coordinator started"));
   }
   const std::optional<SeenFailure> cause = FirstCause(Failures());
   const EndCause end = ClassifyEnd(cause);
@@ -116,7 +117,7 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   }
   // What set off the drain was the first that was heard of, and said so.
   if (const std::string what = DescribeEnd(end, cause); what != drain_cause_) {
-    Say(Severity::kInfo, absl::StrCat("what ended round ", greatest_.id().number(), ": ", what), out,
+    Say(Severity::kInfo, absl::StrCat("round ", greatest_.id().number(), " ended; root cause: ", what), out,
         {.event = events::kRoundEnded});
   }
   SayWhoIsSetAside(out);
@@ -167,19 +168,21 @@ std::optional<v1::Verdict> Coordinator::VerdictAfter(EndCause end, const std::op
     }
     if (counts_.FailuresInWindow(options_) <= options_.max_restarts) return std::nullopt;
     verdict.set_origin("worker");
-    verdict.set_reason(
-        absl::StrCat(what, options_.max_restarts > 0 ? Spent(options_.max_restarts, "restart") : ""));
+    verdict.set_reason(absl::StrCat(
+        what, options_.max_restarts > 0 ? BudgetSpent(options_.max_restarts, "restart", "--max-restarts") : ""));
     return verdict;
   }
   if (end == EndCause::kNodeLoss && static_cast<int>(counts_.losses.size()) > options_.max_node_losses) {
     verdict.set_exit_code(kExitUnavailable);
-    verdict.set_reason(absl::StrCat(what, Spent(options_.max_node_losses, "node loss")));
+    verdict.set_reason(
+        absl::StrCat(what, BudgetSpent(options_.max_node_losses, "node loss", "--max-node-losses")));
     return verdict;
   }
   if (options_.max_membership_changes > 0 && counts_.idle_changes > options_.max_membership_changes) {
     verdict.set_exit_code(kExitNoProgress);
     verdict.set_reason(
-        absl::StrCat(what, "; no progress in ", options_.max_membership_changes, " changes of membership: ",
+        absl::StrCat(what, "; no progress in ", options_.max_membership_changes,
+                     " membership changes (--max-membership-changes): ",
                      ProgressWatched() ? "the progress file was not touched" : "no round ran for 5 minutes"));
     return verdict;
   }
@@ -192,8 +195,9 @@ void Coordinator::SayWhoIsSetAside(Effects* out) const {
     if (host == hosts_.end() || round_counts_.excluded.count(host_id) > 0) continue;
     Say(Severity::kWarning,
         absl::StrCat(NameOf(host->second), " was the root cause ", options_.exclude_after,
-                     options_.exclude_after == 1 ? " time" : " times", " in a row: it is set aside for ",
-                     absl::FormatDuration(options_.exclude_for), ", if the others suffice without it"),
+                     options_.exclude_after == 1 ? " time" : " times",
+                     " in a row (--exclude-after); excluding it for ", absl::FormatDuration(options_.exclude_for),
+                     " unless too few other nodes are ready"),
         out, {.event = events::kNodeSetAside, .node_rank = host->second.round.node_rank()});
   }
 }
@@ -272,7 +276,7 @@ bool Coordinator::StepVerdict(Effects* out) {
   for (const auto& [id, host] : hosts_) {
     if (!Acknowledged(host)) return false;
   }
-  Enter(State::kReleasing, last_event_, "everybody has acknowledged the verdict", out);
+  Enter(State::kReleasing, last_event_, "all nodes have acknowledged the verdict", out);
   return true;
 }
 

@@ -25,7 +25,7 @@ const char* EventOf(State entered) {
 }  // namespace
 
 void Coordinator::Enter(State state, BootTime now, const std::string& why, Effects* out) {
-  MUSTER_CHECK(IsListed(state_, state), "a transition that is not in the table");
+  MUSTER_CHECK(IsListed(state_, state), "state transition not in the table");
   // What starts and what stops is everybody's business; the rest is told where it matters, or for those who debug.
   const bool news = state == State::kRunning || state == State::kDraining;
   Say(news ? Severity::kInfo : Severity::kDebug, why, out, {.event = EventOf(state)});
@@ -35,7 +35,7 @@ void Coordinator::Enter(State state, BootTime now, const std::string& why, Effec
     last_why_ = absl::StrCat("round ", number, " runs with ", greatest_.node_count(),
                              greatest_.node_count() == 1 ? " node" : " nodes");
   } else if (state == State::kDraining) {
-    last_why_ = absl::StrCat("round ", number, " is being ended: ", why);
+    last_why_ = absl::StrCat("round ", number, " is stopping: ", why);
   }
   state_ = state;
   state_since_ = now;
@@ -217,9 +217,9 @@ void Coordinator::LogAwaitedNodes(BootTime now, Effects* out) {
     if (places_seen_.count(place) == 0) absent.push_back(PlaceName(place));
   }
   Say(Severity::kInfo,
-      absl::StrCat("the job is over; waiting ",
+      absl::StrCat("the job is over; waiting up to ",
                    absl::FormatDuration(absl::Ceil(began_ + kLatecomers - now, absl::Seconds(1))),
-                   " at most to tell the nodes that have not come yet: ", JoinAtMost(absent, kMaxAbsentNamed)),
+                   " to tell nodes that have not joined yet: ", JoinAtMost(absent, kMaxAbsentNamed)),
       out);
 }
 
@@ -244,29 +244,33 @@ std::string Coordinator::MissingNames() const {
   return JoinAtMost(names, kMaxAbsentNamed);
 }
 
-std::string Coordinator::PlaceName(int place) const {
+std::string Coordinator::PlaceName(int place, const std::string& detail) const {
+  std::vector<std::string> about;
   if (place < static_cast<int>(options_.place_names.size())) {
-    return absl::StrCat(options_.place_names[static_cast<size_t>(place)], " (place ", place, ")");
+    about.push_back(options_.place_names[static_cast<size_t>(place)]);
   }
-  return absl::StrCat("place ", place);
+  if (!detail.empty()) about.push_back(detail);
+  const std::string number = absl::StrCat("node ", place);
+  return about.empty() ? number : absl::StrCat(number, " (", absl::StrJoin(about, "; "), ")");
 }
 
 std::string Coordinator::WhyNotReady(const Host& host) const {
   if (Unusable(host)) return "";  // told of otherwise
   if (Leaving(host)) return "leaving";
-  if (host.stream == 0) return "not heard of any more";
-  if (!Idle(host)) return "its workers are ending";
+  if (host.stream == 0) return "disconnected";
+  if (!Idle(host)) return "stopping its workers";
   if (!host.status.preparing().empty()) return "";  // told of otherwise, too
   if (host.status.phase() == v1::PHASE_READY && host.status.offer().host().empty()) {
     // A primary learns from the first member's connection by which address the others reach it.
-    return host.status.at_primary() ? "ready once another node has come" : "it has no port to offer";
+    return host.status.at_primary() ? "ready once another node has joined"
+                                    : "no port reserved for its workers, see its log";
   }
   return "";
 }
 
 std::string Coordinator::HowManyAreReady(int ready) const {
   std::string result = absl::StrCat(std::min(ready, options_.max_nodes), " of ", options_.max_nodes,
-                                    options_.max_nodes == 1 ? " node is ready" : " nodes are ready");
+                                    options_.max_nodes == 1 ? " node ready" : " nodes ready");
   for (const std::string& more : {WhoIsNotReady(), PlacesClaimedTwice()}) {
     if (!more.empty()) absl::StrAppend(&result, "; ", more);
   }
@@ -285,7 +289,7 @@ const Coordinator::Host* Coordinator::RivalOf(const Host& host) const {
 
 std::string Coordinator::DescribeRivals(const Host& holder, const Host& host) const {
   const std::string &one = holder.status.hostname(), &other = host.status.hostname();
-  return absl::StrCat(one == other ? absl::StrCat("two nodes on ", one) : absl::StrCat(one, " and ", other),
+  return absl::StrCat(one == other ? absl::StrCat("two processes on ", one) : absl::StrCat(one, " and ", other),
                       " both claim ", PlaceName(host.status.place()));
 }
 
@@ -298,7 +302,7 @@ std::string Coordinator::PlacesClaimedTwice() const {
     if (holder != nullptr) claims.push_back(DescribeRivals(*holder, host->second));
   }
   if (claims.empty()) return "";
-  return absl::StrCat(JoinAtMost(claims, kMaxUnusableNamed), ": give each node its own --node-rank");
+  return absl::StrCat(JoinAtMost(claims, kMaxUnusableNamed), "; give each node its own --node-rank");
 }
 
 // The one that stands by hears it by its WAIT; whoever looks at the primary's log is to know it, too.
@@ -309,8 +313,8 @@ void Coordinator::SayWhoClaimsOnePlace(Effects* out) {
     const Host* const holder = host == hosts_.end() ? nullptr : RivalOf(host->second);
     if (holder == nullptr || rivals_told_.size() >= kMaxRivalsTold || !rivals_told_.insert(claim).second) continue;
     Say(Severity::kWarning,
-        absl::StrCat(DescribeRivals(*holder, host->second), ": ", host->second.status.hostname(),
-                     " stands by; if it is not meant to, give each node its own --node-rank"),
+        absl::StrCat(DescribeRivals(*holder, host->second), "; the later one, on ", host->second.status.hostname(),
+                     ", stands by; unless that is intended, give each node its own --node-rank"),
         out);
   }
 }
@@ -319,8 +323,8 @@ void Coordinator::SayWhoClaimsOnePlace(Effects* out) {
 std::string Coordinator::WhyNoRoundYet(int ready) const {
   if (ready < options_.min_nodes) return HowManyAreReady(ready);
   if (!options_.leased()) return "the coordinator has just started";
-  return absl::StrCat("the coordinator has just started: for one lease, ", absl::FormatDuration(options_.lease),
-                      ", an earlier round may still run out of its reach");
+  return absl::StrCat("the coordinator has just started; allowing up to ", absl::FormatDuration(options_.lease),
+                      " for workers of an earlier start to end");
 }
 
 // What a person is to look for who asks why nothing starts.
@@ -334,7 +338,7 @@ std::string Coordinator::DescribeRefusals() const {
 std::string Coordinator::Waiting() const {
   if (state_ != State::kRecovering && state_ != State::kGathering) return "";
   const std::vector<std::string> absent = AbsentPlaces();
-  return absl::StrCat(WhyWaiting(), absent.empty() ? "" : "; absent: ", JoinAtMost(absent, kMaxAbsentNamed));
+  return absl::StrCat(WhyWaiting(), absent.empty() ? "" : "; missing: ", JoinAtMost(absent, kMaxAbsentNamed));
 }
 
 // Places, or hosts without one, that are not ready; with what is known of why. Where no node has a number the rest
@@ -376,8 +380,7 @@ std::vector<std::string> Coordinator::AbsentPlaces() const {
     if (present.count(place) > 0) continue;
     const Host* const holder = HolderOf(place);
     const std::string why = holder == nullptr ? "" : WhyNotReady(*holder);
-    absent.push_back(why.empty() ? PlaceName(place)
-                                 : absl::StrCat(PlaceName(place), ", ", holder->status.hostname(), ": ", why));
+    absent.push_back(PlaceName(place, why.empty() ? "" : absl::StrCat(holder->status.hostname(), ": ", why)));
     --missing;
   }
   return absent;

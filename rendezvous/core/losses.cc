@@ -107,7 +107,8 @@ std::string Coordinator::HowLost(const Host& host) const {
 
 // The node of the primary always reaches the coordinator: its lease hangs on the answers of the others.
 std::string Coordinator::WhyLeaseEnded(const Host& host) {
-  return host.status.at_primary() ? "its lease ended, as no other node of the round answered" : "its lease ended";
+  return host.status.at_primary() ? "its lease expired because no other node of the round answered"
+                                  : "its lease expired";
 }
 
 Coordinator::StartedLast Coordinator::WhoStartedLast() const {
@@ -146,20 +147,21 @@ const Coordinator::Host* Coordinator::StartedAgain(const Host& host, const Start
 
 // Nobody told us: what is known is its silence, its last word, and whether it has been started again.
 std::string Coordinator::HowVanished(BootTime now, const Host& host, const StartedLast& started) const {
-  std::string text = absl::StrCat(NameOf(host), " vanished: no word for ",
+  std::string text = absl::StrCat(NameOf(host), " was lost: no heartbeat for ",
                                   absl::FormatDuration(absl::Trunc(now - host.last_status_at, absl::Seconds(1))));
   if (const Host* again = StartedAgain(host, started)) {
     const bool same_kernel = again->status.boot_id() == host.status.boot_id();
     const bool same_container = same_kernel && again->status.pid_namespace() == host.status.pid_namespace();
-    absl::StrAppend(&text,
-                    same_container ? "; its main process and agent ended (started again "
-                    : same_kernel  ? "; its container ended (another one was started "
-                                   : "; its machine ended (it, or another one in its place, was started ",
-                    absl::FormatDuration(absl::Trunc(again->joined_at - host.last_status_at, absl::Milliseconds(100))),
-                    " after that)");
+    absl::StrAppend(
+        &text,
+        same_container ? "; its main process and agent died (restarted "
+        : same_kernel  ? "; its container ended (a new one started "
+                       : "; its machine ended (it or its replacement started ",
+        absl::FormatDuration(absl::Trunc(again->joined_at - host.last_status_at, absl::Milliseconds(100))),
+        " later)");
   }
   const bool told = host.status.has_failure() && Same(host.status.failure().round(), greatest_.id());
-  if (told) absl::StrAppend(&text, "; its last word was that ", DescribeFailure(host.status.failure()));
+  if (told) absl::StrAppend(&text, "; it last reported that ", DescribeFailure(host.status.failure()));
   return text;
 }
 
@@ -176,7 +178,7 @@ void Coordinator::Forget(const std::string& host_id, Effects* out) {
   if (it == hosts_.end()) return;
   Host& host = it->second;
   if (host.stream != 0) {
-    out->push_back(CloseStream{host.stream, "not heard of for too long"});
+    out->push_back(CloseStream{host.stream, "no heartbeat for too long"});
     streams_.erase(host.stream);
   }
   if (host.in_round && host.succeeded) succeeded_and_departed_.insert(host.round.node_rank());
@@ -206,8 +208,7 @@ void Coordinator::NoteUse(const v1::AgentStatus& before, const v1::AgentStatus& 
   const bool was = before.phase() == v1::PHASE_UNUSABLE, is = status.phase() == v1::PHASE_UNUSABLE;
   if (is && !was) Say(Severity::kWarning, WhyUnusable(status), out, {.event = events::kNodeUnusable});
   if (was && status.phase() == v1::PHASE_READY) {
-    Say(Severity::kInfo, absl::StrCat(status.hostname(), " can be used again"), out,
-        {.event = events::kNodeUsable});
+    Say(Severity::kInfo, absl::StrCat(status.hostname(), " is usable again"), out, {.event = events::kNodeUsable});
   }
 }
 

@@ -101,14 +101,14 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
   const bool all = all_are_here && !SparesMayHideARound(now) && !PredecessorsRoundMayRun(now);
   if (hosts_.empty()) {  // a coordinator alone: an agent's own is always there
     if (now < epoch_start_ + options_.join_timeout) return false;
-    ConcludeWith(
-        now, kExitUnavailable,
-        absl::StrCat("no node came within ", absl::FormatDuration(options_.join_timeout), DescribeRefusals()),
-        out);
+    ConcludeWith(now, kExitUnavailable,
+                 absl::StrCat("no node joined within ", absl::FormatDuration(options_.join_timeout),
+                              " (--join-timeout)", DescribeRefusals()),
+                 out);
     return true;
   }
   if (!all && now < members_known_until_) return false;
-  Enter(State::kGathering, now, all_are_here ? "everybody is here" : "no round is named", out);
+  Enter(State::kGathering, now, all_are_here ? "all nodes are here" : "no node reported a round", out);
   return true;
 }
 
@@ -134,13 +134,15 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
   bool all_succeeded = true;
   int claims = 0, may_have_missed_it = 0;
   std::string broken;
-  last_why_ = absl::StrCat("the coordinator is recovering round ", ToString(greatest_.id()));
+  last_why_ = absl::StrCat("the coordinator is recovering round ", greatest_.id().number());
   for (const auto& [id, host] : hosts_) {
     if (!Fresh(host) || !IsTrainer(host)) continue;
     const v1::Phase phase = host.status.phase();
     if (!Claims(host)) {
       may_have_missed_it += host.in_older_round && host.stream != 0 ? 1 : 0;
-      if (host.status.last().has_node_rank() && RunsSomething(host)) broken = "a node runs another round";
+      if (host.status.last().has_node_rank() && RunsSomething(host)) {
+        broken = absl::StrCat(host.status.hostname(), " runs a different round");
+      }
       continue;
     }
     ++claims;
@@ -150,7 +152,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
       running.insert(host.round.node_rank());
       all_succeeded &= succeeded;
     } else {
-      broken = absl::StrCat("node ", host.round.node_rank(), " is ", ToString(phase));
+      broken = absl::StrCat(NameOf(host), " no longer runs the round (", ToString(phase), ")");
     }
   }
   const bool all_run = static_cast<int>(running.size()) == greatest_.node_count();
@@ -158,7 +160,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
   // a member that the RUN never reached, and the others wait for it in vain. That is certain once nobody is
   // absent.
   if (claims > 0 && !all_run && claims + may_have_missed_it >= options_.max_nodes) {
-    broken = "a member never heard of the round";
+    broken = "a member of the round was never told to start it";
   }
   if (!broken.empty() || PrimaryIsKnownEnded()) broken = HowPrimaryEnded().value_or(broken);
   if (broken.empty() && all_run) {
@@ -176,13 +178,14 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
     // They may all be done; the absent may have succeeded, too, or somebody else stands in its place by now.
     bool replaced = false;
     for (const auto& [id, host] : hosts_) {
-      replaced |= IsTrainer(host) && !Claims(host) && host.stream != 0 && HoldsPlace(host) && StatusIsCurrent(host);
+      replaced |=
+          IsTrainer(host) && !Claims(host) && host.stream != 0 && HoldsPlace(host) && StatusIsCurrent(host);
     }
     if (!replaced) patience = options_.rejoin_timeout;
   }
   if (now < last_attach_ + patience) return false;
-  NoteLoss(WhenLost(epoch_start_), absl::StrCat(MissingNames(), " of ", greatest_.node_count(),
-                                                " nodes did not come back to this coordinator"));
+  NoteLoss(WhenLost(epoch_start_), absl::StrCat(MissingNames(), " (of ", greatest_.node_count(),
+                                                " nodes) did not reconnect to this coordinator"));
   Drain(now, loss_text_, out);
   return true;
 }
@@ -258,15 +261,16 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   // StepDraining has waited for the same workers, and GrantLease gives none of them a lease while gathering.
   if (arriving.something_runs) return false;
   if (primary_leaves_) {
-    last_why_ = "the primary leaves and is to come back";
+    last_why_ = "the primary is leaving; the job continues once it is back";
     return false;
   }
   min_reached_ = count >= options_.min_nodes ? std::min(min_reached_, now) : absl::InfiniteFuture();
   last_why_ = HowManyAreReady(count);
   if (now < not_before_ && !options_.planted("pause_ignored")) {
     last_why_ = absl::StrCat("the last ", counts_.fast_failures, " rounds failed within ",
-                             absl::FormatDuration(kFastFailure), " each: the next one waits ",
-                             absl::FormatDuration(absl::Ceil(pause_, absl::Milliseconds(100))));
+                             absl::FormatDuration(kFastFailure), " each; pausing ",
+                             absl::FormatDuration(absl::Ceil(pause_, absl::Milliseconds(100))),
+                             " before the next one (--restart-delay)");
     return false;
   }
   const int size = RoundSize(count);
@@ -288,9 +292,10 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   const std::string not_ready = WhoIsNotReady();
   const std::string claimed_twice = PlacesClaimedTwice();
   ConcludeWith(now, kExitUnavailable,
-               absl::StrCat("too few nodes: ", count, " of ", options_.min_nodes, " were ready within ",
+               absl::StrCat("too few nodes: ", count, " of ", options_.min_nodes, " ready within ",
                             absl::FormatDuration(absl::Trunc(now - gathering_since_, absl::Seconds(1))),
-                            absent.empty() ? "" : "; absent: ", JoinAtMost(absent, kMaxAbsentNamed),
+                            first_round_ ? " (--join-timeout)" : " (--rejoin-timeout)",
+                            absent.empty() ? "" : "; missing: ", JoinAtMost(absent, kMaxAbsentNamed),
                             not_ready.empty() ? "" : "; ", not_ready, claimed_twice.empty() ? "" : "; ",
                             claimed_twice, DescribeRefusals()),
                out);
@@ -340,7 +345,7 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   round_counts_ = counts_;
   predecessor_heard_at_ = absl::InfinitePast();
   MUSTER_CHECK(greatest_.node_count() >= options_.min_nodes && greatest_.node_count() <= options_.max_nodes,
-               "a round of a size that nobody asked for");
+               "round size outside MIN..MAX");
   Enter(State::kRunning, now,
         absl::StrCat("round ", id.number(), ": ", greatest_.node_count(),
                      greatest_.node_count() == 1 ? " node" : " nodes", ", world size ", greatest_.world_size(),
@@ -375,8 +380,9 @@ void Coordinator::WarnOfMixedFamilies(const std::vector<Candidate>& members, Eff
     if (is_ipv6(c) == is_ipv6(members.front())) continue;
     if (is_loopback(c) && is_loopback(members.front())) continue;  // on one machine both are reached
     Say(Severity::kWarning,
-        absl::StrCat(c.hostname, " reaches the primary by another address family (", c.offer.host(),
-                     ") than the master's (", members.front().offer.host(), "): give --local-addr on each node"),
+        absl::StrCat(c.hostname, " reaches the primary over ", is_ipv6(c) ? "IPv6" : "IPv4", " (", c.offer.host(),
+                     "), but the master address is ", is_ipv6(members.front()) ? "IPv6" : "IPv4", " (",
+                     members.front().offer.host(), "); set --local-addr to addresses of one family on all nodes"),
         out);
     return;
   }
@@ -421,7 +427,7 @@ std::optional<std::string> Coordinator::WhyGrow(BootTime now) {
   newcomers_since_ = std::min(newcomers_since_, now);
   const bool settled = now >= newcomers_since_ + options_.join_settle || options_.planted("settle_ignored");
   if (size < RoundSize(options_.max_nodes) && !settled) return std::nullopt;
-  return absl::StrCat(newcomers, newcomers == 1 ? " more node is ready" : " more nodes are ready");
+  return absl::StrCat(newcomers, newcomers == 1 ? " new node is" : " new nodes are", " ready to join");
 }
 
 // A change that would be the end of the job is not made of free will.
@@ -441,7 +447,8 @@ std::optional<std::string> Coordinator::WhyDrainFor(BootTime now, const Host& ho
   const std::string name = NameOf(host);
   if (host.stream == 0 && now > host.closed_at + options_.reconnect_grace) {
     if (absent_may_return) return std::nullopt;
-    return absl::StrCat(name, " is away");
+    return absl::StrCat(name, " disconnected and did not reconnect within ",
+                        absl::FormatDuration(options_.reconnect_grace));
   }
   if (LeavesAfterSuccess(host)) return std::nullopt;
   if (phase == v1::PHASE_LEAVING || Unusable(host)) return HowLost(host);
@@ -451,10 +458,11 @@ std::optional<std::string> Coordinator::WhyDrainFor(BootTime now, const Host& ho
   const bool applied = Fresh(host) && host.run_seq != 0 && host.status.applied().seq() >= host.run_seq;
   if (applied && (phase == v1::PHASE_READY || phase == v1::PHASE_STOPPING)) {
     const bool by_lease = host.status.outcome() == v1::OUTCOME_LEASE_ENDED;
-    return absl::StrCat(name, " stopped by itself", by_lease ? absl::StrCat(": ", WhyLeaseEnded(host)) : "");
+    return absl::StrCat(name, " stopped its workers on its own",
+                        by_lease ? absl::StrCat(": ", WhyLeaseEnded(host)) : "");
   }
   if (!applied && host.run_seq != 0 && now > host.run_sent_at + kRunLimit) {
-    return absl::StrCat(name, " did not take up the round");
+    return absl::StrCat(name, " did not start the round within ", absl::FormatDuration(kRunLimit));
   }
   return std::nullopt;
 }

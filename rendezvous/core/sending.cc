@@ -119,16 +119,17 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
   wait->set_reason(WhyWaiting());
   wait->set_gathering(state_ == State::kRecovering || state_ == State::kGathering);
   if (!IsTrainer(host)) {
-    wait->set_reason("observing");
+    wait->set_reason("this node does not train; it exits when the job ends");
     return;
   }
   if (const Host* holder = host.status.has_place() ? HolderOf(host.status.place()) : nullptr;
       holder != nullptr && holder != &host) {
-    wait->set_reason(absl::StrCat("place ", host.status.place(), " is held by ", holder->status.hostname(),
-                                  RivalOf(host) == nullptr
-                                      ? ""
-                                      : ", which is alive; if this node is not to stand by for it, give each node "
-                                        "its own --node-rank"));
+    const bool is_alive = RivalOf(host) != nullptr;
+    wait->set_reason(absl::StrCat(
+        "another process on ", holder->status.hostname(), " has already joined as node ", host.status.place(),
+        is_alive
+            ? " and is running; unless this one is meant to stand by for it, check --node-rank here and there"
+            : "; this one waits until that is gone; if both are meant to run, check --node-rank here and there"));
     v1::Predecessor* held_by = wait->mutable_held_by();
     held_by->set_host_id(holder->status.host_id());
     held_by->set_hostname(holder->status.hostname());
@@ -137,8 +138,9 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
     held_by->set_host_pid(holder->status.host_pid());
   }
   if (host.status.has_cannot_start() && !first_round_) {
-    wait->set_reason(absl::StrCat("it serves the others but trains no more: it cannot start (",
-                                  Foreign(host.status.cannot_start().error_text()), ")"));
+    wait->set_reason(absl::StrCat("this node cannot start its program (",
+                                  Foreign(host.status.cannot_start().error_text()),
+                                  "); it only serves as the coordinator"));
     return;
   }
   if (Unusable(host)) {
@@ -147,9 +149,10 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
   }
   if (SetAside(host.status.host_id(), now)) {
     // No countdown: each change of a reason is a line in the node's log.
-    wait->set_reason(absl::StrCat("set aside for ", absl::FormatDuration(options_.exclude_for),
+    wait->set_reason(absl::StrCat("this node is excluded for ", absl::FormatDuration(options_.exclude_for),
                                   ": its workers were the root cause ", options_.exclude_after,
-                                  " times in a row"));
+                                  options_.exclude_after == 1 ? " time" : " times",
+                                  " in a row (--exclude-after)"));
     return;
   }
   if (state_ == State::kRunning && !wait->has_held_by()) wait->set_place_in_line(PlaceInLine(now, host));
@@ -192,8 +195,8 @@ void Coordinator::WarnOfLease(Effects* out) {
   if (options_.lease >= needed || needed <= kDefaultLease) return;
   lease_is_checked_ = true;
   Say(Severity::kWarning,
-      absl::StrCat(nodes, " nodes cannot all come back to a restarted coordinator within a lease of ",
-                   muster::FormatDuration(options_.lease), ": their workers would be restarted; give --lease ",
+      absl::StrCat(nodes, " nodes cannot all reconnect to a restarted coordinator within a lease of ",
+                   muster::FormatDuration(options_.lease), ", so their workers would be restarted; set --lease ",
                    muster::FormatDuration(needed), " on all nodes"),
       out);
 }

@@ -7,7 +7,7 @@ import unittest
 import cluster
 from cluster import ClusterTest, kill, never, process_state, wait_until
 
-ATTACHED = r"agent (\d+) is attached"
+ATTACHED = r"agent (\d+) has reconnected"
 FOREIGN_PORT_LIMIT_S = 3.0  # for which a primary that has not served yet waits for another program's port
 
 

@@ -101,7 +101,7 @@ class CoordinatorAlone(ClusterTest):
     def test_a_node_that_dies_is_replaced_by_a_spare(self):
         job, _ = self.running(nodes=2, ranked=False, lease="6s")
         spare = job.start(2)
-        wait_until("the spare knows its place in line", lambda: spare.said("place 1 in line"))
+        wait_until("the spare knows its place in line", lambda: spare.said("spare 1 in line"))
         host, agent = job.nodes[1].host(), job.nodes[1].agent()
         kill(host)
         kill(agent)
@@ -146,13 +146,13 @@ class CoordinatorAlone(ClusterTest):
                                MUSTER_STANDALONE="1")
         coordinator = self.start_coordinator(job, "--join-timeout", "500ms")
         self.assertEqual(69, coordinator.exit_code())
-        self.assertTrue(coordinator.said("no node came"))
+        self.assertTrue(coordinator.said("no node joined"))
 
     def test_ends_when_nobody_comes(self):
         job = self.job_of(2)
         coordinator = self.start_coordinator(job, "--join-timeout", "500ms")
         self.assertEqual(69, coordinator.exit_code())
-        self.assertTrue(coordinator.said("no node came within 500ms"))
+        self.assertTrue(coordinator.said("no node joined within 500ms"))
 
     def test_a_taken_port_is_69_and_named(self):
         job, _ = self.running()

@@ -58,15 +58,15 @@ class Refused(ClusterTest):
         self.assertEqual(1, len(primary.said(r"warning: refused a node at 127\.0\.0\.1: the token is not this job's")))
         last = primary.err().splitlines()[-1]
         self.assertRegex(last, "exit code 69.*refused: .*the token is not this job's")
-        self.assertRegex(last, "exit code 69.*refused: .*run id 'another' is not this job's")
+        self.assertRegex(last, "exit code 69.*refused: .*run id 'another' differs from this job's")
 
     def test_two_nodes_of_one_rank_are_named_by_the_primary(self):
         job = self.cluster(3)
         for place in (0, 1, 1):
             last = job.start(place)
-        wait_until("the primary warns", lambda: job.nodes[0].said("warning: two nodes on .* both claim .*place 1"))
+        wait_until("the primary warns", lambda: job.nodes[0].said("warning: two processes on .* both claim node 1"))
         wait_until("its waiting line says so", lambda: job.nodes[0].said("waiting.*both claim.*its own --node-rank"))
-        wait_until("the second one hears it", lambda: any(node.said("place 1 is held by .*, which is alive")
+        wait_until("the second one hears it", lambda: any(node.said("already joined as node 1 and is running")
                                                           for node in job.all_nodes if node is not job.nodes[0]))
         self.assertFalse(last.has_ended())
 
@@ -163,7 +163,7 @@ class SilentPeers(ClusterTest):
             r"warning: the lease ends \(no other node of the round has answered the coordinator here for [\d.]+s: they "
             r"stand still, or this node is cut off\): stopping the workers, which have [\d.]+m?s,"))
         wait_until("so says the coordinator", lambda: primary.said(
-            r"stopped by itself: its lease ended, as no other node of the round answered"))
+            r"stopped its workers on its own: its lease expired because no other node of the round answered"))
         self.assertEqual([], primary.said("the coordinator was not reached"))
 
 

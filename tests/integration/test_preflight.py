@@ -70,7 +70,7 @@ class Preflight(ClusterTest):
         job.open_gate("bad-1")
         job.start_all()
         wait_until("the primary says why", lambda: job.nodes[0].said(
-            r"waiting for .*: 1 of 2 nodes are ready; preflight failed on \S+: exit code 3: no GPU 7"))
+            r"waiting after .*: 1 of 2 nodes ready; preflight failed on \S+: exit code 3: no GPU 7"))
         (job.folder / "bad-1").unlink()
         job.wait_for_round(0)
         job.open_gate()
@@ -83,7 +83,7 @@ class Preflight(ClusterTest):
         self.start(job, 0, 1)
         job.wait_for_round(0, workers=2)
         self.start(job, 2)
-        wait_until("it stands in line", lambda: job.nodes[2].said("place 1 in line"))
+        wait_until("it stands in line", lambda: job.nodes[2].said("spare 1 in line"))
         job.open_gate("bad-1")
         job.open_gate("crash")
         second = job.wait_for_round(1, workers=2)

@@ -75,7 +75,7 @@ class Start(ClusterTest):
         wait_until("the other waits for the trainer", lambda: other.said(r"waiting"))
         trainer = job.start(0)
         job.wait_for_round(0, workers=2)
-        wait_until("the other attends", lambda: other.said("observing"))
+        wait_until("the other attends", lambda: other.said("this node does not train"))
         self.assertFalse(other.has_ended())
         job.open_gate()
         self.assertEqual([0, 0], [node.exit_code() for node in (trainer, other)])

@@ -16,8 +16,9 @@ class WhyNotYet(ClusterTest):
         job = self.cluster(3)
         job.start(0)
         job.start(1)
-        self.said_by(job.nodes[0], rf"waiting.*2 of 3 nodes are ready; absent: {re.escape(job.addresses[2])}")
-        self.said_by(job.nodes[1], r"waiting.*2 of 3 nodes are ready; so says the primary")
+        self.said_by(job.nodes[0],
+                     rf"waiting after \d+s: 2 of 3 nodes ready; missing: node 2 \({re.escape(job.addresses[2])}")
+        self.said_by(job.nodes[1], r"waiting after \d+s: 2 of 3 nodes ready \(reported by the primary at ")
 
     def test_a_coordinator_alone_says_what_it_waits_for(self):
         job = self.cluster(2)
@@ -29,11 +30,11 @@ class WhyNotYet(ClusterTest):
         job.all_nodes.append(coordinator)
         job.options += ["--coordinator", f"127.0.0.1:{port}", "--nnodes", "2"]
         job.start(0, options=["--rdzv-id", "why"])
-        self.said_by(coordinator, r"waiting.*1 of 2 nodes are ready; absent: 1 more node")
+        self.said_by(coordinator, r"waiting.*1 of 2 nodes ready; missing: 1 more node")
         stranger = job.start(1, options=["--rdzv-id", "another"])
         self.assertEqual(77, stranger.exit_code())
-        self.assertTrue(stranger.said("run id 'another' is not this job's \\('why'\\)"))
-        self.said_by(coordinator, r"waiting.*refused: .*run id 'another' is not this job's")
+        self.assertTrue(stranger.said("run id 'another' differs from this job's 'why'; set the same --rdzv-id"))
+        self.said_by(coordinator, r"waiting.*refused: .*run id 'another' differs from this job's")
         self.said_by(job.nodes[0], r"waiting.*refused: .*run id 'another'")
 
     def test_a_place_that_is_held_is_named_by_who_stands_by(self):
@@ -41,7 +42,7 @@ class WhyNotYet(ClusterTest):
         job.start_all()
         job.wait_for_round(0)
         second = job.start(1)
-        self.said_by(second, r"waiting.*place 1 is held by")
+        self.said_by(second, r"waiting.*another process on \S+ has already joined as node 1")
 
     def test_a_node_that_vanished_before_the_start_is_named(self):
         job = self.cluster(3)
@@ -50,7 +51,7 @@ class WhyNotYet(ClusterTest):
         self.said_by(node, "waiting")
         kill(node.host(), signal.SIGSTOP)
         kill(node.agent())
-        self.said_by(job.nodes[0], rf"waiting.*absent: {re.escape(job.addresses[1])}")
+        self.said_by(job.nodes[0], rf"waiting.*missing: node 1 \({re.escape(job.addresses[1])}")
 
 
 class NodesThatDiffer(ClusterTest):
@@ -123,8 +124,8 @@ class WhatEndedTheJob(ClusterTest):
         job.open_gate("again")
         self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
         primary = job.nodes[0]
-        self.assertEqual(1, len(primary.said(r"node 1 \(.*\) vanished: no word for \d+s")), primary.err())
-        self.assertTrue(primary.said(r"what ended round 1: node 1 \(.*\) vanished"))
+        self.assertEqual(1, len(primary.said(r"node 1 \(.*\) was lost: no heartbeat for \d+s")), primary.err())
+        self.assertTrue(primary.said(r"round 1 ended; root cause: node 1 \(.*\) was lost"))
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root: a PID namespace for each node")
     def test_a_container_killed_whole_and_started_again_is_named_as_that(self):
@@ -140,8 +141,8 @@ class WhatEndedTheJob(ClusterTest):
         job.wait_for_round(1)
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
         primary = job.nodes[0]
-        self.assertTrue(primary.said(r"what ended round 1: node 1 \(.*\) vanished: no word for \d+s; its container ended "
-                                     r"\(another one was started .* after that\)"), primary.err())
+        self.assertTrue(primary.said(r"round 1 ended; root cause: node 1 \(.*\) was lost: no heartbeat for \d+s; its "
+                                     r"container ended \(a new one started .* later\)"), primary.err())
 
     def test_a_primary_killed_whole_costs_no_workers_failure(self):
         job = self.cluster(3, nproc=1, plan=[{"when": {"restart": 0}, "exit": 1}],
@@ -154,7 +155,7 @@ class WhatEndedTheJob(ClusterTest):
         job.start(0)
         job.wait_for_round(1)
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
-        self.assertTrue(job.nodes[0].said("what ended round 1: node 0"), job.nodes[0].err())
+        self.assertTrue(job.nodes[0].said("round 1 ended; root cause: .*node 0"), job.nodes[0].err())
 
 
 if __name__ == "__main__":

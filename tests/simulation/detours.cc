@@ -72,7 +72,7 @@ void World::ReachAnotherJob(AgentProcess* agent, uint64_t attempt) {
   refusal.mutable_id()->mutable_epoch()->set_number(prng_.Chance(50) ? 1 : kStrangersEpoch);
   refusal.mutable_id()->set_seq(1);
   refusal.mutable_refused()->set_exit_code(kExitRefused);
-  refusal.mutable_refused()->set_reason("run id 'simulated' is not this job's");
+  refusal.mutable_refused()->set_reason("run id 'simulated' differs from this job's 'other'");
   DeliverAfter(
       prng_.Exponential(scenario_.delay) + kLoopbackDelay, agent, [this, agent, session, refusal, is_new] {
         if (agent->attempt != session) return;

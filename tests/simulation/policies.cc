@@ -217,8 +217,8 @@ void Policies::OnStop(const CoordinatorHome& home, const v1::Stop& stop) {
   record.stopped = true;
   RoundRecord& round = rounds_[*record.round];
   if (round.stopped_for.empty()) round.stopped_for = stop.cause();
-  if (!absl::EndsWith(stop.cause(), " more node is ready") &&
-      !absl::EndsWith(stop.cause(), " more nodes are ready")) {
+  if (!absl::EndsWith(stop.cause(), " new node is ready to join") &&
+      !absl::EndsWith(stop.cause(), " new nodes are ready to join")) {
     return;
   }
   const std::string where =

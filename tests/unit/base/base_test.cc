@@ -88,10 +88,10 @@ TEST(WaitingLine, IsSaidAfterASecondAndThenEverMoreRarely) {
   for (int tick = 0; tick <= 2000; ++tick) {
     if (auto text = line.OnTick(start + absl::Milliseconds(100) * tick)) said.push_back(*text);
   }
-  EXPECT_EQ(said,
-            (std::vector<std::string>{"waiting for 1s: a bus", "waiting for 5s: a bus", "waiting for 10s: a bus",
-                                      "waiting for 30s: a bus", "waiting for 1m: a bus", "waiting for 2m: a bus",
-                                      "waiting for 3m: a bus"}));
+  EXPECT_EQ(said, (std::vector<std::string>{"still waiting after 1s: a bus", "still waiting after 5s: a bus",
+                                            "still waiting after 10s: a bus", "still waiting after 30s: a bus",
+                                            "still waiting after 1m: a bus", "still waiting after 2m: a bus",
+                                            "still waiting after 3m: a bus"}));
 }
 
 TEST(WaitingLine, AChangeIsSaidAtOnceThoughNotTwiceWithinMomentsAndTheEndNever) {

@@ -390,7 +390,7 @@ TEST_F(AgentCoreTest, AMemberThatReachesAnotherJobsCoordinatorWaitsForItsOwn) {
   Forget();
   v1::Directive refused = Directive(1, 9);  // its epoch is greater than ours
   refused.mutable_refused()->set_exit_code(77);
-  refused.mutable_refused()->set_reason("run id 'job' is not this job's");
+  refused.mutable_refused()->set_reason("run id 'job' differs from this job's 'other'");
   Give(refused);
   EXPECT_EQ(Took<Disconnect>().size(), 1u);
   Pass(absl::Seconds(2));
@@ -438,7 +438,7 @@ TEST_F(AgentCoreTest, ANewNodeThatIsRefusedEndsAtOnce) {
   Connected();
   v1::Directive refused = Directive(1);
   refused.mutable_refused()->set_exit_code(77);
-  refused.mutable_refused()->set_reason("run id 'job' is not this job's");
+  refused.mutable_refused()->set_reason("run id 'job' differs from this job's 'other'");
   Give(refused);
   EXPECT_EQ(LastOrder().exit().exit_code(), 77);
 }
@@ -454,7 +454,7 @@ TEST_F(AgentCoreTest, WhoKnowsTheVerdictEndsWithItThoughAnotherJobsCoordinatorRe
   Connected();
   v1::Directive refused = Directive(1, 2);
   refused.mutable_refused()->set_exit_code(77);
-  refused.mutable_refused()->set_reason("run id 'job' is not this job's");
+  refused.mutable_refused()->set_reason("run id 'job' differs from this job's 'other'");
   Give(refused);
   EXPECT_EQ(LastOrder().exit().exit_code(), 7);
 }
@@ -501,7 +501,7 @@ TEST_F(AgentCoreTest, WaitingIsToldEverMoreRarely) {
   for (uint64_t seq = 5; seq < 5 + 1300; ++seq) {  // ten answers a second for 130 s
     Give(Directive(seq));
     Pass(kTick);
-    for (const Note& note : Took<Note>()) told += note.text.find("waiting") == 0 ? 1 : 0;
+    for (const Note& note : Took<Note>()) told += note.text.find("still waiting") == 0 ? 1 : 0;
     Forget();
   }
   EXPECT_EQ(told, 6) << "after 1, 5, 10, 30, 60 and 120 seconds";

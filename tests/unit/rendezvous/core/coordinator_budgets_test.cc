@@ -79,7 +79,7 @@ TEST(Coordinator, ANodeThatWasTheCauseAgainAndAgainMakesRoomForASpare) {
   FailAndDrain(&c, "b");
   ASSERT_TRUE(c.Told("spare").has_run());
   EXPECT_EQ(c.Told("spare").run().node_rank(), 1);
-  EXPECT_NE(c.Told("b").wait().reason().find("set aside"), std::string::npos);
+  EXPECT_NE(c.Told("b").wait().reason().find("this node is excluded"), std::string::npos);
   ASSERT_EQ(c.warnings().size(), 1u);
   EXPECT_NE(c.warnings()[0].find("root cause 2 times in a row"), std::string::npos);
 }
@@ -98,8 +98,8 @@ TEST(Coordinator, WhatANodeIsToldOfItsWaitingDoesNotChangeWithTheClock) {
   FailAndDrain(&c, "b");
   ASSERT_TRUE(c.Told("a").has_wait());
   const std::string pause = c.Told("a").wait().reason(), aside = c.Told("b").wait().reason();
-  EXPECT_NE(pause.find("the next one waits"), std::string::npos);
-  EXPECT_NE(aside.find("set aside for 1h"), std::string::npos);
+  EXPECT_NE(pause.find("before the next one"), std::string::npos);
+  EXPECT_NE(aside.find("this node is excluded for 1h"), std::string::npos);
   c.Pass(absl::Seconds(3), {"a", "b", "spare"});
   EXPECT_EQ(c.Told("a").wait().reason(), pause) << "each change is a line in its log";
   EXPECT_EQ(c.Told("b").wait().reason(), aside);
@@ -222,7 +222,7 @@ TEST(Coordinator, ANodeThatIsNotFitIsInNoRoundAndThoseWhoWaitAreToldWhy) {
   c.Join("a", 0);
   c.Pass(absl::Seconds(20), {"a", "b"});
   ASSERT_TRUE(c.Told("a").has_wait());
-  EXPECT_EQ(c.Told("a").wait().reason(), "1 of 2 nodes are ready; preflight failed on b: exit code 3");
+  EXPECT_EQ(c.Told("a").wait().reason(), "1 of 2 nodes ready; preflight failed on b: exit code 3");
   EXPECT_EQ(c.Told("a").wait().absent_count(), 0) << "it is here";
   EXPECT_EQ(c.Told("b").wait().reason(), "preflight failed on b: exit code 3");
   EXPECT_EQ(c.warnings().size(), 1u);
@@ -262,7 +262,7 @@ TEST(Coordinator, ANodeWhosePreflightRunsKeepsItsRankFromASpare) {
   c.Apply("a");
   c.Pass(options.reconnect_grace + absl::Seconds(1), {"a", "b", "spare"});
   EXPECT_TRUE(c.Told("spare").has_wait());
-  EXPECT_EQ(c.Told("a").wait().reason(), "2 of 2 nodes are ready; b: its preflight runs");
+  EXPECT_EQ(c.Told("a").wait().reason(), "2 of 2 nodes ready; b: its preflight runs");
   b.clear_preparing();
   *b.mutable_offer() = offer;
   c.Apply("b");

@@ -163,13 +163,12 @@ TEST(Coordinator, AloneItMakesNoFirstRoundOfNodesWithoutPlacesWhileAnEarlierOneM
   const CoordinatorOptions alone = Fixed(2);
   Cluster c(alone);
   c.Join("x");
-  EXPECT_EQ(c.Told("x").wait().reason(), "1 of 2 nodes are ready") << "that is what it waits for longer";
+  EXPECT_EQ(c.Told("x").wait().reason(), "1 of 2 nodes ready") << "that is what it waits for longer";
   c.Join("y");
   EXPECT_EQ(c.state(), State::kRecovering) << "nobody knows whether it was started before";
   c.Pass(absl::Seconds(1), {"x", "y"});
-  EXPECT_EQ(
-      c.Told("x").wait().reason(),
-      "the coordinator has just started: for one lease, 10s, an earlier round may still run out of its reach");
+  EXPECT_EQ(c.Told("x").wait().reason(),
+            "the coordinator has just started; allowing up to 10s for workers of an earlier start to end");
   c.Pass(absl::Seconds(12), {"x", "y"});
   EXPECT_EQ(c.state(), State::kRunning);
 
@@ -274,7 +273,7 @@ TEST(Coordinator, WhoWasStoppedItselfForLongerThanALeaseTakesNobodyForDead) {
   c.Jump(absl::Seconds(6));
   c.Pass(absl::Seconds(1), {"a", "b"});
   EXPECT_EQ(c.state(), State::kRunning);
-  EXPECT_EQ(c.Said("vanished"), 0);
+  EXPECT_EQ(c.Said("was lost"), 0);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ TEST(CoordinatorLatecomers, APlaceThatNeverCameHearsTheVerdictOfAShortJob) {
   SucceedWithoutPlace2(&c);
   EXPECT_FALSE(c.Told("a").has_release()) << "the node of place 2 would find nobody";
   c.Pass(absl::Seconds(3), {"a"});
-  EXPECT_EQ(c.Said("to tell the nodes that have not come yet: n2:1 (place 2)"), 1);
+  EXPECT_EQ(c.Said("to tell nodes that have not joined yet: node 2 (n2:1)"), 1);
   c.Join("late", 2);
   c.Apply("late");
   EXPECT_EQ(c.Told("late").release().exit_code(), 0);

@@ -59,7 +59,7 @@ TEST_F(RecoveringTest, RoundThatWhoCameFirstNeverHeardOfEndsAtOnce) {
   after_.Apply("a");
   EXPECT_EQ(after_.state(), State::kDraining);
   EXPECT_TRUE(after_.Told("b").has_stop());
-  EXPECT_EQ(after_.Said("a member never heard of the round"), 1);
+  EXPECT_EQ(after_.Said("a member of the round was never told to start it"), 1);
 }
 
 TEST_F(RecoveringTest, ADrainThatWaitsForAnEarlierRoundSaysSo) {

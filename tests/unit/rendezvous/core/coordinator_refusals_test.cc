@@ -112,7 +112,7 @@ TEST(Coordinator, APrimaryThatComesBackAndCannotStartServesTheOthers) {
   after.Pass(absl::Minutes(1), {"again", "b"});
   EXPECT_EQ(after.Told("b").run().node_count(), 1) << "the others go on without it";
   EXPECT_EQ(after.Told("again").wait().reason(),
-            "it serves the others but trains no more: it cannot start (the program x is not there)");
+            "this node cannot start its program (the program x is not there); it only serves as the coordinator");
 }
 
 // None of them would hear why, if their coordinator ended.
@@ -128,8 +128,7 @@ TEST(Coordinator, WhereThePrimaryIsNeededTheOthersHearWhyItCannotStart) {
   after.At("b").stream = 50;
   after.Say("b");
   after.Pass(absl::Minutes(1), {"again", "b"});
-  EXPECT_EQ(after.Told("b").wait().reason(),
-            "1 of 2 nodes are ready; again cannot start: the program x is not there");
+  EXPECT_EQ(after.Told("b").wait().reason(), "1 of 2 nodes ready; again cannot start: the program x is not there");
   after.Pass(absl::Minutes(2), {"again", "b"});
   EXPECT_EQ(after.Told("b").release().exit_code(), 69);
 }
@@ -147,8 +146,7 @@ TEST(Coordinator, APrimaryThatNobodyCanStandInForIsStartedOnceMoreWhenTheOthersH
   after.Say("b");
   after.Pass(absl::Seconds(20), {"again", "b"});  // a lease, for which the rest of the round might run
   EXPECT_FALSE(after.Told("again").has_refused());
-  EXPECT_EQ(after.Told("b").wait().reason(),
-            "1 of 2 nodes are ready; again cannot start: the program x is not there");
+  EXPECT_EQ(after.Told("b").wait().reason(), "1 of 2 nodes ready; again cannot start: the program x is not there");
   after.Pass(absl::Seconds(6), {"again", "b"});
   EXPECT_EQ(after.Told("again").refused().exit_code(), 127);
 }

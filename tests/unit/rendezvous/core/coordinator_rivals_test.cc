@@ -25,10 +25,11 @@ TEST(CoordinatorRivals, TwoLivingNodesOfOnePlaceAreNamedToEverybody) {
   Cluster c(options);
   ClaimPlaceOneTwice(&c);
   c.Pass(absl::Seconds(20), {"a", "b", "again"});
-  const std::string both = "b and again both claim place 1";
-  EXPECT_EQ(c.Said(both + ": again stands by"), 1) << "in the log of the primary, once";
-  EXPECT_THAT(c.Told("a").wait().reason(), HasSubstr(both + ": give each node its own --node-rank"));
-  EXPECT_THAT(c.Told("again").wait().reason(), HasSubstr("place 1 is held by b, which is alive; if this node"));
+  const std::string both = "b and again both claim node 1";
+  EXPECT_EQ(c.Said(both + "; the later one, on again, stands by"), 1) << "in the log of the primary, once";
+  EXPECT_THAT(c.Told("a").wait().reason(), HasSubstr(both + "; give each node its own --node-rank"));
+  EXPECT_THAT(c.Told("again").wait().reason(),
+              HasSubstr("another process on b has already joined as node 1 and is running; unless"));
   c.Pass(absl::Seconds(15), {"a", "b", "again"});
   ASSERT_TRUE(c.core().verdict().has_value());
   EXPECT_EQ(c.core().verdict()->exit_code(), 69);
@@ -40,7 +41,8 @@ TEST(CoordinatorRivals, AHolderThatIsSilentIsNotCalledARival) {
   ClaimPlaceOneTwice(&c);
   c.Pass(absl::Seconds(8), {"a", "again"});
   EXPECT_EQ(c.Said("both claim"), 0) << "it may be the node that the other one stands in for";
-  EXPECT_EQ(c.Told("again").wait().reason(), "place 1 is held by b");
+  EXPECT_THAT(c.Told("again").wait().reason(),
+              HasSubstr("another process on b has already joined as node 1; this one waits until that is gone"));
 }
 
 TEST(CoordinatorRivals, TwoOfOneMachineAreToldApartFromTwoMachines) {
@@ -48,7 +50,7 @@ TEST(CoordinatorRivals, TwoOfOneMachineAreToldApartFromTwoMachines) {
   ClaimPlaceOneTwice(&c);
   c.At("again").status.set_hostname("b");
   c.Pass(absl::Seconds(3), {"a", "b", "again"});
-  EXPECT_EQ(c.Said("two nodes on b both claim place 1"), 1);
+  EXPECT_EQ(c.Said("two processes on b both claim node 1"), 1);
 }
 
 TEST(CoordinatorRefusals, WhoWasRefusedIsNamedInTheFinalMessage) {
@@ -65,7 +67,8 @@ TEST(CoordinatorRefusals, WhoWasRefusedIsNamedInTheFinalMessage) {
   c.Pass(absl::Seconds(35), {"a"});
   ASSERT_TRUE(c.core().verdict().has_value());
   EXPECT_EQ(c.core().verdict()->exit_code(), 69);
-  EXPECT_THAT(c.core().verdict()->reason(), HasSubstr("refused: x (run id 'other' is not this job's ('job'))"));
+  EXPECT_THAT(c.core().verdict()->reason(), HasSubstr("refused: x (run id 'other' differs from this job's 'job'; "
+                                                      "set the same --rdzv-id on all nodes)"));
 }
 
 TEST(CoordinatorRefusals, WhomTheShellTurnsAwayIsNamedOnceAndInWhatTheOthersHear) {
@@ -109,7 +112,8 @@ TEST(CoordinatorRefusals, NodesThatKeepComingBackAreLoggedOnceEach) {
     }
   }
   EXPECT_EQ(c.warnings().size(), static_cast<size_t>(kStranded));
-  EXPECT_THAT(told, HasSubstr("; refused: x0 (run id 'other' is not this job's ('job')), x1 ("));
+  EXPECT_THAT(told, HasSubstr("; refused: x0 (run id 'other' differs from this job's 'job'; "
+                              "set the same --rdzv-id on all nodes), x1 ("));
 }
 
 }  // namespace

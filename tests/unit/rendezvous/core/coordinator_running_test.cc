@@ -23,10 +23,9 @@ TEST_F(RunningTest, ADrainThatTakesLongSaysWhomItWaitsFor) {
   c_.Fail("a", 1);
   ASSERT_EQ(c_.state(), State::kDraining);
   c_.Pass(absl::Milliseconds(500), {"a"});
-  EXPECT_EQ(c_.Said("waiting until these have stopped"), 0) << "most are over by now";
+  EXPECT_EQ(c_.Said("waiting for workers to stop"), 0) << "most are over by now";
   c_.Pass(absl::Seconds(2), {"a"});
-  EXPECT_EQ(
-      c_.Said("round 1 ends; waiting until these have stopped their workers, or their leases end: node 1 (b)"), 1);
+  EXPECT_EQ(c_.Said("round 1 ends; waiting for workers to stop or leases to expire on node 1 (b)"), 1);
   c_.Apply("b");
   EXPECT_EQ(c_.state(), State::kRunning);
 }
@@ -74,7 +73,7 @@ TEST_F(RunningTest, MemberThatStoppedByItselfEndsTheRound) {
   c_.At("b").status.set_outcome(v1::OUTCOME_LEASE_ENDED);
   c_.Phase("b", v1::PHASE_READY);
   EXPECT_EQ(c_.state(), State::kDraining);
-  EXPECT_NE(c_.Told("a").stop().cause().find("stopped by itself"), std::string::npos);
+  EXPECT_NE(c_.Told("a").stop().cause().find("stopped its workers on its own"), std::string::npos);
 }
 
 TEST_F(RunningTest, NodeHasNotSucceededBeforeAllOfItHasEnded) {
@@ -103,7 +102,7 @@ TEST(CoordinatorRunning, MemberThatDoesNotTakeUpTheRoundEndsIt) {
   EXPECT_EQ(c.state(), State::kRunning);
   pass(absl::Seconds(2));
   EXPECT_EQ(c.state(), State::kDraining);
-  EXPECT_NE(c.Told("a").stop().cause().find("did not take up the round"), std::string::npos);
+  EXPECT_NE(c.Told("a").stop().cause().find("did not start the round within 1m10s"), std::string::npos);
 }
 
 // The others need the coordinator in its agent until their workers have ended.

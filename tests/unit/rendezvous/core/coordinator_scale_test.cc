@@ -143,7 +143,7 @@ TEST(CoordinatorAtScale, ALeaseTooShortForSoManyNodesIsSaidOnceWithTheOneToGive)
   CoordinatorOptions options = Fixed(5000);
   Cluster c(options);
   c.Pass(absl::Seconds(1), {});
-  EXPECT_EQ(c.Said("give --lease 20s"), 1);
+  EXPECT_EQ(c.Said("set --lease 20s"), 1);
   options.lease = LeaseForNodes(5000);
   Cluster enough(options);
   enough.Pass(absl::Seconds(1), {});

@@ -65,7 +65,7 @@ TEST_F(SuccessTest, WhileTheOthersAreDoneAnAbsentNodeIsLostWhenItsLeaseEnds) {
   c.Phase("a", v1::PHASE_SUCCEEDED);
   c.Close("b");
   c.Pass(absl::Seconds(12), {"a"});
-  EXPECT_EQ(c.Said("node 1 (b) vanished"), 1);
+  EXPECT_EQ(c.Said("node 1 (b) was lost"), 1);
   EXPECT_EQ(c.state(), State::kGathering);
 }
 

@@ -40,8 +40,8 @@ TEST_F(FirstCauseOfARound, IsANodeThatVanishedThoughItsPeersFailedFirstAndForIts
   EXPECT_FALSE(c_.core().verdict().has_value()) << c_.core().verdict()->reason();
   EXPECT_EQ(c_.state(), State::kRunning);
   EXPECT_EQ(c_.Told("a").run().failures(), 0);
-  EXPECT_EQ(c_.Said("what ended round 1: node 1 (b) vanished: no word for 1"), 1);
-  EXPECT_EQ(c_.Said("node 1 (b) vanished"), 1) << "named once";
+  EXPECT_EQ(c_.Said("round 1 ended; root cause: node 1 (b) was lost: no heartbeat for 1"), 1);
+  EXPECT_EQ(c_.Said("node 1 (b) was lost"), 1) << "named once";
 }
 
 TEST_F(FirstCauseOfARound, IsANodeThatVanishedThoughItsConnectionWasSeenToCloseMuchLater) {
@@ -51,7 +51,7 @@ TEST_F(FirstCauseOfARound, IsANodeThatVanishedThoughItsConnectionWasSeenToCloseM
   c_.Close("b");  // its machine is up again and knows nothing of the connection
   c_.Pass(absl::Seconds(20), {"a", "c"});
   EXPECT_FALSE(c_.core().verdict().has_value()) << c_.core().verdict()->reason();
-  EXPECT_EQ(c_.Said("what ended round 1: node 1 (b) vanished"), 1);
+  EXPECT_EQ(c_.Said("round 1 ended; root cause: node 1 (b) was lost"), 1);
 }
 
 TEST_F(FirstCauseOfARound, IsANodeThatVanishedWhileTheCoordinatorWasStopped) {
@@ -83,7 +83,7 @@ TEST_F(FirstCauseOfARound, ANodeWhoseContainerWasStartedAgainIsNamedAsThat) {
   c_.At("b2").status.set_pid_namespace("container-2");
   c_.Join("b2", 1);
   c_.Pass(absl::Seconds(8), {"a", "c"});
-  EXPECT_EQ(c_.Said("what ended round 1: node 1 (b) vanished: no word for 11s"), 1);
+  EXPECT_EQ(c_.Said("round 1 ended; root cause: node 1 (b) was lost: no heartbeat for 11s"), 1);
   EXPECT_EQ(c_.Said("its container ended (another one was started 4s after that)"), 1);
   EXPECT_EQ(c_.state(), State::kRunning);
 }
@@ -105,7 +105,7 @@ TEST_F(FirstCauseOfARound, ANodesLastWordStandsBesideItsVanishing) {
   c_.Fail("b", 137);
   c_.Close("b");
   c_.Pass(absl::Seconds(20), {"a", "c"});
-  EXPECT_EQ(c_.Said("; its last word was that the worker of rank 2 on b was killed because memory ran out"), 1);
+  EXPECT_EQ(c_.Said("; it last reported that the worker of rank 2 on b was killed because memory ran out"), 1);
 }
 
 TEST_F(FirstCauseOfARound, IsANodeWhoseDeathItsSuccessorProvedLongAfterItsPeersFailed) {
@@ -118,7 +118,7 @@ TEST_F(FirstCauseOfARound, IsANodeWhoseDeathItsSuccessorProvedLongAfterItsPeersF
   c_.Say("b2");
   c_.Pass(absl::Seconds(2), {"a", "c", "b2"});
   EXPECT_FALSE(c_.core().verdict().has_value()) << c_.core().verdict()->reason();
-  EXPECT_EQ(c_.Said("node 1 (b) vanished: its main process and agent died; started again 5s"), 1);
+  EXPECT_EQ(c_.Said("node 1 (b) was lost: its main process and agent died; restarted 5s"), 1);
 }
 
 TEST_F(FirstCauseOfARound, IsAHostThatDiedThoughItTookLongToEndWhatItHadStarted) {
@@ -157,7 +157,7 @@ TEST_F(FirstCauseOfARound, IsThePrimarysNodeThatVanishedWithItsCoordinator) {
   successor.Pass(absl::Seconds(12), {"b", "c"});
   EXPECT_FALSE(successor.core().verdict().has_value()) << successor.core().verdict()->reason();
   EXPECT_EQ(successor.Told("b").run().failures(), 0);
-  EXPECT_EQ(successor.Said("what ended round 1: node 0 vanished"), 1);
+  EXPECT_EQ(successor.Said("round 1 ended; root cause: no heartbeat from node 0"), 1);
 }
 
 TEST_F(FirstCauseOfARound, ANodeThatLeavesIsNamedThoughItsPeersWereHeardFirst) {
@@ -171,7 +171,8 @@ TEST_F(FirstCauseOfARound, ANodeThatLeavesIsNamedThoughItsPeersWereHeardFirst) {
   c.Say("b");
   EndWith(&c, {"a", "c"});
   ASSERT_TRUE(c.core().verdict().has_value());
-  EXPECT_EQ(c.core().verdict()->reason(), "node 1 (b) was asked to leave; no node loss is allowed");
+  EXPECT_EQ(c.core().verdict()->reason(),
+            "node 1 (b) was asked to leave; no node loss is allowed (--max-node-losses)");
 }
 
 // The workers of "a" fail as "b" is lost; "c" is lost while the round is being ended.
@@ -186,7 +187,7 @@ TEST_F(FirstCauseOfARound, IsTheFirstLossThoughAnotherNodeIsLostLater) {
   }
   EndWith(&c_, {"a"});
   EXPECT_FALSE(c_.core().verdict().has_value()) << c_.core().verdict()->reason();
-  EXPECT_EQ(c_.Said("what ended round 1: node 1 (b) was lost"), 1);
+  EXPECT_EQ(c_.Said("round 1 ended; root cause: node 1 (b) was lost"), 1);
 }
 
 TEST_F(FirstCauseOfARound, IsTheOlderFailureThoughItIsHeardOfLater) {
@@ -223,7 +224,7 @@ TEST_F(FirstCauseOfARound, WhenBudgetIsLeftItIsSaidOnceAllIsKnownAndNotTwice) {
   c.Say("c");
   EndWith(&c, {"a", "b", "c"});
   ASSERT_EQ(c.state(), State::kRunning);
-  EXPECT_EQ(c.Said("what ended round 1: the worker of rank 4 on c exited with code 7"), 1);
+  EXPECT_EQ(c.Said("round 1 ended; root cause: the worker of rank 4 on c exited with code 7"), 1);
   Cluster alone(options);
   Start(&alone);
   alone.Fail("a", 1);
