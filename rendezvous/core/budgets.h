@@ -1,5 +1,6 @@
-// What a round costs: counted once, when the next is made, from the greatest round seen. So a coordinator that
-// died while draining comes to the same numbers.
+// Restart budgets and the root cause of a round's end. The cost of a round is counted once, when the next round is
+// made, from the greatest round seen. A coordinator that was restarted during the drain therefore gets the same
+// numbers.
 #pragma once
 
 #include <cstdint>
@@ -14,75 +15,76 @@
 
 namespace muster::rendezvous {
 
-// Why a round ended. Any number of failures in one round is one.
+// Why a round ended. Any number of worker failures in one round counts as one.
 enum class EndCause { kMembership, kWorkerFailure, kNodeLoss };
 
 struct RoundResult {
   EndCause end = EndCause::kMembership;
-  BootTime at;              // when its drain was complete
-  absl::Duration lasted;    // from its making to its first trouble
-  bool watched = false;     // some member looked at a progress file
-  bool progressed = false;  // that was touched meanwhile
-  std::string culprit;      // host id of the root cause; empty: not known, or no failure
+  BootTime at;              // end of its drain
+  absl::Duration lasted;    // from its start to the first failure or the start of its drain
+  bool watched = false;     // some member watched a progress file
+  bool progressed = false;  // the progress file was touched during the round
+  std::string culprit;      // host id of the root cause; empty: not known, or no worker failed
 };
 
-// By a touch of the progress file; where nobody looks at one, by having run for long.
+// The progress file was touched; where no member watches one, the round ran for at least kLongRound.
 bool MadeProgress(const RoundResult& round);
+
+// What counts against the budgets, up to and including one round.
 
 struct RestartLedger {
   int restart_count = 0;
   int failures = 0;
-  std::vector<BootTime>
-      failure_times;             // within the restart window, where there is one; the newest kMaxFailureAges
-  std::vector<BootTime> losses;  // when; those outside the window are forgotten
-  int fast_failures = 0;         // rounds in a row that failed within kFastFailure
-  int idle_failures = 0;         // restarts in a row that failed without progress
-  int idle_changes = 0;          // changes of membership in a row without progress
-  std::string culprit;           // of the newest failed round
-  int culprit_streak = 0;        // failed rounds in a row of which it was the root cause
-  std::map<std::string, BootTime> excluded;  // host id -> until when it is set aside
+  std::vector<BootTime> failure_times;       // in the restart window, if there is one; the newest kMaxFailureAges
+  std::vector<BootTime> losses;              // times of node losses within node_loss_window
+  int fast_failures = 0;                     // rounds in a row that failed within kFastFailure
+  int idle_failures = 0;                     // restarts in a row that failed without progress
+  int idle_changes = 0;                      // membership changes in a row without progress
+  std::string culprit;                       // host id of the root cause of the newest failed round
+  int culprit_streak = 0;                    // failed rounds in a row of which `culprit` was the root cause
+  std::map<std::string, BootTime> excluded;  // host id -> end of its exclusion
 
-  // What comes after a round that ended so.
+  // The ledger after a round with this result.
   RestartLedger After(const RoundResult& round, const CoordinatorOptions& options) const;
-  // What is known once another coordinator's round, a greater one, has been seen. The sums are no smaller than
-  // these: they never shrink.
+  // Combines this ledger with that of another coordinator's greater round. No sum becomes smaller.
   RestartLedger Learning(const RestartLedger& seen) const;
 
   int FailuresInWindow(const CoordinatorOptions& options) const;
-  // Before the next round is made; `dice` is uniform over all its values.
+  // Restart delay before the next round, with jitter; `dice` is uniformly distributed over all values.
   absl::Duration DelayBeforeNext(const CoordinatorOptions& options, uint64_t dice) const;
 
   void WriteTo(BootTime now, v1::Round* round) const;
-  void WriteAgesTo(BootTime now, v1::Round* round) const;  // only what time changes: the rest was told once
+  void WriteAgesTo(BootTime now, v1::Round* round) const;  // only the fields that change with time
   static RestartLedger ReadFrom(const v1::Round& round, BootTime now);
 
  private:
   void NoteFailure(const RoundResult& round, const CoordinatorOptions& options);
 };
 
-// The failure that came first and is no echo: not of our own stop, and not one that says itself that a peer has
-// gone, if within kEchoWindow there is one that does not. Within kSameMoment an OOM kill beats a signal, and that
-// an exit code.
 struct SeenFailure {
   v1::Failure failure;
-  std::string host_id;                 // whose worker it was
+  std::string host_id;                 // of the worker that failed
   BootTime at = absl::InfinitePast();  // arrival minus age
 };
-// Where a failure is kept: thousands of them, each with its texts, are not copied to be compared.
+// Refers to a stored failure, because thousands of failures with their texts are too large to copy for comparison.
 struct FailureRef {
   const v1::Failure* failure = nullptr;
   const std::string* host_id = nullptr;
   BootTime at = absl::InfinitePast();
 };
 std::vector<FailureRef> RefsTo(const std::vector<SeenFailure>& failures);
-bool SoundsLikeAnEcho(const v1::Failure& failure);  // by what the worker, or its libraries, said: a peer has gone
+// The texts of the failure report a lost peer, as an error of sockets, gloo, NCCL or TCPStore.
+bool SoundsLikeAnEcho(const v1::Failure& failure);
+// The root cause: the earliest failure before our own stop signal. If that one reports a lost peer, the first
+// failure within kEchoWindow that does not is preferred. Within kSameMoment of it an OOM kill ranks above a
+// signal, and a signal above an exit code.
 std::optional<SeenFailure> FirstCause(std::vector<FailureRef> failures);
 
-// What else failed in that round, in brief, for the verdict's report: what followed on the cause's own node, then
-// the other nodes' failures in their order.
+// Sets the root cause and, in brief, the other failures of that round: first those on the cause's own node, then
+// those of other nodes in order of time.
 void SetRootCause(const SeenFailure& cause, std::vector<FailureRef> failures, v1::Verdict* verdict);
 
-int ExitCodeOf(const v1::Failure& failure);               // the code, or 128 + signal
-std::string DescribeFailure(const v1::Failure& failure);  // "rank 3 on host b exited with code 7"
+int ExitCodeOf(const v1::Failure& failure);               // the exit code, or 128 + signal
+std::string DescribeFailure(const v1::Failure& failure);  // "the worker of rank 3 on b exited with code 7"
 
 }  // namespace muster::rendezvous

@@ -1,5 +1,5 @@
-// A map that counts how many elements loops over it may have visited. With it tests compare the work of one event
-// in a job of N nodes with that of 2N, without measuring time.
+// A map that counts the elements that loops over it may have visited. Tests use it to compare the work of one
+// event in jobs of N and 2N nodes without measuring time.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ class CountedMap : public std::map<std::string, Value> {
   using Base = std::map<std::string, Value>;
 
  public:
-  // Every loop begins here. One that ends early counts as a whole.
+  // Called once per loop. A loop that ends early counts as a full one.
   typename Base::iterator begin() {
     visits_ += Base::size();
     return Base::begin();

@@ -1,5 +1,5 @@
-// Nodes of one job that were not started alike: which, in what, and how they have it. A remark, never a reason to
-// refuse anybody. Pure.
+// Reports how the nodes of one job were started differently: the setting, its values and the nodes. Such nodes get
+// a warning; they are never refused. Pure.
 #pragma once
 
 #include <cstddef>
@@ -11,31 +11,32 @@
 
 namespace muster::rendezvous {
 
-inline constexpr size_t kMaxFacts = 80;           // of one node that are looked at; an agent sends fewer
-inline constexpr size_t kMaxFactBytes = 1024;     // of a name or a value; more is cut off
-inline constexpr size_t kMaxDifferencesSaid = 8;  // of a round, a line each; the rest are counted
-inline constexpr size_t kMaxNodesNamed = 8;       // of those that have one value
-inline constexpr size_t kMaxValuesNamed = 4;      // of one fact
+inline constexpr size_t kMaxFacts = 80;           // examined per node; an agent sends fewer
+inline constexpr size_t kMaxFactBytes = 1024;     // of a name or a value; the rest is cut off
+inline constexpr size_t kMaxDifferencesSaid = 8;  // lines per round; further differences are counted
+inline constexpr size_t kMaxNodesNamed = 8;       // per value
+inline constexpr size_t kMaxValuesNamed = 4;      // per fact
 inline constexpr size_t kMaxValueShown = 120;     // bytes
-inline constexpr size_t kContextShown = 40;       // bytes before the first difference of long values
+inline constexpr size_t kContextShown = 40;       // bytes shown before the first difference of long values
 
-using Facts = std::map<std::string, std::string>;  // by name, for people: "NCCL_IB_DISABLE", "NVIDIA driver"
+using Facts = std::map<std::string, std::string>;  // readable name -> value: "NCCL_IB_DISABLE", "NVIDIA driver"
 
 struct NodeFacts {
-  std::string name;              // for people: "node 2 (gpu-07)"
-  std::string key;               // stays the same from round to round
-  const Facts* facts = nullptr;  // of this round's; alive during the call
+  std::string name;              // shown: "node 2 (gpu-07)"
+  std::string key;               // identifies the node across rounds
+  const Facts* facts = nullptr;  // not owned; alive during the call
 };
 
-// What differs, in the order of the facts' names; of most nodes' value (of several that are as frequent the first
-// node's) it is only said how many have it. Said before, of the same nodes: not again. Each is one line, whatever
-// the nodes told (OneLine).
 class Differences {
  public:
+  // One line for each fact that differs, in the order of the facts' names. The most frequent value (among equally
+  // frequent ones the first node's) is given with the number of its nodes, the others with the nodes' names. A
+  // difference that was reported for the same nodes in the last round is left out. Control characters in names and
+  // values are escaped (OneLine).
   std::vector<std::string> Of(const std::vector<NodeFacts>& nodes);
 
  private:
-  std::set<std::string> said_;  // fact, value and node of the last round's
+  std::set<std::string> said_;  // "fact\nvalue\nnode key" of the last round
 };
 
 }  // namespace muster::rendezvous

@@ -1,4 +1,4 @@
-// What a coordinator is started with, and the constants of its protocol.
+// The coordinator's options, and the constants of its protocol.
 #pragma once
 
 #include <cstddef>
@@ -16,105 +16,108 @@ namespace muster::rendezvous {
 
 inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick is called at least this often
 inline constexpr absl::Duration kMinBeat = absl::Milliseconds(500);
-inline constexpr int kBeatsPerSecond = 4000;  // that all agents together may send: the beat grows beyond 2,000
-inline constexpr absl::Duration kLateness = absl::Milliseconds(500);  // beyond it we were late ourselves
-inline constexpr int kLeasesBetweenPauses = 10;  // of this process, after which nobody is taken for dead at once
-inline constexpr absl::Duration kRunLimit = absl::Seconds(70);  // RUN to applied: the host's minute and a reserve
-// For nodes that are still on their way, to hear why the job ends: of a node that cannot start, or of a job that
-// was over before they came.
+inline constexpr int kBeatsPerSecond = 4000;  // from all agents together; beyond 2,000 agents the beat grows
+// If events come later than this, this process itself was delayed, and it extends all deadlines.
+inline constexpr absl::Duration kLateness = absl::Milliseconds(500);
+// A long pause of this process delays the detection of lost hosts only if the last such pause is this long ago.
+inline constexpr int kLeasesBetweenPauses = 10;
+// From RUN to a status that has applied it: the host's limit of 60 s for starting workers, and a reserve.
+inline constexpr absl::Duration kRunLimit = absl::Seconds(70);
+// Time for nodes that are still starting to connect and hear why the job ends: because a node cannot start its
+// program, or because the job was over before they connected.
 inline constexpr absl::Duration kLatecomers = absl::Seconds(10);
 inline constexpr absl::Duration kNoticeableWait = absl::Seconds(1);  // a longer wait is logged
-inline constexpr absl::Duration kReleaseLimit = absl::Seconds(30);   // RELEASE to the stream's close
-inline constexpr absl::Duration kFarewellLimit = absl::Seconds(1);   // a coordinator's last word to its echoes
-inline constexpr absl::Duration kEchoWindow = absl::Seconds(1);  // failures this soon before a loss are its echo
-inline constexpr absl::Duration kSameMoment = absl::Milliseconds(50);  // within it a signal beats an exit code
-// Within it whoever followed our predecessor is back: an agent without a coordinator tries at least twice in it.
+inline constexpr absl::Duration kReleaseLimit = absl::Seconds(30);   // from RELEASE to the stream's close
+inline constexpr absl::Duration kFarewellLimit = absl::Seconds(1);   // from a farewell to the last echo of it
+inline constexpr absl::Duration kEchoWindow = absl::Seconds(1);      // an echo may come this long before its cause
+inline constexpr absl::Duration kSameMoment = absl::Milliseconds(50);  // failures this close count as simultaneous
+// Within this time all agents of the predecessor have reconnected: without a coordinator an agent tries at least
+// twice in it.
 inline constexpr absl::Duration kAgentsReturn = absl::Seconds(1);
 inline constexpr int kMaxAbsentNamed = 8;
-inline constexpr size_t kMaxLossesNamed =
-    8;  // in the log, of members that are lost at one moment; more are counted
-inline constexpr int kMaxUnusableNamed = 3;       // in the reason for waiting; more are counted
-inline constexpr size_t kMaxTroubleText = 512;    // bytes of why a node is unusable
-inline constexpr int kMaxOtherFailures = 8;       // in a verdict, beside the root cause; more are counted
-inline constexpr size_t kMaxBriefText = 256;      // bytes of what each of them said
-inline constexpr size_t kMaxForeignText = 128;    // bytes of a word of somebody who may be a stranger
-inline constexpr size_t kMaxRefusalsNamed = 3;    // of nodes that were turned away while others wait for them
-inline constexpr size_t kMaxRefusalsLogged = 64;  // in the life of a coordinator, with a token and without one
-inline constexpr size_t kMaxRivalsTold = 64;      // nodes that claim a place which a living one holds
-// A holder of a place that speaks so long after another node claimed it is alive: what a dead one said last is
-// here.
+inline constexpr size_t kMaxLossesNamed = 8;    // simultaneous losses that are logged one by one; more are counted
+inline constexpr int kMaxUnusableNamed = 3;     // in the reason for waiting; more are counted
+inline constexpr size_t kMaxTroubleText = 512;  // bytes of the reason why a node is unusable
+inline constexpr int kMaxOtherFailures = 8;     // in a verdict, beside the root cause; more are counted
+inline constexpr size_t kMaxBriefText = 256;    // bytes of error text of each of these
+inline constexpr size_t kMaxForeignText = 128;  // bytes of a text from a node that may be a stranger
+inline constexpr size_t kMaxRefusalsNamed = 3;  // refused nodes named in the reason for waiting
+inline constexpr size_t kMaxRefusalsLogged = 64;  // of each kind (by token, by status), in a coordinator's life
+inline constexpr size_t kMaxRivalsTold = 64;      // logged nodes that claim a place which a live node holds
+// The holder of a place is alive if it sends a status this long after another node claimed the place: by then a
+// dead holder's last status has arrived.
 inline constexpr absl::Duration kRivalAfter = absl::Seconds(1);
 inline constexpr int kMaxNodes = 1'000'000;
 inline constexpr int kMaxSlots = 65'536;                   // workers of one node
 inline constexpr int kMaxCount = 1'000'000'000;            // of restarts, failures, losses
 inline constexpr uint64_t kMaxNumber = uint64_t{1} << 62;  // of epochs and rounds
-inline constexpr size_t kManyHosts = 256;  // beyond it what is no emergency is decided for many statuses at once
-inline constexpr absl::Duration kDecisionSpacing =
-    absl::Microseconds(5);                          // then, for each host: ten times its cost
-inline constexpr size_t kMaxRememberedSends = 256;  // directives of one host whose sending time is known
+// With more hosts than this, decisions that are not urgent are made for many statuses at once, and at the earliest
+// kDecisionSpacing times the number of hosts after the last decision: ten times what a decision costs.
+inline constexpr size_t kManyHosts = 256;
+inline constexpr absl::Duration kDecisionSpacing = absl::Microseconds(5);
+inline constexpr size_t kMaxRememberedSends = 256;  // directives to one host whose sending time is kept
 
-inline constexpr absl::Duration kFastFailure =
-    absl::Minutes(1);  // a round that failed sooner than this failed fast
+inline constexpr absl::Duration kFastFailure = absl::Minutes(1);  // a round that failed sooner failed fast
 inline constexpr absl::Duration kMaxRestartDelay = absl::Minutes(1);
-// Without a lease: for the members of a running round to answer a coordinator that has just started.
+// Without a lease: time for the members of a running round to reconnect to a coordinator that was restarted.
 inline constexpr absl::Duration kUnleasedReturn = absl::Seconds(10);
 inline constexpr int kMaxIdleFailures = 3;  // restarts in a row without a touch of the progress file
-inline constexpr absl::Duration kLongRound = absl::Minutes(5);  // is progress where no progress file is watched
-inline constexpr int kMaxFailureAges = 1000;  // that are remembered: the bound of --max-restarts with a window
-inline constexpr size_t kMaxExcluded = 64;    // nodes set aside at a time
+// Without a progress file, a round that ran this long counts as progress.
+inline constexpr absl::Duration kLongRound = absl::Minutes(5);
+inline constexpr int kMaxFailureAges = 1000;  // upper bound of --max-restarts with --restart-window
+inline constexpr size_t kMaxExcluded = 64;    // nodes excluded at the same time
 
-// When nodes that come to a running group of MIN:MAX are taken in.
+// When new nodes join a running group of MIN:MAX nodes.
 enum class ScaleUp {
-  kImmediate,  // once the arrivals have settled: the group is restarted for them
-  kOnRestart,  // with the next restart
-  kNever,      // only in the place of nodes that were lost
+  kImmediate,  // by a restart of the group, once no more nodes have arrived for join_settle
+  kOnRestart,  // at the next restart
+  kNever,      // only as replacements of lost nodes
 };
 
 struct CoordinatorOptions {
   std::string run_id;
   int min_nodes = 1;
   int max_nodes = 1;
-  int node_unit = 1;                     // a round has a multiple of so many nodes; MIN and MAX are such
+  int node_unit = 1;                     // the size of a round is a multiple of this; so are MIN and MAX
   std::vector<std::string> place_names;  // addresses by place; empty: places have no names
-  // The primary is the node that could listen: who finds the port taken when it starts is a member for good. So it
-  // is let go as soon as its node has ended.
+  // The primary is whichever node could listen on the port. A node that finds the port taken stays a plain member,
+  // so an ending primary frees the port at once for its replacement: it is released without a farewell.
   bool primary_by_port = false;
-  bool in_agent = false;  // a part of the primary's agent, whose own host attaches to it
+  bool in_agent = false;  // runs inside the primary's agent, whose own host attaches to it
   int max_restarts = 0;
   int max_node_losses = 10;  // within the window
   absl::Duration node_loss_window = absl::Hours(1);
-  absl::Duration restart_window = absl::InfiniteDuration();  // failures before it are forgotten
-  absl::Duration restart_delay = absl::ZeroDuration();       // of the second fast failure in a row; then doubled
-  int max_membership_changes = 0;                            // in a row without progress; 0: any number
-  int exclude_after = 0;                                     // failures in a row by one node; 0: never
+  absl::Duration restart_window = absl::InfiniteDuration();  // older failures do not count
+  absl::Duration restart_delay = absl::ZeroDuration();  // after the second fast failure in a row; then doubled
+  int max_membership_changes = 0;                       // in a row without progress; 0: unlimited
+  int exclude_after = 0;  // rounds in a row with the same node as root cause; 0: never exclude
   absl::Duration exclude_for = absl::Hours(1);
-  absl::Duration join_settle = absl::ZeroDuration();  // from a new node's readiness to the restart for it
+  absl::Duration join_settle = absl::ZeroDuration();  // from the first new node's readiness to the restart for it
   ScaleUp scale_up = ScaleUp::kImmediate;
   absl::Duration lease = absl::Seconds(10);             // zero: none (a single-node job)
-  absl::Duration beat = absl::ZeroDuration();           // zero: chosen from the number of agents
-  absl::Duration reconnect_grace = absl::Seconds(2);    // between a closed stream and a drain
-  absl::Duration agents_return = absl::ZeroDuration();  // before a first round of nodes without places
+  absl::Duration beat = absl::ZeroDuration();           // heartbeat interval; zero: by the number of agents
+  absl::Duration reconnect_grace = absl::Seconds(2);    // from a closed stream to a drain
+  absl::Duration agents_return = absl::ZeroDuration();  // wait before a first round of nodes without places
   absl::Duration join_timeout = absl::Seconds(600);
   absl::Duration rejoin_timeout = absl::Seconds(1800);
-  absl::Duration last_call = absl::Seconds(30);  // after MIN is reached, for the first round
+  absl::Duration last_call = absl::Seconds(30);  // wait for more than MIN nodes, before the first round
   absl::Duration shutdown_grace = absl::Seconds(30);
 
-  // Set otherwise only by tests, so that deferred decisions are exercised by few hosts, too.
+  // Changed only by tests, to exercise deferred decisions with few hosts.
   size_t many_hosts = kManyHosts;
   absl::Duration decision_spacing = kDecisionSpacing;
 
-  // Test-only: each plants one bug that the simulation must find. Empty in production.
+  // Test-only: the name of a planted bug that the simulation must find. Empty in production.
   std::string planted_bug;
 
   bool planted(const char* bug) const { return planted_bug == bug; }
 
   bool leased() const { return lease > absl::ZeroDuration(); }
   bool fixed_size() const { return min_nodes == max_nodes; }
-  // How much later than the node itself the coordinator takes a lease to end.
+  // The coordinator lets a lease end this much later than the node itself does.
   absl::Duration margin() const { return leased() ? absl::Seconds(1) + lease / 100 : absl::ZeroDuration(); }
 };
 
-// As the first node's flags have it.
 CoordinatorOptions OptionsFrom(const v1::NodeConfig& config);
 
 }  // namespace muster::rendezvous

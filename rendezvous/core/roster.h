@@ -1,5 +1,6 @@
-// Seats and ranks. A host keeps its seat for life; node ranks are the order of the seats in a round. So a survivor
-// keeps its rank, a replacement takes the rank of the lost node, and a group that shrank and grew is as it was.
+// Assigns seats and ranks. A host keeps its seat for life, and the node ranks of a round follow the order of the
+// seats. A survivor therefore keeps its rank, a replacement takes the rank of the lost node, and a group that
+// shrank and grew again has its old order.
 #pragma once
 
 #include <string>
@@ -16,7 +17,7 @@ struct Candidate {
   std::string hostname;
   int place = -1;           // in the spec, or --node-rank; -1: none
   int seat = -1;            // held before; -1: none
-  bool was_member = false;  // of the newest round: one that comes back to its old seat stands behind those
+  bool was_member = false;  // of the newest round; members come before hosts that return to an older seat
   bool at_primary = false;
   BootTime joined_at = absl::InfinitePast();
   int slots = 1;
@@ -27,12 +28,12 @@ struct Candidate {
 // "node2" before "node10": digits compare as numbers.
 bool NaturalLess(std::string_view a, std::string_view b);
 
-// At most max_nodes of the candidates with their seats, in the order of the seats: those with a place first, then
-// the members of the newest round, those that held a seat earlier, then by time in the job (the primary's before
-// others, then natural order of the names).
+// Selects at most max_nodes candidates, gives each a seat, and returns them in the order of the seats. Preferred
+// are, in this order: candidates with a place, members of the newest round, holders of an earlier seat, the
+// primary's host, the longest time in the job, and the natural order of the hostnames.
 std::vector<Candidate> AssignSeats(std::vector<Candidate> candidates, int max_nodes);
 
-// One Round for each member, in the order given; everything but id, counts and budgets is set.
+// Returns one Round for each member, in the given order. Sets everything but the id, the counts and the budgets.
 std::vector<v1::Round> AssignRanks(const std::vector<Candidate>& members);
 
 }  // namespace muster::rendezvous

@@ -1,5 +1,5 @@
-// The coordinator's states and every way from one to another. What is not in the table does not happen: Enter()
-// checks it, and a test renders the table into this folder's README.
+// The coordinator's states and all transitions between them. Enter() checks each transition against this table,
+// and a test compares the table with this folder's README.
 #pragma once
 
 #include <string_view>
@@ -12,9 +12,9 @@ enum class State { kRecovering, kGathering, kRunning, kDraining, kVerdict, kRele
 struct Transition {
   State from;
   State to;
-  std::string_view event;   // what happened
-  std::string_view guard;   // and under which condition
-  std::string_view effect;  // what everybody is told
+  std::string_view event;
+  std::string_view guard;   // condition
+  std::string_view effect;  // order sent to all nodes
 };
 
 std::string_view Name(State state);
