@@ -17,7 +17,7 @@ constexpr char kEnd[] = "<!-- end of states -->\n";
 
 std::string Rendered() {
   std::ostringstream out;
-  out << "| from | to | what happened | if | everybody is told |\n|---|---|---|---|---|\n";
+  out << "| from | to | event | condition | order to all nodes |\n|---|---|---|---|---|\n";
   for (const Transition& t : Transitions()) {
     out << "| " << Name(t.from) << " | " << Name(t.to) << " | " << t.event << " | " << t.guard << " | " << t.effect
         << " |\n";
