@@ -1,8 +1,8 @@
 // The agent core: turns the coordinator's directive and the host's status into the host's directive and the
-// agent's status. It owns one node's part in the job and nothing else.
+// agent's status. It decides one node's part in the job and nothing else.
 //
-// Pure: an event and the time in, effects out, to be carried out in the order given. Lives on the agent's loop
-// thread.
+// Pure: an event and the time go in, effects come out, and the caller carries them out in the given order. Not
+// thread-safe: it lives on the agent's loop thread.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +25,18 @@ inline constexpr absl::Duration kMaxCountedSilence = absl::Milliseconds(250);
 inline constexpr absl::Duration kDefaultBeat = absl::Milliseconds(500);
 inline constexpr absl::Duration kMinReconnectDelay = absl::Milliseconds(50);
 inline constexpr absl::Duration kMaxReconnectDelay = absl::Milliseconds(500);
-// Where another job's coordinator answers.
+// Delays between attempts while another job's coordinator answers.
 inline constexpr absl::Duration kRefusedRetry = absl::Seconds(1);
 inline constexpr absl::Duration kMaxRefusedRetry = absl::Seconds(8);
-inline constexpr absl::Duration kFirstReconnectSpacing = absl::Microseconds(100);  // between two agents
-inline constexpr absl::Duration kMaxReconnectTurn = absl::Seconds(30);  // of one agent's turn among very many
-inline constexpr absl::Duration kConnectLimit = absl::Seconds(5);       // of one attempt
-inline constexpr absl::Duration kHostEndWait =
-    absl::Seconds(1);  // between a closed link and the pidfd of a dead host
-inline constexpr absl::Duration kGoneLimit = absl::Seconds(10);  // to report HOST_GONE
+// Between the first attempts of two agents after the coordinator was lost.
+inline constexpr absl::Duration kFirstReconnectSpacing = absl::Microseconds(100);
+inline constexpr absl::Duration kMaxReconnectTurn = absl::Seconds(30);  // in which all agents try once
+inline constexpr absl::Duration kConnectLimit = absl::Seconds(5);       // time limit of one attempt
+inline constexpr absl::Duration kHostEndWait = absl::Seconds(1);  // from a closed link to the pidfd of a dead host
+inline constexpr absl::Duration kGoneLimit = absl::Seconds(10);   // time limit for reporting HOST_GONE
 inline constexpr absl::Duration kProbeInterval = absl::Seconds(1);
 inline constexpr absl::Duration kLinger = absl::Milliseconds(250);  // of the primary's host, after the last close
-inline constexpr size_t kMaxSentRemembered = 256;                   // statuses whose sending time is known
+inline constexpr size_t kMaxSentRemembered = 256;                   // statuses whose sending time is kept
 
 // Effects.
 struct SendToCoordinator {
@@ -45,15 +45,16 @@ struct SendToCoordinator {
 struct SendToHost {
   v1::HostDirective directive;
 };
-struct Connect {};     // open a session; answer: OnConnected or OnDisconnected
-struct Disconnect {};  // close the session in order; no answer
-// The host is dead or deaf: SIGKILL it if it lives, wait for its end, end everything it started (by session and by
-// the marker in the environment). Answer: OnHostSwept, or OnHostNotSwept.
+struct Connect {};     // open a session; answered by OnConnected or OnDisconnected
+struct Disconnect {};  // close the session in order; not answered
+// The host is dead or does not respond: send it SIGKILL if it lives, wait for its end, and end everything that it
+// started (found by session and by the marker in the environment). Answered by OnHostSwept or OnHostNotSwept.
 struct EndHost {
   std::vector<v1::Worker> workers;
   bool kill_first = false;
 };
-// Look whether a place's former holder lives: its pid, or anything that bears its marker. Answer: OnProbed.
+// Look whether the former holder of a place is alive: its pid, or any process with its marker. Answered by
+// OnProbed.
 struct Probe {
   v1::Predecessor predecessor;
 };
@@ -69,29 +70,32 @@ class AgentCore {
   // entropy: for the jitter of reconnects.
   explicit AgentCore(uint64_t entropy) : entropy_(entropy) {}
 
-  // The first status brings the configuration and the memory of the agent before this one.
+  // The first status brings the configuration and the memory of the previous agent.
   void OnHostStatus(BootTime now, const v1::HostStatus& status, Effects* out);
-  // The link closed but the host's pidfd has not fired: a death shows by both, in either order, within moments; a
-  // link that stays closed while the host lives means that a newer agent has taken over.
+  // The link to the host closed. If the host died, its pidfd fires within moments, before or after. If the host
+  // lives, a newer agent has taken over.
   void OnHostLinkClosed(BootTime now);
-  // The host's pidfd fired.
+  // The host's pidfd fired: the host has ended.
   void OnHostClosed(BootTime now, Effects* out);
   void OnHostSwept(BootTime now, Effects* out);
-  // Some of it could not be ended in time, or not be seen: the host is gone, and nobody can say that all of it is.
+  // The host has ended, but some of its processes could not be ended in time, or could not be examined. `left`
+  // names them.
   void OnHostNotSwept(const std::string& left, Effects* out);
 
   void OnConnected(BootTime now, const std::string& local_address, Effects* out);
   void OnDirective(BootTime now, const v1::Directive& directive, Effects* out);
-  // why: for people. refused_code: an exit code (77) if the coordinator turned the session away for good, else 0.
+  // why: human-readable. refused_code: the exit code (77) if the coordinator rejected the session permanently,
+  // else 0.
   void OnDisconnected(BootTime now, const std::string& why, int refused_code, Effects* out);
-  // The address by which others reach this node, where it is learned later than the connection (the primary's own
-  // session crosses no network: a member's does).
+  // The address by which other nodes reach this one, when it is learned after the connection: the primary's own
+  // session crosses no network, so the primary learns its address from a member's session.
   void OnLocalAddress(BootTime now, const std::string& address, Effects* out);
   void OnProbed(BootTime now, const std::string& host_id, bool dead, Effects* out);
 
-  // This machine's end was announced; why, in a sentence. The node leaves, as after a SIGTERM.
+  // The end of this machine was announced; `why` is the reason as a sentence. The node leaves as after a SIGTERM.
   void OnNotice(BootTime now, const std::string& why, Effects* out);
-  void OnServesOthers(BootTime now, bool others, Effects* out);  // the coordinator is here: others use it
+  // Whether agents of other nodes are connected to the coordinator in this process.
+  void OnServesOthers(BootTime now, bool others, Effects* out);
 
   void OnTick(BootTime now, Effects* out);
 
@@ -109,7 +113,7 @@ class AgentCore {
     BootTime at;
   };
 
-  // agent_core.cc: events, and what the host is told.
+  // agent_core.cc: events, and the host's directive.
   void Adopt(BootTime now, const v1::HostStatus& status, Effects* out);
   bool IsNewer(const v1::Directive& directive) const;
   void OnOtherProtocol(BootTime now, uint32_t protocol, Effects* out);
@@ -124,9 +128,9 @@ class AgentCore {
   void ExtendLease(BootTime now, const v1::Directive& directive);
   void ApplyWait(BootTime now, const v1::Wait& wait, Effects* out);
   void ExitWith(BootTime now, int code, const std::string& reason, Effects* out);
-  // Without the coordinator's word. What is known of the job's end comes before why we cannot go on.
+  // Exits without a RELEASE. A known verdict takes precedence over the given code and reason.
   void ExitAlone(BootTime now, int code, const std::string& reason, Effects* out);
-  void Leave(const std::string& reason, Effects* out);  // this agent ends
+  void Leave(const std::string& reason, Effects* out);  // ends this agent, not the host
   void TellHost(BootTime now, Effects* out);
   void WatchHost(BootTime now, absl::Duration counted, Effects* out);
   bool Leased() const;
@@ -136,24 +140,24 @@ class AgentCore {
   void SetWaiting(BootTime now, std::string what, Effects* out);
   void Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject = {}) const;
 
-  // reconnect.cc: when the coordinator is tried.
+  // reconnect.cc: when to connect to the coordinator, and when to give up.
   void WatchCoordinator(BootTime now, Effects* out);
   void GiveUpOnCoordinator(BootTime now, Effects* out);
   void ReachedAnotherJob(BootTime now, const std::string& reason);
   struct Turn {
-    absl::Duration after;   // from the moment when all may begin
-    absl::Duration period;  // in which everybody has one turn
+    absl::Duration after;   // from the moment when all agents may begin
+    absl::Duration period;  // in which every agent has one turn
   };
   Turn ReconnectTurn(absl::Duration spacing, absl::Duration limit);
   absl::Duration InTurn(absl::Duration delay, absl::Duration free);
   absl::Duration ReconnectDelay();
   absl::Duration RefusedDelay(BootTime now);
   absl::Duration TurnLimit() const;
-  absl::Duration CoordinatorTimeout() const;  // the present limit for being without one
+  absl::Duration CoordinatorTimeout() const;  // how long this agent may be without a coordinator
   double Random();
   absl::Duration WithJitter(absl::Duration delay);
 
-  // agent_status.cc: what the coordinator is told.
+  // agent_status.cc: the status for the coordinator.
   void TellCoordinator(BootTime now, Effects* out);
   void TellIfChanged(BootTime now, Effects* out);
   void AddForThisSession(BootTime now, v1::AgentStatus* status) const;
@@ -168,12 +172,12 @@ class AgentCore {
   bool configured_ = false;
   bool finished_ = false;
   v1::NodeConfig config_;
-  v1::HostStatus host_;  // newest
-  v1::Memory memory_;    // what the host is to keep for us
+  v1::HostStatus host_;  // the newest
+  v1::Memory memory_;    // stored by the host for the next agent
 
   // Towards the host.
   uint64_t host_directive_seq_ = 0;
-  v1::HostDirective order_;  // only the order is kept here
+  v1::HostDirective order_;  // only its `order` is set
   BootTime lease_deadline_ = absl::InfinitePast();
   absl::Duration silence_;
   BootTime last_tick_ = absl::InfinitePast();
@@ -182,7 +186,7 @@ class AgentCore {
   bool ending_host_ = false;
   bool host_gone_ = false;
   bool serves_others_ = false;
-  std::string leave_;  // why this node is to leave; empty: it is not
+  std::string leave_;  // reason why this node leaves; empty: it does not
   BootTime host_ended_at_ = absl::InfinitePast();
 
   // Towards the coordinator.
@@ -193,30 +197,29 @@ class AgentCore {
   v1::StatusId echoed_;
   std::string local_address_;
   BootTime born_ = absl::InfinitePast();
-  absl::Duration unheard_ = absl::ZeroDuration();  // by our own running time, since then
-  BootTime last_contact_ = absl::InfinitePast();   // the coordinator's last word
+  absl::Duration unheard_ = absl::ZeroDuration();  // running time of this process since the last directive
+  BootTime last_contact_ = absl::InfinitePast();   // when the last directive arrived
   BootTime connect_at_ = absl::InfiniteFuture();
   BootTime connect_began_ = absl::InfinitePast();
   BootTime connected_at_ = absl::InfinitePast();
   BootTime last_sent_at_ = absl::InfinitePast();
-  uint64_t first_of_session_ = 0;  // seq of its first status
-  // What the coordinator of this session holds, by its newest directive; 0: nothing.
+  uint64_t first_of_session_ = 0;  // seq of the first status of this session
+  // Digests of what the coordinator of this session holds, from its newest directive; 0: nothing.
   uint64_t held_failure_texts_ = 0;
   uint64_t held_cannot_start_texts_ = 0;
   uint64_t held_verdict_ = 0;
   bool unknown_order_is_said_ = false;
-  int place_in_line_ = 0;  // of a spare, by the newest WAIT
-  int attempts_ = 0;
+  int place_in_line_ = 0;                                // among the spares, from the newest WAIT; 0: not a spare
+  int attempts_ = 0;                                     // to connect, since the last directive
   absl::Duration refused_delay_ = absl::ZeroDuration();  // before the newest attempt after a refusal
   bool ever_connected_ = false;
-  bool attached_again_ = false;  // no answer yet on this connection, which is not the first
+  bool attached_again_ = false;  // reconnected, and no directive has arrived yet on this connection
   std::string last_disconnect_;
   std::string probing_;
   BootTime next_probe_ = absl::InfinitePast();
   std::string predecessor_dead_;
-  std::string last_digest_;  // of the last status: changes are sent at once
+  std::string last_digest_;  // of the last status; a status with another digest is sent at once
 
-  // Waiting, told at change and then ever more rarely.
   WaitingLine waiting_;
   BootTime gone_deadline_ = absl::InfiniteFuture();
   uint64_t gone_seq_ = 0;
