@@ -28,7 +28,7 @@ bool CountsAreSane(const v1::Round& round) {
          round.failure_ages_ms_size() <= kMaxFailureAges;
 }
 
-// A phase that is not known counts for nothing: a drain would wait for its host for ever.
+// A status with an unknown value is refused, because a drain would wait for such a host forever.
 std::string UnknownValue(const v1::AgentStatus& status) {
   const auto unknown = [](const char* what, int value) {
     return absl::StrCat("invalid status: unknown ", what, " ", value, "; use one version of muster on all nodes");
@@ -41,7 +41,7 @@ std::string UnknownValue(const v1::AgentStatus& status) {
   return "";
 }
 
-// Numbers that no agent of ours sends; what counts up from them would overflow.
+// Describes a value that no agent sends, or returns "". Counting up from such a number would overflow.
 std::string Nonsense(const v1::AgentStatus& status) {
   if (status.epoch().number() > kMaxNumber || status.last().id().number() > kMaxNumber) {
     return "invalid status: epoch or round number out of range";
@@ -99,8 +99,8 @@ void Coordinator::OnStatus(BootTime now, StreamId stream, const v1::AgentStatus&
   }
 }
 
-// A beat that says what is known already costs no look at all the others: most statuses of a large job are such.
-// What time alone changes is found by the next tick.
+// A heartbeat without news triggers no decision, which would look at all hosts: in a large job most statuses are
+// such heartbeats. Changes that only time brings about are found by the next tick.
 bool Coordinator::IsNews(StreamId stream, const v1::AgentStatus& status) const {
   const auto it = hosts_.find(status.host_id());
   if (it == hosts_.end() || it->second.stream != stream) return true;
@@ -122,8 +122,9 @@ bool Coordinator::IsNews(StreamId stream, const v1::AgentStatus& status) const {
          crosses(host.run_seq) || crosses(host.stop_seq);
 }
 
-// Every decision looks at all hosts. Where there are very many, a round in which each says READY, STARTING and
-// RUNNING would keep us busy for longer than a lease: one decision then serves for all that spoke meanwhile.
+// Every decision looks at all hosts. With very many hosts, a decision for each READY, STARTING and RUNNING of a
+// round would take longer than a lease. So one decision serves for all statuses that arrived since the last one,
+// unless a status is urgent.
 bool Coordinator::MayWait(BootTime now, const v1::AgentStatus& status) const {
   const v1::Phase phase = status.phase();
   const bool gone = phase == v1::PHASE_HOST_GONE;
@@ -131,7 +132,7 @@ bool Coordinator::MayWait(BootTime now, const v1::AgentStatus& status) const {
   const auto host = hosts_.find(status.host_id());
   const bool costs_the_round = host != hosts_.end() && CostsTheRound(host->second);
   if (ends && state_ == State::kRunning && (costs_the_round || status.at_primary())) return false;
-  if (gone && status.at_primary()) return false;  // this coordinator ends with it, and has something to say first
+  if (gone && status.at_primary()) return false;  // this coordinator ends with it, and sends its farewell first
   return DecidedJustNow(now);
 }
 
@@ -158,8 +159,8 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
   if (host != hosts_.end() && host->second.stream == stream) {
     host->second.stream = 0;
     host->second.closed_at = now;
-    // A host that has applied its RELEASE, or left with nothing alive, has said its last word. Of one whose agent
-    // died before that the next agent comes to hear it.
+    // A host that has applied its RELEASE, or left with nothing alive, will not come back. If only its agent died
+    // before that, the next agent reconnects and receives the order.
     const bool left = Leaving(host->second) && Idle(host->second);
     if (left || host->second.status.phase() == v1::PHASE_HOST_GONE || Released(host->second) ||
         options_.planted("close_is_death")) {
@@ -170,7 +171,7 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
       ForgetEnded(host->first, out);
     }
   }
-  undecided_ = true;  // a cut closes thousands at once: one decision for all of them
+  undecided_ = true;  // a network failure closes thousands of streams at once: one decision for all of them
   if (!DecidedJustNow(now)) DecideAndPush(now, out);
 }
 
@@ -183,7 +184,8 @@ void Coordinator::OnTick(BootTime now, Effects* out) {
   LogLongDrain(now, out);
 }
 
-// Who was late himself suspects nobody: all deadlines move by what we missed, at most one lease in all.
+// After a pause of its own process the coordinator must not take hosts for silent: all deadlines move by the time
+// missed, in total by at most one lease.
 void Coordinator::NoticeLateness(BootTime now) {
   const absl::Duration late = now - last_event_ - kTick;
   last_event_ = now;
@@ -199,7 +201,8 @@ void Coordinator::NoticeLateness(BootTime now) {
   }
 }
 
-// Run id, order among statuses, epochs. False: the status is not to be looked at.
+// Checks the run id, the protocol, the values and the order of statuses, and follows epochs. False: the status is
+// ignored.
 bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
   if (status.run_id() != options_.run_id && !options_.planted("stranger_admitted")) {
     Refuse(stream, status,
@@ -221,7 +224,7 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
     Refuse(stream, status, nonsense, out);
     return false;
   }
-  // The others ran, or run, without it: it is what is wrong, and says so to whoever started it.
+  // The other nodes run or ran without it, so the fault is in this node alone, and it exits with its own error.
   if (status.has_cannot_start() && !first_round_ && !ServesOn(now, status) &&
       !options_.planted("cannot_start_for_all")) {
     Refuse(stream, status, WhyItCannotStart(status), out, ExitCodeOf(status.cannot_start()));
@@ -246,8 +249,9 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
   return true;
 }
 
-// Without us the others would hear of nothing any more, and they may go on without our own node. Where nobody can
-// stand in for it, it is to be started once more when they have heard why they wait.
+// Without this process the other nodes would have no coordinator, and they may continue without the primary's own
+// workers. Where no other node can replace those, the primary's node exits, to be started again, once the others
+// have had kLatecomers to hear why they wait.
 bool Coordinator::ServesOn(BootTime now, const v1::AgentStatus& status) const {
   const bool needed = options_.fixed_size() && status.has_place() && state_ == State::kGathering;
   if (options_.planted("broken_primary_refused")) return false;
@@ -266,8 +270,8 @@ void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const s
   out->push_back(SendDirective{stream, std::move(directive)});
 }
 
-// A refused node may try again and again, and there may be many: each is logged once. The waiting line of every
-// node names the first few and does not change after that, since every node logs each change of it.
+// A refused node may retry forever, and there may be many of them, so each one is logged once. The waiting reason
+// of every node names the first few and then stays the same, because every node logs each change of it.
 void Coordinator::NoteRefusal(const std::string& name, const std::string& reason, LoggedRefusals* logged,
                               Effects* out) {
   const std::string whom = absl::StrCat(name, " (", reason, ")");
@@ -314,7 +318,7 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
         std::max(predecessor_heard_at_, now - absl::Milliseconds(status.coordinator_silent_ms()));
   }
   host.joined_at = now - absl::Milliseconds(status.in_job_ms());
-  // What a coordinator began to gather itself it need not be told of.
+  // Ignore the reported gathering time when this coordinator started the gathering itself.
   if (status.gathering_ms() > 0 && (!gathering_is_ours_ || options_.planted("standby_counts"))) {
     gathering_since_ = std::min(gathering_since_, now - absl::Milliseconds(status.gathering_ms()));
   }
@@ -335,7 +339,7 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
   if (status.has_verdict() && !options_.planted("verdict_not_adopted")) LearnVerdict(now, status.verdict(), out);
 }
 
-// What was noted of a round counts for no other one.
+// Clears everything that was recorded about one round.
 void Coordinator::ForgetRound() {
   progressed_ = progress_watched_ = false;
   loss_at_.reset();
@@ -349,7 +353,8 @@ void Coordinator::ForgetRound() {
   strayed_ = false;
 }
 
-// Rounds that this host was told of. While recovering the greatest is what we go on from.
+// Learns from the newest round that this host knows. While recovering, the greatest round of all is the one to
+// continue from.
 void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
   const v1::Round& last = host.status.last();
   if (!IsSet(last.id())) return;
@@ -357,8 +362,8 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
   max_number_ = std::max(max_number_, last.id().number());
   if (Compare(last.id(), greatest_.id()) > 0 && !options_.planted("round_id_repeats")) {
     if (!round_owned_by_this_epoch_) {
-      // If we gather already, what was lost with our predecessor is to be made up for first. If we end an older
-      // round, which its members know nothing of any more, this one may be healthy.
+      // While gathering, the end of that round has not been counted yet, so it is recovered first. While draining
+      // an older round, whose members have moved on, the greater round may be healthy.
       const bool turns_back = state_ == State::kGathering || state_ == State::kDraining;
       if (turns_back) Enter(State::kRecovering, now, "an agent reported a later round", out);
       greatest_ = last;
@@ -379,7 +384,7 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
     counts_ = counts_.Learning(seen);
     largest_ = std::max(largest_, last.largest_node_count());
   }
-  // Its members were told of it at once, a spare perhaps an hour later.
+  // Members hear of a round when it starts, a spare perhaps an hour later: the earliest time is the right one.
   if (!round_owned_by_this_epoch_ && Same(last.id(), greatest_.id())) {
     round_since_ = std::min(round_since_, now - absl::Milliseconds(last.age_ms()));
   }
@@ -391,7 +396,7 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
     host.round = last;
     host.seat = last.seat();
     last_attach_ = now;
-    // Whoever claims the greatest round has its place before any other.
+    // A member of the greatest round has precedence for its place.
     if (host.status.has_place()) holders_[host.status.place()] = host.status.host_id();
   }
   if (HasSucceeded(host)) {
@@ -401,7 +406,8 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
   host.was_ready |= IsReady(host);
 }
 
-// A successor on the same machine found nothing of it. What its peers failed of came after its last word.
+// The successor, on the same machine, found no process of the dead host alive. The loss is dated at the dead
+// host's last status, so that failures of its peers count as echoes.
 void Coordinator::LearnProvedDeath(BootTime now, const v1::AgentStatus& successor, Effects* out) {
   const auto dead = hosts_.find(successor.predecessor_dead());
   if (dead == hosts_.end() || dead->second.stream != 0) return;
@@ -417,17 +423,18 @@ void Coordinator::LearnProvedDeath(BootTime now, const v1::AgentStatus& successo
   if (successor.has_place()) holders_[successor.place()] = successor.host_id();
 }
 
-// What its peers fail of comes later than this, however long the node then takes to end or to come back.
+// Dates the loss at its first sign, so that failures of peers count as echoes however long the node takes to end
+// or to return.
 void Coordinator::LearnLoss(BootTime now, BootTime heard_before, Host& host) {
   if (!host.in_round) return;
-  // A node that is found unfit was so after its workers had ended: that cost this round nothing.
+  // A node that turns out unfit after its workers have ended did not cost this round anything.
   if (Leaving(host) || (Unusable(host) && !Idle(host))) host.lost_at = std::min(host.lost_at, now);
   if (Claims(host) && host.status.outcome() == v1::OUTCOME_LEASE_ENDED) {
     host.lost_at = std::min(host.lost_at, heard_before == absl::InfinitePast() ? WhenLost(now) : heard_before);
   }
 }
 
-// Told once in each session; kept beside the newest status.
+// Facts arrive once in each session, so they are stored apart from the newest status.
 void Coordinator::LearnFacts(Host* host) {
   host->facts.clear();
   for (const auto& [name, value] : host->status.facts()) {
@@ -437,21 +444,21 @@ void Coordinator::LearnFacts(Host* host) {
   host->status.clear_facts();
 }
 
-// A status that was held up on its way makes its failure look later than it was, never earlier.
+// A delayed status makes its failure look later than it was, never earlier: the earliest estimate is kept.
 void Coordinator::LearnFailure(BootTime now, Host& host) {
   if (!host.status.has_failure()) return;
   const v1::Failure& failure = host.status.failure();
   const BootTime at = now - absl::Milliseconds(std::max<int64_t>(0, failure.age_ms()));
   host.failed_at = Same(host.failed_round, failure.round()) ? std::min(host.failed_at, at) : at;
   host.failed_round = failure.round();
-  for (SeenFailure& seen : lost_failures_) {  // it spoke again after it was known to be gone
+  for (SeenFailure& seen : lost_failures_) {  // a host that was taken for lost has returned
     if (seen.host_id == host.status.host_id() && Same(seen.failure.round(), failure.round())) {
       seen.at = std::min(seen.at, host.failed_at);
     }
   }
 }
 
-// When did we send what this host has applied: bounds the lease of the primary's own node.
+// Finds when the directive that this host has applied was sent. This bounds the lease of the primary's own node.
 void Coordinator::LearnEcho(Host& host) {
   if (!Fresh(host)) return;
   const uint64_t applied = host.status.applied().seq();

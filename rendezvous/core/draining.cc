@@ -1,4 +1,4 @@
-// The end of a round: when nothing of it lives any more, what it cost, and whether the verdict follows.
+// The end of a round: when all its workers have ended, what it cost, and whether the verdict follows.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -29,14 +29,14 @@ void Coordinator::Drain(BootTime now, const std::string& why, Effects* out) {
   drain_cause_ = why;
   long_drain_logged_ = false;
   trouble_at_ = now;
-  // Only a drain tells a member to stop. One that we turned back from, to recover a greater round, may have.
+  // Usually 0 already. An earlier drain may have sent a STOP and turned back to recover a greater round.
   for (auto& [id, host] : hosts_) host.stop_seq = 0;
   Enter(State::kDraining, now, why, out);
 }
 
-// Whom nobody has seen since this coordinator started may hold a lease of the one before: a member of the round
-// that is named, and also the member of a later one that nobody here has heard of. Its RUN may have reached that
-// host alone, and others may stand in its place by now.
+// Whether a host that has not attached since this coordinator started may still hold a lease of the predecessor.
+// It may be a member of the reported round, or of a later round that no attached node has heard of: that round's
+// RUN may have reached this one host, and other nodes may have its place by now.
 bool Coordinator::PredecessorsRoundMayRun(BootTime now) const {
   if (round_owned_by_this_epoch_ || now >= members_known_until_) return false;
   if (word_left_ && options_.planted("word_for_all")) return false;
@@ -49,7 +49,7 @@ bool Coordinator::PredecessorsRoundMayRun(BootTime now) const {
   return MembersMissing() > 0 || (options_.leased() && had_predecessor_);
 }
 
-// Most drains are over within moments: only one that a person would notice is worth a line.
+// Most drains are over within moments: only a noticeable one is logged.
 void Coordinator::LogLongDrain(BootTime now, Effects* out) {
   if (long_drain_logged_ || state_ != State::kDraining || now < state_since_ + kNoticeableWait) return;
   long_drain_logged_ = true;
@@ -82,13 +82,13 @@ bool Coordinator::IsDrained(BootTime now, const Host& host) const {
   return counted && (phase == v1::PHASE_READY || phase == v1::PHASE_UNUSABLE);
 }
 
-// A member that is not drained, or one of an older round whose workers may still run.
+// A member that is not drained, or a member of an older round whose workers may still run.
 bool Coordinator::HoldsUpDrain(BootTime now, const Host& host) const {
   return host.in_round ? !IsDrained(now, host) : RunsSomething(host) && now <= host.lease_until;
 }
 
 bool Coordinator::StepDraining(BootTime now, Effects* out) {
-  if (farewell_) return false;  // what it cost is for the next one to say
+  if (farewell_) return false;  // the next coordinator counts the cost
   const int missing = MembersMissing();
   if (PredecessorsRoundMayRun(now)) return false;
   for (const auto& [id, host] : hosts_) {
@@ -115,7 +115,7 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
     Conclude(now, *std::move(verdict), out);
     return true;
   }
-  // What set off the drain was the first that was heard of, and said so.
+  // The first cause that was heard of started the drain and has been logged.
   if (const std::string what = DescribeEnd(end, cause); what != drain_cause_) {
     Say(Severity::kInfo, absl::StrCat("round ", greatest_.id().number(), " ended; root cause: ", what), out,
         {.event = events::kRoundEnded});
@@ -137,7 +137,7 @@ RoundResult Coordinator::BuildResult(BootTime now, EndCause end, const std::opti
   RoundResult round;
   round.end = end;
   round.at = now;
-  // A coordinator that was away when it failed hears of that late.
+  // A coordinator that was down when the failure happened hears of it late.
   const BootTime trouble = cause ? std::min(trouble_at_, cause->at) : trouble_at_;
   round.lasted = std::max(absl::ZeroDuration(), trouble - round_since_);
   round.watched = ProgressWatched();
@@ -146,13 +146,13 @@ RoundResult Coordinator::BuildResult(BootTime now, EndCause end, const std::opti
   return round;
 }
 
-// The first cause, now that all that will be told of this round has been told.
+// Describes the root cause, once all reports about this round have arrived.
 std::string Coordinator::DescribeEnd(EndCause end, const std::optional<SeenFailure>& cause) const {
   if (end == EndCause::kWorkerFailure) return DescribeFailure(cause->failure);
   return loss_text_.empty() ? drain_cause_ : loss_text_;
 }
 
-// Whether a budget is spent; none: the next round follows.
+// The verdict if a budget is used up; nullopt: the next round follows.
 std::optional<v1::Verdict> Coordinator::VerdictAfter(EndCause end, const std::optional<SeenFailure>& cause) const {
   v1::Verdict verdict;
   verdict.set_origin("muster");
@@ -216,12 +216,14 @@ std::vector<FailureRef> Coordinator::Failures() const {
   return failures;
 }
 
-// The loss of a node makes its peers' workers fail: they are its echo unless they came well before it.
+// The loss of a node makes its peers' workers fail. These failures are echoes of the loss unless they came more
+// than kEchoWindow before it.
 EndCause Coordinator::ClassifyEnd(const std::optional<SeenFailure>& cause) const {
   if (loss_at_ && (!cause || *loss_at_ <= cause->at + kEchoWindow)) return EndCause::kNodeLoss;
   if (!cause) return EndCause::kMembership;
-  // If none failed before we stopped the round, that was for another reason, and who was not stopped yet saw its
-  // peers end. The cause itself may be later than the first: a signal counts for more than an exit code.
+  // If no worker failed before the drain started, the round was stopped for another reason, and the failures come
+  // from workers that saw their peers end. Any failure counts here, not only the root cause, which need not be the
+  // earliest: a signal ranks above an exit code.
   const std::vector<FailureRef> failures = Failures();
   const bool failed_before = std::any_of(failures.begin(), failures.end(), [this, &cause](const FailureRef& f) {
     const BootTime at = options_.planted("echo_by_cause") ? cause->at : f.at;
@@ -248,7 +250,7 @@ void Coordinator::Conclude(BootTime now, v1::Verdict verdict, Effects* out) {
 
 bool Coordinator::Acknowledged(const Host& host) const {
   if (options_.planted("verdict_unacknowledged")) return true;
-  // One that is unusable can hear the verdict like any other; its workers are not waited for.
+  // An unusable host can receive the verdict like any other, but its stuck workers are not waited for.
   return host.status.has_verdict() && (Idle(host) || Unusable(host));
 }
 
@@ -260,8 +262,9 @@ bool Coordinator::finished() const {
   return state_ == State::kReleasing && (hosts_.empty() || last_event_ > state_since_ + kReleaseLimit);
 }
 
-// Others are told only once the primary's own host has stored the verdict: if this coordinator dies now and its
-// successor is cut off from everybody who knows, it must not come to another one.
+// The verdict goes to other nodes only once the primary's own host has stored it. Otherwise, if this coordinator
+// dies and its successor is cut off from all nodes that know the verdict, the successor could conclude another
+// one.
 void Coordinator::LookWhetherTheVerdictIsKept() {
   verdict_kept_ = true;
   if (options_.planted("verdict_unacknowledged")) return;
@@ -271,7 +274,8 @@ void Coordinator::LookWhetherTheVerdictIsKept() {
 }
 
 bool Coordinator::StepVerdict(Effects* out) {
-  // A verdict adopted from an agent: the others of its round are on their way back, and are to hear it, too.
+  // After adopting a verdict from an agent, wait for the other members of its round, which are about to reconnect
+  // and must receive it, too.
   if (!round_owned_by_this_epoch_ && MembersMissing() > 0 && last_event_ < members_known_until_) return false;
   for (const auto& [id, host] : hosts_) {
     if (!Acknowledged(host)) return false;

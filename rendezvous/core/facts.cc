@@ -1,4 +1,4 @@
-// What the coordinator knows of its hosts, asked by all its decisions; and the change from one state to another.
+// Queries about hosts that all decisions share, the texts about waiting, and the transition between states.
 #include <algorithm>
 #include <set>
 
@@ -26,10 +26,11 @@ const char* EventOf(State entered) {
 
 void Coordinator::Enter(State state, BootTime now, const std::string& why, Effects* out) {
   MUSTER_CHECK(IsListed(state_, state), "state transition not in the table");
-  // What starts and what stops is everybody's business; the rest is told where it matters, or for those who debug.
+  // Starts and stops of rounds are logged for users; other transitions are logged elsewhere, or only for
+  // debugging.
   const bool news = state == State::kRunning || state == State::kDraining;
   Say(news ? Severity::kInfo : Severity::kDebug, why, out, {.event = EventOf(state)});
-  // What those are told who wait meanwhile.
+  // The reason for nodes that wait meanwhile.
   const uint64_t number = greatest_.id().number();
   if (state == State::kRunning) {
     last_why_ = absl::StrCat("round ", number, " runs with ", greatest_.node_count(),
@@ -42,7 +43,7 @@ void Coordinator::Enter(State state, BootTime now, const std::string& why, Effec
   if (state == State::kGathering) gathering_since_ = std::min(gathering_since_, now);
 }
 
-// A step of splitmix64: epochs and pauses need random numbers, the core none of its own.
+// One step of splitmix64. Epochs and pauses need random numbers, and the core has no source but the given entropy.
 uint64_t Coordinator::NextRandom() {
   uint64_t z = (entropy_ += 0x9e3779b97f4a7c15);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -72,22 +73,23 @@ bool Coordinator::WasMember(const Host& host) const {
   return Claims(host) || (IsSet(greatest_.id()) && Same(host.round.id(), greatest_.id()));
 }
 
-// A node that was asked to leave after its success may not have had the time to say the one before the other; and
-// what its workers left behind may be being ended still.
+// A node that was asked to leave after its success may report both at once, and processes that its workers left
+// behind may still be ending.
 bool Coordinator::LeavesAfterSuccess(const Host& host) const {
   return Claims(host) && Leaving(host) && host.status.outcome() == v1::OUTCOME_SUCCEEDED;
 }
 
-// The outcome tells it, whatever the node does by now: it may have applied a STOP, be leaving, have lost its main
-// process, or hold something that cannot be ended. What its workers left behind must have ended, if it can.
+// The outcome decides, not the phase: the node may have applied a STOP since, be leaving, have lost its main
+// process, or have a process that cannot be ended. Processes that its workers left behind must have ended, unless
+// they cannot be ended.
 bool Coordinator::HasSucceeded(const Host& host) const {
   if (!Claims(host)) return false;
   if (options_.planted("success_by_phase")) return host.status.phase() == v1::PHASE_SUCCEEDED;
   return host.status.outcome() == v1::OUTCOME_SUCCEEDED && (Idle(host) || Unusable(host));
 }
 
-// Known for good once a node has said so, wherever that node is now. While recovering, a node that is attached
-// must follow this epoch: until then another coordinator may have a later round for it.
+// A reported success stays valid wherever its node is now. While recovering, all attached members must follow this
+// epoch: until then another coordinator may have a later round for them.
 bool Coordinator::EveryNodeSucceeded() const {
   if (!IsSet(greatest_.id()) || static_cast<int>(succeeded_.size()) != greatest_.node_count()) return false;
   if (state_ != State::kRecovering) return true;
@@ -97,8 +99,8 @@ bool Coordinator::EveryNodeSucceeded() const {
   });
 }
 
-// Draining a round early stops those that run while one is away. Where all who are here have succeeded there is
-// nobody to stop, and who is away may come back within its lease, done or still running.
+// A drain because of a disconnected member stops the others early. If all attached members have succeeded there
+// are no workers to stop, and the disconnected one may return within its lease, finished or still running.
 bool Coordinator::OnlyAbsentNodesRun() const {
   if (succeeded_.empty() || options_.planted("done_do_not_wait")) return false;
   return std::all_of(hosts_.begin(), hosts_.end(), [](const auto& entry) {
@@ -162,7 +164,8 @@ bool Coordinator::SetAside(const std::string& host_id, BootTime now) const {
   return it != counts_.excluded.end() && now < it->second;
 }
 
-// What is not fit says so with its name; of another it is what its old workers are stuck in.
+// With no live worker the node is not fit, and its report already contains its hostname; otherwise old workers
+// cannot be ended.
 std::string Coordinator::WhyUnusable(const v1::AgentStatus& status) {
   const std::string why = CutUtf8(status.trouble(), kMaxTroubleText);
   return status.live_workers() == 0 ? why : absl::StrCat(status.hostname(), " is unusable: ", why);
@@ -187,8 +190,8 @@ std::string Coordinator::WhoIsNotReady() const {
   return text;
 }
 
-// The primary leaves last: it waits for the others to close their streams with RELEASE applied, or to come back
-// for it, but not for ever.
+// The primary leaves last: it waits, at most kReleaseLimit, for the other nodes to apply RELEASE and close their
+// streams, or to reconnect and do so.
 bool Coordinator::OthersAttached(const Host& host) const {
   if (state_ == State::kReleasing && last_event_ > state_since_ + kReleaseLimit) return false;
   for (const auto& [id, other] : hosts_) {
@@ -198,17 +201,17 @@ bool Coordinator::OthersAttached(const Host& host) const {
   return AwaitsLatecomers();
 }
 
-// The nodes of a job start at about the same time, but a job of MIN:MAX nodes may be over before the last of them
-// is here. It would find nobody and wait for --join-timeout, so the primary stays for it for a moment. A job that
-// took longer than that ends at once, as does one that somebody asked to end, and one whose nodes came too late
-// for any round. A later coordinator does not know who was here before it.
+// The nodes of a job start at about the same time, but a job of MIN:MAX nodes may be over before the last node has
+// connected. That node would find no coordinator and wait for --join-timeout, so the primary stays until
+// kLatecomers after its own start. A job that took longer, was cancelled or asked to leave, or never had a round
+// ends at once. So does one whose coordinator had a predecessor: it does not know which nodes were there before.
 bool Coordinator::AwaitsLatecomers() const {
   if (state_ != State::kReleasing || had_predecessor_ || primary_leaves_ || !cancelled_on_.empty()) return false;
   if (!IsSet(greatest_.id())) return false;
   return last_event_ < began_ + kLatecomers && places_seen_.size() < options_.place_names.size();
 }
 
-// Most of them come within moments: only a wait that a person would notice is worth a line.
+// Most of these nodes connect within moments: only a noticeable wait is logged.
 void Coordinator::LogAwaitedNodes(BootTime now, Effects* out) {
   if (awaited_nodes_logged_ || !AwaitsLatecomers() || now < state_since_ + kNoticeableWait) return;
   awaited_nodes_logged_ = true;
@@ -255,13 +258,13 @@ std::string Coordinator::PlaceName(int place, const std::string& detail) const {
 }
 
 std::string Coordinator::WhyNotReady(const Host& host) const {
-  if (Unusable(host)) return "";  // told of otherwise
+  if (Unusable(host)) return "";  // WhoIsNotReady reports it
   if (Leaving(host)) return "leaving";
   if (host.stream == 0) return "disconnected";
   if (!Idle(host)) return "stopping its workers";
-  if (!host.status.preparing().empty()) return "";  // told of otherwise, too
+  if (!host.status.preparing().empty()) return "";  // WhoIsNotReady reports it
   if (host.status.phase() == v1::PHASE_READY && host.status.offer().host().empty()) {
-    // A primary learns from the first member's connection by which address the others reach it.
+    // A primary learns the address at which other nodes reach it from the first member's connection.
     return host.status.at_primary() ? "ready once another node has joined"
                                     : "no port reserved for its workers, see its log";
   }
@@ -277,8 +280,8 @@ std::string Coordinator::HowManyAreReady(int ready) const {
   return result;
 }
 
-// A node that was started in the place of one that is gone stands by, too, until that one is proved dead or its
-// lease has ended. Only a holder that still speaks well after the other one came is alive.
+// A replacement for a dead node stands by, too, until that node is confirmed dead or its lease has ended. Only a
+// holder that still sends statuses well after the other node attached is alive.
 const Coordinator::Host* Coordinator::RivalOf(const Host& host) const {
   if (host.stream == 0 || !host.status.has_place() || !IsTrainer(host)) return nullptr;
   const Host* const holder = HolderOf(host.status.place());
@@ -294,7 +297,7 @@ std::string Coordinator::DescribeRivals(const Host& holder, const Host& host) co
 }
 
 std::string Coordinator::PlacesClaimedTwice() const {
-  if (contenders_.size() == holders_.size()) return "";  // the usual case, at the cost of nothing
+  if (contenders_.size() == holders_.size()) return "";  // the usual case, without a loop
   std::vector<std::string> claims;
   for (const auto& [place, id] : contenders_) {
     const auto host = hosts_.find(id);
@@ -305,7 +308,7 @@ std::string Coordinator::PlacesClaimedTwice() const {
   return absl::StrCat(JoinAtMost(claims, kMaxUnusableNamed), "; give each node its own --node-rank");
 }
 
-// The one that stands by hears it by its WAIT; whoever looks at the primary's log is to know it, too.
+// The node that stands by hears it in its WAIT; this puts it into the primary's log, too.
 void Coordinator::SayWhoClaimsOnePlace(Effects* out) {
   if (contenders_.size() == holders_.size()) return;
   for (const auto& claim : contenders_) {
@@ -319,7 +322,7 @@ void Coordinator::SayWhoClaimsOnePlace(Effects* out) {
   }
 }
 
-// Who is absent holds it up longer than the caution of a coordinator that has just started.
+// If nodes are missing they are the reason, because they delay the round for longer than the wait after a start.
 std::string Coordinator::WhyNoRoundYet(int ready) const {
   if (ready < options_.min_nodes) return HowManyAreReady(ready);
   if (!options_.leased()) return "the coordinator has just started";
@@ -327,7 +330,6 @@ std::string Coordinator::WhyNoRoundYet(int ready) const {
                       " for workers of an earlier start to end");
 }
 
-// What a person is to look for who asks why nothing starts.
 std::string Coordinator::WhyWaiting() const { return absl::StrCat(last_why_, DescribeRefusals()); }
 
 std::string Coordinator::DescribeRefusals() const {
@@ -341,8 +343,8 @@ std::string Coordinator::Waiting() const {
   return absl::StrCat(WhyWaiting(), absent.empty() ? "" : "; missing: ", JoinAtMost(absent, kMaxAbsentNamed));
 }
 
-// Places, or hosts without one, that are not ready; with what is known of why. Where no node has a number the rest
-// is only counted.
+// Places, and hosts without a place, that are not ready, with the reason where it is known. Where no node has a
+// number the remaining ones are only counted.
 std::vector<std::string> Coordinator::AbsentPlaces() const {
   std::set<int> present;
   int unplaced = 0;
@@ -354,7 +356,7 @@ std::vector<std::string> Coordinator::AbsentPlaces() const {
     }
   }
   std::vector<std::string> absent;
-  for (const auto& [id, host] : hosts_) {  // they are here, and are told of otherwise
+  for (const auto& [id, host] : hosts_) {  // attached nodes that WhoIsNotReady reports
     const bool told = Unusable(host) || host.status.has_cannot_start();
     if (!IsTrainer(host) || host.stream == 0 || !told || !HoldsPlace(host)) continue;
     if (host.status.has_place()) {
@@ -373,7 +375,7 @@ std::vector<std::string> Coordinator::AbsentPlaces() const {
   const bool numbered =
       !options_.place_names.empty() ||
       std::any_of(hosts_.begin(), hosts_.end(), [](const auto& h) { return h.second.status.has_place(); });
-  // First, for only the first ones are told.
+  // In front, because only the first entries are sent.
   if (!numbered && missing > 0)
     absent.insert(absent.begin(), absl::StrCat(missing, missing == 1 ? " more node" : " more nodes"));
   for (int place = 0; numbered && place < options_.max_nodes && missing > 0; ++place) {

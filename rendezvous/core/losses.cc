@@ -1,4 +1,4 @@
-// Who is gone: when a host is dead to us, what is said of it, and what becomes of its place.
+// Lost hosts: when a host counts as lost, how the loss is described, and who gets its place.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -9,13 +9,13 @@
 
 namespace muster::rendezvous {
 
-// A host is dead to us when its stream has been closed for the reconnect grace, or silent for lease and margin,
-// and no lease that we granted can still run.
+// A host counts as lost when its stream has been closed for the reconnect grace, or silent for lease and margin,
+// and no lease that this coordinator granted can still be running.
 bool Coordinator::IsGone(BootTime now, const Host& host) const {
   if (host.status.phase() == v1::PHASE_HOST_GONE) return true;
   const bool attached = host.stream != 0;
   if (attached && !options_.leased()) return false;
-  // What came while this coordinator was stopped is still to be read.
+  // After a pause of this process, statuses that arrived meanwhile are still unread.
   const BootTime deaf = attached ? std::max(host.silence_measured_from + options_.lease + options_.margin(),
                                             woke_at_ + options_.reconnect_grace)
                                  : host.closed_at + options_.reconnect_grace;
@@ -44,12 +44,13 @@ bool Coordinator::CostsTheRound(const Host& host) const {
   return host.in_round && !host.succeeded && state_ != State::kVerdict && state_ != State::kReleasing;
 }
 
-// What its agent tells of one host needs no look at all the others: thousands may tell it within moments.
+// Handles one HOST_GONE without a decision over all hosts, because thousands may arrive within moments.
 void Coordinator::LoseSwept(BootTime now, const std::string& id, Effects* out) {
   Lose(now, id, StartedLast(), true, out);
 }
 
-// `id` must not be the host's own, which is forgotten here. True if this loss is worth a line in the log.
+// Removes a lost host. `id` must not refer to a string inside the host, which is destroyed here. Returns true if
+// the loss is worth a line in the log.
 bool Coordinator::Lose(BootTime now, const std::string& id, const StartedLast& started, bool in_the_log,
                        Effects* out) {
   Host& host = hosts_[id];
@@ -60,7 +61,7 @@ bool Coordinator::Lose(BootTime now, const std::string& id, const StartedLast& s
         swept ? absl::StrCat(NameOf(host), " was lost: its main process died") : HowVanished(now, host, started);
     const absl::Duration ago = swept ? absl::Milliseconds(host.status.host_gone_ms()) : absl::ZeroDuration();
     NoteLoss(host.last_status_at - ago, text);
-    // The first one is said as what ended the round.
+    // The first loss is logged as the cause of the drain.
     news = state_ == State::kRecovering || loss_text_ != text;
     if (news && in_the_log) {
       Say(Severity::kWarning, text, out, {.event = events::kNodeLost, .node_rank = host.round.node_rank()});
@@ -72,7 +73,8 @@ bool Coordinator::Lose(BootTime now, const std::string& id, const StartedLast& s
     return news;
   }
   if (host.stream != 0) {
-    // Its agent ends by itself once it knows that we know. Ours with it, so the others are to know first.
+    // The agent exits once this coordinator has acknowledged its report. If that agent holds this coordinator, the
+    // other nodes must have the farewell first.
     if (!BeginFarewell(now, host)) Send(now, host, out);
     streams_.erase(host.stream);
     host.stream = 0;
@@ -87,13 +89,14 @@ void Coordinator::NoteLoss(BootTime at, std::string text) {
   loss_text_ = std::move(text);
 }
 
-// Of a member that is missing since this coordinator started: what its peers failed of came after the last word of
-// the coordinator before, which would have seen to a failure that came earlier.
+// Dates the loss of a member that has been missing since this coordinator started: no later than the predecessor's
+// last message, so that peers' failures count as echoes. The predecessor would have handled an earlier failure
+// itself.
 BootTime Coordinator::WhenLost(BootTime now) const {
   return predecessor_heard_at_ == absl::InfinitePast() ? now : predecessor_heard_at_;
 }
 
-// Of a member that is there and cannot go on.
+// Describes the loss of a member that is attached but cannot continue.
 std::string Coordinator::HowLost(const Host& host) const {
   switch (host.status.phase()) {
     case v1::PHASE_LEAVING:
@@ -105,7 +108,7 @@ std::string Coordinator::HowLost(const Host& host) const {
   }
 }
 
-// The node of the primary always reaches the coordinator: its lease hangs on the answers of the others.
+// The primary's node always reaches the coordinator, so its lease depends on the answers of the other nodes.
 std::string Coordinator::WhyLeaseEnded(const Host& host) {
   return host.status.at_primary() ? "its lease expired because no other node of the round answered"
                                   : "its lease expired";
@@ -130,7 +133,8 @@ Coordinator::StartedLast Coordinator::WhoStartedLast() const {
   return started;
 }
 
-// Who stands where this host stood, or bears its name, and was started after its last word.
+// The attached host with the same place, or else the same hostname, that started after this host's last status;
+// nullptr: none.
 const Coordinator::Host* Coordinator::StartedAgain(const Host& host, const StartedLast& started) const {
   const auto among = [&](const auto& last, const auto& key) -> const Host* {
     const auto id = last.find(key);
@@ -145,7 +149,7 @@ const Coordinator::Host* Coordinator::StartedAgain(const Host& host, const Start
   return same_place != nullptr ? same_place : among(started.by_name_without_place, name);
 }
 
-// Nobody told us: what is known is its silence, its last word, and whether it has been started again.
+// Describes a loss that nobody reported, by the host's silence, its last status, and whether it was started again.
 std::string Coordinator::HowVanished(BootTime now, const Host& host, const StartedLast& started) const {
   std::string text = absl::StrCat(NameOf(host), " was lost: no heartbeat for ",
                                   absl::FormatDuration(absl::Trunc(now - host.last_status_at, absl::Seconds(1))));
@@ -191,7 +195,7 @@ void Coordinator::Forget(const std::string& host_id, Effects* out) {
   hosts_.erase(it);
 }
 
-// A place is not kept for a node that can do nothing with it, if another one stands by for it.
+// Gives the place of an unusable node to a usable node that stands by for it, if there is one.
 void Coordinator::PassPlaceOn(const Host& host) {
   const int place = host.status.place();
   for (auto it = contenders_.lower_bound({place, ""}); it != contenders_.end() && it->first == place; ++it) {
@@ -212,7 +216,8 @@ void Coordinator::NoteUse(const v1::AgentStatus& before, const v1::AgentStatus& 
   }
 }
 
-// Who stood by for it has it at once. All leave at the end, so nobody looks through all hosts here.
+// A node that stood by for the place gets it at once. All nodes leave at the end of a job, so this must not look
+// at all hosts.
 void Coordinator::GiveUpPlace(int place, const std::string& host_id) {
   contenders_.erase({place, host_id});
   const auto holder = holders_.find(place);

@@ -1,5 +1,5 @@
-// What the coordinator decides, a function for each state (draining and what follows it: draining.cc). Steps are
-// taken until nothing changes any more.
+// The coordinator's decisions, one function for each state (draining and later states: draining.cc). After each
+// event steps are taken until nothing changes.
 #include <algorithm>
 #include <set>
 
@@ -15,7 +15,7 @@
 namespace muster::rendezvous {
 namespace {
 
-constexpr int kMaxSteps = 16;  // of one event: the longest way is recovering -> draining -> gathering -> running
+constexpr int kMaxSteps = 16;  // per event; the longest path is recovering -> draining -> gathering -> running
 
 }  // namespace
 
@@ -47,11 +47,11 @@ bool Coordinator::Step(BootTime now, Effects* out) {
   return false;
 }
 
-// ---- ends that need no round --------------------------------------------------------------------------------
+// ---- verdicts without a further round -----------------------------------------------------------------------
 
-// In every state: a round has succeeded once all its nodes say so, even if it is being drained or is drained
-// already. That ends when a later round starts, even one of fewer nodes: its workers have begun to overwrite what
-// the others had finished.
+// In every state, a round has succeeded once all its nodes report success, even while it is drained or afterwards.
+// This no longer holds when a later round has started, even one of fewer nodes: its workers have begun to
+// overwrite what the others had finished.
 bool Coordinator::EndWithSuccess(BootTime now, Effects* out) {
   if (!EveryNodeSucceeded()) return false;
   if (state_ != State::kRunning && options_.planted("success_forgotten")) return false;
@@ -59,15 +59,17 @@ bool Coordinator::EndWithSuccess(BootTime now, Effects* out) {
   return true;
 }
 
-// Who comes late is to hear why the job ends; and may know of a round that has ended meanwhile, or is ending.
+// A verdict before the first round waits for nodes that are still starting: they hear why the job ends, and one of
+// them may know of a round that this coordinator does not.
 bool Coordinator::EnoughAreHere(BootTime now) const {
   const auto is_here = [this](const auto& entry) { return IsTrainer(entry.second) && entry.second.stream != 0; };
   const auto here = std::count_if(hosts_.begin(), hosts_.end(), is_here);
   return here >= options_.max_nodes || now >= state_since_ + kLatecomers;
 }
 
-// A node that cannot start its program, before there ever was a round, or a Ctrl-C: with nobody running it is the
-// verdict soon. While recovering a round may run of which nobody has told yet.
+// While no round runs, a cancellation, or a node that cannot start its program before the first round, leads to a
+// verdict. For the second one the coordinator must have left RECOVERING: until then a round may run that no node
+// has reported yet.
 bool Coordinator::EndBeforeRound(BootTime now, Effects* out) {
   if (farewell_) return false;
   if (state_ != State::kRecovering && state_ != State::kGathering) return false;
@@ -99,7 +101,7 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
   last_why_ = WhyNoRoundYet(static_cast<int>(ready.size()));
   const bool all_are_here = static_cast<int>(ready.size()) + CannotStart() >= options_.max_nodes;
   const bool all = all_are_here && !SparesMayHideARound(now) && !PredecessorsRoundMayRun(now);
-  if (hosts_.empty()) {  // a coordinator alone: an agent's own is always there
+  if (hosts_.empty()) {  // only `muster coordinator`: inside an agent its own host is always attached
     if (now < epoch_start_ + options_.join_timeout) return false;
     ConcludeWith(now, kExitUnavailable,
                  absl::StrCat("no node joined within ", absl::FormatDuration(options_.join_timeout),
@@ -112,10 +114,10 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
   return true;
 }
 
-// Spares that are new here can be as many as the job needs, while a round that they have not heard of runs: its
-// members are on their way back to us, and our own host is one that would know of it. A coordinator that stands
-// alone has no such witness: there only the time in which a round's lease would have run out tells. Where each
-// node has a place nobody stands in for another. Who cannot start counts as they do.
+// Enough spares for a round may be attached while a round that they have not heard of still runs, its members
+// being about to reconnect. The coordinator's own host would know of such a round. A standalone coordinator has no
+// such host and must wait until the lease of that round would have expired. Where every node has a place, no node
+// can stand in for another. A node that cannot start its program counts like a spare.
 bool Coordinator::SparesMayHideARound(BootTime now) const {
   if (!options_.leased() || options_.planted("spares_start")) return false;
   bool placed = true;
@@ -128,7 +130,7 @@ bool Coordinator::SparesMayHideARound(BootTime now) const {
   return !own_is_heard || (!placed && now < epoch_start_ + options_.agents_return);
 }
 
-// Continue the greatest round if all of it is back and running, else drain what is there.
+// Continues the greatest round if all its members are back and running; otherwise drains it.
 bool Coordinator::RecoverRound(BootTime now, Effects* out) {
   std::set<int> running = succeeded_and_departed_;
   bool all_succeeded = true;
@@ -147,7 +149,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
     }
     ++claims;
     const bool succeeded = HasSucceeded(host);
-    // A member that is stopping would end the round anyway as soon as it ran again (WhyDrainFor): this is earlier.
+    // A member that is stopping would end the round anyway once it is continued (WhyDrainFor); this is earlier.
     if (succeeded || LeavesAfterSuccess(host) || phase == v1::PHASE_STARTING || phase == v1::PHASE_RUNNING) {
       running.insert(host.round.node_rank());
       all_succeeded &= succeeded;
@@ -156,9 +158,9 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
     }
   }
   const bool all_run = static_cast<int>(running.size()) == greatest_.node_count();
-  // Whoever says that it was in an older round was cut off when this one was made, which is healthy then; or it is
-  // a member that the RUN never reached, and the others wait for it in vain. That is certain once nobody is
-  // absent.
+  // A node that reports an older round may have been cut off when this round was made, and then the round is
+  // healthy. Or it is a member that the RUN never reached, and the others wait for it in vain. The second is
+  // certain once all nodes of the job are accounted for.
   if (claims > 0 && !all_run && claims + may_have_missed_it >= options_.max_nodes) {
     broken = "a member of the round was never told to start it";
   }
@@ -175,7 +177,8 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
   }
   absl::Duration patience = options_.leased() ? options_.lease + options_.margin() : kUnleasedReturn;
   if (claims > 0 && all_succeeded) {
-    // They may all be done; the absent may have succeeded, too, or somebody else stands in its place by now.
+    // All may be done: the absent members may have succeeded, too, and return to report it. A new node in the
+    // place of one means that it will not return.
     bool replaced = false;
     for (const auto& [id, host] : hosts_) {
       replaced |=
@@ -210,7 +213,7 @@ std::vector<Candidate> Coordinator::ReadyCandidates() const {
   return candidates;
 }
 
-// How many of so many nodes that are ready a round has; fewer than MIN: none can be made of them.
+// Size of the next round given the ready nodes; below MIN no round can start.
 int Coordinator::RoundSize(int ready) const {
   int most = options_.max_nodes;
   // This coordinator may have been started with a greater MIN than the one before it.
@@ -220,7 +223,7 @@ int Coordinator::RoundSize(int ready) const {
   return options_.planted("unit_ignored") ? size : size - size % options_.node_unit;
 }
 
-// Without those that are set aside, if the others suffice.
+// Leaves out excluded nodes if the others suffice.
 std::vector<Candidate> Coordinator::Chosen(std::vector<Candidate> ready, BootTime now) const {
   std::vector<Candidate> sound;
   for (const Candidate& c : ready) {
@@ -231,7 +234,7 @@ std::vector<Candidate> Coordinator::Chosen(std::vector<Candidate> ready, BootTim
   return suffice || options_.planted("excluded_though_needed") ? sound : ready;
 }
 
-// Who is here and not ready. Whatever still executes must end first, whichever round it is of.
+// Counts the known nodes that are not ready. Running workers of any round must end before the next one starts.
 Coordinator::Arriving Coordinator::WhoArrives(BootTime now) const {
   Arriving arriving;
   for (const auto& [id, host] : hosts_) {
@@ -245,8 +248,8 @@ Coordinator::Arriving Coordinator::WhoArrives(BootTime now) const {
   return arriving;
 }
 
-// Who was ready once will most likely be so again, by its own limits. A newcomer that does not get ready holds the
-// others for no longer than the last call.
+// For MIN:MAX. A node that was ready before is waited for: it will most likely be ready again, and its own time
+// limits apply. A newcomer that does not become ready delays the others for no longer than the last call.
 bool Coordinator::EnoughCame(BootTime now, const Arriving& arriving) const {
   const bool called = now >= min_reached_ + options_.last_call;
   if (first_round_) return called;
@@ -258,7 +261,7 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   std::vector<Candidate> ready = Chosen(ReadyCandidates(), now);
   const int count = static_cast<int>(ready.size());
   const Arriving arriving = WhoArrives(now);
-  // StepDraining has waited for the same workers, and GrantLease gives none of them a lease while gathering.
+  // StepDraining waited for these workers already, and none of them is granted a lease while gathering.
   if (arriving.something_runs) return false;
   if (primary_leaves_) {
     last_why_ = "the primary is leaving; the job continues once it is back";
@@ -276,8 +279,8 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   const int size = RoundSize(count);
   const bool suffice = size >= options_.min_nodes;
   const bool all = suffice && size == RoundSize(options_.max_nodes);
-  // A spare is ready before those whose workers have just been stopped: it is not to take their ranks.
-  // One that prepares says by its own limits whether it can be used.
+  // A spare is ready before the members, whose workers have just been stopped, and must not take their ranks. A
+  // member that is preparing is waited for, because its own time limits apply.
   const bool owners_first =
       arriving.owner_prepares || (arriving.owner && now < state_since_ + options_.reconnect_grace);
   const bool enough = suffice && !options_.fixed_size() && EnoughCame(now, arriving);
@@ -309,7 +312,8 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   refusals_.clear();
   more_refusals_ = false;
   v1::RoundId id;
-  // The counts of an older round may have reached us with a lower number than it had.
+  // The ledger may come from a round with a greater number than any seen here; the restart count bounds it from
+  // below.
   const auto restarts = static_cast<uint64_t>(counts_.restart_count);
   id.set_number(1 + std::max({max_number_, greatest_.id().number(), restarts}));
   if (options_.planted("round_id_repeats")) id.set_number(1 + greatest_.id().number());
@@ -317,7 +321,7 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   if (options_.planted("round_id_repeats")) id.clear_epoch();
   max_number_ = std::max(max_number_, id.number());
   for (auto& [host_id, host] : hosts_) {
-    // StepDraining has cleared both. Without a drain before it no round was known, so nobody was a member.
+    // Normally cleared already: by StepDraining, or because without a drain no round was known.
     host.in_round = host.succeeded = false;
     host.run_seq = host.stop_seq = 0;
     host.lost_at = absl::InfiniteFuture();
@@ -354,7 +358,7 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
         out);
 }
 
-// What a person would ask first when a job behaves strangely.
+// Differences between nodes are the first thing to look at when a job behaves strangely.
 void Coordinator::WarnOfDifferences(const std::vector<Candidate>& members, Effects* out) {
   std::vector<NodeFacts> nodes;
   for (size_t i = 0; i < members.size(); ++i) {
@@ -370,7 +374,8 @@ void Coordinator::WarnOfDifferences(const std::vector<Candidate>& members, Effec
     Say(Severity::kWarning, line, out, {.event = events::kNodesDiffer});
 }
 
-// Everybody must reach the master's address: one reached by the other family only is worth a word before it hangs.
+// All nodes must reach the master address. A node that uses the other address family may not, and would hang
+// without an explanation.
 void Coordinator::WarnOfMixedFamilies(const std::vector<Candidate>& members, Effects* out) const {
   const auto is_ipv6 = [](const Candidate& c) { return c.offer.host().find(':') != std::string::npos; };
   const auto is_loopback = [](const Candidate& c) {
@@ -409,7 +414,8 @@ std::optional<std::string> Coordinator::WhyDrain(BootTime now) {
   return WhyGrow(now);
 }
 
-// New nodes are worth a restart once no more of them come, or no more are wanted: ten that come together cost one.
+// New nodes justify a restart once no more of them arrive for join_settle, or the group reaches its full size: ten
+// nodes that arrive together cost one restart.
 std::optional<std::string> Coordinator::WhyGrow(BootTime now) {
   const bool may = options_.scale_up == ScaleUp::kImmediate || options_.planted("scale_up_ignored");
   if (!may || greatest_.node_count() >= options_.max_nodes || options_.planted("never_grows")) return std::nullopt;
@@ -430,7 +436,7 @@ std::optional<std::string> Coordinator::WhyGrow(BootTime now) {
   return absl::StrCat(newcomers, newcomers == 1 ? " new node is" : " new nodes are", " ready to join");
 }
 
-// A change that would be the end of the job is not made of free will.
+// False if one more membership change would end the job for lack of progress.
 bool Coordinator::MayChangeMembers(BootTime now) const {
   if (options_.max_membership_changes == 0 || counts_.idle_changes < options_.max_membership_changes) return true;
   RoundResult if_ended_now;
@@ -440,7 +446,7 @@ bool Coordinator::MayChangeMembers(BootTime now) const {
   return MadeProgress(if_ended_now);
 }
 
-// absent_may_return: who is away has until its lease ends; then it is lost.
+// absent_may_return: a disconnected member causes no drain until its lease ends and it is lost.
 std::optional<std::string> Coordinator::WhyDrainFor(BootTime now, const Host& host, bool absent_may_return) const {
   if (host.succeeded) return std::nullopt;
   const v1::Phase phase = host.status.phase();

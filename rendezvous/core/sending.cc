@@ -1,4 +1,4 @@
-// What the coordinator tells each host: one order, the settings, the lease.
+// Builds the directive for each host: one order, the settings, and the lease.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -29,7 +29,8 @@ v1::Directive::OrderCase Coordinator::OrderFor(const Host& host) const {
   if (state_ == State::kRecovering) return v1::Directive::kWait;
   if (state_ == State::kRunning && host.in_round) return v1::Directive::kRun;
   if (state_ == State::kDraining && host.in_round) return v1::Directive::kStop;
-  // Whatever it runs, it is not what this job runs. SUCCEEDED and FAILED of an old round are cleared by it, too.
+  // Whatever the host runs is not part of the present round. STOP also clears SUCCEEDED and FAILED of an old
+  // round.
   if (active || host.status.phase() == v1::PHASE_SUCCEEDED || host.status.phase() == v1::PHASE_FAILED) {
     return v1::Directive::kStop;
   }
@@ -148,7 +149,7 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
     return;
   }
   if (SetAside(host.status.host_id(), now)) {
-    // No countdown: each change of a reason is a line in the node's log.
+    // No remaining time: the node logs each change of the reason.
     wait->set_reason(absl::StrCat("this node is excluded for ", absl::FormatDuration(options_.exclude_for),
                                   ": its workers were the root cause ", options_.exclude_after,
                                   options_.exclude_after == 1 ? " time" : " times",
@@ -157,7 +158,7 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
   }
   if (state_ == State::kRunning && !wait->has_held_by()) wait->set_place_in_line(PlaceInLine(now, host));
   if (state_ == State::kRunning || state_ == State::kDraining) return;
-  if (now >= absent_since_ + kTick || now < absent_since_) {  // everybody asks, and a tick's age harms nobody
+  if (now >= absent_since_ + kTick || now < absent_since_) {  // one list serves all nodes for a tick
     absent_ = AbsentPlaces();
     absent_since_ = now;
   }
@@ -165,8 +166,9 @@ void Coordinator::FillWait(BootTime now, const Host& host, v1::Wait* wait) {
   for (size_t i = 0; i < absent_.size() && i < kMaxAbsentNamed; ++i) wait->add_absent(absent_[i]);
 }
 
-// Of those that stand by while a round runs, from 1, in the order in which they would be taken in. All spares ask
-// with every beat: where there are very many the line is a tick old, and whoever has come since stands at its end.
+// Position among the spares while a round runs, from 1, in the order in which they would join. It is computed for
+// each status of each spare. With very many hosts the list is up to a tick old, and a spare that came since is put
+// last.
 int Coordinator::PlaceInLine(BootTime now, const Host& host) {
   const bool few = hosts_.size() <= options_.many_hosts;
   if (few || now >= line_since_ + kTick || now < line_since_) {
@@ -187,7 +189,7 @@ int Coordinator::PlaceInLine(BootTime now, const Host& host) {
   return it == line_.end() ? static_cast<int>(line_.size()) + 1 : it->second;
 }
 
-// Told once, and as early as it is known: a lease cannot be changed while the job runs.
+// Warns once, as early as the number of nodes is known, because a lease cannot be changed while the job runs.
 void Coordinator::WarnOfLease(Effects* out) {
   if (lease_is_checked_ || !options_.leased()) return;
   const int nodes = std::max(options_.max_nodes, static_cast<int>(hosts_.size()));
@@ -201,7 +203,7 @@ void Coordinator::WarnOfLease(Effects* out) {
       out);
 }
 
-// When we sent the newest directive that another member of the round has echoed.
+// When the newest directive was sent that another member of the round has applied.
 BootTime Coordinator::EchoedByOthers() const {
   BootTime newest = absl::InfinitePast();
   for (const auto& [id, host] : hosts_) {
@@ -210,14 +212,15 @@ BootTime Coordinator::EchoedByOthers() const {
   return newest;
 }
 
-// All others are done and known to have ended: there is nobody who could go on elsewhere without the primary.
+// All other members have succeeded and are known to have ended, so no node could continue elsewhere without the
+// primary.
 bool Coordinator::IsLastMember() const {
   return greatest_.node_count() <= 1 + static_cast<int>(succeeded_and_confirmed_dead_.size());
 }
 
-// RUN grants the lease, and so does WAIT, while recovering, to hosts that claim the greatest round; and STOP for
-// as long as workers are using their grace, which may be longer than the lease: the drain waits for them or for
-// its end.
+// A lease is granted with RUN; while recovering, with WAIT to hosts that report the greatest round; and with STOP
+// while workers use their grace period, which may be longer than the lease. The drain waits until these workers
+// have stopped or their lease has ended.
 void Coordinator::GrantLease(Host& host, v1::Directive* directive) {
   if (!options_.leased()) return;
   const bool recovering = state_ == State::kRecovering && host.in_round && Claims(host);
@@ -227,7 +230,7 @@ void Coordinator::GrantLease(Host& host, v1::Directive* directive) {
   lease.set_duration_ms(absl::ToInt64Milliseconds(options_.lease));
   if (host.status.at_primary() && !IsLastMember()) {
     const BootTime echoed = EchoedByOthers();
-    if (echoed == absl::InfinitePast()) return;  // no other member has heard of us yet
+    if (echoed == absl::InfinitePast()) return;  // no other member has applied a directive yet
     lease.set_not_after_boot_ns(ToBootNanos(echoed + options_.lease));
   }
   *directive->mutable_lease() = lease;
@@ -251,7 +254,8 @@ absl::Duration Coordinator::Beat() const {
   if (beat == absl::ZeroDuration()) {
     beat = std::max(kMinBeat, absl::Seconds(static_cast<double>(hosts_.size()) / kBeatsPerSecond));
   }
-  // A sixth: the primary's own lease hangs on a directive, its echo and one more beat, and must outlast the three.
+  // A sixth: renewing the primary's own lease takes a directive, its echo and one more beat, and must be done in
+  // time.
   return options_.leased() ? std::min(beat, options_.lease / 6) : beat;
 }
 
