@@ -49,7 +49,7 @@ void RestartLedger::NoteFailure(const RoundResult& round, const CoordinatorOptio
     if (failure_times.size() > kMaxFailureAges) failure_times.erase(failure_times.begin());
   }
   if (round.lasted < kFastFailure) fast_failures += 1;
-  const bool was_a_restart = restart_count > 1;  // this round is counted there already
+  const bool was_a_restart = restart_count > 1;  // After() has counted the next restart already
   if (was_a_restart && !MadeProgress(round)) idle_failures += 1;
   culprit_streak = !round.culprit.empty() && round.culprit == culprit ? culprit_streak + 1 : 1;
   culprit = round.culprit;
@@ -72,8 +72,8 @@ int RestartLedger::FailuresInWindow(const CoordinatorOptions& options) const {
   return options.restart_window < absl::InfiniteDuration() ? static_cast<int>(failure_times.size()) : failures;
 }
 
-// The first fast failure has none; from the second on it doubles. A random half of it, so that many jobs that
-// failed of one thing do not come back to it at once.
+// There is no delay after the first fast failure, restart_delay after the second, and then it doubles. Up to half
+// of it is random, so that many jobs that failed for one reason do not restart at the same moment.
 absl::Duration RestartLedger::DelayBeforeNext(const CoordinatorOptions& options, uint64_t dice) const {
   if (fast_failures < 2) return absl::ZeroDuration();
   constexpr int kMaxDoublings = 16;
@@ -102,7 +102,7 @@ void RestartLedger::WriteAgesTo(BootTime now, v1::Round* round) const {
   for (const auto& [host_id, until] : excluded) {
     v1::Exclusion* exclusion = round->add_excluded();
     exclusion->set_host_id(host_id);
-    // Rounded up: while it lasts there is something left.
+    // Rounded up: as long as the exclusion lasts, the rest is not 0.
     exclusion->set_left_ms(absl::ToInt64Milliseconds(absl::Ceil(until - now, absl::Milliseconds(1))));
   }
 }
@@ -127,10 +127,11 @@ RestartLedger RestartLedger::ReadFrom(const v1::Round& round, BootTime now) {
 
 namespace {
 
-// 2: memory ran out, which no peer's end brings about; 1: a signal; 0: an exit code.
+// Priority as the root cause. 2: out of memory, which the end of a peer never causes; 1: a signal; 0: an exit
+// code.
 int CausePriority(const v1::Failure& failure) { return failure.oom_killed() ? 2 : failure.has_signal() ? 1 : 0; }
 
-// What sockets, gloo, NCCL and TCPStore say when the other end has gone.
+// Error texts of sockets, gloo, NCCL and TCPStore when the peer has gone.
 constexpr const char* kEchoes[] = {"onnection reset by peer",
                                    "onnection closed by peer",
                                    "roken pipe",

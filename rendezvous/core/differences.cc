@@ -10,10 +10,10 @@
 namespace muster::rendezvous {
 namespace {
 
-using Nodes = std::vector<size_t>;                          // in the order of the round
-using Groups = std::vector<std::pair<std::string, Nodes>>;  // by value; empty: the node does not have it
+using Nodes = std::vector<size_t>;                          // indices, in the order of the round
+using Groups = std::vector<std::pair<std::string, Nodes>>;  // (value, its nodes); value "": the fact is missing
 
-// Only those that differ from the first node are looked at value by value: mostly there is none.
+// Compares value by value only those nodes whose facts differ from the first node's. Mostly there are none.
 std::set<std::string> NamesThatDiffer(const std::vector<NodeFacts>& nodes) {
   std::set<std::string> names;
   const Facts& first = *nodes.front().facts;
@@ -33,7 +33,7 @@ std::set<std::string> NamesThatDiffer(const std::vector<NodeFacts>& nodes) {
   return names;
 }
 
-// The usual value last, the rarest first.
+// Nodes grouped by value, from the rarest value to the most frequent one.
 Groups GroupsOf(const std::string& name, const std::vector<NodeFacts>& nodes) {
   std::map<std::string, Nodes> by_value;
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -48,7 +48,7 @@ Groups GroupsOf(const std::string& name, const std::vector<NodeFacts>& nodes) {
   return groups;
 }
 
-// Where all values are alike for long, what comes before their first difference is left out.
+// Length of the common beginning of all values, which is not shown if it is long.
 size_t CommonPrefix(const Groups& groups) {
   const std::string& first = groups.front().first;
   size_t common = first.size();

@@ -1,14 +1,20 @@
-// What a coordinator that ends with its node leaves to the one after it. A successor knows nothing: it takes every
-// member of the round that is not back for one that holds a lease, the former primary first of all, and waits for
-// that lease. But if only the main process of the primary's node died, its agent has ended all that it had
-// started, and the coordinator in that agent lives for a moment more: it tells everybody, they keep it, and the
-// successor hears it from them.
+// The farewell: what a coordinator that ends with its node hands to the next one.
 //
-// Why that is enough. A round that the successor cannot see was made by a coordinator that lived in between. That
-// one took the word itself, and then all who were told it follow its epoch and say so; or it waited for lease and
-// margin, as whoever hears of any round or epoch does, and by then the word, which was given before it began, is
-// too old; or it met only nodes that had never heard of this job, and none of them comes to the successor, which
-// would say so: that all nodes but those here were replaced at once nobody could know.
+// A successor knows nothing. It assumes that every member of the round that has not reconnected holds a lease, the
+// former primary first of all, and waits for that lease. But if only the main process of the primary's node died,
+// its agent has ended everything that it had started, and the coordinator in that agent lives for a moment longer.
+// It tells all nodes that the primary has ended (PrimaryEnded), they keep this, and the successor hears it from
+// them.
+//
+// Why this is safe: a round that the successor cannot see was made by a coordinator that lived in between, and
+// there are three cases.
+// - That coordinator used the farewell itself. Then all nodes that received the farewell follow its epoch and
+//   report it.
+// - It waited for lease and margin, as every coordinator does that hears of any round or epoch. Then the farewell,
+//   which was given before that wait began, is too old.
+// - It met only nodes that had never heard of this job. If one of those reached the successor, it would report
+//   that epoch. If none does, all nodes but the attached ones were replaced at once, which no coordinator could
+//   detect.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -18,15 +24,17 @@
 
 namespace muster::rendezvous {
 
-// Whether `own`, the primary's host, which is gone, ends while its coordinator has something to say first.
+// Called when `own` reports HOST_GONE. True if it is the primary's host and a farewell is due, or under way,
+// before its agent may exit.
 bool Coordinator::BeginFarewell(BootTime now, const Host& own) {
-  if (farewell_) {  // it has spoken again meanwhile
+  if (farewell_) {  // the agent has repeated its status
     if (farewell_->stream != own.stream) return false;
     farewell_->echo = own.status.id();
     return true;
   }
   const bool round_lives = state_ == State::kRunning || state_ == State::kDraining || state_ == State::kGathering;
-  const bool made_here = round_owned_by_this_epoch_ && IsSet(greatest_.id()) && Same(greatest_.id().epoch(), epoch_);
+  const bool made_here =
+      round_owned_by_this_epoch_ && IsSet(greatest_.id()) && Same(greatest_.id().epoch(), epoch_);
   if (!own.status.at_primary() || !options_.leased() || options_.primary_by_port || !round_lives || !made_here ||
       !WasMember(own) || own.succeeded || strayed_) {
     return false;
@@ -39,7 +47,8 @@ bool Coordinator::BeginFarewell(BootTime now, const Host& own) {
   }
   if (known_to == 0) return false;
   Farewell farewell;
-  const bool made_for_it = Same(own.round.id(), greatest_.id());  // else it came back into it
+  const bool made_for_it =
+      Same(own.round.id(), greatest_.id());  // else it rejoined the round and reports its rank
   farewell.word.set_node_rank(made_for_it ? own.round.node_rank() : own.status.last().node_rank());
   *farewell.word.mutable_by() = epoch_;
   farewell.word.set_known_to(known_to);
@@ -50,13 +59,14 @@ bool Coordinator::BeginFarewell(BootTime now, const Host& own) {
   farewell.ended_at = own.last_status_at - absl::Milliseconds(own.status.host_gone_ms());
   farewell_ = farewell;
   for (auto& [id, host] : hosts_) {
-    host.in_farewell_audience = IsTrainer(host);  // nobody who comes later, who could stand for one of them
-    host.order_sent = -1;                   // at once
+    // Nodes that attach later are left out: otherwise one could be counted in place of a node of this audience.
+    host.in_farewell_audience = IsTrainer(host);
+    host.order_sent = -1;  // send at once
   }
   return true;
 }
 
-// The agent around us is let go when all have the word, or have had the time to.
+// Releases the agent of this process when the whole audience has the farewell, or after kFarewellLimit.
 void Coordinator::EndFarewell(BootTime now, Effects* out) {
   if (!farewell_ || farewell_->stream == 0) return;
   const bool all_know = std::all_of(hosts_.begin(), hosts_.end(), [this](const auto& entry) {
@@ -70,7 +80,8 @@ void Coordinator::EndFarewell(BootTime now, Effects* out) {
   farewell_->stream = 0;
 }
 
-// What we tell of the round has no such word: who brings one has it from the coordinator that gave it.
+// This coordinator never passes a predecessor's farewell on, so a node that reports one has it from that
+// predecessor.
 void Coordinator::LearnFarewell(Host& host) {
   const v1::Round& last = host.status.last();
   if (round_owned_by_this_epoch_ || !last.has_primary_ended() || !Same(last.id(), greatest_.id())) return;
@@ -80,14 +91,20 @@ void Coordinator::LearnFarewell(Host& host) {
   host.told_by_predecessor |= age <= options_.lease;
 }
 
-// Of the primary that our predecessor ended with, where nobody has its rank; nullopt: there is no such word.
+// Describes the end of the predecessor's node; nullopt: there was no farewell, or that node's rank is accounted
+// for.
 std::optional<std::string> Coordinator::HowPrimaryEnded() const {
-  if (round_owned_by_this_epoch_ || !word_left_ || AccountedFor().count(word_left_->node_rank()) > 0) return std::nullopt;
+  if (round_owned_by_this_epoch_ || !word_left_ || AccountedFor().count(word_left_->node_rank()) > 0) {
+    return std::nullopt;
+  }
   return absl::StrCat("node ", word_left_->node_rank(), " was lost: its main process died");
 }
 
+// True if the farewell is valid and its whole audience is back: the former primary's lease need not be waited for.
 bool Coordinator::PrimaryIsKnownEnded() const {
-  if (round_owned_by_this_epoch_ || !word_left_ || predecessors_differ_ || !Same(word_left_->by(), predecessor_)) return false;
+  if (round_owned_by_this_epoch_ || !word_left_ || predecessors_differ_ || !Same(word_left_->by(), predecessor_)) {
+    return false;
+  }
   const auto told = std::count_if(hosts_.begin(), hosts_.end(), [this](const auto& entry) {
     const Host& host = entry.second;
     return host.told_by_predecessor && host.stream != 0 && Fresh(host);

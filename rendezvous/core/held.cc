@@ -1,5 +1,6 @@
-// What a host need not repeat, and need not be told again: a failure's texts and a verdict's details. They are
-// many KiB, stay in every beat until the next round or the end, and come from thousands of nodes at once.
+// Texts that need not travel again, in either direction: those of a failure, and a verdict's details. They have
+// many KiB, belong to every heartbeat until the next round or the end of the job, and come from thousands of nodes
+// at once.
 #include "base/held.h"
 
 #include <utility>
@@ -17,7 +18,7 @@ void KeepTextsLeftOut(v1::Failure* before, v1::Failure* now) {
 
 }  // namespace
 
-// The newest status takes the place of the one before, but the texts that it leaves out stay.
+// Replaces the stored status by the newest one, but keeps the texts that this one leaves out.
 void Coordinator::StoreStatus(const v1::AgentStatus& status, Host* host) const {
   v1::AgentStatus before;
   before.Swap(&host->status);
@@ -29,7 +30,7 @@ void Coordinator::StoreStatus(const v1::AgentStatus& status, Host* host) const {
   }
 }
 
-// By this status, or an earlier one of this host.
+// From this status, or from an earlier one of the same host whose texts this status leaves out.
 std::string Coordinator::WhyItCannotStart(const v1::AgentStatus& status) const {
   const auto host = hosts_.find(status.host_id());
   const bool earlier = status.cannot_start().texts_left_out() && host != hosts_.end();
@@ -37,8 +38,8 @@ std::string Coordinator::WhyItCannotStart(const v1::AgentStatus& status) const {
   return failure.error_text().empty() ? "it cannot start its program" : Foreign(failure.error_text());
 }
 
-// One that came in brief, to a coordinator that does not hold it, is as binding as any other. Its details may
-// still come from another host.
+// A brief verdict is binding even if this coordinator does not hold its details. These may still come from another
+// host.
 void Coordinator::LearnVerdict(BootTime now, const v1::Verdict& verdict, Effects* out) {
   if (!verdict_) return Conclude(now, verdict, out);
   if (verdict_->brief() && !verdict.brief() && verdict_->digest() == verdict.digest()) verdict_ = verdict;

@@ -24,7 +24,7 @@ std::string_view WithoutLeadingZeros(std::string_view digits) {
   return n == std::string_view::npos ? std::string_view() : digits.substr(n);
 }
 
-// Who is served first when seats are given out.
+// Order in which seats are assigned.
 bool Before(const Candidate& a, const Candidate& b) {
   const auto key = [](const Candidate& c) {
     return std::make_tuple(c.place < 0, c.place, !c.was_member, c.seat < 0, c.seat, !c.at_primary, c.joined_at);
