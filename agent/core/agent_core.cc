@@ -30,7 +30,7 @@ void AgentCore::OnHostStatus(BootTime now, const v1::HostStatus& status, Effects
   host_.clear_config();
   silence_ = absl::ZeroDuration();
   if (host_.flushed()) {
-    TellCoordinator(now, out);  // that RELEASE is applied: a close by itself does not say so
+    TellCoordinator(now, out);  // reports that RELEASE is applied, which a closed stream alone does not
     Leave("the main process is about to exit", out);
     return;
   }
@@ -41,7 +41,7 @@ void AgentCore::Adopt(BootTime now, const v1::HostStatus& status, Effects* out) 
   configured_ = true;
   config_ = status.config();
   memory_ = status.memory();
-  // With SERVES_IF_LOCAL the shell has found out, and says so in the memory of the first status.
+  // With SERVES_IF_LOCAL the shell finds out, and writes the answer into the memory of the first status.
   const bool found = config_.serves() == v1::NodeConfig::SERVES_IF_LOCAL && memory_.served();
   memory_.set_served(config_.single_node() || config_.serves() == v1::NodeConfig::SERVES_YES || found);
   born_ = last_tick_ = last_contact_ = now;
@@ -71,7 +71,7 @@ void AgentCore::OnHostSwept(BootTime now, Effects* out) {
   gone_deadline_ = now + kGoneLimit;
   Say(Severity::kInfo, "everything that the main process had started has ended", out);
   const bool left = host_.leave().signal() != 0 && host_.phase() == v1::HOST_PHASE_IDLE;
-  if (left || host_.flushed()) {  // it ended in order: nobody needs to be told
+  if (left || host_.flushed()) {  // the host ended in order, so the coordinator need not be told
     Leave("the main process has ended in order", out);
     return;
   }
@@ -79,7 +79,7 @@ void AgentCore::OnHostSwept(BootTime now, Effects* out) {
   gone_seq_ = status_seq_;
 }
 
-// What is no proof is not told as one: the coordinator waits for the lease of this node.
+// Does not report HOST_GONE, which would be taken as proof: the coordinator waits for the lease of this node.
 void AgentCore::OnHostNotSwept(const std::string& left, Effects* out) {
   if (finished_ || host_gone_) return;
   Say(Severity::kError,
@@ -88,7 +88,7 @@ void AgentCore::OnHostNotSwept(const std::string& left, Effects* out) {
   Leave("processes that the main process had started could not be ended", out);
 }
 
-// Silence is counted by our own running time: a pause of both accuses nobody.
+// Silence is measured in running time of this process, so a pause of both processes does not count as silence.
 void AgentCore::WatchHost(BootTime now, absl::Duration counted, Effects* out) {
   if (ending_host_) return;
   if (host_link_closed_at_ && now > *host_link_closed_at_ + kHostEndWait) {
@@ -129,7 +129,7 @@ void AgentCore::OnServesOthers(BootTime now, bool others, Effects* out) {
 
 void AgentCore::ExitWith(BootTime now, int code, const std::string& reason, Effects* out) {
   if (order_.has_exit()) return;
-  v1::Exit* exit = order_.mutable_exit();  // whole at once: the host obeys the first it sees
+  v1::Exit* exit = order_.mutable_exit();  // must be complete now: the host obeys the first exit that it receives
   exit->set_exit_code(code);
   exit->set_origin("muster");
   exit->set_reason(reason);
@@ -159,7 +159,7 @@ void AgentCore::Leave(const std::string& reason, Effects* out) {
 void AgentCore::OnConnected(BootTime now, const std::string& local_address, Effects* out) {
   if (finished_ || !configured_) return;
   link_ = Link::kUp;
-  connected_at_ = now;  // no contact yet: only an answer is
+  connected_at_ = now;  // last_contact_ changes only with a directive
   first_of_session_ = status_seq_ + 1;
   held_failure_texts_ = held_cannot_start_texts_ = held_verdict_ = 0;
   if (!local_address.empty()) local_address_ = local_address;
@@ -170,8 +170,8 @@ void AgentCore::OnConnected(BootTime now, const std::string& local_address, Effe
 
 void AgentCore::OnLocalAddress(BootTime now, const std::string& address, Effects* out) {
   if (address.empty()) return;
-  // A member on this very machine says nothing of how the others reach us (Debian gives a host's own name
-  // 127.0.1.1).
+  // A loopback address, from a member on this machine, does not tell how other machines reach this node (on Debian
+  // a machine's own name resolves to 127.0.1.1).
   if (!local_address_.empty() && (!IsLoopback(local_address_) || IsLoopback(address))) return;
   local_address_ = address;
   TellIfChanged(now, out);
@@ -198,21 +198,22 @@ bool AgentCore::IsAnotherJobs(int exit_code) const {
   return exit_code == kExitRefused && is_member && planted_bug != "refusal_is_final";
 }
 
-// Nothing else of such a directive is applied: the epoch of another job's coordinator means nothing here.
+// Nothing else of such a directive is applied, because the epoch of another job's coordinator is meaningless here.
 void AgentCore::OnRefused(BootTime now, int exit_code, const std::string& reason, Effects* out) {
   if (!IsAnotherJobs(exit_code)) return ExitAlone(now, exit_code, reason, out);
   if (link_ == Link::kUp) out->push_back(Disconnect{});
   ReachedAnotherJob(now, reason);
 }
 
-// The first line is implied by the last one: what was applied is of the newest epoch. It says what is meant.
+// The first check follows from the last one, because the applied directive is of the newest epoch. It is kept
+// because it states the rule.
 bool AgentCore::IsNewer(const v1::Directive& directive) const {
   if (Compare(directive.id().epoch(), memory_.epoch()) < 0) return false;
   return Compare(directive.id(), newest_) > 0 && Compare(directive.id(), memory_.applied()) > 0;
 }
 
-// What it says cannot be trusted to mean what it would mean here. A node that has been in this job keeps its lease
-// and waits for a coordinator of its own protocol; one that has not is in the wrong place.
+// The fields of such a directive may have other meanings. A node that has been in this job keeps its lease and
+// waits for a coordinator of its own protocol; a new node exits.
 void AgentCore::OnOtherProtocol(BootTime now, uint32_t protocol, Effects* out) {
   const std::string why = absl::StrCat("the coordinator speaks protocol ", protocol, ", this node protocol ",
                                        kProtocol, "; use one version of muster on all nodes");
@@ -222,8 +223,8 @@ void AgentCore::OnOtherProtocol(BootTime now, uint32_t protocol, Effects* out) {
   OnDisconnected(now, why, 0, out);
 }
 
-// It is neither obeyed nor reported as applied, and it grants nothing: the coordinator then waits for this node's
-// lease instead of counting on what was not done.
+// An unknown order is neither obeyed nor reported as applied, and grants no lease. So the coordinator waits for
+// this node's lease instead of relying on something that was not done.
 void AgentCore::OnUnknownOrder(Effects* out) {
   if (std::exchange(unknown_order_is_said_, true)) return;
   Say(Severity::kWarning,
@@ -247,7 +248,7 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
   }
   last_contact_ = now;
   unheard_ = absl::ZeroDuration();
-  attempts_ = 0;  // only an answer makes an attempt a good one
+  attempts_ = 0;  // an attempt has succeeded only when a directive arrives
   refused_delay_ = absl::ZeroDuration();
   newest_ = directive.id();
   if (Compare(directive.echo(), echoed_) > 0) echoed_ = directive.echo();
@@ -270,7 +271,7 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
   TellHost(now, out);
 }
 
-// nullopt: not by this agent, or long ago.
+// When the echoed status was sent; nullopt: not by this agent, or too long ago to be remembered.
 std::optional<BootTime> AgentCore::WhenSent(const v1::StatusId& echo) {
   if (echo.agent_number() != host_.agent_number()) return std::nullopt;
   while (!sent_.empty() && sent_.front().seq < echo.seq()) sent_.pop_front();
@@ -288,7 +289,7 @@ void AgentCore::ExtendLease(BootTime now, const v1::Directive& directive) {
   if (directive.lease().not_after_boot_ns() != 0) {
     deadline = std::min(deadline, FromBootNanos(directive.lease().not_after_boot_ns()));
   }
-  // The host keeps the latest deadline, too: a new agent knows only what the host has told it.
+  // The host, too, keeps the latest deadline, because a new agent knows only what the host tells it.
   lease_deadline_ = std::max(lease_deadline_, deadline);
 }
 
@@ -301,7 +302,8 @@ void AgentCore::LearnRound(BootTime now, const v1::Round& round) {
   memory_.set_last_told_boot_ns(ToBootNanos(now));
 }
 
-// Whatever time it took on its way: it was sent after the status that it echoes.
+// The directive was sent after the status that it echoes, however long it was on its way. So the age in it,
+// counted back from the sending of that status, gives the earliest possible time.
 void AgentCore::LearnPrimaryEnded(const v1::Directive& directive) {
   const v1::Round& round = directive.greatest();
   if (!round.has_primary_ended() || !Same(round.id(), memory_.last().id())) return;
@@ -314,14 +316,14 @@ void AgentCore::LearnPrimaryEnded(const v1::Directive& directive) {
   memory_.set_primary_ended_boot_ns(std::max(before, ToBootNanos(ended)));
 }
 
-// In brief it comes to those who hold it.
+// A brief verdict does not replace the full one with the same digest.
 void AgentCore::LearnVerdict(const v1::Verdict& verdict) {
   const bool held = memory_.has_verdict() && memory_.verdict().digest() == verdict.digest();
   if (!verdict.brief() || !held) *memory_.mutable_verdict() = verdict;
 }
 
 void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects* out) {
-  if (order_.has_exit()) return;  // we are leaving already
+  if (order_.has_exit()) return;  // the host is exiting already
   switch (directive.order_case()) {
     case v1::Directive::kWait:
       order_.set_hold(true);
@@ -362,7 +364,7 @@ void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects
 }
 
 void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
-  // Who stands by while a round runs waits for nobody.
+  // A spare that stands by while a round runs is not gathering.
   const bool gathering = wait.gathering() || planted_bug == "standby_counts";
   if (!gathering) memory_.set_gathering_since_boot_ns(0);
   place_in_line_ = wait.place_in_line();

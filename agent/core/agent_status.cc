@@ -1,4 +1,5 @@
-// What the agent tells the coordinator. All of it is what the host has confirmed: its memory, not ours.
+// Builds the status for the coordinator. What it reports of rounds, orders and the verdict is read from the memory
+// that the host has stored, not from this agent's own copy, so the host has confirmed all of it.
 #include "agent/core/agent_core.h"
 #include "base/held.h"
 #include "base/ids.h"
@@ -19,7 +20,8 @@ void AgentCore::TellCoordinator(BootTime now, Effects* out) {
   out->push_back(SendToCoordinator{std::move(status)});
 }
 
-// What the coordinator is to hear once: in every status until it has answered one of this session.
+// Adds what the coordinator needs once in a session: to every status until a directive of this session has
+// arrived.
 void AgentCore::AddForThisSession(BootTime now, v1::AgentStatus* status) const {
   if (host_gone_) status->set_host_gone_ms(absl::ToInt64Milliseconds(now - host_ended_at_));
   if (echoed_.agent_number() == host_.agent_number() && echoed_.seq() >= first_of_session_) return;
@@ -27,9 +29,9 @@ void AgentCore::AddForThisSession(BootTime now, v1::AgentStatus* status) const {
   if (IsSet(newest_.epoch())) status->set_coordinator_silent_ms(absl::ToInt64Milliseconds(now - last_contact_));
 }
 
-// A failure and a verdict stay in every beat until the next round, or the end, and why a node cannot start for as
-// long as it is here. Their texts are sent until the
-// coordinator of this session says that it holds them: another one must be able to learn all of them from here.
+// Every heartbeat contains the failure and the verdict, until the next round or the end of the job, and the reason
+// why a node cannot start, as long as the node exists. Their texts are sent until the coordinator of this session
+// confirms that it holds them, so that another coordinator can learn all of them from this agent.
 void AgentCore::LeaveOutWhatIsHeld(v1::AgentStatus* status) const {
   const auto leave_out = [](uint64_t held, v1::Failure* failure) {
     failure->set_texts_digest(DigestOfTexts(*failure));
@@ -134,7 +136,7 @@ v1::Phase AgentCore::CurrentPhase() const {
       return v1::PHASE_RUNNING;
     case v1::HOST_PHASE_STOPPING:
       if (failed) return v1::PHASE_FAILED;
-      return succeeded ? v1::PHASE_RUNNING : v1::PHASE_STOPPING;  // sweeping what the workers left
+      return succeeded ? v1::PHASE_RUNNING : v1::PHASE_STOPPING;  // sweeping up after the workers
     default:
       break;
   }
@@ -144,8 +146,9 @@ v1::Phase AgentCore::CurrentPhase() const {
   return host_.unfit() ? v1::PHASE_UNUSABLE : v1::PHASE_READY;
 }
 
-// What makes a status worth sending at once: everything but the numbers that grow by themselves. Of the directive
-// applied only what it brought: else every answer to a beat would make another beat.
+// Serializes what makes a status worth sending at once: all fields but those that change with time. The seq of the
+// applied directive is left out, too, or every answer to a heartbeat would cause another heartbeat; what a STOP
+// changes is included.
 std::string AgentCore::Digest(v1::AgentStatus status) const {
   status.mutable_applied()->clear_seq();
   status.clear_in_job_ms();

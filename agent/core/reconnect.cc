@@ -15,7 +15,7 @@ void AgentCore::WatchCoordinator(BootTime now, Effects* out) {
     link_ = Link::kDown;
     connect_at_ = now + ReconnectDelay();
   }
-  // A stream that answers nothing for half a lease is worth a fresh connection.
+  // If no directive arrives on an open stream for half a lease, try a new connection.
   if (link_ == Link::kUp && Leased() && now > std::max(last_contact_, connected_at_) + LeaseDuration() / 2) {
     out->push_back(Disconnect{});
     link_ = Link::kDown;
@@ -45,9 +45,9 @@ absl::Duration AgentCore::CoordinatorTimeout() const {
 void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
   const bool joining = !ever_connected_;
   const absl::Duration limit = CoordinatorTimeout();
-  // Who was stopped itself for that long has not tried to reach anybody.
+  // Measured in running time: a process that was stopped itself has not tried to reach the coordinator meanwhile.
   const absl::Duration silence = joining ? now - FromBootNanos(memory_.joined_boot_ns()) : unheard_;
-  // To give up on a host that is being ended would change nothing: TellHost tells it nothing any more.
+  // While the host is being ended giving up would have no effect: TellHost sends it nothing any more.
   if (silence < limit || ending_host_) return;
   const bool observer = config_.role() == v1::ROLE_OBSERVER;
   ExitAlone(now, observer && !joining ? 0 : kExitUnavailable,
@@ -63,9 +63,10 @@ void AgentCore::ReachedAnotherJob(BootTime now, const std::string& reason) {
   connect_at_ = now + RefusedDelay(now);
 }
 
-// While its lease lasts a node tries often: its own coordinator may be back in time for its workers. After that
-// nothing is lost by a few seconds, and the other job is not to be troubled: ever more rarely, up to a limit
-// within which its own is found, and well before it gives up. Thousands of nodes take turns at any time.
+// Delay after a refusal by another job's coordinator. While its lease lasts a node tries often, because its own
+// coordinator may be back in time for its workers. After that a few seconds do not matter and the other job should
+// not be disturbed: the delay doubles, up to a limit that still leaves several attempts before the node gives up.
+// Thousands of nodes take turns at any time.
 absl::Duration AgentCore::RefusedDelay(BootTime now) {
   const absl::Duration quick = Leased() ? std::min(kRefusedRetry, LeaseDuration() / 8) : kRefusedRetry;
   const absl::Duration limit = std::max(quick, std::min(kMaxRefusedRetry, CoordinatorTimeout() / 4));
@@ -80,19 +81,19 @@ double AgentCore::Random() {
   return static_cast<double>(entropy_ >> 33 & 0xfffff) / 0x100000;
 }
 
-// Shorter by a third at most.
+// Shortens the delay by up to a third.
 absl::Duration AgentCore::WithJitter(absl::Duration delay) { return delay - delay / 3 * Random(); }
 
-// Within this everybody has a turn: members before their leases end, all of them several times before they give
-// up.
+// The period in which every agent has one turn: for members well before their leases end, and for all agents
+// several times before they give up.
 absl::Duration AgentCore::TurnLimit() const {
   const absl::Duration limit = std::min(kMaxReconnectTurn, CoordinatorTimeout() / 4);
   return memory_.last().has_node_rank() && Leased() ? std::min(LeaseDuration() / 3, limit) : limit;
 }
 
-// Connections are what a takeover of a very large job costs its coordinator, and thousands at once would time out
-// and begin anew: everybody has a turn of its own. Members go by their ranks, while the lease lasts; spares follow
-// in their line.
+// Connections are the main cost for a coordinator that takes over a very large job, and thousands at once would
+// time out and start again. So every agent has a turn of its own: members in the order of their ranks, before the
+// lease ends, then spares in the order of their line.
 AgentCore::Turn AgentCore::ReconnectTurn(absl::Duration spacing, absl::Duration limit) {
   const v1::Round& last = memory_.last();
   const bool member = last.has_node_rank();
@@ -100,15 +101,16 @@ AgentCore::Turn AgentCore::ReconnectTurn(absl::Duration spacing, absl::Duration 
   const int64_t position = member ? last.node_rank() : members + place_in_line_;
   const absl::Duration all = spacing * std::max(members, position + 1);
   if (all <= limit) return {spacing * position, all};
-  // Where the time is too short for so many they come closer together. A spare does not know how many there are.
+  // If the time is too short for all members the turns are closer together. A spare does not know the number of
+  // spares, so beyond the limit its turn is random.
   if (member) return {limit * position / members, limit};
   const absl::Duration after = spacing * position;
   return {after <= limit ? after : limit / 2 + limit / 2 * Random(), limit};
 }
 
-// Quick at first (a coordinator's successor is there within moments), then slower, with a third of jitter. Where
-// very many come back at once the first attempts are spread over a moment, which is no reason to restart the
-// others, and the further ones over as long as it takes to admit everybody.
+// Short at first, because a coordinator's successor is there within moments, then longer, with jitter of a third.
+// In very large jobs the first attempts are spread over half the reconnect grace, which costs no round, and
+// further attempts over the time that it takes to admit all agents.
 absl::Duration AgentCore::ReconnectDelay() {
   absl::Duration delay = kMinReconnectDelay;
   for (int i = 1; i < attempts_ && delay < kMaxReconnectDelay; ++i) delay *= 2;
@@ -120,7 +122,8 @@ absl::Duration AgentCore::ReconnectDelay() {
   return InTurn(delay, kMaxReconnectDelay);
 }
 
-// The delay of a further attempt. Where the turns of all take longer than `free`, this node waits for its own.
+// The delay before a further attempt. If the turns of all agents take longer than `free`, this agent waits for its
+// own turn.
 absl::Duration AgentCore::InTurn(absl::Duration delay, absl::Duration free) {
   const Turn turn = ReconnectTurn(kReconnectSpacing, TurnLimit());
   if (turn.period <= free) return delay;

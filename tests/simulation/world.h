@@ -189,8 +189,8 @@ struct HostProcess : Process {
   Micros answered_since = -1;  // since when they have come without a gap,
   Micros answered_for = -1;    // and when the status that it answers was sent
   RoundKey lease_ended_in;     // the newest round that ended so
-  int heard_by = 0;            // the coordinator that processed its newest status, with the verdict,
-  Micros last_status_at = -1;        // and when
+  int heard_by = 0;  // the coordinator that processed its newest status, if that acknowledged the verdict
+  Micros last_status_at = -1;  // when a coordinator processed it
   std::deque<Micros> agent_starts;
   int agents_struck = 0;           // by faults: killed, or not to be started
   bool refused_elsewhere = false;  // by another job's coordinator, before it followed its own
