@@ -17,8 +17,8 @@ class WhyNotYet(ClusterTest):
         job.start(0)
         job.start(1)
         self.said_by(job.nodes[0],
-                     rf"waiting after \d+s: 2 of 3 nodes ready; missing: node 2 \({re.escape(job.addresses[2])}")
-        self.said_by(job.nodes[1], r"waiting after \d+s: 2 of 3 nodes ready \(reported by the primary at ")
+                     rf"waiting after \S+: 2 of 3 nodes ready; missing: node 2 \({re.escape(job.addresses[2])}")
+        self.said_by(job.nodes[1], r"waiting after \S+: 2 of 3 nodes ready \(reported by the primary at ")
 
     def test_a_coordinator_alone_says_what_it_waits_for(self):
         job = self.cluster(2)
