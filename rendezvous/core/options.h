@@ -69,7 +69,7 @@ inline constexpr size_t kMaxExcluded = 64;    // nodes excluded at the same time
 
 // When new nodes join a running group of MIN:MAX nodes.
 enum class ScaleUp {
-  kImmediate,  // by a restart of the group, once no more nodes have arrived for join_settle
+  kImmediate,  // by a restart of the group, join_settle after the first new node is ready
   kOnRestart,  // at the next restart
   kNever,      // only as replacements of lost nodes
 };

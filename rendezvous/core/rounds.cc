@@ -414,8 +414,8 @@ std::optional<std::string> Coordinator::WhyDrain(BootTime now) {
   return WhyGrow(now);
 }
 
-// New nodes justify a restart once no more of them arrive for join_settle, or the group reaches its full size: ten
-// nodes that arrive together cost one restart.
+// New nodes justify a restart when join_settle has passed since the first of them was ready, or the group reaches
+// its full size. So ten nodes that arrive together cost one restart.
 std::optional<std::string> Coordinator::WhyGrow(BootTime now) {
   const bool may = options_.scale_up == ScaleUp::kImmediate || options_.planted("scale_up_ignored");
   if (!may || greatest_.node_count() >= options_.max_nodes || options_.planted("never_grows")) return std::nullopt;
