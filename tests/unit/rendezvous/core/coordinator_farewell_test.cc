@@ -245,7 +245,7 @@ TEST_F(FarewellTest, ASuccessorWhoseBudgetOfLossesIsSpentSaysSoAtOnce) {
   }
   ASSERT_TRUE(after.Told("b").has_verdict());
   EXPECT_EQ(after.Told("b").verdict().exit_code(), 69);
-  EXPECT_EQ(after.Told("b").verdict().reason(), "node 0 was lost: its main process died; no node loss is allowed");
+  EXPECT_EQ(after.Told("b").verdict().reason(), "node 0 was lost: its main process died; no node loss is allowed (--max-node-losses)");
 }
 
 // "h" was lost before round 2 was made; it is in a round of a coordinator that lived in between.

@@ -84,7 +84,7 @@ TEST_F(FirstCauseOfARound, ANodeWhoseContainerWasStartedAgainIsNamedAsThat) {
   c_.Join("b2", 1);
   c_.Pass(absl::Seconds(8), {"a", "c"});
   EXPECT_EQ(c_.Said("round 1 ended; root cause: node 1 (b) was lost: no heartbeat for 11s"), 1);
-  EXPECT_EQ(c_.Said("its container ended (another one was started 4s after that)"), 1);
+  EXPECT_EQ(c_.Said("its container ended (a new one started 4s later)"), 1);
   EXPECT_EQ(c_.state(), State::kRunning);
 }
 
