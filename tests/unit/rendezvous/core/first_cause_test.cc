@@ -95,7 +95,7 @@ TEST_F(FirstCauseOfARound, ANodeWhoseMachineWasStartedAgainIsNamedAsThat) {
   c_.At("b2").status.set_boot_id("machine, booted again");
   c_.Join("b2", 1);
   c_.Pass(absl::Seconds(8), {"a", "c"});
-  EXPECT_EQ(c_.Said("its machine ended (it, or another one in its place, was started 4s after that)"), 1);
+  EXPECT_EQ(c_.Said("its machine ended (it or its replacement started 4s later)"), 1);
 }
 
 TEST_F(FirstCauseOfARound, ANodesLastWordStandsBesideItsVanishing) {
