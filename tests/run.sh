@@ -74,10 +74,10 @@ build() {
 # run_ctest PRESET SEEDS LABEL...: one report folder for each, which tests/report.py adds up.
 run_ctest() {
   local preset=$1 seeds=$2 label status=0
-  # The planted bugs are a stage of their own. Under a sanitizer the sweep over all wrong command lines, with thousands of
-  # starts, would find what the unit tests find there.
-  local but=simulation_planted_bugs
-  [ "$preset" = release ] || but+="|integration_command_line"
+  # Under a sanitizer the sweep over all wrong command lines, with thousands of starts, would find what the unit tests
+  # find there.
+  local but=^$
+  [ "$preset" = release ] || but="integration_command_line"
   shift 2
   for label in "$@"; do
     local folder=$REPORTS/$preset-$label parallel=$jobs
@@ -87,13 +87,6 @@ run_ctest() {
       -j "$parallel" --no-tests=error --output-junit "$folder/ctest.junit" || status=1
   done
   return $status
-}
-
-# Each bug behind a test-only switch must be caught within the seeds that its list names.
-planted_bugs() {
-  local folder=$REPORTS/release-planted-bugs
-  mkdir -p "$folder"
-  ctest --test-dir build/release -R '^simulation_planted_bugs$' --no-tests=error --output-junit "$folder/ctest.junit"
 }
 
 # python_tests FOLDER [NAME...]: all tests below tests/FOLDER, or those whose full name contains one of the names.
@@ -114,12 +107,12 @@ spin_model() {
   return "${PIPESTATUS[0]}"
 }
 
-# Whether each of the mutants still fits the sources, and, where there is time, whether the unit tests see theirs.
-unit_mutants() {
+# Whether each mutant still fits the sources and, where there is time, whether the tests notice it.
+cores_mutants() {
   if [ "$form" = short ]; then
     python3 tests/mutants/run.py --check
   else
-    python3 tests/mutants/run.py --only-unit --jobs "$jobs"
+    python3 tests/mutants/run.py --quick --jobs "$jobs"
   fi
 }
 
@@ -159,11 +152,11 @@ else
   first=(release unit)
   waiting=(integration torch chaos asan-integration)
   # asan-integration waits for the first. What is quick, or finds most, comes before what takes half an hour.
-  computing=(asan-build format tidy tsan-build tsan planted-bugs mutants fuzz spin asan simulation)
+  computing=(asan-build format tidy tsan-build tsan mutants fuzz spin asan simulation)
 fi
 readonly first waiting computing
 readonly last=(fresh)
-readonly all_stages=(program release unit integration torch chaos asan-integration simulation planted-bugs mutants asan-build spin
+readonly all_stages=(program release unit integration torch chaos asan-integration simulation mutants asan-build spin
   asan tsan-build tsan fuzz format tidy "${last[@]}")
 run_stage() {
   case $1 in
@@ -171,8 +164,7 @@ run_stage() {
     release) stage "build release" build release ;;
     unit) stage "unit" run_ctest release "$SEEDS" unit ;;
     simulation) stage "simulation, $SEEDS seeds" run_ctest release "$SEEDS" simulation ;;
-    planted-bugs) stage "bugs planted in the cores" planted_bugs ;;
-    mutants) stage "mutants of the cores" unit_mutants ;;
+    mutants) stage "mutants of the cores" cores_mutants ;;
     integration) stage "integration" run_ctest release "$SEEDS" integration ;;
     torch) stage "torch, end to end" torch_tests ;;
     chaos) stage "chaos" python_tests chaos ;;
@@ -226,7 +218,7 @@ run_all() {
 build_for() {
   case $1 in
     unit) echo release ;;
-    simulation | planted-bugs | integration | tidy) echo program ;;
+    simulation | integration | tidy) echo program ;;
     torch | chaos) [ -n "${MUSTER_BINARY:-}" ] || echo program ;;
     asan | asan-integration) echo asan-build ;;
     tsan) echo tsan-build ;;

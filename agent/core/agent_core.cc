@@ -195,7 +195,7 @@ void AgentCore::OnDisconnected(BootTime now, const std::string& why, int refused
 // name leads now; its own may return at any moment. A node that knows the verdict needs no coordinator any more.
 bool AgentCore::IsAnotherJobs(int exit_code) const {
   const bool is_member = IsSet(memory_.epoch()) && !memory_.has_verdict();
-  return exit_code == kExitRefused && is_member && planted_bug != "refusal_is_final";
+  return exit_code == kExitRefused && is_member;
 }
 
 // Nothing else of such a directive is applied, because the epoch of another job's coordinator is meaningless here.
@@ -261,7 +261,7 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
     return;
   }
   if (directive.order_case() == v1::Directive::ORDER_NOT_SET) return OnUnknownOrder(out);
-  ExtendLease(now, directive);
+  ExtendLease(directive);
   *memory_.mutable_epoch() = directive.id().epoch();
   *memory_.mutable_applied() = directive.id();
   if (directive.has_settings()) *memory_.mutable_settings() = directive.settings();
@@ -280,12 +280,11 @@ std::optional<BootTime> AgentCore::WhenSent(const v1::StatusId& echo) {
 }
 
 // The lease of this node ends at the moment when it sent the status that this directive echoes, plus the lease.
-void AgentCore::ExtendLease(BootTime now, const v1::Directive& directive) {
+void AgentCore::ExtendLease(const v1::Directive& directive) {
   const std::optional<BootTime> sent = WhenSent(directive.echo());
   if (!directive.has_lease() || !sent) return;
   const absl::Duration lease = absl::Milliseconds(directive.lease().duration_ms());
   BootTime deadline = *sent + lease;
-  if (planted_bug == "lease_from_receipt") deadline = now + lease;
   if (directive.lease().not_after_boot_ns() != 0) {
     deadline = std::min(deadline, FromBootNanos(directive.lease().not_after_boot_ns()));
   }
@@ -365,7 +364,7 @@ void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects
 
 void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
   // A spare that stands by while a round runs is not gathering.
-  const bool gathering = wait.gathering() || planted_bug == "standby_counts";
+  const bool gathering = wait.gathering();
   if (!gathering) memory_.set_gathering_since_boot_ns(0);
   place_in_line_ = wait.place_in_line();
   if (gathering && CurrentPhase() == v1::PHASE_READY && memory_.gathering_since_boot_ns() == 0) {

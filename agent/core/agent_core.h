@@ -104,8 +104,6 @@ class AgentCore {
   const v1::Memory& memory() const { return memory_; }
   bool finished() const { return finished_; }
 
-  std::string planted_bug;  // test-only: a bug that the simulation must find; empty in production
-
  private:
   enum class Link { kDown, kConnecting, kUp };
   struct SentStatus {
@@ -125,7 +123,7 @@ class AgentCore {
   void LearnPrimaryEnded(const v1::Directive& directive);
   void LearnVerdict(const v1::Verdict& verdict);
   std::optional<BootTime> WhenSent(const v1::StatusId& echo);
-  void ExtendLease(BootTime now, const v1::Directive& directive);
+  void ExtendLease(const v1::Directive& directive);
   void ApplyWait(BootTime now, const v1::Wait& wait, Effects* out);
   void ExitWith(BootTime now, int code, const std::string& reason, Effects* out);
   // Exits without a RELEASE. A known verdict takes precedence over the given code and reason.

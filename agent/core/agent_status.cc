@@ -140,7 +140,7 @@ v1::Phase AgentCore::CurrentPhase() const {
     default:
       break;
   }
-  const bool stopped = Compare(host_.memory().stopped(), host_.started()) >= 0 && planted_bug != "sigterm_success";
+  const bool stopped = Compare(host_.memory().stopped(), host_.started()) >= 0;
   if (StartedLast() && !stopped && failed) return v1::PHASE_FAILED;
   if (StartedLast() && !stopped && succeeded) return v1::PHASE_SUCCEEDED;
   return host_.unfit() ? v1::PHASE_UNUSABLE : v1::PHASE_READY;

@@ -27,8 +27,8 @@ RestartLedger RestartLedger::After(const RoundResult& round, const CoordinatorOp
   RestartLedger next = *this;
   next.restart_count += 1;
   ForgetOld(&next.losses, round.at, options.node_loss_window);
-  if (!options.planted("window_ignored")) ForgetOld(&next.failure_times, round.at, options.restart_window);
-  if (MadeProgress(round) && !options.planted("progress_ignored")) next.idle_failures = next.idle_changes = 0;
+  ForgetOld(&next.failure_times, round.at, options.restart_window);
+  if (MadeProgress(round)) next.idle_failures = next.idle_changes = 0;
   if (round.lasted >= kFastFailure) next.fast_failures = 0;
   if (round.end == EndCause::kWorkerFailure) {
     next.NoteFailure(round, options);
@@ -54,8 +54,7 @@ void RestartLedger::NoteFailure(const RoundResult& round, const CoordinatorOptio
   culprit_streak = !round.culprit.empty() && round.culprit == culprit ? culprit_streak + 1 : 1;
   culprit = round.culprit;
   if (culprit.empty() || options.exclude_after == 0 || culprit_streak < options.exclude_after) return;
-  const int times = options.planted("excluded_too_long") ? 3 : 1;
-  if (excluded.size() < kMaxExcluded) excluded[culprit] = round.at + times * options.exclude_for;
+  if (excluded.size() < kMaxExcluded) excluded[culprit] = round.at + options.exclude_for;
   culprit_streak = 0;
 }
 

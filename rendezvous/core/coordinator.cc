@@ -162,9 +162,7 @@ void Coordinator::OnClosed(BootTime now, StreamId stream, Effects* out) {
     // A host that has applied its RELEASE, or left with nothing alive, will not come back. If only its agent died
     // before that, the next agent reconnects and receives the order.
     const bool left = Leaving(host->second) && Idle(host->second);
-    if (left || host->second.status.phase() == v1::PHASE_HOST_GONE || Released(host->second) ||
-        options_.planted("close_is_death")) {
-      if (options_.planted("close_is_death")) host->second.lease_until = now;
+    if (left || host->second.status.phase() == v1::PHASE_HOST_GONE || Released(host->second)) {
       if (left && host->second.in_round && !host->second.succeeded) {
         NoteLoss(std::min(now, host->second.lost_at), absl::StrCat(NameOf(host->second), " left the job"));
       }
@@ -204,7 +202,7 @@ void Coordinator::NoticeLateness(BootTime now) {
 // Checks the run id, the protocol, the values and the order of statuses, and follows epochs. False: the status is
 // ignored.
 bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
-  if (status.run_id() != options_.run_id && !options_.planted("stranger_admitted")) {
+  if (status.run_id() != options_.run_id) {
     Refuse(stream, status,
            absl::StrCat("run id '", Foreign(status.run_id()), "' differs from this job's '", options_.run_id,
                         "'; set the same --rdzv-id on all nodes"),
@@ -225,8 +223,7 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
     return false;
   }
   // The other nodes run or ran without it, so the fault is in this node alone, and it exits with its own error.
-  if (status.has_cannot_start() && !first_round_ && !ServesOn(now, status) &&
-      !options_.planted("cannot_start_for_all")) {
+  if (status.has_cannot_start() && !first_round_ && !ServesOn(now, status)) {
     Refuse(stream, status, WhyItCannotStart(status), out, ExitCodeOf(status.cannot_start()));
     return false;
   }
@@ -254,15 +251,13 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
 // have had kLatecomers to hear why they wait.
 bool Coordinator::ServesOn(BootTime now, const v1::AgentStatus& status) const {
   const bool needed = options_.fixed_size() && status.has_place() && state_ == State::kGathering;
-  if (options_.planted("broken_primary_refused")) return false;
   return status.at_primary() && (!needed || now < state_since_ + kLatecomers);
 }
 
 void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, Effects* out,
                          int exit_code) {
   if (refused_.insert(stream).second) {
-    const std::string name = options_.planted("strangers_words") ? status.hostname() : Foreign(status.hostname());
-    NoteRefusal(name, reason, &refused_nodes_, out);
+    NoteRefusal(Foreign(status.hostname()), reason, &refused_nodes_, out);
   }
   v1::Directive directive = NextDirective(status.id());
   directive.mutable_refused()->set_exit_code(exit_code);
@@ -319,7 +314,7 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
   }
   host.joined_at = now - absl::Milliseconds(status.in_job_ms());
   // Ignore the reported gathering time when this coordinator started the gathering itself.
-  if (status.gathering_ms() > 0 && (!gathering_is_ours_ || options_.planted("standby_counts"))) {
+  if (status.gathering_ms() > 0 && !gathering_is_ours_) {
     gathering_since_ = std::min(gathering_since_, now - absl::Milliseconds(status.gathering_ms()));
   }
   if (status.has_place() && IsTrainer(host)) {
@@ -336,7 +331,7 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
   LearnFailure(now, host);
   LearnEcho(host);
   if (!status.predecessor_dead().empty()) LearnProvedDeath(now, status, out);
-  if (status.has_verdict() && !options_.planted("verdict_not_adopted")) LearnVerdict(now, status.verdict(), out);
+  if (status.has_verdict()) LearnVerdict(now, status.verdict(), out);
 }
 
 // Clears everything that was recorded about one round.
@@ -344,7 +339,7 @@ void Coordinator::ForgetRound() {
   progressed_ = progress_watched_ = false;
   loss_at_.reset();
   loss_text_.clear();
-  if (!options_.planted("success_kept")) succeeded_.clear();
+  succeeded_.clear();
   succeeded_and_departed_.clear();
   succeeded_and_confirmed_dead_.clear();
   lost_failures_.clear();
@@ -360,7 +355,7 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
   if (!IsSet(last.id())) return;
   first_round_ = false;
   max_number_ = std::max(max_number_, last.id().number());
-  if (Compare(last.id(), greatest_.id()) > 0 && !options_.planted("round_id_repeats")) {
+  if (Compare(last.id(), greatest_.id()) > 0) {
     if (!round_owned_by_this_epoch_) {
       // While gathering, the end of that round has not been counted yet, so it is recovered first. While draining
       // an older round, whose members have moved on, the greater round may be healthy.
@@ -378,7 +373,7 @@ void Coordinator::LearnRounds(BootTime now, Host& host, Effects* out) {
       }
     }
     RestartLedger seen = RestartLedger::ReadFrom(last, now);
-    if (!options_.planted("counts_forgotten")) round_counts_ = round_counts_.Learning(seen);
+    round_counts_ = round_counts_.Learning(seen);
     // The greater round is another coordinator's; the next round of this one follows it.
     seen.restart_count += round_owned_by_this_epoch_ ? 1 : 0;
     counts_ = counts_.Learning(seen);

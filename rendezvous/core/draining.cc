@@ -39,13 +39,11 @@ void Coordinator::Drain(BootTime now, const std::string& why, Effects* out) {
 // RUN may have reached this one host, and other nodes may have its place by now.
 bool Coordinator::PredecessorsRoundMayRun(BootTime now) const {
   if (round_owned_by_this_epoch_ || now >= members_known_until_) return false;
-  if (word_left_ && options_.planted("word_for_all")) return false;
   if (PrimaryIsKnownEnded()) {
     std::set<int> accounted = AccountedFor();
     accounted.insert(word_left_->node_rank());
     return static_cast<int>(accounted.size()) < greatest_.node_count();
   }
-  if (options_.planted("unheard_round")) return MembersMissing() > 0;
   return MembersMissing() > 0 || (options_.leased() && had_predecessor_);
 }
 
@@ -77,8 +75,7 @@ bool Coordinator::IsDrained(BootTime now, const Host& host) const {
   if (now > host.lease_until && host.stream == 0 && now > host.closed_at + options_.reconnect_grace) return true;
   const v1::Phase phase = host.status.phase();
   if (phase == v1::PHASE_LEAVING) return Idle(host);
-  const bool counted = host.stop_seq != 0 && Fresh(host) &&
-                       (host.status.applied().seq() >= host.stop_seq || options_.planted("stale_ready"));
+  const bool counted = host.stop_seq != 0 && Fresh(host) && host.status.applied().seq() >= host.stop_seq;
   return counted && (phase == v1::PHASE_READY || phase == v1::PHASE_UNUSABLE);
 }
 
@@ -106,7 +103,6 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   const std::optional<SeenFailure> cause = FirstCause(Failures());
   const EndCause end = ClassifyEnd(cause);
   counts_ = round_counts_.After(BuildResult(now, end, cause), options_);
-  if (options_.planted("budget_twice") && end == EndCause::kWorkerFailure) ++counts_.failures;
   if (!cancelled_on_.empty()) {
     ConcludeWith(now, kExitCancelled, absl::StrCat("cancelled on ", cancelled_on_), out);
     return true;
@@ -209,10 +205,6 @@ std::vector<FailureRef> Coordinator::Failures() const {
     if (!Same(host.status.failure().round(), greatest_.id())) continue;
     failures.push_back({&host.status.failure(), &id, host.failed_at});
   }
-  if (options_.planted("last_cause") && !failures.empty()) {
-    return {*std::max_element(failures.begin(), failures.end(),
-                              [](const FailureRef& a, const FailureRef& b) { return a.at < b.at; })};
-  }
   return failures;
 }
 
@@ -225,9 +217,8 @@ EndCause Coordinator::ClassifyEnd(const std::optional<SeenFailure>& cause) const
   // from workers that saw their peers end. Any failure counts here, not only the root cause, which need not be the
   // earliest: a signal ranks above an exit code.
   const std::vector<FailureRef> failures = Failures();
-  const bool failed_before = std::any_of(failures.begin(), failures.end(), [this, &cause](const FailureRef& f) {
-    const BootTime at = options_.planted("echo_by_cause") ? cause->at : f.at;
-    return at <= trouble_at_ && !f.failure->after_our_signal();
+  const bool failed_before = std::any_of(failures.begin(), failures.end(), [this](const FailureRef& f) {
+    return f.at <= trouble_at_ && !f.failure->after_our_signal();
   });
   return failed_before ? EndCause::kWorkerFailure : EndCause::kMembership;
 }
@@ -249,7 +240,6 @@ void Coordinator::Conclude(BootTime now, v1::Verdict verdict, Effects* out) {
 }
 
 bool Coordinator::Acknowledged(const Host& host) const {
-  if (options_.planted("verdict_unacknowledged")) return true;
   // An unusable host can receive the verdict like any other, but its stuck workers are not waited for.
   return host.status.has_verdict() && (Idle(host) || Unusable(host));
 }
@@ -267,7 +257,6 @@ bool Coordinator::finished() const {
 // one.
 void Coordinator::LookWhetherTheVerdictIsKept() {
   verdict_kept_ = true;
-  if (options_.planted("verdict_unacknowledged")) return;
   for (const auto& [id, host] : hosts_) {
     if (host.status.at_primary() && host.stream != 0 && !host.status.has_verdict()) verdict_kept_ = false;
   }

@@ -84,7 +84,6 @@ bool Coordinator::LeavesAfterSuccess(const Host& host) const {
 // they cannot be ended.
 bool Coordinator::HasSucceeded(const Host& host) const {
   if (!Claims(host)) return false;
-  if (options_.planted("success_by_phase")) return host.status.phase() == v1::PHASE_SUCCEEDED;
   return host.status.outcome() == v1::OUTCOME_SUCCEEDED && (Idle(host) || Unusable(host));
 }
 
@@ -102,7 +101,7 @@ bool Coordinator::EveryNodeSucceeded() const {
 // A drain because of a disconnected member stops the others early. If all attached members have succeeded there
 // are no workers to stop, and the disconnected one may return within its lease, finished or still running.
 bool Coordinator::OnlyAbsentNodesRun() const {
-  if (succeeded_.empty() || options_.planted("done_do_not_wait")) return false;
+  if (succeeded_.empty()) return false;
   return std::all_of(hosts_.begin(), hosts_.end(), [](const auto& entry) {
     const Host& host = entry.second;
     return !host.in_round || host.stream == 0 || host.succeeded;
@@ -117,8 +116,7 @@ const Coordinator::Host* Coordinator::HolderOf(int place) const {
 }
 
 bool Coordinator::CannotStart(const Host& host) const {
-  return host.status.has_cannot_start() && IsTrainer(host) &&
-         (first_round_ || options_.planted("cannot_start_for_all"));
+  return host.status.has_cannot_start() && IsTrainer(host) && first_round_;
 }
 
 int Coordinator::CannotStart() const {

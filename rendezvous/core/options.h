@@ -107,11 +107,6 @@ struct CoordinatorOptions {
   size_t many_hosts = kManyHosts;
   absl::Duration decision_spacing = kDecisionSpacing;
 
-  // Test-only: the name of a planted bug that the simulation must find. Empty in production.
-  std::string planted_bug;
-
-  bool planted(const char* bug) const { return planted_bug == bug; }
-
   bool leased() const { return lease > absl::ZeroDuration(); }
   bool fixed_size() const { return min_nodes == max_nodes; }
   // The coordinator lets a lease end this much later than the node itself does.

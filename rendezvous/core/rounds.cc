@@ -54,7 +54,6 @@ bool Coordinator::Step(BootTime now, Effects* out) {
 // overwrite what the others had finished.
 bool Coordinator::EndWithSuccess(BootTime now, Effects* out) {
   if (!EveryNodeSucceeded()) return false;
-  if (state_ != State::kRunning && options_.planted("success_forgotten")) return false;
   ConcludeWith(now, 0, "every worker exited 0", out);
   return true;
 }
@@ -119,7 +118,7 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
 // such host and must wait until the lease of that round would have expired. Where every node has a place, no node
 // can stand in for another. A node that cannot start its program counts like a spare.
 bool Coordinator::SparesMayHideARound(BootTime now) const {
-  if (!options_.leased() || options_.planted("spares_start")) return false;
+  if (!options_.leased()) return false;
   bool placed = true;
   bool own_is_heard = false;
   for (const auto& [id, host] : hosts_) {
@@ -203,7 +202,7 @@ std::vector<Candidate> Coordinator::ReadyCandidates() const {
                           .hostname = host.status.hostname(),
                           .place = host.status.has_place() ? host.status.place() : -1,
                           .seat = host.seat,
-                          .was_member = WasMember(host) && !options_.planted("spare_before_member"),
+                          .was_member = WasMember(host),
                           .at_primary = host.status.at_primary(),
                           .joined_at = host.joined_at,
                           .slots = host.status.slots(),
@@ -220,7 +219,7 @@ int Coordinator::RoundSize(int ready) const {
   if (options_.scale_up == ScaleUp::kNever && largest_ > 0)
     most = std::min(most, std::max(largest_, options_.min_nodes));
   const int size = std::min(ready, most);
-  return options_.planted("unit_ignored") ? size : size - size % options_.node_unit;
+  return size - size % options_.node_unit;
 }
 
 // Leaves out excluded nodes if the others suffice.
@@ -230,8 +229,7 @@ std::vector<Candidate> Coordinator::Chosen(std::vector<Candidate> ready, BootTim
     if (!SetAside(c.host_id, now)) sound.push_back(c);
   }
   const bool suffice = RoundSize(static_cast<int>(sound.size())) >= options_.min_nodes;
-  if (options_.planted("excluded_take_part")) return ready;
-  return suffice || options_.planted("excluded_though_needed") ? sound : ready;
+  return suffice ? sound : ready;
 }
 
 // Counts the known nodes that are not ready. Running workers of any round must end before the next one starts.
@@ -253,7 +251,7 @@ Coordinator::Arriving Coordinator::WhoArrives(BootTime now) const {
 bool Coordinator::EnoughCame(BootTime now, const Arriving& arriving) const {
   const bool called = now >= min_reached_ + options_.last_call;
   if (first_round_) return called;
-  const bool newcomers_hold = arriving.newcomers > 0 && (!called || options_.planted("waits_in_vain"));
+  const bool newcomers_hold = arriving.newcomers > 0 && !called;
   return arriving.known == 0 && !newcomers_hold;
 }
 
@@ -269,7 +267,7 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   }
   min_reached_ = count >= options_.min_nodes ? std::min(min_reached_, now) : absl::InfiniteFuture();
   last_why_ = HowManyAreReady(count);
-  if (now < not_before_ && !options_.planted("pause_ignored")) {
+  if (now < not_before_) {
     last_why_ = absl::StrCat("the last ", counts_.fast_failures, " rounds failed within ",
                              absl::FormatDuration(kFastFailure), " each; pausing ",
                              absl::FormatDuration(absl::Ceil(pause_, absl::Milliseconds(100))),
@@ -286,7 +284,7 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
   const bool enough = suffice && !options_.fixed_size() && EnoughCame(now, arriving);
   const absl::Duration timeout = first_round_ ? options_.join_timeout : options_.rejoin_timeout;
   const bool overdue = now >= gathering_since_ + timeout;
-  if ((all && !owners_first) || enough || (overdue && suffice && !options_.planted("waits_in_vain"))) {
+  if ((all && !owners_first) || enough || (overdue && suffice)) {
     MakeRound(now, AssignSeats(std::move(ready), size), last_why_, out);
     return true;
   }
@@ -316,9 +314,7 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   // below.
   const auto restarts = static_cast<uint64_t>(counts_.restart_count);
   id.set_number(1 + std::max({max_number_, greatest_.id().number(), restarts}));
-  if (options_.planted("round_id_repeats")) id.set_number(1 + greatest_.id().number());
   *id.mutable_epoch() = epoch_;
-  if (options_.planted("round_id_repeats")) id.clear_epoch();
   max_number_ = std::max(max_number_, id.number());
   for (auto& [host_id, host] : hosts_) {
     // Normally cleared already: by StepDraining, or because without a drain no round was known.
@@ -417,8 +413,8 @@ std::optional<std::string> Coordinator::WhyDrain(BootTime now) {
 // New nodes justify a restart when join_settle has passed since the first of them was ready, or the group reaches
 // its full size. So ten nodes that arrive together cost one restart.
 std::optional<std::string> Coordinator::WhyGrow(BootTime now) {
-  const bool may = options_.scale_up == ScaleUp::kImmediate || options_.planted("scale_up_ignored");
-  if (!may || greatest_.node_count() >= options_.max_nodes || options_.planted("never_grows")) return std::nullopt;
+  const bool may = options_.scale_up == ScaleUp::kImmediate;
+  if (!may || greatest_.node_count() >= options_.max_nodes) return std::nullopt;
   if (!MayChangeMembers(now)) return std::nullopt;
   int newcomers = 0;
   for (const Candidate& c : ReadyCandidates()) {
@@ -431,7 +427,7 @@ std::optional<std::string> Coordinator::WhyGrow(BootTime now) {
     return std::nullopt;
   }
   newcomers_since_ = std::min(newcomers_since_, now);
-  const bool settled = now >= newcomers_since_ + options_.join_settle || options_.planted("settle_ignored");
+  const bool settled = now >= newcomers_since_ + options_.join_settle;
   if (size < RoundSize(options_.max_nodes) && !settled) return std::nullopt;
   return absl::StrCat(newcomers, newcomers == 1 ? " new node is" : " new nodes are", " ready to join");
 }

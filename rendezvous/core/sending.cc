@@ -91,7 +91,7 @@ void Coordinator::FillOrder(BootTime now, Host& host, v1::Directive* directive) 
     case v1::Directive::kStop: {
       if (host.stop_seq == 0) {
         host.stop_seq = seq_;
-        if (!options_.planted("stale_ready")) host.counts_from = seq_;
+        host.counts_from = seq_;
       }
       v1::Stop* stop = directive->mutable_stop();
       *stop->mutable_round() = host.in_round ? greatest_.id() : host.status.last().id();

@@ -55,29 +55,40 @@ class Problem(Exception):
 
 
 @dataclasses.dataclass
-class Mutant:
-    name: str
+class Edit:
+    """One replacement, within one function of one file."""
     file: str
     old: str
     new: str
-    expected: str
-    why: str = ""
-    seeds: int = 0  # needed to catch it, where the default does not suffice
-    mix: str = ""  # the mix of faults that was made for it: its seeds alone are run
-    number: int = 0  # its value of MUSTER_MUTANT; 0: the program as it is
+    original: str = ""  # the whole file, as it is when this starts: somebody may edit it while this runs
 
     def __post_init__(self):
-        self.original = (ROOT / self.file).read_text()  # as it is now: somebody may edit it while this runs
+        self.original = (ROOT / self.file).read_text()
 
     def place(self):
         found = self.original.count(self.old)
         if found != 1:
-            raise Problem(f"mutant {self.name}: its old text is found {found} times in {self.file}, not once: "
-                          "adapt it to what the rule looks like now")
+            raise Problem(f"its old text is found {found} times in {self.file}, not once: adapt it to what the rule "
+                          "looks like now")
         return self.original.index(self.old)
+
+
+@dataclasses.dataclass
+class Mutant:
+    name: str
+    expected: str
+    edits: list[Edit]
+    why: str = ""
+    seeds: int = 0  # needed to notice it, where the default does not suffice
+    mix: str = ""  # the mix of faults that was made for it: its seeds alone are run
+    quick: bool = False  # the simulation notices it soon: part of --quick
+    number: int = 0  # its value of MUSTER_MUTANT; 0: the program as it is
 
     def environment(self):
         return dict(os.environ, MUSTER_MUTANT=str(self.number))
+
+    def cores(self):
+        return sorted({core_of(edit.file) for edit in self.edits})
 
 
 @dataclasses.dataclass
@@ -105,23 +116,38 @@ def core_of(file):
     return max((prefix for prefix in UNIT_TESTS if file.startswith(prefix)), key=len, default=None)
 
 
+def read(entry, number):
+    """A mutant of the list: `file`, `old` and `new` are one edit, `also` has others."""
+    edits = [{key: entry.pop(key) for key in ("file", "old", "new")}, *entry.pop("also", [])]
+    return Mutant(**entry, edits=[Edit(**edit) for edit in edits], number=number)
+
+
+def complaint_about(mutant):
+    """What is wrong with it; "" if nothing is."""
+    if mutant.expected not in EXPECTATIONS:
+        return f"expected is {mutant.expected}, not one of {EXPECTATIONS}"
+    if mutant.expected != "simulation" and not mutant.why:
+        return "which test notices it, or why none does, is not said"
+    for edit in mutant.edits:
+        if core_of(edit.file) is None:
+            return f"{edit.file} is in none of the pure cores"
+        if edit.old == edit.new:
+            return "it changes nothing"
+        find_function(edit)
+    return ""
+
+
 def load():
-    entries = tomllib.loads(LIST.read_text())["mutant"]
-    mutants = [Mutant(**entry, number=i) for i, entry in enumerate(entries, 1)]
+    mutants = [read(entry, i) for i, entry in enumerate(tomllib.loads(LIST.read_text())["mutant"], 1)]
     names = set()
     for mutant in mutants:
-        if mutant.name in names:
-            raise Problem(f"mutant {mutant.name} is there twice")
+        try:
+            complaint = "it is there twice" if mutant.name in names else complaint_about(mutant)
+        except Problem as problem:
+            complaint = str(problem)
+        if complaint:
+            raise Problem(f"mutant {mutant.name}: {complaint}")
         names.add(mutant.name)
-        if core_of(mutant.file) is None:
-            raise Problem(f"mutant {mutant.name}: {mutant.file} is in none of the pure cores")
-        if mutant.expected not in EXPECTATIONS:
-            raise Problem(f"mutant {mutant.name}: expected is {mutant.expected}, not one of {EXPECTATIONS}")
-        if mutant.expected != "simulation" and not mutant.why:
-            raise Problem(f"mutant {mutant.name}: which test sees it, or why none does, is not said")
-        if mutant.old == mutant.new:
-            raise Problem(f"mutant {mutant.name} changes nothing")
-        find_function(mutant)
     return mutants
 
 
@@ -136,10 +162,10 @@ inline const int muster_mutant = std::getenv("MUSTER_MUTANT") ? std::atoi(std::g
 """
 
 
-def find_function(mutant):
-    """Where the body of the function begins and ends that the mutant breaks, and whether it returns nothing."""
-    text, at = mutant.original, mutant.place()
-    end_at = at + len(mutant.old)
+def find_function(edit):
+    """Where the body of the function begins and ends that the edit breaks, and whether it returns nothing."""
+    text, at = edit.original, edit.place()
+    end_at = at + len(edit.old)
     on_one_line = re.compile(r"^[^\S\n]*(?!(?:if|for|while|switch|\}) )(?P<head>\S.*?\)[^{\n]*)\{ (?P<body>.*) \}$",
                              re.MULTILINE)
     for found in on_one_line.finditer(text):
@@ -149,26 +175,28 @@ def find_function(mutant):
     for found in defined.finditer(text):
         if found.start("body") - 1 <= at and end_at <= found.end("body"):
             return found.start("body") - 1, found.end("body"), returns_nothing(found["head"])
-    raise Problem(f"mutant {mutant.name}: its old text is not within one function of {mutant.file}")
+    raise Problem(f"its old text is not within one function of {edit.file}")
 
 
 def returns_nothing(head):
     return re.match(r"(static |inline )*void ", head) is not None
 
 
-def with_all(mutants):
-    """The text of a file with every one of its mutants; MUSTER_MUTANT selects."""
-    text = mutants[0].original
+def with_all(edits):
+    """The text of a file with every edit of every mutant, as (number of the mutant, edit); MUSTER_MUTANT selects."""
+    text = edits[0][1].original
     functions = {}
-    for mutant in mutants:
-        functions.setdefault(find_function(mutant), []).append(mutant)
+    for number, edit in edits:
+        functions.setdefault(find_function(edit), {}).setdefault(number, []).append(edit)
     for (begin, end, nothing), broken in sorted(functions.items(), reverse=True):
         body = text[begin:end]
         copies = ""
-        for mutant in broken:
-            at = mutant.place() - begin
-            changed = body[:at] + mutant.new + body[at + len(mutant.old):]
-            copies += f" if (muster_mutant == {mutant.number}) {{\n{changed}\n{'return;' if nothing else ''} }}\n"
+        for number, those in sorted(broken.items()):
+            changed = body
+            for edit in sorted(those, key=lambda edit: edit.place(), reverse=True):
+                at = edit.place() - begin
+                changed = changed[:at] + edit.new + changed[at + len(edit.old):]
+            copies += f" if (muster_mutant == {number}) {{\n{changed}\n{'return;' if nothing else ''} }}\n"
         text = text[:begin] + copies + body + text[end:]
     return (PRELUDE + text).encode()
 
@@ -186,7 +214,8 @@ def write_if_changed(path, data):
 def copy_sources(mutants):
     broken = {}
     for mutant in mutants:
-        broken.setdefault(mutant.file, []).append(mutant)
+        for edit in mutant.edits:
+            broken.setdefault(edit.file, []).append((mutant.number, edit))
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True,
                             capture_output=True, text=True).stdout.splitlines()
     for name in listed:
@@ -252,9 +281,9 @@ def hunt(mutant, seeds):
     return None, ""
 
 
-def failing_unit_test(environment, core):
+def failing_unit_test(environment, cores):
     """The name of the first test that fails, or ""."""
-    for test in UNIT_TESTS[core]:
+    for test in dict.fromkeys(test for core in cores for test in UNIT_TESTS[core]):
         try:
             ran = subprocess.run([BUILD / "bin" / test], cwd=BUILD, capture_output=True, text=True, check=False,
                                  timeout=UNIT_TEST_SECONDS, env=environment)
@@ -274,12 +303,12 @@ def run_mutant(mutant, options):
     began = time.monotonic()
     result = Result(mutant)
     if options.unit and mutant.expected != "simulation":
-        result.unit = failing_unit_test(mutant.environment(), core_of(mutant.file))
+        result.unit = failing_unit_test(mutant.environment(), mutant.cores())
     if not result.unit and not options.only_unit:
         result.seeds = options.seeds or max(DEFAULT_SEEDS, mutant.seeds)
         result.seed, result.message = hunt(mutant, result.seeds)
         if options.unit and mutant.expected == "simulation" and not result.message:
-            result.unit = failing_unit_test(mutant.environment(), core_of(mutant.file))
+            result.unit = failing_unit_test(mutant.environment(), mutant.cores())
     result.seconds = time.monotonic() - began
     print(describe(result), flush=True)
     return result
@@ -288,11 +317,11 @@ def run_mutant(mutant, options):
 def run_mutants(mutants, options):
     copy_sources(load())  # all of them, so that a run of some finds them built
     configure()
-    cores = {core_of(mutant.file) for mutant in mutants} if options.unit else set()
+    cores = {core for mutant in mutants for core in mutant.cores()} if options.unit else set()
     tests = sorted({test for core in cores for test in UNIT_TESTS[core]})
     build(tests + ([] if options.only_unit else ["muster_sim"]), options.jobs)
     for core in sorted(cores):
-        if failed := failing_unit_test(os.environ, core):
+        if failed := failing_unit_test(os.environ, [core]):
             raise Problem(f"{failed} fails without any mutant")
     with concurrent.futures.ThreadPoolExecutor(options.runs) as pool:
         return list(pool.map(lambda mutant: run_mutant(mutant, options), mutants))
@@ -343,6 +372,8 @@ def main():
     parser.add_argument("--no-unit", dest="unit", action="store_false", help="run the simulation alone")
     parser.add_argument("--only-unit", action="store_true",
                         help="run the unit tests alone, of all that are not said to be seen by the simulation")
+    parser.add_argument("--quick", action="store_true",
+                        help="those that unit tests notice, and those that the simulation notices soon")
     options = parser.parse_args()
     try:
         mutants = load()
@@ -352,6 +383,8 @@ def main():
         chosen = [m for m in mutants if not options.names or m.name in options.names]
         if options.only_unit:
             chosen = [m for m in chosen if m.expected != "simulation"]
+        if options.quick:
+            chosen = [m for m in chosen if m.quick or m.expected == "unit"]
         if options.check:
             print(f"{len(chosen)} mutants fit the sources")
             return 0

@@ -13,8 +13,8 @@ import argparse
 import collections
 import concurrent.futures
 import dataclasses
+import json
 import os
-import pathlib
 import random
 import re
 import subprocess
@@ -44,13 +44,17 @@ KINDS = {"bound": BOUND, "equality": EQUALITY, "logic": LOGIC, "extreme": EXTREM
 
 
 @dataclasses.dataclass
-class Random(run.Mutant):
+class Place(run.Edit):
     at: int = 0  # where `old` stands in the file
-    line: int = 0
     kind: str = ""
 
     def place(self):
         return self.at
+
+    def __str__(self):
+        line = self.original.count("\n", 0, self.at) + 1
+        old, new = (" ".join(text.split()) for text in (self.old, self.new))
+        return f"{self.file}:{line}: {self.kind}: `{old}` -> `{new}`"
 
 
 def without_comments_and_strings(text):
@@ -97,60 +101,49 @@ def candidates():
             file = str(path.relative_to(run.ROOT))
             original = path.read_text()
             for kind, begin, end, new in places(file):
-                line = original.count("\n", 0, begin) + 1
-                mutant = Random(name=f"{file}:{line}:{kind}@{begin}", file=file, old=original[begin:end], new=new,
-                                expected="unit", why="-", at=begin, line=line, kind=kind)
+                place = Place(file, original[begin:end], new, at=begin, kind=kind)
                 try:
-                    run.find_function(mutant)
+                    run.find_function(place)
                 except run.Problem:
                     continue  # a table, or a default of a field
-                found.append(mutant)
+                found.append(place)
     return found
 
 
-def compiles(mutant, commands):
-    """Whether the file with this mutant alone is still C++."""
-    text = mutant.original[:mutant.at] + mutant.new + mutant.original[mutant.at + len(mutant.old):]
-    words = re.sub(r" -o \S+ -c \S+$| -Werror", "", commands[mutant.file]["command"]).split()
+def compiles(place, commands):
+    """Whether the file with this edit alone is still C++."""
+    text = place.original[:place.at] + place.new + place.original[place.at + len(place.old):]
+    words = re.sub(r" -o \S+ -c \S+$| -Werror", "", commands[place.file]["command"]).split()
     done = subprocess.run([*words, "-w", "-fsyntax-only", "-x", "c++", "-"], input=text, text=True, capture_output=True,
-                          cwd=commands[mutant.file]["directory"], timeout=COMPILE_SECONDS, check=False)
+                          cwd=commands[place.file]["directory"], timeout=COMPILE_SECONDS, check=False)
     return done.returncode == 0
 
 
 def compile_commands():
-    import json
     entries = json.loads((run.BUILD / "compile_commands.json").read_text())
     prefix = str(run.SOURCE) + "/"
     return {e["file"].removeprefix(prefix): e for e in entries if e["file"].startswith(prefix)}
 
 
 def choose(options):
-    """A sample of mutants that compile, numbered."""
+    """A sample of mutants that compile, and how many there are to choose from."""
     everything = candidates()
     generator = random.Random(options.seed)
     drawn = generator.sample(everything, min(len(everything), int(options.count * SPARE_SHARE)))
-    if options.list:
-        return drawn[:options.count], len(everything)
-    run.copy_sources([])
-    run.configure()
-    run.build(["muster_proto"], options.jobs)
-    commands = compile_commands()
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        sound = [mutant for mutant, fits in zip(drawn, pool.map(lambda m: compiles(m, commands), drawn)) if fits]
-    chosen = sound[:options.count]
-    for number, mutant in enumerate(chosen, 1):
-        mutant.number = number
-    return chosen, len(everything)
-
-
-def describe(mutant):
-    old = " ".join(mutant.old.split())
-    return f"{mutant.file}:{mutant.line}: {mutant.kind}: `{old}` -> `{' '.join(mutant.new.split())}`"
+    if not options.list:
+        run.copy_sources([])
+        run.configure()
+        run.build(["muster_proto"], options.jobs)
+        commands = compile_commands()
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            drawn = [place for place, fits in zip(drawn, pool.map(lambda p: compiles(p, commands), drawn)) if fits]
+    return [run.Mutant(str(place), "unit", [place], number=number)
+            for number, place in enumerate(drawn[:options.count], 1)], len(everything)
 
 
 def meet_tests(mutant, options):
     """What noticed it: a unit test, a seed, or nothing ("")."""
-    failed = run.failing_unit_test(mutant.environment(), run.core_of(mutant.file))
+    failed = run.failing_unit_test(mutant.environment(), mutant.cores())
     if failed:
         return f"unit test {failed}"
     seed, message = run.hunt(mutant, options.seeds)
@@ -159,13 +152,13 @@ def meet_tests(mutant, options):
 
 def report(mutants, seen, total, options):
     survivors = [mutant for mutant in mutants if not seen[mutant.name]]
-    by_kind = collections.Counter(mutant.kind for mutant in mutants)
-    lost = collections.Counter(mutant.kind for mutant in survivors)
+    by_kind = collections.Counter(mutant.edits[0].kind for mutant in mutants)
+    lost = collections.Counter(mutant.edits[0].kind for mutant in survivors)
     print("\n| kind | mutants | noticed |\n|---|---|---|")
     for kind, count in sorted(by_kind.items()):
         print(f"| {kind} | {count} | {count - lost[kind]} |")
     for mutant in survivors:
-        print(f"survived: {describe(mutant)}")
+        print(f"survived: {mutant.name}")
     by_unit = sum(what.startswith("unit test") for what in seen.values())
     noticed = len(mutants) - len(survivors)
     print(f"\n{noticed} of {len(mutants)} noticed ({100 * noticed / max(1, len(mutants)):.0f} %), {by_unit} of them by unit "
@@ -183,16 +176,16 @@ def main():
     began = time.monotonic()
     mutants, total = choose(options)
     if options.list:
-        print("\n".join(describe(mutant) for mutant in mutants), f"\n{total} possible mutants")
+        print("\n".join(mutant.name for mutant in mutants), f"\n{total} possible mutants")
         return 0
     run.copy_sources(mutants)
-    cores = {run.core_of(mutant.file) for mutant in mutants}
+    cores = {core for mutant in mutants for core in mutant.cores()}
     run.build(sorted({test for core in cores for test in run.UNIT_TESTS[core]}) + ["muster_sim"], options.jobs)
     seen = {}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for mutant, what in zip(mutants, pool.map(lambda m: meet_tests(m, options), mutants)):
             seen[mutant.name] = what
-            print(f"{describe(mutant)}: {what or 'NOTHING'}", flush=True)
+            print(f"{mutant.name}: {what or 'NOTHING'}", flush=True)
     report(mutants, seen, total, options)
     print(f"{time.monotonic() - began:.0f} s")
     return 0

@@ -206,7 +206,6 @@ std::optional<rendezvous::PortHolder> World::HolderOfPort(const AgentProcess& ag
 
 CoordinatorHome* World::NewHome(Process* owner, HostProcess* primary, const v1::NodeConfig& config) {
   rendezvous::CoordinatorOptions options = rendezvous::OptionsFrom(config);
-  options.planted_bug = scenario_.planted_bug;
   if (scenario_.many_hosts > 0) {
     options.many_hosts = static_cast<size_t>(scenario_.many_hosts);
     options.decision_spacing = absl::Microseconds(scenario_.decision_spacing);

@@ -117,7 +117,6 @@ void World::StartAgentProcess(HostProcess* host, uint64_t number) {
   agent->pid = host->machine->next_pid++;
   agent->name = absl::StrCat(host->name, "/a", number);
   agent->started = false;
-  agent->core.planted_bug = scenario_.planted_bug;
   host->agent = agent;
   host->link_open = true;
   host->agent_starts.push_back(now());

@@ -3,9 +3,7 @@
 //   muster_sim --seeds N [--first S] [--time-limit SECONDS]      run seeds S, S+1, ...
 //   ... --jobs N                                                 on so many threads
 //   muster_sim --seed S [--trace]                                replay one
-//   ... --bug NAME                                               with a planted bug (test-only)
 //   ... --mix TEXT                                               only of seeds whose mix of faults is called so
-//   ... --until-caught                                           end at the first violation, 0 if there was one
 //   ... --until-failed                                           end at the first violation, 1 if there was one
 #include <unistd.h>
 
@@ -36,11 +34,9 @@ struct Options {
   uint64_t seeds = 20000;
   bool single = false;
   bool trace = false;
-  bool until_caught = false;
   bool until_failed = false;
   double time_limit_s = 0;  // 0: none
   int jobs = 1;             // threads; a seed is one thread's
-  std::string bug;
   std::string mix;
 };
 
@@ -53,17 +49,6 @@ struct Outcome {
   size_t rounds = 0;
   std::string message;
 };
-
-Scenario ScenarioFor(const Options& options, uint64_t seed) {
-  Scenario scenario = DrawScenario(seed);
-  scenario.planted_bug = options.bug;
-  return scenario;
-}
-
-Options Unplanted(Options options) {
-  options.bug.clear();
-  return options;
-}
 
 // A CHECK that fails ends the process: the seed in which it did is to be known.
 thread_local uint64_t running_seed = 0;
@@ -81,7 +66,7 @@ void PrintLine(Micros now, const std::string& category, const std::string& text)
 
 Outcome RunSeed(const Options& options, uint64_t seed) {
   running_seed = seed;
-  World world(ScenarioFor(options, seed), options.trace ? PrintLine : TakeLine());
+  World world(DrawScenario(seed), options.trace ? PrintLine : TakeLine());
   Outcome outcome;
   outcome.ok = world.Run();
   outcome.hash = world.hash();
@@ -93,10 +78,10 @@ Outcome RunSeed(const Options& options, uint64_t seed) {
   return outcome;
 }
 
-void Report(const Options& options, uint64_t seed, const std::string& message) {
-  std::printf("seed %llu: %s\n  %s\n  replay: muster_sim --seed %llu --trace%s%s\n",
-              static_cast<unsigned long long>(seed), message.c_str(), Describe(ScenarioFor(options, seed)).c_str(),
-              static_cast<unsigned long long>(seed), options.bug.empty() ? "" : " --bug ", options.bug.c_str());
+void Report(uint64_t seed, const std::string& message) {
+  std::printf("seed %llu: %s\n  %s\n  replay: muster_sim --seed %llu --trace\n",
+              static_cast<unsigned long long>(seed), message.c_str(), Describe(DrawScenario(seed)).c_str(),
+              static_cast<unsigned long long>(seed));
   std::fflush(stdout);
 }
 
@@ -118,8 +103,6 @@ std::string Judge(const Options& options, uint64_t seed, const Outcome& outcome)
   if (outcome.ok && seed % kDeterminismEvery == 0 && RunSeed(options, seed).hash != outcome.hash) {
     return "two runs of this seed differ";
   }
-  // A bug is caught by a seed that holds without it.
-  if (!outcome.ok && options.until_caught && !RunSeed(Unplanted(options), seed).ok) return "";
   return outcome.message;
 }
 
@@ -128,7 +111,7 @@ void TakeSeeds(const Options& options, const std::function<double()>& elapsed, T
   while (!tally->enough && tally->next < options.first + options.seeds) {
     if (options.time_limit_s > 0 && elapsed() > options.time_limit_s) return;
     const uint64_t seed = tally->next++;
-    if (!options.mix.empty() && ScenarioFor(options, seed).mix.find(options.mix) == std::string::npos) continue;
+    if (!options.mix.empty() && DrawScenario(seed).mix.find(options.mix) == std::string::npos) continue;
     lock.unlock();
     const Outcome outcome = RunSeed(options, seed);
     const std::string message = Judge(options, seed, outcome);
@@ -140,8 +123,8 @@ void TakeSeeds(const Options& options, const std::function<double()>& elapsed, T
     ++tally->verdicts[outcome.verdict_code];
     if (message.empty()) continue;
     tally->failed[seed] = message;
-    if (tally->failed.size() <= kMaxReported) Report(options, seed, message);
-    tally->enough |= options.until_caught || options.until_failed;
+    if (tally->failed.size() <= kMaxReported) Report(seed, message);
+    tally->enough |= options.until_failed;
   }
 }
 
@@ -164,16 +147,12 @@ int RunMany(const Options& options) {
       tally.virtual_s / elapsed());
   for (const auto& [code, count] : tally.verdicts) std::printf(" %d:%d", code, count);
   std::printf("\n");
-  if (options.until_caught) {
-    std::printf("planted bug \"%s\": %s\n", options.bug.c_str(), tally.failed.empty() ? "NOT CAUGHT" : "caught");
-    return tally.failed.empty() ? 1 : 0;
-  }
   return tally.failed.empty() ? 0 : 1;
 }
 
 int RunOne(const Options& options) {
   std::printf("seed %llu: %s\n", static_cast<unsigned long long>(options.first),
-              Describe(ScenarioFor(options, options.first)).c_str());
+              Describe(DrawScenario(options.first)).c_str());
   const Outcome outcome = RunSeed(options, options.first);
   std::printf("%s: %llu events, %zu rounds, %.3f virtual seconds, verdict %d, hash %016llx%s%s\n",
               outcome.ok ? "held" : "FAILED", static_cast<unsigned long long>(outcome.events), outcome.rounds,
@@ -188,8 +167,6 @@ bool TakeValue(const std::string& flag, const char* value, Options* options) {
   } else if (flag == "--first" || flag == "--seed") {
     options->first = std::strtoull(value, nullptr, 10);
     options->single = flag == "--seed";
-  } else if (flag == "--bug") {
-    options->bug = value;
   } else if (flag == "--mix") {
     options->mix = value;
   } else if (flag == "--jobs") {
@@ -208,8 +185,6 @@ bool Parse(int argc, char** argv, Options* options) {
     const std::string flag = argv[i];
     if (flag == "--trace") {
       options->trace = true;
-    } else if (flag == "--until-caught") {
-      options->until_caught = true;
     } else if (flag == "--until-failed") {
       options->until_failed = true;
     } else if (i + 1 == argc || !TakeValue(flag, argv[++i], options)) {
@@ -226,8 +201,8 @@ int main(int argc, char** argv) {
   muster::simulation::Options options;
   if (!muster::simulation::Parse(argc, argv, &options)) {
     std::fprintf(stderr,
-                 "usage: muster_sim [--seeds N] [--first S] [--seed S] [--trace] [--bug NAME] [--mix TEXT] "
-                 "[--jobs N] [--until-caught] [--until-failed] [--time-limit SECONDS]\n");
+                 "usage: muster_sim [--seeds N] [--first S] [--seed S] [--trace] [--mix TEXT] "
+                 "[--jobs N] [--until-failed] [--time-limit SECONDS]\n");
     return 64;
   }
   std::signal(SIGABRT, muster::simulation::OnAbort);

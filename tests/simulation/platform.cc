@@ -171,7 +171,6 @@ HostProcess* World::StartHost(int place, Machine* machine) {
   host->name = options.host_id;
   host->place = place;
   host->born = now();
-  host->core.planted_bug = scenario_.planted_bug;
   places_[place].current = host;
   places_[place].started = true;
   places_[place].machine = machine;

@@ -58,7 +58,6 @@ enum class Places { kSpec, kByRank, kNone };
 
 struct Scenario {
   uint64_t seed = 0;
-  std::string planted_bug;
   std::string mix;  // of faults, for people
 
   // The job.

@@ -134,7 +134,7 @@ void HostCore::WatchAgent(BootTime now, absl::Duration counted, Effects* out) {
 
 // Before its first word nothing depends on it: the lease alone, which the host watches, ends the workers in time.
 absl::Duration HostCore::SilenceLimit() const {
-  const bool starting = !agent_has_spoken_ && planted_bug != "silence_from_start";
+  const bool starting = !agent_has_spoken_;
   return starting ? std::max(lease_ / 2, kFirstWordLimit) : lease_ / 2;
 }
 
@@ -220,7 +220,7 @@ void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Eff
 // ---- a round ------------------------------------------------------------------------------------------------
 
 void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
-  const bool again = Compare(round.id(), started_) <= 0 && planted_bug != "agent_restarts_round";
+  const bool again = Compare(round.id(), started_) <= 0;
   if (again || Active() || leave_ || exit_) return;
   if (fitness_ != Fitness::kFit) {  // whoever made it has not heard of that
     Say(Severity::kWarning, absl::StrCat("round ", ToString(round.id()), " not started: this node is not fit"),
@@ -417,9 +417,7 @@ void HostCore::AddHint() {
 }
 
 void HostCore::AllEnded(BootTime now, Effects* out) {
-  const bool echo_taken_for_success =
-      planted_bug == "sigterm_success" && outcome_ != v1::OUTCOME_FAILED && all_zero_;
-  if (!ladder_ || echo_taken_for_success) {
+  if (!ladder_) {
     outcome_ = v1::OUTCOME_SUCCEEDED;
     phase_ = v1::HOST_PHASE_STOPPING;
   }

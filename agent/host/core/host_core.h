@@ -220,7 +220,6 @@ class HostCore {
   bool leased() const { return lease_ > absl::ZeroDuration(); }
   absl::Duration lease() const { return lease_; }
 
-  std::string planted_bug;  // test-only: a bug that the simulation must find; empty in production
   BootTime lease_deadline() const { return lease_deadline_; }
 
  private:

@@ -42,7 +42,6 @@ void HostCore::BeginStop(BootTime now, int signal, absl::Duration grace, v1::Out
 // A first process that handled the signal had its time, whatever it left. One that had ended before the stop began
 // failed or finished by itself.
 bool HostCore::SparesRest(const Ending& ending) const {
-  if (planted_bug == "wrapper_has_no_grace") return false;
   return Active() && ladder_ && !ladder_->killed() && ending.by_signal && ending.number == stop_signal_;
 }
 
