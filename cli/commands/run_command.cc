@@ -95,7 +95,7 @@ int BecomeHost(const RunPlan& plan, Launch launch, const Inherited& inherited, S
 std::string IgnoredOptions(const CommandLine& line) {
   std::vector<std::string> names;
   for (const auto& [name, value] : line.given) {
-    if (IsTheCoordinators(name) || name == "lease") names.push_back("--" + name);
+    if (IsRestartPolicyOption(name) || name == "lease") names.push_back("--" + name);
   }
   return absl::StrJoin(names, ", ");
 }
@@ -106,7 +106,7 @@ void TakeFacts(const Environment& environment, const machine::MachineProbe& prob
   machine::Facts facts = machine::MachineFacts(environment, probe);
   facts["the program"] = machine::ArgumentsFact(plan->script, plan->script_arguments);
   for (const SettingLine& setting : plan->lines) {
-    const bool of_the_job = IsTheCoordinators(setting.name) || setting.name == "lease";
+    const bool of_the_job = IsRestartPolicyOption(setting.name) || setting.name == "lease";
     // With --coordinator they are not the nodes' to say, and that was said where they were.
     if (!of_the_job || plan->config.coordinator_alone()) continue;
     facts["--" + setting.name] = machine::FactValue(setting.value);

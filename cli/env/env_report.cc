@@ -224,7 +224,7 @@ std::string EnvTable(const EnvReport& report) {
   Row("accelerators", absl::StrCat(report.accelerators.count), report.accelerators.reason, &out);
   absl::StrAppend(&out, "\n");
   for (const SettingLine& line : plan.lines) {
-    if (plan.config.coordinator_alone() && IsTheCoordinators(line.name)) {
+    if (plan.config.coordinator_alone() && IsRestartPolicyOption(line.name)) {
       Row(line.name, "the coordinator's", "muster coordinator", &out);
     } else {
       Row(line.name, line.value.empty() ? "-" : line.value, line.origin, &out);

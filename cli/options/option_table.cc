@@ -18,212 +18,244 @@ const std::vector<OptionSpec>& RunOptions() {
   using enum Group;
   static const auto* const table = new std::vector<OptionSpec>{
       {"nnodes", "N|MIN:MAX", kMembership, true,
-       "Nodes of the job. With MIN:MAX it starts with MIN and goes on while MIN are left. Default: all places "
-       "that the platform names, else 1."},
+       "Number of nodes in the job. With MIN:MAX any number in that range will do; nodes above MAX are spares. "
+       "Default: all nodes that the platform names, else 1."},
       {"node-rank", "RANK", kMembership, true,
-       "This node's place, from 0. Node 0 is the primary. Without --master-addr or --rdzv-endpoint all nodes are "
-       "taken to be on this machine, as torchrun has it."},
-      {"master-addr", "HOST", kMembership, true, "Address of the primary, to which all nodes connect."},
+       "Rank of this node, from 0; node 0 is the primary. With neither --master-addr nor --rdzv-endpoint all "
+       "nodes are assumed to be on this machine, as under torchrun. Default: from the platform."},
+      {"master-addr", "HOST", kMembership, true,
+       "Address of the primary, to which all nodes connect. Default: from the platform."},
       {"master-port", "PORT", kMembership, true,
-       "Port on which the primary listens. Default 29500, or what the platform says. (The port of the workers' "
-       "own MASTER_PORT is --worker-port.)"},
+       "Port on which the primary listens. (The workers' MASTER_PORT is set with --worker-port.) Default: 29500, "
+       "or the platform's."},
       {"rdzv-endpoint", "HOST[:PORT]", kMembership, true,
-       "The primary, as one value; IPv6 in brackets; default port 29400. The node whose own address it is serves. "
-       "localhost:0 means --standalone."},
+       "Address and port of the primary in one value, IPv6 in brackets; the node that has this address is the "
+       "primary. localhost:0 means --standalone. Default port: 29400."},
       {"coordinator", "HOST[:PORT]", kMembership, false,
-       "A coordinator that runs by itself (muster coordinator): no node serves. Default port 29400."},
-      {"rdzv-id", "ID", kMembership, true, "Name of the run: nodes with another name are refused."},
-      {"standalone", "", kMembership, true, "One node, nothing listens. The default where nothing else is found."},
+       "Address of a separate coordinator (muster coordinator); no node is the primary. Default port: 29400."},
+      {"rdzv-id", "ID", kMembership, true,
+       "Run id, the name of the job; nodes with another run id are refused. "
+       "Default: from the platform, else none."},
+      {"standalone", "", kMembership, true,
+       "Run a job of one node that listens on no port. Default if nothing names other nodes."},
       {"pools", "trainers|all", kMembership, false,
-       "Vertex AI: which worker pools train. Default: pools 0 and 1; the others end with the job."},
+       "Vertex AI worker pools that train: pools 0 and 1, or all; the others wait and end with the job. "
+       "Default: trainers."},
       {"instance-groups", "NAMES", kMembership, false,
-       "SageMaker: only hosts of these instance groups train, with commas. Default: all; the others end with the "
-       "job."},
+       "SageMaker instance groups that train, separated by commas; the others wait and end with the job. "
+       "Default: all."},
       {"hostfile", "FILE", kMembership, false,
-       "Who is in the job: lines of HOST slots=N, as DeepSpeed has it; the first is the primary. This node finds "
-       "itself by its name and addresses, or by --node-rank. Default, where nothing else fits: /job/hostfile."},
+       "File that lists the hosts of the job, one line of HOST slots=N each, as for DeepSpeed; the first host is "
+       "the primary. A node finds itself by its name or addresses, else by --node-rank. Default: /job/hostfile if "
+       "no other source applies."},
       {"include", "HOST[:SLOTS][@...]", kMembership, false,
-       "Of the hostfile only these hosts, or these of their slots."},
-      {"exclude", "HOST[:SLOTS][@...]", kMembership, false, "Of the hostfile not these."},
+       "Hosts or slots of the hostfile to use. Default: all."},
+      {"exclude", "HOST[:SLOTS][@...]", kMembership, false,
+       "Hosts or slots to leave out of the hostfile. Default: none."},
       {"source", "NAME", kMembership, false,
-       "Who says which node this is, where several could: SOURCES. Default: the first that fits; two that "
-       "contradict each other are refused."},
+       "Source of this node's rank, if several apply: SOURCES. Two that contradict each other are refused unless "
+       "this option chooses one. Default: the first that applies."},
       {"local-addr", "ADDRESS", kMembership, true,
-       "The address under which other nodes reach this one's workers. Default: that of the connection to the "
-       "primary."},
+       "Address under which other nodes reach the workers of this one. Default: that of the connection to "
+       "the primary."},
       {"nproc-per-node", "N|auto|gpu|cpu|xpu|npu|hpu", kWorkers, true,
-       "Workers to start here. auto: one for each accelerator, or for each CPU where there is none. Default 1; "
-       "on a platform one for each accelerator."},
-      {"worker-port", "LO:HI", kWorkers, false, "Ports to take the workers' MASTER_PORT from. Default: any."},
+       "Number of workers on this node. auto: one per accelerator, or one per CPU if there is none. Default: 1; "
+       "on a platform one per accelerator."},
+      {"worker-port", "LO:HI", kWorkers, false,
+       "Port range for the workers' MASTER_PORT. Default: any free port."},
       {"stdin", "all|none|RANK", kWorkers, false,
-       "Workers that get muster's standard input, as for breakpoint(): all, none, or one by its global rank. "
-       "Default: a node's only worker; of several all, where it is a terminal with muster in its foreground."},
-      {"role", "NAME", kWorkers, true, "Role of this node's workers (ROLE_NAME). Default: default."},
+       "Workers that read muster's standard input, for example for breakpoint(): all, none, or one by its global "
+       "rank. Default: the only worker of a node; of several, all if it is a terminal with muster in the "
+       "foreground, else none."},
+      {"role", "NAME", kWorkers, true, "Role name of this node's workers (ROLE_NAME). Default: default."},
       {"max-restarts", "N", kRestarts, true,
-       "Restarts of the whole group after a worker's failure, for the whole job. Default 0; on a platform 3."},
+       "Maximum number of group restarts after worker failures, in the whole job. Default: 0; on a platform 3."},
       {"restart-window", "TIME", kRestarts, false,
-       "Only failures within this time count for --max-restarts. Default: all of them."},
+       "Period within which failures count toward --max-restarts. Default: the whole job."},
       {"restart-delay", "TIME", kRestarts, false,
-       "Before the restart after a second failure within a minute of the start, and twice that after each further "
-       "one, up to a minute; a random half of it is left out. The first has none. Default 1s."},
+       "Delay before a restart after the second failure in a row within a minute of the start; each further one "
+       "doubles it, up to 1m. A random part, at most half, is subtracted. The first such failure has no delay. "
+       "Default: 1s."},
       {"max-node-losses", "N[/TIME]", kRestarts, false,
-       "Restarts after the loss of a node, within TIME. Default 10/1h."},
+       "Maximum number of group restarts after node losses within TIME. Default: 10/1h."},
       {"progress-file", "FILE", kRestarts, false,
-       "A file that the training touches at each checkpoint; said to every node, or to one that sees the file. "
-       "After three restarts without a touch the job ends with 93."},
+       "File that the training touches at each checkpoint; after three restarts without a touch the job ends with "
+       "exit code 93. Give it on every node, or on one that sees the file. Default: none."},
       {"max-membership-changes", "N", kRestarts, false,
-       "Restarts in a row because nodes came or went, without progress: a touch of the progress file, or else a "
-       "round of 5 minutes. Then the job ends with 93. 0: any number. Default 20."},
+       "Maximum number of consecutive restarts because nodes joined or left, without progress: a touch of the "
+       "progress file, or else a round of 5 minutes. Beyond it the job ends with exit code 93. 0: no limit. "
+       "Default: 20."},
       {"exclude-after", "N", kRestarts, false,
-       "A node whose workers were the first to fail N times in a row is set aside, while the others, or spares, "
-       "suffice. Default 0: never."},
-      {"exclude-for", "TIME", kRestarts, false, "For how long. Default 1h."},
+       "Number of consecutive failures after which a node is excluded: its workers were the first to fail N times "
+       "in a row, and the other nodes or spares suffice. 0: never. Default: 0."},
+      {"exclude-for", "TIME", kRestarts, false, "Duration of an exclusion by --exclude-after. Default: 1h."},
       {"preflight", "CMD", kRestarts, false,
-       "A shell line that each node runs before it joins, and again before each further round. A node where it "
-       "fails takes part in none, a spare takes its place, and it is tried again after 10 s, 20 s, ... 5 min."},
-      {"preflight-timeout", "TIME", kRestarts, false, "For it; then it has failed. Default 1m."},
+       "Shell command that each node runs before it joins, and again before each further round. A node on which "
+       "it fails takes part in no round and tries again after 10 s, 20 s, ... 5 min; a spare takes its place. "
+       "Default: none."},
+      {"preflight-timeout", "TIME", kRestarts, false,
+       "Time limit for --preflight; exceeding it counts as a failure. Default: 1m."},
       {"gpu-release-timeout", "TIME", kRestarts, false,
-       "NVIDIA GPUs: for workers that have ended to be gone from nvidia-smi's list; until then the node takes "
-       "part in "
-       "no further round. 0: nobody looks. Default 30s."},
+       "Time limit for ended workers to disappear from nvidia-smi's list, which a node with NVIDIA GPUs checks "
+       "before a further round; exceeding it counts as a failed preflight. 0: no check. Default: 30s."},
       {"join-settle", "TIME", kRestarts, false,
-       "From a new node's arrival to the restart that takes it in, so that many cost one. Default 5s."},
+       "Delay from a new node's arrival to the restart that includes it, so that several nodes cost one restart. "
+       "Default: 5s."},
       {"scale-up", "immediate|on-restart|never", kRestarts, false,
-       "New nodes are taken in by a restart of their own, or wait for the next one, or only replace lost nodes. "
-       "Default immediate."},
+       "Policy for new nodes: a restart of their own, inclusion in the next restart, or only as replacements of "
+       "lost nodes. Default: immediate."},
       {"node-unit", "K", kRestarts, false,
-       "The group always has a multiple of K nodes; MIN and MAX are such too. Default 1."},
+       "Unit of the group's size: each round has a multiple of K nodes. MIN and MAX must be multiples of K. "
+       "Default: 1."},
       {"join-timeout", "TIME", kTimes, false,
-       "For the first gathering of all nodes; never less than the lease. Default 10m."},
+       "Time limit for the first gathering of nodes; never less than the lease. Default: 10m."},
       {"last-call-timeout", "TIME", kTimes, false,
-       "With MIN:MAX, for more nodes once MIN are there. Default 30s; on a platform 5s."},
+       "Time to wait for more nodes once MIN are ready, with MIN:MAX. Default: 30s; on a platform 5s."},
       {"rejoin-timeout", "TIME", kTimes, false,
-       "Time limit for a lost node to be replaced before the next round. Then the round starts if MIN nodes "
-       "are ready, or the job ends with 69. Default: 30m; on Slurm, which starts none, 5m."},
+       "Time limit for the replacement of a lost node. Then the round starts if MIN nodes are ready, else the job "
+       "ends with exit code 69. Default: 30m; on Slurm, which replaces none, 5m."},
       {"coordinator-timeout", "TIME", kTimes, false,
-       "How long a node tries to reach a primary that it has lost. Default 15m; on Slurm 5m."},
+       "Time limit for reaching a primary or coordinator that was lost. Default: 15m; on Slurm 5m."},
       {"lease", "TIME", kTimes, false,
-       "A node that is cut off has ended its workers when this has passed, at least 1s. Default 10s; longer for "
-       "more than 2333 nodes (20s for 5000), so that all can reach a restarted coordinator in time."},
+       "Time within which a node that is cut off has ended its workers; at least 1s. Default: 10s; longer for "
+       "more than 2333 nodes (20s for 5000), so that all of them can reach a restarted coordinator in time."},
       {"heartbeat-interval", "TIME", kTimes, false,
-       "Between two messages of a quiet node. Default 500ms, more in very large jobs; at most a quarter of the "
-       "lease."},
+       "Time between two messages of an idle node; at most a quarter of the lease. Default: 500ms, longer in very "
+       "large jobs."},
       {"reconnect-grace", "TIME", kTimes, false,
-       "Between a lost connection and the restart of the others. Default: 2s, at most half of the lease."},
+       "Grace period for a node to reconnect before the others are restarted; less than the lease. Default: 2s, "
+       "at most half of the lease."},
       {"shutdown-timeout", "TIME", kTimes, true,
-       "Between SIGTERM and SIGKILL when the group is restarted. Default 30s."},
+       "Grace period between SIGTERM and SIGKILL in a group restart. Default: 30s."},
       {"termination-grace", "TIME", kTimes, false,
-       "Between SIGTERM and SIGKILL when muster is asked to stop. Default 8s on Vertex AI and as a container's "
-       "first process, 25s on Kubernetes and Slurm, 110s on SageMaker, 10s with --preemption-notice gce or aws, "
-       "else 30s."},
+       "Grace period between SIGTERM and SIGKILL when muster is asked to stop. Default: 8s on Vertex AI and as a "
+       "container's first process, 25s on Kubernetes and Slurm, 110s on SageMaker, 10s with --preemption-notice "
+       "gce or aws, else 30s."},
       {"retryable-exit-code", "CODE", kTimes, false,
-       "The exit code where the end is no fault of the training code (69, 75): platforms run the job again that "
-       "ends with it. Default 134 on Vertex AI, 143 in Kubeflow; 0: 69 and 75 stay."},
+       "Exit code that replaces 69 and 75, which are no fault of the training code, so that the platform retries "
+       "the job. 0: keep 69 and 75. Default: 134 on Vertex AI, 143 in Kubeflow, else 0."},
       {"preemption-notice", "off|gce|aws|auto|file:PATH", kTimes, false,
-       "Leave, as after SIGTERM, when this machine's end is announced: by the metadata server of GCE or EC2, or "
-       "by a file that appears, is touched or is no longer empty. auto: gce or aws where the firmware (DMI) says "
-       "that this is such a machine. Default off."},
+       "Source of notices that this machine is about to end; the node then leaves as after SIGTERM. gce, aws: the "
+       "metadata server. file: PATH appears, is touched or is no longer empty. auto: gce or aws if the firmware "
+       "(DMI) identifies such a machine. Default: off."},
       {"stop-before", "TIME", kTimes, false,
-       "Leave, as after SIGTERM, so long before the deadline; 0: never. The workers have that time, less a "
-       "second, to end in, not --termination-grace. Default 1m where --deadline is given."},
+       "Time before the deadline at which the node leaves as after SIGTERM; 0: never. Its workers have this time "
+       "less one second to end, instead of --termination-grace. Default: 1m if --deadline is given."},
       {"deadline", "WHEN", kTimes, false,
-       "When this node's time is over: 2026-11-21T16:00:00Z, or seconds since 1970. Default, with --stop-before: "
-       "SLURM_JOB_END_TIME."},
-      {"module", "", kProgram, true, "SCRIPT is a Python module, as with python -m.", 'm'},
-      {"no-python", "", kProgram, true, "SCRIPT is a program of its own, not Python."},
-      {"run-path", "", kProgram, true, "SCRIPT is run by runpy.run_path in each worker's interpreter."},
-      {"python", "PATH", kProgram, false, "The interpreter. The variable PYTHON_EXEC comes before it."},
+       "Time at which this node must have ended: 2026-11-21T16:00:00Z, or seconds since 1970. Default: "
+       "SLURM_JOB_END_TIME if --stop-before is given."},
+      {"module", "", kProgram, true, "Run SCRIPT as a Python module, like python -m.", 'm'},
+      {"no-python", "", kProgram, true, "Run SCRIPT as a program of its own, without Python."},
+      {"run-path", "", kProgram, true, "Run SCRIPT by runpy.run_path in each worker's interpreter."},
+      {"python", "PATH", kProgram, false,
+       "Python interpreter; the variable PYTHON_EXEC takes precedence. Default: beside muster, in $VIRTUAL_ENV, "
+       "in $CONDA_PREFIX, or the first on PATH."},
       {"hyperparameters-as-args", "", kProgram, false,
-       "SageMaker: each hyperparameter is passed to the script as --NAME VALUE, behind its own arguments."},
+       "Pass each SageMaker hyperparameter to the script as --NAME VALUE, after its own arguments."},
       {"pass-local-rank", "[=NAME]", kProgram, false,
-       "Each worker gets --local-rank=N before its arguments, or --NAME=N: for scripts of "
-       "torch.distributed.launch and of deepspeed."},
+       "Pass --local-rank=N, or --NAME=N, to each worker before the script's arguments, as "
+       "torch.distributed.launch and deepspeed do."},
       {"signals-to-handle", "NAMES", kProgram, true,
-       "Signals that mean leave, with commas. Default SIGTERM,SIGINT,SIGHUP,SIGQUIT."},
+       "Signals that ask the node to leave, separated by commas. Default: SIGTERM,SIGINT,SIGHUP,SIGQUIT."},
       {"log-dir", "DIR", kOutput, true,
-       "Folder for the workers' files: DIR/RUN_random/attempt_N/LOCAL_RANK/stdout.log, stderr.log, error.json. "
-       "/dev/null: no files at all."},
+       "Directory for the workers' files: DIR/RUN_random/attempt_N/LOCAL_RANK/stdout.log, stderr.log, error.json. "
+       "/dev/null: no files. Default: a temporary directory."},
       {"redirects", "STREAMS", kOutput, true,
-       "To files instead of the console: 0 none, 1 stdout, 2 stderr, 3 both; or by local rank, 0:1,12:3.", 'r'},
-      {"tee", "STREAMS", kOutput, true, "To files and to the console, line by line with a prefix; as --redirects.",
+       "Streams written to files instead of the console: 0 none, 1 stdout, 2 stderr, 3 both; or by local rank, "
+       "0:1,12:3. Default: 0.",
+       'r'},
+      {"tee", "STREAMS", kOutput, true,
+       "Streams written to files and, line by line with a prefix, to the console; values as for --redirects. "
+       "Default: 0.",
        't'},
-      {"local-ranks-filter", "RANKS", kOutput, true, "Only these local ranks show on the console: 0,1."},
+      {"local-ranks-filter", "RANKS", kOutput, true,
+       "Local ranks whose output is shown on the console, such as 0,1. Default: all."},
       {"duplicate-stdout-filters", "TEXTS", kOutput, true,
-       "Lines of --tee that contain one of these texts are copied to filtered_stdout.log; ,, is a comma."},
-      {"duplicate-stderr-filters", "TEXTS", kOutput, true, "The same for filtered_stderr.log."},
+       "Texts, separated by commas; lines of --tee that contain one of them are copied to filtered_stdout.log. "
+       "\",,\" is a comma. Default: none."},
+      {"duplicate-stderr-filters", "TEXTS", kOutput, true,
+       "Texts that select lines for filtered_stderr.log in the same way. Default: none."},
       {"log-line-prefix-template", "TEXT", kOutput, true,
-       "Of --tee: ${role_name}, ${local_rank}, ${rank}, ${node_rank}, ${hostname}. Default "
-       "[${role_name}${local_rank}]:"},
+       "Prefix of the lines of --tee, with ${role_name}, ${local_rank}, ${rank}, ${node_rank}, ${hostname}. "
+       "Default: [${role_name}${local_rank}]:"},
       {"log-max-size", "SIZE", kOutput, false,
-       "Of each worker's file: 500k, 20M, 1G; the oldest half goes first. Default: no limit."},
+       "Size limit of each worker's file: 500k, 20M, 1G; beyond it the oldest half is dropped. "
+       "Default: no limit."},
       {"log-format", "text|json", kOutput, false,
-       "Of muster's own lines. json: one object each (severity, time, message, event and so on). Default text."},
+       "Format of muster's own lines. json: one object each (severity, time, message, event and so on). "
+       "Default: text."},
       {"log-streams", "stderr|split", kOutput, false,
-       "Where muster's own lines go. split: what is below a warning to standard output. Default stderr; on "
-       "Vertex AI, which takes standard error for errors, split."},
-      {"report", "FILE", kOutput, false, "How the job ended, as JSON; ${node_rank}, ${hostname} in its name."},
-      {"print-completion", "bash|zsh", kOutput, true, "Prints a script for the shell to complete these options."},
+       "Streams for muster's own lines. split: lines below a warning go to standard output. Default: stderr; "
+       "split on Vertex AI, which takes all of standard error for errors."},
+      {"report", "FILE", kOutput, false,
+       "File for a JSON report on the end of the job; its name may contain ${node_rank} and ${hostname}. "
+       "Default: none."},
+      {"print-completion", "bash|zsh", kOutput, true,
+       "Print a script that lets the shell complete these options."},
       {"virtual-local-rank", "", kWorkers, true,
-       "LOCAL_RANK is 0 for every worker, and CUDA_VISIBLE_DEVICES names its one device."},
+       "Set LOCAL_RANK to 0 in every worker, and CUDA_VISIBLE_DEVICES to its one device."},
       {"numa-binding", "node|socket|exclusive|core-complex", kWorkers, true,
-       "Binds each worker to the CPUs near its GPU."},
+       "Bind each worker to the CPUs near its GPU. Default: no binding."},
       {"rdzv-backend", "NAME", kTorchrun, true,
-       "static, c10d, etcd and etcd-v2 are names for muster's one way to meet."},
+       "Rendezvous backend: static, c10d, etcd or etcd-v2, without effect; muster has one rendezvous of its own."},
       {"rdzv-conf", "K=V,...", kTorchrun, true,
-       "join_timeout (timeout) and last_call_timeout are obeyed, the rest is not needed."},
-      {"monitor-interval", "SECONDS", kTorchrun, true, "Nothing is polled."},
-      {"start-method", "NAME", kTorchrun, true, "spawn, fork or forkserver: workers are always executed."},
-      {"event-log-handler", "NAME", kTorchrun, true, "null; others are Python's and cannot be had."},
-      {"logs-specs", "NAME", kTorchrun, true, "Cannot be had: it names Python code."},
+       "Rendezvous settings: only join_timeout (timeout), last_call_timeout and is_host take effect."},
+      {"monitor-interval", "SECONDS", kTorchrun, true, "Polling interval, without effect: nothing is polled."},
+      {"start-method", "NAME", kTorchrun, true,
+       "Start method: spawn, fork or forkserver, without effect; workers are always executed."},
+      {"event-log-handler", "NAME", kTorchrun, true,
+       "Event handler: null. Others are refused; they are Python code."},
+      {"logs-specs", "NAME", kTorchrun, true, "Class for logs. Refused; it is Python code."},
   };
   return *table;
 }
 
 const std::vector<OptionSpec>& LocalOptions() {
   static const auto* const table =
-      With({{"nodes", "N", Group::kOther, false, "Nodes to start on this machine. Needed."}});
+      With({{"nodes", "N", Group::kOther, false, "Number of nodes to start on this machine. Required."}});
   return *table;
 }
 
 const std::vector<OptionSpec>& EnvOptions() {
-  static const auto* const table = With({{"json", "", Group::kOther, false, "One JSON object."},
-                                         {"check", "", Group::kOther, false, "Looks for what would go wrong."}});
+  static const auto* const table = With({{"json", "", Group::kOther, false, "Print one JSON object."},
+                                         {"check", "", Group::kOther, false, "Check this node for problems."}});
   return *table;
 }
 
 const std::vector<OptionSpec>& HostfileCommandOptions() {
   static const auto* const table = With({{"slots", "N", Group::kOther, false,
-                                          "Of each host. Default: as a hostfile that is read says, else as many "
-                                          "workers as this node would start."}});
+                                          "Slots of each host. Default: those of the hostfile that is read, else "
+                                          "the number of workers that this node would start."}});
   return *table;
 }
 
-// Of those of `muster run` what the job as a whole has: no node's own affairs.
+// The options of `muster run` that concern the job as a whole, without those of a single node.
 const std::vector<OptionSpec>& CoordinatorCommandOptions() {
   static const auto* const table = [] {
-    auto* const chosen = new std::vector<OptionSpec>{
-        {"listen", "PORT|HOST:PORT", Group::kOther, false,
-         "Where the nodes reach it. A loopback address is kept to this machine, any other means all addresses. "
-         "Default 29400."}};
+    auto* const chosen = new std::vector<OptionSpec>{{"listen", "PORT|HOST:PORT", Group::kOther, false,
+                                                      "Port on which the coordinator listens. With a loopback "
+                                                      "address it listens on this machine only, with any other on "
+                                                      "all addresses. Default: 29400."}};
     for (const OptionSpec& spec : RunOptions()) {
       const bool of_the_job = spec.group == Group::kRestarts || spec.group == Group::kTimes;
-      static constexpr std::string_view kOfANode[] = {
+      static constexpr std::string_view kOfOneNode[] = {
           "coordinator-timeout", "termination-grace",   "retryable-exit-code", "progress-file", "preflight",
           "preflight-timeout",   "gpu-release-timeout", "preemption-notice",   "stop-before",   "deadline"};
-      const bool of_a_node = std::find(std::begin(kOfANode), std::end(kOfANode), spec.name) != std::end(kOfANode);
+      const bool of_one_node =
+          std::find(std::begin(kOfOneNode), std::end(kOfOneNode), spec.name) != std::end(kOfOneNode);
       const bool of_its_log = spec.name == "log-format" || spec.name == "log-streams";
       if (spec.name == "nnodes") {
         chosen->push_back(spec);
-        chosen->back().help = "Nodes of the job, or the fewest and the most. Needed.";
+        chosen->back().help = "Number of nodes in the job, or minimum and maximum. Required.";
       }
-      if (of_its_log || spec.name == "rdzv-id" || (of_the_job && !of_a_node)) chosen->push_back(spec);
+      if (of_its_log || spec.name == "rdzv-id" || (of_the_job && !of_one_node)) chosen->push_back(spec);
     }
     return chosen;
   }();
   return *table;
 }
 
-bool IsTheCoordinators(std::string_view name) {
+bool IsRestartPolicyOption(std::string_view name) {
   const OptionSpec* const spec = FindOption(CoordinatorCommandOptions(), name);
   return spec != nullptr && spec->group == Group::kRestarts;
 }

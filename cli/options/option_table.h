@@ -1,5 +1,4 @@
-// Every option of `muster run`, once: the parser, the environment's variables, the help text and `muster env` all
-// read this table.
+// The table of all options of `muster run`. The parser, the variables, the help text and `muster env` read it.
 #pragma once
 
 #include <string>
@@ -12,27 +11,28 @@ enum class Group { kMembership, kWorkers, kRestarts, kTimes, kProgram, kOutput, 
 
 struct OptionSpec {
   std::string_view name;   // with dashes, without the leading two
-  std::string_view value;  // what stands for the value in the help text; empty: a switch
+  std::string_view value;  // placeholder of the value in the help text; empty: the option is a switch
   Group group;
-  bool torchrun;  // torchrun has it, so its PET_ variable counts
+  bool torchrun;  // torchrun has this option, so its PET_ variable is read, too
   std::string_view help;
   char shorthand = 0;  // 0: none
 
   bool is_switch() const { return value.empty(); }
-  bool value_is_optional() const { return value.starts_with('['); }  // "[=NAME]": only behind an equals sign
+  bool value_is_optional() const { return value.starts_with('['); }  // "[=NAME]": only after an equals sign
 };
 
 const std::vector<OptionSpec>& RunOptions();
 
-// Whether it says how often to go on, which `muster coordinator` is told where there is one, and no node.
-bool IsTheCoordinators(std::string_view name);
+// Whether the option is part of the restart policy, which a separate `muster coordinator` takes from its own command
+// line; nodes ignore theirs then.
+bool IsRestartPolicyOption(std::string_view name);
 
-// RunOptions() and those that the subcommand has beside them.
+// RunOptions() and the subcommand's own options.
 const std::vector<OptionSpec>& LocalOptions();
 const std::vector<OptionSpec>& EnvOptions();
 const std::vector<OptionSpec>& HostfileCommandOptions();
 
-const std::vector<OptionSpec>& CoordinatorCommandOptions();  // some of them, and --listen
+const std::vector<OptionSpec>& CoordinatorCommandOptions();  // some of RunOptions(), and --listen
 
 const OptionSpec* FindOption(const std::vector<OptionSpec>& table, std::string_view name);  // nullptr: none
 

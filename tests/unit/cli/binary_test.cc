@@ -41,7 +41,7 @@ TEST(BinaryTest, HelpGoesToStandardOutputAndNothingSaidIsAMistake) {
   EXPECT_THAT(Muster("local --help").output, HasSubstr("--nodes N"));
   EXPECT_EQ(Muster("help run").output, Muster("run --help").output);
   EXPECT_EQ(Muster("help --help").output, Muster("--help").output);
-  EXPECT_THAT(Muster("coordinator --help").output, HasSubstr("Needed."));
+  EXPECT_THAT(Muster("coordinator --help").output, HasSubstr("Required."));
   EXPECT_EQ(Muster("version --help").output, Muster("--help").output);
   EXPECT_EQ(Muster("2>/dev/null").exit_code, 64);
   EXPECT_EQ(Muster("2>/dev/null").output, "");
