@@ -1,4 +1,5 @@
-// `muster env`: what would be done, and why; nothing is. With --check: what would go wrong.
+// `muster env` prints the plan of `muster run` with the origin of each value, or with --check the problems found.
+// Starts nothing.
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
 #include "cli/env/env_check.h"

@@ -20,11 +20,11 @@ using Kind = Finding::Kind;
 
 constexpr char kOwnCgroup[] = "/proc/self/cgroup";
 constexpr char kCgroupRoot[] = "/sys/fs/cgroup";
-constexpr int kExitLooksWrong = 1;
+constexpr int kExitProblemFound = 1;
 constexpr size_t kMaxAddressesShown = 4;
 constexpr char kForwarded[] =
-    "unless it is forwarded to this machine (NAT, a load balancer), no other node can find this one: give the "
-    "address of node 0, or, if this is not node 0, its own --node-rank";
+    "unless that address is forwarded to this machine (NAT, a load balancer), no other node can reach this one: "
+    "give the address of node 0, or the right --node-rank if this is not node 0";
 
 class Checker {
  public:
@@ -32,7 +32,7 @@ class Checker {
       : report_(report), plan_(report.plan), program_(program), probe_(probe) {}
 
   std::vector<Finding> Run() {
-    Reading();
+    Membership();
     if (!plan_.config.single_node()) Primary();
     Program();
     Accelerators();
@@ -46,12 +46,12 @@ class Checker {
     findings_.push_back({kind, std::move(name), std::move(text), std::move(advice)});
   }
 
-  void Reading() {
+  void Membership() {
     Add(Kind::kGood, "place", Summary(plan_));
     for (const std::string& warning : plan_.view.warnings) Add(Kind::kWrong, "settings", warning);
   }
 
-  std::string Whose(const char* what) const {
+  std::string NameOf(const char* what) const {
     return absl::StrCat(plan_.config.coordinator_alone() ? "coordinator's " : "primary's ", what);
   }
 
@@ -68,48 +68,47 @@ class Checker {
     const auto addresses = probe_.resolve(host);
     if (!addresses.ok() && !plan_.config.primary_address().empty()) {
       const std::string& address = plan_.config.primary_address();
-      Add(Kind::kNote, Whose("name"),
-          absl::StrCat(std::string(AsStd(addresses.status().message())), "; its Service has the address ",
+      Add(Kind::kNote, NameOf("name"),
+          absl::StrCat(std::string(AsStd(addresses.status().message())), "; using the address of its Service, ",
                        address));
       return Connect({address}, port);
     }
     if (!addresses.ok()) {
-      Add(Kind::kUnreachable, Whose("name"), std::string(AsStd(addresses.status().message())),
-          "is it spelled right? Names of pods and replicas may come a minute late: try again; on Kubernetes the "
-          "headless Service needs "
-          "publishNotReadyAddresses: true");
+      Add(Kind::kUnreachable, NameOf("name"), std::string(AsStd(addresses.status().message())),
+          "check the spelling; names of pods and replicas may appear a minute late, so try again; on Kubernetes "
+          "the headless Service needs publishNotReadyAddresses: true");
       return;
     }
     const size_t shown = std::min(addresses->size(), kMaxAddressesShown);
-    Add(Kind::kGood, Whose("name"),
-        absl::StrCat(host, " is ",
+    Add(Kind::kGood, NameOf("name"),
+        absl::StrCat(host, " resolves to ",
                      absl::StrJoin(addresses->begin(), addresses->begin() + static_cast<ptrdiff_t>(shown), ", ")));
     Connect(*addresses, port);
   }
 
-  // Whether it is free.
+  // Returns whether the port is free.
   bool OwnPort(uint16_t port) {
     const absl::Status free = probe_.listen(plan_.config);
-    const std::string name = Whose("port");
+    const std::string name = NameOf("port");
     if (free.ok()) {
       Add(Kind::kGood, name, absl::StrCat("this node is the primary, and port ", port, " is free"));
     } else if (absl::IsUnavailable(free)) {
-      WhoHasOwnPort(port);
+      ReportPortInUse(port);
     } else {
-      Add(Kind::kWrong, name, std::string(AsStd(free.message())), "give --master-port");
+      Add(Kind::kWrong, name, std::string(AsStd(free.message())), "choose another port with --master-port");
     }
     return free.ok();
   }
 
-  // The address that was given for this node, the primary, by hand: the others look for it there. Of one that a
-  // platform gives nobody need ask.
+  // Checks an address that an option or variable gives for this node, the primary: the other nodes connect to it.
+  // Addresses that a platform gives are not checked.
   void OwnAddress(const std::string& host, bool port_is_free) {
-    const std::string name = Whose("address");
+    const std::string name = NameOf("address");
     const std::string& source = plan_.config.primary_source();
     const auto addresses = probe_.resolve(host);
     if (!addresses.ok()) {
       return Add(Kind::kWrong, name, absl::StrCat(source, ": ", std::string(AsStd(addresses.status().message()))),
-                 "the other nodes look for this one by that name: is it spelled right?");
+                 "check the spelling: the other nodes connect to this one by that name");
     }
     for (const std::string& address : *addresses) {
       if (probe_.is_own_address(address))
@@ -118,38 +117,39 @@ class Checker {
     const std::string& address = addresses->front();
     const std::string what =
         absl::StrCat(source, " ", host, host == address ? "" : absl::StrCat(" (", address, ")"),
-                     " is no address of this machine");
+                     " is not an address of this machine");
     if (!port_is_free) return Add(Kind::kNote, name, what, kForwarded);
     const absl::Status leads_here = probe_.leads_here(address, plan_.config);
-    if (leads_here.ok()) return Add(Kind::kGood, name, absl::StrCat(what, ", but leads to it"));
+    if (leads_here.ok()) return Add(Kind::kGood, name, absl::StrCat(what, ", but connections to it arrive here"));
     Add(Kind::kWrong, name,
-        absl::StrCat(what, ", and does not lead to it either: ", std::string(AsStd(leads_here.message()))),
+        absl::StrCat(what,
+                     ", and connections to it do not arrive here: ", std::string(AsStd(leads_here.message()))),
         kForwarded);
   }
 
-  std::string WhoHas(uint16_t port) const {
+  std::string HeldBy(uint16_t port) const {
     const std::string holder = probe_.port_holder(port);
-    return holder.empty() ? "" : absl::StrCat("; ", holder, " has it");
+    return holder.empty() ? "" : absl::StrCat("; held by ", holder);
   }
 
-  // The primary does not ask by its own name: some platforms lead it back to nobody.
-  void WhoHasOwnPort(uint16_t port) {
+  // Asks through loopback: on some platforms a primary cannot reach itself by its own name.
+  void ReportPortInUse(uint16_t port) {
     v1::NodeConfig own = plan_.config;
     if (!own.loopback_only()) own.mutable_primary()->set_host("127.0.0.1");
     const absl::Status asked = probe_.clock_ahead(own).status();
     if (absl::IsNotFound(asked)) {
       const std::string why(AsStd(asked.message()));
-      return Add(
-          Kind::kUnreachable, Whose("port"),
-          absl::StrCat("this node is the primary, and port ", port, " is another program's: ", why, WhoHas(port)),
-          "end that program, or give --master-port on all nodes");
+      return Add(Kind::kUnreachable, NameOf("port"),
+                 absl::StrCat("this node is the primary, and port ", port, " is in use by another program: ", why,
+                              HeldBy(port)),
+                 "stop that program, or choose another port with --master-port on all nodes");
     }
-    Add(Kind::kNote, Whose("port"),
-        absl::StrCat("this node is the primary, and a muster listens on port ", port, " already", WhoHas(port)),
-        "unless that is the job itself, end it, or give --master-port on all nodes");
+    Add(Kind::kNote, NameOf("port"),
+        absl::StrCat("this node is the primary, and a muster already listens on port ", port, HeldBy(port)),
+        "unless it belongs to this job, stop it, or choose another port with --master-port on all nodes");
   }
 
-  // The first address that answers, or else the first one's failure.
+  // Uses the first address that answers; reports the first failure if none does.
   void Connect(const std::vector<std::string>& addresses, uint16_t port) {
     absl::Status first;
     for (const std::string& address : addresses) {
@@ -157,16 +157,15 @@ class Checker {
       if (status.ok()) return AskPrimary(address, absl::StrCat(address, ", port ", port));
       if (first.ok()) first = status;
     }
-    const std::string said(AsStd(first.message()));
+    const std::string why(AsStd(first.message()));
     if (absl::IsUnavailable(first)) {
-      return Add(Kind::kNote, Whose("port"), said,
-                 plan_.config.coordinator_alone() ? "that is as it should be until muster coordinator runs there"
-                                                  : "that is as it should be until muster runs on the primary");
+      return Add(Kind::kNote, NameOf("port"), why,
+                 plan_.config.coordinator_alone() ? "expected until muster coordinator runs there"
+                                                  : "expected until muster runs on the primary");
     }
-    Add(Kind::kUnreachable, Whose("port"), said,
-        absl::StrCat("the way to port ", port,
-                     " there has to be open: look at firewalls, security groups "
-                     "and network policies"));
+    Add(Kind::kUnreachable, NameOf("port"), why,
+        absl::StrCat("allow connections to port ", port,
+                     " there: check firewalls, security groups and network policies"));
   }
 
   void AskPrimary(const std::string& address, const std::string& where) {
@@ -176,17 +175,17 @@ class Checker {
     if (absl::IsNotFound(ahead.status())) {
       const std::string why(AsStd(ahead.status().message()));
       return Add(
-          Kind::kUnreachable, Whose("port"),
+          Kind::kUnreachable, NameOf("port"),
           absl::StrCat(
-              "somebody answers on ", where, ", but no muster: ", why,
-              probe_.is_own_address(address) ? WhoHas(static_cast<uint16_t>(plan_.config.primary().port())) : ""),
-          "end what listens there, or give all nodes another port (a proxy may answer so for a muster that "
-          "is not up yet)");
+              "the program that answers on ", where, " is not muster: ", why,
+              probe_.is_own_address(address) ? HeldBy(static_cast<uint16_t>(plan_.config.primary().port())) : ""),
+          "stop the program that listens there, or give all nodes another port (a proxy may answer like this "
+          "before muster has started)");
     }
-    Add(Kind::kGood, Whose("port"), absl::StrCat("muster answers on ", where));
+    Add(Kind::kGood, NameOf("port"), absl::StrCat("muster answers on ", where));
     if (absl::IsPermissionDenied(ahead.status())) {
       return Add(Kind::kUnreachable, "token", std::string(AsStd(ahead.status().message())),
-                 "MUSTER_TOKEN has to be the same on all nodes");
+                 "set the same MUSTER_TOKEN on all nodes");
     }
     if (!ahead.ok()) return Add(Kind::kNote, "clock", std::string(AsStd(ahead.status().message())));
     const std::string text =
@@ -195,8 +194,8 @@ class Checker {
                         plan_.config.coordinator_alone() ? "the coordinator's" : "the primary's");
     if (absl::AbsDuration(*ahead) <= kMaxClockOffset) return Add(Kind::kGood, "clock", text);
     Add(Kind::kWrong, "clock", text,
-        "nothing that muster decides depends on it, but logs cannot be put in order, and --deadline ends nodes at "
-        "different times: set both by NTP");
+        "no decision of muster depends on it, but logs cannot be put in order and --deadline ends nodes at "
+        "different times: synchronise both clocks by NTP");
   }
 
   void Program() {
@@ -204,25 +203,26 @@ class Checker {
     const std::string& python = report_.interpreter.path;
     if (!plan_.no_python && python.empty()) {
       return Add(Kind::kWrong, "python", "no interpreter was found",
-                 "put one on PATH, or give --python or --no-python");
+                 "put one on PATH, or use --python or --no-python");
     }
     if (!plan_.no_python) Add(Kind::kGood, "python", python);
-    if (program_.exit_code != 0) Add(Kind::kWrong, "program", program_.problem, "no worker could be started");
+    if (program_.exit_code != 0) Add(Kind::kWrong, "program", program_.problem, "no worker can be started");
   }
 
   void Accelerators() {
     const machine::Accelerators& found = report_.accelerators;
     const int slots = plan_.config.slots();
-    const std::string what = absl::StrCat(found.reason, "; ", slots, slots == 1 ? " worker" : " workers", " here");
+    const std::string what =
+        absl::StrCat(found.reason, "; ", slots, slots == 1 ? " worker" : " workers", " on this node");
     if (!found.unknown.empty()) {
       Add(Kind::kWrong, "accelerators", absl::StrCat("not counted: ", absl::StrJoin(found.unknown, ", ")),
-          "give --nproc-per-node with a number");
+          "set --nproc-per-node to a number");
     } else if (found.count > 0 && slots > found.count) {
-      Add(Kind::kWrong, "accelerators", absl::StrCat(what, ": more than there are accelerators"),
-          "give --nproc-per-node gpu");
+      Add(Kind::kWrong, "accelerators", absl::StrCat(what, ": more workers than accelerators"),
+          "set --nproc-per-node gpu");
     } else if (found.count > 0 && slots > 0 && slots < found.count) {
-      Add(Kind::kNote, "accelerators", absl::StrCat(what, ": some have none to use them"),
-          "give --nproc-per-node gpu, unless a worker uses several");
+      Add(Kind::kNote, "accelerators", absl::StrCat(what, ": fewer workers than accelerators"),
+          "set --nproc-per-node gpu, unless a worker uses several");
     } else {
       Add(Kind::kGood, "accelerators", what);
     }
@@ -233,16 +233,15 @@ class Checker {
     const absl::StatusOr<int64_t> bytes = probe_.shared_memory_bytes();
     if (!bytes.ok()) {
       return Add(Kind::kWrong, "/dev/shm", std::string(AsStd(bytes.status().message())),
-                 "workers of a DataLoader and NCCL need it");
+                 "mount it: DataLoader workers and NCCL need it");
     }
     const std::string size = absl::StrCat(*bytes >> 20, " MiB");
     if (*bytes >= kLeastSharedMemory || plan_.config.slots() == 0) return Add(Kind::kGood, "/dev/shm", size);
-    Add(Kind::kWrong, "/dev/shm",
-        absl::StrCat(size, ": a DataLoader with workers, or NCCL, ends with a bus error"),
-        "docker run --shm-size 8g or --ipc host; on Kubernetes an emptyDir with medium: Memory mounted there");
+    Add(Kind::kWrong, "/dev/shm", absl::StrCat(size, ": DataLoader workers and NCCL may end with a bus error"),
+        "use docker run --shm-size 8g or --ipc host; on Kubernetes mount an emptyDir with medium: Memory there");
   }
 
-  // Where this process is in the tree of version 2, as its own namespace sees it.
+  // The file of this process's cgroup (version 2), by the path that its own namespace shows; empty: unknown.
   std::string OomGroupFile() const {
     const auto text = probe_.read_file(kOwnCgroup, kMaxCgroupFileBytes);
     if (!text.ok()) return "";
@@ -258,12 +257,15 @@ class Checker {
     const std::string file = OomGroupFile();
     const auto value = file.empty() ? absl::NotFoundError("") : probe_.read_file(file, kMaxCgroupFileBytes);
     constexpr char kName[] = "out of memory";
-    if (!value.ok()) return Add(Kind::kGood, kName, "one process at a time is ended, as far as this can be seen");
+    if (!value.ok())
+      return Add(Kind::kGood, kName, "the kernel kills one process at a time, as far as can be determined");
     if (!absl::StartsWith(*value, "1")) {
-      return Add(Kind::kGood, kName, "one process is ended, and muster tells of it (memory.oom.group is 0)");
+      return Add(Kind::kGood, kName,
+                 "the kernel kills one process, and muster reports it (memory.oom.group is 0)");
     }
-    Add(Kind::kNote, kName, "memory.oom.group is 1: the whole container is ended, muster and its report with it",
-        "kubelets since 1.28 set it; their option singleProcessOOMKill: true takes it away");
+    Add(Kind::kNote, kName,
+        "memory.oom.group is 1: the kernel kills the whole container, with muster and its report",
+        "kubelets set it since 1.28; their option singleProcessOOMKill: true turns it off");
   }
 
   const EnvReport& report_;
@@ -297,7 +299,7 @@ int ExitCodeOf(const std::vector<Finding>& findings) {
   int code = 0;
   for (const Finding& finding : findings) {
     if (finding.kind == Kind::kUnreachable) return kExitUnavailable;
-    if (finding.kind == Kind::kWrong) code = kExitLooksWrong;
+    if (finding.kind == Kind::kWrong) code = kExitProblemFound;
   }
   return code;
 }
@@ -311,9 +313,9 @@ std::string CheckTable(const std::vector<Finding>& findings) {
     if (!finding.advice.empty()) absl::StrAppend(&out, std::string(26, ' '), "-> ", finding.advice, "\n");
   }
   absl::StrAppend(&out,
-                  wrong == 0   ? "Nothing looks wrong."
-                  : wrong == 1 ? "One thing looks wrong."
-                               : absl::StrCat(wrong, " things look wrong."),
+                  wrong == 0   ? "No problems found."
+                  : wrong == 1 ? "1 problem found."
+                               : absl::StrCat(wrong, " problems found."),
                   "\n");
   return out;
 }

@@ -1,5 +1,5 @@
-// `muster env --check`: what looks wrong on this node, before a job is started here. Pure: the machine and the
-// network are asked through the probe that is given.
+// `muster env --check`: looks for problems of this node before a job is started. Pure: reads the machine and the
+// network through a CheckProbe.
 #pragma once
 
 #include <functional>
@@ -11,54 +11,55 @@
 
 namespace muster::cli {
 
-inline constexpr int64_t kLeastSharedMemory = int64_t{1} << 30;  // bytes; containers have 64 MiB where nobody asks
-inline constexpr absl::Duration kMaxClockOffset = absl::Seconds(1);  // beyond it logs cannot be put in order
+inline constexpr int64_t kLeastSharedMemory = int64_t{1} << 30;  // bytes; the default in containers is 64 MiB
+inline constexpr absl::Duration kMaxClockOffset =
+    absl::Seconds(1);  // beyond it logs of two nodes cannot be put in order
 inline constexpr size_t kMaxCgroupFileBytes = 1 << 20;
 
 struct CheckProbe {
-  // Addresses of a name, as rendezvous::ResolveHost says.
+  // Addresses of a name, as rendezvous::ResolveHost returns them.
   std::function<absl::StatusOr<std::vector<std::string>>(const std::string& host)> resolve;
-  // Whether somebody accepts a connection there. Unavailable: refused, so the machine is there; DeadlineExceeded:
-  // no answer; others with the kernel's words.
+  // Whether a connection is accepted there. Unavailable: refused, so the machine itself answers; DeadlineExceeded:
+  // no answer; other codes carry the kernel's error text.
   std::function<absl::Status(const std::string& address, uint16_t port)> connect;
-  // How far this machine's clock is ahead of the coordinator's, asked once somebody accepts connections there.
-  // PermissionDenied: it does not take our token; NotFound: who answers is no coordinator; others: one that does
-  // not tell.
+  // How far this machine's clock is ahead of the coordinator's; called once connections are accepted there.
+  // PermissionDenied: the coordinator rejects our token; NotFound: the program that answers is not a coordinator;
+  // other codes: the coordinator does not report its time.
   std::function<absl::StatusOr<absl::Duration>(const v1::NodeConfig& config)> clock_ahead;
-  // Whether this node's coordinator could listen where it is to. Unavailable: somebody does already.
+  // Whether this node's coordinator can listen at its address. Unavailable: the port is in use.
   std::function<absl::Status(const v1::NodeConfig& config)> listen;
-  // Who has this port of this machine, for people; empty: nobody who can be seen.
+  // Description of the process that holds this port of this machine; empty: none is visible.
   std::function<std::string(uint16_t port)> port_holder;
   // Whether this is an address of this machine.
   std::function<bool(const std::string& address)> is_own_address;
-  // Whether a connection to that address comes back to this machine's own port, on which nobody listens now. OK:
-  // it does, as through a forwarder; else how it failed.
+  // Whether a connection to that address arrives at this machine's own port, which is free now. OK: it does, for
+  // example through NAT; else how it failed.
   std::function<absl::Status(const std::string& address, const v1::NodeConfig& config)> leads_here;
-  std::function<absl::StatusOr<int64_t>()> shared_memory_bytes;  // the size of /dev/shm; NotFound: there is none
+  std::function<absl::StatusOr<int64_t>()> shared_memory_bytes;  // size of /dev/shm; NotFound: it does not exist
   discovery::FileReader read_file;
 };
 
 struct Finding {
   enum class Kind {
     kGood,
-    kNote,        // not as it might be, but that is usual
-    kWrong,       // looks wrong
-    kUnreachable  // looks wrong, and keeps this node out of the job
+    kNote,        // noteworthy, but usual
+    kWrong,       // a problem
+    kUnreachable  // a problem that keeps this node out of the job
   };
   Kind kind = Kind::kGood;
   std::string name;    // "primary's name", "/dev/shm"
   std::string text;    // one sentence
-  std::string advice;  // what to do; empty where nothing is to be done
+  std::string advice;  // what to do; empty if nothing
 };
 
-// program: whether what is to be run can be.
+// program: result of the check whether the script can be run.
 std::vector<Finding> CheckNode(const EnvReport& report, const machine::ProgramCheck& program,
                                const CheckProbe& probe);
 
-// 0: nothing looks wrong. 69: the primary cannot be reached, as `muster run` would find. 1: something else.
+// 0: no problem. 69: the primary cannot be reached or refuses this node, as in `muster run`. 1: another problem.
 int ExitCodeOf(const std::vector<Finding>& findings);
 
-// One line each, and their advice below them.
+// A table with one line for each finding, its advice below it.
 std::string CheckTable(const std::vector<Finding>& findings);
 
 }  // namespace muster::cli

@@ -59,7 +59,7 @@ std::optional<Target> TargetOf(const std::string& address, uint16_t port) {
 
 absl::Status ConnectionError(int error, const std::string& where) {
   const std::string text = absl::StrCat(where, ": ", std::strerror(error));
-  return error == ECONNREFUSED ? absl::UnavailableError(absl::StrCat("nobody listens at ", where))
+  return error == ECONNREFUSED ? absl::UnavailableError(absl::StrCat("nothing listens at ", where))
                                : absl::FailedPreconditionError(text);
 }
 
@@ -86,19 +86,19 @@ absl::Status Connect(const std::string& address, uint16_t port) {
   return error == 0 ? absl::OkStatus() : ConnectionError(error, where);
 }
 
-// One call that says nothing and is given up as soon as the coordinator has greeted it.
+// Opens the stream of an agent, sends nothing, and cancels it as soon as the coordinator has sent its headers.
 absl::StatusOr<absl::Duration> ClockAhead(const v1::NodeConfig& config) {
   rendezvous::SanitizeGrpcEnvironment();
   const std::string target = ToString(config.primary());
   const auto channel =
       grpc::CreateCustomChannel("dns:///" + target, grpc::InsecureChannelCredentials(),
                                 rendezvous::ClientArguments(absl::Milliseconds(config.lease_ms())));
-  // Not within the time that is measured.
+  // Connects first, so that this does not count in the measured round-trip time.
   const gpr_timespec limit = gpr_time_from_millis(absl::ToInt64Milliseconds(kConnectLimit), GPR_TIMESPAN);
   const gpr_timespec by = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), limit);
   if (!channel->WaitForConnected(by))
     return absl::NotFoundError(
-        absl::StrCat("it speaks no gRPC, or not within ", absl::FormatDuration(kConnectLimit)));
+        absl::StrCat("it does not speak gRPC, or not within ", absl::FormatDuration(kConnectLimit)));
   grpc::ClientContext context;
   context.set_deadline(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), limit));
   if (!config.token().empty()) context.AddMetadata(rendezvous::kTokenKey, config.token());
@@ -107,41 +107,41 @@ absl::StatusOr<absl::Duration> ClockAhead(const v1::NodeConfig& config) {
   const auto stream = stub->Attend(&context);
   stream->WaitForInitialMetadata();
   const absl::Time answered = absl::Now();
-  const auto& told = context.GetServerInitialMetadata();
-  const auto time = told.find(rendezvous::kServerTimeKey);
+  const auto& headers = context.GetServerInitialMetadata();
+  const auto time = headers.find(rendezvous::kServerTimeKey);
   std::string text;
-  if (time != told.end()) text.assign(time->second.data(), time->second.size());
-  const bool greeted = told.count(rendezvous::kServerKey) > 0;
+  if (time != headers.end()) text.assign(time->second.data(), time->second.size());
+  const bool greeted = headers.count(rendezvous::kServerKey) > 0;
   if (greeted) context.TryCancel();
   const grpc::Status end = stream->Finish();
   if (end.error_code() == grpc::StatusCode::UNAUTHENTICATED)
     return absl::PermissionDeniedError(end.error_message());
-  if (!greeted) return absl::NotFoundError(absl::StrCat("it is no coordinator: ", end.error_message()));
+  if (!greeted) return absl::NotFoundError(absl::StrCat("it is not a coordinator: ", end.error_message()));
   int64_t millis = 0;
   if (!absl::SimpleAtoi(text, &millis))
-    return absl::UnimplementedError("the coordinator there does not tell its time");
+    return absl::UnimplementedError("the coordinator does not report its time");
   return asked + (answered - asked) / 2 - absl::FromUnixMillis(millis);
 }
 
-// Nothing is read from those who come while we look whether we reach ourselves.
-class NoAttendance : public rendezvous::Attendance {
+// Ignores agents that connect during the check of our own address.
+class IgnoreStreams : public rendezvous::Attendance {
  public:
   void OnOpened(rendezvous::StreamId, const std::string&) override {}
   void OnStatus(rendezvous::StreamId, const v1::AgentStatus&) override {}
   void OnClosed(rendezvous::StreamId) override {}
 };
 
-// As the primary itself does once it runs: listens for a moment, and connects to the address from outside.
+// Listens for a moment and connects to the address, as the primary itself does when it starts.
 absl::Status LeadsHere(const std::string& address, const v1::NodeConfig& config) {
   rendezvous::SanitizeGrpcEnvironment();
   EventLoop loop;
   RETURN_IF_ERROR(loop.status());
-  NoAttendance nobody;
+  IgnoreStreams ignore;
   const std::string instance = absl::StrCat(rendezvous::Entropy());
   ASSIGN_OR_RETURN(const std::unique_ptr<rendezvous::Server> server,
                    rendezvous::Server::Start(
                        rendezvous::ServerOptionsFrom(config, instance),
-                       [&loop](std::function<void()> closure) { loop.Post(std::move(closure)); }, &nobody));
+                       [&loop](std::function<void()> closure) { loop.Post(std::move(closure)); }, &ignore));
   v1::Endpoint endpoint = config.primary();
   endpoint.set_host(address);
   absl::Status result = absl::UnknownError("no answer");
@@ -163,7 +163,7 @@ absl::Status LeadsHere(const std::string& address, const v1::NodeConfig& config)
       &loop, events);
   session->Connect();
   loop.Run();
-  session.reset();  // before the server, which it is connected to
+  session.reset();  // before the server that it is connected to
   return result;
 }
 
@@ -174,7 +174,7 @@ std::string PortHolder(uint16_t port) {
 
 absl::StatusOr<int64_t> SharedMemoryBytes() {
   struct statvfs info {};
-  if (statvfs(kSharedMemory, &info) != 0) return absl::NotFoundError("there is no /dev/shm");
+  if (statvfs(kSharedMemory, &info) != 0) return absl::NotFoundError("/dev/shm does not exist");
   return static_cast<int64_t>(info.f_blocks) * static_cast<int64_t>(info.f_frsize);
 }
 

@@ -1,4 +1,4 @@
-// This machine and its network, for `muster env --check`.
+// The CheckProbe of this machine and its network, for `muster env --check`.
 #pragma once
 
 #include "cli/env/env_check.h"
@@ -8,7 +8,7 @@ namespace muster::cli {
 inline constexpr absl::Duration kNameLimit = absl::Seconds(5);
 inline constexpr absl::Duration kConnectLimit = absl::Seconds(3);
 
-// Blocking: each question at most for the limits above.
+// Its functions block, each for at most the limits above.
 CheckProbe SystemCheckProbe();
 
 }  // namespace muster::cli

@@ -18,11 +18,11 @@
 namespace muster::cli {
 namespace {
 
-constexpr size_t kMaxNodesShown = 8;  // in the table; JSON has all
-constexpr int kNameColumns = 23;      // as wide as the longest option's name
-constexpr int kValueColumns = 28;     // a wider value has the line to itself
+constexpr size_t kMaxNodesShown = 8;  // in the table; JSON has all of them
+constexpr int kNameColumns = 23;      // width of the longest option name
+constexpr int kValueColumns = 28;     // the origin of a wider value stands on the next line
 
-// Variables that bear on what muster or its workers do.
+// Variables that affect muster or its workers.
 constexpr const char* kPrefixes[] = {
     "MUSTER_",   "PET_",           "TORCHELASTIC_", "TORCH_",   "CLUSTER_SPEC",     "CLOUD_ML_",
     "AIP_",      "NCCL_",          "GLOO_",         "CUDA_",    "NVIDIA_",          "SLURM_",
@@ -51,7 +51,7 @@ constexpr const char* kNames[] = {"RANK",
                                   "GCE_METADATA_HOST",
                                   "AWS_EC2_METADATA_SERVICE_ENDPOINT"};
 
-bool Bears(const std::string& name) {
+bool IsRelevant(const std::string& name) {
   const auto begins = [&](const char* prefix) { return absl::StartsWith(name, prefix); };
   const auto is = [&](const char* other) { return name == other; };
   return std::any_of(std::begin(kPrefixes), std::end(kPrefixes), begins) ||
@@ -59,29 +59,30 @@ bool Bears(const std::string& name) {
 }
 
 Environment Shown(const Environment& environment) {
-  Environment bearing;
+  Environment relevant;
   for (const auto& [name, value] : environment) {
-    if (Bears(name)) bearing.emplace(name, value);
+    if (IsRelevant(name)) relevant.emplace(name, value);
   }
-  return MaskSecrets(bearing);
+  return MaskSecrets(relevant);
 }
 
 std::string RoleName(const RunPlan& plan) {
   return plan.view.role == discovery::NodeRole::kTrainer ? "trainer" : "aux";
 }
 
-void Row(const std::string& name, const std::string& value, const std::string& from, std::string* out) {
+void Row(const std::string& name, const std::string& value, const std::string& origin, std::string* out) {
   const std::string left = absl::StrFormat("%-*s ", kNameColumns, name);
-  if (from.empty()) {
+  if (origin.empty()) {
     absl::StrAppend(out, left, value, "\n");
   } else if (value.size() > size_t{kValueColumns}) {
-    absl::StrAppend(out, left, value, "\n", std::string(left.size(), ' '), "(", from, ")\n");
+    absl::StrAppend(out, left, value, "\n", std::string(left.size(), ' '), "(", origin, ")\n");
   } else {
-    absl::StrAppend(out, left, absl::StrFormat("%-*s ", kValueColumns, value), from, "\n");
+    absl::StrAppend(out, left, absl::StrFormat("%-*s ", kValueColumns, value), origin, "\n");
   }
 }
 
-// "CLUSTER_SPEC": by what a source is known; empty for what the options say, and where nothing does.
+// The variable or file that identifies the source, such as CLUSTER_SPEC; empty for options and if there is no
+// source.
 std::string EvidenceOf(const discovery::ClusterView& view) {
   if (!view.evidence.empty()) return view.evidence;
   for (const discovery::Source& known : discovery::Sources()) {
@@ -90,12 +91,12 @@ std::string EvidenceOf(const discovery::ClusterView& view) {
   return "";
 }
 
-// What people call it.
+// The name of the source for people.
 std::string PlatformName(const std::string& source) {
   static constexpr std::pair<const char*, const char*> kPlatformNames[] = {
       {"vertex", "Vertex AI"},
       {"sagemaker", "SageMaker"},
-      {"slurm", "Slurm, the step of several nodes"},
+      {"slurm", "Slurm, a step on several nodes"},
       {"slurm-node", "Slurm, on one node"},
       {"trainer", "Kubeflow Trainer, or torchrun's variables"},
       {"pytorchjob", "a PyTorchJob of Kubeflow"},
@@ -111,8 +112,8 @@ std::string PlatformName(const std::string& source) {
       {"mpich", "MPICH, Intel MPI or MVAPICH"},
       {"static", "variables set on each node"},
       {"hostfile", "a hostfile"},
-      {"flags", "the options"},
-      {"single", "nothing: no platform was found"},
+      {"flags", "options or their variables"},
+      {"single", "no platform was found"},
   };
   for (const auto& [name, words] : kPlatformNames) {
     if (source == name) return words;
@@ -120,37 +121,38 @@ std::string PlatformName(const std::string& source) {
   return source;
 }
 
-std::string WhoSays(const RunPlan& plan) {
+std::string DescribeSource(const RunPlan& plan) {
   const std::string& source = plan.view.source;
-  if (source == "single") return "Nothing here says that there are other nodes, so this is a job of one.";
-  if (source == "flags") return "Options (or their variables) say who is in the job.";
+  if (source == "single") return "Nothing here names other nodes, so this is a single-node job.";
+  if (source == "flags") return "The membership comes from options or their variables.";
   const std::string evidence = EvidenceOf(plan.view);
   const std::string from = evidence.empty() ? source : evidence, platform = PlatformName(source);
-  return absl::StrCat("Who is in the job was read from ", from, from == platform ? "" : ": " + platform, ".");
+  return absl::StrCat("The membership was read from ", from, from == platform ? "" : " (" + platform + ")", ".");
 }
 
-std::string WhichNode(const RunPlan& plan) {
+std::string DescribeNode(const RunPlan& plan) {
   if (plan.view.role != discovery::NodeRole::kTrainer) {
     return absl::StrCat("This is ", plan.view.self, ", which does not train: it waits and ends with the job.");
   }
   if (plan.config.single_node()) return "";
   const int count = plan.config.max_nodes();
   if (!plan.config.has_place())
-    return absl::StrCat("It gets its number when the nodes, up to ", count, ", have met.");
-  return absl::StrCat("This is node ", plan.config.place(), " of the nodes 0 to ", count - 1, ".");
+    return absl::StrCat("It gets its rank when the nodes, up to ", count, ", have joined.");
+  return absl::StrCat("This is node ", plan.config.place(), " of nodes 0 to ", count - 1, ".");
 }
 
-std::string WhereTheyMeet(const RunPlan& plan) {
-  if (plan.config.single_node()) return "It listens nowhere.";
+std::string DescribePrimary(const RunPlan& plan) {
+  if (plan.config.single_node()) return "It listens on no port.";
   const std::string address = ToString(plan.config.primary());
-  if (plan.config.coordinator_alone()) return absl::StrCat("All nodes meet at the coordinator, ", address, ".");
+  if (plan.config.coordinator_alone()) return absl::StrCat("All nodes connect to the coordinator, ", address, ".");
   if (plan.config.serves() == v1::NodeConfig::SERVES_YES) {
-    return absl::StrCat("It is the primary: the others connect to its port ", plan.config.primary().port(), ".");
+    return absl::StrCat("It is the primary: the other nodes connect to its port ", plan.config.primary().port(),
+                        ".");
   }
-  return absl::StrCat("All nodes meet at the primary, ", address, ".");
+  return absl::StrCat("All nodes connect to the primary, ", address, ".");
 }
 
-std::string WhoWorks(const RunPlan& plan) {
+std::string DescribeWorkers(const RunPlan& plan) {
   const int slots = plan.config.slots();
   if (slots == 0) return "";
   std::string text = absl::StrCat("It starts ", slots, slots == 1 ? " worker" : " workers");
@@ -161,13 +163,13 @@ std::string WhoWorks(const RunPlan& plan) {
     absl::StrAppend(&text, ", ", ranks, " if the other nodes start as many");
   }
   if (plan.config.coordinator_alone()) {
-    return absl::StrCat(text, "; how often all start anew when one fails, muster coordinator was told.");
+    return absl::StrCat(text, "; muster coordinator has the restart policy.");
   }
-  if (plan.config.max_restarts() == 0) return absl::StrCat(text, "; when one fails the job ends.");
-  return absl::StrCat(text, "; when one fails all start anew, at most ", plan.config.max_restarts(), " times.");
+  if (plan.config.max_restarts() == 0) return absl::StrCat(text, "; when a worker fails, the job ends.");
+  return absl::StrCat(text, "; when a worker fails, all restart, at most ", plan.config.max_restarts(), " times.");
 }
 
-// In one line if they fit into the column, else each in its own.
+// On one line if they fit into the column, else one on each line.
 std::string NodesShown(const std::vector<std::string>& nodes) {
   const size_t shown = std::min(nodes.size(), kMaxNodesShown);
   std::vector<std::string> words(nodes.begin(), nodes.begin() + static_cast<ptrdiff_t>(shown));
@@ -177,8 +179,8 @@ std::string NodesShown(const std::vector<std::string>& nodes) {
   return absl::StrJoin(words, "\n" + std::string(kNameColumns + 1, ' '));
 }
 
-// The log's line without the path, which stands beside it here.
-std::string WhyInterpreter(const machine::Interpreter& interpreter) {
+// The log line about the interpreter without the path, which the table shows beside it.
+std::string InterpreterReason(const machine::Interpreter& interpreter) {
   absl::string_view reason = interpreter.reason;
   absl::ConsumePrefix(&reason, absl::StrCat("python is ", interpreter.path, ": "));
   return std::string(AsStd(reason));
@@ -199,7 +201,8 @@ nlohmann::json Json(const std::vector<Finding>& findings) {
 }  // namespace
 
 std::vector<std::string> Explanation(const RunPlan& plan) {
-  std::vector<std::string> sentences = {WhoSays(plan), WhichNode(plan), WhereTheyMeet(plan), WhoWorks(plan)};
+  std::vector<std::string> sentences = {DescribeSource(plan), DescribeNode(plan), DescribePrimary(plan),
+                                        DescribeWorkers(plan)};
   sentences.erase(std::remove(sentences.begin(), sentences.end(), ""), sentences.end());
   return sentences;
 }
@@ -210,22 +213,23 @@ std::string EnvTable(const EnvReport& report) {
   for (const std::string& sentence : Explanation(plan)) absl::StrAppend(&out, sentence, "\n");
   absl::StrAppend(&out, "\n");
   const std::string evidence = EvidenceOf(plan.view), platform = PlatformName(plan.view.source);
-  Row("SETTING", "VALUE", "WHERE IT COMES FROM", &out);
+  Row("SETTING", "VALUE", "ORIGIN", &out);
   Row("source", plan.view.source,
       evidence.empty() || evidence == platform ? platform : absl::StrCat(evidence, ": ", platform), &out);
   Row(plan.config.coordinator_alone() ? "coordinator" : "primary",
-      plan.config.single_node() ? "none: one node" : ToString(plan.config.primary()),
+      plan.config.single_node() ? "none (single-node job)" : ToString(plan.config.primary()),
       plan.view.primary_evidence.empty() ? evidence : plan.view.primary_evidence, &out);
-  Row("takes part as", RoleName(plan), evidence, &out);
-  Row("node-rank", plan.view.node_rank < 0 ? "none yet" : absl::StrCat(plan.view.node_rank), evidence, &out);
+  Row("node type", RoleName(plan), evidence, &out);
+  Row("node-rank", plan.view.node_rank < 0 ? "not yet assigned" : absl::StrCat(plan.view.node_rank), evidence,
+      &out);
   if (!plan.view.nodes.empty()) Row("nodes", NodesShown(plan.view.nodes), evidence, &out);
   Row("interpreter", report.interpreter.path.empty() ? "none" : report.interpreter.path,
-      WhyInterpreter(report.interpreter), &out);
+      InterpreterReason(report.interpreter), &out);
   Row("accelerators", absl::StrCat(report.accelerators.count), report.accelerators.reason, &out);
   absl::StrAppend(&out, "\n");
   for (const SettingLine& line : plan.lines) {
     if (plan.config.coordinator_alone() && IsRestartPolicyOption(line.name)) {
-      Row(line.name, "the coordinator's", "muster coordinator", &out);
+      Row(line.name, "set on the coordinator", "muster coordinator", &out);
     } else {
       Row(line.name, line.value.empty() ? "-" : line.value, line.origin, &out);
     }
@@ -270,7 +274,7 @@ std::string EnvJson(const EnvReport& report, const std::vector<Finding>* finding
   }
   json["environment"] = Shown(report.environment);
   json["warnings"] = plan.view.warnings;
-  // Bytes that are no UTF-8 are shown as such instead of ending the program.
+  // Bytes that are not UTF-8 are replaced; by default dump() would throw.
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

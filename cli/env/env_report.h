@@ -19,11 +19,11 @@ struct EnvReport {
 
 struct Finding;  // env_check.h
 
-// What was read and what follows from it, in sentences for people who do not know the variables.
+// What was read and the settings that follow from it, as sentences that need no knowledge of the variables.
 std::vector<std::string> Explanation(const RunPlan& plan);
 
 std::string EnvTable(const EnvReport& report);
-// One object, indented. Keys stay what they are; new ones may come.
+// One indented object. Keys never change; new ones may be added.
 std::string EnvJson(const EnvReport& report, const std::vector<Finding>* findings = nullptr);
 
 }  // namespace muster::cli

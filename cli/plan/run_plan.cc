@@ -268,7 +268,7 @@ class Planner {
     const absl::Duration lease = Pick("lease", s.lease, muster::LeaseForNodes(membership_.max_nodes));
     config_->set_lease_ms(membership_.single_node ? 0 : ms(lease));
     config_->set_beat_ms(ms(Pick("heartbeat-interval", s.heartbeat_interval, absl::ZeroDuration())));
-    if (!s.heartbeat_interval) plan_->lines.back().value = "by the job's size";  // 0: the coordinator chooses
+    if (!s.heartbeat_interval) plan_->lines.back().value = "depends on the job's size";  // 0: the coordinator chooses
     const absl::Duration grace = Pick("reconnect-grace", s.reconnect_grace, std::min(kReconnectGrace, lease / 2));
     config_->set_reconnect_grace_ms(ms(grace));
     config_->set_shutdown_grace_ms(ms(Pick("shutdown-timeout", s.shutdown_timeout, kShutdownTimeout)));

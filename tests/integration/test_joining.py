@@ -116,7 +116,7 @@ class PrimarysAddress(ClusterTest):
     def test_one_of_another_machine_is_a_warning_at_once_and_in_the_check(self):
         found = self.check()
         self.assertEqual("wrong", found["kind"])
-        self.assertIn("does not lead to it either: cannot reach", found["text"])
+        self.assertIn("connections to it do not arrive here: cannot reach", found["text"])
         node = self.start_node()
         wait_until("it warns", lambda: node.said(r"warning: --master-addr 10\.77\.0\.2 is not an address of this machine"))
         self.assertTrue(node.said(r"connection refused.*this machine has 10\.77\.0\.1"), node.err())
@@ -145,7 +145,7 @@ class PrimarysAddress(ClusterTest):
         self.assertEqual("ready\n", forwarder.stdout.readline())
         found = self.check()
         self.assertEqual("good", found["kind"], found)
-        self.assertIn("is no address of this machine, but leads to it", found["text"])
+        self.assertIn("is not an address of this machine, but connections to it arrive here", found["text"])
 
 
 class SilentPeers(ClusterTest):

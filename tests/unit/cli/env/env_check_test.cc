@@ -73,8 +73,8 @@ TEST(EnvCheck, ANodeThatIsWellIsZero) {
   const Node node;
   const std::vector<Finding> findings = node.Check();
   EXPECT_EQ(ExitCodeOf(findings), 0);
-  EXPECT_THAT(CheckTable(findings), HasSubstr("Nothing looks wrong."));
-  EXPECT_EQ(Of(findings, "primary's name")->text, "primary is 10.0.0.1, 10.0.0.2");
+  EXPECT_THAT(CheckTable(findings), HasSubstr("No problems found."));
+  EXPECT_EQ(Of(findings, "primary's name")->text, "primary resolves to 10.0.0.1, 10.0.0.2");
   EXPECT_EQ(Of(findings, "clock")->text, "0.2 s ahead of the primary's");
 }
 
@@ -102,7 +102,7 @@ TEST(EnvCheck, TheAddressOfThePrimarysServiceServesWhereItsNameDoesNot) {
 
 TEST(EnvCheck, APrimaryThatIsNotStartedYetIsNoFaultButOneThatDoesNotAnswerIs) {
   Node node;
-  node.probe.connect = [](const std::string&, uint16_t) { return absl::UnavailableError("nobody listens"); };
+  node.probe.connect = [](const std::string&, uint16_t) { return absl::UnavailableError("nothing listens"); };
   EXPECT_EQ(Named(node, "primary's port").kind, Kind::kNote);
   EXPECT_EQ(ExitCodeOf(node.Check()), 0);
   node.probe.connect = [](const std::string&, uint16_t) { return absl::DeadlineExceededError("no answer"); };
@@ -145,17 +145,19 @@ TEST(EnvCheck, AnAddressOfThePrimaryThatIsNotItsOwnAndDoesNotLeadToItIsWrong) {
   node.probe.leads_here = [](const std::string& address, const v1::NodeConfig&) {
     return absl::UnavailableError(absl::StrCat("cannot reach ", address));
   };
-  EXPECT_EQ(Named(node, "primary's address").text,
-            "--master-addr primary (10.0.0.1) is no address of this machine, and does not lead to it either: "
-            "cannot reach 10.0.0.1");
+  EXPECT_EQ(
+      Named(node, "primary's address").text,
+      "--master-addr primary (10.0.0.1) is not an address of this machine, and connections to it do not arrive "
+      "here: cannot reach 10.0.0.1");
   EXPECT_THAT(Named(node, "primary's address").advice, HasSubstr("give the address of node 0"));
   EXPECT_EQ(ExitCodeOf(node.Check()), 1);
 }
 
 TEST(EnvCheck, AnAddressThatIsForwardedToThePrimaryIsNoFault) {
   PrimaryByHand node;  // NAT, or a published port of a container: a connection to it comes back
-  EXPECT_EQ(Named(node, "primary's address").text,
-            "--master-addr primary (10.0.0.1) is no address of this machine, but leads to it");
+  EXPECT_EQ(
+      Named(node, "primary's address").text,
+      "--master-addr primary (10.0.0.1) is not an address of this machine, but connections to it arrive here");
   EXPECT_EQ(ExitCodeOf(node.Check()), 0);
   node.probe.is_own_address = [](const std::string& address) { return address == "10.0.0.2"; };
   node.probe.leads_here = nullptr;
@@ -177,7 +179,7 @@ TEST(EnvCheck, WhereThePortIsInUseItIsOnlySaidThatTheAddressIsAnothers) {
   node.probe.resolve = [](const std::string&) -> absl::StatusOr<std::vector<std::string>> {
     return absl::NotFoundError("resolving primary: no");
   };
-  EXPECT_THAT(Named(node, "primary's address").advice, HasSubstr("spelled right"));
+  EXPECT_THAT(Named(node, "primary's address").advice, HasSubstr("check the spelling"));
 }
 
 TEST(EnvCheck, WhoHasThePortIsNamed) {
@@ -185,7 +187,7 @@ TEST(EnvCheck, WhoHasThePortIsNamed) {
   node.plan.config.set_serves(v1::NodeConfig::SERVES_YES);
   node.probe.listen = [](const v1::NodeConfig&) { return absl::UnavailableError("in use"); };
   node.probe.port_holder = [](uint16_t port) { return absl::StrCat("process 71 (python3, ", port, ")"); };
-  EXPECT_THAT(Named(node, "primary's port").text, HasSubstr("; process 71 (python3, 2222) has it"));
+  EXPECT_THAT(Named(node, "primary's port").text, HasSubstr("; held by process 71 (python3, 2222)"));
 }
 
 TEST(EnvCheck, ACoordinatorThatStandsAloneIsCalledSo) {
@@ -193,7 +195,7 @@ TEST(EnvCheck, ACoordinatorThatStandsAloneIsCalledSo) {
   node.plan.config.set_coordinator_alone(true);
   node.plan.config.mutable_primary()->set_host("c");
   EXPECT_EQ(Named(node, "clock").text, "0.2 s ahead of the coordinator's");
-  node.probe.connect = [](const std::string&, uint16_t) { return absl::UnavailableError("nobody listens"); };
+  node.probe.connect = [](const std::string&, uint16_t) { return absl::UnavailableError("nothing listens"); };
   EXPECT_THAT(Named(node, "coordinator's port").advice, HasSubstr("until muster coordinator runs there"));
   EXPECT_THAT(CheckTable(node.Check()), Not(HasSubstr("primary")));
 }
@@ -225,12 +227,12 @@ TEST(EnvCheck, AnotherProgramOnThePrimarysPortKeepsTheNodesOut) {
   std::string asked;
   node.probe.clock_ahead = [&asked](const v1::NodeConfig& config) -> absl::StatusOr<absl::Duration> {
     asked = config.primary().host();
-    return absl::NotFoundError("it speaks no gRPC");
+    return absl::NotFoundError("it does not speak gRPC");
   };
   EXPECT_EQ(ExitCodeOf(node.Check()), 69);
   EXPECT_EQ(asked, "10.0.0.1") << "who answered, though the name may resolve otherwise by now";
   EXPECT_EQ(Named(node, "primary's port").text,
-            "somebody answers on 10.0.0.1, port 2222, but no muster: it speaks no gRPC");
+            "the program that answers on 10.0.0.1, port 2222 is not muster: it does not speak gRPC");
   EXPECT_FALSE(Of(node.Check(), "clock").has_value());
 
   node.plan.config.set_serves(v1::NodeConfig::SERVES_YES);
@@ -238,7 +240,7 @@ TEST(EnvCheck, AnotherProgramOnThePrimarysPortKeepsTheNodesOut) {
   EXPECT_EQ(ExitCodeOf(node.Check()), 69);
   EXPECT_EQ(asked, "127.0.0.1") << "its own name may lead the primary back to nobody";
   EXPECT_EQ(Named(node, "primary's port").text,
-            "this node is the primary, and port 2222 is another program's: it speaks no gRPC");
+            "this node is the primary, and port 2222 is in use by another program: it does not speak gRPC");
 }
 
 TEST(EnvCheck, SmallSharedMemoryIsWrongWithWhatToDo) {
@@ -282,7 +284,7 @@ TEST(EnvCheck, AWarningOfTheReadingAndAMissingInterpreterAreWrong) {
   node.interpreter.path.clear();
   const std::vector<Finding> findings = node.Check();
   EXPECT_EQ(ExitCodeOf(findings), 1);
-  EXPECT_THAT(CheckTable(findings), HasSubstr("2 things look wrong."));
+  EXPECT_THAT(CheckTable(findings), HasSubstr("2 problems found."));
   node.plan.no_python = true;
   EXPECT_FALSE(Of(node.Check(), "python").has_value());
 }

@@ -98,8 +98,8 @@ TEST(EnvReportTest, TheTableSaysNothingTwice) {
   const machine::Interpreter interpreter{"/p/python", "python is /p/python: it is the first on PATH"};
   const std::string text = EnvTable({plan, interpreter, machine::Accelerators(), {}});
   EXPECT_THAT(text, HasSubstr("/p/python                    it is the first on PATH\n"));
-  EXPECT_THAT(text, HasSubstr("primary                 none: one node\n"));
-  EXPECT_THAT(text, HasSubstr("heartbeat-interval      by the job's size            default\n"));
+  EXPECT_THAT(text, HasSubstr("primary                 none (single-node job)\n"));
+  EXPECT_THAT(text, HasSubstr("heartbeat-interval      depends on the job's size    default\n"));
 }
 
 TEST(EnvReportTest, AWideValueInTheTableHasTheLineToItself) {
@@ -156,19 +156,19 @@ TEST(EnvReportTest, SaysInSentencesWhatWasReadAndWhatFollows) {
   };
   EXPECT_EQ(
       explained({"--nproc-per-node", "4"}, {{"CLUSTER_SPEC", kThreeNodes}}),
-      "Who is in the job was read from CLUSTER_SPEC: Vertex AI. This is node 2 of the nodes 0 to 2. All nodes "
-      "meet at the primary, a-0:2222. It starts 4 workers, ranks 8 to 11 if the other nodes start as many; when "
-      "one fails all start anew, at most 3 times.");
+      "The membership was read from CLUSTER_SPEC (Vertex AI). This is node 2 of nodes 0 to 2. All nodes connect "
+      "to the primary, a-0:2222. It starts 4 workers, ranks 8 to 11 if the other nodes start as many; when a "
+      "worker fails, all restart, at most 3 times.");
   EXPECT_EQ(
       explained({}, {}),
-      "Nothing here says that there are other nodes, so this is a job of one. It listens nowhere. It starts 1 "
-      "worker; when one fails the job ends.");
+      "Nothing here names other nodes, so this is a single-node job. It listens on no port. It starts 1 worker; "
+      "when a worker fails, the job ends.");
   EXPECT_THAT(explained({}, {{"CLUSTER_SPEC", kReducer}}), HasSubstr("which does not train"));
   EXPECT_THAT(explained({"--coordinator", "c", "--nnodes", "2", "--rdzv-id", "x"}, {}),
-              testing::EndsWith("how often all start anew when one fails, muster coordinator was told."));
+              testing::EndsWith("; muster coordinator has the restart policy."));
   const std::string task = R"({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}})";
   EXPECT_THAT(explained({}, {{"TF_CONFIG", task}}),
-              testing::StartsWith("Who is in the job was read from TF_CONFIG. "));
+              testing::StartsWith("The membership was read from TF_CONFIG. "));
 }
 
 TEST(EnvReportTest, TheTableSaysWhereEachValueCameFrom) {
@@ -180,7 +180,7 @@ TEST(EnvReportTest, TheTableSaysWhereEachValueCameFrom) {
   EXPECT_THAT(table, testing::ContainsRegex("join-timeout +10m +default"));
   const RunPlan alone = Planned({"--coordinator", "c", "--nnodes", "2", "--rdzv-id", "x"}, environment);
   EXPECT_THAT(EnvTable({alone, machine::Interpreter(), machine::Accelerators(), environment}),
-              testing::ContainsRegex("max-restarts +the coordinator's +muster coordinator"));
+              testing::ContainsRegex("max-restarts +set on the coordinator +muster coordinator"));
 }
 
 TEST(Settings, AnAddressMayStandInBracketsAndHasNoPort) {
