@@ -17,20 +17,20 @@ machine::ProgramKind KindOf(const RunPlan& run) {
   return run.module ? machine::ProgramKind::kModule : machine::ProgramKind::kScript;
 }
 
-// What `muster local` says of the terminals that it writes to.
+// The streams of `muster local` that are terminals, from its variable.
 host::Streams RedrawsPass(const Environment& environment) {
-  const auto said = environment.find(kRedrawsVariable);
+  const auto found = environment.find(kRedrawsVariable);
   unsigned streams = 0;
-  if (said == environment.end() || !absl::SimpleAtoi(said->second, &streams)) return host::Streams::kNone;
+  if (found == environment.end() || !absl::SimpleAtoi(found->second, &streams)) return host::Streams::kNone;
   return static_cast<host::Streams>(streams & static_cast<unsigned>(host::Streams::kBoth));
 }
 
-// What `muster local` says of the files behind its streams; what cannot be read is none.
+// The files behind the streams of `muster local`, from its variable; malformed entries are skipped.
 std::vector<host::StreamFile> OuterStreams(const Environment& environment) {
   std::vector<host::StreamFile> streams;
-  const auto said = environment.find(kStreamsVariable);
-  if (said == environment.end()) return streams;
-  for (const absl::string_view each : absl::StrSplit(said->second, ',')) {
+  const auto found = environment.find(kStreamsVariable);
+  if (found == environment.end()) return streams;
+  for (const absl::string_view each : absl::StrSplit(found->second, ',')) {
     const std::vector<absl::string_view> fields = absl::StrSplit(each, ':');
     host::StreamFile stream;
     const bool good = fields.size() == 3 && absl::SimpleAtoi(fields[0], &stream.fd) &&
@@ -41,13 +41,13 @@ std::vector<host::StreamFile> OuterStreams(const Environment& environment) {
   return streams;
 }
 
-// The kernel's number for the PID namespace that it boots with, in which drivers see all processes.
+// The inode number of the initial PID namespace, in which drivers see all processes.
 constexpr char kFirstPidNamespace[] = "pid:[4026531836]";
 
-// torchrun's --run-path: the script in the interpreter's own __main__, whatever its suffix.
+// torchrun's --run-path: runs the script as __main__ of the interpreter, whatever its suffix.
 constexpr char kRunPath[] = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')";
 
-// $local_rank, ${local_rank} and $$ as Python's string.Template has them; any other dollar stands.
+// Replaces $local_rank, ${local_rank} and $$ like Python's string.Template; other dollars are kept.
 std::string SubstituteLocalRank(std::string_view text, int local_rank) {
   constexpr std::string_view kBraced = "${local_rank}", kBare = "$local_rank";
   const auto continues_a_name = [](char c) {
@@ -73,8 +73,8 @@ std::string SubstituteLocalRank(std::string_view text, int local_rank) {
   return result;
 }
 
-// As torchrun makes it: a program is told the name that was typed, an interpreter its path; interpreter,
-// unbuffered, and ${local_rank} replaced in the script's arguments.
+// argv as torchrun builds it: a program gets the name that was typed as argv[0], an interpreter its path and -u;
+// ${local_rank} is replaced in the script's arguments.
 std::vector<std::string> WorkerArguments(const RunPlan& run, const std::string& path, int local_rank) {
   std::vector<std::string> argv = {run.no_python ? SubstituteLocalRank(run.script, local_rank) : path};
   if (!run.no_python) {
@@ -123,7 +123,7 @@ machine::ProgramCheck CheckProgramOf(const RunPlan& run, const machine::Interpre
   if (!run.no_python && IsStandardInput(run.script) && run.config.slots() > 1) {
     return {kExitUsage,
             absl::StrCat("the script ", run.script, " is standard input, which ", run.config.slots(),
-                         " workers cannot all read: put it into a file"),
+                         " workers cannot all read: save it as a file"),
             ""};
   }
   return machine::CheckProgram(KindOf(run), SubstituteLocalRank(run.script, 0), interpreter, environment, probe);
@@ -156,7 +156,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.plan.report = run.report;
   launch.plan.progress_file = run.progress_file;
   launch.plan.inherited = environment;
-  // An empty value is one that was set.
+  // Does not overwrite: an empty value counts as set.
   launch.plan.inherited.insert(run.view.for_workers.begin(), run.view.for_workers.end());
   launch.plan.inherited.erase(kPrefixVariable);
   launch.plan.inherited.erase(kRedrawsVariable);
@@ -175,7 +175,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
     launch.plan.report.told_elsewhere = of_local && run.config.place() != 0;
   }
 
-  if (run.config.role() == v1::ROLE_OBSERVER) return launch;  // starts nothing
+  if (run.config.role() == v1::ROLE_OBSERVER) return launch;  // it starts no worker
   if (!run.no_python) {
     launch.interpreter = machine::ChooseInterpreter(environment, {run.python, called_as}, probe);
   }
@@ -190,7 +190,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   }
   const std::string path = launch.check.path.empty() ? run.script : launch.check.path;
   launch.plan.file = path;
-  if (launch.check.exit_code == 0) {  // else there will be no round
+  if (launch.check.exit_code == 0) {  // otherwise there will be no round
     launch.plan.preflight = run.preflight;
     launch.host.preflight_timeout = run.preflight.empty() ? absl::ZeroDuration() : run.preflight_timeout;
     launch.host.gpu_release_timeout = run.gpu_release_timeout;

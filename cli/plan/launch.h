@@ -1,4 +1,4 @@
-// From a plan to what the host takes: the program is looked for and checked here.
+// Turns a plan into the host's options and launch plan; finds and checks the program.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@ struct Launch {
   host::HostOptions host;
   host::LaunchPlan plan;
   machine::Interpreter interpreter;
-  machine::ProgramCheck check;  // if it failed, the job is told; a job of one node ends at once
+  machine::ProgramCheck check;  // a failure is reported to the job; a single-node job ends at once
 };
 
-// Whether what is to be run can be; without a script only whether the interpreter can.
+// Whether the script can be run; without a script, only whether the interpreter can.
 machine::ProgramCheck CheckProgramOf(const RunPlan& run, const machine::Interpreter& interpreter,
                                      const Environment& environment, const machine::FileProbe& probe);
 
-// probe: for tests. called_as: argv[0].
+// called_as: argv[0]. probe: replaced in tests.
 Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const std::string& host_id,
                      const std::string& called_as, const machine::FileProbe& probe);
 

@@ -12,17 +12,18 @@
 namespace muster::cli {
 namespace {
 
-// Both clouds' documented address. Google's name for it, metadata.google.internal, needs no look-up this way.
+// Documented address of the metadata server of both clouds. An address, unlike Google's name
+// metadata.google.internal, needs no lookup.
 constexpr char kMetadataAddress[] = "169.254.169.254";
 constexpr uint16_t kHttpPort = 80;
-constexpr char kGceVariable[] = "GCE_METADATA_HOST";                  // of Google's own libraries
-constexpr char kAwsVariable[] = "AWS_EC2_METADATA_SERVICE_ENDPOINT";  // of the AWS SDKs
+constexpr char kGceVariable[] = "GCE_METADATA_HOST";                  // read by Google's own libraries
+constexpr char kAwsVariable[] = "AWS_EC2_METADATA_SERVICE_ENDPOINT";  // read by the AWS SDKs
 constexpr char kSlurmVariable[] = "SLURM_JOB_END_TIME";
 constexpr char kSlurmJob[] = "SLURM_JOB_ID";
 constexpr char kProductName[] = "/sys/class/dmi/id/product_name";
 constexpr char kVendor[] = "/sys/class/dmi/id/sys_vendor";
 constexpr char kBiosVersion[] = "/sys/class/dmi/id/bios_version";
-// Either is the instance's own; the first is root's to read, the second there under Xen.
+// Both hold the UUID of the instance; only root can read the first, the second exists only under Xen.
 constexpr const char* kUuids[] = {"/sys/class/dmi/id/product_uuid", "/sys/hypervisor/uuid"};
 
 std::string ValueOf(const Environment& environment, const char* name) {
@@ -38,7 +39,7 @@ absl::StatusOr<v1::Endpoint> ServerAt(const std::string& variable, const std::st
   const absl::StatusOr<HostPort> address = ParseHostPort(text);
   if (!address.ok() || address->port == uint16_t{0}) {
     return Fault(Origin::kMusterVariable, variable, MaskText(text),
-                 "expected HOST or HOST:PORT of a metadata server");
+                 "expected HOST or HOST:PORT of a metadata server; correct it, or unset it");
   }
   server.set_host(address->host);
   server.set_port(address->port.value_or(kHttpPort));
@@ -49,23 +50,23 @@ absl::StatusOr<v1::Endpoint> GceServer(const Environment& environment) {
   return ServerAt(kGceVariable, ValueOf(environment, kGceVariable));
 }
 
-// "http://169.254.169.254/", as the SDKs have it.
+// The variable is a URL as for the SDKs: "http://169.254.169.254/".
 absl::StatusOr<v1::Endpoint> AwsServer(const Environment& environment) {
   const std::string text = ValueOf(environment, kAwsVariable);
   absl::string_view rest = text;
   if (!text.empty() && !absl::ConsumePrefix(&rest, "http://")) {
     return Fault(Origin::kMusterVariable, kAwsVariable, MaskText(text),
-                 "expected http://HOST or http://HOST:PORT");
+                 "expected http://HOST or http://HOST:PORT; correct it, or unset it");
   }
   absl::ConsumeSuffix(&rest, "/");
   if (!text.empty() && rest.empty()) {
     return Fault(Origin::kMusterVariable, kAwsVariable, MaskText(text),
-                 "expected http://HOST or http://HOST:PORT");
+                 "expected http://HOST or http://HOST:PORT; correct it, or unset it");
   }
   return ServerAt(kAwsVariable, std::string(AsStd(rest)));
 }
 
-// By the machine's own firmware alone: nobody is asked over the network whether he is a cloud.
+// Identifies the cloud by the machine's firmware alone, without network requests. *why: the evidence.
 v1::NoticeSource::Kind KindByFirmware(
     const std::function<std::optional<std::string>(const std::string&)>& read_file, std::string* why) {
   const auto line = [&](const char* path) {
@@ -80,7 +81,7 @@ v1::NoticeSource::Kind KindByFirmware(
     *why = absl::StrCat(kVendor, " says Amazon EC2");
     return v1::NoticeSource::AWS;
   }
-  // Instances of older types run under Xen: "4.11.amazon"; and EC2 gives each a UUID that begins with its name.
+  // Older instance types run under Xen ("4.11.amazon"); the UUID of every EC2 instance begins with ec2.
   const std::string vendor = line(kVendor), bios = line(kBiosVersion);
   if (vendor == "Xen" && absl::StrContains(bios, "amazon")) {
     *why = absl::StrCat(kBiosVersion, " says ", bios);
@@ -92,7 +93,7 @@ v1::NoticeSource::Kind KindByFirmware(
       return v1::NoticeSource::AWS;
     }
   }
-  *why = "by its firmware (DMI) this is no machine of GCE or EC2";
+  *why = "the firmware (DMI) is not that of GCE or EC2";
   return v1::NoticeSource::OFF;
 }
 
@@ -131,34 +132,35 @@ absl::StatusOr<DeadlinePlan> PlanDeadline(const Settings& settings, const Enviro
   std::optional<absl::Time> deadline;
   if (settings.deadline) {
     deadline = settings.deadline->value;
-    plan.from = settings.deadline->source;
+    plan.origin = settings.deadline->source;
   }
-  const std::string slurms = ValueOf(environment, kSlurmVariable);
-  if (!deadline && settings.stop_before && !slurms.empty()) {
-    const absl::StatusOr<absl::Time> end = ParseDeadline(slurms);
+  const std::string slurm_end = ValueOf(environment, kSlurmVariable);
+  if (!deadline && settings.stop_before && !slurm_end.empty()) {
+    const absl::StatusOr<absl::Time> end = ParseDeadline(slurm_end);
     if (!end.ok()) {
-      return Fault(Origin::kMusterVariable, kSlurmVariable, slurms, std::string(AsStd(end.status().message())));
+      return Fault(Origin::kMusterVariable, kSlurmVariable, slurm_end, std::string(AsStd(end.status().message())));
     }
     deadline = *end;
-    plan.from = kSlurmVariable;
+    plan.origin = kSlurmVariable;
   }
   if (!deadline) {
     const bool wanted = settings.stop_before && settings.stop_before->value > absl::ZeroDuration();
     if (!wanted) return plan;
     if (!ValueOf(environment, kSlurmJob).empty()) {
-      return Fault(*settings.stop_before,
-                   "before what? This Slurm does not set SLURM_JOB_END_TIME: give --deadline \"$(date +%s -d "
-                   "\"$(squeue --noheader --jobs $SLURM_JOB_ID --format %e)\")\"");
+      return Fault(
+          *settings.stop_before,
+          "needs a deadline, and this Slurm does not set SLURM_JOB_END_TIME: give --deadline \"$(date +%s -d "
+          "\"$(squeue --noheader --jobs $SLURM_JOB_ID --format %e)\")\"");
     }
     return Fault(*settings.stop_before,
-                 "before what? Give --deadline, or run under Slurm, which says it (SLURM_JOB_END_TIME)");
+                 "needs a deadline: give --deadline, or run under Slurm, which sets SLURM_JOB_END_TIME");
   }
   plan.deadline = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", *deadline, absl::UTCTimeZone());
   const absl::Duration before = settings.stop_before ? settings.stop_before->value : kStopBefore;
   if (before == absl::ZeroDuration()) return plan;
   plan.stop = host::StopBefore{*deadline, before,
                                absl::StrCat("--stop-before ", muster::FormatDuration(before), ", deadline ",
-                                            plan.deadline, " (", plan.from, ")")};
+                                            plan.deadline, " (", plan.origin, ")")};
   return plan;
 }
 

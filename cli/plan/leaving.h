@@ -1,5 +1,5 @@
-// When a node is to leave by itself: its machine's end is announced (--preemption-notice), or its time is nearly
-// over (--stop-before). Pure: the machine is asked through the function that is given.
+// When a node leaves by itself: the end of its machine is announced (--preemption-notice), or its deadline is near
+// (--stop-before). Pure: reads files through a function.
 #pragma once
 
 #include <functional>
@@ -13,24 +13,24 @@
 
 namespace muster::cli {
 
-inline constexpr absl::Duration kStopBefore = absl::Minutes(1);  // where a deadline was said and nothing else
+inline constexpr absl::Duration kStopBefore = absl::Minutes(1);  // if only --deadline is given
 
-// Where the end of this machine is announced.
+// The source of preemption notices.
 struct NoticePlan {
   v1::NoticeSource source;
   std::string shown = "off";  // "gce, at 169.254.169.254:80"
-  std::string why;            // where that is from
+  std::string why;            // origin of that choice
 };
 
-// read_file: a small file's text, nullopt if it cannot be read; only asked for `auto`.
+// read_file: returns the text of a small file, nullopt if it cannot be read; called only for `auto`.
 absl::StatusOr<NoticePlan> PlanNotice(
     const Settings& settings, const Environment& environment,
     const std::function<std::optional<std::string>(const std::string&)>& read_file);
 
 struct DeadlinePlan {
-  std::optional<host::StopBefore> stop;  // none: the node has no deadline, or is not to care
-  std::string deadline = "none";         // for people, and where it is from
-  std::string from = "default";
+  std::optional<host::StopBefore> stop;  // nullopt: no deadline, or --stop-before 0
+  std::string deadline = "none";         // as shown to people
+  std::string origin = "default";        // of the deadline
 };
 
 absl::StatusOr<DeadlinePlan> PlanDeadline(const Settings& settings, const Environment& environment);

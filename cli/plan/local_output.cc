@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kColours[] = {"\033[36m", "\033[33m", "\033[32m", "\033[35m", "\033[34m", "\033[96m"};
 constexpr const char kPlain[] = "\033[0m";
 
-// Takes the rank off the front of a piece, if a worker wrote it.
+// Removes the rank from the front of a piece and returns it; empty: no worker wrote the piece.
 std::string_view TakeRank(std::string_view* piece) {
   if (piece->empty() || piece->front() != kRankBegin) return {};
   const size_t end = piece->find(kRankEnd);
@@ -57,7 +57,7 @@ void NodeOutput::Show(std::string_view piece, const Take& take) {
   }
   std::string shown;
   const bool state = piece.ends_with('\r');
-  do {  // a state may be several rows
+  do {  // a redrawn state may consist of several rows
     const size_t end = state ? piece.find(kRowBreak) : std::string_view::npos;
     std::string_view row = piece.substr(0, end == std::string_view::npos ? end : end + 1);
     piece.remove_prefix(row.size());

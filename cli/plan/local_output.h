@@ -1,5 +1,5 @@
-// The output of one node of `muster local`: whole lines, each behind the node's name and, where a worker wrote it,
-// the rank. Pure.
+// The output of one node of `muster local`: whole lines, each prefixed with the node and, for a worker's line, the
+// rank. Pure.
 #pragma once
 
 #include <functional>
@@ -8,17 +8,17 @@
 
 namespace muster::cli {
 
-inline constexpr size_t kMaxLocalLineBytes = 256 * 1024;  // of a line held back; a longer one is shown in parts
+inline constexpr size_t kMaxLocalLineBytes = 256 * 1024;  // of an unfinished line; a longer one is shown in parts
 
 class NodeOutput {
  public:
   NodeOutput(int node, bool colour) : node_(node), colour_(colour) {}
 
-  // Takes what is whole by now: pieces that end with a newline or a carriage return, and whose they are: the rank
-  // as the node said it, or nothing.
+  // Receives pieces that end with a newline or a carriage return, and the rank of the worker that wrote each, as
+  // the node reported it; empty: the node itself.
   using Take = std::function<void(std::string_view rank, std::string_view piece)>;
   void Feed(std::string_view bytes, const Take& take);
-  // No more will come: an unfinished line is shown, with a newline.
+  // End of the output: shows an unfinished line, with a newline added.
   void End(const Take& take);
 
  private:
@@ -28,7 +28,7 @@ class NodeOutput {
   const bool colour_;
   std::string pending_;
   std::string rank_;   // of the last piece
-  std::string state_;  // it, if a carriage return ended it: a newline alone makes it a line
+  std::string state_;  // the last piece if a carriage return ended it; a newline alone turns it into a line
 };
 
 }  // namespace muster::cli

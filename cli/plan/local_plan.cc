@@ -18,12 +18,12 @@
 namespace muster::cli {
 namespace {
 
-// What `muster local` decides itself. The number of nodes may be given as a range, and the run may have a name.
-bool DecidedHere(const OptionSpec& spec) {
+// Whether `muster local` sets this option itself: all membership options but the number of nodes and the run id.
+bool SetByLocal(const OptionSpec& spec) {
   return spec.group == Group::kMembership && spec.name != "nnodes" && spec.name != "rdzv-id";
 }
 
-// Left by an outer launcher or a platform, about another job.
+// Whether the variable belongs to another job, of an outer launcher or a platform.
 bool IsForeign(const std::string& name) {
   static constexpr const char* kNames[] = {"RANK",        "WORLD_SIZE",  "LOCAL_RANK", "LOCAL_WORLD_SIZE",
                                            "MASTER_ADDR", "MASTER_PORT", "NODE_RANK",  "GROUP_RANK",
@@ -46,7 +46,7 @@ std::string ClusterSpec(int nodes, int node, uint16_t port) {
   return nlohmann::json{{"cluster", cluster}, {"task", task}, {"environment", "cloud"}}.dump();
 }
 
-// Contiguous shares; the first nodes take what is left over. A node may have none.
+// The node's contiguous share; the first nodes get the remainder. It may be empty.
 std::string Share(const std::vector<std::string>& all, int nodes, int node) {
   const size_t n = static_cast<size_t>(nodes);
   const size_t i = static_cast<size_t>(node);
@@ -62,12 +62,12 @@ Environment NodeEnvironment(int nodes, int node, const Environment& outer, const
     if (!IsForeign(name)) environment.emplace(name, value);
   }
   for (const OptionSpec& spec : RunOptions()) {
-    if (!DecidedHere(spec)) continue;
+    if (!SetByLocal(spec)) continue;
     environment.erase(VariableName("MUSTER_", spec.name));
     environment.erase(VariableName("PET_", spec.name));
   }
-  environment[VariableName("MUSTER_", "source")] = "vertex";  // on whatever platform this is tried out
-  // None of what is particular to that platform, unless it is asked for.
+  environment[VariableName("MUSTER_", "source")] = "vertex";  // whatever platform this machine belongs to
+  // Turns off the defaults of Vertex AI, unless they are set.
   environment.emplace(VariableName("MUSTER_", "retryable-exit-code"), "0");
   environment.emplace(VariableName("MUSTER_", "log-streams"), "stderr");
   environment.emplace(VariableName("MUSTER_", "termination-grace"),
@@ -75,7 +75,7 @@ Environment NodeEnvironment(int nodes, int node, const Environment& outer, const
   environment["CLUSTER_SPEC"] = ClusterSpec(nodes, node, facts.port);
   environment["CLOUD_ML_JOB_ID"] = facts.run_id;
   environment[VariableName("MUSTER_", "local-addr")] = absl::StrCat("127.0.0.", node + 1);
-  // The nodes are in process groups of their own, in the terminal's background: they cannot see that it is ours.
+  // The nodes are in background process groups of their own and cannot see that the terminal is ours.
   std::string& stdin_choice = environment[VariableName("MUSTER_", "stdin")];
   if (stdin_choice.empty()) stdin_choice = facts.keyboard ? "all" : "none";
   environment[kPrefixVariable] = std::string(1, kRankBegin) + "${rank}" + kRankEnd;
@@ -108,15 +108,15 @@ std::vector<std::string> NodeArguments(const CommandLine& command_line) {
 absl::StatusOr<int> LocalNodeCount(const CommandLine& command_line) {
   for (const OptionSpec& spec : RunOptions()) {
     const auto given = command_line.given.find(std::string(spec.name));
-    if (DecidedHere(spec) && given != command_line.given.end()) {
+    if (SetByLocal(spec) && given != command_line.given.end()) {
       const std::string flag = absl::StrCat("--", AsAbsl(spec.name));
       return absl::InvalidArgumentError(absl::StrCat(spec.is_switch() ? flag : ShownWithValue(flag, given->second),
-                                                     ": muster local decides that itself"));
+                                                     ": muster local sets this itself; leave it out"));
     }
   }
   const auto given = command_line.given.find("nodes");
   if (given == command_line.given.end()) {
-    return absl::InvalidArgumentError("--nodes is needed: how many nodes to start on this machine");
+    return absl::InvalidArgumentError("--nodes is missing: expected the number of nodes to start on this machine");
   }
   const absl::StatusOr<int> nodes = ParseInteger(given->second, 1, kMaxLocalNodes);
   if (!nodes.ok()) return WithContext(nodes.status(), ShownWithValue("--nodes", given->second));
@@ -125,7 +125,7 @@ absl::StatusOr<int> LocalNodeCount(const CommandLine& command_line) {
     const absl::StatusOr<NodeRange> range = ParseNodeRange(nnodes->second);
     if (range.ok() && (range->max == 1 || range->max > *nodes)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--nnodes ", Shown(nnodes->second), ": --nodes says ", *nodes));
+          absl::StrCat("--nnodes ", Shown(nnodes->second), ": does not fit --nodes ", *nodes));
     }
   }
   if (command_line.script.empty()) {

@@ -1,4 +1,4 @@
-// `muster local`: what each of its nodes is started with. Pure.
+// `muster local`: the arguments and environment of each of its nodes. Pure.
 #pragma once
 
 #include <string>
@@ -14,17 +14,17 @@ namespace muster::cli {
 
 inline constexpr int kMaxLocalNodes = 200;  // 127.0.0.1 to 127.0.0.200
 
-// What stands before each line that a node's host passes on from a worker: the rank between two separators.
+// The prefix that a node's host puts before each line of a worker: the rank between two separators.
 inline constexpr char kRankBegin = '\x1e';
 inline constexpr char kRankEnd = '\x1f';
 
 struct LocalFacts {
-  uint16_t port = 0;  // free on 127.0.0.1
+  uint16_t port = 0;  // a free port of 127.0.0.1
   std::string run_id;
   machine::Accelerators accelerators;
-  host::Streams terminals = host::Streams::kNone;  // which of its own streams are
-  bool keyboard = false;                           // its standard input is a terminal that reads for it
-  std::vector<host::StreamFile> streams = {};      // the files behind them
+  host::Streams terminals = host::Streams::kNone;  // streams of muster local that are terminals
+  bool keyboard = false;                           // its standard input is a terminal, with it in the foreground
+  std::vector<host::StreamFile> streams = {};      // the files behind its streams
   bool first_process = false;                      // as Machine::first_process
 };
 
@@ -33,7 +33,7 @@ struct LocalNode {
   Environment environment;
 };
 
-// InvalidArgument: --nodes is missing or wrong, or an option is given that says who is in the job.
+// InvalidArgument: --nodes is missing or wrong, or a membership option is given.
 absl::StatusOr<int> LocalNodeCount(const CommandLine& command_line);
 
 std::vector<LocalNode> PlanLocal(int nodes, const CommandLine& command_line, const Environment& environment,

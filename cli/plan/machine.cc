@@ -27,14 +27,13 @@ namespace {
 constexpr size_t kHostIdBytes = 16;
 constexpr size_t kRunIdBytes = 8;
 constexpr size_t kMaxLinkBytes = 4096;
-constexpr absl::Duration kFindSelfLimit = absl::Seconds(20);  // to resolve the names of a hostfile
+constexpr absl::Duration kFindSelfLimit = absl::Seconds(20);  // for resolving the names of a hostfile
 constexpr int kDiscoverTries = 5;
 constexpr absl::Duration kDiscoverPause = absl::Milliseconds(500);
 
 std::string RandomHex(size_t bytes) {
   std::string raw(bytes, '\0');
-  MUSTER_CHECK(getrandom(raw.data(), raw.size(), 0) == static_cast<ssize_t>(bytes),
-               "the kernel gave no randomness");
+  MUSTER_CHECK(getrandom(raw.data(), raw.size(), 0) == static_cast<ssize_t>(bytes), "getrandom failed");
   return absl::BytesToHexString(raw);
 }
 
@@ -47,7 +46,7 @@ std::string ReadLink(const char* path) {
 std::string ReadLine(const char* path) {
   std::string line;
   std::ifstream file(path);
-  std::getline(file, line);  // empty where the kernel does not tell
+  std::getline(file, line);  // empty: the file cannot be read
   return line;
 }
 
@@ -56,16 +55,16 @@ std::string Hostname() {
   return gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string("unknown");
 }
 
-// Process 1, or the host that our own process 1 started.
+// Whether this is process 1, or the host that our own process 1 started.
 bool IsFirstProcess() {
   if (getpid() == 1) return true;
   return getppid() == 1 && ReadLink("/proc/1/exe") == ReadLink("/proc/self/exe") &&
          !ReadLink("/proc/1/exe").empty();
 }
 
-// A file that the platform creates before it fills it is asked for again.
-absl::StatusOr<discovery::ClusterView> DiscoverPatiently(const Environment& environment,
-                                                         const discovery::DiscoverOptions& asked) {
+// Retries while a file that the platform has created is not filled yet.
+absl::StatusOr<discovery::ClusterView> DiscoverWithRetries(const Environment& environment,
+                                                           const discovery::DiscoverOptions& asked) {
   const discovery::FileReader read_file = machine::ReadRegularFile;
   discovery::DiscoverOptions options = asked;
   options.hostfile.hostname = Hostname();
@@ -93,7 +92,8 @@ Environment ReadEnvironment() {
     const std::string_view text(*entry);
     const size_t equals = text.find('=');
     if (equals == std::string_view::npos) continue;
-    environment.emplace(text.substr(0, equals), text.substr(equals + 1));  // the first counts, as for getenv
+    // Of equal names the first counts, as for getenv.
+    environment.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return environment;
 }
@@ -106,21 +106,21 @@ Machine ReadMachine(const Environment& environment) {
   machine.host_id = RandomHex(kHostIdBytes);
   machine.random_run_id = RandomHex(kRunIdBytes);
   machine.version = ReleaseVersion();
-  machine.nvidia_driver =
-      access("/dev/nvidiactl", F_OK) == 0;  // it comes with the first GPU; to count them takes long
+  // The device exists as soon as the driver has a GPU; counting GPUs would take seconds.
+  machine.nvidia_driver = access("/dev/nvidiactl", F_OK) == 0;
   machine.first_process = IsFirstProcess();
   machine.accelerators = [&environment] {
     return machine::CountAccelerators(environment, machine::SystemProbe());
   };
-  machine.count_workers = [&environment](const std::string& wish) {
-    return machine::CountWorkers(wish, environment, machine::SystemProbe());
+  machine.count_workers = [&environment](const std::string& kind) {
+    return machine::CountWorkers(kind, environment, machine::SystemProbe());
   };
   machine.read_file = [](const std::string& path) { return machine::SystemProbe().read(path); };
   machine.bind_to_cpus = [](const std::string& mode, const std::vector<int>& gpus) {
     const machine::MachineProbe probe = machine::SystemProbe();
     return machine::BindToCpus(mode, gpus, machine::GpuBusIds(probe), machine::AllowedCpus(), probe);
   };
-  machine.discover = DiscoverPatiently;
+  machine.discover = DiscoverWithRetries;
   machine.sources_here = [](const Environment& variables, const discovery::DiscoverOptions& options) {
     const discovery::FileReader read_file = machine::ReadRegularFile;
     return discovery::SourcesHere({variables, read_file}, options);

@@ -1,4 +1,4 @@
-// Asks this machine what a plan needs to know of it. The only file here that reads /proc.
+// Reads the facts of this machine that a plan needs. The only file here that reads /proc.
 #pragma once
 
 #include "cli/plan/run_plan.h"

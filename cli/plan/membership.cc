@@ -10,24 +10,24 @@ namespace muster::cli {
 namespace {
 
 constexpr char kFromFlags[] = "flags";
-constexpr char kHostfile[] = "hostfile";  // what discovery calls one
+constexpr char kHostfile[] = "hostfile";  // the name of this source in discovery
 constexpr char kStatefulSet[] = "statefulset";
-constexpr std::string_view kNumberPods[] = {"jobset", "indexed-job", kStatefulSet};
-constexpr char kNoPlatform[] = "single";  // what discovery calls a machine on which no platform was found
+constexpr std::string_view kPodSources[] = {"jobset", "indexed-job", kStatefulSet};
+constexpr char kNoPlatform[] = "single";  // the source in discovery if no platform was found
 constexpr char kThisMachine[] = "127.0.0.1";
 constexpr char kOuterLauncher[] =
-    "LOCAL_RANK and TORCHELASTIC_RUN_ID: this is a worker of another launcher, and the platform's place is that "
-    "launcher's; give --standalone, or --rdzv-endpoint and --nnodes, for a job of its own";
+    "LOCAL_RANK and TORCHELASTIC_RUN_ID are set: this is a worker of another launcher, which has this node's rank "
+    "on the platform; give --standalone, or --rdzv-endpoint and --nnodes, for a separate job";
 
 bool IsTrue(const Given<bool>& given) { return given && given->value; }
 
-bool SaysStandalone(const Settings& s) {
+bool IsStandalone(const Settings& s) {
   if (IsTrue(s.standalone)) return true;
   return s.rdzv_endpoint && s.rdzv_endpoint->value.port == uint16_t{0};
 }
 
-// Whatever gives the place by hand: who says so, for one line.
-std::string ByHand(const Settings& s) {
+// The option or variable that sets the membership.
+std::string ExplicitSource(const Settings& s) {
   if (IsTrue(s.standalone)) return s.standalone->source;
   return s.nnodes ? s.nnodes->source : s.rdzv_endpoint->source;
 }
@@ -55,13 +55,14 @@ discovery::DiscoverOptions OptionsOf(const Settings& s) {
   return options;
 }
 
-// The place was given by hand: whoever else would have had a say is named, once.
-Membership Silencing(Membership m, const Settings& s, const Environment& environment, const Machine& machine) {
+// Notes the platforms that are ignored because options set the membership.
+Membership NotingIgnoredSources(Membership m, const Settings& s, const Environment& environment,
+                                const Machine& machine) {
   const std::vector<std::string> here = machine.sources_here(environment, OptionsOf(s));
   if (here.empty()) return m;
   m.platform = here.front();
-  m.silenced = absl::StrCat(ByHand(s), " says who is in the job: what ", absl::StrJoin(here, ", "),
-                            here.size() == 1 ? " says" : " say", " is not looked at");
+  m.ignored_sources =
+      absl::StrCat(ExplicitSource(s), " sets the membership; ignored: ", absl::StrJoin(here, ", "));
   return m;
 }
 
@@ -77,7 +78,7 @@ Membership SingleNode(const Settings& s, const Machine& machine, const char* sou
   return m;
 }
 
-// Who the options say it is, and which of them.
+// The primary's host that an option gives, and that option.
 Setting<std::string> NamedPrimary(const Settings& s) {
   if (!s.rdzv_endpoint) return *s.master_addr;
   const auto& endpoint = *s.rdzv_endpoint;
@@ -96,18 +97,19 @@ void SetPrimary(const Settings& s, discovery::ClusterView* view) {
   view->loopback_only = IsLoopback(view->primary_host);
 }
 
-bool NumbersPods(const std::string& source) {
-  return std::find(std::begin(kNumberPods), std::end(kNumberPods), source) != std::end(kNumberPods);
+bool IsPodSource(const std::string& source) {
+  return std::find(std::begin(kPodSources), std::end(kPodSources), source) != std::end(kPodSources);
 }
 
-// Beside a source. Of pods all know the same port, also those that need no option to know the first one.
+// Sets a primary that options give in addition to a source. Pods keep the source's port unless an option sets one:
+// pod 0 may be without the option, and all must use the same port.
 void SetPrimaryBeside(const Settings& s, discovery::ClusterView* view) {
   const uint16_t port = view->primary_port;
   SetPrimary(s, view);
-  if (NumbersPods(view->source) && !s.rdzv_endpoint && !s.master_port) view->primary_port = port;
+  if (IsPodSource(view->source) && !s.rdzv_endpoint && !s.master_port) view->primary_port = port;
 }
 
-// The primary is named by the options, with several nodes.
+// A job of several nodes whose primary or coordinator is given by options.
 Membership FromOptions(const Settings& s) {
   Membership m;
   m.min_nodes = s.nnodes->value.min;
@@ -131,7 +133,7 @@ Membership FromOptions(const Settings& s) {
     view.node_rank = s.node_rank->value;
     m.serves = view.node_rank == 0 ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO;
   } else {
-    // torchrun takes a node for number 0 unless told otherwise; that holds where the primary's address is ours.
+    // torchrun assumes rank 0 if none is given; only the node that has the primary's address serves.
     view.node_rank = s.rdzv_endpoint ? -1 : 0;
     m.serves = v1::NodeConfig::SERVES_IF_LOCAL;
   }
@@ -144,8 +146,9 @@ absl::Status ApplyNodes(const Settings& s, Membership* m) {
   m->nodes_source = m->view.source;
   if (!s.nnodes) return absl::OkStatus();
   if (s.nnodes->value.max > m->view.nnodes) {
-    return Fault(*s.nnodes, absl::StrCat("expected at most ", m->view.nnodes, ", the nodes that the platform (",
-                                         m->view.source, ") has; correct it, or leave it out"));
+    return Fault(*s.nnodes,
+                 absl::StrCat("expected at most ", m->view.nnodes, ", the number of nodes of the platform (",
+                              m->view.source, "); correct it, or leave it out"));
   }
   m->min_nodes = s.nnodes->value.min;
   m->max_nodes = s.nnodes->value.max;
@@ -153,12 +156,12 @@ absl::Status ApplyNodes(const Settings& s, Membership* m) {
   return absl::OkStatus();
 }
 
-// A source that knows ranks alone, as mpirun does: the options say who is the primary.
+// For a source that provides ranks but no primary, such as mpirun: options must give the primary.
 absl::Status NamePrimary(const Settings& s, discovery::ClusterView* view) {
   if (!NamesPrimary(s)) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "--master-addr is missing: expected the address of node 0, as the platform (", view->source,
-        ") says which node this is, but not where the primary is; give --master-addr, the same on all nodes"));
+        "--master-addr is missing: the platform (", view->source,
+        ") gives this node's rank, but not the primary's address; give --master-addr, the same on all nodes"));
   }
   SetPrimaryBeside(s, view);
   return absl::OkStatus();
@@ -173,9 +176,10 @@ absl::StatusOr<Membership> FromPlatform(const Settings& s, discovery::ClusterVie
   if (m.view.primary_host.empty() && !s.coordinator) RETURN_IF_ERROR(NamePrimary(s, &m.view));
   RETURN_IF_ERROR(ApplyNodes(s, &m));
   if (s.node_rank && s.node_rank->value != m.view.node_rank) {
-    return Fault(*s.node_rank,
-                 absl::StrCat("expected ", m.view.node_rank < 0 ? "none" : absl::StrCat(m.view.node_rank),
-                              ", as the platform (", m.view.source, ") says; correct it, or leave it out"));
+    return Fault(
+        *s.node_rank,
+        absl::StrCat("expected ", m.view.node_rank < 0 ? "none" : absl::StrCat(m.view.node_rank),
+                     ", this node's rank on the platform (", m.view.source, "); correct it, or leave it out"));
   }
   if (s.master_port) m.view.primary_port = s.master_port->value;
   m.single_node = m.view.nnodes == 1 && m.view.role == discovery::NodeRole::kTrainer && !m.view.may_have_aux;
@@ -190,11 +194,13 @@ absl::StatusOr<Membership> FromPlatform(const Settings& s, discovery::ClusterVie
   return m;
 }
 
-// PET_* alone, as Kubeflow's operators set them: a source like others, though with torchrun's defaults.
-bool ByTorchrunVariables(const Settings& s) {
-  const auto by_others = [](const auto& given) { return given && given->origin != Origin::kTorchrunVariable; };
-  if (s.coordinator || by_others(s.nnodes) || by_others(s.node_rank) || by_others(s.master_addr)) return false;
-  if (by_others(s.master_port) || by_others(s.rdzv_endpoint)) return false;
+// Whether only PET_ variables set the membership, as Kubeflow's operators do. They then count as a platform, with
+// torchrun's defaults.
+bool OnlyTorchrunVariables(const Settings& s) {
+  const auto set_otherwise = [](const auto& given) { return given && given->origin != Origin::kTorchrunVariable; };
+  if (s.coordinator || set_otherwise(s.nnodes) || set_otherwise(s.node_rank) || set_otherwise(s.master_addr))
+    return false;
+  if (set_otherwise(s.master_port) || set_otherwise(s.rdzv_endpoint)) return false;
   return s.nnodes && s.nnodes->value.max > 1 && NamesPrimary(s);
 }
 
@@ -202,8 +208,11 @@ absl::StatusOr<Membership> FromTorchrunVariables(const Settings& s, discovery::C
   const bool of_kubeflow = view.source == "trainer" || view.source == "pytorchjob";
   if (!of_kubeflow && view.source != kNoPlatform) {
     Settings others = s;
-    if (s.source)
-      others.nnodes.reset(), others.node_rank.reset(), others.master_port.reset();  // it was not chosen
+    if (s.source) {  // it chose another source than these variables
+      others.nnodes.reset();
+      others.node_rank.reset();
+      others.master_port.reset();
+    }
     return FromPlatform(others, std::move(view));
   }
   Membership m = FromOptions(s);
@@ -212,19 +221,20 @@ absl::StatusOr<Membership> FromTorchrunVariables(const Settings& s, discovery::C
   return m;
 }
 
-// Whether the options say it all. --source, where it is said at least as plainly, wants to be asked all the same.
-bool SaysAll(const Settings& s) {
+// Whether the options alone determine the membership. A --source of equal or higher precedence is read all the
+// same.
+bool OptionsSuffice(const Settings& s) {
   if (!s.nnodes) return false;
   if (s.source && s.source->origin <= s.nnodes->origin) return false;
-  return s.coordinator || s.nnodes->value.max == 1 || (NamesPrimary(s) && !ByTorchrunVariables(s));
+  return s.coordinator || s.nnodes->value.max == 1 || (NamesPrimary(s) && !OnlyTorchrunVariables(s));
 }
 
-// What Kubernetes says of this pod, whose number no option tells; nullopt where it is none that it numbers.
+// Reads this pod's number from Kubernetes, for options that do not give it; nullopt: not a numbered pod.
 discovery::Reading ReadPod(const Settings& s, const Environment& environment, const Machine& machine) {
   discovery::DiscoverOptions options = OptionsOf(s);
   const std::vector<std::string> here = machine.sources_here(environment, options);
-  if (here.empty() || !NumbersPods(here.front())) return std::nullopt;
-  // A StatefulSet's pod is known by its name alone, and machines are called node-1, too.
+  if (here.empty() || !IsPodSource(here.front())) return std::nullopt;
+  // A StatefulSet's pod is recognised by its host name alone, but other machines have names like node-1, too.
   const auto has = [&](const char* variable) { return environment.count(variable) > 0; };
   const bool in_pod = has("KUBERNETES_SERVICE_HOST") || has("MUSTER_SUBDOMAIN");
   if (here.front() == kStatefulSet && !in_pod) return std::nullopt;
@@ -234,7 +244,7 @@ discovery::Reading ReadPod(const Settings& s, const Environment& environment, co
   return *std::move(view);
 }
 
-// By MUSTER_NNODES pods are told how many there are, which is one only for pod 0.
+// MUSTER_NNODES=1 is right only for pod 0: for another pod the number of pods must be greater.
 absl::Status CheckOnlyPod(const Settings& s, const Environment& environment, const Machine& machine) {
   if (s.node_rank) return absl::OkStatus();
   const discovery::Reading pod = ReadPod(s, environment, machine);
@@ -243,32 +253,33 @@ absl::Status CheckOnlyPod(const Settings& s, const Environment& environment, con
       absl::StrCat(pod.status().message(), "; or give --nnodes 1 for a job of this pod alone"));
 }
 
-// torchrun's variables come after what a platform says. Of one node, they would make each of its nodes a job of
-// its own.
+// A platform takes precedence over torchrun's variables: PET_NNODES=1 would make each of its nodes a separate job.
 absl::Status CheckAlone(const Settings& s, const Environment& environment, const Machine& machine) {
   if (s.nnodes->origin == Origin::kMusterVariable) return CheckOnlyPod(s, environment, machine);
   if (s.nnodes->origin != Origin::kTorchrunVariable) return absl::OkStatus();
   const absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, OptionsOf(s));
   if (!view.ok() || view->nnodes == 1 || view->source == kHostfile) return absl::OkStatus();
-  return Fault(*s.nnodes, absl::StrCat("expected ", view->nnodes, ", the nodes that the platform (", view->source,
-                                       ") has; unset it, or give --nnodes 1 for a job of this node alone"));
+  return Fault(*s.nnodes,
+               absl::StrCat("expected ", view->nnodes, ", the number of nodes of the platform (", view->source,
+                            "); unset it, or give --nnodes 1 for a job of this node alone"));
 }
 
 absl::StatusOr<Membership> Standalone(const Settings& s, const Machine& machine) {
   if (s.coordinator) return Fault(*s.coordinator, "cannot be used with --standalone");
   if (s.source && s.source->origin == Origin::kFlag) return Fault(*s.source, "cannot be used with --standalone");
   if (s.nnodes && s.nnodes->value.max > 1) {
-    return Fault(*s.nnodes, absl::StrCat(s.rdzv_endpoint ? s.rdzv_endpoint->source : "--standalone",
-                                         " says that this is a job of one node"));
+    return Fault(*s.nnodes,
+                 absl::StrCat("cannot be used with ", s.rdzv_endpoint ? s.rdzv_endpoint->source : "--standalone",
+                              ", which means a single-node job"));
   }
   return SingleNode(s, machine, kFromFlags);
 }
 
-// What chooses among a hostfile's hosts must not be passed over in silence.
+// --include and --exclude without a hostfile are refused, since they would have no effect.
 absl::Status CheckFilters(const Settings& s, const std::string& source) {
   if (source == kHostfile) return absl::OkStatus();
   for (const Given<std::string>* filter : {&s.include, &s.exclude}) {
-    if (*filter) return Fault(**filter, "needs --hostfile: it chooses among the hosts of one");
+    if (*filter) return Fault(**filter, "needs --hostfile, whose hosts it filters");
   }
   return absl::OkStatus();
 }
@@ -277,22 +288,22 @@ absl::Status LacksCount(const Setting<int>& node_rank) {
   if (node_rank.origin == Origin::kFlag) return Fault(node_rank, "needs --nnodes");
   const char* const prefix = node_rank.origin == Origin::kTorchrunVariable ? "PET_" : "MUSTER_";
   return Fault(node_rank, absl::StrCat("needs ", VariableName(prefix, "nnodes"),
-                                       ", the number of nodes; set that, or unset this"));
+                                       ", the number of nodes; set it, or unset this variable"));
 }
 
-// No source fits.
+// No source applies.
 absl::StatusOr<Membership> WithoutPlatform(const Settings& s, const Machine& machine) {
-  if (s.coordinator) return Fault(*s.coordinator, "needs --nnodes: nothing here says how many nodes there are");
-  if (s.nnodes && s.node_rank) return FromOptions(s);  // several nodes on one machine, as torchrun has it
+  if (s.coordinator) return Fault(*s.coordinator, "needs --nnodes: no platform gives the number of nodes");
+  if (s.nnodes && s.node_rank) return FromOptions(s);  // several nodes on one machine, as under torchrun
   if (s.nnodes) {
-    return Fault(*s.nnodes, "needs --rdzv-endpoint or --master-addr: nothing here says which node is the primary");
+    return Fault(*s.nnodes, "needs --rdzv-endpoint or --master-addr: no platform names the primary");
   }
   if (s.node_rank && s.node_rank->value > 0) return LacksCount(*s.node_rank);
   return SingleNode(s, machine, NamesPrimary(s) ? kFromFlags : kNoPlatform);
 }
 
-// The options, all but the number of this node, which in a pod is the pod's: else each would be node 0. Those who
-// meet at an endpoint get theirs there.
+// Membership from options; in a numbered pod without --node-rank the pod's number is the rank, else each pod would
+// be node 0. With --rdzv-endpoint the rank is assigned at the rendezvous.
 absl::StatusOr<Membership> FromOptionsOrPod(const Settings& s, const Environment& environment,
                                             const Machine& machine) {
   if (!s.coordinator && !s.node_rank && !s.rdzv_endpoint) {
@@ -302,46 +313,46 @@ absl::StatusOr<Membership> FromOptionsOrPod(const Settings& s, const Environment
       return FromPlatform(s, *std::move(pod));
     }
   }
-  return Silencing(FromOptions(s), s, environment, machine);
+  return NotingIgnoredSources(FromOptions(s), s, environment, machine);
 }
 
-// Whether the options may name one beside that of the source. Kubeflow's variables are both.
+// Whether options may name a primary in addition to the source. Kubeflow's variables are both option and source.
 bool MayNamePrimary(const Settings& s, const discovery::ClusterView& view) {
-  if (view.primary_host.empty() || view.source == kHostfile || NumbersPods(view.source)) return true;
+  if (view.primary_host.empty() || view.source == kHostfile || IsPodSource(view.source)) return true;
   const Setting<std::string> named = NamedPrimary(s);
   return s.source && named.origin == Origin::kTorchrunVariable && named.value == view.primary_host;
 }
 
-// A primary beside one that the source names.
+// The error for a primary that options name although the source names one.
 absl::Status RefuseSecondPrimary(const Settings& s, const std::string& source) {
   const Setting<std::string> named = NamedPrimary(s);
   if (s.source) {
     const bool by_flag = named.origin == Origin::kFlag;
     return Fault(*s.source,
-                 absl::StrCat("says who the primary is: ",
-                              by_flag ? "leave --master-addr and --rdzv-endpoint out" : "unset " + named.source));
+                 absl::StrCat("already names the primary: ",
+                              by_flag ? "leave out --master-addr and --rdzv-endpoint" : "unset " + named.source));
   }
-  return Fault(named, absl::StrCat("needs --nnodes, since a platform (", source, ") is there too"));
+  return Fault(named, absl::StrCat("needs --nnodes, since the platform (", source, ") names a primary, too"));
 }
 
 }  // namespace
 
 absl::StatusOr<Membership> FindMembership(const Settings& s, const Environment& environment,
                                           const Machine& machine) {
-  if (SaysStandalone(s)) {
+  if (IsStandalone(s)) {
     ASSIGN_OR_RETURN(Membership m, Standalone(s, machine));
-    return Silencing(std::move(m), s, environment, machine);
+    return NotingIgnoredSources(std::move(m), s, environment, machine);
   }
-  if (SaysAll(s)) {
+  if (OptionsSuffice(s)) {
     const bool one = !s.coordinator && s.nnodes->value.max == 1;
     if (!one) return FromOptionsOrPod(s, environment, machine);
     RETURN_IF_ERROR(CheckAlone(s, environment, machine));
-    return Silencing(SingleNode(s, machine, kFromFlags), s, environment, machine);
+    return NotingIgnoredSources(SingleNode(s, machine, kFromFlags), s, environment, machine);
   }
   absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, OptionsOf(s));
   if (!view.ok()) return absl::FailedPreconditionError(view.status().message());
   RETURN_IF_ERROR(CheckFilters(s, view->source));
-  if (ByTorchrunVariables(s)) return FromTorchrunVariables(s, *std::move(view));
+  if (OnlyTorchrunVariables(s)) return FromTorchrunVariables(s, *std::move(view));
   if (view->source == kNoPlatform) {
     ASSIGN_OR_RETURN(Membership m, WithoutPlatform(s, machine));
     m.view.warnings = view->warnings;

@@ -1,4 +1,4 @@
-// Who is in the job: decided from the options, or else from the platform. Pure.
+// Membership: the nodes of the job and the rank of this one, from options or else from the platform. Pure.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -14,9 +14,9 @@ struct Membership {
   int min_nodes = 1;
   int max_nodes = 1;
   v1::NodeConfig::Serves serves = v1::NodeConfig::SERVES_YES;
-  std::string nodes_source = "default";  // who said how many
-  std::string silenced;                  // one line: sources that are here and were not asked; empty: none
-  std::string platform;  // the source on whose machine this is, asked or not; empty: none that is known
+  std::string nodes_source = "default";  // origin of the number of nodes
+  std::string ignored_sources;           // log line that names platforms found here but not read; empty: none
+  std::string platform;                  // platform of this machine, whether read or not; empty: unknown
 };
 
 absl::StatusOr<Membership> FindMembership(const Settings& settings, const Environment& environment,

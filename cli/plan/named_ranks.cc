@@ -17,7 +17,7 @@ std::string WorkerCount(int64_t count) { return absl::StrCat(count, count == 1 ?
 // "0", "0 to 7"
 std::string RankRange(int64_t count) { return count == 1 ? "0" : absl::StrCat("0 to ", count - 1); }
 
-// The most workers that the job can have; nullopt: unknown, since another node may have any number of them.
+// Maximum number of workers in the job; nullopt: unknown, since other nodes may have any number of them.
 std::optional<int64_t> WorldAtMost(const v1::NodeConfig& config, bool of_local) {
   if (config.single_node()) return config.slots();
   // The first node of `muster local` has the largest share of the machine's accelerators.
@@ -38,7 +38,7 @@ std::vector<int> MissingRanks(const std::vector<int>& named, int slots) {
 }
 
 std::string MissingRanksWarning(const std::string& source, const std::vector<int>& missing, int slots) {
-  return absl::StrCat(source, ": there is no local rank ", absl::StrJoin(missing, ", "), " here: this node has ",
+  return absl::StrCat(source, ": no local rank ", absl::StrJoin(missing, ", "), ": this node has ",
                       WorkerCount(slots));
 }
 
@@ -55,7 +55,7 @@ void WarnOfMissing(const Given<StreamChoice>& given, int slots, std::vector<std:
 absl::Status CheckNamedRanks(const Settings& settings, const v1::NodeConfig& config, bool of_local,
                              std::vector<std::string>* warnings) {
   const int slots = config.slots();
-  if (slots == 0) return absl::OkStatus();  // a node without workers has the same line as the others
+  if (slots == 0) return absl::OkStatus();  // a node without workers has the same command line as the others
   const std::optional<int64_t> world = WorldAtMost(config, of_local);
   if (settings.stdin_choice && world) RETURN_IF_ERROR(CheckStdin(*settings.stdin_choice, *world));
   if (settings.local_ranks_filter) {

@@ -1,4 +1,4 @@
-// Whether the ranks that options name are there: --stdin, --local-ranks-filter, --redirects and --tee. Pure.
+// Checks that the ranks named by --stdin, --local-ranks-filter, --redirects and --tee exist. Pure.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace muster::cli {
 
-// of_local: the node is one of `muster local`. Appends to warnings which options name some ranks that are not
-// there, as a line does that is the same on nodes of several sizes.
+// of_local: this is a node of `muster local`. If only some of the named ranks do not exist, appends a warning:
+// nodes of different sizes may have the same command line.
 //
-// InvalidArgument, or FailedPrecondition for a variable: an option names no rank that is there, so it would do
-// nothing, or hide everything.
+// InvalidArgument, or FailedPrecondition for a variable: none of the named ranks exists, so the option would have
+// no effect, or hide all output.
 absl::Status CheckNamedRanks(const Settings& settings, const v1::NodeConfig& config, bool of_local,
                              std::vector<std::string>* warnings);
 

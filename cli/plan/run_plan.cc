@@ -28,8 +28,8 @@ constexpr char kErrorFileVariable[] = "TORCHELASTIC_ERROR_FILE";
 constexpr char kLeaveSignals[] = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";  // torchrun's default
 constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 constexpr char kOmpThreads[] = "OMP_NUM_THREADS";
-constexpr size_t kMaxTokenBytes = 4096;            // all headers of a call share the 8 KiB that gRPC takes
-constexpr char kTokenVariable[] = "MUSTER_TOKEN";  // no option: a command line is for everybody to read
+constexpr size_t kMaxTokenBytes = 4096;            // gRPC accepts 8 KiB for all headers of a call
+constexpr char kTokenVariable[] = "MUSTER_TOKEN";  // no option: every user can read a command line
 constexpr char kKubernetesVariable[] = "KUBERNETES_SERVICE_HOST";
 constexpr int kLeastBeatsPerLease = 4;
 constexpr int kMaxWorkers = INT32_MAX;  // global ranks are 32 bits
@@ -51,19 +51,19 @@ std::string Show(v1::NodeConfig::ScaleUp value) {
   }
 }
 
-// Fills a plan from settings, and writes down where each value came from.
+// Fills a plan from settings and records the origin of each value.
 class Planner {
  public:
   Planner(const Settings& settings, const Environment& environment, const Machine& machine, RunPlan* plan)
       : settings_(settings), environment_(environment), machine_(machine), plan_(plan), config_(&plan->config) {}
 
   absl::Status Run() {
-    if (settings_.retryable_exit_code) TellRetryCode(settings_.retryable_exit_code->value);
+    if (settings_.retryable_exit_code) ReportRetryCode(settings_.retryable_exit_code->value);
     ASSIGN_OR_RETURN(membership_, FindMembership(settings_, environment_, machine_));
     plan_->view = membership_.view;
     plan_->on_platform = membership_.on_platform;
     plan_->platform = membership_.platform;
-    if (!settings_.retryable_exit_code) TellRetryCode(DefaultRetryCode().first);
+    if (!settings_.retryable_exit_code) ReportRetryCode(DefaultRetryCode().first);
     if (IsVertex() && !membership_.on_platform) discovery::TakeVertexFolders(environment_, &plan_->view);
     RETURN_IF_ERROR(TakeIdentity());
     TakeMembership();
@@ -85,15 +85,15 @@ class Planner {
   }
 
  private:
-  // The given value, or else the fallback, said to be from `from`.
+  // Returns the given value, or else the fallback, and records it with its origin.
   template <typename T>
-  T Pick(const char* name, const Given<T>& given, T fallback, const std::string& from = kDefault) {
+  T Pick(const char* name, const Given<T>& given, T fallback, const std::string& fallback_origin = kDefault) {
     T value = given ? given->value : fallback;
-    Line(name, Show(value), given ? given->source : from);
+    Line(name, Show(value), given ? given->source : fallback_origin);
     return value;
   }
 
-  // Only what was said: nothing is the usual.
+  // Records the value only if it was given.
   template <typename T>
   void LineOf(const char* name, const Given<T>& given) {
     if (given) Line(name, given->text, given->source);
@@ -114,10 +114,10 @@ class Planner {
     config_->set_pid_namespace(machine_.pid_namespace);
     const auto token = environment_.find(kTokenVariable);
     if (token == environment_.end()) return absl::OkStatus();
-    // It travels as the value of a header, where gRPC takes anything else for a fault of the program.
+    // The token is sent as the value of a header; gRPC aborts on other bytes in one.
     if (!std::all_of(token->second.begin(), token->second.end(), [](char c) { return c > ' ' && c <= '~'; })) {
       return absl::FailedPreconditionError(absl::StrCat(
-          kTokenVariable, ": expected ASCII characters without blanks (a file's last newline is one)"));
+          kTokenVariable, ": expected printable ASCII without blanks (a file's trailing newline is a blank)"));
     }
     if (token->second.size() > kMaxTokenBytes) {
       return absl::FailedPreconditionError(absl::StrCat(kTokenVariable, ": expected at most ", kMaxTokenBytes,
@@ -127,8 +127,8 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // What travels must be UTF-8; a name that was made so would be another name. Options are checked where they are
-  // read.
+  // Strings in protobuf messages must be UTF-8. A name that is not is refused: converted, it would be another
+  // name. Options are checked when they are read.
   absl::Status CheckText() const {
     for (const std::string* text : {&config_->run_id(), &config_->primary().host()}) {
       const std::string shown = ToUtf8(*text, text->size());
@@ -176,12 +176,13 @@ class Planner {
     Line("nproc-per-node", Show(slots), given ? given->source : PlatformOr(kDefault));
     config_->set_slots(slots);
     if (given && int64_t{slots} * membership_.max_nodes > kMaxWorkers) {
-      return Fault(*given, "more workers in all than there can be ranks");
+      return Fault(*given, absl::StrCat("with ", membership_.max_nodes, " nodes the job has more than ",
+                                        kMaxWorkers, " workers; give fewer"));
     }
     return absl::OkStatus();
   }
 
-  // By an option, or else by the platform.
+  // The number of workers that an option gives, or else the platform; nullopt: neither.
   absl::StatusOr<Given<SlotCount>> SlotsGiven() const {
     const discovery::ClusterView& view = membership_.view;
     if (settings_.nproc_per_node || !membership_.on_platform || view.nproc.empty())
@@ -190,8 +191,8 @@ class Planner {
     Setting<SlotCount> said = {{}, Origin::kPlatform, origin, view.nproc};
     const absl::StatusOr<SlotCount> count = ParseSlotCount(view.nproc);
     if (!count.ok()) {
-      return Fault(said, absl::StrCat("as the workers of a node: ", std::string(AsStd(count.status().message())),
-                                      "; or give --nproc-per-node"));
+      return Fault(said, absl::StrCat(std::string(AsStd(count.status().message())),
+                                      "; correct it, or give --nproc-per-node"));
     }
     said.value = *count;
     return Given<SlotCount>(said);
@@ -233,7 +234,7 @@ class Planner {
     if (s.progress_file) plan_->progress_file = s.progress_file->value;
   }
 
-  // What a node must be to take part in a round.
+  // Checks that a node must pass before it takes part in a round.
   void TakeFitness() {
     const Settings& s = settings_;
     if (s.preflight) plan_->preflight = s.preflight->value;
@@ -245,7 +246,7 @@ class Planner {
     if (nvidia) plan_->gpu_release_timeout = limit;
   }
 
-  // With --nnodes MIN:MAX: when it grows, and by how many.
+  // With --nnodes MIN:MAX: when the group grows, and by how many nodes.
   absl::Status TakeGrowth() {
     config_->set_join_settle_ms(
         absl::ToInt64Milliseconds(Pick("join-settle", settings_.join_settle, kJoinSettle)));
@@ -253,7 +254,7 @@ class Planner {
     const int unit = Pick("node-unit", settings_.node_unit, 1);
     config_->set_node_unit(unit);
     if (config_->min_nodes() % unit == 0 && config_->max_nodes() % unit == 0) return absl::OkStatus();
-    return Fault(*settings_.node_unit, absl::StrCat("MIN and MAX of the nodes must be multiples of it, they are ",
+    return Fault(*settings_.node_unit, absl::StrCat("must divide the minimum and the maximum number of nodes, ",
                                                     config_->min_nodes(), " and ", config_->max_nodes()));
   }
 
@@ -268,7 +269,8 @@ class Planner {
     const absl::Duration lease = Pick("lease", s.lease, muster::LeaseForNodes(membership_.max_nodes));
     config_->set_lease_ms(membership_.single_node ? 0 : ms(lease));
     config_->set_beat_ms(ms(Pick("heartbeat-interval", s.heartbeat_interval, absl::ZeroDuration())));
-    if (!s.heartbeat_interval) plan_->lines.back().value = "depends on the job's size";  // 0: the coordinator chooses
+    if (!s.heartbeat_interval)
+      plan_->lines.back().value = "depends on the job's size";  // 0: the coordinator chooses
     const absl::Duration grace = Pick("reconnect-grace", s.reconnect_grace, std::min(kReconnectGrace, lease / 2));
     config_->set_reconnect_grace_ms(ms(grace));
     config_->set_shutdown_grace_ms(ms(Pick("shutdown-timeout", s.shutdown_timeout, kShutdownTimeout)));
@@ -278,15 +280,17 @@ class Planner {
     plan_->retryable_exit_code = Pick("retryable-exit-code", s.retryable_exit_code, retry_code, why);
     if (s.heartbeat_interval && s.heartbeat_interval->value * kLeastBeatsPerLease > lease) {
       return Fault(*s.heartbeat_interval,
-                   "must be at most a quarter of the lease, " + muster::FormatDuration(lease));
+                   absl::StrCat("must be at most ", muster::FormatDuration(lease / kLeastBeatsPerLease),
+                                " (a quarter of --lease ", muster::FormatDuration(lease), ")"));
     }
     if (s.reconnect_grace && grace >= lease) {
-      return Fault(*s.reconnect_grace, "must be less than the lease, " + muster::FormatDuration(lease));
+      return Fault(*s.reconnect_grace, "must be less than --lease " + muster::FormatDuration(lease));
     }
     return absl::OkStatus();
   }
 
-  // How long who is lost is waited for. Slurm starts no task of a step again, and what waits holds its GPUs.
+  // How long to wait for lost nodes and a lost primary. On Slurm shorter: it restarts no task of a step, and
+  // waiting nodes hold their GPUs.
   void TakeReturns() {
     const bool slurm = membership_.view.source == "slurm";
     const auto ms = [&](const char* name, const Given<absl::Duration>& given, absl::Duration otherwise) {
@@ -304,16 +308,16 @@ class Planner {
     Line("preemption-notice", notice.shown, notice.why);
     ASSIGN_OR_RETURN(const DeadlinePlan deadline, PlanDeadline(settings_, environment_));
     plan_->stop_before = deadline.stop;
-    Line("deadline", deadline.deadline, deadline.from);
+    Line("deadline", deadline.deadline, deadline.origin);
     Line("stop-before", deadline.stop ? Show(deadline.stop->before) : "never",
          settings_.stop_before ? settings_.stop_before->source : kDefault);
     return absl::OkStatus();
   }
 
-  // The machine is what it is, also where the options say who is in the job.
+  // Whether the machine is Vertex AI's, even if the membership comes from options.
   bool IsVertex() const { return membership_.platform == "vertex"; }
 
-  // By what every pod has, or by what nobody else sets.
+  // Known by variables that every pod has, or that only Kubernetes sets.
   bool InPod() const {
     const auto has = [&](const char* variable) { return environment_.count(variable) > 0; };
     const std::string& platform = membership_.platform;
@@ -322,7 +326,7 @@ class Planner {
     return of_pods || has(kKubernetesVariable) || has("JOB_COMPLETION_INDEX");
   }
 
-  // PET_* are set by people, too: Kubeflow's are in a pod.
+  // Users set PET_ variables, too; only in a pod are they Kubeflow's.
   std::pair<int, std::string> DefaultRetryCode() const {
     if (IsVertex()) return {kVertexRetryCode, "Vertex AI"};
     const bool by_pet = membership_.platform == "pytorchjob" || membership_.platform == "trainer";
@@ -330,18 +334,18 @@ class Planner {
     return {0, kDefault};
   }
 
-  void TellRetryCode(int code) const {
+  void ReportRetryCode(int code) const {
     if (machine_.on_retryable_exit_code) machine_.on_retryable_exit_code(code);
   }
 
-  // What the platform leaves between SIGTERM and SIGKILL, less a reserve.
+  // The platform's time between SIGTERM and SIGKILL, less a reserve, and its origin.
   std::pair<absl::Duration, std::string> DefaultTerminationGrace() const {
-    // Vertex AI stands on Kubernetes, but leaves no documented time: the least that is usual.
+    // Vertex AI runs on Kubernetes but documents no time: assume the shortest usual one.
     const std::string& source = membership_.platform;
     if (IsVertex()) return {kVertexGrace, "Vertex AI"};
     if (source == kSageMaker) return {kSageMakerGrace, "SageMaker"};
     if (source == "slurm" || source == "slurm-node") return {kSlurmGrace, "Slurm"};
-    // Who listens for the end of the machine runs where it may be taken away: ordinary pods of such have 15 s.
+    // A node that watches for preemption runs on a spot machine, where ordinary pods have 15 s.
     const v1::NoticeSource::Kind notice = config_->notice().kind();
     if (notice == v1::NoticeSource::GCE || notice == v1::NoticeSource::AWS) return {kSpotGrace, "spot machine"};
     if (InPod()) return {kKubernetesGrace, "Kubernetes"};
@@ -354,14 +358,14 @@ class Planner {
       plan_->worker_port = settings_.worker_port->value;
       const uint16_t primary = plan_->view.primary_port;
       if (!membership_.single_node && plan_->worker_port.low == primary && plan_->worker_port.high == primary) {
-        return Fault(*settings_.worker_port, "is the port of the primary itself");
+        return Fault(*settings_.worker_port, "is the port of the primary; choose another, or a range");
       }
     }
     Line("worker-port", settings_.worker_port ? settings_.worker_port->text : "any",
          settings_.worker_port ? settings_.worker_port->source : kDefault);
     plan_->stdin_given = settings_.stdin_choice.has_value();
     if (plan_->stdin_given) plan_->stdin_choice = settings_.stdin_choice->value;
-    Line("stdin", plan_->stdin_given ? settings_.stdin_choice->text : "a node's only worker; a keyboard: all",
+    Line("stdin", plan_->stdin_given ? settings_.stdin_choice->text : "the only worker, or all on a terminal",
          plan_->stdin_given ? settings_.stdin_choice->source : kDefault);
     return absl::OkStatus();
   }
@@ -369,7 +373,7 @@ class Planner {
   void TakeProgram() {
     plan_->module = settings_.module && settings_.module->value;
     plan_->run_path = settings_.run_path && settings_.run_path->value;
-    // As torchrun has it, --run-path wins.
+    // As in torchrun, --run-path overrides --no-python.
     plan_->no_python = !plan_->run_path && settings_.no_python && settings_.no_python->value;
     if (settings_.python) plan_->python = settings_.python->value;
     if (settings_.pass_local_rank) plan_->pass_local_rank = settings_.pass_local_rank->value;
@@ -378,12 +382,12 @@ class Planner {
     if (settings_.signals_to_handle) plan_->leave_signals = settings_.signals_to_handle->value;
     for (const std::string& name : plan_->leave_signals.unknown) {
       plan_->view.warnings.push_back(
-          absl::StrCat(settings_.signals_to_handle->source, ": there is no signal ", name, " here"));
+          absl::StrCat(settings_.signals_to_handle->source, ": unknown signal ", name, " is ignored"));
     }
     plan_->notes = settings_.notes;
-    if (!membership_.silenced.empty()) plan_->notes.push_back(membership_.silenced);
+    if (!membership_.ignored_sources.empty()) plan_->notes.push_back(membership_.ignored_sources);
     if (config_->slots() > 1 && environment_.count(kOmpThreads) == 0) {
-      plan_->notes.push_back(absl::StrCat(kOmpThreads, " is 1 for each worker, since nothing else was said"));
+      plan_->notes.push_back(absl::StrCat(kOmpThreads, " is not set: workers get 1"));
     }
     plan_->view.warnings.insert(plan_->view.warnings.end(), settings_.warnings.begin(), settings_.warnings.end());
   }
@@ -407,7 +411,7 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // The CPUs near the GPU that a worker takes by its local rank.
+  // --numa-binding: each worker runs on the CPUs near the GPU of its local rank.
   absl::Status TakeCpus() {
     const Given<std::string>& given = settings_.numa_binding;
     if (!given || config_->slots() == 0) return absl::OkStatus();
@@ -416,7 +420,8 @@ class Planner {
     for (const std::string& entry : found.visible) {
       int index = 0;
       if (!absl::SimpleAtoi(entry, &index)) {
-        return Fault(*given, absl::StrCat(found.visible_variable, " names ", entry, ": give indices, not UUIDs"));
+        return Fault(*given,
+                     absl::StrCat(found.visible_variable, " names ", entry, ": expected indices, not UUIDs"));
       }
       gpus.push_back(index);
     }
@@ -473,8 +478,21 @@ class Planner {
   RunPlan* const plan_;
   v1::NodeConfig* const config_;
   Membership membership_;
-  bool nvidia_ = false;  // the workers were counted by GPUs of NVIDIA's
+  bool nvidia_ = false;  // the number of workers is the number of NVIDIA GPUs
 };
+
+// Source of the membership for the summary: the platform, "from the command line" or "from MUSTER_NNODES". Empty
+// for a single-node job that no platform describes.
+std::string SourceShown(const RunPlan& plan) {
+  const std::string& source = plan.view.source;
+  const bool from_options = source == "flags";
+  if (plan.config.single_node() && (from_options || source == "single")) return "";
+  if (!from_options) return source;
+  for (const SettingLine& line : plan.lines) {
+    if (line.name == "nnodes" && !line.origin.starts_with("--")) return "from " + line.origin;
+  }
+  return "from the command line";
+}
 
 }  // namespace
 
@@ -492,22 +510,24 @@ std::string Summary(const RunPlan& plan) {
   const v1::NodeConfig& config = plan.config;
   std::string text;
   if (config.role() == v1::ROLE_OBSERVER) {
-    text = absl::StrCat("no trainer but ", plan.view.self, ", of ", plan.view.nnodes, " training nodes");
+    text =
+        absl::StrCat(plan.view.self, ", which does not train, in a job of ", plan.view.nnodes, " training nodes");
   } else if (config.single_node()) {
-    text = "one node";
+    text = "single-node job";
   } else {
     const bool range = config.min_nodes() != config.max_nodes();
-    text = absl::StrCat(config.has_place() ? absl::StrCat("node ", config.place()) : "a node", " of ",
-                        range ? absl::StrCat(config.min_nodes(), " to ") : "", config.max_nodes());
+    text = absl::StrCat(config.has_place() ? absl::StrCat("node ", config.place()) : "node with no rank yet",
+                        " of ", range ? absl::StrCat(config.min_nodes(), " to ") : "", config.max_nodes());
   }
-  absl::StrAppend(&text, " (", plan.view.source, ")");
+  const std::string source = SourceShown(plan);
+  if (!source.empty()) absl::StrAppend(&text, " (", source, ")");
   if (!config.single_node()) {
     absl::StrAppend(&text, config.coordinator_alone() ? ", coordinator " : ", primary ",
                     ToString(config.primary()));
   }
   if (config.slots() > 0)
     absl::StrAppend(&text, ", ", config.slots(), config.slots() == 1 ? " worker" : " workers");
-  return absl::StrCat(text, ", run ", config.run_id());
+  return absl::StrCat(text, ", run id: ", config.run_id() == discovery::kNoRunName ? "not set" : config.run_id());
 }
 
 }  // namespace muster::cli

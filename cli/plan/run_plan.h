@@ -1,5 +1,5 @@
-// From the command line, the environment and what the machine is, to everything that `muster run` will do. Pure:
-// the machine is asked through the probes that are given.
+// The plan of `muster run`, computed from the command line, the environment and the machine. Pure: the machine is
+// read through the functions in Machine.
 #pragma once
 
 #include <functional>
@@ -22,8 +22,8 @@ namespace muster::cli {
 inline constexpr absl::Duration kJoinTimeout = absl::Seconds(600);
 inline constexpr absl::Duration kRejoinTimeout = absl::Seconds(1800);
 inline constexpr absl::Duration kCoordinatorTimeout = absl::Seconds(900);
-inline constexpr absl::Duration kSlurmReturn =
-    absl::Minutes(5);  // for both: only a cut may heal, no task starts anew
+// Both timeouts on Slurm: it restarts no task, so only a network cut can end by itself.
+inline constexpr absl::Duration kSlurmReturn = absl::Minutes(5);
 inline constexpr absl::Duration kReconnectGrace = absl::Seconds(2);
 inline constexpr absl::Duration kShutdownTimeout = absl::Seconds(30);
 inline constexpr absl::Duration kLastCall = absl::Seconds(30);
@@ -36,17 +36,17 @@ inline constexpr absl::Duration kPreflightTimeout = absl::Seconds(60);
 inline constexpr absl::Duration kGpuReleaseTimeout = absl::Seconds(30);
 inline constexpr absl::Duration kJoinSettle = absl::Seconds(5);
 inline constexpr int kPlatformMaxRestarts = 3;
-// From an outside stop to SIGKILL, less a reserve for muster's own end.
+// Defaults of --termination-grace: the platform's time from its stop signal to SIGKILL, less a reserve for muster.
 inline constexpr absl::Duration kContainerGrace = absl::Seconds(8);    // of the usual 10
-inline constexpr absl::Duration kVertexGrace = absl::Seconds(8);       // not documented: the least that is usual
-inline constexpr absl::Duration kSpotGrace = absl::Seconds(10);        // of the 15 of GKE's ordinary pods
+inline constexpr absl::Duration kVertexGrace = absl::Seconds(8);       // not documented; the shortest usual time
+inline constexpr absl::Duration kSpotGrace = absl::Seconds(10);        // of the 15 that GKE gives ordinary pods
 inline constexpr absl::Duration kKubernetesGrace = absl::Seconds(25);  // of the usual 30
 inline constexpr absl::Duration kSlurmGrace = absl::Seconds(25);       // of KillWait's 30
 inline constexpr absl::Duration kSageMakerGrace = absl::Seconds(110);  // of the documented 120
 inline constexpr absl::Duration kPlainGrace = absl::Seconds(30);
 
-// Exit codes at which a platform runs a job again.
-inline constexpr int kVertexRetryCode = 134;    // taken for SIGABRT, which is thought to pass
+// Exit codes after which a platform runs a job again.
+inline constexpr int kVertexRetryCode = 134;    // the platform reads it as SIGABRT and retries
 inline constexpr int kKubeflowRetryCode = 143;  // its ExitCode policy retries 128 and above
 
 struct Machine {
@@ -54,24 +54,23 @@ struct Machine {
   std::string boot_id;
   std::string pid_namespace;
   std::string host_id;        // random
-  std::string random_run_id;  // for a job that nobody else can join
+  std::string random_run_id;  // for a single-node job
   std::string version;
-  bool nvidia_driver = false;  // it is loaded, and has a GPU
-  bool first_process = false;  // we are, or stand directly under, process 1 of a container
+  bool nvidia_driver = false;                           // the NVIDIA driver is loaded and has a GPU
+  bool first_process = false;                           // this is process 1 of a container, or its child
   std::function<machine::Accelerators()> accelerators;  // may take seconds
-  std::function<absl::StatusOr<machine::WorkerCount>(const std::string& wish)>
-      count_workers;  // "auto", "gpu", ...
+  // kind: "auto", "gpu", ...; empty: the default on a platform.
+  std::function<absl::StatusOr<machine::WorkerCount>(const std::string& kind)> count_workers;
   // May wait a few seconds for a file that the platform is about to write.
   std::function<absl::StatusOr<discovery::ClusterView>(const Environment&, const discovery::DiscoverOptions&)>
       discover;
   std::function<std::vector<std::string>(const Environment&, const discovery::DiscoverOptions&)> sources_here;
-  // A small file's text; nullopt if it cannot be read.
+  // Text of a small file; nullopt: it cannot be read.
   std::function<std::optional<std::string>(const std::string& path)> read_file;
-  // CPUs near each of these GPUs, by a way of --numa-binding.
+  // CPUs near each of these GPUs; mode: a value of --numa-binding.
   std::function<absl::StatusOr<std::vector<std::set<int>>>(const std::string& mode, const std::vector<int>& gpus)>
       bind_to_cpus;
-  // Told RunPlan::retryable_exit_code as soon as it is known, which is before accelerators are counted. May be
-  // empty.
+  // Receives RunPlan::retryable_exit_code as soon as it is known, before accelerators are counted. May be empty.
   std::function<void(int code)> on_retryable_exit_code = {};
 };
 
@@ -83,28 +82,28 @@ struct SettingLine {
 };
 
 struct RunPlan {
-  discovery::ClusterView view;  // with what the options changed
-  std::string slots_reason;     // why so many workers; empty: it was said
-  bool on_platform = false;     // the platform, not the options, says who is in the job
-  std::string platform;         // the source on whose machine this is, whoever says who is in the job; or empty
+  discovery::ClusterView view;  // of the platform, changed by the options
+  std::string slots_reason;     // why this number of workers; empty: it was given
+  bool on_platform = false;     // the membership comes from the platform, not from options
+  std::string platform;         // platform of this machine, even if the membership comes from options; empty: none
   v1::NodeConfig config;
   absl::Duration termination_grace;
-  int retryable_exit_code = 0;  // instead of 69 and 75; 0: none
+  int retryable_exit_code = 0;  // replaces 69 and 75; 0: none
   std::optional<host::StopBefore> stop_before;
   StdinChoice stdin_choice;
   bool stdin_given = false;
   PortRange worker_port;
   host::OutputPlan output;
   host::ReportPlan report;
-  std::string progress_file;  // empty: none is watched
-  std::string preflight;      // a shell line; empty: there is none
+  std::string progress_file;  // empty: none
+  std::string preflight;      // a shell command; empty: none
   absl::Duration preflight_timeout;
-  absl::Duration gpu_release_timeout;  // zero: nobody looks at GPUs
-  SignalChoice leave_signals;          // none: the usual
-  std::string leave_signals_text;      // as torchrun hands it to workers
+  absl::Duration gpu_release_timeout;  // zero: GPUs are not checked
+  SignalChoice leave_signals;          // none: the defaults
+  std::string leave_signals_text;      // as torchrun passes it to workers
   bool virtual_local_rank = false;
-  std::string visible_variable;          // where each worker sees a device of its own; empty: all see all
-  std::vector<std::string> own_devices;  // by local rank, then
+  std::string visible_variable;          // set to each worker's own device; empty: every worker sees all
+  std::vector<std::string> own_devices;  // its values, by local rank
   std::vector<std::set<int>> cpus;       // of --numa-binding, by local rank; empty: not bound
   std::string pass_local_rank;           // "local-rank": each worker gets --local-rank=N; empty: none
   bool run_path = false;
@@ -114,14 +113,14 @@ struct RunPlan {
   std::string script;
   std::vector<std::string> script_arguments;
   std::vector<SettingLine> lines;
-  std::vector<std::string> notes;  // what was taken and needs nothing
+  std::vector<std::string> notes;  // info lines, e.g. on options without effect
 };
 
-// Errors as exit_codes.h says. The script is not looked at, and may be absent.
+// Errors: see exit_codes.h. The script is not checked and may be absent.
 absl::StatusOr<RunPlan> Plan(const CommandLine& command_line, const Environment& environment,
                              const Machine& machine);
 
-// "node 1 of 3 (vertex), primary host:2222, 2 workers, run 123": for one info line.
+// "node 1 of 3 (vertex), primary host:2222, 2 workers, run id: 123", for one info line.
 std::string Summary(const RunPlan& plan);
 
 }  // namespace muster::cli

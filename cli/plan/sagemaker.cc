@@ -9,9 +9,9 @@
 namespace muster::cli {
 namespace {
 
-constexpr char kFailureVariable[] = "MUSTER_SAGEMAKER_FAILURE";  // names another file
+constexpr char kFailureVariable[] = "MUSTER_SAGEMAKER_FAILURE";  // path of another file
 constexpr char kCodeFolder[] = "/opt/ml/code/";
-constexpr char kProgramVariable[] = "SAGEMAKER_PROGRAM";  // the toolkit's, in images that bring their own script
+constexpr char kProgramVariable[] = "SAGEMAKER_PROGRAM";  // the SageMaker toolkit's variable for the script
 constexpr char kGpusVariable[] = "SM_NUM_GPUS";
 
 std::string ValueOf(const Environment& environment, const char* name) {
@@ -19,21 +19,21 @@ std::string ValueOf(const Environment& environment, const char* name) {
   return found == environment.end() ? "" : found->second;
 }
 
-// SageMaker runs `docker run IMAGE train`, so that the word ends the line of the ENTRYPOINT.
+// Drops the word `train`: SageMaker runs `docker run IMAGE train`, which appends it to the ENTRYPOINT.
 absl::Status DropTrainWord(const Environment& environment, RunPlan* plan) {
   if (!plan->script_arguments.empty()) {
     if (plan->script_arguments.back() != kTrainWord) return absl::OkStatus();
     plan->script_arguments.pop_back();
-    plan->notes.emplace_back("SageMaker's own word, train, is not passed to the script");
+    plan->notes.emplace_back("the argument train, which SageMaker adds, is not passed to the script");
     return absl::OkStatus();
   }
   if (plan->script != kTrainWord) return absl::OkStatus();
   const std::string program = ValueOf(environment, kProgramVariable);
   if (program.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("train is SageMaker's word, and no script was given: end the image's ENTRYPOINT with it, as "
-                     "in [\"muster\", ",
-                     "\"run\", \"train.py\"], or set ", kProgramVariable, " to one in ", kCodeFolder));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no script was given, only the argument train, which SageMaker adds: append the script to the image's "
+        "ENTRYPOINT, as in [\"muster\", \"run\", \"train.py\"], or set ",
+        kProgramVariable, " to one in ", kCodeFolder));
   }
   plan->script = program.front() == '/' ? program : kCodeFolder + program;
   return absl::OkStatus();
@@ -56,20 +56,20 @@ absl::Status TakeSageMaker(const Settings& settings, const Environment& environm
   if (plan->view.source != kSageMaker) {
     if (as_arguments) {
       plan->view.warnings.push_back(settings.hyperparameters_as_args->source +
-                                    ": there are none, as SageMaker does not say which node this is");
+                                    ": ignored, since the membership does not come from SageMaker");
     }
     if (settings.instance_groups) {
       plan->view.warnings.push_back(settings.instance_groups->source +
-                                    ": there are no groups, as SageMaker does not say which node this is");
+                                    ": ignored, since the membership does not come from SageMaker");
     }
   }
   if (plan->platform != kSageMaker) return absl::OkStatus();
-  // So it starts every container, and looks at each, whoever says who is in the job.
+  // SageMaker does this with every container, wherever the membership comes from.
   if (absl::Status dropped = DropTrainWord(environment, plan); !dropped.ok()) return dropped;
   plan->report.failure_file = SageMakerFailureFile(environment);
   if (plan->view.source != kSageMaker || plan->view.role == discovery::NodeRole::kAux) return absl::OkStatus();
   for (const std::string& argument : plan->view.hyperparameters) {
-    // A dollar in a script's arguments begins the name of what each worker has its own of.
+    // Escapes dollars: ${local_rank} is replaced in the script's arguments.
     if (as_arguments) plan->script_arguments.push_back(absl::StrReplaceAll(argument, {{"$", "$$"}}));
   }
   if (environment.count(kGpusVariable) == 0) {

@@ -1,5 +1,4 @@
-// What SageMaker's way of starting a container asks for beside the place: its word `train`, hyperparameters as
-// arguments, the file in which a failure is looked for.
+// SageMaker conventions besides membership: the argument `train`, hyperparameters as arguments, the failure file.
 #pragma once
 
 #include <string>
@@ -13,15 +12,15 @@ namespace muster::cli {
 inline constexpr char kSageMaker[] = "sagemaker";  // the source's name
 inline constexpr char kTrainWord[] = "train";      // `docker run IMAGE train`
 
-// Whether this is one of its training containers: its file of hosts is there.
+// Whether this is a SageMaker training container: resourceconfig.json exists.
 bool OnSageMaker(const Environment& environment);
 
-inline constexpr char kSageMakerFailureFile[] = "/opt/ml/output/failure";  // unless another is named
+inline constexpr char kSageMakerFailureFile[] = "/opt/ml/output/failure";  // by default
 std::string SageMakerFailureFile(const Environment& environment);
 
-// Completes a plan for a container of SageMaker's; others it leaves as they are. Hyperparameters and variables are
-// those of a place that SageMaker gave. InvalidArgument: `train` stands where
-// a script should. Pure, but for the accelerators that are counted.
+// Completes a plan for a SageMaker container; leaves others unchanged. Hyperparameters and variables are set only
+// if the membership comes from SageMaker. InvalidArgument: no script but the argument `train`. Pure, except that
+// it may count accelerators.
 absl::Status TakeSageMaker(const Settings& settings, const Environment& environment, const Machine& machine,
                            RunPlan* plan);
 

@@ -1,9 +1,9 @@
-// Which muster this is.
+// The version of muster.
 #pragma once
 
 namespace muster::cli {
 
 const char* Version();         // "0.1.0 (a1b2c3d)", for people
-const char* ReleaseVersion();  // "0.1.0", what two nodes compare
+const char* ReleaseVersion();  // "0.1.0", compared between nodes
 
 }  // namespace muster::cli

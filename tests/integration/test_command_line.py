@@ -274,8 +274,8 @@ class RunTest(CommandLineTest):
             (["--nnodes", "2", "--node-rank", "2", "--master-addr", "h"], "--node-rank 2:", "nodes, 2"),
             (["--nnodes", "2"], "--nnodes 2:", "--master-addr"),
             (["--node-rank", "1"], "--node-rank 1:", "--nnodes"),
-            (["--lease", "8", "--heartbeat-interval", "2.5"], "--heartbeat-interval 2.5:", "the lease, 8s"),
-            (["--lease", "8", "--reconnect-grace", "8"], "--reconnect-grace 8:", "the lease, 8s"),
+            (["--lease", "8", "--heartbeat-interval", "2.5"], "--heartbeat-interval 2.5:", "--lease 8s"),
+            (["--lease", "8", "--reconnect-grace", "8"], "--reconnect-grace 8:", "--lease 8s"),
             (["--stop-before", "5m"], "--stop-before 5m:", "--deadline"),
             ([*nodes, "--master-port", "5000", "--worker-port", "5000"], "--worker-port 5000:", "primary"),
         )
@@ -361,9 +361,9 @@ class SubcommandsTest(CommandLineTest):
             (["local", "t.py"], "--nodes"), (["local", "--nodes", "2"], "SCRIPT"),
             *((["local", "--nodes", value, "t.py"], "--nodes", shown(value)) for value in (
                 "x", "0", "-1", "1000000", "", b"\xff", "1\n2")),
-            (["local", "--nodes", "2", "--standalone", "t.py"], "--standalone: muster local decides"),
-            (["local", "--nodes", "2", "--node-rank", "1", "t.py"], "--node-rank 1: muster local decides"),
-            (["local", "--nodes", "2", "--nnodes", "1", "t.py"], "--nnodes 1:", "--nodes says 2"),
+            (["local", "--nodes", "2", "--standalone", "t.py"], "--standalone: muster local sets this itself"),
+            (["local", "--nodes", "2", "--node-rank", "1", "t.py"], "--node-rank 1: muster local sets this itself"),
+            (["local", "--nodes", "2", "--nnodes", "1", "t.py"], "--nnodes 1:", "--nodes 2"),
             (["local", "--json", "--nodes", "2", "t.py"], "--json: no such option"),
             (["env", "--json=1"], "--json=1"), (["env", "--jsn"], "--jsn", "did you mean --json?"),
             (["env", "--nodes", "2"], "--nodes"),

@@ -66,7 +66,7 @@ class Mpirun(ClusterTest):
         job = self.cluster(NODES)
         node = self.start(job, ["--map-by", "ppr:1:node"])
         self.assertEqual(65, node.exit_code())
-        self.assertTrue(node.said(r"the platform \(openmpi\) says which node this is, .*; give --master-addr"), node.err())
+        self.assertTrue(node.said(r"the platform \(openmpi\) gives this node's rank, .*; give --master-addr"), node.err())
 
     def test_many_processes_on_a_node_get_the_line_to_write(self):
         job = self.cluster(NODES)

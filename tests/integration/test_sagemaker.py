@@ -67,7 +67,7 @@ class SageMakerTest(ClusterTest):
         self.assert_same_master(starts)
         node = job.nodes[1]
         self.assertTrue(node.said(rf"node 1 of 3 \(sagemaker\), primary {job.addresses[0]}:29400"), node.err())
-        self.assertTrue(node.said("SageMaker's own word, train, is not passed to the script"), node.err())
+        self.assertTrue(node.said("the argument train, which SageMaker adds, is not passed to the script"), node.err())
         self.assertEqual([], [place for place in job.nodes if job.failure_file(place).exists()])
 
     def test_the_root_cause_of_the_whole_job_is_in_every_hosts_failure_file(self):

@@ -65,11 +65,12 @@ class TorchrunLines(unittest.TestCase):
         self.assertIn("see torchrun --help", wrong.err())
 
     def test_the_first_line_says_who_is_in_the_job(self):
-        for options, said in ((["--standalone"], r"one node \(flags\), 1 worker, run [0-9a-f]{16}$"),
-                              (["--nproc-per-node=2", "--rdzv-id=mine"], r"one node \(single\), 2 workers, run mine$"),
+        for options, said in ((["--standalone"], r"single-node job, 1 worker, run id: [0-9a-f]{16}$"),
+                              (["--nproc-per-node=2", "--rdzv-id=mine"], r"single-node job, 2 workers, run id: mine$"),
                               (["--nnodes=1:2", "--rdzv-id=mine", "--last-call-timeout=0", "--lease=1",
                                 self.endpoint()],
-                               r"a node of 1 to 2 \(flags\), primary 127\.0\.0\.1:\d+, 1 worker, run mine$")):
+                               r"node with no rank yet of 1 to 2 \(from the command line\), primary 127\.0\.0\.1:\d+, "
+                               r"1 worker, run id: mine$")):
             node = self.start("run", *options, "--no-python", "true")
             self.assertEqual(0, node.exit_code(), node.err())
             self.assertRegex(node.err().splitlines()[0], said)

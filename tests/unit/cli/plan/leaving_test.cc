@@ -89,7 +89,7 @@ TEST(NoticePlanTest, AutoIsWhatTheFirmwareSaysAndNothingElse) {
        {Firmware{}, {{kProduct, "Standard PC"}, {kVendor, "QEMU"}}, {{kVendor, "Google"}}}) {
     const NoticePlan none = Notice("auto", {{"GCE_METADATA_HOST", "127.0.0.1"}}, other);
     EXPECT_EQ(none.source.kind(), v1::NoticeSource::OFF);
-    EXPECT_THAT(none.why, HasSubstr("no machine of GCE or EC2"));
+    EXPECT_THAT(none.why, HasSubstr("is not that of GCE or EC2"));
   }
 }
 

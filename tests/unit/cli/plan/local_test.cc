@@ -32,13 +32,14 @@ LocalFacts Facts(int gpus = 0) {
 }
 
 TEST(LocalPlanTest, WhatIsWrongIsNamed) {
-  EXPECT_EQ(Error({"t.py"}), "--nodes is needed: how many nodes to start on this machine");
+  EXPECT_EQ(Error({"t.py"}), "--nodes is missing: expected the number of nodes to start on this machine");
   EXPECT_EQ(Error({"--nodes", "0", "t.py"}), "--nodes 0: expected a whole number from 1 to 200");
   EXPECT_EQ(Error({"--nodes", "2", "--node-rank", "0", "t.py"}),
-            "--node-rank 0: muster local decides that itself");
-  EXPECT_EQ(Error({"--node", "2", "t.py"}), "--node-rank 2: muster local decides that itself");
-  EXPECT_EQ(Error({"--nodes", "2", "--standalone", "t.py"}), "--standalone: muster local decides that itself");
-  EXPECT_EQ(Error({"--nodes", "2", "--nnodes", "1", "t.py"}), "--nnodes 1: --nodes says 2");
+            "--node-rank 0: muster local sets this itself; leave it out");
+  EXPECT_EQ(Error({"--node", "2", "t.py"}), "--node-rank 2: muster local sets this itself; leave it out");
+  EXPECT_EQ(Error({"--nodes", "2", "--standalone", "t.py"}),
+            "--standalone: muster local sets this itself; leave it out");
+  EXPECT_EQ(Error({"--nodes", "2", "--nnodes", "1", "t.py"}), "--nnodes 1: does not fit --nodes 2");
   EXPECT_EQ(Error({"--nodes", "2", "--nnodes", "1:3", "t.py"}), "--nnodes 1:3: --nodes says 2");
   EXPECT_EQ(Error({"--nodes", "2"}), "no SCRIPT was given (see muster local --help)");
   EXPECT_EQ(LocalNodeCount(Parsed({"--nodes", "3", "--nnodes", "2:3", "t.py"})).value(), 3);
@@ -150,14 +151,10 @@ TEST(NodeOutputTest, AnUnfinishedLineIsShownAtTheEnd) {
 TEST(NodeOutputTest, AProgressBarRedraws) {
   NodeOutput output(0, false);
   EXPECT_EQ(Fed(&output,
-                "\x1e"
-                "0\x1f"
-                "10%\r"),
+                "\x1e0\x1f10%\r"),
             "[node 0 rank 0] 10%\r");
   EXPECT_EQ(Fed(&output,
-                "\x1e"
-                "0\x1f"
-                "20%\r"),
+                "\x1e0\x1f20%\r"),
             "[node 0 rank 0] 20%\r");
   EXPECT_EQ(Fed(&output, "\n"), "[node 0 rank 0] 20%\n");
   EXPECT_EQ(Fed(&output, "\n"), "[node 0] \n");
@@ -166,10 +163,7 @@ TEST(NodeOutputTest, AProgressBarRedraws) {
 TEST(NodeOutputTest, EachRowOfAStateIsBehindNodeAndRank) {
   NodeOutput output(1, false);
   EXPECT_EQ(Fed(&output,
-                "\x1e"
-                "3\x1f"
-                "epoch\v\x1e"
-                "3\x1fstep\r"),
+                "\x1e3\x1fepoch\v\x1e3\x1fstep\r"),
             "[node 1 rank 3] epoch\v[node 1 rank 3] step\r");
 }
 

@@ -58,11 +58,11 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{{"--source", "vertex", "--nnodes", "2", "--master-addr", "a"},
               {{"CLUSTER_SPEC", kThreeNodes}},
               64,
-              "--source vertex: says who the primary is: leave --master-addr and --rdzv-endpoint out"},
+              "--source vertex: already names the primary: leave out --master-addr and --rdzv-endpoint"},
         Wrong{{"--source", "vertex"},
               {{"CLUSTER_SPEC", kThreeNodes}, {"MUSTER_NNODES", "3"}, {"PET_MASTER_ADDR", "a"}},
               64,
-              "--source vertex: says who the primary is: unset PET_MASTER_ADDR"},
+              "--source vertex: already names the primary: unset PET_MASTER_ADDR"},
         Wrong{{"--master-port", "70000"}, {}, 64, "--master-port 70000: expected a port from 1 to 65535"},
         Wrong{{"--worker-port", "20:10"}, {}, 64, "--worker-port 20:10: LO is greater than HI"},
         Wrong{{"--rdzv-endpoint", "a:b", "--nnodes", "2"},
@@ -80,8 +80,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{{"--rdzv-backend", "redis"},
               {},
               64,
-              "--rdzv-backend redis: expected static, c10d, etcd or etcd-v2; muster needs none, leave the option "
-              "out"},
+              "--rdzv-backend redis: expected static, c10d, etcd or etcd-v2; muster needs none, leave the "
+              "option out"},
         Wrong{{"--lease", "0.5"},
               {},
               64,
@@ -97,8 +97,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{{"--heartbeat-interval", "3"},
               {},
               64,
-              "--heartbeat-interval 3: must be at most a quarter of the lease, 10s"},
-        Wrong{{"--reconnect-grace", "10"}, {}, 64, "--reconnect-grace 10: must be less than the lease, 10s"},
+              "--heartbeat-interval 3: must be at most 2.5s (a quarter of --lease 10s)"},
+        Wrong{{"--reconnect-grace", "10"}, {}, 64, "--reconnect-grace 10: must be less than --lease 10s"},
         Wrong{{"-m", "--no-python"}, {}, 64, "--no-python: cannot be used with -m (--module)"},
         Wrong{{"--standalone", "--nnodes", "2"}, {}, 64, "--nnodes 2: --standalone is one node"},
         Wrong{{"--stdin", "some"}, {}, 64, "--stdin some: expected all, none or a rank"},
@@ -119,18 +119,17 @@ INSTANTIATE_TEST_SUITE_P(
               {{"PET_LOCAL_RANKS_FILTER", "1"}},
               65,
               "PET_LOCAL_RANKS_FILTER 1: would hide all output, since this node has 1 worker: expected local "
-              "ranks, 0; "
-              "correct it, or unset it"},
+              "ranks, 0; correct it, or unset it"},
         Wrong{{"--pools", "three"}, {}, 64, "--pools three: expected trainers or all"},
         Wrong{{"--nnodes", "2"},
               {},
               64,
-              "--nnodes 2: needs --rdzv-endpoint or --master-addr: nothing here says which node is the primary"},
+              "--nnodes 2: needs --rdzv-endpoint or --master-addr: no platform names the primary"},
         Wrong{{"--python", ""}, {}, 64, "--python '': expected a value"},
         Wrong{{"--worker-port", "29500", "--nnodes", "2", "--node-rank", "0"},
               {},
               64,
-              "--worker-port 29500: is the port of the primary itself"},
+              "--worker-port 29500: is the port of the primary; choose another, or a range"},
         Wrong{{},
               {{"MUSTER_NNODES", "x"}},
               65,
@@ -150,11 +149,11 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{{},
               {{"PET_NODE_RANK", "1"}},
               65,
-              "PET_NODE_RANK 1: needs PET_NNODES, the number of nodes; set that, or unset this"},
+              "PET_NODE_RANK 1: needs PET_NNODES, the number of nodes; set it, or unset this variable"},
         Wrong{{},
               {{"MUSTER_NODE_RANK", "1"}},
               65,
-              "MUSTER_NODE_RANK 1: needs MUSTER_NNODES, the number of nodes; set that, or unset this"},
+              "MUSTER_NODE_RANK 1: needs MUSTER_NNODES, the number of nodes; set it, or unset this variable"},
         Wrong{{},
               {{"PET_RDZV_CONF", "a"}},
               65,
@@ -174,7 +173,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{{},
               {{"MUSTER_TOKEN", "secret\n"}},
               65,
-              "MUSTER_TOKEN: expected ASCII characters without blanks (a file's last newline is one)"},
+              "MUSTER_TOKEN: expected printable ASCII without blanks (a file's trailing newline is a blank)"},
         Wrong{{},
               {{"MUSTER_TOKEN", std::string(4097, 'x')}},
               65,
@@ -182,33 +181,32 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{{},
               {{"MUSTER_TOKEN", "s\xc3\xa9same"}},
               65,
-              "MUSTER_TOKEN: expected ASCII characters without blanks (a file's last newline is one)"},
+              "MUSTER_TOKEN: expected printable ASCII without blanks (a file's trailing newline is a blank)"},
         Wrong{{"--rdzv-id", "a\xff"}, {}, 64, "--rdzv-id a\\xff: expected one line of UTF-8"},
         Wrong{{},
               {{"CLUSTER_SPEC", kThreeNodes}, {"CLOUD_ML_JOB_ID", "a\xff"}},
               65,
               "CLOUD_ML_JOB_ID is a\\xff: expected at most 256 bytes of UTF-8, none of them a control character; "
-              "correct it, or "
-              "unset it and give --nnodes, --node-rank and --master-addr"},
+              "correct it, or unset it and give --nnodes, --node-rank and --master-addr"},
         Wrong{{"--nnodes", "4"},
               {{"CLUSTER_SPEC", kThreeNodes}},
               64,
-              "--nnodes 4: expected at most 3, the nodes that the platform (vertex) has; correct it, or leave it "
-              "out"},
+              "--nnodes 4: expected at most 3, the number of nodes of the platform (vertex); correct it, or leave "
+              "it out"},
         Wrong{{"--node-rank", "0"},
               {{"CLUSTER_SPEC", kThreeNodes}},
               64,
-              "--node-rank 0: expected 2, as the platform (vertex) says; correct it, or leave it out"},
+              "--node-rank 0: expected 2, this node's rank on the platform (vertex); correct it, or leave it out"},
         Wrong{{"--master-addr", "a"},
               {{"CLUSTER_SPEC", kThreeNodes}},
               64,
-              "--master-addr a: needs --nnodes, since a platform (vertex) is there too"}));
+              "--master-addr a: needs --nnodes, since the platform (vertex) names a primary, too"}));
 
 TEST(NamedRanksTest, RanksThatSomeNodesLackAreWarnedOf) {
   const auto warnings = [](const Words& words) { return Planned(words).view.warnings; };
   EXPECT_THAT(warnings({"--nproc-per-node=2", "--local-ranks-filter=1,7", "-r", "0:1,9:3", "-t", "0:2"}),
-              ElementsAre("--local-ranks-filter: there is no local rank 7 here: this node has 2 workers",
-                          "--redirects: there is no local rank 9 here: this node has 2 workers"));
+              ElementsAre("--local-ranks-filter: no local rank 7: this node has 2 workers",
+                          "--redirects: no local rank 9: this node has 2 workers"));
   EXPECT_THAT(warnings({"--nproc-per-node=2", "--local-ranks-filter=0,1", "-r", "0:1", "--stdin=1"}), IsEmpty());
 }
 

@@ -111,7 +111,7 @@ TEST(PlanTest, MembershipByHandSilencesThePlatformAndSaysSoOnce) {
                              Words{"--nnodes", "2", "--node-rank", "0", "--master-addr", "a"}}) {
     const RunPlan plan = Planned(words, {{"CLUSTER_SPEC", kThreeNodes}});
     EXPECT_EQ(plan.view.source, "flags");
-    EXPECT_THAT(plan.notes, ElementsAre(words[0] + " says who is in the job: what vertex says is not looked at"));
+    EXPECT_THAT(plan.notes, ElementsAre(words[0] + " sets the membership; ignored: vertex"));
     EXPECT_THAT(Planned(words).notes, ElementsAre());
   }
 }
@@ -130,7 +130,7 @@ TEST(PlanTest, TorchrunsVariableDoesNotMakeJobsOfOneNodeOfAPlatformsNodes) {
   const absl::Status status = TryPlan({}, {{"CLUSTER_SPEC", kThreeNodes}, {"PET_NNODES", "1"}}).status();
   EXPECT_EQ(ExitCodeOf(status), 65);
   EXPECT_THAT(std::string(AsStd(status.message())),
-              HasSubstr("PET_NNODES 1: expected 3, the nodes that the platform (vertex) has"));
+              HasSubstr("PET_NNODES 1: expected 3, the number of nodes of the platform (vertex)"));
   EXPECT_EQ(Planned({}, {{"CLUSTER_SPEC", kOneReplica}, {"PET_NNODES", "1"}}).view.source, "flags");
   EXPECT_EQ(Planned({}, {{"PET_NNODES", "1"}}).view.source, "flags");
 }
@@ -184,7 +184,7 @@ TEST(PlanTest, WhatIsSaidBesideAHostfileComesFirst) {
 }
 
 TEST(PlanTest, AHostfileIsNeverPassedOverInSilence) {
-  EXPECT_EQ(HostfileFault({"--include", "a"}), "--include a: needs --hostfile: it chooses among the hosts of one");
+  EXPECT_EQ(HostfileFault({"--include", "a"}), "--include a: needs --hostfile, whose hosts it filters");
   EXPECT_EQ(HostfileFault({"--hostfile", "hosts", "--source", "vertex"}),
             "--hostfile hosts: cannot be used with --source vertex");
   EXPECT_EQ(HostfileFault({"--hostfile", "hosts", "--standalone"}),
@@ -201,7 +201,7 @@ TEST(PlanTest, AComplaintNamesTheVariableThatSaidIt) {
   EXPECT_THAT(message(PlanByHostfile({}, {{"MUSTER_HOSTFILE", "other"}})),
               HasSubstr("MUSTER_HOSTFILE is other: expected a file"));
   EXPECT_THAT(Planned({"--instance-groups", "g"}, {{"CLUSTER_SPEC", kThreeNodes}}).view.warnings,
-              testing::Contains(HasSubstr("--instance-groups: there are no groups")));
+              testing::Contains(HasSubstr("--instance-groups: ignored")));
 }
 
 TEST(PlanTest, SageMakersWordIsNotTheScripts) {
