@@ -58,4 +58,18 @@ absl::Status ToStatus(const Problem& problem) {
   return absl::InvalidArgumentError(printable);
 }
 
+absl::Status UnreadableFile(std::string_view source, std::string_view path, const absl::Status& reason,
+                            std::string_view advice) {
+  std::string line = Shown(source).append(" ").append(Shown(path)).append(": ");
+  if (absl::IsNotFound(reason)) {
+    line.append("file not found");
+  } else {
+    std::string_view why(reason.message().data(), reason.message().size());
+    const std::string prefix = std::string(path).append(": ");
+    if (why.starts_with(prefix)) why.remove_prefix(prefix.size());
+    line.append("cannot be read: ").append(Shown(why));
+  }
+  return absl::InvalidArgumentError(line.append("; ").append(advice));
+}
+
 }  // namespace muster

@@ -23,6 +23,12 @@ struct Problem {
 // parts hold; source, field and value are cut at kMaxShownChars.
 absl::Status ToStatus(const Problem& problem);
 
+// InvalidArgument for a file that cannot be read: `SOURCE PATH: file not found` or `SOURCE PATH: cannot be read:
+// WHY`, then `; ADVICE`. reason: the error of the reader; "PATH: " at its front is not repeated. One line,
+// escaped.
+absl::Status UnreadableFile(std::string_view source, std::string_view path, const absl::Status& reason,
+                            std::string_view advice);
+
 // At most kMaxShownChars characters of `text`, all printable ASCII: everything else is written as \n, \xNN.
 std::string Shown(std::string_view text);
 

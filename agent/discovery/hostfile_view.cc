@@ -8,7 +8,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "agent/discovery/address.h"
 #include "agent/discovery/hostfile.h"
 #include "agent/discovery/variables.h"
@@ -168,11 +167,10 @@ Reading ReadHostfile(const Evidence& evidence, const HostfileOptions& options, s
   const absl::StatusOr<std::string> text = evidence.read_file(path, kMaxHostfileBytes);
   if (absl::IsNotFound(text.status()) && options.path.empty()) return std::nullopt;
   if (!text.ok()) {
-    absl::string_view why = text.status().message();
-    absl::ConsumePrefix(&why, absl::StrCat(path, ": "));
-    return ToStatus({options.path.empty() ? "the default hostfile" : options.path_source, "", path,
-                     absl::StrCat("a file that can be read: ", Shown(AsStd(why))),
-                     "name another file, or leave the option out"});
+    const bool by_default = options.path.empty();
+    return UnreadableFile(
+        by_default ? "the default hostfile" : options.path_source, path, text.status(),
+        by_default ? "make it readable, or remove it" : "give another file, or leave the option out");
   }
   ASSIGN_OR_RETURN(std::optional<ClusterView> view,
                    Reader(evidence.environment, options, path).Run(*text, node_rank));

@@ -13,7 +13,7 @@
 namespace muster::cli {
 namespace {
 
-constexpr std::string_view kStartsNoScript = "muster coordinator";
+constexpr std::string_view kCommandWithoutScript = "muster coordinator";
 
 std::string WithDashes(std::string_view name) {
   std::string result(name);
@@ -22,11 +22,11 @@ std::string WithDashes(std::string_view name) {
 }
 
 absl::Status NoSuchOption(const std::string& word, const std::string& meant, std::string_view command) {
-  const char* const of_the_script =
-      command == kStartsNoScript ? "" : "options of the script go after the script; ";
+  const char* const script_hint =
+      command == kCommandWithoutScript ? "" : "options of the script go after the script; ";
   return absl::InvalidArgumentError(
       absl::StrCat(Shown(word), ": no such option", meant.empty() ? "" : "; did you mean --", meant,
-                   meant.empty() ? "" : "?", " (", of_the_script, "see ", AsAbsl(command), " --help)"));
+                   meant.empty() ? "" : "?", " (", script_hint, "see ", AsAbsl(command), " --help)"));
 }
 
 std::string NearestOption(const std::vector<OptionSpec>& table, const std::string& name) {
@@ -35,8 +35,8 @@ std::string NearestOption(const std::vector<OptionSpec>& table, const std::strin
   return NearestWord(name, names);
 }
 
-// The option of this full name; else the only one that begins so, as argparse takes it. What torchrun has comes
-// first: an abbreviation that is clear to it stays clear here, whatever options we have beside.
+// Finds the option by its full name, else by a unique abbreviation, as argparse does. Options of torchrun come
+// first, so that an abbreviation that is unique for torchrun is not made ambiguous by muster's own options.
 absl::StatusOr<const OptionSpec*> Resolve(const std::vector<OptionSpec>& table, const std::string& word,
                                           std::string_view command) {
   const std::string name = WithDashes(word.substr(2));
@@ -51,7 +51,8 @@ absl::StatusOr<const OptionSpec*> Resolve(const std::vector<OptionSpec>& table, 
     }
     if (fits.size() == 1) return fits.front();
     if (fits.size() > 1) {
-      return absl::InvalidArgumentError(absl::StrCat(Shown(word), ": could be ", absl::StrJoin(names, ", ")));
+      return absl::InvalidArgumentError(
+          absl::StrCat(Shown(word), ": ambiguous; could be ", absl::StrJoin(names, ", ")));
     }
   }
   return NoSuchOption(word, NearestOption(table, name), command);
@@ -64,7 +65,7 @@ const OptionSpec* FindShorthand(const std::vector<OptionSpec>& table, char lette
   return nullptr;
 }
 
-// Reads word after word; what an option is and whether it has a value is the table's business.
+// Reads the words in order; the table determines which options exist and which take a value.
 class Parser {
  public:
   Parser(const std::vector<OptionSpec>& table, const std::vector<std::string>& args, std::string_view command)
@@ -73,7 +74,7 @@ class Parser {
   absl::StatusOr<CommandLine> Run() {
     while (at_ < args_.size()) {
       const std::string& word = args_[at_];
-      if (word == "--") {  // ours; one after the script is the script's
+      if (word == "--") {  // ends our options; after the script it belongs to the script
         ++at_;
         break;
       }
@@ -125,7 +126,7 @@ class Parser {
     }
     if (!value && spec.value_is_optional()) value = "";
     if (!value) {
-      // "--nnodes --standalone": a value was forgotten. A lone "-" or a negative number may be one.
+      // In "--nnodes --standalone" the value is missing. A single "-" or a negative number can be a value.
       const bool there = at_ < args_.size() && !LooksLikeOption(args_[at_]);
       if (!there) return absl::InvalidArgumentError(absl::StrCat(shown, ": needs a value"));
       value = args_[at_++];

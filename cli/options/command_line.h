@@ -1,5 +1,6 @@
-// Splits a command line into our options and what belongs to the script, as Python's argparse does for torchrun.
-// Knows no option's meaning. Pure. (Not CLI11: it knows no abbreviations, and thousands of lines have them.)
+// Splits a command line into our options, the script and its arguments, as Python's argparse does for torchrun.
+// Does not interpret values. Pure. (CLI11 is not used: it has no abbreviations, which many existing command lines
+// use.)
 #pragma once
 
 #include <map>
@@ -15,15 +16,16 @@ namespace muster::cli {
 inline constexpr char kSwitchGiven[] = "true";
 
 struct CommandLine {
-  std::map<std::string, std::string> given;   // by the option's name; kSwitchGiven; the last one counts
-  std::string script;                         // empty: none was given
-  std::vector<std::string> script_arguments;  // verbatim, whatever they look like
+  std::map<std::string, std::string> given;   // by option name; kSwitchGiven for a switch; the last one counts
+  std::string script;                         // empty: none
+  std::vector<std::string> script_arguments;  // verbatim
   bool help = false;
 };
 
-// args: what follows the subcommand. `--flag value`, `--flag=value`, `-r 3`, `-r3`, dashes or underscores, names
-// cut short where they stay clear; the first word that is no option is the script, and all after it the script's.
-// command: whose --help an error points to. InvalidArgument with one line that names the option.
+// args: the words after the subcommand. Accepts `--flag value`, `--flag=value`, `-r 3`, `-r3`, dashes or
+// underscores, and unique abbreviations. The first word that is not an option is the script; all words after it
+// are its arguments. command: the command whose --help an error refers to. InvalidArgument with one line that
+// names the option.
 absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<OptionSpec>& table,
                                              const std::vector<std::string>& args,
                                              std::string_view command = "muster run");

@@ -1,4 +1,4 @@
-// The subcommands that people type, as errors list them and the shell completes them.
+// The public subcommands, for error messages and shell completion.
 #pragma once
 
 namespace muster::cli {

@@ -13,7 +13,7 @@
 namespace muster::cli {
 namespace {
 
-// COMP_WORDS up to the script: after it the words are the script's, and files are offered.
+// Reads COMP_WORDS up to the script; for the script's arguments it offers files.
 constexpr char kScript[] = R"bash(# muster's options. bash: eval "$(muster run --print-completion bash)"
 _muster() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=run begin=1 options at
@@ -48,7 +48,7 @@ complete -o filenames -F _muster muster torchrun
 )bash";
 constexpr char kZshFirst[] = "autoload -U +X bashcompinit && bashcompinit\n";
 
-// "auto|gpu|N": the words in small letters can be offered.
+// The lower-case words of a value such as "auto|gpu|N", which can be offered.
 std::string Choices(std::string_view value) {
   std::string words, word;
   for (const char c : std::string(value) + "|") {
@@ -68,7 +68,7 @@ std::string Choices(std::string_view value) {
 
 absl::StatusOr<std::string> CompletionScript(const std::string& shell) {
   if (shell != "bash" && shell != "zsh") return absl::InvalidArgumentError("expected bash or zsh");
-  // What takes a value, and which, is the same wherever an option is one.
+  // An option that several commands have takes the same values in each.
   const std::pair<const char*, const std::vector<OptionSpec>*> commands[] = {
       {"run", &RunOptions()},
       {"local", &LocalOptions()},

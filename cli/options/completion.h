@@ -1,4 +1,4 @@
-// Scripts by which a shell completes our options. Pure.
+// Scripts for shell completion. Pure.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace muster::cli {
 
-// For `bash` or `zsh`, from the table of options; it completes muster, torchrun and the names of files. zsh reads
-// bash's completion. InvalidArgument: another shell.
+// The script for `bash` or `zsh`, made from the option table; it completes muster, torchrun and file names. zsh
+// uses the one for bash. InvalidArgument: another shell.
 absl::StatusOr<std::string> CompletionScript(const std::string& shell);
 
 }  // namespace muster::cli

@@ -18,18 +18,18 @@ namespace {
 using discovery::HostSlots;
 
 constexpr char kThisMachine[] = "localhost";
-constexpr char kNoFolder[] = "None";  // DeepSpeed's own default of --enable_each_rank_log
-constexpr const char* kIdle[] = {"launcher", "launcher-args", "force-multi", "save-pid",  "no-ssh-check",
-                                 "no-ssh",   "ssh-port",      "venv-script", "log-level", "bind-cores-to-rank",
-                                 "quiet",    "bind-core-list"};
-// DeepSpeed's own default of these is empty: an empty value says nothing.
-constexpr const char* kEmptyIsUnsaid[] = {"include", "exclude", "master-addr", "launcher-args"};
+constexpr char kNoFolder[] = "None";  // DeepSpeed's default of --enable_each_rank_log
+constexpr const char* kWithoutEffect[] = {
+    "launcher", "launcher-args", "force-multi", "save-pid",           "no-ssh-check", "no-ssh",
+    "ssh-port", "venv-script",   "log-level",   "bind-cores-to-rank", "quiet",        "bind-core-list"};
+// DeepSpeed's default of these is empty, so an empty value counts as not given.
+constexpr const char* kEmptyMeansUnset[] = {"include", "exclude", "master-addr", "launcher-args"};
 constexpr const char* kLogLevels[] = {"debug", "info", "warning", "error", "critical"};
 
 class Translator {
  public:
   Translator(CommandLine given, const DeepspeedMachine& machine) : given_(std::move(given)), machine_(machine) {
-    for (const char* name : kEmptyIsUnsaid) {
+    for (const char* name : kEmptyMeansUnset) {
       if (TextOf(name).empty()) given_.given.erase(name);
     }
   }
@@ -53,7 +53,7 @@ class Translator {
     RETURN_IF_ERROR(TakeHosts());
     if (line.given.count("nnodes") > 0) RETURN_IF_ERROR(TakeVariables());
     RETURN_IF_ERROR(TakeWorkers());
-    NoteIdle();
+    NoteWithoutEffect();
     return std::move(result_);
   }
 
@@ -68,12 +68,13 @@ class Translator {
     return text == nullptr ? "" : *text;
   }
 
-  // All of them, whether or not this job needs them: whatever is named below is said in DeepSpeed's words.
+  // Checks all values first, even those that this job does not use, so that errors name DeepSpeed's options.
   absl::Status CheckValues() const {
     for (const auto& [name, text] : given_.given) {
       if (ToUtf8(text, text.size()) != text) return Wrong(name.c_str(), "expected UTF-8");
     }
-    if (Find("autotuning") != nullptr) return Wrong("autotuning", "is a tool of DeepSpeed's own; run it there");
+    if (Find("autotuning") != nullptr)
+      return Wrong("autotuning", "not supported; run the autotuner with DeepSpeed itself");
     for (const char* name : {"num-nodes", "min-elastic-nodes", "max-elastic-nodes"}) {
       RETURN_IF_ERROR(Number(name, 1, kMaxNodes).status());
     }
@@ -106,7 +107,7 @@ class Translator {
     return value.ok() ? absl::OkStatus() : Wrong(name, std::string(AsStd(value.status().message())));
   }
 
-  // Absent, or DeepSpeed's own default of -1: none.
+  // nullopt: not given, or DeepSpeed's default of -1.
   absl::StatusOr<std::optional<int>> Number(const char* name, int low, int high) const {
     const std::string* text = Find(name);
     if (text == nullptr || *text == "-1") return std::optional<int>();
@@ -120,12 +121,12 @@ class Translator {
         absl::StrCat(ShownWithValue(absl::StrCat("--", name), TextOf(name)), ": ", reason));
   }
 
-  // The hosts of the file, or this machine alone; then --include, --exclude and --num_nodes.
+  // Takes the hosts of the file, or this machine alone; then applies --include, --exclude and --num_nodes.
   absl::Status TakeHosts() {
     const std::string* path = Find("hostfile");
     const std::optional<std::string> text = machine_.read_file(path ? *path : discovery::kDefaultHostfile);
-    // Where DeepSpeed goes on with this machine alone: on every node that would be a job of its own.
-    if (path != nullptr && !text) return Wrong("hostfile", "cannot be read");
+    // DeepSpeed would continue with this machine alone; here that would start a separate job on every node.
+    if (path != nullptr && !text) return Wrong("hostfile", "file not found or not readable");
     const bool filtered = Find("include") != nullptr || Find("exclude") != nullptr;
     if (text) {
       ASSIGN_OR_RETURN(hosts_, discovery::ParseHostfile(path ? *path : discovery::kDefaultHostfile, *text));
@@ -168,14 +169,16 @@ class Translator {
     ASSIGN_OR_RETURN(const std::optional<int> least, Number("min-elastic-nodes", 1, kMaxNodes));
     ASSIGN_OR_RETURN(const std::optional<int> most, Number("max-elastic-nodes", 1, kMaxNodes));
     if (Find("elastic-training") != nullptr && (least || most)) {
-      if (most && *most < count) return Wrong("max-elastic-nodes", absl::StrCat("there are ", count, " nodes"));
-      if (least && *least > most.value_or(count)) return Wrong("min-elastic-nodes", "is more than there can be");
+      if (most && *most < count)
+        return Wrong("max-elastic-nodes", absl::StrCat("must be at least ", count, ", the number of nodes"));
+      if (least && *least > most.value_or(count))
+        return Wrong("min-elastic-nodes", "must be at most the maximum number of nodes");
       given["nnodes"] = absl::StrCat(least.value_or(1), ":", most.value_or(count));
     }
-    ASSIGN_OR_RETURN(const std::optional<int> said, Number("node-rank", 0, count - 1));
-    if (!said && !from_file) return Wrong("num-nodes", "needs --hostfile, or --node_rank and --master_addr");
-    int rank = said.value_or(0);
-    if (!said) {
+    ASSIGN_OR_RETURN(const std::optional<int> given_rank, Number("node-rank", 0, count - 1));
+    if (!given_rank && !from_file) return Wrong("num-nodes", "needs --hostfile, or --node_rank and --master_addr");
+    int rank = given_rank.value_or(0);
+    if (!given_rank) {
       ASSIGN_OR_RETURN(rank, OwnRank());
     }
     given["node-rank"] = absl::StrCat(rank);
@@ -202,7 +205,7 @@ class Translator {
         "; give --node_rank"));
   }
 
-  // As DeepSpeed has it, for several hosts alone.
+  // Reads .deepspeed_env; like DeepSpeed only if there are several hosts.
   absl::Status TakeVariables() {
     for (const std::string& file : machine_.env_files) {
       const std::optional<std::string> text = machine_.read_file(file);
@@ -214,7 +217,7 @@ class Translator {
     return absl::OkStatus();
   }
 
-  // --num_gpus, else the slots of this host, else one for each accelerator.
+  // --num_gpus, else the slots of this host, else one worker per accelerator.
   absl::Status TakeWorkers() {
     const char* const name = Find("num-accelerators") != nullptr ? "num-accelerators" : "num-gpus";
     ASSIGN_OR_RETURN(const std::optional<int> devices, Number(name, 1, kMaxSlots));
@@ -231,12 +234,12 @@ class Translator {
     return absl::OkStatus();
   }
 
-  void NoteIdle() {
-    std::vector<std::string> idle;
-    for (const char* name : kIdle) {
-      if (Find(name) != nullptr) idle.push_back(absl::StrCat("--", name));
+  void NoteWithoutEffect() {
+    std::vector<std::string> names;
+    for (const char* name : kWithoutEffect) {
+      if (Find(name) != nullptr) names.push_back(absl::StrCat("--", name));
     }
-    if (!idle.empty()) result_.notes.push_back("not needed here: " + absl::StrJoin(idle, ", "));
+    if (!names.empty()) result_.notes.push_back("options without effect: " + absl::StrJoin(names, ", "));
   }
 
   CommandLine given_;

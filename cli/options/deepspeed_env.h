@@ -1,8 +1,8 @@
 // DeepSpeed's .deepspeed_env: variables for the workers of all nodes. Pure.
 //
-// Facts: DeepSpeed's launcher/runner.py (commit edaa72212) reads ~/.deepspeed_env and ./.deepspeed_env, or those
-// named by DS_ENV_FILE, splits each line at its first '=' and exports the rest as it is. A line without one ends
-// it with a traceback; here blank lines and comments are skipped, and others are named.
+// Source: DeepSpeed's launcher/runner.py (commit edaa72212) reads ~/.deepspeed_env and ./.deepspeed_env, or those
+// named by DS_ENV_FILE, splits each line at its first '=' and exports the rest unchanged. A line without '=' ends
+// it with a traceback; here blank lines and comments are skipped, and other such lines are reported.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The exit code of an error of this folder.
+// Maps errors of the command line to exit codes.
 #pragma once
 
 #include "absl/status/status.h"
@@ -6,8 +6,8 @@
 
 namespace muster::cli {
 
-// Errors of this folder carry their exit code in their kind: InvalidArgument 64, FailedPrecondition 65,
-// PermissionDenied 126, NotFound 127; anything else is a fault of ours.
+// The status code determines the exit code: InvalidArgument 64, FailedPrecondition 65, PermissionDenied 126,
+// NotFound 127; any other is an internal error, 70.
 inline int ExitCodeOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:

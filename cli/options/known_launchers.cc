@@ -38,7 +38,7 @@ std::string Quoted(const std::string& word) {
   return quoted + "'";
 }
 
-// Our own options as they were given, then what is to follow.
+// A `muster run` line with our own options as given, followed by `rest`.
 std::string RunLine(const CommandLine& line, const Words& rest) {
   Words words = {"muster", "run"};
   for (const auto& [name, value] : line.given) {
@@ -53,7 +53,7 @@ Words::const_iterator FirstScript(const Words& words) {
   return std::find_if(words.begin(), words.end(), [](const std::string& word) { return word.ends_with(".py"); });
 }
 
-// torch's launchers as modules: their options are ours, and the older one passes the local rank in the arguments.
+// torch's launchers as modules: muster has their options; the older one passes the local rank as an argument.
 std::optional<Words> AfterTorchModule(const Words& words) {
   if (words[0] == "torch.distributed.run") return Words(words.begin() + 1, words.end());
   if (words[0] != "torch.distributed.launch") return std::nullopt;
@@ -68,8 +68,8 @@ std::optional<Words> AfterTorchModule(const Words& words) {
   return rest;
 }
 
-// "python -u -m pkg.mod x": -u is what muster does anyway and -m becomes ours. Any other option of the
-// interpreter, and code on the command line, is kept by leaving the interpreter what it is: a program.
+// For "python -u -m pkg.mod x": muster always sets -u, and -m becomes muster's option. With any other option of
+// the interpreter, or code on the command line, the interpreter stays the program.
 Words AfterPython(const std::string& python, const Words& arguments) {
   size_t at = 0;
   while (at < arguments.size() && arguments[at] == "-u") ++at;
@@ -85,7 +85,7 @@ Words AfterPython(const std::string& python, const Words& arguments) {
   return whole;
 }
 
-// "accelerate launch --num_processes 2 train.py x": its options are its own; from the script on all is kept.
+// For "accelerate launch --num_processes 2 train.py x": drops accelerate's own options and keeps the rest.
 Words AfterAccelerate(const Words& arguments) {
   const auto script = FirstScript(arguments);
   if (script == arguments.end()) return {"SCRIPT"};

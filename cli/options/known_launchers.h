@@ -1,5 +1,5 @@
-// Lines by which people start a launcher inside of ours: `muster run python train.py`, `muster run torchrun ...`.
-// Pure.
+// Detects command lines that start a launcher or an interpreter inside of muster: `muster run python train.py`,
+// `muster run torchrun ...`. Pure.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,8 @@
 
 namespace muster::cli {
 
-// The line to type instead, if the script is an interpreter or another launcher; nullopt: it is a script. For
-// lines whose script is neither a program (--no-python) nor a module. is_file: a file of that name is here, so it
-// may be one after all.
+// The line to type instead if the script is an interpreter or another launcher; nullopt: it is a script. Call it
+// only without --no-python and --module. is_file: a file of that name exists, so it is taken for a script.
 std::optional<std::string> LineInstead(const CommandLine& line, bool is_file);
 
 }  // namespace muster::cli

@@ -7,6 +7,6 @@
 
 namespace muster::cli {
 
-absl::StatusOr<Severity> LogLevel(const Environment& environment);  // info where it is not set
+absl::StatusOr<Severity> LogLevel(const Environment& environment);  // info if not set
 
 }  // namespace muster::cli

@@ -6,11 +6,11 @@
 namespace muster::cli {
 namespace {
 
-constexpr size_t kShortWord = 5;  // letters; two wrong ones would make it any other
+constexpr size_t kShortWord = 5;  // letters; with two of them wrong it could be any word
 
-size_t WorthAGuess(std::string_view word) { return word.size() <= kShortWord ? 1 : 2; }
+size_t MaxDistance(std::string_view word) { return word.size() <= kShortWord ? 1 : 2; }
 
-// Optimal string alignment: rows of the usual table, of which three are kept.
+// Optimal string alignment distance; keeps three rows of the usual table.
 size_t Distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
@@ -31,7 +31,7 @@ size_t Distance(std::string_view a, std::string_view b) {
 
 std::string NearestWord(std::string_view word, const std::vector<std::string>& known) {
   std::string nearest;
-  size_t least = WorthAGuess(word) + 1;
+  size_t least = MaxDistance(word) + 1;
   for (const std::string& candidate : known) {
     const size_t distance = Distance(word, candidate);
     if (distance == 0) return "";

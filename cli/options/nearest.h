@@ -1,4 +1,4 @@
-// What a mistyped word was probably meant to be. Pure.
+// Suggestions for mistyped words. Pure.
 #pragma once
 
 #include <string>
@@ -7,9 +7,8 @@
 
 namespace muster::cli {
 
-// The one of `known` that is fewest letters away from `word` (one more, one less, another, two exchanged); empty
-// where none is near enough to be worth a guess, and where `word` is one of them. The first one where several are
-// as near.
+// The word of `known` with the smallest edit distance from `word` (insertion, deletion, substitution,
+// transposition); the first of several. Empty if none is near enough, or if `word` is one of them.
 std::string NearestWord(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace muster::cli

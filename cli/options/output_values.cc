@@ -14,7 +14,7 @@
 namespace muster::cli {
 namespace {
 
-constexpr int64_t kLeastLogBytes = 64 * 1024;  // half of it must hold a long line
+constexpr int64_t kLeastLogBytes = 64 * 1024;  // half of it must be able to hold a long line
 constexpr char kDefaultLocalRankName[] = "local-rank";
 constexpr const char* kNumaBindings[] = {"node", "socket", "exclusive", "core-complex"};
 
@@ -75,7 +75,7 @@ absl::StatusOr<std::vector<int>> ParseLocalRanks(std::string_view text) {
   std::vector<int> ranks;
   for (const std::string& item : SplitAtCommas(text)) {
     const auto rank = ParseInteger(std::string(absl::StripAsciiWhitespace(item)), 0, kMaxSlots - 1);
-    if (!rank.ok()) return Expected("local ranks with commas, such as 0,1,2");
+    if (!rank.ok()) return Expected("local ranks separated by commas, such as 0,1,2");
     ranks.push_back(*rank);
   }
   return ranks;
@@ -100,7 +100,7 @@ absl::StatusOr<std::vector<std::string>> ParseFilters(std::string_view text) {
     i += doubled ? 1 : 0;
   }
   finish();
-  if (filters.empty()) return Expected("texts with commas");
+  if (filters.empty()) return Expected("texts separated by commas");
   return filters;
 }
 
@@ -145,7 +145,8 @@ absl::StatusOr<SignalChoice> ParseSignals(std::string_view text) {
       choice.numbers.push_back(number);
     }
   }
-  if (choice.numbers.empty() && choice.unknown.empty()) return Expected("names such as SIGTERM,SIGUSR1");
+  if (choice.numbers.empty() && choice.unknown.empty())
+    return Expected("names of signals, such as SIGTERM,SIGUSR1");
   return choice;
 }
 

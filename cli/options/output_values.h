@@ -1,6 +1,6 @@
-// What the text of torchrun's options for output and signals means. Pure; errors are InvalidArgument with the
-// reason only: who calls names the option. The grammar is that of torch 2.13, without its limit to ranks of one
-// digit.
+// Parsers for the values of torchrun's options for output and signals. Pure; errors are InvalidArgument with only
+// the reason, to which the caller adds the option. The grammar is that of torch 2.13, without its limit to
+// one-digit ranks.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace muster::cli {
 
-// "3" for all ranks, or "0:1,12:3" for those named, and nothing for the others.
+// "3" for all ranks, or "0:1,12:3" for the named ranks and no stream for the others.
 struct StreamChoice {
   host::Streams everywhere = host::Streams::kNone;
-  std::map<int, host::Streams> by_rank;  // local
+  std::map<int, host::Streams> by_rank;  // key: local rank
 
   host::Streams Of(int local_rank) const;
   bool IsNothing() const;
@@ -34,6 +34,6 @@ absl::StatusOr<std::vector<std::string>> ParseFilters(std::string_view text);  /
 absl::StatusOr<int64_t> ParseSize(std::string_view text);          // "500k", "20M", "1G": bytes, powers of 1024
 absl::StatusOr<SignalChoice> ParseSignals(std::string_view text);  // "SIGTERM,SIGUSR1"
 absl::StatusOr<std::string> ParseNumaBinding(std::string_view text);
-absl::StatusOr<std::string> ParseOptionName(std::string_view text);  // of --pass-local-rank
+absl::StatusOr<std::string> ParseOptionName(std::string_view text);  // value of --pass-local-rank
 
 }  // namespace muster::cli

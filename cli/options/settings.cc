@@ -26,13 +26,13 @@ namespace {
 constexpr char kOwnPrefix[] = "MUSTER_";
 constexpr char kTorchrunPrefix[] = "PET_";
 constexpr char kHostfile[] = "hostfile";  // the source that --hostfile chooses
-// Kubernetes sets such a one for a Service that happens to be named like us ("muster-master").
+// Prefix of the values that Kubernetes sets for a Service whose name begins like ours ("muster-master").
 constexpr char kServiceValue[] = "tcp://";
 
 constexpr int kMaxExitCode = 255;
 constexpr absl::Duration kLeastPreflightTime = absl::Milliseconds(100);
 
-// Variables of torch's that stand for an option without being named PET_.
+// Variables of torch that set an option but do not begin with PET_.
 struct OtherVariable {
   std::string_view option;
   const char* variable;
@@ -42,8 +42,8 @@ constexpr OtherVariable kOtherVariables[] = {
     {"shutdown-timeout", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
 };
 
-// torchrun's own default of these is empty or None, and it takes an empty value for that: `--rdzv-conf "$CONF"`.
-constexpr std::string_view kEmptyIsUnsaid[] = {
+// torchrun's default of these is empty or None, and it accepts an empty value as that: `--rdzv-conf "$CONF"`.
+constexpr std::string_view kEmptyMeansUnset[] = {
     "rdzv-endpoint",
     "rdzv-id",
     "rdzv-conf",
@@ -56,8 +56,8 @@ constexpr std::string_view kEmptyIsUnsaid[] = {
     "duplicate-stderr-filters",
 };
 
-// Variables of these options, left by the launcher whose worker we run in, speak of its job and not of ours.
-bool TellsOfTheOuterJob(const OptionSpec& spec) {
+// Whether the variables of this option describe the job of the outer launcher, if muster runs inside its worker.
+bool BelongsToOuterJob(const OptionSpec& spec) {
   return spec.group == Group::kMembership || spec.group == Group::kTorchrun;
 }
 
@@ -77,7 +77,7 @@ class Reader {
       status_ = WrongValue(*found, std::string(AsStd(value.status().message())));
       return;
     }
-    // It travels, and is shown in a line.
+    // Values are sent in protobuf messages and shown in log lines.
     if (ToUtf8(found->text, found->text.size()) != found->text ||
         found->text.find_first_of("\r\n") != std::string::npos) {
       status_ = WrongValue(*found, "expected one line of UTF-8");
@@ -103,7 +103,7 @@ class Reader {
     });
   }
 
-  // torchrun's variables are numbers, and any other word ends it.
+  // torchrun's variables for switches are numbers; it fails on any other word.
   void Switch(std::string_view name, Given<bool>* out) {
     const std::optional<Setting<std::string>> found = Find(name);
     int number = 0;
@@ -119,25 +119,24 @@ class Reader {
  private:
   std::optional<Setting<std::string>> Find(std::string_view name) const {
     const OptionSpec* spec = FindOption(RunOptions(), name);
-    MUSTER_CHECK(spec != nullptr, "an option that is not in the table");
+    MUSTER_CHECK(spec != nullptr, "option is not in the table");
     const auto given = command_line_.given.find(std::string(name));
     if (given != command_line_.given.end()) {
-      if (given->second.empty() && IsUnsaidWhenEmpty(name)) return std::nullopt;
+      if (given->second.empty() && IsUnsetWhenEmpty(name)) return std::nullopt;
       return Setting<std::string>{{}, Origin::kFlag, absl::StrCat("--", AsAbsl(name)), given->second};
     }
-    if (nested_ && TellsOfTheOuterJob(*spec)) return std::nullopt;
+    if (nested_ && BelongsToOuterJob(*spec)) return std::nullopt;
     if (auto own = Variable(VariableName(kOwnPrefix, name), Origin::kMusterVariable)) return own;
     if (!spec->torchrun) return std::nullopt;
-    if (auto torchruns = Variable(VariableName(kTorchrunPrefix, name), Origin::kTorchrunVariable))
-      return torchruns;
+    if (auto pet = Variable(VariableName(kTorchrunPrefix, name), Origin::kTorchrunVariable)) return pet;
     for (const OtherVariable& other : kOtherVariables) {
       if (other.option == name) return Variable(other.variable, Origin::kTorchrunVariable);
     }
     return std::nullopt;
   }
 
-  static bool IsUnsaidWhenEmpty(std::string_view name) {
-    return std::find(std::begin(kEmptyIsUnsaid), std::end(kEmptyIsUnsaid), name) != std::end(kEmptyIsUnsaid);
+  static bool IsUnsetWhenEmpty(std::string_view name) {
+    return std::find(std::begin(kEmptyMeansUnset), std::end(kEmptyMeansUnset), name) != std::end(kEmptyMeansUnset);
   }
 
   std::optional<Setting<std::string>> Variable(const std::string& variable, Origin origin) const {
@@ -170,13 +169,13 @@ absl::StatusOr<bool> OneOf(const std::string& text, const char* yes, const char*
   return absl::InvalidArgumentError(absl::StrCat("expected ", no, " or ", yes));
 }
 
-// torchrun's rendezvous handlers. Whatever the name, the nodes meet at the primary.
+// torchrun's rendezvous handlers. With each of them the nodes use muster's own rendezvous.
 absl::StatusOr<std::string> ParseBackend(const std::string& text) {
   for (const char* known : {"static", "c10d", "etcd", "etcd-v2"}) {
     if (text == known) return text;
   }
   return absl::InvalidArgumentError(
-      "expected static, c10d, etcd or etcd-v2; muster needs none, leave the option out");
+      "expected static, c10d, etcd or etcd-v2; muster needs none: leave the option out");
 }
 
 absl::StatusOr<std::string> ParseStartMethod(const std::string& text) {
@@ -186,17 +185,16 @@ absl::StatusOr<std::string> ParseStartMethod(const std::string& text) {
 
 absl::StatusOr<std::string> ParseEventLogHandler(const std::string& text) {
   if (text == "null") return text;
-  return absl::InvalidArgumentError(
-      "names a handler in Python, which muster does not have; events are in its log");
+  return absl::InvalidArgumentError("names a Python handler, which muster cannot run; its log has the events");
 }
 
 absl::StatusOr<std::string> RefuseLogsSpecs(const std::string& /*text*/) {
   return absl::InvalidArgumentError(
-      "names a class in Python, which muster does not have; see --log-dir, --redirects and --tee");
+      "names a Python class, which muster cannot run; use --log-dir, --redirects or --tee");
 }
 
-// Keys of torch's rendezvous handlers that say nothing to us.
-constexpr std::string_view kIdleConfKeys[] = {
+// Keys of torch's rendezvous handlers that muster ignores.
+constexpr std::string_view kIgnoredConfKeys[] = {
     "backend",
     "cacert",
     "cert",
@@ -228,14 +226,15 @@ class ConfReader {
     const auto pairs = ParseRendezvousConf(conf_.text);
     if (!pairs.ok()) return WrongValue(conf_, std::string(AsStd(pairs.status().message())));
     for (const auto& [key, value] : *pairs) RETURN_IF_ERROR(Take(key, value));
-    if (!idle_.empty()) {
-      settings_->notes.push_back(absl::StrCat(conf_.source, ": not needed here: ", absl::StrJoin(idle_, ", ")));
+    if (!ignored_.empty()) {
+      settings_->notes.push_back(
+          absl::StrCat(conf_.source, ": keys without effect: ", absl::StrJoin(ignored_, ", ")));
     }
     return absl::OkStatus();
   }
 
  private:
-  // Options of their own come first.
+  // The options --join-timeout and --last-call-timeout take precedence over the keys.
   absl::Status Take(const std::string& key, const std::string& value) {
     if (key == "join_timeout" || key == "timeout") return TakeTime(key, value, &settings_->join_timeout);
     if (key == "last_call_timeout") return TakeTime(key, value, &settings_->last_call_timeout);
@@ -246,11 +245,11 @@ class ConfReader {
       return absl::OkStatus();
     }
     const bool known =
-        std::find(std::begin(kIdleConfKeys), std::end(kIdleConfKeys), key) != std::end(kIdleConfKeys);
+        std::find(std::begin(kIgnoredConfKeys), std::end(kIgnoredConfKeys), key) != std::end(kIgnoredConfKeys);
     if (known) {
-      idle_.push_back(key);
+      ignored_.push_back(key);
     } else {
-      settings_->warnings.push_back(absl::StrCat(conf_.source, ": no handler of torch knows ", Shown(key)));
+      settings_->warnings.push_back(absl::StrCat(conf_.source, ": unknown key ", Shown(key), " is ignored"));
     }
     return absl::OkStatus();
   }
@@ -264,12 +263,12 @@ class ConfReader {
 
   const Setting<std::string>& conf_;
   Settings* const settings_;
-  std::vector<std::string> idle_;
+  std::vector<std::string> ignored_;
 };
 
 bool IsOn(const Given<bool>& given) { return given && given->value; }
 
-// What must hold between two options.
+// Checks combinations of options.
 absl::Status CheckRelations(const CommandLine& command_line, const Settings& s) {
   if (IsOn(s.module) && IsOn(s.no_python) && !IsOn(s.run_path)) {
     return Fault(*s.no_python, "cannot be used with -m (--module)");
@@ -280,7 +279,7 @@ absl::Status CheckRelations(const CommandLine& command_line, const Settings& s) 
     if (s.coordinator && is_given) return Fault(*s.coordinator, absl::StrCat("cannot be used with ", other));
   }
   const int max_nodes = s.nnodes ? s.nnodes->value.max : 0;
-  if (IsOn(s.standalone) && max_nodes > 1) return WrongValue(*s.nnodes, "--standalone is one node");
+  if (IsOn(s.standalone) && max_nodes > 1) return WrongValue(*s.nnodes, "cannot be used with --standalone");
   for (const char* name : {"rdzv-endpoint", "master-addr"}) {
     const auto given = command_line.given.find(name);
     const bool empty = given != command_line.given.end() && given->second.empty();
@@ -297,13 +296,13 @@ absl::Status CheckRelations(const CommandLine& command_line, const Settings& s) 
                  absl::StrCat("cannot be used with ", ShownWithValue(s.source->source, s.source->text)));
   }
   if (s.restart_window && s.max_restarts && s.max_restarts->value > rendezvous::kMaxFailureAges) {
-    return WrongValue(*s.max_restarts, absl::StrCat("with --restart-window at most ", rendezvous::kMaxFailureAges,
-                                                    " restarts can be counted"));
+    return WrongValue(*s.max_restarts,
+                      absl::StrCat("must be at most ", rendezvous::kMaxFailureAges, " with --restart-window"));
   }
   return absl::OkStatus();
 }
 
-// What MUSTER_ or PET_ may be followed by.
+// The names of variables after MUSTER_ or PET_.
 std::vector<std::string> KnownVariables(const char* prefix) {
   const bool own = std::string_view(prefix) == kOwnPrefix;
   std::vector<std::string> known;
@@ -316,7 +315,7 @@ std::vector<std::string> KnownVariables(const char* prefix) {
   return known;
 }
 
-// A mistyped variable is one that nobody reads: without a word the default would hold unnoticed.
+// A mistyped variable is not read, so the default would be used unnoticed.
 void WarnOfMistypedVariables(const Environment& environment, Settings* s) {
   for (const char* prefix : {kOwnPrefix, kTorchrunPrefix}) {
     const std::vector<std::string> known = KnownVariables(prefix);
@@ -342,7 +341,7 @@ void ReadOutput(Reader* reader, Settings* s) {
   reader->Read<std::vector<std::string>>("duplicate-stderr-filters", &s->stderr_filters, ParseFilters);
   reader->Text("log-line-prefix-template", &s->line_prefix);
   for (const auto* filters : {&s->stdout_filters, &s->stderr_filters}) {
-    if (*filters && !s->tee) s->warnings.push_back((*filters)->source + " without --tee copies nothing");
+    if (*filters && !s->tee) s->warnings.push_back((*filters)->source + ": has no effect without --tee");
   }
   reader->Read<int64_t>("log-max-size", &s->log_max_size, ParseSize);
   reader->Read<bool>("log-format", &s->log_json,
@@ -352,7 +351,7 @@ void ReadOutput(Reader* reader, Settings* s) {
   reader->Text("report", &s->report);
 }
 
-// When the group is restarted, with whom, and when that is given up.
+// The restart policy: when the group restarts, with which nodes, and when the job ends instead.
 void ReadRestarts(Reader* reader, Settings* s) {
   reader->Integer("max-restarts", &s->max_restarts, 0, kMaxRestarts);
   reader->Read<LossBudget>("max-node-losses", &s->max_node_losses, ParseLossBudget);
@@ -370,8 +369,8 @@ void ReadRestarts(Reader* reader, Settings* s) {
   reader->Integer("node-unit", &s->node_unit, 1, kMaxNodes);
 }
 
-// What torchrun has and muster has no use for. The conf: it holds some that we do have.
-Given<std::string> ReadOfTorchrun(Reader* reader, Settings* s) {
+// Reads torchrun's options that have no effect. Returns --rdzv-conf, some of whose keys have one.
+Given<std::string> ReadTorchrunOptions(Reader* reader, Settings* s) {
   Given<std::string> conf, backend, ignored;
   Given<double> interval;
   reader->Read<std::string>("print-completion", &ignored, CompletionScript);
@@ -386,9 +385,8 @@ Given<std::string> ReadOfTorchrun(Reader* reader, Settings* s) {
     return absl::InvalidArgumentError("expected a time in seconds");
   });
   if (backend && backend->value != "static") {
-    s->notes.push_back(
-        absl::StrCat(backend->source, " ", backend->value,
-                     ": the nodes meet at the primary by muster's own protocol; no store is needed"));
+    s->notes.push_back(absl::StrCat(backend->source, " ", backend->value,
+                                    ": has no effect; the nodes meet at the primary by muster's own protocol"));
   }
   return conf;
 }
@@ -453,7 +451,7 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
   reader.Switch("virtual-local-rank", &s.virtual_local_rank);
   reader.Read<std::string>("numa-binding", &s.numa_binding, ParseNumaBinding);
   ReadOutput(&reader, &s);
-  const Given<std::string> conf = ReadOfTorchrun(&reader, &s);
+  const Given<std::string> conf = ReadTorchrunOptions(&reader, &s);
   RETURN_IF_ERROR(reader.status());
   if (conf) RETURN_IF_ERROR(ConfReader(*conf, &s).Run());
   RETURN_IF_ERROR(CheckRelations(command_line, s));

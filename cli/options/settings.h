@@ -1,5 +1,5 @@
-// The options of `muster run` as typed values, each with where it came from. Read once; everything after this
-// works on values, never on text. Pure.
+// The options of `muster run` as typed values, each with its origin. Read once; all later code uses the values,
+// not the text. Pure.
 #pragma once
 
 #include <map>
@@ -30,8 +30,7 @@ struct Setting {
 template <typename T>
 using Given = std::optional<Setting<T>>;
 
-// What was said; an option that nobody gave is empty. Defaults are the plan's business: they depend on the
-// platform.
+// The given options; nullopt: not given. The plan adds the defaults, which depend on the platform.
 struct Settings {
   Given<NodeRange> nnodes;
   Given<int> node_rank;
@@ -46,7 +45,7 @@ struct Settings {
   Given<std::string> hostfile;
   Given<std::string> include;
   Given<std::string> exclude;
-  Given<std::string> source;  // whom to ask for the place
+  Given<std::string> source;  // source of the membership
   Given<std::string> local_addr;
   Given<SlotCount> nproc_per_node;
   Given<PortRange> worker_port;
@@ -99,15 +98,15 @@ struct Settings {
   Given<bool> log_json;
   Given<bool> log_split;
   Given<std::string> report;
-  std::optional<bool> is_host;     // of --rdzv-conf: this node is, or is not, the primary
-  std::vector<std::string> notes;  // what was taken and needs nothing, one line each
+  std::optional<bool> is_host;     // from --rdzv-conf: whether this node is the primary
+  std::vector<std::string> notes;  // info lines, e.g. on options without effect
   std::vector<std::string> warnings;
-  bool nested = false;  // we run inside a worker of another launcher
+  bool nested = false;  // muster runs inside a worker of another launcher
 };
 
-// "--nnodes" or "MUSTER_NNODES", then the value, then the reason: the one line of every error.
-// A flag's fault is InvalidArgument (64), a variable's FailedPrecondition (65).
-// The value is shown escaped and cut, an empty one as ''; none at all for a switch.
+// The error for a setting, in one line: "--nnodes" or "MUSTER_NNODES", the value, the reason. InvalidArgument (64)
+// for an option, FailedPrecondition (65) for a variable. The value is escaped and shortened; an empty one is shown
+// as '', nullopt (a switch) not at all.
 absl::Status Fault(Origin origin, const std::string& source, const std::optional<std::string>& text,
                    const std::string& reason);
 template <typename T>
@@ -119,8 +118,7 @@ inline absl::Status Fault(const Setting<bool>& setting, const std::string& reaso
   return Fault(setting.origin, setting.source, word ? std::nullopt : std::optional(setting.text), reason);
 }
 
-// A value that is wrong in itself. Who sees the fault of a variable did not type it just now, and is told what to
-// do.
+// The error for an invalid value. For a variable, which was not typed just now, it adds what to do.
 template <typename T>
 absl::Status WrongValue(const Setting<T>& setting, const std::string& reason) {
   return Fault(setting, setting.origin == Origin::kFlag ? reason : reason + "; correct it, or unset it");
@@ -129,8 +127,8 @@ absl::Status WrongValue(const Setting<T>& setting, const std::string& reason) {
 // "--nnodes 0", "--role 'a\nb'"
 std::string ShownWithValue(const std::string& source, const std::string& text);
 
-// Command line, then MUSTER_*, then PET_* for what torchrun has. An empty variable is one not set; so is an empty
-// value of those options of which torchrun takes one.
+// Precedence: command line, MUSTER_*, then PET_* for options of torchrun. An empty variable counts as not set, and
+// so does an empty value of the options for which torchrun accepts one.
 absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Environment& environment);
 
 }  // namespace muster::cli

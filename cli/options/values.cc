@@ -15,8 +15,8 @@
 namespace muster::cli {
 namespace {
 
-constexpr size_t kMaxHostName = 253;  // characters, as DNS has it
-constexpr std::string_view kNeverInAHost = " /@,[]";
+constexpr size_t kMaxHostName = 253;  // characters; the limit of DNS
+constexpr std::string_view kForbiddenInHost = " /@,[]";
 
 absl::Status Expected(std::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("expected ", AsAbsl(what)));
@@ -59,7 +59,7 @@ absl::StatusOr<NodeRange> ParseNodeRange(std::string_view text) {
   const auto low = ParseInteger(text.substr(0, colon), 1, kMaxNodes);
   const auto high = colon == std::string_view::npos ? low : ParseInteger(text.substr(colon + 1), 1, kMaxNodes);
   if (!low.ok() || !high.ok()) return Expected(absl::StrCat("N or MIN:MAX, each from 1 to ", kMaxNodes));
-  if (*low > *high) return absl::InvalidArgumentError("expected MIN:MAX with a MIN that is not above MAX");
+  if (*low > *high) return absl::InvalidArgumentError("expected MIN:MAX with MIN at most MAX");
   return NodeRange{*low, *high};
 }
 
@@ -95,9 +95,9 @@ absl::StatusOr<NoticeChoice> ParseNotice(std::string_view text) {
 }
 
 absl::StatusOr<absl::Time> ParseDeadline(std::string_view text) {
-  // absl knows words for times, too; and a few seconds since 1970 are a duration that somebody meant.
+  // absl also parses words such as infinite-future, and a small number is rather a duration than a time.
   constexpr int64_t kLeastSeconds = 1'000'000'000;
-  constexpr int64_t kMostSeconds = 253'402'300'799;  // the last of the year 9999
+  constexpr int64_t kMostSeconds = 253'402'300'799;  // the last second of the year 9999
   const bool begins_with_digit = !text.empty() && text[0] >= '0' && text[0] <= '9';
   absl::Time time;
   int64_t seconds = 0;
@@ -107,7 +107,7 @@ absl::StatusOr<absl::Time> ParseDeadline(std::string_view text) {
     time = absl::InfinitePast();
   }
   if (time >= absl::FromUnixSeconds(kLeastSeconds) && time <= absl::FromUnixSeconds(kMostSeconds)) return time;
-  return Expected("a moment as 2026-11-21T16:00:00Z, or in seconds since 1970");
+  return Expected("a time such as 2026-11-21T16:00:00Z, or seconds since 1970");
 }
 
 absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text) {
@@ -153,7 +153,7 @@ absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
     if (has_port) port = text.substr(colon + 1);
   }
   const auto strange = [](unsigned char c) {
-    return std::iscntrl(c) != 0 || kNeverInAHost.find(static_cast<char>(c)) != kNeverInAHost.npos;
+    return std::iscntrl(c) != 0 || kForbiddenInHost.find(static_cast<char>(c)) != kForbiddenInHost.npos;
   };
   if (result.host.empty() || result.host.size() > kMaxHostName ||
       std::any_of(result.host.begin(), result.host.end(), strange)) {
@@ -163,7 +163,7 @@ absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
     const auto number = ParseInteger(port, 0, 65535);
     if (!number.ok()) return Expected("a port from 1 to 65535 after the colon");
     if (*number == 0 && !IsLoopback(result.host))
-      return Expected("a port that all nodes know; 0 is for localhost:0");
+      return Expected("a fixed port, which all nodes know; port 0 is for localhost:0");
     result.port = static_cast<uint16_t>(*number);
   }
   return result;
@@ -184,7 +184,7 @@ absl::StatusOr<HostPort> ParseListen(std::string_view text) {
   }
   ASSIGN_OR_RETURN(HostPort address, ParseHostPort(text));
   if (!address.port) {
-    // What is neither an address nor begins like a name is a port that was mistyped.
+    // A word that is not an address and does not begin like a name is taken for a mistyped port.
     in_addr literal;
     const bool is_address = IsIpv6(address.host) || inet_pton(AF_INET, address.host.c_str(), &literal) == 1;
     const bool is_name = std::isalpha(static_cast<unsigned char>(address.host[0])) != 0;
@@ -205,7 +205,7 @@ absl::StatusOr<PortRange> ParsePortRange(std::string_view text) {
   const auto low = ParsePort(text.substr(0, colon));
   const auto high = colon == std::string_view::npos ? low : ParsePort(text.substr(colon + 1));
   if (!low.ok() || !high.ok()) return Expected("LO:HI, each a port from 1 to 65535");
-  if (*low > *high) return absl::InvalidArgumentError("LO is greater than HI");
+  if (*low > *high) return absl::InvalidArgumentError("expected LO:HI with LO at most HI");
   return PortRange{*low, *high};
 }
 

@@ -1,4 +1,5 @@
-// What an option's text means. Pure; errors are InvalidArgument with the reason only: who calls names the option.
+// Parsers for option values. Pure; errors are InvalidArgument with only the reason, to which the caller adds the
+// option.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@ inline constexpr int kMaxNodes = 100'000;
 inline constexpr int kMaxSlots = 1'024;  // workers of one node
 inline constexpr int kMaxRestarts = 1'000'000;
 inline constexpr absl::Duration kMaxTime = absl::Hours(24 * kMaxDurationDays);
-inline constexpr absl::Duration kMaxLease = absl::Hours(24);  // gRPC counts it in an int of milliseconds
-inline constexpr uint16_t kDefaultMasterPort = 29500;         // torchrun's two
+inline constexpr absl::Duration kMaxLease = absl::Hours(24);  // gRPC keeps it as an int of milliseconds
+inline constexpr uint16_t kDefaultMasterPort = 29500;         // both ports are torchrun's defaults
 inline constexpr uint16_t kDefaultRendezvousPort = 29400;
 
 struct NodeRange {
@@ -28,7 +29,7 @@ struct NodeRange {
   int max = 1;
 };
 
-// So many in a time.
+// Maximum number of node losses within a window.
 struct LossBudget {
   int number = 10;
   absl::Duration window = absl::Hours(1);
@@ -37,7 +38,7 @@ struct LossBudget {
 struct SlotCount {
   enum Kind { kNumber, kAuto, kGpu, kCpu, kXpu, kNpu, kHpu };
   Kind kind = kNumber;
-  int number = 1;  // of kNumber
+  int number = 1;  // for kNumber
 };
 
 struct HostPort {
@@ -53,18 +54,18 @@ struct PortRange {
 struct StdinChoice {
   enum Kind { kAll, kNone, kRank };
   Kind kind = kAll;
-  int rank = 0;  // global, of kRank
+  int rank = 0;  // global; for kRank
 };
 
-// Of --preemption-notice.
+// Value of --preemption-notice.
 struct NoticeChoice {
   v1::NoticeSource::Kind kind = v1::NoticeSource::OFF;
-  bool by_firmware = false;  // auto: GCE or AWS, where the machine is theirs
-  std::string file;          // of FILE
+  bool by_firmware = false;  // auto: GCE or AWS if the firmware identifies the machine
+  std::string file;          // for FILE
 };
 
 absl::StatusOr<int> ParseInteger(std::string_view text, int low, int high);
-// "90", "500ms", "5m": ParseDuration within bounds.
+// "90", "500ms", "5m": ParseDuration with bounds.
 absl::StatusOr<absl::Duration> ParseTime(std::string_view text, absl::Duration least, absl::Duration most);
 absl::StatusOr<bool> ParseBoolean(std::string_view text);
 absl::StatusOr<NodeRange> ParseNodeRange(std::string_view text);
@@ -75,9 +76,9 @@ absl::StatusOr<absl::Time> ParseDeadline(std::string_view text);  // "2026-11-21
 absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text);
 absl::StatusOr<uint16_t> ParsePort(std::string_view text);
 absl::StatusOr<HostPort> ParseHostPort(std::string_view text);     // "[::1]:29400", "::1", "name", "name:0"
-absl::StatusOr<HostPort> ParseCoordinator(std::string_view text);  // the same; the port is no 0
+absl::StatusOr<HostPort> ParseCoordinator(std::string_view text);  // the same; port 0 is refused
 absl::StatusOr<HostPort> ParseListen(std::string_view text);   // "[::1]:29400", "127.0.0.1:0", ":29400", "29400"
-absl::StatusOr<std::string> ParseHost(std::string_view text);  // the same without a port
+absl::StatusOr<std::string> ParseHost(std::string_view text);  // the same, without a port
 absl::StatusOr<PortRange> ParsePortRange(std::string_view text);
 absl::StatusOr<StdinChoice> ParseStdinChoice(std::string_view text);
 // torchrun's "key=value,key=value".

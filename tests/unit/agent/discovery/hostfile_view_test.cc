@@ -128,7 +128,7 @@ TEST(HostfileView, OfAFileThatCannotBeReadThePathIsShownOnce) {
   options.path = path;
   const Reading reading = ReadHostfile({{}, refuse}, options, 0);
   const std::string message(AsStd(reading.status().message()));
-  EXPECT_THAT(message, HasSubstr("xxx...: expected a file that can be read: Permission denied; "));
+  EXPECT_THAT(message, HasSubstr("xxx...: cannot be read: Permission denied; "));
   EXPECT_LT(message.size(), 250u);
 }
 
@@ -200,7 +200,7 @@ TEST(HostfileView, AFileThatWasAskedForHasToBeThere) {
   DiscoverOptions options;
   options.source = "hostfile";
   options.hostfile.path = kFile;
-  EXPECT_THAT(ErrorOf(DiscoverWith({}, options)), HasSubstr("--hostfile is /etc/hosts.train: expected a file"));
+  EXPECT_THAT(ErrorOf(DiscoverWith({}, options)), HasSubstr("--hostfile /etc/hosts.train: file not found"));
 }
 
 // Every sample that is a hostfile, as its first host and as its last.

@@ -136,7 +136,7 @@ TEST(CommandLineTest, WhatAPortOrAHostToListenAtIs) {
 
 TEST(CommandLineTest, ANameCutTooShortIsAnsweredWithAllThatItCouldBe) {
   EXPECT_EQ(Error({"--rdzv=1", "t.py"}),
-            "--rdzv: could be --rdzv-endpoint, --rdzv-id, --rdzv-backend, --rdzv-conf");
+            "--rdzv: ambiguous; could be --rdzv-endpoint, --rdzv-id, --rdzv-backend, --rdzv-conf");
 }
 
 TEST(CommandLineTest, ASwitchTakesNoValue) {

@@ -189,7 +189,7 @@ TEST(PlanTest, AHostfileIsNeverPassedOverInSilence) {
             "--hostfile hosts: cannot be used with --source vertex");
   EXPECT_EQ(HostfileFault({"--hostfile", "hosts", "--standalone"}),
             "--hostfile hosts: cannot be used with --standalone");
-  EXPECT_THAT(HostfileFault({"--hostfile", "other"}), HasSubstr("--hostfile is other: expected a file"));
+  EXPECT_THAT(HostfileFault({"--hostfile", "other"}), HasSubstr("--hostfile other: file not found"));
 }
 
 TEST(PlanTest, AComplaintNamesTheVariableThatSaidIt) {
@@ -199,7 +199,7 @@ TEST(PlanTest, AComplaintNamesTheVariableThatSaidIt) {
   const Environment groups = {{"SM_HOSTS", R"(["a"])"}, {"SM_CURRENT_HOST", "a"}, {"MUSTER_INSTANCE_GROUPS", "x"}};
   EXPECT_THAT(message(TryPlan({}, groups)), HasSubstr("MUSTER_INSTANCE_GROUPS is x: expected an instance group"));
   EXPECT_THAT(message(PlanByHostfile({}, {{"MUSTER_HOSTFILE", "other"}})),
-              HasSubstr("MUSTER_HOSTFILE is other: expected a file"));
+              HasSubstr("MUSTER_HOSTFILE other: file not found"));
   EXPECT_THAT(Planned({"--instance-groups", "g"}, {{"CLUSTER_SPEC", kThreeNodes}}).view.warnings,
               testing::Contains(HasSubstr("--instance-groups: ignored")));
 }

@@ -84,8 +84,8 @@ TEST(RendezvousConf, KeysOfTorchsHandlersAreTakenAndOthersWarn) {
   ASSERT_TRUE(s.ok()) << s.status();
   EXPECT_EQ(s->join_timeout->value, absl::Seconds(900));
   EXPECT_EQ(s->last_call_timeout->value, absl::Seconds(3));
-  EXPECT_THAT(s->notes, ElementsAre("--rdzv-conf: not needed here: keep_alive_interval, read_timeout"));
-  EXPECT_THAT(s->warnings, ElementsAre("--rdzv-conf: no handler of torch knows typo"));
+  EXPECT_THAT(s->notes, ElementsAre("--rdzv-conf: keys without effect: keep_alive_interval, read_timeout"));
+  EXPECT_THAT(s->warnings, ElementsAre("--rdzv-conf: unknown key typo is ignored"));
   EXPECT_EQ(Read({"--rdzv-conf", "is_host=True", "t.py"})->is_host, true);
   EXPECT_EQ(Read({"--rdzv-conf", "is_host=perhaps", "t.py"}).status().message(),
             "--rdzv-conf is_host=perhaps: is_host: expected true or false");
@@ -118,9 +118,9 @@ TEST(TorchVariables, StandForTheirOptionsBehindTheCommandLine) {
 
 TEST(PythonCode, IsRefusedWithTheReason) {
   EXPECT_THAT(std::string(AsStd(Read({"--logs-specs", "x", "t.py"}).status().message())),
-              HasSubstr("--logs-specs x: names a class in Python"));
+              HasSubstr("--logs-specs x: names a Python class"));
   EXPECT_THAT(std::string(AsStd(Read({"--event-log-handler", "console", "t.py"}).status().message())),
-              HasSubstr("--event-log-handler console: names a handler in Python"));
+              HasSubstr("--event-log-handler console: names a Python handler"));
   EXPECT_TRUE(Read({"--event-log-handler", "null", "t.py"}).ok());
 }
 
