@@ -1,5 +1,5 @@
-// muster's main: which part of it this process is. The two hidden parts come first, since they are started most
-// often and must start fast.
+// muster's main: selects the part of muster that this process is. The two internal parts come first, since they
+// start most often and must start fast.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@
 
 namespace muster::cli {
 
-// One line, whatever names it holds.
+// Replaces control characters, so that the message is one line.
 int Complain(const absl::Status& status) {
   std::string line(AsStd(status.message()));
   std::replace_if(
@@ -49,7 +49,7 @@ int VersionCommand(const Invocation& invocation) {
   if (!invocation.arguments.empty()) {
     if (invocation.arguments[0] == "--help" || invocation.arguments[0] == "-h") return Print(MainHelp());
     return Complain(absl::InvalidArgumentError(
-        absl::StrCat(Shown(invocation.arguments[0]), ": muster version takes nothing")));
+        absl::StrCat(Shown(invocation.arguments[0]), ": muster version takes no arguments")));
   }
   return Print(absl::StrCat("muster ", Version(), "\n"));
 }
@@ -62,24 +62,24 @@ int AgentCommand(int argc, char** argv) {
   const absl::StatusOr<int> fd = ParseInteger(argc == kArguments ? argv[kArguments - 1] : "", 0, INT_MAX);
   struct stat link;
   if (!fd.ok() || std::strcmp(argv[2], "--fd") != 0 || fstat(*fd, &link) != 0 || !S_ISSOCK(link.st_mode)) {
-    return Complain(absl::InvalidArgumentError("agent is for muster itself; see muster --help"));
+    return Complain(absl::InvalidArgumentError("agent is an internal command; see muster --help"));
   }
   PrepareProcess();
   return agent::RunAgent(*fd);
 }
 
-// Whoever comes from torchrun types the options or the script at once.
+// Users of torchrun may type the options or the script without `run`.
 absl::Status NoSuchCommand(const std::string& name) {
   const std::vector<std::string> known(std::begin(kCommands), std::end(kCommands));
   std::string meant = NearestWord(name, known);
   if (name.starts_with('-') || name.ends_with(".py")) meant = "run " + Shown(name);
   if (name == "-V") meant = "--version";
   return absl::InvalidArgumentError(absl::StrCat(
-      Shown(name), ": no such command; there are ", absl::StrJoin(known.begin(), known.end() - 1, ", "), " and ",
-      known.back(), meant.empty() ? "" : "; did you mean muster ", meant, meant.empty() ? "" : "?"));
+      Shown(name), ": no such command; the commands are ", absl::StrJoin(known.begin(), known.end() - 1, ", "),
+      " and ", known.back(), meant.empty() ? "" : "; did you mean muster ", meant, meant.empty() ? "" : "?"));
 }
 
-// A link named torchrun or deepspeed stands for `muster run` in that one's words.
+// Whether muster was called by a link of this name, such as torchrun or deepspeed.
 bool IsCalled(const char* called_as, std::string_view name) {
   const std::string_view path = called_as;
   return path == name || (path.ends_with(name) && path[path.size() - name.size() - 1] == '/');
@@ -121,7 +121,7 @@ int Dispatch(int argc, char** argv) {
   if (name == "version" || name == "--version") return VersionCommand(invocation);
   if (name == "--help" || name == "-h") return Print(MainHelp());
   if (name == "help") return HelpCommand(invocation);
-  // Behind ENTRYPOINT ["muster"] it stands for the whole line.
+  // With ENTRYPOINT ["muster"] the word `train`, which SageMaker adds, is the whole command line.
   if (name == kTrainWord && OnSageMaker(ReadEnvironment())) {
     return RunCommand({argv[0], argv, {argv + 1, argv + argc}});
   }

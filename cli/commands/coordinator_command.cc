@@ -1,4 +1,4 @@
-// `muster coordinator`: the job's settings from options and MUSTER_ variables, then the process that serves it.
+// `muster coordinator`: reads the job's settings from options and MUSTER_ variables and runs the coordinator.
 #include "absl/strings/str_cat.h"
 #include "base/proc/process_setup.h"
 #include "base/status_macros.h"
@@ -15,8 +15,8 @@ constexpr char kListen[] = "listen";
 constexpr char kListenVariable[] = "MUSTER_LISTEN";
 constexpr char kDefaultListen[] = "29400";
 
-// A pod's variables may say much of nodes, as PET_ ones do; only what is an option here is asked.
-Environment OfTheJob(Environment environment) {
+// Removes the variables of options that the coordinator does not have: in a pod they may describe a node.
+Environment WithoutNodeVariables(Environment environment) {
   for (const OptionSpec& spec : RunOptions()) {
     if (FindOption(CoordinatorCommandOptions(), spec.name) != nullptr) continue;
     for (const char* prefix : {"MUSTER_", "PET_"}) environment.erase(VariableName(prefix, spec.name));
@@ -29,7 +29,7 @@ bool IsSet(const Environment& environment, const std::string& name) {
   return found != environment.end() && !found->second.empty();
 }
 
-// Planned as a node would be that meets the others at the address where we listen.
+// Plans a node that uses the address where the coordinator listens, to get the job's settings from that plan.
 absl::StatusOr<RunPlan> PlanCoordinator(CommandLine line, const Environment& environment) {
   const auto listen = line.given.find(kListen);
   const bool given = listen != line.given.end();
@@ -45,7 +45,7 @@ absl::StatusOr<RunPlan> PlanCoordinator(CommandLine line, const Environment& env
   line.given.erase(kListen);
   if (line.given.count("nnodes") == 0 && !IsSet(environment, "MUSTER_NNODES") &&
       !IsSet(environment, "PET_NNODES")) {
-    return absl::InvalidArgumentError("--nnodes is needed: how many nodes the job has, N or MIN:MAX");
+    return absl::InvalidArgumentError("--nnodes is missing: expected the number of nodes, N or MIN:MAX");
   }
   const bool is_ipv6 = address->host.find(':') != std::string::npos;
   line.given["coordinator"] = is_ipv6 ? absl::StrCat("[", address->host, "]") : address->host;  // without the port
@@ -62,9 +62,9 @@ int CoordinatorCommand(const Invocation& invocation) {
   if (line->help) return Print(CoordinatorHelp());
   if (!line->script.empty()) {
     return Complain(absl::InvalidArgumentError(
-        absl::StrCat(line->script, ": muster coordinator starts no program; the nodes do, with muster run")));
+        absl::StrCat(line->script, ": muster coordinator takes no script; give it to muster run on the nodes")));
   }
-  const Environment environment = OfTheJob(ReadEnvironment());
+  const Environment environment = WithoutNodeVariables(ReadEnvironment());
   const absl::StatusOr<RunPlan> plan = PlanCoordinator(*line, environment);
   if (!plan.ok()) return Complain(plan.status());
   const absl::StatusOr<Severity> level = LogLevel(environment);

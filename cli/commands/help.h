@@ -10,7 +10,7 @@ inline constexpr size_t kHelpColumns = 80;
 
 std::string MainHelp();
 std::string RunHelp(std::string_view command = "muster run");  // or "torchrun"
-std::string DeepspeedHelp();                                   // called as `deepspeed`
+std::string DeepspeedHelp();                                   // for a link named deepspeed
 std::string LocalHelp();
 std::string EnvHelp();
 std::string HostfileHelp();

@@ -1,4 +1,4 @@
-// `muster hostfile`: the nodes that `muster run` would meet, as DeepSpeed's hostfile.
+// `muster hostfile`: prints the nodes of the job that `muster run` would join as a DeepSpeed hostfile.
 #include "agent/discovery/hostfile_view.h"
 #include "base/status_macros.h"
 #include "cli/commands/commands.h"
@@ -16,7 +16,7 @@ int HostfileCommand(const Invocation& invocation) {
   if (command_line->help) return Print(HostfileHelp());
   const Environment environment = ReadEnvironment();
   const Machine machine = ReadMachine(environment);
-  // They are then those of every place, whatever this one has.
+  // --slots holds for every node, whatever accelerators this one has.
   const auto slots = command_line->given.find("slots");
   int count = 0;
   if (slots != command_line->given.end()) {
@@ -33,9 +33,9 @@ int HostfileCommand(const Invocation& invocation) {
   if (slots != command_line->given.end()) plan->view.slots.clear();
   if (count == 0) count = plan->config.slots();
   if (count == 0) {
-    return Complain(
-        absl::FailedPreconditionError("--slots is missing: expected the workers of each node, as this one does "
-                                      "not train and has none; give it"));
+    return Complain(absl::FailedPreconditionError(
+        "--slots is missing: this node does not train and has no workers to count; give the number of workers of "
+        "each node"));
   }
   const absl::StatusOr<std::string> text = discovery::WriteHostfile(plan->view, count);
   return text.ok() ? Print(*text) : Complain(absl::FailedPreconditionError(text.status().message()));

@@ -1,7 +1,7 @@
-// `muster local`: starts the nodes, passes signals on to all of them, shows their output, waits for them.
+// `muster local`: starts the nodes, forwards signals to them, shows their output and waits for them.
 //
-// The first thread waits for signals and the nodes' ends; a second reads the nodes' pipes and writes, so that a
-// terminal that stands still never keeps a Ctrl-C waiting.
+// The first thread waits for signals and for the nodes to end; a second one reads the nodes' pipes and writes, so
+// that a blocked terminal never delays a Ctrl-C.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -47,11 +47,11 @@ namespace muster::cli {
 namespace {
 
 constexpr absl::Duration kKillAfterSecondSignal = absl::Seconds(5);
-constexpr absl::Duration kOutputAfterSignal = absl::Seconds(2);  // for a reader, once all nodes have ended
+constexpr absl::Duration kOutputAfterSignal = absl::Seconds(2);  // time for the reader once all nodes have ended
 constexpr int kSecondSignal = 2;
-constexpr int kOwnDescriptors = 4;      // events, signals, and a node's pipes before it has them
-constexpr int kDescriptorsOfANode = 2;  // its output and errors
-constexpr int kPassedOn[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+constexpr int kOwnDescriptors = 4;      // events, signals, and the ends of a node's pipes that it inherits
+constexpr int kDescriptorsOfANode = 2;  // standard output and standard error
+constexpr int kForwardedSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
 bool EndsTheJob(int signal) {
   return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
@@ -63,7 +63,7 @@ absl::Status SystemError(const char* what, int error) {
 
 absl::StatusOr<uint16_t> FreePort() {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return SystemError("looking for a free port", errno);
+  if (fd < 0) return SystemError("cannot find a free port", errno);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -72,7 +72,7 @@ absl::StatusOr<uint16_t> FreePort() {
   const bool found = bind(fd, generic, size) == 0 && getsockname(fd, generic, &size) == 0;
   const int error = errno;
   close(fd);
-  if (!found) return SystemError("looking for a free port on 127.0.0.1", error);
+  if (!found) return SystemError("cannot find a free port on 127.0.0.1", error);
   return ntohs(address.sin_port);
 }
 
@@ -99,7 +99,7 @@ struct Pipes {
   std::array<int, 2> err = {-1, -1};
 };
 
-// `muster local-node PID ...` in a process group of its own, so that the terminal's Ctrl-C reaches us alone.
+// Starts `muster local-node PID ...` in a process group of its own, so that only we receive the terminal's Ctrl-C.
 absl::StatusOr<pid_t> SpawnNode(const LocalNode& node, const std::string& called_as, const Pipes& pipes) {
   std::vector<std::string> argv = {called_as, kLocalNodeCommand, absl::StrCat(getpid())};
   argv.insert(argv.end(), node.arguments.begin(), node.arguments.end());
@@ -115,7 +115,7 @@ absl::StatusOr<pid_t> SpawnNode(const LocalNode& node, const std::string& called
   sigset_t none, pipe_signal;
   sigemptyset(&none);
   sigemptyset(&pipe_signal);
-  sigaddset(&pipe_signal, SIGPIPE);  // ignored by us alone
+  sigaddset(&pipe_signal, SIGPIPE);  // ignored only by this process
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &pipe_signal);
   posix_spawnattr_setpgroup(&attributes, 0);
@@ -127,7 +127,7 @@ absl::StatusOr<pid_t> SpawnNode(const LocalNode& node, const std::string& called
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) {
     return absl::InternalError(
-        absl::StrCat("starting a node: ", WhyRefused(std::error_code(error, std::generic_category()))));
+        absl::StrCat("cannot start a node: ", WhyRefused(std::error_code(error, std::generic_category()))));
   }
   return pid;
 }
@@ -142,11 +142,11 @@ class LocalJob {
     for (size_t i = 0; i < plans.size() && started.ok(); ++i) started = Start(plans[i]);
     if (!started.ok()) SendAll(SIGTERM);
     if (const absl::Status reads = console_.Start(); !reads.ok()) {
-      SendAll(SIGKILL);  // nobody would read what they say; their agents end what they started
+      SendAll(SIGKILL);  // nothing would read their output; their agents end their workers
       return Complain(reads);
     }
     while (AnyAlive() || !console_.finished()) {
-      if (!WaitAndHandle() || ReaderIsTooSlow()) {  // only output is left, and we were asked to end
+      if (!WaitAndHandle() || ReaderIsTooSlow()) {  // only output is left, after a signal that asked for the end
         console_.Abandon();
         terminal_.Restore();
         std::_Exit(ExitCode());
@@ -164,10 +164,10 @@ class LocalJob {
     sigset_t watched;
     sigemptyset(&watched);
     sigaddset(&watched, SIGCHLD);
-    for (int signal : kPassedOn) {
+    for (int signal : kForwardedSignals) {
       struct sigaction before {};
       sigaction(signal, nullptr, &before);
-      if (before.sa_handler != SIG_IGN) sigaddset(&watched, signal);  // nohup stays nohup
+      if (before.sa_handler != SIG_IGN) sigaddset(&watched, signal);  // keeps nohup's effect
     }
     signal_fd_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
   }
@@ -175,7 +175,7 @@ class LocalJob {
   absl::Status Start(const LocalNode& plan) {
     Pipes pipes;
     if (pipe2(pipes.out.data(), O_CLOEXEC) != 0 || pipe2(pipes.err.data(), O_CLOEXEC) != 0) {
-      return SystemError("making a pipe", errno);
+      return SystemError("cannot create a pipe", errno);
     }
     const int number = static_cast<int>(nodes_.size());
     const absl::StatusOr<pid_t> pid = SpawnNode(plan, called_as_, pipes);
@@ -188,7 +188,7 @@ class LocalJob {
     return absl::OkStatus();
   }
 
-  // False: there is no more to wait for than output that nobody takes, and we were asked to end.
+  // False: after a signal that asked for the end, only output that nothing reads is left.
   bool WaitAndHandle() {
     std::array<pollfd, 2> polled = {pollfd{signal_fd_, POLLIN, 0}, pollfd{console_.event_fd(), POLLIN, 0}};
     int timeout_ms = -1;
@@ -201,13 +201,13 @@ class LocalJob {
     uint64_t woken = 0;
     if (read(console_.event_fd(), &woken, sizeof(woken)) > 0 && console_.broken() && asked_ == 0) {
       ++asked_;
-      std::fputs("muster local: whoever read the output has gone: ending the job\n", stderr);
+      std::fputs("muster local: the output was closed by its reader: ending the job\n", stderr);
       SendAll(SIGTERM);
     }
     signalfd_siginfo info;
     while (read(signal_fd_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
       const int signal = static_cast<int>(info.ssi_signo);
-      if (signal != SIGCHLD && !Pass(signal)) return false;
+      if (signal != SIGCHLD && !Forward(signal)) return false;
     }
     Reap();
     if (EventLoop::Now() >= kill_at_) {
@@ -217,25 +217,25 @@ class LocalJob {
     return true;
   }
 
-  // After a signal the output of nodes that have ended is waited for only so long.
+  // Whether the time for output of ended nodes is over, after a signal that asked for the end.
   bool ReaderIsTooSlow() {
     if (asked_ == 0 || AnyAlive()) return false;
     if (abandon_at_ == absl::InfiniteFuture()) abandon_at_ = EventLoop::Now() + kOutputAfterSignal;
     return EventLoop::Now() >= abandon_at_;
   }
 
-  bool Pass(int signal) {
+  bool Forward(int signal) {
     if (EndsTheJob(signal)) {
       if (!AnyAlive()) return false;
       const BootTime now = EventLoop::Now();
-      if (now < asked_at_ + host::kOneSignal) return true;  // told twice, as by timeout(1)
+      if (now < asked_at_ + host::kOneSignal) return true;  // sent twice, as timeout(1) does
       asked_at_ = now;
       if (asked_ == 0) cancelled_ = signal == SIGINT;
       if (++asked_ == kSecondSignal) kill_at_ = now + kKillAfterSecondSignal;
     }
-    if (signal == SIGTSTP && !ShellCanContinue()) return true;  // as the kernel ignores it for others
+    if (signal == SIGTSTP && !ShellCanContinue()) return true;  // the kernel does the same for orphaned groups
     SendAll(signal);
-    if (signal == SIGTSTP) raise(SIGSTOP);  // the nodes go on after our own SIGCONT
+    if (signal == SIGTSTP) raise(SIGSTOP);  // SIGCONT is forwarded to the nodes
     return true;
   }
 
@@ -261,8 +261,8 @@ class LocalJob {
     return false;
   }
 
-  // Does not return where Ctrl-C ended the job: its nodes have ended by SIGINT, too, or say that another one
-  // cancelled.
+  // Does not return if Ctrl-C ended the job, that is if the first failed node ended by SIGINT or exited 130: then
+  // this process ends by SIGINT, too.
   int ExitCode() const {
     if (cancelled_ && FirstFailure() == kExitCancelled) {
       terminal_.Restore();
@@ -316,7 +316,7 @@ int LocalCommand(const Invocation& invocation) {
                          machine.first_process};
   const std::vector<LocalNode> plans = PlanLocal(*nodes, *command_line, environment, facts);
 
-  // Said once here what every node would say.
+  // Reports errors once, which otherwise every node would report.
   const auto node_line = ParseCommandLine(RunOptions(), plans[0].arguments);
   if (!node_line.ok()) return Complain(node_line.status());
   const absl::StatusOr<RunPlan> first = Plan(*node_line, plans[0].environment, ReadMachine(plans[0].environment));
@@ -328,7 +328,7 @@ int LocalCommand(const Invocation& invocation) {
     return launch.check.exit_code;
   }
 
-  setrlimit(RLIMIT_NOFILE, &inherited.nofile);  // the nodes raise it for themselves
+  setrlimit(RLIMIT_NOFILE, &inherited.nofile);  // the nodes raise the limit themselves
   const int needed = kOwnDescriptors + kDescriptorsOfANode * static_cast<int>(plans.size());
   if (const absl::Status enough = CheckDescriptors(needed); !enough.ok()) return Complain(enough);
   LocalJob job(invocation.called_as);
@@ -339,10 +339,10 @@ int LocalCommand(const Invocation& invocation) {
 int LocalNodeCommand(const Invocation& invocation) {
   int parent = 0;
   if (invocation.arguments.empty() || !absl::SimpleAtoi(invocation.arguments[0], &parent)) {
-    return Complain(absl::InvalidArgumentError("local-node is for muster itself; see muster --help"));
+    return Complain(absl::InvalidArgumentError("local-node is an internal command; see muster --help"));
   }
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) return kExitSignalBase + SIGTERM;  // gone before we asked to be told
+  if (getppid() != parent) return kExitSignalBase + SIGTERM;  // the parent ended before prctl
   Invocation run = invocation;
   run.arguments.erase(run.arguments.begin());
   run.command = kLocalCommand;

@@ -21,7 +21,7 @@ namespace muster::cli {
 namespace {
 
 constexpr size_t kReadBytes = 64 * 1024;
-constexpr absl::Duration kDrawEvery = absl::Milliseconds(40);  // of a terminal's rows that redraw themselves
+constexpr absl::Duration kDrawEvery = absl::Milliseconds(40);  // interval between redraws of a terminal's rows
 
 }  // namespace
 
@@ -54,7 +54,7 @@ void LocalConsole::Copy() {
   size_t open = streams_.size();
   while (open > 0) {
     for (size_t i = 0; i < streams_.size(); ++i) polled[i] = {streams_[i].pipe, POLLIN, 0};
-    if (poll(polled.data(), polled.size(), DrawRows()) < 0) continue;  // EINTR: a stop and continue
+    if (poll(polled.data(), polled.size(), DrawRows()) < 0) continue;  // EINTR, after a stop and continue
     for (size_t i = 0; i < streams_.size(); ++i) {
       if (polled[i].revents != 0 && !CopySome(&streams_[i])) --open;
     }
@@ -78,7 +78,7 @@ size_t LocalConsole::ScreenOf(int fd) {
   return screens_.size() - 1;
 }
 
-// The rows that have changed.
+// Draws the rows that have changed.
 int LocalConsole::DrawRows() {
   int wait_ms = -1;
   for (Screen& screen : screens_) {
@@ -136,7 +136,7 @@ void LocalConsole::WriteAll(int fd, std::string_view text) {
       broken_ = true;
       Wake();
       return;
-    } else if (errno != EINTR) {  // a full disk: the job is worth more than its output
+    } else if (errno != EINTR) {  // such as a full disk: the job continues without this output
       lost_error_ = errno;
       lost_bytes_ += text.size();
       return;
@@ -146,7 +146,7 @@ void LocalConsole::WriteAll(int fd, std::string_view text) {
 
 void LocalConsole::Wake() {
   const uint64_t one = 1;
-  if (write(event_fd_, &one, sizeof(one)) < 0) return;  // full: it is readable already
+  if (write(event_fd_, &one, sizeof(one)) < 0) return;  // the counter is full, so it is readable already
 }
 
 }  // namespace muster::cli

@@ -1,5 +1,5 @@
-// What the nodes of `muster local` say, shown as it comes: whole lines behind the node's name, and on a terminal a
-// row at its bottom for each bar that redraws itself.
+// Shows the output of the nodes of `muster local`: whole lines with the node as prefix, and at the bottom of a
+// terminal a row for each progress bar.
 #pragma once
 
 #include <array>
@@ -19,7 +19,8 @@
 
 namespace muster::cli {
 
-// Copies pipes until their ends, on a thread of its own. Add everything, then Start; the rest is thread-safe.
+// Copies pipes until end of file, on a thread of its own. Call Add for each pipe, then Start; the other functions
+// are thread-safe.
 class LocalConsole {
  public:
   LocalConsole();
@@ -27,15 +28,15 @@ class LocalConsole {
   LocalConsole(const LocalConsole&) = delete;
   LocalConsole& operator=(const LocalConsole&) = delete;
 
-  void Add(int pipe, int out_fd, int node);  // the pipe is closed at its end
+  void Add(int pipe, int out_fd, int node);  // takes the pipe, and closes it at end of file
   absl::Status Start();
 
   // Readable when finished() or broken() has become true.
   int event_fd() const { return event_fd_; }
   bool finished() const { return finished_; }
-  bool broken() const { return broken_; }  // whoever read our output has gone
-  void Abandon() { thread_.detach(); }     // only right before the process ends
-  // "45 bytes of output were lost: No space left on device"; empty: none were.
+  bool broken() const { return broken_; }  // our output was closed by its reader
+  void Abandon() { thread_.detach(); }     // only immediately before the process ends
+  // "45 bytes of output were lost: No space left on device"; empty: nothing was lost.
   std::string Lost() const;
 
  private:
@@ -44,19 +45,19 @@ class LocalConsole {
     int pipe = -1;
     size_t screen = 0;
     NodeOutput output;
-    std::map<std::string, int, std::less<>> rows;  // number of each rank's row
+    std::map<std::string, int, std::less<>> rows;  // row number by rank
   };
-  // Where streams are written: a descriptor, or the one terminal that both lead to.
+  // A destination of streams: a descriptor, or the terminal to which both lead.
   struct Screen {
     int fd = -1;
     bool terminal = false;
-    LiveRows rows;  // of a terminal: a row for each bar that redraws itself
+    LiveRows rows;  // for a terminal: one row for each progress bar
     BootTime next_draw = absl::InfinitePast();
   };
 
   void Copy();
   size_t ScreenOf(int fd);
-  int DrawRows();  // milliseconds until there is more to draw; -1: there is none
+  int DrawRows();  // milliseconds until the next redraw; -1: none is due
   bool CopySome(Stream* stream);
   void WriteAll(int fd, std::string_view text);
   void Wake();

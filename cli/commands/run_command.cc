@@ -1,4 +1,4 @@
-// `muster run`: plan, check the program, say what was found, become the host.
+// `muster run`: plans, checks the program, logs the plan and becomes the host.
 #include <unistd.h>
 
 #include <optional>
@@ -34,14 +34,14 @@ namespace {
 
 constexpr char kPart[] = "host";
 constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
-constexpr char kTerminationLog[] = "/dev/termination-log";  // Kubernetes' default path for a pod's last words
+constexpr char kTerminationLog[] = "/dev/termination-log";  // Kubernetes' default path of a termination message
 
 absl::Status CheckScriptIsGiven(const RunPlan& plan, const std::string& command) {
   if (!plan.script.empty() || plan.config.role() == v1::ROLE_OBSERVER) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("no SCRIPT was given (see ", command, " --help)"));
 }
 
-// `muster run python train.py`: answered with the line that was meant.
+// Refuses `muster run python train.py` and the like, with the line to type instead.
 absl::Status CheckNoLauncherInside(const CommandLine& line, const RunPlan& plan) {
   if (plan.no_python || plan.module) return absl::OkStatus();
   const std::optional<std::string> instead =
@@ -70,11 +70,11 @@ absl::StatusOr<host::HostEnd> RunWithLog(const RunPlan& plan, Launch launch, Sev
   if (!launch.interpreter.reason.empty()) Log(Severity::kInfo, kPart, launch.interpreter.reason);
   if (launch.check.exit_code != 0) Log(Severity::kError, kPart, launch.check.problem);
   absl::StatusOr<host::HostEnd> end = host::RunHost(std::move(launch.host), std::move(launch.plan), &writer);
-  if (!end.ok()) writer.Flush(kFlushLimit);  // else that was part of the host's end
+  if (!end.ok()) writer.Flush(kFlushLimit);  // otherwise the host has flushed it
   LogOptions direct;
   direct.level = level;
   direct.json = plan.config.log_json();
-  InitLog(direct);  // the writer goes
+  InitLog(direct);  // the writer is destroyed on return
   return end;
 }
 
@@ -91,7 +91,7 @@ int BecomeHost(const RunPlan& plan, Launch launch, const Inherited& inherited, S
   return end->exit_code;
 }
 
-// The given options that this node ignores where the coordinator runs on its own.
+// The given options that this node ignores because it uses a separate coordinator.
 std::string IgnoredOptions(const CommandLine& line) {
   std::vector<std::string> names;
   for (const auto& [name, value] : line.given) {
@@ -100,26 +100,26 @@ std::string IgnoredOptions(const CommandLine& line) {
   return absl::StrJoin(names, ", ");
 }
 
-// What should be the same on all nodes: the coordinator names those that differ.
+// Collects facts that should be the same on all nodes; the coordinator names nodes that differ.
 void TakeFacts(const Environment& environment, const machine::MachineProbe& probe, RunPlan* plan) {
   if (plan->config.single_node() || plan->config.role() == v1::ROLE_OBSERVER) return;
   machine::Facts facts = machine::MachineFacts(environment, probe);
   facts["the program"] = machine::ArgumentsFact(plan->script, plan->script_arguments);
   for (const SettingLine& setting : plan->lines) {
     const bool of_the_job = IsRestartPolicyOption(setting.name) || setting.name == "lease";
-    // With --coordinator they are not the nodes' to say, and that was said where they were.
+    // With --coordinator the nodes' values are ignored, and a warning has said so.
     if (!of_the_job || plan->config.coordinator_alone()) continue;
     facts["--" + setting.name] = machine::FactValue(setting.value);
   }
   plan->config.mutable_facts()->insert(facts.begin(), facts.end());
 }
 
-// What ends a node before it is one is shown where the job is looked at, too.
-void TellSageMaker(const Environment& environment, const absl::Status& status) {
+// Writes an error before the start to SageMaker's failure file, too, which its console shows.
+void ReportToSageMaker(const Environment& environment, const absl::Status& status) {
   if (!OnSageMaker(environment)) return;
   const std::string file = SageMakerFailureFile(environment);
   const absl::Status written = host::FillFile(file, absl::StrCat("muster: ", status.message(), "\n"));
-  // Its folder is missing only where a file of SageMaker's is tried out elsewhere.
+  // The default folder is missing only if a resourceconfig.json is tried out on another machine.
   if (absl::IsNotFound(written) && file == kSageMakerFailureFile) return;
   if (!written.ok()) Complain(written);
 }
@@ -136,21 +136,21 @@ absl::Status TakeNoticeFile(RunPlan* plan) {
   return usable;
 }
 
-// notes: what is to be said beside what the plan says.
+// notes: logged in addition to those of the plan.
 int RunLine(const CommandLine& command_line, const Environment& environment, const std::vector<std::string>& notes,
             const Invocation& invocation, const Inherited& inherited, StartupSignals* startup_signals) {
   Machine machine = ReadMachine(environment);
   machine.on_retryable_exit_code = [startup_signals](int code) { startup_signals->SetRetryableExitCode(code); };
   absl::StatusOr<RunPlan> plan = Plan(command_line, environment, machine);
   if (!plan.ok()) {
-    TellSageMaker(environment, plan.status());
+    ReportToSageMaker(environment, plan.status());
     return Complain(plan.status());
   }
-  if (invocation.command == kLocalCommand) plan->view.source = kLocalCommand;  // who made its CLUSTER_SPEC
+  if (invocation.command == kLocalCommand) plan->view.source = kLocalCommand;  // which made its CLUSTER_SPEC
   if (const absl::Status sane = CheckNoLauncherInside(command_line, *plan); !sane.ok()) return Complain(sane);
   plan->notes.insert(plan->notes.end(), notes.begin(), notes.end());
   if (const std::string names = IgnoredOptions(command_line); plan->config.coordinator_alone() && !names.empty()) {
-    plan->view.warnings.push_back(names + ": with --coordinator what muster coordinator was told holds instead");
+    plan->view.warnings.push_back(names + ": ignored with --coordinator; set it on muster coordinator");
   }
   if (const absl::Status given = CheckScriptIsGiven(*plan, invocation.command); !given.ok())
     return Complain(given);
@@ -176,8 +176,8 @@ int RunLine(const CommandLine& command_line, const Environment& environment, con
 }
 
 std::vector<std::string> DeepspeedEnvFiles(const Environment& environment) {
-  const auto said = environment.find("DS_ENV_FILE"), home = environment.find("HOME");
-  const std::string name = said == environment.end() || said->second.empty() ? ".deepspeed_env" : said->second;
+  const auto named = environment.find("DS_ENV_FILE"), home = environment.find("HOME");
+  const std::string name = named == environment.end() || named->second.empty() ? ".deepspeed_env" : named->second;
   if (name.front() == '/' || home == environment.end()) return {name};
   return {absl::StrCat(home->second, "/", name), name};
 }

@@ -20,19 +20,20 @@ namespace {
 
 constexpr int kEndingSignals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT};
 
-// Not by stdio, whose locks the first thread may hold, and only if the reader takes it.
-void SayAtOnce(const std::string& line) {
+// Writes without stdio, whose locks the first thread may hold, and only if it does not block.
+void WriteAtOnce(const std::string& line) {
   pollfd polled{STDERR_FILENO, POLLOUT, 0};
   if (poll(&polled, 1, 0) == 1 && (polled.revents & POLLOUT) != 0) {
     (void)!write(STDERR_FILENO, line.data(), line.size());
   }
 }
 
-// On the listening thread; the first thread may be anywhere, so nothing is destroyed.
+// Runs on the listening thread. The first thread may be anywhere, so no destructor runs.
 [[noreturn]] void EndBy(int signal, int exit_code) {
   machine::EndCommands();
   const bool cancel = signal == SIGINT;
-  SayAtOnce("muster: " + host::NameOf(signal) + " before the start: " + (cancel ? "cancelled" : "leaving") + "\n");
+  WriteAtOnce("muster: " + host::NameOf(signal) + " before the start: " + (cancel ? "cancelled" : "leaving") +
+              "\n");
   if (cancel) EndBySignal(SIGINT);
   _exit(cancel ? kExitCancelled : exit_code);
 }
@@ -68,7 +69,7 @@ void StartupSignals::Listen() {
   std::array<pollfd, 2> polled = {pollfd{stop_fd_, POLLIN, 0}, pollfd{signal_fd_, POLLIN, 0}};
   while (true) {
     if (poll(polled.data(), polled.size(), -1) < 0) continue;  // EINTR
-    if (polled[0].revents != 0) return;                        // a signal that has come, too, is the host's
+    if (polled[0].revents != 0) return;  // a signal that is pending as well is left to the host
     signalfd_siginfo info;
     if (read(signal_fd_, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) continue;
     EndBy(static_cast<int>(info.ssi_signo), exit_code_);

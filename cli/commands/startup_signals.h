@@ -1,5 +1,5 @@
-// Hears the signals that end muster before the host's loop does: counting devices and resolving names may take a
-// minute, and of signals that wait for so long the kernel hands over the lowest number first, not the first one.
+// Handles the signals that end muster until the host's loop does. Counting devices and resolving names may take a
+// minute, and of several pending signals the kernel delivers the lowest number first, not the first that arrived.
 #pragma once
 
 #include <signal.h>
@@ -15,17 +15,17 @@ namespace muster::cli {
 // the job has been started yet that would have to be stopped.
 class StartupSignals {
  public:
-  // Call after PrepareProcess(), which has blocked the signals. Where the machine gives no thread, they wait for
+  // Call after PrepareProcess(), which blocks the signals. Without a thread (none can be started) they wait for
   // the host's loop.
   explicit StartupSignals(const Inherited& inherited);
   ~StartupSignals() { Stop(); }
   StartupSignals(const StartupSignals&) = delete;
   StartupSignals& operator=(const StartupSignals&) = delete;
 
-  // The exit code where the platform expects another one than 75. 0: none.
+  // Sets the exit code that replaces 75 on this platform. 0: 75 stays.
   void SetRetryableExitCode(int code);
 
-  // From here on signals wait for the host's loop. To be called before the first process of the job is started.
+  // Leaves signals to the host's loop. Call it before the first process of the job is started.
   void Stop();
 
  private:

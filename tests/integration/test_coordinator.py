@@ -138,7 +138,7 @@ class CoordinatorAlone(ClusterTest):
         job.start(1, options=["--progress-file", str(job.folder / "progress"), "--max-restarts", "1"])
         self.assertEqual({0: 93, 1: 93}, job.exit_codes())
         self.assertEqual([0, 1, 2, 3], sorted({record["restart"] for record in job.records("start")}))
-        self.assertTrue(job.nodes[1].said("--max-restarts: with --coordinator what muster coordinator was told holds"))
+        self.assertTrue(job.nodes[1].said("--max-restarts: ignored with --coordinator"))
 
     def test_what_the_environment_says_of_nodes_is_not_asked(self):
         job = self.job_of(2)
