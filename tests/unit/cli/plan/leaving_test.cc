@@ -155,8 +155,8 @@ TEST(DeadlinePlanTest, SlurmsEndCountsWhereAStopBeforeItIsWantedAndNoOtherIsSaid
   const DeadlinePlan plan = Deadline({"--stop-before", "5m"}, slurm);
   ASSERT_TRUE(plan.stop);
   EXPECT_EQ(plan.stop->why, "--stop-before 5m, deadline 2026-11-21T12:00:00Z (SLURM_JOB_END_TIME)");
-  EXPECT_EQ(Deadline({"--stop-before", "5m", "--deadline", "2026-11-21T11:00:00Z"}, slurm).from, "--deadline");
-  EXPECT_EQ(Deadline({}, {{"MUSTER_STOP_BEFORE", "5m"}, {"SLURM_JOB_END_TIME", "1795262400"}}).from,
+  EXPECT_EQ(Deadline({"--stop-before", "5m", "--deadline", "2026-11-21T11:00:00Z"}, slurm).origin, "--deadline");
+  EXPECT_EQ(Deadline({}, {{"MUSTER_STOP_BEFORE", "5m"}, {"SLURM_JOB_END_TIME", "1795262400"}}).origin,
             "SLURM_JOB_END_TIME");
 }
 

@@ -151,10 +151,14 @@ TEST(NodeOutputTest, AnUnfinishedLineIsShownAtTheEnd) {
 TEST(NodeOutputTest, AProgressBarRedraws) {
   NodeOutput output(0, false);
   EXPECT_EQ(Fed(&output,
-                "\x1e0\x1f10%\r"),
+                "\x1e"
+                "0\x1f"
+                "10%\r"),
             "[node 0 rank 0] 10%\r");
   EXPECT_EQ(Fed(&output,
-                "\x1e0\x1f20%\r"),
+                "\x1e"
+                "0\x1f"
+                "20%\r"),
             "[node 0 rank 0] 20%\r");
   EXPECT_EQ(Fed(&output, "\n"), "[node 0 rank 0] 20%\n");
   EXPECT_EQ(Fed(&output, "\n"), "[node 0] \n");
@@ -163,7 +167,10 @@ TEST(NodeOutputTest, AProgressBarRedraws) {
 TEST(NodeOutputTest, EachRowOfAStateIsBehindNodeAndRank) {
   NodeOutput output(1, false);
   EXPECT_EQ(Fed(&output,
-                "\x1e3\x1fepoch\v\x1e3\x1fstep\r"),
+                "\x1e"
+                "3\x1f"
+                "epoch\v\x1e"
+                "3\x1fstep\r"),
             "[node 1 rank 3] epoch\v[node 1 rank 3] step\r");
 }
 
