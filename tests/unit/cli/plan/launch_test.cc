@@ -59,7 +59,7 @@ TEST(LaunchTest, SeveralWorkersCannotReadTheirProgramFromOneStandardInput) {
     };
     EXPECT_EQ(check("2").exit_code, 64);
     EXPECT_EQ(check("2").problem,
-              "the script " + script + " is standard input, which 2 workers cannot all read: put it into a file");
+              "the script " + script + " is standard input, which 2 workers cannot all read: save it as a file");
     EXPECT_EQ(check("1").exit_code, 0);
   }
 }

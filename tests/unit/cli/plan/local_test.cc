@@ -40,7 +40,7 @@ TEST(LocalPlanTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(Error({"--nodes", "2", "--standalone", "t.py"}),
             "--standalone: muster local sets this itself; leave it out");
   EXPECT_EQ(Error({"--nodes", "2", "--nnodes", "1", "t.py"}), "--nnodes 1: does not fit --nodes 2");
-  EXPECT_EQ(Error({"--nodes", "2", "--nnodes", "1:3", "t.py"}), "--nnodes 1:3: --nodes says 2");
+  EXPECT_EQ(Error({"--nodes", "2", "--nnodes", "1:3", "t.py"}), "--nnodes 1:3: does not fit --nodes 2");
   EXPECT_EQ(Error({"--nodes", "2"}), "no SCRIPT was given (see muster local --help)");
   EXPECT_EQ(LocalNodeCount(Parsed({"--nodes", "3", "--nnodes", "2:3", "t.py"})).value(), 3);
 }
