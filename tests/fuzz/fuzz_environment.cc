@@ -4,6 +4,8 @@
 
 namespace {
 
+using muster::Environment;
+
 Environment EnvironmentOf(const std::string& text) {
   Environment environment;
   for (size_t begin = 0; begin < text.size();) {

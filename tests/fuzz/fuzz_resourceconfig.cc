@@ -13,7 +13,7 @@ void Read(const std::string& config, const std::string& beside, const std::strin
     if (text.size() > max_bytes) return absl::ResourceExhaustedError("too long");
     return text;
   };
-  const Environment environment;
+  const muster::Environment environment;
   muster::fuzz::CheckSound(muster::discovery::ReadSageMaker({environment, reader}, {.instance_groups = groups}));
 }
 
