@@ -215,8 +215,10 @@ void AgentProcess::Step(Event event) {
 void AgentProcess::OnHostMessage(std::string_view payload) {
   v1::HostStatus status;
   if (!status.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
-    Log(Severity::kError, "agent", "the host sent something that is no status");
-    return Do(ExitAgent{kExitFault, "the host cannot be understood"});  // it counts our ends, not our silence
+    Log(Severity::kError, "agent",
+        "the host sent an invalid status: this agent exits, and the host starts another");
+    // Exit rather than stay silent: the host limits how often it restarts its agent.
+    return Do(ExitAgent{kExitFault, "an invalid status"});
   }
   if (configured_) return Step([&](BootTime now, Effects* out) { core_.OnHostStatus(now, status, out); });
   const bool first = early_.empty();
@@ -227,15 +229,17 @@ void AgentProcess::OnHostMessage(std::string_view payload) {
 
 void AgentProcess::OnLinkClosed() {
   if (configured_) return core_.OnHostLinkClosed(EventLoop::Now());
-  exit_code_ = 0;  // told nothing, answers for nothing
+  exit_code_ = 0;  // without a configuration there is nothing to clean up
   loop_.Stop();
 }
 
 bool AgentProcess::WatchHost(const v1::HostStatus& status) {
   host_pidfd_ = OpenPidFd(static_cast<pid_t>(status.host_pid()));
   const auto ended = [this] { Step([&](BootTime now, Effects* out) { core_.OnHostClosed(now, out); }); };
-  if (host_pidfd_ < 0 && errno != ESRCH) {  // no sign of its death: its workers are not to die of it
-    Log(Severity::kError, "agent", "the host cannot be watched: " + std::string(std::strerror(errno)));
+  if (host_pidfd_ < 0 && errno != ESRCH) {  // the host may be alive: do not end its workers
+    Log(Severity::kError, "agent",
+        "cannot watch the host process (pid " + std::to_string(status.host_pid()) +
+            "): " + std::string(std::strerror(errno)));
     Do(ExitAgent{kExitFault, "the host cannot be watched"});
     return false;
   }
@@ -266,13 +270,13 @@ void AgentProcess::Begin(v1::HostStatus first) {
   const absl::Status enough = config_.single_node() ? absl::OkStatus() : rendezvous::CheckThreadsForGrpc();
   if (!enough.ok()) {
     Log(Severity::kError, "agent", AsStd(enough.message()));
-    return Do(ExitAgent{kExitFault, "gRPC needs threads"});
+    return Do(ExitAgent{kExitFault, "no threads for gRPC"});
   }
   if (!WatchHost(host_)) return;
   if (config_.single_node() || config_.serves() == v1::NodeConfig::SERVES_YES) return Configure(true);
   if (config_.serves() == v1::NodeConfig::SERVES_NO) return Configure(false);
   if (host_.memory().has_served()) return Configure(host_.memory().served());
-  // A name may take its time, and the loop must not wait for it.
+  // Resolving a name may take seconds, which the loop must not wait for.
   absl::StatusOr<std::thread> resolver = StartThread([this, host = config_.primary().host()] {
     const absl::StatusOr<bool> local = rendezvous::IsLocalAddress(host);
     loop_.Post([this, is_local = local.ok() && *local] { DecideIfServing(is_local); });
@@ -281,7 +285,7 @@ void AgentProcess::Begin(v1::HostStatus first) {
     resolver_ = *std::move(resolver);
   } else {
     Log(Severity::kError, "agent", AsStd(resolver.status().message()));
-    Do(ExitAgent{kExitFault, "nobody can look up the primary's name"});
+    Do(ExitAgent{kExitFault, "no thread to resolve the primary's name"});
   }
 }
 
@@ -313,7 +317,8 @@ void AgentProcess::Configure(bool serves) {
   } else {
     session_ = std::make_unique<rendezvous::RemoteSession>(
         rendezvous::RemoteSessionOptions{config_.primary(), config_.token(), rendezvous::LeaseOf(config_),
-                                         kConnectLimit, config_.primary_address()},
+                                         kConnectLimit, config_.primary_address(),
+                                         config_.coordinator_alone() ? "the coordinator" : "the primary"},
         &loop_, Events());
   }
   configured_ = true;
@@ -327,12 +332,12 @@ void AgentProcess::Configure(bool serves) {
   Tick();
 }
 
-// Others may reach this node by an address that it does not have itself (NAT), so it is only said.
+// A warning only: other nodes may reach this one by an address that it does not have itself (NAT).
 void AgentProcess::CheckLocalAddress() {
   const std::string& address = config_.local_addr();
   if (!rendezvous::IsLiteral(address) || rendezvous::IsLocalAddress(address).value_or(true)) return;
   Log(Severity::kWarning, "agent",
-      "--local-addr " + address + " is no address of this machine: worker 0 may not be able to listen on it");
+      "--local-addr " + address + " is not an address of this machine: worker 0 may not be able to listen on it");
 }
 
 // The others look for this node by that address. Of one that the platform gives nobody need ask, and on some
@@ -354,7 +359,7 @@ void AgentProcess::WatchNotice() {
   const absl::Status started = notice_watch_->Start();
   if (started.ok()) return;
   Log(Severity::kError, "agent",
-      "--preemption-notice: not all of it is watched: " + std::string(AsStd(started.message())));
+      "--preemption-notice: some notices will be missed: " + std::string(AsStd(started.message())));
 }
 
 void AgentProcess::MakeCoordinator() {
@@ -423,8 +428,9 @@ bool AgentProcess::Listening() {
   const BootTime now = EventLoop::Now();
   if (absl::IsUnavailable(status)) rendezvous::RefreshPortHolder(now, PrimaryPort(), &port_retry_);
   const bool has_served = IsSet(core_.memory().epoch());  // an agent before this one, perhaps
-  const rendezvous::PortRetry::Next next =
-      port_retry_.OnFailure(now, status, {.has_served = has_served, .lease = rendezvous::LeaseOf(config_)});
+  const rendezvous::PortUser user = {
+      .has_served = has_served, .lease = rendezvous::LeaseOf(config_), .port = PrimaryPort()};
+  const rendezvous::PortRetry::Next next = port_retry_.OnFailure(now, status, user);
   loop_.Post([this, next] {
     Step([&](BootTime at, Effects* out) { core_.OnDisconnected(at, next.why, next.exit_code, out); });
   });
@@ -455,7 +461,7 @@ void AgentProcess::Do(const EndHost& end) {
               },
           .on_host_lives =
               [this] {
-                Do(ExitAgent{0, "the host has another agent"});
+                Do(ExitAgent{0, "the host has replaced this agent"});
               },
           .on_remark = [](const std::string& line) { Log(Severity::kWarning, "agent", line); }});
   ender_->Begin(end.kill_first);
@@ -489,8 +495,8 @@ void AgentProcess::StopWhenDrained() {
 void AgentProcess::ReplaceDeadListener() {
   if (exit_code_.has_value() || EventLoop::Now() - started_ < kLeastLife || !rendezvous::ListenerDied()) return;
   Log(Severity::kError, "agent",
-      "a connection could not be accepted, perhaps for want of descriptors (ulimit -n): another agent takes over");
-  // At once, as by a kill: whatever is to be known the host knows, and a lease is running.
+      "a connection could not be accepted (too few file descriptors? see ulimit -n): another agent takes over");
+  // Immediately, like a kill: the host holds this agent's memory, and leases are running.
   exit_code_ = kExitFault;
   loop_.Stop();
 }

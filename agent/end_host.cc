@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "base/proc/proc_scan.h"
@@ -34,7 +36,8 @@ void HostEnder::Begin(bool kill_first) {
     return;
   }
   if (kill_first && syscall(SYS_pidfd_send_signal, pidfd_, SIGKILL, nullptr, 0) != 0 && errno != ESRCH) {
-    events_.on_remark("the silent host could not be sent SIGKILL");
+    events_.on_remark("cannot send SIGKILL to the host, which does not respond: " +
+                      std::string(std::strerror(errno)));
   }
   loop_->Watch(pidfd_, EPOLLIN, [this](uint32_t) { OnHostEnded(); });  // fires at once if it has ended already
   timer_ =
@@ -54,8 +57,9 @@ void HostEnder::OnHostStays(bool killed) {
     events_.on_host_lives();
     return;
   }
-  // SIGKILL is pending: it executes no more of its own code, wherever the kernel holds it.
-  events_.on_remark("the host has been sent SIGKILL and does not end; taken for ended");
+  // SIGKILL is pending: the host executes none of its own code any more, wherever the kernel holds it.
+  events_.on_remark("the host has not ended " + absl::FormatDuration(kHostDeathLimit) +
+                    " after SIGKILL; it is treated as ended");
   OnHostEnded();
 }
 
@@ -64,13 +68,15 @@ void HostEnder::Sweep() {
   const MarkedReport report = EndMarked(host_, found_);
   found_ = report.found;
   if (report.AllGone()) {
-    if (!report.stuck.empty()) events_.on_remark("taken for ended, the kernel holds it: " + report.stuck);
+    if (!report.stuck.empty()) {
+      events_.on_remark("killed, but still held by the kernel; treated as ended: " + report.stuck);
+    }
     events_.on_swept();
     return;
   }
-  // Another user's, which we may not kill, or the machine does not let us look.
+  // What is left belongs to another user, or cannot be read.
   if (EventLoop::Now() >= sweep_until_) {
-    std::string left = report.unknown.empty() ? "" : "not all can be seen (" + report.unknown + ")";
+    std::string left = report.unknown.empty() ? "" : "not all processes can be read (" + report.unknown + ")";
     for (const ProcessInfo& process : report.found) {
       left += (left.empty() ? "" : ", ") + Describe(process);
       if (left.size() >= kMaxLeftText) break;
@@ -86,14 +92,15 @@ bool IsProvedDead(const v1::Predecessor& predecessor, const v1::NodeConfig& self
       predecessor.boot_id() != self.boot_id() || predecessor.pid_namespace() != self.pid_namespace()) {
     return false;
   }
-  // Where our own host has its pid, the former holder cannot have it any more.
+  // If our own host has this pid, the former holder is gone.
   if (predecessor.host_pid() != own_host_pid) {
     const auto pid = static_cast<pid_t>(predecessor.host_pid());
     const std::optional<ProcessInfo> process = ReadProcess(pid);
     if (process.has_value() ? !process->ended() : IsThere(pid)) return false;
   }
-  // Its host is dead. What host and agent left when they died together is ended here; a later probe finds none.
-  // Whether our own ancestors got its children cannot be found out from here, below a host that gets them all.
+  // The former host is dead. Kill what it and its agent left if they died together; a later probe finds nothing.
+  // From here, below a host that adopts all orphans, it cannot be known whether our ancestors adopted its
+  // children.
   return EndMarked({.ids = {predecessor.host_id()}, .may_adopt = Ancestors()}).AllGone();
 }
 

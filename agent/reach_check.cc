@@ -34,7 +34,7 @@ void ReachCheck::OnResolved(const absl::StatusOr<std::vector<std::string>>& addr
   if (!addresses.ok()) {
     done_ = true;
     warn_(absl::StrCat(config_.primary_source(), ": ", addresses.status().message(),
-                       ": the other nodes look for this one by that name"));
+                       ": the other nodes use this name to find this node"));
     return;
   }
   address_ = addresses->front();
@@ -63,12 +63,12 @@ void ReachCheck::Conclude(const std::string& why) {
 std::string DescribeUnreached(const v1::NodeConfig& config, const std::string& address, const std::string& why) {
   const std::string& host = config.primary().host();
   const std::string own = JoinAtMost(rendezvous::OwnAddresses(), kMaxOwnAddressesShown);
-  return absl::StrCat(
-      config.primary_source(), " ", host, host == address ? "" : absl::StrCat(" (", address, ")"),
-      " is not an address of this machine, and a connection to it does not come back here (", why,
-      "): unless it is forwarded to this machine, no other node can find this one; give the address of node 0",
-      own.empty() ? "" : absl::StrCat(" (this machine has ", own, ")"),
-      ", or, if this is not node 0, its own --node-rank");
+  return absl::StrCat(config.primary_source(), " ", host, host == address ? "" : absl::StrCat(" (", address, ")"),
+                      " is not an address of this machine, and a connection to it does not come back here (", why,
+                      "): unless it is forwarded to this machine, the other nodes cannot find this node; pass the "
+                      "address of node 0",
+                      own.empty() ? "" : absl::StrCat(" (this machine has ", own, ")"),
+                      ", or, if this is not node 0, its own --node-rank");
 }
 
 }  // namespace muster::agent

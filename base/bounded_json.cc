@@ -42,7 +42,7 @@ class BoundsCheck : public Json::json_sax_t {
   bool parse_error(std::size_t position, const std::string& token, const Json::exception& error) override {
     constexpr int kNumberOverflow = 406;  // the library's number for it
     if (error.id == kNumberOverflow) {
-      refusal_ = absl::StrCat("a number that is too great, ", Shown(token));
+      refusal_ = absl::StrCat("a number that is too large, ", Shown(token));
       return false;
     }
     // The library counts the byte that it stumbled over, from 1.

@@ -25,7 +25,7 @@ absl::StatusOr<std::thread> StartThread(Function function) {
     return std::thread(std::move(function));
   } catch (const std::system_error& error) {
     const bool shortage = error.code() != std::errc::operation_not_permitted;
-    return absl::ResourceExhaustedError(std::string("no thread can be started") +
+    return absl::ResourceExhaustedError(std::string("cannot start a thread") +
                                         (shortage ? " (ulimit -u, pids.max): " : ": ") + WhyRefused(error.code()));
   }
 }

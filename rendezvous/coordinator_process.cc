@@ -92,8 +92,8 @@ class CoordinatorProcess {
   // It knows nothing that those who attach do not tell: a new one disturbs no worker, as a restart does not.
   void ReplaceDeadListener() {
     Log(Severity::kError, kPart,
-        "a connection could not be accepted, perhaps for want of descriptors (ulimit -n): listening anew");
-    service_.reset();  // before the next one: the port is the same
+        "a connection could not be accepted (too few file descriptors? see ulimit -n): opening the port again");
+    service_.reset();  // first: the next one listens on the same port
     Serve();
   }
 
@@ -107,7 +107,7 @@ class CoordinatorProcess {
     sigprocmask(SIG_SETMASK, &all, nullptr);
     for (const int deaf : {SIGHUP, SIGQUIT, SIGPIPE}) signal(deaf, SIG_IGN);
     signal_fd_ = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signal_fd_ < 0) return absl::ErrnoToStatus(errno, "making a descriptor for signals");
+    if (signal_fd_ < 0) return absl::ErrnoToStatus(errno, "creating a descriptor for signals");
     loop_.Watch(signal_fd_, EPOLLIN, [this](uint32_t) { OnSignal(); });
     return absl::OkStatus();
   }
@@ -119,7 +119,7 @@ class CoordinatorProcess {
     end_.signal = terminated ? 0 : SIGINT;
     Finish(terminated ? kExitLeft : kExitCancelled,
            std::string(terminated ? "SIGTERM" : "SIGINT") +
-               ": the job goes on if a coordinator is here again within the lease");
+               ": the job continues if a coordinator is started again at this address within the lease");
   }
 
   void Listen() {
@@ -138,8 +138,9 @@ class CoordinatorProcess {
     const BootTime now = EventLoop::Now();
     if (absl::IsUnavailable(status))
       RefreshPortHolder(now, static_cast<uint16_t>(options.listen.port), &port_retry_);
-    const PortRetry::Next next =
-        port_retry_.OnFailure(now, status, {.has_served = port_ != 0, .lease = LeaseOf(config_)});
+    const PortUser user = {
+        .has_served = port_ != 0, .lease = LeaseOf(config_), .port = options.listen.port, .runs_alone = true};
+    const PortRetry::Next next = port_retry_.OnFailure(now, status, user);
     if (next.exit_code != 0) return Finish(next.exit_code, next.why);
     if (trouble_ != next.why) Log(Severity::kWarning, kPart, next.why);
     trouble_ = next.why;

@@ -8,6 +8,14 @@
 #include "base/takeover.h"
 
 namespace muster::agent {
+namespace {
+
+std::string NameOfCoordinator(const v1::NodeConfig& config) {
+  return absl::StrCat(config.coordinator_alone() ? "the coordinator at " : "the primary at ",
+                      ToString(config.primary()));
+}
+
+}  // namespace
 
 void AgentCore::WatchCoordinator(BootTime now, Effects* out) {
   if (link_ == Link::kConnecting && now > connect_began_ + kConnectLimit + absl::Seconds(1)) {
@@ -19,7 +27,7 @@ void AgentCore::WatchCoordinator(BootTime now, Effects* out) {
   if (link_ == Link::kUp && Leased() && now > std::max(last_contact_, connected_at_) + LeaseDuration() / 2) {
     out->push_back(Disconnect{});
     link_ = Link::kDown;
-    last_disconnect_ = "no response on an open connection";
+    last_disconnect_ = absl::StrCat("no answer from ", NameOfCoordinator(config_), " on an open connection");
     connect_at_ = now + ReconnectDelay();
   }
   if (link_ == Link::kDown && now >= connect_at_) {
@@ -30,10 +38,10 @@ void AgentCore::WatchCoordinator(BootTime now, Effects* out) {
     out->push_back(Connect{});
   }
   if (link_ != Link::kUp && !order_.has_exit()) {
-    SetWaiting(now,
-               absl::StrCat("no connection to the coordinator at ", ToString(config_.primary()),
-                            last_disconnect_.empty() ? "" : absl::StrCat(" (", last_disconnect_, ")")),
-               out);
+    SetWaiting(
+        now,
+        last_disconnect_.empty() ? absl::StrCat("connecting to ", NameOfCoordinator(config_)) : last_disconnect_,
+        out);
     GiveUpOnCoordinator(now, out);
   }
 }
@@ -51,15 +59,17 @@ void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
   if (silence < limit || ending_host_) return;
   const bool observer = config_.role() == v1::ROLE_OBSERVER;
   ExitAlone(now, observer && !joining ? 0 : kExitUnavailable,
-            absl::StrCat("could not reach the coordinator at ", ToString(config_.primary()), " for ",
-                         absl::FormatDuration(limit), joining ? " (--join-timeout)" : " (--coordinator-timeout)",
-                         last_disconnect_.empty() ? "" : ": ", last_disconnect_),
+            absl::StrCat("gave up after ", absl::FormatDuration(limit), " (",
+                         joining ? "--join-timeout" : "--coordinator-timeout", "): ",
+                         last_disconnect_.empty() ? absl::StrCat("no answer from ", NameOfCoordinator(config_))
+                                                  : last_disconnect_),
             out);
 }
 
 void AgentCore::ReachedAnotherJob(BootTime now, const std::string& reason) {
   link_ = Link::kDown;
-  last_disconnect_ = absl::StrCat("another job's coordinator answers there: ", reason);
+  last_disconnect_ =
+      absl::StrCat("another job's coordinator answers at ", ToString(config_.primary()), ": ", reason);
   connect_at_ = now + RefusedDelay(now);
 }
 

@@ -104,8 +104,8 @@ absl::StatusOr<ClusterView> ReadOne(const Source& source, const Evidence& eviden
                                     const DiscoverOptions& options) {
   ASSIGN_OR_RETURN(std::optional<ClusterView> reading, source.read(evidence, options));
   if (reading.has_value()) return *std::move(reading);
-  return absl::InvalidArgumentError(absl::StrFormat("--source %s: %s is not here, so it says nothing of this node",
-                                                    source.name, source.evidence));
+  return absl::InvalidArgumentError(
+      absl::StrFormat("--source %s: %s was not found on this node", source.name, source.evidence));
 }
 
 // The first one's, and the primary of the next that names one where the first does not.

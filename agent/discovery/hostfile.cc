@@ -69,7 +69,8 @@ class HostfileReader {
                    absl::StrCat("a whole number from 1 to ", kMaxHostSlots, " and nothing after it"));
     }
     if (*slots == 0) {
-      return Wrong(" slots", "0", "at least 1: whatever counted the devices of " + Shown(host) + " has failed");
+      return Wrong(" slots", "0",
+                   "at least 1: the script that counted the devices of " + Shown(host) + " probably failed");
     }
     if (!seen_.insert(HostKey(address->host)).second) return Wrong(" host", host, "each host once");
     if (hosts_.size() == static_cast<size_t>(kMaxHosts))

@@ -51,12 +51,13 @@ class Finder {
       });
     }
     if (!own.empty()) return own;
-    std::string expected = "one of its hosts, but no name or address of this machine is there";
+    std::string expected = "one of its hosts, but it contains no name or address of this machine";
     if (!unresolved.empty()) {
       absl::StrAppend(&expected, " (", JoinAtMost(unresolved, kMaxHostsInMessage),
                       unresolved.size() == 1 ? " does" : " do", " not resolve here)");
     }
-    return ToStatus({source_, "this machine", options_.hostname, expected, "put one there, or give --node-rank"});
+    return ToStatus(
+        {source_, "this machine", options_.hostname, expected, "add this machine, or give --node-rank"});
   }
 
  private:
@@ -144,10 +145,9 @@ class Reader {
     if (whole->slots.size() == own.slots.size()) return absl::OkStatus();
     const auto visible = environment_.find(kVisibleDevices);
     if (visible != environment_.end()) {
-      return ToStatus(
-          {kVisibleDevices, "", visible->second,
-           absl::StrCat("no such variable, as --include or --exclude choose the devices of ", own.host),
-           "unset it, or leave the slots out of the option"});
+      return ToStatus({kVisibleDevices, "", visible->second,
+                       absl::StrCat("it to be unset, as --include or --exclude chooses the devices of ", own.host),
+                       "unset it, or leave the slots out of the option"});
     }
     view->for_workers[kVisibleDevices] = absl::StrJoin(own.slots, ",");
     return absl::OkStatus();
@@ -182,8 +182,8 @@ absl::StatusOr<std::string> WriteHostfile(const ClusterView& view, int slots) {
   const auto line = [](const std::string& host, int count) { return absl::StrCat(host, " slots=", count, "\n"); };
   if (view.nodes.empty() && view.nnodes == 1) return line(kThisMachine, slots);
   if (view.nodes.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("a hostfile names all nodes, and nothing here (", view.source,
-                                                   ") says the names of the ", view.nnodes));
+    return absl::InvalidArgumentError(absl::StrCat("cannot write a hostfile: the source of this job (",
+                                                   view.source, ") does not name its ", view.nnodes, " nodes"));
   }
   std::string text;
   std::set<std::string> seen;
@@ -191,7 +191,7 @@ absl::StatusOr<std::string> WriteHostfile(const ClusterView& view, int slots) {
     const std::string host = view.nodes[i].substr(0, view.nodes[i].rfind(':'));
     if (host.find(':') != std::string::npos) {
       return absl::InvalidArgumentError(
-          absl::StrCat(view.source, ": ", Shown(host), " is an IPv6 address, of which a hostfile knows nothing"));
+          absl::StrCat(view.source, ": ", Shown(host), " is an IPv6 address, which a hostfile cannot contain"));
     }
     if (!seen.insert(HostKey(host)).second) {
       return ToStatus({view.source, absl::StrCat("nodes[", i, "]"), view.nodes[i],

@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kName[] = "sagemaker";
-constexpr char kAdvice[] = "give --nnodes, --node-rank and --master-addr where the platform's word cannot be used";
+constexpr char kAdvice[] = "give --nnodes, --node-rank and --master-addr in place of it";
 constexpr char kJobName[] = "TRAINING_JOB_NAME";
 constexpr char kInterface[] = "SM_NETWORK_INTERFACE_NAME";
 constexpr size_t kMaxInterfaceChars = 15;  // IFNAMSIZ, less its NUL
@@ -208,7 +208,7 @@ absl::StatusOr<std::vector<std::string>> Trainers(const Text& text, const Job& j
       if (!strange) continue;
       warnings->push_back(absl::StrCat(text.name, ": instance_groups: ", Shown(group.name), " has ",
                                        Shown(*strange),
-                                       ": expected only hosts that hosts has too; nobody waits for it"));
+                                       ": expected only hosts that hosts has too; it is ignored"));
       break;  // one says it all
     }
     return job.hosts;

@@ -49,7 +49,7 @@ class SlurmReader {
     ASSIGN_OR_RETURN(const std::optional<int> stated, Number(kStepCount, 1, static_cast<int>(kMaxNodelistHosts)));
     if (!stated || *stated == count) return nodes_.size();
     return ToStatus({kStepCount, "", absl::StrCat(*stated),
-                     absl::StrCat(count, ", as ", kStepNodes, " (", Shown(*list), ") names so many"), ""});
+                     absl::StrCat(count, ", the number of nodes in ", kStepNodes, " (", Shown(*list), ")"), ""});
   }
 
   // After ReadNodes().
@@ -77,7 +77,7 @@ class SlurmReader {
     }
     ASSIGN_OR_RETURN(const Allocated nodes, AllocatedNodes());
     if (nodes.count == 0) return std::nullopt;
-    if (nodes.count > 1) return WithoutSrun(nodes.said, Srun(nodes.count));
+    if (nodes.count > 1) return WithoutSrun(nodes.evidence, Srun(nodes.count));
     ClusterView view;
     view.source = kSourceOfOne;
     view.node_rank = 0;
@@ -86,11 +86,8 @@ class SlurmReader {
     TakeNodes(&view);
     view.nodes.clear();
     TakeGpus(&view);
-    view.warnings.push_back(
-        absl::StrCat(kStepNodes,
-                     " is missing: a job of one node, in the place where it was typed; to run in a step "
-                     "of the job, write ",
-                     Srun(1)));
+    view.warnings.push_back(absl::StrCat(
+        kStepNodes, " is missing: the job runs on this node alone; to run in a step of the job, write ", Srun(1)));
     return view;
   }
 
@@ -147,12 +144,12 @@ class SlurmReader {
     if (!name || *name == view->self) return absl::OkStatus();
     if (std::find(nodes_.begin(), nodes_.end(), *name) == nodes_.end()) {
       return ToStatus({kNodeName, "", *name,
-                       absl::StrCat("one of ", kStepNodes, ", which is then that of another step"),
+                       absl::StrCat("one of ", kStepNodes, ", which seems to be that of another step"),
                        "write " + Srun(static_cast<int>(nodes_.size()))});
     }
     view->warnings.push_back(absl::StrCat(kNodeId, " is ", view->node_rank, ", which is ", Shown(view->self),
                                           ", but ", kNodeName, " is ", Shown(*name),
-                                          ": were the variables taken along from another node, as by ssh?"));
+                                          ": were the variables copied from another node, as by ssh?"));
     return absl::OkStatus();
   }
 
@@ -193,11 +190,11 @@ class SlurmReader {
   }
 
   struct Allocated {
-    std::string said;  // by whom, for messages
+    std::string evidence;  // for messages: "SLURM_JOB_NUM_NODES is 4"
     int count = 0;
   };
 
-  // 0: nobody says.
+  // A count of 0: not known.
   absl::StatusOr<Allocated> AllocatedNodes() const {
     for (const char* variable : {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"}) {
       ASSIGN_OR_RETURN(const std::optional<int> count, Number(variable, 1, static_cast<int>(kMaxNodelistHosts)));
@@ -213,10 +210,10 @@ class SlurmReader {
     return Allocated();
   }
 
-  static absl::Status WithoutSrun(const std::string& said, const std::string& line) {
+  static absl::Status WithoutSrun(const std::string& evidence, const std::string& line) {
     return ToStatus({kStepNodes, "", std::nullopt,
-                     absl::StrCat("srun to start muster on each node, since ", said,
-                                  " and this one was started outside of a step, alone"),
+                     absl::StrCat("srun to start muster on each node, since ", evidence,
+                                  " and this muster was started outside of a step"),
                      "write " + line});
   }
 

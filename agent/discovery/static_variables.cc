@@ -59,9 +59,10 @@ bool IsWorkerOfALauncher(const Environment& environment) {
 
 absl::Status RefusedNesting(const Environment& environment) {
   const char* const sign = IsSet(environment, "LOCAL_RANK") ? "LOCAL_RANK" : kElasticRun;
-  return ToStatus({sign, "", TextOf(environment, sign).value_or(""),
-                   "none, but beside what else is set it says that this is a worker of another launcher",
-                   "give --standalone for a job of its own on this node, or --nnodes with --rdzv-endpoint"});
+  return ToStatus(
+      {sign, "", TextOf(environment, sign).value_or(""),
+       "it to be unset: with the other variables it marks this process as a worker of another launcher",
+       "give --standalone for a separate job on this node, or --nnodes with --rdzv-endpoint"});
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ constexpr char kJobId[] = "CLOUD_ML_JOB_ID";
 
 constexpr char kSparse[] = "sparseCluster";
 constexpr char kNoSparseForm[] =
-    "this is TFJob's sparse form, in which nobody is told who is first: set enableDynamicWorker to false, or give "
+    "this is TFJob's sparse form, which does not name the first worker: set enableDynamicWorker to false, or give "
     "--nnodes, --node-rank and --master-addr";
 
 // The kinds of tasks, trainers first and in the order of their ranks.
@@ -50,7 +50,7 @@ bool IsKind(const std::string& name) {
 absl::StatusOr<Pool> ReadPool(const Kind& kind, const Json& list) {
   const std::string field = absl::StrCat("cluster.", kind.name);
   if (list.is_object()) {
-    return kConfig.Wrong(field, Spelled(list), "a list with all addresses, not those of a few by their numbers",
+    return kConfig.Wrong(field, Spelled(list), "a list of all addresses, not an object with some of them",
                          kNoSparseForm);
   }
   if (!list.is_array()) return kConfig.Wrong(field, Spelled(list), "a list of \"host:port\"");

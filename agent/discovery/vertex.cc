@@ -118,7 +118,7 @@ absl::StatusOr<Pool> ReadPool(const std::string& name, const Json& list, const F
   if (!number.has_value()) {
     return kSpec.Wrong(
         field, Spelled(list), "pools named workerpool0, workerpool1, ... or chief",
-        "this is not Vertex AI's; unset CLUSTER_SPEC and give --nnodes, --node-rank and --master-addr");
+        "this is not Vertex AI's format; unset CLUSTER_SPEC and give --nnodes, --node-rank and --master-addr");
   }
   if (!list.is_array()) return kSpec.Wrong(field, Spelled(list), "a list of \"host:port\"");
   Pool pool{name, *number, {}};

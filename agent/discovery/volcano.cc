@@ -36,7 +36,7 @@ absl::StatusOr<ClusterView> ByPlugin(const Environment& environment) {
   view.source = kSource;
   for (const char* variable : {"MASTER_ADDR", "RANK"}) {
     if (!TextOf(environment, variable)) {
-      return ToStatus({variable, "", std::nullopt, "what Volcano's plugin pytorch sets", kUsePlugin});
+      return ToStatus({variable, "", std::nullopt, "the value that Volcano's plugin pytorch sets", kUsePlugin});
     }
   }
   ASSIGN_OR_RETURN(view.nnodes, RequiredNumber(environment, "WORLD_SIZE", 1, kMaxNodes, kUsePlugin));
@@ -75,7 +75,7 @@ absl::Status CheckCount(const Environment& environment, const std::string& hosts
   const std::string variable = absl::StrCat(absl::StripSuffix(hosts, "HOSTS"), "NUM");
   const auto text = TextOf(environment, variable);
   if (!text || *text == absl::StrCat(count)) return absl::OkStatus();
-  return ToStatus({variable, "", *text, absl::StrCat(count, ", as ", Shown(hosts), " names so many"), ""});
+  return ToStatus({variable, "", *text, absl::StrCat(count, ", the number of hosts in ", Shown(hosts)), ""});
 }
 
 }  // namespace
@@ -92,10 +92,10 @@ Reading ReadVolcano(const Evidence& evidence) {
   } else if (lists.size() > 1 && TextOf(environment, "TF_CONFIG")) {
     return std::nullopt;  // its plugin tensorflow says who is who
   } else if (lists.size() > 1) {
-    return ToStatus(
-        {"WORLD_SIZE", "", std::nullopt,
-         absl::StrCat("the pods of all ", lists.size(), " tasks, as ", kTaskIndex, " counts within one of them"),
-         kUsePlugin});
+    return ToStatus({"WORLD_SIZE", "", std::nullopt,
+                     absl::StrCat("the number of pods of all ", lists.size(), " tasks, since ", kTaskIndex,
+                                  " counts within one task"),
+                     kUsePlugin});
   } else {
     const auto index = TextOf(environment, kTaskIndex);
     view = ByHosts(lists.front(), environment.at(lists.front()),

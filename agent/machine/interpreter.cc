@@ -72,8 +72,8 @@ Lookup LookUp(const std::string& name, const Environment& environment, const Fil
   return lookup;
 }
 
-Interpreter Said(const std::string& path, const std::string& where) {
-  return {path, "python is " + path + ": " + where};
+Interpreter Chosen(const std::string& path, const std::string& why) {
+  return {path, "python is " + path + ": " + why};
 }
 
 ProgramCheck Fail(int exit_code, std::string problem) { return {exit_code, std::move(problem), ""}; }
@@ -87,7 +87,8 @@ ProgramCheck CheckInterpreter(const Interpreter& interpreter, const Environment&
     return Fail(kExitNotExecutable, "the interpreter " + lookup.not_executable + " may not be executed here (" +
                                         interpreter.reason + ")");
   }
-  return Fail(kExitNotFound, "the interpreter " + interpreter.path + " is not there (" + interpreter.reason + ")");
+  return Fail(kExitNotFound,
+              "the interpreter " + interpreter.path + " does not exist (" + interpreter.reason + ")");
 }
 
 // Empty if the interpreter can read it.
@@ -95,7 +96,8 @@ ProgramCheck CheckScript(const std::string& script, const FileProbe& probe) {
   if (script == "-") return {};  // python reads its standard input
   const FileState file = probe(script);
   if (!file.exists) {
-    return Fail(kExitNotFound, "the script " + script + " is not there: give its path from the working directory");
+    return Fail(kExitNotFound,
+                "the script " + script + " does not exist; give its path relative to the working directory");
   }
   if (file.is_directory) {
     if (probe(Join(script, "__main__.py")).readable) return {};
@@ -115,7 +117,7 @@ ProgramCheck CheckExecutable(const std::string& program, const Environment& envi
                                         (directory ? "" : ", or leave --no-python out if it is a Python script"));
   }
   const bool by_path = program.find('/') != std::string::npos;
-  std::string problem = "the program " + program + (by_path ? " is not there" : " is not on PATH");
+  std::string problem = "the program " + program + (by_path ? " does not exist" : " is not on PATH");
   if (!by_path && !program.empty() && probe(program).exists)
     problem += ": for the one in this directory write ./" + program;
   return Fail(kExitNotFound, problem);
@@ -137,26 +139,27 @@ FileState ProbeFile(const std::string& path) {
 Interpreter ChooseInterpreter(const Environment& environment, const InterpreterOptions& options,
                               const FileProbe& probe) {
   const std::string from_environment = ValueOf(environment, "PYTHON_EXEC");
-  if (!from_environment.empty()) return Said(from_environment, "PYTHON_EXEC says so");
-  if (!options.python_flag.empty()) return Said(options.python_flag, "--python says so");
+  if (!from_environment.empty()) return Chosen(from_environment, "set by PYTHON_EXEC");
+  if (!options.python_flag.empty()) return Chosen(options.python_flag, "set by --python");
 
   const size_t slash = options.called_as.rfind('/');
   if (slash != std::string::npos) {
     const std::string path = PythonIn(options.called_as.substr(0, slash + 1), probe);
-    if (!path.empty()) return Said(path, "it is beside muster itself");
+    if (!path.empty()) return Chosen(path, "it is in the same folder as muster");
   }
   for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     const std::string prefix = ValueOf(environment, variable);
     const std::string path = prefix.empty() ? "" : PythonIn(Join(prefix, "bin"), probe);
-    if (!path.empty()) return Said(path, "$" + std::string(variable) + " is active");
+    if (!path.empty()) return Chosen(path, "$" + std::string(variable) + " is active");
   }
   for (const std::string& directory : PathDirectories(environment)) {
     const std::string path = PythonIn(directory, probe);
-    if (!path.empty()) return Said(path, "it is the first on PATH");
+    if (!path.empty()) return Chosen(path, "it is the first on PATH");
   }
-  return {"",
-          "no python or python3 was found beside muster, in $VIRTUAL_ENV, in $CONDA_PREFIX or on PATH: install "
-          "one, or name it with --python or PYTHON_EXEC"};
+  return {
+      "",
+      "no python or python3 was found in muster's folder, $VIRTUAL_ENV, $CONDA_PREFIX or PATH: install one, or "
+      "pass --python or PYTHON_EXEC"};
 }
 
 ProgramCheck CheckProgram(ProgramKind kind, const std::string& target, const Interpreter& interpreter,

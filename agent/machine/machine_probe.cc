@@ -107,7 +107,7 @@ class Commands {
   absl::StatusOr<pid_t> Add(Start start) {
     {
       const MutexLock lock(mutex_);
-      if (ended_) return absl::CancelledError("this process ends");
+      if (ended_) return absl::CancelledError("this process is ending");
       ++starting_;
     }
     absl::StatusOr<pid_t> pid = start();

@@ -48,13 +48,13 @@ class Binder {
   // A machine with one node may say -1.
   absl::StatusOr<int> NodeOf(int gpu) const {
     if (gpu < 0 || static_cast<size_t>(gpu) >= bus_ids_.size()) {
-      return absl::FailedPreconditionError(absl::StrCat("there is no GPU ", gpu, " whose PCI address is known"));
+      return absl::FailedPreconditionError(absl::StrCat("the PCI address of GPU ", gpu, " is not known"));
     }
     const std::string path = absl::StrCat("/sys/bus/pci/devices/",
                                           absl::AsciiStrToLower(bus_ids_[static_cast<size_t>(gpu)]), "/numa_node");
     int node = 0;
     if (!absl::SimpleAtoi(Text(probe_, path), &node))
-      return absl::FailedPreconditionError(path + " tells no node");
+      return absl::FailedPreconditionError(path + " contains no NUMA node");
     return std::max(node, 0);
   }
 
@@ -63,7 +63,7 @@ class Binder {
                      ParseCpuList(Text(probe_, absl::StrCat(kNodes, "/node", node, "/cpulist"))));
     const CpuSet ours = Intersection(cpus, allowed_);
     if (ours.empty())
-      return absl::FailedPreconditionError(absl::StrCat("no CPU of NUMA node ", node, " is allowed here"));
+      return absl::FailedPreconditionError(absl::StrCat("this process may use no CPU of NUMA node ", node));
     return ours;
   }
 
@@ -161,7 +161,7 @@ absl::StatusOr<CpuSet> ParseCpuList(std::string_view text) {
     int first = 0, last = 0;
     const bool good = ends.size() <= 2 && absl::SimpleAtoi(ends.front(), &first) &&
                       absl::SimpleAtoi(ends.back(), &last) && 0 <= first && first <= last && last < kMaxCpus;
-    if (!good) return absl::FailedPreconditionError(absl::StrCat("'", AsAbsl(text), "' is no list of CPUs"));
+    if (!good) return absl::FailedPreconditionError(absl::StrCat("'", AsAbsl(text), "' is not a list of CPUs"));
     for (int cpu = first; cpu <= last; ++cpu) cpus.insert(cpu);
   }
   return cpus;

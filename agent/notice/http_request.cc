@@ -48,9 +48,9 @@ absl::Status StatusOf(evhttp_request_error error) {
     case EVREQ_HTTP_DATA_TOO_LONG:
       return absl::ResourceExhaustedError("the answer is too long");
     case EVREQ_HTTP_INVALID_HEADER:
-      return absl::UnavailableError("the answer is no HTTP");
+      return absl::UnavailableError("the answer is not HTTP");
     default:
-      return absl::UnavailableError("the connection ended within the answer");
+      return absl::UnavailableError("the connection ended before the answer was complete");
   }
 }
 
@@ -74,7 +74,7 @@ void OnDone(evhttp_request* request, void* arg) {
 }
 
 void OnStop(evutil_socket_t, short, void* arg) {
-  static_cast<Exchange*>(arg)->End(absl::CancelledError("it is not waited for any more"));
+  static_cast<Exchange*>(arg)->End(absl::CancelledError("cancelled"));
 }
 
 void OnLimit(evutil_socket_t, short, void* arg) {
@@ -105,7 +105,7 @@ absl::StatusOr<HttpAnswer> Ask(const v1::Endpoint& server, const HttpRequest& re
   const BootTime deadline = EventLoop::Now() + request.limit;
   ASSIGN_OR_RETURN(const std::vector<std::string> addresses, rendezvous::ResolveHost(server.host()));
   const Base base(event_base_new());
-  if (base == nullptr) return absl::ResourceExhaustedError("no event loop could be made for a request");
+  if (base == nullptr) return absl::ResourceExhaustedError("no event loop could be created for a request");
   Exchange exchange{base.get(), std::nullopt};
   const Event stop(event_new(base.get(), stop_fd, EV_READ, &OnStop, &exchange));
   const Event limit(event_new(base.get(), -1, 0, &OnLimit, &exchange));

@@ -41,9 +41,9 @@ class Outage {
     pause_ = std::clamp(pause_ * 2, kLeastPause, kMostPause);
     next->pause = pause_;
     const bool aloud = !said_ && (!ever_said_ || pause_ == kMostPause);
-    next->remarks.push_back({aloud ? Severity::kWarning : Severity::kDebug,
-                             absl::StrCat("preemption notice: ", what_, ": ", why,
-                                          aloud ? "; it is asked again, ever more rarely" : "")});
+    next->remarks.push_back(
+        {aloud ? Severity::kWarning : Severity::kDebug,
+         absl::StrCat("preemption notice: ", what_, ": ", why, aloud ? "; retrying with increasing pauses" : "")});
     if (aloud) said_ = ever_said_ = true;
     fails_ = true;
   }
@@ -116,7 +116,7 @@ class GceInquiry : public NoticeInquiry {
     if (!answer.ok()) return std::string(AsStd(answer.status().message()));
     if (answer->status != 200) return Strange(*answer);
     if (HeaderOf(*answer, "metadata-flavor") != "Google")
-      return "who answers is not it (no Metadata-Flavor: Google)";
+      return "the answer is not from GCE's metadata server (no Metadata-Flavor: Google)";
     const std::string value(absl::StripAsciiWhitespace(answer->body));
     const bool known = key_ == "preempted" ? Preempted(value, next) : Maintenance(value, next);
     if (!known) return Strange(*answer);
@@ -137,7 +137,7 @@ class GceInquiry : public NoticeInquiry {
     }
     const bool migrates = value == "MIGRATE_ON_HOST_MAINTENANCE";
     if (migrates && !migrates_) {
-      next->remarks.push_back({Severity::kInfo, "GCE is about to migrate this instance; the job goes on"});
+      next->remarks.push_back({Severity::kInfo, "GCE is about to migrate this instance; the job continues"});
     }
     migrates_ = migrates;
     return migrates || value == "NONE";
@@ -158,7 +158,7 @@ class AwsInquiry : public NoticeInquiry {
     if (!answer.ok()) {
       const bool perhaps_far = asked_ == kToken && absl::IsDeadlineExceeded(answer.status());
       return Failing(absl::StrCat(answer.status().message(),
-                                  perhaps_far ? " (for a container its hop limit must be 2)" : ""));
+                                  perhaps_far ? " (in a container, the instance's hop limit must be 2)" : ""));
     }
     switch (asked_) {
       case kToken:
@@ -202,9 +202,9 @@ class AwsInquiry : public NoticeInquiry {
   Next OnToken(const HttpAnswer& answer) {
     const std::string token(absl::StripAsciiWhitespace(answer.body));
     if (answer.status != 200 || !IsWord(token, "-_=+/.", kMaxToken)) {
-      // What it answered may be a token all the same, with something around it.
-      return Failing(absl::StrCat("no token for it: it answered ", answer.status,
-                                  answer.status == 200 ? " with something else" : ""));
+      // The body is not shown: it may contain a token.
+      return Failing(absl::StrCat("no token: it answered ", answer.status,
+                                  answer.status == 200 ? " with an invalid token" : ""));
     }
     token_ = token;
     fresh_ = true;
@@ -242,8 +242,8 @@ class AwsInquiry : public NoticeInquiry {
     if (answer.status == 200 && !recommended_) {
       recommended_ = true;
       next.remarks.push_back({Severity::kWarning,
-                              "EC2 recommends to leave this instance (rebalance recommendation): an interruption "
-                              "is likelier than usual; the job goes on"});
+                              "EC2 recommends leaving this instance (rebalance recommendation): the risk of an "
+                              "interruption is raised; the job continues"});
     }
     return next;
   }

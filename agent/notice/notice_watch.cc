@@ -25,7 +25,8 @@ namespace muster::agent {
 namespace {
 
 constexpr char kPart[] = "agent";
-constexpr char kWrittenBefore[] = " (written before this node was started: until it is removed, none stays)";
+constexpr char kWrittenBefore[] =
+    " (written before this node started; remove it, or every node that is started will leave)";
 
 int64_t TimeOf(const struct stat& info) {
   return int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
@@ -38,8 +39,7 @@ absl::Status TakeFileAsItIs(v1::NoticeSource* source) {
   if (source->file().empty() || stat(source->file().c_str(), &info) != 0) return absl::OkStatus();
   if (S_ISDIR(info.st_mode)) {
     return absl::FailedPreconditionError(
-        "is a folder; expected the path of a file in it, which says by appearing "
-        "that this node is to leave");
+        "is a folder; expected the path of a file whose appearance tells this node to leave");
   }
   source->set_file_was_written(info.st_size > 0);
   if (info.st_size == 0) source->set_file_mtime_ns(TimeOf(info));
@@ -81,7 +81,7 @@ class NoticeWatch::State {
                                    source_.file_was_written() ? kWrittenBefore : ""));
       }
       if (errno == ENOENT || std::exchange(warned, true)) continue;
-      const absl::Status why = absl::ErrnoToStatus(errno, "cannot be looked at");
+      const absl::Status why = absl::ErrnoToStatus(errno, "cannot be checked");
       Tell({Severity::kWarning, absl::StrCat("preemption notice: ", Shown(source_.file()), " ", why.message())});
     } while (Sleep(kNoticeFilePeriod));
   }

@@ -206,7 +206,8 @@ void Writer::State::Remark() {
   for (auto& [fd, output] : outputs) {
     if (output.dropped == 0 || output.failing() || !output.queue.empty()) continue;
     const std::string count = std::to_string(std::exchange(output.dropped, 0));
-    Append(fd, kOurOwn, "muster: " + count + " lines of our own were dropped here: nobody read them\n");
+    Append(fd, kOurOwn,
+           "muster: " + count + " lines of muster's log were dropped here: the reader was too slow\n");
   }
 }
 
@@ -415,7 +416,7 @@ void Writer::State::Run() {
 
 Writer::Writer() : state_(std::make_shared<State>()) {
   if (state_->wake_fd < 0) {
-    status_ = absl::ErrnoToStatus(errno, "making an event descriptor for the output (ulimit -n)");
+    status_ = absl::ErrnoToStatus(errno, "creating an event descriptor for the output (ulimit -n)");
     return;
   }
   absl::StatusOr<std::thread> thread = StartThread([state = state_] { state->Run(); });

@@ -20,7 +20,7 @@ constexpr int kMaxEvents = 256;  // taken from the kernel at once
 absl::Status StatusOf(int fd, const std::string& call) {
   if (fd >= 0) return absl::OkStatus();
   if (errno == EMFILE || errno == ENFILE) {
-    return absl::ResourceExhaustedError("no descriptors are left for an event loop (ulimit -n)");
+    return absl::ResourceExhaustedError("no file descriptor is left for an event loop (ulimit -n)");
   }
   return absl::ErrnoToStatus(errno, call + " is refused here (kernel, sandbox or seccomp profile)");
 }

@@ -51,7 +51,7 @@ bool FramedLink::Send(const google::protobuf::MessageLite& message) {
   if (fd_ < 0 || deaf_) return false;
   const size_t size = message.ByteSizeLong();
   if (size > kMaxFrameBytes) {
-    Fail("a message of " + std::to_string(size) + " bytes is over the limit");
+    Fail("a message of " + std::to_string(size) + " bytes exceeds the limit");
     return false;
   }
   if (queue_.size() - sent_ + kHeaderBytes + size > kMaxQueuedBytes) {
@@ -65,7 +65,7 @@ bool FramedLink::Send(const google::protobuf::MessageLite& message) {
 }
 
 void FramedLink::OnEvents(uint32_t events) {
-  if (events & EPOLLOUT) Write();  // calls nobody
+  if (events & EPOLLOUT) Write();  // invokes no callback
   if (fd_ >= 0 && (events & (EPOLLIN | EPOLLHUP | EPOLLERR))) Read();
 }
 
@@ -98,7 +98,7 @@ void FramedLink::TakeFrames(const std::shared_ptr<bool>& alive, const OnMessage&
   while (input_.size() - at >= kHeaderBytes) {
     const size_t length = ParseHeader(input_.data() + at);
     if (length > kMaxFrameBytes) {
-      Fail("garbage: a length of " + std::to_string(length));
+      Fail("invalid data: a message length of " + std::to_string(length) + " bytes");
       return;
     }
     if (input_.size() - at - kHeaderBytes < length) break;
@@ -118,7 +118,7 @@ void FramedLink::Write() {
     } else if (errno == EAGAIN) {
       break;
     } else if (errno != EINTR) {
-      // The peer is gone, but what it said before may still wait to be read: the end of that closes the link.
+      // The peer is gone, but its last messages may still be unread: their end closes the link.
       deaf_ = true;
       sent_ = queue_.size();
     }

@@ -68,7 +68,7 @@ std::string TemporaryFolder() {
 
 absl::StatusOr<std::string> MakeFolderIn(const std::string& parent, const std::string& name) {
   std::string path = parent + "/" + name + std::string(kRandomLength, 'X');  // mkdtemp puts random letters there
-  if (mkdtemp(path.data()) == nullptr) return absl::ErrnoToStatus(errno, "making a folder in " + parent);
+  if (mkdtemp(path.data()) == nullptr) return absl::ErrnoToStatus(errno, "creating a folder in " + parent);
   return path;
 }
 

@@ -121,7 +121,7 @@ std::string ReadMarks(const DeadHosts& hosts, const OrphanEvidence& evidence, En
       unknown = AsStd(marker.status().message());
     } else if (!marker.ok() && may_leave_orphans(process) && HasEndedSince(snapshot->info[pid])) {
       process.mark = SeenProcess::Mark::kUnknown;
-      unknown = "pid " + std::to_string(pid) + " ended while it was looked at";
+      unknown = "pid " + std::to_string(pid) + " ended during the scan";
     } else if (marker.ok() && hosts.ids.count(std::string(HostIdOf(*marker))) > 0) {
       process.mark = SeenProcess::Mark::kBears;
       const auto parsed = ParseMarker(*marker);
@@ -225,7 +225,7 @@ MarkedReport EndMarked(const DeadHosts& hosts, const std::vector<ProcessInfo>& e
   report.unknown = snapshot.unknown;
   for (const int64_t pid : orphans.unclear) {
     const ProcessInfo& info = snapshot.info[pid];
-    report.unknown = unread.empty() ? Describe(info) + " may have been left by it" : unread;
+    report.unknown = unread.empty() ? Describe(info) + " may have been left by a dead host" : unread;
   }
   return report;
 }

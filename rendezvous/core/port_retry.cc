@@ -8,17 +8,19 @@
 
 namespace muster::rendezvous {
 
-std::string DescribePortHolder(const std::optional<PortHolder>& holder) {
-  constexpr char kAdvice[] = "end it, or give all nodes another port";
+std::string DescribeUsedPort(const std::optional<PortHolder>& holder, const PortUser& user) {
+  const std::string advice = absl::StrCat(
+      "stop it, or pass ", user.runs_alone ? "another port to --listen here and --coordinator on all nodes"
+                                           : "another --master-port on all nodes");
+  const std::string port = absl::StrCat("port ", user.port, " is used by ");
   if (!holder) {
-    return absl::StrCat(
-        "no process that can be seen from here has it, so it is another user's or another container's: ", kAdvice);
+    return absl::StrCat(port, "a process of another user or container, which cannot be seen from here; ", advice);
   }
-  const std::string who = absl::StrCat("process ", holder->pid, " (", holder->name, ") has it");
+  const std::string used = absl::StrCat(port, holder->name, " (pid ", holder->pid, ")");
   if (holder->is_muster) {
-    return absl::StrCat(who, ": if its run is ending, the port is free in a moment; else ", kAdvice);
+    return absl::StrCat(used, "; if its run is ending, the port is free in a moment; else ", advice);
   }
-  return absl::StrCat(who, holder->listens ? "" : " for a connection of its own", ": ", kAdvice);
+  return absl::StrCat(used, holder->listens ? "" : " for an outgoing connection", "; ", advice);
 }
 
 void PortRetry::SetHolder(BootTime now, std::optional<PortHolder> holder) {
@@ -26,8 +28,8 @@ void PortRetry::SetHolder(BootTime now, std::optional<PortHolder> holder) {
   searched_at_ = now;
 }
 
-// A coordinator that has served is waited for by its nodes, whose workers run on until their leases end: whatever
-// has its port may give it back in time. Without a job there is nothing to lose by ending soon, and by saying why.
+// The nodes of a coordinator that has served wait for it, and their workers run until their leases end: the holder
+// may release the port in time. Without a running job nothing is lost by giving up soon with a clear message.
 absl::Duration PortRetry::LimitFor(const PortUser& user) const {
   if (user.has_served) return std::max(kReturnLimit, user.lease);
   const bool foreign = holder_ && !holder_->is_muster;
@@ -38,8 +40,7 @@ PortRetry::Next PortRetry::OnFailure(BootTime now, const absl::Status& error, co
   if (!failing_since_) failing_since_ = now;
   const bool in_use = absl::IsUnavailable(error);
   const bool exhausted = absl::IsResourceExhausted(error);
-  Next next{std::string(error.message())};
-  if (in_use) absl::StrAppend(&next.why, ": ", DescribePortHolder(holder_));
+  Next next{in_use ? DescribeUsedPort(holder_, user) : std::string(error.message())};
   const bool may_pass = in_use || (exhausted && user.has_served);
   if (may_pass && now - *failing_since_ < LimitFor(user)) return next;
   next.exit_code = exhausted ? kExitFault : kExitUnavailable;
@@ -50,7 +51,7 @@ PortRetry::Next PortRetry::OnNoCoordinator(BootTime now, const std::string& why,
   if (!failing_since_) failing_since_ = now;
   if (!holder_) return {why};
   const bool hopeless = no_coordinator && !holder_->is_muster && now - *failing_since_ >= kBindRetryLimit;
-  return {absl::StrCat(why, "; on this machine process ", holder_->pid, " (", holder_->name, ") has that port"),
+  return {absl::StrCat(why, "; on this machine that port is used by ", holder_->name, " (pid ", holder_->pid, ")"),
           hopeless ? kExitUnavailable : 0};
 }
 

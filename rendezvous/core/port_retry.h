@@ -1,4 +1,4 @@
-// How long a coordinator tries to listen on a port that it cannot have, and what it says of whoever has it.
+// How long a coordinator retries to listen on a port that is in use, and the message that names the port's holder.
 // Pure: the time, the error and the holder of the port in, a decision out.
 #pragma once
 
@@ -12,46 +12,50 @@
 
 namespace muster::rendezvous {
 
-inline constexpr absl::Duration kBindRetryLimit = absl::Seconds(10);   // for a port that a predecessor may have
-inline constexpr absl::Duration kForeignPortLimit = absl::Seconds(3);  // for one that another program has
-inline constexpr absl::Duration kReturnLimit = absl::Minutes(1);       // for one where nodes know this coordinator
+// Time limits of the retries:
+inline constexpr absl::Duration kBindRetryLimit = absl::Seconds(10);  // while a predecessor may still use the port
+inline constexpr absl::Duration kForeignPortLimit = absl::Seconds(3);   // while another program uses it
+inline constexpr absl::Duration kReturnLimit = absl::Minutes(1);        // for a coordinator that has served on it
 inline constexpr absl::Duration kHolderSearchPause = absl::Seconds(1);  // between two searches for the holder
 
-// The process that has a port.
+// The process that uses a port.
 struct PortHolder {
   int64_t pid = 0;
-  std::string name;        // as the kernel has it: 15 characters of the program's
-  bool is_muster = false;  // a muster: of this run, perhaps, and about to end
-  bool listens = true;     // false: it has the port for a connection of its own
+  std::string name;        // from the kernel: at most 15 characters of the program's name
+  bool is_muster = false;  // perhaps of this run, and about to end
+  bool listens = true;     // false: the port is the local port of an outgoing connection
 };
-
-// "process 71 (python3) has it: end it, or give all nodes another port"; nullopt: nobody can be seen who has it.
-std::string DescribePortHolder(const std::optional<PortHolder>& holder);
 
 // The coordinator that wants the port.
 struct PortUser {
   bool has_served = false;  // a job runs, and its nodes come back to this port
-  absl::Duration lease;     // of their workers; 0: none
+  absl::Duration lease;     // of the job's nodes; 0: none
+  int port = 0;             // for the message
+  bool runs_alone = false;  // `muster coordinator`, whose port is set by other options
 };
+
+// "port 29500 is used by python3 (pid 71); stop it, or pass another --master-port on all nodes". nullopt: no
+// visible process uses it.
+std::string DescribeUsedPort(const std::optional<PortHolder>& holder, const PortUser& user);
 
 class PortRetry {
  public:
   struct Next {
-    std::string why;    // for people: the error, who has the port, and what to do
-    int exit_code = 0;  // not 0: give up, with this code
+    std::string why;    // one line for people: the error, the holder of the port, and what to do
+    int exit_code = 0;  // not 0: give up with this code
   };
 
-  // Whether the holder is to be searched for again before the next decision; its answer goes to SetHolder.
+  // Whether to search for the holder again before the next decision; pass the result to SetHolder.
   bool SearchIsDue(BootTime now) const { return now >= searched_at_ + kHolderSearchPause; }
   void SetHolder(BootTime now, std::optional<PortHolder> holder);
 
-  // error: why listening failed.
+  // error: why listening failed. Unavailable means that the port is in use.
   Next OnFailure(BootTime now, const absl::Status& error, const PortUser& user);
   void OnListening() { failing_since_.reset(); }
 
-  // The same where another process has the port of the coordinator that would be here, and this node looks for the
-  // coordinator behind it: what has the port may forward. why: how that failed; no_coordinator: something answered
-  // that is none.
+  // The same for a node whose machine has the coordinator's address while another process uses the port: that
+  // process may forward connections to the coordinator, so the node connects to it. why: how the connection
+  // failed; no_coordinator: a program answered that is no coordinator.
   Next OnNoCoordinator(BootTime now, const std::string& why, bool no_coordinator);
 
  private:

@@ -58,7 +58,7 @@ std::optional<SocketAddress> Parse(std::string_view address) {
 }
 
 absl::Status BindError(std::string_view address, int error) {
-  const std::string where = "listening on " + std::string(address) + ": ";
+  const std::string where = "cannot listen on " + std::string(address) + ": ";
   switch (error) {
     case EADDRINUSE:
       return absl::UnavailableError(where + "the port is in use");
@@ -83,7 +83,7 @@ std::vector<std::string> ListenAddresses(const ListenPlan& plan) {
 absl::Status TryBind(std::string_view address) {
   const std::optional<SocketAddress> where = Parse(address);
   if (!where.has_value()) {
-    return absl::InvalidArgumentError("listening on " + std::string(address) + ": not an address and port");
+    return absl::InvalidArgumentError("cannot listen on " + std::string(address) + ": not an address and port");
   }
   const int fd = socket(where->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return BindError(address, errno);

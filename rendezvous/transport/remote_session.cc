@@ -40,7 +40,7 @@ struct RemoteSession::Attempt {
 
 RemoteSession::RemoteSession(RemoteSessionOptions options, EventLoop* loop, SessionEvents events)
     : options_(std::move(options)),
-      target_(ToString(options_.coordinator)),
+      target_(options_.server_name + " at " + ToString(options_.coordinator)),
       loop_(loop),
       events_(std::move(events)),
       thread_(std::make_unique<CompletionThread>(

@@ -1,5 +1,5 @@
-// The session of an agent whose coordinator is in another process: one gRPC stream on a completion queue and
-// thread of its own. A new channel for every attempt, so that the primary's name is resolved anew each time.
+// The session of an agent whose coordinator is in another process: one gRPC stream with its own completion queue
+// and thread. Each attempt opens a new channel, so that the primary's name is resolved again each time.
 #pragma once
 
 #include <functional>
@@ -20,9 +20,10 @@ namespace muster::rendezvous {
 struct RemoteSessionOptions {
   v1::Endpoint coordinator;
   std::string token;             // empty: none
-  absl::Duration lease;          // gRPC's timers are longer
-  absl::Duration connect_limit;  // of one attempt, name included
-  std::string address = "";      // an IP address to try after the name did not resolve; empty: none is known
+  absl::Duration lease;          // gRPC's timers are set longer than this
+  absl::Duration connect_limit;  // for one attempt, including name resolution
+  std::string address = "";      // an IP address to try when the name does not resolve; empty: not known
+  std::string server_name = "the primary";  // for messages: `muster coordinator` is "the coordinator"
 };
 
 class RemoteSession : public Session {
@@ -34,7 +35,8 @@ class RemoteSession : public Session {
   void Send(const v1::AgentStatus& status) override;
   void Disconnect() override;
 
-  // What the coordinator that took us calls itself (kServerInstanceKey); empty: it says nothing, or none has.
+  // The instance name (kServerInstanceKey) of the coordinator that accepted this agent; empty: it sent none, or no
+  // coordinator has accepted it yet.
   const std::string& server_instance() const { return server_instance_; }
 
  private:
@@ -53,10 +55,10 @@ class RemoteSession : public Session {
   void Release(Attempt* attempt);
 
   const RemoteSessionOptions options_;
-  const std::string target_;  // "host:port", for people
+  const std::string target_;  // "the primary at host:port", for messages
   EventLoop* const loop_;
   const SessionEvents events_;
-  bool by_address_ = false;  // the next attempt
+  bool by_address_ = false;  // the next attempt uses options_.address instead of the name
   std::string server_instance_;
   Attempt* current_ = nullptr;
   std::list<std::unique_ptr<Attempt>> attempts_;  // the current one and those that are ending

@@ -19,9 +19,9 @@
 namespace muster::rendezvous {
 namespace {
 
-constexpr char kLeaving[] = "the coordinator is leaving";
+constexpr char kShuttingDown[] = "the coordinator is shutting down";
 
-// Not by the wall clock, which others may set meanwhile.
+// A relative time: the wall clock may be set meanwhile.
 gpr_timespec Deadline(absl::Duration from_now) {
   return gpr_time_from_millis(absl::ToInt64Milliseconds(from_now), GPR_TIMESPAN);
 }
@@ -43,15 +43,15 @@ class Server::Impl {
   size_t streams() const { return streams_.size(); }
 
  private:
-  // One agent's stream. Destroyed when nothing of it is outstanding.
+  // One agent's stream. Destroyed when no operation of it is outstanding.
   struct Stream {
     StreamId id = 0;
     grpc::ServerContext context;
     grpc::ServerAsyncReaderWriter<v1::Directive, v1::AgentStatus> io{&context};
-    v1::AgentStatus incoming;              // gRPC's while reading
-    v1::Directive outgoing;                // gRPC's while writing
-    std::optional<v1::Directive> waiting;  // the newest that was not begun to be written
-    std::optional<grpc::Status> closing;   // how to finish, as soon as nothing waits or is being written
+    v1::AgentStatus incoming;              // belongs to gRPC while reading
+    v1::Directive outgoing;                // belongs to gRPC while writing
+    std::optional<v1::Directive> waiting;  // the newest one; its write has not begun
+    std::optional<grpc::Status> closing;   // the final status, sent once everything is written
     bool reading = false;
     bool writing = false;
     bool write_failed = false;
@@ -79,7 +79,7 @@ class Server::Impl {
   std::unique_ptr<Stream> accepting_;
   std::map<StreamId, std::unique_ptr<Stream>> streams_;
   std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<CompletionThread> thread_;  // joined before the streams go
+  std::unique_ptr<CompletionThread> thread_;  // joined before the streams are destroyed
 };
 
 absl::Status Server::Impl::Start() {
@@ -88,7 +88,7 @@ absl::Status Server::Impl::Start() {
   ConfigureServer(options_.lease, &builder);
   for (const std::string& address : addresses) {
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), port_ == 0 ? &port_ : nullptr);
-    // Port 0 would be another port for each address.
+    // Port 0 would become a different port for each address.
     if (options_.listen.port == 0) break;
   }
   builder.RegisterService(&service_);
@@ -101,8 +101,9 @@ absl::Status Server::Impl::Start() {
     bool ok = false;
     while (queue->Next(&tag, &ok)) {
     }
-    // Rare: it was free a moment ago.
-    return absl::UnavailableError("listening on " + addresses.front() + ": the port was taken by another process");
+    // Rare: UsableAddresses has just found the port free.
+    return absl::UnavailableError("cannot listen on " + addresses.front() +
+                                  ": another process has just taken the port");
   }
   thread_ = std::make_unique<CompletionThread>(std::move(queue), post_);
   if (absl::Status status = thread_->status(); !status.ok()) {
@@ -142,7 +143,7 @@ void Server::Impl::OnAccepted(bool ok) {
     Advance(stream);
     return;
   }
-  // Tells the agent at once that a coordinator has taken it; counts as a write.
+  // Tells the agent at once that a coordinator has accepted it; counts as a write.
   stream->context.AddInitialMetadata(kServerKey, options_.version);
   stream->context.AddInitialMetadata(kServerInstanceKey, options_.instance);
   stream->context.AddInitialMetadata(kServerTimeKey, std::to_string(absl::ToUnixMillis(absl::Now())));
@@ -155,7 +156,7 @@ void Server::Impl::OnAccepted(bool ok) {
 grpc::Status Server::Impl::Admit(const Stream& stream) const {
   if (streams_.size() > kMaxStreams) {
     return {grpc::StatusCode::RESOURCE_EXHAUSTED,
-            "the coordinator has " + std::to_string(kMaxStreams) + " agents, its limit"};
+            "the coordinator has reached its limit of " + std::to_string(kMaxStreams) + " agents"};
   }
   const auto& metadata = stream.context.client_metadata();
   const auto it = metadata.find(kTokenKey);
@@ -163,7 +164,7 @@ grpc::Status Server::Impl::Admit(const Stream& stream) const {
       it == metadata.end() ? std::string_view() : std::string_view(it->second.data(), it->second.size());
   if (TokenMatches(options_.token, presented)) return grpc::Status::OK;
   return {grpc::StatusCode::UNAUTHENTICATED,
-          it == metadata.end() ? "this job asks for a token and none was presented: set MUSTER_TOKEN"
+          it == metadata.end() ? "this job requires a token and this node sent none: set MUSTER_TOKEN"
                                : "the token is not this job's: set the same MUSTER_TOKEN on all nodes"};
 }
 
@@ -186,7 +187,7 @@ void Server::Impl::OnRead(Stream* stream, bool ok) {
   const v1::AgentStatus status = std::move(stream->incoming);
   stream->incoming.Clear();
   if (!stream->closing.has_value()) attendance_->OnStatus(stream->id, status);
-  // Also while closing: what nobody reads would hold up the peer's end.
+  // Also while closing: unread data would delay the end of the stream at the peer.
   if (!stream->finished && !stopping_) Read(stream);
 }
 
@@ -205,7 +206,7 @@ void Server::Impl::Advance(Stream* stream) {
 
 void Server::Impl::OnWritten(Stream* stream, bool ok) {
   stream->writing = false;
-  if (!ok) stream->write_failed = true;  // the read fails as well and tells of the end
+  if (!ok) stream->write_failed = true;  // the read fails as well and handles the end
   Advance(stream);
 }
 
@@ -217,7 +218,7 @@ void Server::Impl::Send(StreamId id, const v1::Directive& directive) {
   const auto it = streams_.find(id);
   if (it == streams_.end() || it->second->closing.has_value()) return;
   if (directive.ByteSizeLong() > static_cast<size_t>(kMaxMessageBytes)) {
-    return Close(id, {grpc::StatusCode::INTERNAL, "a directive is larger than a message may be"});
+    return Close(id, {grpc::StatusCode::INTERNAL, "a directive exceeds the size limit of a message"});
   }
   it->second->waiting = directive;
   Advance(it->second.get());
@@ -236,11 +237,11 @@ void Server::Impl::Shutdown() {
   for (auto& [id, stream] : streams_) {
     if (stream->finishing) continue;
     if (stream->writing) {
-      stream->context.TryCancel();  // nothing else may be begun beside the write
+      stream->context.TryCancel();  // gRPC allows no Finish while a write is in progress
       continue;
     }
     stream->finishing = true;
-    stream->io.Finish({grpc::StatusCode::UNAVAILABLE, kLeaving}, &stream->ended);
+    stream->io.Finish({grpc::StatusCode::UNAVAILABLE, kShuttingDown}, &stream->ended);
   }
   server_->Shutdown(Deadline(kServerShutdownLimit));
   thread_->Join();
@@ -251,7 +252,7 @@ void Server::Impl::Shutdown() {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options, Post post,
                                                       Attendance* attendance) {
-  MUSTER_CHECK(attendance != nullptr, "a server needs someone to tell");
+  MUSTER_CHECK(attendance != nullptr, "a server needs a receiver of stream events");
   auto impl = std::make_unique<Impl>(options, std::move(post), attendance);
   RETURN_IF_ERROR(impl->Start());
   return std::unique_ptr<Server>(new Server(std::move(impl)));

@@ -22,35 +22,35 @@ struct Known {
 };
 
 constexpr char kOtherProgram[] =
-    "something answers there that is no muster coordinator: end it, or give all nodes another port";
+    "another program answers there, not muster; stop it, or use another port on all nodes";
 
 constexpr size_t kNameSigns = 5;  // the first of kKnown
 
-// In this order: a message may bear several signs, and the first is the most telling.
+// A message may contain several signs: the most specific ones come first.
 constexpr std::array<Known, 20> kKnown = {{
-    {"Domain name not found", "its name does not resolve"},
+    {"Domain name not found", "its name does not resolve (not started yet, or a wrong name?)"},
     {"DNS server returned", "its name does not resolve (the name server failed)"},
     {"Could not contact DNS", "its name does not resolve (no name server answers)"},
     {"DNS query cancelled", "its name does not resolve (no name server answers)"},
-    {"DNS resolution failed", "its name does not resolve"},
+    {"DNS resolution failed", "its name does not resolve (not started yet, or a wrong name?)"},
     {"http1.x server", kOtherProgram},
     {"Failed parsing HTTP/2", kOtherProgram},
-    {"Connection refused", "connection refused"},
+    {"Connection refused", "connection refused (not started yet, or a wrong address?)"},
     {"No route to host", "unreachable (no route to host)"},
     {"Network is unreachable", "unreachable (network is unreachable)"},
     {"Permission denied", "not permitted (a firewall of this machine?)"},
-    {"Cancelling all calls", "the coordinator is leaving"},
-    {"keepalive", "the connection is dead (nothing answers)"},
+    {"Cancelling all calls", "the coordinator is shutting down"},
+    {"keepalive", "the connection is dead (no answer to keepalive pings)"},
     {"timed out", "timed out"},
     {"Timeout", "timed out"},
     {"eset by peer", "connection reset"},
     {"roken pipe", "connection reset"},
     {"ocket closed", "connection closed"},
-    {"FD Shutdown", "no answer"},          // given up while it connected,
-    {"handshaker shutdown", "no answer"},  // and once it had connected
+    {"FD Shutdown", "no answer"},          // cancelled while connecting
+    {"handshaker shutdown", "no answer"},  // cancelled during the handshake
 }};
 
-// Without the JSON that gRPC appends for its own people, without newlines, cut.
+// Removes the debugging JSON that gRPC appends, replaces newlines, and cuts to kMaxCauseBytes.
 std::string Clean(std::string_view message) {
   std::string text(message.substr(0, message.find('{')));
   for (char& c : text) {
@@ -80,9 +80,9 @@ bool IsNameError(const SessionError& error) {
 }
 
 std::string DescribeSessionError(const SessionError& error, std::string_view target) {
-  const std::string at = "the coordinator at " + std::string(target);
-  if (RefusalCode(error.code) != 0) return at + " refuses this node: " + Clean(error.message);
-  return (error.connected ? "lost " : "cannot reach ") + at + ": " + Cause(error);
+  const std::string name(target);
+  if (RefusalCode(error.code) != 0) return name + " refuses this node: " + Clean(error.message);
+  return (error.connected ? "lost the connection to " : "cannot connect to ") + name + ": " + Cause(error);
 }
 
 bool IsOtherProgram(std::string_view description) {

@@ -1,4 +1,4 @@
-// Why a session did not come about or ended, as people want to read it. Pure.
+// Turns the error of a session into one line for people. Pure.
 #pragma once
 
 #include <string>
@@ -6,24 +6,24 @@
 
 namespace muster::rendezvous {
 
-// How gRPC put it.
+// As gRPC reports it.
 struct SessionError {
   int code = 0;            // grpc::StatusCode
-  std::string message;     // with its addresses and debug noise
-  bool connected = false;  // the coordinator had taken us before
-  std::string own_limit;   // set: we gave up, after this long ("5s")
+  std::string message;     // with gRPC's addresses and debugging text
+  bool connected = false;  // the coordinator had accepted this agent before
+  std::string own_limit;   // not empty: our own time limit ended the attempt; the limit, "5s"
 };
 
 // Whether the coordinator's name did not resolve.
 bool IsNameError(const SessionError& error);
 
-// One line: "cannot reach the coordinator at HOST:PORT: connection refused". target: "host:port".
+// One line: "cannot connect to TARGET: connection refused (...)". target: "the primary at HOST:PORT".
 std::string DescribeSessionError(const SessionError& error, std::string_view target);
 
-// Whether a line of DescribeSessionError says that something else than a coordinator answers.
+// Whether a line of DescribeSessionError reports that the program that answers is no coordinator.
 bool IsOtherProgram(std::string_view description);
 
-// The exit code if we were turned away for good, else 0.
+// The exit code if the coordinator refused this node for good (a gRPC status code), else 0.
 int RefusalCode(int code);
 
 }  // namespace muster::rendezvous

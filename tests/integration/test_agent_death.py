@@ -66,7 +66,7 @@ class AgentDeath(ClusterTest):
             wait_until("the port is free", lambda: binds(other, (job.addresses[0], job.ports[0])))
             other.listen()
             kill(host, signal.SIGCONT)
-            wait_until("the primary names who has its port", lambda: primary.said("has it: end it"))
+            wait_until("the primary names who has its port", lambda: primary.said("port .* is used by"))
             until = time.monotonic() + FOREIGN_PORT_LIMIT_S + 1
             wait_until("longer than a new job waits for its port", lambda: time.monotonic() > until)
         self.check_undisturbed(job, starts)

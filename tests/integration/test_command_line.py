@@ -297,10 +297,10 @@ class RunTest(CommandLineTest):
 
     def test_no_script_is_64_and_one_that_is_not_there_127_in_one_line_before_anything_is_started(self):
         self.assert_refused([self.muster, "run", "--standalone"], "SCRIPT")
-        for words, said in ((["no/such.py", "x"], "the script no/such.py is not there"),
-                            (["--no-python", "./nothing"], "the program ./nothing is not there"),
+        for words, said in ((["no/such.py", "x"], "the script no/such.py does not exist"),
+                            (["--no-python", "./nothing"], "the program ./nothing does not exist"),
                             (["--python", "/no/python", "t.py"], "/no/python"),
-                            (["a\nb.py"], "the script a?b.py is not there")):
+                            (["a\nb.py"], "the script a?b.py does not exist")):
             for command in (["run"], ["local", "--nodes", "2"]):
                 self.assert_refused([self.muster, *command, *words], said, code=127)
 

@@ -54,7 +54,7 @@ class Descriptors(ClusterTest):
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (FEWEST, limits[1]))
         with socket.create_connection(("127.0.0.1", port)):
             wait_until("it finds its listener dead", lambda: coordinator.said("could not be accepted"))
-        wait_until("it tries in vain", lambda: coordinator.said("warning: listening on .*Too many open files"))
+        wait_until("it tries in vain", lambda: coordinator.said("warning: cannot listen on .*Too many open files"))
         resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
         wait_until("it has taken the round over", lambda: coordinator.said("all members of the round are back"))
         job.open_gate()

@@ -13,7 +13,7 @@ from cluster import ClusterTest, free_port, never, wait_until
 PREEMPTED = "preemption notice of gce: this instance is being preempted"
 INTERRUPTED = "preemption notice of aws: terminate at 2026-11-21T16:00:00Z"
 WAITS = "?wait_for_change=true&timeout_sec=60&last_etag="
-WARNED = r"preemption notice: .*ever more rarely"
+WARNED = r"preemption notice: .*retrying with increasing pauses"
 NOWHERE = "http://127.0.0.1:9"  # the discard port: nobody is there
 
 
@@ -70,7 +70,7 @@ class Gce(NoticeTest):
             wait_until("the answer's tag comes back", lambda: server.asked(f"{key}{WAITS}1"))
         self.assertEqual({"Google"}, {headers.get("Metadata-Flavor") for _, _, headers in server.requests})
         server.set("maintenance-event", "MIGRATE_ON_HOST_MAINTENANCE")
-        wait_until("the word of it", lambda: node.said("about to migrate this instance; the job goes on"))
+        wait_until("the word of it", lambda: node.said("about to migrate this instance; the job continues"))
         wait_until("the new tag comes back", lambda: server.asked(f"maintenance-event{WAITS}2"))
         server.set("maintenance-event", "TERMINATE_ON_HOST_MAINTENANCE")
         self.assert_left(job, node, "preemption notice of gce: host maintenance is about to end this instance")

@@ -121,7 +121,7 @@ class Refused(SlurmTest):
         job.wait_for_round(0, workers=1)
         job.open_gate()
         self.assertEqual(0, node.exit_code())
-        self.assertTrue(node.said(r"SLURM_STEP_NODELIST is missing: a job of one node"), node.err())
+        self.assertTrue(node.said(r"SLURM_STEP_NODELIST is missing: the job runs on this node alone"), node.err())
 
 
 class Batch(SlurmTest):

@@ -183,7 +183,8 @@ void World::OpenHome(AgentProcess* agent) {
   const rendezvous::PortRetry::Next next =
       agent->port_retry.OnFailure(boot, absl::UnavailableError("the port is in use"),
                                   {.has_served = IsSet(agent->core.memory().epoch()),
-                                   .lease = absl::Milliseconds(config.single_node() ? 0 : config.lease_ms())});
+                                   .lease = absl::Milliseconds(config.single_node() ? 0 : config.lease_ms()),
+                                   .port = static_cast<int>(config.primary().port())});
   if (next.exit_code == 0) return DeliverAfter(kPortRetry, agent, [this, agent] { OpenHome(agent); });
   ++agent->attempt;
   agent->host->gave_up_port = true;

@@ -105,7 +105,7 @@ void World::EndStream(AgentProcess* agent, uint64_t attempt, int code, bool was_
   const int refused = rendezvous::RefusalCode(code);
   agent->host->refused_elsewhere |= refused != 0 && !IsSet(agent->core.memory().epoch());
   const std::string why =
-      rendezvous::DescribeSessionError({code, "the stream was reset", was_open, ""}, "node-0:1");
+      rendezvous::DescribeSessionError({code, "the stream was reset", was_open, ""}, "the primary at node-0:1");
   OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDisconnected(now, why, refused, out); });
 }
 

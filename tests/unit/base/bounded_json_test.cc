@@ -45,7 +45,7 @@ TEST(BoundedJson, AZeroByteIsNotTheEnd) {
 
 TEST(BoundedJson, CommentsAndNumbersBeyondFloatingPointAreNotJson) {
   EXPECT_THAT(RefusalOf("/* c */ 1"), HasSubstr("not JSON at byte"));
-  EXPECT_THAT(RefusalOf("1e9999"), HasSubstr("a number that is too great, 1e9999"));
+  EXPECT_THAT(RefusalOf("1e9999"), HasSubstr("a number that is too large, 1e9999"));
   EXPECT_THAT(RefusalOf("NaN"), HasSubstr("not JSON"));
 }
 

@@ -418,8 +418,7 @@ TEST_F(AgentCoreTest, AMemberThatIsRefusedByTokenWaitsForTheCoordinatorTimeout) 
   }
   Pass(absl::Seconds(20));
   EXPECT_EQ(LastOrder().exit().exit_code(), 69);
-  EXPECT_NE(LastOrder().exit().reason().find("another job's coordinator answers there: the token is wrong"),
-            std::string::npos)
+  EXPECT_NE(LastOrder().exit().reason().find("another job's coordinator answers at "), std::string::npos)
       << LastOrder().exit().reason();
 }
 

@@ -155,7 +155,7 @@ TEST(HostfileView, FiltersTakeHostsAndSlotsAway) {
   EXPECT_THAT(ErrorOf(Find(kThree, b, Filtered("node-c", ""))), HasSubstr("--include is node-c"));
   EXPECT_THAT(ErrorOf(Find(kThree, b, Filtered("node-b", "node-a"))), HasSubstr("not both"));
   EXPECT_THAT(ErrorOf(Find(kThree, b, Filtered("node-b:0", ""), {{"CUDA_VISIBLE_DEVICES", "4,5"}})),
-              HasSubstr("CUDA_VISIBLE_DEVICES is 4,5: expected no such variable"));
+              HasSubstr("CUDA_VISIBLE_DEVICES is 4,5: expected it to be unset"));
 }
 
 TEST(HostfileView, OfTwoNamesOfThisMachineTheOneThatAFilterLeavesIsTaken) {
@@ -263,7 +263,7 @@ TEST(WriteHostfile, WithoutNamesThereIsNone) {
   view.source = "openmpi";
   view.nnodes = 3;
   EXPECT_THAT(std::string(AsStd(WriteHostfile(view, 8).status().message())),
-              HasSubstr("nothing here (openmpi) says the names of the 3"));
+              HasSubstr("(openmpi) does not name its 3 nodes"));
   view.nodes = {"[fd00::1]:29400", "[fd00::2]:29400", "[fd00::3]:29400"};
   EXPECT_THAT(std::string(AsStd(WriteHostfile(view, 8).status().message())), HasSubstr("IPv6"));
 }

@@ -85,7 +85,7 @@ const std::map<std::string, std::string>& Expected() {
       {"aws_batch_main.env", "batch 0/2 localhost:29400"},
       {"aws_batch_child.env", "batch 1/2 10.0.3.17:29400"},
       {"torchrun_style_static.env", "static 1/2 10.0.0.1:29500"},
-      {"torchrun_nested.env", "this is a worker of another launcher"},
+      {"torchrun_nested.env", "as a worker of another launcher"},
   };
   return expected;
 }
@@ -348,7 +348,7 @@ TEST(Volcano, ReadsAListOfHostsStrictly) {
   EXPECT_THAT(ErrorOf(With(of("a.j,b.j"), "VC_TASK_INDEX", "")), HasSubstr("VC_TASK_INDEX is empty"));
   EXPECT_TRUE(Fits(With(of("a.j,b.j"), "VC_WORKER_NUM", "2")));
   EXPECT_THAT(ErrorOf(With(of("a.j,b.j"), "VC_WORKER_NUM", "3")),
-              HasSubstr("VC_WORKER_NUM is 3: expected 2, as VC_WORKER_HOSTS names so many"));
+              HasSubstr("VC_WORKER_NUM is 3: expected 2, the number of hosts in VC_WORKER_HOSTS"));
 }
 
 TEST(Volcano, LeavesItsPluginTensorflowToTfConfig) {

@@ -310,7 +310,7 @@ TEST(SlurmBatch, AHeterogeneousJobIsNotThatOfItsFirstGroup) {
 
 TEST(SlurmBatch, CountsTheNodesOfTheListWhereNobodyElseSaysHowMany) {
   EXPECT_THAT(ErrorOf({{"SLURM_JOB_ID", "5"}, {"SLURM_JOB_NODELIST", "n[1-3]"}}),
-              HasSubstr("SLURM_JOB_NODELIST names 3 and this one was started outside of a step"));
+              HasSubstr("SLURM_JOB_NODELIST names 3 and this muster was started outside of a step"));
   EXPECT_THAT(ErrorOf({{"SLURM_JOB_ID", "5"}, {"SLURM_NODELIST", "n[1-"}}), HasSubstr("SLURM_NODELIST is n[1-"));
   EXPECT_EQ(ReadOk({{"SLURM_JOB_ID", "5"}, {"SLURM_NODELIST", "n1"}}).nnodes, 1);
 }

@@ -296,7 +296,7 @@ TEST(Vertex, AValueOfTheWrongKindIsShownAsItIsWritten) {
   };
   EXPECT_THAT(ErrorOf(with(R"("0")")), HasSubstr("task.index is \"0\": expected 0"));
   EXPECT_THAT(ErrorOf(with("-0")), HasSubstr("task.index is -0: expected 0"));
-  EXPECT_THAT(ErrorOf(with("1e999")), HasSubstr("a number that is too great, 1e999"));
+  EXPECT_THAT(ErrorOf(with("1e999")), HasSubstr("a number that is too large, 1e999"));
 }
 
 TEST(Vertex, AnAddressOfAllInterfacesOrOneThatLooksLikeAnOptionIsNobodys) {

@@ -66,11 +66,11 @@ TEST(Interpreter, TheOrderIsExecFlagBesideVenvCondaPath) {
 
 TEST(Interpreter, TheReasonIsOneSentenceWithThePath) {
   Machine machine;
-  EXPECT_EQ(machine.Choose().reason, "python is /exec/python: PYTHON_EXEC says so");
+  EXPECT_EQ(machine.Choose().reason, "python is /exec/python: set by PYTHON_EXEC");
   machine.environment.erase("PYTHON_EXEC");
-  EXPECT_EQ(machine.Choose().reason, "python is /flag/python: --python says so");
+  EXPECT_EQ(machine.Choose().reason, "python is /flag/python: set by --python");
   machine.options.python_flag.clear();
-  EXPECT_EQ(machine.Choose().reason, "python is /own/bin/python: it is beside muster itself");
+  EXPECT_EQ(machine.Choose().reason, "python is /own/bin/python: it is in the same folder as muster");
   machine.files.erase("/own/bin/python");
   EXPECT_EQ(machine.Choose().reason, "python is /venv/bin/python: $VIRTUAL_ENV is active");
 }

@@ -69,7 +69,7 @@ TEST_F(GceTest, MaintenanceIsOneOnlyWhereItEndsTheInstance) {
   EXPECT_EQ(maintenance_->OnAnswer(Answer(200, "NONE", "1"), kSoon).notice, "");
   NoticeInquiry::Next next = maintenance_->OnAnswer(Answer(200, "MIGRATE_ON_HOST_MAINTENANCE", "2"), kGceWait);
   EXPECT_EQ(next.notice, "");
-  EXPECT_THAT(next.remarks.at(0).text, HasSubstr("the job goes on"));
+  EXPECT_THAT(next.remarks.at(0).text, HasSubstr("the job continues"));
   next = maintenance_->OnAnswer(Answer(200, "MIGRATE_ON_HOST_MAINTENANCE", "2"), kGceWait);
   EXPECT_TRUE(next.remarks.empty()) << "said already";
   next = maintenance_->OnAnswer(Answer(200, "TERMINATE_ON_HOST_MAINTENANCE", "3"), kGceWait);

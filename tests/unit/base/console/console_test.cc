@@ -361,7 +361,7 @@ TEST(WriterTest, AStoppedReaderNeverBlocksTheCallerAndDropsAreCounted) {
     reader.join();
   }
   EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), kept + 2);
-  EXPECT_NE(all.find("muster: 5 lines of our own were dropped"), std::string::npos);
+  EXPECT_NE(all.find("muster: 5 lines of muster's log were dropped"), std::string::npos);
 }
 
 TEST(WriterTest, AReaderThatIsGoneIsNoTrouble) {

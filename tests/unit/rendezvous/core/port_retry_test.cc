@@ -16,7 +16,7 @@ const BootTime kStart = FromBootNanos(1'000'000'000'000);
 const PortHolder kMuster{71, "muster-agent", true, true};
 const PortHolder kForeign{72, "curl", false, false};
 
-absl::Status InUse() { return absl::UnavailableError("listening on [::]:1: the port is in use"); }
+absl::Status InUse() { return absl::UnavailableError("cannot listen on [::]:1: the port is in use"); }
 
 // How long it goes on, if it never gets the port.
 absl::Duration Patience(PortRetry* retry, BootTime from, const PortUser& user,
@@ -80,15 +80,30 @@ TEST(PortRetry, WhatAnswersInThePlaceOfACoordinatorEndsTheSearchAndWhatDoesNotAn
   EXPECT_EQ(retry.OnNoCoordinator(later, "timed out", false).exit_code, 0);
   const PortRetry::Next last = retry.OnNoCoordinator(later, "no muster", true);
   EXPECT_EQ(last.exit_code, 69);
-  EXPECT_EQ(last.why, "no muster; on this machine process 72 (curl) has that port");
+  EXPECT_EQ(last.why, "no muster; on this machine that port is used by curl (pid 72)");
 }
 
 TEST(PortRetry, TheHolderIsDescribedWithWhatToDo) {
-  EXPECT_EQ(DescribePortHolder(PortHolder{71, "python3", false, true}),
-            "process 71 (python3) has it: end it, or give all nodes another port");
-  EXPECT_EQ(DescribePortHolder(kForeign),
-            "process 72 (curl) has it for a connection of its own: end it, or give all nodes another port");
-  EXPECT_TRUE(absl::StrContains(DescribePortHolder(std::nullopt), "no process that can be seen from here"));
+  const PortUser node{.has_served = false, .lease = absl::ZeroDuration(), .port = 29500};
+  EXPECT_EQ(DescribeUsedPort(PortHolder{71, "python3", false, true}, node),
+            "port 29500 is used by python3 (pid 71); stop it, or pass another --master-port on all nodes");
+  EXPECT_TRUE(absl::StrContains(DescribeUsedPort(kForeign, node),
+                                "port 29500 is used by curl (pid 72) for an outgoing connection; stop it"));
+  EXPECT_TRUE(absl::StrContains(DescribeUsedPort(kMuster, node), "(pid 71); if its run is ending"));
+  EXPECT_TRUE(absl::StrContains(DescribeUsedPort(std::nullopt, node), "which cannot be seen from here"));
+  const PortUser alone{
+      .has_served = false, .lease = absl::ZeroDuration(), .port = 29400, .runs_alone = true};
+  EXPECT_EQ(DescribeUsedPort(PortHolder{71, "python3", false, true}, alone),
+            "port 29400 is used by python3 (pid 71); stop it, or pass another port to --listen here and "
+            "--coordinator on all nodes");
+}
+
+TEST(PortRetry, AMessageAboutAUsedPortNamesPortAndHolder) {
+  PortRetry retry;
+  retry.SetHolder(kStart, kForeign);
+  const PortUser node{.has_served = false, .lease = absl::ZeroDuration(), .port = 29500};
+  EXPECT_TRUE(
+      absl::StrContains(retry.OnFailure(kStart, InUse(), node).why, "port 29500 is used by curl (pid 72)"));
 }
 
 }  // namespace

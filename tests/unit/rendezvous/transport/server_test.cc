@@ -181,7 +181,7 @@ TEST_F(ServerTest, ShutdownEndsIdleStreamsAndTellsTheirAgents) {
   EXPECT_EQ(server->streams(), 0u);
   ASSERT_TRUE(Until([&] { return client.disconnected == 1; }));
   // Where something is being written still nothing else can be begun, and gRPC has its own word for that.
-  const bool told = client.why.find("the coordinator is leaving") != std::string::npos;
+  const bool told = client.why.find("the coordinator is shutting down") != std::string::npos;
   EXPECT_TRUE(told || client.why.find("Cancelled on the server side") != std::string::npos) << client.why;
 }
 

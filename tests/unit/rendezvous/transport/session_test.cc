@@ -23,8 +23,8 @@ TEST_F(SessionTest, NobodyListeningIsConnectionRefused) {
   Client client(&loop_, "127.0.0.1", port);
   client.session->Connect();
   ASSERT_TRUE(Until([&] { return client.disconnected == 1; }));
-  EXPECT_EQ(client.why,
-            "cannot reach the coordinator at 127.0.0.1:" + std::to_string(port) + ": connection refused");
+  EXPECT_EQ(client.why, "cannot connect to the primary at 127.0.0.1:" + std::to_string(port) +
+                            ": connection refused (not started yet, or a wrong address?)");
   EXPECT_EQ(client.refused, 0);
 }
 
@@ -32,9 +32,9 @@ TEST_F(SessionTest, ANameThatDoesNotResolveIsSaidSo) {
   Client client(&loop_, "no-such-host.invalid", 29400, "", kPatience);
   client.session->Connect();
   ASSERT_TRUE(Until([&] { return client.disconnected == 1; }));
-  EXPECT_EQ(
-      client.why.rfind("cannot reach the coordinator at no-such-host.invalid:29400: its name does not resolve", 0),
-      0u)
+  EXPECT_EQ(client.why.rfind(
+                "cannot connect to the primary at no-such-host.invalid:29400: its name does not resolve", 0),
+            0u)
       << client.why;
 }
 
@@ -97,33 +97,35 @@ TEST_F(SessionTest, OnlyTheNewestOfManyStatusesThatWaitIsSent) {
   EXPECT_EQ(attendees_.statuses.size(), 2u);
 }
 
+constexpr char kTarget[] = "the primary at a:1";
+
 TEST(SessionErrorTest, DebugNoiseIsStripped) {
-  EXPECT_EQ(DescribeSessionError({14, "something odd {\"created\":\"@1\",\n\"file\":\"x.cc\"}", true, ""}, "a:1"),
-            "lost the coordinator at a:1: something odd");
+  EXPECT_EQ(
+      DescribeSessionError({14, "something odd {\"created\":\"@1\",\n\"file\":\"x.cc\"}", true, ""}, kTarget),
+      "lost the connection to the primary at a:1: something odd");
   EXPECT_EQ(DescribeSessionError({14,
                                   "connections to all backends failing; last error: UNKNOWN: ipv4:1.2.3.4:5: "
                                   "No route to host",
                                   false, ""},
-                                 "a:1"),
-            "cannot reach the coordinator at a:1: unreachable (no route to host)");
-  EXPECT_EQ(
-      DescribeSessionError({12, "", false, ""}, "a:1"),
-      "cannot reach the coordinator at a:1: something answers there that is no muster coordinator: end it, or "
-      "give all nodes another port");
+                                 kTarget),
+            "cannot connect to the primary at a:1: unreachable (no route to host)");
+  EXPECT_EQ(DescribeSessionError({12, "", false, ""}, kTarget),
+            "cannot connect to the primary at a:1: another program answers there, not muster; stop it, or use "
+            "another port on all nodes");
 }
 
 TEST(SessionErrorTest, WordsOfGrpcsOwnMachineryAreNotPassedOn) {
   const auto cause = [](const std::string& last) {
     const std::string message = "failed to connect to all addresses; last error: " + last;
-    return DescribeSessionError({14, message, false, ""}, "a:1");
+    return DescribeSessionError({14, message, false, ""}, kTarget);
   };
   for (const char* other : {"INTERNAL: ipv4:1.2.3.4:5: Trying to connect an http1.x server",
                             "UNAVAILABLE: ipv4:1.2.3.4:5: Failed parsing HTTP/2"}) {
-    EXPECT_EQ(cause(other), DescribeSessionError({12, "", false, ""}, "a:1"));
+    EXPECT_EQ(cause(other), DescribeSessionError({12, "", false, ""}, kTarget));
   }
   for (const char* silent : {"UNKNOWN: ipv4:1.2.3.4:5: Failed to connect to remote host: FD Shutdown",
                              "UNKNOWN: ipv4:1.2.3.4:5: tcp handshaker shutdown"}) {
-    EXPECT_EQ(cause(silent), "cannot reach the coordinator at a:1: no answer");
+    EXPECT_EQ(cause(silent), "cannot connect to the primary at a:1: no answer");
   }
 }
 

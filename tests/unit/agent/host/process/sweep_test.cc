@@ -321,7 +321,7 @@ TEST_F(MarkedTest, OneThatEndsWhileItIsLookedAtLeavesAnotherPassToDo) {
   DeadHosts host = Host(host_id);
   const pid_t next_adopter = std::exchange(host.adopter, getpid());
   const MarkedReport pass = EndMarked(host, {}, &reader);
-  EXPECT_EQ(pass.unknown, "pid " + std::to_string(shell) + " ended while it was looked at");
+  EXPECT_EQ(pass.unknown, "pid " + std::to_string(shell) + " ended during the scan");
   EXPECT_FALSE(AllDead(pids));
   host.adopter = next_adopter;
   EXPECT_TRUE(Eventually([&] { return EndMarked(host).AllGone(); }));
