@@ -365,7 +365,7 @@ void AgentProcess::WatchNotice() {
 void AgentProcess::MakeCoordinator() {
   coordinator_ = std::make_unique<rendezvous::CoordinatorService>(
       rendezvous::OptionsFrom(config_), rendezvous::Entropy(),
-      rendezvous::CoordinatorService::Surroundings{
+      rendezvous::CoordinatorService::Callbacks{
           .post = [this](std::function<void()> closure) { loop_.Post(std::move(closure)); },
           .clock = &EventLoop::Now,
           .note = [](const Note& note) { Log("coordinator", note); },

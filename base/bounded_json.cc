@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Walks a document and remembers why it is refused. The library calls these by name.
+// Walks a document and stores the reason for refusing it. The library calls these methods by name.
 class BoundsCheck : public Json::json_sax_t {
  public:
   BoundsCheck(std::string_view text, int max_depth) : text_(text), max_depth_(max_depth) {}
@@ -40,12 +40,12 @@ class BoundsCheck : public Json::json_sax_t {
   }
 
   bool parse_error(std::size_t position, const std::string& token, const Json::exception& error) override {
-    constexpr int kNumberOverflow = 406;  // the library's number for it
+    constexpr int kNumberOverflow = 406;  // the library's error number
     if (error.id == kNumberOverflow) {
       refusal_ = absl::StrCat("a number that is too large, ", Shown(token));
       return false;
     }
-    // The library counts the byte that it stumbled over, from 1.
+    // The library's position includes the offending byte and counts from 1.
     const std::size_t at = std::min(position > 0 ? position - 1 : 0, text_.size());
     if (at == text_.size()) {
       refusal_ = absl::StrFormat("not JSON: it ends too early, after %d bytes", text_.size());
@@ -71,7 +71,7 @@ class BoundsCheck : public Json::json_sax_t {
 
   const std::string_view text_;
   const int max_depth_;
-  std::vector<std::set<std::string>> keys_;  // of the objects that are open
+  std::vector<std::set<std::string>> keys_;  // one set for each object or array that is open
   std::string refusal_;
 };
 
@@ -83,7 +83,7 @@ absl::StatusOr<Json> ParseBoundedJson(std::string_view text, const JsonLimits& l
         absl::StrFormat("%d bytes long, over the limit of %d", text.size(), limits.max_bytes));
   }
   BoundsCheck check(text, limits.max_depth);
-  // To the library it is the end, whatever is behind it.
+  // The library takes a NUL for the end of the text and ignores what follows.
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
     return absl::InvalidArgumentError(absl::StrFormat("not JSON at byte %d, which is 0", nul));
   }

@@ -1,5 +1,6 @@
-// JSON from outside, read with bounds. A document is first walked event by event, which needs no memory to speak
-// of; only one that is valid, of one value, not too deep and without a key given twice becomes a tree.
+// Parses JSON from outside within limits. A first pass checks the document event by event and needs almost no
+// memory. A tree is built only if the document is valid, holds one value, is not nested too deeply and repeats no
+// key.
 #pragma once
 
 #include <string>
@@ -15,8 +16,8 @@ struct JsonLimits {
   int max_depth = 32;
 };
 
-// InvalidArgument says what was found, in the words that follow "is": "not JSON at byte 12, near '...'", or
-// "nested more than 32 deep". Comments, trailing commas, a second value and invalid UTF-8 are not JSON.
+// InvalidArgument describes the text so that it can follow "is": "not JSON at byte 12, near ...", or "nested more
+// than 32 deep". Comments, trailing commas, a second value and invalid UTF-8 are not JSON.
 absl::StatusOr<nlohmann::json> ParseBoundedJson(std::string_view text, const JsonLimits& limits);
 
 }  // namespace muster

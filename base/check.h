@@ -1,5 +1,5 @@
-// CHECK: an invariant of ours that must hold, in release too. Bad input and a failing machine are never a CHECK's
-// business: those are absl::Status. (Debian's Abseil has no absl/log.)
+// MUSTER_CHECK: aborts if an invariant of the program does not hold, in release builds too. Bad input and failures
+// of the machine are reported by absl::Status instead. (Debian's Abseil has no absl/log.)
 #pragma once
 
 #include <cstdio>

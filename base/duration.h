@@ -9,7 +9,7 @@
 
 namespace muster {
 
-inline constexpr int kMaxDurationDays = 3650;  // longer is a slip of the pen
+inline constexpr int kMaxDurationDays = 3650;  // a longer duration is a typing error
 
 // InvalidArgument with one line that names the text: no number, negative, unknown unit, over kMaxDurationDays.
 absl::StatusOr<absl::Duration> ParseDuration(std::string_view text);

@@ -5,7 +5,7 @@
 namespace muster {
 namespace {
 
-// FNV-1a. Nobody gains by a collision: both sides are members of one job.
+// FNV-1a. It need not resist attacks: both sides are members of one job.
 uint64_t NonZeroHash(const std::string& bytes) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;

@@ -1,5 +1,5 @@
-// What a receiver holds already need not be sent again: the texts of a failure and the details of a verdict are
-// many KiB, and both are repeated with every beat. A digest stands for them.
+// Digests that replace texts which the receiver already holds. The texts of a failure and the details of a verdict
+// are many KiB, and every heartbeat would repeat them.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace muster {
 
-// Never 0. Computed by the agent that reports the failure; a coordinator only repeats it.
+// Never 0. The agent that reports the failure computes it; a coordinator only copies it.
 uint64_t DigestOfTexts(const v1::Failure& failure);
 void LeaveOutTexts(v1::Failure* failure);
-// Moves the texts of `from` to `to`, which then is complete.
+// Moves the texts of `from` to `to`, which is complete afterwards.
 void MoveTexts(v1::Failure* from, v1::Failure* to);
 
-// Never 0. Computed once, by the coordinator that concludes the verdict.
+// Never 0. The coordinator that reaches the verdict computes it once.
 uint64_t DigestOf(v1::Verdict verdict);
-// What is enough for a receiver that holds it: exit code, origin, reason and digest.
+// The short form for a receiver that holds the verdict: exit code, origin, reason and digest.
 v1::Verdict Brief(const v1::Verdict& verdict);
 
 }  // namespace muster

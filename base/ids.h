@@ -1,4 +1,4 @@
-// Order among the identities that travel, and how they are written for people.
+// The order of epochs, rounds and documents, and their text form for people.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace muster {
 
-// What agents and coordinators speak. Raised when an old one would misread a new one (rendezvous.proto has the
-// rules); the program's version is not it.
+// Version of the protocol between agents and coordinators, raised when an old program would misread a new one
+// (rendezvous.proto has the rules). Independent of the program's version.
 inline constexpr uint32_t kProtocol = 2;
 
-// All compare as three-way: negative, 0, positive. A missing message is smaller than any that is set.
+// Three-way comparison: negative, 0 or positive. A missing message is smaller than any that is set.
 int Compare(const v1::Epoch& a, const v1::Epoch& b);
 int Compare(const v1::DirectiveId& a, const v1::DirectiveId& b);
 int Compare(const v1::StatusId& a, const v1::StatusId& b);

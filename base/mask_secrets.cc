@@ -21,12 +21,12 @@ constexpr std::string_view kSecretWords[] = {"AUTH", "AUTHORIZATION", "BEARER", 
 constexpr std::string_view kSecretParts[] = {"ACCESSKEY", "APIKEY",   "CREDENTIAL", "PASSPHRASE",
                                              "PASSWD",    "PASSWORD", "PRIVATEKEY", "SECRET"};
 
-// How tokens begin that name their issuer.
+// Prefixes by which tokens name their issuer.
 constexpr std::string_view kTokenPrefixes[] = {"AIza", "AKIA",  "ASIA",        "eyJ",    "ghp_", "gho_", "ghs_",
                                                "ghu_", "ghr_",  "github_pat_", "glpat-", "hf_",  "npm_", "pypi-",
                                                "sk-",  "xapp-", "xoxb-",       "xoxp-",  "ya29"};
-constexpr size_t kLeastTokenChars = 16;  // after the prefix; all known ones have more
-constexpr size_t kMaxCountChars = 12;    // of a number of tokens
+constexpr size_t kLeastTokenChars = 16;  // after the prefix; all known tokens have more
+constexpr size_t kMaxCountChars = 12;    // of the value of an option such as --max-tokens
 
 bool IsNameChar(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';
@@ -35,13 +35,13 @@ bool IsNameChar(char c) {
 bool IsSecretWord(absl::string_view word) {
   const auto is_word = [&](std::string_view secret) { return AsStd(word) == secret; };
   const auto is_part = [&](std::string_view secret) { return absl::StrContains(word, AsAbsl(secret)); };
-  // TOKENIZERS_PARALLELISM begins with it, a token's name ends with it.
+  // A token's name ends with TOKEN; TOKENIZERS_PARALLELISM only begins with it.
   return absl::EndsWith(word, "TOKEN") || absl::EndsWith(word, "TOKENS") ||
          std::any_of(std::begin(kSecretWords), std::end(kSecretWords), is_word) ||
          std::any_of(std::begin(kSecretParts), std::end(kSecretParts), is_part);
 }
 
-// user:password between "://" and the last @ before the path.
+// Masks user:password between "://" and the last @ before the path.
 std::string MaskUserInUrls(const std::string& value) {
   std::string masked;
   size_t from = 0;
@@ -57,7 +57,7 @@ std::string MaskUserInUrls(const std::string& value) {
   }
 }
 
-// user:password before an @, without a scheme: what has no colon is no more than a name.
+// Masks user:password before an @ without a scheme. A part without a colon is only a name and stays.
 std::string MaskUserOfAddress(const std::string& text) {
   std::string masked;
   size_t from = 0;
@@ -72,7 +72,7 @@ std::string MaskUserOfAddress(const std::string& text) {
   }
 }
 
-// A word of prose or a module's name may begin in the same way: one that is long and in one piece does not.
+// Words of prose and names of modules may begin with such a prefix, too; tokens are long and not made of words.
 bool IsToken(std::string_view word) {
   const auto is_token = [&](std::string_view prefix) {
     if (word.substr(0, prefix.size()) != prefix) return false;
@@ -100,7 +100,7 @@ std::string MaskTokens(std::string_view text) {
   return masked;
 }
 
-// --max-tokens 4096: what differs most often, and no secret.
+// The value of --max-tokens 4096 and the like: no secret, and the value that differs between nodes most often.
 bool IsCount(std::string_view name, std::string_view value) {
   const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || c == '_'; };
   return absl::EndsWithIgnoreCase(AsAbsl(name), "tokens") && !value.empty() && value.size() <= kMaxCountChars &&
@@ -108,11 +108,11 @@ bool IsCount(std::string_view name, std::string_view value) {
 }
 
 struct SecretPlace {
-  size_t begin = 0;  // the size of the text: it is in the next argument
+  size_t begin = 0;  // of the value; the size of the text if the value is in the next argument
   std::string_view name;
 };
 
-// A name like a secret's that is a part of a path names no value.
+// The first name like a secret's and its value's position. A name within a path does not count.
 std::optional<SecretPlace> FindSecret(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (!IsNameChar(text[i])) continue;
@@ -141,7 +141,8 @@ std::vector<std::string> MaskArguments(const std::vector<std::string>& arguments
   std::vector<std::string> masked;
   std::optional<std::string> expected;  // the name whose value comes next
   for (const std::string& argument : arguments) {
-    // After an option whatever comes is its value, --begun=so too; after another word a further option is none.
+    // After an option the next argument is its value, even one that begins with dashes. After another word, an
+    // option is no value.
     const bool is_value = expected && !IsCount(*expected, argument) &&
                           (expected->front() == '-' || !absl::StartsWith(argument, "-"));
     masked.push_back(is_value && !argument.empty() ? kMask : MaskText(argument));

@@ -1,4 +1,4 @@
-// An environment that may be shown: `muster env` prints variables, and people paste what it prints.
+// Masks secrets in environments and command lines: `muster env` prints them, and people share its output.
 #pragma once
 
 #include <string>
@@ -9,23 +9,23 @@
 
 namespace muster {
 
-inline constexpr char kMask[] = "********";  // of one length: the length of a secret is nobody's business
+inline constexpr char kMask[] = "********";  // of fixed length, so that it does not reveal the secret's length
 
 // Whether a variable of this name is likely to hold a secret: HF_TOKEN, WANDB_API_KEY, DB_PASSWORD, but not
 // TOKENIZERS_PARALLELISM or PWD.
 bool IsSecretName(std::string_view name);
 
-// Values of variables named like secrets become kMask, and so does the user part of URLs (https://user:pw@host).
-// Empty values stay, as "set but empty" is what one looks for.
+// Replaces the values of variables named like secrets, and the user part of URLs (https://user:pw@host), by kMask.
+// Empty values stay: "set but empty" is useful to know.
 Environment MaskSecrets(const Environment& environment);
 
-// A text of any kind: what follows a name like a secret's ("Authorization: ...", "hf_token=..."), the user part of
-// addresses and what begins as well-known tokens do (ghp_..., hf_...) become kMask. Rather too much than too
+// Masks any text: what follows a name like a secret's ("Authorization: ...", "hf_token=..."), the user part of
+// addresses, and words with the prefix of a well-known token (ghp_..., hf_...). Masks too much rather than too
 // little.
 std::string MaskText(std::string_view text);
 
-// The arguments of a command, each as by MaskText, and those that follow a name like a secret's (--api-key VALUE).
-// Nobody knows what the one of `-pVALUE` is.
+// Masks the arguments of a command: each by MaskText, and the values that follow a name like a secret's (--api-key
+// VALUE). A secret in the form `-pVALUE` cannot be recognized.
 std::vector<std::string> MaskArguments(const std::vector<std::string>& arguments);
 
 }  // namespace muster

@@ -1,10 +1,9 @@
-// A std::mutex that clang's -Wthread-safety can follow: a field marked ABSL_GUARDED_BY(mutex) is touched, and a
-// function marked ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) called, only where the mutex is held; tests/tidy.py checks
-// it. Not Abseil's: Debian builds that without ThreadSanitizer's marks, which then sees a race in every use.
+// A std::mutex that clang's -Wthread-safety can check: a field marked ABSL_GUARDED_BY(mutex) may be used, and a
+// function marked ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) called, only while the mutex is held. tests/tidy.py runs
+// the check; it skips constructors and destructors. Abseil's mutex is not used because Debian builds it without
+// ThreadSanitizer's annotations, and ThreadSanitizer then reports every use as a race.
 //
 //   const MutexLock lock(mutex_);
-//
-// Constructors and destructors are not checked.
 #pragma once
 
 #include <chrono>
@@ -22,7 +21,7 @@ class ABSL_LOCKABLE Mutex {
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
-  // Named as std:: wants them of a lock.
+  // Names required by the standard library's lock types.
   void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
   void unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
 
@@ -41,11 +40,11 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex& mutex_;
 };
 
-// What is waited for under a mutex. The predicate is called with it held:
+// A condition variable. The predicate is called with the mutex held:
 //   [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ...; }
 class Condition {
  public:
-  // False: the predicate was still false when the limit had passed.
+  // False: the predicate was still false when the limit passed.
   template <typename Predicate>
   bool WaitFor(Mutex& mutex, std::chrono::nanoseconds limit, Predicate predicate)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {

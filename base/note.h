@@ -1,4 +1,4 @@
-// What a core wants said: the cores do not log, they return the sentence and the shell writes it.
+// A log line that a core returns as an effect: the cores do not log themselves, the shell writes it.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@ namespace muster {
 
 enum class Severity { kDebug, kInfo, kWarning, kError };
 
-// What a line of the log is about, for the programs that read it (--log-format json). Each name is stable:
-// operators alert on it, and docs/operating.md lists it. Lines without one have only their text.
+// The event of a log line, for programs that read the log (--log-format json). The names are stable, because
+// operators alert on them; docs/operating.md lists them. Other lines have only a text.
 namespace events {
 
 inline constexpr char kRoundStarted[] = "round_started";
@@ -37,9 +37,9 @@ inline constexpr char kWaiting[] = "waiting";
 }  // namespace events
 
 struct NoteSubject {
-  const char* event = "";  // of namespace events; empty: none
-  int64_t rank = -1;       // global rank of the worker that the line is about; -1: of none
-  int64_t node_rank = -1;  // number of the node that it is about; -1: of none, or not known
+  const char* event = "";  // from namespace events; empty: none
+  int64_t rank = -1;       // global rank of the worker that the line is about; -1: none
+  int64_t node_rank = -1;  // rank of the node that the line is about; -1: none, or not known
 };
 
 struct Note {

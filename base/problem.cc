@@ -1,4 +1,4 @@
-// Foreign values are escaped here and nowhere else, so that no reading can put a second line into a log.
+// All foreign values in messages are escaped here, so that none of them can add a second line to a log.
 #include "base/problem.h"
 
 #include "absl/strings/str_format.h"
@@ -31,7 +31,7 @@ std::string Escaped(char c) {
 std::string Shown(std::string_view text) {
   constexpr std::string_view kCut = "...";
   std::string shown;
-  size_t kept = 0;  // what may stay if the text has to be cut
+  size_t kept = 0;  // length that leaves room for kCut
   for (const char c : text) {
     shown += Escaped(c);
     if (shown.size() <= kMaxShownChars - kCut.size()) kept = shown.size();
@@ -41,7 +41,7 @@ std::string Shown(std::string_view text) {
 }
 
 absl::Status ToStatus(const Problem& problem) {
-  std::string line = Shown(problem.source);  // a variable's name may be made of foreign words, too
+  std::string line = Shown(problem.source);  // the name of a variable may contain foreign text, too
   if (!problem.field.empty()) line.append(": ").append(Shown(problem.field));
   if (!problem.value.has_value()) {
     line.append(" is missing");
@@ -52,7 +52,7 @@ absl::Status ToStatus(const Problem& problem) {
   }
   line.append(": expected ").append(problem.expected);
   line.append("; ").append(problem.advice.empty() ? kDefaultAdvice : problem.advice);
-  // What was expected may name a foreign value that nobody escaped: one line it is, whatever it holds.
+  // `expected` may contain an unescaped foreign value; the result must still be one line.
   std::string printable;
   for (const char c : line) printable += Escaped(c);
   return absl::InvalidArgumentError(printable);

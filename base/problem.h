@@ -1,4 +1,4 @@
-// The one line in which a reading says what is wrong: source, field, value, what was expected, what to do.
+// The one-line error about a wrong setting: source, field, value, what was expected, what to do.
 #pragma once
 
 #include <optional>
@@ -13,14 +13,14 @@ inline constexpr size_t kMaxShownChars = 80;  // of a foreign value in a message
 
 struct Problem {
   std::string source;                // the variable or file: "CLUSTER_SPEC"
-  std::string field;                 // "task.index"; empty: the source as a whole
-  std::optional<std::string> value;  // as found; nullopt: it is missing
+  std::string field;                 // "task.index"; empty: the whole source
+  std::optional<std::string> value;  // as found; nullopt: missing
   std::string expected;              // "a number from 0 to 2"
-  std::string advice;                // what to do about it; empty: correct the source, or give the place by flags
+  std::string advice;                // what to do; empty: correct the source, or pass options in its place
 };
 
-// InvalidArgument: `SOURCE: FIELD is VALUE: expected EXPECTED; ADVICE`. Never more than one line, whatever the
-// parts hold; source, field and value are cut at kMaxShownChars.
+// InvalidArgument with the message `SOURCE: FIELD is VALUE: expected EXPECTED; ADVICE`. Always one line; source,
+// field and value are cut at kMaxShownChars.
 absl::Status ToStatus(const Problem& problem);
 
 // InvalidArgument for a file that cannot be read: `SOURCE PATH: file not found` or `SOURCE PATH: cannot be read:

@@ -1,4 +1,5 @@
-// RETURN_IF_ERROR and ASSIGN_OR_RETURN (Debian's Abseil has none), and string views between the two worlds.
+// RETURN_IF_ERROR and ASSIGN_OR_RETURN (Debian's Abseil has none), and conversions between std::string_view and
+// absl::string_view.
 #pragma once
 
 #include <string>
@@ -11,11 +12,11 @@
 
 namespace muster {
 
-// Debian builds Abseil with its own string_view: the two do not convert.
+// Debian builds Abseil with its own string_view, which does not convert to std::string_view.
 inline std::string_view AsStd(absl::string_view s) { return {s.data(), s.size()}; }
 inline absl::string_view AsAbsl(std::string_view s) { return {s.data(), s.size()}; }
 
-// A Status with what was being done put before its message: "reading CLUSTER_SPEC: not JSON".
+// The status with `context` before its message: "reading CLUSTER_SPEC: not JSON".
 inline absl::Status WithContext(const absl::Status& status, std::string_view context) {
   if (status.ok()) return status;
   std::string message(context);

@@ -5,9 +5,10 @@
 namespace muster {
 namespace {
 
-// For the old coordinator's end to be noticed, a new one to listen, and each node's first attempts.
+// Time until nodes notice the end of the old coordinator, the new one listens, and each node has made its first
+// attempts.
 constexpr absl::Duration kUntilItListens = absl::Seconds(2);
-constexpr absl::Duration kStep = absl::Seconds(5);  // people read leases, so round up
+constexpr absl::Duration kStep = absl::Seconds(5);  // leases are rounded up to this, for readability
 
 }  // namespace
 

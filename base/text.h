@@ -1,4 +1,4 @@
-// Small pieces of text. Cutting breaks no character: a protobuf string must be UTF-8.
+// Cuts, escapes and joins text. Cutting never splits a character, since a protobuf string must be UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,14 @@
 
 namespace muster {
 
-// The beginning of valid UTF-8, at most max_bytes long; a character that does not fit whole is left out.
+// The beginning of `text` (valid UTF-8), at most max_bytes long, without a partial character.
 inline std::string CutUtf8(const std::string& text, size_t max_bytes) {
   if (text.size() <= max_bytes) return text;
   while (max_bytes > 0 && (static_cast<unsigned char>(text[max_bytes]) & 0xc0) == 0x80) --max_bytes;
   return text.substr(0, max_bytes);
 }
 
-// The same of its end.
+// The end of `text`, in the same way.
 inline std::string CutUtf8Front(const std::string& text, size_t max_bytes) {
   if (text.size() <= max_bytes) return text;
   size_t begin = text.size() - max_bytes;
@@ -22,8 +22,9 @@ inline std::string CutUtf8Front(const std::string& text, size_t max_bytes) {
   return text.substr(begin);
 }
 
-// One line of a log that nothing foreign can end, colour or turn around: control characters (C0, DEL, C1) and
-// those that change a line's direction or end it become \n, \t, \xNN of each byte. Other UTF-8 stays.
+// Escapes foreign text for one line of a log, so that it cannot end, colour or reverse the line: control
+// characters (C0, DEL, C1) and characters that end a line or change its direction become \n, \t, or \xNN for each
+// byte. Other UTF-8 stays.
 inline std::string OneLine(const std::string& text) {
   static constexpr char kHex[] = "0123456789abcdef";
   const auto at = [&text](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };

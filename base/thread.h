@@ -1,4 +1,4 @@
-// Starts a thread, or says why there is none: std::thread throws, and nobody here catches.
+// Starts a thread or returns an error; std::thread itself throws, and muster catches no exceptions elsewhere.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace muster {
 
-// Why the kernel refused a process or a thread. EPERM never comes from a shortage: seccomp profiles from before
-// clone3 (Linux 5.3) answer with it, and the C library tries clone() instead only where the answer is ENOSYS.
+// Explains why the kernel refused to start a process or a thread. EPERM never means a shortage: seccomp profiles
+// older than clone3 (Linux 5.3) return it for clone3, and the C library falls back to clone() only on ENOSYS.
 inline std::string WhyRefused(const std::error_code& error) {
   if (error != std::errc::operation_not_permitted) return error.message();
   return "an old seccomp profile refuses clone3 here (" + error.message() +
          "): update the container runtime (Docker 20.10.10 or newer) or run with seccomp=unconfined";
 }
 
-// ResourceExhausted: the machine gives no thread.
+// ResourceExhausted: the thread could not be started.
 template <typename Function>
 absl::StatusOr<std::thread> StartThread(Function function) {
   try {

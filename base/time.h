@@ -1,5 +1,5 @@
-// Time in muster. Decisions are made on CLOCK_BOOTTIME, which no one sets and which counts suspends; an instant of
-// it is an absl::Time whose epoch stands for the machine's boot. Instants are never compared across machines.
+// Time in muster. Decisions use CLOCK_BOOTTIME, which nobody can set and which includes suspended time. An instant
+// is an absl::Time whose epoch is the machine's boot. Instants of different machines are never compared.
 #pragma once
 
 #include <cstdint>

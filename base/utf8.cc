@@ -3,7 +3,7 @@
 namespace muster {
 namespace {
 
-// Length of the well-formed character at the start of text (Unicode's table 3-7); 0: there is none.
+// Length of the well-formed character at the start of text (Unicode, table 3-7); 0: the text is malformed there.
 size_t CharacterLength(std::string_view text) {
   const auto byte = [&](size_t i) -> unsigned {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
@@ -12,7 +12,7 @@ size_t CharacterLength(std::string_view text) {
   if (first < 0x80) return 1;
   if (first < 0xc2 || first > 0xf4) return 0;
   const size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-  // The second byte rules out overlong forms, surrogates and what lies above U+10FFFF.
+  // The second byte excludes overlong forms, surrogates and code points above U+10FFFF.
   const unsigned low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
   const unsigned high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
   if (byte(1) < low || byte(1) > high) return 0;

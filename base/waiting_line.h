@@ -13,6 +13,7 @@ class WaitingLine {
  public:
   // `what` is the reason for waiting from now on; empty: not waiting. Both return the line to log now, if any.
   std::optional<std::string> Set(BootTime now, std::string what);
+  // Returns the line to print now, if any. Call at regular intervals.
   std::optional<std::string> OnTick(BootTime now);
 
  private:

@@ -80,7 +80,7 @@ class CoordinatorProcess {
   void Serve() {
     service_ = std::make_unique<CoordinatorService>(
         OptionsFrom(config_), Entropy(),
-        CoordinatorService::Surroundings{
+        CoordinatorService::Callbacks{
             .post = [this](std::function<void()> closure) { loop_.Post(std::move(closure)); },
             .clock = &EventLoop::Now,
             .note = [](const Note& note) { Log(kPart, note); },

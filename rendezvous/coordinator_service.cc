@@ -9,23 +9,23 @@
 
 namespace muster::rendezvous {
 
-CoordinatorService::CoordinatorService(CoordinatorOptions options, uint64_t entropy, Surroundings surroundings)
-    : options_(std::move(options)), entropy_(entropy), surroundings_(std::move(surroundings)) {
-  MUSTER_CHECK(surroundings_.post && surroundings_.clock && surroundings_.note, "surroundings are incomplete");
+CoordinatorService::CoordinatorService(CoordinatorOptions options, uint64_t entropy, Callbacks callbacks)
+    : options_(std::move(options)), entropy_(entropy), callbacks_(std::move(callbacks)) {
+  MUSTER_CHECK(callbacks_.post && callbacks_.clock && callbacks_.note, "callbacks are incomplete");
 }
 
 CoordinatorService::~CoordinatorService() { Shutdown(); }
 
 absl::Status CoordinatorService::Listen(const ServerOptions& options) {
   MUSTER_CHECK(server_ == nullptr, "listens already");
-  ASSIGN_OR_RETURN(server_, Server::Start(options, surroundings_.post, this));
+  ASSIGN_OR_RETURN(server_, Server::Start(options, callbacks_.post, this));
   core();
   return absl::OkStatus();
 }
 
 // Made late: its waits for those who may hold a lease count from when they can reach it.
 Coordinator& CoordinatorService::core() {
-  if (core_ == nullptr) core_ = std::make_unique<Coordinator>(options_, surroundings_.clock(), entropy_);
+  if (core_ == nullptr) core_ = std::make_unique<Coordinator>(options_, callbacks_.clock(), entropy_);
   return *core_;
 }
 
@@ -45,7 +45,7 @@ void CoordinatorService::DetachLocal(StreamId stream) {
 
 void CoordinatorService::Tick() {
   Effects effects;
-  core().OnTick(surroundings_.clock(), &effects);
+  core().OnTick(callbacks_.clock(), &effects);
   CarryOut(effects);
 }
 
@@ -59,7 +59,7 @@ void CoordinatorService::OnOpened(StreamId stream, const std::string& peer) {
 
 void CoordinatorService::OnStatus(StreamId stream, const v1::AgentStatus& status) {
   Effects effects;
-  core().OnStatus(surroundings_.clock(), stream, status, &effects);
+  core().OnStatus(callbacks_.clock(), stream, status, &effects);
   CarryOut(effects);
   const auto stranger = strangers_.find(stream);
   if (stranger == strangers_.end()) return;
@@ -68,14 +68,14 @@ void CoordinatorService::OnStatus(StreamId stream, const v1::AgentStatus& status
     return sent != nullptr && sent->stream == stream && sent->directive.has_refused();
   });
   if (refused) return;
-  if (surroundings_.member_attached) surroundings_.member_attached(stranger->second);
+  if (callbacks_.member_attached) callbacks_.member_attached(stranger->second);
   strangers_.erase(stranger);
 }
 
 void CoordinatorService::OnClosed(StreamId stream) {
   strangers_.erase(stream);
   Effects effects;
-  core().OnClosed(surroundings_.clock(), stream, &effects);
+  core().OnClosed(callbacks_.clock(), stream, &effects);
   CarryOut(effects);
 }
 
@@ -97,7 +97,7 @@ void CoordinatorService::Do(const SendDirective& send) {
     if (server_ != nullptr) server_->Send(send.stream, send.directive);
     return;
   }
-  surroundings_.post([agent = std::weak_ptr<LocalAgent>(it->second), directive = send.directive] {
+  callbacks_.post([agent = std::weak_ptr<LocalAgent>(it->second), directive = send.directive] {
     if (const auto to = agent.lock()) to->on_directive(directive);
   });
 }
@@ -109,7 +109,7 @@ void CoordinatorService::Do(const CloseStream& close) {
     return;
   }
   // Kept alive by the closure: what was sent before is delivered before.
-  surroundings_.post([alive = std::weak_ptr<bool>(alive_), agent = it->second, reason = close.reason] {
+  callbacks_.post([alive = std::weak_ptr<bool>(alive_), agent = it->second, reason = close.reason] {
     if (alive.lock() != nullptr) agent->on_closed(reason);
   });
   local_.erase(it);

@@ -16,9 +16,9 @@
 
 namespace muster::rendezvous {
 
-class CoordinatorService : private Attendance {
+class CoordinatorService : private StreamEvents {
  public:
-  struct Surroundings {
+  struct Callbacks {
     Post post;
     Clock clock;
     std::function<void(const Note&)> note;  // what the core wants said
@@ -31,7 +31,7 @@ class CoordinatorService : private Attendance {
     std::function<void(const std::string& why)> on_closed;  // by the coordinator
   };
 
-  CoordinatorService(CoordinatorOptions options, uint64_t entropy, Surroundings surroundings);
+  CoordinatorService(CoordinatorOptions options, uint64_t entropy, Callbacks callbacks);
   ~CoordinatorService() override;
 
   // Without it nothing listens anywhere: a single-node job. The core begins its life when this has succeeded, or
@@ -62,11 +62,11 @@ class CoordinatorService : private Attendance {
   void CarryOut(const Effects& effects);
   void Do(const SendDirective& send);
   void Do(const CloseStream& close);
-  void Do(const Note& note) { surroundings_.note(note); }
+  void Do(const Note& note) { callbacks_.note(note); }
 
   const CoordinatorOptions options_;
   const uint64_t entropy_;
-  const Surroundings surroundings_;
+  const Callbacks callbacks_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // posted closures outlive us
   std::unique_ptr<Coordinator> core_;
   std::unique_ptr<Server> server_;

@@ -37,7 +37,7 @@ absl::Status Preflight::Start(const EnvironmentMap& environment, const Ended& en
   events.exited = ended;
   RETURN_IF_ERROR(spawner_->SpawnWorker(command, std::move(events)).status());
   tail_ = std::make_shared<StderrTail>();
-  writer_->DrainAtMost(kMaxPreflightOutput, out.Release(), STDERR_FILENO, kPrefix, tail_);
+  writer_->AdoptBoundedPipe(kMaxPreflightOutput, out.Release(), STDERR_FILENO, kPrefix, tail_);
   return absl::OkStatus();
 }
 

@@ -9,14 +9,14 @@ namespace {
 
 constexpr std::string_view kCursorUpNewline = "\033[A\n";
 
-// Takes the moves up off the end, and counts them.
+// Removes cursor-up sequences from the end of the text and returns their number.
 size_t StripCursorUp(std::string* text) {
   size_t count = 0;
   for (; text->ends_with(kCursorUp); ++count) text->resize(text->size() - kCursorUp.size());
   return count;
 }
 
-// The same at its beginning.
+// The same at the beginning of the text.
 size_t SkipCursorUp(std::string* text) {
   size_t count = 0;
   while (std::string_view(*text).substr(count * kCursorUp.size()).starts_with(kCursorUp)) ++count;
@@ -26,7 +26,7 @@ size_t SkipCursorUp(std::string* text) {
 
 bool IsBlank(std::string_view text) { return text.find_first_not_of(' ') == std::string_view::npos; }
 
-// What may come first on a row that the cursor leaves again.
+// Whether this byte moves the cursor away instead of writing text into its row.
 bool MovesCursor(char c) { return c == '\r' || c == '\n' || c == kCursorUp.front(); }
 
 size_t Find(std::string_view bytes, char wanted, size_t from) {
@@ -41,7 +41,8 @@ bool IsNamePart(char c) {
 
 }  // namespace
 
-// Lines that lie whole in what was read, which is nearly all of a busy worker's, take one search and one copy.
+// Fast path: a line that is complete in `bytes`, as nearly all lines of a busy worker are, costs one search and
+// one copy.
 void LineAssembler::Feed(BootTime now, std::string_view bytes, std::string* out) {
   size_t redraw = Find(bytes, '\r', 0);
   for (size_t begin = 0; begin < bytes.size();) {
@@ -60,10 +61,10 @@ void LineAssembler::Feed(BootTime now, std::string_view bytes, std::string* out)
   }
 }
 
-// Any bytes, in any state.
+// Slow path: any bytes, in any state.
 void LineAssembler::TakeRest(BootTime now, std::string_view bytes, std::string* out) {
   while (!bytes.empty()) {
-    // A carriage return that ended the last part is the end of a line if a newline follows: both are one ending.
+    // A carriage return at the end of the last part and a newline at the start of this one form one line ending.
     if (!pending_.empty() && pending_.back() == '\r') {
       pending_.pop_back();
       if (bytes.front() == '\n') {
@@ -93,7 +94,7 @@ void LineAssembler::TakeRest(BootTime now, std::string_view bytes, std::string* 
     if (part.data()[part.size()] == '\n') {
       Newline(now, "\n", out);
     } else {
-      pending_ += '\r';  // what it means is decided by the next byte
+      pending_ += '\r';  // the next byte decides whether a newline follows
     }
   }
 }
@@ -125,8 +126,8 @@ void LineAssembler::CarriageReturn(BootTime now, std::string* out) {
   if (wrote && row_ == 0) State(now, out);
 }
 
-// Makes pending_ the state of the cursor's row, but for a whole line that was never redrawn, and follows the moves
-// up behind it. line_ends: a newline comes next. True: the cursor has moved up.
+// Makes pending_ the state of the cursor's row, unless it is a complete line that was never redrawn, and follows
+// the cursor-up sequences after it. line_ends: a newline comes next. Returns whether the cursor has moved up.
 bool LineAssembler::Place(BootTime now, bool line_ends, std::string* out) {
   const size_t ups = StripCursorUp(&pending_);
   if (const size_t first = SkipCursorUp(&pending_); first > 0) MoveUp(first);
@@ -139,7 +140,7 @@ bool LineAssembler::Place(BootTime now, bool line_ends, std::string* out) {
   return ups > 0;
 }
 
-// The cursor does not come back: the rows above it are lines now, and its own is the first.
+// The cursor does not come back: prints the rows above it as lines, and makes its own row the first.
 void LineAssembler::Settle(BootTime now, std::string* out) {
   for (size_t row = 0; row < row_; ++row) ShowAsLine(row, out);
   rows_.erase(rows_.begin(), rows_.begin() + static_cast<ptrdiff_t>(std::min(row_, rows_.size())));
@@ -223,7 +224,7 @@ bool LineAssembler::AnyUnshown() const {
   return std::any_of(rows_.begin(), rows_.end(), [](const Row& row) { return !row.shown && !row.text.empty(); });
 }
 
-// The end of a line that was never redrawn. The newline of one whose text was all shown already adds nothing.
+// Ends a line that was never redrawn. The newline of a line whose text was already shown completely adds nothing.
 void LineAssembler::Line(std::string_view text, std::string_view ending, std::string* out) {
   if (!text.empty() || !continued_) {
     *out += prefix_;
@@ -233,13 +234,13 @@ void LineAssembler::Line(std::string_view text, std::string_view ending, std::st
   }
   continued_ = returned_ = false;
   if (rows_.empty()) return;
-  rows_.erase(rows_.begin());  // it was written over
+  rows_.erase(rows_.begin());  // the line has overwritten this row
   for (Row& row : rows_) row.shown = row.shown && limit_;
   State(absl::InfinitePast(), out);
 }
 
-// A row that the cursor has left for good. What was cleared leaves nothing, and a state that was shown as a line
-// is one already.
+// Prints a row that the cursor has left for good. A cleared row prints nothing, nor does a state that was already
+// shown as a line.
 void LineAssembler::ShowAsLine(size_t index, std::string* out) {
   static const Row kEmpty;
   const Row& row = index < rows_.size() ? rows_[index] : kEmpty;
@@ -250,7 +251,7 @@ void LineAssembler::ShowAsLine(size_t index, std::string* out) {
   *out += row.ending;
 }
 
-// The rows have other states: shown, or kept until they may be.
+// The rows have changed: shows them, or keeps them until the limit allows it.
 void LineAssembler::State(BootTime now, std::string* out) {
   state_waits_ = limit_ != nullptr && AnyUnshown();
   if (over_ || rows_.empty()) return;

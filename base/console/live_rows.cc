@@ -7,11 +7,11 @@
 namespace muster {
 namespace {
 
-constexpr std::string_view kCsi = "\033[";  // a colour, say: to the first byte from '@' on
+constexpr std::string_view kCsi = "\033[";  // starts a sequence, such as a colour, that ends with a byte >= '@'
 constexpr std::string_view kPlain = "\033[0m";
 
-// At most so many characters: the bytes of UTF-8 that begin none are not counted, nor are colours, which end with
-// the row. A wrapped row could not be erased.
+// Cuts a row to `columns` characters, since a wrapped row could not be erased. Does not count UTF-8 continuation
+// bytes or colours; colours end with the row.
 std::string Cut(std::string_view row, int columns) {
   int taken = 0;
   size_t end = 0;
@@ -31,7 +31,7 @@ std::string Cut(std::string_view row, int columns) {
   return std::string(row.substr(0, end)).append(coloured ? kPlain : "");
 }
 
-// Whole lines without the states that each redrew.
+// Appends complete lines, each without the states that it has overwritten.
 void AppendLines(std::string_view lines, std::string* out) {
   if (lines.find('\r') == std::string_view::npos) {
     out->append(lines);
@@ -82,7 +82,7 @@ void LiveRows::Draw(int columns, int lines, std::string* out) {
   if (drawn_ > 0) *out += '\r';
 }
 
-// The cursor comes to where the first row was, with nothing below it.
+// Erases the rows and moves the cursor to where the first one was.
 void LiveRows::Erase(std::string* out) {
   if (drawn_ == 0) return;
   if (drawn_ > 1) *out += "\033[" + std::to_string(drawn_ - 1) + "A";

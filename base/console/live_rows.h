@@ -1,5 +1,5 @@
-// The rows at the bottom of a terminal that redraw themselves, those of each source below each other (the progress
-// bars of a rank); whole lines go above them. Pure: text in, text with cursor movements out.
+// The rows at the bottom of a terminal that redraw themselves, such as the progress bars of each rank; complete
+// lines are printed above them. Pure: text in, text with cursor movements out.
 #pragma once
 
 #include <map>
@@ -10,12 +10,12 @@ namespace muster {
 
 class LiveRows {
  public:
-  // Pieces that end with "\n" or "\r", as a LineAssembler makes them; a state may be several rows. Appends to out
-  // what is to be written now: whole lines. Rows appear with the next Draw. A whole line of a source takes its
-  // rows' place.
+  // pieces: output of a LineAssembler, each ending with "\n" or "\r"; a state may have several rows. Appends
+  // complete lines to `out`, to be written now; rows appear with the next Draw(). A complete line of a source
+  // replaces that source's rows.
   void Take(int source, std::string_view pieces, std::string* out);
 
-  // The rows as they are, cut to what the terminal shows. Nothing if nothing has changed.
+  // Appends the current rows to `out`, cut to the terminal's size. Appends nothing if nothing has changed.
   void Draw(int columns, int lines, std::string* out);
 
   bool stale() const { return stale_; }
@@ -23,9 +23,9 @@ class LiveRows {
  private:
   void Erase(std::string* out);
 
-  std::map<int, std::string> rows_;  // by source, with kRowBreak between several
-  int drawn_ = 0;                    // rows on the screen; the cursor is at the start of the last
-  bool stale_ = false;               // the screen shows other rows than there are
+  std::map<int, std::string> rows_;  // by source; kRowBreak separates several rows
+  int drawn_ = 0;                    // rows on the screen; the cursor is at the start of the last one
+  bool stale_ = false;               // the rows on the screen are out of date
 };
 
 }  // namespace muster

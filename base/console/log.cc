@@ -22,7 +22,7 @@ namespace {
 constexpr char kPattern[] = "%Y-%m-%d %H:%M:%S.%e muster: %v";
 constexpr char kBarePattern[] = "%v";
 
-// Hands each finished line to the writer; before there is one, writes it itself.
+// Passes each finished line to the writer; without a writer, writes it directly.
 class WriterSink : public spdlog::sinks::base_sink<Mutex> {
  public:
   explicit WriterSink(const LogOptions& options)
@@ -42,7 +42,7 @@ class WriterSink : public spdlog::sinks::base_sink<Mutex> {
     if (options_.writer == nullptr) {
       (void)!write(fd, text.data(), text.size());
     } else {
-      options_.writer->Write(fd, std::move(text));  // dropped ones are counted there
+      options_.writer->Write(fd, std::move(text));  // the writer counts dropped lines
     }
   }
   void flush_() override {}
@@ -75,7 +75,7 @@ std::unique_ptr<spdlog::logger> MakeLogger(const LogOptions& options) {
   return logger;
 }
 
-// The last one is never freed: other threads may log until the very end.
+// The last logger is never freed: other threads may log until the process ends.
 spdlog::logger*& Current() {
   static spdlog::logger* logger = MakeLogger(LogOptions{}).release();
   return logger;
@@ -93,13 +93,13 @@ struct GuardedContext {
   std::string host ABSL_GUARDED_BY(mutex);
 };
 
-// Never freed: other threads may log until the very end.
+// Never freed: other threads may log until the process ends.
 GuardedContext& Context() {
   static auto* const context = new GuardedContext();
   return *context;
 }
 
-// The names that clouds' agents take.
+// The names that the log agents of clouds understand.
 const char* SeverityName(Severity severity) {
   switch (severity) {
     case Severity::kDebug:
@@ -175,7 +175,7 @@ std::string FormatJson(const JsonLine& line) {
   if (line.context.round >= 0) json["round"] = line.context.round;
   if (line.subject.node_rank >= 0) json["node_rank"] = line.subject.node_rank;
   if (line.subject.rank >= 0) json["rank"] = line.subject.rank;
-  // Bytes that are no UTF-8 are shown as such instead of ending the program.
+  // Replaces invalid UTF-8 instead of throwing.
   return json.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -189,7 +189,7 @@ void Log(Severity severity, std::string_view part, std::string_view text, const 
   line.append(part).append("] ");
   if (severity == Severity::kWarning) line += "warning: ";
   if (severity == Severity::kError) line += "error: ";
-  line += OneLine(std::string(text));  // it may hold what another machine said of itself
+  line += OneLine(std::string(text));  // it may contain text from another machine
   Current()->log(ToLevel(severity), spdlog::string_view_t(line.data(), line.size()));
 }
 

@@ -1,5 +1,6 @@
-// Our own log, one line each: "2026-11-21 04:13:59.123 muster: [host] text", or one JSON object that clouds read.
-// Colour only on a terminal and without NO_COLOR. Thread-safe; never blocks once a writer is given.
+// muster's log, one line per message: "2026-11-21 04:13:59.123 muster: [host] text", or one JSON object that
+// clouds can read. Colour only on a terminal and without NO_COLOR. Thread-safe; does not block once it has a
+// writer.
 #pragma once
 
 #include <cstdint>
@@ -13,33 +14,34 @@
 namespace muster {
 
 struct LogOptions {
-  Severity level = Severity::kInfo;  // what is below is not written
-  Writer* writer = nullptr;          // outlives the log; nullptr: written at once, by the caller
+  Severity level = Severity::kInfo;  // lower severities are dropped
+  Writer* writer = nullptr;          // must outlive the log; nullptr: the caller's thread writes
   int fd = 2;
-  int quiet_fd = 2;  // of what is below a warning: some clouds take all of standard error for errors
+  int quiet_fd = 2;  // for severities below a warning: some clouds treat all of standard error as errors
   bool json = false;
   // In each JSON line; empty: left out.
   std::string run_id = "";
   std::string host = "";
 };
 
-// What JSON lines say of the writer; -1: not known, and left out.
+// The writing node's fields of JSON lines; -1: not known, and left out.
 struct LogContext {
-  int node = -1;  // its number in the round, else its place
+  int node = -1;  // its rank in the round, else its place
   int64_t round = -1;
 };
 
 // "debug", "info", "warning" (or "warn"), "error". False: none of them.
 bool ParseSeverity(std::string_view text, Severity* severity);
 
-// Call before the first other thread logs. Until then everything from kInfo on goes to standard error at once.
+// Call while no other thread logs. Before the first call, everything from kInfo on goes to standard error
+// directly.
 void InitLog(const LogOptions& options);
 
-// Holds until the next one. Thread-safe.
+// Valid until the next call. Thread-safe.
 void SetLogContext(const LogContext& context);
 
-// part: "host", "agent" or "coordinator". text: one line, and what would end or colour it is shown as \n, \x1b;
-// where lines are JSON, it may be several.
+// part: "host", "agent" or "coordinator". text: one line; characters that would end or colour the line are escaped
+// as \n or \x1b. In JSON the text may have several lines.
 void Log(Severity severity, std::string_view part, std::string_view text, const NoteSubject& subject = {});
 inline void Log(std::string_view part, const Note& note) { Log(note.severity, part, note.text, note.subject); }
 

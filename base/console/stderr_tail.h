@@ -11,21 +11,21 @@
 namespace muster {
 
 inline constexpr int kTailLines = 20;
-inline constexpr size_t kTailBytes = 4096;      // of what is shown
-inline constexpr size_t kTailKept = 16 * 1024;  // of what was written: redraws of one line take much of it
+inline constexpr size_t kTailBytes = 4096;      // of the shown text
+inline constexpr size_t kTailKept = 16 * 1024;  // of the raw output: redraws of one line take much of it
 
-// The last lines of some output: at most kTailLines and kTailBytes, UTF-8. Of a line that redrew itself only what
-// stood at its end; of one too long its end. Pure.
+// The last lines of an output: at most kTailLines and kTailBytes, as UTF-8. Of a line that redrew itself only the
+// final text; of a line that is too long its end. Pure.
 std::string LastLines(std::string_view bytes);
 
-// The same of a file's end; empty: it cannot be read. Never waits for a writer.
+// The last lines of a file; empty: it cannot be read. Never waits for a writer.
 std::string LastLinesOfFile(const std::string& path);
 
-// Thread-safe: fed by the thread that reads the worker's pipe, asked by the loop's.
+// Thread-safe: the thread that reads the worker's pipe feeds it, the loop thread queries it.
 class StderrTail {
  public:
   void Feed(std::string_view bytes);
-  void End();  // the pipe has ended: Last() is the whole truth
+  void End();  // the pipe has ended: Last() is complete
   bool ended() const;
   std::string Last() const;
 

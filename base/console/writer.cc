@@ -30,11 +30,11 @@ namespace muster {
 namespace {
 
 constexpr size_t kReadBytes = 64 * 1024;
-constexpr size_t kWriteBytes = PIPE_BUF;  // poll promises room for this much in a pipe, and it is written whole
-constexpr size_t kWriteFileBytes = 256 * 1024;  // to what has no reader that could stop
-constexpr int kOurOwn = -1;                     // the source of our own lines; pipes have their numbers
-constexpr int kFirstFed = 1 << 24;              // and those of a Feed numbers from here on
-constexpr absl::Duration kDrawEvery = absl::Milliseconds(40);  // of a terminal's live rows
+constexpr size_t kWriteBytes = PIPE_BUF;        // poll guarantees room for this in a pipe, and the write is atomic
+constexpr size_t kWriteFileBytes = 256 * 1024;  // to a regular file, which has no reader that could stop
+constexpr int kOurOwn = -1;                     // source number of muster's own lines; a pipe's is its descriptor
+constexpr int kFirstFed = 1 << 24;              // first source number of a Feed
+constexpr absl::Duration kDrawEvery = absl::Milliseconds(40);  // between two redraws of a terminal's live rows
 
 std::string LostRemark(size_t bytes, const std::string& where, int error) {
   return "muster: " + std::to_string(bytes) + " bytes of output" + where + " were lost: " + std::strerror(error) +
@@ -46,7 +46,7 @@ size_t MostAtOnce(int fd) {
   return fstat(fd, &about) == 0 && S_ISREG(about.st_mode) ? kWriteFileBytes : kWriteBytes;
 }
 
-// Standard output and error on one terminal are one screen, written in one order.
+// Standard output and standard error on one terminal share one screen, so they share one queue.
 int ScreenOf(int fd) {
   struct stat ours {
   }, others{};
@@ -58,23 +58,23 @@ int ScreenOf(int fd) {
 }  // namespace
 
 struct Writer::State {
-  // One descriptor that is written to.
+  // One descriptor to which the thread writes.
   struct Output {
     ByteQueue queue;
-    size_t most_at_once = 0;  // 0: not known yet
+    size_t most_at_once = 0;  // bytes per write; 0: not known yet
     bool terminal = false;
     bool reader_redraws = false;  // not a terminal, see LetRedrawsPass
-    // Neither: the source that left its last line unfinished with a carriage return.
+    // For other outputs: the source that left its last line unfinished with a carriage return.
     int redrawing = kNobody;
-    LiveRows rows;  // of a terminal
+    LiveRows rows;  // for a terminal
     BootTime next_draw = absl::InfinitePast();
-    size_t dropped = 0;   // lines of our own
+    size_t dropped = 0;   // lines of muster's log
     bool broken = false;  // its reader is gone for good
-    int error = 0;        // of the last write: it fails for now, and `queue` waits for the next try
+    int error = 0;        // of the last write, if it failed; `queue` waits for the next attempt
     BootTime retry_at;
-    size_t lost = 0;        // bytes, while it failed
-    bool mid_line = false;  // the last byte that was written ended no line
-    bool last_try = false;  // someone waits for it in Flush: what cannot be written now is lost
+    size_t lost = 0;        // bytes, while writes failed
+    bool mid_line = false;  // the last byte written did not end a line
+    bool last_try = false;  // a Flush waits: what cannot be written now is lost
 
     static constexpr int kNobody = -2;
 
@@ -83,14 +83,14 @@ struct Writer::State {
       return failing() ? now >= retry_at && (lost > 0 || !queue.empty()) : !queue.empty();
     }
   };
-  // A pipe that is read; the thread's own.
+  // A pipe that the thread reads. Used by the thread only.
   struct Source {
     int out_fd;
     LineAssembler assembler;
     std::shared_ptr<StderrTail> tail;
-    std::optional<size_t> room;  // bytes that may still be shown; none: all, however long that takes
+    std::optional<size_t> room;  // bytes that may still be shown; nullopt: no limit, the worker waits
     std::string prefix;
-    size_t left_out = 0;  // bytes
+    size_t left_out = 0;  // bytes beyond `room`
   };
   struct NewSource {
     int pipe_fd;
@@ -130,21 +130,21 @@ struct Writer::State {
 
   const int wake_fd;
   Mutex mutex;
-  Condition quiet;  // idle, or a source has ended
+  Condition quiet;  // notified when idle, or when a source has ended
   std::map<int, Output> outputs ABSL_GUARDED_BY(mutex);
   std::vector<NewSource> new_sources ABSL_GUARDED_BY(mutex);
   size_t open_sources ABSL_GUARDED_BY(mutex) = 0;
   bool idle ABSL_GUARDED_BY(mutex) = true;
   int flushes ABSL_GUARDED_BY(mutex) = 0;     // callers that wait in Flush
-  bool flush ABSL_GUARDED_BY(mutex) = false;  // one began, and the thread has not seen it
+  bool flush ABSL_GUARDED_BY(mutex) = false;  // a Flush began and the thread has not noticed it yet
   bool stop ABSL_GUARDED_BY(mutex) = false;
-  std::map<int, int> screens ABSL_GUARDED_BY(mutex);  // descriptor to the one that is written in its place
+  std::map<int, int> screens ABSL_GUARDED_BY(mutex);  // descriptor to the one that is used in its place
   int next_source ABSL_GUARDED_BY(mutex) = kFirstFed;
-  int room_fd ABSL_GUARDED_BY(mutex) = -1;  // rung when there is room again for who found none
+  int room_fd ABSL_GUARDED_BY(mutex) = -1;  // signalled when there is room again after HasRoom() returned false
   mutable bool room_wanted ABSL_GUARDED_BY(mutex) = false;
   uint64_t written ABSL_GUARDED_BY(mutex) = 0;
 
-  std::map<int, Source> sources;  // the thread's own, by pipe
+  std::map<int, Source> sources;  // by pipe; used by the thread only
 };
 
 void Writer::State::Add(NewSource source) {
@@ -188,7 +188,7 @@ void Writer::State::Append(int fd, int source, std::string_view lines) {
   output.queue.Push(lines);
 }
 
-// Only when all before them is written: a slow terminal gets the newest.
+// Draws rows only when everything before them is written, so that a slow terminal gets the newest states.
 void Writer::State::DrawRows(BootTime now) {
   for (auto& [fd, output] : outputs) {
     if (!output.rows.stale() || !output.queue.empty() || output.broken || now < output.next_draw) continue;
@@ -201,7 +201,7 @@ void Writer::State::DrawRows(BootTime now) {
   }
 }
 
-// What was dropped is said as soon as there is room again.
+// Reports dropped lines as soon as there is room again.
 void Writer::State::Remark() {
   for (auto& [fd, output] : outputs) {
     if (output.dropped == 0 || output.failing() || !output.queue.empty()) continue;
@@ -211,7 +211,7 @@ void Writer::State::Remark() {
   }
 }
 
-// A reader that is gone does not come back; anything else may pass, a full disk or quota above all.
+// A reader that is gone does not come back. Other errors may pass, such as a full disk or an exceeded quota.
 void Writer::State::Failed(int fd, int error) {
   Output& output = outputs[fd];
   if (error == EPIPE || error == EBADF) {
@@ -225,7 +225,7 @@ void Writer::State::Failed(int fd, int error) {
   if (output.last_try) GiveUp(fd);
 }
 
-// Said where it can still be read, if anywhere.
+// Drops the queue of a failing output and reports the loss on standard error, if that works.
 void Writer::State::GiveUp(int fd) {
   Output& output = outputs[fd];
   output.last_try = false;
@@ -252,18 +252,19 @@ int Writer::State::PollTimeout(BootTime now) const {
   return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(wait, absl::Milliseconds(1))));
 }
 
-// Only ever at most kWriteBytes to a descriptor that poll called ready, or to a file: a stopped reader does not
-// stop this thread.
+// Writes at most kWriteBytes to a descriptor that poll reported ready, or more to a regular file, so that a
+// stopped reader does not block this thread.
 void Writer::State::WriteSome(int fd) {
   std::string chunk;
-  size_t said = 0;  // of what was lost: then the chunk is the remark
+  size_t reported = 0;  // lost bytes; if not 0, the chunk is the message about them
   {
     const MutexLock lock(mutex);
     const Output& output = outputs[fd];
-    said = output.lost;
-    chunk = said > 0 ? LostRemark(said, "", output.error) : std::string(output.queue.front(output.most_at_once));
-    if (said > 0 && output.mid_line) chunk.insert(0, "\n");
-    // Whole lines where it can be: other processes write to the same place.
+    reported = output.lost;
+    chunk = reported > 0 ? LostRemark(reported, "", output.error)
+                         : std::string(output.queue.front(output.most_at_once));
+    if (reported > 0 && output.mid_line) chunk.insert(0, "\n");
+    // Complete lines if possible, since other processes write to the same place.
     const size_t end = chunk.find_last_of("\r\n");
     if (chunk.size() == output.most_at_once && end != std::string::npos) chunk.resize(end + 1);
   }
@@ -274,8 +275,8 @@ void Writer::State::WriteSome(int fd) {
   if (error != 0) return Failed(fd, error);
   Output& output = outputs[fd];
   const auto written = static_cast<size_t>(put);
-  if (said > 0) {
-    output.lost -= said;
+  if (reported > 0) {
+    output.lost -= reported;
     output.queue.PushFront(std::string_view(chunk).substr(written));
   } else {
     output.queue.Pop(written);
@@ -299,7 +300,7 @@ void Writer::State::RingForRoom() {
   if (room_fd >= 0) (void)!write(room_fd, &one, sizeof(one));
 }
 
-// What of these bytes is to be shown; our own lines find room beside it.
+// The part of these bytes that may be shown; leaves room in the queue for muster's own lines.
 std::string_view Writer::State::Admitted(Source* source, std::string_view bytes) {
   if (!source->room) return bytes;
   const MutexLock lock(mutex);
@@ -342,7 +343,7 @@ void Writer::State::ReadSome(int pipe_fd) {
   --open_sources;
 }
 
-// One turn: waits, reads, writes. False: told to stop, and nothing is left to write.
+// One cycle of the thread: waits, reads and writes. False: `stop` is set and nothing is left to write.
 bool Writer::State::Step() {
   std::vector<pollfd> polled = {{wake_fd, POLLIN, 0}};
   size_t first_pipe = 0;
@@ -454,13 +455,13 @@ bool Writer::Write(int fd, std::string lines) {
   return true;
 }
 
-void Writer::Drain(int pipe_fd, int out_fd, std::string prefix, std::shared_ptr<RedrawLimit> limit,
-                   std::shared_ptr<StderrTail> tail) {
+void Writer::AdoptPipe(int pipe_fd, int out_fd, std::string prefix, std::shared_ptr<RedrawLimit> limit,
+                       std::shared_ptr<StderrTail> tail) {
   state_->Add({pipe_fd, out_fd, std::move(prefix), std::move(limit), std::move(tail), std::nullopt});
 }
 
-void Writer::DrainAtMost(size_t most_bytes, int pipe_fd, int out_fd, std::string prefix,
-                         std::shared_ptr<StderrTail> tail) {
+void Writer::AdoptBoundedPipe(size_t most_bytes, int pipe_fd, int out_fd, std::string prefix,
+                              std::shared_ptr<StderrTail> tail) {
   state_->Add({pipe_fd, out_fd, std::move(prefix), nullptr, std::move(tail), most_bytes});
 }
 
@@ -505,13 +506,12 @@ uint64_t Writer::Feed::Written() const {
 void Writer::State::BeginFlush() {
   ++flushes;
   flush = true;
-  idle = false;  // the thread says when it is
+  idle = false;  // the thread sets it when everything is written
   Wake();
 }
 
 bool Writer::State::AwaitQuiet(absl::Duration limit) {
-  constexpr absl::Duration kMaxFlush = absl::Hours(1);  // more would overflow the clock
-  // By a steady clock, which nobody sets.
+  constexpr absl::Duration kMaxFlush = absl::Hours(1);  // an infinite limit would overflow the clock
   return quiet.WaitFor(mutex, absl::ToChronoNanoseconds(std::min(limit, kMaxFlush)),
                        [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return idle && open_sources == 0; });
 }

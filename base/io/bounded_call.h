@@ -1,4 +1,4 @@
-// A call that a file system may keep for ever, waited for on a thread that must go on.
+// Calls a function that may block for ever in a file system, and waits for it for a limited time.
 #pragma once
 
 #include <future>
@@ -11,9 +11,9 @@
 
 namespace muster {
 
-// What call() returns; nullopt: it took longer than the limit (its thread goes on, and owns what it captured).
-// Where the machine gives no thread it is called on this one, without a limit: that is when a worker's word of why
-// it failed is needed most, and a file system that does not answer is rarer.
+// Runs call() on a thread of its own and returns its result; nullopt: it took longer than `limit`. Its thread then
+// continues and owns what it captured. If no thread can be started, the call runs on this one without a limit: in
+// that situation a worker's error file is needed most, and a hanging file system is the rarer problem.
 template <typename Call>
 auto CallWithin(absl::Duration limit, Call call) -> std::optional<decltype(call())> {
   const auto task = std::make_shared<std::packaged_task<decltype(call())()>>(std::move(call));

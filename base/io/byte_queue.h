@@ -1,4 +1,4 @@
-// Bytes first in, first out: cheap to take from the front of. Thread-compatible.
+// A FIFO of bytes; taking bytes from the front is cheap. Thread-compatible.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ class ByteQueue {
   std::string_view front(size_t most) const { return std::string_view(bytes_).substr(head_, most); }
 
   void Push(std::string_view bytes) {
-    // What was taken is cleared away when it is most of the whole: each byte is moved once at the most.
+    // Removes the consumed bytes once they are more than half of all, so that each byte is moved at most once.
     if (head_ > bytes_.size() / 2) Compact();
     bytes_ += bytes;
   }

@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-constexpr int kMaxEvents = 256;  // taken from the kernel at once
+constexpr int kMaxEvents = 256;  // per epoll_wait
 
 // Call right after the system call that returned fd.
 absl::Status StatusOf(int fd, const std::string& call) {
@@ -71,7 +71,7 @@ void EventLoop::Run() {
       continue;
     }
     for (int i = 0; i < count && !stop_; ++i) {
-      // An earlier callback of this batch may have taken the watch away, or put another in its place.
+      // An earlier callback of this batch may have removed or replaced the watch.
       const auto it = watches_.find(events[i].data.fd);
       if (it == watches_.end()) continue;
       const std::shared_ptr<FdCallback> callback = it->second;

@@ -1,7 +1,7 @@
-// A small epoll loop: descriptors, timers on CLOCK_BOOTTIME, and closures posted from other threads. Ours because
-// the event libraries at hand take SIGCHLD for themselves.
+// A small epoll loop: descriptors, timers on CLOCK_BOOTTIME, and closures posted from other threads. muster has
+// its own because the available event libraries claim SIGCHLD for themselves.
 //
-// Everything but Post() belongs to the loop thread.
+// Call everything but Post() on the loop thread.
 #pragma once
 
 #include <sys/epoll.h>
@@ -30,7 +30,7 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // Not OK: the kernel gave it no descriptors, and nothing else of it may be called.
+  // Not OK: the kernel gave it no descriptors, and no other method may be called.
   const absl::Status& status() const { return status_; }
 
   static BootTime Now();  // CLOCK_BOOTTIME
@@ -43,9 +43,9 @@ class EventLoop {
 
   TimerId At(BootTime when, Callback callback);
   TimerId After(absl::Duration delay, Callback callback) { return At(Now() + delay, std::move(callback)); }
-  void Cancel(TimerId id);  // of one that has fired: nothing
+  void Cancel(TimerId id);  // no effect on a timer that has fired
 
-  // One watch for each descriptor; the loop does not own it. Replaces an earlier watch.
+  // Watches a descriptor, which the loop does not own. Replaces an earlier watch of the same descriptor.
   void Watch(int fd, uint32_t events, FdCallback callback);
   void Unwatch(int fd);
 

@@ -48,7 +48,7 @@ void FramedLink::Close() {
 }
 
 bool FramedLink::Send(const google::protobuf::MessageLite& message) {
-  if (fd_ < 0 || deaf_) return false;
+  if (fd_ < 0 || peer_gone_) return false;
   const size_t size = message.ByteSizeLong();
   if (size > kMaxFrameBytes) {
     Fail("a message of " + std::to_string(size) + " bytes exceeds the limit");
@@ -61,7 +61,7 @@ bool FramedLink::Send(const google::protobuf::MessageLite& message) {
   AppendHeader(size, &queue_);
   message.AppendToString(&queue_);
   Write();
-  return fd_ >= 0 && !deaf_;
+  return fd_ >= 0 && !peer_gone_;
 }
 
 void FramedLink::OnEvents(uint32_t events) {
@@ -119,7 +119,7 @@ void FramedLink::Write() {
       break;
     } else if (errno != EINTR) {
       // The peer is gone, but its last messages may still be unread: their end closes the link.
-      deaf_ = true;
+      peer_gone_ = true;
       sent_ = queue_.size();
     }
   }

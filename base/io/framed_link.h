@@ -1,5 +1,5 @@
-// Messages over a unix stream socket, each with its length before it (4 bytes, little-endian): the link between a
-// host and its agent. Never blocks. Lives on the loop thread.
+// The link between a host and its agent: messages over a unix stream socket, each preceded by its length (4 bytes,
+// little-endian). Never blocks. Lives on the loop thread.
 #pragma once
 
 #include <cstddef>
@@ -13,27 +13,27 @@
 
 namespace muster {
 
-inline constexpr size_t kMaxFrameBytes = 4 * 1024 * 1024;   // a longer one is garbage: the link is closed
-inline constexpr size_t kMaxQueuedBytes = 8 * 1024 * 1024;  // written but not taken by the peer: it is closed, too
+inline constexpr size_t kMaxFrameBytes = 4 * 1024 * 1024;   // a longer message is invalid and closes the link
+inline constexpr size_t kMaxQueuedBytes = 8 * 1024 * 1024;  // more unread bytes close the link, too
 inline constexpr size_t kReadStepBytes = 64 * 1024;
 
 class FramedLink {
  public:
   // payload is valid during the call only.
   using OnMessage = std::function<void(std::string_view payload)>;
-  // Once, never from inside a call of this class; why is for people ("the other side closed it").
+  // Called once, never from inside a method of this class. why: for people ("the other side closed it").
   using OnClosed = std::function<void(const std::string& why)>;
 
-  // Owns fd from now on. Either callback may destroy the link.
+  // Takes ownership of fd. Either callback may destroy the link.
   FramedLink(EventLoop* loop, int fd, OnMessage on_message, OnClosed on_closed);
   ~FramedLink();
   FramedLink(const FramedLink&) = delete;
   FramedLink& operator=(const FramedLink&) = delete;
 
-  // False: the link is closed, or closes because of this (too large, or too much waits already).
+  // False: the link is closed, or closes because the message is too large or too many bytes are queued.
   bool Send(const google::protobuf::MessageLite& message);
 
-  void Close();  // now; nothing is called any more
+  void Close();  // immediately; no callback follows
 
   bool open() const { return fd_ >= 0; }
   bool drained() const { return queue_.size() == sent_; }  // the kernel has taken all of it
@@ -48,14 +48,14 @@ class FramedLink {
 
   EventLoop* const loop_;
   int fd_;
-  const std::shared_ptr<const OnMessage> on_message_;  // shared: a callback may destroy us
+  const std::shared_ptr<const OnMessage> on_message_;  // shared: a callback may destroy the link
   const std::shared_ptr<const OnClosed> on_closed_;
-  const std::shared_ptr<bool> alive_;  // false once closed by our side, or destroyed
+  const std::shared_ptr<bool> alive_;  // false once closed by this side, or destroyed
   std::string input_;
   std::string queue_;
-  size_t sent_ = 0;  // of queue_
+  size_t sent_ = 0;  // bytes of queue_ that the kernel has taken
   bool writing_ = false;
-  bool deaf_ = false;  // the peer takes nothing any more
+  bool peer_gone_ = false;  // the peer reads nothing any more
 };
 
 }  // namespace muster

@@ -18,12 +18,12 @@
 namespace muster {
 namespace {
 
-constexpr int kMaxTries = 10;        // of making a folder that another process takes for an abandoned one
-constexpr int kMaxAbandoned = 1000;  // removed in one go
-constexpr size_t kBootIdLength = 8;  // of the boot's id in the names
+constexpr int kMaxTries = 10;        // another process may take the new folder for an abandoned one
+constexpr int kMaxAbandoned = 1000;  // folders removed by one call
+constexpr size_t kBootIdLength = 8;  // characters of the boot id in the names
 constexpr size_t kRandomLength = 6;  // mkdtemp's
 
-// "muster-1f3a9c2e-": of this start of this machine.
+// "muster-1f3a9c2e-": names the current boot of this machine.
 std::string NameOfScratch() {
   std::string boot_id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot_id;
@@ -67,7 +67,7 @@ std::string TemporaryFolder() {
 }
 
 absl::StatusOr<std::string> MakeFolderIn(const std::string& parent, const std::string& name) {
-  std::string path = parent + "/" + name + std::string(kRandomLength, 'X');  // mkdtemp puts random letters there
+  std::string path = parent + "/" + name + std::string(kRandomLength, 'X');  // mkdtemp replaces the Xs
   if (mkdtemp(path.data()) == nullptr) return absl::ErrnoToStatus(errno, "creating a folder in " + parent);
   return path;
 }
@@ -79,7 +79,7 @@ absl::StatusOr<ScratchFolder> ScratchFolder::Make() {
     OwnedFd lock;
     const Lock found = TryLock(path, &lock);
     if (found == Lock::kLocked || found == Lock::kUnknown) return ScratchFolder(std::move(path), std::move(lock));
-    rmdir(path.c_str());  // another process, which looks for abandoned ones, was faster than the lock
+    rmdir(path.c_str());  // another process took it for an abandoned folder before it was locked
   }
   return absl::UnavailableError("no folder in " + TemporaryFolder() + " could be locked");
 }

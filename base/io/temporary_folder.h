@@ -1,4 +1,4 @@
-// Where the host's own short-lived files go.
+// Folders for the host's short-lived files.
 #pragma once
 
 #include <string>
@@ -8,24 +8,24 @@
 
 namespace muster {
 
-// $TMPDIR, or /tmp; it need not be there. Absolute: workers may run in another folder.
+// $TMPDIR, or /tmp; it need not exist. Absolute: workers may run in another folder.
 std::string TemporaryFolder();
 
-// <parent>/<name><random>, for this user alone. The error names the parent.
+// Creates <parent>/<name><random>, accessible to this user only. The error names the parent.
 absl::StatusOr<std::string> MakeFolderIn(const std::string& parent, const std::string& name);
 
-// A folder in the temporary one for short-lived files of this process. It is locked as long as the process lives,
-// so one that is not locked was left by a process that was killed; and systemd-tmpfiles leaves a locked folder
-// alone.
+// A folder in TemporaryFolder() for short-lived files of this process. It is locked as long as the process lives:
+// an unlocked one was left by a process that was killed. systemd-tmpfiles does not touch a locked folder.
 //
-// Thread-compatible. Everything but path() blocks as the file system does.
+// Thread-compatible. Everything but path() blocks for as long as the file system does.
 class ScratchFolder {
  public:
   static absl::StatusOr<ScratchFolder> Make();
 
   const std::string& path() const { return path_; }
 
-  void Remove() const;  // with the files in it; without this it stays until somebody calls RemoveAbandonedFolders
+  // Removes the folder and its files. Without this call it stays until a process calls RemoveAbandonedFolders().
+  void Remove() const;
 
  private:
   ScratchFolder(std::string path, OwnedFd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
@@ -34,8 +34,8 @@ class ScratchFolder {
   OwnedFd lock_;
 };
 
-// Removes the scratch folders of this user whose processes have ended without doing so. Only those of this machine
-// since its last start: a lock means nothing between machines that share the folder.
+// Removes the scratch folders of this user whose processes ended without removing them. Only folders of this
+// machine's current boot: between machines that share a file system the locks have no meaning.
 void RemoveAbandonedFolders();
 
 }  // namespace muster

@@ -8,17 +8,17 @@
 namespace muster {
 namespace {
 
-absl::Status DoesNotAnswer(const ProcessInfo& process) {
+absl::Status NotReadable(const ProcessInfo& process) {
   return absl::UnavailableError("the environment of " + Describe(process) + " cannot be read now");
 }
 
 }  // namespace
 
-// Shared with the thread, which may outlive everybody else.
+// Shared with the thread, which may outlive its EnvironReader.
 struct EnvironReader::Batch {
   Mutex mutex;
   Condition condition;
-  std::deque<absl::StatusOr<std::string>> answers ABSL_GUARDED_BY(mutex);  // to the first ones of the batch
+  std::deque<absl::StatusOr<std::string>> answers ABSL_GUARDED_BY(mutex);  // for the first processes of the batch
   bool given_up ABSL_GUARDED_BY(mutex) = false;
 };
 
@@ -30,7 +30,7 @@ EnvironReader::Answers EnvironReader::ReadAll(const std::vector<ProcessInfo>& pr
   for (const ProcessInfo& process : processes) {
     if (IsHeld({process.pid, process.start}, &answers)) continue;
     if (process.state == 'D') {
-      answers.insert_or_assign(process.pid, DoesNotAnswer(process));
+      answers.insert_or_assign(process.pid, NotReadable(process));
     } else {
       todo.push_back(process);
     }
@@ -42,7 +42,8 @@ EnvironReader::Answers EnvironReader::ReadAll(const std::vector<ProcessInfo>& pr
   return answers;
 }
 
-// True: it is answered here, by what its thread has read in the end or that it still reads.
+// True: `answers` gets an entry, since an earlier thread reads this process: its late result if there is one by
+// now, else Unavailable.
 bool EnvironReader::IsHeld(const Key& key, Answers* answers) {
   const MutexLock lock(mutex_);
   const auto held = held_.find(key);
@@ -52,7 +53,7 @@ bool EnvironReader::IsHeld(const Key& key, Answers* answers) {
   if (batch->answers.empty()) {
     ProcessInfo process;
     process.pid = key.first;
-    answers->insert_or_assign(key.first, DoesNotAnswer(ReadProcess(key.first).value_or(process)));
+    answers->insert_or_assign(key.first, NotReadable(ReadProcess(key.first).value_or(process)));
     return true;
   }
   answers->insert_or_assign(key.first, batch->answers.back());
@@ -60,8 +61,8 @@ bool EnvironReader::IsHeld(const Key& key, Answers* answers) {
   return true;
 }
 
-// Where room is needed: each may still be asked for, and a process that is slow each time is known by its late
-// answer alone.
+// Drops late results to make room. They are kept until then because the result of a process that is always slow is
+// only ever known this way.
 void EnvironReader::DropAnswered() {
   std::erase_if(held_, [](const auto& entry) {
     const MutexLock lock(entry.second->mutex);
@@ -77,7 +78,7 @@ size_t EnvironReader::ReadSome(const std::vector<ProcessInfo>& todo, Answers* an
     for (const pid_t pid : pids) {
       absl::StatusOr<std::string> answer = read(pid);
       const MutexLock lock(batch->mutex);
-      if (batch->given_up) {  // for this one
+      if (batch->given_up) {  // while this process was being read
         batch->answers = {std::move(answer)};
         return;
       }
@@ -89,12 +90,12 @@ size_t EnvironReader::ReadSome(const std::vector<ProcessInfo>& todo, Answers* an
     const MutexLock lock(mutex_);
     if (held_.size() >= kMaxHeldReads) DropAnswered();
     if (held_.size() >= kMaxHeldReads) {
-      for (const ProcessInfo& process : todo) answers->insert_or_assign(process.pid, DoesNotAnswer(process));
+      for (const ProcessInfo& process : todo) answers->insert_or_assign(process.pid, NotReadable(process));
       return todo.size();
     }
   }
   auto thread = StartThread(run);
-  // Without a thread it is read here: a process that does not answer is rarer than a machine that gives none.
+  // Without a thread, read here: a process that blocks the read is rarer than a machine without threads to spare.
   if (thread.ok()) {
     thread->detach();
   } else {
@@ -102,13 +103,14 @@ size_t EnvironReader::ReadSome(const std::vector<ProcessInfo>& todo, Answers* an
   }
   const size_t count = Await(batch.get(), pids, answers);
   if (count == pids.size()) return count;
-  answers->insert_or_assign(pids[count], DoesNotAnswer(todo[count]));
+  answers->insert_or_assign(pids[count], NotReadable(todo[count]));
   const MutexLock lock(mutex_);
   held_[{todo[count].pid, todo[count].start}] = batch;
   return count + 1;
 }
 
-// Takes the answers as they come, and gives the batch up once none has come for the limit: how many there were.
+// Takes the answers as they arrive and returns their number. Gives the batch up when none arrives within the
+// limit.
 size_t EnvironReader::Await(Batch* batch, const std::vector<pid_t>& pids, Answers* answers) const {
   const MutexLock lock(batch->mutex);
   bool advances = true;

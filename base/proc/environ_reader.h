@@ -1,8 +1,8 @@
-// Reads a variable of the environments that other processes were started with, without waiting for any of them for
-// long. The kernel takes the lock of the target's memory for it; a process that is stuck in mmap, on a file server
-// or in a driver that does not answer, may hold that lock for ever.
+// Reads a variable from the environments with which other processes were started, within a time limit for each.
+// The kernel locks the target's memory for this; a process that is stuck in mmap, on a file server or in a driver
+// that does not respond, may hold that lock for ever.
 //
-// Thread-safe; a call blocks for kEnvironLimit for each process that does not answer, kMaxHeldReads times at most.
+// Thread-safe. A call blocks for kEnvironLimit for each process that cannot be read, at most kMaxHeldReads times.
 #pragma once
 
 #include <sys/types.h>
@@ -21,8 +21,8 @@
 
 namespace muster {
 
-inline constexpr absl::Duration kEnvironLimit = absl::Milliseconds(200);  // of one process
-inline constexpr int kMaxHeldReads = 4;  // threads that the kernel holds; then no process is read any more
+inline constexpr absl::Duration kEnvironLimit = absl::Milliseconds(200);  // for one process
+inline constexpr int kMaxHeldReads = 4;  // threads that the kernel may hold; beyond it no process is read
 
 class EnvironReader {
  public:
@@ -31,18 +31,18 @@ class EnvironReader {
 
   explicit EnvironReader(Read read, absl::Duration limit = kEnvironLimit)
       : read_(std::move(read)), limit_(limit) {}
-  ~EnvironReader();  // leaves threads that the kernel holds behind
+  ~EnvironReader();  // does not wait for threads that the kernel holds
 
-  // An answer for each: as StartEnvironment has it; Unavailable too: it sleeps where no signal reaches it, or does
-  // not answer within the limit. One that did not answer is asked again only once the kernel has let go of the
-  // thread.
+  // One answer for each process, as from StartEnvironment(). Also Unavailable: the process is in uninterruptible
+  // sleep, or could not be read within the limit. Such a process is read again only after the kernel has released
+  // the thread.
   Answers ReadAll(const std::vector<ProcessInfo>& processes);
 
  private:
   struct Batch;
   using Key = std::pair<pid_t, uint64_t>;  // pid and start
 
-  // Reads on one thread until all is read or one does not answer. The answer: how many of `todo` were dealt with.
+  // Reads on one thread until all processes are read or one takes too long. Returns how many of `todo` are done.
   size_t ReadSome(const std::vector<ProcessInfo>& todo, Answers* answers);
   size_t Await(Batch* batch, const std::vector<pid_t>& pids, Answers* answers) const;
   bool IsHeld(const Key& key, Answers* answers);
@@ -51,15 +51,15 @@ class EnvironReader {
   const Read read_;
   const absl::Duration limit_;
   Mutex mutex_;
-  std::map<Key, std::shared_ptr<Batch>> held_ ABSL_GUARDED_BY(mutex_);  // by the process that does not answer
+  std::map<Key, std::shared_ptr<Batch>> held_ ABSL_GUARDED_BY(mutex_);  // by the process that cannot be read
 };
 
-// Whether an answer is that the environment could not be read now, so that nothing is known.
+// Whether an answer means that the environment could not be read now, so that nothing is known about it.
 inline bool IsUnknown(const absl::StatusOr<std::string>& answer) {
   return absl::IsResourceExhausted(answer.status()) || absl::IsUnavailable(answer.status());
 }
 
-// Markers of this machine's processes, for the whole program.
+// The reader of markers (marker.h), one for the whole program.
 EnvironReader& MarkerReader();
 
 }  // namespace muster

@@ -16,8 +16,8 @@ bool SameModes(const termios& a, const termios& b) {
 }  // namespace
 
 bool HasKeyboard() {
-  // Fails where it is not our controlling terminal. 0, as our own: a process group outside of our PID namespace
-  // (unshare, apptainer), which is taken to be ours.
+  // Fails if standard input is not our controlling terminal. Both calls return 0 for a process group outside of
+  // our PID namespace (unshare, apptainer); two such groups are taken to be the same one.
   const pid_t foreground = tcgetpgrp(STDIN_FILENO);
   return foreground >= 0 && foreground == getpgrp();
 }
@@ -29,7 +29,7 @@ TerminalModes::TerminalModes() {
 
 TerminalModes::~TerminalModes() { Restore(); }
 
-// SIGTTOU is blocked, and the foreground is looked for first, so that a shell's own modes stay.
+// SIGTTOU is blocked, so the foreground is checked first: in the background, a shell's own modes must stay.
 void TerminalModes::Restore() const {
   termios now{};
   if (!before_ || !HasKeyboard() || tcgetattr(STDIN_FILENO, &now) != 0 || SameModes(now, *before_)) return;

@@ -1,4 +1,4 @@
-// Standard input where it is the terminal that muster runs on.
+// Standard input when it is the terminal on which muster runs.
 #pragma once
 
 #include <termios.h>
@@ -7,13 +7,13 @@
 
 namespace muster {
 
-// Whether standard input is our controlling terminal and we are in its foreground, so that a worker that reads it
-// gets what is typed. In the background the shell reads there: workers lead sessions of their own, so job control
-// would not stop them from taking its input.
+// Whether standard input is our controlling terminal and we are in its foreground, so that a worker may read from
+// it. In the background the shell reads the keyboard: workers lead their own sessions, so job control would not
+// stop them from taking the shell's input.
 bool HasKeyboard();
 
-// Gives the terminal back as it was. A worker that is killed while it edits a line (at a debugger's prompt) leaves
-// the terminal without echo, for the shell and for the next round. Thread-compatible.
+// Restores the terminal's modes. A worker that is killed while it edits a line (at a debugger's prompt) leaves the
+// terminal without echo, for the shell and for the next round. Thread-compatible.
 class TerminalModes {
  public:
   TerminalModes();
@@ -21,11 +21,11 @@ class TerminalModes {
   TerminalModes(const TerminalModes&) = delete;
   TerminalModes& operator=(const TerminalModes&) = delete;
 
-  // Does nothing where the modes are as they were, and in the terminal's background.
+  // Does nothing if the modes are unchanged, or in the terminal's background.
   void Restore() const;
 
  private:
-  std::optional<termios> before_;  // none: standard input is not our keyboard
+  std::optional<termios> before_;  // nullopt: standard input was not our keyboard
 };
 
 }  // namespace muster

@@ -23,17 +23,17 @@ namespace muster {
 namespace {
 
 constexpr size_t kMaxNamespaceName = 64;         // bytes: "time:[4026531834]"
-constexpr timespec kAdoptionPoll = {0, 50'000};  // of FindAdopter
+constexpr timespec kAdoptionPoll = {0, 50'000};  // 50 us, in FindAdopter()
 
 using HostIds = std::set<std::string>;
 
 struct Snapshot {
   std::map<int64_t, SeenProcess> seen;
-  std::map<int64_t, ProcessInfo> info;  // of the same
+  std::map<int64_t, ProcessInfo> info;  // of the same processes
   std::string unknown;                  // as in MarkedReport
 };
 
-// One that hides itself from us (hidepid) may still be somebody's parent.
+// Adds parents that /proc hides from us (hidepid).
 void AddHiddenParents(Snapshot* snapshot) {
   std::set<int64_t> missing;
   for (const auto& [pid, process] : snapshot->seen) {
@@ -51,7 +51,7 @@ Snapshot TakeSnapshot() {
   snapshot.unknown = LookAtEachProcess([&](pid_t pid, std::string* unclear) {
     const auto info = ReadProcess(pid);
     if (!info && kill(pid, 0) == 0)
-      *unclear = "pid " + std::to_string(pid) + " cannot be read";  // there, and ours
+      *unclear = "pid " + std::to_string(pid) + " cannot be read";  // it exists, and is ours
     if (!info || info->ended() || info->kernel_thread) return;
     SeenProcess& process = snapshot.seen[pid];
     process.id = {.pid = pid, .start = info->start};
@@ -71,8 +71,8 @@ bool MayBeRead(pid_t pid) {
          (stat(("/proc/" + std::to_string(pid)).c_str(), &info) == 0 && info.st_uid == geteuid());
 }
 
-// Reads once more, after all others, what could not be read: an exec, or a sleep for the disk, is over by then,
-// mostly.
+// Reads a second time, after all others, what could not be read: an exec, or a wait for the disk, has mostly ended
+// by then.
 EnvironReader::Answers ReadMarkers(const std::vector<ProcessInfo>& processes, EnvironReader* reader) {
   EnvironReader::Answers markers = reader->ReadAll(processes);
   std::vector<ProcessInfo> again;
@@ -84,11 +84,12 @@ EnvironReader::Answers ReadMarkers(const std::vector<ProcessInfo>& processes, En
   return markers;
 }
 
-// What ends while the evidence is read leaves orphans that the snapshot does not show as such if it had children
-// then; or if it was an orphan itself, and has started others since. Most that end on a busy machine are neither.
-class WhoMayLeaveOrphans {
+// A process that ends during the scan may leave orphans that the snapshot does not show as such: if it had
+// children, or if it was an orphan itself and has started others since. Most processes that end on a busy machine
+// are neither.
+class OrphanSources {
  public:
-  WhoMayLeaveOrphans(const Snapshot& snapshot, int64_t adopter) : adopters_(Ancestors()) {
+  OrphanSources(const Snapshot& snapshot, int64_t adopter) : adopters_(Ancestors()) {
     adopters_.insert({0, 1, adopter});
     for (const auto& [pid, process] : snapshot.seen) parents_.insert(process.parent);
   }
@@ -98,10 +99,10 @@ class WhoMayLeaveOrphans {
 
  private:
   std::set<int64_t> parents_;
-  std::set<int64_t> adopters_;  // who gets orphans of ours, or may have got those of the dead host
+  std::set<int64_t> adopters_;  // processes that adopt our orphans, or may have adopted those of the dead host
 };
 
-// Where the evidence needs it. The answer: why some could not be read.
+// Reads the markers that the evidence needs. Returns why some could not be read; empty: all were.
 std::string ReadMarks(const DeadHosts& hosts, const OrphanEvidence& evidence, EnvironReader* reader,
                       Snapshot* snapshot) {
   std::vector<ProcessInfo> readable;
@@ -113,7 +114,7 @@ std::string ReadMarks(const DeadHosts& hosts, const OrphanEvidence& evidence, En
     }
   }
   std::string unknown;
-  const WhoMayLeaveOrphans may_leave_orphans(*snapshot, hosts.adopter);
+  const OrphanSources may_leave_orphans(*snapshot, hosts.adopter);
   for (const auto& [pid, marker] : ReadMarkers(readable, reader)) {
     SeenProcess& process = snapshot->seen[pid];
     if (IsUnknown(marker)) {
@@ -144,7 +145,7 @@ OrphanEvidence EvidenceOf(const DeadHosts& hosts, const std::vector<ProcessInfo>
   return evidence;
 }
 
-// The answer: what was sent SIGKILL; gone or another by now, which the next pass sees.
+// Returns the processes that were sent SIGKILL; the next pass shows which of them still exist.
 std::vector<ProcessInfo> Kill(const std::set<int64_t>& pids, const Snapshot& snapshot, std::string* stuck) {
   std::vector<ProcessInfo> killed;
   for (const int64_t pid : pids) {
@@ -153,14 +154,14 @@ std::vector<ProcessInfo> Kill(const std::set<int64_t>& pids, const Snapshot& sna
     if (info->second.stuck()) {
       *stuck += (stuck->empty() ? "" : ", ") + Describe(info->second);
     } else {
-      (void)SignalProcess(info->second.pid, info->second.start, SIGKILL);  // the next pass sees who stays
+      (void)SignalProcess(info->second.pid, info->second.start, SIGKILL);
       killed.push_back(info->second);
     }
   }
   return killed;
 }
 
-// From our parent upwards, process 1 left out.
+// Our ancestors from our parent upwards, without process 1.
 std::vector<int64_t> LineOfAncestors() {
   std::vector<int64_t> line;
   for (auto process = ReadProcess(getpid()); process && process->parent > 1;) {
@@ -171,7 +172,7 @@ std::vector<int64_t> LineOfAncestors() {
   return line;
 }
 
-// Hosts of which we are a descendant ourselves: a worker may start a muster.
+// The hosts from which this process descends itself: a worker may start a muster.
 HostIds HostsAboveUs(std::string* unknown) {
   std::set<int64_t> pids = Ancestors();
   pids.insert(getpid());
@@ -192,7 +193,8 @@ HostIds DeadHostsOfOurRun(const Marker& own, std::string* unknown) {
   const std::set<int64_t> above = Ancestors();
   const std::string unclear = LookAtEachProcess([&](pid_t pid, std::string* why) {
     struct stat owner;
-    if (pid == 1 || pid == getpid() || above.count(pid) > 0) return;  // no worker's, or looked at below
+    if (pid == 1 || pid == getpid() || above.count(pid) > 0)
+      return;  // not of a worker, or checked by HostsAboveUs
     if (stat(("/proc/" + std::to_string(pid)).c_str(), &owner) != 0 || owner.st_uid != geteuid()) return;
     const auto process = ReadProcess(pid);
     if (!process && kill(pid, 0) == 0) *why = "pid " + std::to_string(pid) + " cannot be read";
@@ -241,7 +243,7 @@ void EndDescendants(const std::set<pid_t>& ancestors) {
   const Snapshot snapshot = TakeSnapshot();
   std::set<int64_t> family(ancestors.begin(), ancestors.end()), descendants;
   size_t before = 0;
-  do {  // ends: each pass but the last adds one
+  do {  // terminates: each pass but the last adds a process
     before = family.size();
     for (const auto& [pid, process] : snapshot.seen) {
       if (family.count(process.parent) > 0 && family.insert(pid).second) descendants.insert(pid);
@@ -256,7 +258,7 @@ std::set<int64_t> Ancestors() {
   return {line.begin(), line.end()};
 }
 
-// After the fork only what is safe in a process that has other threads.
+// After fork(), only async-signal-safe calls are made: the process has other threads.
 pid_t FindAdopter() {
   int fds[2];
   if (pipe2(fds, O_CLOEXEC) != 0) return 0;
@@ -310,7 +312,7 @@ OrphanReport EndOrphans(const Marker& own) {
     dead.ids.merge(DeadHostsOfOurRun(own, &report.unseen));
   }
   if (dead.ids.empty()) return report;
-  // Those below the process that gets our own orphans get none. The dead host may have had a farther one.
+  // Ancestors below the process that adopts our own orphans adopt none. The dead host's adopter may be farther up.
   const pid_t adopter = FindAdopter();
   const std::vector<int64_t> line = LineOfAncestors();
   const auto nearest = std::find(line.begin(), line.end(), adopter);

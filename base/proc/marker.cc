@@ -1,4 +1,4 @@
-// HOST_ID,PID,START,PLACE,RUN_ID. The run id is last, since it may hold anything.
+// The format is HOST_ID,PID,START,PLACE,RUN_ID. The run id comes last, since it may contain any character.
 #include "base/proc/marker.h"
 
 #include <charconv>
@@ -31,7 +31,7 @@ std::string MakePlace(std::string_view boot_id, std::string_view pid_namespace, 
   place.append("/")
       .append(pid_namespace)
       .append("/")
-      .append(time_namespace);  // a kernel may have no time namespaces
+      .append(time_namespace);  // empty on kernels without time namespaces
   return place;
 }
 

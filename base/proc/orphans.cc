@@ -18,8 +18,8 @@ uint64_t HostStart(const SeenProcess& process, const OrphanEvidence& evidence) {
 
 enum class Answer { kNo, kPerhaps, kYes };
 
-// The nearest ancestor that is not about to end: who is the parent, or will be in a moment. The number of steps is
-// limited, since parents that were read at different moments could form a circle.
+// The nearest ancestor that is not ending: the parent now or in a moment. The number of steps is limited, since
+// parents that were read at different moments could form a cycle.
 int64_t LastingParent(const SeenProcess& process, const Processes& all) {
   int64_t parent = process.parent;
   for (std::size_t steps = 0; steps < all.size(); ++steps) {
@@ -30,23 +30,23 @@ int64_t LastingParent(const SeenProcess& process, const Processes& all) {
   return parent;
 }
 
-// Whether the parent of `process` got it from the dead host.
+// Whether `process` was adopted by its parent after the dead host ended.
 Answer WasAdopted(const SeenProcess& process, const Processes& all, const OrphanEvidence& evidence) {
   const int64_t parent = LastingParent(process, all);
   if (evidence.adopter != 0 && parent == evidence.adopter) return Answer::kYes;
   const SeenProcess* const adopter = Find(all, parent);
   if (adopter == nullptr && parent > 1)
-    return Answer::kPerhaps;  // it has ended since: `process` has another parent
+    return Answer::kPerhaps;  // the parent has ended since, so `process` has another one now
   if (evidence.adopter != 0) return Answer::kNo;
-  if (parent <= 1) return Answer::kYes;  // 0: it is outside of this PID namespace
+  if (parent <= 1) return Answer::kYes;  // 0: the parent is outside of this PID namespace
   if (evidence.never_adopt.count(parent) > 0) return Answer::kNo;
-  // Whoever adopts was there before the dead host, being one of its ancestors.
+  // An adopter is an ancestor of the dead host, so it is older than the host.
   const uint64_t host_start = HostStart(process, evidence);
   if (host_start != 0 && adopter->id.start > host_start) return Answer::kNo;
   return evidence.may_adopt.count(parent) > 0 ? Answer::kPerhaps : Answer::kYes;
 }
 
-// A worker leads a new session, so no descendant is in a session that is older than its host.
+// A worker leads a new session, so none of its descendants is in a session older than its host.
 bool IsYoungerThanItsHost(const SeenProcess& process, const Processes& all, const OrphanEvidence& evidence) {
   const uint64_t host_start = HostStart(process, evidence);
   const SeenProcess* const leader = Find(all, process.session);
@@ -54,8 +54,9 @@ bool IsYoungerThanItsHost(const SeenProcess& process, const Processes& all, cons
   return process.id.start >= host_start && in_young_session;
 }
 
-// Of a session whose leader is gone the number is the same for as long as a member lives.
-bool IsOfToldSession(const SeenProcess& process, const Processes& all, const OrphanEvidence& evidence) {
+// The kernel does not reuse a session's number while a member lives, so a session whose leader is gone still
+// counts.
+bool IsInWorkerSession(const SeenProcess& process, const Processes& all, const OrphanEvidence& evidence) {
   if (evidence.spared_sessions.count(process.session) > 0) return false;
   for (const ProcessId& worker : evidence.sessions) {
     if (process.session != worker.pid || worker.start == 0 || process.id.start < worker.start) continue;
@@ -72,7 +73,7 @@ class Search {
   Orphans Run() {
     for (const auto& [pid, process] : all_) LookAt(process);
     std::size_t before = 0;
-    do {  // ends: each pass but the last adds one
+    do {  // terminates: each pass but the last adds a process
       before = orphans_.pids.size();
       AddMembers(&SeenProcess::session);
       AddMembers(&SeenProcess::group);
@@ -88,7 +89,7 @@ class Search {
   }
 
   void LookAt(const SeenProcess& process) {
-    if (evidence_.found.count(process.id) > 0 || IsOfToldSession(process, all_, evidence_)) return Add(process);
+    if (evidence_.found.count(process.id) > 0 || IsInWorkerSession(process, all_, evidence_)) return Add(process);
     if (process.mark == SeenProcess::Mark::kNone || !IsYoungerThanItsHost(process, all_, evidence_)) return;
     const Answer adopted = WasAdopted(process, all_, evidence_);
     if (adopted == Answer::kNo) return;
@@ -96,7 +97,7 @@ class Search {
     if (evidence_.spared.count(process.id.pid) == 0) orphans_.unclear.insert(process.id.pid);
   }
 
-  // One whose leader is alive and no orphan is somebody else's, in which an orphan is a guest.
+  // Adds the members of an orphan's session or group. One whose leader is alive and no orphan belongs to others.
   void AddMembers(int64_t SeenProcess::*kind) {
     std::set<int64_t> numbers;
     for (const int64_t pid : orphans_.pids) {

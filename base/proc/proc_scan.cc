@@ -26,7 +26,7 @@ constexpr size_t kReadStep = 4096;  // bytes
 // Fields of /proc/PID/stat, numbered as in proc(5); the state is the first after the name.
 constexpr size_t kFirstAfterName = 3, kParent = 4, kGroup = 5, kSession = 6, kFlags = 9, kThreads = 20,
                  kStart = 22, kCodeStart = 26, kEnvironmentEnd = 51;
-constexpr uint64_t kNotShown = 1;  // as kCodeStart, where the process is not ours to look into
+constexpr uint64_t kNotShown = 1;  // value of kCodeStart for processes that we may not inspect
 constexpr uint64_t kFlagExiting = 0x4, kFlagKernelThread = 0x200000;  // include/linux/sched.h
 constexpr size_t kMaxFile = 8 * 1024 * 1024;  // bytes: an environment can be large, but not without bound
 
@@ -63,7 +63,7 @@ absl::Status ForEachNumberedEntry(const char* folder, const std::function<void(p
   if (dir == nullptr) return absl::ErrnoToStatus(errno, folder);
   int error = 0;
   while (true) {
-    errno = 0;  // only so is the end told from an error
+    errno = 0;  // distinguishes the end of the directory from an error
     const dirent* entry = readdir(dir);
     error = errno;
     if (entry == nullptr) break;
@@ -73,7 +73,7 @@ absl::Status ForEachNumberedEntry(const char* folder, const std::function<void(p
   return error == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, folder);
 }
 
-// Whether one of these fields of a /proc/PID/status, which are sets of signals, holds the signal.
+// Whether one of these fields of /proc/PID/status, which are signal sets, contains the signal.
 bool HasSignal(std::string_view status, std::initializer_list<const char*> fields, int signal) {
   const unsigned long long bit = 1ULL << (signal - 1);
   return std::any_of(fields.begin(), fields.end(), [&](const char* field) {
@@ -89,9 +89,9 @@ bool KillPending(const std::string& status_path) {
   return status.ok() && HasSignal(*status, {"SigPnd", "ShdPnd"}, SIGKILL);
 }
 
-// A program may end its first thread and go on with others: one of these tells how it is, and has its memory.
-// False: it could not be read now.
-bool AsOneOfOtherThreads(ProcessInfo* process) {
+// A program may end its first thread and continue with others: takes the state from one of those, which also has
+// the process's memory. False: not all threads could be read now.
+bool TakeStateOfOtherThread(ProcessInfo* process) {
   const pid_t pid = process->pid;
   bool readable = true;
   const absl::Status listed = ForEachNumberedEntry(ProcPath(pid, "task").c_str(), [&](pid_t thread) {
@@ -107,8 +107,9 @@ bool AsOneOfOtherThreads(ProcessInfo* process) {
   return readable && (listed.ok() || absl::IsNotFound(listed));
 }
 
-// Some that are no Linux leave fields of /proc/PID/stat zero (gVisor): that says nothing there.
-bool KernelTellsOfExec() {
+// Kernels other than Linux (gVisor) leave fields of /proc/PID/stat zero, so that every process would seem to be in
+// an exec. Our own process, which is not, shows it.
+bool KernelShowsExec() {
   static const bool tells = [] {
     const auto stat = ReadFile(ProcPath(getpid(), "stat"));
     const auto self = stat.ok() ? ParseProcess(getpid(), *stat) : std::nullopt;
@@ -117,7 +118,7 @@ bool KernelTellsOfExec() {
   return tells;
 }
 
-// A kernel without CONFIG_PROC_CHILDREN has no such files; then all of /proc is read instead.
+// A kernel without CONFIG_PROC_CHILDREN lacks these files; then all of /proc is read instead.
 bool HasChildrenFiles() {
   static const bool has = access("/proc/thread-self/children", R_OK) == 0;
   return has;
@@ -126,7 +127,7 @@ bool HasChildrenFiles() {
 }  // namespace
 
 std::optional<ProcessInfo> ParseProcess(pid_t pid, std::string_view stat) {
-  // The name may hold spaces and parentheses: the last ")" ends it.
+  // The name may contain spaces and parentheses: the last ")" ends it.
   const size_t open = stat.find('(');
   const size_t shut = stat.rfind(')');
   if (open == std::string_view::npos || shut == std::string_view::npos || shut < open) return std::nullopt;
@@ -147,7 +148,7 @@ std::optional<ProcessInfo> ParseProcess(pid_t pid, std::string_view stat) {
   }
   info.exiting = (flags & kFlagExiting) != 0;
   info.kernel_thread = (flags & kFlagKernelThread) != 0;
-  // A process that ends has no memory either, and gets none any more.
+  // An ending process has no environment either, but is in no exec.
   uint64_t code_start = 0, environment_end = 0;
   info.in_exec = !info.ended() && (flags & (kFlagExiting | kFlagKernelThread)) == 0 &&
                  number(kCodeStart, &code_start) && code_start != kNotShown &&
@@ -160,9 +161,9 @@ std::optional<ProcessInfo> ReadProcess(pid_t pid) {
   if (!stat.ok()) return std::nullopt;
   std::optional<ProcessInfo> info = ParseProcess(pid, *stat);
   if (!info) return std::nullopt;
-  if (info->ended() && info->threads > 1 && !AsOneOfOtherThreads(&*info)) return std::nullopt;
+  if (info->ended() && info->threads > 1 && !TakeStateOfOtherThread(&*info)) return std::nullopt;
   if (info->state == 'D') info->kill_pending = KillPending(ProcPath(pid, OfThread(info->thread, "status")));
-  info->in_exec = info->in_exec && KernelTellsOfExec();
+  info->in_exec = info->in_exec && KernelShowsExec();
   return info;
 }
 
@@ -181,7 +182,8 @@ bool HasEndedSince(const ProcessInfo& seen) {
 bool HandlesSignal(pid_t pid, int signal) {
   const auto status = ReadFile(ProcPath(pid, "status"));
   if (!status.ok()) return false;
-  // A process that starts another one blocks all signals for that moment, SIGSEGV too, and handles none by it.
+  // A process that starts another one blocks all signals for a moment, including SIGSEGV, and handles none of
+  // them.
   const bool blocks = HasSignal(*status, {"SigBlk"}, signal) && !HasSignal(*status, {"SigBlk"}, SIGSEGV);
   return blocks || HasSignal(*status, {"SigCgt"}, signal);
 }
@@ -212,7 +214,7 @@ absl::StatusOr<std::vector<ProcessInfo>> Children() {
     return children;
   }
   const auto add = [&](pid_t pid) {
-    // A child is there until we reap it.
+    // A child exists until we reap it, even if it cannot be read.
     ProcessInfo unreadable;
     unreadable.pid = pid;
     unreadable.parent = self;
@@ -243,7 +245,8 @@ absl::StatusOr<std::string> StartEnvironment(pid_t pid, const std::string& name)
   if (block.ok() ? block->empty() : absl::IsNotFound(block.status())) {
     const auto info = ReadProcess(pid);
     if (info && info->in_exec) return absl::UnavailableError(Describe(*info) + " is in an exec");
-    // Once more: an exec may have ended since, or the first thread has, and another one has the environment.
+    // Try again: an exec may have completed since; or the first thread has ended and another one has the
+    // environment.
     if (info) block = ReadFile(ProcPath(pid, OfThread(info->thread, "environ")));
   }
   RETURN_IF_ERROR(block.status());

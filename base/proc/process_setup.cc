@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// A library of ours or the C library would otherwise get 0, 1 or 2 for a socket, and a worker would write into it.
+// Otherwise a library could get 0, 1 or 2 for a socket, and a worker would write into it.
 void OpenStandardDescriptors() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)!open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
@@ -27,7 +27,7 @@ sigset_t IgnoredSignals() {
     struct sigaction action {};
     if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) sigaddset(&ignored, signal);
   }
-  // Nobody who waits for a child can live with SIGCHLD ignored.
+  // A process that waits for children must not ignore SIGCHLD.
   sigdelset(&ignored, SIGCHLD);
   return ignored;
 }
@@ -49,7 +49,7 @@ Inherited PrepareProcess() {
 
   rlimit raised = inherited.nofile;
   raised.rlim_cur = raised.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &raised);  // refused: the old limit serves
+  setrlimit(RLIMIT_NOFILE, &raised);  // if refused, the old limit stays
   return inherited;
 }
 

@@ -1,5 +1,5 @@
-// What every muster process does first, while it has one thread: remembers what it was started with, so that
-// workers get it back unchanged, and makes itself deaf to signals but through a signalfd.
+// The first steps of every muster process, while it has one thread: it stores the inherited settings, which
+// workers get back unchanged, and blocks signals, which it reads from a signalfd later.
 #pragma once
 
 #include <signal.h>
@@ -9,23 +9,23 @@
 
 namespace muster {
 
-// What a worker gets back, whatever we did to ourselves.
+// Settings that workers inherit in place of our own.
 struct Inherited {
-  sigset_t ignored;  // was SIG_IGN when muster started (nohup, a background job) and stays so. Never SIGCHLD.
+  sigset_t ignored;  // signals ignored when muster started (nohup, a background job), without SIGCHLD
   rlimit nofile;
 };
 
-// Call once, before the first thread: opens /dev/null where 0, 1 or 2 is closed, blocks every signal but those
-// that our own faults raise, ignores SIGPIPE, resets SIGCHLD, and takes as many descriptors as the hard limit
-// allows.
+// Call once, before the first thread. Opens /dev/null where 0, 1 or 2 is closed, blocks every signal except those
+// raised by faults of the program itself, ignores SIGPIPE, resets SIGCHLD, and raises the limit of descriptors to
+// the hard limit.
 Inherited PrepareProcess();
 
-// Ends this process by `signal` with its default action, so that whoever waits for it sees the signal: a shell
-// ends its loop when a program ends by SIGINT, and goes on when it exits with 130. From any thread; nothing is
-// destroyed. Returns where the signal does not end the process, which process 1 of a PID namespace can rely on.
+// Ends this process by the default action of `signal`, so that its parent sees the signal: a shell ends its loop
+// when a program ends by SIGINT, but continues when it exits with 130. From any thread; runs no destructors.
+// Returns if the signal does not end the process, as for process 1 of a PID namespace.
 void EndBySignal(int signal);
 
-// Whether `count` more descriptors can be opened now, so that a start fails with one line and not half-way.
+// Checks that `count` more descriptors can be opened now, so that a start fails early and with one line.
 // ResourceExhausted: they cannot.
 absl::Status CheckDescriptors(int count);
 

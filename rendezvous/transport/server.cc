@@ -30,8 +30,8 @@ gpr_timespec Deadline(absl::Duration from_now) {
 
 class Server::Impl {
  public:
-  Impl(ServerOptions options, Post post, Attendance* attendance)
-      : options_(std::move(options)), post_(std::move(post)), attendance_(attendance) {}
+  Impl(ServerOptions options, Post post, StreamEvents* events)
+      : options_(std::move(options)), post_(std::move(post)), events_(events) {}
   ~Impl() { Shutdown(); }
 
   absl::Status Start();
@@ -71,7 +71,7 @@ class Server::Impl {
 
   const ServerOptions options_;
   const Post post_;
-  Attendance* const attendance_;
+  StreamEvents* const events_;
   v1::Rendezvous::AsyncService service_;
   int port_ = 0;
   bool stopping_ = false;
@@ -138,7 +138,7 @@ void Server::Impl::OnAccepted(bool ok) {
     Release(stream);
   };
   if (grpc::Status refusal = Admit(*stream); !refusal.ok()) {
-    attendance_->OnTurnedAway(PeerAddress(stream->context.peer()), refusal.error_message());
+    events_->OnTurnedAway(PeerAddress(stream->context.peer()), refusal.error_message());
     stream->closing = std::move(refusal);
     Advance(stream);
     return;
@@ -149,7 +149,7 @@ void Server::Impl::OnAccepted(bool ok) {
   stream->context.AddInitialMetadata(kServerTimeKey, std::to_string(absl::ToUnixMillis(absl::Now())));
   stream->writing = true;
   stream->io.SendInitialMetadata(&stream->written);
-  attendance_->OnOpened(stream->id, PeerAddress(stream->context.peer()));
+  events_->OnOpened(stream->id, PeerAddress(stream->context.peer()));
   Read(stream);
 }
 
@@ -179,14 +179,14 @@ void Server::Impl::OnRead(Stream* stream, bool ok) {
     if (!stream->closing.has_value()) {
       stream->closing = grpc::Status::OK;
       stream->waiting.reset();
-      attendance_->OnClosed(stream->id);
+      events_->OnClosed(stream->id);
     }
     Advance(stream);
     return;
   }
   const v1::AgentStatus status = std::move(stream->incoming);
   stream->incoming.Clear();
-  if (!stream->closing.has_value()) attendance_->OnStatus(stream->id, status);
+  if (!stream->closing.has_value()) events_->OnStatus(stream->id, status);
   // Also while closing: unread data would delay the end of the stream at the peer.
   if (!stream->finished && !stopping_) Read(stream);
 }
@@ -251,9 +251,9 @@ void Server::Impl::Shutdown() {
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options, Post post,
-                                                      Attendance* attendance) {
-  MUSTER_CHECK(attendance != nullptr, "a server needs a receiver of stream events");
-  auto impl = std::make_unique<Impl>(options, std::move(post), attendance);
+                                                      StreamEvents* events) {
+  MUSTER_CHECK(events != nullptr, "a server needs a receiver of stream events");
+  auto impl = std::make_unique<Impl>(options, std::move(post), events);
   RETURN_IF_ERROR(impl->Start());
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }

@@ -30,9 +30,9 @@ using StreamId = uint64_t;
 inline constexpr StreamId kLocalStreamBit = StreamId{1} << 63;
 
 // Called on the loop thread.
-class Attendance {
+class StreamEvents {
  public:
-  virtual ~Attendance() = default;
+  virtual ~StreamEvents() = default;
   // Before the stream's first status. peer: the other end's IP address, without port or brackets.
   virtual void OnOpened(StreamId stream, const std::string& peer) = 0;
   virtual void OnStatus(StreamId stream, const v1::AgentStatus& status) = 0;
@@ -54,7 +54,7 @@ class Server {
  public:
   // Unavailable: a port is in use, and may be free later. All errors name the address.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options, Post post,
-                                                       Attendance* attendance);
+                                                       StreamEvents* events);
   ~Server();  // Shutdown()
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

@@ -176,7 +176,7 @@ void WorkerOutput::HandOver(int local_rank, int out_fd, Stream* stream) {
     if (out_fd == STDERR_FILENO) {
       tail = tails_[static_cast<size_t>(local_rank)] = std::make_shared<StderrTail>();
     }
-    writer_->Drain(stream->pipe.Release(), out_fd, prefix, passes ? nullptr : limit, std::move(tail));
+    writer_->AdoptPipe(stream->pipe.Release(), out_fd, prefix, passes ? nullptr : limit, std::move(tail));
   } else if (stream->file) {
     FollowedFile followed;
     followed.file = std::move(stream->file);

@@ -468,7 +468,7 @@ TEST(WriterTest, AFullDiskNeverStopsAWorker) {
   Disk disk;
   Pipe worker;
   Writer writer;
-  writer.Drain(std::exchange(worker.fds[0], -1), disk.fd(), "");
+  writer.AdoptPipe(std::exchange(worker.fds[0], -1), disk.fd(), "");
   const std::string chunk(65535, 'x');
   for (size_t i = 0; i < 4 * kPausePipesBytes / chunk.size();
        ++i) {  // each fills the pipe: the next one needs a reader
@@ -516,7 +516,7 @@ TEST(WriterTest, LinesOfManyWorkersComeWholePrefixedAndInOrder) {
     std::vector<std::thread> workers;
     for (int w = 0; w < kWorkers; ++w) {
       Pipe pipe;
-      writer.Drain(std::exchange(pipe.fds[0], -1), out.fds[1], std::to_string(w) + "|");
+      writer.AdoptPipe(std::exchange(pipe.fds[0], -1), out.fds[1], std::to_string(w) + "|");
       workers.emplace_back([fd = std::exchange(pipe.fds[1], -1)] {
         std::string text;
         for (int i = 0; i < kLines; ++i) text += std::to_string(i) + "\n";
@@ -549,7 +549,7 @@ TEST(WriterTest, WhoMayNotFillTheOutputIsReadWhileNobodyReadsThatAndWhatIsLeftOu
   constexpr size_t kMost = 2 * kPausePipesBytes, kPrefix = 3, kSlack = 512 * 1024;
   Pipe out, source;
   Writer writer;
-  writer.DrainAtMost(kMost, std::exchange(source.fds[0], -1), out.fds[1], "p: ", nullptr);
+  writer.AdoptBoundedPipe(kMost, std::exchange(source.fds[0], -1), out.fds[1], "p: ", nullptr);
   const std::string line = "y\n";
   std::string chunk;
   while (chunk.size() < PIPE_BUF) chunk += line;
@@ -575,7 +575,7 @@ TEST(WriterTest, WhoMayNotFillTheOutputIsReadWhileNobodyReadsThatAndWhatIsLeftOu
 TEST(WriterTest, ALineOfAnotherIsNeverGluedToARedraw) {
   Pipe out, bar;
   Writer writer;
-  writer.Drain(std::exchange(bar.fds[0], -1), out.fds[1], "0|");
+  writer.AdoptPipe(std::exchange(bar.fds[0], -1), out.fds[1], "0|");
   ASSERT_EQ(write(bar.fds[1], "10%\r20%", 7), 7);
   std::string all;
   while (all.find('\r') == std::string::npos) {
@@ -599,8 +599,8 @@ TEST(WriterTest, WhereTheReaderTellsRedrawsApartNothingComesBetweenThem) {
   Writer writer;
   writer.LetRedrawsPass(out.fds[1]);
   EXPECT_TRUE(writer.feed().Redraws(out.fds[1]));
-  writer.Drain(std::exchange(one.fds[0], -1), out.fds[1], "0|");
-  writer.Drain(std::exchange(other.fds[0], -1), out.fds[1], "1|");
+  writer.AdoptPipe(std::exchange(one.fds[0], -1), out.fds[1], "0|");
+  writer.AdoptPipe(std::exchange(other.fds[0], -1), out.fds[1], "1|");
   std::string all;
   for (const char state : {'1', '2', '3'}) {
     for (const auto& [pipe, prefix] : {std::pair(&one, "0|"), std::pair(&other, "1|")}) {

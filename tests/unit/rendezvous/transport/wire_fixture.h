@@ -28,7 +28,7 @@ inline bool RunUntil(EventLoop* loop, const std::function<bool()>& done) {
   return done();
 }
 
-class Attendees : public Attendance {
+class Attendees : public StreamEvents {
  public:
   void OnOpened(StreamId stream, const std::string& peer) override { opened[stream] = peer; }
   void OnStatus(StreamId stream, const v1::AgentStatus& status) override {
