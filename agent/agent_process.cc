@@ -48,14 +48,14 @@
 namespace muster::agent {
 namespace {
 
-constexpr absl::Duration kLastWordLimit = absl::Seconds(1);        // for what was said last to arrive
-constexpr absl::Duration kLastLineLimit = absl::Milliseconds(50);  // for our own lines, where a reader is slow
+constexpr absl::Duration kFinalSendLimit = absl::Seconds(1);  // for the last messages to arrive before the exit
+constexpr absl::Duration kFinalFlushLimit = absl::Milliseconds(50);  // for our log lines, if their reader is slow
 constexpr absl::Duration kDrainPoll = absl::Milliseconds(5);
-// An agent whose listener is dead makes room for another no sooner than this after its start: the host takes five
-// deaths within 10 s for a fault.
+// Minimum age at which an agent with a dead listener exits: the host treats five ends of agents within 10 s as a
+// fault.
 constexpr absl::Duration kLeastLife = absl::Seconds(3);
-constexpr absl::Duration kCleanUpLimit = absl::Milliseconds(500);  // of the folders that a dead host left
-constexpr size_t kMaxEarlyStatuses = 64;  // of the host, while the primary's name is being resolved
+constexpr absl::Duration kCleanUpLimit = absl::Milliseconds(500);  // for removing a dead host's folders
+constexpr size_t kMaxEarlyStatuses = 64;  // statuses of the host kept while the primary's name is being resolved
 
 void OnGrpcLog(const std::string& line) {
   rendezvous::NoteGrpcLog(line);
@@ -68,15 +68,15 @@ Severity LevelByVariable() {
   return severity;
 }
 
-// No signal is for the agent: what one means, the host tells it. scancel, systemd and `kill -- -1` send SIGTERM to
-// every process of a node; the agent is needed then, the primary's most of all, to leave the job in order.
+// The agent ignores signals; the host handles them and informs it. scancel, systemd and `kill -- -1` send SIGTERM
+// to every process of a node, and then the agent, above all the primary's, is needed to leave the job in order.
 void PrepareSignals() {
   sigset_t all;
   sigfillset(&all);
-  for (const int open : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) sigdelset(&all, open);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) sigdelset(&all, fault);
   sigprocmask(SIG_SETMASK, &all, nullptr);
-  for (const int deaf : {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE})
-    signal(deaf, SIG_IGN);
+  for (const int ignored : {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE})
+    signal(ignored, SIG_IGN);
 }
 
 // Lives on the loop thread.
@@ -91,9 +91,9 @@ class AgentProcess {
   // The host.
   void OnHostMessage(std::string_view payload);
   void OnLinkClosed();
-  bool WatchHost(const v1::HostStatus& status);  // false: it cannot be watched, and we end
+  bool WatchHost(const v1::HostStatus& status);  // false: it cannot be watched, and the agent exits
 
-  // The beginning: is the coordinator here?
+  // The start: decides whether this process runs the coordinator.
   void Begin(v1::HostStatus first);
   void DecideIfServing(bool local);
   void Configure(bool serves);
@@ -101,7 +101,7 @@ class AgentProcess {
   void CheckPrimaryAddress();
   void OnNotReached(const std::string& why, int refused);
   void WatchNotice();
-  void TellLog(const v1::Round& round) const;
+  void UpdateLogContext(const v1::Round& round) const;
   void MakeCoordinator();
   rendezvous::SessionEvents Events();
 
@@ -119,7 +119,7 @@ class AgentProcess {
 
   void Tick();
   uint16_t PrimaryPort() const { return static_cast<uint16_t>(config_.primary().port()); }
-  bool Listening();  // tries to listen; false: told the core why not
+  bool Listening();  // tries to listen; false: it failed, and the core was informed
   void OnMemberAttached(const std::string& peer);
   void StopWhenDrained();
   void ReplaceDeadListener();
@@ -128,12 +128,12 @@ class AgentProcess {
   Writer writer_;
   AgentCore core_;
   std::unique_ptr<FramedLink> link_;
-  std::vector<v1::HostStatus> early_;  // until configured; the first brings the configuration
+  std::vector<v1::HostStatus> early_;  // received before Configure(); the first one contains the configuration
   bool configured_ = false;
   v1::NodeConfig config_;
-  v1::HostStatus host_;  // the first status: who the host is
+  v1::HostStatus host_;  // the first status: identifies the host
   int host_pidfd_ = -1;
-  uint64_t host_start_ = 0;  // in clock ticks since boot; 0: not known
+  uint64_t host_start_ = 0;  // start time in clock ticks since boot; 0: not known
   const pid_t first_parent_ = getppid();
   std::unique_ptr<HostEnder> ender_;
   std::unique_ptr<NoticeWatch> notice_watch_;
@@ -143,12 +143,12 @@ class AgentProcess {
   std::unique_ptr<rendezvous::Session> session_;
   std::unique_ptr<ReachCheck> reach_check_;
   rendezvous::PortRetry port_retry_;
-  bool port_is_anothers_ = false;  // the primary's address is here, and another process has its port
+  bool port_used_by_other_ = false;  // this machine has the primary's address, and another process uses its port
   bool listens_ = false;
 
   bool disconnecting_ = false;
   bool closed_ = false;
-  bool end_told_ = false;  // to the host
+  bool exit_sent_ = false;  // the host was told to exit
   std::optional<int> exit_code_;
   BootTime exit_deadline_;
   const BootTime started_ = EventLoop::Now();
@@ -170,7 +170,7 @@ int AgentProcess::Run(int fd) {
 
 AgentProcess::~AgentProcess() {
   notice_watch_.reset();
-  if (ender_ != nullptr) {  // the host is dead, and cannot
+  if (ender_ != nullptr) {  // the dead host cannot remove its folders
     (void)CallWithin(kCleanUpLimit, [] {
       RemoveAbandonedFolders();
       return true;
@@ -186,13 +186,13 @@ AgentProcess::~AgentProcess() {
 }
 
 void AgentProcess::Do(const SendToHost& send) {
-  if (send.directive.has_start()) TellLog(send.directive.start());
-  // The host has the last line of all: what we and the coordinator have said of the end is out before it.
-  if (send.directive.has_exit() && !std::exchange(end_told_, true)) writer_.Flush(kLastLineLimit);
+  if (send.directive.has_start()) UpdateLogContext(send.directive.start());
+  // The host prints the very last line, so flush what agent and coordinator have logged about the end.
+  if (send.directive.has_exit() && !std::exchange(exit_sent_, true)) writer_.Flush(kFinalFlushLimit);
   link_->Send(send.directive);
 }
 
-void AgentProcess::TellLog(const v1::Round& round) const {
+void AgentProcess::UpdateLogContext(const v1::Round& round) const {
   LogContext context;
   context.node = config_.has_place() ? config_.place() : -1;
   if (round.has_node_rank()) {
@@ -243,7 +243,7 @@ bool AgentProcess::WatchHost(const v1::HostStatus& status) {
     Do(ExitAgent{kExitFault, "the host cannot be watched"});
     return false;
   }
-  if (host_pidfd_ < 0) {  // gone already
+  if (host_pidfd_ < 0) {  // the host is gone already
     loop_.Post(ended);
     return true;
   }
@@ -255,7 +255,7 @@ bool AgentProcess::WatchHost(const v1::HostStatus& status) {
   return true;
 }
 
-// --- The beginning --------------------------------------------------------------------------------------------
+// --- The start ------------------------------------------------------------------------------------------------
 
 void AgentProcess::Begin(v1::HostStatus first) {
   host_ = std::move(first);
@@ -266,7 +266,7 @@ void AgentProcess::Begin(v1::HostStatus first) {
            .json = config_.log_json(),
            .run_id = config_.run_id(),
            .host = config_.hostname()});
-  TellLog(host_.memory().last());
+  UpdateLogContext(host_.memory().last());
   const absl::Status enough = config_.single_node() ? absl::OkStatus() : rendezvous::CheckThreadsForGrpc();
   if (!enough.ok()) {
     Log(Severity::kError, "agent", AsStd(enough.message()));
@@ -289,7 +289,7 @@ void AgentProcess::Begin(v1::HostStatus first) {
   }
 }
 
-// SERVES_IF_LOCAL: who has the port is the primary; all others on this machine are its members.
+// For SERVES_IF_LOCAL: the process that gets the port is the primary; the others on this machine are its members.
 void AgentProcess::DecideIfServing(bool local) {
   if (!local) return Configure(false);
   rendezvous::SanitizeGrpcEnvironment();
@@ -297,7 +297,7 @@ void AgentProcess::DecideIfServing(bool local) {
   const absl::Status status = coordinator_->Listen(rendezvous::ServerOptionsFrom(config_, host_.host_id()));
   listens_ = status.ok();
   if (!listens_ && absl::IsUnavailable(status)) {
-    port_is_anothers_ = true;
+    port_used_by_other_ = true;
     coordinator_.reset();
     return Configure(false);
   }
@@ -325,7 +325,7 @@ void AgentProcess::Configure(bool serves) {
   CheckLocalAddress();
   WatchNotice();
   std::vector<v1::HostStatus> early = std::exchange(early_, {});
-  early.front().mutable_memory()->set_served(serves);  // what was found out
+  early.front().mutable_memory()->set_served(serves);  // the host stores the decision for later agents
   for (const v1::HostStatus& status : early) {
     Step([&](BootTime now, Effects* out) { core_.OnHostStatus(now, status, out); });
   }
@@ -340,18 +340,18 @@ void AgentProcess::CheckLocalAddress() {
       "--local-addr " + address + " is not an address of this machine: worker 0 may not be able to listen on it");
 }
 
-// The others look for this node by that address. Of one that the platform gives nobody need ask, and on some
-// platforms it leads a primary that dials it nowhere.
+// Checks the address by which the other nodes find this one. An address from the platform needs no check; on some
+// platforms it does not even lead the primary back to itself.
 void AgentProcess::CheckPrimaryAddress() {
-  const bool by_hand = config_.serves() == v1::NodeConfig::SERVES_YES && !config_.primary_source().empty();
+  const bool set_by_user = config_.serves() == v1::NodeConfig::SERVES_YES && !config_.primary_source().empty();
   const bool has_met_others = host_.memory().epoch().number() > 0;
-  if (!by_hand || config_.loopback_only() || has_met_others || reach_check_ != nullptr) return;
+  if (!set_by_user || config_.loopback_only() || has_met_others || reach_check_ != nullptr) return;
   reach_check_ = std::make_unique<ReachCheck>(config_, host_.host_id(), &loop_, [](const std::string& warning) {
     Log(Severity::kWarning, "agent", warning);
   });
 }
 
-// Every agent asks anew: what one has heard its host knows, or the next one hears it again.
+// Every agent watches anew: its predecessor has passed a notice on to the host, or this agent receives it again.
 void AgentProcess::WatchNotice() {
   notice_watch_ = std::make_unique<NoticeWatch>(&loop_, config_.notice(), [this](const std::string& why) {
     Step([&](BootTime now, Effects* out) { core_.OnNotice(now, why, out); });
@@ -375,7 +375,7 @@ void AgentProcess::MakeCoordinator() {
 rendezvous::SessionEvents AgentProcess::Events() {
   return {.on_connected =
               [this](const std::string& address) {
-                port_is_anothers_ = false;  // it forwards
+                port_used_by_other_ = false;  // that process forwards to the coordinator
                 Step([&](BootTime now, Effects* out) { core_.OnConnected(now, address, out); });
               },
           .on_directive =
@@ -392,14 +392,14 @@ rendezvous::SessionEvents AgentProcess::Events() {
 
 void AgentProcess::OnNotReached(const std::string& why, int refused) {
   rendezvous::PortRetry::Next next{why, refused};
-  if (port_is_anothers_ && refused == 0) {
+  if (port_used_by_other_ && refused == 0) {
     rendezvous::RefreshPortHolder(EventLoop::Now(), PrimaryPort(), &port_retry_);
     next = port_retry_.OnNoCoordinator(EventLoop::Now(), why, rendezvous::IsOtherProgram(why));
   }
   Step([&](BootTime now, Effects* out) { core_.OnDisconnected(now, next.why, next.exit_code, out); });
 }
 
-// Its first status is not looked at yet, so the offer that goes out now is the one a round is made with.
+// Called before the member's first status is processed, so the next round is made with the offer sent here.
 void AgentProcess::OnMemberAttached(const std::string& peer) {
   if (!configured_) return;
   if (reach_check_ != nullptr) reach_check_->OnMemberAttached();
@@ -427,7 +427,7 @@ bool AgentProcess::Listening() {
   }
   const BootTime now = EventLoop::Now();
   if (absl::IsUnavailable(status)) rendezvous::RefreshPortHolder(now, PrimaryPort(), &port_retry_);
-  const bool has_served = IsSet(core_.memory().epoch());  // an agent before this one, perhaps
+  const bool has_served = IsSet(core_.memory().epoch());  // by this agent or an earlier one
   const rendezvous::PortUser user = {
       .has_served = has_served, .lease = rendezvous::LeaseOf(config_), .port = PrimaryPort()};
   const rendezvous::PortRetry::Next next = port_retry_.OnFailure(now, status, user);
@@ -448,7 +448,7 @@ void AgentProcess::Do(const EndHost& end) {
   for (const v1::Worker& worker : end.workers) {
     host.sessions.push_back({.pid = worker.pid(), .start = worker.start_ticks()});
   }
-  // Its children have whoever has us, if we are one of them.
+  // If we are the host's child, the process that adopts us adopts its other children, too.
   const bool is_child = first_parent_ == static_cast<pid_t>(host_.host_pid());
   if (host_pidfd_ >= 0) loop_.Unwatch(host_pidfd_);
   ender_ = std::make_unique<HostEnder>(
@@ -478,20 +478,20 @@ void AgentProcess::Do(const ExitAgent& exit) {
   if (exit_code_.has_value()) return;
   exit_code_ = exit.exit_code;
   Log(Severity::kDebug, "agent", "exits: " + exit.reason);
-  exit_deadline_ = EventLoop::Now() + kLastWordLimit;
+  exit_deadline_ = EventLoop::Now() + kFinalSendLimit;
   if (session_ == nullptr) closed_ = true;
   if (!disconnecting_) Do(Disconnect{});
   StopWhenDrained();
 }
 
-// When the coordinator has our last words and the host has theirs, or the time for it is up.
+// Stops the loop when coordinator and host have the last messages, or at the deadline.
 void AgentProcess::StopWhenDrained() {
   const bool drained = closed_ && (!link_->open() || link_->drained());
   if (drained || EventLoop::Now() >= exit_deadline_) return loop_.Stop();
   loop_.After(kDrainPoll, [this] { StopWhenDrained(); });
 }
 
-// The next agent opens the port anew; nobody's workers are disturbed by the change.
+// Exits so that the next agent opens the port again; this ends no worker.
 void AgentProcess::ReplaceDeadListener() {
   if (exit_code_.has_value() || EventLoop::Now() - started_ < kLeastLife || !rendezvous::ListenerDied()) return;
   Log(Severity::kError, "agent",
@@ -513,8 +513,8 @@ void AgentProcess::Tick() {
 }  // namespace
 
 int RunAgent(int fd) {
-  prctl(PR_SET_NAME, "muster-agent");  // of /proc/self/exe it would be `exe`, which nobody looks for
-  setsid();                            // fails where the host has done it already
+  prctl(PR_SET_NAME, "muster-agent");  // otherwise it is `exe`, from /proc/self/exe
+  setsid();                            // fails if the host has done it already
   PrepareSignals();
   return AgentProcess().Run(fd);
 }

@@ -1,11 +1,11 @@
-// The agent process: one node's part in the job. Its loop carries out what the agent core decides, and, where this
-// node is the primary, holds the coordinator.
+// The agent process: one node's part in the job. Its loop carries out the decisions of the agent core and, on the
+// primary, runs the coordinator.
 #pragma once
 
 namespace muster::agent {
 
-// fd: the link to the host. Does not return before the agent is to exit; the exit code. Call while there is one
-// thread. May die at any moment: the host starts another and hands it the memory.
+// fd: the link to the host. Returns the exit code when the agent should exit. Call while the process has one
+// thread. An agent may die at any moment: the host starts another one and passes the memory to it.
 int RunAgent(int fd);
 
 }  // namespace muster::agent

@@ -1,5 +1,5 @@
-// What an agent does about hosts that are gone: ends everything its own one left behind, and looks whether a
-// place's former holder is dead.
+// What an agent does about dead hosts: it ends everything that its own host has left, and checks whether the
+// former holder of a place is dead.
 #pragma once
 
 #include <functional>
@@ -13,25 +13,23 @@
 
 namespace muster::agent {
 
-inline constexpr absl::Duration kHostDeathLimit =
-    absl::Seconds(10);                                              // SIGKILL to the host's end: then it is stuck
-inline constexpr absl::Duration kHostExitLimit = absl::Seconds(1);  // its link's end to its own
+inline constexpr absl::Duration kHostDeathLimit = absl::Seconds(10);  // from SIGKILL to its end; later it is stuck
+inline constexpr absl::Duration kHostExitLimit = absl::Seconds(1);    // from the end of its link to its own end
 inline constexpr absl::Duration kSweepInterval = absl::Milliseconds(20);
-inline constexpr size_t kMaxLeftText = 1024;  // bytes, of what names those left
-inline constexpr absl::Duration kSweepLimit =
-    absl::Seconds(10);  // SIGKILL to all to their end: then it is given up
+inline constexpr size_t kMaxLeftText = 1024;  // bytes of the text that names the remaining processes
+inline constexpr absl::Duration kSweepLimit = absl::Seconds(10);  // from SIGKILL to the end of all processes
 
 // Lives on the loop thread.
 class HostEnder {
  public:
   struct Events {
     std::function<void()> on_swept;                             // nothing of the host is alive
-    std::function<void(const std::string& left)> on_not_swept;  // some of it is, or may be, after the limit
-    std::function<void()> on_host_lives;  // it closed the link and goes on: it has dropped us
+    std::function<void(const std::string& left)> on_not_swept;  // at the limit something is, or may be, alive
+    std::function<void()> on_host_lives;  // the host closed the link and goes on: it has dropped this agent
     std::function<void(const std::string& line)> on_remark;
   };
-  // pidfd: of the host, borrowed; -1: it is gone already. adopter: asked at each pass, once the host is dead: who
-  // has its orphans; 0: not known.
+  // pidfd: of the host, borrowed; -1: the host is gone already. adopter: returns the process that has adopted the
+  // host's orphans; called in each pass once the host is dead; 0: not known.
   HostEnder(EventLoop* loop, int pidfd, DeadHosts host, std::function<pid_t()> adopter, Events events,
             absl::Duration sweep_limit = kSweepLimit);
   ~HostEnder();
@@ -51,14 +49,14 @@ class HostEnder {
   const absl::Duration sweep_limit_;
   EventLoop::TimerId timer_ = 0;
   BootTime sweep_until_;
-  std::vector<ProcessInfo> found_;  // by the last sweep
+  std::vector<ProcessInfo> found_;  // by the previous sweep
 };
 
-// True only if it is proved: the former holder was of this boot and PID namespace, its process is no more, and
-// nothing bears its marker. What still bears the marker of a dead one is sent SIGKILL: a later call says true.
+// True only with proof: the former holder ran in this boot and PID namespace, its process is gone, and no process
+// carries its marker. Processes that carry a dead holder's marker are sent SIGKILL, so a later call returns true.
 bool IsProvedDead(const v1::Predecessor& predecessor, const v1::NodeConfig& self, int64_t own_host_pid);
 
-// pidfd_open(2): -1 if there is no such process.
+// pidfd_open(2). -1: errno has the reason; ESRCH if there is no such process.
 int OpenPidFd(pid_t pid);
 
 }  // namespace muster::agent

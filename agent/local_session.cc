@@ -46,7 +46,7 @@ void LocalSession::Send(const v1::AgentStatus& status) {
 }
 
 void LocalSession::Disconnect() {
-  // In order: after what was sent, which is posted already.
+  // Posted, so that it takes effect after the statuses sent before.
   loop_->Post([this, weak = std::weak_ptr<Link>(link_)] {
     if (const auto link = weak.lock()) {
       coordinator_->DetachLocal(link->stream);

@@ -1,5 +1,5 @@
-// The session of an agent whose coordinator is in its own process: no sockets. Every message goes through the
-// loop, so that neither core is ever called from inside the other.
+// The session of an agent whose coordinator runs in the same process, without sockets. Every message goes through
+// the loop, so that neither core is ever called from inside the other.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace muster::agent {
 
 class LocalSession : public rendezvous::Session {
  public:
-  // local_address: what on_connected says; empty if unknown.
+  // local_address: passed to on_connected; empty if unknown.
   LocalSession(EventLoop* loop, rendezvous::CoordinatorService* coordinator, std::string local_address,
                rendezvous::SessionEvents events);
   ~LocalSession() override;
@@ -32,7 +32,7 @@ class LocalSession : public rendezvous::Session {
   rendezvous::CoordinatorService* const coordinator_;
   const std::string local_address_;
   const rendezvous::SessionEvents events_;
-  std::shared_ptr<Link> link_;  // posted closures hold it weakly: of a link that is gone they do nothing
+  std::shared_ptr<Link> link_;  // posted closures hold it weakly and do nothing once it is gone
 };
 
 }  // namespace muster::agent

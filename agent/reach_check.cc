@@ -21,14 +21,14 @@ ReachCheck::ReachCheck(const v1::NodeConfig& config, std::string instance, Event
                        });
     loop_->Post([this, addresses, local] { OnResolved(addresses, local); });
   });
-  if (resolver.ok()) resolver_ = *std::move(resolver);  // else there is no warning
+  if (resolver.ok()) resolver_ = *std::move(resolver);  // without a thread there is no check and no warning
 }
 
 ReachCheck::~ReachCheck() {
   if (resolver_.joinable()) resolver_.join();
 }
 
-// A name that does not resolve here may do so elsewhere, or later.
+// A warning is enough: a name that does not resolve here may resolve elsewhere, or later.
 void ReachCheck::OnResolved(const absl::StatusOr<std::vector<std::string>>& addresses, bool local) {
   if (local || done_) return;
   if (!addresses.ok()) {

@@ -1,6 +1,6 @@
-// Whether the address that was given for this node, the primary, leads to it. It may be no address of this machine
-// and yet be right (NAT, a load balancer, a published port of a container): then a connection to it most often
-// comes back. One that does not is worth a warning, not a refusal: not every such way can be gone from the inside.
+// Checks whether the address that the user gave for this node, the primary, leads to it. The address may belong to
+// another machine and still be right (NAT, a load balancer, a published port of a container); then a connection to
+// it mostly comes back here. If it does not, muster only warns, since some such paths do not work from the inside.
 // Lives on the loop thread.
 #pragma once
 
@@ -18,24 +18,24 @@
 
 namespace muster::agent {
 
-inline constexpr absl::Duration kReachLimit = absl::Seconds(2);  // for a connection to come back
+inline constexpr absl::Duration kReachLimit = absl::Seconds(2);  // for the connection to come back
 inline constexpr size_t kMaxOwnAddressesShown = 4;
 
 class ReachCheck {
  public:
-  // Begins at once; the coordinator of this node listens already. instance: what it calls itself. warn: called
-  // once at most, with one line.
+  // Starts the check at once; the coordinator of this node must be listening. instance: its instance name. warn:
+  // called at most once, with one line.
   ReachCheck(const v1::NodeConfig& config, std::string instance, EventLoop* loop,
              std::function<void(const std::string&)> warn);
   ~ReachCheck();  // blocks until the name is resolved, at most rendezvous::kResolveLimit
   ReachCheck(const ReachCheck&) = delete;
   ReachCheck& operator=(const ReachCheck&) = delete;
 
-  void OnMemberAttached() { done_ = true; }  // they find this node
+  void OnMemberAttached() { done_ = true; }  // proves that the other nodes find this one
 
  private:
   void OnResolved(const absl::StatusOr<std::vector<std::string>>& addresses, bool local);
-  void Conclude(const std::string& why);  // empty: it leads here
+  void Conclude(const std::string& why);  // empty: the address leads here
 
   const v1::NodeConfig config_;
   const std::string instance_;
@@ -47,7 +47,7 @@ class ReachCheck {
   std::unique_ptr<rendezvous::RemoteSession> session_;
 };
 
-// The warning. why: how the connection failed.
+// The text of the warning. why: how the connection failed.
 std::string DescribeUnreached(const v1::NodeConfig& config, const std::string& address, const std::string& why);
 
 }  // namespace muster::agent

@@ -30,7 +30,8 @@ namespace {
 constexpr char kPart[] = "coordinator";
 constexpr absl::Duration kBindRetry = absl::Milliseconds(200);
 
-// No sooner than this after its start is a dead listener replaced: what took the descriptors is to have an end.
+// Minimum time from a start to the replacement of a dead listener, so that whatever used up the descriptors can
+// end.
 constexpr absl::Duration kLeastLife = absl::Seconds(3);
 
 void OnGrpcLog(const std::string& line) {
@@ -49,7 +50,7 @@ class CoordinatorProcess {
     LogOptions direct;
     direct.level = log_level_;
     direct.json = config_.log_json();
-    InitLog(direct);  // the writer goes
+    InitLog(direct);  // the writer is about to be destroyed
   }
 
   CoordinatorEnd Run() {
@@ -89,7 +90,7 @@ class CoordinatorProcess {
     Listen();
   }
 
-  // It knows nothing that those who attach do not tell: a new one disturbs no worker, as a restart does not.
+  // A new coordinator learns everything from the agents that attach, so this ends no worker, like a restart.
   void ReplaceDeadListener() {
     Log(Severity::kError, kPart,
         "a connection could not be accepted (too few file descriptors? see ulimit -n): opening the port again");
@@ -103,9 +104,9 @@ class CoordinatorProcess {
     for (const int one : {SIGTERM, SIGINT}) sigaddset(&handled, one);
     sigset_t all;
     sigfillset(&all);
-    for (const int open : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) sigdelset(&all, open);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) sigdelset(&all, fault);
     sigprocmask(SIG_SETMASK, &all, nullptr);
-    for (const int deaf : {SIGHUP, SIGQUIT, SIGPIPE}) signal(deaf, SIG_IGN);
+    for (const int ignored : {SIGHUP, SIGQUIT, SIGPIPE}) signal(ignored, SIG_IGN);
     signal_fd_ = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signal_fd_ < 0) return absl::ErrnoToStatus(errno, "creating a descriptor for signals");
     loop_.Watch(signal_fd_, EPOLLIN, [this](uint32_t) { OnSignal(); });
@@ -124,7 +125,7 @@ class CoordinatorProcess {
 
   void Listen() {
     ServerOptions options = ServerOptionsFrom(config_);
-    if (port_ != 0) options.listen.port = port_;  // where the nodes know it
+    if (port_ != 0) options.listen.port = port_;  // the nodes know this port
     const absl::Status status = service_->Listen(options);
     if (status.ok()) {
       port_ = service_->port();
@@ -142,8 +143,8 @@ class CoordinatorProcess {
         .has_served = port_ != 0, .lease = LeaseOf(config_), .port = options.listen.port, .runs_alone = true};
     const PortRetry::Next next = port_retry_.OnFailure(now, status, user);
     if (next.exit_code != 0) return Finish(next.exit_code, next.why);
-    if (trouble_ != next.why) Log(Severity::kWarning, kPart, next.why);
-    trouble_ = next.why;
+    if (last_warning_ != next.why) Log(Severity::kWarning, kPart, next.why);
+    last_warning_ = next.why;
     loop_.After(kBindRetry, [this] { Listen(); });
   }
 
@@ -155,20 +156,19 @@ class CoordinatorProcess {
       return;
     }
     const BootTime now = EventLoop::Now();
-    SayWaiting(waiting_.Set(now, service_->Waiting()));
-    SayWaiting(waiting_.OnTick(now));
+    LogWaiting(waiting_.Set(now, service_->Waiting()));
+    LogWaiting(waiting_.OnTick(now));
     loop_.After(kTick, [this] { Tick(); });
   }
 
-  // No agent is here that would.
-  static void SayWaiting(const std::optional<std::string>& line) {
+  // In the primary's process the agent prints this line; here there is no agent.
+  static void LogWaiting(const std::optional<std::string>& line) {
     if (line) Log(Severity::kInfo, kPart, *line);
   }
 
   void Finish(int exit_code, const std::string& reason) {
     end_.exit_code = exit_code;
-    const bool wanted =
-        exit_code == 0 || end_.signal == SIGINT;  // whoever presses Ctrl-C gets what they asked for
+    const bool wanted = exit_code == 0 || end_.signal == SIGINT;  // Ctrl-C is a request, not an error
     Log(wanted ? Severity::kInfo : Severity::kError, kPart,
         "exit code " + std::to_string(exit_code) + ": " + reason, {.event = events::kJobEnded});
     loop_.Stop();
@@ -181,11 +181,11 @@ class CoordinatorProcess {
   std::unique_ptr<CoordinatorService> service_;
   WaitingLine waiting_;
   int signal_fd_ = -1;
-  int port_ = 0;  // 0: none yet
+  int port_ = 0;  // where it listens; 0: not yet
   CoordinatorEnd end_;
   BootTime began_;
   PortRetry port_retry_;
-  std::string trouble_;  // the last that was told
+  std::string last_warning_;  // about a failure to listen
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// `muster coordinator`: a coordinator alone, beside the one in the primary's agent. It keeps nothing on disk:
-// killed and started again it learns the job from the agents, and no worker notices if that is within the lease.
+// `muster coordinator`: a coordinator in a process of its own, in place of the one in the primary's agent. It
+// stores nothing on disk: after a restart it learns the job's state from the agents, and no worker is affected if
+// the restart is quick enough for the lease.
 #pragma once
 
 #include "base/note.h"
@@ -9,12 +10,12 @@ namespace muster::rendezvous {
 
 struct CoordinatorEnd {
   int exit_code = 0;
-  int signal = 0;  // not 0: the process is to end by this signal (EndBySignal), as which the code is shown
+  int signal = 0;  // not 0: the process should end by this signal (EndBySignal) instead of exit_code
 };
 
-// config: the job's settings; where to listen stands in `primary`. Does not return before the job is over and
-// every node has heard so, or a signal ends it. The exit code: the verdict's; 75 after SIGTERM, 130 after SIGINT,
-// which is also the signal to end by; 69 where it cannot listen. Call while there is one thread.
+// config: the job's settings; `primary` is the address to listen on. Returns when the job has ended and every node
+// has been told, or after a signal. Exit codes: the verdict's; 75 after SIGTERM; 130 after SIGINT, with `signal`
+// set; 69 if it cannot listen. Call while the process has one thread.
 CoordinatorEnd RunCoordinator(const v1::NodeConfig& config, Severity log_level);
 
 }  // namespace muster::rendezvous

@@ -23,7 +23,7 @@ absl::Status CoordinatorService::Listen(const ServerOptions& options) {
   return absl::OkStatus();
 }
 
-// Made late: its waits for those who may hold a lease count from when they can reach it.
+// Created late: the core waits for nodes that may hold a lease, counted from when they can reach it.
 Coordinator& CoordinatorService::core() {
   if (core_ == nullptr) core_ = std::make_unique<Coordinator>(options_, callbacks_.clock(), entropy_);
   return *core_;
@@ -54,26 +54,26 @@ std::optional<v1::Verdict> CoordinatorService::FinishedWith() const {
 }
 
 void CoordinatorService::OnOpened(StreamId stream, const std::string& peer) {
-  if (!peer.empty()) strangers_[stream] = peer;
+  if (!peer.empty()) unconfirmed_[stream] = peer;
 }
 
 void CoordinatorService::OnStatus(StreamId stream, const v1::AgentStatus& status) {
   Effects effects;
   core().OnStatus(callbacks_.clock(), stream, status, &effects);
   CarryOut(effects);
-  const auto stranger = strangers_.find(stream);
-  if (stranger == strangers_.end()) return;
+  const auto newcomer = unconfirmed_.find(stream);
+  if (newcomer == unconfirmed_.end()) return;
   const bool refused = std::any_of(effects.begin(), effects.end(), [stream](const Effect& effect) {
     const auto* const sent = std::get_if<SendDirective>(&effect);
     return sent != nullptr && sent->stream == stream && sent->directive.has_refused();
   });
   if (refused) return;
-  if (callbacks_.member_attached) callbacks_.member_attached(stranger->second);
-  strangers_.erase(stranger);
+  if (callbacks_.member_attached) callbacks_.member_attached(newcomer->second);
+  unconfirmed_.erase(newcomer);
 }
 
 void CoordinatorService::OnClosed(StreamId stream) {
-  strangers_.erase(stream);
+  unconfirmed_.erase(stream);
   Effects effects;
   core().OnClosed(callbacks_.clock(), stream, &effects);
   CarryOut(effects);
@@ -108,7 +108,7 @@ void CoordinatorService::Do(const CloseStream& close) {
     if (server_ != nullptr) server_->Close(close.stream, close.reason);
     return;
   }
-  // Kept alive by the closure: what was sent before is delivered before.
+  // The closure keeps the agent alive, so that directives posted earlier are delivered first.
   callbacks_.post([alive = std::weak_ptr<bool>(alive_), agent = it->second, reason = close.reason] {
     if (alive.lock() != nullptr) agent->on_closed(reason);
   });

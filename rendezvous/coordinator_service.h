@@ -1,5 +1,5 @@
-// The coordinator's home: the core, its server, and the streams of agents in this process. Carries out the core's
-// effects in the order given. Lives on the loop thread.
+// Runs the coordinator's core: holds its server and the streams of agents in this process, and carries out the
+// core's effects in the given order. Lives on the loop thread.
 #pragma once
 
 #include <functional>
@@ -21,21 +21,21 @@ class CoordinatorService : private StreamEvents {
   struct Callbacks {
     Post post;
     Clock clock;
-    std::function<void(const Note&)> note;  // what the core wants said
-    // A member of another process has attached, from this IP address: not refused, so it is one of this job.
+    std::function<void(const Note&)> note;  // logs a line of the core
+    // An agent of another process has attached from this IP address and was not refused.
     std::function<void(const std::string& peer)> member_attached;
   };
-  // Of an agent in this process. Called on the loop thread, never from inside a call to this class.
+  // Callbacks of an agent in this process. Called on the loop thread, never from inside a call to this class.
   struct LocalAgent {
     std::function<void(const v1::Directive&)> on_directive;
-    std::function<void(const std::string& why)> on_closed;  // by the coordinator
+    std::function<void(const std::string& why)> on_closed;  // the coordinator has closed the stream
   };
 
   CoordinatorService(CoordinatorOptions options, uint64_t entropy, Callbacks callbacks);
   ~CoordinatorService() override;
 
-  // Without it nothing listens anywhere: a single-node job. The core begins its life when this has succeeded, or
-  // with the first local agent.
+  // Opens the port. Not called for a single-node job, which listens nowhere. The core is created when this has
+  // succeeded, or by the first call of Tick() or OnLocalStatus().
   absl::Status Listen(const ServerOptions& options);
   int port() const { return server_ == nullptr ? 0 : server_->port(); }
   bool HasRemoteMembers() const { return server_ != nullptr && server_->streams() > 0; }
@@ -46,7 +46,7 @@ class CoordinatorService : private StreamEvents {
 
   void Tick();  // every kTick
   std::string Waiting() const { return core_ == nullptr ? "" : core_->Waiting(); }
-  // Once the job is over and everybody has heard so, or had the time to.
+  // The verdict, once the job is over and every node has been told or the time for that has passed.
   std::optional<v1::Verdict> FinishedWith() const;
 
   // Closes every stream and stops listening. Blocks, at most a little over kServerShutdownLimit.
@@ -67,12 +67,12 @@ class CoordinatorService : private StreamEvents {
   const CoordinatorOptions options_;
   const uint64_t entropy_;
   const Callbacks callbacks_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // posted closures outlive us
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // posted closures may outlive this object
   std::unique_ptr<Coordinator> core_;
   std::unique_ptr<Server> server_;
   StreamId next_local_ = kLocalStreamBit;
   std::map<StreamId, std::shared_ptr<LocalAgent>> local_;
-  std::map<StreamId, std::string> strangers_;  // addresses of those who have said nothing yet, or were refused
+  std::map<StreamId, std::string> unconfirmed_;  // addresses of agents without an accepted status so far
 };
 
 }  // namespace muster::rendezvous

@@ -72,8 +72,8 @@ std::string NvidiaUuid(const std::string& bus_id, const MachineProbe& probe) {
   return "";
 }
 
-// What the driver shows without its tools. The kernel's list may hold more than a container was given device files
-// for; device files may be made only when first used, on a machine of one's own.
+// Finds GPUs by the driver's files, without its tools. The kernel's list may contain more GPUs than a container
+// has device files for; outside of containers, device files may be missing until their first use.
 Devices NvidiaByFiles(const MachineProbe& probe) {
   std::vector<std::string> bus_ids = probe.list("/proc/driver/nvidia/gpus");
   std::sort(bus_ids.begin(), bus_ids.end());  // CUDA's order
@@ -83,7 +83,7 @@ Devices NvidiaByFiles(const MachineProbe& probe) {
   for (const std::string& name : probe.list("/dev")) files += IsNumbered(name, "nvidia") ? 1 : 0;
   found.how = "/proc/driver/nvidia/gpus lists them";
   if (files > 0 && (found.devices.empty() || files < found.devices.size())) {
-    found.devices.assign(files, {});  // which of them are ours is not told
+    found.devices.assign(files, {});  // which of the listed GPUs they are is not known
     found.how = "counted by /dev/nvidiaN";
   }
   return found;
@@ -95,7 +95,7 @@ Devices FindNvidia(const MachineProbe& probe, std::vector<std::string>* warnings
     return {ParseNvidiaSmiList(list->output), "nvidia-smi -L lists them"};
   }
   Devices found = NvidiaByFiles(probe);
-  // A missing tool is ordinary, and so is one that fails where there is no GPU.
+  // No warning for a missing tool, or for one that fails on a machine without GPUs.
   if (!found.devices.empty() && !absl::IsNotFound(list.status())) {
     const std::string why =
         list.ok() ? absl::StrCat("exited with ", list->exit_code) : std::string(AsStd(list.status().message()));
@@ -106,7 +106,7 @@ Devices FindNvidia(const MachineProbe& probe, std::vector<std::string>* warnings
 
 // ---- AMD ----
 
-// The topology's nodes are CPUs too: GPUs are those with compute units.
+// The topology's nodes include CPUs; those with compute units are GPUs.
 Devices FindAmd(const MachineProbe& probe) {
   constexpr char kNodes[] = "/sys/class/kfd/kfd/topology/nodes";
   Devices found;
@@ -130,12 +130,12 @@ bool HasDriver(const std::string& accel, const MachineProbe& probe, absl::string
   return absl::StrContains(uevent, absl::StrCat("DRIVER=", driver));
 }
 
-// Small inference units of laptops, which torch does not train on.
+// Small inference units of laptops, on which torch does not train.
 bool IsLaptopNpu(const std::string& accel, const MachineProbe& probe) {
   return HasDriver(accel, probe, "intel_vpu") || HasDriver(accel, probe, "amdxdna");
 }
 
-// Intel's GPUs without a display, made for data centres; those of desktops and laptops drive a screen.
+// Intel's data-centre GPUs have no display function, unlike those of desktops and laptops.
 bool IsIntelDataCenterGpu(const std::string& render_node, const MachineProbe& probe) {
   const std::string device = absl::StrCat("/sys/class/drm/", render_node, "/device/");
   return absl::StartsWith(probe.read(device + "vendor").value_or(""), "0x8086") &&
@@ -169,7 +169,7 @@ std::vector<std::string> FindHabana(const MachineProbe& probe) {
   return found;
 }
 
-// Makers whose devices are counted by their files.
+// Makers whose devices are counted by their device files.
 struct Maker {
   const char* kind;
   const char* name;
@@ -218,8 +218,8 @@ void Take(const Devices& found, const char* kind, const std::string& name, const
   }
 }
 
-// ROCR_VISIBLE_DEVICES hides devices from the runtime; what is left is numbered anew for HIP_VISIBLE_DEVICES, in
-// whose place CUDA_VISIBLE_DEVICES is read.
+// ROCR_VISIBLE_DEVICES hides devices from the runtime. HIP_VISIBLE_DEVICES, or CUDA_VISIBLE_DEVICES if that is not
+// set, selects among the rest, numbered from 0.
 void TakeAmd(Devices found, const Environment& environment, Accelerators* accelerators) {
   if (const std::optional<std::string> list = ValueOf(environment, "ROCR_VISIBLE_DEVICES")) {
     VisibleDevices visible = ReadVisibleDevices("ROCR_VISIBLE_DEVICES", list, found.devices);

@@ -9,7 +9,7 @@
 namespace muster::machine {
 namespace {
 
-constexpr char kDefaultPath[] = "/usr/local/bin:/usr/bin:/bin";  // where there is no PATH at all
+constexpr char kDefaultPath[] = "/usr/local/bin:/usr/bin:/bin";  // if PATH is not set
 constexpr const char* kPythonNames[] = {"python", "python3"};
 
 std::string ValueOf(const Environment& environment, const std::string& name) {
@@ -25,7 +25,7 @@ std::vector<std::string> PathDirectories(const Environment& environment) {
   while (true) {
     const size_t end = path.find(':', begin);
     const std::string entry = path.substr(begin, end == std::string::npos ? end : end - begin);
-    directories.push_back(entry.empty() ? "." : entry);  // as POSIX has it
+    directories.push_back(entry.empty() ? "." : entry);  // as POSIX defines
     if (end == std::string::npos) return directories;
     begin = end + 1;
   }
@@ -45,10 +45,10 @@ std::string PythonIn(const std::string& directory, const FileProbe& probe) {
   return "";
 }
 
-// A name is looked up on PATH, as execvp would; what has a slash is taken as it is.
+// Looks a name up on PATH, as execvp does; a name with a slash is a path itself.
 struct Lookup {
-  std::string path;            // the runnable file; empty: none
-  std::string not_executable;  // a file of this name that may not be executed, if that is all there is
+  std::string path;            // an executable file; empty: none
+  std::string not_executable;  // a file of this name that may not be executed, if there is no other
 };
 
 Lookup LookUp(const std::string& name, const Environment& environment, const FileProbe& probe) {
@@ -91,7 +91,7 @@ ProgramCheck CheckInterpreter(const Interpreter& interpreter, const Environment&
               "the interpreter " + interpreter.path + " does not exist (" + interpreter.reason + ")");
 }
 
-// Empty if the interpreter can read it.
+// No problem if the interpreter can read the script.
 ProgramCheck CheckScript(const std::string& script, const FileProbe& probe) {
   if (script == "-") return {};  // python reads its standard input
   const FileState file = probe(script);

@@ -30,10 +30,10 @@ extern char** environ;
 namespace muster::machine {
 namespace {
 
-// How long a killed command may take to be gone. One that hangs in its driver stays behind, and is said to.
+// Time for a killed command to end. One that hangs in a driver is left behind, and the error says so.
 constexpr absl::Duration kReapTimeout = absl::Seconds(2);
-// How long the end of all commands waits for one that is being started. An exec that hangs in its file system is
-// left behind.
+// How long EndCommands() waits for a command that is being started. An exec that hangs in a file system is left
+// behind.
 constexpr absl::Duration kStartLimit = absl::Seconds(1);
 constexpr size_t kReadChunkBytes = 16 << 10;
 
@@ -63,12 +63,12 @@ class SpawnSettings {
  public:
   explicit SpawnSettings(int output_fd) {
     posix_spawn_file_actions_init(&actions_);
-    posix_spawn_file_actions_adddup2(&actions_, output_fd, 1);  // first: it may be 0 or 2 itself
+    posix_spawn_file_actions_adddup2(&actions_, output_fd, 1);  // first, since output_fd may be 0 or 2
     posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions_, 2, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addclosefrom_np(&actions_, 3);
     posix_spawnattr_init(&attributes_);
-    // Blocked and ignored signals would outlive the exec.
+    // An exec would inherit blocked and ignored signals.
     sigset_t none;
     sigset_t all;
     sigemptyset(&none);
@@ -99,10 +99,10 @@ absl::Status FromErrno(int error, const std::string& what) {
   return absent ? absl::NotFoundError(message) : absl::InternalError(message);
 }
 
-// The commands that run: each leads a process group of its own, which its number names until it is reaped.
+// The running commands. Each leads its own process group, which its pid identifies until it is reaped.
 class Commands {
  public:
-  // start() is called without the lock: it waits for the exec, which a file system may keep for ever.
+  // Calls start() without the lock: it waits for the exec, which may hang in a file system for ever.
   template <typename Start>
   absl::StatusOr<pid_t> Add(Start start) {
     {
@@ -139,7 +139,7 @@ class Commands {
 };
 
 Commands& TheCommands() {
-  static Commands* const commands = new Commands;  // for as long as any thread
+  static Commands* const commands = new Commands;  // never freed: threads may use it until the process ends
   return *commands;
 }
 
@@ -167,7 +167,7 @@ bool WaitReadable(int fd, BootTime deadline) {
   }
 }
 
-// True when all of it has come: whatever inherited the pipe has closed it.
+// True: the output is complete, since every process that inherited the pipe has closed it.
 bool ReadToEnd(int fd, BootTime deadline, std::string* output) {
   char buffer[4096];
   while (WaitReadable(fd, deadline)) {
@@ -185,7 +185,7 @@ std::optional<int> Reap(pid_t pid, BootTime deadline) {
   const Descriptor ended(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (ended.get() >= 0 && !WaitReadable(ended.get(), deadline)) return std::nullopt;
   int status = 0;
-  // Without pidfds (a sandbox that forbids them) this waits for a process that has closed its output already.
+  // In a sandbox that forbids pidfds this blocks, but the process has already closed its output.
   while (waitpid(pid, &status, 0) < 0) {
     if (errno != EINTR) return std::nullopt;
   }
@@ -210,7 +210,7 @@ std::optional<std::string> ReadSmallFile(const std::string& path) {
   return text;
 }
 
-// The affinity mask of this process, which cpusets and taskset shrink, not the machine's count.
+// The size of this process's affinity mask, which cpusets and taskset reduce, not the machine's number of CPUs.
 int UsableCpus() {
   const std::set<int> allowed = AllowedCpus();
   if (!allowed.empty()) return static_cast<int>(allowed.size());
@@ -236,7 +236,7 @@ std::set<int> AllowedCpus() {
 }
 
 absl::StatusOr<std::string> ReadRegularFile(const std::string& path, size_t max_bytes) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO is not waited for
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // does not wait for a FIFO
   if (file.get() < 0) return FromErrno(errno, path);
   struct stat about {};
   if (fstat(file.get(), &about) != 0) return FromErrno(errno, path);

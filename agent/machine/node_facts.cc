@@ -19,7 +19,7 @@ namespace muster::machine {
 namespace {
 
 constexpr const char* kFamilies[] = {"NCCL_", "TORCH_NCCL_", "GLOO_"};
-// Each node has its own.
+// Variables that differ between nodes by design.
 constexpr const char* kOfOneNode[] = {"NCCL_HOSTID"};
 
 bool IsShared(const std::string& variable) {
@@ -28,7 +28,7 @@ bool IsShared(const std::string& variable) {
          std::find(std::begin(kOfOneNode), std::end(kOfOneNode), variable) == std::end(kOfOneNode);
 }
 
-// FNV-1a, 64 bits: for a remark, not for safety.
+// FNV-1a, 64 bits: for a message only, so collisions do no harm.
 uint64_t Hash(std::string_view text) {
   uint64_t hash = 14695981039346656037u;
   for (const unsigned char c : text) hash = (hash ^ c) * 1099511628211u;
@@ -50,7 +50,7 @@ std::string DriverVersion(const MachineProbe& probe) {
   return "";
 }
 
-// "NVIDIA H100 80GB HBM3"; a machine with several kinds has them all, each once.
+// "NVIDIA H100 80GB HBM3"; on a machine with several types a list of them.
 std::string GpuTypes(const MachineProbe& probe) {
   constexpr absl::string_view kField = "Model:";
   std::set<std::string> types;

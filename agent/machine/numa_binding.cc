@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kNodes[] = "/sys/devices/system/node";
 constexpr char kCpus[] = "/sys/devices/system/cpu";
-constexpr int kMaxCaches = 16;  // of one CPU
+constexpr int kMaxCaches = 16;  // per CPU
 
 std::string Text(const MachineProbe& probe, const std::string& path) {
   return std::string(absl::StripAsciiWhitespace(probe.read(path).value_or("")));
@@ -45,7 +45,7 @@ class Binder {
   }
 
  private:
-  // A machine with one node may say -1.
+  // The NUMA node of a GPU. A machine with one node may report -1, which counts as 0.
   absl::StatusOr<int> NodeOf(int gpu) const {
     if (gpu < 0 || static_cast<size_t>(gpu) >= bus_ids_.size()) {
       return absl::FailedPreconditionError(absl::StrCat("the PCI address of GPU ", gpu, " is not known"));
@@ -93,7 +93,7 @@ class Binder {
     return all;
   }
 
-  // Groups of `cpus`, each by the least CPU of what it shares.
+  // Groups `cpus` by what they share; the key is the lowest CPU that shares it.
   std::map<int, CpuSet> GroupBy(const CpuSet& cpus, std::string (Binder::*sharing)(int) const) const {
     std::map<int, CpuSet> groups;
     for (const int cpu : cpus) {

@@ -22,7 +22,7 @@ struct Selection {
   bool mig = false;
 };
 
-// The leading digits, as strtoul takes them: "1gpu" is 1. nullopt: none, or a sign before them.
+// The leading digits, as strtoul reads them: "1gpu" is 1. nullopt: no digits, or a sign before them.
 std::optional<size_t> LeadingNumber(const std::string& entry) {
   const size_t digits = std::min(entry.find_first_not_of("0123456789"), entry.size());
   size_t number = 0;
@@ -50,12 +50,12 @@ std::optional<size_t> ByMigUuid(const std::string& entry, const std::vector<Phys
   return std::nullopt;
 }
 
-// Where the UUIDs are not known (no nvidia-smi), as many are believed as there are devices.
+// If the UUIDs are not known (no nvidia-smi), as many listed UUIDs are accepted as there are devices.
 bool UuidsKnown(const std::vector<PhysicalDevice>& devices) {
   return std::all_of(devices.begin(), devices.end(), [](const PhysicalDevice& d) { return !d.uuid.empty(); });
 }
 
-// Which device an entry names; nullopt: none, and the rest of the list is void.
+// The device that an entry names; nullopt: none, and the rest of the list is ignored.
 std::optional<Selection> Select(const std::string& entry, size_t position,
                                 const std::vector<PhysicalDevice>& devices) {
   if (devices.empty()) return std::nullopt;
@@ -90,14 +90,14 @@ std::vector<Selection> SelectAll(const std::vector<PhysicalDevice>& devices) {
 std::vector<Selection> SelectListed(const std::string& variable, const std::string& list,
                                     const std::vector<PhysicalDevice>& devices, VisibleDevices* visible) {
   std::vector<Selection> selected;
-  std::set<std::pair<size_t, std::string>> seen;  // (device, MIG device): an index and a UUID may name the same
+  std::set<std::pair<size_t, std::string>> seen;  // (device, MIG device); index and UUID may name the same one
   const std::vector<std::string> entries = absl::StrSplit(list, ',');
   for (size_t i = 0; i < entries.size(); ++i) {
     const std::string entry(absl::StripAsciiWhitespace(entries[i]));
     const std::optional<Selection> selection = Select(entry, i, devices);
     if (!selection.has_value()) {
-      const bool said_none = i == 0 && (entry.empty() || entry == "-1");
-      if (!said_none) {
+      const bool means_none = i == 0 && (entry.empty() || entry == "-1");
+      if (!means_none) {
         visible->warnings.push_back(absl::StrCat(variable, "=", Shown(list), ": entry ", i + 1, " (", Shown(entry),
                                                  ") names none of the ", devices.size(),
                                                  " devices here; it and what follows are ignored, as CUDA does"));

@@ -1,4 +1,4 @@
-// CUDA_VISIBLE_DEVICES and its likes, read as CUDA and torch read them. Pure.
+// Reads CUDA_VISIBLE_DEVICES and similar variables as CUDA and torch read them. Pure.
 #pragma once
 
 #include <optional>
@@ -14,14 +14,14 @@ struct PhysicalDevice {
 
 struct VisibleDevices {
   int usable = 0;                     // devices, each for one worker
-  bool apart = false;                 // a process can use one of them only (MIG): each worker is to see its own
-  std::vector<std::string> entries;   // those of the list that stand; indices where there is no list
-  std::vector<std::string> warnings;  // what was ignored, one line each
+  bool apart = false;                 // a process can use only one of them (MIG): each worker must see its own
+  std::vector<std::string> entries;   // the valid entries of the list; indices if there is no list
+  std::vector<std::string> warnings;  // about ignored entries, one line each
 };
 
-// `list` is the variable's value, nullopt if it is not set. Indices, then nothing after the first entry that is
-// negative, no number or beyond the last device; UUIDs by any unambiguous beginning; MIG devices, of which CUDA
-// gives a process one at most. "" and "-1" mean none, and so does a device named twice.
+// list: the variable's value; nullopt: not set. Entries are indices, UUIDs or unambiguous prefixes of UUIDs, and
+// MIG devices, of which CUDA gives a process at most one. The first entry that is negative, no number or beyond
+// the last device ends the list. "" and "-1" mean no device, and so does a list that names a device twice.
 VisibleDevices ReadVisibleDevices(const std::string& variable, const std::optional<std::string>& list,
                                   const std::vector<PhysicalDevice>& devices);
 

@@ -1,5 +1,5 @@
-// libevent's HTTP client, in an event loop of its own for each request. Its name look-ups are not used: they are
-// getaddrinfo's.
+// Uses libevent's HTTP client, with a separate event loop for each request. libevent does not resolve the name,
+// since it would use getaddrinfo.
 #include "agent/notice/http_request.h"
 
 #include <event2/buffer.h>
@@ -33,7 +33,7 @@ using Connection = std::unique_ptr<evhttp_connection, FreeBy<evhttp_connection, 
 
 struct Exchange {
   event_base* base = nullptr;
-  std::optional<absl::StatusOr<HttpAnswer>> result;  // the first counts
+  std::optional<absl::StatusOr<HttpAnswer>> result;  // only the first one is kept
 
   void End(absl::StatusOr<HttpAnswer> with) {
     if (!result) result = std::move(with);
@@ -96,7 +96,7 @@ absl::Status Begin(const v1::Endpoint& server, const HttpRequest& request, evhtt
   const evhttp_cmd_type method = request.method == "PUT" ? EVHTTP_REQ_PUT : EVHTTP_REQ_GET;
   if (method == EVHTTP_REQ_PUT) evhttp_add_header(headers, "Content-Length", "0");
   if (evhttp_make_request(connection, sent, method, request.path.c_str()) == 0) return absl::OkStatus();
-  return absl::UnavailableError("cannot be reached");  // the request is freed
+  return absl::UnavailableError("cannot be reached");  // libevent has freed the request
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// One request over plain HTTP, with a limit on everything. No proxy, no redirection, no kept connection.
+// One request over plain HTTP, limited in time and size. No proxy, no redirection, no persistent connection.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -7,8 +7,8 @@
 
 namespace muster::agent {
 
-// Blocks for the request's limit at the most, and until stop_fd is readable. Errors say what happened, for people:
-// Unavailable, DeadlineExceeded, Cancelled (stop_fd), ResourceExhausted (an answer that is too long), NotFound (no
+// Blocks at most for the request's limit, or until stop_fd is readable. The error texts are for people. Codes:
+// Unavailable, DeadlineExceeded, Cancelled (stop_fd), ResourceExhausted (the answer is too long), NotFound (no
 // such name).
 absl::StatusOr<HttpAnswer> Ask(const v1::Endpoint& server, const HttpRequest& request, int stop_fd);
 

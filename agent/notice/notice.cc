@@ -13,13 +13,13 @@
 namespace muster::agent {
 namespace {
 
-constexpr absl::Duration kSpareOfGce = absl::Seconds(15);  // beyond the time that its server was asked to wait
+constexpr absl::Duration kSpareOfGce = absl::Seconds(15);  // added to the time for which GCE's server should wait
 constexpr size_t kMaxTag = 64;
 constexpr size_t kMaxToken = 1024;
 constexpr size_t kMaxWord = 64;
 constexpr JsonLimits kJsonLimits = {.max_bytes = kMaxMetadataBytes, .max_depth = 4};
 
-// Words that we put into a request, or into a sentence.
+// Whether a text from the server may be put into a request or into a message.
 bool IsWord(absl::string_view text, absl::string_view others, size_t most) {
   return !text.empty() && text.size() <= most && std::all_of(text.begin(), text.end(), [others](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || others.find(c) != absl::string_view::npos;
@@ -31,8 +31,8 @@ std::string HeaderOf(const HttpAnswer& answer, const std::string& name) {
   return found == answer.headers.end() ? std::string() : found->second;
 }
 
-// What goes wrong is said, and then tried ever more rarely, in silence. Once it was said, a further outage is one
-// only where it lasts: of a server that fails now and then nobody wants to read each time.
+// Reports an outage once and then retries silently with increasing pauses. After the first report, a further
+// outage is reported only if it lasts, so that a server that fails now and then does not fill the log.
 class Outage {
  public:
   explicit Outage(std::string what) : what_(std::move(what)) {}
@@ -40,36 +40,36 @@ class Outage {
   void Fails(const std::string& why, NoticeInquiry::Next* next) {
     pause_ = std::clamp(pause_ * 2, kLeastPause, kMostPause);
     next->pause = pause_;
-    const bool aloud = !said_ && (!ever_said_ || pause_ == kMostPause);
-    next->remarks.push_back(
-        {aloud ? Severity::kWarning : Severity::kDebug,
-         absl::StrCat("preemption notice: ", what_, ": ", why, aloud ? "; retrying with increasing pauses" : "")});
-    if (aloud) said_ = ever_said_ = true;
+    const bool report = !reported_ && (!ever_reported_ || pause_ == kMostPause);
+    next->remarks.push_back({report ? Severity::kWarning : Severity::kDebug,
+                             absl::StrCat("preemption notice: ", what_, ": ", why,
+                                          report ? "; retrying with increasing pauses" : "")});
+    if (report) reported_ = ever_reported_ = true;
     fails_ = true;
   }
   void Answers(NoticeInquiry::Next* next) {
     if (fails_) {
-      next->remarks.push_back(
-          {said_ ? Severity::kInfo : Severity::kDebug, absl::StrCat("preemption notice: ", what_, " answers")});
+      next->remarks.push_back({reported_ ? Severity::kInfo : Severity::kDebug,
+                               absl::StrCat("preemption notice: ", what_, " answers")});
     }
-    fails_ = said_ = false;
+    fails_ = reported_ = false;
     pause_ = absl::ZeroDuration();
   }
 
  private:
   const std::string what_;
-  bool ever_said_ = false;
-  bool said_ = false;   // of this outage
-  bool fails_ = false;  // now
+  bool ever_reported_ = false;
+  bool reported_ = false;  // the present outage was reported
+  bool fails_ = false;     // the last request failed
   absl::Duration pause_;
 };
 
-std::string Strange(const HttpAnswer& answer) {
+std::string Unexpected(const HttpAnswer& answer) {
   return absl::StrCat("answered ", answer.status,
                       answer.status == 200 ? absl::StrCat(" with '", Shown(answer.body), "'") : "");
 }
 
-// One key of GCE's server.
+// Watches one key of GCE's metadata server.
 class GceInquiry : public NoticeInquiry {
  public:
   explicit GceInquiry(std::string key)
@@ -86,13 +86,13 @@ class GceInquiry : public NoticeInquiry {
     const std::string problem = Read(answer, &next);
     if (problem.empty()) {
       outage_.Answers(&next);
-      // Its server may not wait, whatever it is asked.
+      // The server may answer at once even when asked to wait.
       if (waits_ && took < kLeastPause) next.pause = kLeastPause;
       waits_ = true;
     } else {
       outage_.Fails(problem, &next);
       tag_.clear();
-      waits_ = false;  // what it says now, before a change is waited for
+      waits_ = false;  // read the present value before waiting for a change
     }
     next.request = Request();
     return next;
@@ -111,15 +111,15 @@ class GceInquiry : public NoticeInquiry {
     return request;
   }
 
-  // What is wrong with it; empty: nothing.
+  // Returns what is wrong with the answer; empty: nothing.
   std::string Read(const absl::StatusOr<HttpAnswer>& answer, Next* next) {
     if (!answer.ok()) return std::string(AsStd(answer.status().message()));
-    if (answer->status != 200) return Strange(*answer);
+    if (answer->status != 200) return Unexpected(*answer);
     if (HeaderOf(*answer, "metadata-flavor") != "Google")
       return "the answer is not from GCE's metadata server (no Metadata-Flavor: Google)";
     const std::string value(absl::StripAsciiWhitespace(answer->body));
     const bool known = key_ == "preempted" ? Preempted(value, next) : Maintenance(value, next);
-    if (!known) return Strange(*answer);
+    if (!known) return Unexpected(*answer);
     const std::string tag = HeaderOf(*answer, "etag");
     tag_ = IsWord(tag, "", kMaxTag) ? tag : "";
     return "";
@@ -145,7 +145,7 @@ class GceInquiry : public NoticeInquiry {
 
   const std::string key_;
   Outage outage_;
-  bool waits_ = false;  // for a change, not for the present value
+  bool waits_ = false;  // the next request waits for a change; false: it reads the present value
   std::string tag_;
   bool migrates_ = false;
 };
@@ -191,7 +191,7 @@ class AwsInquiry : public NoticeInquiry {
     return next;
   }
 
-  // Not before the period is over, and with a token of its own.
+  // Retries after at least one period, with a new token.
   Next Failing(const std::string& why) {
     Next next = Asking(kToken, absl::ZeroDuration());
     outage_.Fails(why, &next);
@@ -212,10 +212,10 @@ class AwsInquiry : public NoticeInquiry {
   }
 
   Next OnAction(const HttpAnswer& answer) {
-    if (answer.status == 401 && !fresh_) return Asking(kToken, absl::ZeroDuration());  // its time is over
+    if (answer.status == 401 && !fresh_) return Asking(kToken, absl::ZeroDuration());  // the token has expired
     if (answer.status == 404) return Answered(++periods_ % kAwsRebalanceEvery == 1);
     const std::optional<std::string> notice = answer.status == 200 ? NoticeIn(answer.body) : std::nullopt;
-    if (!notice) return Failing(absl::StrCat("spot/instance-action ", Strange(answer)));
+    if (!notice) return Failing(absl::StrCat("spot/instance-action ", Unexpected(answer)));
     Next next;
     next.notice = *notice;
     return next;
@@ -258,7 +258,7 @@ class AwsInquiry : public NoticeInquiry {
   Outage outage_{"EC2's metadata server"};
   Question asked_ = kToken;
   std::string token_;
-  bool fresh_ = false;  // nothing was asked with this token yet
+  bool fresh_ = false;  // the token has not been used yet
   int periods_ = 0;
   bool recommended_ = false;
 };

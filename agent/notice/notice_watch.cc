@@ -46,7 +46,7 @@ absl::Status TakeFileAsItIs(v1::NoticeSource* source) {
   return absl::OkStatus();
 }
 
-// Shared with the threads, one of which may outlive its owner inside a call that does not return.
+// Shared with the threads, which may outlive the NoticeWatch inside a call that does not return.
 class NoticeWatch::State {
  public:
   State(EventLoop* loop, v1::NoticeSource source, std::function<void(const std::string&)> noticed)
@@ -93,7 +93,7 @@ class NoticeWatch::State {
   }
 
  private:
-  // False: it is over.
+  // False: stopped meanwhile.
   bool Sleep(absl::Duration duration) {
     const BootTime until = EventLoop::Now() + duration;
     while (true) {
@@ -111,7 +111,7 @@ class NoticeWatch::State {
     if (loop_ != nullptr) loop_->Post([remark = std::move(remark)] { Log(kPart, remark); });
   }
 
-  // The owner is gone before the loop is.
+  // The owner is destroyed before the loop, so a null loop_ is enough to know that nobody listens.
   void Notice(const std::string& why) {
     const MutexLock lock(mutex_);
     if (loop_ != nullptr) loop_->Post([noticed = noticed_, why] { noticed(why); });
@@ -120,7 +120,7 @@ class NoticeWatch::State {
   const v1::NoticeSource source_;
   OwnedFd stop_;
   Mutex mutex_;
-  EventLoop* loop_ ABSL_GUARDED_BY(mutex_);  // null: the owner is gone
+  EventLoop* loop_ ABSL_GUARDED_BY(mutex_);  // null: the owner was destroyed
   const std::function<void(const std::string&)> noticed_;
 };
 

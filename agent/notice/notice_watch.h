@@ -1,5 +1,5 @@
-// Watches where the end of this machine is announced: asks a metadata server (core/notice.h says what), or looks
-// at a file. By threads of its own, since neither need answer. Lives on the loop thread.
+// Watches for the announcement of this machine's end: queries a metadata server (notice.h), or checks a file. It
+// uses separate threads, since server and file system may not respond. Lives on the loop thread.
 #pragma once
 
 #include <functional>
@@ -17,21 +17,21 @@ inline constexpr absl::Duration kNoticeFilePeriod = absl::Seconds(1);
 
 class NoticeWatch {
  public:
-  // `noticed` is called on the loop's thread, at least once for a notice; with why, for people.
+  // noticed: called on the loop thread, at least once for a notice, with the reason for people.
   NoticeWatch(EventLoop* loop, v1::NoticeSource source, std::function<void(const std::string&)> noticed);
   ~NoticeWatch();
   NoticeWatch(const NoticeWatch&) = delete;
   NoticeWatch& operator=(const NoticeWatch&) = delete;
 
-  absl::Status Start();  // not OK: nothing, or not all of it, is watched
+  absl::Status Start();  // not OK: some or all of the notices are not watched
 
  private:
   class State;
   const std::shared_ptr<State> state_;
 };
 
-// What the file of `source`, if it has one, is like when the node begins: by that its change is known. May block
-// as a file system does. FailedPrecondition: it is a folder, which is there at every start and says nothing.
+// Stores the state of the file of `source`, if it has one, at the start of the node, to detect later changes. May
+// block as a file system does. FailedPrecondition: the path is a folder, which cannot serve as a notice.
 absl::Status TakeFileAsItIs(v1::NoticeSource* source);
 
 }  // namespace muster::agent

@@ -31,7 +31,7 @@ std::string Text(const sockaddr* address) {
   return text;
 }
 
-// One way of writing each address, so that they compare.
+// Writes each address in one way, so that addresses can be compared.
 std::string Canonical(const std::string& literal) {
   in6_addr v6{};
   char text[INET6_ADDRSTRLEN] = "";
@@ -59,11 +59,11 @@ void OnAddresses(void* arg, int status, int /*timeouts*/, ares_addrinfo* result)
 ares_addrinfo_hints AnyStream() {
   ares_addrinfo_hints hints{};
   hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;  // else each address comes once for each kind
+  hints.ai_socktype = SOCK_STREAM;  // otherwise each address appears once for each socket type
   return hints;
 }
 
-// What it waits for. Not by select(), which ends the process where descriptors are above 1,023.
+// Collects the sockets for poll(). c-ares also offers select(), which aborts on descriptors above 1,023.
 size_t Sockets(ares_channel channel, std::array<pollfd, ARES_GETSOCK_MAXNUM>* polled) {
   std::array<ares_socket_t, ARES_GETSOCK_MAXNUM> sockets{};
   const auto wanted = static_cast<unsigned>(ares_getsock(channel, sockets.data(), ARES_GETSOCK_MAXNUM));
@@ -76,7 +76,7 @@ size_t Sockets(ares_channel channel, std::array<pollfd, ARES_GETSOCK_MAXNUM>* po
   return count;
 }
 
-// Until the lookup is done or the time is up.
+// Runs the channel until the lookup is done or the deadline has passed.
 void Drive(ares_channel channel, BootTime deadline, const Lookup& lookup) {
   while (!lookup.done && EventLoop::Now() < deadline) {
     std::array<pollfd, ARES_GETSOCK_MAXNUM> polled{};
@@ -86,7 +86,7 @@ void Drive(ares_channel channel, BootTime deadline, const Lookup& lookup) {
     const absl::Duration wait = absl::DurationFromTimeval(*ares_timeout(channel, &most, &own));
     const int ready = poll(polled.data(), count, static_cast<int>(absl::ToInt64Milliseconds(wait)) + 1);
     if (ready < 0 && errno != EINTR) return;
-    if (ready <= 0) ares_process_fd(channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);  // what has taken too long
+    if (ready <= 0) ares_process_fd(channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);  // handles timeouts
     for (size_t i = 0; ready > 0 && i < count; ++i) {
       if (polled[i].revents == 0) continue;
       const bool writable = (polled[i].revents & POLLOUT) != 0;
@@ -110,7 +110,7 @@ std::vector<std::string> InterfaceAddresses() {
 }
 
 bool IsOfThisMachine(const std::string& literal) {
-  if (IsLoopback(literal)) return true;  // all of 127/8, though an interface has one of it only
+  if (IsLoopback(literal)) return true;  // all of 127/8; the interface lists only one address of it
   const std::vector<std::string> own = InterfaceAddresses();
   return std::find(own.begin(), own.end(), Canonical(literal)) != own.end();
 }
@@ -146,7 +146,7 @@ absl::StatusOr<std::vector<std::string>> ResolveHost(const std::string& host, ab
   ares_getaddrinfo(channel, host.c_str(), nullptr, &hints, &OnAddresses, &lookup);
   Drive(channel, EventLoop::Now() + limit, lookup);
   const bool answered = lookup.done;
-  ares_destroy(channel);  // calls back, with ARES_EDESTRUCTION, what is not done
+  ares_destroy(channel);  // ends pending lookups with ARES_EDESTRUCTION
   if (!answered) return absl::DeadlineExceededError(what + "no name server answers");
   if (lookup.status == ARES_ETIMEOUT || lookup.status == ARES_ECONNREFUSED) {
     return absl::DeadlineExceededError(what + ares_strerror(lookup.status));
@@ -168,7 +168,7 @@ std::string HostsFileAddress(const std::string& host) {
   const ares_addrinfo_hints hints = AnyStream();
   ares_getaddrinfo(channel, host.c_str(), nullptr, &hints, &OnAddresses, &lookup);
   ares_destroy(channel);
-  // The same line may stand there twice.
+  // /etc/hosts may contain the same line twice.
   const std::set<std::string> different(lookup.addresses.begin(), lookup.addresses.end());
   return different.size() == 1 ? *different.begin() : "";
 }

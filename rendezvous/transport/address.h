@@ -1,5 +1,5 @@
-// Which machine a host name or address means. Names are resolved by c-ares: the binary is static, so getaddrinfo
-// cannot be used.
+// Resolves host names and recognizes this machine's addresses. Names are resolved by c-ares, since a static binary
+// cannot use getaddrinfo.
 #pragma once
 
 #include <string>
@@ -12,21 +12,22 @@ namespace muster::rendezvous {
 
 inline constexpr absl::Duration kResolveLimit = absl::Seconds(2);
 
-// IP literals without brackets, in the order of preference. A literal is its own answer. Blocks, at most for
-// limit. NotFound: no such name. DeadlineExceeded: nobody answered.
+// Returns IP addresses without brackets, in order of preference. An IP address resolves to itself. Blocks, at most
+// for `limit`. NotFound: no such name. DeadlineExceeded: no name server answered.
 absl::StatusOr<std::vector<std::string>> ResolveHost(const std::string& host,
                                                      absl::Duration limit = kResolveLimit);
 
-// The address that /etc/hosts alone gives a name; empty: none, or several. No name server is asked. A literal is
-// its own answer.
+// The address of a name in /etc/hosts; empty: none, or several different ones. Asks no name server. An IP address
+// resolves to itself.
 std::string HostsFileAddress(const std::string& host);
 
-// Addresses of this machine's interfaces by which others may reach it: no loopback, none of one link only.
+// Addresses of this machine's interfaces by which other machines may reach it, without loopback and link-local
+// ones.
 std::vector<std::string> OwnAddresses();
 
 bool IsLiteral(const std::string& host);
 
-// True if host, or what it resolves to, is an address of one of this machine's interfaces. Blocks as ResolveHost.
+// True if `host`, or an address it resolves to, is an address of this machine. Blocks as ResolveHost() does.
 absl::StatusOr<bool> IsLocalAddress(const std::string& host, absl::Duration limit = kResolveLimit);
 
 }  // namespace muster::rendezvous

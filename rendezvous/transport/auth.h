@@ -1,4 +1,4 @@
-// The job's token: a shared secret that keeps strangers out of a run. It travels as call metadata.
+// The job's token: a shared secret that keeps other jobs' nodes out of a run. It travels as call metadata.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,8 @@ namespace muster::rendezvous {
 
 inline constexpr char kTokenKey[] = "muster-token";
 
-// True if both are equal, and always if no token is expected. The time taken depends on the length presented only.
+// True if both are equal, and always if no token is expected. The running time depends only on the length of
+// `presented`.
 bool TokenMatches(std::string_view expected, std::string_view presented);
 
 }  // namespace muster::rendezvous

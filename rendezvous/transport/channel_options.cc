@@ -9,11 +9,12 @@
 namespace muster::rendezvous {
 namespace {
 
-// Above lease plus margin (1 s and 1 %), with room for both ends' rounding.
+// More than the coordinator's margin (1 s and 1 %), with room for rounding on both ends.
 constexpr absl::Duration kAboveLease = absl::Seconds(5);
-// Peers started with a shorter lease ping more often; they are not to be cut off for it.
+
+// Peers that were started with a shorter lease ping more often; the server must accept that.
 constexpr absl::Duration kMaxPingInterval = absl::Seconds(5);
-constexpr absl::Duration kReconnectBackoff = absl::Milliseconds(200);  // unused in practice: a channel serves once
+constexpr absl::Duration kReconnectBackoff = absl::Milliseconds(200);  // unused: each channel is used once
 constexpr absl::Duration kMinBetweenResolutions = absl::Milliseconds(100);
 
 int Millis(absl::Duration d) { return static_cast<int>(absl::ToInt64Milliseconds(d)); }
@@ -25,14 +26,14 @@ absl::Duration KeepaliveTime(absl::Duration lease) { return lease + lease / 100 
 void ConfigureServer(absl::Duration lease, grpc::ServerBuilder* builder) {
   const absl::Duration keepalive = KeepaliveTime(lease);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Millis(keepalive));
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Millis(keepalive));  // and TCP_USER_TIMEOUT
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Millis(keepalive));  // also sets TCP_USER_TIMEOUT
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                               Millis(std::min(keepalive / 2, kMaxPingInterval)));
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Millis(kHandshakeLimit));
-  // With it, two coordinators share one port without an error.
+  // With port reuse, two coordinators would share one port without an error.
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder->SetMaxSendMessageSize(kMaxMessageBytes);
@@ -44,15 +45,15 @@ grpc::ChannelArguments ClientArguments(absl::Duration lease) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_ms);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // clusters set http_proxy, and it is not for us
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);     // retrying is the agent core's business
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);                  // clusters set http_proxy for outside traffic
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);                     // the agent core retries
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);  // no TXT queries
   arguments.SetInt(GRPC_ARG_DNS_ARES_QUERY_TIMEOUT_MS, Millis(kNameLimit));
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, Millis(kMinBetweenResolutions));
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, Millis(kReconnectBackoff));
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, Millis(kAddressLimit));  // is the connect limit, too
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, Millis(kAddressLimit));  // also the connect timeout
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, Millis(kAddressLimit));
-  // A subchannel kept from an earlier attempt would bring its backoff along.
+  // A subchannel shared with an earlier attempt would keep that attempt's backoff.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);

@@ -1,4 +1,4 @@
-// Every gRPC setting of muster, for both ends, in one place. The defaults are wrong for us almost everywhere.
+// All gRPC settings of muster, for both ends. gRPC's defaults do not suit muster in most cases.
 #pragma once
 
 #include <grpcpp/server_builder.h>
@@ -10,26 +10,29 @@ namespace muster::rendezvous {
 
 inline constexpr int kMaxMessageBytes = 1 << 20;  // of one status or directive; both are small
 inline constexpr int kMaxStreamsPerConnection = 16;
-inline constexpr absl::Duration kHandshakeLimit = absl::Seconds(10);  // of a connection that says nothing
-inline constexpr absl::Duration kNameLimit = absl::Seconds(3);        // of resolving the primary's name
-inline constexpr absl::Duration kAddressLimit = absl::Seconds(2);     // of connecting to one address of the name
+inline constexpr absl::Duration kHandshakeLimit = absl::Seconds(10);  // for a connection that sends nothing
+inline constexpr absl::Duration kNameLimit = absl::Seconds(3);        // for resolving the primary's name
+inline constexpr absl::Duration kAddressLimit = absl::Seconds(2);     // for connecting to one address of the name
 
-// The server sends this key, with its version, as soon as it has taken a stream: who does not is no coordinator.
+// The server sends this metadata key, with its version, when it accepts a stream. A server that does not send it
+// is no coordinator.
 inline constexpr char kServerKey[] = "muster-coordinator";
-// With it, so that a primary can tell whether it has reached itself: ServerOptions::instance.
+
+// Sent along with ServerOptions::instance, so that a primary can find out whether it has reached itself.
 inline constexpr char kServerInstanceKey[] = "muster-instance";
-// With it, for people who compare clocks: milliseconds since 1970. Nothing is decided by it.
+
+// Sent along for `muster env --check`, which compares clocks: milliseconds since 1970. No decision uses it.
 inline constexpr char kServerTimeKey[] = "muster-time";
 
-// The lease decides who lives. gRPC's own timers are longer than lease and margin: they clear up dead sockets
-// only.
+// The lease decides whether a node counts as alive. gRPC's timers are longer than lease and margin and only clean
+// up dead sockets.
 absl::Duration KeepaliveTime(absl::Duration lease);
 
 void ConfigureServer(absl::Duration lease, grpc::ServerBuilder* builder);
 grpc::ChannelArguments ClientArguments(absl::Duration lease);
 
-// Takes settings of gRPC out of the environment that would change how it works; those for its log stay. Before the
-// first gRPC object and while there is one thread.
+// Removes gRPC's settings from the environment, except those for its log. Call before the first gRPC object is
+// created, while the process has one thread.
 void SanitizeGrpcEnvironment();
 
 }  // namespace muster::rendezvous

@@ -22,7 +22,7 @@ void CompletionThread::Join() {
   if (thread_.joinable()) {
     thread_.join();
   } else {
-    Work();  // gRPC asks that a queue be emptied to its end
+    Work();  // gRPC requires that a queue is drained
   }
   alive_.reset();
 }

@@ -1,7 +1,7 @@
-// One gRPC completion queue and the one thread that empties it. The thread decides nothing: it hands each
-// completed operation to the loop thread.
+// A gRPC completion queue and the thread that drains it. The thread decides nothing: it posts each completed
+// operation to the loop thread.
 //
-// A queue and thread of our own, because gRPC's callback API answers up to 100 ms late in an idle process.
+// gRPC's callback API is not used because it answers up to 100 ms late in an idle process.
 #pragma once
 
 #include <grpcpp/completion_queue.h>
@@ -15,7 +15,7 @@
 
 namespace muster::rendezvous {
 
-// What gRPC gives back when an operation is done. Lives at least until then. `done` runs on the loop thread.
+// Identifies an operation to gRPC. Must live until the operation is completed. `done` runs on the loop thread.
 struct Tag {
   std::function<void(bool ok)> done;
 };
@@ -26,7 +26,7 @@ class CompletionThread {
   CompletionThread(std::unique_ptr<grpc::CompletionQueue> queue, Post post);
   ~CompletionThread();  // Join()
 
-  // Not OK: the machine gave no thread. Nothing may be begun on the queue.
+  // Not OK: the thread could not be started. No operation may be started on the queue.
   const absl::Status& status() const { return status_; }
 
   CompletionThread(const CompletionThread&) = delete;
@@ -34,8 +34,8 @@ class CompletionThread {
 
   grpc::CompletionQueue* queue() { return queue_.get(); }
 
-  // Waits until every operation begun is completed; so they must have been cancelled, and no more may be begun.
-  // After it no `done` runs any more, and tags may be destroyed.
+  // Waits until all operations are completed. Cancel them before, and start no more. Afterwards no `done` runs,
+  // and tags may be destroyed.
   void Join();
 
  private:
@@ -43,8 +43,9 @@ class CompletionThread {
 
   const std::unique_ptr<grpc::CompletionQueue> queue_;
   const Post post_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // posted closures outlive us; loop thread only
-  std::weak_ptr<bool> guard_ = alive_;  // copied by the queue's thread; never written after construction
+  std::shared_ptr<bool> alive_ =
+      std::make_shared<bool>(true);     // posted closures may outlive this; loop thread only
+  std::weak_ptr<bool> guard_ = alive_;  // copied by the queue's thread; not written after construction
   absl::Status status_;
   bool joined_ = false;
   std::thread thread_;

@@ -11,7 +11,7 @@
 namespace muster::rendezvous {
 namespace {
 
-// Never destroyed: gRPC's threads may outlive main.
+// Never destroyed: gRPC's threads may outlive main().
 std::function<void(std::string)>& Sink() {
   static auto* sink = new std::function<void(std::string)>();
   return *sink;
@@ -24,9 +24,9 @@ void Forward(gpr_log_func_args* args) { Sink()("grpc: " + std::string(args->mess
 void SetGrpcLogSink(std::function<void(std::string line)> sink) {
   Sink() = std::move(sink);
   gpr_set_log_function(&Forward);
-  // Never less, whatever an image says: that a listener has died is known by such a line alone.
-  const char* const said = std::getenv("GRPC_VERBOSITY");
-  const std::string wanted = said == nullptr ? "" : said;
+  // Errors are always logged, even if the image sets NONE: only such a line shows that a listener has died.
+  const char* const verbosity = std::getenv("GRPC_VERBOSITY");
+  const std::string wanted = verbosity == nullptr ? "" : verbosity;
   const bool more = absl::EqualsIgnoreCase(wanted, "DEBUG") || absl::EqualsIgnoreCase(wanted, "INFO");
   if (!more) gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
 }

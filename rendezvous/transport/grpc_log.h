@@ -1,4 +1,4 @@
-// gRPC's own log, errors only, given to whoever wants it.
+// Redirects gRPC's own log, by default only its errors.
 #pragma once
 
 #include <functional>
@@ -6,8 +6,8 @@
 
 namespace muster::rendezvous {
 
-// sink is called from gRPC's threads, possibly at the same time, with one line. Set once in a process, before the
-// first gRPC object. GRPC_VERBOSITY and GRPC_TRACE, where set, are obeyed; but errors always come.
+// Calls `sink` with each line, from gRPC's threads and possibly concurrently. Call once per process, before the
+// first gRPC object is created. GRPC_VERBOSITY and GRPC_TRACE apply, but errors are always logged.
 void SetGrpcLogSink(std::function<void(std::string line)> sink);
 
 }  // namespace muster::rendezvous

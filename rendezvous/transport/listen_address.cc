@@ -88,7 +88,7 @@ absl::Status TryBind(std::string_view address) {
   const int fd = socket(where->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return BindError(address, errno);
   const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // as gRPC does: sockets in TIME_WAIT do not count
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // like gRPC, ignores sockets in TIME_WAIT
   int error = 0;
   if (bind(fd, reinterpret_cast<const sockaddr*>(&where->storage), where->size) != 0) error = errno;
   close(fd);
@@ -104,7 +104,7 @@ absl::StatusOr<std::vector<std::string>> UsableAddresses(const ListenPlan& plan)
     absl::Status status = TryBind(address);
     if (status.ok()) {
       usable.push_back(address);
-      if (!plan.loopback_only) break;  // "::" answers for both families
+      if (!plan.loopback_only) break;  // "::" covers both families
     } else if (absl::IsFailedPrecondition(status)) {
       lacking = status;
     } else {

@@ -12,7 +12,7 @@
 namespace muster::rendezvous {
 namespace {
 
-constexpr uint16_t kAnyPort = 9;  // discard; nothing is sent
+constexpr uint16_t kAnyPort = 9;  // the discard port; nothing is sent to it
 constexpr std::string_view kMappedPrefix = "::ffff:";
 
 std::string Replace(std::string text, std::string_view from, std::string_view to) {

@@ -1,4 +1,4 @@
-// Addresses as gRPC writes them, and the local address by which a peer is reached.
+// Parses addresses in gRPC's notation, and finds the local address from which a peer is reached.
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace muster::rendezvous {
 
-// "ipv4:10.0.0.1:4242" or "ipv6:%5B::1%5D:4242" -> the address alone, without a scope. Empty if it is neither.
+// The address in "ipv4:10.0.0.1:4242" or "ipv6:%5B::1%5D:4242", without port and scope. Empty: neither form.
 std::string PeerAddress(std::string_view peer);
 
-// The address this machine uses towards peer, an IP address: of a UDP socket connected to it, which sends nothing.
-// Empty if there is no route.
+// The address that this machine uses to reach `peer`, an IP address: that of a connected UDP socket, which sends
+// nothing. Empty if there is no route.
 std::string LocalAddressTowards(const std::string& peer);
 
 bool IsLoopback(const std::string& address);

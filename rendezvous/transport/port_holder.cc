@@ -32,7 +32,7 @@ struct Sockets {
   bool listen = false;
 };
 
-// A row: "0: 0100007F:B267 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 12345 ...".
+// A row of the table: "0: 0100007F:B267 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 12345 ...".
 void CollectSockets(const char* table, uint16_t port, BootTime deadline, Sockets* listening, Sockets* others) {
   std::ifstream file(table);
   std::string line;
@@ -43,7 +43,7 @@ void CollectSockets(const char* table, uint16_t port, BootTime deadline, Sockets
     const std::vector<absl::string_view> local = absl::StrSplit(fields[1], ':');
     int local_port = 0;
     if (local.size() != 2 || !absl::SimpleHexAtoi(local[1], &local_port) || local_port != port) continue;
-    if (fields[kInodeField] == "0") continue;  // TIME_WAIT: nobody's any more
+    if (fields[kInodeField] == "0") continue;  // TIME_WAIT: belongs to no process any more
     Sockets* const kind = fields[kStateField] == kListening ? listening : others;
     kind->inodes.emplace(fields[kInodeField]);
   }
@@ -77,15 +77,15 @@ bool HasOneOf(const std::string& process, BootTime deadline, const std::set<std:
   return false;
 }
 
-// The file's name, whether it was replaced by a newer one since or not.
+// The name of the program's file, even if the file has been replaced since.
 std::string ProgramOf(const std::string& process) {
   std::string path = ReadLink(absl::StrCat(process, "/exe"));
   if (absl::EndsWith(path, kDeleted)) path.resize(path.size() - sizeof(kDeleted) + 1);
   return path.substr(path.rfind('/') + 1);
 }
 
-// Its short name. Not its arguments or environment: to read them takes a lock of the process, which one that hangs
-// in a file system or a driver may hold for ever.
+// The process's short name. Its arguments or environment are not read: that needs a lock of the process, which may
+// be held for ever if the process hangs in a file system or a driver.
 std::string NameOf(const std::string& process) {
   std::ifstream file(absl::StrCat(process, "/comm"));
   std::string name;

@@ -1,4 +1,4 @@
-// Which process of this machine has a TCP port, for a message to the person who wants it.
+// Finds the process of this machine that uses a TCP port, for error messages.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace muster::rendezvous {
 
-inline constexpr absl::Duration kHolderSearchLimit = absl::Milliseconds(200);  // of one search through /proc
+inline constexpr absl::Duration kHolderSearchLimit = absl::Milliseconds(200);  // for one search through /proc
 
-// By /proc/net/tcp{,6} and the descriptors of all processes. nullopt: nobody has the port any more, or who has it
-// cannot be seen from here (another user's process, or another container's). Blocks, at most for the limit.
+// Searches /proc/net/tcp{,6} and the descriptors of all processes. nullopt: no process uses the port any more, or
+// the one that does is not visible (another user's or another container's). Blocks, at most for `limit`.
 std::optional<PortHolder> FindPortHolder(uint16_t port, absl::Duration limit = kHolderSearchLimit);
 
-// Gives `retry` the present holder of the port, if a search for it is due. Blocks for the search.
+// Passes the present holder of the port to `retry`, if a search is due. Blocks during the search.
 void RefreshPortHolder(BootTime now, uint16_t port, PortRetry* retry);
 
 }  // namespace muster::rendezvous

@@ -1,4 +1,4 @@
-// How this folder reaches the loop thread and reads the time. Both are given from outside, so that it depends on
+// How this folder posts to the loop thread and reads the time. Both are passed in, so that the folder depends on
 // no event loop.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace muster::rendezvous {
 
-// From any thread: runs the closure later on the loop thread, in order of posting, never from inside the call.
+// Callable from any thread. Runs the closure later on the loop thread, in order of posting, never inside the call.
 using Post = std::function<void(std::function<void()>)>;
 
 using Clock = std::function<BootTime()>;

@@ -18,9 +18,8 @@
 namespace muster::rendezvous {
 namespace {
 
-constexpr int kGrpcThreads = 8;  // of gRPC, which without them neither works nor says so
-
-std::atomic<bool> listener_died = false;  // of no object, since gRPC's threads may outlive any
+constexpr int kGrpcThreads = 8;           // threads that gRPC starts without checking for errors
+std::atomic<bool> listener_died = false;  // global, since gRPC's threads may outlive any object
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// What a process that speaks gRPC needs at its start: entropy, descriptors, threads, a clean environment.
+// Prepares a process for gRPC: entropy, descriptors, threads, a clean environment.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ uint64_t Entropy();  // from the kernel
 
 void RaiseDescriptorLimit();  // to what is allowed: more than 1,024 agents need more than 1,024 sockets
 
-// Whether the machine gives the threads without which gRPC neither works nor says so. Blocks for less than 1 ms.
+// Checks that the process can start the threads without which gRPC fails silently. Blocks for less than 1 ms.
 absl::Status CheckThreadsForGrpc();
 
-// All of it, for a process that will listen. Call before gRPC is touched.
+// All preparations, for a process that will listen. Call before any use of gRPC.
 absl::Status PrepareForGrpc();
 
-// gRPC 1.51 closes a listener for good when one accept fails, as it does with no descriptor left, and says so only
-// in its log: each line is to be shown here, from any thread.
+// gRPC 1.51 closes a listener for good when one accept fails, for example without a free descriptor, and only logs
+// it. Pass every line of gRPC's log to this function, from any thread.
 void NoteGrpcLog(const std::string& line);
-bool ListenerDied();  // since it was last asked
+bool ListenerDied();  // since the last call
 
 }  // namespace muster::rendezvous

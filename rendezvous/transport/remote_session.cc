@@ -16,22 +16,22 @@
 #include "rendezvous/transport/session_error.h"
 
 namespace muster::rendezvous {
-// One channel and its one call. Destroyed when nothing of it is outstanding.
+// One channel with one call. Destroyed when no operation of it is outstanding.
 struct RemoteSession::Attempt {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::Rendezvous::Stub> stub;
   grpc::ClientContext context;
   std::unique_ptr<grpc::ClientAsyncReaderWriter<v1::AgentStatus, v1::Directive>> io;
-  v1::Directive incoming;                  // gRPC's while reading
-  v1::AgentStatus outgoing;                // gRPC's while writing
-  std::optional<v1::AgentStatus> waiting;  // the newest not begun to be written
+  v1::Directive incoming;                  // belongs to gRPC while reading
+  v1::AgentStatus outgoing;                // belongs to gRPC while writing
+  std::optional<v1::AgentStatus> waiting;  // the newest one; its write has not begun
   grpc::Status result;
   EventLoop::TimerId connect_timer = 0;
   bool connected = false;
   bool too_late = false;
   bool writing = false;
   bool write_failed = false;
-  bool disconnecting = false;  // in order: our writes, their end
+  bool disconnecting = false;  // an orderly end: remaining writes, then WritesDone
   bool writes_done = false;
   bool finishing = false;
   int outstanding = 0;
@@ -57,8 +57,8 @@ RemoteSession::~RemoteSession() {
 
 void RemoteSession::Connect() {
   if (!thread_->status().ok()) {
-    loop_->Post([told = events_.on_disconnected, why = std::string(AsStd(thread_->status().message()))] {
-      told(why, kExitFault);
+    loop_->Post([report = events_.on_disconnected, why = std::string(AsStd(thread_->status().message()))] {
+      report(why, kExitFault);
     });
     return;
   }
@@ -82,8 +82,8 @@ void RemoteSession::Connect() {
 
   v1::Endpoint where = options_.coordinator;
   if (by_address_) where.set_host(options_.address);
-  // As getaddrinfo has it. gRPC asks the name servers for the family that /etc/hosts does not have, and waits for
-  // them: 3 s at each attempt where none answers.
+  // Like getaddrinfo, take /etc/hosts alone if it has the name. gRPC would also ask the name servers for the
+  // address family that is missing there, and wait 3 s in each attempt if none answers.
   if (const std::string known = HostsFileAddress(where.host()); !known.empty()) where.set_host(known);
   attempt->channel = grpc::CreateCustomChannel("dns:///" + ToString(where), grpc::InsecureChannelCredentials(),
                                                ClientArguments(options_.lease));
@@ -102,17 +102,18 @@ void RemoteSession::OnStarted(Attempt* attempt, bool ok) {
 }
 
 void RemoteSession::OnMetadata(Attempt* attempt, bool ok) {
-  const auto& told = attempt->context.GetServerInitialMetadata();
-  const bool taken = ok && told.count(kServerKey) > 0;
-  // Refused, or no coordinator: the end of the call says which.
-  if (!taken) return Finish(attempt);
+  const auto& metadata = attempt->context.GetServerInitialMetadata();
+  const bool accepted = ok && metadata.count(kServerKey) > 0;
+  // Refused, or no coordinator: the status of the call shows which.
+  if (!accepted) return Finish(attempt);
   attempt->connected = true;
   loop_->Cancel(attempt->connect_timer);
   Read(attempt);
   Advance(attempt);
   if (attempt != current_ || attempt->disconnecting) return;
-  const auto instance = told.find(kServerInstanceKey);
-  server_instance_ = instance == told.end() ? "" : std::string(instance->second.data(), instance->second.size());
+  const auto instance = metadata.find(kServerInstanceKey);
+  server_instance_ =
+      instance == metadata.end() ? "" : std::string(instance->second.data(), instance->second.size());
   const std::string peer = PeerAddress(attempt->context.peer());
   events_.on_connected(LocalAddressTowards(peer));
 }
@@ -160,7 +161,7 @@ void RemoteSession::Advance(Attempt* attempt) {
 
 void RemoteSession::OnWritten(Attempt* attempt, bool ok) {
   attempt->writing = false;
-  if (!ok) attempt->write_failed = true;  // the read fails too, and begins the end
+  if (!ok) attempt->write_failed = true;  // the read fails, too, and ends the attempt
   Advance(attempt);
   Release(attempt);
 }
@@ -176,7 +177,7 @@ void RemoteSession::Disconnect() {
   Advance(attempt);
 }
 
-// The call is over: asks for how it ended.
+// The call is over: requests its status.
 void RemoteSession::Finish(Attempt* attempt) {
   if (attempt->finishing) return;
   attempt->finishing = true;
@@ -195,9 +196,9 @@ void RemoteSession::OnFinished(Attempt* attempt) {
       if (attempt->too_late && !attempt->connected) {
         error.own_limit = muster::FormatDuration(options_.connect_limit);
       } else if (attempt->result.ok() && !attempt->connected) {
-        error.code = grpc::StatusCode::UNIMPLEMENTED;  // an answer, and not a coordinator's
+        error.code = grpc::StatusCode::UNIMPLEMENTED;  // an answer from a server that is no coordinator
       }
-      // The name and the address in turn, until one of them connects.
+      // Alternates between name and address until one of them connects.
       const bool no_name = !attempt->connected && (attempt->too_late || IsNameError(error));
       by_address_ = no_name && !by_address_ && !options_.address.empty();
       events_.on_disconnected(DescribeSessionError(error, target_), RefusalCode(error.code));

@@ -1,8 +1,8 @@
-// The gRPC server of `Attend`: one completion queue, one thread of our own, one stream for each agent.
+// The gRPC server of `Attend`: one completion queue with its own thread, one stream for each agent.
 //
-// It decides nothing. Lives on the loop thread; the queue's thread only posts completed operations to it. Each
-// stream has one read and one write outstanding; a directive that waits to be written is replaced by a newer one,
-// since only the newest document counts. So no queue grows, and a slow agent slows nobody.
+// It decides nothing. Lives on the loop thread, to which the queue's thread posts completed operations. Each
+// stream has at most one read and one write outstanding; a newer directive replaces one that waits to be written,
+// since only the newest document counts. So no queue grows, and a slow agent does not delay others.
 #pragma once
 
 #include <cstddef>
@@ -20,34 +20,34 @@
 
 namespace muster::rendezvous {
 
-inline constexpr size_t kMaxStreams = kMostAgents;                        // one for each agent
-inline constexpr absl::Duration kServerShutdownLimit = absl::Seconds(1);  // then calls still open are cancelled
+inline constexpr size_t kMaxStreams = kMostAgents;                        // one stream for each agent
+inline constexpr absl::Duration kServerShutdownLimit = absl::Seconds(1);  // after it open calls are cancelled
 
 // Never 0, never used twice.
 using StreamId = uint64_t;
 
-// Streams in this process have this bit set; those of the server never reach it.
+// Set in the ids of streams within this process; ids of the server never reach it.
 inline constexpr StreamId kLocalStreamBit = StreamId{1} << 63;
 
 // Called on the loop thread.
 class StreamEvents {
  public:
   virtual ~StreamEvents() = default;
-  // Before the stream's first status. peer: the other end's IP address, without port or brackets.
+  // Called before the stream's first status. peer: the other end's IP address, without port or brackets.
   virtual void OnOpened(StreamId stream, const std::string& peer) = 0;
   virtual void OnStatus(StreamId stream, const v1::AgentStatus& status) = 0;
-  // Ended from the other side or lost. Not called after Close().
+  // The peer has ended the stream, or it was lost. Not called after Close().
   virtual void OnClosed(StreamId stream) = 0;
-  // A stream was refused before anything was read from it, and nothing else is told of it.
+  // A stream was refused before anything was read from it; no other event of it follows.
   virtual void OnTurnedAway(const std::string& /*peer*/, const std::string& /*why*/) {}
 };
 
 struct ServerOptions {
   ListenPlan listen;
-  std::string token;  // empty: none is asked for
+  std::string token;  // empty: none is required
   std::string version;
-  std::string instance;  // names this server among all of them; told to who attaches
-  absl::Duration lease;  // gRPC's timers are longer
+  std::string instance;  // a name that no other server has, sent to agents that attach
+  absl::Duration lease;  // gRPC's timers are set longer than this
 };
 
 class Server {
@@ -60,14 +60,14 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   int port() const;
-  size_t streams() const;  // open, or not yet closed to the end
+  size_t streams() const;  // open, or not yet closed completely
 
-  // To a stream that is gone: nothing.
+  // No effect on a stream that is gone.
   void Send(StreamId stream, const v1::Directive& directive);
-  // After what was sent is written. A peer that reads nothing is cleared up by keepalive.
+  // Closes the stream after pending writes. If the peer reads nothing, keepalive ends the stream.
   void Close(StreamId stream, const std::string& reason);
 
-  // Ends every stream and stops listening. Blocks, at most a little over kServerShutdownLimit. No more calls
+  // Ends every stream and stops listening. Blocks, at most a little over kServerShutdownLimit. No more events
   // follow.
   void Shutdown();
 

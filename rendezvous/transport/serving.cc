@@ -6,7 +6,7 @@
 namespace muster::rendezvous {
 namespace {
 
-constexpr char kAnywhere[] = "192.0.2.1";  // of no machine; nothing is sent
+constexpr char kAnywhere[] = "192.0.2.1";  // reserved for documentation; nothing is sent to it
 
 }  // namespace
 
@@ -30,7 +30,7 @@ std::string FirstLocalAddress(const v1::NodeConfig& config) {
   if (IsLiteral(primary) && IsLocalAddress(primary).value_or(false)) return primary;
   if (config.loopback_only() || config.single_node()) return "127.0.0.1";
   if (config.min_nodes() > 1) return "";
-  // A round may be of this node alone, and then no member ever tells: the address of the default route.
+  // This node may form a round alone, and then no member's connection shows the address: use the default route's.
   const std::string routed = LocalAddressTowards(kAnywhere);
   return routed.empty() ? "127.0.0.1" : routed;
 }

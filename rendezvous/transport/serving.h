@@ -1,4 +1,4 @@
-// What a coordinator on this node is made with, from what the node was started with.
+// The options of a coordinator on this node, from the node's configuration.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace muster::rendezvous {
 
-// instance: what names this coordinator among all of them.
+// instance: a name that no other coordinator has.
 ServerOptions ServerOptionsFrom(const v1::NodeConfig& config, const std::string& instance = "");
 
-absl::Duration LeaseOf(const v1::NodeConfig& config);  // zero: none
+absl::Duration LeaseOf(const v1::NodeConfig& config);  // zero: no lease
 
-// The primary's address as its own node offers it before any member has attached: a literal of the spec that is
-// one of this machine's; behind a name there may be a forwarder of two ports. Empty: a member's connection will
-// tell.
+// The address that the primary's node offers as master endpoint before any member has attached: the spec's IP
+// address if this machine has it, but never a name, which may lead to a forwarder of two ports only. Empty: the
+// first connection of a member will show the address.
 std::string FirstLocalAddress(const v1::NodeConfig& config);
 
 }  // namespace muster::rendezvous

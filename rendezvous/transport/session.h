@@ -1,4 +1,4 @@
-// An agent's connection to the coordinator: statuses up, directives down, for as long as it holds.
+// An agent's connection to the coordinator: statuses go up, directives come down.
 #pragma once
 
 #include <functional>
@@ -8,15 +8,15 @@
 
 namespace muster::rendezvous {
 
-// All are called on the loop thread and never from inside a call to the session.
+// All callbacks run on the loop thread, never inside a call to the session.
 struct SessionEvents {
-  // A coordinator has taken us. local_address: this machine's IP address towards it; empty if unknown.
+  // A coordinator has accepted this agent. local_address: this machine's IP address towards it; empty: unknown.
   std::function<void(const std::string& local_address)> on_connected;
   std::function<void(const v1::Directive& directive)> on_directive;
-  // The attempt failed or the connection is lost. why: for people, with the address in it. refused: an exit code
-  // if we were turned away for good, else 0. Not after Disconnect().
+  // The attempt failed or the connection is lost. why: for people, includes the address. refused: the exit code if
+  // the coordinator refused this node for good, else 0. Not called after Disconnect().
   std::function<void(const std::string& why, int refused)> on_disconnected;
-  // After Disconnect(): everything sent is with the coordinator, and the stream is ended.
+  // After Disconnect(): everything sent has reached the coordinator, and the stream has ended.
   std::function<void()> on_closed;
 };
 
@@ -25,13 +25,13 @@ class Session {
  public:
   virtual ~Session() = default;
 
-  // One attempt, which ends with on_connected or on_disconnected. An earlier one is given up.
+  // Starts one attempt, which ends with on_connected or on_disconnected. Abandons an earlier one.
   virtual void Connect() = 0;
 
-  // While a status is on its way the newest one waits; those between are never sent. Not connected: dropped.
+  // While a status is being written, only the newest further one is kept. Dropped if not connected.
   virtual void Send(const v1::AgentStatus& status) = 0;
 
-  // Ends the session in order: what was sent arrives.
+  // Ends the session in order: what was sent before still arrives.
   virtual void Disconnect() = 0;
 };
 
