@@ -33,7 +33,7 @@ bool IsIpv4(const std::string& host) {
   return inet_pton(AF_INET, host.c_str(), &address) == 1;
 }
 
-// Dots and digits alone: an IPv4 address or a slip of the pen, never a name.
+// Only dots and digits: an IPv4 address or a typing error, never a name.
 bool LooksLikeIpv4(const std::string& host) {
   return std::all_of(host.begin(), host.end(), [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
 }
@@ -49,7 +49,7 @@ absl::Status CheckHost(const std::string& host) {
   if (LooksLikeIpv4(host)) {
     return IsIpv4(host) ? absl::OkStatus() : Expected("an IPv4 address of four numbers up to 255");
   }
-  // Programs that are handed such a name take it for an option.
+  // Programs would take such a name for an option.
   if (host.front() == '-') return Expected("a host name that does not begin with '-'");
   const std::string_view rooted = host.back() == '.' ? std::string_view(host).substr(0, host.size() - 1) : host;
   for (const absl::string_view label : absl::StrSplit(AsAbsl(rooted), '.')) {
@@ -64,7 +64,7 @@ absl::StatusOr<Address> ParseBracketed(std::string_view text) {
   Address address;
   address.host = std::string(text.substr(1, close - 1));
   in6_addr ignored;
-  // An embedded NUL would end the text for inet_pton before it ends for us.
+  // inet_pton would stop at an embedded NUL.
   const bool valid =
       address.host.find('\0') == std::string::npos && inet_pton(AF_INET6, address.host.c_str(), &ignored) == 1;
   if (!valid) return Expected("an IPv6 address between the brackets");

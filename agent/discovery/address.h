@@ -1,4 +1,4 @@
-// "host:port" as platforms write it. Pure: nothing is resolved.
+// Parses "host:port" as platforms write it. Pure: resolves nothing.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,22 @@ struct Address {
   std::optional<uint16_t> port;
 };
 
-// "host", "host:port", "1.2.3.4:port", "[::1]", "[::1]:port". InvalidArgument says in a few words what was
-// expected ("a port from 1 to 65535"); the caller names the field and shows the value. A bare IPv6 address is
-// refused even without a port: nobody can tell fd00::1:2222 from fd00::1 with port 2222.
+// Accepts "host", "host:port", "1.2.3.4:port", "[::1]", "[::1]:port". The message of InvalidArgument is what was
+// expected ("a port from 1 to 65535"); the caller adds the field and the value. An IPv6 address without brackets
+// is refused even without a port, since fd00::1:2222 could mean fd00::1 with port 2222.
 absl::StatusOr<Address> ParseAddress(std::string_view text);
 
-// An IPv4 or IPv6 address, not a name.
+// Whether `host` is an IPv4 or IPv6 address, not a name.
 bool IsLiteral(const std::string& host);
 
-// 0.0.0.0 and ::, at which one listens.
+// Whether `host` is 0.0.0.0 or ::, which only a listener can use.
 bool IsAnyAddress(const std::string& host);
 
-// 127.0.0.0/8 (also mapped into IPv6), ::1 and localhost.
+// Whether `host` is in 127.0.0.0/8 (also mapped into IPv6), ::1 or localhost.
 bool IsLoopback(const std::string& host);
 
-// Equal for two spellings of one host: names differ neither by case nor by a dot at their end, IPv6 addresses not
-// by how their zeros are written.
+// Equal for all spellings of one host: ignores the case of names, a dot at their end, and the notation of zeros in
+// IPv6 addresses.
 std::string HostKey(const std::string& host);
 
 // "host:port", with brackets around an IPv6 address.

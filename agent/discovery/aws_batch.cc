@@ -29,7 +29,7 @@ std::string RunId(const Environment& environment) {
   return RunNameOf("batch", attempt ? absl::StrCat(job, ".", *attempt) : job);
 }
 
-// What the main node is called where it is told nothing: only for people to read.
+// A name for the main node, which is told no address. It is only shown to people.
 std::string OwnName(const Environment& environment) {
   const auto name = TextOf(environment, "HOSTNAME");
   if (!name) return kThisNode;

@@ -1,5 +1,5 @@
-// AWS Batch multi-node parallel jobs. The main node, whichever index it has, is the primary and so has rank 0: the
-// job ends with it. It is told no address, as it is itself; the others are.
+// AWS Batch multi-node parallel jobs. The main node, whatever its index, is the primary and has rank 0, since the
+// job ends with it. AWS Batch tells its address to the other nodes only.
 #pragma once
 
 #include "agent/discovery/cluster_view.h"

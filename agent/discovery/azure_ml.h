@@ -1,6 +1,6 @@
 // Azure ML. Its MPI jobs have Open MPI's variables and the first node in AZ_BATCH_MASTER_NODE ("ip:port", of which
-// the port is not ours) or, on one node, AZ_BATCHAI_MPI_MASTER_NODE. Its PyTorch jobs have MASTER_ADDR, NODE_RANK,
-// RANK and WORLD_SIZE. One process of a node may be muster: process_count_per_instance is to be 1.
+// the port belongs to Azure) or, on one node, AZ_BATCHAI_MPI_MASTER_NODE. Its PyTorch jobs have MASTER_ADDR,
+// NODE_RANK, RANK and WORLD_SIZE. muster must run once per node: process_count_per_instance must be 1.
 #pragma once
 
 #include "agent/discovery/cluster_view.h"

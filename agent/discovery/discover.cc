@@ -1,4 +1,4 @@
-// A new source is one row of the table and one file beside this one.
+// To add a source, add a row to the table and a file to this folder.
 #include "agent/discovery/discover.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace {
 constexpr std::string_view kAnyBefore = "*";
 constexpr char kHostfile[] = "hostfile";
 
-// A step of several nodes. Whoever asks for Slurm by name gets what it says of one, too.
+// Slurm's step of several nodes; with --source slurm, a single node as well.
 Reading ReadSlurmAsAsked(const Evidence& evidence, const DiscoverOptions& options) {
   ASSIGN_OR_RETURN(std::optional<ClusterView> several, ReadSlurm(evidence));
   if (several.has_value() || options.source.empty()) return several;
@@ -52,8 +52,8 @@ bool IsImplied(const std::vector<Found>& found, const Source& source) {
 
 std::string FirstLabel(const std::string& host) { return absl::AsciiStrToLower(host.substr(0, host.find('.'))); }
 
-// One machine has many names, and whose address is whose takes more than text to tell: only two names, or two
-// addresses, can be seen to differ. Loopback is what the primary calls itself.
+// A machine has many names, and text alone does not show which name has which address: only two names, or two
+// addresses, can be compared. The primary may call itself by a loopback address.
 bool MayBeOne(const std::string& a, const std::string& b) {
   if (a.empty() || b.empty() || a == b || IsLoopback(a) || IsLoopback(b)) return true;
   if (IsLiteral(a) || IsLiteral(b)) return IsLiteral(a) != IsLiteral(b);
@@ -69,7 +69,7 @@ bool Agree(const ClusterView& first, const ClusterView& later) {
   return SamePlace(first, later) && MayBeOne(first.primary_host, later.primary_host);
 }
 
-std::string Says(const Found& found, bool with_primary) {
+std::string DescribeFound(const Found& found, bool with_primary) {
   const ClusterView& view = found.view;
   const bool trains = view.role == NodeRole::kTrainer;
   const std::string place = view.node_rank >= 0 ? absl::StrCat("rank ", view.node_rank)
@@ -83,10 +83,10 @@ absl::Status Disagreement(const Found& a, const Found& b) {
   const bool by_primary = SamePlace(a.view, b.view);
   return absl::InvalidArgumentError(absl::StrFormat(
       "two sources fit this node and disagree: %s, %s; give --source %s or --source %s, the same on all nodes",
-      Says(a, by_primary), Says(b, by_primary), a.source->name, b.source->name));
+      DescribeFound(a, by_primary), DescribeFound(b, by_primary), a.source->name, b.source->name));
 }
 
-// What is wrong with a source beside one that is right.
+// Adds to the error of a source that another source fits.
 absl::Status Beside(const Found& found, const absl::Status& status) {
   return {status.code(), absl::StrCat(status.message(), "; or give --source ", found.source->name, ", which (",
                                       found.source->evidence, ") fits too")};
@@ -108,7 +108,7 @@ absl::StatusOr<ClusterView> ReadOne(const Source& source, const Evidence& eviden
       absl::StrFormat("--source %s: %s was not found on this node", source.name, source.evidence));
 }
 
-// The first one's, and the primary of the next that names one where the first does not.
+// The view of the first source. If it names no primary, that of the next one that does.
 ClusterView Merged(std::vector<Found> all) {
   ClusterView view = std::move(all.front().view);
   for (size_t i = 1; i < all.size() && view.primary_host.empty(); ++i) {
@@ -180,42 +180,41 @@ const std::vector<Source>& Sources() {
 
 const std::vector<Implication>& Implications() {
   static const auto* const table = new std::vector<Implication>{
-      // Vertex AI writes it itself, without evaluators, and its RANK counts other pools too.
+      // Vertex AI sets TF_CONFIG itself, without evaluators, and its RANK counts other pools, too.
       {"vertex", "tf_config"},
-      // JobSet is made of Indexed Jobs, and Trainer v2 of JobSets: the index is that within one of several.
+      // A JobSet consists of Indexed Jobs, and Trainer v2 of JobSets: the index counts within one of several jobs.
       {"trainer", "pytorchjob"},
       {"trainer", "jobset"},
       {"trainer", "indexed-job"},
       {"trainer", "statefulset"},
       {"jobset", "indexed-job"},
       {"jobset", "statefulset"},
-      // Their pods' names end in numbers, too.
+      // The names of their pods end in numbers, too.
       {"pytorchjob", "statefulset"},
       {"indexed-job", "statefulset"},
       {"volcano", "statefulset"},
-      // Volcano's index counts within a task, and may schedule the pods of the others.
+      // Volcano may schedule the pods of the others, and its index counts within one task.
       {"trainer", "volcano"},
       {"pytorchjob", "volcano"},
-      // A PyTorchJob's or a task's pods may be run by Jobs; their index is that of one of several.
+      // Jobs may run the pods of a PyTorchJob or a task; the index then counts within one of several jobs.
       {"pytorchjob", "indexed-job"},
       {"volcano", "indexed-job"},
       // Azure's MPI jobs are started by its mpirun.
       {"azureml", "openmpi"},
       {"azureml", "mvapich"},
       {"azureml", "mpich"},
-      // Of two that are set, PMI_RANK is what Open MPI makes of itself for others.
+      // Open MPI sets PMI_RANK as well, for other libraries.
       {"openmpi", "mpich"},
-      // Hydra sets both where it is MVAPICH's.
+      // MVAPICH's Hydra sets both.
       {"mvapich", "mpich"},
-      // srun sets no OMPI_COMM_WORLD_*, so these are mpirun's, and the step around them is that of its daemons: of
-      // which the node with mpirun has none.
+      // srun sets no OMPI_COMM_WORLD_*, so these come from mpirun; the step's variables describe mpirun's daemons,
+      // and the node of mpirun has no daemon.
       {"openmpi", "slurm"},
-      // MASTER_ADDR, RANK and their like are set by most platforms and in many scripts, and mean the node here and
-      // the process there.
+      // Most platforms and many scripts set MASTER_ADDR, RANK and so on, some for nodes and some for processes.
       {"*", "static"},
-      // In a shell of one node, or outside of all steps, anything else may be tried out.
+      // A single node of Slurm, or an allocation without a step, may be used to try out any other source.
       {"*", "slurm-node"},
-      // A hostfile in an image is found everywhere. One asked for by name is a --source.
+      // A hostfile in an image exists on every platform. --source selects it explicitly.
       {"*", "hostfile"},
   };
   return *table;
@@ -259,7 +258,7 @@ absl::StatusOr<ClusterView> Discover(const Evidence& evidence, const DiscoverOpt
 std::vector<std::string> SourcesHere(const Evidence& evidence, const DiscoverOptions& options) {
   std::vector<std::string> names;
   for (const Source& source : Sources()) {
-    if (source.name == kHostfile && options.hostfile.path.empty()) continue;  // in an image it is found everywhere
+    if (source.name == kHostfile && options.hostfile.path.empty()) continue;  // it may just be part of the image
     const Reading reading = source.read(evidence, options);
     if (!reading.ok() || reading->has_value()) names.emplace_back(source.name);
   }

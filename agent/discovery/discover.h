@@ -1,5 +1,5 @@
-// All sources in one order: the first that fits says what this node's place is, and any other that fits must agree
-// with it, unless it only repeats in other words what the first says.
+// All sources in their order. The first one that fits determines this node's place. Any other one that fits must
+// agree with it, unless the first one implies it.
 #pragma once
 
 #include <optional>
@@ -19,41 +19,41 @@ struct DiscoverOptions {
   VertexOptions vertex;
   SageMakerOptions sagemaker;
   HostfileOptions hostfile;
-  std::string source;         // --source: read this one alone, whatever else is there; empty: look at all
-  std::optional<int> nnodes;  // --nnodes (its MAX), for sources that do not say how many there are
-  std::string nnodes_source = "--nnodes";  // who says so, for messages
-  bool primary_given = false;              // by an option, which comes first
-  std::optional<int> node_rank;            // --node-rank, for sources that do not say which one this is
+  std::string source;                      // --source: read only this one; empty: read all
+  std::optional<int> nnodes;               // --nnodes (its MAX), for sources that do not know the number of nodes
+  std::string nnodes_source = "--nnodes";  // the origin of nnodes, for messages
+  bool primary_given = false;              // an option names the primary, and takes precedence
+  std::optional<int> node_rank;            // --node-rank, for sources that do not know this node's rank
 };
 
-// One row of the table: a platform, or a way of writing the place by hand.
+// A row of the table: a platform, or a form in which users set a node's place.
 struct Source {
   const char* name;      // for people and --source
-  const char* evidence;  // the variable or file by which it is known
+  const char* evidence;  // the variable or file by which it is recognized
   Reading (*read)(const Evidence&, const DiscoverOptions&);
 };
 
-// Where `richer` fits, `implied` is not even read: it says the same in fewer words, or in words that mean
-// something else beside it. "*" as richer: all sources before it in the table.
+// If `richer` fits, `implied` is not read: it contains less of the same information, or its variables have another
+// meaning there. "*" as richer stands for all sources before `implied` in the table.
 struct Implication {
   std::string_view richer;
   std::string_view implied;
 };
 
-const std::vector<Source>& Sources();            // in the order in which they are asked
+const std::vector<Source>& Sources();            // in the order in which they are read
 const std::vector<Implication>& Implications();  // the richer one comes first in Sources()
 
-// Names that --source takes, "vertex, sagemaker, ...".
+// The names that --source accepts; SourceNames() lists them: "vertex, sagemaker, ...".
 bool IsSource(std::string_view name);
 std::string SourceNames();
 
-// The place that the evidence gives this node, for callers to whom the user gave none. Where no source fits it is
-// a job of one node (source "single"). A view without primary_host is one whose sources name no primary. Errors,
-// each of one line: InvalidArgument: a reading that is wrong, two sources that disagree, options.source unknown or
-// not here. Unavailable: a file of the platform is not written yet; worth another try.
+// Determines this node's place from the evidence, if the user has not set it by options. If no source fits, it is
+// a job of one node (source "single"). primary_host is empty if no source names the primary. Errors have one line.
+// InvalidArgument: invalid evidence, two sources that disagree, or options.source is unknown or does not fit.
+// Unavailable: a file of the platform is not written yet; retry.
 absl::StatusOr<ClusterView> Discover(const Evidence& evidence, const DiscoverOptions& options);
 
-// Names of the sources that would have had a say (or a complaint), for those who were told the place otherwise.
+// Names of the sources that fit (or have an error) here, for callers that got the place in another way.
 std::vector<std::string> SourcesHere(const Evidence& evidence, const DiscoverOptions& options);
 
 }  // namespace muster::discovery

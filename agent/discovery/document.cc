@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What people and tools do to a JSON value on its way into a variable.
+// Advice for typical errors that people and tools make when they put a JSON value into a variable.
 std::string HintFor(std::string_view text) {
   if (text.front() == '\'') {
     return "the quotes are part of the value: docker --env-file and YAML block values take it without quotes";
@@ -26,7 +26,7 @@ std::string HintFor(std::string_view text) {
   return "";
 }
 
-// The library drops what is none, or else replaces it.
+// Invalid UTF-8 makes the results of the library's two error handlers differ.
 bool IsUtf8(const std::string& text) {
   const Json value(text);
   return value.dump(-1, ' ', false, Json::error_handler_t::ignore) ==
@@ -40,7 +40,7 @@ std::string Spelled(const Json& value) {
 }
 
 std::string AsJson(const Json& value) {
-  // The library has no other signed zero.
+  // The library stores "-0" as a signed integer 0, and "0" as an unsigned one.
   if (value.is_number_integer() && !value.is_number_unsigned() && value.get<int64_t>() == 0) return "-0";
   return value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
 }
@@ -101,7 +101,7 @@ absl::StatusOr<int> DocumentReader::Index(const Json& task, const std::string& p
                                                          " has ", count, " replicas");
   const auto found = task.find("index");
   if (found == task.end()) return Missing("task.index", expected);
-  // 1e0 and numbers over 64 bits are floating point to the parser, and refused as such.
+  // The parser reads 1e0 and numbers over 64 bits as floating point, so they are refused here.
   if (!found->is_number_unsigned() || found->get<uint64_t>() >= count) {
     return Wrong("task.index", AsJson(*found), expected);
   }

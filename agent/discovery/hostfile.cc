@@ -58,7 +58,7 @@ class HostfileReader {
     const std::string host(content.substr(0, end));
     const std::string_view rest = Trim(content.substr(end));
     if (!rest.starts_with(kSlots)) return Wrong("", std::string(content), kLineGrammar);
-    // Without a port, an IPv6 address needs no brackets.
+    // An IPv6 address needs no brackets here, since hosts have no port.
     const bool bare_ipv6 = std::count(host.begin(), host.end(), ':') > 1 && host.front() != '[';
     const absl::StatusOr<Address> address = ParseAddress(bare_ipv6 ? absl::StrCat("[", host, "]") : host);
     if (!address.ok() || address->port)
@@ -95,12 +95,12 @@ class HostfileReader {
 
   const std::string source_;
   int line_ = 0;
-  size_t slots_ = 0;  // of the hosts so far
+  size_t slots_ = 0;  // of all hosts so far
   std::vector<HostSlots> hosts_;
   std::set<std::string> seen_;
 };
 
-// By host: the slots named, or none for all of them.
+// The selected slots by host; nullopt: all slots of the host.
 using Filter = std::map<std::string, std::optional<std::set<int>>>;
 
 absl::Status FilterProblem(const std::string& option, std::string_view value, std::string expected) {
@@ -111,7 +111,7 @@ absl::Status FilterProblem(const std::string& option, std::string_view value, st
                    .advice = "see the hostfile"});
 }
 
-// "HOST:SLOTS" as both; slots is nullopt where all of them are meant. nullopt: neither.
+// "HOST:SLOTS", split. slots is nullopt if the item names only a host. nullopt: invalid.
 struct Item {
   std::string host;
   std::optional<std::string_view> slots;
@@ -119,7 +119,7 @@ struct Item {
 
 std::optional<Item> SplitItem(std::string_view text) {
   text = Trim(text);
-  const size_t close = text.starts_with('[') ? text.find(']') : 0;  // of an IPv6 address
+  const size_t close = text.starts_with('[') ? text.find(']') : 0;  // end of an IPv6 address
   if (close == std::string_view::npos) return std::nullopt;
   const size_t colon = text.find(':', close);
   const std::string_view host = Trim(text.substr(0, colon));

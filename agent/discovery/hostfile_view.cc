@@ -27,7 +27,7 @@ bool SameIgnoringCase(const std::string& a, const std::string& b) {
   return absl::AsciiStrToLower(a) == absl::AsciiStrToLower(b);
 }
 
-// "node1" and "node1.cluster.local" are one; two names with dots are one only as a whole.
+// "node1" and "node1.cluster.local" are the same host; two names with dots are compared completely.
 bool SameHostName(const std::string& a, const std::string& b) {
   const size_t dot_a = a.find('.'), dot_b = b.find('.');
   if ((dot_a == std::string::npos) == (dot_b == std::string::npos)) return SameIgnoringCase(a, b);
@@ -38,7 +38,7 @@ class Finder {
  public:
   Finder(const std::string& source, const HostfileOptions& options) : source_(source), options_(options) {}
 
-  // Those of these hosts that are this machine, by their index; some.
+  // The indices of the hosts that are this machine; at least one.
   absl::StatusOr<std::vector<size_t>> Run(const std::vector<HostSlots>& hosts) const {
     std::vector<size_t> own = Those(hosts, [this](const std::string& host) { return IsOwn(host); });
     std::vector<std::string> unresolved;
@@ -156,8 +156,8 @@ class Reader {
   const Environment& environment_;
   const HostfileOptions& options_;
   const std::string source_;
-  std::vector<HostSlots> all_;    // of the file
-  std::vector<HostSlots> hosts_;  // that are left
+  std::vector<HostSlots> all_;    // hosts of the file
+  std::vector<HostSlots> hosts_;  // hosts after --include or --exclude
 };
 
 }  // namespace

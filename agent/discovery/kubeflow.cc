@@ -17,7 +17,7 @@ constexpr char kEndpoint[] = "PET_RDZV_ENDPOINT";
 constexpr char kProcesses[] = "PET_NPROC_PER_NODE";
 constexpr char kRunId[] = "PET_RDZV_ID";
 
-// What both have: how many nodes, workers and the run's name.
+// The common part of both: the numbers of nodes and workers, and the run's name.
 absl::StatusOr<ClusterView> Common(const Environment& environment, const char* source) {
   ClusterView view;
   view.source = source;
@@ -36,7 +36,7 @@ absl::Status TakeMaster(const Environment& environment, ClusterView* view) {
   return absl::OkStatus();
 }
 
-// After TakeMaster().
+// Call after TakeMaster().
 absl::Status TakeRank(const Environment& environment, ClusterView* view) {
   if (!IsSet(environment, kRank)) return ToStatus({kRank, "", std::nullopt, "this node's number, from 0", ""});
   ASSIGN_OR_RETURN(view->node_rank, RankIn(kRank, TextOf(environment, kRank).value_or(""), view->nnodes,
@@ -44,7 +44,7 @@ absl::Status TakeRank(const Environment& environment, ClusterView* view) {
   return CheckReachable(kAddress, *view);
 }
 
-// All of an elastic job's nodes meet at the address of its first worker, without ranks.
+// The nodes of an elastic job meet at the address of its first worker and have no ranks.
 absl::Status TakeEndpoint(const std::string& text, ClusterView* view) {
   const absl::StatusOr<Address> endpoint = ParseAddress(text);
   if (!endpoint.ok()) {
@@ -56,10 +56,11 @@ absl::Status TakeEndpoint(const std::string& text, ClusterView* view) {
   return absl::OkStatus();
 }
 
-// "localhost:0" is torchrun's spelling of a job of one node.
+// "localhost:0" is torchrun's notation for a job of one node.
 bool MeansStandalone(const std::string& endpoint) { return endpoint.ends_with(":0"); }
 
-// What the operator of PyTorchJobs sets beside PET_*, per node; a worker of a launcher has LOCAL_RANK, too.
+// Whether the operator of PyTorchJobs has set its variables beside PET_*, for each node. A worker of a launcher
+// has LOCAL_RANK, too.
 bool HasOperatorsVariables(const Environment& environment) {
   return TextOf(environment, "MASTER_ADDR") && TextOf(environment, "RANK") && TextOf(environment, "WORLD_SIZE") &&
          !IsSet(environment, "LOCAL_RANK");
@@ -86,7 +87,7 @@ Reading ReadPytorchJob(const Evidence& evidence) {
 
 Reading ReadTrainer(const Evidence& evidence) {
   const Environment& environment = evidence.environment;
-  // The rank is a copy of the pod's annotation, and empty where that is not there.
+  // The rank is copied from the pod's annotation, and empty if the pod has none.
   const bool fits = TextOf(environment, kNodes) && TextOf(environment, kAddress) && IsSet(environment, kRank);
   if (!fits || HasOperatorsVariables(environment)) return std::nullopt;
   ASSIGN_OR_RETURN(ClusterView view, Common(environment, "trainer"));

@@ -36,7 +36,7 @@ constexpr char kAddSubdomain[] =
     "that the pod names as its subdomain";
 constexpr char kCorrectPod[] = "give --nnodes, --node-rank and --master-addr if this pod is not one of them";
 
-// "name-12" as ("name", "12"); nullopt where it does not end so.
+// Splits "name-12" into "name" and "12"; nullopt: it does not end in a number.
 std::optional<std::pair<std::string, std::string>> SplitOrdinal(const std::string& name) {
   const size_t dash = name.rfind('-');
   if (dash == std::string::npos || dash == 0) return std::nullopt;
@@ -54,20 +54,20 @@ std::string FullHostnameOf(const Evidence& evidence) {
   return file.ok() ? std::string(AsStd(absl::StripAsciiWhitespace(*file))) : std::string();
 }
 
-// The domain of "job-2.service.namespace.svc.cluster.local", the host name with setHostnameAsFQDN; empty of
-// others, which are the machine's.
+// The domain of "job-2.service.namespace.svc.cluster.local", the host name with setHostnameAsFQDN. Empty for other
+// names, whose domain is the machine's.
 std::string PodDomainIn(const std::string& hostname) {
   const std::vector<std::string> labels = absl::StrSplit(hostname, '.');
   return labels.size() > 3 && labels[3] == "svc" ? hostname.substr(labels[0].size() + 1) : std::string();
 }
 
-// The pod's host name: a variable of every container, and a file.
+// The pod's host name, from a variable that every container has, or from a file.
 std::string HostnameOf(const Evidence& evidence) {
   const std::string full = FullHostnameOf(evidence);
   return PodDomainIn(full).empty() ? full : full.substr(0, full.find('.'));
 }
 
-// What follows the host name in the kubelet's line "10.1.2.3 job-2.svc.ns.svc.cluster.local job-2".
+// The domain after the host name in the kubelet's line "10.1.2.3 job-2.svc.ns.svc.cluster.local job-2".
 std::optional<std::string> DomainInHostsFile(const Evidence& evidence, const std::string& hostname) {
   const absl::StatusOr<std::string> file = evidence.read_file(kHostsFile, kMaxHostsFileBytes);
   if (!file.ok() || hostname.empty()) return std::nullopt;
@@ -122,8 +122,8 @@ bool IsOnlyPod(const Evidence& evidence, const KubernetesOptions& options) {
   return count.ok() && count->nodes == 1;
 }
 
-// The name that all pods of a job share: their host names are it and "-INDEX". A pod's own name has a random tail
-// behind that, and with the node's network HOSTNAME is the node's.
+// The name of the job, which its pods' host names share before "-INDEX". A pod's own name has a random suffix
+// after that. With the node's network, HOSTNAME is the node's.
 absl::StatusOr<std::string> JobNameOf(const Evidence& evidence, const std::string& index) {
   const std::string hostname = HostnameOf(evidence);
   const std::string tail = absl::StrCat("-", index);
@@ -139,7 +139,7 @@ absl::StatusOr<std::string> JobNameOf(const Evidence& evidence, const std::strin
                    kCorrectPod});
 }
 
-// `first` is the primary's host name, without the domain.
+// first: the primary's host name without the domain.
 absl::Status TakePrimary(const std::string& first, const std::string& domain, ClusterView* view) {
   ASSIGN_OR_RETURN(view->primary_host,
                    HostIn("the primary's name", absl::StrCat(first, ".", domain), kCorrectPod));
@@ -155,14 +155,14 @@ void NameNodes(const std::string& job, const std::string& domain, ClusterView* v
   }
 }
 
-// An option says where it is, and each pod in words of its own.
+// An option names the primary, perhaps differently on each pod, so the run's name cannot be derived from it.
 ClusterView WithPrimaryGiven(ClusterView view) {
   view.primary_port = kDefaultRendezvousPort;
   view.run_id = kNoRunName;
   return view;
 }
 
-// Nobody has to find the only pod: neither its name nor a Service is needed.
+// No other node has to find the only pod, so it needs neither a name nor a Service.
 ClusterView OnlyPod(const char* source, const Evidence& evidence) {
   ClusterView view;
   view.source = source;
@@ -184,7 +184,8 @@ absl::StatusOr<std::string> IndexOf(const Evidence& evidence) {
        "completionMode: Indexed have; give --node-rank elsewhere"});
 }
 
-// Where the name looks as a JobSet's do and only one job's index was read.
+// A warning if the host name looks like one of a JobSet with several jobs, while only the index within one job is
+// known; else empty.
 std::string JobSetWarning(const std::string& job, const std::string& domain) {
   const auto split = SplitOrdinal(job);
   const std::string service = domain.substr(0, domain.find('.'));
@@ -212,7 +213,8 @@ absl::StatusOr<JobPlace> JobPlaceOf(const Evidence& evidence, const std::string&
   const auto given = TextOf(evidence.environment, kJobIndex);
   ASSIGN_OR_RETURN(place.job,
                    NumberIn(given ? kJobIndex : kHostname, given.value_or(split->second), 0, kMaxNodes));
-  // The global index counts on from the jobs of other groups (.spec.replicatedJobs), whose names nobody tells.
+  // The global index counts across the groups of jobs (.spec.replicatedJobs); the other groups' names are not
+  // known.
   place.by_global_index = given.has_value();
   place.is_first_group = absl::StrCat(place.job) == split->second;
   const auto pods = TextOf(evidence.environment, kPodsPerJob);
@@ -270,7 +272,7 @@ Reading ReadJobSet(const Evidence& evidence, const KubernetesOptions& options) {
   view.self = HostnameOf(evidence);
   ASSIGN_OR_RETURN(const Domain domain, DomainOf(evidence));
   RETURN_IF_ERROR(TakePrimary(absl::StrCat(place.base, "-0-0"), domain.name, &view));
-  if (place.by_global_index) view.run_id = RunNameOf("k8s", domain.name);  // the same in all groups
+  if (place.by_global_index) view.run_id = RunNameOf("k8s", domain.name);  // equal in all groups
   if (!place.is_first_group) view.primary_host.clear();
   if (!several) NameNodes(absl::StrCat(place.base, "-0"), domain.name, &view);
   return view;
@@ -285,7 +287,7 @@ Reading ReadStatefulSet(const Evidence& evidence, const KubernetesOptions& optio
   const bool asked_for = TextOf(environment, kSubdomain).has_value();
   const bool fits = split && options.nnodes.value_or(1) > 1 && DomainInHostsFile(evidence, hostname);
   if (!asked_for && !fits) return std::nullopt;
-  if (!split && IsOnlyPod(evidence, options)) return std::nullopt;  // nobody has to tell it from others
+  if (!split && IsOnlyPod(evidence, options)) return std::nullopt;  // the only pod needs no number
   if (!split) {
     return ToStatus({TextOf(environment, kPodName) ? kPodName : kHostname, "",
                      pod.empty() ? std::nullopt : std::optional(pod),

@@ -1,14 +1,13 @@
-// Kubernetes' own ways to number pods: an Indexed Job, a JobSet made of such, a StatefulSet. The pods have names
-// by a headless Service; the first one's is the primary.
+// Kubernetes' own objects with numbered pods: an Indexed Job, a JobSet of Indexed Jobs, a StatefulSet. A headless
+// Service gives the pods names; the first pod is the primary.
 //
-// Kubernetes tells a pod neither how many there are (.spec.completions, .spec.replicas) nor, in a variable, the
-// Service's name:
-//   MUSTER_NNODES        or --nnodes: how many
-//   MUSTER_SUBDOMAIN     the Service; else JOBSET_NAME, else what the kubelet wrote into /etc/hosts
-//   MUSTER_PODS_PER_JOB  a JobSet of several jobs: pods of each (.spec.completions)
-//   MUSTER_JOB_INDEX     and which job this is (annotation jobset.sigs.k8s.io/job-global-index); else as the pod's
-//                        host name JOBSET-NAME-JOB-POD says. Where they differ, the JobSet has several groups of
-//                        jobs, and an option has to say where its first pod is (annotation ...io/coordinator)
+// Kubernetes does not tell a pod the number of pods (.spec.completions, .spec.replicas) or the Service's name:
+//   MUSTER_NNODES        the number of pods; or --nnodes
+//   MUSTER_SUBDOMAIN     the Service; else JOBSET_NAME, else the domain that the kubelet wrote into /etc/hosts
+//   MUSTER_PODS_PER_JOB  for a JobSet of several jobs: the pods of each job (.spec.completions)
+//   MUSTER_JOB_INDEX     the index of this job (annotation jobset.sigs.k8s.io/job-global-index); else from the
+//                        pod's host name JOBSET-NAME-JOB-POD. If the two differ, the JobSet has several groups of
+//                        jobs, and an option must name its first pod (annotation ...io/coordinator)
 #pragma once
 
 #include <optional>
@@ -17,23 +16,22 @@
 
 namespace muster::discovery {
 
-inline constexpr size_t kMaxHostsFileBytes = 1 << 20;  // of /etc/hosts; more are not read
+inline constexpr size_t kMaxHostsFileBytes = 1 << 20;  // a larger /etc/hosts is not read
 
 struct KubernetesOptions {
-  std::optional<int> nnodes;               // --nnodes, its greatest; else MUSTER_NNODES
-  std::string nnodes_source = "--nnodes";  // who says so, for messages
-  bool primary_given = false;              // by an option: no Service is needed
+  std::optional<int> nnodes;               // MAX of --nnodes; nullopt: read MUSTER_NNODES
+  std::string nnodes_source = "--nnodes";  // the origin of nnodes, for messages
+  bool primary_given = false;              // an option names the primary, so no Service is needed
 };
 
-// JOB_COMPLETION_INDEX, in a job of which it is all. The only pod of one needs no Service.
+// Fits if JOB_COMPLETION_INDEX is set. The job consists of this Indexed Job alone. A single pod needs no Service.
 Reading ReadIndexedJob(const Evidence& evidence, const KubernetesOptions& options);
 
-// JOBSET_NAME or MUSTER_PODS_PER_JOB beside JOB_COMPLETION_INDEX.
+// Fits if JOB_COMPLETION_INDEX and JOBSET_NAME or MUSTER_PODS_PER_JOB are set.
 Reading ReadJobSet(const Evidence& evidence, const KubernetesOptions& options);
 
-// No JOB_COMPLETION_INDEX, but the Service's name, and a pod whose name ends in its ordinal. Where
-// MUSTER_SUBDOMAIN does not say so, it takes a number of nodes above one: pods of a StatefulSet run notebooks,
-// too.
+// Fits without JOB_COMPLETION_INDEX if the Service's name is known and the pod's name ends in an ordinal. Without
+// MUSTER_SUBDOMAIN it requires more than one node, since StatefulSets also run notebooks.
 Reading ReadStatefulSet(const Evidence& evidence, const KubernetesOptions& options);
 
 }  // namespace muster::discovery

@@ -19,7 +19,7 @@ namespace muster::discovery {
 namespace {
 
 constexpr std::string_view kSeparators = ", \t\n";
-constexpr size_t kMaxDigits = 18;  // of one number, leading zeros too
+constexpr size_t kMaxDigits = 18;  // of one number, including leading zeros
 constexpr char kGrammar[] = "node names as Slurm writes them, gpu-[08-11],login1";
 constexpr char kAdvice[] = "correct it, or give --nnodes, --node-rank and --master-addr";
 
@@ -34,7 +34,7 @@ struct Range {
 struct Group {
   std::string_view before;  // the text before its bracket
   std::vector<Range> ranges;
-  size_t range = 0;  // where an expansion stands
+  size_t range = 0;  // the current position of the expansion
   uint64_t number = 0;
 
   void Rewind() {
@@ -42,7 +42,7 @@ struct Group {
     number = ranges.front().low;
   }
 
-  // Whether there was a next number; else it stands at the first again.
+  // Advances to the next number. False: it was the last one, and the position is the first number again.
   bool Next() {
     if (number < ranges[range].high) {
       ++number;
@@ -69,7 +69,7 @@ std::optional<uint64_t> Number(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
-// Of [1-3], where the nodes have numbers for names: to Slurm no less names than others.
+// [1-3] names nodes by plain numbers, which Slurm allows.
 bool IsNumber(std::string_view name) {
   return !name.empty() && name.size() <= kMaxLabelChars && name.find_first_not_of("0123456789") == name.npos;
 }
@@ -153,8 +153,8 @@ class NodelistReader {
     return Range{*low, *high, first.size()};
   }
 
-  // The last group's numbers follow each other fastest, then those of the first, the second, ...: Slurm's order,
-  // which for two groups is the one that everybody expects.
+  // The numbers of the last group vary fastest, then those of the first, the second, ...: Slurm's order. For two
+  // groups it is the usual one.
   absl::Status Expand(std::string_view text, Item* item) {
     std::vector<Group>& groups = item->groups;
     while (true) {

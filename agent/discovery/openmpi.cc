@@ -12,18 +12,18 @@
 namespace muster::discovery {
 namespace {
 
-constexpr char kRunNumber[] = "PMIX_NAMESPACE";  // another one for each mpirun, the same for all that it starts
+constexpr char kRunNumber[] = "PMIX_NAMESPACE";  // unique for each mpirun, and the same for all its processes
 constexpr char kMasterAddr[] = "MASTER_ADDR";
 constexpr int kMaxProcesses = INT_MAX;
 
-// What one launcher calls it.
+// The names that a launcher uses.
 struct Names {
   const char* source;
   const char* rank;
   const char* size;
   const char* local_rank;
   const char* local_size;
-  const char* once_per_node;  // what to write
+  const char* once_per_node;  // the command that starts one process per node
 };
 
 constexpr Names kOpenMpi = {"openmpi",
@@ -40,7 +40,7 @@ constexpr Names kMvapich = {"mvapich",
                             "mpiexec -ppn 1"};
 constexpr Names kHydra = {"mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "mpiexec -ppn 1"};
 
-// Absent ones say what there would be with one process.
+// The value of a variable, or `otherwise` if it is not set.
 absl::StatusOr<int> NumberOr(const Environment& environment, const char* variable, int otherwise, int low) {
   const std::optional<std::string> text = TextOf(environment, variable);
   return text ? NumberIn(variable, *text, low, kMaxProcesses) : otherwise;
@@ -86,7 +86,7 @@ Reading ReadMpi(const Environment& environment, const Names& names) {
 
 bool OfSeveral(const Environment& environment, const Names& names) {
   const std::optional<std::string> size = TextOf(environment, names.size);
-  // There is no rank above 0 where there is one process: the size got lost, and each would be a job of its own.
+  // A rank above 0 without a size means that the size got lost; without an error, each node would run its own job.
   return size ? *size != "1" : TextOf(environment, names.rank).value_or("0") != "0";
 }
 
@@ -96,7 +96,7 @@ Reading ReadOpenMpi(const Evidence& evidence) {
   const Environment& environment = evidence.environment;
   const bool several = OfSeveral(environment, kOpenMpi);
   if (!several && !TextOf(environment, kOpenMpi.rank)) return std::nullopt;
-  // sbatch and srun take along what an mpirun of one process has set around them.
+  // sbatch and srun pass on the variables of a surrounding mpirun of one process.
   if (!several && IsStepOfSeveralNodes(environment)) return std::nullopt;
   return ReadMpi(environment, kOpenMpi);
 }
@@ -109,7 +109,7 @@ Reading ReadMvapich(const Evidence& evidence) {
 
 Reading ReadMpich(const Evidence& evidence) {
   const Environment& environment = evidence.environment;
-  // srun --mpi=pmi2 sets them as well, without the local ones, beside what says it all.
+  // srun --mpi=pmi2 sets them, too, without the local ones; Slurm's own variables are complete.
   const bool in_step =
       TextOf(environment, "SLURM_STEP_NODELIST") || TextOf(environment, "SLURM_LAUNCH_NODE_IPADDR");
   if (in_step || !OfSeveral(environment, kHydra)) return std::nullopt;

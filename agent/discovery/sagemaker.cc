@@ -1,4 +1,4 @@
-// The text becomes a document, the document a Job of known shape, the Job a ClusterView.
+// Works in three steps: from text to a JSON document, to a validated Job, to a ClusterView.
 #include "agent/discovery/sagemaker.h"
 
 #include <algorithm>
@@ -26,9 +26,9 @@ constexpr char kJobName[] = "TRAINING_JOB_NAME";
 constexpr char kInterface[] = "SM_NETWORK_INTERFACE_NAME";
 constexpr size_t kMaxInterfaceChars = 15;  // IFNAMSIZ, less its NUL
 
-// What the platform says, wherever it says so.
+// The configuration from the platform, from a file or from variables.
 struct Text {
-  std::string name;  // for complaints: the file's path, or the variable's name
+  std::string name;  // for errors: the file's path, or the variable's name
   std::string json;
 };
 
@@ -78,7 +78,7 @@ absl::StatusOr<std::optional<Text>> FromFile(const Evidence& evidence) {
   return Text{Shown(path), *std::move(text)};
 }
 
-// What the training toolkit and the SDK's drivers hand to their children.
+// From the variables that the training toolkit and the SDK's drivers set for their children.
 absl::StatusOr<std::optional<Text>> FromVariables(const Environment& environment) {
   const std::string config = ValueOf(environment, "SM_RESOURCE_CONFIG");
   if (!config.empty()) return Text{"SM_RESOURCE_CONFIG", config};
@@ -141,7 +141,7 @@ class ConfigReader {
       ASSIGN_OR_RETURN(const Address address, document_.AddressOf((*found)[i], entry));
       if (address.port || address.host.find(':') != std::string::npos)
         return document_.Wrong(entry, Spelled((*found)[i]), "a host's name or IPv4 address, without a port");
-      // As written: the name is what current_host repeats.
+      // The spelling is kept, since current_host repeats it.
       if (!hosts.insert(Spelled((*found)[i])).second) {
         return document_.Wrong(entry, Spelled((*found)[i]), "each host once");
       }
@@ -190,7 +190,7 @@ class ConfigReader {
 
 // ---- The view ----
 
-// A group's host that the job does not have: nothing to those who ask for no groups.
+// A host of the group that is not among the job's hosts. It does not matter if no groups are selected.
 std::optional<std::string> StrangeHost(const Job& job, const Group& group) {
   for (const std::string& host : group.hosts) {
     if (!std::binary_search(job.hosts.begin(), job.hosts.end(), host)) return host;
@@ -209,7 +209,7 @@ absl::StatusOr<std::vector<std::string>> Trainers(const Text& text, const Job& j
       warnings->push_back(absl::StrCat(text.name, ": instance_groups: ", Shown(group.name), " has ",
                                        Shown(*strange),
                                        ": expected only hosts that hosts has too; it is ignored"));
-      break;  // one says it all
+      break;  // one warning is enough
     }
     return job.hosts;
   }
@@ -245,8 +245,8 @@ absl::StatusOr<std::string> RunId(const Environment& environment, const std::str
   return job.empty() ? RunNameOf(kName, primary) : job;
 }
 
-// What the training toolkit's scripts look for. SM_MASTER_PORT is not among it: scripts would bind it, and the
-// workers have a port of their own in MASTER_PORT.
+// Sets the variables that the training toolkit provides to scripts, except SM_MASTER_PORT: scripts would bind it,
+// but the workers' port is MASTER_PORT.
 absl::Status SetVariables(const Evidence& evidence, const Job& job, ClusterView* view) {
   const std::string path = ResourceConfigPath(evidence.environment);
   ASSIGN_OR_RETURN(TrainingInputs inputs,
@@ -285,7 +285,7 @@ Reading ReadSageMaker(const Evidence& evidence, const SageMakerOptions& options)
     return absl::UnavailableError(empty.message());
   }
   absl::StatusOr<Job> job = ConfigReader(text->name).Read(json);
-  // A file without its end may be one that is still being written.
+  // A file without its end may still be being written.
   if (!job.ok() && is_file && json.back() != '}') return absl::UnavailableError(job.status().message());
   if (!job.ok()) return job.status();
 

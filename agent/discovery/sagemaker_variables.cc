@@ -19,7 +19,7 @@ constexpr char kInputConfig[] = "inputdataconfig.json";
 constexpr char kChannelFolder[] = "/opt/ml/input/data/";
 constexpr char kAdvice[] = "correct it where the training job is made";
 constexpr size_t kMaxWarnings = 8;
-constexpr std::string_view kNotTheScripts[] = {"sagemaker_", "_tuning_"};
+constexpr std::string_view kToolkitPrefixes[] = {"sagemaker_", "_tuning_"};
 
 std::string Compact(const Json& value) { return value.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
@@ -46,7 +46,7 @@ struct Value {
 
 Value Decoded(const Json& raw) {
   Value value{raw, "", ""};
-  std::string number;  // as it was written: 1e-5 stays 1e-5
+  std::string number;  // in its original notation: 1e-5 stays 1e-5
   if (raw.is_string()) {
     const std::string& text = raw.get_ref<const std::string&>();
     const absl::StatusOr<Json> inner = ParseBoundedJson(text, {kMaxHyperparametersBytes, kMaxInputsDepth});
@@ -69,7 +69,7 @@ class InputsReader {
     const DocumentReader document(kHyperparameters, kAdvice);
     Json all = Json::object();
     for (const auto& [name, raw] : object.items()) {
-      const bool ours = std::none_of(std::begin(kNotTheScripts), std::end(kNotTheScripts),
+      const bool ours = std::none_of(std::begin(kToolkitPrefixes), std::end(kToolkitPrefixes),
                                      [&name = name](std::string_view prefix) { return name.starts_with(prefix); });
       if (!ours) continue;
       const Value value = Decoded(raw);

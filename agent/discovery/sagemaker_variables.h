@@ -1,10 +1,10 @@
-// What SageMaker's training toolkit tells its scripts by SM_* variables and arguments, made of the files beside
-// resourceconfig.json, so that such scripts run without the toolkit. Pure.
+// Builds the SM_* variables and arguments that SageMaker's training toolkit provides to scripts, from the files
+// beside resourceconfig.json, so that such scripts run without the toolkit. Pure.
 //
-// Facts: sagemaker-training-toolkit 33839372 (mapping.py, environment.py, params.py). Names are upper case and
-// keep their dashes (SM_HP_BATCH-SIZE). Hyperparameters are strings, in which the SDK has put JSON again: a string
-// in quotes loses these, true is "true" in a variable and "True" as an argument, null is nothing. Those of the
-// toolkit itself (sagemaker_*, _tuning_*) are left out.
+// Source: sagemaker-training-toolkit 33839372 (mapping.py, environment.py, params.py). Names are upper case and
+// keep their dashes (SM_HP_BATCH-SIZE). Hyperparameters are strings in which the SDK has encoded JSON: the quotes
+// of a string are removed, true becomes "true" in a variable and "True" as an argument, null becomes empty. The
+// toolkit's own ones (sagemaker_*, _tuning_*) are left out.
 #pragma once
 
 #include <string>
@@ -27,8 +27,8 @@ struct TrainingInputs {
   std::vector<std::string> warnings;   // one line each
 };
 
-// `folder`: where hyperparameters.json and inputdataconfig.json are; either may be absent. InvalidArgument: one
-// line.
+// folder: contains hyperparameters.json and inputdataconfig.json, each of which may be missing. InvalidArgument:
+// one line.
 absl::StatusOr<TrainingInputs> ReadTrainingInputs(const FileReader& read_file, const std::string& folder);
 
 }  // namespace muster::discovery

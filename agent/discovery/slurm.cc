@@ -20,17 +20,17 @@ constexpr char kJobId[] = "SLURM_JOB_ID";
 constexpr char kStepNodes[] = "SLURM_STEP_NODELIST";
 constexpr char kStepCount[] = "SLURM_STEP_NUM_NODES";
 constexpr char kStepTasks[] = "SLURM_STEP_NUM_TASKS";
-constexpr char kTasks[] = "SLURM_NTASKS";  // outside of steps those of the allocation
+constexpr char kTasks[] = "SLURM_NTASKS";  // outside of a step: of the allocation
 constexpr char kStepTasksPerNode[] = "SLURM_STEP_TASKS_PER_NODE";
 constexpr char kNodeId[] = "SLURM_NODEID";
 constexpr char kLocalId[] = "SLURM_LOCALID";
 constexpr char kNodeName[] = "SLURMD_NODENAME";
 constexpr char kGroups[] = "SLURM_HET_SIZE";
-constexpr char kLaunchAddress[] = "SLURM_LAUNCH_NODE_IPADDR";  // srun alone sets it
+constexpr char kLaunchAddress[] = "SLURM_LAUNCH_NODE_IPADDR";  // set only by srun
 constexpr char kSourceOfOne[] = "slurm-node";
 constexpr int kMaxTasks = INT_MAX;
-constexpr uint64_t kStepStride = 101;  // from the port of a step to that of the job's next
-// Whoever of these is set has told how many devices a task sees; the count of devices reads it.
+constexpr uint64_t kStepStride = 101;  // distance between the ports of two consecutive steps of a job
+// If one of these is set, it restricts the devices of a task, and counting devices takes it into account.
 constexpr const char* kDeviceLists[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
                                         "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"};
 
@@ -40,7 +40,7 @@ class SlurmReader {
 
   bool IsStep() const { return Find(kStepNodes) || Find(kLaunchAddress) || Find(kStepCount); }
 
-  // How many nodes the step has.
+  // Returns the number of nodes of the step.
   absl::StatusOr<size_t> ReadNodes() {
     const auto list = Find(kStepNodes);
     if (!list) return Missing(kStepNodes, "the names of the step's nodes, which srun sets");
@@ -52,7 +52,7 @@ class SlurmReader {
                      absl::StrCat(count, ", the number of nodes in ", kStepNodes, " (", Shown(*list), ")"), ""});
   }
 
-  // After ReadNodes().
+  // Call after ReadNodes().
   Reading Step() {
     ASSIGN_OR_RETURN(const std::optional<int> rank, Number(kNodeId, 0, static_cast<int>(nodes_.size()) - 1));
     if (!rank) return Missing(kNodeId, "this node's number in the step, which srun sets");
@@ -98,7 +98,7 @@ class SlurmReader {
     return ToStatus({variable, "", std::nullopt, std::move(expected), ""});
   }
 
-  // nullopt where it is not set.
+  // nullopt: not set.
   absl::StatusOr<std::optional<int>> Number(const char* variable, int low, int high) const {
     const auto text = Find(variable);
     if (!text) return std::optional<int>();
@@ -106,13 +106,13 @@ class SlurmReader {
     return std::optional<int>(number);
   }
 
-  // What to type: one task on each of `count` nodes, whatever the allocation was asked for.
+  // The command for one task on each of `count` nodes, whatever options the allocation has.
   static std::string Srun(int count, const std::string& options = "") {
     return absl::StrFormat("srun --nodes=%d --ntasks=%d --ntasks-per-node=1 muster run %sSCRIPT", count, count,
                            options);
   }
 
-  // Of several tasks on this node each would be a node of its own; not one of them may go on, the first neither.
+  // Several tasks on one node would each act as a node, so all of them are refused, including the first.
   absl::Status CheckOneTask(int rank) const {
     const int count = static_cast<int>(nodes_.size());
     ASSIGN_OR_RETURN(const std::optional<int> local, Number(kLocalId, 0, kMaxTasks));
@@ -138,7 +138,7 @@ class SlurmReader {
          "write " + Srun(static_cast<int>(nodes_.size()), workers)});
   }
 
-  // Variables that were taken along from another job's step, or by ssh from another node.
+  // Detects variables that were inherited from another job's step, or copied by ssh from another node.
   absl::Status CheckNodeName(ClusterView* view) const {
     const auto name = Find(kNodeName);
     if (!name || *name == view->self) return absl::OkStatus();
@@ -153,7 +153,7 @@ class SlurmReader {
     return absl::OkStatus();
   }
 
-  // Numbers to Slurm, though nobody reckons with them; those of the steps of batch and salloc are near 2^32.
+  // An id of Slurm, a number below 2^32; the steps of batch and salloc have ids near that.
   absl::StatusOr<uint64_t> Id(const char* variable) const {
     const auto text = Find(variable);
     uint64_t id = 0;
@@ -161,7 +161,8 @@ class SlurmReader {
     return ToStatus({variable, "", *text, "a number, as Slurm gives to jobs and steps", ""});
   }
 
-  // A step, and a job that was requeued, is another run: nobody left over from the last one is let in.
+  // Each step, and each requeue of a job, gets its own run id, so that leftover nodes of an earlier one are
+  // refused.
   absl::Status NameRun(ClusterView* view) {
     ASSIGN_OR_RETURN(const uint64_t job, Id(kJobId));
     ASSIGN_OR_RETURN(const uint64_t step, Id("SLURM_STEP_ID"));

@@ -19,7 +19,7 @@ constexpr char kGiveAll[] =
     "set MASTER_ADDR, NODE_RANK and NNODES on each node, or give --nnodes, --node-rank and --master-addr; "
     "--standalone for this node alone";
 
-// Which variables say it.
+// The variables that hold rank and number of nodes.
 struct Names {
   const char* rank = nullptr;
   const char* count = nullptr;
@@ -29,19 +29,19 @@ bool IsAboveOne(const std::optional<std::string>& text) {
   return text.has_value() && *text != "1" && *text != "0";
 }
 
-// nullopt: they say nothing of several nodes.
-std::optional<Names> WhoSays(const Environment& environment) {
+// nullopt: the variables do not describe several nodes.
+std::optional<Names> FindNames(const Environment& environment) {
   const auto has = [&](const char* variable) { return TextOf(environment, variable).has_value(); };
   const bool of_process = IsSet(environment, "LOCAL_RANK");
   if (has("NODE_RANK") && (has("NNODES") || (has(kAddress) && !of_process))) return Names{"NODE_RANK", "NNODES"};
   if (of_process) return std::nullopt;
   if (has("RANK") && has("NNODES")) return Names{"RANK", "NNODES"};
-  // A rank that is empty is one that somebody failed to fill in: each of the nodes would be a job of its own.
+  // An empty rank was not filled in by mistake; without an error, each node would run its own job.
   const bool several = IsAboveOne(TextOf(environment, "NNODES"));
   if (several && (IsSet(environment, "NODE_RANK") || has(kAddress))) return Names{"NODE_RANK", "NNODES"};
   const bool blank = IsSet(environment, "RANK") && has(kAddress);
   if ((has("RANK") || blank) && IsAboveOne(TextOf(environment, "WORLD_SIZE"))) {
-    // A PyTorchJob's counts processes, and beside it stands how many nodes there are.
+    // WORLD_SIZE of a PyTorchJob counts processes; PET_NNODES has the number of nodes.
     int nodes = 0;
     const bool counted = absl::SimpleAtoi(TextOf(environment, kElasticNodes).value_or(""), &nodes);
     return Names{"RANK", counted ? kElasticNodes : "WORLD_SIZE"};
@@ -49,7 +49,7 @@ std::optional<Names> WhoSays(const Environment& environment) {
   return std::nullopt;
 }
 
-// Launchers set some of them alone for tests of their own, and leave some behind; a worker has the address.
+// Some of these variables alone may come from a test or be left over; a worker also has the address.
 bool IsWorkerOfALauncher(const Environment& environment) {
   const auto has = [&](const char* variable) { return IsSet(environment, variable); };
   if (!has(kAddress)) return false;
@@ -70,7 +70,7 @@ absl::Status RefusedNesting(const Environment& environment) {
 Reading ReadStatic(const Evidence& evidence) {
   const Environment& environment = evidence.environment;
   if (IsWorkerOfALauncher(environment)) return RefusedNesting(environment);
-  const std::optional<Names> names = WhoSays(environment);
+  const std::optional<Names> names = FindNames(environment);
   if (!names) return std::nullopt;
   ClusterView view;
   view.source = "static";
@@ -86,11 +86,11 @@ Reading ReadStatic(const Evidence& evidence) {
   RETURN_IF_ERROR(CheckReachable(kAddress, view));
   ASSIGN_OR_RETURN(view.primary_port, PortOr(environment, "MASTER_PORT", kTorchPort));
   view.loopback_only = IsLoopback(view.primary_host);
-  // In a pod an operator has set it, mostly to a Service, which need not lead a pod to itself.
+  // In a pod an operator has set the address, mostly to a Service, by which a pod may not reach itself.
   if (!IsSet(environment, kPodVariable)) view.primary_evidence = kAddress;
   view.nproc = TextOf(environment, kProcesses).value_or("");
   view.nproc_source = kProcesses;
-  view.run_id = kNoRunName;  // node 0 may call itself localhost, so that nothing here is the same on all nodes
+  view.run_id = kNoRunName;  // no value is the same on all nodes: node 0 may call itself localhost
   return view;
 }
 

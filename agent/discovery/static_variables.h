@@ -1,9 +1,9 @@
-// Variables that people and platforms without a reading of their own set on each node: MASTER_ADDR, and
+// Variables set on each node by users, and by platforms without their own source: MASTER_ADDR, and
 //   NODE_RANK and NNODES,
 //   RANK and NNODES, or
-//   RANK and WORLD_SIZE, both of nodes: Alibaba's PAI DLC, older operators of PyTorchJobs, and Vertex AI mean so.
-// Beside LOCAL_RANK they are those of a process, and say nothing of nodes; a worker of torchrun or muster, in
-// which another one is started without being told whether it shall be alone, is refused.
+//   RANK and WORLD_SIZE, both counting nodes: Alibaba's PAI DLC, older operators of PyTorchJobs, and Vertex AI.
+// Beside LOCAL_RANK they describe a process, not a node. A muster inside a worker of torchrun or muster is refused
+// unless options say what it should do.
 #pragma once
 
 #include "agent/discovery/cluster_view.h"

@@ -28,7 +28,7 @@ constexpr char kNoSparseForm[] =
     "this is TFJob's sparse form, which does not name the first worker: set enableDynamicWorker to false, or give "
     "--nnodes, --node-rank and --master-addr";
 
-// The kinds of tasks, trainers first and in the order of their ranks.
+// The kinds of tasks, trainers first, in the order of ranks.
 struct Kind {
   const char* name;
   bool trains;
@@ -115,7 +115,7 @@ absl::StatusOr<std::vector<Pool>> ReadCluster(const Json& document) {
   return pools;
 }
 
-// Which pool this node's is, and which of it; an evaluator that is in no list has neither.
+// This node's pool and index in it; an evaluator that is in no list has no pool.
 struct Task {
   const Pool* pool = nullptr;
   int index = 0;
@@ -169,7 +169,7 @@ Reading ReadTfConfig(const Environment& environment) {
   ClusterView view;
   view.source = kName;
   view.role = NodeRole::kAux;
-  view.may_have_aux = true;  // an evaluator need not be in any list
+  view.may_have_aux = true;  // an evaluator may be in no list
   view.loopback_only = true;
   for (const Pool& pool : pools) {
     if (!pool.trains) continue;

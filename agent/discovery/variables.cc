@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMaxPort = 65535;
 
-// No sign, no leading zeros, no hexadecimal: one way to write a number, which no reader can take for another.
+// Accepts no sign, leading zeros or hexadecimal, so that each number has exactly one notation.
 std::optional<int> PlainNumber(const std::string& text) {
   int number = 0;
   if (!absl::SimpleAtoi(text, &number) || absl::StrCat(number) != text) return std::nullopt;

@@ -1,5 +1,5 @@
-// Three steps: the text becomes a document, the document a Spec of known shape, the Spec a ClusterView. Each
-// refuses what it does not understand, so that the next need not ask.
+// Works in three steps: from text to a JSON document, to a validated Spec, to a ClusterView. Each step refuses
+// what it does not understand, so that the next one need not check again.
 #include "agent/discovery/vertex.h"
 
 #include <algorithm>
@@ -61,7 +61,7 @@ std::optional<int> PoolNumber(const std::string& name) {
   return number;
 }
 
-// The port for addresses that name none, and where it comes from.
+// The port for addresses without one, and its origin.
 struct FallbackPort {
   uint16_t port = kDefaultRendezvousPort;
   std::string origin = "muster's default";
@@ -164,7 +164,7 @@ absl::Status ReadCluster(const Json& document, Spec* spec) {
       const Json* const cluster,
       kSpec.ObjectIn(document, "cluster", "an object with a list of \"host:port\" for each worker pool"));
   const FallbackPort fallback = ReadOpenPorts(document, &spec->warnings);
-  std::vector<std::string> port_warnings;  // at most one: a hundred replicas without ports are one fact
+  std::vector<std::string> port_warnings;  // at most one for all replicas without ports
   for (const auto& [name, list] : cluster->items()) {
     ASSIGN_OR_RETURN(Pool pool, ReadPool(name, list, fallback, &port_warnings));
     spec->pools.push_back(std::move(pool));
@@ -207,13 +207,13 @@ absl::Status ReadTask(const Json& document, Spec* spec) {
 
 // ---- The view ----
 
-// Every replica reads the same primary out of its spec, so this name is the same on all of them. It is not the
-// same as that of another job only because Vertex AI puts a fresh id into each job's host names.
+// Equal on all replicas, since every spec has the same primary. Different for each job, since Vertex AI puts a new
+// id into each job's host names.
 std::string NameByPrimary(const Replica& primary) {
   return RunNameOf("vertex", ToString(primary.host, primary.port));
 }
 
-// What is in the bucket B is to be found under /gcs/B.
+// The content of bucket B is mounted at /gcs/B.
 constexpr std::string_view kBucketScheme = "gs://", kBucketFolder = "/gcs/";
 constexpr std::pair<const char*, const char*> kFolders[] = {
     {"AIP_MODEL_DIR", "OUTPUT_FOLDER"},
@@ -221,7 +221,7 @@ constexpr std::pair<const char*, const char*> kFolders[] = {
     {"AIP_TENSORBOARD_LOG_DIR", "JOBLOGS_FOLDER"},
 };
 
-// Each replica is a Service of Kubernetes, whose address is a variable of every container: NAME_SERVICE_HOST.
+// Each replica is a Kubernetes Service, whose address every container has in the variable NAME_SERVICE_HOST.
 std::string ServiceAddress(const Environment& environment, const std::string& name) {
   std::string variable = absl::AsciiStrToUpper(name.substr(0, name.find('.')));
   std::replace(variable.begin(), variable.end(), '-', '_');
@@ -280,7 +280,7 @@ void TakeVertexFolders(const Environment& environment, ClusterView* view) {
 Reading ReadVertex(const Environment& environment, const VertexOptions& options) {
   const auto found = environment.find(kSource);
   if (found == environment.end()) return std::nullopt;
-  // Real values come with blanks behind them; a blank value is as good as none.
+  // Real values end with blanks. A blank value counts as absent.
   const std::string_view text = AsStd(absl::StripAsciiWhitespace(found->second));
   if (text.empty()) return std::nullopt;
 

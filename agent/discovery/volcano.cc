@@ -86,11 +86,11 @@ Reading ReadVolcano(const Evidence& evidence) {
   absl::StatusOr<ClusterView> view = ClusterView();
   const std::vector<std::string> lists = HostLists(environment);
   if (IsSet(environment, "WORLD_SIZE") || lists.empty()) {
-    // A task of one pod without plugins is no cluster.
+    // A task of one pod without plugins is not a cluster.
     if (!IsSet(environment, "WORLD_SIZE") && !IsSet(environment, "MASTER_ADDR")) return std::nullopt;
     view = ByPlugin(environment);
   } else if (lists.size() > 1 && TextOf(environment, "TF_CONFIG")) {
-    return std::nullopt;  // its plugin tensorflow says who is who
+    return std::nullopt;  // the plugin tensorflow describes the job in TF_CONFIG
   } else if (lists.size() > 1) {
     return ToStatus({"WORLD_SIZE", "", std::nullopt,
                      absl::StrCat("the number of pods of all ", lists.size(), " tasks, since ", kTaskIndex,

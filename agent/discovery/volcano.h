@@ -1,5 +1,5 @@
-// Volcano: VC_TASK_INDEX (plugin env) counts within one task of the job. With the plugin pytorch MASTER_ADDR, RANK
-// and WORLD_SIZE are of nodes. Without it, and with the plugin svc, a job with one task has its names in
+// Volcano: VC_TASK_INDEX (plugin env) counts within one task of the job. With the plugin pytorch, MASTER_ADDR,
+// RANK and WORLD_SIZE describe nodes. Without it, but with the plugin svc, a job of one task has its host names in
 // VC_<TASK>_HOSTS.
 #pragma once
 

@@ -3,8 +3,7 @@
 //
 // The makers, how their devices are found, and the variables that restrict them:
 // - NVIDIA (gpu): `nvidia-smi -L` if it works, else /proc/driver/nvidia/gpus and /dev/nvidiaN;
-// CUDA_VISIBLE_DEVICES,
-//   read as CUDA reads it. With MIG, each instance gets a worker, which sees only that instance.
+//   CUDA_VISIBLE_DEVICES, read as CUDA reads it. With MIG, each instance gets a worker that sees only that one.
 // - AMD (gpu): the nodes of /sys/class/kfd with compute units; ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and
 //   CUDA_VISIBLE_DEVICES.
 // - Intel (xpu): render nodes of data-centre GPUs; ZE_AFFINITY_MASK.

@@ -26,13 +26,12 @@ namespace muster::agent {
 
 inline constexpr absl::Duration kGceWait = absl::Seconds(60);   // how long GCE's server waits for a change
 inline constexpr absl::Duration kAwsPeriod = absl::Seconds(5);  // between two requests, as EC2's documents advise
-inline constexpr absl::Duration kMetadataLimit =
-    absl::Seconds(5);                                            // for a request that should be answered at once
-inline constexpr absl::Duration kLeastPause = absl::Seconds(1);  // after an immediate answer, or a failure
-inline constexpr absl::Duration kMostPause = absl::Seconds(30);  // between two failing requests
-inline constexpr int kAwsRebalanceEvery = 6;                     // periods between two rebalance requests
-inline constexpr absl::Duration kAwsTokenLife = absl::Hours(6);  // the maximum that EC2 allows
-inline constexpr size_t kMaxMetadataBytes = 4096;                // of an answer
+inline constexpr absl::Duration kMetadataLimit = absl::Seconds(5);  // for a request without waiting
+inline constexpr absl::Duration kLeastPause = absl::Seconds(1);     // after an immediate answer, or a failure
+inline constexpr absl::Duration kMostPause = absl::Seconds(30);     // between two failing requests
+inline constexpr int kAwsRebalanceEvery = 6;                        // periods between two rebalance requests
+inline constexpr absl::Duration kAwsTokenLife = absl::Hours(6);     // the maximum that EC2 allows
+inline constexpr size_t kMaxMetadataBytes = 4096;                   // of an answer
 
 struct HttpRequest {
   std::string method = "GET";

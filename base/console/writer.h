@@ -24,8 +24,7 @@
 
 namespace muster {
 
-inline constexpr size_t kMaxWriterBytes =
-    1024 * 1024;  // queued bytes at which our own lines are dropped, per output
+inline constexpr size_t kMaxWriterBytes = 1024 * 1024;  // queued bytes per output; further log lines are dropped
 inline constexpr size_t kPausePipesBytes = 256 * 1024;  // queued bytes at which workers' pipes are no longer read
 inline constexpr absl::Duration kFlushLimit = absl::Seconds(2);
 inline constexpr absl::Duration kRetryOutput = absl::Seconds(1);  // pause after a failed write (a full disk)

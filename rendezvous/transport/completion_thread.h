@@ -43,8 +43,7 @@ class CompletionThread {
 
   const std::unique_ptr<grpc::CompletionQueue> queue_;
   const Post post_;
-  std::shared_ptr<bool> alive_ =
-      std::make_shared<bool>(true);     // posted closures may outlive this; loop thread only
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for posted closures; loop thread only
   std::weak_ptr<bool> guard_ = alive_;  // copied by the queue's thread; not written after construction
   absl::Status status_;
   bool joined_ = false;
