@@ -10,7 +10,7 @@ namespace muster::rendezvous {
 
 uint64_t Entropy();  // from the kernel
 
-void RaiseDescriptorLimit();  // to what is allowed: more than 1,024 agents need more than 1,024 sockets
+void RaiseDescriptorLimit();  // to the hard limit: more than 1,024 agents need more than 1,024 sockets
 
 // Checks that the process can start the threads without which gRPC fails silently. Blocks for less than 1 ms.
 absl::Status CheckThreadsForGrpc();
