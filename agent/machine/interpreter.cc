@@ -157,8 +157,8 @@ Interpreter ChooseInterpreter(const Environment& environment, const InterpreterO
     if (!path.empty()) return Chosen(path, "it is the first on PATH");
   }
   return {"",
-          "no python or python3 was found in muster's folder, $VIRTUAL_ENV, $CONDA_PREFIX or PATH: install one, or "
-          "pass --python or PYTHON_EXEC"};
+          "no python or python3 was found in muster's folder, $VIRTUAL_ENV, $CONDA_PREFIX or PATH: install one, "
+          "or pass --python or PYTHON_EXEC"};
 }
 
 ProgramCheck CheckProgram(ProgramKind kind, const std::string& target, const Interpreter& interpreter,
