@@ -60,7 +60,8 @@ void AgentCore::OnHostClosed(BootTime now, Effects* out) {
   if (finished_ || ending_host_ || !configured_) return;
   ending_host_ = true;
   host_ended_at_ = now;
-  Say(Severity::kWarning, "the main process of this node died; ending everything that it started", out,
+  Say(Severity::kWarning,
+      absl::StrCat("muster (pid ", host_.host_pid(), ") died unexpectedly; cleaning up its workers"), out,
       {.event = events::kHostLost});
   out->push_back(EndHost{{host_.workers().begin(), host_.workers().end()}, false});
 }
@@ -69,7 +70,8 @@ void AgentCore::OnHostSwept(BootTime now, Effects* out) {
   if (finished_ || host_gone_) return;
   host_gone_ = true;
   gone_deadline_ = now + kGoneLimit;
-  Say(Severity::kInfo, "everything that the main process had started has ended", out);
+  Say(Severity::kInfo, absl::StrCat("all processes that muster (pid ", host_.host_pid(), ") started have ended"),
+      out);
   const bool left = host_.leave().signal() != 0 && host_.phase() == v1::HOST_PHASE_IDLE;
   if (left || host_.flushed()) {  // the host ended in order, so the coordinator need not be told
     Leave("the main process has ended in order", out);
@@ -339,8 +341,7 @@ void AgentCore::ApplyOrder(BootTime now, const v1::Directive& directive, Effects
       if (Compare(directive.stop().round(), memory_.stopped()) > 0) {
         *memory_.mutable_stopped() = directive.stop().round();
         Say(memory_.served() ? Severity::kDebug : Severity::kInfo,
-            absl::StrCat("stopping round ", directive.stop().round().number(), ": ", directive.stop().cause()),
-            out, {.event = events::kRoundStopping});
+            absl::StrCat("stopping workers: ", directive.stop().cause()), out, {.event = events::kRoundStopping});
       }
       SetWaiting(now, "", out);
       order_.mutable_stop()->set_cause(directive.stop().cause());

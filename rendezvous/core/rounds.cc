@@ -17,6 +17,21 @@ namespace {
 
 constexpr int kMaxSteps = 16;  // per event; the longest path is recovering -> draining -> gathering -> running
 
+// "2 nodes"
+std::string Count(int64_t count, const std::string& what) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
+// "restart 2 of 3: "; empty before the first restart. Without "of 3" where --max-restarts does not bound the
+// number: node losses do not count for it, and a restart window forgets.
+std::string DescribeRestart(const v1::Round& round, const CoordinatorOptions& options) {
+  if (round.restart_count() == 0) return "";
+  const bool bounded = round.restart_count() == round.failures() && round.failures() <= options.max_restarts &&
+                       options.restart_window == absl::InfiniteDuration();
+  return absl::StrCat("restart ", round.restart_count(), bounded ? absl::StrCat(" of ", options.max_restarts) : "",
+                      ": ");
+}
+
 }  // namespace
 
 void Coordinator::Decide(BootTime now, Effects* out) {
@@ -347,10 +362,9 @@ void Coordinator::MakeRound(BootTime now, std::vector<Candidate> members, const 
   MUSTER_CHECK(greatest_.node_count() >= options_.min_nodes && greatest_.node_count() <= options_.max_nodes,
                "round size outside MIN..MAX");
   Enter(State::kRunning, now,
-        absl::StrCat("round ", id.number(), ": ", greatest_.node_count(),
-                     greatest_.node_count() == 1 ? " node" : " nodes", ", world size ", greatest_.world_size(),
-                     greatest_.restart_count() > 0 ? absl::StrCat(", restart ", greatest_.restart_count()) : "",
-                     ", master ", ToString(greatest_.master()), " (", why, ")"),
+        absl::StrCat(DescribeRestart(greatest_, options_), "starting ", Count(greatest_.world_size(), "worker"),
+                     " on ", Count(greatest_.node_count(), "node"), ", round ", id.number(), ", master ",
+                     ToString(greatest_.master()), " (", why, ")"),
         out);
 }
 

@@ -160,11 +160,11 @@ class SilentPeers(ClusterTest):
             cluster.kill(pid, cluster.signal.SIGSTOP)
         primary = job.nodes[0]
         wait_until("its lease ends", lambda: primary.said(
-            r"warning: the lease ends \(no other node of the round has answered the coordinator here for [\d.]+s: they "
-            r"stand still, or this node is cut off\): stopping the workers, which have [\d.]+m?s,"))
+            r"warning: no other node answered for [\d.]+s \(all are stalled, or this node is cut off\); "
+            r"stopping workers, which have [\d.]+m?s to exit,"))
         wait_until("so says the coordinator", lambda: primary.said(
             r"stopped its workers on its own: its lease expired because no other node of the round answered"))
-        self.assertEqual([], primary.said("the coordinator was not reached"))
+        self.assertEqual([], primary.said("the coordinator did not answer"))
 
 
 if __name__ == "__main__":

@@ -256,7 +256,7 @@ class Trouble(Logs):
         for rank in "01":
             self.assertIn(f"out {rank}\n", node.out())
             self.assertIn(f"[default{rank}]:err {rank}\n", node.err())
-        self.assertTrue(node.said("round 2: "))
+        self.assertTrue(node.said(", round 2, "))
 
     @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a file system")
     def test_a_report_on_a_file_system_that_does_not_answer_does_not_hold_the_end_back(self):

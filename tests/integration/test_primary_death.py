@@ -33,7 +33,7 @@ class PrimaryDeath(ClusterTest):
         job.open_gate()
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
         self.assert_rounds_do_not_overlap(job)
-        rounds = [int(number) for node in job.all_nodes for number in node.said(r"round (\d+): \d+ nodes")]
+        rounds = [int(number) for node in job.all_nodes for number in node.said(r"on \d+ nodes?, round (\d+), ")]
         self.assertEqual(len(set(rounds)), len(rounds), "no round's number comes twice")
         self.assertEqual([1, 2, 3], rounds)
 

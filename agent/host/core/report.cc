@@ -22,6 +22,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxRule = 60;  // characters, as torchrun's report has them
 constexpr char kNone[] = "<N/A>";
+constexpr char kNoTraceback[] = "not captured; decorate main() with torch's @record";
 
 bool HasFailedWorker(const JobEnd& end) {
   return end.verdict && end.verdict->has_root_cause() && end.verdict->exit_code() != 0;
@@ -75,9 +76,7 @@ std::string Indented(const std::string& text, const char* indent) {
 }
 
 std::string Block(int index, const v1::Failure& failure, const absl::TimeZone& zone) {
-  const std::string traceback =
-      Or(Or(failure.callstack(), Message(failure)),
-         absl::StrCat(kNone, " (no error file was written: torch's @record writes one)"));
+  const std::string traceback = Or(Or(failure.callstack(), Message(failure)), kNoTraceback);
   std::string block = absl::StrCat(
       "[", index, "]:\n", "  time      : ", TimeText(failure, zone), "\n", "  host      : ", failure.host(),
       " (node ", failure.node_rank(), ")\n", "  rank      : ", failure.rank(),

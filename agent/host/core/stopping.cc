@@ -131,12 +131,11 @@ std::string HostCore::WhyLeaseEnds(BootTime now) const {
   };
   const std::string silence = shown(now - (lease_deadline_ - lease_));
   const bool serves = memory_.served() && agent_attached_;
-  return absl::StrCat("the lease ends (",
-                      serves ? absl::StrCat("no other node of the round has answered the coordinator here for ",
-                                            silence, ": they stand still, or this node is cut off")
-                             : absl::StrCat("the coordinator was not reached for ", silence),
-                      "): stopping the workers, which have ", shown(LeaseKillMoment() - now),
-                      ", since others may take their place after the lease (--lease ", shown(lease_), ")");
+  return absl::StrCat(
+      serves ? absl::StrCat("no other node answered for ", silence, " (all are stalled, or this node is cut off)")
+             : absl::StrCat("the coordinator did not answer for ", silence),
+      "; stopping workers, which have ", shown(LeaseKillMoment() - now),
+      " to exit, because other nodes may replace them once the lease ends (--lease ", shown(lease_), ")");
 }
 
 void HostCore::WatchLease(BootTime now, Effects* out) {

@@ -112,7 +112,7 @@ TEST(Report, WithoutACallstackTheLastLinesOfTheOutputAreShown) {
   Cause(&end)->set_hint("look there");
   const std::string report = FailureReport(end);
   EXPECT_TRUE(Has(report,
-                  "  traceback : <N/A> (no error file was written: torch's @record writes one)\n"
+                  "  traceback : not captured; decorate main() with torch's @record\n"
                   "  output    : the last lines of its standard error:\n"
                   "    one\n"
                   "    two\n"
