@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <iterator>
 
 #include "absl/strings/match.h"
@@ -233,14 +234,23 @@ void SetRootCause(const SeenFailure& cause, std::vector<FailureRef> failures, v1
   }
 }
 
+namespace {
+
+std::string SignalName(int signal) {
+  const char* const name = sigabbrev_np(signal);
+  return name == nullptr ? absl::StrCat("signal ", signal) : absl::StrCat("SIG", name);
+}
+
+}  // namespace
+
 int ExitCodeOf(const v1::Failure& failure) {
   return failure.has_signal() ? 128 + failure.signal() : failure.exit_code();
 }
 
 std::string DescribeFailure(const v1::Failure& failure) {
-  return absl::StrCat("the worker of rank ", failure.rank(), " on ", failure.host(),
+  return absl::StrCat("rank ", failure.rank(), " on ", failure.host(),
                       failure.oom_killed()   ? " was killed because memory ran out"
-                      : failure.has_signal() ? absl::StrCat(" was ended by signal ", failure.signal())
+                      : failure.has_signal() ? absl::StrCat(" was killed (", SignalName(failure.signal()), ")")
                                              : absl::StrCat(" exited with code ", failure.exit_code()));
 }
 

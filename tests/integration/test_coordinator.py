@@ -44,7 +44,7 @@ class CoordinatorAlone(ClusterTest):
         job.open_gate()
         self.assertEqual({0: 7, 1: 7}, job.exit_codes())
         self.assertEqual(7, self.coordinator.exit_code())
-        self.assertTrue(self.coordinator.said("exit code 7: the worker of rank 2"))
+        self.assertTrue(self.coordinator.said("exit code 7: rank 2 "))
 
     def test_killed_and_started_again_it_disturbs_no_worker(self):
         job, starts = self.running()

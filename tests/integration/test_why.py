@@ -110,7 +110,7 @@ class WhatEndedTheJob(ClusterTest):
         job.open_gate()  # the others exit with 1 within milliseconds
         self.assertEqual({place: 137 for place in range(3)}, job.exit_codes())
         for node in job.nodes.values():
-            self.assertTrue(node.said("exit code 137 \(worker\): the worker of rank 2 on .* was ended by signal 9"))
+            self.assertTrue(node.said("exit code 137 \(worker\): rank 2 on .* was killed \(SIGKILL\)"))
 
     def test_a_node_killed_whole_is_the_cause_and_not_its_peers_that_fail_of_it(self):
         job = self.cluster(3, nproc=1, plan=[{"when": {"restart": 0}, "exit": 1},

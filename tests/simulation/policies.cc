@@ -396,7 +396,7 @@ Micros Policies::FirstHeard(const CoordinatorHome& home, const RoundRecord& roun
 
 // What was stopped since a worker failed, and lost no node, costs a restart.
 void Policies::CheckCharged(const RoundRecord& before, const RoundRecord& round) {
-  if (!Clean(before) || !absl::StartsWith(before.stopped_for, "the worker of rank ")) return;
+  if (!Clean(before) || !absl::StartsWith(before.stopped_for, "rank ")) return;
   const bool lost_one = round.told.loss_ages_ms_size() != before.told.loss_ages_ms_size();
   if (lost_one || round.told.failures() != before.told.failures()) return;
   Fail(7, absl::StrCat("round ", before.name, " was stopped for a failure (", before.stopped_for, "), but round ",

@@ -344,7 +344,7 @@ TEST(Coordinator, WhoWaitsIsToldWhatTheOthersDo) {
   EXPECT_EQ(c.Told("spare").wait().reason(), "round 1 runs with 2 nodes");
   c.Fail("a", 7);
   c.Apply("spare");
-  EXPECT_EQ(c.Told("spare").wait().reason(), "round 1 is stopping: the worker of rank 0 on a exited with code 7");
+  EXPECT_EQ(c.Told("spare").wait().reason(), "round 1 is stopping: rank 0 on a exited with code 7");
 }
 
 // This coordinator was stopped meanwhile: what was sent first is the latest by its age.

@@ -105,7 +105,7 @@ TEST_F(FirstCauseOfARound, ANodesLastWordStandsBesideItsVanishing) {
   c_.Fail("b", 137);
   c_.Close("b");
   c_.Pass(absl::Seconds(20), {"a", "c"});
-  EXPECT_EQ(c_.Said("; it last reported that the worker of rank 2 on b was killed because memory ran out"), 1);
+  EXPECT_EQ(c_.Said("; it last reported that rank 2 on b was killed because memory ran out"), 1);
 }
 
 TEST_F(FirstCauseOfARound, IsANodeWhoseDeathItsSuccessorProvedLongAfterItsPeersFailed) {
@@ -224,12 +224,12 @@ TEST_F(FirstCauseOfARound, WhenBudgetIsLeftItIsSaidOnceAllIsKnownAndNotTwice) {
   c.Say("c");
   EndWith(&c, {"a", "b", "c"});
   ASSERT_EQ(c.state(), State::kRunning);
-  EXPECT_EQ(c.Said("round 1 ended; root cause: the worker of rank 4 on c exited with code 7"), 1);
+  EXPECT_EQ(c.Said("round 1 ended; root cause: rank 4 on c exited with code 7"), 1);
   Cluster alone(options);
   Start(&alone);
   alone.Fail("a", 1);
   EndWith(&alone, {"a", "b", "c"});
-  EXPECT_EQ(alone.Said("the worker of rank 0 on a exited with code 1"), 1) << "the drain said so already";
+  EXPECT_EQ(alone.Said("rank 0 on a exited with code 1"), 1) << "the drain said so already";
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ JobEnd End() {
   JobEnd end;
   end.exit_code = 7;
   end.origin = "worker";
-  end.reason = "the worker of rank 9 on gpu-08 exited with code 7";
+  end.reason = "rank 9 on gpu-08 exited with code 7";
   end.program = "train.py";
   end.host = "gpu-00";
   end.run_id = "r";
@@ -214,7 +214,7 @@ TEST(TerminationMessage, IsShortAndKeepsTheReasonAndTheLastLine) {
   Cause(&end)->set_callstack(stack);
   const std::string message = TerminationMessage(end);
   EXPECT_LE(message.size(), kMaxTerminationBytes);
-  EXPECT_EQ(message.rfind("exit code 7 (worker): the worker of rank 9", 0), 0u) << message;
+  EXPECT_EQ(message.rfind("exit code 7 (worker): rank 9", 0), 0u) << message;
   EXPECT_TRUE(Has(message, "rank 9 (local_rank: 1) on gpu-08 (node 1), exitcode 7")) << message;
   EXPECT_TRUE(message.ends_with("ValueError: the end")) << message;
 }
