@@ -35,7 +35,7 @@ class JsonLog(ClusterTest):
         failed = self.only(job.nodes[1], "worker_failed")
         self.assertEqual((3, 1, 1, 1, "WARNING"),
                          tuple(failed[key] for key in ("rank", "node_rank", "node", "round", "severity")))
-        self.assertIn("worker of rank 3", failed["message"])
+        self.assertIn("worker rank 3", failed["message"])
         for node in job.nodes.values():
             self.assertEqual((3, 1), tuple(self.only(node, "failure_report")[key] for key in ("rank", "node_rank")))
             self.assertEqual("ERROR", self.only(node, "job_ended")["severity"])

@@ -18,7 +18,7 @@ from terminal import Screen
 
 MIB = 1 << 20
 LEASE_S = 2  # a busy machine may hold a process up for a second
-OF_OURS = r"warning: (?!worker of rank)"  # not about a worker that failed
+OF_OURS = r"warning: (?!worker rank)"  # not about a worker that failed
 # The leak check of a sanitized build stops all threads first, and would wait for one that a file system keeps.
 NO_LEAK_CHECK = {"ASAN_OPTIONS": ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "detect_leaks=0"]))}
 

@@ -279,7 +279,7 @@ class File(NoticeTest):
         file.touch()
         wait_until("the worker was told", lambda: job.records("signal"))
         node.signal(signal.SIGTERM)
-        wait_until("it says so", lambda: node.said("SIGTERM: leaving already"))
+        wait_until("it says so", lambda: node.said("SIGTERM: already leaving"))
         never("the worker is killed", lambda: not job.workers_of(0))
         job.open_gate()
         self.assertEqual(75, node.exit_code())

@@ -75,7 +75,7 @@ class Preflight(ClusterTest):
         job.wait_for_round(0)
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
-        self.assertTrue(job.nodes[1].said("this node is fit again"))
+        self.assertTrue(job.nodes[1].said("this node is usable again"))
 
     def test_a_spare_takes_the_rank_of_a_node_where_it_fails_before_the_next_round(self):
         job = self.checked(3, nnodes="2", plan=[{"when": {"place": 1}, "exit": 5, "after": "crash"}],
@@ -114,7 +114,7 @@ class Preflight(ClusterTest):
         job.options += ["--preflight-timeout", "1s"]
         job.start(1)
         self.wait_until_it_hangs(job)
-        wait_until("its time is over", lambda: job.nodes[1].said(r"preflight failed on \S+: not done within 1s"))
+        wait_until("its time is over", lambda: job.nodes[1].said(r"preflight failed on \S+: timed out after 1s"))
         self.assertEqual([], self.left(job))
         job.nodes[1].signal(15)
         self.assertEqual(75, job.nodes[1].exit_code())
@@ -189,7 +189,7 @@ exit 0
         job = self.cluster_with_gpus("--gpu-release-timeout", "500ms")
         pid = self.first_round(job)
         wait_until("it is unusable", lambda: job.nodes[0].said(
-            rf"GPUs of \S+ are still held by workers that have ended \(pid {pid}\) after 500ms"))
+            rf"GPUs of \S+ are still held by exited workers \(pid {pid}\) after 500ms"))
         never("a round", lambda: job.records("start", restart=1))
         (job.folder / "held").unlink()
         self.end(job)
@@ -203,7 +203,7 @@ exit 0
         pid = job.wait_for_round(0, workers=2)[0]["pid"]
         (job.folder / "held").write_text(f" {pid}\n")
         job.open_gate("crash")
-        wait_until("it is waited for", lambda: job.nodes[0].said(rf"still held by workers that have ended \(pid {pid}\)"))
+        wait_until("it is waited for", lambda: job.nodes[0].said(rf"still held by exited workers \(pid {pid}\)"))
         (job.folder / "held").unlink()
         job.wait_for_round(1, workers=2)
         job.open_gate()
@@ -228,14 +228,14 @@ exit 0
         job.open_gate("broken")
         self.first_round(job)
         self.end(job)
-        self.assertEqual(1, len(job.nodes[0].said("taken to be free: nvidia-smi exited with code 9")))
+        self.assertEqual(1, len(job.nodes[0].said("assumed to be free: nvidia-smi exited with code 9")))
 
     def test_a_tool_that_hangs_is_given_up(self):
         job = self.cluster_with_gpus()
         job.open_gate("hangs")
         self.first_round(job)
         self.end(job)
-        self.assertTrue(job.nodes[0].said("taken to be free: nvidia-smi did not answer within 15s"))
+        self.assertTrue(job.nodes[0].said("assumed to be free: nvidia-smi did not answer within 15s"))
         self.assertEqual([], [pid for pid in bearers(TOKEN, job.token) if arguments_of(pid)[:1] == ["sleep"]])
 
 

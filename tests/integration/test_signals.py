@@ -145,7 +145,7 @@ class OnVertexAi(ClusterTest):
         job.wait_for_round(0)
         job.nodes[1].signal(signal.SIGTERM)
         self.assertEqual(134, job.nodes[1].exit_code())
-        self.assertTrue(job.nodes[1].said(r"exit code 134 \(muster\): .*\(75, told as 134"))
+        self.assertTrue(job.nodes[1].said(r"exit code 134 \(muster\): .*\(75, reported as 134"))
         job.open_gate()
         self.assertEqual(0, job.nodes[0].exit_code())
         failing = self.cluster(1, plan=[{"after": None, "exit": 75}], options=["--max-restarts", "0"],

@@ -19,7 +19,7 @@ constexpr Micros kReapDelay = 50;               // a death to the pidfd's event
 constexpr Micros kKillDelayMax = kMillisecond;  // SIGKILL to the end
 constexpr Micros kAgentStartMax = 30 * kMillisecond;
 constexpr Micros kFlushMax = 5 * kMillisecond;
-constexpr char kOutOfTime[] = "did not end in time";  // how the host says that the grace is over
+constexpr char kOutOfTime[] = "did not exit within the grace period";  // the host's message before SIGKILL
 
 }  // namespace
 

@@ -19,7 +19,7 @@ absl::Duration FromMs(int64_t ms) { return absl::Milliseconds(ms); }
 
 std::string Describe(const Ending& ending) {
   if (ending.oom_killed) return "was killed because memory ran out";
-  return ending.by_signal ? absl::StrCat("was ended by signal ", ending.number)
+  return ending.by_signal ? absl::StrCat("was killed (", NameOf(ending.number), ")")
                           : absl::StrCat("exited with code ", ending.number);
 }
 
@@ -61,7 +61,7 @@ void HostCore::NextAgent(BootTime now, Effects* out) {
   while (!agent_starts_.empty() && now - agent_starts_.front() > kAgentRestartWindow) agent_starts_.pop_front();
   if (static_cast<int>(agent_starts_.size()) > kMaxAgentRestarts && !exit_) {
     GiveUp(now,
-           absl::StrCat("the agent died ", kMaxAgentRestarts, " times within ",
+           absl::StrCat("the agent process died ", kMaxAgentRestarts, " times within ",
                         absl::FormatDuration(kAgentRestartWindow)),
            out);
     return;
@@ -141,7 +141,7 @@ absl::Duration HostCore::SilenceLimit() const {
 void HostCore::ReplaceSilentAgent(BootTime now, Effects* out) {
   Say(Severity::kWarning,
       absl::StrCat("agent ", agent_number_, " has been silent for ", absl::FormatDuration(SilenceLimit()),
-                   ": ending the workers and the agent"),
+                   ": stopping the workers and killing the agent"),
       out, {.event = events::kAgentLost});
   if (Active()) {
     BeginStop(now, SIGTERM, std::min(FromMs(options_.config.shutdown_grace_ms()), lease_ / 3), v1::OUTCOME_STOPPED,
@@ -156,7 +156,7 @@ void HostCore::ReplaceSilentAgent(BootTime now, Effects* out) {
   if (!agent_has_spoken_ && !agents_fail_since_) agents_fail_since_ = now;
   const absl::Duration limit = FromMs(options_.config.coordinator_timeout_ms());
   if (agents_fail_since_ && now - *agents_fail_since_ >= limit) {
-    GiveUp(now, absl::StrCat("no agent has said anything for ", absl::FormatDuration(limit)), out);
+    GiveUp(now, absl::StrCat("no agent has responded for ", absl::FormatDuration(limit)), out);
     return;
   }
   NextAgent(now, out);
@@ -223,8 +223,8 @@ void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
   const bool again = Compare(round.id(), started_) <= 0;
   if (again || Active() || leave_ || exit_) return;
   if (fitness_ != Fitness::kFit) {  // whoever made it has not heard of that
-    Say(Severity::kWarning, absl::StrCat("round ", ToString(round.id()), " not started: this node is not fit"),
-        out);
+    Say(Severity::kWarning,
+        absl::StrCat("round ", ToString(round.id()), " not started: this node is not ready for a round"), out);
     return;
   }
   if (leased() && now >= LeaseTermMoment()) {
@@ -340,7 +340,7 @@ v1::Failure HostCore::MakeFailure(int local_rank, const Ending& ending, int64_t 
 void HostCore::Fail(BootTime now, int local_rank, const Ending& ending, int64_t pid, Effects* out) {
   failure_at_ = FailedAt(now, ending);
   failure_ = MakeFailure(local_rank, ending, pid, failure_at_);
-  std::string text = absl::StrCat("worker of rank ", failure_->rank(), " (pid ", pid, ") ", Describe(ending));
+  std::string text = absl::StrCat("worker rank ", failure_->rank(), " (pid ", pid, ") ", Describe(ending));
   if (!ending.error_text.empty()) absl::StrAppend(&text, ": ", ending.error_text);
   Say(Severity::kWarning, text, out, FailedWorker());
   BeginStop(now, SIGTERM, FromMs(options_.config.shutdown_grace_ms()), v1::OUTCOME_FAILED, "a worker failed", out);
@@ -378,9 +378,9 @@ void HostCore::FailLate(BootTime now, int local_rank, const Ending& ending, int6
   failure_at_ = at;
   failure_ = MakeFailure(local_rank, ending, pid, at);
   Say(Severity::kWarning,
-      absl::StrCat("worker of rank ", failure_->rank(), " (pid ", pid, ") had failed ",
+      absl::StrCat("worker rank ", failure_->rank(), " (pid ", pid, ") ", Describe(ending), "; it had failed ",
                    absl::FormatDuration(absl::Trunc(stopped_at_ - at, absl::Milliseconds(1))),
-                   " before it was stopped: ", Describe(ending)),
+                   " before this node was told to stop"),
       out, FailedWorker());
 }
 
@@ -410,10 +410,10 @@ void HostCore::AddHint() {
   const std::string& given = options_.local_rank_option;
   if (!given.empty() && given != "local-rank") return;  // what the script wants is known
   failure_->set_hint(absl::StrCat(
-      "exit code 2 so soon after the start is how argparse refuses its arguments; a script that expects ",
-      given.empty() ? "--local-rank gets it with --pass-local-rank (--local_rank: "
-                      "--pass-local-rank=local_rank)"
-                    : "--local_rank, with an underscore, gets it with --pass-local-rank=local_rank"));
+      "exit code 2 soon after the start usually means that argparse rejected the arguments; if the script "
+      "expects ",
+      given.empty() ? "--local-rank, add --pass-local-rank (for --local_rank: --pass-local-rank=local_rank)"
+                    : "--local_rank, with an underscore, use --pass-local-rank=local_rank"));
 }
 
 void HostCore::AllEnded(BootTime now, Effects* out) {

@@ -27,7 +27,7 @@ void HostCore::BeginLeave(BootTime now, int signal, const std::string& reason, a
   Say(reason.empty() ? Severity::kInfo : Severity::kWarning,
       absl::StrCat(reason.empty() ? NameOf(signal) : reason,
                    leave_->cancel() ? ": cancelling the job" : ": leaving the job",
-                   Active() ? absl::StrCat(", the workers have ", muster::FormatDuration(grace)) : ""),
+                   Active() ? absl::StrCat("; the workers have ", muster::FormatDuration(grace), " to exit") : ""),
       out, {.event = events::kLeaving});
   if (Active()) BeginStop(now, signal, grace, v1::OUTCOME_STOPPED, "asked to leave", out);
   Tell(out);
@@ -40,13 +40,13 @@ bool HostCore::ConfirmsLeave(BootTime now, int signal, Effects* out) {
   if (!leave_) return false;
   if (signalled_) return now < *signalled_ + kOneSignal;
   signalled_ = now;
-  Say(Severity::kInfo, absl::StrCat(NameOf(signal), ": leaving already (", leave_->reason(), ")"), out);
+  Say(Severity::kInfo, absl::StrCat(NameOf(signal), ": already leaving (", leave_->reason(), ")"), out);
   return true;
 }
 
 std::string HostCore::WhyLeft() const {
   if (!leave_->reason().empty()) return absl::StrCat("asked to leave: ", leave_->reason());
-  return absl::StrCat(leave_->cancel() ? "cancelled" : "asked to leave", " by signal ", leave_->signal());
+  return absl::StrCat(leave_->cancel() ? "cancelled" : "asked to leave", " by ", NameOf(leave_->signal()));
 }
 
 // The nodes do not agree on it: each goes by its own clock, and what a clock that is ahead begins is no round for
@@ -69,8 +69,8 @@ bool HostCore::StaysForOthers(BootTime now, Effects* out) {
   if (leave_->cancel() || !serves_others_ || now >= leave_until_) return false;
   if (!std::exchange(said_why_it_stays_, true)) {
     Say(Severity::kInfo,
-        absl::StrCat("the other nodes still need the coordinator here: it stays for ",
-                     muster::FormatDuration(absl::Ceil(leave_until_ - now, absl::Seconds(1))), " at most"),
+        absl::StrCat("the other nodes still need the coordinator on this node: it stays for at most ",
+                     muster::FormatDuration(absl::Ceil(leave_until_ - now, absl::Seconds(1)))),
         out);
   }
   return true;

@@ -61,7 +61,7 @@ void HostCore::WatchPreparing(BootTime now, Effects* out) {
 std::string HostCore::Preparing() const {
   switch (fitness_) {
     case Fitness::kGpus:
-      return "old workers may hold its GPUs";
+      return "workers of its last round may still hold its GPUs";
     case Fitness::kPreflight:
     case Fitness::kEnding:
       return "its preflight runs";
@@ -71,7 +71,7 @@ std::string HostCore::Preparing() const {
 }
 
 void HostCore::BecomeFit(BootTime now, Effects* out) {
-  if (!unfit_why_.empty()) Say(Severity::kInfo, "this node is fit again", out, {.event = events::kNodeUsable});
+  if (!unfit_why_.empty()) Say(Severity::kInfo, "this node is usable again", out, {.event = events::kNodeUsable});
   unfit_why_.clear();
   retry_pause_ = kUnfitRetry;
   fitness_ = Fitness::kFit;
@@ -82,8 +82,7 @@ void HostCore::BecomeFit(BootTime now, Effects* out) {
 void HostCore::BecomeUnfit(BootTime now, const std::string& why, Effects* out) {
   unfit_why_ = CutUtf8(why, kMaxUnfitText);
   Say(Severity::kWarning,
-      absl::StrCat(unfit_why_, "; this node takes part in no round, and is tried again in ",
-                   absl::FormatDuration(retry_pause_)),
+      absl::StrCat(unfit_why_, "; this node joins no round; next attempt in ", absl::FormatDuration(retry_pause_)),
       out, {.event = events::kNodeUnusable});
   fitness_ = Fitness::kUnfit;
   retry_at_ = now + retry_pause_;
@@ -101,7 +100,7 @@ void HostCore::OnGpuUsers(BootTime now, const GpuUsers& users, Effects* out) {
   if (!users.trouble.empty()) {
     if (!std::exchange(gpus_were_silent_, true)) {
       Say(Severity::kWarning,
-          absl::StrCat("which processes hold the GPUs cannot be found out, so they are taken to be free: ",
+          absl::StrCat("cannot find out which processes hold the GPUs, so the GPUs are assumed to be free: ",
                        users.trouble),
           out);
     }
@@ -120,16 +119,16 @@ void HostCore::OnGpuUsers(BootTime now, const GpuUsers& users, Effects* out) {
     return;
   }
   if (options_.driver_pids) {
-    BecomeUnfit(
-        now,
-        absl::StrCat("GPUs of ", options_.config.hostname(), " are still held by workers that have ended (",
-                     held.size() == 1 ? "pid " : "pids ", Names(held), ") after ", absl::FormatDuration(limit)),
-        out);
+    BecomeUnfit(now,
+                absl::StrCat("GPUs of ", options_.config.hostname(), " are still held by exited workers (",
+                             held.size() == 1 ? "pid " : "pids ", Names(held), ") after ",
+                             absl::FormatDuration(limit), " (--gpu-release-timeout)"),
+                out);
     return;
   }
   Say(Severity::kInfo,
-      absl::StrCat("processes that are not known here hold GPUs (in the driver's numbers ", Names(held),
-                   "): taken for others'"),
+      absl::StrCat("unknown processes hold GPUs (pids as the driver numbers them: ", Names(held),
+                   "); assuming that they belong to other jobs"),
       out);
   gpu_strangers_.insert(held.begin(), held.end());
   GpusAreFree(now, out);
@@ -169,9 +168,9 @@ void HostCore::OnPreflightSwept(BootTime now, const std::string& left, Effects* 
   if (!left.empty()) {
     const bool stuck = now - preflight_ending_since_ > kStuckAfterKill;
     if (!stuck || !wanted || !unfit_why_.empty()) return;
-    unfit_why_ = CutUtf8(
-        absl::StrCat("what the preflight left on ", options_.config.hostname(), " cannot be ended: ", left),
-        kMaxUnfitText);
+    unfit_why_ = CutUtf8(absl::StrCat("processes that the preflight left on ", options_.config.hostname(),
+                                      " survive SIGKILL: ", left),
+                         kMaxUnfitText);
     Say(Severity::kError, unfit_why_, out);
     Tell(out);
     return;
@@ -196,10 +195,11 @@ std::string HostCore::WhyPreflightFailed() const {
   std::string why;
   std::string said = preflight_last_line_;
   if (!preflight_ending_) {
-    why = absl::StrCat("not done within ", absl::FormatDuration(options_.preflight_timeout));
+    why = absl::StrCat("timed out after ", absl::FormatDuration(options_.preflight_timeout),
+                       " (--preflight-timeout)");
   } else if (preflight_ending_->by_signal) {
     const std::string name = SignalName(preflight_ending_->number);
-    why = absl::StrCat("ended by signal ", preflight_ending_->number,
+    why = absl::StrCat("killed by signal ", preflight_ending_->number,
                        name.empty() ? "" : absl::StrCat(" (", name, ")"));
   } else {
     why = absl::StrCat("exit code ", preflight_ending_->number);

@@ -33,7 +33,7 @@ void HostCore::BeginStop(BootTime now, int signal, absl::Duration grace, v1::Out
   phase_ = v1::HOST_PHASE_STOPPING;
   if (LiveWorkers() > 0) {
     Say(Severity::kDebug,
-        absl::StrCat("stopping the workers (", cause, "), ", absl::FormatDuration(grace), " of grace"), out);
+        absl::StrCat("stopping workers: ", cause, "; grace period ", absl::FormatDuration(grace)), out);
     out->push_back(StopWorkers{signal});
   }
   Tell(out);
@@ -55,7 +55,7 @@ void HostCore::SayWhatFinishes(BootTime now, Effects* out) {
     const absl::Duration left = absl::Ceil(ladder_->kill_at() - now, absl::Seconds(1));
     Say(Severity::kInfo,
         absl::StrCat(NameOf(stop_signal_), " ended the first process of rank ", round_.first_rank() + rank,
-                     "; others that it started handle the signal and have ", muster::FormatDuration(left),
+                     "; its child processes handle the signal and have ", muster::FormatDuration(left),
                      " to finish"),
         out);
   }
@@ -74,7 +74,8 @@ void HostCore::WatchStop(BootTime now, Effects* out) {
   if (ladder_ && ladder_->MustKill(now)) {
     ladder_->Killed();
     if (LiveWorkers() > 0) {
-      Say(Severity::kWarning, absl::StrCat(Workers(LiveWorkers()), " did not end in time: SIGKILL"), out,
+      Say(Severity::kWarning,
+          absl::StrCat(Workers(LiveWorkers()), " did not exit within the grace period: sending SIGKILL"), out,
           {.event = events::kWorkersKilled});
     }
     kill_since_ = std::min(kill_since_, now);
@@ -177,8 +178,7 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
       if (LiveWorkers() > 0) out->push_back(SignalWorkers{SIGSTOP});
       if (leased()) {
         Say(Severity::kInfo,
-            "the workers are suspended, muster itself goes on (its lease would end); SIGCONT "
-            "continues them",
+            "workers suspended; muster itself keeps running, because its lease would end; SIGCONT continues them",
             out);
       } else {
         out->push_back(StopSelf{});
@@ -192,11 +192,12 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
   }
   if (ConfirmsLeave(now, signal, out)) return;
   if (leave_) {  // the second one: now
-    Say(Severity::kWarning, absl::StrCat(NameOf(signal), " again: ending everything now"), out);
+    Say(Severity::kWarning, absl::StrCat("second request to stop (", NameOf(signal), "): stopping immediately"),
+        out);
     v1::Exit exit;
     exit.set_exit_code(leave_->cancel() ? kExitCancelled : kExitLeft);
     exit.set_origin("muster");
-    exit.set_reason(absl::StrCat("ended at once by a second ", NameOf(signal)));
+    exit.set_reason(absl::StrCat("stopped immediately by a second ", NameOf(signal)));
     FinishWith(exit, out);
     exit_at_ = now;
     if (Active()) BeginStop(now, SIGKILL, absl::ZeroDuration(), v1::OUTCOME_STOPPED, "second signal", out);
@@ -215,8 +216,8 @@ void HostCore::AskForRetry() {
   const bool no_fault = exit_->origin() == "muster" && (code == kExitLeft || code == kExitUnavailable);
   if (!no_fault || options_.retryable_exit_code == 0) return;
   exit_->set_exit_code(options_.retryable_exit_code);
-  exit_->set_reason(absl::StrCat(exit_->reason(), " (", code, ", told as ", options_.retryable_exit_code,
-                                 " to have the platform run it again)"));
+  exit_->set_reason(absl::StrCat(exit_->reason(), " (", code, ", reported as ", options_.retryable_exit_code,
+                                 " so that the platform retries the job)"));
 }
 
 void HostCore::FinishWith(const v1::Exit& exit, Effects* out) {
@@ -226,7 +227,7 @@ void HostCore::FinishWith(const v1::Exit& exit, Effects* out) {
   if (leave_ && !leave_->cancel() && exit.exit_code() != 0 && exit.exit_code() != kExitLeft) {
     exit_->set_exit_code(kExitLeft);
     exit_->set_origin("muster");
-    exit_->set_reason(absl::StrCat(WhyLeft(), "; of the job: ", exit.reason()));
+    exit_->set_reason(absl::StrCat(WhyLeft(), "; result of the job: ", exit.reason()));
   }
   Tell(out);
 }

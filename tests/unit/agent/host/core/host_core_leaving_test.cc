@@ -53,7 +53,7 @@ class RetryingHostCoreTest : public HostCoreTest {
 TEST_F(RetryingHostCoreTest, ALostPeerOrCoordinatorIsToldByTheRetryableCode) {
   const Finish finish = EndedWith(69, "muster");
   EXPECT_EQ(finish.exit_code, 134);
-  EXPECT_EQ(finish.reason, "told (69, told as 134 to have the platform run it again)");
+  EXPECT_EQ(finish.reason, "told (69, reported as 134 so that the platform retries the job)");
 }
 
 TEST_F(RetryingHostCoreTest, AWorkersOwnCodeStaysWhateverItIs) {
@@ -82,7 +82,7 @@ TEST_F(HostCoreTest, WhoLeavesAsTheJobFailsSaysItsOwnReasonWithItsOwnCode) {
   ASSERT_TRUE(core_.finished());
   EXPECT_EQ(Took<Finish>()[0].exit_code, 75);
   EXPECT_EQ(Took<Finish>()[0].origin, "muster");
-  EXPECT_EQ(Took<Finish>()[0].reason, "asked to leave by signal 15; of the job: rank 3 exited with code 7");
+  EXPECT_EQ(Took<Finish>()[0].reason, "asked to leave by SIGTERM; result of the job: rank 3 exited with code 7");
 }
 
 TEST_F(HostCoreTest, ASecondSignalEndsItNow) {

@@ -269,7 +269,7 @@ TEST_F(HostCoreTest, AgentsThatNeverSpeakAreAFaultOfOursAfterTheCoordinatorTimeo
   Pass(kCoordinatorTimeout + 2 * kFirstWordLimit, false);
   ASSERT_TRUE(core_.finished());
   EXPECT_EQ(Took<Finish>().back().exit_code, 70);
-  EXPECT_NE(Took<Finish>().back().reason.find("no agent has said anything for 5m"), std::string::npos);
+  EXPECT_NE(Took<Finish>().back().reason.find("no agent has responded for 5m"), std::string::npos);
 }
 
 TEST_F(HostCoreTest, APauseOfBothAccusesNobody) {

@@ -69,7 +69,7 @@ TEST_F(WrapperTest, WhatTakesAWhileIsToldOnce) {
   ASSERT_EQ(Took<Note>().size(), 1u);
   EXPECT_EQ(
       Took<Note>()[0].text,
-      "SIGTERM ended the first process of rank 2; others that it started handle the signal and have 7s to finish");
+      "SIGTERM ended the first process of rank 2; its child processes handle the signal and have 7s to finish");
 }
 
 TEST_F(WrapperTest, TheGraceIsSharedAndNotBegunAgain) {

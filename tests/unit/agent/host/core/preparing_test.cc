@@ -157,7 +157,7 @@ TEST_F(PreparingTest, OneThatIsNotDoneInTimeIsEndedAndHasFailed) {
   EXPECT_EQ(Count<Sweep>(), 1);
   core_->OnPreflightEnded(now_, Ending{.by_signal = true, .number = 9}, &effects_);
   Swept();
-  EXPECT_EQ(Status().trouble(), "preflight failed on n0: not done within 1m");
+  EXPECT_EQ(Status().trouble(), "preflight failed on n0: timed out after 1m (--preflight-timeout)");
 }
 
 TEST_F(PreparingTest, WhatAPreflightLeavesAndCannotBeEndedMakesTheNodeUnfitUntilItIsGone) {
@@ -168,7 +168,7 @@ TEST_F(PreparingTest, WhatAPreflightLeavesAndCannotBeEndedMakesTheNodeUnfitUntil
   Pass(kStuckAfterKill);
   Swept("pid 7");
   EXPECT_TRUE(Status().unfit());
-  EXPECT_EQ(Status().trouble(), "what the preflight left on n0 cannot be ended: pid 7");
+  EXPECT_EQ(Status().trouble(), "processes that the preflight left on n0 survive SIGKILL: pid 7");
   Swept();
   EXPECT_FALSE(Status().unfit());
   EXPECT_EQ(Count<RenewOffer>(), 1);
@@ -243,7 +243,7 @@ TEST_F(PreparingTest, GpusAreAskedUntilNoOldWorkerHoldsOne) {
   GpusOf({71}, {5});
   Pass(kGpuPoll);
   ASSERT_EQ(Count<AskGpus>(), 2);
-  EXPECT_EQ(Status().preparing(), "old workers may hold its GPUs");
+  EXPECT_EQ(Status().preparing(), "workers of its last round may still hold its GPUs");
   EXPECT_EQ(Count<AskGpus>(), 2) << "one question at a time";
   GpusOf({}, {5});
   EXPECT_EQ(Count<RenewOffer>(), 2) << "others are none of our business";
@@ -257,7 +257,8 @@ TEST_F(PreparingTest, GpusThatStayHeldMakeTheNodeUnfitUntilTheyAreFree) {
   Pass(kGpuTimeout);
   GpusOf({71});
   EXPECT_TRUE(Status().unfit());
-  EXPECT_EQ(Status().trouble(), "GPUs of n0 are still held by workers that have ended (pid 71) after 30s");
+  EXPECT_EQ(Status().trouble(),
+            "GPUs of n0 are still held by exited workers (pid 71) after 30s (--gpu-release-timeout)");
   Pass(kUnfitRetry);
   GpusOf({});
   EXPECT_FALSE(Status().unfit());
