@@ -70,7 +70,8 @@ void AgentChild::Send(const v1::HostStatus& status) {
 void AgentChild::OnFrame(uint64_t number, std::string_view payload) {
   v1::HostDirective directive;
   if (!directive.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
-    Log(Severity::kError, kPart, "agent " + std::to_string(number) + " sent garbage: its link is closed");
+    Log(Severity::kError, kPart,
+        "agent " + std::to_string(number) + " sent a message that cannot be parsed: closing its link");
     OnClosed(number);
     return;
   }
@@ -79,7 +80,7 @@ void AgentChild::OnFrame(uint64_t number, std::string_view payload) {
 
 void AgentChild::OnExit(uint64_t number, const Ending& ending) {
   Log(Severity::kDebug, kPart,
-      "agent " + std::to_string(number) + (ending.by_signal ? " was ended by signal " : " exited with code ") +
+      "agent " + std::to_string(number) + (ending.by_signal ? " was killed by signal " : " exited with code ") +
           std::to_string(ending.number));
   if (number != number_) return;
   pid_ = 0;

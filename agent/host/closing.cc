@@ -66,7 +66,7 @@ bool Closing::Advance() {
       if (output_->AwaitDrained(kSlice)) return true;
       if (EventLoop::Now() < std::min(give_up_until_, deadline_)) return false;
       Log(Severity::kWarning, kPart,
-          "the workers' files are not shown to their end: the file system does not answer");
+          "the end of the workers' log files is not shown: the file system does not answer");
       return true;
     case Step::kReports:
       return reports_->Await(kSlice) || EventLoop::Now() >= reports_until_;

@@ -175,16 +175,17 @@ class HostProcess {
       std::string names;
       for (const std::string& name : report.ended) names += (names.empty() ? "" : ", ") + name;
       Log(Severity::kWarning, kPart,
-          "ended " + std::to_string(report.ended.size()) +
-              " processes that a dead host of this run had left: " + ToUtf8(names, kMaxErrorText));
+          "killed " + std::to_string(report.ended.size()) +
+              " processes left by a dead muster of this run: " + ToUtf8(names, kMaxErrorText));
     }
     if (!report.left.empty()) {
       Log(Severity::kError, kPart,
-          "what a dead host of this run left could not all be ended: " + ToUtf8(report.left, kMaxErrorText));
+          "processes left by a dead muster of this run could not be killed: " + ToUtf8(report.left, kMaxErrorText));
     }
     if (!report.unseen.empty()) {
       Log(Severity::kWarning, kPart,
-          "a dead host of this run may have left more than was found: " + ToUtf8(report.unseen, kMaxErrorText));
+          "a dead muster of this run may have left processes that cannot be inspected: " +
+              ToUtf8(report.unseen, kMaxErrorText));
     }
   }
 
@@ -278,7 +279,8 @@ class HostProcess {
       const absl::Status kept = error_files_.BeginRound(slots_, std::max(left, limit / kErrorFilesOfOpen));
       if (!kept.ok()) {
         Log(Severity::kWarning, kPart,
-            "no file for what workers say of why they fail: " + std::string(AsStd(kept.message())));
+            "the workers run without an error file (TORCHELASTIC_ERROR_FILE): " +
+                std::string(AsStd(kept.message())));
       }
     }
     WarnOfMissingReader(round);
@@ -308,7 +310,7 @@ class HostProcess {
     const StdinRule& rule = plan_.stdin_rule;
     if (rule.kind != StdinRule::kRank || rule.rank < round.world_size()) return;
     Log(Severity::kWarning, kPart,
-        "--stdin " + std::to_string(rule.rank) + ": nobody gets standard input, since the world size is " +
+        "--stdin " + std::to_string(rule.rank) + ": no worker gets standard input, because the world size is " +
             std::to_string(round.world_size()));
   }
 
@@ -398,8 +400,7 @@ class HostProcess {
   void Apply(const ForwardSignal& effect) {
     const int count = spawner_.ForwardSignal(effect.signal);
     if (count > 0) return;
-    Log(Severity::kWarning, kPart,
-        NameOf(effect.signal) + " was not passed on: no process of the workers handles it");
+    Log(Severity::kWarning, kPart, NameOf(effect.signal) + " was not forwarded: no worker process handles it");
   }
   void Apply(const Sweep&) {
     ++sweeps_;
@@ -489,11 +490,11 @@ class HostProcess {
     const auto path = plan_.inherited.find("TORCHELASTIC_TIMER_FILE");
     const absl::Status open = timer_pipe_.Open(path == plan_.inherited.end() ? "" : path->second);
     if (open.ok()) return;
-    Log(Severity::kWarning, kPart, "the workers go without a file timer: " + std::string(AsStd(open.message())));
+    Log(Severity::kWarning, kPart, "the workers run without a file timer: " + std::string(AsStd(open.message())));
   }
 
   void OnTimerExpired(int local_rank, const std::string& what) {
-    Log(Severity::kWarning, kPart, "worker of local rank " + std::to_string(local_rank) + ": " + what);
+    Log(Severity::kWarning, kPart, "worker with local rank " + std::to_string(local_rank) + ": " + what);
     words_.Blame(local_rank, what);
     oom_watch_.WeKill(local_rank);
   }
@@ -517,8 +518,8 @@ class HostProcess {
     if (armed.ok() || known) return;  // each extension of the lease tries again
     Log(Severity::kWarning, kPart,
         std::string(AsStd(armed.message())) +
-            ": a host that is stopped or stuck does not end its workers when its lease ends; its agent still does "
-            "(ulimit -i is the limit of pending signals)");
+            ": if this process is suspended or hangs, its workers are stopped at the end of the lease by the agent "
+            "alone, not by the kernel; raise the limit of pending signals (ulimit -i)");
   }
 
   void Apply(const RenewOffer&) {

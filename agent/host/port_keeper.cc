@@ -70,7 +70,7 @@ absl::StatusOr<uint16_t> PortKeeper::Renew() {
   if (fd < 0) {
     const std::string range =
         range_.low == 0 ? "any" : std::to_string(range_.low) + ":" + std::to_string(range_.high);
-    return absl::ErrnoToStatus(errno, AsAbsl("keeping a port for the workers (" + range + ")"));
+    return absl::ErrnoToStatus(errno, AsAbsl("reserving a port for the workers (--worker-port: " + range + ")"));
   }
   Drop();
   fd_ = fd;

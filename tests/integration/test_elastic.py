@@ -68,7 +68,7 @@ class Elastic(ClusterTest):
         self.assertEqual({0: 93, 1: 93}, job.exit_codes())
         self.assertEqual([0, 1, 2, 3], sorted({record["restart"] for record in job.records("start")}))
         self.assertTrue(job.nodes[1].said("no progress in 3 restarts"))
-        self.assertTrue(job.nodes[1].said("--progress-file /nowhere/progress: its folder is not there yet"))
+        self.assertTrue(job.nodes[1].said("--progress-file /nowhere/progress: its folder does not exist yet"))
 
     def test_a_progress_file_that_cannot_be_seen_is_warned_of_at_the_start(self):
         job = self.cluster(1, nproc=1)
@@ -76,7 +76,7 @@ class Elastic(ClusterTest):
         node = job.start(0, options=("--progress-file", f"{job.folder}/file/progress"))
         job.wait_for_round(0, workers=1)
         wait_until("the warning", lambda: node.said(
-            r"warning: --progress-file \S*/file/progress cannot be seen \(Not a directory\)"))
+            r"warning: --progress-file \S*/file/progress cannot be accessed \(Not a directory\)"))
         job.open_gate()
         self.assertEqual(0, node.exit_code())
 

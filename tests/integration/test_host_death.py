@@ -84,7 +84,7 @@ class HostDeath(ClusterTest):
         job.open_gate()
         self.assertEqual(0, job.start(0).exit_code())
         self.assertEqual([], [pid for pid in left if cluster.is_alive(pid)])
-        self.assertTrue(job.nodes[0].said(r"ended \d+ processes that a dead host of this run had left: pid \d+ \(sleep\)"))
+        self.assertTrue(job.nodes[0].said(r"killed \d+ processes left by a dead muster of this run: pid \d+ \(sleep\)"))
         self.assertEqual([], [pid for pid in spared if not cluster.is_alive(pid)])
         neighbour.open_gate()
         self.assertEqual(0, neighbour.nodes[0].exit_code())

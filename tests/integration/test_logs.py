@@ -227,7 +227,7 @@ class Trouble(Logs):
     def test_a_folder_that_is_a_file_is_a_warning_and_the_output_goes_to_the_console(self):
         self.logs.write_text("")
         node = self.run_job(SAYS, "--log-dir", str(self.logs), "-r", "1", "-t", "2")
-        self.assertTrue(node.said("warning: the workers go on without files: .*" + re.escape(str(self.logs))))
+        self.assertTrue(node.said("warning: the workers run without log files: .*" + re.escape(str(self.logs))))
         self.assert_lines(["out 0", "out 1"], node.out())
         self.assert_lines(["[default0]:err 0", "[default1]:err 1"], node.err())
 
@@ -235,7 +235,7 @@ class Trouble(Logs):
     def test_a_read_only_folder_is_a_warning(self):
         self.mount("ro,size=1m")
         node = self.run_job(SAYS, "--log-dir", str(self.logs), "-t", "1")
-        self.assertTrue(node.said("warning: the workers go on without files: .*Read-only"))
+        self.assertTrue(node.said("warning: the workers run without log files: .*Read-only"))
         self.assert_lines(["[default0]:out 0", "[default1]:out 1"], node.out())
 
     def mount(self, options):
@@ -251,7 +251,7 @@ class Trouble(Logs):
         program = SAYS + "sys.exit(3 if os.environ['TORCHELASTIC_RESTART_COUNT'] == '0' and rank == '1' else 0)"
         node = self.run_job(program, "--log-dir", str(self.logs / "here"), "-r", "1", "-t", "2", "--max-restarts", "1",
                             environment=NO_LEAK_CHECK)
-        self.assertEqual(1, len(node.said("warning: the workers go on without files: .*does not answer")))
+        self.assertEqual(1, len(node.said("warning: the workers run without log files: .*does not answer")))
         self.assertEqual(1, len(node.said(OF_OURS)))
         for rank in "01":
             self.assertIn(f"out {rank}\n", node.out())
@@ -283,7 +283,7 @@ class Trouble(Logs):
             while True:
                 os.write(filler, b"x" * 4096)
         node = self.run_job(SAYS, "--log-dir", str(self.logs), "-t", "1")
-        self.assertTrue(node.said("warning: the workers go on without files"))
+        self.assertTrue(node.said("warning: the workers run without log files"))
         self.assert_lines(["[default0]:out 0", "[default1]:out 1"], node.out())
 
     @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a small disk")

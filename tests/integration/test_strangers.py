@@ -65,7 +65,7 @@ class WithAWorkersEnvironment(StrangersTest):
         again = job.start(0)
         wait_until("the next start", lambda: len(job.records("start")) > started)
         self.assertFalse(any(map(cluster.is_alive, left)))
-        self.assertTrue(again.said("that a dead host of this run had left"))
+        self.assertTrue(again.said("processes left by a dead muster of this run"))
         self.assertTrue(cluster.is_alive(stranger))
         job.open_gate()
         self.assertEqual(0, again.exit_code())

@@ -230,7 +230,7 @@ class Input(OnATerminal):
         job.wait_for_round(0)
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
-        self.assertTrue(job.nodes[0].said("--stdin 5: nobody gets standard input, since the world size is 2"))
+        self.assertTrue(job.nodes[0].said("--stdin 5: no worker gets standard input, because the world size is 2"))
 
     def test_a_pipe_into_one_worker_arrives_whole(self):
         job = self.cluster(1, nproc=1, program=["wc", "-c"])

@@ -126,7 +126,7 @@ class Wrappers(ClusterTest):
         node = job.start(0)
         wait_until("the worker", lambda: "ready" in node.out())
         node.signal(signal.SIGUSR1)
-        wait_until("that is said", lambda: node.said("SIGUSR1 was not passed on"))
+        wait_until("that is said", lambda: node.said("SIGUSR1 was not forwarded"))
         node.signal(signal.SIGTERM)
         self.assertEqual(75, node.exit_code())
 

@@ -107,7 +107,7 @@ void BoundedFile::KeepReserve(Change* change, absl::Status* trouble) {
   if (TryReserve(change->size, full_ ? kFullReserve : kReserve)) return;
   if (!full_) {
     *trouble = absl::ResourceExhaustedError("no space is left for " + path_ +
-                                            ": from now on its oldest output gives way to the newest");
+                                            ": from now on the newest output replaces the oldest");
   }
   full_ = true;
   const int64_t held = change->size - hole_end_;

@@ -99,7 +99,9 @@ void FilteredLines::Take(std::string_view lines, size_t prefix_size) {
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) {
       const std::string why = std::strerror(errno);
-      if (!std::exchange(failed_, true)) Log(Severity::kWarning, kPart, path_ + " lacks lines: " + why);
+      if (!std::exchange(failed_, true)) {
+        Log(Severity::kWarning, kPart, path_ + " is incomplete, because a write failed: " + why);
+      }
       return;
     }
     rest.remove_prefix(static_cast<size_t>(put));
@@ -276,7 +278,8 @@ bool Follower::State::Read(BootTime now, File* file, Reader* reader) {
     if (errno == EINTR || errno == EAGAIN) return true;
     const std::string why = std::strerror(errno);
     if (!std::exchange(file->failed, true)) {
-      Log(Severity::kWarning, kPart, file->bounded->path() + " cannot be read, and is not shown: " + why);
+      Log(Severity::kWarning, kPart,
+          file->bounded->path() + " cannot be read, so its lines are not shown: " + why);
     }
     return false;
   }
@@ -334,7 +337,7 @@ void Follower::State::Finish(File* file) {
     if (reader.skipped == 0 || reader.out_fd < 0) continue;
     Log(Severity::kWarning, kPart,
         std::to_string(reader.skipped) + " bytes of " + file->bounded->path() +
-            " were not shown: the file had to be shortened before they could be");
+            " were not shown: the file was truncated before they were read");
   }
   file->bounded->Release();
 }
@@ -344,7 +347,7 @@ void Follower::State::GiveUp(const File& file) const {
     if (reader.at_end || reader.out_fd < 0) continue;
     Log(Severity::kWarning, kPart,
         "the last " + std::to_string(file.size - reader.offset) + " bytes of " + file.bounded->path() +
-            " were not shown: nobody read them; the file has them");
+            " were not shown, because nobody read the console; they are in the file");
   }
 }
 

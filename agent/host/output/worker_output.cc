@@ -57,7 +57,7 @@ WorkerOutput::WorkerOutput(OutputPlan plan, int slots, std::string role_name, Wr
   follower_ = std::make_unique<Follower>(writer_->feed());
   if (follower_->status().ok()) return;
   Log(Severity::kWarning, kPart,
-      "the workers go on without files: " + std::string(AsStd(follower_->status().message())));
+      "the workers run without log files: " + std::string(AsStd(follower_->status().message())));
   follower_.reset();
   files_.reset();
 }
@@ -119,7 +119,7 @@ void WorkerOutput::BeginRound(const v1::Round& round, absl::Duration limit) {
   if (files_) opened = OpenInTime(round.restart_count(), limit);
   if (!opened.status.ok()) {
     Log(Severity::kWarning, kPart,
-        "the workers go on without files: " + std::string(AsStd(opened.status.message())));
+        "the workers run without log files: " + std::string(AsStd(opened.status.message())));
   } else if (!opened.attempt.empty() && plan_.writes_files()) {
     Log(Severity::kInfo, kPart, "the workers' output is in " + opened.attempt);
   }

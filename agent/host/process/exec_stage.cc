@@ -105,7 +105,7 @@ std::string Describe(const ExecStageError& error, const std::string& program) {
     case ExecStageError::kExec:
       return "cannot execute " + program + ": " + reason;
     case ExecStageError::kParentDeath:
-      return "cannot bind the life of " + program + " to the host's: " + reason;
+      return "cannot set the parent-death signal of " + program + ": " + reason;
     case ExecStageError::kLimits:
       return "cannot restore the limit of open files for " + program + ": " + reason;
     case ExecStageError::kCpus:
@@ -122,7 +122,7 @@ int ExecStageMain(int argc, char** argv) {
   uint64_t parent = 0, soft = 0, hard = 0;
   if (argc <= kArgvIndex || !ParseNumber(argv[kParentIndex], &parent) || !ParseNumber(argv[kSoftIndex], &soft) ||
       !ParseNumber(argv[kHardIndex], &hard) || std::string_view(argv[kDashesIndex]) != "--") {
-    std::fputs("muster: exec-stage is for muster itself; see muster --help\n", stderr);
+    std::fputs("muster: exec-stage is an internal command of muster; see muster --help\n", stderr);
     return kExitUsage;
   }
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return Fail(ExecStageError::kParentDeath, errno);

@@ -30,7 +30,7 @@ Sweeper::Sweeper(EventLoop* loop, Spawner* spawner, Swept swept, EndHidden end_h
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     status_ = absl::ErrnoToStatus(errno,
                                   "prctl(PR_SET_CHILD_SUBREAPER) is refused here (kernel, sandbox or seccomp "
-                                  "profile), and without it what workers leave behind cannot be ended");
+                                  "profile), so orphans of the workers could not be killed");
     return;
   }
   const auto children = Children();

@@ -164,7 +164,7 @@ Reports::Reports(const ReportPlan& plan, const JobEnd& end) : task_(std::make_sh
     return;
   }
   const MutexLock lock(task_->mutex);
-  task_->result.problems.push_back(absl::StrCat("no report is written: ", thread.status().message()));
+  task_->result.problems.push_back(absl::StrCat("no report file is written: ", thread.status().message()));
   task_->finished = task_->reports.size();
 }
 

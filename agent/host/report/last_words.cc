@@ -34,7 +34,7 @@ void LastWords::Explain(int local_rank, Ending* ending) {
     const std::string& path = found->second.error_file;
     const auto error = InTime([path, read = read_] { return read(path); });
     if (!error) {
-      ending->error_text = "the error file was not read: the file system does not answer";
+      ending->error_text = "the error file could not be read: its file system does not answer";
     } else if (*error) {
       ending->error_text = (*error)->message;
       ending->callstack = (*error)->callstack;

@@ -79,7 +79,9 @@ absl::StatusOr<FileTimerPipe::Opened> FileTimerPipe::OpenAt(const std::string& p
   const OwnedFd lock = LockFolderOf(path);
   struct stat info = {};
   if (lstat(path.c_str(), &info) == 0) {
-    if (!S_ISFIFO(info.st_mode)) return absl::FailedPreconditionError(absl::StrCat(path, " is there and no pipe"));
+    if (!S_ISFIFO(info.st_mode)) {
+      return absl::FailedPreconditionError(absl::StrCat(path, " exists and is not a pipe"));
+    }
     const OwnedFd other(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
     if (other.valid()) return absl::AlreadyExistsError(absl::StrCat("another process reads ", path));
     unlink(path.c_str());
@@ -166,7 +168,7 @@ void FileTimerPipe::Take(const std::string& line) {
   const auto pid = static_cast<pid_t>(message->pid);
   const std::optional<TimerOwner> owner = OwnerOf(pid);
   if (!owner) {
-    if (IsThere(pid) && !message->release) WarnOnce(absl::StrCat("pid ", pid, " is none of this node's workers"));
+    if (IsThere(pid) && !message->release) WarnOnce(absl::StrCat("pid ", pid, " is not a worker of this node"));
     return;
   }
   if (const absl::Status taken = timer_.Take(*message, *owner); !taken.ok())
@@ -175,7 +177,7 @@ void FileTimerPipe::Take(const std::string& line) {
 
 void FileTimerPipe::WarnOnce(const std::string& what) {
   const Severity severity = std::exchange(warned_, true) ? Severity::kDebug : Severity::kWarning;
-  Log(severity, kPart, absl::StrCat("a message to the file timer is not taken (said once): ", what));
+  Log(severity, kPart, absl::StrCat("a message to the file timer is ignored (reported once): ", what));
 }
 
 // By its ancestors; and by its session, which outlives them.
@@ -212,8 +214,9 @@ void FileTimerPipe::Tick() {
   for (const ExpiredTimer& timer : due.expired) Signal(timer);
   for (const int local_rank : due.outlived) {
     Log(Severity::kWarning, kPart,
-        absl::StrCat("the worker of local rank ", local_rank, " outlived its expired timer's signal by ",
-                     absl::FormatDuration(kTimerGrace), ": SIGKILL"));
+        absl::StrCat("the worker with local rank ", local_rank, " is still alive ",
+                     absl::FormatDuration(kTimerGrace),
+                     " after the signal of its expired timer: sending SIGKILL"));
     kill_(local_rank);
   }
   Watch();
@@ -223,7 +226,7 @@ void FileTimerPipe::Signal(const ExpiredTimer& timer) {
   const std::string what =
       absl::StrCat("the timer \"", ToUtf8(timer.scope, kMaxShown), "\" of pid ", timer.pid, " expired");
   if (timer.signal <= 0) {
-    Log(Severity::kWarning, kPart, absl::StrCat(what, "; it asks for no signal"));
+    Log(Severity::kWarning, kPart, absl::StrCat(what, "; the timer requests no signal"));
     return;
   }
   const auto pid = static_cast<pid_t>(timer.pid);

@@ -39,7 +39,9 @@ GpuWatch::~GpuWatch() {
 
 void GpuWatch::Ask() {
   asked_ = true;
-  if (tool_ != 0) return Answer({.trouble = absl::StrCat("the last ", kTool, " is still there, pid ", tool_)});
+  if (tool_ != 0) {
+    return Answer({.trouble = absl::StrCat("the previous ", kTool, " (pid ", tool_, ") has not ended")});
+  }
   if (const absl::Status started = Start(); !started.ok()) {
     return Answer({.trouble = std::string(AsStd(started.message()))});
   }
@@ -90,7 +92,7 @@ void GpuWatch::Ended(const Ending& ending) {
   Read();
   if (!ending.ok()) {
     return Answer({.trouble = absl::StrCat(
-                       kTool, ending.by_signal ? " was ended by signal " : " exited with code ", ending.number)});
+                       kTool, ending.by_signal ? " was killed by signal " : " exited with code ", ending.number)});
   }
   GpuUsers users;
   for (const int64_t pid : ParseGpuPids(output_)) {

@@ -81,8 +81,9 @@ class ProgressWatch::State : public std::enable_shared_from_this<State> {
     if (loop_ == nullptr) return;
     loop_->Post([path = path_, absent, why] {
       Log(Severity::kWarning, kPart,
-          absl::StrCat("--progress-file ", path, absent ? ": its folder is not there yet (" : " cannot be seen (",
-                       why, "): until a touch of the file is seen, no restart counts as progress"));
+          absl::StrCat("--progress-file ", path,
+                       absent ? ": its folder does not exist yet (" : " cannot be accessed (", why,
+                       "); no round counts as progress until the file changes"));
     });
   }
 

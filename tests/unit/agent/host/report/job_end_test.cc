@@ -291,7 +291,7 @@ TEST(LastWordsTest, AFileSystemThatDoesNotAnswerIsWaitedForOnceInARound) {
     for (int i = 0; i < 8; ++i) {
       Ending ending;
       words.Explain(i, &ending);
-      EXPECT_EQ(ending.error_text, "the error file was not read: the file system does not answer");
+      EXPECT_EQ(ending.error_text, "the error file could not be read: its file system does not answer");
     }
     EXPECT_EQ(words.LastOutput(0), "");
     EXPECT_LE(silent.asked(), round);
