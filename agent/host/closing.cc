@@ -48,7 +48,7 @@ void Closing::Go() {
   while (Advance()) {
     if (step_ == Step::kFlush) return done_();
     step_ = static_cast<Step>(static_cast<int>(step_) + 1);
-    if (step_ == Step::kFlush) TellTheEnd();
+    if (step_ == Step::kFlush) WriteFinalLines();
   }
   loop_->After(absl::ZeroDuration(), [this] { Go(); });
 }
@@ -91,7 +91,7 @@ NoteSubject Closing::RootCause() const {
   return subject;
 }
 
-void Closing::TellTheEnd() {
+void Closing::WriteFinalLines() {
   const std::string report = shows_report_ ? FailureReport(end_) : "";
   if (!LogsJson()) {
     writer_->Write(STDERR_FILENO, report);

@@ -42,10 +42,10 @@ class Closing {
 
  private:
   enum class Step { kOutput, kGivingUp, kReports, kFlush };
-  void Go();          // one slice
-  bool Advance();     // false: the present step waits still
-  bool OutOfTime();   // for a step that depends on the console's reader
-  void TellTheEnd();  // reports, problems, and the last line
+  void Go();               // one slice
+  bool Advance();          // false: the present step waits still
+  bool OutOfTime();        // for a step that depends on the console's reader
+  void WriteFinalLines();  // reports, problems, and the last line
   NoteSubject RootCause() const;
 
   EventLoop* const loop_;

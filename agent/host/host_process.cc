@@ -47,8 +47,9 @@ constexpr int kHostDescriptors = 25;
 constexpr int kWorkerDescriptors = 2;       // pidfd, status pipe
 constexpr int kPipedWorkerDescriptors = 6;  // and two pipes or files, both ends while it starts
 constexpr int kAgentDescriptors = 32;       // of an agent with gRPC, which has our limits
-constexpr absl::Duration kLastWordsLimit = absl::Milliseconds(200);  // of a round: a pipe's end, the progress file
-constexpr absl::Duration kLastWordsPoll = absl::Milliseconds(2);
+constexpr absl::Duration kRoundOutputLimit =
+    absl::Milliseconds(200);  // of a round: a pipe's end, the progress file
+constexpr absl::Duration kRoundOutputPoll = absl::Milliseconds(2);
 constexpr int kHandledSignals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD};
 
 }  // namespace
@@ -102,14 +103,14 @@ class HostProcess {
         preflight_(&spawner_, writer_, plan_.preflight),
         gpus_(&loop_, &spawner_, Marked(plan_.inherited),
               [this](const GpuUsers& users) {
-                Tell([&](BootTime now, Effects* out) { core_.OnGpuUsers(now, users, out); });
+                Dispatch([&](BootTime now, Effects* out) { core_.OnGpuUsers(now, users, out); });
               }),
         port_keeper_(plan_.worker_ports),
         timer_pipe_(
             &loop_, [this](int local_rank, const std::string& what) { OnTimerExpired(local_rank, what); },
             [this](int local_rank) { KillWorker(local_rank); }),
         progress_(&loop_, plan_.progress_file,
-                  [this] { Tell([this](BootTime, Effects* out) { core_.OnProgress(out); }); }) {}
+                  [this] { Dispatch([this](BootTime, Effects* out) { core_.OnProgress(out); }); }) {}
 
   ~HostProcess() {
     if (signal_fd_ >= 0) close(signal_fd_);
@@ -126,7 +127,7 @@ class HostProcess {
     if (plan_.before_start) plan_.before_start();
     OpenTimerPipe();
     RETURN_IF_ERROR(WithContext(progress_.Start(), "cannot watch the progress file"));
-    Tell([this](BootTime now, Effects* out) {
+    Dispatch([this](BootTime now, Effects* out) {
       core_.Begin(now, out);
       core_.OnWallClock(now, absl::Now(), out);
     });
@@ -139,7 +140,7 @@ class HostProcess {
  private:
   // Every event goes to the core through here. Effects of what an effect led to wait for their turn.
   template <typename Event>
-  void Tell(Event event) {
+  void Dispatch(Event event) {
     Effects effects;
     event(EventLoop::Now(), &effects);
     for (Effect& effect : effects) pending_.push_back(std::move(effect));
@@ -180,7 +181,8 @@ class HostProcess {
     }
     if (!report.left.empty()) {
       Log(Severity::kError, kPart,
-          "processes left by a dead muster of this run could not be killed: " + ToUtf8(report.left, kMaxErrorText));
+          "processes left by a dead muster of this run could not be killed: " +
+              ToUtf8(report.left, kMaxErrorText));
     }
     if (!report.unseen.empty()) {
       Log(Severity::kWarning, kPart,
@@ -193,7 +195,7 @@ class HostProcess {
     loop_.After(kTick, [this] {
       // A host that was stopped wakes with both at once: who has ended by now did so before the lease did.
       spawner_.CollectWorkers();
-      Tell([this](BootTime now, Effects* out) {
+      Dispatch([this](BootTime now, Effects* out) {
         core_.OnWallClock(now, absl::Now(), out);
         core_.OnTick(now, out);
       });
@@ -232,7 +234,7 @@ class HostProcess {
         if (MeansLeave(signal)) closing_.Hurry();
       } else {
         spawner_.CollectWorkers();  // as before an order
-        Tell([this, signal](BootTime now, Effects* out) { core_.OnSignal(now, signal, out); });
+        Dispatch([this, signal](BootTime now, Effects* out) { core_.OnSignal(now, signal, out); });
       }
     }
   }
@@ -243,10 +245,10 @@ class HostProcess {
     AgentChild::Events events;
     events.on_directive = [this](const v1::HostDirective& directive) {
       spawner_.CollectWorkers();  // who has ended by now ended of itself, whatever this order is
-      Tell([&](BootTime now, Effects* out) { core_.OnDirective(now, directive, out); });
+      Dispatch([&](BootTime now, Effects* out) { core_.OnDirective(now, directive, out); });
     };
     events.on_closed = [this](uint64_t number) {
-      Tell([&](BootTime now, Effects* out) { core_.OnAgentClosed(now, number, out); });
+      Dispatch([&](BootTime now, Effects* out) { core_.OnAgentClosed(now, number, out); });
     };
     events.on_failed = [this](uint64_t number, const absl::Status& status) {
       if (number == 1) {  // nothing runs yet that would be worth waiting for
@@ -254,7 +256,7 @@ class HostProcess {
         return;
       }
       const std::string why(AsStd(status.message()));
-      Tell([&](BootTime now, Effects* out) { core_.OnAgentFailed(now, number, why, out); });
+      Dispatch([&](BootTime now, Effects* out) { core_.OnAgentFailed(now, number, why, out); });
     };
     return events;
   }
@@ -270,13 +272,13 @@ class HostProcess {
     std::vector<v1::Worker> spawned;
     std::vector<std::pair<int, std::string>> failed;
     SetLogContext({.node = round.node_rank(), .round = Number(round)});
-    const absl::Duration limit = PartOfLease(kOpenLimit, kOpenOfLease);
+    const absl::Duration limit = CapByLease(kOpenLimit, kOpenLeaseFraction);
     const BootTime began = EventLoop::Now();
-    output_.BeginRound(round, limit - limit / kErrorFilesOfOpen);
-    words_.BeginRound(PartOfLease(kWordsLimit, kWordsOfLease));
+    output_.BeginRound(round, limit - limit / kErrorFilesFraction);
+    failure_details_.BeginRound(CapByLease(kDetailsLimit, kDetailsLeaseFraction));
     if (KeepsErrorFiles()) {
       const absl::Duration left = limit - (EventLoop::Now() - began);
-      const absl::Status kept = error_files_.BeginRound(slots_, std::max(left, limit / kErrorFilesOfOpen));
+      const absl::Status kept = error_files_.BeginRound(slots_, std::max(left, limit / kErrorFilesFraction));
       if (!kept.ok()) {
         Log(Severity::kWarning, kPart,
             "the workers run without an error file (TORCHELASTIC_ERROR_FILE): " +
@@ -301,7 +303,7 @@ class HostProcess {
       if (const auto process = ReadProcess(*pid)) worker.set_start_ticks(process->start);
       spawned.push_back(worker);
     }
-    Tell([&](BootTime now, Effects* out) { core_.OnSpawned(now, spawned, out); });
+    Dispatch([&](BootTime now, Effects* out) { core_.OnSpawned(now, spawned, out); });
     for (const auto& [local_rank, why] : failed) OnSpawnFailed(local_rank, kSpawnRefused, why);
   }
 
@@ -315,7 +317,7 @@ class HostProcess {
   }
 
   // How long the deciding thread may wait for a file system.
-  absl::Duration PartOfLease(absl::Duration most, int part) const {
+  absl::Duration CapByLease(absl::Duration most, int part) const {
     return core_.leased() ? std::min(most, core_.lease() / part) : most;
   }
 
@@ -347,10 +349,10 @@ class HostProcess {
     command.stderr_fd = output.err;
     auto pid = spawner_.SpawnWorker(command, EventsOf(local_rank));
     output_.Spawned(local_rank, pid.ok());
-    words_.Expect(local_rank, {.error_file = environment.error_file,
-                               .kept = !folder.empty(),
-                               .stderr_file = output_.ErrorOutput(local_rank),
-                               .tail = output_.ErrorTail(local_rank)});
+    failure_details_.Expect(local_rank, {.error_file = environment.error_file,
+                                         .kept = !folder.empty(),
+                                         .stderr_file = output_.ErrorOutput(local_rank),
+                                         .tail = output_.ErrorTail(local_rank)});
     if (pid.ok()) {
       worker_pids_[local_rank] = *pid;
       timer_pipe_.WorkerStarted(local_rank, *pid);
@@ -361,7 +363,7 @@ class HostProcess {
   Spawner::WorkerEvents EventsOf(int local_rank) {
     Spawner::WorkerEvents events;
     events.executing = [this, local_rank] {
-      Tell([&](BootTime now, Effects* out) { core_.OnExecuting(now, local_rank, out); });
+      Dispatch([&](BootTime now, Effects* out) { core_.OnExecuting(now, local_rank, out); });
     };
     events.failed = [this, local_rank](int exit_code, const std::string& why) {
       OnSpawnFailed(local_rank, exit_code, why);
@@ -369,21 +371,21 @@ class HostProcess {
     events.exited = [this, local_rank](const Ending& ending) { OnExit(local_rank, ending); };
     events.spares_rest = [this](const Ending& ending) { return core_.SparesRest(ending); };
     events.rest_ended = [this, local_rank] {
-      Tell([&](BootTime now, Effects* out) { core_.OnRestEnded(now, local_rank, out); });
+      Dispatch([&](BootTime now, Effects* out) { core_.OnRestEnded(now, local_rank, out); });
     };
     return events;
   }
 
   void OnSpawnFailed(int local_rank, int exit_code, const std::string& why) {
     const std::string text = ToUtf8(why, kMaxErrorText);
-    Tell([&](BootTime now, Effects* out) { core_.OnSpawnFailed(now, local_rank, exit_code, text, out); });
+    Dispatch([&](BootTime now, Effects* out) { core_.OnSpawnFailed(now, local_rank, exit_code, text, out); });
   }
 
   void OnExit(int local_rank, Ending ending) {
-    if (ending.by_signal && ending.number == SIGKILL) ending.oom_killed = oom_watch_.Struck(local_rank);
-    if (!ending.ok()) words_.Explain(local_rank, &ending);
+    if (ending.by_signal && ending.number == SIGKILL) ending.oom_killed = oom_watch_.WasOomKilled(local_rank);
+    if (!ending.ok()) failure_details_.Explain(local_rank, &ending);
     timer_pipe_.WorkerEnded(local_rank);
-    Tell([&](BootTime now, Effects* out) {
+    Dispatch([&](BootTime now, Effects* out) {
       core_.SetWallAtBoot(absl::Now() - (now - absl::UnixEpoch()));
       core_.OnExit(now, local_rank, ending, out);
     });
@@ -418,24 +420,24 @@ class HostProcess {
     ++sweeps_;
     if (text.empty()) progress_.Look();
     if (text.empty() && (failed || !progress_.looked())) {
-      AwaitLastWords(failed, EventLoop::Now() + kLastWordsLimit, sweeps_);
+      AwaitRoundOutput(failed, EventLoop::Now() + kRoundOutputLimit, sweeps_);
       return;
     }
-    Tell([&](BootTime now, Effects* out) { core_.OnSwept(now, text, out); });
+    Dispatch([&](BootTime now, Effects* out) { core_.OnSwept(now, text, out); });
   }
 
   // The pipe's end is read by another thread, at once unless nobody takes what the workers wrote; the progress
   // file is looked at by a third, at once unless its file system hangs. What an older sweep found is void.
-  void AwaitLastWords(std::optional<int> failed, BootTime until, uint64_t sweep) {
+  void AwaitRoundOutput(std::optional<int> failed, BootTime until, uint64_t sweep) {
     if (sweep != sweeps_) return;
-    const bool complete = (!failed || words_.Complete(*failed)) && progress_.looked();
+    const bool complete = (!failed || failure_details_.Complete(*failed)) && progress_.looked();
     if (!complete && EventLoop::Now() < until) {
-      loop_.After(kLastWordsPoll, [this, failed, until, sweep] { AwaitLastWords(failed, until, sweep); });
+      loop_.After(kRoundOutputPoll, [this, failed, until, sweep] { AwaitRoundOutput(failed, until, sweep); });
       return;
     }
-    if (failed) core_.OnLastOutput(*failed, words_.LastOutput(*failed));
+    if (failed) core_.OnLastOutput(*failed, failure_details_.LastOutput(*failed));
     loop_.Post([this, sweep] {  // after the word that the file was touched
-      if (sweep == sweeps_) Tell([this](BootTime now, Effects* out) { core_.OnSwept(now, "", out); });
+      if (sweep == sweeps_) Dispatch([this](BootTime now, Effects* out) { core_.OnSwept(now, "", out); });
     });
   }
 
@@ -450,7 +452,7 @@ class HostProcess {
     WorkerEnvironmentOptions environment = plan_.environment;
     environment.marker = FormatMarker(marker_);
     const auto ended = [this](const Ending& ending) {
-      Tell([&](BootTime now, Effects* out) { core_.OnPreflightEnded(now, ending, out); });
+      Dispatch([&](BootTime now, Effects* out) { core_.OnPreflightEnded(now, ending, out); });
     };
     const absl::Status started =
         preflight_.Start(PreflightEnvironment(environment, about_.place, plan_.inherited), ended);
@@ -460,17 +462,17 @@ class HostProcess {
   // Its last line may be on its way through the writer's thread still.
   void OnPreflightSwept(const std::string& left) {
     const std::string text = ToUtf8(left, kMaxErrorText);
-    if (text.empty()) return AwaitPreflightOutput(EventLoop::Now() + kLastWordsLimit);
-    Tell([&](BootTime now, Effects* out) { core_.OnSwept(now, text, out); });
+    if (text.empty()) return AwaitPreflightOutput(EventLoop::Now() + kRoundOutputLimit);
+    Dispatch([&](BootTime now, Effects* out) { core_.OnSwept(now, text, out); });
   }
 
   void AwaitPreflightOutput(BootTime until) {
     if (!preflight_.complete() && EventLoop::Now() < until) {
-      loop_.After(kLastWordsPoll, [this, until] { AwaitPreflightOutput(until); });
+      loop_.After(kRoundOutputPoll, [this, until] { AwaitPreflightOutput(until); });
       return;
     }
     core_.OnPreflightOutput(preflight_.LastLine());
-    Tell([this](BootTime now, Effects* out) { core_.OnSwept(now, "", out); });
+    Dispatch([this](BootTime now, Effects* out) { core_.OnSwept(now, "", out); });
   }
 
   void Apply(const AskGpus&) { gpus_.Ask(); }
@@ -495,7 +497,7 @@ class HostProcess {
 
   void OnTimerExpired(int local_rank, const std::string& what) {
     Log(Severity::kWarning, kPart, "worker with local rank " + std::to_string(local_rank) + ": " + what);
-    words_.Blame(local_rank, what);
+    failure_details_.AddReason(local_rank, what);
     oom_watch_.WeKill(local_rank);
   }
 
@@ -518,7 +520,8 @@ class HostProcess {
     if (armed.ok() || known) return;  // each extension of the lease tries again
     Log(Severity::kWarning, kPart,
         std::string(AsStd(armed.message())) +
-            ": if this process is suspended or hangs, its workers are stopped at the end of the lease by the agent "
+            ": if this process is suspended or hangs, its workers are stopped at the end of the lease by the "
+            "agent "
             "alone, not by the kernel; raise the limit of pending signals (ulimit -i)");
   }
 
@@ -527,7 +530,7 @@ class HostProcess {
     const std::string trouble(AsStd(port.status().message()));
     if (trouble != offer_trouble_ && !port.ok()) Log(Severity::kError, kPart, trouble);  // once: it is tried again
     offer_trouble_ = trouble;
-    Tell([&](BootTime now, Effects* out) { core_.OnOffer(now, port.ok() ? *port : 0, out); });
+    Dispatch([&](BootTime now, Effects* out) { core_.OnOffer(now, port.ok() ? *port : 0, out); });
   }
 
   static int64_t Number(const v1::Round& round) { return static_cast<int64_t>(round.id().number()); }
@@ -578,7 +581,7 @@ class HostProcess {
   absl::Status kernel_timer_trouble_;  // of the last attempt
   OomWatch oom_watch_;
   ErrorFiles error_files_;
-  LastWords words_;
+  FailureDetails failure_details_;
   uint64_t sweeps_ = 0;  // begun and answered
   FileTimerPipe timer_pipe_;
   ProgressWatch progress_;

@@ -30,7 +30,7 @@ bool FromTerminalKey(const siginfo_t& info) {
 // Time that the children of a host that was killed have to end. Its agent needs it to end what the host had
 // started and to tell the coordinator: without that the group waits for the end of the lease and does not learn
 // the cause.
-constexpr absl::Duration kAgentLastWords = absl::Seconds(2);
+constexpr absl::Duration kAgentCleanupLimit = absl::Seconds(2);
 
 struct Reaped {
   bool host = false;       // the host was among the children that had ended
@@ -101,7 +101,7 @@ int RunInit(char** argv) {
       if (!reaped.host) continue;
       // By SIGINT the host ends itself, once everything has been told.
       const bool killed = WIFSIGNALED(status) && WTERMSIG(status) != SIGINT;
-      if (killed && !reaped.childless) AwaitChildren(kAgentLastWords);
+      if (killed && !reaped.childless) AwaitChildren(kAgentCleanupLimit);
       return ExitCode(status);
     } else if (signal != SIGTTIN && signal != SIGTTOU && signal != SIGPIPE && !FromTerminalKey(info)) {
       kill(host, signal);

@@ -269,7 +269,7 @@ void World::Die(WorkerProcess* worker, const host::Ending& ending, bool by_itsel
   if (!ending.ok()) told.error_text = WordsOf(worker->round, worker->rank);
   if (worker->word.at >= 0) {
     told.failed_at_s = worker->word.second;
-    told.told_at = worker->word.written;
+    told.reported_at = worker->word.written;
   }
   worker->succeeded = by_its_own_fault && ending.ok();
   host->unreaped.emplace_back(worker, told);

@@ -50,7 +50,7 @@ void HostCore::OnTick(BootTime now, Effects* out) {
   const absl::Duration beat = leased() ? std::min(kBeat, lease_ / 8) : kBeat;
   if (!finished_ && now - last_beat_ >= beat) {
     last_beat_ = now;
-    Tell(out);
+    SendStatus(out);
   }
 }
 
@@ -74,7 +74,7 @@ void HostCore::NextAgent(BootTime now, Effects* out) {
   agent_has_spoken_ = false;
   out->push_back(StartAgent{agent_number_});
   if (agent_number_ > 1) Say(Severity::kInfo, absl::StrCat("agent ", agent_number_, " takes over"), out);
-  Tell(out);
+  SendStatus(out);
 }
 
 void HostCore::GiveUp(BootTime now, const std::string& reason, Effects* out) {
@@ -214,7 +214,7 @@ void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Eff
       break;
   }
   Prepare(now, out);
-  if (newly_applied && !finished_) Tell(out);
+  if (newly_applied && !finished_) SendStatus(out);
 }
 
 // ---- a round ------------------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
   for (int i = 0; i < options_.config.slots(); ++i) workers_[i] = WorkerEntry{};
   UpdateKernelTimer(out);
   out->push_back(SpawnWorkers{round});
-  Tell(out);
+  SendStatus(out);
 }
 
 void HostCore::OnSpawned(BootTime, const std::vector<v1::Worker>& workers, Effects*) {
@@ -275,7 +275,7 @@ void HostCore::OnExecuting(BootTime, int local_rank, Effects* out) {
     if (worker.state == WorkerState::kSpawned) return;
   }
   phase_ = v1::HOST_PHASE_RUNNING;
-  Tell(out);
+  SendStatus(out);
 }
 
 void HostCore::SetWallAtBoot(absl::Time at) { wall_at_boot_ = at; }
@@ -310,7 +310,7 @@ BootTime HostCore::FailedAt(BootTime now, const Ending& ending) const {
   if (!ending.failed_at_s) return now;
   const absl::Time second = absl::FromUnixSeconds(*ending.failed_at_s);
   absl::Time latest = second + absl::Seconds(1);
-  if (ending.told_at && *ending.told_at >= second) latest = std::min(latest, *ending.told_at);
+  if (ending.reported_at && *ending.reported_at >= second) latest = std::min(latest, *ending.reported_at);
   return std::clamp(absl::UnixEpoch() + (latest - wall_at_boot_), started_at_, now);
 }
 
@@ -396,7 +396,7 @@ void HostCore::OnLastOutput(int local_rank, const std::string& lines) {
 void HostCore::OnProgress(Effects* out) {
   if (progressed_ || !IsSet(started_)) return;
   progressed_ = true;
-  Tell(out);
+  SendStatus(out);
 }
 
 std::optional<int> HostCore::failed_local_rank() const {
@@ -455,13 +455,13 @@ void HostCore::RoundIsOver(BootTime now, Effects* out) {
   fitness_ = Fitness::kUnknown;
   gpus_may_be_held_ = options_.gpu_release_timeout > absl::ZeroDuration();
   Prepare(now, out);
-  Tell(out);
+  SendStatus(out);
   WatchEnd(now, out);
 }
 
 void HostCore::OnOffer(BootTime, uint32_t port, Effects* out) {
   offer_port_ = port;
-  if (agent_number_ > 0) Tell(out);
+  if (agent_number_ > 0) SendStatus(out);
 }
 
 // Without an offer this node is in no round, and the others may wait for it for long.
@@ -481,8 +481,8 @@ int HostCore::LiveWorkers() const {
 
 // ---- telling ------------------------------------------------------------------------------------------------
 
-void HostCore::Tell(Effects* out) {
-  if (agent_attached_ && !finished_) out->push_back(SendStatus{MakeStatus()});
+void HostCore::SendStatus(Effects* out) {
+  if (agent_attached_ && !finished_) out->push_back(host::SendStatus{MakeStatus()});
 }
 
 v1::HostStatus HostCore::MakeStatus() {

@@ -25,11 +25,11 @@ namespace muster::host {
 
 inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick is called at least this often
 inline constexpr absl::Duration kMaxCountedSilence =
-    absl::Milliseconds(250);                                          // of one tick: a pause accuses nobody
-inline constexpr absl::Duration kStartLimit = absl::Seconds(60);      // spawn to the last exec
-inline constexpr absl::Duration kStuckAfterKill = absl::Seconds(10);  // SIGKILL to "cannot be ended"
-inline constexpr absl::Duration kSayFinishing = absl::Seconds(1);     // a wrapper's end to "its training goes on"
-inline constexpr absl::Duration kTellLimit = absl::Seconds(1);        // a leaving host waits for its coordinator
+    absl::Milliseconds(250);                                           // of one tick: a pause accuses nobody
+inline constexpr absl::Duration kStartLimit = absl::Seconds(60);       // spawn to the last exec
+inline constexpr absl::Duration kStuckAfterKill = absl::Seconds(10);   // SIGKILL to "cannot be ended"
+inline constexpr absl::Duration kSayFinishing = absl::Seconds(1);      // a wrapper's end to "its training goes on"
+inline constexpr absl::Duration kLeaveReportLimit = absl::Seconds(1);  // a leaving host waits for its coordinator
 inline constexpr absl::Duration kOneSignal =
     absl::Milliseconds(200);  // what comes within it is one wish, told twice
 inline constexpr absl::Duration kAgentRestartWindow = absl::Seconds(10);
@@ -109,9 +109,9 @@ struct Ending {
   // What the worker, or we, say of it; each UTF-8 and at most kMaxErrorText.
   std::string error_text = "";
   std::string callstack = "";
-  std::string error_file = "";              // its path; empty: none, or it is not kept
-  std::optional<int64_t> failed_at_s = {};  // by its own word: wall clock, cut to a whole second
-  std::optional<absl::Time> told_at = {};   // wall clock, when it had written that down
+  std::string error_file = "";                 // its path; empty: none, or it is not kept
+  std::optional<int64_t> failed_at_s = {};     // by its own word: wall clock, cut to a whole second
+  std::optional<absl::Time> reported_at = {};  // wall clock, when it had written that down
   // Others of its session are finishing in their own time and were spared: OnRestEnded follows, or a sweep.
   bool rest_lives = false;
 
@@ -309,7 +309,7 @@ class HostCore {
   void WatchStop(BootTime now, Effects* out);
   void WatchStart(BootTime now, Effects* out);
 
-  void Tell(Effects* out);  // a status, now
+  void SendStatus(Effects* out);  // sends a status to the agent now
   void Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject = {}) const;
   v1::HostStatus MakeStatus();
 

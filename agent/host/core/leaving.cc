@@ -30,7 +30,7 @@ void HostCore::BeginLeave(BootTime now, int signal, const std::string& reason, a
                    Active() ? absl::StrCat("; the workers have ", muster::FormatDuration(grace), " to exit") : ""),
       out, {.event = events::kLeaving});
   if (Active()) BeginStop(now, signal, grace, v1::OUTCOME_STOPPED, "asked to leave", out);
-  Tell(out);
+  SendStatus(out);
 }
 
 // The platform's own SIGTERM follows its notice while the workers save: it says nothing new. The one after it

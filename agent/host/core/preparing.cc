@@ -87,7 +87,7 @@ void HostCore::BecomeUnfit(BootTime now, const std::string& why, Effects* out) {
   fitness_ = Fitness::kUnfit;
   retry_at_ = now + retry_pause_;
   retry_pause_ = std::min(2 * retry_pause_, kMaxUnfitRetry);
-  Tell(out);
+  SendStatus(out);
 }
 
 // ---- GPUs ---------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ void HostCore::GpusAreFree(BootTime now, Effects* out) {
   preflight_ending_.reset();
   preflight_last_line_.clear();
   out->push_back(StartPreflight{});
-  Tell(out);
+  SendStatus(out);
 }
 
 // ---- the preflight ------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ void HostCore::OnPreflightSwept(BootTime now, const std::string& left, Effects* 
                                       " survive SIGKILL: ", left),
                          kMaxUnfitText);
     Say(Severity::kError, unfit_why_, out);
-    Tell(out);
+    SendStatus(out);
     return;
   }
   fitness_ = Fitness::kUnknown;

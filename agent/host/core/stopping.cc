@@ -36,7 +36,7 @@ void HostCore::BeginStop(BootTime now, int signal, absl::Duration grace, v1::Out
         absl::StrCat("stopping workers: ", cause, "; grace period ", absl::FormatDuration(grace)), out);
     out->push_back(StopWorkers{signal});
   }
-  Tell(out);
+  SendStatus(out);
 }
 
 // A first process that handled the signal had its time, whatever it left. One that had ended before the stop began
@@ -91,7 +91,7 @@ void HostCore::WatchStop(BootTime now, Effects* out) {
     Say(Severity::kError, absl::StrCat("this node is unusable: ", trouble_), out,
         {.event = events::kNodeUnusable, .node_rank = round_.node_rank()});
     UpdateKernelTimer(out);
-    Tell(out);
+    SendStatus(out);
   }
 }
 
@@ -229,7 +229,7 @@ void HostCore::FinishWith(const v1::Exit& exit, Effects* out) {
     exit_->set_origin("muster");
     exit_->set_reason(absl::StrCat(WhyLeft(), "; result of the job: ", exit.reason()));
   }
-  Tell(out);
+  SendStatus(out);
 }
 
 // The host ends when nothing of any round is alive and its agent has closed, or has had its time.
@@ -243,17 +243,18 @@ void HostCore::WatchEnd(BootTime now, Effects* out) {
   if (exit_ && !flushed_) {
     flushed_ = true;
     exit_at_ = now;
-    Tell(out);
+    SendStatus(out);
   }
   const bool told = !agent_attached_;
   if (exit_) {
-    const BootTime from = told && agent_gone_at_ != absl::InfinitePast() ? agent_gone_at_ : exit_at_ + kTellLimit;
+    const BootTime from =
+        told && agent_gone_at_ != absl::InfinitePast() ? agent_gone_at_ : exit_at_ + kLeaveReportLimit;
     if (now < from + FromMs(exit_->linger_ms())) return;
   } else if (leave_) {
     // Ctrl-C on the primary: the verdict is made here, once the others' workers have ended, too.
     const bool decides = leave_->cancel() && memory_.served();
     const absl::Duration limit =
-        decides ? FromMs(options_.config.shutdown_grace_ms()) + kStuckAfterKill : kTellLimit;
+        decides ? FromMs(options_.config.shutdown_grace_ms()) + kStuckAfterKill : kLeaveReportLimit;
     if (agent_attached_ && (now < std::max(leave_at_, idle_since_) + limit || StaysForOthers(now, out))) return;
     v1::Exit exit;
     exit.set_exit_code(leave_->cancel() ? kExitCancelled : kExitLeft);

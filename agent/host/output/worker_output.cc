@@ -37,7 +37,7 @@ absl::StatusOr<OwnedFd> OpenFile(const std::string& path, int flags) {
 struct WorkerOutput::Opened {
   absl::Status status;
   std::string attempt;
-  std::vector<Streams2> streams;
+  std::vector<WorkerStreams> streams;
   std::array<std::shared_ptr<FilteredLines>, 2> filtered;
 };
 
@@ -71,7 +71,7 @@ WorkerOutput::Opened WorkerOutput::OpenAttempt(LogFiles* files, const OutputPlan
   if (!opened.status.ok()) return opened;
   const auto open_all = [&]() -> absl::Status {
     for (int local_rank = 0; local_rank < slots; ++local_rank) {
-      Streams2& streams = opened.streams.emplace_back();
+      WorkerStreams& streams = opened.streams.emplace_back();
       for (size_t i = 0; i < streams.size(); ++i) {
         streams[i].sink = SinkOf(plan, local_rank, kStreams[i], /*files=*/true);
         if (streams[i].sink != Sink::kFile && streams[i].sink != Sink::kShownFile) continue;
@@ -137,7 +137,7 @@ void WorkerOutput::BeginRound(const v1::Round& round, absl::Duration limit) {
 absl::StatusOr<WorkerOutput::Descriptors> WorkerOutput::Open(int local_rank) {
   Descriptors descriptors;
   int* const given[] = {&descriptors.out, &descriptors.err};
-  Streams2& streams = streams_[static_cast<size_t>(local_rank)];
+  WorkerStreams& streams = streams_[static_cast<size_t>(local_rank)];
   for (size_t i = 0; i < streams.size(); ++i) {
     Stream& stream = streams[i];
     if (!stream.file) stream.sink = SinkOf(plan_, local_rank, kStreams[i], /*files=*/false);
@@ -154,7 +154,7 @@ absl::StatusOr<WorkerOutput::Descriptors> WorkerOutput::Open(int local_rank) {
 }
 
 void WorkerOutput::Spawned(int local_rank, bool started) {
-  Streams2& streams = streams_[static_cast<size_t>(local_rank)];
+  WorkerStreams& streams = streams_[static_cast<size_t>(local_rank)];
   for (size_t i = 0; i < streams.size(); ++i) {
     if (streams[i].pipe.valid()) streams[i].worker.Reset();  // its end is seen when the worker has closed it
     if (started) HandOver(local_rank, i == 0 ? STDOUT_FILENO : STDERR_FILENO, &streams[i]);

@@ -26,8 +26,8 @@ namespace muster::host {
 // files together, since both may be on file systems that hang. One that takes longer gets no files for the rest of
 // the job.
 inline constexpr absl::Duration kOpenLimit = absl::Seconds(1);
-inline constexpr int kOpenOfLease = 4;
-inline constexpr int kErrorFilesOfOpen = 8;  // this part of it is kept for the error files
+inline constexpr int kOpenLeaseFraction = 4;
+inline constexpr int kErrorFilesFraction = 8;  // this part of it is kept for the error files
 
 class WorkerOutput {
  public:
@@ -72,7 +72,7 @@ class WorkerOutput {
     OwnedFd pipe;                       // ours, of a pipe
     std::unique_ptr<BoundedFile> file;  // ours, of a file
   };
-  using Streams2 = std::array<Stream, 2>;  // standard output, standard error
+  using WorkerStreams = std::array<Stream, 2>;  // standard output, standard error
   struct Opened;
 
   static Opened OpenAttempt(LogFiles* files, const OutputPlan& plan, uint32_t restart_count, int slots);
@@ -92,7 +92,7 @@ class WorkerOutput {
   std::string attempt_;
   int first_rank_ = 0;
   int node_rank_ = 0;
-  std::vector<Streams2> streams_;
+  std::vector<WorkerStreams> streams_;
   std::array<std::shared_ptr<FilteredLines>, 2> filtered_;
   std::vector<std::shared_ptr<StderrTail>> tails_;                    // by local rank, of pipes
   std::vector<std::array<std::shared_ptr<RedrawLimit>, 2>> redraws_;  // by local rank: of pipes, of files

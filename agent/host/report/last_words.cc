@@ -8,19 +8,21 @@
 
 namespace muster::host {
 
-void LastWords::BeginRound(absl::Duration limit) {
+void FailureDetails::BeginRound(absl::Duration limit) {
   left_ = limit;
   sources_.clear();
   reasons_.clear();
 }
 
-void LastWords::Expect(int local_rank, Sources sources) { sources_[local_rank] = std::move(sources); }
+void FailureDetails::Expect(int local_rank, Sources sources) { sources_[local_rank] = std::move(sources); }
 
-void LastWords::Blame(int local_rank, std::string reason) { reasons_.emplace(local_rank, std::move(reason)); }
+void FailureDetails::AddReason(int local_rank, std::string reason) {
+  reasons_.emplace(local_rank, std::move(reason));
+}
 
 // Many workers end at once, and one thread decides: what each may take the others have to wait for.
 template <typename Call>
-auto LastWords::InTime(Call call) -> std::optional<decltype(call())> {
+auto FailureDetails::InTime(Call call) -> std::optional<decltype(call())> {
   if (left_ <= absl::ZeroDuration()) return std::nullopt;
   const BootTime began = EventLoop::Now();
   auto result = CallWithin(left_, std::move(call));
@@ -28,7 +30,7 @@ auto LastWords::InTime(Call call) -> std::optional<decltype(call())> {
   return result;
 }
 
-void LastWords::Explain(int local_rank, Ending* ending) {
+void FailureDetails::Explain(int local_rank, Ending* ending) {
   const auto found = sources_.find(local_rank);
   if (found != sources_.end() && !found->second.error_file.empty()) {
     const std::string& path = found->second.error_file;
@@ -39,7 +41,7 @@ void LastWords::Explain(int local_rank, Ending* ending) {
       ending->error_text = (*error)->message;
       ending->callstack = (*error)->callstack;
       ending->failed_at_s = (*error)->failed_at_s;
-      ending->told_at = (*error)->written_at;
+      ending->reported_at = (*error)->written_at;
       if (found->second.kept) ending->error_file = ToUtf8(path, kMaxErrorText);
     }
   }
@@ -49,12 +51,12 @@ void LastWords::Explain(int local_rank, Ending* ending) {
   ending->error_text = ToUtf8(reason->second + (own.empty() ? "" : "\n" + own), kMaxErrorText);
 }
 
-bool LastWords::Complete(int local_rank) const {
+bool FailureDetails::Complete(int local_rank) const {
   const auto found = sources_.find(local_rank);
   return found == sources_.end() || !found->second.tail || found->second.tail->ended();
 }
 
-std::string LastWords::LastOutput(int local_rank) {
+std::string FailureDetails::LastOutput(int local_rank) {
   const auto found = sources_.find(local_rank);
   if (found == sources_.end()) return "";
   if (found->second.tail) return found->second.tail->Last();

@@ -17,13 +17,13 @@ namespace muster::host {
 
 // Waited for file systems, in a whole round. Of a lease an eighth at the most: the agent takes a host that says
 // nothing for half of one for dead.
-inline constexpr absl::Duration kWordsLimit = absl::Seconds(1);
-inline constexpr int kWordsOfLease = 8;
+inline constexpr absl::Duration kDetailsLimit = absl::Seconds(1);
+inline constexpr int kDetailsLeaseFraction = 8;
 
-class LastWords {
+class FailureDetails {
  public:
   using Read = std::function<std::optional<WorkerError>(const std::string& path)>;
-  explicit LastWords(Read read = ReadErrorFile) : read_(std::move(read)) {}
+  explicit FailureDetails(Read read = ReadErrorFile) : read_(std::move(read)) {}
 
   struct Sources {
     std::string error_file;            // TORCHELASTIC_ERROR_FILE; empty: none
@@ -36,7 +36,7 @@ class LastWords {
   void BeginRound(absl::Duration limit);
   void Expect(int local_rank, Sources sources);
   // Why the worker ends as it will, if something of ours made it: stands before its own words.
-  void Blame(int local_rank, std::string reason);
+  void AddReason(int local_rank, std::string reason);
 
   // Fills in what the worker said, of one that failed.
   void Explain(int local_rank, Ending* ending);
@@ -50,7 +50,7 @@ class LastWords {
   auto InTime(Call call) -> std::optional<decltype(call())>;
 
   const Read read_;
-  absl::Duration left_ = kWordsLimit;
+  absl::Duration left_ = kDetailsLimit;
   std::map<int, Sources> sources_;
   std::map<int, std::string> reasons_;
 };

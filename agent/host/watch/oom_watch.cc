@@ -77,7 +77,7 @@ void OomWatch::BeginRound() {
   all_killed_by_us_ = false;
 }
 
-bool OomWatch::Struck(int local_rank) {
+bool OomWatch::WasOomKilled(int local_rank) {
   if (all_killed_by_us_ || killed_by_us_.count(local_rank) > 0) return false;
   const auto count = Read();
   if (!count || *count <= last_) return false;

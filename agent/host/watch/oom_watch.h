@@ -23,7 +23,7 @@ class OomWatch {
 
   // Of a worker that a SIGKILL has ended: true if it was not ours, and the counter has grown since the last that
   // was so explained, or since the round began.
-  bool Struck(int local_rank);
+  bool WasOomKilled(int local_rank);
 
   // The number behind "oom_kill " in a memory.events or memory.oom_control file. Pure.
   static std::optional<uint64_t> ParseCount(const std::string& content);

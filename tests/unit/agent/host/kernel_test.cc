@@ -195,31 +195,31 @@ class CountedOomTest : public ::testing::Test {
 };
 
 TEST_F(CountedOomTest, AKillIsOneWorkersAndWhatWasCountedBeforeIsNoones) {
-  EXPECT_FALSE(watch_->Struck(0));
+  EXPECT_FALSE(watch_->WasOomKilled(0));
   Count(4);
-  EXPECT_TRUE(watch_->Struck(0));
-  EXPECT_FALSE(watch_->Struck(1));
+  EXPECT_TRUE(watch_->WasOomKilled(0));
+  EXPECT_FALSE(watch_->WasOomKilled(1));
 }
 
 TEST_F(CountedOomTest, WhatWasKilledInAnEarlierRoundExplainsNobodyOfThisOne) {
   Count(4);  // a DataLoader, say: its worker ended otherwise
   watch_->BeginRound();
-  EXPECT_FALSE(watch_->Struck(0));
+  EXPECT_FALSE(watch_->WasOomKilled(0));
   Count(5);
-  EXPECT_TRUE(watch_->Struck(0));
+  EXPECT_TRUE(watch_->WasOomKilled(0));
 }
 
 TEST_F(CountedOomTest, WhomWeKilledWasNotKilledForItsMemory) {
   Count(4);
   watch_->WeKill(0);
-  EXPECT_FALSE(watch_->Struck(0));
-  EXPECT_TRUE(watch_->Struck(1));
+  EXPECT_FALSE(watch_->WasOomKilled(0));
+  EXPECT_TRUE(watch_->WasOomKilled(1));
   Count(5);
   watch_->WeKillAll();
-  EXPECT_FALSE(watch_->Struck(2));
+  EXPECT_FALSE(watch_->WasOomKilled(2));
   watch_->BeginRound();
   Count(6);
-  EXPECT_TRUE(watch_->Struck(0));
+  EXPECT_TRUE(watch_->WasOomKilled(0));
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ TEST_F(HostCoreTest, WhoSaysWhenItHadWrittenThatDownIsKnownToHaveFailedByThen) {
   now_ += absl::Milliseconds(10'700);
   Ending ending = Ended(false, 7);
   ending.failed_at_s = absl::ToUnixSeconds(now_);
-  ending.told_at = now_ - absl::Milliseconds(300);
+  ending.reported_at = now_ - absl::Milliseconds(300);
   core_.OnExit(now_, 0, ending, &effects_);
   EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), now_ - absl::Milliseconds(300));
 }
@@ -99,7 +99,7 @@ TEST_F(HostCoreTest, WhatSeemsWrittenBeforeItsOwnSecondWasDatedByAnotherClock) {
   now_ += absl::Milliseconds(10'700);
   Ending ending = Ended(false, 7);
   ending.failed_at_s = absl::ToUnixSeconds(now_) - 2;
-  ending.told_at = now_ - absl::Seconds(9);
+  ending.reported_at = now_ - absl::Seconds(9);
   core_.OnExit(now_, 0, ending, &effects_);
   EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), absl::FromUnixSeconds(*ending.failed_at_s + 1));
 }

@@ -23,7 +23,7 @@ TEST_F(HostCoreTest, AskedToLeaveItSignalsTheWorkersTellsTheAgentAndExits75) {
   Exit(1, 0);
   Swept();
   EXPECT_FALSE(core_.finished()) << "the coordinator is to be told";
-  Pass(kTellLimit + absl::Seconds(1));
+  Pass(kLeaveReportLimit + absl::Seconds(1));
   ASSERT_TRUE(core_.finished());
   EXPECT_EQ(Took<Finish>()[0].exit_code, 75);
 }
@@ -44,7 +44,7 @@ class RetryingHostCoreTest : public HostCoreTest {
     directive.mutable_exit()->set_origin(origin);
     directive.mutable_exit()->set_reason("told");
     Give(directive);
-    Pass(kTellLimit + absl::Seconds(1), false);
+    Pass(kLeaveReportLimit + absl::Seconds(1), false);
     EXPECT_TRUE(core_.finished());
     return Took<Finish>().at(0);
   }
@@ -66,7 +66,7 @@ TEST_F(RetryingHostCoreTest, SuccessStays) { EXPECT_EQ(EndedWith(0, "muster").ex
 
 TEST_F(RetryingHostCoreTest, AskedToLeaveItIsToldByTheRetryableCode) {
   core_.OnSignal(now_, SIGTERM, &effects_);
-  Pass(kTellLimit + absl::Seconds(1));
+  Pass(kLeaveReportLimit + absl::Seconds(1));
   ASSERT_TRUE(core_.finished());
   EXPECT_EQ(Took<Finish>()[0].exit_code, 134);
 }
@@ -78,7 +78,7 @@ TEST_F(HostCoreTest, WhoLeavesAsTheJobFailsSaysItsOwnReasonWithItsOwnCode) {
   directive.mutable_exit()->set_origin("worker");
   directive.mutable_exit()->set_reason("rank 3 exited with code 7");
   Give(directive);
-  Pass(kTellLimit + absl::Seconds(1), false);
+  Pass(kLeaveReportLimit + absl::Seconds(1), false);
   ASSERT_TRUE(core_.finished());
   EXPECT_EQ(Took<Finish>()[0].exit_code, 75);
   EXPECT_EQ(Took<Finish>()[0].origin, "muster");
@@ -121,7 +121,7 @@ TEST_F(HostCoreTest, ANoticeThatTheAgentHeardIsALeaveWithItsReason) {
   Exit(0, 0);
   Exit(1, 0);
   Swept();
-  Pass(kTellLimit + absl::Seconds(1));
+  Pass(kLeaveReportLimit + absl::Seconds(1));
   ASSERT_TRUE(core_.finished());
   EXPECT_EQ(Took<Finish>()[0].exit_code, 75);
   EXPECT_EQ(Took<Finish>()[0].reason, "asked to leave: preemption notice of gce");
@@ -387,7 +387,7 @@ TEST_F(SingleNodeHostCoreTest, ASilentAgentIsReplacedOnceTheJobHasToBeConcluded)
 
 TEST_F(HostCoreTest, CancelledByItsOwnSigintItEndsByThatSignal) {
   core_.OnSignal(now_, SIGINT, &effects_);
-  Pass(kTellLimit + absl::Seconds(1));
+  Pass(kLeaveReportLimit + absl::Seconds(1));
   const Finish finish = Took<Finish>().at(0);
   EXPECT_EQ(finish.exit_code, 130);
   EXPECT_EQ(finish.signal, SIGINT);
@@ -397,7 +397,7 @@ TEST_F(HostCoreTest, CancelledByAnotherNodeItExitsWith130) {
   v1::HostDirective directive = Directive();
   directive.mutable_exit()->set_exit_code(130);
   Give(directive);
-  Pass(kTellLimit + absl::Seconds(1), false);
+  Pass(kLeaveReportLimit + absl::Seconds(1), false);
   const Finish finish = Took<Finish>().at(0);
   EXPECT_EQ(finish.exit_code, 130);
   EXPECT_EQ(finish.signal, 0);

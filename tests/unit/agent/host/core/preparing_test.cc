@@ -214,7 +214,7 @@ TEST_F(PreparingTest, WhoIsAskedToLeaveEndsThePreflightFirst) {
   Begin(true);
   core_->OnSignal(now_, 15, &effects_);
   EXPECT_EQ(Count<Sweep>(), 1);
-  Pass(2 * kTellLimit);
+  Pass(2 * kLeaveReportLimit);
   EXPECT_FALSE(core_->finished()) << "it lives";
   core_->OnPreflightEnded(now_, Ending{.by_signal = true, .number = 9}, &effects_);
   Swept();

@@ -226,34 +226,34 @@ TEST(LastLinesOfFileTest, AreTheFilesEnd) {
 
 // ---- last words ----
 
-TEST(LastWordsTest, TheErrorFileExplainsAFailureAndAReasonOfOursStandsBeforeIt) {
+TEST(FailureDetailsTest, TheErrorFileExplainsAFailureAndAReasonOfOursStandsBeforeIt) {
   const Folder folder;
   std::ofstream(folder / "error.json") << R"({"message": "own words", "timestamp": 17})";
-  LastWords words;
-  words.Expect(2, {.error_file = folder / "error.json", .kept = true, .stderr_file = "", .tail = nullptr});
+  FailureDetails details;
+  details.Expect(2, {.error_file = folder / "error.json", .kept = true, .stderr_file = "", .tail = nullptr});
   Ending ending;
-  words.Explain(2, &ending);
+  details.Explain(2, &ending);
   EXPECT_EQ(ending.error_text, "own words");
   EXPECT_EQ(ending.failed_at_s, 17);
   EXPECT_EQ(ending.error_file, folder / "error.json");
-  words.Blame(2, "the timer expired");
-  words.Explain(2, &ending);
+  details.AddReason(2, "the timer expired");
+  details.Explain(2, &ending);
   EXPECT_EQ(ending.error_text, "the timer expired\nown words");
-  words.BeginRound(kWordsLimit);
+  details.BeginRound(kDetailsLimit);
   Ending next;
-  words.Explain(2, &next);
+  details.Explain(2, &next);
   EXPECT_EQ(next.error_text, "");
 }
 
-TEST(LastWordsTest, APrivateFilesPathIsNotShownAndAFileThatIsNotThereIsNone) {
+TEST(FailureDetailsTest, APrivateFilesPathIsNotShownAndAFileThatIsNotThereIsNone) {
   const Folder folder;
   std::ofstream(folder / "error.json") << R"({"message": "own words"})";
-  LastWords words;
-  words.Expect(0, {.error_file = folder / "error.json", .kept = false, .stderr_file = "", .tail = nullptr});
-  words.Expect(1, {.error_file = folder / "other.json", .kept = true, .stderr_file = "", .tail = nullptr});
+  FailureDetails details;
+  details.Expect(0, {.error_file = folder / "error.json", .kept = false, .stderr_file = "", .tail = nullptr});
+  details.Expect(1, {.error_file = folder / "other.json", .kept = true, .stderr_file = "", .tail = nullptr});
   Ending first, second;
-  words.Explain(0, &first);
-  words.Explain(1, &second);
+  details.Explain(0, &first);
+  details.Explain(1, &second);
   EXPECT_EQ(first.error_text, "own words");
   EXPECT_EQ(first.error_file, "");
   EXPECT_EQ(second.error_text + second.error_file, "");
@@ -263,7 +263,7 @@ TEST(LastWordsTest, APrivateFilesPathIsNotShownAndAFileThatIsNotThereIsNone) {
 class SilentFileSystem {
  public:
   ~SilentFileSystem() { gone_.set_value(); }
-  LastWords::Read reader() {
+  FailureDetails::Read reader() {
     return [gone = gone_.get_future().share(), asked = asked_](const std::string&) {
       ++*asked;
       gone.wait();
@@ -277,42 +277,42 @@ class SilentFileSystem {
   std::shared_ptr<std::atomic<int>> asked_ = std::make_shared<std::atomic<int>>(0);
 };
 
-TEST(LastWordsTest, AFileSystemThatDoesNotAnswerIsWaitedForOnceInARound) {
+TEST(FailureDetailsTest, AFileSystemThatDoesNotAnswerIsWaitedForOnceInARound) {
   const Folder folder;
   std::ofstream(folder / "stderr.log") << "of the file\n";
   SilentFileSystem silent;
-  LastWords words(silent.reader());
+  FailureDetails details(silent.reader());
   for (int round = 1; round <= 2; ++round) {
-    words.BeginRound(absl::Milliseconds(100));
+    details.BeginRound(absl::Milliseconds(100));
     for (int i = 0; i < 8; ++i) {
-      words.Expect(
+      details.Expect(
           i, {.error_file = "error.json", .kept = i > 0, .stderr_file = folder / "stderr.log", .tail = nullptr});
     }
     for (int i = 0; i < 8; ++i) {
       Ending ending;
-      words.Explain(i, &ending);
+      details.Explain(i, &ending);
       EXPECT_EQ(ending.error_text, "the error file could not be read: its file system does not answer");
     }
-    EXPECT_EQ(words.LastOutput(0), "");
+    EXPECT_EQ(details.LastOutput(0), "");
     EXPECT_LE(silent.asked(), round);
   }
 }
 
-TEST(LastWordsTest, TheOutputIsThePipesElseTheFiles) {
+TEST(FailureDetailsTest, TheOutputIsThePipesElseTheFiles) {
   const Folder folder;
   std::ofstream(folder / "stderr.log") << "of the file\n";
-  LastWords words;
+  FailureDetails details;
   const auto tail = std::make_shared<StderrTail>();
-  words.Expect(0, {.error_file = "", .kept = false, .stderr_file = folder / "stderr.log", .tail = tail});
-  words.Expect(1, {.error_file = "", .kept = false, .stderr_file = folder / "stderr.log", .tail = nullptr});
-  EXPECT_FALSE(words.Complete(0));
-  EXPECT_TRUE(words.Complete(1));
+  details.Expect(0, {.error_file = "", .kept = false, .stderr_file = folder / "stderr.log", .tail = tail});
+  details.Expect(1, {.error_file = "", .kept = false, .stderr_file = folder / "stderr.log", .tail = nullptr});
+  EXPECT_FALSE(details.Complete(0));
+  EXPECT_TRUE(details.Complete(1));
   tail->Feed("of the pipe\n");
   tail->End();
-  EXPECT_TRUE(words.Complete(0));
-  EXPECT_EQ(words.LastOutput(0), "of the pipe");
-  EXPECT_EQ(words.LastOutput(1), "of the file");
-  EXPECT_EQ(words.LastOutput(7), "");
+  EXPECT_TRUE(details.Complete(0));
+  EXPECT_EQ(details.LastOutput(0), "of the pipe");
+  EXPECT_EQ(details.LastOutput(1), "of the file");
+  EXPECT_EQ(details.LastOutput(7), "");
 }
 
 }  // namespace
