@@ -1,5 +1,5 @@
-// The agent of this node as its host sees it: a process, and the link to it. One at a time; a new one takes the
-// place of the one before, which must not speak, nor serve, any more when the new one begins.
+// The agent of this node as its host sees it: a process and the link to it. There is one at a time: a new agent
+// starts only after the previous one was killed and its link closed, so two agents never send or serve at once.
 //
 // Lives on the loop thread.
 #pragma once
@@ -22,17 +22,17 @@ class AgentChild {
  public:
   struct Events {
     std::function<void(const v1::HostDirective&)> on_directive;
-    // The link's end and the process's end both mean closed: it may be told twice of one agent.
+    // Called when the link closes and when the process ends, so possibly twice for one agent.
     std::function<void(uint64_t number)> on_closed;
-    std::function<void(uint64_t number, const absl::Status&)> on_failed;  // there is none of that number
+    std::function<void(uint64_t number, const absl::Status&)> on_failed;  // the agent could not be started
   };
-  // `arguments` follow those that every agent has; the environment is the agent's own.
+  // `arguments` are appended to "agent --fd 3". `environment` is the agent's, less the worker marker.
   AgentChild(EventLoop* loop, Spawner* spawner, std::vector<std::string> arguments, EnvironmentMap environment,
              Events events);
 
   void Start(uint64_t number);
-  void Close();                             // SIGKILL, and the link's end; nothing if there is none
-  void Send(const v1::HostStatus& status);  // lost if there is no link
+  void Close();                             // SIGKILL, then closes the link; no effect without an agent
+  void Send(const v1::HostStatus& status);  // dropped if there is no link
 
  private:
   void OnFrame(uint64_t number, std::string_view payload);

@@ -1,5 +1,5 @@
-// The last phase of a host: the rest of the workers' output is shown, the reports are written, the console is
-// flushed. It runs on the loop in short slices, so signals are heard all the time, and all of it has one deadline,
+// The last phase of a host: it shows the rest of the workers' output, writes the reports and flushes the console.
+// It runs on the loop in short slices, so signals are handled all the time. One deadline bounds the whole phase,
 // whatever the console's reader and the file systems do.
 //
 // Lives on the loop thread.
@@ -18,32 +18,33 @@
 
 namespace muster::host {
 
-// A console's reader that takes nothing for this long is waited for no more. So `muster run | less` ends, too.
+// Time without any progress after which the console's reader is no longer waited for. Without it `muster run |
+// less` would not end.
 inline constexpr absl::Duration kReaderStall = absl::Seconds(2);
-// For a reader that is slow but takes something.
+// Limit of the whole phase, for a reader that is slow but makes progress.
 inline constexpr absl::Duration kCloseLimit = absl::Seconds(30);
-// The whole phase of a host that was asked to leave: `docker stop` kills after 10 s, and the coordinator had to be
-// told, too.
+// Limit of the whole phase in a host that was asked to leave: `docker stop` kills after 10 s, and part of that
+// went to notifying the coordinator.
 inline constexpr absl::Duration kLeaveCloseLimit = absl::Seconds(4);
-// The rest of it after a signal.
+// Replacements for kReaderStall and for the time left after a signal.
 inline constexpr absl::Duration kHurriedStall = absl::Milliseconds(500);
 inline constexpr absl::Duration kHurriedCloseLimit = absl::Milliseconds(1500);
 
 class Closing {
  public:
-  // `output` and `writer` outlive it. `done` is called once, from the loop.
+  // `output` and `writer` must outlive this object. `done` is called once, from the loop.
   Closing(EventLoop* loop, WorkerOutput* output, Writer* writer, std::function<void()> done);
 
   bool begun() const { return reports_.has_value(); }
   void Begin(const ReportPlan& plan, const JobEnd& end, bool asked_to_leave);
 
-  // Somebody wants the process to end: the rest gets kHurriedCloseLimit.
+  // Shortens the rest of the phase to kHurriedCloseLimit; for a signal that asks the process to end.
   void Hurry();
 
  private:
   enum class Step { kOutput, kGivingUp, kReports, kFlush };
   void Go();               // one slice
-  bool Advance();          // false: the present step waits still
+  bool Advance();          // false: the current step is still waiting
   bool OutOfTime();        // for a step that depends on the console's reader
   void WriteFinalLines();  // reports, problems, and the last line
   NoteSubject RootCause() const;
@@ -62,7 +63,7 @@ class Closing {
   BootTime reports_until_;
   BootTime give_up_until_;
   absl::Duration stall_ = kReaderStall;
-  uint64_t moved_ = 0;  // bytes, when it was looked last
+  uint64_t moved_ = 0;  // bytes at the last check
   BootTime moved_at_;
 };
 

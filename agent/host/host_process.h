@@ -1,5 +1,5 @@
-// The host as a process: the event loop around HostCore, which decides everything. Carries out its effects in
-// their order and tells it what happened.
+// The host as a process: the event loop around HostCore, which decides everything. The loop carries out the core's
+// effects in order and reports events to it.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -10,20 +10,21 @@
 
 namespace muster::host {
 
-// What a report says of this node, begun now.
+// The fields of a report that describe this node; `started` is the present time.
 JobEnd AboutThisNode(const v1::NodeConfig& config, const std::string& program);
 
-// Descriptors that a node needs to start: see CheckDescriptors().
+// Number of open descriptors that a node needs to start: see CheckDescriptors().
 int LeastDescriptors(const LaunchPlan& plan, bool single_node);
 
 struct HostEnd {
   int exit_code = 0;
-  int signal = 0;  // not 0: the process is to end by this signal (EndBySignal), as which the code is shown
+  int signal = 0;  // not 0: the process must end by this signal (EndBySignal) instead of exiting with the code
 };
 
-// Runs one node's host to its end on the calling thread, which must be the process's first, and returns how the
-// process is to end. Before it: PrepareProcess(), then the writer, then InitLog() with it; no thread that outlasts
-// LaunchPlan::before_start. Errors: the machine lacks what a host needs, and nothing was started.
+// Runs one node's host to its end and returns how the process must end. Blocks. The calling thread must be the
+// process's first. Call before it, in this order: PrepareProcess(), the writer's constructor, InitLog() with the
+// writer. No other thread may outlast LaunchPlan::before_start. Errors: the machine lacks what a host needs;
+// nothing was started.
 absl::StatusOr<HostEnd> RunHost(HostOptions options, LaunchPlan plan, Writer* writer);
 
 }  // namespace muster::host

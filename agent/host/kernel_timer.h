@@ -1,5 +1,5 @@
-// The last resort of the lease: a timer in the kernel that kills this process even if it is stopped. The workers
-// follow by their parent-death signal. Lives on the loop thread.
+// The last resort at the end of the lease: a kernel timer that kills this process even while it is stopped. The
+// parent-death signal then kills the workers. Lives on the loop thread.
 #pragma once
 
 #include <signal.h>
@@ -17,8 +17,8 @@ class KernelTimer {
   KernelTimer(const KernelTimer&) = delete;
   KernelTimer& operator=(const KernelTimer&) = delete;
 
-  // SIGKILL to this process at that instant of CLOCK_BOOTTIME; one that has passed kills at once. Replaces an
-  // earlier one. Errors: the kernel has no timer left for us.
+  // Sends SIGKILL to this process at that instant of CLOCK_BOOTTIME, or at once if it has passed. Replaces an
+  // earlier deadline. Errors: the kernel has no timer left for this process.
   absl::Status Arm(BootTime at);
   void Disarm();
 

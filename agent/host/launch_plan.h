@@ -1,5 +1,5 @@
-// What the command line hands to a host beside its core's options: how a worker is started and where its output
-// goes.
+// The part of a host's configuration that its core does not need: how workers are started and where their output
+// goes. Made from the command line.
 #pragma once
 
 #include <functional>
@@ -14,38 +14,38 @@
 
 namespace muster::host {
 
-// Which worker reads our standard input; the others read /dev/null.
+// Which workers inherit standard input; the others read /dev/null.
 struct StdinRule {
   enum Kind {
-    kDefault,  // the worker of a node with one slot; of several all, where it is our keyboard; else nobody
+    kDefault,  // the only worker of a node with one slot; else all workers if it is the keyboard; else none
     kAll,
     kNone,
-    kRank,  // one global rank
+    kRank,  // one worker, by global rank
   };
   Kind kind = kDefault;
   int rank = 0;
 };
 
 struct LaunchPlan {
-  std::vector<std::vector<std::string>> argv;  // by local rank, as many as there are slots
-  std::string file;                            // what is executed; argv[0] may be another name of it
-  std::string program;                         // for people: the script's name
+  std::vector<std::vector<std::string>> argv;  // by local rank, one for each slot
+  std::string file;                            // the file to execute; argv[0] may be another name of it
+  std::string program;                         // name of the script, for reports
   WorkerEnvironmentOptions environment;
-  EnvironmentMap inherited;  // our own environment, for workers and agent
+  EnvironmentMap inherited;  // muster's own environment, for workers and agent
   StdinRule stdin_rule;
-  Inherited process;                         // of PrepareProcess()
-  std::vector<std::string> agent_arguments;  // after "agent --fd 3"
+  Inherited process;                         // returned by PrepareProcess()
+  std::vector<std::string> agent_arguments;  // appended to "agent --fd 3"
   PortRange worker_ports;
-  std::vector<std::set<int>> cpus;  // by local rank, where workers are bound to some; empty: they are not
+  std::vector<std::set<int>> cpus;  // CPUs that each worker is bound to, by local rank; empty: no binding
   OutputPlan output;
   ReportPlan report;
-  std::string preflight;               // a shell line; empty: there is none
+  std::string preflight;               // shell command; empty: none
   std::string progress_file;           // empty: none is watched
   std::function<void()> before_start;  // called before the first process is started; may be empty
-  bool ends_orphans = false;           // the run has a name, so what an earlier host of it left here can be known
+  bool ends_orphans = false;           // the run has a name, so orphans of an earlier host can be recognized
 };
 
-// keyboard: standard input is a terminal that reads for us (HasKeyboard).
+// keyboard: standard input is a terminal of which this is the foreground process group (HasKeyboard).
 bool GetsStdin(const StdinRule& rule, int rank, int slots, bool keyboard);
 
 }  // namespace muster::host

@@ -1,5 +1,5 @@
-// The preflight (--preflight): a shell line that says by its exit code whether this node is fit for a round. It is
-// started like a worker, and ended, with all that it leaves, by a sweep. Lives on the loop thread.
+// The preflight (--preflight): a shell command whose exit code decides whether this node is fit for a round. It is
+// started like a worker; a sweep ends it and the processes that it leaves. Lives on the loop thread.
 #pragma once
 
 #include <functional>
@@ -13,19 +13,19 @@
 
 namespace muster::host {
 
-inline constexpr size_t kMaxPreflightOutput = 512 * 1024;  // bytes of a run that reach our standard error, about
+inline constexpr size_t kMaxPreflightOutput = 512 * 1024;  // approximate bytes of one run shown on standard error
 
 class Preflight {
  public:
   Preflight(Spawner* spawner, Writer* writer, std::string command)
       : spawner_(spawner), writer_(writer), command_(std::move(command)) {}
 
-  // ended: as of a worker, in its error_text why it could not be started. Its output goes to our standard error,
-  // whose reader it never waits for.
+  // `ended` gets the result as for a worker; if the command could not be started, error_text says why. Its output
+  // goes to muster's standard error; a slow reader there never blocks the command.
   using Ended = std::function<void(const Ending& ending)>;
   absl::Status Start(const EnvironmentMap& environment, const Ended& ended);
 
-  // Its output is read to the end: soon after all that held it has ended.
+  // Whether the output was read to its end, which happens soon after the last process that holds it has ended.
   bool complete() const { return tail_ == nullptr || tail_->ended(); }
   std::string LastLine() const;
 
@@ -33,7 +33,7 @@ class Preflight {
   Spawner* const spawner_;
   Writer* const writer_;
   const std::string command_;
-  std::shared_ptr<StderrTail> tail_;  // of the newest run
+  std::shared_ptr<StderrTail> tail_;  // of the latest run
 };
 
 }  // namespace muster::host

@@ -1,8 +1,8 @@
-// The file timer of torch.distributed.elastic.timer: which worker has outstayed the time it gave itself. Messages
-// and time in, kills out. Pure. Loop thread.
+// The file timer of torch.distributed.elastic.timer: decides which worker has exceeded a timer that it set. Takes
+// messages and the time, returns which processes to signal. Pure. Lives on the loop thread.
 //
-// A timer is one of (pid, scope). A worker that does not release it by its expiration gets the signal it asked
-// for; if it lives on for kTimerGrace, SIGKILL. Nobody else is touched.
+// A timer is identified by (pid, scope). A worker that does not release it before it expires gets the signal that
+// it requested, and SIGKILL if it is still alive kTimerGrace later. No other process is signalled.
 #pragma once
 
 #include <cstddef>
@@ -19,23 +19,23 @@
 
 namespace muster::host {
 
-inline constexpr size_t kMaxTimerMessage = 4096;                  // bytes of a message: what a pipe takes whole
-inline constexpr size_t kMaxTimers = 4096;                        // of one node
-inline constexpr absl::Duration kTimerGrace = absl::Seconds(10);  // between the signal asked for and SIGKILL
+inline constexpr size_t kMaxTimerMessage = 4096;                  // bytes: PIPE_BUF, the largest atomic write
+inline constexpr size_t kMaxTimers = 4096;                        // on one node
+inline constexpr absl::Duration kTimerGrace = absl::Seconds(10);  // between the requested signal and SIGKILL
 
 struct TimerMessage {
   int64_t pid = 0;
   std::string scope;
-  absl::Time expires;  // by the wall clock, as the worker reckons
+  absl::Time expires;  // wall clock
   bool release = false;
-  int signal = 0;  // not positive: the expiry is only said
+  int signal = 0;  // not positive: the expiry is only logged
 };
 
-// {"version":1,"pid":int,"scope_id":str,"expiration_time":float,"signal":int}; a negative expiration_time is a
-// release; without a signal it is SIGKILL.
+// Parses {"version":1,"pid":int,"scope_id":str,"expiration_time":float,"signal":int}. A negative expiration_time
+// releases the timer; the default signal is SIGKILL.
 absl::StatusOr<TimerMessage> ParseTimerMessage(std::string_view line);
 
-// Cuts what comes through the pipe into messages. One that is too long is left out and counted.
+// Splits the bytes from the pipe into messages. A message that is too long is dropped and counted.
 class TimerLines {
  public:
   std::vector<std::string> Feed(std::string_view bytes);
@@ -47,32 +47,32 @@ class TimerLines {
   int too_long_ = 0;
 };
 
-// The process that set a timer: one of our workers, or a descendant of one.
+// The process that set a timer: a worker or a descendant of one.
 struct TimerOwner {
   int local_rank = 0;
-  uint64_t start = 0;  // with the pid it names one process: see ProcessInfo
+  uint64_t start = 0;  // identifies one process together with the pid: see ProcessInfo
 };
 
 struct ExpiredTimer {
   int64_t pid = 0;
   TimerOwner owner;
   std::string scope;
-  int signal = 0;  // not positive: say it, and send nothing
+  int signal = 0;  // not positive: log the expiry, send no signal
 };
 
 class FileTimer {
  public:
-  // ResourceExhausted: there are too many already.
+  // Sets or releases a timer. ResourceExhausted: there are kMaxTimers already.
   absl::Status Take(const TimerMessage& message, const TimerOwner& owner);
 
   struct Due {
-    std::vector<ExpiredTimer> expired;  // one for each process; all of its timers are gone by it
-    std::vector<int> outlived;          // local ranks of workers that outlived the signal
+    std::vector<ExpiredTimer> expired;  // at most one for each process; all of its timers are removed
+    std::vector<int> outlived;          // local ranks of workers still alive kTimerGrace after the signal
   };
   Due Look(absl::Time wall_now, BootTime now);
 
-  void ProcessEnded(int64_t pid);
-  void WorkerEnded(int local_rank);  // it, and with it all that it set
+  void ProcessEnded(int64_t pid);    // removes the timers of this process
+  void WorkerEnded(int local_rank);  // removes the timers of this worker and its descendants
   std::vector<int64_t> pids() const;
   bool idle() const { return timers_.empty() && signalled_.empty(); }
 
@@ -82,7 +82,7 @@ class FileTimer {
     TimerOwner owner;
   };
   std::map<std::pair<int64_t, std::string>, Timer> timers_;
-  std::map<int, BootTime> signalled_;  // when a worker's grace ends, by local rank
+  std::map<int, BootTime> signalled_;  // end of a worker's grace period, by local rank
 };
 
 }  // namespace muster::host

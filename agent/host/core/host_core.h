@@ -1,10 +1,10 @@
-// The host core: every decision about one node's worker processes. What starts, what is stopped and how, when the
-// lease ends, when an agent is replaced, and with which code the host exits.
+// The host core: every decision about one node's worker processes. It decides what starts, what is stopped and
+// how, when the lease ends, when an agent is replaced, and with which code the host exits.
 //
-// Pure: an event and the time in, effects out, to be carried out in the order given. It does no I/O, reads no
-// clock and starts nothing itself. Lives on the host's loop thread. host_core.cc: the agent and the round;
-// stopping.cc: the ladder, the lease, signals and the end; leaving.cc: a leave that no signal asked for;
-// preparing.cc: whether this node is fit for a round.
+// Pure: each event takes the present time and appends effects, to be carried out in order. The core does no I/O,
+// reads no clock and starts nothing itself. Lives on the host's loop thread. host_core.cc: the agent and the
+// round; stopping.cc: the stop ladder, the lease, signals and the end; leaving.cc: why and when this node leaves
+// the job; preparing.cc: whether this node is fit for a round.
 #pragma once
 
 #include <cstdint>
@@ -24,111 +24,128 @@
 namespace muster::host {
 
 inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick is called at least this often
-inline constexpr absl::Duration kMaxCountedSilence =
-    absl::Milliseconds(250);                                           // of one tick: a pause accuses nobody
-inline constexpr absl::Duration kStartLimit = absl::Seconds(60);       // spawn to the last exec
-inline constexpr absl::Duration kStuckAfterKill = absl::Seconds(10);   // SIGKILL to "cannot be ended"
-inline constexpr absl::Duration kSayFinishing = absl::Seconds(1);      // a wrapper's end to "its training goes on"
-inline constexpr absl::Duration kLeaveReportLimit = absl::Seconds(1);  // a leaving host waits for its coordinator
-inline constexpr absl::Duration kOneSignal =
-    absl::Milliseconds(200);  // what comes within it is one wish, told twice
+// Silence that one tick can add at most, so that a pause of this process is not counted as silence of another.
+inline constexpr absl::Duration kMaxCountedSilence = absl::Milliseconds(250);
+inline constexpr absl::Duration kStartLimit = absl::Seconds(60);      // from spawning to the last worker's exec
+inline constexpr absl::Duration kStuckAfterKill = absl::Seconds(10);  // from SIGKILL to HOST_PHASE_STUCK
+inline constexpr absl::Duration kSayFinishing = absl::Seconds(1);  // from a wrapper's end to the message about it
+inline constexpr absl::Duration kLeaveReportLimit = absl::Seconds(1);  // a leaving host waits for the coordinator
+// A signal repeated within this time counts as the same request.
+inline constexpr absl::Duration kOneSignal = absl::Milliseconds(200);
 inline constexpr absl::Duration kAgentRestartWindow = absl::Seconds(10);
-// Of an agent that the host waits for where there is no lease.
+// Timeout of an agent in a job without a lease, while the host waits for it.
 inline constexpr absl::Duration kLoneAgentSilence = absl::Seconds(10);
-inline constexpr absl::Duration kAgentRetry = absl::Seconds(3);   // where the machine gives no process for one
-inline constexpr absl::Duration kOfferRetry = absl::Seconds(5);   // where no port could be kept for the workers
-inline constexpr absl::Duration kBeat = absl::Milliseconds(500);  // of statuses to the agent
-inline constexpr size_t kMaxErrorText = 4096;                     // bytes of each of a failure's texts that travel
-inline constexpr size_t kMaxBriefText = 256;                      // of a failure that is not the first
-inline constexpr int kMaxOtherFailures = 8;                       // of one node that travel; more are counted
-inline constexpr absl::Duration kUsageErrorWithin = absl::Minutes(1);  // of a start: exit code 2 is argparse's
-inline constexpr absl::Duration kLeastGrace = absl::Seconds(1);        // of a node that stops by its deadline
-inline constexpr absl::Duration kDeadlineReserve = absl::Seconds(1);   // of its workers' end before that deadline
-// A round is not begun when less than this, or than --stop-before, is left until then.
+inline constexpr absl::Duration kAgentRetry = absl::Seconds(3);   // after an agent could not be started
+inline constexpr absl::Duration kOfferRetry = absl::Seconds(5);   // after no master port could be reserved
+inline constexpr absl::Duration kBeat = absl::Milliseconds(500);  // between statuses to the agent
+inline constexpr size_t kMaxErrorText = 4096;                     // bytes of each text of a failure that is sent
+inline constexpr size_t kMaxBriefText = 256;                      // the same for failures other than the first
+inline constexpr int kMaxOtherFailures = 8;  // sent for one node; further ones are only counted
+// Exit code 2 within this time after the start gets the hint about argparse.
+inline constexpr absl::Duration kUsageErrorWithin = absl::Minutes(1);
+inline constexpr absl::Duration kLeastGrace = absl::Seconds(1);  // minimum grace period before a deadline
+// Between the end of the workers and a deadline.
+inline constexpr absl::Duration kDeadlineReserve = absl::Seconds(1);
+// No round is started in this time before --stop-before takes effect, or in the time of --stop-before if shorter.
 inline constexpr absl::Duration kMaxUselessRound = absl::Minutes(1);
-inline constexpr absl::Duration kUnfitRetry = absl::Seconds(10);  // then twice that, each time
+inline constexpr absl::Duration kUnfitRetry = absl::Seconds(10);  // doubles with each failed attempt
 inline constexpr absl::Duration kMaxUnfitRetry = absl::Minutes(5);
-inline constexpr absl::Duration kGpuPoll = absl::Milliseconds(200);  // between an answer and the next question
-// Where pids cannot be compared: for any process to leave the GPUs.
+inline constexpr absl::Duration kGpuPoll = absl::Milliseconds(200);  // from an answer to the next question
+// Time for processes to leave the GPUs if their pids cannot be compared with those of the workers.
 inline constexpr absl::Duration kUnknownGpuUsers = absl::Seconds(5);
-inline constexpr size_t kMaxUnfitText = 320;  // bytes of why this node is not fit
+inline constexpr size_t kMaxUnfitText = 320;  // bytes of the reason why this node is not fit
 inline constexpr int kMaxGpuPidsNamed = 8;
-inline constexpr int kMaxAgentRestarts = 5;  // the fifth within the window: a fault of ours
-// An agent says nothing before it is configured: it starts, and may look up the primary's name for 2 s, which is
-// as long as half of a short lease.
+inline constexpr int kMaxAgentRestarts = 5;  // deaths of agents within the window that count as a fault of muster
+// Timeout for the first message of an agent. It sends none before it is configured: it starts, and may look up the
+// primary's name for 2 s, which is as long as half of a short lease.
 inline constexpr absl::Duration kFirstWordLimit = absl::Seconds(10);
 
 // Effects.
+
+// Starts an agent over a new link; an older link is closed first. On failure: OnAgentFailed.
 struct StartAgent {
   uint64_t number = 0;
-};                    // over a new link; an older link is closed first. Where that fails: OnAgentFailed
-struct KillAgent {};  // SIGKILL, then close its link
+};
+// Sends SIGKILL to the agent, then closes its link.
+struct KillAgent {};
+// Sends a status to the current agent.
 struct SendStatus {
   v1::HostStatus status;
-};  // to the present agent
+};
+// Starts every worker of this node. Answers: OnSpawned, then OnExecuting or OnSpawnFailed for each worker.
 struct SpawnWorkers {
   v1::Round round;
-};  // every worker of this node; answers: OnExecuting, OnSpawnFailed
+};
+// Signals the process group of every live worker.
 struct SignalWorkers {
   int signal = 0;
-};  // to the process group of every worker alive
+};
+// The same, as the first signal of a stop: see SparesRest.
 struct StopWorkers {
   int signal = 0;
-};  // the same, as the first signal of a stop: see SparesRest
+};
+// Signals every process of the workers' sessions that handles the signal.
 struct ForwardSignal {
   int signal = 0;
-};                // to every process of the workers' sessions that handles it
-struct Sweep {};  // SIGKILL all groups and everything re-parented; answer: OnSwept
+};
+// Sends SIGKILL to all worker groups and to all orphans that became children of the host. Answer: OnSwept.
+struct Sweep {};
+// Sets the instant at which the kernel sends SIGKILL to the host itself; nullopt: disarms the timer.
 struct SetKernelTimer {
   std::optional<BootTime> at;
-};                         // SIGKILL to the host itself; nullopt: disarm
-struct RenewOffer {};      // drop the kept master port and keep another; answer: OnOffer
-struct StartPreflight {};  // the shell line; answer: OnPreflightEnded
-struct AskGpus {};         // which processes hold GPUs; answer: OnGpuUsers
-struct StopSelf {};        // raise SIGSTOP: Ctrl-Z where no lease forbids it
-struct Finish {            // flush the output and exit
+};
+// Reserves another master port and releases the previous one. Answer: OnOffer.
+struct RenewOffer {};
+// Starts the preflight command. Answer: OnPreflightEnded.
+struct StartPreflight {};
+// Asks which processes hold GPUs. Answer: OnGpuUsers.
+struct AskGpus {};
+// Raises SIGSTOP in the host, for Ctrl-Z without a lease.
+struct StopSelf {};
+// Flushes the output and exits.
+struct Finish {
   int exit_code = 0;
-  int signal = 0;      // not 0: end by this signal rather than exit with the code
+  int signal = 0;      // not 0: end by this signal instead of exiting with the code
   std::string origin;  // "worker" or "muster"
   std::string reason;
   std::optional<v1::Verdict> verdict;
-  v1::Round last;               // the greatest round this node was told of
-  bool asked_to_leave = false;  // somebody waits for this host's end, and may have a limit
+  v1::Round last;               // the latest round that this node knows
+  bool asked_to_leave = false;  // whoever asked is waiting for this host to end, possibly with a time limit
 };
 using Effect =
     std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, SignalWorkers, StopWorkers, ForwardSignal, Sweep,
                  SetKernelTimer, RenewOffer, StartPreflight, AskGpus, StopSelf, Finish, Note>;
 using Effects = std::vector<Effect>;
 
-// How a worker ended, as waitid said it.
+// How a worker ended: its wait status, and what is known about the cause.
 struct Ending {
   bool by_signal = false;
   int number = 0;  // exit code or signal
   bool core_dumped = false;
   bool oom_killed = false;
-  // What the worker, or we, say of it; each UTF-8 and at most kMaxErrorText.
+  // Explanation by the worker or by muster; UTF-8, at most kMaxErrorText bytes each.
   std::string error_text = "";
   std::string callstack = "";
-  std::string error_file = "";                 // its path; empty: none, or it is not kept
-  std::optional<int64_t> failed_at_s = {};     // by its own word: wall clock, cut to a whole second
-  std::optional<absl::Time> reported_at = {};  // wall clock, when it had written that down
-  // Others of its session are finishing in their own time and were spared: OnRestEnded follows, or a sweep.
+  std::string error_file = "";                 // path of the worker's error file; empty: none, or it is not kept
+  std::optional<int64_t> failed_at_s = {};     // as the worker reported it: wall clock, truncated to a second
+  std::optional<absl::Time> reported_at = {};  // modification time of its error file, by the wall clock
+  // Other processes of its session were spared until the grace period ends: OnRestEnded or a sweep follows.
   bool rest_lives = false;
 
   bool ok() const { return !by_signal && number == 0; }
 };
 
-// --stop-before: the node leaves so long before its time is over.
+// --stop-before: the node leaves the job this long before its deadline.
 struct StopBefore {
   absl::Time deadline;  // wall clock
   absl::Duration before;
-  std::string why;  // a sentence, for people
+  std::string why;  // a sentence, for messages
 };
 
-// Who holds this node's GPUs, as the driver's tool lists them.
+// Processes that hold this node's GPUs, as listed by the driver's tool.
 struct GpuUsers {
-  std::string trouble = "";            // not empty: it could not be asked
-  std::set<int64_t> old_workers = {};  // pids of ours that have ended, and that nobody else has by now
+  std::string trouble = "";            // why the list could not be read; empty: it was read
+  std::set<int64_t> old_workers = {};  // pids of exited workers that no other process has taken since
   std::set<int64_t> others = {};
 };
 
@@ -137,16 +154,15 @@ struct HostOptions {
   int64_t host_pid = 0;
   v1::NodeConfig config;
   absl::Duration termination_grace = absl::Seconds(30);  // after a signal from outside
-  std::set<int> leave_signals;  // --signals-to-handle: these mean leave, too, beside the usual four
+  std::set<int> leave_signals;  // --signals-to-handle: signals that mean leave, besides the usual four
   std::optional<StopBefore> stop_before;
-  // The platform runs a job again that ends with this code: taken where the end is no fault of the training. 0:
-  // none.
+  // Exit code at which the platform retries the job; used if the training is not at fault for the end. 0: none.
   int retryable_exit_code = 0;
-  bool external_agent = false;    // sidecar form: the agent is somebody else's child, and is waited for
-  std::string local_rank_option;  // that each worker gets by --pass-local-rank, as local-rank; empty: none
-  absl::Duration preflight_timeout = absl::ZeroDuration();    // zero: there is no preflight
-  absl::Duration gpu_release_timeout = absl::ZeroDuration();  // zero: GPUs are not looked at
-  bool driver_pids = false;  // the driver's pids are ours: no PID namespace is between
+  bool external_agent = false;    // sidecar: another process starts the agent, and the host waits for it
+  std::string local_rank_option;  // name of the option that --pass-local-rank adds ("local-rank"); empty: none
+  absl::Duration preflight_timeout = absl::ZeroDuration();    // zero: no preflight
+  absl::Duration gpu_release_timeout = absl::ZeroDuration();  // zero: GPUs are not checked
+  bool driver_pids = false;  // the driver's pids are valid here: the host is in no PID namespace of its own
 };
 
 std::string NameOf(int signal);  // "SIGTERM"
@@ -155,62 +171,62 @@ class HostCore {
  public:
   explicit HostCore(HostOptions options);
 
-  // Before anything else: starts the first agent.
+  // Call it first: starts the first agent.
   void Begin(BootTime now, Effects* out);
 
   void OnTick(BootTime now, Effects* out);
 
-  // The present agent's link. Messages of an agent that is not the newest are dropped.
+  // The link to the agent. Events of an agent other than the latest are ignored.
   void OnDirective(BootTime now, const v1::HostDirective& directive, Effects* out);
   void OnAgentClosed(BootTime now, uint64_t agent_number, Effects* out);
-  // It could not be started. Tried again, for the coordinator timeout at most.
+  // The agent could not be started. The core retries, for the coordinator timeout at most.
   void OnAgentFailed(BootTime now, uint64_t agent_number, const std::string& why, Effects* out);
 
-  // Answers to SpawnWorkers. OnSpawned once the processes exist; then for each worker either.
+  // Answers to SpawnWorkers: OnSpawned once the processes exist; then, for each worker, one of the two others.
   void OnSpawned(BootTime now, const std::vector<v1::Worker>& workers, Effects* out);
   void OnExecuting(BootTime now, int local_rank, Effects* out);
   void OnSpawnFailed(BootTime now, int local_rank, int exit_code, const std::string& why, Effects* out);
 
   void OnExit(BootTime now, int local_rank, const Ending& ending, Effects* out);
-  // Asked when a worker's first process has ended, before anything else of its session is killed. True: our stop
-  // signal has ended that process, as it ends a shell that runs a script, so that it could not wait for its
-  // children; those that handle the signal have the rest of the grace.
+  // Queried when a worker's first process has ended, before the rest of its session is killed. True: muster's stop
+  // signal ended that process, for example a shell that runs a script, so it could not wait for its children; the
+  // processes of its session that handle the signal get the rest of the grace period.
   bool SparesRest(const Ending& ending) const;
-  // The spared processes of this worker have ended. Not told any more once a sweep was asked for, which ends them.
+  // The spared processes of this worker have ended. Not called after a Sweep effect, which kills them.
   void OnRestEnded(BootTime now, int local_rank, Effects* out);
-  // What the wall clock would have said when the machine booted, by what both clocks say now: told before OnExit,
-  // since the clock may have been set since OnWallClock.
+  // The wall-clock time of the machine's boot, computed from both clocks now. Call before OnExit, because the wall
+  // clock may have been set since OnWallClock.
   void SetWallAtBoot(absl::Time at);
 
-  // The last lines that this worker wrote, where we hold them: told before OnSwept. Of one that is not the cause
-  // of a failure: nothing.
+  // The last lines that this worker wrote, if muster has them. Call before OnSwept. Ignored for a worker that is
+  // not the cause of a failure.
   void OnLastOutput(int local_rank, const std::string& lines);
-  // Local rank of the worker that made the present round fail.
+  // Local rank of the worker that made the current round fail.
   std::optional<int> failed_local_rank() const;
 
-  void OnProgress(Effects* out);  // the progress file was touched in the present round
+  void OnProgress(Effects* out);  // the progress file was touched in the current round
 
-  // Answer to Sweep: left is empty when nothing of the round is alive, else says what cannot be ended (yet).
+  // Answer to Sweep. left: empty when nothing of the round is alive; else the processes that are still alive.
   void OnSwept(BootTime now, const std::string& left, Effects* out);
 
-  void OnOffer(BootTime now, uint32_t port, Effects* out);  // 0: none could be kept
+  void OnOffer(BootTime now, uint32_t port, Effects* out);  // 0: no port could be reserved
 
-  // What the wall clock says, which may be set at any moment: told before each OnTick where there is a deadline.
+  // The present wall-clock time, which may be set at any moment. Call before each OnTick.
   void OnWallClock(BootTime now, absl::Time wall, Effects* out);
 
-  // Answer to StartPreflight; Sweep then ends what it has left.
+  // Answer to StartPreflight; a Sweep then kills the processes that it left.
   void OnPreflightEnded(BootTime now, const Ending& ending, Effects* out);
-  void OnPreflightOutput(const std::string& last_line);                // told before OnSwept
+  void OnPreflightOutput(const std::string& last_line);                // call before OnSwept
   void OnGpuUsers(BootTime now, const GpuUsers& users, Effects* out);  // answer to AskGpus
 
-  // Whether a shell could continue this process if it stopped: told before SIGTSTP.
+  // Whether a shell could continue this process if it stopped. Call before OnSignal(SIGTSTP).
   void SetShellCanContinue(bool can) { shell_can_continue_ = can; }
 
-  // SIGTERM, SIGHUP, SIGQUIT: leave. SIGINT: cancel the job. SIGUSR1, SIGUSR2: passed to those processes of the
-  // workers that handle them: the default action would end a shell around the training, or the training itself.
-  // Either of them may be made to mean leave by the options.
-  // SIGTSTP: StopSelf without a lease, or a note where no shell could continue us; the workers alone with a lease;
-  // SIGCONT after it continues the workers.
+  // SIGTERM, SIGHUP, SIGQUIT: leave the job. SIGINT: cancel the job. SIGUSR1, SIGUSR2: forwarded only to worker
+  // processes that handle them, because the default action would end a shell around the training, or the training
+  // itself. HostOptions::leave_signals turns any of these into leave.
+  // SIGTSTP: with a lease it suspends only the workers; without a lease StopSelf, or a note if no shell could
+  // continue this process. SIGCONT continues the workers.
   void OnSignal(BootTime now, int signal, Effects* out);
 
   bool finished() const { return finished_; }
@@ -226,28 +242,28 @@ class HostCore {
   enum class WorkerState {
     kSpawned,
     kExecuting,
-    kFinishing,  // its first process has ended, the spared rest of its session has not
+    kFinishing,  // its first process has ended, spared processes of its session have not
     kEnded
   };
   struct WorkerEntry {
     int64_t pid = 0;
     uint64_t start_ticks = 0;
     WorkerState state = WorkerState::kSpawned;
-    BootTime ended_at = absl::InfinitePast();  // its first process
+    BootTime ended_at = absl::InfinitePast();  // when its first process ended
     bool said_that_it_finishes = false;
   };
-  static bool HasEnded(const WorkerEntry& worker) {  // its first process
+  static bool HasEnded(const WorkerEntry& worker) {  // whether its first process has ended
     return worker.state == WorkerState::kFinishing || worker.state == WorkerState::kEnded;
   }
 
   // Between rounds: whether this node is fit for the next one.
   enum class Fitness {
-    kUnknown,    // to be found out once the last round is over for the coordinator, too
-    kGpus,       // old workers may hold them
-    kPreflight,  // it runs
-    kEnding,     // what it left is being ended
+    kUnknown,    // not checked yet; the check waits until the coordinator has ended the last round
+    kGpus,       // exited workers may still hold GPUs
+    kPreflight,  // the preflight runs
+    kEnding,     // the processes that it left are being killed
     kFit,
-    kUnfit,  // until it is tried again
+    kUnfit,  // until the next attempt
   };
   void Prepare(BootTime now, Effects* out);
   void WatchPreparing(BootTime now, Effects* out);
@@ -258,7 +274,7 @@ class HostCore {
   std::string WhyPreflightFailed() const;
   void BecomeFit(BootTime now, Effects* out);
   void BecomeUnfit(BootTime now, const std::string& why, Effects* out);
-  bool EndPreparing(BootTime now, Effects* out);  // true: nothing of it lives, or can be ended
+  bool EndPreparing(BootTime now, Effects* out);  // true: nothing of it is alive, or can be killed
   std::string Preparing() const;
 
   // Rounds.
@@ -288,7 +304,7 @@ class HostCore {
 
   // Agent.
   void NextAgent(BootTime now, Effects* out);
-  void GiveUp(BootTime now, const std::string& reason, Effects* out);  // a fault of ours, or of the machine
+  void GiveUp(BootTime now, const std::string& reason, Effects* out);  // a fault of muster or of the machine
   void WatchAgent(BootTime now, absl::Duration counted, Effects* out);
   void WatchAgentOfLoneNode(BootTime now, absl::Duration counted, Effects* out);
   absl::Duration SilenceLimit() const;
@@ -321,11 +337,11 @@ class HostCore {
   bool config_sent_ = false;
   uint64_t status_seq_ = 0;
   uint64_t applied_seq_ = 0;
-  absl::Duration silence_;  // of the agent, in our own running time
+  absl::Duration silence_;  // of the agent, counting only time in which this process ran
   bool agent_has_spoken_ = false;
   std::deque<BootTime> agent_starts_;
   BootTime agent_retry_at_ = absl::InfiniteFuture();
-  std::optional<BootTime> agents_fail_since_;  // none has spoken since then
+  std::optional<BootTime> agents_fail_since_;  // no agent has sent a message since then
   BootTime last_tick_ = absl::InfinitePast();
   BootTime last_beat_ = absl::InfinitePast();
 
@@ -339,15 +355,15 @@ class HostCore {
   BootTime started_at_ = absl::InfinitePast();
   std::map<int, WorkerEntry> workers_;
   v1::Outcome outcome_ = v1::OUTCOME_NONE;
-  bool progressed_ = false;  // in the round started_
+  bool progressed_ = false;  // the progress file was touched in the round started_
   std::optional<v1::Failure> failure_;
   BootTime failure_at_ = absl::InfinitePast();
   absl::Time wall_at_boot_ = absl::UnixEpoch();
   bool all_zero_ = true;   // every worker that has ended so far exited 0
-  bool all_usage_ = true;  // ... exited 2 by itself, or was ended by our signal
+  bool all_usage_ = true;  // every such worker exited 2 by itself, or was ended by muster's signal
   std::optional<Ladder> ladder_;
-  int stop_signal_ = 0;                         // that began it
-  BootTime stopped_at_ = absl::InfinitePast();  // when it began
+  int stop_signal_ = 0;                         // first signal of the ladder
+  BootTime stopped_at_ = absl::InfinitePast();  // when the ladder began
   bool sweeping_ = false;
   BootTime swept_at_ = absl::InfinitePast();
   BootTime kill_since_ = absl::InfiniteFuture();  // when SIGKILL was first sent
@@ -356,17 +372,17 @@ class HostCore {
 
   // Between rounds.
   Fitness fitness_ = Fitness::kUnknown;
-  std::string unfit_why_;  // not empty: it was not fit when it was tried last
+  std::string unfit_why_;  // why the last attempt failed; empty: it succeeded
   absl::Duration retry_pause_ = kUnfitRetry;
   BootTime retry_at_ = absl::InfiniteFuture();
   bool gpus_may_be_held_ = false;    // by workers of the last round
-  bool gpus_were_silent_ = false;    // it was said that they cannot be asked
-  std::set<int64_t> gpu_strangers_;  // outlasted kUnknownGpuUsers
+  bool gpus_were_silent_ = false;    // the warning that GPU users cannot be listed was given
+  std::set<int64_t> gpu_strangers_;  // processes that held GPUs for longer than kUnknownGpuUsers
   BootTime gpus_since_ = absl::InfinitePast();
-  BootTime ask_gpus_at_ = absl::InfiniteFuture();  // infinite: an answer is awaited
+  BootTime ask_gpus_at_ = absl::InfiniteFuture();  // infinite while an answer is pending
   BootTime preflight_since_ = absl::InfinitePast();
   BootTime preflight_ending_since_ = absl::InfinitePast();
-  std::optional<Ending> preflight_ending_;  // none: its time was over, or ours
+  std::optional<Ending> preflight_ending_;  // nullopt: stopped by its timeout, or because the node leaves
   std::string preflight_last_line_;
 
   // The lease.
@@ -377,10 +393,10 @@ class HostCore {
   // The end.
   bool shell_can_continue_ = true;
   std::optional<v1::Leave> leave_;
-  std::optional<BootTime> signalled_;          // when the first of the signals that mean leave came
-  BootTime stop_at_ = absl::InfiniteFuture();  // --stop-before, by the latest word of the wall clock
+  std::optional<BootTime> signalled_;          // when the first signal that means leave came
+  BootTime stop_at_ = absl::InfiniteFuture();  // of --stop-before, by the latest reading of the wall clock
   BootTime leave_at_ = absl::InfinitePast();
-  BootTime leave_until_ = absl::InfinitePast();  // its workers have so long
+  BootTime leave_until_ = absl::InfinitePast();  // end of the workers' grace period
   bool serves_others_ = false;
   bool said_why_it_stays_ = false;
   BootTime idle_since_ = absl::InfinitePast();

@@ -1,5 +1,5 @@
-// The stop ladder: a first signal, one shared grace, then SIGKILL. Once begun it is never taken back, only
-// hastened.
+// The stop ladder: a first signal, one grace period for all workers, then SIGKILL. A ladder that has begun is
+// never cancelled; its grace period can only be shortened.
 #pragma once
 
 #include <algorithm>

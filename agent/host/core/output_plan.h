@@ -1,7 +1,7 @@
-// Where the workers' output goes, as the command line said it. Values only; agent/host carries it out.
+// Where the workers' output goes, as requested on the command line. Data and pure functions; agent/host/output
+// carries it out.
 //
-// Facts about torchrun's flags and its layout of files: torch.distributed.run and torch.distributed.elastic of
-// torch 2.13.
+// Source for torchrun's flags and file layout: torch.distributed.run and torch.distributed.elastic of torch 2.13.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace muster::host {
 
-// As torchrun numbers them: 1 is standard output, 2 standard error.
+// The values are torchrun's: 1 is standard output, 2 standard error, 3 both.
 enum class Streams : unsigned char { kNone = 0, kOut = 1, kErr = 2, kBoth = 3 };
 
 inline bool Has(Streams set, Streams one) {
@@ -18,38 +18,41 @@ inline bool Has(Streams set, Streams one) {
 }
 
 struct OutputPlan {
-  // --log-dir: <log_dir>/<run_id>_<random>/attempt_<restart count>/<local
-  // rank>/{stdout.log,stderr.log,error.json}. Empty: a folder of the temporary ones where files are needed.
-  // "/dev/null": no files at all, error files included.
+  // --log-dir. The files are <log_dir>/<run_id>_<random>/attempt_<restart count>/<local
+  // rank>/{stdout.log,stderr.log,error.json}.
+  // Empty: the folder for temporary files, if files are needed. "/dev/null": no files, error files included.
   std::string log_dir;
   std::string run_id;
-  // By local rank; as many as there are slots, or empty: none.
+  // By local rank, one for each slot; or empty: none.
   std::vector<Streams> redirects;  // -r: to a file and not to the console
   std::vector<Streams> tees;       // -t: to a file, and line by line with a prefix to the console
-  std::vector<bool> shown;         // --local-ranks-filter: what of a rank reaches the console; empty: all
-  // --duplicate-stdout-filters, --duplicate-stderr-filters: tee'd lines that contain one of these are copied,
-  // with their prefix, to one filtered_stdout.log, filtered_stderr.log for all ranks that are shown.
+  std::vector<bool> shown;         // --local-ranks-filter: whether a rank is shown on the console; empty: all are
+  // --duplicate-stdout-filters, --duplicate-stderr-filters: tee'd lines that contain one of these texts are
+  // copied, with their prefix, to filtered_stdout.log or filtered_stderr.log, one file for all ranks that are
+  // shown.
   std::vector<std::string> stdout_filters;
   std::vector<std::string> stderr_filters;
-  // Before each line: ${role_name} ${local_rank} ${rank} ${node_rank} ${hostname}.
+  // Put before each line. Fields: ${role_name} ${local_rank} ${rank} ${node_rank} ${hostname}.
   std::string prefix_template = "[${role_name}${local_rank}]:";
-  bool prefix_all = false;  // of all that reaches the console without files (`muster local`): through a pipe
-  Streams redraws_pass = Streams::kNone;  // whose reader passes redrawn lines to a terminal (`muster local`)
-  int64_t max_file_bytes = 0;             // --log-max-size, of each file; 0: no limit
+  bool prefix_all = false;  // `muster local`: prefix all console output, through a pipe if there are no files
+  Streams redraws_pass =
+      Streams::kNone;          // `muster local`: streams whose reader passes redrawn lines to a terminal
+  int64_t max_file_bytes = 0;  // --log-max-size, for each file; 0: no limit
 
   bool writes_files() const { return !redirects.empty() || !tees.empty(); }
 };
 
 enum class Sink {
-  kInherit,    // our own descriptor
+  kInherit,    // the host's own descriptor
   kNull,       // /dev/null
   kPipe,       // a pipe, shown with a prefix
   kFile,       // a file
   kShownFile,  // a file that is followed and shown with a prefix
 };
 
-// Where one worker's standard output (Streams::kOut) or error (kErr) goes. files: they can be had. Without them
-// all that is not filtered out goes to the console, as torchrun has it with /dev/null for a log folder.
+// Where one worker's standard output (Streams::kOut) or error (kErr) goes. files: whether files are available.
+// Without files all output that is not filtered out goes to the console, as in torchrun with /dev/null as log
+// folder.
 Sink SinkOf(const OutputPlan& plan, int local_rank, Streams stream, bool files);
 
 // The file behind a stream, standard output (1) or error (2).
@@ -61,17 +64,19 @@ struct StreamFile {
   friend bool operator==(const StreamFile&, const StreamFile&) = default;
 };
 
-// What tells of the job's end.
+// Which reports to write at the job's end.
 struct ReportPlan {
-  bool told_elsewhere = false;  // on the streams: all nodes share them (muster local), and the primary tells it
-  // The files that our streams lead to by way of `muster local`. Those of our own descriptors are looked up when
-  // they are needed.
+  // Write no report to the streams: all nodes share them (`muster local`), and the primary writes it.
+  bool told_elsewhere = false;
+  // Files that the streams lead to through `muster local`. The files behind the process's own descriptors are
+  // looked up when needed.
   std::vector<StreamFile> outer_streams = {};
-  std::string stream_mark = {};  // before a report that goes to a stream, for who shows that stream
-  std::string report_file;       // --report: JSON; $node_rank and $hostname are replaced; empty: none
-  std::string error_file;        // our own TORCHELASTIC_ERROR_FILE: the root cause in torch's shape; empty: none
-  std::string failure_file;      // SageMaker's; whoever writes it first is heard; empty: none
-  std::string termination_log;   // /dev/termination-log where it is writable; empty: none
+  std::string stream_mark =
+      {};                       // put before a report that goes to a stream, for the process that reads the stream
+  std::string report_file;      // --report: JSON; $node_rank and $hostname are expanded; empty: none
+  std::string error_file;       // muster's own TORCHELASTIC_ERROR_FILE: root cause in torch's format; empty: none
+  std::string failure_file;     // SageMaker's failure file; the first writer wins; empty: none
+  std::string termination_log;  // /dev/termination-log if it is writable; empty: none
 };
 
 }  // namespace muster::host

@@ -1,5 +1,5 @@
-// What is told of a job's end: to a person who reads the terminal, in torchrun's form, and to programs that read a
-// file. The root cause is the whole group's, the same on every node. Pure.
+// The reports of a job's end: in torchrun's form for people who read the terminal, and as files for programs. The
+// root cause is that of the whole group, the same on every node. Pure.
 #pragma once
 
 #include <cstddef>
@@ -12,51 +12,51 @@
 
 namespace muster::host {
 
-inline constexpr size_t kMaxTerminationBytes = 4096;  // of a termination message: Kubernetes takes no more
-inline constexpr size_t kMaxFailureFileBytes = 1024;  // of SageMaker's failure file: it shows no more
+inline constexpr size_t kMaxTerminationBytes = 4096;  // of a termination message: Kubernetes' limit
+inline constexpr size_t kMaxFailureFileBytes = 1024;  // of SageMaker's failure file: SageMaker shows no more
 
 struct JobEnd {
   int exit_code = 0;
   std::string origin;  // "worker" or "muster"
   std::string reason;
   std::optional<v1::Verdict> verdict;
-  v1::Round last;  // the greatest round this node was told of; without an id: none
-  // This node.
+  v1::Round last;  // the latest round that this node knows; without an id: none
+  // About this node.
   std::string program;  // the script's name
   std::string host;
   std::optional<int> place;
   std::string run_id;
   std::string version;
-  // Of this node's clock.
+  // By this node's wall clock.
   absl::Time started;
   absl::Time ended;
-  absl::TimeZone zone;  // for what people read
+  absl::TimeZone zone;  // of times in texts for people
 };
 
-// Several lines, the last with its newline; empty if no failed worker ended the job.
+// Several lines, each with a newline; empty if no failed worker ended the job.
 std::string FailureReport(const JobEnd& end);
 
 // One JSON object and a newline (--report), indented over several lines for a file of its own.
 enum class JsonLayout { kIndented, kOneLine };
 std::string ReportJson(const JobEnd& end, JsonLayout layout = JsonLayout::kIndented);
 
-// The root cause as torch's agent leaves it in its own TORCHELASTIC_ERROR_FILE; empty if no failed worker ended
-// the job.
+// The root cause in the format that torch's agent writes to its own TORCHELASTIC_ERROR_FILE; empty if no failed
+// worker ended the job.
 std::string ErrorFileJson(const JobEnd& end);
 
 // A few lines of at most max_bytes (/dev/termination-log).
 std::string TerminationMessage(const JobEnd& end, size_t max_bytes = kMaxTerminationBytes);
 
-// The same for SageMaker's failure file; empty if the job did not fail.
+// The termination message for SageMaker's failure file; empty if the job did not fail.
 std::string FailureFileText(const JobEnd& end);
 
-// "SIGSEGV"; empty: a signal without a name.
+// "SIGSEGV"; empty for a signal without a name.
 std::string SignalName(int signal);
 
-// -N for signal N, as torchrun has it.
+// The exit code, or -N for signal N, as in torchrun.
 int SignedExitCode(const v1::Failure& failure);
 
-// What can be shown: escape sequences and other control characters but newline and tab are taken out.
+// The text without escape sequences and without control characters other than newline and tab.
 std::string Printable(const std::string& text);
 
 }  // namespace muster::host

@@ -17,23 +17,23 @@ struct WorkerEnvironmentOptions {
   std::string role_name = "default";
   std::string run_id;
   std::string marker;                          // see marker.h
-  std::string error_file;                      // empty: none
+  std::string error_file;                      // path for TORCHELASTIC_ERROR_FILE; empty: none
   std::string timer_file;                      // the file timer's pipe; empty: none
-  std::string signals_to_handle;               // as --signals-to-handle has them
+  std::string signals_to_handle;               // the value of --signals-to-handle
   bool virtual_local_rank = false;             // LOCAL_RANK is 0 for every worker
-  std::string visible_devices_variable;        // e.g. CUDA_VISIBLE_DEVICES; empty: leave alone
+  std::string visible_devices_variable;        // e.g. CUDA_VISIBLE_DEVICES; empty: not set
   std::map<int, std::string> visible_devices;  // by local rank
 };
 
-// The inherited environment with everything per-node or left by an outer launcher (RANK, WORLD_SIZE, MASTER_*,
-// TORCHELASTIC_RUN_ID, NODE_RANK, PET_NODE_RANK, ...) overwritten or dropped, and all MUSTER_* but the marker
-// dropped.
+// The environment of one worker: the inherited one, in which per-node variables and those of an outer launcher
+// (RANK, WORLD_SIZE, MASTER_*, TORCHELASTIC_RUN_ID, NODE_RANK, PET_NODE_RANK, ...) are overwritten or dropped. All
+// MUSTER_* variables are dropped except the marker.
 EnvironmentMap WorkerEnvironment(const v1::Round& round, int local_rank, const WorkerEnvironmentOptions& options,
                                  const EnvironmentMap& inherited);
 
-// What a program finds that looks whether this node is fit for a round (--preflight): a worker's environment
-// without anything of a rank, which nobody has yet; LOCAL_WORLD_SIZE and NPROC are the workers to come. place: of
-// this node (NODE_RANK); none: it has none of its own.
+// The environment of the preflight (--preflight): a worker's without ranks, which are not assigned yet.
+// LOCAL_WORLD_SIZE and NPROC are the number of workers to come. place: this node's place, set as NODE_RANK;
+// nullopt: it has none.
 EnvironmentMap PreflightEnvironment(const WorkerEnvironmentOptions& options, std::optional<int> place,
                                     const EnvironmentMap& inherited);
 

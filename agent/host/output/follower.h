@@ -1,10 +1,10 @@
-// The third thread of a host, there where workers write to files: shows the lines of those that are tee'd as they
-// grow, copies those that match a filter, and keeps all files within their bounds (bounded_file.h).
+// The host's third thread, present if workers write to files. It shows the lines of tee'd files as they grow,
+// copies lines that match a filter, and keeps all files within their bounds (bounded_file.h).
 //
-// A reader of the console that stops stops only this: the worker has its file, and memory is bounded by what the
-// writer queues and one piece of each file. A file that is quiet is watched by inotify and costs nothing; one that
-// grows is polled, so that its worker does not pay for a notice at each write. Where no watch can be had (the
-// limit of the user is reached) quiet files are polled too.
+// A console reader that stops blocks only this thread: workers write to their files, and memory is bounded by the
+// writer's queue and one chunk of each file. A quiet file is watched by inotify and costs nothing; a growing file
+// is polled, so that its worker does not pay for a notification at each write. If inotify watches are exhausted (a
+// limit for each user), quiet files are polled, too.
 //
 // Thread-safe.
 #pragma once
@@ -22,55 +22,55 @@
 
 namespace muster::host {
 
-// A file for the lines of all ranks that contain one of some texts. The follower's thread.
+// A file that collects the lines of all ranks that contain one of the given texts. Used by the follower's thread.
 class FilteredLines {
  public:
   FilteredLines(OwnedFd fd, std::string path, std::vector<std::string> texts);
-  // Whole lines with their prefix, which is copied but not searched, as torchrun does.
+  // Copies those of these whole lines that match. As in torchrun, the prefix of a line is copied but not searched.
   void Take(std::string_view lines, size_t prefix_size);
 
  private:
   const OwnedFd fd_;
   const std::string path_;
   const std::vector<std::string> texts_;
-  bool failed_ = false;  // said so
+  bool failed_ = false;  // a failed write was reported
 };
 
 struct FollowedFile {
   std::unique_ptr<BoundedFile> file;
-  OwnedFd worker_end;                       // closed here: on a network file system that may take its time
-  int out_fd = -1;                          // its lines are shown there; -1: it is only kept within its bounds
-  std::string prefix;                       // of each line
-  std::shared_ptr<RedrawLimit> redraws;     // nullptr: they pass
-  std::shared_ptr<FilteredLines> filtered;  // nullptr: none
+  OwnedFd worker_end;                       // closed by this thread: a network file system may delay that
+  int out_fd = -1;                          // stream that shows its lines; -1: the file is only bounded
+  std::string prefix;                       // put before each line
+  std::shared_ptr<RedrawLimit> redraws;     // limit for redrawn lines; nullptr: all are shown
+  std::shared_ptr<FilteredLines> filtered;  // nullptr: no filter
 };
 
 class Follower {
  public:
   explicit Follower(Writer::Feed feed);
-  ~Follower();  // does not wait: see Drain
+  ~Follower();  // does not wait for the thread: see AwaitDrained
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
 
-  // Not OK: there is no thread or descriptor for it, and it must not be used.
+  // Not OK: no thread or descriptor could be created; this object must not be used then.
   const absl::Status& status() const { return status_; }
 
   void Follow(FollowedFile file);
 
-  // Nobody writes to the files given so far any more: each is read to its end, shown, and let go. What is given
-  // later is shown after them.
+  // Call it when nothing writes to the files given so far any more: each is read to its end, shown, and closed.
+  // Files given later are shown after them.
   void EndRound();
 
-  // After EndRound: waits until everything is handed to the writer. False: not within the limit.
+  // After EndRound: waits until all lines were passed to the writer. False: not within the limit.
   bool AwaitDrained(absl::Duration limit);
-  // Bytes read and written so far: whether there is progress.
+  // Bytes read and written so far, as a measure of progress.
   uint64_t Moved() const;
-  // After EndRound: lets the files go as they are, and says in the log what of them was not shown.
+  // After EndRound: closes the files at once and logs how much of them was not shown.
   void GiveUp();
 
  private:
   struct State;
-  const std::shared_ptr<State> state_;  // shared with the thread, which may be stuck in the file system when we go
+  const std::shared_ptr<State> state_;  // shared with the thread, which a hanging file system may keep for longer
   absl::Status status_;
 };
 

@@ -1,8 +1,8 @@
-// Where the workers of this host write: our own descriptors, a pipe for prefixes, or files in the attempt's folder
-// that may be followed to the console.
+// Where the workers of this host write: the host's own descriptors, a pipe for prefixes, or files in the attempt's
+// folder whose lines may also be shown on the console.
 //
-// Nothing here fails a job: what cannot be had is said in a warning, and the workers write to the console instead.
-// Loop thread.
+// No error here fails a job: if files cannot be opened, a warning is logged and the workers write to the console
+// instead. Lives on the loop thread.
 #pragma once
 
 #include <array>
@@ -21,56 +21,56 @@
 
 namespace muster::host {
 
-// While a round starts, the deciding thread waits this long for file systems, and for no more than a quarter of a
-// lease: after half a lease of silence the agent takes the host for dead. That is for the log folder and the error
-// files together, since both may be on file systems that hang. One that takes longer gets no files for the rest of
-// the job.
+// While a round starts, the loop thread waits for file systems: for kOpenLimit at most, and for no more than a
+// quarter of the lease, because after half a lease of silence the agent takes the host for dead. The limit covers
+// the log folder and the error files together, since both may be on file systems that hang. A file system that
+// exceeds it gets no files for the rest of the job.
 inline constexpr absl::Duration kOpenLimit = absl::Seconds(1);
 inline constexpr int kOpenLeaseFraction = 4;
-inline constexpr int kErrorFilesFraction = 8;  // this part of it is kept for the error files
+inline constexpr int kErrorFilesFraction = 8;  // one eighth of the limit is kept for the error files
 
 class WorkerOutput {
  public:
-  // writer: outlives it. role_name: for prefixes.
+  // writer: must outlive this object. role_name: for prefixes.
   WorkerOutput(OutputPlan plan, int slots, std::string role_name, Writer* writer);
   WorkerOutput(const WorkerOutput&) = delete;
   WorkerOutput& operator=(const WorkerOutput&) = delete;
 
-  // Before the first worker of a round is spawned: opens all its files.
+  // Call it before the first worker of a round is spawned: opens all files of the round.
   void BeginRound(const v1::Round& round, absl::Duration limit = kOpenLimit);
 
   struct Descriptors {  // borrowed until Spawned()
     int out = STDOUT_FILENO;
     int err = STDERR_FILENO;
   };
-  // What the worker gets as its standard output and error. Errors: no pipe could be made.
+  // The descriptors for the worker's standard output and error. Errors: no pipe could be made.
   absl::StatusOr<Descriptors> Open(int local_rank);
-  // The worker holds its own copies now, or none could be started.
+  // Call it once the worker holds its own copies of the descriptors, or could not be started.
   void Spawned(int local_rank, bool started);
 
-  // Nobody of the round lives any more: what it wrote is shown to its end.
+  // Call it when no process of the round is alive any more: its output is shown to the end.
   void EndRound();
-  // After EndRound: as a Follower's; without one there is nothing to wait for.
+  // After EndRound; as Follower's methods. Without files there is nothing to wait for.
   bool AwaitDrained(absl::Duration limit);
   uint64_t Moved() const;
   void GiveUp();
 
-  // The worker's folder in this round's attempt, where its error.json belongs too; empty: it has none.
+  // The worker's folder in this round's attempt, also for its error.json; empty: none.
   std::string AttemptFolder(int local_rank) const;
-  // The file that the worker's standard error goes to; empty: it goes to none.
+  // The file that the worker's standard error goes to; empty: none.
   std::string ErrorOutput(int local_rank) const;
-  // After Spawned: what the worker's standard error says last, if it goes through a pipe; else nullptr.
+  // After Spawned: the last lines of the worker's standard error, if it goes through a pipe; else nullptr.
   std::shared_ptr<StderrTail> ErrorTail(int local_rank) const;
-  // --log-dir /dev/null: no files, error files included.
+  // Whether --log-dir is /dev/null: no files, error files included.
   bool forbids_files() const { return plan_.log_dir == kNoFiles; }
 
  private:
-  // One stream of one worker, between the start of the round and that of the worker.
+  // One stream of one worker, between the start of the round and the start of the worker.
   struct Stream {
     Sink sink = Sink::kInherit;
-    OwnedFd worker;                     // its end
-    OwnedFd pipe;                       // ours, of a pipe
-    std::unique_ptr<BoundedFile> file;  // ours, of a file
+    OwnedFd worker;                     // the worker's end
+    OwnedFd pipe;                       // the host's end of a pipe
+    std::unique_ptr<BoundedFile> file;  // the host's descriptor of a file
   };
   using WorkerStreams = std::array<Stream, 2>;  // standard output, standard error
   struct Opened;
@@ -84,18 +84,18 @@ class WorkerOutput {
   const std::string role_name_;
   const std::string hostname_;
   Writer* const writer_;
-  std::unique_ptr<Follower> follower_;  // nullptr: no files are asked for
-  std::shared_ptr<LogFiles> files_;     // shared with a thread that may be stuck in the file system; nullptr: none
+  std::unique_ptr<Follower> follower_;  // nullptr: no output goes to files
+  std::shared_ptr<LogFiles> files_;     // shared with a thread that a file system may block; nullptr: none
   OwnedFd null_;
 
-  // Of the present round.
+  // State of the current round.
   std::string attempt_;
   int first_rank_ = 0;
   int node_rank_ = 0;
   std::vector<WorkerStreams> streams_;
   std::array<std::shared_ptr<FilteredLines>, 2> filtered_;
-  std::vector<std::shared_ptr<StderrTail>> tails_;                    // by local rank, of pipes
-  std::vector<std::array<std::shared_ptr<RedrawLimit>, 2>> redraws_;  // by local rank: of pipes, of files
+  std::vector<std::shared_ptr<StderrTail>> tails_;                    // by local rank; for pipes only
+  std::vector<std::array<std::shared_ptr<RedrawLimit>, 2>> redraws_;  // by local rank: for pipes, for files
 };
 
 }  // namespace muster::host

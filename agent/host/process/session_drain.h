@@ -1,5 +1,5 @@
-// Waits for the processes of a worker's session that handle a stop signal themselves, where the signal has ended
-// the worker's first process. core/session_rest decides which these are.
+// Waits for the processes of a worker's session that handle a stop signal after that signal has ended the worker's
+// first process. core/session_rest selects them.
 //
 // Lives on the loop thread.
 #pragma once
@@ -17,9 +17,9 @@
 
 namespace muster::host {
 
-inline constexpr absl::Duration kDrainRetry = absl::Milliseconds(20);  // where a process cannot be watched
+inline constexpr absl::Duration kDrainRetry = absl::Milliseconds(20);  // poll interval if pidfd_open fails
 
-// Sends the signal to each process of these sessions that handles it. The answer: to how many.
+// Sends the signal to each process of these sessions that handles it. Returns the number of those processes.
 int SignalHandlers(const std::set<pid_t>& leaders, int signal);
 
 class SessionDrain {
@@ -29,27 +29,27 @@ class SessionDrain {
   SessionDrain(const SessionDrain&) = delete;
   SessionDrain& operator=(const SessionDrain&) = delete;
 
-  // To be called right before `signal` is sent to the sessions of these leaders.
+  // Records which processes handle `signal`. Call it right before sending that signal to these leaders' sessions.
   void Note(const std::set<pid_t>& leaders, int signal);
-  // False: none of those noted for this leader's session lives. Else ended() is called on the loop, once, when
-  // none does any more.
+  // Returns false if no recorded process of this leader's session is alive. Otherwise calls ended() on the loop,
+  // once, when the last of them has ended.
   bool Await(pid_t leader, std::function<void()> ended);
-  std::set<pid_t> sessions() const;  // that are awaited
-  // Processes that were waited for after their leader's end, since this was asked last.
+  std::set<pid_t> sessions() const;  // leaders of the sessions that are awaited
+  // Processes that were awaited after their leader's end since the previous call.
   std::set<pid_t> TakeSpared() { return std::exchange(spared_, {}); }
-  // To the process groups of those sessions.
+  // Sends a signal to the process groups of the awaited sessions.
   void Signal(int signal);
-  // Stops waiting. What was awaited is not told any more.
+  // Stops waiting; no ended() is called any more.
   void Forget();
 
  private:
   struct Waiting {
     std::deque<SessionMember> members;  // the first one is watched
-    int pidfd = -1;                     // of that one; -1: `timer` looks at it again
+    int pidfd = -1;                     // of the first member; -1: `timer` polls it instead
     EventLoop::TimerId timer = 0;
     std::function<void()> ended;
   };
-  bool WatchFirst(pid_t leader, Waiting* waiting);  // false: none lives
+  bool WatchFirst(pid_t leader, Waiting* waiting);  // false: no member is alive
   void OnFirstEnded(pid_t leader);
   void Release(Waiting* waiting);
 

@@ -1,8 +1,8 @@
-// Starts workers and agents and tells how they ended. Every process that this class started is reaped by it and by
-// nobody else; until then its pid, and a worker's process group, cannot be taken by another process.
+// Starts workers and agents and reports how they ended. This class alone reaps the processes that it started;
+// until then no other process can get the pid, or a worker's process group.
 //
-// Lives on the loop thread, all of it: a worker's parent-death signal fires when the *thread* that spawned it
-// ends.
+// Lives on the loop thread, spawning included: a worker's parent-death signal fires when the *thread* that spawned
+// it ends.
 #pragma once
 
 #include <sys/types.h>
@@ -25,10 +25,10 @@ namespace muster::host {
 
 struct WorkerCommand {
   std::vector<std::string> argv;
-  std::string file = "";  // what is executed, looked for on the worker's PATH if it has no slash; empty: argv[0]
+  std::string file = "";  // the file to execute, searched on the worker's PATH if it has no slash; empty: argv[0]
   EnvironmentMap environment;
-  bool helper = false;      // a tool of ours: no signal to the workers and no sweep reaches it
-  std::set<int> cpus = {};  // it may run on these alone; empty: wherever we may
+  bool helper = false;      // one of muster's own tools: neither signals to the workers nor sweeps reach it
+  std::set<int> cpus = {};  // CPUs to bind it to; empty: no binding
   int stdin_fd = 0;
   int stdout_fd = 1;
   int stderr_fd = 2;
@@ -36,51 +36,53 @@ struct WorkerCommand {
 
 class Spawner {
  public:
-  // On the loop, never from inside a call of this class but Collect. Either `failed`, once; or `executing` and
-  // then `exited`, once each. In `failed` and `exited` the process is reaped and its group was killed or spared.
+  // Called on the loop, never from inside a call of this class other than Collect. Either `failed` is called once,
+  // or `executing` and then `exited` once each. At `failed` and `exited` the process has been reaped and its group
+  // killed or spared.
   struct WorkerEvents {
     std::function<void()> executing;
     std::function<void(int exit_code, const std::string& why)> failed;
     std::function<void(const Ending& ending)> exited;
-    // Where it is set: asked before `exited`. True: those of the worker's session that handle the signal of
-    // StopWorkers are not killed. If there are any, `exited` says so, and rest_ended follows.
+    // If set, called before `exited`. True: the processes of the worker's session that handle the signal of
+    // StopWorkers are not killed. If there are any, Ending::rest_lives is set in `exited`, and rest_ended follows.
     std::function<bool(const Ending& ending)> spares_rest = {};
     std::function<void()> rest_ended = {};
   };
   using AgentExited = std::function<void(const Ending& ending)>;
 
   Spawner(EventLoop* loop, const Inherited& inherited);
-  ~Spawner();  // ends nobody
+  ~Spawner();  // kills nothing
   Spawner(const Spawner&) = delete;
   Spawner& operator=(const Spawner&) = delete;
 
-  // A session leader with descriptors 0, 1 and 2 only, bound to our life. Errors: the machine refused a process;
-  // exec's own errors come as `failed`.
+  // Starts a session leader with descriptors 0, 1 and 2 only, which the kernel kills when the host ends. Errors:
+  // no process could be created; errors of exec are reported by `failed`.
   absl::StatusOr<pid_t> SpawnWorker(const WorkerCommand& command, WorkerEvents events);
 
-  // `muster ARGUMENTS` of this very binary, with `link_fd` as its descriptor 3: a session of its own that outlives
-  // us.
+  // Starts `muster ARGUMENTS` from this very binary with `link_fd` as descriptor 3, in its own session. It
+  // outlives the host.
   absl::StatusOr<pid_t> SpawnAgent(const std::vector<std::string>& arguments, const EnvironmentMap& environment,
                                    int link_fd, AgentExited exited);
 
-  // To the process group of every worker alive, and of what was spared of others.
+  // Signals the process group of every live worker and of every spared session.
   void SignalWorkers(int signal);
-  // The same, once; remembers who handles this signal.
+  // The same as the first signal of a stop: records which processes handle it (see spares_rest).
   void StopWorkers(int signal);
-  // To each process of the workers' sessions that handles it. The answer: how many.
+  // Signals each process of the workers' sessions that handles the signal. Returns the number of those processes.
   int ForwardSignal(int signal);
-  // Sends SIGKILL to all workers and stops waiting for what was spared: rest_ended does not follow. For a sweep.
+  // Sends SIGKILL to all workers and stops waiting for spared processes: rest_ended is not called. For a sweep.
   void KillWorkers();
-  // Processes that got their own time after their worker's first process had ended, since this was asked last.
+  // Processes spared after their worker's first process had ended, since the previous call.
   std::set<pid_t> TakeSpared() { return drain_.TakeSpared(); }
-  // To one process of ours; nothing if it was reaped.
+  // Signals one process that this class started; no effect once it was reaped.
   void Kill(pid_t pid, int signal);
 
   bool Knows(pid_t pid) const { return processes_.count(pid) > 0; }
   std::vector<pid_t> LiveWorkers() const;  // those not reaped
-  // If this process of ours has ended: says so and reaps it, now. SIGCHLD and the pidfd both lead here.
+  // Reaps and reports this process now, if it has ended. Both SIGCHLD and the pidfd lead here.
   void Collect(pid_t pid);
-  // The same of every worker: before an order is obeyed to which its end would be put down.
+  // The same for every worker. Call it before obeying an order, so that an end before the order is not attributed
+  // to it.
   void CollectWorkers();
 
  private:
@@ -89,13 +91,13 @@ class Spawner {
     bool worker = false;
     bool agent = false;
     int pidfd = -1;
-    int status_fd = -1;  // of the exec stage, until it has spoken
+    int status_fd = -1;  // of the exec stage, until it has reported
     std::string program;
     std::optional<std::pair<int, std::string>> failure;  // exit code and reason
     WorkerEvents events;
     AgentExited agent_exited;
   };
-  struct Launch;  // what posix_spawn takes
+  struct Launch;  // arguments of posix_spawn
 
   absl::Status Adopt(std::unique_ptr<Process> process);
   void ReadStatus(Process* process);

@@ -1,8 +1,8 @@
-// Ends everything that the workers of a round left behind: children of `bash train.sh`, DataLoaders, double forks,
-// processes with a session of their own. The host is a subreaper, so whatever lost its parent becomes the host's
-// child; killing all children that nobody knows, again and again until there are none, ends every descendant.
+// Kills everything that the workers of a round left behind: children of `bash train.sh`, DataLoaders, double
+// forks, processes with their own session. The host is a subreaper, so every orphan becomes its child; killing all
+// unknown children, again and again until there are none, ends every descendant.
 //
-// Lives on the loop thread; blocks for as long as reading /proc takes, and as comes_from_worker does.
+// Lives on the loop thread; blocks while it reads /proc and while comes_from_worker runs.
 #pragma once
 
 #include <sys/types.h>
@@ -20,44 +20,44 @@ namespace muster::host {
 
 inline constexpr absl::Duration kSweepRetry = absl::Milliseconds(20);
 inline constexpr absl::Duration kSweepRetryMax = absl::Milliseconds(200);
-inline constexpr absl::Duration kSweepReport =
-    absl::Seconds(1);  // how often an unfinished sweep says what is left
+inline constexpr absl::Duration kSweepReport = absl::Seconds(1);  // between reports of an unfinished sweep
 
 class Sweeper {
  public:
-  // left: empty when all is gone, which ends the sweep; else what is not (yet).
+  // left: empty when everything has ended, which ends the sweep; else the processes still alive.
   using Swept = std::function<void(const std::string& left)>;
-  // Ends the descendants of these, which are no children of ours: those of a worker that the kernel holds.
+  // Kills the descendants of these processes. They are not children of the host while their parent, which SIGKILL
+  // has not ended yet, is held by the kernel.
   using EndHidden = std::function<void(const std::set<pid_t>& held)>;
-  // Whether a process that lost its parent to us comes from a worker of ours; nullopt: not known now.
+  // Whether an orphan that became the host's child descends from one of its workers; nullopt: not known now.
   using ComesFromWorker = std::function<std::optional<bool>(const ProcessInfo& child)>;
 
-  // Makes this process a subreaper. Children that exist already were started by the shell that executed us. They
-  // are left alone, and so is all that they ever leave to us: where there were such children, comes_from_worker
-  // says of each orphan whose it is.
-  // swept is called on the loop, also from inside Sweep(); end_hidden each kSweepReport of an unfinished sweep.
+  // Makes this process a subreaper. Children that exist already were started by the shell that executed muster.
+  // They, and the orphans that they ever leave, are spared: if there were such children, comes_from_worker decides
+  // for each orphan.
+  // swept is called on the loop, also from inside Sweep(); end_hidden every kSweepReport of an unfinished sweep.
   Sweeper(EventLoop* loop, Spawner* spawner, Swept swept, EndHidden end_hidden = {},
           ComesFromWorker comes_from_worker = {});
   ~Sweeper();
   Sweeper(const Sweeper&) = delete;
   Sweeper& operator=(const Sweeper&) = delete;
 
-  // Not OK: this process cannot be a subreaper, or it could not find out which children were there before. No
-  // sweep may be asked for then.
+  // Not OK: this process cannot become a subreaper, or could not list its earlier children. Sweep() must not be
+  // called then.
   const absl::Status& status() const { return status_; }
 
   void Sweep();
   bool sweeping() const { return sweeping_; }
-  // Strangers that the newest sweep has ended, but for those that others than we have reaped.
+  // Processes, other than the spawner's, that the latest sweep killed and this process reaped.
   const std::set<pid_t>& ended() const { return ended_; }
 
-  // SIGCHLD came, which may stand for many: collects every child that has ended, the spawner's and strangers'.
+  // Call it on SIGCHLD, which may stand for several children: reaps every child that has ended.
   void OnChildSignal();
 
  private:
   void CollectEnded();
   void Passes();
-  std::string KillOnce();  // what is left
+  std::string KillOnce();  // returns what is left
   enum class Owner { kWorker, kStranger, kUnknown };
   Owner OwnerOf(const ProcessInfo& child);
   void Finish();
@@ -69,9 +69,9 @@ class Sweeper {
   const EndHidden end_hidden_;
   const ComesFromWorker comes_from_worker_;
   absl::Status status_;
-  std::set<pid_t> strangers_;  // children that were here before us, and what these have left to us
+  std::set<pid_t> strangers_;  // children from before the start, and the orphans that they have left
   bool had_strangers_ = false;
-  std::set<pid_t> held_;  // children of ours that the last pass found
+  std::set<pid_t> held_;  // children that the last pass found alive
   std::set<pid_t> ended_;
   bool sweeping_ = false;
   bool in_pass_ = false;

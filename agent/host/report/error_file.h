@@ -1,5 +1,5 @@
-// Where a worker says why it failed: the file named by TORCHELASTIC_ERROR_FILE, as torch's @record writes it.
-// Loop thread.
+// The error file of a worker, named by TORCHELASTIC_ERROR_FILE and written by torch's @record: why the worker
+// failed. Lives on the loop thread.
 #pragma once
 
 #include <cstdint>
@@ -15,42 +15,43 @@ namespace muster::host {
 
 inline constexpr size_t kMaxErrorFileBytes = 256 * 1024;  // of a worker's file; a longer one is not read
 
-// UTF-8, and as much of it as travels (kMaxErrorText each).
+// Contents of an error file. Texts are UTF-8, each cut to kMaxErrorText bytes, the limit for sending.
 struct WorkerError {
-  std::string message;    // "ValueError: x", or what is wrong with the file and its first line
-  std::string callstack;  // as Python prints it; of a long one the first line and its end. Empty: none
-  std::optional<int64_t> failed_at_s;    // since the epoch, by this machine's clock, cut to a whole second
-  std::optional<absl::Time> written_at;  // the file, as its file system says; at a whole second: not known
+  std::string message;    // "ValueError: x", or what is wrong with the file, and its first line
+  std::string callstack;  // as Python prints it; a long one is cut to its first line and its end. Empty: none
+  std::optional<int64_t> failed_at_s;  // since the epoch, by this machine's clock, truncated to a second
+  std::optional<absl::Time>
+      written_at;  // modification time of the file; nullopt if it has no fraction of a second
 };
 
-// The shapes that torch's own reader takes: {"message": "...", "timestamp": 1} and {"message": {"message": "...",
-// "extraInfo": {"py_callstack": "...", "timestamp": "1"}}}, each member but the first optional. Anything else is
-// reported as such. Pure.
+// Parses the two forms that torch's own reader accepts: {"message": "...", "timestamp": 1} and {"message":
+// {"message": "...", "extraInfo": {"py_callstack": "...", "timestamp": "1"}}}; only the first member is required.
+// For any other content the message says what is wrong. Pure.
 WorkerError ParseErrorFile(const std::string& content);
 
-// What the worker left at this path; nullopt: no file is there. Never waits, and never follows a link: the worker
+// Reads the worker's error file; nullopt: there is none. Never waits and never follows a link, because the worker
 // may have put anything there.
 std::optional<WorkerError> ReadErrorFile(const std::string& path);
 
-// A private folder with one file for each worker and round, where no log folder was named.
+// A private folder with one error file for each worker and round; used without a log folder.
 class ErrorFiles {
  public:
   ErrorFiles() = default;
-  ~ErrorFiles();  // removes them
+  ~ErrorFiles();  // removes folder and files
   ErrorFiles(const ErrorFiles&) = delete;
   ErrorFiles& operator=(const ErrorFiles&) = delete;
 
-  // For the round about to start: what was there of an earlier round is removed. Errors, told once: there is no
-  // folder, or no answer within the limit; it is not asked for again, and workers go without.
+  // Prepares the round that is about to start: removes the files of an earlier round. Errors: the folder could not
+  // be made, or the file system did not answer within the limit. After an error, which is returned once, it is not
+  // tried again, and workers run without error files.
   absl::Status BeginRound(int slots, absl::Duration limit);
-  // Empty: they go without.
+  // Empty: workers run without error files.
   std::string PathOf(int local_rank) const;
 
  private:
   bool gave_up_ = false;
-  std::shared_ptr<ScratchFolder>
-      folder_;     // shared with a thread that may be stuck in the file system; nullptr: none
-  int files_ = 0;  // local ranks below this may have one
+  std::shared_ptr<ScratchFolder> folder_;  // shared with a thread that a file system may block; nullptr: none
+  int files_ = 0;                          // local ranks below this may have a file
 };
 
 }  // namespace muster::host

@@ -1,5 +1,5 @@
-// What each worker of the present round left to say why it failed: its error file, and the end of its standard
-// error where that goes through our hands. Loop thread.
+// Why the workers of the current round failed: their error files, and the end of their standard error if muster
+// handles it (a pipe or a file). Lives on the loop thread.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@
 
 namespace muster::host {
 
-// Waited for file systems, in a whole round. Of a lease an eighth at the most: the agent takes a host that says
-// nothing for half of one for dead.
+// Total time that a round waits for file systems: kDetailsLimit, and at most one eighth of the lease, because the
+// agent takes a host for dead that is silent for half a lease.
 inline constexpr absl::Duration kDetailsLimit = absl::Seconds(1);
 inline constexpr int kDetailsLeaseFraction = 8;
 
@@ -27,22 +27,24 @@ class FailureDetails {
 
   struct Sources {
     std::string error_file;            // TORCHELASTIC_ERROR_FILE; empty: none
-    bool kept = false;                 // it outlives the run, so its path may be shown
+    bool kept = false;                 // the error file outlives the run, so reports may name its path
     std::string stderr_file;           // may be absent; empty: none
-    std::shared_ptr<StderrTail> tail;  // of its pipe; null: there is none
+    std::shared_ptr<StderrTail> tail;  // of the pipe of standard error; null: no pipe
   };
 
-  // limit: what a round's file systems are waited for in all; then nothing more of it is read.
+  // limit: total time to wait for file systems in this round; after that nothing more is read.
   void BeginRound(absl::Duration limit);
   void Expect(int local_rank, Sources sources);
-  // Why the worker ends as it will, if something of ours made it: stands before its own words.
+  // Records why muster is about to end this worker; the reason is put before the worker's own message.
   void AddReason(int local_rank, std::string reason);
 
-  // Fills in what the worker said, of one that failed.
+  // Adds the error file's contents and the recorded reason to the ending of a failed worker.
   void Explain(int local_rank, Ending* ending);
 
-  // Whether a pipe's end was read. Soon after all that held it has ended.
+  // Whether the pipe of standard error, if any, was read to its end, which happens soon after the last process
+  // that holds it has ended.
   bool Complete(int local_rank) const;
+  // The last lines of the worker's standard error; empty: none, or not readable in time.
   std::string LastOutput(int local_rank);
 
  private:

@@ -1,8 +1,8 @@
-// The file timer's pipe and its kills: the shell around core/file_timer.h. On where our environment has
-// TORCHELASTIC_ENABLE_FILE_TIMER=1.
+// The file timer's pipe and its signals: the I/O around core/file_timer.h. Enabled by
+// TORCHELASTIC_ENABLE_FILE_TIMER=1 in muster's environment.
 //
-// Only workers, and processes that descend from one, are ever signalled: whoever can write to the pipe (its owner)
-// may name any pid. Loop thread.
+// Only workers and their descendants are ever signalled, because any process that can write to the pipe (its
+// owner's) may name any pid. Lives on the loop thread.
 #pragma once
 
 #include <sys/types.h>
@@ -25,9 +25,9 @@ inline constexpr absl::Duration kTimerTick = absl::Milliseconds(100);  // while 
 
 class FileTimerPipe {
  public:
-  // A timer of this worker has expired, or, with `outlived`, its signal was not enough. Told before the kill.
+  // Called when a timer of this worker has expired, before the signal is sent.
   using Told = std::function<void(int local_rank, const std::string& what)>;
-  // Ends a worker that has outlived the signal.
+  // Kills a worker that is still alive kTimerGrace after the signal.
   using Kill = std::function<void(int local_rank)>;
 
   FileTimerPipe(EventLoop* loop, Told told, Kill kill);
@@ -35,10 +35,11 @@ class FileTimerPipe {
   FileTimerPipe(const FileTimerPipe&) = delete;
   FileTimerPipe& operator=(const FileTimerPipe&) = delete;
 
-  // path empty, or in use by another process (a node of the same machine): a private temporary one. A pipe that
-  // nobody reads is replaced, anything else left alone: an error. Waits for file systems, limit at most.
+  // Makes the pipe. If path is empty, or another process reads the pipe there (a node on the same machine), a
+  // private temporary pipe is made instead. A pipe without a reader is replaced; any other file at the path is
+  // left alone and is an error. Blocks for at most `limit`.
   absl::Status Open(const std::string& path, absl::Duration limit = kTimerOpenLimit);
-  const std::string& path() const { return path_; }  // for workers; empty: not open
+  const std::string& path() const { return path_; }  // path for workers; empty: not open
 
   void BeginRound();
   void WorkerStarted(int local_rank, pid_t pid);
@@ -69,7 +70,7 @@ class FileTimerPipe {
   int too_long_ = 0;
   TimerLines lines_;
   FileTimer timer_;
-  std::map<pid_t, int> workers_;  // alive, with their local ranks
+  std::map<pid_t, int> workers_;  // live workers and their local ranks
 };
 
 }  // namespace muster::host

@@ -1,7 +1,7 @@
 // Which processes hold this node's GPUs, as nvidia-smi lists them.
 //
-// The tool is asked without anybody waiting for it: one that hangs in its driver, where no signal reaches it, is
-// left alone, and the answer is that there is none. Lives on the loop thread.
+// Nothing blocks on the tool: if it hangs in its driver, where no signal reaches it, it is left alone, and the
+// answer reports the failure. Lives on the loop thread.
 #pragma once
 
 #include <sys/types.h>
@@ -18,22 +18,23 @@
 
 namespace muster::host {
 
-inline constexpr absl::Duration kGpuAskLimit = absl::Seconds(15);  // without persistence mode the driver wakes up
-inline constexpr size_t kMaxGpuAnswer = 64 * 1024;                 // bytes
+// Time limit for one answer. Without persistence mode the driver has to load first.
+inline constexpr absl::Duration kGpuAskLimit = absl::Seconds(15);
+inline constexpr size_t kMaxGpuAnswer = 64 * 1024;  // bytes
 
-// The pids of an answer, one a line; what is no number ("[N/A]") is left out. Pure.
+// Parses the tool's output, one pid on each line; a line without a number ("[N/A]") is skipped. Pure.
 std::set<int64_t> ParseGpuPids(std::string_view text);
 
 class GpuWatch {
  public:
-  using Answered = std::function<void(const GpuUsers& users)>;  // on the loop, once for each Ask()
+  using Answered = std::function<void(const GpuUsers& users)>;  // called on the loop, once for each Ask()
 
   GpuWatch(EventLoop* loop, Spawner* spawner, EnvironmentMap environment, Answered answered);
   ~GpuWatch();
   GpuWatch(const GpuWatch&) = delete;
   GpuWatch& operator=(const GpuWatch&) = delete;
 
-  // Of the round that has ended: its workers, and what the sweep has ended of theirs. All are reaped.
+  // Sets the processes of the round that has ended: its workers, and those that the sweep killed. All were reaped.
   void SetOldWorkers(std::set<pid_t> pids) { old_workers_ = std::move(pids); }
   void Ask();
 
@@ -48,7 +49,7 @@ class GpuWatch {
   const EnvironmentMap environment_;
   const Answered answered_;
   std::set<pid_t> old_workers_;
-  pid_t tool_ = 0;  // while it is there
+  pid_t tool_ = 0;  // the running tool; 0: none
   bool asked_ = false;
   OwnedFd pipe_;
   std::string output_;

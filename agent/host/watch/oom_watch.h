@@ -1,5 +1,5 @@
-// Whether a worker was ended by the kernel's out-of-memory killer: our cgroup's counter now against it before.
-// Loop thread.
+// Detects whether the kernel's out-of-memory killer ended a worker, by comparing the counter of muster's cgroup
+// with its earlier value. Lives on the loop thread.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,19 @@ namespace muster::host {
 
 class OomWatch {
  public:
-  OomWatch();  // finds the counter of this process's cgroup, v2 or v1; none is no error: nothing is ever said then
+  // Finds the counter of this process's cgroup, v2 or v1. Without one no worker is ever reported.
+  OomWatch();
 
   explicit OomWatch(std::string counter_file);  // for tests
 
-  // Before the first worker of a round: what has been counted by now was no worker of it.
+  // Call it before the first worker of a round is spawned: earlier kills were not workers of this round.
   void BeginRound();
-  // SIGKILL is sent by us: told before that.
+  // Call before muster itself sends SIGKILL to a worker, or to all.
   void WeKill(int local_rank) { killed_by_us_.insert(local_rank); }
   void WeKillAll() { all_killed_by_us_ = true; }
 
-  // Of a worker that a SIGKILL has ended: true if it was not ours, and the counter has grown since the last that
-  // was so explained, or since the round began.
+  // For a worker that SIGKILL has ended: true if the signal was not muster's and the counter has grown since this
+  // last returned true, or since the round began.
   bool WasOomKilled(int local_rank);
 
   // The number behind "oom_kill " in a memory.events or memory.oom_control file. Pure.
@@ -31,7 +32,7 @@ class OomWatch {
  private:
   std::optional<uint64_t> Read() const;
 
-  std::string path_;  // empty: none
+  std::string path_;  // of the counter; empty: none
   uint64_t last_ = 0;
   std::set<int> killed_by_us_;
   bool all_killed_by_us_ = false;

@@ -1,8 +1,8 @@
-// Whether the training has touched its progress file (--progress-file) since the round began: by its modification
-// time, its size, or that there is one at all.
+// Detects whether the training has touched its progress file (--progress-file) since the round began: whether its
+// modification time, size or inode has changed, or whether it has been created.
 //
-// The file may be on a network's file system, which may not answer for minutes: it is looked at, once a second and
-// whenever asked to, by a thread of its own that nobody ever waits for without a limit. Lives on the loop thread.
+// The file may be on a network file system, which may not answer for minutes. So a separate thread checks it, once
+// a second and on request, and nothing waits for that thread without a limit. The class lives on the loop thread.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,15 @@ inline constexpr absl::Duration kProgressPeriod = absl::Seconds(1);
 
 class ProgressWatch {
  public:
-  // `touched` is called on the loop's thread, once in a round at the most. An empty path: nothing is watched.
+  // `touched` is called on the loop thread, at most once in a round. path: empty: nothing is watched.
   ProgressWatch(EventLoop* loop, std::string path, std::function<void()> touched);
   ~ProgressWatch();
   ProgressWatch(const ProgressWatch&) = delete;
   ProgressWatch& operator=(const ProgressWatch&) = delete;
 
-  absl::Status Start();  // no thread could be had: nothing is watched
-  void BeginRound();     // what the file is like now is where the round begins
-  void Look();           // now, too; answered once looked() is true
+  absl::Status Start();  // Errors: no thread could be created; nothing is watched then
+  void BeginRound();     // takes the file's present state as the baseline of the round
+  void Look();           // requests a check now; it is done once looked() is true
   bool looked() const;
 
  private:
