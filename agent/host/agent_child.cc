@@ -16,7 +16,7 @@ namespace {
 constexpr char kPart[] = "host";
 
 EnvironmentMap WithoutMarker(EnvironmentMap environment) {
-  environment.erase(kMarkerVariable);  // an agent outlives the host that it ends the workers of
+  environment.erase(kMarkerVariable);  // an agent outlives a dead host to clean up, so it is no orphan of it
   return environment;
 }
 

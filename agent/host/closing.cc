@@ -15,8 +15,8 @@ namespace muster::host {
 namespace {
 
 constexpr char kPart[] = "host";
-constexpr absl::Duration kSlice = absl::Milliseconds(10);         // signals wait no longer than that
-constexpr absl::Duration kGiveUpLimit = absl::Milliseconds(500);  // for the follower to let go of its files
+constexpr absl::Duration kSlice = absl::Milliseconds(10);         // longest delay of a signal
+constexpr absl::Duration kGiveUpLimit = absl::Milliseconds(500);  // for the follower to close its files
 
 }  // namespace
 
@@ -101,12 +101,12 @@ void Closing::WriteFinalLines() {
   Reports::Result result = reports_->Take();
   for (auto& [fd, text] : result.for_streams) writer_->Write(fd, std::move(text));
   for (const std::string& problem : result.problems) Log(Severity::kWarning, kPart, problem);
-  // Whoever presses Ctrl-C gets what they asked for.
+  // A job that was cancelled by Ctrl-C ended as requested, so that is no error.
   const bool wanted = end_.exit_code == 0 || (asked_to_leave_ && end_.exit_code == kExitCancelled);
   Log(wanted ? Severity::kInfo : Severity::kError, kPart,
       absl::StrCat("exit code ", end_.exit_code, " (", end_.origin, "): ", end_.reason),
       {.event = events::kJobEnded});
-  moved_at_ = EventLoop::Now();  // there is something new to read
+  moved_at_ = EventLoop::Now();  // the reader gets the full stall limit for these lines
 }
 
 }  // namespace muster::host

@@ -41,14 +41,14 @@ namespace muster::host {
 namespace {
 
 constexpr char kPart[] = "host";
-// Open at once, at the most, while a node starts.
-// Loop, signals, output, follower, /dev/null, port, agent, preflight, /proc, a lock.
+// Maximum numbers of open descriptors while a node starts.
+// Of the host: loop, signals, output, follower, /dev/null, port, agent, preflight, /proc, a lock.
 constexpr int kHostDescriptors = 25;
 constexpr int kWorkerDescriptors = 2;       // pidfd, status pipe
-constexpr int kPipedWorkerDescriptors = 6;  // and two pipes or files, both ends while it starts
-constexpr int kAgentDescriptors = 32;       // of an agent with gRPC, which has our limits
-constexpr absl::Duration kRoundOutputLimit =
-    absl::Milliseconds(200);  // of a round: a pipe's end, the progress file
+constexpr int kPipedWorkerDescriptors = 6;  // the same, and both ends of two pipes or files
+constexpr int kAgentDescriptors = 32;       // of an agent with gRPC, which inherits the host's limits
+// How long the end of a round waits for the end of a worker's pipe and for a check of the progress file.
+constexpr absl::Duration kRoundOutputLimit = absl::Milliseconds(200);
 constexpr absl::Duration kRoundOutputPoll = absl::Milliseconds(2);
 constexpr int kHandledSignals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD};
 
@@ -138,7 +138,7 @@ class HostProcess {
   }
 
  private:
-  // Every event goes to the core through here. Effects of what an effect led to wait for their turn.
+  // Passes every event to the core. Effects of events that occur while an effect is applied are queued behind it.
   template <typename Event>
   void Dispatch(Event event) {
     Effects effects;
@@ -154,22 +154,22 @@ class HostProcess {
     applying_ = false;
   }
 
-  // Of a child that we did not start. nullopt: that cannot be known now.
+  // Whether a child that this process did not start descends from a worker. nullopt: not known now.
   std::optional<bool> ComesFromWorker(const ProcessInfo& child) const {
     if (IsInWorkersSession(child)) return true;
     return BearsMarkerOf(marker_.host_id, child);
   }
 
-  // Nobody can join a session, and its number is taken while it has members: such a process is a worker's though
-  // it lost or hides the marker. Another process that leads the session has got the number of a worker that is
-  // gone.
+  // A process cannot join an existing session, and a session's number is not reused while it has members. So a
+  // member of a worker's session belongs to the worker even without the marker, unless a process that is not the
+  // worker leads the session: then the number of an ended worker was reused.
   bool IsInWorkersSession(const ProcessInfo& child) const {
     const bool is_workers = std::any_of(worker_pids_.begin(), worker_pids_.end(),
                                         [&](const auto& worker) { return worker.second == child.session; });
     return is_workers && (spawner_.Knows(child.session) || !IsThere(child.session));
   }
 
-  // Before there is an agent or a worker, so it may block.
+  // Runs before there is an agent or a worker, so it may block.
   void EndPredecessorsOrphans() {
     const OrphanReport report = EndOrphans(marker_);
     if (!report.ended.empty()) {
@@ -193,7 +193,8 @@ class HostProcess {
 
   void ScheduleTick() {
     loop_.After(kTick, [this] {
-      // A host that was stopped wakes with both at once: who has ended by now did so before the lease did.
+      // After a pause of this process, worker exits and the tick are pending at once. Workers that have ended by
+      // now ended before the tick may end the lease.
       spawner_.CollectWorkers();
       Dispatch([this](BootTime now, Effects* out) {
         core_.OnWallClock(now, absl::Now(), out);
@@ -233,7 +234,7 @@ class HostProcess {
       } else if (closing_.begun()) {
         if (MeansLeave(signal)) closing_.Hurry();
       } else {
-        spawner_.CollectWorkers();  // as before an order
+        spawner_.CollectWorkers();  // workers that have ended by now were not ended by this signal
         Dispatch([this, signal](BootTime now, Effects* out) { core_.OnSignal(now, signal, out); });
       }
     }
@@ -244,14 +245,14 @@ class HostProcess {
   AgentChild::Events AgentEvents() {
     AgentChild::Events events;
     events.on_directive = [this](const v1::HostDirective& directive) {
-      spawner_.CollectWorkers();  // who has ended by now ended of itself, whatever this order is
+      spawner_.CollectWorkers();  // workers that have ended by now were not ended by this order
       Dispatch([&](BootTime now, Effects* out) { core_.OnDirective(now, directive, out); });
     };
     events.on_closed = [this](uint64_t number) {
       Dispatch([&](BootTime now, Effects* out) { core_.OnAgentClosed(now, number, out); });
     };
     events.on_failed = [this](uint64_t number, const absl::Status& status) {
-      if (number == 1) {  // nothing runs yet that would be worth waiting for
+      if (number == 1) {  // no workers run yet, so the host fails at once
         first_agent_ = WithContext(status, "cannot start the first agent");
         return;
       }
@@ -307,7 +308,7 @@ class HostProcess {
     for (const auto& [local_rank, why] : failed) OnSpawnFailed(local_rank, kSpawnRefused, why);
   }
 
-  // With several nodes only the round tells how many ranks there are.
+  // Checked here, because with several nodes the number of ranks is known only once there is a round.
   void WarnOfMissingReader(const v1::Round& round) const {
     const StdinRule& rule = plan_.stdin_rule;
     if (rule.kind != StdinRule::kRank || rule.rank < round.world_size()) return;
@@ -316,12 +317,12 @@ class HostProcess {
             std::to_string(round.world_size()));
   }
 
-  // How long the deciding thread may wait for a file system.
+  // A limit for blocking on a file system, capped by a fraction of the lease.
   absl::Duration CapByLease(absl::Duration most, int part) const {
     return core_.leased() ? std::min(most, core_.lease() / part) : most;
   }
 
-  // Private ones, where the workers have no folder of their own and were given no file.
+  // Whether private error files are needed: the workers have no log folder and the user named no error file.
   bool KeepsErrorFiles() const {
     return output_.AttemptFolder(0).empty() && plan_.environment.error_file.empty() && !output_.forbids_files();
   }
@@ -342,7 +343,7 @@ class HostProcess {
       environment.error_file = error_files_.PathOf(local_rank);
     }
     command.environment = WorkerEnvironment(round, local_rank, environment, plan_.inherited);
-    if (output_.forbids_files()) command.environment["TORCHELASTIC_ERROR_FILE"] = "";  // as torchrun says it
+    if (output_.forbids_files()) command.environment["TORCHELASTIC_ERROR_FILE"] = "";  // as in torchrun
     if (!GetsStdin(plan_.stdin_rule, rank, slots_, HasKeyboard())) command.stdin_fd = null_fd_;
     ASSIGN_OR_RETURN(const WorkerOutput::Descriptors output, output_.Open(local_rank));
     command.stdout_fd = output.out;
@@ -406,7 +407,7 @@ class HostProcess {
   }
   void Apply(const Sweep&) {
     ++sweeps_;
-    spawner_.CollectWorkers();  // who has ended by now was not ended by us
+    spawner_.CollectWorkers();  // workers that have ended by now were not killed by the sweep
     oom_watch_.WeKillAll();
     sweeper_.Sweep();
   }
@@ -426,8 +427,9 @@ class HostProcess {
     Dispatch([&](BootTime now, Effects* out) { core_.OnSwept(now, text, out); });
   }
 
-  // The pipe's end is read by another thread, at once unless nobody takes what the workers wrote; the progress
-  // file is looked at by a third, at once unless its file system hangs. What an older sweep found is void.
+  // Waits for two other threads before the round is over: one reads the pipe to its end, which takes long only if
+  // the console's reader is stalled; the other checks the progress file, which takes long only if its file system
+  // hangs. A call for an older sweep is void.
   void AwaitRoundOutput(std::optional<int> failed, BootTime until, uint64_t sweep) {
     if (sweep != sweeps_) return;
     const bool complete = (!failed || failure_details_.Complete(*failed)) && progress_.looked();
@@ -436,7 +438,7 @@ class HostProcess {
       return;
     }
     if (failed) core_.OnLastOutput(*failed, failure_details_.LastOutput(*failed));
-    loop_.Post([this, sweep] {  // after the word that the file was touched
+    loop_.Post([this, sweep] {  // queued behind a report that the progress file was touched
       if (sweep == sweeps_) Dispatch([this](BootTime now, Effects* out) { core_.OnSwept(now, "", out); });
     });
   }
@@ -459,7 +461,7 @@ class HostProcess {
     if (!started.ok()) ended(Ending{.number = kSpawnRefused, .error_text = std::string(AsStd(started.message()))});
   }
 
-  // Its last line may be on its way through the writer's thread still.
+  // The writer's thread may not have read its last line yet.
   void OnPreflightSwept(const std::string& left) {
     const std::string text = ToUtf8(left, kMaxErrorText);
     if (text.empty()) return AwaitPreflightOutput(EventLoop::Now() + kRoundOutputLimit);
@@ -517,7 +519,7 @@ class HostProcess {
     }
     const absl::Status armed = kernel_timer_.Arm(*effect.at);
     const bool known = !std::exchange(kernel_timer_trouble_, armed).ok();
-    if (armed.ok() || known) return;  // each extension of the lease tries again
+    if (armed.ok() || known) return;  // logged once; each extension of the lease tries again
     Log(Severity::kWarning, kPart,
         std::string(AsStd(armed.message())) +
             ": if this process is suspended or hangs, its workers are stopped at the end of the lease by the "
@@ -528,7 +530,7 @@ class HostProcess {
   void Apply(const RenewOffer&) {
     const auto port = port_keeper_.Renew();
     const std::string trouble(AsStd(port.status().message()));
-    if (trouble != offer_trouble_ && !port.ok()) Log(Severity::kError, kPart, trouble);  // once: it is tried again
+    if (trouble != offer_trouble_ && !port.ok()) Log(Severity::kError, kPart, trouble);  // once for all retries
     offer_trouble_ = trouble;
     Dispatch([&](BootTime now, Effects* out) { core_.OnOffer(now, port.ok() ? *port : 0, out); });
   }
@@ -551,14 +553,14 @@ class HostProcess {
 
   void Apply(const Note& note) { Log(kPart, note); }
 
-  static constexpr int kSpawnRefused = 126;  // the machine gave us no process
+  static constexpr int kSpawnRefused = 126;  // exit code of a worker for which no process could be created
 
   const int slots_;
   const std::set<int> leave_signals_;
   const LaunchPlan plan_;
   Writer* const writer_;
   const Marker marker_;
-  const JobEnd about_;  // what is known of it from the start
+  const JobEnd about_;  // the fields of the report that are known from the start
   HostEnd end_;
   int signal_fd_ = -1;
   int null_fd_ = -1;
@@ -576,16 +578,16 @@ class HostProcess {
   Preflight preflight_;
   GpuWatch gpus_;
   PortKeeper port_keeper_;
-  std::string offer_trouble_;  // why no port could be kept the last time
+  std::string offer_trouble_;  // why the last attempt to reserve a port failed; empty: it succeeded
   KernelTimer kernel_timer_;
-  absl::Status kernel_timer_trouble_;  // of the last attempt
+  absl::Status kernel_timer_trouble_;  // result of the last attempt to arm it
   OomWatch oom_watch_;
   ErrorFiles error_files_;
   FailureDetails failure_details_;
-  uint64_t sweeps_ = 0;  // begun and answered
+  uint64_t sweeps_ = 0;  // counts both starts and answers of sweeps
   FileTimerPipe timer_pipe_;
   ProgressWatch progress_;
-  std::map<int, pid_t> worker_pids_;  // of the present round, by local rank
+  std::map<int, pid_t> worker_pids_;  // of the current round, by local rank
 };
 
 }  // namespace

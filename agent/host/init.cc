@@ -20,16 +20,15 @@
 namespace muster::host {
 namespace {
 
-// What a terminal's key sends, it sends to the whole foreground group: the host has it already, and a second one
-// would mean "now".
+// Whether a key of the terminal sent the signal. Such a signal goes to the whole foreground group, so the host has
+// it already; a forwarded copy would be a second request, which means "stop immediately".
 bool FromTerminalKey(const siginfo_t& info) {
   const bool key = info.si_signo == SIGINT || info.si_signo == SIGQUIT || info.si_signo == SIGTSTP;
   return key && info.si_code == SI_KERNEL;
 }
 
-// Time that the children of a host that was killed have to end. Its agent needs it to end what the host had
-// started and to tell the coordinator: without that the group waits for the end of the lease and does not learn
-// the cause.
+// Time limit for the children of a host that was killed. Its agent needs it to kill what the host had started and
+// to report to the coordinator; otherwise the group waits for the end of the lease and does not learn the cause.
 constexpr absl::Duration kAgentCleanupLimit = absl::Seconds(2);
 
 struct Reaped {
@@ -72,7 +71,7 @@ int ExitCode(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) :
 }  // namespace
 
 int RunInit(char** argv) {
-  // Inherited by nobody: the host starts with the mask that we were started with.
+  // The host does not inherit this mask; it starts with the mask that this process was started with.
   sigset_t all, before;
   sigfillset(&all);
   for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) sigdelset(&all, fault);
@@ -99,7 +98,7 @@ int RunInit(char** argv) {
     if (signal == SIGCHLD) {
       const Reaped reaped = Reap(host, &status);
       if (!reaped.host) continue;
-      // By SIGINT the host ends itself, once everything has been told.
+      // The host ends itself by SIGINT after it has reported everything, so that counts as an orderly end.
       const bool killed = WIFSIGNALED(status) && WTERMSIG(status) != SIGINT;
       if (killed && !reaped.childless) AwaitChildren(kAgentCleanupLimit);
       return ExitCode(status);

@@ -37,8 +37,8 @@ uint16_t BoundPort(int fd) {
                     : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
-// Bound without SO_REUSEADDR the port is ours alone: with it, two keepers could have the same one. A shared bind
-// is the second choice, for a port on which connections of an earlier round still linger.
+// Binding without SO_REUSEADDR makes the reservation exclusive; with it, two keepers could get the same port. A
+// shared bind is the fallback for a port on which connections of an earlier round linger.
 int KeepOn(bool ipv6, uint16_t port, bool shared) {
   const int fd = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
@@ -55,10 +55,10 @@ int KeepOn(bool ipv6, uint16_t port, bool shared) {
   return -1;
 }
 
-// -1: refused; errno says why.
+// Returns a bound descriptor, or -1 with errno.
 int Keep(uint16_t port, bool shared) {
   const int fd = KeepOn(true, port, shared);
-  // A machine without IPv6, or with one that is switched off, which shows only when one binds.
+  // Falls back to IPv4 if the machine has no IPv6, or has it disabled, which shows only at bind().
   if (fd >= 0 || (errno != EAFNOSUPPORT && errno != EADDRNOTAVAIL)) return fd;
   return KeepOn(false, port, shared);
 }
@@ -81,21 +81,21 @@ absl::StatusOr<uint16_t> PortKeeper::Renew() {
 int PortKeeper::KeepAny() const {
   const int fd = Keep(0, false);
   if (fd < 0 || range_.except == 0 || BoundPort(fd) != range_.except) return fd;
-  const int other = Keep(0, false);  // while that one is held
+  const int other = Keep(0, false);  // while the excepted port is held, so the kernel returns another
   const int error = errno;
   close(fd);
   errno = error;
   return other;
 }
 
-// From a random place on: several hosts of one machine may share a range.
+// The search starts at a random port, because several hosts of one machine may share a range.
 int PortKeeper::KeepInRange() {
   const unsigned size = static_cast<unsigned>(range_.high) - range_.low + 1;
   const uint16_t before = port_;
   const unsigned usable = size - (range_.except >= range_.low && range_.except <= range_.high ? 1 : 0);
   if (usable == 1) Drop();
   const unsigned start = std::random_device{}() % size;
-  errno = EADDRINUSE;  // where the only port is the coordinator's
+  errno = EADDRINUSE;  // in case the only port is the coordinator's
   for (const bool shared : {false, true}) {
     for (unsigned i = 0; i < size; ++i) {
       const auto port = static_cast<uint16_t>(range_.low + (start + i) % size);

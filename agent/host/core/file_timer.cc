@@ -24,7 +24,7 @@ bool Within(const nlohmann::json& number, T low, T high) {
 
 absl::StatusOr<TimerMessage> ParseTimerMessage(std::string_view line) {
   const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return absl::InvalidArgumentError("no JSON object");
+  if (!json.is_object()) return absl::InvalidArgumentError("not a JSON object");
   const auto pid = json.find("pid");
   const auto scope = json.find("scope_id");
   const auto time = json.find("expiration_time");
@@ -44,7 +44,7 @@ absl::StatusOr<TimerMessage> ParseTimerMessage(std::string_view line) {
   message.signal = SIGKILL;
   if (signal != json.end()) {
     if (!signal->is_number_integer() || !Within(*signal, std::numeric_limits<int32_t>::min(), SIGRTMAX)) {
-      return absl::InvalidArgumentError("no signal of this system");
+      return absl::InvalidArgumentError("not a signal number of this system");
     }
     message.signal = signal->get<int>();
   }

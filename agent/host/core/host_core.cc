@@ -88,7 +88,7 @@ void HostCore::GiveUp(BootTime now, const std::string& reason, Effects* out) {
   BeginStop(now, SIGTERM, FromMs(options_.config.shutdown_grace_ms()), v1::OUTCOME_STOPPED, reason, out);
 }
 
-// Not at once again: the machine is short of something. The workers go on for as long as their lease.
+// Retries after a pause, because the machine is short of a resource. The workers go on until their lease ends.
 void HostCore::OnAgentFailed(BootTime now, uint64_t agent_number, const std::string& why, Effects* out) {
   if (finished_ || agent_number != agent_number_ || !agent_attached_) return;
   agent_attached_ = false;
@@ -112,7 +112,7 @@ void HostCore::OnAgentClosed(BootTime now, uint64_t agent_number, Effects* out) 
     WatchEnd(now, out);
     return;
   }
-  if (leave_ && !Active()) {  // nothing left to tell anybody
+  if (leave_ && !Active()) {  // nothing left to report
     WatchEnd(now, out);
     return;
   }
@@ -132,7 +132,8 @@ void HostCore::WatchAgent(BootTime now, absl::Duration counted, Effects* out) {
   if (silence_ >= SilenceLimit()) ReplaceSilentAgent(now, out);
 }
 
-// Before its first word nothing depends on it: the lease alone, which the host watches, ends the workers in time.
+// Nothing depends on an agent before its first message: until then the lease, which the host watches itself, ends
+// the workers in time.
 absl::Duration HostCore::SilenceLimit() const {
   const bool starting = !agent_has_spoken_;
   return starting ? std::max(lease_ / 2, kFirstWordLimit) : lease_ / 2;
@@ -162,7 +163,7 @@ void HostCore::ReplaceSilentAgent(BootTime now, Effects* out) {
   NextAgent(now, out);
 }
 
-// Without a lease the workers need no agent; only their start and the end of the job do.
+// Without a lease running workers need no agent; only their start and the end of the job do.
 void HostCore::WatchAgentOfLoneNode(BootTime now, absl::Duration counted, Effects* out) {
   silence_ = Active() || exit_ ? absl::ZeroDuration() : silence_ + counted;
   if (silence_ < kLoneAgentSilence) return;
@@ -222,7 +223,7 @@ void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Eff
 void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
   const bool again = Compare(round.id(), started_) <= 0;
   if (again || Active() || leave_ || exit_) return;
-  if (fitness_ != Fitness::kFit) {  // whoever made it has not heard of that
+  if (fitness_ != Fitness::kFit) {  // the coordinator made the round before it received that status
     Say(Severity::kWarning,
         absl::StrCat("round ", ToString(round.id()), " not started: this node is not ready for a round"), out);
     return;
@@ -303,9 +304,10 @@ void HostCore::OnExit(BootTime now, int local_rank, const Ending& ending, Effect
   if (LiveWorkers() == 0) AllEnded(now, out);
 }
 
-// A worker may say that it failed before it was seen to end; it says so to a whole second, so this is the latest
-// moment that it can mean: that second's end, or when it had said so. What was written before that second was
-// dated by another clock, a file server's. Never before the round.
+// When the worker failed. Its own timestamp may precede its end, but it is truncated to a second, so the latest
+// moment that it can mean counts: the end of that second, or the error file's modification time if that is
+// earlier. A modification time before that second comes from another clock (a file server's) and is ignored. The
+// result is never before the round.
 BootTime HostCore::FailedAt(BootTime now, const Ending& ending) const {
   if (!ending.failed_at_s) return now;
   const absl::Time second = absl::FromUnixSeconds(*ending.failed_at_s);
@@ -346,8 +348,8 @@ void HostCore::Fail(BootTime now, int local_rank, const Ending& ending, int64_t 
   BeginStop(now, SIGTERM, FromMs(options_.config.shutdown_grace_ms()), v1::OUTCOME_FAILED, "a worker failed", out);
 }
 
-// Once the first failure has stopped the node. One that failed earlier by its own word, and took longer to end, is
-// the cause after all, if it has an exit code of its own.
+// A further failure after the first one has stopped the node. A worker that reported an earlier failure and took
+// longer to end becomes the cause after all, if it exited by itself.
 void HostCore::FailToo(BootTime now, int local_rank, const Ending& ending, int64_t pid) {
   const BootTime at = FailedAt(now, ending);
   v1::Failure other = MakeFailure(local_rank, ending, pid, at);
@@ -369,8 +371,8 @@ void HostCore::FailToo(BootTime now, int local_rank, const Ending& ending, int64
   *failure_->add_others() = std::move(other);
 }
 
-// It failed before it was stopped, by its own word, and took longer to end than its peers did to fail of it: they
-// may all be its echo. The node was stopped all the same.
+// A worker that reported a failure from before the stop, and took longer to end than its peers took to fail
+// because of it: their failures may all be echoes of this one. The node was stopped by then anyway.
 void HostCore::FailLate(BootTime now, int local_rank, const Ending& ending, int64_t pid, Effects* out) {
   if (!ending.failed_at_s || ending.by_signal) return;
   const BootTime at = FailedAt(now, ending);
@@ -392,7 +394,7 @@ void HostCore::OnLastOutput(int local_rank, const std::string& lines) {
   if (failed_local_rank() == local_rank) failure_->set_last_output(CutUtf8(lines, kMaxErrorText));
 }
 
-// A late word of it may come once the round is over, too: it counts for that round until the next one starts.
+// The report may arrive after the end of the round: it counts for that round until the next one starts.
 void HostCore::OnProgress(Effects* out) {
   if (progressed_ || !IsSet(started_)) return;
   progressed_ = true;
@@ -408,7 +410,7 @@ void HostCore::AddHint() {
   const bool early = failure_at_ - started_at_ <= kUsageErrorWithin;
   if (!all_usage_ || !early || failure_->exit_code() != kWorkerUsage) return;
   const std::string& given = options_.local_rank_option;
-  if (!given.empty() && given != "local-rank") return;  // what the script wants is known
+  if (!given.empty() && given != "local-rank") return;  // the user has chosen the option's name already
   failure_->set_hint(absl::StrCat(
       "exit code 2 soon after the start usually means that argparse rejected the arguments; if the script "
       "expects ",
@@ -438,7 +440,7 @@ void HostCore::OnSwept(BootTime now, const std::string& left, Effects* out) {
     RoundIsOver(now, out);
     return;
   }
-  if (left.empty()) sweeping_ = false;  // it saw nothing, and an exit is still to be told: that sweeps again
+  if (left.empty()) sweeping_ = false;  // a worker's exit is still to be reported, and starts another sweep
   trouble_ = left;
 }
 
@@ -464,7 +466,7 @@ void HostCore::OnOffer(BootTime, uint32_t port, Effects* out) {
   if (agent_number_ > 0) SendStatus(out);
 }
 
-// Without an offer this node is in no round, and the others may wait for it for long.
+// Without an offer this node is in no round, and the other nodes may wait for it.
 void HostCore::WatchOffer(BootTime now, Effects* out) {
   if (finished_ || fitness_ != Fitness::kFit || Active() || exit_ || leave_ || offer_port_ != 0 ||
       now - offer_asked_at_ < kOfferRetry)
@@ -479,7 +481,7 @@ int HostCore::LiveWorkers() const {
   return count;
 }
 
-// ---- telling ------------------------------------------------------------------------------------------------
+// ---- status and notes ---------------------------------------------------------------------------------------
 
 void HostCore::SendStatus(Effects* out) {
   if (agent_attached_ && !finished_) out->push_back(host::SendStatus{MakeStatus()});

@@ -1,4 +1,4 @@
-// A node that leaves: by a signal, by a notice of its machine's end, or because its time is nearly over.
+// How a node leaves the job: on a signal, on a notice of its machine's end, or before its deadline.
 #include <algorithm>
 #include <csignal>
 #include <utility>
@@ -15,7 +15,7 @@ std::string NameOf(int signal) {
   return name.empty() ? absl::StrCat("signal ", signal) : name;
 }
 
-// reason: empty where the signal is it.
+// reason: empty if the signal is the reason.
 void HostCore::BeginLeave(BootTime now, int signal, const std::string& reason, absl::Duration grace,
                           Effects* out) {
   leave_.emplace();
@@ -33,9 +33,9 @@ void HostCore::BeginLeave(BootTime now, int signal, const std::string& reason, a
   SendStatus(out);
 }
 
-// The platform's own SIGTERM follows its notice while the workers save: it says nothing new. The one after it
-// does, unless it is the same told twice: timeout(1) signals its child and then the group, and what signals every
-// process of a container reaches us also by way of process 1.
+// True: this signal only confirms a leave that has begun. The platform's own SIGTERM follows its notice while the
+// workers save, and is no second request. The next signal is one, unless it comes within kOneSignal: timeout(1)
+// signals its child and then the group, and a signal to all processes of a container also comes through process 1.
 bool HostCore::ConfirmsLeave(BootTime now, int signal, Effects* out) {
   if (!leave_) return false;
   if (signalled_) return now < *signalled_ + kOneSignal;
@@ -49,22 +49,21 @@ std::string HostCore::WhyLeft() const {
   return absl::StrCat(leave_->cancel() ? "cancelled" : "asked to leave", " by ", NameOf(leave_->signal()));
 }
 
-// The nodes do not agree on it: each goes by its own clock, and what a clock that is ahead begins is no round for
-// the others any more (IsTooLateFor).
+// Each node uses its own wall clock for its deadline. A node with a fast clock leaves first; IsTooLateFor keeps
+// the other nodes from starting another round because of that.
 void HostCore::OnWallClock(BootTime now, absl::Time wall, Effects* out) {
   SetWallAtBoot(wall - (now - absl::UnixEpoch()));
   if (!options_.stop_before || leave_ || exit_ || finished_) return;
   const StopBefore& stop = *options_.stop_before;
   stop_at_ = now + (stop.deadline - stop.before - wall);
   if (now < stop_at_) return;
-  // The time that is set aside is theirs: when whatever ends this node will come is known here, as it is of no
-  // signal.
+  // A deadline is known in advance, unlike the end after a signal, so the workers get all of the remaining time.
   const absl::Duration left = absl::Trunc(stop.deadline - kDeadlineReserve - wall, absl::Seconds(1));
   BeginLeave(now, SIGTERM, stop.why, std::max(left, kLeastGrace), out);
 }
 
-// The others may leave at about the same time, and while they save they need the lease that the coordinator here
-// gives. Once they are done, or go on to wait for another primary, it releases this node.
+// Other nodes may leave at about the same time, and while their workers save they need leases from the coordinator
+// on this node. The coordinator releases this node once they are done or wait for another primary.
 bool HostCore::StaysForOthers(BootTime now, Effects* out) {
   if (leave_->cancel() || !serves_others_ || now >= leave_until_) return false;
   if (!std::exchange(said_why_it_stays_, true)) {

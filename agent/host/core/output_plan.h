@@ -18,9 +18,9 @@ inline bool Has(Streams set, Streams one) {
 }
 
 struct OutputPlan {
-  // --log-dir. The files are <log_dir>/<run_id>_<random>/attempt_<restart count>/<local
-  // rank>/{stdout.log,stderr.log,error.json}.
-  // Empty: the folder for temporary files, if files are needed. "/dev/null": no files, error files included.
+  // --log-dir. The folders are <log_dir>/<run_id>_<random>/attempt_<restart count>/<local rank>, the files in them
+  // stdout.log, stderr.log and error.json. Empty: the folder for temporary files, if files are needed.
+  // "/dev/null": no files, error files included.
   std::string log_dir;
   std::string run_id;
   // By local rank, one for each slot; or empty: none.
@@ -28,16 +28,14 @@ struct OutputPlan {
   std::vector<Streams> tees;       // -t: to a file, and line by line with a prefix to the console
   std::vector<bool> shown;         // --local-ranks-filter: whether a rank is shown on the console; empty: all are
   // --duplicate-stdout-filters, --duplicate-stderr-filters: tee'd lines that contain one of these texts are
-  // copied, with their prefix, to filtered_stdout.log or filtered_stderr.log, one file for all ranks that are
-  // shown.
+  // copied, with their prefix, to filtered_stdout.log or filtered_stderr.log, one file for all shown ranks.
   std::vector<std::string> stdout_filters;
   std::vector<std::string> stderr_filters;
   // Put before each line. Fields: ${role_name} ${local_rank} ${rank} ${node_rank} ${hostname}.
   std::string prefix_template = "[${role_name}${local_rank}]:";
   bool prefix_all = false;  // `muster local`: prefix all console output, through a pipe if there are no files
-  Streams redraws_pass =
-      Streams::kNone;          // `muster local`: streams whose reader passes redrawn lines to a terminal
-  int64_t max_file_bytes = 0;  // --log-max-size, for each file; 0: no limit
+  Streams redraws_pass = Streams::kNone;  // `muster local`: streams whose reader shows redraws on a terminal
+  int64_t max_file_bytes = 0;             // --log-max-size, for each file; 0: no limit
 
   bool writes_files() const { return !redirects.empty() || !tees.empty(); }
 };
@@ -51,8 +49,7 @@ enum class Sink {
 };
 
 // Where one worker's standard output (Streams::kOut) or error (kErr) goes. files: whether files are available.
-// Without files all output that is not filtered out goes to the console, as in torchrun with /dev/null as log
-// folder.
+// Without files all output that is not filtered out goes to the console, as in torchrun with --log-dir /dev/null.
 Sink SinkOf(const OutputPlan& plan, int local_rank, Streams stream, bool files);
 
 // The file behind a stream, standard output (1) or error (2).
@@ -71,12 +68,11 @@ struct ReportPlan {
   // Files that the streams lead to through `muster local`. The files behind the process's own descriptors are
   // looked up when needed.
   std::vector<StreamFile> outer_streams = {};
-  std::string stream_mark =
-      {};                       // put before a report that goes to a stream, for the process that reads the stream
-  std::string report_file;      // --report: JSON; $node_rank and $hostname are expanded; empty: none
-  std::string error_file;       // muster's own TORCHELASTIC_ERROR_FILE: root cause in torch's format; empty: none
-  std::string failure_file;     // SageMaker's failure file; the first writer wins; empty: none
-  std::string termination_log;  // /dev/termination-log if it is writable; empty: none
+  std::string stream_mark = {};  // put before a report that goes to a stream, for the reader of that stream
+  std::string report_file;       // --report: JSON; $node_rank and $hostname are expanded; empty: none
+  std::string error_file;        // muster's own TORCHELASTIC_ERROR_FILE: root cause in torch's format; empty: none
+  std::string failure_file;      // SageMaker's failure file; the first writer wins; empty: none
+  std::string termination_log;   // /dev/termination-log if it is writable; empty: none
 };
 
 }  // namespace muster::host

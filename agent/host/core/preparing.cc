@@ -1,5 +1,5 @@
-// Between rounds: whether this node is fit for the next one. Its GPUs must be free of the workers that it had, and
-// its preflight must pass; where neither is asked for it is fit at once. Until then it makes no offer, so the
+// Between rounds: whether this node is fit for the next round. Its GPUs must be free of the last round's workers,
+// and its preflight must pass; without either check it is fit at once. Until it is fit it makes no offer, so the
 // coordinator puts it in no round.
 #include <algorithm>
 #include <utility>
@@ -24,12 +24,12 @@ std::string Names(const std::set<int64_t>& pids) {
 
 }  // namespace
 
-// A node that has failed or succeeded says so until the coordinator has ended the round: the job may be over by
-// then, and what a preflight does would be for nothing.
+// Whether the coordinator has ended the last round. Until then a node that has failed or succeeded only reports
+// that: the job may be over, and then a preflight would be useless.
 bool HostCore::RoundIsClosed() const {
   const bool says_so = outcome_ == v1::OUTCOME_FAILED || outcome_ == v1::OUTCOME_SUCCEEDED;
   const bool stopped = Compare(memory_.stopped(), started_) >= 0;
-  const bool superseded = Compare(memory_.last().id(), started_) > 0;  // no stop of it comes any more
+  const bool superseded = Compare(memory_.last().id(), started_) > 0;  // no STOP for it will come
   return !IsSet(started_) || !says_so || stopped || superseded;
 }
 
@@ -92,9 +92,9 @@ void HostCore::BecomeUnfit(BootTime now, const std::string& why, Effects* out) {
 
 // ---- GPUs ---------------------------------------------------------------------------------------------------
 
-// In a PID namespace of its own a node cannot know which of the driver's pids were its workers'. There anybody who
-// is listed may be one, for a while: who outlasts that is a stranger, as on a GPU that is shared, and is not
-// waited for again. Nobody is accused of anything.
+// In its own PID namespace a node cannot know which of the driver's pids were its workers. There every listed
+// process may be one, for a limited time; a process that stays longer belongs to another job, as on a shared GPU,
+// and is not waited for again. The node stays fit in that case.
 void HostCore::OnGpuUsers(BootTime now, const GpuUsers& users, Effects* out) {
   if (finished_ || fitness_ != Fitness::kGpus) return;
   if (!users.trouble.empty()) {
@@ -155,7 +155,7 @@ void HostCore::OnPreflightEnded(BootTime now, const Ending& ending, Effects* out
 
 void HostCore::OnPreflightOutput(const std::string& last_line) { preflight_last_line_ = last_line; }
 
-// No worker lives meanwhile: whatever the sweep finds is the preflight's.
+// No worker is alive between rounds, so every process that the sweep finds was left by the preflight.
 void HostCore::EndPreflight(BootTime now, Effects* out) {
   fitness_ = Fitness::kEnding;
   preflight_ending_since_ = now;
@@ -189,7 +189,7 @@ void HostCore::OnPreflightSwept(BootTime now, const std::string& left, Effects* 
   BecomeFit(now, out);
 }
 
-// Empty: it did not. "exit code 3: no such GPU"
+// "exit code 3: no such GPU"; empty if the preflight passed.
 std::string HostCore::WhyPreflightFailed() const {
   if (preflight_ending_ && preflight_ending_->ok()) return "";
   std::string why;
@@ -209,7 +209,7 @@ std::string HostCore::WhyPreflightFailed() const {
   return shown.empty() ? why : absl::StrCat(why, ": ", OneLine(shown));
 }
 
-// The job, or this node's part in it, is over.
+// For the end of the job, or of this node's part in it.
 bool HostCore::EndPreparing(BootTime now, Effects* out) {
   if (fitness_ == Fitness::kPreflight) EndPreflight(now, out);
   if (fitness_ == Fitness::kGpus) fitness_ = Fitness::kUnknown;

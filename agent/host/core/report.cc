@@ -1,5 +1,5 @@
-// The form is that of torch.distributed.elastic's ChildFailedError (torch 2.13), so that scripts and eyes that are
-// used to it find every row; what muster knows beyond it stands behind a name, or in rows of its own.
+// The format is that of torch.distributed.elastic's ChildFailedError (torch 2.13), so that scripts and people find
+// every row that they know. What muster knows beyond it is appended to a row or has its own row.
 #include "agent/host/core/report.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMaxRule = 60;  // characters, as torchrun's report has them
+constexpr size_t kMaxRule = 60;  // characters of a separator line, as in torchrun's report
 constexpr char kNone[] = "<N/A>";
 constexpr char kNoTraceback[] = "not captured; decorate main() with torch's @record";
 
@@ -36,7 +36,7 @@ std::string TimeText(const v1::Failure& failure, const absl::TimeZone& zone) {
 std::string ExitText(const v1::Failure& failure) {
   std::string text = absl::StrCat(SignedExitCode(failure), " (pid: ", failure.pid(), ")");
   const std::string name = failure.has_signal() ? SignalName(failure.signal()) : "";
-  if (!name.empty()) absl::StrAppend(&text, "  (", name, ")");  // two blanks: torchrun's
+  if (!name.empty()) absl::StrAppend(&text, "  (", name, ")");  // torchrun has two spaces here
   return text;
 }
 
@@ -45,13 +45,13 @@ bool IsEcho(const v1::Failure& failure) {
          (failure.signal() == SIGTERM || failure.signal() == SIGKILL);
 }
 
-// What the worker said, else what the kernel did to it; empty: nobody says more than the exit code does.
+// The worker's own message, else the signal that ended it; empty if only the exit code is known.
 std::string Message(const v1::Failure& failure) {
   if (!failure.error_text().empty()) return failure.error_text();
   if (failure.has_signal()) {
     const std::string name = SignalName(failure.signal());
     return absl::StrCat("Signal ", failure.signal(), " (", name.empty() ? kNone : name, ") received by PID ",
-                        failure.pid(), IsEcho(failure) ? ": muster's own, after the first failure" : "");
+                        failure.pid(), IsEcho(failure) ? ": sent by muster after the first failure" : "");
   }
   return "";
 }
@@ -67,7 +67,7 @@ std::string Remarks(const v1::Failure& failure) {
   return text;
 }
 
-// The lines of text, all but the first behind the indent.
+// The text with every line but the first indented.
 std::string Indented(const std::string& text, const char* indent) {
   const std::string clean = Printable(text);
   const size_t last = clean.find_last_not_of("\n ");
@@ -84,7 +84,7 @@ std::string Block(int index, const v1::Failure& failure, const absl::TimeZone& z
       "  error_file: ", Or(failure.error_file(), kNone), "\n", "  traceback : ", Indented(traceback, "  "), "\n");
   const std::string remarks = Remarks(failure);
   if (!remarks.empty()) absl::StrAppend(&block, "  remarks   : ", remarks, "\n");
-  // The same words again, most often, where a traceback was recorded.
+  // With a recorded traceback the output mostly repeats it.
   if (failure.callstack().empty() && !failure.last_output().empty()) {
     absl::StrAppend(&block, "  output    : the last lines of its standard error:\n    ",
                     Indented(failure.last_output(), "    "), "\n");
@@ -123,13 +123,13 @@ Json RoundObject(const v1::Round& round) {
   object["node_count"] = round.node_count();
   object["world_size"] = round.world_size();
   object["restart_count"] = round.restart_count();
-  object["worker_failures"] = round.failures();  // rounds before it that ended so
+  object["worker_failures"] = round.failures();  // earlier rounds that a worker's failure ended
   object["node_losses"] = round.loss_ages_ms_size();
   object["max_restarts"] = round.max_restarts();
   return object;
 }
 
-// A string that is not UTF-8 must not throw: a path or a host's name need not be.
+// Invalid UTF-8 is replaced, because a path or host name need not be UTF-8 and the library would throw.
 std::string Dump(const Json& json, JsonLayout layout) {
   return json.dump(layout == JsonLayout::kIndented ? 2 : -1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -150,7 +150,7 @@ std::string Printable(const std::string& text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     if (byte == 0x1b) {
-      if (i + 1 < text.size() && text[i + 1] == '[') {  // ESC [ parameters letter: colours, cursor
+      if (i + 1 < text.size() && text[i + 1] == '[') {  // ESC [ parameters letter: colours, cursor movement
         i += 2;
         while (i < text.size() && (text[i] < '@' || text[i] > '~')) ++i;
       }
@@ -234,7 +234,7 @@ std::string TerminationMessage(const JobEnd& end, size_t max_bytes) {
     const std::string said = Message(cause);
     if (!said.empty()) absl::StrAppend(&text, said, "\n");
     const std::string& more = cause.callstack().empty() ? cause.last_output() : cause.callstack();
-    // Its end says most.
+    // The end of the output is the most useful part.
     const std::string head = CutUtf8(Printable(text), max_bytes / 2);
     return absl::StrCat(head, CutUtf8Front(Printable(more), max_bytes - head.size()));
   }

@@ -8,7 +8,7 @@ namespace {
 
 using Members = std::map<int64_t, const SessionMember*>;
 
-// The number of steps is limited, since parents that were read at different moments could form a circle.
+// The number of steps is limited, because parents that were read at different moments could form a cycle.
 bool HasHandlingAncestor(const SessionMember& member, const Members& members) {
   auto ancestor = members.find(member.parent);
   for (std::size_t steps = 0; ancestor != members.end() && steps < members.size(); ++steps) {

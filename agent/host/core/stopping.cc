@@ -21,7 +21,7 @@ std::string Workers(int count) { return absl::StrCat(count, count == 1 ? " worke
 
 void HostCore::BeginStop(BootTime now, int signal, absl::Duration grace, v1::Outcome outcome,
                          const std::string& cause, Effects* out) {
-  if (phase_ == v1::HOST_PHASE_STUCK) return;  // SIGKILL is pending on all that is left
+  if (phase_ == v1::HOST_PHASE_STUCK) return;  // SIGKILL is pending for every process that is left
   if (ladder_) {
     ladder_->Hasten(now + grace);
     return;
@@ -39,13 +39,13 @@ void HostCore::BeginStop(BootTime now, int signal, absl::Duration grace, v1::Out
   SendStatus(out);
 }
 
-// A first process that handled the signal had its time, whatever it left. One that had ended before the stop began
-// failed or finished by itself.
+// Only if the stop signal itself ended the first process: one that handled the signal had its grace period, and
+// one that ended before the stop failed or finished by itself.
 bool HostCore::SparesRest(const Ending& ending) const {
   return Active() && ladder_ && !ladder_->killed() && ending.by_signal && ending.number == stop_signal_;
 }
 
-// Only of what takes a while: most end at once.
+// Reported only after kSayFinishing, because most processes end at once.
 void HostCore::SayWhatFinishes(BootTime now, Effects* out) {
   if (!ladder_ || ladder_->killed()) return;
   for (auto& [rank, worker] : workers_) {
@@ -115,7 +115,7 @@ void HostCore::ExtendLease(BootTime, const v1::HostDirective& directive, Effects
   UpdateKernelTimer(out);
 }
 
-// SIGTERM comes early enough for the whole grace to pass before SIGKILL, but not before two thirds of the lease.
+// SIGTERM is sent early enough for the whole grace period before SIGKILL, but not before two thirds of the lease.
 BootTime HostCore::LeaseTermMoment() const {
   const absl::Duration grace = FromMs(options_.config.shutdown_grace_ms());
   return std::max(LeaseKillMoment() - grace, lease_deadline_ - lease_ / 3);
@@ -123,9 +123,9 @@ BootTime HostCore::LeaseTermMoment() const {
 
 BootTime HostCore::LeaseKillMoment() const { return lease_deadline_ - lease_ / 10; }
 
-// On the primary's own node the lease is bound to what the other members answer: it cannot tell whether they stand
-// still or it is cut off itself, and another primary that they reach waits for no longer than one lease. So it has
-// no more time to stop than any other node that hears of nobody.
+// On the primary's own node the lease depends on the answers of the other members: the primary cannot tell whether
+// they are stalled or it is cut off itself, and another primary that they reach waits for one lease only. So the
+// primary's workers get no more time to stop than those of any other node that is cut off.
 std::string HostCore::WhyLeaseEnds(BootTime now) const {
   const auto shown = [](absl::Duration time) {
     return absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(100)));
@@ -149,8 +149,8 @@ void HostCore::WatchLease(BootTime now, Effects* out) {
   }
 }
 
-// Not for what SIGKILL is pending on already: the host's own end would end nothing more, and what it has to say of
-// the job's end would be lost.
+// Disarmed in HOST_PHASE_STUCK: SIGKILL is pending already, so killing the host would end nothing more, and its
+// report of the job's end would be lost.
 void HostCore::UpdateKernelTimer(Effects* out) {
   if (!leased()) return;
   std::optional<BootTime> wanted;
@@ -170,7 +170,7 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
       if (LiveWorkers() > 0) out->push_back(ForwardSignal{signal});
       return;
     case SIGTSTP:
-      if (!leased() && !shell_can_continue_) {  // as the kernel ignores it for programs that do not handle it
+      if (!leased() && !shell_can_continue_) {  // the kernel ignores SIGTSTP for an orphaned process group, too
         Say(Severity::kInfo, "SIGTSTP (Ctrl-Z) is ignored: there is no shell here that could continue muster",
             out);
         return;
@@ -191,7 +191,7 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
       break;
   }
   if (ConfirmsLeave(now, signal, out)) return;
-  if (leave_) {  // the second one: now
+  if (leave_) {  // a second signal: stop immediately
     Say(Severity::kWarning, absl::StrCat("second request to stop (", NameOf(signal), "): stopping immediately"),
         out);
     v1::Exit exit;
@@ -210,7 +210,8 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
   WatchEnd(now, out);
 }
 
-// Asked to leave, peers or coordinator lost: another run may well succeed. Never for what a worker did.
+// For a node that was asked to leave, or that lost its peers or coordinator: another run may succeed. Never for a
+// failure of a worker.
 void HostCore::AskForRetry() {
   const int code = exit_->exit_code();
   const bool no_fault = exit_->origin() == "muster" && (code == kExitLeft || code == kExitUnavailable);
@@ -223,7 +224,7 @@ void HostCore::AskForRetry() {
 void HostCore::FinishWith(const v1::Exit& exit, Effects* out) {
   if (exit_) return;
   exit_ = exit;
-  // A node that was asked to leave says so, whatever became of the job meanwhile.
+  // A node that was asked to leave reports that, whatever the job's result.
   if (leave_ && !leave_->cancel() && exit.exit_code() != 0 && exit.exit_code() != kExitLeft) {
     exit_->set_exit_code(kExitLeft);
     exit_->set_origin("muster");
@@ -232,12 +233,12 @@ void HostCore::FinishWith(const v1::Exit& exit, Effects* out) {
   SendStatus(out);
 }
 
-// The host ends when nothing of any round is alive and its agent has closed, or has had its time.
+// The host ends when nothing of any round is alive and its agent has closed the link or exceeded its time limit.
 void HostCore::WatchEnd(BootTime now, Effects* out) {
   if (finished_) return;
   if (Active()) {
     const bool stuck = phase_ == v1::HOST_PHASE_STUCK;
-    if (!(stuck && (exit_ || leave_))) return;  // the kernel keeps what we cannot end: do not wait for it
+    if (!(stuck && (exit_ || leave_))) return;  // processes that survive SIGKILL are not waited for
   }
   if ((exit_ || leave_) && !EndPreparing(now, out)) return;
   if (exit_ && !flushed_) {
@@ -251,7 +252,7 @@ void HostCore::WatchEnd(BootTime now, Effects* out) {
         told && agent_gone_at_ != absl::InfinitePast() ? agent_gone_at_ : exit_at_ + kLeaveReportLimit;
     if (now < from + FromMs(exit_->linger_ms())) return;
   } else if (leave_) {
-    // Ctrl-C on the primary: the verdict is made here, once the others' workers have ended, too.
+    // Ctrl-C on the primary: its agent makes the verdict once the workers of the other nodes have ended, too.
     const bool decides = leave_->cancel() && memory_.served();
     const absl::Duration limit =
         decides ? FromMs(options_.config.shutdown_grace_ms()) + kStuckAfterKill : kLeaveReportLimit;
@@ -267,7 +268,7 @@ void HostCore::WatchEnd(BootTime now, Effects* out) {
   finished_ = true;
   if (agent_attached_) out->push_back(KillAgent{});
   AskForRetry();
-  // A shell ends its loop only if a program that got Ctrl-C ends by SIGINT itself.
+  // A shell ends a loop only if the program that got Ctrl-C ends by SIGINT itself.
   const bool by_sigint = leave_ && leave_->cancel() && exit_->exit_code() == kExitCancelled;
   Finish finish{.exit_code = exit_->exit_code(),
                 .signal = by_sigint ? SIGINT : 0,

@@ -1,5 +1,5 @@
-// What is inherited falls into four kinds: dropped, always overwritten, given a default if it is absent, and
-// passed through. Everything that is not named here is passed through: the user's variables are the user's.
+// Inherited variables are of four kinds: dropped, always overwritten, given a default if absent, and passed
+// through. Every variable that is not named here is passed through.
 #include "agent/host/core/worker_environment.h"
 
 #include <string_view>
@@ -7,19 +7,16 @@
 namespace muster::host {
 namespace {
 
-// Left by an outer launcher or by the platform for the node as a whole; in a worker they would be lies.
+// Set by an outer launcher or by the platform for the node as a whole; their values would be wrong in a worker.
 constexpr std::string_view kDropped[] = {
-    // The pipe of an outer agent's watchdog: timers written there would be another program's to act upon, which
-    // ends
-    // processes by pid.
+    // The pipe of an outer agent's watchdog, which kills processes by pid: it would act on timers of this worker.
     "TORCHELASTIC_TIMER_FILE",
-    // An outer worker's file for its own error; ours is set below if there is one.
+    // An outer worker's own error file; the worker's own is set below if there is one.
     "TORCHELASTIC_ERROR_FILE",
-    // torchrun passes its PET_* settings through, and so do we, except for those by which a torchrun inside of a
-    // worker (an evaluation on one node, say) would take this node's place in this job: it would dial the
-    // coordinator's port and wait there for nodes that never come. The other half of the set must go with them:
-    // with PET_NNODES alone it would wait at its own port. GROUP_RANK, GROUP_WORLD_SIZE and MASTER_* say the same
-    // to programs that want to know.
+    // Like torchrun, muster passes PET_* settings through, except those with which a torchrun inside a worker (an
+    // evaluation on one node, say) would take this node's place in this job: it would connect to the coordinator's
+    // port and wait there for nodes that never come. The rest of the set is dropped, too, because with PET_NNODES
+    // alone it would wait at its own port. The same facts are in GROUP_RANK, GROUP_WORLD_SIZE and MASTER_*.
     "PET_MASTER_ADDR",
     "PET_MASTER_PORT",
     "PET_NNODES",
@@ -30,7 +27,7 @@ constexpr std::string_view kDropped[] = {
     "PET_RDZV_ID",
 };
 
-// Our own settings: the token is nobody else's business, and a muster inside of a worker is another job.
+// Muster's own settings: the token is secret, and a muster that runs inside a worker is another job.
 constexpr std::string_view kOwnPrefix = "MUSTER_";
 
 bool IsDropped(std::string_view name) {
@@ -49,7 +46,7 @@ EnvironmentMap Kept(const EnvironmentMap& inherited) {
   return kept;
 }
 
-// torch.distributed's env://, and what torch elastic promises.
+// The variables of torch.distributed's env:// and those that torch elastic documents.
 void SetTorch(const v1::Round& round, int local_rank, const WorkerEnvironmentOptions& options,
               EnvironmentMap* environment) {
   EnvironmentMap& env = *environment;
@@ -66,17 +63,17 @@ void SetTorch(const v1::Round& round, int local_rank, const WorkerEnvironmentOpt
   env["MASTER_PORT"] = std::to_string(round.master().port());
   env["TORCHELASTIC_RESTART_COUNT"] = std::to_string(round.restart_count());
   env["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(round.max_restarts());
-  // Its mere presence is how torch, Lightning and others see that they were launched, before they look for Slurm
-  // or Kubeflow.
+  // Torch, Lightning and others take its presence as a sign that a launcher started them, before they look for
+  // Slurm or Kubeflow.
   env["TORCHELASTIC_RUN_ID"] = options.run_id;
-  // No store runs in the agent: worker 0 serves it at MASTER_PORT.
+  // The agent runs no store; worker 0 serves it at MASTER_PORT.
   env["TORCHELASTIC_USE_AGENT_STORE"] = "False";
   if (!options.signals_to_handle.empty()) env["TORCHELASTIC_SIGNALS_TO_HANDLE"] = options.signals_to_handle;
   if (!options.error_file.empty()) env["TORCHELASTIC_ERROR_FILE"] = options.error_file;
   if (!options.timer_file.empty()) env["TORCHELASTIC_TIMER_FILE"] = options.timer_file;
 }
 
-// DeepSpeed's and Horovod's names, and the one that Lightning and hand-written scripts read for the node.
+// The names of DeepSpeed and Horovod, and NODE_RANK for Lightning and hand-written scripts.
 void SetOthers(const v1::Round& round, const WorkerEnvironmentOptions& options, EnvironmentMap* environment) {
   EnvironmentMap& env = *environment;
   env["NODE_RANK"] = std::to_string(round.node_rank());
@@ -85,16 +82,17 @@ void SetOthers(const v1::Round& round, const WorkerEnvironmentOptions& options, 
   env["LOCAL_SIZE"] = std::to_string(options.slots);
 }
 
-// The user's value stands, an empty one too.
+// Defaults; a value of the user's, even an empty one, is kept.
 void SetDefaults(const WorkerEnvironmentOptions& options, EnvironmentMap* environment) {
   environment->emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-  // A worker that crashes says where, without torch's @record.
+  // A worker that crashes prints a traceback even without torch's @record.
   environment->emplace("PYTHONFAULTHANDLER", "1");
-  // Workers of one node share its cores; each taking them all is the slowest of all choices.
+  // Workers of one node share its cores; if each used all of them, all would be slow.
   if (options.slots > 1) environment->emplace("OMP_NUM_THREADS", "1");
 }
 
-// Whatever an outer launcher or a platform says of a rank, a worker's own values replace.
+// Variables about a rank, from an outer launcher or the platform. In a worker its own values replace them; the
+// preflight has no rank.
 constexpr std::string_view kOfARank[] = {
     "LOCAL_RANK",      "RANK",
     "GROUP_RANK",      "ROLE_RANK",

@@ -38,7 +38,7 @@ bool BoundedFile::TryReserve(int64_t size, int64_t bytes) {
     reserved_ = true;
     return true;
   }
-  if (!IsNoSpace(error)) can_reserve_ = false;  // this file system knows no reserves: its word comes at the write
+  if (!IsNoSpace(error)) can_reserve_ = false;  // not supported here: a full disk shows only at a write
   return !can_reserve_;
 }
 
@@ -52,17 +52,17 @@ absl::Status BoundedFile::Reserve() {
 void BoundedFile::Release() {
   struct stat about {};
   if (!reserved_ || fstat(fd_.get(), &about) != 0) return;
-  (void)!ftruncate(fd_.get(), about.st_size);  // what lies beyond the end goes
+  (void)!ftruncate(fd_.get(), about.st_size);  // frees the blocks beyond the end
   reserved_ = false;
 }
 
-// Returns how much was taken out; a hole is told by hole_end_.
+// Returns how many bytes were removed; if they were freed in place instead, hole_end_ moves and the result is 0.
 int64_t BoundedFile::DropFront(int64_t size, int64_t keep, absl::Status* trouble) {
-  const int64_t end = std::min(size - keep, size - 1) / block_ * block_;  // never all of it: that is refused
+  const int64_t end = std::min(size - keep, size - 1) / block_ * block_;  // never the whole file: that is refused
   if (end <= hole_end_) return 0;
   if (can_collapse_) {
     if (Allocate(fd_.get(), FALLOC_FL_COLLAPSE_RANGE, 0, end) == 0) {
-      reserved_end_ = 0;  // some file systems free it on the way
+      reserved_end_ = 0;  // some file systems free the reserve at that
       reserve_at_ = absl::InfinitePast();
       return end;
     }
@@ -84,7 +84,7 @@ BoundedFile::Change BoundedFile::Keep(BootTime now, absl::Status* trouble) {
   struct stat about {};
   if (fstat(fd_.get(), &about) != 0) return change;
   change.size = about.st_size;
-  if (change.size < hole_end_) hole_end_ = reserved_end_ = 0;  // somebody emptied it
+  if (change.size < hole_end_) hole_end_ = reserved_end_ = 0;  // another process truncated it
   if (max_bytes_ > 0 && change.size - hole_end_ > max_bytes_) {
     change.removed = DropFront(change.size, max_bytes_ / 2, trouble);
     change.size -= change.removed;

@@ -27,15 +27,15 @@ namespace {
 
 constexpr char kPart[] = "host";
 constexpr size_t kReadBytes = 64 * 1024;
-constexpr int kReadsInTurn = 8;  // of one file before the next one's turn
-// Of a file that grows, in each kBusyPoll: to read faster would take memory bandwidth and processors from its
-// worker.
+constexpr int kReadsInTurn = 8;  // reads of one file before it is the next file's turn
+// Bytes to read from a growing file in each kBusyPoll: reading faster would take memory bandwidth and CPU time
+// from its worker.
 constexpr int64_t kBusyBytes = int64_t{7} << 19;
 constexpr absl::Duration kBusyPoll = absl::Milliseconds(10);
 constexpr absl::Duration kFullDiskPoll = absl::Milliseconds(1);
 constexpr absl::Duration kQuietPoll = absl::Milliseconds(100);
-constexpr absl::Duration kBusyFor = absl::Milliseconds(200);  // after its last growth a file is polled so long
-constexpr int kNice = 10;                                     // workers come first where all processors are busy
+constexpr absl::Duration kBusyFor = absl::Milliseconds(200);  // time for which a file is polled after it has grown
+constexpr int kNice = 10;                                     // workers have priority if all CPUs are busy
 
 // One destination of a file's lines.
 struct Reader {
@@ -45,11 +45,11 @@ struct Reader {
   std::shared_ptr<FilteredLines> filtered;
   size_t prefix_size = 0;
   int64_t offset = 0;
-  int64_t skipped = 0;   // bytes that were gone before they were read, or the rest of a line whose front was
-  int64_t look_for = 0;  // the front of a line is gone: so many bytes more it may take to its end
+  int64_t skipped = 0;   // bytes not shown: they were dropped before they were read, or belong to a cut line
+  int64_t look_for = 0;  // while skipping the rest of a cut line: bytes within which its end is expected
   bool at_end = false;
 
-  // How many bytes at the front of what was read belong to a line whose front is gone.
+  // Returns how many of these bytes belong to a line whose beginning was dropped.
   size_t SkipToLine(std::string_view bytes) {
     if (look_for == 0) return 0;
     const size_t end = bytes.find_first_of("\r\n");
@@ -68,12 +68,12 @@ struct File {
   int64_t size = 0;
   uint64_t round = 0;
   bool ending = false;                     // a later round has begun, or none will
-  bool failed = false;                     // it cannot be read, and it was said
-  bool blocked = false;                    // by what the writer has not written yet
-  BootTime period = absl::InfinitePast();  // when the present kBusyPoll began
-  int64_t period_bytes = 0;                // read in it
+  bool failed = false;                     // it cannot be read, and that was logged
+  bool blocked = false;                    // the writer's queue for its stream is full
+  BootTime period = absl::InfinitePast();  // when the current kBusyPoll began
+  int64_t period_bytes = 0;                // bytes read in that period
   int watch = -1;
-  BootTime visit_at = absl::InfinitePast();  // InfiniteFuture: its watch tells
+  BootTime visit_at = absl::InfinitePast();  // next visit; InfiniteFuture: when its inotify watch fires
   BootTime busy_until = absl::InfinitePast();
 };
 
@@ -139,18 +139,18 @@ struct Follower::State {
   const Writer::Feed feed;
   const OwnedFd wake_fd;
   const OwnedFd room_fd;
-  const OwnedFd inotify_fd;  // -1: everything is polled
+  const OwnedFd inotify_fd;  // -1: all files are polled
 
   Mutex mutex;
-  Condition moved;  // a file was let go
+  Condition moved;  // notified when a file was closed
   std::vector<File> new_files ABSL_GUARDED_BY(mutex);
   size_t open_files ABSL_GUARDED_BY(mutex) = 0;
-  uint64_t round ABSL_GUARDED_BY(mutex) = 0;  // of the files that are given now
+  uint64_t round ABSL_GUARDED_BY(mutex) = 0;  // round number for files that are added now
   bool give_up ABSL_GUARDED_BY(mutex) = false;
   bool stop ABSL_GUARDED_BY(mutex) = false;
   uint64_t bytes_read ABSL_GUARDED_BY(mutex) = 0;
 
-  // The thread's own.
+  // Used by the thread alone.
   std::vector<File> files;
   std::vector<char> buffer = std::vector<char>(kReadBytes);
   std::string pieces;
@@ -158,11 +158,11 @@ struct Follower::State {
 
 void Follower::State::Run() {
   prctl(PR_SET_NAME, "muster-follower");
-  (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kNice);  // of this thread alone
+  (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kNice);  // applies to this thread only
   while (TakeOrders()) Wait(VisitAll());
 }
 
-// False: told to stop.
+// Takes new files and requests from the other threads. False: stop.
 bool Follower::State::TakeOrders() {
   bool gives_up = false;
   {
@@ -187,7 +187,7 @@ bool Follower::State::TakeOrders() {
   return true;
 }
 
-// When there is something to do next.
+// Visits all files that are due; returns when the next one is due.
 BootTime Follower::State::VisitAll() {
   uint64_t oldest = std::numeric_limits<uint64_t>::max();
   for (const File& file : files) oldest = std::min(oldest, file.round);
@@ -240,7 +240,7 @@ void Follower::State::KeepWithinBounds(BootTime now, File* file) {
   for (Reader& reader : file->readers) {
     const int64_t before = reader.offset - change.removed;
     reader.offset = std::max(before, change.readable);
-    const bool emptied = reader.offset > change.size;  // by somebody else
+    const bool emptied = reader.offset > change.size;  // another process truncated it
     if (emptied) reader.offset = 0;
     if (!emptied && reader.offset == before) continue;
     if (!emptied) {
@@ -265,7 +265,7 @@ void Follower::State::Visit(BootTime now, File* file) {
   }
 }
 
-// False: there is nothing to read, or no room for it.
+// Reads one chunk. False: there is nothing to read, or the writer's queue is full.
 bool Follower::State::Read(BootTime now, File* file, Reader* reader) {
   reader->at_end = reader->offset >= file->size;
   if (reader->at_end || file->period_bytes >= kBusyBytes) return false;
@@ -306,7 +306,7 @@ void Follower::State::Show(const Reader& reader, std::string_view shown) const {
   }
 }
 
-// When the file is looked at again.
+// Sets the file's next visit.
 void Follower::State::Rest(BootTime now, File* file) {
   const bool more = std::any_of(file->readers.begin(), file->readers.end(), [&](const Reader& reader) {
     return !reader.at_end && !file->failed && !file->blocked;
@@ -320,7 +320,7 @@ void Follower::State::Rest(BootTime now, File* file) {
   } else if (file->blocked || file->ending || !inotify_fd.valid()) {
     file->visit_at = now + kQuietPoll;
   } else if (file->watch >= 0) {
-    file->visit_at = absl::InfiniteFuture();  // it has been looked at since the watch was set
+    file->visit_at = absl::InfiniteFuture();  // no growth was missed: it was visited after the watch was set
   } else {
     const std::string path = "/proc/self/fd/" + std::to_string(file->bounded->fd());
     file->watch = inotify_add_watch(inotify_fd.get(), path.c_str(), IN_MODIFY | IN_ONESHOT);
@@ -383,7 +383,7 @@ void Follower::State::ReadNotices() {
       at += static_cast<ssize_t>(sizeof(notice) + notice.len);
       for (File& file : files) {
         if (file.watch != notice.wd && (notice.mask & IN_Q_OVERFLOW) == 0) continue;
-        file.watch = -1;  // it was for one notice
+        file.watch = -1;  // IN_ONESHOT: the watch is used up
         file.visit_at = absl::InfinitePast();
         file.busy_until = EventLoop::Now() + kBusyFor;
       }
@@ -391,7 +391,7 @@ void Follower::State::ReadNotices() {
   }
 }
 
-// ---- the other threads' side ----
+// ---- called by other threads ----
 
 Follower::Follower(Writer::Feed feed) : state_(std::make_shared<State>(std::move(feed))) {
   if (!state_->wake_fd.valid() || !state_->room_fd.valid()) {

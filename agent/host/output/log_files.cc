@@ -14,8 +14,8 @@
 namespace muster::host {
 namespace {
 
-constexpr mode_t kFolderMode = 0777;  // less the umask, as everybody's mkdir
-constexpr int kMaxNames = 1000;       // tried for one attempt's folder
+constexpr mode_t kFolderMode = 0777;  // reduced by the umask
+constexpr int kMaxNames = 1000;       // names to try for one attempt's folder
 
 absl::Status MakeFolder(const std::string& path) {
   if (mkdir(path.c_str(), kFolderMode) != 0) return absl::ErrnoToStatus(errno, "making the folder " + path);
@@ -58,10 +58,10 @@ absl::Status LogFiles::MakeAttempt(uint32_t restart_count, int slots) {
   const std::string attempt = "/attempt_" + std::to_string(restart_count);
   std::string name = run_folder_ + attempt;
   std::string folder = name;
-  // A count comes twice only where a coordinator forgot; the older files stay even then.
+  // A restart count repeats only if a coordinator has lost its state. The older files are kept even then.
   bool made_again = false;
   for (int i = 2; mkdir(folder.c_str(), kFolderMode) != 0; ++i) {
-    if (errno == ENOENT && !std::exchange(made_again, true)) {  // somebody cleared the log folder away
+    if (errno == ENOENT && !std::exchange(made_again, true)) {  // the run folder was deleted meanwhile
       RETURN_IF_ERROR(MakeRunFolder());
       name = folder = run_folder_ + attempt;
       continue;

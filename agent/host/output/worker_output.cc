@@ -16,7 +16,7 @@ namespace muster::host {
 namespace {
 
 constexpr char kPart[] = "host";
-constexpr mode_t kFileMode = 0666;  // less the umask
+constexpr mode_t kFileMode = 0666;  // reduced by the umask
 constexpr const char* kNames[] = {"stdout", "stderr"};
 constexpr Streams kStreams[] = {Streams::kOut, Streams::kErr};
 
@@ -33,7 +33,7 @@ absl::StatusOr<OwnedFd> OpenFile(const std::string& path, int flags) {
 
 }  // namespace
 
-// What opening an attempt came to: all that it asks for, or an error and nothing.
+// Result of opening an attempt: all of its files, or an error and no file.
 struct WorkerOutput::Opened {
   absl::Status status;
   std::string attempt;
@@ -98,7 +98,7 @@ WorkerOutput::Opened WorkerOutput::OpenAttempt(LogFiles* files, const OutputPlan
   return opened;
 }
 
-// On a thread of its own, which closes the last round's files too: a network file system may never answer.
+// Uses a separate thread, which also closes the last round's files: a network file system may never answer.
 WorkerOutput::Opened WorkerOutput::OpenInTime(uint32_t restart_count, absl::Duration limit) {
   std::optional<Opened> opened = CallWithin(
       limit, [files = files_, plan = plan_, restart_count, slots = slots_, old = std::exchange(filtered_, {})] {
@@ -156,7 +156,7 @@ absl::StatusOr<WorkerOutput::Descriptors> WorkerOutput::Open(int local_rank) {
 void WorkerOutput::Spawned(int local_rank, bool started) {
   WorkerStreams& streams = streams_[static_cast<size_t>(local_rank)];
   for (size_t i = 0; i < streams.size(); ++i) {
-    if (streams[i].pipe.valid()) streams[i].worker.Reset();  // its end is seen when the worker has closed it
+    if (streams[i].pipe.valid()) streams[i].worker.Reset();  // so that the pipe ends when the worker closes it
     if (started) HandOver(local_rank, i == 0 ? STDOUT_FILENO : STDERR_FILENO, &streams[i]);
     streams[i].worker.Reset();
     streams[i].pipe.Reset();

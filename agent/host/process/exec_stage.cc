@@ -28,7 +28,7 @@ constexpr int kDashesIndex = 6;
 constexpr int kFileIndex = 7;
 constexpr int kArgvIndex = 8;
 
-constexpr int kMaxCpus = 8192;  // as the largest kernels are built
+constexpr int kMaxCpus = 8192;  // the largest NR_CPUS that kernels are built with
 
 constexpr int kFirstLibrarySignal = 32;  // up to SIGRTMIN
 
@@ -38,10 +38,10 @@ bool ParseNumber(const char* text, uint64_t* number) {
   return result.ec == std::errc() && result.ptr == end;
 }
 
-// glibc's posix_spawn leaves its own two signals ignored, and its sigaction() will not touch them; the worker is
-// to start as from a shell.
+// Resets glibc's two internal signals, which its posix_spawn leaves ignored and its sigaction() refuses to change,
+// so that the worker starts with the same dispositions as from a shell.
 void ResetLibrarySignals() {
-  struct {  // as the kernel has it
+  struct {  // the kernel's layout of struct sigaction
     void (*handler)(int);
     unsigned long flags;
     void (*restorer)();
@@ -56,8 +56,8 @@ struct FreeCpuSet {
   void operator()(cpu_set_t* set) const { CPU_FREE(set); }
 };
 
-// Done by the worker itself: the parent's own CPUs are never touched, and may change at any moment (a cpuset of
-// the machine's manager). 0, or errno.
+// Called in the worker, so the parent's own affinity is never changed; that may change at any moment (by a cpuset
+// of a cluster manager). Returns 0 or errno.
 int BindToCpus(std::string_view list) {
   if (list.empty()) return 0;
   const size_t size = CPU_ALLOC_SIZE(kMaxCpus);
@@ -126,7 +126,7 @@ int ExecStageMain(int argc, char** argv) {
     return kExitUsage;
   }
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return Fail(ExecStageError::kParentDeath, errno);
-  // The host may have died before the line above: then no signal will come any more.
+  // If the host died before the line above, no parent-death signal will come.
   if (getppid() != static_cast<pid_t>(parent)) return Fail(ExecStageError::kParentDeath, ESRCH);
   const rlimit nofile{soft, hard};
   if (setrlimit(RLIMIT_NOFILE, &nofile) != 0) return Fail(ExecStageError::kLimits, errno);

@@ -15,7 +15,7 @@ namespace {
 
 bool Lives(const SessionMember& member) { return IsAlive(static_cast<pid_t>(member.pid), member.start); }
 
-// What cannot be listed is left out.
+// Visits every process of these sessions; processes that cannot be read are skipped.
 void ForEachMember(const std::set<pid_t>& leaders,
                    const std::function<void(pid_t leader, const ProcessInfo&)>& visit) {
   (void)ForEachProcess([&](pid_t pid) {
@@ -65,7 +65,7 @@ bool SessionDrain::Await(pid_t leader, std::function<void()> ended) {
 bool SessionDrain::WatchFirst(pid_t leader, Waiting* waiting) {
   for (; !waiting->members.empty(); waiting->members.pop_front()) {
     const SessionMember& first = waiting->members.front();
-    // Held before it is looked at, so that the descriptor is not another process's that has the pid by now.
+    // The pidfd is opened before the check, so it cannot refer to another process that got the pid in between.
     const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(first.pid), 0));
     if (pidfd < 0 && errno == ESRCH) continue;
     if (!Lives(first)) {
@@ -93,7 +93,7 @@ void SessionDrain::OnFirstEnded(pid_t leader) {
   ended();
 }
 
-// The leader is reaped, but its number is the session's as long as a member lives: nobody else can have it.
+// The leader was reaped, but its pid is not reused while the session has a member.
 void SessionDrain::Signal(int signal) {
   for (const auto& [leader, waiting] : waiting_) {
     if (Lives(waiting.members.front())) kill(-leader, signal);

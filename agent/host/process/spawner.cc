@@ -20,8 +20,8 @@
 namespace muster::host {
 namespace {
 
-// In the child this still names the parent's program, the very file that we run, even if an upgrade has replaced
-// it.
+// In the child of posix_spawn this link still leads to the parent's program file, even if an upgrade has replaced
+// it on disk.
 constexpr char kOurselves[] = "/proc/self/exe";
 constexpr int kLinkFd = 3;
 
@@ -50,8 +50,8 @@ Ending ToEnding(const siginfo_t& info) {
 
 }  // namespace
 
-// Descriptors 0 to 3 are placed, all others closed; a new session; no signal blocked, none ignored but what was
-// ignored when muster started.
+// Arguments of posix_spawn: descriptors 0 to 3 are set, all others are closed; a new session; no signal is
+// blocked, and only those are ignored that were ignored when muster started.
 struct Spawner::Launch {
   explicit Launch(const sigset_t& ignored) {
     posix_spawn_file_actions_init(&actions);
@@ -156,7 +156,7 @@ absl::Status Spawner::Adopt(std::unique_ptr<Process> process) {
   Process* const p = process.get();
   p->pidfd = static_cast<int>(syscall(SYS_pidfd_open, p->pid, 0));
   if (p->pidfd < 0) {
-    // Not watched it must not live: it is ours and unreaped, so the pid is still its own.
+    // A process that cannot be watched is killed. It was not reaped, so the pid is still its own.
     absl::Status status = absl::ErrnoToStatus(errno, "pidfd_open");
     kill(p->pid, SIGKILL);
     waitpid(p->pid, nullptr, 0);
@@ -165,8 +165,8 @@ absl::Status Spawner::Adopt(std::unique_ptr<Process> process) {
   }
   const pid_t pid = p->pid;
   processes_[pid] = std::move(process);
-  // By the edge: of one that a debugger holds the descriptor is readable long before it is ours to reap, and tells
-  // once more when the debugger lets go.
+  // Edge-triggered, because the pidfd of a process under a debugger is readable long before this process may reap
+  // it, and becomes readable once more when the debugger detaches.
   loop_->Watch(p->pidfd, EPOLLIN | EPOLLET, [this, pid](uint32_t) { Collect(pid); });
   if (p->status_fd >= 0) {
     loop_->Watch(p->status_fd, EPOLLIN, [this, pid](uint32_t) {
@@ -176,7 +176,7 @@ absl::Status Spawner::Adopt(std::unique_ptr<Process> process) {
   return absl::OkStatus();
 }
 
-// An end of file: the program executes (or was killed on its way, which its exit will say). A record: it cannot.
+// End of file: the program executes (or was killed before, as its exit status will show). A record: exec failed.
 void Spawner::ReadStatus(Process* process) {
   if (process->status_fd < 0) return;
   ExecStageError error;
@@ -196,17 +196,17 @@ void Spawner::Collect(pid_t pid) {
   auto it = processes_.find(pid);
   if (it == processes_.end()) return;
   siginfo_t info{};
-  // By pid, which is its own until it is reaped: Linux 5.3 and some sandboxes refuse P_PIDFD.
+  // By pid, which cannot be reused before it is reaped; Linux 5.3 and some sandboxes do not support P_PIDFD.
   const auto id = static_cast<id_t>(pid);
   if (waitid(P_PID, id, &info, WEXITED | WNOWAIT | WNOHANG) != 0 || info.si_pid == 0) return;
   ReadStatus(it->second.get());
-  it = processes_.find(pid);  // what was told may have led back here
+  it = processes_.find(pid);  // the callback may have led back here
   if (it == processes_.end()) return;
   Ending ending = ToEnding(info);
   const WorkerEvents& events = it->second->events;
   ending.rest_lives = it->second->worker && events.spares_rest && events.spares_rest(ending) &&
                       drain_.Await(pid, events.rest_ended);
-  // While the leader is not reaped nobody else can have its process group's number.
+  // Before the leader is reaped, its process group's number cannot be reused.
   if (!it->second->agent && !ending.rest_lives) kill(-pid, SIGKILL);
   waitid(P_PID, id, &info, WEXITED | WNOHANG);
 
@@ -236,7 +236,7 @@ void Spawner::SignalWorkers(int signal) {
   for (const auto& [pid, process] : processes_) {
     if (!process->worker) continue;
     kill(-pid, signal);
-    // One that is stopped cannot obey; SIGCONT alone does nothing to others.
+    // A stopped process cannot handle the signal; SIGCONT has no effect on running ones.
     if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT) kill(-pid, SIGCONT);
   }
 }
@@ -253,7 +253,7 @@ void Spawner::KillWorkers() {
   drain_.Forget();
 }
 
-// A worker leads a session. One whose leader has ended still has its number.
+// Each worker leads a session, which keeps the worker's pid as its number after the leader has ended.
 std::set<pid_t> Spawner::Sessions() const {
   std::set<pid_t> sessions = drain_.sessions();
   for (const pid_t pid : LiveWorkers()) sessions.insert(pid);

@@ -61,8 +61,8 @@ void Sweeper::OnChildSignal() {
   if (sweeping_) Passes();
 }
 
-// Peeks before it reaps: one of the spawner's must be told to the spawner, a stranger is reaped here. Where the
-// kernel reaps neither way, this ends all the same: otherwise the same child would be seen for ever.
+// Peeks before it reaps: the spawner reaps its own processes, all others are reaped here. If neither reaps the
+// child, the loop returns, because it would see the same child forever.
 void Sweeper::CollectEnded() {
   while (true) {
     siginfo_t info{};
@@ -78,7 +78,7 @@ void Sweeper::CollectEnded() {
   }
 }
 
-// What is collected may lead to another Sweep() from inside; that one asks for one more pass here.
+// Collecting a child may call Sweep() recursively; such a call only requests another pass of this loop.
 void Sweeper::Passes() {
   again_ = true;
   if (in_pass_) return;
@@ -88,7 +88,7 @@ void Sweeper::Passes() {
     again_ = false;
     left = KillOnce();
     CollectEnded();
-    // What died just now may have left children to us: looked at once more, they are seen.
+    // Processes that have just died may have left their children to this process, so look once more.
     if (!left.empty()) left = KillOnce();
   }
   in_pass_ = false;
@@ -112,7 +112,7 @@ std::string Sweeper::KillOnce() {
     if (++count <= kMaxNamed) left += (left.empty() ? "" : ", ") + Describe(process);
   };
   const auto children = Children();
-  if (!children.ok()) {  // then nobody knows what is left
+  if (!children.ok()) {  // it is unknown whether anything is left
     ++count;
     left = "children that cannot be listed: " + std::string(AsStd(children.status().message()));
   }
@@ -123,11 +123,11 @@ std::string Sweeper::KillOnce() {
     if (owner == Owner::kStranger) continue;
     still(child);
     if (owner == Owner::kUnknown) continue;
-    kill(child.pid, SIGKILL);  // ours and not reaped: the pid is its own
+    kill(child.pid, SIGKILL);  // an unreaped child, so the pid is its own
     held_.insert(child.pid);
   }
   for (pid_t pid : spawner_->LiveWorkers()) {
-    ProcessInfo unreadable;  // not reaped, so it is there, whatever /proc says (no descriptor left, say)
+    ProcessInfo unreadable;  // not reaped, so it exists even if /proc cannot be read (no descriptor left, say)
     unreadable.pid = pid;
     still(ReadProcess(pid).value_or(unreadable));
     held_.insert(pid);
@@ -136,9 +136,9 @@ std::string Sweeper::KillOnce() {
   return left;
 }
 
-// Descent cannot tell them apart: what a stranger leaves becomes our child as well, and so does what that leaves
-// later, when no stranger is among our children any more. A worker and its descendants are never in our session,
-// and bear the marker unless they overwrote it.
+// Parentage alone does not show whether an orphan comes from a worker or a stranger: both become children of this
+// process, and orphans of orphans do so even after all strangers have ended. A worker and its descendants are
+// never in this process's session, and carry the marker unless they overwrote it.
 Sweeper::Owner Sweeper::OwnerOf(const ProcessInfo& child) {
   if (!had_strangers_) return Owner::kWorker;
   if (strangers_.count(child.pid) > 0) return Owner::kStranger;
@@ -157,7 +157,7 @@ void Sweeper::Finish() {
   swept_("");
 }
 
-// SIGCHLD wakes us as well; the timer is for what changes without one.
+// SIGCHLD also triggers a pass; the timer is for changes that cause no SIGCHLD.
 void Sweeper::RetryLater() {
   if (timer_ != 0) return;
   timer_ = loop_->After(retry_, [this] {

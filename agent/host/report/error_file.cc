@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t kMaxShownBytes = 200;  // of a malformed file's first line
 constexpr int64_t kMaxTimestamp = 100'000'000'000;
-constexpr absl::Duration kRemoveLimit = absl::Milliseconds(500);  // of the files, when the host ends
+constexpr absl::Duration kRemoveLimit = absl::Milliseconds(500);  // for removing the files when the host ends
 
 WorkerError Malformed(const std::string& what, const std::string& content) {
   const std::string line = ToUtf8(content.substr(0, content.find('\n')), kMaxShownBytes);
@@ -44,7 +44,7 @@ std::optional<int64_t> TimestampOf(const nlohmann::json& object) {
   return static_cast<int64_t>(seconds);
 }
 
-// The first line says what it is, the last ones where it happened.
+// Keeps the first line, which says what it is, and the last lines, which say where it happened.
 std::string Shortened(const std::string& callstack) {
   if (callstack.size() <= kMaxErrorText) return callstack;
   constexpr size_t kMaxFirstLine = 100;
@@ -55,7 +55,7 @@ std::string Shortened(const std::string& callstack) {
   return first + end;
 }
 
-// Of a traceback: the exception itself.
+// The last line that is not empty; in a traceback this is the exception.
 std::string LastLine(const std::string& text) {
   const size_t last = text.find_last_not_of('\n');
   if (last == std::string::npos) return "";
@@ -115,7 +115,7 @@ std::optional<WorkerError> ReadErrorFile(const std::string& path) {
   }
   const int error = got < 0 ? errno : 0;
   struct stat info = {};
-  const bool dated = fstat(fd, &info) == 0 && info.st_mtim.tv_nsec != 0;  // 0: one that keeps whole seconds
+  const bool dated = fstat(fd, &info) == 0 && info.st_mtim.tv_nsec != 0;  // 0: the file system keeps whole seconds
   close(fd);
   if (error != 0) return Malformed(std::string("cannot be read: ") + std::strerror(error), "");
   content.resize(size);
@@ -154,7 +154,7 @@ absl::Status ErrorFiles::BeginRound(int slots, absl::Duration limit) {
   }
   RETURN_IF_ERROR(folder->status());
   folder_ = **folder;
-  if (first) {  // beside the workers' start, which does not wait for it
+  if (first) {  // in the background, so that the workers' start does not wait for it
     if (auto thread = StartThread([] { RemoveAbandonedFolders(); }); thread.ok()) thread->detach();
   }
   return absl::OkStatus();

@@ -19,9 +19,8 @@ inline constexpr size_t kMaxErrorFileBytes = 256 * 1024;  // of a worker's file;
 struct WorkerError {
   std::string message;    // "ValueError: x", or what is wrong with the file, and its first line
   std::string callstack;  // as Python prints it; a long one is cut to its first line and its end. Empty: none
-  std::optional<int64_t> failed_at_s;  // since the epoch, by this machine's clock, truncated to a second
-  std::optional<absl::Time>
-      written_at;  // modification time of the file; nullopt if it has no fraction of a second
+  std::optional<int64_t> failed_at_s;    // since the epoch, by this machine's clock, truncated to a second
+  std::optional<absl::Time> written_at;  // modification time; nullopt if its file system keeps whole seconds
 };
 
 // Parses the two forms that torch's own reader accepts: {"message": "...", "timestamp": 1} and {"message":

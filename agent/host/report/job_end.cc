@@ -40,7 +40,8 @@ absl::Status WriteAll(int fd, const std::string& path, const std::string& conten
 
 std::vector<StreamFile> OwnStreams() {
   std::vector<StreamFile> streams;
-  // Our own lines go to standard error: where both streams lead to one file, the report follows them.
+  // Standard error comes first, because muster's own lines go there: if both streams lead to one file, the report
+  // follows those lines.
   for (const int fd : {STDERR_FILENO, STDOUT_FILENO}) {
     struct stat info = {};
     if (fstat(fd, &info) == 0) streams.push_back({fd, info.st_dev, info.st_ino});
@@ -78,11 +79,11 @@ absl::Status ReplaceFile(const std::string& path, const std::string& content) {
   const bool there = stat(path.c_str(), &info) == 0;
   if (there && !S_ISREG(info.st_mode)) return OverwriteFile(path, content);
   std::string target = path;
-  if (there) {  // the file that a link leads to, not the link
+  if (there) {  // replace the file that a symbolic link leads to, not the link
     const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr), &std::free);
     if (real != nullptr) target = real.get();
   }
-  // Random: nodes in containers may share the folder, and have the same pid.
+  // A random name, because nodes in containers may share the folder and have the same pid.
   const std::string beside = absl::StrCat(target, ".", absl::Hex(std::random_device{}()), ".tmp");
   const int fd = open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("making ", beside));
@@ -101,13 +102,13 @@ std::string ReportPath(const std::string& pattern, const JobEnd& end) {
   return Expand(pattern, {{"node_rank", std::move(node)}, {"hostname", end.host}});
 }
 
-// What is to be written, and how far it has come.
+// The reports to write, and their progress.
 struct Reports::Task {
   using Write = absl::Status (*)(const std::string& path, const std::string& content);
   struct Report {
     std::string path;
     std::string content;
-    std::string for_stream;  // between other lines
+    std::string for_stream;  // the content if the path leads to a stream, where other lines surround it
     Write write;
   };
 

@@ -1,6 +1,5 @@
 // Writes the reports of a job's end into the requested files: --report, muster's own TORCHELASTIC_ERROR_FILE,
-// SageMaker's failure file, Kubernetes' termination log. No error here fails a job: a file that cannot be written
-// is logged.
+// SageMaker's failure file, Kubernetes' termination log. An error here is logged and never fails a job.
 #pragma once
 
 #include <memory>
@@ -26,8 +25,7 @@ std::vector<StreamFile> OwnStreams();
 std::optional<int> StreamAt(const std::string& path, const std::vector<StreamFile>& streams);
 
 // Replaces a file atomically: writes beside the target and renames onto it. If the target exists and is not a
-// regular file (a pipe, for example), the content is written into it. Errors name the path. Not for a path of
-// StreamAt.
+// regular file (but a pipe, say), the content is written into it. Errors name the path. Not for StreamAt paths.
 absl::Status ReplaceFile(const std::string& path, const std::string& content);
 
 // Overwrites a file in place, which keeps its inode (it may be mounted into a container).

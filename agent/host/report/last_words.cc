@@ -20,7 +20,8 @@ void FailureDetails::AddReason(int local_rank, std::string reason) {
   reasons_.emplace(local_rank, std::move(reason));
 }
 
-// Many workers end at once, and one thread decides: what each may take the others have to wait for.
+// Runs a call within what is left of the round's limit. The limit is shared because many workers end at once, and
+// the loop thread blocks for each of them in turn.
 template <typename Call>
 auto FailureDetails::InTime(Call call) -> std::optional<decltype(call())> {
   if (left_ <= absl::ZeroDuration()) return std::nullopt;

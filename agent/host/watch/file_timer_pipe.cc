@@ -24,15 +24,15 @@ namespace muster::host {
 namespace {
 
 constexpr char kPart[] = "host";
-constexpr size_t kReadBytes = 64 * 1024;  // in one turn of the loop
+constexpr size_t kReadBytes = 64 * 1024;  // in one iteration of the loop
 constexpr int kMaxAncestors = 64;
 constexpr size_t kMaxShown = 200;                                 // bytes of a scope or a bad message in the log
-constexpr absl::Duration kRemoveLimit = absl::Milliseconds(500);  // of the pipe, when the host ends
+constexpr absl::Duration kRemoveLimit = absl::Milliseconds(500);  // for removing the pipe when the host ends
 constexpr int kLockTries = 50;
 constexpr absl::Duration kLockPause = absl::Milliseconds(10);
 
-// Between the look for another's pipe and the making of our own nobody else does the same. Not held: the folder
-// has no locks, or somebody keeps it.
+// Locks the folder, so that no other muster makes a pipe between the check for another process's pipe and
+// mkfifo(). On return the lock is not held if the folder supports no locks, or another process keeps it.
 OwnedFd LockFolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
@@ -46,13 +46,13 @@ OwnedFd LockFolderOf(const std::string& path) {
 
 }  // namespace
 
-FileTimerPipe::FileTimerPipe(EventLoop* loop, Told told, Kill kill)
-    : loop_(loop), told_(std::move(told)), kill_(std::move(kill)) {}
+FileTimerPipe::FileTimerPipe(EventLoop* loop, OnExpired on_expired, Kill kill)
+    : loop_(loop), on_expired_(std::move(on_expired)), kill_(std::move(kill)) {}
 
 struct FileTimerPipe::Opened {
   OwnedFd fd;
   std::string path;
-  std::optional<ScratchFolder> folder;  // ours, if the path is
+  std::optional<ScratchFolder> folder;  // the private folder, if the pipe is in one
 };
 
 FileTimerPipe::~FileTimerPipe() {
@@ -64,7 +64,7 @@ FileTimerPipe::~FileTimerPipe() {
   });
 }
 
-// A path that was given may lead to another's pipe by now.
+// Checks the inode first, because another process may have replaced a pipe at a path that the user gave.
 void FileTimerPipe::Remove(const Opened& pipe) {
   struct stat ours {
   }, found{};
@@ -74,7 +74,7 @@ void FileTimerPipe::Remove(const Opened& pipe) {
   if (pipe.folder) pipe.folder->Remove();
 }
 
-// AlreadyExists: another process reads it.
+// AlreadyExists: another process reads a pipe at this path.
 absl::StatusOr<FileTimerPipe::Opened> FileTimerPipe::OpenAt(const std::string& path) {
   const OwnedFd lock = LockFolderOf(path);
   struct stat info = {};
@@ -93,7 +93,7 @@ absl::StatusOr<FileTimerPipe::Opened> FileTimerPipe::MakePipe(const std::string&
   if (mkfifo(path.c_str(), 0600) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("making the pipe ", path));
   Opened pipe;
   pipe.path = path;
-  // For writing too: so it never ends, whoever comes and goes.
+  // Opened for writing, too, so that there is no end of file when the last writer closes it.
   pipe.fd.Reset(open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   if (pipe.fd.valid()) return pipe;
   absl::Status status = absl::ErrnoToStatus(errno, absl::StrCat("opening the pipe ", path));
@@ -127,9 +127,8 @@ absl::Status FileTimerPipe::Open(const std::string& given, absl::Duration limit)
   if (!given.empty() && path_ != given) {
     Log(Severity::kInfo, kPart,
         absl::StrCat("the file timer's pipe is ", path_,
-                     ": another process of this machine, such as another node, "
-                     "uses TORCHELASTIC_TIMER_FILE=",
-                     given));
+                     ": another process, such as another node on this machine, ",
+                     "uses TORCHELASTIC_TIMER_FILE=", given));
   }
   loop_->Watch(pipe_->fd.get(), EPOLLIN, [this](uint32_t) { Read(); });
   return absl::OkStatus();
@@ -180,7 +179,7 @@ void FileTimerPipe::WarnOnce(const std::string& what) {
   Log(severity, kPart, absl::StrCat("a message to the file timer is ignored (reported once): ", what));
 }
 
-// By its ancestors; and by its session, which outlives them.
+// Finds the worker by the process's session, which outlives its ancestors, and else by its ancestors.
 std::optional<TimerOwner> FileTimerPipe::OwnerOf(pid_t pid) const {
   const std::optional<ProcessInfo> process = ReadProcess(pid);
   if (!process || process->ended()) return std::nullopt;
@@ -232,7 +231,7 @@ void FileTimerPipe::Signal(const ExpiredTimer& timer) {
   const auto pid = static_cast<pid_t>(timer.pid);
   const std::optional<ProcessInfo> process = ReadProcess(pid);
   if (!process || process->start != timer.owner.start) return;  // it has ended
-  told_(timer.owner.local_rank, absl::StrCat(what, ": signal ", timer.signal));
+  on_expired_(timer.owner.local_rank, absl::StrCat(what, ": signal ", timer.signal));
   const absl::Status sent = SignalProcess(pid, timer.owner.start, timer.signal);
   if (!sent.ok() && !absl::IsNotFound(sent)) Log(Severity::kError, kPart, std::string(AsStd(sent.message())));
 }

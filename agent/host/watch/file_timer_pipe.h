@@ -26,11 +26,11 @@ inline constexpr absl::Duration kTimerTick = absl::Milliseconds(100);  // while 
 class FileTimerPipe {
  public:
   // Called when a timer of this worker has expired, before the signal is sent.
-  using Told = std::function<void(int local_rank, const std::string& what)>;
+  using OnExpired = std::function<void(int local_rank, const std::string& what)>;
   // Kills a worker that is still alive kTimerGrace after the signal.
   using Kill = std::function<void(int local_rank)>;
 
-  FileTimerPipe(EventLoop* loop, Told told, Kill kill);
+  FileTimerPipe(EventLoop* loop, OnExpired on_expired, Kill kill);
   ~FileTimerPipe();  // removes the pipe
   FileTimerPipe(const FileTimerPipe&) = delete;
   FileTimerPipe& operator=(const FileTimerPipe&) = delete;
@@ -61,7 +61,7 @@ class FileTimerPipe {
   void Signal(const ExpiredTimer& timer);
 
   EventLoop* const loop_;
-  const Told told_;
+  const OnExpired on_expired_;
   const Kill kill_;
   std::shared_ptr<Opened> pipe_;  // nullptr: not open
   std::string path_;

@@ -88,7 +88,7 @@ void GpuWatch::Read() {
 
 void GpuWatch::Ended(const Ending& ending) {
   tool_ = 0;
-  if (!asked_) return;  // it was given up before
+  if (!asked_) return;  // its time limit has passed already
   Read();
   if (!ending.ok()) {
     return Answer({.trouble = absl::StrCat(
@@ -96,7 +96,7 @@ void GpuWatch::Ended(const Ending& ending) {
   }
   GpuUsers users;
   for (const int64_t pid : ParseGpuPids(output_)) {
-    // Ours are reaped: where there is such a process by now, it is another one of that number.
+    // The old workers were reaped, so a process that has such a pid now is another one.
     const bool old = old_workers_.count(static_cast<pid_t>(pid)) > 0 && !IsThere(static_cast<pid_t>(pid));
     (old ? users.old_workers : users.others).insert(pid);
   }

@@ -17,7 +17,7 @@ std::string ReadAll(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// The mount point of a cgroup hierarchy: v2, or v1's with the memory controller. Empty: not mounted.
+// The mount point of a cgroup hierarchy: v2, or that of v1 with the memory controller. Empty: not mounted.
 std::string MountPoint(bool v2) {
   std::istringstream lines(ReadAll("/proc/self/mountinfo"));
   std::string line;
@@ -35,7 +35,7 @@ std::string MountPoint(bool v2) {
   return "";
 }
 
-// Our path within a hierarchy, "/..." or empty.
+// This process's path within a hierarchy, "/..." or empty.
 std::string OwnPath(bool v2) {
   std::istringstream lines(ReadAll("/proc/self/cgroup"));
   std::string line;
@@ -57,7 +57,7 @@ OomWatch::OomWatch() {
     const std::string mount = MountPoint(v2);
     const std::string file = v2 ? "/memory.events" : "/memory.oom_control";
     if (mount.empty()) continue;
-    // In a container the path may be as the outer namespace sees it, and our cgroup is the mount's root.
+    // In a container the path may be that of the outer namespace, and the container's cgroup the mount's root.
     for (const std::string& own : {OwnPath(v2), std::string()}) {
       path_ = mount + (own == "/" ? "" : own) + file;
       if (const auto count = Read()) {

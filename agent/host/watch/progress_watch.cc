@@ -21,7 +21,7 @@ namespace {
 
 constexpr char kPart[] = "host";
 
-// What a touch changes. None: there is no such file, or it cannot be seen.
+// The attributes that a touch changes: modification time, size, inode. nullopt: no such file, or no access.
 using Mark = std::optional<std::tuple<int64_t, int64_t, int64_t, uint64_t>>;
 
 Mark MarkOf(const std::string& path) {
@@ -32,7 +32,7 @@ Mark MarkOf(const std::string& path) {
 
 }  // namespace
 
-// Shared with the thread, which may outlive its owner inside a call that does not return.
+// Shared with the thread, which may outlive its owner in a system call that does not return.
 class ProgressWatch::State : public std::enable_shared_from_this<State> {
  public:
   State(EventLoop* loop, std::string path, std::function<void()> touched)
@@ -67,8 +67,7 @@ class ProgressWatch::State : public std::enable_shared_from_this<State> {
   }
 
  private:
-  // A mistyped path would end a sound job for want of progress: a file that nobody can make, or that cannot be
-  // seen from here, is worth a word.
+  // With a mistyped path a healthy job would end for lack of progress: warn if the file cannot be created or seen.
   void WarnIfUnlikely() {
     struct stat info = {};
     if (stat(path_.c_str(), &info) == 0) return;
@@ -87,7 +86,7 @@ class ProgressWatch::State : public std::enable_shared_from_this<State> {
     });
   }
 
-  // The newest request, or the next turn; none: it is over.
+  // Waits for a request or for the next period; returns the latest request. nullopt: stop.
   std::optional<uint64_t> Next() {
     const MutexLock lock(mutex_);
     condition_.WaitFor(
@@ -105,7 +104,7 @@ class ProgressWatch::State : public std::enable_shared_from_this<State> {
       base_ = mark;
     } else if (mark && mark != *base_ && !told_) {
       told_ = true;
-      // On its way through the loop the next round may begin, which this is no word about.
+      // The next round may begin while this is queued in the loop; the touch does not count for that round.
       loop_->Post([self = shared_from_this(), round = begins_at_] {
         if (self->IsRound(round)) self->touched_();
       });
@@ -119,12 +118,12 @@ class ProgressWatch::State : public std::enable_shared_from_this<State> {
   const std::string path_;
   Mutex mutex_;
   Condition condition_;
-  EventLoop* loop_ ABSL_GUARDED_BY(mutex_);  // null: the owner is gone
+  EventLoop* loop_ ABSL_GUARDED_BY(mutex_);  // null: the owner was destroyed
   const std::function<void()> touched_;
   uint64_t asked_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t answered_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t begins_at_ ABSL_GUARDED_BY(mutex_) =
-      0;  // the request that looks for the round's first time; 0: none yet
+  // The first request of the round, whose answer is the baseline; 0: no round yet.
+  uint64_t begins_at_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<Mark> base_ ABSL_GUARDED_BY(mutex_);
   bool told_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -132,7 +132,7 @@ TEST(Report, OtherFailuresComeFirstNumberedFromOne) {
   const size_t first = report.find("[1]:\n"), second = report.find("[2]:\n"), root = report.find("[0]:\n");
   EXPECT_LT(first, second);
   EXPECT_LT(second, root);
-  EXPECT_TRUE(Has(report, "received by PID 4710: muster's own, after the first failure\n")) << report;
+  EXPECT_TRUE(Has(report, "received by PID 4710: sent by muster after the first failure\n")) << report;
   EXPECT_TRUE(Has(report, "\n  and 3 more\n")) << report;
   EXPECT_FALSE(Has(report, "NO_OTHER"));
 }
