@@ -13,7 +13,7 @@ namespace muster::host {
 // The fields of a report that describe this node; `started` is the present time.
 JobEnd AboutThisNode(const v1::NodeConfig& config, const std::string& program);
 
-// Number of open descriptors that a node needs to start: see CheckDescriptors().
+// Number of descriptors that a node must be able to open to start: see CheckDescriptors().
 int LeastDescriptors(const LaunchPlan& plan, bool single_node);
 
 struct HostEnd {

@@ -382,7 +382,7 @@ void HostCore::FailLate(BootTime now, int local_rank, const Ending& ending, int6
   Say(Severity::kWarning,
       absl::StrCat("worker rank ", failure_->rank(), " (pid ", pid, ") ", Describe(ending), "; it had failed ",
                    absl::FormatDuration(absl::Trunc(stopped_at_ - at, absl::Milliseconds(1))),
-                   " before this node was told to stop"),
+                   " before this node began to stop its workers"),
       out, FailedWorker());
 }
 

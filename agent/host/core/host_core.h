@@ -286,7 +286,7 @@ class HostCore {
   void FailLate(BootTime now, int local_rank, const Ending& ending, int64_t pid, Effects* out);
   v1::Failure MakeFailure(int local_rank, const Ending& ending, int64_t pid, BootTime at) const;
   BootTime FailedAt(BootTime now, const Ending& ending) const;
-  NoteSubject FailedWorker() const;  // of failure_
+  NoteSubject FailedWorker() const;  // the worker of failure_
   void AddHint();
   void SayWhatFinishes(BootTime now, Effects* out);
   void AllEnded(BootTime now, Effects* out);

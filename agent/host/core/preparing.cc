@@ -193,7 +193,7 @@ void HostCore::OnPreflightSwept(BootTime now, const std::string& left, Effects* 
 std::string HostCore::WhyPreflightFailed() const {
   if (preflight_ending_ && preflight_ending_->ok()) return "";
   std::string why;
-  std::string said = preflight_last_line_;
+  std::string output = preflight_last_line_;
   if (!preflight_ending_) {
     why = absl::StrCat("timed out after ", absl::FormatDuration(options_.preflight_timeout),
                        " (--preflight-timeout)");
@@ -204,8 +204,8 @@ std::string HostCore::WhyPreflightFailed() const {
   } else {
     why = absl::StrCat("exit code ", preflight_ending_->number);
   }
-  if (preflight_ending_ && !preflight_ending_->error_text.empty()) said = preflight_ending_->error_text;
-  const std::string shown(absl::StripAsciiWhitespace(Printable(said)));
+  if (preflight_ending_ && !preflight_ending_->error_text.empty()) output = preflight_ending_->error_text;
+  const std::string shown(absl::StripAsciiWhitespace(Printable(output)));
   return shown.empty() ? why : absl::StrCat(why, ": ", OneLine(shown));
 }
 

@@ -211,9 +211,9 @@ std::string ErrorFileJson(const JobEnd& end) {
   if (!HasFailedWorker(end)) return "";
   const v1::Failure& cause = end.verdict->root_cause();
   Json message;
-  const std::string said = Or(Message(cause), absl::StrCat("exit code ", cause.exit_code()));
-  message["message"] = said;
-  message["extraInfo"]["py_callstack"] = Or(Or(cause.callstack(), cause.last_output()), said);
+  const std::string message_text = Or(Message(cause), absl::StrCat("exit code ", cause.exit_code()));
+  message["message"] = message_text;
+  message["extraInfo"]["py_callstack"] = Or(Or(cause.callstack(), cause.last_output()), message_text);
   message["extraInfo"]["timestamp"] = absl::StrCat(cause.wall_time_s());
   message["errorCode"] = SignedExitCode(cause);
   Json json;
@@ -231,8 +231,8 @@ std::string TerminationMessage(const JobEnd& end, size_t max_bytes) {
     const std::string remarks = Remarks(cause);
     if (!remarks.empty()) absl::StrAppend(&text, remarks, "\n");
     if (!cause.hint().empty()) absl::StrAppend(&text, cause.hint(), "\n");
-    const std::string said = Message(cause);
-    if (!said.empty()) absl::StrAppend(&text, said, "\n");
+    const std::string message_text = Message(cause);
+    if (!message_text.empty()) absl::StrAppend(&text, message_text, "\n");
     const std::string& more = cause.callstack().empty() ? cause.last_output() : cause.callstack();
     // The end of the output is the most useful part.
     const std::string head = CutUtf8(Printable(text), max_bytes / 2);

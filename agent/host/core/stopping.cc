@@ -246,10 +246,10 @@ void HostCore::WatchEnd(BootTime now, Effects* out) {
     exit_at_ = now;
     SendStatus(out);
   }
-  const bool told = !agent_attached_;
+  const bool agent_closed = !agent_attached_;
   if (exit_) {
     const BootTime from =
-        told && agent_gone_at_ != absl::InfinitePast() ? agent_gone_at_ : exit_at_ + kLeaveReportLimit;
+        agent_closed && agent_gone_at_ != absl::InfinitePast() ? agent_gone_at_ : exit_at_ + kLeaveReportLimit;
     if (now < from + FromMs(exit_->linger_ms())) return;
   } else if (leave_) {
     // Ctrl-C on the primary: its agent makes the verdict once the workers of the other nodes have ended, too.

@@ -99,7 +99,7 @@ BoundedFile::Change BoundedFile::Keep(BootTime now, absl::Status* trouble) {
 
 bool BoundedFile::HasPlenty() const {
   struct statfs about {};
-  if (fstatfs(fd_.get(), &about) != 0 || about.f_bsize <= 0) return false;  // FUSE may answer 0 to everything
+  if (fstatfs(fd_.get(), &about) != 0 || about.f_bsize <= 0) return false;  // FUSE may report 0 in all fields
   return static_cast<int64_t>(about.f_bavail) > kPlenty / about.f_bsize;
 }
 

@@ -40,7 +40,7 @@ constexpr int kNice = 10;                                     // workers have pr
 // One destination of a file's lines.
 struct Reader {
   LineAssembler assembler;
-  int out_fd;  // -1: filtered
+  int out_fd;  // stream that shows the lines; -1: they go to `filtered`
   int source;
   std::shared_ptr<FilteredLines> filtered;
   size_t prefix_size = 0;

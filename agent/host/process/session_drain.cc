@@ -19,7 +19,7 @@ bool Lives(const SessionMember& member) { return IsAlive(static_cast<pid_t>(memb
 void ForEachMember(const std::set<pid_t>& leaders,
                    const std::function<void(pid_t leader, const ProcessInfo&)>& visit) {
   (void)ForEachProcess([&](pid_t pid) {
-    const pid_t session = getsid(pid);  // far cheaper than a file of /proc, and most processes are not ours
+    const pid_t session = getsid(pid);  // far cheaper than reading /proc, and rules out most processes
     if (leaders.count(session) == 0) return;
     const auto info = ReadProcess(pid);
     if (info && !info->ended() && info->session == session) visit(session, *info);

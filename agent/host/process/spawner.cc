@@ -214,7 +214,7 @@ void Spawner::Collect(pid_t pid) {
   processes_.erase(it);
   loop_->Unwatch(ended->pidfd);
   close(ended->pidfd);
-  if (ended->status_fd >= 0) {  // a descendant can hold the pipe only before exec, where there is none
+  if (ended->status_fd >= 0) {  // ReadStatus closes it unless the read failed
     loop_->Unwatch(ended->status_fd);
     close(ended->status_fd);
   }

@@ -122,9 +122,9 @@ std::optional<WorkerError> ReadErrorFile(const std::string& path) {
   if (size > kMaxErrorFileBytes) {
     return Malformed("is longer than " + std::to_string(kMaxErrorFileBytes) + " bytes", content);
   }
-  WorkerError told = ParseErrorFile(content);
-  if (dated) told.written_at = absl::TimeFromTimespec(info.st_mtim);
-  return told;
+  WorkerError parsed = ParseErrorFile(content);
+  if (dated) parsed.written_at = absl::TimeFromTimespec(info.st_mtim);
+  return parsed;
 }
 
 ErrorFiles::~ErrorFiles() {

@@ -70,8 +70,8 @@ absl::Status FillFile(const std::string& path, const std::string& content) {
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("opening ", path));
   const absl::Cleanup closer = [fd] { close(fd); };
   struct stat info = {};
-  const bool said = fstat(fd, &info) == 0 && info.st_size > 0;
-  return said ? absl::OkStatus() : WriteAll(fd, path, content);
+  const bool has_content = fstat(fd, &info) == 0 && info.st_size > 0;
+  return has_content ? absl::OkStatus() : WriteAll(fd, path, content);
 }
 
 absl::Status ReplaceFile(const std::string& path, const std::string& content) {

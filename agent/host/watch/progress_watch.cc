@@ -48,7 +48,7 @@ class ProgressWatch::State : public std::enable_shared_from_this<State> {
     ++asked_;
     begins_at_ = asked_;
     base_.reset();
-    told_ = false;
+    reported_ = false;
     condition_.NotifyAll();
   }
   void Look() {
@@ -102,8 +102,8 @@ class ProgressWatch::State : public std::enable_shared_from_this<State> {
     if (loop_ == nullptr || begins_at_ == 0 || request < begins_at_) return;
     if (!base_) {
       base_ = mark;
-    } else if (mark && mark != *base_ && !told_) {
-      told_ = true;
+    } else if (mark && mark != *base_ && !reported_) {
+      reported_ = true;
       // The next round may begin while this is queued in the loop; the touch does not count for that round.
       loop_->Post([self = shared_from_this(), round = begins_at_] {
         if (self->IsRound(round)) self->touched_();
@@ -125,7 +125,7 @@ class ProgressWatch::State : public std::enable_shared_from_this<State> {
   // The first request of the round, whose answer is the baseline; 0: no round yet.
   uint64_t begins_at_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<Mark> base_ ABSL_GUARDED_BY(mutex_);
-  bool told_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reported_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 ProgressWatch::ProgressWatch(EventLoop* loop, std::string path, std::function<void()> touched)
