@@ -221,7 +221,7 @@ exit 0
         job = self.cluster_with_gpus(prefix=lambda place: CONTAINER)
         self.first_round(job, held=4242)
         self.end(job)
-        self.assertTrue(job.nodes[0].said("processes that are not known here hold GPUs .*4242"))
+        self.assertTrue(job.nodes[0].said("unknown processes hold GPUs .*4242"))
 
     def test_a_tool_that_fails_is_one_warning(self):
         job = self.cluster_with_gpus()

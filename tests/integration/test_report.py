@@ -137,7 +137,7 @@ class Report(OneNodeTest):
 
     def test_a_local_rank_with_dashes_that_is_refused_is_answered_with_the_other_spelling(self):
         report = self.fails("sys.exit(2)", "--pass-local-rank", code=2)
-        self.assertIn("--local_rank, with an underscore, gets it with --pass-local-rank=local_rank", report)
+        self.assertIn("--local_rank, with an underscore, use --pass-local-rank=local_rank", report)
 
     # ---- files ----
 

@@ -42,6 +42,18 @@ TEST(Coordinator, ThreeRestartsWithoutATouchOfTheProgressFileEndTheJobWith93) {
   EXPECT_EQ(c.Told("a").verdict().exit_code(), 93);
 }
 
+TEST(Coordinator, ARestartIsAnnouncedWithItsLimit) {
+  Cluster c(Fixed(2, 3));
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Apply("a");
+  c.Apply("b");
+  EXPECT_EQ(c.Said("restart "), 0);
+  FailAndDrain(&c, "a");
+  EXPECT_EQ(c.Said("restart 1 of 3: starting "), 1);
+  EXPECT_EQ(c.Said(" on 2 nodes, round 2, master "), 1);
+}
+
 TEST(Coordinator, AfterTheSecondFastFailureTheNextRoundWaits) {
   CoordinatorOptions options = Fixed(2, 100);
   options.restart_delay = absl::Seconds(4);
