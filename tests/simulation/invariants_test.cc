@@ -261,12 +261,12 @@ TEST_F(InvariantOneTest, MoreRanksThanSlotsAreReported) {
   ExpectReport("invariant 1: round 1@1.abcd, told to a: this host holds 4 ranks");
 }
 
-TEST_F(InvariantOneTest, ARoundThatIsStartedOtherwiseThanItWasToldIsReported) {
+TEST_F(InvariantOneTest, StartingAChangedRoundIsReported) {
   invariants_.OnSpawn(b_.host, MakeRound(1, 0));
   ExpectReport("invariant 1: round 1@1.abcd, told to b: node rank 0 is held by a");
 }
 
-TEST_F(InvariantOneTest, ARoundThatNobodyMadeIsReported) {
+TEST_F(InvariantOneTest, StartingAnUnknownRoundIsReported) {
   invariants_.OnSpawn(b_.host, MakeRound(2, 1));
   ExpectReport("invariant 1: b starts round 2@1.abcd that nobody made");
 }
@@ -279,7 +279,7 @@ TEST_F(InvariantsTest, ARoundOutsideMinAndMaxIsReported) {
   ExpectReport("invariant 1: round 1@1.abcd, told to a: 3 nodes, not within MIN:MAX");
 }
 
-TEST_F(InvariantsTest, AWorldThatIsNotTheSumOfItsSlotsIsReported) {
+TEST_F(InvariantsTest, AWorldSizeUnlikeTheSumOfSlotsIsReported) {
   v1::Round round = MakeRound(1, 0);
   round.set_world_size(5);
   Run(a_, round);
@@ -313,7 +313,7 @@ TEST_F(InvariantsTest, ADescendantCountsUntilItIsSwept) {
               StartsWith("invariant 2: workers of two rounds execute at once: 1@1.abcd (1)"));
 }
 
-TEST_F(InvariantsTest, ASweptDescendantCountsNoMoreNorDoesAnExemptOne) {
+TEST_F(InvariantsTest, SweptAndExemptDescendantsDoNotCount) {
   WorkerProcess worker = WorkerOf(a_, 1, 0);
   WorkerProcess descendant = WorkerOf(a_, 1, 0);
   descendant.parent = &worker;
@@ -345,14 +345,14 @@ TEST_F(InvariantsTest, AnOlderEpochIsReported) {
   ExpectReport("invariant 3: coordinator 0 went back to an older epoch");
 }
 
-TEST_F(InvariantsTest, ACoordinatorThatTellsAnOlderRoundIsReported) {
+TEST_F(InvariantsTest, AnOlderRoundFromACoordinatorIsReported) {
   RunBoth(2);
   ExpectLawful();
   Run(b_, MakeRound(1, 1));
   ExpectReport("invariant 3: coordinator 0 tells round 1@1.abcd after round 2@1.abcd");
 }
 
-TEST_F(InvariantsTest, AHostThatIsToldAnOlderRoundIsReported) {
+TEST_F(InvariantsTest, AnOlderRoundSentToAHostIsReported) {
   Run(*home_, b_, MakeRound(1, 1));
   Run(*home_, a_, MakeRound(2, 0));
   ExpectLawful();
@@ -402,7 +402,7 @@ TEST_F(InvariantsTest, MoreRestartsThanRoundsAreReported) {
   ExpectReport("invariant 3: round 2@1.abcd, told to a: 2 restarts before round number 2");
 }
 
-TEST_F(InvariantsTest, AFailureThatNobodyHadIsReported) {
+TEST_F(InvariantsTest, AChargeWithoutAFailureIsReported) {
   v1::Round round = MakeRound(2, 0);
   round.set_failures(1);
   Run(a_, round);
@@ -449,7 +449,7 @@ TEST_F(InvariantsTest, AHostThatExitsZeroWithoutSuccessIsReported) {
   ExpectReport("invariant 4: b exits 0 (verdict): 0, but in no round did every worker exit 0 by itself");
 }
 
-TEST_F(InvariantsTest, ACodeThatNoWorkerHadIsReported) {
+TEST_F(InvariantsTest, AnExitCodeOfNoWorkerIsReported) {
   FailWorkerOf(1, 7);
   Announce(a_, VerdictOf(7, "worker"));
   ExpectLawful();
@@ -457,7 +457,7 @@ TEST_F(InvariantsTest, ACodeThatNoWorkerHadIsReported) {
   ExpectReport("invariant 4: the verdict's code 8 is no failed worker's");
 }
 
-TEST_F(InvariantsTest, ACancelledJobThatNobodyCancelledIsReported) {
+TEST_F(InvariantsTest, AnInventedCancellationIsReported) {
   Announce(a_, VerdictOf(130, "muster"));
   ExpectReport("invariant 4: the verdict is 130, but nobody cancelled the job");
 }
@@ -486,7 +486,7 @@ TEST_F(InvariantsTest, TwoVerdictsAreReported) {
   ExpectReport("invariant 4: b exits 70 (verdict): verdict 70 of muster, but a saw 69 of muster");
 }
 
-TEST_F(InvariantsTest, TwoVerdictsThatAreToldAreReported) {
+TEST_F(InvariantsTest, TwoStoredVerdictsAreReported) {
   invariants_.OnVerdictStored(a_.host, VerdictOf(69, "muster"));
   invariants_.OnVerdictStored(a_.host, VerdictOf(69, "muster"));
   ExpectLawful();
@@ -504,7 +504,7 @@ TEST_F(InvariantsTest, ARoundAfterAKnownSuccessIsReported) {
       "succeeded");
 }
 
-TEST_F(InvariantsTest, TheSuccessOfARoundThatALaterOneReplacedIsReported) {
+TEST_F(InvariantsTest, SuccessOfAReplacedRoundIsReported) {
   RunBoth(1);
   FailWorkerOf(1, 7);
   HearSuccess(1, 0);
@@ -518,7 +518,7 @@ TEST_F(InvariantsTest, TheSuccessOfARoundThatALaterOneReplacedIsReported) {
       "invariant 4: coordinator 0 concludes 0, but has not heard that every node of round 2@1.abcd succeeded");
 }
 
-TEST_F(InvariantsTest, APrimaryBroughtBackWhenAllWhoKnewTheVerdictHadEndedMayComeToAnother) {
+TEST_F(InvariantsTest, ARevivedPrimaryMayReachAnotherVerdict) {
   Announce(a_, VerdictOf(69, "muster"));
   Finish(b_, 69, VerdictOf(69, "muster"));
   Node late("late", 0);
@@ -534,7 +534,7 @@ TEST_F(InvariantsTest, APrimaryBroughtBackWhenAllWhoKnewTheVerdictHadEndedMayCom
   ExpectReport("invariant 4: c exits 71 (verdict): verdict 71 of muster, but late saw 70 of muster");
 }
 
-TEST_F(InvariantsTest, ACoordinatorOfTheSamePrimaryMayNotComeToAnotherVerdict) {
+TEST_F(InvariantsTest, TheSamePrimaryMayNotReachAnotherVerdict) {
   Announce(a_, VerdictOf(69, "muster"));
   Finish(b_, 69, VerdictOf(69, "muster"));
   v1::Directive directive;
@@ -553,7 +553,7 @@ TEST_F(InvariantsTest, ARefusalIsReported) {
   ExpectReport("invariant 5: b was refused: run id");
 }
 
-TEST_F(InvariantsTest, OnlyWhoCannotStartIsRefused) {
+TEST_F(InvariantsTest, OnlyANodeThatCannotStartIsRefused) {
   b_.host.options.config.mutable_cannot_start();
   v1::Directive directive;
   directive.mutable_refused()->set_exit_code(127);
@@ -566,7 +566,7 @@ TEST_F(InvariantsTest, OnlyWhoCannotStartIsRefused) {
   ExpectReport("invariant 5: a was refused: no program");
 }
 
-TEST_F(InvariantsTest, WhoCannotStartEndsNoJobThatHadARound) {
+TEST_F(InvariantsTest, AFailedStartAfterARoundEndsNoJob) {
   Session session = SessionOf(b_);
   session.first_heard = 0;
   home_->sessions[1] = &session;
@@ -575,7 +575,7 @@ TEST_F(InvariantsTest, WhoCannotStartEndsNoJobThatHadARound) {
   ExpectReport("invariant 5: a node that cannot start ends the job, but b was in round 1@1.abcd");
 }
 
-TEST_F(InvariantsTest, WhoComesAfterTheVerdictMayHaveBeenInARound) {
+TEST_F(InvariantsTest, ALatecomerMayHaveBeenInARound) {
   Session session = SessionOf(b_);
   session.first_heard = 0;
   home_->sessions[1] = &session;
@@ -602,7 +602,7 @@ TEST_F(InvariantsTest, AStrangerThatChangesTheEpochIsReported) {
   ExpectReport("invariant 5: coordinator 0 follows a stranger's epoch");
 }
 
-TEST_F(InvariantsTest, APrimaryThatTheOthersCanDoWithoutIsNotRefused) {
+TEST_F(InvariantsTest, RefusingTheNeededPrimaryIsReported) {
   scenario_.min_nodes = 1;
   a_.host.options.config.mutable_cannot_start();
   v1::Directive directive;
@@ -612,12 +612,12 @@ TEST_F(InvariantsTest, APrimaryThatTheOthersCanDoWithoutIsNotRefused) {
   ExpectReport("invariant 5: a was refused: no program");
 }
 
-TEST_F(InvariantsTest, AStrangerThatIsNotAnsweredIsReported) {
+TEST_F(InvariantsTest, AnUnansweredStrangerIsReported) {
   invariants_.OnStranger(*home_, home_->core.state(), 7, {});
   ExpectReport("invariant 5: coordinator 0 answers a stranger 0 times");
 }
 
-TEST_F(InvariantsTest, AReasonWithoutEndIsReported) {
+TEST_F(InvariantsTest, AnUnboundedReasonIsReported) {
   v1::Directive directive;
   directive.mutable_wait()->set_reason(std::string(1000, 'x'));
   Send(*home_, b_, directive);
@@ -632,20 +632,20 @@ TEST_F(InvariantsTest, AnExitWithoutAVerdictIsReported) {
   ExpectReport("invariant 5: b exits 1 (no reason) without a verdict");
 }
 
-TEST_F(InvariantsTest, AHostThatGivesItsCoordinatorUpTooEarlyIsReported) {
+TEST_F(InvariantsTest, GivingUpTheCoordinatorTooEarlyIsReported) {
   b_.host.last_directive = 0;
   invariants_.OnFinish(b_.host, FinishOf(69, "not reached"));
   ExpectReport(
       "invariant 5: b exits 69 (not reached) without a verdict, though its coordinator was heard 0 ms ago");
 }
 
-TEST_F(InvariantsTest, AFaultOfOursWithoutEnoughDeathsOfAgentsIsReported) {
+TEST_F(InvariantsTest, Exit70AfterTooFewAgentDeathsIsReported) {
   b_.host.agent_starts.resize(host::kMaxAgentRestarts - 1);
   invariants_.OnFinish(b_.host, FinishOf(70, "the agent died"));
   ExpectReport("invariant 5: b exits 70 (the agent died) without a verdict");
 }
 
-TEST_F(InvariantsTest, AFaultOfOursWhereNobodyStruckTheAgentsIsReported) {
+TEST_F(InvariantsTest, Exit70WithoutStruckAgentsIsReported) {
   b_.host.agent_starts.resize(host::kMaxAgentRestarts);
   b_.host.agents_struck = host::kMaxAgentRestarts;
   invariants_.OnFinish(b_.host, FinishOf(70, "the agent died"));
@@ -655,7 +655,7 @@ TEST_F(InvariantsTest, AFaultOfOursWhereNobodyStruckTheAgentsIsReported) {
   ExpectReport("invariant 5: b exits 70 (the agent died) without a verdict");
 }
 
-TEST_F(InvariantsTest, AMemberThatEndsAsAnotherJobRefusesItIsReported) {
+TEST_F(InvariantsTest, Exit77WithoutARefusalElsewhereIsReported) {
   b_.host.refused_elsewhere = true;
   invariants_.OnFinish(b_.host, FinishOf(77, "run id"));
   ExpectLawful();
@@ -664,7 +664,7 @@ TEST_F(InvariantsTest, AMemberThatEndsAsAnotherJobRefusesItIsReported) {
   ExpectReport("invariant 5: b exits 77 (run id) without a verdict");
 }
 
-TEST_F(InvariantsTest, ANodeThatGaveItsPortUpMayEndAndOnlyThat) {
+TEST_F(InvariantsTest, ANodeThatGaveUpItsPortMayExitWith69) {
   b_.host.gave_up_port = true;
   invariants_.OnFinish(b_.host, FinishOf(69, "the port is in use"));
   ExpectLawful();
@@ -677,14 +677,14 @@ TEST_F(InvariantsTest, AJobThatEndsWithoutAVerdictIsReported) {
   ExpectReport("invariant 5: every host has ended, and none with a verdict");
 }
 
-TEST_F(InvariantsTest, AJobWhoseNodesAreKilledBetweenTheVerdictAndTheirExitIsLawful) {
+TEST_F(InvariantsTest, NodesKilledAfterTheVerdictAreLawful) {
   *b_.host.memory.mutable_verdict() = VerdictOf(0, "muster");
   invariants_.OnHostDeath(b_.host);
   invariants_.OnSettled();
   ExpectLawful();
 }
 
-TEST_F(InvariantsTest, AFailedJobInWhichNothingFailedIsReported) {
+TEST_F(InvariantsTest, AFailedJobWithoutAFailureIsReported) {
   Finish(a_, 69, VerdictOf(69, "muster"));
   ExpectLawful();
   invariants_.OnSettled();
@@ -698,7 +698,7 @@ TEST_F(InvariantsTest, AJobThatDoesNotEndIsReported) {
 
 // ---- invariant 6: the death of an agent ends no worker
 
-TEST_F(InvariantsTest, ASignalToWorkersAfterDeathsOfAgentsIsReported) {
+TEST_F(InvariantsTest, SignallingWorkersAfterAgentDeathsIsReported) {
   invariants_.OnSignal(b_.host, SIGTERM);
   ExpectReport("invariant 6: b signals its workers (15) though only agents have died");
 }

@@ -23,7 +23,7 @@ struct Core {
 
 class PurityOf : public ::testing::TestWithParam<Core> {};
 
-TEST_P(PurityOf, NoFileIncludesIoClockThreadsRandomnessOrLogging) {
+TEST_P(PurityOf, NoFileDoesIoOrReadsClockOrRandomness) {
   int files = 0;
   for (const auto& entry : fs::directory_iterator(fs::path(MUSTER_SOURCE_DIR) / GetParam().folder)) {
     const fs::path& path = entry.path();
@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(AllCores, PurityOf,
                            return name;
                          });
 
-TEST(LocksTest, EveryLockIsOneThatClangChecks) {
+TEST(LocksTest, EveryLockIsCheckedByClang) {
   const fs::path root = MUSTER_SOURCE_DIR;
   const std::regex unchecked(R"re(#include\s*[<"](mutex|shared_mutex|condition_variable|absl/synchronization))re");
   int files = 0;

@@ -1,5 +1,5 @@
-// Which folder may include which: the map of the house, held against the includes. Whoever adds an arrow adds it here,
-// and says why in the folder's README.
+// Which folder may include which: the map of the house, held against the includes. Whoever adds an arrow adds it
+// here, and says why in the folder's README.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// From the ground up: a room includes only what stands above it in this list. All may include base/, which is left out;
-// base/ and cli/ are one room each.
+// From the ground up: a room includes only what stands above it in this list. All may include base/, which is left
+// out; base/ and cli/ are one room each.
 struct Room {
   std::string name;
   std::set<std::string> includes;
@@ -83,7 +83,7 @@ std::map<std::pair<std::string, std::string>, std::string> Arrows() {
   return arrows;
 }
 
-TEST(RoomsTest, EachIncludesWhatTheMapAllowsAndTheMapAllowsNothingElse) {
+TEST(RoomsTest, IncludesMatchTheMapExactly) {
   std::set<std::pair<std::string, std::string>> used, allowed;
   for (const Room& room : Rooms()) {
     for (const std::string& included : room.includes) allowed.insert({room.name, included});
@@ -98,7 +98,7 @@ TEST(RoomsTest, EachIncludesWhatTheMapAllowsAndTheMapAllowsNothingElse) {
   EXPECT_LE(allowed.size(), kMostArrows);
 }
 
-TEST(RoomsTest, NoneIncludesWhatStandsOnIt) {
+TEST(RoomsTest, NoFolderIncludesItsDependents) {
   std::set<std::string> below;
   for (const Room& room : Rooms()) {
     for (const std::string& included : room.includes) EXPECT_TRUE(below.count(included) > 0) << room.name;
@@ -117,7 +117,7 @@ TEST(RoomsTest, NoneIncludesWhatStandsOnIt) {
 }
 
 // A host and its agent may be two containers of a pod: what both need stands in base/.
-TEST(RoomsTest, AgentAndHostIncludeNothingOfEachOther) {
+TEST(RoomsTest, AgentAndHostDoNotIncludeEachOther) {
   for (const auto& [arrow, where] : Arrows()) {
     const auto is_host = [](const std::string& folder) { return folder.starts_with("agent/host"); };
     const auto is_agent = [](const std::string& folder) {

@@ -92,7 +92,7 @@ TEST_F(AgentProcessTest, ASingleNodeJobStartsItsRound) {
 
 TEST_F(AgentProcessTest, APrimaryWithoutOthersStartsItsRound) { ExpectStartOfRoundOne(); }
 
-TEST_F(AgentProcessTest, AHostThatCannotBeWatchedIsNotTakenForDead) {
+TEST_F(AgentProcessTest, AnUnwatchableHostIsNotTakenForDead) {
   status_.set_host_pid(-1);  // pidfd_open(2) refuses it, which says nothing of a death
   Tell();
   int status = 0;

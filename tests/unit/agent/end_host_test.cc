@@ -10,7 +10,7 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(60);  // a test that hangs fails
 
-TEST(HostEnder, WhatCannotBeEndedInTimeIsGivenUpAndNotTakenForEnded) {
+TEST(HostEnder, AnUnkillableHostIsNotTakenForEnded) {
   EventLoop loop;
   bool swept = false;
   std::string left;

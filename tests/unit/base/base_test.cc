@@ -17,14 +17,14 @@ v1::Epoch Epoch(uint64_t number, uint64_t random) {
   return epoch;
 }
 
-TEST(Ids, EpochsCompareByNumberAndThenByTheirRandomPart) {
+TEST(Ids, EpochsCompareByNumberThenByRandom) {
   EXPECT_LT(Compare(Epoch(1, 9), Epoch(2, 1)), 0);
   EXPECT_LT(Compare(Epoch(2, 1), Epoch(2, 2)), 0);
   EXPECT_EQ(Compare(Epoch(2, 2), Epoch(2, 2)), 0);
   EXPECT_GT(Compare(Epoch(1, 0), v1::Epoch()), 0) << "any epoch is greater than none";
 }
 
-TEST(Ids, RoundsOfOneNumberDifferByTheEpochThatMadeThem) {
+TEST(Ids, RoundsOfOneNumberDifferByEpoch) {
   v1::RoundId a, b;
   a.set_number(5);
   b.set_number(5);
@@ -34,7 +34,7 @@ TEST(Ids, RoundsOfOneNumberDifferByTheEpochThatMadeThem) {
   EXPECT_FALSE(Same(a, b));
 }
 
-TEST(Ids, StatusesOfANewerAgentAreNewerWhateverTheirSeq) {
+TEST(Ids, ANewerAgentsStatusesAreNewer) {
   v1::StatusId old_agent, new_agent;
   old_agent.set_agent_number(1);
   old_agent.set_seq(100);
@@ -52,7 +52,7 @@ TEST(Ids, AnIpv6EndpointIsWrittenWithBrackets) {
   EXPECT_EQ(ToString(endpoint), "node-1:80");
 }
 
-TEST(Duration, SecondsAreTheUnitWhereNoneIsWritten) {
+TEST(Duration, SecondsAreTheDefaultUnit) {
   EXPECT_EQ(ParseDuration("20").value(), absl::Seconds(20));
   EXPECT_EQ(ParseDuration("0.5").value(), absl::Milliseconds(500));
   EXPECT_EQ(ParseDuration("0").value(), absl::ZeroDuration());
@@ -65,7 +65,7 @@ TEST(Duration, UnitsAreMillisecondsSecondsMinutesAndHours) {
   EXPECT_EQ(ParseDuration("2h").value(), absl::Hours(2));
 }
 
-TEST(Duration, WhatIsNoDurationIsRefusedByName) {
+TEST(Duration, InvalidDurationsAreNamed) {
   for (const char* text : {"", "s", "abc", "-1", "-0", "1d", "1 s", "5s5", "nan", "inf", "1e3", "0x10", "1e999",
                            "99999h9", "999999999h"}) {
     const auto result = ParseDuration(text);
@@ -74,13 +74,13 @@ TEST(Duration, WhatIsNoDurationIsRefusedByName) {
   }
 }
 
-TEST(Text, OfManyItemsTheFirstAreNamedAndTheRestCounted) {
+TEST(Text, LongListsNameTheFirstAndCountTheRest) {
   EXPECT_EQ(JoinAtMost({}, 2), "");
   EXPECT_EQ(JoinAtMost({"a", "b"}, 2), "a, b");
   EXPECT_EQ(JoinAtMost({"a", "b", "c", "d"}, 2), "a, b and 2 more");
 }
 
-TEST(WaitingLine, IsSaidAfterASecondAndThenEverMoreRarely) {
+TEST(WaitingLine, IsRepeatedEverMoreRarely) {
   WaitingLine line;
   const BootTime start = FromBootNanos(1'000'000'000);
   EXPECT_FALSE(line.Set(start, "a bus"));
@@ -94,7 +94,7 @@ TEST(WaitingLine, IsSaidAfterASecondAndThenEverMoreRarely) {
                                             "still waiting after 3m: a bus"}));
 }
 
-TEST(WaitingLine, AChangeIsSaidAtOnceThoughNotTwiceWithinMomentsAndTheEndNever) {
+TEST(WaitingLine, ChangesAreLoggedAtOnceWithinALimit) {
   WaitingLine line;
   const BootTime start = FromBootNanos(1'000'000'000);
   line.Set(start, "a bus");

@@ -31,7 +31,7 @@ TEST(BoundedJson, SizeIsCountedExactly) {
   EXPECT_EQ(RefusalOf("[100]", limits), "5 bytes long, over the limit of 4");
 }
 
-TEST(BoundedJson, SaysWhereItStumbled) {
+TEST(BoundedJson, ErrorsNameThePosition) {
   EXPECT_EQ(RefusalOf("x"), "not JSON at byte 0, near x");
   EXPECT_EQ(RefusalOf(R"({"a":1} {"b":2})"), R"(not JSON at byte 8, near {"b":2})");
   EXPECT_EQ(RefusalOf(R"({"a":)"), "not JSON: it ends too early, after 5 bytes");
@@ -59,7 +59,7 @@ TEST(Shown, EscapesWhatIsNotPrintable) {
   EXPECT_EQ(Shown(std::string("\0", 1)), R"(\x00)");
 }
 
-TEST(Shown, CutsAtTheLimitAndNeverWithinAnEscape) {
+TEST(Shown, CutsAtTheLimitNotWithinAnEscape) {
   EXPECT_EQ(Shown(std::string(kMaxShownChars, 'a')), std::string(kMaxShownChars, 'a'));
   EXPECT_EQ(Shown(std::string(kMaxShownChars + 1, 'a')), std::string(kMaxShownChars - 3, 'a') + "...");
   for (size_t lead = 0; lead < 8; ++lead) {
@@ -69,7 +69,7 @@ TEST(Shown, CutsAtTheLimitAndNeverWithinAnEscape) {
   }
 }
 
-TEST(Problem, IsOneShortLineWhateverItsPartsHold) {
+TEST(Problem, IsAlwaysOneShortLine) {
   const std::string foreign = std::string(500, 'x') + "\nmuster: all is well\xff";
   const absl::Status status = ToStatus({foreign, foreign, foreign, "none but \n this", ""});
   const std::string line(status.message().data(), status.message().size());

@@ -42,7 +42,7 @@ TEST(MaskSecrets, OrdinaryNamesAreLeftAlone) {
   }
 }
 
-TEST(MaskSecrets, ValuesBecomeAMaskOfOneLengthAndEmptyOnesStay) {
+TEST(MaskSecrets, MasksHaveOneLengthAndEmptyValuesStay) {
   const Environment masked = MaskSecrets({{"HF_TOKEN", "x"}, {"A_KEY", "longer"}, {"B_KEY", ""}, {"RANK", "3"}});
   EXPECT_EQ(masked, (Environment{{"HF_TOKEN", kMask}, {"A_KEY", kMask}, {"B_KEY", ""}, {"RANK", "3"}}));
 }
@@ -60,7 +60,7 @@ TEST(MaskSecrets, UserPartsOfUrlsAreMasked) {
 
 using Words = std::vector<std::string>;
 
-TEST(MaskSecrets, InTheArgumentsOfACommandNoSecretStays) {
+TEST(MaskSecrets, SecretsInCommandArgumentsAreMasked) {
   const std::string token = "ghp_" + std::string(36, 'a') + "S3CRET";
   for (const Words& arguments : std::vector<Words>{{"--header", "Authorization: Bearer S3CRET"},
                                                    {"--header=Authorization: Bearer S3CRET"},
@@ -97,7 +97,7 @@ TEST(MaskSecrets, InTheArgumentsOfACommandNoSecretStays) {
   }
 }
 
-TEST(MaskSecrets, OfTheArgumentsOfACommandTheRestIsShown) {
+TEST(MaskSecrets, OtherCommandArgumentsAreShown) {
   const Words arguments = {"--lr",
                            "1e-4",
                            "--max-tokens",

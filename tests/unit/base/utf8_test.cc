@@ -34,7 +34,7 @@ TEST(Utf8Test, ACharacterIsNeverCut) {
   EXPECT_EQ(ToUtf8("ab\xe2\x82\xac", 5), "ab\xe2\x82\xac");
 }
 
-TEST(Utf8Test, ProtobufReadsBackWhateverWasMadeOfAnyBytes) {
+TEST(Utf8Test, ProtobufAcceptsTextMadeOfAnyBytes) {
   EXPECT_TRUE(rc::check([](const std::string& bytes) {
     const auto max = *rc::gen::inRange<size_t>(0, 20);
     v1::HostStatus status, read;

@@ -34,7 +34,7 @@ Ran Muster(const std::string& words, const std::string& variables = "") {
   return ran;
 }
 
-TEST(BinaryTest, HelpGoesToStandardOutputAndNothingSaidIsAMistake) {
+TEST(BinaryTest, HelpGoesToStandardOutput) {
   EXPECT_THAT(Muster("--help").output, HasSubstr("Usage: muster COMMAND"));
   EXPECT_EQ(Muster("run --help").exit_code, 0);
   EXPECT_THAT(Muster("run -h").output, HasSubstr("--nnodes N|MIN:MAX"));
@@ -47,12 +47,12 @@ TEST(BinaryTest, HelpGoesToStandardOutputAndNothingSaidIsAMistake) {
   EXPECT_EQ(Muster("2>/dev/null").output, "");
 }
 
-TEST(BinaryTest, ANodeOfMusterLocalSaysThatItIsOne) {
+TEST(BinaryTest, ANodeOfMusterLocalSaysSo) {
   EXPECT_THAT(Muster("local --nodes 2 --no-python true 2>&1").output,
               AllOf(HasSubstr("node 1 of 2 (muster local), primary 127.0.0.1:"), Not(HasSubstr("vertex"))));
 }
 
-TEST(BinaryTest, WhatIsWrongOnTheCommandLineIs64AndInTheEnvironment65) {
+TEST(BinaryTest, CommandLineErrorsAre64EnvironmentErrors65) {
   EXPECT_EQ(Muster("dance 2>&1").output,
             "muster: dance: no such command; the commands are run, local, env, hostfile, coordinator, version and "
             "help\n");
@@ -77,13 +77,13 @@ TEST(BinaryTest, WhatIsWrongOnTheCommandLineIs64AndInTheEnvironment65) {
   EXPECT_EQ(Muster("env 2>/dev/null", "CLUSTER_SPEC='{'").exit_code, 65);
 }
 
-TEST(BinaryTest, AWorkersExitCodeIsOurs) {
+TEST(BinaryTest, AWorkersExitCodeIsPassedOn) {
   EXPECT_EQ(Muster("run --no-python true 2>/dev/null").exit_code, 0);
   EXPECT_EQ(Muster("run --no-python sh -c 'exit 7' 2>/dev/null").exit_code, 7);
   EXPECT_EQ(Muster("run --no-python sh -c 'kill -SEGV $$$$' 2>/dev/null").exit_code, 139);
 }
 
-TEST(BinaryTest, ALocalJobGoesOnWhereItsOutputCannotBeWritten) {
+TEST(BinaryTest, ALocalJobSurvivesAnUnwritableOutput) {
   const Ran ran = Muster("local --nodes 2 --no-python sh -c 'echo x; exit 3' 2>&1 >/dev/full");
   EXPECT_EQ(ran.exit_code, 3);
   EXPECT_NE(ran.output.find("bytes of output were lost: No space left on device"), std::string::npos)
@@ -96,7 +96,7 @@ TEST(BinaryTest, AProgramThatCannotBeStartedIs126Or127) {
   EXPECT_EQ(Muster("local --nodes 2 --no-python /etc/passwd 2>/dev/null").exit_code, 126);
 }
 
-TEST(BinaryTest, TheScriptGetsItsWordsUntouched) {
+TEST(BinaryTest, TheScriptGetsItsArgumentsUnchanged) {
   const Ran ran = Muster("run --no-python printf '%s,' --nnodes 3 -- -m '' 'a b' 2>/dev/null");
   EXPECT_EQ(ran.output, "--nnodes,3,--,-m,,a b,");
 }
@@ -112,7 +112,7 @@ TEST(BinaryTest, EnvPrintsOneJsonObjectAndStartsNothing) {
   EXPECT_THAT(ran.output, HasSubstr("\"source\": \"single\""));
 }
 
-TEST(BinaryTest, LocalNodesRunAsOneJobAndTheirLinesBearNodeAndRank) {
+TEST(BinaryTest, LocalNodesRunAsOneJobWithPrefixedLines) {
   const Ran ran =
       Muster("local --nodes 2 --no-python --nproc-per-node 1 sh -c 'echo $RANK of $WORLD_SIZE' 2>/dev/null");
   EXPECT_EQ(ran.exit_code, 0);

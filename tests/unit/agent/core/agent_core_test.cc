@@ -96,7 +96,7 @@ class AgentCoreTest : public ::testing::Test {
   Effects effects_;
 };
 
-TEST_F(AgentCoreTest, ConfiguredItConnectsAndSaysWhoItIs) {
+TEST_F(AgentCoreTest, AConfiguredAgentConnectsAndSendsItsIdentity) {
   EXPECT_EQ(Took<Connect>().size(), 1u);
   Connected();
   EXPECT_EQ(LastStatus().phase(), v1::PHASE_READY);
@@ -105,7 +105,7 @@ TEST_F(AgentCoreTest, ConfiguredItConnectsAndSaysWhoItIs) {
   EXPECT_EQ(LastStatus().offer().port(), 4000u);
 }
 
-TEST_F(AgentCoreTest, WhatShouldBeTheSameOnAllNodesIsToldOnceInEachSession) {
+TEST_F(AgentCoreTest, NodeFactsAreSentOnceInEachSession) {
   Connected();
   EXPECT_EQ(LastStatus().facts().at("NCCL_DEBUG"), "INFO");
   Pass(absl::Seconds(1));
@@ -124,7 +124,7 @@ TEST_F(AgentCoreTest, WhatShouldBeTheSameOnAllNodesIsToldOnceInEachSession) {
 }
 
 // It has tried to reach nobody meanwhile, and finds its connection dead as it goes on.
-TEST_F(AgentCoreTest, WhoWasStoppedForLongerThanTheCoordinatorTimeoutTriesAgainFirst) {
+TEST_F(AgentCoreTest, AStoppedAgentRetriesBeforeGivingUp) {
   Connected();
   Give(Directive(1));
   HostApplies();
@@ -136,7 +136,7 @@ TEST_F(AgentCoreTest, WhoWasStoppedForLongerThanTheCoordinatorTimeoutTriesAgainF
   EXPECT_EQ(LastOrder().exit().exit_code(), 69);
 }
 
-TEST_F(AgentCoreTest, ANodeThatFoundOutThatItServesIsThePrimary) {
+TEST_F(AgentCoreTest, TheNodeThatServesIsThePrimary) {
   for (const bool found : {false, true}) {
     AgentCore core(8);
     v1::HostStatus first = host_;
@@ -150,7 +150,7 @@ TEST_F(AgentCoreTest, ANodeThatFoundOutThatItServesIsThePrimary) {
   }
 }
 
-TEST_F(AgentCoreTest, ThePrimaryOffersLoopbackOnlyUntilAMemberOfAnotherMachineIsThere) {
+TEST_F(AgentCoreTest, ThePrimaryOffersLoopbackUntilARemoteMemberJoins) {
   core_.OnConnected(now_, "", &effects_);
   EXPECT_FALSE(LastStatus().has_offer());
   core_.OnLocalAddress(now_, "127.0.0.1", &effects_);
@@ -162,7 +162,7 @@ TEST_F(AgentCoreTest, ThePrimaryOffersLoopbackOnlyUntilAMemberOfAnotherMachineIs
   EXPECT_EQ(LastStatus().offer().host(), "10.0.0.1");
 }
 
-TEST_F(AgentCoreTest, WhatIsAppliedIsWhatTheHostHasConfirmed) {
+TEST_F(AgentCoreTest, OnlyConfirmedDirectivesCountAsApplied) {
   Connected();
   Give(Directive(5));
   EXPECT_EQ(LastStatus().applied().seq(), 0u);
@@ -170,7 +170,7 @@ TEST_F(AgentCoreTest, WhatIsAppliedIsWhatTheHostHasConfirmed) {
   EXPECT_EQ(LastStatus().applied().seq(), 5u);
 }
 
-TEST_F(AgentCoreTest, AnAnswerToABeatIsNoReasonForAnotherBeat) {
+TEST_F(AgentCoreTest, AnAnswerToAHeartbeatSendsNoHeartbeat) {
   Connected();
   Give(Directive(5));
   HostApplies();
@@ -189,7 +189,7 @@ TEST_F(AgentCoreTest, TheLeaseCountsFromWhenTheEchoedStatusWasSent) {
   EXPECT_EQ(FromBootNanos(LastOrder().lease_deadline_boot_ns()), sent + kLease);
 }
 
-TEST_F(AgentCoreTest, TheLeaseOfThePrimarysOwnNodeHasAnEndOfItsOwn) {
+TEST_F(AgentCoreTest, ThePrimarysOwnLeaseHasItsOwnEnd) {
   Connected();
   v1::Directive run = Run(5, 1);
   const BootTime end = now_ + absl::Seconds(4);
@@ -198,7 +198,7 @@ TEST_F(AgentCoreTest, TheLeaseOfThePrimarysOwnNodeHasAnEndOfItsOwn) {
   EXPECT_EQ(FromBootNanos(LastOrder().lease_deadline_boot_ns()), end);
 }
 
-TEST_F(AgentCoreTest, OlderDirectivesAndThoseOfAnOlderEpochAreDropped) {
+TEST_F(AgentCoreTest, OlderDirectivesAndOlderEpochsAreDropped) {
   Connected();
   Give(Directive(5, 2));
   Forget();
@@ -208,7 +208,7 @@ TEST_F(AgentCoreTest, OlderDirectivesAndThoseOfAnOlderEpochAreDropped) {
   EXPECT_TRUE(Took<SendToHost>().empty());
 }
 
-TEST_F(AgentCoreTest, ANewAgentDropsWhatItsPredecessorHadApplied) {
+TEST_F(AgentCoreTest, ANewAgentDropsItsPredecessorsDirectives) {
   host_.mutable_memory()->mutable_epoch()->set_number(1);
   host_.mutable_memory()->mutable_applied()->mutable_epoch()->set_number(1);
   host_.mutable_memory()->mutable_applied()->set_seq(10);
@@ -226,7 +226,7 @@ TEST_F(AgentCoreTest, ANewAgentDropsWhatItsPredecessorHadApplied) {
   EXPECT_FALSE(Took<SendToHost>().empty());
 }
 
-TEST_F(AgentCoreTest, RunStopAndTheFailureBetweenAreTold) {
+TEST_F(AgentCoreTest, RunStopAndTheFailureBetweenAreReported) {
   Connected();
   Give(Run(5, 1));
   EXPECT_TRUE(LastOrder().has_start());
@@ -252,7 +252,7 @@ TEST_F(AgentCoreTest, RunStopAndTheFailureBetweenAreTold) {
   EXPECT_EQ(LastStatus().failure().exit_code(), 7) << "and still says what happened";
 }
 
-TEST_F(AgentCoreTest, TheLastWordOfACoordinatorIsKeptWithTheRoundThatThisNodeIsIn) {
+TEST_F(AgentCoreTest, TheFarewellIsKeptWithTheCurrentRound) {
   Connected();
   Give(Run(5, 1));
   v1::Directive stop = Directive(6);
@@ -298,7 +298,7 @@ TEST_F(AgentCoreTest, AVerdictIsAcknowledgedOnceTheHostHasStoredIt) {
   EXPECT_TRUE(core_.finished());
 }
 
-TEST_F(AgentCoreTest, ADeadHostIsSweptAfterAndReported) {
+TEST_F(AgentCoreTest, ADeadHostIsSweptAndReported) {
   Connected();
   v1::Worker* worker = host_.add_workers();
   worker->set_pid(123);
@@ -313,7 +313,7 @@ TEST_F(AgentCoreTest, ADeadHostIsSweptAfterAndReported) {
   EXPECT_TRUE(core_.finished()) << "heard: nothing is left to do";
 }
 
-TEST_F(AgentCoreTest, AHostThatCouldNotBeSweptIsNotReportedAsGone) {
+TEST_F(AgentCoreTest, AnUnsweptHostIsNotReportedAsGone) {
   Connected();
   core_.OnHostClosed(now_, &effects_);
   Forget();
@@ -330,14 +330,14 @@ TEST_F(AgentCoreTest, ASilentHostIsKilledFirst) {
   EXPECT_TRUE(Took<EndHost>()[0].kill_first);
 }
 
-TEST_F(AgentCoreTest, ALinkThatClosesWhileTheHostLivesMeansThatANewerAgentIsThere) {
+TEST_F(AgentCoreTest, AClosedLinkToALiveHostMeansANewerAgent) {
   core_.OnHostLinkClosed(now_);
   Pass(kHostEndWait + absl::Seconds(1));
   EXPECT_TRUE(core_.finished());
   EXPECT_TRUE(Took<EndHost>().empty());
 }
 
-TEST_F(AgentCoreTest, NeverReachingTheCoordinatorEndsWith69NamingTheAddress) {
+TEST_F(AgentCoreTest, AnUnreachedCoordinatorIs69WithItsAddress) {
   for (int i = 0; i < 601 * 10 && !(!Took<SendToHost>().empty() && LastOrder().has_exit()); ++i) {
     Forget();
     Pass(kTick);
@@ -347,7 +347,7 @@ TEST_F(AgentCoreTest, NeverReachingTheCoordinatorEndsWith69NamingTheAddress) {
   EXPECT_NE(LastOrder().exit().reason().find("primary:2222"), std::string::npos);
 }
 
-TEST_F(AgentCoreTest, ACoordinatorThatTakesEveryConnectionAndNeverAnswersIsGivenUpToo) {
+TEST_F(AgentCoreTest, AMuteCoordinatorIsGivenUp) {
   for (int i = 0; i < 920 * 10 && !(!Took<SendToHost>().empty() && LastOrder().has_exit()); ++i) {
     const bool connect = i == 0 || !Took<Connect>().empty();
     Forget();
@@ -358,7 +358,7 @@ TEST_F(AgentCoreTest, ACoordinatorThatTakesEveryConnectionAndNeverAnswersIsGiven
   EXPECT_EQ(LastOrder().exit().exit_code(), 69);
 }
 
-TEST_F(AgentCoreTest, WhoIsToldToStopWaitsForNoCoordinatorAnyMore) {
+TEST_F(AgentCoreTest, AStoppingAgentDoesNotWaitForACoordinator) {
   core_.OnDisconnected(now_, "refused", 0, &effects_);
   Pass(absl::Seconds(2));
   Connected();
@@ -374,12 +374,12 @@ TEST_F(AgentCoreTest, WhoIsToldToStopWaitsForNoCoordinatorAnyMore) {
   for (const Note& note : Took<Note>()) EXPECT_EQ(note.text.find("waiting"), std::string::npos) << note.text;
 }
 
-TEST_F(AgentCoreTest, ARefusalForGoodEndsTheNode) {
+TEST_F(AgentCoreTest, AFinalRefusalEndsTheNode) {
   core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
   EXPECT_EQ(LastOrder().exit().exit_code(), 77);
 }
 
-TEST_F(AgentCoreTest, AMemberThatReachesAnotherJobsCoordinatorWaitsForItsOwn) {
+TEST_F(AgentCoreTest, AMemberRefusedByAnotherJobWaitsForItsOwn) {
   Connected();
   Give(Run(5, 1));
   HostApplies();
@@ -404,7 +404,7 @@ TEST_F(AgentCoreTest, AMemberThatReachesAnotherJobsCoordinatorWaitsForItsOwn) {
   EXPECT_EQ(core_.memory().applied().seq(), 6u);
 }
 
-TEST_F(AgentCoreTest, AMemberThatIsRefusedByTokenWaitsForTheCoordinatorTimeout) {
+TEST_F(AgentCoreTest, AMemberRefusedByTokenKeepsTrying) {
   Connected();
   Give(Directive(5));
   HostApplies();
@@ -422,7 +422,7 @@ TEST_F(AgentCoreTest, AMemberThatIsRefusedByTokenWaitsForTheCoordinatorTimeout) 
       << LastOrder().exit().reason();
 }
 
-TEST_F(AgentCoreTest, AMemberThatCannotStartItsProgramObeysItsRefusal) {
+TEST_F(AgentCoreTest, AMemberWithoutAProgramObeysItsRefusal) {
   Connected();
   Give(Directive(5));
   HostApplies();
@@ -442,7 +442,7 @@ TEST_F(AgentCoreTest, ANewNodeThatIsRefusedEndsAtOnce) {
   EXPECT_EQ(LastOrder().exit().exit_code(), 77);
 }
 
-TEST_F(AgentCoreTest, WhoKnowsTheVerdictEndsWithItThoughAnotherJobsCoordinatorRefusesIt) {
+TEST_F(AgentCoreTest, AStoredVerdictOutranksAnotherJobsRefusal) {
   Connected();
   v1::Directive verdict = Directive(5);
   verdict.mutable_verdict()->set_exit_code(7);
@@ -458,7 +458,7 @@ TEST_F(AgentCoreTest, WhoKnowsTheVerdictEndsWithItThoughAnotherJobsCoordinatorRe
   EXPECT_EQ(LastOrder().exit().exit_code(), 7);
 }
 
-TEST_F(AgentCoreTest, AHeldPlaceIsProbedOnlyWhereTheHolderWasOnThisMachine) {
+TEST_F(AgentCoreTest, AHeldPlaceIsProbedOnlyOnTheHoldersMachine) {
   Connected();
   v1::Directive wait = Directive(5);
   wait.mutable_wait()->mutable_held_by()->set_host_id("old");
@@ -474,7 +474,7 @@ TEST_F(AgentCoreTest, AHeldPlaceIsProbedOnlyWhereTheHolderWasOnThisMachine) {
   EXPECT_EQ(LastStatus().predecessor_dead(), "old");
 }
 
-TEST_F(AgentCoreTest, ANoticeHasTheHostLeaveAndIsRepeatedWithEveryDirective) {
+TEST_F(AgentCoreTest, ANoticeMakesTheHostLeaveAndIsRepeated) {
   core_.OnNotice(now_, "preemption notice of gce", &effects_);
   EXPECT_EQ(LastOrder().leave(), "preemption notice of gce");
   Forget();
@@ -485,7 +485,7 @@ TEST_F(AgentCoreTest, ANoticeHasTheHostLeaveAndIsRepeatedWithEveryDirective) {
   EXPECT_EQ(LastOrder().leave(), "preemption notice of gce");
 }
 
-TEST_F(AgentCoreTest, TheCoordinatorIsToldWhyTheHostLeaves) {
+TEST_F(AgentCoreTest, TheStatusHasTheHostsReasonForLeaving) {
   Connected();
   host_.mutable_leave()->set_signal(15);
   host_.mutable_leave()->set_reason("preemption notice of gce");
@@ -494,7 +494,7 @@ TEST_F(AgentCoreTest, TheCoordinatorIsToldWhyTheHostLeaves) {
   EXPECT_EQ(LastStatus().trouble(), "preemption notice of gce");
 }
 
-TEST_F(AgentCoreTest, WaitingIsToldEverMoreRarely) {
+TEST_F(AgentCoreTest, WaitingIsLoggedEverMoreRarely) {
   Connected();
   int told = 0;
   for (uint64_t seq = 5; seq < 5 + 1300; ++seq) {  // ten answers a second for 130 s
@@ -506,7 +506,7 @@ TEST_F(AgentCoreTest, WaitingIsToldEverMoreRarely) {
   EXPECT_EQ(told, 6) << "after 1, 5, 10, 30, 60 and 120 seconds";
 }
 
-TEST_F(AgentCoreTest, RoundThatWasStoppedIsNotStartedAgain) {
+TEST_F(AgentCoreTest, AStoppedRoundIsNotStartedAgain) {
   Connected();
   Give(Run(5, 1));
   v1::Directive stop = Directive(6);
@@ -519,7 +519,7 @@ TEST_F(AgentCoreTest, RoundThatWasStoppedIsNotStartedAgain) {
 }
 
 // A coordinator that has just started may not have heard of the newest round.
-TEST_F(AgentCoreTest, GreatestRoundIsNotForgotten) {
+TEST_F(AgentCoreTest, TheGreatestRoundIsNotForgotten) {
   Connected();
   Give(Run(5, 2));
   v1::Directive wait = Directive(6);
@@ -529,7 +529,7 @@ TEST_F(AgentCoreTest, GreatestRoundIsNotForgotten) {
   EXPECT_EQ(LastStatus().last().id().number(), 2u);
 }
 
-TEST_F(AgentCoreTest, ADeadHostIsToldUntilTheCoordinatorHasHeardOfIt) {
+TEST_F(AgentCoreTest, ADeadHostIsReportedUntilAcknowledged) {
   Connected();
   const v1::Directive answer = Directive(9);  // to what was said before
   core_.OnHostClosed(now_, &effects_);
@@ -557,13 +557,13 @@ class AgentOfARunningHostTest : public AgentCoreTest {
   }
 };
 
-TEST_F(AgentOfARunningHostTest, FailureIsToldBeforeTheOthersHaveEnded) {
+TEST_F(AgentOfARunningHostTest, AFailureIsReportedBeforeTheOthersEnd) {
   Set(v1::HOST_PHASE_STOPPING, v1::OUTCOME_FAILED, 1);
   EXPECT_EQ(LastStatus().phase(), v1::PHASE_FAILED);
   EXPECT_EQ(LastStatus().live_workers(), 1);
 }
 
-TEST_F(AgentOfARunningHostTest, SuccessIsToldWhenNothingOfTheRoundIsLeft) {
+TEST_F(AgentOfARunningHostTest, SuccessIsReportedOnceTheRoundIsGone) {
   Set(v1::HOST_PHASE_STOPPING, v1::OUTCOME_SUCCEEDED, 0);
   EXPECT_EQ(LastStatus().phase(), v1::PHASE_RUNNING);
   EXPECT_EQ(LastStatus().live_workers(), 1) << "what the workers left is being ended";
@@ -572,7 +572,7 @@ TEST_F(AgentOfARunningHostTest, SuccessIsToldWhenNothingOfTheRoundIsLeft) {
   EXPECT_EQ(LastStatus().live_workers(), 0);
 }
 
-TEST_F(AgentOfARunningHostTest, OutcomeIsToldOfTheNewestRoundAlone) {
+TEST_F(AgentOfARunningHostTest, OnlyTheNewestRoundsOutcomeIsReported) {
   host_.mutable_failure()->set_exit_code(7);
   Set(v1::HOST_PHASE_IDLE, v1::OUTCOME_FAILED, 0);
   EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_FAILED);

@@ -135,7 +135,7 @@ class Node {
   Effects effects_;
 };
 
-TEST(AgentAndOtherProtocols, ANewNodeEndsWithBothNumbersNamed) {
+TEST(OtherProtocols, ANewNodeEndsWithBothNumbersNamed) {
   Node node;
   v1::Directive foreign = node.Run(1, 0, 1);
   foreign.set_protocol(kProtocol + 1);
@@ -146,7 +146,7 @@ TEST(AgentAndOtherProtocols, ANewNodeEndsWithBothNumbersNamed) {
   EXPECT_TRUE(absl::StrContains(node.Order().exit().reason(), absl::StrCat("protocol ", kProtocol + 1)));
 }
 
-TEST(AgentAndOtherProtocols, ANodeOfTheJobKeepsItsLeaseAndLooksForAnotherCoordinator) {
+TEST(OtherProtocols, AMemberKeepsItsLeaseAndTriesAgain) {
   Node node;
   node.Give(node.Run(1, 0, 2));
   const int64_t deadline = node.Order().lease_deadline_boot_ns();
@@ -164,7 +164,7 @@ TEST(AgentAndOtherProtocols, ANodeOfTheJobKeepsItsLeaseAndLooksForAnotherCoordin
   EXPECT_GT(node.Count<Connect>(), connects);
 }
 
-TEST(AgentAndOtherProtocols, ARefusalIsUnderstoodInAnyProtocol) {
+TEST(OtherProtocols, ARefusalIsUnderstoodInAnyProtocol) {
   Node node;
   v1::Directive refused = node.Directive(1);
   refused.set_protocol(kProtocol + 1);
@@ -175,7 +175,7 @@ TEST(AgentAndOtherProtocols, ARefusalIsUnderstoodInAnyProtocol) {
 }
 
 // A later version's order: this one does not know its field, so that there is none.
-TEST(AgentAndOtherProtocols, AnUnknownOrderIsNeitherAppliedNorGrantsALease) {
+TEST(OtherProtocols, AnUnknownOrderIsNeitherAppliedNorGrantsALease) {
   Node node;
   node.Give(node.Run(1, 0, 2));
   const int64_t deadline = node.Order().lease_deadline_boot_ns();
@@ -192,7 +192,7 @@ TEST(AgentAndOtherProtocols, AnUnknownOrderIsNeitherAppliedNorGrantsALease) {
   EXPECT_EQ(node.Said("does not know"), 1) << "said once";
 }
 
-TEST(WhatIsHeld, AFailuresTextsTravelUntilTheCoordinatorHoldsThem) {
+TEST(HeldDetails, FailureTextsTravelUntilTheCoordinatorHasThem) {
   Node node;
   node.Give(node.Run(1, 0, 2));
   node.Fail();
@@ -210,7 +210,7 @@ TEST(WhatIsHeld, AFailuresTextsTravelUntilTheCoordinatorHoldsThem) {
   EXPECT_EQ(node.Status().failure().last_output(), "more of it") << "these texts are others";
 }
 
-TEST(WhatIsHeld, ACoordinatorThatForgotTheTextsGetsThemAgain) {
+TEST(HeldDetails, AForgetfulCoordinatorGetsTheTextsAgain) {
   Node node;
   node.Give(node.Run(1, 0, 2));
   node.Fail();
@@ -222,7 +222,7 @@ TEST(WhatIsHeld, ACoordinatorThatForgotTheTextsGetsThemAgain) {
   EXPECT_FALSE(node.Status().failure().texts_left_out());
 }
 
-TEST(WhatIsHeld, AnotherCoordinatorGetsEverything) {
+TEST(HeldDetails, AnotherCoordinatorGetsEverything) {
   Node node;
   node.Give(node.Run(1, 0, 2));
   node.Fail();
@@ -241,7 +241,7 @@ TEST(WhatIsHeld, AnotherCoordinatorGetsEverything) {
   EXPECT_EQ(node.Status().verdict().root_cause().error_text().size(), kTextBytes);
 }
 
-TEST(WhatIsHeld, WhyANodeCannotStartTravelsUntilTheCoordinatorHoldsIt) {
+TEST(HeldDetails, StartErrorsTravelUntilTheCoordinatorHasThem) {
   Node node(kLease, 7, std::string(kTextBytes, 'e'));
   EXPECT_EQ(node.Status().cannot_start().error_text().size(), kTextBytes);
   v1::Directive held = node.Directive(1);
@@ -254,7 +254,7 @@ TEST(WhatIsHeld, WhyANodeCannotStartTravelsUntilTheCoordinatorHoldsIt) {
   EXPECT_EQ(node.Status().cannot_start().error_text().size(), kTextBytes) << "another one may answer";
 }
 
-TEST(WhatIsHeld, AVerdictToldAgainInBriefKeepsItsDetails) {
+TEST(HeldDetails, ABriefVerdictKeepsTheStoredDetails) {
   Node node;
   v1::Directive verdict = node.Directive(1);
   verdict.mutable_verdict()->set_exit_code(3);
@@ -298,7 +298,7 @@ std::vector<absl::Duration> Attempts(int rank, int place_in_line, int nodes, abs
   return attempts;
 }
 
-TEST(Reconnects, OfFewNodesFollowWithinASecond) {
+TEST(Reconnects, AFewNodesReconnectWithinASecond) {
   for (const int rank : {0, 100, 199}) {
     const std::vector<absl::Duration> attempts = Attempts(rank, 0, 200, kLease);
     ASSERT_EQ(attempts.size(), 3u);
@@ -306,7 +306,7 @@ TEST(Reconnects, OfFewNodesFollowWithinASecond) {
   }
 }
 
-TEST(Reconnects, OfThousandsAreSpreadAndStillComeBeforeTheLeaseEnds) {
+TEST(Reconnects, ThousandsReconnectBeforeTheLeaseEnds) {
   constexpr int kNodes = 10'000;
   constexpr int kStep = 100;  // a hundredth of the nodes stands for all of them
   const absl::Duration lease = LeaseForNodes(kNodes);
@@ -324,7 +324,7 @@ TEST(Reconnects, OfThousandsAreSpreadAndStillComeBeforeTheLeaseEnds) {
   EXPECT_LT(last, lease * 2 / 3) << "then its workers get their first signal";
 }
 
-TEST(Reconnects, SparesComeAfterTheMembers) {
+TEST(Reconnects, SparesReconnectAfterTheMembers) {
   constexpr int kNodes = 2000;
   const absl::Duration lease = LeaseForNodes(kNodes);
   const std::vector<absl::Duration> member = Attempts(kNodes - 1, 0, kNodes, lease);
@@ -335,7 +335,7 @@ TEST(Reconnects, SparesComeAfterTheMembers) {
 }
 
 // Nobody may give up before it has had its turn.
-TEST(Reconnects, AllTryTwiceMoreWithinAShortCoordinatorTimeout) {
+TEST(Reconnects, AShortTimeoutAllowsTwoMoreAttempts) {
   constexpr int kNodes = 5000;
   constexpr absl::Duration kTimeout = absl::Seconds(10);
   std::map<int64_t, int> in_tenth;
@@ -369,7 +369,7 @@ size_t AttemptsAtAnotherJob(int nodes, absl::Duration lease, absl::Duration time
   return connects - before;
 }
 
-TEST(Reconnects, AStrandedNodeTriesOftenWhileItsLeaseLastsAndThenEverMoreRarely) {
+TEST(Reconnects, RetriesSlowDownOnceTheLeaseHasEnded) {
   EXPECT_GE(AttemptsAtAnotherJob(2, kLease, kLease), 9u) << "its own may be back in time for its workers";
   const size_t in_minutes = AttemptsAtAnotherJob(2, kLease, absl::Minutes(5));
   EXPECT_LE(in_minutes, 60u) << "the other job is not to be troubled";
@@ -378,7 +378,7 @@ TEST(Reconnects, AStrandedNodeTriesOftenWhileItsLeaseLastsAndThenEverMoreRarely)
       << "thousands of them take turns";
 }
 
-TEST(Reconnects, TheLeaseGrowsWithTheJobFromAFewThousandNodes) {
+TEST(Reconnects, TheLeaseGrowsFromAFewThousandNodes) {
   EXPECT_EQ(LeaseForNodes(1), kDefaultLease);
   EXPECT_EQ(LeaseForNodes(2000), kDefaultLease);
   EXPECT_EQ(LeaseForNodes(5000), absl::Seconds(20));

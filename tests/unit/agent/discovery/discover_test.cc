@@ -39,7 +39,7 @@ Environment Both(const std::string& slurm_rank, const std::string& slurm_count) 
   return environment;
 }
 
-TEST(Discover, NothingFoundIsAJobOfOneNode) {
+TEST(Discover, NothingFoundMeansOneNode) {
   const ClusterView view =
       DiscoverWith({{"HOME", "/root"}, {"RANK", "3"}, {"LOCAL_RANK", "3"}, {"WORLD_SIZE", "8"}}, {}).value();
   EXPECT_EQ(view.source, "single");
@@ -53,7 +53,7 @@ TEST(Discover, ASlurmStepThatAgreesIsNoConflict) {
   EXPECT_EQ(DiscoverWith(Both("1", "2"), {}).value().source, "vertex");
 }
 
-TEST(Discover, ASlurmStepOfAnotherRankOrCountIsRefusedNamingBoth) {
+TEST(Discover, ASlurmStepThatDisagreesIsRefusedNamingBoth) {
   for (const auto& [rank, count] : {std::pair("0", "2"), std::pair("1", "3"), std::pair("2", "4")}) {
     const absl::Status status = DiscoverWith(Both(rank, count), {}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
@@ -75,13 +75,13 @@ Environment WithTfConfig(const std::string& first) {
   return environment;
 }
 
-TEST(Discover, OnePlaceWithTwoPrimariesIsRefusedNamingThem) {
+TEST(Discover, TwoPrimariesAreRefusedByName) {
   const absl::Status status = DiscoverWith(WithTfConfig("10.0.3.18:2222")).status();
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("says rank 1 of 2 with primary 10.0.3.18"),
                                                    HasSubstr("says rank 1 of 2 with primary 10.0.3.17")));
 }
 
-TEST(Discover, ANameAndAnAddressMayBeOnePrimary) {
+TEST(Discover, ANameAndAnAddressMayMeanOnePrimary) {
   for (const char* first : {"10.0.3.17:2222", "node-0:2222", "localhost:2222", "127.0.0.1:2222"}) {
     EXPECT_EQ(DiscoverWith(WithTfConfig(first)).value().source, "tf_config") << first;
   }
@@ -91,7 +91,7 @@ TEST(Discover, AShellInAOneNodeSlurmStepDoesNotForbidASpec) {
   EXPECT_EQ(DiscoverWith(Both("0", "1"), {}).value().node_rank, 1);
 }
 
-TEST(Discover, ABrokenSourceBesideAGoodOneIsNamedWithTheWayOut) {
+TEST(Discover, ABrokenSourceIsNamedWithARemedy) {
   Environment environment = Both("1", "2");
   environment["SLURM_STEP_NODELIST"] = "a[1-";
   const std::string message(AsStd(DiscoverWith(environment).status().message()));
@@ -117,11 +117,11 @@ TEST(Discover, ANodeThatDoesNotTrainDisagreesWithOneThatDoes) {
               AllOf(HasSubstr("says no trainer of 2"), HasSubstr("says rank 1 of 2")));
 }
 
-TEST(Discover, ThePlatformAskedForIsReadAlone) {
+TEST(Discover, ARequestedPlatformIsReadAlone) {
   EXPECT_EQ(DiscoverWith(Both("2", "4"), From("vertex")).value().node_rank, 1);
 }
 
-TEST(Discover, ThePlatformAskedForMustBeThereAndKnown) {
+TEST(Discover, ARequestedPlatformMustBeThereAndKnown) {
   EXPECT_THAT(std::string(DiscoverWith({}, From("vertex")).status().message()),
               AllOf(HasSubstr("--source vertex: CLUSTER_SPEC"), HasSubstr("is not here")));
   EXPECT_THAT(std::string(DiscoverWith({}, From("Vertex")).status().message()),
@@ -136,12 +136,12 @@ TEST(Discover, AStepIsRead) {
   EXPECT_THAT(view.warnings, IsEmpty());
 }
 
-TEST(Discover, SlurmAskedForByNameIsReadOfOneNodeToo) {
+TEST(Discover, RequestedSlurmIsReadForOneNodeToo) {
   EXPECT_EQ(DiscoverWith(Both("0", "1"), From("slurm")).value().nnodes, 1);
   EXPECT_EQ(DiscoverWith(SlurmStep("0", "1")).value().source, "slurm-node");
 }
 
-TEST(Discover, ABatchScriptWithoutSrunIsRefusedUnlessAnotherSourceFits) {
+TEST(Discover, ABatchScriptWithoutSrunNeedsAnotherSource) {
   Environment batch = {{"SLURM_JOB_ID", "9"}, {"SLURM_JOB_NUM_NODES", "4"}, {"SLURM_NODEID", "0"}};
   EXPECT_THAT(std::string(DiscoverWith(batch).status().message()), HasSubstr("write srun --nodes=4"));
   batch["CLUSTER_SPEC"] = kRank1Of2;
@@ -159,7 +159,7 @@ TEST(Discover, ABrokenSpecIsAnErrorAndNotTheNextPlatform) {
   EXPECT_FALSE(DiscoverWith({{"CLUSTER_SPEC", "{"}}, {}).ok());
 }
 
-TEST(Discover, ThoseWhoWereToldOtherwiseLearnWhoWasNotAsked) {
+TEST(Discover, IgnoredSourcesAreNamed) {
   const FileReader no_files = ReaderOf({});
   EXPECT_THAT(SourcesHere({Both("1", "2"), no_files}, {}), ElementsAre("vertex", "slurm"));
   EXPECT_THAT(SourcesHere({{{"CLUSTER_SPEC", "{"}}, no_files}, {}), ElementsAre("vertex"));
@@ -176,7 +176,7 @@ size_t Row(std::string_view name) {
   return 0;
 }
 
-TEST(Implications, AreOfKnownSourcesAndTheRicherOneIsAskedFirst) {
+TEST(Implications, NameKnownSourcesRicherOnesFirst) {
   for (const Implication& pair : Implications()) {
     if (pair.richer == "*") {
       EXPECT_GT(Row(pair.implied), 0u) << pair.implied;

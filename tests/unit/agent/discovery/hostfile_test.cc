@@ -77,7 +77,7 @@ TEST(Hostfile, KnowsAHostInEachSpelling) {
   EXPECT_THAT(Read("-oProxyCommand slots=1\n"), HasSubstr("host is -oProxyCommand"));
 }
 
-TEST(Hostfile, OfVeryManySlotsIsRefusedBeforeTheyTakeMemory) {
+TEST(Hostfile, TooManySlotsAreRefusedBeforeTheyTakeMemory) {
   std::string text;
   for (int i = 0; i < 1000; ++i) absl::StrAppend(&text, "h", i, " slots=1024\n");
   EXPECT_THAT(Read(text), HasSubstr("line 977 slots is 1024: expected at most 1000000 in all"));
@@ -111,7 +111,7 @@ TEST(HostFilters, AreReadAsDocumented) {
   EXPECT_EQ(seen, 7);
 }
 
-TEST(HostFilters, RefuseWhatIsNotThere) {
+TEST(HostFilters, RefuseUnknownHostsAndSlots) {
   const auto pool = ParseHostfile("pool", "a slots=4\n");
   ASSERT_TRUE(pool.ok());
   EXPECT_THAT(std::string(AsStd(FilterHosts(*pool, "a:4", "").status().message())),
@@ -120,7 +120,7 @@ TEST(HostFilters, RefuseWhatIsNotThere) {
   EXPECT_FALSE(FilterHosts(*pool, "", "a").ok()) << "nothing would be left";
 }
 
-TEST(HostFilters, AHostThatIsNamedTwiceIsMeantWithTheSlotsOfBoth) {
+TEST(HostFilters, AHostNamedTwiceKeepsTheSlotsOfBoth) {
   const auto pool = ParseHostfile("pool", "a slots=4\nb slots=1\n");
   ASSERT_TRUE(pool.ok());
   EXPECT_EQ(Text(*FilterHosts(*pool, "a:0@a:2", "")), "a:0,2");

@@ -70,7 +70,7 @@ DiscoverOptions Ranked(int rank, const std::string& exclude = "") {
   return options;
 }
 
-TEST(HostfileView, ANodeFindsItselfByNameAddressOrWhatANameResolvesTo) {
+TEST(HostfileView, ANodeFindsItselfByNameOrAddress) {
   EXPECT_EQ(FindOk(kThree, {.hostname = "NODE-B", .addresses = {}, .names = {}, .unknown = {}}).node_rank, 1);
   EXPECT_EQ(FindOk(kThree, {.hostname = "node-b", .addresses = {}, .names = {}, .unknown = {}}).evidence, kFile);
   EXPECT_EQ(
@@ -81,13 +81,13 @@ TEST(HostfileView, ANodeFindsItselfByNameAddressOrWhatANameResolvesTo) {
   EXPECT_EQ(FindOk("localhost slots=2\n", {}).node_rank, 0);
 }
 
-TEST(HostfileView, NoNameIsResolvedWhereOneIsKnown) {
+TEST(HostfileView, NoNameIsResolvedIfOneMatches) {
   const ClusterView view =
       FindOk(kThree, {.hostname = "node-b", .addresses = {}, .names = {"node-a"}, .unknown = {}});
   EXPECT_EQ(view.node_rank, 1);
 }
 
-TEST(HostfileView, SaysAllThatAJobNeeds) {
+TEST(HostfileView, HasAllThatAJobNeeds) {
   const ClusterView view = FindOk(kThree, {.hostname = "node-b", .addresses = {}, .names = {}, .unknown = {}});
   EXPECT_EQ(view.source, "hostfile");
   EXPECT_EQ(view.nnodes, 3);
@@ -102,7 +102,7 @@ TEST(HostfileView, SaysAllThatAJobNeeds) {
   EXPECT_FALSE(view.loopback_only);
 }
 
-TEST(HostfileView, ANodeThatIsNotThereOrThereTwiceIsToldWhatToDo) {
+TEST(HostfileView, AMissingOrDuplicateNodeGetsARemedy) {
   EXPECT_THAT(ErrorOf(Find(kThree, {})),
               AllOf(HasSubstr("/etc/hosts.train: this machine is elsewhere: expected one of its hosts"),
                     HasSubstr("give --node-rank")));
@@ -111,7 +111,7 @@ TEST(HostfileView, ANodeThatIsNotThereOrThereTwiceIsToldWhatToDo) {
       AllOf(HasSubstr("this machine is node-a, 10.0.0.3: expected one host"), HasSubstr("give --node-rank")));
 }
 
-TEST(HostfileView, ANodeThatIsNotFoundIsToldWhichNamesDoNotResolve) {
+TEST(HostfileView, UnresolvedNamesAreListedForAMissingNode) {
   EXPECT_THAT(ErrorOf(Find(kThree, {})), Not(HasSubstr("resolve")));
   const Own one = {.hostname = "x", .addresses = {}, .names = {}, .unknown = {"node-b"}};
   EXPECT_THAT(ErrorOf(Find(kThree, one)), HasSubstr(" is there (node-b does not resolve here); "));
@@ -119,7 +119,7 @@ TEST(HostfileView, ANodeThatIsNotFoundIsToldWhichNamesDoNotResolve) {
   EXPECT_THAT(ErrorOf(Find(kThree, two)), HasSubstr(" is there (node-a, node-b do not resolve here); "));
 }
 
-TEST(HostfileView, OfAFileThatCannotBeReadThePathIsShownOnce) {
+TEST(HostfileView, AnUnreadableFilesPathIsShownOnce) {
   const std::string path = "/" + std::string(300, 'x');
   const FileReader refuse = [](const std::string& file, size_t) -> absl::StatusOr<std::string> {
     return absl::PermissionDeniedError(file + ": Permission denied");
@@ -132,14 +132,14 @@ TEST(HostfileView, OfAFileThatCannotBeReadThePathIsShownOnce) {
   EXPECT_LT(message.size(), 250u);
 }
 
-TEST(HostfileView, ANodeRankComesFirstAndCountsTheHostsThatAreLeft) {
+TEST(HostfileView, ANodeRankCountsTheRemainingHosts) {
   EXPECT_EQ(FindOk(kThree, {.hostname = "node-a", .addresses = {}, .names = {}, .unknown = {}}, Ranked(2)).self,
             "10.0.0.3");
   EXPECT_EQ(FindOk(kThree, {}, Ranked(1, "node-b")).self, "10.0.0.3");
   EXPECT_THAT(ErrorOf(Find(kThree, {}, Ranked(2, "node-b"))), HasSubstr("--node-rank is 2: expected less than 2"));
 }
 
-TEST(HostfileView, FiltersTakeHostsAndSlotsAway) {
+TEST(HostfileView, FiltersRemoveHostsAndSlots) {
   const Own b = {.hostname = "node-b", .addresses = {}, .names = {}, .unknown = {}};
   const ClusterView without_a = FindOk(kThree, b, Filtered("", "node-a"));
   EXPECT_EQ(without_a.node_rank, 0);
@@ -158,18 +158,18 @@ TEST(HostfileView, FiltersTakeHostsAndSlotsAway) {
               HasSubstr("CUDA_VISIBLE_DEVICES is 4,5: expected it to be unset"));
 }
 
-TEST(HostfileView, OfTwoNamesOfThisMachineTheOneThatAFilterLeavesIsTaken) {
+TEST(HostfileView, AFilterDecidesBetweenTwoNamesOfThisMachine) {
   const Own both = {.hostname = "node-a", .addresses = {"10.0.0.3"}, .names = {}, .unknown = {}};
   EXPECT_EQ(FindOk(kThree, both, Filtered("", "node-a")).self, "10.0.0.3");
 }
 
-TEST(HostfileView, LoopbackAddressesNeedARankAndAreSeenAsSuch) {
+TEST(HostfileView, LoopbackAddressesNeedARank) {
   const std::string text = "127.0.0.1 slots=1\n127.0.0.2 slots=1\n";
   EXPECT_THAT(ErrorOf(Find(text, {})), HasSubstr("give --node-rank"));
   EXPECT_TRUE(FindOk(text, {}, Ranked(1)).loopback_only);
 }
 
-TEST(HostfileView, OfVeryManyHostsThatAreThisMachineIsRefusedAtOnce) {
+TEST(HostfileView, TooManyHostsOfThisMachineAreRefusedAtOnce) {
   std::string text;
   for (int i = 0; i < kMaxHosts; ++i) {
     absl::StrAppend(&text, "127.", 1 + i / 65536, ".", i / 256 % 256, ".", i % 256, " slots=1\n");
@@ -177,13 +177,13 @@ TEST(HostfileView, OfVeryManyHostsThatAreThisMachineIsRefusedAtOnce) {
   EXPECT_THAT(ErrorOf(Find(text, {})), HasSubstr("this machine is 127.1.0.0, 127.1.0.1, "));
 }
 
-TEST(HostfileView, AnIpv6AddressIsAPlaceToMeet) {
+TEST(HostfileView, AnIpv6AddressCanBeThePrimary) {
   const ClusterView view = FindOk("[fd00::1] slots=1\nfd00::2 slots=1\n", {}, Ranked(1));
   EXPECT_EQ(view.primary_host, "fd00::1");
   EXPECT_THAT(view.nodes, ElementsAre("[fd00::1]:29500", "[fd00::2]:29500"));
 }
 
-TEST(HostfileView, TheDefaultFileIsReadWhereNothingElseFits) {
+TEST(HostfileView, TheDefaultFileIsTheLastResort) {
   DiscoverOptions options;
   options.hostfile.hostname = "node-b";
   const std::map<std::string, std::string> files = {{kDefaultHostfile, kThree}};
@@ -196,7 +196,7 @@ TEST(HostfileView, TheDefaultFileIsReadWhereNothingElseFits) {
   EXPECT_EQ(DiscoverWith(batch, options, files)->source, "batch");
 }
 
-TEST(HostfileView, AFileThatWasAskedForHasToBeThere) {
+TEST(HostfileView, ARequestedFileMustExist) {
   DiscoverOptions options;
   options.source = "hostfile";
   options.hostfile.path = kFile;
@@ -240,7 +240,7 @@ TEST(WriteHostfile, TakesTheNamesOfAnySource) {
   EXPECT_TRUE(ParseHostfile("written", text).ok());
 }
 
-TEST(WriteHostfile, OfTwoNodesOnOneHostThereIsNone) {
+TEST(WriteHostfile, TwoNodesOnOneHostHaveNoHostfile) {
   ClusterView view;
   view.source = "vertex";
   view.nnodes = 2;
@@ -249,16 +249,16 @@ TEST(WriteHostfile, OfTwoNodesOnOneHostThereIsNone) {
               HasSubstr("vertex: nodes[1] is A.:2: expected another host for each node"));
 }
 
-TEST(WriteHostfile, TakesTheNumbersThatSlurmsNodesMayHaveForNames) {
+TEST(WriteHostfile, AcceptsNumbersAsSlurmNodeNames) {
   ClusterView view;
   view.nnodes = 2;
   view.nodes = {"7:20001", "8:20001"};
   EXPECT_EQ(WriteHostfile(view, 1).value(), "7 slots=1\n8 slots=1\n");
 }
 
-TEST(WriteHostfile, OfOneNodeIsThisMachine) { EXPECT_EQ(WriteHostfile({}, 2).value(), "localhost slots=2\n"); }
+TEST(WriteHostfile, OneNodeIsThisMachine) { EXPECT_EQ(WriteHostfile({}, 2).value(), "localhost slots=2\n"); }
 
-TEST(WriteHostfile, WithoutNamesThereIsNone) {
+TEST(WriteHostfile, WithoutNamesThereIsNoHostfile) {
   ClusterView view;
   view.source = "openmpi";
   view.nnodes = 3;

@@ -76,7 +76,7 @@ TEST(Nodelist, AnySeparatorsSeparate) {
   EXPECT_EQ(Nodes("10.0.0.[8-9]"), "10.0.0.8 10.0.0.9");
 }
 
-TEST(Nodelist, WhatIsNoNameIsRefused) {
+TEST(Nodelist, InvalidNamesAreRefused) {
   for (const char* text : {"", " , ", "a:22", "a/b", "a[1]\r", "10.0.0.[255-256]", "n{1-2}", "n[1]]", "[]", "n[]",
                            "a;b", "n[1-2-3]", "n[+1]", "n[1-]", "n[1,]", "n\x01", "n[1-2],n*", "n\xc3\xa9"}) {
     EXPECT_EQ(Nodes(text), "ERROR") << text;
@@ -101,7 +101,7 @@ TEST(Nodelist, IsBoundedInBytesNamesAndDigits) {
   EXPECT_EQ(Nodes(std::string(300'000, '[')), "ERROR");
 }
 
-TEST(Nodelist, ErrorsAreOneLineThatNamesTheItem) {
+TEST(Nodelist, ErrorsNameTheItemInOneLine) {
   EXPECT_EQ(NodesError("a,n[3-1]"),
             "LIST is n[3-1]: expected numbers, or ranges from the smaller to the greater, between '[' and ']'; "
             "correct it, or give --nnodes, --node-rank and --master-addr");
@@ -120,7 +120,7 @@ TEST(Counts, AreBounded) {
 }
 
 // Names that follow no rule, in and out: whatever is expanded is small and of single names.
-TEST(Nodelist, NothingFoundByChanceBreaksIt) {
+TEST(Nodelist, RandomInputNeverBreaksIt) {
   constexpr std::string_view kAlphabet = "an0195[[[]]],,-- (x";
   constexpr int kTries = 100'000;
   std::mt19937 random(1);

@@ -63,26 +63,26 @@ TEST(OpenMpiFixtures, AreReadAsTheTableSays) {
   EXPECT_EQ(seen, 2);
 }
 
-TEST(OpenMpi, NamesTheRunByMpirunsNumberAndThePortByMasterPort) {
+TEST(OpenMpi, RunAndPortComeFromMpirunAndMasterPort) {
   EXPECT_EQ(ReadOk(Rank1Of3()).run_id, "openmpi-523370497");
   EXPECT_EQ(ReadOk(Rank1Of3()).primary_port, 29500);
   EXPECT_EQ(ReadOk(With(Rank1Of3(), "MASTER_PORT", "3333")).primary_port, 3333);
   EXPECT_THAT(ErrorOf(With(Rank1Of3(), "MASTER_PORT", "x")), HasSubstr("MASTER_PORT is x"));
 }
 
-TEST(OpenMpi, WithoutAMasterAddrAnOptionHasToNameThePrimary) {
+TEST(OpenMpi, WithoutMasterAddrAnOptionNamesThePrimary) {
   EXPECT_EQ(ReadOk(With(Rank1Of3(), "MASTER_ADDR", "")).primary_host, "");
   EXPECT_THAT(ErrorOf(With(Rank1Of3(), "MASTER_ADDR", "a b")), HasSubstr("MASTER_ADDR is a b"));
 }
 
-TEST(OpenMpi, OfOneProcessIsAJobOfOneNode) {
+TEST(OpenMpi, OneProcessIsAJobOfOneNode) {
   const ClusterView view = ReadOk({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}});
   EXPECT_EQ(view.nnodes, 1);
   EXPECT_TRUE(view.loopback_only);
   EXPECT_NE(view.primary_host, "");
 }
 
-TEST(OpenMpi, OfSeveralProcessesOnANodeNoneGoesOn) {
+TEST(OpenMpi, SeveralProcessesOnANodeAreRefused) {
   EXPECT_THAT(ErrorOf(With(Rank1Of3(), "OMPI_COMM_WORLD_LOCAL_SIZE", "8")),
               AllOf(HasSubstr("OMPI_COMM_WORLD_LOCAL_SIZE is 8: expected 1"),
                     HasSubstr("muster run --nproc-per-node 8 SCRIPT")));
@@ -119,7 +119,7 @@ Environment HydraRank1Of3() {
 
 TEST(Mpich, IsReadByWhatHydraSets) { ExpectRank1Of3("mpich", HydraRank1Of3()); }
 
-TEST(Mpich, OfSeveralProcessesOnANodeNoneGoesOn) {
+TEST(Mpich, SeveralProcessesOnANodeAreRefused) {
   EXPECT_THAT(ErrorOf(With(HydraRank1Of3(), "MPI_LOCALNRANKS", "8")),
               HasSubstr("write mpiexec -ppn 1 muster run --nproc-per-node 8 SCRIPT"));
   EXPECT_THAT(ErrorOf(With(HydraRank1Of3(), "MPI_LOCALRANKID", "1")),
@@ -128,7 +128,7 @@ TEST(Mpich, OfSeveralProcessesOnANodeNoneGoesOn) {
   EXPECT_THAT(ErrorOf(With(HydraRank1Of3(), "PMI_RANK", "")), HasSubstr("PMI_RANK is missing"));
 }
 
-TEST(Mpich, LeavesTheWordToOpenMpiAndToAStepOfSlurms) {
+TEST(Mpich, DefersToOpenMpiAndToASlurmStep) {
   Environment both = Rank1Of3();
   both.insert({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}});
   EXPECT_EQ(ReadOk(both).source, "openmpi");
@@ -142,7 +142,7 @@ TEST(Mpich, LeavesTheWordToOpenMpiAndToAStepOfSlurms) {
   EXPECT_EQ(ReadOk({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}).source, "single");
 }
 
-TEST(Mpich, ARankAboveZeroWithoutASizeIsNoJobOfItsOwn) {
+TEST(Mpich, ARankAboveZeroNeedsASize) {
   EXPECT_THAT(ErrorOf({{"PMI_RANK", "1"}}), HasSubstr("PMI_SIZE is missing"));
   EXPECT_THAT(ErrorOf({{"PMI_RANK", "1"}, {"PMI_SIZE", ""}}), HasSubstr("PMI_SIZE is empty"));
   EXPECT_EQ(ReadOk({{"PMI_RANK", "0"}}).source, "single");
@@ -159,14 +159,14 @@ Environment MvapichRank1Of3() {
 
 TEST(Mvapich, IsReadByItsOwnVariables) { ExpectRank1Of3("mvapich", MvapichRank1Of3()); }
 
-TEST(Mvapich, OfSeveralProcessesOnANodeNoneGoesOn) {
+TEST(Mvapich, SeveralProcessesOnANodeAreRefused) {
   EXPECT_THAT(ErrorOf(With(MvapichRank1Of3(), "MV2_COMM_WORLD_LOCAL_RANK", "1")),
               HasSubstr("MV2_COMM_WORLD_LOCAL_RANK is 1: expected 0"));
   EXPECT_THAT(ErrorOf(With(MvapichRank1Of3(), "MV2_COMM_WORLD_LOCAL_SIZE", "8")),
               HasSubstr("write mpiexec -ppn 1 muster run --nproc-per-node 8 SCRIPT"));
 }
 
-TEST(Mvapich, ARankIsBelowTheSizeAndBothAreThere) {
+TEST(Mvapich, RankAndSizeAreNeededRankBelowSize) {
   EXPECT_THAT(ErrorOf(With(MvapichRank1Of3(), "MV2_COMM_WORLD_RANK", "3")), HasSubstr("MV2_COMM_WORLD_RANK is 3"));
   EXPECT_THAT(ErrorOf(With(MvapichRank1Of3(), "MV2_COMM_WORLD_RANK", "")), HasSubstr("RANK is missing"));
   EXPECT_THAT(ErrorOf({{"MV2_COMM_WORLD_RANK", "1"}}), HasSubstr("MV2_COMM_WORLD_SIZE is missing"));
@@ -174,7 +174,7 @@ TEST(Mvapich, ARankIsBelowTheSizeAndBothAreThere) {
   EXPECT_EQ(ReadOk({{"MV2_COMM_WORLD_LOCAL_SIZE", "8"}}).source, "single") << "scripts set it for other libraries";
 }
 
-TEST(Mvapich, ComesBeforeWhatItsHydraSetsForAllAndBehindAStepOfSeveralNodes) {
+TEST(Mvapich, RanksAboveHydraAndBelowALargerStep) {
   Environment hydra = MvapichRank1Of3();
   hydra.insert({{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}, {"MPI_LOCALNRANKS", "1"}});
   EXPECT_EQ(ReadOk(hydra).source, "mvapich");
@@ -190,7 +190,7 @@ TEST(Mvapich, ComesBeforeWhatItsHydraSetsForAllAndBehindAStepOfSeveralNodes) {
 }
 
 // mpirun in a batch script of Slurm's starts its daemons by a step of all nodes but its own.
-TEST(OpenMpi, TheStepOfItsDaemonsSaysNothing) {
+TEST(OpenMpi, TheStepOfItsDaemonsIsIgnored) {
   Environment environment = Rank1Of3();
   environment.insert({{"SLURM_JOB_ID", "7"},
                       {"SLURM_STEP_NODELIST", "n[2-3]"},
@@ -204,7 +204,7 @@ TEST(OpenMpi, TheStepOfItsDaemonsSaysNothing) {
 }
 
 // sbatch from within an mpirun of one process takes its variables along.
-TEST(OpenMpi, OfOneProcessDoesNotHideAStepOfSeveralNodes) {
+TEST(OpenMpi, OneProcessDoesNotHideAStepOfSeveralNodes) {
   Environment step = {{"OMPI_COMM_WORLD_RANK", "0"},     {"OMPI_COMM_WORLD_SIZE", "1"}, {"SLURM_JOB_ID", "7"},
                       {"SLURM_STEP_NODELIST", "n[2-3]"}, {"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_NODEID", "1"}};
   EXPECT_EQ(ReadOk(step).source, "slurm");

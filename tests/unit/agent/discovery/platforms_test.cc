@@ -141,13 +141,13 @@ TEST(IndexedJob, NamesEveryPodByTheHeadlessService) {
   EXPECT_EQ(view.self, "example-job-2");
 }
 
-TEST(IndexedJob, TakesTheNumberOfNodesFromTheOptionBeforeTheVariable) {
+TEST(IndexedJob, TheOptionForNodesBeatsTheVariable) {
   EXPECT_EQ(ReadOk(IndexedJob(), {}, 7).nnodes, 7);
   EXPECT_EQ(ReadOk(Without(IndexedJob(), "MUSTER_NNODES"), {}, 4).nnodes, 4);
   EXPECT_EQ(ReadOk(With(IndexedJob(), "MUSTER_NNODES", "2:5")).nnodes, 5);
 }
 
-TEST(IndexedJob, FindsTheServiceWhereTheKubeletWroteIt) {
+TEST(IndexedJob, FindsTheServiceInTheKubeletsFile) {
   const Files files = {{"/etc/hosts",
                         "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n"
                         "10.1.2.3\texample-job-2.svc.ns.svc.cluster.local\texample-job-2\n"}};
@@ -159,7 +159,7 @@ TEST(IndexedJob, FindsTheServiceWhereTheKubeletWroteIt) {
               HasSubstr("MUSTER_SUBDOMAIN is missing"));
 }
 
-TEST(IndexedJob, ReadsTheHostNameFromItsFileAndThePodsNameWhereTheHostNameIsTheMachines) {
+TEST(IndexedJob, ReadsHostAndPodNamesFromFiles) {
   EXPECT_EQ(ReadOk(Without(IndexedJob(), "HOSTNAME"), {{"/etc/hostname", "example-job-2\n"}}).self,
             "example-job-2");
   EXPECT_EQ(ReadOk(With(IndexedJob(), "HOSTNAME", "gke-node-7")).primary_host, "example-job-0.headless-svc");
@@ -188,7 +188,7 @@ TEST(IndexedJob, RefusesAnIndexThatIsNoPlainNumber) {
   }
 }
 
-TEST(IndexedJob, SaysWhoseNumberOfNodesAnIndexIsAbove) {
+TEST(IndexedJob, AnIndexTooLargeNamesTheNodeCountsSource) {
   DiscoverOptions options;
   options.nnodes = 2;
   EXPECT_THAT(std::string(DiscoverWith(IndexedJob(), options).status().message()),
@@ -200,24 +200,24 @@ TEST(IndexedJob, SaysWhoseNumberOfNodesAnIndexIsAbove) {
               HasSubstr("JOB_COMPLETION_INDEX is 2: expected 0, as there is 1 node (MUSTER_NNODES 1)"));
 }
 
-TEST(IndexedJob, OfOnePodNeedsNoServiceAndNoName) {
+TEST(IndexedJob, OnePodNeedsNoServiceAndNoName) {
   const Environment alone = {{"JOB_COMPLETION_INDEX", "0"}, {"HOSTNAME", "gke-node-7"}, {"MUSTER_NNODES", "1"}};
   EXPECT_EQ(Place(ReadOk(alone)), "indexed-job 0/1 localhost:29400");
   EXPECT_THAT(ErrorOf(With(alone, "MUSTER_NNODES", "2")), HasSubstr("HOSTNAME is gke-node-7"));
 }
 
-TEST(IndexedJob, RefusesANameThatIsNone) {
+TEST(IndexedJob, RefusesAnInvalidName) {
   EXPECT_THAT(ErrorOf(With(IndexedJob(), "MUSTER_SUBDOMAIN", "a b")), HasSubstr("MUSTER_SUBDOMAIN is a b"));
   EXPECT_THAT(ErrorOf(With(IndexedJob(), "HOSTNAME", std::string(100, 'x') + "-2")), HasSubstr("expected a host"));
 }
 
-TEST(IndexedJob, OfVeryManyPodsListsNoNames) {
+TEST(IndexedJob, VeryManyPodsAreNotListed) {
   const ClusterView view = ReadOk(With(IndexedJob(), "MUSTER_NNODES", "100000"));
   EXPECT_EQ(view.nnodes, 100'000);
   EXPECT_THAT(view.nodes, IsEmpty());
 }
 
-TEST(JobSet, OfOneJobIsReadAsItsIndexedJob) {
+TEST(JobSet, OneJobIsReadAsAnIndexedJob) {
   const Environment environment = {{"JOB_COMPLETION_INDEX", "1"},
                                    {"HOSTNAME", "js-workers-0-1"},
                                    {"JOBSET_NAME", "js"},
@@ -228,7 +228,7 @@ TEST(JobSet, OfOneJobIsReadAsItsIndexedJob) {
   EXPECT_EQ(Place(ReadOk(plain)), "indexed-job 1/2 js-workers-0-0.js:29400");
 }
 
-TEST(JobSet, OfSeveralJobsCountsThePodsOfEach) {
+TEST(JobSet, SeveralJobsAreCountedByTheirPods) {
   const Environment environment = {{"JOB_COMPLETION_INDEX", "1"},
                                    {"HOSTNAME", "js-workers-2-1"},
                                    {"JOBSET_NAME", "js"},
@@ -242,7 +242,7 @@ TEST(JobSet, OfSeveralJobsCountsThePodsOfEach) {
   EXPECT_THAT(ErrorOf(With(environment, "MUSTER_JOB_INDEX", "100000")), HasSubstr("expected a whole number"));
 }
 
-TEST(JobSet, OfSeveralGroupsOfJobsHasToBeToldWhereTheFirstPodIs) {
+TEST(JobSet, SeveralGroupsNeedTheFirstPodsAddress) {
   const Environment worker = {{"JOB_COMPLETION_INDEX", "1"}, {"HOSTNAME", "js-workers-0-1"},
                               {"JOBSET_NAME", "js"},         {"MUSTER_PODS_PER_JOB", "4"},
                               {"MUSTER_NNODES", "12"},       {"MUSTER_JOB_INDEX", "2"}};
@@ -254,7 +254,7 @@ TEST(JobSet, OfSeveralGroupsOfJobsHasToBeToldWhereTheFirstPodIs) {
   EXPECT_EQ(of_first.run_id, of_worker.run_id) << "all groups are one run";
 }
 
-TEST(JobSet, ThatIsNotSaidToBeOneIsWarnedOf) {
+TEST(JobSet, AnUndeclaredJobSetIsAWarning) {
   const Environment environment = {{"JOB_COMPLETION_INDEX", "1"},
                                    {"HOSTNAME", "js-workers-1-1"},
                                    {"MUSTER_SUBDOMAIN", "js"},
@@ -262,7 +262,7 @@ TEST(JobSet, ThatIsNotSaidToBeOneIsWarnedOf) {
   EXPECT_THAT(ReadOk(environment).warnings, ElementsAre(HasSubstr("job 1 of the JobSet js")));
 }
 
-TEST(StatefulSet, IsReadOnlyWhereTheServiceOrTheNumberOfNodesIsSaid) {
+TEST(StatefulSet, NeedsTheServiceOrTheNumberOfNodes) {
   const Files files = {{"/etc/hosts", "10.1.2.3 nb-0.nb.ns.svc.cluster.local nb-0\n"}};
   EXPECT_FALSE(Fits({{"HOSTNAME", "nb-0"}, {"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}, files));
   EXPECT_FALSE(Fits({{"HOSTNAME", "web-7d9f8b6c5-x7k2p"}, {"POD_NAME", "web-7d9f8b6c5-x7k2p"}}));
@@ -283,7 +283,7 @@ TEST(StatefulSet, RefusesAPodWithoutAnOrdinal) {
 
 // ---- Kubeflow ----
 
-TEST(PytorchJob, TakesTheNodesRankAndNotTheProcesses) {
+TEST(PytorchJob, UsesTheNodeRankNotTheProcessRank) {
   const Environment environment = EnvironmentOf("k8s_pytorchjob_worker_nproc8.env");
   EXPECT_EQ(ReadOk(environment).nproc, "8");
   EXPECT_EQ(ReadOk(EnvironmentOf("k8s_pytorchjob_master.env")).nproc, "");
@@ -298,7 +298,7 @@ TEST(PytorchJob, WithoutPetVariablesIsReadByItsNodes) {
   EXPECT_EQ(Place(ReadOk(old)), "static 2/3 j-master-0:23456");
 }
 
-TEST(PytorchJob, ThatIsElasticMeetsAtItsFirstWorkerWithoutRanks) {
+TEST(PytorchJob, AnElasticOneMeetsAtItsFirstWorker) {
   const Environment elastic = {{"PET_NNODES", "2:4"},
                                {"PET_RDZV_ENDPOINT", "e-worker-0:23456"},
                                {"PET_RDZV_BACKEND", "c10d"},
@@ -309,7 +309,7 @@ TEST(PytorchJob, ThatIsElasticMeetsAtItsFirstWorkerWithoutRanks) {
   EXPECT_THAT(ErrorOf(With(elastic, "PET_RDZV_ENDPOINT", "http://a")), HasSubstr("PET_RDZV_ENDPOINT is http://a"));
 }
 
-TEST(Trainer, RefusesARankThatItsPodsAnnotationLeftEmpty) {
+TEST(Trainer, RefusesAnEmptyRank) {
   for (const char* file : {"k8s_trainer_v2.env", "k8s_pytorchjob_worker_nproc8.env"}) {
     EXPECT_THAT(ErrorOf(With(EnvironmentOf(file), "PET_NODE_RANK", "")), HasSubstr("PET_NODE_RANK is empty"))
         << file;
@@ -329,7 +329,7 @@ TEST(Trainer, TakesItsPortAndProcesses) {
 
 // ---- Volcano ----
 
-TEST(Volcano, WithoutThePluginPytorchReadsTheHostsOfItsOnlyTask) {
+TEST(Volcano, WithoutThePluginTheOnlyTasksHostsAreRead) {
   const Environment environment = {{"VC_TASK_INDEX", "1"}, {"VC_WORKER_HOSTS", "j-worker-0.j,j-worker-1.j"}};
   EXPECT_EQ(Place(ReadOk(environment)), "volcano 1/2 j-worker-0.j:29400");
   EXPECT_THAT(ErrorOf(With(environment, "VC_TASK_INDEX", "2")), HasSubstr("VC_TASK_INDEX is 2"));
@@ -351,7 +351,7 @@ TEST(Volcano, ReadsAListOfHostsStrictly) {
               HasSubstr("VC_WORKER_NUM is 3: expected 2, the number of hosts in VC_WORKER_HOSTS"));
 }
 
-TEST(Volcano, LeavesItsPluginTensorflowToTfConfig) {
+TEST(Volcano, TheTensorflowPluginIsLeftToTfConfig) {
   const Environment environment = {
       {"VC_TASK_INDEX", "1"},
       {"VC_WORKER_HOSTS", "j-worker-0.j,j-worker-1.j"},
@@ -361,7 +361,7 @@ TEST(Volcano, LeavesItsPluginTensorflowToTfConfig) {
   EXPECT_EQ(Place(ReadOk(environment)), "tf_config 1/2 j-worker-0.j:1");
 }
 
-TEST(Volcano, NamesWhatItsPluginLeftOut) {
+TEST(Volcano, NamesVariablesMissingFromThePlugin) {
   const Environment environment = EnvironmentOf("k8s_volcano_pytorch.env");
   EXPECT_THAT(ErrorOf(Without(environment, "MASTER_ADDR")), HasSubstr("MASTER_ADDR is missing"));
   EXPECT_THAT(ErrorOf(With(environment, "RANK", "3")), HasSubstr("WORLD_SIZE 3, which counts pods here"));
@@ -369,7 +369,7 @@ TEST(Volcano, NamesWhatItsPluginLeftOut) {
 
 // ---- AWS Batch ----
 
-TEST(Batch, GivesRankZeroToTheMainNodeWhicheverItIs) {
+TEST(Batch, TheMainNodeHasRankZero) {
   const auto node = [](const std::string& index) {
     return Environment{
         {"AWS_BATCH_JOB_ID", "j#" + index},  {"AWS_BATCH_JOB_ATTEMPT", "2"},
@@ -382,7 +382,7 @@ TEST(Batch, GivesRankZeroToTheMainNodeWhicheverItIs) {
   EXPECT_EQ(ReadOk(node("3")).run_id, "batch-j.2");
 }
 
-TEST(Batch, RefusesANodeThatIsNotToldTheMainOne) {
+TEST(Batch, RefusesANodeWithoutTheMainNodesAddress) {
   const Environment child = EnvironmentOf("aws_batch_child.env");
   EXPECT_THAT(ErrorOf(Without(child, "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS")),
               HasSubstr("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS is missing"));
@@ -393,7 +393,7 @@ TEST(Batch, RefusesANodeThatIsNotToldTheMainOne) {
   EXPECT_THAT(ErrorOf(Without(child, "AWS_BATCH_JOB_NUM_NODES")), HasSubstr("AWS_BATCH_JOB_NUM_NODES is missing"));
 }
 
-TEST(Batch, CallsTheMainNodeByItsHostNameWhereThereIsOne) {
+TEST(Batch, NamesTheMainNodeByItsHostName) {
   const Environment main = EnvironmentOf("aws_batch_main.env");
   EXPECT_EQ(ReadOk(With(main, "HOSTNAME", "ip-10-0-3-17")).primary_host, "ip-10-0-3-17");
   EXPECT_EQ(ReadOk(With(main, "HOSTNAME", "no name")).primary_host, "localhost");
@@ -422,7 +422,7 @@ TEST(AzureMl, ReadsAPytorchJobOfOneProcessPerNode) {
 
 // ---- By hand ----
 
-TEST(Static, TakesRankWhereItIsTheNodes) {
+TEST(Static, UsesRankIfItIsTheNodes) {
   const Environment environment = {
       {"MASTER_ADDR", "a"}, {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"NPROC_PER_NODE", "8"}};
   EXPECT_EQ(Place(ReadOk(environment)), "static 1/2 a:29500");
@@ -434,7 +434,7 @@ TEST(Static, TakesRankWhereItIsTheNodes) {
 }
 
 // Of any other node that would be itself, for whose primary it waited.
-TEST(Primary, AtWhichOneListensIsOnlyNodeZerosOwn) {
+TEST(Primary, ListensAtItsOwnAddressOnlyAsNodeZero) {
   const std::string expected = "is 0.0.0.0: expected the address by which the other nodes reach node 0";
   const Environment by_hand = {{"MASTER_ADDR", "0.0.0.0"}, {"NODE_RANK", "1"}, {"NNODES", "2"}};
   EXPECT_THAT(ErrorOf(by_hand), HasSubstr("MASTER_ADDR " + expected));
@@ -464,7 +464,7 @@ TEST(Static, NamesWhatIsMissingOrWrong) {
 }
 
 // Each of the nodes would be a job of its own, and nobody would be told.
-TEST(Static, OfSeveralNodesARankThatIsEmptyOrMissingIsRefused) {
+TEST(Static, SeveralNodesNeedARank) {
   const Environment environment = {{"MASTER_ADDR", "a"}, {"NNODES", "2"}};
   EXPECT_THAT(ErrorOf(environment), HasSubstr("NODE_RANK is missing: expected this node's number"));
   EXPECT_THAT(ErrorOf(With(environment, "NODE_RANK", " ")), HasSubstr("NODE_RANK is empty"));
@@ -475,14 +475,14 @@ TEST(Static, OfSeveralNodesARankThatIsEmptyOrMissingIsRefused) {
   EXPECT_FALSE(Fits({{"NNODES", "2"}}));
 }
 
-TEST(Static, KnowsTheWorkerOfALauncherThatIsNotTorchrun) {
+TEST(Static, RecognizesAWorkerOfAnotherLauncher) {
   const Environment worker = {
       {"MASTER_ADDR", "a"}, {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}, {"CROSS_RANK", "0"}};
   EXPECT_THAT(ErrorOf(worker), HasSubstr("LOCAL_RANK is 1: expected none"));
   EXPECT_FALSE(Fits(With(worker, "WORLD_SIZE", "1")));
 }
 
-TEST(Static, KnowsTorchrunsWorkerByItsAddressWhateverElseIsMissing) {
+TEST(Static, RecognizesTorchrunsWorkerByItsAddress) {
   const Environment worker = EnvironmentOf("torchrun_nested.env");
   EXPECT_THAT(ErrorOf(worker), HasSubstr("give --standalone"));
   for (const auto& [name, value] : worker) {
@@ -494,7 +494,7 @@ TEST(Static, KnowsTorchrunsWorkerByItsAddressWhateverElseIsMissing) {
 }
 
 // As where a PyTorchJob's PET_MASTER_ADDR was taken away.
-TEST(Static, CountsNodesByTheVariableThatNamesThem) {
+TEST(Static, CountsNodesByTheNodeVariable) {
   const Environment pod = {
       {"MASTER_ADDR", "j-master-0"}, {"WORLD_SIZE", "16"}, {"RANK", "1"}, {"PET_NNODES", "2"}};
   EXPECT_EQ(ReadOk(pod).nnodes, 2);

@@ -135,18 +135,18 @@ INSTANTIATE_TEST_SUITE_P(All, SageMakerFixture, ::testing::ValuesIn(FixturesOf("
 
 // ---- Details ----
 
-TEST(SageMaker, WithoutItsFileAndVariablesItIsAnotherPlatformsBusiness) {
+TEST(SageMaker, WithoutFileOrVariablesItDoesNotApply) {
   const FileReader no_files = ReaderOf({});
   const Environment environment = {{"TRAINING_JOB_NAME", "job"}, {"SM_CURRENT_HOST", "algo-1"}};
   EXPECT_EQ(ReadSageMaker({environment, no_files}, {}).value(), std::nullopt);
 }
 
-TEST(SageMaker, TheFileComesBeforeTheVariablesThatAreMadeOfIt) {
+TEST(SageMaker, TheFileBeatsTheVariablesMadeFromIt) {
   const Environment environment = {{"SM_HOSTS", R"(["algo-9"])"}, {"SM_CURRENT_HOST", "algo-9"}};
   EXPECT_EQ(ReadOk(kTwo, "", environment).self, "algo-2");
 }
 
-TEST(SageMaker, AnotherFileCanBeNamedAndMustThenBeThere) {
+TEST(SageMaker, ANamedFileMustExist) {
   const FileReader reader = ReaderOf({{"/tmp/config", kTwo}});
   const Environment there = {{kSageMakerConfigVariable, "/tmp/config"}};
   EXPECT_EQ(ReadSageMaker({there, reader}, {}).value()->node_rank, 1);
@@ -156,7 +156,7 @@ TEST(SageMaker, AnotherFileCanBeNamedAndMustThenBeThere) {
               HasSubstr(R"(MUSTER_SAGEMAKER_CONFIG is /no\nwhere: expected the path)"));
 }
 
-TEST(SageMaker, AFileThatIsNotWholeYetIsWorthAnotherTry) {
+TEST(SageMaker, AnIncompleteFileIsWorthARetry) {
   for (const char* text : {"", " \n", "{", R"({"current_host":"algo-1","hosts":["algo-1",)"}) {
     EXPECT_TRUE(absl::IsUnavailable(Read(text).status())) << text;
   }
@@ -164,7 +164,7 @@ TEST(SageMaker, AFileThatIsNotWholeYetIsWorthAnotherTry) {
   EXPECT_TRUE(absl::IsInvalidArgument(Read("{oops}").status()));
 }
 
-TEST(SageMaker, TheRunIsCalledAsTheJob) {
+TEST(SageMaker, TheRunIdIsTheJobsName) {
   EXPECT_EQ(ReadOk(kTwo, "", {{"TRAINING_JOB_NAME", "job-7"}}).run_id, "job-7");
   EXPECT_EQ(ReadOk(kTwo).run_id, "sagemaker-algo-1");
   EXPECT_THAT(ErrorOf(kTwo, "", {{"TRAINING_JOB_NAME", "a\nb"}}), HasSubstr(R"(TRAINING_JOB_NAME is a\nb)"));
@@ -178,7 +178,7 @@ TEST(SageMaker, WithoutAnInterfaceWorkersGetNone) {
   }
 }
 
-TEST(SageMaker, WhatIsNoInterfaceIsRefused) {
+TEST(SageMaker, AnInvalidInterfaceIsRefused) {
   for (const char* interface : {R"("a b")", R"("eth0,eth1")", R"("sixteen-chars-long")", "7", R"("a\nB=1")"}) {
     const std::string text =
         absl::StrCat(R"({"current_host":"a","hosts":["a"],"network_interface_name":)", interface, "}");
@@ -196,7 +196,7 @@ TEST(SageMaker, HostsAreDistinctNamesWithoutPorts) {
   EXPECT_THAT(ErrorOf(R"({"current_host":"a","hosts":["a"],"hosts":["b"]})"), HasSubstr("the key hosts twice"));
 }
 
-TEST(SageMaker, AGroupThatIsNotThereIsRefusedNamingThoseThatAre) {
+TEST(SageMaker, AnUnknownGroupIsRefusedNamingTheKnown) {
   const std::string hetero = ReadFixture("sagemaker_resourceconfig_hetero_other_group.json");
   EXPECT_THAT(ErrorOf(hetero, "train3"),
               HasSubstr("--instance-groups is train3: expected one of the instance groups train1, train2"));
@@ -220,7 +220,7 @@ TEST(SageMaker, GroupsOfAWrongShapeAreRefused) {
               HasSubstr("groups that have hosts"));
 }
 
-TEST(SageMaker, ThePythonToolkitsVariablesAreReadWhereTheFileIsNot) {
+TEST(SageMaker, WithoutTheFileToolkitVariablesAreRead) {
   const FileReader no_files = ReaderOf({});
   const Environment hosts = {{"SM_HOSTS", R"(["algo-2","algo-1"])"}, {"SM_CURRENT_HOST", "algo-2"}};
   const Reading reading = ReadSageMaker({hosts, no_files}, {});
@@ -232,7 +232,7 @@ TEST(SageMaker, ThePythonToolkitsVariablesAreReadWhereTheFileIsNot) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("SM_HOSTS is algo-1,algo-2: expected a JSON list"));
 }
 
-TEST(SageMaker, ThePythonToolkitsVariablesAreReadStrictly) {
+TEST(SageMaker, ToolkitVariablesAreReadStrictly) {
   const FileReader no_files = ReaderOf({});
   const auto error = [&](const Environment& environment) {
     return std::string(ReadSageMaker({environment, no_files}, {}).status().message());
@@ -247,7 +247,7 @@ TEST(SageMaker, ThePythonToolkitsVariablesAreReadStrictly) {
               ::testing::StartsWith("SM_NETWORK_INTERFACE_NAME is a,b: expected the name of a network interface"));
 }
 
-TEST(SageMaker, OfManyStrangeGroupsOneIsWarnedOf) {
+TEST(SageMaker, ManyStrangeGroupsAreOneWarning) {
   std::string groups;
   for (int i = 0; i < 100; ++i) {
     absl::StrAppend(&groups, i > 0 ? "," : "", R"({"instance_group_name":"g)", i, R"(","hosts":["z"]})");
@@ -264,7 +264,7 @@ absl::StatusOr<TrainingInputs> Inputs(const std::string& parameters, const std::
       ReaderOf({{"/c/hyperparameters.json", parameters}, {"/c/inputdataconfig.json", channels}}), "/c/");
 }
 
-TEST(TrainingInputs, WithoutFilesThereAreTheFoldersAlone) {
+TEST(TrainingInputs, WithoutFilesOnlyFoldersAreSet) {
   const TrainingInputs inputs = ReadTrainingInputs(ReaderOf({}), "/c/").value();
   EXPECT_THAT(inputs.arguments, IsEmpty());
   EXPECT_THAT(inputs.variables, Contains(Pair("SM_HPS", "{}")));
@@ -272,7 +272,7 @@ TEST(TrainingInputs, WithoutFilesThereAreTheFoldersAlone) {
   EXPECT_THAT(inputs.variables, Contains(Pair("SM_MODEL_DIR", "/opt/ml/model")));
 }
 
-TEST(TrainingInputs, AStringWithJsonInItIsThatValue) {
+TEST(TrainingInputs, AStringOfJsonIsThatValue) {
   const TrainingInputs inputs =
       Inputs(
           R"({"a":"\"quoted\"","b":"false","c":"null","d":"{\"k\": [1, 2]}","e":"plain text","f":0.50,"g":"1.50"})")
@@ -283,7 +283,7 @@ TEST(TrainingInputs, AStringWithJsonInItIsThatValue) {
   EXPECT_THAT(inputs.variables, Contains(Pair("SM_HP_G", "1.50")));
 }
 
-TEST(TrainingInputs, WhatNoVariableCanHoldIsLeftOutAndSaid) {
+TEST(TrainingInputs, UnsuitableValuesAreLeftOutWithAWarning) {
   const std::string parameters =
       absl::StrCat(R"({"a=b":"1","long":")", std::string(kMaxVariableBytes, 'x'), R"("})");
   const TrainingInputs inputs = Inputs(parameters).value();
@@ -293,7 +293,7 @@ TEST(TrainingInputs, WhatNoVariableCanHoldIsLeftOutAndSaid) {
   EXPECT_THAT(inputs.arguments, SizeIs(4));
 }
 
-TEST(TrainingInputs, OfManyThatAreLeftOutAFewAreNamed) {
+TEST(TrainingInputs, OnlyAFewLeftOutValuesAreNamed) {
   std::string parameters;
   for (int i = 0; i < 1000; ++i) absl::StrAppend(&parameters, i > 0 ? "," : "", "\"a=", i, "\":\"1\"");
   const TrainingInputs inputs = Inputs(absl::StrCat("{", parameters, "}")).value();
@@ -313,7 +313,7 @@ TEST(TrainingInputs, AFileThatCannotBeReadIsRefused) {
               HasSubstr("expected a file of at most 524288 bytes"));
 }
 
-TEST(SageMakerRobustness, EveryTruncationAndManyMutantsOfEverySampleAreErrorsOrSound) {
+TEST(SageMakerRobustness, DamagedSamplesAreErrorsOrSound) {
   for (const Fixture& fixture : FixturesOf("sagemaker")) {
     if (!fixture.file.ends_with(".json")) continue;
     for (const std::string& mutant : MutantsOf(ReadFixture(fixture.file))) {

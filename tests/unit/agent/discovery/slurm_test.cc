@@ -140,7 +140,7 @@ TEST(SlurmFixtures, AreAllThere) { EXPECT_EQ(Environments().size(), RightReading
 
 // ---- The step ----
 
-TEST(SlurmStep, EachNodeHasItsPlaceAndTheSamePrimaryPortAndRun) {
+TEST(SlurmStep, NodesDifferInTheirPlaceOnly) {
   const ClusterView first = ReadOk(StepOf3(0));
   const ClusterView last = ReadOk(StepOf3(2));
   EXPECT_EQ(first.node_rank, 0);
@@ -164,7 +164,7 @@ TEST(SlurmStep, ItsVariablesComeBeforeThoseOfTheJob) {
   EXPECT_EQ(view.primary_host, "n1");
 }
 
-TEST(SlurmStep, TheTasksAreCountedByTheirOldNameWhereTheStepHasNoOther) {
+TEST(SlurmStep, TasksAreCountedByTheOldVariableToo) {
   Environment environment = With(StepOf3(1), {{"SLURM_LOCALID", "0"}, {"SLURM_NTASKS", "24"}});
   environment.erase("SLURM_STEP_NUM_TASKS");
   EXPECT_THAT(ErrorOf(environment), HasSubstr("SLURM_NTASKS is 24: expected 3, one on each node"));
@@ -187,7 +187,7 @@ TEST(SlurmStep, ARequeuedJobAndAnotherStepAreOtherRuns) {
   EXPECT_THAT(ErrorOf(With(StepOf3(0), {{"SLURM_JOB_ID", ""}})), HasSubstr("SLURM_JOB_ID is missing"));
 }
 
-TEST(SlurmStep, RunsThatShareANodeHaveOtherPorts) {
+TEST(SlurmStep, RunsThatShareANodeHaveDifferentPorts) {
   const auto port = [](const char* job, const char* step) {
     return ReadOk(With(StepOf3(0), {{"SLURM_JOB_ID", job}, {"SLURM_STEP_ID", step}})).primary_port;
   };
@@ -199,7 +199,7 @@ TEST(SlurmStep, RunsThatShareANodeHaveOtherPorts) {
   }
 }
 
-TEST(SlurmStep, OfSeveralTasksOnANodeNoneGoesOn) {
+TEST(SlurmStep, SeveralTasksOnANodeAreRefused) {
   const std::map<std::string, std::string> many = {{"SLURM_STEP_NUM_TASKS", "24"},
                                                    {"SLURM_STEP_TASKS_PER_NODE", "8(x3)"}};
   const std::string line =
@@ -213,7 +213,7 @@ TEST(SlurmStep, OfSeveralTasksOnANodeNoneGoesOn) {
               HasSubstr("SLURM_STEP_NUM_TASKS is 4"));
 }
 
-TEST(SlurmStep, ANodeIsOneOfTheStep) {
+TEST(SlurmStep, TheNodeMustBeInTheStep) {
   EXPECT_THAT(ErrorOf(With(StepOf3(0), {{"SLURM_NODEID", "3"}})),
               HasSubstr("SLURM_NODEID is 3: expected a whole number from 0 to 2"));
   for (const char* id : {"-1", "x", "1.0", "99999999999999999999"}) {
@@ -229,12 +229,12 @@ TEST(SlurmStep, VariablesOfAnotherStepAreRefused) {
                     HasSubstr("write srun --nodes=3")));
 }
 
-TEST(SlurmStep, OfACountWithoutAListIsRefused) {
+TEST(SlurmStep, ACountWithoutAListIsRefused) {
   EXPECT_THAT(ErrorOf({{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_NODEID", "1"}}),
               HasSubstr("SLURM_STEP_NODELIST is missing"));
 }
 
-TEST(SlurmStep, NumbersAreWrittenInOneWay) {
+TEST(SlurmStep, NumbersHaveOneSpelling) {
   for (const char* variable : {"SLURM_NODEID", "SLURM_STEP_NUM_NODES", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"}) {
     for (const char* text : {"+1", "01", "1.0", "-1", "0x1", "1e0", "99999999999999999999", "one"}) {
       EXPECT_THAT(ErrorOf(With(StepOf3(1), {{variable, text}})), HasSubstr(absl::StrCat(variable, " is ", text)));
@@ -243,7 +243,7 @@ TEST(SlurmStep, NumbersAreWrittenInOneWay) {
   EXPECT_EQ(ReadOk(With(StepOf3(1), {{"SLURM_NODEID", " 1 "}})).node_rank, 1) << "blanks around it are none of it";
 }
 
-TEST(SlurmStep, AListThatIsBrokenIsAnErrorThatNamesIt) {
+TEST(SlurmStep, ABrokenListIsNamed) {
   EXPECT_THAT(ErrorOf(With(StepOf3(0), {{"SLURM_STEP_NODELIST", "n[1-3"}})),
               HasSubstr("SLURM_STEP_NODELIST is n[1-3: expected a ']'"));
   EXPECT_THAT(ErrorOf(With(StepOf3(0), {{"SLURM_STEP_NODELIST", "(null)"}})), HasSubstr("is (null)"));
@@ -251,7 +251,7 @@ TEST(SlurmStep, AListThatIsBrokenIsAnErrorThatNamesIt) {
               HasSubstr("SLURM_STEP_NUM_NODES is 3: expected 2"));
 }
 
-TEST(SlurmStep, GpusAreAsManyAsSlurmGaveUnlessAListOfThemIsThere) {
+TEST(SlurmStep, AGpuListBeatsSlurmsGpuCount) {
   const auto nproc = [](const std::map<std::string, std::string>& gpus) {
     return ReadOk(With(StepOf3(0), gpus)).nproc;
   };
@@ -262,7 +262,7 @@ TEST(SlurmStep, GpusAreAsManyAsSlurmGaveUnlessAListOfThemIsThere) {
   EXPECT_EQ(nproc({}), "");
 }
 
-TEST(SlurmStep, OfOneNodeIsThatNodeAndLeftToTheLastReader) {
+TEST(SlurmStep, OneNodeIsLeftToTheLastReader) {
   const Environment one = With(
       StepOf3(0), {{"SLURM_STEP_NODELIST", "n1"}, {"SLURM_STEP_NUM_NODES", "1"}, {"SLURM_STEP_NUM_TASKS", "1"}});
   EXPECT_FALSE(ReadSlurm({one, NoFiles()})->has_value());
@@ -274,7 +274,7 @@ TEST(SlurmStep, OfOneNodeIsThatNodeAndLeftToTheLastReader) {
   EXPECT_THAT(ErrorOf(With(one, {{"SLURM_STEP_NUM_TASKS", "8"}})), HasSubstr("SLURM_STEP_NUM_TASKS is 8"));
 }
 
-TEST(SlurmStep, LoopbackAddressesAsNodeNamesAreSeenAsSuch) {
+TEST(SlurmStep, LoopbackNodeNamesAreRecognized) {
   const ClusterView view =
       ReadOk(With(StepOf3(1), {{"SLURM_STEP_NODELIST", "127.0.0.[1-3]"}, {"SLURMD_NODENAME", "127.0.0.2"}}));
   EXPECT_TRUE(view.loopback_only);
@@ -283,7 +283,7 @@ TEST(SlurmStep, LoopbackAddressesAsNodeNamesAreSeenAsSuch) {
 
 // ---- An allocation without a step ----
 
-TEST(SlurmBatch, TheShellOfSallocIsAnsweredWithTheLineToWrite) {
+TEST(SlurmBatch, TheShellOfSallocGetsTheLineToType) {
   EXPECT_THAT(ErrorOf({{"SLURM_JOB_ID", "5"}, {"SLURM_NNODES", "4"}, {"SLURM_JOB_NODELIST", "n[1-4]"}}),
               AllOf(HasSubstr("SLURM_STEP_NODELIST is missing: expected srun"), HasSubstr("SLURM_NNODES is 4"),
                     HasSubstr("write srun --nodes=4 --ntasks=4 --ntasks-per-node=1 muster run SCRIPT")));
@@ -303,19 +303,19 @@ TEST(SlurmBatch, OneNodeIsAJobOfItsOwnWithAWarning) {
   EXPECT_THAT(view.warnings, ElementsAre(HasSubstr("write srun --nodes=1")));
 }
 
-TEST(SlurmBatch, AHeterogeneousJobIsNotThatOfItsFirstGroup) {
+TEST(SlurmBatch, AHeterogeneousJobIsMoreThanItsFirstGroup) {
   EXPECT_THAT(ErrorOf({{"SLURM_JOB_ID", "7"}, {"SLURM_HET_SIZE", "2"}, {"SLURM_JOB_NUM_NODES", "1"}}),
               AllOf(HasSubstr("SLURM_HET_SIZE is 2"), HasSubstr("srun --het-group=GROUP")));
 }
 
-TEST(SlurmBatch, CountsTheNodesOfTheListWhereNobodyElseSaysHowMany) {
+TEST(SlurmBatch, WithoutACountTheListsNodesAreCounted) {
   EXPECT_THAT(ErrorOf({{"SLURM_JOB_ID", "5"}, {"SLURM_JOB_NODELIST", "n[1-3]"}}),
               HasSubstr("SLURM_JOB_NODELIST names 3 and this muster was started outside of a step"));
   EXPECT_THAT(ErrorOf({{"SLURM_JOB_ID", "5"}, {"SLURM_NODELIST", "n[1-"}}), HasSubstr("SLURM_NODELIST is n[1-"));
   EXPECT_EQ(ReadOk({{"SLURM_JOB_ID", "5"}, {"SLURM_NODELIST", "n1"}}).nnodes, 1);
 }
 
-TEST(SlurmBatch, AJobIdAloneSaysNothing) {
+TEST(SlurmBatch, AJobIdAloneIsNoSource) {
   EXPECT_EQ(Read({{"SLURM_JOB_ID", "5"}})->has_value(), false);
   EXPECT_EQ(Read({{"SLURM_JOB_NUM_NODES", "4"}, {"SLURM_NODEID", "0"}})->has_value(), false);
 }

@@ -72,7 +72,7 @@ TEST(Address, ErrorsSayWhatWasExpected) {
   EXPECT_THAT(std::string(ParseAddress("a:99999").status().message()), HasSubstr("1 to 65535"));
 }
 
-TEST(Address, LoopbackIsTheWholeNetOf127AndItsIpv6Likes) {
+TEST(Address, LoopbackIs127Slash8AndItsIpv6Forms) {
   for (const char* host :
        {"127.0.0.1", "127.255.0.9", "::1", "localhost", "LOCALHOST", "localhost.", "::ffff:127.0.0.2"}) {
     EXPECT_TRUE(IsLoopback(host)) << host;

@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(All, TfConfigFixture, ::testing::ValuesIn(FixturesOf("t
   return std::regex_replace(info.param.file, std::regex("[^A-Za-z0-9]"), "_");
 });
 
-TEST(TfConfig, WithoutAClusterAndATaskItSaysNothing) {
+TEST(TfConfig, WithoutClusterAndTaskItDoesNotApply) {
   EXPECT_EQ(ReadTfConfig({{"PATH", "/bin"}}).value(), std::nullopt);
   for (const char* config : {"", " \n", "{}", R"({"environment":"cloud"})"}) {
     EXPECT_EQ(Read(config).value(), std::nullopt) << config;
@@ -86,7 +86,7 @@ TEST(TfConfig, HalfOfItIsRefused) {
   EXPECT_THAT(ErrorOf(R"({"cluster":{"worker":["a:1"]}})"), HasSubstr("task is missing"));
 }
 
-TEST(TfConfig, TheOtherSparseFormIsCalledByItsName) {
+TEST(TfConfig, TheOtherSparseFormIsRefusedByName) {
   EXPECT_THAT(
       ErrorOf(R"({"sparseCluster":{"worker":{"1":"a:1"}},"task":{"type":"worker","index":1}})"),
       ::testing::AllOf(HasSubstr("TF_CONFIG: sparseCluster is"), HasSubstr("enableDynamicWorker to false")));
@@ -121,7 +121,7 @@ TEST(TfConfig, ThereIsOneChief) {
   EXPECT_THAT(ErrorOf(Config(R"({"worker":[]})", task)), HasSubstr("a chief or workers"));
 }
 
-TEST(TfConfig, WhatIsNotUnderstoodIsRefused) {
+TEST(TfConfig, UnknownContentIsRefused) {
   const std::string task = R"({"type":"worker","index":0})";
   EXPECT_THAT(ErrorOf("nonsense"), HasSubstr("TF_CONFIG is not JSON"));
   EXPECT_THAT(ErrorOf("[]"), HasSubstr("expected a JSON object"));
@@ -142,7 +142,7 @@ TEST(TfConfig, WhatIsNotUnderstoodIsRefused) {
               HasSubstr("this one is empty"));
 }
 
-TEST(TfConfig, ClusterSpecCoversIt) {
+TEST(TfConfig, ClusterSpecTakesPrecedence) {
   const Environment environment = {
       {"CLUSTER_SPEC",
        R"({"cluster":{"workerpool0":["a:1"],"workerpool3":["e:1"]},"task":{"type":"workerpool3","index":0}})"},
@@ -150,7 +150,7 @@ TEST(TfConfig, ClusterSpecCoversIt) {
   EXPECT_EQ(DiscoverWith(environment).value().source, "vertex");
 }
 
-TEST(TfConfigRobustness, EveryTruncationAndManyMutantsOfEverySampleAreErrorsOrSound) {
+TEST(TfConfigRobustness, DamagedSamplesAreErrorsOrSound) {
   for (const Fixture& fixture : FixturesOf("tf_config")) {
     for (const std::string& mutant : MutantsOf(ReadFixture(fixture.file))) {
       const Reading reading = Read(mutant);

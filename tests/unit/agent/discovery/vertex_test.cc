@@ -237,7 +237,7 @@ TEST(Vertex, AbsentPrimaryPoolIsRefused) {
               HasSubstr("cluster.workerpool0 is missing"));
 }
 
-TEST(Vertex, PoolsThatVertexDoesNotHaveAreRefusedRatherThanHalfRead) {
+TEST(Vertex, UnknownPoolsAreRefused) {
   for (const std::string pool : {"worker", "ps", "workerpool", "workerpool01", "workerpool-1", "workerpool100"}) {
     const std::string spec =
         absl::StrCat(R"({"cluster":{"chief":["a:1"],")", pool, R"(":["b:1"]},"task":{"type":"chief","index":0}})");
@@ -245,7 +245,7 @@ TEST(Vertex, PoolsThatVertexDoesNotHaveAreRefusedRatherThanHalfRead) {
   }
 }
 
-TEST(Vertex, EveryReplicaOfASpecReadsTheSamePlacesAndItsOwnRank) {
+TEST(Vertex, ReplicasAgreeOnPlacesAndReadTheirOwnRank) {
   constexpr int kWorkers = 5;
   const ClusterView primary = ReadOk(SpecOf(kWorkers, "workerpool0", 0));
   EXPECT_EQ(primary.node_rank, 0);
@@ -266,7 +266,7 @@ TEST(Vertex, PortOfTheAddressWinsOverOpenPorts) {
   EXPECT_THAT(view.warnings, IsEmpty());
 }
 
-TEST(Vertex, WithoutAPortInTheAddressTheFirstOpenPortIsUsedAndSaid) {
+TEST(Vertex, WithoutAPortTheFirstOpenPortIsUsed) {
   const ClusterView view =
       ReadOk(R"({"cluster":{"chief":["a"]},"task":{"type":"chief","index":0},"open_ports":[3333,3334]})");
   EXPECT_EQ(view.primary_port, 3333);
@@ -274,14 +274,14 @@ TEST(Vertex, WithoutAPortInTheAddressTheFirstOpenPortIsUsedAndSaid) {
   EXPECT_THAT(view.warnings, ElementsAre(HasSubstr("3333 is used (open_ports[0])")));
 }
 
-TEST(Vertex, WithoutAnyPortTheDefaultIsUsedWithOneWarningForAllReplicas) {
+TEST(Vertex, WithoutAnyPortTheDefaultIsOneWarning) {
   const ClusterView view = ReadOk(ReadFixture("cluster_spec_no_ports.json"));
   EXPECT_EQ(view.primary_port, 29400);
   EXPECT_THAT(view.nodes, ElementsAre("replica0-0:29400", "replica1-0:29400"));
   EXPECT_THAT(view.warnings, ElementsAre(HasSubstr("29400 is used (muster's default)")));
 }
 
-TEST(Vertex, WrongOpenPortsAreOneWarningAndTheFirstGoodOneStands) {
+TEST(Vertex, WrongOpenPortsAreSkippedWithOneWarning) {
   const ClusterView view = ReadOk(
       R"({"cluster":{"chief":["a"]},"task":{"type":"chief","index":0},"open_ports":[0,-1,99999,"x",1.5,4444]})");
   EXPECT_EQ(view.primary_port, 4444);
@@ -290,7 +290,7 @@ TEST(Vertex, WrongOpenPortsAreOneWarningAndTheFirstGoodOneStands) {
                                          HasSubstr("4444 is used (open_ports[5])")));
 }
 
-TEST(Vertex, AValueOfTheWrongKindIsShownAsItIsWritten) {
+TEST(Vertex, AValueOfTheWrongKindIsShownVerbatim) {
   const auto with = [](const char* index) {
     return absl::StrCat(R"({"cluster":{"chief":["a:1"]},"task":{"type":"chief","index":)", index, "}}");
   };
@@ -299,7 +299,7 @@ TEST(Vertex, AValueOfTheWrongKindIsShownAsItIsWritten) {
   EXPECT_THAT(ErrorOf(with("1e999")), HasSubstr("a number that is too large, 1e999"));
 }
 
-TEST(Vertex, AnAddressOfAllInterfacesOrOneThatLooksLikeAnOptionIsNobodys) {
+TEST(Vertex, WildcardsAndOptionsAreNoAddresses) {
   for (const char* host : {"0.0.0.0", "[::]", "[0:0::0]", "-oX"}) {
     EXPECT_THAT(ErrorOf(absl::StrCat(R"({"cluster":{"workerpool0":["a:1"],"workerpool1":[")", host,
                                      R"(:1"]},"task":{"type":"workerpool0","index":0}})")),
@@ -315,7 +315,7 @@ TEST(Vertex, OneReplicaInTwoSpellingsIsRefused) {
   }
 }
 
-TEST(Vertex, AJobIdThatIsNoTextIsNamed) {
+TEST(Vertex, AJobIdOfTheWrongKindIsNamed) {
   const Environment environment = {
       {"CLUSTER_SPEC", R"({"cluster":{"chief":["a:1"]},"task":{"type":"chief","index":0}})"},
       {"CLOUD_ML_JOB_ID", "a\xff"}};
@@ -323,7 +323,7 @@ TEST(Vertex, AJobIdThatIsNoTextIsNamed) {
               HasSubstr("CLOUD_ML_JOB_ID is a\\xff: expected at most 256 bytes of UTF-8"));
 }
 
-TEST(Vertex, Ipv6AddressesLoseTheirBracketsInTheHostAndKeepThemInTheList) {
+TEST(Vertex, Ipv6BracketsAreKeptInTheListOnly) {
   const ClusterView view = ReadOk(
       R"({"cluster":{"workerpool0":["[::1]:2222"],"workerpool1":["[fd00::2]:2222"]},"task":{"type":"workerpool0","index":0}})");
   EXPECT_EQ(view.primary_host, "::1");
@@ -331,7 +331,7 @@ TEST(Vertex, Ipv6AddressesLoseTheirBracketsInTheHostAndKeepThemInTheList) {
   EXPECT_FALSE(view.loopback_only);
 }
 
-TEST(Vertex, LoopbackOnlyLooksAtEveryTrainerAndAtNoOther) {
+TEST(Vertex, LoopbackOnlyMeansEveryTrainer) {
   EXPECT_TRUE(ReadOk(ReadFixture("cluster_spec_ip_addresses.json")).loopback_only);
   EXPECT_TRUE(ReadOk(ReadFixture("cluster_spec_1pool_chief_localhost.json")).loopback_only);
   EXPECT_FALSE(ReadOk(ReadFixture("cluster_spec_2pools_sdk_chief.json")).loopback_only);
@@ -341,7 +341,7 @@ TEST(Vertex, LoopbackOnlyLooksAtEveryTrainerAndAtNoOther) {
   EXPECT_FALSE(ReadOk(mixed, /*all_pools=*/true).loopback_only);
 }
 
-TEST(Vertex, DuplicatesAreFoundWhateverTheCaseThePoolOrTheSpellingOfThePort) {
+TEST(Vertex, DuplicatesAreFoundInAnySpelling) {
   for (const std::string second : {"A:1", "a:1"}) {
     const std::string spec = absl::StrCat(R"({"cluster":{"workerpool0":["a:1"],"workerpool2":[")", second,
                                           R"("]},"task":{"type":"workerpool0","index":0}})");
@@ -363,7 +363,7 @@ TEST(Vertex, RunIdIsTheJobIdAndTheTrial) {
   EXPECT_EQ(ReadVertex(environment, {}).value()->run_id, "5942175266485829632-trial-3");
 }
 
-TEST(Vertex, WithoutAJobIdTheRunIdIsMadeOfThePrimarysAddress) {
+TEST(Vertex, WithoutAJobIdThePrimaryGivesTheRunId) {
   EXPECT_EQ(ReadOk(SpecOf(2, "workerpool1", 1)).run_id, "vertex-p-2222");
   EXPECT_EQ(ReadOk(ReadFixture("cluster_spec_hp_trial_placeholder.json")).run_id,
             "vertex-cmle-training-workerpool0-ab-0-2222-trial-TRIAL_ID");
@@ -371,7 +371,7 @@ TEST(Vertex, WithoutAJobIdTheRunIdIsMadeOfThePrimarysAddress) {
             "vertex----1--5");
 }
 
-TEST(Vertex, TrialIsOpaqueAndEmptyOrNullIsNone) {
+TEST(Vertex, TheTrialIsOpaque) {
   const auto with_trial = [](const std::string& trial) {
     return absl::StrCat(R"({"cluster":{"chief":["a:1"]},"task":{"type":"chief","index":0,"trial":)", trial, "}}");
   };
@@ -384,7 +384,7 @@ TEST(Vertex, TrialIsOpaqueAndEmptyOrNullIsNone) {
   EXPECT_THAT(ErrorOf(with_trial("\"" + std::string(kMaxIdChars + 1, 'x') + "\"")), HasSubstr("task.trial"));
 }
 
-TEST(Vertex, JobIdWithAControlCharacterIsRefusedByItsOwnName) {
+TEST(Vertex, JobIdWithAControlCharacterIsRefused) {
   const Reading reading =
       ReadVertex({{"CLUSTER_SPEC", SpecOf(1, "workerpool0", 0)}, {"CLOUD_ML_JOB_ID", "1\n2"}}, {});
   EXPECT_THAT(std::string(reading.status().message()), StartsWith(R"(CLOUD_ML_JOB_ID is 1\n2: expected)"));
@@ -405,13 +405,13 @@ TEST(Vertex, JobMayBeAStringAnObjectNullOrAnythingElse) {
   }
 }
 
-TEST(Vertex, EverySlipOfQuotingHasItsHint) {
+TEST(Vertex, EveryQuotingErrorHasAHint) {
   EXPECT_THAT(ErrorOf(R"({\"cluster\":{}})"), HasSubstr("escaped twice"));
   EXPECT_THAT(ErrorOf("{'cluster': {}}"), HasSubstr("json.dumps()"));
   EXPECT_THAT(ErrorOf("\"" + SpecOf(1, "workerpool0", 0) + "\""), HasSubstr("quoted twice"));
 }
 
-TEST(Vertex, AKeyGivenTwiceIsRefusedSinceReadersWouldDiffer) {
+TEST(Vertex, ADuplicateKeyIsRefused) {
   EXPECT_THAT(
       ErrorOf(
           R"({"cluster":{"workerpool0":["a:1"],"workerpool0":["b:1"]},"task":{"type":"workerpool0","index":0}})"),
@@ -422,7 +422,7 @@ TEST(Vertex, AValueOverTheSizeLimitIsRefusedUnread) {
   EXPECT_THAT(ErrorOf(std::string(kMaxClusterSpecBytes + 1, '{')), HasSubstr("over the limit of 1048576"));
 }
 
-TEST(Vertex, AbsentVariableIsAnotherPlatformsBusiness) {
+TEST(Vertex, WithoutTheVariableItDoesNotApply) {
   const Reading reading = ReadVertex({{"PATH", "/bin"}}, {});
   ASSERT_TRUE(reading.ok());
   EXPECT_FALSE(reading->has_value());
@@ -459,7 +459,7 @@ std::vector<std::string> SmallSpecs() {
   return specs;
 }
 
-TEST(VertexRobustness, EveryTruncationAndManyMutantsOfEverySampleAreErrorsOrSound) {
+TEST(VertexRobustness, DamagedSamplesAreErrorsOrSound) {
   for (const std::string& sample : SmallSpecs()) {
     for (const std::string& mutant : MutantsOf(sample)) ExpectSound(mutant);
   }
@@ -476,7 +476,7 @@ TEST(VertexRobustness, DeepAndLongNonsenseOfEachKindIsRefused) {
   }
 }
 
-TEST(Vertex, FoldersOfTheJobAreToldToWorkersAsPathsThatTheyCanOpen) {
+TEST(Vertex, JobFoldersReachWorkersAsLocalPaths) {
   const ClusterView view = **ReadVertex(EnvironmentOf("vertex_2nodes_worker.env"), {});
   EXPECT_EQ(view.for_workers,
             (Environment{{"OUTPUT_FOLDER", "/gcs/b/aiplatform-custom-job-2026-01-01-00:00:00.000/model/"},
@@ -487,7 +487,7 @@ TEST(Vertex, FoldersOfTheJobAreToldToWorkersAsPathsThatTheyCanOpen) {
   EXPECT_EQ((*ReadVertex(local, {}))->for_workers.count("OUTPUT_FOLDER"), 0u) << "no bucket: not ours to guess";
 }
 
-TEST(Vertex, TheAddressOfThePrimarysServiceStandsBesideItsName) {
+TEST(Vertex, ThePrimarysServiceAddressIsReadToo) {
   Environment environment = EnvironmentOf("vertex_2nodes_worker.env");
   EXPECT_EQ((*ReadVertex(environment, {}))->primary_address, "10.12.0.81");
   environment["CMLE_TRAINING_WORKERPOOL0_6D3F00AA11_0_SERVICE_HOST"] = "not.an.address";

@@ -19,7 +19,7 @@
 namespace muster::host {
 namespace {
 
-TEST(BoundedCallTest, WhereTheMachineGivesNoThreadItIsMadeOnThisOne) {
+TEST(BoundedCallTest, WithoutANewThreadTheCallRunsHere) {
   LinePipe pipe;
   const pid_t actor = SpawnActor({"threadless"}, pipe.in());
   ASSERT_GT(actor, 0);
@@ -77,7 +77,7 @@ bool AnotherProcessListens(uint16_t port, bool reuse) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-TEST(PortKeeperTest, AWorkerCanListenOnAKeptPortAndAStrangerWithoutReuseCannot) {
+TEST(PortKeeperTest, AKeptPortServesWorkersAndNotStrangers) {
   PortKeeper keeper({});
   const auto port = keeper.Renew();
   ASSERT_TRUE(port.ok()) << port.status().ToString();
@@ -118,7 +118,7 @@ TEST(PortKeeperTest, TwoKeepersNeverKeepTheSamePortOfARange) {
   }
 }
 
-TEST(PortKeeperTest, ARangeOfOnePortIsKeptAgainAndNamedWhenTaken) {
+TEST(PortKeeperTest, ARangeOfOnePortIsReusedAndNamedIfTaken) {
   PortKeeper scout({});
   const uint16_t port = *scout.Renew();
   scout.Drop();
@@ -194,14 +194,14 @@ class CountedOomTest : public ::testing::Test {
   std::optional<OomWatch> watch_;
 };
 
-TEST_F(CountedOomTest, AKillIsOneWorkersAndWhatWasCountedBeforeIsNoones) {
+TEST_F(CountedOomTest, ACountedKillExplainsOneWorker) {
   EXPECT_FALSE(watch_->WasOomKilled(0));
   Count(4);
   EXPECT_TRUE(watch_->WasOomKilled(0));
   EXPECT_FALSE(watch_->WasOomKilled(1));
 }
 
-TEST_F(CountedOomTest, WhatWasKilledInAnEarlierRoundExplainsNobodyOfThisOne) {
+TEST_F(CountedOomTest, EarlierRoundsKillsExplainNoFailure) {
   Count(4);  // a DataLoader, say: its worker ended otherwise
   watch_->BeginRound();
   EXPECT_FALSE(watch_->WasOomKilled(0));
@@ -209,7 +209,7 @@ TEST_F(CountedOomTest, WhatWasKilledInAnEarlierRoundExplainsNobodyOfThisOne) {
   EXPECT_TRUE(watch_->WasOomKilled(0));
 }
 
-TEST_F(CountedOomTest, WhomWeKilledWasNotKilledForItsMemory) {
+TEST_F(CountedOomTest, OurOwnKillIsNoOutOfMemoryKill) {
   Count(4);
   watch_->WeKill(0);
   EXPECT_FALSE(watch_->WasOomKilled(0));

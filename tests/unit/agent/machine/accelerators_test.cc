@@ -110,7 +110,7 @@ TEST(Accelerators, WithoutNvidiaSmiTheDriversFilesCount) {
   EXPECT_THAT(WithProcGpus(2).Count().warnings, IsEmpty());
 }
 
-TEST(Accelerators, ANvidiaSmiThatFailsOrHangsIsSaidAndTheFilesCount) {
+TEST(Accelerators, AFailingNvidiaSmiIsLoggedAndFilesCount) {
   FakeMachine machine = WithProcGpus(2);
   machine.nvidia_smi = CommandResult{9, "couldn't communicate with the NVIDIA driver"};
   EXPECT_EQ(machine.Count().count, 2);
@@ -119,14 +119,14 @@ TEST(Accelerators, ANvidiaSmiThatFailsOrHangsIsSaidAndTheFilesCount) {
   EXPECT_THAT(machine.Count().warnings, ElementsAre(HasSubstr("did not answer within 1m")));
 }
 
-TEST(Accelerators, ANvidiaSmiThatFailsWhereThereIsNoGpuIsNoNews) {
+TEST(Accelerators, AFailingNvidiaSmiWithoutAGpuIsNotLogged) {
   FakeMachine machine;
   machine.nvidia_smi = CommandResult{9, ""};
   EXPECT_EQ(machine.Count().count, 0);
   EXPECT_THAT(machine.Count().warnings, IsEmpty());
 }
 
-TEST(Accelerators, AContainerIsGivenFewerDeviceFilesThanTheMachineHasGpus) {
+TEST(Accelerators, AContainersDeviceFilesLimitTheCount) {
   FakeMachine machine = WithProcGpus(4);
   machine.files["/dev/nvidia2"] = "";
   machine.files["/dev/nvidia3"] = "";
@@ -142,12 +142,12 @@ TEST(Accelerators, DeviceFilesAloneCountToo) {
   EXPECT_EQ(machine.Count().count, 1);
 }
 
-TEST(Accelerators, UuidsAreKnownFromTheDriversFiles) {
+TEST(Accelerators, UuidsComeFromTheDriversFiles) {
   EXPECT_THAT(WithProcGpus(3).Count(Cuda("GPU-2,GPU-0")).visible, ElementsAre("GPU-2", "GPU-0"));
   EXPECT_EQ(WithProcGpus(3).Count(Cuda("GPU-9")).count, 0);
 }
 
-TEST(Accelerators, UnknownUuidsAreBelievedAsFarAsThereAreDevices) {
+TEST(Accelerators, UnknownUuidsCountUpToTheDevices) {
   FakeMachine machine;
   machine.files["/dev/nvidia0"] = "";
   machine.files["/dev/nvidia1"] = "";
@@ -199,11 +199,11 @@ TEST(VisibleDevices, AreReadAsCudaReadsThem) {
   }
 }
 
-TEST(VisibleDevices, KeepTheOrderOfTheListForThoseWhoDivideIt) {
+TEST(VisibleDevices, KeepTheOrderOfTheList) {
   EXPECT_THAT(WithGpus(4).Count(Cuda("3,1,2")).visible, ElementsAre("3", "1", "2"));
 }
 
-TEST(VisibleDevices, EachMigInstanceIsForAWorkerOfItsOwn) {
+TEST(VisibleDevices, EachMigInstanceGetsItsOwnWorker) {
   const FakeMachine machine = WithMig();
   EXPECT_EQ(machine.Count(Cuda("MIG-b")).count, 1);
   EXPECT_THAT(machine.Count(Cuda("MIG-b")).warnings, IsEmpty());
@@ -265,7 +265,7 @@ TEST(Accelerators, AmdsListsAreAppliedOneAfterTheOther) {
 
 // ---- Others ----
 
-TEST(Accelerators, DevicesOfOtherMakersAreSeenAndRefusedForAutoAlone) {
+TEST(Accelerators, UnknownDevicesRefuseAutomaticCounts) {
   for (const std::string device : {"/dev/neuron0", "/dev/accel0", "/dev/accel/accel0"}) {
     FakeMachine machine;
     machine.files[device] = "";
@@ -280,7 +280,7 @@ TEST(Accelerators, DevicesOfOtherMakersAreSeenAndRefusedForAutoAlone) {
   }
 }
 
-TEST(Accelerators, ALaptopsInferenceUnitAndScreenAreNoAccelerators) {
+TEST(Accelerators, LaptopNpusAndScreensAreNoAccelerators) {
   FakeMachine machine;
   machine.files = {{"/dev/accel/accel0", ""},
                    {"/sys/class/accel/accel0/device/uevent", "DRIVER=intel_vpu\nPCI_CLASS=120000\n"},
@@ -321,7 +321,7 @@ const OtherMaker kOtherMakers[] = {
       {"/sys/class/accel/accel1/device/uevent", "DRIVER=habanalabs\n"}}},
 };
 
-TEST(Accelerators, OfEachMakerAreCountedByTheirFilesAndLimitedByTheirVariable) {
+TEST(Accelerators, EachMakersFilesAndVariableAreUsed) {
   for (const OtherMaker& maker : kOtherMakers) {
     FakeMachine machine;
     machine.files = maker.two;
@@ -356,7 +356,7 @@ TEST(WorkerCount, AutoMeansAcceleratorsElseCpus) {
   EXPECT_EQ(FakeMachine().Workers("auto").value().reason, "no accelerator was found; 6 CPUs may be used here");
 }
 
-TEST(WorkerCount, APlatformsJobWithoutANumberHasOneWorkerForEachAcceleratorElseOne) {
+TEST(WorkerCount, OnePerAcceleratorOnAPlatformElseOne) {
   EXPECT_EQ(WithGpus(2).Workers("").value().workers, 2);
   EXPECT_EQ(FakeMachine().Workers("").value().workers, 1);
   EXPECT_EQ(WithGpus(2).Workers("", Cuda("-1")).value().workers, 1);
@@ -369,9 +369,7 @@ TEST(WorkerCount, GpuWithoutAGpuIsAnError) {
   EXPECT_THAT(std::string(hidden.message()), HasSubstr("CUDA_VISIBLE_DEVICES= leaves 0"));
 }
 
-TEST(WorkerCount, CpuMeansThoseThatMayBeUsedEvenBesideGpus) {
-  EXPECT_EQ(WithGpus(2).Workers("cpu").value().workers, 6);
-}
+TEST(WorkerCount, CpuCountsUsableCpusEvenWithGpus) { EXPECT_EQ(WithGpus(2).Workers("cpu").value().workers, 6); }
 
 TEST(WorkerCount, OtherWordsAreRefused) {
   for (const char* wish : {"tpu", "GPU", "auto ", "2x", "1.5", "a\nb"}) {

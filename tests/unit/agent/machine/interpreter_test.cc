@@ -75,7 +75,7 @@ TEST(Interpreter, TheReasonIsOneSentenceWithThePath) {
   EXPECT_EQ(machine.Choose().reason, "python is /venv/bin/python: $VIRTUAL_ENV is active");
 }
 
-TEST(Interpreter, CalledByNameNothingBesideTheBinaryIsLookedFor) {
+TEST(Interpreter, CalledByNameItIgnoresTheBinarysFolder) {
   Machine machine;
   machine.environment.erase("PYTHON_EXEC");
   machine.options = {.python_flag = "", .called_as = "muster"};
@@ -97,7 +97,7 @@ TEST(Interpreter, InOneDirectoryPythonComesBeforePython3) {
   EXPECT_EQ(machine.Choose().path, "/own/bin/python");
 }
 
-TEST(Interpreter, WhatIsThereButNotExecutableOrADirectoryIsPassedOver) {
+TEST(Interpreter, UnusableCandidatesAreSkipped) {
   Machine machine;
   machine.environment.erase("PYTHON_EXEC");
   machine.options.python_flag.clear();
@@ -107,7 +107,7 @@ TEST(Interpreter, WhatIsThereButNotExecutableOrADirectoryIsPassedOver) {
   EXPECT_EQ(machine.Choose().path, "/venv/bin/python3");
 }
 
-TEST(Interpreter, EmptyVariablesAreAsGoodAsNone) {
+TEST(Interpreter, EmptyVariablesCountAsUnset) {
   Machine machine;
   machine.environment = {{"PYTHON_EXEC", ""}, {"VIRTUAL_ENV", ""}, {"CONDA_PREFIX", ""}, {"PATH", "/second"}};
   machine.options = {};
@@ -115,7 +115,7 @@ TEST(Interpreter, EmptyVariablesAreAsGoodAsNone) {
   EXPECT_EQ(machine.Choose().path, "/second/python");
 }
 
-TEST(Interpreter, WithoutPathTheSystemsDirectoriesAreSearchedAndAnEmptyEntryIsHere) {
+TEST(Interpreter, WithoutPathDefaultFoldersAreSearched) {
   Machine machine;
   machine.environment = {};
   machine.options = {};
@@ -183,14 +183,14 @@ ProgramCheck Program(const std::string& program, std::map<std::string, FileState
                       Files(std::move(files)));
 }
 
-TEST(CheckProgram, AProgramWithASlashIsTakenAsItIs) {
+TEST(CheckProgram, AProgramWithASlashIsUsedAsGiven) {
   EXPECT_EQ(Program("./train.sh", {{"./train.sh", kExecutable}}).path, "./train.sh");
   ExpectFailure(Program("./train.sh", {}), kExitNotFound, "./train.sh is not there");
   ExpectFailure(Program("./train.sh", {{"./train.sh", kPlain}}), kExitNotExecutable, "chmod +x");
   ExpectFailure(Program("./dir", {{"./dir", kDirectory}}), kExitNotExecutable, "is a directory");
 }
 
-TEST(CheckProgram, AProgramWithoutASlashIsLookedForOnPathAsAShellDoes) {
+TEST(CheckProgram, AProgramWithoutASlashIsSearchedOnPath) {
   EXPECT_EQ(Program("tool", {{"/a/tool", kExecutable}, {"/b/tool", kExecutable}}).path, "/a/tool");
   EXPECT_EQ(Program("tool", {{"/a/tool", kPlain}, {"/b/tool", kExecutable}}).path, "/b/tool");
   EXPECT_EQ(Program("tool", {{"/a/tool", kDirectory}, {"/b/tool", kExecutable}}).path, "/b/tool");
@@ -200,7 +200,7 @@ TEST(CheckProgram, AProgramWithoutASlashIsLookedForOnPathAsAShellDoes) {
   ExpectFailure(Program("", {}), kExitNotFound, "is not on PATH");
 }
 
-TEST(CheckProgram, AProgramThatLiesHereIsHintedAt) {
+TEST(CheckProgram, AProgramInThisFolderGetsAHint) {
   ExpectFailure(Program("train.sh", {{"train.sh", kExecutable}}), kExitNotFound, "write ./train.sh");
 }
 

@@ -93,13 +93,13 @@ TEST(RunCommand, AtTheLimitTheCommandAndItsChildrenAreGone) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
 }
 
-TEST(RunCommand, ACommandThatClosesItsOutputAndStaysIsStoppedToo) {
+TEST(RunCommand, ACommandThatClosesItsOutputIsStoppedToo) {
   EXPECT_EQ(Shell("exec >&-; exec sleep 1000", absl::Milliseconds(20)).status().code(),
             absl::StatusCode::kDeadlineExceeded);
   EXPECT_TRUE(HasNoChild());
 }
 
-TEST(RunCommand, SignalsThatWeBlockAndIgnoreAreNotInherited) {
+TEST(RunCommand, BlockedAndIgnoredSignalsAreNotInherited) {
   sigset_t blocked;
   sigset_t before;
   sigemptyset(&blocked);
@@ -144,7 +144,7 @@ TEST(ReadRegularFile, GivesTheWholeOfIt) {
   EXPECT_TRUE(absl::IsResourceExhausted(ReadRegularFile(path, 10).status()));
 }
 
-TEST(ReadRegularFile, TellsAnAbsentFileFromOneThatCannotBeRead) {
+TEST(ReadRegularFile, DistinguishesAbsentFromUnreadable) {
   EXPECT_TRUE(absl::IsNotFound(ReadRegularFile("/nowhere/at/all", 1).status()));
   EXPECT_TRUE(absl::IsNotFound(ReadRegularFile("/proc/version/below", 1).status()));
   EXPECT_TRUE(absl::IsFailedPrecondition(ReadRegularFile("/proc", 1).status()));

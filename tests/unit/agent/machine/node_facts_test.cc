@@ -19,7 +19,7 @@ MachineProbe Machine(const std::map<std::string, std::string>& files, const std:
   return probe;
 }
 
-TEST(NodeFacts, OfTheEnvironmentOnlyWhatSteersCommunicationIsTold) {
+TEST(NodeFacts, OnlyCommunicationVariablesAreReported) {
   const Facts facts = MachineFacts({{"NCCL_DEBUG", "INFO"},
                                     {"TORCH_NCCL_BLOCKING_WAIT", "1"},
                                     {"GLOO_SOCKET_IFNAME", "eth0"},
@@ -40,7 +40,7 @@ TEST(NodeFacts, SecretsAreMasked) {
             "https://********@host/x --header Cookie: ********");
 }
 
-TEST(NodeFacts, TheDriversVersionAndTheTypesOfGpusAreReadFromItsFiles) {
+TEST(NodeFacts, DriverVersionAndGpuTypesAreRead) {
   const std::string gpus = "/proc/driver/nvidia/gpus/";
   const Facts facts = MachineFacts(
       {}, Machine({{"/proc/driver/nvidia/version",
@@ -56,7 +56,7 @@ TEST(NodeFacts, TheDriversVersionAndTheTypesOfGpusAreReadFromItsFiles) {
   EXPECT_EQ(open.at("NVIDIA driver"), "560.35.03");
 }
 
-TEST(NodeFacts, ManyAndLongOnesAreCutAndStillDiffer) {
+TEST(NodeFacts, CutFactsStillDiffer) {
   Environment environment;
   for (int i = 0; i < 200; ++i) environment["NCCL_X" + std::to_string(i)] = "1";
   EXPECT_EQ(MachineFacts(environment, Machine({})).size(), kMaxFacts);

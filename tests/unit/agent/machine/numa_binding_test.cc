@@ -75,12 +75,12 @@ TEST_F(Numa, SocketIsAllCpusOfAllItsNodes) {
   EXPECT_THAT(Bind("socket", {0, 2}), ElementsAre("0-7,16-23", "8-15,24-31"));
 }
 
-TEST_F(Numa, ExclusiveDividesTheCoresAmongTheGpusOfTheNodeAndTheFirstGetTheRest) {
+TEST_F(Numa, ExclusiveDividesCoresAmongGpus) {
   // GPU 3 says -1: node 0, which makes three.
   EXPECT_THAT(Bind("exclusive", {0, 1, 3, 2}), ElementsAre("0-1,16-17", "2,18", "3,19", "12-15,28-31"));
 }
 
-TEST_F(Numa, CoreComplexIsAGroupThatSharesTheLastCacheTheLargestFirst) {
+TEST_F(Numa, CoreComplexesShareACacheLargestFirst) {
   EXPECT_THAT(Bind("core-complex", {0, 1, 3}), ElementsAre("1-3,17-19", "0,16", "1-3,17-19"));
 }
 
@@ -91,7 +91,7 @@ TEST_F(Numa, OnlyAllowedCpusCount) {
   EXPECT_THAT(Bind("node", {2}), ElementsAre(HasSubstr("may use no CPU of NUMA node 3")));
 }
 
-TEST_F(Numa, AGpuWhosePlaceIsNotKnownIsAnError) {
+TEST_F(Numa, AGpuOfUnknownLocationIsAnError) {
   EXPECT_THAT(Bind("node", {7}), ElementsAre(HasSubstr("the PCI address of GPU 7 is not known")));
   files_.erase("/sys/bus/pci/devices/0000:02:00.a/numa_node");
   EXPECT_THAT(Bind("node", {2}), ElementsAre(HasSubstr("contains no NUMA node")));

@@ -37,12 +37,12 @@ class GceTest : public ::testing::Test {
   NoticeInquiry* maintenance_;
 };
 
-TEST(InquiriesTest, WhatIsNoServerIsAskedNothing) {
+TEST(InquiriesTest, SourcesWithoutAServerAskNothing) {
   EXPECT_TRUE(InquiriesOf(v1::NoticeSource::OFF).empty());
   EXPECT_TRUE(InquiriesOf(v1::NoticeSource::FILE).empty());
 }
 
-TEST_F(GceTest, ThePresentValueIsAskedForFirstAndThenItsChange) {
+TEST_F(GceTest, AsksForTheValueThenForItsChange) {
   NoticeInquiry::Next next = preempted_->Begin();
   EXPECT_EQ(next.request.method, "GET");
   EXPECT_EQ(next.request.path, "/computeMetadata/v1/instance/preempted");
@@ -64,7 +64,7 @@ TEST_F(GceTest, APreemptionIsANotice) {
             "preemption notice of gce: this instance is being preempted");
 }
 
-TEST_F(GceTest, MaintenanceIsOneOnlyWhereItEndsTheInstance) {
+TEST_F(GceTest, MaintenanceIsANoticeIfItEndsTheInstance) {
   maintenance_->Begin();
   EXPECT_EQ(maintenance_->OnAnswer(Answer(200, "NONE", "1"), kSoon).notice, "");
   NoticeInquiry::Next next = maintenance_->OnAnswer(Answer(200, "MIGRATE_ON_HOST_MAINTENANCE", "2"), kGceWait);
@@ -76,7 +76,7 @@ TEST_F(GceTest, MaintenanceIsOneOnlyWhereItEndsTheInstance) {
   EXPECT_EQ(next.notice, "preemption notice of gce: host maintenance is about to end this instance");
 }
 
-TEST_F(GceTest, AnAnswerWithoutATagIsWaitedOnWithoutOneAndNoForeignTextGetsIntoAPath) {
+TEST_F(GceTest, OnlySafeTagsAreSentBack) {
   preempted_->Begin();
   for (const char* tag : {"", "a&b=c", "a b", "a\r\nX: y"}) {
     EXPECT_EQ(preempted_->OnAnswer(Answer(200, "FALSE", tag), kGceWait).request.path,
@@ -84,14 +84,14 @@ TEST_F(GceTest, AnAnswerWithoutATagIsWaitedOnWithoutOneAndNoForeignTextGetsIntoA
   }
 }
 
-TEST_F(GceTest, AServerThatDoesNotWaitIsNotAskedWithoutAPause) {
+TEST_F(GceTest, AnImpatientServerIsAskedWithPauses) {
   preempted_->Begin();
   preempted_->OnAnswer(Answer(200, "FALSE", "1"), kSoon);
   EXPECT_EQ(preempted_->OnAnswer(Answer(200, "FALSE", "1"), kSoon).pause, kLeastPause);
   EXPECT_EQ(preempted_->OnAnswer(Answer(200, "FALSE", "1"), kGceWait).pause, absl::ZeroDuration());
 }
 
-TEST_F(GceTest, WhatGoesWrongIsWarnedOfOnceAndAskedEverMoreRarely) {
+TEST_F(GceTest, ErrorsAreOneWarningWithBackoff) {
   preempted_->Begin();
   absl::Duration last = absl::ZeroDuration();
   int warnings = 0;
@@ -112,7 +112,7 @@ TEST_F(GceTest, WhatGoesWrongIsWarnedOfOnceAndAskedEverMoreRarely) {
   EXPECT_EQ(next.pause, kLeastPause) << "it begins anew";
 }
 
-TEST_F(GceTest, AServerThatFailsNowAndThenIsSaidOnceAndAnOutageThatLastsAgain) {
+TEST_F(GceTest, ALastingOutageIsAnotherWarning) {
   preempted_->Begin();
   int aloud = 0;
   const auto count = [&](const NoticeInquiry::Next& next) {
@@ -135,7 +135,7 @@ TEST_F(GceTest, AServerThatFailsNowAndThenIsSaidOnceAndAnOutageThatLastsAgain) {
   EXPECT_EQ(aloud, 4);
 }
 
-TEST_F(GceTest, NoStrangeAnswerIsTakenForANotice) {
+TEST_F(GceTest, StrangeAnswersAreNoNotice) {
   preempted_->Begin();
   HttpAnswer foreign = Answer(200, "TRUE");
   foreign.headers.clear();
@@ -174,7 +174,7 @@ class AwsTest : public ::testing::Test {
   NoticeInquiry::Next next_;
 };
 
-TEST_F(AwsTest, ATokenIsFetchedAndTheActionAskedForEveryFiveSeconds) {
+TEST_F(AwsTest, FetchesATokenAndAsksEveryFiveSeconds) {
   EXPECT_EQ(next_.request.method, "PUT");
   EXPECT_EQ(Path(), kToken);
   EXPECT_EQ(next_.request.headers.at(0).first, "X-aws-ec2-metadata-token-ttl-seconds");
@@ -200,13 +200,13 @@ TEST_F(AwsTest, AnActionIsANotice) {
   EXPECT_EQ(next_.notice, "preemption notice of aws: terminate at 2026-11-21T16:00:00Z");
 }
 
-TEST_F(AwsTest, AnActionWithoutATimeThatIsOneIsStillANotice) {
+TEST_F(AwsTest, AnActionWithoutAValidTimeIsANotice) {
   Give(200, "abc");
   Give(200, R"({"action": "stop", "time": "\u001b[31m"})");
   EXPECT_EQ(next_.notice, "preemption notice of aws: stop");
 }
 
-TEST_F(AwsTest, AnExpiredTokenIsRenewedAtOnceButANewOneThatIsRefusedIsAnOutage) {
+TEST_F(AwsTest, AnExpiredTokenIsRenewedAtOnce) {
   Give(200, "abc");
   Give(404, "");
   Give(404, "");
@@ -221,7 +221,7 @@ TEST_F(AwsTest, AnExpiredTokenIsRenewedAtOnceButANewOneThatIsRefusedIsAnOutage) 
   EXPECT_EQ(Warnings(next_), 1);
 }
 
-TEST_F(AwsTest, ARecommendationIsSaidOnce) {
+TEST_F(AwsTest, ARecommendationIsLoggedOnce) {
   Give(200, "abc");
   int said = 0;
   for (int i = 0; i < 3 * kAwsRebalanceEvery; ++i) {
@@ -233,13 +233,13 @@ TEST_F(AwsTest, ARecommendationIsSaidOnce) {
   EXPECT_EQ(said, 1);
 }
 
-TEST_F(AwsTest, WhatMayBeATokenIsNotSaid) {
+TEST_F(AwsTest, TokensAreNotLogged) {
   Give(200, "S3CRET tok==");
   ASSERT_EQ(Warnings(next_), 1);
   EXPECT_EQ(next_.remarks.at(0).text.find("S3CRET"), std::string::npos) << next_.remarks.at(0).text;
 }
 
-TEST_F(AwsTest, NoStrangeAnswerIsTakenForATokenOrANotice) {
+TEST_F(AwsTest, StrangeAnswersAreNeitherTokenNorNotice) {
   for (const char* token : {"", "a b", "a\r\nX: y", "<html>"}) {
     Give(200, token);
     EXPECT_EQ(Path(), kToken) << token;
@@ -255,7 +255,7 @@ TEST_F(AwsTest, NoStrangeAnswerIsTakenForATokenOrANotice) {
   }
 }
 
-TEST_F(AwsTest, AContainerThatIsTooFarFromTheServerIsToldWhatToDo) {
+TEST_F(AwsTest, AContainerOutOfHopsGetsARemedy) {
   next_ = aws_->OnAnswer(absl::DeadlineExceededError("no answer in time"), kMetadataLimit);
   EXPECT_THAT(next_.remarks.at(0).text, HasSubstr("hop limit must be 2"));
 }

@@ -41,7 +41,7 @@ TEST(LineAssemblerTest, ALineIsShownOnceItIsWhole) {
   EXPECT_EQ(out, "[0] half and half\n");
 }
 
-TEST(LineAssemblerTest, ALineWhoseRestIsLostIsMarkedAndGluedToNothing) {
+TEST(LineAssemblerTest, ALineWithALostEndIsMarked) {
   LineAssembler assembler("[0] ");
   std::string out;
   assembler.Break(&out);
@@ -52,7 +52,7 @@ TEST(LineAssemblerTest, ALineWhoseRestIsLostIsMarkedAndGluedToNothing) {
   EXPECT_EQ(out, "[0] lo [...]\n[0] next\n");
 }
 
-TEST(LineAssemblerTest, AnUnfinishedLineIsShownAfterASecondWithAMark) {
+TEST(LineAssemblerTest, AnUnfinishedLineIsShownMarkedAfterASecond) {
   LineAssembler assembler("[0] ");
   std::string out;
   EXPECT_EQ(assembler.due(), absl::InfiniteFuture());
@@ -75,11 +75,11 @@ TEST(LineAssemblerTest, TheNewlineOfALineAlreadyShownAddsNothing) {
   EXPECT_EQ(out, "x [...]\ny\n");
 }
 
-TEST(LineAssemblerTest, ARedrawPassesAndCarriageReturnNewlineIsOneEnding) {
+TEST(LineAssemblerTest, RedrawsPassAndCrLfIsOneEnding) {
   EXPECT_EQ(Assemble({"10%\r20%\r", "30%\r", "\n"}), "[0] 10%\r[0] 20%\r[0] 30%\r\n");
 }
 
-TEST(LineAssemblerTest, ABarBelowOthersIsOneThatRedraws) {
+TEST(LineAssemblerTest, ABarBelowOthersRedraws) {
   const std::string bytes = "\n\r10%\033[A\n\r20%\033[A\n\r30%\033[A\r100%\nend\n";
   EXPECT_EQ(Assemble({bytes}), "[0] \n[0] 10%\r[0] 20%\r[0] 30%\r[0] 100%\n[0] end\n");
   EXPECT_EQ(Assemble({"\n\r10%\033[A"}), "[0] \n[0] 10%\n");
@@ -89,7 +89,7 @@ TEST(LineAssemblerTest, ABarBelowOthersIsOneThatRedraws) {
   EXPECT_EQ(out, "[0] \n[0] 10%\n[0] 100%\n[0] end\n");
 }
 
-TEST(LineAssemblerTest, OffATerminalOneStateIsShownInTenSecondsAndTheFinishedLine) {
+TEST(LineAssemblerTest, OffATerminalAStateIsShownEachTenSeconds) {
   auto limit = std::make_shared<RedrawLimit>();
   LineAssembler bar("[0] ", limit), other("[0] ", limit);
   std::string out;
@@ -108,7 +108,7 @@ TEST(LineAssemblerTest, OffATerminalOneStateIsShownInTenSecondsAndTheFinishedLin
   EXPECT_EQ(out, "[0] 10%\n[0] 30%\n[0] 40%\n[0] z\n");
 }
 
-TEST(LineAssemblerTest, AStateThatNothingEndsIsShownSoonAndWithoutAMark) {
+TEST(LineAssemblerTest, AnOpenStateIsShownSoonWithoutAMark) {
   LineAssembler bar("[0] ");  // as tqdm writes: the carriage return comes first
   std::string out;
   bar.Feed(kStart, "\r10%", &out);
@@ -143,7 +143,7 @@ TEST(LineAssemblerTest, BarsBelowEachOtherAreOneStateOfSeveralRows) {
   EXPECT_EQ(bars.due(), absl::InfiniteFuture());
 }
 
-TEST(LineAssemblerTest, AnInnerBarThatStaysBecomesALineAboveTheOuterOne) {
+TEST(LineAssemblerTest, AFinishedInnerBarIsALineAboveTheOuter) {
   LineAssembler bars("[0] ");
   std::string out;
   bars.Feed(kStart, "\repoch 1\n\rstep 9\033[A\rstep 9\n\repoch 2\n\rstep 1\033[A\r\r", &out);
@@ -159,7 +159,7 @@ TEST(LineAssemblerTest, ALineBetweenBarsBelowEachOtherIsALine) {
   EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 1) << out;
 }
 
-TEST(LineAssemblerTest, OffATerminalBarsBelowEachOtherAreShownTogetherEachTenSeconds) {
+TEST(LineAssemblerTest, OffATerminalStackedBarsAreShownTogether) {
   auto limit = std::make_shared<RedrawLimit>();
   LineAssembler bars("[0] ", limit);
   std::string out;
@@ -237,7 +237,7 @@ TEST(LiveRowsTest, RowsAreCutToTheTerminal) {
   EXPECT_EQ(out, "\xe2\x96\x88\xe2\x96\x88\r\n12\r\n12\r");
 }
 
-TEST(ByteQueueTest, WhatIsPushedIsPoppedInOrder) {
+TEST(ByteQueueTest, BytesArePoppedInOrder) {
   EXPECT_TRUE(rc::check([](const std::vector<std::string>& pushed) {
     ByteQueue queue;
     std::string all, popped;
@@ -258,7 +258,7 @@ TEST(LineAssemblerTest, AnEndlessLineIsShownInParts) {
   EXPECT_EQ(out.size(), kMaxLineBytes + 10 + 2 * 4 + kUnfinishedMark.size() + kContinuedMark.size() + 2);
 }
 
-TEST(LineAssemblerTest, WhatIsShownDoesNotDependOnHowTheBytesWereCut) {
+TEST(LineAssemblerTest, OutputDoesNotDependOnHowBytesAreCut) {
   EXPECT_TRUE(rc::check([] {
     const auto tokens = *rc::gen::container<std::vector<std::string>>(rc::gen::element<std::string>(
         "a", "b", "\n", "\r", "\xc3", std::string(1, '\0'), " ", "\033[A", "\n\r", "\033"));
@@ -274,7 +274,7 @@ TEST(LineAssemblerTest, WhatIsShownDoesNotDependOnHowTheBytesWereCut) {
 }
 
 // Else the writer's thread would spin.
-TEST(LineAssemblerTest, WhatIsDueIsDoneInTime) {
+TEST(LineAssemblerTest, DeadlinesAreMet) {
   EXPECT_TRUE(rc::check([](bool passes) {
     const auto tokens = *rc::gen::container<std::vector<std::string>>(
         rc::gen::element<std::string>("a", "\n", "\r", " ", "\033[A", "\n\ra\033[A"));
@@ -343,7 +343,7 @@ struct Pipe {
   int fds[2];
 };
 
-TEST(WriterTest, AStoppedReaderNeverBlocksTheCallerAndDropsAreCounted) {
+TEST(WriterTest, AStoppedReaderNeverBlocksTheCaller) {
   Pipe pipe;
   const std::string line(1023, 'x');
   int kept = 0, dropped = 0;
@@ -364,7 +364,7 @@ TEST(WriterTest, AStoppedReaderNeverBlocksTheCallerAndDropsAreCounted) {
   EXPECT_NE(all.find("muster: 5 lines of muster's log were dropped"), std::string::npos);
 }
 
-TEST(WriterTest, AReaderThatIsGoneIsNoTrouble) {
+TEST(WriterTest, AClosedReaderDoesNoHarm) {
   signal(SIGPIPE, SIG_IGN);
   Pipe pipe;
   close(pipe.fds[0]);
@@ -438,7 +438,7 @@ void WriteInVain(Writer* writer, const Disk& disk, const std::string& line) {
   EXPECT_TRUE(Waited([&] { return later.ReadAvailable(0) == "served\n"; }));
 }
 
-TEST(WriterTest, AFullDiskThatGetsRoomTakesWhatWaited) {
+TEST(WriterTest, QueuedBytesAreWrittenOnceADiskHasRoom) {
   Disk disk;
   Writer writer;
   WriteInVain(&writer, disk, "waits\n");
@@ -446,7 +446,7 @@ TEST(WriterTest, AFullDiskThatGetsRoomTakesWhatWaited) {
   EXPECT_TRUE(Waited([&] { return disk.Content() == "waits\n"; })) << disk.Content();
 }
 
-TEST(WriterTest, WhatAFullDiskLostIsCountedAndSaidOnceWhenThereIsRoom) {
+TEST(WriterTest, LossesOnAFullDiskAreReportedOnce) {
   Disk disk;
   Writer writer;
   const std::string line(1023, 'x');
@@ -480,7 +480,7 @@ TEST(WriterTest, AFullDiskNeverStopsAWorker) {
   EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
 }
 
-TEST(WriterTest, WhatAFullDiskHasStillLostAtTheEndIsSaidOnStandardError) {
+TEST(WriterTest, FinalLossesAreReportedOnStandardError) {
   Disk disk;
   CapturedErrors errors;
   {
@@ -492,7 +492,7 @@ TEST(WriterTest, WhatAFullDiskHasStillLostAtTheEndIsSaidOnStandardError) {
   EXPECT_EQ(said, "muster: 9 bytes of output for descriptor " + std::to_string(disk.fd()) + kNoSpace);
 }
 
-TEST(WriterTest, AFullStandardErrorEndsAFlushAllTheSame) {
+TEST(WriterTest, AFullStandardErrorStillEndsAFlush) {
   const int before = dup(STDERR_FILENO);
   const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
   dup2(full, STDERR_FILENO);
@@ -507,7 +507,7 @@ TEST(WriterTest, AFullStandardErrorEndsAFlushAllTheSame) {
   close(full);
 }
 
-TEST(WriterTest, LinesOfManyWorkersComeWholePrefixedAndInOrder) {
+TEST(WriterTest, LinesOfManyWorkersStayWholeAndInOrder) {
   constexpr int kWorkers = 4, kLines = 5000;
   Pipe out;
   std::string all;
@@ -545,7 +545,7 @@ TEST(WriterTest, LinesOfManyWorkersComeWholePrefixedAndInOrder) {
   for (int count : next) EXPECT_EQ(count, kLines);
 }
 
-TEST(WriterTest, WhoMayNotFillTheOutputIsReadWhileNobodyReadsThatAndWhatIsLeftOutIsCounted) {
+TEST(WriterTest, DroppableSourcesAreReadDespiteABlockedOutput) {
   constexpr size_t kMost = 2 * kPausePipesBytes, kPrefix = 3, kSlack = 512 * 1024;
   Pipe out, source;
   Writer writer;
@@ -572,7 +572,7 @@ TEST(WriterTest, WhoMayNotFillTheOutputIsReadWhileNobodyReadsThatAndWhatIsLeftOu
       << all.substr(all.size() - 100);
 }
 
-TEST(WriterTest, ALineOfAnotherIsNeverGluedToARedraw) {
+TEST(WriterTest, LinesOfOthersAreNeverGluedToARedraw) {
   Pipe out, bar;
   Writer writer;
   writer.AdoptPipe(std::exchange(bar.fds[0], -1), out.fds[1], "0|");
@@ -594,7 +594,7 @@ TEST(WriterTest, ALineOfAnotherIsNeverGluedToARedraw) {
       << all;
 }
 
-TEST(WriterTest, WhereTheReaderTellsRedrawsApartNothingComesBetweenThem) {
+TEST(WriterTest, RedrawsStayTogetherForACapableReader) {
   Pipe out, one, other;
   Writer writer;
   writer.LetRedrawsPass(out.fds[1]);
@@ -631,7 +631,7 @@ TEST(LogTest, ALineNamesItsPartAndCarriesNoColourOffATerminal) {
   EXPECT_EQ(all.find('\033'), std::string::npos);
 }
 
-TEST(LogTest, WhateverTheTextHoldsItIsOneLine) {
+TEST(LogTest, AnyTextIsOneLine) {
   Pipe pipe;
   {
     Writer writer;
@@ -650,7 +650,7 @@ TEST(LogTest, WhateverTheTextHoldsItIsOneLine) {
   EXPECT_EQ(all.find('\n'), all.size() - 1);
 }
 
-TEST(LogTest, WhatIsBelowAWarningGoesElsewhereWhereThatIsSaid) {
+TEST(LogTest, LinesBelowAWarningMayGoElsewhere) {
   Pipe loud, quiet;
   {
     Writer writer;
@@ -668,7 +668,7 @@ TEST(LogTest, WhatIsBelowAWarningGoesElsewhereWhereThatIsSaid) {
   EXPECT_NE(quiet.ReadAvailable(0).find("all is well"), std::string::npos);
 }
 
-TEST(LogTest, AJsonLineIsOneObjectWhateverTheTextHolds) {
+TEST(LogTest, AJsonLineIsOneObjectForAnyText) {
   const absl::Time time = absl::FromUnixMillis(1'763'698'439'123);
   EXPECT_EQ(FormatJson({.severity = Severity::kWarning,
                         .time = time,
@@ -684,13 +684,13 @@ TEST(LogTest, AJsonLineIsOneObjectWhateverTheTextHolds) {
   EXPECT_EQ(FormatJson({.time = time, .part = "agent", .text = "\xff"}).find('\xff'), std::string::npos);
 }
 
-TEST(LogTest, AJsonLineNamesARankOnlyWhereItIsAboutOne) {
+TEST(LogTest, AJsonLineNamesARankOnlyIfItConcernsOne) {
   const std::string line =
       FormatJson({.time = absl::UnixEpoch(), .part = "host", .text = "t", .context = {.node = 1}});
   EXPECT_EQ(line, R"({"severity":"INFO","time":"1970-01-01T00:00:00.000Z","message":"t","part":"host","node":1})");
 }
 
-TEST(LogTest, AsJsonItSaysWhereItIsAndHasNoPrefix) {
+TEST(LogTest, AJsonLineHasItsNodeAndNoPrefix) {
   Pipe pipe;
   {
     Writer writer;

@@ -62,7 +62,7 @@ class FramedLinkTest : public testing::Test {
   std::optional<std::string> closed_;
 };
 
-TEST_F(FramedLinkTest, BytesThatComeOneByOneMakeWholeMessages) {
+TEST_F(FramedLinkTest, SingleBytesMakeWholeMessages) {
   const std::string bytes = Framed("first") + Framed("") + Framed("third");
   size_t at = 0;
   ASSERT_TRUE(RunUntil([&] {
@@ -98,7 +98,7 @@ TEST_F(FramedLinkTest, AGarbageLengthClosesTheLink) {
   EXPECT_FALSE(link_->Send(Status(1)));
 }
 
-TEST_F(FramedLinkTest, APeerThatNeverReadsClosesTheLinkInsteadOfFillingMemory) {
+TEST_F(FramedLinkTest, APeerThatNeverReadsClosesTheLink) {
   int sent = 0;
   while (link_->Send(Status(1024 * 1024)) && sent < 100) ++sent;
   EXPECT_GE(sent, 7);
@@ -112,7 +112,7 @@ TEST_F(FramedLinkTest, AMessageOverTheLimitIsRefused) {
   EXPECT_TRUE(RunUntil([&] { return closed_.has_value(); }));
 }
 
-TEST_F(FramedLinkTest, LastWordsOfAPeerAreHeardEvenIfASendFailedBefore) {
+TEST_F(FramedLinkTest, MessagesArriveAfterAFailedSend) {
   const std::string words = Framed("goodbye");
   ASSERT_EQ(write(peer_, words.data(), words.size()), static_cast<ssize_t>(words.size()));
   ClosePeer();

@@ -49,14 +49,14 @@ class EnvironReaderTest : public testing::Test {
                         absl::Milliseconds(300)};  // those that answer do so at once, on a busy machine, too
 };
 
-TEST_F(EnvironReaderTest, OneThatDoesNotAnswerKeepsNobodyElseFromBeingRead) {
+TEST_F(EnvironReaderTest, AHungProcessBlocksNoOtherRead) {
   const auto answers = reader_.ReadAll(Processes({1, kStuck, 2}));
   EXPECT_EQ(answers.at(1).value_or(""), "of 1");
   EXPECT_EQ(answers.at(2).value_or(""), "of 2");
   EXPECT_TRUE(absl::IsUnavailable(answers.at(kStuck).status()));
 }
 
-TEST_F(EnvironReaderTest, OneThatDidNotAnswerIsNotAskedAgainUntilItDoes) {
+TEST_F(EnvironReaderTest, AHungProcessIsNotReadAgainUntilItAnswers) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(absl::IsUnavailable(reader_.ReadAll(Processes({kStuck})).at(kStuck).status()));
   }
@@ -65,21 +65,21 @@ TEST_F(EnvironReaderTest, OneThatDidNotAnswerIsNotAskedAgainUntilItDoes) {
   EXPECT_TRUE(Eventually([&] { return reader_.ReadAll(Processes({kStuck})).at(kStuck).ok(); }));
 }
 
-TEST_F(EnvironReaderTest, SoManyThreadsAreHeldAndNoMore) {
+TEST_F(EnvironReaderTest, TheNumberOfHeldThreadsIsLimited) {
   const std::vector<pid_t> stuck = {17, 27, 37, 47, 57, 67};
   reader_.ReadAll(Processes(stuck));
   EXPECT_TRUE(absl::IsUnavailable(reader_.ReadAll(Processes({1})).at(1).status()));
   EXPECT_TRUE(Eventually([&] { return *reads_ == kMaxHeldReads; }));
 }
 
-TEST_F(EnvironReaderTest, AThreadThatTheKernelLetGoOfCountsNoMoreThoughNobodyAsksForItsAnswer) {
+TEST_F(EnvironReaderTest, AReleasedThreadIsNoLongerCounted) {
   reader_.ReadAll(Processes({17, 27, 37, 47}));
   ASSERT_TRUE(absl::IsUnavailable(reader_.ReadAll(Processes({1})).at(1).status()));
   LetGo();
   EXPECT_TRUE(Eventually([&] { return reader_.ReadAll(Processes({1})).at(1).ok(); }));
 }
 
-TEST_F(EnvironReaderTest, ALateAnswerIsKeptThoughOthersAreReadMeanwhile) {
+TEST_F(EnvironReaderTest, ALateAnswerIsKept) {
   reader_.ReadAll(Processes({kStuck}));
   LetGo();
   ASSERT_TRUE(Eventually([&] { return *let_go_reads_ == 1; }));
@@ -88,14 +88,14 @@ TEST_F(EnvironReaderTest, ALateAnswerIsKeptThoughOthersAreReadMeanwhile) {
   EXPECT_EQ(*reads_, 1);
 }
 
-TEST_F(EnvironReaderTest, OneInUninterruptibleSleepIsNotRead) {
+TEST_F(EnvironReaderTest, AProcessInUninterruptibleSleepIsNotRead) {
   auto processes = Processes({kStuck});
   processes[0].state = 'D';
   EXPECT_TRUE(absl::IsUnavailable(reader_.ReadAll(processes).at(kStuck).status()));
   EXPECT_EQ(*reads_, 0);
 }
 
-TEST(MarkerReaderTest, AMarkerIsReadAndItsAbsenceIsNoWordOfTrouble) {
+TEST(MarkerReaderTest, AMarkerIsReadAndItsAbsenceIsNoError) {
   EnvironmentMap environment = CurrentEnvironment();
   environment["MUSTER_HOST_ID"] = "h";
   LinePipe pipe;

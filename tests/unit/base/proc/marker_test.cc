@@ -10,7 +10,7 @@ Marker Sample() {
   return {.host_id = "h1", .pid = 71, .start = 4711, .place = "boot/pid:[4]/time:[5]", .run_id = "run"};
 }
 
-TEST(MarkerTest, WhatIsWrittenIsRead) {
+TEST(MarkerTest, AMarkerRoundTrips) {
   for (const char* run_id : {"run", "", "a,b,,c", "with blanks\n"}) {
     Marker marker = Sample();
     marker.run_id = run_id;
@@ -24,7 +24,7 @@ TEST(MarkerTest, WhatIsWrittenIsRead) {
   }
 }
 
-TEST(MarkerTest, WhatIsNoMarkerIsRefused) {
+TEST(MarkerTest, InvalidMarkersAreRefused) {
   for (const char* text :
        {"", "h1", "h1,71,4711,place", ",71,4711,place,run", "h1,x,4711,place,run", "h1,71,,place,run",
         "h1,0,4711,place,run", "h1,-5,4711,place,run", "h1,71,4711x,place,run"}) {
@@ -49,7 +49,7 @@ TEST(MarkerTest, OnlyAnotherHostOfTheSameRunAndPlaceIsInherited) {
   }
 }
 
-TEST(MarkerTest, APlaceThatIsNotKnownIsLikeNoOther) {
+TEST(MarkerTest, AnUnknownPlaceEqualsNoOther) {
   EXPECT_EQ(MakePlace("", "pid:[4]", "time:[5]"), "");
   EXPECT_EQ(MakePlace("boot", "", "time:[5]"), "");
   Marker own = Sample(), other = Sample();

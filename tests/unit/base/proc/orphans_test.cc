@@ -38,7 +38,7 @@ class OrphansTest : public testing::Test {
   OrphanEvidence evidence_;
 };
 
-TEST_F(OrphansTest, AnAdoptedBearerIsFoundWithItsDescendants) {
+TEST_F(OrphansTest, AMarkedOrphanIsFoundWithItsDescendants) {
   Add(50, kInit, 50, 150);
   Add(51, 50, 51, 160, Mark::kNone);  // its environment was cleared
   Add(52, 51, 52, 170);
@@ -62,14 +62,14 @@ TEST_F(OrphansTest, OnlyTheAdopterOfTheDeadHostHasItsOrphans) {
   EXPECT_EQ(Found(), std::set<int64_t>{50});
 }
 
-TEST_F(OrphansTest, AnUnknownAdopterIsOneThatIsOlderThanTheHost) {
+TEST_F(OrphansTest, AnUnknownAdopterMustBeOlderThanTheHost) {
   Add(40, kReaper, 40, 150, Mark::kNone);
   Add(50, kReaper, 50, 150);
   Add(60, 40, 60, 160);
   EXPECT_EQ(Found(), std::set<int64_t>{50});
 }
 
-TEST_F(OrphansTest, AnAncestorOfOursThatAdoptsNobodyIsNoAdopter) {
+TEST_F(OrphansTest, AnAncestorThatIsNoSubreaperAdoptsNothing) {
   Add(50, kReaper, 50, 150);
   Add(60, kShell, 60, 150);
   evidence_.never_adopt = {kShell};
@@ -77,14 +77,14 @@ TEST_F(OrphansTest, AnAncestorOfOursThatAdoptsNobodyIsNoAdopter) {
   EXPECT_TRUE(Unclear().empty());
 }
 
-TEST_F(OrphansTest, OneThatMayHaveBeenAdoptedIsNeitherEndedNorTakenForEnded) {
+TEST_F(OrphansTest, APossibleOrphanIsUnclear) {
   Add(60, kShell, 60, 150);
   evidence_.may_adopt = {kShell};
   EXPECT_TRUE(Found().empty());
   EXPECT_EQ(Unclear(), std::set<int64_t>{60});
 }
 
-TEST_F(OrphansTest, OneThatIsYoungerThanTheDeadHostCannotHaveAdopted) {
+TEST_F(OrphansTest, AProcessYoungerThanTheHostIsNoAdopter) {
   Add(40, kReaper, 40, kHostStart + 1, Mark::kNone);
   Add(60, 40, 60, 150);
   evidence_.may_adopt = {40};
@@ -92,17 +92,17 @@ TEST_F(OrphansTest, OneThatIsYoungerThanTheDeadHostCannotHaveAdopted) {
   EXPECT_TRUE(Unclear().empty());
 }
 
-TEST_F(OrphansTest, ABearerThatIsOlderThanItsHostIsLeftAlone) {
+TEST_F(OrphansTest, AMarkedProcessOlderThanItsHostIsLeftAlone) {
   Add(50, kInit, 49, kHostStart - 1);  // the leader of its session has ended
   EXPECT_TRUE(Found().empty());
 }
 
-TEST_F(OrphansTest, ABearerInAnOlderSessionIsLeftAlone) {
+TEST_F(OrphansTest, AMarkedProcessInAnOlderSessionIsLeftAlone) {
   Add(50, kInit, kShell, 150);
   EXPECT_TRUE(Found().empty());
 }
 
-TEST_F(OrphansTest, AToldSessionIsFoundWithoutAMarker) {
+TEST_F(OrphansTest, AReportedSessionIsFoundWithoutAMarker) {
   evidence_.sessions = {{.pid = 30, .start = 150}};
   Add(31, kInit, 30, 151, Mark::kNone);
   EXPECT_EQ(Found(), std::set<int64_t>{31});
@@ -110,7 +110,7 @@ TEST_F(OrphansTest, AToldSessionIsFoundWithoutAMarker) {
   EXPECT_EQ(Found(), (std::set<int64_t>{30, 31}));
 }
 
-TEST_F(OrphansTest, APidThatAStrangerHasByNowIsNoToldSession) {
+TEST_F(OrphansTest, AReusedPidIsNoReportedSession) {
   evidence_.sessions = {{.pid = 30, .start = 150}};
   Add(30, kReaper, 30, 300, Mark::kNone);
   Add(31, 30, 30, 310, Mark::kNone);
@@ -123,13 +123,13 @@ TEST_F(OrphansTest, AMemberOlderThanTheWorkerIsOfAnotherSession) {
   EXPECT_TRUE(Found().empty());
 }
 
-TEST_F(OrphansTest, ASessionThatWasToldWithoutAStartProvesNothing) {
+TEST_F(OrphansTest, ASessionWithoutAStartTimeProvesNothing) {
   evidence_.sessions = {{.pid = 30}};
   Add(31, kInit, 30, 151, Mark::kNone);
   EXPECT_TRUE(Found().empty());
 }
 
-TEST_F(OrphansTest, WhatAnEarlierPassFoundIsFoundUntilItHasEnded) {
+TEST_F(OrphansTest, FoundProcessesAreFoundUntilTheyEnd) {
   Add(50, kShell, 50, 150, Mark::kNone);
   evidence_.found = {{.pid = 50, .start = 149}};
   EXPECT_TRUE(Found().empty());
@@ -137,7 +137,7 @@ TEST_F(OrphansTest, WhatAnEarlierPassFoundIsFoundUntilItHasEnded) {
   EXPECT_EQ(Found(), std::set<int64_t>{50});
 }
 
-TEST_F(OrphansTest, TheSessionOfAnOrphanIsItsOwnUnlessAStrangerLeadsIt) {
+TEST_F(OrphansTest, AnOrphansSessionIsOursUnlessAStrangerLeadsIt) {
   Add(50, kInit, 49, 150);
   Add(51, kInit, 49, 150, Mark::kNone);
   EXPECT_EQ(Found(), (std::set<int64_t>{50, 51}));
@@ -146,7 +146,7 @@ TEST_F(OrphansTest, TheSessionOfAnOrphanIsItsOwnUnlessAStrangerLeadsIt) {
 }
 
 // Its children are about to be adopted, and its environment can't be read any more.
-TEST_F(OrphansTest, AChildOfOneThatIsEndingIsAdopted) {
+TEST_F(OrphansTest, AChildOfAnEndingProcessIsAdopted) {
   Add(50, kInit, 50, 150, Mark::kNone).exiting = true;
   Add(51, 50, 51, 160);
   EXPECT_EQ(Found(), std::set<int64_t>{51});
@@ -154,14 +154,14 @@ TEST_F(OrphansTest, AChildOfOneThatIsEndingIsAdopted) {
   EXPECT_EQ(Found(), std::set<int64_t>{51});
 }
 
-TEST_F(OrphansTest, AChildOfOneThatHasEndedMeanwhileIsUnclear) {
+TEST_F(OrphansTest, AChildOfAProcessThatJustEndedIsUnclear) {
   Add(51, 50, 51, 160);
   EXPECT_EQ(Unclear(), std::set<int64_t>{51});
   evidence_.adopter = kInit;
   EXPECT_EQ(Unclear(), std::set<int64_t>{51});
 }
 
-TEST_F(OrphansTest, OneWhoseEnvironmentCannotBeReadIsUnclearOnlyIfItCouldBeOurs) {
+TEST_F(OrphansTest, AnUnreadableEnvironmentIsUnclearIfOurs) {
   Add(50, kInit, 50, 150, Mark::kUnknown);
   Add(60, kShell, 60, 150, Mark::kUnknown);
   Add(61, kInit, 61, 50, Mark::kUnknown);

@@ -69,7 +69,7 @@ Finding Named(const Node& node, const std::string& name) {
   return found.value_or(Finding());
 }
 
-TEST(EnvCheck, ANodeThatIsWellIsZero) {
+TEST(EnvCheck, AHealthyNodeIsZero) {
   const Node node;
   const std::vector<Finding> findings = node.Check();
   EXPECT_EQ(ExitCodeOf(findings), 0);
@@ -78,7 +78,7 @@ TEST(EnvCheck, ANodeThatIsWellIsZero) {
   EXPECT_EQ(Of(findings, "clock")->text, "0.2 s ahead of the primary's");
 }
 
-TEST(EnvCheck, ANameThatDoesNotResolveIs69AndNothingIsConnectedTo) {
+TEST(EnvCheck, AnUnresolvedNameIs69WithoutAConnection) {
   Node node;
   node.probe.resolve = [](const std::string& host) -> absl::StatusOr<std::vector<std::string>> {
     return absl::NotFoundError(absl::StrCat("resolving ", host, ": no"));
@@ -89,7 +89,7 @@ TEST(EnvCheck, ANameThatDoesNotResolveIs69AndNothingIsConnectedTo) {
   EXPECT_FALSE(Of(findings, "primary's port").has_value());
 }
 
-TEST(EnvCheck, TheAddressOfThePrimarysServiceServesWhereItsNameDoesNot) {
+TEST(EnvCheck, TheServiceAddressReplacesAnUnresolvedName) {
   Node node;
   node.plan.config.set_primary_address("10.12.0.81");
   node.probe.resolve = [](const std::string&) -> absl::StatusOr<std::vector<std::string>> {
@@ -100,7 +100,7 @@ TEST(EnvCheck, TheAddressOfThePrimarysServiceServesWhereItsNameDoesNot) {
   EXPECT_EQ(Of(findings, "primary's port")->text, "muster answers on 10.12.0.81, port 2222");
 }
 
-TEST(EnvCheck, APrimaryThatIsNotStartedYetIsNoFaultButOneThatDoesNotAnswerIs) {
+TEST(EnvCheck, OnlyAMutePrimaryIsAFault) {
   Node node;
   node.probe.connect = [](const std::string&, uint16_t) { return absl::UnavailableError("nothing listens"); };
   EXPECT_EQ(Named(node, "primary's port").kind, Kind::kNote);
@@ -110,7 +110,7 @@ TEST(EnvCheck, APrimaryThatIsNotStartedYetIsNoFaultButOneThatDoesNotAnswerIs) {
   EXPECT_THAT(Named(node, "primary's port").advice, HasSubstr("firewalls"));
 }
 
-TEST(EnvCheck, OneAddressOfSeveralThatAnswersIsEnough) {
+TEST(EnvCheck, OneReachableAddressIsEnough) {
   Node node;
   node.probe.connect = [](const std::string& address, uint16_t) {
     return address == "10.0.0.2" ? absl::OkStatus() : absl::DeadlineExceededError("no answer");
@@ -118,7 +118,7 @@ TEST(EnvCheck, OneAddressOfSeveralThatAnswersIsEnough) {
   EXPECT_EQ(Named(node, "primary's port").text, "muster answers on 10.0.0.2, port 2222");
 }
 
-TEST(EnvCheck, ThePrimaryLooksWhetherItsPortIsFreeAndAsksNobody) {
+TEST(EnvCheck, ThePrimaryChecksItsPortOnly) {
   Node node;
   node.plan.config.set_place(0);
   node.plan.config.set_serves(v1::NodeConfig::SERVES_YES);
@@ -140,7 +140,7 @@ struct PrimaryByHand : Node {
   }
 };
 
-TEST(EnvCheck, AnAddressOfThePrimaryThatIsNotItsOwnAndDoesNotLeadToItIsWrong) {
+TEST(EnvCheck, AForeignPrimaryAddressIsWrong) {
   PrimaryByHand node;
   node.probe.leads_here = [](const std::string& address, const v1::NodeConfig&) {
     return absl::UnavailableError(absl::StrCat("cannot reach ", address));
@@ -153,7 +153,7 @@ TEST(EnvCheck, AnAddressOfThePrimaryThatIsNotItsOwnAndDoesNotLeadToItIsWrong) {
   EXPECT_EQ(ExitCodeOf(node.Check()), 1);
 }
 
-TEST(EnvCheck, AnAddressThatIsForwardedToThePrimaryIsNoFault) {
+TEST(EnvCheck, AForwardedPrimaryAddressIsNoFault) {
   PrimaryByHand node;  // NAT, or a published port of a container: a connection to it comes back
   EXPECT_EQ(
       Named(node, "primary's address").text,
@@ -164,14 +164,14 @@ TEST(EnvCheck, AnAddressThatIsForwardedToThePrimaryIsNoFault) {
   EXPECT_EQ(Named(node, "primary's address").text, "10.0.0.2 is an address of this machine");
 }
 
-TEST(EnvCheck, OnAPlatformNobodyAsksWhereThePrimarysAddressLeads) {
+TEST(EnvCheck, OnAPlatformThePrimarysAddressIsTrusted) {
   PrimaryByHand node;
   node.plan.config.clear_primary_source();
   node.probe.resolve = nullptr;  // some platforms lead a primary that dials its own name nowhere
   EXPECT_EQ(ExitCodeOf(node.Check()), 0);
 }
 
-TEST(EnvCheck, WhereThePortIsInUseItIsOnlySaidThatTheAddressIsAnothers) {
+TEST(EnvCheck, ABusyPortOnlyReportsAForeignAddress) {
   PrimaryByHand node;
   node.probe.listen = [](const v1::NodeConfig&) { return absl::UnavailableError("in use"); };
   node.probe.leads_here = nullptr;
@@ -182,7 +182,7 @@ TEST(EnvCheck, WhereThePortIsInUseItIsOnlySaidThatTheAddressIsAnothers) {
   EXPECT_THAT(Named(node, "primary's address").advice, HasSubstr("check the spelling"));
 }
 
-TEST(EnvCheck, WhoHasThePortIsNamed) {
+TEST(EnvCheck, ThePortsHolderIsNamed) {
   Node node;
   node.plan.config.set_serves(v1::NodeConfig::SERVES_YES);
   node.probe.listen = [](const v1::NodeConfig&) { return absl::UnavailableError("in use"); };
@@ -190,7 +190,7 @@ TEST(EnvCheck, WhoHasThePortIsNamed) {
   EXPECT_THAT(Named(node, "primary's port").text, HasSubstr("; held by process 71 (python3, 2222)"));
 }
 
-TEST(EnvCheck, ACoordinatorThatStandsAloneIsCalledSo) {
+TEST(EnvCheck, AStandaloneCoordinatorIsNamed) {
   Node node;
   node.plan.config.set_coordinator_alone(true);
   node.plan.config.mutable_primary()->set_host("c");
@@ -207,7 +207,7 @@ TEST(EnvCheck, AJobOfOneNodeNeedsNoPrimary) {
   EXPECT_EQ(ExitCodeOf(node.Check()), 0);
 }
 
-TEST(EnvCheck, AClockThatIsFarOffAndATokenThatIsNotTakenAreTold) {
+TEST(EnvCheck, AWrongClockAndTokenAreReported) {
   Node node;
   node.probe.clock_ahead = [](const v1::NodeConfig&) { return absl::Seconds(-90); };
   EXPECT_EQ(Named(node, "clock").text, "90.0 s behind the primary's");
@@ -222,7 +222,7 @@ TEST(EnvCheck, AClockThatIsFarOffAndATokenThatIsNotTakenAreTold) {
   EXPECT_EQ(ExitCodeOf(node.Check()), 0);
 }
 
-TEST(EnvCheck, AnotherProgramOnThePrimarysPortKeepsTheNodesOut) {
+TEST(EnvCheck, AnotherProgramOnThePrimarysPortIsAFault) {
   Node node;
   std::string asked;
   node.probe.clock_ahead = [&asked](const v1::NodeConfig& config) -> absl::StatusOr<absl::Duration> {
@@ -243,7 +243,7 @@ TEST(EnvCheck, AnotherProgramOnThePrimarysPortKeepsTheNodesOut) {
             "this node is the primary, and port 2222 is in use by another program: it does not speak gRPC");
 }
 
-TEST(EnvCheck, SmallSharedMemoryIsWrongWithWhatToDo) {
+TEST(EnvCheck, SmallSharedMemoryIsWrongWithARemedy) {
   Node node;
   node.probe.shared_memory_bytes = [] { return 64 * kMebibyte; };
   EXPECT_THAT(Named(node, "/dev/shm").text, HasSubstr("64 MiB"));
@@ -266,7 +266,7 @@ TEST(EnvCheck, WorkersAndAcceleratorsAreCompared) {
   EXPECT_THAT(Named(node, "accelerators").text, HasSubstr("/dev/strange0"));
 }
 
-TEST(EnvCheck, TheGroupThatEndsAsOneIsFoundByThisProcesssOwnCgroup) {
+TEST(EnvCheck, OomGroupIsReadFromOurOwnCgroup) {
   Node node;
   node.files = {{"/proc/self/cgroup", "1:name=systemd:/x\n0::/a/b\n"},
                 {"/sys/fs/cgroup/a/b/memory.oom.group", "1\n"}};
@@ -278,7 +278,7 @@ TEST(EnvCheck, TheGroupThatEndsAsOneIsFoundByThisProcesssOwnCgroup) {
   EXPECT_EQ(Named(node, "out of memory").kind, Kind::kGood);
 }
 
-TEST(EnvCheck, AWarningOfTheReadingAndAMissingInterpreterAreWrong) {
+TEST(EnvCheck, WarningsAndAMissingInterpreterAreWrong) {
   Node node;
   node.plan.view.warnings = {"the spec is odd"};
   node.interpreter.path.clear();
@@ -289,7 +289,7 @@ TEST(EnvCheck, AWarningOfTheReadingAndAMissingInterpreterAreWrong) {
   EXPECT_FALSE(Of(node.Check(), "python").has_value());
 }
 
-TEST(EnvCheck, WhatCannotBeStartedIsWrong) {
+TEST(EnvCheck, AProgramThatCannotStartIsWrong) {
   Node node;
   node.program = {.exit_code = 127, .problem = "the script t.py is not there", .path = ""};
   EXPECT_EQ(Named(node, "program").kind, Kind::kWrong);

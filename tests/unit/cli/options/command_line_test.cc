@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{{"--node-rank", "-1", "t.py"}, {{"node-rank", "-1"}}, "t.py", {}},
         Row{{"t.py", "--unknown=1", "-x", "-3"}, {}, "t.py", {"--unknown=1", "-x", "-3"}}));
 
-TEST(CommandLineTest, EveryOptionIsTakenWithDashesAndWithUnderscores) {
+TEST(CommandLineTest, EveryOptionTakesDashesAndUnderscores) {
   for (const OptionSpec& spec : RunOptions()) {
     for (const char mark : {'-', '_'}) {
       std::string name(spec.name);
@@ -115,12 +115,12 @@ TEST(CommandLineTest, AnUnknownOptionBeforeTheScriptIsNamed) {
       HasSubstr("did you mean --json? (options of the script go after the script; see muster env --help)"));
 }
 
-TEST(CommandLineTest, TheCoordinatorWhichStartsNoScriptSpeaksOfNone) {
+TEST(CommandLineTest, TheCoordinatorsErrorsMentionNoScript) {
   const auto line = ParseCommandLine(CoordinatorCommandOptions(), {"--node-rank", "1"}, "muster coordinator");
   EXPECT_EQ(line.status().message(), "--node-rank: no such option (see muster coordinator --help)");
 }
 
-TEST(CommandLineTest, WhatAPortOrAHostToListenAtIs) {
+TEST(CommandLineTest, ListenAddressesAreHostsOrPorts) {
   for (const char* port : {"29401", ":29401", "0.0.0.0:29401", "node0:29401"}) {
     EXPECT_EQ(ParseListen(port)->port, 29401) << port;
   }
@@ -134,7 +134,7 @@ TEST(CommandLineTest, WhatAPortOrAHostToListenAtIs) {
   }
 }
 
-TEST(CommandLineTest, ANameCutTooShortIsAnsweredWithAllThatItCouldBe) {
+TEST(CommandLineTest, AnAmbiguousPrefixListsItsMatches) {
   EXPECT_EQ(Error({"--rdzv=1", "t.py"}),
             "--rdzv: ambiguous; could be --rdzv-endpoint, --rdzv-id, --rdzv-backend, --rdzv-conf");
 }
@@ -199,7 +199,7 @@ TEST(HelpTest, NamesEveryOptionAndItsValue) {
   }
 }
 
-TEST(HelpTest, OfASubcommandNamesTheOptionsThatItHasBesideThoseOfRun) {
+TEST(HelpTest, ListsASubcommandsOwnOptions) {
   const std::pair<std::string, const std::vector<OptionSpec>*> all[] = {
       {LocalHelp(), &LocalOptions()}, {EnvHelp(), &EnvOptions()}, {HostfileHelp(), &HostfileCommandOptions()}};
   for (const auto& [help, table] : all) {

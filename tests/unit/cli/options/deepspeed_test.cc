@@ -45,7 +45,7 @@ class Deepspeed : public ::testing::Test {
   int devices_ = 4;
 };
 
-TEST_F(Deepspeed, OneMachineRunsOneWorkerForEachAcceleratorAndPassesItsRank) {
+TEST_F(Deepspeed, OneMachineRunsOneWorkerPerAccelerator) {
   const DeepspeedLine read = Read({"train.py", "--deepspeed", "ds.json"});
   EXPECT_EQ(read.line.given,
             (Given{{"standalone", "true"}, {"nproc-per-node", "4"}, {"pass-local-rank", "local_rank"}}));
@@ -56,7 +56,7 @@ TEST_F(Deepspeed, OneMachineRunsOneWorkerForEachAcceleratorAndPassesItsRank) {
   EXPECT_EQ(Read({"train.py"}).line.given.at("nproc-per-node"), "1");
 }
 
-TEST_F(Deepspeed, SwitchesAndCountsAreTakenWithUnderscoresAndDashes) {
+TEST_F(Deepspeed, OptionsTakeUnderscoresAndDashes) {
   const DeepspeedLine read =
       Read({"--num_gpus", "2", "--no-local-rank", "--module", "--launcher=pdsh", "pkg.mod"});
   EXPECT_EQ(read.line.given, (Given{{"standalone", "true"}, {"nproc-per-node", "2"}, {"module", "true"}}));
@@ -90,7 +90,7 @@ TEST_F(Deepspeed, EachHostOfAHostfileFindsItsPlace) {
   EXPECT_EQ(Read({"-H", "hosts", "--node_rank=0", "t.py"}).line.given.at("nproc-per-node"), "8");
 }
 
-TEST_F(Deepspeed, TheDefaultHostfileIsReadWhereItIs) {
+TEST_F(Deepspeed, TheDefaultHostfileIsReadIfItExists) {
   files_["/job/hostfile"] = kTwoHosts;
   EXPECT_EQ(Read({"t.py"}).line.given.at("node-rank"), "1");
   own_name_ = "a";
@@ -108,14 +108,14 @@ TEST_F(Deepspeed, WithoutAHostfileSeveralNodesNeedRankAndAddress) {
   EXPECT_EQ(read.line.given.at("node-rank"), "1");
 }
 
-TEST_F(Deepspeed, WhatCannotBeIsRefusedByName) {
+TEST_F(Deepspeed, ImpossibleOptionsAreNamed) {
   EXPECT_EQ(Error({"--hostfile", "nowhere", "t.py"}), "--hostfile nowhere: cannot be read");
   EXPECT_THAT(Error({"--autotuning", "run", "t.py"}), HasSubstr("--autotuning run: not supported"));
   EXPECT_THAT(Error({"--num_gpus", "zero", "t.py"}), HasSubstr("--num-gpus zero: expected a whole number"));
   EXPECT_THAT(Error({"--nproc", "2", "t.py"}), HasSubstr("--nproc: no such option"));
 }
 
-TEST_F(Deepspeed, VariablesOfItsFileAreForTheWorkersOfSeveralHosts) {
+TEST_F(Deepspeed, ItsFilesVariablesReachWorkersOfSeveralHosts) {
   files_["hosts"] = kTwoHosts;
   files_["home/.deepspeed_env"] = muster::testing::ReadFixture("deepspeed_env_sample.txt");
   EXPECT_EQ(Read({"-H", "hosts", "t.py"}).variables,
@@ -129,7 +129,7 @@ TEST_F(Deepspeed, VariablesOfItsFileAreForTheWorkersOfSeveralHosts) {
   EXPECT_THAT(Read({"t.py"}).variables, IsEmpty()) << "one machine";
 }
 
-TEST_F(Deepspeed, ALineOfItsFileThatIsNoVariableIsNamed) {
+TEST_F(Deepspeed, InvalidLinesOfItsFileAreNamed) {
   files_["hosts"] = kTwoHosts;
   for (const char* line : {"export", "A B=1", "=1", "1A=2"}) {
     files_[".deepspeed_env"] = std::string("A=1\n") + line;

@@ -24,7 +24,7 @@ machine::FileState Everything(const std::string&) {
   return state;
 }
 
-TEST(LaunchTest, AWorkersWordsAreThoseOfTorchrun) {
+TEST(LaunchTest, AWorkersCommandMatchesTorchruns) {
   const RunPlan plan = Planned({"--nproc-per-node", "2", "--python", "/p/python", "t.py", "${local_rank}", "-x"});
   const Launch launch = PrepareLaunch(plan, {}, "id", "muster", Everything);
   ASSERT_EQ(launch.plan.argv.size(), 2u);
@@ -40,7 +40,7 @@ TEST(LaunchTest, AWorkersWordsAreThoseOfTorchrun) {
   EXPECT_THAT(found.plan.argv[0], ElementsAre("echo", "a"));  // as Python's Popen passes it
 }
 
-TEST(LaunchTest, AScriptThatIsNotThereIsToldToAll) {
+TEST(LaunchTest, AMissingScriptIsReportedToAllNodes) {
   const RunPlan plan = Planned({"--python", "/p/python", "t.py"}, {{"CLUSTER_SPEC", kThreeNodes}});
   const auto no_script = [](const std::string& path) {
     return path == "t.py" ? machine::FileState() : Everything(path);
@@ -51,7 +51,7 @@ TEST(LaunchTest, AScriptThatIsNotThereIsToldToAll) {
   EXPECT_EQ(launch.host.config.cannot_start().node_rank(), 2);
 }
 
-TEST(LaunchTest, SeveralWorkersCannotReadTheirProgramFromOneStandardInput) {
+TEST(LaunchTest, SeveralWorkersCannotReadOneStandardInput) {
   for (const std::string script : {"-", "/dev/stdin", "/dev/fd/0"}) {
     const auto check = [&script](const char* workers) {
       const RunPlan plan = Planned({"--python", "/p/python", "--nproc-per-node", workers, script});
@@ -71,7 +71,7 @@ TEST(LaunchTest, AnObserverNeedsNoProgram) {
   EXPECT_FALSE(launch.host.config.has_cannot_start());
 }
 
-TEST(VariablesTest, AMistypedOneIsNamedWithWhatWasMeant) {
+TEST(VariablesTest, AMistypedVariableGetsASuggestion) {
   const auto warnings = [](const Environment& environment) { return Planned({}, environment).view.warnings; };
   EXPECT_THAT(warnings({{"MUSTER_NPROCS_PER_NODE", "2"}}),
               ElementsAre("MUSTER_NPROCS_PER_NODE: no such setting; did you mean MUSTER_NPROC_PER_NODE?"));
@@ -81,7 +81,7 @@ TEST(VariablesTest, AMistypedOneIsNamedWithWhatWasMeant) {
               ElementsAre("MUSTER_TOKENS: no such setting; did you mean MUSTER_TOKEN?"));
 }
 
-TEST(VariablesTest, WhatIsReadOrNotOursIsNoMistake) {
+TEST(VariablesTest, KnownAndForeignVariablesAreNoErrors) {
   EXPECT_THAT(Planned({}, {{"MUSTER_TOKEN", "x"},
                            {"MUSTER_LOG_LEVEL", "info"},
                            {"MUSTER_LEASE", "3"},
@@ -93,7 +93,7 @@ TEST(VariablesTest, WhatIsReadOrNotOursIsNoMistake) {
               testing::IsEmpty());
 }
 
-TEST(EnvReportTest, TheTableSaysNothingTwice) {
+TEST(EnvReportTest, TheTableHasNoDuplicates) {
   const RunPlan plan = Planned({}, {});
   const machine::Interpreter interpreter{"/p/python", "python is /p/python: it is the first on PATH"};
   const std::string text = EnvTable({plan, interpreter, machine::Accelerators(), {}});
@@ -102,7 +102,7 @@ TEST(EnvReportTest, TheTableSaysNothingTwice) {
   EXPECT_THAT(text, HasSubstr("heartbeat-interval      depends on the job's size    default\n"));
 }
 
-TEST(EnvReportTest, AWideValueInTheTableHasTheLineToItself) {
+TEST(EnvReportTest, AWideValueHasItsOwnLine) {
   const auto table = [](const Environment& environment) {
     return EnvTable({Planned({}, environment), {}, {}, {}});
   };
@@ -150,7 +150,7 @@ TEST(EnvReportTest, AReplicaThatDoesNotTrainHasNoRank) {
   EXPECT_EQ(json["nnodes"], 2);
 }
 
-TEST(EnvReportTest, SaysInSentencesWhatWasReadAndWhatFollows) {
+TEST(EnvReportTest, SentencesNameSourcesAndConsequences) {
   const auto explained = [](const Words& words, const Environment& environment) {
     return absl::StrJoin(Explanation(Planned(words, environment)), " ");
   };
@@ -171,7 +171,7 @@ TEST(EnvReportTest, SaysInSentencesWhatWasReadAndWhatFollows) {
               testing::StartsWith("The membership was read from TF_CONFIG. "));
 }
 
-TEST(EnvReportTest, TheTableSaysWhereEachValueCameFrom) {
+TEST(EnvReportTest, TheTableNamesEachValuesSource) {
   const Environment environment = {{"MUSTER_LEASE", "20"}};
   const RunPlan plan = Planned({"--max-restarts", "2"}, environment);
   const std::string table = EnvTable({plan, machine::Interpreter(), machine::Accelerators(), environment});
@@ -204,7 +204,7 @@ TEST(Settings, AnAddressMayStandInBracketsAndHasNoPort) {
   }
 }
 
-TEST(VirtualLocalRank, EachWorkerSeesItsOwnEntryOfTheListOrTheDeviceOfItsNumber) {
+TEST(VirtualLocalRank, EachWorkerSeesItsOwnDevice) {
   const Words line = {"--nproc-per-node", "2", "--virtual-local-rank", "train.py"};
   EXPECT_THAT(Planned(line).own_devices, ElementsAre("0", "1"));
   EXPECT_THAT(Planned(line, {{"CUDA_VISIBLE_DEVICES", "5,GPU-a,7"}}).own_devices, ElementsAre("5", "GPU-a"));

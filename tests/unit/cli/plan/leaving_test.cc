@@ -43,7 +43,7 @@ NoticePlan Notice(const std::string& choice, const Environment& environment = {}
   return plan.ok() ? *plan : NoticePlan();
 }
 
-TEST(NoticePlanTest, NothingIsWatchedUnlessItIsSaid) {
+TEST(NoticePlanTest, NothingIsWatchedByDefault) {
   const absl::StatusOr<NoticePlan> plan = PlanNotice(Read({}), {}, nullptr);
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->source.kind(), v1::NoticeSource::OFF);
@@ -51,7 +51,7 @@ TEST(NoticePlanTest, NothingIsWatchedUnlessItIsSaid) {
   EXPECT_EQ(Notice("off").source.kind(), v1::NoticeSource::OFF);
 }
 
-TEST(NoticePlanTest, ACloudsServerIsAtItsAddressUnlessItsOwnVariableSaysAnother) {
+TEST(NoticePlanTest, AVariableMovesACloudsMetadataServer) {
   EXPECT_EQ(Notice("gce").shown, "gce, at 169.254.169.254:80");
   EXPECT_EQ(Notice("aws").shown, "aws, at 169.254.169.254:80");
   EXPECT_EQ(Notice("gce").why, "--preemption-notice");
@@ -64,7 +64,7 @@ TEST(NoticePlanTest, ACloudsServerIsAtItsAddressUnlessItsOwnVariableSaysAnother)
             "aws, at [fd00:ec2::254]:80");
 }
 
-TEST(NoticePlanTest, AVariableThatIsNoAddressIs65) {
+TEST(NoticePlanTest, AnInvalidServerVariableIs65) {
   for (const char* value : {"http://h", "h:port", "h:0", "a b"}) {
     const auto plan = TryNotice("gce", {{"GCE_METADATA_HOST", value}});
     EXPECT_EQ(ExitCodeOf(plan.status()), 65) << value;
@@ -77,7 +77,7 @@ TEST(NoticePlanTest, AVariableThatIsNoAddressIs65) {
   }
 }
 
-TEST(NoticePlanTest, AutoIsWhatTheFirmwareSaysAndNothingElse) {
+TEST(NoticePlanTest, AutoFollowsTheFirmwareAlone) {
   const NoticePlan gce = Notice("auto", {}, {{kProduct, "Google Compute Engine\n"}, {kVendor, "Google\n"}});
   EXPECT_EQ(gce.source.kind(), v1::NoticeSource::GCE);
   EXPECT_THAT(gce.why, HasSubstr("product_name says Google Compute Engine"));
@@ -93,7 +93,7 @@ TEST(NoticePlanTest, AutoIsWhatTheFirmwareSaysAndNothingElse) {
   }
 }
 
-TEST(NoticePlanTest, AnInstanceOfEc2UnderXenIsToldByItsBiosOrItsUuid) {
+TEST(NoticePlanTest, Ec2UnderXenIsRecognizedByBiosOrUuid) {
   constexpr char kBios[] = "/sys/class/dmi/id/bios_version";
   constexpr char kDmiUuid[] = "/sys/class/dmi/id/product_uuid";
   constexpr char kXenUuid[] = "/sys/hypervisor/uuid";
@@ -111,7 +111,7 @@ TEST(NoticePlanTest, AnInstanceOfEc2UnderXenIsToldByItsBiosOrItsUuid) {
   }
 }
 
-TEST(NoticePlanTest, NoPasswordOfAnAddressIsShown) {
+TEST(NoticePlanTest, PasswordsInAddressesAreMasked) {
   for (const char* variable : {"GCE_METADATA_HOST", "AWS_EC2_METADATA_SERVICE_ENDPOINT"}) {
     for (const char* value : {"http://user:S3CRET@h", "https://user:S3CRET@h/", "user:S3CRET@h:80"}) {
       const auto plan = TryNotice(variable[0] == 'G' ? "gce" : "aws", {{variable, value}});
@@ -121,7 +121,7 @@ TEST(NoticePlanTest, NoPasswordOfAnAddressIsShown) {
   }
 }
 
-TEST(NoticePlanTest, AFileIsTakenAsItIsWritten) {
+TEST(NoticePlanTest, AFilesPathIsKeptVerbatim) {
   EXPECT_EQ(Notice("file:/run/evict: now").source.file(), "/run/evict: now");
 }
 
@@ -131,7 +131,7 @@ DeadlinePlan Deadline(const Words& words, const Environment& environment = {}) {
   return plan.ok() ? *plan : DeadlinePlan();
 }
 
-TEST(DeadlinePlanTest, ThereIsNoneUnlessItIsSaidUnderSlurmEither) {
+TEST(DeadlinePlanTest, ThereIsNoDeadlineByDefaultEvenUnderSlurm) {
   EXPECT_FALSE(Deadline({}).stop);
   EXPECT_FALSE(Deadline({}, {{"SLURM_JOB_END_TIME", "1795262400"}}).stop);
   EXPECT_FALSE(Deadline({}, {{"SLURM_JOB_END_TIME", "soon"}}).stop) << "what is not used is not read";
@@ -139,7 +139,7 @@ TEST(DeadlinePlanTest, ThereIsNoneUnlessItIsSaidUnderSlurmEither) {
   EXPECT_FALSE(Deadline({"--stop-before", "0"}).stop);
 }
 
-TEST(DeadlinePlanTest, AMomentMayBeWrittenInTwoWays) {
+TEST(DeadlinePlanTest, ADeadlineHasTwoForms) {
   for (const char* text : {kNoon, "2026-11-21T13:00:00+01:00", "1795262400"}) {
     const DeadlinePlan plan = Deadline({"--deadline", text});
     ASSERT_TRUE(plan.stop) << text;
@@ -150,7 +150,7 @@ TEST(DeadlinePlanTest, AMomentMayBeWrittenInTwoWays) {
   }
 }
 
-TEST(DeadlinePlanTest, SlurmsEndCountsWhereAStopBeforeItIsWantedAndNoOtherIsSaid) {
+TEST(DeadlinePlanTest, StopBeforeUsesSlurmsEndByDefault) {
   const Environment slurm = {{"SLURM_JOB_END_TIME", "1795262400"}};
   const DeadlinePlan plan = Deadline({"--stop-before", "5m"}, slurm);
   ASSERT_TRUE(plan.stop);
@@ -160,7 +160,7 @@ TEST(DeadlinePlanTest, SlurmsEndCountsWhereAStopBeforeItIsWantedAndNoOtherIsSaid
             "SLURM_JOB_END_TIME");
 }
 
-TEST(DeadlinePlanTest, ASlurmTimeThatIsNoneIs65AndNoDeadlineAtAllIsAMistake) {
+TEST(DeadlinePlanTest, StopBeforeNeedsAValidDeadline) {
   const Settings settings = Read({"--stop-before", "5m"});
   EXPECT_EQ(ExitCodeOf(PlanDeadline(settings, {{"SLURM_JOB_END_TIME", "soon"}}).status()), 65);
   EXPECT_EQ(ExitCodeOf(PlanDeadline(settings, {}).status()), 64);

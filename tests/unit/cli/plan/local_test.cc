@@ -31,7 +31,7 @@ LocalFacts Facts(int gpus = 0) {
   return facts;
 }
 
-TEST(LocalPlanTest, WhatIsWrongIsNamed) {
+TEST(LocalPlanTest, ErrorsAreNamed) {
   EXPECT_EQ(Error({"t.py"}), "--nodes is missing: expected the number of nodes to start on this machine");
   EXPECT_EQ(Error({"--nodes", "0", "t.py"}), "--nodes 0: expected a whole number from 1 to 200");
   EXPECT_EQ(Error({"--nodes", "2", "--node-rank", "0", "t.py"}),
@@ -45,7 +45,7 @@ TEST(LocalPlanTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(LocalNodeCount(Parsed({"--nodes", "3", "--nnodes", "2:3", "t.py"})).value(), 3);
 }
 
-TEST(LocalPlanTest, EachNodesSpecIsReadAsItsPlace) {
+TEST(LocalPlanTest, EachNodesSpecNamesItsPlace) {
   const auto nodes = PlanLocal(3, Parsed({"--nodes", "3", "t.py"}), {}, Facts());
   ASSERT_EQ(nodes.size(), 3u);
   for (int i = 0; i < 3; ++i) {
@@ -58,14 +58,14 @@ TEST(LocalPlanTest, EachNodesSpecIsReadAsItsPlace) {
   }
 }
 
-TEST(LocalPlanTest, OptionsAndTheScriptsWordsArePassedOn) {
+TEST(LocalPlanTest, OptionsAndScriptArgumentsArePassedOn) {
   const auto nodes =
       PlanLocal(2, Parsed({"--nodes", "2", "-m", "--lease=3", "t.py", "--lease", "9", "--"}), {}, Facts());
   EXPECT_THAT(nodes[1].arguments, ElementsAre("--lease=3", "--module", "--", "t.py", "--lease", "9", "--"));
   EXPECT_TRUE(ParseCommandLine(RunOptions(), nodes[1].arguments).ok());
 }
 
-TEST(LocalPlanTest, WhatAnotherJobLeftInTheEnvironmentIsDropped) {
+TEST(LocalPlanTest, AnotherJobsVariablesAreDropped) {
   const Environment outer = {{"PATH", "/bin"},
                              {"RANK", "3"},
                              {"PET_NODE_RANK", "1"},
@@ -84,7 +84,7 @@ TEST(LocalPlanTest, WhatAnotherJobLeftInTheEnvironmentIsDropped) {
   EXPECT_EQ(inner.at("MUSTER_LOCAL_ADDR"), "127.0.0.2");
 }
 
-TEST(LocalPlanTest, NothingIsAsOnThePlatformWhoseVariableTheNodesAreGivenUnlessItIsAskedFor) {
+TEST(LocalPlanTest, PlatformDefaultsDoNotApply) {
   const auto inner = [](const Environment& outer) {
     return PlanLocal(2, Parsed({"--nodes", "2", "t.py"}), outer, Facts())[1].environment;
   };
@@ -94,7 +94,7 @@ TEST(LocalPlanTest, NothingIsAsOnThePlatformWhoseVariableTheNodesAreGivenUnlessI
   EXPECT_EQ(inner({{"MUSTER_RETRYABLE_EXIT_CODE", "134"}}).at("MUSTER_RETRYABLE_EXIT_CODE"), "134");
 }
 
-TEST(LocalPlanTest, AcceleratorsAreDividedAndNoneIsGivenTwice) {
+TEST(LocalPlanTest, AcceleratorsAreDividedWithoutOverlap) {
   const auto nodes = PlanLocal(3, Parsed({"--nodes", "3", "t.py"}), {}, Facts(8));
   EXPECT_EQ(nodes[0].environment.at("CUDA_VISIBLE_DEVICES"), "0,1,2");
   EXPECT_EQ(nodes[1].environment.at("CUDA_VISIBLE_DEVICES"), "3,4,5");
@@ -105,7 +105,7 @@ TEST(LocalPlanTest, AcceleratorsAreDividedAndNoneIsGivenTwice) {
   EXPECT_EQ(none[0].environment.count("CUDA_VISIBLE_DEVICES"), 0u);
 }
 
-TEST(LocalPlanTest, RedrawnLinesComeWholeOnlyForATerminal) {
+TEST(LocalPlanTest, RedrawnLinesAreKeptOnlyForATerminal) {
   LocalFacts facts = Facts();
   EXPECT_EQ(PlanLocal(1, Parsed({"--nodes", "1", "t.py"}), {}, facts)[0].environment.at(kRedrawsVariable), "0");
   facts.terminals = host::Streams::kErr;
@@ -128,7 +128,7 @@ std::string Fed(NodeOutput* output, std::string_view bytes) {
   return out;
 }
 
-TEST(NodeOutputTest, LinesAreShownWholeBehindNodeAndRank) {
+TEST(NodeOutputTest, LinesArePrefixedByNodeAndRank) {
   NodeOutput output(1, false);
   EXPECT_EQ(Fed(&output, "muster: hel"), "");
   EXPECT_EQ(Fed(&output,
@@ -164,7 +164,7 @@ TEST(NodeOutputTest, AProgressBarRedraws) {
   EXPECT_EQ(Fed(&output, "\n"), "[node 0] \n");
 }
 
-TEST(NodeOutputTest, EachRowOfAStateIsBehindNodeAndRank) {
+TEST(NodeOutputTest, EachRowIsPrefixedByNodeAndRank) {
   NodeOutput output(1, false);
   EXPECT_EQ(Fed(&output,
                 "\x1e"

@@ -21,7 +21,7 @@ const Environment& PodOfTheSecondGroup() {
   return environment;
 }
 
-TEST(PodTest, AJobSetsPodKeepsItsNumberWhereAnOptionSaysWhereTheFirstPodIs) {
+TEST(PodTest, AJobSetsPodKeepsItsRankWithAMasterAddr) {
   const Environment& worker = PodOfTheSecondGroup();
   Environment by_variable = worker, by_option = worker;
   by_variable["MUSTER_MASTER_ADDR"] = "js-driver-0-0.js";
@@ -41,7 +41,7 @@ TEST(PodTest, AJobSetsPodKeepsItsNumberWhereAnOptionSaysWhereTheFirstPodIs) {
               HasSubstr("give --master-addr, the same on all nodes"));
 }
 
-TEST(PodTest, TheFirstPodOfAJobSetServesWithTheSameOption) {
+TEST(PodTest, TheFirstPodOfAJobSetServesWithAMasterAddr) {
   Environment first = PodOfTheSecondGroup();
   first["HOSTNAME"] = "js-driver-0-0";
   first["JOB_COMPLETION_INDEX"] = first["MUSTER_JOB_INDEX"] = "0";
@@ -55,7 +55,7 @@ TEST(PodTest, TheFirstPodOfAJobSetServesWithTheSameOption) {
   }
 }
 
-TEST(PodTest, WhereAnOptionSaysWhereTheFirstPodIsNoServiceIsNeeded) {
+TEST(PodTest, AMasterAddrReplacesTheService) {
   const Words words = {"--nnodes", "2", "--master-addr", "10.0.0.5"};
   for (const Environment& pod :
        {Environment{{"JOB_COMPLETION_INDEX", "1"}, {"HOSTNAME", "some-node"}},
@@ -69,7 +69,7 @@ TEST(PodTest, WhereAnOptionSaysWhereTheFirstPodIsNoServiceIsNeeded) {
   }
 }
 
-TEST(PodTest, APodWhoseNumberCannotBeReadIsNotNodeZero) {
+TEST(PodTest, AnUnreadablePodNumberIsNotNodeZero) {
   const Environment pod = {{"JOB_COMPLETION_INDEX", "2"}, {"HOSTNAME", "j-2"}, {"MUSTER_SUBDOMAIN", "s"}};
   const Words words = {"--nnodes", "3", "--master-addr", "j-0.s"};
   EXPECT_EQ(Planned(words, pod).config.place(), 2);
@@ -82,7 +82,7 @@ TEST(PodTest, APodWhoseNumberCannotBeReadIsNotNodeZero) {
   }
 }
 
-TEST(PodTest, AStatefulSetsPodKeepsItsNumberAndAMachineThatIsCalledAsOneHasNone) {
+TEST(PodTest, OnlyStatefulSetPodsHaveOrdinals) {
   const Words words = {"--nnodes", "3", "--master-addr", "t-0.s"};
   EXPECT_EQ(Planned(words, {{"HOSTNAME", "t-2"}, {"MUSTER_SUBDOMAIN", "s"}}).config.place(), 2);
   const absl::StatusOr<CommandLine> line = ParseCommandLine(RunOptions(), words);
@@ -99,14 +99,14 @@ TEST(PodTest, AStatefulSetsPodKeepsItsNumberAndAMachineThatIsCalledAsOneHasNone)
   EXPECT_EQ(plan->config.place(), 0);
 }
 
-TEST(PodTest, APodMayBeGivenItsPlaceByHandOrGetItWhereTheNodesMeet) {
+TEST(PodTest, APodMayGetItsRankByHandOrAtTheRendezvous) {
   const Environment& pod = PodOfTheSecondGroup();
   EXPECT_EQ(Planned({"--node-rank", "3", "--master-addr", "a"}, pod).config.place(), 3);
   EXPECT_EQ(Planned({"--node-rank", "3", "--master-addr", "a"}, pod).view.source, "flags");
   EXPECT_FALSE(Planned({"--rdzv-endpoint", "a"}, pod).config.has_place());
 }
 
-TEST(PodTest, OfOnePodThereIsNoSecondUnlessTheCommandLineSaysSo) {
+TEST(PodTest, ASecondPodOfOneIsRefused) {
   const auto message = [](const Environment& environment) {
     return std::string(AsStd(TryPlan({}, environment).status().message()));
   };
@@ -123,7 +123,7 @@ TEST(PodTest, OfOnePodThereIsNoSecondUnlessTheCommandLineSaysSo) {
   EXPECT_THAT(message(set), HasSubstr("the ordinal of t-2 is 2: expected 0"));
 }
 
-TEST(PodTest, APrimaryThatTheSourceItselfReadsIsNoSecondOne) {
+TEST(PodTest, ASourcesOwnPrimaryVariableIsNoOverride) {
   const Environment trainer = {{"PET_NNODES", "4"},          {"PET_NODE_RANK", "3"},
                                {"PET_MASTER_ADDR", "t-0.t"}, {"PET_MASTER_PORT", "23456"},
                                {"MUSTER_NNODES", "4"},       {"JOB_COMPLETION_INDEX", "3"},

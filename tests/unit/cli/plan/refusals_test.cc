@@ -199,7 +199,7 @@ INSTANTIATE_TEST_SUITE_P(
               64,
               "--master-addr a: needs --nnodes, since the platform (vertex) names a primary, too"}));
 
-TEST(NamedRanksTest, RanksThatSomeNodesLackAreWarnedOf) {
+TEST(NamedRanksTest, RanksThatSomeNodesLackAreAWarning) {
   const auto warnings = [](const Words& words) { return Planned(words).view.warnings; };
   EXPECT_THAT(warnings({"--nproc-per-node=2", "--local-ranks-filter=1,7", "-r", "0:1,9:3", "-t", "0:2"}),
               ElementsAre("--local-ranks-filter: no local rank 7: this node has 2 workers",
@@ -207,7 +207,7 @@ TEST(NamedRanksTest, RanksThatSomeNodesLackAreWarnedOf) {
   EXPECT_THAT(warnings({"--nproc-per-node=2", "--local-ranks-filter=0,1", "-r", "0:1", "--stdin=1"}), IsEmpty());
 }
 
-TEST(NamedRanksTest, OneOfSeveralNodesCannotTellHowManyRanksThereAre) {
+TEST(NamedRanksTest, OneOfSeveralNodesCannotCountTheRanks) {
   EXPECT_TRUE(TryPlan({"--nnodes=2", "--node-rank=0", "--master-addr=a", "--stdin=5"}).ok());
   const Environment reducer = {{"CLUSTER_SPEC", kReducer}};
   EXPECT_TRUE(TryPlan({"--stdin=5", "--local-ranks-filter=3"}, reducer).ok());
@@ -216,7 +216,7 @@ TEST(NamedRanksTest, OneOfSeveralNodesCannotTellHowManyRanksThereAre) {
 constexpr char kFirstOfTwo[] =
     R"({"cluster":{"workerpool0":["a-0:2222"],"workerpool1":["b-0:2222"]},"task":{"type":"workerpool0","index":0}})";
 
-TEST(NamedRanksTest, TheFirstNodeOfMusterLocalCan) {
+TEST(NamedRanksTest, TheFirstNodeOfMusterLocalCountsTheRanks) {
   const Environment node = {{"CLUSTER_SPEC", kFirstOfTwo}, {kRedrawsVariable, "0"}};
   EXPECT_TRUE(TryPlan({"--nproc-per-node=2", "--stdin=3"}, node).ok());
   EXPECT_THAT(TryPlan({"--nproc-per-node=2", "--stdin=4"}, node).status().message(),

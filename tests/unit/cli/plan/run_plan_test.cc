@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(PlanTest, WithNothingSaidItIsOneNodeWithTorchrunsDefaults) {
+TEST(PlanTest, TheDefaultIsOneNodeAsInTorchrun) {
   const RunPlan plan = Planned({"t.py", "--nnodes", "9"}, {}, 8);
   EXPECT_EQ(plan.view.source, "single");
   EXPECT_TRUE(plan.config.single_node());
@@ -28,7 +28,7 @@ TEST(PlanTest, WithNothingSaidItIsOneNodeWithTorchrunsDefaults) {
   EXPECT_THAT(plan.script_arguments, ElementsAre("--nnodes", "9"));
 }
 
-TEST(PlanTest, EveryWayToSayStandaloneIsOneNode) {
+TEST(PlanTest, EveryFormOfStandaloneIsOneNode) {
   for (const Words& words :
        {Words{"--standalone"}, Words{"--nnodes", "1"}, Words{"--rdzv-endpoint", "localhost:0"},
         Words{"--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--nnodes=1"},
@@ -40,7 +40,7 @@ TEST(PlanTest, EveryWayToSayStandaloneIsOneNode) {
   }
 }
 
-TEST(PlanTest, APlatformSaysPlaceAndPrimaryAndHasItsOwnDefaults) {
+TEST(PlanTest, APlatformGivesRankPrimaryAndDefaults) {
   const RunPlan plan = Planned({}, {{"CLUSTER_SPEC", kThreeNodes}, {"CLOUD_ML_JOB_ID", "77"}}, 8);
   EXPECT_EQ(plan.view.source, "vertex");
   EXPECT_EQ(plan.config.place(), 2);
@@ -58,12 +58,12 @@ TEST(PlanTest, APlatformSaysPlaceAndPrimaryAndHasItsOwnDefaults) {
   EXPECT_EQ(Line(plan, "max-restarts").origin, "vertex");
 }
 
-TEST(PlanTest, OnAPlatformWithoutAcceleratorsThereIsOneWorkerButAutoByHandCountsCpus) {
+TEST(PlanTest, AutoByHandCountsCpusOnAPlatform) {
   EXPECT_EQ(Planned({}, {{"CLUSTER_SPEC", kThreeNodes}}).config.slots(), 1);
   EXPECT_EQ(Planned({"--nproc-per-node", "auto"}, {{"CLUSTER_SPEC", kThreeNodes}}).config.slots(), 16);
 }
 
-TEST(PlanTest, AnElasticRangeKeepsThePlatformsPlaces) {
+TEST(PlanTest, AnElasticRangeKeepsThePlatformsRanks) {
   const RunPlan plan = Planned({"--nnodes", "2:3", "--master-port", "3333"}, {{"CLUSTER_SPEC", kThreeNodes}});
   EXPECT_EQ(plan.config.min_nodes(), 2);
   EXPECT_EQ(plan.config.max_nodes(), 3);
@@ -81,14 +81,14 @@ TEST(PlanTest, AReplicaThatDoesNotTrainObserves) {
   EXPECT_EQ(Planned({"--pools", "all"}, {{"CLUSTER_SPEC", kReducer}}).config.place(), 2);
 }
 
-TEST(PlanTest, AJobOfOneReplicaIsOneNodeWithThePlatformsDefaults) {
+TEST(PlanTest, OneReplicaIsOneNodeWithPlatformDefaults) {
   const RunPlan plan = Planned({}, {{"CLUSTER_SPEC", kOneReplica}}, 4);
   EXPECT_TRUE(plan.config.single_node());
   EXPECT_EQ(plan.config.slots(), 4);
   EXPECT_EQ(plan.config.max_restarts(), 3);
 }
 
-TEST(PlanTest, TheOnlyTrainerListensWhereReplicasThatDoNotTrainWaitForItsEnd) {
+TEST(PlanTest, TheOnlyTrainerListensForObservers) {
   const std::string spec = R"({"cluster":{"workerpool0":["a-0:2222"],"workerpool3":["c-0:2222"]},)"
                            R"("task":{"type":"workerpoolN","index":0}})";
   const auto of = [&](const char* number) { return absl::StrReplaceAll(spec, {{"N", number}}); };
@@ -106,7 +106,7 @@ TEST(PlanTest, TheOnlyTrainerListensWhereReplicasThatDoNotTrainWaitForItsEnd) {
       << "an evaluator is in no list";
 }
 
-TEST(PlanTest, MembershipByHandSilencesThePlatformAndSaysSoOnce) {
+TEST(PlanTest, MembershipByHandOverridesThePlatform) {
   for (const Words& words : {Words{"--standalone"}, Words{"--nnodes", "1"},
                              Words{"--nnodes", "2", "--node-rank", "0", "--master-addr", "a"}}) {
     const RunPlan plan = Planned(words, {{"CLUSTER_SPEC", kThreeNodes}});
@@ -116,7 +116,7 @@ TEST(PlanTest, MembershipByHandSilencesThePlatformAndSaysSoOnce) {
   }
 }
 
-TEST(PlanTest, ASourceAskedForByNameIsAskedThoughOptionsSayAll) {
+TEST(PlanTest, ARequestedSourceIsAlwaysRead) {
   const Environment environment = {{"CLUSTER_SPEC", kThreeNodes}, {"PET_NNODES", "1"}};
   EXPECT_EQ(Planned({"--nnodes", "1"}, environment).view.source, "flags");
   EXPECT_EQ(Planned({"--source", "vertex"}, environment).config.place(), 2);
@@ -126,7 +126,7 @@ TEST(PlanTest, ASourceAskedForByNameIsAskedThoughOptionsSayAll) {
   EXPECT_EQ(Planned({"--standalone"}, ours).view.source, "flags");
 }
 
-TEST(PlanTest, TorchrunsVariableDoesNotMakeJobsOfOneNodeOfAPlatformsNodes) {
+TEST(PlanTest, PetNnodesOneOnSeveralNodesIsRefused) {
   const absl::Status status = TryPlan({}, {{"CLUSTER_SPEC", kThreeNodes}, {"PET_NNODES", "1"}}).status();
   EXPECT_EQ(ExitCodeOf(status), 65);
   EXPECT_THAT(std::string(AsStd(status.message())),
@@ -156,7 +156,7 @@ std::string HostfileFault(const Words& words) {
   return std::string(AsStd(PlanByHostfile(words).status().message()));
 }
 
-TEST(PlanTest, AHostfileSaysPlacePrimaryAndWorkers) {
+TEST(PlanTest, AHostfileGivesRankPrimaryAndWorkers) {
   const absl::StatusOr<RunPlan> plan = PlanByHostfile({"--hostfile", "hosts"});
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->config.place(), 1);
@@ -168,7 +168,7 @@ TEST(PlanTest, AHostfileSaysPlacePrimaryAndWorkers) {
   EXPECT_EQ(Line(*plan, "max-restarts").value, "3");
 }
 
-TEST(PlanTest, WhatIsSaidBesideAHostfileComesFirst) {
+TEST(PlanTest, OptionsBeatTheHostfile) {
   const absl::StatusOr<RunPlan> plan =
       PlanByHostfile({"--hostfile", "hosts", "--master-addr", "10.0.0.9", "--master-port", "3333",
                       "--nproc-per-node", "1", "--nnodes", "1:2", "--node-rank", "0", "--rdzv-id", "mine"},
@@ -183,7 +183,7 @@ TEST(PlanTest, WhatIsSaidBesideAHostfileComesFirst) {
   EXPECT_EQ(plan->config.run_id(), "mine");
 }
 
-TEST(PlanTest, AHostfileIsNeverPassedOverInSilence) {
+TEST(PlanTest, UnusableHostfileOptionsAreErrors) {
   EXPECT_EQ(HostfileFault({"--include", "a"}), "--include a: needs --hostfile, whose hosts it filters");
   EXPECT_EQ(HostfileFault({"--hostfile", "hosts", "--source", "vertex"}),
             "--hostfile hosts: cannot be used with --source vertex");
@@ -192,7 +192,7 @@ TEST(PlanTest, AHostfileIsNeverPassedOverInSilence) {
   EXPECT_THAT(HostfileFault({"--hostfile", "other"}), HasSubstr("--hostfile other: file not found"));
 }
 
-TEST(PlanTest, AComplaintNamesTheVariableThatSaidIt) {
+TEST(PlanTest, ErrorsNameTheVariable) {
   const auto message = [](const absl::StatusOr<RunPlan>& plan) {
     return std::string(AsStd(plan.status().message()));
   };
@@ -204,7 +204,7 @@ TEST(PlanTest, AComplaintNamesTheVariableThatSaidIt) {
               testing::Contains(HasSubstr("--instance-groups: ignored")));
 }
 
-TEST(PlanTest, SageMakersWordIsNotTheScripts) {
+TEST(PlanTest, SageMakersTrainArgumentIsNotTheScripts) {
   const Environment environment = {{"SM_HOSTS", R"(["algo-1","algo-2"])"}, {"SM_CURRENT_HOST", "algo-2"}};
   const RunPlan plan = Planned({"train.py", "--lr", "1", "train"}, environment);
   EXPECT_THAT(plan.script_arguments, ElementsAre("--lr", "1"));
@@ -223,7 +223,7 @@ TEST(PlanTest, SageMakersWordIsNotTheScripts) {
   EXPECT_EQ(Planned({"train"}, with_program).script, "/src/main.py");
 }
 
-TEST(PlanTest, StaticStyleNamesThePrimaryAndThePlace) {
+TEST(PlanTest, StaticOptionsNamePrimaryAndRank) {
   const Words words = {"--nnodes", "2", "--node-rank", "1", "--master-addr", "A", "--master-port", "1234"};
   const RunPlan plan = Planned(words, {{"CLUSTER_SPEC", kThreeNodes}});
   EXPECT_EQ(plan.view.source, "flags");
@@ -236,7 +236,7 @@ TEST(PlanTest, StaticStyleNamesThePrimaryAndThePlace) {
   EXPECT_FALSE(plan.config.loopback_only());
 }
 
-TEST(PlanTest, NodeZeroOfTheStaticStyleServes) {
+TEST(PlanTest, NodeZeroServesUnderStaticOptions) {
   const RunPlan plan = Planned({"--nnodes", "2", "--node-rank", "0"});
   EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_YES);
   EXPECT_EQ(plan.config.primary().host(), "127.0.0.1");
@@ -244,7 +244,7 @@ TEST(PlanTest, NodeZeroOfTheStaticStyleServes) {
   EXPECT_TRUE(plan.config.loopback_only());
 }
 
-TEST(PlanTest, WithAnEndpointAndNoPlaceTheOwnerOfTheAddressServes) {
+TEST(PlanTest, TheOwnerOfTheEndpointServes) {
   const RunPlan plan = Planned({"--nnodes", "2:4", "--rdzv-endpoint", "[fd00::1]", "--rdzv-id", "j"});
   EXPECT_EQ(plan.config.serves(), v1::NodeConfig::SERVES_IF_LOCAL);
   EXPECT_FALSE(plan.config.has_place());
@@ -253,7 +253,7 @@ TEST(PlanTest, WithAnEndpointAndNoPlaceTheOwnerOfTheAddressServes) {
   EXPECT_EQ(plan.config.run_id(), "j");
 }
 
-TEST(PlanTest, TheCommandLineComesBeforeOurVariablesBeforeTorchrunsBeforeThePlatform) {
+TEST(PlanTest, SourcesOfSettingsHaveAnOrder) {
   Environment environment = {{"CLUSTER_SPEC", kThreeNodes}};
   EXPECT_EQ(Line(Planned({}, environment), "max-restarts").value, "3");
   environment["PET_MAX_RESTARTS"] = "4";
@@ -265,7 +265,7 @@ TEST(PlanTest, TheCommandLineComesBeforeOurVariablesBeforeTorchrunsBeforeThePlat
   EXPECT_EQ(Line(plan, "max-restarts").origin, "--max-restarts");
 }
 
-TEST(PlanTest, TorchrunsVariablesCountOnlyForWhatTorchrunHas) {
+TEST(PlanTest, PetVariablesExistForTorchrunsOptionsOnly) {
   EXPECT_EQ(Planned({}, {{"PET_LEASE", "3"}, {"MUSTER_REJOIN_TIMEOUT", "7"}}).config.rejoin_timeout_ms(), 7'000);
   EXPECT_EQ(Line(Planned({}, {{"PET_LEASE", "3"}}), "lease").origin, "default");
 }
@@ -277,7 +277,7 @@ TEST(PlanTest, MembershipFromTorchrunsVariablesAlone) {
   EXPECT_EQ(plan.config.primary().port(), 23456u);
 }
 
-TEST(PlanTest, KubeflowsVariablesAreASourceWithTorchrunsDefaults) {
+TEST(PlanTest, KubeflowHasTorchrunsDefaults) {
   Environment trainer = {{"PET_NNODES", "4"},
                          {"PET_NODE_RANK", "3"},
                          {"PET_MASTER_ADDR", "tj-node-0-0.tj"},
@@ -303,7 +303,7 @@ TEST(PlanTest, AnElasticPytorchJobHasItsRange) {
   EXPECT_FALSE(plan.config.has_place());
 }
 
-TEST(PlanTest, OnSlurmNobodyIsWaitedForHalfAnHour) {
+TEST(PlanTest, SlurmHasShorterTimeouts) {
   const Environment step = {
       {"SLURM_JOB_ID", "7"},         {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NODELIST", "n[1-2]"},
       {"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_NODEID", "1"},  {"SLURM_LOCALID", "0"},
@@ -319,7 +319,7 @@ TEST(PlanTest, OnSlurmNobodyIsWaitedForHalfAnHour) {
   EXPECT_EQ(vertex.config.coordinator_timeout_ms(), absl::ToInt64Milliseconds(absl::Minutes(15)));
 }
 
-TEST(PlanTest, EachPlatformLeavesItsOwnTimeAfterAnOutsideStop) {
+TEST(PlanTest, EachPlatformHasItsOwnTerminationGrace) {
   const auto grace = [](const Environment& environment, const Words& words = {}) {
     return absl::ToInt64Seconds(Planned(words, environment).termination_grace);
   };
@@ -339,7 +339,7 @@ TEST(PlanTest, EachPlatformLeavesItsOwnTimeAfterAnOutsideStop) {
       << "only pods are told these";
 }
 
-TEST(PlanTest, AMachineIsItsPlatformsAlsoWhereTheOptionsSayWhoIsInTheJob) {
+TEST(PlanTest, ThePlatformIsKnownDespiteMembershipOptions) {
   const Environment vertex = {{"CLUSTER_SPEC", kThreeNodes}, {"AIP_MODEL_DIR", "gs://b/model/"}};
   for (const Words& words : {Words{"--standalone"}, Words{"--nnodes", "1"}}) {
     const RunPlan plan = Planned(words, vertex);
@@ -358,7 +358,7 @@ TEST(PlanTest, AMachineIsItsPlatformsAlsoWhereTheOptionsSayWhoIsInTheJob) {
   EXPECT_EQ(absl::ToInt64Seconds(plan.termination_grace), 110);
 }
 
-TEST(PlanTest, PlatformsThatRunAJobAgainByItsExitCodeHaveOne) {
+TEST(PlanTest, SomePlatformsHaveARetryableExitCode) {
   const auto code = [](const Environment& environment, const Words& words = {}) {
     return Planned(words, environment).retryable_exit_code;
   };
@@ -381,7 +381,7 @@ TEST(PlanTest, PlatformsThatRunAJobAgainByItsExitCodeHaveOne) {
   EXPECT_EQ(ExitCodeOf(TryPlan({"--retryable-exit-code", "256"}).status()), 64);
 }
 
-TEST(PlanTest, AnIndexedJobTakesItsNumberOfNodesFromTheOption) {
+TEST(PlanTest, TheOptionGivesAnIndexedJobItsNodes) {
   const Environment environment = {{"JOB_COMPLETION_INDEX", "2"}, {"HOSTNAME", "j-2"}, {"MUSTER_SUBDOMAIN", "s"}};
   const RunPlan plan = Planned({"--nnodes", "2:3", "--master-port", "1234"}, environment);
   EXPECT_EQ(plan.view.source, "indexed-job");
@@ -393,7 +393,7 @@ TEST(PlanTest, AnIndexedJobTakesItsNumberOfNodesFromTheOption) {
   EXPECT_TRUE(Planned({"--standalone"}, environment).config.single_node());
 }
 
-TEST(PlanTest, WhatThePlatformSaysOfWorkersIsTakenUnlessAnOptionSaysIt) {
+TEST(PlanTest, OptionsBeatThePlatformsWorkerCount) {
   Environment environment = {{"MASTER_ADDR", "a"}, {"NODE_RANK", "0"}, {"NNODES", "2"}, {"NPROC_PER_NODE", "6"}};
   EXPECT_EQ(Planned({}, environment).config.slots(), 6);
   EXPECT_EQ(Line(Planned({}, environment), "nproc-per-node").origin, "NPROC_PER_NODE");
@@ -403,12 +403,12 @@ TEST(PlanTest, WhatThePlatformSaysOfWorkersIsTakenUnlessAnOptionSaysIt) {
               HasSubstr("NPROC_PER_NODE many: as the"));
 }
 
-TEST(PlanTest, AnEmptyVariableAndAServicesAddressAreNoSettings) {
+TEST(PlanTest, EmptyAndServiceVariablesAreNoSettings) {
   const RunPlan plan = Planned({}, {{"MUSTER_NNODES", ""}, {"MUSTER_MASTER_PORT", "tcp://10.0.0.1:29400"}});
   EXPECT_TRUE(plan.config.single_node());
 }
 
-TEST(PlanTest, InsideAWorkerTheOuterJobsPlaceIsDroppedWhereAnotherIsGiven) {
+TEST(PlanTest, InsideAWorkerTheOuterRankIsDropped) {
   const Environment nested = {{"LOCAL_RANK", "1"},
                               {"TORCHELASTIC_RUN_ID", "x"},
                               {"PET_NODE_RANK", "5"},
@@ -421,7 +421,7 @@ TEST(PlanTest, InsideAWorkerTheOuterJobsPlaceIsDroppedWhereAnotherIsGiven) {
   EXPECT_EQ(ExitCodeOf(TryPlan({}, nested).status()), 65);
 }
 
-TEST(PlanTest, TorchrunsConfGivesTimesThatNoOptionGave) {
+TEST(PlanTest, RdzvConfGivesDefaultTimeouts) {
   const RunPlan plan =
       Planned({"--rdzv-conf", "join_timeout=20,last_call_timeout=3,read_timeout=1", "--last-call-timeout", "4"});
   EXPECT_EQ(plan.config.join_timeout_ms(), 20'000);
@@ -432,7 +432,7 @@ TEST(PlanTest, AShortLeaseHasAShortReconnectGrace) {
   EXPECT_EQ(Planned({"--lease", "2"}).config.reconnect_grace_ms(), 1'000);
 }
 
-TEST(PlanTest, TheGraceFollowsFromWhoWillStopUs) {
+TEST(PlanTest, TheGraceDependsOnTheSupervisor) {
   EXPECT_EQ(Planned({}, {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}).termination_grace, absl::Seconds(25));
   EXPECT_EQ(Planned({"--termination-grace", "500ms"}).termination_grace, absl::Milliseconds(500));
   Machine machine = MachineWith(0);

@@ -23,7 +23,7 @@ using ::testing::Not;
 
 using Words = std::vector<std::string>;
 
-TEST(Streams, AreOneNumberForAllRanksOrAMapOfAnyRanks) {
+TEST(Streams, AreANumberOrAMapOfRanks) {
   EXPECT_EQ(ParseStreams("3")->Of(7), Streams::kBoth);
   const auto map = ParseStreams("0:1,12:2,3:0");
   ASSERT_TRUE(map.ok());
@@ -42,13 +42,13 @@ TEST(LocalRanks, AreNumbersWithCommas) {
   for (const char* bad : {"", "a", "1,,2", "-1"}) EXPECT_FALSE(ParseLocalRanks(bad).ok()) << bad;
 }
 
-TEST(Filters, AreTextsWithCommasOfWhichADoubledOneIsAComma) {
+TEST(Filters, AreSplitAtCommasADoubledOneIsLiteral) {
   EXPECT_THAT(*ParseFilters("apple, orange"), ElementsAre("apple", "orange"));
   EXPECT_THAT(*ParseFilters("a,,b,c"), ElementsAre("a,b", "c"));
   EXPECT_FALSE(ParseFilters(",").ok() && ParseFilters(" ").ok());
 }
 
-TEST(Size, HasAUnitOfPowersOf1024AndALeast) {
+TEST(Size, HasBinaryUnitsAndAMinimum) {
   EXPECT_EQ(*ParseSize("500k"), 500 * 1024);
   EXPECT_EQ(*ParseSize("20M"), 20 * 1024 * 1024);
   EXPECT_EQ(*ParseSize("1G"), 1024 * 1024 * 1024);
@@ -57,7 +57,7 @@ TEST(Size, HasAUnitOfPowersOf1024AndALeast) {
     EXPECT_FALSE(ParseSize(bad).ok()) << bad;
 }
 
-TEST(Signals, AreTakenByTheirNamesAndUnknownOnesAreLeftOut) {
+TEST(Signals, AreReadByNameUnknownOnesSkipped) {
   const auto choice = ParseSignals("SIGTERM, usr1,SIGBREAK,SIGTERM");
   ASSERT_TRUE(choice.ok());
   EXPECT_THAT(choice->numbers, ElementsAre(SIGTERM, SIGUSR1));
@@ -65,7 +65,7 @@ TEST(Signals, AreTakenByTheirNamesAndUnknownOnesAreLeftOut) {
   for (const char* bad : {"", ",", "SIGKILL", "SIGTERM,SIGSTOP"}) EXPECT_FALSE(ParseSignals(bad).ok()) << bad;
 }
 
-TEST(OptionName, IsLocalRankUnlessSaid) {
+TEST(OptionName, IsLocalRankByDefault) {
   EXPECT_EQ(*ParseOptionName(""), "local-rank");
   EXPECT_EQ(*ParseOptionName("local_rank"), "local_rank");
   EXPECT_EQ(*ParseOptionName("--rank"), "rank");
@@ -78,7 +78,7 @@ absl::StatusOr<Settings> Read(const Words& words, const Environment& environment
   return ReadSettings(*line, environment);
 }
 
-TEST(RendezvousConf, KeysOfTorchsHandlersAreTakenAndOthersWarn) {
+TEST(RendezvousConf, KeysOfTorchAreTakenOthersAreAWarning) {
   const auto s = Read(
       {"--rdzv-conf", "timeout=900,last_call_timeout=3,keep_alive_interval=5,read_timeout=60,typo=1", "t.py"});
   ASSERT_TRUE(s.ok()) << s.status();
@@ -91,7 +91,7 @@ TEST(RendezvousConf, KeysOfTorchsHandlersAreTakenAndOthersWarn) {
             "--rdzv-conf is_host=perhaps: is_host: expected true or false");
 }
 
-TEST(Backend, EveryNameOfTorchsIsOursAndSaidOnce) {
+TEST(Backend, EveryBackendOfTorchIsAccepted) {
   EXPECT_THAT(Read({"--rdzv-backend", "static", "t.py"})->notes, IsEmpty());
   for (const char* name : {"c10d", "etcd", "etcd-v2"}) {
     const auto s = Read({"--rdzv-backend", name, "t.py"});
@@ -100,7 +100,7 @@ TEST(Backend, EveryNameOfTorchsIsOursAndSaidOnce) {
   }
 }
 
-TEST(TorchVariables, StandForTheirOptionsBehindTheCommandLine) {
+TEST(TorchVariables, RankBelowTheCommandLine) {
   const Environment environment = {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "<${rank}>"},
                                    {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"},
                                    {"PET_TEE", "3"},
@@ -140,7 +140,7 @@ TEST(LauncherInside, IsAnsweredWithTheLineToType) {
   EXPECT_THAT(Instead({"deepspeed", "x.py"}), HasSubstr("./deepspeed x.py"));
 }
 
-TEST(LauncherInside, KeepsTheInterpretersOwnOptionsAndCode) {
+TEST(LauncherInside, KeepsInterpreterOptionsAndCode) {
   EXPECT_EQ(Instead({"python", "-W", "ignore", "-m", "pkg.mod", "a"}),
             "muster run --no-python python -W ignore -m pkg.mod a");
   EXPECT_EQ(Instead({"python3", "-X", "dev", "x.py"}), "muster run --no-python python3 -X dev x.py");
@@ -151,7 +151,7 @@ TEST(LauncherInside, KeepsTheInterpretersOwnOptionsAndCode) {
   EXPECT_EQ(Instead({"python", "-u"}), "muster run SCRIPT");
 }
 
-TEST(LauncherInside, TakesTorchsLaunchersAsModulesForWhatTheyAre) {
+TEST(LauncherInside, RecognizesTorchsLaunchersAsModules) {
   EXPECT_EQ(Instead({"python", "-m", "torch.distributed.run", "--nnodes=2", "x.py"}),
             "muster run --nnodes=2 x.py");
   EXPECT_EQ(Instead({"python3", "-u", "-m", "torch.distributed.launch", "--nproc_per_node=2", "x.py", "-m"}),
@@ -161,7 +161,7 @@ TEST(LauncherInside, TakesTorchsLaunchersAsModulesForWhatTheyAre) {
       "muster run --nnodes 1 x.py --use-env");
 }
 
-TEST(LauncherInside, IsNoneWhereAFileIsMeant) {
+TEST(LauncherInside, IgnoresFilesOfThatName) {
   EXPECT_EQ(Instead({"python"}, true), "");
   EXPECT_EQ(Instead({"pythonic.py"}), "");
 }

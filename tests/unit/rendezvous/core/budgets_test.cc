@@ -38,7 +38,7 @@ RoundResult FailedOn(const std::string& culprit, double at) {
   return round;
 }
 
-TEST(Budgets, EveryRestartCountsAndOnlyAWorkersFailureSpendsAFailure) {
+TEST(Budgets, OnlyWorkerFailuresSpendTheBudget) {
   const CoordinatorOptions options;
   RestartLedger counts;
   counts = counts.After(Ended(EndCause::kMembership, 1), options);
@@ -59,7 +59,7 @@ TEST(Budgets, LossesOutsideTheWindowAreForgotten) {
   EXPECT_EQ(counts.losses.size(), 1u);
 }
 
-TEST(Budgets, FailuresOutsideTheRestartWindowSpendNothingAnyMore) {
+TEST(Budgets, FailuresOutsideTheWindowAreForgotten) {
   CoordinatorOptions options;
   options.restart_window = absl::Minutes(10);
   RestartLedger counts;
@@ -78,7 +78,7 @@ TEST(Budgets, WithoutARestartWindowNoFailureIsForgotten) {
   EXPECT_EQ(counts.FailuresInWindow(options), 3);
 }
 
-TEST(Budgets, TheFirstFastFailureHasNoPauseAndEachFurtherOneDoublesIt) {
+TEST(Budgets, EachFurtherFastFailureDoublesThePause) {
   CoordinatorOptions options;
   options.restart_delay = absl::Seconds(1);
   constexpr uint64_t kMost = 999;  // of the jitter
@@ -99,7 +99,7 @@ TEST(Budgets, TheFirstFastFailureHasNoPauseAndEachFurtherOneDoublesIt) {
   EXPECT_EQ(counts.DelayBeforeNext(options, kMost), absl::ZeroDuration()) << "that round ran for long";
 }
 
-TEST(Budgets, ARoundThatRanForLongEndsARowOfFastFailuresHoweverItEnded) {
+TEST(Budgets, ALongRoundEndsARowOfFastFailures) {
   CoordinatorOptions options;
   options.restart_delay = absl::Seconds(1);
   RestartLedger counts;
@@ -109,7 +109,7 @@ TEST(Budgets, ARoundThatRanForLongEndsARowOfFastFailuresHoweverItEnded) {
   EXPECT_EQ(counts.DelayBeforeNext(options, 0), absl::ZeroDuration());
 }
 
-TEST(Budgets, ProgressForgivesWhatWasWithoutIt) {
+TEST(Budgets, ProgressResetsIdleCounts) {
   const CoordinatorOptions options;
   const auto watched = [](RoundResult round) {
     round.watched = true;
@@ -128,7 +128,7 @@ TEST(Budgets, ProgressForgivesWhatWasWithoutIt) {
   EXPECT_EQ(counts.idle_changes, 0);
 }
 
-TEST(Budgets, WhereNoFileIsWatchedALongRoundIsProgress) {
+TEST(Budgets, WithoutAFileALongRoundIsProgress) {
   const CoordinatorOptions options;
   RestartLedger counts;
   counts = counts.After(Ended(EndCause::kMembership, 1), options);
@@ -137,7 +137,7 @@ TEST(Budgets, WhereNoFileIsWatchedALongRoundIsProgress) {
   EXPECT_EQ(counts.idle_changes, 0);
 }
 
-TEST(Budgets, ANodeIsSetAsideWhenItWasTheCauseSoManyTimesInARow) {
+TEST(Budgets, RepeatedCausesExcludeANode) {
   CoordinatorOptions options;
   options.exclude_after = 2;
   options.exclude_for = absl::Seconds(100);
@@ -152,7 +152,7 @@ TEST(Budgets, ANodeIsSetAsideWhenItWasTheCauseSoManyTimesInARow) {
   EXPECT_TRUE(counts.excluded.empty()) << "its time is over";
 }
 
-TEST(Budgets, WhatIsToldOfThemIsWhatAnotherCoordinatorGoesOnWith) {
+TEST(Budgets, ASuccessorRestoresTheCounts) {
   CoordinatorOptions options;
   options.exclude_after = 2;
   options.restart_window = absl::Minutes(10);
@@ -175,7 +175,7 @@ TEST(Budgets, WhatIsToldOfThemIsWhatAnotherCoordinatorGoesOnWith) {
 }
 
 // A node that was cut off tells what it had heard earlier.
-TEST(Budgets, CountsThatAreKnownDoNotShrink) {
+TEST(Budgets, KnownCountsDoNotShrink) {
   const CoordinatorOptions options;
   RestartLedger counts;
   for (double at : {1, 2, 3}) counts = counts.After(FailedOn("a", at), options);
@@ -186,7 +186,7 @@ TEST(Budgets, CountsThatAreKnownDoNotShrink) {
   EXPECT_EQ(known.failures, 3);
 }
 
-TEST(FirstCause, IsTheEarliestThatIsNoEchoOfOurOwnStop) {
+TEST(FirstCause, IsTheEarliestFailureBeforeOurSignal) {
   SeenFailure echo = Code(0, 9, 1);
   echo.failure.set_after_our_signal(true);
   const auto cause = FirstCause(RefsTo({Code(2, 7, 3), echo, Code(1, 1, 5)}));
@@ -201,7 +201,7 @@ TEST(FirstCause, WithinAMomentASignalBeatsAnExitCode) {
   EXPECT_EQ(FirstCause(RefsTo({Code(0, 1, 1.0), Signal(1, 11, 1.2)}))->failure.rank(), 0);
 }
 
-TEST(FirstCause, WithinAMomentTheEarliestSignalIsTakenAndMemoryThatRanOutBeatsIt) {
+TEST(FirstCause, OutOfMemoryBeatsTheEarliestSignal) {
   EXPECT_EQ(FirstCause(RefsTo({Code(0, 1, 1.0), Signal(1, 11, 1.03), Signal(2, 7, 1.02)}))->failure.rank(), 2);
   SeenFailure oom = Signal(3, 9, 1.04);
   oom.failure.set_oom_killed(true);
@@ -210,7 +210,7 @@ TEST(FirstCause, WithinAMomentTheEarliestSignalIsTakenAndMemoryThatRanOutBeatsIt
   EXPECT_EQ(FirstCause(RefsTo({Signal(1, 6, 1.0), oom}))->failure.rank(), 1);
 }
 
-TEST(FirstCause, OneThatSaysThatAPeerHasGoneIsTheEchoOfOneThatDoesNot) {
+TEST(FirstCause, APeersLossIsAnEchoOfAnotherFailure) {
   SeenFailure reset = Code(0, 1, 1.0);
   reset.failure.set_error_text(
       "RuntimeError: [../third_party/gloo/pair.cc:534] Connection closed by peer [10.0.0.1]");
@@ -226,12 +226,12 @@ TEST(FirstCause, OneThatSaysThatAPeerHasGoneIsTheEchoOfOneThatDoesNot) {
   EXPECT_EQ(FirstCause(RefsTo({reset, crashed}))->failure.rank(), 3) << "no peer makes it crash so";
 }
 
-TEST(FirstCause, ItsExitCodeIsTheWorkersOr128AndTheSignal) {
+TEST(FirstCause, ExitCodeIsTheWorkersOr128PlusSignal) {
   EXPECT_EQ(ExitCodeOf(Code(0, 7, 0).failure), 7);
   EXPECT_EQ(ExitCodeOf(Signal(0, 11, 0).failure), 139);
 }
 
-TEST(RootCause, WhatElseFailedStandsBesideItInBrief) {
+TEST(RootCause, OtherFailuresAreListedInBrief) {
   SeenFailure cause = Code(3, 7, 2);
   cause.failure.set_last_output("why");
   cause.failure.set_callstack("where");
@@ -256,7 +256,7 @@ TEST(RootCause, WhatElseFailedStandsBesideItInBrief) {
   EXPECT_EQ(verdict.other_failures(2).others_size(), 0);
 }
 
-TEST(RootCause, AThousandFailedNodesMakeAVerdictOfBoundedSize) {
+TEST(RootCause, AThousandFailuresMakeABoundedVerdict) {
   std::vector<SeenFailure> failures;
   for (int rank = 0; rank < 1000; ++rank) {
     failures.push_back(Code(rank, 1, rank));

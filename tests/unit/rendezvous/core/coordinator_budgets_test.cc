@@ -14,7 +14,7 @@ void FailAndDrain(Cluster* c, const std::string& name) {
   for (const char* each : {"a", "b"}) c->Apply(each);
 }
 
-TEST(Coordinator, ThreeRestartsWithoutATouchOfTheProgressFileEndTheJobWith93) {
+TEST(Coordinator, ThreeRestartsWithoutProgressAre93) {
   Cluster c(Fixed(2, 100));
   c.At("b").status.set_watches_progress(true);  // one that can see the file is enough
   c.Join("a", 0);
@@ -54,7 +54,7 @@ TEST(Coordinator, ARestartIsAnnouncedWithItsLimit) {
   EXPECT_EQ(c.Said(" on 2 nodes, round 2, master "), 1);
 }
 
-TEST(Coordinator, AfterTheSecondFastFailureTheNextRoundWaits) {
+TEST(Coordinator, TheNextRoundWaitsAfterTwoFastFailures) {
   CoordinatorOptions options = Fixed(2, 100);
   options.restart_delay = absl::Seconds(4);
   Cluster c(options);
@@ -74,7 +74,7 @@ TEST(Coordinator, AfterTheSecondFastFailureTheNextRoundWaits) {
   EXPECT_TRUE(c.Told("a").has_run());
 }
 
-TEST(Coordinator, ANodeThatWasTheCauseAgainAndAgainMakesRoomForASpare) {
+TEST(Coordinator, ARepeatedCauseIsReplacedByASpare) {
   CoordinatorOptions options = InAgent(Fixed(2, 100));
   options.exclude_after = 2;
   options.exclude_for = absl::Seconds(60);
@@ -96,7 +96,7 @@ TEST(Coordinator, ANodeThatWasTheCauseAgainAndAgainMakesRoomForASpare) {
   EXPECT_NE(c.warnings()[0].find("root cause 2 times in a row"), std::string::npos);
 }
 
-TEST(Coordinator, WhatANodeIsToldOfItsWaitingDoesNotChangeWithTheClock) {
+TEST(Coordinator, WaitingReasonsDoNotChangeWithTheClock) {
   CoordinatorOptions options = InAgent(Fixed(2, 100));
   options.exclude_after = 2;
   options.restart_delay = absl::Seconds(10);
@@ -117,7 +117,7 @@ TEST(Coordinator, WhatANodeIsToldOfItsWaitingDoesNotChangeWithTheClock) {
   EXPECT_EQ(c.Told("b").wait().reason(), aside);
 }
 
-TEST(Coordinator, WhoIsSetAsideStandsInNoLine) {
+TEST(Coordinator, AnExcludedNodeHasNoPlaceInLine) {
   CoordinatorOptions options = InAgent(Fixed(2, 100));
   options.exclude_after = 1;
   Cluster c(options);
@@ -130,7 +130,7 @@ TEST(Coordinator, WhoIsSetAsideStandsInNoLine) {
   EXPECT_EQ(c.Told("y").wait().place_in_line(), 1);
 }
 
-TEST(Coordinator, ASuccessorTakesARoundsAgeFromItsMembersThoughANewSpareSpokeFirst) {
+TEST(Coordinator, ARoundsAgeComesFromItsMembers) {
   CoordinatorOptions options = InAgent(Fixed(2, 100));
   options.restart_delay = absl::Seconds(4);
   Cluster before(options);
@@ -156,7 +156,7 @@ TEST(Coordinator, ASuccessorTakesARoundsAgeFromItsMembersThoughANewSpareSpokeFir
   EXPECT_EQ(after.Told("a").run().id().number(), 3u) << "it had run for an hour: that was no fast failure";
 }
 
-TEST(Coordinator, AFailureOfWhichItHearsLateWasAsFastAsItWas) {
+TEST(Coordinator, ALateReportOfAFastFailureIsStillFast) {
   CoordinatorOptions options = Fixed(2, 100);
   options.restart_delay = absl::Seconds(4);
   options.lease = absl::Minutes(5);
@@ -198,7 +198,7 @@ TEST(Coordinator, CountsOutOfRangeAreRefused) {
   }));
 }
 
-TEST(Coordinator, ANodeIsNotSetAsideWhereTheOthersDoNotSuffice) {
+TEST(Coordinator, ANeededNodeIsNotExcluded) {
   CoordinatorOptions options = Fixed(2, 100);
   options.exclude_after = 1;
   Cluster c(options);
@@ -227,7 +227,7 @@ void FitAgain(Cluster* c, const std::string& name) {
   c->Phase(name, v1::PHASE_READY);
 }
 
-TEST(Coordinator, ANodeThatIsNotFitIsInNoRoundAndThoseWhoWaitAreToldWhy) {
+TEST(Coordinator, AnUnfitNodeIsLeftOutAndNamed) {
   Cluster c(Fixed(2));
   c.Join("b", 1);
   Unfit(&c, "b");
@@ -243,7 +243,7 @@ TEST(Coordinator, ANodeThatIsNotFitIsInNoRoundAndThoseWhoWaitAreToldWhy) {
   EXPECT_TRUE(c.Told("a").has_run());
 }
 
-TEST(Coordinator, ASpareTakesTheRankOfANodeThatIsNotFitAtOnce) {
+TEST(Coordinator, ASpareTakesAnUnfitNodesRankAtOnce) {
   Cluster c(InAgent(Fixed(2, 100)));
   for (const char* name : {"a", "b", "spare"}) c.Join(name);
   c.Apply("a");
@@ -259,7 +259,7 @@ TEST(Coordinator, ASpareTakesTheRankOfANodeThatIsNotFitAtOnce) {
   EXPECT_EQ(c.Told("spare").run().loss_ages_ms_size(), 0);
 }
 
-TEST(Coordinator, ANodeWhosePreflightRunsKeepsItsRankFromASpare) {
+TEST(Coordinator, ANodeInPreflightKeepsItsRank) {
   CoordinatorOptions options = InAgent(Fixed(2, 100));
   Cluster c(options);
   for (const char* name : {"a", "b", "spare"}) c.Join(name);
@@ -282,7 +282,7 @@ TEST(Coordinator, ANodeWhosePreflightRunsKeepsItsRankFromASpare) {
   EXPECT_FALSE(c.Told("spare").has_run());
 }
 
-TEST(Coordinator, APlaceIsNotKeptForANodeThatIsNotFitIfAnotherStandsByForIt) {
+TEST(Coordinator, AStandbyTakesAnUnfitNodesPlace) {
   Cluster c(Fixed(2));
   c.Join("b", 1);
   Unfit(&c, "b");
@@ -294,7 +294,7 @@ TEST(Coordinator, APlaceIsNotKeptForANodeThatIsNotFitIfAnotherStandsByForIt) {
   EXPECT_TRUE(c.Told("b").wait().has_held_by());
 }
 
-TEST(Coordinator, WhoIsNotFitStandsInNoLine) {
+TEST(Coordinator, AnUnfitSpareHasNoPlaceInLine) {
   Cluster c(InAgent(Fixed(2, 100)));
   for (const char* name : {"a", "b", "x", "y"}) c.Join(name);
   c.Apply("a");
@@ -305,7 +305,7 @@ TEST(Coordinator, WhoIsNotFitStandsInNoLine) {
   EXPECT_EQ(c.Told("y").wait().place_in_line(), 1);
 }
 
-TEST(Coordinator, TooFewNodesNamesThoseThatAreNotFit) {
+TEST(Coordinator, TooFewNodesNamesTheUnfit) {
   CoordinatorOptions options = Fixed(2);
   Cluster c(options);
   c.Join("b", 1);
@@ -316,7 +316,7 @@ TEST(Coordinator, TooFewNodesNamesThoseThatAreNotFit) {
   EXPECT_NE(c.Told("a").release().reason().find("preflight failed on b: exit code 3"), std::string::npos);
 }
 
-TEST(Coordinator, WhoWasLateHimselfSuspectsNobody) {
+TEST(Coordinator, ACoordinatorThatWasLateSuspectsNobody) {
   Cluster c(Fixed(2));
   c.Join("a", 0);
   c.Join("b", 1);

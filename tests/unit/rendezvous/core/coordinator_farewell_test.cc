@@ -41,7 +41,7 @@ class FarewellTest : public ::testing::Test {
   Cluster after_{InAgent(Fixed(3)), 43};
 };
 
-TEST_F(FarewellTest, ASuccessorWaitsForNoLeaseOfAPrimaryThatIsKnownToHaveEnded) {
+TEST_F(FarewellTest, ASuccessorDoesNotAwaitAnEndedPrimarysLease) {
   KillMainProcess();
   for (const char* n : {"b", "c"}) before_.Apply(n);
   Succeed({"b", "c"});
@@ -56,7 +56,7 @@ TEST_F(FarewellTest, ASuccessorWaitsForNoLeaseOfAPrimaryThatIsKnownToHaveEnded) 
   EXPECT_FALSE(round.has_primary_ended());
 }
 
-TEST_F(FarewellTest, TheAgentIsLetGoWhenTheOthersKnow) {
+TEST_F(FarewellTest, TheAgentIsReleasedOnceTheOthersKnow) {
   KillMainProcess();
   EXPECT_TRUE(before_.Told("b").has_stop());
   EXPECT_EQ(before_.Told("b").greatest().primary_ended().node_rank(), 0);
@@ -69,7 +69,7 @@ TEST_F(FarewellTest, TheAgentIsLetGoWhenTheOthersKnow) {
   EXPECT_EQ(before_.Told("a").echo().seq(), before_.At("a").status.id().seq());
 }
 
-TEST_F(FarewellTest, OrWhenTheyHadTheTimeTo) {
+TEST_F(FarewellTest, TheAgentIsReleasedAfterTheLimit) {
   KillMainProcess();
   before_.Apply("b");
   before_.Pass(kFarewellLimit - kTick, {"b"});
@@ -78,7 +78,7 @@ TEST_F(FarewellTest, OrWhenTheyHadTheTimeTo) {
   EXPECT_TRUE(before_.Told("a").has_release());
 }
 
-TEST_F(FarewellTest, WhoHasSaidItMakesNoMoreRounds) {
+TEST_F(FarewellTest, NoRoundStartsAfterTheFarewell) {
   KillMainProcess();
   for (const char* n : {"b", "c"}) before_.Apply(n);
   before_.Join("d");
@@ -86,7 +86,7 @@ TEST_F(FarewellTest, WhoHasSaidItMakesNoMoreRounds) {
   EXPECT_FALSE(before_.Told("b").has_run());
 }
 
-TEST_F(FarewellTest, ItIsSaidAfterTheDrainToo) {
+TEST_F(FarewellTest, TheFarewellIsSentAfterADrainToo) {
   before_.Fail("b", 1);
   for (const char* n : {"a", "b", "c"}) before_.Apply(n);
   before_.Phase("c", v1::PHASE_UNUSABLE);
@@ -99,7 +99,7 @@ TEST_F(FarewellTest, ItIsSaidAfterTheDrainToo) {
   EXPECT_TRUE(before_.Told("c").greatest().has_primary_ended());
 }
 
-TEST_F(FarewellTest, WhoWasNotToldIsWaitedFor) {
+TEST_F(FarewellTest, AMemberWithoutTheFarewellIsAwaited) {
   KillMainProcess();
   before_.Apply("b");  // "c" was not reached
   Succeed({"b", "c"});
@@ -108,7 +108,7 @@ TEST_F(FarewellTest, WhoWasNotToldIsWaitedFor) {
   EXPECT_TRUE(Runs("new"));
 }
 
-TEST_F(FarewellTest, WhoIsMissingIsWaitedFor) {
+TEST_F(FarewellTest, AMissingMemberIsAwaited) {
   KillMainProcess();
   for (const char* n : {"b", "c"}) before_.Apply(n);
   Succeed({"b"});
@@ -120,7 +120,7 @@ TEST_F(FarewellTest, WhoIsMissingIsWaitedFor) {
 }
 
 // It may have made a round that nobody here has heard of.
-TEST_F(FarewellTest, ACoordinatorThatLivedInBetweenIsWaitedFor) {
+TEST_F(FarewellTest, AnInterveningCoordinatorIsAwaited) {
   KillMainProcess();
   for (const char* n : {"b", "c"}) before_.Apply(n);
   v1::Epoch* epoch = before_.At("c").status.mutable_epoch();
@@ -130,7 +130,7 @@ TEST_F(FarewellTest, ACoordinatorThatLivedInBetweenIsWaitedFor) {
 }
 
 // One that was told of the round may be in a later one by now.
-TEST_F(FarewellTest, NothingIsSaidWhereANodeThatKnowsTheRoundIsOutOfSight) {
+TEST_F(FarewellTest, NoFarewellIfAnInformedNodeIsAbsent) {
   before_.Join("spare");
   before_.Close("spare");
   KillMainProcess();
@@ -138,7 +138,7 @@ TEST_F(FarewellTest, NothingIsSaidWhereANodeThatKnowsTheRoundIsOutOfSight) {
   EXPECT_TRUE(before_.Told("a").has_release());
 }
 
-TEST_F(FarewellTest, NorWhereItWasForgottenByNow) {
+TEST_F(FarewellTest, NoFarewellIfAForgottenNodeKnewTheRound) {
   before_.Join("spare");
   before_.Close("spare");
   before_.Pass(absl::Seconds(30), {"a", "b", "c"});
@@ -148,7 +148,7 @@ TEST_F(FarewellTest, NorWhereItWasForgottenByNow) {
 }
 
 // Its own agent is not answered meanwhile and goes on saying it.
-TEST_F(FarewellTest, TheAgentIsLetGoByItsNewestStatus) {
+TEST_F(FarewellTest, TheReleaseEchoesTheAgentsNewestStatus) {
   KillMainProcess();
   before_.Apply("b");
   before_.Say("a");
@@ -160,14 +160,14 @@ TEST_F(FarewellTest, TheAgentIsLetGoByItsNewestStatus) {
   EXPECT_EQ(before_.Told("a").echo().seq(), before_.At("a").status.id().seq()) << "or by one that was on its way";
 }
 
-TEST_F(FarewellTest, AnAgentThatConnectsAnewIsLetGoAtOnce) {
+TEST_F(FarewellTest, AReconnectingAgentIsReleasedAtOnce) {
   KillMainProcess();
   before_.Close("a");
   before_.Attach("a");
   EXPECT_TRUE(before_.Told("a").has_release());
 }
 
-TEST_F(FarewellTest, AnEpochThatBeginsMeanwhileSaysItNoMore) {
+TEST_F(FarewellTest, ANewEpochWithdrawsTheFarewell) {
   KillMainProcess();
   before_.Apply("b");
   v1::Epoch* epoch = before_.At("c").status.mutable_epoch();
@@ -178,14 +178,14 @@ TEST_F(FarewellTest, AnEpochThatBeginsMeanwhileSaysItNoMore) {
   EXPECT_TRUE(before_.Told("a").has_release()) << "for it ends all the same";
 }
 
-TEST_F(FarewellTest, NothingIsSaidOfAPrimaryThatHasSucceeded) {
+TEST_F(FarewellTest, NoFarewellForASucceededPrimary) {
   before_.Phase("a", v1::PHASE_SUCCEEDED);
   KillMainProcess();
   EXPECT_FALSE(before_.Told("b").greatest().has_primary_ended());
   EXPECT_TRUE(before_.Told("a").has_release());
 }
 
-TEST_F(FarewellTest, ObserversNeitherCountNorAreWaitedForNorStandForAnyone) {
+TEST_F(FarewellTest, ObserversDoNotCountInAFarewell) {
   before_.Join("eye", -1, v1::ROLE_OBSERVER);
   before_.Join("spare");
   KillMainProcess();
@@ -197,7 +197,7 @@ TEST_F(FarewellTest, ObserversNeitherCountNorAreWaitedForNorStandForAnyone) {
   EXPECT_FALSE(Runs("new")) << "the spare is not back";
 }
 
-TEST_F(FarewellTest, ASpareThatIsNotBackIsWaitedForToo) {
+TEST_F(FarewellTest, AnAbsentSpareIsAwaitedToo) {
   before_.Join("spare");
   KillMainProcess();
   for (const char* n : {"b", "c", "spare"}) before_.Apply(n);
@@ -210,7 +210,7 @@ TEST_F(FarewellTest, ASpareThatIsNotBackIsWaitedForToo) {
 }
 
 // The one that took it may have made a round of which nobody here has heard.
-TEST_F(FarewellTest, TheWordServesOneSuccessor) {
+TEST_F(FarewellTest, AFarewellServesOneSuccessor) {
   KillMainProcess();
   for (const char* n : {"b", "c"}) before_.Apply(n);
   Cluster between(InAgent(Fixed(3)), 44);
@@ -230,7 +230,7 @@ TEST_F(FarewellTest, TheWordServesOneSuccessor) {
   EXPECT_EQ(after_.Told("b").run().loss_ages_ms_size(), 1);
 }
 
-TEST_F(FarewellTest, ASuccessorWhoseBudgetOfLossesIsSpentSaysSoAtOnce) {
+TEST_F(FarewellTest, ASpentLossBudgetIsAVerdictAtOnce) {
   CoordinatorOptions options = InAgent(Fixed(3));
   options.max_node_losses = 0;
   KillMainProcess();
@@ -249,7 +249,7 @@ TEST_F(FarewellTest, ASuccessorWhoseBudgetOfLossesIsSpentSaysSoAtOnce) {
 }
 
 // "h" was lost before round 2 was made; it is in a round of a coordinator that lived in between.
-TEST(Farewell, AnOldWordIsWaitedForAsNone) {
+TEST(Farewell, AnExpiredFarewellDoesNotCount) {
   Cluster before(InAgent(Elastic(2, 4)));
   for (const char* n : {"a", "b", "c", "h"}) before.Join(n);
   for (const char* n : {"a", "b", "c", "h"}) before.Apply(n);
@@ -289,7 +289,7 @@ TEST(Farewell, AnOldWordIsWaitedForAsNone) {
   EXPECT_TRUE(after.Told("b").has_run());
 }
 
-TEST_F(FarewellTest, WhoComesAfterTheWordDoesNotStandForOneWhoIsAway) {
+TEST_F(FarewellTest, ALatecomerDoesNotReplaceAnAbsentNode) {
   before_.Join("spare");
   before_.Apply("spare");
   KillMainProcess();
@@ -302,7 +302,7 @@ TEST_F(FarewellTest, WhoComesAfterTheWordDoesNotStandForOneWhoIsAway) {
 }
 
 // Those that stand by tell it, and hear nothing: the next coordinator would take their word once more.
-TEST(Farewell, TheWordIsTakenOfThoseOnlyWhoFollowTheSuccessor) {
+TEST(Farewell, OnlyFollowersFarewellsCount) {
   CoordinatorOptions options = InAgent(Elastic(1, 2));
   options.scale_up = ScaleUp::kOnRestart;
   Cluster before(options);
@@ -328,7 +328,7 @@ TEST(Farewell, TheWordIsTakenOfThoseOnlyWhoFollowTheSuccessor) {
 }
 
 // What it costs is for the successor to say, and the verdict too: no host of this node keeps it any more.
-TEST(Farewell, WhoHasGivenItsWordDecidesNothingMore) {
+TEST(Farewell, NothingIsDecidedAfterTheFarewell) {
   Cluster before(InAgent(Fixed(3, 0)));
   for (const char* n : {"a", "b", "c"}) before.Join(n);
   for (const char* n : {"a", "b", "c"}) before.Apply(n);
@@ -343,7 +343,7 @@ TEST(Farewell, WhoHasGivenItsWordDecidesNothingMore) {
 }
 
 // The workers of "b" fail with the node; it takes 0.3 s to sweep, and a second more until the last one answers.
-TEST_F(FarewellTest, WhatPeersFailOfAsThePrimarysNodeEndsIsItsEchoHoweverLongTheWordTakes) {
+TEST_F(FarewellTest, FailuresDuringASlowFarewellAreEchoes) {
   before_.Pass(absl::Seconds(20), {"a", "b", "c"});
   before_.Fail("b", 1);
   before_.Pass(3 * kTick, {});
@@ -367,7 +367,7 @@ TEST_F(FarewellTest, WhatPeersFailOfAsThePrimarysNodeEndsIsItsEchoHoweverLongThe
 }
 
 // As above, but one status of "c" was held up for 2.5 s on its way.
-TEST_F(FarewellTest, AStatusThatWasHeldUpDoesNotDateTheLossLater) {
+TEST_F(FarewellTest, ADelayedStatusDoesNotDateTheLossLater) {
   before_.Pass(absl::Seconds(20), {"a", "b", "c"});
   before_.Fail("b", 1);
   before_.Pass(3 * kTick, {});
@@ -395,7 +395,7 @@ TEST_F(FarewellTest, AStatusThatWasHeldUpDoesNotDateTheLossLater) {
 
 // A coordinator in between met three nodes that had never heard of the job: round 1 of its own. Of these "e" comes
 // to the successor, still running, and says so; "f" runs too, out of sight.
-TEST_F(FarewellTest, OneInBetweenThatBeganFromNothingIsWaitedForToo) {
+TEST_F(FarewellTest, AnUnrelatedInterveningRoundIsAwaited) {
   // C1 is not the job's first coordinator, as after any restart: its epoch is a later one.
   Cluster c1(InAgent(Fixed(3)), 42);
   c1.Join("a");
@@ -440,7 +440,7 @@ TEST_F(FarewellTest, OneInBetweenThatBeganFromNothingIsWaitedForToo) {
 
 // The successor was stopped after it had read what "b" and "c" said; another one took its place, both were told
 // and followed, it made a round of others and is gone; they come back to the first and say whom they followed.
-TEST_F(FarewellTest, OneThatWasHereMayHaveFollowedAnotherSince) {
+TEST_F(FarewellTest, AMemberThatFollowedAnotherIsAwaited) {
   KillMainProcess();
   for (const char* n : {"b", "c"}) before_.Apply(n);
   after_.Join("new");
@@ -467,7 +467,7 @@ TEST_F(FarewellTest, OneThatWasHereMayHaveFollowedAnotherSince) {
 }
 
 // Who else knows of a round that an earlier coordinator made is not known here.
-TEST_F(FarewellTest, NothingIsSaidOfARoundThatAnotherCoordinatorMade) {
+TEST_F(FarewellTest, NoFarewellForAnotherCoordinatorsRound) {
   for (const char* n : {"a", "b", "c"}) {
     after_.At(n) = before_.At(n);
     after_.Attach(n);
@@ -480,7 +480,7 @@ TEST_F(FarewellTest, NothingIsSaidOfARoundThatAnotherCoordinatorMade) {
 }
 
 // Its node, started again, would find the port taken, and be a member for good.
-TEST(Farewell, NothingIsSaidWhereThePrimaryIsWhoHasThePort) {
+TEST(Farewell, NoFarewellIfThePortDecidesThePrimary) {
   CoordinatorOptions options = InAgent(Fixed(2));
   options.primary_by_port = true;
   Cluster c(options);

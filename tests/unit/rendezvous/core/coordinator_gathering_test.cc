@@ -6,7 +6,7 @@
 namespace muster::rendezvous {
 namespace {
 
-TEST(CoordinatorGathering, LastCallBeginsAnewWhenMinIsLostAgain) {
+TEST(CoordinatorGathering, TheLastCallRestartsWhenMinIsLost) {
   Cluster c(Elastic(2, 4));  // its last call lasts 5 s
   c.Join("a");
   c.Join("b");
@@ -39,7 +39,7 @@ TEST(CoordinatorGathering, AfterTheFirstRoundTheRejoinTimeoutHolds) {
   EXPECT_EQ(c.core().verdict()->exit_code(), 69);
 }
 
-TEST(CoordinatorGathering, RoundOfWhichSomeSucceededDoesNotGrow) {
+TEST(CoordinatorGathering, APartlySucceededRoundDoesNotGrow) {
   Cluster c(Elastic(2, 8));
   StartTwo(&c);
   c.Phase("a", v1::PHASE_SUCCEEDED);
@@ -50,7 +50,7 @@ TEST(CoordinatorGathering, RoundOfWhichSomeSucceededDoesNotGrow) {
 }
 
 // It has not stopped what it runs, but it was given no lease here that could last.
-TEST(CoordinatorGathering, WhoRunsWithoutALeaseHoldsUpNoRound) {
+TEST(CoordinatorGathering, AMemberWithoutALeaseHoldsUpNoRound) {
   Cluster c(Elastic(1, 3));
   c.Join("a");
   c.Join("e");
@@ -64,7 +64,7 @@ TEST(CoordinatorGathering, WhoRunsWithoutALeaseHoldsUpNoRound) {
 }
 
 // A node that was told to stop counts as ready when it says that it has done so.
-TEST(CoordinatorGathering, ReadinessFromBeforeAStopDoesNotCount) {
+TEST(CoordinatorGathering, ReadinessBeforeAStopDoesNotCount) {
   Cluster c(Fixed(3));
   c.Join("a", 0);
   c.Join("b", 1);

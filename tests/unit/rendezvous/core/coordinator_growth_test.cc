@@ -7,7 +7,7 @@
 namespace muster::rendezvous {
 namespace {
 
-TEST(Coordinator, NodesThatComeWithinTheSettleTimeCostOneRestart) {
+TEST(Coordinator, ArrivalsWithinTheSettleTimeCostOneRestart) {
   CoordinatorOptions options = Elastic(2, 8);
   options.join_settle = absl::Seconds(5);
   Cluster c(options);
@@ -24,7 +24,7 @@ TEST(Coordinator, NodesThatComeWithinTheSettleTimeCostOneRestart) {
 }
 
 // Its peers end as they are stopped, and it sees their connections closed before it is stopped itself.
-TEST(Coordinator, AWorkerThatFailsAfterTheGroupWasStoppedForNewNodesCostsNoRestart) {
+TEST(Coordinator, AFailureAfterStopForGrowthIsNotCharged) {
   CoordinatorOptions options = Elastic(2, 3);
   options.max_restarts = 0;
   Cluster c(options);
@@ -40,7 +40,7 @@ TEST(Coordinator, AWorkerThatFailsAfterTheGroupWasStoppedForNewNodesCostsNoResta
 }
 
 // The exit code comes first and ends the round; the kill, a moment later, is the cause. That is no echo.
-TEST(Coordinator, AKillThatFollowsAnExitCodeWithinAMomentStillCostsARestart) {
+TEST(Coordinator, AKillRightAfterAnExitCodeIsCharged) {
   CoordinatorOptions options = Elastic(2, 2);
   options.max_restarts = 0;
   Cluster c(options);
@@ -55,7 +55,7 @@ TEST(Coordinator, AKillThatFollowsAnExitCodeWithinAMomentStillCostsARestart) {
   EXPECT_EQ(c.Told("a").verdict().exit_code(), 137);
 }
 
-TEST(Coordinator, WhenNobodyElseIsWantedNoArrivalIsWaitedFor) {
+TEST(Coordinator, AFullGroupWaitsForNoFurtherArrivals) {
   CoordinatorOptions options = Elastic(2, 3);
   options.join_settle = absl::Hours(1);
   Cluster c(options);
@@ -64,7 +64,7 @@ TEST(Coordinator, WhenNobodyElseIsWantedNoArrivalIsWaitedFor) {
   EXPECT_EQ(c.state(), State::kDraining);
 }
 
-TEST(Coordinator, WithScaleUpOnRestartNewNodesAreTakenInByTheNextRestartOnly) {
+TEST(Coordinator, ScaleUpOnRestartWaitsForARestart) {
   CoordinatorOptions options = Elastic(2, 8);
   options.scale_up = ScaleUp::kOnRestart;
   Cluster c(options);
@@ -77,7 +77,7 @@ TEST(Coordinator, WithScaleUpOnRestartNewNodesAreTakenInByTheNextRestartOnly) {
   EXPECT_EQ(c.Told("a").run().node_count(), 3);
 }
 
-TEST(Coordinator, WithScaleUpNeverNewNodesOnlyReplaceLostOnes) {
+TEST(Coordinator, ScaleUpNeverOnlyReplacesLostNodes) {
   CoordinatorOptions options = Elastic(2, 8);
   options.scale_up = ScaleUp::kNever;
   Cluster c(options);
@@ -93,7 +93,7 @@ TEST(Coordinator, WithScaleUpNeverNewNodesOnlyReplaceLostOnes) {
   EXPECT_TRUE(c.Told("c").has_run());
 }
 
-TEST(Coordinator, ARoundHasAMultipleOfTheNodeUnit) {
+TEST(Coordinator, ARoundsSizeIsAMultipleOfTheNodeUnit) {
   CoordinatorOptions options = Elastic(2, 8);
   options.node_unit = 2;
   Cluster c(options);
@@ -106,7 +106,7 @@ TEST(Coordinator, ARoundHasAMultipleOfTheNodeUnit) {
   EXPECT_EQ(c.Told("a").run().node_count(), 4);
 }
 
-TEST(Coordinator, ASpareIsToldItsPlaceInLineAndTakesALostRankAtOnce) {
+TEST(Coordinator, ASpareInLineTakesALostRankAtOnce) {
   Cluster c(InAgent(Fixed(2)));
   c.Join("a", -1);
   c.Join("b", -1);
@@ -128,7 +128,7 @@ TEST(Coordinator, ASpareIsToldItsPlaceInLineAndTakesALostRankAtOnce) {
   EXPECT_FALSE(c.Told("y").has_run());
 }
 
-TEST(Coordinator, ASpareDoesNotTakeTheRankOfANodeWhoseOfferIsOnItsWay) {
+TEST(Coordinator, AnOfferOnItsWayKeepsItsRankFromASpare) {
   Cluster c(InAgent(Fixed(2)));
   for (const char* name : {"a", "b"}) c.Join(name);
   for (const char* name : {"a", "b"}) c.Apply(name);
@@ -145,7 +145,7 @@ TEST(Coordinator, ASpareDoesNotTakeTheRankOfANodeWhoseOfferIsOnItsWay) {
   EXPECT_FALSE(c.Told("spare").has_run());
 }
 
-TEST(Coordinator, ASpareTakesTheRankOfANodeThatFindsNoPortWithinTheReconnectGrace) {
+TEST(Coordinator, ASpareTakesARankWithoutAPort) {
   Cluster c(InAgent(Fixed(2)));
   for (const char* name : {"a", "b"}) c.Join(name);
   for (const char* name : {"a", "b"}) c.Apply(name);
@@ -159,7 +159,7 @@ TEST(Coordinator, ASpareTakesTheRankOfANodeThatFindsNoPortWithinTheReconnectGrac
 }
 
 // Found by simulation: spares reach a coordinator that was started again before those do who run.
-TEST(Coordinator, AloneItMakesNoFirstRoundOfNodesWithoutPlacesWhileAnEarlierOneMayRun) {
+TEST(Coordinator, UnplacedNodesWaitForAnEarlierRoundsLease) {
   const CoordinatorOptions alone = Fixed(2);
   Cluster c(alone);
   c.Join("x");
@@ -177,7 +177,7 @@ TEST(Coordinator, AloneItMakesNoFirstRoundOfNodesWithoutPlacesWhileAnEarlierOneM
   EXPECT_EQ(named.state(), State::kRunning) << "all who can be in it are here";
 }
 
-TEST(Coordinator, ChangesOfMembershipWithoutProgressEndTheJobWith93) {
+TEST(Coordinator, MembershipChangesWithoutProgressAre93) {
   CoordinatorOptions options = Elastic(1, 8);
   options.max_membership_changes = 2;
   Cluster c(options);
@@ -195,7 +195,7 @@ TEST(Coordinator, ChangesOfMembershipWithoutProgressEndTheJobWith93) {
 }
 
 // What it would cost is the whole job; after five minutes of a round it costs nothing.
-TEST(Coordinator, TheLastChangeOfMembershipIsNotSpentOnGrowing) {
+TEST(Coordinator, TheLastMembershipChangeIsNotSpentOnGrowth) {
   CoordinatorOptions options = Elastic(1, 8);
   options.max_membership_changes = 1;
   Cluster c(options);
@@ -211,7 +211,7 @@ TEST(Coordinator, TheLastChangeOfMembershipIsNotSpentOnGrowing) {
 }
 
 // It stood by for longer than the timeout before the round ended: that was not time without nodes.
-TEST(Coordinator, ASpareThatHasWaitedForLongEndsNoGathering) {
+TEST(Coordinator, ASparesWaitingTimeEndsNoGathering) {
   CoordinatorOptions options = Fixed(2);
   options.rejoin_timeout = absl::Minutes(1);
   Cluster c(options);
@@ -233,7 +233,7 @@ TEST(Coordinator, ASpareThatHasWaitedForLongEndsNoGathering) {
   EXPECT_EQ(c.core().verdict()->exit_code(), 69);
 }
 
-TEST(Coordinator, ANewcomerThatDoesNotGetReadyHoldsNobodyForLongerThanTheLastCall) {
+TEST(Coordinator, ASlowNewcomerIsAwaitedForTheLastCallOnly) {
   Cluster c(Elastic(2, 4));
   StartTwo(&c);
   c.At("new").status.set_preparing("its preflight runs");
@@ -245,7 +245,7 @@ TEST(Coordinator, ANewcomerThatDoesNotGetReadyHoldsNobodyForLongerThanTheLastCal
   EXPECT_EQ(c.state(), State::kRunning);
 }
 
-TEST(Coordinator, AnOwnerThatPreparesForTooLongLosesItsRankAndNotTheJob) {
+TEST(Coordinator, ASlowPreflightCostsTheRankNotTheJob) {
   CoordinatorOptions options = Fixed(2);
   options.rejoin_timeout = absl::Minutes(1);
   Cluster c(options);
@@ -264,7 +264,7 @@ TEST(Coordinator, AnOwnerThatPreparesForTooLongLosesItsRankAndNotTheJob) {
 }
 
 // What the nodes said meanwhile is read after the first tick.
-TEST(Coordinator, WhoWasStoppedItselfForLongerThanALeaseTakesNobodyForDead) {
+TEST(Coordinator, AStoppedCoordinatorTakesNobodyForDead) {
   CoordinatorOptions options = Fixed(2);
   options.lease = absl::Seconds(2);
   Cluster c(options);

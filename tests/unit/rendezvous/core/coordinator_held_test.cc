@@ -47,7 +47,7 @@ void FailTheJob(Cluster* c) {
   c->Apply("b");
 }
 
-TEST(WhatIsHeld, TheVerdictHasTheTextsOfAFailureThatCameOnce) {
+TEST(HeldDetails, AVerdictHasFailureTextsThatCameOnce) {
   Cluster c(Fixed(2, 0));
   FailTheJob(&c);
   ASSERT_TRUE(c.Told("a").has_verdict());
@@ -55,7 +55,7 @@ TEST(WhatIsHeld, TheVerdictHasTheTextsOfAFailureThatCameOnce) {
   EXPECT_EQ(c.Told("a").verdict().root_cause().last_output().size(), kTextBytes);
 }
 
-TEST(WhatIsHeld, TextsThatThisCoordinatorHasNotSeenAreNotSaidToBeHeld) {
+TEST(HeldDetails, UnseenTextsAreNotAcknowledged) {
   Cluster before(Fixed(2, 0));
   before.Join("a", 0);
   before.Join("b", 1);
@@ -72,7 +72,7 @@ TEST(WhatIsHeld, TextsThatThisCoordinatorHasNotSeenAreNotSaidToBeHeld) {
   EXPECT_EQ(after.Told("b").held_failure_texts(), 0u);
 }
 
-TEST(WhatIsHeld, AVerdictsDetailsAreToldUntilTheyAreAcknowledged) {
+TEST(HeldDetails, VerdictDetailsAreSentUntilAcknowledged) {
   Cluster c(Fixed(2, 0));
   FailTheJob(&c);
   c.Apply("a");
@@ -82,7 +82,7 @@ TEST(WhatIsHeld, AVerdictsDetailsAreToldUntilTheyAreAcknowledged) {
   EXPECT_EQ(c.Told("a").held_verdict(), c.Told("b").verdict().digest());
 }
 
-TEST(WhatIsHeld, AVerdictThatCameInBriefHoldsAndItsDetailsMayFollow) {
+TEST(HeldDetails, ABriefVerdictHoldsAndDetailsMayFollow) {
   Cluster before(Fixed(2, 0));
   FailTheJob(&before);
   const v1::Verdict whole = before.Told("a").verdict();
@@ -109,7 +109,7 @@ TEST(OtherVersions, EveryDirectiveHasTheProtocolsNumber) {
 }
 
 // Whoever speaks so counts for nothing, and its lease runs out.
-TEST(OtherVersions, ADrainEndsThoughAMemberSaysAPhaseThatNobodyKnows) {
+TEST(OtherVersions, AnUnknownPhaseDoesNotBlockADrain) {
   for (const int phase : {0, static_cast<int>(v1::Phase_MAX) + 1}) {
     Cluster c(Fixed(2));
     c.Join("a", 0);
@@ -143,7 +143,7 @@ TEST(OtherVersions, AnUnknownOutcomeOrRoleIsRefused) {
 }
 
 // A node that cannot start says why until that is held; then it says so with every beat in brief.
-TEST(WhatIsHeld, WhyANodeCannotStartIsKnownThoughItCameOnce) {
+TEST(HeldDetails, StartErrorsThatCameOnceAreKept) {
   Cluster c(Fixed(2));
   v1::Failure* why = c.At("b").status.mutable_cannot_start();
   why->set_exit_code(127);
@@ -165,7 +165,7 @@ TEST(WhatIsHeld, WhyANodeCannotStartIsKnownThoughItCameOnce) {
 }
 
 // The others ran without it, so it is refused; it has said why, and not with this status.
-TEST(WhatIsHeld, ARefusedNodeIsToldWhyItCannotStart) {
+TEST(HeldDetails, ARefusalNamesTheStartError) {
   Cluster c(Elastic(1, 3));
   c.At("b").status.mutable_cannot_start()->set_exit_code(127);
   c.At("b").status.mutable_cannot_start()->set_error_text("no program x");

@@ -31,7 +31,7 @@ void SucceedWithoutPlace2(Cluster* c) {
   c->Pass(kTick, {});
 }
 
-TEST(CoordinatorLatecomers, APlaceThatNeverCameHearsTheVerdictOfAShortJob) {
+TEST(CoordinatorLatecomers, AShortJobsVerdictReachesALatecomer) {
   Cluster c(OneOrTwoOfThree());
   SucceedWithoutPlace2(&c);
   EXPECT_FALSE(c.Told("a").has_release()) << "the node of place 2 would find nobody";
@@ -45,7 +45,7 @@ TEST(CoordinatorLatecomers, APlaceThatNeverCameHearsTheVerdictOfAShortJob) {
   EXPECT_TRUE(c.Told("a").has_release()) << "everybody has come: nothing to wait for";
 }
 
-TEST(CoordinatorLatecomers, AJobOfSomeLengthEndsAtOnce) {
+TEST(CoordinatorLatecomers, ALongerJobEndsAtOnce) {
   Cluster c(OneOrTwoOfThree());
   c.At("a").status.set_at_primary(true);
   c.Join("a", 0);
@@ -65,7 +65,7 @@ TEST(CoordinatorLatecomers, AreAwaitedForALimitedTime) {
   EXPECT_TRUE(c.Told("a").has_release());
 }
 
-TEST(CoordinatorLatecomers, AreNotAwaitedByAPrimaryThatIsAskedToLeave) {
+TEST(CoordinatorLatecomers, ALeavingPrimaryDoesNotAwaitThem) {
   Cluster c(OneOrTwoOfThree());
   SucceedWithoutPlace2(&c);
   c.Phase("a", v1::PHASE_LEAVING);

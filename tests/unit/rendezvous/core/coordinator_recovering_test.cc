@@ -38,7 +38,7 @@ class RecoveringTest : public ::testing::Test {
 };
 
 // The RUN of round 2 reached "b" alone: "a" will never be in it.
-TEST_F(RecoveringTest, RoundThatAMemberNeverHeardOfEndsAtOnce) {
+TEST_F(RecoveringTest, ARoundUnknownToAMemberEndsAtOnce) {
   Left("b").mutable_last()->mutable_id()->set_number(2);
   Return("b");
   ASSERT_EQ(after_.state(), State::kRecovering);
@@ -48,7 +48,7 @@ TEST_F(RecoveringTest, RoundThatAMemberNeverHeardOfEndsAtOnce) {
 }
 
 // The same where "a" comes first: an older round is ended until "b" names the newest.
-TEST_F(RecoveringTest, RoundThatWhoCameFirstNeverHeardOfEndsAtOnce) {
+TEST_F(RecoveringTest, ARoundUnknownToTheFirstMemberEndsAtOnce) {
   Left("a").set_phase(v1::PHASE_READY);
   Left("a").set_outcome(v1::OUTCOME_STOPPED);
   Left("a").set_live_workers(0);
@@ -62,7 +62,7 @@ TEST_F(RecoveringTest, RoundThatWhoCameFirstNeverHeardOfEndsAtOnce) {
   EXPECT_EQ(after_.Said("a member of the round was never told to start it"), 1);
 }
 
-TEST_F(RecoveringTest, ADrainThatWaitsForAnEarlierRoundSaysSo) {
+TEST_F(RecoveringTest, ADrainNamesTheEarlierRoundItAwaits) {
   before_.Fail("b", 1);
   Return("b");
   Return("a");
@@ -121,7 +121,7 @@ TEST_F(CutOffTest, AMemberOfAnOlderRoundEndsNoHealthyOne) {
 }
 
 // A spare knows of the round without being in it, and no member may be back within the grace of a reconnect.
-TEST_F(CutOffTest, ASpareThatNamesTheRoundFirstGivesItsMembersTime) {
+TEST_F(CutOffTest, ASpareNamingTheRoundGivesMembersTime) {
   ReturnCutOff();
   after_.Pass(absl::Seconds(4), {"c"});
   *after_.At("s").status.mutable_last() = before_.core().greatest();
@@ -133,7 +133,7 @@ TEST_F(CutOffTest, ASpareThatNamesTheRoundFirstGivesItsMembersTime) {
   ExpectTheRoundGoesOn();
 }
 
-TEST_F(CutOffTest, ANodeThatStillRunsAnOlderRoundEndsTheNewestOne) {
+TEST_F(CutOffTest, ANodeRunningAnOlderRoundEndsTheNewest) {
   ReturnMember("a");
   Return("c");
   after_.At("c").status.mutable_last()->CopyFrom(before_.Told("c").run());
@@ -141,7 +141,7 @@ TEST_F(CutOffTest, ANodeThatStillRunsAnOlderRoundEndsTheNewestOne) {
   EXPECT_EQ(after_.state(), State::kDraining);
 }
 
-TEST_F(RecoveringTest, DrainWaitsForWorkersOfAnOlderRound) {
+TEST_F(RecoveringTest, ADrainWaitsForWorkersOfAnOlderRound) {
   Return("a");
   after_.Pass(absl::Seconds(5), {"a"});
   ASSERT_TRUE(after_.Told("a").has_lease()) << "it may be a member of the newest round";
@@ -160,7 +160,7 @@ TEST_F(RecoveringTest, DrainWaitsForWorkersOfAnOlderRound) {
 }
 
 // It may have succeeded, too, while it was cut off.
-TEST_F(RecoveringTest, AbsentMemberIsAwaitedAfterTheOthersSucceeded) {
+TEST_F(RecoveringTest, AnAbsentMemberIsAwaitedAfterASuccess) {
   before_.Phase("a", v1::PHASE_SUCCEEDED);
   Return("a");
   after_.Pass(absl::Minutes(2), {"a"});
@@ -180,7 +180,7 @@ TEST_F(RecoveringTest, PrimaryHasNoLeaseBeforeAnotherMemberAnswers) {
   EXPECT_TRUE(after_.Told("a").has_lease());
 }
 
-TEST_F(RecoveringTest, LaterCoordinatorsRoundReplacesOnesOwn) {
+TEST_F(RecoveringTest, ALaterCoordinatorsRoundReplacesOurs) {
   Left("b").mutable_epoch()->set_number(7);
   Left("b").mutable_last()->mutable_id()->set_number(2);
   before_.Say("b");
@@ -195,7 +195,7 @@ TEST_F(RecoveringTest, MemberKeepsItsPlaceFromANewNodeThatCameFirst) {
   EXPECT_EQ(after_.Told("b2").wait().held_by().host_id(), "b");
 }
 
-TEST_F(RecoveringTest, VerdictThatIsFoundIsKeptForAbsentMembers) {
+TEST_F(RecoveringTest, AFoundVerdictIsKeptForAbsentMembers) {
   HoldVerdict("a", v1::PHASE_READY, 0);
   Return("a");
   after_.Apply("a");
@@ -204,7 +204,7 @@ TEST_F(RecoveringTest, VerdictThatIsFoundIsKeptForAbsentMembers) {
   EXPECT_EQ(after_.state(), State::kReleasing);
 }
 
-TEST_F(RecoveringTest, NobodyIsReleasedWhileAMembersWorkersEnd) {
+TEST_F(RecoveringTest, NobodyIsReleasedWhileWorkersEnd) {
   HoldVerdict("a", v1::PHASE_READY, 0);
   HoldVerdict("b", v1::PHASE_STOPPING, 2);
   Return("a");

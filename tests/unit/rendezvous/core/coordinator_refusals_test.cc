@@ -19,7 +19,7 @@ v1::AgentStatus& Stranger(Cluster* c, const std::string& run_id) {
   return node.status;
 }
 
-TEST(Coordinator, AnotherRunIdIsRefusedAndDisturbsNobody) {
+TEST(Coordinator, AnotherRunIdIsRefused) {
   Cluster c(Fixed(1));
   Stranger(&c, "other");
   c.Say("x");
@@ -29,7 +29,7 @@ TEST(Coordinator, AnotherRunIdIsRefusedAndDisturbsNobody) {
 }
 
 // Each WAIT names the refused: of words without bound no directive would fit into a message any more.
-TEST(Coordinator, WhatAStrangerSaysOfItselfIsCutAndKeptOnOneLine) {
+TEST(Coordinator, StrangersTextIsCutToOneLine) {
   Cluster c(Fixed(2));
   Stranger(&c, "other" + std::string(400000, 'r'))
       .set_hostname("evil\n\x1b[31mexit code 0" + std::string(400000, 'x'));
@@ -57,7 +57,7 @@ TEST(Coordinator, ANodeThatCannotStartItsProgramEndsTheJobForAll) {
   EXPECT_EQ(c.Told("a").verdict().exit_code(), 127) << "everybody is here";
 }
 
-TEST(Coordinator, ANodeThatCannotStartIsNoVerdictWhileARoundMayRunUnseen) {
+TEST(Coordinator, AStartErrorIsNoVerdictWhileARoundMayRun) {
   Cluster c(Fixed(2));
   c.At("b").status.mutable_cannot_start()->set_exit_code(127);
   c.Join("b", 1);
@@ -77,7 +77,7 @@ void BreakPrimary(Cluster* c, const std::string& name, int place = -1) {
 }
 
 // They are as many as the job has nodes, and know of nothing.
-TEST(Coordinator, NewNodesThatCannotStartHideNoRoundFromACoordinatorAlone) {
+TEST(Coordinator, NodesThatCannotStartHideNoRound) {
   for (const int place : {-1, 0}) {
     Cluster c(Fixed(1));
     c.At("new").status.mutable_cannot_start()->set_exit_code(127);
@@ -88,7 +88,7 @@ TEST(Coordinator, NewNodesThatCannotStartHideNoRoundFromACoordinatorAlone) {
   }
 }
 
-TEST(Coordinator, ANodeThatCannotStartAndIsGoneIsNotAwaitedAsOneThatCame) {
+TEST(Coordinator, ADepartedNodeWithAStartErrorIsNotCounted) {
   Cluster c(Fixed(2));
   c.At("b").status.mutable_cannot_start()->set_exit_code(127);
   c.Join("b", 1);
@@ -97,7 +97,7 @@ TEST(Coordinator, ANodeThatCannotStartAndIsGoneIsNotAwaitedAsOneThatCame) {
   EXPECT_EQ(c.state(), State::kRecovering);
 }
 
-TEST(Coordinator, APrimaryThatComesBackAndCannotStartServesTheOthers) {
+TEST(Coordinator, AReturningPrimaryThatCannotStartServes) {
   Cluster before(InAgent(Elastic(1, 2)));
   for (const char* n : {"a", "b"}) before.Join(n);
   for (const char* n : {"a", "b"}) before.Apply(n);
@@ -116,7 +116,7 @@ TEST(Coordinator, APrimaryThatComesBackAndCannotStartServesTheOthers) {
 }
 
 // None of them would hear why, if their coordinator ended.
-TEST(Coordinator, WhereThePrimaryIsNeededTheOthersHearWhyItCannotStart) {
+TEST(Coordinator, ANeededPrimarysStartErrorReachesTheOthers) {
   Cluster before(InAgent(Fixed(2)));
   for (const char* n : {"a", "b"}) before.Join(n);
   for (const char* n : {"a", "b"}) before.Apply(n);
@@ -133,7 +133,7 @@ TEST(Coordinator, WhereThePrimaryIsNeededTheOthersHearWhyItCannotStart) {
   EXPECT_EQ(after.Told("b").release().exit_code(), 69);
 }
 
-TEST(Coordinator, APrimaryThatNobodyCanStandInForIsStartedOnceMoreWhenTheOthersHaveHeardWhy) {
+TEST(Coordinator, ANeededPrimaryIsRefusedOnceAllKnowWhy) {
   Cluster before(InAgent(Fixed(2)));
   before.At("a").status.set_at_primary(true);
   before.Join("a", 0);
@@ -151,7 +151,7 @@ TEST(Coordinator, APrimaryThatNobodyCanStandInForIsStartedOnceMoreWhenTheOthersH
   EXPECT_EQ(after.Told("again").refused().exit_code(), 127);
 }
 
-TEST(Coordinator, APrimaryThatCannotStartWaitsAMomentForThoseWhoAreStillComing) {
+TEST(Coordinator, APrimaryThatCannotStartAwaitsLatecomers) {
   for (const bool comes : {true, false}) {
     Cluster c(InAgent(Fixed(2)));
     BreakPrimary(&c, "a", 0);
@@ -169,7 +169,7 @@ TEST(Coordinator, APrimaryThatCannotStartWaitsAMomentForThoseWhoAreStillComing) 
 }
 
 // Their way to it was broken for longer than a lease.
-TEST(Coordinator, WhoComesInThatMomentAndHadARoundEndsTheHaste) {
+TEST(Coordinator, AReturningMemberKeepsABrokenPrimaryServing) {
   Cluster before(InAgent(Elastic(2, 3)));
   for (const char* n : {"a", "b", "c"}) before.Join(n);
   for (const char* n : {"a", "b", "c"}) before.Apply(n);

@@ -19,7 +19,7 @@ void ClaimPlaceOneTwice(Cluster* c) {
   c->Join("again", 1);
 }
 
-TEST(CoordinatorRivals, TwoLivingNodesOfOnePlaceAreNamedToEverybody) {
+TEST(CoordinatorRivals, TwoLiveNodesOfOnePlaceAreNamedToAll) {
   CoordinatorOptions options = Fixed(3);
   options.join_timeout = absl::Seconds(30);
   Cluster c(options);
@@ -36,7 +36,7 @@ TEST(CoordinatorRivals, TwoLivingNodesOfOnePlaceAreNamedToEverybody) {
   EXPECT_THAT(c.core().verdict()->reason(), HasSubstr(both));
 }
 
-TEST(CoordinatorRivals, AHolderThatIsSilentIsNotCalledARival) {
+TEST(CoordinatorRivals, ASilentHolderIsNoRival) {
   Cluster c(Fixed(3));
   ClaimPlaceOneTwice(&c);
   c.Pass(absl::Seconds(8), {"a", "again"});
@@ -53,7 +53,7 @@ TEST(CoordinatorRivals, TwoOfOneMachineAreToldApartFromTwoMachines) {
   EXPECT_EQ(c.Said("two processes on b both claim node 1"), 1);
 }
 
-TEST(CoordinatorRefusals, WhoWasRefusedIsNamedInTheFinalMessage) {
+TEST(CoordinatorRefusals, TheFinalMessageNamesRefusedNodes) {
   CoordinatorOptions options = Fixed(2);
   options.join_timeout = absl::Seconds(30);
   Cluster c(options);
@@ -71,7 +71,7 @@ TEST(CoordinatorRefusals, WhoWasRefusedIsNamedInTheFinalMessage) {
                                                       "set the same --rdzv-id on all nodes)"));
 }
 
-TEST(CoordinatorRefusals, WhomTheShellTurnsAwayIsNamedOnceAndInWhatTheOthersHear) {
+TEST(CoordinatorRefusals, RefusalsByTheShellAreNamedOnce) {
   Cluster c(Fixed(2));
   c.Join("a", 0);
   for (int i = 0; i < 3; ++i) c.TurnAway("10.0.0.7", "the token is not this job's");

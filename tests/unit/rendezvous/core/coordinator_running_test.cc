@@ -19,7 +19,7 @@ class RunningTest : public ::testing::Test {
   Cluster c_{Fixed(2)};
 };
 
-TEST_F(RunningTest, ADrainThatTakesLongSaysWhomItWaitsFor) {
+TEST_F(RunningTest, ALongDrainNamesTheNodesItAwaits) {
   c_.Fail("a", 1);
   ASSERT_EQ(c_.state(), State::kDraining);
   c_.Pass(absl::Milliseconds(500), {"a"});
@@ -30,14 +30,14 @@ TEST_F(RunningTest, ADrainThatTakesLongSaysWhomItWaitsFor) {
   EXPECT_EQ(c_.state(), State::kRunning);
 }
 
-TEST_F(RunningTest, NodeThatIsAttachedIsNotTakenForDead) {
+TEST_F(RunningTest, AnAttachedNodeIsNotTakenForDead) {
   c_.At("b2").status.set_predecessor_dead("b");
   c_.Join("b2", 1);
   EXPECT_EQ(c_.state(), State::kRunning);
   EXPECT_EQ(c_.Told("b2").wait().held_by().host_id(), "b");
 }
 
-TEST_F(RunningTest, AgentThatWasReplacedIsNotHeardAnyMore) {
+TEST_F(RunningTest, AReplacedAgentIsIgnored) {
   const Cluster::Node old = c_.At("b");
   c_.Attach("b");
   c_.At("b") = old;
@@ -46,7 +46,7 @@ TEST_F(RunningTest, AgentThatWasReplacedIsNotHeardAnyMore) {
   EXPECT_EQ(c_.state(), State::kRunning);
 }
 
-TEST_F(RunningTest, StatusThatIsOlderThanTheNewestIsIgnored) {
+TEST_F(RunningTest, AnOlderStatusIsIgnored) {
   v1::StatusId* id = c_.At("b").status.mutable_id();
   id->set_seq(id->seq() - 1);
   c_.Fail("b", 7);
@@ -55,20 +55,20 @@ TEST_F(RunningTest, StatusThatIsOlderThanTheNewestIsIgnored) {
   EXPECT_EQ(c_.state(), State::kDraining);
 }
 
-TEST_F(RunningTest, SpareThatRunsAnOldRoundIsStopped) {
+TEST_F(RunningTest, ASpareRunningAnOldRoundIsStopped) {
   c_.Join("spare");
   c_.At("spare").status.set_live_workers(2);
   c_.Phase("spare", v1::PHASE_RUNNING);
   EXPECT_TRUE(c_.Told("spare").has_stop());
 }
 
-TEST_F(RunningTest, SpareThatSucceededInAnOldRoundIsToldThatItIsOver) {
+TEST_F(RunningTest, ASucceededSpareHearsThatItsRoundIsOver) {
   c_.Join("spare");
   c_.Phase("spare", v1::PHASE_SUCCEEDED);
   EXPECT_TRUE(c_.Told("spare").has_stop());
 }
 
-TEST_F(RunningTest, MemberThatStoppedByItselfEndsTheRound) {
+TEST_F(RunningTest, AMemberThatStoppedByItselfEndsTheRound) {
   c_.At("b").status.set_live_workers(0);
   c_.At("b").status.set_outcome(v1::OUTCOME_LEASE_ENDED);
   c_.Phase("b", v1::PHASE_READY);
@@ -76,7 +76,7 @@ TEST_F(RunningTest, MemberThatStoppedByItselfEndsTheRound) {
   EXPECT_NE(c_.Told("a").stop().cause().find("stopped its workers on its own"), std::string::npos);
 }
 
-TEST_F(RunningTest, NodeHasNotSucceededBeforeAllOfItHasEnded) {
+TEST_F(RunningTest, ANodeSucceedsOnlyOnceAllOfItHasEnded) {
   c_.At("b").status.set_outcome(v1::OUTCOME_SUCCEEDED);
   c_.At("b").status.set_live_workers(1);
   c_.Say("b");
@@ -87,7 +87,7 @@ TEST_F(RunningTest, NodeHasNotSucceededBeforeAllOfItHasEnded) {
   EXPECT_EQ(c_.core().verdict()->exit_code(), 0);
 }
 
-TEST(CoordinatorRunning, MemberThatDoesNotTakeUpTheRoundEndsIt) {
+TEST(CoordinatorRunning, AMemberThatDoesNotStartTheRoundEndsIt) {
   Cluster c(Fixed(2));
   c.Join("a", 0);
   c.Join("b", 1);
@@ -106,7 +106,7 @@ TEST(CoordinatorRunning, MemberThatDoesNotTakeUpTheRoundEndsIt) {
 }
 
 // The others need the coordinator in its agent until their workers have ended.
-TEST(CoordinatorDraining, PrimaryThatLeavesIsReleasedAfterTheOthersStopped) {
+TEST(CoordinatorDraining, ALeavingPrimaryIsReleasedLast) {
   Cluster c(Elastic(1, 3));
   c.At("a").status.set_at_primary(true);
   for (int place : {0, 1, 2}) c.Join(std::string(1, static_cast<char>('a' + place)), place);

@@ -56,7 +56,7 @@ uint64_t VisitsOfLosingHalf(int nodes) {
   return c.core().host_visits() - before;
 }
 
-TEST(CoordinatorAtScale, LosingHalfTheNodesAtOnceCostsTwiceForTwiceTheNodes) {
+TEST(CoordinatorAtScale, LosingHalfTheNodesCostsLinearTime) {
   EXPECT_LT(VisitsOfLosingHalf(2 * kFew), kAboutTwice * VisitsOfLosingHalf(kFew));
 }
 
@@ -73,7 +73,7 @@ uint64_t VisitsOfSparesBeats(int nodes) {
   return c.core().host_visits() - before;
 }
 
-TEST(CoordinatorAtScale, TheBeatsOfAllSparesCostTwiceForTwiceTheSpares) {
+TEST(CoordinatorAtScale, HeartbeatsOfSparesCostLinearTime) {
   EXPECT_LT(VisitsOfSparesBeats(2 * kFew), kAboutTwice * VisitsOfSparesBeats(kFew));
 }
 
@@ -89,7 +89,7 @@ uint64_t VisitsOfDeadHosts(int nodes) {
   return c.core().host_visits() - before;
 }
 
-TEST(CoordinatorAtScale, ManyDeadHostsCostTwiceForTwiceTheHosts) {
+TEST(CoordinatorAtScale, ManyDeadHostsCostLinearTime) {
   EXPECT_LT(VisitsOfDeadHosts(2 * kFew), kAboutTwice * VisitsOfDeadHosts(kFew));
 }
 
@@ -109,7 +109,7 @@ uint64_t VisitsOfSparesThatEnd(int nodes, v1::Phase phase) {
   return c.core().host_visits() - before;
 }
 
-TEST(CoordinatorAtScale, SparesThatEndCostTwiceForTwiceTheSpares) {
+TEST(CoordinatorAtScale, EndingSparesCostLinearTime) {
   for (const v1::Phase phase : {v1::PHASE_LEAVING, v1::PHASE_HOST_GONE}) {
     EXPECT_LE(VisitsOfSparesThatEnd(2 * kFew, phase), kAboutTwice * VisitsOfSparesThatEnd(kFew, phase))
         << v1::Phase_Name(phase);
@@ -117,7 +117,7 @@ TEST(CoordinatorAtScale, SparesThatEndCostTwiceForTwiceTheSpares) {
 }
 
 // Its agent is released at once and closes its stream, before anything was decided on it.
-TEST(CoordinatorAtScale, ADeadHostIsChargedThoughTheDecisionOnItIsDeferred) {
+TEST(CoordinatorAtScale, ADeadHostIsChargedDespiteADeferredDecision) {
   CoordinatorOptions options = Fixed(3);
   options.many_hosts = 1;
   options.decision_spacing = absl::Milliseconds(20);
@@ -139,7 +139,7 @@ TEST(CoordinatorAtScale, ADeadHostIsChargedThoughTheDecisionOnItIsDeferred) {
   EXPECT_EQ(c.Told("h0").run().failures(), 0) << "the failure is the loss's echo";
 }
 
-TEST(CoordinatorAtScale, ALeaseTooShortForSoManyNodesIsSaidOnceWithTheOneToGive) {
+TEST(CoordinatorAtScale, ALeaseTooShortForManyNodesIsOneWarning) {
   CoordinatorOptions options = Fixed(5000);
   Cluster c(options);
   c.Pass(absl::Seconds(1), {});
@@ -150,7 +150,7 @@ TEST(CoordinatorAtScale, ALeaseTooShortForSoManyNodesIsSaidOnceWithTheOneToGive)
   EXPECT_EQ(enough.Said("--lease"), 0);
 }
 
-TEST(CoordinatorAtScale, AShortLeaseOfASmallJobIsNotBlamed) {
+TEST(CoordinatorAtScale, AShortLeaseOfASmallJobIsNoWarning) {
   CoordinatorOptions options = Fixed(8);
   options.lease = absl::Seconds(3);
   Cluster c(options);

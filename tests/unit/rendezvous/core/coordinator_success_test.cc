@@ -32,7 +32,7 @@ class SuccessTest : public ::testing::Test {
 };
 
 // The connection of b closes; a's workers exit 0 as the coordinator drains the round because b is away; b returns.
-TEST_F(SuccessTest, DrainingConcludesWhenTheAbsentNodeSaysItSucceeded) {
+TEST_F(SuccessTest, DrainingConcludesWhenTheAbsentNodeSucceeded) {
   Cluster c(Fixed(2));
   Start(&c);
   c.Close("b");
@@ -45,7 +45,7 @@ TEST_F(SuccessTest, DrainingConcludesWhenTheAbsentNodeSaysItSucceeded) {
   ExpectSuccess(c);
 }
 
-TEST_F(SuccessTest, WhileTheOthersAreDoneAnAbsentNodeMayReturnWithinItsLease) {
+TEST_F(SuccessTest, AnAbsentNodeMayReturnWithinItsLease) {
   Cluster c(Fixed(2));
   Start(&c);
   c.Phase("a", v1::PHASE_SUCCEEDED);
@@ -59,7 +59,7 @@ TEST_F(SuccessTest, WhileTheOthersAreDoneAnAbsentNodeMayReturnWithinItsLease) {
   ExpectSuccess(c);
 }
 
-TEST_F(SuccessTest, WhileTheOthersAreDoneAnAbsentNodeIsLostWhenItsLeaseEnds) {
+TEST_F(SuccessTest, AnAbsentNodeIsLostWhenItsLeaseEnds) {
   Cluster c(Fixed(2));
   Start(&c);
   c.Phase("a", v1::PHASE_SUCCEEDED);
@@ -70,7 +70,7 @@ TEST_F(SuccessTest, WhileTheOthersAreDoneAnAbsentNodeIsLostWhenItsLeaseEnds) {
 }
 
 // It was cut off for longer than its lease, but nothing has started since.
-TEST_F(SuccessTest, GatheringConcludesWhenTheLastNodeSaysItSucceeded) {
+TEST_F(SuccessTest, GatheringConcludesWhenTheLastNodeSucceeded) {
   Cluster c(Fixed(2));
   Start(&c);
   c.Phase("a", v1::PHASE_SUCCEEDED);
@@ -82,7 +82,7 @@ TEST_F(SuccessTest, GatheringConcludesWhenTheLastNodeSaysItSucceeded) {
   ExpectSuccess(c);
 }
 
-TEST_F(SuccessTest, ALaterRoundOfFewerNodesIsNotEndedByTheSuccessOfTheOneBefore) {
+TEST_F(SuccessTest, AnEarlierSuccessDoesNotEndALaterRound) {
   Cluster c(Elastic(1, 2));
   Start(&c);
   c.Phase("a", v1::PHASE_SUCCEEDED);
@@ -96,7 +96,7 @@ TEST_F(SuccessTest, ALaterRoundOfFewerNodesIsNotEndedByTheSuccessOfTheOneBefore)
 }
 
 // Its predecessor had begun to drain the round: both have applied its STOP.
-TEST_F(SuccessTest, RecoveringConcludesThoughTheNodesWereToldToStop) {
+TEST_F(SuccessTest, RecoveringConcludesDespiteASentStop) {
   Cluster before(Fixed(2));
   Start(&before);
   Cluster after(Fixed(2), 43);
@@ -110,7 +110,7 @@ TEST_F(SuccessTest, RecoveringConcludesThoughTheNodesWereToldToStop) {
   ExpectSuccess(after);
 }
 
-TEST_F(SuccessTest, ANodeWhoseMainProcessDiedAfterItsSuccessHasSucceeded) {
+TEST_F(SuccessTest, AHostDeathAfterASuccessIsASuccess) {
   Cluster c(Fixed(2));
   Start(&c);
   Succeed(&c, "b", v1::PHASE_HOST_GONE);
@@ -121,7 +121,7 @@ TEST_F(SuccessTest, ANodeWhoseMainProcessDiedAfterItsSuccessHasSucceeded) {
 }
 
 // All its workers have exited 0; something that they left behind hangs in the kernel.
-TEST_F(SuccessTest, AnUnusableNodeWhoseWorkersSucceededHasSucceeded) {
+TEST_F(SuccessTest, AnUnusableNodeMayHaveSucceeded) {
   Cluster c(Fixed(2));
   Start(&c);
   Succeed(&c, "b", v1::PHASE_UNUSABLE);

@@ -8,7 +8,7 @@
 namespace muster::rendezvous {
 namespace {
 
-TEST(Coordinator, ASuccessorThatFindsTheWholeRoundRunningContinuesIt) {
+TEST(Coordinator, ASuccessorContinuesARunningRound) {
   Cluster before(Fixed(2));
   before.Join("a", 0);
   before.Join("b", 1);
@@ -25,7 +25,7 @@ TEST(Coordinator, ASuccessorThatFindsTheWholeRoundRunningContinuesIt) {
   EXPECT_TRUE(Same(after.Told("a").run().id(), before.Told("a").run().id()));
 }
 
-TEST(Coordinator, AGreaterMinThanBeforeIsKeptWhereNothingIsToGrow) {
+TEST(Coordinator, AGreaterMinAppliesToTheNextRound) {
   Cluster before(Elastic(2, 3));
   for (const char* n : {"a", "b"}) before.Join(n);
   before.Pass(absl::Seconds(60), {"a", "b"});
@@ -48,7 +48,7 @@ TEST(Coordinator, AGreaterMinThanBeforeIsKeptWhereNothingIsToGrow) {
   EXPECT_EQ(after.Told("a").run().node_count(), 3);
 }
 
-TEST(Coordinator, ANewNodeEndsNoRoundWhereAGreaterMinThanBeforeIsNotReached) {
+TEST(Coordinator, ARoundGrowsOnlyToAGreaterMin) {
   Cluster before(Elastic(2, 8));
   StartTwo(&before);
   CoordinatorOptions options = Elastic(4, 8);
@@ -69,7 +69,7 @@ TEST(Coordinator, ANewNodeEndsNoRoundWhereAGreaterMinThanBeforeIsNotReached) {
 }
 
 // Told by one that had heard of the counts of an older round, and not lived to make the next.
-TEST(Coordinator, TheNumberOfARoundIsAboveTheRestartsBeforeIt) {
+TEST(Coordinator, ARoundsNumberExceedsItsRestarts) {
   Cluster before(InAgent(Fixed(2)));
   for (const char* n : {"a", "b"}) before.Join(n);
   for (const char* n : {"a", "b"}) before.Apply(n);
@@ -87,7 +87,7 @@ TEST(Coordinator, TheNumberOfARoundIsAboveTheRestartsBeforeIt) {
 }
 
 // An agent that was cut off since the round before still tells of that one's failure, which was charged long ago.
-TEST(Coordinator, WhatAnEarlierRoundFailedOfIsNotChargedToTheOneThatASuccessorFinds) {
+TEST(Coordinator, AnEarlierRoundsFailureIsNotChargedAgain) {
   Cluster before(Elastic(1, 2));
   before.Join("a", 0);
   before.Join("b", 1);
@@ -116,7 +116,7 @@ TEST(Coordinator, WhatAnEarlierRoundFailedOfIsNotChargedToTheOneThatASuccessorFi
 }
 
 // Its success was never told: the coordinator was dead, and SIGTERM came before the next one.
-TEST(Coordinator, ANodeThatLeavesAfterItsSuccessIsDoneForASuccessorToo) {
+TEST(Coordinator, ASuccessorCountsASuccessBeforeALeave) {
   Cluster before(Fixed(3));
   before.Join("a", 0);
   before.Join("b", 1);
@@ -142,7 +142,7 @@ TEST(Coordinator, ANodeThatLeavesAfterItsSuccessIsDoneForASuccessorToo) {
   EXPECT_EQ(after.state(), State::kVerdict);
 }
 
-TEST(Coordinator, ASuccessorMakesNoRoundWhileAnAbsentMemberMayHoldALease) {
+TEST(Coordinator, ASuccessorAwaitsAnAbsentMembersLease) {
   Cluster before(Elastic(1, 2));
   before.Join("a", 0);
   before.Join("b", 1);
@@ -162,7 +162,7 @@ TEST(Coordinator, ASuccessorMakesNoRoundWhileAnAbsentMemberMayHoldALease) {
 }
 
 // "b" was told a second round when the first coordinator died; "a", a member of both, has not heard of it.
-TEST(Coordinator, ASuccessorMakesNoRoundWhileAHostMayRunOneOfWhichNobodyHereHasHeard) {
+TEST(Coordinator, ASuccessorAwaitsAnUnknownRoundsLease) {
   Cluster before(Elastic(1, 2));
   before.Join("a");
   before.Pass(absl::Seconds(20), {"a"});
@@ -180,7 +180,7 @@ TEST(Coordinator, ASuccessorMakesNoRoundWhileAHostMayRunOneOfWhichNobodyHereHasH
   EXPECT_TRUE(after.Told("a").has_run());
 }
 
-TEST(Coordinator, WithoutAPredecessorARoundIsMadeAsSoonAsEverybodyIsHere) {
+TEST(Coordinator, WithoutAPredecessorAFullGroupStartsAtOnce) {
   Cluster c(Fixed(2));
   c.Join("a", 0);
   c.Join("b", 1);
@@ -188,7 +188,7 @@ TEST(Coordinator, WithoutAPredecessorARoundIsMadeAsSoonAsEverybodyIsHere) {
 }
 
 // The coordinator before this one may have told a round to a host that is not here, and to nobody else.
-TEST(Coordinator, InAnAgentASuccessorHearsItsOwnHostBeforeItTakesNewSparesForAllThereIs) {
+TEST(Coordinator, ASuccessorHearsItsOwnHostBeforeSpares) {
   CoordinatorOptions options = InAgent(Fixed(2));
   Cluster before(options);
   before.At("a").status.set_at_primary(true);
@@ -205,7 +205,7 @@ TEST(Coordinator, InAnAgentASuccessorHearsItsOwnHostBeforeItTakesNewSparesForAll
   EXPECT_TRUE(Same(after.core().greatest().id(), before.core().greatest().id()));
 }
 
-TEST(Coordinator, WhereNodesHaveNoPlacesItsFirstRoundGivesThoseTimeToReturnWhoFollowedAnother) {
+TEST(Coordinator, UnplacedNodesGetTimeToReturn) {
   CoordinatorOptions options = InAgent(Fixed(2));
   options.agents_return = absl::Seconds(1);
   Cluster unplaced(options);
@@ -218,7 +218,7 @@ TEST(Coordinator, WhereNodesHaveNoPlacesItsFirstRoundGivesThoseTimeToReturnWhoFo
   EXPECT_TRUE(placed.Told("a").has_run()) << "who holds a place is nobody's spare";
 }
 
-TEST(Coordinator, ASuccessorWaitsBeforeItsFirstRoundThoughAllPlacesAreTaken) {
+TEST(Coordinator, ASuccessorWaitsEvenIfAllPlacesAreTaken) {
   Cluster before(Fixed(2));
   before.Join("a", 0);
   Cluster after(Fixed(2), 43);

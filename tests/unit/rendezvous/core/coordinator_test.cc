@@ -9,7 +9,7 @@
 namespace muster::rendezvous {
 namespace {
 
-TEST(Coordinator, AnotherAddressFamilyIsWorthAWordUnlessBothAreOfThisMachine) {
+TEST(Coordinator, MixedAddressFamiliesAreAWarning) {
   const auto warnings = [](const std::string& master, const std::string& other) {
     Cluster c(Fixed(2));
     c.Join("a", 0, v1::ROLE_TRAINER, master);
@@ -24,7 +24,7 @@ TEST(Coordinator, AnotherAddressFamilyIsWorthAWordUnlessBothAreOfThisMachine) {
   EXPECT_EQ(warnings("10.0.0.1", "10.0.0.2"), 0u);
 }
 
-TEST(Coordinator, WhereNodesHaveNoPlacesTheAbsentAreCounted) {
+TEST(Coordinator, UnplacedAbsentNodesAreCounted) {
   Cluster c(Fixed(3));
   c.Join("a");
   ASSERT_EQ(c.Told("a").wait().absent_count(), 1);
@@ -35,7 +35,7 @@ TEST(Coordinator, WhereNodesHaveNoPlacesTheAbsentAreCounted) {
 }
 
 // Only the first few are told: the many that never came are the news.
-TEST(Coordinator, WhoIsCountedStandsBeforeWhoIsNamed) {
+TEST(Coordinator, TheAbsentCountPrecedesNames) {
   Cluster c(Fixed(100));
   c.Join("a");
   for (int i = 0; i < 10; ++i) {
@@ -48,7 +48,7 @@ TEST(Coordinator, WhoIsCountedStandsBeforeWhoIsNamed) {
   EXPECT_EQ(c.Told("a").wait().absent(0), "89 more nodes");
 }
 
-TEST(Coordinator, AFixedGroupStartsWhenAllPlacesAreReadyAndNotBefore) {
+TEST(Coordinator, AFixedGroupStartsWhenAllPlacesAreReady) {
   Cluster c(Fixed(3));
   c.Join("b", 1);
   c.Join("a", 0);
@@ -64,7 +64,7 @@ TEST(Coordinator, AFixedGroupStartsWhenAllPlacesAreReadyAndNotBefore) {
   EXPECT_TRUE(c.Told("b").has_lease());
 }
 
-TEST(Coordinator, OfVeryManyHostsThatSpeakAtOnceOneDecisionIsMadeAndAFailureDoesNotWaitForIt) {
+TEST(Coordinator, ManyStatusesShareOneDecision) {
   constexpr int kHosts = static_cast<int>(kManyHosts) + 20;
   Cluster c(Fixed(kHosts));
   std::vector<std::string> names;
@@ -83,7 +83,7 @@ TEST(Coordinator, OfVeryManyHostsThatSpeakAtOnceOneDecisionIsMadeAndAFailureDoes
   EXPECT_EQ(c.Told(names.front()).run().restart_count(), 1);
 }
 
-TEST(Coordinator, ThePrimarysOwnNodeHasALeaseWithItsFirstRunBoundedByWhatOthersEchoed) {
+TEST(Coordinator, ThePrimarysOwnLeaseIsBoundedByEchoes) {
   Cluster c(Fixed(2));
   c.At("a").status.set_at_primary(true);
   c.Join("a", 0);
@@ -94,7 +94,7 @@ TEST(Coordinator, ThePrimarysOwnNodeHasALeaseWithItsFirstRunBoundedByWhatOthersE
   EXPECT_EQ(c.Told("b").lease().not_after_boot_ns(), 0);
 }
 
-TEST(Coordinator, AReadinessThatNamesNoDirectiveOfThisEpochDoesNotCount) {
+TEST(Coordinator, ReadinessMustNameADirectiveOfThisEpoch) {
   Cluster c(Fixed(1));
   auto& node = c.At("a");
   node.stream = 1;
@@ -111,7 +111,7 @@ TEST(Coordinator, AReadinessThatNamesNoDirectiveOfThisEpochDoesNotCount) {
   EXPECT_TRUE(c.Told("a").has_run());
 }
 
-TEST(Coordinator, WithoutALeaseTheRoundThatRunsHasTimeToAnswerANewCoordinator) {
+TEST(Coordinator, ALeaselessRoundSurvivesANewCoordinator) {
   CoordinatorOptions options = Fixed(1);
   options.lease = absl::ZeroDuration();
   Cluster before(options);
@@ -129,7 +129,7 @@ TEST(Coordinator, WithoutALeaseTheRoundThatRunsHasTimeToAnswerANewCoordinator) {
   EXPECT_TRUE(Same(after.Told("a").run().id(), before.Told("a").run().id())) << "no worker is disturbed";
 }
 
-TEST(Coordinator, AWorkersFailureDrainsEverybodyAndRaisesTheRestartCount) {
+TEST(Coordinator, AFailureDrainsAllAndRaisesTheRestartCount) {
   Cluster c(Fixed(2));
   c.Join("a", 0);
   c.Join("b", 1);
@@ -176,7 +176,7 @@ TEST(Coordinator, ASpentBudgetIsAVerdictWithTheWorkersCode) {
   EXPECT_EQ(c.Told("a").verdict().root_cause().host(), "b");
 }
 
-TEST(Coordinator, ANodeWhoseWorkersCannotBeEndedHearsTheVerdictBeforeItIsReleased) {
+TEST(Coordinator, AnUnusableNodeHearsTheVerdictFirst) {
   Cluster c(Fixed(2, 0));
   c.Join("a", 0);
   c.Join("b", 1);
@@ -200,7 +200,7 @@ TEST(Coordinator, ANodeWhoseWorkersCannotBeEndedHearsTheVerdictBeforeItIsRelease
   EXPECT_TRUE(c.Told("a").has_release());
 }
 
-TEST(Coordinator, NobodyIsReleasedBeforeAllHaveAcknowledgedAndThePrimaryComesLast) {
+TEST(Coordinator, ReleaseNeedsAllAcknowledgedPrimaryLast) {
   Cluster c(Fixed(2));
   c.At("a").status.set_at_primary(true);
   c.Join("a", 0);
@@ -239,7 +239,7 @@ class ReleasedCluster : public ::testing::Test {
   Cluster c_{Fixed(2)};
 };
 
-TEST_F(ReleasedCluster, AnAgentThatDiesWithItsReleaseOnTheWayComesBackForItAndThePrimaryWaits) {
+TEST_F(ReleasedCluster, ThePrimaryAwaitsARestartedAgent) {
   c_.Close("b");
   EXPECT_FALSE(c_.Told("a").has_release());
   c_.Attach("b");
@@ -250,7 +250,7 @@ TEST_F(ReleasedCluster, AnAgentThatDiesWithItsReleaseOnTheWayComesBackForItAndTh
   EXPECT_TRUE(c_.Told("a").has_release());
 }
 
-TEST_F(ReleasedCluster, WhoDoesNotComeBackForItsReleaseIsWaitedForNoLongerThanTheReconnectGrace) {
+TEST_F(ReleasedCluster, AMissingAgentIsAwaitedForTheGraceOnly) {
   c_.Close("b");
   c_.Pass(absl::Milliseconds(1900), {"a"});
   EXPECT_FALSE(c_.Told("a").has_release());
@@ -265,7 +265,7 @@ TEST_F(ReleasedCluster, AReleasedNodeThatStaysIsAwaitedForALimitedTime) {
   EXPECT_TRUE(c_.Told("a").has_release());
 }
 
-TEST(Coordinator, AClosedStreamProvesNothingAndDrainsAfterTheReconnectGrace) {
+TEST(Coordinator, AClosedStreamDrainsAfterTheReconnectGrace) {
   Cluster c(Elastic(2, 3));
   for (int i = 0; i < 3; ++i) c.Join(std::string(1, static_cast<char>('a' + i)), i);
   for (const char* n : {"a", "b", "c"}) c.Apply(n);
@@ -327,7 +327,7 @@ TEST(Coordinator, ASecondHostOfAPlaceStandsBy) {
   EXPECT_TRUE(c.Told("twin").has_wait());
 }
 
-TEST(Coordinator, WhoStandsByForAPlaceHasItAsSoonAsItsHolderIsGone) {
+TEST(Coordinator, AStandbyTakesThePlaceOnceItsHolderIsGone) {
   Cluster c(Fixed(2));
   c.Join("a", 0);
   c.Join("twin", 0);
@@ -336,7 +336,7 @@ TEST(Coordinator, WhoStandsByForAPlaceHasItAsSoonAsItsHolderIsGone) {
   EXPECT_TRUE(c.Told("twin").has_run()) << "without another word of its own";
 }
 
-TEST(Coordinator, WhoWaitsIsToldWhatTheOthersDo) {
+TEST(Coordinator, WaitingReasonsDescribeTheRound) {
   Cluster c(InAgent(Elastic(2, 2)));
   for (const char* n : {"a", "b"}) c.Join(n);
   for (const char* n : {"a", "b"}) c.Apply(n);
@@ -348,7 +348,7 @@ TEST(Coordinator, WhoWaitsIsToldWhatTheOthersDo) {
 }
 
 // This coordinator was stopped meanwhile: what was sent first is the latest by its age.
-TEST(Coordinator, TheFirstCauseIsThatOfANodeThatWasLostSinceToo) {
+TEST(Coordinator, ALostNodesFailureCanBeTheCause) {
   Cluster c(InAgent(Fixed(3, 0)));
   for (const char* n : {"a", "b", "c"}) c.Join(n);
   for (const char* n : {"a", "b", "c"}) c.Apply(n);
@@ -371,7 +371,7 @@ TEST(Coordinator, TheFirstCauseIsThatOfANodeThatWasLostSinceToo) {
   EXPECT_EQ(c.core().verdict()->exit_code(), 7);
 }
 
-TEST(Coordinator, TooFewNodesInTimeIsAVerdictThatNamesTheAbsent) {
+TEST(Coordinator, TooFewNodesInTimeNamesTheAbsent) {
   CoordinatorOptions options = Fixed(3);
   options.join_timeout = absl::Seconds(30);
   options.place_names = {"n0:1", "n1:1", "n2:1"};
@@ -403,7 +403,7 @@ TEST(Coordinator, ALeavingNodeCostsANodeLossAndNoFailure) {
   EXPECT_EQ(c.Told("a").run().loss_ages_ms_size(), 1);
 }
 
-TEST(Coordinator, WhyANodeLeavesIsToldToAll) {
+TEST(Coordinator, AllNodesHearWhyANodeLeaves) {
   Cluster c(Elastic(1, 2));
   c.Join("a", 0);
   c.Join("b", 1);
@@ -417,7 +417,7 @@ TEST(Coordinator, WhyANodeLeavesIsToldToAll) {
   EXPECT_EQ(c.Told("b").release().reason(), "asked to leave: preemption notice of gce");
 }
 
-TEST(Coordinator, PeersThatFailAsANodeBeginsToLeaveAreItsEchoHoweverLongItTakesToEnd) {
+TEST(Coordinator, PeerFailuresDuringALeaveAreEchoes) {
   CoordinatorOptions options = Elastic(1, 2);
   options.max_restarts = 0;
   Cluster c(options);
@@ -440,7 +440,7 @@ TEST(Coordinator, PeersThatFailAsANodeBeginsToLeaveAreItsEchoHoweverLongItTakesT
   EXPECT_EQ(c.Told("a").run().loss_ages_ms_size(), 1);
 }
 
-TEST(Coordinator, PeersThatFailAsANodeIsCutOffAreItsEchoWhenItComesBackToo) {
+TEST(Coordinator, PeerFailuresDuringACutAreEchoes) {
   CoordinatorOptions options = Elastic(1, 2);
   options.max_restarts = 0;
   Cluster c(options);
@@ -462,7 +462,7 @@ TEST(Coordinator, PeersThatFailAsANodeIsCutOffAreItsEchoWhenItComesBackToo) {
   EXPECT_EQ(c.core().state(), State::kRunning);
 }
 
-TEST(Coordinator, AMemberThatSucceededAndLeavesNeitherDrainsTheRoundNorEndsThePrimarysLease) {
+TEST(Coordinator, ASucceededMembersLeaveDisturbsNothing) {
   Cluster c(Fixed(2));
   c.At("a").status.set_at_primary(true);
   c.Join("a", 0);
@@ -482,7 +482,7 @@ TEST(Coordinator, AMemberThatSucceededAndLeavesNeitherDrainsTheRoundNorEndsThePr
   EXPECT_EQ(c.core().verdict().value().exit_code(), 0);
 }
 
-TEST(Coordinator, ASpentBudgetOfLossesNamesTheNodeThatSpentIt) {
+TEST(Coordinator, ASpentLossBudgetNamesTheLastLostNode) {
   CoordinatorOptions options = InAgent(Elastic(1, 3));
   options.max_node_losses = 1;
   Cluster c(options);
@@ -501,7 +501,7 @@ TEST(Coordinator, ASpentBudgetOfLossesNamesTheNodeThatSpentIt) {
   EXPECT_NE(c.core().verdict()->reason().find("(b)"), std::string::npos) << c.core().verdict()->reason();
 }
 
-TEST(Coordinator, AfterThePrimaryHasLeftNoRoundIsMadeUntilItsReturn) {
+TEST(Coordinator, NoRoundStartsWhileThePrimaryIsAway) {
   Cluster c(Elastic(1, 2));
   c.At("a").status.set_at_primary(true);
   c.Join("a", 0);

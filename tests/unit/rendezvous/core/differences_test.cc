@@ -21,29 +21,29 @@ class DifferencesTest : public testing::Test {
 
 using Lines = std::vector<std::string>;
 
-TEST_F(DifferencesTest, NodesThatAreAlikeAreWorthNoWord) {
+TEST_F(DifferencesTest, EqualNodesAreNoWarning) {
   EXPECT_EQ(Of({}), Lines());
   EXPECT_EQ(Of({{}, {}}), Lines());
   EXPECT_EQ(Of({{{"A", "1"}}, {{"A", "1"}}, {{"A", "1"}}}), Lines());
 }
 
-TEST_F(DifferencesTest, ThoseThatDifferFromMostAreNamedWithBothValues) {
+TEST_F(DifferencesTest, OutliersAreNamedWithBothValues) {
   const Facts most = {{"NCCL_IB_DISABLE", "0"}};
   EXPECT_EQ(Of({most, {{"NCCL_IB_DISABLE", "1"}}, most, {{"NCCL_IB_DISABLE", "1"}}, most}),
             Lines{"nodes differ: NCCL_IB_DISABLE is 1 on node 1, node 3; 0 on the 3 others"});
 }
 
-TEST_F(DifferencesTest, ThePrimaryIsNamedWhereItIsTheOneThatDiffers) {
+TEST_F(DifferencesTest, ADifferingPrimaryIsNamed) {
   EXPECT_EQ(Of({{{"A", "1"}}, {{"A", "2"}}, {{"A", "2"}}}),
             Lines{"nodes differ: A is 1 on node 0; 2 on the 2 others"});
 }
 
-TEST_F(DifferencesTest, OfTwoTheFirstIsTheUsualOne) {
+TEST_F(DifferencesTest, TheFirstOfTwoIsTheReference) {
   EXPECT_EQ(Of({{{"A", "1"}}, {}}), Lines{"nodes differ: A is not set on node 1; 1 on node 0"});
   EXPECT_EQ(Of({{}, {{"B", "two words"}}}), Lines{"nodes differ: B is 'two words' on node 1; not set on node 0"});
 }
 
-TEST_F(DifferencesTest, TheSameIsNotSaidAgainAndWhatIsNewIs) {
+TEST_F(DifferencesTest, OnlyNewDifferencesAreReported) {
   const Facts most = {{"A", "1"}};
   const Facts other = {{"A", "2"}};
   EXPECT_EQ(Of({most, most, other}).size(), 1u);
@@ -55,7 +55,7 @@ TEST_F(DifferencesTest, TheSameIsNotSaidAgainAndWhatIsNewIs) {
   EXPECT_EQ(Of({most, most, other}).size(), 1u) << "it had been mended";
 }
 
-TEST_F(DifferencesTest, WhatIsTooMuchToReadIsCounted) {
+TEST_F(DifferencesTest, FurtherDifferencesAreCounted) {
   std::vector<Facts> all(40);
   for (size_t i = 0; i < 10; ++i) all[i]["A"] = "other";
   for (size_t i = 10; i < 15; ++i) all[i]["A"] = absl::StrCat(i);
@@ -69,7 +69,7 @@ TEST_F(DifferencesTest, WhatIsTooMuchToReadIsCounted) {
   EXPECT_NE(many.back().find("differ in 72 more: X108"), std::string::npos) << many.back();
 }
 
-TEST_F(DifferencesTest, OfLongValuesThePlaceIsShownWhereTheyPart) {
+TEST_F(DifferencesTest, LongValuesAreShownWhereTheyDiffer) {
   const std::string head(500, 'x');
   const Lines lines = Of({{{"A", head + " --lr 1"}}, {{"A", head + " --lr 2"}}});
   ASSERT_EQ(lines.size(), 1u);
@@ -78,7 +78,7 @@ TEST_F(DifferencesTest, OfLongValuesThePlaceIsShownWhereTheyPart) {
   EXPECT_NE(lines[0].find("x --lr 1' on node 0"), std::string::npos) << lines[0];
 }
 
-TEST_F(DifferencesTest, NothingThatANodeTellsEndsTheLineOrReachesTheTerminal) {
+TEST_F(DifferencesTest, ControlCharactersAreEscaped) {
   const Lines lines = Of({{{"A", "1"}}, {{"A", "\x1b[31mred\nmuster: [host] error: forged\r\x7f\u009b2J\u202e"}}});
   EXPECT_EQ(lines, Lines{"nodes differ: A is '\\x1b[31mred\\nmuster: [host] error: forged\\x0d\\x7f\\xc2\\x9b2J"
                          "\\xe2\\x80\\xae' on node 1; 1 on node 0"});
@@ -87,7 +87,7 @@ TEST_F(DifferencesTest, NothingThatANodeTellsEndsTheLineOrReachesTheTerminal) {
   for (const std::string& line : Of({{}, {}, strange})) EXPECT_EQ(line.find('\n'), std::string::npos) << line;
 }
 
-TEST(CoordinatorFacts, NodesThatDifferAreWarnedAboutOnceAndNotRefused) {
+TEST(CoordinatorFacts, DifferingNodesAreOneWarning) {
   Cluster c(Fixed(3));
   for (const char* name : {"a", "b", "c"}) {
     (*c.At(name).status.mutable_facts())["NCCL_DEBUG"] = name[0] == 'b' ? "INFO" : "WARN";
@@ -107,7 +107,7 @@ TEST(CoordinatorFacts, NodesThatDifferAreWarnedAboutOnceAndNotRefused) {
   EXPECT_EQ(c.warnings().size(), 1u) << "not with each round";
 }
 
-TEST(CoordinatorFacts, AnotherVersionAndAnotherNumberOfNodesAreNamed) {
+TEST(CoordinatorFacts, DifferingVersionAndNodeCountAreNamed) {
   Cluster c(Fixed(2));
   for (const char* name : {"a", "b"}) {
     c.At(name).status.set_version(name[0] == 'b' ? "0.2.0" : "0.1.0");

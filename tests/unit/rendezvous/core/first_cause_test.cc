@@ -7,7 +7,7 @@ namespace muster::rendezvous {
 namespace {
 
 // Two to three nodes that no worker's failure may cost anything: it would be a verdict at once.
-class FirstCauseOfARound : public testing::Test {
+class CauseOfARound : public testing::Test {
  protected:
   static CoordinatorOptions Strict() {
     CoordinatorOptions options = Elastic(1, 3);
@@ -31,7 +31,7 @@ class FirstCauseOfARound : public testing::Test {
   Cluster c_{Strict()};
 };
 
-TEST_F(FirstCauseOfARound, IsANodeThatVanishedThoughItsPeersFailedFirstAndForItsLease) {
+TEST_F(CauseOfARound, IsAVanishedNodeNotItsPeersFailures) {
   Start(&c_);
   c_.Pass(absl::Milliseconds(200), {});
   c_.Fail("a", 1);  // connection reset
@@ -44,7 +44,7 @@ TEST_F(FirstCauseOfARound, IsANodeThatVanishedThoughItsPeersFailedFirstAndForIts
   EXPECT_EQ(c_.Said("node 1 (b) was lost"), 1) << "named once";
 }
 
-TEST_F(FirstCauseOfARound, IsANodeThatVanishedThoughItsConnectionWasSeenToCloseMuchLater) {
+TEST_F(CauseOfARound, IsAVanishedNodeDespiteALateClose) {
   Start(&c_);
   c_.Fail("a", 1);
   c_.Pass(absl::Seconds(8), {"a", "c"});
@@ -54,7 +54,7 @@ TEST_F(FirstCauseOfARound, IsANodeThatVanishedThoughItsConnectionWasSeenToCloseM
   EXPECT_EQ(c_.Said("round 1 ended; root cause: node 1 (b) was lost"), 1);
 }
 
-TEST_F(FirstCauseOfARound, IsANodeThatVanishedWhileTheCoordinatorWasStopped) {
+TEST_F(CauseOfARound, IsANodeThatVanishedDuringAPause) {
   Start(&c_);
   c_.Jump(absl::Seconds(5));  // b died a second after the beginning, and its peers failed of it
   c_.Fail("a", 1);
@@ -64,7 +64,7 @@ TEST_F(FirstCauseOfARound, IsANodeThatVanishedWhileTheCoordinatorWasStopped) {
   EXPECT_FALSE(c_.core().verdict().has_value()) << c_.core().verdict()->reason();
 }
 
-TEST_F(FirstCauseOfARound, IsAWorkersFailureWellBeforeItsNodeOrAnotherVanished) {
+TEST_F(CauseOfARound, IsAFailureWellBeforeANodeVanished) {
   Start(&c_);
   c_.Fail("a", 7);
   c_.Pass(absl::Seconds(3), {"c", "b"});
@@ -74,7 +74,7 @@ TEST_F(FirstCauseOfARound, IsAWorkersFailureWellBeforeItsNodeOrAnotherVanished) 
   EXPECT_EQ(c_.core().verdict()->exit_code(), 7);
 }
 
-TEST_F(FirstCauseOfARound, ANodeWhoseContainerWasStartedAgainIsNamedAsThat) {
+TEST_F(CauseOfARound, NamesARestartedContainer) {
   Start(&c_);
   c_.Close("b");
   c_.Fail("a", 1);
@@ -88,7 +88,7 @@ TEST_F(FirstCauseOfARound, ANodeWhoseContainerWasStartedAgainIsNamedAsThat) {
   EXPECT_EQ(c_.state(), State::kRunning);
 }
 
-TEST_F(FirstCauseOfARound, ANodeWhoseMachineWasStartedAgainIsNamedAsThat) {
+TEST_F(CauseOfARound, NamesARebootedMachine) {
   Start(&c_);
   c_.Close("b");
   c_.Pass(absl::Seconds(4), {"a", "c"});
@@ -98,7 +98,7 @@ TEST_F(FirstCauseOfARound, ANodeWhoseMachineWasStartedAgainIsNamedAsThat) {
   EXPECT_EQ(c_.Said("its machine ended (it or its replacement started 4s later)"), 1);
 }
 
-TEST_F(FirstCauseOfARound, ANodesLastWordStandsBesideItsVanishing) {
+TEST_F(CauseOfARound, NamesAVanishedNodesLastStatus) {
   Start(&c_);
   c_.At("b").status.mutable_failure()->set_oom_killed(true);
   c_.At("b").status.mutable_failure()->set_signal(9);
@@ -108,7 +108,7 @@ TEST_F(FirstCauseOfARound, ANodesLastWordStandsBesideItsVanishing) {
   EXPECT_EQ(c_.Said("; it last reported that rank 2 on b was killed because memory ran out"), 1);
 }
 
-TEST_F(FirstCauseOfARound, IsANodeWhoseDeathItsSuccessorProvedLongAfterItsPeersFailed) {
+TEST_F(CauseOfARound, IsADeathThatASuccessorProvedLater) {
   Start(&c_);
   c_.Close("b");
   c_.Fail("a", 1);
@@ -121,7 +121,7 @@ TEST_F(FirstCauseOfARound, IsANodeWhoseDeathItsSuccessorProvedLongAfterItsPeersF
   EXPECT_EQ(c_.Said("node 1 (b) was lost: its main process and agent died; restarted 5s"), 1);
 }
 
-TEST_F(FirstCauseOfARound, IsAHostThatDiedThoughItTookLongToEndWhatItHadStarted) {
+TEST_F(CauseOfARound, IsAHostDeathDespiteASlowSweep) {
   Start(&c_);
   c_.Fail("a", 1);
   for (int second = 0; second < 5; ++second) {  // its agent speaks on, and has no host that would stop anything
@@ -136,7 +136,7 @@ TEST_F(FirstCauseOfARound, IsAHostThatDiedThoughItTookLongToEndWhatItHadStarted)
   EXPECT_EQ(c_.Said("node 1 (b) was lost: its main process died"), 1);
 }
 
-TEST_F(FirstCauseOfARound, IsThePrimarysNodeThatVanishedWithItsCoordinator) {
+TEST_F(CauseOfARound, IsAPrimaryThatVanishedWithItsCoordinator) {
   Start(&c_);
   const v1::AgentStatus b = c_.At("b").status;
   const v1::AgentStatus other = c_.At("c").status;
@@ -160,7 +160,7 @@ TEST_F(FirstCauseOfARound, IsThePrimarysNodeThatVanishedWithItsCoordinator) {
   EXPECT_EQ(successor.Said("round 1 ended; root cause: no heartbeat from node 0"), 1);
 }
 
-TEST_F(FirstCauseOfARound, ANodeThatLeavesIsNamedThoughItsPeersWereHeardFirst) {
+TEST_F(CauseOfARound, IsALeaveThoughPeersReportedFirst) {
   CoordinatorOptions options = Strict();
   options.max_node_losses = 0;
   Cluster c(options);
@@ -176,7 +176,7 @@ TEST_F(FirstCauseOfARound, ANodeThatLeavesIsNamedThoughItsPeersWereHeardFirst) {
 }
 
 // The workers of "a" fail as "b" is lost; "c" is lost while the round is being ended.
-TEST_F(FirstCauseOfARound, IsTheFirstLossThoughAnotherNodeIsLostLater) {
+TEST_F(CauseOfARound, IsTheFirstOfTwoLosses) {
   Start(&c_);
   c_.Fail("a", 1);
   c_.Pass(absl::Milliseconds(500), {});
@@ -190,7 +190,7 @@ TEST_F(FirstCauseOfARound, IsTheFirstLossThoughAnotherNodeIsLostLater) {
   EXPECT_EQ(c_.Said("round 1 ended; root cause: node 1 (b) was lost"), 1);
 }
 
-TEST_F(FirstCauseOfARound, IsTheOlderFailureThoughItIsHeardOfLater) {
+TEST_F(CauseOfARound, IsTheOlderFailureThoughReportedLater) {
   Start(&c_);
   c_.Fail("a", 1);
   c_.Pass(absl::Milliseconds(600), {});
@@ -202,7 +202,7 @@ TEST_F(FirstCauseOfARound, IsTheOlderFailureThoughItIsHeardOfLater) {
   EXPECT_EQ(c_.core().verdict()->exit_code(), 7);
 }
 
-TEST_F(FirstCauseOfARound, IsNotMovedByAStatusThatWasHeldUpOnItsWay) {
+TEST_F(CauseOfARound, IsNotMovedByADelayedStatus) {
   Start(&c_);
   c_.Fail("a", 7);
   c_.Pass(absl::Milliseconds(100), {});
@@ -213,7 +213,7 @@ TEST_F(FirstCauseOfARound, IsNotMovedByAStatusThatWasHeldUpOnItsWay) {
   EXPECT_EQ(c_.core().verdict()->exit_code(), 7);
 }
 
-TEST_F(FirstCauseOfARound, WhenBudgetIsLeftItIsSaidOnceAllIsKnownAndNotTwice) {
+TEST_F(CauseOfARound, IsLoggedOnceAllIsKnown) {
   CoordinatorOptions options = Strict();
   options.max_restarts = 3;
   Cluster c(options);

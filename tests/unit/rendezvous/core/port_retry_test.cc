@@ -34,29 +34,29 @@ absl::Duration PatienceWith(const std::optional<PortHolder>& holder, const PortU
   return Patience(&retry, kStart, user, error);
 }
 
-TEST(PortRetry, AMusterIsWaitedForAsItMayBeEnding) { EXPECT_EQ(PatienceWith(kMuster, kNewJob), kBindRetryLimit); }
+TEST(PortRetry, AnotherMusterIsAwaited) { EXPECT_EQ(PatienceWith(kMuster, kNewJob), kBindRetryLimit); }
 
-TEST(PortRetry, AHolderThatNobodySeesMayBeOneThatEnds) {
+TEST(PortRetry, AnInvisibleHolderIsAwaited) {
   EXPECT_EQ(PatienceWith(std::nullopt, kNewJob), kBindRetryLimit);
 }
 
-TEST(PortRetry, AnotherProgramIsNotWaitedForForLong) {
+TEST(PortRetry, AnotherProgramIsAwaitedBriefly) {
   EXPECT_EQ(PatienceWith(kForeign, kNewJob), kForeignPortLimit);
 }
 
-TEST(PortRetry, WhoHasServedWaitsForALeaseOrAMinute) {
+TEST(PortRetry, AFormerServerWaitsForALeaseOrAMinute) {
   EXPECT_EQ(PatienceWith(kForeign, {.has_served = true, .lease = absl::Seconds(10)}), kReturnLimit);
   EXPECT_EQ(PatienceWith(kMuster, {.has_served = true, .lease = absl::Minutes(5)}), absl::Minutes(5));
 }
 
-TEST(PortRetry, DescriptorsThatRanOutMayReturnToWhoHasServed) {
+TEST(PortRetry, AFormerServerRetriesWithoutDescriptors) {
   const absl::Status none = absl::ResourceExhaustedError("too many open files");
   EXPECT_EQ(PatienceWith(std::nullopt, kNewJob, none), absl::ZeroDuration());
   EXPECT_EQ(PatienceWith(std::nullopt, {.has_served = true, .lease = absl::ZeroDuration()}, none), kReturnLimit);
   EXPECT_EQ(PortRetry().OnFailure(kStart, none, kNewJob).exit_code, 70);
 }
 
-TEST(PortRetry, EachTimeThatAPortIsLostCountsAnew) {
+TEST(PortRetry, EachLossOfThePortRestartsTheTimer) {
   PortRetry retry;
   const PortUser user{.has_served = true, .lease = absl::ZeroDuration()};
   EXPECT_EQ(retry.OnFailure(kStart, InUse(), user).exit_code, 0);
@@ -64,7 +64,7 @@ TEST(PortRetry, EachTimeThatAPortIsLostCountsAnew) {
   EXPECT_EQ(Patience(&retry, kStart + absl::Hours(2), user), kReturnLimit);
 }
 
-TEST(PortRetry, AnErrorThatDoesNotPassEndsItAtOnce) {
+TEST(PortRetry, APermanentErrorEndsItAtOnce) {
   const PortRetry::Next next =
       PortRetry().OnFailure(kStart, absl::PermissionDeniedError("not permitted"), kNewJob);
   EXPECT_EQ(next.exit_code, 69);
@@ -72,7 +72,7 @@ TEST(PortRetry, AnErrorThatDoesNotPassEndsItAtOnce) {
 }
 
 // A node that is no primary looks for the coordinator behind a port of its own machine: a tunnel may lead there.
-TEST(PortRetry, WhatAnswersInThePlaceOfACoordinatorEndsTheSearchAndWhatDoesNotAnswerDoesNot) {
+TEST(PortRetry, OnlyAnAnswerEndsTheSearch) {
   PortRetry retry;
   retry.SetHolder(kStart, kForeign);
   EXPECT_EQ(retry.OnNoCoordinator(kStart, "no muster", true).exit_code, 0);
@@ -83,7 +83,7 @@ TEST(PortRetry, WhatAnswersInThePlaceOfACoordinatorEndsTheSearchAndWhatDoesNotAn
   EXPECT_EQ(last.why, "no muster; on this machine that port is used by curl (pid 72)");
 }
 
-TEST(PortRetry, TheHolderIsDescribedWithWhatToDo) {
+TEST(PortRetry, TheHolderIsNamedWithARemedy) {
   const PortUser node{.has_served = false, .lease = absl::ZeroDuration(), .port = 29500};
   EXPECT_EQ(DescribeUsedPort(PortHolder{71, "python3", false, true}, node),
             "port 29500 is used by python3 (pid 71); stop it, or pass another --master-port on all nodes");

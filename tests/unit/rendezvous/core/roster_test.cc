@@ -41,11 +41,11 @@ TEST(Roster, NamesCompareNaturally) {
   EXPECT_TRUE(NaturalLess("w1-9", "w1-10"));
 }
 
-TEST(Roster, ReplacementTakesTheRankOfTheLostNode) {
+TEST(Roster, ReplacementTakesTheLostNodesRank) {
   EXPECT_EQ(Order({Node("a", -1, 0), Node("new"), Node("c", -1, 2)}), (Names{"a", "new", "c"}));
 }
 
-TEST(Roster, SurvivorsKeepTheirOrderInASmallerGroupAndItsGapIsFilledLater) {
+TEST(Roster, SurvivorsKeepTheirOrderInASmallerGroup) {
   std::vector<Candidate> smaller = AssignSeats({Node("a", -1, 0), Node("c", -1, 2)}, 3);
   EXPECT_EQ(smaller[1].seat, 2) << "a seat is kept for life";
   EXPECT_EQ(AssignRanks(smaller)[1].node_rank(), 1);
@@ -54,7 +54,7 @@ TEST(Roster, SurvivorsKeepTheirOrderInASmallerGroupAndItsGapIsFilledLater) {
 }
 
 // Found by simulation: a node that was away for a while pushed the spare out that had gone on in its place.
-TEST(Roster, AFormerOwnerOfASeatStandsBehindTheMembersOfTheNewestRound) {
+TEST(Roster, CurrentMembersPrecedeAFormerSeatOwner) {
   Candidate member = Node("member", -1, 1);
   member.was_member = true;
   Candidate owner = Node("owner", -1, 0);
@@ -64,19 +64,19 @@ TEST(Roster, AFormerOwnerOfASeatStandsBehindTheMembersOfTheNewestRound) {
   EXPECT_EQ(Order({same_seat, member}), (Names{"same seat", "member"})) << "with room it has the next free seat";
 }
 
-TEST(Roster, ThePrimaryComesFirstWhereNobodyHasAPlace) {
+TEST(Roster, ThePrimaryComesFirstAmongUnplacedNodes) {
   Candidate primary = Node("z");
   primary.at_primary = true;
   EXPECT_EQ(Order({Node("a"), primary}), (Names{"z", "a"}));
 }
 
-TEST(Roster, WhoIsLongerInTheJobComesBeforeWhoJustCame) {
+TEST(Roster, OlderMembersPrecedeNewcomers) {
   Candidate old_hand = Node("z");
   old_hand.joined_at = FromBootNanos(1);
   EXPECT_EQ(Order({Node("a"), old_hand}), (Names{"z", "a"}));
 }
 
-TEST(Roster, ThoseWithASeatGoBeforeNewcomersWhenThereIsNoRoomForAll) {
+TEST(Roster, SeatOwnersPrecedeNewcomers) {
   EXPECT_EQ(Order({Node("a"), Node("z", -1, 1), Node("y", -1, 0)}, 2), (Names{"y", "z"}));
 }
 

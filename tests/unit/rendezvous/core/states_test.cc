@@ -25,7 +25,7 @@ std::string Rendered() {
   return out.str();
 }
 
-TEST(States, TheReadmeShowsTheTableAsItIs) {
+TEST(States, TheReadmeShowsTheCurrentTable) {
   const std::string path = std::string(MUSTER_SOURCE_DIR) + "/rendezvous/core/README.md";
   std::stringstream content;
   content << std::ifstream(path).rdbuf();
@@ -42,7 +42,7 @@ TEST(States, TheReadmeShowsTheTableAsItIs) {
   EXPECT_EQ(readme.substr(start, end - start), Rendered()) << "run this test once with MUSTER_RENDER=1";
 }
 
-TEST(States, EveryStateButTheLastHasAWayOutAndEveryStateButTheFirstAWayIn) {
+TEST(States, EveryStateIsReachableAndLeavable) {
   std::set<State> from, to;
   for (const Transition& t : Transitions()) {
     from.insert(t.from);
@@ -53,7 +53,7 @@ TEST(States, EveryStateButTheLastHasAWayOutAndEveryStateButTheFirstAWayIn) {
   EXPECT_EQ(to.size(), 6u);
 }
 
-TEST(States, AfterTheVerdictNothingIsRunAgain) {
+TEST(States, NothingRunsAfterTheVerdict) {
   for (State state : {State::kRunning, State::kGathering, State::kRecovering, State::kDraining}) {
     EXPECT_FALSE(IsListed(State::kVerdict, state));
     EXPECT_FALSE(IsListed(State::kReleasing, state));

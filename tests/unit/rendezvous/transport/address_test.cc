@@ -21,13 +21,13 @@ TEST(AddressTest, LoopbackIsLocalAndADocumentationAddressIsNot) {
   EXPECT_FALSE(*IsLocalAddress("192.0.2.7"));
 }
 
-TEST(AddressTest, ANameThatDoesNotResolveIsAnErrorThatNamesIt) {
+TEST(AddressTest, AnUnresolvedNameIsNamed) {
   const auto addresses = ResolveHost("no-such-host.invalid");
   ASSERT_FALSE(addresses.ok());
   EXPECT_NE(std::string(addresses.status().message()).find("no-such-host.invalid"), std::string::npos);
 }
 
-TEST(AddressTest, PeersAreReadAsGrpcWritesThem) {
+TEST(AddressTest, PeersAreParsedInGrpcsForm) {
   EXPECT_EQ(PeerAddress("ipv4:10.0.0.1:4242"), "10.0.0.1");
   EXPECT_EQ(PeerAddress("ipv6:%5Bfe80::1%25eth0%5D:4242"), "fe80::1");
   EXPECT_EQ(PeerAddress("ipv6:[::1]:4242"), "::1");

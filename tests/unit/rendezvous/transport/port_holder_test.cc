@@ -79,13 +79,13 @@ TEST(PortHolder, AListenerIsFoundByItsPortWithPidAndName) {
   EXPECT_TRUE(holder->listens);
 }
 
-TEST(PortHolder, APortThatNobodyHasHasNoHolder) {
+TEST(PortHolder, AFreePortHasNoHolder) {
   uint16_t port = 0;
   { port = Listener("other").port(); }
   EXPECT_FALSE(FindPortHolder(port, kPatience).has_value());
 }
 
-TEST(PortHolder, ARetryLearnsWhoItIsOnceASecond) {
+TEST(PortHolder, ARetryAsksForTheHolderOnceASecond) {
   const Listener listener(kForeign);
   PortRetry retry;
   const BootTime start = EventLoop::Now();

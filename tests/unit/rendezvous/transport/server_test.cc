@@ -64,7 +64,7 @@ TEST_F(ServerTest, OneServerOnAllAddressesAnswersOnBothFamilies) {
   EXPECT_TRUE(Until([&] { return four.connected == 1 && six.connected == 1; })) << four.why << six.why;
 }
 
-TEST_F(ServerTest, ASecondServerOnThePortIsAnErrorThatNamesTheAddress) {
+TEST_F(ServerTest, ASecondServerOnThePortIsAnError) {
   auto first = Serve(Options());
   const auto second = TryServe(Options("127.0.0.1", first->port()));
   ASSERT_FALSE(second.ok());
@@ -73,7 +73,7 @@ TEST_F(ServerTest, ASecondServerOnThePortIsAnErrorThatNamesTheAddress) {
   EXPECT_NE(text.find("127.0.0.1:" + std::to_string(first->port())), std::string::npos) << text;
 }
 
-TEST_F(ServerTest, AServerOnAllAddressesDoesNotShareThePortWithOneOnLoopback) {
+TEST_F(ServerTest, ServersDoNotShareAPortWithLoopback) {
   auto first = Serve(Options());
   ServerOptions wide = Options("127.0.0.1", first->port());
   wide.listen.loopback_only = false;
@@ -107,7 +107,7 @@ TEST_F(ServerTest, GarbageOnThePortDisturbsNobody) {
   EXPECT_EQ(client.disconnected, 0);
 }
 
-TEST_F(ServerTest, OnlyTheNewestOfManyDirectivesThatWaitIsWritten) {
+TEST_F(ServerTest, OnlyTheNewestQueuedDirectiveIsWritten) {
   auto server = Serve(Options());
   Client client(&loop_, "127.0.0.1", server->port());
   client.session->Connect();
@@ -123,7 +123,7 @@ TEST_F(ServerTest, OnlyTheNewestOfManyDirectivesThatWaitIsWritten) {
   }
 }
 
-TEST_F(ServerTest, WhatWasSentBeforeACloseArrivesAndTheReasonToo) {
+TEST_F(ServerTest, MessagesBeforeACloseArriveWithItsReason) {
   auto server = Serve(Options());
   Client client(&loop_, "127.0.0.1", server->port());
   client.session->Connect();
@@ -141,7 +141,7 @@ TEST_F(ServerTest, WhatWasSentBeforeACloseArrivesAndTheReasonToo) {
   EXPECT_TRUE(attendees_.closed.empty()) << "who closes needs not be told";
 }
 
-TEST_F(ServerTest, ADisconnectInOrderDeliversTheLastStatusFirst) {
+TEST_F(ServerTest, AnOrderlyDisconnectDeliversTheLastStatus) {
   auto server = Serve(Options());
   Client client(&loop_, "127.0.0.1", server->port());
   client.session->Connect();
@@ -154,7 +154,7 @@ TEST_F(ServerTest, ADisconnectInOrderDeliversTheLastStatusFirst) {
   EXPECT_EQ(client.disconnected, 0);
 }
 
-TEST_F(ServerTest, AWrongOrMissingTokenIsRefusedAndTheRightOneIsNot) {
+TEST_F(ServerTest, OnlyTheRightTokenIsAccepted) {
   ServerOptions options = Options();
   options.token = "secret";
   auto server = Serve(options);
@@ -185,7 +185,7 @@ TEST_F(ServerTest, ShutdownEndsIdleStreamsAndTellsTheirAgents) {
   EXPECT_TRUE(told || client.why.find("Cancelled on the server side") != std::string::npos) << client.why;
 }
 
-TEST_F(ServerTest, AStreamThatIsLostIsTold) {
+TEST_F(ServerTest, ALostStreamIsReported) {
   auto server = Serve(Options());
   auto client = std::make_unique<Client>(&loop_, "127.0.0.1", server->port());
   client->session->Connect();
@@ -194,7 +194,7 @@ TEST_F(ServerTest, AStreamThatIsLostIsTold) {
   EXPECT_TRUE(Until([&] { return attendees_.closed.size() == 1 && server->streams() == 0; }));
 }
 
-TEST_F(ServerTest, TwoHundredAgentsAttachAndAllGetAPushedDirective) {
+TEST_F(ServerTest, TwoHundredAgentsGetAPushedDirective) {
   auto server = Serve(Options());
   std::vector<std::unique_ptr<Client>> clients;
   for (int i = 0; i < kManySessions; ++i) {

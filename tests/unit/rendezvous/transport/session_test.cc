@@ -28,7 +28,7 @@ TEST_F(SessionTest, NobodyListeningIsConnectionRefused) {
   EXPECT_EQ(client.refused, 0);
 }
 
-TEST_F(SessionTest, ANameThatDoesNotResolveIsSaidSo) {
+TEST_F(SessionTest, AnUnresolvedNameIsReported) {
   Client client(&loop_, "no-such-host.invalid", 29400, "", kPatience);
   client.session->Connect();
   ASSERT_TRUE(Until([&] { return client.disconnected == 1; }));
@@ -54,7 +54,7 @@ TEST_F(SessionTest, AServerThatNeverAnswersTimesOut) {
   close(fd);
 }
 
-TEST_F(SessionTest, AProxyOfTheEnvironmentIsIgnored) {
+TEST_F(SessionTest, AProxyInTheEnvironmentIsIgnored) {
   for (const char* name : {"http_proxy", "https_proxy", "grpc_proxy"}) setenv(name, "http://127.0.0.1:9", 1);
   auto server = Serve(Options());
   Client client(&loop_, "127.0.0.1", server->port());
@@ -64,7 +64,7 @@ TEST_F(SessionTest, AProxyOfTheEnvironmentIsIgnored) {
   for (const char* name : {"http_proxy", "https_proxy", "grpc_proxy"}) unsetenv(name);
 }
 
-TEST_F(SessionTest, ALaterAttemptReachesACoordinatorThatCameLate) {
+TEST_F(SessionTest, ALaterAttemptReachesALateCoordinator) {
   auto first = Serve(Options());
   const int port = first->port();
   first.reset();
@@ -86,7 +86,7 @@ TEST_F(SessionTest, ANewAttemptReplacesTheOneBefore) {
   EXPECT_EQ(client.disconnected, 0) << "the end of a replaced attempt is nobody's business";
 }
 
-TEST_F(SessionTest, OnlyTheNewestOfManyStatusesThatWaitIsSent) {
+TEST_F(SessionTest, OnlyTheNewestQueuedStatusIsSent) {
   auto server = Serve(Options());
   Client client(&loop_, "127.0.0.1", server->port());
   client.session->Connect();
@@ -114,7 +114,7 @@ TEST(SessionErrorTest, DebugNoiseIsStripped) {
             "another port on all nodes");
 }
 
-TEST(SessionErrorTest, WordsOfGrpcsOwnMachineryAreNotPassedOn) {
+TEST(SessionErrorTest, GrpcInternalsAreNotPassedOn) {
   const auto cause = [](const std::string& last) {
     const std::string message = "failed to connect to all addresses; last error: " + last;
     return DescribeSessionError({14, message, false, ""}, kTarget);
@@ -129,7 +129,7 @@ TEST(SessionErrorTest, WordsOfGrpcsOwnMachineryAreNotPassedOn) {
   }
 }
 
-TEST(SessionErrorTest, ANameThatDoesNotResolveIsKnownFromAMachineThatDoesNotAnswer) {
+TEST(SessionErrorTest, DistinguishesUnresolvedNamesFromTimeouts) {
   EXPECT_TRUE(IsNameError({14, "DNS resolution failed for a:1: C-ares status is not ARES_SUCCESS", false, ""}));
   EXPECT_TRUE(IsNameError({14, "Domain name not found", false, ""}));
   EXPECT_FALSE(IsNameError({14, "Connection refused", false, ""}));

@@ -55,14 +55,14 @@ TEST(TimerMessages, AnythingElseIsRefused) {
   }
 }
 
-TEST(TimerLinesTest, MessagesAreCutAtNewlinesHoweverTheyCome) {
+TEST(TimerLinesTest, MessagesEndAtNewlinesInAnyPieces) {
   TimerLines lines;
   EXPECT_EQ(lines.Feed("ab"), std::vector<std::string>());
   EXPECT_EQ(lines.Feed("c\n\nd\nef"), (std::vector<std::string>{"abc", "d"}));
   EXPECT_EQ(lines.Feed("\n"), std::vector<std::string>{"ef"});
 }
 
-TEST(TimerLinesTest, OneThatIsTooLongIsLeftOutAndTheNextIsRead) {
+TEST(TimerLinesTest, AMessageTooLongIsSkipped) {
   TimerLines lines;
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(lines.Feed(std::string(kMaxTimerMessage, 'x')).empty());
   EXPECT_EQ(lines.Feed("yy\nnext\n"), std::vector<std::string>{"next"});
@@ -114,7 +114,7 @@ TEST_F(FileTimerTest, TheNewestMessageOfAScopeCounts) {
   EXPECT_EQ(At(20).expired.size(), 1u);
 }
 
-TEST_F(FileTimerTest, OfSeveralExpiredTimersTheFirstWithASignalDecides) {
+TEST_F(FileTimerTest, TheFirstExpiredTimerWithASignalDecides) {
   Take(Message(71, "z", 1, 0));
   Take(Message(71, "a", 3, SIGKILL));
   Take(Message(71, "m", 2, SIGUSR1));
@@ -124,7 +124,7 @@ TEST_F(FileTimerTest, OfSeveralExpiredTimersTheFirstWithASignalDecides) {
   EXPECT_EQ(due.expired[0].scope, "m");
 }
 
-TEST_F(FileTimerTest, WithoutASignalItIsSaidAndNobodyIsEnded) {
+TEST_F(FileTimerTest, AnExpiredTimerWithoutASignalIsOnlyLogged) {
   Take(Message(71, "a", 1, 0));
   const FileTimer::Due due = At(2);
   ASSERT_EQ(due.expired.size(), 1u);
@@ -133,7 +133,7 @@ TEST_F(FileTimerTest, WithoutASignalItIsSaidAndNobodyIsEnded) {
   EXPECT_TRUE(timer_.idle());
 }
 
-TEST_F(FileTimerTest, AWorkerThatOutlivesItsSignalIsNamedAfterTheGrace) {
+TEST_F(FileTimerTest, AWorkerThatOutlivesItsSignalIsReported) {
   Take(Message(71, "a", 0, SIGTERM), 2);
   EXPECT_TRUE(At(0).outlived.empty());
   EXPECT_TRUE(At(9.9).outlived.empty());
@@ -162,7 +162,7 @@ TEST_F(FileTimerTest, AProcessThatEndsIsForgotten) {
   EXPECT_TRUE(timer_.idle());
 }
 
-TEST_F(FileTimerTest, ThereIsALimit) {
+TEST_F(FileTimerTest, TheNumberOfTimersIsLimited) {
   for (size_t i = 0; i < kMaxTimers; ++i) Take(Message(71, std::to_string(i), 5));
   EXPECT_FALSE(timer_.Take(Message(71, "more", 5), {}).ok());
   EXPECT_TRUE(timer_.Take(Message(71, "7", 6), {}).ok());

@@ -15,7 +15,7 @@ TEST_F(HostCoreTest, WorkersThatDoNotStartWithinAMinuteAreAFailure) {
   EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_FAILED);
 }
 
-TEST_F(HostCoreTest, WhatFailsAfterTheFirstFailureStandsBesideIt) {
+TEST_F(HostCoreTest, LaterFailuresAreListedBesideTheFirst) {
   Run(1);
   Exit(0, 7);
   core_.OnExit(now_, 1, Ended(true, SIGTERM), &effects_);
@@ -40,7 +40,7 @@ TEST_F(HostCoreTest, AStopFromOutsideMakesNoFailures) {
   EXPECT_FALSE(LastStatus().has_failure());
 }
 
-TEST_F(HostCoreTest, AFailuresTimeIsTheWorkersOwnToTheSecond) {
+TEST_F(HostCoreTest, AFailureIsDatedByTheWorkerToTheSecond) {
   Run(1);
   now_ += absl::Seconds(10);
   Ending ending = Ended(false, 7);
@@ -50,7 +50,7 @@ TEST_F(HostCoreTest, AFailuresTimeIsTheWorkersOwnToTheSecond) {
   EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), absl::FromUnixSeconds(absl::ToUnixSeconds(now_) - 4));
 }
 
-TEST_F(HostCoreTest, AWorkersClockMovesItsFailureNeitherBeforeTheRoundNorIntoTheFuture) {
+TEST_F(HostCoreTest, AWrongWorkerClockIsBoundedByTheRound) {
   Run(1);
   const BootTime begun = now_;
   now_ += absl::Seconds(10);
@@ -66,7 +66,7 @@ TEST_F(HostCoreTest, AWorkersClockMovesItsFailureNeitherBeforeTheRoundNorIntoThe
   EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), now_);
 }
 
-TEST_F(HostCoreTest, WhoFailedFirstByItsOwnWordIsTheCauseThoughItEndedLater) {
+TEST_F(HostCoreTest, TheEarliestErrorFileNamesTheCause) {
   Run(1);
   now_ += absl::Seconds(10);
   Exit(0, 1);
@@ -84,7 +84,7 @@ TEST_F(HostCoreTest, WhoFailedFirstByItsOwnWordIsTheCauseThoughItEndedLater) {
   EXPECT_EQ(failure.others(0).others_size(), 0);
 }
 
-TEST_F(HostCoreTest, WhoSaysWhenItHadWrittenThatDownIsKnownToHaveFailedByThen) {
+TEST_F(HostCoreTest, TheErrorFilesWriteTimeBoundsTheFailure) {
   Run(1);
   now_ += absl::Milliseconds(10'700);
   Ending ending = Ended(false, 7);
@@ -94,7 +94,7 @@ TEST_F(HostCoreTest, WhoSaysWhenItHadWrittenThatDownIsKnownToHaveFailedByThen) {
   EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), now_ - absl::Milliseconds(300));
 }
 
-TEST_F(HostCoreTest, WhatSeemsWrittenBeforeItsOwnSecondWasDatedByAnotherClock) {
+TEST_F(HostCoreTest, AWriteTimeOfAnotherClockIsIgnored) {
   Run(1);
   now_ += absl::Milliseconds(10'700);
   Ending ending = Ended(false, 7);
@@ -104,7 +104,7 @@ TEST_F(HostCoreTest, WhatSeemsWrittenBeforeItsOwnSecondWasDatedByAnotherClock) {
   EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), absl::FromUnixSeconds(*ending.failed_at_s + 1));
 }
 
-TEST_F(HostCoreTest, AClockThatWasSetDuringTheRoundMovesNoFailure) {
+TEST_F(HostCoreTest, SettingTheClockMovesNoFailure) {
   Run(1);
   now_ += absl::Seconds(10);
   const absl::Duration set_back = absl::Hours(1);
@@ -115,7 +115,7 @@ TEST_F(HostCoreTest, AClockThatWasSetDuringTheRoundMovesNoFailure) {
   EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), absl::FromUnixSeconds(absl::ToUnixSeconds(now_) - 4));
 }
 
-TEST_F(HostCoreTest, AWorkerThatHadFailedBeforeAStopFromOutsideIsTold) {
+TEST_F(HostCoreTest, AFailureBeforeAnOutsideStopIsReported) {
   Run(1);
   now_ += absl::Seconds(10);
   v1::HostDirective stop = Directive();
@@ -144,7 +144,7 @@ TEST_F(HostCoreTest, WithinTheSameSecondTheFirstToEndIsTheCause) {
   EXPECT_EQ(LastStatus().failure().rank(), 2);
 }
 
-TEST_F(HostCoreTest, TheLastLinesOfTheCauseAloneAreKept) {
+TEST_F(HostCoreTest, OnlyTheCausesLastLinesAreKept) {
   Run(1);
   Exit(0, 1);
   ASSERT_EQ(core_.failed_local_rank(), 0);
@@ -168,20 +168,20 @@ class UsageErrorTest : public HostCoreTest {
   }
 };
 
-TEST_F(UsageErrorTest, ExitCode2OfAllSoonAfterTheStartIsHintedAt) {
+TEST_F(UsageErrorTest, ExitCode2OfAllWorkersAtTheStartGetsAHint) {
   EXPECT_NE(HintAfter(absl::Seconds(5), Ended(false, 2), Ended(false, 2)).find("--pass-local-rank"),
             std::string::npos);
 }
-TEST_F(UsageErrorTest, SoItIsWhereOurSignalCameBeforeTheOthersExit) {
+TEST_F(UsageErrorTest, ExitCode2AndOurSignalGetAHint) {
   EXPECT_NE(HintAfter(absl::Seconds(5), Ended(false, 2), Ended(true, SIGTERM)), "");
 }
-TEST_F(UsageErrorTest, AnotherCodeIsNot) {
+TEST_F(UsageErrorTest, AnotherCodeGetsNoHint) {
   EXPECT_EQ(HintAfter(absl::Seconds(5), Ended(false, 1), Ended(false, 1)), "");
 }
-TEST_F(UsageErrorTest, OneOfThemAloneIsNot) {
+TEST_F(UsageErrorTest, OneWorkerAloneGetsNoHint) {
   EXPECT_EQ(HintAfter(absl::Seconds(5), Ended(false, 2), Ended(false, 0)), "");
 }
-TEST_F(UsageErrorTest, LaterItIsNot) {
+TEST_F(UsageErrorTest, ALaterExitGetsNoHint) {
   EXPECT_EQ(HintAfter(absl::Seconds(61), Ended(false, 2), Ended(false, 2)), "");
 }
 

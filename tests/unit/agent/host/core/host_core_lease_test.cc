@@ -36,7 +36,7 @@ TEST_F(ShortGraceTest, IsGivenInFullBeforeTheLeaseEnds) {
 
 // A host that was stopped sees the exits of its workers and the end of its lease at once. Its shell tells the
 // exits first: they were no stop of ours, and what has succeeded needs no further round.
-TEST_F(HostCoreTest, ExitsComeBeforeTheLeaseThatEndedMeanwhile) {
+TEST_F(HostCoreTest, ExitsAreHandledBeforeTheLeasesEnd) {
   Run(1);
   Forget();
   now_ += kLease - kLease / 8;

@@ -13,7 +13,7 @@ class SingleNodeHostCoreTest : public HostCoreTest {
   SingleNodeHostCoreTest() : HostCoreTest(true) {}
 };
 
-TEST_F(HostCoreTest, AskedToLeaveItSignalsTheWorkersTellsTheAgentAndExits75) {
+TEST_F(HostCoreTest, LeavingStopsTheWorkersAndExits75) {
   Run(1);
   Forget();
   core_.OnSignal(now_, SIGTERM, &effects_);
@@ -50,28 +50,26 @@ class RetryingHostCoreTest : public HostCoreTest {
   }
 };
 
-TEST_F(RetryingHostCoreTest, ALostPeerOrCoordinatorIsToldByTheRetryableCode) {
+TEST_F(RetryingHostCoreTest, ALossExitsWithTheRetryableCode) {
   const Finish finish = EndedWith(69, "muster");
   EXPECT_EQ(finish.exit_code, 134);
   EXPECT_EQ(finish.reason, "told (69, reported as 134 so that the platform retries the job)");
 }
 
-TEST_F(RetryingHostCoreTest, AWorkersOwnCodeStaysWhateverItIs) {
-  EXPECT_EQ(EndedWith(69, "worker").exit_code, 69);
-}
+TEST_F(RetryingHostCoreTest, AWorkersOwnCodeIsKept) { EXPECT_EQ(EndedWith(69, "worker").exit_code, 69); }
 
-TEST_F(RetryingHostCoreTest, WhatAnotherRunWouldNotMendStays) { EXPECT_EQ(EndedWith(93, "muster").exit_code, 93); }
+TEST_F(RetryingHostCoreTest, ACodeNotWorthARetryIsKept) { EXPECT_EQ(EndedWith(93, "muster").exit_code, 93); }
 
-TEST_F(RetryingHostCoreTest, SuccessStays) { EXPECT_EQ(EndedWith(0, "muster").exit_code, 0); }
+TEST_F(RetryingHostCoreTest, SuccessIsKept) { EXPECT_EQ(EndedWith(0, "muster").exit_code, 0); }
 
-TEST_F(RetryingHostCoreTest, AskedToLeaveItIsToldByTheRetryableCode) {
+TEST_F(RetryingHostCoreTest, LeavingExitsWithTheRetryableCode) {
   core_.OnSignal(now_, SIGTERM, &effects_);
   Pass(kLeaveReportLimit + absl::Seconds(1));
   ASSERT_TRUE(core_.finished());
   EXPECT_EQ(Took<Finish>()[0].exit_code, 134);
 }
 
-TEST_F(HostCoreTest, WhoLeavesAsTheJobFailsSaysItsOwnReasonWithItsOwnCode) {
+TEST_F(HostCoreTest, LeavingOutranksTheJobsExitCode) {
   core_.OnSignal(now_, SIGTERM, &effects_);
   v1::HostDirective directive = Directive();
   directive.mutable_exit()->set_exit_code(7);
@@ -98,7 +96,7 @@ TEST_F(HostCoreTest, ASecondSignalEndsItNow) {
   EXPECT_EQ(Took<Finish>()[0].exit_code, 75);
 }
 
-TEST_F(HostCoreTest, ASignalToldTwiceAtOnceTakesNothingFromTheWorkersGrace) {
+TEST_F(HostCoreTest, ARepeatedSignalKeepsTheGrace) {
   Run(1);
   core_.OnSignal(now_, SIGTERM, &effects_);
   core_.OnSignal(now_ + absl::Milliseconds(10), SIGTERM, &effects_);
@@ -107,7 +105,7 @@ TEST_F(HostCoreTest, ASignalToldTwiceAtOnceTakesNothingFromTheWorkersGrace) {
   EXPECT_EQ(Took<StopWorkers>().size(), 1u);
 }
 
-TEST_F(HostCoreTest, ANoticeThatTheAgentHeardIsALeaveWithItsReason) {
+TEST_F(HostCoreTest, ANoticeFromTheAgentIsALeaveWithItsReason) {
   Run(1);
   Forget();
   v1::HostDirective directive = Directive();
@@ -136,7 +134,7 @@ TEST_F(HostCoreTest, ANoticeAndARoundInOneDirectiveStartNothing) {
   EXPECT_TRUE(Took<SpawnWorkers>().empty());
 }
 
-TEST_F(HostCoreTest, ThePlatformsOwnSigtermAfterItsNoticeIsNoSecondOne) {
+TEST_F(HostCoreTest, SigtermAfterANoticeIsNoSecondSignal) {
   Run(1);
   v1::HostDirective directive = Directive();
   directive.set_leave("preemption notice of gce");
@@ -148,7 +146,7 @@ TEST_F(HostCoreTest, ThePlatformsOwnSigtermAfterItsNoticeIsNoSecondOne) {
   EXPECT_EQ(Took<Sweep>().size(), 1u);
 }
 
-TEST_F(HostCoreTest, ANoticeAfterASignalSaysNothingNew) {
+TEST_F(HostCoreTest, ANoticeAfterASignalChangesNothing) {
   Run(1);
   core_.OnSignal(now_, SIGTERM, &effects_);
   v1::HostDirective directive = Directive();
@@ -175,7 +173,7 @@ class DeadlineTest : public HostCoreTest {
   void Clock(absl::Duration since_start) { core_.OnWallClock(now_, Beginning() + since_start, &effects_); }
 };
 
-TEST_F(DeadlineTest, ItLeavesAsAfterASigtermWhenTheTimeHasCome) {
+TEST_F(DeadlineTest, TheNodeLeavesWhenTheTimeHasCome) {
   Clock(absl::Minutes(55) - absl::Milliseconds(1));
   EXPECT_TRUE(Took<StopWorkers>().empty());
   Clock(absl::Minutes(55));
@@ -185,7 +183,7 @@ TEST_F(DeadlineTest, ItLeavesAsAfterASigtermWhenTheTimeHasCome) {
   EXPECT_EQ(Took<StopWorkers>().size(), 1u);
 }
 
-TEST_F(DeadlineTest, AClockThatIsSetMovesTheTime) {
+TEST_F(DeadlineTest, SettingTheClockMovesTheDeadline) {
   Clock(absl::Minutes(54));
   Clock(absl::Minutes(10));
   Exit(0, 1);
@@ -195,7 +193,7 @@ TEST_F(DeadlineTest, AClockThatIsSetMovesTheTime) {
   EXPECT_EQ(Took<SpawnWorkers>().size(), 1u) << "45 minutes are left after all";
 }
 
-TEST_F(DeadlineTest, NoRoundIsBegunShortlyBeforeItsTimeIsOver) {
+TEST_F(DeadlineTest, NoRoundStartsShortlyBeforeTheDeadline) {
   Exit(0, 1);
   Exit(1, 1);
   Swept();
@@ -212,7 +210,7 @@ TEST_F(DeadlineTest, NoRoundIsBegunShortlyBeforeItsTimeIsOver) {
   EXPECT_EQ(LastStatus().leave().reason(), "--stop-before 5m: too little time is left for another round");
 }
 
-TEST_F(DeadlineTest, TheWorkersHaveNoMoreGraceThanTimeIsLeft) {
+TEST_F(DeadlineTest, TheGraceEndsAtTheDeadline) {
   Clock(absl::Hours(1) - absl::Seconds(4));
   Pass(absl::Seconds(2));
   EXPECT_TRUE(Took<Sweep>().empty());
@@ -220,7 +218,7 @@ TEST_F(DeadlineTest, TheWorkersHaveNoMoreGraceThanTimeIsLeft) {
   EXPECT_EQ(Took<Sweep>().size(), 1u) << "killed before the deadline, not at the end of the usual grace";
 }
 
-TEST_F(DeadlineTest, TheWorkersHaveTheTimeThatIsSetAsideWhateverTheGraceOfASignalIs) {
+TEST_F(DeadlineTest, WorkersGetAllOfTheRemainingTime) {
   Clock(absl::Minutes(55));
   ASSERT_EQ(Took<StopWorkers>().size(), 1u);
   v1::HostDirective stop = Directive();
@@ -232,7 +230,7 @@ TEST_F(DeadlineTest, TheWorkersHaveTheTimeThatIsSetAsideWhateverTheGraceOfASigna
   EXPECT_EQ(Took<Sweep>().size(), 1u);
 }
 
-TEST_F(DeadlineTest, ACoordinatorStaysWhileOthersNeedItButNotBeyondItsTime) {
+TEST_F(DeadlineTest, ACoordinatorStaysWhileOthersNeedIt) {
   Clock(absl::Minutes(55));
   Exit(0, 0);
   Exit(1, 0);
@@ -246,7 +244,7 @@ TEST_F(DeadlineTest, ACoordinatorStaysWhileOthersNeedItButNotBeyondItsTime) {
   EXPECT_TRUE(core_.finished());
 }
 
-TEST_F(DeadlineTest, ACoordinatorThatOthersGoOnUsingIsGoneInTime) {
+TEST_F(DeadlineTest, ABusyCoordinatorStillEndsInTime) {
   Clock(absl::Minutes(55));
   Exit(0, 0);
   Exit(1, 0);
@@ -260,7 +258,7 @@ TEST_F(DeadlineTest, ACoordinatorThatOthersGoOnUsingIsGoneInTime) {
 }
 
 // SIGTERM to a whole job: the others save, too, and need the lease meanwhile.
-TEST_F(HostCoreTest, ACoordinatorThatWasAskedToLeaveStaysForTheGraceWhileOthersNeedIt) {
+TEST_F(HostCoreTest, ALeavingCoordinatorStaysForTheGrace) {
   Run(1);
   core_.OnSignal(now_, SIGTERM, &effects_);
   Exit(0, 0);
@@ -285,7 +283,7 @@ class DeadlineAtTheStartTest : public HostCoreTest {
   }
 };
 
-TEST_F(DeadlineAtTheStartTest, OfTheFirstRoundItIsNotSaidThatItIsAnother) {
+TEST_F(DeadlineAtTheStartTest, TheFirstRoundIsNotCalledAnotherOne) {
   core_.OnWallClock(now_, absl::UnixEpoch() + absl::Seconds(30), &effects_);
   Start(1);
   EXPECT_TRUE(Took<SpawnWorkers>().empty());
@@ -302,7 +300,7 @@ TEST_F(HostCoreTest, CtrlCCancelsAndUsrSignalsPassThrough) {
   EXPECT_TRUE(LastStatus().leave().cancel());
 }
 
-TEST_F(HostCoreTest, CancelledOnThePrimaryItStaysUntilTheVerdictIsKnownToAll) {
+TEST_F(HostCoreTest, ACancelledPrimaryStaysUntilAllKnowTheVerdict) {
   Run(1);
   const auto hold = [&] {
     v1::HostDirective directive = Directive();
@@ -329,7 +327,7 @@ TEST_F(HostCoreTest, CancelledOnThePrimaryItStaysUntilTheVerdictIsKnownToAll) {
   EXPECT_EQ(Took<Finish>()[0].exit_code, 130);
 }
 
-TEST_F(HostCoreTest, CancelledOnThePrimaryItDoesNotStayForEver) {
+TEST_F(HostCoreTest, ACancelledPrimaryDoesNotStayForever) {
   v1::HostDirective directive = Directive();
   directive.mutable_memory()->set_served(true);
   Give(directive);
@@ -345,7 +343,7 @@ TEST_F(HostCoreTest, CancelledOnThePrimaryItDoesNotStayForEver) {
   EXPECT_TRUE(core_.finished());
 }
 
-TEST_F(HostCoreTest, UnderALeaseCtrlZStopsTheWorkersOnly) {
+TEST_F(HostCoreTest, CtrlZUnderALeaseStopsTheWorkersOnly) {
   Run(1);
   Forget();
   core_.OnSignal(now_, SIGTSTP, &effects_);
@@ -353,13 +351,13 @@ TEST_F(HostCoreTest, UnderALeaseCtrlZStopsTheWorkersOnly) {
   EXPECT_TRUE(Took<StopSelf>().empty());
 }
 
-TEST_F(SingleNodeHostCoreTest, WithoutALeaseCtrlZStopsUsToo) {
+TEST_F(SingleNodeHostCoreTest, CtrlZWithoutALeaseStopsTheHostToo) {
   Run(1);
   core_.OnSignal(now_, SIGTSTP, &effects_);
   EXPECT_EQ(Took<StopSelf>().size(), 1u);
 }
 
-TEST_F(SingleNodeHostCoreTest, CtrlZIsIgnoredWhereNoShellCouldContinueUs) {
+TEST_F(SingleNodeHostCoreTest, CtrlZIsIgnoredIfNoShellCanContinueUs) {
   Run(1);
   Forget();
   core_.SetShellCanContinue(false);
@@ -369,7 +367,7 @@ TEST_F(SingleNodeHostCoreTest, CtrlZIsIgnoredWhereNoShellCouldContinueUs) {
   EXPECT_EQ(Took<Note>().size(), 1u);
 }
 
-TEST_F(SingleNodeHostCoreTest, ASilentAgentIsReplacedOnceTheJobHasToBeConcluded) {
+TEST_F(SingleNodeHostCoreTest, ASilentAgentIsReplacedOnceTheWorkersEnd) {
   Run(1);
   Pass(kLoneAgentSilence * 3, false);
   EXPECT_TRUE(Took<KillAgent>().empty()) << "the workers do not need it";
@@ -385,7 +383,7 @@ TEST_F(SingleNodeHostCoreTest, ASilentAgentIsReplacedOnceTheJobHasToBeConcluded)
   EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_SUCCEEDED);
 }
 
-TEST_F(HostCoreTest, CancelledByItsOwnSigintItEndsByThatSignal) {
+TEST_F(HostCoreTest, ACancelledHostEndsBySigint) {
   core_.OnSignal(now_, SIGINT, &effects_);
   Pass(kLeaveReportLimit + absl::Seconds(1));
   const Finish finish = Took<Finish>().at(0);
@@ -393,7 +391,7 @@ TEST_F(HostCoreTest, CancelledByItsOwnSigintItEndsByThatSignal) {
   EXPECT_EQ(finish.signal, SIGINT);
 }
 
-TEST_F(HostCoreTest, CancelledByAnotherNodeItExitsWith130) {
+TEST_F(HostCoreTest, AHostCancelledByAnotherNodeExitsWith130) {
   v1::HostDirective directive = Directive();
   directive.mutable_exit()->set_exit_code(130);
   Give(directive);
@@ -411,7 +409,7 @@ TEST_F(SingleNodeHostCoreTest, NoSilenceIsWatchedAndNoTimerArmed) {
   EXPECT_EQ(core_.phase(), v1::HOST_PHASE_RUNNING);
 }
 
-TEST_F(SingleNodeHostCoreTest, ToldToExitItFlushesWaitsForItsAgentAndExitsWithTheCode) {
+TEST_F(SingleNodeHostCoreTest, AnExitOrderFlushesAndWaitsForTheAgent) {
   Run(1);
   Exit(0, 0);
   Exit(1, 0);

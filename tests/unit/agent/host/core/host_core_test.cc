@@ -8,7 +8,7 @@
 namespace muster::host {
 namespace {
 
-TEST_F(HostCoreTest, BeginStartsTheFirstAgentAndTellsItTheConfiguration) {
+TEST_F(HostCoreTest, TheFirstAgentGetsTheConfiguration) {
   ASSERT_EQ(Took<StartAgent>().size(), 1u);
   EXPECT_EQ(Took<StartAgent>()[0].number, 1u);
   EXPECT_TRUE(Took<SendStatus>()[0].status.has_config());
@@ -26,7 +26,7 @@ TEST_F(HostCoreTest, ARoundIdIsStartedAtMostOnce) {
   EXPECT_EQ(Took<SpawnWorkers>().size(), 2u);
 }
 
-TEST_F(HostCoreTest, NothingStartsWhileAnythingOfAnEarlierRoundLives) {
+TEST_F(HostCoreTest, NothingStartsWhileAnEarlierRoundLives) {
   Run(1);
   Exit(0, 3);
   Exit(1, 0);
@@ -40,14 +40,14 @@ TEST_F(HostCoreTest, NothingStartsWhileAnythingOfAnEarlierRoundLives) {
   EXPECT_EQ(Took<SpawnWorkers>().size(), 2u);
 }
 
-TEST_F(HostCoreTest, NothingStartsWithoutALeaseOrAfterItsSigtermMoment) {
+TEST_F(HostCoreTest, StartsNeedALeaseThatIsNotAboutToEnd) {
   v1::HostDirective directive = Directive(absl::Seconds(3));  // a third of the lease is 3.33 s
   *directive.mutable_start() = Round(1);
   Give(directive);
   EXPECT_TRUE(Took<SpawnWorkers>().empty());
 }
 
-TEST_F(HostCoreTest, AWorkersFailureStopsItsSiblingsAndIsReported) {
+TEST_F(HostCoreTest, AFailureStopsTheSiblingsAndIsReported) {
   Run(1);
   Forget();
   core_.OnExit(now_, 1, Ended(true, SIGSEGV), &effects_);
@@ -60,7 +60,7 @@ TEST_F(HostCoreTest, AWorkersFailureStopsItsSiblingsAndIsReported) {
   EXPECT_EQ(LastStatus().failure().rank(), 3) << "the sibling's end is an echo of our own stop";
 }
 
-TEST_F(HostCoreTest, AnExitAfterOurFirstSignalIsNoSuccessWhateverItsCode) {
+TEST_F(HostCoreTest, AnExitAfterOurSignalIsNoSuccess) {
   Run(1);
   v1::HostDirective directive = Directive();
   directive.mutable_stop()->set_grace_ms(5000);
@@ -82,7 +82,7 @@ TEST_F(HostCoreTest, SuccessNeedsEveryWorkerToHaveExitedZero) {
   EXPECT_EQ(core_.phase(), v1::HOST_PHASE_IDLE);
 }
 
-TEST_F(HostCoreTest, WhatDoesNotEndWithinTheGraceIsKilled) {
+TEST_F(HostCoreTest, WorkersThatOutliveTheGraceAreKilled) {
   Run(1);
   v1::HostDirective directive = Directive();
   directive.mutable_stop()->set_grace_ms(2000);
@@ -93,7 +93,7 @@ TEST_F(HostCoreTest, WhatDoesNotEndWithinTheGraceIsKilled) {
   EXPECT_EQ(Took<Sweep>().size(), 1u);
 }
 
-TEST_F(HostCoreTest, WhatSurvivesSigkillMakesTheNodeUnusable) {
+TEST_F(HostCoreTest, AProcessSurvivingSigkillMakesTheNodeUnusable) {
   Run(1);
   v1::HostDirective directive = Directive();
   directive.mutable_stop()->set_grace_ms(0);
@@ -103,7 +103,7 @@ TEST_F(HostCoreTest, WhatSurvivesSigkillMakesTheNodeUnusable) {
   EXPECT_FALSE(LastStatus().trouble().empty());
 }
 
-TEST_F(HostCoreTest, WhatSurvivesSigkillDoesNotEndTheHostWhenTheLeaseEnds) {
+TEST_F(HostCoreTest, SurvivorsOfSigkillKeepTheHostAliveAtLeaseEnd) {
   Run(1);
   v1::HostDirective stop = Directive();
   stop.mutable_stop()->set_grace_ms(0);
@@ -125,7 +125,7 @@ TEST_F(HostCoreTest, WhatSurvivesSigkillDoesNotEndTheHostWhenTheLeaseEnds) {
   EXPECT_EQ(Took<Finish>().back().exit_code, 7);
 }
 
-TEST_F(HostCoreTest, WhatOutlastsASuccessAndSigkillIsSaidOnce) {
+TEST_F(HostCoreTest, SurvivorsOfSigkillAfterASuccessAreLoggedOnce) {
   Run(1);
   Exit(0, 0);
   Exit(1, 0);
@@ -143,7 +143,7 @@ TEST_F(HostCoreTest, WhatOutlastsASuccessAndSigkillIsSaidOnce) {
   EXPECT_TRUE(Took<SetKernelTimer>().empty());
 }
 
-TEST_F(HostCoreTest, ASweepThatSawNothingIsRepeatedAfterTheLastExit) {
+TEST_F(HostCoreTest, AnEmptySweepIsRepeatedAfterTheLastExit) {
   Run(1);
   v1::HostDirective stop = Directive();
   stop.mutable_stop()->set_cause("test");
@@ -158,7 +158,7 @@ TEST_F(HostCoreTest, ASweepThatSawNothingIsRepeatedAfterTheLastExit) {
   EXPECT_EQ(core_.phase(), v1::HOST_PHASE_IDLE);
 }
 
-TEST_F(HostCoreTest, WithoutGrantsTheWorkersEndBeforeTheLeaseDoes) {
+TEST_F(HostCoreTest, WithoutRenewalWorkersEndBeforeTheLease) {
   Run(1);
   const BootTime deadline = now_ + kLease;
   Forget();
@@ -170,7 +170,7 @@ TEST_F(HostCoreTest, WithoutGrantsTheWorkersEndBeforeTheLeaseDoes) {
   EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_LEASE_ENDED);
 }
 
-TEST_F(HostCoreTest, AGraceLongerThanTheLeaseIsKeptForAsLongAsTheLeaseIsRenewed) {
+TEST_F(HostCoreTest, ALongGraceLastsWhileTheLeaseIsRenewed) {
   Run(1);
   v1::HostDirective stop = Directive();
   stop.mutable_stop()->set_grace_ms(20'000);
@@ -181,7 +181,7 @@ TEST_F(HostCoreTest, AGraceLongerThanTheLeaseIsKeptForAsLongAsTheLeaseIsRenewed)
   EXPECT_EQ(Took<Sweep>().size(), 1u);
 }
 
-TEST_F(HostCoreTest, ALadderOnceBegunIsNotTakenBackByALaterGrant) {
+TEST_F(HostCoreTest, ALaterGrantDoesNotUndoAStop) {
   Run(1);
   const BootTime deadline = now_ + kLease;
   while (Took<StopWorkers>().empty() && now_ < deadline) Pass(kTick, true, false);
@@ -196,7 +196,7 @@ TEST_F(HostCoreTest, TheLeaseNeverShrinks) {
   EXPECT_EQ(core_.lease_deadline(), before);
 }
 
-TEST_F(HostCoreTest, TheKernelTimerIsArmedAtTheDeadlineOnlyWhileWorkersExist) {
+TEST_F(HostCoreTest, TheKernelTimerIsArmedOnlyWithWorkers) {
   EXPECT_TRUE(Took<SetKernelTimer>().empty());
   Run(1);
   ASSERT_FALSE(Took<SetKernelTimer>().empty());
@@ -207,7 +207,7 @@ TEST_F(HostCoreTest, TheKernelTimerIsArmedAtTheDeadlineOnlyWhileWorkersExist) {
   EXPECT_FALSE(Took<SetKernelTimer>().back().at.has_value());
 }
 
-TEST_F(HostCoreTest, AClosedAgentIsReplacedWithTheMemoryAndNobodyIsDisturbed) {
+TEST_F(HostCoreTest, ADeadAgentIsReplacedWithItsMemory) {
   Run(1);
   v1::HostDirective directive = Directive();
   directive.mutable_memory()->mutable_applied()->set_seq(77);
@@ -230,7 +230,7 @@ TEST_F(HostCoreTest, OnlyTheNewestAgentIsObeyed) {
   EXPECT_TRUE(Took<SpawnWorkers>().empty());
 }
 
-TEST_F(HostCoreTest, ASilentAgentCostsTheWorkersAndIsReplaced) {
+TEST_F(HostCoreTest, ASilentAgentIsReplacedAndItsWorkersEnd) {
   Run(1);
   Forget();
   Pass(kLease / 2 + absl::Seconds(1), false);
@@ -240,7 +240,7 @@ TEST_F(HostCoreTest, ASilentAgentCostsTheWorkersAndIsReplaced) {
 }
 
 // It may look up the primary's name for 2 s before its first word.
-TEST_F(HostCoreTest, AnAgentIsSilentFromItsFirstWordOn) {
+TEST_F(HostCoreTest, AgentSilenceCountsFromItsFirstMessage) {
   HostOptions options = Options(false);
   options.config.set_lease_ms(2000);
   HostCore core(options);
@@ -261,7 +261,7 @@ TEST_F(HostCoreTest, AnAgentIsSilentFromItsFirstWordOn) {
   EXPECT_EQ(AllOf<KillAgent>(effects).size(), 1u);
 }
 
-TEST_F(HostCoreTest, AgentsThatNeverSpeakAreAFaultOfOursAfterTheCoordinatorTimeout) {
+TEST_F(HostCoreTest, AgentsThatNeverSpeakExit70AfterTheTimeout) {
   Forget();
   Pass(kFirstWordLimit + absl::Seconds(1), false);
   EXPECT_EQ(Took<KillAgent>().size(), 1u);
@@ -272,7 +272,7 @@ TEST_F(HostCoreTest, AgentsThatNeverSpeakAreAFaultOfOursAfterTheCoordinatorTimeo
   EXPECT_NE(Took<Finish>().back().reason.find("no agent has responded for 5m"), std::string::npos);
 }
 
-TEST_F(HostCoreTest, APauseOfBothAccusesNobody) {
+TEST_F(HostCoreTest, APauseOfHostAndAgentIsNoSilence) {
   Run(1);
   Forget();
   now_ += kLease / 2 + absl::Seconds(1);  // no tick ran meanwhile
@@ -280,13 +280,13 @@ TEST_F(HostCoreTest, APauseOfBothAccusesNobody) {
   EXPECT_TRUE(Took<KillAgent>().empty());
 }
 
-TEST_F(HostCoreTest, AnAgentThatDiesAgainAndAgainIsAFaultOfOurs) {
+TEST_F(HostCoreTest, RepeatedAgentDeathsExit70) {
   for (uint64_t i = 1; i < 10; ++i) core_.OnAgentClosed(now_, i, &effects_);
   ASSERT_TRUE(core_.finished() || !Took<Finish>().empty() || (Pass(absl::Seconds(3), false), core_.finished()));
   EXPECT_EQ(Took<Finish>().back().exit_code, 70);
 }
 
-TEST_F(HostCoreTest, AnAgentThatCannotBeStartedIsTriedAgainForTheCoordinatorTimeoutAtMost) {
+TEST_F(HostCoreTest, StartingAnAgentIsRetriedForALimitedTime) {
   core_.OnAgentClosed(now_, 1, &effects_);
   const BootTime began = now_;
   int tries = 0;
@@ -307,7 +307,7 @@ TEST_F(HostCoreTest, AnAgentThatCannotBeStartedIsTriedAgainForTheCoordinatorTime
   EXPECT_NE(Took<Finish>().back().reason.find("no process"), std::string::npos);
 }
 
-TEST_F(HostCoreTest, APortThatCouldNotBeKeptIsTriedAgain) {
+TEST_F(HostCoreTest, ReservingAPortIsRetried) {
   core_.OnOffer(now_, 0, &effects_);
   Forget();
   Pass(kOfferRetry + absl::Seconds(1));
@@ -318,7 +318,7 @@ TEST_F(HostCoreTest, APortThatCouldNotBeKeptIsTriedAgain) {
   EXPECT_EQ(LastStatus().offer_port(), 4001u);
 }
 
-TEST_F(HostCoreTest, RoundIsOverWhenTheSweepFindsNothing) {
+TEST_F(HostCoreTest, ARoundIsOverWhenTheSweepFindsNothing) {
   Run(1);
   Exit(0, 0);
   Exit(1, 0);

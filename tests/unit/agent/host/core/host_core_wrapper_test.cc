@@ -18,7 +18,7 @@ class WrapperTest : public HostCoreTest {
   void Leave() { core_.OnSignal(now_, SIGTERM, &effects_); }
 };
 
-TEST_F(WrapperTest, TheRestIsSparedWhereOurSignalEndedTheWrapper) {
+TEST_F(WrapperTest, TheRestIsSparedIfOurSignalEndedTheWrapper) {
   Run(1);
   EXPECT_FALSE(core_.SparesRest(Ended(true, SIGTERM))) << "it was not ours";
   Leave();
@@ -58,7 +58,7 @@ TEST_F(WrapperTest, NothingIsSweptWhileTheTrainingFinishes) {
   EXPECT_EQ(core_.phase(), v1::HOST_PHASE_IDLE);
 }
 
-TEST_F(WrapperTest, WhatTakesAWhileIsToldOnce) {
+TEST_F(WrapperTest, ALongFinishIsLoggedOnce) {
   Run(1);
   Leave();
   Forget();
@@ -72,7 +72,7 @@ TEST_F(WrapperTest, WhatTakesAWhileIsToldOnce) {
       "SIGTERM ended the first process of rank 2; its child processes handle the signal and have 7s to finish");
 }
 
-TEST_F(WrapperTest, TheGraceIsSharedAndNotBegunAgain) {
+TEST_F(WrapperTest, TheGraceIsSharedAndNotRestarted) {
   Run(1);
   Leave();
   Pass(absl::Seconds(7));
@@ -86,7 +86,7 @@ TEST_F(WrapperTest, TheGraceIsSharedAndNotBegunAgain) {
 }
 
 // The agent ends the session of each worker that it was told of, should this host die.
-TEST_F(WrapperTest, TheSessionIsToldWhileItLives) {
+TEST_F(WrapperTest, TheSessionIsReportedWhileItLives) {
   Run(1);
   Leave();
   WrapperEnds(0);
@@ -117,7 +117,7 @@ TEST_F(WrapperTest, TheLeaseIsNotOutlived) {
   EXPECT_EQ(Took<Sweep>().size(), 1u);
 }
 
-TEST_F(WrapperTest, AWorkerThatFailsByItselfLeavesThePeersWrappersTheirGrace) {
+TEST_F(WrapperTest, AFailureKeepsTheGraceOfPeerWrappers) {
   Run(1);
   Exit(0, 7);
   EXPECT_EQ(Took<StopWorkers>()[0].signal, SIGTERM);
@@ -130,7 +130,7 @@ TEST_F(WrapperTest, AWorkerThatFailsByItselfLeavesThePeersWrappersTheirGrace) {
   EXPECT_EQ(LastStatus().failure().exit_code(), 7);
 }
 
-TEST_F(WrapperTest, AWordOfAnEarlierRoundsRestIsDropped) {
+TEST_F(WrapperTest, MessagesFromAnEarlierRoundsRestAreDropped) {
   Run(1);
   core_.OnRestEnded(now_, 0, &effects_);
   EXPECT_TRUE(Took<Sweep>().empty());

@@ -101,7 +101,7 @@ class PreparingTest : public ::testing::Test {
   uint64_t seq_ = 0;
 };
 
-TEST_F(PreparingTest, WithoutAPreflightTheNodeOffersItselfAtOnceAndAfterEachRound) {
+TEST_F(PreparingTest, WithoutAPreflightTheNodeIsReadyAtOnce) {
   Begin(false);
   EXPECT_EQ(Count<RenewOffer>(), 1);
   RunAndEnd(1, 3);
@@ -109,7 +109,7 @@ TEST_F(PreparingTest, WithoutAPreflightTheNodeOffersItselfAtOnceAndAfterEachRoun
   EXPECT_EQ(Count<StartPreflight>() + Count<AskGpus>(), 0);
 }
 
-TEST_F(PreparingTest, TheNodeOffersItselfOnceThePreflightHasPassedAndAllOfItIsGone) {
+TEST_F(PreparingTest, ReadyOncePreflightPassedAndIsGone) {
   Begin(true);
   EXPECT_EQ(Count<StartPreflight>(), 1);
   EXPECT_EQ(Status().preparing(), "its preflight runs");
@@ -123,7 +123,7 @@ TEST_F(PreparingTest, TheNodeOffersItselfOnceThePreflightHasPassedAndAllOfItIsGo
   EXPECT_FALSE(Status().unfit());
 }
 
-TEST_F(PreparingTest, OneThatFailsIsSaidWithItsExitCodeAndLastLineAndTriedAgainEverMoreRarely) {
+TEST_F(PreparingTest, AFailedPreflightIsReportedAndRetried) {
   Begin(true);
   PreflightEnds(3, "no such GPU");
   EXPECT_TRUE(Status().unfit());
@@ -143,13 +143,13 @@ TEST_F(PreparingTest, OneThatFailsIsSaidWithItsExitCodeAndLastLineAndTriedAgainE
   EXPECT_EQ(Count<RenewOffer>(), 1);
 }
 
-TEST_F(PreparingTest, ALastLineThatShowsNothingIsLeftOut) {
+TEST_F(PreparingTest, AnUnprintableLastLineIsLeftOut) {
   Begin(true);
   PreflightEnds(1, std::string(300, '\0') + " \t");
   EXPECT_EQ(Status().trouble(), "preflight failed on n0: exit code 1");
 }
 
-TEST_F(PreparingTest, OneThatIsNotDoneInTimeIsEndedAndHasFailed) {
+TEST_F(PreparingTest, APreflightOverItsTimeLimitFails) {
   Begin(true);
   Pass(kPreflightTimeout - kTick);
   EXPECT_EQ(Count<Sweep>(), 0);
@@ -160,7 +160,7 @@ TEST_F(PreparingTest, OneThatIsNotDoneInTimeIsEndedAndHasFailed) {
   EXPECT_EQ(Status().trouble(), "preflight failed on n0: timed out after 1m (--preflight-timeout)");
 }
 
-TEST_F(PreparingTest, WhatAPreflightLeavesAndCannotBeEndedMakesTheNodeUnfitUntilItIsGone) {
+TEST_F(PreparingTest, UnkillableLeftoversMakeTheNodeUnfit) {
   Begin(true);
   core_->OnPreflightEnded(now_, Code(0), &effects_);
   Swept("pid 7");
@@ -174,7 +174,7 @@ TEST_F(PreparingTest, WhatAPreflightLeavesAndCannotBeEndedMakesTheNodeUnfitUntil
   EXPECT_EQ(Count<RenewOffer>(), 1);
 }
 
-TEST_F(PreparingTest, ItRunsBeforeEachRoundOnceTheLastIsOverForTheCoordinatorToo) {
+TEST_F(PreparingTest, ItRunsOnceTheCoordinatorEndedTheLastRound) {
   Begin(true);
   PreflightEnds(0);
   RunAndEnd(1, 3);
@@ -188,7 +188,7 @@ TEST_F(PreparingTest, ItRunsBeforeEachRoundOnceTheLastIsOverForTheCoordinatorToo
 }
 
 // Its node was away meanwhile.
-TEST_F(PreparingTest, ARoundThatALaterOneHasFollowedIsOverThoughNoStopOfItComes) {
+TEST_F(PreparingTest, ALaterRoundEndsTheEarlierWithoutAStop) {
   Begin(true);
   PreflightEnds(0);
   RunAndEnd(1, 3);
@@ -202,7 +202,7 @@ TEST_F(PreparingTest, ARoundThatALaterOneHasFollowedIsOverThoughNoStopOfItComes)
   EXPECT_EQ(Count<RenewOffer>(), 2);
 }
 
-TEST_F(PreparingTest, ARoundIsNotStartedBesideAPreflight) {
+TEST_F(PreparingTest, NoRoundStartsDuringAPreflight) {
   Begin(true);
   v1::HostDirective directive = Directive();
   directive.mutable_start()->mutable_id()->set_number(1);
@@ -210,7 +210,7 @@ TEST_F(PreparingTest, ARoundIsNotStartedBesideAPreflight) {
   EXPECT_EQ(Count<SpawnWorkers>(), 0);
 }
 
-TEST_F(PreparingTest, WhoIsAskedToLeaveEndsThePreflightFirst) {
+TEST_F(PreparingTest, LeavingEndsThePreflightFirst) {
   Begin(true);
   core_->OnSignal(now_, 15, &effects_);
   EXPECT_EQ(Count<Sweep>(), 1);
@@ -249,7 +249,7 @@ TEST_F(PreparingTest, GpusAreAskedUntilNoOldWorkerHoldsOne) {
   EXPECT_EQ(Count<RenewOffer>(), 2) << "others are none of our business";
 }
 
-TEST_F(PreparingTest, GpusThatStayHeldMakeTheNodeUnfitUntilTheyAreFree) {
+TEST_F(PreparingTest, GpusStillHeldMakeTheNodeUnfit) {
   Begin(false, true);
   RunAndEnd(1, 3);
   StopOf(1);
@@ -265,7 +265,7 @@ TEST_F(PreparingTest, GpusThatStayHeldMakeTheNodeUnfitUntilTheyAreFree) {
   EXPECT_EQ(Count<RenewOffer>(), 2);
 }
 
-TEST_F(PreparingTest, GpusThatCannotBeAskedAreTakenToBeFreeWithOneWarning) {
+TEST_F(PreparingTest, UnknownGpuUsersAreOneWarning) {
   Begin(false, true);
   for (uint64_t round = 1; round <= 2; ++round) {
     RunAndEnd(round, 0);
@@ -276,7 +276,7 @@ TEST_F(PreparingTest, GpusThatCannotBeAskedAreTakenToBeFreeWithOneWarning) {
   EXPECT_EQ(Warnings(), 1);
 }
 
-TEST_F(PreparingTest, WherePidsCannotBeComparedWhoStaysOnTheGpusIsAStrangerAfterAWhile) {
+TEST_F(PreparingTest, LastingGpuUsersBecomeStrangers) {
   Begin(false, true, false);
   RunAndEnd(1, 0);
   StopOf(1);

@@ -62,7 +62,7 @@ TEST(Report, HasTorchrunsForm) {
             "=================================\n");
 }
 
-TEST(FailureFile, HasTheCauseWithinItsLimitAndNothingOfASuccess) {
+TEST(FailureFile, HasTheCauseWithinItsLimit) {
   JobEnd end = End();
   Cause(&end)->set_callstack(std::string(3000, 'x') + "ValueError: the last line");
   const std::string text = FailureFileText(end);
@@ -83,14 +83,14 @@ TEST(Report, ASignalIsANegativeCodeWithItsNameAndAMessage) {
   EXPECT_TRUE(Has(report, "  remarks   : core dumped\n")) << report;
 }
 
-TEST(Report, AnOutOfMemoryKillIsSaid) {
+TEST(Report, AnOutOfMemoryKillIsReported) {
   JobEnd end = End();
   Cause(&end)->set_signal(9);
   Cause(&end)->set_oom_killed(true);
   EXPECT_TRUE(Has(FailureReport(end), "  remarks   : killed because memory ran out\n"));
 }
 
-TEST(Report, TheCallstackStandsInPlaceOfTheMessageAndTheOutput) {
+TEST(Report, TheCallstackReplacesMessageAndOutput) {
   JobEnd end = End();
   Cause(&end)->set_error_text("ValueError: x");
   Cause(&end)->set_callstack("Traceback (most recent call last):\n  File \"a\"\nValueError: x\n");
@@ -106,7 +106,7 @@ TEST(Report, TheCallstackStandsInPlaceOfTheMessageAndTheOutput) {
       << report;
 }
 
-TEST(Report, WithoutACallstackTheLastLinesOfTheOutputAreShown) {
+TEST(Report, WithoutACallstackTheLastOutputIsShown) {
   JobEnd end = End();
   Cause(&end)->set_last_output("one\n\033[31mtwo\033[0m\a");
   Cause(&end)->set_hint("look there");
@@ -137,13 +137,13 @@ TEST(Report, OtherFailuresComeFirstNumberedFromOne) {
   EXPECT_FALSE(Has(report, "NO_OTHER"));
 }
 
-TEST(Report, ATimeThatIsNotKnownIsNotMadeUp) {
+TEST(Report, AnUnknownTimeIsLeftOut) {
   JobEnd end = End();
   Cause(&end)->clear_wall_time_s();
   EXPECT_TRUE(Has(FailureReport(end), "  time      : <N/A>\n"));
 }
 
-TEST(Report, ThereIsNoneWithoutAFailedWorker) {
+TEST(Report, ThereIsNoReportWithoutAFailedWorker) {
   JobEnd lost = End();
   lost.verdict->clear_root_cause();
   JobEnd left = End();
@@ -157,7 +157,7 @@ TEST(Report, ThereIsNoneWithoutAFailedWorker) {
   }
 }
 
-TEST(ReportJson, SaysHowWhyWhereAndHowOften) {
+TEST(ReportJson, HasResultReasonPlaceAndCounts) {
   JobEnd end = End();
   Cause(&end)->set_signal(9);
   end.last.mutable_id()->set_number(4);
@@ -183,7 +183,7 @@ TEST(ReportJson, SaysHowWhyWhereAndHowOften) {
   EXPECT_EQ(report["root_cause"]["host"], "gpu-08");
 }
 
-TEST(ReportJson, WhatIsNotUtf8DoesNotStopIt) {
+TEST(ReportJson, InvalidUtf8DoesNotStopIt) {
   JobEnd end = End();
   end.program = "\xff.py";
   EXPECT_EQ(json::parse(ReportJson(end))["exit_code"], 7);
@@ -197,7 +197,7 @@ TEST(ErrorFile, HasTorchsShapeWithTheExitCode) {
                                 R"("timestamp":"1700000000"},"errorCode":7}})");
 }
 
-TEST(ErrorFile, WithoutWordsOfTheWorkersItSaysTheCodeAndItsLastLines) {
+TEST(ErrorFile, WithoutAMessageHasCodeAndLastLines) {
   JobEnd end = End();
   Cause(&end)->set_last_output("why");
   const json message = json::parse(ErrorFileJson(end))["message"];
@@ -219,7 +219,7 @@ TEST(TerminationMessage, IsShortAndKeepsTheReasonAndTheLastLine) {
   EXPECT_TRUE(message.ends_with("ValueError: the end")) << message;
 }
 
-TEST(TerminationMessage, OfAJobThatEndedWellIsOneLine) {
+TEST(TerminationMessage, OneLineIfTheJobSucceeded) {
   JobEnd end;
   end.origin = "worker";
   end.reason = "all exited 0";

@@ -28,16 +28,16 @@ TEST(SessionRestTest, ATrainingBehindTwoShellsFinishes) {
 }
 
 // Such as the resource tracker of Python's multiprocessing, which ignores the signal.
-TEST(SessionRestTest, WhoDoesNotHandleTheSignalNeedsNoTime) {
+TEST(SessionRestTest, AProcessWithoutAHandlerGetsNoTime) {
   EXPECT_TRUE(Finishing({Default(kLeader, 1), Default(11, kLeader)}).empty());
 }
 
-TEST(SessionRestTest, ALeaderThatHandlesTheSignalAnswersForItsSession) {
+TEST(SessionRestTest, ALeaderWithAHandlerEndsItsSession) {
   EXPECT_TRUE(Finishing({Handles(kLeader, 1), Handles(11, kLeader)}).empty());
 }
 
 // A forked pool has its parent's handler and would wait for its orders for ever.
-TEST(SessionRestTest, ChildrenOfOneThatFinishesAreNotWaitedFor) {
+TEST(SessionRestTest, ChildrenOfAFinishingProcessAreNotAwaited) {
   EXPECT_EQ(
       Finishing({Default(kLeader, 1), Handles(11, kLeader), Handles(12, 11), Default(13, 11), Handles(14, 13)}),
       std::vector<int64_t>{11});

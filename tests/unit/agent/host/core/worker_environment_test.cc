@@ -67,7 +67,7 @@ EnvironmentMap ExpectedFromNothing() {
 
 TEST(WorkerEnvironment, FromNothingIsExactlyThis) { EXPECT_EQ(Worker3(), ExpectedFromNothing()); }
 
-TEST(WorkerEnvironment, WhatAnyOuterLauncherLeftIsOverwritten) {
+TEST(WorkerEnvironment, VariablesOfAnOuterLauncherAreOverwritten) {
   EnvironmentMap inherited;
   for (const auto& [name, value] : ExpectedFromNothing()) inherited[name] = "left by another";
   EnvironmentMap expected = ExpectedFromNothing();
@@ -77,7 +77,7 @@ TEST(WorkerEnvironment, WhatAnyOuterLauncherLeftIsOverwritten) {
   EXPECT_EQ(Worker3(inherited), expected);
 }
 
-TEST(WorkerEnvironment, WhatAPlatformSaysOfTheNodeIsOverwritten) {
+TEST(WorkerEnvironment, VariablesOfThePlatformAreOverwritten) {
   const EnvironmentMap worker = Worker3({{"RANK", "1"},  // Vertex AI: the node's, as if one process ran on it
                                          {"WORLD_SIZE", "2"},
                                          {"MASTER_ADDR", "cmle-training-workerpool0-ab-0"},
@@ -127,7 +127,7 @@ TEST(WorkerEnvironment, AnOuterAgentsPipesAndFilesAreDropped) {
             ExpectedFromNothing());
 }
 
-TEST(WorkerEnvironment, ErrorFileIsSetOnlyIfThereIsOne) {
+TEST(WorkerEnvironment, TheErrorFileIsSetOnlyIfThereIsOne) {
   WorkerEnvironmentOptions options = SampleOptions();
   options.error_file = "/log/0/error.json";
   const EnvironmentMap worker =
@@ -143,7 +143,7 @@ TEST(WorkerEnvironment, TheTimersPipeIsSetOnlyIfThereIsOne) {
   EXPECT_EQ(worker.at("TORCHELASTIC_TIMER_FILE"), "/tmp/pipe");
 }
 
-TEST(WorkerEnvironment, OmpThreadsOfALoneWorkerAreLeftToTheLibrary) {
+TEST(WorkerEnvironment, OmpThreadsOfOneWorkerAreLeftToTheLibrary) {
   WorkerEnvironmentOptions options = SampleOptions();
   options.slots = 1;
   EXPECT_FALSE(WorkerEnvironment(SampleRound(), 0, options, {}).contains("OMP_NUM_THREADS"));
@@ -151,13 +151,13 @@ TEST(WorkerEnvironment, OmpThreadsOfALoneWorkerAreLeftToTheLibrary) {
   EXPECT_EQ(WorkerEnvironment(SampleRound(), 0, options, {}).at("OMP_NUM_THREADS"), "1");
 }
 
-TEST(WorkerEnvironment, SetButEmptyIsTheUsersChoiceToo) {
+TEST(WorkerEnvironment, AnEmptyValueIsTheUsersChoice) {
   const EnvironmentMap worker = Worker3({{"OMP_NUM_THREADS", ""}, {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"}});
   EXPECT_EQ(worker.at("OMP_NUM_THREADS"), "");
   EXPECT_EQ(worker.at("TORCH_NCCL_ASYNC_ERROR_HANDLING"), "0");
 }
 
-TEST(WorkerEnvironment, VisibleDevicesAreSetForTheRanksThatHaveThem) {
+TEST(WorkerEnvironment, VisibleDevicesAreSetForRanksWithDevices) {
   WorkerEnvironmentOptions options = SampleOptions();
   options.visible_devices_variable = "CUDA_VISIBLE_DEVICES";
   options.visible_devices = {{0, "GPU-a"}, {1, ""}};
@@ -190,7 +190,7 @@ TEST(WorkerEnvironment, AnIpv6MasterHasNoBrackets) {
   EXPECT_EQ(WorkerEnvironment(round, 0, SampleOptions(), {}).at("MASTER_ADDR"), "fd00::1");
 }
 
-TEST(PreflightEnvironment, HasNothingOfARankButWhatIsKnown) {
+TEST(PreflightEnvironment, HasNoRankVariables) {
   const EnvironmentMap inherited = {{"RANK", "1"},
                                     {"WORLD_SIZE", "2"},
                                     {"LOCAL_RANK", "3"},

@@ -70,7 +70,7 @@ TEST(PathSafeTest, ARunIdIsOneShortNameAndNeverHiddenOrEmpty) {
   EXPECT_EQ(PathSafe(std::string(300, 'x')).size(), kMaxRunIdInPath);
 }
 
-TEST(LogFilesTest, AnAttemptHasAFolderForEachWorkerAndIsNeverUsedTwice) {
+TEST(LogFilesTest, AnAttemptHasItsOwnFolderForEachWorker) {
   const Folder folder;
   LogFiles files(folder / "new/logs", "job");
   ASSERT_TRUE(files.MakeAttempt(0, 2).ok());
@@ -82,7 +82,7 @@ TEST(LogFilesTest, AnAttemptHasAFolderForEachWorkerAndIsNeverUsedTwice) {
   EXPECT_EQ(files.attempt(), files.run_folder() + "/attempt_1_2");
 }
 
-TEST(LogFilesTest, WhatCannotBeMadeIsNamed) {
+TEST(LogFilesTest, AFolderThatCannotBeMadeIsNamed) {
   const Folder folder;
   std::ofstream(folder / "file") << "";
   LogFiles files(folder / "file", "job");
@@ -138,7 +138,7 @@ std::string Numbered(int begin, int end) {
 // On file systems that can shorten a file and on those that can only make a hole.
 class BoundedFileTest : public testing::TestWithParam<const char*> {};
 
-TEST_P(BoundedFileTest, TheOldestGoesAndTheWritersDescriptorStays) {
+TEST_P(BoundedFileTest, TheOldestBytesGoAndTheDescriptorStays) {
   if (!fs::is_directory(GetParam())) GTEST_SKIP() << "there is no " << GetParam();
   const Folder folder(GetParam());
   constexpr int64_t kMax = 256 * 1024;
@@ -164,7 +164,7 @@ TEST_P(BoundedFileTest, TheOldestGoesAndTheWritersDescriptorStays) {
 
 INSTANTIATE_TEST_SUITE_P(FileSystems, BoundedFileTest, testing::Values("/var/tmp", "/dev/shm"));
 
-TEST(BoundedFileTest, ReadersMoveWithWhatIsTakenOut) {
+TEST(BoundedFileTest, ReadersFollowRemovedBytes) {
   const Folder folder;
   Appended appended(folder / "log", 64 * 1024);
   appended.Write(Numbered(0, 10'000));
@@ -176,7 +176,7 @@ TEST(BoundedFileTest, ReadersMoveWithWhatIsTakenOut) {
   EXPECT_EQ(now, Numbered(0, 10'000).substr(static_cast<size_t>(gone)));
 }
 
-TEST(BoundedFileTest, TheReserveIsNoPartOfTheFileAndIsGivenBack) {
+TEST(BoundedFileTest, TheReserveIsNotPartOfTheFile) {
   const Folder folder;
   Appended appended(folder / "log", 0);
   ASSERT_TRUE(appended.file->Reserve().ok());
@@ -188,7 +188,7 @@ TEST(BoundedFileTest, TheReserveIsNoPartOfTheFileAndIsGivenBack) {
   EXPECT_LT(about.st_blocks * 512, kLeastReserve);
 }
 
-TEST(BoundedFileTest, AFileSystemThatTellsNoSizesIsTakenForOneWithLittleRoom) {
+TEST(BoundedFileTest, AnUnknownFileSystemSizeCountsAsSmall) {
   const Folder folder;
   Appended appended(folder / "log", 64 * 1024);
   g_statfs_answers_zero = true;
@@ -224,7 +224,7 @@ TEST(FollowerTest, AFileIsShownAsItGrowsAndToItsEnd) {
   EXPECT_EQ(Content(folder / "console"), "0|one\n0|two\n0|three\n0|end\n");
 }
 
-TEST(FollowerTest, AReaderThatStopsHoldsBackItsOwnDescriptorOnly) {
+TEST(FollowerTest, AStoppedReaderBlocksItsOwnDescriptorOnly) {
   signal(SIGPIPE, SIG_IGN);  // as muster itself
   const Folder folder;
   int stuck[2];
@@ -271,7 +271,7 @@ TEST(FollowerTest, ALaterRoundIsShownAfterTheEarlierOne) {
   EXPECT_TRUE(Content(folder / "console") == Numbered(0, 150'000));
 }
 
-TEST(FilteredLinesTest, WholeLinesThatContainOneOfTheTextsAreCopied) {
+TEST(FilteredLinesTest, MatchingLinesAreCopiedWhole) {
   const Folder folder;
   FilteredLines filtered(OwnedFd(open((folder / "f").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666)), folder / "f",
                          {"loss", "x", "[0]"});

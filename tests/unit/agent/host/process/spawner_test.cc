@@ -123,7 +123,7 @@ TEST_F(SpawnerTest, AWorkerLeadsItsOwnSessionAndBlocksNoSignal) {
       (std::vector<std::string>{"SigBlk:\t0000000000000000", "SigIgn:\t0000000000000000"}));
 }
 
-TEST_F(SpawnerTest, WhatWasIgnoredWhenMusterStartedStaysIgnored) {
+TEST_F(SpawnerTest, InheritedIgnoredSignalsStayIgnored) {
   Inherited inherited = g_inherited;
   sigaddset(&inherited.ignored, SIGHUP);
   signal(SIGHUP, SIG_IGN);
@@ -150,7 +150,7 @@ TEST_F(SpawnerTest, TheOriginalLimitOfOpenFilesIsRestored) {
   EXPECT_TRUE(CollectAll(&spawner));
 }
 
-TEST_F(SpawnerTest, AProgramThatIsNotThereIs127AndOneThatCannotBeExecutedIs126) {
+TEST_F(SpawnerTest, MissingProgramsAre127NotExecutableOnes126) {
   for (const auto& [program, code] : {std::pair<std::string, int>{"/no/such/program", 127},
                                       {"no-such-program-on-the-path", 127},
                                       {"/etc/passwd", 126},
@@ -172,7 +172,7 @@ TEST_F(SpawnerTest, TheEnvironmentIsExactlyTheOneGiven) {
   EXPECT_EQ(Output(command), (std::vector<std::string>{"EMPTY=", "RANK=3"}));
 }
 
-TEST_F(SpawnerTest, ManyDeathsAtOnceAreAllTold) {
+TEST_F(SpawnerTest, ManyDeathsAtOnceAreAllReported) {
   constexpr int kWorkers = 64;
   const std::deque<Told>& told = told_;
   for (int i = 0; i < kWorkers; ++i) {
@@ -199,7 +199,7 @@ TEST_F(SpawnerTest, AStoppedWorkerObeysSigterm) {
 
 // A shell that SIGTERM ends at once, with a child that first ignores further ones and then takes its time, as many
 // handlers do.
-TEST_F(SpawnerTest, WhatHandlesTheStopSignalIsSparedWhenItsShellEnds) {
+TEST_F(SpawnerTest, AProcessWithAHandlerOutlivesItsShell) {
   LinePipe orders, said;
   WorkerCommand command = Shell(R"(sh -c 'trap "trap "" TERM; echo saving; read -r _; echo saved; exit" TERM
                                           echo ready; while :; do sleep 0.02; done'; exit 3)");
@@ -222,7 +222,7 @@ TEST_F(SpawnerTest, WhatHandlesTheStopSignalIsSparedWhenItsShellEnds) {
   EXPECT_TRUE(hostlet_.RunUntil([&] { return rest_ended; }));
 }
 
-TEST_F(SpawnerTest, WhatIgnoresTheStopSignalIsKilledWithItsShell) {
+TEST_F(SpawnerTest, AProcessIgnoringTheSignalDiesWithItsShell) {
   LinePipe said;
   WorkerCommand command = Shell("sh -c 'trap \"\" TERM; echo ready; while :; do sleep 0.02; done'; exit 3");
   command.stdout_fd = said.in();
@@ -237,7 +237,7 @@ TEST_F(SpawnerTest, WhatIgnoresTheStopSignalIsKilledWithItsShell) {
 }
 
 // While it holds one that has ended, that is not ours to reap: no reason to ask again and again.
-TEST_F(SpawnerTest, AWorkerThatADebuggerHoldsIsToldWhenItLetsGo) {
+TEST_F(SpawnerTest, ATracedWorkersExitIsReportedAfterDetach) {
   Told& told = NewTold();
   const auto pid = hostlet_.spawner.SpawnWorker(Sleeper(), told.Events());
   ASSERT_TRUE(pid.ok());
@@ -274,13 +274,13 @@ TEST(ExecStageTest, AWorkerDiesWithItsHost) {
   EXPECT_TRUE(Eventually([&] { return IsDead(worker); }));
 }
 
-TEST_F(SpawnerTest, AProgramIsToldTheNameThatWasTyped) {
+TEST_F(SpawnerTest, AProgramGetsTheNameThatWasTyped) {
   WorkerCommand command = Shell("echo $0");
   command.file = std::exchange(command.argv[0], "a-name");
   EXPECT_EQ(Output(command), std::vector<std::string>{"a-name"});
 }
 
-TEST_F(SpawnerTest, AWorkerIsBornOnItsCpusAndWeKeepOurs) {
+TEST_F(SpawnerTest, AWorkerStartsOnItsCpusAndTheHostKeepsItsOwn) {
   cpu_set_t ours;
   ASSERT_EQ(sched_getaffinity(0, sizeof(ours), &ours), 0);
   int last = 0;
@@ -295,7 +295,7 @@ TEST_F(SpawnerTest, AWorkerIsBornOnItsCpusAndWeKeepOurs) {
   EXPECT_EQ(g_cpu_changes, 0);
 }
 
-TEST_F(SpawnerTest, AWorkerWhoseCpusAreGoneIsOneThatCannotStart) {
+TEST_F(SpawnerTest, AWorkerWithoutItsCpusCannotStart) {
   WorkerCommand command = Shell("true");
   command.cpus = {8000};
   Told told;

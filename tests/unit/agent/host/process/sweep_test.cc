@@ -58,7 +58,7 @@ TEST_F(SweepTest, AWholeTreeIsGoneAndReapedAfterASweep) {
   for (pid_t pid : pids) EXPECT_FALSE(ReadProcess(pid)) << pid;  // no zombie either
 }
 
-TEST_F(SweepTest, WhatADeadWorkerLeftIsGoneAfterASweep) {
+TEST_F(SweepTest, LeftoversOfADeadWorkerAreGoneAfterASweep) {
   bool& exited = exited_;
   const std::vector<pid_t> pids = StartTree(&exited);
   kill(pids[0], SIGKILL);
@@ -68,7 +68,7 @@ TEST_F(SweepTest, WhatADeadWorkerLeftIsGoneAfterASweep) {
   for (pid_t pid : pids) EXPECT_FALSE(ReadProcess(pid)) << pid;
 }
 
-TEST_F(SweepTest, AChildThatWasThereBeforeUsIsLeftAlone) {
+TEST_F(SweepTest, AnInheritedChildIsLeftAlone) {
   // The hostlet of the fixture counts as the host here only from its own start on: one more is made.
   LinePipe pipe;
   const pid_t before = SpawnActor({"tree"}, pipe.in());
@@ -81,7 +81,7 @@ TEST_F(SweepTest, AChildThatWasThereBeforeUsIsLeftAlone) {
 }
 
 // As in `( sleep 1; setsid daemon & ) & exec muster run ...`.
-TEST_F(SweepTest, WhatAChildThatWasThereBeforeUsLeavesLaterIsLeftAlone) {
+TEST_F(SweepTest, OrphansOfAnInheritedChildAreLeftAlone) {
   LinePipe pipe, order;
   const pid_t before = fork();
   if (before == 0) {
@@ -218,7 +218,7 @@ TEST_F(MarkedTest, ASessionThatIsNamedIsEndedWithoutAMarker) {
   EXPECT_FALSE(AllDead(pids));
 }
 
-TEST_F(MarkedTest, WhatAnEarlierPassFoundCountsUntilItHasEnded) {
+TEST_F(MarkedTest, FoundProcessesCountUntilTheyEnd) {
   // One that bears no marker stands for one that ends: its memory is gone, and the marker with it.
   LinePipe pipe;
   const pid_t child = SpawnActor({"wait"}, pipe.in());
@@ -245,7 +245,7 @@ std::optional<ProcessInfo> ProcessWith(const std::string& state, uint64_t flags,
   return ParseProcess(71, text + " " + std::to_string(environment_end) + " 0\n");
 }
 
-TEST(ProcessTest, IsReadWithWhateverItsNameHolds) {
+TEST(ProcessTest, IsReadWithAnyName) {
   const auto info = ProcessWith("S", 0, 99);
   ASSERT_TRUE(info);
   EXPECT_EQ(info->name, "a (b) c");
@@ -271,7 +271,7 @@ TEST(ProcessTest, BetweenTwoProgramsItHasNoEnvironmentYet) {
   EXPECT_FALSE(ReadProcess(getpid())->in_exec);
 }
 
-TEST(ProcessTest, WhatIsUnclearIsLookedAtOnceMoreAfterAllOthers) {
+TEST(ProcessTest, AnUnclearProcessIsReadAgainLast) {
   std::map<pid_t, int> looks;
   pid_t last = 0;
   const auto first_time_unclear = [&](pid_t pid, std::string* unclear) {
@@ -287,7 +287,7 @@ TEST(ProcessTest, WhatIsUnclearIsLookedAtOnceMoreAfterAllOthers) {
   EXPECT_EQ(LookAtEachProcess(always_unclear), "in an exec");
 }
 
-TEST_F(MarkedTest, OneWhoseFirstThreadHasEndedIsNotGone) {
+TEST_F(MarkedTest, AProcessWithoutItsFirstThreadIsNotGone) {
   const std::string host_id = "test-" + std::to_string(getpid()) + "-t";
   LinePipe pipe;
   const pid_t child = SpawnMarked({"headless"}, host_id, &pipe);
@@ -306,7 +306,7 @@ TEST_F(MarkedTest, OneWhoseFirstThreadHasEndedIsNotGone) {
 
 // A shell dies with its host between the listing of the processes and the reading of its marker. Its children
 // still had a parent in that list, so only the next pass can find them.
-TEST_F(MarkedTest, OneThatEndsWhileItIsLookedAtLeavesAnotherPassToDo) {
+TEST_F(MarkedTest, AnExitDuringThePassNeedsAnotherPass) {
   const std::string host_id = "test-" + std::to_string(getpid()) + "-e";
   LinePipe pipe;
   const pid_t shell = SpawnMarked({"tree"}, host_id, &pipe);
@@ -329,7 +329,7 @@ TEST_F(MarkedTest, OneThatEndsWhileItIsLookedAtLeavesAnotherPassToDo) {
 }
 
 // Compilers and the like come and go by the hundred on a machine: none of them makes a host less dead.
-TEST_F(MarkedTest, OneThatEndsWhileItIsLookedAtAndCanHaveLeftNothingChangesNothing) {
+TEST_F(MarkedTest, AnExitWithoutChildrenNeedsNoOtherPass) {
   const std::string host_id = "test-" + std::to_string(getpid()) + "-c";
   LinePipe pipe;
   const pid_t child = SpawnMarked({"wait"}, host_id, &pipe);
@@ -347,7 +347,7 @@ TEST_F(MarkedTest, OneThatEndsWhileItIsLookedAtAndCanHaveLeftNothingChangesNothi
   EXPECT_TRUE(Eventually([&] { return EndMarked({.ids = {host_id}}).AllGone(); }));
 }
 
-TEST_F(MarkedTest, OfOneThatEndsBeforeItsMarkerIsReadItIsNotKnownWhoseItWas) {
+TEST_F(MarkedTest, AnExitBeforeItsMarkerIsReadIsUnclear) {
   const std::string host_id = "test-" + std::to_string(getpid()) + "-b";
   LinePipe pipe;
   const pid_t child = SpawnMarked({"wait"}, host_id, &pipe);
@@ -404,7 +404,7 @@ TEST_F(SweepTest, ASweepIsNotOverWhileChildrenCannotBeSeen) {
   for (pid_t pid : pids) EXPECT_FALSE(ReadProcess(pid)) << pid;
 }
 
-TEST_F(SweepTest, WhatIsNoChildOfOursIsEndedTooWhileASweepDoesNotEnd) {
+TEST_F(SweepTest, AnUnfinishedSweepEndsForeignDescendantsToo) {
   int ended = 0;
   Sweeper sweeper(
       &hostlet_.loop, &hostlet_.spawner, [](const std::string&) {}, [&](const std::set<pid_t>&) { ++ended; });
@@ -439,7 +439,7 @@ class OrphanTest : public MarkedTest {
   }
 };
 
-TEST_F(OrphanTest, WhatADeadHostOfOurRunLeftIsGone) {
+TEST_F(OrphanTest, OrphansOfADeadHostOfOurRunAreEnded) {
   const std::vector<pid_t> pids = Abandon(FormatMarker(Dead("a")));
   const OrphanReport report = EndOrphans(Own());
   EXPECT_TRUE(AllDead(pids));
@@ -451,7 +451,7 @@ TEST_F(OrphanTest, WhatADeadHostOfOurRunLeftIsGone) {
   }
 }
 
-TEST_F(OrphanTest, WhatCannotBeSeenIsNotToldAsLeft) {
+TEST_F(OrphanTest, UnreadableProcessesAreNotReported) {
   const std::vector<pid_t> pids = Abandon(FormatMarker(Dead("e")));
   const Marker own = Own();
   OrphanReport report;
@@ -464,7 +464,7 @@ TEST_F(OrphanTest, WhatCannotBeSeenIsNotToldAsLeft) {
   EXPECT_TRUE(AllAlive(pids));
 }
 
-TEST_F(OrphanTest, APidThatAnotherProcessHasByNowIsADeadHosts) {
+TEST_F(OrphanTest, AReusedPidMeansADeadHost) {
   Marker marker = Dead("b");
   marker.pid = getpid();
   marker.start = Own().start - 1;
@@ -502,13 +502,13 @@ TEST_F(OrphanTest, AnotherRunsProcessesAreLeftAlone) {
   ExpectLeftAlone(marker);
 }
 
-TEST_F(OrphanTest, WhatAnEnvironmentBroughtFromAnotherMachineIsLeftAlone) {
+TEST_F(OrphanTest, MarkersOfAnotherMachineAreIgnored) {
   Marker marker = Dead("e");
   marker.place = MakePlace("another boot", "pid:[1]", "time:[1]");
   ExpectLeftAlone(marker);
 }
 
-TEST_F(OrphanTest, AHostEndsNothingOfTheOneThatItDescendsFrom) {
+TEST_F(OrphanTest, AHostSparesItsAncestorsProcesses) {
   const Marker dead = Dead("f");
   const std::vector<pid_t> pids = Abandon(FormatMarker(dead));
   EnvironmentMap environment = CurrentEnvironment();

@@ -14,7 +14,7 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(60);  // a test that hangs fails
 
-TEST(ErrorFileTest, WhatRecordWritesIsReadWhole) {
+TEST(ErrorFileTest, RecordsFileIsReadWhole) {
   const WorkerError error = ParseErrorFile(
       R"({"message": {"message": "ValueError: x", "extraInfo": {"py_callstack": "Trace\n x", "timestamp": "17"}}})");
   EXPECT_EQ(error.message, "ValueError: x");
@@ -29,7 +29,7 @@ TEST(ErrorFileTest, ThePlainShapeIsRead) {
   EXPECT_EQ(ParseErrorFile(R"({"message": "plain", "timestamp": 1700000000.9})").failed_at_s, 1'700'000'000);
 }
 
-TEST(ErrorFileTest, APartThatIsMissingIsDoneWithout) {
+TEST(ErrorFileTest, MissingPartsAreTolerated) {
   EXPECT_EQ(ParseErrorFile(R"({"message": {"message": "m"}})").message, "m");
   EXPECT_EQ(ParseErrorFile(R"({"message": {"message": "m", "extraInfo": 7}})").message, "m");
   EXPECT_EQ(
@@ -37,7 +37,7 @@ TEST(ErrorFileTest, APartThatIsMissingIsDoneWithout) {
       "KeyError: k");
 }
 
-TEST(ErrorFileTest, ATimestampThatIsNoneIsNotTaken) {
+TEST(ErrorFileTest, AnInvalidTimestampIsIgnored) {
   for (const char* stamp : {"\"\"", "\"soon\"", "-1", "0", "1e300", "null", "[]", "\"nan\"", "\"inf\""}) {
     const std::string content = std::string(R"({"message": "m", "timestamp": )") + stamp + "}";
     EXPECT_FALSE(ParseErrorFile(content).failed_at_s) << stamp;
@@ -45,7 +45,7 @@ TEST(ErrorFileTest, ATimestampThatIsNoneIsNotTaken) {
   }
 }
 
-TEST(ErrorFileTest, AnythingElseIsReportedWithItsFirstLine) {
+TEST(ErrorFileTest, OtherContentIsReportedWithItsFirstLine) {
   EXPECT_EQ(ParseErrorFile("").message, "the error file is empty");
   EXPECT_EQ(ParseErrorFile("garb\xff ge\nmore").message, "the error file is not JSON: garb? ge");
   EXPECT_EQ(ParseErrorFile("{}").message, "the error file has no \"message\": {}");
@@ -59,7 +59,7 @@ TEST(ErrorFileTest, AnythingElseIsReportedWithItsFirstLine) {
   EXPECT_FALSE(ParseErrorFile(std::string(200'000, '[')).message.empty());
 }
 
-TEST(ErrorFileTest, OfALongCallstackTheFirstLineAndTheEndAreKept) {
+TEST(ErrorFileTest, ALongCallstackKeepsItsFirstLineAndEnd) {
   std::string stack = "Traceback (most recent call last):\n";
   for (int i = 0; i < 1000; ++i) stack += "  File \\\"\xc3\xa4.py\\\", line " + std::to_string(i) + "\n";
   std::string escaped;
@@ -73,7 +73,7 @@ TEST(ErrorFileTest, OfALongCallstackTheFirstLineAndTheEndAreKept) {
   EXPECT_TRUE(kept.ends_with("line 999\n"));
 }
 
-TEST(ErrorFileTest, AFileOfAnEarlierRoundIsNotTakenForThisOnes) {
+TEST(ErrorFileTest, AnEarlierRoundsFileIsIgnored) {
   ErrorFiles files;
   EXPECT_EQ(files.PathOf(1), "");
   EXPECT_TRUE(files.BeginRound(2, kPatience).ok());
@@ -86,7 +86,7 @@ TEST(ErrorFileTest, AFileOfAnEarlierRoundIsNotTakenForThisOnes) {
   EXPECT_FALSE(ReadErrorFile(path));
 }
 
-TEST(ErrorFileTest, ALinkAPipeAFolderAndAnEndlessFileDoNoHarm) {
+TEST(ErrorFileTest, UnsuitableFilesDoNoHarm) {
   ErrorFiles files;
   EXPECT_TRUE(files.BeginRound(5, kPatience).ok());
   const std::string target = files.PathOf(0);

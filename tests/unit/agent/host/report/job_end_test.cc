@@ -41,7 +41,7 @@ std::string Content(const std::string& path) {
   return content.str();
 }
 
-TEST(ReplaceFileTest, MakesOrReplacesTheFileAndLeavesNothingBeside) {
+TEST(ReplaceFileTest, CreatesOrReplacesTheFileWithoutLeftovers) {
   const Folder folder;
   EXPECT_TRUE(ReplaceFile(folder / "r", "one, which is longer").ok());
   EXPECT_TRUE(ReplaceFile(folder / "r", "two").ok());
@@ -56,7 +56,7 @@ TEST(ReplaceFileTest, AnotherNodeWithTheSamePidIsNotInTheWay) {
   EXPECT_EQ(Content(folder / "r"), "ours");
 }
 
-TEST(FillFileTest, TheFirstWriterIsHeard) {
+TEST(FillFileTest, TheFirstWriterWins) {
   const Folder folder;
   { const std::ofstream empty(folder / "empty"); }
   for (const char* name : {"absent", "empty"}) {
@@ -67,7 +67,7 @@ TEST(FillFileTest, TheFirstWriterIsHeard) {
   EXPECT_FALSE(FillFile(folder / "no/where", "x").ok());
 }
 
-TEST(ReportPathTest, EachNodeMayHaveItsOwn) {
+TEST(ReportPathTest, EachNodeMayHaveItsOwnPath) {
   JobEnd end;
   end.host = "h";
   EXPECT_EQ(ReportPath("r.json", end), "r.json");
@@ -78,7 +78,7 @@ TEST(ReportPathTest, EachNodeMayHaveItsOwn) {
   EXPECT_EQ(ReportPath("r${node_rank}.json", end), "r1.json");
 }
 
-TEST(ReplaceFileTest, ALinkStaysAndItsFileIsReplaced) {
+TEST(ReplaceFileTest, ALinksTargetIsReplaced) {
   const Folder folder;
   std::ofstream(folder / "file") << "old";
   ASSERT_EQ(symlink("file", (folder / "link").c_str()), 0);
@@ -87,7 +87,7 @@ TEST(ReplaceFileTest, ALinkStaysAndItsFileIsReplaced) {
   EXPECT_EQ(Content(folder / "file"), "new");
 }
 
-TEST(ReplaceFileTest, APipeIsWrittenToAndStaysOne) {
+TEST(ReplaceFileTest, APipeIsWrittenTo) {
   const Folder folder;
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   const int reader = open((folder / "pipe").c_str(), O_RDONLY | O_NONBLOCK);
@@ -99,7 +99,7 @@ TEST(ReplaceFileTest, APipeIsWrittenToAndStaysOne) {
   EXPECT_TRUE(fs::is_fifo(folder / "pipe"));
 }
 
-TEST(StreamAtTest, TheFileOfAStreamIsKnownByAnyOfItsNames) {
+TEST(StreamAtTest, AStreamsFileIsRecognizedByAnyName) {
   const Folder folder;
   { const std::ofstream log(folder / "log"), other(folder / "other"); }
   ASSERT_EQ(symlink("log", (folder / "link").c_str()), 0);
@@ -114,7 +114,7 @@ TEST(StreamAtTest, TheFileOfAStreamIsKnownByAnyOfItsNames) {
 }
 
 // The caller writes what belongs on a stream, so that it stands behind the lines before it.
-TEST(ReportsTest, TheFileOfAStreamIsLeftToTheCaller) {
+TEST(ReportsTest, AStreamsFileIsLeftToTheCaller) {
   const Folder folder;
   std::ofstream(folder / "log") << "a line\n";
   struct stat before = {}, after = {};
@@ -147,7 +147,7 @@ TEST(ReplaceFileTest, AnErrorNamesThePath) {
   EXPECT_NE(std::string(status.message()).find(folder / "no/where"), std::string::npos) << status;
 }
 
-TEST(OverwriteFileTest, KeepsTheFileItselfAndMakesNone) {
+TEST(OverwriteFileTest, OverwritesInPlaceAndCreatesNoFile) {
   const Folder folder;
   std::ofstream(folder / "f") << "a longer one";
   struct stat before = {}, after = {};
@@ -159,7 +159,7 @@ TEST(OverwriteFileTest, KeepsTheFileItselfAndMakesNone) {
   EXPECT_FALSE(OverwriteFile(folder / "g", "new").ok());
 }
 
-TEST(WriteReportsTest, EachFileThatWasAskedForIsWrittenAndOneThatCannotBeStopsNoOther) {
+TEST(WriteReportsTest, OneFailedReportStopsNoOther) {
   const Folder folder;
   std::ofstream(folder / "log") << "";
   JobEnd end;
@@ -184,7 +184,7 @@ std::string Lines(int first, int last) {
   return text;
 }
 
-TEST(LastLinesTest, AreTheLastTwenty) {
+TEST(LastLinesTest, TheLastTwentyAreKept) {
   const std::string last = Lines(81, 100);
   EXPECT_EQ(LastLines(Lines(1, 100)), last.substr(0, last.size() - 1));
   EXPECT_EQ(LastLines("one\ntwo"), "one\ntwo");
@@ -193,11 +193,11 @@ TEST(LastLinesTest, AreTheLastTwenty) {
   EXPECT_EQ(LastLines("a\n\nb\n\n\n"), "a\n\nb");
 }
 
-TEST(LastLinesTest, OfARedrawnLineTheLastStateIsShown) {
+TEST(LastLinesTest, ARedrawnLineShowsItsLastState) {
   EXPECT_EQ(LastLines("10%\r50%\r99%\r\nerror\r\n"), "99%\nerror");
 }
 
-TEST(LastLinesTest, AreBoundedInBytesAndUtf8) {
+TEST(LastLinesTest, LinesAreBoundedAndValidUtf8) {
   const std::string last = LastLines("first\n" + std::string(10'000, 'x') + "\xff\xc3\xa4\nend\n");
   EXPECT_LE(last.size(), kTailBytes);
   EXPECT_GT(last.size(), kTailBytes - 8);
@@ -215,7 +215,7 @@ TEST(StderrTailTest, KeepsTheEndOfMuchOutputInLittleMemory) {
   EXPECT_TRUE(tail.ended());
 }
 
-TEST(LastLinesOfFileTest, AreTheFilesEnd) {
+TEST(LastLinesOfFileTest, TheFilesEndIsRead) {
   const Folder folder;
   std::ofstream(folder / "stderr.log") << Lines(1, 50'000);
   EXPECT_EQ(LastLinesOfFile(folder / "stderr.log"), LastLines(Lines(49'000, 50'000)));

@@ -72,7 +72,7 @@ class ProgressWatchTest : public testing::Test {
   std::optional<ProgressWatch> watch_;
 };
 
-TEST_F(ProgressWatchTest, ATouchIsToldOnceInARound) {
+TEST_F(ProgressWatchTest, ATouchIsReportedOncePerRound) {
   Touch();
   BeginRound();
   EXPECT_EQ(Look(), 0) << "what was there before is no progress";
@@ -86,7 +86,7 @@ TEST_F(ProgressWatchTest, ATouchIsToldOnceInARound) {
   EXPECT_EQ(Look(), 2);
 }
 
-TEST_F(ProgressWatchTest, AWordThatIsLateForItsRoundIsNoneAboutTheNext) {
+TEST_F(ProgressWatchTest, ALateTouchDoesNotCountForTheNextRound) {
   BeginRound();
   Touch();
   watch().Look();
@@ -95,7 +95,7 @@ TEST_F(ProgressWatchTest, AWordThatIsLateForItsRoundIsNoneAboutTheNext) {
   EXPECT_EQ(Look(), 0);
 }
 
-TEST_F(ProgressWatchTest, AFileThatAppearsIsATouchAndOneThatGoesIsNone) {
+TEST_F(ProgressWatchTest, AppearingIsATouchVanishingIsNot) {
   BeginRound();
   EXPECT_EQ(Look(), 0);
   Touch();
