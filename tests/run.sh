@@ -36,8 +36,8 @@ if [ "$form" = short ]; then
   export MUSTER_CHAOS_SEED=${MUSTER_CHAOS_SEED:-1}
 fi
 # The torch tests of the short form: trainings that lose a worker, an agent and the primary, and lose nothing by it.
-readonly SHORT_TORCH=(test_all_reduce test_tqdm StandardLibraryTest test_a_worker_that_is_killed
-  test_the_primarys_host_that_is_killed test_agents_that_are_killed)
+readonly SHORT_TORCH=(test_all_reduce test_tqdm StandardLibraryTest test_a_killed_worker
+  test_a_killed_primary_host test_killed_agents)
 jobs=$(nproc)
 readonly jobs
 export CCACHE_DIR=${CCACHE_DIR:-$PWD/.cache/ccache} CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1

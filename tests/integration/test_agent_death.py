@@ -42,12 +42,12 @@ class AgentDeath(ClusterTest):
         job.start_all()
         return job, job.wait_for_round(0)
 
-    def test_of_a_node_disturbs_nobody(self):
+    def test_an_agents_death_disturbs_nobody(self):
         job, starts = self.running()
         self.kill_agent(job, 1)
         self.check_undisturbed(job, starts)
 
-    def test_of_the_primary_disturbs_nobody_and_all_attach_again(self):
+    def test_the_primary_agents_death_disturbs_nobody(self):
         job, starts = self.running(reduction_server=True)
         seen = {place: len(node.said(ATTACHED)) for place, node in job.nodes.items()}
         self.kill_agent(job, 0)
@@ -55,7 +55,7 @@ class AgentDeath(ClusterTest):
             wait_until(f"place {place} is attached again", lambda: len(node.said(ATTACHED)) > seen[place])
         self.check_undisturbed(job, starts)
 
-    def test_of_the_primary_while_another_program_takes_its_port_disturbs_nobody(self):
+    def test_a_taken_port_after_the_death_disturbs_nobody(self):
         job, starts = self.running(options=("--lease", "60s"))
         primary = job.nodes[0]
         host, agent = primary.host(), primary.agent()
@@ -71,13 +71,13 @@ class AgentDeath(ClusterTest):
             wait_until("longer than a new job waits for its port", lambda: time.monotonic() > until)
         self.check_undisturbed(job, starts)
 
-    def test_many_times_over_everywhere_disturbs_nobody(self):
+    def test_many_agent_deaths_disturb_nobody(self):
         job, starts = self.running()
         for place in (0, 1, 2, 0, 1, 2, 0, 1, 2):
             self.kill_agent(job, place)
         self.check_undisturbed(job, starts)
 
-    def test_of_all_at_once_disturbs_nobody(self):
+    def test_the_death_of_all_agents_disturbs_nobody(self):
         job, starts = self.running()
         for _ in range(3):
             seen = {place: len(node.said(ATTACHED)) for place, node in job.nodes.items()}
@@ -87,7 +87,7 @@ class AgentDeath(ClusterTest):
                 wait_until(f"place {place} is attached again", lambda: len(node.said(ATTACHED)) > seen[place])
         self.check_undisturbed(job, starts)
 
-    def test_before_everybody_is_there_delays_nothing_but_the_start(self):
+    def test_a_death_before_the_start_only_delays_it(self):
         job = self.cluster(3)
         job.start(1)
         job.start(0)
@@ -97,7 +97,7 @@ class AgentDeath(ClusterTest):
         starts = job.wait_for_round(0)
         self.check_undisturbed(job, starts)
 
-    def test_at_the_moment_of_success_loses_no_verdict(self):
+    def test_a_death_at_the_success_loses_no_verdict(self):
         for place in (0, 1):
             with self.subTest(place=place):
                 job, starts = self.running()
@@ -107,7 +107,7 @@ class AgentDeath(ClusterTest):
                 kill(agent)
                 self.check_undisturbed(job, starts)
 
-    def test_a_failure_while_the_primary_has_no_agent_is_not_lost(self):
+    def test_a_failure_without_a_primary_agent_is_not_lost(self):
         job = self.cluster(3, plan=[{"when": {"rank": 3, "restart": 0}, "after": "failure", "exit": 7}])
         job.start_all()
         job.wait_for_round(0)
@@ -121,7 +121,7 @@ class AgentDeath(ClusterTest):
         self.assertEqual({0, 1}, {record["restart"] for record in job.records()})
         self.assert_rounds_do_not_overlap(job)
 
-    def test_five_times_within_moments_is_a_fault_of_ours(self):
+    def test_five_deaths_within_moments_exit_70(self):
         job = self.cluster(1, nproc=1)
         node = job.start(0)
         job.wait_for_round(0)
@@ -138,7 +138,7 @@ class AgentDeath(ClusterTest):
         self.assertEqual([], job.workers_of(0))
         self.assertEqual(5, len(killed))
 
-    def test_of_the_primary_loses_no_success_of_a_node_that_is_then_asked_to_leave(self):
+    def test_a_leaving_nodes_success_is_not_lost(self):
         job = self.cluster(3, nproc=1, options=["--lease", "20s"], plan=[
             {"when": {"rank": 2}, "after": "early"}, {"when": {"rank": 0}, "after": "late"},
             {"when": {"rank": 1}, "after": "late"}])
@@ -159,7 +159,7 @@ class AgentDeath(ClusterTest):
 class AgentDeathWhereThePortDecides(ClusterTest):
     """No rank is said and the primary's name is both nodes' own: who had the port first is the primary, for good."""
 
-    def test_of_both_at_once_does_not_exchange_their_parts(self):
+    def test_two_deaths_at_once_do_not_swap_roles(self):
         port = cluster.free_port("127.0.0.1")
         job = self.cluster(2, plan=[{"term": "ignore"}], options=[
             "--nnodes", "2", "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "one-machine"])

@@ -10,7 +10,7 @@ NO_STATUS = b"\xff\xff\xff\xff"  # no protobuf message
 
 
 class AgentLink(unittest.TestCase):
-    def test_an_agent_that_cannot_read_its_host_ends_instead_of_waiting_for_ever(self):
+    def test_an_agent_that_cannot_read_its_host_ends(self):
         host, agent = socket.socketpair()
         with host, agent:
             # The shell moves the descriptor to where the agent looks for it.

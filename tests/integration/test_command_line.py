@@ -197,7 +197,7 @@ class RunTest(CommandLineTest):
         self.valued = {name for name in options if name not in self.switches}
         self.letters = {name: letter for name, (letter, _) in options.items() if letter}
 
-    def test_the_list_here_is_the_programs_own(self):
+    def test_this_list_matches_the_programs(self):
         self.assertGreater(len(self.switches), 4)
         self.assertEqual(self.valued, set(WRONG))
         completion = subprocess.run([self.muster, "run", "--print-completion", "bash"], capture_output=True, text=True,
@@ -205,7 +205,7 @@ class RunTest(CommandLineTest):
         offered = re.search(r'run\) options="--help ([^"]*)"', completion)[1].split()
         self.assertEqual({f"--{name}" for name in self.valued | self.switches}, set(offered))
 
-    def test_a_wrong_value_of_every_option_is_named_with_the_option(self):
+    def test_a_wrong_value_of_each_option_is_named(self):
         for name in sorted(self.valued):
             for value in self.wrong_values(name):
                 with self.subTest(option=name, value=value):
@@ -214,7 +214,7 @@ class RunTest(CommandLineTest):
                         self.assert_refused([self.muster, command, word, "--no-python", "true"], f"--{name} ",
                                             shown(value))
 
-    def test_muster_local_refuses_the_same_before_it_starts_a_node(self):
+    def test_muster_local_refuses_the_same_values(self):
         for name in sorted(self.valued - {"pass-local-rank"}):
             value = (*WRONG[name], b"h\xff")[0]
             with self.subTest(option=name, value=value):
@@ -222,7 +222,7 @@ class RunTest(CommandLineTest):
                 self.assert_refused([self.muster, "local", "--nodes", "2", word, "--no-python", "true"], f"--{name} ",
                                     shown(value))
 
-    def test_an_empty_value_says_nothing_where_torchrun_takes_it_so(self):
+    def test_an_empty_value_is_ignored_as_in_torchrun(self):
         words = [f"--{name}=" for name in sorted(EMPTY_IS_UNSAID)]
         code, said = ran([self.muster, "run", *words, "--no-python", "true"])
         self.assertEqual(0, code, said)
@@ -230,7 +230,7 @@ class RunTest(CommandLineTest):
             self.assert_refused([self.muster, "run", f"--{name}=", "--nnodes=2", "--node-rank=1", "t.py"],
                                 f"--{name} ''", "2 nodes")
 
-    def test_a_wrong_variable_of_every_option_is_65_and_named(self):
+    def test_a_wrong_variable_of_each_option_is_65(self):
         for name in sorted(self.valued | self.switches):
             values = ("perhaps", b"\xff") if name in self.switches else self.wrong_values(name)
             prefixes = ("MUSTER_",) if name in OURS_ALONE else ("MUSTER_", "PET_")
@@ -240,13 +240,13 @@ class RunTest(CommandLineTest):
                         self.assert_refused([self.muster, "run", "t.py"], f"{variable} ", shown(value), code=65,
                                             **{variable: value})
 
-    def test_an_empty_variable_is_one_that_is_not_set(self):
+    def test_an_empty_variable_counts_as_unset(self):
         names = [name.upper().replace("-", "_") for name in self.valued | self.switches]
         empty = {prefix + name: "" for prefix in ("MUSTER_", "PET_") for name in names}
         code, said = ran([self.muster, "run", "--no-python", "true"], **empty)
         self.assertEqual(0, code, said)
 
-    def test_a_switch_takes_no_value_and_an_option_needs_one(self):
+    def test_switches_take_no_value_options_need_one(self):
         for name in sorted(self.switches):
             self.assert_refused([self.muster, "run", f"--{name}=so", "t.py"], f"--{name}=so")
         for name in sorted(self.valued - {"pass-local-rank"}):
@@ -256,7 +256,7 @@ class RunTest(CommandLineTest):
             if name in self.valued:
                 self.assert_refused([self.muster, "run", f"-{letter}"], f"-{letter}: needs a value")
 
-    def test_an_unknown_option_is_named_and_what_was_meant(self):
+    def test_an_unknown_option_gets_a_suggestion(self):
         meant = {"--nnoodes": "--nnodes", "--mastr-addr=h": "--master-addr", "--maxrestarts": "--max-restarts"}
         for typed, name in meant.items():
             self.assert_refused([self.muster, "run", typed, "t.py"], typed.split("=", 1)[0] + ": no such option",
@@ -265,7 +265,7 @@ class RunTest(CommandLineTest):
             self.assert_refused([self.muster, "run", typed, "t.py"], shown(typed), "no such option")
         self.assert_refused([self.muster, "run", "--no", "t.py"], "--no:", "--node-rank", "--no-python")
 
-    def test_options_that_contradict_each_other_are_both_named(self):
+    def test_contradicting_options_are_both_named(self):
         nodes = ["--nnodes", "2", "--node-rank", "0"]
         cases = (
             (["-m", "--no-python"], "--no-python:", "--module"),
@@ -285,7 +285,7 @@ class RunTest(CommandLineTest):
         self.assert_refused([self.muster, "run", "--virtual-local-rank", "--nproc-per-node=2", "t.py"],
                             "--virtual-local-rank:", "CUDA_VISIBLE_DEVICES has 1", CUDA_VISIBLE_DEVICES="3")
 
-    def test_a_rank_that_is_not_there_is_refused(self):
+    def test_an_unknown_rank_is_refused(self):
         two = ["--nproc-per-node", "2"]
         for words, said in (([*two, "--stdin", "2"], "the job has 2 workers"),
                             ([*two, "--local-ranks-filter", "7"], "this node has 2 workers")):
@@ -295,7 +295,7 @@ class RunTest(CommandLineTest):
         self.assert_refused([self.muster, "local", "--nodes", "2", *two, "--stdin", "4", "t.py"], "--stdin 4:",
                             "the job has 4 workers")
 
-    def test_no_script_is_64_and_one_that_is_not_there_127_in_one_line_before_anything_is_started(self):
+    def test_no_script_is_64_and_a_missing_one_127(self):
         self.assert_refused([self.muster, "run", "--standalone"], "SCRIPT")
         for words, said in ((["no/such.py", "x"], "the script no/such.py does not exist"),
                             (["--no-python", "./nothing"], "the program ./nothing does not exist"),
@@ -306,11 +306,11 @@ class RunTest(CommandLineTest):
 
 
 class DeepspeedTest(CommandLineTest):
-    def test_the_list_here_is_the_programs_own(self):
+    def test_this_list_matches_the_programs(self):
         options = options_of(help_of(self.deepspeed))
         self.assertEqual({name for name, (_, value) in options.items() if value}, set(WRONG_FOR_DEEPSPEED))
 
-    def test_a_wrong_value_of_every_option_is_named_with_the_option(self):
+    def test_a_wrong_value_of_each_option_is_named(self):
         (self.folder / "hosts").write_text("localhost slots=2\n")
         for name, values in sorted(WRONG_FOR_DEEPSPEED.items()):
             hosts = [] if name == "hostfile" else ["--hostfile", str(self.folder / "hosts")]
@@ -320,7 +320,7 @@ class DeepspeedTest(CommandLineTest):
                     quoted = shown(value).split("@", 1)[0]  # a filter names the part that is wrong
                     self.assert_refused([self.deepspeed, *hosts, word, "t.py"], f"--{name} ", quoted)
 
-    def test_switches_needs_unknown_options_and_contradictions_are_named(self):
+    def test_other_errors_are_named(self):
         for name, (_, value) in options_of(help_of(self.deepspeed)).items():
             words = [f"--{name}"] if value else [f"--{name}=so", "t.py"]
             self.assert_refused([self.deepspeed, *words], f"--{name}")
@@ -340,7 +340,7 @@ class DeepspeedTest(CommandLineTest):
             with self.subTest(words):
                 self.assert_refused([self.deepspeed, *words], *said)
 
-    def test_its_own_defaults_may_be_said(self):
+    def test_its_own_defaults_are_accepted(self):
         words = ["--num_gpus=-1", "--num_nodes=-1", "--node_rank=-1", "--master_addr=", "--include=", "--exclude=",
                  "--launcher_args=", "--enable_each_rank_log=None", "--log_level=info", "-q", "--no_local_rank"]
         code, said = ran([self.deepspeed, *words, "--no_python", "true"])
@@ -348,7 +348,7 @@ class DeepspeedTest(CommandLineTest):
 
 
 class SubcommandsTest(CommandLineTest):
-    def test_each_names_what_is_wrong(self):
+    def test_each_subcommand_names_its_errors(self):
         cases = (
             (["dance"], "dance"), ([b"d\xff\nx"], r"d\xff\nx"), (["rnu"], "did you mean muster run?"),
             (["version", "now"], "now"), (["--version", "now"], "now"), (["help", "rnu"], "rnu"),
@@ -372,16 +372,16 @@ class SubcommandsTest(CommandLineTest):
             with self.subTest(words):
                 self.assert_refused([self.muster, *words], *said)
 
-    def test_nothing_at_all_is_answered_with_the_help(self):
+    def test_no_arguments_print_the_help(self):
         code, said = ran([self.muster])
         self.assertEqual(64, code)
         self.assertIn("Usage: muster COMMAND", said)
 
-    def test_a_wrong_log_level_is_65_and_named(self):
+    def test_a_wrong_log_level_is_65(self):
         self.assert_refused([self.muster, "run", "--no-python", "true"], "MUSTER_LOG_LEVEL loud", code=65,
                             MUSTER_LOG_LEVEL="loud")
 
-    def test_a_wrong_variable_of_torchs_that_stands_for_an_option_is_65_and_named(self):
+    def test_a_wrong_variable_of_torch_is_65(self):
         for name, value in (("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "soon"),
                             ("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", b"\xff")):
             self.assert_refused([self.muster, "run", "--no-python", "true"], f"{name} ", shown(value), code=65,

@@ -39,14 +39,14 @@ class CoordinatorAlone(ClusterTest):
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
         self.assertEqual(0, self.coordinator.exit_code())
 
-    def test_ends_with_the_code_of_the_worker_that_failed_first(self):
+    def test_exits_with_the_first_failures_code(self):
         job, _ = self.running(plan=[{"when": {"rank": 2}, "exit": 7}, {"when": {"rank": 0}, "after": "never"}])
         job.open_gate()
         self.assertEqual({0: 7, 1: 7}, job.exit_codes())
         self.assertEqual(7, self.coordinator.exit_code())
         self.assertTrue(self.coordinator.said("exit code 7: rank 2 "))
 
-    def test_killed_and_started_again_it_disturbs_no_worker(self):
+    def test_a_restart_disturbs_no_worker(self):
         job, starts = self.running()
         for _ in range(3):
             kill(self.coordinator.process.pid)
@@ -60,7 +60,7 @@ class CoordinatorAlone(ClusterTest):
         self.assertEqual([], job.records("start", restart=1))
         self.assertEqual(0, self.coordinator.exit_code())
 
-    def test_another_jobs_coordinator_in_its_place_ends_no_node(self):
+    def test_another_jobs_coordinator_ends_no_node(self):
         job, starts = self.running(lease="60s")
         kill(self.coordinator.process.pid)
         self.coordinator.exit_code()
@@ -77,7 +77,7 @@ class CoordinatorAlone(ClusterTest):
         self.assertEqual(starts, job.wait_for_round(0), "the same workers, by pid")
         self.assertEqual(0, own.exit_code())
 
-    def test_away_for_longer_than_the_lease_it_restarts_the_group_when_it_is_back(self):
+    def test_an_absence_beyond_the_lease_restarts_the_group(self):
         job, starts = self.running()
         kill(self.coordinator.process.pid)
         for place in (0, 1):
@@ -112,7 +112,7 @@ class CoordinatorAlone(ClusterTest):
         self.assertEqual(0, spare.exit_code())
         self.assert_rounds_do_not_overlap(job)
 
-    def test_asked_to_stop_it_says_that_the_job_goes_on(self):
+    def test_a_stopped_one_says_that_the_job_goes_on(self):
         job, starts = self.running()
         self.coordinator.signal(signal.SIGTERM)
         self.assertEqual(75, self.coordinator.exit_code())
@@ -122,7 +122,7 @@ class CoordinatorAlone(ClusterTest):
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
         self.assertEqual(starts, job.wait_for_round(0))
 
-    def test_a_ctrl_c_of_ones_own_is_no_error(self):
+    def test_ones_own_ctrl_c_is_no_error(self):
         coordinator = self.start_coordinator(self.job_of(2), "--log-format", "json")
         wait_until("it listens", lambda: coordinator.said("listening on"))
         coordinator.signal(signal.SIGINT)
@@ -131,7 +131,7 @@ class CoordinatorAlone(ClusterTest):
         self.assertEqual(["INFO"], [line["severity"] for line in lines if line.get("event") == "job_ended"])
         self.assertEqual([], [line for line in lines if line["severity"] == "ERROR"])
 
-    def test_a_progress_file_that_one_node_watches_counts_for_the_job(self):
+    def test_one_nodes_progress_file_counts_for_the_job(self):
         job = self.job_of(2, nproc=1, plan=[{"when": {"rank": 1}, "exit": 5, "after": None}])
         self.start_coordinator(job, "--max-restarts", "100", "--restart-delay", "0s")
         job.start(0)
@@ -140,7 +140,7 @@ class CoordinatorAlone(ClusterTest):
         self.assertEqual([0, 1, 2, 3], sorted({record["restart"] for record in job.records("start")}))
         self.assertTrue(job.nodes[1].said("--max-restarts: ignored with --coordinator"))
 
-    def test_what_the_environment_says_of_nodes_is_not_asked(self):
+    def test_node_variables_of_the_environment_are_ignored(self):
         job = self.job_of(2)
         job.environment.update(PET_RDZV_ENDPOINT="elsewhere:1", PET_NODE_RANK="5", PET_NPROC_PER_NODE="gpu",
                                MUSTER_STANDALONE="1")

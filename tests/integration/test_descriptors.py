@@ -23,7 +23,7 @@ def listens(address):
 
 
 class Descriptors(ClusterTest):
-    def test_a_primary_that_had_no_descriptor_left_still_gets_its_nodes(self):
+    def test_a_primary_recovers_from_descriptor_exhaustion(self):
         job = self.cluster(2, prefix=lambda place: ["prlimit", f"--nofile={LIMIT}:{LIMIT}"] if place == 0 else [])
         job.start(0)
         address = (job.addresses[0], job.ports[0])
@@ -38,7 +38,7 @@ class Descriptors(ClusterTest):
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
 
     # gRPC closes a listener for good when one accept fails.
-    def test_a_coordinator_alone_that_had_none_left_listens_anew_and_disturbs_no_worker(self):
+    def test_a_coordinator_recovers_from_descriptor_exhaustion(self):
         port = cluster.free_port("127.0.0.1")
         same = ["--nnodes", "2", "--rdzv-id", "alone"]
         job = self.cluster(2, options=["--coordinator", f"127.0.0.1:{port}", *same])
@@ -77,7 +77,7 @@ class Start(unittest.TestCase):
                               capture_output=True, text=True, timeout=cluster.LIMIT_S, check=False)
         return done.returncode, done.stderr
 
-    def test_too_few_descriptors_are_one_line_and_70(self):
+    def test_too_few_descriptors_exit_70(self):
         for arguments in (STANDALONE, MULTI, LOCAL):
             for limit in (8, 10, 12, 14, 16, 18):
                 code, said = self.start([f"--nofile={limit}"], arguments)
@@ -88,7 +88,7 @@ class Start(unittest.TestCase):
                     self.assertRegex(said, r"muster: \d+ more descriptors are needed and only \d+ can be opened \(ulimit -n\)")
 
     @unittest.skipUnless(os.geteuid() == 0, "the limit of processes binds no root, and of a user all processes count")
-    def test_too_few_threads_and_processes_are_said_and_end_it(self):
+    def test_too_few_threads_or_processes_end_it(self):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-test-"))
         self.addCleanup(shutil.rmtree, folder)
         folder.chmod(0o755)

@@ -45,7 +45,7 @@ def table_rows(page, heading):
 
 
 class HelpTest(unittest.TestCase):
-    def test_the_defaults_in_it_are_those_that_hold(self):
+    def test_its_defaults_are_true(self):
         help_text = said("run", "--help")
         for name, value in defaults().items():
             with self.subTest(name):
@@ -55,13 +55,13 @@ class HelpTest(unittest.TestCase):
 
 
 class DocumentsTest(unittest.TestCase):
-    def test_every_option_they_name_exists(self):
+    def test_every_documented_option_exists(self):
         known = FOREIGN.union(*(NAME.findall(said(command, "--help")) for command in COMMANDS))
         for page in PAGES:
             named = set(NAME.findall(page.read_text()))
             self.assertEqual(set(), named - known - {"help"}, page)
 
-    def test_the_defaults_in_the_readme_are_those_that_hold(self):
+    def test_the_readmes_defaults_are_true(self):
         compared, plain = 0, defaults()
         for options, default, _ in table_rows(ROOT / "README.md", "Settings"):
             names = NAME.findall(options)
@@ -72,14 +72,14 @@ class DocumentsTest(unittest.TestCase):
                     compared += 1
         self.assertGreater(compared, 5)
 
-    def test_the_exit_codes_of_readme_and_help_are_the_same(self):
+    def test_readme_and_help_have_the_same_exit_codes(self):
         helped = said("--help").split("Exit codes:\n")[1]
         codes = [re.findall(r"\b\d+\b", line[:13]) for line in helped.splitlines()]
         shown = [re.findall(r"^\d+|(?<=, )\d+", row[0]) for row in table_rows(ROOT / "README.md", "Exit codes")]
         self.assertEqual([code for line in codes for code in line], [code for row in shown for code in row])
         self.assertGreater(len(codes), 8)
 
-    def test_what_they_link_to_or_name_as_a_file_is_there(self):
+    def test_linked_and_named_files_exist(self):
         pages = [*PAGES, *(path for folder in FOLDERS.split("|") for path in (ROOT / folder).rglob("README.md"))]
         for page in pages:
             text = page.read_text()
@@ -90,7 +90,7 @@ class DocumentsTest(unittest.TestCase):
                 there += [path.with_name(path.name + ".h") for path in there]  # `cli/run_plan`: both files
                 self.assertTrue(any(path.exists() for path in there), f"{page}: {name}")
 
-    def test_a_folders_readme_names_each_of_its_sources(self):
+    def test_each_folders_readme_names_its_sources(self):
         folders = {path.parent for room in ("agent", "base", "cli", "rendezvous") for path in (ROOT / room).rglob("*.cc")}
         self.assertGreater(len(folders), 15)
         for folder in folders:

@@ -23,7 +23,7 @@ class WhileDevicesAreCounted(ClusterTest):
         return wait_until("the devices are being counted", lambda: [
             pid for pid in descendants(process.pid) if arguments_of(pid) == HANGS])[0]
 
-    def test_the_first_signal_decides_at_once_and_the_tool_is_ended(self):
+    def test_the_first_signal_ends_muster_and_the_tool(self):
         for number, code, environment in ((signal.SIGTERM, 75, {}), (signal.SIGINT, self.cancelled, {}),
                                           (signal.SIGTERM, 134, {"MUSTER_RETRYABLE_EXIT_CODE": ""})):
             with self.subTest(signal=number.name, code=code):
@@ -38,7 +38,7 @@ class WhileDevicesAreCounted(ClusterTest):
 
 
 class BelowMusterLocal(WhileDevicesAreCounted):
-    def test_the_first_signal_decides_at_once_and_the_tool_is_ended(self):
+    def test_the_first_signal_ends_muster_and_the_tool(self):
         job = self.job_that_counts()
         environment = {**job.environment_of(0), "PATH": job.environment["PATH"]}
         del environment["CLUSTER_SPEC"], environment["CLOUD_ML_JOB_ID"]

@@ -20,7 +20,7 @@ class Elastic(ClusterTest):
         for place in places:
             job.start(place, options=["--rdzv-conf", "is_host=false"])
 
-    def test_nodes_that_come_together_cost_one_restart(self):
+    def test_simultaneous_joins_cost_one_restart(self):
         job = self.cluster_by_name(5, "2:5", options=["--join-settle", "1s", "--last-call-timeout", "0s"])
         self.start_primary_and(job, 1)
         job.wait_for_round(0, workers=2)
@@ -32,7 +32,7 @@ class Elastic(ClusterTest):
         self.assertEqual([], job.records("start", restart=2))
         self.assert_rounds_do_not_overlap(job)
 
-    def test_new_nodes_that_may_only_replace_lost_ones_wait_in_line(self):
+    def test_replacement_only_nodes_wait_in_line(self):
         job = self.cluster_by_name(3, "2:3", options=["--scale-up", "never", "--last-call-timeout", "0s"])
         self.start_primary_and(job, 1)
         job.wait_for_round(0, workers=2)
@@ -46,7 +46,7 @@ class Elastic(ClusterTest):
         job.open_gate()
         self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
 
-    def test_a_node_that_is_the_cause_twice_makes_room_for_a_spare(self):
+    def test_a_repeated_cause_is_replaced_by_a_spare(self):
         job = self.cluster_by_name(3, "2", plan=[{"when": {"place": 1}, "exit": 5, "after": "spare"}],
                                    options=["--exclude-after", "2", "--max-restarts", "9", "--restart-delay", "0s"])
         self.start_primary_and(job, 1)
@@ -61,7 +61,7 @@ class Elastic(ClusterTest):
         failed = len(job.records("start", place=1))
         self.assertEqual(failed, job.records("start", place=2)[0]["restart"], "every failure was its own")
 
-    def test_without_a_touch_of_the_progress_file_three_restarts_are_the_end(self):
+    def test_three_restarts_without_progress_end_the_job(self):
         job = self.cluster(2, nproc=1, plan=[{"when": {"rank": 1}, **CRASHES}], options=[
             "--max-restarts", "100", "--restart-delay", "0s", "--progress-file", "/nowhere/progress"])
         job.start_all()
@@ -70,7 +70,7 @@ class Elastic(ClusterTest):
         self.assertTrue(job.nodes[1].said("no progress in 3 restarts"))
         self.assertTrue(job.nodes[1].said("--progress-file /nowhere/progress: its folder does not exist yet"))
 
-    def test_a_progress_file_that_cannot_be_seen_is_warned_of_at_the_start(self):
+    def test_an_invisible_progress_file_is_a_warning(self):
         job = self.cluster(1, nproc=1)
         (job.folder / "file").touch()
         node = job.start(0, options=("--progress-file", f"{job.folder}/file/progress"))
@@ -80,7 +80,7 @@ class Elastic(ClusterTest):
         job.open_gate()
         self.assertEqual(0, node.exit_code())
 
-    def test_each_touch_of_the_progress_file_is_worth_three_more(self):
+    def test_each_touch_allows_three_more_restarts(self):
         job = self.cluster(2, nproc=1)
         progress = job.folder / "progress"
         job.program = ["bash", "-c", f'touch "{job.folder}/started-$RANK-$TORCHELASTIC_RESTART_COUNT"; '
@@ -93,7 +93,7 @@ class Elastic(ClusterTest):
         starts = sorted(int(path.name.rsplit("-", 1)[1]) for path in job.folder.glob("started-1-*"))
         self.assertEqual([0, 1, 2, 3, 4, 5], starts, "the third round counted as progress: three more after it")
 
-    def test_rounds_that_fail_at_once_are_restarted_at_a_growing_distance(self):
+    def test_fast_failures_back_off(self):
         job = self.cluster(2, nproc=1, plan=[{"when": {"rank": 1}, **CRASHES}],
                            options=["--max-restarts", "3", "--restart-delay", "400ms"])
         job.start_all()

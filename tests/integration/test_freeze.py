@@ -34,13 +34,13 @@ class Freeze(ClusterTest):
         counts = {record["restart"]: record["world"] for record in job.records("start") if record["restart"] > 0}
         return [count for count, world in counts.items() if len(job.records("start", restart=count)) == world]
 
-    def test_of_the_host_ends_its_workers_and_all_they_left(self):
+    def test_a_frozen_hosts_workers_are_ended(self):
         job = self.running(plan=[{"when": {"restart": 0, "place": 1}, "spawn": ["plain", "setsid", "bash"]}])
         self.stop(job.nodes[1].host())
         wait_until("the node's workers are gone, nothing being continued", lambda: not job.workers_of(1))
         self.check_that_the_others_go_on(job)
 
-    def test_of_the_agent_ends_its_workers_and_the_node_is_in_the_next_round(self):
+    def test_a_frozen_agents_node_joins_the_next_round(self):
         job = self.running()
         agent = job.nodes[1].agent()
         self.stop(agent)
@@ -49,7 +49,7 @@ class Freeze(ClusterTest):
         self.assertFalse(cluster.is_alive(agent))
         self.check_that_the_others_go_on(job, places=(0, 1, 2))
 
-    def test_of_both_ends_the_workers_at_once_and_their_descendants_when_the_agent_is_continued(self):
+    def test_freezing_both_ends_the_workers(self):
         job = self.running(plan=[{"when": {"restart": 0, "place": 1}, "spawn": ["plain", "setsid"]}])
         host, agent = job.nodes[1].host(), job.nodes[1].agent()
         workers = [record["pid"] for record in job.records("start", place=1)]
@@ -61,7 +61,7 @@ class Freeze(ClusterTest):
         wait_until("all their descendants are gone", lambda: not job.workers_of(1))
         self.check_that_the_others_go_on(job)
 
-    def test_of_the_host_for_a_moment_disturbs_nobody(self):
+    def test_a_short_freeze_disturbs_nobody(self):
         job = self.running()
         starts = job.wait_for_round(0)
         host = job.nodes[1].host()
@@ -72,7 +72,7 @@ class Freeze(ClusterTest):
         self.assertEqual(starts, job.wait_for_round(0))
         self.assertEqual([], job.records("start", restart=1))
 
-    def test_of_the_primarys_agent_ends_no_more_than_one_round(self):
+    def test_a_frozen_primary_agent_costs_one_round_at_most(self):
         job = self.running()
         self.stop(job.nodes[0].agent())
         self.check_that_the_others_go_on(job, places=(0, 1, 2))
@@ -85,7 +85,7 @@ class FreezeInANamespace(InAContainer, Freeze):
         self.job = super().running(plan, **kwargs)
         return self.job
 
-    def test_of_both_ends_the_workers_at_once_and_their_descendants_when_the_agent_is_continued(self):
+    def test_freezing_both_ends_the_workers(self):
         # Where the host ends PID 1 ends, and the kernel ends the namespace with it: nothing need be continued.
         job = self.running(plan=[{"when": {"restart": 0, "place": 1}, "spawn": ["plain", "setsid"]}])
         self.stop(job.nodes[1].host(), job.nodes[1].agent())

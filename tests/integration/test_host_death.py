@@ -15,7 +15,7 @@ class HostDeath(ClusterTest):
         job.wait_for_round(0)
         return job
 
-    def test_its_descendants_of_every_kind_are_gone(self):
+    def test_all_its_descendants_are_gone(self):
         job = self.running(plan=[{"when": {"restart": 0}, "spawn": KINDS}])
         for kind in KINDS:
             wait_until(f"descendants of kind {kind}", lambda: len(job.descendants_of(kind)) >= 6)
@@ -30,7 +30,7 @@ class HostDeath(ClusterTest):
         self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
         self.assert_rounds_do_not_overlap(job)
 
-    def test_a_node_started_again_takes_its_old_rank(self):
+    def test_a_restarted_node_takes_its_old_rank(self):
         job = self.running()
         kill(job.nodes[1].host())
         job.wait_for_round(1, workers=4)
@@ -41,7 +41,7 @@ class HostDeath(ClusterTest):
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
         self.assert_rounds_do_not_overlap(job)
 
-    def test_with_its_agent_the_others_go_on_after_the_lease(self):
+    def test_without_its_agent_the_others_await_the_lease(self):
         job = self.running(plan=[{"when": {"restart": 0}, "spawn": ["plain", "bash"]}])
         host, agent = job.nodes[1].host(), job.nodes[1].agent()
         kill(host)
@@ -52,7 +52,7 @@ class HostDeath(ClusterTest):
         self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
         self.assert_rounds_do_not_overlap(job)
 
-    def test_what_both_left_is_ended_by_the_next_start(self):
+    def test_the_next_start_ends_the_leftovers_of_both(self):
         job = self.running(plan=[{"when": {"restart": 0}, "spawn": ["setsid"]}])
         host, agent = job.nodes[1].host(), job.nodes[1].agent()
         kill(host)
@@ -64,7 +64,7 @@ class HostDeath(ClusterTest):
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
         self.assert_rounds_do_not_overlap(job)
 
-    def test_what_a_lone_node_left_is_ended_by_its_next_start_and_a_living_ones_is_not(self):
+    def test_a_single_nodes_next_start_ends_its_leftovers(self):
         spawn = {"plan": [{"spawn": ["setsid", "daemon_in_bash"]}]}
         job = self.cluster(1, **spawn)
         neighbour = self.cluster(1, environment={"CLOUD_ML_JOB_ID": job.job_id}, **spawn)  # the same run, alive
@@ -101,7 +101,7 @@ class HostDeath(ClusterTest):
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
         self.assert_rounds_do_not_overlap(job)
 
-    def test_a_fixed_group_gives_up_in_the_end_and_names_the_place(self):
+    def test_a_fixed_group_gives_up_and_names_the_place(self):
         job = self.running(options=["--rejoin-timeout", "2s"])
         kill(job.nodes[2].host())
         for place in (0, 1):
@@ -116,7 +116,7 @@ class HostDeath(ClusterTest):
         kill(job.nodes[2].host())
         self.assertEqual(69, job.nodes[0].exit_code())
 
-    def test_many_hosts_one_after_another(self):
+    def test_many_deaths_in_a_row_are_survived(self):
         job = self.running()
         for restart, place in ((1, 1), (3, 2), (5, 1)):
             kill(job.nodes[place].host())

@@ -43,7 +43,7 @@ class HostfileTest(ClusterTest):
 
 
 class OnLoopback(HostfileTest):
-    def test_by_node_rank_with_as_many_workers_as_each_host_has_slots(self):
+    def test_each_host_runs_as_many_workers_as_slots(self):
         job = self.cluster(kind=HostfileJob, lines=["127.0.0.1 slots=3", "127.0.0.2 slots=1", "127.0.0.3 slots=2"],
                            options=["--master-port", str(cluster.free_port("127.0.0.1"))])
         for place in (2, 0, 1):
@@ -51,13 +51,13 @@ class OnLoopback(HostfileTest):
         starts = self.check_whole_job(job, [0, 0, 0, 1, 2, 2])
         self.assertEqual([0, 1, 2, 0, 0, 1], [starts[rank]["local_rank"] for rank in range(6)])
 
-    def test_without_a_rank_a_node_of_many_names_is_told_what_to_give(self):
+    def test_an_ambiguous_node_is_told_to_give_a_rank(self):
         job = self.cluster(kind=HostfileJob, lines=["127.0.0.1 slots=1", "127.0.0.2 slots=1"])
         node = job.start(0)
         self.assertEqual(65, node.exit_code())
         self.assertTrue(node.said(r"this machine is 127\.0\.0\.1, 127\.0\.0\.2: .*give --node-rank"), node.err())
 
-    def test_muster_hostfile_writes_what_a_source_says(self):
+    def test_muster_hostfile_writes_a_sources_hosts(self):
         job = self.cluster(3)
         done = subprocess.run([cluster.BINARY, "hostfile", "--slots", "4"], env=job.environment_of(1), check=False,
                               capture_output=True, text=True, timeout=cluster.LIMIT_S)
@@ -100,14 +100,14 @@ class OnNodesOfTheirOwn(HostfileTest):
         starts = self.check_whole_job(job, [1, 0, 2])
         self.assertEqual(self.network.address(1), starts[0]["master_addr"])
 
-    def test_each_finds_itself_by_what_its_name_resolves_to(self):
+    def test_each_finds_itself_by_its_resolved_name(self):
         for place in range(NODES):
             self.network.learn(place)
         job = self.job([self.network.name(place) for place in range(NODES)])
         job.start_all([2, 1, 0])
         self.check_whole_job(job, [0, 1, 2])
 
-    def test_a_host_that_is_left_out_starts_nothing_and_the_others_train(self):
+    def test_an_excluded_host_starts_nothing(self):
         job = self.job([self.network.address(place) for place in range(NODES)],
                        options=["--exclude", self.network.address(0)])
         out = job.start(0)

@@ -14,7 +14,7 @@ CTRL_Z = b"\x1a"
 class Container(ClusterTest):
     container = CONTAINER
 
-    def test_the_agent_of_a_killed_host_reports_the_loss_before_the_container_ends(self):
+    def test_a_killed_hosts_agent_reports_the_loss(self):
         # The lease is longer than any wait of this test: only the report can bring the next round.
         job = self.cluster(3, nproc=1, options=["--nnodes", "2:3", "--lease", "5m"])
         job.start_all()
@@ -27,7 +27,7 @@ class Container(ClusterTest):
         self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
         self.assert_rounds_do_not_overlap(job)
 
-    def test_ctrl_z_is_ignored_as_no_shell_could_continue_it(self):
+    def test_ctrl_z_is_ignored_without_a_shell(self):
         terminal = Terminal()
         job = self.cluster(1, nproc=1, program=["sh", "-c", "echo HERE; exec sleep 600"])
         job.after_end.append(terminal.close)

@@ -58,7 +58,7 @@ class ReportOnAStream(JobEndTest):
         self.assertIn(line, text)
         self.assertRegex(text[report.end():], "exit code 0 ")
 
-    def test_is_appended_to_the_file_that_the_stream_was_redirected_to(self):
+    def test_is_appended_to_a_redirected_streams_file(self):
         (self.folder / "link").symlink_to("err")
         command = [str(cluster.BINARY), "run", "--standalone", "--no-python", "--", *SAYS]
         for report in ("/dev/stderr", str(self.folder / "err"), str(self.folder / "link")):
@@ -115,7 +115,7 @@ class SlowConsole(JobEndTest):
     def test_a_signal_ends_the_wait_for_a_slow_reader(self):
         self.assert_ends_at_a_signal(["-t", "1", "--log-dir", str(self.folder / "logs")])
 
-    def test_a_job_that_is_told_to_leave_ends_in_time_though_nobody_reads(self):
+    def test_a_leaving_job_ends_in_time_without_a_reader(self):
         for options in ([], ["-t", "3", "--log-dir", str(self.folder / "logs")]):
             with self.subTest(options):
                 reading, writing = self.pipe()
@@ -130,7 +130,7 @@ class SlowConsole(JobEndTest):
                 self.assertLess(node.ended_at - began, UNREAD_LIMIT_S)
                 os.close(writing)
 
-    def test_muster_local_that_is_told_to_end_does_so_though_nobody_reads(self):
+    def test_muster_local_ends_in_time_without_a_reader(self):
         reading, writing = self.pipe()
         token = self.folder / "running"
         process = self.start([str(cluster.BINARY), "local", "--nodes", "2", "--no-python", "--",

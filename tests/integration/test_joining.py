@@ -33,7 +33,7 @@ with socket.create_server((sys.argv[1], int(sys.argv[2]))) as server:
 
 
 class Late(ClusterTest):
-    def test_a_node_that_comes_after_a_short_job_hears_the_verdict(self):
+    def test_a_latecomer_hears_a_short_jobs_verdict(self):
         job = self.cluster(3, nproc=1, plan=[{"after": None}], options=["--nnodes", "1:2"])
         job.start(0)
         job.start(1)
@@ -45,7 +45,7 @@ class Late(ClusterTest):
 
 
 class Refused(ClusterTest):
-    def test_the_primary_names_who_was_refused_while_it_waits_and_at_the_end(self):
+    def test_the_primary_names_refused_nodes(self):
         job = self.cluster(2, options=["--join-timeout", "3s"], environment={"MUSTER_TOKEN": "secret"})
         primary = job.start(0)
         wait_until("the primary listens", lambda: cluster.listens(job.addresses[0], job.ports[0]))
@@ -72,7 +72,7 @@ class Refused(ClusterTest):
 
 
 class PortInUse(ClusterTest):
-    def test_its_holder_is_named_and_not_waited_for_as_a_muster_would_be(self):
+    def test_a_foreign_holder_is_named_and_not_awaited(self):
         job = self.cluster(2, options=["--join-timeout", "1h"])
         holder = rf"port {job.ports[0]} is used by .* \(pid {os.getpid()}\); stop it, or pass another "
         with socket.socket() as other:
@@ -113,7 +113,7 @@ class PrimarysAddress(ClusterTest):
         self.job.all_nodes.append(self.node)
         return self.node
 
-    def test_one_of_another_machine_is_a_warning_at_once_and_in_the_check(self):
+    def test_a_foreign_address_is_a_warning(self):
         found = self.check()
         self.assertEqual("wrong", found["kind"])
         self.assertIn("connections to it do not arrive here: cannot connect", found["text"])
@@ -122,20 +122,20 @@ class PrimarysAddress(ClusterTest):
         self.assertTrue(node.said(r"connection refused.*this machine has 10\.77\.0\.1"), node.err())
         self.assertFalse(node.has_ended())
 
-    def test_one_that_a_variable_names_is_looked_at_too(self):
+    def test_an_address_from_a_variable_is_checked_too(self):
         self.options = []
         self.environment |= {"MASTER_ADDR": self.network.address(1), "MASTER_PORT": str(PORT), "NODE_RANK": "0", "NNODES": "2"}
         self.assertEqual("wrong", self.check()["kind"])
         self.start_node()
         wait_until("it warns", lambda: self.node.said(r"warning: MASTER_ADDR 10\.77\.0\.2 is not an address of this machine"))
 
-    def test_a_name_that_does_not_resolve_is_a_warning_and_in_the_check(self):
+    def test_an_unresolved_name_is_a_warning(self):
         self.options[self.options.index("--master-addr") + 1] = "nobody-knows-me.invalid"
         self.assertEqual("wrong", self.check()["kind"])
         self.start_node()
         wait_until("it warns", lambda: self.node.said(r"warning: --master-addr: .*nobody-knows-me\.invalid.*: the other nodes"))
 
-    def test_one_that_is_forwarded_to_it_is_none(self):
+    def test_a_forwarded_address_is_no_warning(self):
         forwarder = subprocess.Popen([*self.network.prefix(1), sys.executable, "-c", FORWARDER, self.network.address(1),
                                       str(PORT), self.network.address(0)], stdout=subprocess.PIPE, text=True,
                                      env=self.environment)
@@ -151,7 +151,7 @@ class PrimarysAddress(ClusterTest):
 class SilentPeers(ClusterTest):
     """The primary of a job of two nodes, whose other node stands still: it may be cut off itself, for all it knows."""
 
-    def test_the_primary_says_why_its_own_lease_ends(self):
+    def test_the_primary_logs_why_its_own_lease_ends(self):
         job = self.cluster(2)
         job.start_all()
         job.wait_for_round(0)

@@ -23,7 +23,7 @@ class JsonLog(ClusterTest):
         self.assertEqual(1, len(found), node.err())
         return found[0]
 
-    def test_a_failure_names_its_worker_and_its_node_and_other_lines_name_none(self):
+    def test_only_failure_lines_name_worker_and_node(self):
         job = self.cluster(2, plan=[{"when": {"rank": 3}, "exit": 7}], options=["--log-format", "json", "--max-restarts", "0"])
         job.start_all()
         job.open_gate()
@@ -41,7 +41,7 @@ class JsonLog(ClusterTest):
             self.assertEqual("ERROR", self.only(node, "job_ended")["severity"])
         self.assertEqual("coordinator", self.only(job.nodes[0], "round_started")["part"])
 
-    def test_a_ctrl_c_of_ones_own_is_no_error(self):
+    def test_ones_own_ctrl_c_is_no_error(self):
         job = self.cluster(1, options=["--log-format", "json"])
         node = job.start(0)
         job.wait_for_round(0)

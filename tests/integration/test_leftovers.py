@@ -36,7 +36,7 @@ class Leftovers(ClusterTest):
         node.exit_code()
         wait_until("an empty folder", lambda: not self.left())
 
-    def test_what_host_and_agent_left_that_were_killed_together_the_next_host_removes(self):
+    def test_the_next_host_removes_a_dead_nodes_folder(self):
         job, node = self.running(**FILE_TIMER)
         for pid in (node.host(), node.agent()):
             cluster.kill(pid, signal.SIGSTOP)  # neither sees the other's end
@@ -54,7 +54,7 @@ class Leftovers(ClusterTest):
         self.assertEqual(0, node.exit_code())
         self.assertEqual([mine.name], self.left())
 
-    def test_two_nodes_of_a_machine_do_not_take_each_others_timer_pipe(self):
+    def test_nodes_of_one_machine_keep_their_timer_pipes(self):
         path = self.folder / "pipe"
         os.mkfifo(path)  # left by one that was killed
         pipe = {**FILE_TIMER, "TORCHELASTIC_TIMER_FILE": str(path)}
@@ -78,7 +78,7 @@ class Leftovers(ClusterTest):
         for each in paths:
             self.assertFalse(os.path.exists(each), each)
 
-    def test_a_relative_tmpdir_leads_workers_in_another_folder_to_their_error_files(self):
+    def test_a_relative_tmpdir_works_from_any_folder(self):
         program = [sys.executable, "-S", "-E", "-c", "import os\nos.chdir('/')\n"
                    "open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w').write('{\"message\": \"found\"}')\nraise SystemExit(3)"]
         (self.folder / "here").mkdir()
@@ -89,7 +89,7 @@ class Leftovers(ClusterTest):
 
 
 class KernelTimer(ClusterTest):
-    def test_a_lease_without_one_is_said_once(self):
+    def test_a_lease_without_a_timer_is_one_warning(self):
         job = self.cluster(2, nproc=1, options=["--lease", "2s"],
                            prefix=lambda place: ["prlimit", "--sigpending=0:0"] if place == 1 else [])
         job.start_all()

@@ -85,13 +85,13 @@ class Local(ClusterTest):
         self.assertEqual(self.cancelled, node.exit_code())
 
     @unittest.skipUnless(refuse.AVAILABLE, "the numbers of this machine's system calls are not known here")
-    def test_without_waiting_by_pidfd_workers_are_reaped_and_signals_are_heard(self):
+    def test_pidfds_that_cannot_be_awaited_are_replaced(self):
         node = self.running(prefix=refuse.command("waitid", "EINVAL", refuse.P_PIDFD))
         (self.folder / "may save").touch()
         node.signal(signal.SIGTERM)
         self.assertEqual(75, node.exit_code())
 
-    def test_another_job_with_a_workers_environment_outlives_the_end(self):
+    def test_another_job_with_its_environment_survives(self):
         node = self.running()
         worker = self.workers(node)[0]
         environment = cluster.started_with(worker)
@@ -107,7 +107,7 @@ class Local(ClusterTest):
         self.end(node)
         self.assertIsNone(stranger.poll())
 
-    def test_the_agent_of_a_killed_host_reports_the_loss_and_removes_its_folder(self):
+    def test_a_killed_hosts_agent_cleans_up_and_reports(self):
         # The lease is longer than any wait of this test: only the report ends the other node's wait.
         temporary = self.folder / "temporary"
         temporary.mkdir()
@@ -120,13 +120,13 @@ class Local(ClusterTest):
         self.assertTrue(node.said(r"node 1 \(.*\) was lost: its main process died"), node.err())
         self.assertEqual([], list(temporary.iterdir()))
 
-    def test_a_lease_without_a_kernel_timer_is_said_once_by_each_node(self):
+    def test_a_missing_kernel_timer_is_one_line_per_node(self):
         node = self.running("--lease", "2s", prefix=["prlimit", "--sigpending=0:0"])
         wait_until("the warnings", lambda: len(node.said("warning: .*kernel timer")) >= 2)
         cluster.never("more of them", lambda: len(node.said("warning: .*kernel timer")) > 2, limit=3)
         self.end(node)
 
-    def test_a_terminal_whose_modes_a_worker_changed_has_its_own_again_after_ctrl_c(self):
+    def test_terminal_modes_are_restored_after_ctrl_c(self):
         terminal = Terminal()
         path = os.ttyname(terminal.slave)
         node = self.running(terminal=terminal.slave, preexec_fn=terminal.become_controlling)
@@ -137,7 +137,7 @@ class Local(ClusterTest):
         self.assertEqual(self.cancelled, node.exit_code())
         self.assertTrue(termios.tcgetattr(terminal.slave)[3] & termios.ECHO)
 
-    def test_ctrl_z_where_no_shell_can_continue_it_stops_nothing(self):
+    def test_ctrl_z_without_a_shell_stops_nothing(self):
         terminal = Terminal()
         node = self.running(terminal=terminal.slave, preexec_fn=terminal.become_controlling)
         self.job.after_end.append(terminal.close)

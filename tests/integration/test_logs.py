@@ -84,14 +84,14 @@ class Logs(ClusterTest):
 
 
 class Files(Logs):
-    def test_redirected_streams_are_in_files_and_the_others_on_the_console(self):
+    def test_redirected_streams_are_in_files_only(self):
         node = self.run_job(SAYS, "--log-dir", str(self.logs), "-r", "0:1,1:2")
         self.assertEqual(("out 0\n", None), (self.file("0/stdout.log"), self.file("0/stderr.log")))
         self.assertEqual((None, "err 1\n"), (self.file("1/stdout.log"), self.file("1/stderr.log")))
         self.assert_lines(["out 1"], node.out())
         self.assert_lines(["err 0"], node.err())
 
-    def test_tee_d_streams_are_in_both_with_a_prefix_on_the_console(self):
+    def test_tee_d_streams_are_in_file_and_console(self):
         node = self.run_job(SAYS, "--log-dir", str(self.logs), "-t", "3")
         for rank in "01":
             self.assertEqual((f"out {rank}\n", f"err {rank}\n"),
@@ -99,13 +99,13 @@ class Files(Logs):
         self.assert_lines(["[default0]:out 0", "[default1]:out 1"], node.out())
         self.assert_lines(["[default0]:err 0", "[default1]:err 1"], node.err())
 
-    def test_tee_wins_over_redirect_and_each_names_any_rank(self):
+    def test_tee_wins_over_redirect(self):
         node = self.run_job(SAYS, "--log-dir", str(self.logs), "-r", "3", "-t", "11:1", nproc=12)
         self.assert_lines(["[default11]:out 11"], node.out())
         self.assert_lines([], node.err())
         self.assertEqual("err 10\n", self.file("10/stderr.log"))
 
-    def test_a_filtered_rank_is_in_its_files_only_or_nowhere(self):
+    def test_a_filtered_rank_is_in_its_files_at_most(self):
         node = self.run_job(SAYS, "--log-dir", str(self.logs), "-t", "1", "--local-ranks-filter", "1")
         self.assert_lines(["[default1]:out 1"], node.out())
         self.assert_lines(["err 1"], node.err())
@@ -124,7 +124,7 @@ class Files(Logs):
         host = os.uname().nodename
         self.assert_lines([f"{host}|trainer|{r}|{r}|0|${{other}} out {r}" for r in "01"], node.out())
 
-    def test_no_restart_overwrites_an_attempt_and_no_host_another_s_run(self):
+    def test_no_attempt_or_run_is_overwritten(self):
         program = ("import os, sys\nprint('attempt', os.environ['TORCHELASTIC_RESTART_COUNT'])\n"
                    "sys.exit(1 if os.environ['TORCHELASTIC_RESTART_COUNT'] == '0' else 0)")
         node = self.run_job(program, "--log-dir", str(self.logs), "-t", "1", "--max-restarts", "1", nproc=1)
@@ -133,19 +133,19 @@ class Files(Logs):
         self.run_job(program, "--log-dir", str(self.logs), "-t", "1", "--max-restarts", "1", nproc=1)
         self.assertEqual(2, len(list(self.logs.iterdir())))
 
-    def test_a_run_id_stays_inside_of_the_folder(self):
+    def test_a_run_id_stays_inside_the_folder(self):
         self.run_job(SAYS, "--log-dir", str(self.logs), "-r", "1", environment={"CLOUD_ML_JOB_ID": "../../up/" + "x" * 240})
         found = [path.relative_to(self.folder) for path in self.folder.rglob("stdout.log")]
         self.assertEqual(2, len(found))
         for path in found:
             self.assertRegex(str(path), r"^logs/_\._\.\._up_x+_\w{6}/attempt_0/\d/stdout\.log$")
 
-    def test_dev_null_as_the_folder_means_no_files_and_prefixes_all_the_same(self):
+    def test_dev_null_means_prefixes_without_files(self):
         program = SAYS + "print(repr(os.environ['TORCHELASTIC_ERROR_FILE']))"
         node = self.run_job(program, "--log-dir", "/dev/null", "-t", "1", nproc=1)
         self.assert_lines(["[default0]:out 0", "[default0]:''"], node.out())
 
-    def test_without_a_folder_s_name_there_is_a_temporary_one_that_is_said(self):
+    def test_the_default_folder_is_temporary_and_logged(self):
         node = self.run_job(SAYS, "-r", "1", environment={"TMPDIR": str(self.folder)})
         said = node.said(r"the workers' output is in (\S+)")
         self.assertEqual("out 1\n", pathlib.Path(said[0], "1/stdout.log").read_text())
@@ -153,7 +153,7 @@ class Files(Logs):
 
 
 class Lines(Logs):
-    def test_lines_of_64_ranks_are_whole_and_all_there(self):
+    def test_lines_of_64_ranks_are_whole_and_complete(self):
         count = 2000
         program = f"import os, sys\nr = os.environ['RANK']\nfor i in range({count}): sys.stdout.write(f'{{i}} of {{r}}\\n')"
         node = self.run_job([sys.executable, "-S", "-E", "-c", program], "--log-dir", str(self.logs), "-t", "3", nproc=64)
@@ -164,11 +164,11 @@ class Lines(Logs):
             following[int(rank)] += 1
         self.assertEqual([count] * 64, following)
 
-    def test_bytes_that_are_no_utf_8_pass(self):
+    def test_invalid_utf_8_passes(self):
         node = self.run_job("import os\nos.write(1, b'\\xff\\xfe \\x00 \\xc3\\n')", "--log-dir", str(self.logs), "-t", "1", nproc=1)
         self.assertEqual(b"[default0]:\xff\xfe \x00 \xc3\n", node.out_path.read_bytes())
 
-    def test_an_unfinished_line_is_shown_with_a_mark_and_goes_on_with_one(self):
+    def test_an_unfinished_line_is_marked_twice(self):
         program = ("import os, sys, time\nsys.stdout.write('half'); sys.stdout.flush()\n"
                    "while not os.path.exists(sys.argv[1]): time.sleep(0.01)\nprint(' and half')")
         gate = self.folder / "gate"
@@ -179,13 +179,13 @@ class Lines(Logs):
         self.assertEqual("[default0]:half [...]\n[default0]:[...]  and half\n", node.out())
         self.assertEqual("half and half\n", self.file("0/stdout.log"))
 
-    def test_a_grandchild_that_keeps_the_file_open_does_not_hold_the_end_back(self):
+    def test_a_grandchild_with_the_file_delays_nothing(self):
         program = ("import os, sys\nif os.fork() == 0:\n    os.setsid()\n    os.execvp('sleep', ['sleep', '3600'])\n"
                    "print('the last words')")
         node = self.run_job(program, "--log-dir", str(self.logs), "-t", "1", nproc=1)
         self.assertEqual("[default0]:the last words\n", node.out())
 
-    def test_what_a_failed_worker_said_stands_before_the_report(self):
+    def test_a_failed_workers_output_precedes_the_report(self):
         program = "import sys\nfor i in range(5000): print('line', i, file=sys.stderr)\nsys.exit(3)"
         node = self.run_job(program, "--log-dir", str(self.logs), "-t", "2", nproc=1, code=3)
         self.assertIn("[default0]:line 4999\n", node.err())
@@ -203,7 +203,7 @@ sys.stderr.write("\\n")
 
 
 class ProgressBars(Logs):
-    def test_off_a_terminal_a_rank_shows_one_state_and_the_finished_line(self):
+    def test_off_a_terminal_few_states_are_shown(self):
         node = self.run_job(BAR, "--log-dir", str(self.logs), "-t", "3")
         for rank in "01":
             mine = [line for line in node.err().splitlines() if line.startswith(f"[default{rank}]:")]
@@ -212,7 +212,7 @@ class ProgressBars(Logs):
             self.assertEqual(21, path.read_bytes().count(b"\r"))
         self.assertNotIn("\r", node.err_path.read_bytes().decode())
 
-    def test_on_a_terminal_each_rank_redraws_a_row_of_its_own(self):
+    def test_on_a_terminal_each_rank_redraws_its_own_row(self):
         screen = Screen(lines=10, columns=60)
         self.addCleanup(screen.close)
         node = self.start(BAR, "--log-dir", str(self.logs), "-t", "3", terminal=screen.slave)
@@ -224,7 +224,7 @@ class ProgressBars(Logs):
 
 
 class Trouble(Logs):
-    def test_a_folder_that_is_a_file_is_a_warning_and_the_output_goes_to_the_console(self):
+    def test_a_file_as_the_folder_is_a_warning(self):
         self.logs.write_text("")
         node = self.run_job(SAYS, "--log-dir", str(self.logs), "-r", "1", "-t", "2")
         self.assertTrue(node.said("warning: the workers run without log files: .*" + re.escape(str(self.logs))))
@@ -246,7 +246,7 @@ class Trouble(Logs):
         self.addCleanup(subprocess.run, ["umount", "-l", str(self.logs)], check=True)
 
     @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a file system")
-    def test_a_file_system_that_does_not_answer_is_one_warning_and_the_job_goes_on_and_ends(self):
+    def test_a_hung_file_system_is_one_warning(self):
         self.hang()
         program = SAYS + "sys.exit(3 if os.environ['TORCHELASTIC_RESTART_COUNT'] == '0' and rank == '1' else 0)"
         node = self.run_job(program, "--log-dir", str(self.logs / "here"), "-r", "1", "-t", "2", "--max-restarts", "1",
@@ -259,12 +259,12 @@ class Trouble(Logs):
         self.assertTrue(node.said(", round 2, "))
 
     @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a file system")
-    def test_a_report_on_a_file_system_that_does_not_answer_does_not_hold_the_end_back(self):
+    def test_a_hung_report_file_delays_nothing(self):
         self.hang()
         node = self.run_job(SAYS, "--report", str(self.logs / "report.json"), environment=NO_LEAK_CHECK)
         self.assertTrue(node.said("warning: .*report.json was not written: its file system did not answer in time"))
 
-    def test_a_log_folder_that_is_removed_while_workers_write_costs_no_line_on_the_console(self):
+    def test_a_removed_log_folder_costs_no_console_line(self):
         program = ("import os, shutil, sys\nattempt = os.environ['TORCHELASTIC_RESTART_COUNT']\nprint('before', attempt)\n"
                    "if attempt == '0': shutil.rmtree(sys.argv[1])\nprint('after', attempt)\nsys.exit(attempt == '0')")
         node = self.run_job([sys.executable, "-u", "-S", "-E", "-c", program, str(self.logs)], "--log-dir", str(self.logs),
@@ -275,7 +275,7 @@ class Trouble(Logs):
         self.assertFalse(node.said(OF_OURS))
 
     @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a small disk")
-    def test_a_disk_that_is_full_from_the_start_is_a_warning(self):
+    def test_a_disk_full_from_the_start_is_a_warning(self):
         self.mount("size=1m")
         filler = os.open(self.logs / "filler", os.O_WRONLY | os.O_CREAT)
         self.addCleanup(os.close, filler)
@@ -287,7 +287,7 @@ class Trouble(Logs):
         self.assert_lines(["[default0]:out 0", "[default1]:out 1"], node.out())
 
     @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a small disk")
-    def test_a_disk_that_gets_full_fails_no_worker_and_the_newest_output_stays(self):
+    def test_a_disk_that_gets_full_fails_no_worker(self):
         self.mount("size=8m")
         lines = 3000
         # So much at once fits into what is kept reserved; it goes on when that much is shown.
@@ -308,7 +308,7 @@ for i in range({lines}):
         self.assertEqual(list(range(lines)), numbers)
         self.assertIn(f"\n{lines - 1} xxx", self.file("0/stdout.log"))
 
-    def test_each_rank_s_file_keeps_its_newest_bytes_within_its_size(self):
+    def test_each_file_keeps_its_newest_bytes(self):
         lines = 10000
         program = ("import os, sys\nrank = int(os.environ['RANK'])\n"
                    f"for i in range(100 if rank == 2 else {lines}): sys.stdout.write(f'{{rank}} {{i}} ' + 'x' * 991 + '\\n')")
@@ -321,7 +321,7 @@ for i in range({lines}):
             self.assertTrue(path.read_bytes().endswith(f"\n{rank} {lines - 1} ".encode() + b"x" * 991 + b"\n"))
         self.assertEqual("".join(f"2 {i} {'x' * 991}\n" for i in range(100)), self.file("2/stdout.log"))
 
-    def test_what_a_shortened_file_lost_before_it_was_shown_leaves_whole_lines_only(self):
+    def test_a_shortened_file_shows_whole_lines_only(self):
         lines = 200000
         done = self.folder / "done"
         program = ("import sys\nline = 'begin %06d ' + 'x' * 60 + ' end %06d\\n'\n"
@@ -347,7 +347,7 @@ for i in range({lines}):
         self.assertLess(len(numbers), lines)
         self.assertTrue(node.said(r"\d+ bytes of \S+/0/stdout\.log were not shown"))
 
-    def test_a_reader_that_stops_stops_no_worker_and_nothing_is_lost_when_it_goes_on(self):
+    def test_a_stopped_reader_costs_no_worker_and_no_line(self):
         lines = 200000
         done = self.folder / "done"
         program = f"import sys\nfor i in range({lines}): sys.stdout.write(f'{{i}}\\n')\nopen(sys.argv[1], 'w').close()"
@@ -360,7 +360,7 @@ for i in range({lines}):
         self.assertEqual(b"".join(b"[default0]:%d\n" % i for i in range(lines)), read_all(reading))
         self.assertEqual(0, node.exit_code())
 
-    def test_a_reader_that_never_comes_back_does_not_hold_the_end_back_and_it_is_said(self):
+    def test_a_lost_reader_does_not_delay_the_end(self):
         program = "import sys\nfor i in range(200000): sys.stdout.write(f'{i}\\n')"
         reading, writing = os.pipe()
         self.addCleanup(os.close, reading)
@@ -372,7 +372,7 @@ for i in range({lines}):
 
 @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a file system")
 class HangingFolders(Logs):
-    def test_a_log_folder_and_a_temporary_one_that_hang_together_cost_no_lease(self):
+    def test_two_hung_folders_cost_no_lease(self):
         """The host waits for both before it says anything to its agent again."""
         self.hang()
         hung = {"TMPDIR": str(self.logs / "temporary"), **NO_LEAK_CHECK}
@@ -463,13 +463,13 @@ class StoppedReader(Logs):
         self.assertEqual({0, 1}, {record["restart"] for record in self.job.records("start")})
         self.assert_all_lines_are_there(seen, place, rounds=2)
 
-    def test_one_of_a_node_stops_no_worker_no_lease_and_no_restart_and_no_line_is_lost(self):
+    def test_a_nodes_stopped_reader_stops_nothing(self):
         self.hold_out(place=1)
 
-    def test_one_of_the_primary_stops_no_worker_no_lease_and_no_restart_and_no_line_is_lost(self):
+    def test_the_primarys_stopped_reader_stops_nothing(self):
         self.hold_out(place=0)
 
-    def test_one_that_all_share_without_files_stops_no_lease_and_no_restart(self):
+    def test_a_shared_stopped_reader_stops_no_lease(self):
         for place in (0, 1):
             with self.subTest(place=place):
                 self.start_job(place, [], environment={"MUSTER_LOG_LEVEL": "debug"}, filled=True)

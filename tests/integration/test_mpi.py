@@ -62,20 +62,20 @@ class Mpirun(ClusterTest):
         job.open_gate()
         self.assertEqual(0, node.exit_code())
 
-    def test_without_a_primary_it_says_which_option_names_it(self):
+    def test_a_missing_primary_is_answered_with_the_option(self):
         job = self.cluster(NODES)
         node = self.start(job, ["--map-by", "ppr:1:node"])
         self.assertEqual(65, node.exit_code())
         self.assertTrue(node.said(r"the platform \(openmpi\) gives this node's rank, .*; give --master-addr"), node.err())
 
-    def test_many_processes_on_a_node_get_the_line_to_write(self):
+    def test_several_processes_get_the_line_to_type(self):
         job = self.cluster(NODES)
         node = self.start(job, ["--map-by", "ppr:2:node", "-x", f"MASTER_ADDR={self.network.address(0)}"])
         self.assertEqual(65, node.exit_code())
         self.assertTrue(node.said(r"write mpirun --map-by ppr:1:node muster run --nproc-per-node 2 SCRIPT"), node.err())
         self.assertEqual([], job.records("start"))
 
-    def test_a_workers_code_is_mpiruns(self):
+    def test_mpirun_exits_with_the_workers_code(self):
         job = self.cluster(NODES, nproc=1, plan=[{"when": {"rank": 2}, "exit": 9}])
         node = self.start(job, ["--map-by", "ppr:1:node", "-x", f"MASTER_ADDR={self.network.address(0)}"],
                           ["--nproc-per-node", "1", "--max-restarts", "0"])

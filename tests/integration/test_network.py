@@ -34,7 +34,7 @@ class InNamespaces(ClusterTest):
 
 @unittest.skipUnless(can_make_namespaces(), "needs root and network namespaces")
 class TheNetworkItself(unittest.TestCase):
-    def test_one_that_cannot_be_made_leaves_nothing_behind(self):
+    def test_a_failed_network_leaves_nothing_behind(self):
         in_the_way = NETNS_FILES / f"mtest{os.getpid()}n1"
         in_the_way.mkdir(parents=True)
         with self.assertRaises(FileExistsError):
@@ -58,7 +58,7 @@ class LateNames(InNamespaces):
         self.assert_same_master(starts)
         self.assertEqual(self.network.address(0), starts[0]["master_addr"], "an address, not a name that may be forwarded")
 
-    def test_the_address_of_the_primarys_service_serves_while_its_name_does_not_resolve(self):
+    def test_the_service_address_replaces_an_unresolved_name(self):
         job = self.job(nodes=2, named=True, options=())
         job.environment["TRAINING_WORKERPOOL0_0_SERVICE_HOST"] = self.network.address(0)
         job.start_all()
@@ -66,7 +66,7 @@ class LateNames(InNamespaces):
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
 
-    def test_a_name_that_never_resolves_is_69_and_named(self):
+    def test_a_name_that_never_resolves_is_69(self):
         job = self.job(named=True, options=["--join-timeout", "4s"])
         node = job.start(1)
         self.assertEqual(69, node.exit_code())
@@ -99,7 +99,7 @@ class NameServers(InNamespaces):
         self.assertEqual(b"ready\n", server.stdout.readline())
         return asked
 
-    def test_they_are_not_asked_for_what_the_hosts_file_says(self):
+    def test_they_are_not_asked_for_names_in_the_hosts_file(self):
         job = self.job(nodes=2, named=True, options=())
         for place in (*self.network.places, *self.network.places):  # twice, as by a script that was run again
             self.network.learn(place)
@@ -110,7 +110,7 @@ class NameServers(InNamespaces):
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
         self.assertEqual(b"", asked.read_bytes())
 
-    def test_one_that_is_silent_is_no_fault_of_an_agent_with_a_short_lease(self):
+    def test_a_silent_server_ends_no_agent_with_a_short_lease(self):
         job = self.job(nodes=2)
         self.network.ask_for_long(1)
         self.start_silent_one(job, 1)
@@ -121,7 +121,7 @@ class NameServers(InNamespaces):
         self.assertEqual(69, node.exit_code())
         self.assertFalse(node.said("has been silent"))
 
-    def test_one_that_is_silent_is_told_also_where_many_descriptors_are_open(self):
+    def test_a_silent_server_is_named_with_many_descriptors(self):
         job = self.job(nodes=2, named=True)
         asked = self.start_silent_one(job, 1)
         done = subprocess.run([*self.network.prefix(1), sys.executable, "-c", MANY_DESCRIPTORS, str(cluster.BINARY),
@@ -156,13 +156,13 @@ class Cuts(InNamespaces):
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
         self.assert_rounds_do_not_overlap(job)
 
-    def test_a_node_cut_off_both_ways_is_silent_before_the_next_round(self):
+    def test_a_node_cut_off_stops_before_the_next_round(self):
         self.check_a_cut_of_a_node(lambda place: self.network.cut(place))
 
-    def test_a_node_that_is_not_heard_is_silent_before_the_next_round(self):
+    def test_an_unheard_node_stops_before_the_next_round(self):
         self.check_a_cut_of_a_node(lambda place: self.network.cut_outgoing(place))
 
-    def test_a_node_that_does_not_hear_is_silent_before_the_next_round(self):
+    def test_a_deaf_node_stops_before_the_next_round(self):
         self.check_a_cut_of_a_node(lambda place: self.network.cut_incoming(place))
 
     def check_a_cut_of_the_primary(self, cut):
@@ -176,13 +176,13 @@ class Cuts(InNamespaces):
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
         self.assert_rounds_do_not_overlap(job)
 
-    def test_a_primary_cut_off_both_ways_stops_by_itself_and_all_go_on_when_it_is_back(self):
+    def test_a_primary_cut_off_stops_by_itself(self):
         self.check_a_cut_of_the_primary(lambda place: self.network.cut(place))
 
-    def test_a_primary_that_is_not_heard_stops_by_itself_and_all_go_on_when_it_is_back(self):
+    def test_an_unheard_primary_stops_by_itself(self):
         self.check_a_cut_of_the_primary(lambda place: self.network.cut_outgoing(place))
 
-    def test_a_primary_that_does_not_hear_stops_by_itself_and_all_go_on_when_it_is_back(self):
+    def test_a_deaf_primary_stops_by_itself(self):
         self.check_a_cut_of_the_primary(lambda place: self.network.cut_incoming(place))
 
     def test_a_cut_shorter_than_the_lease_ends_no_worker(self):

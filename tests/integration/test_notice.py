@@ -43,7 +43,7 @@ class Gce(NoticeTest):
     def waiting(self, server, key="preempted"):
         return wait_until("it waits for a change", lambda: server.asked(f"{key}?wait_for_change=true"))
 
-    def test_a_node_that_is_preempted_leaves_and_the_others_go_on(self):
+    def test_a_preempted_node_leaves(self):
         server = self.gce()
         job = self.cluster(3, options=("--nnodes", "2:3"), environment=server.environment,
                            plan=[{"when": {"restart": 0}, "term": "exit"}])
@@ -63,7 +63,7 @@ class Gce(NoticeTest):
         self.assertIn(PREEMPTED, json.loads(report.read_text())["reason"])
         self.assert_rounds_do_not_overlap(job)
 
-    def test_it_asks_as_the_documents_say_and_no_change_between_two_questions_is_lost(self):
+    def test_no_change_between_two_requests_is_lost(self):
         server = self.gce()
         job, node = self.one_node(server, "--preemption-notice", "gce")
         for key in ("preempted", "maintenance-event"):
@@ -75,7 +75,7 @@ class Gce(NoticeTest):
         server.set("maintenance-event", "TERMINATE_ON_HOST_MAINTENANCE")
         self.assert_left(job, node, "preemption notice of gce: host maintenance is about to end this instance")
 
-    def test_without_a_notice_the_job_ends_as_it_does(self):
+    def test_without_a_notice_the_job_ends_as_usual(self):
         server = self.gce()
         job, node = self.one_node(server, "--preemption-notice", "gce")
         job.wait_for_round(0)
@@ -84,7 +84,7 @@ class Gce(NoticeTest):
         self.assertEqual(0, node.exit_code(limit=20), "nobody waits for the server")
         self.assertEqual([], node.said("preemption"))
 
-    def test_one_that_was_given_before_the_node_began_is_heard_and_nothing_is_started(self):
+    def test_an_earlier_notice_starts_nothing(self):
         server = self.gce()
         server.set("preempted", "TRUE")
         job = self.cluster(2, options=("--preemption-notice", "gce"), environment=server.environment)
@@ -102,7 +102,7 @@ class Gce(NoticeTest):
         server.set("preempted", "TRUE")
         self.assert_left(job, node, PREEMPTED)
 
-    def test_a_server_that_is_late_is_said_once_and_heard_when_it_comes(self):
+    def test_a_late_server_is_one_line_and_then_heard(self):
         port = free_port("127.0.0.1")
         late = type("Late", (), {"environment": {"GCE_METADATA_HOST": f"127.0.0.1:{port}"}})
         job, node = self.one_node(late, "--preemption-notice", "gce")
@@ -114,7 +114,7 @@ class Gce(NoticeTest):
         server.set("preempted", "TRUE")
         self.assert_left(job, node, PREEMPTED)
 
-    def test_whatever_the_server_answers_is_survived(self):
+    def test_strange_answers_are_survived(self):
         def raw(data):
             return lambda handler: handler.wfile.write(data)
         flavor = {"Metadata_Flavor": "Google"}
@@ -160,7 +160,7 @@ class Gce(NoticeTest):
                 server.set("preempted", "TRUE")
                 self.assert_left(job, node, PREEMPTED)
 
-    def test_a_server_that_does_not_wait_is_not_asked_without_a_pause(self):
+    def test_an_impatient_server_is_asked_with_pauses(self):
         server = self.gce()
         server.misbehave = lambda handler: handler.reply(200, "FALSE", Metadata_Flavor="Google") is None
         began = time.monotonic()
@@ -170,7 +170,7 @@ class Gce(NoticeTest):
 
 
 class Aws(NoticeTest):
-    def test_an_interruption_is_heard_a_token_that_expired_is_renewed_and_a_recommendation_is_a_line(self):
+    def test_an_interruption_is_a_notice(self):
         server = self.serve(metadata.Aws)
         server.rebalance = '{"noticeTime": "2026-11-21T15:00:00Z"}'
         job, node = self.one_node(server, "--preemption-notice", "aws")
@@ -187,7 +187,7 @@ class Aws(NoticeTest):
         put = server.requests[0]
         self.assertEqual(("PUT", "21600"), (put[0], put[2].get("X-aws-ec2-metadata-token-ttl-seconds")))
 
-    def test_no_token_garbage_and_errors_are_survived(self):
+    def test_garbage_and_errors_are_survived(self):
         action = '{"action": "terminate", "time": "2026-11-21T16:00:00Z"}'
         answers = {
             "no token: 403": ("token", lambda handler: handler.reply(403)),
@@ -232,7 +232,7 @@ class File(NoticeTest):
         file.touch()
         self.assert_left(job, node, f"preemption notice of file:{file}")
 
-    def test_an_empty_file_that_was_there_is_one_once_it_is_touched_or_written(self):
+    def test_touching_an_empty_file_is_a_notice(self):
         for name, change in (("touched", lambda file: os.utime(file)), ("written", lambda file: file.write_text("soon"))):
             with self.subTest(name):
                 job = self.cluster(1, nproc=1, plan=[{"term": "exit"}])
@@ -245,7 +245,7 @@ class File(NoticeTest):
                 change(file)
                 self.assert_left(job, node, f"preemption notice of file:{file}")
 
-    def test_a_file_of_no_time_at_all_is_one_too(self):
+    def test_a_file_from_1970_is_a_notice(self):
         job = self.cluster(1, nproc=1, plan=[{"term": "exit"}])
         file = job.folder / "evicted"
         node = job.start(0, options=("--preemption-notice", f"file:{file}"))
@@ -256,7 +256,7 @@ class File(NoticeTest):
         made.rename(file)
         self.assert_left(job, node, f"preemption notice of file:{file}")
 
-    def test_one_that_was_written_before_the_node_began_is_said_to_be_so(self):
+    def test_an_earlier_file_is_named_as_such(self):
         job = self.cluster(1, nproc=1)
         file = job.folder / "evicted"
         file.write_text("yesterday")
@@ -271,7 +271,7 @@ class File(NoticeTest):
         self.assertIn("is a folder", node.err())
         self.assertEqual(1, len(node.err().splitlines()), node.err())
 
-    def test_the_platforms_own_sigterm_after_it_takes_nothing_from_the_workers_grace(self):
+    def test_a_later_sigterm_keeps_the_grace(self):
         job = self.cluster(1, nproc=1, plan=[{"term": "ignore"}], options=("--termination-grace", "5m"))
         file = job.folder / "evicted"
         node = job.start(0, options=("--preemption-notice", f"file:{file}"))
@@ -305,14 +305,14 @@ class Auto(NoticeTest):
         job.wait_for_round(0)
         return job, node, *servers
 
-    def test_on_gce_its_server_is_asked_alone(self):
+    def test_on_gce_only_its_server_is_asked(self):
         job, node, gce, aws = self.ask(product_name="Google Compute Engine", sys_vendor="Google")
         wait_until("it is asked", lambda: gce.asked("preempted"))
         job.open_gate()
         self.assertEqual(0, node.exit_code())
         self.assertEqual([], aws.requests)
 
-    def test_on_ec2_its_server_is_asked_alone(self):
+    def test_on_ec2_only_its_server_is_asked(self):
         job, node, gce, aws = self.ask(product_name="p4d.24xlarge", sys_vendor="Amazon EC2")
         wait_until("it is asked", lambda: aws.asked("instance-action"))
         job.open_gate()
@@ -328,7 +328,7 @@ class Auto(NoticeTest):
 
 
 class Deadline(NoticeTest):
-    def test_all_nodes_stop_before_it_with_75_and_nothing_is_started_again(self):
+    def test_all_nodes_stop_before_it_with_75(self):
         end = int(time.time()) + 26  # the workers start long before 10 s have passed
         job = self.cluster(2, options=("--nnodes", "1:2", "--stop-before", "8"), plan=[{"term": "exit"}],
                            environment={"SLURM_JOB_END_TIME": str(end)})
@@ -354,14 +354,14 @@ class Deadline(NoticeTest):
         self.assertEqual({0: 75, 1: 75}, job.exit_codes())
         self.assertEqual([], job.nodes[1].said("SIGKILL|lease"))
 
-    def test_after_it_nothing_is_started_at_all(self):
+    def test_nothing_starts_after_it(self):
         job = self.cluster(1, nproc=1, options=("--deadline", "2026-01-01T00:00:00+01:00"))
         node = job.start(0)
         self.assertEqual(75, node.exit_code())
         self.assertEqual([], job.records("start"))
         self.assertIn("deadline 2025-12-31T23:00:00Z (--deadline)", node.err())
 
-    def test_a_time_that_is_far_away_disturbs_nobody(self):
+    def test_a_distant_deadline_disturbs_nobody(self):
         job = self.cluster(1, nproc=1, options=("--deadline", "9999-12-31T23:59:59Z", "--stop-before", "87600h"))
         node = job.start(0)
         job.wait_for_round(0)

@@ -70,11 +70,11 @@ class EachPlatform(ClusterTest):
 
     # Kubernetes.
 
-    def test_an_indexed_job_whose_names_resolve_late(self):
+    def test_an_indexed_job_with_late_names(self):
         self.run_job("indexed-job", late=True, environment_at=lambda place, pods: {
             "JOB_COMPLETION_INDEX": str(place), "MUSTER_SUBDOMAIN": "svc", "MUSTER_NNODES": "3"})
 
-    def test_an_indexed_job_whose_service_the_kubelet_wrote_down(self):
+    def test_an_indexed_job_with_the_kubelets_hosts_file(self):
         self.run_job("indexed-job", domain="svc.ns.svc.cluster.local", options=["--nnodes", "3"],
                      environment_at=lambda place, pods: {"JOB_COMPLETION_INDEX": str(place)})
 
@@ -138,7 +138,7 @@ class EachPlatform(ClusterTest):
                      domain=self.job_name, environment_at=lambda place, pods: {
                          "VC_TASK_INDEX": str(place), "VC_WORKER_HOSTS": ",".join(map(pods.name, pods.places))})
 
-    def test_an_aws_batch_job_whose_main_node_is_not_the_first(self):
+    def test_an_aws_batch_job_with_another_main_node(self):
         def environment(place, pods):
             told = {} if place == 1 else {"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": pods.address(1)}
             return {"AWS_BATCH_JOB_ID": f"{self.job_name}#{place}", "AWS_BATCH_JOB_ATTEMPT": "1",

@@ -52,7 +52,7 @@ class Preflight(ClusterTest):
         self.assertEqual({"1"}, {found["LOCAL_WORLD_SIZE"], found["NPROC"]})
         self.assertFalse({"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"} & set(found))
 
-    def test_the_others_start_without_a_node_where_it_fails(self):
+    def test_a_node_where_it_fails_is_left_out(self):
         job = self.checked(3, nnodes="2:3")
         job.open_gate("bad-1")
         self.start(job, 1)
@@ -65,7 +65,7 @@ class Preflight(ClusterTest):
         job.open_gate()
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
 
-    def test_a_node_that_gets_well_is_taken_and_meanwhile_the_others_say_whom_they_wait_for(self):
+    def test_a_recovered_node_is_taken(self):
         job = self.checked(2)
         job.open_gate("bad-1")
         job.start_all()
@@ -77,7 +77,7 @@ class Preflight(ClusterTest):
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
         self.assertTrue(job.nodes[1].said("this node is usable again"))
 
-    def test_a_spare_takes_the_rank_of_a_node_where_it_fails_before_the_next_round(self):
+    def test_a_spare_replaces_a_node_where_it_fails(self):
         job = self.checked(3, nnodes="2", plan=[{"when": {"place": 1}, "exit": 5, "after": "crash"}],
                            options=["--max-restarts", "1"])
         self.start(job, 0, 1)
@@ -94,7 +94,7 @@ class Preflight(ClusterTest):
     def left(self, job):
         return [arguments_of(pid) for pid in bearers(TOKEN, job.token) if arguments_of(pid)[:1] == ["sleep"]]
 
-    def test_what_it_leaves_is_ended_before_the_round(self):
+    def test_its_leftovers_are_ended_before_the_round(self):
         job = self.checked(1, line="setsid sleep 3600 & sleep 3600 &")
         job.start_all()
         job.wait_for_round(0)
@@ -109,7 +109,7 @@ class Preflight(ClusterTest):
     def wait_until_it_hangs(self, job):
         wait_until("the preflight's processes", lambda: len(self.left(job)) >= 2)
 
-    def test_one_that_hangs_is_ended_with_its_descendants(self):
+    def test_a_hung_preflight_is_ended_with_its_descendants(self):
         job = self.hanging()
         job.options += ["--preflight-timeout", "1s"]
         job.start(1)
@@ -119,7 +119,7 @@ class Preflight(ClusterTest):
         job.nodes[1].signal(15)
         self.assertEqual(75, job.nodes[1].exit_code())
 
-    def test_a_node_that_is_asked_to_leave_ends_it(self):
+    def test_a_leaving_node_ends_it(self):
         job = self.hanging()
         job.start(1)
         self.wait_until_it_hangs(job)
@@ -128,7 +128,7 @@ class Preflight(ClusterTest):
         self.assertEqual([], self.left(job))
         self.assertFalse(job.nodes[1].said("preflight failed"))
 
-    def test_when_the_nodes_main_process_dies_it_is_ended(self):
+    def test_it_is_ended_when_the_main_process_dies(self):
         job = self.hanging()
         job.start(1)
         self.wait_until_it_hangs(job)
@@ -185,7 +185,7 @@ exit 0
         self.assertEqual({"--query-compute-apps=pid --format=csv,noheader"}, set(self.asked(job)))
 
     @unittest.skipUnless(os.readlink("/proc/self/ns/pid") == FIRST_PID_NAMESPACE, "in a PID namespace of its own")
-    def test_beyond_its_time_the_node_is_unusable_until_they_have_left(self):
+    def test_beyond_its_time_the_node_is_unusable(self):
         job = self.cluster_with_gpus("--gpu-release-timeout", "500ms")
         pid = self.first_round(job)
         wait_until("it is unusable", lambda: job.nodes[0].said(
@@ -195,7 +195,7 @@ exit 0
         self.end(job)
 
     @unittest.skipUnless(os.readlink("/proc/self/ns/pid") == FIRST_PID_NAMESPACE, "in a PID namespace of its own")
-    def test_a_training_that_saved_behind_a_wrapper_is_an_old_worker_too(self):
+    def test_a_training_behind_a_wrapper_is_an_old_worker(self):
         job = self.cluster_with_gpus("--gpu-release-timeout", "500ms", gpus=2, plan=[
             {"when": {"restart": 0}, "term": "exit"}, {"when": {"restart": 0, "rank": 1}, "exit": 5, "after": "crash"}])
         job.program = ["bash", "-c", '"$@"; exit $?', "bash", *job.program]
@@ -210,27 +210,27 @@ exit 0
         self.assertEqual({0: 0}, job.exit_codes())
 
     @unittest.skipUnless(os.readlink("/proc/self/ns/pid") == FIRST_PID_NAMESPACE, "in a PID namespace of its own")
-    def test_processes_of_others_on_the_gpus_are_not_waited_for(self):
+    def test_foreign_gpu_processes_are_not_awaited(self):
         job = self.cluster_with_gpus()
         self.first_round(job, held=os.getpid())
         self.end(job)
         self.assertEqual(1, len(self.asked(job)))
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root for a PID namespace")
-    def test_in_a_container_a_process_that_stays_is_taken_for_a_strangers(self):
+    def test_in_a_container_lasting_users_are_foreign(self):
         job = self.cluster_with_gpus(prefix=lambda place: CONTAINER)
         self.first_round(job, held=4242)
         self.end(job)
         self.assertTrue(job.nodes[0].said("unknown processes hold GPUs .*4242"))
 
-    def test_a_tool_that_fails_is_one_warning(self):
+    def test_a_failing_tool_is_one_warning(self):
         job = self.cluster_with_gpus()
         job.open_gate("broken")
         self.first_round(job)
         self.end(job)
         self.assertEqual(1, len(job.nodes[0].said("assumed to be free: nvidia-smi exited with code 9")))
 
-    def test_a_tool_that_hangs_is_given_up(self):
+    def test_a_hung_tool_is_given_up(self):
         job = self.cluster_with_gpus()
         job.open_gate("hangs")
         self.first_round(job)

@@ -18,7 +18,7 @@ class PrimaryDeath(ClusterTest):
         kill(agent)
         node.exit_code()
 
-    def test_the_others_wait_and_the_counts_go_on(self):
+    def test_the_others_wait_and_the_counts_continue(self):
         job = self.running(plan=[{"when": {"restart": 0, "rank": 5}, "after": "failure", "exit": 1}])
         job.open_gate("failure")
         job.wait_for_round(1)
@@ -37,7 +37,7 @@ class PrimaryDeath(ClusterTest):
         self.assertEqual(len(set(rounds)), len(rounds), "no round's number comes twice")
         self.assertEqual([1, 2, 3], rounds)
 
-    def test_again_and_again(self):
+    def test_repeated_deaths_are_survived(self):
         job = self.running()
         for restart in (1, 2):
             self.kill_node(job.nodes[0])
@@ -47,7 +47,7 @@ class PrimaryDeath(ClusterTest):
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
         self.assert_rounds_do_not_overlap(job)
 
-    def test_of_the_host_alone_is_the_same(self):
+    def test_a_host_death_alone_is_the_same(self):
         job = self.running()
         kill(job.nodes[0].host())
         job.nodes[0].exit_code()
@@ -58,7 +58,7 @@ class PrimaryDeath(ClusterTest):
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
         self.assert_rounds_do_not_overlap(job)
 
-    def test_for_good_ends_the_others_with_69_and_its_address(self):
+    def test_a_permanent_loss_ends_the_others_with_69(self):
         job = self.running(options=["--coordinator-timeout", "4s"], reduction_server=True)
         self.kill_node(job.nodes[0])
         for place in (1, 2):

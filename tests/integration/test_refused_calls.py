@@ -13,7 +13,7 @@ class RefusedCalls(ClusterTest):
         return self.cluster(1, nproc=1, program=list(program), prefix=lambda place: prefix).start(0)
 
     # Linux 5.3, gVisor.
-    def test_without_waiting_by_pidfd_workers_are_reaped_and_signals_are_heard(self):
+    def test_pidfds_that_cannot_be_awaited_are_replaced(self):
         without = ("waitid", "EINVAL", refuse.P_PIDFD)
         self.assertEqual(0, self.start(*without).exit_code())
         node = self.start(*without, program=("sh", "-c", "trap 'exit 0' TERM; echo HERE; while :; do sleep 0.05; done"))
@@ -21,7 +21,7 @@ class RefusedCalls(ClusterTest):
         node.signal(signal.SIGTERM)
         self.assertEqual(75, node.exit_code())
 
-    def test_a_call_that_muster_needs_is_named_in_one_line(self):
+    def test_a_refused_call_is_named_in_one_line(self):
         for call, error, argument, words in (
                 ("clone3", "EPERM", None, r"an old seccomp profile refuses clone3 here"),
                 ("prctl", "EINVAL", refuse.PR_SET_CHILD_SUBREAPER, r"PR_SET_CHILD_SUBREAPER\) is refused here"),

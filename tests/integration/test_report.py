@@ -79,7 +79,7 @@ class Report(OneNodeTest):
         others = report.split("Failures:\n")[1].split("Root Cause")[0]
         self.assertEqual(["0", "2"], sorted(re.findall(r"rank      : (\d)", others)), report)
 
-    def test_what_record_wrote_is_shown_with_its_callstack_and_time(self):
+    def test_records_file_is_shown_with_its_callstack(self):
         report = self.fails("""
             error_file(json.dumps({"message": {"message": "ValueError: x", "extraInfo":
                 {"py_callstack": "Traceback (most recent call last):\\n  File x\\nValueError: x\\n",
@@ -88,13 +88,13 @@ class Report(OneNodeTest):
         self.assertIn("  traceback : Traceback (most recent call last):\n    File x\n  ValueError: x\n", report)
         self.assert_row("error_file", re.escape(self.folder) + r"/\S+/attempt_0/0/error.json", report)
 
-    def test_an_error_file_of_plain_form_is_shown_with_its_time(self):
+    def test_a_plain_error_file_is_shown_with_its_time(self):
         report = self.fails("""error_file('{"message": "plain", "timestamp": 1700000000}'); sys.exit(1)""",
                             environment={"TZ": "UTC0"})
         self.assert_row("time", "2023-11-14_22:13:20", report)
         self.assert_row("traceback", "plain", report)
 
-    def test_a_malformed_error_file_is_reported_as_such_and_changes_no_exit_code(self):
+    def test_a_malformed_error_file_keeps_the_exit_code(self):
         for content in ("", "{broken\nmore", '{"message": 5}', '{"words": 1}', "[" * 100000, "\udcff"):
             with self.subTest(content[:20]):
                 report = self.fails(f"""
@@ -103,7 +103,7 @@ class Report(OneNodeTest):
                     sys.exit(4)""", code=4)
                 self.assert_row("traceback", "the error file .*", report)
 
-    def test_who_failed_first_by_its_own_word_is_the_root_cause(self):
+    def test_the_earliest_error_file_is_the_root_cause(self):
         report = self.fails(f"""
             if rank == 0:
                 signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
@@ -129,19 +129,19 @@ class Report(OneNodeTest):
                             environment={"PYTHONFAULTHANDLER": ""})
         self.assertNotIn("Fatal Python error", done.stderr)
 
-    def test_exit_code_2_of_all_soon_after_the_start_is_hinted_at(self):
+    def test_exit_code_2_at_the_start_gets_a_hint(self):
         report = self.fails("sys.exit(2)", "--nproc-per-node", "2", code=2)
         self.assertIn("--pass-local-rank", report)
         self.assertNotIn("--pass-local-rank", self.fails("sys.exit(3)", code=3))
         self.assertNotIn("hint", self.fails("sys.exit(2)", "--pass-local-rank=local_rank", code=2))
 
-    def test_a_local_rank_with_dashes_that_is_refused_is_answered_with_the_other_spelling(self):
+    def test_a_refused_local_rank_gets_a_hint(self):
         report = self.fails("sys.exit(2)", "--pass-local-rank", code=2)
         self.assertIn("--local_rank, with an underscore, use --pass-local-rank=local_rank", report)
 
     # ---- files ----
 
-    def test_the_report_file_says_how_the_job_ended(self):
+    def test_the_report_file_has_the_result(self):
         report = self.path("report.json")
         self.fails("sys.exit(5 if restart else 4)", "--max-restarts", "1", "--report", report, code=5)
         said = json.loads(pathlib.Path(report).read_text())
@@ -151,7 +151,7 @@ class Report(OneNodeTest):
         self.assertLessEqual(said["started"], said["ended"])
         self.assertEqual(["report.json"], os.listdir(self.folder))
 
-    def test_a_job_that_ends_well_or_cannot_start_has_a_report_file_too(self):
+    def test_every_end_has_a_report_file(self):
         report = self.path("report.json")
         self.assertEqual(0, self.run_job(["true"], "--report", report).returncode)
         said = json.loads(pathlib.Path(report).read_text())
@@ -161,7 +161,7 @@ class Report(OneNodeTest):
         self.assertEqual((127, "muster"), (said["exit_code"], said["origin"]))
         self.assertIn("/nowhere/at/all", said["reason"])
 
-    def test_a_report_file_that_cannot_be_written_is_said_and_changes_no_exit_code(self):
+    def test_an_unwritable_report_keeps_the_exit_code(self):
         report = self.fails("sys.exit(5)", "--report", self.path("no/where"), code=5)
         self.assertIn(self.path("no/where"), report)
 
@@ -202,12 +202,12 @@ class ManyNodes(ClusterTest):
             sys.exit(7)
         wait()""")
 
-    def test_every_node_reports_the_same_with_the_last_lines_of_the_cause(self):
+    def test_every_node_has_the_same_report(self):
         job = self.cluster(3, options=["--max-restarts", "0"], program=self.program,
                            environment={"MUSTER_LINE_PREFIX": "[${rank}] "})
         self.assert_all_say_the_same(job)
 
-    def test_nodes_with_one_report_path_leave_one_whole_report_and_with_their_ranks_in_it_one_each(self):
+    def test_a_shared_report_path_has_one_report(self):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-test-"))
         self.addCleanup(shutil.rmtree, folder)
         for name, wanted in (("one.json", ["one.json"]), ("r${node_rank}.json", ["one.json", "r0.json", "r1.json", "r2.json"])):
@@ -218,7 +218,7 @@ class ManyNodes(ClusterTest):
             causes = [json.loads((folder / each).read_text())["root_cause"]["node_rank"] for each in wanted]
             self.assertEqual({1}, set(causes))
 
-    def test_so_they_do_where_the_output_goes_to_files(self):
+    def test_every_node_has_the_same_report_with_files(self):
         folder = tempfile.mkdtemp(prefix="muster-test-")
         self.addCleanup(shutil.rmtree, folder)
         for streams in ("-r", "-t"):
@@ -253,7 +253,7 @@ class FileTimer(OneNodeTest):
         program = python(textwrap.dedent(self.SEND) + textwrap.dedent(text))
         return self.run_job(program, *options, environment={**self.ON, **(environment or {})})
 
-    def test_a_worker_that_outstays_its_time_is_killed_and_the_group_restarts(self):
+    def test_an_expired_timer_kills_and_restarts(self):
         done = self.timed("""
             if restart == 0:
                 if rank == 1:
@@ -262,12 +262,12 @@ class FileTimer(OneNodeTest):
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertRegex(done.stderr, r'worker with local rank 1: the timer "step" of pid \d+ expired: signal 9')
 
-    def test_the_report_says_that_the_timer_expired_and_the_code_is_the_signals(self):
+    def test_the_report_names_the_expired_timer(self):
         done = self.timed("send(os.getpid(), time.time(), signal=15); wait()")
         self.assertEqual(128 + signal.SIGTERM, done.returncode, done.stderr)
         self.assertRegex(done.stderr, r'traceback : the timer "step" of pid \d+ expired: signal 15')
 
-    def test_a_timer_that_is_released_ends_nobody(self):
+    def test_a_released_timer_ends_nobody(self):
         done = self.timed("""
             send(os.getpid(), time.time() + 3600)
             send(os.getpid(), time.time() + 0.3)
@@ -275,7 +275,7 @@ class FileTimer(OneNodeTest):
             time.sleep(1)""")
         self.assertEqual(0, done.returncode, done.stderr)
 
-    def test_a_process_that_is_no_worker_is_never_touched(self):
+    def test_a_foreign_process_is_never_touched(self):
         stranger = subprocess.Popen(["sleep", "3600"])
         self.addCleanup(stranger.wait)
         self.addCleanup(stranger.kill)
@@ -298,7 +298,7 @@ class FileTimer(OneNodeTest):
         self.assertEqual(11, done.returncode, done.stderr)
         self.assertRegex(done.stderr, r'traceback : the timer "step"')
 
-    def test_a_worker_that_outlives_the_end_of_its_process_is_killed(self):
+    def test_a_worker_outliving_its_process_is_killed(self):
         """The timer is an orphan's, known by its session; the worker itself does not care."""
         done = self.timed("""
             if os.fork() == 0:
@@ -312,7 +312,7 @@ class FileTimer(OneNodeTest):
         self.assertRegex(done.stderr, "is still alive 10s after the signal of its expired timer: sending SIGKILL")
         self.assertRegex(done.stderr, r'traceback : the timer "step" of pid \d+ expired: signal 9')
 
-    def test_malformed_messages_are_warned_about_once_and_the_next_is_read(self):
+    def test_malformed_messages_are_one_warning(self):
         done = self.timed("""
             for raw in (b"garbage\\n", b"{}\\n", b"x" * 4096, b"x" * 4096 + b"\\n"):
                 send(0, 0, raw=raw)
@@ -329,7 +329,7 @@ class FileTimer(OneNodeTest):
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertFalse(os.path.exists(path))
 
-    def test_a_file_that_is_no_pipe_is_left_alone(self):
+    def test_a_regular_file_is_left_alone(self):
         path = self.path("file")
         pathlib.Path(path).write_text("precious")
         done = self.run_job(python("sys.exit('TORCHELASTIC_TIMER_FILE' in os.environ)"),

@@ -56,7 +56,7 @@ class SageMakerTest(ClusterTest):
         self.addCleanup(self._end, job)
         return job
 
-    def test_three_hosts_are_one_job_in_the_order_of_their_names(self):
+    def test_three_hosts_are_one_job_ranked_by_name(self):
         job = self.job().start_all(order=[2, 0, 1])
         starts = job.wait_for_round(0)
         job.open_gate()
@@ -70,7 +70,7 @@ class SageMakerTest(ClusterTest):
         self.assertTrue(node.said("the argument train, which SageMaker adds, is not passed to the script"), node.err())
         self.assertEqual([], [place for place in job.nodes if job.failure_file(place).exists()])
 
-    def test_the_root_cause_of_the_whole_job_is_in_every_hosts_failure_file(self):
+    def test_every_hosts_failure_file_has_the_root_cause(self):
         plan = [{"hang": True}, {"when": {"rank": 3}, "hang": False, "exit": 7}]
         job = self.job(plan=plan, options=["--max-restarts", "0"])
         job.start_all().wait_for_round(0)
@@ -81,7 +81,7 @@ class SageMakerTest(ClusterTest):
             self.assertRegex(text, r"rank 3 \(local_rank: 1\) on \S+ \(node 1\), exitcode 7")
             self.assertLessEqual(len(text.encode()), 1024)
 
-    def test_a_failure_that_the_script_wrote_down_itself_stands(self):
+    def test_the_scripts_own_failure_file_is_kept(self):
         job = self.job(plan=[{"exit": 7}], options=["--max-restarts", "0"])
         job.failure_file(1).write_text("the script's own words")
         job.start_all().wait_for_round(0)
@@ -122,18 +122,18 @@ class SageMakerTest(ClusterTest):
         self.assertNotIn("SM_HP_SAGEMAKER_PROGRAM", variables)
         self.assertEqual(["own"], seen[2]["arguments"])
 
-    def test_hyperparameters_are_arguments_where_that_is_asked_for(self):
+    def test_hyperparameters_become_arguments_on_request(self):
         _, seen = self.seen_with({"epochs": "10", "fp16": "true", "name": "a $local_rank b", "x": ""},
                                  "--hyperparameters-as-args")
         self.assertEqual(["own", "--epochs", "10", "--fp16", "True", "--name", "a $local_rank b", "-x", ""],
                          seen[1]["arguments"])
 
-    def test_what_is_set_stands(self):
+    def test_user_settings_are_kept(self):
         _, seen = self.seen_with({}, environment={"NCCL_SOCKET_IFNAME": "eth9", "SM_MODEL_DIR": "", "SM_NUM_GPUS": "3"})
         self.assertEqual(("eth9", "", "3"), tuple(seen[0]["variables"][name] for name in
                                                   ("NCCL_SOCKET_IFNAME", "SM_MODEL_DIR", "SM_NUM_GPUS")))
 
-    def test_the_word_train_alone_runs_the_images_program(self):
+    def test_train_alone_runs_the_images_program(self):
         job = self.job(nproc=1)
         script = job.folder / "program.py"
         script.write_text("import sys; print('ran with', sys.argv[1:])")
@@ -150,7 +150,7 @@ class SageMakerTest(ClusterTest):
         self.assertIn("no script was given", job.failure_file(0).read_text())
 
     @unittest.skipIf(pathlib.Path("/opt/ml/output").exists(), "SageMaker's folder is here")
-    def test_a_refusal_is_one_line_where_its_file_is_tried_out_elsewhere(self):
+    def test_a_copied_file_is_refused_in_one_line(self):
         with tempfile.NamedTemporaryFile("w") as config:
             config.write('{"current_host": "algo-1", "hosts": []}')
             config.flush()
@@ -160,7 +160,7 @@ class SageMakerTest(ClusterTest):
         self.assertEqual(65, done.returncode)
         self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
 
-    def test_a_file_that_stays_empty_ends_the_node_with_65_after_some_tries(self):
+    def test_a_file_that_stays_empty_ends_with_65(self):
         job = self.job(nproc=1)
         os.truncate(job.folder / "host0" / "resourceconfig.json", 0)
         node = job.start(0)

@@ -27,7 +27,7 @@ class Leave(ClusterTest):
                 self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
                 self.assert_rounds_do_not_overlap(job)
 
-    def test_everybodys_workers_are_told_before_the_leavers_grace_is_over(self):
+    def test_all_workers_are_stopped_during_the_grace(self):
         job = self.running(plan=[{"when": {"restart": 0}, "term": "exit"}, {"when": {"place": 1}, "term": "ignore"}],
                            options=("--nnodes", "2:3", "--termination-grace", "3s"))
         job.nodes[1].signal(signal.SIGTERM)
@@ -39,7 +39,7 @@ class Leave(ClusterTest):
         job.open_gate()
         self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
 
-    def test_a_worker_that_ends_0_after_our_sigterm_is_no_success(self):
+    def test_exit_0_after_our_sigterm_is_no_success(self):
         job = self.running(plan=[{"term": "exit"}], options=("--rejoin-timeout", "2s"))
         job.nodes[1].signal(signal.SIGTERM)
         self.assertEqual({0: 69, 1: 75, 2: 69}, job.exit_codes())
@@ -57,7 +57,7 @@ class Leave(ClusterTest):
         self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
         self.assert_rounds_do_not_overlap(job)
 
-    def test_a_second_one_ends_it_now(self):
+    def test_a_second_signal_ends_it_now(self):
         job = self.running(plan=[{"when": {"place": 1}, "term": "ignore"}],
                            options=("--nnodes", "2:3", "--termination-grace", "5m"))
         job.nodes[1].signal(signal.SIGTERM)
@@ -69,7 +69,7 @@ class Leave(ClusterTest):
         job.open_gate()
         self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
 
-    def test_one_that_is_told_twice_at_once_leaves_the_workers_their_grace(self):
+    def test_a_repeated_signal_keeps_the_grace(self):
         job = self.cluster(1, nproc=1, plan=[{"term": "ignore"}], options=("--termination-grace", "5m"))
         node = job.start(0)
         job.wait_for_round(0)
@@ -81,7 +81,7 @@ class Leave(ClusterTest):
         job.open_gate()
         self.assertEqual(-signal.SIGINT, node.exit_code())
 
-    def test_one_that_every_process_gets_leaves_the_agents_alive(self):
+    def test_a_signal_to_all_leaves_the_agents_alive(self):
         job = self.running(plan=[{"term": "exit"}])
         for pid in cluster.bearers(cluster.TOKEN, job.token):  # as scancel, systemd and `kill -- -1` do
             cluster.kill(pid, signal.SIGTERM)
@@ -89,7 +89,7 @@ class Leave(ClusterTest):
         for node in job.nodes.values():
             self.assertEqual([], node.said("agent 1 ended|takes over|recovering"))
 
-    def test_all_at_once_end_with_75(self):
+    def test_signals_to_all_nodes_end_them_with_75(self):
         job = self.running(plan=[{"term": "ignore"}], reduction_server=True,
                            options=("--termination-grace", "1s", "--shutdown-timeout", "5m"))
         for node in job.nodes.values():
@@ -99,7 +99,7 @@ class Leave(ClusterTest):
         self.assertIn(codes[3], (0, 75))
         self.assertEqual([], job.records("start", restart=1))
 
-    def test_the_primary_leaves_and_the_others_wait_for_its_return(self):
+    def test_the_others_await_a_primary_that_leaves(self):
         job = self.running(options=())
         job.nodes[0].signal(signal.SIGTERM)
         self.assertEqual(75, job.nodes[0].exit_code())
@@ -110,7 +110,7 @@ class Leave(ClusterTest):
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
         self.assert_rounds_do_not_overlap(job)
 
-    def test_before_the_first_round_it_just_leaves(self):
+    def test_before_the_first_round_a_node_just_leaves(self):
         job = self.cluster(3)
         node = job.start(1)
         wait_until("it waits for the primary", lambda: node.said("waiting"))
@@ -128,7 +128,7 @@ class Leave(ClusterTest):
         self.assertEqual(0, node.exit_code())
         self.assertEqual("ready\none\ntwo\n", node.out())
 
-    def test_a_signal_that_is_to_be_handled_means_leave_and_reaches_the_workers_as_it_is(self):
+    def test_a_handled_signal_reaches_the_workers(self):
         job = self.cluster(1, nproc=1, options=["--signals-to-handle", "SIGTERM,SIGUSR1"], program=[
             "sh", "-c", "trap 'echo one; exit 0' USR1; echo ready; while :; do sleep 0.05; done"])
         node = job.start(0)
@@ -139,7 +139,7 @@ class Leave(ClusterTest):
 
 
 class OnVertexAi(ClusterTest):
-    def test_who_is_asked_to_leave_asks_for_another_run_and_who_fails_by_itself_does_not(self):
+    def test_only_a_leave_asks_for_another_run(self):
         job = self.cluster(2, environment={"MUSTER_RETRYABLE_EXIT_CODE": ""}, options=["--nnodes", "1:2"])
         job.start_all()
         job.wait_for_round(0)

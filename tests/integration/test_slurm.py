@@ -48,7 +48,7 @@ class Srun(SlurmTest):
         self.assert_same_master(starts)
         self.assertTrue(node.said(r"node 1 of 3 \(slurm\), primary 127\.0\.0\.1:2\d{4}"), node.err())
 
-    def test_a_step_on_a_part_of_the_allocation_is_the_job(self):
+    def test_a_step_on_part_of_the_allocation_is_the_job(self):
         job = self.job(nproc=1)
         script = "srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --relative=1 \"$@\""
         node = self.start(job, ["salloc", "--nodes=3", "bash", "-c", script, "bash"])
@@ -67,7 +67,7 @@ class Srun(SlurmTest):
         self.assertEqual(0, node.exit_code())
         self.assertEqual([0, 1, 2], [starts[rank]["node_rank"] for rank in range(3)])
 
-    def test_a_workers_failure_restarts_all_nodes_and_its_code_is_sruns(self):
+    def test_srun_exits_with_the_workers_code(self):
         job = self.job(nproc=1, plan=[{"when": {"rank": 1}, "exit": 7},
                                       {"when": {"rank": 1, "restart": 0}, "after": "fail"}],
                        options=["--max-restarts", "1"])
@@ -97,17 +97,17 @@ class Refused(SlurmTest):
         self.assertEqual([], job.records("start"))
         return node
 
-    def test_many_tasks_on_a_node_get_the_line_to_write(self):
+    def test_several_tasks_on_a_node_get_the_line_to_type(self):
         node = self.check_refused(["srun", "--nodes=3", "--ntasks-per-node=2", "--overcommit"],
                                   r"SLURM_STEP_NUM_TASKS is 6: expected 3, one on each node.*write srun --nodes=3 "
                                   r"--ntasks=3 --ntasks-per-node=1 muster run --nproc-per-node 2 SCRIPT")
         self.assertTrue(node.said(r"SLURM_LOCALID is 1: expected 0"), node.err())
 
-    def test_an_allocation_without_srun_gets_the_line_to_write(self):
+    def test_an_allocation_without_srun_gets_the_line_to_type(self):
         self.check_refused(["salloc", "--nodes=3"],
                            r"SLURM_STEP_NODELIST is missing.*write srun --nodes=3 --ntasks=3 --ntasks-per-node=1 muster run")
 
-    def test_the_line_that_is_advised_is_right_even_in_an_allocation_for_many_tasks(self):
+    def test_the_advised_line_works_for_many_tasks(self):
         job = self.job(nproc=1)
         script = "srun --nodes=3 --ntasks=3 --ntasks-per-node=1 \"$@\""
         node = self.start(job, ["salloc", "--nodes=3", "--ntasks-per-node=2", "--overcommit", "bash", "-c", script, "bash"])
@@ -115,7 +115,7 @@ class Refused(SlurmTest):
         job.open_gate()
         self.assertEqual(0, node.exit_code())
 
-    def test_one_node_without_srun_is_a_job_of_its_own_with_a_warning(self):
+    def test_one_node_without_srun_is_a_job_with_a_warning(self):
         job = self.job(nproc=1)
         node = self.start(job, ["salloc", "--nodes=1"])
         job.wait_for_round(0, workers=1)
@@ -149,7 +149,7 @@ class Batch(SlurmTest):
         self.assertEqual({number, f"{number}-requeue-1"}, set(runs))
 
     @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun here (Debian: openmpi-bin)")
-    def test_mpirun_in_a_batch_script_counts_for_more_than_the_step_of_its_daemons(self):
+    def test_mpirun_beats_the_step_of_its_daemons(self):
         job = self.job(nproc=1)
         script = job.folder / "batch.sh"
         script.write_text("#!/bin/bash\nexec mpirun --allow-run-as-root --bind-to none --map-by ppr:1:node "

@@ -47,7 +47,7 @@ class Start(ClusterTest):
         self.assertEqual(max(trainers, key=lambda place: job.nodes[place].ended_at), 0, "the primary ends last")
         return starts
 
-    def test_three_trainers_and_a_reduction_server_in_spec_order(self):
+    def test_three_trainers_and_an_observer_in_spec_order(self):
         self.check_whole_job(self.cluster(3, reduction_server=True), [0, 1, 2, 3])
 
     def test_the_order_of_starts_does_not_matter(self):
@@ -55,7 +55,7 @@ class Start(ClusterTest):
             with self.subTest(order=order):
                 self.check_whole_job(self.cluster(3, reduction_server=True), order)
 
-    def test_a_node_that_comes_late_is_waited_for_and_named(self):
+    def test_a_late_node_is_awaited_and_named(self):
         job = self.cluster(3)
         job.start(0)
         job.start(1)
@@ -65,7 +65,7 @@ class Start(ClusterTest):
         job.open_gate()
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
 
-    def test_the_same_on_ipv6_loopback_only(self):
+    def test_a_job_runs_on_ipv6_loopback_only(self):
         starts = self.check_whole_job(self.cluster(3, reduction_server=True, addresses=["::1"] * 4), [1, 0, 3, 2])
         self.assertEqual("::1", starts[0]["master_addr"])
 
@@ -88,7 +88,7 @@ class Start(ClusterTest):
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
         self.assertEqual([0, 0, 1, 1, 2, 2], [starts[rank]["place"] for rank in range(6)])
 
-    def test_what_a_platform_left_per_node_is_overwritten(self):
+    def test_per_node_variables_of_a_platform_are_overwritten(self):
         job = self.cluster(2, environment={"RANK": "7", "WORLD_SIZE": "9", "LOCAL_RANK": "3", "MASTER_ADDR": "nowhere",
                                            "MASTER_PORT": "1", "GROUP_RANK": "5"})
         job.start_all()
@@ -147,7 +147,7 @@ class Descriptors(ClusterTest):
             wait_until("a line that names the port", lambda: node.said(rf"(?i):{job.ports[0]}.*(in use|taken)"))
             self.assertNotIn(node.exit_code(), (0, -6, -11))
 
-    def test_two_primaries_of_one_port_are_not_both_heard(self):
+    def test_two_primaries_of_one_port_do_not_both_serve(self):
         job = self.cluster(2, options=["--lease", "1m"])  # the first job is not what this is about
         job.start_all()
         job.wait_for_round(0)
@@ -160,7 +160,7 @@ class Descriptors(ClusterTest):
 
 
 class Commands(ClusterTest):
-    def test_version_is_told(self):
+    def test_the_version_is_printed(self):
         done = subprocess.run([cluster.BINARY, "version"], capture_output=True, text=True, timeout=cluster.LIMIT_S)
         self.assertEqual(0, done.returncode)
         self.assertRegex(done.stdout, r"\d+\.\d+\.\d+")

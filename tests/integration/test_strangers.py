@@ -31,7 +31,7 @@ class WithAWorkersEnvironment(StrangersTest):
         wait_until("the other job", (self.folder / "another").exists)
         return job.pid
 
-    def test_another_job_with_a_workers_environment_outlives_the_host(self):
+    def test_a_foreign_job_survives_the_host(self):
         job = self.cluster(2, nproc=1, plan=[{"when": {"restart": 0, "place": 1}, "spawn": ["setsid"]}])
         job.start_all()
         worker = job.wait_for_round(0)[1]["pid"]
@@ -47,7 +47,7 @@ class WithAWorkersEnvironment(StrangersTest):
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
 
-    def test_another_job_with_a_workers_environment_outlives_the_next_start_of_the_run(self):
+    def test_a_foreign_job_survives_the_next_start(self):
         job = self.cluster(1, nproc=1, plan=[{"when": {"restart": 0}, "spawn": ["setsid"]}])
         node = job.start(0)
         worker = job.wait_for_round(0)[0]["pid"]
@@ -100,10 +100,10 @@ class OfTheShellThatExecutedMuster(StrangersTest):
         if not self.container:  # whose end is that of all processes in it
             self.assertTrue(cluster.is_alive(daemon))
 
-    def test_what_its_child_leaves_outlives_a_sweep(self):
+    def test_its_childs_orphan_survives_a_sweep(self):
         self.assert_daemon_outlives_a_restart('setsid "$@" &')
 
-    def test_what_that_leaves_in_turn_outlives_a_sweep_too(self):
+    def test_an_orphans_orphan_survives_a_sweep(self):
         # The pause lets the shell's child end and be reaped: then no child of muster's is known as a stranger.
         self.assert_daemon_outlives_a_restart("""setsid sh -c 'sleep 0.3; setsid "$@" & exit 0' sh "$@" &""")
 

@@ -50,7 +50,7 @@ class OnATerminal(ClusterTest):
 
 
 class Keys(OnATerminal):
-    def test_ctrl_c_ends_its_node_by_sigint_and_the_others_with_130(self):
+    def test_ctrl_c_ends_its_node_by_sigint(self):
         job = self.cluster(3, plan=[{"term": "exit"}])
         terminal, node = self.start_on_terminal(job)
         job.start(1)
@@ -95,7 +95,7 @@ class Keys(OnATerminal):
         kill(host, signal.SIGTERM)
         self.assertEqual(75, node.exit_code())
 
-    def test_ctrl_z_is_ignored_where_no_shell_could_continue_muster(self):
+    def test_ctrl_z_is_ignored_without_a_shell_to_continue(self):
         # A session with one process group, as `docker run -it`, `ssh -t` and tmux make it.
         _, terminal, node = self.terminal_job(["sh", "-c", "echo HERE; exec sleep 600"])
         wait_until("the worker", lambda: "HERE" in terminal.seen())
@@ -124,7 +124,7 @@ class Keys(OnATerminal):
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
         self.assertEqual([], job.records("start", restart=1))
 
-    def test_a_hang_up_ends_it_but_not_with_nohup(self):
+    def test_a_hangup_ends_it_but_not_with_nohup(self):
         job = self.cluster(1, nproc=1)
         node = job.start(0)
         job.wait_for_round(0)
@@ -140,7 +140,7 @@ class Keys(OnATerminal):
         job.open_gate()
         self.assertEqual(0, node.exit_code())
 
-    def test_what_a_background_job_ignores_stays_ignored(self):
+    def test_ignored_signals_of_a_background_job_stay_ignored(self):
         job = self.cluster(1, nproc=1, prefix=lambda place: ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"])
         node = job.start(0)
         job.wait_for_round(0)
@@ -187,14 +187,14 @@ class Input(OnATerminal):
                 self.assertEqual(0, process.wait(cluster.LIMIT_S))
                 self.assertEqual(2, terminal.seen().count("end 41"))
 
-    def test_in_the_background_the_keyboard_stays_the_shells(self):
+    def test_in_the_background_the_shell_keeps_the_keyboard(self):
         job = self.cluster(1, nproc=2, program=READ_A_LINE, prefix=lambda place: IN_THE_BACKGROUND)
         terminal, node = self.start_on_terminal(job)
         terminal.type(b"words\n")
         self.assertEqual(0, node.exit_code())
         self.assertEqual({"rank 0 nothing", "rank 1 nothing"}, set(re.findall("rank . [a-z ]+", terminal.seen())))
 
-    def test_a_worker_killed_while_it_edits_a_line_leaves_the_terminal_as_it_was(self):
+    def test_terminal_modes_are_restored_after_a_kill(self):
         program = ("import os, signal, sys, termios, tty\n"
                    "print('canonical' if termios.tcgetattr(0)[3] & termios.ICANON else 'raw')\n"
                    "tty.setraw(0)\n"
@@ -210,7 +210,7 @@ class Input(OnATerminal):
                 if command[0] == "run":  # the nodes of muster local cannot tell whose terminal it is
                     wait_until("the second worker", lambda: terminal.seen().count("canonical") == 2)
 
-    def test_several_workers_get_no_input_unless_told(self):
+    def test_several_workers_get_no_input_by_default(self):
         for option, expected in (((), {"rank 0 nothing", "rank 1 nothing"}),
                                  (("--stdin", "1"), {"rank 0 nothing", "rank 1 got words"}),
                                  (("--stdin", "none"), {"rank 0 nothing", "rank 1 nothing"})):
@@ -224,7 +224,7 @@ class Input(OnATerminal):
                 self.assertEqual(0, node.exit_code())
                 self.assertEqual(expected, set(node.out().splitlines()))
 
-    def test_a_reader_that_is_in_no_round_of_several_nodes_is_a_warning(self):
+    def test_an_impossible_stdin_reader_is_a_warning(self):
         job = self.cluster(2, nproc=1, options=["--stdin", "5"])
         job.start_all()
         job.wait_for_round(0)
@@ -266,7 +266,7 @@ class Output(OnATerminal):
 
 
 class Local(unittest.TestCase):
-    def test_bars_of_two_workers_of_one_node_keep_a_row_each(self):
+    def test_bars_of_two_workers_keep_a_row_each(self):
         """They redraw in turns, so that their redraws mix whatever the machine does."""
         steps = 10
         program = ("import os, sys, time\nrank = int(os.environ['RANK'])\n"
@@ -289,7 +289,7 @@ class Local(unittest.TestCase):
         self.assertEqual([f"[node 0 rank {rank}] {rank}: {steps} steps" for rank in (0, 1)],
                          sorted(row.rstrip() for row in screen.rows() if "steps" in row), "\n".join(screen.rows()))
 
-    def test_muster_local_prefixes_each_line_and_ends_with_one_ctrl_c(self):
+    def test_muster_local_prefixes_lines_and_ends_by_ctrl_c(self):
         token = cluster.uuid.uuid4().hex
         environment = {**cluster.plain_environment(), cluster.TOKEN: token}
         command = [str(cluster.BINARY), "local", "--nodes", "2", "--nproc-per-node", "2", "--no-python", "sh", "-c",
@@ -311,7 +311,7 @@ class Local(unittest.TestCase):
             reader.join(cluster.LIMIT_S)
             process.stdout.close()
 
-    def test_a_failure_is_reported_once_by_node_0_which_leaves_last(self):
+    def test_node_0_reports_a_failure_and_leaves_last(self):
         ended = subprocess.run([str(cluster.BINARY), "local", "--nodes", "3", "--nproc-per-node", "1", "--max-restarts",
                                 "0", "--no-python", "sh", "-c", "[ $RANK != 1 ] || exit 7; sleep 600"],
                                env=cluster.plain_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -321,7 +321,7 @@ class Local(unittest.TestCase):
         self.assertEqual(["[node 0] sh FAILED"], [line for line in lines if line.endswith("FAILED")])
         self.assertEqual(3, sum("exit code 7 (worker)" in line for line in lines), ended.stdout)
 
-    def test_a_signal_told_twice_at_once_kills_no_node_that_is_still_saving(self):
+    def test_a_repeated_signal_kills_no_saving_node(self):
         token = cluster.uuid.uuid4().hex
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         command = [str(cluster.BINARY), "local", "--nodes", "2", "--nproc-per-node", "1", "--termination-grace", "5m",

@@ -37,7 +37,7 @@ class TorchrunLines(unittest.TestCase):
                 self.assertEqual([0, 0], [node.exit_code() for node in nodes], nodes[0].err() + nodes[1].err())
                 self.assertEqual(["1 1 of 2\n", "0 0 of 2\n"], [node.out() for node in nodes])
 
-    def test_a_spare_waits_and_ends_with_the_code_of_the_job(self):
+    def test_a_spare_exits_with_the_jobs_code(self):
         for code in (0, 5):
             with self.subTest(code):
                 gate = self.folder / f"gate{code}"
@@ -51,7 +51,7 @@ class TorchrunLines(unittest.TestCase):
                 self.assertEqual([code] * 3, [node.exit_code() for node in (*members, spare)], spare.err())
                 self.assertEqual("", spare.out())
 
-    def test_a_link_named_torchrun_takes_its_lines_and_names_itself(self):
+    def test_a_link_named_torchrun_takes_its_options(self):
         link = str(self.folder / "torchrun")
         os.symlink(cluster.BINARY, link)
         node = self.start("--standalone", "--nproc_per_node=2", "--no_python", *SAY_RANKS, program=link)
@@ -75,7 +75,7 @@ class TorchrunLines(unittest.TestCase):
             self.assertEqual(0, node.exit_code(), node.err())
             self.assertRegex(node.err().splitlines()[0], said)
 
-    def test_another_launcher_inside_is_answered_with_the_line_to_type(self):
+    def test_another_launcher_inside_gets_the_line_to_type(self):
         for words, instead in ((["torchrun", "--nnodes=1", "x.py"], "muster run --nnodes=1 x.py"),
                                (["python", "-m", "torch.distributed.run", "x.py"], "muster run x.py"),
                                (["python", "-W", "error", "x.py"], "muster run --no-python python -W error x.py")):
@@ -83,14 +83,14 @@ class TorchrunLines(unittest.TestCase):
             self.assertEqual(64, node.exit_code())
             self.assertTrue(node.err().rstrip().endswith(f"type: {instead}"), node.err())
 
-    def test_a_muster_in_a_worker_has_a_job_of_its_own(self):
+    def test_a_muster_in_a_worker_has_its_own_job(self):
         inner = [str(cluster.BINARY), "run", "--standalone", "--nproc-per-node=1", "--no-python", "sh", "-c",
                  "echo $$$$RANK of $$$$WORLD_SIZE"]
         node = self.start("run", "--nproc-per-node=2", "--no-python", *inner)
         self.assertEqual(0, node.exit_code(), node.err())
         self.assertEqual(["0 of 1", "0 of 1"], node.out().splitlines())
 
-    def test_the_completion_script_is_printed_and_nothing_started(self):
+    def test_the_completion_script_is_printed(self):
         for shell in ("bash", "zsh"):
             done = subprocess.run([str(cluster.BINARY), "run", f"--print-completion={shell}", "no-such.py"],
                                   capture_output=True, text=True, timeout=cluster.LIMIT_S, check=True)

@@ -21,7 +21,7 @@ class BadInput(unittest.TestCase):
         spec.update(changes)
         return json.dumps(spec)
 
-    def test_a_bad_cluster_spec_is_65_and_one_line_that_names_the_field(self):
+    def test_a_bad_cluster_spec_is_65_and_names_the_field(self):
         cases = {
             "CLUSTER_SPEC": "{",
             "cluster": self.spec(cluster=[]),
@@ -62,7 +62,7 @@ class BadInput(unittest.TestCase):
 
 
 class Alone(ClusterTest):
-    def test_an_unreachable_primary_is_named_while_waiting_and_at_the_end(self):
+    def test_an_unreachable_primary_is_named(self):
         job = self.cluster(2, options=["--join-timeout", "3s"])
         node = job.start(1)
         primary = f"{job.addresses[0]}:{job.ports[0]}"
@@ -70,7 +70,7 @@ class Alone(ClusterTest):
         self.assertEqual(69, node.exit_code())
         self.assertRegex(node.err().splitlines()[-1], rf"exit code 69.*{primary}")
 
-    def test_too_few_nodes_are_69_everywhere_and_the_absent_are_named(self):
+    def test_too_few_nodes_are_69_and_the_absent_named(self):
         job = self.cluster(4, options=["--join-timeout", "3s"])
         for place in (0, 2):
             job.start(place)
@@ -94,7 +94,7 @@ class Alone(ClusterTest):
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
 
-    def test_a_node_that_cannot_start_says_so_to_all(self):
+    def test_all_hear_of_a_node_that_cannot_start(self):
         job = self.cluster(2)
         job.start(0)
         job.program = ["/nowhere/at/all"]
@@ -102,7 +102,7 @@ class Alone(ClusterTest):
         self.assertEqual({0: 127, 1: 127}, job.exit_codes())
         self.assertIn("/nowhere/at/all", job.nodes[0].err())
 
-    def test_a_node_that_comes_after_the_verdict_is_told_it_or_finds_nobody(self):
+    def test_a_latecomer_gets_the_verdict_or_69(self):
         job = self.cluster(2, plan=[{"after": None}], options=["--join-timeout", "3s"])
         job.start_all()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
@@ -112,7 +112,7 @@ class Alone(ClusterTest):
 
 
 class OwnLines(cluster.ClusterTest):
-    def test_on_vertex_ai_what_is_below_a_warning_goes_to_standard_output(self):
+    def test_on_vertex_ai_info_lines_go_to_standard_output(self):
         job = self.cluster(2, plan=[{"after": None, "exit": 3}], options=["--max-restarts", "0"],
                            environment={"MUSTER_LOG_STREAMS": ""})
         job.start_all()
@@ -123,7 +123,7 @@ class OwnLines(cluster.ClusterTest):
             self.assertNotIn("(vertex)", node.err())
         self.assertRegex(job.nodes[0].out(), r"muster: \[coordinator\] round 1", "the agent does so, too")
 
-    def test_as_json_each_line_is_an_object_that_says_where_and_when_it_is(self):
+    def test_json_lines_name_place_and_time(self):
         job = self.cluster(2, plan=[{"after": None, "exit": 3}], options=["--max-restarts", "0", "--log-format", "json"])
         job.start_all()
         self.assertEqual({0: 3, 1: 3}, job.exit_codes())
@@ -137,7 +137,7 @@ class OwnLines(cluster.ClusterTest):
 
 
 class Env(unittest.TestCase):
-    def test_json_tells_what_was_found(self):
+    def test_json_lists_the_findings(self):
         job = cluster.Cluster(3, reduction_server=True)
         self.addCleanup(job.close)
         for place, role in ((0, "trainer"), (2, "trainer"), (3, "aux")):
@@ -156,7 +156,7 @@ class Env(unittest.TestCase):
                               env={**job.environment_of(place), **environment}, timeout=cluster.LIMIT_S, check=False)
         return done.returncode, {finding["name"]: finding for finding in json.loads(done.stdout)["checks"]}
 
-    def test_a_check_before_and_while_the_primary_runs(self):
+    def test_a_check_works_before_and_during_the_job(self):
         job = cluster.Cluster(2, environment={"MUSTER_TOKEN": "secret"})
         self.addCleanup(job.close)
         _, found = self.check(job, 1)
@@ -174,7 +174,7 @@ class Env(unittest.TestCase):
         self.assertEqual("note", found["primary's port"]["kind"])
         self.assertFalse(node.has_ended())
 
-    def test_a_check_of_a_name_that_is_nowhere_is_69(self):
+    def test_a_check_of_an_unknown_name_is_69(self):
         job = cluster.Cluster(2, addresses=["no-such-name.invalid", "127.0.0.2"], ports=[1, 1])
         self.addCleanup(job.close)
         code, found = self.check(job, 1)

@@ -20,7 +20,7 @@ class WhyNotYet(ClusterTest):
                      rf"waiting after \S+: 2 of 3 nodes ready; missing: node 2 \({re.escape(job.addresses[2])}")
         self.said_by(job.nodes[1], r"waiting after \S+: 2 of 3 nodes ready \(reported by the primary at ")
 
-    def test_a_coordinator_alone_says_what_it_waits_for(self):
+    def test_a_standalone_coordinator_says_why_it_waits(self):
         job = self.cluster(2)
         port = cluster.free_port("127.0.0.1")
         command = [str(BINARY), "coordinator", "--nnodes", "2", "--rdzv-id", "why", "--lease", "1s",
@@ -37,14 +37,14 @@ class WhyNotYet(ClusterTest):
         self.said_by(coordinator, r"waiting.*refused: .*run id 'another' differs from this job's")
         self.said_by(job.nodes[0], r"waiting.*refused: .*run id 'another'")
 
-    def test_a_place_that_is_held_is_named_by_who_stands_by(self):
+    def test_a_standby_names_the_holder_of_its_place(self):
         job = self.cluster(2)
         job.start_all()
         job.wait_for_round(0)
         second = job.start(1)
         self.said_by(second, r"waiting.*another process on \S+ has already joined as node 1")
 
-    def test_a_node_that_vanished_before_the_start_is_named(self):
+    def test_a_node_lost_before_the_start_is_named(self):
         job = self.cluster(3)
         job.start(0)
         node = job.start(1)
@@ -55,7 +55,7 @@ class WhyNotYet(ClusterTest):
 
 
 class NodesThatDiffer(ClusterTest):
-    def test_they_are_named_with_both_values_and_not_refused(self):
+    def test_they_are_named_with_both_values(self):
         job = self.cluster(3, nproc=1)
         for place in range(3):
             job.environment = {"NCCL_IB_DISABLE": "1" if place == 1 else "0", "NCCL_DEBUG": "WARN"}
@@ -68,7 +68,7 @@ class NodesThatDiffer(ClusterTest):
         self.assertEqual(1, len(primary.said(r"nodes differ: --max-restarts is 5 on node 2 \(.*\); 0 on the 2 others")))
         self.assertEqual(2, len(primary.said("nodes differ")), primary.err())
 
-    def test_another_program_is_named_once_though_rounds_follow(self):
+    def test_another_program_is_named_once(self):
         job = self.cluster(2, nproc=1, plan=[{"when": {"restart": 0, "rank": 0}, "exit": 3}],
                            options=["--max-restarts", "1"])
         job.start(0)
@@ -81,7 +81,7 @@ class NodesThatDiffer(ClusterTest):
         self.assertEqual(1, len(job.nodes[0].said(r"nodes differ: the program is .*--api-key=\*+' on node 1")))
         self.assertNotIn("s3cret", job.nodes[0].err())
 
-    def test_nodes_that_are_alike_are_worth_no_word(self):
+    def test_equal_nodes_are_no_warning(self):
         job = self.cluster(2)
         job.start_all()
         job.wait_for_round(0)
@@ -101,7 +101,7 @@ class WhatEndedTheJob(ClusterTest):
         for pid in (*pids, *job.workers_of(place)):
             kill(pid)
 
-    def test_a_killed_worker_is_the_cause_and_not_its_peers_that_fail_of_it(self):
+    def test_a_killed_worker_is_the_cause(self):
         job = self.cluster(3, nproc=1, plan=[{"exit": 1}], options=["--max-restarts", "0"])
         job.start_all()
         starts = job.wait_for_round(0)
@@ -112,7 +112,7 @@ class WhatEndedTheJob(ClusterTest):
         for node in job.nodes.values():
             self.assertTrue(node.said("exit code 137 \(worker\): rank 2 on .* was killed \(SIGKILL\)"))
 
-    def test_a_node_killed_whole_is_the_cause_and_not_its_peers_that_fail_of_it(self):
+    def test_a_killed_node_is_the_cause(self):
         job = self.cluster(3, nproc=1, plan=[{"when": {"restart": 0}, "exit": 1},
                                              {"when": {"restart": 1}, "after": "again"}],
                            options=["--nnodes", "2:3", "--max-restarts", "0"])
@@ -128,7 +128,7 @@ class WhatEndedTheJob(ClusterTest):
         self.assertTrue(primary.said(r"round 1 ended; root cause: node 1 \(.*\) was lost"))
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root: a PID namespace for each node")
-    def test_a_container_killed_whole_and_started_again_is_named_as_that(self):
+    def test_a_restarted_container_is_named(self):
         job = self.cluster(3, nproc=1, plan=[{"when": {"restart": 0}, "exit": 1}], options=["--max-restarts", "0"],
                            prefix=lambda place: CONTAINER)
         job.start_all()
@@ -144,7 +144,7 @@ class WhatEndedTheJob(ClusterTest):
         self.assertTrue(primary.said(r"round 1 ended; root cause: node 1 \(.*\) was lost: no heartbeat for \d+s; its "
                                      r"container ended \(a new one started .* later\)"), primary.err())
 
-    def test_a_primary_killed_whole_costs_no_workers_failure(self):
+    def test_a_killed_primary_costs_no_workers_failure(self):
         job = self.cluster(3, nproc=1, plan=[{"when": {"restart": 0}, "exit": 1}],
                            options=["--max-restarts", "0"])
         job.start_all()

@@ -21,7 +21,7 @@ def fails(how, **when):
 
 
 class Restart(ClusterTest):
-    def test_the_whole_group_restarts_with_one_count_on_all(self):
+    def test_the_group_restarts_with_one_count(self):
         for name, (how, _) in WAYS.items():
             with self.subTest(name):
                 job = self.cluster(3, plan=[fails(how, rank=3, restart=0)])
@@ -49,7 +49,7 @@ class Restart(ClusterTest):
         self.assertEqual([0, 1, 2, 3], sorted(record["restart"] for record in job.records("start", rank=0)))
         self.assert_rounds_do_not_overlap(job)
 
-    def test_a_worker_that_ignores_sigterm_does_not_survive_its_round(self):
+    def test_ignoring_sigterm_does_not_survive_the_round(self):
         job = self.cluster(2, options=["--shutdown-timeout", "500ms"],
                            plan=[{"when": {"restart": 0}, "term": "ignore"}, fails({"exit": 1}, rank=0, restart=0)])
         job.start_all()
@@ -77,7 +77,7 @@ class Restart(ClusterTest):
 
 
 class BudgetSpent(ClusterTest):
-    def test_every_node_ends_with_the_root_cause_and_the_same_report(self):
+    def test_every_node_ends_with_the_root_cause(self):
         for name, (how, code) in WAYS.items():
             with self.subTest(name):
                 job = self.cluster(3, options=["--max-restarts", "1"], reduction_server=True,
@@ -94,7 +94,7 @@ class BudgetSpent(ClusterTest):
                 self.assertIn(what, report)
                 self.assertEqual({0, 1}, {record["restart"] for record in job.records("start")})
 
-    def test_a_failure_that_follows_from_the_first_is_not_the_cause(self):
+    def test_a_consequential_failure_is_not_the_cause(self):
         job = self.cluster(3, nproc=1, options=["--max-restarts", "0"],
                            plan=[{"term": "exit"}, fails({"exit": 9}, rank=1)])
         job.start_all()
@@ -125,7 +125,7 @@ class EveryEnding(unittest.TestCase):
                     program = f"import signal; signal.signal({number}, signal.SIG_DFL); {program}"
                 self.assertEqual(128 + number, self.run_worker([sys.executable, "-S", "-E", "-c", program])[0])
 
-    def test_a_program_that_is_not_there_is_127_and_one_that_is_no_program_126(self):
+    def test_missing_programs_are_127_unusable_ones_126(self):
         self.assertEqual(127, self.run_worker(["/nowhere/at/all"])[0])
         with tempfile.NamedTemporaryFile() as plain:  # without execute bit
             self.assertEqual(126, self.run_worker([plain.name])[0])

@@ -98,7 +98,7 @@ class Wrappers(ClusterTest):
         self.assertFalse((self.folder / "saved 0 0").exists())
         self.assertEqual([], job.workers_of(0))
 
-    def test_what_ignores_the_signal_is_not_waited_for(self):
+    def test_processes_ignoring_the_signal_are_not_awaited(self):
         ready = str(self.folder / "ready 0 0")
         _, node = self.start([], options=["--termination-grace", "5m"], program=[
             *PYTHON, "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(1000)",
@@ -106,7 +106,7 @@ class Wrappers(ClusterTest):
         node.signal(signal.SIGTERM)
         self.assertEqual(75, node.exit_code())
 
-    def test_what_a_training_leaves_that_had_its_time_is_not_waited_for(self):
+    def test_leftovers_of_a_finished_training_are_not_awaited(self):
         for name, wrapper in {"alone": [], "bash -c": WRAPPERS["bash -c"]}.items():
             with self.subTest(name):
                 _, node = self.start([], options=["--termination-grace", "5m"],

@@ -53,7 +53,7 @@ class Recovery:
         job.wait_until("the killed host's workers to be gone",
                        lambda: not any(cluster.process_state(pid) for pid in pids))
 
-    def test_a_worker_that_is_killed_costs_one_restart_and_nothing_else(self):
+    def test_a_killed_worker_costs_one_restart(self):
         job = self.job("--kill-rank", "3", "--kill-step", str(GATE_STEP))
         job.start_all()
         self.assertEqual(self.last_loss(job), self.undisturbed_loss())
@@ -61,7 +61,7 @@ class Recovery:
         self.assertFalse(job.workers(2), job.output())
         self.assertTrue(job.find(rf"starting at step {GATE_STEP // 5 * 5} of {STEPS} with 6 workers, restart 1"))
 
-    def test_agents_that_are_killed_disturb_no_worker(self):
+    def test_killed_agents_disturb_no_worker(self):
         job = self.job_with_gate()
         before = job.workers(0)
         for node in job.nodes.values():
@@ -74,7 +74,7 @@ class Recovery:
         self.assertEqual(self.last_loss(job), self.undisturbed_loss())
         self.assertFalse(job.workers(1), "no worker was started again")
 
-    def test_a_host_that_is_killed_takes_its_place_again_and_the_job_goes_on(self):
+    def test_a_killed_host_takes_its_place_again(self):
         job = self.job_with_gate()
         self.kill_host(job, 1)
         self.gate.touch()
@@ -83,7 +83,7 @@ class Recovery:
         self.assertEqual(sorted(job.nodes[1].workers(1)), [2, 3], "the ranks that its place had before")
         self.assertFalse(job.workers(2), job.output())
 
-    def test_the_primarys_host_that_is_killed_takes_its_place_again_with_counts_continued(self):
+    def test_a_killed_primary_host_continues_the_counts(self):
         job = self.job_with_gate()
         self.kill_host(job, 0)
         self.gate.touch()
@@ -92,7 +92,7 @@ class Recovery:
         self.assertEqual(sorted(job.workers(1)), list(range(6)), "the new coordinator went on counting")
         self.assertEqual(sorted(job.nodes[0].workers(1)), [0, 1])
 
-    def test_with_a_range_of_nodes_the_survivors_of_a_killed_host_go_on_alone(self):
+    def test_with_a_range_the_survivors_go_on(self):
         job = self.job_with_gate(options=("--nnodes", "2:3", "--max-restarts", "3"))
         self.kill_host(job, 2)
         self.gate.touch()

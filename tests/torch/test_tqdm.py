@@ -82,13 +82,13 @@ class Tqdm(unittest.TestCase):
             self.assertIn(f"rank {rank} is half way", mine)
             self.assertEqual(len(bars) + 1, len(mine), output)  # nothing else, and nothing glued to anything
 
-    def test_in_a_pipe_few_states_of_each_rank_are_shown_and_the_files_keep_all(self):
+    def test_in_a_pipe_few_states_are_shown(self):
         self.assert_few_states(self.piped(self.tee()), "[default{rank}]:")
         for rank in (0, 1):
             kept = next(self.folder.glob(f"logs/*/attempt_0/{rank}/stderr.log")).read_bytes()
             self.assertLessEqual(STEPS, kept.count(b"\r"))
 
-    def test_a_bar_with_a_position_of_its_own_is_no_other(self):
+    def test_a_bar_with_a_position_is_shown_as_others(self):
         output = self.piped(self.tee("positions"))
         self.assertNotIn("\033", output)
         self.assert_few_states(output, "[default{rank}]:")
@@ -97,21 +97,21 @@ class Tqdm(unittest.TestCase):
         output = self.piped(self.command("local", "--nodes", "2", "--nproc-per-node=1"))
         self.assert_few_states(output, "[node {rank} rank {rank}] ")
 
-    def test_on_a_terminal_each_rank_has_a_row_that_stays_its_own(self):
+    def test_on_a_terminal_each_rank_keeps_its_row(self):
         self.check_rows()
 
-    def test_on_a_terminal_bars_with_positions_have_such_rows_too(self):
+    def test_on_a_terminal_positioned_bars_keep_their_rows(self):
         self.check_rows("positions")
 
-    def test_muster_local_on_a_terminal_gives_each_rank_a_row_too(self):
+    def test_muster_local_gives_each_rank_a_row(self):
         self.check_rows(command=self.command("local", "--nodes", "2", "--nproc-per-node=1", how=["slowly"]),
                         prefix="[node {rank} rank {rank}] ")
 
-    def test_muster_local_on_a_terminal_gives_two_bars_of_one_node_a_row_each(self):
+    def test_muster_local_gives_two_bars_of_a_node_rows(self):
         self.check_rows(command=self.command("local", "--nodes", "1", "--nproc-per-node=2", how=["slowly"]),
                         prefix="[node 0 rank {rank}] ")
 
-    def test_bars_of_one_rank_below_each_other_have_rows_below_each_other(self):
+    def test_stacked_bars_of_a_rank_have_stacked_rows(self):
         (self.folder / "bars.py").write_text(NESTED)
         for options, head in ((("run", "--standalone", "-t", "3"), "[default0]:"),
                               (("local", "--nodes", "1", "--nproc-per-node=1"), "[node 0 rank 0] ")):
@@ -127,7 +127,7 @@ class Tqdm(unittest.TestCase):
                     below = re.findall(rf"{re.escape(head)}epoch: [^\r\n]*[\r\n]+{re.escape(head)}step: +\d+%", screen.seen())
                     self.assertLess(3, len(set(below)), screen.seen())  # and they did move
 
-    def test_in_a_pipe_few_states_of_bars_below_each_other_are_shown(self):
+    def test_in_a_pipe_few_states_of_stacked_bars_are_shown(self):
         (self.folder / "bars.py").write_text(NESTED)
         output = self.piped(self.command("run", "--standalone", "-t", "3"))
         bars = re.findall(r"(epoch|step): +\d+%", output)

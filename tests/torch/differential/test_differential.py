@@ -143,7 +143,7 @@ del Differential  # itself no test
 class ZListsTest(unittest.TestCase):
     """Runs last, by its name: what the lists say must be so."""
 
-    def test_what_differs_without_a_reason_is_told_and_a_reason_serves_its_own_field_only(self):
+    def test_unexplained_differences_are_reported(self):
         case = CASES[0]
         store = "worker 0: env TORCHELASTIC_USE_AGENT_STORE"
         self.assertEqual(unexplained(case, {"a": 1, store: "True"}, {"a": 1, store: "False"}, set()), [])
@@ -151,14 +151,14 @@ class ZListsTest(unittest.TestCase):
             self.assertEqual(len(unexplained(case, theirs, ours, set())), 1)
 
     @unittest.skipUnless(has_torch(), f"torch {TORCH_VERSION} is not installed")
-    def test_the_program_torchrun_is_the_main_that_is_compared_with(self):
+    def test_the_torchrun_program_runs_the_compared_main(self):
         scripts = importlib.metadata.distribution("torch").entry_points.select(group="console_scripts", name="torchrun")
         self.assertEqual([script.value for script in scripts], ["torch.distributed.run:main"])
 
     def test_every_name_in_not_yet_is_a_case(self):
         self.assertFalse(NOT_YET - {case.name for case in CASES})
 
-    def test_there_are_at_least_sixty_cases_each_with_a_name_of_its_own(self):
+    def test_there_are_sixty_cases_with_distinct_names(self):
         self.assertGreaterEqual(len(CASES), 60)
         self.assertEqual(len({case.name for case in CASES}), len(CASES))
 

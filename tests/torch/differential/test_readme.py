@@ -39,14 +39,14 @@ def rows(column):
 
 
 class ReadmeTest(unittest.TestCase):
-    def test_every_row_names_what_shows_it_and_all_that_is_named_exists(self):
+    def test_every_row_names_an_existing_test(self):
         cells = rows("case") + rows("test")
         self.assertGreater(len(cells), 200)
         named = {cell: re.findall(r"`([^`]+)`", cell) for cell in cells}
         self.assertFalse([cell for cell, names in named.items() if not names])
         self.assertFalse(sorted({name for names in named.values() for name in names} - known_tests()))
 
-    def test_every_table_but_those_of_this_folder_itself_ends_in_such_a_column(self):
+    def test_every_table_has_a_column_of_tests(self):
         sections = README.split("\n## ")[1:]
         self.assertEqual(SECTIONS, len(sections))
         for section in sections:
@@ -54,16 +54,16 @@ class ReadmeTest(unittest.TestCase):
             self.assertEqual(1, len(heads), section.splitlines()[0])
             self.assertIn(heads[0], ("case", "test"), section.splitlines()[0])
 
-    def test_no_table_says_a_thing_twice(self):
+    def test_no_table_has_duplicates(self):
         for section in README.split("\n## ")[1:]:
             firsts = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("| ")]
             self.assertEqual(len(firsts), len(set(firsts)), section.splitlines()[0])
 
-    def test_the_reason_of_every_deliberate_difference_is_there(self):
+    def test_every_deliberate_difference_has_a_reason(self):
         self.assertFalse([entry.reason for entry in DIFFERENCES if entry.reason not in README])
 
     @unittest.skipUnless(has_torch(), "torch is not installed")
-    def test_every_variable_that_stands_for_an_option_is_in_a_case(self):
+    def test_every_option_variable_is_in_a_case(self):
         import torch.distributed.argparse_util as util  # takes seconds: not for who runs the others
         import torch.distributed.run
         variables = {f"PET_{action.dest.upper()}" for action in torch.distributed.run.get_args_parser()._actions
@@ -72,7 +72,7 @@ class ReadmeTest(unittest.TestCase):
         self.assertFalse(sorted(variables - {name for case in CASES for name in case.environment}))
 
     @unittest.skipUnless(has_torch(), "torch is not installed")
-    def test_every_option_of_torchrun_is_there(self):
+    def test_every_torchrun_option_is_listed(self):
         import torch.distributed.run  # takes seconds: not for who runs the others
         options = [option for action in torch.distributed.run.get_args_parser()._actions
                    for option in action.option_strings if "_" not in option]

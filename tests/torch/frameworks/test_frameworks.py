@@ -64,7 +64,7 @@ class FrameworksTest(unittest.TestCase):
         self.assert_alike("env_init.py")
 
     @needs("torch")
-    def test_gloo_by_a_tcp_store_of_the_scripts_own(self):
+    def test_gloo_by_the_scripts_own_tcp_store(self):
         self.assertEqual(self.results(TORCHRUN, "tcp_store.py", free_port()),
                          self.results(MUSTER, "tcp_store.py", free_port()))
 
@@ -78,23 +78,23 @@ class FrameworksTest(unittest.TestCase):
             self.assertRegex(report, "RuntimeError.* the loss is not a number")
 
     @needs("torch")
-    def test_a_timer_that_does_not_expire_disturbs_nothing(self):
+    def test_an_unexpired_timer_disturbs_nothing(self):
         timer_on = {"TORCHELASTIC_ENABLE_FILE_TIMER": "1"}
         self.assertEqual(self.results(TORCHRUN, "file_timer.py", environment=timer_on),
                          self.results(MUSTER, "file_timer.py", environment=timer_on))
 
     @needs("torch")
-    def test_a_timer_that_expires_restarts_the_group_where_torchrun_kills_itself(self):
+    def test_an_expired_timer_restarts_the_group(self):
         timer_on = {"TORCHELASTIC_ENABLE_FILE_TIMER": "1"}
         found = self.results(MUSTER, "file_timer.py", "late", options=("--max-restarts=1",), environment=timer_on)
         self.assertEqual(found, ["rank=0 world=2 value=0", "rank=1 world=2 value=0"])
 
     @needs("torch")
-    def test_torchs_library_in_a_script_starts_workers_of_its_own(self):
+    def test_torchs_library_starts_its_own_workers(self):
         self.assert_alike("elastic_launch.py")
 
     @needs("torch")
-    def test_a_torchrun_in_a_worker_has_a_job_of_its_own(self):
+    def test_a_torchrun_in_a_worker_has_its_own_job(self):
         inner = ("--no-python", *TORCHRUN[:2], "--nproc-per-node=1")
         self.assert_alike("env_init.py", own=(*TORCHRUN, *inner), ours=(*MUSTER, *inner))
 
@@ -115,7 +115,7 @@ class FrameworksTest(unittest.TestCase):
         self.assert_alike("use_deepspeed.py", own=DEEPSPEED, own_options=(f"--master_port={free_port()}",))
 
     @needs("torch", "deepspeed")
-    def test_deepspeed_as_the_name_of_the_program(self):
+    def test_a_link_named_deepspeed_runs_its_lines(self):
         with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
             link = pathlib.Path(folder, "deepspeed")
             link.symlink_to(cluster.BINARY)
@@ -124,7 +124,7 @@ class FrameworksTest(unittest.TestCase):
         self.assertEqual(output.count("passed=True"), 2, output)
 
     @needs("torch", "deepspeed")
-    def test_every_option_of_deepspeeds_is_known_by_that_name(self):
+    def test_every_deepspeed_option_is_known(self):
         with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
             link = pathlib.Path(folder, "deepspeed")
             link.symlink_to(cluster.BINARY)
