@@ -1,4 +1,4 @@
-// Prints the processor time that the coordinator core takes for the events that touch many nodes of a large job at
+// Prints the processor time that the coordinator core takes for events that concern many nodes of a large job at
 // once. It asserts nothing: tests/unit/rendezvous/core/coordinator_scale_test.cc counts work instead of time.
 //
 //     coordinator_load [NODES]        default: 10000
@@ -20,7 +20,7 @@ namespace muster::rendezvous {
 namespace {
 
 constexpr int kDefaultNodes = 10'000;
-constexpr size_t kTextBytes = 4096;  // of each of a failure's three texts
+constexpr size_t kTextBytes = 4096;  // for each of a failure's three texts
 constexpr absl::Duration kBetweenStatuses = absl::Microseconds(20);
 
 class Load {
@@ -59,7 +59,7 @@ class Load {
     TakeIn(effects);
   }
 
-  // The node has applied what it was told last.
+  // The node applies the last directive.
   void Beat(size_t i) {
     Node& node = nodes_[i];
     v1::AgentStatus& s = node.status;
@@ -146,7 +146,7 @@ CoordinatorOptions Job(int min_nodes, int max_nodes) {
   return options;
 }
 
-// Of this thread's processor time, so that a busy machine does not count.
+// Measures this thread's processor time, so that other load does not count.
 double ThreadMilliseconds() {
   timespec used{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);

@@ -1,4 +1,4 @@
-// What stands before the first NUL is a filter, the rest a hostfile; without one it is all hostfile.
+// The part before the first NUL is a filter, the rest a hostfile; without a NUL all of it is a hostfile.
 #include "agent/discovery/hostfile.h"
 #include "tests/fuzz/sound.h"
 

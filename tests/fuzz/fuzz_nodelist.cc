@@ -3,10 +3,10 @@
 
 namespace {
 
-// A list of the full size takes as long as a thousand of this one, and passes through the same code: mostly this
-// one.
+// A list of the full size takes as long as a thousand of this size and runs the same code, so most inputs have
+// this size.
 constexpr size_t kFew = 64;
-constexpr size_t kFullEvery = 256;  // bytes of the input, as a length that is a multiple of it
+constexpr size_t kFullEvery = 256;  // an input whose length is a multiple of it has the full size
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// The input is resourceconfig.json, or each of the files beside it: by its length, which fuzzing varies as well.
+// The input is resourceconfig.json or one of the files beside it, chosen by its length, which fuzzing varies too.
 #include "agent/discovery/sagemaker.h"
 #include "tests/fuzz/sound.h"
 

@@ -1,5 +1,4 @@
-// What must hold of every reading, whatever came in. Ends the process where it does not, so that libFuzzer keeps
-// the input.
+// Properties of every reading, for any input. A violation ends the process, so that libFuzzer keeps the input.
 #pragma once
 
 #include <cctype>
@@ -12,7 +11,7 @@
 
 namespace muster::fuzz {
 
-inline constexpr size_t kMaxMessageBytes = 1000;  // a few shown values of at most 80 characters, and words
+inline constexpr size_t kMaxMessageBytes = 1000;  // a few values of at most 80 characters, and text
 
 inline std::string TextOf(const uint8_t* data, size_t size) { return {reinterpret_cast<const char*>(data), size}; }
 

@@ -1,5 +1,5 @@
-// Which folder may include which: the map of the house, held against the includes. Whoever adds an arrow adds it
-// here, and says why in the folder's README.
+// Which folder may include which: compares the map of dependencies with the includes. A new dependency is added
+// here, and its reason to the folder's README.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// From the ground up: a room includes only what stands above it in this list. All may include base/, which is left
-// out; base/ and cli/ are one room each.
+// From the ground up: a folder includes only folders above it in this list. All may include base/, which is left
+// out; base/ and cli/ count as one folder each.
 struct Room {
   std::string name;
   std::set<std::string> includes;
@@ -47,7 +47,7 @@ const std::vector<Room>& Rooms() {
   return rooms;
 }
 
-// Within a room of several folders, from the ground up, too.
+// The same order within a folder of several folders.
 const std::vector<std::vector<std::string>> kFloors = {
     {"base", "base/io", "base/console"},
     {"base", "base/io", "base/proc"},
@@ -61,7 +61,7 @@ std::string RoomOf(const std::string& folder) {
   return top == "base" || top == "cli" ? top : folder;
 }
 
-// Folder of the file and folder of what it includes, with where.
+// Folder of the file and folder of the included file, with the place of the include.
 std::map<std::pair<std::string, std::string>, std::string> Arrows() {
   std::map<std::pair<std::string, std::string>, std::string> arrows;
   const fs::path root = MUSTER_SOURCE_DIR;
@@ -116,7 +116,7 @@ TEST(RoomsTest, NoFolderIncludesItsDependents) {
   EXPECT_EQ(arrows.count({"base/console", "base/proc"}) + arrows.count({"base/proc", "base/console"}), 0u);
 }
 
-// A host and its agent may be two containers of a pod: what both need stands in base/.
+// A host and its agent may be two containers of a pod, so code that both need is in base/.
 TEST(RoomsTest, AgentAndHostDoNotIncludeEachOther) {
   for (const auto& [arrow, where] : Arrows()) {
     const auto is_host = [](const std::string& folder) { return folder.starts_with("agent/host"); };

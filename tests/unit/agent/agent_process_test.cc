@@ -12,8 +12,8 @@
 namespace muster::agent {
 namespace {
 
-// An agent process of its own, whose host is this test. host_pid is this test's: the agent is never told to kill
-// it.
+// A forked agent process whose host is this test: host_pid is this test's, and the agent never has a reason to
+// kill it.
 class AgentProcessTest : public ::testing::Test {
  protected:
   AgentProcessTest() {
@@ -30,7 +30,7 @@ class AgentProcessTest : public ::testing::Test {
         [this](std::string_view payload) {
           ASSERT_TRUE(directive_.ParseFromArray(payload.data(), static_cast<int>(payload.size())));
           if (directive_.has_start()) return loop_.Stop();
-          // As a host does: what it has stored and applied is told back.
+          // Like a host: reports what it has stored and applied.
           *status_.mutable_memory() = directive_.memory();
           status_.set_applied_seq(directive_.seq());
           status_.clear_config();
@@ -93,7 +93,7 @@ TEST_F(AgentProcessTest, ASingleNodeJobStartsItsRound) {
 TEST_F(AgentProcessTest, APrimaryWithoutOthersStartsItsRound) { ExpectStartOfRoundOne(); }
 
 TEST_F(AgentProcessTest, AnUnwatchableHostIsNotTakenForDead) {
-  status_.set_host_pid(-1);  // pidfd_open(2) refuses it, which says nothing of a death
+  status_.set_host_pid(-1);  // pidfd_open(2) refuses it, which proves no death
   Tell();
   int status = 0;
   ASSERT_EQ(waitpid(pid_, &status, 0), pid_);

@@ -1,4 +1,4 @@
-// What an agent whose host is dead does when it cannot end, or not even see, what the host left.
+// An agent whose host is dead and which cannot end, or not even see, the host's leftovers.
 #include "agent/end_host.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(HostEnder, AnUnkillableHostIsNotTakenForEnded) {
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
   const rlimit none{0, before.rlim_max};
-  setrlimit(RLIMIT_NOFILE, &none);  // /proc cannot be read: whatever is there, nobody sees it
+  setrlimit(RLIMIT_NOFILE, &none);  // /proc cannot be read, so no process is visible
   ender.Begin(false);
   loop.After(kPatience, [&] { loop.Stop(); });
   loop.Run();

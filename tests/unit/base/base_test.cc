@@ -1,4 +1,4 @@
-// The vocabulary: order among ids, durations as people write them.
+// Basic types: the order of ids, and durations in the form that people write.
 #include <gtest/gtest.h>
 
 #include "base/duration.h"

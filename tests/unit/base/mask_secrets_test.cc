@@ -116,7 +116,7 @@ TEST(MaskSecrets, OtherCommandArgumentsAreShown) {
                            "data.tokens_per_batch=1",
                            "plain"};
   Words expected = arguments;
-  expected[15] = "data.tokens_per_batch=********";  // rather too much than too little
+  expected[15] = "data.tokens_per_batch=********";  // masks too much rather than too little
   EXPECT_EQ(MaskArguments(arguments), expected);
   EXPECT_EQ(MaskArguments({"--api-key", "x", "--lr", "1"}), (Words{"--api-key", kMask, "--lr", "1"}));
   EXPECT_EQ(MaskArguments({"--header=Authorization: Bearer x"}), Words{"--header=Authorization: ********"});

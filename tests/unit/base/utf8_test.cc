@@ -1,4 +1,4 @@
-// What leaves the host as text is UTF-8, whatever it was made of.
+// All text that leaves the host is valid UTF-8.
 #include "base/utf8.h"
 
 #include <gtest/gtest.h>

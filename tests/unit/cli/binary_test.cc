@@ -1,4 +1,4 @@
-// The binary as a shell sees it: exit codes, and which stream a text goes to. A Python is not needed.
+// The binary as a shell sees it: exit codes, and the stream of each text. Needs no Python.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -19,7 +19,7 @@ struct Ran {
   std::string output;
 };
 
-// words: as written in a shell; standard output only unless redirected there.
+// words: as written in a shell; captures standard output only, unless they redirect standard error to it.
 Ran Muster(const std::string& words, const std::string& variables = "") {
   const std::string command = "env -u CLUSTER_SPEC " + variables + " '" MUSTER_BINARY "' " + words;
   FILE* const pipe = popen(command.c_str(), "r");

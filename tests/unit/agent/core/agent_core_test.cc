@@ -41,7 +41,7 @@ class AgentCoreTest : public ::testing::Test {
     core_.OnHostStatus(now_, host_, &effects_);
   }
 
-  // The host has applied what it was last told.
+  // The host applies the last directive.
   void HostApplies() {
     *host_.mutable_memory() = Took<SendToHost>().back().directive.memory();
     Host();
@@ -123,7 +123,7 @@ TEST_F(AgentCoreTest, NodeFactsAreSentOnceInEachSession) {
   EXPECT_GE(LastStatus().coordinator_silent_ms(), 1000) << "and how long it had been alone";
 }
 
-// It has tried to reach nobody meanwhile, and finds its connection dead as it goes on.
+// A stopped agent made no attempt meanwhile, and finds its connection dead when it continues.
 TEST_F(AgentCoreTest, AStoppedAgentRetriesBeforeGivingUp) {
   Connected();
   Give(Directive(1));
@@ -518,7 +518,7 @@ TEST_F(AgentCoreTest, AStoppedRoundIsNotStartedAgain) {
   EXPECT_TRUE(LastOrder().has_start());
 }
 
-// A coordinator that has just started may not have heard of the newest round.
+// A coordinator that has just started may not know the newest round.
 TEST_F(AgentCoreTest, TheGreatestRoundIsNotForgotten) {
   Connected();
   Give(Run(5, 2));
@@ -531,7 +531,7 @@ TEST_F(AgentCoreTest, TheGreatestRoundIsNotForgotten) {
 
 TEST_F(AgentCoreTest, ADeadHostIsReportedUntilAcknowledged) {
   Connected();
-  const v1::Directive answer = Directive(9);  // to what was said before
+  const v1::Directive answer = Directive(9);  // an answer to an earlier status
   core_.OnHostClosed(now_, &effects_);
   core_.OnHostSwept(now_, &effects_);
   Give(answer);
@@ -576,7 +576,7 @@ TEST_F(AgentOfARunningHostTest, OnlyTheNewestRoundsOutcomeIsReported) {
   host_.mutable_failure()->set_exit_code(7);
   Set(v1::HOST_PHASE_IDLE, v1::OUTCOME_FAILED, 0);
   EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_FAILED);
-  v1::Directive wait = Directive(6);  // the others went on in another round
+  v1::Directive wait = Directive(6);  // the others continued in another round
   *wait.mutable_greatest() = Run(6, 2).run();
   wait.mutable_greatest()->clear_node_rank();
   Give(wait);

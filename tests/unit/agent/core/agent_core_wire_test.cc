@@ -1,4 +1,4 @@
-// What an agent makes of a coordinator that is not as it is itself, and what it does not send twice.
+// An agent and a coordinator of another version or protocol, and texts that are sent only once.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace muster::agent {
 namespace {
 
 constexpr absl::Duration kLease = absl::Seconds(10);
-constexpr size_t kTextBytes = 4096;  // of each of a failure's three texts
+constexpr size_t kTextBytes = 4096;  // for each of a failure's three texts
 constexpr int64_t kQuietBeatBytes = 1024;
 
 // One node's agent, its host, and the coordinator that it is connected to.
@@ -83,7 +83,7 @@ class Node {
     HostApplies();
   }
 
-  // Its worker of round 1 has failed, with all the texts that there can be.
+  // Its worker of round 1 fails, with all three texts at full length.
   void Fail() {
     *host_.mutable_started() = host_.memory().last().id();
     host_.set_outcome(v1::OUTCOME_FAILED);
@@ -174,7 +174,7 @@ TEST(OtherProtocols, ARefusalIsUnderstoodInAnyProtocol) {
   EXPECT_EQ(node.Order().exit().reason(), "use one version");
 }
 
-// A later version's order: this one does not know its field, so that there is none.
+// The order of a later version is an unknown field, so the directive seems to have none.
 TEST(OtherProtocols, AnUnknownOrderIsNeitherAppliedNorGrantsALease) {
   Node node;
   node.Give(node.Run(1, 0, 2));
@@ -267,10 +267,10 @@ TEST(HeldDetails, ABriefVerdictKeepsTheStoredDetails) {
   EXPECT_EQ(node.core_.memory().verdict().root_cause().error_text(), "why");
 }
 
-// ---- many agents that come back to one coordinator
+// ---- many agents that reconnect to one coordinator
 
-// When this member, or this spare at that place in line, tries for the first and the second time after the
-// coordinator's end, if nobody answers the first one.
+// Times of the connection attempts of a member, or of a spare at that place in line, after the coordinator's end,
+// if nobody answers.
 std::vector<absl::Duration> Attempts(int rank, int place_in_line, int nodes, absl::Duration lease,
                                      absl::Duration coordinator_timeout = absl::Minutes(15)) {
   Node node(lease, static_cast<uint64_t>(rank + place_in_line), "", coordinator_timeout);
@@ -308,7 +308,7 @@ TEST(Reconnects, AFewNodesReconnectWithinASecond) {
 
 TEST(Reconnects, ThousandsReconnectBeforeTheLeaseEnds) {
   constexpr int kNodes = 10'000;
-  constexpr int kStep = 100;  // a hundredth of the nodes stands for all of them
+  constexpr int kStep = 100;  // one node in a hundred stands for all of them
   const absl::Duration lease = LeaseForNodes(kNodes);
   std::map<int64_t, int> in_second;
   absl::Duration last;
@@ -334,7 +334,7 @@ TEST(Reconnects, SparesReconnectAfterTheMembers) {
   EXPECT_GT(spare[1], member[1] + absl::Seconds(1));
 }
 
-// Nobody may give up before it has had its turn.
+// No agent may give up before its turn to reconnect.
 TEST(Reconnects, AShortTimeoutAllowsTwoMoreAttempts) {
   constexpr int kNodes = 5000;
   constexpr absl::Duration kTimeout = absl::Seconds(10);
@@ -351,7 +351,7 @@ TEST(Reconnects, AShortTimeoutAllowsTwoMoreAttempts) {
   EXPECT_LT(member[2], kTimeout);
 }
 
-// Counts the attempts of a member to connect within `time`, while another job's coordinator refuses each of them.
+// Number of a member's connection attempts within `time` while another job's coordinator refuses each of them.
 size_t AttemptsAtAnotherJob(int nodes, absl::Duration lease, absl::Duration time) {
   Node node(lease);
   node.Give(node.Run(1, 0, nodes));

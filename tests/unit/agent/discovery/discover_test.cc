@@ -1,4 +1,4 @@
-// The table of platforms: who wins, who must agree.
+// The table of platforms: which source takes precedence, and which sources must agree.
 #include "agent/discovery/discover.h"
 
 #include "base/status_macros.h"
@@ -25,7 +25,7 @@ DiscoverOptions From(const std::string& source) {
   return options;
 }
 
-// Its first node is called as the primary of kRank1Of2.
+// The name of its first node is that of the primary in kRank1Of2.
 Environment SlurmStep(const std::string& rank, const std::string& count) {
   return {{"SLURM_JOB_ID", "9"},
           {"SLURM_STEP_NODELIST", count == "1" ? "a" : "a,x[2-" + count + "]"},
@@ -63,7 +63,7 @@ TEST(Discover, ASlurmStepThatDisagreesIsRefusedNamingBoth) {
   }
 }
 
-// A TF_CONFIG of two workers, told to the second.
+// A TF_CONFIG of two workers as the second one gets it.
 Environment WithTfConfig(const std::string& first) {
   Environment environment = {{"AWS_BATCH_JOB_NUM_NODES", "2"},
                              {"AWS_BATCH_JOB_NODE_INDEX", "1"},
@@ -159,6 +159,7 @@ TEST(Discover, ABrokenSpecIsAnErrorAndNotTheNextPlatform) {
   EXPECT_FALSE(DiscoverWith({{"CLUSTER_SPEC", "{"}}, {}).ok());
 }
 
+// If options override the environment, a warning lists the sources that are present and were not read.
 TEST(Discover, IgnoredSourcesAreNamed) {
   const FileReader no_files = ReaderOf({});
   EXPECT_THAT(SourcesHere({Both("1", "2"), no_files}, {}), ElementsAre("vertex", "slurm"));

@@ -22,7 +22,7 @@ std::vector<std::string> SplitBy(const std::string& text, char separator) {
 }  // namespace
 
 std::optional<Fixture::Place> Fixture::StatedPlace() const {
-  // "rank 0 of 3 training nodes", "rank 0 of 3"; the first one said is that of the default reading.
+  // Matches "rank 0 of 3 training nodes" and "rank 0 of 3"; the first match belongs to the default reading.
   static const std::regex kPlace("rank (\\d+) of (\\d+)");
   std::smatch match;
   if (!std::regex_search(reading, match, kPlace)) return std::nullopt;

@@ -14,9 +14,9 @@ namespace muster::testing {
 struct Fixture {
   std::string file;
   std::string outcome;  // ok, aux, warn, error, limit, unset
-  std::string reading;  // the right reading, or the error, in words
+  std::string reading;  // description of the right reading, or of the error
 
-  // "rank R of N" where the words say so.
+  // "rank R of N" if the reading has it.
   struct Place {
     int rank;
     int count;
@@ -40,7 +40,7 @@ absl::StatusOr<discovery::ClusterView> DiscoverWith(const Environment& environme
                                                     const discovery::DiscoverOptions& options = {},
                                                     const std::map<std::string, std::string>& files = {});
 
-// Reads from a map as from a disk, with its errors.
+// A reader of files that are kept in a map; absent files give the errors of a disk.
 discovery::FileReader ReaderOf(std::map<std::string, std::string> files);
 
 // Fails the test unless the message is one short line of printable ASCII.

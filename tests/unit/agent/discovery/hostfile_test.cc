@@ -35,7 +35,7 @@ class HostfileFixtures : public ::testing::TestWithParam<testing::Fixture> {};
 TEST_P(HostfileFixtures, IsReadAsExpected) {
   const testing::Fixture& fixture = GetParam();
   const auto hosts = ParseHostfile(fixture.file, testing::ReadFixture(fixture.file));
-  // DeepSpeed keeps a host without ranks; a script that could not count wrote it.
+  // DeepSpeed keeps a host without ranks. Such a file comes from a script that failed to count the slots.
   const bool refused = fixture.outcome == "error" || fixture.file == "hostfile_zero_slots.txt";
   EXPECT_EQ(hosts.ok(), !refused) << hosts.status();
   EXPECT_EQ(std::string(AsStd(hosts.status().message())).find('\n'), std::string::npos);
@@ -44,7 +44,7 @@ TEST_P(HostfileFixtures, IsReadAsExpected) {
 std::vector<testing::Fixture> Hostfiles() {
   std::vector<testing::Fixture> fixtures = testing::FixturesOf("hostfile");
   std::erase_if(fixtures, [](const testing::Fixture& f) {
-    return f.outcome == "table" || f.file == "deepspeed_env_sample.txt";  // no hostfiles
+    return f.outcome == "table" || f.file == "deepspeed_env_sample.txt";  // not hostfiles
   });
   return fixtures;
 }
@@ -83,7 +83,7 @@ TEST(Hostfile, TooManySlotsAreRefusedBeforeTheyTakeMemory) {
   EXPECT_THAT(Read(text), HasSubstr("line 977 slots is 1024: expected at most 1000000 in all"));
 }
 
-// The rows of hostfile_filters.tsv: include, exclude, what DeepSpeed does, what is right.
+// The rows of hostfile_filters.tsv: include, exclude, DeepSpeed's result, expected result.
 TEST(HostFilters, AreReadAsDocumented) {
   const auto pool = ParseHostfile("pool", "worker-0 slots=4\nworker-1 slots=4\n");
   ASSERT_TRUE(pool.ok());

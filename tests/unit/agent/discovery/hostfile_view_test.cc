@@ -1,4 +1,4 @@
-// A hostfile as a source: who this machine is in it, and a hostfile made of any source.
+// A hostfile as a source: finding this machine in it, and writing a hostfile from any source.
 #include "agent/discovery/hostfile_view.h"
 
 #include <map>
@@ -27,7 +27,7 @@ using ::testing::Not;
 constexpr char kFile[] = "/etc/hosts.train";
 constexpr char kThree[] = "node-a slots=3\nnode-b slots=2\n10.0.0.3 slots=4\n";
 
-// A machine of this host name, with these addresses; what other names resolve to is its own or not.
+// A machine with this host name and these addresses; `names` are the other names that resolve to it.
 struct Own {
   std::string hostname = "elsewhere";
   std::set<std::string> addresses;

@@ -1,4 +1,4 @@
-// Slurm's node lists and counts: every row of slurm_nodelists.tsv and slurm_counts.tsv, and what they do not hold.
+// Slurm's node lists and counts: every row of slurm_nodelists.tsv and slurm_counts.tsv, and cases beyond them.
 #include "agent/discovery/nodelist.h"
 
 #include <map>
@@ -119,7 +119,7 @@ TEST(Counts, AreBounded) {
   }
 }
 
-// Names that follow no rule, in and out: whatever is expanded is small and of single names.
+// Random input: whatever is expanded stays small and consists of single names.
 TEST(Nodelist, RandomInputNeverBreaksIt) {
   constexpr std::string_view kAlphabet = "an0195[[[]]],,-- (x";
   constexpr int kTries = 100'000;

@@ -18,7 +18,7 @@ using ::muster::testing::FixturesOf;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// What mpirun 4.1 gives to rank 1 of 3 with --map-by ppr:1:node.
+// The variables that mpirun 4.1 sets for rank 1 of 3 with --map-by ppr:1:node.
 Environment Rank1Of3() {
   return {{"OMPI_COMM_WORLD_RANK", "1"},       {"OMPI_COMM_WORLD_SIZE", "3"},
           {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"},
@@ -174,6 +174,8 @@ TEST(Mvapich, RankAndSizeAreNeededRankBelowSize) {
   EXPECT_EQ(ReadOk({{"MV2_COMM_WORLD_LOCAL_SIZE", "8"}}).source, "single") << "scripts set it for other libraries";
 }
 
+// MVAPICH's own variables take precedence over those that its Hydra sets for any MPI, but not over a Slurm step of
+// several nodes.
 TEST(Mvapich, RanksAboveHydraAndBelowALargerStep) {
   Environment hydra = MvapichRank1Of3();
   hydra.insert({{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}, {"MPI_LOCALNRANKS", "1"}});
@@ -189,7 +191,7 @@ TEST(Mvapich, RanksAboveHydraAndBelowALargerStep) {
   EXPECT_EQ(ReadOk(step).source, "mvapich") << "a shell, from which mpirun_rsh went to other nodes by ssh";
 }
 
-// mpirun in a batch script of Slurm's starts its daemons by a step of all nodes but its own.
+// In a Slurm batch script mpirun starts its daemons with a step on all nodes except its own.
 TEST(OpenMpi, TheStepOfItsDaemonsIsIgnored) {
   Environment environment = Rank1Of3();
   environment.insert({{"SLURM_JOB_ID", "7"},
@@ -203,7 +205,7 @@ TEST(OpenMpi, TheStepOfItsDaemonsIsIgnored) {
   EXPECT_EQ(ReadOk(first).nnodes, 3);
 }
 
-// sbatch from within an mpirun of one process takes its variables along.
+// sbatch inside an mpirun of one process passes mpirun's variables to the new job.
 TEST(OpenMpi, OneProcessDoesNotHideAStepOfSeveralNodes) {
   Environment step = {{"OMPI_COMM_WORLD_RANK", "0"},     {"OMPI_COMM_WORLD_SIZE", "1"}, {"SLURM_JOB_ID", "7"},
                       {"SLURM_STEP_NODELIST", "n[2-3]"}, {"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_NODEID", "1"}};

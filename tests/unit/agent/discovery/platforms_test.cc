@@ -67,7 +67,7 @@ Environment Without(Environment environment, const std::string& name) {
 
 // ---- Driven from expected.tsv ----
 
-// What the row says in words: where it is and who the primary is, or what an error has to name.
+// Expectation for each file: this node's place and the primary, or required text of the error.
 const std::map<std::string, std::string>& Expected() {
   static const std::map<std::string, std::string> expected = {
       {"k8s_indexed_job_2of3.env", "indexed-job 2/3 example-job-0.headless-svc:29400"},
@@ -433,7 +433,7 @@ TEST(Static, UsesRankIfItIsTheNodes) {
   EXPECT_FALSE(Fits({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}}));
 }
 
-// Of any other node that would be itself, for whose primary it waited.
+// On any node but node 0 a wildcard address would make the node wait for itself as the primary.
 TEST(Primary, ListensAtItsOwnAddressOnlyAsNodeZero) {
   const std::string expected = "is 0.0.0.0: expected the address by which the other nodes reach node 0";
   const Environment by_hand = {{"MASTER_ADDR", "0.0.0.0"}, {"NODE_RANK", "1"}, {"NNODES", "2"}};
@@ -463,7 +463,7 @@ TEST(Static, NamesWhatIsMissingOrWrong) {
               HasSubstr("MASTER_ADDR is a b"));
 }
 
-// Each of the nodes would be a job of its own, and nobody would be told.
+// Otherwise each node would silently run a job of its own.
 TEST(Static, SeveralNodesNeedARank) {
   const Environment environment = {{"MASTER_ADDR", "a"}, {"NNODES", "2"}};
   EXPECT_THAT(ErrorOf(environment), HasSubstr("NODE_RANK is missing: expected this node's number"));
@@ -493,7 +493,7 @@ TEST(Static, RecognizesTorchrunsWorkerByItsAddress) {
   EXPECT_FALSE(Fits({{"TORCHELASTIC_RUN_ID", "x"}})) << "left behind";
 }
 
-// As where a PyTorchJob's PET_MASTER_ADDR was taken away.
+// For example a PyTorchJob whose PET_MASTER_ADDR was removed.
 TEST(Static, CountsNodesByTheNodeVariable) {
   const Environment pod = {
       {"MASTER_ADDR", "j-master-0"}, {"WORLD_SIZE", "16"}, {"RANK", "1"}, {"PET_NNODES", "2"}};

@@ -64,7 +64,7 @@ class SageMakerFixture : public ::testing::TestWithParam<Fixture> {
   }
 };
 
-// What an error has to name, by file; the row of the table says it in words.
+// Required text of the error, by file; the table's row describes it.
 const std::map<std::string, std::string>& ErrorFragments() {
   static const std::map<std::string, std::string> fragments = {
       {"broken_sagemaker_self_not_listed.json",
@@ -109,7 +109,7 @@ TEST_P(SageMakerFixture, IsReadAsTheTableSays) {
     return;
   }
   ASSERT_TRUE(view.ok()) << view.status();
-  if (fixture.outcome == "aux") {  // of the group that the reading names: "with group filter train1"
+  if (fixture.outcome == "aux") {  // the group that the reading names: "with group filter train1"
     EXPECT_EQ(view->role, NodeRole::kTrainer);
     const ClusterView other = View("train1").value();
     EXPECT_EQ(other.role, NodeRole::kAux);
@@ -257,7 +257,7 @@ TEST(SageMaker, ManyStrangeGroupsAreOneWarning) {
   EXPECT_THAT(view.warnings, ElementsAre(HasSubstr("instance_groups: g0 has z: expected only hosts")));
 }
 
-// ---- What scripts of the toolkit read ----
+// ---- Variables that scripts of the toolkit read ----
 
 absl::StatusOr<TrainingInputs> Inputs(const std::string& parameters, const std::string& channels = "") {
   return ReadTrainingInputs(

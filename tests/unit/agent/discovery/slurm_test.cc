@@ -26,7 +26,7 @@ const FileReader& NoFiles() {
   return reader;
 }
 
-// As the table asks: for several nodes, then for one. Never do both answer.
+// Calls the readers in the table's order: for several nodes, then for one. At most one of them answers.
 Reading Read(const Environment& environment) {
   const Reading several = ReadSlurm({environment, NoFiles()});
   const Reading one = ReadSlurmNode({environment, NoFiles()});
@@ -51,7 +51,7 @@ std::string ErrorOf(const Environment& environment) {
   return message;
 }
 
-// What srun 22.05 gives to task `rank` of a step with one task on each of n1, n2, n3.
+// The variables that srun 22.05 sets for task `rank` of a step with one task on each of n1, n2, n3.
 Environment StepOf3(int rank) {
   return {{"SLURM_JOB_ID", "4711"},
           {"SLURM_STEP_ID", "0"},
@@ -73,7 +73,7 @@ Environment With(Environment environment, const std::map<std::string, std::strin
 
 // ---- Driven from expected.tsv ----
 
-// By file: what the view holds, or what the error has to name; the row of the table says it in words.
+// Expected view or required text of the error, by file; the table's row describes it.
 struct Right {
   std::string primary;
   std::string run_id;
@@ -96,7 +96,7 @@ const std::map<std::string, Right>& RightReadings() {
   return readings;
 }
 
-// Places that the table does not say in the words that StatedPlace() knows.
+// Places that the table does not state in the form that StatedPlace() reads.
 Fixture::Place PlaceOf(const Fixture& fixture) {
   if (fixture.file == "broken_slurm_nodename_differs.env") return {0, 2};
   const std::optional<Fixture::Place> stated = fixture.StatedPlace();
@@ -222,7 +222,7 @@ TEST(SlurmStep, TheNodeMustBeInTheStep) {
   EXPECT_THAT(ErrorOf(With(StepOf3(0), {{"SLURM_NODEID", ""}})), HasSubstr("SLURM_NODEID is missing"));
 }
 
-// sbatch from within a step hands that step's variables on to the new job's script.
+// sbatch inside a step passes that step's variables to the new job's script.
 TEST(SlurmStep, VariablesOfAnotherStepAreRefused) {
   EXPECT_THAT(ErrorOf(With(StepOf3(0), {{"SLURMD_NODENAME", "m7"}})),
               AllOf(HasSubstr("SLURMD_NODENAME is m7: expected one of SLURM_STEP_NODELIST"),

@@ -47,7 +47,7 @@ std::string ErrorOf(const std::string& spec) {
   return std::string(reading.status().message().data(), reading.status().message().size());
 }
 
-// A spec of 1 + `workers` replicas, told to the replica of `type` and `index`.
+// A spec of 1 + `workers` replicas as the replica of `type` and `index` gets it.
 std::string SpecOf(int workers, const std::string& type, int index) {
   std::string list;
   for (int i = 0; i < workers; ++i) absl::StrAppend(&list, i == 0 ? "" : ",", "\"w", i, ":2222\"");
@@ -59,7 +59,7 @@ std::string SpecOf(int workers, const std::string& type, int index) {
 
 class VertexFixture : public ::testing::TestWithParam<Fixture> {};
 
-// What an error has to name, by file; the row of the table says it in words.
+// Required text of the error, by file; the table's row describes it.
 const std::map<std::string, std::string>& ErrorFragments() {
   static const std::map<std::string, std::string> fragments = {
       {"cluster_spec_legacy_worker_pools_array.json", "cluster.worker_pools is"},
@@ -428,7 +428,7 @@ TEST(Vertex, WithoutTheVariableItDoesNotApply) {
   EXPECT_FALSE(reading->has_value());
 }
 
-// ---- Whatever comes in, one line or a sound view goes out ----
+// ---- Any input gives an error of one line or a sound view ----
 
 void ExpectSound(const std::string& spec) {
   for (const bool all_pools : {false, true}) {

@@ -1,5 +1,5 @@
-// Shared by the tests with real processes: a loop that waits with an end, and processes that are our own binary in
-// another role.
+// Shared by the tests with real processes: a loop that waits with a time limit, and processes that are this test
+// binary in another role.
 #pragma once
 
 #include <sys/types.h>
@@ -16,23 +16,23 @@
 
 namespace muster::host {
 
-// What main() was started with.
+// The arguments of main().
 extern Inherited g_inherited;
 
 // The other roles of the test binary; see host_shell_main.cc.
 inline constexpr char kActCommand[] = "act";
 int Act(const std::vector<std::string>& arguments);
 
-// This binary as `act ARGUMENTS`, its output in stdout_fd; environment: of ours if empty.
+// Starts this binary as `act ARGUMENTS` with its output in stdout_fd; an empty environment means our own.
 pid_t SpawnActor(const std::vector<std::string>& arguments, int stdout_fd, const EnvironmentMap& environment = {});
 std::vector<std::string> ActorArgv(const std::vector<std::string>& arguments);
 
 EnvironmentMap CurrentEnvironment();
 
-// Ended or gone: whoever is its parent need not have reaped it.
+// True for a zombie or an absent process: the parent need not have reaped it.
 bool IsDead(pid_t pid);
 
-// A pipe, closed on exec; the reading end is read whole lines at a time, with an end to the wait.
+// A pipe, closed on exec; whole lines are read, with a time limit.
 class LinePipe {
  public:
   LinePipe();
@@ -40,7 +40,7 @@ class LinePipe {
   int in() const { return fds_[1]; }
   int out() const { return fds_[0]; }
   void CloseIn();
-  std::string Line();  // blocks for kPatience at most: then the empty string
+  std::string Line();  // waits for kPatience at most; then empty
 
  private:
   int fds_[2];
@@ -49,16 +49,16 @@ class LinePipe {
 
 inline constexpr absl::Duration kPatience = absl::Seconds(60);  // a test that hangs fails
 
-// True as soon as condition holds; false after kPatience.
+// True as soon as the condition holds; false after kPatience.
 bool Eventually(const std::function<bool()>& condition);
 
-// A loop with a spawner and a sweeper on it, which hears SIGCHLD as the host does.
+// A loop with a spawner and a sweeper that handles SIGCHLD as the host does.
 class Hostlet {
  public:
   Hostlet();
   ~Hostlet();  // ends and reaps everything left
 
-  // Runs the loop until condition holds. False after kPatience.
+  // Runs the loop until the condition holds. False after kPatience.
   bool RunUntil(const std::function<bool()>& condition);
 
   EventLoop loop;

@@ -1,4 +1,4 @@
-// What the kernel promises and the host relies on: the timer that kills a stopped process, a kept port, counters.
+// Kernel behaviour that the host relies on: the timer that kills a stopped process, a kept port, OOM counters.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -45,7 +45,7 @@ TEST(KernelTimerTest, ADisarmedTimerKillsNobody) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 3) << status;
 }
 
-// A listener as worker 0's store makes one. -1: refused.
+// A listener like that of worker 0's store; -1 if refused.
 int Listen(uint16_t port, bool reuse) {
   const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int on = reuse ? 1 : 0;
@@ -68,7 +68,7 @@ uint16_t PortOf(int fd) {
   return ntohs(address.sin6_port);
 }
 
-// In a child, so that the listener is another process's. True: it could listen.
+// Listens in a child, so that the listener belongs to another process. True if it could listen.
 bool AnotherProcessListens(uint16_t port, bool reuse) {
   const pid_t pid = fork();
   if (pid == 0) _exit(Listen(port, reuse) >= 0 ? 0 : 1);
@@ -105,7 +105,7 @@ TEST(PortKeeperTest, TwoKeepersNeverKeepTheSamePortOfARange) {
   const uint16_t low = TwoFreePorts();
   ASSERT_NE(low, 0);
   const PortRange range{low, static_cast<uint16_t>(low + 1)};
-  for (int i = 0; i < 20; ++i) {  // where each begins to look is random
+  for (int i = 0; i < 20; ++i) {  // each begins its search at a random port
     PortKeeper a(range), b(range);
     const auto first = a.Renew();
     const auto second = b.Renew();
@@ -135,7 +135,7 @@ TEST(PortKeeperTest, ARangeOfOnePortIsReusedAndNamedIfTaken) {
   close(listener);
 }
 
-// It is bound in a way that lets the coordinator listen there, too; then worker 0 could not.
+// A kept port would let the coordinator listen there too, and then worker 0 could not.
 TEST(PortKeeperTest, TheCoordinatorsPortIsNeverKept) {
   const uint16_t low = TwoFreePorts();
   ASSERT_NE(low, 0);
@@ -202,7 +202,7 @@ TEST_F(CountedOomTest, ACountedKillExplainsOneWorker) {
 }
 
 TEST_F(CountedOomTest, EarlierRoundsKillsExplainNoFailure) {
-  Count(4);  // a DataLoader, say: its worker ended otherwise
+  Count(4);  // for example a DataLoader: its worker ended for another reason
   watch_->BeginRound();
   EXPECT_FALSE(watch_->WasOomKilled(0));
   Count(5);

@@ -47,7 +47,7 @@ void Say(const std::string& line) {
   (void)!write(STDOUT_FILENO, text.data(), text.size());
 }
 
-// The child says its pid itself, so that the line is there only if it lives.
+// The child prints its pid itself, so that the line proves that it lives.
 void ForkTwice() {
   const pid_t first = fork();
   if (first == 0) {
@@ -70,7 +70,7 @@ int ActTree() {
   if (fork() == 0) {
     setsid();
     Say(std::to_string(getpid()));
-    if (fork() == 0) {  // and its own child, which is ours only after both died
+    if (fork() == 0) {  // and its own child, which becomes ours only after both died
       Say(std::to_string(getpid()));
       WaitForTheEnd();
     }
@@ -115,7 +115,7 @@ int ActDebug(pid_t pid) {
   WaitForTheEnd();
 }
 
-// With no thread to be had; root is not bound by such a limit.
+// No thread can be started; the limit does not bind root, so the user changes.
 [[noreturn]] void ActThreadless() {
   const rlimit none{0, 0};
   if (setrlimit(RLIMIT_NPROC, &none) != 0 || (getuid() == 0 && setuid(kNobody) != 0)) _exit(2);

@@ -1,4 +1,4 @@
-// How many workers a node gets by itself, on machines that these tests make up.
+// The default number of workers on simulated machines.
 #include "agent/machine/accelerators.h"
 
 #include <set>
@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// A machine of files and one program.
+// A machine with files and one program.
 struct FakeMachine {
   absl::StatusOr<CommandResult> nvidia_smi = absl::NotFoundError("starting nvidia-smi: No such file or directory");
   std::map<std::string, std::string> files;
@@ -173,14 +173,14 @@ TEST(VisibleDevices, AreReadAsCudaReadsThem) {
       {"", 0, 0},
       {" ", 0, 0},
       {"-1", 0, 0},
-      {"0,-1,1", 1, 1},  // nothing after a negative one
-      {"0,4,1", 1, 1},   // nor after one that is not there
+      {"0,-1,1", 1, 1},  // a negative index ends the list
+      {"0,4,1", 1, 1},   // so does an absent device
       {"0,,1", 1, 1},
       {"0,", 1, 1},
       {"x", 0, 1},
       {"NoDevFiles", 0, 1},  // what Slurm writes
       {"1gpu,2gpu", 2, 0},   // digits in front are enough
-      {"0,0", 0, 1},         // one named twice: none at all
+      {"0,0", 0, 1},         // a duplicate makes the whole list invalid
       {"99999999999999999999", 0, 1},
       {"GPU-00aa-bb", 1, 0},
       {"GPU-0,GPU-3", 2, 0},  // any unambiguous beginning
@@ -214,7 +214,7 @@ TEST(VisibleDevices, EachMigInstanceGetsItsOwnWorker) {
   EXPECT_EQ(machine.Count(Cuda("MIG-a,MIG-a")).count, 0);
   EXPECT_EQ(machine.Count(Cuda("1")).count, 1);
   EXPECT_EQ(machine.Count(Cuda("0")).count, 1);
-  EXPECT_EQ(machine.Count(Cuda("MIG-GPU-00aa-bb/1/0")).count, 1);  // how older drivers name them
+  EXPECT_EQ(machine.Count(Cuda("MIG-GPU-00aa-bb/1/0")).count, 1);  // the form of older drivers
   EXPECT_FALSE(machine.Count(Cuda("1")).apart);
   EXPECT_EQ(machine.Count().count, 3);
   EXPECT_THAT(machine.Count().visible, ElementsAre("MIG-a", "MIG-b", "1"));

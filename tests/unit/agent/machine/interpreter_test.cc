@@ -1,4 +1,4 @@
-// Which python runs the workers, and whether it and the program can be started.
+// Choice of the Python interpreter, and the check that it and the program can be started.
 #include "agent/machine/interpreter.h"
 
 #include <sys/stat.h>
@@ -29,7 +29,7 @@ FileProbe Files(std::map<std::string, FileState> files) {
   };
 }
 
-// Every source of a python at once; the tests take them away one by one.
+// A machine with every source of a Python at once; the tests remove them one by one.
 struct Machine {
   Environment environment = {{"PYTHON_EXEC", "/exec/python"},
                              {"VIRTUAL_ENV", "/venv"},

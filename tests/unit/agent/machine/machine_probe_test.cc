@@ -24,7 +24,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr absl::Duration kLong = absl::Minutes(2);  // never waited for
+constexpr absl::Duration kLong = absl::Minutes(2);  // only a hang reaches it
 
 absl::StatusOr<CommandResult> Shell(const std::string& script, absl::Duration limit = kLong) {
   return RunCommand({"sh", "-c", script}, limit);
@@ -53,7 +53,7 @@ TEST(RunCommand, ArgumentsReachTheProgramUninterpreted) {
 
 TEST(RunCommand, StandardInputIsEmpty) { EXPECT_EQ(Shell("wc -c").value().output, "0\n"); }
 
-// What a killed command leaves behind comes to this process, which can then see how it ended.
+// Makes this process the subreaper of killed commands' orphans, so that it can see how they ended.
 class Subreaper {
  public:
   Subreaper() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
@@ -63,7 +63,7 @@ class Subreaper {
   }
 };
 
-// How `pid` ended; if it does not, it is ended here and 0 returned.
+// Wait status of `pid`. A process that does not end is killed here, and the result is 0.
 int StatusOf(pid_t pid) {
   constexpr int kPatienceMs = 20000;
   const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
@@ -80,7 +80,7 @@ TEST(RunCommand, AtTheLimitTheCommandAndItsChildrenAreGone) {
   const Subreaper subreaper;
   const std::string path = ::testing::TempDir() + "muster-child-" + std::to_string(getpid());
   pid_t child = 0;
-  // On a busy machine the shell may not have come to its second line at the limit: then once more, with more time.
+  // On a busy machine the limit may hit before the shell's second line: try again with more time.
   for (absl::Duration limit = absl::Milliseconds(50); child == 0; limit *= 2) {
     const absl::StatusOr<CommandResult> result = Shell("sleep 1000 & echo $! >" + path + "; wait", limit);
     ASSERT_EQ(result.status().code(), absl::StatusCode::kDeadlineExceeded);

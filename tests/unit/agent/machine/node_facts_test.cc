@@ -1,4 +1,4 @@
-// What a node tells of itself: small, whole for people, and without secrets.
+// The facts that a node reports about itself: bounded, readable, without secrets.
 #include "agent/machine/node_facts.h"
 
 #include <gtest/gtest.h>

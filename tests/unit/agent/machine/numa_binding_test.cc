@@ -1,4 +1,4 @@
-// --numa-binding on machines that these tests make up.
+// --numa-binding on simulated machines.
 #include "agent/machine/numa_binding.h"
 
 #include <gmock/gmock.h>
@@ -13,8 +13,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Two sockets of two NUMA nodes with four CPUs each; CPU n and n + 16 are threads of one core; two groups of a
-// common last cache in a node. GPUs 0 and 1 at node 0, GPU 2 at node 3, GPU 3 at a place that says -1.
+// Two sockets of two NUMA nodes with four cores each; CPUs n and n + 16 are threads of one core; each node has two
+// groups with a common last-level cache. GPUs 0 and 1 are at node 0, GPU 2 at node 3; GPU 3 reports node -1.
 class Numa : public ::testing::Test {
  protected:
   Numa() {
@@ -75,8 +75,9 @@ TEST_F(Numa, SocketIsAllCpusOfAllItsNodes) {
   EXPECT_THAT(Bind("socket", {0, 2}), ElementsAre("0-7,16-23", "8-15,24-31"));
 }
 
+// The first GPUs of a node get the cores that are left over.
 TEST_F(Numa, ExclusiveDividesCoresAmongGpus) {
-  // GPU 3 says -1: node 0, which makes three.
+  // GPU 3 reports -1, which counts as node 0: three GPUs there.
   EXPECT_THAT(Bind("exclusive", {0, 1, 3, 2}), ElementsAre("0-1,16-17", "2,18", "3,19", "12-15,28-31"));
 }
 

@@ -1,4 +1,4 @@
-// What a metadata server is asked, and what its answers lead to.
+// Requests to metadata servers, and the effects of their answers.
 #include "agent/notice/notice.h"
 
 #include <gmock/gmock.h>
@@ -76,6 +76,7 @@ TEST_F(GceTest, MaintenanceIsANoticeIfItEndsTheInstance) {
   EXPECT_EQ(next.notice, "preemption notice of gce: host maintenance is about to end this instance");
 }
 
+// The tag of an answer becomes part of the next request's path; unsafe or empty tags are left out.
 TEST_F(GceTest, OnlySafeTagsAreSentBack) {
   preempted_->Begin();
   for (const char* tag : {"", "a&b=c", "a b", "a\r\nX: y"}) {

@@ -1,4 +1,4 @@
-// Output: whole lines, never glued, split or lost; and a writer that no reader can stop.
+// Output: whole lines, never glued, split or lost; and a writer that no reader can block.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -121,7 +121,7 @@ TEST(LineAssemblerTest, AnOpenStateIsShownSoonWithoutAMark) {
   EXPECT_EQ(out, "[0] 10%\r");
   bar.OnTime(kStart + absl::Seconds(5) + kStateAfter, &out);
   EXPECT_EQ(out, "[0] 10%\r[0] 20%\r");
-  bar.OnTime(kStart + absl::Seconds(5) + kUnfinishedAfter, &out);  // nothing has shown that the cursor comes back
+  bar.OnTime(kStart + absl::Seconds(5) + kUnfinishedAfter, &out);  // nothing shows yet that the cursor returns
   EXPECT_EQ(out, "[0] 10%\r[0] 20%\r[0] 20%\n");
   EXPECT_EQ(bar.due(), absl::InfiniteFuture());
 }
@@ -273,7 +273,7 @@ TEST(LineAssemblerTest, OutputDoesNotDependOnHowBytesAreCut) {
   }));
 }
 
-// Else the writer's thread would spin.
+// A deadline that stays in the past would make the writer's thread spin.
 TEST(LineAssemblerTest, DeadlinesAreMet) {
   EXPECT_TRUE(rc::check([](bool passes) {
     const auto tokens = *rc::gen::container<std::vector<std::string>>(
@@ -354,7 +354,7 @@ TEST(WriterTest, AStoppedReaderNeverBlocksTheCaller) {
     EXPECT_FALSE(writer.Flush(absl::ZeroDuration()));
     std::thread reader([&] { all = pipe.ReadAvailable(60'000); });
     EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
-    // The remark about what was dropped comes once there is room, maybe after that moment.
+    // The note about dropped bytes appears once there is room, possibly after that moment.
     writer.Write(pipe.fds[1], "the end\n");
     EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
     pipe.CloseIn();
@@ -397,7 +397,7 @@ class Disk {
   int fd_;
 };
 
-// Standard error goes into a pipe meanwhile.
+// Redirects standard error into a pipe for its lifetime.
 class CapturedErrors {
  public:
   CapturedErrors() : before_(dup(STDERR_FILENO)) { dup2(pipe_.fds[1], STDERR_FILENO); }
@@ -429,7 +429,7 @@ bool Waited(const std::function<bool()>& condition) {
   return true;
 }
 
-// Returns when the disk has refused its line: lower descriptors are served first.
+// Returns when the disk has refused the line: lower descriptors are served first.
 void WriteInVain(Writer* writer, const Disk& disk, const std::string& line) {
   Pipe later;
   ASSERT_LT(disk.fd(), later.fds[1]);
@@ -450,7 +450,7 @@ TEST(WriterTest, LossesOnAFullDiskAreReportedOnce) {
   Disk disk;
   Writer writer;
   const std::string line(1023, 'x');
-  constexpr size_t kLines = 2000;  // more than a writer keeps of anything
+  constexpr size_t kLines = 2000;  // more than a writer keeps
   WriteInVain(&writer, disk, line + "\n");
   for (size_t i = 1; i < kLines; ++i) EXPECT_TRUE(writer.Write(disk.fd(), line + "\n"));
   disk.MakeRoom();
@@ -471,7 +471,7 @@ TEST(WriterTest, AFullDiskNeverStopsAWorker) {
   writer.AdoptPipe(std::exchange(worker.fds[0], -1), disk.fd(), "");
   const std::string chunk(65535, 'x');
   for (size_t i = 0; i < 4 * kPausePipesBytes / chunk.size();
-       ++i) {  // each fills the pipe: the next one needs a reader
+       ++i) {  // each fills the pipe, so the next one needs a reader
     const std::string line = chunk + "\n";
     ASSERT_EQ(write(worker.fds[1], line.data(), line.size()), static_cast<ssize_t>(line.size()));
   }

@@ -1,4 +1,4 @@
-// The link between host and agent against a peer that is slow, silent, dying or mad.
+// The link between host and agent with a peer that is slow, silent, dying or sends garbage.
 #include "base/io/framed_link.h"
 
 #include <gtest/gtest.h>

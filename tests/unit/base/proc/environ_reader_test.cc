@@ -1,4 +1,4 @@
-// Environments are read without waiting for a process whose memory somebody else has locked.
+// Reads of environments do not wait for a process whose memory is locked.
 #include "base/proc/environ_reader.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ std::vector<ProcessInfo> Processes(const std::vector<pid_t>& pids) {
   return processes;
 }
 
-// Stands for the kernel, which keeps whoever asks for the environment of kStuck.
+// Stands for the kernel, which blocks every reader of the environment of kStuck.
 class EnvironReaderTest : public testing::Test {
  protected:
   ~EnvironReaderTest() override { LetGo(); }
@@ -46,7 +46,7 @@ class EnvironReaderTest : public testing::Test {
                           }
                           return "of " + std::to_string(pid);
                         },
-                        absl::Milliseconds(300)};  // those that answer do so at once, on a busy machine, too
+                        absl::Milliseconds(300)};  // enough for those that answer, on a busy machine too
 };
 
 TEST_F(EnvironReaderTest, AHungProcessBlocksNoOtherRead) {

@@ -1,4 +1,4 @@
-// The marker as text, and whose processes a host may take for its own run's.
+// The marker as text, and which processes a host may take over from an earlier host of its run.
 #include "base/proc/marker.h"
 
 #include <gtest/gtest.h>

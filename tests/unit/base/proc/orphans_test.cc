@@ -1,4 +1,4 @@
-// Which processes a dead host left: by evidence that an environment does not carry.
+// Identifies a dead host's processes by evidence beyond the marker in their environment.
 #include "base/proc/orphans.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST_F(OrphansTest, AMarkedOrphanIsFoundWithItsDescendants) {
   EXPECT_EQ(Found(), (std::set<int64_t>{50, 51, 52}));
 }
 
-// As `sbatch --export=ALL` from a worker does it: the batch shell is a child of a daemon that is younger than us.
+// Like `sbatch --export=ALL` in a worker: the batch shell is a child of a daemon that is younger than this host.
 TEST_F(OrphansTest, AnotherJobWithTheSameEnvironmentIsLeftAlone) {
   Add(40, kInit, 40, 150, Mark::kNone);
   Add(50, 40, 50, 160);
@@ -145,7 +145,7 @@ TEST_F(OrphansTest, AnOrphansSessionIsOursUnlessAStrangerLeadsIt) {
   EXPECT_EQ(Found(), std::set<int64_t>{50});
 }
 
-// Its children are about to be adopted, and its environment can't be read any more.
+// An ending process's children are about to be adopted, and its environment is unreadable.
 TEST_F(OrphansTest, AChildOfAnEndingProcessIsAdopted) {
   Add(50, kInit, 50, 150, Mark::kNone).exiting = true;
   Add(51, 50, 51, 160);

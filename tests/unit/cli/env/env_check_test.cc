@@ -1,4 +1,4 @@
-// What `muster env --check` finds, over a machine and a network that are made up.
+// Findings of `muster env --check` on a simulated machine and network.
 #include "cli/env/env_check.h"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ struct Node {
   }
 };
 
-// The last finding of that name.
+// The last finding with this name.
 std::optional<Finding> Of(const std::vector<Finding>& findings, const std::string& name) {
   std::optional<Finding> found;
   for (const Finding& finding : findings) {
@@ -131,7 +131,7 @@ TEST(EnvCheck, ThePrimaryChecksItsPortOnly) {
   EXPECT_EQ(ExitCodeOf(node.Check()), 1);
 }
 
-// Node 0 by --master-addr, which names the machine of 10.0.0.1 and 10.0.0.2.
+// Node 0 by --master-addr, whose name resolves to 10.0.0.1 and 10.0.0.2.
 struct PrimaryByHand : Node {
   PrimaryByHand() {
     plan.config.set_place(0);
@@ -167,7 +167,7 @@ TEST(EnvCheck, AForwardedPrimaryAddressIsNoFault) {
 TEST(EnvCheck, OnAPlatformThePrimarysAddressIsTrusted) {
   PrimaryByHand node;
   node.plan.config.clear_primary_source();
-  node.probe.resolve = nullptr;  // some platforms lead a primary that dials its own name nowhere
+  node.probe.resolve = nullptr;  // on some platforms a primary cannot reach itself by its own name
   EXPECT_EQ(ExitCodeOf(node.Check()), 0);
 }
 

@@ -1,4 +1,4 @@
-// Words into options and script, and the help texts.
+// Parsing of command lines, and the help texts.
 #include "cli/options/command_line.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// `deepspeed ...` lines and what they become.
+// `deepspeed ...` command lines and the plans made from them.
 #include "cli/options/deepspeed.h"
 
 #include <gmock/gmock.h>

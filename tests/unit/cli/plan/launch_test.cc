@@ -1,5 +1,4 @@
-// What follows from a plan: the words of a worker, what is told of the settings, the variables that are no
-// settings.
+// Results of a plan: a worker's command, the report of settings, and variables that are not settings.
 #include "cli/plan/launch.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +36,7 @@ TEST(LaunchTest, AWorkersCommandMatchesTorchruns) {
   const Launch found =
       PrepareLaunch(Planned({"--no-python", "echo", "a"}), {{"PATH", "/p"}}, "id", "muster", Everything);
   EXPECT_EQ(found.plan.file, "/p/echo");
-  EXPECT_THAT(found.plan.argv[0], ElementsAre("echo", "a"));  // as Python's Popen passes it
+  EXPECT_THAT(found.plan.argv[0], ElementsAre("echo", "a"));  // the form that Python's Popen uses
 }
 
 TEST(LaunchTest, AMissingScriptIsReportedToAllNodes) {

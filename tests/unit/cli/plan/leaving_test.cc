@@ -1,4 +1,4 @@
-// --preemption-notice, --stop-before and --deadline: what is watched, when the node stops, and where that is from.
+// --preemption-notice, --stop-before and --deadline: what is watched, when the node stops, and the source of each.
 #include "cli/plan/leaving.h"
 
 #include <gmock/gmock.h>

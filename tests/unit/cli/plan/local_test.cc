@@ -1,4 +1,4 @@
-// What each node of muster local is started with, and how its lines are shown.
+// The environment and arguments of each node of muster local, and the display of its lines.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

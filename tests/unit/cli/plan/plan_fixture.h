@@ -1,4 +1,4 @@
-// A machine that is made up, and the plan that a command line and an environment come to on it.
+// A simulated machine, and the plan for a command line and an environment on it.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Pods that Kubernetes numbers, and what options say beside that.
+// Pods with a number from Kubernetes, and options given beside it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-// Pod 1 of the first job of the group "workers", behind two jobs of another group, of 4 pods each.
+// Pod 1 of the first job of the group "workers", which follows two jobs of another group with 4 pods each.
 const Environment& PodOfTheSecondGroup() {
   static const Environment environment = {{"JOB_COMPLETION_INDEX", "1"}, {"HOSTNAME", "js-workers-0-1"},
                                           {"JOBSET_NAME", "js"},         {"MUSTER_PODS_PER_JOB", "4"},

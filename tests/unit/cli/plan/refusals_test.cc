@@ -1,4 +1,4 @@
-// What is refused, with the exact line that says why.
+// Refused command lines with their exact messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Precedence, and the plan of each way to say who is in the job.
+// Precedence of settings, and the plan for each way to define the job's membership.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -126,6 +126,7 @@ TEST(PlanTest, ARequestedSourceIsAlwaysRead) {
   EXPECT_EQ(Planned({"--standalone"}, ours).view.source, "flags");
 }
 
+// PET_NNODES=1 must not split a platform's nodes into jobs of one node each.
 TEST(PlanTest, PetNnodesOneOnSeveralNodesIsRefused) {
   const absl::Status status = TryPlan({}, {{"CLUSTER_SPEC", kThreeNodes}, {"PET_NNODES", "1"}}).status();
   EXPECT_EQ(ExitCodeOf(status), 65);
@@ -135,7 +136,7 @@ TEST(PlanTest, PetNnodesOneOnSeveralNodesIsRefused) {
   EXPECT_EQ(Planned({}, {{"PET_NNODES", "1"}}).view.source, "flags");
 }
 
-// On a machine called "here", where the file "hosts" names it second.
+// The plan on a machine named "here", which is the second host in the file "hosts".
 absl::StatusOr<RunPlan> PlanByHostfile(const Words& words, const Environment& environment = {}) {
   const absl::StatusOr<CommandLine> line = ParseCommandLine(RunOptions(), words);
   if (!line.ok()) return line.status();

@@ -1,4 +1,4 @@
-// What torchrun's own options mean here, and lines that start another launcher.
+// The meaning of torchrun's own options, and command lines that start another launcher.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -166,7 +166,7 @@ TEST(LauncherInside, IgnoresFilesOfThatName) {
   EXPECT_EQ(Instead({"pythonic.py"}), "");
 }
 
-// What bash offers for a line, by the script itself.
+// The completions that bash offers for a line, computed by the script itself.
 std::string Offered(const std::string& script, const std::string& words, int at) {
   const std::string file = ::testing::TempDir() + "completion.bash";
   std::ofstream(file) << script << "COMP_WORDS=(" << words << ")\nCOMP_CWORD=" << at

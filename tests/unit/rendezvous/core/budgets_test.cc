@@ -174,7 +174,7 @@ TEST(Budgets, ASuccessorRestoresTheCounts) {
   EXPECT_EQ(seen.excluded.count("a"), 1u);
 }
 
-// A node that was cut off tells what it had heard earlier.
+// A node that was cut off reports older counts.
 TEST(Budgets, KnownCountsDoNotShrink) {
   const CoordinatorOptions options;
   RestartLedger counts;

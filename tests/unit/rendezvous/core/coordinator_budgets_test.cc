@@ -1,4 +1,4 @@
-// What the coordinator counts: restarts, pauses, progress; and nodes that are set aside or not fit.
+// What the coordinator counts: restarts, pauses, progress; and nodes that are excluded or unfit.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -16,7 +16,7 @@ void FailAndDrain(Cluster* c, const std::string& name) {
 
 TEST(Coordinator, ThreeRestartsWithoutProgressAre93) {
   Cluster c(Fixed(2, 100));
-  c.At("b").status.set_watches_progress(true);  // one that can see the file is enough
+  c.At("b").status.set_watches_progress(true);  // one node that can see the file is enough
   c.Join("a", 0);
   c.Join("b", 1);
   const auto run = [&] {
@@ -210,7 +210,7 @@ TEST(Coordinator, ANeededNodeIsNotExcluded) {
   EXPECT_TRUE(c.Told("b").has_run());
 }
 
-// What a host says once it has found out that it is not fit for a round.
+// The status of a host that is unfit for a round.
 void Unfit(Cluster* c, const std::string& name) {
   v1::AgentStatus& s = c->At(name).status;
   s.clear_offer();
@@ -323,7 +323,7 @@ TEST(Coordinator, ACoordinatorThatWasLateSuspectsNobody) {
   c.Apply("a");
   c.Apply("b");
   c.Close("b");
-  c.Jump(absl::Seconds(5));  // we were stopped ourselves, for longer than the reconnect grace
+  c.Jump(absl::Seconds(5));  // the coordinator was stopped for longer than the reconnect grace
   EXPECT_EQ(c.state(), State::kRunning);
   c.Pass(absl::Seconds(3), {"a"});
   EXPECT_EQ(c.state(), State::kDraining);

@@ -1,4 +1,4 @@
-// A coordinator and the hosts around it, which say what a test has them say.
+// A coordinator and scripted hosts around it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,12 +28,12 @@ class Cluster {
   struct Node {
     v1::AgentStatus status;
     StreamId stream = 0;
-    v1::Directive told;  // the newest
+    v1::Directive told;  // the newest directive
     BootTime failed_at;
     bool closed = false;
   };
 
-  // A host attaches and says READY; then once more, having applied what it was told.
+  // A host attaches with a READY status, and sends another one that confirms the answer.
   void Join(const std::string& name, int place = -1, v1::Role role = v1::ROLE_TRAINER,
             const std::string& address = "127.0.0.1") {
     Node& node = nodes_[name];
@@ -47,7 +47,7 @@ class Cluster {
     s.set_role(role);
     if (place >= 0) s.set_place(place);
     s.set_slots(2);
-    if (name == "a" && place < 0) s.set_at_primary(true);  // the place 0 is the primary's by itself
+    if (name == "a" && place < 0) s.set_at_primary(true);  // place 0 is the primary's anyway
     s.set_phase(v1::PHASE_READY);
     if (s.preparing().empty()) {
       s.mutable_offer()->set_host(address);
@@ -74,7 +74,7 @@ class Cluster {
     Do([&](Effects* out) { coordinator_.OnStatus(now_, node.stream, node.status, out); });
   }
 
-  // Names the newest directive as applied, and what it brought, and says so.
+  // Applies the newest directive and sends the resulting status.
   void Apply(const std::string& name) {
     Node& node = nodes_[name];
     v1::AgentStatus& s = node.status;
@@ -139,7 +139,7 @@ class Cluster {
     Do([&](Effects* out) { coordinator_.OnTurnedAway(address, why, out); });
   }
 
-  // Time passes; those named go on beating.
+  // Lets time pass; the named hosts go on sending heartbeats.
   void Pass(absl::Duration duration, const std::vector<std::string>& beating) {
     const BootTime until = now_ + duration;
     int tick = 0;
@@ -151,7 +151,7 @@ class Cluster {
     }
   }
 
-  // The coordinator's process was stopped for so long.
+  // Lets time pass at once, as if the coordinator's process had been stopped.
   void Jump(absl::Duration duration) {
     now_ += duration;
     Do([&](Effects* out) { coordinator_.OnTick(now_, out); });
@@ -161,7 +161,7 @@ class Cluster {
   Node& At(const std::string& name) { return nodes_[name]; }
   State state() const { return coordinator_.state(); }
   const std::vector<std::string>& warnings() const { return warnings_; }
-  // How many lines contain this; debug lines do not count.
+  // Number of log lines that contain this text; debug lines do not count.
   int Said(const std::string& text) const {
     return static_cast<int>(std::count_if(said_.begin(), said_.end(), [&](const std::string& line) {
       return line.find(text) != std::string::npos;
@@ -210,7 +210,7 @@ inline CoordinatorOptions Elastic(int min_nodes, int max_nodes) {
   return options;
 }
 
-// The coordinator of the node "a", beside nodes without places.
+// A coordinator inside the agent of node "a", for nodes without places.
 inline CoordinatorOptions InAgent(CoordinatorOptions options) {
   options.in_agent = true;
   return options;

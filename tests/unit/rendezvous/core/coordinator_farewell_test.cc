@@ -1,4 +1,5 @@
-// The last word of a coordinator that ends with its node, and what its successor makes of it.
+// The farewell of a coordinator that ends with its node (the note that the primary's host has ended), and its use
+// by the successor.
 #include <gtest/gtest.h>
 
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
@@ -6,13 +7,13 @@
 namespace muster::rendezvous {
 namespace {
 
-// The main process of "a" died, and its agent has ended all that it had started.
+// The main process of "a" has died, and its agent has ended all of its processes.
 void EndHost(Cluster& cluster) {
   cluster.At("a").status.set_live_workers(0);
   cluster.Phase("a", v1::PHASE_HOST_GONE);
 }
 
-// Three nodes in round 1, the primary's agent alone is left of "a".
+// Three nodes in round 1. KillMainProcess() leaves only the primary's agent of "a".
 class FarewellTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -21,7 +22,7 @@ class FarewellTest : public ::testing::Test {
     ASSERT_TRUE(before_.Told("c").has_run());
   }
   void KillMainProcess() { EndHost(before_); }
-  // All that were told come to the next coordinator, beside the node's new host.
+  // The named members attach to the next coordinator, beside the node's new host.
   void Succeed(const std::vector<std::string>& members) {
     after_.Join("new");
     after_.At("new").status.set_at_primary(true);
@@ -101,7 +102,7 @@ TEST_F(FarewellTest, TheFarewellIsSentAfterADrainToo) {
 
 TEST_F(FarewellTest, AMemberWithoutTheFarewellIsAwaited) {
   KillMainProcess();
-  before_.Apply("b");  // "c" was not reached
+  before_.Apply("b");  // "c" has not confirmed it
   Succeed({"b", "c"});
   EXPECT_FALSE(Runs("new"));
   after_.Pass(absl::Seconds(13), {"new", "b", "c"});
@@ -119,7 +120,7 @@ TEST_F(FarewellTest, AMissingMemberIsAwaited) {
   EXPECT_TRUE(Runs("new"));
 }
 
-// It may have made a round that nobody here has heard of.
+// A coordinator in between may have made a round that is unknown here.
 TEST_F(FarewellTest, AnInterveningCoordinatorIsAwaited) {
   KillMainProcess();
   for (const char* n : {"b", "c"}) before_.Apply(n);
@@ -129,7 +130,7 @@ TEST_F(FarewellTest, AnInterveningCoordinatorIsAwaited) {
   EXPECT_FALSE(Runs("new"));
 }
 
-// One that was told of the round may be in a later one by now.
+// An absent node that knows the round may be in a later one by now.
 TEST_F(FarewellTest, NoFarewellIfAnInformedNodeIsAbsent) {
   before_.Join("spare");
   before_.Close("spare");
@@ -147,7 +148,7 @@ TEST_F(FarewellTest, NoFarewellIfAForgottenNodeKnewTheRound) {
   EXPECT_TRUE(before_.Told("a").has_release());
 }
 
-// Its own agent is not answered meanwhile and goes on saying it.
+// The node's own agent gets no answer meanwhile and repeats its status.
 TEST_F(FarewellTest, TheReleaseEchoesTheAgentsNewestStatus) {
   KillMainProcess();
   before_.Apply("b");
@@ -209,7 +210,7 @@ TEST_F(FarewellTest, AnAbsentSpareIsAwaitedToo) {
   EXPECT_TRUE(Runs("new"));
 }
 
-// The one that took it may have made a round of which nobody here has heard.
+// The first successor may have made a round that is unknown here.
 TEST_F(FarewellTest, AFarewellServesOneSuccessor) {
   KillMainProcess();
   for (const char* n : {"b", "c"}) before_.Apply(n);
@@ -248,7 +249,8 @@ TEST_F(FarewellTest, ASpentLossBudgetIsAVerdictAtOnce) {
   EXPECT_EQ(after.Told("b").verdict().reason(), "node 0 was lost: its main process died; no node loss is allowed (--max-node-losses)");
 }
 
-// "h" was lost before round 2 was made; it is in a round of a coordinator that lived in between.
+// "h" was lost before round 2 and is now in a round of a coordinator in between. The farewell of "b" and "c" is
+// older than a lease by the time they reach the next coordinator.
 TEST(Farewell, AnExpiredFarewellDoesNotCount) {
   Cluster before(InAgent(Elastic(2, 4)));
   for (const char* n : {"a", "b", "c", "h"}) before.Join(n);
@@ -301,7 +303,8 @@ TEST_F(FarewellTest, ALatecomerDoesNotReplaceAnAbsentNode) {
   EXPECT_FALSE(Runs("b"));
 }
 
-// Those that stand by tell it, and hear nothing: the next coordinator would take their word once more.
+// Nodes that stand by report the farewell but do not follow this successor: the next coordinator would use their
+// farewell once more.
 TEST(Farewell, OnlyFollowersFarewellsCount) {
   CoordinatorOptions options = InAgent(Elastic(1, 2));
   options.scale_up = ScaleUp::kOnRestart;
@@ -327,7 +330,7 @@ TEST(Farewell, OnlyFollowersFarewellsCount) {
   EXPECT_FALSE(after.Told("e").has_run());
 }
 
-// What it costs is for the successor to say, and the verdict too: no host of this node keeps it any more.
+// The charge and the verdict are the successor's: this node has no host left that could keep them.
 TEST(Farewell, NothingIsDecidedAfterTheFarewell) {
   Cluster before(InAgent(Fixed(3, 0)));
   for (const char* n : {"a", "b", "c"}) before.Join(n);
@@ -342,7 +345,7 @@ TEST(Farewell, NothingIsDecidedAfterTheFarewell) {
   EXPECT_TRUE(before.Told("a").has_release());
 }
 
-// The workers of "b" fail with the node; it takes 0.3 s to sweep, and a second more until the last one answers.
+// The workers of "b" fail with the node; the sweep takes 0.3 s, and the last confirmation another second.
 TEST_F(FarewellTest, FailuresDuringASlowFarewellAreEchoes) {
   before_.Pass(absl::Seconds(20), {"a", "b", "c"});
   before_.Fail("b", 1);
@@ -354,7 +357,7 @@ TEST_F(FarewellTest, FailuresDuringASlowFarewellAreEchoes) {
     before_.Pass(kTick, {});
   }
   before_.Apply("c");
-  after_.Pass(absl::Seconds(20) + 13 * kTick, {});  // one clock
+  after_.Pass(absl::Seconds(20) + 13 * kTick, {});  // both use one clock
   for (const char* n : {"b", "c"}) {
     v1::AgentStatus& s = before_.At(n).status;
     s.set_coordinator_silent_ms(100);
@@ -366,7 +369,7 @@ TEST_F(FarewellTest, FailuresDuringASlowFarewellAreEchoes) {
   EXPECT_EQ(after_.Told("b").run().loss_ages_ms_size(), 1);
 }
 
-// As above, but one status of "c" was held up for 2.5 s on its way.
+// As above, but one status of "c" arrives 2.5 s late.
 TEST_F(FarewellTest, ADelayedStatusDoesNotDateTheLossLater) {
   before_.Pass(absl::Seconds(20), {"a", "b", "c"});
   before_.Fail("b", 1);
@@ -374,7 +377,7 @@ TEST_F(FarewellTest, ADelayedStatusDoesNotDateTheLossLater) {
   before_.At("a").status.set_host_gone_ms(300);
   KillMainProcess();
   for (const char* n : {"b", "c"}) before_.Apply(n);
-  after_.Pass(absl::Seconds(20) + 3 * kTick, {});  // one clock
+  after_.Pass(absl::Seconds(20) + 3 * kTick, {});  // both use one clock
   after_.Join("new");
   after_.At("new").status.set_at_primary(true);
   for (const char* n : {"b", "c"}) {
@@ -384,7 +387,7 @@ TEST_F(FarewellTest, ADelayedStatusDoesNotDateTheLossLater) {
     s.mutable_last()->mutable_primary_ended()->set_age_ms(300);
   }
   after_.Attach("b");
-  after_.Pass(absl::Milliseconds(2500), {"new", "b"});  // "c" said it at once; it is read only now
+  after_.Pass(absl::Milliseconds(2500), {"new", "b"});  // "c" sent it at once; it is read only now
   after_.Attach("c");
   for (int i = 0; i < 4; ++i)
     for (const char* n : {"new", "b", "c"}) after_.Apply(n);
@@ -393,10 +396,10 @@ TEST_F(FarewellTest, ADelayedStatusDoesNotDateTheLossLater) {
   EXPECT_EQ(after_.Told("b").run().loss_ages_ms_size(), 1);
 }
 
-// A coordinator in between met three nodes that had never heard of the job: round 1 of its own. Of these "e" comes
-// to the successor, still running, and says so; "f" runs too, out of sight.
+// A coordinator in between made a round 1 of three nodes that did not know the job. Of these "e" attaches to the
+// successor, still running; "f" runs too, but is unreachable.
 TEST_F(FarewellTest, AnUnrelatedInterveningRoundIsAwaited) {
-  // C1 is not the job's first coordinator, as after any restart: its epoch is a later one.
+  // c1 is not the job's first coordinator: its epoch is a later one, as after any restart.
   Cluster c1(InAgent(Fixed(3)), 42);
   c1.Join("a");
   {
@@ -430,7 +433,7 @@ TEST_F(FarewellTest, AnUnrelatedInterveningRoundIsAwaited) {
     after_.Attach(n);
   }
   after_.At("e") = between.At("e");
-  after_.Attach("e");  // it says: RUNNING, epoch of the one in between
+  after_.Attach("e");  // its status: RUNNING, with the epoch of the one in between
   for (int i = 0; i < 4; ++i)
     for (const char* n : {"new2", "b", "c"}) after_.Apply(n);
   after_.Pass(absl::Milliseconds(2500), {"new2", "b", "c"});  // the seat of "e" is kept for the reconnect grace
@@ -438,8 +441,9 @@ TEST_F(FarewellTest, AnUnrelatedInterveningRoundIsAwaited) {
   EXPECT_EQ(after_.At("e").status.phase(), v1::PHASE_RUNNING);
 }
 
-// The successor was stopped after it had read what "b" and "c" said; another one took its place, both were told
-// and followed, it made a round of others and is gone; they come back to the first and say whom they followed.
+// The successor was stopped after it had read the statuses of "b" and "c". Another coordinator took its place;
+// both followed it, it made a round of other nodes and is gone. Both return to the first with the epoch that they
+// followed.
 TEST_F(FarewellTest, AMemberThatFollowedAnotherIsAwaited) {
   KillMainProcess();
   for (const char* n : {"b", "c"}) before_.Apply(n);
@@ -451,7 +455,8 @@ TEST_F(FarewellTest, AMemberThatFollowedAnotherIsAwaited) {
   }
   const v1::Epoch by = before_.At("b").status.epoch();
   ASSERT_GT(Compare(after_.core().epoch(), by), 0);
-  // They have heard nothing of "after". In between: a coordinator with (same number, smaller random).
+  // They have received nothing from "after". The coordinator in between has the same number and a smaller random
+  // part.
   v1::Epoch other = after_.core().epoch();
   other.set_random(other.random() - 1);
   for (const char* n : {"b", "c"}) {
@@ -466,7 +471,7 @@ TEST_F(FarewellTest, AMemberThatFollowedAnotherIsAwaited) {
   EXPECT_FALSE(after_.Told("b").has_run());
 }
 
-// Who else knows of a round that an earlier coordinator made is not known here.
+// This coordinator cannot know which other nodes know a round of an earlier coordinator.
 TEST_F(FarewellTest, NoFarewellForAnotherCoordinatorsRound) {
   for (const char* n : {"a", "b", "c"}) {
     after_.At(n) = before_.At(n);
@@ -479,7 +484,7 @@ TEST_F(FarewellTest, NoFarewellForAnotherCoordinatorsRound) {
   EXPECT_TRUE(after_.Told("a").has_release());
 }
 
-// Its node, started again, would find the port taken, and be a member for good.
+// A restarted primary node would find the port taken and stay a plain member.
 TEST(Farewell, NoFarewellIfThePortDecidesThePrimary) {
   CoordinatorOptions options = InAgent(Fixed(2));
   options.primary_by_port = true;

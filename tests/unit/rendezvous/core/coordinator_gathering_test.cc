@@ -1,4 +1,4 @@
-// When a round is made, of which nodes, and with which history: one test for each rule of gathering.
+// When a round starts, of which nodes, and with which history: one test for each rule of gathering.
 #include <gtest/gtest.h>
 
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
@@ -49,7 +49,7 @@ TEST(CoordinatorGathering, APartlySucceededRoundDoesNotGrow) {
   EXPECT_EQ(c.core().greatest().id().number(), 1u);
 }
 
-// It has not stopped what it runs, but it was given no lease here that could last.
+// The node still runs an old round, but this coordinator never gave it a lease.
 TEST(CoordinatorGathering, AMemberWithoutALeaseHoldsUpNoRound) {
   Cluster c(Elastic(1, 3));
   c.Join("a");
@@ -63,7 +63,7 @@ TEST(CoordinatorGathering, AMemberWithoutALeaseHoldsUpNoRound) {
   EXPECT_TRUE(c.Told("a").has_run());
 }
 
-// A node that was told to stop counts as ready when it says that it has done so.
+// A node that was sent a STOP counts as ready once its status confirms the STOP.
 TEST(CoordinatorGathering, ReadinessBeforeAStopDoesNotCount) {
   Cluster c(Fixed(3));
   c.Join("a", 0);
@@ -81,7 +81,7 @@ TEST(CoordinatorGathering, ReadinessBeforeAStopDoesNotCount) {
   EXPECT_TRUE(c.Told("c").has_run());
 }
 
-// Another coordinator made rounds meanwhile, and a node that knows of them comes back.
+// Another coordinator made rounds meanwhile, and a node that knows them returns.
 TEST(CoordinatorGathering, RestartsOfAnotherCoordinatorsRoundCount) {
   Cluster c(Fixed(2));
   c.Join("a", 0);

@@ -23,7 +23,7 @@ TEST(Coordinator, ArrivalsWithinTheSettleTimeCostOneRestart) {
   EXPECT_EQ(c.Told("a").run().restart_count(), 1);
 }
 
-// Its peers end as they are stopped, and it sees their connections closed before it is stopped itself.
+// A worker sees its stopped peers close their connections before it is stopped itself, and fails.
 TEST(Coordinator, AFailureAfterStopForGrowthIsNotCharged) {
   CoordinatorOptions options = Elastic(2, 3);
   options.max_restarts = 0;
@@ -39,7 +39,7 @@ TEST(Coordinator, AFailureAfterStopForGrowthIsNotCharged) {
   EXPECT_EQ(c.Told("a").run().failures(), 0);
 }
 
-// The exit code comes first and ends the round; the kill, a moment later, is the cause. That is no echo.
+// The exit code comes first and ends the round; the kill a moment later is the cause, not an echo.
 TEST(Coordinator, AKillRightAfterAnExitCodeIsCharged) {
   CoordinatorOptions options = Elastic(2, 2);
   options.max_restarts = 0;
@@ -134,7 +134,7 @@ TEST(Coordinator, AnOfferOnItsWayKeepsItsRankFromASpare) {
   for (const char* name : {"a", "b"}) c.Apply(name);
   c.Join("spare");
   c.Fail("b", 1);
-  c.At("a").status.clear_offer();  // a fresh one comes in a moment
+  c.At("a").status.clear_offer();  // its new offer is still on its way
   c.Apply("a");
   c.Apply("b");
   EXPECT_EQ(c.state(), State::kGathering);
@@ -158,7 +158,7 @@ TEST(Coordinator, ASpareTakesARankWithoutAPort) {
   EXPECT_TRUE(c.Told("spare").has_run());
 }
 
-// Found by simulation: spares reach a coordinator that was started again before those do who run.
+// Found by simulation: spares reach a restarted coordinator before the members that still run a round.
 TEST(Coordinator, UnplacedNodesWaitForAnEarlierRoundsLease) {
   const CoordinatorOptions alone = Fixed(2);
   Cluster c(alone);
@@ -194,7 +194,7 @@ TEST(Coordinator, MembershipChangesWithoutProgressAre93) {
   EXPECT_EQ(c.core().verdict()->exit_code(), 93);
 }
 
-// What it would cost is the whole job; after five minutes of a round it costs nothing.
+// One more change would end the whole job; after five minutes of a round it costs nothing.
 TEST(Coordinator, TheLastMembershipChangeIsNotSpentOnGrowth) {
   CoordinatorOptions options = Elastic(1, 8);
   options.max_membership_changes = 1;
@@ -210,7 +210,7 @@ TEST(Coordinator, TheLastMembershipChangeIsNotSpentOnGrowth) {
   EXPECT_EQ(c.Told("a").run().node_count(), 4);
 }
 
-// It stood by for longer than the timeout before the round ended: that was not time without nodes.
+// The spare stood by for longer than the timeout before the round ended; that time was not spent gathering.
 TEST(Coordinator, ASparesWaitingTimeEndsNoGathering) {
   CoordinatorOptions options = Fixed(2);
   options.rejoin_timeout = absl::Minutes(1);
@@ -241,7 +241,7 @@ TEST(Coordinator, ASlowNewcomerIsAwaitedForTheLastCallOnly) {
   c.Fail("b", 1);
   c.Pass(absl::Seconds(2), {"a", "b", "new"});
   EXPECT_EQ(c.state(), State::kGathering);
-  c.Pass(absl::Seconds(4), {"a", "b", "new"});  // 5 s of last call in all
+  c.Pass(absl::Seconds(4), {"a", "b", "new"});  // 6 s in all: the last call of 5 s is over
   EXPECT_EQ(c.state(), State::kRunning);
 }
 
@@ -263,7 +263,7 @@ TEST(Coordinator, ASlowPreflightCostsTheRankNotTheJob) {
   EXPECT_TRUE(c.Told("spare").has_run());
 }
 
-// What the nodes said meanwhile is read after the first tick.
+// The statuses that arrived meanwhile are read after the first tick.
 TEST(Coordinator, AStoppedCoordinatorTakesNobodyForDead) {
   CoordinatorOptions options = Fixed(2);
   options.lease = absl::Seconds(2);

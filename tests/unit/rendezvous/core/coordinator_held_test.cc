@@ -1,4 +1,4 @@
-// What hosts need not repeat to the coordinator, nor it to them; and words of a version that it does not know.
+// Texts that hosts and coordinator need not repeat to each other; and fields of another version.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,10 +10,10 @@
 namespace muster::rendezvous {
 namespace {
 
-constexpr size_t kTextBytes = 4096;  // of each of a failure's three texts
+constexpr size_t kTextBytes = 4096;  // for each of a failure's three texts
 constexpr size_t kQuietBytes = 1024;
 
-// As its agent does: the texts go until the coordinator says that it holds them.
+// Like the node's agent: leaves the texts out once the coordinator holds them.
 void SayOfFailure(Cluster* c, const std::string& name, const v1::Failure& whole) {
   v1::Failure* failure = c->At(name).status.mutable_failure();
   failure->set_error_text(whole.error_text());
@@ -33,7 +33,7 @@ v1::Failure Texts() {
   return failure;
 }
 
-// Two nodes whose one restart is not allowed: b fails, and the verdict follows.
+// Two nodes without a restart budget: b fails, and the verdict follows.
 void FailTheJob(Cluster* c) {
   c->Join("a", 0);
   c->Join("b", 1);
@@ -142,7 +142,7 @@ TEST(OtherVersions, AnUnknownOutcomeOrRoleIsRefused) {
   }
 }
 
-// A node that cannot start says why until that is held; then it says so with every beat in brief.
+// A node that cannot start sends the reason until the coordinator holds it, then a brief form in every heartbeat.
 TEST(HeldDetails, StartErrorsThatCameOnceAreKept) {
   Cluster c(Fixed(2));
   v1::Failure* why = c.At("b").status.mutable_cannot_start();
@@ -164,7 +164,7 @@ TEST(HeldDetails, StartErrorsThatCameOnceAreKept) {
   EXPECT_EQ(after.Told("b").held_cannot_start_texts(), 0u) << "another coordinator has not seen it";
 }
 
-// The others ran without it, so it is refused; it has said why, and not with this status.
+// The others run without the node, so it is refused. Its reason came with an earlier status.
 TEST(HeldDetails, ARefusalNamesTheStartError) {
   Cluster c(Elastic(1, 3));
   c.At("b").status.mutable_cannot_start()->set_exit_code(127);

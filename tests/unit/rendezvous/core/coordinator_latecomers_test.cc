@@ -1,4 +1,4 @@
-// Nodes that come while a job ends, or after it: they hear the verdict.
+// Nodes that come while a job ends, or after it: they get the verdict.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,7 +16,7 @@ CoordinatorOptions OneOrTwoOfThree() {
   return options;
 }
 
-// Round 1 of the places 0 and 1 succeeds, and the node of place 1 hears so and ends.
+// Round 1 of the places 0 and 1 succeeds, and the node of place 1 gets the verdict and ends.
 void SucceedWithoutPlace2(Cluster* c) {
   c->At("a").status.set_at_primary(true);
   c->Join("a", 0);

@@ -1,4 +1,4 @@
-// What a coordinator makes of a round that another one made: one test for each rule that it recovers by.
+// How a coordinator recovers a round of another coordinator: one test for each rule.
 #include <gtest/gtest.h>
 
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
@@ -6,7 +6,7 @@
 namespace muster::rendezvous {
 namespace {
 
-// Nodes a and b run round 1 when its coordinator ends; they come to the next one.
+// Nodes a and b run round 1 when its coordinator ends; they attach to the next one.
 class RecoveringTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -25,7 +25,7 @@ class RecoveringTest : public ::testing::Test {
     Attach(name);
     after_.Apply(name);
   }
-  // The node holds the verdict of a coordinator that ended before it released anybody.
+  // The node holds the verdict of a coordinator that ended before it released any node.
   void HoldVerdict(const std::string& name, v1::Phase phase, int live_workers) {
     Left(name).mutable_verdict()->set_exit_code(3);
     Left(name).set_phase(phase);
@@ -37,7 +37,7 @@ class RecoveringTest : public ::testing::Test {
   Cluster after_{Fixed(2), 43};
 };
 
-// The RUN of round 2 reached "b" alone: "a" will never be in it.
+// The RUN of round 2 reached only "b": "a" will never be in it.
 TEST_F(RecoveringTest, ARoundUnknownToAMemberEndsAtOnce) {
   Left("b").mutable_last()->mutable_id()->set_number(2);
   Return("b");
@@ -47,7 +47,7 @@ TEST_F(RecoveringTest, ARoundUnknownToAMemberEndsAtOnce) {
   EXPECT_TRUE(after_.Told("a").has_stop());
 }
 
-// The same where "a" comes first: an older round is ended until "b" names the newest.
+// The same if "a" attaches first: the older round is ended until "b" names the newest.
 TEST_F(RecoveringTest, ARoundUnknownToTheFirstMemberEndsAtOnce) {
   Left("a").set_phase(v1::PHASE_READY);
   Left("a").set_outcome(v1::OUTCOME_STOPPED);
@@ -72,8 +72,8 @@ TEST_F(RecoveringTest, ADrainNamesTheEarlierRoundItAwaits) {
   EXPECT_EQ(after_.Said("before the next one: this coordinator has just started"), 1);
 }
 
-// Nodes a and b run the newest round of a job that may have four. "c" was cut off when it was made, and is the
-// first to come to the next coordinator.
+// Nodes a and b run the newest round of a job of up to four nodes. "c" was cut off when that round was made, and
+// is the first to attach to the next coordinator.
 class CutOffTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -102,7 +102,7 @@ class CutOffTest : public ::testing::Test {
     after_.Attach(name);
     after_.Apply(name);
   }
-  // Until it grows by those who are no members.
+  // The round runs on until it grows by the new nodes.
   void ExpectTheRoundGoesOn() {
     EXPECT_EQ(after_.Said("all members of the round are back"), 1);
     EXPECT_EQ(after_.core().greatest().id().number(), before_.core().greatest().id().number());
@@ -120,7 +120,7 @@ TEST_F(CutOffTest, AMemberOfAnOlderRoundEndsNoHealthyOne) {
   ExpectTheRoundGoesOn();
 }
 
-// A spare knows of the round without being in it, and no member may be back within the grace of a reconnect.
+// A spare knows the round without being in it, and the members may return later than the reconnect grace.
 TEST_F(CutOffTest, ASpareNamingTheRoundGivesMembersTime) {
   ReturnCutOff();
   after_.Pass(absl::Seconds(4), {"c"});
@@ -150,7 +150,7 @@ TEST_F(RecoveringTest, ADrainWaitsForWorkersOfAnOlderRound) {
   Left("b").mutable_last()->set_node_rank(0);
   Return("b");
   ASSERT_EQ(after_.state(), State::kDraining);
-  for (int second = 0; second < 8; ++second) {  // nobody else can hold a lease of the one before any more
+  for (int second = 0; second < 8; ++second) {  // by then no other lease of the earlier round is left
     after_.Pass(absl::Seconds(1), {"b"});
     after_.Say("a");
   }
@@ -159,7 +159,7 @@ TEST_F(RecoveringTest, ADrainWaitsForWorkersOfAnOlderRound) {
   EXPECT_NE(after_.state(), State::kDraining);
 }
 
-// It may have succeeded, too, while it was cut off.
+// An absent member may have succeeded while it was cut off.
 TEST_F(RecoveringTest, AnAbsentMemberIsAwaitedAfterASuccess) {
   before_.Phase("a", v1::PHASE_SUCCEEDED);
   Return("a");
@@ -171,7 +171,7 @@ TEST_F(RecoveringTest, AnAbsentMemberIsAwaitedAfterASuccess) {
   EXPECT_EQ(after_.core().verdict()->exit_code(), 0);
 }
 
-// It may be cut off together with the coordinator that is started on its machine.
+// The primary may be cut off together with the coordinator on its machine.
 TEST_F(RecoveringTest, PrimaryHasNoLeaseBeforeAnotherMemberAnswers) {
   Left("a").set_at_primary(true);
   Return("a");

@@ -1,4 +1,4 @@
-// Who is turned away, and nodes that say from the beginning that they cannot run.
+// Refused nodes, and nodes that report from the start that they cannot run their program.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace muster::rendezvous {
 namespace {
 
-// The status of "x", on a stream of its own, which says what a test has it say.
+// The status of "x", on a stream of its own.
 v1::AgentStatus& Stranger(Cluster* c, const std::string& run_id) {
   Cluster::Node& node = c->At("x");
   node.stream = 99;
@@ -28,7 +28,7 @@ TEST(Coordinator, AnotherRunIdIsRefused) {
   EXPECT_TRUE(c.Told("a").has_run());
 }
 
-// Each WAIT names the refused: of words without bound no directive would fit into a message any more.
+// Each WAIT names the refused nodes: with unbounded texts no directive would fit into a message.
 TEST(Coordinator, StrangersTextIsCutToOneLine) {
   Cluster c(Fixed(2));
   Stranger(&c, "other" + std::string(400000, 'r'))
@@ -67,7 +67,7 @@ TEST(Coordinator, AStartErrorIsNoVerdictWhileARoundMayRun) {
   EXPECT_EQ(c.Told("b").release().exit_code(), 127) << "a lease has passed: nothing runs";
 }
 
-// A primary that comes and has no program.
+// A primary that attaches without a program to run.
 void BreakPrimary(Cluster* c, const std::string& name, int place = -1) {
   v1::AgentStatus& broken = c->At(name).status;
   broken.set_at_primary(true);
@@ -76,7 +76,7 @@ void BreakPrimary(Cluster* c, const std::string& name, int place = -1) {
   c->Join(name, place);
 }
 
-// They are as many as the job has nodes, and know of nothing.
+// The new nodes are as many as the job needs, and know of no round.
 TEST(Coordinator, NodesThatCannotStartHideNoRound) {
   for (const int place : {-1, 0}) {
     Cluster c(Fixed(1));
@@ -115,7 +115,7 @@ TEST(Coordinator, AReturningPrimaryThatCannotStartServes) {
             "this node cannot start its program (the program x is not there); it only serves as the coordinator");
 }
 
-// None of them would hear why, if their coordinator ended.
+// If the coordinator ended, the other nodes would never get the reason.
 TEST(Coordinator, ANeededPrimarysStartErrorReachesTheOthers) {
   Cluster before(InAgent(Fixed(2)));
   for (const char* n : {"a", "b"}) before.Join(n);
@@ -133,6 +133,8 @@ TEST(Coordinator, ANeededPrimarysStartErrorReachesTheOthers) {
   EXPECT_EQ(after.Told("b").release().exit_code(), 69);
 }
 
+// Nobody can stand in for the primary: it is refused, so that the platform starts it again, once the others know
+// why.
 TEST(Coordinator, ANeededPrimaryIsRefusedOnceAllKnowWhy) {
   Cluster before(InAgent(Fixed(2)));
   before.At("a").status.set_at_primary(true);
@@ -144,7 +146,7 @@ TEST(Coordinator, ANeededPrimaryIsRefusedOnceAllKnowWhy) {
   after.At("b") = before.At("b");
   after.At("b").stream = 50;
   after.Say("b");
-  after.Pass(absl::Seconds(20), {"again", "b"});  // a lease, for which the rest of the round might run
+  after.Pass(absl::Seconds(20), {"again", "b"});  // a lease, during which the rest of the round might run
   EXPECT_FALSE(after.Told("again").has_refused());
   EXPECT_EQ(after.Told("b").wait().reason(), "1 of 2 nodes ready; again cannot start: the program x is not there");
   after.Pass(absl::Seconds(6), {"again", "b"});
@@ -155,7 +157,7 @@ TEST(Coordinator, APrimaryThatCannotStartAwaitsLatecomers) {
   for (const bool comes : {true, false}) {
     Cluster c(InAgent(Fixed(2)));
     BreakPrimary(&c, "a", 0);
-    c.Pass(absl::Seconds(12), {"a"});  // a lease, for which an earlier round might run
+    c.Pass(absl::Seconds(12), {"a"});  // a lease, during which an earlier round might run
     EXPECT_EQ(c.state(), State::kGathering);
     if (comes) {
       c.Join("b", 1);
@@ -168,7 +170,7 @@ TEST(Coordinator, APrimaryThatCannotStartAwaitsLatecomers) {
   }
 }
 
-// Their way to it was broken for longer than a lease.
+// The members were disconnected for longer than a lease.
 TEST(Coordinator, AReturningMemberKeepsABrokenPrimaryServing) {
   Cluster before(InAgent(Elastic(2, 3)));
   for (const char* n : {"a", "b", "c"}) before.Join(n);

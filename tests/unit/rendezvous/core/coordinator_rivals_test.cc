@@ -1,4 +1,4 @@
-// Why a job does not start: two nodes that claim one place, and those that were turned away.
+// Reasons why a job does not start: two nodes that claim one place, and refused nodes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Both alive, and place 2 of three missing.
+// Two live nodes claim place 1, and place 2 of three is missing.
 void ClaimPlaceOneTwice(Cluster* c) {
   c->Join("a", 0);
   c->Join("b", 1);
@@ -90,7 +90,7 @@ TEST(CoordinatorRefusals, StrangersFillNeitherTheLogNorTheDirectives) {
   EXPECT_LT(c.Told("a").ByteSizeLong(), 1000u);
 }
 
-// Nodes of another job, stranded here: each comes again and again, on a new stream.
+// Stranded nodes of another job: each returns repeatedly, on a new stream.
 TEST(CoordinatorRefusals, NodesThatKeepComingBackAreLoggedOnceEach) {
   constexpr int kStranded = 6;
   Cluster c(Fixed(2));

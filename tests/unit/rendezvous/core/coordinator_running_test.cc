@@ -95,7 +95,7 @@ TEST(CoordinatorRunning, AMemberThatDoesNotStartTheRoundEndsIt) {
   const auto pass = [&c](absl::Duration duration) {
     for (absl::Duration d; d < duration; d += absl::Seconds(1)) {
       c.Pass(absl::Seconds(1), {"a"});
-      c.Say("b");  // it is there, but its host does not answer its agent
+      c.Say("b");  // attached, but its host does not answer the agent
     }
   };
   pass(kRunLimit - absl::Seconds(1));
@@ -105,7 +105,7 @@ TEST(CoordinatorRunning, AMemberThatDoesNotStartTheRoundEndsIt) {
   EXPECT_NE(c.Told("a").stop().cause().find("did not start the round within 1m10s"), std::string::npos);
 }
 
-// The others need the coordinator in its agent until their workers have ended.
+// The other nodes need the coordinator in the primary's agent until their workers have ended.
 TEST(CoordinatorDraining, ALeavingPrimaryIsReleasedLast) {
   Cluster c(Elastic(1, 3));
   c.At("a").status.set_at_primary(true);

@@ -1,5 +1,5 @@
-// What one event costs must not grow with the square of the job. Work is counted, never time: how many hosts the
-// coordinator's loops look at. tests/bench/coordinator_load.cc measures the time.
+// The cost of one event must not grow with the square of the number of nodes. The tests count work, never time:
+// the hosts that the coordinator's loops visit. tests/bench/coordinator_load.cc measures the time.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -33,7 +33,7 @@ std::vector<std::string> Names(int first, int last) {
   return names;
 }
 
-// All of them attach; a round of as many as may be in it runs.
+// All nodes attach; a round of the maximum size runs.
 void Start(Cluster* c, int nodes) {
   const std::vector<std::string> all = Names(0, nodes);
   for (const std::string& name : all) c->Join(name);
@@ -47,7 +47,7 @@ uint64_t VisitsOfLosingHalf(int nodes) {
   for (const std::string& name : Names(0, nodes / 2)) c.Close(name);
   c.Pass(absl::Seconds(1), Names(nodes / 2, nodes));
   const size_t said = c.warnings().size();
-  c.Jump(absl::Minutes(1));  // of its own: nobody is taken for dead for that alone
+  c.Jump(absl::Minutes(1));  // the coordinator's own pause: no node is taken for dead
   const uint64_t before = c.core().host_visits();
   c.Pass(absl::Seconds(30), {});
   EXPECT_LE(c.warnings().size() - said, 2 * kMaxLossesNamed + 2) << "not a line for each of them";
@@ -62,7 +62,7 @@ TEST(CoordinatorAtScale, LosingHalfTheNodesCostsLinearTime) {
 
 uint64_t VisitsOfSparesBeats(int nodes) {
   Cluster c(Large(1, 2));
-  // Far enough apart that their order does not depend on the moment of a message.
+  // Far enough apart that their order does not depend on when a message arrives.
   for (int i = 0; i < nodes; ++i) c.At(Name(i)).status.set_in_job_ms(10'000'000 - 10'000 * i);
   Start(&c, nodes);
   c.Pass(kTick, {});
@@ -93,7 +93,7 @@ TEST(CoordinatorAtScale, ManyDeadHostsCostLinearTime) {
   EXPECT_LT(VisitsOfDeadHosts(2 * kFew), kAboutTwice * VisitsOfDeadHosts(kFew));
 }
 
-// Spares that end while a round runs: their machines are taken away, say.
+// Spares that end while a round runs, for example because their machines are reclaimed.
 uint64_t VisitsOfSparesThatEnd(int nodes, v1::Phase phase) {
   Cluster c(Large(1, 2));
   Start(&c, nodes);
@@ -116,7 +116,7 @@ TEST(CoordinatorAtScale, EndingSparesCostLinearTime) {
   }
 }
 
-// Its agent is released at once and closes its stream, before anything was decided on it.
+// The dead host's agent is released at once and closes its stream before the deferred decision.
 TEST(CoordinatorAtScale, ADeadHostIsChargedDespiteADeferredDecision) {
   CoordinatorOptions options = Fixed(3);
   options.many_hosts = 1;

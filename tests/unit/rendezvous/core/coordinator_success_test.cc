@@ -1,4 +1,4 @@
-// A round that has succeeded is not run again: what the coordinator makes of success in each of its states.
+// A round that has succeeded is not run again: the handling of success in each state of the coordinator.
 #include <gtest/gtest.h>
 
 #include "rendezvous/core/coordinator.h"
@@ -18,7 +18,7 @@ class SuccessTest : public ::testing::Test {
     ASSERT_EQ(c->state(), State::kRunning);
   }
 
-  // Its workers have exited 0 by themselves; by now it has applied what it was told last.
+  // The node's workers have exited 0 by themselves, and it has applied the last directive.
   static void Succeed(Cluster* c, const std::string& name, v1::Phase phase) {
     c->At(name).status.set_outcome(v1::OUTCOME_SUCCEEDED);
     c->At(name).status.set_live_workers(0);
@@ -38,7 +38,7 @@ TEST_F(SuccessTest, DrainingConcludesWhenTheAbsentNodeSucceeded) {
   c.Close("b");
   c.Pass(absl::Seconds(3), {});
   ASSERT_EQ(c.state(), State::kDraining);
-  Succeed(&c, "a", v1::PHASE_READY);  // before the STOP reached it
+  Succeed(&c, "a", v1::PHASE_READY);  // before the STOP reached "a"
   c.Apply("a");
   Succeed(&c, "b", v1::PHASE_SUCCEEDED);
   c.Attach("b");
@@ -69,7 +69,7 @@ TEST_F(SuccessTest, AnAbsentNodeIsLostWhenItsLeaseEnds) {
   EXPECT_EQ(c.state(), State::kGathering);
 }
 
-// It was cut off for longer than its lease, but nothing has started since.
+// The node was cut off for longer than its lease, but no round has started since.
 TEST_F(SuccessTest, GatheringConcludesWhenTheLastNodeSucceeded) {
   Cluster c(Fixed(2));
   Start(&c);
@@ -95,7 +95,7 @@ TEST_F(SuccessTest, AnEarlierSuccessDoesNotEndALaterRound) {
   EXPECT_EQ(c.state(), State::kRunning);
 }
 
-// Its predecessor had begun to drain the round: both have applied its STOP.
+// The predecessor had begun to drain the round: both nodes have applied its STOP.
 TEST_F(SuccessTest, RecoveringConcludesDespiteASentStop) {
   Cluster before(Fixed(2));
   Start(&before);
@@ -120,7 +120,7 @@ TEST_F(SuccessTest, AHostDeathAfterASuccessIsASuccess) {
   ExpectSuccess(c);
 }
 
-// All its workers have exited 0; something that they left behind hangs in the kernel.
+// All workers of the node have exited 0; one of their leftovers hangs in the kernel.
 TEST_F(SuccessTest, AnUnusableNodeMayHaveSucceeded) {
   Cluster c(Fixed(2));
   Start(&c);

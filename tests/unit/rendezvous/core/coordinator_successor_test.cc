@@ -1,4 +1,4 @@
-// A coordinator after another one: what it learns of the round that runs, and when it makes one of its own.
+// A coordinator that follows another one: how it learns of the running round, and when it starts a new one.
 #include <gtest/gtest.h>
 
 #include "base/ids.h"
@@ -68,7 +68,7 @@ TEST(Coordinator, ARoundGrowsOnlyToAGreaterMin) {
   EXPECT_EQ(after.Told("a").run().node_count(), 4);
 }
 
-// Told by one that had heard of the counts of an older round, and not lived to make the next.
+// These counts come from a coordinator that had learned an older round's counts and ended before it made the next.
 TEST(Coordinator, ARoundsNumberExceedsItsRestarts) {
   Cluster before(InAgent(Fixed(2)));
   for (const char* n : {"a", "b"}) before.Join(n);
@@ -86,7 +86,7 @@ TEST(Coordinator, ARoundsNumberExceedsItsRestarts) {
   EXPECT_EQ(after.Told("a").run().id().number(), 4u);
 }
 
-// An agent that was cut off since the round before still tells of that one's failure, which was charged long ago.
+// An agent that was cut off since the round before still reports its failure, which was charged long ago.
 TEST(Coordinator, AnEarlierRoundsFailureIsNotChargedAgain) {
   Cluster before(Elastic(1, 2));
   before.Join("a", 0);
@@ -115,7 +115,7 @@ TEST(Coordinator, AnEarlierRoundsFailureIsNotChargedAgain) {
   EXPECT_EQ(after.Said("code 7"), 0);
 }
 
-// Its success was never told: the coordinator was dead, and SIGTERM came before the next one.
+// No coordinator has heard of the node's success: the first one was dead, and SIGTERM came before the next one.
 TEST(Coordinator, ASuccessorCountsASuccessBeforeALeave) {
   Cluster before(Fixed(3));
   before.Join("a", 0);
@@ -127,7 +127,7 @@ TEST(Coordinator, ASuccessorCountsASuccessBeforeALeave) {
   v1::AgentStatus& leaver = after.At("c").status;
   leaver.set_phase(v1::PHASE_LEAVING);
   leaver.set_outcome(v1::OUTCOME_SUCCEEDED);
-  leaver.set_live_workers(1);  // something that its workers left is being ended
+  leaver.set_live_workers(1);  // a leftover of its workers is being ended
   after.Say("c");
   after.Apply("c");
   EXPECT_EQ(after.state(), State::kRecovering);
@@ -161,7 +161,7 @@ TEST(Coordinator, ASuccessorAwaitsAnAbsentMembersLease) {
   EXPECT_EQ(after.Told("a").run().loss_ages_ms_size(), 1);
 }
 
-// "b" was told a second round when the first coordinator died; "a", a member of both, has not heard of it.
+// "b" got the RUN of a second round as the first coordinator died; "a", a member of both, did not.
 TEST(Coordinator, ASuccessorAwaitsAnUnknownRoundsLease) {
   Cluster before(Elastic(1, 2));
   before.Join("a");
@@ -187,7 +187,7 @@ TEST(Coordinator, WithoutAPredecessorAFullGroupStartsAtOnce) {
   EXPECT_TRUE(c.Told("a").has_run());
 }
 
-// The coordinator before this one may have told a round to a host that is not here, and to nobody else.
+// The predecessor may have sent a RUN to a single host that is not attached here.
 TEST(Coordinator, ASuccessorHearsItsOwnHostBeforeSpares) {
   CoordinatorOptions options = InAgent(Fixed(2));
   Cluster before(options);

@@ -1,4 +1,4 @@
-// The coordinator by itself, step by step: one test for each decision that a person could doubt.
+// The coordinator core, step by step: one test for each decision that is not obvious.
 #include "rendezvous/core/coordinator.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 namespace muster::rendezvous {
 namespace {
 
+// Unless both addresses are of this machine.
 TEST(Coordinator, MixedAddressFamiliesAreAWarning) {
   const auto warnings = [](const std::string& master, const std::string& other) {
     Cluster c(Fixed(2));
@@ -34,7 +35,7 @@ TEST(Coordinator, UnplacedAbsentNodesAreCounted) {
   EXPECT_EQ(c.Told("a").wait().absent(0), "1 more node");
 }
 
-// Only the first few are told: the many that never came are the news.
+// A WAIT names only the first few, and the many that never came matter most.
 TEST(Coordinator, TheAbsentCountPrecedesNames) {
   Cluster c(Fixed(100));
   c.Join("a");
@@ -64,6 +65,7 @@ TEST(Coordinator, AFixedGroupStartsWhenAllPlacesAreReady) {
   EXPECT_TRUE(c.Told("b").has_lease());
 }
 
+// Beyond kManyHosts attached hosts decisions are deferred to the next tick, except after a failure.
 TEST(Coordinator, ManyStatusesShareOneDecision) {
   constexpr int kHosts = static_cast<int>(kManyHosts) + 20;
   Cluster c(Fixed(kHosts));
@@ -83,6 +85,7 @@ TEST(Coordinator, ManyStatusesShareOneDecision) {
   EXPECT_EQ(c.Told(names.front()).run().restart_count(), 1);
 }
 
+// From its first RUN on, the lease of the primary's own node is bounded by what other members have echoed.
 TEST(Coordinator, ThePrimarysOwnLeaseIsBoundedByEchoes) {
   Cluster c(Fixed(2));
   c.At("a").status.set_at_primary(true);
@@ -153,10 +156,10 @@ TEST(Coordinator, AnOlderReadyDoesNotEndADrain) {
   c.Join("a", 0);
   c.Join("b", 1);
   c.Apply("b");
-  c.Fail("b", 7);  // before a has even applied its RUN
+  c.Fail("b", 7);  // before a has applied its RUN
   ASSERT_EQ(c.state(), State::kDraining);
   c.Apply("b");
-  c.Say("a");  // READY still, naming the WAIT from before
+  c.Say("a");  // still READY, with the earlier WAIT as applied
   EXPECT_EQ(c.state(), State::kDraining);
   c.Apply("a");
   EXPECT_EQ(c.state(), State::kRunning);
@@ -186,7 +189,7 @@ TEST(Coordinator, AnUnusableNodeHearsTheVerdictFirst) {
   c.Apply("a");
   v1::AgentStatus& b = c.At("b").status;
   *b.mutable_applied() = c.Told("b").id();
-  c.At("a").failed_at -= absl::Seconds(10);  // long before b was found to be unusable
+  c.At("a").failed_at -= absl::Seconds(10);  // long before b became unusable
   c.Say("a");
   c.Phase("b", v1::PHASE_UNUSABLE);
   c.Apply("a");
@@ -347,7 +350,7 @@ TEST(Coordinator, WaitingReasonsDescribeTheRound) {
   EXPECT_EQ(c.Told("spare").wait().reason(), "round 1 is stopping: rank 0 on a exited with code 7");
 }
 
-// This coordinator was stopped meanwhile: what was sent first is the latest by its age.
+// The coordinator was stopped meanwhile: the first status sent reports the latest failure by its age.
 TEST(Coordinator, ALostNodesFailureCanBeTheCause) {
   Cluster c(InAgent(Fixed(3, 0)));
   for (const char* n : {"a", "b", "c"}) c.Join(n);
@@ -426,7 +429,7 @@ TEST(Coordinator, PeerFailuresDuringALeaveAreEchoes) {
   c.Apply("a");
   c.Apply("b");
   c.Phase("b", v1::PHASE_LEAVING);
-  c.Fail("a", 1);                                // its peer closed the connection, and STOP was not there yet
+  c.Fail("a", 1);                                // its peer closed the connection before the STOP came
   for (int second = 0; second < 20; ++second) {  // b saves its state
     c.Pass(absl::Seconds(1), {"a"});
     c.Say("b");

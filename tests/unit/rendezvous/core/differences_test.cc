@@ -1,4 +1,4 @@
-// Nodes that were not started alike are named, once, and never refused.
+// Nodes that were started with different settings are named once, and never refused.
 #include "rendezvous/core/differences.h"
 
 #include <gtest/gtest.h>
@@ -96,7 +96,7 @@ TEST(CoordinatorFacts, DifferingNodesAreOneWarning) {
   c.Join("b", 1);
   c.Join("c", 2);
   for (const char* name : {"a", "b", "c"}) {
-    c.At(name).status.clear_facts();  // told once: an agent that has been answered tells them no more
+    c.At(name).status.clear_facts();  // sent once: an agent stops sending them after the first answer
     c.Apply(name);
   }
   EXPECT_EQ(c.state(), State::kRunning);

@@ -1,4 +1,4 @@
-// Which failure a round ended by, across all nodes: what is heard first is often an echo of what is heard later.
+// The first cause of a round's end across all nodes: the first report is often an echo of a later one.
 #include <gtest/gtest.h>
 
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
@@ -6,7 +6,7 @@
 namespace muster::rendezvous {
 namespace {
 
-// Two to three nodes that no worker's failure may cost anything: it would be a verdict at once.
+// Nodes without a restart budget: a worker's failure that is charged is a verdict at once.
 class CauseOfARound : public testing::Test {
  protected:
   static CoordinatorOptions Strict() {
@@ -48,7 +48,7 @@ TEST_F(CauseOfARound, IsAVanishedNodeDespiteALateClose) {
   Start(&c_);
   c_.Fail("a", 1);
   c_.Pass(absl::Seconds(8), {"a", "c"});
-  c_.Close("b");  // its machine is up again and knows nothing of the connection
+  c_.Close("b");  // its rebooted machine resets the connection
   c_.Pass(absl::Seconds(20), {"a", "c"});
   EXPECT_FALSE(c_.core().verdict().has_value()) << c_.core().verdict()->reason();
   EXPECT_EQ(c_.Said("round 1 ended; root cause: node 1 (b) was lost"), 1);
@@ -56,7 +56,7 @@ TEST_F(CauseOfARound, IsAVanishedNodeDespiteALateClose) {
 
 TEST_F(CauseOfARound, IsANodeThatVanishedDuringAPause) {
   Start(&c_);
-  c_.Jump(absl::Seconds(5));  // b died a second after the beginning, and its peers failed of it
+  c_.Jump(absl::Seconds(5));  // b died a second after the start, and its peers failed because of that
   c_.Fail("a", 1);
   c_.At("a").failed_at -= absl::Seconds(4);
   c_.Say("a");
@@ -124,7 +124,7 @@ TEST_F(CauseOfARound, IsADeathThatASuccessorProvedLater) {
 TEST_F(CauseOfARound, IsAHostDeathDespiteASlowSweep) {
   Start(&c_);
   c_.Fail("a", 1);
-  for (int second = 0; second < 5; ++second) {  // its agent speaks on, and has no host that would stop anything
+  for (int second = 0; second < 5; ++second) {  // its agent goes on reporting; its host is dead
     c_.Pass(absl::Seconds(1), {"a", "c"});
     c_.Say("b");
   }
@@ -175,7 +175,7 @@ TEST_F(CauseOfARound, IsALeaveThoughPeersReportedFirst) {
             "node 1 (b) was asked to leave; no node loss is allowed (--max-node-losses)");
 }
 
-// The workers of "a" fail as "b" is lost; "c" is lost while the round is being ended.
+// The workers of "a" fail as "b" is lost; "c" is lost during the drain.
 TEST_F(CauseOfARound, IsTheFirstOfTwoLosses) {
   Start(&c_);
   c_.Fail("a", 1);
@@ -207,7 +207,7 @@ TEST_F(CauseOfARound, IsNotMovedByADelayedStatus) {
   c_.Fail("a", 7);
   c_.Pass(absl::Milliseconds(100), {});
   c_.Fail("c", 1);
-  c_.At("a").failed_at += absl::Milliseconds(500);  // as if it had been under way for so long
+  c_.At("a").failed_at += absl::Milliseconds(500);  // as if the status had been delayed
   EndWith(&c_, {"a", "b", "c"});
   ASSERT_TRUE(c_.core().verdict().has_value());
   EXPECT_EQ(c_.core().verdict()->exit_code(), 7);

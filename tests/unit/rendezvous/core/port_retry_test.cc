@@ -1,4 +1,4 @@
-// How long a coordinator tries to have its port.
+// How long a coordinator tries to get its port.
 #include "rendezvous/core/port_retry.h"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ TEST(PortRetry, APermanentErrorEndsItAtOnce) {
   EXPECT_EQ(next.why, "not permitted");
 }
 
-// A node that is no primary looks for the coordinator behind a port of its own machine: a tunnel may lead there.
+// A node that is not the primary looks for the coordinator behind a port of its own machine: it may be a tunnel.
 TEST(PortRetry, OnlyAnAnswerEndsTheSearch) {
   PortRetry retry;
   retry.SetHolder(kStart, kForeign);

@@ -53,7 +53,7 @@ TEST(Roster, SurvivorsKeepTheirOrderInASmallerGroup) {
   EXPECT_EQ(Order(smaller), (Names{"a", "new", "c"}));
 }
 
-// Found by simulation: a node that was away for a while pushed the spare out that had gone on in its place.
+// Found by simulation: a node that returned after a while displaced the spare that had replaced it.
 TEST(Roster, CurrentMembersPrecedeAFormerSeatOwner) {
   Candidate member = Node("member", -1, 1);
   member.was_member = true;

@@ -1,4 +1,4 @@
-// Who has a port: found in the kernel's tables and the descriptors of processes.
+// The holder of a port, found in the kernel's tables and the descriptors of processes.
 #include "rendezvous/transport/port_holder.h"
 
 #include <arpa/inet.h>
@@ -19,9 +19,9 @@
 namespace muster::rendezvous {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(30);  // a limit for a broken program, not a measure
+constexpr absl::Duration kPatience = absl::Seconds(30);  // only a hang reaches it
 
-constexpr char kForeign[] = "sleep";  // a program that is no muster
+constexpr char kForeign[] = "sleep";  // a program other than muster
 
 // A process of this name that listens on a port of loopback.
 class Listener {
@@ -51,9 +51,9 @@ class Listener {
     }
     close(ready[1]);
     char byte = 0;
-    (void)!read(ready[0], &byte, 1);  // a byte, or the end
+    (void)!read(ready[0], &byte, 1);  // a byte, or end of file
     close(ready[0]);
-    close(fd);  // the child alone has it now
+    close(fd);  // now only the child has it
   }
   ~Listener() {
     kill(pid_, SIGKILL);

@@ -177,7 +177,7 @@ TEST_F(ServerTest, ShutdownEndsIdleStreamsAndTellsTheirAgents) {
   Client client(&loop_, "127.0.0.1", server->port());
   client.session->Connect();
   ASSERT_TRUE(Until([&] { return client.connected == 1; }));
-  server->Shutdown();  // would block for ever without a deadline
+  server->Shutdown();  // would block forever without a deadline
   EXPECT_EQ(server->streams(), 0u);
   ASSERT_TRUE(Until([&] { return client.disconnected == 1; }));
   // Where something is being written still nothing else can be begun, and gRPC has its own word for that.

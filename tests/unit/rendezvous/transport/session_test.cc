@@ -15,7 +15,7 @@ namespace {
 
 class SessionTest : public WireTest {};
 
-// A port of loopback that nobody listens on: it was given to a server that is gone.
+// A loopback port without a listener: its server is gone.
 TEST_F(SessionTest, NobodyListeningIsConnectionRefused) {
   auto server = Serve(Options());
   const int port = server->port();

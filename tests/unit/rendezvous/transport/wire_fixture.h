@@ -14,9 +14,9 @@
 
 namespace muster::rendezvous {
 
-constexpr absl::Duration kPatience = absl::Seconds(30);  // a limit for a broken program, not a measure
+constexpr absl::Duration kPatience = absl::Seconds(30);  // only a hang reaches it
 
-// Runs the loop until done() is true. False: it never was.
+// Runs the loop until done() is true. False after kPatience.
 inline bool RunUntil(EventLoop* loop, const std::function<bool()>& done) {
   const BootTime deadline = EventLoop::Now() + kPatience;
   std::function<void()> look = [&] {
@@ -47,7 +47,7 @@ class Attendees : public StreamEvents {
   std::function<void(StreamId, const v1::AgentStatus&)> on_status;
 };
 
-// One agent's session and all that it heard.
+// One agent's session and everything it received.
 struct Client {
   Client(EventLoop* loop, const std::string& host, int port, const std::string& token = "",
          absl::Duration limit = absl::Seconds(5)) {

@@ -1,4 +1,4 @@
-// Which worker has outstayed the time that it gave itself.
+// Timers that workers set for themselves, and their expiry.
 #include "agent/host/core/file_timer.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The host core: what is told of a failure, and whose it was.
+// The host core: the content of a failure report, and which worker is the cause.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -66,6 +66,7 @@ TEST_F(HostCoreTest, AWrongWorkerClockIsBoundedByTheRound) {
   EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), now_);
 }
 
+// The time in the error file decides, even if that worker exits later than the others.
 TEST_F(HostCoreTest, TheEarliestErrorFileNamesTheCause) {
   Run(1);
   now_ += absl::Seconds(10);
@@ -120,7 +121,7 @@ TEST_F(HostCoreTest, AFailureBeforeAnOutsideStopIsReported) {
   now_ += absl::Seconds(10);
   v1::HostDirective stop = Directive();
   stop.mutable_stop()->set_grace_ms(1000);
-  Give(stop);  // its peers on other nodes were quicker to end than it was
+  Give(stop);  // peers on other nodes ended before it did
   Ending late = Ended(false, 7);
   late.failed_at_s = absl::ToUnixSeconds(now_) - 3;
   core_.OnExit(now_ + absl::Milliseconds(200), 1, late, &effects_);

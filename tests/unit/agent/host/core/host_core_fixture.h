@@ -42,7 +42,7 @@ class HostCoreTest : public ::testing::Test {
     return round;
   }
 
-  // An agent's directive, with a lease that ends `lease` from now.
+  // A directive of the agent, with a lease that ends in `lease`.
   v1::HostDirective Directive(absl::Duration lease = kLease) {
     v1::HostDirective directive;
     directive.set_agent_number(core_.agent_number());
@@ -82,7 +82,7 @@ class HostCoreTest : public ::testing::Test {
   }
   void Swept() { core_.OnSwept(now_, "", &effects_); }
 
-  // Time passes in ticks; the agent goes on beating, with or without a lease.
+  // Lets time pass in ticks; the agent may go on sending heartbeats and granting a lease.
   void Pass(absl::Duration duration, bool beating = true, bool granting = true) {
     const BootTime until = now_ + duration;
     while (now_ < until && !core_.finished()) {
@@ -96,7 +96,7 @@ class HostCoreTest : public ::testing::Test {
     }
   }
 
-  // A beat of the agent, which holds the coordinator: whether other nodes use that.
+  // A heartbeat of the agent that contains the coordinator; `others`: whether other nodes use it.
   void Serve(bool others) {
     v1::HostDirective directive = Directive();
     directive.set_serves_others(others);

@@ -34,8 +34,8 @@ TEST_F(ShortGraceTest, IsGivenInFullBeforeTheLeaseEnds) {
   EXPECT_LE(now_, deadline - kLease / 10 + kTick);
 }
 
-// A host that was stopped sees the exits of its workers and the end of its lease at once. Its shell tells the
-// exits first: they were no stop of ours, and what has succeeded needs no further round.
+// A host that was stopped sees its workers' exits and the end of its lease at once. Its shell reports the exits
+// first: they were not caused by our stop, and a success needs no further round.
 TEST_F(HostCoreTest, ExitsAreHandledBeforeTheLeasesEnd) {
   Run(1);
   Forget();

@@ -1,4 +1,4 @@
-// The host core at its end: asked to leave, cancelled, out of time, told to exit.
+// The end of a host core: leave, cancellation, deadline, exit order.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -37,7 +37,7 @@ class RetryingHostCoreTest : public HostCoreTest {
     return options;
   }
 
-  // How it ends that is told this.
+  // The end of a host that gets an exit order with this code and origin.
   Finish EndedWith(int code, const std::string& origin) {
     v1::HostDirective directive = Directive();
     directive.mutable_exit()->set_exit_code(code);
@@ -156,7 +156,7 @@ TEST_F(HostCoreTest, ANoticeAfterASignalChangesNothing) {
   EXPECT_EQ(LastStatus().leave().reason(), "");
 }
 
-// A node whose time is over in an hour, five minutes before which it stops.
+// A node with a deadline in one hour that stops five minutes before it.
 class DeadlineTest : public HostCoreTest {
  protected:
   DeadlineTest() : HostCoreTest(WithDeadline()) {
@@ -218,6 +218,7 @@ TEST_F(DeadlineTest, TheGraceEndsAtTheDeadline) {
   EXPECT_EQ(Took<Sweep>().size(), 1u) << "killed before the deadline, not at the end of the usual grace";
 }
 
+// A deadline is known in advance, so neither --termination-grace nor a shorter STOP cuts the time.
 TEST_F(DeadlineTest, WorkersGetAllOfTheRemainingTime) {
   Clock(absl::Minutes(55));
   ASSERT_EQ(Took<StopWorkers>().size(), 1u);
@@ -257,14 +258,14 @@ TEST_F(DeadlineTest, ABusyCoordinatorStillEndsInTime) {
   EXPECT_TRUE(core_.finished());
 }
 
-// SIGTERM to a whole job: the others save, too, and need the lease meanwhile.
+// SIGTERM to a whole job: the other nodes save too, and need the lease meanwhile.
 TEST_F(HostCoreTest, ALeavingCoordinatorStaysForTheGrace) {
   Run(1);
   core_.OnSignal(now_, SIGTERM, &effects_);
   Exit(0, 0);
   Exit(1, 0);
   Swept();
-  for (int i = 0; i < 6; ++i) {  // of 8
+  for (int i = 0; i < 6; ++i) {  // 6 of the 8 s of grace
     now_ += absl::Seconds(1);
     Serve(true);
   }
@@ -313,7 +314,7 @@ TEST_F(HostCoreTest, ACancelledPrimaryStaysUntilAllKnowTheVerdict) {
   Exit(1, 0);
   Swept();
   const BootTime idle = now_;
-  while (now_ < idle + absl::Seconds(9)) {  // the others' workers take their time
+  while (now_ < idle + absl::Seconds(9)) {  // the workers of other nodes take long to end
     now_ += kTick;
     Give(hold());
     core_.OnTick(now_, &effects_);

@@ -239,7 +239,7 @@ TEST_F(HostCoreTest, ASilentAgentIsReplacedAndItsWorkersEnd) {
   EXPECT_FALSE(Took<StopWorkers>().empty());
 }
 
-// It may look up the primary's name for 2 s before its first word.
+// Before its first message an agent may look up the primary's name for 2 s.
 TEST_F(HostCoreTest, AgentSilenceCountsFromItsFirstMessage) {
   HostOptions options = Options(false);
   options.config.set_lease_ms(2000);
@@ -328,7 +328,7 @@ TEST_F(HostCoreTest, ARoundIsOverWhenTheSweepFindsNothing) {
   EXPECT_EQ(core_.phase(), v1::HOST_PHASE_IDLE);
 }
 
-// What the workers left is being ended when the STOP comes.
+// The STOP comes while the workers' leftovers are being ended.
 TEST_F(HostCoreTest, AStopAfterSuccessLeavesItASuccess) {
   Run(1);
   Exit(0, 0);
@@ -354,7 +354,7 @@ TEST_F(HostCoreTest, ASecondStopMayShortenTheGrace) {
   EXPECT_EQ(Took<Sweep>().size(), 1u);
 }
 
-// Its port was the master's, or a worker's: the next round gets one that is free.
+// The port served the master or a worker; the next round gets another one.
 TEST_F(HostCoreTest, APortIsOfferedForOneRoundOnly) {
   Run(1);
   Exit(0, 0);

@@ -85,7 +85,7 @@ TEST_F(WrapperTest, TheGraceIsSharedAndNotRestarted) {
   EXPECT_EQ(core_.phase(), v1::HOST_PHASE_IDLE) << "the sweep has ended what was spared";
 }
 
-// The agent ends the session of each worker that it was told of, should this host die.
+// If this host dies, its agent ends the sessions of the workers that the host has reported.
 TEST_F(WrapperTest, TheSessionIsReportedWhileItLives) {
   Run(1);
   Leave();

@@ -1,4 +1,4 @@
-// The host core between rounds: the preflight, GPUs that old workers hold, and when this node offers itself again.
+// The host core between rounds: the preflight, GPUs that old workers hold, and when this node is ready again.
 #include <gtest/gtest.h>
 
 #include "agent/host/core/host_core.h"
@@ -37,7 +37,7 @@ class PreparingTest : public ::testing::Test {
   }
   void Give(const v1::HostDirective& directive) { core_->OnDirective(now_, directive, &effects_); }
 
-  // Round `number` starts, and its worker ends so.
+  // Round `number` starts, and its worker exits with `code`.
   void RunAndEnd(uint64_t number, int code) {
     v1::HostDirective directive = Directive();
     directive.mutable_start()->mutable_id()->set_number(number);
@@ -123,6 +123,7 @@ TEST_F(PreparingTest, ReadyOncePreflightPassedAndIsGone) {
   EXPECT_FALSE(Status().unfit());
 }
 
+// The report has the exit code and the last line of output; the pauses between retries grow.
 TEST_F(PreparingTest, AFailedPreflightIsReportedAndRetried) {
   Begin(true);
   PreflightEnds(3, "no such GPU");
@@ -187,7 +188,7 @@ TEST_F(PreparingTest, ItRunsOnceTheCoordinatorEndedTheLastRound) {
   EXPECT_EQ(Count<RenewOffer>(), 2);
 }
 
-// Its node was away meanwhile.
+// The node was disconnected and missed the STOP.
 TEST_F(PreparingTest, ALaterRoundEndsTheEarlierWithoutAStop) {
   Begin(true);
   PreflightEnds(0);
@@ -276,6 +277,8 @@ TEST_F(PreparingTest, UnknownGpuUsersAreOneWarning) {
   EXPECT_EQ(Warnings(), 1);
 }
 
+// Without comparable pids (a container) an unknown process on a GPU may be an old worker; one that stays beyond
+// kUnknownGpuUsers counts as foreign.
 TEST_F(PreparingTest, LastingGpuUsersBecomeStrangers) {
   Begin(false, true, false);
   RunAndEnd(1, 0);

@@ -1,4 +1,4 @@
-// What is told of a job's end.
+// The report of a job's end in its forms.
 #include "agent/host/core/report.h"
 
 #include <gtest/gtest.h>

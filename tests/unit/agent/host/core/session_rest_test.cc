@@ -1,4 +1,4 @@
-// Which processes of a worker's session have the rest of the grace once a stop signal has ended its leader.
+// Which processes of a worker's session get the rest of the grace once a stop signal has ended its leader.
 #include "agent/host/core/session_rest.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ TEST(SessionRestTest, ATrainingBehindTwoShellsFinishes) {
   EXPECT_EQ(Finishing({Default(kLeader, 1), Default(11, kLeader), Handles(12, 11)}), std::vector<int64_t>{12});
 }
 
-// Such as the resource tracker of Python's multiprocessing, which ignores the signal.
+// For example the resource tracker of Python's multiprocessing, which ignores the signal.
 TEST(SessionRestTest, AProcessWithoutAHandlerGetsNoTime) {
   EXPECT_TRUE(Finishing({Default(kLeader, 1), Default(11, kLeader)}).empty());
 }
@@ -36,7 +36,7 @@ TEST(SessionRestTest, ALeaderWithAHandlerEndsItsSession) {
   EXPECT_TRUE(Finishing({Handles(kLeader, 1), Handles(11, kLeader)}).empty());
 }
 
-// A forked pool has its parent's handler and would wait for its orders for ever.
+// A forked pool inherits its parent's handler and would wait for orders forever.
 TEST(SessionRestTest, ChildrenOfAFinishingProcessAreNotAwaited) {
   EXPECT_EQ(
       Finishing({Default(kLeader, 1), Handles(11, kLeader), Handles(12, 11), Default(13, 11), Handles(14, 13)}),

@@ -9,7 +9,7 @@
 namespace muster::host {
 namespace {
 
-// Every number is different, so that no two can be taken for each other.
+// All numbers differ, so that none can be mistaken for another.
 v1::Round SampleRound() {
   v1::Round round;
   round.set_node_rank(2);
@@ -71,14 +71,14 @@ TEST(WorkerEnvironment, VariablesOfAnOuterLauncherAreOverwritten) {
   EnvironmentMap inherited;
   for (const auto& [name, value] : ExpectedFromNothing()) inherited[name] = "left by another";
   EnvironmentMap expected = ExpectedFromNothing();
-  expected["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "left by another";  // the settings that are the user's
+  expected["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "left by another";  // the user's setting
   expected["PYTHONFAULTHANDLER"] = "left by another";
   expected["OMP_NUM_THREADS"] = "left by another";
   EXPECT_EQ(Worker3(inherited), expected);
 }
 
 TEST(WorkerEnvironment, VariablesOfThePlatformAreOverwritten) {
-  const EnvironmentMap worker = Worker3({{"RANK", "1"},  // Vertex AI: the node's, as if one process ran on it
+  const EnvironmentMap worker = Worker3({{"RANK", "1"},  // Vertex AI sets the node's, as for one process
                                          {"WORLD_SIZE", "2"},
                                          {"MASTER_ADDR", "cmle-training-workerpool0-ab-0"},
                                          {"MASTER_PORT", "3333"}});

@@ -1,4 +1,4 @@
-// The workers' files: where they lie, how they are kept within bounds, followed and filtered.
+// The workers' files: their paths, their bounds, following and filtering.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -54,7 +54,7 @@ bool Waited(const std::function<bool()>& condition) {
   return true;
 }
 
-// The kernel has an inotify watch of ours.
+// True if the kernel has an inotify watch of this process.
 bool AFileIsWatched() {
   for (const auto& entry : fs::directory_iterator("/proc/self/fdinfo")) {
     if (Content(entry.path()).find("inotify wd:") != std::string::npos) return true;
@@ -112,7 +112,7 @@ TEST(SinkTest, EachStreamGoesWhereTheFlagsSay) {
 
 bool g_statfs_answers_zero = false;  // as a FUSE file system may
 
-// A file that a worker appends to, and ours of it.
+// A file that a worker appends to, and our descriptor of it.
 struct Appended {
   Appended(const std::string& path, int64_t max_bytes)
       : worker(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)),
@@ -135,7 +135,7 @@ std::string Numbered(int begin, int end) {
   return all;
 }
 
-// On file systems that can shorten a file and on those that can only make a hole.
+// Covers file systems that can shorten a file and those that can only punch a hole.
 class BoundedFileTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(BoundedFileTest, TheOldestBytesGoAndTheDescriptorStays) {
@@ -214,7 +214,7 @@ TEST(FollowerTest, AFileIsShownAsItGrowsAndToItsEnd) {
   follower.Follow(std::move(followed));
   appended.Write("one\n");
   EXPECT_TRUE(Waited([&] { return Content(folder / "console") == "0|one\n"; }));
-  EXPECT_TRUE(Waited(AFileIsWatched));  // it is quiet: nobody looks at it any more
+  EXPECT_TRUE(Waited(AFileIsWatched));  // a quiet file is watched, no longer polled
   appended.Write("two\nthr");
   EXPECT_TRUE(Waited([&] { return Content(folder / "console") == "0|one\n0|two\n"; }));
   appended.Write("ee\nend");
@@ -245,7 +245,7 @@ TEST(FollowerTest, AStoppedReaderBlocksItsOwnDescriptorOnly) {
     followed.out_fd = console.get();
     follower.Follow(std::move(followed));
     EXPECT_TRUE(Waited([&] { return Content(folder / "console") == "heard\n"; }));
-    close(stuck[0]);  // the reader is gone for good: nothing waits for it any more
+    close(stuck[0]);  // the reader is gone for good: no flush waits for it
     follower.EndRound();
     EXPECT_TRUE(follower.AwaitDrained(absl::Seconds(60)));
   }
@@ -283,7 +283,7 @@ TEST(FilteredLinesTest, MatchingLinesAreCopiedWhole) {
 }  // namespace
 }  // namespace muster::host
 
-// In the C library's place.
+// Replaces the C library's function.
 extern "C" int fstatfs(int fd, struct statfs* about) noexcept {
   if (muster::host::g_statfs_answers_zero) {
     *about = {};

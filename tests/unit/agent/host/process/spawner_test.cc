@@ -1,4 +1,4 @@
-// Workers as the kernel sees them: how they start, and how their ends are told.
+// Workers as the kernel sees them: how they start, and how their exits are reported.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -39,17 +39,17 @@ WorkerCommand Shell(const std::string& script) {
   return {.argv = {"/bin/sh", "-c", script}, .environment = CurrentEnvironment()};
 }
 
-// One process, without a shell's forks: what is signalled or looked at is the worker itself.
+// One process, without a shell's forks: signals reach the worker itself.
 WorkerCommand Sleeper() { return {.argv = {"/bin/sleep", "1000"}, .environment = CurrentEnvironment()}; }
 
-// Of a processor, for this thread.
+// Processor time of this thread.
 absl::Duration ThreadTime() {
   timespec used;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
   return absl::DurationFromTimespec(used);
 }
 
-// Without a loop: until every worker has ended and is reaped.
+// Waits, without a loop, until every worker has ended and is reaped.
 bool CollectAll(Spawner* spawner) {
   return Eventually([spawner] {
     spawner->CollectWorkers();
@@ -61,7 +61,7 @@ int g_cpu_changes = 0;  // of this process, by sched_setaffinity
 
 class SpawnerTest : public testing::Test {
  protected:
-  // Outlives the hostlet, which ends in its destructor what a failed test left.
+  // Outlives the hostlet, whose destructor ends what a failed test left.
   Told& NewTold() { return told_.emplace_back(); }
 
   Ending EndOf(const WorkerCommand& command) {
@@ -106,7 +106,7 @@ TEST_F(SpawnerTest, EveryDeadlySignalPassesThrough) {
 }
 
 TEST_F(SpawnerTest, AWorkerHasItsThreeStandardDescriptorsOnly) {
-  int pair[2];  // what must not be inherited, with and without the flag
+  int pair[2];  // must not be inherited, with and without O_CLOEXEC
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
   const int null_fd = open("/dev/null", O_RDONLY);
   EXPECT_EQ(Output(Shell("ls /proc/$$/fd")), (std::vector<std::string>{"0", "1", "2"}));
@@ -117,7 +117,7 @@ TEST_F(SpawnerTest, AWorkerLeadsItsOwnSessionAndBlocksNoSignal) {
   EXPECT_EQ(Output(Shell("read -r pid comm state ppid pgrp session rest < /proc/$$/stat;"
                          "echo $((pid == pgrp && pid == session))")),
             std::vector<std::string>{"1"});
-  // Not asked by a shell, which blocks signals while it starts a program.
+  // Not measured by a shell, which blocks signals while it starts a program.
   EXPECT_EQ(
       Output({.argv = {"grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"}, .environment = CurrentEnvironment()}),
       (std::vector<std::string>{"SigBlk:\t0000000000000000", "SigIgn:\t0000000000000000"}));
@@ -197,8 +197,7 @@ TEST_F(SpawnerTest, AStoppedWorkerObeysSigterm) {
   EXPECT_TRUE(hostlet_.RunUntil([&] { return told.exited.has_value(); }));
 }
 
-// A shell that SIGTERM ends at once, with a child that first ignores further ones and then takes its time, as many
-// handlers do.
+// SIGTERM ends the shell at once. Its child ignores further signals and takes time to finish, as many handlers do.
 TEST_F(SpawnerTest, AProcessWithAHandlerOutlivesItsShell) {
   LinePipe orders, said;
   WorkerCommand command = Shell(R"(sh -c 'trap "trap "" TERM; echo saving; read -r _; echo saved; exit" TERM
@@ -236,7 +235,7 @@ TEST_F(SpawnerTest, AProcessIgnoringTheSignalDiesWithItsShell) {
   EXPECT_FALSE(told.exited->rest_lives);
 }
 
-// While it holds one that has ended, that is not ours to reap: no reason to ask again and again.
+// While a debugger holds an exited worker we cannot reap it, and must not poll for it.
 TEST_F(SpawnerTest, ATracedWorkersExitIsReportedAfterDetach) {
   Told& told = NewTold();
   const auto pid = hostlet_.spawner.SpawnWorker(Sleeper(), told.Events());
@@ -291,7 +290,7 @@ TEST_F(SpawnerTest, AWorkerStartsOnItsCpusAndTheHostKeepsItsOwn) {
   cpu_set_t after;
   ASSERT_EQ(sched_getaffinity(0, sizeof(after), &after), 0);
   EXPECT_TRUE(CPU_EQUAL(&ours, &after));
-  // Not for a moment are they others: what a cpuset allowed before may be refused afterwards.
+  // The host's own CPUs must never change: a cpuset may refuse to set them back.
   EXPECT_EQ(g_cpu_changes, 0);
 }
 
@@ -321,7 +320,7 @@ TEST(ExecStageTest, AStageWhoseParentIsAnotherRefuses) {
 }  // namespace
 }  // namespace muster::host
 
-// Counts the calls of this process, in the C library's place.
+// Replaces the C library's function to count this process's calls.
 extern "C" int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t* cpus) noexcept {
   ++muster::host::g_cpu_changes;
   return static_cast<int>(syscall(SYS_sched_setaffinity, pid, size, cpus)) < 0 ? -1 : 0;

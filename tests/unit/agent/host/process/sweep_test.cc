@@ -1,4 +1,4 @@
-// What workers leave behind is ended: by the host as a subreaper, and from outside by the marker.
+// Leftovers of workers are ended: by the host as a subreaper, and from outside by their marker.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -69,7 +69,7 @@ TEST_F(SweepTest, LeftoversOfADeadWorkerAreGoneAfterASweep) {
 }
 
 TEST_F(SweepTest, AnInheritedChildIsLeftAlone) {
-  // The hostlet of the fixture counts as the host here only from its own start on: one more is made.
+  // The fixture's hostlet started before this child; a second sweeper has the child as an inherited one.
   LinePipe pipe;
   const pid_t before = SpawnActor({"tree"}, pipe.in());
   ReadPids(&pipe, kTreeSize);
@@ -167,7 +167,7 @@ class MarkedTest : public testing::Test {
     return {.ids = {host_id}, .adopter = adopter};
   }
 
-  // As those who use it do: each pass is told what the one before found.
+  // Repeats passes as the callers do: each pass gets the findings of the one before.
   static bool EndAll(const std::string& host_id, const std::vector<ProcessId>& sessions = {},
                      MarkedReport pass = {}) {
     DeadHosts host = Host(host_id);
@@ -210,7 +210,7 @@ TEST_F(MarkedTest, ASessionThatIsNamedIsEndedWithoutAMarker) {
                         [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
   const uint64_t start = ReadProcess(session).value_or(ProcessInfo{}).start;
   ASSERT_GE(members.size(), 2u);
-  // A process that had this pid before led another session.
+  // Stands for an earlier process of this pid, which led another session.
   EXPECT_TRUE(EndAll("test-unused", {{.pid = session, .start = start - 1}}));
   EXPECT_TRUE(AllAlive(members));
   EXPECT_TRUE(EndAll("test-unused", {{.pid = session, .start = start}}));
@@ -219,7 +219,7 @@ TEST_F(MarkedTest, ASessionThatIsNamedIsEndedWithoutAMarker) {
 }
 
 TEST_F(MarkedTest, FoundProcessesCountUntilTheyEnd) {
-  // One that bears no marker stands for one that ends: its memory is gone, and the marker with it.
+  // A process without a marker stands for an ending one, whose memory, and with it the marker, is gone.
   LinePipe pipe;
   const pid_t child = SpawnActor({"wait"}, pipe.in());
   ASSERT_NE(pipe.Line(), "");
@@ -235,7 +235,7 @@ TEST_F(MarkedTest, FoundProcessesCountUntilTheyEnd) {
   waitpid(child, nullptr, 0);
 }
 
-// /proc/PID/stat of a process with these flags, this end of its environment and this start of its code.
+// /proc/PID/stat of a process with these flags, end of the environment and start of the code.
 std::optional<ProcessInfo> ProcessWith(const std::string& state, uint64_t flags, uint64_t environment_end,
                                        uint64_t code_start = 0) {
   std::string text = "71 (a (b) c) " + state + " 2 3 4 0 -1 " + std::to_string(flags);
@@ -328,7 +328,7 @@ TEST_F(MarkedTest, AnExitDuringThePassNeedsAnotherPass) {
   EXPECT_TRUE(AllDead(pids));
 }
 
-// Compilers and the like come and go by the hundred on a machine: none of them makes a host less dead.
+// Short-lived processes such as compilers must not make the proof of a host's death fail.
 TEST_F(MarkedTest, AnExitWithoutChildrenNeedsNoOtherPass) {
   const std::string host_id = "test-" + std::to_string(getpid()) + "-c";
   LinePipe pipe;
@@ -363,7 +363,7 @@ TEST_F(MarkedTest, AnExitBeforeItsMarkerIsReadIsUnclear) {
   EXPECT_EQ(BearsMarkerOf(host_id, seen, &reader), std::nullopt);
 }
 
-// Without a descriptor nothing can be seen of /proc, and what is not seen is not gone.
+// Without a descriptor /proc cannot be read, and unseen processes do not count as gone.
 class NoDescriptors {
  public:
   NoDescriptors() {
@@ -417,11 +417,11 @@ TEST_F(SweepTest, AnUnfinishedSweepEndsForeignDescendantsToo) {
 
 class OrphanTest : public MarkedTest {
  protected:
-  // Of this process alone: another that runs these tests would end what ours left for it.
+  // Unique to this process: another run of these tests would otherwise end these processes.
   static std::string RunId() { return "run-" + std::to_string(getpid()); }
   Marker Own() const { return OwnMarker("test-" + std::to_string(getpid()) + "-own", RunId(), "boot", "pid:[1]"); }
 
-  // Of a host whose pid nobody has any more.
+  // The marker of a host whose pid is free again.
   Marker Dead(const std::string& name) const {
     LinePipe pipe;
     const pid_t gone = SpawnActor({"none"}, pipe.in());
@@ -479,8 +479,7 @@ TEST_F(OrphanTest, ALivingHostsProcessesAreLeftAlone) {
   ExpectLeftAlone(marker);
 }
 
-// As a job is that was submitted with a worker's whole environment: not adopted, but started by somebody who
-// lives.
+// Like a job that was submitted with a worker's whole environment: started by a living process, not adopted.
 TEST_F(OrphanTest, AnotherJobWithAWorkersEnvironmentIsLeftAlone) {
   EnvironmentMap environment = CurrentEnvironment();
   environment[kMarkerVariable] = FormatMarker(Dead("g"));

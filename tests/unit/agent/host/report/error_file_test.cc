@@ -1,4 +1,4 @@
-// Why a worker failed, in its own words.
+// A worker's error file.
 #include "agent/host/report/error_file.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The files that tell of a job's end, and the last lines of a worker's output.
+// The files that report a job's end, and the last lines of a worker's output.
 #include "agent/host/report/job_end.h"
 
 #include <fcntl.h>
@@ -113,7 +113,7 @@ TEST(StreamAtTest, AStreamsFileIsRecognizedByAnyName) {
   EXPECT_NE(StreamAt("/dev/stderr", OwnStreams()), std::nullopt);
 }
 
-// The caller writes what belongs on a stream, so that it stands behind the lines before it.
+// The caller writes reports for a stream itself, so that they follow the lines before them.
 TEST(ReportsTest, AStreamsFileIsLeftToTheCaller) {
   const Folder folder;
   std::ofstream(folder / "log") << "a line\n";
@@ -259,7 +259,7 @@ TEST(FailureDetailsTest, APrivateFilesPathIsNotShownAndAFileThatIsNotThereIsNone
   EXPECT_EQ(second.error_text + second.error_file, "");
 }
 
-// Ends with the test at the latest, as a network's file system may when its server is back.
+// A read that hangs until the test ends, like a network file system whose server is away.
 class SilentFileSystem {
  public:
   ~SilentFileSystem() { gone_.set_value(); }

@@ -15,7 +15,7 @@ namespace muster::host {
 namespace {
 
 constexpr absl::Duration kPoll = absl::Milliseconds(1);
-constexpr absl::Duration kLimit = absl::Seconds(20);  // only what would never happen is cut off by this
+constexpr absl::Duration kLimit = absl::Seconds(20);  // only a hang reaches it
 
 class ProgressWatchTest : public testing::Test {
  protected:
@@ -39,13 +39,13 @@ class ProgressWatchTest : public testing::Test {
     watch().BeginRound();
     RunUntilLooked();
   }
-  // The touches told by the time the file has been looked at once more.
+  // The touches reported once the file has been checked once more.
   int Look() {
     watch().Look();
     RunUntilLooked();
     return touches_;
   }
-  // What it found waits in the loop.
+  // The result of the check waits in the loop.
   void AwaitLookOutsideTheLoop() {
     while (!watch().looked()) std::this_thread::yield();
   }
@@ -59,7 +59,7 @@ class ProgressWatchTest : public testing::Test {
   }
   void Poll() {
     if (watch().looked() || EventLoop::Now() > until_) {
-      loop_.Post([this] { loop_.Stop(); });  // after what the look had to tell
+      loop_.Post([this] { loop_.Stop(); });  // after the result of the check
     } else {
       loop_.After(kPoll, [this] { Poll(); });
     }
