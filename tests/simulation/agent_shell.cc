@@ -1,4 +1,4 @@
-// The world as the agent's shell, and as the coordinator's within the primary's agent.
+// The world in the role of the agent's shell, and of the coordinator's shell inside the primary's agent.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -15,14 +15,14 @@ constexpr Micros kKillDelay = 500;
 constexpr Micros kProbeMax = 20 * kMillisecond;
 constexpr Micros kOpenMax = 20 * kMillisecond;
 constexpr Micros kPortRetry = 50 * kMillisecond;
-constexpr int kPortTakenPercent = 10;  // of the deaths of an agent with the coordinator
+constexpr int kPortTakenPercent = 10;  // percentage of the deaths of an agent that contains the coordinator
 constexpr Micros kPortTakenMax = 8 * kSecond;
 constexpr Micros kNoticeAskedEvery = kSecond;
 constexpr size_t kStrangersWords = 6'000;  // bytes
 constexpr Micros kAloneTickMax = 100 * kMillisecond;
 
-// By another program, after the death of the agent that had it. Drawn apart from all else: the other streams of
-// random numbers go on as they would without it.
+// How long another program holds the port after the death of the agent that had it. Drawn from a separate stream
+// of random numbers, so that the other streams do not change.
 Micros HowLongPortIsTaken(uint64_t seed, Micros now) {
   Prng prng(seed ^ static_cast<uint64_t>(now));
   return prng.Chance(kPortTakenPercent) ? prng.Between(0, kPortTakenMax) : 0;
@@ -47,7 +47,7 @@ void World::Execute(AgentProcess* agent, const agent::Effects& effects) {
       HostProcess* host = agent->host;
       const Micros answered_for = agent->answered_for;
       DeliverAfter(kLinkDelay, host, [this, agent, host, answered_for, directive = e->directive] {
-        // An older one's last words may still be in its link: the core drops them.
+        // The link may still hold messages of an older agent; the core drops them.
         const bool newest = host->agent == agent;
         if (newest && !host->link_open) return;
         agent->has_spoken = true;
@@ -80,7 +80,7 @@ void World::ExitAgent(AgentProcess* agent, const std::string& why) {
   KillAgent(agent);
 }
 
-// As the machine tells it: each agent that asks, sooner or later. An agent asks once it has its configuration.
+// A machine announces its end to each of its agents, with a delay; an agent asks once it has its configuration.
 void World::Notice(AgentProcess* agent) {
   DeliverAfter(prng_.Between(0, kNoticeAskedEvery), agent, [this, agent] {
     if (!agent->core.configured()) return Notice(agent);
@@ -116,7 +116,7 @@ void World::KillAgent(AgentProcess* agent) {
   });
 }
 
-// ---- ending a dead or deaf host
+// ---- ending a dead or silent host
 
 void World::EndHost(AgentProcess* agent, bool kill_first) {
   Note("agent", absl::StrCat(agent->name, " ends everything of its host", kill_first ? ", which is silent" : ""));
@@ -145,7 +145,7 @@ void World::WaitUntilSwept(AgentProcess* agent) {
   });
 }
 
-// What this machine can tell of another host of it. Another machine's processes are out of sight: never "dead".
+// Evidence of this machine about another host on it. Processes of other machines are invisible, so never "dead".
 void World::ProbePredecessor(AgentProcess* agent, const v1::Predecessor& predecessor) {
   DeliverAfter(prng_.Between(kMillisecond, kProbeMax), agent, [this, agent, predecessor] {
     bool dead = false;
@@ -193,13 +193,13 @@ void World::OpenHome(AgentProcess* agent) {
   });
 }
 
-// An agent before this one on its machine, which is ending; or, for a while, another program.
+// The port is held by an earlier agent of this machine that is ending, or for a while by another program.
 std::optional<rendezvous::PortHolder> World::HolderOfPort(const AgentProcess& agent) const {
   for (const auto& home : homes_) {
     if (home->owner->alive && home->owner->machine == agent.machine)
       return rendezvous::PortHolder{1, "muster-agent", true};
   }
-  // A host that replaces the primary's knows nothing of the job: it gives up soon, and the platform tries again.
+  // A host that replaces the primary knows nothing of the job: it gives up soon, and the platform retries.
   const bool in_job = IsSet(agent.core.memory().epoch());
   if (in_job && now() < agent.machine->port_taken_until) return rendezvous::PortHolder{2, "curl", false, false};
   return std::nullopt;
@@ -275,7 +275,7 @@ void World::EndAlone(AloneProcess* alone, bool comes_again) {
   alone->inbox.clear();
   const std::map<rendezvous::StreamId, Session*> sessions = alone->home->sessions;
   for (const auto& [stream, session] : sessions) CloseCoordinatorEnd(session);
-  if (alone->machine != alone_machine_) return;  // its name leads elsewhere by now
+  if (alone->machine != alone_machine_) return;  // its name now leads elsewhere
   alone_is_done_ = !comes_again;
   if (!comes_again) return;
   const Micros least = healed_ ? 0 : scenario_.replace_low;
@@ -293,7 +293,7 @@ void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, ren
     if (const auto* e = std::get_if<rendezvous::SendDirective>(&effect)) {
       const auto it = home->sessions.find(e->stream);
       if (it == home->sessions.end()) continue;
-      // An old primary that makes new rounds beside its replacement is the platform's to end.
+      // The platform must end an old primary that makes new rounds beside its replacement.
       if (home->host != nullptr && home->host->zombie && e->directive.has_run() &&
           !invariants_.Knows(e->directive.run().id())) {
         PowerOff(home->owner->machine);
@@ -330,7 +330,7 @@ void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, ren
   }
 }
 
-// With words as long as a message may be. That its stream closes is told, too, as a shell does it.
+// A stranger sends texts of the maximum length. The close of its stream is reported too, as a shell does.
 void World::Knock() {
   CoordinatorHome* home = CurrentHome();
   if (home == nullptr || !home->owner->runs()) return;
@@ -345,7 +345,7 @@ void World::Knock() {
   });
 }
 
-// It may even bear the name of a host that is of the job.
+// A stranger may even have the name of a host of the job.
 v1::AgentStatus World::DrawStranger(const CoordinatorHome& home) {
   v1::AgentStatus status;
   status.set_run_id("simulated");

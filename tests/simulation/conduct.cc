@@ -12,8 +12,8 @@
 namespace muster::simulation {
 namespace {
 
-constexpr Micros kSlack = 700 * kMillisecond;       // a beat, ticks on both sides, a kill
-constexpr Micros kOneBreath = 1200 * kMillisecond;  // more than two beats: longer without an answer is an absence
+constexpr Micros kSlack = 700 * kMillisecond;       // a heartbeat, ticks on both sides, a kill
+constexpr Micros kOneBreath = 1200 * kMillisecond;  // over two heartbeats: a longer silence is an absence
 
 Micros Longer(Micros time) { return time + time / 50; }
 Micros Shorter(Micros time) { return time - time / 50; }
@@ -39,7 +39,7 @@ void Conduct::OnFreeze(const Process& process) {
   }
 }
 
-// A host that is silent is ended by its agent, with all its workers, after half a lease.
+// After half a lease an agent ends a silent host with all of its workers.
 void Conduct::CheckSilentHost(HostProcess* host) {
   AgentProcess* agent = host->agent;
   const Micros since = world_->now();
@@ -52,8 +52,8 @@ void Conduct::CheckSilentHost(HostProcess* host) {
   });
 }
 
-// An agent that is silent is replaced, and the workers, which nobody speaks for, are stopped. One that has not
-// said its first word has longer: it may be looking up the primary's name.
+// A silent agent is replaced, and the workers are stopped because nobody renews their lease. Before its first
+// message an agent has more time: it may be looking up the primary's name.
 void Conduct::CheckSilentAgent(AgentProcess* agent) {
   HostProcess* host = agent->host;
   const Micros since = world_->now();
@@ -86,7 +86,7 @@ void Conduct::OnSpawn(HostProcess* host) {
   });
 }
 
-// SIGKILL follows the first signal within the longest grace that anybody gives.
+// SIGKILL follows the first signal within the longest grace of the job.
 void Conduct::OnSignal(HostProcess* host) {
   const Micros since = world_->now();
   const Micros before_deadline = scenario_.stop_before > 0 ? ToMicros(host::kLeastGrace) : 0;
@@ -102,8 +102,8 @@ void Conduct::OnSignal(HostProcess* host) {
   });
 }
 
-// An agent that has ended what its dead host left tells the coordinator and goes. The primary's has the
-// coordinator beside it, which holds it for no longer than its farewell.
+// An agent that has swept its dead host reports to the coordinator and exits. The primary's agent contains the
+// coordinator, which keeps it only for the farewell.
 void Conduct::OnSwept(AgentProcess* agent) {
   const Micros since = world_->now();
   const bool at_primary =
@@ -116,7 +116,7 @@ void Conduct::OnSwept(AgentProcess* agent) {
   });
 }
 
-// A connection on which nothing comes for half a lease is given up for another one.
+// A connection that delivers nothing for half a lease is replaced by another one.
 void Conduct::AfterAgentTick(const AgentProcess& agent) {
   if (scenario_.lease == 0 || agent.session == nullptr || agent.swept || !agent.alive) return;
   const Micros heard = std::max({agent.connected_at, agent.answered_at, agent.runs_since});
@@ -134,8 +134,8 @@ void Conduct::OnAnswer(HostProcess* host, Micros sent) {
   host->answered_for = std::max(host->answered_for, sent);
 }
 
-// What a coordinator answers to a node that runs the present round extends its lease; any other round it stops. A
-// verdict ends all of them. The primary's own lease hangs on the others, and they may be away.
+// An answer to a node that runs the current round extends its lease; a node in any other round gets a STOP. A
+// verdict ends all rounds. The primary's own lease depends on the other members, which may be away.
 void Conduct::OnLeaseEnded(const HostProcess& host) {
   const bool all_done = std::all_of(host.workers.begin(), host.workers.end(),
                                     [](const WorkerProcess* worker) { return worker->succeeded; });
@@ -146,8 +146,7 @@ void Conduct::OnLeaseEnded(const HostProcess& host) {
   if (serves || host.zombie || invariants_->verdict_announced()) return;
   const AgentProcess* agent = host.agent;
   if (agent == nullptr || agent->session == nullptr) return;
-  // A coordinator that has just learned of a later round waits for that one's members; any other round ends
-  // meanwhile.
+  // A coordinator that has just learned of a later round waits for its members; every other round ends meanwhile.
   if (!Same(agent->session->home->core.greatest().id(), host.core.started())) return;
   const Micros now = world_->now();
   const bool long_answered = now > host.answered_since + 2 * kOneBreath && now < host.answered_at + kOneBreath;
@@ -170,7 +169,7 @@ void Conduct::AfterStatus(const Session& session, const v1::AgentStatus& status)
   const bool newest = session.agent->host->agent == session.agent && session.coordinator_open && !lossy;
   const bool member = status.last().has_node_rank() && Same(status.last().id(), core.greatest().id());
   if (!newest || !member || core.state() != rendezvous::State::kRunning) return;
-  // Who holds something that cannot be ended, or leaves, has succeeded all the same if its workers have.
+  // A node with an unkillable process, or one that leaves, has succeeded if its workers have.
   const bool cannot_go_on = status.phase() == v1::PHASE_UNUSABLE || status.phase() == v1::PHASE_LEAVING;
   const bool ends_it =
       status.phase() == v1::PHASE_FAILED || (cannot_go_on && status.outcome() != v1::OUTCOME_SUCCEEDED);
@@ -179,9 +178,9 @@ void Conduct::AfterStatus(const Session& session, const v1::AgentStatus& status)
                         muster::ToString(status.last().id()), " goes on"));
 }
 
-// Nodes that are on their way are to hear why the job ends, and may know of a round.
+// Nodes that are still coming must hear why the job ends, and may know of a round.
 void Conduct::OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict) {
-  if (std::exchange(verdict_told_, true)) return;  // perhaps by another one
+  if (std::exchange(verdict_told_, true)) return;  // perhaps by another coordinator
   if (absl::StrContains(verdict.reason(), " node loss") && losses_ < scenario_.max_node_losses) {
     return Fail(10, absl::StrCat("coordinator ", home.id, " ends the job after ", losses_ + 1,
                                  " losses of nodes; --max-node-losses is ", scenario_.max_node_losses));
@@ -195,13 +194,13 @@ void Conduct::OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict)
 }
 
 void Conduct::OnNewRound(const CoordinatorHome& home, const v1::Round& round) {
-  losses_ = std::max(losses_, round.loss_ages_ms_size());  // one that forgot the others may learn of them again
+  losses_ = std::max(losses_, round.loss_ages_ms_size());  // forgotten ones may be learned again
   if (cancelled_.count(home.id) == 0) return;
   Fail(10, absl::StrCat("coordinator ", home.id, " makes round ", muster::ToString(round.id()),
                         " after it has heard of a Ctrl-C"));
 }
 
-// Who has acknowledged the verdict and was not told to go yet finds nobody when the primary has gone.
+// A node that has acknowledged the verdict and is not released finds no coordinator once the primary has gone.
 void Conduct::OnFinish(const HostProcess& host, const host::Finish& finish) {
   const bool serves = host.place == 0 && !scenario_.coordinator_alone && !host.zombie;
   if (!serves || !finish.verdict.has_value() || host.asked_to_leave || host.asked_to_cancel) return;

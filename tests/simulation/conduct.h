@@ -1,14 +1,14 @@
-// How the parts of a job behave towards each other, checked against the truth of the whole world, as invariants.h
-// says what must hold of any job:
+// How the parts of a job behave towards each other, checked against the state of the whole world. The numbers
+// continue the list in invariants.h.
 //
-//  9. What has a bound ends within it: the watch for silence, a start, a stop, a mute connection, an agent that
-//     outlives its host, a round that a member does not take up, a place whose holder is dead, a series of
-//     connections that nobody answers; and a failure is dated as its worker has written it down. The bounds are
-//     the constants of the cores, by the clock that is furthest off, and a slack for ticks and messages; whoever
-//     was stopped meanwhile is not held to them.
-// 10. A node that is answered keeps its lease or is told to stop; a member that cannot go on ends its round at
-// once;
-//     the primary's node ends last; no round is made after a Ctrl-C was heard; no budget is taken for spent early.
+//  9. Every wait ends within its time limit: the watch for silence, a start, a stop, a mute connection, an
+//     agent that outlives its host, a round that a member does not start, a place whose holder is dead, a
+//     series of unanswered connections. A failure is dated as its worker has written it down. The limits are
+//     the constants of the cores, by the clock with the largest error, plus a slack for ticks and messages; a
+//     process that was stopped meanwhile is exempt.
+// 10. An answered node keeps its lease or gets a STOP; a member that cannot continue ends its round at once;
+//     the primary's node ends last; no round starts after a Ctrl-C was received; no budget counts as spent too
+//     early.
 #pragma once
 
 #include <functional>
@@ -35,11 +35,11 @@ class Conduct {
   // Time.
   void OnFreeze(const Process& process);
   void OnSpawn(HostProcess* host);
-  void OnSignal(HostProcess* host);  // its ladder may have begun
+  void OnSignal(HostProcess* host);  // its stop sequence may have begun
   void OnSwept(AgentProcess* agent);
   void AfterAgentTick(const AgentProcess& agent);
 
-  // Leases. sent: when this host's agent had sent the status that the newest directive answers.
+  // Leases. sent: the time at which this host's agent sent the status that the newest directive answers.
   void OnAnswer(HostProcess* host, Micros sent);
   void OnLeaseEnded(const HostProcess& host);
   void OnDirectiveSent(const Session& session, const v1::Directive& directive);
@@ -62,11 +62,11 @@ class Conduct {
   void CheckSilentAgent(AgentProcess* agent);
   void OnRun(const Session& session, const v1::Round& round);
   void OnHeldPlace(const Session& session, const std::string& holder);
-  // Of a node that stands by for the holder of its place, as one coordinator tells it.
+  // A node that stands by for the holder of its place, as seen by one coordinator.
   struct Claim {
     std::string holder;
     Micros told_at = -1;
-    Micros proof_since = -1;  // it stands on the holder's machine, where nothing of that one lives
+    Micros proof_since = -1;  // it is on the holder's machine, where nothing of the holder lives
   };
   void CheckProof(const Session& session, const HostProcess& holder, Claim* claim);
   void Fail(int number, const std::string& what) { invariants_->Fail(number, what); }
@@ -75,10 +75,10 @@ class Conduct {
   World* world_;
   Invariants* invariants_;
   bool verdict_told_ = false;
-  int losses_ = 0;                                         // the most that a round was told of
-  std::set<int> cancelled_;                                // coordinators that have heard of a Ctrl-C
-  std::map<std::string, RoundKey> succeeded_;              // the newest round of which a host has said so
-  std::map<int, std::map<std::string, Micros>> attended_;  // by coordinator: when it has heard of a host
+  int losses_ = 0;                                         // the most that any RUN has listed
+  std::set<int> cancelled_;                                // coordinators that have received a Ctrl-C
+  std::map<std::string, RoundKey> succeeded_;              // by host: its newest round reported as succeeded
+  std::map<int, std::map<std::string, Micros>> attended_;  // by coordinator: when it heard from each host
   std::map<std::pair<int, std::string>, Claim> claims_;    // by coordinator and node
   std::set<std::tuple<int, std::string, RoundKey>> told_;  // the first RUN of a round to a node
 };

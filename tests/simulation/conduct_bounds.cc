@@ -1,5 +1,5 @@
-// Checks of how long things take: the start of a round, the passing on of a place, attempts to connect that get no
-// answer, and the times of failures.
+// Checks of time limits: the start of a round, the transfer of a place, unanswered connection attempts, and the
+// dates of failures.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -10,9 +10,9 @@
 namespace muster::simulation {
 namespace {
 
-constexpr Micros kSlack = 700 * kMillisecond;       // a beat, ticks on both sides
-constexpr Micros kOneBreath = 1200 * kMillisecond;  // more than two beats: longer without a word is an absence
-constexpr int kManyDelays = 16;                     // as long as four messages of the slower kind
+constexpr Micros kSlack = 700 * kMillisecond;       // a heartbeat, ticks on both sides
+constexpr Micros kOneBreath = 1200 * kMillisecond;  // more than two heartbeats: a longer silence is an absence
+constexpr int kManyDelays = 16;                     // as long as four slow messages
 constexpr Micros kAttemptsWindow = 2 * kSecond;
 constexpr size_t kAttemptsAllowed = 12;  // within it: their delays begin with 33 ms and double up to 333 ms
 constexpr Micros kClocksDiffer = 30 * kMillisecond;
@@ -36,8 +36,8 @@ void Conduct::OnDirectiveSent(const Session& session, const v1::Directive& direc
   }
 }
 
-// A member that is heard, and does not take up its round within the limit, ends it. With a short lease that is
-// over long before.
+// An attached member that does not start its round within the limit ends it. With a short lease the lease ends
+// first.
 void Conduct::OnRun(const Session& session, const v1::Round& round) {
   const Micros limit = ToMicros(rendezvous::kRunLimit);
   if (scenario_.lease / 2 <= limit || !round.has_node_rank()) return;
@@ -54,7 +54,7 @@ void Conduct::OnRun(const Session& session, const v1::Round& round) {
   });
 }
 
-// A holder that is not heard of any more holds its place for as long as its lease may last.
+// A silent holder keeps its place for as long as its lease may last.
 void Conduct::OnHeldPlace(const Session& session, const std::string& holder) {
   const CoordinatorHome& home = *session.home;
   Claim& claim = claims_[{home.id, session.agent->host->id()}];
@@ -74,7 +74,7 @@ void Conduct::OnHeldPlace(const Session& session, const std::string& holder) {
                        (now - heard->second) / kMillisecond, " ms ago"));
 }
 
-// Who stands by on the machine of a dead holder proves its death, and has the place then.
+// A standby on the machine of a dead holder proves its death and then gets the place.
 void Conduct::CheckProof(const Session& session, const HostProcess& holder, Claim* claim) {
   const AgentProcess& agent = *session.agent;
   const bool lossy = scenario_.drop_percent + scenario_.repeat_percent + scenario_.reorder_percent > 0;
@@ -93,8 +93,7 @@ void Conduct::CheckProof(const Session& session, const HostProcess& holder, Clai
                        agent.name, " on the same machine finds nothing alive"));
 }
 
-// Only an answer makes a connection a good one: who is let in and thrown out again is as patient as who is
-// refused.
+// Only an answer makes a connection good: an agent whose stream is reset backs off like one that is refused.
 void Conduct::OnConnect(AgentProcess* agent) {
   const Micros now = world_->now();
   std::deque<Micros>& attempts = agent->attempts;
@@ -105,7 +104,8 @@ void Conduct::OnConnect(AgentProcess* agent) {
                        kAttemptsWindow / kMillisecond, " ms, and nobody has answered"));
 }
 
-// A host that may take part in the next round has nothing left of the last one, what the kernel holds included.
+// A host that may take part in the next round has no process of the last one, including those that the kernel
+// holds.
 void Conduct::OnHostStatus(const HostProcess& host, const v1::HostStatus& status) {
   if (status.phase() != v1::HOST_PHASE_IDLE || !IsSet(status.started())) return;
   for (const WorkerProcess* descendant : host.descendants) {
@@ -115,8 +115,7 @@ void Conduct::OnHostStatus(const HostProcess& host, const v1::HostStatus& status
   }
 }
 
-// Where a worker has written down when it failed that is when it did, whatever time it took to end, and its host
-// to look.
+// If a worker has written down when it failed, that time counts, however late it ended and its host noticed.
 void Conduct::OnFailureTold(const HostProcess& host, const v1::AgentStatus& status) {
   if (scenario_.early_words_percent == 0 || !status.has_failure()) return;
   const v1::Failure& failure = status.failure();

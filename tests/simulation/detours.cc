@@ -1,5 +1,5 @@
-// Where an agent comes that looks for its coordinator and does not find it: another job's, a server or a proxy
-// that refuses the stream or resets it, an address of earlier days.
+// Wrong destinations of an agent that looks for its coordinator: another job's coordinator, a server or a proxy
+// that refuses or resets the stream, an outdated address.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -12,18 +12,18 @@ namespace muster::simulation {
 namespace {
 
 constexpr Micros kLoopbackDelay = 50;
-constexpr Micros kLongestStream = 200 * kMillisecond;  // of one that is reset
-constexpr Micros kLongestTrouble = 8 * kSecond;        // of a server or a proxy
-// How a name server that has not heard of a change yet answers for a while.
+constexpr Micros kLongestStream = 200 * kMillisecond;  // lifetime of a stream that is reset
+constexpr Micros kLongestTrouble = 8 * kSecond;        // of a server's or proxy's trouble
+// How long a name server may return an outdated address.
 constexpr Micros kStaleAtLeast = 500 * kMillisecond;
 constexpr Micros kStaleAtMost = 20 * kSecond;
-// gRPC's codes, by value. The refusals among them are rare: a node that is new ends with them.
+// gRPC's codes, by value. Refusals are rare because they end a new node.
 constexpr int kOk = 0, kUnimplemented = 12, kUnauthenticated = 16, kPermissionDenied = 7;
 constexpr int kCodes[] = {14, 14, 14, 8, 8, 13, 1, 4, 2, kOk, kUnimplemented, kUnauthenticated, kPermissionDenied};
 
 }  // namespace
 
-// One node may be led astray while all others find the way.
+// One node may get a wrong address while all others get the right one.
 bool World::IsLedAstray(AgentProcess* agent, uint64_t attempt, Micros delay) {
   if (healed_) return false;
   if (scenario_.another_job_percent > 0 && prng_.Chance(scenario_.another_job_percent)) {
@@ -46,15 +46,15 @@ bool World::IsLedAstray(AgentProcess* agent, uint64_t attempt, Micros delay) {
   }
   if (now() >= machine.stale_until) return false;
   Note("network", absl::StrCat(agent->name, " is led to an old address"));
-  // Nobody has that address any more, or a machine that has no coordinator.
+  // The address is unused, or belongs to a machine without a coordinator.
   if (hardships_.Chance(50)) {
     DeliverAfter(2 * delay, agent, [this, agent, attempt] { FailAttempt(agent, attempt, "connection refused"); });
   }
   return true;
 }
 
-// The address, or the name that stands for it, leads to the coordinator of another job, which refuses this node:
-// by its token before the session begins, or by the run id once it has heard it.
+// The address or name leads to another job's coordinator, which refuses this node: by its token before the session
+// begins, or by the run id of its first status.
 void World::ReachAnotherJob(AgentProcess* agent, uint64_t attempt) {
   const Machine& machine = *agent->machine;
   if (agent->attempt != attempt || !agent->alive || machine.cut_out + machine.cut_in > 0) return;
@@ -81,8 +81,8 @@ void World::ReachAnotherJob(AgentProcess* agent, uint64_t attempt) {
       });
 }
 
-// The connection stands, and the stream is refused before anybody answers, or opens and is reset, or hangs. What
-// is sent on it is lost.
+// The connection is established, and the stream is refused, or opens and is reset, or hangs. Data sent on it is
+// lost.
 void World::RefuseStream(AgentProcess* agent, uint64_t attempt) {
   const Machine& machine = *agent->machine;
   if (agent->attempt != attempt || !agent->alive || machine.cut_out + machine.cut_in > 0) return;
@@ -98,7 +98,7 @@ void World::RefuseStream(AgentProcess* agent, uint64_t attempt) {
                [this, agent, session, code] { EndStream(agent, session, code, true); });
 }
 
-// As the agent's session reads the status with which gRPC ends a call.
+// Reads the final status of a gRPC call as the agent's session does.
 void World::EndStream(AgentProcess* agent, uint64_t attempt, int code, bool was_open) {
   if (agent->attempt != attempt) return;
   ++agent->attempt;

@@ -9,7 +9,7 @@
 namespace muster::simulation {
 namespace {
 
-constexpr Micros kLongestHold = 40 * kSecond;  // of a process by the kernel
+constexpr Micros kLongestHold = 40 * kSecond;  // how long the kernel may hold a process
 constexpr Micros kForever = 24 * 3600 * kSecond;
 constexpr Micros kAgentDeathWindow = 11 * kSecond;
 constexpr size_t kAgentDeathsAllowed = 3;  // within the window; the fifth ends the workers by design
@@ -114,7 +114,7 @@ void Faults::FreezeAlone() {
 
 void Faults::StrikeWorker(Fault fault) {
   WorkerProcess* worker = AnyWorker();
-  // What the kernel holds may be what a worker has left behind: it outlasts the sweeps.
+  // The held process may be a worker's leftover, which then outlasts the sweeps.
   const bool descendant = fault == Fault::kStuckWorker && world_->scenario().late_forks_percent > 0;
   if (worker != nullptr && descendant && !worker->host->descendants.empty()) {
     worker = worker->host->descendants.back();
@@ -150,7 +150,7 @@ void Faults::StrikeProcess(Fault fault, HostProcess* host) {
   }
 }
 
-// What stalls a machine stalls all hosts on it.
+// A stalled machine stalls all hosts on it.
 void Faults::FreezeNeighbours(const HostProcess& struck, Micros outage) {
   if (world_->scenario().hosts_per_machine == 1) return;
   for (const auto& host : world_->hosts()) {
@@ -215,12 +215,12 @@ void Faults::StrikeNetwork(Fault fault, HostProcess* host) {
   }
 }
 
-// The old machine is cut off and lives on for a while; a new one takes its place.
+// The old machine is cut off but lives on for a while; a new one replaces it.
 void Faults::IsolateAndReplace(HostProcess* host) {
   const Scenario& s = world_->scenario();
   if (s.lease == 0) return;
-  // That no two machines answer to the primary's name for long is the platform's part: an old primary that could
-  // make rounds alone, or a new one that could make them of spares alone, must not be there beside the other.
+  // The platform must not let two machines answer to the primary's name for long: an old primary that could make
+  // rounds alone, or a new one that could make them of spares alone, must not run beside the other.
   if (host->place == 0 && (s.min_nodes < 2 || s.nodes > s.max_nodes)) return;
   for (const auto& other : world_->hosts()) {
     if (other->zombie && other->alive) return;
@@ -249,7 +249,7 @@ void Faults::CutStaggered(HostProcess* host) {
   });
 }
 
-// Cut one link after the other, mend them in another order.
+// Cuts one link after another and mends them in a different order.
 void Faults::Swizzle() {
   Micros at = 0;
   for (int place = 0; place < world_->place_count(); ++place) {
@@ -263,7 +263,8 @@ void Faults::Swizzle() {
   }
 }
 
-// The coordinator dies as it makes a round: some have been told, and are cut off before anybody hears it of them.
+// The coordinator dies while it starts a round: some members have their RUN and are cut off before they can report
+// it.
 void Faults::OnRound(int node_count) {
   const bool grows = node_count > node_count_;
   node_count_ = node_count;

@@ -1,4 +1,5 @@
-// What goes wrong in a world, and when: by the scenario's weights, and aimed at drains and at the verdict.
+// Faults of a world and their times: random ones by the scenario's weights, and some aimed at drains and at the
+// verdict.
 #pragma once
 
 #include <set>
@@ -20,7 +21,7 @@ class Faults {
   void Begin();
   void Stop() { stopped_ = true; }
 
-  // Hooks for aimed faults: the first RUN and the first STOP of a round, the first word of the verdict.
+  // Hooks for aimed faults: the first RUN and the first STOP of a round, the first announcement of the verdict.
   void OnRound(int node_count);
   void OnDrain(const RoundKey& round);
   void OnVerdict();

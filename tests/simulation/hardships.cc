@@ -1,5 +1,5 @@
-// What a seed draws of hardships: troubles of single nodes and of the way to the coordinator, which any mix of
-// faults may have beside it. Each group has a stream of its own, so that a new one leaves all others as they are.
+// Hardships that a seed may draw: trouble of single nodes and of the way to the coordinator, in addition to any
+// mix of faults. Each group has its own stream of random numbers, so that a new group does not change the others.
 #include <algorithm>
 
 #include "tests/simulation/scripts.h"
@@ -7,7 +7,7 @@
 namespace muster::simulation {
 namespace {
 
-constexpr int kMostWithHardships = 256;  // nodes: a job of more has enough to do
+constexpr int kMostWithHardships = 256;  // nodes: larger jobs have enough events
 
 void DrawTroubles(Prng prng, Scenario& s) {
   if (s.mix == "calm" || s.only_agents_die || s.script != Script::kNone) return;
@@ -27,18 +27,18 @@ void DrawSharedMachines(Prng prng, Scenario& s) {
   s.hosts_per_machine = static_cast<int>(prng.Between(2, 3));
 }
 
-// Streams that are refused or reset, and names that lead some nodes elsewhere.
+// Refused or reset streams, and names that lead some nodes elsewhere.
 void DrawDetours(Prng prng, Scenario& s) {
   if (s.lease == 0 || s.only_agents_die || s.mix == "calm" || s.script != Script::kNone) return;
   if (prng.Chance(6)) s.refused_streams_percent = static_cast<int>(prng.Between(5, 70));
   if (prng.Chance(6)) s.stale_names_percent = static_cast<int>(prng.Between(2, 40));
 }
 
-// Error files: a worker writes down that it fails, and when, by the wall clock; it ends later.
+// Error files: a worker writes down its failure with the wall-clock time, and ends later.
 void DrawEarlyWords(Prng prng, Scenario& s) {
   if (s.only_agents_die || s.mix == "calm" || !prng.Chance(12)) return;
   s.early_words_percent = static_cast<int>(prng.Between(20, 100));
-  if (s.deadline > 0) return;  // its own draw sets the clocks
+  if (s.deadline > 0) return;  // the deadline's own draw sets the clocks
   s.wall_skew = prng.Chance(50) ? prng.Skewed(10 * kMillisecond, 100 * kSecond) : 0;
   if (prng.Chance(20)) s.wall_steps = prng.Skewed(100 * kMillisecond, 5 * kSecond);
 }

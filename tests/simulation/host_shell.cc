@@ -1,5 +1,5 @@
-// The world as the host's shell: it starts agents, spawns, signals and reaps workers, sweeps, keeps the kernel's
-// timer. And the workers themselves.
+// The world in the role of the host's shell: starts agents, spawns, signals and reaps workers, sweeps, and keeps
+// the kernel's timer.
 #include <algorithm>
 #include <csignal>
 #include <utility>
@@ -121,7 +121,7 @@ void World::StartAgentProcess(HostProcess* host, uint64_t number) {
   host->link_open = true;
   host->agent_starts.push_back(now());
   Micros first_word = prng_.Between(2 * kMillisecond, kAgentStartMax);
-  // What it finds out by the primary's name its host keeps.
+  // The host stores what an agent learns from resolving the primary's name.
   const bool looks_up = scenario_.name_lookup > 0 && !healed_ && !host->memory.has_served();
   if (looks_up) first_word += prng_.Between(scenario_.name_lookup * 3 / 4, scenario_.name_lookup);
   const bool slow = scenario_.slow_agents > 0 && !healed_;
@@ -193,7 +193,7 @@ void World::SignalHost(HostProcess* host, int signal) {
 
 // ---- ends of workers
 
-// Who has ended by now ended before whatever the host decides next: as its shell has it, which looks before each
+// Workers that have ended are reported before the host's next decision, as its shell does: it reaps before each
 // order and each tick.
 void World::CollectEnded(HostProcess* host) {
   while (host->alive && !host->unreaped.empty()) {
@@ -203,7 +203,7 @@ void World::CollectEnded(HostProcess* host) {
   }
 }
 
-// With the group of a worker that has ended all of it is killed, unless the core gives it time.
+// The process group of an ended worker is killed, unless the core gives it time.
 void World::Reap(HostProcess* host, WorkerProcess* worker, const host::Ending& ending) {
   if (std::find(host->workers.begin(), host->workers.end(), worker) == host->workers.end()) return;
   host::Ending told = ending;
@@ -241,7 +241,7 @@ void World::StartPreflight(HostProcess* host) {
                                     : "passes"));
   if (hangs) return;
   const host::Ending ending = fails ? DrawFailure() : host::Ending{};
-  // Once there are no faults any more none is too slow either.
+  // Without faults no preflight is too slow.
   const Micros longest =
       healed_ ? std::min(scenario_.preflight_time, scenario_.preflight_timeout / 2) : scenario_.preflight_time;
   DeliverAfter(prng_.Between(kReapDelay, std::max(kReapDelay, longest)), host, [this, host, ending, number] {

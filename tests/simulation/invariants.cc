@@ -11,7 +11,7 @@
 namespace muster::simulation {
 namespace {
 
-constexpr size_t kLongestReason = 4096;  // bytes, of whatever a node is told
+constexpr size_t kLongestReason = 4096;  // bytes, of any reason in a directive
 
 std::string ReasonOf(const v1::Directive& directive) {
   switch (directive.order_case()) {
@@ -52,7 +52,7 @@ void Invariants::Fail(int number, const std::string& what) {
   world_->Note("VIOLATION", message_);
 }
 
-// ---- what coordinators say
+// ---- directives
 
 void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess& to,
                                  const v1::Directive& directive, bool arrives) {
@@ -79,7 +79,7 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
       if (!record.announced && directive.verdict().exit_code() == 0) CheckConcludedSuccess(home);
       record.announced = true;
       return;
-    case v1::Directive::kRelease:  // before the verdict: of one that leaves
+    case v1::Directive::kRelease:  // before the verdict: of a leaving node
       if (record.announced && !record.released && to.alive && !to.asked_to_leave) {
         record.released = true;
         CheckRelease(home);
@@ -93,7 +93,8 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
   }
 }
 
-// Who cannot start. Not the primary, which the others need; but where they can do nothing without its own node.
+// Allowed refusals of nodes that cannot start. The primary, which the others need, may be refused only if they can
+// do nothing without its own node.
 bool Invariants::MayBeRefused(const HostProcess& host) const {
   const bool serves = host.place == 0 && !scenario_.coordinator_alone;
   const bool needed = scenario_.min_nodes == scenario_.max_nodes && scenario_.places != Places::kNone;
@@ -190,7 +191,7 @@ void Invariants::CheckCounts(const RoundKey& key, const RoundRecord& record, Hos
     return Fail(3,
                 absl::StrCat(where, record.losses, " losses, --max-node-losses is ", scenario_.max_node_losses));
   }
-  // Where a job forgot, two histories may meet again: of each count the greater one holds.
+  // If a job forgot its history, two histories may meet again: the greater of each count applies.
   if (record.failures + record.losses > record.restart_count && !forgot_) {
     return Fail(3, absl::StrCat(where, record.failures, " failures and ", record.losses, " losses in ",
                                 record.restart_count, " restarts: a round was charged twice"));
@@ -204,7 +205,7 @@ void Invariants::CheckCounts(const RoundKey& key, const RoundRecord& record, Hos
     return Fail(3, absl::StrCat(where, record.failures, " failures charged, but only ", failed,
                                 " rounds had a worker that failed"));
   }
-  if (key < host.greatest_told && !forgot_) {  // where it forgot, no word of that one had arrived: see OnSpawn
+  if (key < host.greatest_told && !forgot_) {  // if it forgot, no status with that round had arrived: see OnSpawn
     return Fail(3, absl::StrCat(where, "after round ", ToString(host.greatest_told)));
   }
   if (key > host.greatest_told && host.greatest_told.number != 0 && !forgot_) {
@@ -218,7 +219,7 @@ void Invariants::CheckCounts(const RoundKey& key, const RoundRecord& record, Hos
   host.failures = record.failures;
 }
 
-// ---- what workers do
+// ---- workers
 
 void Invariants::OnSpawn(const HostProcess& host, const v1::Round& round) {
   const RoundKey key = KeyOf(round.id());
@@ -278,7 +279,7 @@ void Invariants::OnSignal(const HostProcess& host, int signal) {
   Fail(6, absl::StrCat(host.id(), " signals its workers (", signal, ") though only agents have died"));
 }
 
-// Invariant 7: what outlives a wrapper that our signal ended has the rest of the grace.
+// Invariant 7: processes that outlive a wrapper ended by our signal get the rest of the grace.
 void Invariants::OnSparedKilled(const WorkerProcess& training) {
   Fail(7, absl::StrCat(training.host->id(), " kills pid ", training.pid,
                        " within the grace: its wrapper was ended by our signal"));
@@ -294,13 +295,14 @@ void Invariants::CheckSuccess(const std::string& where) {
   Fail(4, absl::StrCat(where, " 0, but in no round did every worker exit 0 by itself"));
 }
 
-// Exempt: a job is run again from its start by a primary, or a coordinator alone, that the platform brought back
-// after the verdict, when all who knew that one had ended, or are cut off from it to the end. What it comes to is
-// another verdict, the same everywhere again but there.
+// Exempt: the platform restarted the primary, or a standalone coordinator, after the verdict, when all nodes that
+// knew the verdict had ended or stay cut off. The job runs again from its start and reaches another verdict, which
+// must be the same on all nodes but those.
 void Invariants::LookWhetherRunAgain(const CoordinatorHome& home) {
   const Micros born = home.host == nullptr ? home.born : home.host->born;
   const bool serves = home.host == nullptr || home.host->place == 0;
-  // One that was back before, but only the agent of its dead predecessor was heard until then, is as new.
+  // A coordinator that was restarted earlier, but heard only its dead predecessor's agent until then, counts as
+  // new.
   const bool new_here = born > announced_at_ ||
                         (home.host != nullptr && home.host != announced_by_ && !home.host->memory.has_verdict());
   if (!verdict_announced_ || !serves || !new_here) return;
@@ -321,7 +323,7 @@ void Invariants::LookWhetherRunAgain(const CoordinatorHome& home) {
   know_an_earlier_verdict_.insert(know.begin(), know.end());
 }
 
-// Invariant 4: texts travel once, and reach everybody all the same: whoever names a failed worker has its words.
+// Invariant 4: texts are sent once but reach every node: a host that names a failed worker has its texts.
 void Invariants::CheckWords(const std::string& where, const v1::Verdict& verdict) {
   if (verdict.origin() != "worker" || failure_codes_.count(verdict.exit_code()) == 0) return;
   const v1::Failure& cause = verdict.root_cause();
@@ -342,7 +344,7 @@ void Invariants::CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict
     Fail(4, absl::StrCat("the verdict's code ", verdict.exit_code(), " is no failed worker's"));
   }
   if (!verdict.brief()) CheckWords("the verdict", verdict);
-  // Who comes after the verdict may have been in a round.
+  // A node that comes after the verdict may have been in a round.
   if (is_new && verdict.exit_code() == kExitNotFound && verdict.origin() == "muster") CheckCannotStart(home);
   if (verdict.exit_code() == kExitCancelled && verdict.origin() == "muster") {
     const auto& hosts = world_->hosts();
@@ -351,7 +353,7 @@ void Invariants::CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict
   }
 }
 
-// Invariant 5: who cannot start ends a job only before its first round. What the coordinator has heard counts.
+// Invariant 5: a node that cannot start ends a job only before its first round, as far as the coordinator knows.
 void Invariants::CheckCannotStart(const CoordinatorHome& home) {
   for (const auto& [stream, session] : home.sessions) {
     const HostProcess& host = *session->agent->host;
@@ -361,7 +363,7 @@ void Invariants::CheckCannotStart(const CoordinatorHome& home) {
   }
 }
 
-// Invariant 4: released only when all that are left have acknowledged.
+// Invariant 4: nodes are released only when all remaining ones have acknowledged the verdict.
 void Invariants::CheckRelease(const CoordinatorHome& home) {
   for (const auto& [stream, session] : home.sessions) {
     const HostProcess& host = *session->agent->host;
@@ -399,8 +401,8 @@ void Invariants::OnFinish(const HostProcess& host, const host::Finish& finish) {
   CheckSameVerdict(absl::StrCat(who, ":"), host.id(), *finish.verdict);
 }
 
-// A coordinator that dies before its verdict reached anybody has told nobody. An isolated primary that was
-// replaced may come to one of its own, which nobody but its own node hears.
+// A verdict that reached no node does not count. An isolated primary that was replaced may reach its own verdict,
+// which only its own node gets.
 void Invariants::OnVerdictStored(const HostProcess& host, const v1::Verdict& verdict) {
   if (host.zombie || know_an_earlier_verdict_.count(host.id()) != 0) return;
   CheckSameVerdict(absl::StrCat(host.id(), " is told:"), host.id(), verdict);
@@ -413,7 +415,8 @@ void Invariants::CheckSameVerdict(const std::string& where, const std::string& b
                        " saw ", verdict_->code, " of ", verdict_->origin));
 }
 
-// Invariant 5: nobody exits before the verdict except by signal, the coordinator timeout, or by a fault of ours.
+// Invariant 5: no node exits before the verdict except by signal, after the coordinator timeout, by a refusal, or
+// with 70 after repeated deaths of its agents.
 void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Finish& finish,
                                          const std::string& who) {
   const bool observer = host.place >= scenario_.nodes;
@@ -438,10 +441,10 @@ void Invariants::OnHostDeath(const HostProcess& host) {
 }
 
 void Invariants::OnSettled() {
-  // Exempt: who knew the verdict heard an earlier one only, or was ended by a fault of ours before its exit.
+  // Exempt: the nodes that knew the verdict knew only an earlier one, or were killed by a fault before their exit.
   if (!verdict_seen_ && (earlier_verdict_seen_ || died_knowing_)) return;
   if (!verdict_seen_) return Fail(5, "every host has ended, and none with a verdict");
-  // Where a script stops a node for long the kernel's timer ends it, and not every node is replaced.
+  // If a script stops a node for long the kernel's timer ends it, and not every node is replaced.
   const bool stops_nodes =
       scenario_.script == Script::kFreezeWholeNode || scenario_.script == Script::kWakeAfterExit;
   const bool undisturbed = scenario_.total_weight() == 0 && scenario_.quiet_but_for_weights() &&

@@ -1,19 +1,18 @@
-// What must always hold, checked at each event against the truth of the whole world:
+// What must always hold, checked at each event against the state of the whole world:
 //
-//  1. In a round the ranks are 0..world-1, each held once; nobody is told another size or master than the others.
-//  2. No worker executes while one of another round does; a host starts a round once.
+//  1. In a round the ranks are 0..world-1, each held once; all members get the same size and master endpoint.
+//  2. No worker executes while one of another round does; a host starts a round at most once.
 //  3. Round ids never repeat; numbers and counts only grow, the counts within their budgets.
-//  4. The verdict is the same wherever it is told or exited with, at any time, and 0 only if every worker of one
-//  round exited 0 by itself.
-//     No round starts once a coordinator has heard that every node of the round before succeeded, or while one of
-//     them may still tell it so within its lease; and a coordinator concludes 0 of the newest round that it knows,
-//     never of one that a later round has replaced. A round is not drained for absent nodes while all others are
-//     done.
-//  5. With faults ended the job reaches a verdict in bounded time; nobody exits before it without a reason.
-//     A node that cannot start, and a stranger, are refused alone: no job ends for them once it had a round. A
+//  4. All nodes store and exit with the same verdict, and it is 0 only if every worker of one round exited 0 by
+//     itself. No round starts once a coordinator knows that every node of the round before succeeded, or while
+//     one of them may still report that within its lease. A coordinator concludes 0 only of the newest round
+//     that it knows, never of one that a later round has replaced. A round is not drained for absent nodes
+//     while all others are done.
+//  5. Once faults have ended the job reaches a verdict in bounded time; no node exits before it without a
+//     reason. Strangers and nodes that cannot start are refused alone: they end no job that has had a round. A
 //     node that has followed its job's coordinator does not end because another job's coordinator refuses it.
 //  6. The death of an agent, or of a coordinator that is soon back, ends no worker.
-//  7. A training whose wrapper our signal ended is not killed while the grace lasts.
+//  7. A training whose wrapper was ended by our signal is not killed during the grace.
 #pragma once
 
 #include <map>
@@ -29,7 +28,7 @@
 
 namespace muster::simulation {
 
-inline constexpr uint64_t kStrangersEpoch = 1'000'000;  // no coordinator of the job comes so far
+inline constexpr uint64_t kStrangersEpoch = 1'000'000;  // beyond any epoch of the job
 
 struct AgentProcess;
 struct CoordinatorHome;
@@ -46,18 +45,18 @@ struct RoundKey {
 };
 RoundKey KeyOf(const v1::RoundId& id);
 std::string ToString(const RoundKey& key);
-// What a failed worker says of itself.
+// A failed worker's report of itself.
 std::string WordsOf(const RoundKey& round, int rank);
 
 class Invariants {
  public:
   Invariants(const Scenario& scenario, World* world) : scenario_(scenario), world_(world) {}
 
-  // arrives: false where its stream is closed at the other end.
+  // arrives: false if the stream is closed at the other end.
   void OnDirectiveSent(const CoordinatorHome& home, const HostProcess& to, const v1::Directive& directive,
                        bool arrives = true);
   void OnStatusHeard(const CoordinatorHome& home, const v1::AgentStatus& status);  // before the coordinator acts
-  // What somebody who is not of the job has come to: a word of why he is refused, and nothing else.
+  // The coordinator's reaction to a stranger: a refusal with its reason, and nothing else.
   void OnStranger(const CoordinatorHome& home, rendezvous::State before, rendezvous::StreamId stream,
                   const rendezvous::Effects& effects);
   void OnSpawn(const HostProcess& host, const v1::Round& round);
@@ -69,12 +68,12 @@ class Invariants {
   void OnSparedKilled(const WorkerProcess& training);
   void OnVerdictStored(const HostProcess& host, const v1::Verdict& verdict);
   void OnFinish(const HostProcess& host, const host::Finish& finish);
-  void OnHostDeath(const HostProcess& host);  // of one that was not replaced before
+  void OnHostDeath(const HostProcess& host);  // of a host that was not replaced before
   bool Knows(const v1::RoundId& id) const { return rounds_.count(KeyOf(id)) > 0; }
   void OnSettled();     // every host has ended
   void OnNotSettled();  // the bound of the second phase has passed
 
-  // number: of the list above; 0: of the simulation itself.
+  // number: in the list above; 0: an error of the simulation itself.
   void Fail(int number, const std::string& what);
   bool violated() const { return !message_.empty(); }
   const std::string& message() const { return message_; }
@@ -109,11 +108,11 @@ class Invariants {
     RoundKey greatest;
     bool announced = false;  // the verdict
     bool released = false;
-    // What its nodes have told this coordinator of the newest round that it knows.
+    // Results that this coordinator has heard from the nodes of its newest known round.
     RoundKey newest_known;
     std::set<int> succeeded;  // node ranks
     std::set<int> ended_otherwise;
-    bool heard_a_verdict = false;  // of an earlier coordinator
+    bool heard_a_verdict = false;  // of another coordinator
     RoundKey drained;
   };
 
@@ -145,12 +144,12 @@ class Invariants {
   std::map<int, CoordinatorRecord> coordinators_;
   std::map<RoundKey, int> executing_;  // workers by round, all machines
   std::set<int> failure_codes_;
-  bool forgot_ = false;  // a coordinator began again without any memory of earlier rounds
+  bool forgot_ = false;  // a coordinator restarted without any memory of earlier rounds
   bool verdict_announced_ = false;
   Micros announced_at_ = 0;
-  const HostProcess* announced_by_ = nullptr;  // null too where the coordinator is alone
+  const HostProcess* announced_by_ = nullptr;  // also null for a standalone coordinator
   bool verdict_seen_ = false;                  // a host has exited with it
-  // The first that a host has stored or exited with.
+  // The first verdict that a host has stored or exited with.
   struct Verdict {
     int code = 0;
     std::string origin;

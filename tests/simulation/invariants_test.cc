@@ -1,4 +1,4 @@
-// Each check of invariants.cc fires: a lawful history, one step that breaks it, and exactly that report.
+// Each check of invariants.cc fires: a lawful history, one step that breaks a rule, and exactly its report.
 #include "tests/simulation/invariants.h"
 
 #include <gmock/gmock.h>
@@ -93,7 +93,7 @@ class InvariantsTest : public ::testing::Test {
     *directive.mutable_verdict() = verdict;
     Send(*home_, to, directive);
   }
-  // Round `number` is told to both.
+  // Both hosts get the RUN of round `number`.
   void RunBoth(uint64_t number) {
     Run(a_, MakeRound(number, 0));
     Run(b_, MakeRound(number, 1));
@@ -149,7 +149,7 @@ class InvariantsTest : public ::testing::Test {
     finish.verdict = verdict;
     invariants_.OnFinish(node.host, finish);
   }
-  // So far all was lawful.
+  // No violation so far.
   void ExpectLawful() { ASSERT_EQ(invariants_.message(), ""); }
   void ExpectReport(const std::string& report) { EXPECT_EQ(invariants_.message(), report); }
 
@@ -518,6 +518,7 @@ TEST_F(InvariantsTest, SuccessOfAReplacedRoundIsReported) {
       "invariant 4: coordinator 0 concludes 0, but has not heard that every node of round 2@1.abcd succeeded");
 }
 
+// Allowed once every node that knew the first verdict has ended.
 TEST_F(InvariantsTest, ARevivedPrimaryMayReachAnotherVerdict) {
   Announce(a_, VerdictOf(69, "muster"));
   Finish(b_, 69, VerdictOf(69, "muster"));
@@ -544,7 +545,7 @@ TEST_F(InvariantsTest, TheSamePrimaryMayNotReachAnotherVerdict) {
   ExpectReport("invariant 4: a exits 70 (verdict): verdict 70 of muster, but b saw 69 of muster");
 }
 
-// ---- invariant 5: every job ends, and nobody before it
+// ---- invariant 5: every job ends, and no node exits before it
 
 TEST_F(InvariantsTest, ARefusalIsReported) {
   v1::Directive directive;

@@ -1,4 +1,4 @@
-// muster_sim: the three cores of a whole cluster through very many schedules in virtual time.
+// muster_sim: runs the three cores of a whole cluster through many schedules in virtual time.
 //
 //   muster_sim --seeds N [--first S] [--time-limit SECONDS]      run seeds S, S+1, ...
 //   ... --jobs N                                                 on so many threads
@@ -85,7 +85,7 @@ void Report(uint64_t seed, const std::string& message) {
   std::fflush(stdout);
 }
 
-// What all seeds came to. Guarded by its mutex: several threads take seeds, each in worlds of its own.
+// Results of all seeds. Guarded by its mutex: several threads take seeds, each with its own worlds.
 struct Tally {
   std::mutex mutex;
   uint64_t next = 0;  // the next seed
@@ -98,7 +98,7 @@ struct Tally {
   bool enough = false;
 };
 
-// What is wrong with this seed; empty: nothing.
+// The violation of this seed; empty if there is none.
 std::string Judge(const Options& options, uint64_t seed, const Outcome& outcome) {
   if (outcome.ok && seed % kDeterminismEvery == 0 && RunSeed(options, seed).hash != outcome.hash) {
     return "two runs of this seed differ";

@@ -1,4 +1,4 @@
-// The mixes of faults that a seed may have, random ones and such as are aimed at one rule.
+// The mixes of faults that a seed may have: random ones, and ones aimed at a single rule.
 #include "tests/simulation/mixes.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ void AtLeastTwoNodes(Prng& prng, Scenario& s) {
 
 }  // namespace
 
-// Swarm: each kind is off with some probability, the others weigh differently in each seed.
+// Swarm: each kind of fault is off with some probability; the weights of the others differ between seeds.
 void DrawSwarm(Prng& prng, Scenario& s, bool rough) {
   s.mix = rough ? "rough" : "gentle";
   s.fault_phase = prng.Between(5, rough ? 40 : 20) * kSecond;
@@ -45,14 +45,14 @@ void DrawSwarm(Prng& prng, Scenario& s, bool rough) {
   s.trouble_at_verdict_percent = prng.Chance(30) ? 50 : 0;
 }
 
-// Mixes that are aimed at one invariant each: random ones find its bugs too rarely.
+// Mixes aimed at one invariant each, because random ones find its bugs too rarely.
 void DrawAimed(Prng& prng, Scenario& s) {
   s.fault_phase = prng.Between(10, 40) * kSecond;
   s.fault_gap = prng.Between(1, 4) * kSecond;
   AtLeastTwoNodes(prng, s);
   s.run_time = prng.Skewed(2 * kSecond, 20 * kSecond);
   switch (prng.Below(11)) {
-    case 0:  // a one-way cut that outlasts the lease, while the others may go on
+    case 0:  // a one-way cut that outlasts the lease, while the other nodes may go on
       s.mix = "one-way cut beyond the lease";
       Plenty(s);
       Elastic(s);
@@ -92,7 +92,7 @@ void DrawAimed(Prng& prng, Scenario& s) {
       s.only_agents_die = true;
       s.fails_percent = s.drop_percent = s.repeat_percent = s.reorder_percent = 0;
       s.lease = std::max(s.lease, 6 * kSecond);
-      s.min_nodes = s.max_nodes = s.nodes;  // nobody starts without the late
+      s.min_nodes = s.max_nodes = s.nodes;  // no round starts without the late node
       s.node_unit = 1;
       s.delay = std::min(s.delay, 5 * kMillisecond);
       Weight(s, Fault::kKillAgent) = 3;
@@ -114,7 +114,7 @@ void DrawAimed(Prng& prng, Scenario& s) {
       Plenty(s);
       s.run_time = prng.Skewed(200 * kMillisecond, 3 * kSecond);
       s.fails_percent = static_cast<int>(prng.Between(10, 60));
-      // Of many nodes one always waits for the slowest answers: a lease that these outlast lets no round live.
+      // Among many nodes some answer is always slow: a lease shorter than the slowest answer lets no round live.
       s.delay = std::min(prng.Skewed(5 * kMillisecond, 200 * kMillisecond), s.lease / (s.nodes > 8 ? 40 : 10));
       s.exec_delay = prng.Skewed(500, 20 * kMillisecond);
       Weight(s, Fault::kWorkerFails) = 3;
@@ -126,7 +126,7 @@ void DrawAimed(Prng& prng, Scenario& s) {
       s.trouble_at_verdict_percent = 90;
       Weight(s, Fault::kWorkerFails) = 1;
       break;
-    case 7:  // shrink and grow; a greater round has reached some only
+    case 7:  // shrink and grow; a newer round has reached only some nodes
       s.mix = "the coordinator dies as it makes a round";
       Plenty(s);
       s.nodes = s.max_nodes = static_cast<int>(prng.Between(2, 3));
@@ -150,7 +150,7 @@ void DrawAimed(Prng& prng, Scenario& s) {
       s.kill_coordinator_at_round_percent = 60;
       s.cut_off_at_round_percent = 70;
       break;
-    case 8:  // what neither ends nor starts in its time
+    case 8:  // processes that neither end nor start in time
       s.mix = "nodes become unusable";
       Plenty(s);
       Elastic(s);
@@ -165,7 +165,7 @@ void DrawAimed(Prng& prng, Scenario& s) {
       Weight(s, Fault::kKillCoordinator) = 1;
       Weight(s, Fault::kLeave) = 1;
       break;
-    case 9:  // what the flags say of failures: little else happens
+    case 9:  // the flags about failures, with few other faults
       s.mix = "bad nodes and budgets";
       s.max_restarts = static_cast<int>(prng.Between(1, 4));
       s.max_node_losses = 1000;
@@ -193,8 +193,8 @@ void DrawAimed(Prng& prng, Scenario& s) {
   }
 }
 
-// Spares that are new here are more than a round needs, while its members are away and its coordinator has died.
-// From a stream of its own, too.
+// New spares outnumber a round's needs while its members are away and its coordinator is dead. From its own stream
+// too.
 void DrawHiddenRound(Prng prng, Scenario& s) {
   if (!prng.Chance(2) || s.nodes > 16) return;
   DrawAnew(prng, s);
@@ -221,8 +221,8 @@ void DrawHiddenRound(Prng prng, Scenario& s) {
   Weight(s, Fault::kSwizzle) = 1;
 }
 
-// The coordinator lives a moment longer than its node; not everybody hears its last word, or the next one's. From
-// a stream of its own.
+// The coordinator outlives its host for a moment; not every node gets its farewell, or the next coordinator's.
+// From its own stream.
 void DrawFarewell(Prng prng, Scenario& s) {
   if (!prng.Chance(3) || s.nodes > 16) return;
   DrawAnew(prng, s);
@@ -240,7 +240,7 @@ void DrawFarewell(Prng prng, Scenario& s) {
   s.outage_low = s.lease / 8;
   s.outage_high = 2 * s.lease;
   s.replace_low = 10 * kMillisecond;
-  s.replace_high = prng.Skewed(20 * kMillisecond, 2 * kSecond);  // while some are on their way back
+  s.replace_high = prng.Skewed(20 * kMillisecond, 2 * kSecond);  // while some nodes are on their way back
   s.host_is_primary_percent = 70;
   Weight(s, Fault::kKillHost) = 8;
   Weight(s, Fault::kCutBoth) = static_cast<int>(prng.Between(0, 4));

@@ -1,5 +1,5 @@
-// The network between agents and the coordinator: connections that delay, stall while a path is cut, close with or
-// without the other end's knowledge, and in some worlds lose, repeat and reorder whole documents.
+// The network between agents and the coordinator: connections delay, stall while a path is cut, close with or
+// without notice to the other end, and in some worlds lose, repeat and reorder whole documents.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -145,7 +145,7 @@ void World::SendDown(Session* session, const v1::Directive& directive) {
         if (agent->session != session) return;
         const v1::DirectiveId before = agent->core.memory().applied();
         OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDirective(now, directive, out); });
-        // A repeated one is no sign of life.
+        // A repeated document is no sign of life.
         if (Compare(agent->core.memory().applied(), before) == 0) return;
         agent->host->last_directive = agent->answered_at = now();
         while (!agent->sent_up.empty() && agent->sent_up.front().first <= directive.echo().seq()) {
@@ -156,8 +156,7 @@ void World::SendDown(Session* session, const v1::Directive& directive) {
       true);
 }
 
-// Puts an action on its way to the other end; document: may be lost, repeated or overtaken where the scenario
-// says.
+// Sends an action to the other end; document: may be lost, repeated or overtaken if the scenario says so.
 void World::Transmit(Session* session, bool up, Scheduler::Action action, bool document) {
   Session::Way& way = up ? session->up : session->down;
   const Machine& from = up ? *session->agent->machine : *session->home->owner->machine;
@@ -217,7 +216,7 @@ void World::CloseArrivesAtAgent(Session* session, const char* why) {
   OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDisconnected(now, why, 0, out); });
 }
 
-// Both ends learn of it, each in its own time; what was under way may be lost.
+// Both ends learn of the close, each at its own time; documents under way may be lost.
 void World::ResetSession(AgentProcess* agent) {
   Session* session = agent->session;
   if (session == nullptr) return;
@@ -284,7 +283,7 @@ void World::PathsChanged() {
   }
 }
 
-// Keepalive on both sides: longer than lease and margin, each end by its own.
+// Keepalive on both sides: longer than lease and margin; each end has its own timer.
 void World::TransportTimer(Session* session, Micros blocked_since) {
   const Micros least = scenario_.lease + scenario_.lease / 50 + 2 * kSecond;
   DeliverAfter(least + prng_.Between(0, 10 * kSecond), session->agent, [this, session, blocked_since] {

@@ -1,4 +1,4 @@
-// The machines of a world, and the platform that starts hosts on them, replaces what is gone and mends everything.
+// The machines of a world, and the platform that starts hosts on them, replaces lost ones and ends all faults.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -14,7 +14,8 @@ namespace {
 constexpr Micros kTickPeriod = 100 * kMillisecond;
 constexpr Micros kStartOffsetMax = 3600 * kSecond;
 constexpr int kPrimaryPort = 29400;
-constexpr int kFirstStartsAreBetter = 5;  // than those of replacements: else few such jobs had a round
+// First hosts lack a program this many times more rarely than replacements: else few such jobs would have a round.
+constexpr int kFirstStartsAreBetter = 5;
 
 }  // namespace
 
@@ -36,14 +37,15 @@ Machine* World::NewMachine(int place) {
   return machines_.back().get();
 }
 
-// With its neighbour, at first. Where a node finds out whether it is the primary its own machine decides that.
+// At first a host may share its neighbour's machine, except where a node's own machine decides whether it is the
+// primary.
 bool World::SharesMachine(int place) const {
   const int count = scenario_.hosts_per_machine;
   if (count == 1 || place >= scenario_.nodes || (scenario_.serves_if_local && place < count)) return false;
   return place % count != 0;
 }
 
-// What the hosts of a place have left there ends, and with it the machine, if nobody else has a host on it.
+// Ends the leftovers of a place's hosts, and the machine if no other host is on it.
 void World::Vacate(int place) {
   Machine* machine = places_[place].machine;
   const bool shared = std::any_of(hosts_.begin(), hosts_.end(), [&](const auto& host) {
@@ -116,7 +118,7 @@ absl::Time World::WallNow(const Machine& machine) const {
 
 namespace {
 
-// From then on a node may leave: it begins no round that would soon be ended.
+// From then on a node may leave, because it starts no round that would end soon.
 absl::Time MayLeaveFrom(const host::StopBefore& stop) {
   return stop.deadline - stop.before - std::min(stop.before, host::kMaxUselessRound);
 }
@@ -138,7 +140,7 @@ void World::TellWallClock(HostProcess* host) {
   OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnWallClock(now, wall, out); });
 }
 
-// Who comes when the time is nearly over comes to a job that was given more of it.
+// A host that starts near the deadline gets none, as if its job had been given more time.
 std::optional<host::StopBefore> World::StopBefore(const Machine& machine) const {
   const host::StopBefore stop{absl::UnixEpoch() + absl::Microseconds(scenario_.deadline),
                               absl::Microseconds(scenario_.stop_before), "the job's time is nearly over"};
@@ -175,7 +177,7 @@ HostProcess* World::StartHost(int place, Machine* machine) {
   places_[place].started = true;
   places_[place].machine = machine;
   Note("platform", absl::StrCat("starts ", host->name, " on m", machine->id));
-  // Before it starts anything it ends what host and agent left here when they died together.
+  // Before it starts anything, a host ends the leftovers of a host and agent that died together here.
   for (const auto& old : hosts_) {
     if (!old->alive && old->machine == machine) KillMarked(old.get(), kMillisecond);
   }
@@ -226,7 +228,7 @@ void World::AfterHostDeath(HostProcess* host) {
 void World::PlanReplacement(int place, Micros delay) {
   if (places_[place].replacement_planned) return;
   places_[place].replacement_planned = true;
-  // Exempt: spares that have never heard of the round meet a new primary before those do who run it still.
+  // Exempt: spares that do not know the round reach a new primary before the members that still run it.
   const bool with_spares = scenario_.places == Places::kNone && scenario_.nodes > scenario_.max_nodes;
   if (place == 0 && with_spares) delay = std::max(delay, scenario_.lease + scenario_.lease / 100 + 2 * kSecond);
   const bool same_machine = prng_.Chance(60);
@@ -237,8 +239,8 @@ void World::PlanReplacement(int place, Micros delay) {
   });
 }
 
-// Exempt by design: new spares may be as many as the job needs, and a primary that is new, too, on another
-// machine, before those who run a round notice that the old one is gone, has no way to know of them.
+// Exempt by design: new spares may be as many as the job needs, and a new primary on another machine cannot know
+// of the members that run a round and have not yet noticed that the old primary is gone.
 Micros World::PrimaryMovesAfter() const {
   const bool has_spares = scenario_.nodes > scenario_.max_nodes;
   return has_spares ? scenario_.lease + scenario_.lease / 100 + 2 * kSecond : 0;
@@ -248,7 +250,7 @@ void World::Replace(int place, bool same_machine) {
   Place& at = places_[place];
   if (at.ended) return;
   if (VerdictIsKnown()) {
-    // The job is over: only a lost primary is brought back, and only while somebody waits for it.
+    // The job is over: only a lost primary is replaced, and only while a node waits for it.
     const bool waited_for = std::any_of(hosts_.begin(), hosts_.end(), [place](const auto& h) {
       return h->alive && !h->zombie && !h->released && h->place != place;
     });
@@ -263,25 +265,25 @@ void World::Replace(int place, bool same_machine) {
   Machine* machine = same_machine && at.machine->up ? at.machine : NewMachine(place);
   if (machine != at.machine && old == nullptr) Vacate(place);
   StartHost(place, machine);
-  // Nobody waited for the primary when it was its turn.
+  // No node was waiting for the primary at its turn.
   if (healed_ && places_[0].current == nullptr && !scenario_.coordinator_alone) {
     PlanReplacement(0, prng_.Between(100 * kMillisecond, kSecond));
   }
-  if (alone_is_done_) {  // and all who knew the verdict are gone: the whole job is run again
+  if (alone_is_done_) {  // and all nodes that knew the verdict are gone: the job runs again
     alone_is_done_ = false;
     StartAlone(alone_machine_);
   }
 }
 
-// A job all of whose nodes were replaced while an old one lives on cut off forgets that one: exempt by design, so
-// the platform ends the old one when the last host dies that knows of any round.
+// If all nodes are replaced while an old one lives on, cut off, the job forgets the old one. This is exempt by
+// design: the platform ends the old one when the last host that knows any round dies.
 bool World::ForgetsAZombie(int place) const {
   for (const auto& zombie : hosts_) {
     if (!zombie->zombie || !zombie->alive) continue;
     bool known = false;
     for (const auto& host : hosts_) {
       const bool counts = !host->zombie && host->alive && host->place != place && host->place < scenario_.nodes;
-      if (!counts) continue;  // an observer knows it, too, but no round waits for observers
+      if (!counts) continue;  // an observer knows it too, but no round waits for observers
       known = known || IsSet(host->memory.last().id());
     }
     if (!known) return true;

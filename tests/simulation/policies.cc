@@ -15,12 +15,12 @@ namespace muster::simulation {
 namespace {
 
 constexpr Micros kSameMoment = 50 * kMillisecond;  // within it a signal beats an exit code
-constexpr Micros kSlack = kSecond;                 // of what happens at a tick or a beat
+constexpr Micros kSlack = kSecond;                 // for events at a tick or a heartbeat
 constexpr int kChances = 3;                        // statuses heard after the time for a decision has come
 constexpr int kRestartsWithoutProgress = 3;
 constexpr Micros kNever = int64_t{1} << 60;
 
-Micros Longer(Micros time) { return time + time / 50; }  // than this, on any two clocks
+Micros Longer(Micros time) { return time + time / 50; }  // tolerance for the drift between any two clocks
 Micros Shorter(Micros time) { return time - time / 50; }
 
 }  // namespace
@@ -35,30 +35,30 @@ struct Policies::RoundRecord {
   std::map<std::string, Micros> excluded;  // by host id: for how long from told_at
   std::vector<WorkerFailure> failures;
   Micros progressed_at = -1;
-  Micros ended_at = -1;     // when the next one was told
-  v1::Epoch ended_in;       // of the coordinator that told it
-  std::string stopped_for;  // what its first STOP said
+  Micros ended_at = -1;     // when the next round was sent
+  v1::Epoch ended_in;       // of the coordinator that sent it
+  std::string stopped_for;  // the cause in its first STOP
 };
 
 struct Policies::HostRecord {
   v1::AgentStatus status;
-  Micros ready_since = -1;  // in the present round, or the present gathering
+  Micros ready_since = -1;  // in the current round or gathering
   const Session* heard_on = nullptr;
-  const Session* session = nullptr;  // the newest that was told something
-  std::string failed_in;             // the round of the newest failure that it told of,
+  const Session* session = nullptr;  // the newest with a directive
+  std::string failed_in;             // the round of the newest failure that it reported,
   Micros failed_by = kNever;         // and by when it must have happened
-  uint64_t first_directive = 0;      // told on that session: an older status does not count
+  uint64_t first_directive = 0;      // on that session: an older status does not count
   v1::Epoch epoch;
 };
 
 struct Policies::HomeRecord {
-  std::map<std::string, HostRecord> hosts;  // by host id, as heard
-  std::optional<RoundKey> round;            // the newest that it made itself
-  Micros newcomer_since = -1;               // the first that was ready in that round without being of it
-  bool stopped = false;                     // that round
-  int chances = 0;                          // statuses since somebody should have been let in,
+  std::map<std::string, HostRecord> hosts;  // by host id, from statuses
+  std::optional<RoundKey> round;            // the newest round that it made itself
+  Micros newcomer_since = -1;               // when the first non-member was ready in that round
+  bool stopped = false;                     // that round was stopped
+  int chances = 0;                          // statuses since a newcomer should have been taken in,
   int waits = 0;                            // since a round should have been made
-  Micros ran_at = -1;                       // the last time that it was seen with a round
+  Micros ran_at = -1;                       // when it last ran a round
 };
 
 Policies::Policies(const Scenario& scenario, World* world, Invariants* invariants)
@@ -81,10 +81,10 @@ void Policies::OnStatus(const Session& session, const v1::AgentStatus& status) {
   HomeRecord& record = homes_[session.home->id];
   HostRecord& host = record.hosts[from.id()];
   const auto number = [](const v1::StatusId& id) { return std::make_pair(id.agent_number(), id.seq()); };
-  if (number(status.id()) <= number(host.status.id())) return;  // a repeated one
+  if (number(status.id()) <= number(host.status.id())) return;  // a repeated status
   const bool ready =
       status.phase() == v1::PHASE_READY && !status.offer().host().empty() && !status.has_cannot_start();
-  if (!ready || host.heard_on != &session) host.ready_since = -1;  // where it was away, it is new
+  if (!ready || host.heard_on != &session) host.ready_since = -1;  // after an absence it counts as new
   host.heard_on = &session;
   if (ready && host.ready_since < 0) host.ready_since = world_->now();
   host.status = status;
@@ -100,7 +100,7 @@ void Policies::OnStatus(const Session& session, const v1::AgentStatus& status) {
   if (record.newcomer_since < 0) record.newcomer_since = world_->now();
 }
 
-// A coordinator that has heard of it can take it for a round.
+// Whether a coordinator that knows the host can use it for a round.
 bool Policies::IsCandidate(const CoordinatorHome& home, const HostProcess& host) const {
   if (host.place >= scenario_.nodes || !host.runs() || host.zombie || host.asked_to_leave ||
       host.asked_to_cancel) {
@@ -144,12 +144,12 @@ void Policies::AfterStatus(const CoordinatorHome& home) {
   CheckGathering(home);
 }
 
-// Who stands by though there is room, for longer than the settle time, was forgotten.
+// A spare that waits longer than the settle time although there is room was forgotten.
 void Policies::CheckGrowth(const CoordinatorHome& home) {
   HomeRecord& record = homes_[home.id];
   if (!record.round || scenario_.scale_up != v1::NodeConfig::SCALE_UP_IMMEDIATE) return;
   const RoundRecord& round = rounds_[*record.round];
-  // One more change would be the end of the job.
+  // One more change would end the job.
   if (scenario_.max_membership_changes > 0 && round.told.idle_changes() >= scenario_.max_membership_changes)
     return;
   const bool runs = home.core.state() == rendezvous::State::kRunning && round.complete && !record.stopped &&
@@ -180,8 +180,8 @@ void Policies::CheckGrowth(const CoordinatorHome& home) {
                        round.name, " has room for it"));
 }
 
-// When as many as there can be are ready, set aside or not, there is nothing to wait for but a lease, a pause, and
-// the return of the primary.
+// Once the maximum number of nodes is ready, excluded or not, only a lease, a pause or the primary's return may
+// delay the round.
 void Policies::CheckGathering(const CoordinatorHome& home) {
   HomeRecord& record = homes_[home.id];
   if (home.core.state() != rendezvous::State::kGathering || scenario_.restart_delay > 0) {
@@ -195,7 +195,7 @@ void Policies::CheckGathering(const CoordinatorHome& home) {
     since = std::max(since, record.hosts[host->id()].ready_since);
     ++ready;
   }
-  // One that may be fit soon keeps its rank from a spare.
+  // A node that may be fit soon keeps its rank from a spare.
   const bool some_prepare = std::any_of(record.hosts.begin(), record.hosts.end(), [](const auto& entry) {
     return !entry.second.status.preparing().empty();
   });
@@ -230,7 +230,7 @@ void Policies::OnStop(const CoordinatorHome& home, const v1::Stop& stop) {
     return round.members.count(entry.first) == 0 && entry.second.ready_since >= 0;
   });
   if (ready == 0) {
-    // Whoever was when that was decided may have gone, or been away, since.
+    // The nodes that were ready at the decision may have left since.
     if (record.newcomer_since < 0) Fail(7, absl::StrCat(where, "but none is ready"));
     return;
   }
@@ -297,7 +297,7 @@ void Policies::OnComplete(const CoordinatorHome& home, const RoundRecord& round)
   }
   if (!maker.round) return;
   const RoundRecord& before = rounds_[*maker.round];
-  // It may have heard of another history since then, and go on with that one.
+  // It may have learned another history since then, and continue that one.
   if (!Same(before.told.id().epoch(), round.told.id().epoch())) return;
   CheckKeptRanks(home, before, round);
   CheckPause(before, round);
@@ -305,7 +305,7 @@ void Policies::OnComplete(const CoordinatorHome& home, const RoundRecord& round)
   CheckCulprit(home, before, round);
 }
 
-// A spare that is ready earlier does not push a member out that goes on.
+// A spare that is ready earlier does not displace a member that continues.
 void Policies::CheckKeptRanks(const CoordinatorHome& home, const RoundRecord& before, const RoundRecord& round) {
   if (scenario_.places != Places::kNone) return;
   const auto newcomer = std::find_if(round.members.begin(), round.members.end(),
@@ -314,7 +314,7 @@ void Policies::CheckKeptRanks(const CoordinatorHome& home, const RoundRecord& be
   for (const auto& [id, host] : before.members) {
     const bool aside = round.excluded.count(id) > 0;
     if (round.members.count(id) > 0 || aside || !IsCandidate(home, *host)) continue;
-    if (host->agent->session->first_heard > before.told_at) continue;  // it was away, and may have been forgotten
+    if (host->agent->session->first_heard > before.told_at) continue;  // it was away and may have been forgotten
     return Fail(7, absl::StrCat("round ", round.name, ": ", newcomer->first, " has the rank of ", id,
                                 ", which is ready, too"));
   }
@@ -324,7 +324,7 @@ void Policies::CheckPause(const RoundRecord& before, const RoundRecord& round) {
   const int fast = round.told.fast_failures();
   const bool charged = fast == before.told.fast_failures() + 1 && round.told.failures() > before.told.failures();
   if (scenario_.restart_delay == 0 || fast < 2 || !charged || before.failures.empty()) return;
-  constexpr int kMaxDoublings = 6;  // of what is checked
+  constexpr int kMaxDoublings = 6;  // limit of the check
   const Micros least = (scenario_.restart_delay << std::min(fast - 2, kMaxDoublings)) / 2;
   const Micros first = before.failures.front().at;
   if (world_->now() - first >= Shorter(std::min<Micros>(least, 30 * kSecond))) return;
@@ -352,7 +352,7 @@ void Policies::CheckExcluded(const CoordinatorHome& home, const RoundRecord& rou
                                   " rounds in which its workers failed"));
     }
     const RoundRecord& last = rounds_[*failed_rounds_[id].rbegin()];
-    // One that has begun anew since may not have heard of that end.
+    // A coordinator that restarted since may not know that end.
     const Micros set_at = Same(last.ended_in, home.core.epoch()) ? last.ended_at : world_->now();
     if (world_->now() + left <= set_at + Longer(scenario_.exclude_for) + kSlack) continue;
     return Fail(
@@ -379,13 +379,13 @@ bool Policies::Clean(const RoundRecord& round) const {
   return round.complete && !lossy && disturbed_at_ < round.told_at;
 }
 
-// A worker's own word of when it failed is of another time then.
+// Then the worker's own time of its failure differs.
 bool Policies::ClockWasSetIn(const RoundRecord& round) const {
   return scenario_.early_words_percent > 0 && world_->clock_set_at() >= round.told_at;
 }
 
-// When the first failure of this round happened, as far as this coordinator can tell: by when any word of it
-// arrived, less its age then. Never earlier than it was.
+// Latest time of this round's first failure as known to this coordinator: arrival of a report minus the age in it.
+// Never earlier than the failure.
 Micros Policies::FirstHeard(const CoordinatorHome& home, const RoundRecord& round) const {
   Micros first = kNever;
   for (const auto& [id, host] : homes_.at(home.id).hosts) {
@@ -394,7 +394,7 @@ Micros Policies::FirstHeard(const CoordinatorHome& home, const RoundRecord& roun
   return first;
 }
 
-// What was stopped since a worker failed, and lost no node, costs a restart.
+// A round that was stopped because a worker failed, and lost no node, costs a restart.
 void Policies::CheckCharged(const RoundRecord& before, const RoundRecord& round) {
   if (!Clean(before) || !absl::StartsWith(before.stopped_for, "rank ")) return;
   const bool lost_one = round.told.loss_ages_ms_size() != before.told.loss_ages_ms_size();
@@ -421,7 +421,7 @@ void Policies::CheckCulprit(const CoordinatorHome& home, const RoundRecord& befo
 // ---- the verdict
 
 void Policies::OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict) {
-  if (!verdicts_.insert(verdict.reason()).second) return;  // it was decided earlier
+  if (!verdicts_.insert(verdict.reason()).second) return;  // already decided
   if (verdict.origin() == "worker") {
     CheckBudget(verdict);
     CheckCause(home, verdict);
@@ -430,7 +430,7 @@ void Policies::OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict
   if (absl::StartsWith(verdict.reason(), "too few nodes: ")) CheckTooFew(home, verdict);
 }
 
-// Who waits in vain waits for as long as was said, and for nodes that are needed.
+// A gathering that fails lasts as long as its timeout, and lacks nodes that are needed.
 void Policies::CheckTooFew(const CoordinatorHome& home, const v1::Verdict& verdict) {
   int ready = 0;
   if (std::sscanf(verdict.reason().c_str(), "too few nodes: %d of", &ready) != 1) return;

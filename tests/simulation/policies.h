@@ -1,14 +1,13 @@
-// What the flags promise, checked against the truth of the whole world, as invariants.h says what must hold of any
-// job:
+// The promises of the options, checked against the state of the whole world. The numbers continue the list in
+// invariants.h.
 //
-//  7. Who attends and is ready keeps its rank before a spare; nodes are gathered for the settle time, and get in
-//  when
-//     there is room; pauses and budgets are neither cut short nor overdrawn; a node is set aside for its own
-//     failures only, for so long, and if the others suffice.
-//  8. The cause that is named is the failure that came first.
+//  7. An attached and ready node keeps its rank before a spare; new nodes are gathered for the settle time, and
+//     are taken in when there is room; pauses and budgets are neither cut short nor overdrawn; a node is
+//     excluded only for its own failures, for the set time, and only if the others suffice.
+//  8. The reported cause is the failure that came first.
 //
-// What a coordinator cannot know (it was away, the network was cut) is left out: only what it has heard itself
-// counts.
+// Events that a coordinator cannot know (it was away, the network was cut) do not count: only statuses that it
+// has received itself do.
 #pragma once
 
 #include <map>
@@ -35,14 +34,14 @@ class Policies {
   Policies(const Scenario& scenario, World* world, Invariants* invariants);
   ~Policies();
 
-  // A status has arrived; before and after the coordinator has decided on it.
+  // A status has arrived: before and after the coordinator's decision.
   void OnStatus(const Session& session, const v1::AgentStatus& status);
   void AfterStatus(const CoordinatorHome& home);
   void OnDirectiveSent(const Session& session, const v1::Directive& directive);
-  // Of a worker, not of what it left behind.
+  // The failure of a worker, not of its leftovers.
   void OnFailure(const WorkerProcess& worker, bool by_signal);
   void OnProgress(const HostProcess& host, const RoundKey& round);
-  // Anything but a worker's own failure: who was told what, and when, is not a matter of the policies any more.
+  // Any event other than a worker's own failure; the order of messages then no longer concerns the policies.
   void OnDisturbance();
 
  private:
@@ -72,7 +71,7 @@ class Policies {
   void CheckNoProgress(const v1::Verdict& verdict);
   void CheckTooFew(const CoordinatorHome& home, const v1::Verdict& verdict);
   void CheckCause(const CoordinatorHome& home, const v1::Verdict& verdict);
-  bool Clean(const RoundRecord& round) const;  // nothing but workers' own failures happened in it
+  bool Clean(const RoundRecord& round) const;  // only workers' own failures happened in it
   bool ClockWasSetIn(const RoundRecord& round) const;
   Micros FirstHeard(const CoordinatorHome& home, const RoundRecord& round) const;
   bool IsCandidate(const CoordinatorHome& home, const HostProcess& host) const;

@@ -1,5 +1,5 @@
-// The one source of chance in a simulated world: splitmix64, integers only, so that a seed means the same schedule
-// with every compiler and library.
+// The only source of randomness in a simulated world: splitmix64 on integers, so that a seed gives the same
+// schedule with every compiler and library.
 #pragma once
 
 #include <cstdint>

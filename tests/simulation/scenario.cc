@@ -37,8 +37,8 @@ constexpr const char* kFaultNames[kFaultKinds] = {
     "notice",
 };
 
-constexpr Micros kLongestLookup = 2 * kSecond;  // as the agent's limit is
-constexpr int64_t kWorstDriftPpm = 5000;  // 0.5 %: of two clocks against each other 1 %, as the lease's margin
+constexpr Micros kLongestLookup = 2 * kSecond;  // the agent's limit
+constexpr int64_t kWorstDriftPpm = 5000;        // 0.5 %; 1 % between two clocks, the lease's margin
 
 int& Weight(Scenario& s, Fault fault) { return s.weight[static_cast<int>(fault)]; }
 
@@ -53,7 +53,7 @@ int DrawNodes(Prng& prng) {
   return static_cast<int>(prng.Between(9, 16));
 }
 
-// When it grows, whom it leaves out, how long it pauses; and, where places have no names, spares.
+// Growth, exclusion and pauses; and spares, if places have no names.
 void DrawPolicies(Prng& prng, Scenario& s) {
   if (s.places == Places::kNone && s.nodes > 2 && prng.Chance(30)) {
     s.max_nodes = s.nodes - static_cast<int>(prng.Between(1, s.nodes / 2));
@@ -113,9 +113,9 @@ void DrawHabits(Prng& prng, Scenario& s) {
   s.late_start = prng.Chance(50) ? 100 * kMillisecond : prng.Between(1, 10) * kSecond;
 }
 
-// From a stream of its own, so that all else of a seed is what it was.
+// From its own stream of random numbers, so that the rest of a seed does not change.
 void DrawFitness(Prng prng, Scenario& s) {
-  // A node that is not fit comes late, and that is a disturbance.
+  // An unfit node joins late, which counts as a disturbance.
   if (s.only_agents_die || s.mix == "calm") return;
   if (prng.Chance(20)) {
     s.preflight_timeout = prng.Between(2, 10) * kSecond;
@@ -130,21 +130,21 @@ void DrawFitness(Prng prng, Scenario& s) {
   }
 }
 
-// From a stream of its own, too.
+// From its own stream too.
 void DrawUnwelcome(Prng prng, Scenario& s) {
   if (prng.Chance(10)) s.strangers_every = prng.Skewed(50 * kMillisecond, 5 * kSecond);
   if (s.only_agents_die || s.mix == "calm" || !prng.Chance(10)) return;
   s.cannot_start_percent = static_cast<int>(prng.Between(5, 50));
 }
 
-// Addresses and names that lead elsewhere, and name servers that are slow. From a stream of its own, too.
+// Addresses and names that lead elsewhere, and slow name servers. From its own stream too.
 void DrawNames(Prng prng, Scenario& s) {
   if (s.lease == 0 || s.only_agents_die || s.mix == "calm") return;
   if (prng.Chance(8)) s.another_job_percent = static_cast<int>(prng.Between(2, 60));
   if (prng.Chance(8)) s.name_lookup = prng.Between(kSecond, kLongestLookup);
 }
 
-// Machines that say that they will go, and jobs whose time is limited. From a stream of its own.
+// Machines that announce their end, and jobs with a deadline. From its own stream.
 void DrawEnds(Prng prng, Scenario& s) {
   if (s.only_agents_die || s.total_weight() == 0) return;
   if (prng.Chance(10)) Weight(s, Fault::kNotice) = 1 + s.total_weight() / 5;
@@ -154,7 +154,7 @@ void DrawEnds(Prng prng, Scenario& s) {
   s.wall_skew = prng.Chance(50) ? 0 : prng.Skewed(10 * kMillisecond, 5 * kSecond);
 }
 
-// Decisions that wait, as those of very large jobs do, in a job of any size.
+// Deferred decisions, as in very large jobs, for a job of any size.
 void DrawDeferral(Prng prng, Scenario& s) {
   if (!prng.Chance(15)) return;
   s.many_hosts = static_cast<int>(prng.Between(1, 3));

@@ -53,7 +53,7 @@ enum class Script {
   kWakeAfterExit,
 };
 
-// How members are named.
+// How members are identified.
 enum class Places { kSpec, kByRank, kNone };
 
 struct Scenario {
@@ -90,79 +90,79 @@ struct Scenario {
 
   // The workers.
   Micros run_time = 5 * kSecond;
-  int fails_percent = 0;        // of workers that fail by themselves during the fault phase
+  int fails_percent = 0;        // share of workers that fail by themselves during the fault phase
   bool peers_fail_too = false;  // the others of the round see the failure and fail as well
   int term_exits_zero_percent = 50;
   int term_slow_percent = 0;  // end late within or beyond the grace
   int term_ignored_percent = 0;
   Micros exec_delay = 2 * kMillisecond;
-  int slow_start_percent = 0;   // of workers whose exec takes half the limit, or twice it
-  Micros progress_within = 0;   // a worker touches the progress file once by then; 0: nobody looks
-  int descendants_percent = 0;  // of workers that leave a process in a session of its own
-  int wrappers_percent = 0;     // of workers that are a shell around the training
+  int slow_start_percent = 0;   // share of workers whose exec takes half the limit, or twice it
+  Micros progress_within = 0;   // a worker touches the progress file once by then; 0: not watched
+  int descendants_percent = 0;  // share of workers that leave a process in its own session
+  int wrappers_percent = 0;     // share of workers that are a shell around the training
 
   // Between rounds.
   Micros preflight_timeout = 0;     // 0: there is no preflight
-  Micros preflight_time = kSecond;  // the longest
-  int preflight_fails_percent = 0;  // of its runs, during the fault phase
+  Micros preflight_time = kSecond;  // the longest preflight
+  int preflight_fails_percent = 0;  // share of its runs, during the fault phase
   int preflight_hangs_percent = 0;
-  Micros gpu_release_timeout = 0;  // 0: nobody looks at GPUs
+  Micros gpu_release_timeout = 0;  // 0: GPUs are not checked
   bool driver_pids = false;
-  int gpus_held_percent = 0;  // of the looks at them, during the fault phase
+  int gpus_held_percent = 0;  // share of the checks, during the fault phase
 
-  // Who comes that should not.
-  int cannot_start_percent = 0;  // of the replacements in the fault phase, a fifth of it of the first: no program
-  Micros strangers_every = 0;    // one of another job, or another muster, speaks to the coordinator; 0: nobody
+  // Nodes that should not come.
+  int cannot_start_percent = 0;  // no program: replacements in the fault phase; a fifth for first hosts
+  Micros strangers_every = 0;    // a node of another job or version contacts the coordinator; 0: never
 
-  int another_job_percent = 0;  // of the connections in the fault phase that lead to another job's coordinator
-  Micros name_lookup = 0;       // how long an agent looks up the primary's name, at most; 0: it need not
-  // A coordinator of more hosts than this decides for many statuses at once, after such a time for each host.
+  int another_job_percent = 0;  // share of connections in the fault phase that reach another job
+  Micros name_lookup = 0;       // longest look-up of the primary's name; 0: none needed
+  // A coordinator with more hosts than this decides once for many statuses, after this delay per host.
   int many_hosts = 0;  // 0: as in production
   Micros decision_spacing = 0;
 
-  // The nodes' time is over at this moment, as each one's wall clock has it, and they leave so long before.
+  // The nodes' deadline by their wall clocks, and how long before it they leave.
   Micros deadline = 0;  // 0: there is none
   Micros stop_before = 0;
 
-  // What else goes wrong in a node, each from the stream of scripts.h.
+  // Further troubles of a node, each from the stream of scripts.h.
   Script script = Script::kNone;
-  int late_place = -1;            // comes when the script wants it; -1: none
+  int late_place = -1;            // joins when the script says; -1: none
   bool serves_if_local = false;   // each node finds out whether it is the primary
-  Micros slow_agents = 0;         // an agent takes up to this to start; 0: a moment
-  int agent_fails_percent = 0;    // of further agents, that cannot be started at all
-  int no_port_percent = 0;        // of the ports that are to be kept for the workers
-  int not_swept_percent = 0;      // of dead hosts, whose agents cannot say that all of it has ended
-  int told_failures_percent = 0;  // of failures: memory ran out, or the worker said earlier that it fails
-  Micros wall_steps = 0;          // a wall clock is set anew, by up to this
-  int early_words_percent = 0;    // of failures by an exit code: the worker writes its error file, and ends later
-  int late_forks_percent = 0;     // of the processes that a sweep finds: one has started another one just before
-  int portless_place = -1;        // no port is to be had there; -1: none is so
-  bool worst_clocks = false;      // the coordinator's is the fastest, all others are the slowest
+  Micros slow_agents = 0;         // longest start of an agent; 0: a moment
+  int agent_fails_percent = 0;    // share of further agents that cannot be started
+  int no_port_percent = 0;        // share of the ports to reserve for the workers
+  int not_swept_percent = 0;      // share of dead hosts whose agents cannot prove that all has ended
+  int told_failures_percent = 0;  // share of failures by OOM, or dated earlier by the worker
+  Micros wall_steps = 0;          // largest step of a wall clock
+  int early_words_percent = 0;    // share of exit-code failures with an error file before the end
+  int late_forks_percent = 0;     // share of swept processes that forked just before
+  int portless_place = -1;        // place without a free port; -1: none
+  bool worst_clocks = false;      // the coordinator's clock is the fastest, all others the slowest
 
-  int hosts_per_machine = 1;        // of neighbouring places, at first
-  int refused_streams_percent = 0;  // of connections: gRPC's server, or a proxy, refuses or resets the stream
-  int stale_names_percent = 0;      // of look-ups: this node's name server leads to an address of earlier days
+  int hosts_per_machine = 1;        // neighbouring places that share a machine at first
+  int refused_streams_percent = 0;  // share of connections whose stream a server or proxy refuses or resets
+  int stale_names_percent = 0;      // share of look-ups that return an outdated address
 
   // The clocks.
-  int64_t drift_ppm = 0;  // each machine's rate is wrong by up to this
-  Micros wall_skew = 0;   // each machine's wall clock, too
+  int64_t drift_ppm = 0;  // largest error of each machine's clock rate
+  Micros wall_skew = 0;   // largest offset of each machine's wall clock
 
   // The network.
   Micros delay = kMillisecond;  // mean, one way
-  int drop_percent = 0;         // of whole documents
+  int drop_percent = 0;         // share of documents
   int repeat_percent = 0;
   int reorder_percent = 0;
-  bool close_is_echoed = false;  // the shell reports the close of a stream that the coordinator closed itself
+  bool close_is_echoed = false;  // the shell also reports streams that the coordinator closed
 
   // The faults.
   Micros late_start = 0;  // machines come up within this time
   Micros fault_phase = 10 * kSecond;
   Micros fault_gap = kSecond;  // mean between two
   std::array<int, kFaultKinds> weight{};
-  int host_is_primary_percent = 0;            // of the hosts that are killed
-  bool spare_the_primary = false;             // what strikes any host strikes another one
-  int kill_coordinator_at_round_percent = 0;  // of rounds that grow; a quarter of it where they do not
-  int cut_off_at_round_percent = 0;           // of those: one of the others, then
+  int host_is_primary_percent = 0;            // share of the hosts that are killed
+  bool spare_the_primary = false;             // random faults on hosts spare the primary
+  int kill_coordinator_at_round_percent = 0;  // share of rounds that grow; a quarter of it for others
+  int cut_off_at_round_percent = 0;           // share of those in which another member is cut off too
   int kill_coordinator_in_drain_percent = 0;
   int kill_node_in_drain_percent = 0;
   int trouble_at_verdict_percent = 0;
@@ -176,7 +176,7 @@ struct Scenario {
     for (int w : weight) total += w;
     return total;
   }
-  // Nothing is done to the processes and the network, but what the weights say.
+  // No fault of processes and network except by the weights.
   bool quiet_but_for_weights() const {
     return kill_coordinator_at_round_percent + cut_off_at_round_percent + kill_coordinator_in_drain_percent +
                kill_node_in_drain_percent + trouble_at_verdict_percent + drop_percent ==

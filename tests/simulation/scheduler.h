@@ -17,7 +17,7 @@ class Scheduler {
   Micros now() const { return now_; }
   bool empty() const { return queue_.empty(); }
   uint64_t events() const { return events_; }
-  // Of every event so far: two runs of one seed must agree.
+  // Hash of every event so far: two runs of one seed must agree.
   uint64_t hash() const { return hash_; }
   void Mix(uint64_t value) { hash_ = (hash_ ^ value) * 0x100000001B3u; }
 

@@ -56,7 +56,7 @@ HostProcess* Scripts::AnyMember() {
   return world_->HostAt(static_cast<int>(prng_.Between(first, world_->place_count() - 1)));
 }
 
-// Nothing of that node moves any more: its workers run until the kernel's timer ends them, and no longer.
+// The whole node freezes: only the kernel's timer ends its workers.
 void Scripts::FreezeWholeNode() {
   After(prng_.Between(15, 25) * kSecond, &Scripts::FreezeWholeNode);
   HostProcess* host = AnyMember();
@@ -67,7 +67,7 @@ void Scripts::FreezeWholeNode() {
   world_->Freeze(host->agent, outage);
 }
 
-// A node is cut off, its place gets another host, and the old one comes back beside it.
+// A node is cut off, its place gets another host, and the old one returns beside it.
 void Scripts::SendAwayAndBack() {
   After(prng_.Exponential(6 * kSecond) + kSecond, &Scripts::SendAwayAndBack);
   const Micros lease = world_->scenario().lease;
@@ -83,8 +83,8 @@ void Scripts::SendAwayAndBack() {
   });
 }
 
-// The name of the coordinator leads to another machine, while nobody reaches the old one; and then back to that,
-// which knows nothing of what has happened since.
+// The coordinator's name leads to another machine while no node reaches the old one; then it leads back to the old
+// one, which missed everything since.
 void Scripts::MoveCoordinator() {
   AloneProcess* alone = world_->alone();
   if (alone == nullptr) return After(kSecond, &Scripts::MoveCoordinator);
@@ -92,7 +92,7 @@ void Scripts::MoveCoordinator() {
   Machine* first = alone->machine;
   world_->Cut(first, true, true, kForever);
   Machine* second = world_->MoveCoordinator();
-  // Not for so long that the old one, alone with itself, gives the job up.
+  // Not for so long that the isolated old one gives up the job.
   world_->scheduler().After(prng_.Between(lease / 2, 2 * lease + lease / 2), [this, first, second] {
     if (!stopped_) MoveBack(first, second);
   });
@@ -103,7 +103,7 @@ void Scripts::MoveBack(Machine* first, Machine* second) {
   world_->Mend(first);
   world_->MoveCoordinatorTo(first);
   After(prng_.Between(5, 15) * kSecond, &Scripts::MoveCoordinator);
-  // One of the round's nodes is away just then, and another one fails.
+  // At that moment one of the round's nodes is away and another one fails.
   HostProcess* away = AnyMember();
   if (away == nullptr) return;
   const Micros lease = world_->scenario().lease;
@@ -116,8 +116,9 @@ void Scripts::MoveBack(Machine* first, Machine* second) {
   });
 }
 
-// The primary's main process dies. Its coordinator says so to the other node, whose echo is lost, so that it stays
-// for a moment; a third node comes and hears of the round, and not of that word, which was not for it.
+// The primary's main process dies. Its coordinator sends the farewell to the other node, whose confirmation is
+// lost, so that the coordinator stays for a moment. A third node comes and learns of the round, but does not get
+// the farewell.
 void Scripts::EndPrimary() {
   HostProcess* primary = world_->HostAt(0);
   HostProcess* other = world_->HostAt(1);
@@ -148,7 +149,7 @@ void Scripts::OnRound(int) {
   After(prng_.Between(300 * kMillisecond, 2 * kSecond), &Scripts::BringBackTheOld);
 }
 
-// The successor's whole machine is lost, the third node is cut off, and the one comes back that bears the word.
+// The successor's whole machine is lost, the third node is cut off, and the node with the farewell returns.
 void Scripts::BringBackTheOld() {
   HostProcess* primary = world_->HostAt(0);
   HostProcess* third = world_->HostAt(world_->scenario().late_place);
@@ -159,8 +160,8 @@ void Scripts::BringBackTheOld() {
   world_->PowerOff(primary->machine);
 }
 
-// A member is not reached by the RUN that is just being sent, nor by what follows, but is heard: its lease is so
-// long that the limit for taking up a round ends first.
+// A member does not get the RUN that is just being sent, nor anything later, but its statuses arrive: its lease is
+// so long that the limit for starting a round ends first.
 void Scripts::CutOffFromRun() {
   HostProcess* member = prng_.Chance(60) ? AnyMember() : nullptr;
   if (member == nullptr) return;
@@ -168,9 +169,9 @@ void Scripts::CutOffFromRun() {
   world_->Cut(member->machine, false, true, prng_.Between(76, 79) * kSecond);
 }
 
-// The name of the coordinator leads some nodes to another one, which has just started; the others stay with the
-// first. Not for so long that the two can go on without each other: half a lease later the second is gone, and all
-// names lead to the first again.
+// The coordinator's name leads some nodes to a second one, which has just started; the others stay with the first.
+// The two do not last long enough to go on separately: half a lease later the second is gone, and all names lead
+// to the first again.
 void Scripts::SplitNames() {
   AloneProcess* alone = world_->alone();
   if (alone == nullptr) return After(kSecond, &Scripts::SplitNames);
@@ -195,7 +196,7 @@ void Scripts::JoinNames(Machine* second) {
   After(prng_.Between(3, 12) * kSecond, &Scripts::SplitNames);
 }
 
-// A node comes to a group that runs without it. Where no port is to be had for it, it never gets ready.
+// A node joins a group that runs without it. Without a free port it never gets ready.
 void Scripts::BringNewcomer() {
   const int place = world_->scenario().late_place;
   if (world_->HostAt(place) == nullptr) world_->StartHost(place, world_->places_[place].machine);
@@ -210,8 +211,8 @@ void Scripts::FailAMember() {
   if (worker->executing && !worker->dead) world_->FailWorker(worker, world_->DrawFailure());
 }
 
-// Host and agent of a node are stopped while all its workers end well, and go on when its lease is nearly over:
-// the exits are seen at the same moment as that.
+// Host and agent of a node are stopped while all its workers succeed, and continue when its lease is nearly over:
+// they see the exits and the end of the lease at the same moment.
 void Scripts::SleepThroughExits() {
   After(prng_.Between(5, 15) * kSecond, &Scripts::SleepThroughExits);
   HostProcess* host = AnyMember();
@@ -228,7 +229,7 @@ void Scripts::SleepThroughExits() {
   };
   end_well(*host);
   if (!prng_.Chance(40)) return;
-  // And so do all others; and it wakes with a wish that it leaves.
+  // The workers of all other nodes succeed too, and the node wakes with an order to leave.
   for (const auto& other : world_->hosts()) {
     if (other->alive && other.get() != host) end_well(*other);
   }
@@ -280,8 +281,8 @@ void DrawSmallJob(Prng& prng, Scenario& s) {
 
 }  // namespace
 
-// More than the number of hosts from which on decisions are deferred, and beats grow longer. Rare and short: such
-// a seed costs as much as hundreds of others.
+// More hosts than the threshold for deferred decisions and longer heartbeat intervals. Rare and short: such a seed
+// costs as much as hundreds of others.
 void DrawManyHosts(Prng prng, Scenario& s) {
   if (prng.Below(5000) != 0 || s.lease == 0) return;
   DrawSmallJob(prng, s);
@@ -305,7 +306,7 @@ void DrawManyHosts(Prng prng, Scenario& s) {
 void DrawScript(Prng prng, Scenario& s) {
   if (!prng.Chance(10) || s.lease == 0 || s.nodes > 16) return;
   DrawSmallJob(prng, s);
-  s.another_job_percent = 0;  // else nodes that come to the wrong place at their start may be all that happens
+  s.another_job_percent = 0;  // else wrong addresses at the start may be the only event
   switch (prng.Below(8)) {
     case 0:
       s.script = Script::kFreezeWholeNode;
@@ -353,7 +354,7 @@ void DrawScript(Prng prng, Scenario& s) {
       s.rejoin_timeout = 20 * kSecond;
       if (prng.Chance(50)) {  // and never gets ready
         s.portless_place = s.late_place;
-      } else {  // and is taken in once it has settled, for there is room for more
+      } else {  // and is taken in after the settle time: there is room
         s.places = Places::kByRank;
         ++s.max_nodes;
         s.join_settle = prng.Skewed(500 * kMillisecond, 5 * kSecond);
@@ -374,7 +375,7 @@ void DrawScript(Prng prng, Scenario& s) {
       s.lease = prng.Between(8, 10) * kSecond;
       s.run_time = prng.Between(40, 60) * kSecond;
       s.last_call = kMillisecond;
-      s.replace_low = 1100 * kMillisecond;  // the old one has its moment
+      s.replace_low = 1100 * kMillisecond;  // the old one lasts for a moment
       s.replace_high = 2 * kSecond;
       break;
   }

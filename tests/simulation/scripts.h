@@ -1,6 +1,5 @@
-// Faults that come in a certain order: what a swarm of random ones brings about too rarely to be counted on. A
-// seed has at most one script; its chance comes from a stream of its own, so that all else of a seed stays as it
-// is.
+// Faults in a fixed order that random faults produce too rarely. A seed has at most one script; its randomness
+// comes from its own stream, so that the rest of a seed does not change.
 #pragma once
 
 #include "tests/simulation/scenario.h"
@@ -18,7 +17,7 @@ class Scripts {
 
   void Begin();
   void Stop() { stopped_ = true; }
-  void OnRound(int node_count);  // a coordinator tells a new one
+  void OnRound(int node_count);  // a coordinator sends a new round
 
  private:
   void FreezeWholeNode();
@@ -40,13 +39,13 @@ class Scripts {
   World* world_;
   Prng prng_;
   bool stopped_ = false;
-  // Of the script that ends the primary twice.
+  // State of the script that ends the primary twice.
   enum class Farewell { kNone, kAwaitsSuccessor, kDone } farewell_ = Farewell::kNone;
   AgentProcess* old_coordinator_ = nullptr;
   Machine* sent_away_ = nullptr;
 };
 
-// What a seed draws beside all else; see Scenario.
+// Further settings that a seed draws; see Scenario.
 void DrawScript(Prng prng, Scenario& scenario);
 void DrawManyHosts(Prng prng, Scenario& scenario);
 // hardships.cc

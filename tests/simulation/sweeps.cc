@@ -1,4 +1,4 @@
-// How what a host has started is killed: by its own shell, step by step, or by its agent once it is dead.
+// Kills a host's processes: by its own shell, step by step, or by its agent once the host is dead.
 #include <algorithm>
 #include <csignal>
 #include <utility>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr Micros kKillDelayMax = kMillisecond;  // SIGKILL to the end
 constexpr Micros kSweepMax = 20 * kMillisecond;
-constexpr Micros kSweepReport = kSecond;  // how often an unfinished sweep says what is left
+constexpr Micros kSweepReport = kSecond;  // interval at which an unfinished sweep reports what is left
 
 host::Ending Killed() {
   host::Ending ending;
@@ -39,7 +39,7 @@ void World::KillSessionsOf(HostProcess* host) {
   }
 }
 
-// Everything that bears the host's marker.
+// All processes with the host's marker.
 void World::KillMarked(HostProcess* host, Micros within) {
   KillWorkersOf(host, within);
   for (WorkerProcess* descendant : host->descendants) Kill(descendant, within);
@@ -58,7 +58,7 @@ void World::SweepHost(HostProcess* host) {
   SweepPass(host);
 }
 
-// What a pass has found may have started something just before it was killed: the next pass finds that.
+// A process that a pass has found may have forked just before it was killed; the next pass finds the child.
 void World::ForkOnceMore(HostProcess* host) {
   if (scenario_.late_forks_percent == 0) return;
   const std::vector<WorkerProcess*> found = host->descendants;
@@ -72,7 +72,7 @@ void World::ForkOnceMore(HostProcess* host) {
   }
 }
 
-// A descendant is seen when it has lost its parent and become the host's child.
+// A descendant becomes visible once it has lost its parent and become the host's child.
 void World::SweepPass(HostProcess* host) {
   KillSessionsOf(host);
   ForkOnceMore(host);

@@ -1,4 +1,4 @@
-// The workers of a host, as its shell sees them start, run and end by themselves or by a signal.
+// The workers of a host: start, run, and end by themselves or by a signal.
 #include <algorithm>
 #include <csignal>
 #include <utility>
@@ -161,7 +161,7 @@ WorkerProcess* World::NewChild(WorkerProcess* worker) {
   return child;
 }
 
-// A child that leaves the worker's session, and most often outlives it.
+// A child that leaves the worker's session and usually outlives the worker.
 void World::Fork(WorkerProcess* worker) {
   if (worker->dead || worker->kill_pending || worker->frozen > 0 || worker->stuck > 0) return;
   WorkerProcess* child = NewChild(worker);
@@ -179,8 +179,8 @@ void World::FailWorker(WorkerProcess* worker, const host::Ending& ending) {
   WriteErrorFile(worker, ending);
 }
 
-// The time in an error file is a whole second of the wall clock; that of the file is exact, but a file server may
-// have a clock of its own.
+// The time in an error file is a whole second of the wall clock; the file's own time is exact, but a file server
+// may use another clock.
 void World::WriteErrorFile(WorkerProcess* worker, const host::Ending& ending) {
   if (worker->word.at >= 0) return;
   const absl::Time wall = WallNow(*worker->host->machine);
@@ -215,7 +215,7 @@ void World::HoldInKernel(WorkerProcess* worker, Micros for_how_long) {
   });
 }
 
-// What waited for the end of a hold.
+// Events that waited for the end of a hold.
 void World::LetGo(WorkerProcess* worker) {
   if (worker->dead || worker->stuck > 0) return;
   if (worker->kill_pending) return Die(worker, BySignal(SIGKILL), false);
@@ -230,7 +230,7 @@ void World::Exempt(WorkerProcess* worker) {
   if (worker->executing) invariants_.OnExempt(*worker);
 }
 
-// What host and agent leave behind when neither can sweep any more, until a successor finds it: exempt by design.
+// Leftovers of a host and an agent of which neither can sweep, until a successor finds them: exempt by design.
 void World::ExemptOrphans(const HostProcess& host) {
   const AgentProcess* agent = host.agent;
   const bool sweeps = agent != nullptr && agent->runs() && agent->core.configured();
@@ -238,14 +238,14 @@ void World::ExemptOrphans(const HostProcess& host) {
   for (WorkerProcess* descendant : host.descendants) Exempt(descendant);
 }
 
-// by_itself: not by a SIGKILL. A stopped process ends by nothing else.
+// by_itself: not by a SIGKILL, which alone ends a stopped process.
 void World::Die(WorkerProcess* worker, const host::Ending& ending, bool by_itself) {
   if (worker->dead) return;
   if (by_itself && (worker->frozen > 0 || worker->stuck > 0)) {
     if (!worker->pending_ending) worker->pending_ending = ending;
     return;
   }
-  if (worker->stuck > 0) {  // SIGKILL is pending: it counts as ended, by design, and so must what hangs on it
+  if (worker->stuck > 0) {  // with SIGKILL pending it counts as ended by design, with its dependents
     Exempt(worker);
     for (WorkerProcess* descendant : worker->host->descendants) {
       if (descendant->parent == worker) Exempt(descendant);
@@ -261,7 +261,7 @@ void World::Die(WorkerProcess* worker, const host::Ending& ending, bool by_itsel
   const bool by_its_own_fault = by_itself && (!worker->signalled || says_so);
   invariants_.OnDeath(*worker, ending, by_its_own_fault);
   if (by_its_own_fault && worker->parent == nullptr && !ending.ok())
-    policies_.OnFailure(*worker, ending.by_signal);  // at the time of its word, if it has left one
+    policies_.OnFailure(*worker, ending.by_signal);  // at the time in its error file, if it wrote one
   if (worker->parent != nullptr && worker->parent->training == worker) OnTrainingDead(worker->parent);
   if (worker->parent != nullptr) return;
   HostProcess* host = worker->host;

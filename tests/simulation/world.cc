@@ -16,7 +16,7 @@ constexpr Micros kTickPeriod = 100 * kMillisecond;
 constexpr uint64_t kMaxEvents = 40'000'000;
 
 Micros LivenessBound(const Scenario& s) {
-  // Each wait that the design allows one after the other, and room for workers' runs and slow starts.
+  // All waits that the design allows in sequence, plus time for workers' runs and slow starts.
   return 4 * s.lease + s.join_timeout + s.rejoin_timeout + s.coordinator_timeout + 4 * s.run_time +
          3 * (s.shutdown_grace + s.termination_grace) + 2 * (s.preflight_timeout + s.gpu_release_timeout) +
          180 * kSecond;
@@ -56,7 +56,7 @@ bool World::Run() {
     if (place == scenario_.late_place) continue;
     scheduler_.After(prng_.Between(0, scenario_.late_start), [this, place] {
       if (places_[place].started) return;
-      Machine* machine = places_[place].machine;  // its neighbour's fate may have ended it
+      Machine* machine = places_[place].machine;  // the loss of a neighbour's host may have ended it
       StartHost(place, machine->up ? machine : NewMachine(place));
     });
   }
@@ -86,7 +86,7 @@ BootTime World::BootNow(const Machine& machine) const {
 
 Micros World::WorldTime(const Machine& machine, BootTime at) const {
   const Micros boot = (ToBootNanos(at) + 999) / 1000 - machine.boot_offset;
-  const int64_t rate = 1'000'000 + machine.drift_ppm;  // of this clock's microseconds in a true second
+  const int64_t rate = 1'000'000 + machine.drift_ppm;  // this clock's microseconds per true second
   return (boot * 1'000'000 + rate - 1) / rate;
 }
 
@@ -162,7 +162,7 @@ void World::Tick(Process* process) {
   } else if (auto* alone = dynamic_cast<AloneProcess*>(process)) {
     OnHome(alone->home, [alone](BootTime now, rendezvous::Effects* out) { alone->home->core.OnTick(now, out); });
     if (!alone->home->core.finished()) return;
-    EndAlone(alone, !VerdictIsKnown());  // nobody is left who heard it: the platform runs the job again
+    EndAlone(alone, !VerdictIsKnown());  // no node that knew it is left: the platform runs the job again
   }
 }
 

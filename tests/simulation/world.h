@@ -1,8 +1,9 @@
-// A whole cluster in virtual time: machines with clocks of their own, the processes on them (host, agent with the
-// coordinator inside the primary's, workers), the links between them, and the platform that replaces what is gone.
+// A whole cluster in virtual time: machines with their own clocks, the processes on them (hosts, agents, the
+// coordinator inside the primary's agent, workers), the links between them, and the platform that replaces lost
+// hosts.
 //
-// The world plays the part of the shells: it carries out the cores' effects and brings the answers. It decides
-// nothing for them. Everything lives until the world ends, so plain pointers are safe in scheduled actions.
+// The world plays the shells: it executes the cores' effects and delivers the answers, and decides nothing. All
+// objects live until the world ends, so plain pointers are safe in scheduled actions.
 #pragma once
 
 #include <deque>
@@ -27,7 +28,7 @@ namespace muster::simulation {
 
 struct Machine {
   int id = 0;
-  int place = 0;           // index of the place that it was made for
+  int place = 0;           // index of the place that it was created for
   Micros boot_offset = 0;  // its boot clock when the world began
   int64_t drift_ppm = 0;
   Micros wall_skew = 0;
@@ -36,13 +37,13 @@ struct Machine {
   bool up = true;
   int cut_out = 0;  // >0: nothing from here reaches the network
   int cut_in = 0;
-  Machine* name_leads_to = nullptr;  // of the coordinator; nullptr: to the coordinator
-  enum class Streams { kRefused, kReset, kHang } streams = Streams::kRefused;  // what becomes of its streams,
-  Micros refused_until = 0;                                                    // so long
-  Micros stale_until = 0;  // its name server leads to an address of earlier days
-  Micros stepped_at = -1;  // its wall clock was set the last time
+  Machine* name_leads_to = nullptr;  // target of the coordinator's name; nullptr: the right one
+  enum class Streams { kRefused, kReset, kHang } streams = Streams::kRefused;  // the fate of its streams,
+  Micros refused_until = 0;                                                    // until then
+  Micros stale_until = 0;  // until then its name server returns an outdated address
+  Micros stepped_at = -1;  // last step of its wall clock
   int64_t next_pid = 100;
-  Micros port_taken_until = 0;  // the coordinator's, by another program
+  Micros port_taken_until = 0;  // another program has the coordinator's port until then
 };
 
 struct Process {
@@ -54,9 +55,9 @@ struct Process {
   bool started = true;  // false: spawned, not yet running
   int frozen = 0;       // holds; >0: stopped
   Micros frozen_since = 0;
-  Micros runs_since = 0;  // without a stop
+  Micros runs_since = 0;  // running without a stop since then
   bool tick_missed = false;
-  std::deque<Scheduler::Action> inbox;  // of a process that does not run
+  std::deque<Scheduler::Action> inbox;  // deferred events of a stopped process
 
   bool runs() const { return alive && started && frozen == 0; }
 };
@@ -76,27 +77,27 @@ struct WorkerProcess {
   bool dead = false;
   Micros spawned_at = 0;
   bool succeeded = false;  // exited 0 by itself
-  // It has written down that it fails, and ends later.
+  // An error file that the worker wrote before its end.
   struct Word {
-    Micros at = -1;      // -1: it has not
+    Micros at = -1;      // -1: none
     int64_t second = 0;  // of the wall clock
-    Micros latest = 0;   // that the host can take it for
+    Micros latest = 0;   // latest time that the host can derive from it
     absl::Time written;
   } word;
-  bool signalled = false;  // our ladder has begun for it
+  bool signalled = false;  // our stop sequence has begun
   bool kill_pending = false;
   bool exempt = false;  // from invariant 2: SIGKILL is pending, so it counts as ended
   int frozen = 0;
-  int stuck = 0;  // holds of the kernel (D state); >0: nothing ends it before they are gone, SIGKILL neither
-  std::optional<host::Ending> pending_ending;  // of a frozen or stuck one
+  int stuck = 0;                               // holds by the kernel (D state); >0: not even SIGKILL ends it
+  std::optional<host::Ending> pending_ending;  // of a frozen or stuck process
   bool pending_exec = false;
-  // Of a descendant: whose child it was. It has a session of its own and no parent-death signal, so it ends by
-  // itself or by a sweep.
+  // Parent of a descendant. A descendant has its own session and no parent-death signal, so it ends by itself or
+  // by a sweep.
   WorkerProcess* parent = nullptr;
-  // Of a wrapper: the training that it runs as a child in its session. SIGTERM ends the wrapper at once.
+  // Training that a wrapper runs as a child in its session. SIGTERM ends the wrapper at once.
   WorkerProcess* training = nullptr;
-  int stop_signal = 0;           // that it got while it lived
-  bool training_spared = false;  // the host waits for it, the wrapper has ended
+  int stop_signal = 0;           // the stop signal that it got while it lived
+  bool training_spared = false;  // the wrapper has ended and the host waits for the training
 };
 
 // One connection between an agent and a coordinator. Each way is a FIFO that stalls while its path is cut.
@@ -121,13 +122,13 @@ struct CoordinatorHome {
                   uint64_t entropy)
       : owner(process), host(primary), core(std::move(options), now, entropy) {}
   Process* owner;
-  HostProcess* host;  // whose agent the owner is; nullptr: a coordinator alone
+  HostProcess* host;  // the owner's host; nullptr: a standalone coordinator
   int id = 0;
   Micros born = 0;
   rendezvous::Coordinator core;
   std::map<rendezvous::StreamId, Session*> sessions;
   rendezvous::StreamId next_stream = 1;
-  Micros releasing_since = -1;  // who comes later is told the verdict, and nobody but the primary waits
+  Micros releasing_since = -1;  // latecomers get the verdict; only the primary waits for them
 };
 
 struct AgentProcess : Process {
@@ -140,14 +141,14 @@ struct AgentProcess : Process {
   bool home_planned = false;
   rendezvous::PortRetry port_retry;
   CoordinatorHome* home = nullptr;
-  Session* session = nullptr;  // the present one
-  uint64_t attempt = 0;        // of the present Connect
+  Session* session = nullptr;  // the current session
+  uint64_t attempt = 0;        // number of the current Connect
   bool swept = false;          // has ended what its dead host left
   Micros connected_at = 0;
-  std::deque<Micros> attempts;                      // to connect, since then and within a while
-  Micros answered_at = 0;                           // when the newest directive came
-  Micros answered_for = 0;                          // when the status that it answers was sent
-  std::deque<std::pair<uint64_t, Micros>> sent_up;  // statuses, by seq, that are not answered yet
+  std::deque<Micros> attempts;                      // recent attempts to connect since then
+  Micros answered_at = 0;                           // arrival of the newest directive
+  Micros answered_for = 0;                          // sending time of the status that it answers
+  std::deque<std::pair<uint64_t, Micros>> sent_up;  // unanswered statuses, by seq
 };
 
 // `muster coordinator`.
@@ -166,22 +167,22 @@ struct HostProcess : Process {
   std::vector<WorkerProcess*> descendants;  // of any round
   bool sweeping = false;
   Micros next_sweep_report = 0;
-  bool out_of_time = false;  // it has said that the grace of the present round's stop is over
+  bool out_of_time = false;  // it has reported the end of the current stop's grace
   uint64_t timer_generation = 0;
   bool preflight_runs = false;
   uint64_t preflights = 0;             // started
-  std::deque<Scheduler::Action> next;  // runs right after the present event, as in the shell's loop
+  std::deque<Scheduler::Action> next;  // runs right after the current event, as in the shell's loop
   bool busy = false;
   v1::Memory memory;  // as last stored by its agent
   std::optional<host::Finish> finish;
-  int start_fails = 0;  // of the next spawns
+  int start_fails = 0;  // number of next spawns that fail
   std::deque<std::pair<WorkerProcess*, host::Ending>> unreaped;
   bool killed = false;  // by a fault, the timer or its agent
   bool asked_to_leave = false;
-  bool noticed = false;  // its machine says that it will go
+  bool noticed = false;  // its machine announces its end
   bool asked_to_cancel = false;
-  bool released = false;  // told so by a coordinator
-  bool refused = false;   // so, too
+  bool released = false;  // by a coordinator
+  bool refused = false;   // by a coordinator, too
   bool zombie = false;    // replaced while it lives, cut off
   Micros born = 0;
   Micros last_directive = -1;  // when a directive last reached one of its agents
@@ -192,9 +193,9 @@ struct HostProcess : Process {
   int heard_by = 0;  // the coordinator that processed its newest status, if that acknowledged the verdict
   Micros last_status_at = -1;  // when a coordinator processed it
   std::deque<Micros> agent_starts;
-  int agents_struck = 0;           // by faults: killed, or not to be started
+  int agents_struck = 0;           // agents that faults killed or kept from starting
   bool refused_elsewhere = false;  // by another job's coordinator, before it followed its own
-  bool gave_up_port = false;       // another process had it for too long; its platform starts it again
+  bool gave_up_port = false;       // another process held it too long; the platform restarts the host
 
   const std::string& id() const { return options.host_id; }
 };
@@ -231,25 +232,25 @@ class World {
 
   void KillAgent(AgentProcess* agent);
   void KillHost(HostProcess* host);
-  void PowerOff(Machine* machine);  // silently: no packet tells of it
+  void PowerOff(Machine* machine);  // silently: no packet reports it
   void Freeze(Process* process, Micros for_how_long);
   void FreezeWorker(WorkerProcess* worker, Micros for_how_long);
   void HoldInKernel(WorkerProcess* worker, Micros for_how_long);  // D state
   void FailWorker(WorkerProcess* worker, const host::Ending& ending);
   host::Ending DrawFailure();
   void Cut(Machine* machine, bool out, bool in, Micros for_how_long);
-  void Mend(Machine* machine);  // of all cuts
-  // The coordinator's name leads to a new machine, on which one starts; the old one lives on.
+  void Mend(Machine* machine);  // ends all cuts
+  // Moves the coordinator's name to a new machine, on which one starts; the old one lives on.
   Machine* MoveCoordinator();
-  Machine* StartSecondCoordinator();  // beside it, where the name may lead some nodes
+  Machine* StartSecondCoordinator();  // beside the first; the name may lead some nodes to it
   void EndSecondCoordinator(const Machine* machine);
   void LeadNamesHome();
   void MoveCoordinatorTo(Machine* machine);
   void ResetSession(AgentProcess* agent);
-  void CloseAtCoordinatorOnly(AgentProcess* agent);  // a proxy or a NAT on the way gave up
+  void CloseAtCoordinatorOnly(AgentProcess* agent);  // a proxy or NAT in between closed the connection
   void SignalHost(HostProcess* host, int signal);
-  void Notice(AgentProcess* agent);  // its machine says that it will go
-  // Somebody who is not of the job speaks to the coordinator.
+  void Notice(AgentProcess* agent);  // its machine announces its end
+  // A stranger contacts the coordinator.
   void Knock();
   // The place gets a new host, on the same machine if wanted and possible. The old host, if alive, is a zombie.
   void Replace(int place, bool same_machine);
@@ -345,7 +346,7 @@ class World {
   void FailAttempt(AgentProcess* agent, uint64_t attempt, const char* why);
   CoordinatorHome* HomeOn(const Machine* machine) const;
   void Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* home);
-  // Ways that lead to no coordinator of this job (detours.cc).
+  // Connections that do not lead to this job's coordinator (detours.cc).
   bool IsLedAstray(AgentProcess* agent, uint64_t attempt, Micros delay);
   void ReachAnotherJob(AgentProcess* agent, uint64_t attempt);
   void RefuseStream(AgentProcess* agent, uint64_t attempt);
