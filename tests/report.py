@@ -1,4 +1,4 @@
-"""Adds up what the test programs reported and prints the closing line; the exit code says whether all is well.
+"""Adds up the results of the test programs and prints the closing line; the exit code is 0 if everything passed.
 
   report.py FOLDER FAILED_STAGES
 
@@ -11,7 +11,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 SHOWN_FAILURES = 8
-SHOWN_LINES = 60  # the last ones of each
+SHOWN_LINES = 60  # the last lines of each failure
 
 
 def count_googletest(path):
@@ -50,13 +50,13 @@ def count_ctest(folder):
         failed_entries += failed
         if entry.get("name") not in reported:
             total[1 if failed else 2 if entry.get("status") in ("notrun", "disabled") else 0] += 1
-    if failed_entries > total[1]:  # an entry whose cases passed failed all the same: in a leak check, say
+    if failed_entries > total[1]:  # an entry may fail although its cases passed, for example in a leak check
         total[1] = failed_entries
     return total
 
 
 def count_unittest(log):
-    """A result stands at the end of a test's line, or alone where the test printed in between."""
+    """A result is at the end of a test's line, or on its own line if the test printed in between."""
     results = re.findall(r"(?:\.\.\. |^)(ok|FAIL|ERROR|skipped|expected failure|unexpected success)\b(?!:)",
                          log.read_text(errors="replace"), re.MULTILINE)
     return [results.count("ok"), sum(map(results.count, ("FAIL", "ERROR", "unexpected success"))),
@@ -64,7 +64,7 @@ def count_unittest(log):
 
 
 def count_lines(log):
-    """Lines like "model NAME: ok, ...", "mutant NAME: caught" and "fuzz NAME: ok, ...", or what went wrong instead."""
+    """Lines like "model NAME: ok, ...", "mutant NAME: caught" and "fuzz NAME: ok, ...", or the failure instead."""
     results = re.findall(r"^(?:model|mutant|fuzz) \S+: (.*)", log.read_text(errors="replace"), re.MULTILINE)
     passed = sum(result.startswith(("ok", "caught")) for result in results)
     return [passed, len(results) - passed, 0]
@@ -78,14 +78,14 @@ def failures_of_ctest(folder):
 
 
 def failures_of_unittest(log):
-    """unittest tells each failure in a block of its own, after all tests."""
+    """unittest prints each failure in its own block after all tests."""
     for block in re.split(r"^={70}\n", log.read_text(errors="replace"), flags=re.MULTILINE)[1:]:
         title, _, text = block.partition("\n")
         yield title, re.split(r"^-{70}\nRan ", text, flags=re.MULTILINE)[0]
 
 
 def show_failures(reports):
-    """Once more at the very end: who reads only that must see what failed, and how."""
+    """Repeats the failures at the very end, for readers of the end alone."""
     found = [failure for junit in sorted(reports.glob("*/ctest.junit")) for failure in failures_of_ctest(junit.parent)]
     found += [failure for log in reports.glob("python*.log") for failure in failures_of_unittest(log)]
     for name, output in found[:SHOWN_FAILURES]:

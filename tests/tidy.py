@@ -1,9 +1,9 @@
-"""clang-tidy, with clang's check of the locks, over what is compiled, newest changes first; says what it left out.
+"""Runs clang-tidy, with clang's check of the locks, on all compiled files, newest changes first; names skipped files.
 
-  tidy.py BUILD_FOLDER      MUSTER_TIDY_BUDGET_S  how long to begin new files (0: no end)
+  tidy.py BUILD_FOLDER      MUSTER_TIDY_BUDGET_S  after this time no further file is started (0: no limit)
 
-A file that passed is remembered in .cache/clang-tidy by its preprocessed text, the rules and the version, and not
-read again until one of them changes.
+A passed file is stored in .cache/clang-tidy by its preprocessed text, the rules and the version, and not
+checked again until one of them changes.
 """
 import concurrent.futures
 import hashlib
@@ -19,7 +19,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache/clang-tidy"
 TIDY, CLANG = "clang-tidy-14", "clang++-14"
-# Clang 14 takes [this] for unused in a generic lambda of a template.
+# Clang 14 considers [this] unused in a generic lambda of a template.
 FLAGS = ["-Wthread-safety", "-Wno-unknown-warning-option", "-Wno-unused-lambda-capture"]
 EXTRA = [f"--extra-arg={flag}" for flag in FLAGS]
 BUDGET_S = float(os.environ.get("MUSTER_TIDY_BUDGET_S", "0"))
@@ -27,7 +27,7 @@ VERSION = subprocess.run([TIDY, "--version"], capture_output=True, text=True, ch
 
 
 def database_without_precompiled_headers(build):
-    """A folder with compile commands as clang-tidy can take them: it cannot read what GCC has precompiled."""
+    """A folder with compile commands for clang-tidy, which cannot read GCC's precompiled headers."""
     folder = build / "tidy"
     folder.mkdir(exist_ok=True)
     entries = json.loads((build / "compile_commands.json").read_text())
@@ -38,7 +38,7 @@ def database_without_precompiled_headers(build):
 
 
 def changed_files():
-    """What the last commit and the working tree changed; nothing where git knows no such commit."""
+    """The files that the last commit and the working tree changed; none if git knows no such commit."""
     changed = subprocess.run(["git", "diff", "--name-only", "HEAD~1"], cwd=ROOT, capture_output=True, text=True,
                              check=False).stdout.split()
     return {str(ROOT / name) for name in changed}
@@ -52,14 +52,14 @@ def compiled_sources(build):
 
 
 def rules_for(source):
-    """The text of every .clang-tidy that rules a source, and how clang-tidy is called."""
+    """The text of every .clang-tidy that applies to a source, and the clang-tidy command."""
     folders = [folder for folder in pathlib.Path(source).parents if folder.is_relative_to(ROOT)]
     rules = [path.read_text() for folder in reversed(folders) if (path := folder / ".clang-tidy").exists()]
     return ("".join(rules) + "\n".join([VERSION, *EXTRA])).encode()
 
 
 def stamp_of(entry):
-    """A file in the cache that exists if this very text has passed; None where it cannot be preprocessed."""
+    """The cache file that exists if this text has passed; None if the source cannot be preprocessed."""
     words = shlex.split(entry["command"])
     flags = [word for before, word in zip(["", *words], words)
              if word.startswith(("-I", "-D", "-std=", "-isystem")) or before == "-isystem"]
@@ -71,7 +71,7 @@ def stamp_of(entry):
 
 
 def check(entry, database, deadline):
-    """What came of one file; what clang-tidy said of it is printed."""
+    """The result for one file; prints clang-tidy's output."""
     if time.monotonic() > deadline:
         return "left out"
     stamp = stamp_of(entry)

@@ -16,7 +16,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-LIMIT_S = 60  # of any single wait
+LIMIT_S = 60  # limit of any single wait
 
 
 def now_ns():
@@ -90,7 +90,7 @@ class Group:
         for i in range(nodes):
             task = {"type": "workerpool0", "index": 0} if i == 0 else {"type": "workerpool1", "index": i - 1}
             spec = {"cluster": {"workerpool0": hosts[:1], "workerpool1": hosts[1:]}, "task": task}
-            # A file of its own: pages that two nodes share here they share on no two machines.
+            # A separate file: nodes on two machines would not share the program's pages either.
             own = shutil.copy(binary, os.path.join(folder, f"muster-{i}"))
             self.nodes.append(subprocess.Popen(
                 [own, "run", "--nproc-per-node", str(workers), "--max-restarts", "100000",
@@ -119,7 +119,7 @@ class Group:
         return samples
 
     def memory(self):
-        """PSS in MB of all muster processes of each node, which share the program's pages among themselves alone."""
+        """PSS in MB of all muster processes of each node; the program's pages are shared within a node only."""
         return [sum(pss(pid) for pid in [node.pid] + agents(node.pid)) for node in self.nodes]
 
     def end(self):

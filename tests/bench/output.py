@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How fast a worker's output is followed (-t 3), and what that costs the worker. Prints a table; asserts nothing.
+"""Throughput of following a worker's output (-t 3), and its cost to the worker. Prints a table; asserts nothing.
 
     python3 tests/bench/output.py [--binary build/release/bin/muster] [--bytes 1000000000] [--times 7]
 
-Each time, one after the other: the worker alone writes to a file; muster follows it to a pipe that is read, and to a
-file. What is followed counts from the start of muster to its end.
+Each time, in sequence: the worker alone writes to a file; muster follows it to a pipe that is read, and to a
+file. The time with muster is from its start to its end.
 """
 import argparse
 import os
@@ -27,7 +27,7 @@ def seconds(folder):
 
 
 def alone(flood, size, folder):
-    """Seconds that the worker wrote, and of its processor time."""
+    """The worker's writing time and processor time, in seconds."""
     with open(folder / "plain", "wb") as out:
         subprocess.run([flood, str(size), folder / "took"], stdout=out, check=True)
     (folder / "plain").unlink()
@@ -35,7 +35,7 @@ def alone(flood, size, folder):
 
 
 def followed(binary, flood, size, folder, to_pipe):
-    """Seconds that the worker wrote, of its processor time, seconds in all, megabytes of muster's largest process."""
+    """The worker's writing and processor time, total seconds, and the megabytes of muster's largest process."""
     command = [binary, "run", "--standalone", "--log-dir", folder / "logs", "-t", "3", "--no-python", "--", flood,
                str(size), folder / "took"]
     with open(os.devnull if to_pipe else folder / "console", "wb") as out:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""From a fault to all workers of the next round: 4 nodes of 2 static workers. Prints a table; asserts nothing.
+"""Time from a fault to all workers of the next round: 4 nodes of 2 static workers. Prints a table; asserts nothing.
 
     sudo python3 tests/bench/recovery.py [--times 20]
 
-Root, for namespaces: without it no node is cut off or killed whole. What ends is started again at once; after the loss
-of a whole node the others go on without it (--nnodes 3:4), and it comes back for the next time.
+Needs root for namespaces: without it no node is cut off or killed whole. Ended processes restart at once; after the
+loss of a whole node the others go on without it (--nnodes 3:4), and it returns for the next measurement.
 """
 import argparse
 import os
@@ -23,9 +23,9 @@ from faults import Fault  # noqa: E402
 from network import Network, can_make_namespaces  # noqa: E402
 
 NODES, WORKERS = 4, 2
-QUIET_S = 3.0     # after the death of what should disturb nobody; a host gives up with its fifth agent within 10 s
-BEAT_MS = 500.0   # the last status came at most so long before a cut
-MARGIN_S = 1 + chaos.LEASE_S / 100  # the coordinator's
+QUIET_S = 3.0     # after a death that should disturb nobody; 5 agents in 10 s end a host
+BEAT_MS = 500.0   # the last status is at most this old at a cut
+MARGIN_S = 1 + chaos.LEASE_S / 100  # the coordinator's margin
 
 
 class Bench:
@@ -50,7 +50,7 @@ class Bench:
         return max((int(record[3]) for record in bench.records(self.log)), default=0)
 
     def wait_for_round(self, nodes):
-        """The time, in ns, at which its last worker started; the next restart count is waited for after this."""
+        """The time, in ns, at which the last worker of the awaited round started."""
         def started():
             mine = [record for record in bench.records(self.log) if int(record[3]) == self.restart]
             return len(mine) == nodes * WORKERS and max(record[0] for record in mine)
@@ -70,7 +70,7 @@ class Bench:
             self.job.inject(Fault(what, how, place, index % WORKERS, bench.LIMIT_S, 0.0))
             self.restart += 1
             samples.append(self.wait_for_round(nodes) - began)
-            if nodes < NODES:  # back for the next time
+            if nodes < NODES:  # returns for the next measurement
                 self.job.later.clear()
                 self.job.network.heal()
                 self.job.absent.clear()
@@ -81,7 +81,7 @@ class Bench:
         return samples
 
     def quiet(self, count, strike):
-        """What the death of something cost those that should not notice: restarts, and the longest time, in ns, that
+        """The cost of a death that should not be noticed: restarts, and the longest time, in ns, during which
         a worker did not run."""
         began = bench.now_ns()
         for _ in range(count):

@@ -1,13 +1,13 @@
-"""What befalls a job, drawn from a seed alone: the same seed brings the same faults in the same order. No I/O."""
+"""The faults of a job, drawn from a seed: the same seed gives the same faults in the same order. No I/O."""
 import dataclasses
 
-SECOND_FAULT = 0.3       # of all incidents have a second fault, which mostly finds the group restarting
+SECOND_FAULT = 0.3       # share of incidents with a second fault, usually during the restart
 SECOND_WITHIN_S = 6.0
-CALM_S = (0.2, 1.5)      # of steps between two incidents
-MOMENT = "for a moment"  # shorter than what muster should notice, with the lease of 3 s
+CALM_S = (0.2, 1.5)      # seconds of training between two incidents
+MOMENT = "for a moment"  # shorter than muster should notice with a lease of 3 s
 LONG = "for long"
 
-# What, how, whether it needs namespaces, weight. A node is a container: all its processes, its PID 1 first.
+# Target, action, whether it needs namespaces, weight. "Node" means a container: all its processes, PID 1 first.
 NODE_FAULTS = [
     ("worker", "killed", False, 4), ("worker", "told to end", False, 2), ("worker", "stopped", False, 2),
     ("agent", "killed", False, 4), ("agent", "stopped", False, 3),
@@ -26,9 +26,9 @@ class Fault:
     what: str
     how: str
     place: int
-    worker: int        # which of the node's
-    duration_s: float  # of a stop or a cut; for a coordinator that ended: until it is started again
-    after_s: float     # the incident's first fault
+    worker: int        # local index on the node
+    duration_s: float  # of a stop or a cut; for an ended coordinator, until its restart
+    after_s: float     # after the incident's first fault
 
     def kind(self, primary):
         """Its row in the table."""
@@ -44,7 +44,7 @@ class Fault:
 @dataclasses.dataclass(frozen=True)
 class Incident:
     faults: tuple
-    calm_s: float  # of steps before it
+    calm_s: float  # of training before it
 
     def kind(self, primary):
         kinds = [fault.kind(primary) for fault in self.faults]
@@ -55,14 +55,14 @@ def draw_fault(random, nodes, workers, coordinator, namespaces, after_s):
     kinds = [kind for kind in NODE_FAULTS + (COORDINATOR_FAULTS if coordinator else []) if namespaces or not kind[2]]
     what, how, _, _ = random.choices(kinds, [kind[3] for kind in kinds])[0]
     low, high = random.choice([(0.0, 0.9), (1.0, 3.5), (3.5, 6.0)])
-    # The primary's node is one of many and the one that matters most.
+    # The primary's node is one of many and the most important one.
     place = 0 if random.random() < 0.25 else random.randrange(nodes)
     return Fault(what, how, nodes if what == "coordinator" else place, random.randrange(workers),
                  random.uniform(low, high), after_s)
 
 
 def incidents(random, nodes, workers, coordinator, namespaces):
-    """Without end."""
+    """An endless sequence of incidents."""
     while True:
         after = [0.0] + ([random.uniform(0, SECOND_WITHIN_S)] if random.random() < SECOND_FAULT else [])
         faults = tuple(draw_fault(random, nodes, workers, coordinator, namespaces, each) for each in after)

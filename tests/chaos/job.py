@@ -1,4 +1,4 @@
-"""A job of real trainings that faults befall, and the platform under it: what ended is started again at its place."""
+"""A job of real trainings under faults, and its platform, which restarts an ended node at its place."""
 import os
 import pathlib
 import signal
@@ -13,12 +13,12 @@ WORKER = pathlib.Path(__file__).resolve().parent / "worker.py"
 PORT = 2222
 LEASE_S = 3
 ENDLESS = "1000000"
-# No budget ends the job, and no pause after a failure: the times in the table are muster's own.
+# Budgets must not end the job, and pauses after failures are off: the times in the table are muster's own.
 COUNTS = ("--max-restarts", ENDLESS, "--max-node-losses", ENDLESS, "--max-membership-changes", "0",
           "--restart-delay", "0s")
-BY_A_FAULT = {-signal.SIGKILL, 128 + signal.SIGKILL, 75}  # how a node may end before the job
-SETTLED_S = 0.5   # steps go on so long after all is mended: the incident is over
-LIMIT_S = 180.0   # from an incident to that; only a hang takes so long
+BY_A_FAULT = {-signal.SIGKILL, 128 + signal.SIGKILL, 75}  # exit codes of a node that ends before the job
+SETTLED_S = 0.5   # after this much training without a fault the incident is over
+LIMIT_S = 180.0   # from an incident to its end; only a hang reaches it
 SIGNALS = {"killed": signal.SIGKILL, "told to end": signal.SIGTERM, "stopped": signal.SIGSTOP}
 CONTAINER = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 
@@ -35,9 +35,9 @@ class Step:
 
 class Job(cluster.Cluster):
     """network: the places' namespaces, each a container too; None: plain processes on loopback addresses.
-    alone: `muster coordinator` is one more process, at the place after the last. spares: nodes above what it needs; they
-    take the rank of one that is cut off while that one still runs: the lease alone keeps their workers apart.
-    nnodes: "MIN:MAX" where not all must be there. program: instead of the training."""
+    alone: `muster coordinator` is another process, at the place after the last. spares: nodes above the maximum; they
+    take the rank of a node that is cut off and still runs: only the lease keeps their workers apart.
+    nnodes: "MIN:MAX" if not all nodes are required. program: replaces the training."""
 
     def __init__(self, nodes, nproc, network=None, alone=False, spares=0, step_s=0.0, nnodes=None, program=None,
                  environment=None, settle="5s"):
@@ -47,16 +47,16 @@ class Job(cluster.Cluster):
         self.nnodes = nnodes or str(nodes)
         options = ["--nnodes", self.nnodes, "--join-settle", settle, *COUNTS]
         self.network, self.alone, self.coordinator, self.spares = network, alone, None, spares
-        self.later = []      # (when, what to call)
-        self.absent = set()  # places at which nothing is started again
-        self.killed = set()  # nodes whose container was killed: what `unshare` says of that means nothing
+        self.later = []      # (time, function to call)
+        self.absent = set()  # places at which nothing is restarted
+        self.killed = set()  # nodes whose container was killed: `unshare` then reports a meaningless code
         if alone:
             self.coordinator_at = f"{addresses[-1]}:{PORT if network else cluster.free_port(addresses[-1])}"
-            # How often to go on is said to the coordinator.
+            # Set the restart limits on the coordinator, not on the nodes.
             options = ["--coordinator", self.coordinator_at, "--nnodes", self.nnodes, "--rdzv-id", "chaos"]
         environment = {"OMP_NUM_THREADS": "1", "CHAOS_STEP_S": str(step_s), **(environment or {})}
         if network:
-            environment["GLOO_SOCKET_IFNAME"] = "eth0"  # by itself it looks the host's name up
+            environment["GLOO_SOCKET_IFNAME"] = "eth0"  # by default gloo resolves the host name
         super().__init__(nodes, options=options, nproc=nproc, addresses=addresses[:self.places],
                          ports=[PORT] * self.places if network else None, environment=environment,
                          prefix=(lambda place: [*network.prefix(place), *CONTAINER]) if network else None)
@@ -71,7 +71,7 @@ class Job(cluster.Cluster):
         return environment
 
     def start(self, place, options=(), **popen):
-        # Who has a place is never replaced by a spare.
+        # A node with a place is never replaced by a spare.
         places = ["--node-rank", str(place)] if self.alone and not self.spares else []
         return super().start(place, [*places, *options], **popen)
 
@@ -89,7 +89,7 @@ class Job(cluster.Cluster):
         self.all_nodes.append(self.coordinator)
 
     def tend(self):
-        """What a platform does: to be called all the time."""
+        """Acts as the platform; to be called in a loop."""
         for place, node in list(self.nodes.items()):
             if node.has_ended() and place not in self.absent:
                 self.note_end(node)
@@ -104,7 +104,7 @@ class Job(cluster.Cluster):
             raise AssertionError(f"{node.name} ended with {node.process.returncode}, which no fault explains")
 
     def whole(self):
-        """Nothing is stopped, cut or away."""
+        """True if nothing is stopped, cut off or absent."""
         return not self.later and not any(node.has_ended() for node in self.nodes.values()) and not (
             self.coordinator and self.coordinator.has_ended())
 
@@ -114,10 +114,10 @@ class Job(cluster.Cluster):
             return condition()
         return cluster.wait_until(what, tended, limit)
 
-    # What befalls it.
+    # Faults.
 
     def victims(self, fault):
-        """Pids; none where the part is just not there."""
+        """Pids of that part; empty if it does not exist at the moment."""
         if fault.what == "coordinator":
             return [self.coordinator.process.pid] if not self.coordinator.has_ended() else []
         node = self.nodes[fault.place]
@@ -154,7 +154,7 @@ class Job(cluster.Cluster):
             self.killed.add(self.nodes[fault.place])
         for pid in victims:
             try:
-                handle = os.pidfd_open(pid)  # what is continued later is what was stopped
+                handle = os.pidfd_open(pid)  # a pidfd, so that SIGCONT reaches the process that was stopped
                 signal.pidfd_send_signal(handle, SIGNALS[fault.how])
             except ProcessLookupError:
                 continue
@@ -170,19 +170,19 @@ class Job(cluster.Cluster):
         try:
             signal.pidfd_send_signal(handle, signal.SIGCONT)
         except ProcessLookupError:
-            pass  # it has been ended meanwhile
+            pass  # it has ended meanwhile
         os.close(handle)
 
     def _replace_coordinator(self, old, after_s):
         def again():
-            if not old.has_ended():  # it was told to end, and has not come to it
+            if not old.has_ended():  # it was asked to end and is still running
                 self._replace_coordinator(old, cluster.POLL_S)
             elif old is self.coordinator:
                 self.note_end(old)
                 self.start_coordinator()
         self.later.append((now() + after_s, again))
 
-    # What the training said.
+    # Records of the training.
 
     def steps(self):
         try:

@@ -20,18 +20,18 @@ SECONDS = float(os.environ.get("MUSTER_CHAOS_SECONDS", "120"))
 NODES = int(os.environ.get("MUSTER_CHAOS_NODES", "6"))
 SEED = int(os.environ.get("MUSTER_CHAOS_SEED", random.SystemRandom().randrange(1_000_000)))
 WORKERS = 2
-STEP_S = 0.03  # an undisturbed run of as many steps takes less long
+STEP_S = 0.03  # an undisturbed run takes less time for as many steps
 
 
 class Outcome:
-    """What an incident cost."""
+    """The cost of an incident."""
 
     def __init__(self, kind, restarts, seconds, steps):
         self.kind, self.restarts, self.seconds, self.steps = kind, restarts, seconds, steps
 
 
 def cost(kind, began, steps):
-    """From the fault to the first step of the round that stays; where no round ended, the longest time without a step."""
+    """From the fault to the first step of the lasting round; if no round ended, the longest time between steps."""
     before = max((step.restart for step in steps if step.time <= began), default=0)
     last = steps[-1].restart
     if last == before:
@@ -60,7 +60,7 @@ def say(text):
 
 @unittest.skipUnless(importlib.util.find_spec("torch"), "torch is not installed")
 class Chaos(cluster.ClusterTest):
-    undisturbed = {}  # loss by step, as far as it was needed
+    undisturbed = {}  # loss by step, as far as needed
 
     @classmethod
     def setUpClass(cls):
@@ -76,7 +76,7 @@ class Chaos(cluster.ClusterTest):
         return network
 
     def befall(self, job, incident):
-        """Comes back when the training goes on and nothing is stopped, cut or away."""
+        """Returns once the training continues and nothing is stopped, cut off or absent."""
         began = now()
         for fault in incident.faults:
             job.wait_until("the next fault", lambda fault=fault: now() >= began + fault.after_s)

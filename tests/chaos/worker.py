@@ -1,12 +1,12 @@
-"""A small real training on the CPU (torch, gloo) that goes on from checkpoints: what becomes of it is the same to the
-last bit, whatever befalls it, as long as the world is of one size.
+"""A small real training on the CPU (torch, gloo) that continues from checkpoints: its result is the same to the
+last bit under any faults, as long as the world size does not change.
 
     python worker.py FOLDER
 
-All draws come from the step and the rank. One all-reduce a step carries gradients, loss and rank 0's wish to end; it
-adds in an order that hangs on the world's size alone. FOLDER/steps takes a line for each step: restart count, step,
-time, loss as hexadecimal, and a dot. The training ends with the step at which rank 0 sees FOLDER/finish, or with the
-one that the file names. Every worker beats from its first instruction on, by a thread: also while it imports and waits.
+All random numbers derive from step and rank. One all-reduce per step carries gradients, loss and rank 0's end flag; it
+adds in an order that depends on the world size alone. FOLDER/steps gets a line for each step: restart count, step,
+time, loss in hexadecimal, and a dot. The training ends with the step at which rank 0 sees FOLDER/finish, or with the
+one that the file names. A thread of every worker beats from its first instruction on, also during imports and waits.
 """
 import datetime
 import gc
@@ -21,9 +21,9 @@ from witness import Witness, now  # noqa: E402
 
 BEAT_S = 0.02
 CHECKPOINT_STEPS = 5
-FEATURES, HIDDEN, SAMPLES = 8, 16, 4  # samples of each rank in each step
-STEP_S = float(os.environ.get("CHAOS_STEP_S", "0"))  # a step takes at least so long
-# Longer than every cut and every stop: whom muster takes for alive has to be waited for.
+FEATURES, HIDDEN, SAMPLES = 8, 16, 4  # samples per rank and step
+STEP_S = float(os.environ.get("CHAOS_STEP_S", "0"))  # minimum duration of a step
+# Longer than every cut and stop: the training must wait for nodes that muster takes for alive.
 COLLECTIVE_TIMEOUT = datetime.timedelta(minutes=2)
 
 folder = pathlib.Path(sys.argv[1])
@@ -40,7 +40,7 @@ witness.record("start")
 witness.beat()
 threading.Thread(target=beat_for_ever, daemon=True).start()
 
-gc.disable()  # a fifth of the processor time of the import
+gc.disable()  # saves a fifth of the import's processor time
 import torch  # noqa: E402  a second of it all the same: what comes before is seen meanwhile
 import torch.distributed as dist  # noqa: E402
 
@@ -67,7 +67,7 @@ def unflatten(vector, like):
 
 
 def save(state):
-    """Whole or not at all: a worker may be killed in the middle."""
+    """Writes atomically: a worker may be killed at any time."""
     temporary = CHECKPOINT.with_name(f"checkpoint.{witness.facts['restart']}.tmp")
     with open(temporary, "wb") as file:
         torch.save(state, file)
@@ -77,7 +77,7 @@ def save(state):
 
 
 def load_everywhere(state, rank):
-    """Rank 0's newest checkpoint on every rank: no rank may go on from another step than the others."""
+    """Rank 0's newest checkpoint on every rank: all ranks must continue from the same step."""
     if rank == 0 and CHECKPOINT.exists():
         state.copy_(torch.load(CHECKPOINT, weights_only=True))
     dist.broadcast(state, src=0)

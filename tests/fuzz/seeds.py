@@ -1,4 +1,4 @@
-"""Lays out the samples of tests/fixtures as one folder of seeds for each target.
+"""Writes the samples of tests/fixtures as one folder of seeds for each target.
 
   seeds.py FOLDER
 """
@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 FIXTURES = pathlib.Path(__file__).resolve().parents[1] / "fixtures"
-MAX_BYTES = 4096  # a long seed makes every mutant of it slow
+MAX_BYTES = 4096  # mutants of a long seed are slow
 
 FAMILIES = {
     "cluster_spec": ["*cluster_spec_*.json"],

@@ -1,6 +1,6 @@
-"""A whole job of `muster run` processes on one machine, each with its own CLUSTER_SPEC, and what they said and did.
+"""A whole job of `muster run` processes on one machine, each with its own CLUSTER_SPEC, with their output and records.
 
-Everything a test starts bears a token in its environment. After the test whatever bears it is ended, by pid.
+Every process that a test starts has a token in its environment. After the test all processes with it are ended, by pid.
 """
 import itertools
 import json
@@ -22,22 +22,22 @@ import uuid
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("MUSTER_BINARY", ROOT / "build/release/bin/muster")).resolve()
 WORKER = pathlib.Path(__file__).resolve().parent / "worker.py"
-LIMIT_S = 60.0  # only what would never happen is cut off by this
+LIMIT_S = 60.0  # only a hang reaches it
 POLL_S = 0.01
 TOKEN = "TEST_JOB_TOKEN"
 LEASE = ("--lease", "3s")
 CONTAINER = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")  # needs root
-QUIET_S = 1.0  # for what must not happen there is no event to wait for: it is looked for so long
+QUIET_S = 1.0  # how long to watch for an event that must not happen
 
 
-# Who runs this with nohup, or as a shell's background job, has some ignored, and so would have all that it starts.
+# Under nohup, or as a shell's background job, some signals are ignored, and children would inherit that.
 for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 
 def wait_until(what, condition, limit=LIMIT_S):
-    """The first true value of the condition; AssertionError that names what was waited for after `limit` seconds."""
+    """The condition's first true value; after `limit` seconds an AssertionError that names the awaited event."""
     deadline = time.monotonic() + limit
     while True:
         value = condition()
@@ -70,7 +70,7 @@ def listens(address, port):
 
 
 def is_full(descriptor):
-    """Whether a pipe takes nothing more; for a while, if its writers write small pieces."""
+    """Whether a pipe is full; possibly only for a moment if its writers write small pieces."""
     return not select.select([], [descriptor], [], 0)[1]
 
 
@@ -117,7 +117,7 @@ def descendants(pid):
 
 
 def bearers(variable, value):
-    """Pids of all living processes whose environment has variable=value, whoever their parent is."""
+    """Pids of all living processes whose environment has variable=value, whatever their parent."""
     wanted = f"{variable}={value}".encode()
     found = []
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
@@ -151,7 +151,7 @@ def node_command(options, program):
 
 
 class Node:
-    """One `muster run`. Its output goes to files; a thread takes down when it ended."""
+    """One `muster run`. Its output goes to files; a thread records when it ended."""
 
     def __init__(self, name, command, environment, folder, terminal=None, **popen):
         self.name, self.command = name, command
@@ -182,7 +182,7 @@ class Node:
         return self.err_path.read_text(errors="replace")
 
     def host(self):
-        """The host's pid: the innermost `muster run`, below `unshare` and a PID 1 of our own where they are."""
+        """The host's pid: the innermost `muster run`, below `unshare` and our PID 1 if there are any."""
         runs = [pid for pid in [self.process.pid, *descendants(self.process.pid)]
                 if arguments_of(pid)[1:2] == ["run"] and is_alive(pid)]
         return runs[-1] if runs else None
@@ -196,7 +196,7 @@ class Node:
         return re.findall(pattern, self.err())
 
     def main(self):
-        """The pid of what was started: in a container, of its process 1; None when that has ended."""
+        """The pid of the started process, in a container of its process 1; None once it has ended."""
         if self.command[:len(CONTAINER)] != [*CONTAINER]:
             return self.process.pid
         return next(iter(children(self.process.pid)), None)
@@ -220,7 +220,7 @@ class Cluster:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-test-"))
         (self.folder / "beats").mkdir()
         self.token = uuid.uuid4().hex
-        self.job_id = f"integration-{self.token}"  # no run takes another test's processes for its own
+        self.job_id = f"integration-{self.token}"  # no run mistakes another test's processes for its own
         count = nodes + int(reduction_server)
         self.addresses = addresses or [f"127.0.0.{place + 1}" for place in range(count)]
         self.ports = ports or [free_port(address) for address in self.addresses]
@@ -228,9 +228,9 @@ class Cluster:
         self.program = program or [sys.executable, "-S", "-E", str(WORKER), str(self.folder), json.dumps(list(plan))]
         self.prefix = prefix or (lambda place: [])
         self.environment = environment or {}
-        self.nodes = {}     # by place: the latest
+        self.nodes = {}     # by place: the newest
         self.all_nodes = []
-        self.after_end = []  # what to call when all processes have ended
+        self.after_end = []  # functions to call once all processes have ended
         self._names = itertools.count()
 
     # Starting.
@@ -253,7 +253,7 @@ class Cluster:
     def environment_of(self, place):
         environment = plain_environment()
         environment.update({"CLUSTER_SPEC": self.spec(place), "CLOUD_ML_JOB_ID": self.job_id, TOKEN: self.token,
-                            # What muster itself would do, not what is particular to Vertex AI.
+                            # muster's own defaults instead of those for Vertex AI.
                             "MUSTER_RETRYABLE_EXIT_CODE": "0", "MUSTER_LOG_STREAMS": "stderr",
                             "TEST_PLACE": str(place), **self.environment})
         return environment
@@ -271,14 +271,14 @@ class Cluster:
             self.start(place)
         return self
 
-    # What the workers said.
+    # The workers' records.
 
     def records(self, event=None, **wanted):
         try:
             lines = (self.folder / "records").read_text().splitlines()
         except FileNotFoundError:
             return []
-        found = [json.loads(line) for line in lines if line.endswith("}")]  # else its writer was killed, or is at it
+        found = [json.loads(line) for line in lines if line.endswith("}")]  # others are still being written, or never will be
         return [r for r in found if event in (None, r["event"]) and all(r[key] == value for key, value in wanted.items())]
 
     def wait_for_round(self, restart, workers=None, limit=LIMIT_S):
@@ -302,7 +302,7 @@ class Cluster:
         return found
 
     def workers_of(self, place):
-        """Pids, in the machine's own namespace, of a node's living workers and all that they left."""
+        """Pids, in the machine's namespace, of a node's living workers and all of their leftovers."""
         ours = set(bearers(TOKEN, self.token)) & set(bearers("TEST_PLACE", str(place)))
         return [pid for pid in ours if arguments_of(pid)[:1] and not self._is_muster(pid)]
 
@@ -318,7 +318,7 @@ class Cluster:
     # The end.
 
     def exit_codes(self, limit=LIMIT_S):
-        """Of the latest node of every place, when all have ended."""
+        """Exit code of the newest node of every place, once all have ended."""
         return {place: node.exit_code(limit) for place, node in sorted(self.nodes.items())}
 
     def output(self):
@@ -344,7 +344,7 @@ class Cluster:
 
 
 def plain_environment():
-    """The test's own, without what would speak to muster."""
+    """The test's own environment, without the variables that muster reads."""
     strange = ("MUSTER_", "PET_", "TORCHELASTIC_", "CLUSTER_SPEC", "CLOUD_ML_")
     return {name: value for name, value in os.environ.items() if not name.startswith(strange)}
 
@@ -352,14 +352,14 @@ def plain_environment():
 class ClusterTest(unittest.TestCase):
     """A test case whose clusters are ended after each test; their output is shown when it failed.
 
-    container: what makes each node process 1 of a PID namespace, where a subclass says so. Pids that workers note
-    down are those of the namespace then, so such tests look them up from outside.
+    container: command that makes each node process 1 of a PID namespace, set by a subclass. Pids that workers record
+    then belong to that namespace, so such tests look pids up from outside.
     """
     container = ()
 
     @property
     def cancelled(self):
-        """What a node ends with that Ctrl-C cancelled: no signal ends process 1."""
+        """The return code of a node cancelled by Ctrl-C: no signal ends process 1."""
         return 130 if self.container else -signal.SIGINT
 
     def cluster(self, *args, kind=Cluster, prefix=None, **kwargs):
@@ -376,8 +376,8 @@ class ClusterTest(unittest.TestCase):
             print(f"\n===== {self.id()}\n{text}", file=sys.stderr, flush=True)
 
     def assert_rounds_do_not_overlap(self, cluster):
-        """By the workers' own clocks: nothing of a round runs when a later round's first worker starts."""
-        rounds = {}  # by restart count and master: two rounds have one count if all died that knew the first
+        """No worker of a round runs when a later round's first worker starts, by the workers' own clocks."""
+        rounds = {}  # by restart count and master: a count repeats if all nodes that knew the first round died
         for record in cluster.records("start"):
             rounds.setdefault((record["restart"], record["master_addr"], record["master_port"]), []).append(record)
         rounds = sorted(rounds.values(), key=lambda records: min(record["time"] for record in records))
@@ -396,12 +396,12 @@ class ClusterTest(unittest.TestCase):
 
 @unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
 class InAContainer:
-    """Before a test case among the bases of a class: the same tests, each node process 1 of a PID namespace."""
+    """Mixin before a test case: the same tests with each node as process 1 of a PID namespace."""
     container = CONTAINER
 
 
 class AllBut(unittest.TestLoader):
-    """Without some test cases, by name: those that ctest runs by themselves, beside the rest of their file."""
+    """Loads all test cases except the named ones, which ctest runs separately from their file."""
 
     def __init__(self, left_out):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Metadata servers that behave as the clouds' documents say, on loopback, and badly if they are told to.
+"""Metadata servers on loopback that follow the clouds' documentation, and misbehave on request.
 
 GCE: cloud.google.com/compute/docs/metadata/querying-metadata (wait_for_change, last_etag, timeout_sec, Metadata-Flavor),
 .../docs/instances/spot, .../docs/metadata/getting-live-migration-notice. EC2: UserGuide/instancedata-data-retrieval
@@ -8,7 +8,7 @@ import http.server
 import threading
 import urllib.parse
 
-MAX_WAIT_S = 120.0  # of one answer: only what would hang is cut off by this
+MAX_WAIT_S = 120.0  # for one answer; only a hang reaches it
 
 
 class MetadataServer:
@@ -39,7 +39,7 @@ class MetadataServer:
                     if not owner.misbehave(self):
                         owner.answer(self, *urllib.parse.urlsplit(self.path)[2:4])
                 except (BrokenPipeError, ConnectionResetError):
-                    pass  # it did not wait for us
+                    pass  # the client did not wait
 
             def reply(self, status, body="", **headers):
                 data = body if isinstance(body, bytes) else body.encode()
@@ -60,7 +60,7 @@ class MetadataServer:
         self.thread.start()
 
     def hang(self):
-        """Until the test is over."""
+        """Waits until the test is over."""
         with self.changed:
             self.changed.wait_for(lambda: self.over, MAX_WAIT_S)
 
@@ -115,7 +115,7 @@ class Aws(MetadataServer):
     def __init__(self, port=0):
         self.action = None     # JSON text, once there is one
         self.rebalance = None
-        self.tokens = []       # all that are valid
+        self.tokens = []       # the valid ones
         super().__init__(port)
 
     @property

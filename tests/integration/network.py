@@ -1,11 +1,11 @@
-"""Nodes in network namespaces of their own, joined by a bridge in one more. Root only; all of it goes at the end."""
+"""Nodes in their own network namespaces, joined by a bridge in another. Needs root; close() removes everything."""
 import os
 import pathlib
 import shutil
 import subprocess
 
 NETNS_FILES = pathlib.Path("/etc/netns")
-NOWHERE = "02:00:00:00:00:01"  # a station that is not there
+NOWHERE = "02:00:00:00:00:01"  # a station that does not exist
 
 
 def ip(*arguments):
@@ -18,7 +18,7 @@ def can_make_namespaces():
 
 
 class Network:
-    """Places 0, 1, ... have the addresses 10.77.0.1, .2, ... Names are known to a place once learn() has told it."""
+    """Places 0, 1, ... have the addresses 10.77.0.1, .2, ... A place resolves names once learn() was called for it."""
 
     def __init__(self, places):
         self.places = range(places)
@@ -30,7 +30,7 @@ class Network:
             for place in self.places:
                 self._add(place)
         except BaseException:
-            self.close()  # the names are this process's: what stays would fail every later network, too
+            self.close()  # names are per process: leftovers would break every later network
             raise
 
     def _add(self, place):
@@ -42,7 +42,7 @@ class Network:
         ip("-n", name, "link", "set", "eth0", "address", self.station(place), "up")
         ip("-n", name, "addr", "add", f"{self.address(place)}/24", "dev", "eth0")
         folder = NETNS_FILES / name
-        # iproute2 does not bring /etc/netns along. It is never removed: tests that run at the same time need it, too.
+        # iproute2 does not create /etc/netns. It is never removed: concurrent tests need it too.
         folder.mkdir(parents=True)
         (folder / "hosts").write_text("127.0.0.1 localhost\n")
         (folder / "resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")
@@ -66,28 +66,28 @@ class Network:
         return ["ip", "netns", "exec", self.namespace(place)]
 
     def learn(self, place):
-        """From now on the names of all places resolve at this one. The file stays the same one: it is mounted."""
+        """From now on all places' names resolve at this one. The file is rewritten in place because it is mounted."""
         with open(NETNS_FILES / self.namespace(place) / "hosts", "a", encoding="ascii") as hosts:
             hosts.writelines(f"{self.address(other)} {self.name(other)}\n" for other in self.places)
 
     def ask_for_long(self, place):
-        """From now on this place waits for a name server for longer than muster does."""
+        """From now on this place's resolver waits for a name server longer than muster does."""
         (NETNS_FILES / self.namespace(place) / "resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:5 attempts:3\n")
 
-    # Cuts are silent: nobody is told, no interface goes down.
+    # Cuts are silent: no error reaches a sender, no interface goes down.
 
     def cut(self, place):
-        """Both ways."""
+        """Cuts this place off in both directions."""
         ip("-n", self.hub, "link", "set", f"port{place}", "nomaster")
 
     def cut_outgoing(self, place):
-        """What this place sends reaches nobody; what is sent to it arrives."""
+        """Drops everything that this place sends; packets to it arrive."""
         for other in self.places:
             if other != place:
                 self._point(place, other, NOWHERE)
 
     def cut_incoming(self, place):
-        """What is sent to this place does not arrive; what it sends does."""
+        """Drops everything sent to this place; its own packets arrive."""
         for other in self.places:
             if other != place:
                 self._point(other, place, NOWHERE)

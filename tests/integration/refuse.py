@@ -11,7 +11,7 @@ import platform
 import struct
 import sys
 
-# Audit architecture, and the system calls' numbers.
+# Audit architecture and system call numbers.
 ARCHITECTURES = {
     "x86_64": (0xC000003E, {"waitid": 247, "prctl": 157, "timerfd_create": 283, "clone3": 435, "pidfd_open": 434,
                             "timer_create": 222}),
@@ -46,7 +46,7 @@ def install(call, first_argument, error):
 
 
 def command(call, error, first_argument=None):
-    """What to put before a program."""
+    """The command prefix for a program."""
     name = call if first_argument is None else f"{call}:{first_argument}"
     return [sys.executable, "-S", "-E", os.path.abspath(__file__), name, error]
 

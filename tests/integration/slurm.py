@@ -16,8 +16,8 @@ from network import can_make_namespaces, ip
 PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "scontrol", "sinfo")
 CONTROLLER_PORT = 6817
 FIRST_NODE_PORT = 6820
-STOP_LIMIT_S = 10.0  # a node daemon waits for its steps, and a broken test may have left one
-MOST_JOBS = 60_000_000  # jobs have random numbers below it: no run takes another test's processes for its own
+STOP_LIMIT_S = 10.0  # a node daemon waits for its steps, and a failed test may have left one
+MOST_JOBS = 60_000_000  # jobs have random ids below it: no run mistakes another test's processes for its own
 
 CONFIGURATION = """\
 ClusterName=test
@@ -46,7 +46,7 @@ PartitionName=all Nodes=ALL Default=YES State=UP MaxTime=INFINITE
 
 
 def missing():
-    """What keeps a Slurm from being started here, in words; None when nothing does."""
+    """The reason why no Slurm can be started here; None if one can."""
     absent = [name for name in PROGRAMS if shutil.which(name) is None]
     if absent:
         return f"there is no {', '.join(absent)} here (Debian: slurmctld, slurmd, slurm-client)"
@@ -71,7 +71,7 @@ class Slurm:
         ip("netns", "add", self.namespace)
         try:
             ip("-n", self.namespace, "link", "set", "lo", "up")
-            # Where there is loopback alone, the C library's resolver gives no address at all, and mpirun wants another.
+            # With loopback alone the C library's resolver returns no address, and mpirun needs another one.
             ip("-n", self.namespace, "link", "add", "name", "br0", "type", "bridge")
             ip("-n", self.namespace, "addr", "add", "10.77.1.1/24", "dev", "br0")
             ip("-n", self.namespace, "link", "set", "br0", "up")
@@ -84,7 +84,7 @@ class Slurm:
             raise
 
     def prefix(self):
-        """Before a command that is to run where this Slurm is. (`ip netns exec` would hide the cgroups, too.)"""
+        """Command prefix to run inside this Slurm's namespace. (`ip netns exec` would hide the cgroups.)"""
         return ["nsenter", f"--net=/run/netns/{self.namespace}"]
 
     def environment(self):
@@ -114,7 +114,7 @@ class Slurm:
         return self.run("sinfo", "--noheader", "--Node", "--format=%t").split().count("idle")
 
     def _nobody_left(self):
-        """Ends the daemons of steps, too, which bear no token."""
+        """Also ends the step daemons, which have no token."""
         pids = subprocess.run(["ip", "netns", "pids", self.namespace], check=True, capture_output=True, text=True).stdout
         for pid in map(int, pids.split()):
             kill(pid)

@@ -8,12 +8,12 @@ import struct
 import termios
 import threading
 
-LIMIT_S = 60.0  # only what would never happen is cut off by this
-MARK_AGAIN_S = 0.2  # Ctrl-C and Ctrl-Z discard what has not been read yet, a mark among it
+LIMIT_S = 60.0  # only a hang reaches it
+MARK_AGAIN_S = 0.2  # Ctrl-C and Ctrl-Z discard unread input, including a mark
 
 
 class Terminal:
-    """A pseudo-terminal; all that appears on it is read by a thread, so that nobody is held up."""
+    """A pseudo-terminal whose output a thread reads, so that no writer blocks."""
 
     def __init__(self):
         self.master, self.slave = pty.openpty()
@@ -36,10 +36,10 @@ class Terminal:
                 self._news.notify_all()
 
     def seen(self):
-        """All that was written to the terminal before this call: our own mark, written behind it, has been read."""
+        """Everything written to the terminal before this call: waits until a mark written after it was read."""
         self._marks += 1
         mark = b"\0mark %d\0" % self._marks
-        with self._news, contextlib.suppress(OSError):  # nothing can be written to one that is closed
+        with self._news, contextlib.suppress(OSError):  # a closed terminal cannot be written to
             for _ in range(int(LIMIT_S / MARK_AGAIN_S)):
                 os.write(self.slave, mark)
                 if self._news.wait_for(lambda: mark in self._seen, MARK_AGAIN_S):
@@ -50,7 +50,7 @@ class Terminal:
         os.write(self.master, data)
 
     def become_controlling(self):
-        """In the child, which leads a session of its own."""
+        """Runs in the child, which leads its own session."""
         fcntl.ioctl(self.slave, termios.TIOCSCTTY, 0)
 
     def close(self):
@@ -60,7 +60,7 @@ class Terminal:
 
 
 class Screen(Terminal):
-    """Of some size, and what a simple one would show of it: all rows that ever scrolled too."""
+    """A terminal with a size, and what a simple one would show, including all rows that scrolled away."""
 
     def __init__(self, lines, columns):
         super().__init__()

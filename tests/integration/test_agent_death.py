@@ -21,7 +21,7 @@ def binds(listener, address):
 
 class AgentDeath(ClusterTest):
     def kill_agent(self, job, place):
-        """SIGKILL, and wait for the successor to be attached."""
+        """Sends SIGKILL and waits until the successor is attached."""
         node = job.nodes[place]
         old = wait_until(f"an agent at place {place}", node.agent)
         seen = len(node.said(ATTACHED))
@@ -145,7 +145,7 @@ class AgentDeath(ClusterTest):
         job.start_all()
         starts = job.wait_for_round(0)
         agent = job.nodes[0].agent()
-        kill(agent, signal.SIGSTOP)  # nobody hears of the success
+        kill(agent, signal.SIGSTOP)  # the success cannot be reported
         job.open_gate("early")
         wait_until("the end of rank 2, collected by its host", lambda: process_state(starts[2]["pid"]) is None)
         kill(agent)
@@ -157,7 +157,7 @@ class AgentDeath(ClusterTest):
 
 
 class AgentDeathWhereThePortDecides(ClusterTest):
-    """No rank is said and the primary's name is both nodes' own: who had the port first is the primary, for good."""
+    """No rank is given and the primary's name is local to both nodes: the first to get the port stays the primary."""
 
     def test_two_deaths_at_once_do_not_swap_roles(self):
         port = cluster.free_port("127.0.0.1")
@@ -170,7 +170,7 @@ class AgentDeathWhereThePortDecides(ClusterTest):
         first, second = job.nodes[0], job.nodes[1]
         agents = [first.agent(), second.agent()]
         host = first.host()
-        kill(host, signal.SIGSTOP)  # so that the other has every chance to take the port
+        kill(host, signal.SIGSTOP)  # the other node could take the port now
         for agent in agents:
             kill(agent)
         wait_until("a new agent of the second node", lambda: second.agent() not in (None, agents[1]))

@@ -1,4 +1,4 @@
-"""What an agent does with a host that it cannot understand."""
+"""An agent whose host sends garbage."""
 import socket
 import subprocess
 import unittest
@@ -13,7 +13,7 @@ class AgentLink(unittest.TestCase):
     def test_an_agent_that_cannot_read_its_host_ends(self):
         host, agent = socket.socketpair()
         with host, agent:
-            # The shell moves the descriptor to where the agent looks for it.
+            # The shell moves the descriptor to the number that the agent expects.
             process = subprocess.Popen(
                 ["sh", "-c", f'exec {AGENT_FD}<&0 </dev/null; exec "$0" agent --fd {AGENT_FD}', str(BINARY)],
                 stdin=agent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=plain_environment())

@@ -1,4 +1,4 @@
-"""Everything wrong on a command line ends with 64, and one line names the option and the value; in a variable, with 65.
+"""Errors on a command line exit with 64 and one line that names option and value; in a variable, with 65.
 
 The options are the program's own list, from its help: one that is new must be given its wrong values here.
 """
@@ -20,9 +20,9 @@ COUNT = ("many", "-1", "1.5", "1000001", "99999999999999999999")
 PORT = ("web", "-1", "0", "65536", "1x")
 HOST = ("a b", "a/b", "a,b", "u@h", "[::1", "h:1")
 STREAMS = ("4", "-1", "both", "0:4", "0:1,", "1024:1")
-NONE = ()  # any line of text will do
+NONE = ()  # any line of text is valid
 
-# Of `muster run`: values of a wrong type, form or range.
+# Options of `muster run`: values of a wrong type, form or range.
 WRONG = {
     "nnodes": ("two", "0", "3:2", "1:2:3", "-1", "1:", "100001"),
     "node-rank": COUNT,
@@ -95,11 +95,11 @@ WRONG = {
 }
 TEXT = {name for name, values in WRONG.items() if values == NONE} | {
     "duplicate-stdout-filters", "duplicate-stderr-filters",
-    "signals-to-handle"}  # a name that is no signal's is warned of
-# torchrun takes an empty value of these for none.
+    "signals-to-handle"}  # an unknown signal name is a warning
+# torchrun ignores an empty value of these.
 EMPTY_IS_UNSAID = {"rdzv-endpoint", "rdzv-id", "rdzv-conf", "role", "log-dir", "local-addr", "local-ranks-filter",
                    "duplicate-stdout-filters", "duplicate-stderr-filters", "master-addr", "pass-local-rank"}
-# torchrun has no such option, and PET_ says nothing of them.
+# torchrun has no such option, so PET_ variables do not set them.
 OURS_ALONE = {"coordinator", "restart-window", "restart-delay", "progress-file", "max-membership-changes",
               "exclude-after", "exclude-for", "preflight", "preflight-timeout", "gpu-release-timeout", "join-settle",
               "scale-up", "node-unit", "pools", "instance-groups", "source", "hostfile", "include", "exclude",
@@ -144,7 +144,7 @@ def ran(command, **environment):
 
 
 def shown(value):
-    """As a message shows it: everything but printable ASCII escaped, cut to fit."""
+    """The form in a message: everything but printable ASCII escaped, cut to fit."""
     text, escapes = "", {0x09: r"\t", 0x0A: r"\n", 0x0D: r"\r"}
     for byte in os.fsencode(value):
         text += chr(byte) if 0x20 <= byte < 0x7F else escapes.get(byte, f"\\x{byte:02x}")
@@ -152,7 +152,7 @@ def shown(value):
 
 
 def options_of(help_text):
-    """By name: the letter or None, and what stands for the value, None for a switch."""
+    """By name: the letter or None, and the value's placeholder, None for a switch."""
     found = {match["name"]: (match["letter"], match["value"]) for match in OPTION.finditer(help_text)}
     found.pop("help", None)
     return found
@@ -173,7 +173,7 @@ class CommandLineTest(unittest.TestCase):
         os.symlink(cluster.BINARY, self.deepspeed)
 
     def assert_refused(self, command, *words, code=64, **environment):
-        """With this code, in one line that has all the words."""
+        """The exit code is `code`, and the only line contains all the words."""
         got, said = ran(command, **environment)
         context = f"{command} {environment}: {got}\n{said}"
         self.assertEqual(code, got, context)
@@ -183,7 +183,7 @@ class CommandLineTest(unittest.TestCase):
             self.assertIn(word, said, context)
 
     def wrong_values(self, name):
-        """All that --name must not be: by the table, not UTF-8, two lines, too long to show, nothing."""
+        """Wrong values of --name: from the table, not UTF-8, two lines, too long to show, empty."""
         long = () if name in TEXT else ("\x1b[31m" + "9" * 500,)
         empty = () if name in EMPTY_IS_UNSAID else ("",)
         return (*WRONG[name], *long, *empty, b"h\xff", "a\nb")
@@ -226,7 +226,7 @@ class RunTest(CommandLineTest):
         words = [f"--{name}=" for name in sorted(EMPTY_IS_UNSAID)]
         code, said = ran([self.muster, "run", *words, "--no-python", "true"])
         self.assertEqual(0, code, said)
-        for name in ("master-addr", "rdzv-endpoint"):  # but where the address is needed, it is a mistake
+        for name in ("master-addr", "rdzv-endpoint"):  # but if the address is needed, an empty one is an error
             self.assert_refused([self.muster, "run", f"--{name}=", "--nnodes=2", "--node-rank=1", "t.py"],
                                 f"--{name} ''", "2 nodes")
 
@@ -317,7 +317,7 @@ class DeepspeedTest(CommandLineTest):
             for value in (*values, b"h\xff"):
                 with self.subTest(option=name, value=value):
                     word = os.fsencode(f"--{name.replace('-', '_')}=") + os.fsencode(value)
-                    quoted = shown(value).split("@", 1)[0]  # a filter names the part that is wrong
+                    quoted = shown(value).split("@", 1)[0]  # for a filter the message names the wrong part
                     self.assert_refused([self.deepspeed, *hosts, word, "t.py"], f"--{name} ", quoted)
 
     def test_other_errors_are_named(self):

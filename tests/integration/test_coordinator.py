@@ -1,4 +1,4 @@
-"""`muster coordinator` alone: killed and started again at any moment no worker notices; too late, the group restarts."""
+"""A standalone `muster coordinator`: no worker notices a restart; beyond the lease the group restarts."""
 import json
 import signal
 import unittest
@@ -23,7 +23,7 @@ class CoordinatorAlone(ClusterTest):
         job.all_nodes.append(node)
         return node
 
-    # Nodes without a rank of their own wait for a lease before the first round.
+    # Nodes without a given rank wait for one lease before the first round.
     def running(self, nodes=2, ranked=True, coordinator=(), **kwargs):
         job = self.job_of(nodes, **kwargs)
         self.coordinator = self.start_coordinator(job, *coordinator)

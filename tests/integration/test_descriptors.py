@@ -1,4 +1,4 @@
-"""A machine that lacks descriptors or threads: a start says so in one line; a primary that ran out goes on later."""
+"""A machine without descriptors or threads: a start fails with one line; a primary that ran out recovers later."""
 import contextlib
 import os
 import pathlib
@@ -12,8 +12,8 @@ import unittest
 import cluster
 from cluster import ClusterTest, wait_until
 
-LIMIT = 128        # descriptors of each of the primary's processes
-FEWEST = 8         # fewer than a coordinator has when it gives all back that it can
+LIMIT = 128        # limit for each of the primary's processes
+FEWEST = 8         # fewer than a coordinator holds at its minimum
 CONNECTIONS = 200  # more than it can accept
 
 
@@ -43,7 +43,7 @@ class Descriptors(ClusterTest):
         same = ["--nnodes", "2", "--rdzv-id", "alone"]
         job = self.cluster(2, options=["--coordinator", f"127.0.0.1:{port}", *same])
         command = [str(cluster.BINARY), "coordinator", *same, *cluster.LEASE, "--listen", f"127.0.0.1:{port}"]
-        environment = {**job.environment_of(0), "GRPC_VERBOSITY": "NONE"}  # as images have it that hush gRPC
+        environment = {**job.environment_of(0), "GRPC_VERBOSITY": "NONE"}  # like images that silence gRPC
         coordinator = cluster.Node("coordinator", command, environment, job.folder)
         job.all_nodes.append(coordinator)
         for place in range(2):
@@ -83,7 +83,7 @@ class Start(unittest.TestCase):
                 code, said = self.start([f"--nofile={limit}"], arguments)
                 with self.subTest(arguments=arguments, limit=limit, said=said):
                     self.assertEqual(70, code)
-                    # Nodes of `muster local` say it each for themselves if it has enough itself.
+                    # If `muster local` has enough itself, each of its nodes reports the lack.
                     self.assertIn(len(said.splitlines()), (1, 2) if arguments is LOCAL else (1,))
                     self.assertRegex(said, r"muster: \d+ more descriptors are needed and only \d+ can be opened \(ulimit -n\)")
 
@@ -93,16 +93,16 @@ class Start(unittest.TestCase):
         self.addCleanup(shutil.rmtree, folder)
         folder.chmod(0o755)
         binary = shutil.copy(cluster.BINARY, folder / "muster")
-        user = 100_000_000 + os.getpid()  # who has no other process
+        user = 100_000_000 + os.getpid()  # a user without other processes
         prefix = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
         for arguments in (STANDALONE, MULTI, LOCAL):
             codes = []
-            # A node of `muster local` that could not start would be waited for.
+            # `muster local` would wait for a node that could not start.
             for limit in (1, 200) if arguments is LOCAL else (1, 2, 3, 4, 6, 8, 10, 14, 200):
                 code, said = self.start([f"--nproc={limit}"], arguments, binary, prefix)
                 codes.append(code)
                 with self.subTest(arguments=arguments, limit=limit, said=said):
-                    self.assertIn(code, (0, 70, 126))  # 126: all but the worker could be started
+                    self.assertIn(code, (0, 70, 126))  # 126: only the worker could not be started
                     if code != 0:
                         self.assertIn("Resource temporarily unavailable", said)
                     self.assertNotIn("terminate called", said)

@@ -11,7 +11,7 @@ import cluster
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 COMMANDS = ("run", "local", "env", "hostfile", "coordinator")
-# Of other programs, on the lines that the pages show.
+# Options of other programs that the pages show.
 FOREIGN = {"nodes", "gpus-per-node", "ntasks-per-node", "cpus-per-task", "kill-on-bad-exit", "no-kill", "map-by",
            "preset", "build", "target", "test-dir", "tests", "checkpoint"}
 NAME = re.compile(r"--([a-z][a-z-]*)")
@@ -26,7 +26,7 @@ def said(*words):
 
 
 def defaults():
-    """Of a machine on which nothing is said: option, and its default as muster env shows it."""
+    """Options and their defaults as muster env shows them on a machine without settings."""
     settings = json.loads(said("env", "--json"))["settings"]
     plain = {name: line["value"] for name, line in settings.items()
              if line["origin"] == "default" and PLAIN_VALUE.fullmatch(line["value"])}

@@ -32,7 +32,7 @@ class WhileDevicesAreCounted(ClusterTest):
                 tool = self.tool_of(node.process)
                 node.signal(number)
                 wait_until("the node says so", lambda: node.said(f"muster: {number.name} before the start"))
-                node.signal(signal.SIGINT)  # of two that wait the kernel hands over this one first
+                node.signal(signal.SIGINT)  # of two pending signals the kernel delivers this one first
                 self.assertEqual(code, node.exit_code())
                 wait_until("the tool is gone", lambda: not is_alive(tool))
 

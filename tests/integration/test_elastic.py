@@ -9,7 +9,7 @@ CRASHES = {"exit": 5, "after": None}
 
 class Elastic(ClusterTest):
     def cluster_by_name(self, nodes, nnodes, **kwargs):
-        """Nodes that nobody has named: they come and go, and above MAX they are spares. Node 0 is the primary."""
+        """Nodes without places: they come and go, and above MAX they are spares. Node 0 is the primary."""
         port = cluster.free_port("127.0.0.1")
         options = ["--nnodes", nnodes, "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "elastic",
                    *kwargs.pop("options", ())]

@@ -22,7 +22,7 @@ class Freeze(ClusterTest):
             wait_until(f"{pid} stands still", lambda pid=pid: process_state(pid) == "T")
 
     def check_that_the_others_go_on(self, job, places=OTHERS):
-        """Next round, without overlap, and all that take part end with 0."""
+        """The next round starts without overlap, and all its nodes end with 0."""
         wait_until("a later round has all its workers", lambda: self.complete_rounds(job))
         self.assert_rounds_do_not_overlap(job)
         job.open_gate()
@@ -56,7 +56,7 @@ class Freeze(ClusterTest):
         self.stop(host, agent)
         wait_until("the node's workers are gone, nothing being continued",
                    lambda: not any(map(cluster.is_alive, workers)))
-        self.assertFalse(cluster.is_alive(host))  # by its kernel timer: only the agent can be continued
+        self.assertFalse(cluster.is_alive(host))  # ended by its kernel timer: only the agent can be continued
         kill(agent, signal.SIGCONT)
         wait_until("all their descendants are gone", lambda: not job.workers_of(1))
         self.check_that_the_others_go_on(job)
@@ -79,14 +79,14 @@ class Freeze(ClusterTest):
 
 
 class FreezeInANamespace(InAContainer, Freeze):
-    """The same where PID 1 is ours."""
+    """The same with muster as PID 1."""
 
     def running(self, plan=(), **kwargs):
         self.job = super().running(plan, **kwargs)
         return self.job
 
     def test_freezing_both_ends_the_workers(self):
-        # Where the host ends PID 1 ends, and the kernel ends the namespace with it: nothing need be continued.
+        # When the host ends PID 1 ends, and with it the kernel ends the namespace: nothing has to be continued.
         job = self.running(plan=[{"when": {"restart": 0, "place": 1}, "spawn": ["plain", "setsid"]}])
         self.stop(job.nodes[1].host(), job.nodes[1].agent())
         wait_until("everything in the namespace is gone", lambda: not job.workers_of(1))

@@ -1,4 +1,4 @@
-"""SIGKILL of a node's main process: nothing of it stays, and the others go on."""
+"""SIGKILL of a node's main process: none of its processes stay, and the others go on."""
 import signal
 import unittest
 
@@ -67,7 +67,7 @@ class HostDeath(ClusterTest):
     def test_a_single_nodes_next_start_ends_its_leftovers(self):
         spawn = {"plan": [{"spawn": ["setsid", "daemon_in_bash"]}]}
         job = self.cluster(1, **spawn)
-        neighbour = self.cluster(1, environment={"CLOUD_ML_JOB_ID": job.job_id}, **spawn)  # the same run, alive
+        neighbour = self.cluster(1, environment={"CLOUD_ML_JOB_ID": job.job_id}, **spawn)  # a live node of the same run
         kinds = ("setsid", "daemon_in_bash")
         for each in (job, neighbour):
             each.start_all().wait_for_round(0)
@@ -75,7 +75,7 @@ class HostDeath(ClusterTest):
                 wait_until(f"descendants of kind {kind}", lambda: len(each.descendants_of(kind)) >= 2)
         left = {pid for kind in kinds for pid in job.descendants_of(kind)}
         host, agent = job.nodes[0].host(), job.nodes[0].agent()
-        kill(agent, signal.SIGSTOP)  # or it would end them itself
+        kill(agent, signal.SIGSTOP)  # otherwise it would end them itself
         kill(host)
         kill(agent)
         wait_until("the end of both", lambda: not cluster.is_alive(host) and not cluster.is_alive(agent))

@@ -1,4 +1,4 @@
-"""Nodes that are told by a hostfile who is in the job, and find themselves in it."""
+"""Nodes that get the job's membership from a hostfile and find themselves in it."""
 import json
 import subprocess
 import unittest
@@ -11,7 +11,7 @@ NODES = 3
 
 
 class HostfileJob(Cluster):
-    """The hostfile alone says who is in the job, and how many workers each node has."""
+    """The hostfile alone gives the nodes of the job and the number of workers of each."""
 
     def __init__(self, lines, **kwargs):
         super().__init__(NODES, ports=[0] * NODES, **kwargs)
@@ -88,7 +88,7 @@ class OnLoopback(HostfileTest):
 class OnNodesOfTheirOwn(HostfileTest):
     def setUp(self):
         self.network = Network(NODES)
-        self.addCleanup(self.network.close)  # after the cluster's end, which is added later
+        self.addCleanup(self.network.close)  # runs after the cluster's clean-up, which is added later
 
     def job(self, hosts, **kwargs):
         return self.cluster(kind=HostfileJob, lines=[f"{host} slots=1" for host in hosts],

@@ -15,7 +15,7 @@ class Container(ClusterTest):
     container = CONTAINER
 
     def test_a_killed_hosts_agent_reports_the_loss(self):
-        # The lease is longer than any wait of this test: only the report can bring the next round.
+        # The lease is longer than any wait of this test: only the report can start the next round.
         job = self.cluster(3, nproc=1, options=["--nnodes", "2:3", "--lease", "5m"])
         job.start_all()
         job.wait_for_round(0)
@@ -39,7 +39,7 @@ class Container(ClusterTest):
         kill(host, signal.SIGTERM)
         self.assertEqual(75, node.exit_code())
 
-    def test_a_cancelled_job_is_130(self):  # as no signal ends process 1
+    def test_a_cancelled_job_is_130(self):  # no signal ends process 1
         job = self.cluster(1, nproc=1)
         node = job.start(0)
         job.wait_for_round(0)

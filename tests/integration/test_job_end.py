@@ -1,4 +1,4 @@
-"""The end of a host: reports on streams that were redirected, and a console that is slow or that nobody reads."""
+"""The end of a host: reports on redirected streams, and a console that is slow or not read."""
 import fcntl
 import json
 import os
@@ -17,7 +17,7 @@ from cluster import ClusterTest, InAContainer, wait_until
 
 SAYS = [sys.executable, "-S", "-E", "-c", "import os; os.write(1, b'a line\\n'); os.write(2, b'another\\n')"]
 FLOODS = "import os, sys\nfor i in range({lines}): sys.stdout.write('%09d ' % i + 'x' * 90 + '\\n')\nsys.stdout.flush()\n"
-# `docker stop` kills after 10 s, and process 1 waits for a moment, too.
+# `docker stop` kills after 10 s, and process 1 needs a moment too.
 UNREAD_LIMIT_S = 5.0
 
 
@@ -50,7 +50,7 @@ class ReportOnAStream(JobEndTest):
         return [path.read_text() for path in paths]
 
     def assert_is_log_with_report(self, text, line="another\n"):
-        """Whole: the worker's line, the report on a line of its own, and muster's last line behind it."""
+        """The output is complete: the worker's line, the report on its own line, then muster's last line."""
         self.assertNotIn("\0", text)
         report = re.search(r'(?m)^(\{"exit_code.*\})$', text)
         self.assertIsNotNone(report, text)
@@ -86,7 +86,7 @@ class SlowConsole(JobEndTest):
         return reading, writing
 
     def read_slowly(self, reading):
-        """A reader that always takes something, and would take minutes for all of it."""
+        """A slow reader that would need minutes for all of the output."""
         enough = threading.Event()
 
         def read():

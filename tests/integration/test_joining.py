@@ -1,4 +1,4 @@
-"""Who comes to a job, too late, twice, or with a wrong word; and a primary that is not where it was said to be."""
+"""Nodes that come too late, twice, or with a wrong token; and a primary that is not at its given address."""
 import json
 import os
 import socket
@@ -12,7 +12,7 @@ from network import Network, can_make_namespaces
 
 PORT = 2222
 
-# Forwards each connection to an address and port of its own to another one.
+# Forwards each connection from one address and port to another.
 FORWARDER = """
 import socket, sys, threading
 def copy(source, target):
@@ -91,7 +91,7 @@ class PortInUse(ClusterTest):
 
 @unittest.skipUnless(can_make_namespaces(), "needs root and network namespaces")
 class PrimarysAddress(ClusterTest):
-    """Node 0 has the address 10.77.0.1, and was told that node 0 is 10.77.0.2."""
+    """Node 0 has the address 10.77.0.1, but is given 10.77.0.2 as the primary's."""
 
     def setUp(self):
         self.network = Network(2)
@@ -149,7 +149,7 @@ class PrimarysAddress(ClusterTest):
 
 
 class SilentPeers(ClusterTest):
-    """The primary of a job of two nodes, whose other node stands still: it may be cut off itself, for all it knows."""
+    """The primary of two nodes, the other of which is frozen: the primary cannot know that it is not cut off itself."""
 
     def test_the_primary_logs_why_its_own_lease_ends(self):
         job = self.cluster(2)

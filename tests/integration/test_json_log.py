@@ -1,4 +1,4 @@
-"""muster's own lines as JSON: stable names of events, and what each line is about."""
+"""muster's own lines as JSON: stable names of events, and the node or worker that each line concerns."""
 import json
 import os
 import pathlib

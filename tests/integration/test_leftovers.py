@@ -1,4 +1,4 @@
-"""Temporary folders and pipes: none is left by a killed host, two nodes of a machine do not share one, and a relative
+"""Temporary folders and pipes: a killed host leaves none, two nodes of a machine share none, and a relative
 TMPDIR means the same to workers in another folder."""
 import os
 import pathlib
@@ -56,7 +56,7 @@ class Leftovers(ClusterTest):
 
     def test_nodes_of_one_machine_keep_their_timer_pipes(self):
         path = self.folder / "pipe"
-        os.mkfifo(path)  # left by one that was killed
+        os.mkfifo(path)  # left by a killed node
         pipe = {**FILE_TIMER, "TORCHELASTIC_TIMER_FILE": str(path)}
         program = [sys.executable, "-S", "-E", "-c",
                    "import os, sys, time\nopen(sys.argv[1] + os.environ['RANK'], 'w').write(os.environ['TORCHELASTIC_TIMER_FILE'])\n"

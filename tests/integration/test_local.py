@@ -1,4 +1,4 @@
-"""What a node's host promises holds for the nodes of `muster local`, too."""
+"""The promises of a node's host hold for the nodes of `muster local` too."""
 import os
 import pathlib
 import shutil
@@ -41,7 +41,7 @@ class Local(ClusterTest):
 
     def start(self, *options, program=None, prefix=(), environment=None, **popen):
         program = program or [*PYTHON, WORKER, str(self.folder)]
-        self.job = job = self.cluster(1)  # what bears its token is ended with the test
+        self.job = job = self.cluster(1)  # processes with its token are ended with the test
         inherited = {**cluster.plain_environment(), cluster.TOKEN: job.token, **(environment or {})}
         command = [*self.container, *prefix, str(cluster.BINARY), "local", "--nodes", "2", "--nproc-per-node", "1",
                    "--no-python", *options, "--", *program]
@@ -108,7 +108,7 @@ class Local(ClusterTest):
         self.assertIsNone(stranger.poll())
 
     def test_a_killed_hosts_agent_cleans_up_and_reports(self):
-        # The lease is longer than any wait of this test: only the report ends the other node's wait.
+        # The lease is longer than any wait of this test: only the agent's report ends the other node's wait.
         temporary = self.folder / "temporary"
         temporary.mkdir()
         node = self.running("--nnodes", "1:2", "--lease", "5m", environment={"TMPDIR": str(temporary)})
@@ -132,7 +132,7 @@ class Local(ClusterTest):
         node = self.running(terminal=terminal.slave, preexec_fn=terminal.become_controlling)
         self.job.after_end.append(terminal.close)
         (self.folder / "may save").touch()
-        subprocess.run(["stty", "-F", path, "-echo"], check=True)  # in a session of its own, as a worker
+        subprocess.run(["stty", "-F", path, "-echo"], check=True)  # in its own session, like a worker
         node.signal(signal.SIGINT)
         self.assertEqual(self.cancelled, node.exit_code())
         self.assertTrue(termios.tcgetattr(terminal.slave)[3] & termios.ECHO)

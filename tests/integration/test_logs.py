@@ -1,4 +1,4 @@
-"""The workers' output: files, tee, filters, prefixes, redrawn lines; and what goes wrong with folders, disks, readers."""
+"""The workers' output: files, tee, filters, prefixes, redrawn lines; and trouble with folders, disks and readers."""
 import ctypes
 import fcntl
 import os
@@ -31,7 +31,7 @@ sys.stderr.write(f"err {rank}\\n")
 
 
 def read_all(descriptor):
-    """All that comes to the end of a pipe."""
+    """Everything from a pipe up to its end."""
     pieces = []
     while piece := os.read(descriptor, 65536):
         pieces.append(piece)
@@ -64,17 +64,17 @@ class Logs(ClusterTest):
         return found[0].read_text() if found else None
 
     def assert_lines(self, wanted, text):
-        """The workers' lines, in any order; muster's own are left out."""
+        """The workers' lines without muster's own, in any order."""
         lines = [line for line in text.splitlines() if " muster: [" not in line and not line.startswith("muster: ")]
         self.assertEqual(sorted(wanted), sorted(lines))
 
     def hang(self):
-        """A file system at self.logs that never answers anything: of FUSE, with nobody behind it."""
+        """A file system at self.logs that never answers: FUSE without a server."""
         try:
             silent = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
             self.skipTest(f"no FUSE here: {error}")
-        self.addCleanup(os.close, silent)  # ends whoever waits in it
+        self.addCleanup(os.close, silent)  # releases every process that waits in it
         self.logs.mkdir()
         libc = ctypes.CDLL(None, use_errno=True)
         options = f"fd={silent},rootmode=40000,user_id=0,group_id=0"
@@ -290,7 +290,7 @@ class Trouble(Logs):
     def test_a_disk_that_gets_full_fails_no_worker(self):
         self.mount("size=8m")
         lines = 3000
-        # So much at once fits into what is kept reserved; it goes on when that much is shown.
+        # This much at once fits into the reserve; the program continues once that much was shown.
         program = f"""
 import os, sys
 console = os.open(sys.argv[1], os.O_RDONLY)
@@ -338,7 +338,7 @@ for i in range({lines}):
         numbers = []
         for line in shown:
             whole = re.fullmatch(r"\[default0\]:begin (\d+) x{60} end \1", line)
-            cut = re.fullmatch(r"\[default0\]:(begin (\d+) )?.* \[\.\.\.\]", line)  # its rest is lost, and it says so
+            cut = re.fullmatch(r"\[default0\]:(begin (\d+) )?.* \[\.\.\.\]", line)  # the line's lost rest is marked
             self.assertTrue(whole or cut, line)
             if whole:
                 numbers.append(int(whole[1]))
@@ -373,7 +373,7 @@ for i in range({lines}):
 @unittest.skipUnless(os.getuid() == 0, "needs root: to mount a file system")
 class HangingFolders(Logs):
     def test_two_hung_folders_cost_no_lease(self):
-        """The host waits for both before it says anything to its agent again."""
+        """The host waits for both folders before its next message to its agent."""
         self.hang()
         hung = {"TMPDIR": str(self.logs / "temporary"), **NO_LEAK_CHECK}
         job = self.cluster(2, options=["--lease", "4s", "--max-restarts", "0"], environment=hung)
@@ -392,7 +392,7 @@ class HangingFoldersOfAContainer(InAContainer, HangingFolders):
 
 
 class StoppedReader(Logs):
-    """Two nodes under a short lease; the one at `place` writes to a pipe that is full, and nobody reads it."""
+    """Two nodes under a short lease; the one at `place` writes to a full pipe without a reader."""
 
     def start_job(self, place, plan, *options, environment=None, filled=False):
         self.job = self.cluster(2, plan=plan, options=["--lease", f"{LEASE_S}s", "--max-restarts", "1", *options],
@@ -412,7 +412,7 @@ class StoppedReader(Logs):
         return not select.select([], [self.writing], [], 0)[1]
 
     def wait_for_leases(self, restart):
-        """The workers go on for longer than a lease, by their own clocks, after the pipe has got full."""
+        """By their own clocks the workers run on for longer than a lease after the pipe is full."""
         wait_until("a full pipe", self.is_full)
         end = time.clock_gettime(time.CLOCK_BOOTTIME) + 1.5 * LEASE_S
         wait_until("beats of all workers for more than a lease", lambda: len(beats := self.job.last_beats(restart)) == 4 and
@@ -423,7 +423,7 @@ class StoppedReader(Logs):
         self.starts = self.job.wait_for_round(1)
 
     def finish(self):
-        """What came through the pipe, once it is read again, to the job's end."""
+        """Everything from the pipe, read again up to the job's end."""
         os.close(self.writing)
         seen = []
         reader = threading.Thread(target=lambda: seen.append(read_all(self.reading)))
@@ -434,7 +434,7 @@ class StoppedReader(Logs):
         return seen[0].decode()
 
     def assert_all_lines_are_there(self, seen, place, rounds):
-        """Those of both streams of the node's two ranks in each round, in order and whole."""
+        """All lines of both streams of the node's two ranks in each round are whole and in order."""
         found = {}
         for line in seen.splitlines():
             if not line.startswith("[default"):
@@ -457,7 +457,7 @@ class StoppedReader(Logs):
         before = node.host(), node.agent()
         self.wait_for_leases(0)
         self.assertEqual(before, (node.host(), node.agent()))
-        self.lose_a_worker(3 - 2 * place)  # of the other node: the group restarts though nobody reads
+        self.lose_a_worker(3 - 2 * place)  # of the other node: the group restarts without a reader
         self.wait_for_leases(1)
         seen = self.finish()
         self.assertEqual({0, 1}, {record["restart"] for record in self.job.records("start")})

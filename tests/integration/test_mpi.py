@@ -9,11 +9,11 @@ from cluster import ClusterTest, Node, plain_environment
 from network import Network, can_make_namespaces
 
 NODES = 3
-# Debian's mpirun looks for a resource manager, wants no root, and binds to cores that a small machine has not.
+# Debian's mpirun looks for a resource manager, refuses root, and binds to cores that a small machine lacks.
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "ras", "^slurm",
           "--mca", "plm", "rsh", "--mca", "orte_keep_fqdn_hostnames", "1"]
 ENTER = """#!/bin/sh
-# In place of `ssh HOST COMMAND`: the node's namespace, and a host name of its own.
+# Replaces `ssh HOST COMMAND`: enters the node's namespace, with its own host name.
 while [ "${1#-}" != "$1" ]; do shift; done
 host=$1; shift
 exec nsenter --net=/run/netns/NAMESPACE"${host##*.}" unshare --uts sh -c "hostname $host; $*"

@@ -1,4 +1,4 @@
-"""Each node in a network namespace of its own: late names, and cuts in one direction or both."""
+"""Each node in its own network namespace: late names, and cuts in one direction or both."""
 import os
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from network import NETNS_FILES, Network, can_make_namespaces
 
 PORT = 2222
 
-# A name server that takes down what it is asked, and never answers.
+# A name server that records its queries and never answers.
 SILENT = """
 import socket, sys
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server, open(sys.argv[1], "wb", 0) as asked:
@@ -26,7 +26,7 @@ class InNamespaces(ClusterTest):
     def job(self, nodes=3, named=False, reduction_server=False, options=("--nnodes", "2:3"), **kwargs):
         count = nodes + int(reduction_server)
         self.network = Network(count)
-        self.addCleanup(self.network.close)  # after the cluster's end, which is added later
+        self.addCleanup(self.network.close)  # runs after the cluster's clean-up, which is added later
         address = self.network.name if named else self.network.address
         return self.cluster(nodes, addresses=[address(place) for place in range(count)], ports=[PORT] * count,
                             prefix=self.network.prefix, reduction_server=reduction_server, options=options, **kwargs)
@@ -73,7 +73,7 @@ class LateNames(InNamespaces):
         self.assertRegex(node.err().splitlines()[-1], rf"{self.network.name(0)}:{PORT}.*name")
 
 
-# What is asked of a name server that does not answer takes longer than an agent of such a lease may be silent.
+# A query to a silent name server takes longer than an agent with such a lease may be silent.
 SHORT_LEASE = ["--rdzv-endpoint", f"nobody-knows-me:{PORT}", "--nnodes", "2", "--rdzv-id", "names", "--lease", "2s",
                "--join-timeout", "6s"]
 
@@ -90,7 +90,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 class NameServers(InNamespaces):
     def start_silent_one(self, job, place):
-        """The file with what it was asked."""
+        """The file with its queries."""
         asked = job.folder / "asked"
         server = subprocess.Popen([*self.network.prefix(place), sys.executable, "-c", SILENT, str(asked)],
                                   stdout=subprocess.PIPE, env={**os.environ, cluster.TOKEN: job.token})
@@ -101,7 +101,7 @@ class NameServers(InNamespaces):
 
     def test_they_are_not_asked_for_names_in_the_hosts_file(self):
         job = self.job(nodes=2, named=True, options=())
-        for place in (*self.network.places, *self.network.places):  # twice, as by a script that was run again
+        for place in (*self.network.places, *self.network.places):  # twice, as by a script that runs again
             self.network.learn(place)
         asked = self.start_silent_one(job, 1)
         job.start_all()
@@ -140,8 +140,7 @@ class Cuts(InNamespaces):
         return job
 
     def check_a_cut_of_a_node(self, cut):
-        # The others' workers ignore SIGTERM, too: soon killed, they do not hold the next round back, and only the lease
-        # does.
+        # The others' workers ignore SIGTERM too, but are soon killed: only the lease delays the next round.
         job = self.running(plan=[{"when": {"restart": 0}, "term": "ignore"}],
                            options=("--nnodes", "2:3", "--shutdown-timeout", "1s"))
         cut(1)
@@ -186,7 +185,7 @@ class Cuts(InNamespaces):
         self.check_a_cut_of_the_primary(lambda place: self.network.cut_incoming(place))
 
     def test_a_cut_shorter_than_the_lease_ends_no_worker(self):
-        # A lease that the commands which cut and heal cannot exceed, however busy the machine is.
+        # The commands that cut and heal must not take longer than the lease, even on a busy machine.
         job = self.running(plan=[{"term": "ignore"}], options=("--nnodes", "2:3", "--lease", "1m"))
         starts = job.wait_for_round(0)
         self.network.cut(1)

@@ -138,7 +138,7 @@ class Gce(NoticeTest):
             "no answer": lambda handler: handler.server_hangs(),
         }
         jobs = []
-        for name, answer in answers.items():  # side by side: each waits for its own server
+        for name, answer in answers.items():  # in parallel: each waits for its own server
             server = self.gce()
             seen = []
 
@@ -286,7 +286,7 @@ class File(NoticeTest):
 
 
 class Auto(NoticeTest):
-    """What the firmware says is laid over /sys in a mount namespace."""
+    """The firmware's strings are mounted over /sys in a mount namespace."""
     def machine(self, **dmi):
         script = "mount -t tmpfs none /sys/class && mkdir -p /sys/class/dmi/id"
         for name, value in dmi.items():
@@ -294,7 +294,7 @@ class Auto(NoticeTest):
         return lambda place: ["unshare", "-m", "sh", "-c", script + ' && exec "$@"', "sh"]
 
     def ask(self, **dmi):
-        """The two servers, and what the node was like when its job had ended by itself."""
+        """The two servers, and the node after its job has ended by itself."""
         if os.geteuid() != 0:
             self.skipTest("needs root, for a mount namespace")
         servers = self.serve(metadata.Gce), self.serve(metadata.Aws)
@@ -333,7 +333,7 @@ class Deadline(NoticeTest):
         job = self.cluster(2, options=("--nnodes", "1:2", "--stop-before", "8"), plan=[{"term": "exit"}],
                            environment={"SLURM_JOB_END_TIME": str(end)})
         job.start(1)
-        job.start(0, options=("--deadline", str(end + 3)))  # by its clock it could begin another round, alone
+        job.start(0, options=("--deadline", str(end + 3)))  # by its own deadline it could start another round alone
         job.wait_for_round(0)
         self.assertEqual({0: 75, 1: 75}, job.exit_codes())
         self.assertEqual(4, len(job.records("signal")))

@@ -1,4 +1,4 @@
-"""In each platform's own words for nodes, three of them really run a job: pods with addresses and names of their own."""
+"""Three nodes run a real job with each platform's variables: pods with their own addresses and names."""
 import unittest
 import uuid
 
@@ -10,7 +10,7 @@ NODES = 3
 
 
 class Pods(Network):
-    """Three pods, each of which knows its own name from the start as the kubelet writes it, and the others' late."""
+    """Three pods: each resolves its own name from the start, as the kubelet writes it, and the others' names late."""
 
     def __init__(self, names, domain):
         self.names, self.domain = names, domain
@@ -24,7 +24,7 @@ class Pods(Network):
 
 
 class PlatformJob(Cluster):
-    """`environment_at` is what the platform sets, by place; nothing else says who is in the job."""
+    """`environment_at`: the platform's variables by place, the only source of the job's membership."""
 
     def __init__(self, environment_at, **kwargs):
         super().__init__(NODES, ports=[0] * NODES, **kwargs)
@@ -37,12 +37,12 @@ class PlatformJob(Cluster):
 @unittest.skipUnless(can_make_namespaces(), "needs root and network namespaces")
 class EachPlatform(ClusterTest):
     def setUp(self):
-        self.job_name = f"job{uuid.uuid4().hex[:8]}"  # no run takes another test's processes for its own
+        self.job_name = f"job{uuid.uuid4().hex[:8]}"  # no run mistakes another test's processes for its own
 
     def run_job(self, source, environment_at, names=None, domain="svc", order=(0, 1, 2), options=(), late=False):
-        """order: the places by the rank that they are to have; None: any."""
+        """order: the places by their expected rank; None: any order."""
         pods = Pods(names or [f"{self.job_name}-{place}" for place in range(NODES)], domain)
-        self.addCleanup(pods.close)  # after the cluster's end, which is added later
+        self.addCleanup(pods.close)  # runs after the cluster's clean-up, which is added later
         environment = lambda place: {"HOSTNAME": pods.names[place], **environment_at(place, pods)}
         job = self.cluster(kind=PlatformJob, environment_at=environment, prefix=pods.prefix, options=options)
         if not late:

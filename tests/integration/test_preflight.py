@@ -1,4 +1,4 @@
-"""Bad nodes are kept out: by the preflight, and by GPUs that old workers hold still."""
+"""Bad nodes are kept out: by the preflight, and by GPUs that old workers still hold."""
 import os
 import unittest
 
@@ -6,12 +6,12 @@ import cluster
 from cluster import CONTAINER, TOKEN, ClusterTest, arguments_of, bearers, kill, never, wait_until
 
 CRASHES = {"exit": 5, "after": None}
-FIRST_PID_NAMESPACE = "pid:[4026531836]"  # where the driver's pids are the machine's
+FIRST_PID_NAMESPACE = "pid:[4026531836]"  # in which the driver's pids are the machine's
 
 
 class Preflight(ClusterTest):
     def checked(self, nodes, line="", nnodes=None, **kwargs):
-        """Nodes whose preflight fails for as long as there is a file bad-PLACE. By nnodes: nobody has a place."""
+        """Nodes whose preflight fails while a file bad-PLACE exists. With nnodes the nodes have no places."""
         options = kwargs.pop("options", [])
         if nnodes:
             port = cluster.free_port("127.0.0.1")
@@ -137,7 +137,7 @@ class Preflight(ClusterTest):
 
 
 class GpuRelease(ClusterTest):
-    """nvidia-smi is one of ours, which lists what a file says."""
+    """A fake nvidia-smi lists the contents of a file."""
 
     def cluster_with_gpus(self, *options, gpus=1, plan=({"when": {"restart": 0}, "exit": 5, "after": "crash"},), **kwargs):
         job = self.cluster(1, nproc="gpu", plan=plan, options=["--max-restarts", "1", *options], **kwargs)
@@ -162,7 +162,7 @@ exit 0
         return path.read_text().splitlines() if path.exists() else []
 
     def first_round(self, job, held=None):
-        """Its worker's pid, which the GPU goes on to list, and the end of that worker."""
+        """Lets its worker fail while the fake GPU goes on listing that pid (or `held`); returns the pid."""
         job.start_all()
         pid = job.wait_for_round(0, workers=1)[0]["pid"]
         self.assertEqual([], self.asked(job), "before the first round there are no old workers")

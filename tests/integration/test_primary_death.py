@@ -1,4 +1,4 @@
-"""The primary's node dies whole and is started again: the others wait, and the job goes on where it was."""
+"""The primary's whole node dies and is restarted: the others wait, and the job continues."""
 import unittest
 
 import cluster

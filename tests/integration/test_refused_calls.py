@@ -1,4 +1,4 @@
-"""Where an old kernel, a sandbox or a container's seccomp profile refuses a system call."""
+"""System calls refused by an old kernel, a sandbox or a container's seccomp profile."""
 import signal
 import unittest
 

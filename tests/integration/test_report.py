@@ -1,4 +1,4 @@
-"""A job fails: what each node says of it on the terminal and in files, and that the file timer ends a stuck worker."""
+"""A failed job's report on the terminal and in files of each node; and the file timer, which ends a stuck worker."""
 import json
 import os
 import pathlib
@@ -18,7 +18,7 @@ PYTHON = [sys.executable, "-S", "-E", "-u"]
 
 
 def python(text, *arguments):
-    """A worker's command; `rank` and `restart` are known to it, and `wait()` is for the signal that follows."""
+    """A worker's command; its code may use `rank`, `restart` and `wait()`, which waits for the next signal."""
     begin = textwrap.dedent("""
         import json, os, signal, sys, time
         rank, restart = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
@@ -115,7 +115,7 @@ class Report(OneNodeTest):
         self.assert_row("rank", r"0 \(local_rank: 0\)", report)
 
     def test_a_crash_leaves_a_trace(self):
-        """By PYTHONFAULTHANDLER; in the report where the output goes through our hands."""
+        """By PYTHONFAULTHANDLER; the report has it if muster handles the output."""
         program = [sys.executable, "-S", "-c", "import os; os.write(2, b'before\\n'); os.kill(os.getpid(), 11)"]
         done = self.run_job(program)
         self.assertEqual(139, done.returncode)
@@ -175,7 +175,7 @@ class Report(OneNodeTest):
 
     @unittest.skipIf(os.geteuid() != 0, "mount namespaces need root")
     def test_kubernetes_termination_log_is_filled(self):
-        """In a /dev of our own, which has one."""
+        """In a private /dev, which has a termination-log."""
         script = textwrap.dedent(f"""
             set -e
             mkdir {self.folder}/dev
@@ -299,7 +299,7 @@ class FileTimer(OneNodeTest):
         self.assertRegex(done.stderr, r'traceback : the timer "step"')
 
     def test_a_worker_outliving_its_process_is_killed(self):
-        """The timer is an orphan's, known by its session; the worker itself does not care."""
+        """The timer belongs to an orphan, found by its session; the worker itself is not affected."""
         done = self.timed("""
             if os.fork() == 0:
                 if os.fork() == 0:
@@ -323,7 +323,7 @@ class FileTimer(OneNodeTest):
 
     def test_the_pipe_is_at_the_given_path_and_gone_afterwards(self):
         path = self.path("pipe")
-        os.mkfifo(path)  # left by one that was killed
+        os.mkfifo(path)  # left by a killed node
         done = self.timed(f"sys.exit(os.environ['TORCHELASTIC_TIMER_FILE'] != {path!r})",
                           environment={"TORCHELASTIC_TIMER_FILE": path})
         self.assertEqual(0, done.returncode, done.stderr)

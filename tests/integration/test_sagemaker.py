@@ -1,4 +1,4 @@
-"""SageMaker's form: a resourceconfig.json for each host, the word `train`, SM_* for scripts, and the failure file."""
+"""SageMaker's interface: resourceconfig.json of each host, the argument `train`, SM_* for scripts, the failure file."""
 import json
 import os
 import pathlib
@@ -11,7 +11,7 @@ import unittest
 import cluster
 from cluster import Cluster, ClusterTest
 
-# Writes down what a script of the training toolkit would read.
+# Records what a script of the training toolkit would read.
 SCRIPT = """
 import json, os, sys
 seen = {name: value for name, value in os.environ.items() if name.startswith(("SM_", "NCCL_"))}
@@ -21,7 +21,7 @@ with open(os.path.join(sys.argv[1], "seen-" + os.environ["RANK"]), "w") as file:
 
 
 class Job(Cluster):
-    """As SageMaker has it, each host with an /opt/ml of its own. Place 0 is not the first of the file's list."""
+    """Like SageMaker: each host has its own /opt/ml. Place 0 is not the first in the file's list."""
 
     def __init__(self, hyperparameters=None, word=True, **kwargs):
         net = f"127.{random.randint(16, 250)}.{random.randint(1, 250)}"  # the port is the same in every job

@@ -1,4 +1,4 @@
-"""SIGTERM to a node, to one twice, and to all."""
+"""SIGTERM to one node, twice to one node, and to all nodes."""
 import signal
 import unittest
 
@@ -73,7 +73,7 @@ class Leave(ClusterTest):
         job = self.cluster(1, nproc=1, plan=[{"term": "ignore"}], options=("--termination-grace", "5m"))
         node = job.start(0)
         job.wait_for_round(0)
-        # As timeout(1) does, which signals its child and then the group. Two of one kind might be merged to one.
+        # Like timeout(1), which signals its child and then the group. Two equal signals might be merged into one.
         for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
             node.signal(number)
         wait_until("the worker was told", lambda: job.records("signal"))

@@ -1,4 +1,4 @@
-"""Slurm, the real one: srun starts muster on each node, and Slurm's own variables say who is who."""
+"""A real Slurm: srun starts muster on each node, and Slurm's own variables give each node its place."""
 import shutil
 import signal
 import unittest
@@ -19,13 +19,13 @@ def setUpModule():
 
 
 class SlurmTest(ClusterTest):
-    slurm = None  # one for all tests of this file
+    slurm = None  # shared by all tests of this file
 
     def job(self, **kwargs):
         return self.cluster(NODES, **kwargs)
 
     def start(self, job, launcher, options=(), environment=None):
-        """Starts `launcher... muster run ...` in the Slurm; the node stands for whatever the launcher starts."""
+        """Starts `launcher... muster run ...` in the Slurm; the node stands for all that the launcher starts."""
         command = [*self.slurm.prefix(), *launcher,
                    *cluster.node_command(["--nproc-per-node", str(job.nproc), *job.options, *options], job.program)]
         node = Node(f"launcher{len(job.all_nodes)}", command,
@@ -139,8 +139,7 @@ class Batch(SlurmTest):
         wait_until("the job in the queue and its nodes free", lambda: (
             "PENDING" in self.slurm.run("scontrol", "show", "job", number)
             and self.slurm.run("sinfo", "--noheader", "--Node", "--format=%t").split() == ["idle"] * NODES))
-        # It waits two minutes there, unless somebody says otherwise; the node refuses it within the second in which
-        # its first run ended.
+        # A requeued job waits two minutes by default; a node refuses it within the second in which its first run ended.
         self.slurm.run("scontrol", "update", f"JobId={number}", "StartTime=now+2")
         wait_until("the second run", lambda: len(job.records("start")) >= 4)
         job.open_gate()

@@ -1,4 +1,4 @@
-"""A job from one CLUSTER_SPEC: who gets which rank, who ends when, and what muster leaves open."""
+"""A job from one CLUSTER_SPEC: ranks, the end of each node, and open descriptors and ports."""
 import os
 import pathlib
 import socket
@@ -148,7 +148,7 @@ class Descriptors(ClusterTest):
             self.assertNotIn(node.exit_code(), (0, -6, -11))
 
     def test_two_primaries_of_one_port_do_not_both_serve(self):
-        job = self.cluster(2, options=["--lease", "1m"])  # the first job is not what this is about
+        job = self.cluster(2, options=["--lease", "1m"])  # the test is not about the first job
         job.start_all()
         job.wait_for_round(0)
         second = self.cluster(2, addresses=job.addresses, ports=job.ports, options=["--join-timeout", "3s"])

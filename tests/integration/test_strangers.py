@@ -1,4 +1,4 @@
-"""What is not muster's is not ended: by a sweep, by the agent of a dead host, by the next start of the same run."""
+"""Foreign processes survive: a sweep, the agent of a dead host, the next start of the same run."""
 import pathlib
 import shutil
 import signal
@@ -9,7 +9,7 @@ import tempfile
 import cluster
 from cluster import ClusterTest, InAContainer, wait_until
 
-# Makes the file sys.argv[1], and waits.
+# Creates the file sys.argv[1], and waits.
 WAITS = "import sys, time; open(sys.argv[1], 'w').close(); time.sleep(1000)"
 PYTHON = [sys.executable, "-S", "-E", "-c"]
 
@@ -22,7 +22,7 @@ class StrangersTest(ClusterTest):
 
 class WithAWorkersEnvironment(StrangersTest):
     def another_job(self, worker):
-        """A process with a worker's whole environment that is no descendant of it, as `sbatch --export=ALL` starts."""
+        """A process with a worker's whole environment that is not its descendant, like one of `sbatch --export=ALL`."""
         environment = cluster.started_with(worker)
         self.assertIn(b"MUSTER_HOST_ID", environment)
         job = subprocess.Popen([*PYTHON, WAITS, str(self.folder / "another")], env=environment, start_new_session=True)
@@ -73,7 +73,7 @@ class WithAWorkersEnvironment(StrangersTest):
 
 class OfTheShellThatExecutedMuster(StrangersTest):
     def assert_daemon_outlives_a_restart(self, start):
-        """`start`: how a child of the shell starts "$@", its daemon, which is started once the job runs."""
+        """`start`: shell code by which a child of the shell starts the daemon "$@" once the job runs."""
         daemon_command = [*PYTHON, WAITS, str(self.folder / "daemon")]
         before = ["sh", "-c", f"""( while [ ! -e '{self.folder}/go' ]; do sleep 0.05; done
                                     set -- "$0" "$1" "$2" "$3" "$4" "$5"; {start} ) & shift 5; exec "$@" """,
@@ -97,14 +97,14 @@ class OfTheShellThatExecutedMuster(StrangersTest):
         self.assertTrue(cluster.is_alive(daemon))
         job.open_gate()
         self.assertEqual(0, node.exit_code())
-        if not self.container:  # whose end is that of all processes in it
+        if not self.container:  # the container's end ends all processes in it
             self.assertTrue(cluster.is_alive(daemon))
 
     def test_its_childs_orphan_survives_a_sweep(self):
         self.assert_daemon_outlives_a_restart('setsid "$@" &')
 
     def test_an_orphans_orphan_survives_a_sweep(self):
-        # The pause lets the shell's child end and be reaped: then no child of muster's is known as a stranger.
+        # The pause lets the shell's child end and be reaped: then muster has no child that it knows to be foreign.
         self.assert_daemon_outlives_a_restart("""setsid sh -c 'sleep 0.3; setsid "$@" & exit 0' sh "$@" &""")
 
 

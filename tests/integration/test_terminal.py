@@ -1,4 +1,4 @@
-"""On a terminal: Ctrl-C, Ctrl-Z, a hang-up, nohup, standard input and breakpoint(), redrawn lines, colour."""
+"""On a terminal: Ctrl-C, Ctrl-Z, hangup, nohup, standard input and breakpoint(), redrawn lines, colour."""
 import os
 import pathlib
 import re
@@ -16,7 +16,7 @@ from terminal import Screen, Terminal
 
 CTRL_C, CTRL_Z, CTRL_D = b"\x03", b"\x1a", b"\x04"
 READ_A_LINE = ["sh", "-c", "if read line; then echo rank $RANK got $line; else echo rank $RANK nothing; fi"]
-# As a shell that controls jobs starts one with "&".
+# Like a shell with job control that starts a job with "&".
 IN_THE_BACKGROUND = [sys.executable, "-S", "-E", "-c",
                      "import os, subprocess, sys; sys.exit(subprocess.call(sys.argv[1:], preexec_fn=os.setpgrp))"]
 AFTER_SECOND_SIGNAL_S = 5  # until muster local kills what is left
@@ -80,8 +80,8 @@ class Keys(OnATerminal):
         self.assertEqual(-signal.SIGINT, node.exit_code())
 
     def test_ctrl_z_without_a_lease_stops_muster_too(self):
-        # It starts nothing: who is stopped between a child's vfork and its exec waits for it in state D, not T.
-        # bash gives each of its jobs a process group of its own, and reads a line while the job stands still.
+        # The worker starts no process: one stopped between a child's vfork and its exec is in state D, not T.
+        # bash gives each of its jobs its own process group, and reads a line while the job is stopped.
         job = self.cluster(1, nproc=1, program=["sh", "-c", "echo HERE; exec sleep 600"],
                            prefix=lambda place: ["bash", "-mc", '"$@"; read line; fg', "bash"])
         terminal, node = self.start_on_terminal(job)
@@ -267,7 +267,7 @@ class Output(OnATerminal):
 
 class Local(unittest.TestCase):
     def test_bars_of_two_workers_keep_a_row_each(self):
-        """They redraw in turns, so that their redraws mix whatever the machine does."""
+        """They redraw in turns, so that their redraws always mix."""
         steps = 10
         program = ("import os, sys, time\nrank = int(os.environ['RANK'])\n"
                    f"for step in range({steps}):\n"
@@ -285,7 +285,7 @@ class Local(unittest.TestCase):
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.assertEqual(0, process.wait(cluster.LIMIT_S), screen.seen())
-        screen.close()  # all is read by then
+        screen.close()  # returns once everything is read
         self.assertEqual([f"[node 0 rank {rank}] {rank}: {steps} steps" for rank in (0, 1)],
                          sorted(row.rstrip() for row in screen.rows() if "steps" in row), "\n".join(screen.rows()))
 

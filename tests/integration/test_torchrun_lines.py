@@ -1,4 +1,4 @@
-"""Lines whose result torchrun leaves to chance or does not have, and the name by which muster is called."""
+"""Command lines that torchrun answers by chance or not at all, and links by which muster is called."""
 import json
 import os
 import pathlib
@@ -9,7 +9,7 @@ import unittest
 import cluster
 from cluster import wait_until
 
-SAY_RANKS = ["sh", "-c", "echo $$GROUP_RANK $$RANK of $$WORLD_SIZE"]  # of two dollars one is the shell's
+SAY_RANKS = ["sh", "-c", "echo $$GROUP_RANK $$RANK of $$WORLD_SIZE"]  # "$$" escapes a dollar
 
 
 class TorchrunLines(unittest.TestCase):
@@ -98,7 +98,7 @@ class TorchrunLines(unittest.TestCase):
             self.assertEqual("", done.stderr)
 
     def test_ranks_of_a_restart_are_those_before(self):
-        # The first node's worker fails once all three have said their rank; the others stay until they are ended.
+        # The first node's worker fails once all three have printed their rank; the others run until they are ended.
         script = (f"cd {self.folder}; echo $$GROUP_RANK $$TORCHELASTIC_RESTART_COUNT >>rank$$NODE; "
                   "[ $$TORCHELASTIC_RESTART_COUNT = 2 ] && exit 0; "
                   "while [ $$NODE != 0 ] || [ $$(cat rank* | wc -l) != $$((3 * TORCHELASTIC_RESTART_COUNT + 3)) ]; "

@@ -1,4 +1,4 @@
-"""What muster says, and with which code it ends, when it cannot begin."""
+"""Messages and exit codes when muster cannot start."""
 import json
 import subprocess
 import time

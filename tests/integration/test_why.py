@@ -1,4 +1,4 @@
-"""Why nothing starts, who was not started as the others were, and what ended a round: said by name."""
+"""muster names why nothing starts, which nodes differ from the others, and what ended a round."""
 import os
 import re
 import signal
@@ -93,7 +93,7 @@ class NodesThatDiffer(ClusterTest):
 class WhatEndedTheJob(ClusterTest):
     @staticmethod
     def kill_whole(job, place):
-        """At one moment for all of it: neither host nor agent has the time to see the other's end."""
+        """Kills everything at once: neither host nor agent has time to see the other's end."""
         pids = (job.nodes[place].host(), job.nodes[place].agent())
         for pid in pids:
             kill(pid, signal.SIGSTOP)
@@ -134,7 +134,7 @@ class WhatEndedTheJob(ClusterTest):
         job.start_all()
         job.wait_for_round(0)
         inside = descendants(job.nodes[1].process.pid)
-        kill(job.nodes[1].process.pid)  # process 1 of the namespace dies with it, and all in it with that
+        kill(job.nodes[1].process.pid)  # process 1 of the namespace dies with it, and then all processes in it
         wait_until("all of it is dead", lambda: not any(is_alive(pid) for pid in inside))
         job.open_gate()
         job.start(1)

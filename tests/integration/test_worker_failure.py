@@ -104,7 +104,7 @@ class BudgetSpent(ClusterTest):
 
 
 class EveryEnding(unittest.TestCase):
-    """One node and one worker, quick enough for all of them."""
+    """One node and one worker: fast enough to test all codes and signals."""
 
     def run_worker(self, program):
         done = subprocess.run([str(cluster.BINARY), "run", "--standalone", "--no-python", "--", *program],

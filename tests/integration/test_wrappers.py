@@ -15,7 +15,7 @@ import os, pathlib, signal, sys, time
 folder, restart = pathlib.Path(sys.argv[1]), os.environ["TORCHELASTIC_RESTART_COUNT"]
 def note(what): (folder / f"{what} {os.environ['RANK']} {restart}").touch()
 def save(number, frame):
-    signal.signal(number, signal.SIG_IGN)  # as many do, so that a second signal does not disturb them
+    signal.signal(number, signal.SIG_IGN)  # many handlers do this, so that a second signal does not disturb them
     note("saving")
     while not (folder / "may save").exists(): time.sleep(0.01)
     note("saved")
@@ -33,14 +33,14 @@ WRAPPERS = {"bash -c": ["bash", "-c", '"$@"; exit $?', "bash"],
             "two shells": ["bash", "-c", '"$@"; exit $?', "bash", "sh", "-c", '"$@"; exit $?', "sh"],
             # as `conda run` does
             "python": [*PYTHON, "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"]}
-# A child of the leader that is not to be waited for, whatever the grace.
+# A child of the leader that must not be awaited, whatever the grace.
 IGNORES = "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); open({file!r}, 'w').close(); time.sleep(1000)"
 LEAVES_A_POOL = """
 import os, pathlib, signal, sys, time
 told = []
 signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
 pool = os.fork()
-while pool == 0: time.sleep(0.01)  # with the handler of its parent, and nobody's orders
+while pool == 0: time.sleep(0.01)  # with its parent's handler, and without orders
 (pathlib.Path(sys.argv[1]) / "ready 0 0").touch()
 while not told: time.sleep(0.01)
 os._exit(0)

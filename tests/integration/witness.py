@@ -1,6 +1,6 @@
-"""What a test's worker writes down about itself, for the harness (cluster.py) to read. Standard library alone.
+"""Records that a test's worker writes about itself for the harness (cluster.py). Standard library only.
 
-FOLDER/records takes one JSON line for each event; FOLDER/beats/ one file for each worker with the last time at which
+FOLDER/records gets one JSON line for each event; FOLDER/beats/ one file for each worker with the last time at which
 it ran. Times are CLOCK_BOOTTIME, the same in all namespaces of the machine.
 """
 import json
@@ -17,7 +17,7 @@ def now():
 
 
 class Witness:
-    """Of this process: who it is, and where it says so."""
+    """This process's identity and its record file."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -31,13 +31,13 @@ class Witness:
 
     def append(self, name, line):
         descriptor = os.open(os.path.join(self.folder, name), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        # One write: lines of several workers never mix. Who is killed in the middle of it leaves a piece of a line, to
+        # One write, so that lines of several workers never mix. A worker killed in the middle leaves a partial line, to
         # which the next one must not be glued.
         os.write(descriptor, f"\n{line}\n".encode())
         os.close(descriptor)
 
     def beat(self):
-        """Says that this process runs now."""
+        """Records that this process runs now."""
         if self._beat is None:
             beats = os.path.join(self.folder, "beats")
             os.makedirs(beats, exist_ok=True)

@@ -1,9 +1,9 @@
-"""A tiny worker: says when it starts, beats while it lives, and ends as its plan says. Starts in a few milliseconds.
+"""A tiny worker: records its start, beats while it lives, and ends according to its plan. Starts in milliseconds.
 
     python -S -E worker.py FOLDER PLAN
 
-PLAN is a JSON list of rules. A rule without `when` is for all; else every key of `when` (rank, restart, place,
-local_rank) must be equal. All rules that fit are merged, the later ones win. What a rule may say:
+PLAN is a JSON list of rules. A rule without `when` applies to all; else every key of `when` (rank, restart, place,
+local_rank) must be equal. All rules that apply are merged, the later ones win. Keys of a rule:
 
     after: NAME      goes on only when the file FOLDER/NAME exists (default "gate"; null: at once)
     exit: CODE       ends with this code (default 0)
@@ -12,9 +12,9 @@ local_rank) must be equal. All rules that fit are merged, the later ones win. Wh
     term: "ignore"   SIGTERM and SIGINT are recorded and ignored; "exit": recorded, then exit 0
     spawn: [KIND]    leaves descendants: plain, setsid, double_fork, bash, daemon_in_bash, unmarked
     check: "files"   records what its file descriptors are
-    flood: LINES     writes so many numbered lines to its standard output and as many to its errors with each beat
+    flood: LINES     writes this many numbered lines to standard output, and as many to standard error, with each beat
 
-What it writes down is in witness.py.
+witness.py describes its records.
 """
 import json
 import os
@@ -32,7 +32,7 @@ facts, record = witness.facts, witness.record
 
 
 def open_files():
-    """Descriptor to what it is; the one that lists the folder itself is left out."""
+    """Descriptors and their targets, without the one that lists the folder itself."""
     found = {}
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -43,7 +43,7 @@ def open_files():
 
 
 def descend(kind):
-    """Starts a `sleep` that is our descendant in some way. It is known by TEST_KIND in its environment."""
+    """Starts a `sleep` as a descendant of this kind, marked by TEST_KIND in its environment."""
     environment = {**os.environ, "TEST_KIND": kind}
     sleep = ["sleep", "3600"]
     if kind == "plain":
@@ -54,7 +54,7 @@ def descend(kind):
         os.posix_spawnp("bash", ["bash", "-c", "sleep 3600; true"], environment)
     elif kind == "daemon_in_bash":
         bash = os.posix_spawnp("bash", ["bash", "-c", "setsid sleep 3600 & disown; exit 0"], environment)
-        os.waitpid(bash, 0)  # a zombie of ours would be no fault of muster's
+        os.waitpid(bash, 0)  # a zombie of ours would not be muster's fault
     elif kind == "double_fork":
         child = os.fork()
         if child == 0:
@@ -63,7 +63,7 @@ def descend(kind):
                 os.execvpe("sleep", sleep, environment)
             os._exit(0)
         os.waitpid(child, 0)
-    elif kind == "unmarked":  # in our session, but without what the host marks its workers with
+    elif kind == "unmarked":  # in our session, but without the host's marker
         del environment["MUSTER_HOST_ID"]
         child = os.fork()
         if child == 0:
@@ -77,7 +77,7 @@ def descend(kind):
 
 
 class Flood:
-    """Numbered lines of each stream, far more than a pipe takes."""
+    """Writes numbered lines to each stream, far more than a pipe holds."""
 
     def __init__(self, lines):
         self.lines, self.written = lines, 0

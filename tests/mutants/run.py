@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Breaks one decision of the pure cores at a time and looks whether the simulation, or a unit test, sees it.
+"""Breaks one decision of the pure cores at a time and checks that the simulation, or a unit test, detects it.
 
   run.py                      all mutants of mutants.toml
   run.py NAME...              only these
   run.py --check              only whether each mutant still fits the sources; builds nothing
-  run.py --seeds 12000        seeds for each mutant (default: 2500, or what the list says of it, if that is more)
+  run.py --seeds 12000        seeds for each mutant (default: 2500, or the number in the list if that is greater)
 
-The sources are copied to build/mutants, and all mutants are built there together: of each function that mutants
-break there is one more copy for each of them, and MUSTER_MUTANT in the environment selects one. The working tree
+The sources are copied to build/mutants, and all mutants are built there together: each function that mutants
+break gets one more copy for each of them, and MUSTER_MUTANT in the environment selects one. The working tree
 is not touched. README.md has the rest.
 """
 import argparse
@@ -27,13 +27,13 @@ LIST = pathlib.Path(__file__).resolve().parent / "mutants.toml"
 WORK = ROOT / "build/mutants"
 SOURCE, BUILD = WORK / "source", WORK / "build"
 DEFAULT_SEEDS = 2500
-SECONDS_FOR_EACH_SEED = 1.0  # on a busy machine; a mutant that exceeds it in all counts as one that hangs
+SECONDS_FOR_EACH_SEED = 1.0  # on a busy machine; a mutant that exceeds the total counts as hung
 LEAST_SECONDS = 120
 USAGE, FAILED = 64, 1
 
-UNIT_TEST_SECONDS = 60  # each takes less than one; a mutant that exceeds it counts as one that hangs
+UNIT_TEST_SECONDS = 60  # each takes less than one; a mutant that exceeds it counts as hung
 
-# The unit tests of each core, and of its parts; the longest beginning of a file's path decides. Those that see
+# The unit tests of each core and of its parts; the longest matching prefix of a file's path decides. Those that detect
 # most come first: the others are not run once one has failed.
 UNIT_TESTS = {
     "rendezvous/core/": ["coordinator_test", "rendezvous_core_test"],
@@ -51,7 +51,7 @@ EXPECTATIONS = ("simulation", "unit", "redundant", "open")
 
 
 class Problem(Exception):
-    """Something that makes the run as a whole meaningless; the text says which mutant."""
+    """An error that makes the whole run meaningless; the text names the mutant."""
 
 
 @dataclasses.dataclass
@@ -97,7 +97,7 @@ class Result:
     seed: int | None = None
     message: str = ""
     unit: str = ""  # the test that failed
-    seeds: int = 0  # that were run
+    seeds: int = 0  # number of seeds that were run
     seconds: float = 0.0
 
     def outcome(self):
@@ -204,7 +204,7 @@ def with_all(edits):
 # ---- building
 
 def write_if_changed(path, data):
-    """Ninja goes by times: what is the same is not written."""
+    """Writes only changed files, because Ninja compares modification times."""
     if path.exists() and path.read_bytes() == data:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -222,7 +222,7 @@ def copy_sources(mutants):
         if not (ROOT / name).is_file():
             continue
         data = (ROOT / name).read_bytes()
-        if name == "cmake/targets.cmake":  # what a mutant no longer uses is no error of it
+        if name == "cmake/targets.cmake":  # a variable or function that a mutant no longer uses is no error
             if b"-Werror" not in data:
                 raise Problem("cmake/targets.cmake has no -Werror any more: adapt copy_sources() in run.py")
             data = data.replace(b"-Werror", b"-w")
@@ -234,7 +234,7 @@ def copy_sources(mutants):
 def configure():
     if (BUILD / "build.ninja").exists():
         return
-    # Optimised little: half of a mutant's time would go into optimising it.
+    # Low optimisation: half of a mutant's time would otherwise go into optimising it.
     subprocess.run(["cmake", "-S", SOURCE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
                     "-DCMAKE_CXX_FLAGS_RELEASE=-O1"], check=True, stdout=subprocess.DEVNULL)
 
@@ -249,7 +249,7 @@ def build(targets, jobs):
 # ---- running
 
 def simulate(environment, first, seeds, mix=""):
-    """The first seed that fails, and what was violated; (None, "") where none does."""
+    """The first seed that fails and the violation; (None, "") if none fails."""
     limit = LEAST_SECONDS + seeds * SECONDS_FOR_EACH_SEED
     command = [BUILD / "bin/muster_sim", "--first", str(first), "--seeds", str(seeds), "--until-failed",
                "--mix", mix]
@@ -298,8 +298,8 @@ def failing_unit_test(environment, cores):
 
 
 def run_mutant(mutant, options):
-    """Unit tests take moments, thousands of seeds minutes: they come first where they suffice. Who is said to be
-    seen by the simulation must be seen by it."""
+    """Unit tests take moments, thousands of seeds minutes: they run first if they suffice. A mutant that is listed as
+    detected by the simulation must be detected by it."""
     began = time.monotonic()
     result = Result(mutant)
     if options.unit and mutant.expected != "simulation":
@@ -315,7 +315,7 @@ def run_mutant(mutant, options):
 
 
 def run_mutants(mutants, options):
-    copy_sources(load())  # all of them, so that a run of some finds them built
+    copy_sources(load())  # all mutants, so that a later run of some finds them built
     configure()
     cores = {core for mutant in mutants for core in mutant.cores()} if options.unit else set()
     tests = sorted({test for core in cores for test in UNIT_TESTS[core]})
@@ -327,7 +327,7 @@ def run_mutants(mutants, options):
         return list(pool.map(lambda mutant: run_mutant(mutant, options), mutants))
 
 
-# ---- what came of it
+# ---- results
 
 def describe(result):
     if result.message:

@@ -1,4 +1,4 @@
-"""A worker that sums its rank over the whole group with gloo and says what it was told and what came out."""
+"""A worker that sums its rank over the whole group with gloo and prints its variables and the result."""
 import os
 
 import torch
@@ -9,6 +9,6 @@ total = torch.tensor([dist.get_rank() + 1.0])
 dist.all_reduce(total)
 names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 told = " ".join(["told", *(f"{name}={os.environ[name]}" for name in names), f"sum={total.item():.0f}"])
-os.write(1, f"{told}\n".encode())  # line and end in one: two ranks write to one pipe
+os.write(1, f"{told}\n".encode())  # line and newline in one write: two ranks share a pipe
 dist.barrier()
 dist.destroy_process_group()

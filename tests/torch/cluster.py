@@ -1,4 +1,4 @@
-"""Nodes of a job on loopback addresses, each a `muster run` with its own CLUSTER_SPEC, and what they printed."""
+"""Nodes of a job on loopback addresses, each a `muster run` with its own CLUSTER_SPEC, and their output."""
 import json
 import os
 import pathlib
@@ -13,7 +13,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("MUSTER_BINARY", ROOT / "build/release/bin/muster")).resolve()
-WAIT_TIMEOUT_S = 240.0  # only a hang is ever cut off by this
+WAIT_TIMEOUT_S = 240.0  # only a hang reaches it
 POLL_S = 0.02
 WORKER_LINE = re.compile(r"worker rank=(\d+) world=(\d+) node=(\d+) restart=(\d+) pid=(\d+)")
 
@@ -46,7 +46,7 @@ def children(pid):
 
 
 class Node:
-    """One `muster run`. Its output is read as it comes, by a thread of its own."""
+    """One `muster run`. A thread reads its output as it comes."""
 
     def __init__(self, name, arguments, environment):
         self.name, self.lines = name, []
@@ -81,7 +81,7 @@ class Node:
         return [pid for pid in children(self.process.pid) if is_agent(pid)]
 
     def workers(self, restart):
-        """Rank to pid, as the workers of one restart said it themselves."""
+        """Pids by rank, as printed by the workers of one restart."""
         return {int(m[1]): int(m[5]) for m in self.find(WORKER_LINE) if int(m[4]) == restart}
 
     def kill(self):
@@ -89,7 +89,7 @@ class Node:
         self.process.wait(WAIT_TIMEOUT_S)
 
     def end(self):
-        """After a test: SIGKILL to the host ends its agent and workers too; wait, so that nothing outlives the test."""
+        """After a test: SIGKILL to the host also ends agent and workers; waits, so that nothing outlives the test."""
         if self.process.poll() is None:
             self.kill()
         self._reader.join(WAIT_TIMEOUT_S)
@@ -111,7 +111,7 @@ class Cluster:
             pools["workerpool2"] = [self._address(nodes)]
         self._pools = pools
         self.nodes = {}   # by place
-        self._ended = []  # hosts that were killed, for the record of a failure
+        self._ended = []  # killed hosts, for the output after a failure
         self.count = nodes
 
     @staticmethod
@@ -129,7 +129,7 @@ class Cluster:
             "task": {"type": pool, "index": 0 if pool == "workerpool2" else index, "trial": ""},
             "job": "{\"python_module\":\"\",\"package_uris\":[],\"job_args\":[]}"})
         environment["CLOUD_ML_JOB_ID"] = "end-to-end"
-        # What muster itself would do, not what is particular to Vertex AI.
+        # muster's own defaults instead of those for Vertex AI.
         environment.update({"MUSTER_RETRYABLE_EXIT_CODE": "0", "MUSTER_LOG_STREAMS": "stderr"})
         environment["OMP_NUM_THREADS"] = "1"
         if place in self.nodes:
@@ -142,7 +142,7 @@ class Cluster:
             self.start(place)
 
     def wait_until(self, what, condition):
-        """The condition's first true value. Fails, with all output, when it takes for ever or a node has ended."""
+        """The condition's first true value. Fails, with all output, on a time-out or when a node has ended."""
         deadline = time.monotonic() + WAIT_TIMEOUT_S
         while True:
             value = condition()
@@ -158,7 +158,7 @@ class Cluster:
             time.sleep(POLL_S)
 
     def exit_codes(self):
-        """Of all nodes, by place, when all have ended."""
+        """Exit codes of all nodes by place, once all have ended."""
         for place, node in self.nodes.items():
             try:
                 node.process.wait(WAIT_TIMEOUT_S)

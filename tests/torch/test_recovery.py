@@ -1,4 +1,4 @@
-"""A training whose last loss is the same whether or not a worker, an agent or a host is killed on the way."""
+"""A training has the same last loss whether or not a worker, an agent or a host is killed meanwhile."""
 import importlib.util
 import os
 import signal
@@ -14,7 +14,7 @@ EXAMPLES = cluster.ROOT / "deploy/examples"
 class Recovery:
     """The tests, for each of the two example trainings below."""
     script = None
-    undisturbed = {}  # by script: the last loss, found once
+    undisturbed = {}  # by script: the last loss, computed once
 
     def job(self, *arguments, options=(), nodes=3):
         job = cluster.Cluster(nodes, EXAMPLES / self.script, options=options)
@@ -23,7 +23,7 @@ class Recovery:
         return job
 
     def job_with_gate(self, options=()):
-        """A job that has come to its gate, all workers of the first round alive."""
+        """A job that has reached its gate with all workers of the first round alive."""
         job = self.job(options=options)
         self.gate = job.path / "gate"
         job.arguments += ["--gate-step", str(GATE_STEP), "--gate-file", str(self.gate)]
@@ -46,7 +46,7 @@ class Recovery:
         return self.undisturbed[self.script]
 
     def kill_host(self, job, place):
-        """Ends a node's main process; comes back when nothing of its workers is left."""
+        """Kills a node's main process and waits until all of its workers are gone."""
         pids = job.nodes[place].workers(0).values()
         self.assertEqual(len(pids), 2)
         job.nodes[place].kill()
@@ -100,7 +100,7 @@ class Recovery:
         self.assertEqual((codes[0], codes[1]), (0, 0), job.output())
         self.assertTrue(job.find(r"with 4 workers, restart 1"), job.output())
         loss = job.find(r"final loss ([\d.]+)")[0][1]
-        # Four summands in another order than six: equal but for the last bits.
+        # Four summands are added in another order than six: equal except for the last bits.
         self.assertAlmostEqual(float(loss), float(self.undisturbed_loss()), places=9)
 
 

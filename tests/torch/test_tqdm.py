@@ -14,8 +14,8 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "integration")
 from terminal import Screen  # noqa: E402  (a folder without a package)
 
 STEPS = 40
-LIMIT_S = 120.0  # only a hang is ever cut off by this
-# Both ranks redraw at each step, and take turns, so that their redraws mix whatever the machine does.
+LIMIT_S = 120.0  # only a hang reaches it
+# Both ranks redraw at each step and take turns, so that their redraws always mix.
 SCRIPT = f"""
 import os, sys, time
 from tqdm import tqdm
@@ -71,7 +71,7 @@ class Tqdm(unittest.TestCase):
         return output
 
     def assert_few_states(self, output, prefix):
-        """Of each rank what it began with, perhaps one state each 10 s that it took, what it said, and its end."""
+        """Each rank shows its first state, at most one state per 10 s, its lines, and its end."""
         for rank in (0, 1):
             head = prefix.format(rank=rank)
             mine = [line.removeprefix(head) for line in output.splitlines() if line.startswith(head) and line != head]
@@ -80,7 +80,7 @@ class Tqdm(unittest.TestCase):
             self.assertLess(len(bars), 2 + LIMIT_S / 10, output)
             self.assertRegex(bars[-1], DONE.format(rank=rank, steps=STEPS))
             self.assertIn(f"rank {rank} is half way", mine)
-            self.assertEqual(len(bars) + 1, len(mine), output)  # nothing else, and nothing glued to anything
+            self.assertEqual(len(bars) + 1, len(mine), output)  # nothing else, and no glued lines
 
     def test_in_a_pipe_few_states_are_shown(self):
         self.assert_few_states(self.piped(self.tee()), "[default{rank}]:")
@@ -125,7 +125,7 @@ class Tqdm(unittest.TestCase):
                     for row, wanted in zip(bars, [*steps, r"epoch: 100%.* 3/3 .*"], strict=True):
                         self.assertRegex(row, wanted)
                     below = re.findall(rf"{re.escape(head)}epoch: [^\r\n]*[\r\n]+{re.escape(head)}step: +\d+%", screen.seen())
-                    self.assertLess(3, len(set(below)), screen.seen())  # and they did move
+                    self.assertLess(3, len(set(below)), screen.seen())  # and the bars did move
 
     def test_in_a_pipe_few_states_of_stacked_bars_are_shown(self):
         (self.folder / "bars.py").write_text(NESTED)
@@ -141,7 +141,7 @@ class Tqdm(unittest.TestCase):
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.assertEqual(0, process.wait(LIMIT_S), screen.seen())
-        screen.close()  # all is read by then
+        screen.close()  # returns once everything is read
         return screen
 
     def check_rows(self, *how, command=None, prefix="[default{rank}]:"):
@@ -154,7 +154,7 @@ class Tqdm(unittest.TestCase):
         self.assertEqual(2, len(bars), "\n".join(rows))
         for rank, row in enumerate(bars):
             self.assertRegex(row, "^" + re.escape(heads[rank]) + DONE.format(rank=rank, steps=STEPS) + " *$")
-        for rank in (0, 1):  # it did move
+        for rank in (0, 1):  # the bar did move
             states = set(re.findall(re.escape(heads[rank]) + rf"rank {rank}: +(\d+)%", seen))
             self.assertLess(3, len(states), seen)
 

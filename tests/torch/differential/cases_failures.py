@@ -1,4 +1,4 @@
-"""How a job fails, and what is said of it (facts 4.2, 4.3, 5.6)."""
+"""Failures of a job and their reports (facts 4.2, 4.3, 5.6)."""
 from differential.case import Case, worker_failed
 
 TWO = ("--nproc-per-node=2",)

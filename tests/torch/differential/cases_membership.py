@@ -1,4 +1,4 @@
-"""Who is in the job: --nnodes, --nproc-per-node, the rendezvous options, restarts (facts 2.2, 3, 5)."""
+"""Membership of a job: --nnodes, --nproc-per-node, the rendezvous options, restarts (facts 2.2, 3, 5)."""
 from differential.case import WRONG_USAGE, WRONG_VALUE, Case, Exit
 
 STATIC = ("--nnodes=2", "--nproc-per-node=2", "--master-addr=127.0.0.1", "--master-port={port}")

@@ -1,4 +1,4 @@
-"""What a worker is given (facts 3, 5.5): program, interpreter, environment, devices, signals, descriptors."""
+"""The start of a worker (facts 3, 5.5): program, interpreter, environment, devices, signals, descriptors."""
 from differential.case import PROBE, WRONG_VALUE, Case, Exit, worker_failed
 
 TWO = ("--nproc-per-node=2",)

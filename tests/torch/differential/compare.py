@@ -1,9 +1,9 @@
-"""Two tables of fields in, what differs and is not meant to out."""
+"""Compares two tables of fields and returns the unexplained differences."""
 from differential.differences import ABSENT, DIFFERENCES
 
 
 def unexplained(case, torchrun, muster, used):
-    """Lines that say what differs without a reason in DIFFERENCES. Those of its entries that explain are put in `used`."""
+    """One line for each difference without a reason in DIFFERENCES. Entries that explain one are added to `used`."""
     lines = []
     for field in sorted(torchrun.keys() | muster.keys()):
         ours, theirs = muster.get(field, ABSENT), torchrun.get(field, ABSENT)

@@ -1,7 +1,7 @@
-"""Where muster does otherwise on purpose, and what it does not do yet. The comparison itself reads both.
+"""Deliberate differences of muster, and cases that it does not match yet. The comparison itself reads both.
 
-A difference that is in neither list fails the test. So does a case of NOT_YET that has come to agree, and an entry of
-DIFFERENCES that no case shows any more: both lists only ever say what is so.
+A difference that is in neither list fails the test. So does a case of NOT_YET that agrees by now, and an entry of
+DIFFERENCES that no case shows any more: both lists must stay true.
 """
 import dataclasses
 import re
@@ -11,7 +11,7 @@ ABSENT = "<absent>"
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """Patterns for the whole of the field's name, of both values, and of the case's name."""
+    """Patterns that match the whole field name, both values, and the case's name."""
     field: str
     torchrun: str
     muster: str
@@ -73,5 +73,5 @@ DIFFERENCES = (
                "the report shows the root cause of the whole group, so it names the node"),
 )
 
-# Cases, by name, in which muster is to do as torchrun and does not yet.
+# Cases, by name, in which muster should match torchrun and does not yet.
 NOT_YET = frozenset(())

@@ -1,4 +1,4 @@
-"""Runs a case's command lines with torchrun, and with muster, in folders of their own, and waits for their end."""
+"""Runs a case's command lines with torchrun and with muster in separate folders, and waits for their end."""
 import dataclasses
 import hashlib
 import importlib.metadata
@@ -15,8 +15,8 @@ import tempfile
 import threading
 import time
 
-# Both launchers start as from a terminal, whatever these tests were started by: under nohup, or in the background of a
-# script, muster leaves these ignored for its workers, and torchrun does not.
+# Both launchers start as from a terminal, however these tests were started: under nohup, or in the background of a
+# script, muster leaves these signals ignored for its workers, and torchrun does not.
 for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(ignored) == signal.SIG_IGN:
         signal.signal(ignored, signal.SIG_DFL)
@@ -24,7 +24,7 @@ for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BINARY = pathlib.Path(os.environ.get("MUSTER_BINARY", ROOT / "build/release/bin/muster")).resolve()
 HERE = pathlib.Path(__file__).resolve().parent
-LIMIT_S = 120.0  # only a hang is ever cut off by this
+LIMIT_S = 120.0  # only a hang reaches it
 POLL_S = 0.02
 PYTHON = os.path.normpath(sys.executable)
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "TZ")
@@ -32,7 +32,7 @@ KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "TZ")
 
 @dataclasses.dataclass
 class Node:
-    """One launcher process, and where its output went."""
+    """One launcher process and the files of its output."""
     out: pathlib.Path
     err: pathlib.Path
     process: object = None
@@ -59,7 +59,7 @@ class MusterProcess:
 
 
 class TorchrunServer:
-    """Starts torchrun by a process that has imported torch once (torchrun_server.py)."""
+    """Starts torchrun through a process that has imported torch once (torchrun_server.py)."""
 
     def __init__(self):
         environment = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
@@ -115,7 +115,7 @@ class TorchrunProcess:
 
 
 class Run:
-    """One case under one launcher, from the laying out of its folder to the end of all its nodes."""
+    """One case under one launcher, from the creation of its folder to the end of all its nodes."""
 
     def __init__(self, case, start):
         self.case, self._start = case, start
@@ -183,7 +183,7 @@ class Run:
                          f"{node.out.read_text(errors='replace')}" for number, node in enumerate(self.nodes))
 
     def close(self):
-        """Ends what a case that failed may have left, by pid, then takes the folder away."""
+        """Ends processes that a failed case may have left, by pid, then removes the folder."""
         for node in self.nodes:
             if node.status is None:
                 for number in (signal.SIGTERM, signal.SIGKILL):
@@ -204,7 +204,7 @@ class Run:
 
 
 def run_case(case, start, look):
-    """What `look` makes of the case's run under one launcher, and all that was printed."""
+    """The result of `look` for the case's run under one launcher, and all output."""
     run = Run(case, start)
     try:
         run.go()
@@ -214,9 +214,9 @@ def run_case(case, start, look):
 
 
 class TorchrunCache:
-    """For people who work on muster: torchrun's side of cases that are as they were. Off unless its folder is named.
+    """Cache of torchrun's results for unchanged cases, for work on muster. Off unless its folder is given.
 
-    A result is known by torch's version, the case, and everything of this folder that has a say in it.
+    A result's key is torch's version, the case, and every file of this folder that influences it.
     """
 
     def __init__(self, folder):

@@ -1,4 +1,4 @@
-"""What a run did, as one flat table from field to value, in words that do not hang on the launcher, machine or time."""
+"""The results of a run as one flat table from field to value, independent of launcher, machine and time."""
 import json
 import pathlib
 import re
@@ -14,13 +14,13 @@ REPORT_FIELD = re.compile(r"^  (time|host|rank|exitcode|error_file|traceback) *:
 
 
 def plain(text, folder):
-    """Without what differs between two runs of the same launcher."""
+    """Removes what differs between two runs of the same launcher."""
     text = text.replace(str(folder), "{folder}")
     return UUID.sub("<uuid>", text)
 
 
 def plain_path(path, folder, run_id):
-    """A path below the log folder; the folder of the run is named by its id and something random."""
+    """A path below the log folder; the run's folder has its id and a random part in its name."""
     path = plain(path, folder)
     path = re.sub(r"^\{folder\}/tmp/[^/]+/", "<temporary>/", path)
     if run_id:
@@ -29,13 +29,13 @@ def plain_path(path, folder, run_id):
 
 
 def host_name(name):
-    """A report may say more after the name."""
+    """A report may have more text after the name."""
     host, blank, more = name.partition(" ")
     return f"<this machine>{blank}{more}" if host in THIS_MACHINE else name
 
 
 def worker_fields(record, base, folder):
-    """One worker's: environment (what is as it was given, is left out), command, folder, signals."""
+    """One worker's environment (without inherited variables), command, folder, signals."""
     environment = record["environment"]
     run_id = environment.get("TORCHELASTIC_RUN_ID", "")
     fields = {key: record[key] for key in ("name", "blocked", "ignored", "signals", "own session")}
@@ -85,13 +85,13 @@ def log_fields(log_folder, folder, run_ids):
         if path.name == "error.json":
             content = without_times(content)
         elif path.name.startswith("filtered"):
-            content = sorted(content.splitlines())  # of several workers: in no order
+            content = sorted(content.splitlines())  # lines of several workers have no order
         fields[f"file {name}"] = content if isinstance(content, list) else plain(content, folder)
     return fields
 
 
 def report_fields(text, folder, run_id):
-    """The root cause in the report on stderr: torchrun's ChildFailedError, and what muster prints in its place."""
+    """The root cause in the report on stderr: torchrun's ChildFailedError, or muster's equivalent."""
     found = REPORT.search(text)
     if not found:
         return {"report": "<none>"}

@@ -1,8 +1,8 @@
-"""A worker that writes down what it was given, then does what PROBE_PLAN says. Imports no torch: it starts in 30 ms.
+"""A worker that records how it was started, then follows PROBE_PLAN. Imports no torch, so it starts in 30 ms.
 
 PROBE_FOLDER   where its record goes, one JSON file for each worker and attempt
 PROBE_WORKERS  how many workers "together" waits for
-PROBE_PLAN     JSON: steps by "RANK@ATTEMPT", "*@ATTEMPT", "RANK" or "*", the first that fits
+PROBE_PLAN     JSON: steps by "RANK@ATTEMPT", "*@ATTEMPT", "RANK" or "*", the first match
 """
 import json
 import os
@@ -14,13 +14,13 @@ import time
 FOLDER = pathlib.Path(os.environ["PROBE_FOLDER"])
 RANK, ATTEMPT = os.environ.get("RANK", "none"), os.environ.get("TORCHELASTIC_RESTART_COUNT", "none")
 RECORD = FOLDER / f"{ATTEMPT}-{RANK}-{os.getpid()}.json"
-LIMIT_S = 60  # only a hang is ever cut off by this
+LIMIT_S = 60  # only a hang reaches it
 POLL_S = 0.01
 received = []
 
 
 def signal_sets():
-    """The signals that are blocked and ignored, as /proc says; SIGPIPE and SIGXFSZ are Python's own."""
+    """The blocked and ignored signals from /proc; SIGPIPE and SIGXFSZ are Python's own."""
     status = pathlib.Path("/proc/self/status").read_text()
     fields = dict(line.split(":\t", 1) for line in status.splitlines())
     python_ignores = 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1)
@@ -28,7 +28,7 @@ def signal_sets():
 
 
 def write_record():
-    """Whole at once: whoever reads the folder never sees half of it."""
+    """Writes atomically: readers of the folder never see a partial file."""
     record = {
         "rank": RANK, "attempt": ATTEMPT, "pid": os.getpid(), "argv": sys.argv, "command": sys.orig_argv,
         "cwd": os.getcwd(), "name": __name__, "environment": dict(os.environ), "signals": received,
@@ -48,7 +48,7 @@ def wait_for(what, condition):
 
 
 def together():
-    """Until all workers of this attempt have written their record."""
+    """Waits until all workers of this attempt have written their record."""
     wanted = int(os.environ["PROBE_WORKERS"])
     wait_for("the others", lambda: len(list(FOLDER.glob(f"{ATTEMPT}-*.json"))) >= wanted)
 
@@ -65,13 +65,13 @@ def write_error(text):
 
 
 def record_error(message):
-    """What torch's @record writes for an uncaught exception."""
+    """Writes what torch's @record writes for an uncaught exception."""
     write_error(json.dumps({"message": {"message": f"RuntimeError: {message}", "extraInfo": {
         "py_callstack": f"Traceback: {message}", "timestamp": str(int(time.time()))}}}))
 
 
 def note_signals(steps):
-    """Before anybody can know of this worker: a signal that a step waits for is noted from the start."""
+    """Called before this worker is visible, so that no signal that a step waits for is missed."""
     for step in steps:
         name, _, signals = step.partition(" ")
         for awaited in signals.split() if name == "wait" else ():
@@ -79,7 +79,7 @@ def note_signals(steps):
 
 
 def wait_for_a_signal(_):
-    """Notes which one came, then ends by it, as a worker without a handler would."""
+    """Records the signal, then ends by it, like a worker without a handler."""
     wait_for("a signal", lambda: received)
     write_record()
     number = getattr(signal, received[0])

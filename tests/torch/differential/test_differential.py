@@ -1,7 +1,7 @@
-"""The same command lines under torchrun and muster: what the workers are given, what is written, how it ends.
+"""The same command lines under torchrun and muster: compares the workers' start, the written files and the end.
 
-A case is a line of data in cases_*.py. To see what a case of NOT_YET lacks: MUSTER_NOT_YET=fail. To run torchrun's side
-once only, while one works on muster: MUSTER_TORCHRUN_CACHE=FOLDER. -k takes words of a case's name, joined by _.
+A case is a line of data in cases_*.py. MUSTER_NOT_YET=fail shows what a case of NOT_YET lacks. To run torchrun's side
+only once during work on muster: MUSTER_TORCHRUN_CACHE=FOLDER. -k takes words of a case's name, joined by _.
 """
 import concurrent.futures
 import importlib.metadata
@@ -16,7 +16,7 @@ from differential.differences import DIFFERENCES, NOT_YET
 from differential.launchers import BINARY, MusterProcess, TorchrunCache, TorchrunServer, run_case
 from differential.observe import observe
 
-TORCH_VERSION = "2.13"  # the torchrun that is compared with
+TORCH_VERSION = "2.13"  # the version of torchrun in the comparison
 TORCHRUNS_AT_ONCE = int(os.environ.get("MUSTER_TORCHRUNS_AT_ONCE", "2"))
 SECTIONS = {"Failures": cases_failures.CASES, "Logs": cases_logs.CASES, "Membership": cases_membership.CASES,
             "Parsing": cases_parsing.CASES, "Workers": cases_workers.CASES}
@@ -30,7 +30,7 @@ def has_torch():
 
 
 class Torchruns:
-    """torchrun's side, some cases ahead of muster's."""
+    """Runs torchrun's side, some cases ahead of muster's."""
 
     def __init__(self):
         self._cache = TorchrunCache(os.environ.get("MUSTER_TORCHRUN_CACHE"))
@@ -79,7 +79,7 @@ def tearDownModule():
 
 
 def split_ends(fields):
-    """Exit codes, which each case states for both, apart from what must be alike."""
+    """Separates the exit codes, which each case states for both launchers, from the fields that must be equal."""
     ends = {value for field, value in fields.items() if FIELDS_OF_THE_END.fullmatch(field)}
     return ends, {field: value for field, value in fields.items() if not FIELDS_OF_THE_END.fullmatch(field)}
 
@@ -107,7 +107,7 @@ class Differential(unittest.TestCase):
                       f"\n===== muster printed\n{output}")
 
     def muster_against(self, case, theirs):
-        """What is wrong, and what muster printed."""
+        """The errors, and muster's output."""
         try:
             ours, output = run_case(case, MusterProcess, observe)
         except AssertionError as error:
@@ -137,11 +137,11 @@ def add_section(section, cases):
 
 for _section, _cases in SECTIONS.items():
     add_section(_section, _cases)
-del Differential  # itself no test
+del Differential  # the base class is no test itself
 
 
 class ZListsTest(unittest.TestCase):
-    """Runs last, by its name: what the lists say must be so."""
+    """Runs last, by its name: checks that the lists are true."""
 
     def test_unexplained_differences_are_reported(self):
         case = CASES[0]

@@ -1,4 +1,4 @@
-"""tests/torch/README.md says what is so: its cases exist, and no option or deliberate difference is left out."""
+"""tests/torch/README.md is true: its cases exist, and no option or deliberate difference is missing."""
 import pathlib
 import re
 import unittest
@@ -11,11 +11,11 @@ TESTS = FOLDER.parent
 README = (FOLDER / "README.md").read_text()
 PYTHON_TEST = re.compile(r"^    def (test_\w+)", re.MULTILINE)
 CPP_TEST = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
-SECTIONS = 10  # with tables
+SECTIONS = 10  # sections with tables
 
 
 def known_tests():
-    """Cases, functions of the Python tests and, as Suite.Test, those of the C++ tests."""
+    """Names of cases, of Python test methods and, as Suite.Test, of C++ tests."""
     known = {case.name for case in CASES}
     for path in (*FOLDER.rglob("test_*.py"), *(TESTS / "integration").glob("test_*.py")):
         known.update(PYTHON_TEST.findall(path.read_text()))

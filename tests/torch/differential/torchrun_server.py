@@ -1,8 +1,8 @@
-"""Runs torchrun many times in one machine's patience: torch is imported once, then each run is a fork of this process.
+"""Runs torchrun many times quickly: torch is imported once, then each run is a fork of this process.
 
-What a run does is torch.distributed.run.main(), all that the program `torchrun` is, or torch.distributed.launch.main()
-where the request says so, with the arguments, environment, folder and output files of the request. Requests are lines
-of JSON on stdin; answers, on stdout, say {"id", "pid"} when a run has begun and {"id", "status"} when it has ended.
+A run calls torch.distributed.run.main(), which is all of the program `torchrun`, or torch.distributed.launch.main()
+if the request says so, with the arguments, environment, folder and output files of the request. Requests are lines
+of JSON on stdin; answers on stdout are {"id", "pid"} when a run has started and {"id", "status"} when it has ended.
 Ends when stdin does.
 """
 import json
@@ -12,7 +12,7 @@ import selectors
 import signal
 import sys
 
-# What a run would import on its way, so that it is there before the fork.
+# Modules that a run would import later, loaded before the fork.
 import torch.distributed.elastic.rendezvous.c10d_rendezvous_backend  # noqa: F401
 import torch.distributed.elastic.rendezvous.dynamic_rendezvous  # noqa: F401
 import torch.distributed.elastic.rendezvous.static_tcp_rendezvous  # noqa: F401
@@ -25,7 +25,7 @@ def answer(**fields):
 
 
 def become_torchrun(request):
-    """In the child: everything as a new process of its own would have it."""
+    """In the child: restores the state of a new process."""
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGINT):
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
@@ -46,15 +46,15 @@ def become_torchrun(request):
 
 
 def serve():
-    """Comes back in a child that shall be torchrun: with its main; or when stdin has ended: with None."""
+    """Returns torchrun's main in a forked child, or None at the end of stdin."""
     ids, rest = {}, b""
     woken, wake = os.pipe()
     for descriptor in (woken, wake):
         os.set_blocking(descriptor, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake)
-    # Not the default, epoll: its object owns a descriptor, and is in a cycle. In a child the garbage collector would
-    # find it in the middle of the run, and close what torchrun has since opened under that number.
+    # Not the default, epoll: its object owns a descriptor and is in a reference cycle. In a child the garbage collector
+    # would close that number in the middle of the run, although torchrun has reused it.
     selector = selectors.PollSelector()
     selector.register(0, selectors.EVENT_READ)
     selector.register(woken, selectors.EVENT_READ)

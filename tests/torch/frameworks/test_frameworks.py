@@ -1,6 +1,6 @@
-"""Real scripts start and finish under muster as under their own launcher, and come to the same numbers.
+"""Real scripts start and finish under muster as under their own launcher, with the same numbers.
 
-All on CPU, nothing is loaded from a network. What is not installed is skipped (deploy/setup.sh --tests installs it).
+All on CPU, without downloads. Frameworks that are not installed are skipped (deploy/setup.sh --tests installs them).
 """
 import importlib.util
 import os
@@ -19,8 +19,8 @@ BIN = pathlib.Path(os.path.normpath(sys.executable)).parent
 TORCHRUN = (str(BIN / "torchrun"), "--standalone", "--nproc-per-node=2")
 MUSTER = (str(cluster.BINARY), "run", "--standalone", "--nproc-per-node=2")
 DEEPSPEED = (str(BIN / "deepspeed"), "--num_gpus=2")
-LIMIT_S = 300.0  # only a hang is ever cut off by this
-OPTION = re.compile(r"^ +(-[a-zA-Z])(?=[ ,])|(?<![\w-])(--[a-z_-]+)", re.MULTILINE)  # of a help text
+LIMIT_S = 300.0  # only a hang reaches it
+OPTION = re.compile(r"^ +(-[a-zA-Z])(?=[ ,])|(?<![\w-])(--[a-z_-]+)", re.MULTILINE)  # options in a help text
 RESULT = re.compile(r"result (rank=\d+ world=\d+ value=[\d.]+)")  # not by lines: two ranks may share one
 
 

@@ -1,4 +1,4 @@
-"""Starts a worker of its own by torch's library, whose defaults are not torchrun's."""
+"""Starts its own worker through torch's library, whose defaults are not torchrun's."""
 import os
 
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch

@@ -1,4 +1,4 @@
-"""gloo by the environment, as most scripts do it."""
+"""gloo initialized from the environment, as in most scripts."""
 import torch
 import torch.distributed as dist
 

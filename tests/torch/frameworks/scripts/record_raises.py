@@ -1,4 +1,4 @@
-"""@record and an exception on rank 1, once the other has heard of the group."""
+"""@record and an exception on rank 1, once the other rank has joined the group."""
 import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing.errors import record
 

@@ -1,4 +1,4 @@
-"""gloo by a TCPStore of the script's own, on a port that its user names."""
+"""gloo with the script's own TCPStore, on a port chosen by its user."""
 import datetime
 import os
 import sys

@@ -1,4 +1,4 @@
-"""DeepSpeed's engine on CPU. Its launcher passes --local_rank; by another launcher LOCAL_RANK alone must do."""
+"""DeepSpeed's engine on CPU. Its launcher passes --local_rank; under another launcher LOCAL_RANK must suffice."""
 import argparse
 
 import deepspeed
@@ -9,7 +9,7 @@ import torch.distributed as dist
 parser = argparse.ArgumentParser()
 parser.add_argument("--local_rank", type=int, default=-1)
 local_rank = parser.parse_args().local_rank
-deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # it would be compiled now, for a minute
+deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # otherwise it is compiled now, for a minute
 deepspeed.init_distributed(dist_backend="gloo")
 torch.manual_seed(1)
 model = torch.nn.Linear(4, 1)

@@ -1,4 +1,4 @@
-"""Lightning: it must see that a launcher has started its processes, and start none itself."""
+"""Lightning: it must detect that a launcher has started its processes, and start none itself."""
 import ending
 import lightning
 import torch

@@ -1,4 +1,4 @@
-"""Transformers' Trainer with a tiny random model and data made here: nothing is loaded from anywhere."""
+"""Transformers' Trainer with a tiny random model and generated data: nothing is downloaded."""
 import sys
 
 import ending
