@@ -5,8 +5,8 @@
 #   bash tests/run.sh full          everything, under 2 hours
 #   bash tests/run.sh STAGE...      only these stages, at their full length, and the builds that they need
 #
-# tests/README.md says what each stage is and what only `full` runs. Stages go on after a failed one; the end lists
-# every failure. The last line counts the tests.
+# tests/README.md describes the stages and names those that only `full` runs. Stages continue after a failed one; the
+# end lists every failure. The last line counts the tests.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -21,8 +21,8 @@ case ${1:-} in
 esac
 readonly form
 
-# by_form SHORT FULL: how much of something this run does. The short form does the same work each time, so that the
-# same tree gets the same answer: counts and seeds are fixed where `full` draws new ones for as long as it has time.
+# by_form SHORT FULL: a setting by the form of this run. The short form does the same work each time, so that the same
+# tree gets the same result: its counts and seeds are fixed, where `full` draws new ones within its time.
 by_form() { if [ "$form" = short ]; then echo "$1"; else echo "$2"; fi; }
 
 readonly SEEDS=${MUSTER_SIM_SEEDS:-$(by_form 20000 300000)}
@@ -35,7 +35,7 @@ if [ "$form" = short ]; then
   export MUSTER_CHAOS_SECONDS=${MUSTER_CHAOS_SECONDS:-40} MUSTER_CHAOS_NODES=${MUSTER_CHAOS_NODES:-3}
   export MUSTER_CHAOS_SEED=${MUSTER_CHAOS_SEED:-1}
 fi
-# The torch tests of the short form: trainings that lose a worker, an agent and the primary, and lose nothing by it.
+# The torch tests of the short form: trainings that survive the loss of a worker, an agent and the primary.
 readonly SHORT_TORCH=(test_all_reduce test_tqdm StandardLibraryTest test_a_killed_worker
   test_a_killed_primary_host test_killed_agents)
 jobs=$(nproc)
@@ -48,7 +48,7 @@ notes=()
 
 python_for_tests() { if [ -x .venv/bin/python ]; then echo "$PWD/.venv/bin/python"; else echo python3; fi; }
 
-# stage NAME COMMAND...: runs it, prints how long it took, remembers a failure.
+# stage NAME COMMAND...: runs it, prints its duration, records a failure.
 stage() {
   local name=$1 began=$SECONDS status=0
   shift
@@ -81,7 +81,7 @@ run_ctest() {
   shift 2
   for label in "$@"; do
     local folder=$REPORTS/$preset-$label parallel=$jobs
-    [ "$label" != integration ] || parallel=2  # they wait more than they compute, and none depends on speed
+    [ "$label" != integration ] || parallel=2  # they mostly wait, and none depends on speed
     mkdir -p "$folder"
     MUSTER_SIM_SEEDS=$seeds GTEST_OUTPUT=xml:$folder/ ctest --test-dir "build/$preset" -L "^$label\$" -E "$but" \
       -j "$parallel" --no-tests=error --output-junit "$folder/ctest.junit" || status=1
@@ -116,7 +116,7 @@ cores_mutants() {
   fi
 }
 
-# Debian with nothing but what debootstrap puts there: what deploy/setup.sh and the tests forget to install shows.
+# A Debian with only debootstrap's packages shows what deploy/setup.sh and the tests forget to install.
 fresh_machine() {
   local log=$REPORTS/fresh.log
   bash tests/fresh/run.sh 2>&1 | tee "$log"
@@ -132,8 +132,8 @@ our_sources() { git ls-files -co --exclude-standard -- '*.cc' '*.h'; }
 
 format_check() { our_sources | xargs -r clang-format-14 --dry-run --Werror; }
 
-# clang-tidy, and clang's check of the locks, over what is compiled. What has passed once, with the same text after
-# preprocessing and the same rules, is not read again. Changed files come first; after the budget no other is begun.
+# clang-tidy, and clang's check of the locks, on all compiled files. A file that has passed with the same preprocessed
+# text and rules is not checked again. Changed files come first; after the budget no further file is started.
 tidy_check() {
   local log=$REPORTS/tidy.log
   MUSTER_TIDY_BUDGET_S=$TIDY_BUDGET_S python3 tests/tidy.py build/release 2>&1 | tee "$log"
@@ -142,8 +142,8 @@ tidy_check() {
   return "$status"
 }
 
-# After the first stages two lanes run beside each other: tests with real processes wait more than they compute, builds
-# and simulations are the other way round.
+# After the first stages two lanes run in parallel: tests with real processes mostly wait, builds and simulations mostly
+# compute.
 if [ "$form" = short ]; then
   first=(program)
   waiting=(integration torch chaos)
@@ -176,7 +176,7 @@ run_stage() {
     asan) stage "asan: unit, simulation" run_ctest asan "$SANITIZED_SEEDS" unit simulation ;;
     asan-integration) stage "asan: integration" run_ctest asan "$SANITIZED_SEEDS" integration ;;
     tsan-build) stage "build tsan" build tsan threaded_tests ;;
-    tsan) stage "tsan: what has threads" run_ctest tsan "$SANITIZED_SEEDS" threads ;;
+    tsan) stage "tsan: tests with threads" run_ctest tsan "$SANITIZED_SEEDS" threads ;;
     fresh) stage "a machine with nothing on it" fresh_machine ;;
   esac
 }
@@ -192,12 +192,12 @@ computing_lane() {
   printf '%s\n' "${notes[@]}" >"$REPORTS/lane-notes"
 }
 
-# await_stage NAME PID: until the lane that is this process has run that stage, or has ended.
+# await_stage NAME PID: waits until the lane with this pid has run that stage or has ended.
 await_stage() {
   while [ ! -e "$REPORTS/done-$1" ] && kill -0 "$2" 2>/dev/null; do sleep 1; done
 }
 
-# What the computing lane says is shown when both are done.
+# The computing lane's output is shown once both lanes are done.
 run_all() {
   local name line
   for name in "${first[@]}"; do run_stage "$name"; done
@@ -214,7 +214,7 @@ run_all() {
   [ "$form" != full ] || for name in "${last[@]}"; do run_stage "$name"; done
 }
 
-# The stage that builds what a stage runs; nothing where it runs no binary of ours.
+# The stage that builds the binaries of a stage; empty if it runs none of ours.
 build_for() {
   case $1 in
     unit) echo release ;;

@@ -41,7 +41,7 @@ fetch_base() {
   rm -rf "$folder"
 }
 
-# What says where packages come from, and whom to trust: the same inside as outside.
+# The package sources and the trusted keys are the same inside as outside.
 carry_over_sources() {
   local path
   rm -f "$ROOT/etc/apt/sources.list"
@@ -55,7 +55,7 @@ carry_over_sources() {
   done
 }
 
-# The files of this tree as they are now, without anything that was built.
+# The current files of this tree, without build products.
 lay_out_tree() {
   mkdir -p "$ROOT$TREE"
   git ls-files -co --exclude-standard -z | xargs -0 -r sh -c 'for f; do [ ! -e "$f" ] || printf "%s\0" "$f"; done' sh |
@@ -63,7 +63,7 @@ lay_out_tree() {
   cp -r .git "$ROOT$TREE/.git"
 }
 
-# Folders of packages on this machine that pip looks into. What an index lists lies beside it.
+# Package folders on this machine that pip searches. The files that an index lists are beside it.
 package_folders() {
   local word
   {
@@ -129,7 +129,7 @@ tar -C "$ROOT" -xf "$BASE"
 chmod 755 "$ROOT"
 carry_over_sources
 lay_out_tree
-# A new machine has no setting of its own but what names its sources of packages.
+# A new machine has no settings except its package sources.
 environment=(HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8)
 while IFS= read -r line; do environment+=("$line"); done < <(env | grep -E '^(PIP_|http_proxy=|https_proxy=|no_proxy=|SSL_CERT_)' || true)
 say "running tests/run.sh ${stages[*]}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes every reader of foreign text, two beside each other: builds (preset "fuzz", clang), lays out the corpus, runs.
+# Fuzzes every reader of foreign text, two in parallel: builds (preset "fuzz", clang), writes the corpus, runs.
 #
 #   bash tests/fuzz/run.sh [SECONDS]    each target so long; default 60
 #   MUSTER_FUZZ_RUNS=N                  each target so many executions instead
@@ -24,7 +24,7 @@ rm -rf "$OUT"
 mkdir -p "$OUT"
 python3 tests/fuzz/seeds.py "$OUT/seeds" || exit 1
 
-# fuzz TARGET: one line says how it went.
+# fuzz TARGET: prints the result in one line.
 fuzz() {
   local target=$1 dictionary=tests/fuzz/json.dict log=$OUT/$1.log kept=tests/fuzz/corpus/$1 status=0
   case $target in

@@ -278,7 +278,8 @@ class Cluster:
             lines = (self.folder / "records").read_text().splitlines()
         except FileNotFoundError:
             return []
-        found = [json.loads(line) for line in lines if line.endswith("}")]  # others are still being written, or never will be
+        # A line without its end is still being written, or its writer was killed.
+        found = [json.loads(line) for line in lines if line.endswith("}")]
         return [r for r in found if event in (None, r["event"]) and all(r[key] == value for key, value in wanted.items())]
 
     def wait_for_round(self, restart, workers=None, limit=LIMIT_S):
