@@ -58,7 +58,7 @@ class Bench:
 
     def pause(self, seconds):
         end = chaos.now() + seconds
-        self.job.wait_until("a while", lambda: chaos.now() > end)
+        self.job.wait_until("a pause", lambda: chaos.now() > end)
 
     def times(self, count, what, how, place, nodes=NODES):
         """Nanoseconds from the fault to the last worker of the next round."""
@@ -76,7 +76,7 @@ class Bench:
                 self.job.absent.clear()
                 self.restart += 1
                 self.wait_for_round(NODES)
-            self.job.wait_until("all of it", self.job.whole)
+            self.job.wait_until("all nodes running again", self.job.whole)
             self.pause(0.2)
         return samples
 

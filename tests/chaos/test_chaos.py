@@ -82,7 +82,7 @@ class Chaos(cluster.ClusterTest):
             job.wait_until("the next fault", lambda fault=fault: now() >= began + fault.after_s)
             say(f"{now() - self.began:7.2f} s  {fault}")
             job.inject(fault)
-        job.wait_until("an end of what befell the job", job.whole)
+        job.wait_until("the end of all faults", job.whole)
         mended = now() + chaos.SETTLED_S
         job.wait_until("steps after that", lambda: job.steps_since(mended) and job.whole())
         return cost(incident.kind(None if job.alone else 0), began, job.steps())

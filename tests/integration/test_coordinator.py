@@ -52,7 +52,7 @@ class CoordinatorAlone(ClusterTest):
             kill(self.coordinator.process.pid)
             self.coordinator.exit_code()
             self.coordinator = self.start_coordinator(job)
-            wait_until("it has taken the round over",
+            wait_until("the coordinator has taken the round over",
                        lambda: self.coordinator.said("all members of the round are back|round 1"))
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
@@ -71,7 +71,7 @@ class CoordinatorAlone(ClusterTest):
         kill(stranger.process.pid)
         stranger.exit_code()
         own = self.start_coordinator(job)
-        wait_until("its own has taken the round over", lambda: own.said("all members of the round are back"))
+        wait_until("its own coordinator continues", lambda: own.said("all members of the round are back"))
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
         self.assertEqual(starts, job.wait_for_round(0), "the same workers, by pid")
@@ -92,7 +92,7 @@ class CoordinatorAlone(ClusterTest):
         job = self.job_of(2)
         job.start_all()
         for node in job.nodes.values():
-            wait_until("it says what it waits for", lambda node=node: node.said(rf"waiting.*127.0.0.1:{self.port}"))
+            wait_until("its reason for waiting", lambda node=node: node.said(rf"waiting.*127.0.0.1:{self.port}"))
         self.start_coordinator(job)
         job.wait_for_round(0)
         job.open_gate()

@@ -31,7 +31,7 @@ class Descriptors(ClusterTest):
         with contextlib.ExitStack() as strangers:
             for _ in range(CONNECTIONS):
                 strangers.enter_context(socket.create_connection(address))
-            wait_until("the primary says what it lacks", lambda: job.nodes[0].said("could not be accepted"))
+            wait_until("the primary's reason for waiting", lambda: job.nodes[0].said("could not be accepted"))
         job.start(1)
         job.wait_for_round(0)
         job.open_gate()
@@ -56,7 +56,7 @@ class Descriptors(ClusterTest):
             wait_until("it finds its listener dead", lambda: coordinator.said("could not be accepted"))
         wait_until("it tries in vain", lambda: coordinator.said("warning: cannot listen on .*Too many open files"))
         resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
-        wait_until("it has taken the round over", lambda: coordinator.said("all members of the round are back"))
+        wait_until("the coordinator continues", lambda: coordinator.said("all members of the round are back"))
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
         self.assertEqual(starts, job.wait_for_round(0), "the same workers, by pid")

@@ -31,7 +31,7 @@ class WhileDevicesAreCounted(ClusterTest):
                 node = job.start(0)
                 tool = self.tool_of(node.process)
                 node.signal(number)
-                wait_until("the node says so", lambda: node.said(f"muster: {number.name} before the start"))
+                wait_until("the node's line about it", lambda: node.said(f"muster: {number.name} before the start"))
                 node.signal(signal.SIGINT)  # of two pending signals the kernel delivers this one first
                 self.assertEqual(code, node.exit_code())
                 wait_until("the tool is gone", lambda: not is_alive(tool))

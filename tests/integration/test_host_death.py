@@ -58,7 +58,7 @@ class HostDeath(ClusterTest):
         kill(host)
         kill(agent)
         job.start(1)
-        wait_until("what its predecessor left is gone", lambda: not job.descendants_of("setsid", place=1))
+        wait_until("its predecessor's leftovers are gone", lambda: not job.descendants_of("setsid", place=1))
         wait_until("a round of three nodes", lambda: any(r["world"] == 6 and r["restart"] > 0 for r in job.records("start")))
         job.open_gate()
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())

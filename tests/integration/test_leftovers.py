@@ -48,7 +48,7 @@ class Leftovers(ClusterTest):
         mine = self.folder / "muster-backup"
         mine.mkdir()
         other, node = self.running()
-        wait_until("the end of what was left", lambda: not set(left) & set(self.left()))
+        wait_until("the end of the leftovers", lambda: not set(left) & set(self.left()))
         self.assertEqual(2, len(self.left()), "a stranger's, and its own")
         other.open_gate()
         self.assertEqual(0, node.exit_code())

@@ -123,7 +123,7 @@ class Local(ClusterTest):
     def test_a_missing_kernel_timer_is_one_line_per_node(self):
         node = self.running("--lease", "2s", prefix=["prlimit", "--sigpending=0:0"])
         wait_until("the warnings", lambda: len(node.said("warning: .*kernel timer")) >= 2)
-        cluster.never("more of them", lambda: len(node.said("warning: .*kernel timer")) > 2, limit=3)
+        cluster.never("more requests", lambda: len(node.said("warning: .*kernel timer")) > 2, limit=3)
         self.end(node)
 
     def test_terminal_modes_are_restored_after_ctrl_c(self):

@@ -61,7 +61,7 @@ class Preflight(ClusterTest):
         self.start(job, 0, 2)
         first = job.wait_for_round(0, workers=2)
         self.assertEqual({0, 2}, {record["place"] for record in first.values()})
-        wait_until("the primary has said it", lambda: job.nodes[0].said(r"preflight failed on \S+: exit code 3: no GPU 7"))
+        wait_until("the primary's line about it", lambda: job.nodes[0].said(r"preflight failed on \S+: exit code 3: no GPU 7"))
         job.open_gate()
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
 

@@ -61,7 +61,7 @@ class Leave(ClusterTest):
         job = self.running(plan=[{"when": {"place": 1}, "term": "ignore"}],
                            options=("--nnodes", "2:3", "--termination-grace", "5m"))
         job.nodes[1].signal(signal.SIGTERM)
-        wait_until("its workers were told", lambda: len(job.records("signal", place=1)) == 2)
+        wait_until("its workers have got the signal", lambda: len(job.records("signal", place=1)) == 2)
         wait_until("its end", lambda: job.nodes[1].has_ended() or not job.nodes[1].signal(signal.SIGTERM))
         self.assertEqual(75, job.nodes[1].exit_code())
         wait_until("its workers are gone", lambda: not job.workers_of(1))
@@ -76,7 +76,7 @@ class Leave(ClusterTest):
         # Like timeout(1), which signals its child and then the group. Two equal signals might be merged into one.
         for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
             node.signal(number)
-        wait_until("the worker was told", lambda: job.records("signal"))
+        wait_until("the worker has got the signal", lambda: job.records("signal"))
         never("the worker is killed", lambda: not job.workers_of(0))
         job.open_gate()
         self.assertEqual(-signal.SIGINT, node.exit_code())

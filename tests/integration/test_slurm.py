@@ -84,7 +84,7 @@ class Srun(SlurmTest):
         starts = job.wait_for_round(0)
         self.slurm.run("scancel", starts[0]["run_id"])
         node.exit_code()
-        wait_until("the workers' word of SIGTERM",
+        wait_until("the workers' records of SIGTERM",
                    lambda: len(job.records("signal", number=int(signal.SIGTERM))) >= 3)
 
 

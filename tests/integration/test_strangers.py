@@ -40,7 +40,7 @@ class WithAWorkersEnvironment(StrangersTest):
         stranger = self.another_job(worker)
         node = job.nodes[1]
         cluster.kill(node.host())
-        wait_until("what the worker left is gone", lambda: not any(map(cluster.is_alive, left)))
+        wait_until("the worker's leftovers are gone", lambda: not any(map(cluster.is_alive, left)))
         job.start(1)
         job.wait_for_round(1)
         self.assertTrue(cluster.is_alive(stranger))

@@ -75,7 +75,7 @@ class Keys(OnATerminal):
             ["sh", "-c", "trap 'echo told' INT TERM; echo HERE; while :; do sleep 0.05; done"])
         wait_until("the worker", lambda: "HERE" in terminal.seen())
         terminal.type(CTRL_C)
-        wait_until("the worker is told", lambda: "told" in terminal.seen())
+        wait_until("the worker has got the signal", lambda: "told" in terminal.seen())
         wait_until("its end", lambda: terminal.type(CTRL_C) or node.has_ended())
         self.assertEqual(-signal.SIGINT, node.exit_code())
 
@@ -334,7 +334,7 @@ class Local(unittest.TestCase):
             wait_until("both workers", lambda: all((folder / f"up{rank}").exists() for rank in (0, 1)))
             for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):  # as timeout(1) does
                 process.send_signal(number)
-            wait_until("both are told", lambda: all((folder / f"told{rank}").exists() for rank in (0, 1)))
+            wait_until("both nodes have the verdict", lambda: all((folder / f"told{rank}").exists() for rank in (0, 1)))
             never("it ends", lambda: process.poll() is not None, limit=AFTER_SECOND_SIGNAL_S + 1)
             (folder / "gate").touch()
             self.assertEqual(-signal.SIGINT, process.wait(cluster.LIMIT_S))

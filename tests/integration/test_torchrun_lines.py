@@ -46,7 +46,7 @@ class TorchrunLines(unittest.TestCase):
                 members = [self.start(*line) for _ in range(2)]
                 wait_until("two nodes' workers", lambda: all("ready" in node.out() for node in members))
                 spare = self.start(*line)
-                wait_until("the spare's word that it waits", lambda: spare.said("round 1 runs with 2 nodes"))
+                wait_until("the spare's line that it waits", lambda: spare.said("round 1 runs with 2 nodes"))
                 gate.touch()
                 self.assertEqual([code] * 3, [node.exit_code() for node in (*members, spare)], spare.err())
                 self.assertEqual("", spare.out())

@@ -66,7 +66,7 @@ class Alone(ClusterTest):
         job = self.cluster(2, options=["--join-timeout", "3s"])
         node = job.start(1)
         primary = f"{job.addresses[0]}:{job.ports[0]}"
-        wait_until("a line that says what is waited for", lambda: node.said(rf"waiting.*{primary}"))
+        wait_until("a line with the reason for waiting", lambda: node.said(rf"waiting.*{primary}"))
         self.assertEqual(69, node.exit_code())
         self.assertRegex(node.err().splitlines()[-1], rf"exit code 69.*{primary}")
 

@@ -135,7 +135,7 @@ class WhatEndedTheJob(ClusterTest):
         job.wait_for_round(0)
         inside = descendants(job.nodes[1].process.pid)
         kill(job.nodes[1].process.pid)  # process 1 of the namespace dies with it, and then all processes in it
-        wait_until("all of it is dead", lambda: not any(is_alive(pid) for pid in inside))
+        wait_until("all of its processes are dead", lambda: not any(is_alive(pid) for pid in inside))
         job.open_gate()
         job.start(1)
         job.wait_for_round(1)

@@ -36,7 +36,7 @@ TEST_P(PurityOf, NoFileDoesIoOrReadsClockOrRandomness) {
       EXPECT_FALSE(std::regex_search(line, kImpureCall)) << path << ":" << number << ": " << line;
     }
   }
-  EXPECT_GE(files, GetParam().least_files) << "are the sources still where this test looks?";
+  EXPECT_GE(files, GetParam().least_files) << "no sources found: have the folders moved?";
 }
 
 INSTANTIATE_TEST_SUITE_P(AllCores, PurityOf,
@@ -62,7 +62,7 @@ TEST(LocksTest, EveryLockIsCheckedByClang) {
       while (std::getline(file, line)) EXPECT_FALSE(std::regex_search(line, unchecked)) << path << ": " << line;
     }
   }
-  EXPECT_GE(files, 100) << "are the sources still where this test looks?";
+  EXPECT_GE(files, 100) << "no sources found: have the folders moved?";
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ TEST(Ids, EpochsCompareByNumberThenByRandom) {
   EXPECT_LT(Compare(Epoch(1, 9), Epoch(2, 1)), 0);
   EXPECT_LT(Compare(Epoch(2, 1), Epoch(2, 2)), 0);
   EXPECT_EQ(Compare(Epoch(2, 2), Epoch(2, 2)), 0);
-  EXPECT_GT(Compare(Epoch(1, 0), v1::Epoch()), 0) << "any epoch is greater than none";
+  EXPECT_GT(Compare(Epoch(1, 0), v1::Epoch()), 0) << "any epoch is greater than an empty one";
 }
 
 TEST(Ids, RoundsOfOneNumberDifferByEpoch) {

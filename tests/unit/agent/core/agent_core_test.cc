@@ -120,7 +120,7 @@ TEST_F(AgentCoreTest, NodeFactsAreSentOnceInEachSession) {
   Pass(absl::Seconds(1));
   Connected();
   EXPECT_EQ(LastStatus().facts_size(), 1);
-  EXPECT_GE(LastStatus().coordinator_silent_ms(), 1000) << "and how long it had been alone";
+  EXPECT_GE(LastStatus().coordinator_silent_ms(), 1000) << "the status has the time without a coordinator";
 }
 
 // A stopped agent made no attempt meanwhile, and finds its connection dead when it continues.
@@ -566,7 +566,7 @@ TEST_F(AgentOfARunningHostTest, AFailureIsReportedBeforeTheOthersEnd) {
 TEST_F(AgentOfARunningHostTest, SuccessIsReportedOnceTheRoundIsGone) {
   Set(v1::HOST_PHASE_STOPPING, v1::OUTCOME_SUCCEEDED, 0);
   EXPECT_EQ(LastStatus().phase(), v1::PHASE_RUNNING);
-  EXPECT_EQ(LastStatus().live_workers(), 1) << "what the workers left is being ended";
+  EXPECT_EQ(LastStatus().live_workers(), 1) << "the workers' leftovers are being ended";
   Set(v1::HOST_PHASE_IDLE, v1::OUTCOME_SUCCEEDED, 0);
   EXPECT_EQ(LastStatus().phase(), v1::PHASE_SUCCEEDED);
   EXPECT_EQ(LastStatus().live_workers(), 0);

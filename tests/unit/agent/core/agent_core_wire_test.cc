@@ -188,8 +188,8 @@ TEST(OtherProtocols, AnUnknownOrderIsNeitherAppliedNorGrantsALease) {
   node.Beat();
   EXPECT_EQ(node.Status().applied().seq(), 1u);
   EXPECT_EQ(node.Order().lease_deadline_boot_ns(), deadline);
-  EXPECT_TRUE(node.Order().has_start()) << "what it was told before still holds";
-  EXPECT_EQ(node.Said("does not know"), 1) << "said once";
+  EXPECT_TRUE(node.Order().has_start()) << "the earlier directive still applies";
+  EXPECT_EQ(node.Said("does not know"), 1) << "logged once";
 }
 
 TEST(HeldDetails, FailureTextsTravelUntilTheCoordinatorHasThem) {
@@ -197,7 +197,7 @@ TEST(HeldDetails, FailureTextsTravelUntilTheCoordinatorHasThem) {
   node.Give(node.Run(1, 0, 2));
   node.Fail();
   node.Beat();
-  EXPECT_GT(node.Status().ByteSizeLong(), 3 * kTextBytes) << "nobody has said that they have come";
+  EXPECT_GT(node.Status().ByteSizeLong(), 3 * kTextBytes) << "no directive has confirmed the texts";
   v1::Directive held = node.Directive(2);
   held.set_held_failure_texts(node.Status().failure().texts_digest());
   node.Give(held);
@@ -207,7 +207,7 @@ TEST(HeldDetails, FailureTextsTravelUntilTheCoordinatorHasThem) {
   EXPECT_TRUE(node.Status().failure().texts_left_out());
   node.host_.mutable_failure()->set_last_output("more of it");
   node.Beat();
-  EXPECT_EQ(node.Status().failure().last_output(), "more of it") << "these texts are others";
+  EXPECT_EQ(node.Status().failure().last_output(), "more of it") << "the new texts have another digest";
 }
 
 TEST(HeldDetails, AForgetfulCoordinatorGetsTheTextsAgain) {
@@ -315,10 +315,12 @@ TEST(Reconnects, ThousandsReconnectBeforeTheLeaseEnds) {
   for (int rank = 0; rank < kNodes; rank += kStep) {
     const std::vector<absl::Duration> attempts = Attempts(rank, 0, kNodes, lease);
     ASSERT_EQ(attempts.size(), 3u);
-    EXPECT_LE(attempts[0], absl::Milliseconds(1200)) << "a lost connection alone is to be mended within the grace";
+    EXPECT_LE(attempts[0], absl::Milliseconds(1200))
+        << "a lost connection alone must be restored within the reconnect grace";
     in_second[absl::ToInt64Seconds(attempts[1])] += kStep;
     last = std::max(last, attempts[1]);
-    EXPECT_LE(attempts[2] - attempts[1], lease / 3 + absl::Seconds(1)) << "and whoever missed it tries again";
+    EXPECT_LE(attempts[2] - attempts[1], lease / 3 + absl::Seconds(1))
+        << "an agent that missed its turn tries again";
   }
   for (const auto& [second, agents] : in_second) EXPECT_LE(agents, 2 * kNodes / (lease / 3 / absl::Seconds(1)));
   EXPECT_LT(last, lease * 2 / 3) << "then its workers get their first signal";
@@ -370,10 +372,11 @@ size_t AttemptsAtAnotherJob(int nodes, absl::Duration lease, absl::Duration time
 }
 
 TEST(Reconnects, RetriesSlowDownOnceTheLeaseHasEnded) {
-  EXPECT_GE(AttemptsAtAnotherJob(2, kLease, kLease), 9u) << "its own may be back in time for its workers";
+  EXPECT_GE(AttemptsAtAnotherJob(2, kLease, kLease), 9u)
+      << "its own coordinator may return in time for its workers";
   const size_t in_minutes = AttemptsAtAnotherJob(2, kLease, absl::Minutes(5));
-  EXPECT_LE(in_minutes, 60u) << "the other job is not to be troubled";
-  EXPECT_GE(in_minutes, 30u) << "and its own is to be found soon";
+  EXPECT_LE(in_minutes, 60u) << "the other job's coordinator must not be flooded";
+  EXPECT_GE(in_minutes, 30u) << "its own coordinator must be found soon";
   EXPECT_LE(AttemptsAtAnotherJob(10'000, LeaseForNodes(10'000), LeaseForNodes(10'000)), 5u)
       << "thousands of them take turns";
 }

@@ -137,7 +137,7 @@ TEST(Nodelist, RandomInputNeverBreaksIt) {
       ASSERT_EQ(Nodes(node), node) << text;
     }
   }
-  EXPECT_GT(taken, kTries / 100) << "the alphabet makes nothing valid any more";
+  EXPECT_GT(taken, kTries / 100) << "this alphabet produces no valid input any more";
 }
 
 }  // namespace

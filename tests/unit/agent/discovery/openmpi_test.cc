@@ -106,7 +106,7 @@ void ExpectRank1Of3(const std::string& source, const Environment& environment) {
   EXPECT_EQ(view.nnodes, 3);
   EXPECT_EQ(view.primary_host, "10.0.0.4");
   EXPECT_EQ(view.run_id, source + "-10.0.0.4");
-  EXPECT_EQ(ReadOk(With(environment, "MASTER_ADDR", "")).primary_host, "") << "an option has to say it";
+  EXPECT_EQ(ReadOk(With(environment, "MASTER_ADDR", "")).primary_host, "") << "an option has to give it";
 }
 
 Environment HydraRank1Of3() {

@@ -275,7 +275,7 @@ TEST(StatefulSet, RefusesAPodWithoutAnOrdinal) {
   const Environment environment = {{"POD_NAME", "web-x7k2p"}, {"MUSTER_SUBDOMAIN", "s"}, {"MUSTER_NNODES", "2"}};
   EXPECT_THAT(ErrorOf(environment), HasSubstr("POD_NAME is web-x7k2p: expected a StatefulSet's pod name"));
   EXPECT_THAT(ErrorOf({{"MUSTER_SUBDOMAIN", "s"}}), HasSubstr("HOSTNAME is missing"));
-  EXPECT_FALSE(Fits(With(environment, "MUSTER_NNODES", "1"))) << "nobody has to tell the only pod from others";
+  EXPECT_FALSE(Fits(With(environment, "MUSTER_NNODES", "1"))) << "a single pod needs no name";
   EXPECT_THAT(ErrorOf(With(environment, "POD_NAME", "web-2")), HasSubstr("the ordinal of web-2 is 2"));
   EXPECT_THAT(ErrorOf(Without(With(environment, "POD_NAME", "web-1"), "MUSTER_NNODES")),
               HasSubstr("MUSTER_NNODES is missing"));
@@ -471,7 +471,7 @@ TEST(Static, SeveralNodesNeedARank) {
   EXPECT_THAT(ErrorOf({{"NNODES", "2"}, {"NODE_RANK", ""}}), HasSubstr("NODE_RANK is empty"));
   EXPECT_THAT(ErrorOf({{"MASTER_ADDR", "a"}, {"WORLD_SIZE", "2"}, {"RANK", ""}}), HasSubstr("RANK is empty"));
   EXPECT_FALSE(Fits(With(With(environment, "NNODES", "1"), "NODE_RANK", "")));
-  EXPECT_FALSE(Fits({{"MASTER_ADDR", "a"}, {"WORLD_SIZE", "2"}})) << "of processes, for all that one knows";
+  EXPECT_FALSE(Fits({{"MASTER_ADDR", "a"}, {"WORLD_SIZE", "2"}})) << "it may be a number of processes";
   EXPECT_FALSE(Fits({{"NNODES", "2"}}));
 }
 

@@ -240,7 +240,7 @@ TEST(SlurmStep, NumbersHaveOneSpelling) {
       EXPECT_THAT(ErrorOf(With(StepOf3(1), {{variable, text}})), HasSubstr(absl::StrCat(variable, " is ", text)));
     }
   }
-  EXPECT_EQ(ReadOk(With(StepOf3(1), {{"SLURM_NODEID", " 1 "}})).node_rank, 1) << "blanks around it are none of it";
+  EXPECT_EQ(ReadOk(With(StepOf3(1), {{"SLURM_NODEID", " 1 "}})).node_rank, 1) << "surrounding blanks do not count";
 }
 
 TEST(SlurmStep, ABrokenListIsNamed) {

@@ -53,7 +53,7 @@ TEST_F(GceTest, AsksForTheValueThenForItsChange) {
   EXPECT_EQ(next.pause, absl::ZeroDuration());
   EXPECT_EQ(next.request.path,
             "/computeMetadata/v1/instance/preempted?wait_for_change=true&timeout_sec=60&last_etag=a1b2");
-  EXPECT_GT(next.request.limit, kGceWait) << "it answers when its own time is over";
+  EXPECT_GT(next.request.limit, kGceWait) << "it answers when its own time limit ends";
   EXPECT_TRUE(next.remarks.empty());
   EXPECT_EQ(maintenance_->Begin().request.path, "/computeMetadata/v1/instance/maintenance-event");
 }
@@ -71,7 +71,7 @@ TEST_F(GceTest, MaintenanceIsANoticeIfItEndsTheInstance) {
   EXPECT_EQ(next.notice, "");
   EXPECT_THAT(next.remarks.at(0).text, HasSubstr("the job continues"));
   next = maintenance_->OnAnswer(Answer(200, "MIGRATE_ON_HOST_MAINTENANCE", "2"), kGceWait);
-  EXPECT_TRUE(next.remarks.empty()) << "said already";
+  EXPECT_TRUE(next.remarks.empty()) << "it was logged already";
   next = maintenance_->OnAnswer(Answer(200, "TERMINATE_ON_HOST_MAINTENANCE", "3"), kGceWait);
   EXPECT_EQ(next.notice, "preemption notice of gce: host maintenance is about to end this instance");
 }
@@ -101,7 +101,7 @@ TEST_F(GceTest, ErrorsAreOneWarningWithBackoff) {
     warnings += Warnings(next);
     EXPECT_GE(next.pause, std::max(last, kLeastPause));
     EXPECT_LE(next.pause, kMostPause);
-    EXPECT_EQ(next.request.path, "/computeMetadata/v1/instance/preempted") << "what it is now, not its change";
+    EXPECT_EQ(next.request.path, "/computeMetadata/v1/instance/preempted") << "the current value, not its change";
     last = next.pause;
   }
   EXPECT_EQ(last, kMostPause);
@@ -123,7 +123,7 @@ TEST_F(GceTest, ALastingOutageIsAnotherWarning) {
     count(preempted_->OnAnswer(Answer(503, ""), kSoon));
     count(preempted_->OnAnswer(Answer(200, "FALSE", "1"), kSoon));
   }
-  EXPECT_EQ(aloud, 2) << "that it fails, and that it answers again";
+  EXPECT_EQ(aloud, 2) << "one line for the outage and one for its end";
   absl::Duration failing;
   while (aloud == 2 && failing < absl::Minutes(2)) {
     const NoticeInquiry::Next next = preempted_->OnAnswer(Answer(503, ""), kSoon);

@@ -230,7 +230,7 @@ TEST(EnvCheck, AnotherProgramOnThePrimarysPortIsAFault) {
     return absl::NotFoundError("it does not speak gRPC");
   };
   EXPECT_EQ(ExitCodeOf(node.Check()), 69);
-  EXPECT_EQ(asked, "10.0.0.1") << "who answered, though the name may resolve otherwise by now";
+  EXPECT_EQ(asked, "10.0.0.1") << "the address that answered, even if the name resolves differently by now";
   EXPECT_EQ(Named(node, "primary's port").text,
             "the program that answers on 10.0.0.1, port 2222 is not muster: it does not speak gRPC");
   EXPECT_FALSE(Of(node.Check(), "clock").has_value());
@@ -238,7 +238,7 @@ TEST(EnvCheck, AnotherProgramOnThePrimarysPortIsAFault) {
   node.plan.config.set_serves(v1::NodeConfig::SERVES_YES);
   node.probe.listen = [](const v1::NodeConfig&) { return absl::UnavailableError("in use"); };
   EXPECT_EQ(ExitCodeOf(node.Check()), 69);
-  EXPECT_EQ(asked, "127.0.0.1") << "its own name may lead the primary back to nobody";
+  EXPECT_EQ(asked, "127.0.0.1") << "a primary may not reach itself by its own name";
   EXPECT_EQ(Named(node, "primary's port").text,
             "this node is the primary, and port 2222 is in use by another program: it does not speak gRPC");
 }

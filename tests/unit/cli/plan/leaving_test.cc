@@ -134,7 +134,7 @@ DeadlinePlan Deadline(const Words& words, const Environment& environment = {}) {
 TEST(DeadlinePlanTest, ThereIsNoDeadlineByDefaultEvenUnderSlurm) {
   EXPECT_FALSE(Deadline({}).stop);
   EXPECT_FALSE(Deadline({}, {{"SLURM_JOB_END_TIME", "1795262400"}}).stop);
-  EXPECT_FALSE(Deadline({}, {{"SLURM_JOB_END_TIME", "soon"}}).stop) << "what is not used is not read";
+  EXPECT_FALSE(Deadline({}, {{"SLURM_JOB_END_TIME", "soon"}}).stop) << "unused variables are not read";
   EXPECT_FALSE(Deadline({"--deadline", kNoon, "--stop-before", "0"}).stop);
   EXPECT_FALSE(Deadline({"--stop-before", "0"}).stop);
 }

@@ -337,7 +337,7 @@ TEST(PlanTest, EachPlatformHasItsOwnTerminationGrace) {
       grace(
           {{"JOB_COMPLETION_INDEX", "0"}, {"HOSTNAME", "j-0"}, {"MUSTER_SUBDOMAIN", "s"}, {"MUSTER_NNODES", "2"}}),
       25)
-      << "only pods are told these";
+      << "only pods have these variables";
 }
 
 TEST(PlanTest, ThePlatformIsKnownDespiteMembershipOptions) {

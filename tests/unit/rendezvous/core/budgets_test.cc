@@ -215,8 +215,7 @@ TEST(FirstCause, APeersLossIsAnEchoOfAnotherFailure) {
   reset.failure.set_error_text(
       "RuntimeError: [../third_party/gloo/pair.cc:534] Connection closed by peer [10.0.0.1]");
   EXPECT_EQ(FirstCause(RefsTo({reset, Code(1, 7, 1.6)}))->failure.rank(), 1);
-  EXPECT_EQ(FirstCause(RefsTo({reset, Code(1, 7, 2.1)}))->failure.rank(), 0)
-      << "it came too late to have been its cause";
+  EXPECT_EQ(FirstCause(RefsTo({reset, Code(1, 7, 2.1)}))->failure.rank(), 0) << "it came too late to be the cause";
   EXPECT_EQ(FirstCause(RefsTo({reset}))->failure.rank(), 0) << "better than nothing";
   SeenFailure aborted = Signal(2, 6, 1.1);
   aborted.failure.set_last_output("terminate called ... NCCL error: ncclRemoteError: remote process exited");

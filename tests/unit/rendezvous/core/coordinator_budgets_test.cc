@@ -38,7 +38,7 @@ TEST(Coordinator, ThreeRestartsWithoutProgressAre93) {
     run();
     FailAndDrain(&c, "a");
   }
-  ASSERT_TRUE(c.Told("a").has_verdict()) << "three after the progress";
+  ASSERT_TRUE(c.Told("a").has_verdict()) << "three restarts after the last progress";
   EXPECT_EQ(c.Told("a").verdict().exit_code(), 93);
 }
 
@@ -63,7 +63,7 @@ TEST(Coordinator, TheNextRoundWaitsAfterTwoFastFailures) {
   c.Apply("a");
   c.Apply("b");
   FailAndDrain(&c, "a");
-  ASSERT_TRUE(c.Told("a").has_run()) << "the first costs no time";
+  ASSERT_TRUE(c.Told("a").has_run()) << "the first fast failure causes no pause";
   c.Apply("a");
   c.Apply("b");
   FailAndDrain(&c, "a");
@@ -85,7 +85,7 @@ TEST(Coordinator, ARepeatedCauseIsReplacedByASpare) {
   c.Apply("b");
   c.Join("spare");
   FailAndDrain(&c, "b");
-  ASSERT_TRUE(c.Told("b").has_run()) << "once is chance";
+  ASSERT_TRUE(c.Told("b").has_run()) << "one failure does not exclude a node";
   c.Apply("a");
   c.Apply("b");
   FailAndDrain(&c, "b");
@@ -255,7 +255,7 @@ TEST(Coordinator, ASpareTakesAnUnfitNodesRankAtOnce) {
   c.Apply("a");
   ASSERT_TRUE(c.Told("spare").has_run());
   EXPECT_EQ(c.Told("spare").run().node_rank(), 1);
-  EXPECT_EQ(c.Told("spare").run().failures(), 1) << "that it was not fit afterwards cost the round nothing";
+  EXPECT_EQ(c.Told("spare").run().failures(), 1) << "being unfit after the round is not charged";
   EXPECT_EQ(c.Told("spare").run().loss_ages_ms_size(), 0);
 }
 

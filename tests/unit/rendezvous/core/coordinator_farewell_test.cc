@@ -158,7 +158,8 @@ TEST_F(FarewellTest, TheReleaseEchoesTheAgentsNewestStatus) {
   ASSERT_TRUE(before_.Told("a").has_release());
   EXPECT_EQ(before_.Told("a").echo().seq(), before_.At("a").status.id().seq());
   before_.Say("a");
-  EXPECT_EQ(before_.Told("a").echo().seq(), before_.At("a").status.id().seq()) << "or by one that was on its way";
+  EXPECT_EQ(before_.Told("a").echo().seq(), before_.At("a").status.id().seq())
+      << "a status that was on its way is echoed too";
 }
 
 TEST_F(FarewellTest, AReconnectingAgentIsReleasedAtOnce) {
@@ -176,7 +177,7 @@ TEST_F(FarewellTest, ANewEpochWithdrawsTheFarewell) {
   before_.Say("c");
   EXPECT_FALSE(before_.Told("c").greatest().has_primary_ended());
   before_.Pass(kFarewellLimit + kTick, {});
-  EXPECT_TRUE(before_.Told("a").has_release()) << "for it ends all the same";
+  EXPECT_TRUE(before_.Told("a").has_release()) << "it ends anyway";
 }
 
 TEST_F(FarewellTest, NoFarewellForASucceededPrimary) {

@@ -165,7 +165,7 @@ TEST(Coordinator, UnplacedNodesWaitForAnEarlierRoundsLease) {
   c.Join("x");
   EXPECT_EQ(c.Told("x").wait().reason(), "1 of 2 nodes ready") << "that is what it waits for longer";
   c.Join("y");
-  EXPECT_EQ(c.state(), State::kRecovering) << "nobody knows whether it was started before";
+  EXPECT_EQ(c.state(), State::kRecovering) << "it may have been running before";
   c.Pass(absl::Seconds(1), {"x", "y"});
   EXPECT_EQ(c.Told("x").wait().reason(),
             "the coordinator has just started; allowing up to 10s for workers of an earlier start to end");
@@ -174,7 +174,7 @@ TEST(Coordinator, UnplacedNodesWaitForAnEarlierRoundsLease) {
 
   Cluster named(alone);
   for (int place : {0, 1}) named.Join(place == 0 ? "x" : "y", place);
-  EXPECT_EQ(named.state(), State::kRunning) << "all who can be in it are here";
+  EXPECT_EQ(named.state(), State::kRunning) << "all possible members are attached";
 }
 
 TEST(Coordinator, MembershipChangesWithoutProgressAre93) {

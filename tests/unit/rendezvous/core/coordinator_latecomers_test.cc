@@ -42,7 +42,7 @@ TEST(CoordinatorLatecomers, AShortJobsVerdictReachesALatecomer) {
   EXPECT_EQ(c.Told("late").release().exit_code(), 0);
   c.Close("late");
   c.Pass(kTick, {});
-  EXPECT_TRUE(c.Told("a").has_release()) << "everybody has come: nothing to wait for";
+  EXPECT_TRUE(c.Told("a").has_release()) << "all nodes have come, so there is nothing to wait for";
 }
 
 TEST(CoordinatorLatecomers, ALongerJobEndsAtOnce) {

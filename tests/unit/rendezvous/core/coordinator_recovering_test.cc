@@ -92,7 +92,7 @@ class CutOffTest : public ::testing::Test {
     after_.At("c").status.set_outcome(v1::OUTCOME_STOPPED);
     after_.At("c").status.set_live_workers(0);
     Return("c");
-    ASSERT_EQ(after_.state(), State::kDraining) << "of the only round that it has heard of";
+    ASSERT_EQ(after_.state(), State::kDraining) << "it drains the only round that it knows";
   }
   void ReturnMember(const std::string& name) {
     after_.At(name) = before_.At(name);
@@ -199,7 +199,7 @@ TEST_F(RecoveringTest, AFoundVerdictIsKeptForAbsentMembers) {
   HoldVerdict("a", v1::PHASE_READY, 0);
   Return("a");
   after_.Apply("a");
-  EXPECT_EQ(after_.state(), State::kVerdict) << "b is to hear it, too";
+  EXPECT_EQ(after_.state(), State::kVerdict) << "b must get it too";
   after_.Pass(absl::Seconds(12), {"a"});
   EXPECT_EQ(after_.state(), State::kReleasing);
 }

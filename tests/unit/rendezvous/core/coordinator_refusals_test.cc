@@ -54,7 +54,7 @@ TEST(Coordinator, ANodeThatCannotStartItsProgramEndsTheJobForAll) {
   c.Join("a", 0);
   c.At("b").status.mutable_cannot_start()->set_exit_code(127);
   c.Join("b", 1);
-  EXPECT_EQ(c.Told("a").verdict().exit_code(), 127) << "everybody is here";
+  EXPECT_EQ(c.Told("a").verdict().exit_code(), 127) << "all nodes are attached";
 }
 
 TEST(Coordinator, AStartErrorIsNoVerdictWhileARoundMayRun) {
@@ -64,7 +64,7 @@ TEST(Coordinator, AStartErrorIsNoVerdictWhileARoundMayRun) {
   EXPECT_EQ(c.state(), State::kRecovering);
   EXPECT_FALSE(c.Told("b").has_verdict());
   c.Pass(absl::Seconds(22), {"b"});
-  EXPECT_EQ(c.Told("b").release().exit_code(), 127) << "a lease has passed: nothing runs";
+  EXPECT_EQ(c.Told("b").release().exit_code(), 127) << "a lease has passed, so nothing runs";
 }
 
 // A primary that attaches without a program to run.
@@ -84,7 +84,7 @@ TEST(Coordinator, NodesThatCannotStartHideNoRound) {
     c.Join("new", place);
     EXPECT_EQ(c.state() == State::kRecovering, place < 0) << "nobody stands in for a node that has a place";
     c.Pass(absl::Seconds(12), {"new"});
-    EXPECT_EQ(c.Told("new").release().exit_code(), 127) << "a lease has passed: nothing runs";
+    EXPECT_EQ(c.Told("new").release().exit_code(), 127) << "a lease has passed, so nothing runs";
   }
 }
 

@@ -86,7 +86,7 @@ TEST(CoordinatorRefusals, StrangersFillNeitherTheLogNorTheDirectives) {
   c.Join("a", 0);
   for (int i = 0; i < 1000; ++i) c.TurnAway("10.0.0." + std::to_string(i), "no token");
   c.Apply("a");
-  EXPECT_EQ(c.warnings().size(), kMaxRefusalsLogged + 1) << "and that there are too many";
+  EXPECT_EQ(c.warnings().size(), kMaxRefusalsLogged + 1) << "one more line for those that are not listed";
   EXPECT_LT(c.Told("a").ByteSizeLong(), 1000u);
 }
 

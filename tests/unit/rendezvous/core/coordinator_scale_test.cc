@@ -68,7 +68,7 @@ uint64_t VisitsOfSparesBeats(int nodes) {
   c.Pass(kTick, {});
   const uint64_t before = c.core().host_visits();
   for (const std::string& name : Names(0, nodes)) c.Apply(name);
-  EXPECT_EQ(c.Told(Name(nodes - 1)).wait().place_in_line(), nodes - 2) << "and each knows its place all the same";
+  EXPECT_EQ(c.Told(Name(nodes - 1)).wait().place_in_line(), nodes - 2) << "each node still knows its place";
   EXPECT_EQ(c.Told(Name(2)).wait().place_in_line(), 1);
   return c.core().host_visits() - before;
 }
@@ -135,7 +135,8 @@ TEST(CoordinatorAtScale, ADeadHostIsChargedDespiteADeferredDecision) {
   c.Pass(absl::Seconds(20), {"h0", "h1", "again"});
   ASSERT_EQ(c.state(), State::kRunning);
   EXPECT_EQ(c.Told("h0").run().loss_ages_ms_size(), 1);
-  EXPECT_GE(c.Said("node 2 (h2) was lost: its main process died"), 1) << "and not that nobody has heard of it";
+  EXPECT_GE(c.Said("node 2 (h2) was lost: its main process died"), 1)
+      << "the log has the cause of death, not a mere silence";
   EXPECT_EQ(c.Told("h0").run().failures(), 0) << "the failure is the loss's echo";
 }
 

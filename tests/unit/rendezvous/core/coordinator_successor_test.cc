@@ -197,7 +197,7 @@ TEST(Coordinator, ASuccessorHearsItsOwnHostBeforeSpares) {
   before.Apply("a");
   Cluster after(options, 43);
   for (const char* spare : {"x", "y"}) after.Join(spare);
-  EXPECT_EQ(after.state(), State::kRecovering) << "as many as the job needs, and none has heard of the round";
+  EXPECT_EQ(after.state(), State::kRecovering) << "as many nodes as the job needs, none of which knows the round";
   after.At("a").status = before.At("a").status;
   after.Attach("a");
   after.Pass(absl::Seconds(5), {"a", "x", "y"});
@@ -215,7 +215,7 @@ TEST(Coordinator, UnplacedNodesGetTimeToReturn) {
   EXPECT_TRUE(unplaced.Told("a").has_run());
   Cluster placed(Fixed(2));
   for (int place : {0, 1}) placed.Join(place == 0 ? "a" : "b", place);
-  EXPECT_TRUE(placed.Told("a").has_run()) << "who holds a place is nobody's spare";
+  EXPECT_TRUE(placed.Told("a").has_run()) << "a node with a place is not a spare";
 }
 
 TEST(Coordinator, ASuccessorWaitsEvenIfAllPlacesAreTaken) {

@@ -72,9 +72,9 @@ TEST(Coordinator, ManyStatusesShareOneDecision) {
   std::vector<std::string> names;
   for (int i = 0; i < kHosts; ++i) names.push_back("n" + std::to_string(i));
   for (int i = 0; i < kHosts; ++i) c.Join(names[static_cast<size_t>(i)], i);
-  EXPECT_NE(c.state(), State::kRunning) << "each would have looked at all the others";
+  EXPECT_NE(c.state(), State::kRunning) << "a decision for each status would cost quadratic time";
   c.Pass(kTick, {});
-  ASSERT_EQ(c.state(), State::kRunning) << "the next tick at the latest";
+  ASSERT_EQ(c.state(), State::kRunning) << "at the next tick at the latest";
   for (const std::string& name : names) c.Apply(name);
   c.Fail(names.back(), 7);
   EXPECT_TRUE(c.Told(names.front()).has_stop());
@@ -144,7 +144,7 @@ TEST(Coordinator, AFailureDrainsAllAndRaisesTheRestartCount) {
   c.Apply("a");
   EXPECT_EQ(c.state(), State::kDraining) << "b has not stopped yet";
   c.Apply("b");
-  EXPECT_FALSE(c.Told("b").has_lease() && c.Told("b").has_stop()) << "nothing of it runs any more";
+  EXPECT_FALSE(c.Told("b").has_lease() && c.Told("b").has_stop()) << "none of its processes runs any more";
   ASSERT_TRUE(c.Told("a").has_run());
   EXPECT_EQ(c.Told("a").run().restart_count(), 1);
   EXPECT_EQ(c.Told("a").run().failures(), 1);
@@ -293,7 +293,7 @@ TEST(Coordinator, AProvedDeathNeedsNoWaiting) {
   for (const char* n : {"a", "b", "c"}) c.Apply(n);
   c.Phase("c", v1::PHASE_HOST_GONE);
   EXPECT_EQ(c.state(), State::kDraining);
-  EXPECT_TRUE(c.Told("c").has_release()) << "its agent must hear that we know, or it goes on telling us";
+  EXPECT_TRUE(c.Told("c").has_release()) << "its agent must get an acknowledgement, or it repeats its report";
   c.Apply("a");
   c.Apply("b");
   EXPECT_EQ(c.state(), State::kRunning);
@@ -336,7 +336,7 @@ TEST(Coordinator, AStandbyTakesThePlaceOnceItsHolderIsGone) {
   c.Join("twin", 0);
   c.Phase("a", v1::PHASE_HOST_GONE);
   c.Join("b", 1);
-  EXPECT_TRUE(c.Told("twin").has_run()) << "without another word of its own";
+  EXPECT_TRUE(c.Told("twin").has_run()) << "without a further status of its own";
 }
 
 TEST(Coordinator, WaitingReasonsDescribeTheRound) {
@@ -480,7 +480,7 @@ TEST(Coordinator, ASucceededMembersLeaveDisturbsNothing) {
   c.Pass(absl::Seconds(30), {"a"});
   ASSERT_EQ(c.state(), State::kRunning);
   EXPECT_TRUE(c.Told("a").has_lease());
-  EXPECT_EQ(c.Told("a").lease().not_after_boot_ns(), 0) << "there is nobody left to be isolated from";
+  EXPECT_EQ(c.Told("a").lease().not_after_boot_ns(), 0) << "no other member is left to be isolated from";
   c.Phase("a", v1::PHASE_SUCCEEDED);
   EXPECT_EQ(c.core().verdict().value().exit_code(), 0);
 }

@@ -138,7 +138,7 @@ TEST_F(ServerTest, MessagesBeforeACloseArriveWithItsReason) {
   EXPECT_NE(client.why.find("another agent of this host"), std::string::npos) << client.why;
   EXPECT_EQ(client.refused, 0);
   EXPECT_TRUE(Until([&] { return server->streams() == 0; }));
-  EXPECT_TRUE(attendees_.closed.empty()) << "who closes needs not be told";
+  EXPECT_TRUE(attendees_.closed.empty()) << "the closing side needs no notice";
 }
 
 TEST_F(ServerTest, AnOrderlyDisconnectDeliversTheLastStatus) {
@@ -168,7 +168,7 @@ TEST_F(ServerTest, OnlyTheRightTokenIsAccepted) {
   EXPECT_NE(wrong.why.find("the token is not this job's"), std::string::npos) << wrong.why;
   EXPECT_EQ(wrong.connected + missing.connected, 0);
   EXPECT_EQ(attendees_.opened.size(), 1u);
-  ASSERT_EQ(attendees_.turned_away.size(), 2u) << "the primary is to say so, too";
+  ASSERT_EQ(attendees_.turned_away.size(), 2u) << "the primary must log it too";
   EXPECT_EQ(attendees_.turned_away[0].find("127.0.0.1: "), 0u) << attendees_.turned_away[0];
 }
 

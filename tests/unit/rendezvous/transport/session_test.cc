@@ -83,7 +83,7 @@ TEST_F(SessionTest, ANewAttemptReplacesTheOneBefore) {
   ASSERT_TRUE(Until([&] { return client.connected == 1; }));
   client.session->Connect();
   ASSERT_TRUE(Until([&] { return client.connected == 2 && attendees_.closed.size() == 1; }));
-  EXPECT_EQ(client.disconnected, 0) << "the end of a replaced attempt is nobody's business";
+  EXPECT_EQ(client.disconnected, 0) << "the end of a replaced attempt must not be reported";
 }
 
 TEST_F(SessionTest, OnlyTheNewestQueuedStatusIsSent) {

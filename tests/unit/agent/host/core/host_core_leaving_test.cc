@@ -115,7 +115,7 @@ TEST_F(HostCoreTest, ANoticeFromTheAgentIsALeaveWithItsReason) {
   EXPECT_EQ(LastStatus().leave().signal(), SIGTERM);
   EXPECT_EQ(LastStatus().leave().reason(), "preemption notice of gce");
   Give(directive);
-  EXPECT_EQ(Took<StopWorkers>().size(), 1u) << "said again, it says nothing new";
+  EXPECT_EQ(Took<StopWorkers>().size(), 1u) << "a repeated notice changes nothing";
   Exit(0, 0);
   Exit(1, 0);
   Swept();
@@ -319,7 +319,7 @@ TEST_F(HostCoreTest, ACancelledPrimaryStaysUntilAllKnowTheVerdict) {
     Give(hold());
     core_.OnTick(now_, &effects_);
   }
-  EXPECT_FALSE(core_.finished()) << "the coordinator would go with us, and the others would wait for it in vain";
+  EXPECT_FALSE(core_.finished()) << "the coordinator would end with this host, and the others would wait in vain";
   v1::HostDirective released = hold();
   released.mutable_exit()->set_exit_code(130);
   Give(released);

@@ -24,7 +24,7 @@ TEST_F(WrapperTest, TheRestIsSparedIfOurSignalEndedTheWrapper) {
   Leave();
   EXPECT_TRUE(core_.SparesRest(Ended(true, SIGTERM)));
   EXPECT_FALSE(core_.SparesRest(Ended(true, SIGSEGV)));
-  EXPECT_FALSE(core_.SparesRest(Ended(false, 0))) << "it handled the signal: it had its time";
+  EXPECT_FALSE(core_.SparesRest(Ended(false, 0))) << "it handled the signal and has had its time";
   EXPECT_FALSE(core_.SparesRest(Ended(false, 128 + SIGTERM)));
 }
 
@@ -51,7 +51,7 @@ TEST_F(WrapperTest, NothingIsSweptWhileTheTrainingFinishes) {
   Pass(absl::Seconds(7));
   EXPECT_TRUE(Took<Sweep>().empty());
   core_.OnRestEnded(now_, 0, &effects_);
-  EXPECT_TRUE(Took<Sweep>().empty()) << "the other one still saves";
+  EXPECT_TRUE(Took<Sweep>().empty()) << "the other worker is still saving";
   core_.OnRestEnded(now_, 1, &effects_);
   EXPECT_EQ(Took<Sweep>().size(), 1u);
   Swept();
@@ -82,7 +82,7 @@ TEST_F(WrapperTest, TheGraceIsSharedAndNotRestarted) {
   Pass(absl::Seconds(1));
   EXPECT_EQ(Took<Sweep>().size(), 1u);
   Swept();
-  EXPECT_EQ(core_.phase(), v1::HOST_PHASE_IDLE) << "the sweep has ended what was spared";
+  EXPECT_EQ(core_.phase(), v1::HOST_PHASE_IDLE) << "the sweep has ended the spared processes";
 }
 
 // If this host dies, its agent ends the sessions of the workers that the host has reported.

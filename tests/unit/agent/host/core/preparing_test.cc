@@ -116,7 +116,7 @@ TEST_F(PreparingTest, ReadyOncePreflightPassedAndIsGone) {
   core_->OnPreflightEnded(now_, Code(0), &effects_);
   EXPECT_EQ(Count<Sweep>(), 1);
   Pass(absl::Seconds(1));
-  EXPECT_EQ(Count<RenewOffer>(), 0) << "what it left lives";
+  EXPECT_EQ(Count<RenewOffer>(), 0) << "its leftovers still live";
   Swept();
   EXPECT_EQ(Count<RenewOffer>(), 1);
   EXPECT_EQ(Status().preparing(), "");
@@ -247,7 +247,7 @@ TEST_F(PreparingTest, GpusAreAskedUntilNoOldWorkerHoldsOne) {
   EXPECT_EQ(Status().preparing(), "workers of its last round may still hold its GPUs");
   EXPECT_EQ(Count<AskGpus>(), 2) << "one question at a time";
   GpusOf({}, {5});
-  EXPECT_EQ(Count<RenewOffer>(), 2) << "others are none of our business";
+  EXPECT_EQ(Count<RenewOffer>(), 2) << "processes of others are ignored";
 }
 
 TEST_F(PreparingTest, GpusStillHeldMakeTheNodeUnfit) {

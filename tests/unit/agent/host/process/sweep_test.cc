@@ -267,7 +267,7 @@ TEST(ProcessTest, BetweenTwoProgramsItHasNoEnvironmentYet) {
   EXPECT_FALSE(ProcessWith("R", kExiting, 0)->in_exec) << "it gets none any more";
   EXPECT_FALSE(ProcessWith("Z", kExiting, 0)->in_exec);
   EXPECT_FALSE(ProcessWith("S", kKernelThread, 0)->in_exec);
-  EXPECT_FALSE(ProcessWith("S", 0, 0, 1)->in_exec) << "another user's, of which nothing is shown";
+  EXPECT_FALSE(ProcessWith("S", 0, 0, 1)->in_exec) << "a process of another user, whose details are hidden";
   EXPECT_FALSE(ReadProcess(getpid())->in_exec);
 }
 

@@ -95,7 +95,7 @@ TEST(ReplaceFileTest, APipeIsWrittenTo) {
   char buffer[16] = {};
   EXPECT_EQ(read(reader, buffer, sizeof(buffer)), 4);
   close(reader);
-  EXPECT_FALSE(ReplaceFile(folder / "pipe", "text").ok()) << "nobody reads it: it must not wait";
+  EXPECT_FALSE(ReplaceFile(folder / "pipe", "text").ok()) << "without a reader it must not wait";
   EXPECT_TRUE(fs::is_fifo(folder / "pipe"));
 }
 

@@ -75,7 +75,7 @@ class ProgressWatchTest : public testing::Test {
 TEST_F(ProgressWatchTest, ATouchIsReportedOncePerRound) {
   Touch();
   BeginRound();
-  EXPECT_EQ(Look(), 0) << "what was there before is no progress";
+  EXPECT_EQ(Look(), 0) << "the state before the round is no progress";
   Touch();
   EXPECT_EQ(Look(), 1);
   Touch();
