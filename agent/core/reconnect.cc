@@ -19,13 +19,13 @@ std::string NameOfCoordinator(const v1::NodeConfig& config) {
 
 void AgentCore::WatchCoordinator(BootTime now, Effects* out) {
   if (link_ == Link::kConnecting && now > connect_began_ + kConnectLimit + absl::Seconds(1)) {
-    out->push_back(Disconnect{});
+    out->emplace_back(std::in_place_type<Disconnect>);
     link_ = Link::kDown;
     connect_at_ = now + ReconnectDelay();
   }
   // If no directive arrives on an open stream for half a lease, try a new connection.
   if (link_ == Link::kUp && Leased() && now > std::max(last_contact_, connected_at_) + LeaseDuration() / 2) {
-    out->push_back(Disconnect{});
+    out->emplace_back(std::in_place_type<Disconnect>);
     link_ = Link::kDown;
     last_disconnect_ = absl::StrCat("no answer from ", NameOfCoordinator(config_), " on an open connection");
     connect_at_ = now + ReconnectDelay();
@@ -35,7 +35,7 @@ void AgentCore::WatchCoordinator(BootTime now, Effects* out) {
     connect_began_ = now;
     connect_at_ = absl::InfiniteFuture();
     ++attempts_;
-    out->push_back(Connect{});
+    out->emplace_back(std::in_place_type<Connect>);  // GCC 12 takes parts of a moved one for uninitialised
   }
   if (link_ != Link::kUp && !order_.has_exit()) {
     SetWaiting(

@@ -123,7 +123,7 @@ TEST(Discover, ARequestedPlatformIsReadAlone) {
 
 TEST(Discover, ARequestedPlatformMustBeThereAndKnown) {
   EXPECT_THAT(std::string(DiscoverWith({}, From("vertex")).status().message()),
-              AllOf(HasSubstr("--source vertex: CLUSTER_SPEC"), HasSubstr("is not here")));
+              AllOf(HasSubstr("--source vertex: CLUSTER_SPEC"), HasSubstr("was not found on this node")));
   EXPECT_THAT(std::string(DiscoverWith({}, From("Vertex")).status().message()),
               HasSubstr("expected one of vertex"));
 }

@@ -114,9 +114,9 @@ TEST(HostfileView, AMissingOrDuplicateNodeGetsARemedy) {
 TEST(HostfileView, UnresolvedNamesAreListedForAMissingNode) {
   EXPECT_THAT(ErrorOf(Find(kThree, {})), Not(HasSubstr("resolve")));
   const Own one = {.hostname = "x", .addresses = {}, .names = {}, .unknown = {"node-b"}};
-  EXPECT_THAT(ErrorOf(Find(kThree, one)), HasSubstr(" is there (node-b does not resolve here); "));
+  EXPECT_THAT(ErrorOf(Find(kThree, one)), HasSubstr(" (node-b does not resolve here); "));
   const Own two = {.hostname = "x", .addresses = {}, .names = {}, .unknown = {"node-a", "node-b"}};
-  EXPECT_THAT(ErrorOf(Find(kThree, two)), HasSubstr(" is there (node-a, node-b do not resolve here); "));
+  EXPECT_THAT(ErrorOf(Find(kThree, two)), HasSubstr(" (node-a, node-b do not resolve here); "));
 }
 
 TEST(HostfileView, AnUnreadableFilesPathIsShownOnce) {

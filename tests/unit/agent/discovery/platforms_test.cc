@@ -478,7 +478,7 @@ TEST(Static, SeveralNodesNeedARank) {
 TEST(Static, RecognizesAWorkerOfAnotherLauncher) {
   const Environment worker = {
       {"MASTER_ADDR", "a"}, {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}, {"CROSS_RANK", "0"}};
-  EXPECT_THAT(ErrorOf(worker), HasSubstr("LOCAL_RANK is 1: expected none"));
+  EXPECT_THAT(ErrorOf(worker), HasSubstr("LOCAL_RANK is 1: expected it to be unset"));
   EXPECT_FALSE(Fits(With(worker, "WORLD_SIZE", "1")));
 }
 

@@ -150,7 +150,7 @@ TEST(CheckProgram, AReadableScriptNeedsNoExecuteBit) {
 }
 
 TEST(CheckProgram, AMissingScriptIs127AndAnUnreadableOne126) {
-  ExpectFailure(Script("train.py", {}), kExitNotFound, "the script train.py is not there");
+  ExpectFailure(Script("train.py", {}), kExitNotFound, "the script train.py does not exist");
   ExpectFailure(Script("train.py", {{"train.py", kSecret}}), kExitNotExecutable, "may not be read");
 }
 
@@ -166,7 +166,7 @@ TEST(CheckProgram, TheInterpreterIsCheckedFirstAndForModulesAlone) {
     return CheckProgram(kind, "x", interpreter, {{"PATH", "/p"}}, Files(std::move(files)));
   };
   for (const ProgramKind kind : {ProgramKind::kScript, ProgramKind::kModule}) {
-    ExpectFailure(check(kind, kPython, {{"x", kPlain}}), kExitNotFound, "/bin/python is not there (python is");
+    ExpectFailure(check(kind, kPython, {{"x", kPlain}}), kExitNotFound, "/bin/python does not exist (python is");
     ExpectFailure(check(kind, kPython, {{"x", kPlain}, {"/bin/python", kPlain}}), kExitNotExecutable,
                   "/bin/python may not be executed");
     ExpectFailure(check(kind, kPython, {{"x", kPlain}, {"/bin/python", kDirectory}}), kExitNotExecutable,
@@ -185,7 +185,7 @@ ProgramCheck Program(const std::string& program, std::map<std::string, FileState
 
 TEST(CheckProgram, AProgramWithASlashIsUsedAsGiven) {
   EXPECT_EQ(Program("./train.sh", {{"./train.sh", kExecutable}}).path, "./train.sh");
-  ExpectFailure(Program("./train.sh", {}), kExitNotFound, "./train.sh is not there");
+  ExpectFailure(Program("./train.sh", {}), kExitNotFound, "./train.sh does not exist");
   ExpectFailure(Program("./train.sh", {{"./train.sh", kPlain}}), kExitNotExecutable, "chmod +x");
   ExpectFailure(Program("./dir", {{"./dir", kDirectory}}), kExitNotExecutable, "is a directory");
 }

@@ -109,7 +109,7 @@ TEST_F(Deepspeed, WithoutAHostfileSeveralNodesNeedRankAndAddress) {
 }
 
 TEST_F(Deepspeed, ImpossibleOptionsAreNamed) {
-  EXPECT_EQ(Error({"--hostfile", "nowhere", "t.py"}), "--hostfile nowhere: cannot be read");
+  EXPECT_EQ(Error({"--hostfile", "nowhere", "t.py"}), "--hostfile nowhere: file not found or not readable");
   EXPECT_THAT(Error({"--autotuning", "run", "t.py"}), HasSubstr("--autotuning run: not supported"));
   EXPECT_THAT(Error({"--num_gpus", "zero", "t.py"}), HasSubstr("--num-gpus zero: expected a whole number"));
   EXPECT_THAT(Error({"--nproc", "2", "t.py"}), HasSubstr("--nproc: no such option"));

@@ -401,7 +401,7 @@ TEST(PlanTest, OptionsBeatThePlatformsWorkerCount) {
   EXPECT_EQ(Planned({"--nproc-per-node", "2"}, environment).config.slots(), 2);
   environment["NPROC_PER_NODE"] = "many";
   EXPECT_THAT(std::string(AsStd(TryPlan({}, environment).status().message())),
-              HasSubstr("NPROC_PER_NODE many: as the"));
+              HasSubstr("NPROC_PER_NODE many: expected a whole number"));
 }
 
 TEST(PlanTest, EmptyAndServiceVariablesAreNoSettings) {
