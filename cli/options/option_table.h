@@ -23,8 +23,8 @@ struct OptionSpec {
 
 const std::vector<OptionSpec>& RunOptions();
 
-// Whether the option is part of the restart policy, which a separate `muster coordinator` takes from its own command
-// line; nodes ignore theirs then.
+// Whether the option is part of the restart policy, which a separate `muster coordinator` takes from its own
+// command line; nodes ignore theirs then.
 bool IsRestartPolicyOption(std::string_view name);
 
 // RunOptions() and the subcommand's own options.

@@ -158,7 +158,7 @@ class CoordinatorAlone(ClusterTest):
         job, _ = self.running()
         second = self.start_coordinator(job)
         self.assertEqual(69, second.exit_code())
-        self.assertTrue(second.said(f"{self.port}.*in use"))
+        self.assertTrue(second.said(f"port {self.port} is used by muster"))
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())
 

@@ -179,7 +179,7 @@ class Aws(NoticeTest):
         server.expire_tokens()
         wait_until("another token", lambda: len(server.asked("/latest/api/token")) == 2)
         wait_until("a request with the new token", lambda: len(server.asked("instance-action")) == 3)
-        self.assertEqual([], node.said("leaving"))
+        self.assertEqual([], node.said("leaving the job"))
         self.assertEqual(1, len(node.said("rebalance recommendation")))
         self.assertEqual([], node.said(WARNED), "that a token's time is over is no outage")
         server.action = '{"action": "terminate", "time": "2026-11-21T16:00:00Z"}'
@@ -262,7 +262,7 @@ class File(NoticeTest):
         file.write_text("yesterday")
         node = job.start(0, options=("--preemption-notice", f"file:{file}"))
         self.assertEqual(75, node.exit_code())
-        self.assertIn(f"file:{file} (written before this node was started", node.err())
+        self.assertIn(f"file:{file} (written before this node started", node.err())
 
     def test_a_folder_is_refused(self):
         job = self.cluster(1, nproc=1)

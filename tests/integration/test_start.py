@@ -144,7 +144,7 @@ class Descriptors(ClusterTest):
             other.bind((job.addresses[0], job.ports[0]))
             other.listen()
             node = job.start(0)
-            wait_until("a line that names the port", lambda: node.said(rf"(?i):{job.ports[0]}.*(in use|taken)"))
+            wait_until("a line that names the port", lambda: node.said(rf"port {job.ports[0]} is used by"))
             self.assertNotIn(node.exit_code(), (0, -6, -11))
 
     def test_two_primaries_of_one_port_do_not_both_serve(self):
@@ -153,7 +153,7 @@ class Descriptors(ClusterTest):
         job.wait_for_round(0)
         second = self.cluster(2, addresses=job.addresses, ports=job.ports, options=["--join-timeout", "3s"])
         node = second.start(0)
-        wait_until("a line that names the port", lambda: node.said(rf":{job.ports[0]}"))
+        wait_until("a line that names the port", lambda: node.said(rf"port {job.ports[0]} is used by muster"))
         self.assertNotEqual(0, node.exit_code())
         job.open_gate()
         self.assertEqual({0: 0, 1: 0}, job.exit_codes())

@@ -121,7 +121,7 @@ class OwnLines(cluster.ClusterTest):
             self.assertRegex(node.out(), r"muster: \[host\] node \d of 2 \(vertex\)")
             self.assertRegex(node.err(), r"muster: \[host\] error: exit code 3")
             self.assertNotIn("(vertex)", node.err())
-        self.assertRegex(job.nodes[0].out(), r"muster: \[coordinator\] round 1", "the agent does so, too")
+        self.assertRegex(job.nodes[0].out(), r"muster: \[coordinator\] starting 4 workers on 2 nodes, round 1", "the agent does so, too")
 
     def test_json_lines_name_place_and_time(self):
         job = self.cluster(2, plan=[{"after": None, "exit": 3}], options=["--max-restarts", "0", "--log-format", "json"])

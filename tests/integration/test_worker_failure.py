@@ -90,7 +90,7 @@ class BudgetSpent(ClusterTest):
                 report = reports.pop()
                 self.assertRegex(report, r"rank 4\b")
                 self.assertRegex(report, r"worker")
-                what = f"signal {how['signal']:d}" if "signal" in how else f"code {how['exit']}"
+                what = how["signal"].name if "signal" in how else f"code {how['exit']}"
                 self.assertIn(what, report)
                 self.assertEqual({0, 1}, {record["restart"] for record in job.records("start")})
 

@@ -247,7 +247,8 @@ TEST_F(FarewellTest, ASpentLossBudgetIsAVerdictAtOnce) {
   }
   ASSERT_TRUE(after.Told("b").has_verdict());
   EXPECT_EQ(after.Told("b").verdict().exit_code(), 69);
-  EXPECT_EQ(after.Told("b").verdict().reason(), "node 0 was lost: its main process died; no node loss is allowed (--max-node-losses)");
+  EXPECT_EQ(after.Told("b").verdict().reason(),
+            "node 0 was lost: its main process died; no node loss is allowed (--max-node-losses)");
 }
 
 // "h" was lost before round 2 and is now in a round of a coordinator in between. The farewell of "b" and "c" is

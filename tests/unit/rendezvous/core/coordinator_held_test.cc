@@ -125,8 +125,7 @@ TEST(OtherVersions, AnUnknownPhaseDoesNotBlockADrain) {
       c.Pass(absl::Seconds(1), {"b"});
     }
     EXPECT_EQ(c.Told("a").refused().exit_code(), 77);
-    EXPECT_TRUE(absl::StrContains(c.Told("a").refused().reason(), "unknown phase"))
-        << c.Told("a").DebugString();
+    EXPECT_TRUE(absl::StrContains(c.Told("a").refused().reason(), "unknown phase")) << c.Told("a").DebugString();
     EXPECT_NE(c.state(), State::kDraining);
   }
 }
@@ -137,8 +136,7 @@ TEST(OtherVersions, AnUnknownOutcomeOrRoleIsRefused) {
     v1::AgentStatus& s = c.At("a").status;
     if (!role) s.set_outcome(static_cast<v1::Outcome>(v1::Outcome_MAX + 1));
     c.Join("a", 0, role ? static_cast<v1::Role>(v1::Role_MAX + 1) : v1::ROLE_TRAINER);
-    EXPECT_TRUE(
-        absl::StrContains(c.Told("a").refused().reason(), role ? "unknown role" : "unknown outcome"));
+    EXPECT_TRUE(absl::StrContains(c.Told("a").refused().reason(), role ? "unknown role" : "unknown outcome"));
   }
 }
 

@@ -36,13 +36,9 @@ absl::Duration PatienceWith(const std::optional<PortHolder>& holder, const PortU
 
 TEST(PortRetry, AnotherMusterIsAwaited) { EXPECT_EQ(PatienceWith(kMuster, kNewJob), kBindRetryLimit); }
 
-TEST(PortRetry, AnInvisibleHolderIsAwaited) {
-  EXPECT_EQ(PatienceWith(std::nullopt, kNewJob), kBindRetryLimit);
-}
+TEST(PortRetry, AnInvisibleHolderIsAwaited) { EXPECT_EQ(PatienceWith(std::nullopt, kNewJob), kBindRetryLimit); }
 
-TEST(PortRetry, AnotherProgramIsAwaitedBriefly) {
-  EXPECT_EQ(PatienceWith(kForeign, kNewJob), kForeignPortLimit);
-}
+TEST(PortRetry, AnotherProgramIsAwaitedBriefly) { EXPECT_EQ(PatienceWith(kForeign, kNewJob), kForeignPortLimit); }
 
 TEST(PortRetry, AFormerServerWaitsForALeaseOrAMinute) {
   EXPECT_EQ(PatienceWith(kForeign, {.has_served = true, .lease = absl::Seconds(10)}), kReturnLimit);
@@ -91,8 +87,7 @@ TEST(PortRetry, TheHolderIsNamedWithARemedy) {
                                 "port 29500 is used by curl (pid 72) for an outgoing connection; stop it"));
   EXPECT_TRUE(absl::StrContains(DescribeUsedPort(kMuster, node), "(pid 71); if its run is ending"));
   EXPECT_TRUE(absl::StrContains(DescribeUsedPort(std::nullopt, node), "which cannot be seen from here"));
-  const PortUser alone{
-      .has_served = false, .lease = absl::ZeroDuration(), .port = 29400, .runs_alone = true};
+  const PortUser alone{.has_served = false, .lease = absl::ZeroDuration(), .port = 29400, .runs_alone = true};
   EXPECT_EQ(DescribeUsedPort(PortHolder{71, "python3", false, true}, alone),
             "port 29400 is used by python3 (pid 71); stop it, or pass another port to --listen here and "
             "--coordinator on all nodes");
