@@ -152,7 +152,7 @@ else
   first=(release unit)
   waiting=(integration torch chaos asan-integration)
   # asan-integration waits for the first. What is quick, or finds most, comes before what takes half an hour.
-  computing=(asan-build format tidy tsan-build tsan mutants fuzz spin asan simulation)
+  computing=(asan-build format tsan-build tsan mutants fuzz spin asan tidy simulation)
 fi
 readonly first waiting computing
 readonly last=(fresh)
