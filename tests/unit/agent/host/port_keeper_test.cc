@@ -1,4 +1,6 @@
-// Kernel behaviour that the host relies on: the timer that kills a stopped process, a kept port, OOM counters.
+// A port that is kept for the workers: they can listen on it, and nobody else gets it.
+#include "agent/host/port_keeper.h"
+
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -7,43 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <set>
 
-#include "agent/host/port_keeper.h"
-#include "agent/host/watch/oom_watch.h"
-#include "tests/unit/agent/host/host_shell_support.h"
-
 namespace muster::host {
 namespace {
-
-TEST(BoundedCallTest, WithoutANewThreadTheCallRunsHere) {
-  LinePipe pipe;
-  const pid_t actor = SpawnActor({"threadless"}, pipe.in());
-  ASSERT_GT(actor, 0);
-  EXPECT_EQ(pipe.Line(), "called");
-  waitpid(actor, nullptr, 0);
-}
-
-TEST(KernelTimerTest, AStoppedProcessIsKilled) {
-  LinePipe pipe;
-  const pid_t pid = SpawnActor({"timer", "100", "stop"}, pipe.in());
-  int status = 0;
-  ASSERT_EQ(waitpid(pid, &status, WUNTRACED), pid);
-  ASSERT_TRUE(WIFSTOPPED(status));
-  ASSERT_EQ(waitpid(pid, &status, 0), pid);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
-}
-
-TEST(KernelTimerTest, ADisarmedTimerKillsNobody) {
-  LinePipe pipe;
-  const pid_t pid = SpawnActor({"timer", "300", "disarm"}, pipe.in());
-  int status = 0;
-  ASSERT_EQ(waitpid(pid, &status, 0), pid);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 3) << status;
-}
 
 // A listener like that of worker 0's store; -1 if refused.
 int Listen(uint16_t port, bool reuse) {
@@ -168,58 +139,6 @@ TEST(PortKeeperTest, PortZeroNeverHandsOutAKeptPort) {
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 0xff) GTEST_SKIP() << "no network namespaces here";
   EXPECT_EQ(WEXITSTATUS(status), 7);
-}
-
-TEST(OomWatchTest, BothKindsOfCounterFilesAreRead) {
-  EXPECT_EQ(OomWatch::ParseCount("low 0\nhigh 0\nmax 4\noom 2\noom_kill 1\noom_group_kill 0\n"), 1u);
-  EXPECT_EQ(OomWatch::ParseCount("oom_kill_disable 0\nunder_oom 0\noom_kill 12\n"), 12u);
-  EXPECT_EQ(OomWatch::ParseCount(""), std::nullopt);
-  EXPECT_EQ(OomWatch::ParseCount("garbage"), std::nullopt);
-}
-
-class CountedOomTest : public ::testing::Test {
- protected:
-  CountedOomTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "muster-test-XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-    Count(3);
-    watch_.emplace(Path());
-  }
-  ~CountedOomTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string Path() const { return folder_ / "memory.events"; }
-  void Count(int kills) const { std::ofstream(Path()) << "oom " << kills << "\noom_kill " << kills << "\n"; }
-
-  std::filesystem::path folder_;
-  std::optional<OomWatch> watch_;
-};
-
-TEST_F(CountedOomTest, ACountedKillExplainsOneWorker) {
-  EXPECT_FALSE(watch_->WasOomKilled(0));
-  Count(4);
-  EXPECT_TRUE(watch_->WasOomKilled(0));
-  EXPECT_FALSE(watch_->WasOomKilled(1));
-}
-
-TEST_F(CountedOomTest, EarlierRoundsKillsExplainNoFailure) {
-  Count(4);  // for example a DataLoader: its worker ended for another reason
-  watch_->BeginRound();
-  EXPECT_FALSE(watch_->WasOomKilled(0));
-  Count(5);
-  EXPECT_TRUE(watch_->WasOomKilled(0));
-}
-
-TEST_F(CountedOomTest, OurOwnKillIsNoOutOfMemoryKill) {
-  Count(4);
-  watch_->WeKill(0);
-  EXPECT_FALSE(watch_->WasOomKilled(0));
-  EXPECT_TRUE(watch_->WasOomKilled(1));
-  Count(5);
-  watch_->WeKillAll();
-  EXPECT_FALSE(watch_->WasOomKilled(2));
-  watch_->BeginRound();
-  Count(6);
-  EXPECT_TRUE(watch_->WasOomKilled(0));
 }
 
 }  // namespace
