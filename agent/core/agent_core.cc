@@ -181,9 +181,7 @@ void AgentCore::OnLocalAddress(BootTime now, const std::string& address, Effects
 
 void AgentCore::OnDisconnected(BootTime now, const std::string& why, int refused_code, Effects* out) {
   if (finished_) return;
-  if (link_ == Link::kUp)
-    Say(Severity::kWarning, absl::StrCat("lost the connection to the coordinator: ", why), out,
-        {.event = events::kCoordinatorLost});
+  if (link_ == Link::kUp) Say(Severity::kWarning, why, out, {.event = events::kCoordinatorLost});
   link_ = Link::kDown;
   last_disconnect_ = why;
   connect_at_ = now + ReconnectDelay();
