@@ -90,6 +90,12 @@ class DocumentsTest(unittest.TestCase):
                 there += [path.with_name(path.name + ".h") for path in there]  # `cli/run_plan`: both files
                 self.assertTrue(any(path.exists() for path in there), f"{page}: {name}")
 
+    def test_every_test_they_cite_exists(self):
+        there = "".join(path.read_text() for end in ("cc", "py") for path in (ROOT / "tests").rglob(f"*.{end}"))
+        cited = {name for page in PAGES for name in re.findall(r"`(test_\w+)`(?!\.py)", page.read_text())}
+        self.assertGreater(len(cited), 10)
+        self.assertEqual([], sorted(name for name in cited if f"def {name}(" not in there))
+
     def test_each_folders_readme_names_its_sources(self):
         folders = {path.parent for room in ("agent", "base", "cli", "rendezvous") for path in (ROOT / room).rglob("*.cc")}
         self.assertGreater(len(folders), 15)

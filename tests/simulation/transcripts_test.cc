@@ -27,9 +27,11 @@ constexpr Micros kAction = 4 * kSecond;  // when something happens to the job; i
 
 struct Story {
   const char* name;
-  const char* about;  // the first lines of the file
-  std::function<void(Scenario*)> shape;
-  std::function<void(World*)> act;  // at kAction
+  const char* about;                          // the first lines of the file
+  const char* shows;                          // a line contains this: the story is what it says
+  std::function<void(World*)> act = {};       // what happens to the job; empty: nothing
+  std::function<void(Scenario*)> shape = {};  // what is different from SmallJob
+  Micros at = kAction;
 };
 
 // Two nodes of one worker each, which work for 8 s. Machines come up at once, clocks agree, the network is quick.
@@ -58,69 +60,101 @@ void FailWith(World* world, int place, int code) {
   world->FailWorker(WorkerOf(world, place), ending);
 }
 
+// The member of the round that is not on node 0.
+Machine* OtherMember(World* world) {
+  int place = 1;
+  while (world->HostAt(place)->workers.empty()) ++place;
+  return world->HostAt(place)->machine;
+}
+
+void WithoutPlaces(Scenario* s) { s->places = Places::kNone; }
+
 const std::vector<Story>& Stories() {
   static const std::vector<Story> stories = {
-      {"join_and_verdict", "Two nodes join, run one round, and end with the verdict 0.", {}, {}},
-      {"worker_fails",
-       "A worker of node 1 exits with 7. The round ends on both nodes, and another one begins.",
-       {},
-       [](World* world) { FailWith(world, 1, 7); }},
-      {"restarts_are_spent",
-       "The same where no restart is allowed: all nodes exit with the code of the root cause.",
-       [](Scenario* s) { s->max_restarts = 0; }, [](World* world) { FailWith(world, 1, 7); }},
-      {"node_is_lost",
-       "The machine of node 1 loses power. Its lease must end before another round begins; a new machine takes "
-       "its place.",
-       {},
-       [](World* world) { world->PowerOff(world->HostAt(1)->machine); }},
-      {"host_is_killed",
-       "The host of node 1 is killed. Its agent ends the workers and says so: nobody waits for a lease.",
-       {},
-       [](World* world) { world->KillHost(world->HostAt(1)); }},
-      {"agent_is_killed",
-       "The agent of node 1 is killed. Its host starts another one; the workers run on.",
-       {},
-       [](World* world) { world->KillAgent(world->HostAt(1)->agent); }},
-      {"coordinator_is_replaced",
-       "The agent of node 0 is killed, and the coordinator with it. The new one is told of the round and lets it "
-       "run.",
-       {},
-       [](World* world) { world->KillAgent(world->HostAt(0)->agent); }},
-      {"worker_fails_without_coordinator",
-       "The same, and the worker of node 1 fails while there is no coordinator.",
-       {},
-       [](World* world) {
-         world->KillAgent(world->HostAt(0)->agent);
-         FailWith(world, 1, 7);
-       }},
-      {"spare_takes_over",
-       "Three nodes of a job of two: one is a spare. A member's machine loses power, and the spare takes its "
-       "rank.",
-       [](Scenario* s) {
-         s->nodes = 3;
-         s->places = Places::kNone;
-       },
-       [](World* world) { world->PowerOff(world->HostAt(1)->machine); }},
-      {"job_grows", "A job of one to two nodes begins with one, and grows when the other comes.",
-       [](Scenario* s) {
-         s->min_nodes = 1;
-         s->places = Places::kNone;
-         s->late_place = 1;
-       },
-       [](World* world) { world->Replace(1, true); }},
-      {"node_is_cut_off",
-       "Node 1 is cut off for longer than its lease: it ends its workers by itself, and is back for the next "
-       "round.",
-       {},
-       [](World* world) { world->Cut(world->HostAt(1)->machine, true, true, 7 * kSecond); }},
-      {"node_is_asked_to_leave",
-       "Node 1 gets SIGTERM: it leaves, and the node that is started in its place runs the next round.",
-       {},
-       [](World* world) { world->SignalHost(world->HostAt(1), 15); }},
-      {"job_is_cancelled",
-       "Node 0 gets SIGINT: the job ends on all nodes.",
-       {},
-       [](World* world) { world->SignalHost(world->HostAt(0), 2); }},
+      {.name = "join_and_verdict",
+       .about = "Two nodes join, run one round, and end with the verdict 0.",
+       .shows = "verdict 0: every worker exited 0"},
+      {.name = "worker_fails",
+       .about = "A worker of node 1 exits with 7. The round ends on both nodes, and another one begins.",
+       .shows = "round 2",
+       .act = [](World* world) { FailWith(world, 1, 7); }},
+      {.name = "restarts_are_spent",
+       .about = "A worker of node 1 exits with 7, and no restart is allowed: all nodes exit with 7.",
+       .shows = "verdict 7",
+       .act = [](World* world) { FailWith(world, 1, 7); },
+       .shape = [](Scenario* s) { s->max_restarts = 0; }},
+      {.name = "node_is_lost",
+       .about =
+           "The machine of node 1 loses power, and a new one takes its place. Node 0, on which the coordinator "
+           "is, "
+           "gets no answer of another member and stops its workers by its own lease. The next round begins once "
+           "the lease of the lost node has ended.",
+       .shows = "starts h1.2",
+       .act = [](World* world) { world->PowerOff(world->HostAt(1)->machine); }},
+      {.name = "host_is_killed",
+       .about =
+           "The host of node 1 is killed. Its agent ends the workers and reports it, so nobody waits for a lease.",
+       .shows = "round 2",
+       .act = [](World* world) { world->KillHost(world->HostAt(1)); }},
+      {.name = "agent_is_killed",
+       .about = "The agent of node 1 is killed. Its host starts another one; the workers run on.",
+       .shows = "agent 2 takes over",
+       .act = [](World* world) { world->KillAgent(world->HostAt(1)->agent); }},
+      {.name = "coordinator_is_replaced",
+       .about =
+           "The agent of node 0 is killed, and the coordinator with it. The nodes report their round to the new "
+           "coordinator, which lets it run.",
+       .shows = "all members of the round are back",
+       .act = [](World* world) { world->KillAgent(world->HostAt(0)->agent); }},
+      {.name = "worker_fails_without_coordinator",
+       .about = "The agent of node 0 is killed, and the coordinator with it; at the same moment a worker of node "
+                "1 exits "
+                "with 7. The new coordinator ends the round, and waits for lease and margin before the next one: "
+                "a node "
+                "that it has not heard of may still run a later round.",
+       .shows = "restart 1 of 3",
+       .act =
+           [](World* world) {
+             world->KillAgent(world->HostAt(0)->agent);
+             FailWith(world, 1, 7);
+           }},
+      {.name = "spare_takes_over",
+       .about =
+           "Three nodes of a job of two: one is a spare. The machine of a member loses power, and the spare takes "
+           "its rank.",
+       .shows = "round 2",
+       .act = [](World* world) { world->PowerOff(OtherMember(world)); },
+       .shape =
+           [](Scenario* s) {
+             WithoutPlaces(s);
+             s->nodes = 3;
+           }},
+      {.name = "job_grows",
+       .about = "A job of one to two nodes begins with one, and grows when the other comes.",
+       .shows = "starting 2 workers on 2 nodes, round 2",
+       .act = [](World* world) { world->Replace(1, true); },
+       .shape =
+           [](Scenario* s) {
+             WithoutPlaces(s);
+             s->min_nodes = 1;
+             s->late_place = 1;
+             s->run_time = 16 * kSecond;
+           },
+       .at = 2 * kAction},
+      {.name = "node_is_cut_off",
+       .about =
+           "Node 1 is cut off for longer than its lease: it ends its workers by itself, and is back for the next "
+           "round. Node 0 does the same, since no other member answers its coordinator.",
+       .shows = "round 2",
+       .act = [](World* world) { world->Cut(world->HostAt(1)->machine, true, true, 7 * kSecond); }},
+      {.name = "node_is_asked_to_leave",
+       .about = "Node 1 gets SIGTERM: it leaves, and the node that is started in its place runs the next round.",
+       .shows = "round 2",
+       .act = [](World* world) { world->SignalHost(world->HostAt(1), 15); }},
+      {.name = "job_is_cancelled",
+       .about = "Node 0 gets SIGINT: the job ends on all nodes.",
+       .shows = "verdict 130",
+       .act = [](World* world) { world->SignalHost(world->HostAt(0), 2); }},
   };
   return stories;
 }
@@ -154,7 +188,7 @@ std::string SpeakersOf(const std::string& text) {
 class Transcript {
  public:
   void Add(Micros now, const std::string& category, const std::string& text) {
-    static const std::set<std::string> left_out = {"agent"};
+    static const std::set<std::string> left_out = {"agent", "heal"};
     if (left_out.count(category) > 0) return;
     const std::string readable = Readable(text);
     std::string& last = last_[category + SpeakersOf(readable)];
@@ -162,6 +196,8 @@ class Transcript {
     last = readable;
     absl::StrAppendFormat(&text_, "%9.3f  %-11s %s\n", static_cast<double>(now) / kSecond, category, readable);
   }
+  // Where something happens to the job.
+  void Mark() { absl::StrAppend(&text_, "  >>>\n"); }
   const std::string& text() const { return text_; }
 
  private:
@@ -179,8 +215,14 @@ TEST_P(TranscriptsTest, IsAsWritten) {
   World world(scenario, [&](Micros now, const std::string& category, const std::string& text) {
     transcript.Add(now, category, text);
   });
-  if (story.act) world.scheduler().At(kAction, [&] { story.act(&world); });
+  if (story.act) {
+    world.scheduler().At(story.at, [&] {
+      transcript.Mark();
+      story.act(&world);
+    });
+  }
   ASSERT_TRUE(world.Run()) << world.invariants().message() << "\n" << transcript.text();
+  EXPECT_NE(transcript.text().find(story.shows), std::string::npos) << "it does not show " << story.shows;
   const std::string text = absl::StrCat(story.about, "\n\n", transcript.text());
 
   const fs::path path =
@@ -195,7 +237,7 @@ INSTANTIATE_TEST_SUITE_P(Stories, TranscriptsTest, ::testing::ValuesIn(Stories()
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(TranscriptsFolderTest, HasNoFileWithoutAStory) {
-  std::set<std::string> names;
+  std::set<std::string> names = {"README.md"};
   for (const Story& story : Stories()) names.insert(absl::StrCat(story.name, ".txt"));
   for (const auto& entry : fs::directory_iterator(fs::path(MUSTER_SOURCE_DIR) / "tests/simulation/transcripts")) {
     EXPECT_EQ(names.count(entry.path().filename().string()), 1u) << entry.path();
