@@ -169,7 +169,7 @@ class Input(OnATerminal):
         self.assertIn("end 41", terminal.seen())
 
     def test_breakpoint_works_with_several_workers(self):
-        program = "import os\nx = 41\nif os.environ['RANK'] == '1': breakpoint()\nprint('end', x)\n"
+        program = "import os\nx = 41\nif os.environ['RANK'] == '1': breakpoint()\nprint(f'end {x}')\n"
         torchrun = self.enterContext(tempfile.TemporaryDirectory()) + "/torchrun"
         os.symlink(cluster.BINARY, torchrun)
         run = [str(cluster.BINARY), "run", "--standalone", "--nproc-per-node", "2"]
