@@ -53,7 +53,8 @@ struct EndHost {
   std::vector<v1::Worker> workers;
   bool kill_first = false;
 };
-// Look whether the former holder of a place is alive: its pid, or any process with its marker. Answered by
+// Find out whether the former holder of a place is alive: its pid, or any process with its marker. What it left
+// behind is ended. Answered by
 // OnProbed.
 struct Probe {
   v1::Predecessor predecessor;
