@@ -54,8 +54,7 @@ struct EndHost {
   bool kill_first = false;
 };
 // Find out whether the former holder of a place is alive: its pid, or any process with its marker. What it left
-// behind is ended. Answered by
-// OnProbed.
+// behind is ended. Answered by OnProbed.
 struct Probe {
   v1::Predecessor predecessor;
 };
