@@ -25,7 +25,7 @@ readonly form
 # tree gets the same result: its counts and seeds are fixed, where `full` draws new ones within its time.
 by_form() { if [ "$form" = short ]; then echo "$1"; else echo "$2"; fi; }
 
-readonly SEEDS=${MUSTER_SIM_SEEDS:-$(by_form 20000 300000)}
+readonly SEEDS=${MUSTER_SIM_SEEDS:-$(by_form 20000 100000)}
 readonly SANITIZED_SEEDS=${MUSTER_SANITIZED_SEEDS:-$(by_form 100 1000)}
 readonly FUZZ_SECONDS=${MUSTER_FUZZ_SECONDS:-120}
 readonly TIDY_BUDGET_S=${MUSTER_TIDY_BUDGET_S:-$(by_form 60 0)}
