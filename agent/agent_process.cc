@@ -31,6 +31,7 @@
 #include "base/io/event_loop.h"
 #include "base/io/framed_link.h"
 #include "base/io/temporary_folder.h"
+#include "base/proc/process_setup.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
 #include "rendezvous/coordinator_service.h"
@@ -71,9 +72,7 @@ Severity LevelByVariable() {
 // The agent ignores signals; the host handles them and informs it. scancel, systemd and `kill -- -1` send SIGTERM
 // to every process of a node, and then the agent, above all the primary's, is needed to leave the job in order.
 void PrepareSignals() {
-  sigset_t all;
-  sigfillset(&all);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) sigdelset(&all, fault);
+  const sigset_t all = AllButFaults();
   sigprocmask(SIG_SETMASK, &all, nullptr);
   for (const int ignored : {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE})
     signal(ignored, SIG_IGN);
@@ -317,8 +316,7 @@ void AgentProcess::Configure(bool serves) {
   } else {
     session_ = std::make_unique<rendezvous::RemoteSession>(
         rendezvous::RemoteSessionOptions{config_.primary(), config_.token(), rendezvous::LeaseOf(config_),
-                                         kConnectLimit, config_.primary_address(),
-                                         config_.coordinator_alone() ? "the coordinator" : "the primary"},
+                                         kConnectLimit, config_.primary_address(), TitleOfCoordinator(config_)},
         &loop_, Events());
   }
   configured_ = true;

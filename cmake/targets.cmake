@@ -26,8 +26,11 @@ function(muster_library name)
   target_link_libraries(${name} PUBLIC muster_flags ${ARG_DEPS})
 endfunction()
 
-# What ThreadSanitizer has something to say about: no other code of ours starts or meets a second thread.
-add_custom_target(threaded_tests)
+# All tests that have a label, so that a stage of tests/run.sh builds what it will run and no list can miss a test.
+# threads: what ThreadSanitizer has something to say about; no other code of ours starts or meets a second thread.
+foreach(label unit simulation threads)
+  add_custom_target(tests_${label})
+endforeach()
 
 # What nearly every test includes, parsed once for all of them: that was a third of their compile time.
 function(muster_test_headers)
@@ -76,7 +79,9 @@ function(muster_test name)
   add_test(NAME ${name} COMMAND ${name})
   if(ARG_THREADS)
     list(APPEND ARG_LABEL threads)
-    add_dependencies(threaded_tests ${name})
   endif()
+  foreach(label ${ARG_LABEL})
+    add_dependencies(tests_${label} ${name})
+  endforeach()
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT})
 endfunction()

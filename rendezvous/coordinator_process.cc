@@ -15,6 +15,7 @@
 #include "base/console/writer.h"
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
+#include "base/proc/process_setup.h"
 #include "base/status_macros.h"
 #include "base/waiting_line.h"
 #include "rendezvous/coordinator_service.h"
@@ -102,9 +103,7 @@ class CoordinatorProcess {
     sigset_t handled;
     sigemptyset(&handled);
     for (const int one : {SIGTERM, SIGINT}) sigaddset(&handled, one);
-    sigset_t all;
-    sigfillset(&all);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) sigdelset(&all, fault);
+    const sigset_t all = AllButFaults();
     sigprocmask(SIG_SETMASK, &all, nullptr);
     for (const int ignored : {SIGHUP, SIGQUIT, SIGPIPE}) signal(ignored, SIG_IGN);
     signal_fd_ = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);

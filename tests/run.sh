@@ -160,7 +160,7 @@ readonly all_stages=(program release unit integration torch chaos asan-integrati
   asan tsan-build tsan fuzz format tidy "${last[@]}")
 run_stage() {
   case $1 in
-    program) stage "build of the program and its simulation" build release muster muster_sim simulation_invariants_test ;;
+    program) stage "build of the program and its simulation" build release muster tests_simulation ;;
     release) stage "build release" build release ;;
     unit) stage "unit" run_ctest release "$SEEDS" unit ;;
     simulation) stage "simulation, $SEEDS seeds" run_ctest release "$SEEDS" simulation ;;
@@ -175,7 +175,7 @@ run_stage() {
     asan-build) stage "build asan" build asan ;;
     asan) stage "asan: unit, simulation" run_ctest asan "$SANITIZED_SEEDS" unit simulation ;;
     asan-integration) stage "asan: integration" run_ctest asan "$SANITIZED_SEEDS" integration ;;
-    tsan-build) stage "build tsan" build tsan threaded_tests ;;
+    tsan-build) stage "build tsan" build tsan tests_threads ;;
     tsan) stage "tsan: tests with threads" run_ctest tsan "$SANITIZED_SEEDS" threads ;;
     fresh) stage "a machine with nothing on it" fresh_machine ;;
   esac

@@ -389,8 +389,8 @@ void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
     }
   }
   if (!memory_.served()) {
-    absl::StrAppend(&what, " (reported by the ", alone ? "coordinator" : "primary", " at ",
-                    ToString(config_.primary()), ")");
+    absl::StrAppend(&what, " (reported by ", TitleOfCoordinator(config_), " at ", ToString(config_.primary()),
+                    ")");
   }
   SetWaiting(now, std::move(what), out);
 }

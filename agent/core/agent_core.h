@@ -65,6 +65,9 @@ struct ExitAgent {
 using Effect = std::variant<SendToCoordinator, SendToHost, Connect, Disconnect, EndHost, Probe, ExitAgent, Note>;
 using Effects = std::vector<Effect>;
 
+// "the coordinator" where it stands alone, else "the primary": what people call it in messages.
+const char* TitleOfCoordinator(const v1::NodeConfig& config);
+
 class AgentCore {
  public:
   // entropy: for the jitter of reconnects.

@@ -11,11 +11,14 @@ namespace muster::agent {
 namespace {
 
 std::string NameOfCoordinator(const v1::NodeConfig& config) {
-  return absl::StrCat(config.coordinator_alone() ? "the coordinator at " : "the primary at ",
-                      ToString(config.primary()));
+  return absl::StrCat(TitleOfCoordinator(config), " at ", ToString(config.primary()));
 }
 
 }  // namespace
+
+const char* TitleOfCoordinator(const v1::NodeConfig& config) {
+  return config.coordinator_alone() ? "the coordinator" : "the primary";
+}
 
 void AgentCore::WatchCoordinator(BootTime now, Effects* out) {
   if (link_ == Link::kConnecting && now > connect_began_ + kConnectLimit + absl::Seconds(1)) {

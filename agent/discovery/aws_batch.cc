@@ -29,7 +29,7 @@ std::string RunId(const Environment& environment) {
   return RunNameOf("batch", attempt ? absl::StrCat(job, ".", *attempt) : job);
 }
 
-// A name for the main node, which is told no address. It is only shown to people.
+// A name for the main node, for people: AWS Batch gives that node no address of its own.
 std::string OwnName(const Environment& environment) {
   const auto name = TextOf(environment, "HOSTNAME");
   if (!name) return kThisNode;

@@ -34,6 +34,7 @@
 #include "base/proc/keyboard.h"
 #include "base/proc/marked.h"
 #include "base/proc/shell_job.h"
+#include "base/signal_name.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
 
@@ -403,7 +404,8 @@ class HostProcess {
   void Apply(const ForwardSignal& effect) {
     const int count = spawner_.ForwardSignal(effect.signal);
     if (count > 0) return;
-    Log(Severity::kWarning, kPart, NameOf(effect.signal) + " was not forwarded: no worker process handles it");
+    Log(Severity::kWarning, kPart,
+        DescribeSignal(effect.signal) + " was not forwarded: no worker process handles it");
   }
   void Apply(const Sweep&) {
     ++sweeps_;

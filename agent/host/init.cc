@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
+#include "base/proc/process_setup.h"
 #include "base/thread.h"
 #include "base/time.h"
 
@@ -72,9 +73,8 @@ int ExitCode(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) :
 
 int RunInit(char** argv) {
   // The host does not inherit this mask; it starts with the mask that this process was started with.
-  sigset_t all, before;
-  sigfillset(&all);
-  for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) sigdelset(&all, fault);
+  const sigset_t all = AllButFaults();
+  sigset_t before;
   sigprocmask(SIG_SETMASK, &all, &before);
   signal(SIGCHLD, SIG_DFL);
 

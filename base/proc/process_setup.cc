@@ -34,6 +34,13 @@ sigset_t IgnoredSignals() {
 
 }  // namespace
 
+sigset_t AllButFaults() {
+  sigset_t signals;
+  sigfillset(&signals);
+  for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) sigdelset(&signals, fault);
+  return signals;
+}
+
 Inherited PrepareProcess() {
   OpenStandardDescriptors();
   Inherited inherited{};
@@ -42,9 +49,7 @@ Inherited PrepareProcess() {
 
   signal(SIGCHLD, SIG_DFL);
   signal(SIGPIPE, SIG_IGN);
-  sigset_t blocked;
-  sigfillset(&blocked);
-  for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) sigdelset(&blocked, fault);
+  const sigset_t blocked = AllButFaults();
   sigprocmask(SIG_SETMASK, &blocked, nullptr);
 
   rlimit raised = inherited.nofile;

@@ -15,6 +15,9 @@ struct Inherited {
   rlimit nofile;
 };
 
+// All signals but those that a fault of the program itself raises.
+sigset_t AllButFaults();
+
 // Call once, before the first thread. Opens /dev/null where 0, 1 or 2 is closed, blocks every signal except those
 // raised by faults of the program itself, ignores SIGPIPE, resets SIGCHLD, and raises the limit of descriptors to
 // the hard limit.

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "agent/host/core/host_core.h"
 #include "agent/machine/machine_probe.h"
 #include "base/exit_codes.h"
+#include "base/signal_name.h"
 #include "base/thread.h"
 
 namespace muster::cli {
@@ -32,7 +32,7 @@ void WriteAtOnce(const std::string& line) {
 [[noreturn]] void EndBy(int signal, int exit_code) {
   machine::EndCommands();
   const bool cancel = signal == SIGINT;
-  WriteAtOnce("muster: " + host::NameOf(signal) + " before the start: " + (cancel ? "cancelled" : "leaving") +
+  WriteAtOnce("muster: " + DescribeSignal(signal) + " before the start: " + (cancel ? "cancelled" : "leaving") +
               "\n");
   if (cancel) EndBySignal(SIGINT);
   _exit(cancel ? kExitCancelled : exit_code);

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 #include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/signal_name.h"
 #include "base/text.h"
 
 namespace muster::rendezvous {
@@ -234,15 +234,6 @@ void SetRootCause(const SeenFailure& cause, std::vector<FailureRef> failures, v1
   }
 }
 
-namespace {
-
-std::string SignalName(int signal) {
-  const char* const name = sigabbrev_np(signal);
-  return name == nullptr ? absl::StrCat("signal ", signal) : absl::StrCat("SIG", name);
-}
-
-}  // namespace
-
 int ExitCodeOf(const v1::Failure& failure) {
   return failure.has_signal() ? 128 + failure.signal() : failure.exit_code();
 }
@@ -250,7 +241,7 @@ int ExitCodeOf(const v1::Failure& failure) {
 std::string DescribeFailure(const v1::Failure& failure) {
   return absl::StrCat("rank ", failure.rank(), " on ", failure.host(),
                       failure.oom_killed()   ? " was killed because memory ran out"
-                      : failure.has_signal() ? absl::StrCat(" was killed (", SignalName(failure.signal()), ")")
+                      : failure.has_signal() ? absl::StrCat(" was killed (", DescribeSignal(failure.signal()), ")")
                                              : absl::StrCat(" exited with code ", failure.exit_code()));
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Searches the model whole, a line for each fault, and sees that each planted bug is found. Needs spin and cc on PATH,
+# Searches the model whole, a line for each fault, and checks that each mutant is detected. Needs spin and cc on PATH,
 # 6 GiB of memory and about 90 s on two cores. Exit 0: all as expected. Works in a temporary folder.
 set -u
 readonly model="$(cd "$(dirname "$0")" && pwd)/takeover.pml"

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
+#include "base/signal_name.h"
 #include "base/text.h"
 
 namespace muster::host {
@@ -19,7 +20,7 @@ absl::Duration FromMs(int64_t ms) { return absl::Milliseconds(ms); }
 
 std::string Describe(const Ending& ending) {
   if (ending.oom_killed) return "was killed because memory ran out";
-  return ending.by_signal ? absl::StrCat("was killed (", NameOf(ending.number), ")")
+  return ending.by_signal ? absl::StrCat("was killed (", DescribeSignal(ending.number), ")")
                           : absl::StrCat("exited with code ", ending.number);
 }
 

@@ -165,8 +165,6 @@ struct HostOptions {
   bool driver_pids = false;  // the driver's pids are valid here: the host is in no PID namespace of its own
 };
 
-std::string NameOf(int signal);  // "SIGTERM"
-
 class HostCore {
  public:
   explicit HostCore(HostOptions options);

@@ -7,13 +7,9 @@
 #include "agent/host/core/host_core.h"
 #include "agent/host/core/report.h"
 #include "base/duration.h"
+#include "base/signal_name.h"
 
 namespace muster::host {
-
-std::string NameOf(int signal) {
-  const std::string name = SignalName(signal);
-  return name.empty() ? absl::StrCat("signal ", signal) : name;
-}
 
 // reason: empty if the signal is the reason.
 void HostCore::BeginLeave(BootTime now, int signal, const std::string& reason, absl::Duration grace,
@@ -25,7 +21,7 @@ void HostCore::BeginLeave(BootTime now, int signal, const std::string& reason, a
   leave_at_ = now;
   leave_until_ = now + grace;
   Say(reason.empty() ? Severity::kInfo : Severity::kWarning,
-      absl::StrCat(reason.empty() ? NameOf(signal) : reason,
+      absl::StrCat(reason.empty() ? DescribeSignal(signal) : reason,
                    leave_->cancel() ? ": cancelling the job" : ": leaving the job",
                    Active() ? absl::StrCat("; the workers have ", muster::FormatDuration(grace), " to exit") : ""),
       out, {.event = events::kLeaving});
@@ -40,13 +36,13 @@ bool HostCore::ConfirmsLeave(BootTime now, int signal, Effects* out) {
   if (!leave_) return false;
   if (signalled_) return now < *signalled_ + kOneSignal;
   signalled_ = now;
-  Say(Severity::kInfo, absl::StrCat(NameOf(signal), ": already leaving (", leave_->reason(), ")"), out);
+  Say(Severity::kInfo, absl::StrCat(DescribeSignal(signal), ": already leaving (", leave_->reason(), ")"), out);
   return true;
 }
 
 std::string HostCore::WhyLeft() const {
   if (!leave_->reason().empty()) return absl::StrCat("asked to leave: ", leave_->reason());
-  return absl::StrCat(leave_->cancel() ? "cancelled" : "asked to leave", " by ", NameOf(leave_->signal()));
+  return absl::StrCat(leave_->cancel() ? "cancelled" : "asked to leave", " by ", DescribeSignal(leave_->signal()));
 }
 
 // Each node uses its own wall clock for its deadline. A node with a fast clock leaves first; IsTooLateFor keeps

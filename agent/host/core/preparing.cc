@@ -9,6 +9,7 @@
 #include "agent/host/core/host_core.h"
 #include "agent/host/core/report.h"
 #include "base/ids.h"
+#include "base/signal_name.h"
 #include "base/text.h"
 
 namespace muster::host {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/ids.h"
+#include "base/signal_name.h"
 #include "base/text.h"
 
 namespace muster::host {
@@ -135,11 +135,6 @@ std::string Dump(const Json& json, JsonLayout layout) {
 }
 
 }  // namespace
-
-std::string SignalName(int signal) {
-  const char* name = sigabbrev_np(signal);
-  return name == nullptr ? "" : absl::StrCat("SIG", name);
-}
 
 int SignedExitCode(const v1::Failure& failure) {
   return failure.has_signal() ? -failure.signal() : failure.exit_code();

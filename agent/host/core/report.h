@@ -50,9 +50,6 @@ std::string TerminationMessage(const JobEnd& end, size_t max_bytes = kMaxTermina
 // The termination message for SageMaker's failure file; empty if the job did not fail.
 std::string FailureFileText(const JobEnd& end);
 
-// "SIGSEGV"; empty for a signal without a name.
-std::string SignalName(int signal);
-
 // The exit code, or -N for signal N, as in torchrun.
 int SignedExitCode(const v1::Failure& failure);
 

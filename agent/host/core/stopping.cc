@@ -9,6 +9,7 @@
 #include "base/duration.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
+#include "base/signal_name.h"
 
 namespace muster::host {
 namespace {
@@ -54,7 +55,7 @@ void HostCore::SayWhatFinishes(BootTime now, Effects* out) {
     worker.said_that_it_finishes = true;
     const absl::Duration left = absl::Ceil(ladder_->kill_at() - now, absl::Seconds(1));
     Say(Severity::kInfo,
-        absl::StrCat(NameOf(stop_signal_), " ended the first process of rank ", round_.first_rank() + rank,
+        absl::StrCat(DescribeSignal(stop_signal_), " ended the first process of rank ", round_.first_rank() + rank,
                      "; its child processes handle the signal and have ", muster::FormatDuration(left),
                      " to finish"),
         out);
@@ -192,12 +193,12 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
   }
   if (ConfirmsLeave(now, signal, out)) return;
   if (leave_) {  // a second signal: stop immediately
-    Say(Severity::kWarning, absl::StrCat("second request to stop (", NameOf(signal), "): stopping immediately"),
-        out);
+    Say(Severity::kWarning,
+        absl::StrCat("second request to stop (", DescribeSignal(signal), "): stopping immediately"), out);
     v1::Exit exit;
     exit.set_exit_code(leave_->cancel() ? kExitCancelled : kExitLeft);
     exit.set_origin("muster");
-    exit.set_reason(absl::StrCat("stopped immediately by a second ", NameOf(signal)));
+    exit.set_reason(absl::StrCat("stopped immediately by a second ", DescribeSignal(signal)));
     FinishWith(exit, out);
     exit_at_ = now;
     if (Active()) BeginStop(now, SIGKILL, absl::ZeroDuration(), v1::OUTCOME_STOPPED, "second signal", out);

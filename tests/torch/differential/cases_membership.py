@@ -38,8 +38,8 @@ CASES = (
          ends=WRONG_VALUE),
     Case("an endpoint whose port is no number is refused", ("--rdzv-backend=c10d", "--rdzv-endpoint=localhost:port"),
          workers=0, ends=WRONG_VALUE),
-    Case("a local address is what the workers are told", ("--rdzv-backend=c10d", "--rdzv-endpoint=localhost:{port}",
-                                                          "--local-addr=127.0.0.1")),
+    Case("the workers get the given local address", ("--rdzv-backend=c10d", "--rdzv-endpoint=localhost:{port}",
+                                                      "--local-addr=127.0.0.1")),
     # Settings of the rendezvous.
     Case("every key of the rendezvous configuration is taken", (
         "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:{port}", "--rdzv-conf=join_timeout=60,last_call_timeout=1,"

@@ -1,0 +1,14 @@
+// Signals by name, as people know them.
+#pragma once
+
+#include <string>
+
+namespace muster {
+
+// "SIGSEGV"; empty for a signal without a name.
+std::string SignalName(int signal);
+
+// "SIGTERM"; "signal 42" for a signal without a name.
+std::string DescribeSignal(int signal);
+
+}  // namespace muster
