@@ -5,6 +5,8 @@
 //   muster_sim --seed S [--trace]                                replay one
 //   ... --mix TEXT                                               only of seeds whose mix of faults is called so
 //   ... --until-failed                                           end at the first violation, 1 if there was one
+//   ... --hash                                                   prints a hash of all that --trace would print: a
+//                                                                commit that only moves code keeps it
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +20,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/simulation/world.h"
@@ -34,6 +37,7 @@ struct Options {
   uint64_t seeds = 20000;
   bool single = false;
   bool trace = false;
+  bool hashes_trace = false;
   bool until_failed = false;
   double time_limit_s = 0;  // 0: none
   int jobs = 1;             // threads; a seed is one thread's
@@ -42,7 +46,8 @@ struct Options {
 
 struct Outcome {
   bool ok = false;
-  uint64_t hash = 0;
+  uint64_t hash = 0;        // of all events: two runs of one seed must agree
+  uint64_t trace_hash = 0;  // of all lines of the trace; 0 if not asked for
   uint64_t events = 0;
   Micros virtual_time = 0;
   int verdict_code = -1;
@@ -64,10 +69,24 @@ void PrintLine(Micros now, const std::string& category, const std::string& text)
   std::printf("%11.6f  %-11s %s\n", static_cast<double>(now) / kSecond, category.c_str(), text.c_str());
 }
 
+// FNV-1a of 64 bits.
+constexpr uint64_t kHashBegins = 0xCBF29CE484222325u;
+void Mix(const std::string& text, uint64_t* hash) {
+  for (const char byte : text) *hash = (*hash ^ static_cast<unsigned char>(byte)) * 0x100000001B3u;
+}
+
 Outcome RunSeed(const Options& options, uint64_t seed) {
   running_seed = seed;
-  World world(DrawScenario(seed), options.trace ? PrintLine : TakeLine());
   Outcome outcome;
+  TakeLine take;
+  if (options.trace) take = PrintLine;
+  if (options.hashes_trace) {
+    outcome.trace_hash = kHashBegins;
+    take = [&outcome](Micros now, const std::string& category, const std::string& text) {
+      Mix(std::to_string(now) + category + text + "\n", &outcome.trace_hash);
+    };
+  }
+  World world(DrawScenario(seed), std::move(take));
   outcome.ok = world.Run();
   outcome.hash = world.hash();
   outcome.events = world.events();
@@ -92,6 +111,7 @@ struct Tally {
   uint64_t ran = 0;
   uint64_t rounds = 0;
   uint64_t events = 0;
+  uint64_t trace_hash = 0;  // the sum over all seeds, in whatever order they ran
   double virtual_s = 0;
   std::map<int, int> verdicts;
   std::map<uint64_t, std::string> failed;  // by seed
@@ -119,6 +139,7 @@ void TakeSeeds(const Options& options, const std::function<double()>& elapsed, T
     ++tally->ran;
     tally->rounds += outcome.rounds;
     tally->events += outcome.events;
+    tally->trace_hash += outcome.trace_hash;
     tally->virtual_s += static_cast<double>(outcome.virtual_time) / kSecond;
     ++tally->verdicts[outcome.verdict_code];
     if (message.empty()) continue;
@@ -146,6 +167,7 @@ int RunMany(const Options& options) {
       static_cast<unsigned long long>(tally.events), static_cast<unsigned long long>(tally.rounds),
       tally.virtual_s / elapsed());
   for (const auto& [code, count] : tally.verdicts) std::printf(" %d:%d", code, count);
+  if (options.hashes_trace) std::printf("; hash %016llx", static_cast<unsigned long long>(tally.trace_hash));
   std::printf("\n");
   return tally.failed.empty() ? 0 : 1;
 }
@@ -185,6 +207,8 @@ bool Parse(int argc, char** argv, Options* options) {
     const std::string flag = argv[i];
     if (flag == "--trace") {
       options->trace = true;
+    } else if (flag == "--hash") {
+      options->hashes_trace = true;
     } else if (flag == "--until-failed") {
       options->until_failed = true;
     } else if (i + 1 == argc || !TakeValue(flag, argv[++i], options)) {
@@ -202,7 +226,7 @@ int main(int argc, char** argv) {
   if (!muster::simulation::Parse(argc, argv, &options)) {
     std::fprintf(stderr,
                  "usage: muster_sim [--seeds N] [--first S] [--seed S] [--trace] [--mix TEXT] "
-                 "[--jobs N] [--until-failed] [--time-limit SECONDS]\n");
+                 "[--jobs N] [--hash] [--until-failed] [--time-limit SECONDS]\n");
     return 64;
   }
   std::signal(SIGABRT, muster::simulation::OnAbort);
