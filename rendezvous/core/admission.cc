@@ -1,0 +1,87 @@
+#include "rendezvous/core/admission.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/exit_codes.h"
+#include "base/ids.h"
+#include "rendezvous/core/explain.h"
+#include "rendezvous/core/job.h"
+
+namespace muster::rendezvous {
+namespace {
+
+bool CountsAreSane(const v1::Round& round) {
+  for (const int count : {round.restart_count(), round.failures(), round.fast_failures(), round.idle_failures(),
+                          round.idle_changes(), round.culprit_streak()}) {
+    if (count < 0 || count > kMaxCount) return false;
+  }
+  const v1::PrimaryEnded& ended = round.primary_ended();
+  if (round.has_primary_ended() && (ended.node_rank() < 0 || ended.node_rank() >= round.node_count() ||
+                                    ended.known_to() < 1 || ended.age_ms() < 0)) {
+    return false;
+  }
+  return round.node_count() >= 0 && round.node_count() <= kMaxNodes && round.largest_node_count() >= 0 &&
+         round.largest_node_count() <= kMaxNodes && round.loss_ages_ms_size() <= kMaxCount &&
+         round.failure_ages_ms_size() <= kMaxFailureAges;
+}
+
+// A status with an unknown value is refused, because a drain would wait for such a host forever.
+std::string UnknownValue(const v1::AgentStatus& status) {
+  const auto unknown = [](const char* what, int value) {
+    return absl::StrCat("invalid status: unknown ", what, " ", value, "; use one version of muster on all nodes");
+  };
+  if (!v1::Phase_IsValid(status.phase()) || status.phase() == v1::PHASE_UNSPECIFIED) {
+    return unknown("phase", status.phase());
+  }
+  if (!v1::Outcome_IsValid(status.outcome())) return unknown("outcome", status.outcome());
+  if (!v1::Role_IsValid(status.role())) return unknown("role", status.role());
+  return "";
+}
+
+// Describes a value that no agent sends, or returns "". Counting up from such a number would overflow.
+std::string Nonsense(const v1::AgentStatus& status) {
+  if (status.epoch().number() > kMaxNumber || status.last().id().number() > kMaxNumber) {
+    return "invalid status: epoch or round number out of range";
+  }
+  if (status.has_place() && (status.place() < 0 || status.place() >= kMaxNodes)) {
+    return "invalid status: node number out of range";
+  }
+  if (!CountsAreSane(status.last())) return "invalid status: count out of range";
+  if (status.slots() < 0 || status.slots() > kMaxSlots) {
+    return "invalid status: number of workers out of range";
+  }
+  return UnknownValue(status);
+}
+
+// Whether a primary's node that cannot start its program stays in the job as its coordinator. Without this process
+// the other nodes would have no coordinator, and they may continue without the primary's own workers. Where no
+// other node can replace those, the primary's node exits, to be started again, once the others have had
+// kLatecomers to hear why they wait.
+bool ServesOn(BootTime now, const Job& job, const v1::AgentStatus& status) {
+  const bool needed = job.options.fixed_size() && status.has_place() && job.state == State::kGathering;
+  return status.at_primary() && (!needed || now < job.state_since + kLatecomers);
+}
+
+}  // namespace
+
+std::optional<Refusal> WhyRefused(BootTime now, const Job& job, const v1::AgentStatus& status) {
+  if (status.run_id() != job.options.run_id) {
+    return Refusal{absl::StrCat("run id '", Foreign(status.run_id()), "' differs from this job's '",
+                                job.options.run_id, "'; set the same --rdzv-id on all nodes"),
+                   kExitRefused};
+  }
+  if (status.protocol() != kProtocol) {
+    return Refusal{
+        absl::StrCat("protocol ", status.protocol(), " (muster ", Foreign(status.version()),
+                     ") differs from this job's protocol ", kProtocol, "; use one version of muster on all nodes"),
+        kExitRefused};
+  }
+  if (status.host_id().empty()) return std::nullopt;
+  if (const std::string nonsense = Nonsense(status); !nonsense.empty()) return Refusal{nonsense, kExitRefused};
+  // The other nodes run or ran without it, so the fault is in this node alone, and it exits with its own error.
+  if (status.has_cannot_start() && !job.gathering.first_round && !ServesOn(now, job, status)) {
+    return Refusal{WhyItCannotStart(job, status), ExitCodeOf(status.cannot_start())};
+  }
+  return std::nullopt;
+}
+
+}  // namespace muster::rendezvous

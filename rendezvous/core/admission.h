@@ -1,0 +1,23 @@
+// Which statuses the coordinator takes in: those of its own job, in its own protocol, with values that an agent
+// sends.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/time.h"
+#include "muster/v1/rendezvous.pb.h"
+
+namespace muster::rendezvous {
+
+struct Job;
+
+struct Refusal {
+  std::string reason;  // one line, with what to do
+  int exit_code = 0;   // of the refused node
+};
+
+// Why the node of this status is refused; nullopt: it is not.
+std::optional<Refusal> WhyRefused(BootTime now, const Job& job, const v1::AgentStatus& status);
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,149 @@
+#include "rendezvous/core/announcements.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/duration.h"
+#include "base/takeover.h"
+#include "base/text.h"
+#include "rendezvous/core/drain.h"
+#include "rendezvous/core/explain.h"
+#include "rendezvous/core/job.h"
+
+namespace muster::rendezvous {
+namespace {
+
+// All nodes must reach the master address. A node that uses the other address family may not, and would hang
+// without an explanation.
+void NameMixedFamilies(const std::vector<Candidate>& members, Effects* out) {
+  const auto is_ipv6 = [](const Candidate& c) { return c.offer.host().find(':') != std::string::npos; };
+  const auto is_loopback = [](const Candidate& c) {
+    return c.offer.host() == "::1" || absl::StartsWith(c.offer.host(), "127.");
+  };
+  for (const Candidate& c : members) {
+    if (is_ipv6(c) == is_ipv6(members.front())) continue;
+    if (is_loopback(c) && is_loopback(members.front())) continue;  // on one machine both are reached
+    Say(Severity::kWarning,
+        absl::StrCat(c.hostname, " reaches the primary over ", is_ipv6(c) ? "IPv6" : "IPv4", " (", c.offer.host(),
+                     "), but the master address is ", is_ipv6(members.front()) ? "IPv6" : "IPv4", " (",
+                     members.front().offer.host(), "); set --local-addr to addresses of one family on all nodes"),
+        out);
+    return;
+  }
+}
+
+}  // namespace
+
+void Announcements::OnTick(BootTime now, const Job& job, Effects* out) {
+  NameRivals(job, out);
+  NameAwaitedNodes(now, job, out);
+  NameWhatHoldsUpDrain(now, job, out);
+}
+
+// As early as the number of nodes is known, because a lease cannot be changed while the job runs.
+void Announcements::OnLeaseCheck(const Job& job, Effects* out) {
+  if (lease_is_checked_ || !job.options.leased()) return;
+  const int nodes = std::max(job.options.max_nodes, static_cast<int>(job.hosts.size()));
+  const absl::Duration needed = LeaseForNodes(nodes);
+  if (job.options.lease >= needed || needed <= kDefaultLease) return;
+  lease_is_checked_ = true;
+  Say(Severity::kWarning,
+      absl::StrCat(nodes, " nodes cannot all reconnect to a restarted coordinator within a lease of ",
+                   muster::FormatDuration(job.options.lease),
+                   ", so their workers would be restarted; set --lease ", muster::FormatDuration(needed),
+                   " on all nodes"),
+      out);
+}
+
+void Announcements::OnMembers(const Job& job, const std::vector<Candidate>& members, Effects* out) {
+  NameMixedFamilies(members, out);
+  NameDifferences(job, members, out);
+}
+
+void Announcements::OnExcluded(const Job& job, Effects* out) const {
+  for (const auto& [host_id, until] : job.counts.excluded) {
+    const Host* const host = job.hosts.Find(host_id);
+    if (host == nullptr || job.greatest.counts.excluded.count(host_id) > 0) continue;
+    Say(Severity::kWarning,
+        absl::StrCat(host->Name(), " was the root cause ", job.options.exclude_after,
+                     job.options.exclude_after == 1 ? " time" : " times",
+                     " in a row (--exclude-after); excluding it for ",
+                     absl::FormatDuration(job.options.exclude_for), " unless too few other nodes are ready"),
+        out, {.event = events::kNodeSetAside, .node_rank = host->part.round.node_rank()});
+  }
+}
+
+// The node that stands by hears it in its WAIT; this puts it into the primary's log, too.
+void Announcements::NameRivals(const Job& job, Effects* out) {
+  for (const Hosts::Rivalry& rivalry : job.hosts.Rivalries()) {
+    const v1::AgentStatus& other = rivalry.other->status;
+    if (rivals_told_.size() >= kMaxRivalsTold || !rivals_told_.emplace(other.place(), other.host_id()).second) {
+      continue;
+    }
+    Say(Severity::kWarning,
+        absl::StrCat(DescribeRivalry(job, rivalry), "; the later one, on ", other.hostname(),
+                     ", stands by; unless that is intended, give each node its own --node-rank"),
+        out);
+  }
+}
+
+// Most of these nodes connect within moments: only a noticeable wait is logged.
+void Announcements::NameAwaitedNodes(BootTime now, const Job& job, Effects* out) {
+  if (awaited_nodes_logged_ || !job.AwaitsLatecomers() || now < job.state_since + kNoticeableWait) return;
+  awaited_nodes_logged_ = true;
+  std::vector<std::string> absent;
+  for (int place = 0; place < static_cast<int>(job.options.place_names.size()); ++place) {
+    if (job.hosts.places_seen().count(place) == 0) absent.push_back(PlaceName(job, place));
+  }
+  Say(Severity::kInfo,
+      absl::StrCat("the job is over; waiting up to ",
+                   absl::FormatDuration(absl::Ceil(job.began + kLatecomers - now, absl::Seconds(1))),
+                   " to tell nodes that have not joined yet: ", JoinAtMost(absent, kMaxAbsentNamed)),
+      out);
+}
+
+// Most drains are over within moments: only a noticeable one is logged.
+void Announcements::NameWhatHoldsUpDrain(BootTime now, const Job& job, Effects* out) {
+  if (long_drain_logged_ || job.state != State::kDraining || now < job.state_since + kNoticeableWait) return;
+  long_drain_logged_ = true;
+  const std::string round = absl::StrCat("round ", job.greatest.number(), " ends");
+  if (PredecessorsRoundMayRun(now, job)) {
+    const absl::Duration left = absl::Ceil(job.succession.members_known_until() - now, absl::Seconds(1));
+    return Say(Severity::kInfo,
+               absl::StrCat(round, "; waiting up to ", absl::FormatDuration(left),
+                            " before the next one: this coordinator has just started, and a node that has not "
+                            "reached it may still run an earlier round"),
+               out);
+  }
+  std::vector<std::string> names;
+  for (const auto& [id, host] : job.hosts) {
+    if (HoldsUpDrain(now, job, host)) names.push_back(host.Name());
+  }
+  if (names.empty()) return;
+  Say(Severity::kInfo,
+      absl::StrCat(round, "; waiting for workers to stop or leases to expire on ",
+                   JoinAtMost(names, kMaxAbsentNamed)),
+      out);
+}
+
+// Differences between nodes are the first thing to look at when a job behaves strangely.
+void Announcements::NameDifferences(const Job& job, const std::vector<Candidate>& members, Effects* out) {
+  std::vector<Facts> facts;
+  std::vector<NodeFacts> nodes;
+  facts.reserve(members.size());
+  for (size_t i = 0; i < members.size(); ++i) {
+    const Host& host = *job.hosts.Find(members[i].host_id);
+    const v1::AgentStatus& s = host.status;
+    Facts& of_node = facts.emplace_back(host.facts);
+    of_node["muster's version"] = s.version();
+    const bool fixed = s.min_nodes() == s.max_nodes();
+    of_node["--nnodes"] = absl::StrCat(fixed ? "" : absl::StrCat(s.min_nodes(), ":"), s.max_nodes());
+    nodes.push_back({absl::StrCat("node ", i, " (", s.hostname(), ")"),
+                     s.has_place() ? absl::StrCat("place ", s.place()) : members[i].host_id, &of_node});
+  }
+  for (const std::string& line : differences_.Of(nodes))
+    Say(Severity::kWarning, line, out, {.event = events::kNodesDiffer});
+}
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,82 @@
+#include "rendezvous/core/drain.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/core/explain.h"
+#include "rendezvous/core/job.h"
+
+namespace muster::rendezvous {
+namespace {
+
+bool HasAppliedRun(const Job& job, const Host& host) {
+  const uint64_t run = host.exchange.run_seq;
+  return job.Follows(host) && run != 0 && host.status.applied().seq() >= run;
+}
+
+// absent_may_return: a disconnected member causes no drain until its lease ends and it is lost.
+std::optional<std::string> WhyStopFor(BootTime now, const Job& job, const Host& host, bool absent_may_return) {
+  if (host.part.succeeded) return std::nullopt;
+  const v1::Phase phase = host.status.phase();
+  const std::string name = host.Name();
+  if (!host.IsAttached() && now > host.closed_at + job.options.reconnect_grace) {
+    if (absent_may_return) return std::nullopt;
+    return absl::StrCat(name, " disconnected and did not reconnect within ",
+                        absl::FormatDuration(job.options.reconnect_grace));
+  }
+  if (job.LeavesAfterSuccess(host)) return std::nullopt;
+  if (host.IsLeaving() || host.IsUnusable()) return HowLost(host);
+  if (phase == v1::PHASE_FAILED && job.Claims(host)) {
+    return host.status.has_failure() ? DescribeFailure(host.status.failure()) : absl::StrCat(name, " failed");
+  }
+  const bool applied = HasAppliedRun(job, host);
+  if (applied && (phase == v1::PHASE_READY || phase == v1::PHASE_STOPPING)) {
+    const bool by_lease = host.status.outcome() == v1::OUTCOME_LEASE_ENDED;
+    return absl::StrCat(name, " stopped its workers on its own",
+                        by_lease ? absl::StrCat(": ", WhyLeaseEnded(host)) : "");
+  }
+  if (!applied && host.exchange.run_seq != 0 && now > host.exchange.run_sent_at + kRunLimit) {
+    return absl::StrCat(name, " did not start the round within ", absl::FormatDuration(kRunLimit));
+  }
+  return std::nullopt;
+}
+
+bool IsDrained(BootTime now, const Job& job, const Host& host) {
+  const bool away = !host.IsAttached() && now > host.closed_at + job.options.reconnect_grace;
+  if (now > host.lease_until && away) return true;
+  const v1::Phase phase = host.status.phase();
+  if (phase == v1::PHASE_LEAVING) return host.IsIdle();
+  const uint64_t stop = host.exchange.stop_seq;
+  const bool counted = stop != 0 && job.Follows(host) && host.status.applied().seq() >= stop;
+  return counted && (phase == v1::PHASE_READY || phase == v1::PHASE_UNUSABLE);
+}
+
+}  // namespace
+
+std::optional<std::string> WhyStop(BootTime now, const Job& job) {
+  const GreatestRound& round = job.greatest;
+  if (round.loss_at) return round.loss_text.empty() ? "a node was lost" : round.loss_text;
+  if (!job.cancelled_on.empty()) return absl::StrCat("cancelled on ", job.cancelled_on);
+  const bool absent_may_return = job.OnlyAbsentNodesRun();
+  for (const auto& [id, host] : job.hosts) {
+    if (!host.part.in_round) continue;
+    if (std::optional<std::string> why = WhyStopFor(now, job, host, absent_may_return)) return why;
+  }
+  return std::nullopt;
+}
+
+bool PredecessorsRoundMayRun(BootTime now, const Job& job) {
+  if (job.greatest.owned || now >= job.succession.members_known_until()) return false;
+  if (job.PrimaryIsKnownEnded()) {
+    std::set<int> accounted = job.AccountedFor();
+    accounted.insert(job.succession.farewell()->node_rank());
+    return static_cast<int>(accounted.size()) < job.greatest.node_count();
+  }
+  return job.MembersMissing() > 0 || (job.options.leased() && job.succession.had_predecessor());
+}
+
+bool HoldsUpDrain(BootTime now, const Job& job, const Host& host) {
+  return host.part.in_round ? !IsDrained(now, job, host) : host.RunsSomething() && now <= host.lease_until;
+}
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,29 @@
+// Drain: why a running round is stopped, and when nothing of it can run any longer.
+//
+// A round is stopped as a whole: its workers form one group, and none can go on without the others. The next round
+// begins only when each member is drained: it is READY after this drain's STOP, is known to have ended, or its
+// lease has run out. A coordinator that has just started also waits for members that it cannot see.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/time.h"
+#include "rendezvous/core/host.h"
+
+namespace muster::rendezvous {
+
+struct Job;
+
+// Why the round that runs must be stopped; nullopt: it goes on. (Growth is another reason: see gathering.h.)
+std::optional<std::string> WhyStop(BootTime now, const Job& job);
+
+// Whether a host that has not attached since this coordinator started may still hold a lease of the predecessor.
+// It may be a member of the reported round, or of a later round that no attached node has heard of: that round's
+// RUN may have reached this one host, and other nodes may have its place by now.
+bool PredecessorsRoundMayRun(BootTime now, const Job& job);
+
+// A member that is not drained, or a member of an older round whose workers may still run.
+bool HoldsUpDrain(BootTime now, const Job& job, const Host& host);
+
+}  // namespace muster::rendezvous

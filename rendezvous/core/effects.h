@@ -1,0 +1,32 @@
+// What the coordinator core asks its shell to do, in the given order.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/note.h"
+#include "muster/v1/rendezvous.pb.h"
+
+namespace muster::rendezvous {
+
+using StreamId = uint64_t;  // assigned by the shell; never 0, never reused
+
+struct SendDirective {
+  StreamId stream = 0;
+  v1::Directive directive;
+};
+struct CloseStream {
+  StreamId stream = 0;
+  std::string reason;
+};
+using Effect = std::variant<SendDirective, CloseStream, Note>;
+using Effects = std::vector<Effect>;
+
+inline void Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject = {}) {
+  out->push_back(Note{severity, std::move(text), subject});
+}
+
+}  // namespace muster::rendezvous

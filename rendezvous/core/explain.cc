@@ -1,0 +1,278 @@
+#include "rendezvous/core/explain.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/ids.h"
+#include "base/text.h"
+#include "rendezvous/core/job.h"
+
+namespace muster::rendezvous {
+namespace {
+
+// "2 nodes"
+std::string Count(int64_t count, const std::string& what) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
+// "restart 2 of 3: "; empty before the first restart. Without "of 3" where --max-restarts does not bound the
+// number: node losses do not count for it, and a restart window forgets.
+std::string DescribeRestart(const v1::Round& round, const CoordinatorOptions& options) {
+  if (round.restart_count() == 0) return "";
+  const bool bounded = round.restart_count() == round.failures() && round.failures() <= options.max_restarts &&
+                       options.restart_window == absl::InfiniteDuration();
+  return absl::StrCat("restart ", round.restart_count(), bounded ? absl::StrCat(" of ", options.max_restarts) : "",
+                      ": ");
+}
+
+std::string PlacesClaimedTwice(const Job& job) {
+  std::vector<std::string> claims;
+  for (const Hosts::Rivalry& rivalry : job.hosts.Rivalries()) claims.push_back(DescribeRivalry(job, rivalry));
+  if (claims.empty()) return "";
+  return absl::StrCat(JoinAtMost(claims, kMaxUnusableNamed), "; give each node its own --node-rank");
+}
+
+// Empty: not known, or WhoIsNotReady reports it.
+std::string WhyNotReady(const Host& host) {
+  if (host.IsUnusable()) return "";
+  if (host.IsLeaving()) return "leaving";
+  if (!host.IsAttached()) return "disconnected";
+  if (!host.IsIdle()) return "stopping its workers";
+  if (!host.status.preparing().empty()) return "";
+  if (host.status.phase() == v1::PHASE_READY && host.status.offer().host().empty()) {
+    // A primary learns the address at which other nodes reach it from the first member's connection.
+    return host.status.at_primary() ? "ready once another node has joined"
+                                    : "no port reserved for its workers, see its log";
+  }
+  return "";
+}
+
+// Who is not missing: by place, and the number of those that have none.
+struct Present {
+  std::set<int> places;
+  int unplaced = 0;
+
+  void Add(std::optional<int> place) {
+    if (place) {
+      places.insert(*place);
+    } else {
+      ++unplaced;
+    }
+  }
+};
+
+Present WhoIsPresent(const Job& job) {
+  Present present;
+  for (const Candidate& c : ReadyCandidates(job)) {
+    present.Add(c.place >= 0 ? std::optional<int>(c.place) : std::nullopt);
+  }
+  for (const auto& [id, host] : job.hosts) {  // attached nodes that WhoIsNotReady reports
+    const bool told = host.IsUnusable() || host.status.has_cannot_start();
+    if (!host.IsTrainer() || !host.IsAttached() || !told || !job.hosts.HoldsPlace(host)) continue;
+    present.Add(host.status.has_place() ? std::optional<int>(host.status.place()) : std::nullopt);
+  }
+  return present;
+}
+
+}  // namespace
+
+// ---- why nodes wait -----------------------------------------------------------------------------------------
+
+std::string Waiting(const Job& job) {
+  if (job.state != State::kRecovering && job.state != State::kGathering) return "";
+  const std::vector<std::string> absent = AbsentPlaces(job);
+  return absl::StrCat(WhyWaiting(job), absent.empty() ? "" : "; missing: ", JoinAtMost(absent, kMaxAbsentNamed));
+}
+
+std::string WhyWaiting(const Job& job) { return absl::StrCat(job.why, job.refusals.Describe()); }
+
+std::string HowManyAreReady(const Job& job, int ready) {
+  const int all = job.options.max_nodes;
+  std::string result = absl::StrCat(std::min(ready, all), " of ", all, all == 1 ? " node ready" : " nodes ready");
+  for (const std::string& more : {WhoIsNotReady(job), PlacesClaimedTwice(job)}) {
+    if (!more.empty()) absl::StrAppend(&result, "; ", more);
+  }
+  return result;
+}
+
+// If nodes are missing they are the reason, because they delay the round for longer than the wait after a start.
+std::string WhyNoRoundYet(const Job& job, int ready) {
+  if (ready < job.options.min_nodes) return HowManyAreReady(job, ready);
+  if (!job.options.leased()) return "the coordinator has just started";
+  return absl::StrCat("the coordinator has just started; allowing up to ", absl::FormatDuration(job.options.lease),
+                      " for workers of an earlier start to end");
+}
+
+std::string WhyPaused(const Job& job) {
+  return absl::StrCat("the last ", job.counts.fast_failures, " rounds failed within ",
+                      absl::FormatDuration(kFastFailure), " each; pausing ",
+                      absl::FormatDuration(absl::Ceil(job.gathering.pause, absl::Milliseconds(100))),
+                      " before the next one (--restart-delay)");
+}
+
+std::string TooFewNodes(BootTime now, const Job& job, int ready) {
+  const std::vector<std::string> absent = AbsentPlaces(job);
+  const std::string not_ready = WhoIsNotReady(job);
+  const std::string claimed_twice = PlacesClaimedTwice(job);
+  return absl::StrCat("too few nodes: ", ready, " of ", job.options.min_nodes, " ready within ",
+                      absl::FormatDuration(absl::Trunc(now - job.gathering.since, absl::Seconds(1))),
+                      job.gathering.first_round ? " (--join-timeout)" : " (--rejoin-timeout)",
+                      absent.empty() ? "" : "; missing: ", JoinAtMost(absent, kMaxAbsentNamed),
+                      not_ready.empty() ? "" : "; ", not_ready, claimed_twice.empty() ? "" : "; ", claimed_twice,
+                      job.refusals.Describe());
+}
+
+std::string WhoIsNotReady(const Job& job) {
+  std::string text;
+  int count = 0;
+  for (const auto& [id, host] : job.hosts) {
+    const v1::AgentStatus& s = host.status;
+    const bool prepares = s.phase() == v1::PHASE_READY && !s.preparing().empty();
+    const bool broken = s.has_cannot_start();
+    if (!host.IsTrainer() || !host.IsAttached() || !(prepares || broken || host.IsUnusable())) continue;
+    if (++count > kMaxUnusableNamed) continue;
+    const std::string why =
+        broken     ? absl::StrCat(s.hostname(), " cannot start: ", Foreign(s.cannot_start().error_text()))
+        : prepares ? absl::StrCat(s.hostname(), ": ", CutUtf8(s.preparing(), kMaxTroubleText))
+                   : WhyUnusable(s);
+    absl::StrAppend(&text, text.empty() ? "" : "; ", why);
+  }
+  if (count > kMaxUnusableNamed) absl::StrAppend(&text, "; and ", count - kMaxUnusableNamed, " more");
+  return text;
+}
+
+std::vector<std::string> AbsentPlaces(const Job& job) {
+  const Present present = WhoIsPresent(job);
+  std::vector<std::string> absent;
+  int missing = job.options.max_nodes - static_cast<int>(present.places.size()) - present.unplaced;
+  for (const auto& [id, host] : job.hosts) {
+    const std::string why = host.IsTrainer() && !host.status.has_place() ? WhyNotReady(host) : "";
+    if (why.empty() || missing <= 0) continue;
+    absent.push_back(absl::StrCat(host.status.hostname(), " (", why, ")"));
+    --missing;
+  }
+  const bool numbered =
+      !job.options.place_names.empty() ||
+      std::any_of(job.hosts.begin(), job.hosts.end(), [](const auto& h) { return h.second.status.has_place(); });
+  // In front, because only the first entries are sent.
+  if (!numbered && missing > 0)
+    absent.insert(absent.begin(), absl::StrCat(missing, missing == 1 ? " more node" : " more nodes"));
+  for (int place = 0; numbered && place < job.options.max_nodes && missing > 0; ++place) {
+    if (present.places.count(place) > 0) continue;
+    const Host* const holder = job.hosts.HolderOf(place);
+    const std::string why = holder == nullptr ? "" : WhyNotReady(*holder);
+    absent.push_back(PlaceName(job, place, why.empty() ? "" : absl::StrCat(holder->status.hostname(), ": ", why)));
+    --missing;
+  }
+  return absent;
+}
+
+std::string PlaceName(const Job& job, int place, const std::string& detail) {
+  std::vector<std::string> about;
+  if (place < static_cast<int>(job.options.place_names.size())) {
+    about.push_back(job.options.place_names[static_cast<size_t>(place)]);
+  }
+  if (!detail.empty()) about.push_back(detail);
+  const std::string number = absl::StrCat("node ", place);
+  return about.empty() ? number : absl::StrCat(number, " (", absl::StrJoin(about, "; "), ")");
+}
+
+std::string DescribeRivalry(const Job& job, const Hosts::Rivalry& rivalry) {
+  const std::string &one = rivalry.holder->status.hostname(), &other = rivalry.other->status.hostname();
+  return absl::StrCat(one == other ? absl::StrCat("two processes on ", one) : absl::StrCat(one, " and ", other),
+                      " both claim ", PlaceName(job, rivalry.other->status.place()));
+}
+
+// From this status, or from an earlier one of the same host whose texts this status leaves out.
+std::string WhyItCannotStart(const Job& job, const v1::AgentStatus& status) {
+  const Host* const host = job.hosts.Find(status.host_id());
+  const bool earlier = status.cannot_start().texts_left_out() && host != nullptr;
+  const v1::Failure& failure = earlier ? host->status.cannot_start() : status.cannot_start();
+  return failure.error_text().empty() ? "it cannot start its program" : Foreign(failure.error_text());
+}
+
+// ---- a round's beginning ------------------------------------------------------------------------------------
+
+std::string DescribeStart(const Job& job, const std::string& why) {
+  const v1::Round& round = job.greatest.round;
+  return absl::StrCat(DescribeRestart(round, job.options), "starting ", Count(round.world_size(), "worker"),
+                      " on ", Count(round.node_count(), "node"), ", round ", round.id().number(), ", master ",
+                      ToString(round.master()), " (", why, ")");
+}
+
+std::string WhyPlaceIsTaken(const Job& job, const Host& host, const Host& holder) {
+  const bool is_alive = job.hosts.RivalOf(host) != nullptr;
+  return absl::StrCat(
+      "another process on ", holder.status.hostname(), " has already joined as node ", host.status.place(),
+      is_alive
+          ? " and is running; unless this one is meant to stand by for it, check --node-rank here and there"
+          : "; this one waits until that is gone; if both are meant to run, check --node-rank here and there");
+}
+
+// Without the remaining time: the node logs each change of the reason.
+std::string WhyExcluded(const Job& job) {
+  return absl::StrCat("this node is excluded for ", absl::FormatDuration(job.options.exclude_for),
+                      ": its workers were the root cause ", job.options.exclude_after,
+                      job.options.exclude_after == 1 ? " time" : " times", " in a row (--exclude-after)");
+}
+
+// ---- losses -------------------------------------------------------------------------------------------------
+
+std::string HowLost(const Host& host) {
+  switch (host.status.phase()) {
+    case v1::PHASE_LEAVING:
+      return absl::StrCat(host.Name(), " was ", host.WhyItLeft());
+    case v1::PHASE_UNUSABLE:
+      return absl::StrCat(host.Name(), " is unusable: ", host.status.trouble());
+    default:
+      return absl::StrCat(host.Name(), " was cut off: ", WhyLeaseEnded(host));
+  }
+}
+
+// The primary's node always reaches the coordinator, so its lease depends on the answers of the other nodes.
+std::string WhyLeaseEnded(const Host& host) {
+  return host.status.at_primary() ? "its lease expired because no other node of the round answered"
+                                  : "its lease expired";
+}
+
+std::string HowVanished(BootTime now, const Job& job, const Host& host, const StartedLast& started) {
+  std::string text = absl::StrCat(host.Name(), " was lost: no heartbeat for ",
+                                  absl::FormatDuration(absl::Trunc(now - host.last_status_at, absl::Seconds(1))));
+  if (const Host* again = started.After(host)) {
+    const bool same_kernel = again->status.boot_id() == host.status.boot_id();
+    const bool same_container = same_kernel && again->status.pid_namespace() == host.status.pid_namespace();
+    absl::StrAppend(
+        &text,
+        same_container ? "; its main process and agent died (restarted "
+        : same_kernel  ? "; its container ended (a new one started "
+                       : "; its machine ended (it or its replacement started ",
+        absl::FormatDuration(absl::Trunc(again->joined_at - host.last_status_at, absl::Milliseconds(100))),
+        " later)");
+  }
+  const bool told = host.status.has_failure() && Same(host.status.failure().round(), job.greatest.id());
+  if (told) absl::StrAppend(&text, "; it last reported that ", DescribeFailure(host.status.failure()));
+  return text;
+}
+
+std::string HowPrimaryEnded(const Job& job) {
+  const std::optional<int> rank = job.RankOfEndedPrimary();
+  return rank ? absl::StrCat("node ", *rank, " was lost: its main process died") : "";
+}
+
+std::string WhoDidNotReturn(const Job& job) {
+  return absl::StrCat(MissingNames(job), " (of ", job.greatest.node_count(),
+                      " nodes) did not reconnect to this coordinator");
+}
+
+std::string MissingNames(const Job& job) {
+  const std::set<int> accounted = job.AccountedFor();
+  std::vector<std::string> names;
+  for (int rank = 0; rank < job.greatest.node_count(); ++rank) {
+    if (accounted.count(rank) == 0) names.push_back(absl::StrCat("node ", rank));
+  }
+  return JoinAtMost(names, kMaxAbsentNamed);
+}
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,52 @@
+// The farewell: what a coordinator that ends with its node hands to the next one.
+//
+// A successor knows nothing. It assumes that every member of the round that has not reconnected holds a lease, the
+// former primary first of all, and waits for that lease. But if only the main process of the primary's node died,
+// its agent has ended everything that it had started, and the coordinator in that agent lives for a moment longer.
+// It tells all nodes that the primary has ended (PrimaryEnded), they keep this, and the successor hears it from
+// them.
+//
+// Why this is safe: a round that the successor cannot see was made by a coordinator that lived in between, and
+// there are three cases.
+// - That coordinator used the farewell itself. Then all nodes that received the farewell follow its epoch and
+//   report it.
+// - It waited for lease and margin, as every coordinator does that hears of any round or epoch. Then the farewell,
+//   which was given before that wait began, is too old.
+// - It met only nodes that had never heard of this job. If one of those reached the successor, it would report
+//   that epoch. If none does, all nodes but the attached ones were replaced at once, which no coordinator could
+//   detect.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/time.h"
+#include "muster/v1/rendezvous.pb.h"
+#include "rendezvous/core/effects.h"
+#include "rendezvous/core/host.h"
+
+namespace muster::rendezvous {
+
+struct Job;
+
+// This coordinator's own.
+struct Farewell {
+  v1::PrimaryEnded word;
+  StreamId stream = 0;  // of the agent of this process; released once the audience has the word; 0: released
+  v1::StatusId echo;    // newest status of that agent
+  uint64_t before = 0;  // every directive with a greater seq carries the word
+  BootTime since;
+  BootTime ended_at;  // earliest time at which the primary's node may have ended
+
+  // The word, with its age at present.
+  v1::PrimaryEnded WordAt(BootTime now) const;
+};
+
+// The farewell that is due because `own` reports that its main process has died; nullopt: it is not the primary's
+// host, or nobody could use it. last_seq: seq of the newest directive to anybody.
+std::optional<Farewell> FarewellFor(BootTime now, const Job& job, const Host& own, uint64_t last_seq);
+
+// Whether each host of its audience has applied a directive that carries it.
+bool AudienceHasFarewell(const Job& job);
+
+}  // namespace muster::rendezvous

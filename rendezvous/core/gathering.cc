@@ -1,0 +1,139 @@
+#include "rendezvous/core/gathering.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/core/job.h"
+
+namespace muster::rendezvous {
+
+void Gathering::BeginAfterDrain(BootTime now, absl::Duration restart_delay) {
+  pause = restart_delay;
+  not_before = now + pause;
+  since = now;
+  is_ours = true;
+  min_reached = absl::InfiniteFuture();
+}
+
+void Gathering::LearnDuration(BootTime now, absl::Duration reported) {
+  if (reported > absl::ZeroDuration() && !is_ours) since = std::min(since, now - reported);
+}
+
+std::vector<Candidate> ReadyCandidates(const Job& job) {
+  std::vector<Candidate> candidates;
+  for (const auto& [id, host] : job.hosts) {
+    if (!host.IsTrainer() || !job.IsReady(host) || !job.hosts.HoldsPlace(host)) continue;
+    candidates.push_back({.host_id = id,
+                          .hostname = host.status.hostname(),
+                          .place = host.status.has_place() ? host.status.place() : -1,
+                          .seat = host.seat,
+                          .was_member = job.WasMember(host),
+                          .at_primary = host.status.at_primary(),
+                          .joined_at = host.joined_at,
+                          .slots = host.status.slots(),
+                          .role_name = host.status.role_name(),
+                          .offer = host.status.offer()});
+  }
+  return candidates;
+}
+
+int RoundSize(const Job& job, int ready) {
+  const CoordinatorOptions& options = job.options;
+  int most = options.max_nodes;
+  // This coordinator may have been started with a greater MIN than the one before it.
+  if (options.scale_up == ScaleUp::kNever && job.gathering.largest > 0)
+    most = std::min(most, std::max(job.gathering.largest, options.min_nodes));
+  const int size = std::min(ready, most);
+  return size - size % options.node_unit;
+}
+
+std::vector<Candidate> WithoutExcluded(BootTime now, const Job& job, std::vector<Candidate> ready) {
+  std::vector<Candidate> sound;
+  for (const Candidate& c : ready) {
+    if (!job.IsExcluded(c.host_id, now)) sound.push_back(c);
+  }
+  const bool suffice = RoundSize(job, static_cast<int>(sound.size())) >= job.options.min_nodes;
+  return suffice ? sound : std::move(ready);
+}
+
+Arriving WhoArrives(BootTime now, const Job& job) {
+  Arriving arriving;
+  for (const auto& [id, host] : job.hosts) {
+    if (!host.IsTrainer() || host.IsLeaving() || host.IsUnusable() || !job.hosts.HoldsPlace(host)) continue;
+    arriving.something_runs |= host.RunsSomething() && now <= host.lease_until;
+    if (job.IsReady(host) || host.status.has_cannot_start()) continue;
+    (host.was_ready || job.WasMember(host) ? arriving.known : arriving.newcomers) += 1;
+    arriving.owner |= host.seat >= 0;
+    arriving.owner_prepares |= job.WasMember(host) && host.IsAttached() && !host.status.preparing().empty();
+  }
+  return arriving;
+}
+
+namespace {
+
+// For MIN:MAX. A node that was ready before is waited for: it will most likely be ready again, and its own time
+// limits apply. A newcomer that does not become ready delays the others for no longer than the last call.
+bool EnoughCame(BootTime now, const Job& job, const Arriving& arriving) {
+  const bool called = now >= job.gathering.min_reached + job.options.last_call;
+  if (job.gathering.first_round) return called;
+  const bool newcomers_hold = arriving.newcomers > 0 && !called;
+  return arriving.known == 0 && !newcomers_hold;
+}
+
+// False if one more membership change would end the job for lack of progress.
+bool MayChangeMembers(BootTime now, const Job& job) {
+  const int most = job.options.max_membership_changes;
+  if (most == 0 || job.counts.idle_changes < most) return true;
+  RoundResult if_ended_now;
+  if_ended_now.lasted = now - job.greatest.since;
+  if_ended_now.watched = job.ProgressIsWatched();
+  if_ended_now.progressed = job.SomeProgressed();
+  return MadeProgress(if_ended_now);
+}
+
+}  // namespace
+
+bool StartsNow(BootTime now, const Job& job, int ready, const Arriving& arriving) {
+  const CoordinatorOptions& options = job.options;
+  const int size = RoundSize(job, ready);
+  const bool suffice = size >= options.min_nodes;
+  const bool all = suffice && size == RoundSize(job, options.max_nodes);
+  // A spare is ready before the members, whose workers have just been stopped, and must not take their ranks. A
+  // member that is preparing is waited for, because its own time limits apply.
+  const bool owners_first =
+      arriving.owner_prepares || (arriving.owner && now < job.state_since + options.reconnect_grace);
+  const bool enough = suffice && !options.fixed_size() && EnoughCame(now, job, arriving);
+  return (all && !owners_first) || enough || (GatheringIsOverdue(now, job) && suffice);
+}
+
+bool GatheringIsOverdue(BootTime now, const Job& job) {
+  return now >=
+         job.gathering.since + (job.gathering.first_round ? job.options.join_timeout : job.options.rejoin_timeout);
+}
+
+// New nodes justify a restart when join_settle has passed since the first of them was ready, or the group reaches
+// its full size. So ten nodes that arrive together cost one restart.
+std::optional<std::string> WhyGrow(BootTime now, Job* job) {
+  const CoordinatorOptions& options = job->options;
+  const int members = job->greatest.node_count();
+  if (options.scale_up != ScaleUp::kImmediate || members >= options.max_nodes) return std::nullopt;
+  if (!MayChangeMembers(now, *job)) return std::nullopt;
+  int newcomers = 0;
+  for (const Candidate& c : ReadyCandidates(*job)) {
+    newcomers += job->hosts.Find(c.host_id)->part.in_round || job->IsExcluded(c.host_id, now) ? 0 : 1;
+  }
+  const int size = RoundSize(*job, members + newcomers);
+  BootTime& since = job->gathering.newcomers_since;
+  // This coordinator may have been started with a greater MIN than the one before it.
+  if (size <= members || size < options.min_nodes) {
+    since = absl::InfiniteFuture();
+    return std::nullopt;
+  }
+  since = std::min(since, now);
+  const bool settled = now >= since + options.join_settle;
+  if (size < RoundSize(*job, options.max_nodes) && !settled) return std::nullopt;
+  return absl::StrCat(newcomers, newcomers == 1 ? " new node is" : " new nodes are", " ready to join");
+}
+
+}  // namespace muster::rendezvous

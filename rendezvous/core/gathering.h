@@ -1,0 +1,61 @@
+// Gathering: how long the coordinator waits for nodes, and how many of them, and which, make the next round.
+//
+// A job of a fixed size waits for all its nodes. A job of MIN:MAX nodes starts with all of them, or with enough of
+// them after the last call, which runs from the moment when MIN nodes were ready. Nodes that were ready before are
+// waited for, because they will most likely be ready again. --join-timeout and --rejoin-timeout bound it all.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "rendezvous/core/roster.h"
+
+namespace muster::rendezvous {
+
+struct Job;
+
+struct Gathering {
+  explicit Gathering(BootTime now) : since(now) {}
+
+  bool first_round = true;  // no round has been made or seen
+  BootTime since;           // what the timeouts are measured from, also by the agents' reports after a restart
+  bool is_ours = false;     // this coordinator has drained a round itself, so it knows `since`
+  BootTime min_reached = absl::InfiniteFuture();  // since when MIN nodes are ready
+  absl::Duration pause = absl::ZeroDuration();    // restart delay before the next round
+  BootTime not_before = absl::InfinitePast();     // end of the pause
+  BootTime newcomers_since =
+      absl::InfiniteFuture();  // since when enough new nodes to grow a running group are ready
+  int largest = 0;             // greatest node count of any round so far
+
+  void BeginAfterDrain(BootTime now, absl::Duration restart_delay);
+  // An agent has waited in this gathering for so long. Ignored once this coordinator knows itself.
+  void LearnDuration(BootTime now, absl::Duration reported);
+};
+
+// The ready nodes that hold their places.
+std::vector<Candidate> ReadyCandidates(const Job& job);
+// Without the excluded nodes, if the others suffice.
+std::vector<Candidate> WithoutExcluded(BootTime now, const Job& job, std::vector<Candidate> ready);
+// Size of the next round given the ready nodes; below MIN no round can start.
+int RoundSize(const Job& job, int ready);
+
+// Known nodes that are not ready.
+struct Arriving {
+  int known = 0;                // have been ready before
+  int newcomers = 0;            // have never been ready
+  bool owner = false;           // one of them holds a seat
+  bool owner_prepares = false;  // a member of the last round is preparing (preflight, GPUs)
+  bool something_runs = false;  // workers of any round still run: they must end before the next one starts
+};
+Arriving WhoArrives(BootTime now, const Job& job);
+
+// Whether a round of `ready` nodes starts now rather than waiting for more.
+bool StartsNow(BootTime now, const Job& job, int ready, const Arriving& arriving);
+bool GatheringIsOverdue(BootTime now, const Job& job);
+
+// While a round runs: why it is restarted with more nodes; nullopt: it is not. Keeps newcomers_since up to date.
+std::optional<std::string> WhyGrow(BootTime now, Job* job);
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,47 @@
+#include "rendezvous/core/greatest_round.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/ids.h"
+
+namespace muster::rendezvous {
+
+bool GreatestRound::IsKnown() const { return IsSet(round.id()); }
+
+void GreatestRound::Become(const v1::Round& greater, BootTime now, bool is_ours) {
+  GreatestRound fresh;
+  fresh.round = greater;
+  fresh.round.clear_node_rank();
+  fresh.round.clear_primary_ended();
+  fresh.counts = std::move(counts);
+  fresh.max_number = std::max(max_number, greater.id().number());
+  fresh.owned = is_ours;
+  fresh.since = now;
+  *this = std::move(fresh);
+}
+
+void GreatestRound::BeginEpoch() {
+  owned = false;
+  loss_at.reset();
+  loss_text.clear();
+  proved_dead_after_success.clear();
+}
+
+void GreatestRound::NoteLoss(BootTime at, std::string text) {
+  if (loss_at && *loss_at <= at) return;
+  loss_at = at;
+  loss_text = std::move(text);
+}
+
+void GreatestRound::NoteLostFailure(const v1::Failure& failure, const std::string& host_id, BootTime at) {
+  if (Same(failure.round(), id())) lost_failures.push_back({failure, host_id, at});
+}
+
+void GreatestRound::CorrectLostFailure(const std::string& host_id, const v1::Failure& failure, BootTime at) {
+  for (SeenFailure& seen : lost_failures) {
+    if (seen.host_id == host_id && Same(seen.failure.round(), failure.round())) seen.at = std::min(seen.at, at);
+  }
+}
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,58 @@
+// The greatest round known: made by this coordinator, or learned from the agents that attach to it. All that is
+// recorded here is about this one round, and forgotten when a greater one follows it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "muster/v1/rendezvous.pb.h"
+#include "rendezvous/core/budgets.h"
+
+namespace muster::rendezvous {
+
+struct GreatestRound {
+  v1::Round round;          // without a node rank
+  RestartLedger counts;     // as sent with it
+  uint64_t max_number = 0;  // greatest number of any round seen; kept, so that no number is used twice
+  // Made or continued by this epoch. Before that, another coordinator's members may know more than this one.
+  bool owned = false;
+  BootTime since = absl::InfinitePast();  // when it was made
+
+  // How it ends.
+  std::optional<BootTime> loss_at;  // first sign in this round that a member was lost or leaves
+  std::string loss_text;
+  BootTime trouble_at = absl::InfinitePast();  // start of the drain
+  std::string drain_cause;
+  // A trainer was lost without proof that it ended: it may have made, or joined, a round of another coordinator.
+  bool strayed = false;
+
+  // Node ranks that have reported success. The coordinator keeps them when their hosts are gone: losing such a
+  // host costs nothing.
+  std::set<int> succeeded;
+  std::set<int> departed_after_success;
+  std::set<int> proved_dead_after_success;  // of these, those whose processes are known to have ended
+
+  // Reports of members that are gone.
+  std::vector<SeenFailure> lost_failures;
+  bool lost_had_progressed = false;    // one had reported progress
+  bool lost_watched_progress = false;  // one watched a progress file
+
+  bool IsKnown() const;
+  const v1::RoundId& id() const { return round.id(); }
+  int node_count() const { return round.node_count(); }
+  uint64_t number() const { return round.id().number(); }
+
+  // A greater round takes its place. It belongs to this epoch, or was learned from an agent.
+  void Become(const v1::Round& greater, BootTime now, bool is_ours);
+  void BeginEpoch();                             // what the members report from now on counts
+  void NoteLoss(BootTime at, std::string text);  // the earliest one is kept
+  void NoteLostFailure(const v1::Failure& failure, const std::string& host_id, BootTime at);
+  // A host that was taken for lost has returned, with an earlier estimate of when its failure happened.
+  void CorrectLostFailure(const std::string& host_id, const v1::Failure& failure, BootTime at);
+};
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,166 @@
+#include "rendezvous/core/job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/ids.h"
+
+namespace muster::rendezvous {
+
+Job::Job(CoordinatorOptions options_given, BootTime now, uint64_t random)
+    : options(std::move(options_given)),
+      began(now),
+      state_since(now),
+      succession(now, options.lease + options.margin(), random),
+      gathering(now),
+      pauses(now, options.lease) {}
+
+// ---- one host -----------------------------------------------------------------------------------------------
+
+bool Job::IsReady(const Host& host) const {
+  return host.IsAttached() && !host.status.has_cannot_start() && host.status.phase() == v1::PHASE_READY &&
+         IsCurrent(host) && !host.status.offer().host().empty();
+}
+
+bool Job::Claims(const Host& host) const {
+  const v1::Round& last = host.status.last();
+  return greatest.IsKnown() && last.has_node_rank() && Same(last.id(), greatest.id());
+}
+
+bool Job::WasMember(const Host& host) const {
+  return Claims(host) || (greatest.IsKnown() && Same(host.part.round.id(), greatest.id()));
+}
+
+// The outcome decides, not the phase: the node may have applied a STOP since, be leaving, have lost its main
+// process, or have a process that cannot be ended. Processes that its workers left behind must have ended, unless
+// they cannot be ended.
+bool Job::HasSucceeded(const Host& host) const {
+  if (!Claims(host)) return false;
+  return host.status.outcome() == v1::OUTCOME_SUCCEEDED && (host.IsIdle() || host.IsUnusable());
+}
+
+// A node that was asked to leave after its success may report both at once, and processes that its workers left
+// behind may still be ending.
+bool Job::LeavesAfterSuccess(const Host& host) const {
+  return Claims(host) && host.IsLeaving() && host.status.outcome() == v1::OUTCOME_SUCCEEDED;
+}
+
+bool Job::CostsTheRound(const Host& host) const { return host.part.in_round && !host.part.succeeded && !IsOver(); }
+
+bool Job::CannotStart(const Host& host) const {
+  return host.status.has_cannot_start() && host.IsTrainer() && gathering.first_round;
+}
+
+bool Job::IsExcluded(const std::string& host_id, BootTime now) const {
+  const auto it = counts.excluded.find(host_id);
+  return it != counts.excluded.end() && now < it->second;
+}
+
+// ---- the greatest round -------------------------------------------------------------------------------------
+
+// A reported success stays valid wherever its node is now. While recovering, all attached members must follow this
+// epoch: until then another coordinator may have a later round for them.
+bool Job::EveryNodeSucceeded() const {
+  if (!greatest.IsKnown() || static_cast<int>(greatest.succeeded.size()) != greatest.node_count()) return false;
+  if (state != State::kRecovering) return true;
+  return std::all_of(hosts.begin(), hosts.end(), [this](const auto& entry) {
+    const Host& host = entry.second;
+    return !host.IsAttached() || !Claims(host) || Follows(host);
+  });
+}
+
+// A drain because of a disconnected member stops the others early. If all attached members have succeeded there
+// are no workers to stop, and the disconnected one may return within its lease, finished or still running.
+bool Job::OnlyAbsentNodesRun() const {
+  if (greatest.succeeded.empty()) return false;
+  return std::all_of(hosts.begin(), hosts.end(), [](const auto& entry) {
+    const Host& host = entry.second;
+    return !host.part.in_round || !host.IsAttached() || host.part.succeeded;
+  });
+}
+
+bool Job::SomeProgressed() const {
+  const auto progressed = [this](const auto& entry) {
+    return Claims(entry.second) && entry.second.status.progressed();
+  };
+  return greatest.lost_had_progressed || std::any_of(hosts.begin(), hosts.end(), progressed);
+}
+
+bool Job::ProgressIsWatched() const {
+  const auto watches = [this](const auto& entry) {
+    return Claims(entry.second) && entry.second.status.watches_progress();
+  };
+  return greatest.lost_watched_progress || std::any_of(hosts.begin(), hosts.end(), watches);
+}
+
+std::set<int> Job::AccountedFor() const {
+  std::set<int> accounted = greatest.departed_after_success;
+  for (const auto& [id, host] : hosts) {
+    if (host.part.in_round) accounted.insert(host.part.round.node_rank());
+  }
+  return accounted;
+}
+
+int Job::MembersMissing() const { return greatest.node_count() - static_cast<int>(AccountedFor().size()); }
+
+std::vector<FailureRef> Job::Failures() const {
+  std::vector<FailureRef> failures = RefsTo(greatest.lost_failures);
+  for (const auto& [id, host] : hosts) {
+    if (!host.part.in_round || !host.status.has_failure()) continue;
+    if (!Same(host.status.failure().round(), greatest.id())) continue;
+    failures.push_back({&host.status.failure(), &id, host.failed_at});
+  }
+  return failures;
+}
+
+// ---- the predecessor's farewell -----------------------------------------------------------------------------
+
+std::optional<int> Job::RankOfEndedPrimary() const {
+  if (greatest.owned || !succession.farewell()) return std::nullopt;
+  const int rank = succession.farewell()->node_rank();
+  if (AccountedFor().count(rank) > 0) return std::nullopt;
+  return rank;
+}
+
+bool Job::PrimaryIsKnownEnded() const {
+  if (greatest.owned || !succession.FarewellIsValid()) return false;
+  const auto told = std::count_if(hosts.begin(), hosts.end(), [this](const auto& entry) {
+    const Host& host = entry.second;
+    return host.told_by_predecessor && host.IsAttached() && Follows(host);
+  });
+  return told >= succession.farewell()->known_to();
+}
+
+// ---- all nodes ----------------------------------------------------------------------------------------------
+
+int Job::CountCannotStart() const {
+  return static_cast<int>(std::count_if(hosts.begin(), hosts.end(), [this](const auto& entry) {
+    const Host& host = entry.second;
+    return host.IsAttached() && hosts.HoldsPlace(host) && CannotStart(host);
+  }));
+}
+
+// The primary leaves last: it waits, at most kReleaseLimit, for the other nodes to apply RELEASE and close their
+// streams, or to reconnect and do so.
+bool Job::OthersAttached(const Host& primary) const {
+  if (state == State::kReleasing && pauses.last_event() > state_since + kReleaseLimit) return false;
+  for (const auto& [id, other] : hosts) {
+    if (&other == &primary) continue;
+    if (state == State::kReleasing || (other.IsAttached() && !other.IsIdle())) return true;
+  }
+  return AwaitsLatecomers();
+}
+
+// The nodes of a job start at about the same time, but a job of MIN:MAX nodes may be over before the last node has
+// connected. That node would find no coordinator and wait for --join-timeout, so the primary stays until
+// kLatecomers after its own start. A job that took longer, was cancelled or asked to leave, or never had a round
+// ends at once. So does one whose coordinator had a predecessor: it does not know which nodes were there before.
+bool Job::AwaitsLatecomers() const {
+  if (state != State::kReleasing || succession.had_predecessor() || primary_leaves || !cancelled_on.empty()) {
+    return false;
+  }
+  if (!greatest.IsKnown()) return false;
+  return pauses.last_event() < began + kLatecomers && hosts.places_seen().size() < options.place_names.size();
+}
+
+}  // namespace muster::rendezvous

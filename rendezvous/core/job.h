@@ -1,0 +1,87 @@
+// All that a coordinator knows of its job, and the queries that its decisions share. Everything that is decided or
+// explained is computed from it: functions that take a const Job change nothing.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "muster/v1/rendezvous.pb.h"
+#include "rendezvous/core/budgets.h"
+#include "rendezvous/core/farewell.h"
+#include "rendezvous/core/gathering.h"
+#include "rendezvous/core/greatest_round.h"
+#include "rendezvous/core/hosts.h"
+#include "rendezvous/core/options.h"
+#include "rendezvous/core/own_pauses.h"
+#include "rendezvous/core/refusals.h"
+#include "rendezvous/core/states.h"
+#include "rendezvous/core/succession.h"
+
+namespace muster::rendezvous {
+
+struct Job {
+  Job(CoordinatorOptions options, BootTime now, uint64_t random);
+
+  const CoordinatorOptions options;
+  const BootTime began;  // when this coordinator started
+  State state = State::kRecovering;
+  BootTime state_since;
+  std::string why;  // the reason for nodes that wait
+
+  Hosts hosts;
+  Succession succession;
+  GreatestRound greatest;
+  Gathering gathering;
+  RestartLedger counts;  // of the next round, computed at the end of the drain
+  Refusals refusals;
+  OwnPauses pauses;
+
+  std::optional<v1::Verdict> verdict;
+  // The primary's own host has stored the verdict, or there is no such host. Only then do others get it.
+  // Otherwise, if this coordinator dies and its successor is cut off from all nodes that know the verdict, the
+  // successor could conclude another one.
+  bool verdict_kept = false;
+  std::string cancelled_on;     // hostname where the job was cancelled; that node need not stay to the end
+  bool primary_leaves = false;  // this coordinator's own node is ending: no more rounds are made
+  std::optional<Farewell> farewell;
+
+  const v1::Epoch& epoch() const { return succession.epoch(); }
+  bool IsOver() const { return state == State::kVerdict || state == State::kReleasing; }
+
+  // About one host. "Current": its newest status was sent after it had applied what this coordinator ordered.
+  bool Follows(const Host& host) const { return host.Follows(epoch()); }
+  bool IsCurrent(const Host& host) const { return host.IsCurrent(epoch()); }
+  bool IsReady(const Host& host) const;       // can be a member of the next round
+  bool Claims(const Host& host) const;        // reports membership in the greatest round
+  bool WasMember(const Host& host) const;     // was given a part of it, whether or not the RUN reached it
+  bool HasSucceeded(const Host& host) const;  // its newest status reports success in it
+  bool LeavesAfterSuccess(const Host& host) const;
+  bool CostsTheRound(const Host& host) const;  // losing it now would end the round
+  bool CannotStart(const Host& host) const;    // reports, before the first round, that it cannot start its program
+  bool IsExcluded(const std::string& host_id, BootTime now) const;
+
+  // About the greatest round.
+  bool EveryNodeSucceeded() const;
+  bool OnlyAbsentNodesRun() const;     // all attached members have succeeded
+  bool SomeProgressed() const;         // some member, attached or lost
+  bool ProgressIsWatched() const;      // some member, attached or lost, watches a progress file
+  std::set<int> AccountedFor() const;  // node ranks whose hosts are known, or departed after success
+  int MembersMissing() const;
+  std::vector<FailureRef> Failures() const;
+
+  // About the predecessor's farewell: the rank of its node, unless that is accounted for.
+  std::optional<int> RankOfEndedPrimary() const;
+  // The farewell is valid and its whole audience is back: the former primary's lease need not be waited for.
+  bool PrimaryIsKnownEnded() const;
+
+  // About all nodes.
+  int CountCannotStart() const;  // holders of their places among the attached
+  // Whether the primary must stay for others.
+  bool OthersAttached(const Host& primary) const;
+  bool AwaitsLatecomers() const;
+};
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,57 @@
+#include "rendezvous/core/lease.h"
+
+#include <algorithm>
+
+#include "rendezvous/core/job.h"
+
+namespace muster::rendezvous {
+namespace {
+
+// When the newest directive was sent that another member of the round has applied.
+BootTime EchoedByOthers(const Job& job) {
+  BootTime newest = absl::InfinitePast();
+  for (const auto& [id, host] : job.hosts) {
+    if (host.part.in_round && !host.status.at_primary()) newest = std::max(newest, host.exchange.echoed_sent_at);
+  }
+  return newest;
+}
+
+// All other members have succeeded and are known to have ended, so no node could continue elsewhere without the
+// primary.
+bool IsLastMember(const Job& job) {
+  return job.greatest.node_count() <= 1 + static_cast<int>(job.greatest.proved_dead_after_success.size());
+}
+
+}  // namespace
+
+std::optional<v1::Lease> LeaseFor(const Job& job, const Host& host, const v1::Directive& directive) {
+  if (!job.options.leased()) return std::nullopt;
+  const bool recovering = job.state == State::kRecovering && host.part.in_round && job.Claims(host);
+  const bool ending = directive.has_stop() && host.part.in_round && !host.IsIdle();
+  if (!directive.has_run() && !ending && !(recovering && directive.has_wait())) return std::nullopt;
+  v1::Lease lease;
+  lease.set_duration_ms(absl::ToInt64Milliseconds(job.options.lease));
+  if (host.status.at_primary() && !IsLastMember(job)) {
+    const BootTime echoed = EchoedByOthers(job);
+    if (echoed == absl::InfinitePast()) return std::nullopt;  // no other member has applied a directive yet
+    lease.set_not_after_boot_ns(ToBootNanos(echoed + job.options.lease));
+  }
+  return lease;
+}
+
+BootTime LeaseEnd(const Job& job, const Host& host) {
+  return std::max(host.lease_until, host.silence_measured_from + job.options.lease + job.options.margin());
+}
+
+bool CountsAsLost(BootTime now, const Job& job, const Host& host) {
+  if (host.IsGone()) return true;
+  const CoordinatorOptions& options = job.options;
+  if (host.IsAttached() && !options.leased()) return false;
+  // After a pause of this process, statuses that arrived meanwhile are still unread.
+  const BootTime deaf = host.IsAttached() ? std::max(host.silence_measured_from + options.lease + options.margin(),
+                                                     job.pauses.woke_at() + options.reconnect_grace)
+                                          : host.closed_at + options.reconnect_grace;
+  return now > deaf && (now > host.lease_until || job.state == State::kReleasing);
+}
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,35 @@
+// The lease: until when a node's workers may run without hearing from the coordinator.
+//
+// A node that hears nothing for a lease stops its workers by itself, so that a group which goes on without it
+// never runs beside it. Each directive with a lease renews it, measured from the status that it answers; the
+// coordinator lets it run a margin longer than the node does, for clocks that differ and processes that are
+// scheduled late. No round begins before every lease of the round before has ended, or its workers are known to
+// have.
+//
+// The primary's own node always reaches the coordinator, which lives in it. If it alone were cut off from all the
+// others, it would renew its own lease for ever, while they make a new round elsewhere. So its lease ends one
+// lease after the newest directive that another member is known to have applied.
+#pragma once
+
+#include <optional>
+
+#include "base/time.h"
+#include "muster/v1/rendezvous.pb.h"
+#include "rendezvous/core/host.h"
+
+namespace muster::rendezvous {
+
+struct Job;
+
+// The lease that this directive brings to the host; nullopt: it brings none. A lease is granted with RUN; while
+// recovering, with WAIT to hosts that report the greatest round; and with STOP while workers use their grace
+// period, which may be longer than the lease.
+std::optional<v1::Lease> LeaseFor(const Job& job, const Host& host, const v1::Directive& directive);
+// Until when the coordinator counts on workers of a host that is granted a lease now.
+BootTime LeaseEnd(const Job& job, const Host& host);
+
+// A host counts as lost when its stream has been closed for the reconnect grace, or silent for lease and margin,
+// and no lease that this coordinator granted can still be running.
+bool CountsAsLost(BootTime now, const Job& job, const Host& host);
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,45 @@
+#include "rendezvous/core/refusals.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rendezvous/core/options.h"
+
+namespace muster::rendezvous {
+
+void Refusals::NoteRefused(StreamId stream, const std::string& name, const std::string& reason, Effects* out) {
+  if (streams_.insert(stream).second) Note(name, reason, &refused_, out);
+}
+
+void Refusals::NoteTurnedAway(const std::string& name, const std::string& reason, Effects* out) {
+  Note(name, reason, &turned_away_, out);
+}
+
+void Refusals::Note(const std::string& name, const std::string& reason, Logged* logged, Effects* out) {
+  const std::string whom = absl::StrCat(name, " (", reason, ")");
+  const bool named = std::find(named_.begin(), named_.end(), whom) != named_.end();
+  if (!named && named_.size() < kMaxRefusalsNamed) {
+    named_.push_back(whom);
+  } else if (!named) {
+    more_ = true;
+  }
+  if (logged->size() >= kMaxRefusalsLogged || !logged->insert(whom).second) return;
+  Say(Severity::kWarning, absl::StrCat("refused ", name, ": ", reason), out, {.event = events::kNodeRefused});
+  if (logged->size() == kMaxRefusalsLogged) {
+    Say(Severity::kWarning,
+        absl::StrCat(kMaxRefusalsLogged, " refusals of this kind were logged; further ones are not logged"), out);
+  }
+}
+
+void Refusals::BeginRound() {
+  named_.clear();
+  more_ = false;
+}
+
+std::string Refusals::Describe() const {
+  if (named_.empty()) return "";
+  return absl::StrCat("; refused: ", absl::StrJoin(named_, ", "), more_ ? " and others" : "");
+}
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,109 @@
+#include "rendezvous/core/round_end.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/exit_codes.h"
+#include "rendezvous/core/job.h"
+
+namespace muster::rendezvous {
+namespace {
+
+// "; all 3 allowed restarts are used up (--max-restarts)"
+std::string BudgetSpent(int budget, const std::string& what, const std::string& option) {
+  const std::string plural = absl::StrCat(what, what.back() == 's' ? "es" : "s");
+  if (budget == 0) return absl::StrCat("; no ", what, " is allowed (", option, ")");
+  if (budget == 1) return absl::StrCat("; the only allowed ", what, " is used up (", option, ")");
+  return absl::StrCat("; all ", budget, " allowed ", plural, " are used up (", option, ")");
+}
+
+// The loss of a node makes its peers' workers fail. These failures are echoes of the loss unless they came more
+// than kEchoWindow before it.
+EndCause Classify(const GreatestRound& round, const std::optional<SeenFailure>& cause,
+                  const std::vector<FailureRef>& failures) {
+  if (round.loss_at && (!cause || *round.loss_at <= cause->at + kEchoWindow)) return EndCause::kNodeLoss;
+  if (!cause) return EndCause::kMembership;
+  // If no worker failed before the drain started, the round was stopped for another reason, and the failures come
+  // from workers that saw their peers end. Any failure counts here, not only the root cause, which need not be the
+  // earliest: a signal ranks above an exit code.
+  const bool failed_before = std::any_of(failures.begin(), failures.end(), [&round](const FailureRef& f) {
+    return f.at <= round.trouble_at && !f.failure->after_our_signal();
+  });
+  return failed_before ? EndCause::kWorkerFailure : EndCause::kMembership;
+}
+
+std::string Describe(const GreatestRound& round, EndCause end, const std::optional<SeenFailure>& cause) {
+  if (end == EndCause::kWorkerFailure) return DescribeFailure(cause->failure);
+  return round.loss_text.empty() ? round.drain_cause : round.loss_text;
+}
+
+RoundResult ResultOf(BootTime now, const Job& job, const RoundEnd& round) {
+  RoundResult result;
+  result.end = round.end;
+  result.at = now;
+  // A coordinator that was down when the failure happened hears of it late.
+  const BootTime began = job.greatest.trouble_at;
+  const BootTime trouble = round.cause ? std::min(began, round.cause->at) : began;
+  result.lasted = std::max(absl::ZeroDuration(), trouble - job.greatest.since);
+  result.watched = job.ProgressIsWatched();
+  result.progressed = job.SomeProgressed();
+  if (round.end == EndCause::kWorkerFailure) result.culprit = round.cause->host_id;
+  return result;
+}
+
+// Whose restarts are used up, or who made no progress in several of them.
+std::optional<v1::Verdict> VerdictAfterFailure(const Job& job, const RoundEnd& round) {
+  const CoordinatorOptions& options = job.options;
+  v1::Verdict verdict;
+  verdict.set_origin("muster");
+  SetRootCause(*round.cause, job.Failures(), &verdict);
+  verdict.set_exit_code(ExitCodeOf(round.cause->failure));
+  if (job.ProgressIsWatched() && job.counts.idle_failures >= kMaxIdleFailures) {
+    verdict.set_exit_code(kExitNoProgress);
+    verdict.set_reason(absl::StrCat(round.what, "; no progress in ", kMaxIdleFailures,
+                                    " restarts: the progress file was not touched"));
+    return verdict;
+  }
+  if (job.counts.FailuresInWindow(options) <= options.max_restarts) return std::nullopt;
+  verdict.set_origin("worker");
+  verdict.set_reason(absl::StrCat(
+      round.what, options.max_restarts > 0 ? BudgetSpent(options.max_restarts, "restart", "--max-restarts") : ""));
+  return verdict;
+}
+
+}  // namespace
+
+RoundEnd EndOf(BootTime now, const Job& job) {
+  const std::vector<FailureRef> failures = job.Failures();
+  RoundEnd round;
+  round.cause = FirstCause(failures);
+  round.end = Classify(job.greatest, round.cause, failures);
+  round.what = Describe(job.greatest, round.end, round.cause);
+  round.result = ResultOf(now, job, round);
+  return round;
+}
+
+std::optional<v1::Verdict> VerdictAfter(const Job& job, const RoundEnd& round) {
+  if (round.end == EndCause::kWorkerFailure) return VerdictAfterFailure(job, round);
+  const CoordinatorOptions& options = job.options;
+  v1::Verdict verdict;
+  verdict.set_origin("muster");
+  if (round.end == EndCause::kNodeLoss && static_cast<int>(job.counts.losses.size()) > options.max_node_losses) {
+    verdict.set_exit_code(kExitUnavailable);
+    verdict.set_reason(
+        absl::StrCat(round.what, BudgetSpent(options.max_node_losses, "node loss", "--max-node-losses")));
+    return verdict;
+  }
+  if (options.max_membership_changes > 0 && job.counts.idle_changes > options.max_membership_changes) {
+    verdict.set_exit_code(kExitNoProgress);
+    verdict.set_reason(absl::StrCat(
+        round.what, "; no progress in ", options.max_membership_changes,
+        " membership changes (--max-membership-changes): ",
+        job.ProgressIsWatched() ? "the progress file was not touched" : "no round ran for 5 minutes"));
+    return verdict;
+  }
+  return std::nullopt;
+}
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,28 @@
+// The end of a round, once it is drained: its root cause, what it costs, and whether the verdict follows.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/time.h"
+#include "muster/v1/rendezvous.pb.h"
+#include "rendezvous/core/budgets.h"
+
+namespace muster::rendezvous {
+
+struct Job;
+
+struct RoundEnd {
+  std::optional<SeenFailure> cause;  // the root cause among the workers' failures; nullopt: none failed
+  EndCause end = EndCause::kMembership;
+  std::string what;    // the root cause, as a sentence
+  RoundResult result;  // what the ledger counts
+};
+
+RoundEnd EndOf(BootTime now, const Job& job);
+
+// The verdict if a budget is used up, by job.counts, which hold this round already; nullopt: the next round
+// follows.
+std::optional<v1::Verdict> VerdictAfter(const Job& job, const RoundEnd& round);
+
+}  // namespace muster::rendezvous

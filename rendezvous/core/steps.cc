@@ -1,0 +1,330 @@
+// The coordinator's steps, one function for each state. After each event steps are taken until nothing changes.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/exit_codes.h"
+#include "base/held.h"
+#include "base/ids.h"
+#include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/drain.h"
+#include "rendezvous/core/explain.h"
+#include "rendezvous/core/recovery.h"
+#include "rendezvous/core/round_end.h"
+
+namespace muster::rendezvous {
+namespace {
+
+constexpr int kMaxSteps = 16;  // per event; the longest path is recovering -> draining -> gathering -> running
+
+const char* EventOf(State entered) {
+  if (entered == State::kRunning) return events::kRoundStarted;
+  if (entered == State::kDraining) return events::kRoundStopping;
+  return entered == State::kVerdict ? events::kVerdict : "";
+}
+
+// A verdict before the first round waits for nodes that are still starting: they hear why the job ends, and one of
+// them may know of a round that this coordinator does not.
+bool EnoughAreHere(BootTime now, const Job& job) {
+  const auto is_here = [](const auto& entry) { return entry.second.IsTrainer() && entry.second.IsAttached(); };
+  const auto here = std::count_if(job.hosts.begin(), job.hosts.end(), is_here);
+  return here >= job.options.max_nodes || now >= job.state_since + kLatecomers;
+}
+
+v1::Verdict VerdictOf(const Host& cannot_start) {
+  const v1::Failure& failure = cannot_start.status.cannot_start();
+  v1::Verdict verdict;
+  verdict.set_exit_code(ExitCodeOf(failure));
+  verdict.set_origin("muster");
+  verdict.set_reason(absl::StrCat(cannot_start.status.hostname(), " cannot start: ", failure.error_text()));
+  *verdict.mutable_root_cause() = failure;
+  return verdict;
+}
+
+}  // namespace
+
+void Coordinator::Decide(BootTime now, Effects* out) {
+  directives_.ForgetAbsent();
+  for (int i = 0; i < kMaxSteps; ++i) {
+    LoseSilentHosts(now, out);
+    if (!Step(now, out)) return;
+  }
+}
+
+bool Coordinator::Step(BootTime now, Effects* out) {
+  if (!job_.IsOver() && (EndWithSuccess(now, out) || EndBeforeRound(now, out))) return true;
+  switch (job_.state) {
+    case State::kRecovering:
+      return StepRecovering(now, out);
+    case State::kGathering:
+      return StepGathering(now, out);
+    case State::kRunning:
+      return StepRunning(now, out);
+    case State::kDraining:
+      return StepDraining(now, out);
+    case State::kVerdict:
+      return StepVerdict(out);
+    case State::kReleasing:
+      return false;
+  }
+  return false;
+}
+
+void Coordinator::Enter(State state, BootTime now, const std::string& why, Effects* out) {
+  MUSTER_CHECK(IsListed(job_.state, state), "state transition not in the table");
+  // Starts and stops of rounds are logged for users; other transitions are logged elsewhere, or only for
+  // debugging.
+  const bool news = state == State::kRunning || state == State::kDraining;
+  Say(news ? Severity::kInfo : Severity::kDebug, why, out, {.event = EventOf(state)});
+  // The reason for nodes that wait meanwhile.
+  if (state == State::kRunning) {
+    const int count = job_.greatest.node_count();
+    job_.why =
+        absl::StrCat("round ", job_.greatest.number(), " runs with ", count, count == 1 ? " node" : " nodes");
+  } else if (state == State::kDraining) {
+    job_.why = absl::StrCat("round ", job_.greatest.number(), " is stopping: ", why);
+  }
+  job_.state = state;
+  job_.state_since = now;
+  if (state == State::kGathering) job_.gathering.since = std::min(job_.gathering.since, now);
+}
+
+// ---- verdicts without a further round -----------------------------------------------------------------------
+
+// In every state, a round has succeeded once all its nodes report success, even while it is drained or afterwards.
+// This no longer holds when a later round has started, even one of fewer nodes: its workers have begun to
+// overwrite what the others had finished.
+bool Coordinator::EndWithSuccess(BootTime now, Effects* out) {
+  if (!job_.EveryNodeSucceeded()) return false;
+  ConcludeWith(now, 0, "every worker exited 0", out);
+  return true;
+}
+
+// While no round runs, a cancellation, or a node that cannot start its program before the first round, leads to a
+// verdict. For the second one the coordinator must have left RECOVERING: until then a round may run that no node
+// has reported yet.
+bool Coordinator::EndBeforeRound(BootTime now, Effects* out) {
+  if (job_.farewell) return false;
+  if (job_.state != State::kRecovering && job_.state != State::kGathering) return false;
+  const bool enough = job_.state == State::kGathering && EnoughAreHere(now, job_);
+  for (const auto& [id, host] : job_.hosts) {
+    if (enough && job_.CannotStart(host)) {
+      Conclude(now, VerdictOf(host), out);
+      return true;
+    }
+  }
+  if (!job_.cancelled_on.empty()) {
+    ConcludeWith(now, kExitCancelled, absl::StrCat("cancelled on ", job_.cancelled_on), out);
+    return true;
+  }
+  return false;
+}
+
+// ---- recovering ---------------------------------------------------------------------------------------------
+
+bool Coordinator::StepRecovering(BootTime now, Effects* out) {
+  if (job_.greatest.IsKnown()) return RecoverRound(now, out);
+  const int ready = static_cast<int>(ReadyCandidates(job_).size());
+  job_.why = WhyNoRoundYet(job_, ready);
+  const bool all_are_here = ready + job_.CountCannotStart() >= job_.options.max_nodes;
+  const bool all = all_are_here && !SparesMayHideARound(now, job_) && !PredecessorsRoundMayRun(now, job_);
+  if (job_.hosts.empty()) {  // only `muster coordinator`: inside an agent its own host is always attached
+    if (now < job_.succession.epoch_start() + job_.options.join_timeout) return false;
+    ConcludeWith(now, kExitUnavailable,
+                 absl::StrCat("no node joined within ", absl::FormatDuration(job_.options.join_timeout),
+                              " (--join-timeout)", job_.refusals.Describe()),
+                 out);
+    return true;
+  }
+  if (!all && now < job_.succession.members_known_until()) return false;
+  Enter(State::kGathering, now, all_are_here ? "all nodes are here" : "no node reported a round", out);
+  return true;
+}
+
+// Continues the greatest round if all its members are back and running; otherwise drains it.
+bool Coordinator::RecoverRound(BootTime now, Effects* out) {
+  job_.why = absl::StrCat("the coordinator is recovering round ", job_.greatest.number());
+  const Members members = LookAtMembers(job_);
+  if (!members.broken.empty()) {
+    Drain(now, members.broken, out);
+    return true;
+  }
+  if (members.all_run) {
+    job_.greatest.owned = true;
+    job_.greatest.lost_failures.clear();
+    Enter(State::kRunning, now, "all members of the round are back", out);
+    return true;
+  }
+  if (now < job_.succession.last_attach() + PatienceForAbsent(job_, members)) return false;
+  job_.greatest.NoteLoss(job_.succession.WhenLost(job_.succession.epoch_start()), WhoDidNotReturn(job_));
+  Drain(now, job_.greatest.loss_text, out);
+  return true;
+}
+
+// ---- gathering ----------------------------------------------------------------------------------------------
+
+bool Coordinator::StepGathering(BootTime now, Effects* out) {
+  std::vector<Candidate> ready = WithoutExcluded(now, job_, ReadyCandidates(job_));
+  const int count = static_cast<int>(ready.size());
+  const Arriving arriving = WhoArrives(now, job_);
+  // StepDraining waited for these workers already, and none of them is granted a lease while gathering.
+  if (arriving.something_runs) return false;
+  if (job_.primary_leaves) {
+    job_.why = "the primary is leaving; the job continues once it is back";
+    return false;
+  }
+  BootTime& min_reached = job_.gathering.min_reached;
+  min_reached = count >= job_.options.min_nodes ? std::min(min_reached, now) : absl::InfiniteFuture();
+  if (now < job_.gathering.not_before) {
+    job_.why = WhyPaused(job_);
+    return false;
+  }
+  job_.why = HowManyAreReady(job_, count);
+  if (StartsNow(now, job_, count, arriving)) {
+    MakeRound(now, AssignSeats(std::move(ready), RoundSize(job_, count)), out);
+    return true;
+  }
+  if (!GatheringIsOverdue(now, job_)) return false;
+  ConcludeWith(now, kExitUnavailable, TooFewNodes(now, job_, count), out);
+  return true;
+}
+
+// members: in the order of their ranks. job_.why is the reason why it begins now.
+void Coordinator::MakeRound(BootTime now, const std::vector<Candidate>& members, Effects* out) {
+  announcements_.OnMembers(job_, members, out);
+  job_.refusals.BeginRound();
+  std::vector<v1::Round> rounds = AssignRanks(members);
+  GreatestRound& greatest = job_.greatest;
+  Gathering& gathering = job_.gathering;
+  v1::RoundId id;
+  // The ledger may come from a round with a greater number than any seen here; the restart count bounds it from
+  // below.
+  const auto restarts = static_cast<uint64_t>(job_.counts.restart_count);
+  id.set_number(1 + std::max({greatest.max_number, greatest.number(), restarts}));
+  *id.mutable_epoch() = job_.epoch();
+  gathering.largest = std::max(gathering.largest, static_cast<int>(members.size()));
+  for (auto& [host_id, host] : job_.hosts) {
+    // Normally cleared already: by StepDraining, or because without a drain no round was known.
+    host.part.in_round = host.part.succeeded = false;
+    host.exchange.run_seq = host.exchange.stop_seq = 0;
+    host.part.lost_at = absl::InfiniteFuture();
+  }
+  for (size_t i = 0; i < members.size(); ++i) {
+    Host& host = job_.hosts.Get(members[i].host_id);
+    v1::Round& round = rounds[i];
+    *round.mutable_id() = id;
+    job_.counts.WriteTo(now, &round);
+    round.set_largest_node_count(gathering.largest);
+    round.set_max_restarts(job_.options.max_restarts);
+    host.part.in_round = true;
+    host.part.round = round;
+    host.seat = members[i].seat;
+  }
+  greatest.Become(rounds.front(), now, true);
+  greatest.counts = job_.counts;
+  gathering.first_round = false;
+  gathering.newcomers_since = absl::InfiniteFuture();
+  job_.succession.ForgetFarewell();
+  job_.succession.BeginRound();
+  MUSTER_CHECK(greatest.node_count() >= job_.options.min_nodes && greatest.node_count() <= job_.options.max_nodes,
+               "round size outside MIN..MAX");
+  Enter(State::kRunning, now, DescribeStart(job_, job_.why), out);
+}
+
+// ---- running and draining -----------------------------------------------------------------------------------
+
+bool Coordinator::StepRunning(BootTime now, Effects* out) {
+  std::optional<std::string> why = WhyStop(now, job_);
+  if (!why && job_.greatest.succeeded.empty()) why = WhyGrow(now, &job_);
+  if (!why) return false;
+  Drain(now, *why, out);
+  return true;
+}
+
+void Coordinator::Drain(BootTime now, const std::string& why, Effects* out) {
+  job_.greatest.drain_cause = why;
+  job_.greatest.trouble_at = now;
+  announcements_.OnDrainBegins();
+  // Usually 0 already. An earlier drain may have sent a STOP and turned back to recover a greater round.
+  for (auto& [id, host] : job_.hosts) host.exchange.stop_seq = 0;
+  Enter(State::kDraining, now, why, out);
+}
+
+bool Coordinator::StepDraining(BootTime now, Effects* out) {
+  if (job_.farewell) return false;  // the next coordinator counts the cost
+  if (PredecessorsRoundMayRun(now, job_)) return false;
+  for (const auto& [id, host] : job_.hosts) {
+    if (HoldsUpDrain(now, job_, host)) return false;
+  }
+  NoteLossesOfDrain(now);
+  const RoundEnd round = EndOf(now, job_);
+  job_.counts = job_.greatest.counts.After(round.result, job_.options);
+  if (!job_.cancelled_on.empty()) {
+    ConcludeWith(now, kExitCancelled, absl::StrCat("cancelled on ", job_.cancelled_on), out);
+    return true;
+  }
+  if (std::optional<v1::Verdict> verdict = VerdictAfter(job_, round)) {
+    Conclude(now, *std::move(verdict), out);
+    return true;
+  }
+  // The first cause that was heard of started the drain and has been logged.
+  if (round.what != job_.greatest.drain_cause) {
+    Say(Severity::kInfo, absl::StrCat("round ", job_.greatest.number(), " ended; root cause: ", round.what), out,
+        {.event = events::kRoundEnded});
+  }
+  announcements_.OnExcluded(job_, out);
+  const bool pauses = round.end == EndCause::kWorkerFailure;
+  job_.gathering.BeginAfterDrain(
+      now, pauses ? job_.counts.DelayBeforeNext(job_.options, random_.Next()) : absl::ZeroDuration());
+  for (auto& [id, host] : job_.hosts) host.part.in_round = host.part.succeeded = false;
+  job_.greatest.owned = true;
+  Enter(State::kGathering, now, absl::StrCat("drained: ", job_.greatest.drain_cause), out);
+  return true;
+}
+
+void Coordinator::NoteLossesOfDrain(BootTime now) {
+  GreatestRound& greatest = job_.greatest;
+  for (const auto& [id, host] : job_.hosts) {
+    const bool lost = host.part.in_round && !host.part.succeeded && host.part.lost_at != absl::InfiniteFuture();
+    if (lost) greatest.NoteLoss(host.part.lost_at, HowLost(host));
+  }
+  if (const std::string ended = HowPrimaryEnded(job_); !ended.empty()) {
+    greatest.NoteLoss(job_.succession.primary_ended_at(), ended);
+  } else if (job_.MembersMissing() > 0 && !greatest.loss_at) {
+    greatest.NoteLoss(job_.succession.WhenLost(now),
+                      absl::StrCat("no heartbeat from ", MissingNames(job_), " since this coordinator started"));
+  }
+}
+
+// ---- verdict ------------------------------------------------------------------------------------------------
+
+void Coordinator::ConcludeWith(BootTime now, int exit_code, const std::string& reason, Effects* out) {
+  v1::Verdict verdict;
+  verdict.set_exit_code(exit_code);
+  verdict.set_origin("muster");
+  verdict.set_reason(reason);
+  Conclude(now, std::move(verdict), out);
+}
+
+void Coordinator::Conclude(BootTime now, v1::Verdict verdict, Effects* out) {
+  if (verdict.digest() == 0) verdict.set_digest(DigestOf(verdict));
+  job_.verdict = std::move(verdict);
+  Enter(State::kVerdict, now, absl::StrCat("verdict ", job_.verdict->exit_code(), ": ", job_.verdict->reason()),
+        out);
+}
+
+bool Coordinator::StepVerdict(Effects* out) {
+  const BootTime now = job_.pauses.last_event();
+  // After adopting a verdict from an agent, wait for the other members of its round, which are about to reconnect
+  // and must receive it, too.
+  if (!job_.greatest.owned && job_.MembersMissing() > 0 && now < job_.succession.members_known_until())
+    return false;
+  for (const auto& [id, host] : job_.hosts) {
+    if (!host.HasAcknowledged()) return false;
+  }
+  Enter(State::kReleasing, now, "all nodes have acknowledged the verdict", out);
+  return true;
+}
+
+}  // namespace muster::rendezvous
