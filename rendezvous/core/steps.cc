@@ -72,7 +72,7 @@ bool Coordinator::Step(BootTime now, Effects* out) {
 }
 
 void Coordinator::Enter(State state, BootTime now, const std::string& why, Effects* out) {
-  MUSTER_CHECK(IsListed(job_.state, state), "state transition not in the table");
+  MUSTER_CHECK(MayEnter(state, now, job_), "state transition not in the table, or its condition does not hold");
   // Starts and stops of rounds are logged for users; other transitions are logged elsewhere, or only for
   // debugging.
   const bool news = state == State::kRunning || state == State::kDraining;
@@ -151,9 +151,9 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
     return true;
   }
   if (members.all_run) {
+    Enter(State::kRunning, now, "all members of the round are back", out);
     job_.greatest.owned = true;
     job_.greatest.lost_failures.clear();
-    Enter(State::kRunning, now, "all members of the round are back", out);
     return true;
   }
   if (now < job_.succession.last_attach() + PatienceForAbsent(job_, members)) return false;
@@ -277,9 +277,9 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   const bool pauses = round.end == EndCause::kWorkerFailure;
   job_.gathering.BeginAfterDrain(
       now, pauses ? job_.counts.DelayBeforeNext(job_.options, random_.Next()) : absl::ZeroDuration());
+  Enter(State::kGathering, now, absl::StrCat("drained: ", job_.greatest.drain_cause), out);
   for (auto& [id, host] : job_.hosts) host.part.in_round = host.part.succeeded = false;
   job_.greatest.owned = true;
-  Enter(State::kGathering, now, absl::StrCat("drained: ", job_.greatest.drain_cause), out);
   return true;
 }
 

@@ -9,6 +9,8 @@
 #include <sstream>
 #include <string>
 
+#include "rendezvous/core/job.h"
+
 namespace muster::rendezvous {
 namespace {
 
@@ -55,9 +57,65 @@ TEST(States, EveryStateIsReachableAndLeavable) {
 
 TEST(States, NothingRunsAfterTheVerdict) {
   for (State state : {State::kRunning, State::kGathering, State::kRecovering, State::kDraining}) {
-    EXPECT_FALSE(IsListed(State::kVerdict, state));
-    EXPECT_FALSE(IsListed(State::kReleasing, state));
+    for (const Transition& t : Transitions()) {
+      const bool is_over = t.from == State::kVerdict || t.from == State::kReleasing;
+      EXPECT_FALSE(is_over && t.to == state) << Name(t.from) << " -> " << Name(t.to);
+    }
   }
+}
+
+// A job of one node, whose coordinator has just started and knows nothing.
+Job NewJob(BootTime now) {
+  CoordinatorOptions options;
+  options.run_id = "r";
+  return {options, now, 7};
+}
+
+TEST(StateConditions, NothingButTheEndOfEarlierLeasesLetsANewCoordinatorGatherWithoutNodes) {
+  const BootTime now = absl::UnixEpoch();
+  const Job job = NewJob(now);
+  for (State state : {State::kGathering, State::kRunning, State::kVerdict, State::kReleasing}) {
+    EXPECT_FALSE(MayEnter(state, now, job)) << Name(state);
+  }
+  EXPECT_FALSE(MayEnter(State::kGathering, job.succession.members_known_until() - absl::Nanoseconds(1), job));
+  EXPECT_TRUE(MayEnter(State::kGathering, job.succession.members_known_until(), job));
+}
+
+TEST(StateConditions, NoRoundBeginsBesideWorkersWhoseLeaseRuns) {
+  const BootTime now = absl::UnixEpoch();
+  Job job = NewJob(now);
+  job.state = State::kGathering;
+  job.greatest.owned = true;
+  job.greatest.round.set_node_count(1);
+  EXPECT_TRUE(MayEnter(State::kRunning, now, job));
+  Host& host = job.hosts.Get("h");
+  host.status.set_phase(v1::PHASE_RUNNING);
+  host.lease_until = now;
+  EXPECT_FALSE(MayEnter(State::kRunning, now, job));
+  EXPECT_TRUE(MayEnter(State::kRunning, now + absl::Nanoseconds(1), job));
+}
+
+TEST(StateConditions, AVerdictOfSuccessNeedsEveryNodesSuccess) {
+  const BootTime now = absl::UnixEpoch();
+  Job job = NewJob(now);
+  job.state = State::kRunning;
+  job.greatest.round.mutable_id()->set_number(1);
+  job.greatest.round.set_node_count(2);
+  job.verdict.emplace();
+  job.greatest.succeeded = {0};
+  EXPECT_FALSE(MayEnter(State::kVerdict, now, job));
+  job.greatest.succeeded = {0, 1};
+  EXPECT_TRUE(MayEnter(State::kVerdict, now, job));
+}
+
+TEST(StateConditions, AJobIsReleasedOnlyOnceEachHostHasAcknowledgedTheVerdict) {
+  const BootTime now = absl::UnixEpoch();
+  Job job = NewJob(now);
+  job.state = State::kVerdict;
+  Host& host = job.hosts.Get("h");
+  EXPECT_FALSE(MayEnter(State::kReleasing, now, job));
+  host.status.mutable_verdict();
+  EXPECT_TRUE(MayEnter(State::kReleasing, now, job));
 }
 
 }  // namespace
