@@ -1,0 +1,175 @@
+// Epochs that follow each other, the predecessor's farewell, the greatest round, and the process's own pauses.
+#include "rendezvous/core/succession.h"
+
+#include <gtest/gtest.h>
+
+#include "base/ids.h"
+#include "rendezvous/core/greatest_round.h"
+#include "rendezvous/core/own_pauses.h"
+
+namespace muster::rendezvous {
+namespace {
+
+const BootTime kStart = absl::UnixEpoch();
+constexpr absl::Duration kUnseen = absl::Seconds(11);
+
+v1::Epoch Epoch(uint64_t number, uint64_t random = 1) {
+  v1::Epoch epoch;
+  epoch.set_number(number);
+  epoch.set_random(random);
+  return epoch;
+}
+
+TEST(SuccessionTest, AGreaterEpochIsFollowedByAStillGreaterOne) {
+  Succession succession(kStart, kUnseen, 9);
+  EXPECT_FALSE(succession.Hear(succession.epoch()));
+  EXPECT_TRUE(succession.Hear(Epoch(7)));
+  succession.BeginEpoch(kStart + absl::Seconds(1), 7, 10);
+  EXPECT_EQ(succession.epoch().number(), 8u);
+  EXPECT_EQ(succession.epoch_start(), kStart + absl::Seconds(1));
+  EXPECT_EQ(succession.members_known_until(), kStart + absl::Seconds(1) + kUnseen);
+}
+
+TEST(SuccessionTest, ItsOwnEarlierEpochIsNoPredecessors) {
+  Succession succession(kStart, kUnseen, 9);
+  const v1::Epoch first = succession.epoch();
+  succession.BeginEpoch(kStart, 1, 10);
+  succession.LearnFarewell({}, kStart);
+  succession.Hear(first);
+  EXPECT_TRUE(succession.FarewellIsValid()) << "given by no epoch, as none was heard of";
+}
+
+TEST(SuccessionTest, AnAgentWithoutAnEpochTellsOfNoPredecessor) {
+  Succession succession(kStart, kUnseen, 9);
+  succession.Hear({});
+  EXPECT_FALSE(succession.had_predecessor());
+  succession.Hear(Epoch(1, 2));
+  EXPECT_TRUE(succession.had_predecessor());
+}
+
+TEST(SuccessionTest, AFarewellCountsOnlyFromTheOnePredecessorThatAgentsReport) {
+  Succession succession(kStart, kUnseen, 9);
+  v1::PrimaryEnded farewell;
+  *farewell.mutable_by() = Epoch(1, 2);
+  EXPECT_FALSE(succession.FarewellIsValid());
+  succession.LearnFarewell(farewell, kStart);
+  EXPECT_FALSE(succession.FarewellIsValid());
+  succession.Hear(Epoch(1, 2));
+  EXPECT_TRUE(succession.FarewellIsValid());
+  succession.Hear(Epoch(1, 3));
+  EXPECT_FALSE(succession.FarewellIsValid());
+}
+
+TEST(SuccessionTest, ThePrimaryEndedAtTheEarliestTimeOfAllReports) {
+  Succession succession(kStart, kUnseen, 9);
+  succession.LearnFarewell({}, kStart + absl::Seconds(2));
+  succession.LearnFarewell({}, kStart + absl::Seconds(1));
+  succession.LearnFarewell({}, kStart + absl::Seconds(3));
+  EXPECT_EQ(succession.primary_ended_at(), kStart + absl::Seconds(1));
+  succession.ForgetFarewell();
+  EXPECT_EQ(succession.primary_ended_at(), absl::InfiniteFuture());
+}
+
+TEST(SuccessionTest, ALossIsDatedAtTheLatestWordOfThePredecessor) {
+  Succession succession(kStart, kUnseen, 9);
+  const BootTime now = kStart + absl::Minutes(1);
+  EXPECT_EQ(succession.WhenLost(now), now);
+  succession.NotePredecessorHeard(kStart + absl::Seconds(2));
+  succession.NotePredecessorHeard(kStart + absl::Seconds(1));
+  EXPECT_EQ(succession.WhenLost(now), kStart + absl::Seconds(2));
+  succession.BeginRound();
+  EXPECT_EQ(succession.WhenLost(now), now);
+}
+
+// ---- GreatestRound ------------------------------------------------------------------------------------------
+
+TEST(GreatestRoundTest, AGreaterRoundForgetsAllButTheLedgerAndTheNumbers) {
+  GreatestRound greatest;
+  greatest.max_number = 9;
+  greatest.counts.failures = 2;
+  greatest.NoteLoss(kStart, "lost");
+  greatest.succeeded = greatest.departed_after_success = greatest.proved_dead_after_success = {0};
+  greatest.lost_had_progressed = greatest.lost_watched_progress = greatest.strayed = true;
+  v1::Failure failure;
+  *failure.mutable_round() = greatest.id();
+  greatest.NoteLostFailure(failure, "h", kStart);
+  ASSERT_EQ(greatest.lost_failures.size(), 1u);
+  v1::Round next;
+  next.mutable_id()->set_number(5);
+  next.set_node_rank(3);
+  greatest.Become(next, kStart + absl::Seconds(1), true);
+  EXPECT_EQ(greatest.number(), 5u);
+  EXPECT_FALSE(greatest.round.has_node_rank());
+  EXPECT_TRUE(greatest.owned);
+  EXPECT_EQ(greatest.since, kStart + absl::Seconds(1));
+  EXPECT_EQ(greatest.max_number, 9u);
+  EXPECT_EQ(greatest.counts.failures, 2);
+  EXPECT_FALSE(greatest.loss_at.has_value());
+  EXPECT_TRUE(greatest.succeeded.empty() && greatest.departed_after_success.empty() &&
+              greatest.proved_dead_after_success.empty() && greatest.lost_failures.empty());
+  EXPECT_FALSE(greatest.lost_had_progressed || greatest.lost_watched_progress || greatest.strayed);
+}
+
+TEST(GreatestRoundTest, TheEarliestLossIsKept) {
+  GreatestRound greatest;
+  greatest.NoteLoss(kStart + absl::Seconds(2), "b");
+  greatest.NoteLoss(kStart + absl::Seconds(1), "a");
+  greatest.NoteLoss(kStart + absl::Seconds(1), "c");
+  EXPECT_EQ(greatest.loss_text, "a");
+}
+
+TEST(GreatestRoundTest, AFailureOfAnotherRoundIsNotKept) {
+  GreatestRound greatest;
+  v1::Failure failure;
+  failure.mutable_round()->set_number(3);
+  greatest.NoteLostFailure(failure, "h", kStart);
+  EXPECT_TRUE(greatest.lost_failures.empty());
+}
+
+TEST(GreatestRoundTest, AnEarlierEstimateCorrectsALostHostsFailure) {
+  GreatestRound greatest;
+  v1::Failure failure;
+  greatest.NoteLostFailure(failure, "h", kStart + absl::Seconds(2));
+  greatest.CorrectLostFailure("other", failure, kStart);
+  greatest.CorrectLostFailure("h", failure, kStart + absl::Seconds(3));
+  EXPECT_EQ(greatest.lost_failures[0].at, kStart + absl::Seconds(2));
+  greatest.CorrectLostFailure("h", failure, kStart + absl::Seconds(1));
+  EXPECT_EQ(greatest.lost_failures[0].at, kStart + absl::Seconds(1));
+}
+
+// ---- OwnPauses ----------------------------------------------------------------------------------------------
+
+TEST(OwnPausesTest, DeadlinesMoveByAPauseAndInAllByAtMostOneLease) {
+  const absl::Duration lease = absl::Seconds(10);
+  OwnPauses pauses(kStart, lease);
+  BootTime now = kStart + kTick + kLateness - absl::Nanoseconds(1);
+  EXPECT_EQ(pauses.Notice(now), absl::ZeroDuration()) << "an ordinary delay";
+  now += kTick + absl::Seconds(4);
+  EXPECT_EQ(pauses.Notice(now), absl::Seconds(4));
+  EXPECT_EQ(pauses.woke_at(), absl::InfinitePast()) << "less than half a lease";
+  now += kTick + absl::Seconds(9);
+  EXPECT_EQ(pauses.Notice(now), absl::Seconds(6));
+  EXPECT_EQ(pauses.woke_at(), now);
+  now += kTick + absl::Seconds(9);
+  EXPECT_EQ(pauses.Notice(now), absl::ZeroDuration());
+}
+
+TEST(OwnPausesTest, AMachineThatPausesAgainAndAgainDelaysNothingFurther) {
+  const absl::Duration lease = absl::Seconds(10);
+  OwnPauses pauses(kStart, lease);
+  const BootTime first = kStart + kTick + lease;
+  pauses.Notice(first);
+  EXPECT_EQ(pauses.woke_at(), first);
+  BootTime now = first;
+  while (now + kTick + lease < first + kLeasesBetweenPauses * lease) {
+    now += kTick + lease;
+    pauses.Notice(now);
+    EXPECT_EQ(pauses.woke_at(), first);
+  }
+  now += kTick + lease;
+  pauses.Notice(now);
+  EXPECT_EQ(pauses.woke_at(), now);
+}
+
+}  // namespace
+}  // namespace muster::rendezvous
