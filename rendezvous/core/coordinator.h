@@ -18,6 +18,7 @@
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/announcements.h"
 #include "rendezvous/core/directives.h"
+#include "rendezvous/core/drain.h"
 #include "rendezvous/core/effects.h"
 #include "rendezvous/core/job.h"
 #include "rendezvous/core/options.h"
@@ -80,9 +81,9 @@ class Coordinator {
 
   // losses.cc: lost hosts.
   void LoseSilentHosts(BootTime now, Effects* out);
-  // True: the loss is worth a line in the log.
+  // True: it cost the round.
   bool Lose(BootTime now, const std::string& id, const StartedLast& started, bool in_the_log, Effects* out);
-  bool NoteCostlyLoss(BootTime now, const Host& host, const StartedLast& started, bool in_the_log, Effects* out);
+  void NoteNodeLost(BootTime at, const Host& host, const std::string& text, bool in_the_log, Effects* out);
   void ForgetEnded(const std::string& host_id, Effects* out);  // all its processes are known to have ended
   void Forget(const std::string& host_id, Effects* out);
 
@@ -98,11 +99,11 @@ class Coordinator {
   bool EndWithSuccess(BootTime now, Effects* out);
   bool EndBeforeRound(BootTime now, Effects* out);
   void MakeRound(BootTime now, const std::vector<Candidate>& members, Effects* out);
-  void Drain(BootTime now, const std::string& why, Effects* out);
+  void Drain(BootTime now, const StopReason& why, Effects* out);
   void NoteLossesOfDrain(BootTime now);
   void Conclude(BootTime now, v1::Verdict verdict, Effects* out);
   void ConcludeWith(BootTime now, int exit_code, const std::string& reason, Effects* out);
-  void Enter(State state, BootTime now, const std::string& why, Effects* out);
+  void Enter(State state, BootTime now, const std::string& why, Effects* out, const NoteSubject& whom = {});
 
   Random random_;
   Job job_;

@@ -84,7 +84,10 @@ std::string Line(const std::string& name, const Groups& groups, const std::vecto
   parts.push_back(absl::StrCat(
       Shown(usual, common), " on ",
       holders.size() == 1 ? nodes[holders.front()].name : absl::StrCat("the ", holders.size(), " others")));
-  return OneLine(absl::StrCat("nodes differ: ", name, " is ", absl::StrJoin(parts, "; ")));
+  // The options among the facts are those that the coordinator decides by.
+  const bool is_option = absl::StartsWith(name, "--");
+  return OneLine(absl::StrCat("nodes differ: ", name, " is ", absl::StrJoin(parts, "; "),
+                              is_option ? "; the primary's value applies" : ""));
 }
 
 }  // namespace

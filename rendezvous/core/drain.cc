@@ -1,6 +1,7 @@
 #include "rendezvous/core/drain.h"
 
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "rendezvous/core/explain.h"
@@ -53,14 +54,22 @@ bool IsDrained(BootTime now, const Job& job, const Host& host) {
 
 }  // namespace
 
-std::optional<std::string> WhyStop(BootTime now, const Job& job) {
+std::optional<StopReason> WhyStop(BootTime now, const Job& job) {
   const GreatestRound& round = job.greatest;
-  if (round.loss_at) return round.loss_text.empty() ? "a node was lost" : round.loss_text;
-  if (!job.cancelled_on.empty()) return absl::StrCat("cancelled on ", job.cancelled_on);
+  if (round.loss_at) {
+    return StopReason{.text = round.loss_text.empty() ? "a node was lost" : round.loss_text,
+                      .is_logged = round.loss_is_logged};
+  }
+  if (!job.cancelled_on.empty()) return StopReason{.text = absl::StrCat("cancelled on ", job.cancelled_on)};
   const bool absent_may_return = job.OnlyAbsentNodesRun();
   for (const auto& [id, host] : job.hosts) {
     if (!host.part.in_round) continue;
-    if (std::optional<std::string> why = WhyStopFor(now, job, host, absent_may_return)) return why;
+    std::optional<std::string> why = WhyStopFor(now, job, host, absent_may_return);
+    if (!why) continue;
+    const bool failed = host.status.phase() == v1::PHASE_FAILED && host.status.has_failure();
+    return StopReason{.text = *std::move(why),
+                      .rank = failed ? host.status.failure().rank() : -1,
+                      .node_rank = host.part.round.node_rank()};
   }
   return std::nullopt;
 }

@@ -5,6 +5,7 @@
 // lease has run out. A coordinator that has just started also waits for members that it cannot see.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -15,8 +16,16 @@ namespace muster::rendezvous {
 
 struct Job;
 
+struct StopReason {
+  std::string text;
+  bool is_logged = false;  // the log has this text already
+  // Whom it is about: the worker or the node, as far as it is one.
+  int64_t rank = -1;
+  int64_t node_rank = -1;
+};
+
 // Why the round that runs must be stopped; nullopt: it goes on. (Growth is another reason: see gathering.h.)
-std::optional<std::string> WhyStop(BootTime now, const Job& job);
+std::optional<StopReason> WhyStop(BootTime now, const Job& job);
 
 // Whether a host that has not attached since this coordinator started may still hold a lease of the predecessor.
 // It may be a member of the reported round, or of a later round that no attached node has heard of: that round's

@@ -28,10 +28,11 @@ void GreatestRound::BeginEpoch() {
   proved_dead_after_success.clear();
 }
 
-void GreatestRound::NoteLoss(BootTime at, std::string text) {
+void GreatestRound::NoteLoss(BootTime at, std::string text, bool is_logged) {
   if (loss_at && *loss_at <= at) return;
   loss_at = at;
   loss_text = std::move(text);
+  loss_is_logged = is_logged;
 }
 
 void GreatestRound::NoteLostFailure(const v1::Failure& failure, const std::string& host_id, BootTime at) {

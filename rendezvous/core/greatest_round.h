@@ -25,6 +25,7 @@ struct GreatestRound {
   // How it ends.
   std::optional<BootTime> loss_at;  // first sign in this round that a member was lost or leaves
   std::string loss_text;
+  bool loss_is_logged = false;
   BootTime trouble_at = absl::InfinitePast();  // start of the drain
   std::string drain_cause;
   // A trainer was lost without proof that it ended: it may have made, or joined, a round of another coordinator.
@@ -48,8 +49,9 @@ struct GreatestRound {
 
   // A greater round takes its place. It belongs to this epoch, or was learned from an agent.
   void Become(const v1::Round& greater, BootTime now, bool is_ours);
-  void BeginEpoch();                             // what the members report from now on counts
-  void NoteLoss(BootTime at, std::string text);  // the earliest one is kept
+  void BeginEpoch();  // what the members report from now on counts
+  // The earliest one is kept. is_logged: the log has this text already.
+  void NoteLoss(BootTime at, std::string text, bool is_logged = false);
   void NoteLostFailure(const v1::Failure& failure, const std::string& host_id, BootTime at);
   // A host that was taken for lost has returned, with an earlier estimate of when its failure happened.
   void CorrectLostFailure(const std::string& host_id, const v1::Failure& failure, BootTime at);

@@ -145,13 +145,15 @@ void Coordinator::LearnFailure(BootTime now, Host& host) {
 void Coordinator::LearnProvedDeath(BootTime now, const v1::AgentStatus& successor, Effects* out) {
   const Host* const dead = job_.hosts.Find(successor.predecessor_dead());
   if (dead == nullptr || dead->IsAttached()) return;
-  Say(Severity::kInfo, absl::StrCat(dead->status.hostname(), ": its previous main process is confirmed dead"),
-      out);
-  if (dead->part.in_round && !dead->part.succeeded) {
+  if (job_.CostsTheRound(*dead)) {
     const absl::Duration after = absl::Trunc(now - dead->last_status_at, absl::Milliseconds(100));
-    job_.greatest.NoteLoss(dead->last_status_at,
-                           absl::StrCat(dead->Name(), " was lost: its main process and agent died; restarted ",
-                                        absl::FormatDuration(after), " after its last heartbeat"));
+    NoteNodeLost(dead->last_status_at, *dead,
+                 absl::StrCat(dead->Name(), " was lost: its main process and agent died; restarted ",
+                              absl::FormatDuration(after), " after its last heartbeat"),
+                 true, out);
+  } else {
+    Say(Severity::kInfo, absl::StrCat(dead->status.hostname(), ": its previous main process is confirmed dead"),
+        out);
   }
   ForgetEnded(successor.predecessor_dead(), out);
   job_.hosts.GivePlaceTo(successor);

@@ -19,12 +19,12 @@ void Coordinator::LoseSilentHosts(BootTime now, Effects* out) {
     some_vanished |= job_.CostsTheRound(host) && !host.IsGone();
   }
   const StartedLast started = some_vanished ? StartedLast(job_.hosts) : StartedLast();
-  size_t news = 0;
+  size_t costly = 0;
   for (const std::string& id : lost) {
-    if (Lose(now, id, started, news < kMaxLossesNamed, out)) ++news;
+    if (Lose(now, id, started, costly < kMaxLossesNamed, out)) ++costly;
   }
-  if (news > kMaxLossesNamed) {
-    Say(Severity::kWarning, absl::StrCat("and ", news - kMaxLossesNamed, " more nodes were lost"), out);
+  if (costly > kMaxLossesNamed) {
+    Say(Severity::kWarning, absl::StrCat("and ", costly - kMaxLossesNamed, " more nodes were lost"), out);
   }
 }
 
@@ -32,11 +32,19 @@ void Coordinator::LoseSilentHosts(BootTime now, Effects* out) {
 bool Coordinator::Lose(BootTime now, const std::string& id, const StartedLast& started, bool in_the_log,
                        Effects* out) {
   Host& host = job_.hosts.Get(id);
-  const bool news = job_.CostsTheRound(host) && NoteCostlyLoss(now, host, started, in_the_log, out);
+  const bool costly = job_.CostsTheRound(host);
+  if (costly) {
+    const bool gone = host.IsGone();
+    const absl::Duration ago = gone ? absl::Milliseconds(host.status.host_gone_ms()) : absl::ZeroDuration();
+    NoteNodeLost(host.last_status_at - ago, host,
+                 gone ? absl::StrCat(host.Name(), " was lost: its main process died")
+                      : HowVanished(now, job_, host, started),
+                 in_the_log, out);
+  }
   if (!host.IsGone()) {
     job_.greatest.strayed |= host.IsTrainer();
     Forget(id, out);
-    return news;
+    return costly;
   }
   if (host.IsAttached()) {
     // The agent exits once this coordinator has acknowledged its report. If that agent holds this coordinator, the
@@ -45,21 +53,15 @@ bool Coordinator::Lose(BootTime now, const std::string& id, const StartedLast& s
     job_.hosts.Detach(&host);
   }
   ForgetEnded(id, out);
-  return news;
+  return costly;
 }
 
-bool Coordinator::NoteCostlyLoss(BootTime now, const Host& host, const StartedLast& started, bool in_the_log,
-                                 Effects* out) {
-  const std::string text = host.IsGone() ? absl::StrCat(host.Name(), " was lost: its main process died")
-                                         : HowVanished(now, job_, host, started);
-  const absl::Duration ago = host.IsGone() ? absl::Milliseconds(host.status.host_gone_ms()) : absl::ZeroDuration();
-  job_.greatest.NoteLoss(host.last_status_at - ago, text);
-  // The first loss is logged as the cause of the drain.
-  const bool news = job_.state == State::kRecovering || job_.greatest.loss_text != text;
-  if (news && in_the_log) {
-    Say(Severity::kWarning, text, out, {.event = events::kNodeLost, .node_rank = host.part.round.node_rank()});
-  }
-  return news;
+// The loss of a member, which ends the round.
+void Coordinator::NoteNodeLost(BootTime at, const Host& host, const std::string& text, bool in_the_log,
+                               Effects* out) {
+  job_.greatest.NoteLoss(at, text, in_the_log);
+  if (!in_the_log) return;
+  Say(Severity::kWarning, text, out, {.event = events::kNodeLost, .node_rank = host.part.round.node_rank()});
 }
 
 void Coordinator::ForgetEnded(const std::string& host_id, Effects* out) {

@@ -19,8 +19,8 @@ struct Transition {
   std::string_view event;
   std::string_view guard;   // condition
   std::string_view effect;  // order sent to all nodes
-  // What must hold of the job when the state is entered: the condition, or as much of it as a glance at the whole job
-  // can tell. A step that forgets a rule fails here, in every simulated and every real job.
+  // What must hold of the job when the state is entered: the condition, or as much of it as a glance at the whole
+  // job can tell. A step that forgets a rule fails here, in every simulated and every real job.
   bool (*holds)(BootTime now, const Job& job);
 };
 

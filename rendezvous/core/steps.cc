@@ -71,19 +71,21 @@ bool Coordinator::Step(BootTime now, Effects* out) {
   return false;
 }
 
-void Coordinator::Enter(State state, BootTime now, const std::string& why, Effects* out) {
+// whom: what the line in the log is about; its event is the state's.
+void Coordinator::Enter(State state, BootTime now, const std::string& why, Effects* out, const NoteSubject& whom) {
   MUSTER_CHECK(MayEnter(state, now, job_), "state transition not in the table, or its condition does not hold");
   // Starts and stops of rounds are logged for users; other transitions are logged elsewhere, or only for
   // debugging.
   const bool news = state == State::kRunning || state == State::kDraining;
-  Say(news ? Severity::kInfo : Severity::kDebug, why, out, {.event = EventOf(state)});
+  Say(news ? Severity::kInfo : Severity::kDebug, why, out,
+      {.event = EventOf(state), .rank = whom.rank, .node_rank = whom.node_rank});
   // The reason for nodes that wait meanwhile.
   if (state == State::kRunning) {
     const int count = job_.greatest.node_count();
     job_.why =
         absl::StrCat("round ", job_.greatest.number(), " runs with ", count, count == 1 ? " node" : " nodes");
   } else if (state == State::kDraining) {
-    job_.why = absl::StrCat("round ", job_.greatest.number(), " is stopping: ", why);
+    job_.why = absl::StrCat("round ", job_.greatest.number(), " is stopping: ", job_.greatest.drain_cause);
   }
   job_.state = state;
   job_.state_since = now;
@@ -147,7 +149,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
   job_.why = absl::StrCat("the coordinator is recovering round ", job_.greatest.number());
   const Members members = LookAtMembers(job_);
   if (!members.broken.empty()) {
-    Drain(now, members.broken, out);
+    Drain(now, {.text = members.broken}, out);
     return true;
   }
   if (members.all_run) {
@@ -158,7 +160,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
   }
   if (now < job_.succession.last_attach() + PatienceForAbsent(job_, members)) return false;
   job_.greatest.NoteLoss(job_.succession.WhenLost(job_.succession.epoch_start()), WhoDidNotReturn(job_));
-  Drain(now, job_.greatest.loss_text, out);
+  Drain(now, {.text = job_.greatest.loss_text}, out);
   return true;
 }
 
@@ -235,20 +237,23 @@ void Coordinator::MakeRound(BootTime now, const std::vector<Candidate>& members,
 // ---- running and draining -----------------------------------------------------------------------------------
 
 bool Coordinator::StepRunning(BootTime now, Effects* out) {
-  std::optional<std::string> why = WhyStop(now, job_);
-  if (!why && job_.greatest.succeeded.empty()) why = WhyGrow(now, &job_);
+  std::optional<StopReason> why = WhyStop(now, job_);
+  if (!why && job_.greatest.succeeded.empty()) {
+    if (std::optional<std::string> growth = WhyGrow(now, &job_)) why = StopReason{.text = *std::move(growth)};
+  }
   if (!why) return false;
   Drain(now, *why, out);
   return true;
 }
 
-void Coordinator::Drain(BootTime now, const std::string& why, Effects* out) {
-  job_.greatest.drain_cause = why;
+void Coordinator::Drain(BootTime now, const StopReason& why, Effects* out) {
+  job_.greatest.drain_cause = why.text;
   job_.greatest.trouble_at = now;
   announcements_.OnDrainBegins();
   // Usually 0 already. An earlier drain may have sent a STOP and turned back to recover a greater round.
   for (auto& [id, host] : job_.hosts) host.exchange.stop_seq = 0;
-  Enter(State::kDraining, now, why, out);
+  Enter(State::kDraining, now, why.is_logged ? absl::StrCat("stopping round ", job_.greatest.number()) : why.text,
+        out, {.rank = why.rank, .node_rank = why.node_rank});
 }
 
 bool Coordinator::StepDraining(BootTime now, Effects* out) {

@@ -167,6 +167,13 @@ class Cluster {
       return line.find(text) != std::string::npos;
     }));
   }
+  // The log lines with this event, in order.
+  std::vector<Note> Events(const std::string& event) const {
+    std::vector<Note> found;
+    std::copy_if(notes_.begin(), notes_.end(), std::back_inserter(found),
+                 [&](const Note& note) { return note.subject.event == event; });
+    return found;
+  }
   const Coordinator& core() const { return coordinator_; }
 
  private:
@@ -182,6 +189,7 @@ class Cluster {
       } else if (const auto* close = std::get_if<CloseStream>(&effect)) {
         for (auto& [name, node] : nodes_) node.closed |= node.stream == close->stream;
       } else if (const auto* note = std::get_if<Note>(&effect)) {
+        notes_.push_back(*note);
         if (note->severity != Severity::kDebug) said_.push_back(note->text);
         if (note->severity == Severity::kWarning) warnings_.push_back(note->text);
       }
@@ -194,6 +202,7 @@ class Cluster {
   std::map<std::string, Node> nodes_;
   std::vector<std::string> warnings_;
   std::vector<std::string> said_;
+  std::vector<Note> notes_;
 };
 
 inline CoordinatorOptions Fixed(int nodes, int max_restarts = 3) {

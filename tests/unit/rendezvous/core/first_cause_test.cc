@@ -41,7 +41,34 @@ TEST_F(CauseOfARound, IsAVanishedNodeNotItsPeersFailures) {
   EXPECT_EQ(c_.state(), State::kRunning);
   EXPECT_EQ(c_.Told("a").run().failures(), 0);
   EXPECT_EQ(c_.Said("round 1 ended; root cause: node 1 (b) was lost: no heartbeat for 1"), 1);
-  EXPECT_EQ(c_.Said("node 1 (b) was lost"), 1) << "named once";
+  EXPECT_EQ(c_.Said("node 1 (b) was lost"), 2) << "when it was lost, and as the root cause";
+}
+
+// For whoever alerts on the events of the log: the first loss has its event, and each event names its node.
+TEST(EventsOfTheLog, ALostNodeHasItsEventAlsoIfItsLossStopsTheRound) {
+  Cluster c(Elastic(1, 3));
+  for (const char* name : {"a", "b", "c"}) c.Join(name);
+  c.Pass(absl::Seconds(60), {"a", "b", "c"});
+  ASSERT_EQ(c.state(), State::kRunning);
+  c.Pass(absl::Seconds(20), {"a", "c"});
+  const std::vector<Note> lost = c.Events(events::kNodeLost);
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].severity, Severity::kWarning);
+  EXPECT_EQ(lost[0].subject.node_rank, 1);
+  const std::vector<Note> stopping = c.Events(events::kRoundStopping);
+  ASSERT_EQ(stopping.size(), 1u);
+  EXPECT_EQ(stopping[0].text, "stopping round 1") << "the cause was logged just before";
+}
+
+TEST(EventsOfTheLog, AFailedWorkerThatStopsTheRoundIsNamed) {
+  Cluster c(Elastic(1, 3));
+  for (const char* name : {"a", "b", "c"}) c.Join(name);
+  c.Pass(absl::Seconds(60), {"a", "b", "c"});
+  c.Fail("c", 7);
+  const std::vector<Note> stopping = c.Events(events::kRoundStopping);
+  ASSERT_EQ(stopping.size(), 1u);
+  EXPECT_EQ(stopping[0].subject.node_rank, 2);
+  EXPECT_EQ(stopping[0].subject.rank, c.At("c").status.failure().rank());
 }
 
 TEST_F(CauseOfARound, IsAVanishedNodeDespiteALateClose) {
@@ -84,7 +111,8 @@ TEST_F(CauseOfARound, NamesARestartedContainer) {
   c_.Join("b2", 1);
   c_.Pass(absl::Seconds(8), {"a", "c"});
   EXPECT_EQ(c_.Said("round 1 ended; root cause: node 1 (b) was lost: no heartbeat for 11s"), 1);
-  EXPECT_EQ(c_.Said("its container ended (a new one started 4s later)"), 1);
+  EXPECT_EQ(c_.Said("its container ended (a new one started 4s later)"), 2)
+      << "when it was lost, and as the root cause";
   EXPECT_EQ(c_.state(), State::kRunning);
 }
 
@@ -95,7 +123,8 @@ TEST_F(CauseOfARound, NamesARebootedMachine) {
   c_.At("b2").status.set_boot_id("machine, booted again");
   c_.Join("b2", 1);
   c_.Pass(absl::Seconds(8), {"a", "c"});
-  EXPECT_EQ(c_.Said("its machine ended (it or its replacement started 4s later)"), 1);
+  EXPECT_EQ(c_.Said("its machine ended (it or its replacement started 4s later)"), 2)
+      << "when it was lost, and as the root cause";
 }
 
 TEST_F(CauseOfARound, NamesAVanishedNodesLastStatus) {
@@ -105,7 +134,8 @@ TEST_F(CauseOfARound, NamesAVanishedNodesLastStatus) {
   c_.Fail("b", 137);
   c_.Close("b");
   c_.Pass(absl::Seconds(20), {"a", "c"});
-  EXPECT_EQ(c_.Said("; it last reported that rank 2 on b was killed because memory ran out"), 1);
+  EXPECT_EQ(c_.Said("; it last reported that rank 2 on b was killed because memory ran out"), 2)
+      << "when it was lost, and as the root cause";
 }
 
 TEST_F(CauseOfARound, IsADeathThatASuccessorProvedLater) {
@@ -118,7 +148,7 @@ TEST_F(CauseOfARound, IsADeathThatASuccessorProvedLater) {
   c_.Say("b2");
   c_.Pass(absl::Seconds(2), {"a", "c", "b2"});
   EXPECT_FALSE(c_.core().verdict().has_value()) << c_.core().verdict()->reason();
-  EXPECT_EQ(c_.Said("node 1 (b) was lost: its main process and agent died; restarted 5s"), 1);
+  EXPECT_EQ(c_.Said("node 1 (b) was lost: its main process and agent died; restarted 5s"), 2);
 }
 
 TEST_F(CauseOfARound, IsAHostDeathDespiteASlowSweep) {
@@ -133,7 +163,7 @@ TEST_F(CauseOfARound, IsAHostDeathDespiteASlowSweep) {
   c_.Phase("b", v1::PHASE_HOST_GONE);
   c_.Pass(absl::Seconds(2), {"a", "c"});
   EXPECT_FALSE(c_.core().verdict().has_value()) << c_.core().verdict()->reason();
-  EXPECT_EQ(c_.Said("node 1 (b) was lost: its main process died"), 1);
+  EXPECT_EQ(c_.Said("node 1 (b) was lost: its main process died"), 2) << "when it was lost, and as the root cause";
 }
 
 TEST_F(CauseOfARound, IsAPrimaryThatVanishedWithItsCoordinator) {
