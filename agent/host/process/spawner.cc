@@ -112,7 +112,7 @@ absl::StatusOr<pid_t> Spawner::SpawnWorker(const WorkerCommand& command, WorkerE
   posix_spawn_file_actions_adddup2(&launch.actions, command.stdout_fd, 1);
   posix_spawn_file_actions_adddup2(&launch.actions, command.stderr_fd, 2);
   posix_spawn_file_actions_adddup2(&launch.actions, pipe_fds[1], kExecStageStatusFd);
-  const absl::StatusOr<pid_t> pid = launch.Start(
+  absl::StatusOr<pid_t> pid = launch.Start(
       ExecStageArguments(getpid(), inherited_.nofile, file, command.argv, command.cpus), command.environment);
   close(pipe_fds[1]);
   if (!pid.ok()) {

@@ -99,7 +99,7 @@ TEST(CoordinatorRefusals, NodesThatKeepComingBackAreLoggedOnceEach) {
   for (int attempt = 0; attempt < 5; ++attempt) {
     for (int i = 0; i < kStranded; ++i) {
       Cluster::Node& stranger = c.At("x");
-      stranger.stream = static_cast<StreamId>(1000 + attempt * kStranded + i);
+      stranger.stream = StreamId{1000} + static_cast<StreamId>(attempt) * kStranded + static_cast<StreamId>(i);
       stranger.status.set_run_id("other");
       stranger.status.set_host_id("x" + std::to_string(i));
       stranger.status.set_hostname("x" + std::to_string(i));
