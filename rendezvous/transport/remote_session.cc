@@ -106,7 +106,7 @@ void RemoteSession::OnMetadata(Attempt* attempt, bool ok) {
   const bool accepted = ok && metadata.count(kServerKey) > 0;
   // Refused, or no coordinator: the status of the call shows which.
   if (!accepted) return Finish(attempt);
-  attempt->connected = true;
+  attempt->connected = reached_ = true;
   loop_->Cancel(attempt->connect_timer);
   Read(attempt);
   Advance(attempt);
@@ -192,7 +192,10 @@ void RemoteSession::OnFinished(Attempt* attempt) {
     if (attempt->disconnecting) {
       events_.on_closed();
     } else {
-      SessionError error{attempt->result.error_code(), attempt->result.error_message(), attempt->connected, ""};
+      SessionError error{.code = attempt->result.error_code(),
+                         .message = attempt->result.error_message(),
+                         .connected = attempt->connected,
+                         .reached_before = reached_};
       if (attempt->too_late && !attempt->connected) {
         error.own_limit = muster::FormatDuration(options_.connect_limit);
       } else if (attempt->result.ok() && !attempt->connected) {

@@ -58,6 +58,7 @@ class RemoteSession : public Session {
   const std::string target_;  // "the primary at host:port", for messages
   EventLoop* const loop_;
   const SessionEvents events_;
+  bool reached_ = false;     // the coordinator has accepted this session once
   bool by_address_ = false;  // the next attempt uses options_.address instead of the name
   std::string server_instance_;
   Attempt* current_ = nullptr;

@@ -19,23 +19,28 @@ constexpr size_t kMaxCauseBytes = 300;
 struct Known {
   std::string_view sign;
   std::string_view cause;
+  std::string_view cause_later = {};  // for a coordinator that was reached before; empty: the same
 };
 
 constexpr char kOtherProgram[] =
     "another program answers there, not muster; stop it, or use another port on all nodes";
 
+constexpr char kNameGone[] = "its name does not resolve any more (its machine is gone; not replaced yet?)";
+
 constexpr size_t kNameSigns = 5;  // the first of kKnown
 
 // A message may contain several signs: the most specific ones come first.
-constexpr std::array<Known, 20> kKnown = {{
-    {"Domain name not found", "its name does not resolve (not started yet, or a wrong name?)"},
+constexpr std::array<Known, 21> kKnown = {{
+    {"Domain name not found", "its name does not resolve (not started yet, or a wrong name?)", kNameGone},
     {"DNS server returned", "its name does not resolve (the name server failed)"},
     {"Could not contact DNS", "its name does not resolve (no name server answers)"},
     {"DNS query cancelled", "its name does not resolve (no name server answers)"},
-    {"DNS resolution failed", "its name does not resolve (not started yet, or a wrong name?)"},
+    {"DNS resolution failed", "its name does not resolve (not started yet, or a wrong name?)", kNameGone},
     {"http1.x server", kOtherProgram},
     {"Failed parsing HTTP/2", kOtherProgram},
-    {"Connection refused", "connection refused (not started yet, or a wrong address?)"},
+    {"Connection refused", "connection refused (not started yet, or a wrong address?)",
+     "connection refused (it has ended; has it not been started again yet?)"},
+    {"Cancelled on the server side", "its process has ended"},
     {"No route to host", "unreachable (no route to host)"},
     {"Network is unreachable", "unreachable (network is unreachable)"},
     {"Permission denied", "not permitted (a firewall of this machine?)"},
@@ -65,7 +70,8 @@ std::string Cause(const SessionError& error) {
   if (!error.own_limit.empty()) return "timed out after " + error.own_limit;
   if (error.code == kUnimplemented) return kOtherProgram;
   for (const Known& known : kKnown) {
-    if (error.message.find(known.sign) != std::string::npos) return std::string(known.cause);
+    if (error.message.find(known.sign) == std::string::npos) continue;
+    return std::string(error.reached_before && !known.cause_later.empty() ? known.cause_later : known.cause);
   }
   std::string cleaned = Clean(error.message);
   if (!cleaned.empty()) return cleaned;

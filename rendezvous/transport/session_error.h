@@ -8,10 +8,11 @@ namespace muster::rendezvous {
 
 // As gRPC reports it.
 struct SessionError {
-  int code = 0;            // grpc::StatusCode
-  std::string message;     // with gRPC's addresses and debugging text
-  bool connected = false;  // the coordinator had accepted this agent before
-  std::string own_limit;   // not empty: our own time limit ended the attempt; the limit, "5s"
+  int code = 0;                 // grpc::StatusCode
+  std::string message;          // with gRPC's addresses and debugging text
+  bool connected = false;       // the coordinator had accepted this agent before
+  std::string own_limit = {};   // not empty: our own time limit ended the attempt; the limit, "5s"
+  bool reached_before = false;  // an earlier session of this process reached the coordinator: it was there once
 };
 
 // Whether the coordinator's name did not resolve.

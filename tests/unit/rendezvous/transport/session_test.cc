@@ -114,6 +114,19 @@ TEST(SessionErrorTest, DebugNoiseIsStripped) {
             "another port on all nodes");
 }
 
+TEST(SessionErrorTest, APrimaryThatWasThereHasEndedRatherThanNotStarted) {
+  SessionError refused{.code = 14, .message = "UNKNOWN: Connection refused"};
+  EXPECT_THAT(DescribeSessionError(refused, kTarget), testing::HasSubstr("not started yet, or a wrong address?"));
+  refused.reached_before = true;
+  EXPECT_EQ(
+      DescribeSessionError(refused, kTarget),
+      "cannot connect to the primary at a:1: connection refused (it has ended; has it not been started again "
+      "yet?)");
+  EXPECT_EQ(
+      DescribeSessionError({.code = 1, .message = "Cancelled on the server side", .connected = true}, kTarget),
+      "lost the connection to the primary at a:1: its process has ended");
+}
+
 TEST(SessionErrorTest, GrpcInternalsAreNotPassedOn) {
   const auto cause = [](const std::string& last) {
     const std::string message = "failed to connect to all addresses; last error: " + last;
