@@ -115,6 +115,7 @@ class Stamps:
 
 class Checker:
     def __init__(self, build, stamps, deadline):
+        """stamps: {source: the file to make when it has passed}"""
         self._folder, self._stamps, self._deadline = build / "tidy", stamps, deadline
         self._numbers = itertools.count()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -169,8 +170,8 @@ class Checker:
         else:
             failed = set()
         for source in set(sources) - failed:
-            if stamp := self._stamps.of(source):
-                stamp.touch()
+            if self._stamps[source] is not None:
+                self._stamps[source].touch()
         return {source: "failed" if source in failed else "passed" for source in sources}
 
 
@@ -188,9 +189,10 @@ def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     CACHE.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + BUDGET_S if BUDGET_S > 0 else float("inf")
-    stamps = Stamps(build)
     sources = compiled_sources(build)
-    outcomes = {source: "known" for source in sources if (stamp := stamps.of(source)) and stamp.exists()}
+    known = Stamps(build)
+    stamps = {source: known.of(source) for source in sources}  # of the text as it is before it is checked
+    outcomes = {source: "known" for source, stamp in stamps.items() if stamp is not None and stamp.exists()}
     checker = Checker(build, stamps, deadline)
     unknown = [source for source in sources if source not in outcomes]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

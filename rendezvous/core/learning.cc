@@ -170,7 +170,8 @@ void Coordinator::LearnVerdict(BootTime now, const v1::Verdict& verdict, Effects
 void Coordinator::BeginEpoch(BootTime now, uint64_t above, Effects* out) {
   job_.succession.BeginEpoch(now, above, random_.Next());
   Say(Severity::kInfo,
-      absl::StrCat("an agent has followed a newer coordinator; recovering as epoch ", ToString(job_.epoch())),
+      absl::StrCat("another coordinator has served this job; learning its state from the nodes, as epoch ",
+                   ToString(job_.epoch())),
       out);
   job_.greatest.BeginEpoch();
   for (auto& [id, host] : job_.hosts) host.exchange.BeginEpoch();

@@ -86,6 +86,8 @@ void Coordinator::Enter(State state, BootTime now, const std::string& why, Effec
         absl::StrCat("round ", job_.greatest.number(), " runs with ", count, count == 1 ? " node" : " nodes");
   } else if (state == State::kDraining) {
     job_.why = absl::StrCat("round ", job_.greatest.number(), " is stopping: ", job_.greatest.drain_cause);
+  } else if (state == State::kVerdict) {
+    job_.why = "the job has ended; its result is on its way";
   }
   job_.state = state;
   job_.state_since = now;
