@@ -124,7 +124,7 @@ class WhatEndedTheJob(ClusterTest):
         job.open_gate("again")
         self.assertEqual([0, 0], [job.nodes[place].exit_code() for place in (0, 2)])
         primary = job.nodes[0]
-        self.assertEqual(1, len(primary.said(r"node 1 \(.*\) was lost: no heartbeat for \d+s")), primary.err())
+        self.assertEqual(1, len(primary.said(r"warning: node 1 \(.*\) was lost: no heartbeat for \d+s")), primary.err())
         self.assertTrue(primary.said(r"round 1 ended; root cause: node 1 \(.*\) was lost"))
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root: a PID namespace for each node")
