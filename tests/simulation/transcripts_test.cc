@@ -151,6 +151,62 @@ const std::vector<Story>& Stories() {
        .about = "Node 1 gets SIGTERM: it leaves, and the node that is started in its place runs the next round.",
        .shows = "round 2",
        .act = [](World* world) { world->SignalHost(world->HostAt(1), 15); }},
+      {.name = "primarys_host_is_killed",
+       .about =
+           "The host of node 0 is killed. Its agent, which holds the coordinator, ends the workers, and tells all "
+           "nodes before it ends itself (the farewell). So the next coordinator waits for no lease.",
+       .shows = "node 0 was lost: its main process died",
+       .act = [](World* world) { world->KillHost(world->HostAt(0)); }},
+      {.name = "primarys_machine_is_lost",
+       .about = "The machine of node 0 loses power, and the coordinator with it. The coordinator of the new node "
+                "0 knows "
+                "nothing, and waits for lease and margin before the next round.",
+       .shows = "round 2",
+       .act = [](World* world) { world->PowerOff(world->HostAt(0)->machine); }},
+      {.name = "coordinator_is_away_for_longer_than_a_lease",
+       .about = "The machine of node 0 loses power, and is replaced after 9 s only. Node 1 stops its workers "
+                "before its "
+                "lease ends, and goes on trying to reach the coordinator.",
+       .shows = "the coordinator did not answer",
+       .act = [](World* world) { world->PowerOff(world->HostAt(0)->machine); },
+       .shape = [](Scenario* s) { s->replace_low = s->replace_high = 9 * kSecond; }},
+      {.name = "separate_coordinator",
+       .about = "The coordinator is on a machine of its own, which loses power. Its successor lets the round run.",
+       .shows = "all members of the round are back",
+       .act = [](World* world) { world->EndAlone(world->alone(), true); },
+       .shape = [](Scenario* s) { s->coordinator_alone = true; }},
+      {.name = "job_shrinks",
+       .about = "A job of one to two nodes loses one. After the lease of the lost node the other one goes on by "
+                "itself.",
+       .shows = "starting 1 worker on 1 node, round 2",
+       .act = [](World* world) { world->PowerOff(OtherMember(world)); },
+       .shape =
+           [](Scenario* s) {
+             WithoutPlaces(s);
+             s->min_nodes = 1;
+             s->replace_low = s->replace_high = 60 * kSecond;
+           }},
+      {.name = "replacement_comes_too_late",
+       .about = "The machine of node 1 loses power, and nothing replaces it within --rejoin-timeout, here 10 s: "
+                "the job "
+                "ends with 69.",
+       .shows = "verdict 69",
+       .act = [](World* world) { world->PowerOff(world->HostAt(1)->machine); },
+       .shape =
+           [](Scenario* s) {
+             s->rejoin_timeout = 10 * kSecond;
+             s->replace_low = s->replace_high = 60 * kSecond;
+           }},
+      {.name = "node_fails_its_preflight",
+       .about = "Each node runs a preflight first. One that fails is tried again after a while, and the round "
+                "begins once "
+                "both nodes are fit.",
+       .shows = "preflight",
+       .shape =
+           [](Scenario* s) {
+             s->preflight_timeout = 5 * kSecond;
+             s->preflight_fails_percent = 60;
+           }},
       {.name = "job_is_cancelled",
        .about = "Node 0 gets SIGINT: the job ends on all nodes.",
        .shows = "verdict 130",
