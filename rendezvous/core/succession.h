@@ -5,7 +5,7 @@
 // needless. Each coordinator's orders carry its epoch, and an agent follows the greatest epoch that it has met:
 // whoever hears of a greater epoch than its own takes a still greater one and recovers anew.
 //
-// A predecessor that ended with its node may have left a farewell (farewell.cc), which nodes bring along.
+// A predecessor that ended with its node may have left a farewell (farewell.h), which nodes bring along.
 #pragma once
 
 #include <optional>
