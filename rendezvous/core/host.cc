@@ -89,6 +89,10 @@ void Host::PostponeDeadlines(absl::Duration shift) {
 
 bool Host::IsIdle() const { return !IsActive(status.phase()) && status.live_workers() == 0; }
 
+bool Host::RunsSomething() const { return !IsIdle() && !IsUnusable(); }
+
+bool Host::HasAcknowledged() const { return status.has_verdict() && (IsIdle() || IsUnusable()); }
+
 bool Host::Follows(const v1::Epoch& epoch) const {
   return Same(status.applied().epoch(), epoch) && exchange.counts_from != 0;
 }

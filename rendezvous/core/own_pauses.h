@@ -1,10 +1,7 @@
 // Pauses of the coordinator's own process: after one, hosts must not be taken for silent.
 #pragma once
 
-#include <algorithm>
-
 #include "base/time.h"
-#include "rendezvous/core/options.h"
 
 namespace muster::rendezvous {
 
@@ -13,15 +10,7 @@ class OwnPauses {
   OwnPauses(BootTime now, absl::Duration lease) : lease_(lease), last_event_(now) {}
 
   // An event came. By how much all deadlines of hosts move later: in total by at most one lease.
-  absl::Duration Notice(BootTime now) {
-    const absl::Duration late = now - last_event_ - kTick;
-    last_event_ = now;
-    if (late >= lease_ / 2 && now - woke_at_ >= kLeasesBetweenPauses * lease_) woke_at_ = now;
-    if (late < kLateness || total_ >= lease_) return absl::ZeroDuration();
-    const absl::Duration shift = std::min(late, lease_ - total_);
-    total_ += shift;
-    return shift;
-  }
+  absl::Duration Notice(BootTime now);
 
   BootTime last_event() const { return last_event_; }
   // End of the last long pause: statuses that arrived during it may still be unread.
