@@ -105,8 +105,6 @@ class AgentProcess {
   rendezvous::SessionEvents Events();
 
   // Effects.
-  template <typename Event>
-  void Step(Event event);
   void Do(const SendToCoordinator& send);
   void Do(const SendToHost& send);
   void Do(const Connect&);
@@ -114,7 +112,6 @@ class AgentProcess {
   void Do(const EndHost& end);
   void Do(const Probe& probe);
   void Do(const ExitAgent& exit);
-  void Do(const Note& note) { Log("agent", note); }
 
   void Tick();
   uint16_t PrimaryPort() const { return static_cast<uint16_t>(config_.primary().port()); }
@@ -126,6 +123,10 @@ class AgentProcess {
   EventLoop loop_;
   Writer writer_;
   AgentCore core_;
+  AgentDriver driver_{&core_,
+                      {.clock = &EventLoop::Now,
+                       .carry_out = ByType<Effect>([this](const auto& effect) { Do(effect); }),
+                       .log = [](const Note& note) { Log("agent", note); }}};
   std::unique_ptr<FramedLink> link_;
   std::vector<v1::HostStatus> early_;  // received before Configure(); the first one contains the configuration
   bool configured_ = false;
@@ -200,15 +201,6 @@ void AgentProcess::UpdateLogContext(const v1::Round& round) const {
   SetLogContext(context);
 }
 
-template <typename Event>
-void AgentProcess::Step(Event event) {
-  Effects effects;
-  event(EventLoop::Now(), &effects);
-  for (const Effect& effect : effects) {
-    std::visit([this](const auto& e) { this->Do(e); }, effect);
-  }
-}
-
 // --- The host -------------------------------------------------------------------------------------------------
 
 void AgentProcess::OnHostMessage(std::string_view payload) {
@@ -219,7 +211,7 @@ void AgentProcess::OnHostMessage(std::string_view payload) {
     // Exit rather than stay silent: the host limits how often it restarts its agent.
     return Do(ExitAgent{kExitFault, "an invalid status"});
   }
-  if (configured_) return Step([&](BootTime now, Effects* out) { core_.OnHostStatus(now, status, out); });
+  if (configured_) return driver_.Feed(&AgentCore::OnHostStatus, status);
   const bool first = early_.empty();
   if (early_.size() == kMaxEarlyStatuses) early_.erase(early_.begin() + 1);
   early_.push_back(status);
@@ -227,14 +219,14 @@ void AgentProcess::OnHostMessage(std::string_view payload) {
 }
 
 void AgentProcess::OnLinkClosed() {
-  if (configured_) return core_.OnHostLinkClosed(EventLoop::Now());
+  if (configured_) return driver_.Feed(&AgentCore::OnHostLinkClosed);
   exit_code_ = 0;  // without a configuration there is nothing to clean up
   loop_.Stop();
 }
 
 bool AgentProcess::WatchHost(const v1::HostStatus& status) {
   host_pidfd_ = OpenPidFd(static_cast<pid_t>(status.host_pid()));
-  const auto ended = [this] { Step([&](BootTime now, Effects* out) { core_.OnHostClosed(now, out); }); };
+  const auto ended = [this] { driver_.Feed(&AgentCore::OnHostClosed); };
   if (host_pidfd_ < 0 && errno != ESRCH) {  // the host may be alive: do not end its workers
     Log(Severity::kError, "agent",
         "cannot watch the host process (pid " + std::to_string(status.host_pid()) +
@@ -325,7 +317,7 @@ void AgentProcess::Configure(bool serves) {
   std::vector<v1::HostStatus> early = std::exchange(early_, {});
   early.front().mutable_memory()->set_served(serves);  // the host stores the decision for later agents
   for (const v1::HostStatus& status : early) {
-    Step([&](BootTime now, Effects* out) { core_.OnHostStatus(now, status, out); });
+    driver_.Feed(&AgentCore::OnHostStatus, status);
   }
   Tick();
 }
@@ -351,9 +343,8 @@ void AgentProcess::CheckPrimaryAddress() {
 
 // Every agent watches anew: its predecessor has passed a notice on to the host, or this agent receives it again.
 void AgentProcess::WatchNotice() {
-  notice_watch_ = std::make_unique<NoticeWatch>(&loop_, config_.notice(), [this](const std::string& why) {
-    Step([&](BootTime now, Effects* out) { core_.OnNotice(now, why, out); });
-  });
+  notice_watch_ = std::make_unique<NoticeWatch>(
+      &loop_, config_.notice(), [this](const std::string& why) { driver_.Feed(&AgentCore::OnNotice, why); });
   const absl::Status started = notice_watch_->Start();
   if (started.ok()) return;
   Log(Severity::kError, "agent",
@@ -371,21 +362,19 @@ void AgentProcess::MakeCoordinator() {
 }
 
 rendezvous::SessionEvents AgentProcess::Events() {
-  return {.on_connected =
-              [this](const std::string& address) {
-                port_used_by_other_ = false;  // that process forwards to the coordinator
-                Step([&](BootTime now, Effects* out) { core_.OnConnected(now, address, out); });
-              },
-          .on_directive =
-              [this](const v1::Directive& directive) {
-                Step([&](BootTime now, Effects* out) { core_.OnDirective(now, directive, out); });
-              },
-          .on_disconnected = [this](const std::string& why, int refused) { OnNotReached(why, refused); },
-          .on_closed =
-              [this] {
-                closed_ = true;
-                if (exit_code_.has_value()) StopWhenDrained();
-              }};
+  return {
+      .on_connected =
+          [this](const std::string& address) {
+            port_used_by_other_ = false;  // that process forwards to the coordinator
+            driver_.Feed(&AgentCore::OnConnected, address);
+          },
+      .on_directive = [this](const v1::Directive& directive) { driver_.Feed(&AgentCore::OnDirective, directive); },
+      .on_disconnected = [this](const std::string& why, int refused) { OnNotReached(why, refused); },
+      .on_closed =
+          [this] {
+            closed_ = true;
+            if (exit_code_.has_value()) StopWhenDrained();
+          }};
 }
 
 void AgentProcess::OnNotReached(const std::string& why, int refused) {
@@ -394,7 +383,7 @@ void AgentProcess::OnNotReached(const std::string& why, int refused) {
     rendezvous::RefreshPortHolder(EventLoop::Now(), PrimaryPort(), &port_retry_);
     next = port_retry_.OnNoCoordinator(EventLoop::Now(), why, rendezvous::IsOtherProgram(why));
   }
-  Step([&](BootTime now, Effects* out) { core_.OnDisconnected(now, next.why, next.exit_code, out); });
+  driver_.Feed(&AgentCore::OnDisconnected, next.why, next.exit_code);
 }
 
 // Called before the member's first status is processed, so the next round is made with the offer sent here.
@@ -402,7 +391,7 @@ void AgentProcess::OnMemberAttached(const std::string& peer) {
   if (!configured_) return;
   if (reach_check_ != nullptr) reach_check_->OnMemberAttached();
   const std::string address = rendezvous::LocalAddressTowards(peer);
-  Step([&](BootTime now, Effects* out) { core_.OnLocalAddress(now, address, out); });
+  driver_.Feed(&AgentCore::OnLocalAddress, address);
 }
 
 // --- Effects --------------------------------------------------------------------------------------------------
@@ -429,9 +418,7 @@ bool AgentProcess::Listening() {
   const rendezvous::PortUser user = {
       .has_served = has_served, .lease = rendezvous::LeaseOf(config_), .port = PrimaryPort()};
   const rendezvous::PortRetry::Next next = port_retry_.OnFailure(now, status, user);
-  loop_.Post([this, next] {
-    Step([&](BootTime at, Effects* out) { core_.OnDisconnected(at, next.why, next.exit_code, out); });
-  });
+  loop_.Post([this, next] { driver_.Feed(&AgentCore::OnDisconnected, next.why, next.exit_code); });
   return false;
 }
 
@@ -452,11 +439,8 @@ void AgentProcess::Do(const EndHost& end) {
   ender_ = std::make_unique<HostEnder>(
       &loop_, host_pidfd_, std::move(host), [is_child] { return is_child ? getppid() : 0; },
       HostEnder::Events{
-          .on_swept = [this] { Step([&](BootTime now, Effects* out) { core_.OnHostSwept(now, out); }); },
-          .on_not_swept =
-              [this](const std::string& left) {
-                Step([&](BootTime, Effects* out) { core_.OnHostNotSwept(left, out); });
-              },
+          .on_swept = [this] { driver_.Feed(&AgentCore::OnHostSwept); },
+          .on_not_swept = [this](const std::string& left) { driver_.Feed(&AgentCore::OnHostNotSwept, left); },
           .on_host_lives =
               [this] {
                 Do(ExitAgent{0, "the host has replaced this agent"});
@@ -467,9 +451,7 @@ void AgentProcess::Do(const EndHost& end) {
 
 void AgentProcess::Do(const Probe& probe) {
   const bool dead = IsProvedDead(probe.predecessor, config_, host_.host_pid());
-  loop_.Post([this, dead, id = probe.predecessor.host_id()] {
-    Step([&](BootTime now, Effects* out) { core_.OnProbed(now, id, dead, out); });
-  });
+  loop_.Post([this, dead, id = probe.predecessor.host_id()] { driver_.Feed(&AgentCore::OnProbed, id, dead); });
 }
 
 void AgentProcess::Do(const ExitAgent& exit) {
@@ -503,8 +485,8 @@ void AgentProcess::Tick() {
   ReplaceDeadListener();
   if (coordinator_ != nullptr && (listens_ || config_.single_node())) coordinator_->Tick();
   const bool others = coordinator_ != nullptr && coordinator_->HasRemoteMembers();
-  Step([&](BootTime now, Effects* out) { core_.OnServesOthers(now, others, out); });
-  Step([&](BootTime now, Effects* out) { core_.OnTick(now, out); });
+  driver_.Feed(&AgentCore::OnServesOthers, others);
+  driver_.Feed(&AgentCore::OnTick);
   loop_.After(std::min(kTick, rendezvous::kTick), [this] { Tick(); });
 }
 

@@ -81,7 +81,7 @@ void CoordinatorService::OnClosed(StreamId stream) {
 
 void CoordinatorService::OnTurnedAway(const std::string& peer, const std::string& why) {
   Effects effects;
-  core().OnTurnedAway(peer, why, &effects);
+  core().OnTurnedAway(callbacks_.clock(), peer, why, &effects);
   CarryOut(effects);
 }
 

@@ -52,7 +52,7 @@ void AgentCore::Adopt(BootTime now, const v1::HostStatus& status, Effects* out) 
   WatchCoordinator(now, out);
 }
 
-void AgentCore::OnHostLinkClosed(BootTime now) {
+void AgentCore::OnHostLinkClosed(BootTime now, Effects*) {
   if (!host_link_closed_at_) host_link_closed_at_ = now;
 }
 
@@ -82,7 +82,7 @@ void AgentCore::OnHostSwept(BootTime now, Effects* out) {
 }
 
 // Does not report HOST_GONE, which would be taken as proof: the coordinator waits for the lease of this node.
-void AgentCore::OnHostNotSwept(const std::string& left, Effects* out) {
+void AgentCore::OnHostNotSwept(BootTime, const std::string& left, Effects* out) {
   if (finished_ || host_gone_) return;
   Say(Severity::kError,
       absl::StrCat("the main process of this node died; processes that it had started could not be ended: ", left),

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/driver.h"
 #include "base/note.h"
 #include "base/time.h"
 #include "base/waiting_line.h"
@@ -77,13 +78,13 @@ class AgentCore {
   void OnHostStatus(BootTime now, const v1::HostStatus& status, Effects* out);
   // The link to the host closed. If the host died, its pidfd fires within moments, before or after. If the host
   // lives, a newer agent has taken over.
-  void OnHostLinkClosed(BootTime now);
+  void OnHostLinkClosed(BootTime now, Effects* out);
   // The host's pidfd fired: the host has ended.
   void OnHostClosed(BootTime now, Effects* out);
   void OnHostSwept(BootTime now, Effects* out);
   // The host has ended, but some of its processes could not be ended in time, or could not be examined. `left`
   // names them.
-  void OnHostNotSwept(const std::string& left, Effects* out);
+  void OnHostNotSwept(BootTime now, const std::string& left, Effects* out);
 
   void OnConnected(BootTime now, const std::string& local_address, Effects* out);
   void OnDirective(BootTime now, const v1::Directive& directive, Effects* out);
@@ -225,5 +226,7 @@ class AgentCore {
   BootTime gone_deadline_ = absl::InfiniteFuture();
   uint64_t gone_seq_ = 0;
 };
+
+using AgentDriver = CoreDriver<AgentCore, Effect>;
 
 }  // namespace muster::agent

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
@@ -103,15 +102,12 @@ class HostProcess {
         agent_(&loop_, &spawner_, plan_.agent_arguments, plan_.inherited, AgentEvents()),
         preflight_(&spawner_, writer_, plan_.preflight),
         gpus_(&loop_, &spawner_, Marked(plan_.inherited),
-              [this](const GpuUsers& users) {
-                Dispatch([&](BootTime now, Effects* out) { core_.OnGpuUsers(now, users, out); });
-              }),
+              [this](const GpuUsers& users) { driver_.Feed(&HostCore::OnGpuUsers, users); }),
         port_keeper_(plan_.worker_ports),
         timer_pipe_(
             &loop_, [this](int local_rank, const std::string& what) { OnTimerExpired(local_rank, what); },
             [this](int local_rank) { KillWorker(local_rank); }),
-        progress_(&loop_, plan_.progress_file,
-                  [this] { Dispatch([this](BootTime, Effects* out) { core_.OnProgress(out); }); }) {}
+        progress_(&loop_, plan_.progress_file, [this] { driver_.Feed(&HostCore::OnProgress); }) {}
 
   ~HostProcess() {
     if (signal_fd_ >= 0) close(signal_fd_);
@@ -128,10 +124,8 @@ class HostProcess {
     if (plan_.before_start) plan_.before_start();
     OpenTimerPipe();
     RETURN_IF_ERROR(WithContext(progress_.Start(), "cannot watch the progress file"));
-    Dispatch([this](BootTime now, Effects* out) {
-      core_.Begin(now, out);
-      core_.OnWallClock(now, absl::Now(), out);
-    });
+    driver_.Feed(&HostCore::Begin);
+    driver_.Feed(&HostCore::OnWallClock, absl::Now());
     RETURN_IF_ERROR(first_agent_);
     ScheduleTick();
     loop_.Run();
@@ -139,22 +133,6 @@ class HostProcess {
   }
 
  private:
-  // Passes every event to the core. Effects of events that occur while an effect is applied are queued behind it.
-  template <typename Event>
-  void Dispatch(Event event) {
-    Effects effects;
-    event(EventLoop::Now(), &effects);
-    for (Effect& effect : effects) pending_.push_back(std::move(effect));
-    if (applying_) return;
-    applying_ = true;
-    while (!pending_.empty()) {
-      Effect effect = std::move(pending_.front());
-      pending_.pop_front();
-      std::visit([this](auto& one) { this->Apply(one); }, effect);
-    }
-    applying_ = false;
-  }
-
   // Whether a child that this process did not start descends from a worker. nullopt: not known now.
   std::optional<bool> ComesFromWorker(const ProcessInfo& child) const {
     if (IsInWorkersSession(child)) return true;
@@ -197,10 +175,8 @@ class HostProcess {
       // After a pause of this process, worker exits and the tick are pending at once. Workers that have ended by
       // now ended before the tick may end the lease.
       spawner_.CollectWorkers();
-      Dispatch([this](BootTime now, Effects* out) {
-        core_.OnWallClock(now, absl::Now(), out);
-        core_.OnTick(now, out);
-      });
+      driver_.Feed(&HostCore::OnWallClock, absl::Now());
+      driver_.Feed(&HostCore::OnTick);
       ScheduleTick();
     });
   }
@@ -236,7 +212,7 @@ class HostProcess {
         if (MeansLeave(signal)) closing_.Hurry();
       } else {
         spawner_.CollectWorkers();  // workers that have ended by now were not ended by this signal
-        Dispatch([this, signal](BootTime now, Effects* out) { core_.OnSignal(now, signal, out); });
+        driver_.Feed(&HostCore::OnSignal, signal);
       }
     }
   }
@@ -247,18 +223,16 @@ class HostProcess {
     AgentChild::Events events;
     events.on_directive = [this](const v1::HostDirective& directive) {
       spawner_.CollectWorkers();  // workers that have ended by now were not ended by this order
-      Dispatch([&](BootTime now, Effects* out) { core_.OnDirective(now, directive, out); });
+      driver_.Feed(&HostCore::OnDirective, directive);
     };
-    events.on_closed = [this](uint64_t number) {
-      Dispatch([&](BootTime now, Effects* out) { core_.OnAgentClosed(now, number, out); });
-    };
+    events.on_closed = [this](uint64_t number) { driver_.Feed(&HostCore::OnAgentClosed, number); };
     events.on_failed = [this](uint64_t number, const absl::Status& status) {
       if (number == 1) {  // no workers run yet, so the host fails at once
         first_agent_ = WithContext(status, "cannot start the first agent");
         return;
       }
       const std::string why(AsStd(status.message()));
-      Dispatch([&](BootTime now, Effects* out) { core_.OnAgentFailed(now, number, why, out); });
+      driver_.Feed(&HostCore::OnAgentFailed, number, why);
     };
     return events;
   }
@@ -305,7 +279,7 @@ class HostProcess {
       if (const auto process = ReadProcess(*pid)) worker.set_start_ticks(process->start);
       spawned.push_back(worker);
     }
-    Dispatch([&](BootTime now, Effects* out) { core_.OnSpawned(now, spawned, out); });
+    driver_.Feed(&HostCore::OnSpawned, spawned);
     for (const auto& [local_rank, why] : failed) OnSpawnFailed(local_rank, kSpawnRefused, why);
   }
 
@@ -364,33 +338,27 @@ class HostProcess {
 
   Spawner::WorkerEvents EventsOf(int local_rank) {
     Spawner::WorkerEvents events;
-    events.executing = [this, local_rank] {
-      Dispatch([&](BootTime now, Effects* out) { core_.OnExecuting(now, local_rank, out); });
-    };
+    events.executing = [this, local_rank] { driver_.Feed(&HostCore::OnExecuting, local_rank); };
     events.failed = [this, local_rank](int exit_code, const std::string& why) {
       OnSpawnFailed(local_rank, exit_code, why);
     };
     events.exited = [this, local_rank](const Ending& ending) { OnExit(local_rank, ending); };
     events.spares_rest = [this](const Ending& ending) { return core_.SparesRest(ending); };
-    events.rest_ended = [this, local_rank] {
-      Dispatch([&](BootTime now, Effects* out) { core_.OnRestEnded(now, local_rank, out); });
-    };
+    events.rest_ended = [this, local_rank] { driver_.Feed(&HostCore::OnRestEnded, local_rank); };
     return events;
   }
 
   void OnSpawnFailed(int local_rank, int exit_code, const std::string& why) {
     const std::string text = ToUtf8(why, kMaxErrorText);
-    Dispatch([&](BootTime now, Effects* out) { core_.OnSpawnFailed(now, local_rank, exit_code, text, out); });
+    driver_.Feed(&HostCore::OnSpawnFailed, local_rank, exit_code, text);
   }
 
   void OnExit(int local_rank, Ending ending) {
     if (ending.by_signal && ending.number == SIGKILL) ending.oom_killed = oom_watch_.WasOomKilled(local_rank);
     if (!ending.ok()) failure_details_.Explain(local_rank, &ending);
     timer_pipe_.WorkerEnded(local_rank);
-    Dispatch([&](BootTime now, Effects* out) {
-      core_.SetWallAtBoot(absl::Now() - (now - absl::UnixEpoch()));
-      core_.OnExit(now, local_rank, ending, out);
-    });
+    core_.SetWallAtBoot(absl::Now() - (EventLoop::Now() - absl::UnixEpoch()));
+    driver_.Feed(&HostCore::OnExit, local_rank, ending);
   }
 
   void Apply(const SignalWorkers& effect) {
@@ -426,7 +394,7 @@ class HostProcess {
       AwaitRoundOutput(failed, EventLoop::Now() + kRoundOutputLimit, sweeps_);
       return;
     }
-    Dispatch([&](BootTime now, Effects* out) { core_.OnSwept(now, text, out); });
+    driver_.Feed(&HostCore::OnSwept, text);
   }
 
   // Waits for two other threads before the round is over: one reads the pipe to its end, which takes long only if
@@ -441,7 +409,7 @@ class HostProcess {
     }
     if (failed) core_.OnLastOutput(*failed, failure_details_.LastOutput(*failed));
     loop_.Post([this, sweep] {  // queued behind a report that the progress file was touched
-      if (sweep == sweeps_) Dispatch([this](BootTime now, Effects* out) { core_.OnSwept(now, "", out); });
+      if (sweep == sweeps_) driver_.Feed(&HostCore::OnSwept, "");
     });
   }
 
@@ -455,9 +423,7 @@ class HostProcess {
   void Apply(const StartPreflight&) {
     WorkerEnvironmentOptions environment = plan_.environment;
     environment.marker = FormatMarker(marker_);
-    const auto ended = [this](const Ending& ending) {
-      Dispatch([&](BootTime now, Effects* out) { core_.OnPreflightEnded(now, ending, out); });
-    };
+    const auto ended = [this](const Ending& ending) { driver_.Feed(&HostCore::OnPreflightEnded, ending); };
     const absl::Status started =
         preflight_.Start(PreflightEnvironment(environment, about_.place, plan_.inherited), ended);
     if (!started.ok()) ended(Ending{.number = kSpawnRefused, .error_text = std::string(AsStd(started.message()))});
@@ -467,7 +433,7 @@ class HostProcess {
   void OnPreflightSwept(const std::string& left) {
     const std::string text = ToUtf8(left, kMaxErrorText);
     if (text.empty()) return AwaitPreflightOutput(EventLoop::Now() + kRoundOutputLimit);
-    Dispatch([&](BootTime now, Effects* out) { core_.OnSwept(now, text, out); });
+    driver_.Feed(&HostCore::OnSwept, text);
   }
 
   void AwaitPreflightOutput(BootTime until) {
@@ -476,7 +442,7 @@ class HostProcess {
       return;
     }
     core_.OnPreflightOutput(preflight_.LastLine());
-    Dispatch([this](BootTime now, Effects* out) { core_.OnSwept(now, "", out); });
+    driver_.Feed(&HostCore::OnSwept, "");
   }
 
   void Apply(const AskGpus&) { gpus_.Ask(); }
@@ -534,7 +500,7 @@ class HostProcess {
     const std::string trouble(AsStd(port.status().message()));
     if (trouble != offer_trouble_ && !port.ok()) Log(Severity::kError, kPart, trouble);  // once for all retries
     offer_trouble_ = trouble;
-    Dispatch([&](BootTime now, Effects* out) { core_.OnOffer(now, port.ok() ? *port : 0, out); });
+    driver_.Feed(&HostCore::OnOffer, port.ok() ? *port : 0);
   }
 
   static int64_t Number(const v1::Round& round) { return static_cast<int64_t>(round.id().number()); }
@@ -553,8 +519,6 @@ class HostProcess {
     closing_.Begin(plan_.report, end, effect.asked_to_leave);
   }
 
-  void Apply(const Note& note) { Log(kPart, note); }
-
   static constexpr int kSpawnRefused = 126;  // exit code of a worker for which no process could be created
 
   const int slots_;
@@ -569,8 +533,10 @@ class HostProcess {
   const TerminalModes terminal_;
   EventLoop loop_;
   HostCore core_;
-  std::deque<Effect> pending_;
-  bool applying_ = false;
+  HostDriver driver_{&core_,
+                     {.clock = &EventLoop::Now,
+                      .carry_out = ByType<Effect>([this](const auto& effect) { Apply(effect); }),
+                      .log = [](const Note& note) { Log(kPart, note); }}};
   WorkerOutput output_;
   Closing closing_;
   Spawner spawner_;

@@ -284,7 +284,7 @@ void Coordinator::NoteRefusal(const std::string& name, const std::string& reason
   }
 }
 
-void Coordinator::OnTurnedAway(const std::string& address, const std::string& reason, Effects* out) {
+void Coordinator::OnTurnedAway(BootTime, const std::string& address, const std::string& reason, Effects* out) {
   NoteRefusal(absl::StrCat("a node at ", address.empty() ? "an unknown address" : address), reason, &turned_away_,
               out);
 }

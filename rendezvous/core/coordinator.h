@@ -19,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/driver.h"
 #include "base/exit_codes.h"
 #include "base/note.h"
 #include "base/time.h"
@@ -54,7 +55,7 @@ class Coordinator {
   void OnClosed(BootTime now, StreamId stream, Effects* out);
   void OnTick(BootTime now, Effects* out);
   // The shell rejected a connection from this address before its first status, because of a wrong token.
-  void OnTurnedAway(const std::string& address, const std::string& reason, Effects* out);
+  void OnTurnedAway(BootTime now, const std::string& address, const std::string& reason, Effects* out);
 
   State state() const { return state_; }
   const v1::Epoch& epoch() const { return epoch_; }
@@ -375,5 +376,7 @@ class Coordinator {
   BootTime primary_ended_at_ = absl::InfiniteFuture();  // by word_left_
   std::string last_why_;
 };
+
+using CoordinatorDriver = CoreDriver<Coordinator, Effect>;
 
 }  // namespace muster::rendezvous

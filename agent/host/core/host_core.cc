@@ -396,7 +396,7 @@ void HostCore::OnLastOutput(int local_rank, const std::string& lines) {
 }
 
 // The report may arrive after the end of the round: it counts for that round until the next one starts.
-void HostCore::OnProgress(Effects* out) {
+void HostCore::OnProgress(BootTime, Effects* out) {
   if (progressed_ || !IsSet(started_)) return;
   progressed_ = true;
   SendStatus(out);

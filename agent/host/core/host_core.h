@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "agent/host/core/ladder.h"
+#include "base/driver.h"
 #include "base/note.h"
 #include "base/time.h"
 #include "muster/v1/host.pb.h"
@@ -202,7 +203,7 @@ class HostCore {
   // Local rank of the worker that made the current round fail.
   std::optional<int> failed_local_rank() const;
 
-  void OnProgress(Effects* out);  // the progress file was touched in the current round
+  void OnProgress(BootTime now, Effects* out);  // the progress file was touched in the current round
 
   // Answer to Sweep. left: empty when nothing of the round is alive; else the processes that are still alive.
   void OnSwept(BootTime now, const std::string& left, Effects* out);
@@ -405,5 +406,7 @@ class HostCore {
   bool finished_ = false;
   std::string trouble_;
 };
+
+using HostDriver = CoreDriver<HostCore, Effect>;
 
 }  // namespace muster::host

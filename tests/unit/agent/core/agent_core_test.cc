@@ -317,7 +317,7 @@ TEST_F(AgentCoreTest, AnUnsweptHostIsNotReportedAsGone) {
   Connected();
   core_.OnHostClosed(now_, &effects_);
   Forget();
-  core_.OnHostNotSwept("2 processes", &effects_);
+  core_.OnHostNotSwept(now_, "2 processes", &effects_);
   EXPECT_TRUE(core_.finished());
   EXPECT_TRUE(Took<SendToCoordinator>().empty());
   EXPECT_EQ(Took<ExitAgent>().size(), 1u);
@@ -331,7 +331,7 @@ TEST_F(AgentCoreTest, ASilentHostIsKilledFirst) {
 }
 
 TEST_F(AgentCoreTest, AClosedLinkToALiveHostMeansANewerAgent) {
-  core_.OnHostLinkClosed(now_);
+  core_.OnHostLinkClosed(now_, &effects_);
   Pass(kHostEndWait + absl::Seconds(1));
   EXPECT_TRUE(core_.finished());
   EXPECT_TRUE(Took<EndHost>().empty());

@@ -136,7 +136,7 @@ class Cluster {
   }
 
   void TurnAway(const std::string& address, const std::string& why) {
-    Do([&](Effects* out) { coordinator_.OnTurnedAway(address, why, out); });
+    Do([&](Effects* out) { coordinator_.OnTurnedAway(now_, address, why, out); });
   }
 
   // Lets time pass; the named hosts go on sending heartbeats.
