@@ -296,6 +296,7 @@ void Coordinator::Record(BootTime now, StreamId stream, const v1::AgentStatus& s
       out->push_back(CloseStream{host.stream, "superseded by a newer stream of this host"});
       streams_.erase(host.stream);
     }
+    out->push_back(AdmitStream{stream});
     host.stream = stream;
     host.attached_at = now;
     host.order_sent = -1;

@@ -158,6 +158,7 @@ class Cluster {
   }
 
   const v1::Directive& Told(const std::string& name) { return nodes_[name].told; }
+  const std::vector<StreamId>& Admitted() const { return admitted_; }
   Node& At(const std::string& name) { return nodes_[name]; }
   State state() const { return coordinator_.state(); }
   const std::vector<std::string>& warnings() const { return warnings_; }
@@ -181,6 +182,8 @@ class Cluster {
         }
       } else if (const auto* close = std::get_if<CloseStream>(&effect)) {
         for (auto& [name, node] : nodes_) node.closed |= node.stream == close->stream;
+      } else if (const auto* admit = std::get_if<AdmitStream>(&effect)) {
+        admitted_.push_back(admit->stream);
       } else if (const auto* note = std::get_if<Note>(&effect)) {
         if (note->severity != Severity::kDebug) said_.push_back(note->text);
         if (note->severity == Severity::kWarning) warnings_.push_back(note->text);
@@ -192,6 +195,7 @@ class Cluster {
   Coordinator coordinator_;
   StreamId next_stream_ = 1;
   std::map<std::string, Node> nodes_;
+  std::vector<StreamId> admitted_;
   std::vector<std::string> warnings_;
   std::vector<std::string> said_;
 };
