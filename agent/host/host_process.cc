@@ -47,9 +47,8 @@ constexpr int kHostDescriptors = 25;
 constexpr int kWorkerDescriptors = 2;       // pidfd, status pipe
 constexpr int kPipedWorkerDescriptors = 6;  // the same, and both ends of two pipes or files
 constexpr int kAgentDescriptors = 32;       // of an agent with gRPC, which inherits the host's limits
-// How long the end of a round waits for the end of a worker's pipe and for a check of the progress file.
-constexpr absl::Duration kRoundOutputLimit = absl::Milliseconds(200);
-constexpr absl::Duration kRoundOutputPoll = absl::Milliseconds(2);
+// Between two looks at what other threads read.
+constexpr absl::Duration kLastOutputPoll = absl::Milliseconds(2);
 constexpr int kHandledSignals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD};
 
 }  // namespace
@@ -97,8 +96,9 @@ class HostProcess {
         closing_(&loop_, &output_, writer_, [this] { loop_.Stop(); }),
         spawner_(&loop_, plan_.process),
         sweeper_(
-            &loop_, &spawner_, [this](const std::string& left) { OnSwept(left); }, EndDescendants,
-            [this](const ProcessInfo& child) { return ComesFromWorker(child); }),
+            &loop_, &spawner_,
+            [this](const std::string& left) { driver_.Feed(&HostCore::OnSwept, ToUtf8(left, kMaxErrorText)); },
+            EndDescendants, [this](const ProcessInfo& child) { return ComesFromWorker(child); }),
         agent_(&loop_, &spawner_, plan_.agent_arguments, plan_.inherited, AgentEvents()),
         preflight_(&spawner_, writer_, plan_.preflight),
         gpus_(&loop_, &spawner_, Marked(plan_.inherited),
@@ -196,22 +196,18 @@ class HostProcess {
     return absl::OkStatus();
   }
 
-  bool MeansLeave(int signal) const {
-    const bool usual = signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
-    return usual || leave_signals_.count(signal) > 0;
-  }
-
   void ReadSignals() {
     signalfd_siginfo info;
     while (read(signal_fd_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
       const int signal = static_cast<int>(info.ssi_signo);
-      if (signal == SIGTSTP) core_.SetShellCanContinue(ShellCanContinue());
       if (signal == SIGCHLD) {
         sweeper_.OnChildSignal();
-      } else if (closing_.begun()) {
-        if (MeansLeave(signal)) closing_.Hurry();
+        continue;
+      }
+      spawner_.CollectWorkers();  // workers that have ended by now were not ended by this signal
+      if (signal == SIGTSTP) {
+        driver_.Feed(&HostCore::OnSuspend, ShellCanContinue());
       } else {
-        spawner_.CollectWorkers();  // workers that have ended by now were not ended by this signal
         driver_.Feed(&HostCore::OnSignal, signal);
       }
     }
@@ -357,7 +353,7 @@ class HostProcess {
     if (ending.by_signal && ending.number == SIGKILL) ending.oom_killed = oom_watch_.WasOomKilled(local_rank);
     if (!ending.ok()) failure_details_.Explain(local_rank, &ending);
     timer_pipe_.WorkerEnded(local_rank);
-    core_.SetWallAtBoot(absl::Now() - (EventLoop::Now() - absl::UnixEpoch()));
+    ending.wall = absl::Now();
     driver_.Feed(&HostCore::OnExit, local_rank, ending);
   }
 
@@ -376,40 +372,28 @@ class HostProcess {
         DescribeSignal(effect.signal) + " was not forwarded: no worker process handles it");
   }
   void Apply(const Sweep&) {
-    ++sweeps_;
     spawner_.CollectWorkers();  // workers that have ended by now were not killed by the sweep
     oom_watch_.WeKillAll();
     sweeper_.Sweep();
   }
 
-  void OnSwept(const std::string& left) {
-    if (core_.phase() == v1::HOST_PHASE_IDLE) return OnPreflightSwept(left);
-    if (left.empty()) RememberOldWorkers();
-    if (left.empty()) output_.EndRound();
-    const std::string text = ToUtf8(left, kMaxErrorText);
-    const std::optional<int> failed = core_.failed_local_rank();
-    ++sweeps_;
-    if (text.empty()) progress_.Look();
-    if (text.empty() && (failed || !progress_.looked())) {
-      AwaitRoundOutput(failed, EventLoop::Now() + kRoundOutputLimit, sweeps_);
-      return;
-    }
-    driver_.Feed(&HostCore::OnSwept, text);
+  void Apply(const GatherRoundOutput& effect) {
+    RememberOldWorkers();
+    output_.EndRound();
+    progress_.Look();
+    AwaitRoundOutput(effect.local_rank, EventLoop::Now() + kLastOutputLimit);
   }
 
-  // Waits for two other threads before the round is over: one reads the pipe to its end, which takes long only if
-  // the console's reader is stalled; the other checks the progress file, which takes long only if its file system
-  // hangs. A call for an older sweep is void.
-  void AwaitRoundOutput(std::optional<int> failed, BootTime until, uint64_t sweep) {
-    if (sweep != sweeps_) return;
-    const bool complete = (!failed || failure_details_.Complete(*failed)) && progress_.looked();
+  // Waits for two other threads: one reads the worker's pipe, the other checks the progress file.
+  void AwaitRoundOutput(std::optional<int> local_rank, BootTime until) {
+    const bool complete = (!local_rank || failure_details_.Complete(*local_rank)) && progress_.looked();
     if (!complete && EventLoop::Now() < until) {
-      loop_.After(kRoundOutputPoll, [this, failed, until, sweep] { AwaitRoundOutput(failed, until, sweep); });
+      loop_.After(kLastOutputPoll, [this, local_rank, until] { AwaitRoundOutput(local_rank, until); });
       return;
     }
-    if (failed) core_.OnLastOutput(*failed, failure_details_.LastOutput(*failed));
-    loop_.Post([this, sweep] {  // queued behind a report that the progress file was touched
-      if (sweep == sweeps_) driver_.Feed(&HostCore::OnSwept, "");
+    // Posted: queued behind a report that the progress file was touched.
+    loop_.Post([this, lines = local_rank ? failure_details_.LastOutput(*local_rank) : ""] {
+      driver_.Feed(&HostCore::OnRoundOutput, lines);
     });
   }
 
@@ -429,20 +413,15 @@ class HostProcess {
     if (!started.ok()) ended(Ending{.number = kSpawnRefused, .error_text = std::string(AsStd(started.message()))});
   }
 
-  // The writer's thread may not have read its last line yet.
-  void OnPreflightSwept(const std::string& left) {
-    const std::string text = ToUtf8(left, kMaxErrorText);
-    if (text.empty()) return AwaitPreflightOutput(EventLoop::Now() + kRoundOutputLimit);
-    driver_.Feed(&HostCore::OnSwept, text);
-  }
+  void Apply(const GatherPreflightOutput&) { AwaitPreflightOutput(EventLoop::Now() + kLastOutputLimit); }
 
+  // The writer's thread may not have read its last line yet.
   void AwaitPreflightOutput(BootTime until) {
     if (!preflight_.complete() && EventLoop::Now() < until) {
-      loop_.After(kRoundOutputPoll, [this, until] { AwaitPreflightOutput(until); });
+      loop_.After(kLastOutputPoll, [this, until] { AwaitPreflightOutput(until); });
       return;
     }
-    core_.OnPreflightOutput(preflight_.LastLine());
-    driver_.Feed(&HostCore::OnSwept, "");
+    driver_.Feed(&HostCore::OnPreflightOutput, preflight_.LastLine());
   }
 
   void Apply(const AskGpus&) { gpus_.Ask(); }
@@ -519,6 +498,8 @@ class HostProcess {
     closing_.Begin(plan_.report, end, effect.asked_to_leave);
   }
 
+  void Apply(const HurryFinish&) { closing_.Hurry(); }
+
   static constexpr int kSpawnRefused = 126;  // exit code of a worker for which no process could be created
 
   const int slots_;
@@ -552,7 +533,6 @@ class HostProcess {
   OomWatch oom_watch_;
   ErrorFiles error_files_;
   FailureDetails failure_details_;
-  uint64_t sweeps_ = 0;  // counts both starts and answers of sweeps
   FileTimerPipe timer_pipe_;
   ProgressWatch progress_;
   std::map<int, pid_t> worker_pids_;  // of the current round, by local rank

@@ -18,6 +18,7 @@ constexpr Micros kLinkDelay = 100;              // host to agent and back
 constexpr Micros kReapDelay = 50;               // a death to the pidfd's event
 constexpr Micros kKillDelayMax = kMillisecond;  // SIGKILL to the end
 constexpr Micros kAgentStartMax = 30 * kMillisecond;
+constexpr int kOutputHangsPercent = 5;
 constexpr Micros kFlushMax = 5 * kMillisecond;
 constexpr char kOutOfTime[] = "did not exit within the grace period";  // the host's message before SIGKILL
 
@@ -59,6 +60,11 @@ void World::CarryOut(HostProcess* host, const host::Effect& effect) {
     SignalWorkers(host, e->signal);
   } else if (std::holds_alternative<host::Sweep>(effect)) {
     SweepHost(host);
+  } else if (std::holds_alternative<host::GatherRoundOutput>(effect)) {
+    DeliverAfter(LastOutputDelay(), host, [this, host] { OnHost(host, &host::HostCore::OnRoundOutput, "bye"); });
+  } else if (std::holds_alternative<host::GatherPreflightOutput>(effect)) {
+    DeliverAfter(LastOutputDelay(), host,
+                 [this, host] { OnHost(host, &host::HostCore::OnPreflightOutput, "bye"); });
   } else if (const auto* e = std::get_if<host::SetKernelTimer>(&effect)) {
     SetKernelTimer(host, e->at);
   } else if (std::holds_alternative<host::RenewOffer>(effect)) {
@@ -79,6 +85,13 @@ void World::CarryOut(HostProcess* host, const host::Effect& effect) {
     conduct_.OnFinish(*host, *e);
     DeliverAfter(prng_.Between(100, kFlushMax), host, [this, host] { KillHost(host); });
   }
+}
+
+// Until the last output of dead processes is read: longer if the console's reader or a file system hangs.
+Micros World::LastOutputDelay() {
+  const bool hangs = hardships_.Chance(kOutputHangsPercent);
+  return hangs ? absl::ToInt64Microseconds(host::kLastOutputLimit)
+               : hardships_.Between(kReapDelay, 2 * kMillisecond);
 }
 
 void World::StartAgentProcess(HostProcess* host, uint64_t number) {

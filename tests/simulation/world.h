@@ -302,6 +302,7 @@ class World {
   }
   void Drive(HostProcess* host);
   void CarryOut(HostProcess* host, const host::Effect& effect);
+  Micros LastOutputDelay();
   void StartAgentProcess(HostProcess* host, uint64_t number);
   void SendToAgent(HostProcess* host, const v1::HostStatus& status);
   void SpawnWorkers(HostProcess* host, const v1::Round& round);
