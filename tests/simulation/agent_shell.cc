@@ -46,6 +46,15 @@ void World::Drive(AgentProcess* agent) {
 }
 
 void World::CarryOut(AgentProcess* agent, const agent::Effect& effect) {
+  // Whether the primary's address is this machine's. No other process takes the port.
+  if (std::holds_alternative<agent::FindPrimary>(effect)) {
+    DeliverAfter(LookupTime(), agent,
+                 [this, agent] { OnAgent(agent, &agent::AgentCore::OnPrimaryFound, agent->host->place == 0); });
+    return;
+  }
+  if (std::holds_alternative<agent::ClaimPort>(effect)) {
+    return OnAgent(agent, &agent::AgentCore::OnPortClaimed, false);
+  }
   if (const auto* e = std::get_if<agent::SendToCoordinator>(&effect)) {
     if (agent->session != nullptr) SendUp(agent->session, e->status);
   } else if (const auto* e = std::get_if<agent::SendToHost>(&effect)) {
@@ -75,6 +84,11 @@ void World::CarryOut(AgentProcess* agent, const agent::Effect& effect) {
   } else if (const auto* e = std::get_if<agent::ExitAgent>(&effect)) {
     ExitAgent(agent, absl::StrCat("exits ", e->exit_code, ": ", e->reason));
   }
+}
+
+Micros World::LookupTime() {
+  const bool slow = scenario_.name_lookup > 0 && !healed_;
+  return slow ? prng_.Between(scenario_.name_lookup * 3 / 4, scenario_.name_lookup) : kMillisecond;
 }
 
 void World::ExitAgent(AgentProcess* agent, const std::string& why) {

@@ -124,9 +124,8 @@ void World::StartAgentProcess(HostProcess* host, uint64_t number) {
   host->link_open = true;
   host->agent_starts.push_back(now());
   Micros first_word = prng_.Between(2 * kMillisecond, kAgentStartMax);
-  // The host stores what an agent learns from resolving the primary's name.
-  const bool looks_up = scenario_.name_lookup > 0 && !healed_ && !host->memory.has_served();
-  if (looks_up) first_word += prng_.Between(scenario_.name_lookup * 3 / 4, scenario_.name_lookup);
+  const bool stalls = scenario_.name_lookup > 0 && !healed_ && !scenario_.serves_if_local;
+  if (stalls) first_word += prng_.Between(scenario_.name_lookup * 3 / 4, scenario_.name_lookup);
   const bool slow = scenario_.slow_agents > 0 && !healed_;
   if (slow) first_word = hardships_.Between(first_word, first_word + scenario_.slow_agents);
   scheduler_.After(first_word, [this, agent] {
@@ -142,10 +141,8 @@ void World::StartAgentProcess(HostProcess* host, uint64_t number) {
 void World::SendToAgent(HostProcess* host, const v1::HostStatus& status) {
   AgentProcess* agent = host->agent;
   if (agent == nullptr || !host->link_open) return;
-  const bool finds_out = status.has_config() && scenario_.serves_if_local && !status.memory().has_served();
-  DeliverAfter(kLinkDelay, agent, [this, agent, host, finds_out, status = status]() mutable {
+  DeliverAfter(kLinkDelay, agent, [this, agent, status = status] {
     if (!agent->link_open) return;
-    if (finds_out) status.mutable_memory()->set_served(host->place == 0);  // whether the primary's address is ours
     OnAgent(agent, &agent::AgentCore::OnHostStatus, status);
   });
 }
@@ -207,7 +204,7 @@ void World::CollectEnded(HostProcess* host) {
 void World::Reap(HostProcess* host, WorkerProcess* worker, const host::Ending& ending) {
   if (std::find(host->workers.begin(), host->workers.end(), worker) == host->workers.end()) return;
   host::Ending told = ending;
-  host->core.SetWallAtBoot(WallNow(*host->machine) - (BootNow(*host->machine) - absl::UnixEpoch()));
+  told.wall = WallNow(*host->machine);
   WorkerProcess* training = worker->training;
   if (training != nullptr && !training->dead && !training->kill_pending) {
     told.rest_lives = host->core.SparesRest(ending);

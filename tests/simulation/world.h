@@ -350,6 +350,7 @@ class World {
   void CarryOut(CoordinatorHome* home, const rendezvous::Effect& effect);
   void NoteRelease(CoordinatorHome* home);
   void SendDirective(CoordinatorHome* home, Session* session, const v1::Directive& directive);
+  Micros LookupTime();
   void EndHost(AgentProcess* agent, bool kill_first);
   void WaitUntilSwept(AgentProcess* agent);
   void ProbePredecessor(AgentProcess* agent, const v1::Predecessor& predecessor);
