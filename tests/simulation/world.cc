@@ -151,14 +151,11 @@ void World::Tick(Process* process) {
     TellWallClock(host);
     OnHost(host, &host::HostCore::OnTick);
   } else if (auto* agent = dynamic_cast<AgentProcess*>(process)) {
+    if (agent->home != nullptr) OnHome(agent->home, &rendezvous::Coordinator::OnTick);  // first, as in the process
     const bool others = agent->home != nullptr && ServesOthers(*agent->home);
     OnAgent(agent, &agent::AgentCore::OnServesOthers, others);
     OnAgent(agent, &agent::AgentCore::OnTick);
     conduct_.AfterAgentTick(*agent);
-    if (agent->alive && agent->home != nullptr) {
-      CoordinatorHome* home = agent->home;
-      OnHome(home, &rendezvous::Coordinator::OnTick);
-    }
   } else if (auto* alone = dynamic_cast<AloneProcess*>(process)) {
     OnHome(alone->home, &rendezvous::Coordinator::OnTick);
     if (!alone->home->core.finished()) return;
