@@ -52,11 +52,7 @@ namespace {
 constexpr absl::Duration kFinalSendLimit = absl::Seconds(1);  // for the last messages to arrive before the exit
 constexpr absl::Duration kFinalFlushLimit = absl::Milliseconds(50);  // for our log lines, if their reader is slow
 constexpr absl::Duration kDrainPoll = absl::Milliseconds(5);
-// Minimum age at which an agent with a dead listener exits: the host treats five ends of agents within 10 s as a
-// fault.
-constexpr absl::Duration kLeastLife = absl::Seconds(3);
 constexpr absl::Duration kCleanUpLimit = absl::Milliseconds(500);  // for removing a dead host's folders
-constexpr size_t kMaxEarlyStatuses = 64;  // statuses of the host kept while the primary's name is being resolved
 
 void OnGrpcLog(const std::string& line) {
   rendezvous::NoteGrpcLog(line);
@@ -89,13 +85,10 @@ class AgentProcess {
  private:
   // The host.
   void OnHostMessage(std::string_view payload);
-  void OnLinkClosed();
   bool WatchHost(const v1::HostStatus& status);  // false: it cannot be watched, and the agent exits
 
-  // The start: decides whether this process runs the coordinator.
-  void Begin(v1::HostStatus first);
-  void DecideIfServing(bool local);
-  void Configure(bool serves);
+  // The start.
+  bool Begin(const v1::HostStatus& first);  // false: something is missing here, and the agent exits
   void CheckLocalAddress();
   void CheckPrimaryAddress();
   void OnNotReached(const std::string& why, int refused);
@@ -105,8 +98,9 @@ class AgentProcess {
   rendezvous::SessionEvents Events();
 
   // Effects.
-  template <typename Event>
-  void Step(Event event);
+  void Do(const FindPrimary&);
+  void Do(const ClaimPort&);
+  void Do(const TakeRole& role);
   void Do(const SendToCoordinator& send);
   void Do(const SendToHost& send);
   void Do(const Connect&);
@@ -114,21 +108,22 @@ class AgentProcess {
   void Do(const EndHost& end);
   void Do(const Probe& probe);
   void Do(const ExitAgent& exit);
-  void Do(const Note& note) { Log("agent", note); }
 
   void Tick();
   uint16_t PrimaryPort() const { return static_cast<uint16_t>(config_.primary().port()); }
   bool Listening();  // tries to listen; false: it failed, and the core was informed
   void OnMemberAttached(const std::string& peer);
   void StopWhenDrained();
-  void ReplaceDeadListener();
 
   EventLoop loop_;
   Writer writer_;
   AgentCore core_;
+  AgentDriver driver_{&core_,
+                      {.clock = &EventLoop::Now,
+                       .carry_out = ByType<Effect>([this](const auto& effect) { Do(effect); }),
+                       .log = [](const Note& note) { Log("agent", note); }}};
   std::unique_ptr<FramedLink> link_;
-  std::vector<v1::HostStatus> early_;  // received before Configure(); the first one contains the configuration
-  bool configured_ = false;
+  bool begun_ = false;  // the first status has arrived
   v1::NodeConfig config_;
   v1::HostStatus host_;  // the first status: identifies the host
   int host_pidfd_ = -1;
@@ -150,7 +145,6 @@ class AgentProcess {
   bool exit_sent_ = false;  // the host was told to exit
   std::optional<int> exit_code_;
   BootTime exit_deadline_;
-  const BootTime started_ = EventLoop::Now();
 };
 
 int AgentProcess::Run(int fd) {
@@ -162,7 +156,7 @@ int AgentProcess::Run(int fd) {
   InitLog({.level = LevelByVariable(), .writer = &writer_});
   link_ = std::make_unique<FramedLink>(
       &loop_, fd, [this](std::string_view payload) { OnHostMessage(payload); },
-      [this](const std::string&) { OnLinkClosed(); });
+      [this](const std::string&) { driver_.Feed(&AgentCore::OnHostLinkClosed); });
   loop_.Run();
   return exit_code_.value_or(0);
 }
@@ -200,15 +194,6 @@ void AgentProcess::UpdateLogContext(const v1::Round& round) const {
   SetLogContext(context);
 }
 
-template <typename Event>
-void AgentProcess::Step(Event event) {
-  Effects effects;
-  event(EventLoop::Now(), &effects);
-  for (const Effect& effect : effects) {
-    std::visit([this](const auto& e) { this->Do(e); }, effect);
-  }
-}
-
 // --- The host -------------------------------------------------------------------------------------------------
 
 void AgentProcess::OnHostMessage(std::string_view payload) {
@@ -219,22 +204,13 @@ void AgentProcess::OnHostMessage(std::string_view payload) {
     // Exit rather than stay silent: the host limits how often it restarts its agent.
     return Do(ExitAgent{kExitFault, "an invalid status"});
   }
-  if (configured_) return Step([&](BootTime now, Effects* out) { core_.OnHostStatus(now, status, out); });
-  const bool first = early_.empty();
-  if (early_.size() == kMaxEarlyStatuses) early_.erase(early_.begin() + 1);
-  early_.push_back(status);
-  if (first) Begin(std::move(status));
-}
-
-void AgentProcess::OnLinkClosed() {
-  if (configured_) return core_.OnHostLinkClosed(EventLoop::Now());
-  exit_code_ = 0;  // without a configuration there is nothing to clean up
-  loop_.Stop();
+  if (exit_code_.has_value() || (!std::exchange(begun_, true) && !Begin(status))) return;
+  driver_.Feed(&AgentCore::OnHostStatus, status);
 }
 
 bool AgentProcess::WatchHost(const v1::HostStatus& status) {
   host_pidfd_ = OpenPidFd(static_cast<pid_t>(status.host_pid()));
-  const auto ended = [this] { Step([&](BootTime now, Effects* out) { core_.OnHostClosed(now, out); }); };
+  const auto ended = [this] { driver_.Feed(&AgentCore::OnHostClosed); };
   if (host_pidfd_ < 0 && errno != ESRCH) {  // the host may be alive: do not end its workers
     Log(Severity::kError, "agent",
         "cannot watch the host process (pid " + std::to_string(status.host_pid()) +
@@ -256,8 +232,8 @@ bool AgentProcess::WatchHost(const v1::HostStatus& status) {
 
 // --- The start ------------------------------------------------------------------------------------------------
 
-void AgentProcess::Begin(v1::HostStatus first) {
-  host_ = std::move(first);
+bool AgentProcess::Begin(const v1::HostStatus& first) {
+  host_ = first;
   config_ = host_.config();
   InitLog({.level = LevelByVariable(),
            .writer = &writer_,
@@ -269,16 +245,17 @@ void AgentProcess::Begin(v1::HostStatus first) {
   const absl::Status enough = config_.single_node() ? absl::OkStatus() : rendezvous::CheckThreadsForGrpc();
   if (!enough.ok()) {
     Log(Severity::kError, "agent", AsStd(enough.message()));
-    return Do(ExitAgent{kExitFault, "no threads for gRPC"});
+    Do(ExitAgent{kExitFault, "no threads for gRPC"});
+    return false;
   }
-  if (!WatchHost(host_)) return;
-  if (config_.single_node() || config_.serves() == v1::NodeConfig::SERVES_YES) return Configure(true);
-  if (config_.serves() == v1::NodeConfig::SERVES_NO) return Configure(false);
-  if (host_.memory().has_served()) return Configure(host_.memory().served());
-  // Resolving a name may take seconds, which the loop must not wait for.
+  return WatchHost(host_);
+}
+
+// Resolving a name may take seconds, which the loop must not wait for.
+void AgentProcess::Do(const FindPrimary&) {
   absl::StatusOr<std::thread> resolver = StartThread([this, host = config_.primary().host()] {
     const absl::StatusOr<bool> local = rendezvous::IsLocalAddress(host);
-    loop_.Post([this, is_local = local.ok() && *local] { DecideIfServing(is_local); });
+    loop_.Post([this, is_local = local.ok() && *local] { driver_.Feed(&AgentCore::OnPrimaryFound, is_local); });
   });
   if (resolver.ok()) {
     resolver_ = *std::move(resolver);
@@ -288,27 +265,22 @@ void AgentProcess::Begin(v1::HostStatus first) {
   }
 }
 
-// For SERVES_IF_LOCAL: the process that gets the port is the primary; the others on this machine are its members.
-void AgentProcess::DecideIfServing(bool local) {
-  if (!local) return Configure(false);
+void AgentProcess::Do(const ClaimPort&) {
   rendezvous::SanitizeGrpcEnvironment();
   MakeCoordinator();
   const absl::Status status = coordinator_->Listen(rendezvous::ServerOptionsFrom(config_, host_.host_id()));
   listens_ = status.ok();
-  if (!listens_ && absl::IsUnavailable(status)) {
-    port_used_by_other_ = true;
-    coordinator_.reset();
-    return Configure(false);
-  }
-  Configure(true);
+  port_used_by_other_ = absl::IsUnavailable(status);
+  if (port_used_by_other_) coordinator_.reset();
+  driver_.Feed(&AgentCore::OnPortClaimed, port_used_by_other_);
 }
 
-void AgentProcess::Configure(bool serves) {
+void AgentProcess::Do(const TakeRole& role) {
   if (!config_.single_node()) {
     rendezvous::SanitizeGrpcEnvironment();
     rendezvous::SetGrpcLogSink([](const std::string& line) { OnGrpcLog(line); });
   }
-  if (serves) {
+  if (role.serves) {
     rendezvous::RaiseDescriptorLimit();
     if (coordinator_ == nullptr) MakeCoordinator();
     session_ = std::make_unique<LocalSession>(&loop_, coordinator_.get(), rendezvous::FirstLocalAddress(config_),
@@ -319,15 +291,9 @@ void AgentProcess::Configure(bool serves) {
                                          kConnectLimit, config_.primary_address(), TitleOfCoordinator(config_)},
         &loop_, Events());
   }
-  configured_ = true;
   CheckLocalAddress();
   WatchNotice();
-  std::vector<v1::HostStatus> early = std::exchange(early_, {});
-  early.front().mutable_memory()->set_served(serves);  // the host stores the decision for later agents
-  for (const v1::HostStatus& status : early) {
-    Step([&](BootTime now, Effects* out) { core_.OnHostStatus(now, status, out); });
-  }
-  Tick();
+  loop_.Post([this] { Tick(); });
 }
 
 // A warning only: other nodes may reach this one by an address that it does not have itself (NAT).
@@ -351,9 +317,8 @@ void AgentProcess::CheckPrimaryAddress() {
 
 // Every agent watches anew: its predecessor has passed a notice on to the host, or this agent receives it again.
 void AgentProcess::WatchNotice() {
-  notice_watch_ = std::make_unique<NoticeWatch>(&loop_, config_.notice(), [this](const std::string& why) {
-    Step([&](BootTime now, Effects* out) { core_.OnNotice(now, why, out); });
-  });
+  notice_watch_ = std::make_unique<NoticeWatch>(
+      &loop_, config_.notice(), [this](const std::string& why) { driver_.Feed(&AgentCore::OnNotice, why); });
   const absl::Status started = notice_watch_->Start();
   if (started.ok()) return;
   Log(Severity::kError, "agent",
@@ -371,21 +336,19 @@ void AgentProcess::MakeCoordinator() {
 }
 
 rendezvous::SessionEvents AgentProcess::Events() {
-  return {.on_connected =
-              [this](const std::string& address) {
-                port_used_by_other_ = false;  // that process forwards to the coordinator
-                Step([&](BootTime now, Effects* out) { core_.OnConnected(now, address, out); });
-              },
-          .on_directive =
-              [this](const v1::Directive& directive) {
-                Step([&](BootTime now, Effects* out) { core_.OnDirective(now, directive, out); });
-              },
-          .on_disconnected = [this](const std::string& why, int refused) { OnNotReached(why, refused); },
-          .on_closed =
-              [this] {
-                closed_ = true;
-                if (exit_code_.has_value()) StopWhenDrained();
-              }};
+  return {
+      .on_connected =
+          [this](const std::string& address) {
+            port_used_by_other_ = false;  // that process forwards to the coordinator
+            driver_.Feed(&AgentCore::OnConnected, address);
+          },
+      .on_directive = [this](const v1::Directive& directive) { driver_.Feed(&AgentCore::OnDirective, directive); },
+      .on_disconnected = [this](const std::string& why, int refused) { OnNotReached(why, refused); },
+      .on_closed =
+          [this] {
+            closed_ = true;
+            if (exit_code_.has_value()) StopWhenDrained();
+          }};
 }
 
 void AgentProcess::OnNotReached(const std::string& why, int refused) {
@@ -394,15 +357,16 @@ void AgentProcess::OnNotReached(const std::string& why, int refused) {
     rendezvous::RefreshPortHolder(EventLoop::Now(), PrimaryPort(), &port_retry_);
     next = port_retry_.OnNoCoordinator(EventLoop::Now(), why, rendezvous::IsOtherProgram(why));
   }
-  Step([&](BootTime now, Effects* out) { core_.OnDisconnected(now, next.why, next.exit_code, out); });
+  driver_.Feed(&AgentCore::OnDisconnected, next.why, next.exit_code);
 }
 
-// Called before the member's first status is processed, so the next round is made with the offer sent here.
+// Called while the member's first status is processed. A first status is never READY in this epoch, so the next
+// round is made with the offer sent here.
 void AgentProcess::OnMemberAttached(const std::string& peer) {
-  if (!configured_) return;
+  if (!core_.configured()) return;
   if (reach_check_ != nullptr) reach_check_->OnMemberAttached();
   const std::string address = rendezvous::LocalAddressTowards(peer);
-  Step([&](BootTime now, Effects* out) { core_.OnLocalAddress(now, address, out); });
+  driver_.Feed(&AgentCore::OnLocalAddress, address);
 }
 
 // --- Effects --------------------------------------------------------------------------------------------------
@@ -429,9 +393,7 @@ bool AgentProcess::Listening() {
   const rendezvous::PortUser user = {
       .has_served = has_served, .lease = rendezvous::LeaseOf(config_), .port = PrimaryPort()};
   const rendezvous::PortRetry::Next next = port_retry_.OnFailure(now, status, user);
-  loop_.Post([this, next] {
-    Step([&](BootTime at, Effects* out) { core_.OnDisconnected(at, next.why, next.exit_code, out); });
-  });
+  loop_.Post([this, next] { driver_.Feed(&AgentCore::OnDisconnected, next.why, next.exit_code); });
   return false;
 }
 
@@ -452,29 +414,22 @@ void AgentProcess::Do(const EndHost& end) {
   ender_ = std::make_unique<HostEnder>(
       &loop_, host_pidfd_, std::move(host), [is_child] { return is_child ? getppid() : 0; },
       HostEnder::Events{
-          .on_swept = [this] { Step([&](BootTime now, Effects* out) { core_.OnHostSwept(now, out); }); },
-          .on_not_swept =
-              [this](const std::string& left) {
-                Step([&](BootTime, Effects* out) { core_.OnHostNotSwept(left, out); });
-              },
-          .on_host_lives =
-              [this] {
-                Do(ExitAgent{0, "the host has replaced this agent"});
-              },
+          .on_swept = [this] { driver_.Feed(&AgentCore::OnHostSwept); },
+          .on_not_swept = [this](const std::string& left) { driver_.Feed(&AgentCore::OnHostNotSwept, left); },
+          .on_host_lives = [this] { driver_.Feed(&AgentCore::OnHostLives); },
           .on_remark = [](const std::string& line) { Log(Severity::kWarning, "agent", line); }});
   ender_->Begin(end.kill_first);
 }
 
 void AgentProcess::Do(const Probe& probe) {
   const bool dead = IsProvedDead(probe.predecessor, config_, host_.host_pid());
-  loop_.Post([this, dead, id = probe.predecessor.host_id()] {
-    Step([&](BootTime now, Effects* out) { core_.OnProbed(now, id, dead, out); });
-  });
+  loop_.Post([this, dead, id = probe.predecessor.host_id()] { driver_.Feed(&AgentCore::OnProbed, id, dead); });
 }
 
 void AgentProcess::Do(const ExitAgent& exit) {
   if (exit_code_.has_value()) return;
   exit_code_ = exit.exit_code;
+  if (exit.at_once) return loop_.Stop();
   Log(Severity::kDebug, "agent", "exits: " + exit.reason);
   exit_deadline_ = EventLoop::Now() + kFinalSendLimit;
   if (session_ == nullptr) closed_ = true;
@@ -489,22 +444,12 @@ void AgentProcess::StopWhenDrained() {
   loop_.After(kDrainPoll, [this] { StopWhenDrained(); });
 }
 
-// Exits so that the next agent opens the port again; this ends no worker.
-void AgentProcess::ReplaceDeadListener() {
-  if (exit_code_.has_value() || EventLoop::Now() - started_ < kLeastLife || !rendezvous::ListenerDied()) return;
-  Log(Severity::kError, "agent",
-      "a connection could not be accepted (too few file descriptors? see ulimit -n): another agent takes over");
-  // Immediately, like a kill: the host holds this agent's memory, and leases are running.
-  exit_code_ = kExitFault;
-  loop_.Stop();
-}
-
 void AgentProcess::Tick() {
-  ReplaceDeadListener();
+  if (rendezvous::ListenerDied()) driver_.Feed(&AgentCore::OnListenerDied);
   if (coordinator_ != nullptr && (listens_ || config_.single_node())) coordinator_->Tick();
   const bool others = coordinator_ != nullptr && coordinator_->HasRemoteMembers();
-  Step([&](BootTime now, Effects* out) { core_.OnServesOthers(now, others, out); });
-  Step([&](BootTime now, Effects* out) { core_.OnTick(now, out); });
+  driver_.Feed(&AgentCore::OnServesOthers, others);
+  driver_.Feed(&AgentCore::OnTick);
   loop_.After(std::min(kTick, rendezvous::kTick), [this] { Tick(); });
 }
 

@@ -1,8 +1,6 @@
 #include "rendezvous/coordinator_service.h"
 
-#include <algorithm>
 #include <utility>
-#include <variant>
 
 #include "base/check.h"
 #include "base/status_macros.h"
@@ -19,14 +17,20 @@ CoordinatorService::~CoordinatorService() { Shutdown(); }
 absl::Status CoordinatorService::Listen(const ServerOptions& options) {
   MUSTER_CHECK(server_ == nullptr, "listens already");
   ASSIGN_OR_RETURN(server_, Server::Start(options, callbacks_.post, this));
-  core();
+  driver();
   return absl::OkStatus();
 }
 
-// Created late: the core waits for nodes that may hold a lease, counted from when they can reach it.
-Coordinator& CoordinatorService::core() {
-  if (core_ == nullptr) core_ = std::make_unique<Coordinator>(options_, callbacks_.clock(), entropy_);
-  return *core_;
+// The core is created late: it waits for nodes that may hold a lease, counted from when they can reach it.
+CoordinatorDriver& CoordinatorService::driver() {
+  if (!core_.has_value()) {
+    core_.emplace(options_, callbacks_.clock(), entropy_);
+    driver_.emplace(
+        &*core_, CoordinatorDriver::Shell{.clock = callbacks_.clock,
+                                          .carry_out = ByType<Effect>([this](const auto& effect) { Do(effect); }),
+                                          .log = callbacks_.note});
+  }
+  return *driver_;
 }
 
 StreamId CoordinatorService::AttachLocal(LocalAgent agent) {
@@ -43,14 +47,10 @@ void CoordinatorService::DetachLocal(StreamId stream) {
   if (local_.erase(stream) > 0) OnClosed(stream);
 }
 
-void CoordinatorService::Tick() {
-  Effects effects;
-  core().OnTick(callbacks_.clock(), &effects);
-  CarryOut(effects);
-}
+void CoordinatorService::Tick() { driver().Feed(&Coordinator::OnTick); }
 
 std::optional<v1::Verdict> CoordinatorService::FinishedWith() const {
-  return core_ != nullptr && core_->finished() ? core_->verdict() : std::nullopt;
+  return core_.has_value() && core_->finished() ? core_->verdict() : std::nullopt;
 }
 
 void CoordinatorService::OnOpened(StreamId stream, const std::string& peer) {
@@ -58,37 +58,24 @@ void CoordinatorService::OnOpened(StreamId stream, const std::string& peer) {
 }
 
 void CoordinatorService::OnStatus(StreamId stream, const v1::AgentStatus& status) {
-  Effects effects;
-  core().OnStatus(callbacks_.clock(), stream, status, &effects);
-  CarryOut(effects);
-  const auto newcomer = unconfirmed_.find(stream);
-  if (newcomer == unconfirmed_.end()) return;
-  const bool refused = std::any_of(effects.begin(), effects.end(), [stream](const Effect& effect) {
-    const auto* const sent = std::get_if<SendDirective>(&effect);
-    return sent != nullptr && sent->stream == stream && sent->directive.has_refused();
-  });
-  if (refused) return;
-  if (callbacks_.member_attached) callbacks_.member_attached(newcomer->second);
-  unconfirmed_.erase(newcomer);
+  driver().Feed(&Coordinator::OnStatus, stream, status);
 }
 
 void CoordinatorService::OnClosed(StreamId stream) {
   unconfirmed_.erase(stream);
-  Effects effects;
-  core().OnClosed(callbacks_.clock(), stream, &effects);
-  CarryOut(effects);
+  driver().Feed(&Coordinator::OnClosed, stream);
 }
 
 void CoordinatorService::OnTurnedAway(const std::string& peer, const std::string& why) {
-  Effects effects;
-  core().OnTurnedAway(peer, why, &effects);
-  CarryOut(effects);
+  driver().Feed(&Coordinator::OnTurnedAway, peer, why);
 }
 
-void CoordinatorService::CarryOut(const Effects& effects) {
-  for (const Effect& effect : effects) {
-    std::visit([this](const auto& e) { Do(e); }, effect);
-  }
+void CoordinatorService::Do(const AdmitStream& admitted) {
+  const auto newcomer = unconfirmed_.find(admitted.stream);
+  if (newcomer == unconfirmed_.end()) return;
+  const std::string peer = std::move(newcomer->second);
+  unconfirmed_.erase(newcomer);
+  if (callbacks_.member_attached) callbacks_.member_attached(peer);
 }
 
 void CoordinatorService::Do(const SendDirective& send) {

@@ -22,7 +22,7 @@ class CoordinatorService : private StreamEvents {
     Post post;
     Clock clock;
     std::function<void(const Note&)> note;  // logs a line of the core
-    // An agent of another process has attached from this IP address and was not refused.
+    // An agent of another process has attached from this IP address and was admitted. May be empty.
     std::function<void(const std::string& peer)> member_attached;
   };
   // Callbacks of an agent in this process. Called on the loop thread, never from inside a call to this class.
@@ -45,7 +45,7 @@ class CoordinatorService : private StreamEvents {
   void DetachLocal(StreamId stream);
 
   void Tick();  // every kTick
-  std::string Waiting() const { return core_ == nullptr ? "" : core_->Waiting(); }
+  std::string Waiting() const { return core_.has_value() ? core_->Waiting() : ""; }
   // The verdict, once the job is over and every node has been told or the time for that has passed.
   std::optional<v1::Verdict> FinishedWith() const;
 
@@ -58,21 +58,21 @@ class CoordinatorService : private StreamEvents {
   void OnClosed(StreamId stream) override;
   void OnTurnedAway(const std::string& peer, const std::string& why) override;
 
-  Coordinator& core();
-  void CarryOut(const Effects& effects);
+  CoordinatorDriver& driver();
   void Do(const SendDirective& send);
   void Do(const CloseStream& close);
-  void Do(const Note& note) { callbacks_.note(note); }
+  void Do(const AdmitStream& admitted);
 
   const CoordinatorOptions options_;
   const uint64_t entropy_;
   const Callbacks callbacks_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // posted closures may outlive this object
-  std::unique_ptr<Coordinator> core_;
+  std::optional<Coordinator> core_;
+  std::optional<CoordinatorDriver> driver_;  // of core_, created with it
   std::unique_ptr<Server> server_;
   StreamId next_local_ = kLocalStreamBit;
   std::map<StreamId, std::shared_ptr<LocalAgent>> local_;
-  std::map<StreamId, std::string> unconfirmed_;  // addresses of agents without an accepted status so far
+  std::map<StreamId, std::string> unconfirmed_;  // addresses of agents that were not admitted so far
 };
 
 }  // namespace muster::rendezvous

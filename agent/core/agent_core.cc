@@ -21,14 +21,58 @@ bool IsLoopback(const std::string& address) { return address == "::1" || address
 
 void AgentCore::OnHostStatus(BootTime now, const v1::HostStatus& status, Effects* out) {
   if (finished_ || ending_host_) return;
-  if (!configured_) {
-    if (!status.has_config()) return;
-    Adopt(now, status, out);
-  }
-  if (status.seq() <= host_.seq()) return;
+  const bool first = !has_config_;
+  if (first && !status.has_config()) return;
+  if (!first && status.seq() <= host_.seq()) return;
   host_ = status;
   host_.clear_config();
   silence_ = absl::ZeroDuration();
+  if (first) {
+    has_config_ = true;
+    config_ = status.config();
+    memory_ = status.memory();
+    if (status.lease_deadline_boot_ns() != 0) lease_deadline_ = FromBootNanos(status.lease_deadline_boot_ns());
+    ChooseRole(now, out);
+  } else if (configured_) {
+    UseHostStatus(now, out);
+  }
+}
+
+// The host remembers what the first agent has found out, so that later agents serve again, or never.
+void AgentCore::ChooseRole(BootTime now, Effects* out) {
+  if (config_.single_node() || config_.serves() == v1::NodeConfig::SERVES_YES) return BeginRole(now, true, out);
+  if (config_.serves() != v1::NodeConfig::SERVES_IF_LOCAL) return BeginRole(now, false, out);
+  if (memory_.has_served()) return BeginRole(now, memory_.served(), out);
+  out->push_back(FindPrimary{});
+}
+
+void AgentCore::OnPrimaryFound(BootTime now, bool local, Effects* out) {
+  if (finished_ || configured_) return;
+  if (!local) return BeginRole(now, false, out);
+  out->push_back(ClaimPort{});
+}
+
+// The process that gets the port is the primary; the others on this machine are its members. If the port cannot be
+// had for another reason, this is the primary, and each Connect tries again.
+void AgentCore::OnPortClaimed(BootTime now, bool used_by_other, Effects* out) {
+  if (finished_ || configured_) return;
+  BeginRole(now, !used_by_other, out);
+}
+
+void AgentCore::BeginRole(BootTime now, bool serves, Effects* out) {
+  configured_ = true;
+  memory_.set_served(serves);
+  born_ = last_tick_ = last_contact_ = now;
+  ever_connected_ = IsSet(memory_.epoch());
+  connect_at_ = now;
+  order_.set_hold(true);
+  silence_ = absl::ZeroDuration();
+  out->push_back(TakeRole{serves});
+  WatchCoordinator(now, out);
+  UseHostStatus(now, out);
+}
+
+void AgentCore::UseHostStatus(BootTime now, Effects* out) {
   if (host_.flushed()) {
     TellCoordinator(now, out);  // reports that RELEASE is applied, which a closed stream alone does not
     Leave("the main process is about to exit", out);
@@ -37,23 +81,27 @@ void AgentCore::OnHostStatus(BootTime now, const v1::HostStatus& status, Effects
   TellIfChanged(now, out);
 }
 
-void AgentCore::Adopt(BootTime now, const v1::HostStatus& status, Effects* out) {
-  configured_ = true;
-  config_ = status.config();
-  memory_ = status.memory();
-  // With SERVES_IF_LOCAL the shell finds out, and writes the answer into the memory of the first status.
-  const bool found = config_.serves() == v1::NodeConfig::SERVES_IF_LOCAL && memory_.served();
-  memory_.set_served(config_.single_node() || config_.serves() == v1::NodeConfig::SERVES_YES || found);
-  born_ = last_tick_ = last_contact_ = now;
-  ever_connected_ = IsSet(memory_.epoch());
-  connect_at_ = now;
-  if (status.lease_deadline_boot_ns() != 0) lease_deadline_ = FromBootNanos(status.lease_deadline_boot_ns());
-  order_.set_hold(true);
-  WatchCoordinator(now, out);
+void AgentCore::OnHostLinkClosed(BootTime now, Effects* out) {
+  if (!configured_) return Leave("the main process closed the link before this agent had a part in the job", out);
+  if (!host_link_closed_at_) host_link_closed_at_ = now;
 }
 
-void AgentCore::OnHostLinkClosed(BootTime now) {
-  if (!host_link_closed_at_) host_link_closed_at_ = now;
+void AgentCore::OnHostLives(BootTime, Effects* out) { Leave("the host has replaced this agent", out); }
+
+void AgentCore::OnListenerDied(BootTime now, Effects* out) {
+  listener_died_ = true;
+  WatchListener(now, out);
+}
+
+// The next agent opens the port again. At once: the host holds this agent's memory, and leases are running. No
+// worker ends because of it.
+void AgentCore::WatchListener(BootTime now, Effects* out) {
+  if (finished_ || !configured_ || !listener_died_ || now - born_ < kLeastLife) return;
+  finished_ = true;
+  Say(Severity::kError,
+      "a connection could not be accepted (too few file descriptors? see ulimit -n): another agent takes over",
+      out);
+  out->push_back(ExitAgent{kExitFault, "its listener died", true});
 }
 
 void AgentCore::OnHostClosed(BootTime now, Effects* out) {
@@ -82,7 +130,7 @@ void AgentCore::OnHostSwept(BootTime now, Effects* out) {
 }
 
 // Does not report HOST_GONE, which would be taken as proof: the coordinator waits for the lease of this node.
-void AgentCore::OnHostNotSwept(const std::string& left, Effects* out) {
+void AgentCore::OnHostNotSwept(BootTime, const std::string& left, Effects* out) {
   if (finished_ || host_gone_) return;
   Say(Severity::kError,
       absl::StrCat("the main process of this node died; processes that it had started could not be ended: ", left),
@@ -153,7 +201,7 @@ void AgentCore::Leave(const std::string& reason, Effects* out) {
   if (finished_) return;
   finished_ = true;
   if (link_ == Link::kUp) out->push_back(Disconnect{});
-  out->push_back(ExitAgent{0, reason});
+  out->push_back(ExitAgent{.exit_code = 0, .reason = reason});
 }
 
 // ---- the coordinator ----------------------------------------------------------------------------------------
@@ -414,6 +462,8 @@ void AgentCore::OnTick(BootTime now, Effects* out) {
   const absl::Duration counted = std::min(now - last_tick_, kMaxCountedSilence);
   last_tick_ = now;
   unheard_ += counted;
+  WatchListener(now, out);
+  if (finished_) return;
   WatchHost(now, counted, out);
   if (finished_) return;
   WatchCoordinator(now, out);

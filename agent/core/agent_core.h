@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/driver.h"
 #include "base/note.h"
 #include "base/time.h"
 #include "base/waiting_line.h"
@@ -36,9 +37,21 @@ inline constexpr absl::Duration kHostEndWait = absl::Seconds(1);  // from a clos
 inline constexpr absl::Duration kGoneLimit = absl::Seconds(10);   // time limit for reporting HOST_GONE
 inline constexpr absl::Duration kProbeInterval = absl::Seconds(1);
 inline constexpr absl::Duration kLinger = absl::Milliseconds(250);  // of the primary's host, after the last close
-inline constexpr size_t kMaxSentRemembered = 256;                   // statuses whose sending time is kept
+// Minimum age at which an agent with a dead listener exits: the host treats five ends of agents within 10 s as a
+// fault.
+inline constexpr absl::Duration kLeastLife = absl::Seconds(3);
+inline constexpr size_t kMaxSentRemembered = 256;  // statuses whose sending time is kept
 
 // Effects.
+
+// Find out whether the primary's address is one of this machine's. Answered by OnPrimaryFound.
+struct FindPrimary {};
+// Listen on the primary's port, which only one process of this machine can do. Answered by OnPortClaimed.
+struct ClaimPort {};
+// Prepare the session to the coordinator, which is in this process if it serves. Comes before the first Connect.
+struct TakeRole {
+  bool serves = false;
+};
 struct SendToCoordinator {
   v1::AgentStatus status;
 };
@@ -61,8 +74,10 @@ struct Probe {
 struct ExitAgent {
   int exit_code = 0;
   std::string reason;
+  bool at_once = false;  // like a kill: no message is waited for
 };
-using Effect = std::variant<SendToCoordinator, SendToHost, Connect, Disconnect, EndHost, Probe, ExitAgent, Note>;
+using Effect = std::variant<FindPrimary, ClaimPort, TakeRole, SendToCoordinator, SendToHost, Connect, Disconnect,
+                            EndHost, Probe, ExitAgent, Note>;
 using Effects = std::vector<Effect>;
 
 // "the coordinator" where it stands alone, else "the primary": what people call it in messages.
@@ -73,17 +88,22 @@ class AgentCore {
   // entropy: for the jitter of reconnects.
   explicit AgentCore(uint64_t entropy) : entropy_(entropy) {}
 
-  // The first status brings the configuration and the memory of the previous agent.
+  // The first status brings the configuration and the memory of the previous agent. It settles whether this
+  // process serves as the primary's (TakeRole), for SERVES_IF_LOCAL after the two answers below.
   void OnHostStatus(BootTime now, const v1::HostStatus& status, Effects* out);
-  // The link to the host closed. If the host died, its pidfd fires within moments, before or after. If the host
-  // lives, a newer agent has taken over.
-  void OnHostLinkClosed(BootTime now);
+  void OnPrimaryFound(BootTime now, bool local, Effects* out);  // false, too, if the address cannot be looked up
+  void OnPortClaimed(BootTime now, bool used_by_other, Effects* out);
+  // The link to the host closed. Before this agent has a role, it exits: it has started nothing. If the host died,
+  // its pidfd fires within moments, before or after. If the host lives, a newer agent has taken over.
+  void OnHostLinkClosed(BootTime now, Effects* out);
   // The host's pidfd fired: the host has ended.
   void OnHostClosed(BootTime now, Effects* out);
   void OnHostSwept(BootTime now, Effects* out);
+  // The host closed the link and goes on: it has replaced this agent.
+  void OnHostLives(BootTime now, Effects* out);
   // The host has ended, but some of its processes could not be ended in time, or could not be examined. `left`
   // names them.
-  void OnHostNotSwept(const std::string& left, Effects* out);
+  void OnHostNotSwept(BootTime now, const std::string& left, Effects* out);
 
   void OnConnected(BootTime now, const std::string& local_address, Effects* out);
   void OnDirective(BootTime now, const v1::Directive& directive, Effects* out);
@@ -100,6 +120,9 @@ class AgentCore {
   // Whether agents of other nodes are connected to the coordinator in this process.
   void OnServesOthers(BootTime now, bool others, Effects* out);
 
+  // The coordinator in this process can accept no connection any more. This agent exits once it is old enough.
+  void OnListenerDied(BootTime now, Effects* out);
+
   void OnTick(BootTime now, Effects* out);
 
   bool configured() const { return configured_; }
@@ -115,7 +138,9 @@ class AgentCore {
   };
 
   // agent_core.cc: events, and the host's directive.
-  void Adopt(BootTime now, const v1::HostStatus& status, Effects* out);
+  void ChooseRole(BootTime now, Effects* out);
+  void BeginRole(BootTime now, bool serves, Effects* out);
+  void UseHostStatus(BootTime now, Effects* out);
   bool IsNewer(const v1::Directive& directive) const;
   void OnOtherProtocol(BootTime now, uint32_t protocol, Effects* out);
   void OnUnknownOrder(Effects* out);
@@ -134,6 +159,7 @@ class AgentCore {
   void Leave(const std::string& reason, Effects* out);  // ends this agent, not the host
   void TellHost(BootTime now, Effects* out);
   void WatchHost(BootTime now, absl::Duration counted, Effects* out);
+  void WatchListener(BootTime now, Effects* out);
   bool Leased() const;
   absl::Duration LeaseDuration() const;
   absl::Duration Beat() const;
@@ -170,7 +196,8 @@ class AgentCore {
   bool StartedLast() const;
 
   uint64_t entropy_;
-  bool configured_ = false;
+  bool has_config_ = false;
+  bool configured_ = false;  // and has its role
   bool finished_ = false;
   v1::NodeConfig config_;
   v1::HostStatus host_;  // the newest
@@ -187,6 +214,7 @@ class AgentCore {
   bool ending_host_ = false;
   bool host_gone_ = false;
   bool serves_others_ = false;
+  bool listener_died_ = false;
   std::string leave_;  // reason why this node leaves; empty: it does not
   BootTime host_ended_at_ = absl::InfinitePast();
 
@@ -225,5 +253,7 @@ class AgentCore {
   BootTime gone_deadline_ = absl::InfiniteFuture();
   uint64_t gone_seq_ = 0;
 };
+
+using AgentDriver = CoreDriver<AgentCore, Effect>;
 
 }  // namespace muster::agent

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
@@ -48,9 +47,8 @@ constexpr int kHostDescriptors = 25;
 constexpr int kWorkerDescriptors = 2;       // pidfd, status pipe
 constexpr int kPipedWorkerDescriptors = 6;  // the same, and both ends of two pipes or files
 constexpr int kAgentDescriptors = 32;       // of an agent with gRPC, which inherits the host's limits
-// How long the end of a round waits for the end of a worker's pipe and for a check of the progress file.
-constexpr absl::Duration kRoundOutputLimit = absl::Milliseconds(200);
-constexpr absl::Duration kRoundOutputPoll = absl::Milliseconds(2);
+// Between two looks at what other threads read.
+constexpr absl::Duration kLastOutputPoll = absl::Milliseconds(2);
 constexpr int kHandledSignals[] = {SIGTERM, SIGHUP, SIGQUIT, SIGINT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD};
 
 }  // namespace
@@ -98,20 +96,18 @@ class HostProcess {
         closing_(&loop_, &output_, writer_, [this] { loop_.Stop(); }),
         spawner_(&loop_, plan_.process),
         sweeper_(
-            &loop_, &spawner_, [this](const std::string& left) { OnSwept(left); }, EndDescendants,
-            [this](const ProcessInfo& child) { return ComesFromWorker(child); }),
+            &loop_, &spawner_,
+            [this](const std::string& left) { driver_.Feed(&HostCore::OnSwept, ToUtf8(left, kMaxErrorText)); },
+            EndDescendants, [this](const ProcessInfo& child) { return ComesFromWorker(child); }),
         agent_(&loop_, &spawner_, plan_.agent_arguments, plan_.inherited, AgentEvents()),
         preflight_(&spawner_, writer_, plan_.preflight),
         gpus_(&loop_, &spawner_, Marked(plan_.inherited),
-              [this](const GpuUsers& users) {
-                Dispatch([&](BootTime now, Effects* out) { core_.OnGpuUsers(now, users, out); });
-              }),
+              [this](const GpuUsers& users) { driver_.Feed(&HostCore::OnGpuUsers, users); }),
         port_keeper_(plan_.worker_ports),
         timer_pipe_(
             &loop_, [this](int local_rank, const std::string& what) { OnTimerExpired(local_rank, what); },
             [this](int local_rank) { KillWorker(local_rank); }),
-        progress_(&loop_, plan_.progress_file,
-                  [this] { Dispatch([this](BootTime, Effects* out) { core_.OnProgress(out); }); }) {}
+        progress_(&loop_, plan_.progress_file, [this] { driver_.Feed(&HostCore::OnProgress); }) {}
 
   ~HostProcess() {
     if (signal_fd_ >= 0) close(signal_fd_);
@@ -128,10 +124,8 @@ class HostProcess {
     if (plan_.before_start) plan_.before_start();
     OpenTimerPipe();
     RETURN_IF_ERROR(WithContext(progress_.Start(), "cannot watch the progress file"));
-    Dispatch([this](BootTime now, Effects* out) {
-      core_.Begin(now, out);
-      core_.OnWallClock(now, absl::Now(), out);
-    });
+    driver_.Feed(&HostCore::Begin);
+    driver_.Feed(&HostCore::OnWallClock, absl::Now());
     RETURN_IF_ERROR(first_agent_);
     ScheduleTick();
     loop_.Run();
@@ -139,22 +133,6 @@ class HostProcess {
   }
 
  private:
-  // Passes every event to the core. Effects of events that occur while an effect is applied are queued behind it.
-  template <typename Event>
-  void Dispatch(Event event) {
-    Effects effects;
-    event(EventLoop::Now(), &effects);
-    for (Effect& effect : effects) pending_.push_back(std::move(effect));
-    if (applying_) return;
-    applying_ = true;
-    while (!pending_.empty()) {
-      Effect effect = std::move(pending_.front());
-      pending_.pop_front();
-      std::visit([this](auto& one) { this->Apply(one); }, effect);
-    }
-    applying_ = false;
-  }
-
   // Whether a child that this process did not start descends from a worker. nullopt: not known now.
   std::optional<bool> ComesFromWorker(const ProcessInfo& child) const {
     if (IsInWorkersSession(child)) return true;
@@ -197,10 +175,8 @@ class HostProcess {
       // After a pause of this process, worker exits and the tick are pending at once. Workers that have ended by
       // now ended before the tick may end the lease.
       spawner_.CollectWorkers();
-      Dispatch([this](BootTime now, Effects* out) {
-        core_.OnWallClock(now, absl::Now(), out);
-        core_.OnTick(now, out);
-      });
+      driver_.Feed(&HostCore::OnWallClock, absl::Now());
+      driver_.Feed(&HostCore::OnTick);
       ScheduleTick();
     });
   }
@@ -220,23 +196,19 @@ class HostProcess {
     return absl::OkStatus();
   }
 
-  bool MeansLeave(int signal) const {
-    const bool usual = signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
-    return usual || leave_signals_.count(signal) > 0;
-  }
-
   void ReadSignals() {
     signalfd_siginfo info;
     while (read(signal_fd_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
       const int signal = static_cast<int>(info.ssi_signo);
-      if (signal == SIGTSTP) core_.SetShellCanContinue(ShellCanContinue());
       if (signal == SIGCHLD) {
         sweeper_.OnChildSignal();
-      } else if (closing_.begun()) {
-        if (MeansLeave(signal)) closing_.Hurry();
+        continue;
+      }
+      spawner_.CollectWorkers();  // workers that have ended by now were not ended by this signal
+      if (signal == SIGTSTP) {
+        driver_.Feed(&HostCore::OnSuspend, ShellCanContinue());
       } else {
-        spawner_.CollectWorkers();  // workers that have ended by now were not ended by this signal
-        Dispatch([this, signal](BootTime now, Effects* out) { core_.OnSignal(now, signal, out); });
+        driver_.Feed(&HostCore::OnSignal, signal);
       }
     }
   }
@@ -247,18 +219,16 @@ class HostProcess {
     AgentChild::Events events;
     events.on_directive = [this](const v1::HostDirective& directive) {
       spawner_.CollectWorkers();  // workers that have ended by now were not ended by this order
-      Dispatch([&](BootTime now, Effects* out) { core_.OnDirective(now, directive, out); });
+      driver_.Feed(&HostCore::OnDirective, directive);
     };
-    events.on_closed = [this](uint64_t number) {
-      Dispatch([&](BootTime now, Effects* out) { core_.OnAgentClosed(now, number, out); });
-    };
+    events.on_closed = [this](uint64_t number) { driver_.Feed(&HostCore::OnAgentClosed, number); };
     events.on_failed = [this](uint64_t number, const absl::Status& status) {
       if (number == 1) {  // no workers run yet, so the host fails at once
         first_agent_ = WithContext(status, "cannot start the first agent");
         return;
       }
       const std::string why(AsStd(status.message()));
-      Dispatch([&](BootTime now, Effects* out) { core_.OnAgentFailed(now, number, why, out); });
+      driver_.Feed(&HostCore::OnAgentFailed, number, why);
     };
     return events;
   }
@@ -305,7 +275,7 @@ class HostProcess {
       if (const auto process = ReadProcess(*pid)) worker.set_start_ticks(process->start);
       spawned.push_back(worker);
     }
-    Dispatch([&](BootTime now, Effects* out) { core_.OnSpawned(now, spawned, out); });
+    driver_.Feed(&HostCore::OnSpawned, spawned);
     for (const auto& [local_rank, why] : failed) OnSpawnFailed(local_rank, kSpawnRefused, why);
   }
 
@@ -364,33 +334,27 @@ class HostProcess {
 
   Spawner::WorkerEvents EventsOf(int local_rank) {
     Spawner::WorkerEvents events;
-    events.executing = [this, local_rank] {
-      Dispatch([&](BootTime now, Effects* out) { core_.OnExecuting(now, local_rank, out); });
-    };
+    events.executing = [this, local_rank] { driver_.Feed(&HostCore::OnExecuting, local_rank); };
     events.failed = [this, local_rank](int exit_code, const std::string& why) {
       OnSpawnFailed(local_rank, exit_code, why);
     };
     events.exited = [this, local_rank](const Ending& ending) { OnExit(local_rank, ending); };
     events.spares_rest = [this](const Ending& ending) { return core_.SparesRest(ending); };
-    events.rest_ended = [this, local_rank] {
-      Dispatch([&](BootTime now, Effects* out) { core_.OnRestEnded(now, local_rank, out); });
-    };
+    events.rest_ended = [this, local_rank] { driver_.Feed(&HostCore::OnRestEnded, local_rank); };
     return events;
   }
 
   void OnSpawnFailed(int local_rank, int exit_code, const std::string& why) {
     const std::string text = ToUtf8(why, kMaxErrorText);
-    Dispatch([&](BootTime now, Effects* out) { core_.OnSpawnFailed(now, local_rank, exit_code, text, out); });
+    driver_.Feed(&HostCore::OnSpawnFailed, local_rank, exit_code, text);
   }
 
   void OnExit(int local_rank, Ending ending) {
     if (ending.by_signal && ending.number == SIGKILL) ending.oom_killed = oom_watch_.WasOomKilled(local_rank);
     if (!ending.ok()) failure_details_.Explain(local_rank, &ending);
     timer_pipe_.WorkerEnded(local_rank);
-    Dispatch([&](BootTime now, Effects* out) {
-      core_.SetWallAtBoot(absl::Now() - (now - absl::UnixEpoch()));
-      core_.OnExit(now, local_rank, ending, out);
-    });
+    ending.wall = absl::Now();
+    driver_.Feed(&HostCore::OnExit, local_rank, ending);
   }
 
   void Apply(const SignalWorkers& effect) {
@@ -408,40 +372,28 @@ class HostProcess {
         DescribeSignal(effect.signal) + " was not forwarded: no worker process handles it");
   }
   void Apply(const Sweep&) {
-    ++sweeps_;
     spawner_.CollectWorkers();  // workers that have ended by now were not killed by the sweep
     oom_watch_.WeKillAll();
     sweeper_.Sweep();
   }
 
-  void OnSwept(const std::string& left) {
-    if (core_.phase() == v1::HOST_PHASE_IDLE) return OnPreflightSwept(left);
-    if (left.empty()) RememberOldWorkers();
-    if (left.empty()) output_.EndRound();
-    const std::string text = ToUtf8(left, kMaxErrorText);
-    const std::optional<int> failed = core_.failed_local_rank();
-    ++sweeps_;
-    if (text.empty()) progress_.Look();
-    if (text.empty() && (failed || !progress_.looked())) {
-      AwaitRoundOutput(failed, EventLoop::Now() + kRoundOutputLimit, sweeps_);
-      return;
-    }
-    Dispatch([&](BootTime now, Effects* out) { core_.OnSwept(now, text, out); });
+  void Apply(const GatherRoundOutput& effect) {
+    RememberOldWorkers();
+    output_.EndRound();
+    progress_.Look();
+    AwaitRoundOutput(effect.local_rank, EventLoop::Now() + kLastOutputLimit);
   }
 
-  // Waits for two other threads before the round is over: one reads the pipe to its end, which takes long only if
-  // the console's reader is stalled; the other checks the progress file, which takes long only if its file system
-  // hangs. A call for an older sweep is void.
-  void AwaitRoundOutput(std::optional<int> failed, BootTime until, uint64_t sweep) {
-    if (sweep != sweeps_) return;
-    const bool complete = (!failed || failure_details_.Complete(*failed)) && progress_.looked();
+  // Waits for two other threads: one reads the worker's pipe, the other checks the progress file.
+  void AwaitRoundOutput(std::optional<int> local_rank, BootTime until) {
+    const bool complete = (!local_rank || failure_details_.Complete(*local_rank)) && progress_.looked();
     if (!complete && EventLoop::Now() < until) {
-      loop_.After(kRoundOutputPoll, [this, failed, until, sweep] { AwaitRoundOutput(failed, until, sweep); });
+      loop_.After(kLastOutputPoll, [this, local_rank, until] { AwaitRoundOutput(local_rank, until); });
       return;
     }
-    if (failed) core_.OnLastOutput(*failed, failure_details_.LastOutput(*failed));
-    loop_.Post([this, sweep] {  // queued behind a report that the progress file was touched
-      if (sweep == sweeps_) Dispatch([this](BootTime now, Effects* out) { core_.OnSwept(now, "", out); });
+    // Posted: queued behind a report that the progress file was touched.
+    loop_.Post([this, lines = local_rank ? failure_details_.LastOutput(*local_rank) : ""] {
+      driver_.Feed(&HostCore::OnRoundOutput, lines);
     });
   }
 
@@ -455,28 +407,21 @@ class HostProcess {
   void Apply(const StartPreflight&) {
     WorkerEnvironmentOptions environment = plan_.environment;
     environment.marker = FormatMarker(marker_);
-    const auto ended = [this](const Ending& ending) {
-      Dispatch([&](BootTime now, Effects* out) { core_.OnPreflightEnded(now, ending, out); });
-    };
+    const auto ended = [this](const Ending& ending) { driver_.Feed(&HostCore::OnPreflightEnded, ending); };
     const absl::Status started =
         preflight_.Start(PreflightEnvironment(environment, about_.place, plan_.inherited), ended);
     if (!started.ok()) ended(Ending{.number = kSpawnRefused, .error_text = std::string(AsStd(started.message()))});
   }
 
-  // The writer's thread may not have read its last line yet.
-  void OnPreflightSwept(const std::string& left) {
-    const std::string text = ToUtf8(left, kMaxErrorText);
-    if (text.empty()) return AwaitPreflightOutput(EventLoop::Now() + kRoundOutputLimit);
-    Dispatch([&](BootTime now, Effects* out) { core_.OnSwept(now, text, out); });
-  }
+  void Apply(const GatherPreflightOutput&) { AwaitPreflightOutput(EventLoop::Now() + kLastOutputLimit); }
 
+  // The writer's thread may not have read its last line yet.
   void AwaitPreflightOutput(BootTime until) {
     if (!preflight_.complete() && EventLoop::Now() < until) {
-      loop_.After(kRoundOutputPoll, [this, until] { AwaitPreflightOutput(until); });
+      loop_.After(kLastOutputPoll, [this, until] { AwaitPreflightOutput(until); });
       return;
     }
-    core_.OnPreflightOutput(preflight_.LastLine());
-    Dispatch([this](BootTime now, Effects* out) { core_.OnSwept(now, "", out); });
+    driver_.Feed(&HostCore::OnPreflightOutput, preflight_.LastLine());
   }
 
   void Apply(const AskGpus&) { gpus_.Ask(); }
@@ -534,7 +479,7 @@ class HostProcess {
     const std::string trouble(AsStd(port.status().message()));
     if (trouble != offer_trouble_ && !port.ok()) Log(Severity::kError, kPart, trouble);  // once for all retries
     offer_trouble_ = trouble;
-    Dispatch([&](BootTime now, Effects* out) { core_.OnOffer(now, port.ok() ? *port : 0, out); });
+    driver_.Feed(&HostCore::OnOffer, port.ok() ? *port : 0);
   }
 
   static int64_t Number(const v1::Round& round) { return static_cast<int64_t>(round.id().number()); }
@@ -553,7 +498,7 @@ class HostProcess {
     closing_.Begin(plan_.report, end, effect.asked_to_leave);
   }
 
-  void Apply(const Note& note) { Log(kPart, note); }
+  void Apply(const HurryFinish&) { closing_.Hurry(); }
 
   static constexpr int kSpawnRefused = 126;  // exit code of a worker for which no process could be created
 
@@ -569,8 +514,10 @@ class HostProcess {
   const TerminalModes terminal_;
   EventLoop loop_;
   HostCore core_;
-  std::deque<Effect> pending_;
-  bool applying_ = false;
+  HostDriver driver_{&core_,
+                     {.clock = &EventLoop::Now,
+                      .carry_out = ByType<Effect>([this](const auto& effect) { Apply(effect); }),
+                      .log = [](const Note& note) { Log(kPart, note); }}};
   WorkerOutput output_;
   Closing closing_;
   Spawner spawner_;
@@ -586,7 +533,6 @@ class HostProcess {
   OomWatch oom_watch_;
   ErrorFiles error_files_;
   FailureDetails failure_details_;
-  uint64_t sweeps_ = 0;  // counts both starts and answers of sweeps
   FileTimerPipe timer_pipe_;
   ProgressWatch progress_;
   std::map<int, pid_t> worker_pids_;  // of the current round, by local rank

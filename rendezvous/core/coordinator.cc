@@ -120,7 +120,7 @@ void Coordinator::OnTick(BootTime now, Effects* out) {
   announcements_.OnTick(now, job_, out);
 }
 
-void Coordinator::OnTurnedAway(const std::string& address, const std::string& reason, Effects* out) {
+void Coordinator::OnTurnedAway(BootTime, const std::string& address, const std::string& reason, Effects* out) {
   job_.refusals.NoteTurnedAway(absl::StrCat("a node at ", address.empty() ? "an unknown address" : address),
                                reason, out);
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/driver.h"
 #include "base/time.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/announcements.h"
@@ -35,7 +36,7 @@ class Coordinator {
   void OnClosed(BootTime now, StreamId stream, Effects* out);
   void OnTick(BootTime now, Effects* out);
   // The shell rejected a connection from this address before its first status, because of a wrong token.
-  void OnTurnedAway(const std::string& address, const std::string& reason, Effects* out);
+  void OnTurnedAway(BootTime now, const std::string& address, const std::string& reason, Effects* out);
 
   // All that is known: for tests, and for whoever shows it to people.
   const Job& job() const { return job_; }
@@ -112,5 +113,7 @@ class Coordinator {
   BootTime decided_at_ = absl::InfinitePast();
   bool undecided_ = false;  // news has arrived since decided_at_
 };
+
+using CoordinatorDriver = CoreDriver<Coordinator, Effect>;
 
 }  // namespace muster::rendezvous

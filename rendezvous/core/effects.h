@@ -22,7 +22,11 @@ struct CloseStream {
   StreamId stream = 0;
   std::string reason;
 };
-using Effect = std::variant<SendDirective, CloseStream, Note>;
+// The agent of this stream was admitted: its first status counts. Comes before any directive for it.
+struct AdmitStream {
+  StreamId stream = 0;
+};
+using Effect = std::variant<SendDirective, CloseStream, AdmitStream, Note>;
 using Effects = std::vector<Effect>;
 
 inline void Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject = {}) {

@@ -28,9 +28,9 @@ void Hosts::Erase(const std::string& id) {
   hosts_.erase(it);
 }
 
-StreamId Hosts::Attach(BootTime now, StreamId stream, const v1::AgentStatus& status) {
+std::optional<StreamId> Hosts::Attach(BootTime now, StreamId stream, const v1::AgentStatus& status) {
   Host& host = hosts_[status.host_id()];
-  if (host.stream == stream) return 0;
+  if (host.stream == stream) return std::nullopt;
   const StreamId before = host.stream;
   Detach(&host);
   host.stream = stream;

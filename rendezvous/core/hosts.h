@@ -42,8 +42,9 @@ class Hosts {
   std::string IdOf(StreamId stream) const;
   void Erase(const std::string& id);  // the host, its stream and its claim to a place
 
-  // Its newest status came on this stream. The stream that this one replaces; 0: it is the same, or the first.
-  StreamId Attach(BootTime now, StreamId stream, const v1::AgentStatus& status);
+  // Its newest status came on this stream. Nullopt: as before; else the stream that this one replaces, 0: it is
+  // the first.
+  std::optional<StreamId> Attach(BootTime now, StreamId stream, const v1::AgentStatus& status);
   void Detach(Host* host);       // its stream is gone
   void Forget(StreamId stream);  // this stream is gone, whosever it was
 

@@ -9,8 +9,9 @@
 namespace muster::rendezvous {
 
 void Coordinator::Learn(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
-  if (const StreamId before = job_.hosts.Attach(now, stream, status); before != 0) {
-    out->push_back(CloseStream{before, "superseded by a newer stream of this host"});
+  if (const std::optional<StreamId> before = job_.hosts.Attach(now, stream, status)) {
+    if (*before != 0) out->push_back(CloseStream{*before, "superseded by a newer stream of this host"});
+    out->push_back(AdmitStream{stream});
   }
   Host& host = job_.hosts.Get(status.host_id());
   LearnUse(host.status, status, out);

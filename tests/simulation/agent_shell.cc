@@ -30,49 +30,65 @@ Micros HowLongPortIsTaken(uint64_t seed, Micros now) {
 
 }  // namespace
 
-void World::OnAgent(AgentProcess* agent, const std::function<void(BootTime, agent::Effects*)>& event) {
-  if (!agent->alive) return;
-  agent::Effects effects;
-  event(BootNow(*agent->machine), &effects);
-  Execute(agent, effects);
-  if (agent->alive) MaybeOpenHome(agent);
+// What is left to do when an agent dies in the middle of its effects is not done.
+void World::Drive(AgentProcess* agent) {
+  agent->driver.emplace(&agent->core,
+                        agent::AgentDriver::Shell{.clock = [this, agent] { return BootNow(*agent->machine); },
+                                                  .carry_out =
+                                                      [this, agent](const agent::Effect& effect) {
+                                                        if (agent->alive) CarryOut(agent, effect);
+                                                      },
+                                                  .log =
+                                                      [this, agent](const muster::Note& note) {
+                                                        if (!agent->alive) return;
+                                                        Note("agent", absl::StrCat(agent->name, ": ", note.text));
+                                                      }});
 }
 
-void World::Execute(AgentProcess* agent, const agent::Effects& effects) {
-  for (const agent::Effect& effect : effects) {
-    if (!agent->alive) return;
-    if (const auto* e = std::get_if<agent::SendToCoordinator>(&effect)) {
-      if (agent->session != nullptr) SendUp(agent->session, e->status);
-    } else if (const auto* e = std::get_if<agent::SendToHost>(&effect)) {
-      HostProcess* host = agent->host;
-      const Micros answered_for = agent->answered_for;
-      DeliverAfter(kLinkDelay, host, [this, agent, host, answered_for, directive = e->directive] {
-        // The link may still hold messages of an older agent; the core drops them.
-        const bool newest = host->agent == agent;
-        if (newest && !host->link_open) return;
-        agent->has_spoken = true;
-        if (newest && directive.has_memory()) host->memory = directive.memory();
-        if (newest && answered_for > host->answered_for) conduct_.OnAnswer(host, answered_for);
-        if (host->memory.has_verdict()) invariants_.OnVerdictStored(*host, host->memory.verdict());
-        CollectEnded(host);
-        OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnDirective(now, directive, out); });
-      });
-    } else if (std::holds_alternative<agent::Connect>(effect)) {
-      ConnectAgent(agent);
-    } else if (std::holds_alternative<agent::Disconnect>(effect)) {
-      ++agent->attempt;
-      if (agent->session != nullptr) CloseAgentEnd(agent->session);
-      agent->session = nullptr;
-    } else if (const auto* e = std::get_if<agent::EndHost>(&effect)) {
-      EndHost(agent, e->kill_first);
-    } else if (const auto* e = std::get_if<agent::Probe>(&effect)) {
-      ProbePredecessor(agent, e->predecessor);
-    } else if (const auto* e = std::get_if<agent::ExitAgent>(&effect)) {
-      ExitAgent(agent, absl::StrCat("exits ", e->exit_code, ": ", e->reason));
-    } else if (const auto* e = std::get_if<muster::Note>(&effect)) {
-      Note("agent", absl::StrCat(agent->name, ": ", e->text));
-    }
+void World::CarryOut(AgentProcess* agent, const agent::Effect& effect) {
+  // Whether the primary's address is this machine's. No other process takes the port.
+  if (std::holds_alternative<agent::FindPrimary>(effect)) {
+    DeliverAfter(LookupTime(), agent,
+                 [this, agent] { OnAgent(agent, &agent::AgentCore::OnPrimaryFound, agent->host->place == 0); });
+    return;
   }
+  if (std::holds_alternative<agent::ClaimPort>(effect)) {
+    return OnAgent(agent, &agent::AgentCore::OnPortClaimed, false);
+  }
+  if (const auto* e = std::get_if<agent::SendToCoordinator>(&effect)) {
+    if (agent->session != nullptr) SendUp(agent->session, e->status);
+  } else if (const auto* e = std::get_if<agent::SendToHost>(&effect)) {
+    HostProcess* host = agent->host;
+    const Micros answered_for = agent->answered_for;
+    DeliverAfter(kLinkDelay, host, [this, agent, host, answered_for, directive = e->directive] {
+      // The link may still hold messages of an older agent; the core drops them.
+      const bool newest = host->agent == agent;
+      if (newest && !host->link_open) return;
+      agent->has_spoken = true;
+      if (newest && directive.has_memory()) host->memory = directive.memory();
+      if (newest && answered_for > host->answered_for) conduct_.OnAnswer(host, answered_for);
+      if (host->memory.has_verdict()) invariants_.OnVerdictStored(*host, host->memory.verdict());
+      CollectEnded(host);
+      OnHost(host, &host::HostCore::OnDirective, directive);
+    });
+  } else if (std::holds_alternative<agent::Connect>(effect)) {
+    ConnectAgent(agent);
+  } else if (std::holds_alternative<agent::Disconnect>(effect)) {
+    ++agent->attempt;
+    if (agent->session != nullptr) CloseAgentEnd(agent->session);
+    agent->session = nullptr;
+  } else if (const auto* e = std::get_if<agent::EndHost>(&effect)) {
+    EndHost(agent, e->kill_first);
+  } else if (const auto* e = std::get_if<agent::Probe>(&effect)) {
+    ProbePredecessor(agent, e->predecessor);
+  } else if (const auto* e = std::get_if<agent::ExitAgent>(&effect)) {
+    ExitAgent(agent, absl::StrCat("exits ", e->exit_code, ": ", e->reason));
+  }
+}
+
+Micros World::LookupTime() {
+  const bool slow = scenario_.name_lookup > 0 && !healed_;
+  return slow ? prng_.Between(scenario_.name_lookup * 3 / 4, scenario_.name_lookup) : kMillisecond;
 }
 
 void World::ExitAgent(AgentProcess* agent, const std::string& why) {
@@ -84,9 +100,7 @@ void World::ExitAgent(AgentProcess* agent, const std::string& why) {
 void World::Notice(AgentProcess* agent) {
   DeliverAfter(prng_.Between(0, kNoticeAskedEvery), agent, [this, agent] {
     if (!agent->core.configured()) return Notice(agent);
-    OnAgent(agent, [agent](BootTime now, agent::Effects* out) {
-      agent->core.OnNotice(now, "its machine is about to go", out);
-    });
+    OnAgent(agent, &agent::AgentCore::OnNotice, "its machine is about to go");
   });
 }
 
@@ -112,7 +126,7 @@ void World::KillAgent(AgentProcess* agent) {
   DeliverAfter(prng_.Between(kLinkDelay, 2 * kLinkDelay), host, [this, agent, host] {
     if (host->agent != agent || !host->link_open) return;
     host->link_open = false;
-    OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnAgentClosed(now, agent->number, out); });
+    OnHost(host, &host::HostCore::OnAgentClosed, agent->number);
   });
 }
 
@@ -137,11 +151,11 @@ void World::WaitUntilSwept(AgentProcess* agent) {
   DeliverAfter(prng_.Between(kMillisecond, 10 * kMillisecond), agent, [this, agent, done] {
     if (!done) return WaitUntilSwept(agent);
     if (!healed_ && scenario_.not_swept_percent > 0 && hardships_.Chance(scenario_.not_swept_percent)) {
-      return OnAgent(agent, [agent](BootTime, agent::Effects* out) { agent->core.OnHostNotSwept("pid 7", out); });
+      return OnAgent(agent, &agent::AgentCore::OnHostNotSwept, "pid 7");
     }
     agent->swept = true;
     conduct_.OnSwept(agent);
-    OnAgent(agent, [agent](BootTime now, agent::Effects* out) { agent->core.OnHostSwept(now, out); });
+    OnAgent(agent, &agent::AgentCore::OnHostSwept);
   });
 }
 
@@ -156,9 +170,7 @@ void World::ProbePredecessor(AgentProcess* agent, const v1::Predecessor& predece
     }
     Note("agent",
          absl::StrCat(agent->name, " probes ", predecessor.host_id(), ": ", dead ? "dead" : "not proved dead"));
-    OnAgent(agent, [&](BootTime now, agent::Effects* out) {
-      agent->core.OnProbed(now, predecessor.host_id(), dead, out);
-    });
+    OnAgent(agent, &agent::AgentCore::OnProbed, predecessor.host_id(), dead);
   });
 }
 
@@ -188,9 +200,7 @@ void World::OpenHome(AgentProcess* agent) {
   if (next.exit_code == 0) return DeliverAfter(kPortRetry, agent, [this, agent] { OpenHome(agent); });
   ++agent->attempt;
   agent->host->gave_up_port = true;
-  OnAgent(agent, [agent, &next](BootTime now, agent::Effects* out) {
-    agent->core.OnDisconnected(now, next.why, next.exit_code, out);
-  });
+  OnAgent(agent, &agent::AgentCore::OnDisconnected, next.why, next.exit_code);
 }
 
 // The port is held by an earlier agent of this machine that is ending, or for a while by another program.
@@ -216,6 +226,7 @@ CoordinatorHome* World::NewHome(Process* owner, HostProcess* primary, const v1::
   CoordinatorHome* home = homes_.back().get();
   home->id = static_cast<int>(homes_.size());
   home->born = now();
+  Drive(home);
   Note("coordinator", absl::StrCat("c", home->id, " opens in ", owner->name));
   return home;
 }
@@ -283,51 +294,61 @@ void World::EndAlone(AloneProcess* alone, bool comes_again) {
                    [this] { StartAlone(alone_machine_); });
 }
 
-void World::OnHome(CoordinatorHome* home, const std::function<void(BootTime, rendezvous::Effects*)>& event) {
-  if (!home->owner->alive) return;
-  rendezvous::Effects effects;
-  event(BootNow(*home->owner->machine), &effects);
-  const bool releasing = home->core.state() == rendezvous::State::kReleasing;
-  if (releasing && home->releasing_since < 0) home->releasing_since = now();
-  for (const rendezvous::Effect& effect : effects) {
-    if (const auto* e = std::get_if<rendezvous::SendDirective>(&effect)) {
-      const auto it = home->sessions.find(e->stream);
-      if (it == home->sessions.end()) continue;
-      // The platform must end an old primary that makes new rounds beside its replacement.
-      if (home->host != nullptr && home->host->zombie && e->directive.has_run() &&
-          !invariants_.Knows(e->directive.run().id())) {
-        PowerOff(home->owner->machine);
-        return;
-      }
-      const bool is_new = e->directive.has_run() && !invariants_.Knows(e->directive.run().id());
-      invariants_.OnDirectiveSent(*home, *it->second->agent->host, e->directive, it->second->agent_open);
-      policies_.OnDirectiveSent(*it->second, e->directive);
-      conduct_.OnDirectiveSent(*it->second, e->directive);
-      if (e->directive.has_release()) it->second->agent->host->released = true;
-      if (e->directive.has_refused()) it->second->agent->host->refused = true;
-      if (is_new) conduct_.OnNewRound(*home, e->directive.run());
-      if (is_new) faults_->OnRound(e->directive.run().node_count());
-      if (is_new) scripts_->OnRound(e->directive.run().node_count());
-      if (e->directive.has_stop()) faults_->OnDrain(KeyOf(e->directive.stop().round()));
-      if (e->directive.has_verdict()) conduct_.OnVerdict(*home, e->directive.verdict());
-      if (e->directive.has_verdict()) faults_->OnVerdict();
-      SendDown(it->second, e->directive);
-    } else if (const auto* e = std::get_if<rendezvous::CloseStream>(&effect)) {
-      const auto it = home->sessions.find(e->stream);
-      if (it == home->sessions.end()) continue;
-      Session* session = it->second;
-      Note("coordinator",
-           absl::StrCat("c", home->id, " closes the stream of ", session->agent->name, ": ", e->reason));
-      CloseCoordinatorEnd(session);
-      if (scenario_.close_is_echoed) {
-        DeliverAfter(100, home->owner, [this, home, stream = e->stream] {
-          OnHome(home, [&](BootTime now, rendezvous::Effects* out) { home->core.OnClosed(now, stream, out); });
-        });
-      }
-    } else if (const auto* e = std::get_if<muster::Note>(&effect)) {
-      Note("coordinator", absl::StrCat("c", home->id, ": ", e->text));
+void World::Drive(CoordinatorHome* home) {
+  home->driver.emplace(&home->core, rendezvous::CoordinatorDriver::Shell{
+                                        .clock = [this, home] { return BootNow(*home->owner->machine); },
+                                        .carry_out =
+                                            [this, home](const rendezvous::Effect& effect) {
+                                              if (home->owner->machine->up) CarryOut(home, effect);
+                                            },
+                                        .log =
+                                            [this, home](const muster::Note& note) {
+                                              if (home->owner->machine->up)
+                                                Note("coordinator", absl::StrCat("c", home->id, ": ", note.text));
+                                            }});
+}
+
+void World::CarryOut(CoordinatorHome* home, const rendezvous::Effect& effect) {
+  NoteRelease(home);
+  if (const auto* e = std::get_if<rendezvous::SendDirective>(&effect)) {
+    const auto it = home->sessions.find(e->stream);
+    if (it != home->sessions.end()) SendDirective(home, it->second, e->directive);
+  } else if (const auto* e = std::get_if<rendezvous::CloseStream>(&effect)) {
+    const auto it = home->sessions.find(e->stream);
+    if (it == home->sessions.end()) return;
+    Session* session = it->second;
+    Note("coordinator",
+         absl::StrCat("c", home->id, " closes the stream of ", session->agent->name, ": ", e->reason));
+    CloseCoordinatorEnd(session);
+    if (scenario_.close_is_echoed) {
+      DeliverAfter(100, home->owner,
+                   [this, home, stream = e->stream] { OnHome(home, &rendezvous::Coordinator::OnClosed, stream); });
     }
   }
+}
+
+void World::NoteRelease(CoordinatorHome* home) {
+  const bool releasing = home->core.state() == rendezvous::State::kReleasing;
+  if (releasing && home->releasing_since < 0) home->releasing_since = now();
+}
+
+void World::SendDirective(CoordinatorHome* home, Session* session, const v1::Directive& directive) {
+  const bool is_new = directive.has_run() && !invariants_.Knows(directive.run().id());
+  // The platform must end an old primary that makes new rounds beside its replacement.
+  if (is_new && home->host != nullptr && home->host->zombie) return PowerOff(home->owner->machine);
+  HostProcess* host = session->agent->host;
+  invariants_.OnDirectiveSent(*home, *host, directive, session->agent_open);
+  policies_.OnDirectiveSent(*session, directive);
+  conduct_.OnDirectiveSent(*session, directive);
+  if (directive.has_release()) host->released = true;
+  if (directive.has_refused()) host->refused = true;
+  if (is_new) conduct_.OnNewRound(*home, directive.run());
+  if (is_new) faults_->OnRound(directive.run().node_count());
+  if (is_new) scripts_->OnRound(directive.run().node_count());
+  if (directive.has_stop()) faults_->OnDrain(KeyOf(directive.stop().round()));
+  if (directive.has_verdict()) conduct_.OnVerdict(*home, directive.verdict());
+  if (directive.has_verdict()) faults_->OnVerdict();
+  SendDown(session, directive);
 }
 
 // A stranger sends texts of the maximum length. The close of its stream is reported too, as a shell does.
@@ -340,9 +361,8 @@ void World::Knock() {
   rendezvous::Effects effects;
   home->core.OnStatus(BootNow(*home->owner->machine), stream, status, &effects);
   invariants_.OnStranger(*home, before, stream, effects);
-  DeliverAfter(prng_.Between(0, kSecond), home->owner, [this, home, stream] {
-    OnHome(home, [&](BootTime now, rendezvous::Effects* out) { home->core.OnClosed(now, stream, out); });
-  });
+  DeliverAfter(prng_.Between(0, kSecond), home->owner,
+               [this, home, stream] { OnHome(home, &rendezvous::Coordinator::OnClosed, stream); });
 }
 
 // A stranger may even have the name of a host of the job.

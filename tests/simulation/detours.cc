@@ -63,22 +63,20 @@ void World::ReachAnotherJob(AgentProcess* agent, uint64_t attempt) {
   const auto is_new = [agent] { return !IsSet(agent->core.memory().epoch()); };
   if (prng_.Chance(50)) {
     agent->host->refused_elsewhere |= is_new();
-    return OnAgent(agent, [agent](BootTime now, agent::Effects* out) {
-      agent->core.OnDisconnected(now, "the token is wrong", kExitRefused, out);
-    });
+    return OnAgent(agent, &agent::AgentCore::OnDisconnected, "the token is wrong", kExitRefused);
   }
-  OnAgent(agent, [agent](BootTime now, agent::Effects* out) { agent->core.OnConnected(now, "", out); });
+  OnAgent(agent, &agent::AgentCore::OnConnected, "");
   v1::Directive refusal;
   refusal.mutable_id()->mutable_epoch()->set_number(prng_.Chance(50) ? 1 : kStrangersEpoch);
   refusal.mutable_id()->set_seq(1);
   refusal.mutable_refused()->set_exit_code(kExitRefused);
   refusal.mutable_refused()->set_reason("run id 'simulated' differs from this job's 'other'");
-  DeliverAfter(
-      prng_.Exponential(scenario_.delay) + kLoopbackDelay, agent, [this, agent, session, refusal, is_new] {
-        if (agent->attempt != session) return;
-        agent->host->refused_elsewhere |= is_new();
-        OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDirective(now, refusal, out); });
-      });
+  DeliverAfter(prng_.Exponential(scenario_.delay) + kLoopbackDelay, agent,
+               [this, agent, session, refusal, is_new] {
+                 if (agent->attempt != session) return;
+                 agent->host->refused_elsewhere |= is_new();
+                 OnAgent(agent, &agent::AgentCore::OnDirective, refusal);
+               });
 }
 
 // The connection is established, and the stream is refused, or opens and is reset, or hangs. Data sent on it is
@@ -92,7 +90,7 @@ void World::RefuseStream(AgentProcess* agent, uint64_t attempt) {
     return EndStream(agent, session, code == kOk ? kUnimplemented : code, false);
   }
   Note("network", absl::StrCat(agent->name, " has a stream that leads nowhere"));
-  OnAgent(agent, [agent](BootTime now, agent::Effects* out) { agent->core.OnConnected(now, "", out); });
+  OnAgent(agent, &agent::AgentCore::OnConnected, "");
   if (machine.streams == Machine::Streams::kHang) return;
   DeliverAfter(hardships_.Skewed(kLoopbackDelay, kLongestStream), agent,
                [this, agent, session, code] { EndStream(agent, session, code, true); });
@@ -106,7 +104,7 @@ void World::EndStream(AgentProcess* agent, uint64_t attempt, int code, bool was_
   agent->host->refused_elsewhere |= refused != 0 && !IsSet(agent->core.memory().epoch());
   const std::string why =
       rendezvous::DescribeSessionError({code, "the stream was reset", was_open, ""}, "the primary at node-0:1");
-  OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDisconnected(now, why, refused, out); });
+  OnAgent(agent, &agent::AgentCore::OnDisconnected, why, refused);
 }
 
 }  // namespace muster::simulation

@@ -18,76 +18,80 @@ constexpr Micros kLinkDelay = 100;              // host to agent and back
 constexpr Micros kReapDelay = 50;               // a death to the pidfd's event
 constexpr Micros kKillDelayMax = kMillisecond;  // SIGKILL to the end
 constexpr Micros kAgentStartMax = 30 * kMillisecond;
+constexpr int kOutputHangsPercent = 5;
 constexpr Micros kFlushMax = 5 * kMillisecond;
 constexpr char kOutOfTime[] = "did not exit within the grace period";  // the host's message before SIGKILL
 
 }  // namespace
 
-void World::OnHost(HostProcess* host, const std::function<void(BootTime, host::Effects*)>& event) {
-  if (!host->alive || host->finish.has_value()) return;
-  host::Effects effects;
-  event(BootNow(*host->machine), &effects);
-  Execute(host, effects);
-  if (host->busy) return;
-  host->busy = true;
-  while (!host->next.empty() && host->alive) {
-    Scheduler::Action action = std::move(host->next.front());
-    host->next.pop_front();
-    action();
-  }
-  host->busy = false;
+void World::Drive(HostProcess* host) {
+  host->driver.emplace(
+      &host->core,
+      host::HostDriver::Shell{.clock = [this, host] { return BootNow(*host->machine); },
+                              .carry_out = [this, host](const host::Effect& effect) { CarryOut(host, effect); },
+                              .log =
+                                  [this, host](const muster::Note& note) {
+                                    Note("host", absl::StrCat(host->name, ": ", note.text));
+                                    host->out_of_time |= note.text.find(kOutOfTime) != std::string::npos;
+                                  }});
 }
 
-void World::Execute(HostProcess* host, const host::Effects& effects) {
-  for (const host::Effect& effect : effects) {
-    if (const auto* e = std::get_if<host::StartAgent>(&effect)) {
-      StartAgentProcess(host, e->number);
-    } else if (std::holds_alternative<host::KillAgent>(effect)) {
-      Note("host", absl::StrCat(host->name, " kills its agent"));
-      AgentProcess* agent = host->agent;
-      host->link_open = false;
-      scheduler_.After(prng_.Between(50, kKillDelayMax), [this, agent] { KillAgent(agent); });
-    } else if (const auto* e = std::get_if<host::SendStatus>(&effect)) {
-      const RoundKey round = KeyOf(e->status.started());
-      if (e->status.outcome() == v1::OUTCOME_LEASE_ENDED && host->lease_ended_in != round) {
-        host->lease_ended_in = round;
-        conduct_.OnLeaseEnded(*host);
-      }
-      conduct_.OnHostStatus(*host, e->status);
-      SendToAgent(host, e->status);
-    } else if (const auto* e = std::get_if<host::SpawnWorkers>(&effect)) {
-      SpawnWorkers(host, e->round);
-    } else if (const auto* e = std::get_if<host::SignalWorkers>(&effect)) {
-      SignalWorkers(host, e->signal);
-    } else if (const auto* e = std::get_if<host::StopWorkers>(&effect)) {
-      SignalWorkers(host, e->signal);
-    } else if (std::holds_alternative<host::Sweep>(effect)) {
-      SweepHost(host);
-    } else if (const auto* e = std::get_if<host::SetKernelTimer>(&effect)) {
-      SetKernelTimer(host, e->at);
-    } else if (std::holds_alternative<host::RenewOffer>(effect)) {
-      const bool chance = scenario_.no_port_percent > 0 && hardships_.Chance(scenario_.no_port_percent);
-      const bool none = !healed_ && (chance || host->place == scenario_.portless_place);
-      const auto port = none ? 0 : static_cast<uint32_t>(next_port_++);
-      DeliverAfter(prng_.Between(100, 2 * kMillisecond), host, [this, host, port] {
-        OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnOffer(now, port, out); });
-      });
-    } else if (std::holds_alternative<host::StartPreflight>(effect)) {
-      StartPreflight(host);
-    } else if (std::holds_alternative<host::AskGpus>(effect)) {
-      AskGpus(host);
-    } else if (const auto* e = std::get_if<host::Finish>(&effect)) {
-      Note("host", absl::StrCat(host->name, " finishes: ", e->exit_code, " (", e->origin, ") ", e->reason));
-      host->finish = *e;
-      LookAtDeadline(host);
-      invariants_.OnFinish(*host, *e);
-      conduct_.OnFinish(*host, *e);
-      DeliverAfter(prng_.Between(100, kFlushMax), host, [this, host] { KillHost(host); });
-    } else if (const auto* e = std::get_if<muster::Note>(&effect)) {
-      Note("host", absl::StrCat(host->name, ": ", e->text));
-      host->out_of_time |= e->text.find(kOutOfTime) != std::string::npos;
+void World::CarryOut(HostProcess* host, const host::Effect& effect) {
+  if (const auto* e = std::get_if<host::StartAgent>(&effect)) {
+    StartAgentProcess(host, e->number);
+  } else if (std::holds_alternative<host::KillAgent>(effect)) {
+    Note("host", absl::StrCat(host->name, " kills its agent"));
+    AgentProcess* agent = host->agent;
+    host->link_open = false;
+    scheduler_.After(prng_.Between(50, kKillDelayMax), [this, agent] { KillAgent(agent); });
+  } else if (const auto* e = std::get_if<host::SendStatus>(&effect)) {
+    const RoundKey round = KeyOf(e->status.started());
+    if (e->status.outcome() == v1::OUTCOME_LEASE_ENDED && host->lease_ended_in != round) {
+      host->lease_ended_in = round;
+      conduct_.OnLeaseEnded(*host);
     }
+    conduct_.OnHostStatus(*host, e->status);
+    SendToAgent(host, e->status);
+  } else if (const auto* e = std::get_if<host::SpawnWorkers>(&effect)) {
+    SpawnWorkers(host, e->round);
+  } else if (const auto* e = std::get_if<host::SignalWorkers>(&effect)) {
+    SignalWorkers(host, e->signal);
+  } else if (const auto* e = std::get_if<host::StopWorkers>(&effect)) {
+    SignalWorkers(host, e->signal);
+  } else if (std::holds_alternative<host::Sweep>(effect)) {
+    SweepHost(host);
+  } else if (std::holds_alternative<host::GatherRoundOutput>(effect)) {
+    DeliverAfter(LastOutputDelay(), host, [this, host] { OnHost(host, &host::HostCore::OnRoundOutput, "bye"); });
+  } else if (std::holds_alternative<host::GatherPreflightOutput>(effect)) {
+    DeliverAfter(LastOutputDelay(), host,
+                 [this, host] { OnHost(host, &host::HostCore::OnPreflightOutput, "bye"); });
+  } else if (const auto* e = std::get_if<host::SetKernelTimer>(&effect)) {
+    SetKernelTimer(host, e->at);
+  } else if (std::holds_alternative<host::RenewOffer>(effect)) {
+    const bool chance = scenario_.no_port_percent > 0 && hardships_.Chance(scenario_.no_port_percent);
+    const bool none = !healed_ && (chance || host->place == scenario_.portless_place);
+    const auto port = none ? 0 : static_cast<uint32_t>(next_port_++);
+    DeliverAfter(prng_.Between(100, 2 * kMillisecond), host,
+                 [this, host, port] { OnHost(host, &host::HostCore::OnOffer, port); });
+  } else if (std::holds_alternative<host::StartPreflight>(effect)) {
+    StartPreflight(host);
+  } else if (std::holds_alternative<host::AskGpus>(effect)) {
+    AskGpus(host);
+  } else if (const auto* e = std::get_if<host::Finish>(&effect)) {
+    Note("host", absl::StrCat(host->name, " finishes: ", e->exit_code, " (", e->origin, ") ", e->reason));
+    host->finish = *e;
+    LookAtDeadline(host);
+    invariants_.OnFinish(*host, *e);
+    conduct_.OnFinish(*host, *e);
+    DeliverAfter(prng_.Between(100, kFlushMax), host, [this, host] { KillHost(host); });
   }
+}
+
+// Until the last output of dead processes is read: longer if the console's reader or a file system hangs.
+Micros World::LastOutputDelay() {
+  const bool hangs = hardships_.Chance(kOutputHangsPercent);
+  return hangs ? absl::ToInt64Microseconds(host::kLastOutputLimit)
+               : hardships_.Between(kReapDelay, 2 * kMillisecond);
 }
 
 void World::StartAgentProcess(HostProcess* host, uint64_t number) {
@@ -95,7 +99,7 @@ void World::StartAgentProcess(HostProcess* host, uint64_t number) {
     AgentProcess* old = host->agent;
     DeliverAfter(kLinkDelay, old, [this, old] {
       old->link_open = false;
-      OnAgent(old, [old](BootTime now, agent::Effects*) { old->core.OnHostLinkClosed(now); });
+      OnAgent(old, &agent::AgentCore::OnHostLinkClosed);
     });
   }
   const bool fails = number > 1 && !healed_ && scenario_.agent_fails_percent > 0 &&
@@ -105,9 +109,7 @@ void World::StartAgentProcess(HostProcess* host, uint64_t number) {
     host->agent_starts.push_back(now());
     ++host->agents_struck;
     DeliverAfter(kLinkDelay, host, [this, host, number] {
-      OnHost(host, [&](BootTime now, host::Effects* out) {
-        host->core.OnAgentFailed(now, number, "no process is to be had", out);
-      });
+      OnHost(host, &host::HostCore::OnAgentFailed, number, "no process is to be had");
     });
     return;
   }
@@ -117,13 +119,13 @@ void World::StartAgentProcess(HostProcess* host, uint64_t number) {
   agent->pid = host->machine->next_pid++;
   agent->name = absl::StrCat(host->name, "/a", number);
   agent->started = false;
+  Drive(agent);
   host->agent = agent;
   host->link_open = true;
   host->agent_starts.push_back(now());
   Micros first_word = prng_.Between(2 * kMillisecond, kAgentStartMax);
-  // The host stores what an agent learns from resolving the primary's name.
-  const bool looks_up = scenario_.name_lookup > 0 && !healed_ && !host->memory.has_served();
-  if (looks_up) first_word += prng_.Between(scenario_.name_lookup * 3 / 4, scenario_.name_lookup);
+  const bool stalls = scenario_.name_lookup > 0 && !healed_ && !scenario_.serves_if_local;
+  if (stalls) first_word += prng_.Between(scenario_.name_lookup * 3 / 4, scenario_.name_lookup);
   const bool slow = scenario_.slow_agents > 0 && !healed_;
   if (slow) first_word = hardships_.Between(first_word, first_word + scenario_.slow_agents);
   scheduler_.After(first_word, [this, agent] {
@@ -139,11 +141,9 @@ void World::StartAgentProcess(HostProcess* host, uint64_t number) {
 void World::SendToAgent(HostProcess* host, const v1::HostStatus& status) {
   AgentProcess* agent = host->agent;
   if (agent == nullptr || !host->link_open) return;
-  const bool finds_out = status.has_config() && scenario_.serves_if_local && !status.memory().has_served();
-  DeliverAfter(kLinkDelay, agent, [this, agent, host, finds_out, status = status]() mutable {
+  DeliverAfter(kLinkDelay, agent, [this, agent, status = status] {
     if (!agent->link_open) return;
-    if (finds_out) status.mutable_memory()->set_served(host->place == 0);  // whether the primary's address is ours
-    OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnHostStatus(now, status, out); });
+    OnAgent(agent, &agent::AgentCore::OnHostStatus, status);
   });
 }
 
@@ -159,11 +159,10 @@ void World::KillHost(HostProcess* host) {
   if (agent != nullptr) {
     DeliverAfter(kLinkDelay, agent, [this, agent] {
       agent->link_open = false;
-      OnAgent(agent, [agent](BootTime now, agent::Effects*) { agent->core.OnHostLinkClosed(now); });
+      OnAgent(agent, &agent::AgentCore::OnHostLinkClosed);
     });
-    DeliverAfter(prng_.Between(50, 3 * kLinkDelay), agent, [this, agent] {
-      OnAgent(agent, [agent](BootTime now, agent::Effects* out) { agent->core.OnHostClosed(now, out); });
-    });
+    DeliverAfter(prng_.Between(50, 3 * kLinkDelay), agent,
+                 [this, agent] { OnAgent(agent, &agent::AgentCore::OnHostClosed); });
   }
   AfterHostDeath(host);
 }
@@ -186,9 +185,7 @@ void World::SignalHost(HostProcess* host, int signal) {
     host->asked_to_leave = true;
   }
   Note("signal", absl::StrCat(host->name, " gets ", signal));
-  Deliver(host, [this, host, signal] {
-    OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnSignal(now, signal, out); });
-  });
+  Deliver(host, [this, host, signal] { OnHost(host, &host::HostCore::OnSignal, signal); });
 }
 
 // ---- ends of workers
@@ -207,7 +204,7 @@ void World::CollectEnded(HostProcess* host) {
 void World::Reap(HostProcess* host, WorkerProcess* worker, const host::Ending& ending) {
   if (std::find(host->workers.begin(), host->workers.end(), worker) == host->workers.end()) return;
   host::Ending told = ending;
-  host->core.SetWallAtBoot(WallNow(*host->machine) - (BootNow(*host->machine) - absl::UnixEpoch()));
+  told.wall = WallNow(*host->machine);
   WorkerProcess* training = worker->training;
   if (training != nullptr && !training->dead && !training->kill_pending) {
     told.rest_lives = host->core.SparesRest(ending);
@@ -216,14 +213,14 @@ void World::Reap(HostProcess* host, WorkerProcess* worker, const host::Ending& e
     if (!told.rest_lives && by_our_signal && !host->out_of_time) invariants_.OnSparedKilled(*training);
     if (!told.rest_lives) Kill(training, kKillDelayMax);
   }
-  OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnExit(now, worker->local_rank, told, out); });
+  OnHost(host, &host::HostCore::OnExit, worker->local_rank, told);
 }
 
 void World::OnTrainingDead(WorkerProcess* wrapper) {
   HostProcess* host = wrapper->host;
   DeliverAfter(kReapDelay, host, [this, host, wrapper] {
     if (!std::exchange(wrapper->training_spared, false)) return;
-    OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnRestEnded(now, wrapper->local_rank, out); });
+    OnHost(host, &host::HostCore::OnRestEnded, wrapper->local_rank);
   });
 }
 
@@ -247,7 +244,7 @@ void World::StartPreflight(HostProcess* host) {
   DeliverAfter(prng_.Between(kReapDelay, std::max(kReapDelay, longest)), host, [this, host, ending, number] {
     if (!host->preflight_runs || number != host->preflights) return;
     host->preflight_runs = false;
-    OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnPreflightEnded(now, ending, out); });
+    OnHost(host, &host::HostCore::OnPreflightEnded, ending);
   });
 }
 
@@ -256,9 +253,8 @@ void World::AskGpus(HostProcess* host) {
   const bool held = !healed_ && prng_.Chance(scenario_.gpus_held_percent);
   if (held) (scenario_.driver_pids ? users.old_workers : users.others).insert(prng_.Between(1, 3));
   if (prng_.Chance(2)) users.trouble = "no such tool";
-  DeliverAfter(prng_.Between(kMillisecond, 100 * kMillisecond), host, [this, host, users] {
-    OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnGpuUsers(now, users, out); });
-  });
+  DeliverAfter(prng_.Between(kMillisecond, 100 * kMillisecond), host,
+               [this, host, users] { OnHost(host, &host::HostCore::OnGpuUsers, users); });
 }
 
 }  // namespace muster::simulation

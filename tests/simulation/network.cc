@@ -72,7 +72,7 @@ void World::ConnectAgent(AgentProcess* agent) {
 void World::FailAttempt(AgentProcess* agent, uint64_t attempt, const char* why) {
   if (agent->attempt != attempt) return;
   ++agent->attempt;
-  OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDisconnected(now, why, 0, out); });
+  OnAgent(agent, &agent::AgentCore::OnDisconnected, why, 0);
 }
 
 void World::Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* home) {
@@ -93,7 +93,7 @@ void World::Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* home)
         agent->session = session;
         agent->connected_at = now();
         const std::string address = agent->machine->address;
-        OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnConnected(now, address, out); });
+        OnAgent(agent, &agent::AgentCore::OnConnected, address);
       },
       false);
 }
@@ -124,8 +124,7 @@ void World::ArriveAtCoordinator(Session* session, const v1::AgentStatus& status)
   conduct_.OnStatus(*session, status);
   session->agent->host->heard_by = status.has_verdict() ? home->id : 0;
   session->agent->host->last_status_at = now();
-  OnHome(home,
-         [&](BootTime now, rendezvous::Effects* out) { home->core.OnStatus(now, session->stream, status, out); });
+  OnHome(home, &rendezvous::Coordinator::OnStatus, session->stream, status);
   policies_.AfterStatus(*home);
   conduct_.AfterStatus(*session, status);
 }
@@ -144,7 +143,7 @@ void World::SendDown(Session* session, const v1::Directive& directive) {
       [this, session, agent, directive] {
         if (agent->session != session) return;
         const v1::DirectiveId before = agent->core.memory().applied();
-        OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDirective(now, directive, out); });
+        OnAgent(agent, &agent::AgentCore::OnDirective, directive);
         // A repeated document is no sign of life.
         if (Compare(agent->core.memory().applied(), before) == 0) return;
         agent->host->last_directive = agent->answered_at = now();
@@ -195,7 +194,7 @@ void World::CloseArrivesAtCoordinator(Session* session) {
   session->coordinator_open = false;
   CoordinatorHome* home = session->home;
   home->sessions.erase(session->stream);
-  OnHome(home, [&](BootTime now, rendezvous::Effects* out) { home->core.OnClosed(now, session->stream, out); });
+  OnHome(home, &rendezvous::Coordinator::OnClosed, session->stream);
 }
 
 void World::CloseCoordinatorEnd(Session* session) {
@@ -213,7 +212,7 @@ void World::CloseArrivesAtAgent(Session* session, const char* why) {
   if (agent->session != session) return;
   agent->session = nullptr;
   ++agent->attempt;
-  OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnDisconnected(now, why, 0, out); });
+  OnAgent(agent, &agent::AgentCore::OnDisconnected, why, 0);
 }
 
 // Both ends learn of the close, each at its own time; documents under way may be lost.

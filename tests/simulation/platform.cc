@@ -137,7 +137,7 @@ void World::LookAtDeadline(HostProcess* host) {
 void World::TellWallClock(HostProcess* host) {
   LookAtDeadline(host);
   const absl::Time wall = WallNow(*host->machine);
-  OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnWallClock(now, wall, out); });
+  OnHost(host, &host::HostCore::OnWallClock, wall);
 }
 
 // A host that starts near the deadline gets none, as if its job had been given more time.
@@ -173,6 +173,7 @@ HostProcess* World::StartHost(int place, Machine* machine) {
   host->name = options.host_id;
   host->place = place;
   host->born = now();
+  Drive(host);
   places_[place].current = host;
   places_[place].started = true;
   places_[place].machine = machine;
@@ -181,7 +182,7 @@ HostProcess* World::StartHost(int place, Machine* machine) {
   for (const auto& old : hosts_) {
     if (!old->alive && old->machine == machine) KillMarked(old.get(), kMillisecond);
   }
-  OnHost(host, [host](BootTime now, host::Effects* out) { host->core.Begin(now, out); });
+  OnHost(host, &host::HostCore::Begin);
   ScheduleTick(host, prng_.Between(1, kTickPeriod));
   return host;
 }

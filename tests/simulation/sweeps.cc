@@ -88,7 +88,7 @@ void World::SweepPass(HostProcess* host) {
     if (report) {
       host->next_sweep_report = now() + kSweepReport;
       const std::string text = left == 0 ? "" : absl::StrCat(left, " processes");
-      OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnSwept(now, text, out); });
+      OnHost(host, &host::HostCore::OnSwept, text);
     }
     if (left > 0) SweepPass(host);
   });

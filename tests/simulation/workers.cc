@@ -64,9 +64,7 @@ void World::SpawnWorkers(HostProcess* host, const v1::Round& round) {
         policies_.OnFailure(*worker, false);
         DeliverAfter(kReapDelay, host, [this, host, worker] {
           if (std::find(host->workers.begin(), host->workers.end(), worker) == host->workers.end()) return;
-          OnHost(host, [&](BootTime now, host::Effects* out) {
-            host->core.OnSpawnFailed(now, worker->local_rank, 126, "not executable", out);
-          });
+          OnHost(host, &host::HostCore::OnSpawnFailed, worker->local_rank, 126, "not executable");
         });
       });
     } else {
@@ -74,9 +72,7 @@ void World::SpawnWorkers(HostProcess* host, const v1::Round& round) {
     }
   }
   conduct_.OnSpawn(host);
-  host->next.emplace_back([this, host, spawned = std::move(spawned)] {
-    OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnSpawned(now, spawned, out); });
-  });
+  OnHost(host, &host::HostCore::OnSpawned, spawned);
 }
 
 Micros World::ExecDelay(WorkerProcess* worker) {
@@ -117,7 +113,7 @@ void World::Exec(WorkerProcess* worker) {
   HostProcess* host = worker->host;
   DeliverAfter(kReapDelay, host, [this, host, worker] {
     if (std::find(host->workers.begin(), host->workers.end(), worker) == host->workers.end()) return;
-    OnHost(host, [&](BootTime now, host::Effects* out) { host->core.OnExecuting(now, worker->local_rank, out); });
+    OnHost(host, &host::HostCore::OnExecuting, worker->local_rank);
   });
   const bool fails = !healed_ && prng_.Chance(scenario_.fails_percent);
   const Micros life = fails ? prng_.Between(0, scenario_.run_time)
@@ -142,7 +138,7 @@ void World::TouchProgress(WorkerProcess* worker) {
   policies_.OnProgress(*host, worker->round);
   DeliverAfter(kReapDelay, host, [this, host, worker] {
     if (std::find(host->workers.begin(), host->workers.end(), worker) == host->workers.end()) return;
-    OnHost(host, [&](BootTime, host::Effects* out) { host->core.OnProgress(out); });
+    OnHost(host, &host::HostCore::OnProgress);
   });
 }
 

@@ -149,18 +149,15 @@ void World::Tick(Process* process) {
   if (auto* host = dynamic_cast<HostProcess*>(process)) {
     CollectEnded(host);
     TellWallClock(host);
-    OnHost(host, [host](BootTime now, host::Effects* out) { host->core.OnTick(now, out); });
+    OnHost(host, &host::HostCore::OnTick);
   } else if (auto* agent = dynamic_cast<AgentProcess*>(process)) {
+    if (agent->home != nullptr) OnHome(agent->home, &rendezvous::Coordinator::OnTick);  // first, as in the process
     const bool others = agent->home != nullptr && ServesOthers(*agent->home);
-    OnAgent(agent, [&](BootTime now, agent::Effects* out) { agent->core.OnServesOthers(now, others, out); });
-    OnAgent(agent, [agent](BootTime now, agent::Effects* out) { agent->core.OnTick(now, out); });
+    OnAgent(agent, &agent::AgentCore::OnServesOthers, others);
+    OnAgent(agent, &agent::AgentCore::OnTick);
     conduct_.AfterAgentTick(*agent);
-    if (agent->alive && agent->home != nullptr) {
-      CoordinatorHome* home = agent->home;
-      OnHome(home, [home](BootTime now, rendezvous::Effects* out) { home->core.OnTick(now, out); });
-    }
   } else if (auto* alone = dynamic_cast<AloneProcess*>(process)) {
-    OnHome(alone->home, [alone](BootTime now, rendezvous::Effects* out) { alone->home->core.OnTick(now, out); });
+    OnHome(alone->home, &rendezvous::Coordinator::OnTick);
     if (!alone->home->core.finished()) return;
     EndAlone(alone, !VerdictIsKnown());  // no node that knew it is left: the platform runs the job again
   }

@@ -126,6 +126,7 @@ struct CoordinatorHome {
   int id = 0;
   Micros born = 0;
   rendezvous::Coordinator core;
+  std::optional<rendezvous::CoordinatorDriver> driver;  // of the core, as in the process
   std::map<rendezvous::StreamId, Session*> sessions;
   rendezvous::StreamId next_stream = 1;
   Micros releasing_since = -1;  // latecomers get the verdict; only the primary waits for them
@@ -136,6 +137,7 @@ struct AgentProcess : Process {
   HostProcess* host;
   uint64_t number;
   agent::AgentCore core;
+  std::optional<agent::AgentDriver> driver;
   bool link_open = true;    // to the host
   bool has_spoken = false;  // its first directive has reached the host
   bool home_planned = false;
@@ -159,6 +161,7 @@ struct AloneProcess : Process {
 struct HostProcess : Process {
   explicit HostProcess(host::HostOptions options) : core(options), options(std::move(options)) {}
   host::HostCore core;
+  std::optional<host::HostDriver> driver;
   host::HostOptions options;
   int place = 0;
   AgentProcess* agent = nullptr;  // the newest
@@ -170,10 +173,8 @@ struct HostProcess : Process {
   bool out_of_time = false;  // it has reported the end of the current stop's grace
   uint64_t timer_generation = 0;
   bool preflight_runs = false;
-  uint64_t preflights = 0;             // started
-  std::deque<Scheduler::Action> next;  // runs right after the current event, as in the shell's loop
-  bool busy = false;
-  v1::Memory memory;  // as last stored by its agent
+  uint64_t preflights = 0;  // started
+  v1::Memory memory;        // as last stored by its agent
   std::optional<host::Finish> finish;
   int start_fails = 0;  // number of next spawns that fail
   std::deque<std::pair<WorkerProcess*, host::Ending>> unreaped;
@@ -295,8 +296,13 @@ class World {
   bool Settled() const;
 
   // The host's shell and the workers (host_shell.cc).
-  void OnHost(HostProcess* host, const std::function<void(BootTime, host::Effects*)>& event);
-  void Execute(HostProcess* host, const host::Effects& effects);
+  template <typename Event, typename... Payload>
+  void OnHost(HostProcess* host, Event event, const Payload&... payload) {
+    if (host->alive && !host->finish.has_value()) host->driver->Feed(event, payload...);
+  }
+  void Drive(HostProcess* host);
+  void CarryOut(HostProcess* host, const host::Effect& effect);
+  Micros LastOutputDelay();
   void StartAgentProcess(HostProcess* host, uint64_t number);
   void SendToAgent(HostProcess* host, const v1::HostStatus& status);
   void SpawnWorkers(HostProcess* host, const v1::Round& round);
@@ -326,9 +332,25 @@ class World {
   void SetKernelTimer(HostProcess* host, std::optional<BootTime> at);
 
   // The agent's shell and the coordinator's (agent_shell.cc).
-  void OnAgent(AgentProcess* agent, const std::function<void(BootTime, agent::Effects*)>& event);
-  void Execute(AgentProcess* agent, const agent::Effects& effects);
-  void OnHome(CoordinatorHome* home, const std::function<void(BootTime, rendezvous::Effects*)>& event);
+  template <typename Event, typename... Payload>
+  void OnAgent(AgentProcess* agent, Event event, const Payload&... payload) {
+    if (!agent->alive) return;
+    agent->driver->Feed(event, payload...);
+    if (agent->alive) MaybeOpenHome(agent);
+  }
+  void Drive(AgentProcess* agent);
+  void CarryOut(AgentProcess* agent, const agent::Effect& effect);
+  template <typename Event, typename... Payload>
+  void OnHome(CoordinatorHome* home, Event event, const Payload&... payload) {
+    if (!home->owner->alive) return;
+    home->driver->Feed(event, payload...);
+    NoteRelease(home);
+  }
+  void Drive(CoordinatorHome* home);
+  void CarryOut(CoordinatorHome* home, const rendezvous::Effect& effect);
+  void NoteRelease(CoordinatorHome* home);
+  void SendDirective(CoordinatorHome* home, Session* session, const v1::Directive& directive);
+  Micros LookupTime();
   void EndHost(AgentProcess* agent, bool kill_first);
   void WaitUntilSwept(AgentProcess* agent);
   void ProbePredecessor(AgentProcess* agent, const v1::Predecessor& predecessor);

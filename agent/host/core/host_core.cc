@@ -280,7 +280,7 @@ void HostCore::OnExecuting(BootTime, int local_rank, Effects* out) {
   SendStatus(out);
 }
 
-void HostCore::SetWallAtBoot(absl::Time at) { wall_at_boot_ = at; }
+void HostCore::SetWallAtBoot(BootTime now, absl::Time wall) { wall_at_boot_ = wall - (now - absl::UnixEpoch()); }
 
 void HostCore::OnSpawnFailed(BootTime now, int local_rank, int exit_code, const std::string& why, Effects* out) {
   OnExit(now, local_rank, Ending{.number = exit_code, .error_text = why}, out);
@@ -289,6 +289,7 @@ void HostCore::OnSpawnFailed(BootTime now, int local_rank, int exit_code, const 
 void HostCore::OnExit(BootTime now, int local_rank, const Ending& ending, Effects* out) {
   const auto it = workers_.find(local_rank);
   if (finished_ || it == workers_.end() || HasEnded(it->second)) return;
+  if (ending.wall) SetWallAtBoot(now, *ending.wall);
   it->second.state = ending.rest_lives ? WorkerState::kFinishing : WorkerState::kEnded;
   it->second.ended_at = now;
   all_zero_ &= ending.ok();
@@ -391,19 +392,15 @@ NoteSubject HostCore::FailedWorker() const {
   return {.event = events::kWorkerFailed, .rank = failure_->rank(), .node_rank = round_.node_rank()};
 }
 
-void HostCore::OnLastOutput(int local_rank, const std::string& lines) {
-  if (failed_local_rank() == local_rank) failure_->set_last_output(CutUtf8(lines, kMaxErrorText));
-}
-
 // The report may arrive after the end of the round: it counts for that round until the next one starts.
-void HostCore::OnProgress(Effects* out) {
+void HostCore::OnProgress(BootTime, Effects* out) {
   if (progressed_ || !IsSet(started_)) return;
   progressed_ = true;
   SendStatus(out);
 }
 
-std::optional<int> HostCore::failed_local_rank() const {
-  if (!failure_ || !Active()) return std::nullopt;
+std::optional<int> HostCore::FailedLocalRank() const {
+  if (!failure_) return std::nullopt;
   return failure_->local_rank();
 }
 
@@ -438,11 +435,18 @@ void HostCore::OnSwept(BootTime now, const std::string& left, Effects* out) {
     if (left.empty() && worker.state == WorkerState::kFinishing) worker.state = WorkerState::kEnded;
   }
   if (LiveWorkers() == 0 && left.empty()) {
-    RoundIsOver(now, out);
+    gathering_output_ = true;
+    out->push_back(GatherRoundOutput{FailedLocalRank()});
     return;
   }
   if (left.empty()) sweeping_ = false;  // a worker's exit is still to be reported, and starts another sweep
   trouble_ = left;
+}
+
+void HostCore::OnRoundOutput(BootTime now, const std::string& lines, Effects* out) {
+  if (finished_ || !std::exchange(gathering_output_, false)) return;
+  if (failure_) failure_->set_last_output(CutUtf8(lines, kMaxErrorText));
+  RoundIsOver(now, out);
 }
 
 void HostCore::RoundIsOver(BootTime now, Effects* out) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "agent/host/core/ladder.h"
+#include "base/driver.h"
 #include "base/note.h"
 #include "base/time.h"
 #include "muster/v1/host.pb.h"
@@ -28,6 +29,9 @@ inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick is c
 inline constexpr absl::Duration kMaxCountedSilence = absl::Milliseconds(250);
 inline constexpr absl::Duration kStartLimit = absl::Seconds(60);      // from spawning to the last worker's exec
 inline constexpr absl::Duration kStuckAfterKill = absl::Seconds(10);  // from SIGKILL to HOST_PHASE_STUCK
+// From the end of all processes of a round, or of the preflight, to the moment when what they wrote last is no
+// longer waited for. It takes that long only if the console's reader is stalled or a file system hangs.
+inline constexpr absl::Duration kLastOutputLimit = absl::Milliseconds(200);
 inline constexpr absl::Duration kSayFinishing = absl::Seconds(1);  // from a wrapper's end to the message about it
 inline constexpr absl::Duration kLeaveReportLimit = absl::Seconds(1);  // a leaving host waits for the coordinator
 // A signal repeated within this time counts as the same request.
@@ -90,6 +94,14 @@ struct ForwardSignal {
 };
 // Sends SIGKILL to all worker groups and to all orphans that became children of the host. Answer: OnSwept.
 struct Sweep {};
+// No process of the round is left: takes in what they wrote last. Waits until the progress file was checked and
+// the output of this worker, the cause of a failure, was read to its end; at most for kLastOutputLimit. Answer:
+// OnRoundOutput, after a report that the progress file was touched.
+struct GatherRoundOutput {
+  std::optional<int> local_rank;  // nullopt: no worker failed
+};
+// The same for the output of the preflight. Answer: OnPreflightOutput.
+struct GatherPreflightOutput {};
 // Sets the instant at which the kernel sends SIGKILL to the host itself; nullopt: disarms the timer.
 struct SetKernelTimer {
   std::optional<BootTime> at;
@@ -112,9 +124,11 @@ struct Finish {
   v1::Round last;               // the latest round that this node knows
   bool asked_to_leave = false;  // whoever asked is waiting for this host to end, possibly with a time limit
 };
-using Effect =
-    std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, SignalWorkers, StopWorkers, ForwardSignal, Sweep,
-                 SetKernelTimer, RenewOffer, StartPreflight, AskGpus, StopSelf, Finish, Note>;
+// Another request to end came after Finish: the host waits only briefly for the readers of its output.
+struct HurryFinish {};
+using Effect = std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, SignalWorkers, StopWorkers,
+                            ForwardSignal, Sweep, GatherRoundOutput, GatherPreflightOutput, SetKernelTimer,
+                            RenewOffer, StartPreflight, AskGpus, StopSelf, Finish, HurryFinish, Note>;
 using Effects = std::vector<Effect>;
 
 // How a worker ended: its wait status, and what is known about the cause.
@@ -129,6 +143,8 @@ struct Ending {
   std::string error_file = "";                 // path of the worker's error file; empty: none, or it is not kept
   std::optional<int64_t> failed_at_s = {};     // as the worker reported it: wall clock, truncated to a second
   std::optional<absl::Time> reported_at = {};  // modification time of its error file, by the wall clock
+  // The wall clock when the end was seen: it may have been set since OnWallClock. nullopt: as before.
+  std::optional<absl::Time> wall = {};
   // Other processes of its session were spared until the grace period ends: OnRestEnded or a sweep follows.
   bool rest_lives = false;
 
@@ -192,20 +208,12 @@ class HostCore {
   bool SparesRest(const Ending& ending) const;
   // The spared processes of this worker have ended. Not called after a Sweep effect, which kills them.
   void OnRestEnded(BootTime now, int local_rank, Effects* out);
-  // The wall-clock time of the machine's boot, computed from both clocks now. Call before OnExit, because the wall
-  // clock may have been set since OnWallClock.
-  void SetWallAtBoot(absl::Time at);
-
-  // The last lines that this worker wrote, if muster has them. Call before OnSwept. Ignored for a worker that is
-  // not the cause of a failure.
-  void OnLastOutput(int local_rank, const std::string& lines);
-  // Local rank of the worker that made the current round fail.
-  std::optional<int> failed_local_rank() const;
-
-  void OnProgress(Effects* out);  // the progress file was touched in the current round
+  void OnProgress(BootTime now, Effects* out);  // the progress file was touched in the current round
 
   // Answer to Sweep. left: empty when nothing of the round is alive; else the processes that are still alive.
   void OnSwept(BootTime now, const std::string& left, Effects* out);
+  // Answer to GatherRoundOutput. lines: the last that the worker in it wrote; empty: none are known.
+  void OnRoundOutput(BootTime now, const std::string& lines, Effects* out);
 
   void OnOffer(BootTime now, uint32_t port, Effects* out);  // 0: no port could be reserved
 
@@ -214,18 +222,18 @@ class HostCore {
 
   // Answer to StartPreflight; a Sweep then kills the processes that it left.
   void OnPreflightEnded(BootTime now, const Ending& ending, Effects* out);
-  void OnPreflightOutput(const std::string& last_line);                // call before OnSwept
+  // Answer to GatherPreflightOutput.
+  void OnPreflightOutput(BootTime now, const std::string& last_line, Effects* out);
   void OnGpuUsers(BootTime now, const GpuUsers& users, Effects* out);  // answer to AskGpus
 
-  // Whether a shell could continue this process if it stopped. Call before OnSignal(SIGTSTP).
-  void SetShellCanContinue(bool can) { shell_can_continue_ = can; }
-
-  // SIGTERM, SIGHUP, SIGQUIT: leave the job. SIGINT: cancel the job. SIGUSR1, SIGUSR2: forwarded only to worker
-  // processes that handle them, because the default action would end a shell around the training, or the training
-  // itself. HostOptions::leave_signals turns any of these into leave.
-  // SIGTSTP: with a lease it suspends only the workers; without a lease StopSelf, or a note if no shell could
-  // continue this process. SIGCONT continues the workers.
+  // Every signal but SIGTSTP. SIGTERM, SIGHUP, SIGQUIT: leave the job. SIGINT: cancel the job. SIGUSR1, SIGUSR2:
+  // forwarded only to worker processes that handle them, because the default action would end a shell around the
+  // training, or the training itself. HostOptions::leave_signals turns any of these into leave. SIGCONT continues
+  // the workers. After Finish: HurryFinish, if the signal means leave or cancel.
   void OnSignal(BootTime now, int signal, Effects* out);
+  // SIGTSTP: with a lease it suspends only the workers; without a lease StopSelf, or a note if no shell could
+  // continue this process once it is stopped.
+  void OnSuspend(BootTime now, bool shell_can_continue, Effects* out);
 
   bool finished() const { return finished_; }
   v1::HostPhase phase() const { return phase_; }
@@ -269,6 +277,7 @@ class HostCore {
   void GpusAreFree(BootTime now, Effects* out);
   void EndPreflight(BootTime now, Effects* out);
   void OnPreflightSwept(BootTime now, const std::string& left, Effects* out);
+  bool PreflightMatters() const;  // this node may still take part in a round
   std::string WhyPreflightFailed() const;
   void BecomeFit(BootTime now, Effects* out);
   void BecomeUnfit(BootTime now, const std::string& why, Effects* out);
@@ -280,10 +289,12 @@ class HostCore {
   void BeginStop(BootTime now, int signal, absl::Duration grace, v1::Outcome outcome, const std::string& cause,
                  Effects* out);
   void Fail(BootTime now, int local_rank, const Ending& ending, int64_t pid, Effects* out);
+  std::optional<int> FailedLocalRank() const;  // of the worker that made the current round fail
   void FailToo(BootTime now, int local_rank, const Ending& ending, int64_t pid);
   void FailLate(BootTime now, int local_rank, const Ending& ending, int64_t pid, Effects* out);
   v1::Failure MakeFailure(int local_rank, const Ending& ending, int64_t pid, BootTime at) const;
   BootTime FailedAt(BootTime now, const Ending& ending) const;
+  void SetWallAtBoot(BootTime now, absl::Time wall);
   NoteSubject FailedWorker() const;  // the worker of failure_
   void AddHint();
   void SayWhatFinishes(BootTime now, Effects* out);
@@ -310,6 +321,7 @@ class HostCore {
 
   // Leaving.
   void BeginLeave(BootTime now, int signal, const std::string& reason, absl::Duration grace, Effects* out);
+  bool MeansLeave(int signal) const;
   bool ConfirmsLeave(BootTime now, int signal, Effects* out);
   bool IsTooLateFor(BootTime now) const;
   bool StaysForOthers(BootTime now, Effects* out);
@@ -364,6 +376,7 @@ class HostCore {
   BootTime stopped_at_ = absl::InfinitePast();  // when the ladder began
   bool sweeping_ = false;
   BootTime swept_at_ = absl::InfinitePast();
+  bool gathering_output_ = false;                 // nothing of the round is alive; OnRoundOutput is awaited
   BootTime kill_since_ = absl::InfiniteFuture();  // when SIGKILL was first sent
   uint32_t offer_port_ = 0;
   BootTime offer_asked_at_ = absl::InfinitePast();
@@ -389,7 +402,6 @@ class HostCore {
   std::optional<BootTime> kernel_timer_;
 
   // The end.
-  bool shell_can_continue_ = true;
   std::optional<v1::Leave> leave_;
   std::optional<BootTime> signalled_;          // when the first signal that means leave came
   BootTime stop_at_ = absl::InfiniteFuture();  // of --stop-before, by the latest reading of the wall clock
@@ -405,5 +417,7 @@ class HostCore {
   bool finished_ = false;
   std::string trouble_;
 };
+
+using HostDriver = CoreDriver<HostCore, Effect>;
 
 }  // namespace muster::host

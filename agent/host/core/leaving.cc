@@ -29,6 +29,11 @@ void HostCore::BeginLeave(BootTime now, int signal, const std::string& reason, a
   SendStatus(out);
 }
 
+bool HostCore::MeansLeave(int signal) const {
+  const bool usual = signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+  return usual || options_.leave_signals.count(signal) > 0;
+}
+
 // True: this signal only confirms a leave that has begun. The platform's own SIGTERM follows its notice while the
 // workers save, and is no second request. The next signal is one, unless it comes within kOneSignal: timeout(1)
 // signals its child and then the group, and a signal to all processes of a container also comes through process 1.
@@ -48,7 +53,7 @@ std::string HostCore::WhyLeft() const {
 // Each node uses its own wall clock for its deadline. A node with a fast clock leaves first; IsTooLateFor keeps
 // the other nodes from starting another round because of that.
 void HostCore::OnWallClock(BootTime now, absl::Time wall, Effects* out) {
-  SetWallAtBoot(wall - (now - absl::UnixEpoch()));
+  SetWallAtBoot(now, wall);
   if (!options_.stop_before || leave_ || exit_ || finished_) return;
   const StopBefore& stop = *options_.stop_before;
   stop_at_ = now + (stop.deadline - stop.before - wall);

@@ -154,8 +154,6 @@ void HostCore::OnPreflightEnded(BootTime now, const Ending& ending, Effects* out
   EndPreflight(now, out);
 }
 
-void HostCore::OnPreflightOutput(const std::string& last_line) { preflight_last_line_ = last_line; }
-
 // No worker is alive between rounds, so every process that the sweep finds was left by the preflight.
 void HostCore::EndPreflight(BootTime now, Effects* out) {
   fitness_ = Fitness::kEnding;
@@ -165,19 +163,26 @@ void HostCore::EndPreflight(BootTime now, Effects* out) {
 
 void HostCore::OnPreflightSwept(BootTime now, const std::string& left, Effects* out) {
   if (finished_ || fitness_ != Fitness::kEnding) return;
-  const bool wanted = !exit_ && !leave_ && !memory_.has_verdict();
-  if (!left.empty()) {
-    const bool stuck = now - preflight_ending_since_ > kStuckAfterKill;
-    if (!stuck || !wanted || !unfit_why_.empty()) return;
-    unfit_why_ = CutUtf8(absl::StrCat("processes that the preflight left on ", options_.config.hostname(),
-                                      " survive SIGKILL: ", left),
-                         kMaxUnfitText);
-    Say(Severity::kError, unfit_why_, out);
-    SendStatus(out);
+  if (left.empty()) {
+    out->push_back(GatherPreflightOutput{});
     return;
   }
+  const bool stuck = now - preflight_ending_since_ > kStuckAfterKill;
+  if (!stuck || !PreflightMatters() || !unfit_why_.empty()) return;
+  unfit_why_ = CutUtf8(absl::StrCat("processes that the preflight left on ", options_.config.hostname(),
+                                    " survive SIGKILL: ", left),
+                       kMaxUnfitText);
+  Say(Severity::kError, unfit_why_, out);
+  SendStatus(out);
+}
+
+bool HostCore::PreflightMatters() const { return !exit_ && !leave_ && !memory_.has_verdict(); }
+
+void HostCore::OnPreflightOutput(BootTime now, const std::string& last_line, Effects* out) {
+  if (finished_ || fitness_ != Fitness::kEnding) return;
+  preflight_last_line_ = last_line;
   fitness_ = Fitness::kUnknown;
-  if (!wanted) return WatchEnd(now, out);
+  if (!PreflightMatters()) return WatchEnd(now, out);
   const std::string why = WhyPreflightFailed();
   if (!why.empty()) {
     BecomeUnfit(now, absl::StrCat("preflight failed on ", options_.config.hostname(), ": ", why), out);

@@ -85,7 +85,7 @@ void HostCore::WatchStop(BootTime now, Effects* out) {
       out->push_back(Sweep{});
     }
   }
-  if (phase_ == v1::HOST_PHASE_STOPPING && now - kill_since_ > kStuckAfterKill) {
+  if (phase_ == v1::HOST_PHASE_STOPPING && !gathering_output_ && now - kill_since_ > kStuckAfterKill) {
     phase_ = v1::HOST_PHASE_STUCK;
     if (trouble_.empty())
       trouble_ = absl::StrCat(Workers(LiveWorkers()), LiveWorkers() == 1 ? " survives" : " survive", " SIGKILL");
@@ -163,27 +163,32 @@ void HostCore::UpdateKernelTimer(Effects* out) {
 
 // ---- signals and the end ------------------------------------------------------------------------------------
 
-void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
+void HostCore::OnSuspend(BootTime now, bool shell_can_continue, Effects* out) {
+  if (options_.leave_signals.count(SIGTSTP) > 0) return OnSignal(now, SIGTSTP, out);
   if (finished_) return;
+  if (!leased() && !shell_can_continue) {  // the kernel ignores SIGTSTP for an orphaned process group, too
+    Say(Severity::kInfo, "SIGTSTP (Ctrl-Z) is ignored: there is no shell here that could continue muster", out);
+    return;
+  }
+  if (LiveWorkers() > 0) out->push_back(SignalWorkers{SIGSTOP});
+  if (leased()) {
+    Say(Severity::kInfo,
+        "workers suspended; muster itself keeps running, because its lease would end; SIGCONT continues them",
+        out);
+  } else {
+    out->push_back(StopSelf{});
+  }
+}
+
+void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
+  if (finished_) {
+    if (MeansLeave(signal)) out->push_back(HurryFinish{});
+    return;
+  }
   switch (options_.leave_signals.count(signal) > 0 ? SIGTERM : signal) {
     case SIGUSR1:
     case SIGUSR2:
       if (LiveWorkers() > 0) out->push_back(ForwardSignal{signal});
-      return;
-    case SIGTSTP:
-      if (!leased() && !shell_can_continue_) {  // the kernel ignores SIGTSTP for an orphaned process group, too
-        Say(Severity::kInfo, "SIGTSTP (Ctrl-Z) is ignored: there is no shell here that could continue muster",
-            out);
-        return;
-      }
-      if (LiveWorkers() > 0) out->push_back(SignalWorkers{SIGSTOP});
-      if (leased()) {
-        Say(Severity::kInfo,
-            "workers suspended; muster itself keeps running, because its lease would end; SIGCONT continues them",
-            out);
-      } else {
-        out->push_back(StopSelf{});
-      }
       return;
     case SIGCONT:
       if (LiveWorkers() > 0) out->push_back(SignalWorkers{SIGCONT});

@@ -150,6 +150,83 @@ TEST_F(AgentCoreTest, TheNodeThatServesIsThePrimary) {
   }
 }
 
+class RoleTest : public AgentCoreTest {
+ protected:
+  RoleTest() {
+    first_ = host_;
+    first_.set_seq(1);
+    first_.mutable_config()->set_serves(v1::NodeConfig::SERVES_IF_LOCAL);
+    Forget();
+  }
+
+  v1::HostStatus first_;
+  AgentCore agent_{8};
+};
+
+TEST_F(RoleTest, TheProcessThatGetsThePortIsThePrimary) {
+  for (const bool used_by_other : {false, true}) {
+    Forget();
+    AgentCore agent(8);
+    agent.OnHostStatus(now_, first_, &effects_);
+    ASSERT_EQ(Took<FindPrimary>().size(), 1u);
+    agent.OnPrimaryFound(now_, true, &effects_);
+    ASSERT_EQ(Took<ClaimPort>().size(), 1u);
+    EXPECT_TRUE(Took<Connect>().empty());
+    agent.OnPortClaimed(now_, used_by_other, &effects_);
+    ASSERT_EQ(Took<TakeRole>().size(), 1u);
+    EXPECT_EQ(Took<TakeRole>()[0].serves, !used_by_other);
+    EXPECT_EQ(Took<Connect>().size(), 1u);
+    EXPECT_EQ(agent.memory().served(), !used_by_other);
+  }
+}
+
+TEST_F(RoleTest, ANodeWithoutThePrimarysAddressIsAMember) {
+  agent_.OnHostStatus(now_, first_, &effects_);
+  agent_.OnPrimaryFound(now_, false, &effects_);
+  EXPECT_TRUE(Took<ClaimPort>().empty());
+  ASSERT_EQ(Took<TakeRole>().size(), 1u);
+  EXPECT_FALSE(Took<TakeRole>()[0].serves);
+}
+
+// What the host has said while the primary was looked for.
+TEST_F(RoleTest, TheNewestStatusCountsOnceTheRoleIsKnown) {
+  agent_.OnHostStatus(now_, first_, &effects_);
+  v1::HostStatus last = first_;
+  last.clear_config();
+  last.set_seq(2);
+  last.set_flushed(true);
+  agent_.OnHostStatus(now_, last, &effects_);
+  EXPECT_TRUE(Took<ExitAgent>().empty());
+  agent_.OnPrimaryFound(now_, false, &effects_);
+  EXPECT_EQ(Took<ExitAgent>().size(), 1u);
+}
+
+TEST_F(RoleTest, AnAgentWithoutARoleEndsWithItsLink) {
+  agent_.OnHostStatus(now_, first_, &effects_);
+  agent_.OnHostLinkClosed(now_, &effects_);
+  ASSERT_EQ(Took<ExitAgent>().size(), 1u);
+  EXPECT_EQ(Took<ExitAgent>()[0].exit_code, 0);
+  agent_.OnPrimaryFound(now_, true, &effects_);
+  EXPECT_TRUE(Took<ClaimPort>().empty());
+}
+
+TEST_F(AgentCoreTest, AnAgentThatTheHostHasReplacedExits) {
+  core_.OnHostClosed(now_, &effects_);
+  core_.OnHostLives(now_, &effects_);
+  ASSERT_EQ(Took<ExitAgent>().size(), 1u);
+  EXPECT_EQ(Took<ExitAgent>()[0].exit_code, 0);
+}
+
+TEST_F(AgentCoreTest, ADeadListenerEndsAnAgentThatIsOldEnough) {
+  now_ += kLeastLife - kTick;
+  core_.OnListenerDied(now_, &effects_);
+  EXPECT_TRUE(Took<ExitAgent>().empty());
+  Pass(kTick);
+  ASSERT_EQ(Took<ExitAgent>().size(), 1u);
+  EXPECT_EQ(Took<ExitAgent>()[0].exit_code, 70);
+  EXPECT_TRUE(Took<ExitAgent>()[0].at_once);
+}
+
 TEST_F(AgentCoreTest, ThePrimaryOffersLoopbackUntilARemoteMemberJoins) {
   core_.OnConnected(now_, "", &effects_);
   EXPECT_FALSE(LastStatus().has_offer());
@@ -317,7 +394,7 @@ TEST_F(AgentCoreTest, AnUnsweptHostIsNotReportedAsGone) {
   Connected();
   core_.OnHostClosed(now_, &effects_);
   Forget();
-  core_.OnHostNotSwept("2 processes", &effects_);
+  core_.OnHostNotSwept(now_, "2 processes", &effects_);
   EXPECT_TRUE(core_.finished());
   EXPECT_TRUE(Took<SendToCoordinator>().empty());
   EXPECT_EQ(Took<ExitAgent>().size(), 1u);
@@ -331,7 +408,7 @@ TEST_F(AgentCoreTest, ASilentHostIsKilledFirst) {
 }
 
 TEST_F(AgentCoreTest, AClosedLinkToALiveHostMeansANewerAgent) {
-  core_.OnHostLinkClosed(now_);
+  core_.OnHostLinkClosed(now_, &effects_);
   Pass(kHostEndWait + absl::Seconds(1));
   EXPECT_TRUE(core_.finished());
   EXPECT_TRUE(Took<EndHost>().empty());

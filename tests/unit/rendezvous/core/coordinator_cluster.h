@@ -136,7 +136,7 @@ class Cluster {
   }
 
   void TurnAway(const std::string& address, const std::string& why) {
-    Do([&](Effects* out) { coordinator_.OnTurnedAway(address, why, out); });
+    Do([&](Effects* out) { coordinator_.OnTurnedAway(now_, address, why, out); });
   }
 
   // Lets time pass; the named hosts go on sending heartbeats.
@@ -158,6 +158,7 @@ class Cluster {
   }
 
   const v1::Directive& Told(const std::string& name) { return nodes_[name].told; }
+  const std::vector<StreamId>& Admitted() const { return admitted_; }
   Node& At(const std::string& name) { return nodes_[name]; }
   State state() const { return coordinator_.state(); }
   const std::vector<std::string>& warnings() const { return warnings_; }
@@ -188,6 +189,8 @@ class Cluster {
         }
       } else if (const auto* close = std::get_if<CloseStream>(&effect)) {
         for (auto& [name, node] : nodes_) node.closed |= node.stream == close->stream;
+      } else if (const auto* admit = std::get_if<AdmitStream>(&effect)) {
+        admitted_.push_back(admit->stream);
       } else if (const auto* note = std::get_if<Note>(&effect)) {
         notes_.push_back(*note);
         if (note->severity != Severity::kDebug) said_.push_back(note->text);
@@ -200,6 +203,7 @@ class Cluster {
   Coordinator coordinator_;
   StreamId next_stream_ = 1;
   std::map<std::string, Node> nodes_;
+  std::vector<StreamId> admitted_;
   std::vector<std::string> warnings_;
   std::vector<std::string> said_;
   std::vector<Note> notes_;

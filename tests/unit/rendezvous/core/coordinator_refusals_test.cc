@@ -28,6 +28,18 @@ TEST(Coordinator, AnotherRunIdIsRefused) {
   EXPECT_TRUE(c.Told("a").has_run());
 }
 
+TEST(Coordinator, EachStreamOfAMemberIsAdmittedOnce) {
+  Cluster c(Fixed(2));
+  Stranger(&c, "other");
+  c.Say("x");
+  EXPECT_TRUE(c.Admitted().empty());
+  c.Join("a", 0);
+  c.Say("a");
+  EXPECT_EQ(c.Admitted(), std::vector<StreamId>({1}));
+  c.Attach("a");
+  EXPECT_EQ(c.Admitted(), std::vector<StreamId>({1, 2}));
+}
+
 // Each WAIT names the refused nodes: with unbounded texts no directive would fit into a message.
 TEST(Coordinator, StrangersTextIsCutToOneLine) {
   Cluster c(Fixed(2));

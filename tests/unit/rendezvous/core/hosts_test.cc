@@ -89,9 +89,9 @@ TEST_F(HostsTest, AHolderIsARivalOnceItIsHeardWellAfterTheOtherAttached) {
 TEST_F(HostsTest, ANewerStreamReplacesTheOlderOne) {
   Host& host = Hear(1, Status("a", 0));
   host.exchange.order_sent = 3;
-  EXPECT_EQ(hosts_.Attach(kStart, 1, host.status), 0u);
+  EXPECT_EQ(hosts_.Attach(kStart, 1, host.status), std::nullopt);
   EXPECT_EQ(host.exchange.order_sent, 3);
-  EXPECT_EQ(hosts_.Attach(kStart + absl::Seconds(1), 2, host.status), 1u);
+  EXPECT_EQ(hosts_.Attach(kStart + absl::Seconds(1), 2, host.status), StreamId{1});
   EXPECT_EQ(host.exchange.order_sent, -1) << "the new session has not heard its order";
   EXPECT_EQ(host.attached_at, kStart + absl::Seconds(1));
   EXPECT_EQ(hosts_.IdOf(1), "");

@@ -109,8 +109,8 @@ TEST_F(HostCoreTest, SettingTheClockMovesNoFailure) {
   Run(1);
   now_ += absl::Seconds(10);
   const absl::Duration set_back = absl::Hours(1);
-  core_.SetWallAtBoot(absl::UnixEpoch() - set_back);
   Ending ending = Ended(false, 7);
+  ending.wall = now_ - set_back;
   ending.failed_at_s = absl::ToUnixSeconds(now_ - set_back) - 5;
   core_.OnExit(now_, 0, ending, &effects_);
   EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), absl::FromUnixSeconds(absl::ToUnixSeconds(now_) - 4));
@@ -145,16 +145,39 @@ TEST_F(HostCoreTest, WithinTheSameSecondTheFirstToEndIsTheCause) {
   EXPECT_EQ(LastStatus().failure().rank(), 2);
 }
 
-TEST_F(HostCoreTest, OnlyTheCausesLastLinesAreKept) {
+TEST_F(HostCoreTest, TheCausesLastLinesAreWaitedFor) {
+  Run(1);
+  Exit(1, 1);
+  Exit(0, 1);
+  core_.OnSwept(now_, "", &effects_);
+  ASSERT_EQ(Took<GatherRoundOutput>().size(), 1u);
+  EXPECT_EQ(Took<GatherRoundOutput>()[0].local_rank, 1);
+  EXPECT_EQ(core_.phase(), v1::HOST_PHASE_STOPPING);
+  core_.OnRoundOutput(now_, "why", &effects_);
+  EXPECT_EQ(core_.phase(), v1::HOST_PHASE_IDLE);
+  EXPECT_EQ(LastStatus().failure().last_output(), "why");
+}
+
+TEST_F(HostCoreTest, ASuccessNamesNoWorkerToWaitFor) {
+  Run(1);
+  Exit(0, 0);
+  Exit(1, 0);
+  core_.OnSwept(now_, "", &effects_);
+  ASSERT_EQ(Took<GatherRoundOutput>().size(), 1u);
+  EXPECT_EQ(Took<GatherRoundOutput>()[0].local_rank, std::nullopt);
+}
+
+// Its processes are dead, however long the sweep took: only their output is still awaited.
+TEST_F(HostCoreTest, ASweptRoundIsNeverStuck) {
   Run(1);
   Exit(0, 1);
-  ASSERT_EQ(core_.failed_local_rank(), 0);
   Exit(1, 1);
-  core_.OnLastOutput(1, "of the other");
-  core_.OnLastOutput(0, "why");
-  Swept();
-  EXPECT_EQ(LastStatus().failure().last_output(), "why");
-  EXPECT_EQ(core_.failed_local_rank(), std::nullopt);
+  Pass(kStuckAfterKill);
+  core_.OnSwept(now_, "", &effects_);
+  Pass(kLastOutputLimit);
+  EXPECT_EQ(core_.phase(), v1::HOST_PHASE_STOPPING);
+  core_.OnRoundOutput(now_, "", &effects_);
+  EXPECT_EQ(core_.phase(), v1::HOST_PHASE_IDLE);
 }
 
 class UsageErrorTest : public HostCoreTest {

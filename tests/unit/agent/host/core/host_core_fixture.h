@@ -80,7 +80,11 @@ class HostCoreTest : public ::testing::Test {
     ending.number = number;
     return ending;
   }
-  void Swept() { core_.OnSwept(now_, "", &effects_); }
+  // Nothing of the round is left, and what it wrote last was read.
+  void Swept(const std::string& last_lines = "") {
+    core_.OnSwept(now_, "", &effects_);
+    core_.OnRoundOutput(now_, last_lines, &effects_);
+  }
 
   // Lets time pass in ticks; the agent may go on sending heartbeats and granting a lease.
   void Pass(absl::Duration duration, bool beating = true, bool granting = true) {

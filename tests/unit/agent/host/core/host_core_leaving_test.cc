@@ -347,22 +347,21 @@ TEST_F(HostCoreTest, ACancelledPrimaryDoesNotStayForever) {
 TEST_F(HostCoreTest, CtrlZUnderALeaseStopsTheWorkersOnly) {
   Run(1);
   Forget();
-  core_.OnSignal(now_, SIGTSTP, &effects_);
+  core_.OnSuspend(now_, true, &effects_);
   EXPECT_EQ(Took<SignalWorkers>()[0].signal, SIGSTOP);
   EXPECT_TRUE(Took<StopSelf>().empty());
 }
 
 TEST_F(SingleNodeHostCoreTest, CtrlZWithoutALeaseStopsTheHostToo) {
   Run(1);
-  core_.OnSignal(now_, SIGTSTP, &effects_);
+  core_.OnSuspend(now_, true, &effects_);
   EXPECT_EQ(Took<StopSelf>().size(), 1u);
 }
 
 TEST_F(SingleNodeHostCoreTest, CtrlZIsIgnoredIfNoShellCanContinueUs) {
   Run(1);
   Forget();
-  core_.SetShellCanContinue(false);
-  core_.OnSignal(now_, SIGTSTP, &effects_);
+  core_.OnSuspend(now_, false, &effects_);
   EXPECT_TRUE(Took<StopSelf>().empty());
   EXPECT_TRUE(Took<SignalWorkers>().empty());
   EXPECT_EQ(Took<Note>().size(), 1u);
@@ -390,6 +389,17 @@ TEST_F(HostCoreTest, ACancelledHostEndsBySigint) {
   const Finish finish = Took<Finish>().at(0);
   EXPECT_EQ(finish.exit_code, 130);
   EXPECT_EQ(finish.signal, SIGINT);
+}
+
+TEST_F(HostCoreTest, ASignalAfterTheEndHurriesIt) {
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  Pass(kLeaveReportLimit + absl::Seconds(1));
+  ASSERT_EQ(Took<Finish>().size(), 1u);
+  core_.OnSignal(now_, SIGUSR1, &effects_);
+  core_.OnSuspend(now_, true, &effects_);
+  EXPECT_TRUE(Took<HurryFinish>().empty());
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  EXPECT_EQ(Took<HurryFinish>().size(), 1u);
 }
 
 TEST_F(HostCoreTest, AHostCancelledByAnotherNodeExitsWith130) {

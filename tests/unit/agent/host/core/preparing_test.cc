@@ -62,11 +62,15 @@ class PreparingTest : public ::testing::Test {
   }
 
   static Ending Code(int code) { return Ending{.number = code}; }
-  void Swept(const std::string& left = "") { core_->OnSwept(now_, left, &effects_); }
+  void Swept(const std::string& left = "", const std::string& last_line = "") {
+    core_->OnSwept(now_, left, &effects_);
+    if (!left.empty()) return;
+    core_->OnRoundOutput(now_, "", &effects_);  // only one of them is awaited
+    core_->OnPreflightOutput(now_, last_line, &effects_);
+  }
   void PreflightEnds(int code, const std::string& line = "") {
     core_->OnPreflightEnded(now_, Code(code), &effects_);
-    core_->OnPreflightOutput(line);
-    Swept();
+    Swept("", line);
   }
   void GpusOf(std::set<int64_t> old, std::set<int64_t> others = {}) {
     core_->OnGpuUsers(now_, {.old_workers = std::move(old), .others = std::move(others)}, &effects_);
