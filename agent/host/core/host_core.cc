@@ -5,33 +5,42 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
 #include "base/signal_name.h"
-#include "base/text.h"
 
 namespace muster::host {
 namespace {
 
-constexpr int kWorkerUsage = 2;  // argparse's exit code
-
-absl::Duration FromMs(int64_t ms) { return absl::Milliseconds(ms); }
-
-std::string Describe(const Ending& ending) {
-  if (ending.oom_killed) return "was killed because memory ran out";
-  return ending.by_signal ? absl::StrCat("was killed (", DescribeSignal(ending.number), ")")
-                          : absl::StrCat("exited with code ", ending.number);
+// SIGTSTP: a host with a lease must go on running, so only its workers are suspended.
+void Suspend(bool leased, bool has_workers, bool shell_can_continue, Effects* out) {
+  if (!leased && !shell_can_continue) {  // the kernel ignores SIGTSTP for an orphaned process group, too
+    Say(Severity::kInfo, "SIGTSTP (Ctrl-Z) is ignored: there is no shell here that could continue muster", out);
+    return;
+  }
+  if (has_workers) out->push_back(SignalWorkers{SIGSTOP});
+  if (!leased) {
+    out->push_back(StopSelf{});
+    return;
+  }
+  Say(Severity::kInfo,
+      "workers suspended; muster itself keeps running, because its lease would end; SIGCONT continues them", out);
 }
 
 }  // namespace
 
-HostCore::HostCore(HostOptions options) : options_(std::move(options)) {
-  if (!options_.config.single_node()) lease_ = FromMs(options_.config.lease_ms());
-}
+HostCore::HostCore(HostOptions options)
+    : options_(std::move(options)),
+      agent_(options_.coordinator_timeout()),
+      round_({options_.config.slots(), options_.config.hostname(), options_.local_rank_option}),
+      lease_(options_.config.single_node() ? absl::ZeroDuration() : absl::Milliseconds(options_.config.lease_ms()),
+             options_.shutdown_grace()),
+      fitness_(options_),
+      departure_(options_.stop_before),
+      exit_(options_.retryable_exit_code) {}
 
 void HostCore::Begin(BootTime now, Effects* out) {
-  last_tick_ = last_beat_ = idle_since_ = now;
+  last_tick_ = last_beat_ = now;
   memory_.set_joined_boot_ns(ToBootNanos(now));
   NextAgent(now, out);
   Prepare(now, out);
@@ -41,497 +50,344 @@ void HostCore::OnTick(BootTime now, Effects* out) {
   if (finished_) return;
   const absl::Duration counted = std::min(now - last_tick_, kMaxCountedSilence);
   last_tick_ = now;
-  WatchStart(now, out);
+  if (round_.FailsToStart(now, wall_at_boot_, out)) StopAfterFailure(now, out);
   WatchLease(now, out);
   WatchStop(now, out);
   WatchAgent(now, counted, out);
-  WatchPreparing(now, out);
-  WatchOffer(now, out);
+  if (fitness_.OnTick(now, JobForFitness(), out)) SendStatus(out);
+  if (IsIdle()) fitness_.WatchOffer(now, out);
   WatchEnd(now, out);
-  const absl::Duration beat = leased() ? std::min(kBeat, lease_ / 8) : kBeat;
+  const absl::Duration beat = leased() ? std::min(kBeat, lease() / 8) : kBeat;
   if (!finished_ && now - last_beat_ >= beat) {
     last_beat_ = now;
     SendStatus(out);
   }
 }
 
+// Appended even if nothing has changed: a status also shows that the host is alive.
+void HostCore::SendStatus(Effects* out) {
+  if (!agent_.attached() || finished_) return;
+  v1::HostStatus status;
+  status.set_host_id(options_.host_id);
+  if (agent_.Stamp(&status)) *status.mutable_config() = options_.config;
+  status.set_host_pid(options_.host_pid);
+  *status.mutable_memory() = memory_;
+  round_.Describe(&status);
+  if (lease_.deadline() != absl::InfinitePast()) {
+    status.set_lease_deadline_boot_ns(ToBootNanos(lease_.deadline()));
+  }
+  status.set_offer_port(fitness_.offer_port());
+  if (departure_.begun()) *status.mutable_leave() = *departure_.leave();
+  const bool unfit = !round_.active() && !departure_.begun() && !fitness_.why_unfit().empty();
+  status.set_unfit(unfit);
+  status.set_trouble(unfit ? fitness_.why_unfit() : round_.trouble());
+  if (!unfit && !round_.active()) status.set_preparing(fitness_.Preparing());
+  status.set_flushed(exit_.flushed());
+  out->push_back(host::SendStatus{std::move(status)});
+}
+
 // ---- the agent ----------------------------------------------------------------------------------------------
 
 void HostCore::NextAgent(BootTime now, Effects* out) {
-  agent_starts_.push_back(now);
-  while (!agent_starts_.empty() && now - agent_starts_.front() > kAgentRestartWindow) agent_starts_.pop_front();
-  if (static_cast<int>(agent_starts_.size()) > kMaxAgentRestarts && !exit_) {
-    GiveUp(now,
-           absl::StrCat("the agent process died ", kMaxAgentRestarts, " times within ",
-                        absl::FormatDuration(kAgentRestartWindow)),
-           out);
-    return;
-  }
-  ++agent_number_;
-  agent_attached_ = true;
-  config_sent_ = false;
-  applied_seq_ = 0;
-  silence_ = absl::ZeroDuration();
-  agent_has_spoken_ = false;
-  out->push_back(StartAgent{agent_number_});
-  if (agent_number_ > 1) Say(Severity::kInfo, absl::StrCat("agent ", agent_number_, " takes over"), out);
+  const auto gives_up = agent_.Start(now, exit_.decided(), out);
+  if (gives_up) return GiveUp(now, *gives_up, out);
   SendStatus(out);
 }
 
+// For a fault of muster or of the machine.
 void HostCore::GiveUp(BootTime now, const std::string& reason, Effects* out) {
-  exit_.emplace();
-  exit_->set_exit_code(kExitFault);
-  exit_->set_origin("muster");
-  exit_->set_reason(reason);
-  exit_at_ = now;
-  agent_attached_ = false;
-  if (!Active()) return;
-  BeginStop(now, SIGTERM, FromMs(options_.config.shutdown_grace_ms()), v1::OUTCOME_STOPPED, reason, out);
+  exit_.Decide(MusterExit(kExitFault, reason));
+  agent_.Abandon();
+  BeginStop(now, {.grace = options_.shutdown_grace(), .cause = reason}, out);
 }
 
-// Retries after a pause, because the machine is short of a resource. The workers go on until their lease ends.
 void HostCore::OnAgentFailed(BootTime now, uint64_t agent_number, const std::string& why, Effects* out) {
-  if (finished_ || agent_number != agent_number_ || !agent_attached_) return;
-  agent_attached_ = false;
-  agent_gone_at_ = now;
-  Say(Severity::kError, absl::StrCat("cannot start an agent: ", why), out);
-  if (exit_) return;
-  const absl::Duration limit = FromMs(options_.config.coordinator_timeout_ms());
-  if (!agents_fail_since_) agents_fail_since_ = now;
-  if (now - *agents_fail_since_ < limit) {
-    agent_retry_at_ = now + kAgentRetry;
-    return;
-  }
-  GiveUp(now, absl::StrCat("no agent could be started for ", absl::FormatDuration(limit), ": ", why), out);
+  if (finished_ || !agent_.Is(agent_number)) return;
+  const auto gives_up = agent_.OnFailed(now, why, exit_.decided(), out);
+  if (gives_up) GiveUp(now, *gives_up, out);
 }
 
 void HostCore::OnAgentClosed(BootTime now, uint64_t agent_number, Effects* out) {
-  if (finished_ || agent_number != agent_number_ || !agent_attached_) return;
-  agent_attached_ = false;
-  agent_gone_at_ = now;
-  if (exit_) {
-    WatchEnd(now, out);
-    return;
-  }
-  if (leave_ && !Active()) {  // nothing left to report
-    WatchEnd(now, out);
-    return;
-  }
+  if (finished_ || !agent_.Is(agent_number)) return;
+  agent_.OnClosed(now);
+  const bool nothing_to_report = departure_.begun() && !round_.active();
+  if (exit_.decided() || nothing_to_report) return WatchEnd(now, out);
   Say(Severity::kWarning, absl::StrCat("agent ", agent_number, " ended; starting another"), out,
       {.event = events::kAgentLost});
   NextAgent(now, out);
 }
 
 void HostCore::WatchAgent(BootTime now, absl::Duration counted, Effects* out) {
-  if (now >= agent_retry_at_ && !exit_) {
-    agent_retry_at_ = absl::InfiniteFuture();
-    NextAgent(now, out);
-  }
-  if (!agent_attached_) return;
-  if (!leased()) return WatchAgentOfLoneNode(now, counted, out);
-  silence_ += counted;
-  if (silence_ >= SilenceLimit()) ReplaceSilentAgent(now, out);
+  if (!exit_.decided() && agent_.TakeRetry(now)) NextAgent(now, out);
+  const bool waits_for_it = !round_.active() && !exit_.decided();
+  const AgentSupervisor::Need need{.lease = lease(), .waits_for_it = waits_for_it};
+  if (agent_.OnTick(counted, need)) ReplaceSilentAgent(now, need, out);
 }
 
-// Nothing depends on an agent before its first message: until then the lease, which the host watches itself, ends
-// the workers in time.
-absl::Duration HostCore::SilenceLimit() const {
-  const bool starting = !agent_has_spoken_;
-  return starting ? std::max(lease_ / 2, kFirstWordLimit) : lease_ / 2;
-}
-
-void HostCore::ReplaceSilentAgent(BootTime now, Effects* out) {
-  Say(Severity::kWarning,
-      absl::StrCat("agent ", agent_number_, " has been silent for ", absl::FormatDuration(SilenceLimit()),
-                   ": stopping the workers and killing the agent"),
-      out, {.event = events::kAgentLost});
-  if (Active()) {
-    BeginStop(now, SIGTERM, std::min(FromMs(options_.config.shutdown_grace_ms()), lease_ / 3), v1::OUTCOME_STOPPED,
-              "the agent was silent", out);
-  }
-  agent_attached_ = false;
-  out->push_back(KillAgent{});
-  if (exit_) {
-    agent_gone_at_ = now;
-    return;
-  }
-  if (!agent_has_spoken_ && !agents_fail_since_) agents_fail_since_ = now;
-  const absl::Duration limit = FromMs(options_.config.coordinator_timeout_ms());
-  if (agents_fail_since_ && now - *agents_fail_since_ >= limit) {
-    GiveUp(now, absl::StrCat("no agent has responded for ", absl::FormatDuration(limit)), out);
-    return;
-  }
-  NextAgent(now, out);
-}
-
-// Without a lease running workers need no agent; only their start and the end of the job do.
-void HostCore::WatchAgentOfLoneNode(BootTime now, absl::Duration counted, Effects* out) {
-  silence_ = Active() || exit_ ? absl::ZeroDuration() : silence_ + counted;
-  if (silence_ < kLoneAgentSilence) return;
-  Say(Severity::kWarning,
-      absl::StrCat("agent ", agent_number_, " has been silent for ", absl::FormatDuration(kLoneAgentSilence),
-                   ": starting another"),
-      out);
-  out->push_back(KillAgent{});
-  NextAgent(now, out);
+void HostCore::ReplaceSilentAgent(BootTime now, const AgentSupervisor::Need& need, Effects* out) {
+  agent_.SaySilent(need, out);
+  const absl::Duration grace = std::min(options_.shutdown_grace(), lease() / 3);
+  BeginStop(now, {.grace = grace, .cause = "the agent was silent"}, out);
+  const auto gives_up = agent_.KillSilent(now, need, exit_.decided(), out);
+  if (gives_up) return GiveUp(now, *gives_up, out);
+  if (!exit_.decided()) NextAgent(now, out);
 }
 
 void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Effects* out) {
-  if (finished_ || directive.agent_number() != agent_number_ || !agent_attached_) return;
-  silence_ = absl::ZeroDuration();
-  agent_has_spoken_ = true;
-  agents_fail_since_.reset();
-  if (directive.seq() <= applied_seq_) return;
-  applied_seq_ = directive.seq();
+  if (finished_ || !agent_.Admit(directive)) return;
   const bool newly_applied = Compare(memory_.applied(), directive.memory().applied()) != 0;
   memory_ = directive.memory();  // stored before anything is done
-  ExtendLease(now, directive, out);
+  lease_.Extend(directive);
+  lease_.UpdateKernelTimer(round_.needs_lease(), out);
   serves_others_ = directive.serves_others();
-  if (!leave_ && !directive.leave().empty()) {
-    BeginLeave(now, SIGTERM, directive.leave(), options_.termination_grace, out);
+  if (!departure_.begun() && !directive.leave().empty()) {
+    BeginLeave(now, {.reason = directive.leave(), .grace = options_.termination_grace}, out);
   }
+  Obey(now, directive, out);
+  Prepare(now, out);
+  if (newly_applied && !finished_) SendStatus(out);
+}
+
+void HostCore::Obey(BootTime now, const v1::HostDirective& directive, Effects* out) {
   switch (directive.order_case()) {
     case v1::HostDirective::kStart:
       MaybeStart(now, directive.start(), out);
       break;
-    case v1::HostDirective::kStop:
-      if (Active()) {
-        const absl::Duration grace = leave_ ? leave_until_ - now : FromMs(directive.stop().grace_ms());
-        BeginStop(now, SIGTERM, grace, v1::OUTCOME_STOPPED, directive.stop().cause(), out);
-      } else if (memory_.has_verdict()) {
-        EndPreparing(now, out);
-      }
+    case v1::HostDirective::kStop: {
+      const absl::Duration grace = absl::Milliseconds(directive.stop().grace_ms());
+      const Stop stop{.grace = departure_.GraceOr(now, grace), .cause = directive.stop().cause()};
+      BeginStop(now, stop, out);
+      if (!round_.active() && memory_.has_verdict()) fitness_.End(now, out);
       break;
-    case v1::HostDirective::kExit:
-      FinishWith(directive.exit(), out);
-      if (exit_at_ == absl::InfinitePast()) exit_at_ = now;
-      if (Active()) {
-        const absl::Duration grace = leave_ ? leave_until_ - now : FromMs(options_.config.shutdown_grace_ms());
-        BeginStop(now, SIGTERM, grace, v1::OUTCOME_STOPPED, directive.exit().reason(), out);
-      }
+    }
+    case v1::HostDirective::kExit: {
+      DecideExit(directive.exit(), out);
+      const absl::Duration grace = departure_.GraceOr(now, options_.shutdown_grace());
+      BeginStop(now, {.grace = grace, .cause = directive.exit().reason()}, out);
       WatchEnd(now, out);
       break;
+    }
     case v1::HostDirective::kHold:
     case v1::HostDirective::ORDER_NOT_SET:
       break;
   }
-  Prepare(now, out);
-  if (newly_applied && !finished_) SendStatus(out);
 }
 
 // ---- a round ------------------------------------------------------------------------------------------------
 
 void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
-  const bool again = Compare(round.id(), started_) <= 0;
-  if (again || Active() || leave_ || exit_) return;
-  if (fitness_ != Fitness::kFit) {  // the coordinator made the round before it received that status
+  const bool again = Compare(round.id(), started()) <= 0;
+  if (again || !IsIdle()) return;
+  if (!fitness_.fit()) {  // the coordinator made the round before it received that status
     Say(Severity::kWarning,
         absl::StrCat("round ", ToString(round.id()), " not started: this node is not ready for a round"), out);
     return;
   }
-  if (leased() && now >= LeaseTermMoment()) {
+  if (lease_.IsEnding(now)) {
     Say(Severity::kWarning, absl::StrCat("round ", ToString(round.id()), " not started: the lease has ended"),
         out);
     return;
   }
-  if (IsTooLateFor(now)) {
-    const std::string reason = absl::StrCat(options_.stop_before->why, ": too little time is left for ",
-                                            IsSet(started_) ? "another round" : "a round");
-    BeginLeave(now, SIGTERM, reason, absl::ZeroDuration(), out);
-    return;
-  }
-  started_ = round.id();
-  round_ = round;
-  started_at_ = now;
-  phase_ = v1::HOST_PHASE_STARTING;
-  outcome_ = v1::OUTCOME_RAN;
-  failure_.reset();
-  progressed_ = false;
-  ladder_.reset();
-  sweeping_ = false;
-  kill_since_ = absl::InfiniteFuture();
-  trouble_.clear();
-  workers_.clear();
-  all_zero_ = all_usage_ = true;
-  for (int i = 0; i < options_.config.slots(); ++i) workers_[i] = WorkerEntry{};
-  UpdateKernelTimer(out);
+  const auto leaves = departure_.InsteadOfRound(now, !IsSet(started()));
+  if (leaves) return BeginLeave(now, *leaves, out);
+  round_.Start(now, round);
+  lease_.UpdateKernelTimer(round_.needs_lease(), out);
   out->push_back(SpawnWorkers{round});
   SendStatus(out);
 }
 
-void HostCore::OnSpawned(BootTime, const std::vector<v1::Worker>& workers, Effects*) {
-  for (const v1::Worker& worker : workers) {
-    const auto it = workers_.find(worker.local_rank());
-    if (it == workers_.end()) continue;
-    it->second.pid = worker.pid();
-    it->second.start_ticks = worker.start_ticks();
-  }
-}
+void HostCore::OnSpawned(BootTime, const std::vector<v1::Worker>& workers, Effects*) { round_.OnSpawned(workers); }
 
 void HostCore::OnExecuting(BootTime, int local_rank, Effects* out) {
-  const auto it = workers_.find(local_rank);
-  if (it == workers_.end() || it->second.state != WorkerState::kSpawned) return;
-  it->second.state = WorkerState::kExecuting;
-  if (phase_ != v1::HOST_PHASE_STARTING) return;
-  for (const auto& [rank, worker] : workers_) {
-    if (worker.state == WorkerState::kSpawned) return;
-  }
-  phase_ = v1::HOST_PHASE_RUNNING;
-  SendStatus(out);
+  if (round_.OnExecuting(local_rank)) SendStatus(out);
 }
-
-void HostCore::SetWallAtBoot(BootTime now, absl::Time wall) { wall_at_boot_ = wall - (now - absl::UnixEpoch()); }
 
 void HostCore::OnSpawnFailed(BootTime now, int local_rank, int exit_code, const std::string& why, Effects* out) {
   OnExit(now, local_rank, Ending{.number = exit_code, .error_text = why}, out);
 }
 
+void HostCore::SetWallAtBoot(BootTime now, absl::Time wall) { wall_at_boot_ = wall - (now - absl::UnixEpoch()); }
+
 void HostCore::OnExit(BootTime now, int local_rank, const Ending& ending, Effects* out) {
-  const auto it = workers_.find(local_rank);
-  if (finished_ || it == workers_.end() || HasEnded(it->second)) return;
+  if (finished_) return;
   if (ending.wall) SetWallAtBoot(now, *ending.wall);
-  it->second.state = ending.rest_lives ? WorkerState::kFinishing : WorkerState::kEnded;
-  it->second.ended_at = now;
-  all_zero_ &= ending.ok();
-  all_usage_ &= ending.by_signal ? ladder_.has_value() : ending.number == kWorkerUsage;
-  if (!ending.ok()) {
-    if (!ladder_) {
-      Fail(now, local_rank, ending, it->second.pid, out);
-    } else if (failure_) {
-      FailToo(now, local_rank, ending, it->second.pid);
-    } else {
-      FailLate(now, local_rank, ending, it->second.pid, out);
-    }
-  }
-  if (LiveWorkers() == 0) AllEnded(now, out);
+  const WorkerEnd end{.at = now, .wall_at_boot = wall_at_boot_, .local_rank = local_rank, .ending = ending};
+  if (round_.OnExit(end, out)) StopAfterFailure(now, out);
+  round_.SweepIfAllEnded(now, out);
 }
 
-// When the worker failed. Its own timestamp may precede its end, but it is truncated to a second, so the latest
-// moment that it can mean counts: the end of that second, or the error file's modification time if that is
-// earlier. A modification time before that second comes from another clock (a file server's) and is ignored. The
-// result is never before the round.
-BootTime HostCore::FailedAt(BootTime now, const Ending& ending) const {
-  if (!ending.failed_at_s) return now;
-  const absl::Time second = absl::FromUnixSeconds(*ending.failed_at_s);
-  absl::Time latest = second + absl::Seconds(1);
-  if (ending.reported_at && *ending.reported_at >= second) latest = std::min(latest, *ending.reported_at);
-  return std::clamp(absl::UnixEpoch() + (latest - wall_at_boot_), started_at_, now);
+void HostCore::StopAfterFailure(BootTime now, Effects* out) {
+  const Stop stop{.grace = options_.shutdown_grace(), .outcome = v1::OUTCOME_FAILED, .cause = "a worker failed"};
+  BeginStop(now, stop, out);
 }
 
-v1::Failure HostCore::MakeFailure(int local_rank, const Ending& ending, int64_t pid, BootTime at) const {
-  v1::Failure failure;
-  *failure.mutable_round() = started_;
-  failure.set_local_rank(local_rank);
-  failure.set_rank(round_.first_rank() + local_rank);
-  failure.set_node_rank(round_.node_rank());
-  failure.set_host(options_.config.hostname());
-  failure.set_pid(pid);
-  if (ending.by_signal) {
-    failure.set_signal(ending.number);
-  } else {
-    failure.set_exit_code(ending.number);
-  }
-  failure.set_core_dumped(ending.core_dumped);
-  failure.set_oom_killed(ending.oom_killed);
-  failure.set_error_text(CutUtf8(ending.error_text, kMaxErrorText));
-  failure.set_callstack(CutUtf8(ending.callstack, kMaxErrorText));
-  failure.set_error_file(ending.error_file);
-  failure.set_wall_time_s(
-      ending.failed_at_s.value_or(absl::ToUnixSeconds(wall_at_boot_ + (at - absl::UnixEpoch()))));
-  return failure;
+bool HostCore::SparesRest(const Ending& ending) const { return round_.SparesRest(ending); }
+
+void HostCore::OnRestEnded(BootTime now, int local_rank, Effects* out) {
+  if (finished_) return;
+  round_.OnRestEnded(local_rank);
+  round_.SweepIfAllEnded(now, out);
 }
 
-void HostCore::Fail(BootTime now, int local_rank, const Ending& ending, int64_t pid, Effects* out) {
-  failure_at_ = FailedAt(now, ending);
-  failure_ = MakeFailure(local_rank, ending, pid, failure_at_);
-  std::string text = absl::StrCat("worker rank ", failure_->rank(), " (pid ", pid, ") ", Describe(ending));
-  if (!ending.error_text.empty()) absl::StrAppend(&text, ": ", ending.error_text);
-  Say(Severity::kWarning, text, out, FailedWorker());
-  BeginStop(now, SIGTERM, FromMs(options_.config.shutdown_grace_ms()), v1::OUTCOME_FAILED, "a worker failed", out);
-}
-
-// A further failure after the first one has stopped the node. A worker that reported an earlier failure and took
-// longer to end becomes the cause after all, if it exited by itself.
-void HostCore::FailToo(BootTime now, int local_rank, const Ending& ending, int64_t pid) {
-  const BootTime at = FailedAt(now, ending);
-  v1::Failure other = MakeFailure(local_rank, ending, pid, at);
-  if (ending.failed_at_s && !ending.by_signal && at < failure_at_) {
-    std::swap(*failure_, other);
-    failure_->mutable_others()->Swap(other.mutable_others());
-    failure_->set_more_others(other.more_others());
-    other.clear_more_others();
-    failure_at_ = at;
-  } else {
-    other.set_after_our_signal(true);
-  }
-  if (failure_->others_size() >= kMaxOtherFailures) {
-    failure_->set_more_others(failure_->more_others() + 1);
-    return;
-  }
-  other.set_error_text(CutUtf8(other.error_text(), kMaxBriefText));
-  other.clear_callstack();
-  *failure_->add_others() = std::move(other);
-}
-
-// A worker that reported a failure from before the stop, and took longer to end than its peers took to fail
-// because of it: their failures may all be echoes of this one. The node was stopped by then anyway.
-void HostCore::FailLate(BootTime now, int local_rank, const Ending& ending, int64_t pid, Effects* out) {
-  if (!ending.failed_at_s || ending.by_signal) return;
-  const BootTime at = FailedAt(now, ending);
-  if (at >= stopped_at_) return;
-  failure_at_ = at;
-  failure_ = MakeFailure(local_rank, ending, pid, at);
-  Say(Severity::kWarning,
-      absl::StrCat("worker rank ", failure_->rank(), " (pid ", pid, ") ", Describe(ending), "; it had failed ",
-                   absl::FormatDuration(absl::Trunc(stopped_at_ - at, absl::Milliseconds(1))),
-                   " before this node began to stop its workers"),
-      out, FailedWorker());
-}
-
-NoteSubject HostCore::FailedWorker() const {
-  return {.event = events::kWorkerFailed, .rank = failure_->rank(), .node_rank = round_.node_rank()};
-}
-
-// The report may arrive after the end of the round: it counts for that round until the next one starts.
 void HostCore::OnProgress(BootTime, Effects* out) {
-  if (progressed_ || !IsSet(started_)) return;
-  progressed_ = true;
+  if (round_.OnProgress()) SendStatus(out);
+}
+
+void HostCore::BeginStop(BootTime now, const Stop& stop, Effects* out) {
+  if (round_.BeginStop(now, stop, out)) SendStatus(out);
+}
+
+void HostCore::WatchStop(BootTime now, Effects* out) {
+  if (!round_.OnTick(now, out)) return;
+  lease_.UpdateKernelTimer(round_.needs_lease(), out);
   SendStatus(out);
 }
 
-std::optional<int> HostCore::FailedLocalRank() const {
-  if (!failure_) return std::nullopt;
-  return failure_->local_rank();
-}
-
-void HostCore::AddHint() {
-  const bool early = failure_at_ - started_at_ <= kUsageErrorWithin;
-  if (!all_usage_ || !early || failure_->exit_code() != kWorkerUsage) return;
-  const std::string& given = options_.local_rank_option;
-  if (!given.empty() && given != "local-rank") return;  // the user has chosen the option's name already
-  failure_->set_hint(absl::StrCat(
-      "exit code 2 soon after the start usually means that argparse rejected the arguments; if the script "
-      "expects ",
-      given.empty() ? "--local-rank, add --pass-local-rank (for --local_rank: --pass-local-rank=local_rank)"
-                    : "--local_rank, with an underscore, use --pass-local-rank=local_rank"));
-}
-
-void HostCore::AllEnded(BootTime now, Effects* out) {
-  if (!ladder_) {
-    outcome_ = v1::OUTCOME_SUCCEEDED;
-    phase_ = v1::HOST_PHASE_STOPPING;
+void HostCore::WatchLease(BootTime now, Effects* out) {
+  if (!round_.needs_lease() || !lease_.IsEnding(now)) return;
+  if (!round_.stopping()) {
+    const bool awaits_members = memory_.served() && agent_.attached();
+    Say(Severity::kWarning, lease_.WhyItEnds(now, awaits_members), out, {.event = events::kLeaseEnded});
   }
-  if (failure_) AddHint();
-  if (sweeping_) return;
-  sweeping_ = true;
-  if (kill_since_ == absl::InfiniteFuture()) kill_since_ = now;
-  out->push_back(Sweep{});
+  const absl::Duration grace = lease_.KillMoment() - now;
+  BeginStop(now, {.grace = grace, .outcome = v1::OUTCOME_LEASE_ENDED, .cause = "the lease ended"}, out);
 }
 
 void HostCore::OnSwept(BootTime now, const std::string& left, Effects* out) {
-  if (!Active()) OnPreflightSwept(now, left, out);
-  if (finished_ || !sweeping_ || !Active()) return;
-  for (auto& [rank, worker] : workers_) {
-    if (left.empty() && worker.state == WorkerState::kFinishing) worker.state = WorkerState::kEnded;
-  }
-  if (LiveWorkers() == 0 && left.empty()) {
-    gathering_output_ = true;
-    out->push_back(GatherRoundOutput{FailedLocalRank()});
+  if (finished_) return;
+  if (round_.active()) {
+    if (round_.OnSwept(left)) out->push_back(GatherRoundOutput{round_.failed_local_rank()});
     return;
   }
-  if (left.empty()) sweeping_ = false;  // a worker's exit is still to be reported, and starts another sweep
-  trouble_ = left;
+  if (fitness_.OnSwept(now, left, JobForFitness().wants_node, out)) SendStatus(out);
 }
 
 void HostCore::OnRoundOutput(BootTime now, const std::string& lines, Effects* out) {
-  if (finished_ || !std::exchange(gathering_output_, false)) return;
-  if (failure_) failure_->set_last_output(CutUtf8(lines, kMaxErrorText));
-  RoundIsOver(now, out);
+  if (!finished_ && round_.OnOutput(now, lines)) RoundIsOver(now, out);
 }
 
 void HostCore::RoundIsOver(BootTime now, Effects* out) {
-  phase_ = v1::HOST_PHASE_IDLE;
-  sweeping_ = false;
-  ladder_.reset();
-  workers_.clear();
-  trouble_.clear();
-  kill_since_ = absl::InfiniteFuture();
-  idle_since_ = now;
-  offer_port_ = 0;
-  UpdateKernelTimer(out);
-  fitness_ = Fitness::kUnknown;
-  gpus_may_be_held_ = options_.gpu_release_timeout > absl::ZeroDuration();
+  lease_.UpdateKernelTimer(round_.needs_lease(), out);
+  fitness_.OnRoundOver();
   Prepare(now, out);
   SendStatus(out);
   WatchEnd(now, out);
 }
 
+// ---- between rounds -----------------------------------------------------------------------------------------
+
+Fitness::Job HostCore::JobForFitness() const {
+  return {.wants_node = IsIdle() && !memory_.has_verdict(),
+          .round_closed = RoundIsClosed(memory_, started(), round_.outcome())};
+}
+
+void HostCore::Prepare(BootTime now, Effects* out) {
+  if (fitness_.Prepare(now, JobForFitness(), out)) SendStatus(out);
+}
+
+void HostCore::OnPreflightEnded(BootTime now, const Ending& ending, Effects* out) {
+  if (!finished_) fitness_.OnPreflightEnded(now, ending, out);
+}
+
+void HostCore::OnPreflightOutput(BootTime now, const std::string& last_line, Effects* out) {
+  if (finished_ || !fitness_.ending()) return;
+  const bool wants_node = JobForFitness().wants_node;
+  if (fitness_.OnPreflightOutput(now, last_line, wants_node, out)) SendStatus(out);
+  if (!wants_node) WatchEnd(now, out);
+}
+
+void HostCore::OnGpuUsers(BootTime now, const GpuUsers& users, Effects* out) {
+  if (!finished_ && fitness_.OnGpuUsers(now, users, out)) SendStatus(out);
+}
+
 void HostCore::OnOffer(BootTime, uint32_t port, Effects* out) {
-  offer_port_ = port;
-  if (agent_number_ > 0) SendStatus(out);
+  fitness_.OnOffer(port);
+  if (agent_.number() > 0) SendStatus(out);
 }
 
-// Without an offer this node is in no round, and the other nodes may wait for it.
-void HostCore::WatchOffer(BootTime now, Effects* out) {
-  if (finished_ || fitness_ != Fitness::kFit || Active() || exit_ || leave_ || offer_port_ != 0 ||
-      now - offer_asked_at_ < kOfferRetry)
+// ---- signals and the end ------------------------------------------------------------------------------------
+
+void HostCore::OnWallClock(BootTime now, absl::Time wall, Effects* out) {
+  SetWallAtBoot(now, wall);
+  if (exit_.decided()) return;
+  const auto leaves = departure_.OnWallClock(now, wall);
+  if (leaves) BeginLeave(now, *leaves, out);
+}
+
+void HostCore::OnSuspend(BootTime now, bool shell_can_continue, Effects* out) {
+  if (options_.leave_signals.count(SIGTSTP) > 0) return OnSignal(now, SIGTSTP, out);
+  if (!finished_) Suspend(leased(), round_.live_workers() > 0, shell_can_continue, out);
+}
+
+bool HostCore::MeansLeave(int signal) const {
+  const bool usual = signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+  return usual || options_.leave_signals.count(signal) > 0;
+}
+
+void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
+  if (finished_) {
+    if (MeansLeave(signal)) out->push_back(HurryFinish{});
     return;
-  offer_asked_at_ = now;
-  out->push_back(RenewOffer{});
-}
-
-int HostCore::LiveWorkers() const {
-  int count = 0;
-  for (const auto& [rank, worker] : workers_) count += worker.state == WorkerState::kEnded ? 0 : 1;
-  return count;
-}
-
-// ---- status and notes ---------------------------------------------------------------------------------------
-
-void HostCore::SendStatus(Effects* out) {
-  if (agent_attached_ && !finished_) out->push_back(host::SendStatus{MakeStatus()});
-}
-
-v1::HostStatus HostCore::MakeStatus() {
-  v1::HostStatus status;
-  status.set_host_id(options_.host_id);
-  status.set_agent_number(agent_number_);
-  status.set_seq(++status_seq_);
-  if (!config_sent_) {
-    config_sent_ = true;
-    *status.mutable_config() = options_.config;
   }
-  status.set_host_pid(options_.host_pid);
-  *status.mutable_memory() = memory_;
-  status.set_applied_seq(applied_seq_);
-  status.set_phase(phase_);
-  *status.mutable_started() = started_;
-  status.set_outcome(outcome_);
-  if (failure_) {
-    *status.mutable_failure() = *failure_;
-    status.set_failure_boot_ns(ToBootNanos(failure_at_));
+  const bool has_workers = round_.live_workers() > 0;
+  switch (options_.leave_signals.count(signal) > 0 ? SIGTERM : signal) {
+    case SIGUSR1:
+    case SIGUSR2:
+      if (has_workers) out->push_back(ForwardSignal{signal});
+      return;
+    case SIGCONT:
+      if (has_workers) out->push_back(SignalWorkers{SIGCONT});
+      return;
+    default:
+      break;
   }
-  for (const auto& [rank, worker] : workers_) {
-    if (worker.state == WorkerState::kEnded) continue;
-    v1::Worker* entry = status.add_workers();
-    entry->set_local_rank(rank);
-    entry->set_pid(worker.pid);
-    entry->set_start_ticks(worker.start_ticks);
+  switch (departure_.OnSignal(now, signal, out)) {
+    case Departure::Meaning::kConfirmation:
+      return;
+    case Departure::Meaning::kStopNow:
+      return StopNow(now, signal, out);
+    case Departure::Meaning::kLeave:
+      BeginLeave(now, {.signal = signal, .reason = "", .grace = options_.termination_grace}, out);
+      WatchEnd(now, out);
   }
-  if (lease_deadline_ != absl::InfinitePast()) status.set_lease_deadline_boot_ns(ToBootNanos(lease_deadline_));
-  status.set_offer_port(offer_port_);
-  if (leave_) *status.mutable_leave() = *leave_;
-  const bool unfit = !Active() && !leave_ && !unfit_why_.empty();
-  status.set_unfit(unfit);
-  status.set_trouble(unfit ? unfit_why_ : trouble_);
-  if (!unfit && !Active()) status.set_preparing(Preparing());
-  status.set_progressed(progressed_);
-  status.set_flushed(flushed_);
-  return status;
 }
 
-void HostCore::Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject) const {
-  out->push_back(Note{severity, std::move(text), subject});
+void HostCore::BeginLeave(BootTime now, const LeaveRequest& request, Effects* out) {
+  departure_.Begin(now, request, round_.active(), out);
+  BeginStop(now, {.signal = request.signal, .grace = request.grace, .cause = "asked to leave"}, out);
+  SendStatus(out);
+}
+
+void HostCore::StopNow(BootTime now, int signal, Effects* out) {
+  Say(Severity::kWarning,
+      absl::StrCat("second request to stop (", DescribeSignal(signal), "): stopping immediately"), out);
+  DecideExit(departure_.ExitNow(signal), out);
+  exit_.WaitAnew(now);
+  BeginStop(now, {.signal = SIGKILL, .grace = absl::ZeroDuration(), .cause = "second signal"}, out);
+  WatchStop(now, out);
+  WatchEnd(now, out);
+}
+
+void HostCore::DecideExit(const v1::Exit& exit, Effects* out) {
+  if (exit_.Decide(departure_.ExitInsteadOf(exit))) SendStatus(out);
+}
+
+// The host ends when nothing of any round is alive and its agent has closed the link or exceeded its time limit.
+void HostCore::WatchEnd(BootTime now, Effects* out) {
+  const bool ends = exit_.decided() || departure_.begun();
+  if (finished_ || !ends || round_.needs_lease()) return;  // what survives SIGKILL is not waited for
+  if (!fitness_.End(now, out)) return;
+  if (exit_.decided()) {
+    if (exit_.Flush(now)) SendStatus(out);
+    if (exit_.Lingers(now, agent_.gone_at())) return;
+  } else {
+    const Departure::Others others{serves_others_, memory_.served(), options_.shutdown_grace()};
+    if (agent_.attached() && departure_.AwaitsAgent(now, round_.over_since(), others, out)) return;
+    exit_.Decide(departure_.Exit());
+  }
+  finished_ = true;
+  if (agent_.attached()) out->push_back(KillAgent{});
+  out->push_back(exit_.MakeFinish(departure_.leave(), memory_.last()));
 }
 
 }  // namespace muster::host

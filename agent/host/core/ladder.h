@@ -8,17 +8,25 @@
 
 namespace muster::host {
 
+// From SIGKILL until a process that is still alive is taken to survive it (HOST_PHASE_STUCK).
+inline constexpr absl::Duration kStuckAfterKill = absl::Seconds(10);
+
 class Ladder {
  public:
-  Ladder(BootTime now, absl::Duration grace) : kill_at_(now + grace) {}
+  Ladder(BootTime now, int signal, absl::Duration grace) : signal_(signal), since_(now), kill_at_(now + grace) {}
+
+  int signal() const { return signal_; }  // the first
+  BootTime since() const { return since_; }
+  BootTime kill_at() const { return kill_at_; }
 
   void Hasten(BootTime kill_at) { kill_at_ = std::min(kill_at_, kill_at); }
   bool MustKill(BootTime now) const { return !killed_ && now >= kill_at_; }
   void Killed() { killed_ = true; }
   bool killed() const { return killed_; }
-  BootTime kill_at() const { return kill_at_; }
 
  private:
+  int signal_;
+  BootTime since_;
   BootTime kill_at_;
   bool killed_ = false;
 };

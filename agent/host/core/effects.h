@@ -1,0 +1,91 @@
+// What the host core has its shell do. The shell carries effects out in the order in which they were appended.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/note.h"
+#include "base/time.h"
+#include "muster/v1/host.pb.h"
+
+namespace muster::host {
+
+// From the end of all processes of a round, or of the preflight, to the moment when what they wrote last is no
+// longer waited for. It takes that long only if the console's reader is stalled or a file system hangs.
+inline constexpr absl::Duration kLastOutputLimit = absl::Milliseconds(200);
+
+// Starts an agent over a new link; an older link is closed first. On failure: OnAgentFailed.
+struct StartAgent {
+  uint64_t number = 0;
+};
+// Sends SIGKILL to the agent, then closes its link.
+struct KillAgent {};
+// Sends a status to the current agent.
+struct SendStatus {
+  v1::HostStatus status;
+};
+// Starts every worker of this node. Answers: OnSpawned, then OnExecuting or OnSpawnFailed for each worker.
+struct SpawnWorkers {
+  v1::Round round;
+};
+// Signals the process group of every live worker.
+struct SignalWorkers {
+  int signal = 0;
+};
+// The same, as the first signal of a stop: see SparesRest.
+struct StopWorkers {
+  int signal = 0;
+};
+// Signals every process of the workers' sessions that handles the signal.
+struct ForwardSignal {
+  int signal = 0;
+};
+// Sends SIGKILL to all worker groups and to all orphans that became children of the host. Answer: OnSwept.
+struct Sweep {};
+// No process of the round is left: takes in what they wrote last. Waits until the progress file was checked and
+// the output of this worker, the cause of a failure, was read to its end; at most for kLastOutputLimit. Answer:
+// OnRoundOutput, after a report that the progress file was touched.
+struct GatherRoundOutput {
+  std::optional<int> local_rank;  // nullopt: no worker failed
+};
+// The same for the output of the preflight. Answer: OnPreflightOutput.
+struct GatherPreflightOutput {};
+// Sets the instant at which the kernel sends SIGKILL to the host itself; nullopt: disarms the timer.
+struct SetKernelTimer {
+  std::optional<BootTime> at;
+};
+// Reserves another master port and releases the previous one. Answer: OnOffer.
+struct RenewOffer {};
+// Starts the preflight command. Answer: OnPreflightEnded.
+struct StartPreflight {};
+// Asks which processes hold GPUs. Answer: OnGpuUsers.
+struct AskGpus {};
+// Raises SIGSTOP in the host, for Ctrl-Z without a lease.
+struct StopSelf {};
+// Flushes the output and exits.
+struct Finish {
+  int exit_code = 0;
+  int signal = 0;      // not 0: end by this signal instead of exiting with the code
+  std::string origin;  // "worker" or "muster"
+  std::string reason;
+  std::optional<v1::Verdict> verdict;
+  v1::Round last;               // the latest round that this node knows
+  bool asked_to_leave = false;  // whoever asked is waiting for this host to end, possibly with a time limit
+};
+// Another request to end came after Finish: the host waits only briefly for the readers of its output.
+struct HurryFinish {};
+using Effect = std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, SignalWorkers, StopWorkers,
+                            ForwardSignal, Sweep, GatherRoundOutput, GatherPreflightOutput, SetKernelTimer,
+                            RenewOffer, StartPreflight, AskGpus, StopSelf, Finish, HurryFinish, Note>;
+using Effects = std::vector<Effect>;
+
+// Appends a log line.
+inline void Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject = {}) {
+  out->push_back(Note{severity, std::move(text), subject});
+}
+
+}  // namespace muster::host

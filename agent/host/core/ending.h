@@ -1,0 +1,35 @@
+// How a child process ended, with what is known about the cause. Data.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace muster::host {
+
+inline constexpr size_t kMaxErrorText = 4096;  // bytes of each text of a failure that is sent
+
+// Of a worker or of the preflight: its wait status, and what is known about the cause.
+struct Ending {
+  bool by_signal = false;
+  int number = 0;  // exit code or signal
+  bool core_dumped = false;
+  bool oom_killed = false;
+  // Explanation by the worker or by muster; UTF-8, at most kMaxErrorText bytes each.
+  std::string error_text = "";
+  std::string callstack = "";
+  std::string error_file = "";                 // path of the worker's error file; empty: none, or it is not kept
+  std::optional<int64_t> failed_at_s = {};     // as the worker reported it: wall clock, truncated to a second
+  std::optional<absl::Time> reported_at = {};  // modification time of its error file, by the wall clock
+  // The wall clock when the end was seen: it may have been set since OnWallClock. nullopt: as before.
+  std::optional<absl::Time> wall = {};
+  // Other processes of its session were spared until the grace period ends: OnRestEnded or a sweep follows.
+  bool rest_lives = false;
+
+  bool ok() const { return !by_signal && number == 0; }
+};
+
+}  // namespace muster::host

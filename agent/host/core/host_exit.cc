@@ -1,0 +1,67 @@
+#include "agent/host/core/host_exit.h"
+
+#include <csignal>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/exit_codes.h"
+
+namespace muster::host {
+
+v1::Exit MusterExit(int code, const std::string& reason) {
+  v1::Exit exit;
+  exit.set_exit_code(code);
+  exit.set_origin("muster");
+  exit.set_reason(reason);
+  return exit;
+}
+
+bool HostExit::Decide(const v1::Exit& exit) {
+  if (exit_) return false;
+  exit_ = exit;
+  return true;
+}
+
+bool HostExit::Flush(BootTime now) {
+  if (waits_since_) return false;
+  waits_since_ = now;
+  return true;
+}
+
+bool HostExit::Lingers(BootTime now, std::optional<BootTime> agent_gone_at) const {
+  const BootTime from = agent_gone_at.value_or(*waits_since_ + kLeaveReportLimit);
+  return now < from + absl::Milliseconds(exit_->linger_ms());
+}
+
+void HostExit::WaitAnew(BootTime now) {
+  if (waits_since_) waits_since_ = now;
+}
+
+Finish HostExit::MakeFinish(const v1::Leave* leave, const v1::Round& last) const {
+  const v1::Exit exit = AskForRetry(*exit_);
+  // A shell ends a loop only if the program that got Ctrl-C ends by SIGINT itself.
+  const bool by_sigint = leave != nullptr && leave->cancel() && exit.exit_code() == kExitCancelled;
+  Finish finish{.exit_code = exit.exit_code(),
+                .signal = by_sigint ? SIGINT : 0,
+                .origin = exit.origin(),
+                .reason = exit.reason(),
+                .verdict = {},
+                .last = last,
+                .asked_to_leave = leave != nullptr};
+  if (exit.has_verdict()) finish.verdict = exit.verdict();
+  return finish;
+}
+
+// For a node that was asked to leave, or that lost its peers or coordinator: another run may succeed. Never for a
+// failure of a worker.
+v1::Exit HostExit::AskForRetry(v1::Exit exit) const {
+  const int code = exit.exit_code();
+  const bool no_fault = exit.origin() == "muster" && (code == kExitLeft || code == kExitUnavailable);
+  if (!no_fault || retryable_exit_code_ == 0) return exit;
+  exit.set_exit_code(retryable_exit_code_);
+  exit.set_reason(absl::StrCat(exit.reason(), " (", code, ", reported as ", retryable_exit_code_,
+                               " so that the platform retries the job)"));
+  return exit;
+}
+
+}  // namespace muster::host

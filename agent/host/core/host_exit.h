@@ -1,0 +1,50 @@
+// With which code and reason this host exits, and how long it waits for its agent before it does. The first
+// decision counts. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "agent/host/core/effects.h"
+#include "base/time.h"
+#include "muster/v1/host.pb.h"
+
+namespace muster::host {
+
+// A host waits this long for its agent, which tells the coordinator: for a leaving node's report, and at the end.
+inline constexpr absl::Duration kLeaveReportLimit = absl::Seconds(1);
+
+// An end that muster decided, not a worker.
+v1::Exit MusterExit(int code, const std::string& reason);
+
+class HostExit {
+ public:
+  // retryable_exit_code: see HostOptions.
+  explicit HostExit(int retryable_exit_code) : retryable_exit_code_(retryable_exit_code) {}
+
+  bool decided() const { return exit_.has_value(); }
+  bool flushed() const { return waits_since_.has_value(); }
+
+  // True: it was the first decision.
+  bool Decide(const v1::Exit& exit);
+
+  // Nothing of any round is alive, so nothing more is reported. True: for the first time.
+  bool Flush(BootTime now);
+  // Whether it still waits for its agent. Call after Flush. agent_gone_at: when the link to the agent was closed;
+  // nullopt: it is open, or was never lost.
+  bool Lingers(BootTime now, std::optional<BootTime> agent_gone_at) const;
+  // Starts the wait anew if it has begun: the agent reports once more.
+  void WaitAnew(BootTime now);
+
+  // The last effect. leave: how the node was asked to leave the job; nullptr: it was not.
+  Finish MakeFinish(const v1::Leave* leave, const v1::Round& last) const;
+
+ private:
+  v1::Exit AskForRetry(v1::Exit exit) const;
+
+  const int retryable_exit_code_;  // 0: none
+  std::optional<v1::Exit> exit_;
+  std::optional<BootTime> waits_since_;  // set by the first Flush
+};
+
+}  // namespace muster::host

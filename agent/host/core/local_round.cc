@@ -1,0 +1,186 @@
+#include "agent/host/core/local_round.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/duration.h"
+#include "base/exit_codes.h"
+#include "base/ids.h"
+#include "base/signal_name.h"
+
+namespace muster::host {
+namespace {
+
+std::string Workers(int count) { return absl::StrCat(count, count == 1 ? " worker" : " workers"); }
+
+}  // namespace
+
+std::optional<int> LocalRound::failed_local_rank() const {
+  if (!failures_.cause() || !active()) return std::nullopt;
+  return failures_.cause()->local_rank();
+}
+
+// Only if the stop signal itself ended the first process: one that handled the signal had its grace period, and
+// one that ended before the stop failed or finished by itself.
+bool LocalRound::SparesRest(const Ending& ending) const {
+  return ladder_ && !ladder_->killed() && ending.by_signal && ending.number == ladder_->signal();
+}
+
+// ---- start and workers --------------------------------------------------------------------------------------
+
+void LocalRound::Start(BootTime now, const v1::Round& round) {
+  round_ = round;
+  started_at_ = now;
+  phase_ = v1::HOST_PHASE_STARTING;
+  outcome_ = v1::OUTCOME_RAN;
+  failures_ = RoundFailures(round, now, node_.hostname, node_.local_rank_option);
+  progressed_ = false;
+  judged_ = false;
+  workers_.Reset(node_.slots);
+}
+
+bool LocalRound::OnExecuting(int local_rank) {
+  if (!workers_.OnExecuting(local_rank)) return false;
+  if (phase_ != v1::HOST_PHASE_STARTING || workers_.FindNotStarted()) return false;
+  phase_ = v1::HOST_PHASE_RUNNING;
+  return true;
+}
+
+bool LocalRound::OnExit(WorkerEnd end, Effects* out) {
+  const std::optional<int64_t> pid = workers_.OnExit(end.at, end.local_rank, end.ending.rest_lives);
+  if (!pid) return false;
+  end.pid = *pid;
+  return failures_.OnEnd(end, ladder_ ? std::optional(ladder_->since()) : std::nullopt, out);
+}
+
+void LocalRound::SweepIfAllEnded(BootTime now, Effects* out) {
+  if (!active() || judged_ || workers_.live() > 0) return;
+  judged_ = true;
+  if (!ladder_) {
+    outcome_ = v1::OUTCOME_SUCCEEDED;
+    phase_ = v1::HOST_PHASE_STOPPING;
+  }
+  failures_.AddHint();
+  Sweep(now, out);
+}
+
+bool LocalRound::FailsToStart(BootTime now, absl::Time wall_at_boot, Effects* out) {
+  if (phase_ != v1::HOST_PHASE_STARTING || now - started_at_ <= kStartLimit) return false;
+  const auto worker = workers_.FindNotStarted();
+  if (!worker) return false;
+  const Ending ending{.number = kExitFault, .error_text = "did not start within a minute"};
+  failures_.Fail({now, wall_at_boot, worker->local_rank, worker->pid, ending}, out);
+  return true;
+}
+
+// The report may arrive after the end of the round: it counts for that round until the next one starts.
+bool LocalRound::OnProgress() { return IsSet(id()) && !std::exchange(progressed_, true); }
+
+// ---- the stop -----------------------------------------------------------------------------------------------
+
+bool LocalRound::BeginStop(BootTime now, const Stop& stop, Effects* out) {
+  if (!needs_lease()) return false;
+  if (ladder_) {
+    ladder_->Hasten(now + stop.grace);
+    return false;
+  }
+  ladder_.emplace(now, stop.signal, stop.grace);
+  if (outcome_ != v1::OUTCOME_SUCCEEDED) outcome_ = stop.outcome;
+  phase_ = v1::HOST_PHASE_STOPPING;
+  if (workers_.live() > 0) {
+    Say(Severity::kDebug,
+        absl::StrCat("stopping workers: ", stop.cause, "; grace period ", absl::FormatDuration(stop.grace)), out);
+    out->push_back(StopWorkers{stop.signal});
+  }
+  return true;
+}
+
+bool LocalRound::OnTick(BootTime now, Effects* out) {
+  if (!active()) return false;
+  SayWhatFinishes(now, out);
+  KillIfDue(now, out);
+  return BecomeStuckIfDue(now, out);
+}
+
+// Reported only after kSayFinishing, because most processes end at once.
+void LocalRound::SayWhatFinishes(BootTime now, Effects* out) {
+  if (!ladder_ || ladder_->killed()) return;
+  for (const int local_rank : workers_.TakeFinishing(now)) {
+    const absl::Duration left = absl::Ceil(ladder_->kill_at() - now, absl::Seconds(1));
+    Say(Severity::kInfo,
+        absl::StrCat(DescribeSignal(ladder_->signal()), " ended the first process of rank ",
+                     round_.first_rank() + local_rank, "; its child processes handle the signal and have ",
+                     muster::FormatDuration(left), " to finish"),
+        out);
+  }
+}
+
+void LocalRound::KillIfDue(BootTime now, Effects* out) {
+  if (!ladder_ || !ladder_->MustKill(now)) return;
+  ladder_->Killed();
+  if (workers_.live() > 0) {
+    Say(Severity::kWarning,
+        absl::StrCat(Workers(workers_.live()), " did not exit within the grace period: sending SIGKILL"), out,
+        {.event = events::kWorkersKilled});
+  }
+  Sweep(now, out);
+}
+
+// The first SIGKILL counts: later sweeps send it again to whatever is left.
+void LocalRound::Sweep(BootTime now, Effects* out) {
+  kill_since_ = std::min(kill_since_, now);
+  if (!std::exchange(sweeping_, true)) out->push_back(host::Sweep{});
+}
+
+bool LocalRound::BecomeStuckIfDue(BootTime now, Effects* out) {
+  if (phase_ != v1::HOST_PHASE_STOPPING || gathering_output_ || now - kill_since_ <= kStuckAfterKill) return false;
+  phase_ = v1::HOST_PHASE_STUCK;
+  if (trouble_.empty()) {
+    const int count = workers_.live();
+    trouble_ = absl::StrCat(Workers(count), count == 1 ? " survives" : " survive", " SIGKILL");
+  }
+  Say(Severity::kError, absl::StrCat("this node is unusable: ", trouble_), out,
+      {.event = events::kNodeUnusable, .node_rank = round_.node_rank()});
+  return true;
+}
+
+bool LocalRound::OnSwept(const std::string& left) {
+  if (!active() || !sweeping_) return false;
+  if (left.empty()) workers_.OnSwept();
+  if (workers_.live() == 0 && left.empty()) {
+    gathering_output_ = true;
+    return true;
+  }
+  if (left.empty()) sweeping_ = false;  // a worker's exit is still to be reported, and starts another sweep
+  trouble_ = left;
+  return false;
+}
+
+bool LocalRound::OnOutput(BootTime now, const std::string& lines) {
+  if (!std::exchange(gathering_output_, false)) return false;
+  failures_.OnLastOutput(lines);
+  End(now);
+  return true;
+}
+
+void LocalRound::End(BootTime now) {
+  phase_ = v1::HOST_PHASE_IDLE;
+  sweeping_ = false;
+  ladder_.reset();
+  workers_.Clear();
+  trouble_.clear();
+  kill_since_ = absl::InfiniteFuture();
+  over_since_ = now;
+}
+
+void LocalRound::Describe(v1::HostStatus* status) const {
+  status->set_phase(phase_);
+  *status->mutable_started() = id();
+  status->set_outcome(outcome_);
+  failures_.Describe(status);
+  workers_.Describe(status);
+  status->set_progressed(progressed_);
+}
+
+}  // namespace muster::host

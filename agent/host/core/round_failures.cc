@@ -1,0 +1,154 @@
+#include "agent/host/core/round_failures.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/signal_name.h"
+#include "base/text.h"
+
+namespace muster::host {
+namespace {
+
+constexpr int kWorkerUsage = 2;  // argparse's exit code
+
+std::string Describe(const Ending& ending) {
+  if (ending.oom_killed) return "was killed because memory ran out";
+  return ending.by_signal ? absl::StrCat("was killed (", DescribeSignal(ending.number), ")")
+                          : absl::StrCat("exited with code ", ending.number);
+}
+
+}  // namespace
+
+bool RoundFailures::OnEnd(const WorkerEnd& end, std::optional<BootTime> stopping_since, Effects* out) {
+  const Ending& ending = end.ending;
+  all_usage_errors_ &= ending.by_signal ? stopping_since.has_value() : ending.number == kWorkerUsage;
+  if (ending.ok()) return false;
+  if (!stopping_since) {
+    Fail(end, out);
+    return true;
+  }
+  if (cause_) {
+    AddFurther(end);
+  } else {
+    ConsiderLate(end, *stopping_since, out);
+  }
+  return false;
+}
+
+void RoundFailures::Fail(const WorkerEnd& end, Effects* out) {
+  SetCause(end, FailedAt(end));
+  const std::string& text = end.ending.error_text;
+  SayCause(end, text.empty() ? "" : absl::StrCat(": ", text), out);
+}
+
+// A further failure after the first one has stopped the node. A worker that reported an earlier failure and took
+// longer to end becomes the cause after all, if it exited by itself.
+void RoundFailures::AddFurther(const WorkerEnd& end) {
+  const BootTime at = FailedAt(end);
+  v1::Failure other = MakeFailure(end, at);
+  if (end.ending.failed_at_s && !end.ending.by_signal && at < cause_at_) {
+    std::swap(*cause_, other);
+    cause_->mutable_others()->Swap(other.mutable_others());
+    cause_->set_more_others(other.more_others());
+    other.clear_more_others();
+    cause_at_ = at;
+  } else {
+    other.set_after_our_signal(true);
+  }
+  if (cause_->others_size() >= kMaxOtherFailures) {
+    cause_->set_more_others(cause_->more_others() + 1);
+    return;
+  }
+  other.set_error_text(CutUtf8(other.error_text(), kMaxBriefText));
+  other.clear_callstack();
+  *cause_->add_others() = std::move(other);
+}
+
+// A worker that reported a failure from before the stop, and took longer to end than its peers took to fail
+// because of it: their failures may all be echoes of this one. The node was stopped by then anyway.
+void RoundFailures::ConsiderLate(const WorkerEnd& end, BootTime stopping_since, Effects* out) {
+  if (!end.ending.failed_at_s || end.ending.by_signal) return;
+  const BootTime at = FailedAt(end);
+  if (at >= stopping_since) return;
+  SetCause(end, at);
+  const absl::Duration before = absl::Trunc(stopping_since - at, absl::Milliseconds(1));
+  SayCause(end,
+           absl::StrCat("; it had failed ", absl::FormatDuration(before),
+                        " before this node began to stop its workers"),
+           out);
+}
+
+// When the worker failed. Its own timestamp may precede its end, but it is truncated to a second, so the latest
+// moment that it can mean counts: the end of that second, or the error file's modification time if that is
+// earlier. A modification time before that second comes from another clock (a file server's) and is ignored. The
+// result is never before the round.
+BootTime RoundFailures::FailedAt(const WorkerEnd& end) const {
+  const Ending& ending = end.ending;
+  if (!ending.failed_at_s) return end.at;
+  const absl::Time second = absl::FromUnixSeconds(*ending.failed_at_s);
+  absl::Time latest = second + absl::Seconds(1);
+  if (ending.reported_at && *ending.reported_at >= second) latest = std::min(latest, *ending.reported_at);
+  return std::clamp(absl::UnixEpoch() + (latest - end.wall_at_boot), started_at_, end.at);
+}
+
+v1::Failure RoundFailures::MakeFailure(const WorkerEnd& end, BootTime at) const {
+  const Ending& ending = end.ending;
+  v1::Failure failure;
+  *failure.mutable_round() = round_.id();
+  failure.set_local_rank(end.local_rank);
+  failure.set_rank(round_.first_rank() + end.local_rank);
+  failure.set_node_rank(round_.node_rank());
+  failure.set_host(hostname_);
+  failure.set_pid(end.pid);
+  if (ending.by_signal) {
+    failure.set_signal(ending.number);
+  } else {
+    failure.set_exit_code(ending.number);
+  }
+  failure.set_core_dumped(ending.core_dumped);
+  failure.set_oom_killed(ending.oom_killed);
+  failure.set_error_text(CutUtf8(ending.error_text, kMaxErrorText));
+  failure.set_callstack(CutUtf8(ending.callstack, kMaxErrorText));
+  failure.set_error_file(ending.error_file);
+  const absl::Time wall = end.wall_at_boot + (at - absl::UnixEpoch());
+  failure.set_wall_time_s(ending.failed_at_s.value_or(absl::ToUnixSeconds(wall)));
+  return failure;
+}
+
+void RoundFailures::SetCause(const WorkerEnd& end, BootTime at) {
+  cause_at_ = at;
+  cause_ = MakeFailure(end, at);
+}
+
+void RoundFailures::SayCause(const WorkerEnd& end, const std::string& more, Effects* out) const {
+  Say(Severity::kWarning,
+      absl::StrCat("worker rank ", cause_->rank(), " (pid ", end.pid, ") ", host::Describe(end.ending), more), out,
+      {.event = events::kWorkerFailed, .rank = cause_->rank(), .node_rank = round_.node_rank()});
+}
+
+void RoundFailures::OnLastOutput(const std::string& lines) {
+  if (cause_) cause_->set_last_output(CutUtf8(lines, kMaxErrorText));
+}
+
+void RoundFailures::AddHint() {
+  if (!cause_) return;
+  const bool early = cause_at_ - started_at_ <= kUsageErrorWithin;
+  if (!all_usage_errors_ || !early || cause_->exit_code() != kWorkerUsage) return;
+  const bool chosen_by_user = !local_rank_option_.empty() && local_rank_option_ != "local-rank";
+  if (chosen_by_user) return;
+  cause_->set_hint(absl::StrCat(
+      "exit code 2 soon after the start usually means that argparse rejected the arguments; if the script "
+      "expects ",
+      local_rank_option_.empty()
+          ? "--local-rank, add --pass-local-rank (for --local_rank: --pass-local-rank=local_rank)"
+          : "--local_rank, with an underscore, use --pass-local-rank=local_rank"));
+}
+
+void RoundFailures::Describe(v1::HostStatus* status) const {
+  if (!cause_) return;
+  *status->mutable_failure() = *cause_;
+  status->set_failure_boot_ns(ToBootNanos(cause_at_));
+}
+
+}  // namespace muster::host

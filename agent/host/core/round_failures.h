@@ -1,0 +1,73 @@
+// Which worker made this node's round fail, among all workers of the node that failed in it.
+//
+// The first failure that is reported is the cause, until a worker turns out to have failed earlier: one that wrote
+// an error file, and took longer to end than its peers took to fail because of it. All others are listed as
+// failures after muster's own signal. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "agent/host/core/effects.h"
+#include "agent/host/core/ending.h"
+#include "base/time.h"
+#include "muster/v1/host.pb.h"
+
+namespace muster::host {
+
+inline constexpr size_t kMaxBriefText = 256;  // bytes of each text of a failure other than the first
+inline constexpr int kMaxOtherFailures = 8;   // sent for one node; further ones are only counted
+// Exit code 2 within this time after the start gets the hint about argparse.
+inline constexpr absl::Duration kUsageErrorWithin = absl::Minutes(1);
+
+// The end of a worker, and the clocks that date it.
+struct WorkerEnd {
+  BootTime at = absl::InfinitePast();           // when the host learned of it
+  absl::Time wall_at_boot = absl::UnixEpoch();  // the machine's boot by the wall clock, as both clocks show it now
+  int local_rank = 0;
+  int64_t pid = 0;
+  Ending ending = {};
+};
+
+class RoundFailures {
+ public:
+  RoundFailures() = default;
+  // local_rank_option: see HostOptions.
+  RoundFailures(const v1::Round& round, BootTime started_at, const std::string& hostname,
+                const std::string& local_rank_option)
+      : round_(round), started_at_(started_at), hostname_(hostname), local_rank_option_(local_rank_option) {}
+
+  // stopping_since: when muster began to stop the workers; nullopt: it has not. True: the round has failed, and
+  // its workers must be stopped.
+  [[nodiscard]] bool OnEnd(const WorkerEnd& end, std::optional<BootTime> stopping_since, Effects* out);
+  // The worker made the round fail, by its end or without one.
+  void Fail(const WorkerEnd& end, Effects* out);
+
+  void OnLastOutput(const std::string& lines);  // the last that the worker of the cause wrote; ignored without one
+  void AddHint();                               // call once all workers have ended
+
+  const std::optional<v1::Failure>& cause() const { return cause_; }
+  void Describe(v1::HostStatus* status) const;
+
+ private:
+  void AddFurther(const WorkerEnd& end);
+  void ConsiderLate(const WorkerEnd& end, BootTime stopping_since, Effects* out);
+  BootTime FailedAt(const WorkerEnd& end) const;
+  v1::Failure MakeFailure(const WorkerEnd& end, BootTime at) const;
+  void SetCause(const WorkerEnd& end, BootTime at);
+  void SayCause(const WorkerEnd& end, const std::string& more, Effects* out) const;
+
+  v1::Round round_;
+  BootTime started_at_ = absl::InfinitePast();
+  std::string hostname_;
+  std::string local_rank_option_;
+  std::optional<v1::Failure> cause_;  // with the others in it
+  BootTime cause_at_ = absl::InfinitePast();
+  // Every worker that has ended exited with code 2 by itself, or was ended by muster's signal: argparse rejects
+  // the arguments of all workers alike.
+  bool all_usage_errors_ = true;
+};
+
+}  // namespace muster::host

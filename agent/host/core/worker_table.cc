@@ -1,0 +1,83 @@
+#include "agent/host/core/worker_table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster::host {
+
+void WorkerTable::Reset(int slots) {
+  workers_.clear();
+  for (int i = 0; i < slots; ++i) workers_[i] = Worker{};
+}
+
+void WorkerTable::OnSpawned(const std::vector<v1::Worker>& workers) {
+  for (const v1::Worker& worker : workers) {
+    const auto it = workers_.find(worker.local_rank());
+    if (it == workers_.end()) continue;
+    it->second.pid = worker.pid();
+    it->second.start_ticks = worker.start_ticks();
+  }
+}
+
+bool WorkerTable::OnExecuting(int local_rank) {
+  const auto it = workers_.find(local_rank);
+  if (it == workers_.end() || it->second.state != State::kSpawned) return false;
+  it->second.state = State::kExecuting;
+  return true;
+}
+
+std::optional<int64_t> WorkerTable::OnExit(BootTime now, int local_rank, bool rest_lives) {
+  const auto it = workers_.find(local_rank);
+  if (it == workers_.end()) return std::nullopt;
+  Worker& worker = it->second;
+  if (worker.state == State::kFinishing || worker.state == State::kEnded) return std::nullopt;
+  worker.state = rest_lives ? State::kFinishing : State::kEnded;
+  worker.ended_at = now;
+  return worker.pid;
+}
+
+bool WorkerTable::OnRestEnded(int local_rank) {
+  const auto it = workers_.find(local_rank);
+  if (it == workers_.end() || it->second.state != State::kFinishing) return false;
+  it->second.state = State::kEnded;
+  return true;
+}
+
+void WorkerTable::OnSwept() {
+  for (auto& [rank, worker] : workers_) {
+    if (worker.state == State::kFinishing) worker.state = State::kEnded;
+  }
+}
+
+int WorkerTable::live() const {
+  return static_cast<int>(std::count_if(workers_.begin(), workers_.end(),
+                                        [](const auto& entry) { return entry.second.state != State::kEnded; }));
+}
+
+std::optional<WorkerTable::NotStarted> WorkerTable::FindNotStarted() const {
+  for (const auto& [rank, worker] : workers_) {
+    if (worker.state == State::kSpawned) return NotStarted{rank, worker.pid};
+  }
+  return std::nullopt;
+}
+
+std::vector<int> WorkerTable::TakeFinishing(BootTime now) {
+  std::vector<int> ranks;
+  for (auto& [rank, worker] : workers_) {
+    if (worker.state != State::kFinishing || now - worker.ended_at < kSayFinishing) continue;
+    if (!std::exchange(worker.said_that_it_finishes, true)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+void WorkerTable::Describe(v1::HostStatus* status) const {
+  for (const auto& [rank, worker] : workers_) {
+    if (worker.state == State::kEnded) continue;
+    v1::Worker* entry = status->add_workers();
+    entry->set_local_rank(rank);
+    entry->set_pid(worker.pid);
+    entry->set_start_ticks(worker.start_ticks);
+  }
+}
+
+}  // namespace muster::host

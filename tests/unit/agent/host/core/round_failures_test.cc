@@ -1,0 +1,175 @@
+// Which failure is the cause. host_core_failures_test.cc shows what the host does about it.
+#include "agent/host/core/round_failures.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/unit/effects.h"
+
+namespace muster::host {
+namespace {
+
+const BootTime kStart = FromBootNanos(1'000'000'000'000);
+const absl::Time kWallAtBoot = absl::FromUnixSeconds(1'700'000'000);
+
+class RoundFailuresTest : public ::testing::Test {
+ protected:
+  explicit RoundFailuresTest(const std::string& option = "") : failures_(Round(), kStart, "n0", option) {}
+
+  static v1::Round Round() {
+    v1::Round round;
+    round.mutable_id()->set_number(3);
+    round.set_first_rank(4);
+    round.set_node_rank(1);
+    return round;
+  }
+  static Ending Code(int code) { return Ending{.number = code}; }
+  // An ending whose error file names a second of the wall clock, counted from the round's start.
+  static Ending FailedAt(int second) {
+    Ending ending = Code(1);
+    ending.failed_at_s = absl::ToUnixSeconds(kWallAtBoot + (kStart - absl::UnixEpoch())) + second;
+    return ending;
+  }
+  bool End(int local_rank, absl::Duration after, const Ending& ending) {
+    const WorkerEnd end{
+        .at = kStart + after, .wall_at_boot = kWallAtBoot, .local_rank = local_rank, .pid = 71, .ending = ending};
+    return failures_.OnEnd(end, stopping_since_, &effects_);
+  }
+  absl::Duration CauseAt() const {
+    v1::HostStatus status;
+    failures_.Describe(&status);
+    return FromBootNanos(status.failure_boot_ns()) - kStart;
+  }
+
+  RoundFailures failures_;
+  std::optional<BootTime> stopping_since_;
+  Effects effects_;
+};
+
+TEST_F(RoundFailuresTest, SuccessIsNoFailure) {
+  EXPECT_FALSE(End(0, absl::Seconds(1), Code(0)));
+  EXPECT_FALSE(failures_.cause());
+  EXPECT_TRUE(effects_.empty());
+}
+
+TEST_F(RoundFailuresTest, TheFirstFailureIsTheCause) {
+  EXPECT_TRUE(End(1, absl::Seconds(3), Code(7)));
+  ASSERT_TRUE(failures_.cause());
+  EXPECT_EQ(failures_.cause()->rank(), 5);
+  EXPECT_EQ(failures_.cause()->exit_code(), 7);
+  EXPECT_EQ(failures_.cause()->host(), "n0");
+  EXPECT_EQ(failures_.cause()->pid(), 71);
+  EXPECT_EQ(CauseAt(), absl::Seconds(3));
+  const Note note = AllOf<Note>(effects_).back();
+  EXPECT_EQ(note.text, "worker rank 5 (pid 71) exited with code 7");
+  EXPECT_EQ(note.subject.rank, 5);
+}
+
+TEST_F(RoundFailuresTest, FurtherFailuresAreListedAfterOurSignal) {
+  EXPECT_TRUE(End(0, absl::Seconds(3), Code(7)));
+  stopping_since_ = kStart + absl::Seconds(3);
+  Ending killed{.by_signal = true, .number = SIGTERM};
+  killed.error_text = std::string(2 * kMaxBriefText, 'x');
+  for (int i = 1; i <= kMaxOtherFailures + 2; ++i) EXPECT_FALSE(End(i, absl::Seconds(4), killed));
+  EXPECT_EQ(failures_.cause()->exit_code(), 7);
+  ASSERT_EQ(failures_.cause()->others_size(), kMaxOtherFailures);
+  EXPECT_EQ(failures_.cause()->more_others(), 2);
+  EXPECT_TRUE(failures_.cause()->others(0).after_our_signal());
+  EXPECT_EQ(failures_.cause()->others(0).error_text().size(), kMaxBriefText);
+}
+
+TEST_F(RoundFailuresTest, AnEarlierReportTakesTheCause) {
+  EXPECT_TRUE(End(0, absl::Seconds(10), Code(7)));
+  stopping_since_ = kStart + absl::Seconds(10);
+  EXPECT_FALSE(End(1, absl::Seconds(12), Code(8)));
+  EXPECT_FALSE(End(2, absl::Seconds(13), FailedAt(5)));
+  EXPECT_EQ(failures_.cause()->local_rank(), 2);
+  EXPECT_EQ(CauseAt(), absl::Seconds(6)) << "the end of the second that it named";
+  ASSERT_EQ(failures_.cause()->others_size(), 2) << "the former cause is among the others";
+  EXPECT_EQ(failures_.cause()->others(1).local_rank(), 0);
+}
+
+TEST_F(RoundFailuresTest, AReportOfAWorkerThatWeKilledDoesNot) {
+  EXPECT_TRUE(End(0, absl::Seconds(10), Code(7)));
+  stopping_since_ = kStart + absl::Seconds(10);
+  Ending killed = FailedAt(5);
+  killed.by_signal = true;
+  EXPECT_FALSE(End(1, absl::Seconds(12), killed));
+  EXPECT_EQ(failures_.cause()->local_rank(), 0);
+}
+
+TEST_F(RoundFailuresTest, DuringAStopOnlyAnEarlierReportIsAFailure) {
+  stopping_since_ = kStart + absl::Seconds(10);
+  EXPECT_FALSE(End(0, absl::Seconds(11), Code(1)));
+  EXPECT_FALSE(End(1, absl::Seconds(12), FailedAt(10)));
+  EXPECT_FALSE(failures_.cause()) << "it came after the stop";
+  EXPECT_FALSE(End(2, absl::Seconds(13), FailedAt(5)));
+  ASSERT_TRUE(failures_.cause());
+  EXPECT_EQ(
+      AllOf<Note>(effects_).back().text,
+      "worker rank 6 (pid 71) exited with code 1; it had failed 4s before this node began to stop its workers");
+}
+
+TEST_F(RoundFailuresTest, TheErrorFilesTimeIsMoreExact) {
+  Ending ending = FailedAt(5);
+  ending.reported_at = absl::FromUnixSeconds(*ending.failed_at_s) + absl::Milliseconds(300);
+  EXPECT_TRUE(End(0, absl::Seconds(10), ending));
+  EXPECT_EQ(CauseAt(), absl::Milliseconds(5300));
+}
+
+TEST_F(RoundFailuresTest, AClockOfAnotherMachineIsIgnored) {
+  Ending ending = FailedAt(5);
+  ending.reported_at = absl::FromUnixSeconds(*ending.failed_at_s) - absl::Seconds(1);
+  EXPECT_TRUE(End(0, absl::Seconds(10), ending));
+  EXPECT_EQ(CauseAt(), absl::Seconds(6));
+}
+
+TEST_F(RoundFailuresTest, NoFailurePrecedesItsRound) {
+  EXPECT_TRUE(End(0, absl::Seconds(10), FailedAt(-100)));
+  EXPECT_EQ(CauseAt(), absl::ZeroDuration());
+}
+
+TEST_F(RoundFailuresTest, TheCauseHasALastOutput) {
+  failures_.OnLastOutput("nobody failed");
+  EXPECT_FALSE(failures_.cause().has_value());
+  EXPECT_TRUE(End(1, absl::Seconds(1), Code(7)));
+  EXPECT_EQ(failures_.cause()->last_output(), "");
+  failures_.OnLastOutput("why");
+  EXPECT_EQ(failures_.cause()->last_output(), "why");
+}
+
+TEST_F(RoundFailuresTest, AUsageErrorGetsAHint) {
+  EXPECT_TRUE(End(0, absl::Seconds(1), Code(2)));
+  stopping_since_ = kStart;
+  EXPECT_FALSE(End(1, absl::Seconds(1), Ending{.by_signal = true, .number = SIGTERM}));
+  failures_.AddHint();
+  EXPECT_THAT(failures_.cause()->hint(), testing::HasSubstr("add --pass-local-rank"));
+}
+
+TEST_F(RoundFailuresTest, AWorkerThatAcceptedTheArgumentsIsNoUsageError) {
+  EXPECT_FALSE(End(1, absl::Seconds(1), Code(0)));
+  EXPECT_TRUE(End(0, absl::Seconds(1), Code(2)));
+  failures_.AddHint();
+  EXPECT_EQ(failures_.cause()->hint(), "");
+}
+
+TEST_F(RoundFailuresTest, ALateExitCode2IsNoUsageError) {
+  EXPECT_TRUE(End(0, kUsageErrorWithin + absl::Nanoseconds(1), Code(2)));
+  failures_.AddHint();
+  EXPECT_EQ(failures_.cause()->hint(), "");
+}
+
+class OwnOptionTest : public RoundFailuresTest {
+ protected:
+  OwnOptionTest() : RoundFailuresTest("local_rank") {}
+};
+
+TEST_F(OwnOptionTest, AnOptionThatTheUserNamedIsNotExplained) {
+  EXPECT_TRUE(End(0, absl::Seconds(1), Code(2)));
+  failures_.AddHint();
+  EXPECT_EQ(failures_.cause()->hint(), "");
+}
+
+}  // namespace
+}  // namespace muster::host
