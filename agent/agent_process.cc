@@ -20,9 +20,9 @@
 
 #include "agent/core/agent_core.h"
 #include "agent/end_host.h"
+#include "agent/local_coordinator.h"
 #include "agent/local_session.h"
 #include "agent/notice/notice_watch.h"
-#include "agent/reach_check.h"
 #include "base/console/log.h"
 #include "base/console/writer.h"
 #include "base/exit_codes.h"
@@ -34,17 +34,13 @@
 #include "base/proc/process_setup.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
-#include "rendezvous/coordinator_service.h"
-#include "rendezvous/core/port_retry.h"
 #include "rendezvous/transport/address.h"
 #include "rendezvous/transport/channel_options.h"
 #include "rendezvous/transport/grpc_log.h"
 #include "rendezvous/transport/peer_address.h"
-#include "rendezvous/transport/port_holder.h"
 #include "rendezvous/transport/process_start.h"
 #include "rendezvous/transport/remote_session.h"
 #include "rendezvous/transport/serving.h"
-#include "rendezvous/transport/session_error.h"
 
 namespace muster::agent {
 namespace {
@@ -90,11 +86,8 @@ class AgentProcess {
   // The start.
   bool Begin(const v1::HostStatus& first);  // false: something is missing here, and the agent exits
   void CheckLocalAddress();
-  void CheckPrimaryAddress();
-  void OnNotReached(const std::string& why, int refused);
   void WatchNotice();
   void UpdateLogContext(const v1::Round& round) const;
-  void MakeCoordinator();
   rendezvous::SessionEvents Events();
 
   // Effects.
@@ -110,8 +103,6 @@ class AgentProcess {
   void Do(const ExitAgent& exit);
 
   void Tick();
-  uint16_t PrimaryPort() const { return static_cast<uint16_t>(config_.primary().port()); }
-  bool Listening();  // tries to listen; false: it failed, and the core was informed
   void OnMemberAttached(const std::string& peer);
   void StopWhenDrained();
 
@@ -133,12 +124,8 @@ class AgentProcess {
   std::unique_ptr<NoticeWatch> notice_watch_;
   std::thread resolver_;
 
-  std::unique_ptr<rendezvous::CoordinatorService> coordinator_;  // outlives the session
+  std::unique_ptr<LocalCoordinator> coordinator_;  // made by Begin(); outlives the session
   std::unique_ptr<rendezvous::Session> session_;
-  std::unique_ptr<ReachCheck> reach_check_;
-  rendezvous::PortRetry port_retry_;
-  bool port_used_by_other_ = false;  // this machine has the primary's address, and another process uses its port
-  bool listens_ = false;
 
   bool disconnecting_ = false;
   bool closed_ = false;
@@ -171,7 +158,6 @@ AgentProcess::~AgentProcess() {
   }
   if (resolver_.joinable()) resolver_.join();  // ends within rendezvous::kResolveLimit
   ender_.reset();
-  reach_check_.reset();
   session_.reset();
   coordinator_.reset();
   if (host_pidfd_ >= 0) close(host_pidfd_);
@@ -235,6 +221,8 @@ bool AgentProcess::WatchHost(const v1::HostStatus& status) {
 bool AgentProcess::Begin(const v1::HostStatus& first) {
   host_ = first;
   config_ = host_.config();
+  coordinator_ = std::make_unique<LocalCoordinator>(&loop_, host_,
+                                                    [this](const std::string& peer) { OnMemberAttached(peer); });
   InitLog({.level = LevelByVariable(),
            .writer = &writer_,
            .quiet_fd = config_.log_split() ? STDOUT_FILENO : STDERR_FILENO,
@@ -267,12 +255,8 @@ void AgentProcess::Do(const FindPrimary&) {
 
 void AgentProcess::Do(const ClaimPort&) {
   rendezvous::SanitizeGrpcEnvironment();
-  MakeCoordinator();
-  const absl::Status status = coordinator_->Listen(rendezvous::ServerOptionsFrom(config_, host_.host_id()));
-  listens_ = status.ok();
-  port_used_by_other_ = absl::IsUnavailable(status);
-  if (port_used_by_other_) coordinator_.reset();
-  driver_.Feed(&AgentCore::OnPortClaimed, port_used_by_other_);
+  const bool used_by_other = !coordinator_->ClaimPort();
+  driver_.Feed(&AgentCore::OnPortClaimed, used_by_other);
 }
 
 void AgentProcess::Do(const TakeRole& role) {
@@ -282,9 +266,8 @@ void AgentProcess::Do(const TakeRole& role) {
   }
   if (role.serves) {
     rendezvous::RaiseDescriptorLimit();
-    if (coordinator_ == nullptr) MakeCoordinator();
-    session_ = std::make_unique<LocalSession>(&loop_, coordinator_.get(), rendezvous::FirstLocalAddress(config_),
-                                              Events());
+    session_ = std::make_unique<LocalSession>(&loop_, coordinator_->Serve(),
+                                              rendezvous::FirstLocalAddress(config_), Events());
   } else {
     session_ = std::make_unique<rendezvous::RemoteSession>(
         rendezvous::RemoteSessionOptions{config_.primary(), config_.token(), rendezvous::LeaseOf(config_),
@@ -304,17 +287,6 @@ void AgentProcess::CheckLocalAddress() {
       "--local-addr " + address + " is not an address of this machine: worker 0 may not be able to listen on it");
 }
 
-// Checks the address by which the other nodes find this one. An address from the platform needs no check; on some
-// platforms it does not even lead the primary back to itself.
-void AgentProcess::CheckPrimaryAddress() {
-  const bool set_by_user = config_.serves() == v1::NodeConfig::SERVES_YES && !config_.primary_source().empty();
-  const bool has_met_others = host_.memory().epoch().number() > 0;
-  if (!set_by_user || config_.loopback_only() || has_met_others || reach_check_ != nullptr) return;
-  reach_check_ = std::make_unique<ReachCheck>(config_, host_.host_id(), &loop_, [](const std::string& warning) {
-    Log(Severity::kWarning, "agent", warning);
-  });
-}
-
 // Every agent watches anew: its predecessor has passed a notice on to the host, or this agent receives it again.
 void AgentProcess::WatchNotice() {
   notice_watch_ = std::make_unique<NoticeWatch>(
@@ -325,25 +297,19 @@ void AgentProcess::WatchNotice() {
       "--preemption-notice: some notices will be missed: " + std::string(AsStd(started.message())));
 }
 
-void AgentProcess::MakeCoordinator() {
-  coordinator_ = std::make_unique<rendezvous::CoordinatorService>(
-      rendezvous::OptionsFrom(config_), rendezvous::Entropy(),
-      rendezvous::CoordinatorService::Callbacks{
-          .post = [this](std::function<void()> closure) { loop_.Post(std::move(closure)); },
-          .clock = &EventLoop::Now,
-          .note = [](const Note& note) { Log("coordinator", note); },
-          .member_attached = [this](const std::string& peer) { OnMemberAttached(peer); }});
-}
-
 rendezvous::SessionEvents AgentProcess::Events() {
   return {
       .on_connected =
           [this](const std::string& address) {
-            port_used_by_other_ = false;  // that process forwards to the coordinator
+            coordinator_->OnConnected();
             driver_.Feed(&AgentCore::OnConnected, address);
           },
       .on_directive = [this](const v1::Directive& directive) { driver_.Feed(&AgentCore::OnDirective, directive); },
-      .on_disconnected = [this](const std::string& why, int refused) { OnNotReached(why, refused); },
+      .on_disconnected =
+          [this](const std::string& why, int refused) {
+            const auto next = coordinator_->AfterFailure(why, refused);
+            driver_.Feed(&AgentCore::OnDisconnected, next.why, next.exit_code);
+          },
       .on_closed =
           [this] {
             closed_ = true;
@@ -351,20 +317,11 @@ rendezvous::SessionEvents AgentProcess::Events() {
           }};
 }
 
-void AgentProcess::OnNotReached(const std::string& why, int refused) {
-  rendezvous::PortRetry::Next next{why, refused};
-  if (port_used_by_other_ && refused == 0) {
-    rendezvous::RefreshPortHolder(EventLoop::Now(), PrimaryPort(), &port_retry_);
-    next = port_retry_.OnNoCoordinator(EventLoop::Now(), why, rendezvous::IsOtherProgram(why));
-  }
-  driver_.Feed(&AgentCore::OnDisconnected, next.why, next.exit_code);
-}
-
 // Called while the member's first status is processed. A first status is never READY in this epoch, so the next
 // round is made with the offer sent here.
 void AgentProcess::OnMemberAttached(const std::string& peer) {
   if (!core_.configured()) return;
-  if (reach_check_ != nullptr) reach_check_->OnMemberAttached();
+  coordinator_->OnMemberAttached();
   const std::string address = rendezvous::LocalAddressTowards(peer);
   driver_.Feed(&AgentCore::OnLocalAddress, address);
 }
@@ -376,25 +333,10 @@ void AgentProcess::Do(const SendToCoordinator& send) { session_->Send(send.statu
 void AgentProcess::Do(const Connect&) {
   disconnecting_ = false;
   closed_ = false;
-  if (Listening()) session_->Connect();
-}
-
-bool AgentProcess::Listening() {
-  if (coordinator_ == nullptr || config_.single_node() || listens_) return true;
-  const absl::Status status = coordinator_->Listen(rendezvous::ServerOptionsFrom(config_, host_.host_id()));
-  listens_ = status.ok();
-  if (listens_) {
-    CheckPrimaryAddress();
-    return true;
-  }
-  const BootTime now = EventLoop::Now();
-  if (absl::IsUnavailable(status)) rendezvous::RefreshPortHolder(now, PrimaryPort(), &port_retry_);
   const bool has_served = IsSet(core_.memory().epoch());  // by this agent or an earlier one
-  const rendezvous::PortUser user = {
-      .has_served = has_served, .lease = rendezvous::LeaseOf(config_), .port = PrimaryPort()};
-  const rendezvous::PortRetry::Next next = port_retry_.OnFailure(now, status, user);
-  loop_.Post([this, next] { driver_.Feed(&AgentCore::OnDisconnected, next.why, next.exit_code); });
-  return false;
+  const auto failed = coordinator_->Listen(has_served);
+  if (!failed) return session_->Connect();
+  driver_.Feed(&AgentCore::OnDisconnected, failed->why, failed->exit_code);
 }
 
 void AgentProcess::Do(const Disconnect&) {
@@ -446,9 +388,8 @@ void AgentProcess::StopWhenDrained() {
 
 void AgentProcess::Tick() {
   if (rendezvous::ListenerDied()) driver_.Feed(&AgentCore::OnListenerDied);
-  if (coordinator_ != nullptr && (listens_ || config_.single_node())) coordinator_->Tick();
-  const bool others = coordinator_ != nullptr && coordinator_->HasRemoteMembers();
-  driver_.Feed(&AgentCore::OnServesOthers, others);
+  coordinator_->Tick();
+  driver_.Feed(&AgentCore::OnServesOthers, coordinator_->HasRemoteMembers());
   driver_.Feed(&AgentCore::OnTick);
   loop_.After(std::min(kTick, rendezvous::kTick), [this] { Tick(); });
 }

@@ -150,6 +150,7 @@ class CoordinatorProcess {
   void Tick() {
     if (EventLoop::Now() - began_ >= kLeastLife && ListenerDied()) return ReplaceDeadListener();
     service_->Tick();
+    // The core's part is over once it is finished; ending the process concerns no node.
     if (const auto verdict = service_->FinishedWith()) {
       Finish(verdict->exit_code(), verdict->reason());
       return;

@@ -1,0 +1,253 @@
+#include "agent/host/worker_group.h"
+
+#include <fcntl.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "base/console/log.h"
+#include "base/proc/marked.h"
+#include "base/signal_name.h"
+#include "base/status_macros.h"
+#include "base/utf8.h"
+
+namespace muster::host {
+namespace {
+
+constexpr char kPart[] = "host";
+// Between two looks at what other threads read.
+constexpr absl::Duration kLastOutputPoll = absl::Milliseconds(2);
+
+int64_t Number(const v1::Round& round) { return static_cast<int64_t>(round.id().number()); }
+
+}  // namespace
+
+WorkerGroup::WorkerGroup(EventLoop* loop, Spawner* spawner, const HostCore* core, HostDriver* driver,
+                         const LaunchPlan* plan, const Marker& marker, Writer* writer)
+    : loop_(loop),
+      spawner_(spawner),
+      core_(core),
+      driver_(driver),
+      plan_(plan),
+      marker_(marker),
+      slots_(static_cast<int>(plan->argv.size())),
+      output_(plan->output, slots_, plan->environment.role_name, writer),
+      timer_pipe_(
+          loop, [this](int local_rank, const std::string& what) { OnTimerExpired(local_rank, what); },
+          [this](int local_rank) { KillWorker(local_rank); }),
+      progress_(loop, plan->progress_file, [this] { driver_->Feed(&HostCore::OnProgress); }) {}
+
+absl::Status WorkerGroup::Start() {
+  null_.Reset(open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null_.valid()) return absl::ErrnoToStatus(errno, "opening /dev/null");
+  OpenTimerPipe();
+  return WithContext(progress_.Start(), "cannot watch the progress file");
+}
+
+void WorkerGroup::OpenTimerPipe() {
+  const auto enabled = plan_->inherited.find("TORCHELASTIC_ENABLE_FILE_TIMER");
+  if (enabled == plan_->inherited.end() || enabled->second != "1") return;
+  const auto path = plan_->inherited.find("TORCHELASTIC_TIMER_FILE");
+  const absl::Status open = timer_pipe_.Open(path == plan_->inherited.end() ? "" : path->second);
+  if (open.ok()) return;
+  Log(Severity::kWarning, kPart, "the workers run without a file timer: " + std::string(AsStd(open.message())));
+}
+
+// ---- spawning -----------------------------------------------------------------------------------------------
+
+void WorkerGroup::Spawn(const v1::Round& round) {
+  SetLogContext({.node = round.node_rank(), .round = Number(round)});
+  const absl::Duration limit = CapByLease(kOpenLimit, kOpenLeaseFraction);
+  const BootTime began = EventLoop::Now();
+  output_.BeginRound(round, limit - limit / kErrorFilesFraction);
+  failure_details_.BeginRound(CapByLease(kDetailsLimit, kDetailsLeaseFraction));
+  KeepErrorFiles(std::max(limit - (EventLoop::Now() - began), limit / kErrorFilesFraction));
+  WarnOfMissingReader(round);
+  terminal_.Restore();
+  timer_pipe_.BeginRound();
+  progress_.BeginRound();
+  oom_watch_.BeginRound();
+  pids_.clear();
+  std::vector<v1::Worker> spawned;
+  std::vector<std::pair<int, std::string>> failed;
+  for (int local_rank = 0; local_rank < slots_; ++local_rank) {
+    const auto pid = SpawnWorker(round, local_rank);
+    if (!pid.ok()) {
+      failed.emplace_back(local_rank, AsStd(pid.status().message()));
+      continue;
+    }
+    v1::Worker worker;
+    worker.set_local_rank(local_rank);
+    worker.set_pid(*pid);
+    if (const auto process = ReadProcess(*pid)) worker.set_start_ticks(process->start);
+    spawned.push_back(worker);
+  }
+  driver_->Feed(&HostCore::OnSpawned, spawned);
+  for (const auto& [local_rank, why] : failed) OnSpawnFailed(local_rank, kSpawnRefused, why);
+}
+
+void WorkerGroup::KeepErrorFiles(absl::Duration limit) {
+  if (!NeedsErrorFiles()) return;
+  const absl::Status kept = error_files_.BeginRound(slots_, limit);
+  if (kept.ok()) return;
+  Log(Severity::kWarning, kPart,
+      "the workers run without an error file (TORCHELASTIC_ERROR_FILE): " + std::string(AsStd(kept.message())));
+}
+
+// Checked here, because with several nodes the number of ranks is known only once there is a round.
+void WorkerGroup::WarnOfMissingReader(const v1::Round& round) const {
+  const StdinRule& rule = plan_->stdin_rule;
+  if (rule.kind != StdinRule::kRank || rule.rank < round.world_size()) return;
+  Log(Severity::kWarning, kPart,
+      "--stdin " + std::to_string(rule.rank) + ": no worker gets standard input, because the world size is " +
+          std::to_string(round.world_size()));
+}
+
+// A limit for blocking on a file system, capped by a fraction of the lease.
+absl::Duration WorkerGroup::CapByLease(absl::Duration most, int part) const {
+  return core_->leased() ? std::min(most, core_->lease() / part) : most;
+}
+
+// Whether private error files are needed: the workers have no log folder and the user named no error file.
+bool WorkerGroup::NeedsErrorFiles() const {
+  return output_.AttemptFolder(0).empty() && plan_->environment.error_file.empty() && !output_.forbids_files();
+}
+
+absl::StatusOr<pid_t> WorkerGroup::SpawnWorker(const v1::Round& round, int local_rank) {
+  const int rank = round.first_rank() + local_rank;
+  WorkerCommand command;
+  command.argv = plan_->argv[static_cast<size_t>(local_rank)];
+  command.file = plan_->file;
+  if (!plan_->cpus.empty()) command.cpus = plan_->cpus[static_cast<size_t>(local_rank)];
+  WorkerEnvironmentOptions environment = plan_->environment;
+  environment.marker = FormatMarker(marker_);
+  environment.timer_file = timer_pipe_.path();
+  const std::string folder = output_.AttemptFolder(local_rank);
+  if (!folder.empty()) {
+    environment.error_file = folder + "/error.json";
+  } else if (NeedsErrorFiles()) {
+    environment.error_file = error_files_.PathOf(local_rank);
+  }
+  command.environment = WorkerEnvironment(round, local_rank, environment, plan_->inherited);
+  if (output_.forbids_files()) command.environment["TORCHELASTIC_ERROR_FILE"] = "";  // as in torchrun
+  if (!GetsStdin(plan_->stdin_rule, rank, slots_, HasKeyboard())) command.stdin_fd = null_.get();
+  ASSIGN_OR_RETURN(const WorkerOutput::Descriptors output, output_.Open(local_rank));
+  command.stdout_fd = output.out;
+  command.stderr_fd = output.err;
+  auto pid = spawner_->SpawnWorker(command, EventsOf(local_rank));
+  output_.Spawned(local_rank, pid.ok());
+  failure_details_.Expect(local_rank, {.error_file = environment.error_file,
+                                       .kept = !folder.empty(),
+                                       .stderr_file = output_.ErrorOutput(local_rank),
+                                       .tail = output_.ErrorTail(local_rank)});
+  if (pid.ok()) {
+    pids_[local_rank] = *pid;
+    timer_pipe_.WorkerStarted(local_rank, *pid);
+  }
+  return pid;
+}
+
+// ---- what happens to workers --------------------------------------------------------------------------------
+
+Spawner::WorkerEvents WorkerGroup::EventsOf(int local_rank) {
+  Spawner::WorkerEvents events;
+  events.executing = [this, local_rank] { driver_->Feed(&HostCore::OnExecuting, local_rank); };
+  events.failed = [this, local_rank](int exit_code, const std::string& why) {
+    OnSpawnFailed(local_rank, exit_code, why);
+  };
+  events.exited = [this, local_rank](const Ending& ending) { OnExit(local_rank, ending); };
+  events.spares_rest = [this](const Ending& ending) { return core_->SparesRest(ending); };
+  events.rest_ended = [this, local_rank] { driver_->Feed(&HostCore::OnRestEnded, local_rank); };
+  return events;
+}
+
+void WorkerGroup::OnSpawnFailed(int local_rank, int exit_code, const std::string& why) {
+  driver_->Feed(&HostCore::OnSpawnFailed, local_rank, exit_code, ToUtf8(why, kMaxErrorText));
+}
+
+void WorkerGroup::OnExit(int local_rank, Ending ending) {
+  if (ending.by_signal && ending.number == SIGKILL) ending.oom_killed = oom_watch_.WasOomKilled(local_rank);
+  if (!ending.ok()) failure_details_.Explain(local_rank, &ending);
+  timer_pipe_.WorkerEnded(local_rank);
+  ending.wall = absl::Now();
+  driver_->Feed(&HostCore::OnExit, local_rank, ending);
+}
+
+void WorkerGroup::OnTimerExpired(int local_rank, const std::string& what) {
+  Log(Severity::kWarning, kPart, "worker with local rank " + std::to_string(local_rank) + ": " + what);
+  failure_details_.AddReason(local_rank, what);
+  oom_watch_.WeKill(local_rank);
+}
+
+void WorkerGroup::KillWorker(int local_rank) {
+  const auto worker = pids_.find(local_rank);
+  if (worker == pids_.end()) return;
+  oom_watch_.WeKill(local_rank);
+  spawner_->Kill(worker->second, SIGKILL);
+}
+
+// ---- stopping -----------------------------------------------------------------------------------------------
+
+void WorkerGroup::Signal(int signal) {
+  if (signal == SIGKILL) oom_watch_.WeKillAll();
+  spawner_->SignalWorkers(signal);
+}
+
+void WorkerGroup::Stop(int signal) {
+  if (signal == SIGKILL) oom_watch_.WeKillAll();
+  spawner_->StopWorkers(signal);
+}
+
+void WorkerGroup::Forward(int signal) {
+  if (spawner_->ForwardSignal(signal) > 0) return;
+  Log(Severity::kWarning, kPart, DescribeSignal(signal) + " was not forwarded: no worker process handles it");
+}
+
+void WorkerGroup::BeforeSweep() {
+  spawner_->CollectWorkers();
+  oom_watch_.WeKillAll();
+}
+
+std::optional<bool> WorkerGroup::IsAncestorOf(const ProcessInfo& child) const {
+  if (IsInWorkersSession(child)) return true;
+  return BearsMarkerOf(marker_.host_id, child);
+}
+
+// A process cannot join an existing session, and a session's number is not reused while it has members. So a
+// member of a worker's session belongs to the worker even without the marker, unless a process that is not the
+// worker leads the session: then the number of an ended worker was reused.
+bool WorkerGroup::IsInWorkersSession(const ProcessInfo& child) const {
+  const bool is_workers =
+      std::any_of(pids_.begin(), pids_.end(), [&](const auto& worker) { return worker.second == child.session; });
+  return is_workers && (spawner_->Knows(child.session) || !IsThere(child.session));
+}
+
+std::set<pid_t> WorkerGroup::Pids() const {
+  std::set<pid_t> pids;
+  for (const auto& [local_rank, pid] : pids_) pids.insert(pid);
+  return pids;
+}
+
+void WorkerGroup::GatherOutput(std::optional<int> local_rank) {
+  output_.EndRound();
+  progress_.Look();
+  AwaitOutput(local_rank, EventLoop::Now() + kLastOutputLimit);
+}
+
+// Waits for two other threads: one reads the worker's pipe, the other checks the progress file.
+void WorkerGroup::AwaitOutput(std::optional<int> local_rank, BootTime until) {
+  const bool complete = (!local_rank || failure_details_.Complete(*local_rank)) && progress_.looked();
+  if (!complete && EventLoop::Now() < until) {
+    loop_->After(kLastOutputPoll, [this, local_rank, until] { AwaitOutput(local_rank, until); });
+    return;
+  }
+  // Posted: queued behind a report that the progress file was touched.
+  loop_->Post([this, lines = local_rank ? failure_details_.LastOutput(*local_rank) : ""] {
+    driver_->Feed(&HostCore::OnRoundOutput, lines);
+  });
+}
+
+}  // namespace muster::host

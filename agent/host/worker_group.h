@@ -1,0 +1,95 @@
+// The workers of this node's current round, and all that belongs to them: their commands and environment, their
+// output and error files, the file timer, the progress file, and what is known about why they failed. Carries out
+// the core's effects on workers, and reports what happens to them through the driver.
+//
+// Lives on the loop thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "agent/host/core/host_core.h"
+#include "agent/host/launch_plan.h"
+#include "agent/host/output/worker_output.h"
+#include "agent/host/process/spawner.h"
+#include "agent/host/report/error_file.h"
+#include "agent/host/report/last_words.h"
+#include "agent/host/watch/file_timer_pipe.h"
+#include "agent/host/watch/oom_watch.h"
+#include "agent/host/watch/progress_watch.h"
+#include "base/console/writer.h"
+#include "base/io/event_loop.h"
+#include "base/io/owned_fd.h"
+#include "base/proc/keyboard.h"
+#include "base/proc/marker.h"
+#include "base/proc/proc_scan.h"
+
+namespace muster::host {
+
+inline constexpr int kSpawnRefused = 126;  // exit code of a worker for which no process could be created
+
+class WorkerGroup {
+ public:
+  // Everything that is passed as a pointer must outlive this object. The core is only queried.
+  WorkerGroup(EventLoop* loop, Spawner* spawner, const HostCore* core, HostDriver* driver, const LaunchPlan* plan,
+              const Marker& marker, Writer* writer);
+
+  // Opens what all rounds use. Call it before the core gets its first event. Errors: the machine lacks a resource.
+  absl::Status Start();
+
+  // Carry out the effects of these names.
+  void Spawn(const v1::Round& round);
+  void Signal(int signal);
+  void Stop(int signal);
+  void Forward(int signal);
+  void GatherOutput(std::optional<int> local_rank);
+
+  void BeforeSweep();  // workers that have ended by now were not killed by the sweep; all others will be
+  // Whether a child of this process that it did not start descends from a worker. nullopt: not known now.
+  std::optional<bool> IsAncestorOf(const ProcessInfo& child) const;
+  std::set<pid_t> Pids() const;  // of all workers of the round, ended ones included
+  WorkerOutput* output() { return &output_; }
+
+ private:
+  // Spawning.
+  void WarnOfMissingReader(const v1::Round& round) const;
+  void KeepErrorFiles(absl::Duration limit);
+  absl::Duration CapByLease(absl::Duration most, int part) const;
+  bool NeedsErrorFiles() const;
+  absl::StatusOr<pid_t> SpawnWorker(const v1::Round& round, int local_rank);
+
+  // What happens to workers.
+  Spawner::WorkerEvents EventsOf(int local_rank);
+  void OnSpawnFailed(int local_rank, int exit_code, const std::string& why);
+  void OnExit(int local_rank, Ending ending);
+  void OnTimerExpired(int local_rank, const std::string& what);
+  void KillWorker(int local_rank);
+
+  void OpenTimerPipe();
+  void AwaitOutput(std::optional<int> local_rank, BootTime until);
+  bool IsInWorkersSession(const ProcessInfo& child) const;
+
+  EventLoop* const loop_;
+  Spawner* const spawner_;
+  const HostCore* const core_;
+  HostDriver* const driver_;
+  const LaunchPlan* const plan_;
+  const Marker marker_;
+  const int slots_;
+  OwnedFd null_;
+  const TerminalModes terminal_;
+  WorkerOutput output_;
+  OomWatch oom_watch_;
+  ErrorFiles error_files_;
+  FailureDetails failure_details_;
+  FileTimerPipe timer_pipe_;
+  ProgressWatch progress_;
+  std::map<int, pid_t> pids_;  // of the current round, by local rank
+};
+
+}  // namespace muster::host

@@ -1,0 +1,86 @@
+#include "agent/local_coordinator.h"
+
+#include <utility>
+
+#include "base/console/log.h"
+#include "rendezvous/transport/port_holder.h"
+#include "rendezvous/transport/process_start.h"
+#include "rendezvous/transport/serving.h"
+#include "rendezvous/transport/session_error.h"
+
+namespace muster::agent {
+
+LocalCoordinator::LocalCoordinator(EventLoop* loop, const v1::HostStatus& first,
+                                   std::function<void(const std::string& peer)> member_attached)
+    : loop_(loop),
+      config_(first.config()),
+      host_id_(first.host_id()),
+      has_met_others_(first.memory().epoch().number() > 0),
+      member_attached_(std::move(member_attached)) {}
+
+void LocalCoordinator::MakeService() {
+  service_ = std::make_unique<rendezvous::CoordinatorService>(
+      rendezvous::OptionsFrom(config_), rendezvous::Entropy(),
+      rendezvous::CoordinatorService::Callbacks{
+          .post = [this](std::function<void()> closure) { loop_->Post(std::move(closure)); },
+          .clock = &EventLoop::Now,
+          .note = [](const Note& note) { Log("coordinator", note); },
+          .member_attached = member_attached_});
+}
+
+absl::Status LocalCoordinator::TryToListen() {
+  const absl::Status status = service_->Listen(rendezvous::ServerOptionsFrom(config_, host_id_));
+  listens_ = status.ok();
+  return status;
+}
+
+bool LocalCoordinator::ClaimPort() {
+  MakeService();
+  port_used_by_other_ = absl::IsUnavailable(TryToListen());
+  if (port_used_by_other_) service_.reset();
+  return !port_used_by_other_;
+}
+
+rendezvous::CoordinatorService* LocalCoordinator::Serve() {
+  if (service_ == nullptr) MakeService();
+  return service_.get();
+}
+
+std::optional<LocalCoordinator::Next> LocalCoordinator::Listen(bool has_served) {
+  if (service_ == nullptr || config_.single_node() || listens_) return std::nullopt;
+  const absl::Status status = TryToListen();
+  if (listens_) {
+    CheckAddress();
+    return std::nullopt;
+  }
+  const BootTime now = EventLoop::Now();
+  if (absl::IsUnavailable(status)) rendezvous::RefreshPortHolder(now, Port(), &port_retry_);
+  return port_retry_.OnFailure(now, status,
+                               {.has_served = has_served, .lease = rendezvous::LeaseOf(config_), .port = Port()});
+}
+
+LocalCoordinator::Next LocalCoordinator::AfterFailure(const std::string& why, int refused) {
+  if (!port_used_by_other_ || refused != 0) return {why, refused};
+  const BootTime now = EventLoop::Now();
+  rendezvous::RefreshPortHolder(now, Port(), &port_retry_);
+  return port_retry_.OnNoCoordinator(now, why, rendezvous::IsOtherProgram(why));
+}
+
+// Checks the address by which the other nodes find this one. An address from the platform needs no check; on some
+// platforms it does not even lead the primary back to itself.
+void LocalCoordinator::CheckAddress() {
+  const bool set_by_user = config_.serves() == v1::NodeConfig::SERVES_YES && !config_.primary_source().empty();
+  if (!set_by_user || config_.loopback_only() || has_met_others_ || reach_check_ != nullptr) return;
+  reach_check_ = std::make_unique<ReachCheck>(
+      config_, host_id_, loop_, [](const std::string& warning) { Log(Severity::kWarning, "agent", warning); });
+}
+
+void LocalCoordinator::OnMemberAttached() {
+  if (reach_check_ != nullptr) reach_check_->OnMemberAttached();
+}
+
+void LocalCoordinator::Tick() {
+  if (service_ != nullptr && (listens_ || config_.single_node())) service_->Tick();
+}
+
+}  // namespace muster::agent
