@@ -13,9 +13,17 @@ namespace {
 
 constexpr absl::Duration kHostBeat = absl::Milliseconds(500);  // the host hears from us at least this often
 
+void Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject = {}) {
+  out->push_back(Note{severity, std::move(text), subject});
+}
+
 bool IsLoopback(const std::string& address) { return address == "::1" || address.rfind("127.", 0) == 0; }
 
 }  // namespace
+
+const char* TitleOfCoordinator(const v1::NodeConfig& config) {
+  return config.coordinator_alone() ? "the coordinator" : "the primary";
+}
 
 // ---- the host -----------------------------------------------------------------------------------------------
 
@@ -62,9 +70,8 @@ void AgentCore::OnPortClaimed(BootTime now, bool used_by_other, Effects* out) {
 void AgentCore::BeginRole(BootTime now, bool serves, Effects* out) {
   configured_ = true;
   memory_.set_served(serves);
-  born_ = last_tick_ = last_contact_ = now;
-  ever_connected_ = IsSet(memory_.epoch());
-  connect_at_ = now;
+  born_ = last_tick_ = now;
+  link_.Begin(now, IsSet(memory_.epoch()));
   order_.set_hold(true);
   silence_ = absl::ZeroDuration();
   out->push_back(TakeRole{serves});
@@ -126,7 +133,7 @@ void AgentCore::OnHostSwept(BootTime now, Effects* out) {
     return;
   }
   TellCoordinator(now, out);
-  gone_seq_ = status_seq_;
+  gone_seq_ = sent_.last_seq();
 }
 
 // Does not report HOST_GONE, which would be taken as proof: the coordinator waits for the lease of this node.
@@ -200,7 +207,7 @@ void AgentCore::ExitAlone(BootTime now, int code, const std::string& reason, Eff
 void AgentCore::Leave(const std::string& reason, Effects* out) {
   if (finished_) return;
   finished_ = true;
-  if (link_ == Link::kUp) out->push_back(Disconnect{});
+  if (link_.up()) out->push_back(Disconnect{});
   out->push_back(ExitAgent{.exit_code = 0, .reason = reason});
 }
 
@@ -208,13 +215,9 @@ void AgentCore::Leave(const std::string& reason, Effects* out) {
 
 void AgentCore::OnConnected(BootTime now, const std::string& local_address, Effects* out) {
   if (finished_ || !configured_) return;
-  link_ = Link::kUp;
-  connected_at_ = now;  // last_contact_ changes only with a directive
-  first_of_session_ = status_seq_ + 1;
-  held_failure_texts_ = held_cannot_start_texts_ = held_verdict_ = 0;
+  link_.Up(now);
+  sent_.BeginSession();
   if (!local_address.empty()) local_address_ = local_address;
-  attached_again_ = ever_connected_;
-  ever_connected_ = true;
   TellCoordinator(now, out);
 }
 
@@ -229,12 +232,10 @@ void AgentCore::OnLocalAddress(BootTime now, const std::string& address, Effects
 
 void AgentCore::OnDisconnected(BootTime now, const std::string& why, int refused_code, Effects* out) {
   if (finished_) return;
-  if (link_ == Link::kUp) Say(Severity::kWarning, why, out, {.event = events::kCoordinatorLost});
-  link_ = Link::kDown;
-  last_disconnect_ = why;
-  connect_at_ = now + ReconnectDelay();
+  if (link_.up()) Say(Severity::kWarning, why, out, {.event = events::kCoordinatorLost});
+  link_.Down(why, now + delays_.Next(Turn()));
   if (IsAnotherJobs(refused_code)) return ReachedAnotherJob(now, why);
-  refused_delay_ = absl::ZeroDuration();
+  delays_.NoteNotRefused();
   if (refused_code != 0) ExitAlone(now, refused_code, why, out);
 }
 
@@ -249,7 +250,7 @@ bool AgentCore::IsAnotherJobs(int exit_code) const {
 // Nothing else of such a directive is applied, because the epoch of another job's coordinator is meaningless here.
 void AgentCore::OnRefused(BootTime now, int exit_code, const std::string& reason, Effects* out) {
   if (!IsAnotherJobs(exit_code)) return ExitAlone(now, exit_code, reason, out);
-  if (link_ == Link::kUp) out->push_back(Disconnect{});
+  if (link_.up()) out->push_back(Disconnect{});
   ReachedAnotherJob(now, reason);
 }
 
@@ -266,7 +267,7 @@ void AgentCore::OnOtherProtocol(BootTime now, uint32_t protocol, Effects* out) {
   const std::string why = absl::StrCat("the coordinator speaks protocol ", protocol, ", this node protocol ",
                                        kProtocol, "; use one version of muster on all nodes");
   if (!IsSet(memory_.epoch())) return ExitAlone(now, kExitRefused, why, out);
-  if (link_ != Link::kUp) return;
+  if (!link_.up()) return;
   out->push_back(Disconnect{});
   OnDisconnected(now, why, 0, out);
 }
@@ -288,23 +289,18 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
   }
   if (directive.protocol() != kProtocol) return OnOtherProtocol(now, directive.protocol(), out);
   if (!IsNewer(directive)) return;
-  if (std::exchange(attached_again_, false)) {
+  if (link_.TakeReturn()) {
     Say(Severity::kInfo,
         absl::StrCat("agent ", host_.agent_number(), " has reconnected to the coordinator at ",
                      ToString(config_.primary())),
         out, {.event = events::kCoordinatorFound});
   }
-  last_contact_ = now;
-  unheard_ = absl::ZeroDuration();
-  attempts_ = 0;  // an attempt has succeeded only when a directive arrives
-  refused_delay_ = absl::ZeroDuration();
+  link_.Heard(now);
+  delays_.NoteAnswer();
   newest_ = directive.id();
-  if (Compare(directive.echo(), echoed_) > 0) echoed_ = directive.echo();
-  held_failure_texts_ = directive.held_failure_texts();
-  held_cannot_start_texts_ = directive.held_cannot_start_texts();
-  held_verdict_ = directive.held_verdict();
+  sent_.OnDirective(directive);
   if (host_gone_) {
-    const bool heard = echoed_.agent_number() == host_.agent_number() && echoed_.seq() >= gone_seq_;
+    const bool heard = sent_.IsSeen(host_.agent_number(), gone_seq_);
     if (heard) Leave("the coordinator knows that the main process has ended", out);
     return;
   }
@@ -319,17 +315,9 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
   TellHost(now, out);
 }
 
-// When the echoed status was sent; nullopt: not by this agent, or too long ago to be remembered.
-std::optional<BootTime> AgentCore::WhenSent(const v1::StatusId& echo) {
-  if (echo.agent_number() != host_.agent_number()) return std::nullopt;
-  while (!sent_.empty() && sent_.front().seq < echo.seq()) sent_.pop_front();
-  if (sent_.empty() || sent_.front().seq != echo.seq()) return std::nullopt;
-  return sent_.front().at;
-}
-
 // The lease of this node ends at the moment when it sent the status that this directive echoes, plus the lease.
 void AgentCore::ExtendLease(const v1::Directive& directive) {
-  const std::optional<BootTime> sent = WhenSent(directive.echo());
+  const std::optional<BootTime> sent = sent_.WhenSent(host_.agent_number(), directive.echo());
   if (!directive.has_lease() || !sent) return;
   const absl::Duration lease = absl::Milliseconds(directive.lease().duration_ms());
   BootTime deadline = *sent + lease;
@@ -354,7 +342,7 @@ void AgentCore::LearnRound(BootTime now, const v1::Round& round) {
 void AgentCore::LearnPrimaryEnded(const v1::Directive& directive) {
   const v1::Round& round = directive.greatest();
   if (!round.has_primary_ended() || !Same(round.id(), memory_.last().id())) return;
-  const std::optional<BootTime> sent = WhenSent(directive.echo());
+  const std::optional<BootTime> sent = sent_.WhenSent(host_.agent_number(), directive.echo());
   if (!sent) return;
   const BootTime ended = *sent - absl::Milliseconds(round.primary_ended().age_ms());
   const bool known = memory_.last().has_primary_ended();
@@ -414,18 +402,14 @@ void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
   const bool gathering = wait.gathering();
   if (!gathering) memory_.set_gathering_since_boot_ns(0);
   place_in_line_ = wait.place_in_line();
-  if (gathering && CurrentPhase() == v1::PHASE_READY && memory_.gathering_since_boot_ns() == 0) {
+  if (gathering && PhaseOf(host_, host_gone_) == v1::PHASE_READY && memory_.gathering_since_boot_ns() == 0) {
     memory_.set_gathering_since_boot_ns(ToBootNanos(now));
   }
   if (wait.has_held_by()) {
     const v1::Predecessor& holder = wait.held_by();
     const bool same_machine = holder.boot_id() == config_.boot_id() && !holder.boot_id().empty() &&
                               holder.pid_namespace() == config_.pid_namespace();
-    if (same_machine && holder.host_id() != predecessor_dead_ && probing_.empty() && now >= next_probe_) {
-      probing_ = holder.host_id();
-      next_probe_ = now + kProbeInterval;
-      out->push_back(Probe{holder});
-    }
+    if (same_machine && probe_.Take(now, holder.host_id())) out->push_back(Probe{holder});
   }
   std::string what = wait.reason();
   if (wait.place_in_line() > 0) absl::StrAppend(&what, "; this node is spare ", wait.place_in_line(), " in line");
@@ -444,11 +428,7 @@ void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
 }
 
 void AgentCore::OnProbed(BootTime now, const std::string& host_id, bool dead, Effects* out) {
-  if (probing_ != host_id) return;
-  probing_.clear();
-  if (!dead) return;
-  predecessor_dead_ = host_id;
-  TellIfChanged(now, out);
+  if (probe_.OnAnswer(host_id, dead)) TellIfChanged(now, out);
 }
 
 void AgentCore::OnNotice(BootTime now, const std::string& why, Effects* out) {
@@ -461,7 +441,7 @@ void AgentCore::OnTick(BootTime now, Effects* out) {
   if (finished_ || !configured_) return;
   const absl::Duration counted = std::min(now - last_tick_, kMaxCountedSilence);
   last_tick_ = now;
-  unheard_ += counted;
+  link_.CountSilence(counted);
   WatchListener(now, out);
   if (finished_) return;
   WatchHost(now, counted, out);
@@ -474,9 +454,90 @@ void AgentCore::OnTick(BootTime now, Effects* out) {
   }
   const absl::Duration host_beat = Leased() ? std::min(kHostBeat, LeaseDuration() / 8) : kHostBeat;
   if (now - host_told_at_ >= host_beat) TellHost(now, out);
-  if (link_ == Link::kUp && now - last_sent_at_ >= Beat()) TellCoordinator(now, out);
-  Narrate(now, out);
+  if (link_.up() && now - sent_.last_at() >= Beat()) TellCoordinator(now, out);
+  if (std::optional<std::string> line = waiting_.OnTick(now)) {
+    Say(Severity::kInfo, *std::move(line), out, {.event = events::kWaiting});
+  }
 }
+
+// ---- without a coordinator ----------------------------------------------------------------------------------
+
+std::string AgentCore::NameOfCoordinator() const {
+  return absl::StrCat(TitleOfCoordinator(config_), " at ", ToString(config_.primary()));
+}
+
+NodeTurn AgentCore::Turn() const {
+  return {.last = &memory_.last(),
+          .place_in_line = place_in_line_,
+          .lease = Leased() ? LeaseDuration() : absl::ZeroDuration(),
+          .lease_deadline = lease_deadline_,
+          .give_up_after = CoordinatorTimeout(),
+          .reconnect_grace = absl::Milliseconds(config_.reconnect_grace_ms())};
+}
+
+void AgentCore::WatchCoordinator(BootTime now, Effects* out) {
+  if (link_.HasHungSince(now, kConnectLimit + absl::Seconds(1))) {
+    out->emplace_back(std::in_place_type<Disconnect>);
+    link_.Down(link_.why_down(), now + delays_.Next(Turn()));
+  }
+  // If no directive arrives on an open stream for half a lease, try a new connection.
+  if (Leased() && link_.IsSilent(now, LeaseDuration() / 2)) {
+    out->emplace_back(std::in_place_type<Disconnect>);
+    link_.Down(absl::StrCat("no answer from ", NameOfCoordinator(), " on an open connection"),
+               now + delays_.Next(Turn()));
+  }
+  if (link_.IsDue(now)) {
+    link_.Connecting(now);
+    delays_.NoteAttempt();
+    out->emplace_back(std::in_place_type<Connect>);  // GCC 12 takes parts of a moved one for uninitialised
+  }
+  if (!link_.up() && !order_.has_exit()) {
+    SetWaiting(now,
+               link_.why_down().empty() ? absl::StrCat("connecting to ", NameOfCoordinator()) : link_.why_down(),
+               out);
+    GiveUpOnCoordinator(now, out);
+  }
+}
+
+absl::Duration AgentCore::CoordinatorTimeout() const {
+  return absl::Milliseconds(link_.ever_up() ? config_.coordinator_timeout_ms() : config_.join_timeout_ms());
+}
+
+void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
+  const bool joining = !link_.ever_up();
+  const absl::Duration limit = CoordinatorTimeout();
+  const absl::Duration silence = joining ? now - FromBootNanos(memory_.joined_boot_ns()) : link_.unheard();
+  // While the host is being ended giving up would have no effect: TellHost sends it nothing any more.
+  if (silence < limit || ending_host_) return;
+  const bool observer = config_.role() == v1::ROLE_OBSERVER;
+  ExitAlone(now, observer && !joining ? 0 : kExitUnavailable,
+            absl::StrCat("gave up after ", absl::FormatDuration(limit), " (",
+                         joining ? "--join-timeout" : "--coordinator-timeout", "): ",
+                         link_.why_down().empty() ? absl::StrCat("no answer from ", NameOfCoordinator())
+                                                  : link_.why_down()),
+            out);
+}
+
+void AgentCore::ReachedAnotherJob(BootTime now, const std::string& reason) {
+  link_.Down(absl::StrCat("another job's coordinator answers at ", ToString(config_.primary()), ": ", reason),
+             now + delays_.AfterRefusal(now, Turn()));
+}
+
+bool PredecessorProbe::Take(BootTime now, const std::string& holder_id) {
+  if (holder_id == dead_ || !asked_.empty() || now < next_) return false;
+  asked_ = holder_id;
+  next_ = now + kProbeInterval;
+  return true;
+}
+
+bool PredecessorProbe::OnAnswer(const std::string& holder_id, bool dead) {
+  if (asked_ != holder_id) return false;
+  asked_.clear();
+  if (dead) dead_ = holder_id;
+  return dead;
+}
+
+// ---- the lease and the beat ---------------------------------------------------------------------------------
 
 bool AgentCore::Leased() const { return !config_.single_node() && LeaseDuration() > absl::ZeroDuration(); }
 
@@ -496,16 +557,6 @@ void AgentCore::SetWaiting(BootTime now, std::string what, Effects* out) {
   if (std::optional<std::string> line = waiting_.Set(now, std::move(what))) {
     Say(Severity::kInfo, *std::move(line), out, {.event = events::kWaiting});
   }
-}
-
-void AgentCore::Narrate(BootTime now, Effects* out) {
-  if (std::optional<std::string> line = waiting_.OnTick(now)) {
-    Say(Severity::kInfo, *std::move(line), out, {.event = events::kWaiting});
-  }
-}
-
-void AgentCore::Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject) const {
-  out->push_back(Note{severity, std::move(text), subject});
 }
 
 }  // namespace muster::agent

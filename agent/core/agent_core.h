@@ -6,12 +6,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "agent/core/reconnect.h"
+#include "agent/core/sent_statuses.h"
 #include "base/driver.h"
 #include "base/note.h"
 #include "base/time.h"
@@ -24,15 +25,7 @@ namespace muster::agent {
 inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick is called at least this often
 inline constexpr absl::Duration kMaxCountedSilence = absl::Milliseconds(250);
 inline constexpr absl::Duration kDefaultBeat = absl::Milliseconds(500);
-inline constexpr absl::Duration kMinReconnectDelay = absl::Milliseconds(50);
-inline constexpr absl::Duration kMaxReconnectDelay = absl::Milliseconds(500);
-// Delays between attempts while another job's coordinator answers.
-inline constexpr absl::Duration kRefusedRetry = absl::Seconds(1);
-inline constexpr absl::Duration kMaxRefusedRetry = absl::Seconds(8);
-// Between the first attempts of two agents after the coordinator was lost.
-inline constexpr absl::Duration kFirstReconnectSpacing = absl::Microseconds(100);
-inline constexpr absl::Duration kMaxReconnectTurn = absl::Seconds(30);  // in which all agents try once
-inline constexpr absl::Duration kConnectLimit = absl::Seconds(5);       // time limit of one attempt
+inline constexpr absl::Duration kConnectLimit = absl::Seconds(5);  // time limit of one attempt
 inline constexpr absl::Duration kHostEndWait = absl::Seconds(1);  // from a closed link to the pidfd of a dead host
 inline constexpr absl::Duration kGoneLimit = absl::Seconds(10);   // time limit for reporting HOST_GONE
 inline constexpr absl::Duration kProbeInterval = absl::Seconds(1);
@@ -40,7 +33,6 @@ inline constexpr absl::Duration kLinger = absl::Milliseconds(250);  // of the pr
 // Minimum age at which an agent with a dead listener exits: the host treats five ends of agents within 10 s as a
 // fault.
 inline constexpr absl::Duration kLeastLife = absl::Seconds(3);
-inline constexpr size_t kMaxSentRemembered = 256;  // statuses whose sending time is kept
 
 // Effects.
 
@@ -83,10 +75,28 @@ using Effects = std::vector<Effect>;
 // "the coordinator" where it stands alone, else "the primary": what people call it in messages.
 const char* TitleOfCoordinator(const v1::NodeConfig& config);
 
+// What the host reports about this node's part of the newest round.
+bool StartedLast(const v1::HostStatus& host);
+v1::Phase PhaseOf(const v1::HostStatus& host, bool host_gone);
+
+// Whether the process that holds this node's place is dead: asked at most every kProbeInterval, one at a time.
+class PredecessorProbe {
+ public:
+  // The holder is on this machine, so it can be looked at. True: probe it now.
+  bool Take(BootTime now, const std::string& holder_id);
+  bool OnAnswer(const std::string& holder_id, bool dead);  // true: the death is news
+  const std::string& dead() const { return dead_; }        // host id; empty: none is known
+
+ private:
+  std::string asked_;
+  BootTime next_ = absl::InfinitePast();
+  std::string dead_;
+};
+
 class AgentCore {
  public:
   // entropy: for the jitter of reconnects.
-  explicit AgentCore(uint64_t entropy) : entropy_(entropy) {}
+  explicit AgentCore(uint64_t entropy) : delays_(entropy) {}
 
   // The first status brings the configuration and the memory of the previous agent. It settles whether this
   // process serves as the primary's (TakeRole), for SERVES_IF_LOCAL after the two answers below.
@@ -131,12 +141,6 @@ class AgentCore {
   bool finished() const { return finished_; }
 
  private:
-  enum class Link { kDown, kConnecting, kUp };
-  struct SentStatus {
-    uint64_t seq;
-    BootTime at;
-  };
-
   // agent_core.cc: events, and the host's directive.
   void ChooseRole(BootTime now, Effects* out);
   void BeginRole(BootTime now, bool serves, Effects* out);
@@ -150,7 +154,6 @@ class AgentCore {
   void LearnRound(BootTime now, const v1::Round& round);
   void LearnPrimaryEnded(const v1::Directive& directive);
   void LearnVerdict(const v1::Verdict& verdict);
-  std::optional<BootTime> WhenSent(const v1::StatusId& echo);
   void ExtendLease(const v1::Directive& directive);
   void ApplyWait(BootTime now, const v1::Wait& wait, Effects* out);
   void ExitWith(BootTime now, int code, const std::string& reason, Effects* out);
@@ -163,39 +166,24 @@ class AgentCore {
   bool Leased() const;
   absl::Duration LeaseDuration() const;
   absl::Duration Beat() const;
-  void Narrate(BootTime now, Effects* out);
   void SetWaiting(BootTime now, std::string what, Effects* out);
-  void Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject = {}) const;
 
-  // reconnect.cc: when to connect to the coordinator, and when to give up.
+  // When to connect to the coordinator, and when to give up.
   void WatchCoordinator(BootTime now, Effects* out);
   void GiveUpOnCoordinator(BootTime now, Effects* out);
   void ReachedAnotherJob(BootTime now, const std::string& reason);
-  struct Turn {
-    absl::Duration after;   // from the moment when all agents may begin
-    absl::Duration period;  // in which every agent has one turn
-  };
-  Turn ReconnectTurn(absl::Duration spacing, absl::Duration limit);
-  absl::Duration InTurn(absl::Duration delay, absl::Duration free);
-  absl::Duration ReconnectDelay();
-  absl::Duration RefusedDelay(BootTime now);
-  absl::Duration TurnLimit() const;
   absl::Duration CoordinatorTimeout() const;  // how long this agent may be without a coordinator
-  double Random();
-  absl::Duration WithJitter(absl::Duration delay);
+  NodeTurn Turn() const;
+  std::string NameOfCoordinator() const;
 
   // agent_status.cc: the status for the coordinator.
   void TellCoordinator(BootTime now, Effects* out);
   void TellIfChanged(BootTime now, Effects* out);
   void AddForThisSession(BootTime now, v1::AgentStatus* status) const;
-  void LeaveOutWhatIsHeld(v1::AgentStatus* status) const;
   v1::AgentStatus MakeStatus(BootTime now) const;
   void DescribeRound(BootTime now, v1::AgentStatus* status) const;
   std::string Digest(v1::AgentStatus status) const;
-  v1::Phase CurrentPhase() const;
-  bool StartedLast() const;
 
-  uint64_t entropy_;
   bool has_config_ = false;
   bool configured_ = false;  // and has its role
   bool finished_ = false;
@@ -219,35 +207,15 @@ class AgentCore {
   BootTime host_ended_at_ = absl::InfinitePast();
 
   // Towards the coordinator.
-  Link link_ = Link::kDown;
-  uint64_t status_seq_ = 0;
-  std::deque<SentStatus> sent_;
+  CoordinatorLink link_;
+  ReconnectDelays delays_;
+  SentStatuses sent_;
   v1::DirectiveId newest_;
-  v1::StatusId echoed_;
   std::string local_address_;
-  BootTime born_ = absl::InfinitePast();
-  absl::Duration unheard_ = absl::ZeroDuration();  // running time of this process since the last directive
-  BootTime last_contact_ = absl::InfinitePast();   // when the last directive arrived
-  BootTime connect_at_ = absl::InfiniteFuture();
-  BootTime connect_began_ = absl::InfinitePast();
-  BootTime connected_at_ = absl::InfinitePast();
-  BootTime last_sent_at_ = absl::InfinitePast();
-  uint64_t first_of_session_ = 0;  // seq of the first status of this session
-  // Digests of what the coordinator of this session holds, from its newest directive; 0: nothing.
-  uint64_t held_failure_texts_ = 0;
-  uint64_t held_cannot_start_texts_ = 0;
-  uint64_t held_verdict_ = 0;
+  BootTime born_ = absl::InfinitePast();  // when this agent got its role
   bool unknown_order_is_said_ = false;
-  int place_in_line_ = 0;                                // among the spares, from the newest WAIT; 0: not a spare
-  int attempts_ = 0;                                     // to connect, since the last directive
-  absl::Duration refused_delay_ = absl::ZeroDuration();  // before the newest attempt after a refusal
-  bool ever_connected_ = false;
-  bool attached_again_ = false;  // reconnected, and no directive has arrived yet on this connection
-  std::string last_disconnect_;
-  std::string probing_;
-  BootTime next_probe_ = absl::InfinitePast();
-  std::string predecessor_dead_;
-  std::string last_digest_;  // of the last status; a status with another digest is sent at once
+  int place_in_line_ = 0;  // among the spares, from the newest WAIT; 0: not a spare
+  PredecessorProbe probe_;
 
   WaitingLine waiting_;
   BootTime gone_deadline_ = absl::InfiniteFuture();

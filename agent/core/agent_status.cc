@@ -1,22 +1,16 @@
 // Builds the status for the coordinator. What it reports of rounds, orders and the verdict is read from the memory
 // that the host has stored, not from this agent's own copy, so the host has confirmed all of it.
 #include "agent/core/agent_core.h"
-#include "base/held.h"
 #include "base/ids.h"
 
 namespace muster::agent {
 
 void AgentCore::TellCoordinator(BootTime now, Effects* out) {
-  if (link_ != Link::kUp) return;
+  if (!link_.up()) return;
   v1::AgentStatus status = MakeStatus(now);
-  last_digest_ = Digest(status);
+  const std::string digest = Digest(status);
   AddForThisSession(now, &status);
-  LeaveOutWhatIsHeld(&status);
-  status.mutable_id()->set_agent_number(host_.agent_number());
-  status.mutable_id()->set_seq(++status_seq_);
-  last_sent_at_ = now;
-  sent_.push_back({status_seq_, now});
-  if (sent_.size() > kMaxSentRemembered) sent_.pop_front();
+  sent_.Stamp(now, host_.agent_number(), digest, &status);
   out->push_back(SendToCoordinator{std::move(status)});
 }
 
@@ -24,28 +18,14 @@ void AgentCore::TellCoordinator(BootTime now, Effects* out) {
 // arrived.
 void AgentCore::AddForThisSession(BootTime now, v1::AgentStatus* status) const {
   if (host_gone_) status->set_host_gone_ms(absl::ToInt64Milliseconds(now - host_ended_at_));
-  if (echoed_.agent_number() == host_.agent_number() && echoed_.seq() >= first_of_session_) return;
+  if (sent_.SessionIsSeen(host_.agent_number())) return;
   *status->mutable_facts() = config_.facts();
-  if (IsSet(newest_.epoch())) status->set_coordinator_silent_ms(absl::ToInt64Milliseconds(now - last_contact_));
-}
-
-// Every heartbeat contains the failure and the verdict, until the next round or the end of the job, and the reason
-// why a node cannot start, as long as the node exists. Their texts are sent until the coordinator of this session
-// confirms that it holds them, so that another coordinator can learn all of them from this agent.
-void AgentCore::LeaveOutWhatIsHeld(v1::AgentStatus* status) const {
-  const auto leave_out = [](uint64_t held, v1::Failure* failure) {
-    failure->set_texts_digest(DigestOfTexts(*failure));
-    if (failure->texts_digest() == held) LeaveOutTexts(failure);
-  };
-  if (status->has_failure()) leave_out(held_failure_texts_, status->mutable_failure());
-  if (status->has_cannot_start()) leave_out(held_cannot_start_texts_, status->mutable_cannot_start());
-  if (status->has_verdict() && held_verdict_ != 0 && status->verdict().digest() == held_verdict_) {
-    *status->mutable_verdict() = Brief(status->verdict());
-  }
+  if (IsSet(newest_.epoch()))
+    status->set_coordinator_silent_ms(absl::ToInt64Milliseconds(now - link_.last_contact()));
 }
 
 void AgentCore::TellIfChanged(BootTime now, Effects* out) {
-  if (link_ == Link::kUp && Digest(MakeStatus(now)) != last_digest_) TellCoordinator(now, out);
+  if (link_.up() && Digest(MakeStatus(now)) != sent_.last_digest()) TellCoordinator(now, out);
 }
 
 v1::AgentStatus AgentCore::MakeStatus(BootTime now) const {
@@ -71,7 +51,7 @@ v1::AgentStatus AgentCore::MakeStatus(BootTime now) const {
   const v1::Memory& stored = host_.memory();
   *status.mutable_epoch() = memory_.epoch();
   *status.mutable_applied() = stored.applied();
-  status.set_phase(CurrentPhase());
+  status.set_phase(PhaseOf(host_, host_gone_));
   const bool alive = host_.phase() != v1::HOST_PHASE_IDLE && !host_gone_;
   status.set_live_workers(alive ? std::max(1, host_.workers_size()) : 0);
   status.set_in_job_ms(absl::ToInt64Milliseconds(now - FromBootNanos(memory_.joined_boot_ns())));
@@ -88,7 +68,7 @@ v1::AgentStatus AgentCore::MakeStatus(BootTime now) const {
     }
   }
   if (stored.has_verdict()) *status.mutable_verdict() = stored.verdict();
-  status.set_predecessor_dead(predecessor_dead_);
+  status.set_predecessor_dead(probe_.dead());
   status.set_trouble(host_.leave().reason().empty() ? host_.trouble() : host_.leave().reason());
   status.set_preparing(host_.preparing());
   status.set_cancelled(host_.leave().cancel());
@@ -110,24 +90,24 @@ void AgentCore::DescribeRound(BootTime now, v1::AgentStatus* status) const {
     const absl::Duration age = now - FromBootNanos(stored.primary_ended_boot_ns());
     last->mutable_primary_ended()->set_age_ms(absl::ToInt64Milliseconds(absl::Ceil(age, absl::Milliseconds(1))));
   }
-  status->set_progressed(StartedLast() && host_.progressed());
-  status->set_outcome(StartedLast() ? host_.outcome() : v1::OUTCOME_TOLD);
-  if (StartedLast() && host_.has_failure()) {
+  status->set_progressed(StartedLast(host_) && host_.progressed());
+  status->set_outcome(StartedLast(host_) ? host_.outcome() : v1::OUTCOME_TOLD);
+  if (StartedLast(host_) && host_.has_failure()) {
     *status->mutable_failure() = host_.failure();
     status->mutable_failure()->set_age_ms(absl::ToInt64Milliseconds(now - FromBootNanos(host_.failure_boot_ns())));
   }
 }
 
-bool AgentCore::StartedLast() const {
-  return IsSet(host_.started()) && Same(host_.started(), host_.memory().last().id());
+bool StartedLast(const v1::HostStatus& host) {
+  return IsSet(host.started()) && Same(host.started(), host.memory().last().id());
 }
 
-v1::Phase AgentCore::CurrentPhase() const {
-  if (host_gone_) return v1::PHASE_HOST_GONE;
-  if (host_.leave().signal() != 0) return v1::PHASE_LEAVING;
-  const bool failed = host_.outcome() == v1::OUTCOME_FAILED;
-  const bool succeeded = host_.outcome() == v1::OUTCOME_SUCCEEDED;
-  switch (host_.phase()) {
+v1::Phase PhaseOf(const v1::HostStatus& host, bool host_gone) {
+  if (host_gone) return v1::PHASE_HOST_GONE;
+  if (host.leave().signal() != 0) return v1::PHASE_LEAVING;
+  const bool failed = host.outcome() == v1::OUTCOME_FAILED;
+  const bool succeeded = host.outcome() == v1::OUTCOME_SUCCEEDED;
+  switch (host.phase()) {
     case v1::HOST_PHASE_STUCK:
       return v1::PHASE_UNUSABLE;
     case v1::HOST_PHASE_STARTING:
@@ -140,10 +120,10 @@ v1::Phase AgentCore::CurrentPhase() const {
     default:
       break;
   }
-  const bool stopped = Compare(host_.memory().stopped(), host_.started()) >= 0;
-  if (StartedLast() && !stopped && failed) return v1::PHASE_FAILED;
-  if (StartedLast() && !stopped && succeeded) return v1::PHASE_SUCCEEDED;
-  return host_.unfit() ? v1::PHASE_UNUSABLE : v1::PHASE_READY;
+  const bool stopped = Compare(host.memory().stopped(), host.started()) >= 0;
+  if (StartedLast(host) && !stopped && failed) return v1::PHASE_FAILED;
+  if (StartedLast(host) && !stopped && succeeded) return v1::PHASE_SUCCEEDED;
+  return host.unfit() ? v1::PHASE_UNUSABLE : v1::PHASE_READY;
 }
 
 // Serializes what makes a status worth sending at once: all fields but those that change with time. The seq of the
