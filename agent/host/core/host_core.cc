@@ -138,7 +138,7 @@ void HostCore::OnDirective(BootTime now, const v1::HostDirective& directive, Eff
   const bool newly_applied = Compare(memory_.applied(), directive.memory().applied()) != 0;
   memory_ = directive.memory();  // stored before anything is done
   lease_.Extend(directive);
-  lease_.UpdateKernelTimer(round_.needs_lease(), out);
+  lease_.UpdateKernelTimer(round_.can_be_stopped(), out);
   serves_others_ = directive.serves_others();
   if (!departure_.begun() && !directive.leave().empty()) {
     BeginLeave(now, {.reason = directive.leave(), .grace = options_.termination_grace}, out);
@@ -191,7 +191,7 @@ void HostCore::MaybeStart(BootTime now, const v1::Round& round, Effects* out) {
   const auto leaves = departure_.InsteadOfRound(now, !IsSet(started()));
   if (leaves) return BeginLeave(now, *leaves, out);
   round_.Start(now, round);
-  lease_.UpdateKernelTimer(round_.needs_lease(), out);
+  lease_.UpdateKernelTimer(round_.can_be_stopped(), out);
   out->push_back(SpawnWorkers{round});
   SendStatus(out);
 }
@@ -239,12 +239,12 @@ void HostCore::BeginStop(BootTime now, const Stop& stop, Effects* out) {
 
 void HostCore::WatchStop(BootTime now, Effects* out) {
   if (!round_.OnTick(now, out)) return;
-  lease_.UpdateKernelTimer(round_.needs_lease(), out);
+  lease_.UpdateKernelTimer(round_.can_be_stopped(), out);
   SendStatus(out);
 }
 
 void HostCore::WatchLease(BootTime now, Effects* out) {
-  if (!round_.needs_lease() || !lease_.IsEnding(now)) return;
+  if (!round_.can_be_stopped() || !lease_.IsEnding(now)) return;
   if (!round_.stopping()) {
     const bool awaits_members = memory_.served() && agent_.attached();
     Say(Severity::kWarning, lease_.WhyItEnds(now, awaits_members), out, {.event = events::kLeaseEnded});
@@ -267,7 +267,7 @@ void HostCore::OnRoundOutput(BootTime now, const std::string& lines, Effects* ou
 }
 
 void HostCore::RoundIsOver(BootTime now, Effects* out) {
-  lease_.UpdateKernelTimer(round_.needs_lease(), out);
+  lease_.UpdateKernelTimer(round_.can_be_stopped(), out);
   fitness_.OnRoundOver();
   Prepare(now, out);
   SendStatus(out);
@@ -375,7 +375,7 @@ void HostCore::DecideExit(const v1::Exit& exit, Effects* out) {
 // The host ends when nothing of any round is alive and its agent has closed the link or exceeded its time limit.
 void HostCore::WatchEnd(BootTime now, Effects* out) {
   const bool ends = exit_.decided() || departure_.begun();
-  if (finished_ || !ends || round_.needs_lease()) return;  // what survives SIGKILL is not waited for
+  if (finished_ || !ends || round_.can_be_stopped()) return;  // what survives SIGKILL is not waited for
   if (!fitness_.End(now, out)) return;
   if (exit_.decided()) {
     if (exit_.Flush(now)) SendStatus(out);

@@ -36,7 +36,8 @@ class Lease {
   // awaits_members: the lease depends on the answers of other nodes, because this node serves the coordinator.
   std::string WhyItEnds(BootTime now, bool awaits_members) const;
 
-  // Sets the kernel's timer to the end of the lease, or disarms it. guards: there are workers that may still run.
+  // Sets the kernel's timer to the end of the lease, or disarms it. guards: there are workers that can be ended.
+  // Otherwise killing the host would end nothing, and its report of the job's end would be lost.
   void UpdateKernelTimer(bool guards, Effects* out);
 
  private:

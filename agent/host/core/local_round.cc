@@ -80,7 +80,7 @@ bool LocalRound::OnProgress() { return IsSet(id()) && !std::exchange(progressed_
 // ---- the stop -----------------------------------------------------------------------------------------------
 
 bool LocalRound::BeginStop(BootTime now, const Stop& stop, Effects* out) {
-  if (!needs_lease()) return false;
+  if (!can_be_stopped()) return false;
   if (ladder_) {
     ladder_->Hasten(now + stop.grace);
     return false;

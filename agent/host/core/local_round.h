@@ -47,9 +47,8 @@ class LocalRound {
   v1::HostPhase phase() const { return phase_; }
   bool active() const { return phase_ != v1::HOST_PHASE_IDLE; }
   bool stuck() const { return phase_ == v1::HOST_PHASE_STUCK; }  // something survives SIGKILL
-  // Whether the end of the lease must end it. Not if it is stuck: SIGKILL is pending already, so killing the host
-  // would end nothing more, and its report of the job's end would be lost.
-  bool needs_lease() const { return active() && !stuck(); }
+  // Whether anything that is left can still be ended. Not if it is stuck: SIGKILL is pending for all that is left.
+  bool can_be_stopped() const { return active() && !stuck(); }
   bool stopping() const { return ladder_.has_value(); }  // muster stops the workers; false once the round is over
   const v1::RoundId& id() const { return round_.id(); }  // unset: none was started yet
   v1::Outcome outcome() const { return outcome_; }

@@ -110,11 +110,11 @@ TEST_F(LocalRoundTest, TheGraceCanOnlyBeShortened) {
 TEST_F(LocalRoundTest, WhatSurvivesSigkillMakesItStuck) {
   EXPECT_TRUE(Stop(absl::ZeroDuration()));
   EXPECT_FALSE(Tick(absl::ZeroDuration()));
-  EXPECT_TRUE(round_.needs_lease());
+  EXPECT_TRUE(round_.can_be_stopped());
   EXPECT_FALSE(Tick(kStuckAfterKill));
   EXPECT_TRUE(Tick(kNano));
   EXPECT_TRUE(round_.stuck());
-  EXPECT_FALSE(round_.needs_lease());
+  EXPECT_FALSE(round_.can_be_stopped());
   EXPECT_EQ(round_.trouble(), "2 workers survive SIGKILL");
   EXPECT_FALSE(Stop()) << "SIGKILL is pending already";
 }
