@@ -25,8 +25,8 @@
 #include "cli/options/exit_codes.h"
 #include "cli/options/nearest.h"
 #include "cli/options/values.h"
+#include "cli/plan/container.h"
 #include "cli/plan/machine.h"
-#include "cli/plan/sagemaker.h"
 #include "cli/plan/version.h"
 
 namespace muster::cli {
@@ -121,8 +121,9 @@ int Dispatch(int argc, char** argv) {
   if (name == "version" || name == "--version") return VersionCommand(invocation);
   if (name == "--help" || name == "-h") return Print(MainHelp());
   if (name == "help") return HelpCommand(invocation);
-  // With ENTRYPOINT ["muster"] the word `train`, which SageMaker adds, is the whole command line.
-  if (name == kTrainWord && OnSageMaker(ReadEnvironment())) {
+  // With ENTRYPOINT ["muster"] the word that the platform appends, such as `train`, is the whole command line.
+  const discovery::ContainerConventions* const container = ContainerHere(ReadEnvironment());
+  if (container != nullptr && name == container->word) {
     return RunCommand({argv[0], argv, {argv + 1, argv + argc}});
   }
   return Complain(NoSuchCommand(name));

@@ -24,9 +24,9 @@
 #include "cli/options/known_launchers.h"
 #include "cli/options/log_level.h"
 #include "cli/options/option_table.h"
+#include "cli/plan/container.h"
 #include "cli/plan/launch.h"
 #include "cli/plan/machine.h"
-#include "cli/plan/sagemaker.h"
 #include "rendezvous/transport/address.h"
 
 namespace muster::cli {
@@ -114,13 +114,14 @@ void TakeFacts(const Environment& environment, const machine::MachineProbe& prob
   plan->config.mutable_facts()->insert(facts.begin(), facts.end());
 }
 
-// Writes an error before the start to SageMaker's failure file, too, which its console shows.
-void ReportToSageMaker(const Environment& environment, const absl::Status& status) {
-  if (!OnSageMaker(environment)) return;
-  const std::string file = SageMakerFailureFile(environment);
+// Writes an error before the start to the platform's failure file, too, which its console shows.
+void ReportToPlatform(const Environment& environment, const absl::Status& status) {
+  const discovery::ContainerConventions* const container = ContainerHere(environment);
+  if (container == nullptr) return;
+  const std::string file = FailureFile(*container, environment);
   const absl::Status written = host::FillFile(file, absl::StrCat("muster: ", status.message(), "\n"));
-  // The default folder is missing only if a resourceconfig.json is tried out on another machine.
-  if (absl::IsNotFound(written) && file == kSageMakerFailureFile) return;
+  // The default folder is missing only if the platform's files are tried out on another machine.
+  if (absl::IsNotFound(written) && file == container->failure_file) return;
   if (!written.ok()) Complain(written);
 }
 
@@ -143,7 +144,7 @@ int RunLine(const CommandLine& command_line, const Environment& environment, con
   machine.on_retryable_exit_code = [startup_signals](int code) { startup_signals->SetRetryableExitCode(code); };
   absl::StatusOr<RunPlan> plan = Plan(command_line, environment, machine);
   if (!plan.ok()) {
-    ReportToSageMaker(environment, plan.status());
+    ReportToPlatform(environment, plan.status());
     return Complain(plan.status());
   }
   if (invocation.command == kLocalCommand) plan->view.source = kLocalCommand;  // which made its CLUSTER_SPEC

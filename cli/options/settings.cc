@@ -25,7 +25,6 @@ namespace {
 
 constexpr char kOwnPrefix[] = "MUSTER_";
 constexpr char kTorchrunPrefix[] = "PET_";
-constexpr char kHostfile[] = "hostfile";  // the source that --hostfile chooses
 // Prefix of the values that Kubernetes sets for a Service whose name begins like ours ("muster-master").
 constexpr char kServiceValue[] = "tcp://";
 
@@ -159,7 +158,7 @@ absl::StatusOr<bool> ParsePools(const std::string& text) {
 }
 
 absl::StatusOr<std::string> ParseSource(const std::string& text) {
-  if (discovery::IsSource(text)) return text;
+  if (discovery::FindSource(text) != nullptr) return text;
   return absl::InvalidArgumentError("expected one of " + discovery::SourceNames());
 }
 
@@ -291,7 +290,7 @@ absl::Status CheckRelations(const CommandLine& command_line, const Settings& s) 
   if (s.node_rank && s.nnodes && s.node_rank->value >= max_nodes) {
     return WrongValue(*s.node_rank, absl::StrCat("must be less than the number of nodes, ", max_nodes));
   }
-  if (s.hostfile && s.source && s.source->value != kHostfile) {
+  if (s.hostfile && s.source && s.source->value != discovery::kHostfile) {
     return Fault(*s.hostfile,
                  absl::StrCat("cannot be used with ", ShownWithValue(s.source->source, s.source->text)));
   }
@@ -455,7 +454,7 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
   RETURN_IF_ERROR(reader.status());
   if (conf) RETURN_IF_ERROR(ConfReader(*conf, &s).Run());
   RETURN_IF_ERROR(CheckRelations(command_line, s));
-  if (s.hostfile) s.source = {kHostfile, s.hostfile->origin, s.hostfile->source, s.hostfile->text};
+  if (s.hostfile) s.source = {discovery::kHostfile, s.hostfile->origin, s.hostfile->source, s.hostfile->text};
   WarnOfMistypedVariables(environment, &s);
   return s;
 }

@@ -8,17 +8,17 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "agent/discovery/vertex.h"
+#include "agent/discovery/sources.h"
 #include "base/duration.h"
 #include "base/ids.h"
 #include "base/status_macros.h"
 #include "base/takeover.h"
 #include "base/utf8.h"
+#include "cli/plan/container.h"
 #include "cli/plan/leaving.h"
 #include "cli/plan/line_prefix.h"
 #include "cli/plan/membership.h"
 #include "cli/plan/named_ranks.h"
-#include "cli/plan/sagemaker.h"
 
 namespace muster::cli {
 namespace {
@@ -30,7 +30,6 @@ constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 constexpr char kOmpThreads[] = "OMP_NUM_THREADS";
 constexpr size_t kMaxTokenBytes = 4096;            // gRPC accepts 8 KiB for all headers of a call
 constexpr char kTokenVariable[] = "MUSTER_TOKEN";  // no option: every user can read a command line
-constexpr char kKubernetesVariable[] = "KUBERNETES_SERVICE_HOST";
 constexpr int kLeastBeatsPerLease = 4;
 constexpr int kMaxWorkers = INT32_MAX;  // global ranks are 32 bits
 
@@ -64,7 +63,8 @@ class Planner {
     plan_->on_platform = membership_.on_platform;
     plan_->platform = membership_.platform;
     if (!settings_.retryable_exit_code) ReportRetryCode(DefaultRetryCode().first);
-    if (IsVertex() && !membership_.on_platform) discovery::TakeVertexFolders(environment_, &plan_->view);
+    const auto take_variables = Platform().take_variables;
+    if (take_variables != nullptr && !membership_.on_platform) take_variables(environment_, &plan_->view);
     RETURN_IF_ERROR(TakeIdentity());
     TakeMembership();
     RETURN_IF_ERROR(CheckText());
@@ -81,7 +81,7 @@ class Planner {
     TakeOutput();
     const bool of_local = environment_.count(kRedrawsVariable) > 0;
     RETURN_IF_ERROR(CheckNamedRanks(settings_, *config_, of_local, &plan_->view.warnings));
-    return TakeSageMaker(settings_, environment_, machine_, plan_);
+    return TakeContainer(settings_, environment_, machine_, plan_);
   }
 
  private:
@@ -289,13 +289,13 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // How long to wait for lost nodes and a lost primary. On Slurm shorter: it restarts no task of a step, and
-  // waiting nodes hold their GPUs.
+  // How long to wait for lost nodes and a lost primary; shorter where the platform replaces none.
   void TakeReturns() {
-    const bool slurm = membership_.view.source == "slurm";
+    const discovery::Traits& source = discovery::TraitsOf(membership_.view.source);
+    const bool own = source.replacement_wait > absl::ZeroDuration();
     const auto ms = [&](const char* name, const Given<absl::Duration>& given, absl::Duration otherwise) {
       return absl::ToInt64Milliseconds(
-          Pick(name, given, slurm ? kSlurmReturn : otherwise, slurm ? "Slurm" : kDefault));
+          Pick(name, given, own ? source.replacement_wait : otherwise, own ? source.label : kDefault));
     };
     config_->set_rejoin_timeout_ms(ms("rejoin-timeout", settings_.rejoin_timeout, kRejoinTimeout));
     config_->set_coordinator_timeout_ms(
@@ -314,24 +314,15 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // Whether the machine is Vertex AI's, even if the membership comes from options.
-  bool IsVertex() const { return membership_.platform == "vertex"; }
+  // Of the platform that the machine belongs to, even if the membership comes from options.
+  const discovery::Traits& Platform() const { return discovery::TraitsOf(membership_.platform); }
 
-  // Known by variables that every pod has, or that only Kubernetes sets.
-  bool InPod() const {
-    const auto has = [&](const char* variable) { return environment_.count(variable) > 0; };
-    const std::string& platform = membership_.platform;
-    const bool of_pods = platform == "indexed-job" || platform == "jobset" || platform == "statefulset" ||
-                         platform == "volcano" || (platform == "pytorchjob" && has("PET_MASTER_ADDR"));
-    return of_pods || has(kKubernetesVariable) || has("JOB_COMPLETION_INDEX");
-  }
+  bool InPod() const { return discovery::InPod(membership_.platform, environment_); }
 
-  // Users set PET_ variables, too; only in a pod are they Kubeflow's.
   std::pair<int, std::string> DefaultRetryCode() const {
-    if (IsVertex()) return {kVertexRetryCode, "Vertex AI"};
-    const bool by_pet = membership_.platform == "pytorchjob" || membership_.platform == "trainer";
-    if (InPod() && by_pet) return {kKubeflowRetryCode, "Kubeflow"};
-    return {0, kDefault};
+    const discovery::RetryCode& retry = Platform().retry;
+    if (retry.code == 0 || (retry.only_in_pod && !InPod())) return {0, kDefault};
+    return {retry.code, Platform().label};
   }
 
   void ReportRetryCode(int code) const {
@@ -340,11 +331,8 @@ class Planner {
 
   // The platform's time between SIGTERM and SIGKILL, less a reserve, and its origin.
   std::pair<absl::Duration, std::string> DefaultTerminationGrace() const {
-    // Vertex AI runs on Kubernetes but documents no time: assume the shortest usual one.
-    const std::string& source = membership_.platform;
-    if (IsVertex()) return {kVertexGrace, "Vertex AI"};
-    if (source == kSageMaker) return {kSageMakerGrace, "SageMaker"};
-    if (source == "slurm" || source == "slurm-node") return {kSlurmGrace, "Slurm"};
+    const discovery::Traits& platform = Platform();
+    if (platform.termination_grace > absl::ZeroDuration()) return {platform.termination_grace, platform.label};
     // A node that watches for preemption runs on a spot machine, where ordinary pods have 15 s.
     const v1::NoticeSource::Kind notice = config_->notice().kind();
     if (notice == v1::NoticeSource::GCE || notice == v1::NoticeSource::AWS) return {kSpotGrace, "spot machine"};
@@ -458,11 +446,13 @@ class Planner {
       }
     }
     config_->set_log_json(settings_.log_json && settings_.log_json->value);
-    const bool vertex = IsVertex();
-    config_->set_log_split(settings_.log_split ? settings_.log_split->value : vertex);
+    const discovery::Traits& platform = Platform();
+    config_->set_log_split(settings_.log_split ? settings_.log_split->value : platform.stderr_means_error);
     LineOf("log-format", settings_.log_json);
     Line("log-streams", config_->log_split() ? "split" : "stderr",
-         settings_.log_split ? settings_.log_split->source : (vertex ? "Vertex AI" : kDefault));
+         settings_.log_split           ? settings_.log_split->source
+         : platform.stderr_means_error ? platform.label
+                                       : kDefault);
     if (settings_.report) plan_->report.report_file = settings_.report->value;
     LineOf("log-dir", settings_.log_dir);
     LineOf("redirects", settings_.redirects);
@@ -485,8 +475,8 @@ class Planner {
 // for a single-node job that no platform describes.
 std::string SourceShown(const RunPlan& plan) {
   const std::string& source = plan.view.source;
-  const bool from_options = source == "flags";
-  if (plan.config.single_node() && (from_options || source == "single")) return "";
+  const bool from_options = source == discovery::kFromOptions;
+  if (plan.config.single_node() && (from_options || source == discovery::kSingleNode)) return "";
   if (!from_options) return source;
   for (const SettingLine& line : plan.lines) {
     if (line.name == "nnodes" && !line.origin.starts_with("--")) return "from " + line.origin;

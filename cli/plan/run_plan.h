@@ -22,8 +22,6 @@ namespace muster::cli {
 inline constexpr absl::Duration kJoinTimeout = absl::Seconds(600);
 inline constexpr absl::Duration kRejoinTimeout = absl::Seconds(1800);
 inline constexpr absl::Duration kCoordinatorTimeout = absl::Seconds(900);
-// Both timeouts on Slurm: it restarts no task, so only a network cut can end by itself.
-inline constexpr absl::Duration kSlurmReturn = absl::Minutes(5);
 inline constexpr absl::Duration kReconnectGrace = absl::Seconds(2);
 inline constexpr absl::Duration kShutdownTimeout = absl::Seconds(30);
 inline constexpr absl::Duration kLastCall = absl::Seconds(30);
@@ -36,18 +34,11 @@ inline constexpr absl::Duration kPreflightTimeout = absl::Seconds(60);
 inline constexpr absl::Duration kGpuReleaseTimeout = absl::Seconds(30);
 inline constexpr absl::Duration kJoinSettle = absl::Seconds(5);
 inline constexpr int kPlatformMaxRestarts = 3;
-// Defaults of --termination-grace: the platform's time from its stop signal to SIGKILL, less a reserve for muster.
+// Defaults of --termination-grace if the platform has none of its own: the time to SIGKILL, less a reserve.
 inline constexpr absl::Duration kContainerGrace = absl::Seconds(8);    // of the usual 10
-inline constexpr absl::Duration kVertexGrace = absl::Seconds(8);       // not documented; the shortest usual time
 inline constexpr absl::Duration kSpotGrace = absl::Seconds(10);        // of the 15 that GKE gives ordinary pods
 inline constexpr absl::Duration kKubernetesGrace = absl::Seconds(25);  // of the usual 30
-inline constexpr absl::Duration kSlurmGrace = absl::Seconds(25);       // of KillWait's 30
-inline constexpr absl::Duration kSageMakerGrace = absl::Seconds(110);  // of the documented 120
 inline constexpr absl::Duration kPlainGrace = absl::Seconds(30);
-
-// Exit codes after which a platform runs a job again.
-inline constexpr int kVertexRetryCode = 134;    // the platform reads it as SIGABRT and retries
-inline constexpr int kKubeflowRetryCode = 143;  // its ExitCode policy retries 128 and above
 
 struct Machine {
   std::string hostname;
