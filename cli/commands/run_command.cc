@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "agent/host/host_process.h"
 #include "agent/host/init.h"
 #include "agent/host/report/job_end.h"
@@ -16,9 +17,9 @@
 #include "base/proc/process_setup.h"
 #include "base/status_macros.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/completion.h"
 #include "cli/commands/help.h"
 #include "cli/commands/startup_signals.h"
-#include "cli/options/completion.h"
 #include "cli/options/deepspeed.h"
 #include "cli/options/exit_codes.h"
 #include "cli/options/known_launchers.h"
@@ -194,7 +195,60 @@ DeepspeedMachine ThisMachine(const Environment& environment, const std::string& 
           .env_files = DeepspeedEnvFiles(environment)};
 }
 
+void AppendOptions(std::string* out) {
+  const auto& table = RunOptions();
+  AppendGroup(table, Group::kMembership, "Membership (read from the platform where there is one)", out);
+  AppendGroup(table, Group::kWorkers, "Workers of this node", out);
+  AppendGroup(table, Group::kRestarts, kRestartsTitle, out);
+  AppendGroup(table, Group::kTimes, kTimesTitle, out);
+  AppendGroup(table, Group::kProgram, "Program", out);
+  AppendGroup(table, Group::kOutput, "Output and report", out);
+  AppendGroup(table, Group::kTorchrun, "Options of torchrun, accepted for compatibility", out);
+}
+
 }  // namespace
+
+std::string RunHelp() { return RunHelp("muster run"); }
+
+std::string RunHelp(std::string_view command) {
+  std::string out = absl::StrCat("Usage: ", AsAbsl(command), " [options] [--] SCRIPT [ARGS]\n");
+  if (command != "muster run")
+    out += "\nmuster, called by this name, takes the options of torchrun and its own.\n";
+  out += absl::StrReplaceAll(R"(
+Runs this node's workers of a job. All arguments after SCRIPT are passed to it.
+
+  COMMAND train.py                              in a container on every node
+  COMMAND --nproc-per-node gpu train.py         on one machine, all its GPUs
+  COMMAND --nnodes 2 --node-rank 1 --master-addr A train.py
+  COMMAND --nnodes 2:4 --rdzv-endpoint A:29400 --rdzv-id job1 train.py
+)",
+                             {{"COMMAND", AsAbsl(command)}});
+  out += R"(
+Each option can also be set by a variable: --node-rank by MUSTER_NODE_RANK, and
+options of torchrun by PET_NODE_RANK, too. The command line takes precedence,
+then MUSTER_, then PET_, then the platform. Names of options may be written with
+dashes or underscores.
+)";
+  AppendOptions(&out);
+  AppendVariables(&out);
+  return out;
+}
+
+std::string DeepspeedHelp() {
+  std::string out = R"(Usage: deepspeed [options] SCRIPT [ARGS]
+
+muster, called by this name, takes the options of DeepSpeed. There is no SSH:
+for several hosts run the same command on each of them; each host finds its rank
+in the hostfile (or set --node_rank). For muster's own options: muster run -h.
+)";
+  const auto& table = DeepspeedOptions();
+  AppendGroup(table, Group::kMembership, "Hosts", &out);
+  AppendGroup(table, Group::kWorkers, "Workers", &out);
+  AppendGroup(table, Group::kProgram, "Program", &out);
+  AppendGroup(table, Group::kOutput, "Output", &out);
+  AppendGroup(table, Group::kTorchrun, "Accepted without effect", &out);
+  return out;
+}
 
 int RunCommand(const Invocation& invocation) {
   if (getpid() == 1) return host::RunInit(invocation.argv);

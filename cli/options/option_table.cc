@@ -4,15 +4,6 @@
 #include <iterator>
 
 namespace muster::cli {
-namespace {
-
-const std::vector<OptionSpec>* With(const std::vector<OptionSpec>& extra) {
-  auto* const table = new std::vector<OptionSpec>(extra);
-  table->insert(table->end(), RunOptions().begin(), RunOptions().end());
-  return table;
-}
-
-}  // namespace
 
 const std::vector<OptionSpec>& RunOptions() {
   using enum Group;
@@ -210,23 +201,25 @@ const std::vector<OptionSpec>& RunOptions() {
   return *table;
 }
 
-const std::vector<OptionSpec>& LocalOptions() {
-  static const auto* const table =
-      With({{"nodes", "N", Group::kOther, false, "Number of nodes to start on this machine. Required."}});
+// The order is that of the help text.
+const std::vector<VariableSpec>& OwnVariables() {
+  static const auto* const table = new std::vector<VariableSpec>{
+      {"TOKEN", "Shared secret; the primary refuses nodes without it. It is sent unencrypted: there is no TLS."},
+      {"LOG_LEVEL", "Log level: debug, info, warning or error. Default: info."},
+      {"SUBDOMAIN",
+       "Kubernetes: the headless Service that gives the pods their names, if /etc/hosts does not have it."},
+      {"PODS_PER_JOB", "JobSet of several jobs: number of pods of each."},
+      {"JOB_INDEX", "JobSet of several jobs: index of this job (job-global-index), if the host name lacks it."},
+      {"SAGEMAKER_CONFIG", "SageMaker: path of resourceconfig.json. Default: the one in /opt/ml/input/config."},
+      {"SAGEMAKER_FAILURE", "SageMaker: path of the failure file. Default: /opt/ml/output/failure."},
+  };
   return *table;
 }
 
-const std::vector<OptionSpec>& EnvOptions() {
-  static const auto* const table = With({{"json", "", Group::kOther, false, "Print one JSON object."},
-                                         {"check", "", Group::kOther, false, "Check this node for problems."}});
-  return *table;
-}
-
-const std::vector<OptionSpec>& HostfileCommandOptions() {
-  static const auto* const table = With({{"slots", "N", Group::kOther, false,
-                                          "Slots of each host. Default: those of the hostfile that is read, else "
-                                          "the number of workers that this node would start."}});
-  return *table;
+const std::vector<OptionSpec>* WithRunOptions(const std::vector<OptionSpec>& own) {
+  auto* const table = new std::vector<OptionSpec>(own);
+  table->insert(table->end(), RunOptions().begin(), RunOptions().end());
+  return table;
 }
 
 // The options of `muster run` that concern the job as a whole, without those of a single node.

@@ -27,12 +27,17 @@ const std::vector<OptionSpec>& RunOptions();
 // command line; nodes ignore theirs then.
 bool IsRestartPolicyOption(std::string_view name);
 
-// RunOptions() and the subcommand's own options.
-const std::vector<OptionSpec>& LocalOptions();
-const std::vector<OptionSpec>& EnvOptions();
-const std::vector<OptionSpec>& HostfileCommandOptions();
+// A subcommand's own options and RunOptions(), in this order. For the table of a subcommand, which is never freed.
+const std::vector<OptionSpec>* WithRunOptions(const std::vector<OptionSpec>& own);
 
 const std::vector<OptionSpec>& CoordinatorCommandOptions();  // some of RunOptions(), and --listen
+
+// A variable of muster that has no option.
+struct VariableSpec {
+  std::string_view name;  // after MUSTER_
+  std::string_view help;
+};
+const std::vector<VariableSpec>& OwnVariables();
 
 const OptionSpec* FindOption(const std::vector<OptionSpec>& table, std::string_view name);  // nullptr: none
 

@@ -16,7 +16,6 @@
 #include "base/problem.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
-#include "cli/options/completion.h"
 #include "cli/options/nearest.h"
 #include "rendezvous/core/options.h"
 
@@ -308,9 +307,8 @@ std::vector<std::string> KnownVariables(const char* prefix) {
   for (const OptionSpec& spec : RunOptions()) {
     if (own || spec.torchrun) known.push_back(VariableName("", spec.name));
   }
-  if (own)
-    known.insert(known.end(), {"TOKEN", "LOG_LEVEL", "SUBDOMAIN", "PODS_PER_JOB", "JOB_INDEX", "SAGEMAKER_CONFIG",
-                               "SAGEMAKER_FAILURE"});
+  if (!own) return known;
+  for (const VariableSpec& variable : OwnVariables()) known.emplace_back(variable.name);
   return known;
 }
 
@@ -372,7 +370,7 @@ void ReadRestarts(Reader* reader, Settings* s) {
 Given<std::string> ReadTorchrunOptions(Reader* reader, Settings* s) {
   Given<std::string> conf, backend, ignored;
   Given<double> interval;
-  reader->Read<std::string>("print-completion", &ignored, CompletionScript);
+  reader->Read<std::string>("print-completion", &ignored, ParseShell);
   reader->Text("rdzv-conf", &conf);
   reader->Read<std::string>("rdzv-backend", &backend, ParseBackend);
   reader->Read<std::string>("start-method", &ignored, ParseStartMethod);

@@ -234,4 +234,9 @@ bool IsLoopback(std::string_view host) {
   return inet_pton(AF_INET, text.c_str(), &address) == 1 && (ntohl(address.s_addr) >> 24) == 127;
 }
 
+absl::StatusOr<std::string> ParseShell(std::string_view text) {
+  if (text == "bash" || text == "zsh") return std::string(text);
+  return absl::InvalidArgumentError("expected bash or zsh");
+}
+
 }  // namespace muster::cli

@@ -86,4 +86,6 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseRendezvous
 
 bool IsLoopback(std::string_view host);  // localhost, 127.0.0.0/8, ::1
 
+absl::StatusOr<std::string> ParseShell(std::string_view text);  // for --print-completion: "bash", "zsh"
+
 }  // namespace muster::cli
