@@ -24,8 +24,6 @@ constexpr int kKubeflowRetryCode = 143;  // its ExitCode policy retries 128 and 
 constexpr absl::Duration kVertexGrace = absl::Seconds(8);       // not documented; the shortest usual time
 constexpr absl::Duration kSageMakerGrace = absl::Seconds(110);  // of the documented 120
 constexpr absl::Duration kSlurmGrace = absl::Seconds(25);       // of KillWait's 30
-// It restarts no task of a step, so only a network cut can end by itself, and waiting nodes hold their GPUs.
-constexpr absl::Duration kSlurmReplacementWait = absl::Minutes(5);
 
 constexpr DeadlineSource kSlurmDeadline = {
     .variable = "SLURM_JOB_END_TIME",
@@ -140,7 +138,7 @@ const std::vector<Source>& Sources() {
        .shown_as = "Slurm, a step on several nodes",
        .traits = {.label = "Slurm",
                   .termination_grace = kSlurmGrace,
-                  .replacement_wait = kSlurmReplacementWait,
+                  .replaces_no_node = true,
                   .variables = {"SLURM_*"},
                   .job_variables = {"SLURM_STEP_*"},
                   .deadline = kSlurmDeadline}},

@@ -57,8 +57,8 @@ struct Traits {
 
   // Defaults, if neither an option nor a variable of muster sets the value.
   absl::Duration termination_grace = {};  // time from the stop signal to SIGKILL, less a reserve; zero: not known
-  absl::Duration replacement_wait = {};   // for lost nodes, as the platform replaces none; zero: it replaces them
   RetryCode retry = {};
+  bool replaces_no_node = false;    // so only a network cut can end by itself
   bool stderr_means_error = false;  // the platform shows every line of standard error as an error
 
   // Kubernetes.

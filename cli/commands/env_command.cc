@@ -11,8 +11,8 @@ namespace muster::cli {
 
 const std::vector<OptionSpec>& EnvOptions() {
   static const auto* const table =
-      WithRunOptions({{"json", "", Group::kOther, false, "Print one JSON object."},
-                      {"check", "", Group::kOther, false, "Check this node for problems."}});
+      WithRunOptions({{"json", "", Group::kOther, kOwn, "Print one JSON object."},
+                      {"check", "", Group::kOther, kOwn, "Check this node for problems."}});
   return *table;
 }
 
@@ -41,8 +41,8 @@ int EnvCommand(const Invocation& invocation) {
   const Machine machine = ReadMachine(environment);
   const absl::StatusOr<RunPlan> plan = Plan(*command_line, environment, machine);
   if (!plan.ok()) return Complain(plan.status());
-  const machine::Interpreter interpreter =
-      machine::ChooseInterpreter(environment, {plan->python, invocation.called_as}, machine::ProbeFile);
+  const machine::Interpreter interpreter = machine::ChooseInterpreter(
+      environment, {ValueOr<std::string>(plan->settings.python, ""), invocation.called_as}, machine::ProbeFile);
   const machine::Accelerators accelerators = machine.accelerators();
   const EnvReport report{*plan, interpreter, accelerators, environment};
   const bool json = command_line->given.count("json") > 0;

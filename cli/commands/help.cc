@@ -1,16 +1,14 @@
 #include "cli/commands/help.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "agent/discovery/sources.h"
 #include "base/status_macros.h"
+#include "cli/commands/platform_defaults.h"
 
 namespace muster::cli {
 namespace {
 
 constexpr size_t kTextColumn = 30;
-constexpr char kSourcesMark[] = "SOURCES";  // stands in an option's text for the names of all sources
 
 // Appends an option or a variable, and its help text in the column for texts.
 void AppendRow(const std::string& head, std::string_view text, std::string* out) {
@@ -62,7 +60,8 @@ void AppendGroup(const std::vector<OptionSpec>& table, Group group, const char* 
     if (spec.shorthand != 0) absl::StrAppend(&head, "-", std::string(1, spec.shorthand), ", ");
     absl::StrAppend(&head, "--", AsAbsl(spec.name));
     if (!spec.is_switch()) absl::StrAppend(&head, " ", AsAbsl(spec.value));
-    const std::string text = absl::StrReplaceAll(AsAbsl(spec.help), {{kSourcesMark, discovery::SourceNames()}});
+    std::string text = WithPlatformDefaults(spec.help);
+    if (!spec.reader.fallback.empty()) absl::StrAppend(&text, " Default: ", AsAbsl(spec.reader.fallback), ".");
     AppendRow(head, text, out);
   }
 }

@@ -12,7 +12,7 @@ namespace muster::cli {
 
 const std::vector<OptionSpec>& HostfileCommandOptions() {
   static const auto* const table =
-      WithRunOptions({{"slots", "N", Group::kOther, false,
+      WithRunOptions({{"slots", "N", Group::kOther, kOwn,
                        "Slots of each host. Default: those of the hostfile that is read, else "
                        "the number of workers that this node would start."}});
   return *table;

@@ -293,8 +293,8 @@ class LocalJob {
 }  // namespace
 
 const std::vector<OptionSpec>& LocalOptions() {
-  static const auto* const table = WithRunOptions(
-      {{"nodes", "N", Group::kOther, false, "Number of nodes to start on this machine. Required."}});
+  static const auto* const table =
+      WithRunOptions({{"nodes", "N", Group::kOther, kOwn, "Number of nodes to start on this machine. Required."}});
   return *table;
 }
 

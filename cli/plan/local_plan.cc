@@ -19,10 +19,8 @@
 namespace muster::cli {
 namespace {
 
-// Whether `muster local` sets this option itself: all membership options but the number of nodes and the run id.
-bool SetByLocal(const OptionSpec& spec) {
-  return spec.group == Group::kMembership && spec.name != "nnodes" && spec.name != "rdzv-id";
-}
+// Whether `muster local` sets this option itself: all membership options of a node, not those of the job.
+bool SetByLocal(const OptionSpec& spec) { return spec.group == Group::kMembership && !spec.has(kJob); }
 
 // Whether the variable belongs to another job, of an outer launcher or a platform.
 bool IsForeign(const std::string& name) {

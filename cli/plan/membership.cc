@@ -18,16 +18,14 @@ constexpr char kOuterLauncher[] =
     "LOCAL_RANK and TORCHELASTIC_RUN_ID are set: this is a worker of another launcher, which has this node's rank "
     "on the platform; give --standalone, or --rdzv-endpoint and --nnodes, for a separate job";
 
-bool IsTrue(const Given<bool>& given) { return given && given->value; }
-
 bool IsStandalone(const Settings& s) {
-  if (IsTrue(s.standalone)) return true;
+  if (IsOn(s.standalone)) return true;
   return s.rdzv_endpoint && s.rdzv_endpoint->value.port == uint16_t{0};
 }
 
 // The option or variable that sets the membership.
 std::string ExplicitSource(const Settings& s) {
-  if (IsTrue(s.standalone)) return s.standalone->source;
+  if (IsOn(s.standalone)) return s.standalone->source;
   return s.nnodes ? s.nnodes->source : s.rdzv_endpoint->source;
 }
 
@@ -35,7 +33,7 @@ bool NamesPrimary(const Settings& s) { return s.master_addr || s.rdzv_endpoint; 
 
 discovery::DiscoverOptions OptionsOf(const Settings& s) {
   discovery::DiscoverOptions options;
-  options.vertex.all_pools = IsTrue(s.all_pools);
+  options.vertex.all_pools = IsOn(s.all_pools);
   if (s.instance_groups) {
     options.sagemaker.instance_groups = s.instance_groups->value;
     options.sagemaker.groups_source = s.instance_groups->source;

@@ -32,7 +32,7 @@ TEST(Sources, WhatHasDefaultsHasALabel) {
   for (const Source& source : Sources()) {
     const Traits& traits = source.traits;
     const bool has_defaults = traits.termination_grace > absl::ZeroDuration() || traits.retry.code != 0 ||
-                              traits.replacement_wait > absl::ZeroDuration() || traits.stderr_means_error ||
+                              traits.replaces_no_node || traits.stderr_means_error ||
                               traits.container != nullptr || traits.deadline.variable != nullptr;
     EXPECT_TRUE(!has_defaults || *traits.label != '\0') << source.name;
   }
