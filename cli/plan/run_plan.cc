@@ -64,7 +64,7 @@ class Planner {
     RETURN_IF_ERROR(TakeOwnDevices());
     RETURN_IF_ERROR(TakeCpus());
     TakeOutput();
-    LinesOfTheOthers();
+    LinesOf({});
     const bool of_local = environment_.count(kRedrawsVariable) > 0;
     RETURN_IF_ERROR(CheckNamedRanks(settings_, *config_, of_local, &plan_->view.warnings));
     return TakeContainer(settings_, environment_, machine_, plan_);
@@ -86,18 +86,13 @@ class Planner {
     return setting->value;
   }
 
-  // Adds the lines of options that are in the configuration already.
+  // Adds the lines of options that are in the configuration already; no names: of all that have no line yet.
   void LinesOf(std::initializer_list<std::string_view> names) {
     for (const SettingLine& line : settings_.config_lines) {
-      if (std::find(names.begin(), names.end(), line.name) != names.end()) plan_->lines.push_back(line);
-    }
-  }
-
-  // Adds the lines of all such options that have none yet.
-  void LinesOfTheOthers() {
-    for (const SettingLine& line : settings_.config_lines) {
       const auto is_it = [&](const SettingLine& other) { return other.name == line.name; };
-      if (std::none_of(plan_->lines.begin(), plan_->lines.end(), is_it)) plan_->lines.push_back(line);
+      const bool named = std::find(names.begin(), names.end(), line.name) != names.end();
+      const bool shown = std::any_of(plan_->lines.begin(), plan_->lines.end(), is_it);
+      if (named || (names.size() == 0 && !shown)) plan_->lines.push_back(line);
     }
   }
 
@@ -314,11 +309,10 @@ class Planner {
   // Of the platform that the machine belongs to, even if the membership comes from options.
   const discovery::Traits& Platform() const { return discovery::TraitsOf(membership_.platform); }
 
-  bool InPod() const { return discovery::InPod(membership_.platform, environment_); }
-
   std::pair<int, std::string> DefaultRetryCode() const {
     const discovery::RetryCode& retry = Platform().retry;
-    if (retry.code == 0 || (retry.only_in_pod && !InPod())) return {0, kDefault};
+    if (retry.code == 0 || (retry.only_in_pod && !discovery::InPod(membership_.platform, environment_)))
+      return {0, kDefault};
     return {retry.code, Platform().label};
   }
 
@@ -333,7 +327,7 @@ class Planner {
     // A node that watches for preemption runs on a spot machine, where ordinary pods have 15 s.
     const v1::NoticeSource::Kind notice = config_->notice().kind();
     if (notice == v1::NoticeSource::GCE || notice == v1::NoticeSource::AWS) return {kSpotGrace, "spot machine"};
-    if (InPod()) return {kKubernetesGrace, "Kubernetes"};
+    if (discovery::InPod(membership_.platform, environment_)) return {kKubernetesGrace, "Kubernetes"};
     if (machine_.first_process) return {kContainerGrace, "first process of a container"};
     return {kPlainGrace, kDefault};
   }
