@@ -31,8 +31,14 @@ enum class NodeRole { kTrainer, kAux };  // aux: a replica that does not train; 
 // The run's name, as in torchrun, if no source gives one that is the same on all nodes.
 inline constexpr char kNoRunName[] = "none";
 
+// Names in ClusterView::source. Other names stand in the table of sources alone.
+inline constexpr char kVertex[] = "vertex";      // which `muster local` imitates
+inline constexpr char kHostfile[] = "hostfile";  // which --hostfile chooses
+inline constexpr char kFromOptions[] = "flags";  // no source: the membership comes from options
+inline constexpr char kSingleNode[] = "single";  // no source fits
+
 struct ClusterView {
-  std::string source;        // "vertex", "flags", "single", ...
+  std::string source;        // a name of the table of sources, or one of those above
   std::string evidence;      // what the source was recognized by; empty: as in the table of sources
   std::string primary_host;  // no brackets; empty: the source names none, and an option must
   uint16_t primary_port = 0;

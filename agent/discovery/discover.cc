@@ -1,4 +1,3 @@
-// To add a source, add a row to the table and a file to this folder.
 #include "agent/discovery/discover.h"
 
 #include <algorithm>
@@ -8,31 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "agent/discovery/address.h"
-#include "agent/discovery/aws_batch.h"
-#include "agent/discovery/azure_ml.h"
-#include "agent/discovery/hostfile.h"
-#include "agent/discovery/kubeflow.h"
-#include "agent/discovery/kubernetes.h"
-#include "agent/discovery/openmpi.h"
-#include "agent/discovery/slurm.h"
-#include "agent/discovery/static_variables.h"
-#include "agent/discovery/tf_config.h"
-#include "agent/discovery/volcano.h"
 #include "base/problem.h"
 #include "base/status_macros.h"
 
 namespace muster::discovery {
 namespace {
-
-constexpr std::string_view kAnyBefore = "*";
-constexpr char kHostfile[] = "hostfile";
-
-// Slurm's step of several nodes; with --source slurm, a single node as well.
-Reading ReadSlurmAsAsked(const Evidence& evidence, const DiscoverOptions& options) {
-  ASSIGN_OR_RETURN(std::optional<ClusterView> several, ReadSlurm(evidence));
-  if (several.has_value() || options.source.empty()) return several;
-  return ReadSlurmNode(evidence);
-}
 
 struct Found {
   const Source* source;
@@ -40,10 +19,8 @@ struct Found {
 };
 
 bool Implies(const Source& richer, const Source& implied) {
-  const std::vector<Implication>& all = Implications();
-  return std::any_of(all.begin(), all.end(), [&](const Implication& pair) {
-    return pair.implied == implied.name && (pair.richer == kAnyBefore || pair.richer == richer.name);
-  });
+  const auto& names = richer.implies;
+  return implied.yields_to_all || std::find(names.begin(), names.end(), implied.name) != names.end();
 }
 
 bool IsImplied(const std::vector<Found>& found, const Source& source) {
@@ -94,7 +71,7 @@ absl::Status Beside(const Found& found, const absl::Status& status) {
 
 ClusterView SingleNode() {
   ClusterView view;
-  view.source = "single";
+  view.source = kSingleNode;
   view.node_rank = 0;
   view.loopback_only = true;
   return view;
@@ -120,118 +97,7 @@ ClusterView Merged(std::vector<Found> all) {
   return view;
 }
 
-KubernetesOptions ForPods(const DiscoverOptions& options) {
-  return {options.nnodes, options.nnodes_source, options.primary_given};
-}
-
 }  // namespace
-
-const std::vector<Source>& Sources() {
-  static const auto* const table = new std::vector<Source>{
-      {"vertex", "CLUSTER_SPEC",
-       [](const Evidence& evidence, const DiscoverOptions& options) {
-         return ReadVertex(evidence.environment, options.vertex);
-       }},
-      {"sagemaker", "resourceconfig.json",
-       [](const Evidence& evidence, const DiscoverOptions& options) {
-         return ReadSageMaker(evidence, options.sagemaker);
-       }},
-      {"azureml", "AZ_BATCH_MASTER_NODE",
-       [](const Evidence& evidence, const DiscoverOptions&) { return ReadAzureMl(evidence); }},
-      {"openmpi", "OMPI_COMM_WORLD_RANK",
-       [](const Evidence& evidence, const DiscoverOptions&) { return ReadOpenMpi(evidence); }},
-      {"mvapich", "MV2_COMM_WORLD_RANK",
-       [](const Evidence& evidence, const DiscoverOptions&) { return ReadMvapich(evidence); }},
-      {"mpich", "PMI_RANK", [](const Evidence& evidence, const DiscoverOptions&) { return ReadMpich(evidence); }},
-      {"slurm", "SLURM_STEP_NODELIST", ReadSlurmAsAsked},
-      {"trainer", "PET_NODE_RANK",
-       [](const Evidence& evidence, const DiscoverOptions&) { return ReadTrainer(evidence); }},
-      {"pytorchjob", "PET_NNODES",
-       [](const Evidence& evidence, const DiscoverOptions&) { return ReadPytorchJob(evidence); }},
-      {"volcano", "VC_TASK_INDEX",
-       [](const Evidence& evidence, const DiscoverOptions&) { return ReadVolcano(evidence); }},
-      {"jobset", "JOBSET_NAME",
-       [](const Evidence& evidence, const DiscoverOptions& options) {
-         return ReadJobSet(evidence, ForPods(options));
-       }},
-      {"indexed-job", "JOB_COMPLETION_INDEX",
-       [](const Evidence& evidence, const DiscoverOptions& options) {
-         return ReadIndexedJob(evidence, ForPods(options));
-       }},
-      {"statefulset", "MUSTER_SUBDOMAIN",
-       [](const Evidence& evidence, const DiscoverOptions& options) {
-         return ReadStatefulSet(evidence, ForPods(options));
-       }},
-      {"tf_config", "TF_CONFIG",
-       [](const Evidence& evidence, const DiscoverOptions&) { return ReadTfConfig(evidence.environment); }},
-      {"batch", "AWS_BATCH_JOB_NUM_NODES",
-       [](const Evidence& evidence, const DiscoverOptions&) { return ReadBatch(evidence); }},
-      {"static", "MASTER_ADDR",
-       [](const Evidence& evidence, const DiscoverOptions&) { return ReadStatic(evidence); }},
-      {"slurm-node", "SLURM_JOB_ID",
-       [](const Evidence& evidence, const DiscoverOptions& /*options*/) { return ReadSlurmNode(evidence); }},
-      {kHostfile, kDefaultHostfile,
-       [](const Evidence& evidence, const DiscoverOptions& options) {
-         return ReadHostfile(evidence, options.hostfile, options.node_rank);
-       }},
-  };
-  return *table;
-}
-
-const std::vector<Implication>& Implications() {
-  static const auto* const table = new std::vector<Implication>{
-      // Vertex AI sets TF_CONFIG itself, without evaluators, and its RANK counts other pools, too.
-      {"vertex", "tf_config"},
-      // A JobSet consists of Indexed Jobs, and Trainer v2 of JobSets: the index counts within one of several jobs.
-      {"trainer", "pytorchjob"},
-      {"trainer", "jobset"},
-      {"trainer", "indexed-job"},
-      {"trainer", "statefulset"},
-      {"jobset", "indexed-job"},
-      {"jobset", "statefulset"},
-      // The names of their pods end in numbers, too.
-      {"pytorchjob", "statefulset"},
-      {"indexed-job", "statefulset"},
-      {"volcano", "statefulset"},
-      // Volcano may schedule the pods of the others, and its index counts within one task.
-      {"trainer", "volcano"},
-      {"pytorchjob", "volcano"},
-      // Jobs may run the pods of a PyTorchJob or a task; the index then counts within one of several jobs.
-      {"pytorchjob", "indexed-job"},
-      {"volcano", "indexed-job"},
-      // Azure's MPI jobs are started by its mpirun.
-      {"azureml", "openmpi"},
-      {"azureml", "mvapich"},
-      {"azureml", "mpich"},
-      // Open MPI sets PMI_RANK as well, for other libraries.
-      {"openmpi", "mpich"},
-      // MVAPICH's Hydra sets both.
-      {"mvapich", "mpich"},
-      // srun sets no OMPI_COMM_WORLD_*, so these come from mpirun; the step's variables describe mpirun's daemons,
-      // and the node of mpirun has no daemon.
-      {"openmpi", "slurm"},
-      // Most platforms and many scripts set MASTER_ADDR, RANK and so on, some for nodes and some for processes.
-      {"*", "static"},
-      // A single node of Slurm, or an allocation without a step, may be used to try out any other source.
-      {"*", "slurm-node"},
-      // A hostfile in an image exists on every platform. --source selects it explicitly.
-      {"*", "hostfile"},
-  };
-  return *table;
-}
-
-bool IsSource(std::string_view name) {
-  const std::vector<Source>& all = Sources();
-  return std::any_of(all.begin(), all.end(), [&](const Source& s) { return s.name == name; });
-}
-
-std::string SourceNames() {
-  std::string names;
-  for (const Source& source : Sources()) {
-    absl::StrAppend(&names, names.empty() ? "" : ", ", source.name);
-  }
-  return names;
-}
 
 absl::StatusOr<ClusterView> Discover(const Evidence& evidence, const DiscoverOptions& options) {
   std::vector<Found> found;
@@ -258,7 +124,7 @@ absl::StatusOr<ClusterView> Discover(const Evidence& evidence, const DiscoverOpt
 std::vector<std::string> SourcesHere(const Evidence& evidence, const DiscoverOptions& options) {
   std::vector<std::string> names;
   for (const Source& source : Sources()) {
-    if (source.name == kHostfile && options.hostfile.path.empty()) continue;  // it may just be part of the image
+    if (source.traits.is_host_list && options.hostfile.path.empty()) continue;  // it may just be part of the image
     const Reading reading = source.read(evidence, options);
     if (!reading.ok() || reading->has_value()) names.emplace_back(source.name);
   }

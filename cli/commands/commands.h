@@ -1,11 +1,12 @@
-// The subcommands. Each takes the words after its name and returns the exit code. A new one needs a declaration
-// here, a row in main.cc's Dispatch and HelpCommand, a help text (help.h) and its options (option_table.h).
+// The subcommands. A new one needs a row in this table and a file with its run function and its help text.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cli/options/option_table.h"
 
 namespace muster::cli {
 
@@ -16,6 +17,7 @@ struct Invocation {
   std::string command = "muster run";  // the command as typed, for help and errors
 };
 
+// Each takes the words after its name and returns the exit code.
 int RunCommand(const Invocation& invocation);
 int DeepspeedCommand(const Invocation& invocation);  // for a link named deepspeed
 int LocalCommand(const Invocation& invocation);
@@ -24,14 +26,106 @@ int EnvCommand(const Invocation& invocation);
 int HostfileCommand(const Invocation& invocation);
 int CoordinatorCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);
+int HelpCommand(const Invocation& invocation);
+
+// Help texts, at most 80 columns wide.
+std::string MainHelp();  // made from the table
+std::string RunHelp();
+std::string RunHelp(std::string_view command);  // as "torchrun"
+std::string DeepspeedHelp();
+std::string LocalHelp();
+std::string EnvHelp();
+std::string HostfileHelp();
+std::string CoordinatorHelp();
+
+// RunOptions() and the subcommand's own options.
+const std::vector<OptionSpec>& LocalOptions();
+const std::vector<OptionSpec>& EnvOptions();
+const std::vector<OptionSpec>& HostfileCommandOptions();
+
+inline constexpr char kLocalCommand[] = "muster local";
+inline constexpr char kLocalNodeCommand[] = "local-node";
+
+enum class CommandKind {
+  kStarts,    // starts a part of a job; first in the main help
+  kShows,     // prints something and starts nothing
+  kInternal,  // muster calls it itself; in no help, completion or message
+};
+
+struct Subcommand {
+  const char* name;
+  CommandKind kind;
+  int (*run)(const Invocation& invocation);
+  std::string (*help)();                                  // `muster help NAME`
+  const std::vector<OptionSpec>& (*options)() = nullptr;  // for completion; nullptr: it has none
+  const char* usage = nullptr;    // in the main help, after "muster NAME"; nullptr: the main help does not list it
+  const char* summary = nullptr;  // in the main help
+};
+
+// In the order of messages and of shell completion.
+inline constexpr Subcommand kSubcommands[] = {
+    {.name = "run",
+     .kind = CommandKind::kStarts,
+     .run = RunCommand,
+     .help = RunHelp,
+     .options = RunOptions,
+     .usage = "[options] [--] SCRIPT [ARGS]",
+     .summary =
+         "Run one node of a job; the same command on every node. The nodes find each other at the address of "
+         "the primary, which comes from the platform (CLUSTER_SPEC) or from options, agree on ranks, start "
+         "their workers, and restart all of them when a worker or a node fails."},
+    {.name = "local",
+     .kind = CommandKind::kStarts,
+     .run = LocalCommand,
+     .help = LocalHelp,
+     .options = LocalOptions,
+     .usage = "--nodes N [options] SCRIPT [ARGS]",
+     .summary = "Run N nodes on this machine, to try out a multi-node job."},
+    {.name = "env",
+     .kind = CommandKind::kShows,
+     .run = EnvCommand,
+     .help = EnvHelp,
+     .options = EnvOptions,
+     .usage = "[--json] [--check] [options]",
+     .summary =
+         "Show what was found, where, and the settings that follow from it; with --check, look for problems. "
+         "Starts nothing."},
+    {.name = "hostfile",
+     .kind = CommandKind::kShows,
+     .run = HostfileCommand,
+     .help = HostfileHelp,
+     .options = HostfileCommandOptions,
+     .usage = "[--slots N] [options]",
+     .summary = "Print the nodes of the job as a DeepSpeed hostfile: lines of HOST slots=N."},
+    {.name = "coordinator",
+     .kind = CommandKind::kStarts,
+     .run = CoordinatorCommand,
+     .help = CoordinatorHelp,
+     .options = CoordinatorCommandOptions,
+     .usage = "--nnodes N|MIN:MAX [options]",
+     .summary = "Run the coordinator alone, for jobs in which every node may be lost."},
+    {.name = "version",
+     .kind = CommandKind::kShows,
+     .run = VersionCommand,
+     .help = MainHelp,
+     .usage = "",
+     .summary = "Print the version."},
+    {.name = "help", .kind = CommandKind::kShows, .run = HelpCommand, .help = MainHelp},
+    {.name = kLocalNodeCommand, .kind = CommandKind::kInternal, .run = LocalNodeCommand, .help = MainHelp},
+};
+
+const Subcommand* FindSubcommand(std::string_view name);  // nullptr: none
+
+// The names of all subcommands that are not internal.
+std::vector<std::string> SubcommandNames();
+
+// The error for a word that is no subcommand; suggests the likely one.
+absl::Status NoSuchCommand(const std::string& name);
 
 // Prints "muster: --nnodes 0: expected ..." to standard error; returns the exit code of the status.
 int Complain(const absl::Status& status);
 
 // Prints to standard output; returns 0, or an exit code if not all of it could be written.
 int Print(const std::string& text);
-
-inline constexpr char kLocalCommand[] = "muster local";
-inline constexpr char kLocalNodeCommand[] = "local-node";
 
 }  // namespace muster::cli

@@ -56,6 +56,37 @@ absl::StatusOr<RunPlan> PlanCoordinator(CommandLine line, const Environment& env
 
 }  // namespace
 
+std::string CoordinatorHelp() {
+  std::string out = R"(Usage: muster coordinator --nnodes N|MIN:MAX [options]
+
+Runs the coordinator of a job alone, so that every node can be lost. The nodes
+run: muster run --coordinator HOST:PORT --nnodes ... SCRIPT
+
+The coordinator stores nothing on disk. When it is killed and restarted with the
+same options, it learns the state of the job from the nodes. If that takes less
+than two thirds of the lease, the workers keep running; else the group restarts
+once the coordinator is back. A --lease of 2m gives a cluster the time to
+reschedule it. Its exit code is the job's. Set the restart policy here, not on
+the nodes; only --progress-file is set on the nodes, since they see that file.
+
+If nodes have no --node-rank, the first round waits for one lease and a second:
+nodes that cannot be reached may still be running an earlier round.
+
+  muster coordinator --nnodes 2:4 --rdzv-id job1 --listen 29400 --lease 2m
+  muster run --coordinator c.example:29400 --nnodes 2:4 --rdzv-id job1 train.py
+)";
+  const auto& table = CoordinatorCommandOptions();
+  AppendGroup(table, Group::kOther, "Address", &out);
+  AppendGroup(table, Group::kMembership, kMembershipTitle, &out);
+  AppendGroup(table, Group::kRestarts, kRestartsTitle, &out);
+  AppendGroup(table, Group::kTimes, kTimesTitle, &out);
+  AppendGroup(table, Group::kOutput, "Output", &out);
+  out += R"(
+MUSTER_TOKEN and MUSTER_LOG_LEVEL apply as for muster run.
+)";
+  return out;
+}
+
 int CoordinatorCommand(const Invocation& invocation) {
   const auto line = ParseCommandLine(CoordinatorCommandOptions(), invocation.arguments, "muster coordinator");
   if (!line.ok()) return Complain(line.status());

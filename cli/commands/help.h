@@ -1,19 +1,29 @@
-// Help texts, at most 80 columns wide. Pure.
+// The parts that help texts are made of. Pure.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "cli/options/option_table.h"
 
 namespace muster::cli {
 
 inline constexpr size_t kHelpColumns = 80;
 
-std::string MainHelp();
-std::string RunHelp(std::string_view command = "muster run");  // or "torchrun"
-std::string DeepspeedHelp();                                   // for a link named deepspeed
-std::string LocalHelp();
-std::string EnvHelp();
-std::string HostfileHelp();
-std::string CoordinatorHelp();
+// Titles of groups that several commands have.
+inline constexpr char kMembershipTitle[] = "Membership";
+inline constexpr char kRestartsTitle[] = "Restart policy";
+inline constexpr char kTimesTitle[] = "Timeouts (in seconds, or with a unit: 500ms, 20s, 5m, 1h)";
+
+// Appends `text`, broken into lines that begin at `column`. The current line of `*out` is `at` columns long; the
+// text continues on it if `at` is not beyond `column`.
+void AppendWrapped(std::string_view text, size_t column, size_t at, std::string* out);
+
+// Appends the title and the table's options of the group, each with its help text.
+void AppendGroup(const std::vector<OptionSpec>& table, Group group, const char* title, std::string* out);
+
+// Appends the variables of muster that have no option.
+void AppendVariables(std::string* out);
 
 }  // namespace muster::cli

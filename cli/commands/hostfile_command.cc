@@ -10,6 +10,24 @@
 
 namespace muster::cli {
 
+const std::vector<OptionSpec>& HostfileCommandOptions() {
+  static const auto* const table =
+      WithRunOptions({{"slots", "N", Group::kOther, kOwn,
+                       "Slots of each host. Default: those of the hostfile that is read, else "
+                       "the number of workers that this node would start."}});
+  return *table;
+}
+
+std::string HostfileHelp() {
+  std::string out = R"(Usage: muster hostfile [--slots N] [options of muster run]
+
+Prints the nodes of the job that `muster run` would join as a DeepSpeed
+hostfile, in the order of their ranks. Starts nothing.
+)";
+  AppendGroup(HostfileCommandOptions(), Group::kOther, "In addition to the options of muster run", &out);
+  return out;
+}
+
 int HostfileCommand(const Invocation& invocation) {
   auto command_line = ParseCommandLine(HostfileCommandOptions(), invocation.arguments, "muster hostfile");
   if (!command_line.ok()) return Complain(command_line.status());

@@ -34,7 +34,6 @@
 #include "base/status_macros.h"
 #include "base/thread.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/help.h"
 #include "cli/commands/local_console.h"
 #include "cli/commands/startup_signals.h"
 #include "cli/options/exit_codes.h"
@@ -292,6 +291,30 @@ class LocalJob {
 };
 
 }  // namespace
+
+const std::vector<OptionSpec>& LocalOptions() {
+  static const auto* const table =
+      WithRunOptions({{"nodes", "N", Group::kOther, kOwn, "Number of nodes to start on this machine. Required."}});
+  return *table;
+}
+
+std::string LocalHelp() {
+  std::string out = R"(Usage: muster local --nodes N [options] SCRIPT [ARGS]
+
+Runs N nodes on this machine, each with a loopback address of its own and a
+CLUSTER_SPEC, as on a platform. Each line of output begins with the node and the
+rank of the worker that wrote it. The accelerators are divided among the nodes.
+Ctrl-C stops all nodes; a second one stops them at once. The exit code is that
+of the first node whose exit code is not 0.
+
+  muster local --nodes 3 --nproc-per-node 2 train.py --epochs 2
+
+--nodes N is required. All options of muster run (see muster run --help) are
+accepted, except those that set the membership. --nnodes MIN:MAX is accepted;
+nodes above MAX are spares. As on a platform, --max-restarts defaults to 3.
+)";
+  return out;
+}
 
 int LocalCommand(const Invocation& invocation) {
   if (getpid() == 1) return host::RunInit(invocation.argv);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "agent/host/host_process.h"
 #include "agent/host/init.h"
 #include "agent/host/report/job_end.h"
@@ -16,17 +17,17 @@
 #include "base/proc/process_setup.h"
 #include "base/status_macros.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/completion.h"
 #include "cli/commands/help.h"
 #include "cli/commands/startup_signals.h"
-#include "cli/options/completion.h"
 #include "cli/options/deepspeed.h"
 #include "cli/options/exit_codes.h"
 #include "cli/options/known_launchers.h"
 #include "cli/options/log_level.h"
 #include "cli/options/option_table.h"
+#include "cli/plan/container.h"
 #include "cli/plan/launch.h"
 #include "cli/plan/machine.h"
-#include "cli/plan/sagemaker.h"
 #include "rendezvous/transport/address.h"
 
 namespace muster::cli {
@@ -43,7 +44,7 @@ absl::Status CheckScriptIsGiven(const RunPlan& plan, const std::string& command)
 
 // Refuses `muster run python train.py` and the like, with the line to type instead.
 absl::Status CheckNoLauncherInside(const CommandLine& line, const RunPlan& plan) {
-  if (plan.no_python || plan.module) return absl::OkStatus();
+  if (plan.no_python || IsOn(plan.settings.module)) return absl::OkStatus();
   const std::optional<std::string> instead =
       LineInstead(line, access(line.script.c_str(), F_OK) == 0 && line.script.find('/') == std::string::npos);
   if (!instead) return absl::OkStatus();
@@ -114,13 +115,14 @@ void TakeFacts(const Environment& environment, const machine::MachineProbe& prob
   plan->config.mutable_facts()->insert(facts.begin(), facts.end());
 }
 
-// Writes an error before the start to SageMaker's failure file, too, which its console shows.
-void ReportToSageMaker(const Environment& environment, const absl::Status& status) {
-  if (!OnSageMaker(environment)) return;
-  const std::string file = SageMakerFailureFile(environment);
+// Writes an error before the start to the platform's failure file, too, which its console shows.
+void ReportToPlatform(const Environment& environment, const absl::Status& status) {
+  const discovery::ContainerConventions* const container = ContainerHere(environment);
+  if (container == nullptr) return;
+  const std::string file = FailureFile(*container, environment);
   const absl::Status written = host::FillFile(file, absl::StrCat("muster: ", status.message(), "\n"));
-  // The default folder is missing only if a resourceconfig.json is tried out on another machine.
-  if (absl::IsNotFound(written) && file == kSageMakerFailureFile) return;
+  // The default folder is missing only if the platform's files are tried out on another machine.
+  if (absl::IsNotFound(written) && file == container->failure_file) return;
   if (!written.ok()) Complain(written);
 }
 
@@ -143,7 +145,7 @@ int RunLine(const CommandLine& command_line, const Environment& environment, con
   machine.on_retryable_exit_code = [startup_signals](int code) { startup_signals->SetRetryableExitCode(code); };
   absl::StatusOr<RunPlan> plan = Plan(command_line, environment, machine);
   if (!plan.ok()) {
-    ReportToSageMaker(environment, plan.status());
+    ReportToPlatform(environment, plan.status());
     return Complain(plan.status());
   }
   if (invocation.command == kLocalCommand) plan->view.source = kLocalCommand;  // which made its CLUSTER_SPEC
@@ -193,7 +195,60 @@ DeepspeedMachine ThisMachine(const Environment& environment, const std::string& 
           .env_files = DeepspeedEnvFiles(environment)};
 }
 
+void AppendOptions(std::string* out) {
+  const auto& table = RunOptions();
+  AppendGroup(table, Group::kMembership, "Membership (read from the platform where there is one)", out);
+  AppendGroup(table, Group::kWorkers, "Workers of this node", out);
+  AppendGroup(table, Group::kRestarts, kRestartsTitle, out);
+  AppendGroup(table, Group::kTimes, kTimesTitle, out);
+  AppendGroup(table, Group::kProgram, "Program", out);
+  AppendGroup(table, Group::kOutput, "Output and report", out);
+  AppendGroup(table, Group::kTorchrun, "Options of torchrun, accepted for compatibility", out);
+}
+
 }  // namespace
+
+std::string RunHelp() { return RunHelp("muster run"); }
+
+std::string RunHelp(std::string_view command) {
+  std::string out = absl::StrCat("Usage: ", AsAbsl(command), " [options] [--] SCRIPT [ARGS]\n");
+  if (command != "muster run")
+    out += "\nmuster, called by this name, takes the options of torchrun and its own.\n";
+  out += absl::StrReplaceAll(R"(
+Runs this node's workers of a job. All arguments after SCRIPT are passed to it.
+
+  COMMAND train.py                              in a container on every node
+  COMMAND --nproc-per-node gpu train.py         on one machine, all its GPUs
+  COMMAND --nnodes 2 --node-rank 1 --master-addr A train.py
+  COMMAND --nnodes 2:4 --rdzv-endpoint A:29400 --rdzv-id job1 train.py
+)",
+                             {{"COMMAND", AsAbsl(command)}});
+  out += R"(
+Each option can also be set by a variable: --node-rank by MUSTER_NODE_RANK, and
+options of torchrun by PET_NODE_RANK, too. The command line takes precedence,
+then MUSTER_, then PET_, then the platform. Names of options may be written with
+dashes or underscores.
+)";
+  AppendOptions(&out);
+  AppendVariables(&out);
+  return out;
+}
+
+std::string DeepspeedHelp() {
+  std::string out = R"(Usage: deepspeed [options] SCRIPT [ARGS]
+
+muster, called by this name, takes the options of DeepSpeed. There is no SSH:
+for several hosts run the same command on each of them; each host finds its rank
+in the hostfile (or set --node_rank). For muster's own options: muster run -h.
+)";
+  const auto& table = DeepspeedOptions();
+  AppendGroup(table, Group::kMembership, "Hosts", &out);
+  AppendGroup(table, Group::kWorkers, "Workers", &out);
+  AppendGroup(table, Group::kProgram, "Program", &out);
+  AppendGroup(table, Group::kOutput, "Output", &out);
+  AppendGroup(table, Group::kTorchrun, "Accepted without effect", &out);
+  return out;
+}
 
 int RunCommand(const Invocation& invocation) {
   if (getpid() == 1) return host::RunInit(invocation.argv);

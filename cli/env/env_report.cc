@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "agent/discovery/discover.h"
+#include "agent/discovery/sources.h"
 #include "base/ids.h"
 #include "base/mask_secrets.h"
 #include "base/status_macros.h"
@@ -22,40 +22,18 @@ constexpr size_t kMaxNodesShown = 8;  // in the table; JSON has all of them
 constexpr int kNameColumns = 23;      // width of the longest option name
 constexpr int kValueColumns = 28;     // the origin of a wider value stands on the next line
 
-// Variables that affect muster or its workers.
-constexpr const char* kPrefixes[] = {
-    "MUSTER_",   "PET_",           "TORCHELASTIC_", "TORCH_",   "CLUSTER_SPEC",     "CLOUD_ML_",
-    "AIP_",      "NCCL_",          "GLOO_",         "CUDA_",    "NVIDIA_",          "SLURM_",
-    "VC_",       "AWS_BATCH_",     "AZ_BATCH",      "AZUREML_", "OMPI_COMM_WORLD_", "PMI_",
-    "MPI_LOCAL", "MV2_COMM_WORLD_"};
-constexpr const char* kNames[] = {"RANK",
-                                  "WORLD_SIZE",
-                                  "LOCAL_RANK",
-                                  "LOCAL_WORLD_SIZE",
-                                  "NODE_RANK",
-                                  "GROUP_RANK",
-                                  "MASTER_ADDR",
-                                  "MASTER_PORT",
-                                  "TF_CONFIG",
-                                  "PYTHON_EXEC",
-                                  "VIRTUAL_ENV",
-                                  "OMP_NUM_THREADS",
-                                  "CONDA_PREFIX",
-                                  "KUBERNETES_SERVICE_HOST",
-                                  "JOB_COMPLETION_INDEX",
-                                  "JOBSET_NAME",
-                                  "HOSTNAME",
-                                  "POD_NAME",
-                                  "NNODES",
-                                  "NPROC_PER_NODE",
-                                  "GCE_METADATA_HOST",
-                                  "AWS_EC2_METADATA_SERVICE_ENDPOINT"};
+// Variables beside those of platforms that affect muster or its workers.
+constexpr const char* kPrefixes[] = {"MUSTER_", "PET_",  "TORCHELASTIC_", "TORCH_",
+                                     "NCCL_",   "GLOO_", "CUDA_",         "NVIDIA_"};
+constexpr const char* kNames[] = {"LOCAL_RANK",      "LOCAL_WORLD_SIZE",  "GROUP_RANK",
+                                  "PYTHON_EXEC",     "VIRTUAL_ENV",       "CONDA_PREFIX",
+                                  "OMP_NUM_THREADS", "GCE_METADATA_HOST", "AWS_EC2_METADATA_SERVICE_ENDPOINT"};
 
 bool IsRelevant(const std::string& name) {
   const auto begins = [&](const char* prefix) { return absl::StartsWith(name, prefix); };
   const auto is = [&](const char* other) { return name == other; };
   return std::any_of(std::begin(kPrefixes), std::end(kPrefixes), begins) ||
-         std::any_of(std::begin(kNames), std::end(kNames), is);
+         std::any_of(std::begin(kNames), std::end(kNames), is) || discovery::IsPlatformVariable(name);
 }
 
 Environment Shown(const Environment& environment) {
@@ -85,46 +63,22 @@ void Row(const std::string& name, const std::string& value, const std::string& o
 // source.
 std::string EvidenceOf(const discovery::ClusterView& view) {
   if (!view.evidence.empty()) return view.evidence;
-  for (const discovery::Source& known : discovery::Sources()) {
-    if (view.source == known.name) return known.evidence;
-  }
-  return "";
+  const discovery::Source* const source = discovery::FindSource(view.source);
+  return source == nullptr ? "" : source->evidence;
 }
 
 // The name of the source for people.
-std::string PlatformName(const std::string& source) {
-  static constexpr std::pair<const char*, const char*> kPlatformNames[] = {
-      {"vertex", "Vertex AI"},
-      {"sagemaker", "SageMaker"},
-      {"slurm", "Slurm, a step on several nodes"},
-      {"slurm-node", "Slurm, on one node"},
-      {"trainer", "Kubeflow Trainer, or torchrun's variables"},
-      {"pytorchjob", "a PyTorchJob of Kubeflow"},
-      {"volcano", "Volcano"},
-      {"jobset", "a JobSet of Kubernetes"},
-      {"indexed-job", "an Indexed Job of Kubernetes"},
-      {"statefulset", "a StatefulSet of Kubernetes"},
-      {"tf_config", "TF_CONFIG"},
-      {"batch", "AWS Batch"},
-      {"azureml", "Azure ML"},
-      {"openmpi", "Open MPI"},
-      {"mvapich", "MVAPICH"},
-      {"mpich", "MPICH, Intel MPI or MVAPICH"},
-      {"static", "variables set on each node"},
-      {"hostfile", "a hostfile"},
-      {"flags", "options or their variables"},
-      {"single", "no platform was found"},
-  };
-  for (const auto& [name, words] : kPlatformNames) {
-    if (source == name) return words;
-  }
-  return source;
+std::string PlatformName(const std::string& name) {
+  if (name == discovery::kFromOptions) return "options or their variables";
+  if (name == discovery::kSingleNode) return "no platform was found";
+  const discovery::Source* const source = discovery::FindSource(name);
+  return source == nullptr ? name : source->shown_as;
 }
 
 std::string DescribeSource(const RunPlan& plan) {
   const std::string& source = plan.view.source;
-  if (source == "single") return "Nothing here names other nodes, so this is a single-node job.";
-  if (source == "flags") return "The membership comes from options or their variables.";
+  if (source == discovery::kSingleNode) return "Nothing here names other nodes, so this is a single-node job.";
+  if (source == discovery::kFromOptions) return "The membership comes from options or their variables.";
   const std::string evidence = EvidenceOf(plan.view);
   const std::string from = evidence.empty() ? source : evidence, platform = PlatformName(source);
   return absl::StrCat("The membership was read from ", from, from == platform ? "" : " (" + platform + ")", ".");

@@ -45,7 +45,7 @@ absl::StatusOr<const OptionSpec*> Resolve(const std::vector<OptionSpec>& table, 
     std::vector<const OptionSpec*> fits;
     std::vector<std::string> names;
     for (const OptionSpec& spec : table) {
-      if (spec.torchrun != torchrun || !spec.name.starts_with(name)) continue;
+      if (spec.has(kPet) != torchrun || !spec.name.starts_with(name)) continue;
       fits.push_back(&spec);
       names.push_back(absl::StrCat("--", AsAbsl(spec.name)));
     }

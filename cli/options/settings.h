@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -30,7 +31,15 @@ struct Setting {
 template <typename T>
 using Given = std::optional<Setting<T>>;
 
-// The given options; nullopt: not given. The plan adds the defaults, which depend on the platform.
+// One line of `muster env`.
+struct SettingLine {
+  std::string name;
+  std::string value;
+  std::string origin;  // "--lease", "MUSTER_LEASE", "PET_...", "vertex", "default"
+};
+
+// The given options; nullopt: not given, and the option table has no default: it depends on the platform or on
+// other options, and the plan adds it.
 struct Settings {
   Given<NodeRange> nnodes;
   Given<int> node_rank;
@@ -52,18 +61,11 @@ struct Settings {
   Given<StdinChoice> stdin_choice;
   Given<std::string> role;
   Given<int> max_restarts;
-  Given<LossBudget> max_node_losses;
   Given<absl::Duration> restart_window;
-  Given<absl::Duration> restart_delay;
   Given<std::string> progress_file;
-  Given<int> max_membership_changes;
-  Given<int> exclude_after;
-  Given<absl::Duration> exclude_for;
   Given<std::string> preflight;
   Given<absl::Duration> preflight_timeout;
   Given<absl::Duration> gpu_release_timeout;
-  Given<absl::Duration> join_settle;
-  Given<v1::NodeConfig::ScaleUp> scale_up;
   Given<int> node_unit;
   Given<absl::Duration> join_timeout;
   Given<absl::Duration> last_call_timeout;
@@ -98,11 +100,21 @@ struct Settings {
   Given<bool> log_json;
   Given<bool> log_split;
   Given<std::string> report;
-  std::optional<bool> is_host;     // from --rdzv-conf: whether this node is the primary
-  std::vector<std::string> notes;  // info lines, e.g. on options without effect
+  Given<std::string> rdzv_backend;
+  Given<std::string> rdzv_conf;
+  v1::NodeConfig config;                  // options that only the agent or the coordinator reads
+  std::vector<SettingLine> config_lines;  // of these options, in the order of the table
+  std::optional<bool> is_host;            // from --rdzv-conf: whether this node is the primary
+  std::vector<std::string> notes;         // info lines, e.g. on options without effect
   std::vector<std::string> warnings;
   bool nested = false;  // muster runs inside a worker of another launcher
 };
+
+template <typename T>
+T ValueOr(const Given<T>& given, T fallback) {
+  return given ? given->value : std::move(fallback);
+}
+inline bool IsOn(const Given<bool>& given) { return given && given->value; }
 
 // The error for a setting, in one line: "--nnodes" or "MUSTER_NNODES", the value, the reason. InvalidArgument (64)
 // for an option, FailedPrecondition (65) for a variable. The value is escaped and shortened; an empty one is shown

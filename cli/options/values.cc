@@ -234,4 +234,26 @@ bool IsLoopback(std::string_view host) {
   return inet_pton(AF_INET, text.c_str(), &address) == 1 && (ntohl(address.s_addr) >> 24) == 127;
 }
 
+absl::StatusOr<std::string> ParseShell(std::string_view text) {
+  if (text == "bash" || text == "zsh") return std::string(text);
+  return absl::InvalidArgumentError("expected bash or zsh");
+}
+
+std::string ShowValue(const std::string& value) { return value; }
+std::string ShowValue(int value) { return absl::StrCat(value); }
+std::string ShowValue(absl::Duration value) { return muster::FormatDuration(value); }
+std::string ShowValue(const LossBudget& value) {
+  return absl::StrCat(value.number, " in ", muster::FormatDuration(value.window));
+}
+std::string ShowValue(v1::NodeConfig::ScaleUp value) {
+  switch (value) {
+    case v1::NodeConfig::SCALE_UP_ON_RESTART:
+      return "on-restart";
+    case v1::NodeConfig::SCALE_UP_NEVER:
+      return "never";
+    default:
+      return "immediate";
+  }
+}
+
 }  // namespace muster::cli

@@ -86,4 +86,13 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ParseRendezvous
 
 bool IsLoopback(std::string_view host);  // localhost, 127.0.0.0/8, ::1
 
+absl::StatusOr<std::string> ParseShell(std::string_view text);  // for --print-completion: "bash", "zsh"
+
+// A value as `muster env` shows it.
+std::string ShowValue(const std::string& value);
+std::string ShowValue(int value);
+std::string ShowValue(absl::Duration value);
+std::string ShowValue(const LossBudget& value);
+std::string ShowValue(v1::NodeConfig::ScaleUp value);
+
 }  // namespace muster::cli

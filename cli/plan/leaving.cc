@@ -3,8 +3,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "agent/discovery/sources.h"
 #include "base/ids.h"
 #include "base/mask_secrets.h"
 #include "base/status_macros.h"
@@ -18,8 +20,6 @@ constexpr char kMetadataAddress[] = "169.254.169.254";
 constexpr uint16_t kHttpPort = 80;
 constexpr char kGceVariable[] = "GCE_METADATA_HOST";                  // read by Google's own libraries
 constexpr char kAwsVariable[] = "AWS_EC2_METADATA_SERVICE_ENDPOINT";  // read by the AWS SDKs
-constexpr char kSlurmVariable[] = "SLURM_JOB_END_TIME";
-constexpr char kSlurmJob[] = "SLURM_JOB_ID";
 constexpr char kProductName[] = "/sys/class/dmi/id/product_name";
 constexpr char kVendor[] = "/sys/class/dmi/id/sys_vendor";
 constexpr char kBiosVersion[] = "/sys/class/dmi/id/bios_version";
@@ -97,6 +97,39 @@ v1::NoticeSource::Kind KindByFirmware(
   return v1::NoticeSource::OFF;
 }
 
+// The end of the job that the platform has set in a variable. *variable: its name.
+absl::StatusOr<std::optional<absl::Time>> PlatformDeadline(const Environment& environment, std::string* variable) {
+  for (const discovery::Source& source : discovery::Sources()) {
+    const char* const name = source.traits.deadline.variable;
+    const std::string text = name == nullptr ? "" : ValueOf(environment, name);
+    if (text.empty()) continue;
+    const absl::StatusOr<absl::Time> end = ParseDeadline(text);
+    if (!end.ok()) {
+      return Fault(Origin::kMusterVariable, name, text, std::string(AsStd(end.status().message())));
+    }
+    *variable = name;
+    return std::optional<absl::Time>(*end);
+  }
+  return std::optional<absl::Time>();
+}
+
+// The error for --stop-before without a deadline.
+absl::Status LacksDeadline(const Setting<absl::Duration>& stop_before, const Environment& environment) {
+  std::vector<std::string> remedies;
+  for (const discovery::Source& source : discovery::Sources()) {
+    const discovery::DeadlineSource& deadline = source.traits.deadline;
+    const char* const label = source.traits.label;
+    if (deadline.variable == nullptr) continue;
+    if (!ValueOf(environment, deadline.job_variable).empty()) {
+      return Fault(stop_before, absl::StrCat("needs a deadline, and this ", label, " does not set ",
+                                             deadline.variable, ": give --deadline \"", deadline.command, "\""));
+    }
+    remedies.push_back(absl::StrCat("run under ", label, ", which sets ", deadline.variable));
+  }
+  return Fault(stop_before,
+               absl::StrCat("needs a deadline: give --deadline, or ", absl::StrJoin(remedies, ", or ")));
+}
+
 }  // namespace
 
 absl::StatusOr<NoticePlan> PlanNotice(
@@ -134,26 +167,13 @@ absl::StatusOr<DeadlinePlan> PlanDeadline(const Settings& settings, const Enviro
     deadline = settings.deadline->value;
     plan.origin = settings.deadline->source;
   }
-  const std::string slurm_end = ValueOf(environment, kSlurmVariable);
-  if (!deadline && settings.stop_before && !slurm_end.empty()) {
-    const absl::StatusOr<absl::Time> end = ParseDeadline(slurm_end);
-    if (!end.ok()) {
-      return Fault(Origin::kMusterVariable, kSlurmVariable, slurm_end, std::string(AsStd(end.status().message())));
-    }
-    deadline = *end;
-    plan.origin = kSlurmVariable;
+  if (!deadline && settings.stop_before) {
+    ASSIGN_OR_RETURN(deadline, PlatformDeadline(environment, &plan.origin));
   }
   if (!deadline) {
     const bool wanted = settings.stop_before && settings.stop_before->value > absl::ZeroDuration();
-    if (!wanted) return plan;
-    if (!ValueOf(environment, kSlurmJob).empty()) {
-      return Fault(
-          *settings.stop_before,
-          "needs a deadline, and this Slurm does not set SLURM_JOB_END_TIME: give --deadline \"$(date +%s -d "
-          "\"$(squeue --noheader --jobs $SLURM_JOB_ID --format %e)\")\"");
-    }
-    return Fault(*settings.stop_before,
-                 "needs a deadline: give --deadline, or run under Slurm, which sets SLURM_JOB_END_TIME");
+    if (wanted) return LacksDeadline(*settings.stop_before, environment);
+    return plan;
   }
   plan.deadline = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", *deadline, absl::UTCTimeZone());
   const absl::Duration before = settings.stop_before ? settings.stop_before->value : kStopBefore;

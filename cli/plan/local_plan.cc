@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "agent/discovery/sources.h"
 #include "base/duration.h"
 #include "base/problem.h"
 #include "base/status_macros.h"
@@ -18,21 +19,16 @@
 namespace muster::cli {
 namespace {
 
-// Whether `muster local` sets this option itself: all membership options but the number of nodes and the run id.
-bool SetByLocal(const OptionSpec& spec) {
-  return spec.group == Group::kMembership && spec.name != "nnodes" && spec.name != "rdzv-id";
-}
+// Whether `muster local` sets this option itself: all membership options of a node, not those of the job.
+bool SetByLocal(const OptionSpec& spec) { return spec.group == Group::kMembership && !spec.has(kJob); }
 
 // Whether the variable belongs to another job, of an outer launcher or a platform.
 bool IsForeign(const std::string& name) {
-  static constexpr const char* kNames[] = {"RANK",        "WORLD_SIZE",  "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-                                           "MASTER_ADDR", "MASTER_PORT", "NODE_RANK",  "GROUP_RANK",
-                                           "TF_CONFIG",   "CLUSTER_SPEC"};
-  static constexpr const char* kPrefixes[] = {"TORCHELASTIC_", "CLOUD_ML_", "SLURM_STEP_"};
-  const auto is = [&](const char* other) { return name == other; };
-  const auto begins = [&](const char* prefix) { return absl::StartsWith(name, prefix); };
-  return std::any_of(std::begin(kNames), std::end(kNames), is) ||
-         std::any_of(std::begin(kPrefixes), std::end(kPrefixes), begins);
+  static constexpr std::string_view kOfLaunchers[] = {"RANK",        "WORLD_SIZE",       "LOCAL_RANK",
+                                                      "GROUP_RANK",  "LOCAL_WORLD_SIZE", "NODE_RANK",
+                                                      "MASTER_ADDR", "MASTER_PORT"};
+  return std::find(std::begin(kOfLaunchers), std::end(kOfLaunchers), name) != std::end(kOfLaunchers) ||
+         absl::StartsWith(name, "TORCHELASTIC_") || discovery::IsJobVariable(name);
 }
 
 std::string Address(int node, uint16_t port) { return absl::StrCat("127.0.0.", node + 1, ":", port); }
@@ -66,7 +62,8 @@ Environment NodeEnvironment(int nodes, int node, const Environment& outer, const
     environment.erase(VariableName("MUSTER_", spec.name));
     environment.erase(VariableName("PET_", spec.name));
   }
-  environment[VariableName("MUSTER_", "source")] = "vertex";  // whatever platform this machine belongs to
+  // Whatever platform this machine belongs to.
+  environment[VariableName("MUSTER_", "source")] = discovery::kVertex;
   // Turns off the defaults of Vertex AI, unless they are set.
   environment.emplace(VariableName("MUSTER_", "retryable-exit-code"), "0");
   environment.emplace(VariableName("MUSTER_", "log-streams"), "stderr");

@@ -9,26 +9,23 @@
 namespace muster::cli {
 namespace {
 
-constexpr char kFromFlags[] = "flags";
-constexpr char kHostfile[] = "hostfile";  // the name of this source in discovery
-constexpr char kStatefulSet[] = "statefulset";
-constexpr std::string_view kPodSources[] = {"jobset", "indexed-job", kStatefulSet};
-constexpr char kNoPlatform[] = "single";  // the source in discovery if no platform was found
+using discovery::kFromOptions;
+using discovery::kSingleNode;
+using discovery::TraitsOf;
+
 constexpr char kThisMachine[] = "127.0.0.1";
 constexpr char kOuterLauncher[] =
     "LOCAL_RANK and TORCHELASTIC_RUN_ID are set: this is a worker of another launcher, which has this node's rank "
     "on the platform; give --standalone, or --rdzv-endpoint and --nnodes, for a separate job";
 
-bool IsTrue(const Given<bool>& given) { return given && given->value; }
-
 bool IsStandalone(const Settings& s) {
-  if (IsTrue(s.standalone)) return true;
+  if (IsOn(s.standalone)) return true;
   return s.rdzv_endpoint && s.rdzv_endpoint->value.port == uint16_t{0};
 }
 
 // The option or variable that sets the membership.
 std::string ExplicitSource(const Settings& s) {
-  if (IsTrue(s.standalone)) return s.standalone->source;
+  if (IsOn(s.standalone)) return s.standalone->source;
   return s.nnodes ? s.nnodes->source : s.rdzv_endpoint->source;
 }
 
@@ -36,7 +33,7 @@ bool NamesPrimary(const Settings& s) { return s.master_addr || s.rdzv_endpoint; 
 
 discovery::DiscoverOptions OptionsOf(const Settings& s) {
   discovery::DiscoverOptions options;
-  options.vertex.all_pools = IsTrue(s.all_pools);
+  options.vertex.all_pools = IsOn(s.all_pools);
   if (s.instance_groups) {
     options.sagemaker.instance_groups = s.instance_groups->value;
     options.sagemaker.groups_source = s.instance_groups->source;
@@ -97,16 +94,12 @@ void SetPrimary(const Settings& s, discovery::ClusterView* view) {
   view->loopback_only = IsLoopback(view->primary_host);
 }
 
-bool IsPodSource(const std::string& source) {
-  return std::find(std::begin(kPodSources), std::end(kPodSources), source) != std::end(kPodSources);
-}
-
 // Sets a primary that options give in addition to a source. Pods keep the source's port unless an option sets one:
 // pod 0 may be without the option, and all must use the same port.
 void SetPrimaryBeside(const Settings& s, discovery::ClusterView* view) {
   const uint16_t port = view->primary_port;
   SetPrimary(s, view);
-  if (IsPodSource(view->source) && !s.rdzv_endpoint && !s.master_port) view->primary_port = port;
+  if (TraitsOf(view->source).is_numbered_pod && !s.rdzv_endpoint && !s.master_port) view->primary_port = port;
 }
 
 // A job of several nodes whose primary or coordinator is given by options.
@@ -116,7 +109,7 @@ Membership FromOptions(const Settings& s) {
   m.max_nodes = s.nnodes->value.max;
   m.nodes_source = s.nnodes->source;
   discovery::ClusterView& view = m.view;
-  view.source = kFromFlags;
+  view.source = kFromOptions;
   view.nnodes = m.max_nodes;
   view.run_id = discovery::kNoRunName;
   if (s.coordinator) {
@@ -205,8 +198,8 @@ bool OnlyTorchrunVariables(const Settings& s) {
 }
 
 absl::StatusOr<Membership> FromTorchrunVariables(const Settings& s, discovery::ClusterView view) {
-  const bool of_kubeflow = view.source == "trainer" || view.source == "pytorchjob";
-  if (!of_kubeflow && view.source != kNoPlatform) {
+  const bool by_platform = TraitsOf(view.source).sets_torchrun_variables;
+  if (!by_platform && view.source != kSingleNode) {
     Settings others = s;
     if (s.source) {  // it chose another source than these variables
       others.nnodes.reset();
@@ -216,7 +209,7 @@ absl::StatusOr<Membership> FromTorchrunVariables(const Settings& s, discovery::C
     return FromPlatform(others, std::move(view));
   }
   Membership m = FromOptions(s);
-  if (of_kubeflow) m.view.source = m.platform = view.source;
+  if (by_platform) m.view.source = m.platform = view.source;
   m.view.warnings = std::move(view.warnings);
   return m;
 }
@@ -233,11 +226,11 @@ bool OptionsSuffice(const Settings& s) {
 discovery::Reading ReadPod(const Settings& s, const Environment& environment, const Machine& machine) {
   discovery::DiscoverOptions options = OptionsOf(s);
   const std::vector<std::string> here = machine.sources_here(environment, options);
-  if (here.empty() || !IsPodSource(here.front())) return std::nullopt;
-  // A StatefulSet's pod is recognised by its host name alone, but other machines have names like node-1, too.
+  if (here.empty() || !TraitsOf(here.front()).is_numbered_pod) return std::nullopt;
+  // Other machines have names like node-1, too.
   const auto has = [&](const char* variable) { return environment.count(variable) > 0; };
   const bool in_pod = has("KUBERNETES_SERVICE_HOST") || has("MUSTER_SUBDOMAIN");
-  if (here.front() == kStatefulSet && !in_pod) return std::nullopt;
+  if (TraitsOf(here.front()).known_by_host_name && !in_pod) return std::nullopt;
   options.source = here.front();
   absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, options);
   if (!view.ok()) return absl::FailedPreconditionError(view.status().message());
@@ -258,7 +251,7 @@ absl::Status CheckAlone(const Settings& s, const Environment& environment, const
   if (s.nnodes->origin == Origin::kMusterVariable) return CheckOnlyPod(s, environment, machine);
   if (s.nnodes->origin != Origin::kTorchrunVariable) return absl::OkStatus();
   const absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, OptionsOf(s));
-  if (!view.ok() || view->nnodes == 1 || view->source == kHostfile) return absl::OkStatus();
+  if (!view.ok() || view->nnodes == 1 || TraitsOf(view->source).is_host_list) return absl::OkStatus();
   return Fault(*s.nnodes,
                absl::StrCat("expected ", view->nnodes, ", the number of nodes of the platform (", view->source,
                             "); unset it, or give --nnodes 1 for a job of this node alone"));
@@ -272,12 +265,12 @@ absl::StatusOr<Membership> Standalone(const Settings& s, const Machine& machine)
                  absl::StrCat("cannot be used with ", s.rdzv_endpoint ? s.rdzv_endpoint->source : "--standalone",
                               ", which means a single-node job"));
   }
-  return SingleNode(s, machine, kFromFlags);
+  return SingleNode(s, machine, kFromOptions);
 }
 
 // --include and --exclude without a hostfile are refused, since they would have no effect.
 absl::Status CheckFilters(const Settings& s, const std::string& source) {
-  if (source == kHostfile) return absl::OkStatus();
+  if (TraitsOf(source).is_host_list) return absl::OkStatus();
   for (const Given<std::string>* filter : {&s.include, &s.exclude}) {
     if (*filter) return Fault(**filter, "needs --hostfile, whose hosts it filters");
   }
@@ -299,7 +292,7 @@ absl::StatusOr<Membership> WithoutPlatform(const Settings& s, const Machine& mac
     return Fault(*s.nnodes, "needs --rdzv-endpoint or --master-addr: no platform names the primary");
   }
   if (s.node_rank && s.node_rank->value > 0) return LacksCount(*s.node_rank);
-  return SingleNode(s, machine, NamesPrimary(s) ? kFromFlags : kNoPlatform);
+  return SingleNode(s, machine, NamesPrimary(s) ? kFromOptions : kSingleNode);
 }
 
 // Membership from options; in a numbered pod without --node-rank the pod's number is the rank, else each pod would
@@ -318,7 +311,8 @@ absl::StatusOr<Membership> FromOptionsOrPod(const Settings& s, const Environment
 
 // Whether options may name a primary in addition to the source. Kubeflow's variables are both option and source.
 bool MayNamePrimary(const Settings& s, const discovery::ClusterView& view) {
-  if (view.primary_host.empty() || view.source == kHostfile || IsPodSource(view.source)) return true;
+  const discovery::Traits& traits = TraitsOf(view.source);
+  if (view.primary_host.empty() || traits.is_host_list || traits.is_numbered_pod) return true;
   const Setting<std::string> named = NamedPrimary(s);
   return s.source && named.origin == Origin::kTorchrunVariable && named.value == view.primary_host;
 }
@@ -347,13 +341,13 @@ absl::StatusOr<Membership> FindMembership(const Settings& s, const Environment& 
     const bool one = !s.coordinator && s.nnodes->value.max == 1;
     if (!one) return FromOptionsOrPod(s, environment, machine);
     RETURN_IF_ERROR(CheckAlone(s, environment, machine));
-    return NotingIgnoredSources(SingleNode(s, machine, kFromFlags), s, environment, machine);
+    return NotingIgnoredSources(SingleNode(s, machine, kFromOptions), s, environment, machine);
   }
   absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, OptionsOf(s));
   if (!view.ok()) return absl::FailedPreconditionError(view.status().message());
   RETURN_IF_ERROR(CheckFilters(s, view->source));
   if (OnlyTorchrunVariables(s)) return FromTorchrunVariables(s, *std::move(view));
-  if (view->source == kNoPlatform) {
+  if (view->source == kSingleNode) {
     ASSIGN_OR_RETURN(Membership m, WithoutPlatform(s, machine));
     m.view.warnings = view->warnings;
     return m;

@@ -2,23 +2,24 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "agent/discovery/vertex.h"
+#include "agent/discovery/sources.h"
 #include "base/duration.h"
 #include "base/ids.h"
 #include "base/status_macros.h"
 #include "base/takeover.h"
 #include "base/utf8.h"
+#include "cli/plan/container.h"
 #include "cli/plan/leaving.h"
 #include "cli/plan/line_prefix.h"
 #include "cli/plan/membership.h"
 #include "cli/plan/named_ranks.h"
-#include "cli/plan/sagemaker.h"
 
 namespace muster::cli {
 namespace {
@@ -30,26 +31,8 @@ constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 constexpr char kOmpThreads[] = "OMP_NUM_THREADS";
 constexpr size_t kMaxTokenBytes = 4096;            // gRPC accepts 8 KiB for all headers of a call
 constexpr char kTokenVariable[] = "MUSTER_TOKEN";  // no option: every user can read a command line
-constexpr char kKubernetesVariable[] = "KUBERNETES_SERVICE_HOST";
 constexpr int kLeastBeatsPerLease = 4;
 constexpr int kMaxWorkers = INT32_MAX;  // global ranks are 32 bits
-
-std::string Show(const std::string& value) { return value; }
-std::string Show(int value) { return absl::StrCat(value); }
-std::string Show(absl::Duration value) { return muster::FormatDuration(value); }
-std::string Show(const LossBudget& value) {
-  return absl::StrCat(value.number, " in ", muster::FormatDuration(value.window));
-}
-std::string Show(v1::NodeConfig::ScaleUp value) {
-  switch (value) {
-    case v1::NodeConfig::SCALE_UP_ON_RESTART:
-      return "on-restart";
-    case v1::NodeConfig::SCALE_UP_NEVER:
-      return "never";
-    default:
-      return "immediate";
-  }
-}
 
 // Fills a plan from settings and records the origin of each value.
 class Planner {
@@ -58,13 +41,15 @@ class Planner {
       : settings_(settings), environment_(environment), machine_(machine), plan_(plan), config_(&plan->config) {}
 
   absl::Status Run() {
+    *config_ = settings_.config;
     if (settings_.retryable_exit_code) ReportRetryCode(settings_.retryable_exit_code->value);
     ASSIGN_OR_RETURN(membership_, FindMembership(settings_, environment_, machine_));
     plan_->view = membership_.view;
     plan_->on_platform = membership_.on_platform;
     plan_->platform = membership_.platform;
     if (!settings_.retryable_exit_code) ReportRetryCode(DefaultRetryCode().first);
-    if (IsVertex() && !membership_.on_platform) discovery::TakeVertexFolders(environment_, &plan_->view);
+    const auto take_variables = Platform().take_variables;
+    if (take_variables != nullptr && !membership_.on_platform) take_variables(environment_, &plan_->view);
     RETURN_IF_ERROR(TakeIdentity());
     TakeMembership();
     RETURN_IF_ERROR(CheckText());
@@ -79,9 +64,10 @@ class Planner {
     RETURN_IF_ERROR(TakeOwnDevices());
     RETURN_IF_ERROR(TakeCpus());
     TakeOutput();
+    LinesOf({});
     const bool of_local = environment_.count(kRedrawsVariable) > 0;
     RETURN_IF_ERROR(CheckNamedRanks(settings_, *config_, of_local, &plan_->view.warnings));
-    return TakeSageMaker(settings_, environment_, machine_, plan_);
+    return TakeContainer(settings_, environment_, machine_, plan_);
   }
 
  private:
@@ -89,8 +75,25 @@ class Planner {
   template <typename T>
   T Pick(const char* name, const Given<T>& given, T fallback, const std::string& fallback_origin = kDefault) {
     T value = given ? given->value : fallback;
-    Line(name, Show(value), given ? given->source : fallback_origin);
+    Line(name, ShowValue(value), given ? given->source : fallback_origin);
     return value;
+  }
+
+  // The same for a setting that has its default from the option table.
+  template <typename T>
+  T Pick(const char* name, const Given<T>& setting) {
+    Line(name, ShowValue(setting->value), setting->source);
+    return setting->value;
+  }
+
+  // Adds the lines of options that are in the configuration already; no names: of all that have no line yet.
+  void LinesOf(std::initializer_list<std::string_view> names) {
+    for (const SettingLine& line : settings_.config_lines) {
+      const auto is_it = [&](const SettingLine& other) { return other.name == line.name; };
+      const bool named = std::find(names.begin(), names.end(), line.name) != names.end();
+      const bool shown = std::any_of(plan_->lines.begin(), plan_->lines.end(), is_it);
+      if (named || (names.size() == 0 && !shown)) plan_->lines.push_back(line);
+    }
   }
 
   // Records the value only if it was given.
@@ -163,7 +166,7 @@ class Planner {
                : absl::StrCat(membership_.max_nodes),
          membership_.nodes_source);
     config_->set_local_addr(Pick("local-addr", settings_.local_addr, std::string()));
-    config_->set_role_name(Pick("role", settings_.role, std::string("default")));
+    config_->set_role_name(Pick("role", settings_.role));
   }
 
   absl::Status TakeSlots() {
@@ -173,7 +176,7 @@ class Planner {
     }
     ASSIGN_OR_RETURN(const Given<SlotCount> given, SlotsGiven());
     ASSIGN_OR_RETURN(const int slots, CountSlots(given));
-    Line("nproc-per-node", Show(slots), given ? given->source : PlatformOr(kDefault));
+    Line("nproc-per-node", ShowValue(slots), given ? given->source : PlatformOr(kDefault));
     config_->set_slots(slots);
     if (given && int64_t{slots} * membership_.max_nodes > kMaxWorkers) {
       return Fault(*given, absl::StrCat("with ", membership_.max_nodes, " nodes the job has more than ",
@@ -221,25 +224,16 @@ class Planner {
     const Settings& s = settings_;
     config_->set_restart_window_ms(ms(Pick("restart-window", s.restart_window, absl::ZeroDuration())));
     if (!s.restart_window) plan_->lines.back().value = "none";
-    config_->set_restart_delay_ms(ms(Pick("restart-delay", s.restart_delay, kRestartDelay)));
-    const LossBudget losses = Pick("max-node-losses", s.max_node_losses, kMaxNodeLosses);
-    config_->set_max_node_losses(losses.number);
-    config_->set_node_loss_window_ms(ms(losses.window));
-    config_->set_max_membership_changes(
-        Pick("max-membership-changes", s.max_membership_changes, kMaxMembershipChanges));
-    config_->set_exclude_after(Pick("exclude-after", s.exclude_after, 0));
-    config_->set_exclude_for_ms(ms(Pick("exclude-for", s.exclude_for, kExcludeFor)));
+    LinesOf({"restart-delay", "max-node-losses", "max-membership-changes", "exclude-after", "exclude-for"});
     LineOf("progress-file", s.progress_file);
     config_->set_watches_progress(s.progress_file.has_value());
-    if (s.progress_file) plan_->progress_file = s.progress_file->value;
   }
 
   // Checks that a node must pass before it takes part in a round.
   void TakeFitness() {
     const Settings& s = settings_;
-    if (s.preflight) plan_->preflight = s.preflight->value;
     LineOf("preflight", s.preflight);
-    if (s.preflight) plan_->preflight_timeout = Pick("preflight-timeout", s.preflight_timeout, kPreflightTimeout);
+    if (s.preflight) plan_->preflight_timeout = Pick("preflight-timeout", s.preflight_timeout);
     const bool nvidia = nvidia_ || machine_.nvidia_driver;
     if (!nvidia && !s.gpu_release_timeout) return;
     const absl::Duration limit = Pick("gpu-release-timeout", s.gpu_release_timeout, kGpuReleaseTimeout);
@@ -248,10 +242,8 @@ class Planner {
 
   // With --nnodes MIN:MAX: when the group grows, and by how many nodes.
   absl::Status TakeGrowth() {
-    config_->set_join_settle_ms(
-        absl::ToInt64Milliseconds(Pick("join-settle", settings_.join_settle, kJoinSettle)));
-    config_->set_scale_up(Pick("scale-up", settings_.scale_up, v1::NodeConfig::SCALE_UP_IMMEDIATE));
-    const int unit = Pick("node-unit", settings_.node_unit, 1);
+    LinesOf({"join-settle", "scale-up"});
+    const int unit = Pick("node-unit", settings_.node_unit);
     config_->set_node_unit(unit);
     if (config_->min_nodes() % unit == 0 && config_->max_nodes() % unit == 0) return absl::OkStatus();
     return Fault(*settings_.node_unit, absl::StrCat("must divide the minimum and the maximum number of nodes, ",
@@ -261,7 +253,7 @@ class Planner {
   absl::Status TakeTimes() {
     const Settings& s = settings_;
     const auto ms = [](absl::Duration d) { return absl::ToInt64Milliseconds(d); };
-    config_->set_join_timeout_ms(ms(Pick("join-timeout", s.join_timeout, kJoinTimeout)));
+    config_->set_join_timeout_ms(ms(Pick("join-timeout", s.join_timeout)));
     config_->set_last_call_ms(
         ms(Pick("last-call-timeout", s.last_call_timeout, membership_.on_platform ? kPlatformLastCall : kLastCall,
                 PlatformOr(kDefault))));
@@ -273,7 +265,7 @@ class Planner {
       plan_->lines.back().value = "depends on the job's size";  // 0: the coordinator chooses
     const absl::Duration grace = Pick("reconnect-grace", s.reconnect_grace, std::min(kReconnectGrace, lease / 2));
     config_->set_reconnect_grace_ms(ms(grace));
-    config_->set_shutdown_grace_ms(ms(Pick("shutdown-timeout", s.shutdown_timeout, kShutdownTimeout)));
+    config_->set_shutdown_grace_ms(ms(Pick("shutdown-timeout", s.shutdown_timeout)));
     const auto [default_grace, from] = DefaultTerminationGrace();
     plan_->termination_grace = Pick("termination-grace", s.termination_grace, default_grace, from);
     const auto [retry_code, why] = DefaultRetryCode();
@@ -289,13 +281,13 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // How long to wait for lost nodes and a lost primary. On Slurm shorter: it restarts no task of a step, and
-  // waiting nodes hold their GPUs.
+  // How long to wait for lost nodes and a lost primary; shorter where the platform replaces none.
   void TakeReturns() {
-    const bool slurm = membership_.view.source == "slurm";
+    const discovery::Traits& source = discovery::TraitsOf(membership_.view.source);
+    const bool shorter = source.replaces_no_node;
     const auto ms = [&](const char* name, const Given<absl::Duration>& given, absl::Duration otherwise) {
       return absl::ToInt64Milliseconds(
-          Pick(name, given, slurm ? kSlurmReturn : otherwise, slurm ? "Slurm" : kDefault));
+          Pick(name, given, shorter ? kNoReplacementWait : otherwise, shorter ? source.label : kDefault));
     };
     config_->set_rejoin_timeout_ms(ms("rejoin-timeout", settings_.rejoin_timeout, kRejoinTimeout));
     config_->set_coordinator_timeout_ms(
@@ -309,29 +301,19 @@ class Planner {
     ASSIGN_OR_RETURN(const DeadlinePlan deadline, PlanDeadline(settings_, environment_));
     plan_->stop_before = deadline.stop;
     Line("deadline", deadline.deadline, deadline.origin);
-    Line("stop-before", deadline.stop ? Show(deadline.stop->before) : "never",
+    Line("stop-before", deadline.stop ? ShowValue(deadline.stop->before) : "never",
          settings_.stop_before ? settings_.stop_before->source : kDefault);
     return absl::OkStatus();
   }
 
-  // Whether the machine is Vertex AI's, even if the membership comes from options.
-  bool IsVertex() const { return membership_.platform == "vertex"; }
+  // Of the platform that the machine belongs to, even if the membership comes from options.
+  const discovery::Traits& Platform() const { return discovery::TraitsOf(membership_.platform); }
 
-  // Known by variables that every pod has, or that only Kubernetes sets.
-  bool InPod() const {
-    const auto has = [&](const char* variable) { return environment_.count(variable) > 0; };
-    const std::string& platform = membership_.platform;
-    const bool of_pods = platform == "indexed-job" || platform == "jobset" || platform == "statefulset" ||
-                         platform == "volcano" || (platform == "pytorchjob" && has("PET_MASTER_ADDR"));
-    return of_pods || has(kKubernetesVariable) || has("JOB_COMPLETION_INDEX");
-  }
-
-  // Users set PET_ variables, too; only in a pod are they Kubeflow's.
   std::pair<int, std::string> DefaultRetryCode() const {
-    if (IsVertex()) return {kVertexRetryCode, "Vertex AI"};
-    const bool by_pet = membership_.platform == "pytorchjob" || membership_.platform == "trainer";
-    if (InPod() && by_pet) return {kKubeflowRetryCode, "Kubeflow"};
-    return {0, kDefault};
+    const discovery::RetryCode& retry = Platform().retry;
+    if (retry.code == 0 || (retry.only_in_pod && !discovery::InPod(membership_.platform, environment_)))
+      return {0, kDefault};
+    return {retry.code, Platform().label};
   }
 
   void ReportRetryCode(int code) const {
@@ -340,15 +322,12 @@ class Planner {
 
   // The platform's time between SIGTERM and SIGKILL, less a reserve, and its origin.
   std::pair<absl::Duration, std::string> DefaultTerminationGrace() const {
-    // Vertex AI runs on Kubernetes but documents no time: assume the shortest usual one.
-    const std::string& source = membership_.platform;
-    if (IsVertex()) return {kVertexGrace, "Vertex AI"};
-    if (source == kSageMaker) return {kSageMakerGrace, "SageMaker"};
-    if (source == "slurm" || source == "slurm-node") return {kSlurmGrace, "Slurm"};
+    const discovery::Traits& platform = Platform();
+    if (platform.termination_grace > absl::ZeroDuration()) return {platform.termination_grace, platform.label};
     // A node that watches for preemption runs on a spot machine, where ordinary pods have 15 s.
     const v1::NoticeSource::Kind notice = config_->notice().kind();
     if (notice == v1::NoticeSource::GCE || notice == v1::NoticeSource::AWS) return {kSpotGrace, "spot machine"};
-    if (InPod()) return {kKubernetesGrace, "Kubernetes"};
+    if (discovery::InPod(membership_.platform, environment_)) return {kKubernetesGrace, "Kubernetes"};
     if (machine_.first_process) return {kContainerGrace, "first process of a container"};
     return {kPlainGrace, kDefault};
   }
@@ -363,21 +342,15 @@ class Planner {
     }
     Line("worker-port", settings_.worker_port ? settings_.worker_port->text : "any",
          settings_.worker_port ? settings_.worker_port->source : kDefault);
-    plan_->stdin_given = settings_.stdin_choice.has_value();
-    if (plan_->stdin_given) plan_->stdin_choice = settings_.stdin_choice->value;
-    Line("stdin", plan_->stdin_given ? settings_.stdin_choice->text : "the only worker, or all on a terminal",
-         plan_->stdin_given ? settings_.stdin_choice->source : kDefault);
+    const auto& choice = settings_.stdin_choice;
+    Line("stdin", choice ? choice->text : "the only worker, or all on a terminal",
+         choice ? choice->source : kDefault);
     return absl::OkStatus();
   }
 
   void TakeProgram() {
-    plan_->module = settings_.module && settings_.module->value;
-    plan_->run_path = settings_.run_path && settings_.run_path->value;
     // As in torchrun, --run-path overrides --no-python.
-    plan_->no_python = !plan_->run_path && settings_.no_python && settings_.no_python->value;
-    if (settings_.python) plan_->python = settings_.python->value;
-    if (settings_.pass_local_rank) plan_->pass_local_rank = settings_.pass_local_rank->value;
-    plan_->virtual_local_rank = settings_.virtual_local_rank && settings_.virtual_local_rank->value;
+    plan_->no_python = !IsOn(settings_.run_path) && IsOn(settings_.no_python);
     plan_->leave_signals_text = settings_.signals_to_handle ? settings_.signals_to_handle->text : kLeaveSignals;
     if (settings_.signals_to_handle) plan_->leave_signals = settings_.signals_to_handle->value;
     for (const std::string& name : plan_->leave_signals.unknown) {
@@ -394,7 +367,7 @@ class Planner {
 
   // --virtual-local-rank: each worker sees its own entry of the list, or the device of its number.
   absl::Status TakeOwnDevices() {
-    if (!plan_->virtual_local_rank || !plan_->own_devices.empty()) return absl::OkStatus();
+    if (!IsOn(settings_.virtual_local_rank) || !plan_->own_devices.empty()) return absl::OkStatus();
     const auto list = environment_.find(kVisibleDevices);
     const bool listed = list != environment_.end() && !list->second.empty();
     std::vector<std::string> entries;
@@ -458,11 +431,13 @@ class Planner {
       }
     }
     config_->set_log_json(settings_.log_json && settings_.log_json->value);
-    const bool vertex = IsVertex();
-    config_->set_log_split(settings_.log_split ? settings_.log_split->value : vertex);
+    const discovery::Traits& platform = Platform();
+    config_->set_log_split(settings_.log_split ? settings_.log_split->value : platform.stderr_means_error);
     LineOf("log-format", settings_.log_json);
     Line("log-streams", config_->log_split() ? "split" : "stderr",
-         settings_.log_split ? settings_.log_split->source : (vertex ? "Vertex AI" : kDefault));
+         settings_.log_split           ? settings_.log_split->source
+         : platform.stderr_means_error ? platform.label
+                                       : kDefault);
     if (settings_.report) plan_->report.report_file = settings_.report->value;
     LineOf("log-dir", settings_.log_dir);
     LineOf("redirects", settings_.redirects);
@@ -485,8 +460,8 @@ class Planner {
 // for a single-node job that no platform describes.
 std::string SourceShown(const RunPlan& plan) {
   const std::string& source = plan.view.source;
-  const bool from_options = source == "flags";
-  if (plan.config.single_node() && (from_options || source == "single")) return "";
+  const bool from_options = source == discovery::kFromOptions;
+  if (plan.config.single_node() && (from_options || source == discovery::kSingleNode)) return "";
   if (!from_options) return source;
   for (const SettingLine& line : plan.lines) {
     if (line.name == "nnodes" && !line.origin.starts_with("--")) return "from " + line.origin;
@@ -500,6 +475,7 @@ absl::StatusOr<RunPlan> Plan(const CommandLine& command_line, const Environment&
                              const Machine& machine) {
   ASSIGN_OR_RETURN(const Settings settings, ReadSettings(command_line, environment));
   RunPlan plan;
+  plan.settings = settings;
   plan.script = command_line.script;
   plan.script_arguments = command_line.script_arguments;
   RETURN_IF_ERROR(Planner(settings, environment, machine, &plan).Run());

@@ -19,35 +19,20 @@
 
 namespace muster::cli {
 
-inline constexpr absl::Duration kJoinTimeout = absl::Seconds(600);
 inline constexpr absl::Duration kRejoinTimeout = absl::Seconds(1800);
 inline constexpr absl::Duration kCoordinatorTimeout = absl::Seconds(900);
-// Both timeouts on Slurm: it restarts no task, so only a network cut can end by itself.
-inline constexpr absl::Duration kSlurmReturn = absl::Minutes(5);
+// Both timeouts where the platform replaces no node, and waiting nodes hold their GPUs.
+inline constexpr absl::Duration kNoReplacementWait = absl::Minutes(5);
 inline constexpr absl::Duration kReconnectGrace = absl::Seconds(2);
-inline constexpr absl::Duration kShutdownTimeout = absl::Seconds(30);
 inline constexpr absl::Duration kLastCall = absl::Seconds(30);
 inline constexpr absl::Duration kPlatformLastCall = absl::Seconds(5);
-inline constexpr LossBudget kMaxNodeLosses = {10, absl::Hours(1)};
-inline constexpr absl::Duration kRestartDelay = absl::Seconds(1);
-inline constexpr int kMaxMembershipChanges = 20;
-inline constexpr absl::Duration kExcludeFor = absl::Hours(1);
-inline constexpr absl::Duration kPreflightTimeout = absl::Seconds(60);
 inline constexpr absl::Duration kGpuReleaseTimeout = absl::Seconds(30);
-inline constexpr absl::Duration kJoinSettle = absl::Seconds(5);
 inline constexpr int kPlatformMaxRestarts = 3;
-// Defaults of --termination-grace: the platform's time from its stop signal to SIGKILL, less a reserve for muster.
+// Defaults of --termination-grace if the platform has none of its own: the time to SIGKILL, less a reserve.
 inline constexpr absl::Duration kContainerGrace = absl::Seconds(8);    // of the usual 10
-inline constexpr absl::Duration kVertexGrace = absl::Seconds(8);       // not documented; the shortest usual time
 inline constexpr absl::Duration kSpotGrace = absl::Seconds(10);        // of the 15 that GKE gives ordinary pods
 inline constexpr absl::Duration kKubernetesGrace = absl::Seconds(25);  // of the usual 30
-inline constexpr absl::Duration kSlurmGrace = absl::Seconds(25);       // of KillWait's 30
-inline constexpr absl::Duration kSageMakerGrace = absl::Seconds(110);  // of the documented 120
 inline constexpr absl::Duration kPlainGrace = absl::Seconds(30);
-
-// Exit codes after which a platform runs a job again.
-inline constexpr int kVertexRetryCode = 134;    // the platform reads it as SIGABRT and retries
-inline constexpr int kKubeflowRetryCode = 143;  // its ExitCode policy retries 128 and above
 
 struct Machine {
   std::string hostname;
@@ -74,14 +59,8 @@ struct Machine {
   std::function<void(int code)> on_retryable_exit_code = {};
 };
 
-// One line of `muster env`.
-struct SettingLine {
-  std::string name;
-  std::string value;
-  std::string origin;  // "--lease", "MUSTER_LEASE", "PET_...", "vertex", "default"
-};
-
 struct RunPlan {
+  Settings settings;            // as given; the launch reads those of which the plan makes nothing
   discovery::ClusterView view;  // of the platform, changed by the options
   std::string slots_reason;     // why this number of workers; empty: it was given
   bool on_platform = false;     // the membership comes from the platform, not from options
@@ -90,26 +69,17 @@ struct RunPlan {
   absl::Duration termination_grace;
   int retryable_exit_code = 0;  // replaces 69 and 75; 0: none
   std::optional<host::StopBefore> stop_before;
-  StdinChoice stdin_choice;
-  bool stdin_given = false;
   PortRange worker_port;
   host::OutputPlan output;
   host::ReportPlan report;
-  std::string progress_file;  // empty: none
-  std::string preflight;      // a shell command; empty: none
   absl::Duration preflight_timeout;
-  absl::Duration gpu_release_timeout;  // zero: GPUs are not checked
-  SignalChoice leave_signals;          // none: the defaults
-  std::string leave_signals_text;      // as torchrun passes it to workers
-  bool virtual_local_rank = false;
+  absl::Duration gpu_release_timeout;    // zero: GPUs are not checked
+  SignalChoice leave_signals;            // none: the defaults
+  std::string leave_signals_text;        // as torchrun passes it to workers
   std::string visible_variable;          // set to each worker's own device; empty: every worker sees all
   std::vector<std::string> own_devices;  // its values, by local rank
   std::vector<std::set<int>> cpus;       // of --numa-binding, by local rank; empty: not bound
-  std::string pass_local_rank;           // "local-rank": each worker gets --local-rank=N; empty: none
-  bool run_path = false;
-  bool module = false;
   bool no_python = false;
-  std::string python;
   std::string script;
   std::vector<std::string> script_arguments;
   std::vector<SettingLine> lines;

@@ -45,6 +45,7 @@ INSTANTIATE_TEST_SUITE_P(AllCores, PurityOf,
                          ::testing::Values(Core{"rendezvous/core", 8}, Core{"agent/core", 3},
                                            Core{"agent/host/core", 3}, Core{"base/proc", 4, "marker|orphans"},
                                            Core{"agent/notice", 2, "notice"}, Core{"cli/options", 10},
+                                           Core{"cli/commands", 4, "help|completion"},
                                            Core{"agent/discovery", 10, "(?!discover$).*"}),
                          [](const auto& info) {
                            std::string name = info.param.folder;

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/status_macros.h"
+#include "cli/commands/commands.h"
 #include "cli/commands/help.h"
 #include "cli/options/nearest.h"
 #include "cli/options/values.h"

@@ -4,6 +4,7 @@
 
 #include "agent/discovery/vertex.h"
 #include "base/status_macros.h"
+#include "cli/commands/commands.h"
 #include "cli/plan/line_prefix.h"
 #include "cli/plan/local_output.h"
 #include "cli/plan/local_plan.h"

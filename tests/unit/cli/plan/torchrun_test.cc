@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "base/status_macros.h"
-#include "cli/options/completion.h"
+#include "cli/commands/completion.h"
 #include "cli/options/known_launchers.h"
 #include "cli/options/output_values.h"
 #include "cli/options/settings.h"

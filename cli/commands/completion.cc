@@ -1,14 +1,14 @@
-#include "cli/options/completion.h"
+#include "cli/commands/completion.h"
 
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
-#include "cli/options/command_names.h"
+#include "cli/commands/commands.h"
 #include "cli/options/option_table.h"
+#include "cli/options/values.h"
 
 namespace muster::cli {
 namespace {
@@ -67,19 +67,14 @@ std::string Choices(std::string_view value) {
 }  // namespace
 
 absl::StatusOr<std::string> CompletionScript(const std::string& shell) {
-  if (shell != "bash" && shell != "zsh") return absl::InvalidArgumentError("expected bash or zsh");
+  RETURN_IF_ERROR(ParseShell(shell).status());
   // An option that several commands have takes the same values in each.
-  const std::pair<const char*, const std::vector<OptionSpec>*> commands[] = {
-      {"run", &RunOptions()},
-      {"local", &LocalOptions()},
-      {"env", &EnvOptions()},
-      {"hostfile", &HostfileCommandOptions()},
-      {"coordinator", &CoordinatorCommandOptions()}};
   std::set<std::string_view> seen;
   std::vector<std::string> options, values, choices;
-  for (const auto& [command, table] : commands) {
+  for (const Subcommand& command : kSubcommands) {
+    if (command.kind == CommandKind::kInternal || command.options == nullptr) continue;
     std::string names = "--help";
-    for (const OptionSpec& spec : *table) {
+    for (const OptionSpec& spec : command.options()) {
       const std::string name = absl::StrCat("--", AsAbsl(spec.name));
       absl::StrAppend(&names, " ", name);
       if (!seen.insert(spec.name).second || spec.is_switch() || spec.value_is_optional()) continue;
@@ -90,9 +85,9 @@ absl::StatusOr<std::string> CompletionScript(const std::string& shell) {
         choices.push_back(
             absl::StrCat(name, ") COMPREPLY=($(compgen -W \"", words, "\" -- \"$current\")); return ;;"));
     }
-    options.push_back(absl::StrCat(command, ") options=\"", names, "\" ;;"));
+    options.push_back(absl::StrCat(command.name, ") options=\"", names, "\" ;;"));
   }
-  const std::string script = absl::StrReplaceAll(kScript, {{"@COMMANDS@", absl::StrJoin(kCommands, " ")},
+  const std::string script = absl::StrReplaceAll(kScript, {{"@COMMANDS@", absl::StrJoin(SubcommandNames(), " ")},
                                                            {"@OPTIONS@", absl::StrJoin(options, "\n    ")},
                                                            {"@VALUES@", absl::StrJoin(values, "|")},
                                                            {"@CHOICES@", absl::StrJoin(choices, "\n    ")}});

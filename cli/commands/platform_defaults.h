@@ -1,0 +1,17 @@
+// What the table of sources says about defaults, as words for help texts. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace muster::cli {
+
+// Replaces the marks in an option's help text:
+//   @SOURCES@         the names that --source accepts
+//   @GRACES@          default graces: "8s on Vertex AI and as a container's first process, 25s on ..."
+//   @RETRY_CODES@     default exit codes for a retry: "134 on Vertex AI, 143 in Kubeflow"
+//   @NO_REPLACEMENT@  platforms that replace no lost node: "Slurm"
+//   @SPLIT@           platforms that show every line of standard error as an error: "Vertex AI"
+std::string WithPlatformDefaults(std::string_view help);
+
+}  // namespace muster::cli

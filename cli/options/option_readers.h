@@ -1,0 +1,89 @@
+// How the rows of the option table read a value: a parser, and the place of the value in the settings. Pure.
+// Parsers return errors with only the reason (values.h).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/options/option_table.h"
+#include "cli/options/settings.h"
+#include "cli/options/values.h"
+
+namespace muster::cli {
+
+// Stores the value in a field of the settings; the plan decides what follows from it.
+template <typename T, typename Parse>
+ValueReader Into(Given<T> Settings::*field, Parse parse, std::string_view fallback = {}) {
+  const auto read = [field, parse](std::string_view, const Setting<std::string>& given, Settings* settings) {
+    absl::StatusOr<T> value = parse(given.text);
+    if (value.ok()) settings->*field = Setting<T>{*std::move(value), given.origin, given.source, given.text};
+    return value.status();
+  };
+  return {read, fallback};
+}
+
+// Stores the value where the agent and the coordinator read it, and its line for `muster env`. `set` takes the
+// value and the message. Nothing else is needed for an option that the plan does not depend on.
+template <typename Set, typename Parse>
+ValueReader IntoConfig(Set set, Parse parse, std::string_view fallback) {
+  const auto read = [set, parse](std::string_view name, const Setting<std::string>& given, Settings* settings) {
+    const auto value = parse(given.text);
+    if (!value.ok()) return value.status();
+    set(*value, &settings->config);
+    settings->config_lines.push_back({std::string(name), ShowValue(*value), given.source});
+    return absl::OkStatus();
+  };
+  return {read, fallback};
+}
+
+template <typename T>
+T ToField(T value) {
+  return value;
+}
+inline int64_t ToField(absl::Duration value) { return absl::ToInt64Milliseconds(value); }
+
+// The same for a setter of the message; durations are milliseconds there.
+template <typename Field, typename Parse>
+ValueReader IntoConfig(void (v1::NodeConfig::*set)(Field), Parse parse, std::string_view fallback) {
+  const auto store = [set](const auto& value, v1::NodeConfig* config) { (config->*set)(ToField(value)); };
+  return IntoConfig(store, parse, fallback);
+}
+
+// Only checks the value.
+template <typename Parse>
+ValueReader Checked(Parse parse) {
+  return {[parse](std::string_view, const Setting<std::string>& given, Settings*) {
+    return absl::Status(parse(given.text).status());
+  }};
+}
+
+// A switch. torchrun's variables for switches are numbers; it fails on any other word.
+ValueReader Switch(Given<bool> Settings::*field);
+
+absl::StatusOr<bool> ParseEither(const std::string& text, const char* yes, const char* no);
+
+// Parsers with bounds or words.
+inline auto Integer(int low, int high) {
+  return [low, high](const std::string& text) { return ParseInteger(text, low, high); };
+}
+inline auto Time(absl::Duration least = absl::ZeroDuration(), absl::Duration most = kMaxTime) {
+  return [least, most](const std::string& text) { return ParseTime(text, least, most); };
+}
+inline auto OneOf(const char* yes, const char* no) {
+  return [yes, no](const std::string& text) { return ParseEither(text, yes, no); };
+}
+
+absl::StatusOr<std::string> Text(const std::string& text);  // any, but not empty
+absl::StatusOr<std::string> ParseSource(const std::string& text);
+
+// Of torchrun's options that have no effect.
+absl::StatusOr<double> ParseSeconds(const std::string& text);
+absl::StatusOr<std::string> ParseBackend(const std::string& text);
+absl::StatusOr<std::string> ParseStartMethod(const std::string& text);
+absl::StatusOr<std::string> ParseEventLogHandler(const std::string& text);
+absl::StatusOr<std::string> RefuseLogsSpecs(const std::string& text);
+
+}  // namespace muster::cli
