@@ -4,97 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "base/ids.h"
-#include "tests/unit/effects.h"
+#include "tests/unit/agent/core/agent_core_fixture.h"
 
 namespace muster::agent {
 namespace {
-
-constexpr absl::Duration kLease = absl::Seconds(10);
-
-class AgentCoreTest : public ::testing::Test {
- protected:
-  AgentCoreTest() : core_(7) {
-    host_.set_host_id("h");
-    host_.set_agent_number(1);
-    host_.set_host_pid(50);
-    host_.set_offer_port(4000);
-    host_.mutable_memory()->set_joined_boot_ns(ToBootNanos(now_));
-    v1::NodeConfig* config = host_.mutable_config();
-    config->set_run_id("job");
-    config->set_hostname("n1");
-    config->set_boot_id("boot");
-    config->set_pid_namespace("ns");
-    (*config->mutable_facts())["NCCL_DEBUG"] = "INFO";
-    config->set_role(v1::ROLE_TRAINER);
-    config->set_place(1);
-    config->set_lease_ms(absl::ToInt64Milliseconds(kLease));
-    config->set_join_timeout_ms(600'000);
-    config->set_coordinator_timeout_ms(900'000);
-    config->mutable_primary()->set_host("primary");
-    config->mutable_primary()->set_port(2222);
-    Host();
-    host_.clear_config();
-  }
-
-  void Host() {
-    host_.set_seq(host_.seq() + 1);
-    core_.OnHostStatus(now_, host_, &effects_);
-  }
-
-  // The host applies the last directive.
-  void HostApplies() {
-    *host_.mutable_memory() = Took<SendToHost>().back().directive.memory();
-    Host();
-  }
-
-  void Connected() { core_.OnConnected(now_, "10.0.0.2", &effects_); }
-
-  v1::Directive Directive(uint64_t seq, uint64_t epoch = 1) {
-    v1::Directive directive;
-    directive.set_protocol(kProtocol);
-    directive.mutable_id()->mutable_epoch()->set_number(epoch);
-    directive.mutable_id()->set_seq(seq);
-    if (const auto sent = Took<SendToCoordinator>(); !sent.empty())
-      *directive.mutable_echo() = sent.back().status.id();
-    directive.mutable_wait()->set_reason("waiting");
-    return directive;
-  }
-
-  v1::Directive Run(uint64_t seq, uint64_t number) {
-    v1::Directive directive = Directive(seq);
-    v1::Round* run = directive.mutable_run();
-    run->mutable_id()->set_number(number);
-    run->mutable_id()->mutable_epoch()->set_number(1);
-    run->set_node_rank(1);
-    run->set_node_count(2);
-    directive.mutable_lease()->set_duration_ms(absl::ToInt64Milliseconds(kLease));
-    return directive;
-  }
-
-  void Give(const v1::Directive& directive) { core_.OnDirective(now_, directive, &effects_); }
-
-  void Pass(absl::Duration duration, bool host_speaks = true) {
-    const BootTime until = now_ + duration;
-    while (now_ < until && !core_.finished()) {
-      now_ += kTick;
-      if (host_speaks) Host();
-      core_.OnTick(now_, &effects_);
-    }
-  }
-
-  template <typename T>
-  std::vector<T> Took() {
-    return AllOf<T>(effects_);
-  }
-  void Forget() { effects_.clear(); }
-  v1::AgentStatus LastStatus() { return Took<SendToCoordinator>().back().status; }
-  v1::HostDirective LastOrder() { return Took<SendToHost>().back().directive; }
-
-  BootTime now_ = FromBootNanos(1'000'000'000'000);
-  AgentCore core_;
-  v1::HostStatus host_;
-  Effects effects_;
-};
 
 TEST_F(AgentCoreTest, AConfiguredAgentConnectsAndSendsItsIdentity) {
   EXPECT_EQ(Took<Connect>().size(), 1u);
@@ -514,6 +427,7 @@ TEST_F(AgentCoreTest, AStoppedRoundIsNotStartedAgain) {
   Give(stop);
   Give(Run(7, 1));
   EXPECT_FALSE(LastOrder().has_start());
+  EXPECT_TRUE(LastOrder().hold()) << "the STOP of a round is over once another order came";
   Give(Run(8, 2));
   EXPECT_TRUE(LastOrder().has_start());
 }
@@ -540,49 +454,425 @@ TEST_F(AgentCoreTest, ADeadHostIsReportedUntilAcknowledged) {
   EXPECT_TRUE(core_.finished());
 }
 
-class AgentOfARunningHostTest : public AgentCoreTest {
- protected:
-  void SetUp() override {
-    Connected();
-    Give(Run(5, 1));
-    *host_.mutable_started() = Run(5, 1).run().id();
-    Set(v1::HOST_PHASE_RUNNING, v1::OUTCOME_RAN, 2);
-  }
-  void Set(v1::HostPhase phase, v1::Outcome outcome, int workers) {
-    host_.set_phase(phase);
-    host_.set_outcome(outcome);
-    host_.clear_workers();
-    for (int i = 0; i < workers; ++i) host_.add_workers()->set_local_rank(i);
-    HostApplies();
-  }
-};
-
-TEST_F(AgentOfARunningHostTest, AFailureIsReportedBeforeTheOthersEnd) {
-  Set(v1::HOST_PHASE_STOPPING, v1::OUTCOME_FAILED, 1);
-  EXPECT_EQ(LastStatus().phase(), v1::PHASE_FAILED);
-  EXPECT_EQ(LastStatus().live_workers(), 1);
+TEST_F(AgentCoreTest, TheHostHearsFromItsAgentTwiceASecond) {
+  Connected();
+  Give(Directive(1));
+  Forget();
+  Pass(absl::Seconds(5));
+  EXPECT_EQ(Took<SendToHost>().size(), 10u);
 }
 
-TEST_F(AgentOfARunningHostTest, SuccessIsReportedOnceTheRoundIsGone) {
-  Set(v1::HOST_PHASE_STOPPING, v1::OUTCOME_SUCCEEDED, 0);
-  EXPECT_EQ(LastStatus().phase(), v1::PHASE_RUNNING);
-  EXPECT_EQ(LastStatus().live_workers(), 1) << "the workers' leftovers are being ended";
-  Set(v1::HOST_PHASE_IDLE, v1::OUTCOME_SUCCEEDED, 0);
-  EXPECT_EQ(LastStatus().phase(), v1::PHASE_SUCCEEDED);
-  EXPECT_EQ(LastStatus().live_workers(), 0);
+// A host takes an agent that is silent for half a lease for frozen.
+TEST_F(AgentCoreTest, UnderAShortLeaseTheHostHearsMoreOften) {
+  Connected();
+  v1::Directive wait = Directive(1);
+  wait.mutable_settings()->set_lease_ms(1600);
+  Give(wait);
+  EXPECT_EQ(LastOrder().lease_ms(), 1600);
+  Forget();
+  Pass(absl::Seconds(2));
+  EXPECT_EQ(Took<SendToHost>().size(), 10u) << "an eighth of the lease";
 }
 
-TEST_F(AgentOfARunningHostTest, OnlyTheNewestRoundsOutcomeIsReported) {
-  host_.mutable_failure()->set_exit_code(7);
-  Set(v1::HOST_PHASE_IDLE, v1::OUTCOME_FAILED, 0);
-  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_FAILED);
-  v1::Directive wait = Directive(6);  // the others continued in another round
-  *wait.mutable_greatest() = Run(6, 2).run();
+TEST_F(AgentCoreTest, TheFirstOrderIsToHold) {
+  Pass(kTick);
+  EXPECT_TRUE(LastOrder().hold());
+  EXPECT_EQ(LastOrder().agent_number(), 1u);
+  EXPECT_EQ(LastOrder().lease_ms(), absl::ToInt64Milliseconds(kLease));
+  EXPECT_EQ(LastOrder().lease_deadline_boot_ns(), 0) << "no lease is granted yet";
+}
+
+TEST_F(AgentCoreTest, ANewAgentKeepsTheLeaseOfTheOneBefore) {
+  AgentCore next(8);
+  v1::HostStatus first = host_;
+  *first.mutable_config() = core_.config();
+  first.set_lease_deadline_boot_ns(ToBootNanos(now_ + absl::Seconds(7)));
+  Forget();
+  next.OnHostStatus(now_, first, &effects_);
+  next.OnTick(now_ + absl::Seconds(1), &effects_);
+  EXPECT_EQ(FromBootNanos(LastOrder().lease_deadline_boot_ns()), now_ + absl::Seconds(7));
+}
+
+TEST_F(AgentCoreTest, AnotherNodeIsThePrimaryUnlessTheHostSaysSo) {
+  const auto serves = [this](v1::NodeConfig::Serves serves, bool single, bool before) {
+    AgentCore core(8);
+    v1::HostStatus first = host_;
+    *first.mutable_config() = core_.config();
+    first.mutable_config()->set_serves(serves);
+    first.mutable_config()->set_single_node(single);
+    first.mutable_memory()->set_served(before);
+    core.OnHostStatus(now_, first, &effects_);
+    return core.memory().served();
+  };
+  EXPECT_TRUE(serves(v1::NodeConfig::SERVES_YES, false, false));
+  EXPECT_TRUE(serves(v1::NodeConfig::SERVES_NO, true, false));
+  EXPECT_FALSE(serves(v1::NodeConfig::SERVES_NO, false, false));
+  EXPECT_FALSE(serves(v1::NodeConfig::SERVES_NO, false, true));
+}
+
+// Its next message would be taken for a sign of life.
+TEST_F(AgentCoreTest, AHostThatIsBeingEndedIsNoLongerHeard) {
+  Connected();
+  core_.OnHostClosed(now_, &effects_);
+  host_.set_flushed(true);
+  Host();
+  EXPECT_FALSE(core_.finished());
+  core_.OnHostClosed(now_, &effects_);
+  EXPECT_EQ(Took<EndHost>().size(), 1u);
+  Forget();
+  Pass(absl::Seconds(2));
+  EXPECT_TRUE(Took<SendToHost>().empty());
+}
+
+TEST_F(AgentCoreTest, AnOlderHostStatusIsIgnored) {
+  Connected();
+  v1::HostStatus old = host_;
+  Host();
+  Forget();
+  old.set_seq(host_.seq());
+  old.set_phase(v1::HOST_PHASE_RUNNING);
+  core_.OnHostStatus(now_, old, &effects_);
+  Pass(kTick, false);
+  EXPECT_TRUE(Took<SendToCoordinator>().empty());
+}
+
+TEST_F(AgentCoreTest, AnAgentWithoutConfigurationDoesNothing) {
+  AgentCore core(8);
+  v1::HostStatus first = host_;
+  first.clear_config();
+  Forget();
+  core.OnHostStatus(now_, first, &effects_);
+  core.OnConnected(now_, "10.0.0.2", &effects_);
+  core.OnDirective(now_, Directive(1), &effects_);
+  core.OnNotice(now_, "a notice", &effects_);
+  core.OnServesOthers(now_, true, &effects_);
+  core.OnHostClosed(now_, &effects_);
+  core.OnTick(now_ + absl::Minutes(1), &effects_);
+  EXPECT_TRUE(effects_.empty());
+}
+
+TEST_F(AgentCoreTest, AHostIsSilentAfterHalfALease) {
+  Connected();
+  Pass(kLease / 2 - kTick, false);
+  EXPECT_TRUE(Took<EndHost>().empty());
+  Pass(kTick, false);
+  EXPECT_EQ(Took<EndHost>().size(), 1u);
+  Pass(kLease, false);
+  EXPECT_EQ(Took<EndHost>().size(), 1u);
+}
+
+TEST_F(AgentCoreTest, TheHostsEndIsAwaitedAfterItsLinkHasClosed) {
+  core_.OnHostLinkClosed(now_);
+  Pass(kHostEndWait);
+  core_.OnHostLinkClosed(now_);
+  EXPECT_FALSE(core_.finished());
+  Pass(kTick);
+  EXPECT_TRUE(core_.finished());
+}
+
+TEST_F(AgentCoreTest, AnUnheardReportOfADeadHostEndsAfterALimit) {
+  Connected();
+  core_.OnHostClosed(now_, &effects_);
+  core_.OnHostSwept(now_, &effects_);
+  Pass(kGoneLimit - kTick);
+  EXPECT_FALSE(core_.finished());
+  core_.OnHostSwept(now_, &effects_);  // said once more: the limit stays
+  Pass(kTick);
+  EXPECT_TRUE(core_.finished());
+  EXPECT_EQ(Took<Disconnect>().size(), 1u);
+  ASSERT_EQ(Took<ExitAgent>().size(), 1u);
+  EXPECT_EQ(Took<ExitAgent>()[0].reason, "the coordinator could not be told that the main process has ended");
+}
+
+// It told the coordinator that it leaves, and nothing of it runs.
+TEST_F(AgentCoreTest, AHostThatLeftInOrderIsNotReportedAsGone) {
+  for (const bool idle : {true, false}) {
+    AgentCore core(8);
+    v1::HostStatus left = host_;
+    *left.mutable_config() = core_.config();
+    left.mutable_leave()->set_signal(15);
+    left.set_phase(idle ? v1::HOST_PHASE_IDLE : v1::HOST_PHASE_STOPPING);
+    core.OnHostStatus(now_, left, &effects_);
+    core.OnConnected(now_, "10.0.0.2", &effects_);
+    core.OnHostClosed(now_, &effects_);
+    Forget();
+    core.OnHostSwept(now_, &effects_);
+    EXPECT_EQ(core.finished(), idle);
+    EXPECT_EQ(Took<SendToCoordinator>().size(), idle ? 0u : 1u);
+  }
+}
+
+TEST_F(AgentCoreTest, ASweptHostIsNotSweptInVainAfterwards) {
+  Connected();
+  core_.OnHostClosed(now_, &effects_);
+  core_.OnHostSwept(now_, &effects_);
+  core_.OnHostNotSwept("2 processes", &effects_);
+  EXPECT_FALSE(core_.finished());
+}
+
+// A closed stream alone does not tell the coordinator that its RELEASE was applied.
+TEST_F(AgentCoreTest, TheLastStatusSaysThatTheReleaseIsApplied) {
+  Connected();
+  v1::Directive release = Directive(6);
+  release.mutable_release()->set_exit_code(3);
+  Give(release);
+  *host_.mutable_memory() = LastOrder().memory();
+  host_.set_flushed(true);
+  Host();
+  EXPECT_EQ(LastStatus().applied().seq(), 6u);
+  ASSERT_TRUE(core_.finished());
+  Forget();
+  core_.OnTick(now_ + absl::Minutes(1), &effects_);
+  core_.OnConnected(now_, "10.0.0.2", &effects_);
+  core_.OnDirective(now_, Directive(7), &effects_);
+  core_.OnNotice(now_, "a notice", &effects_);
+  core_.OnServesOthers(now_, true, &effects_);
+  core_.OnDisconnected(now_, "away", 0, &effects_);
+  core_.OnHostClosed(now_, &effects_);
+  core_.OnHostSwept(now_, &effects_);
+  core_.OnHostNotSwept("2 processes", &effects_);
+  EXPECT_TRUE(effects_.empty()) << "it has finished";
+}
+
+TEST_F(AgentCoreTest, TheHostHearsWhetherOtherNodesUseItsCoordinator) {
+  Connected();
+  Forget();
+  core_.OnServesOthers(now_, false, &effects_);
+  EXPECT_TRUE(Took<SendToHost>().empty()) << "it knows that";
+  core_.OnServesOthers(now_, true, &effects_);
+  ASSERT_EQ(Took<SendToHost>().size(), 1u);
+  EXPECT_TRUE(LastOrder().serves_others());
+  core_.OnServesOthers(now_, false, &effects_);
+  EXPECT_FALSE(LastOrder().serves_others());
+}
+
+TEST_F(AgentCoreTest, AnExitHasTheVerdictAndItsOrigin) {
+  Connected();
+  v1::Directive verdict = Directive(5);
+  verdict.mutable_verdict()->set_exit_code(3);
+  verdict.mutable_verdict()->set_origin("worker");
+  verdict.mutable_verdict()->set_reason("rank 0 failed");
+  Give(verdict);
+  EXPECT_TRUE(LastOrder().has_stop());
+  EXPECT_EQ(LastOrder().stop().cause(), "the verdict");
+  HostApplies();
+  v1::Directive release = Directive(6);
+  release.mutable_release()->set_exit_code(3);
+  release.mutable_release()->set_reason("rank 0 failed");
+  Give(release);
+  const v1::Exit exit = LastOrder().exit();
+  EXPECT_EQ(exit.origin(), "worker");
+  EXPECT_EQ(exit.reason(), "rank 0 failed");
+  EXPECT_EQ(exit.verdict().exit_code(), 3);
+  EXPECT_EQ(exit.linger_ms(), 0);
+  v1::Directive another = Directive(7);
+  another.mutable_release()->set_exit_code(4);
+  Give(another);
+  Give(Run(8, 1));
+  EXPECT_EQ(LastOrder().exit().exit_code(), 3) << "the first exit is obeyed";
+}
+
+// The other nodes' agents are told by the coordinator in its agent.
+TEST_F(AgentCoreTest, OnlyThePrimarysHostOfManyNodesLingers) {
+  const auto linger = [this](bool serves, bool single) {
+    AgentCore core(8);
+    v1::HostStatus first = host_;
+    *first.mutable_config() = core_.config();
+    first.mutable_config()->set_serves(serves ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO);
+    first.mutable_config()->set_single_node(single);
+    core.OnHostStatus(now_, first, &effects_);
+    core.OnConnected(now_, "10.0.0.2", &effects_);
+    v1::Directive release = Directive(1);
+    release.mutable_release()->set_exit_code(0);
+    core.OnDirective(now_, release, &effects_);
+    return LastOrder().exit().linger_ms();
+  };
+  EXPECT_EQ(linger(true, false), absl::ToInt64Milliseconds(kLinger));
+  EXPECT_EQ(linger(false, false), 0);
+  EXPECT_EQ(linger(true, true), 0);
+}
+
+TEST_F(AgentCoreTest, AnObserverThatLosesTheCoordinatorExitsWithZero) {
+  for (const bool joined : {true, false}) {
+    AgentCore core(8);
+    v1::HostStatus first = host_;
+    *first.mutable_config() = core_.config();
+    first.mutable_config()->set_role(v1::ROLE_OBSERVER);
+    first.mutable_config()->set_lease_ms(0);
+    if (joined) first.mutable_memory()->mutable_epoch()->set_number(1);
+    Forget();
+    core.OnHostStatus(now_, first, &effects_);
+    for (BootTime at = now_; at < now_ + absl::Minutes(16); at += kTick) core.OnTick(at, &effects_);
+    ASSERT_TRUE(LastOrder().has_exit());
+    EXPECT_EQ(LastOrder().exit().exit_code(), joined ? 0 : 69);
+  }
+}
+
+TEST_F(AgentCoreTest, AnObserverThatKnowsTheVerdictExitsWithZero) {
+  for (const v1::Role role : {v1::ROLE_OBSERVER, v1::ROLE_TRAINER}) {
+    AgentCore core(8);
+    v1::HostStatus first = host_;
+    *first.mutable_config() = core_.config();
+    first.mutable_config()->set_role(role);
+    first.mutable_memory()->mutable_epoch()->set_number(1);
+    first.mutable_memory()->mutable_verdict()->set_exit_code(7);
+    core.OnHostStatus(now_, first, &effects_);
+    core.OnDisconnected(now_, "the token is wrong", 77, &effects_);
+    EXPECT_EQ(LastOrder().exit().exit_code(), role == v1::ROLE_OBSERVER ? 0 : 7);
+  }
+}
+
+TEST_F(AgentCoreTest, AMuteConnectionIsReplacedAfterHalfALease) {
+  Connected();
+  Give(Directive(1));
+  Forget();
+  Pass(kLease / 2);
+  EXPECT_TRUE(Took<Disconnect>().empty());
+  Pass(kTick);
+  EXPECT_EQ(Took<Disconnect>().size(), 1u);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(Took<Connect>().size(), 1u);
+}
+
+// The shell answers an attempt within kConnectLimit; an attempt that is not answered at all is given up.
+TEST_F(AgentCoreTest, AnAttemptWithoutAnAnswerIsRepeated) {
+  const absl::Duration limit = kConnectLimit + absl::Seconds(1);
+  Pass(limit);
+  EXPECT_EQ(Took<Connect>().size(), 1u);
+  EXPECT_TRUE(Took<Disconnect>().empty());
+  Pass(kTick);
+  EXPECT_EQ(Took<Disconnect>().size(), 1u);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(Took<Connect>().size(), 2u);
+}
+
+TEST_F(AgentCoreTest, ReconnectingIsLoggedOnce) {
+  const auto said = [this] {
+    int count = 0;
+    for (const Note& note : Took<Note>()) count += note.subject.event == events::kCoordinatorFound ? 1 : 0;
+    return count;
+  };
+  Connected();
+  Give(Directive(1));
+  EXPECT_EQ(said(), 0) << "it is the first connection";
+  core_.OnDisconnected(now_, "away", 0, &effects_);
+  Pass(absl::Seconds(1));
+  Connected();
+  Give(Directive(2));
+  Give(Directive(3));
+  EXPECT_EQ(said(), 1);
+}
+
+TEST_F(AgentCoreTest, OnlyTheLossOfAConnectionIsAWarning) {
+  const auto warnings = [this] {
+    int count = 0;
+    for (const Note& note : Took<Note>()) count += note.severity == Severity::kWarning ? 1 : 0;
+    return count;
+  };
+  core_.OnDisconnected(now_, "refused", 0, &effects_);
+  EXPECT_EQ(warnings(), 0);
+  Connected();
+  core_.OnDisconnected(now_, "away", 0, &effects_);
+  EXPECT_EQ(warnings(), 1);
+}
+
+TEST_F(AgentCoreTest, AProbeIsRepeatedAfterASecondUntilTheHolderIsDead) {
+  Connected();
+  uint64_t seq = 5;
+  const auto held = [&](const std::string& by) {
+    v1::Directive wait = Directive(seq++);
+    wait.mutable_wait()->mutable_held_by()->set_host_id(by);
+    wait.mutable_wait()->mutable_held_by()->set_boot_id("boot");
+    wait.mutable_wait()->mutable_held_by()->set_pid_namespace("ns");
+    Give(wait);
+    return Took<Probe>().size();
+  };
+  EXPECT_EQ(held("old"), 1u);
+  now_ += kProbeInterval;
+  EXPECT_EQ(held("old"), 1u) << "the first one is not answered";
+  core_.OnProbed(now_, "another", true, &effects_);
+  EXPECT_EQ(LastStatus().predecessor_dead(), "");
+  core_.OnProbed(now_, "old", false, &effects_);
+  EXPECT_EQ(held("old"), 2u);
+  core_.OnProbed(now_, "old", false, &effects_);
+  EXPECT_EQ(held("old"), 2u) << "a second has not passed";
+  now_ += kProbeInterval;
+  EXPECT_EQ(held("old"), 3u);
+  core_.OnProbed(now_, "old", true, &effects_);
+  EXPECT_EQ(LastStatus().predecessor_dead(), "old");
+  now_ += kProbeInterval;
+  EXPECT_EQ(held("old"), 3u);
+}
+
+TEST_F(AgentCoreTest, AHolderInAnotherContainerOrOfAnUnknownBootIsNotProbed) {
+  Connected();
+  v1::Directive wait = Directive(5);
+  wait.mutable_wait()->mutable_held_by()->set_host_id("old");
+  wait.mutable_wait()->mutable_held_by()->set_boot_id("boot");
+  wait.mutable_wait()->mutable_held_by()->set_pid_namespace("other");
+  Give(wait);
+  EXPECT_TRUE(Took<Probe>().empty());
+}
+
+TEST_F(AgentCoreTest, TheReasonForWaitingNamesWhoIsMissingOnThePrimaryOnly) {
+  const auto said = [this](bool serves, bool alone) {
+    AgentCore core(8);
+    v1::HostStatus first = host_;
+    *first.mutable_config() = core_.config();
+    first.mutable_config()->set_serves(serves ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO);
+    first.mutable_config()->set_coordinator_alone(alone);
+    core.OnHostStatus(now_, first, &effects_);
+    core.OnConnected(now_, "10.0.0.2", &effects_);
+    v1::Directive wait = Directive(1);
+    wait.mutable_wait()->set_reason("1 of 4 nodes ready");
+    wait.mutable_wait()->add_absent("node 1");
+    wait.mutable_wait()->add_absent("node 2");
+    wait.mutable_wait()->set_absent_count(3);
+    Forget();
+    core.OnDirective(now_, wait, &effects_);
+    for (int i = 1; i <= 20; ++i) core.OnTick(now_ + i * kTick, &effects_);
+    std::string text;
+    for (const Note& note : Took<Note>()) text += note.text + "\n";
+    return text;
+  };
+  const std::string missing = "1 of 4 nodes ready; missing: node 1, node 2 and 1 more";
+  EXPECT_NE(said(true, false).find(missing), std::string::npos);
+  EXPECT_EQ(said(true, false).find("reported by"), std::string::npos);
+  EXPECT_NE(said(false, true).find(missing + " (reported by the coordinator at primary:2222)"), std::string::npos);
+  EXPECT_NE(said(false, false).find("1 of 4 nodes ready (reported by the primary at primary:2222)"),
+            std::string::npos);
+}
+
+TEST_F(AgentCoreTest, StoppingIsLoggedOnceForEachRound) {
+  Connected();
+  Give(Run(5, 1));
+  for (uint64_t seq = 6; seq < 9; ++seq) {
+    v1::Directive stop = Directive(seq);
+    *stop.mutable_stop()->mutable_round() = Run(5, 1).run().id();
+    stop.mutable_stop()->set_cause("a worker failed");
+    stop.mutable_stop()->set_grace_ms(2000);
+    Give(stop);
+  }
+  EXPECT_EQ(LastOrder().stop().cause(), "a worker failed");
+  EXPECT_EQ(LastOrder().stop().grace_ms(), 2000);
+  int said = 0;
+  for (const Note& note : Took<Note>()) said += note.text == "stopping workers: a worker failed" ? 1 : 0;
+  EXPECT_EQ(said, 1);
+}
+
+// A round of which this node is told before it gets its RUN.
+TEST_F(AgentCoreTest, AMembersRankIsLearnedAfterTheRound) {
+  Connected();
+  v1::Directive wait = Directive(5);
+  *wait.mutable_greatest() = Run(5, 1).run();
   wait.mutable_greatest()->clear_node_rank();
   Give(wait);
-  HostApplies();
-  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_TOLD);
-  EXPECT_FALSE(LastStatus().has_failure());
+  EXPECT_FALSE(core_.memory().last().has_node_rank());
+  Give(Run(6, 1));
+  EXPECT_EQ(core_.memory().last().node_rank(), 1);
+  wait.mutable_id()->set_seq(7);
+  Give(wait);
+  EXPECT_TRUE(core_.memory().last().has_node_rank()) << "the same round without a rank says less";
 }
 
 }  // namespace
