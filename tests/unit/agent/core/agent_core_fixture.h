@@ -96,6 +96,7 @@ class AgentCoreTest : public ::testing::Test {
   AgentCore core_;
   v1::HostStatus host_;
   Effects effects_;
+  bool flip_ = false;
 };
 
 }  // namespace muster::agent

@@ -875,5 +875,236 @@ TEST_F(AgentCoreTest, AMembersRankIsLearnedAfterTheRound) {
   EXPECT_TRUE(core_.memory().last().has_node_rank()) << "the same round without a rank says less";
 }
 
+TEST_F(AgentCoreTest, AbsentNodesAreCountedOnlyBeyondTheNamedOnes) {
+  const auto said = [this](int absent) {
+    AgentCore core(8);
+    v1::HostStatus first = host_;
+    *first.mutable_config() = core_.config();
+    first.mutable_config()->set_serves(v1::NodeConfig::SERVES_YES);
+    core.OnHostStatus(now_, first, &effects_);
+    core.OnConnected(now_, "10.0.0.2", &effects_);
+    v1::Directive wait = Directive(1);
+    wait.mutable_wait()->set_reason("a reason");
+    if (absent > 0) wait.mutable_wait()->add_absent("node 1");
+    wait.mutable_wait()->set_absent_count(absent);
+    Forget();
+    core.OnDirective(now_, wait, &effects_);
+    for (int i = 1; i <= 20; ++i) core.OnTick(now_ + i * kTick, &effects_);
+    std::string text;
+    for (const Note& note : Took<Note>()) text += note.text + "\n";
+    return text;
+  };
+  EXPECT_EQ(said(0).find("missing"), std::string::npos);
+  EXPECT_NE(said(1).find("; missing: node 1"), std::string::npos);
+  EXPECT_EQ(said(1).find(" more"), std::string::npos);
+}
+
+TEST_F(AgentCoreTest, ASpareIsToldItsPlaceInLine) {
+  Connected();
+  v1::Directive wait = Directive(1);
+  wait.mutable_wait()->set_place_in_line(2);
+  Forget();
+  Give(wait);
+  Pass(absl::Seconds(2));
+  std::string text;
+  for (const Note& note : Took<Note>()) text += note.text;
+  EXPECT_NE(text.find("waiting; this node is spare 2 in line"), std::string::npos) << text;
+}
+
+// The lease counts from the sending of the echoed status, so that status must be known.
+TEST_F(AgentCoreTest, ALeaseForAnUnknownStatusIsNotCounted) {
+  Connected();
+  for (const uint64_t seq : {uint64_t{0}, uint64_t{99}}) {
+    v1::Directive run = Run(5 + seq, 1);
+    run.mutable_echo()->set_seq(seq);
+    Give(run);
+    EXPECT_EQ(LastOrder().lease_deadline_boot_ns(), 0) << seq;
+  }
+  v1::Directive run = Run(200, 1);
+  run.mutable_echo()->set_agent_number(9);
+  Give(run);
+  EXPECT_EQ(LastOrder().lease_deadline_boot_ns(), 0) << "a status of another agent";
+}
+
+TEST_F(AgentCoreTest, AnAnswerWithoutALeaseGrantsNone) {
+  Connected();
+  Give(Directive(1));
+  EXPECT_EQ(LastOrder().lease_deadline_boot_ns(), 0);
+}
+
+TEST_F(AgentCoreTest, TheLeaseNeverMovesBack) {
+  Connected();
+  Give(Run(5, 1));
+  const int64_t before = LastOrder().lease_deadline_boot_ns();
+  v1::Directive run = Run(6, 1);
+  run.mutable_lease()->set_duration_ms(1000);
+  Give(run);
+  EXPECT_EQ(LastOrder().lease_deadline_boot_ns(), before);
+}
+
+TEST_F(AgentCoreTest, AFarewellBelongsToItsRound) {
+  Connected();
+  Give(Run(5, 1));
+  const auto farewell = [this](uint64_t seq, uint64_t round, int64_t age_ms) {
+    v1::Directive wait = Directive(seq);
+    *wait.mutable_greatest() = Run(seq, round).run();
+    wait.mutable_greatest()->clear_node_rank();
+    wait.mutable_greatest()->mutable_primary_ended()->set_known_to(3);
+    wait.mutable_greatest()->mutable_primary_ended()->set_age_ms(age_ms);
+    return wait;
+  };
+  Give(farewell(6, 0, 50));
+  EXPECT_FALSE(core_.memory().last().has_primary_ended()) << "of an older round";
+  v1::Directive unknown = farewell(7, 1, 50);
+  unknown.mutable_echo()->set_seq(99);
+  Give(unknown);
+  EXPECT_FALSE(core_.memory().last().has_primary_ended()) << "how old it is cannot be known";
+  Forget();
+  Host();
+  Pass(absl::Seconds(1));
+  Give(farewell(8, 1, 50));
+  EXPECT_TRUE(core_.memory().last().has_primary_ended());
+  Give(Run(9, 2));
+  EXPECT_FALSE(core_.memory().last().has_primary_ended()) << "it was of the earlier round";
+}
+
+TEST_F(AgentCoreTest, TheAgeOfARoundCountsFromItsFirstMention) {
+  Connected();
+  v1::Directive wait = Directive(5);
+  *wait.mutable_greatest() = Run(5, 1).run();
+  wait.mutable_greatest()->clear_node_rank();
+  Give(wait);
+  const int64_t told = core_.memory().last_told_boot_ns();
+  now_ += absl::Seconds(1);
+  wait.mutable_id()->set_seq(6);
+  Give(wait);
+  EXPECT_EQ(core_.memory().last_told_boot_ns(), told);
+}
+
+TEST_F(AgentCoreTest, ABriefVerdictIsStoredUnlessTheSameIsHeld) {
+  Connected();
+  v1::Directive verdict = Directive(5);
+  verdict.mutable_verdict()->set_exit_code(3);
+  verdict.mutable_verdict()->set_digest(5);
+  verdict.mutable_verdict()->set_brief(true);
+  Give(verdict);
+  EXPECT_EQ(core_.memory().verdict().exit_code(), 3);
+  verdict.mutable_id()->set_seq(6);
+  verdict.mutable_verdict()->set_exit_code(4);
+  verdict.mutable_verdict()->set_digest(6);
+  Give(verdict);
+  EXPECT_EQ(core_.memory().verdict().exit_code(), 4);
+}
+
+TEST_F(AgentCoreTest, AVerdictStopsTheWorkersWithTheirGrace) {
+  AgentCore core(8);
+  v1::HostStatus first = host_;
+  *first.mutable_config() = core_.config();
+  first.mutable_config()->set_shutdown_grace_ms(7000);
+  core.OnHostStatus(now_, first, &effects_);
+  core.OnConnected(now_, "10.0.0.2", &effects_);
+  v1::Directive verdict = Directive(5);
+  verdict.mutable_verdict()->set_exit_code(3);
+  core.OnDirective(now_, verdict, &effects_);
+  EXPECT_EQ(LastOrder().stop().grace_ms(), 7000);
+}
+
+TEST_F(AgentCoreTest, ASilentHostsEndIsDatedAtItsKill) {
+  Connected();
+  Pass(kLease / 2, false);
+  ASSERT_EQ(Took<EndHost>().size(), 1u);
+  now_ += absl::Milliseconds(300);
+  core_.OnHostSwept(now_, &effects_);
+  EXPECT_EQ(LastStatus().host_gone_ms(), 300);
+}
+
+TEST_F(AgentCoreTest, EachOrderToTheHostHasAGreaterNumber) {
+  Connected();
+  Give(Directive(1));
+  const uint64_t before = LastOrder().seq();
+  Give(Directive(2));
+  EXPECT_EQ(LastOrder().seq(), before + 1);
+}
+
+TEST_F(AgentCoreTest, ARefusedNodesExitIsMustersOwn) {
+  core_.OnDisconnected(now_, "the token is wrong", 77, &effects_);
+  EXPECT_EQ(LastOrder().exit().origin(), "muster");
+  EXPECT_EQ(LastOrder().exit().reason(), "the token is wrong");
+  EXPECT_FALSE(LastOrder().exit().has_verdict());
+}
+
+// Counted from the last directive, not from the first connection.
+TEST_F(AgentCoreTest, TheCoordinatorTimeoutCountsFromTheLastDirective) {
+  Connected();
+  uint64_t seq = 1;
+  for (int second = 0; second < 1000; ++second) {
+    Give(Directive(seq++));
+    Pass(absl::Seconds(1));
+  }
+  core_.OnDisconnected(now_, "away", 0, &effects_);
+  const BootTime lost = now_ - absl::Seconds(1);
+  const auto away = [this](BootTime until) {
+    while (now_ < until) {
+      Pass(kTick);
+      if (!Took<Connect>().empty()) core_.OnDisconnected(now_, "refused", 0, &effects_);
+      if (!LastOrder().has_exit()) Forget();
+      if (Took<SendToHost>().empty()) core_.OnServesOthers(now_, flip_ = !flip_, &effects_);
+    }
+  };
+  away(lost + absl::Milliseconds(900'000) - kTick);
+  EXPECT_FALSE(LastOrder().has_exit());
+  away(lost + absl::Milliseconds(900'000));
+  EXPECT_TRUE(LastOrder().has_exit());
+}
+
+TEST_F(AgentCoreTest, ARunOrAVerdictEndsTheWaiting) {
+  for (const bool run : {true, false}) {
+    Connected();
+    Give(Directive(run ? 1 : 1001));
+    v1::Directive next = Run(run ? 2 : 1002, 1);
+    if (!run) next.mutable_verdict()->set_exit_code(3);
+    Give(next);
+    Forget();
+    for (uint64_t seq = next.id().seq() + 1;
+         now_ < FromBootNanos(1'000'000'000'000) + absl::Seconds(run ? 40 : 80); ++seq) {
+      next.mutable_id()->set_seq(seq);
+      *next.mutable_echo() = v1::StatusId();
+      Give(next);
+      Pass(absl::Seconds(1));
+    }
+    for (const Note& note : Took<Note>()) EXPECT_EQ(note.text.find("waiting"), std::string::npos) << note.text;
+  }
+}
+
+TEST_F(AgentCoreTest, TheGivenUpCoordinatorIsNamedWithWhatItDid) {
+  const auto reason = [this](bool connects) {
+    AgentCore core(8);
+    v1::HostStatus first = host_;
+    *first.mutable_config() = core_.config();
+    Forget();
+    core.OnHostStatus(now_, first, &effects_);
+    if (connects) core.OnConnected(now_, "10.0.0.2", &effects_);
+    for (int i = 1; i < 9500 && (Took<SendToHost>().empty() || !LastOrder().has_exit()); ++i) {
+      Forget();
+      first.set_seq(first.seq() + 1);
+      core.OnHostStatus(now_ + i * kTick, first, &effects_);
+      core.OnTick(now_ + i * kTick, &effects_);
+    }
+    return LastOrder().exit().reason();
+  };
+  EXPECT_EQ(reason(false), "gave up after 10m (--join-timeout): no answer from the primary at primary:2222");
+  EXPECT_EQ(reason(true),
+            "gave up after 15m (--coordinator-timeout): no answer from the primary at primary:2222 on an open "
+            "connection");
+}
+
+TEST_F(AgentCoreTest, TheJoinTimeoutIsExact) {
+  const BootTime end = now_ + absl::Milliseconds(600'000);
+  Pass(end - now_ - kTick);
+  EXPECT_FALSE(LastOrder().has_exit());
+  Pass(kTick);
+  EXPECT_TRUE(LastOrder().has_exit());
+}
+
 }  // namespace
 }  // namespace muster::agent

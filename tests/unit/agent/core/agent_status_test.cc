@@ -263,6 +263,37 @@ TEST_F(AgentStatusTest, AProcessThatSurvivesSigkillMakesTheNodeUnusable) {
   EXPECT_EQ(LastStatus().live_workers(), 1) << "whatever the host can name";
 }
 
+TEST_F(AgentStatusTest, NamesTheEpochThatTheAgentFollows) {
+  Connected();
+  Give(Directive(1, 3));
+  EXPECT_EQ(core_.memory().epoch().number(), 3u);
+  host_.set_preparing("its preflight runs");
+  Host();
+  EXPECT_EQ(LastStatus().epoch().number(), 3u);
+  EXPECT_EQ(LastStatus().applied().epoch().number(), 0u) << "its host has not stored it yet";
+}
+
+TEST_F(AgentStatusTest, FactsAreNotRepeatedOnceTheFirstStatusIsAnswered) {
+  Connected();
+  ASSERT_EQ(Statuses(), 1u);
+  Give(Directive(1));
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(LastStatus().facts_size(), 0);
+  EXPECT_EQ(LastStatus().coordinator_silent_ms(), 0);
+}
+
+TEST_F(AgentStatusTest, TheGatheringsAgeIsNoNews) {
+  Connected();
+  v1::Directive wait = Directive(1);
+  wait.mutable_wait()->set_gathering(true);
+  Give(wait);
+  HostApplies();
+  Forget();
+  now_ += absl::Seconds(2);
+  Host();
+  EXPECT_EQ(Statuses(), 0u);
+}
+
 class AgentOfARunningHostTest : public AgentStatusTest {
  protected:
   void SetUp() override {

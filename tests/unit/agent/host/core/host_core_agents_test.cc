@@ -417,5 +417,73 @@ TEST_F(HostCoreTest, AnExitingHostAsksForNoPort) {
   EXPECT_TRUE(Took<RenewOffer>().empty());
 }
 
+TEST_F(HostCoreTest, OnlyThePresentAgentsEndMatters) {
+  Forget();
+  core_.OnAgentClosed(now_, 7, &effects_);
+  EXPECT_TRUE(effects_.empty());
+}
+
+// The end of an earlier agent does not shorten the time of the present one.
+TEST_F(HostCoreTest, AnEarlierAgentsEndIsNotThatOfTheLast) {
+  core_.OnAgentClosed(now_, 1, &effects_);
+  Pass(absl::Seconds(2));
+  v1::HostDirective directive = Directive();
+  directive.mutable_exit()->set_exit_code(9);
+  Give(directive);
+  core_.OnTick(now_, &effects_);
+  EXPECT_FALSE(core_.finished()) << "its agent has yet to report the end";
+  core_.OnAgentClosed(now_, 2, &effects_);
+  EXPECT_TRUE(core_.finished());
+}
+
+TEST_F(HostCoreTest, AWallClockWithoutADeadlineChangesNothing) {
+  Run(1);
+  Forget();
+  core_.OnWallClock(now_, absl::FromUnixSeconds(1'700'000'000), &effects_);
+  EXPECT_TRUE(effects_.empty());
+}
+
+class DeadlineWhileEndingTest : public HostCoreTest {
+ protected:
+  DeadlineWhileEndingTest() : HostCoreTest(WithDeadline()) {}
+  static HostOptions WithDeadline() {
+    HostOptions options = Options(false);
+    options.stop_before = StopBefore{absl::FromUnixSeconds(1000), absl::Minutes(1), "--stop-before 1m"};
+    return options;
+  }
+};
+
+TEST_F(DeadlineWhileEndingTest, ANodeThatLeavesAlreadyKeepsItsReason) {
+  Run(1);
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  core_.OnWallClock(now_, absl::FromUnixSeconds(990), &effects_);
+  EXPECT_EQ(LastStatus().leave().reason(), "");
+}
+
+TEST_F(DeadlineWhileEndingTest, ANodeThatExitsDoesNotLeave) {
+  Run(1);
+  v1::HostDirective directive = Directive();
+  directive.mutable_exit()->set_exit_code(9);
+  Give(directive);
+  core_.OnWallClock(now_, absl::FromUnixSeconds(990), &effects_);
+  EXPECT_FALSE(LastStatus().has_leave());
+}
+
+TEST_F(HostCoreTest, ACoordinatorThatStaysSaysSoOnce) {
+  Run(1);
+  core_.OnSignal(now_, SIGTERM, &effects_);
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  Forget();
+  for (int i = 0; i < 4; ++i) {
+    now_ += absl::Seconds(1);
+    Serve(true);
+  }
+  ASSERT_EQ(Took<Note>().size(), 1u);
+  EXPECT_EQ(Took<Note>()[0].text,
+            "the other nodes still need the coordinator on this node: it stays for at most 7s");
+}
+
 }  // namespace
 }  // namespace muster::host

@@ -376,5 +376,84 @@ TEST_F(HostCoreTest, WorkersThatHaveStartedHaveNoTimeLimit) {
   EXPECT_EQ(core_.phase(), v1::HOST_PHASE_RUNNING);
 }
 
+TEST_F(HostCoreTest, OfTwoFailuresOfOneMomentTheFirstReportedIsTheCause) {
+  Run(1);
+  now_ += absl::Seconds(10);
+  Ending ending = Ended(false, 1);
+  ending.failed_at_s = absl::ToUnixSeconds(now_) - 5;
+  core_.OnExit(now_, 1, ending, &effects_);
+  core_.OnExit(now_, 0, ending, &effects_);
+  EXPECT_EQ(LastStatus().failure().local_rank(), 1);
+}
+
+TEST_F(HostCoreTest, AnErrorFileWrittenAtTheSecondItselfDatesTheFailure) {
+  Run(1);
+  now_ += absl::Seconds(10);
+  Ending ending = Ended(false, 1);
+  ending.failed_at_s = absl::ToUnixSeconds(now_) - 5;
+  ending.reported_at = absl::FromUnixSeconds(*ending.failed_at_s);
+  core_.OnExit(now_, 1, ending, &effects_);
+  EXPECT_EQ(FromBootNanos(LastStatus().failure_boot_ns()), *ending.reported_at);
+}
+
+TEST_F(HostCoreTest, ASweepThatNobodyAwaitsChangesNothing) {
+  Run(1);
+  core_.OnSwept(now_, "pid 7", &effects_);
+  Pass(kBeat);
+  EXPECT_EQ(LastStatus().trouble(), "");
+  EXPECT_EQ(LastStatus().workers_size(), 2);
+}
+
+TEST_F(HostCoreTest, ARunningWorkersRestHasNotEnded) {
+  Run(1);
+  core_.OnRestEnded(now_, 0, &effects_);
+  core_.OnRestEnded(now_, 9, &effects_);
+  Pass(kBeat);
+  EXPECT_EQ(LastStatus().workers_size(), 2);
+}
+
+TEST_F(HostCoreTest, AFailuresTimeFollowsTheWallClock) {
+  Run(1);
+  core_.OnWallClock(now_, absl::FromUnixSeconds(1'700'000'000), &effects_);
+  Exit(0, 1);
+  EXPECT_EQ(LastStatus().failure().wall_time_s(), 1'700'000'000);
+}
+
+class UsageHintTest : public HostCoreTest {
+ protected:
+  // The hint for a script whose only worker rejects its arguments, if --pass-local-rank added this option.
+  static std::string HintWith(const std::string& option, absl::Duration after = absl::Seconds(1)) {
+    HostOptions options = Options(false);
+    options.config.set_slots(1);
+    options.local_rank_option = option;
+    HostCore core(options);
+    Effects effects;
+    BootTime now = FromBootNanos(1'000'000'000'000);
+    core.Begin(now, &effects);
+    v1::HostDirective directive;
+    directive.set_agent_number(1);
+    directive.set_seq(1);
+    directive.set_lease_deadline_boot_ns(ToBootNanos(now + absl::Hours(1)));
+    *directive.mutable_start() = Round(1);
+    core.OnDirective(now, directive, &effects);
+    core.OnExecuting(now, 0, &effects);
+    now += after;
+    core.OnExit(now, 0, Ended(false, 2), &effects);
+    core.OnSwept(now, "", &effects);
+    return AllOf<SendStatus>(effects).back().status.failure().hint();
+  }
+};
+
+TEST_F(UsageHintTest, NamesTheOptionThatWasNotTried) {
+  EXPECT_NE(HintWith("").find("expects --local-rank, add --pass-local-rank"), std::string::npos);
+  EXPECT_NE(HintWith("local-rank").find("expects --local_rank, with an underscore"), std::string::npos);
+  EXPECT_EQ(HintWith("local_rank"), "") << "the user chose it";
+}
+
+TEST_F(UsageHintTest, IsGivenWithinAMinute) {
+  EXPECT_NE(HintWith("", kUsageErrorWithin), "");
+  EXPECT_EQ(HintWith("", kUsageErrorWithin + kTick), "");
+}
+
 }  // namespace
 }  // namespace muster::host

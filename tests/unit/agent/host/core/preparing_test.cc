@@ -272,6 +272,7 @@ TEST_F(PreparingTest, UnknownGpuUsersAreOneWarning) {
     RunAndEnd(round, 0);
     StopOf(round);
     core_->OnGpuUsers(now_, {.trouble = "no such file"}, &effects_);
+    EXPECT_EQ(Warnings(), 1) << "said at once";
   }
   EXPECT_EQ(Count<RenewOffer>(), 3);
   EXPECT_EQ(Warnings(), 1);
@@ -479,6 +480,48 @@ TEST_F(PreparingTest, ASignalIsNamedInTheReason) {
   core_->OnPreflightEnded(now_, Ending{.number = 127, .error_text = "no such file"}, &effects_);
   Swept();
   EXPECT_EQ(Status().trouble(), "preflight failed on n0: exit code 127: no such file");
+}
+
+TEST_F(PreparingTest, ARoundThatWasStoppedNeedsNoFurtherOrder) {
+  Begin(true);
+  PreflightEnds(0);
+  v1::HostDirective directive = Directive();
+  directive.mutable_start()->mutable_id()->set_number(1);
+  Give(directive);
+  core_->OnExecuting(now_, 0, &effects_);
+  directive = Directive();
+  directive.mutable_stop()->set_cause("cut off");
+  Give(directive);
+  core_->OnExit(now_, 0, Code(0), &effects_);
+  Swept();
+  EXPECT_EQ(Count<StartPreflight>(), 2) << "neither failed nor succeeded";
+}
+
+TEST_F(PreparingTest, ASucceededRoundAwaitsItsEnd) {
+  Begin(true);
+  PreflightEnds(0);
+  RunAndEnd(1, 0);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(Count<StartPreflight>(), 1);
+}
+
+TEST_F(PreparingTest, AnAttemptNeedsNoMessageOfTheAgent) {
+  Begin(true);
+  PreflightEnds(3);
+  for (const BootTime until = now_ + kUnfitRetry; now_ < until;) core_->OnTick(now_ += kTick, &effects_);
+  EXPECT_EQ(Count<StartPreflight>(), 2);
+  EXPECT_TRUE(Status().unfit());
+  EXPECT_EQ(Status().preparing(), "") << "the reason is that it is unfit";
+}
+
+TEST_F(PreparingTest, AnExitingNodeMakesNoFurtherAttempt) {
+  Begin(true);
+  PreflightEnds(3);
+  v1::HostDirective directive = Directive();
+  directive.mutable_exit()->set_linger_ms(60'000);
+  Give(directive);
+  Pass(2 * kUnfitRetry);
+  EXPECT_EQ(Count<StartPreflight>(), 1);
 }
 
 }  // namespace
