@@ -291,8 +291,8 @@ def failing_unit_test(environment, cores):
 def failing_test(environment, programs):
     for test in programs:
         try:
-            ran = subprocess.run([BUILD / "bin" / test, "--gtest_fail_fast"], cwd=BUILD, capture_output=True, text=True, check=False,
-                                 timeout=UNIT_TEST_SECONDS, env=environment)
+            ran = subprocess.run([BUILD / "bin" / test, "--gtest_fail_fast"], cwd=BUILD, capture_output=True, text=True,
+                                 check=False, timeout=UNIT_TEST_SECONDS, env=environment)
         except subprocess.TimeoutExpired:
             return f"{test}: no end within {UNIT_TEST_SECONDS} s"
         if ran.returncode == 0:

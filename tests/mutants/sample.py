@@ -7,8 +7,8 @@
   sample.py --list            prints the mutants of the sample; builds and runs nothing
 
 A mutant negates a condition, drops a statement, moves a bound by one, or swaps operands, at one place of one function.
-Each mutant meets the unit tests of its core, then seeds of the simulation. What survives is printed with its place: it
-is redundant, or a test is missing. README.md has the rest.
+Each mutant meets the unit tests of its core, then the simulation's transcripts, then its seeds. What survives is
+printed with its place: it is redundant, or a test is missing. README.md has the rest.
 """
 import argparse
 import collections
@@ -42,6 +42,8 @@ NOTICED = WORK / "noticed.json"  # what noticed a mutant before
 # Whole statements on lines of their own that call or assign; declarations and jumps are left out.
 STATEMENT = re.compile(r"^[ ]+(?!return|break|continue|case|default|goto|using|static|const|auto|else|if|for|while|switch)"
                        r"[\w:>.\[\]()*&-]+(?:\(.*\)| [-+|&]?= .+);$")
+# Statements that no test can miss: they reserve memory, or check what holds anyway.
+WITHOUT_EFFECT = re.compile(r"\.reserve\(|\bMUSTER_CHECK\(")
 BOUND = re.compile(r" (<=|>=|<|>) ")
 EQUALITY = re.compile(r" (==|!=) ")
 LOGIC = re.compile(r" (&&|\|\|) ")
@@ -99,7 +101,8 @@ def places(file):
     for found in re.finditer(STATEMENT.pattern, text, re.MULTILINE):
         begin = found.start() + len(found[0]) - len(found[0].lstrip())
         before = text[:found.start()].rstrip()
-        if before.endswith((";", "{", "}")) and found[0].count("(") == found[0].count(")"):
+        balanced = found[0].count("(") == found[0].count(")")
+        if before.endswith((";", "{", "}")) and balanced and not WITHOUT_EFFECT.search(found[0]):
             yield "statement", begin, found.end(), ";"
 
 
@@ -201,8 +204,8 @@ def report(mutants, seen, total, options):
     noticed = len(mutants) - len(survivors)
     others = ("the simulation was not run" if options.only_unit else
               f"{by_transcript} by transcripts, the others by at most {options.seeds} seeds")
-    print(f"\n{noticed} of {len(mutants)} noticed ({100 * noticed / max(1, len(mutants)):.0f} %), {by_unit} of them by unit "
-          f"tests, {others}; sample seed {options.seed}, of {total} possible mutants")
+    print(f"\n{noticed} of {len(mutants)} noticed ({100 * noticed / max(1, len(mutants)):.0f} %), {by_unit} of them by "
+          f"unit tests, {others}; sample seed {options.seed}, of {total} possible mutants")
 
 
 def main():

@@ -498,5 +498,35 @@ TEST(Farewell, NoFarewellIfThePortDecidesThePrimary) {
   EXPECT_FALSE(c.Told("b").greatest().has_primary_ended());
 }
 
+TEST_F(FarewellTest, TheFarewellNamesTheRankTheCoordinatorAndTheAge) {
+  before_.At("a").status.set_host_gone_ms(300);
+  KillMainProcess();
+  before_.Pass(absl::Milliseconds(200), {});
+  before_.Say("b");
+  const v1::PrimaryEnded ended = before_.Told("b").greatest().primary_ended();
+  EXPECT_TRUE(ended.has_by());
+  EXPECT_TRUE(Same(ended.by(), before_.core().epoch()));
+  EXPECT_EQ(ended.age_ms(), 500);
+  before_.Apply("b");
+  before_.Apply("c");
+  EXPECT_EQ(before_.Told("a").release().exit_code(), 75);
+  const uint64_t released = before_.Told("a").id().seq();
+  before_.Pass(absl::Seconds(2), {"b", "c"});
+  EXPECT_EQ(before_.Told("a").id().seq(), released) << "once";
+}
+
+TEST_F(FarewellTest, AnotherNodesRankIsNamedIfThePrimaryHasIt) {
+  before_.Fail("b", 1);
+  before_.At("a").status.clear_offer();
+  for (const char* n : {"a", "b", "c"}) before_.Apply(n);
+  before_.Pass(absl::Milliseconds(100), {});
+  before_.At("a").status.mutable_offer()->set_host("127.0.0.1");
+  before_.Apply("a");
+  ASSERT_TRUE(before_.Told("a").has_run());
+  for (const char* n : {"a", "b", "c"}) before_.Apply(n);
+  KillMainProcess();
+  EXPECT_EQ(before_.Told("b").greatest().primary_ended().node_rank(), before_.At("a").status.last().node_rank());
+}
+
 }  // namespace
 }  // namespace muster::rendezvous
