@@ -170,10 +170,6 @@ class Cluster {
       return line.find(text) != std::string::npos;
     }));
   }
-  // Number of log lines with this event, debug lines included.
-  int Events(const std::string& event) const {
-    return static_cast<int>(std::count(events_.begin(), events_.end(), event));
-  }
   const Coordinator& core() const { return coordinator_; }
 
  private:
@@ -190,7 +186,6 @@ class Cluster {
         for (auto& [name, node] : nodes_) node.closed |= node.stream == close->stream;
       } else if (const auto* note = std::get_if<Note>(&effect)) {
         if (note->severity != Severity::kDebug) said_.push_back(note->text);
-        events_.emplace_back(note->subject.event);
         if (note->severity == Severity::kWarning) warnings_.push_back(note->text);
       }
     }
@@ -202,7 +197,6 @@ class Cluster {
   std::map<std::string, Node> nodes_;
   std::vector<std::string> warnings_;
   std::vector<std::string> said_;
-  std::vector<std::string> events_;
 };
 
 inline CoordinatorOptions Fixed(int nodes, int max_restarts = 3) {

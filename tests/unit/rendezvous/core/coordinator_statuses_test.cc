@@ -486,44 +486,6 @@ TEST(Facts, OfTheNewestSessionAreCompared) {
   EXPECT_EQ(c.Said("OLD"), 0);
 }
 
-// ---- the log
-
-TEST(LogEvents, FollowTheRound) {
-  Cluster c(Fixed(2, 1));
-  c.Join("a", 0);
-  c.Join("b", 1);
-  EXPECT_EQ(c.Events(events::kRoundStarted), 1);
-  EXPECT_EQ(c.Events(events::kRoundStopping) + c.Events(events::kVerdict), 0);
-  for (const char* name : {"a", "b"}) c.Apply(name);
-  c.Fail("b", 1);
-  EXPECT_EQ(c.Events(events::kRoundStopping), 1);
-  c.Pass(absl::Seconds(1), {"a", "b"});
-  EXPECT_EQ(c.Events(events::kRoundStarted), 2);
-  c.Fail("b", 1);
-  c.Pass(absl::Seconds(1), {"a", "b"});
-  EXPECT_EQ(c.Events(events::kVerdict), 1);
-}
-
-TEST(LogEvents, NodesThatDifferAreLostOrUnusableHaveTheirOwn) {
-  Cluster c(Elastic(1, 2));
-  (*c.At("a").status.mutable_facts())["X"] = "1";
-  c.Join("a", 0);
-  c.Join("b", 1);
-  c.Pass(absl::Seconds(17), {"a", "b"});
-  EXPECT_EQ(c.Events(events::kNodesDiffer), 1);
-  for (const char* name : {"a", "b"}) c.Apply(name);
-  c.Phase("a", v1::PHASE_UNUSABLE);
-  EXPECT_EQ(c.Events(events::kNodeUnusable), 1);
-  c.At("b").status.set_live_workers(0);
-  c.Phase("b", v1::PHASE_HOST_GONE);
-  EXPECT_EQ(c.Events(events::kNodeLost), 1);
-  c.At("a").status.set_live_workers(0);
-  c.Phase("a", v1::PHASE_READY);
-  EXPECT_EQ(c.Events(events::kNodeUsable), 1);
-  c.TurnAway("10.0.0.7", "no token");
-  EXPECT_EQ(c.Events(events::kNodeRefused), 1);
-}
-
 // ---- places
 
 TEST(Places, AStandbysEndDoesNotFreeThePlace) {
@@ -557,12 +519,9 @@ TEST(Places, AnAbsentMemberIsNamedByItsRank) {
   for (int place = 0; place < 3; ++place) before.Join(std::string(1, static_cast<char>('a' + place)), place);
   for (const char* name : {"a", "b", "c"}) before.Apply(name);
   Cluster after(Fixed(3), 43);
-  for (const char* name : {"a"}) {
-    after.At(name) = before.At(name);
-    after.Attach(name);
-    after.Apply(name);
-  }
-  EXPECT_EQ(after.core().Waiting(), "the coordinator is recovering round 1; missing: node 1, node 2");
+  after.At("a") = before.At("a");
+  after.Attach("a");
+  after.Apply("a");
   after.Pass(absl::Milliseconds(11'100), {"a"});
   ASSERT_EQ(after.state(), State::kDraining);
   EXPECT_EQ(after.Told("a").stop().cause(), "node 1, node 2 (of 3 nodes) did not reconnect to this coordinator");
