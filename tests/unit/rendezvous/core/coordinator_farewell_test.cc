@@ -515,17 +515,16 @@ TEST_F(FarewellTest, TheFarewellNamesTheRankTheCoordinatorAndTheAge) {
   EXPECT_EQ(before_.Told("a").id().seq(), released) << "once";
 }
 
-TEST_F(FarewellTest, AnotherNodesRankIsNamedIfThePrimaryHasIt) {
-  before_.Fail("b", 1);
-  before_.At("a").status.clear_offer();
-  for (const char* n : {"a", "b", "c"}) before_.Apply(n);
-  before_.Pass(absl::Milliseconds(100), {});
-  before_.At("a").status.mutable_offer()->set_host("127.0.0.1");
-  before_.Apply("a");
-  ASSERT_TRUE(before_.Told("a").has_run());
-  for (const char* n : {"a", "b", "c"}) before_.Apply(n);
-  KillMainProcess();
-  EXPECT_EQ(before_.Told("b").greatest().primary_ended().node_rank(), before_.At("a").status.last().node_rank());
+TEST(Farewell, NamesTheRankOfAPrimaryThatIsNotTheFirstNode) {
+  Cluster c(InAgent(Fixed(3)));
+  c.At("a").status.set_at_primary(true);
+  c.Join("b", 0);
+  c.Join("c", 1);
+  c.Join("a", 2);
+  for (const char* n : {"a", "b", "c"}) c.Apply(n);
+  ASSERT_EQ(c.Told("a").run().node_rank(), 2);
+  EndHost(c);
+  EXPECT_EQ(c.Told("b").greatest().primary_ended().node_rank(), 2);
 }
 
 }  // namespace
