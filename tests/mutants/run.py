@@ -196,8 +196,10 @@ def with_all(edits):
             for edit in sorted(those, key=lambda edit: edit.place(), reverse=True):
                 at = edit.place() - begin
                 changed = changed[:at] + edit.new + changed[at + len(edit.old):]
-            copies += f" if (muster_mutant == {number}) {{\n{changed}\n{'return;' if nothing else ''} }}\n"
-        text = text[:begin] + copies + body + text[end:]
+            # The name of the lines tells which mutant a compiler rejects.
+            copies += (f"\n#line 1 \"mutant_{number}\"\n if (muster_mutant == {number}) {{\n{changed}\n"
+                       f"{'return;' if nothing else ''} }}\n")
+        text = f"{text[:begin]}{copies}#line 1 \"unchanged\"\n{body}{text[end:]}"
     return (PRELUDE + text).encode()
 
 
@@ -231,12 +233,12 @@ def copy_sources(mutants):
         write_if_changed(SOURCE / name, data)
 
 
-def configure():
+def configure(optimisation="-O1"):
+    """Low optimisation: half of a mutant's time would otherwise go into optimising it."""
     if (BUILD / "build.ninja").exists():
         return
-    # Low optimisation: half of a mutant's time would otherwise go into optimising it.
     subprocess.run(["cmake", "-S", SOURCE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                    "-DCMAKE_CXX_FLAGS_RELEASE=-O1"], check=True, stdout=subprocess.DEVNULL)
+                    f"-DCMAKE_CXX_FLAGS_RELEASE={optimisation}"], check=True, stdout=subprocess.DEVNULL)
 
 
 def build(targets, jobs):
@@ -282,11 +284,15 @@ def hunt(mutant, seeds):
 
 
 def failing_unit_test(environment, cores):
-    """The name of the first test that fails, or ""."""
-    for test in dict.fromkeys(test for core in cores for test in UNIT_TESTS[core]):
+    """The name of the first test of these cores that fails, or ""."""
+    return failing_test(environment, dict.fromkeys(test for core in cores for test in UNIT_TESTS[core]))
+
+
+def failing_test(environment, programs):
+    for test in programs:
         try:
-            ran = subprocess.run([BUILD / "bin" / test], cwd=BUILD, capture_output=True, text=True, check=False,
-                                 timeout=UNIT_TEST_SECONDS, env=environment)
+            ran = subprocess.run([BUILD / "bin" / test, "--gtest_fail_fast"], cwd=BUILD, capture_output=True, text=True,
+                                 check=False, timeout=UNIT_TEST_SECONDS, env=environment)
         except subprocess.TimeoutExpired:
             return f"{test}: no end within {UNIT_TEST_SECONDS} s"
         if ran.returncode == 0:

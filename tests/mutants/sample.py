@@ -3,16 +3,19 @@
 
   sample.py                   50 mutants, another sample each time
   sample.py --count 200 --seed 7
+  sample.py --all --only-unit every mutant there is, and the unit tests alone
   sample.py --list            prints the mutants of the sample; builds and runs nothing
 
 A mutant negates a condition, drops a statement, moves a bound by one, or swaps operands, at one place of one function.
-What does not compile is replaced by another. Each mutant meets the unit tests of its core, then seeds of the simulation.
-What survives is printed with its place: it is redundant, or a test is missing. README.md has the rest.
+Each mutant meets the unit tests of its core, then the simulation's transcripts, then its seeds. What survives is
+printed with its place: it is redundant, or a test is missing. README.md has the rest.
 """
 import argparse
 import collections
 import concurrent.futures
 import dataclasses
+import difflib
+import hashlib
 import json
 import os
 import random
@@ -26,12 +29,21 @@ import run
 CORES = ("rendezvous/core", "agent/core", "agent/host/core")
 DEFAULT_COUNT = 50
 DEFAULT_SEEDS = 1000
-COMPILE_SECONDS = 120
-SPARE_SHARE = 1.5  # candidates for each mutant that is asked for: some do not compile
+NUMBERS_OF_A_FILE = 1000  # so that a change of one file does not change the numbers in others
+BUILD_ATTEMPTS = 5
+TRANSCRIPTS = "simulation_transcripts_test"  # small jobs of the simulation without random faults: a second
+
+# One program holds all possible mutants, whatever the sample is, so that a new sample need not be built.
+WORK = run.WORK / "all"
+run.SOURCE, run.BUILD = WORK / "source", WORK / "build"
+REJECTED = WORK / "rejected.json"  # mutants that are not C++
+NOTICED = WORK / "noticed.json"  # what noticed a mutant before
 
 # Whole statements on lines of their own that call or assign; declarations and jumps are left out.
 STATEMENT = re.compile(r"^[ ]+(?!return|break|continue|case|default|goto|using|static|const|auto|else|if|for|while|switch)"
                        r"[\w:>.\[\]()*&-]+(?:\(.*\)| [-+|&]?= .+);$")
+# Statements that no test can miss: they reserve memory, or check what holds anyway.
+WITHOUT_EFFECT = re.compile(r"\.reserve\(|\bMUSTER_CHECK\(")
 BOUND = re.compile(r" (<=|>=|<|>) ")
 EQUALITY = re.compile(r" (==|!=) ")
 LOGIC = re.compile(r" (&&|\|\|) ")
@@ -89,7 +101,8 @@ def places(file):
     for found in re.finditer(STATEMENT.pattern, text, re.MULTILINE):
         begin = found.start() + len(found[0]) - len(found[0].lstrip())
         before = text[:found.start()].rstrip()
-        if before.endswith((";", "{", "}")) and found[0].count("(") == found[0].count(")"):
+        balanced = found[0].count("(") == found[0].count(")")
+        if before.endswith((";", "{", "}")) and balanced and not WITHOUT_EFFECT.search(found[0]):
             yield "statement", begin, found.end(), ";"
 
 
@@ -110,84 +123,128 @@ def candidates():
     return found
 
 
-def compiles(place, commands):
-    """Whether the file with this edit alone is still C++."""
-    text = place.original[:place.at] + place.new + place.original[place.at + len(place.old):]
-    words = re.sub(r" -o \S+ -c \S+$| -Werror", "", commands[place.file]["command"]).split()
-    done = subprocess.run([*words, "-w", "-fsyntax-only", "-x", "c++", "-"], input=text, text=True, capture_output=True,
-                          cwd=commands[place.file]["directory"], timeout=COMPILE_SECONDS, check=False)
-    return done.returncode == 0
+def key_of(mutant):
+    """The same as long as the function that it breaks is the same."""
+    place = mutant.edits[0]
+    begin, end, _ = run.find_function(place)
+    body = place.original[begin:place.at] + place.new + place.original[place.at + len(place.old):end]
+    return hashlib.sha1(f"{place.file}\n{body}".encode()).hexdigest()
 
 
-def compile_commands():
-    entries = json.loads((run.BUILD / "compile_commands.json").read_text())
-    prefix = str(run.SOURCE) + "/"
-    return {e["file"].removeprefix(prefix): e for e in entries if e["file"].startswith(prefix)}
+def stored(path):
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
-def choose(options):
-    """A sample of mutants that compile, and how many there are to choose from."""
-    everything = candidates()
-    generator = random.Random(options.seed)
-    drawn = generator.sample(everything, min(len(everything), int(options.count * SPARE_SHARE)))
-    if not options.list:
-        run.copy_sources([])
-        run.configure()
-        run.build(["muster_proto"], options.jobs)
-        commands = compile_commands()
-        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            drawn = [place for place, fits in zip(drawn, pool.map(lambda p: compiles(p, commands), drawn)) if fits]
-    return [run.Mutant(str(place), "unit", [place], number=number)
-            for number, place in enumerate(drawn[:options.count], 1)], len(everything)
+def numbered(found):
+    """Each place as a mutant."""
+    mutants, counts, files = [], collections.Counter(), {}
+    for place in found:
+        number = (1 + files.setdefault(place.file, len(files))) * NUMBERS_OF_A_FILE + counts[place.file]
+        counts[place.file] += 1
+        mutants.append(run.Mutant(str(place), "unit", [place], number=number))
+    return mutants
 
 
-def meet_tests(mutant, options):
+def build_all(mutants, options):
+    """Builds them into one program and returns those that the compiler accepts."""
+    rejected = set(stored(REJECTED))
+    targets = sorted({test for mutant in mutants for core in mutant.cores() for test in run.UNIT_TESTS[core]})
+    for _ in range(BUILD_ATTEMPTS):
+        accepted = [mutant for mutant in mutants if key_of(mutant) not in rejected]
+        run.copy_sources(accepted)
+        run.configure("-O0")  # compiling thousands of mutants takes longer than running a sample of them
+        made = subprocess.run(["ninja", "-C", run.BUILD, "-k", "0", "-j", str(options.jobs), *targets, TRANSCRIPTS,
+                               "muster_sim"], capture_output=True, text=True, check=False)
+        if made.returncode == 0:
+            return accepted
+        wrong = {int(number) for number in re.findall(r"\bmutant_(\d+):", made.stdout)}
+        if not wrong:
+            break
+        rejected |= {key_of(mutant) for mutant in accepted if mutant.number in wrong}
+        REJECTED.write_text(json.dumps(dict.fromkeys(sorted(rejected), True)))
+    raise run.Problem(f"the mutants do not build:\n{made.stdout[-4000:]}")
+
+
+def meet_tests(mutant, options, before):
     """What noticed it: a unit test, a seed, or nothing ("")."""
+    if known := before.get(key_of(mutant)):
+        return known
     failed = run.failing_unit_test(mutant.environment(), mutant.cores())
     if failed:
         return f"unit test {failed}"
+    if options.only_unit:
+        return ""
+    failed = run.failing_test(mutant.environment(), [TRANSCRIPTS])
+    if failed:
+        return f"transcript {failed}"
     seed, message = run.hunt(mutant, options.seeds)
     return f"seed {seed}: {message[:80]}" if message else ""
 
 
+def difference(mutant):
+    """The changed lines, with the first one's place."""
+    place = mutant.edits[0]
+    after = place.original[:place.at] + place.new + place.original[place.at + len(place.old):]
+    lines = difflib.unified_diff(place.original.splitlines(), after.splitlines(), n=0, lineterm="")
+    line = place.original.count("\n", 0, place.at) + 1
+    return "\n".join([f"{place.file}:{line}", *list(lines)[3:]])
+
+
 def report(mutants, seen, total, options):
-    survivors = [mutant for mutant in mutants if not seen[mutant.name]]
+    survivors = [mutant for mutant in mutants if not seen[mutant.number]]
     by_kind = collections.Counter(mutant.edits[0].kind for mutant in mutants)
     lost = collections.Counter(mutant.edits[0].kind for mutant in survivors)
     print("\n| kind | mutants | noticed |\n|---|---|---|")
     for kind, count in sorted(by_kind.items()):
         print(f"| {kind} | {count} | {count - lost[kind]} |")
+    print("\nsurvivors:" if survivors else "\nno survivors")
     for mutant in survivors:
-        print(f"survived: {mutant.name}")
-    by_unit = sum(what.startswith("unit test") for what in seen.values())
+        print(difference(mutant))
+    by_unit, by_transcript = (sum(what.startswith(by) for what in seen.values()) for by in ("unit test", "transcript"))
     noticed = len(mutants) - len(survivors)
-    print(f"\n{noticed} of {len(mutants)} noticed ({100 * noticed / max(1, len(mutants)):.0f} %), {by_unit} of them by unit "
-          f"tests, the others by at most {options.seeds} seeds; sample seed {options.seed}, of {total} possible mutants")
+    others = ("the simulation was not run" if options.only_unit else
+              f"{by_transcript} by transcripts, the others by at most {options.seeds} seeds")
+    print(f"\n{noticed} of {len(mutants)} noticed ({100 * noticed / max(1, len(mutants)):.0f} %), {by_unit} of them by "
+          f"unit tests, {others}; sample seed {options.seed}, of {total} possible mutants")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=DEFAULT_COUNT)
+    parser.add_argument("--all", action="store_true", help="every mutant instead of a sample")
+    parser.add_argument("--under", default="", help="only mutants of files whose path starts with this")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     parser.add_argument("--seeds", type=int, default=DEFAULT_SEEDS, help="of the simulation, for each mutant")
+    parser.add_argument("--only-unit", action="store_true", help="do not run the simulation")
+    parser.add_argument("--afresh", action="store_true", help="also run those that were noticed before")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     began = time.monotonic()
-    mutants, total = choose(options)
+    possible = numbered(candidates())
+    if not options.list:
+        possible = build_all(possible, options)
+    drawn = [mutant for mutant in possible if mutant.edits[0].file.startswith(options.under)]
+    if not options.all:
+        drawn = random.Random(options.seed).sample(drawn, min(len(drawn), options.count))
     if options.list:
-        print("\n".join(mutant.name for mutant in mutants), f"\n{total} possible mutants")
+        print("\n".join(mutant.name for mutant in drawn), f"\n{len(possible)} possible mutants")
         return 0
-    run.copy_sources(mutants)
-    cores = {core for mutant in mutants for core in mutant.cores()}
-    run.build(sorted({test for core in cores for test in run.UNIT_TESTS[core]}) + ["muster_sim"], options.jobs)
+    for core in sorted({core for mutant in drawn for core in mutant.cores()}):
+        if failed := run.failing_unit_test(dict(os.environ, MUSTER_MUTANT="0"), [core]):
+            raise run.Problem(f"{failed} fails without any mutant")
+    noticed = stored(NOTICED)
+    before = {} if options.afresh else dict(noticed)
     seen = {}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for mutant, what in zip(mutants, pool.map(lambda m: meet_tests(m, options), mutants)):
-            seen[mutant.name] = what
+        for mutant, what in zip(drawn, pool.map(lambda m: meet_tests(m, options, before), drawn)):
+            seen[mutant.number] = what
+            if what:
+                noticed[key_of(mutant)] = what
+                NOTICED.write_text(json.dumps(noticed, indent=0))
             print(f"{mutant.name}: {what or 'NOTHING'}", flush=True)
-    report(mutants, seen, total, options)
-    print(f"{time.monotonic() - began:.0f} s")
+    report(drawn, seen, len(possible), options)
+    print(f"{time.monotonic() - began:.0f} s, {sum(key_of(m) in before for m in drawn)} results from earlier runs")
     return 0
 
 

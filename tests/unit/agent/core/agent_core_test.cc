@@ -4,97 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "base/ids.h"
-#include "tests/unit/effects.h"
+#include "tests/unit/agent/core/agent_core_fixture.h"
 
 namespace muster::agent {
 namespace {
-
-constexpr absl::Duration kLease = absl::Seconds(10);
-
-class AgentCoreTest : public ::testing::Test {
- protected:
-  AgentCoreTest() : core_(7) {
-    host_.set_host_id("h");
-    host_.set_agent_number(1);
-    host_.set_host_pid(50);
-    host_.set_offer_port(4000);
-    host_.mutable_memory()->set_joined_boot_ns(ToBootNanos(now_));
-    v1::NodeConfig* config = host_.mutable_config();
-    config->set_run_id("job");
-    config->set_hostname("n1");
-    config->set_boot_id("boot");
-    config->set_pid_namespace("ns");
-    (*config->mutable_facts())["NCCL_DEBUG"] = "INFO";
-    config->set_role(v1::ROLE_TRAINER);
-    config->set_place(1);
-    config->set_lease_ms(absl::ToInt64Milliseconds(kLease));
-    config->set_join_timeout_ms(600'000);
-    config->set_coordinator_timeout_ms(900'000);
-    config->mutable_primary()->set_host("primary");
-    config->mutable_primary()->set_port(2222);
-    Host();
-    host_.clear_config();
-  }
-
-  void Host() {
-    host_.set_seq(host_.seq() + 1);
-    core_.OnHostStatus(now_, host_, &effects_);
-  }
-
-  // The host applies the last directive.
-  void HostApplies() {
-    *host_.mutable_memory() = Took<SendToHost>().back().directive.memory();
-    Host();
-  }
-
-  void Connected() { core_.OnConnected(now_, "10.0.0.2", &effects_); }
-
-  v1::Directive Directive(uint64_t seq, uint64_t epoch = 1) {
-    v1::Directive directive;
-    directive.set_protocol(kProtocol);
-    directive.mutable_id()->mutable_epoch()->set_number(epoch);
-    directive.mutable_id()->set_seq(seq);
-    if (const auto sent = Took<SendToCoordinator>(); !sent.empty())
-      *directive.mutable_echo() = sent.back().status.id();
-    directive.mutable_wait()->set_reason("waiting");
-    return directive;
-  }
-
-  v1::Directive Run(uint64_t seq, uint64_t number) {
-    v1::Directive directive = Directive(seq);
-    v1::Round* run = directive.mutable_run();
-    run->mutable_id()->set_number(number);
-    run->mutable_id()->mutable_epoch()->set_number(1);
-    run->set_node_rank(1);
-    run->set_node_count(2);
-    directive.mutable_lease()->set_duration_ms(absl::ToInt64Milliseconds(kLease));
-    return directive;
-  }
-
-  void Give(const v1::Directive& directive) { core_.OnDirective(now_, directive, &effects_); }
-
-  void Pass(absl::Duration duration, bool host_speaks = true) {
-    const BootTime until = now_ + duration;
-    while (now_ < until && !core_.finished()) {
-      now_ += kTick;
-      if (host_speaks) Host();
-      core_.OnTick(now_, &effects_);
-    }
-  }
-
-  template <typename T>
-  std::vector<T> Took() {
-    return AllOf<T>(effects_);
-  }
-  void Forget() { effects_.clear(); }
-  v1::AgentStatus LastStatus() { return Took<SendToCoordinator>().back().status; }
-  v1::HostDirective LastOrder() { return Took<SendToHost>().back().directive; }
-
-  BootTime now_ = FromBootNanos(1'000'000'000'000);
-  AgentCore core_;
-  v1::HostStatus host_;
-  Effects effects_;
-};
 
 TEST_F(AgentCoreTest, AConfiguredAgentConnectsAndSendsItsIdentity) {
   EXPECT_EQ(Took<Connect>().size(), 1u);
@@ -591,6 +504,7 @@ TEST_F(AgentCoreTest, AStoppedRoundIsNotStartedAgain) {
   Give(stop);
   Give(Run(7, 1));
   EXPECT_FALSE(LastOrder().has_start());
+  EXPECT_TRUE(LastOrder().hold()) << "the STOP of a round is over once another order came";
   Give(Run(8, 2));
   EXPECT_TRUE(LastOrder().has_start());
 }
@@ -615,51 +529,6 @@ TEST_F(AgentCoreTest, ADeadHostIsReportedUntilAcknowledged) {
   EXPECT_FALSE(core_.finished());
   Give(Directive(10));
   EXPECT_TRUE(core_.finished());
-}
-
-class AgentOfARunningHostTest : public AgentCoreTest {
- protected:
-  void SetUp() override {
-    Connected();
-    Give(Run(5, 1));
-    *host_.mutable_started() = Run(5, 1).run().id();
-    Set(v1::HOST_PHASE_RUNNING, v1::OUTCOME_RAN, 2);
-  }
-  void Set(v1::HostPhase phase, v1::Outcome outcome, int workers) {
-    host_.set_phase(phase);
-    host_.set_outcome(outcome);
-    host_.clear_workers();
-    for (int i = 0; i < workers; ++i) host_.add_workers()->set_local_rank(i);
-    HostApplies();
-  }
-};
-
-TEST_F(AgentOfARunningHostTest, AFailureIsReportedBeforeTheOthersEnd) {
-  Set(v1::HOST_PHASE_STOPPING, v1::OUTCOME_FAILED, 1);
-  EXPECT_EQ(LastStatus().phase(), v1::PHASE_FAILED);
-  EXPECT_EQ(LastStatus().live_workers(), 1);
-}
-
-TEST_F(AgentOfARunningHostTest, SuccessIsReportedOnceTheRoundIsGone) {
-  Set(v1::HOST_PHASE_STOPPING, v1::OUTCOME_SUCCEEDED, 0);
-  EXPECT_EQ(LastStatus().phase(), v1::PHASE_RUNNING);
-  EXPECT_EQ(LastStatus().live_workers(), 1) << "the workers' leftovers are being ended";
-  Set(v1::HOST_PHASE_IDLE, v1::OUTCOME_SUCCEEDED, 0);
-  EXPECT_EQ(LastStatus().phase(), v1::PHASE_SUCCEEDED);
-  EXPECT_EQ(LastStatus().live_workers(), 0);
-}
-
-TEST_F(AgentOfARunningHostTest, OnlyTheNewestRoundsOutcomeIsReported) {
-  host_.mutable_failure()->set_exit_code(7);
-  Set(v1::HOST_PHASE_IDLE, v1::OUTCOME_FAILED, 0);
-  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_FAILED);
-  v1::Directive wait = Directive(6);  // the others continued in another round
-  *wait.mutable_greatest() = Run(6, 2).run();
-  wait.mutable_greatest()->clear_node_rank();
-  Give(wait);
-  HostApplies();
-  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_TOLD);
-  EXPECT_FALSE(LastStatus().has_failure());
 }
 
 }  // namespace

@@ -269,5 +269,96 @@ TEST(RootCause, AThousandFailuresMakeABoundedVerdict) {
   EXPECT_LT(verdict.ByteSizeLong(), 4096u);
 }
 
+TEST(Budgets, ARoundOfAMinuteIsNotFast) {
+  const CoordinatorOptions options;
+  RestartLedger counts;
+  counts = counts.After(Ended(EndCause::kWorkerFailure, 0, 59.9), options);
+  EXPECT_EQ(counts.fast_failures, 1);
+  counts = counts.After(Ended(EndCause::kWorkerFailure, 60, 60), options);
+  EXPECT_EQ(counts.fast_failures, 0);
+}
+
+TEST(Budgets, TimesOfFailuresAreKeptForAWindowOnlyAndAreBounded) {
+  CoordinatorOptions options;
+  RestartLedger counts;
+  counts = counts.After(Ended(EndCause::kWorkerFailure, 0), options);
+  EXPECT_TRUE(counts.failure_times.empty());
+  options.restart_window = absl::Hours(1);
+  for (int i = 0; i <= kMaxFailureAges; ++i) {
+    counts = counts.After(Ended(EndCause::kWorkerFailure, i), options);
+    EXPECT_EQ(counts.failure_times.front(), At(i < kMaxFailureAges ? 0 : 1)) << "the newest are kept";
+  }
+  EXPECT_EQ(counts.failure_times.size(), static_cast<size_t>(kMaxFailureAges));
+}
+
+TEST(Budgets, TheNumberOfExcludedNodesIsBounded) {
+  CoordinatorOptions options;
+  options.exclude_after = 1;
+  RestartLedger counts;
+  for (size_t i = 0; i <= kMaxExcluded; ++i) {
+    counts = counts.After(FailedOn("h" + std::to_string(i), static_cast<double>(i)), options);
+  }
+  EXPECT_EQ(counts.excluded.size(), kMaxExcluded);
+  v1::Round round;
+  for (size_t i = 0; i <= kMaxExcluded; ++i) round.add_excluded()->set_host_id("h" + std::to_string(i));
+  EXPECT_EQ(RestartLedger::ReadFrom(round, At(0)).excluded.size(), kMaxExcluded);
+}
+
+TEST(Budgets, OwnTimesAreKeptIfTheOthersAreAsMany) {
+  RestartLedger own, seen;
+  own.losses = own.failure_times = {At(1)};
+  seen.losses = seen.failure_times = {At(2)};
+  EXPECT_EQ(own.Learning(seen).losses, own.losses);
+  EXPECT_EQ(own.Learning(seen).failure_times, own.failure_times);
+  seen.losses = seen.failure_times = {At(2), At(3)};
+  EXPECT_EQ(own.Learning(seen).losses, seen.losses);
+  EXPECT_EQ(own.Learning(seen).failure_times, seen.failure_times);
+}
+
+TEST(Budgets, WrittenAgesReplaceEarlierOnes) {
+  RestartLedger counts;
+  counts.losses = counts.failure_times = {At(1)};
+  counts.excluded["x"] = At(100);
+  v1::Round round;
+  counts.WriteTo(At(2), &round);
+  counts.WriteAgesTo(At(4), &round);
+  ASSERT_EQ(round.loss_ages_ms_size(), 1);
+  EXPECT_EQ(round.loss_ages_ms(0), 3000);
+  ASSERT_EQ(round.failure_ages_ms_size(), 1);
+  EXPECT_EQ(round.failure_ages_ms(0), 3000);
+  ASSERT_EQ(round.excluded_size(), 1);
+  EXPECT_EQ(round.excluded(0).host_id(), "x");
+  EXPECT_EQ(round.excluded(0).left_ms(), 96'000);
+  EXPECT_EQ(RestartLedger::ReadFrom(round, At(4)).excluded.at("x"), At(100));
+}
+
+TEST(FirstCause, OfOneMomentIsTheFirstInTheList) {
+  EXPECT_EQ(FirstCause(RefsTo({Code(2, 1, 1.0), Code(1, 1, 1.0), Code(0, 1, 1.0)}))->failure.rank(), 2);
+  EXPECT_EQ(FirstCause(RefsTo({Code(2, 1, 1.0), Signal(1, 11, 1.0)}))->failure.rank(), 1)
+      << "a signal ranks above";
+}
+
+TEST(FirstCause, AnEchoMayComeAWholeWindowBeforeItsCause) {
+  SeenFailure reset = Code(0, 1, 1.0);
+  reset.failure.set_error_text("Connection reset by peer");
+  EXPECT_EQ(FirstCause(RefsTo({reset, Code(1, 7, 2.0)}))->failure.rank(), 1);
+  SeenFailure signalled = Signal(2, 11, 0.99);
+  signalled.failure.set_error_text("Connection reset by peer");
+  EXPECT_EQ(FirstCause(RefsTo({reset, Code(1, 7, 1.5), Signal(3, 11, 1.4)}))->failure.rank(), 3)
+      << "the first one that is no echo";
+}
+
+TEST(RootCause, HasNoOthersOfItsOwn) {
+  SeenFailure cause = Code(3, 7, 2);
+  *cause.failure.add_others() = Signal(2, 15, 2).failure;
+  cause.failure.set_more_others(5);
+  v1::Verdict verdict;
+  SetRootCause(cause, RefsTo({cause}), &verdict);
+  EXPECT_EQ(verdict.root_cause().others_size(), 0);
+  EXPECT_EQ(verdict.root_cause().more_others(), 0);
+  EXPECT_EQ(verdict.other_failures_size(), 1);
+  EXPECT_EQ(verdict.more_failures(), 5);
+}
+
 }  // namespace
 }  // namespace muster::rendezvous

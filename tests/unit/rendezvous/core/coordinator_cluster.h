@@ -157,6 +157,9 @@ class Cluster {
     Do([&](Effects* out) { coordinator_.OnTick(now_, out); });
   }
 
+  // Lets time pass without any event, so that the next one finds the coordinator late.
+  void Sleep(absl::Duration duration) { now_ += duration; }
+
   const v1::Directive& Told(const std::string& name) { return nodes_[name].told; }
   const std::vector<StreamId>& Admitted() const { return admitted_; }
   Node& At(const std::string& name) { return nodes_[name]; }

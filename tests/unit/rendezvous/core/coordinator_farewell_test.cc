@@ -498,5 +498,34 @@ TEST(Farewell, NoFarewellIfThePortDecidesThePrimary) {
   EXPECT_FALSE(c.Told("b").greatest().has_primary_ended());
 }
 
+TEST_F(FarewellTest, TheFarewellNamesTheRankTheCoordinatorAndTheAge) {
+  before_.At("a").status.set_host_gone_ms(300);
+  KillMainProcess();
+  before_.Pass(absl::Milliseconds(200), {});
+  before_.Say("b");
+  const v1::PrimaryEnded ended = before_.Told("b").greatest().primary_ended();
+  EXPECT_TRUE(ended.has_by());
+  EXPECT_TRUE(Same(ended.by(), before_.core().epoch()));
+  EXPECT_EQ(ended.age_ms(), 500);
+  before_.Apply("b");
+  before_.Apply("c");
+  EXPECT_EQ(before_.Told("a").release().exit_code(), 75);
+  const uint64_t released = before_.Told("a").id().seq();
+  before_.Pass(absl::Seconds(2), {"b", "c"});
+  EXPECT_EQ(before_.Told("a").id().seq(), released) << "once";
+}
+
+TEST(Farewell, NamesTheRankOfAPrimaryThatIsNotTheFirstNode) {
+  Cluster c(InAgent(Fixed(3)));
+  c.At("a").status.set_at_primary(true);
+  c.Join("b", 0);
+  c.Join("c", 1);
+  c.Join("a", 2);
+  for (const char* n : {"a", "b", "c"}) c.Apply(n);
+  ASSERT_EQ(c.Told("a").run().node_rank(), 2);
+  EndHost(c);
+  EXPECT_EQ(c.Told("b").greatest().primary_ended().node_rank(), 2);
+}
+
 }  // namespace
 }  // namespace muster::rendezvous

@@ -169,5 +169,26 @@ TEST_F(FileTimerTest, TheNumberOfTimersIsLimited) {
   EXPECT_TRUE(timer_.Take(Release(71, "more"), {}).ok());
 }
 
+TEST_F(FileTimerTest, AWorkerThatEndsAfterItsSignalHasNotOutlivedIt) {
+  Take(Message(71, "a", 0, SIGTERM), 2);
+  At(0);
+  timer_.WorkerEnded(2);
+  EXPECT_TRUE(At(100).outlived.empty());
+}
+
+TEST(TimerMessages, LimitsAreIncluded) {
+  const auto parse = [](const std::string& pid, const std::string& time, const std::string& signal) {
+    return ParseTimerMessage("{\"pid\": " + pid + ", \"scope_id\": \"\", \"expiration_time\": " + time +
+                             ", \"signal\": " + signal + "}");
+  };
+  EXPECT_TRUE(parse("1", "1", "9").ok());
+  EXPECT_TRUE(parse("2147483647", "1", "9").ok());
+  EXPECT_FALSE(parse("2147483648", "1", "9").ok());
+  EXPECT_TRUE(parse("7", "1e11", "9").ok());
+  EXPECT_TRUE(parse("7", "-1e11", "9").ok());
+  EXPECT_TRUE(parse("7", "1", "64").ok());
+  EXPECT_FALSE(parse("7", "0", "9")->release);
+}
+
 }  // namespace
 }  // namespace muster::host

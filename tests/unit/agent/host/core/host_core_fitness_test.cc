@@ -276,6 +276,7 @@ TEST_F(PreparingTest, UnknownGpuUsersAreOneWarning) {
     RunAndEnd(round, 0);
     StopOf(round);
     core_->OnGpuUsers(now_, {.trouble = "no such file"}, &effects_);
+    EXPECT_EQ(Warnings(), 1) << "said at once";
   }
   EXPECT_EQ(Count<RenewOffer>(), 3);
   EXPECT_EQ(Warnings(), 1);
@@ -316,6 +317,215 @@ TEST_F(PreparingTest, ThePreflightComesAfterTheGpus) {
   EXPECT_EQ(Count<StartPreflight>(), 1);
   GpusOf({});
   EXPECT_EQ(Count<StartPreflight>(), 2);
+}
+
+// Whether a round's workers may hold GPUs is found out once; a preflight that fails does not raise the question.
+TEST_F(PreparingTest, GpusAreNotAskedForAgainAfterAFailedPreflight) {
+  Begin(true, true);
+  PreflightEnds(0);
+  RunAndEnd(1, 0);
+  StopOf(1);
+  GpusOf({});
+  ASSERT_EQ(Count<AskGpus>(), 1);
+  PreflightEnds(3);
+  Pass(kUnfitRetry);
+  EXPECT_EQ(Count<AskGpus>(), 1);
+  EXPECT_EQ(Count<StartPreflight>(), 3);
+}
+
+TEST_F(PreparingTest, AnUnansweredQuestionAboutGpusIsNotRepeated) {
+  Begin(false, true);
+  RunAndEnd(1, 3);
+  StopOf(1);
+  Pass(absl::Seconds(5));
+  EXPECT_EQ(Count<AskGpus>(), 1);
+}
+
+TEST_F(PreparingTest, AnAnswerThatNobodyAwaitsIsIgnored) {
+  Begin(true, true);
+  GpusOf({});
+  EXPECT_EQ(Count<StartPreflight>(), 1);
+  PreflightEnds(0);
+  core_->OnPreflightEnded(now_, Code(3), &effects_);
+  GpusOf({});
+  Swept();
+  EXPECT_EQ(Count<RenewOffer>(), 1);
+  EXPECT_FALSE(Status().unfit());
+}
+
+TEST_F(PreparingTest, EachChangeOfFitnessIsReportedAtOnce) {
+  Begin(true);
+  EXPECT_EQ(Count<SendStatus>(), 2) << "the first status, and that the preflight runs";
+  core_->OnPreflightEnded(now_, Code(3), &effects_);
+  Swept();
+  EXPECT_EQ(Count<SendStatus>(), 3) << "it has failed";
+}
+
+TEST_F(PreparingTest, UnkillableLeftoversAreReportedOnceAndAtOnce) {
+  Begin(true);
+  core_->OnPreflightEnded(now_, Code(0), &effects_);
+  Pass(kStuckAfterKill);
+  const int before = Count<SendStatus>();
+  Swept("pid 7");
+  EXPECT_EQ(Count<SendStatus>(), before);
+  now_ += kTick;
+  Swept("pid 7");
+  Swept("pid 7");
+  EXPECT_EQ(Count<SendStatus>(), before + 1);
+  int errors = 0;
+  for (const Effect& effect : effects_) {
+    const Note* note = std::get_if<Note>(&effect);
+    errors += note != nullptr && note->severity == Severity::kError ? 1 : 0;
+  }
+  EXPECT_EQ(errors, 1);
+}
+
+TEST_F(PreparingTest, ASuccessEndsTheLongPausesBetweenAttempts) {
+  Begin(true);
+  PreflightEnds(3);
+  Pass(kUnfitRetry);
+  PreflightEnds(3);
+  Pass(2 * kUnfitRetry);
+  PreflightEnds(0);
+  RunAndEnd(1, 3);
+  StopOf(1);
+  ASSERT_EQ(Count<StartPreflight>(), 4);
+  PreflightEnds(3);
+  Pass(kUnfitRetry - kTick);
+  EXPECT_EQ(Count<StartPreflight>(), 4);
+  Pass(kTick);
+  EXPECT_EQ(Count<StartPreflight>(), 5) << "the first pause again";
+}
+
+TEST_F(PreparingTest, AnAttemptForgetsTheOneBefore) {
+  Begin(true);
+  PreflightEnds(3, "no such GPU");
+  Pass(kUnfitRetry);
+  Pass(kPreflightTimeout);
+  Swept();
+  EXPECT_EQ(Status().trouble(), "preflight failed on n0: timed out after 1m (--preflight-timeout)");
+}
+
+TEST_F(PreparingTest, OnlyANodeThatWasUnfitIsUsableAgain) {
+  const auto said = [this] {
+    int count = 0;
+    for (const Effect& effect : effects_) {
+      const Note* note = std::get_if<Note>(&effect);
+      count += note != nullptr && note->text == "this node is usable again" ? 1 : 0;
+    }
+    return count;
+  };
+  Begin(true);
+  PreflightEnds(0);
+  EXPECT_EQ(said(), 0);
+  RunAndEnd(1, 3);
+  StopOf(1);
+  PreflightEnds(3);
+  Pass(kUnfitRetry);
+  PreflightEnds(0);
+  EXPECT_EQ(said(), 1);
+}
+
+TEST_F(PreparingTest, NothingIsCheckedForAnEndedJob) {
+  Begin(true);
+  PreflightEnds(0);
+  memory_.mutable_verdict()->set_exit_code(3);
+  RunAndEnd(1, 3);
+  StopOf(1);
+  Pass(absl::Minutes(1));
+  EXPECT_EQ(Count<StartPreflight>(), 1);
+}
+
+TEST_F(PreparingTest, ALeavingNodeChecksNothing) {
+  Begin(true);
+  PreflightEnds(0);
+  v1::HostDirective directive = Directive();
+  directive.mutable_start()->mutable_id()->set_number(1);
+  Give(directive);
+  core_->OnExecuting(now_, 0, &effects_);
+  core_->OnSignal(now_, 15, &effects_);
+  core_->OnExit(now_, 0, Code(0), &effects_);
+  Swept();
+  StopOf(1);
+  Pass(2 * kLeaveReportLimit);
+  EXPECT_EQ(Count<StartPreflight>(), 1);
+  EXPECT_TRUE(core_->finished());
+}
+
+// Stuck leftovers of a preflight are not waited for.
+TEST_F(PreparingTest, AnEndingNodeAwaitsItsPreflightForALimitedTime) {
+  Begin(true);
+  core_->OnSignal(now_, 15, &effects_);
+  Pass(kStuckAfterKill);
+  EXPECT_FALSE(core_->finished());
+  Swept("pid 7");
+  Pass(kTick);
+  EXPECT_TRUE(core_->finished());
+  EXPECT_FALSE(Status().unfit()) << "whatever it left, the node ends";
+}
+
+TEST_F(PreparingTest, AnEndingNodeDoesNotAwaitItsGpus) {
+  Begin(false, true);
+  RunAndEnd(1, 3);
+  StopOf(1);
+  core_->OnSignal(now_, 15, &effects_);
+  GpusOf({});
+  Pass(kLeaveReportLimit);
+  EXPECT_TRUE(core_->finished());
+  EXPECT_EQ(Count<RenewOffer>(), 1);
+}
+
+TEST_F(PreparingTest, ASignalIsNamedInTheReason) {
+  Begin(true);
+  core_->OnPreflightEnded(now_, Ending{.by_signal = true, .number = 11}, &effects_);
+  Swept();
+  EXPECT_EQ(Status().trouble(), "preflight failed on n0: killed by signal 11 (SIGSEGV)");
+  Pass(kUnfitRetry);
+  core_->OnPreflightEnded(now_, Ending{.number = 127, .error_text = "no such file"}, &effects_);
+  Swept();
+  EXPECT_EQ(Status().trouble(), "preflight failed on n0: exit code 127: no such file");
+}
+
+TEST_F(PreparingTest, ARoundThatWasStoppedNeedsNoFurtherOrder) {
+  Begin(true);
+  PreflightEnds(0);
+  v1::HostDirective directive = Directive();
+  directive.mutable_start()->mutable_id()->set_number(1);
+  Give(directive);
+  core_->OnExecuting(now_, 0, &effects_);
+  directive = Directive();
+  directive.mutable_stop()->set_cause("cut off");
+  Give(directive);
+  core_->OnExit(now_, 0, Code(0), &effects_);
+  Swept();
+  EXPECT_EQ(Count<StartPreflight>(), 2) << "neither failed nor succeeded";
+}
+
+TEST_F(PreparingTest, ASucceededRoundAwaitsItsEnd) {
+  Begin(true);
+  PreflightEnds(0);
+  RunAndEnd(1, 0);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(Count<StartPreflight>(), 1);
+}
+
+TEST_F(PreparingTest, AnAttemptNeedsNoMessageOfTheAgent) {
+  Begin(true);
+  PreflightEnds(3);
+  for (const BootTime until = now_ + kUnfitRetry; now_ < until;) core_->OnTick(now_ += kTick, &effects_);
+  EXPECT_EQ(Count<StartPreflight>(), 2);
+  EXPECT_TRUE(Status().unfit());
+  EXPECT_EQ(Status().preparing(), "") << "the reason is that it is unfit";
+}
+
+TEST_F(PreparingTest, AnExitingNodeMakesNoFurtherAttempt) {
+  Begin(true);
+  PreflightEnds(3);
+  v1::HostDirective directive = Directive();
+  directive.mutable_exit()->set_linger_ms(60'000);
+  Give(directive);
+  Pass(2 * kUnfitRetry);
+  EXPECT_EQ(Count<StartPreflight>(), 1);
 }
 
 }  // namespace

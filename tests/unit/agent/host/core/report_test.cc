@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace muster::host {
@@ -224,6 +225,119 @@ TEST(TerminationMessage, OneLineIfTheJobSucceeded) {
   end.origin = "worker";
   end.reason = "all exited 0";
   EXPECT_EQ(TerminationMessage(end), "exit code 0 (worker): all exited 0\n");
+}
+
+TEST(ReportJson, AFailureHasEachFieldOrNull) {
+  JobEnd end = End();
+  v1::Failure* cause = Cause(&end);
+  json object = json::parse(ReportJson(end))["root_cause"];
+  EXPECT_EQ(object["rank"], 9);
+  EXPECT_EQ(object["local_rank"], 1);
+  EXPECT_EQ(object["node_rank"], 1);
+  EXPECT_EQ(object["pid"], 4709);
+  EXPECT_EQ(object["time"], 1'700'000'000);
+  for (const char* name : {"signal", "error_file", "message", "traceback", "output", "hint"}) {
+    EXPECT_TRUE(object[name].is_null()) << name;
+  }
+  for (const char* name : {"core_dumped", "oom_killed", "after_our_signal"})
+    EXPECT_EQ(object[name], false) << name;
+  cause->clear_wall_time_s();
+  cause->set_core_dumped(true);
+  cause->set_oom_killed(true);
+  cause->set_after_our_signal(true);
+  cause->set_error_file("f");
+  cause->set_error_text("m");
+  cause->set_callstack("t");
+  cause->set_last_output("o");
+  cause->set_hint("h");
+  object = json::parse(ReportJson(end))["root_cause"];
+  EXPECT_TRUE(object["time"].is_null());
+  for (const char* name : {"core_dumped", "oom_killed", "after_our_signal"}) EXPECT_EQ(object[name], true) << name;
+  EXPECT_EQ(object["error_file"], "f");
+  EXPECT_EQ(object["message"], "m");
+  EXPECT_EQ(object["traceback"], "t");
+  EXPECT_EQ(object["output"], "o");
+  EXPECT_EQ(object["hint"], "h");
+}
+
+TEST(ReportJson, TheRoundIsNullBeforeTheFirstOne) {
+  JobEnd end = End();
+  EXPECT_TRUE(json::parse(ReportJson(end))["round"].is_null());
+  end.last.mutable_id()->set_number(1);
+  end.last.set_node_count(2);
+  end.last.set_world_size(16);
+  end.last.set_max_restarts(3);
+  const json round = json::parse(ReportJson(end))["round"];
+  EXPECT_TRUE(round["node_rank"].is_null()) << "this node was not in it";
+  EXPECT_EQ(round["node_count"], 2);
+  EXPECT_EQ(round["world_size"], 16);
+  EXPECT_EQ(round["max_restarts"], 3);
+}
+
+TEST(ReportJson, HasTheProgramTheRunAndTheOtherFailures) {
+  JobEnd end = End();
+  end.version = "1.2";
+  *end.verdict->add_other_failures() = Failed(8);
+  end.verdict->set_more_failures(2);
+  const json report = json::parse(ReportJson(end));
+  EXPECT_EQ(report["program"], "train.py");
+  EXPECT_EQ(report["run_id"], "r");
+  EXPECT_EQ(report["version"], "1.2");
+  ASSERT_EQ(report["other_failures"].size(), 1u);
+  EXPECT_EQ(report["other_failures"][0]["rank"], 8);
+  EXPECT_EQ(report["more_failures"], 2);
+}
+
+TEST(ReportJson, IsIndentedOrOneLine) {
+  const std::string indented = ReportJson(End(), JsonLayout::kIndented);
+  const std::string line = ReportJson(End(), JsonLayout::kOneLine);
+  EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);
+  EXPECT_TRUE(Has(indented, "\n  \"exit_code\": 7,")) << indented;
+}
+
+TEST(Report, ItsLinesAreOfTorchrunsWidth) {
+  JobEnd end = End();
+  Cause(&end)->set_error_text(std::string(200, 'x'));
+  EXPECT_EQ(FailureReport(end).find('\n'), 60u);
+}
+
+TEST(Report, OnlyOurOwnSignalsMakeAnEcho) {
+  const auto says = [](int signal, bool after) {
+    JobEnd end = End();
+    if (signal > 0) Cause(&end)->set_signal(signal);
+    Cause(&end)->set_after_our_signal(after);
+    return Has(FailureReport(end), "sent by muster after the first failure");
+  };
+  EXPECT_TRUE(says(15, true));
+  EXPECT_TRUE(says(9, true));
+  EXPECT_FALSE(says(11, true));
+  EXPECT_FALSE(says(9, false));
+  EXPECT_FALSE(says(0, true));
+}
+
+TEST(TerminationMessage, HasRemarksHintAndMessageWhereThereAreSome) {
+  JobEnd end = End();
+  const std::string first =
+      "exit code 7 (worker): rank 9 on gpu-08 exited with code 7\n"
+      "rank 9 (local_rank: 1) on gpu-08 (node 1), exitcode 7 (pid: 4709), 2023-11-14_22:13:20\n";
+  EXPECT_EQ(TerminationMessage(end), first);
+  Cause(&end)->set_core_dumped(true);
+  Cause(&end)->set_oom_killed(true);
+  Cause(&end)->set_hint("look there");
+  Cause(&end)->set_error_text("ValueError");
+  EXPECT_EQ(TerminationMessage(end),
+            first + "killed because memory ran out, core dumped\nlook there\nValueError\n");
+}
+
+TEST(PrintableText, HasNoControlCharacters) {
+  EXPECT_EQ(Printable("a\tb\nc"), "a\tb\nc");
+  EXPECT_EQ(Printable(std::string("\x01 \x1f~\x7f\x80")), " ~\x80");
+  EXPECT_EQ(Printable("\x1b[31mred\x1b[0m"), "red");
+  EXPECT_EQ(Printable("\x1b[2@x\x1b[1~y"), "xy") << "any letter ends a sequence, also the first and the last";
+  EXPECT_EQ(Printable("a\x1b"), "a");
+  EXPECT_EQ(Printable("a\x1bX"), "aX");
+  EXPECT_EQ(Printable("a\x1b["), "a");
+  EXPECT_EQ(Printable("a\x1b[1"), "a");
 }
 
 }  // namespace

@@ -1,0 +1,205 @@
+// What a directive contains, for each order.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/ids.h"
+#include "tests/unit/rendezvous/core/coordinator_cluster.h"
+
+namespace muster::rendezvous {
+namespace {
+
+// Nodes a and b run round 1.
+void Start(Cluster* c) {
+  c->Join("a", 0);
+  c->Join("b", 1);
+  for (const char* name : {"a", "b"}) c->Apply(name);
+  ASSERT_EQ(c->state(), State::kRunning);
+}
+
+TEST(CoordinatorDirectives, HaveTheJobsSettings) {
+  CoordinatorOptions options = Elastic(2, 5);
+  options.max_restarts = 7;
+  options.max_node_losses = 8;
+  options.lease = absl::Seconds(9);
+  Cluster c(options);
+  c.Join("a");
+  const v1::Settings settings = c.Told("a").settings();
+  EXPECT_EQ(settings.min_nodes(), 2);
+  EXPECT_EQ(settings.max_nodes(), 5);
+  EXPECT_EQ(settings.max_restarts(), 7);
+  EXPECT_EQ(settings.max_node_losses(), 8);
+  EXPECT_EQ(settings.lease_ms(), 9000);
+  EXPECT_EQ(settings.beat_ms(), 500);
+}
+
+TEST(CoordinatorDirectives, AnswerTheNewestStatus) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  EXPECT_EQ(c.Told("a").echo().agent_number(), 1u);
+  EXPECT_EQ(c.Told("a").echo().seq(), c.At("a").status.id().seq());
+  EXPECT_TRUE(Same(c.Told("a").id().epoch(), c.core().epoch()));
+}
+
+TEST(CoordinatorDirectives, TheBeatIsTheGivenOneAndFitsTheLease) {
+  const auto beat = [](absl::Duration lease, absl::Duration given) {
+    CoordinatorOptions options = Fixed(2);
+    options.lease = lease;
+    options.beat = given;
+    Cluster c(options);
+    c.Join("a", 0);
+    return absl::Milliseconds(c.Told("a").settings().beat_ms());
+  };
+  EXPECT_EQ(beat(absl::Seconds(10), absl::Seconds(1)), absl::Seconds(1));
+  EXPECT_EQ(beat(absl::Seconds(10), absl::Seconds(4)), absl::Milliseconds(1666));
+  EXPECT_EQ(beat(absl::Milliseconds(1200), absl::ZeroDuration()), absl::Milliseconds(200));
+  EXPECT_EQ(beat(absl::ZeroDuration(), absl::Seconds(4)), absl::Seconds(4)) << "there is no lease to renew";
+}
+
+TEST(CoordinatorDirectives, AStandbyHearsWhoHoldsItsPlace) {
+  Cluster c(Fixed(2));
+  v1::AgentStatus& a = c.At("a").status;
+  a.set_boot_id("boot");
+  a.set_pid_namespace("ns");
+  a.set_host_pid(41);
+  c.Join("a", 0);
+  EXPECT_FALSE(c.Told("a").wait().has_held_by());
+  c.Join("twin", 0);
+  const v1::Predecessor holder = c.Told("twin").wait().held_by();
+  EXPECT_EQ(holder.host_id(), "a");
+  EXPECT_EQ(holder.hostname(), "a");
+  EXPECT_EQ(holder.boot_id(), "boot");
+  EXPECT_EQ(holder.pid_namespace(), "ns");
+  EXPECT_EQ(holder.host_pid(), 41);
+}
+
+TEST(CoordinatorDirectives, AStandbyHasNoPlaceInLine) {
+  Cluster c(Fixed(2));
+  Start(&c);
+  c.Join("twin", 1);
+  EXPECT_TRUE(c.Told("twin").wait().has_held_by());
+  EXPECT_EQ(c.Told("twin").wait().place_in_line(), 0);
+}
+
+TEST(CoordinatorDirectives, AnObserverIsToldThatItDoesNotTrain) {
+  Cluster c(Fixed(2));
+  c.Join("o", -1, v1::ROLE_OBSERVER);
+  EXPECT_EQ(c.Told("o").wait().reason(), "this node does not train; it exits when the job ends");
+  EXPECT_EQ(c.Told("o").wait().absent_count(), 0);
+  EXPECT_TRUE(c.Told("o").wait().gathering());
+}
+
+TEST(CoordinatorDirectives, AnUnusableNodeIsToldItsOwnReason) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  c.At("a").status.set_trouble("a GPU is gone");
+  c.Phase("a", v1::PHASE_UNUSABLE);
+  EXPECT_EQ(c.Told("a").wait().reason(), "a GPU is gone");
+  EXPECT_EQ(c.Told("a").wait().absent_count(), 0);
+}
+
+TEST(CoordinatorDirectives, ARunHasTheLeaseAndTheGreatestRoundHasNoRank) {
+  Cluster c(Fixed(2));
+  Start(&c);
+  EXPECT_EQ(c.Told("b").lease().duration_ms(), 10'000);
+  EXPECT_TRUE(Same(c.Told("b").greatest().id(), c.Told("b").run().id()));
+  EXPECT_EQ(c.Told("b").run().node_rank(), 1);
+  EXPECT_FALSE(c.Told("b").greatest().has_node_rank());
+}
+
+TEST(CoordinatorDirectives, AStopHasItsRoundCauseAndGrace) {
+  CoordinatorOptions options = Fixed(2);
+  options.shutdown_grace = absl::Seconds(7);
+  Cluster c(options);
+  Start(&c);
+  c.Fail("b", 3);
+  const v1::Stop stop = c.Told("a").stop();
+  EXPECT_TRUE(Same(stop.round(), c.core().greatest().id()));
+  EXPECT_EQ(stop.cause(), "rank 2 on b exited with code 3");
+  EXPECT_EQ(stop.grace_ms(), 7000);
+}
+
+TEST(CoordinatorDirectives, AStopForAnOldRoundNamesThatRound) {
+  Cluster c(Fixed(2));
+  Start(&c);
+  v1::AgentStatus& old = c.At("old").status;
+  old.mutable_last()->mutable_id()->set_number(1);
+  old.mutable_last()->set_node_rank(0);
+  old.set_live_workers(2);
+  c.Join("old");
+  c.Phase("old", v1::PHASE_RUNNING);
+  ASSERT_TRUE(c.Told("old").has_stop());
+  EXPECT_EQ(c.Told("old").stop().cause(), "this round is over");
+  EXPECT_TRUE(Same(c.Told("old").stop().round(), old.last().id()));
+  EXPECT_FALSE(c.Told("old").has_lease());
+}
+
+// Its workers have ended: a lease would delay the next round.
+TEST(CoordinatorDirectives, AStopGrantsALeaseOnlyWhileWorkersEnd) {
+  Cluster c(Fixed(2));
+  Start(&c);
+  c.Fail("b", 3);
+  EXPECT_TRUE(c.Told("a").has_lease());
+  c.At("b").status.set_live_workers(0);
+  c.Say("b");
+  ASSERT_TRUE(c.Told("b").has_stop());
+  EXPECT_FALSE(c.Told("b").has_lease());
+}
+
+TEST(CoordinatorDirectives, AWaitWhileGatheringGrantsNoLease) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  c.Pass(absl::Seconds(12), {"a"});
+  ASSERT_EQ(c.state(), State::kGathering);
+  EXPECT_FALSE(c.Told("a").has_lease());
+}
+
+TEST(CoordinatorDirectives, ANodeThatLeavesIsReleasedWith75) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  c.Phase("a", v1::PHASE_LEAVING);
+  ASSERT_TRUE(c.Told("a").has_release());
+  EXPECT_EQ(c.Told("a").release().exit_code(), 75);
+  EXPECT_EQ(c.Told("a").release().reason(), "asked to leave");
+}
+
+TEST(CoordinatorDirectives, ANodeThatWasCancelledAwaitsTheVerdict) {
+  Cluster c(Fixed(2));
+  Start(&c);
+  c.At("b").status.set_cancelled(true);
+  c.At("b").status.set_live_workers(0);
+  c.Phase("b", v1::PHASE_LEAVING);
+  EXPECT_TRUE(c.Told("b").has_stop());
+  c.Apply("a");
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->exit_code(), 130);
+  EXPECT_EQ(c.core().verdict()->reason(), "cancelled on b");
+}
+
+// A READY node whose order does not change hears nothing but answers.
+TEST(CoordinatorDirectives, EachStatusHasOneAnswer) {
+  Cluster c(Fixed(2));
+  Start(&c);
+  const uint64_t before = c.Told("b").id().seq();
+  c.Say("b");
+  EXPECT_EQ(c.Told("b").id().seq(), before + 1);
+  c.Fail("a", 3);
+  ASSERT_TRUE(c.Told("b").has_stop());
+  const uint64_t stop = c.Told("b").id().seq();
+  c.Pass(absl::Milliseconds(300), {});
+  EXPECT_EQ(c.Told("b").id().seq(), stop);
+}
+
+TEST(CoordinatorDirectives, ManyAbsentNodesAreCountedAndTheFirstAreNamed) {
+  Cluster c(Fixed(20));
+  c.Join("a", 0);
+  const v1::Wait wait = c.Told("a").wait();
+  EXPECT_EQ(wait.absent_count(), 19);
+  ASSERT_EQ(wait.absent_size(), static_cast<int>(kMaxAbsentNamed));
+  EXPECT_EQ(wait.absent(0), "node 1");
+  EXPECT_EQ(wait.absent(7), "node 8");
+}
+
+}  // namespace
+}  // namespace muster::rendezvous
