@@ -1,6 +1,6 @@
 // Restart budgets and the root cause of a round's end. The cost of a round is counted once, at the end of its
-// drain, from the ledger that was sent with it. A coordinator that was restarted during the drain therefore gets the
-// same numbers.
+// drain, from the ledger that was sent with it. A coordinator that was restarted during the drain therefore gets
+// the same numbers.
 #pragma once
 
 #include <cstdint>
