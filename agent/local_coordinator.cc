@@ -29,7 +29,7 @@ void LocalCoordinator::MakeService() {
 }
 
 absl::Status LocalCoordinator::TryToListen() {
-  const absl::Status status = service_->Listen(rendezvous::ServerOptionsFrom(config_, host_id_));
+  absl::Status status = service_->Listen(rendezvous::ServerOptionsFrom(config_, host_id_));
   listens_ = status.ok();
   return status;
 }

@@ -40,6 +40,7 @@ struct NoteSubject {
   const char* event = "";  // from namespace events; empty: none
   int64_t rank = -1;       // global rank of the worker that the line is about; -1: none
   int64_t node_rank = -1;  // rank of the node that the line is about; -1: none, or not known
+  int64_t round = -1;      // number of the round that the line is about; -1: the one that the process knows
 };
 
 struct Note {

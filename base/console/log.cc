@@ -172,7 +172,8 @@ std::string FormatJson(const JsonLine& line) {
   if (!line.run_id.empty()) json["run_id"] = line.run_id;
   if (!line.host.empty()) json["host"] = line.host;
   if (line.context.node >= 0) json["node"] = line.context.node;
-  if (line.context.round >= 0) json["round"] = line.context.round;
+  const int64_t round = line.subject.round >= 0 ? line.subject.round : line.context.round;
+  if (round >= 0) json["round"] = round;
   if (line.subject.node_rank >= 0) json["node_rank"] = line.subject.node_rank;
   if (line.subject.rank >= 0) json["rank"] = line.subject.rank;
   // Replaces invalid UTF-8 instead of throwing.

@@ -39,7 +39,8 @@ std::string WhyNotReady(const Host& host) {
   if (host.IsUnusable()) return "";
   if (host.IsLeaving()) return "leaving";
   if (!host.IsAttached()) return "disconnected";
-  if (!host.IsIdle()) return "stopping its workers";
+  if (!host.IsIdle())
+    return host.status.phase() == v1::PHASE_STOPPING ? "stopping its workers" : "its workers run";
   if (!host.status.preparing().empty()) return "";
   if (host.status.phase() == v1::PHASE_READY && host.status.offer().host().empty()) {
     // A primary learns the address at which other nodes reach it from the first member's connection.

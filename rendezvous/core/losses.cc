@@ -61,7 +61,10 @@ void Coordinator::NoteNodeLost(BootTime at, const Host& host, const std::string&
                                Effects* out) {
   job_.greatest.NoteLoss(at, text, in_the_log);
   if (!in_the_log) return;
-  Say(Severity::kWarning, text, out, {.event = events::kNodeLost, .node_rank = host.part.round.node_rank()});
+  Say(Severity::kWarning, text, out,
+      {.event = events::kNodeLost,
+       .node_rank = host.part.round.node_rank(),
+       .round = static_cast<int64_t>(job_.greatest.number())});
 }
 
 void Coordinator::ForgetEnded(const std::string& host_id, Effects* out) {

@@ -24,6 +24,11 @@ const char* EventOf(State entered) {
   return entered == State::kVerdict ? events::kVerdict : "";
 }
 
+// For the log of the coordinator's process, whose own node may be in an older round, or in none.
+int64_t RoundOf(const Job& job) {
+  return job.greatest.IsKnown() ? static_cast<int64_t>(job.greatest.number()) : -1;
+}
+
 // A verdict before the first round waits for nodes that are still starting: they hear why the job ends, and one of
 // them may know of a round that this coordinator does not.
 bool EnoughAreHere(BootTime now, const Job& job) {
@@ -78,7 +83,7 @@ void Coordinator::Enter(State state, BootTime now, const std::string& why, Effec
   // debugging.
   const bool news = state == State::kRunning || state == State::kDraining;
   Say(news ? Severity::kInfo : Severity::kDebug, why, out,
-      {.event = EventOf(state), .rank = whom.rank, .node_rank = whom.node_rank});
+      {.event = EventOf(state), .rank = whom.rank, .node_rank = whom.node_rank, .round = RoundOf(job_)});
   // The reason for nodes that wait meanwhile.
   if (state == State::kRunning) {
     const int count = job_.greatest.node_count();
@@ -278,7 +283,7 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   // The first cause that was heard of started the drain and has been logged.
   if (round.what != job_.greatest.drain_cause) {
     Say(Severity::kInfo, absl::StrCat("round ", job_.greatest.number(), " ended; root cause: ", round.what), out,
-        {.event = events::kRoundEnded});
+        {.event = events::kRoundEnded, .round = RoundOf(job_)});
   }
   announcements_.OnExcluded(job_, out);
   const bool pauses = round.end == EndCause::kWorkerFailure;

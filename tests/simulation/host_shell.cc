@@ -20,20 +20,19 @@ constexpr Micros kKillDelayMax = kMillisecond;  // SIGKILL to the end
 constexpr Micros kAgentStartMax = 30 * kMillisecond;
 constexpr int kOutputHangsPercent = 5;
 constexpr Micros kFlushMax = 5 * kMillisecond;
-constexpr char kOutOfTime[] = "did not exit within the grace period";  // the host's message before SIGKILL
 
 }  // namespace
 
 void World::Drive(HostProcess* host) {
   host->driver.emplace(
-      &host->core,
-      host::HostDriver::Shell{.clock = [this, host] { return BootNow(*host->machine); },
-                              .carry_out = [this, host](const host::Effect& effect) { CarryOut(host, effect); },
-                              .log =
-                                  [this, host](const muster::Note& note) {
-                                    Note("host", absl::StrCat(host->name, ": ", note.text));
-                                    host->out_of_time |= note.text.find(kOutOfTime) != std::string::npos;
-                                  }});
+      &host->core, host::HostDriver::Shell{
+                       .clock = [this, host] { return BootNow(*host->machine); },
+                       .carry_out = [this, host](const host::Effect& effect) { CarryOut(host, effect); },
+                       .log =
+                           [this, host](const muster::Note& note) {
+                             Note("host", absl::StrCat(host->name, ": ", note.text));
+                             host->out_of_time |= note.subject.event == std::string_view(events::kWorkersKilled);
+                           }});
 }
 
 void World::CarryOut(HostProcess* host, const host::Effect& effect) {

@@ -20,6 +20,7 @@ class Ladder {
   BootTime kill_at() const { return kill_at_; }
 
   void Hasten(BootTime kill_at) { kill_at_ = std::min(kill_at_, kill_at); }
+  absl::Duration grace() const { return kill_at_ - since_; }
   bool MustKill(BootTime now) const { return !killed_ && now >= kill_at_; }
   void Killed() { killed_ = true; }
   bool killed() const { return killed_; }

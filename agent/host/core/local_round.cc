@@ -37,6 +37,7 @@ void LocalRound::Start(BootTime now, const v1::Round& round) {
   failures_ = RoundFailures(round, now, node_.hostname, node_.local_rank_option);
   progressed_ = false;
   judged_ = false;
+  kill_is_wanted_ = false;
   workers_.Reset(node_.slots);
 }
 
@@ -81,6 +82,7 @@ bool LocalRound::OnProgress() { return IsSet(id()) && !std::exchange(progressed_
 
 bool LocalRound::BeginStop(BootTime now, const Stop& stop, Effects* out) {
   if (!can_be_stopped()) return false;
+  kill_is_wanted_ |= stop.signal == SIGKILL;
   if (ladder_) {
     ladder_->Hasten(now + stop.grace);
     return false;
@@ -120,9 +122,13 @@ void LocalRound::KillIfDue(BootTime now, Effects* out) {
   if (!ladder_ || !ladder_->MustKill(now)) return;
   ladder_->Killed();
   if (workers_.live() > 0) {
+    const std::string names = workers_.NamesOfLive(round_.first_rank());
+    const absl::Duration grace = absl::Trunc(ladder_->grace(), absl::Milliseconds(1));
     Say(Severity::kWarning,
-        absl::StrCat(Workers(workers_.live()), " did not exit within the grace period: sending SIGKILL"), out,
-        {.event = events::kWorkersKilled});
+        kill_is_wanted_ ? absl::StrCat("sending SIGKILL to ", names)
+                        : absl::StrCat(names, " did not exit within the grace period of ",
+                                       absl::FormatDuration(grace), ": sending SIGKILL"),
+        out, {.event = events::kWorkersKilled});
   }
   Sweep(now, out);
 }

@@ -98,9 +98,10 @@ class LocalRound {
   RoundFailures failures_;
   bool progressed_ = false;  // the progress file was touched
   std::optional<Ladder> ladder_;
-  bool judged_ = false;                           // see SweepIfAllEnded
-  bool sweeping_ = false;                         // an answer to Sweep is awaited
-  bool gathering_output_ = false;                 // nothing of the round is alive; OnOutput is awaited
+  bool kill_is_wanted_ = false;    // by a second signal, so no grace period is over when SIGKILL is sent
+  bool judged_ = false;            // see SweepIfAllEnded
+  bool sweeping_ = false;          // an answer to Sweep is awaited
+  bool gathering_output_ = false;  // nothing of the round is alive; OnOutput is awaited
   BootTime kill_since_ = absl::InfiniteFuture();  // when SIGKILL was first sent
   std::string trouble_;                           // as the last sweep named it
   BootTime over_since_ = absl::InfinitePast();

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "base/text.h"
+
 namespace muster::host {
 
 void WorkerTable::Reset(int slots) {
@@ -52,6 +55,16 @@ void WorkerTable::OnSwept() {
 int WorkerTable::live() const {
   return static_cast<int>(std::count_if(workers_.begin(), workers_.end(),
                                         [](const auto& entry) { return entry.second.state != State::kEnded; }));
+}
+
+std::string WorkerTable::NamesOfLive(int first_rank) const {
+  std::vector<std::string> names;
+  for (const auto& [local_rank, worker] : workers_) {
+    if (worker.state == State::kEnded) continue;
+    names.push_back(absl::StrCat("rank ", first_rank + local_rank));
+    if (worker.pid != 0) absl::StrAppend(&names.back(), " (pid ", worker.pid, ")");
+  }
+  return JoinAtMost(names, kMaxWorkersNamed);
 }
 
 std::optional<WorkerTable::NotStarted> WorkerTable::FindNotStarted() const {

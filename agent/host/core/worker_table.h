@@ -4,12 +4,15 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/time.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::host {
+
+inline constexpr size_t kMaxWorkersNamed = 8;  // in a message; further ones are counted
 
 inline constexpr absl::Duration kSayFinishing = absl::Seconds(1);  // from a wrapper's end to the message about it
 
@@ -27,6 +30,8 @@ class WorkerTable {
   void OnSwept();                    // the sweep has ended all spared processes
 
   int live() const;  // workers of which anything may be alive
+  // "rank 3 (pid 812), rank 4 (pid 813) and 6 more"; ranks are counted from first_rank.
+  std::string NamesOfLive(int first_rank) const;
   // The first worker that does not execute yet.
   struct NotStarted {
     int local_rank = 0;

@@ -84,6 +84,15 @@ TEST(LogTest, AJsonLineNamesARankOnlyIfItConcernsOne) {
   EXPECT_EQ(line, R"({"severity":"INFO","time":"1970-01-01T00:00:00.000Z","message":"t","part":"host","node":1})");
 }
 
+TEST(LogTest, AJsonLinesOwnRoundPrecedesThatOfItsProcess) {
+  const std::string line = FormatJson({.time = absl::UnixEpoch(),
+                                       .part = "coordinator",
+                                       .text = "t",
+                                       .subject = {.event = events::kRoundStarted, .round = 2},
+                                       .context = {.round = 1}});
+  EXPECT_NE(line.find(R"("round":2)"), std::string::npos) << line;
+}
+
 TEST(LogTest, AJsonLineHasItsNodeAndNoPrefix) {
   Pipe pipe;
   {

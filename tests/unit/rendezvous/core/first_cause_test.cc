@@ -55,9 +55,20 @@ TEST(EventsOfTheLog, ALostNodeHasItsEventAlsoIfItsLossStopsTheRound) {
   ASSERT_EQ(lost.size(), 1u);
   EXPECT_EQ(lost[0].severity, Severity::kWarning);
   EXPECT_EQ(lost[0].subject.node_rank, 1);
+  EXPECT_EQ(lost[0].subject.round, 1);
   const std::vector<Note> stopping = c.Events(events::kRoundStopping);
   ASSERT_EQ(stopping.size(), 1u);
   EXPECT_EQ(stopping[0].text, "stopping round 1") << "the cause was logged just before";
+}
+
+TEST(EventsOfTheLog, ARoundsLinesHaveItsNumber) {
+  Cluster c(Elastic(1, 3));
+  for (const char* name : {"a", "b", "c"}) c.Join(name);
+  c.Pass(absl::Seconds(60), {"a", "b", "c"});
+  c.Pass(absl::Seconds(60), {"a", "c"});
+  std::vector<int64_t> rounds;
+  for (const Note& note : c.Events(events::kRoundStarted)) rounds.push_back(note.subject.round);
+  EXPECT_EQ(rounds, std::vector<int64_t>({1, 2}));
 }
 
 TEST(EventsOfTheLog, AFailedWorkerThatStopsTheRoundIsNamed) {

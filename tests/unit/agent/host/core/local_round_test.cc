@@ -62,6 +62,26 @@ TEST_F(LocalRoundTest, AWorkerMustStartInTime) {
   EXPECT_EQ(round_.failed_local_rank(), 1);
 }
 
+TEST_F(LocalRoundTest, WorkersThatOutliveTheirGracePeriodAreNamed) {
+  v1::Worker worker;
+  worker.set_local_rank(1);
+  worker.set_pid(812);
+  round_.OnSpawned({worker});
+  EXPECT_TRUE(Stop());
+  Exit(0);
+  EXPECT_FALSE(Tick(kGrace));
+  EXPECT_EQ(AllOf<Note>(effects_).back().text,
+            absl::StrCat("rank 3 (pid 812) did not exit within the grace period of ", absl::FormatDuration(kGrace),
+                         ": sending SIGKILL"));
+}
+
+TEST_F(LocalRoundTest, ASecondRequestIsNoGracePeriodThatIsOver) {
+  EXPECT_TRUE(Stop());
+  EXPECT_FALSE(round_.BeginStop(now_, {.signal = SIGKILL, .cause = "second signal"}, &effects_));
+  EXPECT_FALSE(Tick(absl::ZeroDuration()));
+  EXPECT_EQ(AllOf<Note>(effects_).back().text, "sending SIGKILL to rank 2, rank 3");
+}
+
 TEST_F(LocalRoundTest, ItSucceedsIfAllWorkersEndByThemselves) {
   EXPECT_FALSE(Exit(0));
   EXPECT_EQ(Count<Sweep>(), 0u);
