@@ -194,7 +194,7 @@ TEST(Coordinator, AReturningMemberKeepsABrokenPrimaryServing) {
   ASSERT_EQ(after.state(), State::kGathering);
   for (const char* n : {"b", "c"}) {
     after.At(n) = before.At(n);
-    after.At(n).stream = static_cast<StreamId>(n[0] - 'a' + 1);
+    after.At(n).stream = n[0] == 'b' ? 101 : 102;
     after.Say(n);
     after.Apply(n);
   }

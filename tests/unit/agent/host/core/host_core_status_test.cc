@@ -36,7 +36,7 @@ TEST_F(HostCoreTest, AStatusListsTheLiveWorkers) {
   for (int i = 0; i < 3; ++i) {  // the third is not of this node
     workers[static_cast<size_t>(i)].set_local_rank(i);
     workers[static_cast<size_t>(i)].set_pid(100 + i);
-    workers[static_cast<size_t>(i)].set_start_ticks(static_cast<uint64_t>(1000 + i));
+    workers[static_cast<size_t>(i)].set_start_ticks(uint64_t{1000} + static_cast<uint64_t>(i));
   }
   core_.OnSpawned(now_, workers, &effects_);
   core_.OnExecuting(now_, 0, &effects_);
@@ -199,7 +199,7 @@ TEST_F(HostCoreTest, AFailureIsLoggedWithItsReason) {
     Run(core_.started().number() + 1);
     Forget();
     core_.OnExit(now_, 0, ending, &effects_);
-    const std::string text = Took<Note>().at(0).text;
+    std::string text = Took<Note>().at(0).text;
     EXPECT_EQ(Took<Note>()[0].severity, Severity::kWarning);
     EXPECT_EQ(Took<Note>()[0].subject.rank, 2);
     Exit(1, 0);

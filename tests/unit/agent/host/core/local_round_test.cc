@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "tests/unit/effects.h"
 

@@ -1,6 +1,7 @@
 // Which failure is the cause. host_core_failures_test.cc shows what the host does about it.
 #include "agent/host/core/round_failures.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
