@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace muster {
 
@@ -48,5 +49,11 @@ struct Note {
   std::string text;  // one line, no newline
   NoteSubject subject = {};
 };
+
+// Appends a note to the effects of a core, a vector of variants of which Note is one.
+template <typename Effects>
+void Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject = {}) {
+  out->push_back(Note{severity, std::move(text), subject});
+}
 
 }  // namespace muster

@@ -13,10 +13,6 @@ namespace {
 
 constexpr absl::Duration kHostBeat = absl::Milliseconds(500);  // the host hears from us at least this often
 
-void Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject = {}) {
-  out->push_back(Note{severity, std::move(text), subject});
-}
-
 bool IsLoopback(const std::string& address) { return address == "::1" || address.rfind("127.", 0) == 0; }
 
 }  // namespace
@@ -521,20 +517,6 @@ void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
 void AgentCore::ReachedAnotherJob(BootTime now, const std::string& reason) {
   link_.Down(absl::StrCat("another job's coordinator answers at ", ToString(config_.primary()), ": ", reason),
              now + delays_.AfterRefusal(now, Turn()));
-}
-
-bool PredecessorProbe::Take(BootTime now, const std::string& holder_id) {
-  if (holder_id == dead_ || !asked_.empty() || now < next_) return false;
-  asked_ = holder_id;
-  next_ = now + kProbeInterval;
-  return true;
-}
-
-bool PredecessorProbe::OnAnswer(const std::string& holder_id, bool dead) {
-  if (asked_ != holder_id) return false;
-  asked_.clear();
-  if (dead) dead_ = holder_id;
-  return dead;
 }
 
 // ---- the lease and the beat ---------------------------------------------------------------------------------

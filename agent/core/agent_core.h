@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/core/predecessor_probe.h"
 #include "agent/core/reconnect.h"
 #include "agent/core/sent_statuses.h"
 #include "base/driver.h"
@@ -28,7 +29,6 @@ inline constexpr absl::Duration kDefaultBeat = absl::Milliseconds(500);
 inline constexpr absl::Duration kConnectLimit = absl::Seconds(5);  // time limit of one attempt
 inline constexpr absl::Duration kHostEndWait = absl::Seconds(1);  // from a closed link to the pidfd of a dead host
 inline constexpr absl::Duration kGoneLimit = absl::Seconds(10);   // time limit for reporting HOST_GONE
-inline constexpr absl::Duration kProbeInterval = absl::Seconds(1);
 inline constexpr absl::Duration kLinger = absl::Milliseconds(250);  // of the primary's host, after the last close
 // Minimum age at which an agent with a dead listener exits: the host treats five ends of agents within 10 s as a
 // fault.
@@ -78,20 +78,6 @@ const char* TitleOfCoordinator(const v1::NodeConfig& config);
 // What the host reports about this node's part of the newest round.
 bool StartedLast(const v1::HostStatus& host);
 v1::Phase PhaseOf(const v1::HostStatus& host, bool host_gone);
-
-// Whether the process that holds this node's place is dead: asked at most every kProbeInterval, one at a time.
-class PredecessorProbe {
- public:
-  // The holder is on this machine, so it can be looked at. True: probe it now.
-  bool Take(BootTime now, const std::string& holder_id);
-  bool OnAnswer(const std::string& holder_id, bool dead);  // true: the death is news
-  const std::string& dead() const { return dead_; }        // host id; empty: none is known
-
- private:
-  std::string asked_;
-  BootTime next_ = absl::InfinitePast();
-  std::string dead_;
-};
 
 class AgentCore {
  public:

@@ -79,7 +79,6 @@ void CoordinatorLink::Begin(BootTime now, bool was_in_job) {
 void CoordinatorLink::Connecting(BootTime now) {
   state_ = State::kConnecting;
   connect_began_ = now;
-  connect_at_ = absl::InfiniteFuture();
 }
 
 void CoordinatorLink::Up(BootTime now) {

@@ -35,7 +35,6 @@ void FillSettings(const Job& job, v1::Settings* settings) {
 
 v1::Round GreatestForTelling(BootTime now, const Job& job, const Host& host) {
   v1::Round round = job.greatest.round;
-  round.clear_node_rank();
   job.greatest.counts.WriteTo(now, &round);
   if (job.farewell && host.in_farewell_audience && Same(job.farewell->word.by(), job.epoch())) {
     *round.mutable_primary_ended() = job.farewell->WordAt(now);

@@ -1,5 +1,6 @@
 #include "rendezvous/core/drain.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -82,6 +83,12 @@ bool PredecessorsRoundMayRun(BootTime now, const Job& job) {
     return static_cast<int>(accounted.size()) < job.greatest.node_count();
   }
   return job.MembersMissing() > 0 || (job.options.leased() && job.succession.had_predecessor());
+}
+
+bool RoundIsDrained(BootTime now, const Job& job) {
+  return !PredecessorsRoundMayRun(now, job) &&
+         std::none_of(job.hosts.begin(), job.hosts.end(),
+                      [&](const auto& entry) { return HoldsUpDrain(now, job, entry.second); });
 }
 
 bool HoldsUpDrain(BootTime now, const Job& job, const Host& host) {

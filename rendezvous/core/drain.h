@@ -32,6 +32,9 @@ std::optional<StopReason> WhyStop(BootTime now, const Job& job);
 // RUN may have reached this one host, and other nodes may have its place by now.
 bool PredecessorsRoundMayRun(BootTime now, const Job& job);
 
+// Nothing of the round can run any longer, and nobody can hold a lease of an earlier one.
+bool RoundIsDrained(BootTime now, const Job& job);
+
 // A member that is not drained, or a member of an older round whose workers may still run.
 bool HoldsUpDrain(BootTime now, const Job& job, const Host& host);
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -28,9 +27,5 @@ struct AdmitStream {
 };
 using Effect = std::variant<SendDirective, CloseStream, AdmitStream, Note>;
 using Effects = std::vector<Effect>;
-
-inline void Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject = {}) {
-  out->push_back(Note{severity, std::move(text), subject});
-}
 
 }  // namespace muster::rendezvous

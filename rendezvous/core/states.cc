@@ -55,10 +55,7 @@ bool TheRoundMustStop(BootTime now, const Job& job) {
   return WhyStop(now, job).has_value() || job.gathering.newcomers_since <= now;
 }
 
-bool TheRoundIsDrained(BootTime now, const Job& job) {
-  return !job.farewell && !PredecessorsRoundMayRun(now, job) &&
-         !AnyHost(job, [&](const Host& host) { return HoldsUpDrain(now, job, host); });
-}
+bool TheRoundIsDrained(BootTime now, const Job& job) { return !job.farewell && RoundIsDrained(now, job); }
 
 // Another coordinator's round, or this one's own in an earlier epoch.
 bool TheRoundIsNotOfThisEpoch(BootTime, const Job& job) { return !job.greatest.owned; }

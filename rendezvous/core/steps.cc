@@ -265,10 +265,7 @@ void Coordinator::Drain(BootTime now, const StopReason& why, Effects* out) {
 
 bool Coordinator::StepDraining(BootTime now, Effects* out) {
   if (job_.farewell) return false;  // the next coordinator counts the cost
-  if (PredecessorsRoundMayRun(now, job_)) return false;
-  for (const auto& [id, host] : job_.hosts) {
-    if (HoldsUpDrain(now, job_, host)) return false;
-  }
+  if (!RoundIsDrained(now, job_)) return false;
   NoteLossesOfDrain(now);
   const RoundEnd round = EndOf(now, job_);
   job_.counts = job_.greatest.counts.After(round.result, job_.options);

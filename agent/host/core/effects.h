@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -82,10 +81,5 @@ using Effect = std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, Sig
                             ForwardSignal, Sweep, GatherRoundOutput, GatherPreflightOutput, SetKernelTimer,
                             RenewOffer, StartPreflight, AskGpus, StopSelf, Finish, HurryFinish, Note>;
 using Effects = std::vector<Effect>;
-
-// Appends a log line.
-inline void Say(Severity severity, std::string text, Effects* out, const NoteSubject& subject = {}) {
-  out->push_back(Note{severity, std::move(text), subject});
-}
 
 }  // namespace muster::host

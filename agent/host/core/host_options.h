@@ -1,4 +1,4 @@
-// What a host core is told once, when its host starts. Data.
+// The options of a host core, fixed when its host starts. Data.
 #pragma once
 
 #include <cstdint>

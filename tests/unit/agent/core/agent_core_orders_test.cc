@@ -227,16 +227,26 @@ TEST_F(AgentCoreTest, AnExitHasTheVerdictAndItsOrigin) {
   EXPECT_EQ(LastOrder().exit().exit_code(), 3) << "the first exit is obeyed";
 }
 
-// The other nodes' agents are told by the coordinator in its agent.
-TEST_F(AgentCoreTest, OnlyThePrimarysHostOfManyNodesLingers) {
-  const auto linger = [this](bool serves, bool single) {
+// A second agent with the configuration of core_, except for what is given; connected.
+class AgentOfAnotherRoleTest : public AgentCoreTest {
+ protected:
+  template <typename Change>
+  AgentCore ConnectedCore(bool serves, Change change) {
     AgentCore core(8);
     v1::HostStatus first = host_;
     *first.mutable_config() = core_.config();
     first.mutable_config()->set_serves(serves ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO);
-    first.mutable_config()->set_single_node(single);
+    change(first.mutable_config());
     core.OnHostStatus(now_, first, &effects_);
     core.OnConnected(now_, "10.0.0.2", &effects_);
+    return core;
+  }
+};
+
+// The primary's agent holds the coordinator, which still has to answer the agents of the other nodes.
+TEST_F(AgentOfAnotherRoleTest, OnlyThePrimarysHostOfManyNodesLingers) {
+  const auto linger = [this](bool serves, bool single) {
+    AgentCore core = ConnectedCore(serves, [&](v1::NodeConfig* config) { config->set_single_node(single); });
     v1::Directive release = Directive(1);
     release.mutable_release()->set_exit_code(0);
     core.OnDirective(now_, release, &effects_);
@@ -369,15 +379,9 @@ TEST_F(AgentCoreTest, AHolderInAnotherContainerOrOfAnUnknownBootIsNotProbed) {
   EXPECT_TRUE(Took<Probe>().empty());
 }
 
-TEST_F(AgentCoreTest, TheReasonForWaitingNamesWhoIsMissingOnThePrimaryOnly) {
+TEST_F(AgentOfAnotherRoleTest, TheReasonForWaitingNamesWhoIsMissingOnThePrimaryOnly) {
   const auto said = [this](bool serves, bool alone) {
-    AgentCore core(8);
-    v1::HostStatus first = host_;
-    *first.mutable_config() = core_.config();
-    first.mutable_config()->set_serves(serves ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO);
-    first.mutable_config()->set_coordinator_alone(alone);
-    core.OnHostStatus(now_, first, &effects_);
-    core.OnConnected(now_, "10.0.0.2", &effects_);
+    AgentCore core = ConnectedCore(serves, [&](v1::NodeConfig* config) { config->set_coordinator_alone(alone); });
     v1::Directive wait = Directive(1);
     wait.mutable_wait()->set_reason("1 of 4 nodes ready");
     wait.mutable_wait()->add_absent("node 1");
@@ -415,7 +419,7 @@ TEST_F(AgentCoreTest, StoppingIsLoggedOnceForEachRound) {
   EXPECT_EQ(said, 1);
 }
 
-// A round of which this node is told before it gets its RUN.
+// A directive names a round before this node gets the RUN of it.
 TEST_F(AgentCoreTest, AMembersRankIsLearnedAfterTheRound) {
   Connected();
   v1::Directive wait = Directive(5);

@@ -37,12 +37,16 @@ class PreparingTest : public ::testing::Test {
   }
   void Give(const v1::HostDirective& directive) { core_->OnDirective(now_, directive, &effects_); }
 
-  // Round `number` starts, and its worker exits with `code`.
-  void RunAndEnd(uint64_t number, int code) {
+  // Round `number` starts, and its worker executes.
+  void StartRound(uint64_t number) {
     v1::HostDirective directive = Directive();
     directive.mutable_start()->mutable_id()->set_number(number);
     Give(directive);
     core_->OnExecuting(now_, 0, &effects_);
+  }
+  // The same, and its worker exits with `code`.
+  void RunAndEnd(uint64_t number, int code) {
+    StartRound(number);
     core_->OnExit(now_, 0, Code(code), &effects_);
     Swept();
   }
@@ -439,10 +443,7 @@ TEST_F(PreparingTest, NothingIsCheckedForAnEndedJob) {
 TEST_F(PreparingTest, ALeavingNodeChecksNothing) {
   Begin(true);
   PreflightEnds(0);
-  v1::HostDirective directive = Directive();
-  directive.mutable_start()->mutable_id()->set_number(1);
-  Give(directive);
-  core_->OnExecuting(now_, 0, &effects_);
+  StartRound(1);
   core_->OnSignal(now_, 15, &effects_);
   core_->OnExit(now_, 0, Code(0), &effects_);
   Swept();
@@ -489,11 +490,8 @@ TEST_F(PreparingTest, ASignalIsNamedInTheReason) {
 TEST_F(PreparingTest, ARoundThatWasStoppedNeedsNoFurtherOrder) {
   Begin(true);
   PreflightEnds(0);
+  StartRound(1);
   v1::HostDirective directive = Directive();
-  directive.mutable_start()->mutable_id()->set_number(1);
-  Give(directive);
-  core_->OnExecuting(now_, 0, &effects_);
-  directive = Directive();
   directive.mutable_stop()->set_cause("cut off");
   Give(directive);
   core_->OnExit(now_, 0, Code(0), &effects_);

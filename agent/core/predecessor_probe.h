@@ -1,0 +1,26 @@
+// Asks whether the former holder of this node's place, on the same machine, is dead.
+#pragma once
+
+#include <string>
+
+#include "base/time.h"
+
+namespace muster::agent {
+
+inline constexpr absl::Duration kProbeInterval = absl::Seconds(1);
+
+// Whether the process that holds this node's place is dead: asked at most every kProbeInterval, one at a time.
+class PredecessorProbe {
+ public:
+  // The holder is on this machine, so it can be looked at. True: probe it now.
+  bool Take(BootTime now, const std::string& holder_id);
+  bool OnAnswer(const std::string& holder_id, bool dead);  // true: the death is news
+  const std::string& dead() const { return dead_; }        // host id; empty: none is known
+
+ private:
+  std::string asked_;
+  BootTime next_ = absl::InfinitePast();
+  std::string dead_;
+};
+
+}  // namespace muster::agent
