@@ -52,8 +52,9 @@ class HostEnder {
   std::vector<ProcessInfo> found_;  // by the previous sweep
 };
 
-// True only with proof: the former holder ran in this boot and PID namespace, its process is gone, and no process
-// carries its marker. Processes that carry a dead holder's marker are sent SIGKILL, so a later call returns true.
+// True only with proof: the former holder ran in this boot and PID namespace, its process is gone, and nothing of
+// it is left. What it has left, by the evidence of base/proc/orphans.h, is sent SIGKILL, so a later call returns
+// true.
 bool IsProvedDead(const v1::Predecessor& predecessor, const v1::NodeConfig& self, int64_t own_host_pid);
 
 // pidfd_open(2). -1: errno has the reason; ESRCH if there is no such process.

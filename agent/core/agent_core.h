@@ -53,13 +53,13 @@ struct SendToHost {
 struct Connect {};     // open a session; answered by OnConnected or OnDisconnected
 struct Disconnect {};  // close the session in order; not answered
 // The host is dead or does not respond: send it SIGKILL if it lives, wait for its end, and end everything that it
-// started (found by session and by the marker in the environment). Answered by OnHostSwept or OnHostNotSwept.
+// started (base/proc/orphans.h has the evidence). Answered by OnHostSwept or OnHostNotSwept.
 struct EndHost {
   std::vector<v1::Worker> workers;
   bool kill_first = false;
 };
-// Find out whether the former holder of a place is alive: its pid, or any process with its marker. What it left
-// behind is ended. Answered by OnProbed.
+// Find out whether the former holder of a place, or a process that it left behind, is alive. What it left behind
+// is ended. Answered by OnProbed.
 struct Probe {
   v1::Predecessor predecessor;
 };

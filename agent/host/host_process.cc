@@ -222,9 +222,8 @@ class HostProcess {
     if (armed.ok() || known) return;  // logged once; each extension of the lease tries again
     Log(Severity::kWarning, kPart,
         std::string(AsStd(armed.message())) +
-            ": if this process is suspended or hangs, its workers are stopped at the end of the lease by the "
-            "agent "
-            "alone, not by the kernel; raise the limit of pending signals (ulimit -i)");
+            ": if this process is suspended or hangs, the agent alone stops its workers at the end of the "
+            "lease, not the kernel; raise the limit of pending signals (ulimit -i)");
   }
 
   void Apply(const RenewOffer&) {

@@ -23,7 +23,6 @@ class Announcements {
   void OnDrainBegins() { long_drain_logged_ = false; }
   // The members of a round that is about to begin, in the order of their ranks.
   void OnMembers(const Job& job, const std::vector<Candidate>& members, Effects* out);
-  // before: who was excluded before the round that has just ended.
   void OnExcluded(const Job& job, Effects* out) const;
 
  private:

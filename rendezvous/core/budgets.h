@@ -31,7 +31,6 @@ struct RoundResult {
 bool MadeProgress(const RoundResult& round);
 
 // What counts against the budgets, up to and including one round.
-
 struct RestartLedger {
   int restart_count = 0;
   int failures = 0;
@@ -85,6 +84,6 @@ std::optional<SeenFailure> FirstCause(std::vector<FailureRef> failures);
 void SetRootCause(const SeenFailure& cause, std::vector<FailureRef> failures, v1::Verdict* verdict);
 
 int ExitCodeOf(const v1::Failure& failure);               // the exit code, or 128 + signal
-std::string DescribeFailure(const v1::Failure& failure);  // "the worker of rank 3 on b exited with code 7"
+std::string DescribeFailure(const v1::Failure& failure);  // "rank 3 on b exited with code 7"
 
 }  // namespace muster::rendezvous

@@ -19,7 +19,7 @@ struct Job;
 struct StopReason {
   std::string text;
   bool is_logged = false;  // the log has this text already
-  // Whom it is about: the worker or the node, as far as it is one.
+  // Worker and node that caused the stop; -1: none.
   int64_t rank = -1;
   int64_t node_rank = -1;
 };

@@ -17,7 +17,8 @@ bool MayGiveFarewell(const Job& job, const Host& own) {
          made_here && job.WasMember(own) && !own.part.succeeded && !job.greatest.strayed;
 }
 
-// The trainers beside `own`; 0 also if one of them is away: the successor could not tell whether it knows.
+// Number of the other trainers. 0 if one of them is not attached, since the successor could not tell whether that
+// node received the farewell.
 int AudienceBeside(const Host& own, const Job& job) {
   int known_to = 0;
   for (const auto& [id, host] : job.hosts) {

@@ -3,8 +3,8 @@
 // A node that hears nothing for a lease stops its workers by itself, so that a group which goes on without it
 // never runs beside it. Each directive with a lease renews it, measured from the status that it answers; the
 // coordinator lets it run a margin longer than the node does, for clocks that differ and processes that are
-// scheduled late. No round begins before every lease of the round before has ended, or its workers are known to
-// have.
+// scheduled late. A new round begins only when, for each member of the round before, the lease has ended or
+// the workers are known to have ended.
 //
 // The primary's own node always reaches the coordinator, which lives in it. If it alone were cut off from all the
 // others, it would renew its own lease for ever, while they make a new round elsewhere. So its lease ends one

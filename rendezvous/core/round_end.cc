@@ -52,7 +52,7 @@ RoundResult ResultOf(BootTime now, const Job& job, const RoundEnd& round) {
   return result;
 }
 
-// Whose restarts are used up, or who made no progress in several of them.
+// The job's end, if the restart budget is used up or several restarts in a row made no progress; else nullopt.
 std::optional<v1::Verdict> VerdictAfterFailure(const Job& job, const RoundEnd& round) {
   const CoordinatorOptions& options = job.options;
   v1::Verdict verdict;

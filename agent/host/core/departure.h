@@ -59,7 +59,7 @@ class Departure {
   // Whether the agent may still need the host, after the workers have ended. idle_since: when they had.
   bool AwaitsAgent(BootTime now, BootTime idle_since, const Others& others, Effects* out);
 
-  // With which code the host ends: if nobody orders it, if it is ordered `job`, and if a second signal comes.
+  // How the host exits: without an order, instead of the ordered exit `job`, and after a second signal.
   v1::Exit Exit() const;
   v1::Exit ExitInsteadOf(const v1::Exit& job) const;
   v1::Exit ExitNow(int signal) const;

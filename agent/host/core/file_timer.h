@@ -1,8 +1,10 @@
 // The file timer of torch.distributed.elastic.timer: decides which worker has exceeded a timer that it set. Takes
 // messages and the time, returns which processes to signal. Pure. Lives on the loop thread.
 //
-// A timer is identified by (pid, scope). A worker that does not release it before it expires gets the signal that
-// it requested, and SIGKILL if it is still alive kTimerGrace later. No other process is signalled.
+// A timer is identified by (pid, scope). A process that does not release its timer before it expires gets the
+// signal that it requested. If the worker which that process is, or descends from, is still alive kTimerGrace
+// later, the worker gets SIGKILL: under torchrun an expired timer ends the whole node, so a worker must not hang
+// after one.
 #pragma once
 
 #include <cstddef>

@@ -2,8 +2,8 @@
 // and its preflight must pass; without either check it is fit at once. A node that is not fit tries again, after a
 // pause that doubles. Until it is fit it offers no master port, so the coordinator puts it in no round.
 //
-// Of a preflight nothing is alive once OnSwept was called with nothing left; it is judged when its last output was
-// gathered. Pure.
+// A preflight is over when OnSwept reports that no process of it is left. Its result is evaluated after its last
+// output has been read. Pure.
 #pragma once
 
 #include <cstddef>

@@ -52,8 +52,8 @@ class GpuRelease {
 
   const absl::Duration limit_;
   const bool driver_pids_;
-  bool may_be_held_ =
-      false;  // by workers of the last round; stays true after kHeld, so the next attempt asks again
+  // By workers of the last round. Stays true after kHeld, so that the next attempt asks again.
+  bool may_be_held_ = false;
   bool said_it_cannot_list_ = false;  // the warning is given once
   std::set<int64_t> strangers_;       // pids that held GPUs for longer than kUnknownGpuUsers
   BootTime since_ = absl::InfinitePast();

@@ -1,8 +1,8 @@
 // Which worker made this node's round fail, among all workers of the node that failed in it.
 //
-// The first failure that is reported is the cause, until a worker turns out to have failed earlier: one that wrote
-// an error file, and took longer to end than its peers took to fail because of it. All others are listed as
-// failures after muster's own signal. Pure.
+// The failure that is reported first is the cause. A worker that exits later replaces it if its error file shows
+// that it failed earlier: its peers may fail because of it faster than it ends. All others are listed as failures
+// after muster's own signal. Pure.
 #pragma once
 
 #include <cstddef>
