@@ -12,7 +12,7 @@ inline constexpr absl::Duration kProbeInterval = absl::Seconds(1);
 // Whether the process that holds this node's place is dead: asked at most every kProbeInterval, one at a time.
 class PredecessorProbe {
  public:
-  // The holder is on this machine, so it can be looked at. True: probe it now.
+  // Call only if the holder is on this machine. True: the shell must probe it now, and OnAnswer must follow.
   bool Take(BootTime now, const std::string& holder_id);
   bool OnAnswer(const std::string& holder_id, bool dead);  // true: the death is news
   const std::string& dead() const { return dead_; }        // host id; empty: none is known

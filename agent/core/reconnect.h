@@ -66,6 +66,7 @@ class ReconnectDelays {
   absl::Duration after_refusal_ = absl::ZeroDuration();  // before the newest attempt after a refusal
 };
 
+// The connection to the coordinator: down, being tried, or up, and since when. Decides nothing; AgentCore asks it.
 class CoordinatorLink {
  public:
   void Begin(BootTime now, bool was_in_job);

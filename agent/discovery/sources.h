@@ -58,7 +58,7 @@ struct Traits {
   // Defaults, if neither an option nor a variable of muster sets the value.
   absl::Duration termination_grace = {};  // time from the stop signal to SIGKILL, less a reserve; zero: not known
   RetryCode retry = {};
-  bool replaces_no_node = false;    // so only a network cut can end by itself
+  bool replaces_no_node = false;    // waiting for a lost node helps only if a network cut ends, so less is waited
   bool stderr_means_error = false;  // the platform shows every line of standard error as an error
 
   // Kubernetes.

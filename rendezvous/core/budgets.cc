@@ -59,7 +59,7 @@ void RestartLedger::NoteFailure(const RoundResult& round, const CoordinatorOptio
   culprit_streak = 0;
 }
 
-RestartLedger RestartLedger::Learning(const RestartLedger& seen) const {
+RestartLedger RestartLedger::MergedWith(const RestartLedger& seen) const {
   RestartLedger result = seen;
   if (losses.size() >= seen.losses.size()) result.losses = losses;
   if (failure_times.size() >= seen.failure_times.size()) result.failure_times = failure_times;

@@ -45,8 +45,9 @@ struct RestartLedger {
 
   // The ledger after a round with this result.
   RestartLedger After(const RoundResult& round, const CoordinatorOptions& options) const;
-  // Combines this ledger with that of another coordinator's greater round. No sum becomes smaller.
-  RestartLedger Learning(const RestartLedger& seen) const;
+  // This ledger merged with that of another coordinator's greater round. The counts of restarts and failures, and
+  // the numbers of their times and of losses, never decrease; all else is taken from `seen`.
+  RestartLedger MergedWith(const RestartLedger& seen) const;
 
   int FailuresInWindow(const CoordinatorOptions& options) const;
   // Restart delay before the next round, with jitter; `dice` is uniformly distributed over all values.

@@ -32,8 +32,12 @@ class Coordinator {
  public:
   Coordinator(CoordinatorOptions options, BootTime now, uint64_t entropy);
 
+  // A status arrived. Its first one makes the stream the host's, in place of an older stream; an old or repeated
+  // status changes nothing.
   void OnStatus(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
+  // The other end closed the stream, or it broke. Not called for streams that CloseStream closed.
   void OnClosed(BootTime now, StreamId stream, Effects* out);
+  // To be called every kTick (options.h): all deadlines are looked at here.
   void OnTick(BootTime now, Effects* out);
   // The shell rejected a connection from this address before its first status, because of a wrong token.
   void OnTurnedAway(BootTime now, const std::string& address, const std::string& reason, Effects* out);

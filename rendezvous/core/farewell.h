@@ -32,7 +32,8 @@ struct Job;
 // This coordinator's own.
 struct Farewell {
   v1::PrimaryEnded word;
-  StreamId stream = 0;  // of the agent of this process; released once the audience has the word; 0: released
+  // Stream of the agent in this process, which is released when all recipients have applied the farewell; then 0.
+  StreamId stream = 0;
   v1::StatusId echo;    // newest status of that agent
   uint64_t before = 0;  // every directive with a greater seq carries the word
   BootTime since;

@@ -47,9 +47,11 @@ struct GreatestRound {
   int node_count() const { return round.node_count(); }
   uint64_t number() const { return round.id().number(); }
 
-  // A greater round takes its place. It belongs to this epoch, or was learned from an agent.
+  // Replaces this round by a greater one, and forgets all that was about this one. is_ours: this coordinator makes
+  // it; else an agent has reported it.
   void Become(const v1::Round& greater, BootTime now, bool is_ours);
-  void BeginEpoch();  // what the members report from now on counts
+  // The coordinator takes a new epoch: the round is not owned until its members have reported to that epoch.
+  void BeginEpoch();
   // The earliest one is kept. is_logged: the log has this text already.
   void NoteLoss(BootTime at, std::string text, bool is_logged = false);
   void NoteLostFailure(const v1::Failure& failure, const std::string& host_id, BootTime at);

@@ -42,11 +42,11 @@ class Hosts {
   std::string IdOf(StreamId stream) const;
   void Erase(const std::string& id);  // the host, its stream and its claim to a place
 
-  // Its newest status came on this stream. Nullopt: as before; else the stream that this one replaces, 0: it is
-  // the first.
+  // Records the stream on which the host's newest status came; adds the host if it is new. Returns the stream that
+  // this one replaces (0: none), or nullopt if the stream is the same as before.
   std::optional<StreamId> Attach(BootTime now, StreamId stream, const v1::AgentStatus& status);
-  void Detach(Host* host);       // its stream is gone
-  void Forget(StreamId stream);  // this stream is gone, whosever it was
+  void Detach(Host* host);       // its stream has closed; the host itself stays known
+  void Forget(StreamId stream);  // a stream has closed that no host uses any more
 
   // Claims the place that the host's status names, and passes it on if its holder is unusable.
   void Claim(const Host& host);

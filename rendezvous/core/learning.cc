@@ -84,10 +84,10 @@ void Coordinator::LearnGreaterRound(BootTime now, const v1::Round& last, Effects
     }
   }
   RestartLedger seen = RestartLedger::ReadFrom(last, now);
-  greatest.counts = greatest.counts.Learning(seen);
+  greatest.counts = greatest.counts.MergedWith(seen);
   // The greater round is another coordinator's; the next round of this one follows it.
   seen.restart_count += greatest.owned ? 1 : 0;
-  job_.counts = job_.counts.Learning(seen);
+  job_.counts = job_.counts.MergedWith(seen);
   job_.gathering.largest = std::max(job_.gathering.largest, last.largest_node_count());
 }
 

@@ -48,10 +48,11 @@ bool CountsAsLost(BootTime now, const Job& job, const Host& host) {
   const CoordinatorOptions& options = job.options;
   if (host.IsAttached() && !options.leased()) return false;
   // After a pause of this process, statuses that arrived meanwhile are still unread.
-  const BootTime deaf = host.IsAttached() ? std::max(host.silence_measured_from + options.lease + options.margin(),
-                                                     job.pauses.woke_at() + options.reconnect_grace)
-                                          : host.closed_at + options.reconnect_grace;
-  return now > deaf && (now > host.lease_until || job.state == State::kReleasing);
+  const BootTime waited_for_until = host.IsAttached()
+                                        ? std::max(host.silence_measured_from + options.lease + options.margin(),
+                                                   job.pauses.woke_at() + options.reconnect_grace)
+                                        : host.closed_at + options.reconnect_grace;
+  return now > waited_for_until && (now > host.lease_until || job.state == State::kReleasing);
 }
 
 }  // namespace muster::rendezvous

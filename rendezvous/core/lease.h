@@ -25,11 +25,13 @@ struct Job;
 // recovering, with WAIT to hosts that report the greatest round; and with STOP while workers use their grace
 // period, which may be longer than the lease.
 std::optional<v1::Lease> LeaseFor(const Job& job, const Host& host, const v1::Directive& directive);
-// Until when the coordinator counts on workers of a host that is granted a lease now.
+// The end, by the coordinator's clock, of a lease that is granted now: the arrival of the host's last status, plus
+// lease and margin. Never before the end of a lease that it was granted earlier.
 BootTime LeaseEnd(const Job& job, const Host& host);
 
-// A host counts as lost when its stream has been closed for the reconnect grace, or silent for lease and margin,
-// and no lease that this coordinator granted can still be running.
+// A host counts as lost if its agent has reported its end (HOST_GONE). It also does if two things hold: its stream
+// has been closed for the reconnect grace, or is open and silent for lease and margin; and no lease that this
+// coordinator granted to it can still run (which does not matter once all are being released).
 bool CountsAsLost(BootTime now, const Job& job, const Host& host);
 
 }  // namespace muster::rendezvous

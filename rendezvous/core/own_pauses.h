@@ -9,7 +9,8 @@ class OwnPauses {
  public:
   OwnPauses(BootTime now, absl::Duration lease) : lease_(lease), last_event_(now) {}
 
-  // An event came. By how much all deadlines of hosts move later: in total by at most one lease.
+  // To be called at every event of the coordinator: ticks come every kTick, so a longer gap was a pause. Returns
+  // by how much all deadlines of hosts must move later, in total at most one lease.
   absl::Duration Notice(BootTime now);
 
   BootTime last_event() const { return last_event_; }

@@ -68,7 +68,7 @@ absl::Duration PatienceForAbsent(const Job& job, const Members& members) {
   return job.options.leased() ? job.options.lease + job.options.margin() : kUnleasedReturn;
 }
 
-// The coordinator's own host would know of such a round. A standalone coordinator has no such host and must wait
+// The coordinator's own host would know of such a round. A separate coordinator has no such host and must wait
 // until the lease of that round would have expired. Where every node has a place, no node can stand in for
 // another. A node that cannot start its program counts like a spare.
 bool SparesMayHideARound(BootTime now, const Job& job) {

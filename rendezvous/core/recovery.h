@@ -25,8 +25,8 @@ Members LookAtMembers(const Job& job);
 // For how long, since the last of them attached, the round waits for members that are away.
 absl::Duration PatienceForAbsent(const Job& job, const Members& members);
 
-// Enough spares for a round may be attached while a round that they have not heard of still runs, its members
-// being about to reconnect. Always false if this cannot be.
+// True if a round may still run that no attached node has reported, so that the attached nodes must not start
+// another one yet: its members may be about to reconnect. False in a job without a lease.
 bool SparesMayHideARound(BootTime now, const Job& job);
 
 }  // namespace muster::rendezvous

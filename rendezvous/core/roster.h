@@ -1,6 +1,8 @@
-// Assigns seats and ranks. A host keeps its seat for life, and the node ranks of a round follow the order of the
-// seats. A survivor therefore keeps its rank, a replacement takes the rank of the lost node, and a group that
-// shrank and grew again has its old order.
+// Assigns seats and ranks. The seat of a host is its place if it has one. Otherwise it is the host's seat in its
+// last round, unless another member took that in the meantime; a new host gets the lowest free number, which is
+// that of a lost node if there is one. The node ranks of a round follow the order of the seats. A survivor
+// therefore keeps its rank, a replacement takes the rank of the lost node, and a group that shrank and grew again
+// has its old order.
 #pragma once
 
 #include <string>

@@ -19,6 +19,7 @@ struct RoundEnd {
   RoundResult result;  // what the ledger counts
 };
 
+// Only for a round that is drained (RoundIsDrained in drain.h): before, failures may still be reported.
 RoundEnd EndOf(BootTime now, const Job& job);
 
 // The verdict if a budget is used up, by job.counts, which hold this round already; nullopt: the next round

@@ -56,10 +56,12 @@ class Departure {
     bool makes_verdict = false;  // this node is the primary
     absl::Duration shutdown_grace = absl::ZeroDuration();
   };
-  // Whether the agent may still need the host, after the workers have ended. idle_since: when they had.
+  // Whether the host stays although its workers have ended, because its agent may still need it: to report the
+  // departure, or to serve other nodes. idle_since: when the workers had ended. begun() must hold.
   bool AwaitsAgent(BootTime now, BootTime idle_since, const Others& others, Effects* out);
 
-  // How the host exits: without an order, instead of the ordered exit `job`, and after a second signal.
+  // The exit of a node that leaves; begun() must hold, but for ExitInsteadOf, which else returns `job`.
+  // Exit: without an order of the agent. ExitInsteadOf: replaces the ordered exit. ExitNow: after a second signal.
   v1::Exit Exit() const;
   v1::Exit ExitInsteadOf(const v1::Exit& job) const;
   v1::Exit ExitNow(int signal) const;

@@ -11,7 +11,8 @@
 
 namespace muster::host {
 
-// A host waits this long for its agent, which tells the coordinator: for a leaving node's report, and at the end.
+// Time limit for the agent to forward the host's last status to the coordinator: when the node leaves, and before
+// the host exits.
 inline constexpr absl::Duration kLeaveReportLimit = absl::Seconds(1);
 
 // An end that muster decided, not a worker.

@@ -24,6 +24,7 @@ class Lease {
   absl::Duration length() const { return length_; }
   BootTime deadline() const { return deadline_; }  // infinite past: none was granted yet
 
+  // Takes the length and the end of the lease from a directive; an earlier end than the present one is ignored.
   void Extend(const v1::HostDirective& directive);
 
   // SIGTERM is sent early enough for the whole grace period before SIGKILL, but not before two thirds of the

@@ -23,8 +23,8 @@ class WorkerTable {
 
   void OnSpawned(const std::vector<v1::Worker>& workers);
   bool OnExecuting(int local_rank);  // false: unknown, or reported before
-  // Its first process ended. rest_lives: spared processes of its session did not. Its pid; nullopt: unknown, or
-  // reported before.
+  // Records the end of a worker's first process. rest_lives: spared processes of its session are still alive.
+  // Returns the pid (0: not known), or nullopt if the worker is unknown or its end was reported before.
   std::optional<int64_t> OnExit(BootTime now, int local_rank, bool rest_lives);
   bool OnRestEnded(int local_rank);  // false: it had no spared processes
   void OnSwept();                    // the sweep has ended all spared processes

@@ -161,7 +161,7 @@ TEST(Budgets, ASuccessorRestoresTheCounts) {
   counts = counts.After(Ended(EndCause::kNodeLoss, 4), options);
   v1::Round round;
   counts.WriteTo(At(5), &round);
-  const RestartLedger seen = RestartLedger().Learning(RestartLedger::ReadFrom(round, At(7)));
+  const RestartLedger seen = RestartLedger().MergedWith(RestartLedger::ReadFrom(round, At(7)));
   EXPECT_EQ(seen.restart_count, 4);
   EXPECT_EQ(seen.failures, 3);
   EXPECT_EQ(seen.FailuresInWindow(options), 3);
@@ -181,7 +181,7 @@ TEST(Budgets, KnownCountsDoNotShrink) {
   for (double at : {1, 2, 3}) counts = counts.After(FailedOn("a", at), options);
   v1::Round older;
   RestartLedger().After(FailedOn("a", 1), options).WriteTo(At(2), &older);
-  const RestartLedger known = counts.Learning(RestartLedger::ReadFrom(older, At(5)));
+  const RestartLedger known = counts.MergedWith(RestartLedger::ReadFrom(older, At(5)));
   EXPECT_EQ(known.restart_count, 3);
   EXPECT_EQ(known.failures, 3);
 }
@@ -308,11 +308,11 @@ TEST(Budgets, OwnTimesAreKeptIfTheOthersAreAsMany) {
   RestartLedger own, seen;
   own.losses = own.failure_times = {At(1)};
   seen.losses = seen.failure_times = {At(2)};
-  EXPECT_EQ(own.Learning(seen).losses, own.losses);
-  EXPECT_EQ(own.Learning(seen).failure_times, own.failure_times);
+  EXPECT_EQ(own.MergedWith(seen).losses, own.losses);
+  EXPECT_EQ(own.MergedWith(seen).failure_times, own.failure_times);
   seen.losses = seen.failure_times = {At(2), At(3)};
-  EXPECT_EQ(own.Learning(seen).losses, seen.losses);
-  EXPECT_EQ(own.Learning(seen).failure_times, seen.failure_times);
+  EXPECT_EQ(own.MergedWith(seen).losses, seen.losses);
+  EXPECT_EQ(own.MergedWith(seen).failure_times, seen.failure_times);
 }
 
 TEST(Budgets, WrittenAgesReplaceEarlierOnes) {
