@@ -270,8 +270,13 @@ void AgentProcess::Do(const TakeRole& role) {
                                               rendezvous::FirstLocalAddress(config_), Events());
   } else {
     session_ = std::make_unique<rendezvous::RemoteSession>(
-        rendezvous::RemoteSessionOptions{config_.primary(), config_.token(), rendezvous::LeaseOf(config_),
-                                         kConnectLimit, config_.primary_address(), TitleOfCoordinator(config_)},
+        rendezvous::RemoteSessionOptions{.coordinator = config_.primary(),
+                                         .token = config_.token(),
+                                         .lease = rendezvous::LeaseOf(config_),
+                                         .connect_limit = kConnectLimit,
+                                         .address = config_.primary_address(),
+                                         .server_name = TitleOfCoordinator(config_),
+                                         .reached_before = role.was_in_job},
         &loop_, Events());
   }
   CheckLocalAddress();

@@ -67,10 +67,11 @@ void AgentCore::BeginRole(BootTime now, bool serves, Effects* out) {
   configured_ = true;
   memory_.set_served(serves);
   born_ = last_tick_ = now;
-  link_.Begin(now, IsSet(memory_.epoch()));
+  const bool was_in_job = IsSet(memory_.epoch());
+  link_.Begin(now, was_in_job);
   order_.set_hold(true);
   silence_ = absl::ZeroDuration();
-  out->push_back(TakeRole{serves});
+  out->push_back(TakeRole{.serves = serves, .was_in_job = was_in_job});
   WatchCoordinator(now, out);
   UseHostStatus(now, out);
 }

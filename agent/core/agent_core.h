@@ -43,6 +43,7 @@ struct ClaimPort {};
 // Prepare the session to the coordinator, which is in this process if it serves. Comes before the first Connect.
 struct TakeRole {
   bool serves = false;
+  bool was_in_job = false;  // this node has reached the job's coordinator before, perhaps by an earlier agent
 };
 struct SendToCoordinator {
   v1::AgentStatus status;

@@ -43,6 +43,7 @@ RemoteSession::RemoteSession(RemoteSessionOptions options, EventLoop* loop, Sess
       target_(options_.server_name + " at " + ToString(options_.coordinator)),
       loop_(loop),
       events_(std::move(events)),
+      reached_(options_.reached_before),
       thread_(std::make_unique<CompletionThread>(
           std::make_unique<grpc::CompletionQueue>(),
           [loop](std::function<void()> closure) { loop->Post(std::move(closure)); })) {}

@@ -24,6 +24,7 @@ struct RemoteSessionOptions {
   absl::Duration connect_limit;  // for one attempt, including name resolution
   std::string address = "";      // an IP address to try when the name does not resolve; empty: not known
   std::string server_name = "the primary";  // for messages: `muster coordinator` is "the coordinator"
+  bool reached_before = false;  // by an earlier process of this node: for messages, as the coordinator was there
 };
 
 class RemoteSession : public Session {
@@ -58,7 +59,7 @@ class RemoteSession : public Session {
   const std::string target_;  // "the primary at host:port", for messages
   EventLoop* const loop_;
   const SessionEvents events_;
-  bool reached_ = false;     // the coordinator has accepted this session once
+  bool reached_;             // the coordinator has accepted this node once
   bool by_address_ = false;  // the next attempt uses options_.address instead of the name
   std::string server_instance_;
   Attempt* current_ = nullptr;

@@ -101,6 +101,20 @@ TEST_F(RoleTest, ANodeWithoutThePrimarysAddressIsAMember) {
   EXPECT_FALSE(Took<TakeRole>()[0].serves);
 }
 
+// For messages: the coordinator was there.
+TEST_F(RoleTest, AnAgentKnowsWhetherItsNodeWasInTheJob) {
+  for (const bool before : {false, true}) {
+    Forget();
+    AgentCore agent(8);
+    v1::HostStatus first = first_;
+    if (before) first.mutable_memory()->mutable_epoch()->set_number(3);
+    agent.OnHostStatus(now_, first, &effects_);
+    agent.OnPrimaryFound(now_, false, &effects_);
+    ASSERT_EQ(Took<TakeRole>().size(), 1u);
+    EXPECT_EQ(Took<TakeRole>()[0].was_in_job, before);
+  }
+}
+
 // What the host has said while the primary was looked for.
 TEST_F(RoleTest, TheNewestStatusCountsOnceTheRoleIsKnown) {
   agent_.OnHostStatus(now_, first_, &effects_);

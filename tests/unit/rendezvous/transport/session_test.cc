@@ -28,6 +28,17 @@ TEST_F(SessionTest, NobodyListeningIsConnectionRefused) {
   EXPECT_EQ(client.refused, 0);
 }
 
+// An earlier agent of this node was connected.
+TEST_F(SessionTest, ACoordinatorReachedBeforeHasEnded) {
+  auto server = Serve(Options());
+  const int port = server->port();
+  server.reset();
+  Client client(&loop_, "127.0.0.1", port, "", kPatience, /*reached_before=*/true);
+  client.session->Connect();
+  ASSERT_TRUE(Until([&] { return client.disconnected == 1; }));
+  EXPECT_THAT(client.why, testing::HasSubstr("connection refused (it has ended;"));
+}
+
 TEST_F(SessionTest, AnUnresolvedNameIsReported) {
   Client client(&loop_, "no-such-host.invalid", 29400, "", kPatience);
   client.session->Connect();

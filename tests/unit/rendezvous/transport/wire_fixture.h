@@ -50,8 +50,9 @@ class Attendees : public StreamEvents {
 // One agent's session and everything it received.
 struct Client {
   Client(EventLoop* loop, const std::string& host, int port, const std::string& token = "",
-         absl::Duration limit = absl::Seconds(5)) {
+         absl::Duration limit = absl::Seconds(5), bool reached_before = false) {
     RemoteSessionOptions options;
+    options.reached_before = reached_before;
     options.coordinator.set_host(host);
     options.coordinator.set_port(static_cast<uint32_t>(port));
     options.token = token;
