@@ -134,7 +134,23 @@ def complaint_about(mutant):
         if edit.old == edit.new:
             return "it changes nothing"
         find_function(edit)
+        unknown = unknown_members(edit)
+        if unknown:
+            return f"{', '.join(unknown)} is no member there any more: adapt it"
     return ""
+
+
+def unknown_members(edit):
+    """Members that its new text uses, and that neither the file nor its classes have. A compiler sees more, but this
+    costs nothing, so that --check notices a member that has moved."""
+    classes = set(re.findall(r"\b(\w+)::\w+\(", edit.original))
+    known = edit.original
+    for header in (ROOT / edit.file).parent.glob("*.h"):
+        text = header.read_text()
+        if any(re.search(rf"^(class|struct) {name} ", text, re.MULTILINE) for name in classes):
+            known += text
+    return [name for name in re.findall(r"(?<![\w.>])[a-z]\w*_\b", edit.new)
+            if not re.search(rf"\b{name}\b", known)]
 
 
 def load():
