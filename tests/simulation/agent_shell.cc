@@ -87,8 +87,8 @@ void World::CarryOut(AgentProcess* agent, const agent::Effect& effect) {
 }
 
 Micros World::LookupTime() {
-  const bool slow = scenario_.name_lookup > 0 && !healed_;
-  return slow ? prng_.Between(scenario_.name_lookup * 3 / 4, scenario_.name_lookup) : kMillisecond;
+  const bool slow = scenario_.detours.name_lookup > 0 && !healed_;
+  return slow ? prng_.Between(scenario_.detours.name_lookup * 3 / 4, scenario_.detours.name_lookup) : kMillisecond;
 }
 
 void World::ExitAgent(AgentProcess* agent, const std::string& why) {
@@ -117,7 +117,7 @@ void World::KillAgent(AgentProcess* agent) {
   if (agent->home != nullptr) {
     const std::map<rendezvous::StreamId, Session*> sessions = agent->home->sessions;
     for (const auto& [stream, session] : sessions) CloseCoordinatorEnd(session);
-    if (!healed_ && scenario_.total_weight() > 0 && !scenario_.only_agents_die) {
+    if (!healed_ && scenario_.faults.total_weight() > 0 && !scenario_.faults.only_agents_die) {
       agent->machine->port_taken_until = now() + HowLongPortIsTaken(scenario_.seed, now());
     }
   }
@@ -150,7 +150,8 @@ void World::WaitUntilSwept(AgentProcess* agent) {
   const bool done = !AnythingAlive(*agent->host);
   DeliverAfter(prng_.Between(kMillisecond, 10 * kMillisecond), agent, [this, agent, done] {
     if (!done) return WaitUntilSwept(agent);
-    if (!healed_ && scenario_.not_swept_percent > 0 && hardships_.Chance(scenario_.not_swept_percent)) {
+    if (!healed_ && scenario_.troubles.not_swept_percent > 0 &&
+        hardships_.Chance(scenario_.troubles.not_swept_percent)) {
       return OnAgent(agent, &agent::AgentCore::OnHostNotSwept, "pid 7");
     }
     agent->swept = true;
@@ -217,9 +218,9 @@ std::optional<rendezvous::PortHolder> World::HolderOfPort(const AgentProcess& ag
 
 CoordinatorHome* World::NewHome(Process* owner, HostProcess* primary, const v1::NodeConfig& config) {
   rendezvous::CoordinatorOptions options = rendezvous::OptionsFrom(config);
-  if (scenario_.many_hosts > 0) {
-    options.many_hosts = static_cast<size_t>(scenario_.many_hosts);
-    options.decision_spacing = absl::Microseconds(scenario_.decision_spacing);
+  if (scenario_.deferral.many_hosts > 0) {
+    options.many_hosts = static_cast<size_t>(scenario_.deferral.many_hosts);
+    options.decision_spacing = absl::Microseconds(scenario_.deferral.decision_spacing);
   }
   homes_.push_back(std::make_unique<CoordinatorHome>(owner, primary, std::move(options), BootNow(*owner->machine),
                                                      prng_.Next()));
@@ -289,8 +290,8 @@ void World::EndAlone(AloneProcess* alone, bool comes_again) {
   if (alone->machine != alone_machine_) return;  // its name now leads elsewhere
   alone_is_done_ = !comes_again;
   if (!comes_again) return;
-  const Micros least = healed_ ? 0 : scenario_.replace_low;
-  scheduler_.After(prng_.Skewed(least + 1, healed_ ? kSecond : scenario_.replace_high),
+  const Micros least = healed_ ? 0 : scenario_.faults.replace_low;
+  scheduler_.After(prng_.Skewed(least + 1, healed_ ? kSecond : scenario_.faults.replace_high),
                    [this] { StartAlone(alone_machine_); });
 }
 
@@ -320,7 +321,7 @@ void World::CarryOut(CoordinatorHome* home, const rendezvous::Effect& effect) {
     Note("coordinator",
          absl::StrCat("c", home->id, " closes the stream of ", session->agent->name, ": ", e->reason));
     CloseCoordinatorEnd(session);
-    if (scenario_.close_is_echoed) {
+    if (scenario_.network.close_is_echoed) {
       DeliverAfter(100, home->owner,
                    [this, home, stream = e->stream] { OnHome(home, &rendezvous::Coordinator::OnClosed, stream); });
     }

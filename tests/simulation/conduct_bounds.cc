@@ -40,7 +40,7 @@ void Conduct::OnDirectiveSent(const Session& session, const v1::Directive& direc
 // first.
 void Conduct::OnRun(const Session& session, const v1::Round& round) {
   const Micros limit = ToMicros(rendezvous::kRunLimit);
-  if (scenario_.lease / 2 <= limit || !round.has_node_rank()) return;
+  if (scenario_.limits.lease / 2 <= limit || !round.has_node_rank()) return;
   const CoordinatorHome* home = session.home;
   const HostProcess* host = session.agent->host;
   const RoundKey key = KeyOf(round.id());
@@ -67,8 +67,8 @@ void Conduct::OnHeldPlace(const Session& session, const std::string& holder) {
   CheckProof(session, **it, &claim);
   const auto heard = attended_[home.id].find(holder);
   if (heard == attended_[home.id].end() || !RanSince(*home.owner, heard->second)) return;
-  const Micros margin = kSecond + scenario_.lease / 100;
-  const Micros limit = Longer(scenario_.lease + margin + scenario_.reconnect_grace) + kSlack;
+  const Micros margin = kSecond + scenario_.limits.lease / 100;
+  const Micros limit = Longer(scenario_.limits.lease + margin + scenario_.limits.reconnect_grace) + kSlack;
   if (now <= heard->second + limit) return;
   Fail(9, absl::StrCat("coordinator ", home.id, " keeps a place for ", holder, ", which it heard ",
                        (now - heard->second) / kMillisecond, " ms ago"));
@@ -77,7 +77,7 @@ void Conduct::OnHeldPlace(const Session& session, const std::string& holder) {
 // A standby on the machine of a dead holder proves its death and then gets the place.
 void Conduct::CheckProof(const Session& session, const HostProcess& holder, Claim* claim) {
   const AgentProcess& agent = *session.agent;
-  const bool lossy = scenario_.drop_percent + scenario_.repeat_percent + scenario_.reorder_percent > 0;
+  const bool lossy = scenario_.network.lossy();
   const bool provable = holder.machine == agent.machine && !lossy && !world_->AnythingAlive(holder) &&
                         !HasSession(*session.home, holder);
   if (!provable) {
@@ -86,7 +86,7 @@ void Conduct::CheckProof(const Session& session, const HostProcess& holder, Clai
   }
   const Micros now = world_->now();
   if (claim->proof_since < 0) claim->proof_since = now;
-  const Micros limit = ToMicros(agent::kProbeInterval) + 2 * kOneBreath + kManyDelays * scenario_.delay;
+  const Micros limit = ToMicros(agent::kProbeInterval) + 2 * kOneBreath + kManyDelays * scenario_.network.delay;
   if (now <= claim->proof_since + limit || !RanSince(agent, claim->proof_since)) return;
   if (!RanSince(*session.home->owner, claim->proof_since)) return;
   Fail(9, absl::StrCat("coordinator ", session.home->id, " keeps a place for ", holder.id(), ", of which ",
@@ -117,7 +117,7 @@ void Conduct::OnHostStatus(const HostProcess& host, const v1::HostStatus& status
 
 // If a worker has written down when it failed, that time counts, however late it ended and its host noticed.
 void Conduct::OnFailureTold(const HostProcess& host, const v1::AgentStatus& status) {
-  if (scenario_.early_words_percent == 0 || !status.has_failure()) return;
+  if (scenario_.workers.early_words_percent == 0 || !status.has_failure()) return;
   const v1::Failure& failure = status.failure();
   for (const WorkerProcess* worker : host.workers) {
     const WorkerProcess::Word& word = worker->word;

@@ -26,13 +26,13 @@ constexpr int kCodes[] = {14, 14, 14, 8, 8, 13, 1, 4, 2, kOk, kUnimplemented, kU
 // One node may get a wrong address while all others get the right one.
 bool World::IsLedAstray(AgentProcess* agent, uint64_t attempt, Micros delay) {
   if (healed_) return false;
-  if (scenario_.another_job_percent > 0 && prng_.Chance(scenario_.another_job_percent)) {
+  if (scenario_.detours.another_job_percent > 0 && prng_.Chance(scenario_.detours.another_job_percent)) {
     DeliverAfter(delay, agent, [this, agent, attempt] { ReachAnotherJob(agent, attempt); });
     return true;
   }
   Machine& machine = *agent->machine;
-  if (now() >= machine.refused_until && scenario_.refused_streams_percent > 0 &&
-      hardships_.Chance(scenario_.refused_streams_percent)) {
+  if (now() >= machine.refused_until && scenario_.detours.refused_streams_percent > 0 &&
+      hardships_.Chance(scenario_.detours.refused_streams_percent)) {
     machine.refused_until = now() + hardships_.Skewed(kMillisecond, kLongestTrouble);
     machine.streams = static_cast<Machine::Streams>(hardships_.Below(3));
   }
@@ -40,8 +40,8 @@ bool World::IsLedAstray(AgentProcess* agent, uint64_t attempt, Micros delay) {
     DeliverAfter(delay, agent, [this, agent, attempt] { RefuseStream(agent, attempt); });
     return true;
   }
-  if (scenario_.stale_names_percent > 0 && now() >= machine.stale_until &&
-      hardships_.Chance(scenario_.stale_names_percent)) {
+  if (scenario_.detours.stale_names_percent > 0 && now() >= machine.stale_until &&
+      hardships_.Chance(scenario_.detours.stale_names_percent)) {
     machine.stale_until = now() + hardships_.Skewed(kStaleAtLeast, kStaleAtMost);
   }
   if (now() >= machine.stale_until) return false;
@@ -71,7 +71,7 @@ void World::ReachAnotherJob(AgentProcess* agent, uint64_t attempt) {
   refusal.mutable_id()->set_seq(1);
   refusal.mutable_refused()->set_exit_code(kExitRefused);
   refusal.mutable_refused()->set_reason("run id 'simulated' differs from this job's 'other'");
-  DeliverAfter(prng_.Exponential(scenario_.delay) + kLoopbackDelay, agent,
+  DeliverAfter(prng_.Exponential(scenario_.network.delay) + kLoopbackDelay, agent,
                [this, agent, session, refusal, is_new] {
                  if (agent->attempt != session) return;
                  agent->host->refused_elsewhere |= is_new();

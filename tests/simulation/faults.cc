@@ -17,12 +17,12 @@ constexpr size_t kAgentDeathsAllowed = 3;  // within the window; the fifth ends 
 }  // namespace
 
 void Faults::Begin() {
-  if (world_->scenario().total_weight() > 0) ScheduleNext();
-  if (world_->scenario().strangers_every > 0) ScheduleStranger();
+  if (world_->scenario().faults.total_weight() > 0) ScheduleNext();
+  if (world_->scenario().unwelcome.strangers_every > 0) ScheduleStranger();
 }
 
 void Faults::ScheduleStranger() {
-  world_->scheduler().After(world_->prng().Exponential(world_->scenario().strangers_every) + 1, [this] {
+  world_->scheduler().After(world_->prng().Exponential(world_->scenario().unwelcome.strangers_every) + 1, [this] {
     if (stopped_) return;
     world_->Knock();
     ScheduleStranger();
@@ -30,7 +30,7 @@ void Faults::ScheduleStranger() {
 }
 
 void Faults::ScheduleNext() {
-  world_->scheduler().After(world_->prng().Exponential(world_->scenario().fault_gap) + 1, [this] {
+  world_->scheduler().After(world_->prng().Exponential(world_->scenario().faults.gap) + 1, [this] {
     if (stopped_) return;
     Strike(Draw());
     ScheduleNext();
@@ -38,18 +38,18 @@ void Faults::ScheduleNext() {
 }
 
 Fault Faults::Draw() {
-  auto dice = static_cast<int>(world_->prng().Below(world_->scenario().total_weight()));
+  auto dice = static_cast<int>(world_->prng().Below(world_->scenario().faults.total_weight()));
   int kind = 0;
-  while ((dice -= world_->scenario().weight[kind]) >= 0) ++kind;
+  while ((dice -= world_->scenario().faults.weight[kind]) >= 0) ++kind;
   return static_cast<Fault>(kind);
 }
 
 Micros Faults::Outage() {
-  return world_->prng().Skewed(world_->scenario().outage_low, world_->scenario().outage_high);
+  return world_->prng().Skewed(world_->scenario().faults.outage_low, world_->scenario().faults.outage_high);
 }
 
 HostProcess* Faults::AnyHost() {
-  const int least = world_->scenario().spare_the_primary && world_->place_count() > 1 ? 1 : 0;
+  const int least = world_->scenario().faults.spare_the_primary && world_->place_count() > 1 ? 1 : 0;
   return world_->HostAt(static_cast<int>(world_->prng().Between(least, world_->place_count() - 1)));
 }
 
@@ -62,7 +62,7 @@ WorkerProcess* Faults::AnyWorker() {
 bool Faults::MayKillAgentOf(const HostProcess& host) const {
   size_t recent = 0;
   for (Micros at : host.agent_starts) recent += world_->now() - at < kAgentDeathWindow ? 1 : 0;
-  return recent < kAgentDeathsAllowed || (!world_->scenario().only_agents_die && world_->prng().Chance(20));
+  return recent < kAgentDeathsAllowed || (!world_->scenario().faults.only_agents_die && world_->prng().Chance(20));
 }
 
 void Faults::Strike(Fault fault) {
@@ -74,7 +74,7 @@ void Faults::Strike(Fault fault) {
     case Fault::kKillCoordinator:
       return KillCoordinator();
     case Fault::kFreezeCoordinator:
-      if (world_->scenario().coordinator_alone) return FreezeAlone();
+      if (world_->scenario().job.coordinator_alone) return FreezeAlone();
       return StrikeProcess(Fault::kFreezeAgent, world_->HostAt(0));
     case Fault::kKillAgent:
     case Fault::kFreezeAgent:
@@ -82,7 +82,7 @@ void Faults::Strike(Fault fault) {
     case Fault::kFreezeBoth:
       return StrikeProcess(fault, AnyHost());
     case Fault::kKillHost: {
-      const int percent = world_->scenario().host_is_primary_percent;
+      const int percent = world_->scenario().faults.host_is_primary_percent;
       const bool primary = percent > 0 && world_->prng().Chance(percent);
       return StrikeNode(fault, primary ? world_->HostAt(0) : AnyHost());
     }
@@ -101,7 +101,7 @@ void Faults::Strike(Fault fault) {
 }
 
 void Faults::KillCoordinator() {
-  if (!world_->scenario().coordinator_alone) return StrikeProcess(Fault::kKillAgent, world_->HostAt(0));
+  if (!world_->scenario().job.coordinator_alone) return StrikeProcess(Fault::kKillAgent, world_->HostAt(0));
   AloneProcess* alone = world_->alone();
   if (alone == nullptr) return;
   world_->Note("fault", absl::StrCat("kill ", alone->name));
@@ -115,7 +115,7 @@ void Faults::FreezeAlone() {
 void Faults::StrikeWorker(Fault fault) {
   WorkerProcess* worker = AnyWorker();
   // The held process may be a worker's leftover, which then outlasts the sweeps.
-  const bool descendant = fault == Fault::kStuckWorker && world_->scenario().late_forks_percent > 0;
+  const bool descendant = fault == Fault::kStuckWorker && world_->scenario().workers.late_forks_percent > 0;
   if (worker != nullptr && descendant && !worker->host->descendants.empty()) {
     worker = worker->host->descendants.back();
   }
@@ -152,7 +152,7 @@ void Faults::StrikeProcess(Fault fault, HostProcess* host) {
 
 // A stalled machine stalls all hosts on it.
 void Faults::FreezeNeighbours(const HostProcess& struck, Micros outage) {
-  if (world_->scenario().hosts_per_machine == 1) return;
+  if (world_->scenario().job.hosts_per_machine == 1) return;
   for (const auto& host : world_->hosts()) {
     if (host.get() == &struck || host->machine != struck.machine || !host->alive) continue;
     ++host->agents_struck;
@@ -218,20 +218,20 @@ void Faults::StrikeNetwork(Fault fault, HostProcess* host) {
 // The old machine is cut off but lives on for a while; a new one replaces it.
 void Faults::IsolateAndReplace(HostProcess* host) {
   const Scenario& s = world_->scenario();
-  if (s.lease == 0) return;
+  if (s.limits.lease == 0) return;
   // The platform must not let two machines answer to the primary's name for long: an old primary that could make
   // rounds alone, or a new one that could make them of spares alone, must not run beside the other.
-  if (host->place == 0 && (s.min_nodes < 2 || s.nodes > s.max_nodes)) return;
+  if (host->place == 0 && (s.job.min_nodes < 2 || s.job.nodes > s.job.max_nodes)) return;
   for (const auto& other : world_->hosts()) {
     if (other->zombie && other->alive) return;
   }
   Machine* machine = host->machine;
   world_->Cut(machine, true, true, kForever);
-  world_->scheduler().After(world_->prng().Skewed(s.replace_low, s.replace_high), [this, host] {
+  world_->scheduler().After(world_->prng().Skewed(s.faults.replace_low, s.faults.replace_high), [this, host] {
     if (stopped_ || world_->HostAt(host->place) != host) return;
     world_->Replace(host->place, false);
   });
-  world_->scheduler().After(world_->prng().Between(s.lease, 4 * s.lease), [this, machine] {
+  world_->scheduler().After(world_->prng().Between(s.limits.lease, 4 * s.limits.lease), [this, machine] {
     if (!stopped_) world_->PowerOff(machine);
   });
 }
@@ -240,7 +240,7 @@ void Faults::IsolateAndReplace(HostProcess* host) {
 // lease that is counted from receipt outlives what the coordinator believes.
 void Faults::CutStaggered(HostProcess* host) {
   Prng& prng = world_->prng();
-  const Micros lease = world_->scenario().lease;
+  const Micros lease = world_->scenario().limits.lease;
   Machine* machine = host->machine;
   if (lease == 0) return;
   world_->Cut(machine, false, true, prng.Between(lease / 4, lease * 45 / 100));
@@ -271,12 +271,14 @@ void Faults::OnRound(int node_count) {
   if (stopped_) return;
   const Scenario& s = world_->scenario();
   Prng& prng = world_->prng();
-  if (!prng.Chance(grows ? s.kill_coordinator_at_round_percent : s.kill_coordinator_at_round_percent / 4)) return;
+  if (!prng.Chance(grows ? s.faults.kill_coordinator_at_round_percent
+                         : s.faults.kill_coordinator_at_round_percent / 4))
+    return;
   world_->scheduler().After(prng.Skewed(1, 4 * kMillisecond), [this] {
     if (!stopped_) KillCoordinator();
   });
-  if (!prng.Chance(s.cut_off_at_round_percent)) return;
-  world_->scheduler().After(s.delay + prng.Skewed(100, 100 * kMillisecond), [this] {
+  if (!prng.Chance(s.faults.cut_off_at_round_percent)) return;
+  world_->scheduler().After(s.network.delay + prng.Skewed(100, 100 * kMillisecond), [this] {
     const int place = static_cast<int>(world_->prng().Between(1, std::max(1, world_->place_count() - 1)));
     HostProcess* host = world_->place_count() > 1 ? world_->HostAt(place) : nullptr;
     if (stopped_ || host == nullptr) return;
@@ -289,12 +291,12 @@ void Faults::OnDrain(const RoundKey& round) {
   if (stopped_ || !drained_.insert(round).second) return;
   const Scenario& s = world_->scenario();
   Prng& prng = world_->prng();
-  if (prng.Chance(s.kill_coordinator_in_drain_percent)) {
+  if (prng.Chance(s.faults.kill_coordinator_in_drain_percent)) {
     world_->scheduler().After(prng.Skewed(100, 2 * kSecond), [this] {
       if (!stopped_) KillCoordinator();
     });
   }
-  if (prng.Chance(s.kill_node_in_drain_percent)) {
+  if (prng.Chance(s.faults.kill_node_in_drain_percent)) {
     world_->scheduler().After(prng.Skewed(100, kSecond), [this] {
       if (!stopped_) StrikeNode(world_->prng().Chance(50) ? Fault::kKillNode : Fault::kKillHost, AnyHost());
     });
@@ -305,7 +307,7 @@ void Faults::OnVerdict() {
   if (stopped_ || verdict_struck_) return;
   verdict_struck_ = true;
   Prng& prng = world_->prng();
-  if (!prng.Chance(world_->scenario().trouble_at_verdict_percent)) return;
+  if (!prng.Chance(world_->scenario().faults.trouble_at_verdict_percent)) return;
   for (int64_t i = prng.Between(1, 3); i > 0; --i) {
     world_->scheduler().After(prng.Skewed(10, kSecond), [this] {
       static constexpr Fault kKinds[] = {Fault::kKillCoordinator, Fault::kKillNode,    Fault::kKillHost,

@@ -67,8 +67,9 @@ void World::CarryOut(HostProcess* host, const host::Effect& effect) {
   } else if (const auto* e = std::get_if<host::SetKernelTimer>(&effect)) {
     SetKernelTimer(host, e->at);
   } else if (std::holds_alternative<host::RenewOffer>(effect)) {
-    const bool chance = scenario_.no_port_percent > 0 && hardships_.Chance(scenario_.no_port_percent);
-    const bool none = !healed_ && (chance || host->place == scenario_.portless_place);
+    const bool chance =
+        scenario_.troubles.no_port_percent > 0 && hardships_.Chance(scenario_.troubles.no_port_percent);
+    const bool none = !healed_ && (chance || host->place == scenario_.script.portless_place);
     const auto port = none ? 0 : static_cast<uint32_t>(next_port_++);
     DeliverAfter(prng_.Between(100, 2 * kMillisecond), host,
                  [this, host, port] { OnHost(host, &host::HostCore::OnOffer, port); });
@@ -101,8 +102,8 @@ void World::StartAgentProcess(HostProcess* host, uint64_t number) {
       OnAgent(old, &agent::AgentCore::OnHostLinkClosed);
     });
   }
-  const bool fails = number > 1 && !healed_ && scenario_.agent_fails_percent > 0 &&
-                     hardships_.Chance(scenario_.agent_fails_percent);
+  const bool fails = number > 1 && !healed_ && scenario_.troubles.agent_fails_percent > 0 &&
+                     hardships_.Chance(scenario_.troubles.agent_fails_percent);
   if (fails) {
     host->link_open = false;
     host->agent_starts.push_back(now());
@@ -123,10 +124,10 @@ void World::StartAgentProcess(HostProcess* host, uint64_t number) {
   host->link_open = true;
   host->agent_starts.push_back(now());
   Micros first_word = prng_.Between(2 * kMillisecond, kAgentStartMax);
-  const bool stalls = scenario_.name_lookup > 0 && !healed_ && !scenario_.serves_if_local;
-  if (stalls) first_word += prng_.Between(scenario_.name_lookup * 3 / 4, scenario_.name_lookup);
-  const bool slow = scenario_.slow_agents > 0 && !healed_;
-  if (slow) first_word = hardships_.Between(first_word, first_word + scenario_.slow_agents);
+  const bool stalls = scenario_.detours.name_lookup > 0 && !healed_ && !scenario_.job.serves_if_local;
+  if (stalls) first_word += prng_.Between(scenario_.detours.name_lookup * 3 / 4, scenario_.detours.name_lookup);
+  const bool slow = scenario_.troubles.slow_agents > 0 && !healed_;
+  if (slow) first_word = hardships_.Between(first_word, first_word + scenario_.troubles.slow_agents);
   scheduler_.After(first_word, [this, agent] {
     if (!agent->alive) return;
     agent->started = true;
@@ -229,8 +230,8 @@ void World::StartPreflight(HostProcess* host) {
   MUSTER_CHECK(!host->preflight_runs, "two preflights of one host");
   host->preflight_runs = true;
   const uint64_t number = ++host->preflights;
-  const bool hangs = !healed_ && prng_.Chance(scenario_.preflight_hangs_percent);
-  const bool fails = !healed_ && prng_.Chance(scenario_.preflight_fails_percent);
+  const bool hangs = !healed_ && prng_.Chance(scenario_.fitness.preflight_hangs_percent);
+  const bool fails = !healed_ && prng_.Chance(scenario_.fitness.preflight_fails_percent);
   Note("host", absl::StrCat(host->name, " starts a preflight that ",
                             hangs   ? "hangs"
                             : fails ? "fails"
@@ -238,8 +239,9 @@ void World::StartPreflight(HostProcess* host) {
   if (hangs) return;
   const host::Ending ending = fails ? DrawFailure() : host::Ending{};
   // Without faults no preflight is too slow.
-  const Micros longest =
-      healed_ ? std::min(scenario_.preflight_time, scenario_.preflight_timeout / 2) : scenario_.preflight_time;
+  const Micros longest = healed_
+                             ? std::min(scenario_.fitness.preflight_time, scenario_.fitness.preflight_timeout / 2)
+                             : scenario_.fitness.preflight_time;
   DeliverAfter(prng_.Between(kReapDelay, std::max(kReapDelay, longest)), host, [this, host, ending, number] {
     if (!host->preflight_runs || number != host->preflights) return;
     host->preflight_runs = false;
@@ -249,8 +251,8 @@ void World::StartPreflight(HostProcess* host) {
 
 void World::AskGpus(HostProcess* host) {
   host::GpuUsers users;
-  const bool held = !healed_ && prng_.Chance(scenario_.gpus_held_percent);
-  if (held) (scenario_.driver_pids ? users.old_workers : users.others).insert(prng_.Between(1, 3));
+  const bool held = !healed_ && prng_.Chance(scenario_.fitness.gpus_held_percent);
+  if (held) (scenario_.fitness.driver_pids ? users.old_workers : users.others).insert(prng_.Between(1, 3));
   if (prng_.Chance(2)) users.trouble = "no such tool";
   DeliverAfter(prng_.Between(kMillisecond, 100 * kMillisecond), host,
                [this, host, users] { OnHost(host, &host::HostCore::OnGpuUsers, users); });

@@ -69,11 +69,11 @@ class InvariantsTest : public ::testing::Test {
  protected:
   static Scenario TwoNodes() {
     Scenario s;
-    s.nodes = s.min_nodes = s.max_nodes = kNodes;
-    s.slots = kSlots;
-    s.max_restarts = 3;
-    s.max_node_losses = 1;
-    s.only_agents_die = true;
+    s.job.nodes = s.job.min_nodes = s.job.max_nodes = kNodes;
+    s.job.slots = kSlots;
+    s.policy.max_restarts = 3;
+    s.policy.max_node_losses = 1;
+    s.faults.only_agents_die = true;
     return s;
   }
 
@@ -604,7 +604,7 @@ TEST_F(InvariantsTest, AStrangerThatChangesTheEpochIsReported) {
 }
 
 TEST_F(InvariantsTest, RefusingTheNeededPrimaryIsReported) {
-  scenario_.min_nodes = 1;
+  scenario_.job.min_nodes = 1;
   a_.host.options.config.mutable_cannot_start();
   v1::Directive directive;
   directive.mutable_refused()->set_exit_code(127);

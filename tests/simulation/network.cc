@@ -55,7 +55,7 @@ void World::ConnectAgent(AgentProcess* agent) {
   if (agent->machine->name_leads_to != nullptr) others = agent->machine->name_leads_to;
   Machine* target = own ? agent->machine : others;
   const bool near = own || target == agent->machine;
-  const Micros delay = near ? kLoopbackDelay : prng_.Exponential(scenario_.delay) + kLoopbackDelay;
+  const Micros delay = near ? kLoopbackDelay : prng_.Exponential(scenario_.network.delay) + kLoopbackDelay;
   if (!own && IsLedAstray(agent, attempt, delay)) return;
   scheduler_.After(delay, [this, agent, attempt, own, target, delay] {
     if (agent->attempt != attempt || Blocked(*agent->machine, *target) || Blocked(*target, *agent->machine))
@@ -162,16 +162,16 @@ void World::Transmit(Session* session, bool up, Scheduler::Action action, bool d
   const Machine& to = up ? *session->home->owner->machine : *session->agent->machine;
   Process* receiver = up ? static_cast<Process*>(session->home->owner) : session->agent;
   const bool lossy = document && !healed_ && &from != &to;
-  if (lossy && prng_.Chance(scenario_.drop_percent)) return;
+  if (lossy && prng_.Chance(scenario_.network.drop_percent)) return;
   if (Blocked(from, to)) {
     way.stalled.push_back(std::move(action));
     return;
   }
-  const Micros delay = &from == &to ? kLoopbackDelay : kLoopbackDelay + prng_.Exponential(scenario_.delay);
-  if (lossy && prng_.Chance(scenario_.repeat_percent)) {
+  const Micros delay = &from == &to ? kLoopbackDelay : kLoopbackDelay + prng_.Exponential(scenario_.network.delay);
+  if (lossy && prng_.Chance(scenario_.network.repeat_percent)) {
     DeliverAfter(delay + prng_.Exponential(kSecond), receiver, action);
   }
-  if (lossy && prng_.Chance(scenario_.reorder_percent)) {
+  if (lossy && prng_.Chance(scenario_.network.reorder_percent)) {
     DeliverAfter(delay + prng_.Exponential(200 * kMillisecond), receiver, std::move(action));
     return;
   }
@@ -220,9 +220,9 @@ void World::ResetSession(AgentProcess* agent) {
   Session* session = agent->session;
   if (session == nullptr) return;
   Note("network", absl::StrCat("resets the connection of ", agent->name));
-  DeliverAfter(prng_.Exponential(scenario_.delay), agent,
+  DeliverAfter(prng_.Exponential(scenario_.network.delay), agent,
                [this, session] { CloseArrivesAtAgent(session, "connection reset"); });
-  DeliverAfter(prng_.Exponential(scenario_.delay), session->home->owner,
+  DeliverAfter(prng_.Exponential(scenario_.network.delay), session->home->owner,
                [this, session] { CloseArrivesAtCoordinator(session); });
 }
 
@@ -284,7 +284,7 @@ void World::PathsChanged() {
 
 // Keepalive on both sides: longer than lease and margin; each end has its own timer.
 void World::TransportTimer(Session* session, Micros blocked_since) {
-  const Micros least = scenario_.lease + scenario_.lease / 50 + 2 * kSecond;
+  const Micros least = scenario_.limits.lease + scenario_.limits.lease / 50 + 2 * kSecond;
   DeliverAfter(least + prng_.Between(0, 10 * kSecond), session->agent, [this, session, blocked_since] {
     if (session->blocked_since == blocked_since) CloseArrivesAtAgent(session, "keepalive timed out");
   });

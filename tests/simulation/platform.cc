@@ -24,13 +24,15 @@ Machine* World::NewMachine(int place) {
   machine->id = static_cast<int>(machines_.size());
   machine->place = place;
   machine->boot_offset = prng_.Between(1, kStartOffsetMax);
-  const int64_t drift = prng_.Chance(50) ? scenario_.drift_ppm : prng_.Between(0, scenario_.drift_ppm);
+  const int64_t drift =
+      prng_.Chance(50) ? scenario_.clocks.drift_ppm : prng_.Between(0, scenario_.clocks.drift_ppm);
   machine->drift_ppm = prng_.Chance(50) ? drift : -drift;
-  if (scenario_.worst_clocks) {
-    const bool coordinates = scenario_.coordinator_alone ? place < 0 : place == 0;
-    machine->drift_ppm = coordinates ? scenario_.drift_ppm : -scenario_.drift_ppm;
+  if (scenario_.clocks.worst) {
+    const bool coordinates = scenario_.job.coordinator_alone ? place < 0 : place == 0;
+    machine->drift_ppm = coordinates ? scenario_.clocks.drift_ppm : -scenario_.clocks.drift_ppm;
   }
-  if (scenario_.wall_skew > 0) machine->wall_skew = prng_.Between(-scenario_.wall_skew, scenario_.wall_skew);
+  if (scenario_.clocks.wall_skew > 0)
+    machine->wall_skew = prng_.Between(-scenario_.clocks.wall_skew, scenario_.clocks.wall_skew);
   machine->address = absl::StrCat("10.", machine->id / 250, ".", machine->id % 250, ".1");
   machine->boot_id = absl::StrCat("boot-", machine->id);
   machines_.push_back(std::move(machine));
@@ -40,8 +42,8 @@ Machine* World::NewMachine(int place) {
 // At first a host may share its neighbour's machine, except where a node's own machine decides whether it is the
 // primary.
 bool World::SharesMachine(int place) const {
-  const int count = scenario_.hosts_per_machine;
-  if (count == 1 || place >= scenario_.nodes || (scenario_.serves_if_local && place < count)) return false;
+  const int count = scenario_.job.hosts_per_machine;
+  if (count == 1 || place >= scenario_.job.nodes || (scenario_.job.serves_if_local && place < count)) return false;
   return place % count != 0;
 }
 
@@ -61,7 +63,7 @@ void World::Vacate(int place) {
 }
 
 v1::NodeConfig World::MakeConfig(int place, const Machine& machine) {
-  const bool observer = place >= scenario_.nodes;
+  const bool observer = place >= scenario_.job.nodes;
   v1::NodeConfig c;
   c.set_run_id("simulated");
   c.set_hostname(absl::StrCat("m", machine.id));
@@ -69,47 +71,47 @@ v1::NodeConfig World::MakeConfig(int place, const Machine& machine) {
   c.set_boot_id(machine.boot_id);
   c.set_pid_namespace("pid-1");
   c.set_role(observer ? v1::ROLE_OBSERVER : v1::ROLE_TRAINER);
-  if (!observer && scenario_.places != Places::kNone) c.set_place(place);
-  if (scenario_.places == Places::kSpec) {
-    for (int i = 0; i < scenario_.nodes; ++i) c.add_place_names(absl::StrCat("node-", i));
+  if (!observer && scenario_.job.places != Places::kNone) c.set_place(place);
+  if (scenario_.job.places == Places::kSpec) {
+    for (int i = 0; i < scenario_.job.nodes; ++i) c.add_place_names(absl::StrCat("node-", i));
   }
-  c.set_min_nodes(scenario_.min_nodes);
-  c.set_max_nodes(scenario_.max_nodes);
-  c.set_slots(scenario_.slots);
+  c.set_min_nodes(scenario_.job.min_nodes);
+  c.set_max_nodes(scenario_.job.max_nodes);
+  c.set_slots(scenario_.job.slots);
   c.set_role_name("default");
   c.mutable_primary()->set_host("node-0");
   c.mutable_primary()->set_port(kPrimaryPort);
-  const bool serves = place == 0 && !scenario_.coordinator_alone;
+  const bool serves = place == 0 && !scenario_.job.coordinator_alone;
   c.set_serves(serves ? v1::NodeConfig::SERVES_YES : v1::NodeConfig::SERVES_NO);
-  if (scenario_.serves_if_local && !observer) c.set_serves(v1::NodeConfig::SERVES_IF_LOCAL);
-  c.set_coordinator_alone(scenario_.coordinator_alone);
-  c.set_single_node(scenario_.lease == 0);
-  c.set_max_restarts(scenario_.max_restarts);
-  c.set_max_node_losses(scenario_.max_node_losses);
+  if (scenario_.job.serves_if_local && !observer) c.set_serves(v1::NodeConfig::SERVES_IF_LOCAL);
+  c.set_coordinator_alone(scenario_.job.coordinator_alone);
+  c.set_single_node(scenario_.limits.lease == 0);
+  c.set_max_restarts(scenario_.policy.max_restarts);
+  c.set_max_node_losses(scenario_.policy.max_node_losses);
   c.set_node_loss_window_ms(3600 * 1000);
-  c.set_node_unit(scenario_.node_unit);
-  c.set_scale_up(static_cast<v1::NodeConfig::ScaleUp>(scenario_.scale_up));
-  c.set_max_membership_changes(scenario_.max_membership_changes);
-  c.set_exclude_after(scenario_.exclude_after);
-  c.set_exclude_for_ms(scenario_.exclude_for / kMillisecond);
-  c.set_restart_window_ms(scenario_.restart_window / kMillisecond);
-  c.set_restart_delay_ms(scenario_.restart_delay / kMillisecond);
-  c.set_watches_progress(scenario_.progress_within > 0);
-  c.set_join_settle_ms(scenario_.join_settle / kMillisecond);
-  c.set_lease_ms(scenario_.lease / kMillisecond);
-  c.set_reconnect_grace_ms(scenario_.reconnect_grace / kMillisecond);
-  c.set_join_timeout_ms(scenario_.join_timeout / kMillisecond);
-  c.set_rejoin_timeout_ms(scenario_.rejoin_timeout / kMillisecond);
-  c.set_last_call_ms(scenario_.last_call / kMillisecond);
-  c.set_coordinator_timeout_ms(scenario_.coordinator_timeout / kMillisecond);
-  c.set_shutdown_grace_ms(scenario_.shutdown_grace / kMillisecond);
+  c.set_node_unit(scenario_.job.node_unit);
+  c.set_scale_up(static_cast<v1::NodeConfig::ScaleUp>(scenario_.policy.scale_up));
+  c.set_max_membership_changes(scenario_.policy.max_membership_changes);
+  c.set_exclude_after(scenario_.policy.exclude_after);
+  c.set_exclude_for_ms(scenario_.policy.exclude_for / kMillisecond);
+  c.set_restart_window_ms(scenario_.policy.restart_window / kMillisecond);
+  c.set_restart_delay_ms(scenario_.policy.restart_delay / kMillisecond);
+  c.set_watches_progress(scenario_.workers.progress_within > 0);
+  c.set_join_settle_ms(scenario_.policy.join_settle / kMillisecond);
+  c.set_lease_ms(scenario_.limits.lease / kMillisecond);
+  c.set_reconnect_grace_ms(scenario_.limits.reconnect_grace / kMillisecond);
+  c.set_join_timeout_ms(scenario_.limits.join_timeout / kMillisecond);
+  c.set_rejoin_timeout_ms(scenario_.limits.rejoin_timeout / kMillisecond);
+  c.set_last_call_ms(scenario_.limits.last_call / kMillisecond);
+  c.set_coordinator_timeout_ms(scenario_.limits.coordinator_timeout / kMillisecond);
+  c.set_shutdown_grace_ms(scenario_.limits.shutdown_grace / kMillisecond);
   return c;
 }
 
 bool World::DrawCannotStart(int place) {
   const bool is_first = !places_[place].started;
-  const int percent = scenario_.cannot_start_percent / (is_first ? kFirstStartsAreBetter : 1);
-  return percent > 0 && !healed_ && place < scenario_.nodes && prng_.Chance(percent);
+  const int percent = scenario_.unwelcome.cannot_start_percent / (is_first ? kFirstStartsAreBetter : 1);
+  return percent > 0 && !healed_ && place < scenario_.job.nodes && prng_.Chance(percent);
 }
 
 absl::Time World::WallNow(const Machine& machine) const {
@@ -126,8 +128,8 @@ absl::Time MayLeaveFrom(const host::StopBefore& stop) {
 }  // namespace
 
 void World::LookAtDeadline(HostProcess* host) {
-  if (scenario_.wall_steps > 0 && !healed_ && hardships_.Below(200) == 0) {
-    host->machine->wall_skew = hardships_.Between(-scenario_.wall_steps, scenario_.wall_steps);
+  if (scenario_.clocks.wall_steps > 0 && !healed_ && hardships_.Below(200) == 0) {
+    host->machine->wall_skew = hardships_.Between(-scenario_.clocks.wall_steps, scenario_.clocks.wall_steps);
     host->machine->stepped_at = clock_set_at_ = now();
   }
   const std::optional<host::StopBefore>& stop = host->options.stop_before;
@@ -142,9 +144,9 @@ void World::TellWallClock(HostProcess* host) {
 
 // A host that starts near the deadline gets none, as if its job had been given more time.
 std::optional<host::StopBefore> World::StopBefore(const Machine& machine) const {
-  const host::StopBefore stop{absl::UnixEpoch() + absl::Microseconds(scenario_.deadline),
-                              absl::Microseconds(scenario_.stop_before), "the job's time is nearly over"};
-  if (scenario_.deadline == 0 || WallNow(machine) + absl::Seconds(1) >= MayLeaveFrom(stop)) return std::nullopt;
+  const host::StopBefore stop{absl::UnixEpoch() + absl::Microseconds(scenario_.deadline.at),
+                              absl::Microseconds(scenario_.deadline.stop_before), "the job's time is nearly over"};
+  if (scenario_.deadline.at == 0 || WallNow(machine) + absl::Seconds(1) >= MayLeaveFrom(stop)) return std::nullopt;
   return stop;
 }
 
@@ -159,12 +161,12 @@ HostProcess* World::StartHost(int place, Machine* machine) {
     failure->set_error_text("the program is not there");
     failure->set_host(options.config.hostname());
   }
-  options.termination_grace = absl::Microseconds(scenario_.termination_grace);
+  options.termination_grace = absl::Microseconds(scenario_.limits.termination_grace);
   options.stop_before = StopBefore(*machine);
-  if (place < scenario_.nodes) {
-    options.preflight_timeout = absl::Microseconds(scenario_.preflight_timeout);
-    options.gpu_release_timeout = absl::Microseconds(scenario_.gpu_release_timeout);
-    options.driver_pids = scenario_.driver_pids;
+  if (place < scenario_.job.nodes) {
+    options.preflight_timeout = absl::Microseconds(scenario_.fitness.preflight_timeout);
+    options.gpu_release_timeout = absl::Microseconds(scenario_.fitness.gpu_release_timeout);
+    options.driver_pids = scenario_.fitness.driver_pids;
   }
   hosts_.push_back(std::make_unique<HostProcess>(options));
   HostProcess* host = hosts_.back().get();
@@ -222,7 +224,7 @@ void World::AfterHostDeath(HostProcess* host) {
   if (healed_) {
     PlanReplacement(host->place, prng_.Between(100 * kMillisecond, kSecond));
   } else if (prng_.Chance(80)) {
-    PlanReplacement(host->place, prng_.Skewed(scenario_.replace_low, scenario_.replace_high));
+    PlanReplacement(host->place, prng_.Skewed(scenario_.faults.replace_low, scenario_.faults.replace_high));
   }
 }
 
@@ -230,8 +232,9 @@ void World::PlanReplacement(int place, Micros delay) {
   if (places_[place].replacement_planned) return;
   places_[place].replacement_planned = true;
   // Exempt: spares that do not know the round reach a new primary before the members that still run it.
-  const bool with_spares = scenario_.places == Places::kNone && scenario_.nodes > scenario_.max_nodes;
-  if (place == 0 && with_spares) delay = std::max(delay, scenario_.lease + scenario_.lease / 100 + 2 * kSecond);
+  const bool with_spares = scenario_.job.places == Places::kNone && scenario_.job.nodes > scenario_.job.max_nodes;
+  if (place == 0 && with_spares)
+    delay = std::max(delay, scenario_.limits.lease + scenario_.limits.lease / 100 + 2 * kSecond);
   const bool same_machine = prng_.Chance(60);
   if (place == 0 && !same_machine) delay = std::max(delay, PrimaryMovesAfter());
   scheduler_.After(delay, [this, place, same_machine] {
@@ -243,8 +246,8 @@ void World::PlanReplacement(int place, Micros delay) {
 // Exempt by design: new spares may be as many as the job needs, and a new primary on another machine cannot know
 // of the members that run a round and have not yet noticed that the old primary is gone.
 Micros World::PrimaryMovesAfter() const {
-  const bool has_spares = scenario_.nodes > scenario_.max_nodes;
-  return has_spares ? scenario_.lease + scenario_.lease / 100 + 2 * kSecond : 0;
+  const bool has_spares = scenario_.job.nodes > scenario_.job.max_nodes;
+  return has_spares ? scenario_.limits.lease + scenario_.limits.lease / 100 + 2 * kSecond : 0;
 }
 
 void World::Replace(int place, bool same_machine) {
@@ -255,7 +258,7 @@ void World::Replace(int place, bool same_machine) {
     const bool waited_for = std::any_of(hosts_.begin(), hosts_.end(), [place](const auto& h) {
       return h->alive && !h->zombie && !h->released && h->place != place;
     });
-    if (place != 0 || !waited_for || scenario_.coordinator_alone) return;
+    if (place != 0 || !waited_for || scenario_.job.coordinator_alone) return;
   }
   HostProcess* old = at.current;
   if (old != nullptr) {
@@ -267,7 +270,7 @@ void World::Replace(int place, bool same_machine) {
   if (machine != at.machine && old == nullptr) Vacate(place);
   StartHost(place, machine);
   // No node was waiting for the primary at its turn.
-  if (healed_ && places_[0].current == nullptr && !scenario_.coordinator_alone) {
+  if (healed_ && places_[0].current == nullptr && !scenario_.job.coordinator_alone) {
     PlanReplacement(0, prng_.Between(100 * kMillisecond, kSecond));
   }
   if (alone_is_done_) {  // and all nodes that knew the verdict are gone: the job runs again
@@ -283,7 +286,8 @@ bool World::ForgetsAZombie(int place) const {
     if (!zombie->zombie || !zombie->alive) continue;
     bool known = false;
     for (const auto& host : hosts_) {
-      const bool counts = !host->zombie && host->alive && host->place != place && host->place < scenario_.nodes;
+      const bool counts =
+          !host->zombie && host->alive && host->place != place && host->place < scenario_.job.nodes;
       if (!counts) continue;  // an observer knows it too, but no round waits for observers
       known = known || IsSet(host->memory.last().id());
     }

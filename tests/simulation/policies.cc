@@ -70,8 +70,8 @@ void Policies::Fail(int number, const std::string& what) { invariants_->Fail(num
 void Policies::OnDisturbance() { disturbed_at_ = world_->now(); }
 
 int Policies::RoundSize(int ready) const {
-  const int size = std::min(ready, scenario_.max_nodes);
-  return size - size % scenario_.node_unit;
+  const int size = std::min(ready, scenario_.job.max_nodes);
+  return size - size % scenario_.job.node_unit;
 }
 
 // ---- who could be in a round
@@ -102,7 +102,7 @@ void Policies::OnStatus(const Session& session, const v1::AgentStatus& status) {
 
 // Whether a coordinator that knows the host can use it for a round.
 bool Policies::IsCandidate(const CoordinatorHome& home, const HostProcess& host) const {
-  if (host.place >= scenario_.nodes || !host.runs() || host.zombie || host.asked_to_leave ||
+  if (host.place >= scenario_.job.nodes || !host.runs() || host.zombie || host.asked_to_leave ||
       host.asked_to_cancel) {
     return false;
   }
@@ -118,7 +118,7 @@ bool Policies::IsCandidate(const CoordinatorHome& home, const HostProcess& host)
   // An older host of the place may hold it still.
   const auto& hosts = world_->hosts();
   return std::none_of(hosts.begin(), hosts.end(), [&](const auto& other) {
-    return other.get() != &host && scenario_.places != Places::kNone && other->place == host.place &&
+    return other.get() != &host && scenario_.job.places != Places::kNone && other->place == host.place &&
            heard.count(other->id()) > 0;
   });
 }
@@ -147,10 +147,11 @@ void Policies::AfterStatus(const CoordinatorHome& home) {
 // A spare that waits longer than the settle time although there is room was forgotten.
 void Policies::CheckGrowth(const CoordinatorHome& home) {
   HomeRecord& record = homes_[home.id];
-  if (!record.round || scenario_.scale_up != v1::NodeConfig::SCALE_UP_IMMEDIATE) return;
+  if (!record.round || scenario_.policy.scale_up != v1::NodeConfig::SCALE_UP_IMMEDIATE) return;
   const RoundRecord& round = rounds_[*record.round];
   // One more change would end the job.
-  if (scenario_.max_membership_changes > 0 && round.told.idle_changes() >= scenario_.max_membership_changes)
+  if (scenario_.policy.max_membership_changes > 0 &&
+      round.told.idle_changes() >= scenario_.policy.max_membership_changes)
     return;
   const bool runs = home.core.state() == rendezvous::State::kRunning && round.complete && !record.stopped &&
                     KeyOf(home.core.greatest().id()) == *record.round;
@@ -171,7 +172,8 @@ void Policies::CheckGrowth(const CoordinatorHome& home) {
       return heard == record.hosts.end() || heard->second.status.phase() != v1::PHASE_RUNNING;
     });
   };
-  if (!runs || !room || world_->now() < since + Longer(scenario_.join_settle) + kSlack || some_succeeded()) {
+  if (!runs || !room || world_->now() < since + Longer(scenario_.policy.join_settle) + kSlack ||
+      some_succeeded()) {
     record.chances = 0;
     return;
   }
@@ -184,7 +186,7 @@ void Policies::CheckGrowth(const CoordinatorHome& home) {
 // delay the round.
 void Policies::CheckGathering(const CoordinatorHome& home) {
   HomeRecord& record = homes_[home.id];
-  if (home.core.state() != rendezvous::State::kGathering || scenario_.restart_delay > 0) {
+  if (home.core.state() != rendezvous::State::kGathering || scenario_.policy.restart_delay > 0) {
     record.waits = 0;
     return;
   }
@@ -201,8 +203,8 @@ void Policies::CheckGathering(const CoordinatorHome& home) {
   });
   const HostProcess* primary = world_->HostAt(0);
   const bool primary_leaves = primary != nullptr && primary->asked_to_leave;
-  const Micros patience = Longer(scenario_.lease + scenario_.reconnect_grace) + 2 * kSlack;
-  if (RoundSize(ready) < RoundSize(scenario_.max_nodes) || primary_leaves || some_prepare ||
+  const Micros patience = Longer(scenario_.limits.lease + scenario_.limits.reconnect_grace) + 2 * kSlack;
+  if (RoundSize(ready) < RoundSize(scenario_.job.max_nodes) || primary_leaves || some_prepare ||
       world_->now() < since + patience) {
     record.waits = 0;
     return;
@@ -223,7 +225,7 @@ void Policies::OnStop(const CoordinatorHome& home, const v1::Stop& stop) {
   }
   const std::string where =
       absl::StrCat("coordinator ", home.id, " restarts round ", round.name, " for new nodes, ");
-  if (scenario_.scale_up != v1::NodeConfig::SCALE_UP_IMMEDIATE) {
+  if (scenario_.policy.scale_up != v1::NodeConfig::SCALE_UP_IMMEDIATE) {
     return Fail(7, absl::StrCat(where, "which --scale-up does not allow"));
   }
   const auto ready = std::count_if(record.hosts.begin(), record.hosts.end(), [&](const auto& entry) {
@@ -235,9 +237,9 @@ void Policies::OnStop(const CoordinatorHome& home, const v1::Stop& stop) {
     return;
   }
   const int size = RoundSize(static_cast<int>(round.members.size() + ready));
-  const bool full = size == RoundSize(scenario_.max_nodes);
-  if (full || world_->now() >= record.newcomer_since + Shorter(scenario_.join_settle)) return;
-  Fail(7, absl::StrCat(where, "but they settle for ", scenario_.join_settle / kMillisecond,
+  const bool full = size == RoundSize(scenario_.job.max_nodes);
+  if (full || world_->now() >= record.newcomer_since + Shorter(scenario_.policy.join_settle)) return;
+  Fail(7, absl::StrCat(where, "but they settle for ", scenario_.policy.join_settle / kMillisecond,
                        " ms, and the first was ready ", (world_->now() - record.newcomer_since) / kMillisecond,
                        " ms ago"));
 }
@@ -307,7 +309,7 @@ void Policies::OnComplete(const CoordinatorHome& home, const RoundRecord& round)
 
 // A spare that is ready earlier does not displace a member that continues.
 void Policies::CheckKeptRanks(const CoordinatorHome& home, const RoundRecord& before, const RoundRecord& round) {
-  if (scenario_.places != Places::kNone) return;
+  if (scenario_.job.places != Places::kNone) return;
   const auto newcomer = std::find_if(round.members.begin(), round.members.end(),
                                      [&](const auto& member) { return before.members.count(member.first) == 0; });
   if (newcomer == round.members.end()) return;
@@ -323,9 +325,9 @@ void Policies::CheckKeptRanks(const CoordinatorHome& home, const RoundRecord& be
 void Policies::CheckPause(const RoundRecord& before, const RoundRecord& round) {
   const int fast = round.told.fast_failures();
   const bool charged = fast == before.told.fast_failures() + 1 && round.told.failures() > before.told.failures();
-  if (scenario_.restart_delay == 0 || fast < 2 || !charged || before.failures.empty()) return;
+  if (scenario_.policy.restart_delay == 0 || fast < 2 || !charged || before.failures.empty()) return;
   constexpr int kMaxDoublings = 6;  // limit of the check
-  const Micros least = (scenario_.restart_delay << std::min(fast - 2, kMaxDoublings)) / 2;
+  const Micros least = (scenario_.policy.restart_delay << std::min(fast - 2, kMaxDoublings)) / 2;
   const Micros first = before.failures.front().at;
   if (world_->now() - first >= Shorter(std::min<Micros>(least, 30 * kSecond))) return;
   Fail(7,
@@ -341,20 +343,20 @@ void Policies::CheckExcluded(const CoordinatorHome& home, const RoundRecord& rou
     sound += round.excluded.count(id) > 0 ? 0 : 1;
   }
   sound += static_cast<int>(Newcomers(home, round).size());
-  if (!taken.empty() && RoundSize(sound) >= scenario_.min_nodes) {
+  if (!taken.empty() && RoundSize(sound) >= scenario_.job.min_nodes) {
     return Fail(7, absl::StrCat("round ", round.name, ": ", taken, " is set aside, but takes part, and ", sound,
                                 " others suffice"));
   }
   for (const auto& [id, left] : round.excluded) {
     const int failed = static_cast<int>(failed_rounds_[id].size());
-    if (failed < scenario_.exclude_after || scenario_.exclude_after == 0) {
+    if (failed < scenario_.policy.exclude_after || scenario_.policy.exclude_after == 0) {
       return Fail(7, absl::StrCat("round ", round.name, ": ", id, " is set aside after ", failed,
                                   " rounds in which its workers failed"));
     }
     const RoundRecord& last = rounds_[*failed_rounds_[id].rbegin()];
     // A coordinator that restarted since may not know that end.
     const Micros set_at = Same(last.ended_in, home.core.epoch()) ? last.ended_at : world_->now();
-    if (world_->now() + left <= set_at + Longer(scenario_.exclude_for) + kSlack) continue;
+    if (world_->now() + left <= set_at + Longer(scenario_.policy.exclude_for) + kSlack) continue;
     return Fail(
         7, absl::StrCat("round ", round.name, ": ", id, " is set aside for ", left / kMillisecond, " ms more, ",
                         (world_->now() - set_at) / kMillisecond, " ms after it last failed"));
@@ -375,13 +377,13 @@ void Policies::OnProgress(const HostProcess& host, const RoundKey& round) {
 }
 
 bool Policies::Clean(const RoundRecord& round) const {
-  const bool lossy = scenario_.drop_percent + scenario_.repeat_percent + scenario_.reorder_percent > 0;
+  const bool lossy = scenario_.network.lossy();
   return round.complete && !lossy && disturbed_at_ < round.told_at;
 }
 
 // Then the worker's own time of its failure differs.
 bool Policies::ClockWasSetIn(const RoundRecord& round) const {
-  return scenario_.early_words_percent > 0 && world_->clock_set_at() >= round.told_at;
+  return scenario_.workers.early_words_percent > 0 && world_->clock_set_at() >= round.told_at;
 }
 
 // Latest time of this round's first failure as known to this coordinator: arrival of a report minus the age in it.
@@ -434,11 +436,11 @@ void Policies::OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict
 void Policies::CheckTooFew(const CoordinatorHome& home, const v1::Verdict& verdict) {
   int ready = 0;
   if (std::sscanf(verdict.reason().c_str(), "too few nodes: %d of", &ready) != 1) return;
-  if (RoundSize(ready) >= scenario_.min_nodes) {
+  if (RoundSize(ready) >= scenario_.job.min_nodes) {
     return Fail(7, absl::StrCat("the verdict is \"", verdict.reason(), "\", but they suffice"));
   }
   const Micros ran_at = homes_[home.id].ran_at;
-  if (ran_at < 0 || world_->now() - ran_at >= Shorter(scenario_.rejoin_timeout)) return;
+  if (ran_at < 0 || world_->now() - ran_at >= Shorter(scenario_.limits.rejoin_timeout)) return;
   Fail(7, absl::StrCat("the verdict is \"", verdict.reason(), "\", ", (world_->now() - ran_at) / kMillisecond,
                        " ms after a round had ended"));
 }
@@ -446,13 +448,13 @@ void Policies::CheckTooFew(const CoordinatorHome& home, const v1::Verdict& verdi
 void Policies::CheckBudget(const v1::Verdict& verdict) {
   int failed = 0;
   for (const auto& [key, round] : rounds_) {
-    const bool counts = scenario_.restart_window == 0 || round.ended_at < 0 ||
-                        world_->now() <= round.ended_at + Longer(scenario_.restart_window) + 10 * kSlack;
+    const bool counts = scenario_.policy.restart_window == 0 || round.ended_at < 0 ||
+                        world_->now() <= round.ended_at + Longer(scenario_.policy.restart_window) + 10 * kSlack;
     failed += counts && !round.failures.empty() ? 1 : 0;
   }
-  if (failed > scenario_.max_restarts) return;
+  if (failed > scenario_.policy.max_restarts) return;
   Fail(7, absl::StrCat("the verdict is ", verdict.exit_code(), " after ", failed,
-                       " failed rounds; --max-restarts is ", scenario_.max_restarts));
+                       " failed rounds; --max-restarts is ", scenario_.policy.max_restarts));
 }
 
 void Policies::CheckNoProgress(const v1::Verdict& verdict) {
@@ -468,7 +470,7 @@ void Policies::CheckNoProgress(const v1::Verdict& verdict) {
   if (by_progress && seen < kRestartsWithoutProgress) {
     Fail(7, absl::StrCat("the verdict is ", verdict.exit_code(), " after ", seen, " rounds"));
   }
-  if (!by_progress && static_cast<int>(rounds_.size()) <= scenario_.max_membership_changes) {
+  if (!by_progress && static_cast<int>(rounds_.size()) <= scenario_.policy.max_membership_changes) {
     Fail(7, absl::StrCat("the verdict is ", verdict.exit_code(), " after ", rounds_.size(), " rounds"));
   }
 }

@@ -60,12 +60,12 @@ void World::SweepHost(HostProcess* host) {
 
 // A process that a pass has found may have forked just before it was killed; the next pass finds the child.
 void World::ForkOnceMore(HostProcess* host) {
-  if (scenario_.late_forks_percent == 0) return;
+  if (scenario_.workers.late_forks_percent == 0) return;
   const std::vector<WorkerProcess*> found = host->descendants;
   for (WorkerProcess* descendant : found) {
     const bool can = !descendant->dead && !descendant->kill_pending && descendant->frozen == 0 &&
                      descendant->stuck == 0 && descendant->executing;
-    if (!can || !hardships_.Chance(scenario_.late_forks_percent)) continue;
+    if (!can || !hardships_.Chance(scenario_.workers.late_forks_percent)) continue;
     WorkerProcess* child = NewChild(descendant);
     Note("worker", absl::StrCat(host->name, ": pid ", descendant->pid, " starts pid ", child->pid));
     invariants_.OnExec(*child);

@@ -39,16 +39,16 @@ Scenario SmallJob() {
   Scenario s;
   s.seed = 7;
   s.mix = "a story";
-  s.nodes = s.min_nodes = s.max_nodes = 2;
-  s.max_restarts = 3;
-  s.lease = 4 * kSecond;
-  s.run_time = 8 * kSecond;
-  s.term_exits_zero_percent = 100;
-  s.fault_phase = 30 * kSecond;
-  s.replace_low = s.replace_high = kSecond;
+  s.job.nodes = s.job.min_nodes = s.job.max_nodes = 2;
+  s.policy.max_restarts = 3;
+  s.limits.lease = 4 * kSecond;
+  s.workers.run_time = 8 * kSecond;
+  s.workers.term_exits_zero_percent = 100;
+  s.faults.phase = 30 * kSecond;
+  s.faults.replace_low = s.faults.replace_high = kSecond;
   // Faults may happen, since those of the stories do; the random ones come too late.
-  s.weight[static_cast<int>(Fault::kWorkerFails)] = 1;
-  s.fault_gap = 1000 * s.fault_phase;
+  s.faults.weight[static_cast<int>(Fault::kWorkerFails)] = 1;
+  s.faults.gap = 1000 * s.faults.phase;
   return s;
 }
 
@@ -67,7 +67,7 @@ Machine* OtherMember(World* world) {
   return world->HostAt(place)->machine;
 }
 
-void WithoutPlaces(Scenario* s) { s->places = Places::kNone; }
+void WithoutPlaces(Scenario* s) { s->job.places = Places::kNone; }
 
 const std::vector<Story>& Stories() {
   static const std::vector<Story> stories = {
@@ -82,7 +82,7 @@ const std::vector<Story>& Stories() {
        .about = "A worker of node 1 exits with 7, and no restart is allowed: all nodes exit with 7.",
        .shows = "verdict 7",
        .act = [](World* world) { FailWith(world, 1, 7); },
-       .shape = [](Scenario* s) { s->max_restarts = 0; }},
+       .shape = [](Scenario* s) { s->policy.max_restarts = 0; }},
       {.name = "node_is_lost",
        .about =
            "The machine of node 1 loses power, and a new one takes its place. Node 0, on which the coordinator "
@@ -127,7 +127,7 @@ const std::vector<Story>& Stories() {
        .shape =
            [](Scenario* s) {
              WithoutPlaces(s);
-             s->nodes = 3;
+             s->job.nodes = 3;
            }},
       {.name = "job_grows",
        .about = "A job of one to two nodes begins with one, and grows when the other comes.",
@@ -136,9 +136,9 @@ const std::vector<Story>& Stories() {
        .shape =
            [](Scenario* s) {
              WithoutPlaces(s);
-             s->min_nodes = 1;
-             s->late_place = 1;
-             s->run_time = 16 * kSecond;
+             s->job.min_nodes = 1;
+             s->script.late_place = 1;
+             s->workers.run_time = 16 * kSecond;
            },
        .at = 2 * kAction},
       {.name = "node_is_cut_off",
@@ -169,12 +169,12 @@ const std::vector<Story>& Stories() {
                 "lease ends, and goes on trying to reach the coordinator.",
        .shows = "the coordinator did not answer",
        .act = [](World* world) { world->PowerOff(world->HostAt(0)->machine); },
-       .shape = [](Scenario* s) { s->replace_low = s->replace_high = 9 * kSecond; }},
+       .shape = [](Scenario* s) { s->faults.replace_low = s->faults.replace_high = 9 * kSecond; }},
       {.name = "separate_coordinator",
        .about = "The coordinator is on a machine of its own, which loses power. Its successor lets the round run.",
        .shows = "all members of the round are back",
        .act = [](World* world) { world->EndAlone(world->alone(), true); },
-       .shape = [](Scenario* s) { s->coordinator_alone = true; }},
+       .shape = [](Scenario* s) { s->job.coordinator_alone = true; }},
       {.name = "job_shrinks",
        .about = "A job of one to two nodes loses one. After the lease of the lost node the other one goes on by "
                 "itself.",
@@ -183,8 +183,8 @@ const std::vector<Story>& Stories() {
        .shape =
            [](Scenario* s) {
              WithoutPlaces(s);
-             s->min_nodes = 1;
-             s->replace_low = s->replace_high = 60 * kSecond;
+             s->job.min_nodes = 1;
+             s->faults.replace_low = s->faults.replace_high = 60 * kSecond;
            }},
       {.name = "replacement_comes_too_late",
        .about = "The machine of node 1 loses power, and nothing replaces it within --rejoin-timeout, here 10 s: "
@@ -194,8 +194,8 @@ const std::vector<Story>& Stories() {
        .act = [](World* world) { world->PowerOff(world->HostAt(1)->machine); },
        .shape =
            [](Scenario* s) {
-             s->rejoin_timeout = 10 * kSecond;
-             s->replace_low = s->replace_high = 60 * kSecond;
+             s->limits.rejoin_timeout = 10 * kSecond;
+             s->faults.replace_low = s->faults.replace_high = 60 * kSecond;
            }},
       {.name = "node_fails_its_preflight",
        .about = "Each node runs a preflight first. One that fails is tried again after a while, and the round "
@@ -204,8 +204,8 @@ const std::vector<Story>& Stories() {
        .shows = "preflight",
        .shape =
            [](Scenario* s) {
-             s->preflight_timeout = 5 * kSecond;
-             s->preflight_fails_percent = 60;
+             s->fitness.preflight_timeout = 5 * kSecond;
+             s->fitness.preflight_fails_percent = 60;
            }},
       {.name = "job_is_cancelled",
        .about = "Node 0 gets SIGINT: the job ends on all nodes.",

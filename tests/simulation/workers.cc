@@ -42,7 +42,7 @@ void World::SpawnWorkers(HostProcess* host, const v1::Round& round) {
   host->workers.clear();
   host->out_of_time = false;
   std::erase_if(host->descendants, [](const WorkerProcess* d) { return d->dead; });
-  for (int i = 0; i < scenario_.slots; ++i) {
+  for (int i = 0; i < scenario_.job.slots; ++i) {
     workers_.push_back(std::make_unique<WorkerProcess>());
     WorkerProcess* worker = workers_.back().get();
     worker->host = host;
@@ -76,8 +76,8 @@ void World::SpawnWorkers(HostProcess* host, const v1::Round& round) {
 }
 
 Micros World::ExecDelay(WorkerProcess* worker) {
-  if (healed_ || !prng_.Chance(scenario_.slow_start_percent)) {
-    return prng_.Between(scenario_.exec_delay / 2, scenario_.exec_delay);
+  if (healed_ || !prng_.Chance(scenario_.workers.slow_start_percent)) {
+    return prng_.Between(scenario_.workers.exec_delay / 2, scenario_.workers.exec_delay);
   }
   scheduler_.After(kStartLimitAtLeast, [this, worker] {
     if (worker->dead || worker->executing) return;
@@ -93,7 +93,7 @@ host::Ending World::DrawFailure() {
   host::Ending ending;
   ending.by_signal = prng_.Chance(40);
   ending.number = ending.by_signal ? kSignals[prng_.Below(4)] : kCodes[prng_.Below(5)];
-  if (scenario_.told_failures_percent > 0 && hardships_.Chance(scenario_.told_failures_percent)) {
+  if (scenario_.workers.told_failures_percent > 0 && hardships_.Chance(scenario_.workers.told_failures_percent)) {
     ending.oom_killed = ending.by_signal && ending.number == SIGKILL;
   }
   return ending;
@@ -115,20 +115,21 @@ void World::Exec(WorkerProcess* worker) {
     if (std::find(host->workers.begin(), host->workers.end(), worker) == host->workers.end()) return;
     OnHost(host, &host::HostCore::OnExecuting, worker->local_rank);
   });
-  const bool fails = !healed_ && prng_.Chance(scenario_.fails_percent);
-  const Micros life = fails ? prng_.Between(0, scenario_.run_time)
-                            : prng_.Between(scenario_.run_time * 95 / 100, scenario_.run_time);
+  const bool fails = !healed_ && prng_.Chance(scenario_.workers.fails_percent);
+  const Micros life = fails ? prng_.Between(0, scenario_.workers.run_time)
+                            : prng_.Between(scenario_.workers.run_time * 95 / 100, scenario_.workers.run_time);
   const host::Ending ending = fails ? DrawFailure() : host::Ending{};
   scheduler_.After(life, [this, worker, ending] { FailWorker(worker, ending); });
-  if (scenario_.wrappers_percent > 0 && prng_.Chance(scenario_.wrappers_percent)) {
+  if (scenario_.workers.wrappers_percent > 0 && prng_.Chance(scenario_.workers.wrappers_percent)) {
     worker->training = NewChild(worker);
     invariants_.OnExec(*worker->training);
   }
-  if (prng_.Chance(scenario_.descendants_percent)) {
-    scheduler_.After(prng_.Between(0, scenario_.run_time), [this, worker] { Fork(worker); });
+  if (prng_.Chance(scenario_.workers.descendants_percent)) {
+    scheduler_.After(prng_.Between(0, scenario_.workers.run_time), [this, worker] { Fork(worker); });
   }
-  if (scenario_.progress_within > 0) {
-    scheduler_.After(prng_.Between(1, scenario_.progress_within), [this, worker] { TouchProgress(worker); });
+  if (scenario_.workers.progress_within > 0) {
+    scheduler_.After(prng_.Between(1, scenario_.workers.progress_within),
+                     [this, worker] { TouchProgress(worker); });
   }
 }
 
@@ -164,13 +165,14 @@ void World::Fork(WorkerProcess* worker) {
   Note("worker", absl::StrCat(worker->host->name, ":", worker->local_rank, " leaves pid ", child->pid, " behind"));
   invariants_.OnExec(*child);
   if (!prng_.Chance(30)) return;
-  scheduler_.After(prng_.Between(0, 2 * scenario_.run_time), [this, child] { Die(child, {}, true); });
+  scheduler_.After(prng_.Between(0, 2 * scenario_.workers.run_time), [this, child] { Die(child, {}, true); });
 }
 
 void World::FailWorker(WorkerProcess* worker, const host::Ending& ending) {
   const bool can_write = !worker->dead && worker->frozen == 0 && worker->stuck == 0 && worker->parent == nullptr;
   const bool writes = can_write && !healed_ && !ending.ok() && !ending.by_signal && !worker->signalled &&
-                      scenario_.early_words_percent > 0 && hardships_.Chance(scenario_.early_words_percent);
+                      scenario_.workers.early_words_percent > 0 &&
+                      hardships_.Chance(scenario_.workers.early_words_percent);
   if (!writes) return Die(worker, ending, true);
   WriteErrorFile(worker, ending);
 }
@@ -270,7 +272,7 @@ void World::Die(WorkerProcess* worker, const host::Ending& ending, bool by_itsel
   worker->succeeded = by_its_own_fault && ending.ok();
   host->unreaped.emplace_back(worker, told);
   DeliverAfter(kReapDelay, host, [this, host] { CollectEnded(host); });
-  if (!scenario_.peers_fail_too || ending.ok()) return;
+  if (!scenario_.workers.peers_fail_too || ending.ok()) return;
   for (auto it = workers_.rbegin(); it != workers_.rend(); ++it) {
     WorkerProcess* peer = it->get();
     if (peer->dead || peer->parent != nullptr || peer->round != worker->round) continue;
@@ -298,12 +300,12 @@ void World::SignalWorkers(HostProcess* host, int signal) {
       handles = worker->training;
     }
     const auto dice = static_cast<int>(prng_.Below(100));
-    if (dice < scenario_.term_ignored_percent) continue;
-    const bool slow = dice < scenario_.term_ignored_percent + scenario_.term_slow_percent;
+    if (dice < scenario_.workers.term_ignored_percent) continue;
+    const bool slow = dice < scenario_.workers.term_ignored_percent + scenario_.workers.term_slow_percent;
     const Micros takes =
         slow ? prng_.Skewed(100 * kMillisecond, kSlowestTerm) : prng_.Between(100, 20 * kMillisecond);
     host::Ending ending;
-    if (!prng_.Chance(scenario_.term_exits_zero_percent)) {
+    if (!prng_.Chance(scenario_.workers.term_exits_zero_percent)) {
       ending = prng_.Chance(70) ? BySignal(SIGTERM) : WithCode(1);
     }
     scheduler_.After(takes, [this, handles, ending] { Die(handles, ending, true); });

@@ -17,9 +17,9 @@ constexpr uint64_t kMaxEvents = 40'000'000;
 
 Micros LivenessBound(const Scenario& s) {
   // All waits that the design allows in sequence, plus time for workers' runs and slow starts.
-  return 4 * s.lease + s.join_timeout + s.rejoin_timeout + s.coordinator_timeout + 4 * s.run_time +
-         3 * (s.shutdown_grace + s.termination_grace) + 2 * (s.preflight_timeout + s.gpu_release_timeout) +
-         180 * kSecond;
+  return 4 * s.limits.lease + s.limits.join_timeout + s.limits.rejoin_timeout + s.limits.coordinator_timeout +
+         4 * s.workers.run_time + 3 * (s.limits.shutdown_grace + s.limits.termination_grace) +
+         2 * (s.fitness.preflight_timeout + s.fitness.gpu_release_timeout) + 180 * kSecond;
 }
 
 }  // namespace
@@ -47,14 +47,14 @@ void World::Note(const char* category, const std::string& text) {
 
 bool World::Run() {
   places_.resize(place_count());
-  if (scenario_.coordinator_alone) {
+  if (scenario_.job.coordinator_alone) {
     alone_machine_ = NewMachine(-1);
-    scheduler_.After(prng_.Between(0, scenario_.late_start), [this] { StartAlone(alone_machine_); });
+    scheduler_.After(prng_.Between(0, scenario_.faults.late_start), [this] { StartAlone(alone_machine_); });
   }
   for (int place = 0; place < place_count(); ++place) {
     places_[place].machine = SharesMachine(place) ? places_[place - 1].machine : NewMachine(place);
-    if (place == scenario_.late_place) continue;
-    scheduler_.After(prng_.Between(0, scenario_.late_start), [this, place] {
+    if (place == scenario_.script.late_place) continue;
+    scheduler_.After(prng_.Between(0, scenario_.faults.late_start), [this, place] {
       if (places_[place].started) return;
       Machine* machine = places_[place].machine;  // the loss of a neighbour's host may have ended it
       StartHost(place, machine->up ? machine : NewMachine(place));
@@ -62,8 +62,8 @@ bool World::Run() {
   }
   faults_->Begin();
   scripts_->Begin();
-  scheduler_.At(scenario_.fault_phase, [this] { Heal(); });
-  const Micros limit = scenario_.fault_phase + scenario_.late_start + LivenessBound(scenario_);
+  scheduler_.At(scenario_.faults.phase, [this] { Heal(); });
+  const Micros limit = scenario_.faults.phase + scenario_.faults.late_start + LivenessBound(scenario_);
   while (!scheduler_.empty() && !invariants_.violated()) {
     scheduler_.RunNext();
     if (healed_ && Settled()) break;

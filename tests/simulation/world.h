@@ -219,7 +219,7 @@ class World {
   Prng& prng() { return prng_; }
   Trace& trace() { return trace_; }
   bool healed() const { return healed_; }
-  int place_count() const { return scenario_.nodes + scenario_.observers; }
+  int place_count() const { return scenario_.job.nodes + scenario_.job.observers; }
   HostProcess* HostAt(int place) const { return places_[place].current; }  // nullptr: none alive
   CoordinatorHome* CurrentHome() const;  // of the holder of the primary's name; nullptr: none
   const std::vector<std::unique_ptr<HostProcess>>& hosts() const { return hosts_; }
