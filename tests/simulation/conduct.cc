@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/cluster.h"
 
 namespace muster::simulation {
 namespace {
@@ -24,7 +24,7 @@ bool RanSince(const Process& process, Micros when) { return process.runs() && pr
 }  // namespace
 
 void Conduct::CheckAt(Micros after, std::function<void()> check) {
-  world_->scheduler().After(after, [this, check = std::move(check)] {
+  env_->scheduler().After(after, [this, check = std::move(check)] {
     if (!invariants_->violated()) check();
   });
 }
@@ -33,7 +33,7 @@ void Conduct::CheckAt(Micros after, std::function<void()> check) {
 
 void Conduct::OnFreeze(const Process& process) {
   if (scenario_.limits.lease == 0 || process.frozen != 1) return;
-  for (const auto& host : world_->hosts()) {
+  for (const auto& host : cluster_->hosts()) {
     if (host.get() == &process) CheckSilentHost(host.get());
     if (host->agent == &process) CheckSilentAgent(host->agent);
   }
@@ -42,7 +42,7 @@ void Conduct::OnFreeze(const Process& process) {
 // After half a lease an agent ends a silent host with all of its workers.
 void Conduct::CheckSilentHost(HostProcess* host) {
   AgentProcess* agent = host->agent;
-  const Micros since = world_->now();
+  const Micros since = env_->now();
   if (agent == nullptr || !agent->runs() || !agent->core.configured()) return;
   CheckAt(Longer(scenario_.limits.lease / 2) + kSlack, [this, host, agent, since] {
     const bool silent = host->alive && host->frozen > 0 && host->frozen_since <= since && host->agent == agent;
@@ -56,7 +56,7 @@ void Conduct::CheckSilentHost(HostProcess* host) {
 // message an agent has more time: it may be looking up the primary's name.
 void Conduct::CheckSilentAgent(AgentProcess* agent) {
   HostProcess* host = agent->host;
-  const Micros since = world_->now();
+  const Micros since = env_->now();
   if (!host->runs()) return;
   const Micros first_word = agent->has_spoken ? 0 : ToMicros(host::kFirstWordLimit);
   CheckAt(Longer(std::max(scenario_.limits.lease / 2, first_word)) + kSlack, [this, host, agent, since] {
@@ -74,7 +74,7 @@ void Conduct::CheckSilentAgent(AgentProcess* agent) {
 }
 
 void Conduct::OnSpawn(HostProcess* host) {
-  const Micros since = world_->now();
+  const Micros since = env_->now();
   for (WorkerProcess* worker : host->workers) worker->spawned_at = since;
   CheckAt(Longer(ToMicros(host::kStartLimit)) + kSlack, [this, host, since] {
     if (!RanSince(*host, since)) return;
@@ -88,7 +88,7 @@ void Conduct::OnSpawn(HostProcess* host) {
 
 // SIGKILL follows the first signal within the longest grace of the job.
 void Conduct::OnSignal(HostProcess* host) {
-  const Micros since = world_->now();
+  const Micros since = env_->now();
   const Micros before_deadline = scenario_.deadline.stop_before > 0 ? ToMicros(host::kLeastGrace) : 0;
   const Micros grace = std::max({scenario_.limits.shutdown_grace, scenario_.limits.termination_grace,
                                  scenario_.deadline.stop_before, before_deadline});
@@ -105,7 +105,7 @@ void Conduct::OnSignal(HostProcess* host) {
 // An agent that has swept its dead host reports to the coordinator and exits. The primary's agent contains the
 // coordinator, which keeps it only for the farewell.
 void Conduct::OnSwept(AgentProcess* agent) {
-  const Micros since = world_->now();
+  const Micros since = env_->now();
   const bool at_primary =
       agent->home != nullptr && agent->session != nullptr && agent->session->home == agent->home;
   const Micros limit = ToMicros(at_primary ? rendezvous::kFarewellLimit : agent::kGoneLimit);
@@ -120,15 +120,15 @@ void Conduct::OnSwept(AgentProcess* agent) {
 void Conduct::AfterAgentTick(const AgentProcess& agent) {
   if (scenario_.limits.lease == 0 || agent.session == nullptr || agent.swept || !agent.alive) return;
   const Micros heard = std::max({agent.connected_at, agent.answered_at, agent.runs_since});
-  if (world_->now() < heard + Longer(scenario_.limits.lease / 2) + kSlack) return;
-  Fail(9, absl::StrCat(agent.name, " has heard nothing for ", (world_->now() - heard) / kMillisecond,
+  if (env_->now() < heard + Longer(scenario_.limits.lease / 2) + kSlack) return;
+  Fail(9, absl::StrCat(agent.name, " has heard nothing for ", (env_->now() - heard) / kMillisecond,
                        " ms, and keeps its connection"));
 }
 
 // ---- leases
 
 void Conduct::OnAnswer(HostProcess* host, Micros sent) {
-  const Micros now = world_->now();
+  const Micros now = env_->now();
   if (now > host->answered_at + kOneBreath) host->answered_since = now;
   host->answered_at = now;
   host->answered_for = std::max(host->answered_for, sent);
@@ -148,7 +148,7 @@ void Conduct::OnLeaseEnded(const HostProcess& host) {
   if (agent == nullptr || agent->session == nullptr) return;
   // A coordinator that has just learned of a later round waits for its members; every other round ends meanwhile.
   if (!Same(agent->session->home->core.greatest().id(), host.core.started())) return;
-  const Micros now = world_->now();
+  const Micros now = env_->now();
   const bool long_answered = now > host.answered_since + 2 * kOneBreath && now < host.answered_at + kOneBreath;
   if (!long_answered || now > host.answered_for + scenario_.limits.lease / 2) return;
   Fail(10, absl::StrCat(host.id(), " lets its lease end, though it has been answered for ",
@@ -160,7 +160,7 @@ void Conduct::OnLeaseEnded(const HostProcess& host) {
 void Conduct::OnStatus(const Session& session, const v1::AgentStatus& status) {
   if (status.cancelled()) cancelled_.insert(session.home->id);
   if (status.phase() == v1::PHASE_SUCCEEDED) succeeded_[status.host_id()] = KeyOf(status.last().id());
-  attended_[session.home->id][status.host_id()] = world_->now();
+  attended_[session.home->id][status.host_id()] = env_->now();
 }
 
 void Conduct::AfterStatus(const Session& session, const v1::AgentStatus& status) {
@@ -187,9 +187,9 @@ void Conduct::OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict)
   }
   if (!verdict.root_cause().error_text().empty() && verdict.exit_code() == kExitNotFound &&
       static_cast<int>(attended_[home.id].size()) < scenario_.job.max_nodes &&
-      world_->now() < home.born + Shorter(ToMicros(rendezvous::kLatecomers))) {
+      env_->now() < home.born + Shorter(ToMicros(rendezvous::kLatecomers))) {
     Fail(10, absl::StrCat("coordinator ", home.id, " ends the job for a node that cannot start after ",
-                          (world_->now() - home.born) / kMillisecond, " ms, though more may come"));
+                          (env_->now() - home.born) / kMillisecond, " ms, though more may come"));
   }
 }
 
@@ -208,11 +208,11 @@ void Conduct::OnFinish(const HostProcess& host, const host::Finish& finish) {
   if (agent == nullptr || agent->home == nullptr || agent->home->releasing_since < 0) return;
   const CoordinatorHome& home = *agent->home;
   const Micros limit = Shorter(ToMicros(rendezvous::kReleaseLimit)) - kSlack;
-  if (world_->now() > home.releasing_since + limit) return;
-  for (const auto& other : world_->hosts()) {
+  if (env_->now() > home.releasing_since + limit) return;
+  for (const auto& other : cluster_->hosts()) {
     const bool there = other->alive && !other->zombie && !other->finish.has_value() && other.get() != &host;
     if (!there || other->released || other->heard_by != home.id || other->asked_to_leave) continue;
-    if (world_->now() > other->last_status_at + Shorter(scenario_.limits.reconnect_grace)) continue;
+    if (env_->now() > other->last_status_at + Shorter(scenario_.limits.reconnect_grace)) continue;
     Fail(10, absl::StrCat(host.id(), ", the primary, goes before ", other->id(), " was released"));
   }
 }

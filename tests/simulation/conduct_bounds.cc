@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/ids.h"
+#include "tests/simulation/cluster.h"
 #include "tests/simulation/conduct.h"
-#include "tests/simulation/world.h"
 
 namespace muster::simulation {
 namespace {
@@ -45,7 +45,7 @@ void Conduct::OnRun(const Session& session, const v1::Round& round) {
   const HostProcess* host = session.agent->host;
   const RoundKey key = KeyOf(round.id());
   if (!told_.emplace(home->id, host->id(), key).second) return;
-  CheckAt(Longer(limit) + kSlack, [this, home, host, key, since = world_->now(), epoch = home->core.epoch()] {
+  CheckAt(Longer(limit) + kSlack, [this, home, host, key, since = env_->now(), epoch = home->core.epoch()] {
     const bool goes_on = home->core.state() == rendezvous::State::kRunning && Same(home->core.epoch(), epoch) &&
                          KeyOf(home->core.greatest().id()) == key;
     if (!goes_on || !RanSince(*home->owner, since) || !HasSession(*home, *host)) return;
@@ -58,10 +58,10 @@ void Conduct::OnRun(const Session& session, const v1::Round& round) {
 void Conduct::OnHeldPlace(const Session& session, const std::string& holder) {
   const CoordinatorHome& home = *session.home;
   Claim& claim = claims_[{home.id, session.agent->host->id()}];
-  const Micros now = world_->now();
+  const Micros now = env_->now();
   if (claim.holder != holder || now > claim.told_at + kOneBreath) claim = {holder, now, -1};
   claim.told_at = now;
-  const auto& hosts = world_->hosts();
+  const auto& hosts = cluster_->hosts();
   const auto it = std::find_if(hosts.begin(), hosts.end(), [&](const auto& host) { return host->id() == holder; });
   if (it == hosts.end()) return;
   CheckProof(session, **it, &claim);
@@ -78,13 +78,13 @@ void Conduct::OnHeldPlace(const Session& session, const std::string& holder) {
 void Conduct::CheckProof(const Session& session, const HostProcess& holder, Claim* claim) {
   const AgentProcess& agent = *session.agent;
   const bool lossy = scenario_.network.lossy();
-  const bool provable = holder.machine == agent.machine && !lossy && !world_->AnythingAlive(holder) &&
-                        !HasSession(*session.home, holder);
+  const bool provable =
+      holder.machine == agent.machine && !lossy && !holder.AnythingAlive() && !HasSession(*session.home, holder);
   if (!provable) {
     claim->proof_since = -1;
     return;
   }
-  const Micros now = world_->now();
+  const Micros now = env_->now();
   if (claim->proof_since < 0) claim->proof_since = now;
   const Micros limit = ToMicros(agent::kProbeInterval) + 2 * kOneBreath + kManyDelays * scenario_.network.delay;
   if (now <= claim->proof_since + limit || !RanSince(agent, claim->proof_since)) return;
@@ -95,7 +95,7 @@ void Conduct::CheckProof(const Session& session, const HostProcess& holder, Clai
 
 // Only an answer makes a connection good: an agent whose stream is reset backs off like one that is refused.
 void Conduct::OnConnect(AgentProcess* agent) {
-  const Micros now = world_->now();
+  const Micros now = env_->now();
   std::deque<Micros>& attempts = agent->attempts;
   attempts.push_back(now);
   while (attempts.front() + kAttemptsWindow < now || attempts.front() <= agent->answered_at) attempts.pop_front();
@@ -123,8 +123,8 @@ void Conduct::OnFailureTold(const HostProcess& host, const v1::AgentStatus& stat
     const WorkerProcess::Word& word = worker->word;
     if (word.at < 0 || worker->rank != failure.rank() || worker->round != KeyOf(failure.round())) continue;
     if (host.machine->stepped_at >= word.at) continue;
-    const Micros claimed = world_->now() - failure.age_ms() * kMillisecond;
-    const Micros tolerance = kClocksDiffer + (world_->now() - word.at) / 50;
+    const Micros claimed = env_->now() - failure.age_ms() * kMillisecond;
+    const Micros tolerance = kClocksDiffer + (env_->now() - word.at) / 50;
     if (claimed >= word.at - tolerance && claimed <= word.latest + tolerance) continue;
     Fail(9, absl::StrCat(host.id(), " says that rank ", worker->rank, " failed ",
                          (claimed - word.at) / kMillisecond, " ms after it had written so"));

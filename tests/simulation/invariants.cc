@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/cluster.h"
 
 namespace muster::simulation {
 namespace {
@@ -49,7 +49,7 @@ std::string WordsOf(const RoundKey& round, int rank) {
 void Invariants::Fail(int number, const std::string& what) {
   if (violated()) return;
   message_ = absl::StrCat("invariant ", number, ": ", what);
-  world_->Note("VIOLATION", message_);
+  env_->Note("VIOLATION", message_);
 }
 
 // ---- directives
@@ -313,12 +313,12 @@ void Invariants::LookWhetherRunAgain(const CoordinatorHome& home) {
     });
   };
   std::set<std::string> know;
-  for (const auto& host : world_->hosts()) {
+  for (const auto& host : cluster_->hosts()) {
     if (!host->alive || host->zombie || host->finish.has_value() || !host->memory.has_verdict()) continue;
     if (heard(*host)) return;
     know.insert(host->id());
   }
-  world_->Note("platform", "the job is run again: nobody here knows its verdict any more");
+  env_->Note("platform", "the job is run again: nobody here knows its verdict any more");
   verdict_announced_ = verdict_seen_ = died_knowing_ = false;
   verdict_.reset();
   know_an_earlier_verdict_.insert(know.begin(), know.end());
@@ -336,7 +336,7 @@ void Invariants::CheckWords(const std::string& where, const v1::Verdict& verdict
 
 void Invariants::CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict& verdict, bool is_new) {
   if (!verdict_announced_) {
-    announced_at_ = world_->now();
+    announced_at_ = env_->now();
     announced_by_ = home.host;
   }
   verdict_announced_ = true;
@@ -348,7 +348,7 @@ void Invariants::CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict
   // A node that comes after the verdict may have been in a round.
   if (is_new && verdict.exit_code() == kExitNotFound && verdict.origin() == "muster") CheckCannotStart(home);
   if (verdict.exit_code() == kExitCancelled && verdict.origin() == "muster") {
-    const auto& hosts = world_->hosts();
+    const auto& hosts = cluster_->hosts();
     const bool asked = std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->asked_to_cancel; });
     if (!asked) Fail(4, "the verdict is 130, but nobody cancelled the job");
   }
@@ -370,8 +370,7 @@ void Invariants::CheckRelease(const CoordinatorHome& home) {
     const HostProcess& host = *session->agent->host;
     const bool left = host.zombie || !host.alive || host.asked_to_leave || host.refused ||
                       host.finish.has_value() || session->agent != host.agent;
-    const bool heard =
-        session->last_heard >= 0 && world_->now() - session->last_heard < scenario_.limits.lease / 2;
+    const bool heard = session->last_heard >= 0 && env_->now() - session->last_heard < scenario_.limits.lease / 2;
     const bool came_later = home.releasing_since >= 0 && session->first_heard > home.releasing_since;
     if (left || !heard || came_later || host.memory.has_verdict()) continue;
     return Fail(4, absl::StrCat("coordinator ", home.id, " releases, but ", host.id(),
@@ -422,7 +421,7 @@ void Invariants::CheckSameVerdict(const std::string& where, const std::string& b
 void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Finish& finish,
                                          const std::string& who) {
   const bool observer = host.place >= scenario_.job.nodes;
-  const Micros silence = world_->now() - std::max(host.born, host.last_directive);
+  const Micros silence = env_->now() - std::max(host.born, host.last_directive);
   const Micros limit = std::min(scenario_.limits.coordinator_timeout, scenario_.limits.join_timeout) * 9 / 10;
   if (host.gave_up_port && finish.exit_code == kExitUnavailable) return;
   if (finish.exit_code == kExitUnavailable || (observer && finish.exit_code == 0)) {
@@ -459,7 +458,7 @@ void Invariants::OnSettled() {
 
 void Invariants::OnNotSettled() {
   std::string alive;
-  for (const auto& host : world_->hosts()) {
+  for (const auto& host : cluster_->hosts()) {
     if (host->alive) absl::StrAppend(&alive, " ", host->id());
   }
   Fail(5, absl::StrCat("no end within the bound after faults had ended; still there:", alive));

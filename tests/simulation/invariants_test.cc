@@ -7,7 +7,7 @@
 #include <csignal>
 #include <memory>
 
-#include "tests/simulation/world.h"
+#include "tests/simulation/cluster.h"
 
 namespace muster::simulation {
 namespace {
@@ -154,8 +154,9 @@ class InvariantsTest : public ::testing::Test {
   void ExpectReport(const std::string& report) { EXPECT_EQ(invariants_.message(), report); }
 
   Scenario scenario_ = TwoNodes();
-  World world_{scenario_};  // never run: it is the clock, which stands at 0, and the list of hosts, empty
-  Invariants invariants_{scenario_, &world_};
+  Environment env_{scenario_};  // its clock stands at 0
+  Cluster cluster_{&env_};      // without any hosts
+  Invariants invariants_{scenario_, &env_, &cluster_};
   Node a_{"a", 0};
   Node b_{"b", 1};
   Node c_{"c", 1};

@@ -16,16 +16,17 @@ constexpr int64_t kWorstDriftPpm = 5000;
 
 }  // namespace
 
-Scripts::Scripts(World* world) : world_(world), prng_(world->scenario().seed ^ kOwnStream) {}
+Scripts::Scripts(World* world)
+    : world_(world), env_(&world->env()), cluster_(&world->cluster()), prng_(env_->scenario().seed ^ kOwnStream) {}
 
 void Scripts::After(Micros delay, void (Scripts::*what)()) {
-  world_->scheduler().After(delay, [this, what] {
+  env_->scheduler().After(delay, [this, what] {
     if (!stopped_) (this->*what)();
   });
 }
 
 void Scripts::Begin() {
-  const Scenario& s = world_->scenario();
+  const Scenario& s = env_->scenario();
   const Micros first = prng_.Between(2, 10) * kSecond;
   switch (s.script.kind) {
     case Script::kNone:
@@ -51,9 +52,9 @@ void Scripts::Begin() {
 }
 
 HostProcess* Scripts::AnyMember() {
-  const int first = world_->scenario().job.coordinator_alone ? 0 : 1;
-  if (world_->place_count() <= first) return nullptr;
-  return world_->HostAt(static_cast<int>(prng_.Between(first, world_->place_count() - 1)));
+  const int first = env_->scenario().job.coordinator_alone ? 0 : 1;
+  if (cluster_->place_count() <= first) return nullptr;
+  return cluster_->HostAt(static_cast<int>(prng_.Between(first, cluster_->place_count() - 1)));
 }
 
 // The whole node freezes: only the kernel's timer ends its workers.
@@ -61,58 +62,58 @@ void Scripts::FreezeWholeNode() {
   After(prng_.Between(15, 25) * kSecond, &Scripts::FreezeWholeNode);
   HostProcess* host = AnyMember();
   if (host == nullptr || host->agent == nullptr || !host->runs() || !host->agent->runs()) return;
-  world_->Note("fault", absl::StrCat("script: freezes all of ", host->name));
-  const Micros outage = 3 * world_->scenario().limits.lease;
-  world_->Freeze(host, outage);
-  world_->Freeze(host->agent, outage);
+  env_->Note("fault", absl::StrCat("script: freezes all of ", host->name));
+  const Micros outage = 3 * env_->scenario().limits.lease;
+  world_->execution().Freeze(host, outage);
+  world_->execution().Freeze(host->agent, outage);
 }
 
 // A node is cut off, its place gets another host, and the old one returns beside it.
 void Scripts::SendAwayAndBack() {
   After(prng_.Exponential(6 * kSecond) + kSecond, &Scripts::SendAwayAndBack);
-  const Micros lease = world_->scenario().limits.lease;
+  const Micros lease = env_->scenario().limits.lease;
   HostProcess* host = AnyMember();
-  if (host == nullptr || world_->ForgetsAZombie(host->place)) return;
-  const auto& hosts = world_->hosts();
+  if (host == nullptr || world_->platform().ForgetsAZombie(host->place)) return;
+  const auto& hosts = cluster_->hosts();
   if (std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->zombie && h->alive; })) return;
-  world_->Note("fault", absl::StrCat("script: sends ", host->name, " away"));
+  env_->Note("fault", absl::StrCat("script: sends ", host->name, " away"));
   const Micros away = prng_.Between(lease / 4, 3 * lease);
-  world_->Cut(host->machine, true, true, away);
-  world_->scheduler().After(prng_.Between(100 * kMillisecond, away), [this, host] {
-    if (!stopped_ && world_->HostAt(host->place) == host) world_->Replace(host->place, false);
+  world_->network().Cut(host->machine, true, true, away);
+  env_->scheduler().After(prng_.Between(100 * kMillisecond, away), [this, host] {
+    if (!stopped_ && cluster_->HostAt(host->place) == host) world_->platform().Replace(host->place, false);
   });
 }
 
 // The coordinator's name leads to another machine while no node reaches the old one; then it leads back to the old
 // one, which missed everything since.
 void Scripts::MoveCoordinator() {
-  AloneProcess* alone = world_->alone();
+  AloneProcess* alone = world_->coordinators().current();
   if (alone == nullptr) return After(kSecond, &Scripts::MoveCoordinator);
-  const Micros lease = world_->scenario().limits.lease;
+  const Micros lease = env_->scenario().limits.lease;
   Machine* first = alone->machine;
-  world_->Cut(first, true, true, kForever);
-  Machine* second = world_->MoveCoordinator();
+  world_->network().Cut(first, true, true, kForever);
+  Machine* second = world_->coordinators().Move();
   // Not for so long that the isolated old one gives up the job.
-  world_->scheduler().After(prng_.Between(lease / 2, 2 * lease + lease / 2), [this, first, second] {
+  env_->scheduler().After(prng_.Between(lease / 2, 2 * lease + lease / 2), [this, first, second] {
     if (!stopped_) MoveBack(first, second);
   });
 }
 
 void Scripts::MoveBack(Machine* first, Machine* second) {
-  world_->Cut(second, true, true, kForever);
-  world_->Mend(first);
-  world_->MoveCoordinatorTo(first);
+  world_->network().Cut(second, true, true, kForever);
+  world_->network().Mend(first);
+  world_->coordinators().MoveTo(first);
   After(prng_.Between(5, 15) * kSecond, &Scripts::MoveCoordinator);
   // At that moment one of the round's nodes is away and another one fails.
   HostProcess* away = AnyMember();
   if (away == nullptr) return;
-  const Micros lease = world_->scenario().limits.lease;
-  world_->Cut(away->machine, true, true, prng_.Between(lease / 3, lease));
-  world_->scheduler().After(prng_.Between(100 * kMillisecond, lease / 2), [this, away] {
+  const Micros lease = env_->scenario().limits.lease;
+  world_->network().Cut(away->machine, true, true, prng_.Between(lease / 3, lease));
+  env_->scheduler().After(prng_.Between(100 * kMillisecond, lease / 2), [this, away] {
     HostProcess* failing = AnyMember();
     if (stopped_ || failing == nullptr || failing == away || failing->workers.empty()) return;
     WorkerProcess* worker = failing->workers.front();
-    if (worker->executing && !worker->dead) world_->FailWorker(worker, world_->DrawFailure());
+    if (worker->executing && !worker->dead) world_->workers().Fail(worker, world_->workers().DrawFailure());
   });
 }
 
@@ -120,30 +121,31 @@ void Scripts::MoveBack(Machine* first, Machine* second) {
 // lost, so that the coordinator stays for a moment. A third node comes and learns of the round, but does not get
 // the farewell.
 void Scripts::EndPrimary() {
-  HostProcess* primary = world_->HostAt(0);
-  HostProcess* other = world_->HostAt(1);
+  HostProcess* primary = cluster_->HostAt(0);
+  HostProcess* other = cluster_->HostAt(1);
   if (primary == nullptr || primary->agent == nullptr || other == nullptr) return;
   farewell_ = Farewell::kAwaitsSuccessor;
   old_coordinator_ = primary->agent;
   sent_away_ = other->machine;
-  world_->Cut(sent_away_, true, false, kForever);
-  world_->Note("fault", "script: the primary's main process dies");
-  world_->KillHost(primary);
-  world_->scheduler().After(prng_.Between(20, 400) * kMillisecond, [this] {
-    const int place = world_->scenario().script.late_place;
-    if (!stopped_ && world_->HostAt(place) == nullptr) world_->StartHost(place, world_->places_[place].machine);
+  world_->network().Cut(sent_away_, true, false, kForever);
+  env_->Note("fault", "script: the primary's main process dies");
+  world_->deaths().KillHost(primary);
+  env_->scheduler().After(prng_.Between(20, 400) * kMillisecond, [this] {
+    const int place = env_->scenario().script.late_place;
+    if (!stopped_ && cluster_->HostAt(place) == nullptr)
+      world_->platform().StartHost(place, cluster_->MachineOf(place));
   });
   After(kLook, &Scripts::CutOffWhoHasHeard);
 }
 
 void Scripts::CutOffWhoHasHeard() {
   if (old_coordinator_->alive) return After(kLook, &Scripts::CutOffWhoHasHeard);
-  world_->Cut(sent_away_, true, true, kForever);
+  world_->network().Cut(sent_away_, true, true, kForever);
 }
 
 // The successor's round is one of its own node and the third.
 void Scripts::OnRound(int) {
-  if (!stopped_ && world_->scenario().script.kind == Script::kRunUnheard) return CutOffFromRun();
+  if (!stopped_ && env_->scenario().script.kind == Script::kRunUnheard) return CutOffFromRun();
   if (stopped_ || farewell_ != Farewell::kAwaitsSuccessor) return;
   farewell_ = Farewell::kDone;
   After(prng_.Between(300 * kMillisecond, 2 * kSecond), &Scripts::BringBackTheOld);
@@ -151,13 +153,13 @@ void Scripts::OnRound(int) {
 
 // The successor's whole machine is lost, the third node is cut off, and the node with the farewell returns.
 void Scripts::BringBackTheOld() {
-  HostProcess* primary = world_->HostAt(0);
-  HostProcess* third = world_->HostAt(world_->scenario().script.late_place);
+  HostProcess* primary = cluster_->HostAt(0);
+  HostProcess* third = cluster_->HostAt(env_->scenario().script.late_place);
   if (primary == nullptr || third == nullptr) return;
-  const Micros lease = world_->scenario().limits.lease;
-  world_->Cut(third->machine, true, true, prng_.Between(lease, 2 * lease));
-  world_->Mend(sent_away_);
-  world_->PowerOff(primary->machine);
+  const Micros lease = env_->scenario().limits.lease;
+  world_->network().Cut(third->machine, true, true, prng_.Between(lease, 2 * lease));
+  world_->network().Mend(sent_away_);
+  world_->deaths().PowerOff(primary->machine);
 }
 
 // A member does not get the RUN that is just being sent, nor anything later, but its statuses arrive: its lease is
@@ -165,41 +167,41 @@ void Scripts::BringBackTheOld() {
 void Scripts::CutOffFromRun() {
   HostProcess* member = prng_.Chance(60) ? AnyMember() : nullptr;
   if (member == nullptr) return;
-  world_->Note("fault", absl::StrCat("script: ", member->name, " hears of no round"));
-  world_->Cut(member->machine, false, true, prng_.Between(76, 79) * kSecond);
+  env_->Note("fault", absl::StrCat("script: ", member->name, " hears of no round"));
+  world_->network().Cut(member->machine, false, true, prng_.Between(76, 79) * kSecond);
 }
 
 // The coordinator's name leads some nodes to a second one, which has just started; the others stay with the first.
 // The two do not last long enough to go on separately: half a lease later the second is gone, and all names lead
 // to the first again.
 void Scripts::SplitNames() {
-  AloneProcess* alone = world_->alone();
+  AloneProcess* alone = world_->coordinators().current();
   if (alone == nullptr) return After(kSecond, &Scripts::SplitNames);
-  Machine* second = world_->StartSecondCoordinator();
-  const int count = static_cast<int>(prng_.Between(1, world_->place_count() - 1));
+  Machine* second = world_->coordinators().StartSecond();
+  const int count = static_cast<int>(prng_.Between(1, cluster_->place_count() - 1));
   for (int i = 0; i < count; ++i) {
     HostProcess* host = AnyMember();
     if (host == nullptr) continue;
-    world_->Note("fault", absl::StrCat("script: the name leads ", host->name, " to m", second->id));
+    env_->Note("fault", absl::StrCat("script: the name leads ", host->name, " to m", second->id));
     host->machine->name_leads_to = second;
-    if (host->agent != nullptr) world_->ResetSession(host->agent);
+    if (host->agent != nullptr) world_->network().ResetSession(host->agent);
   }
-  const Micros lease = world_->scenario().limits.lease;
-  world_->scheduler().After(prng_.Between(lease / 10, lease * 2 / 5), [this, second] {
+  const Micros lease = env_->scenario().limits.lease;
+  env_->scheduler().After(prng_.Between(lease / 10, lease * 2 / 5), [this, second] {
     if (!stopped_) JoinNames(second);
   });
 }
 
 void Scripts::JoinNames(Machine* second) {
-  world_->LeadNamesHome();
-  world_->EndSecondCoordinator(second);
+  world_->coordinators().LeadNamesHome();
+  world_->coordinators().EndSecond(second);
   After(prng_.Between(3, 12) * kSecond, &Scripts::SplitNames);
 }
 
 // A node joins a group that runs without it. Without a free port it never gets ready.
 void Scripts::BringNewcomer() {
-  const int place = world_->scenario().script.late_place;
-  if (world_->HostAt(place) == nullptr) world_->StartHost(place, world_->places_[place].machine);
+  const int place = env_->scenario().script.late_place;
+  if (cluster_->HostAt(place) == nullptr) world_->platform().StartHost(place, cluster_->MachineOf(place));
   After(prng_.Between(6, 10) * kSecond, &Scripts::FailAMember);
 }
 
@@ -208,7 +210,7 @@ void Scripts::FailAMember() {
   HostProcess* host = AnyMember();
   if (host == nullptr || host->workers.empty()) return;
   WorkerProcess* worker = host->workers.front();
-  if (worker->executing && !worker->dead) world_->FailWorker(worker, world_->DrawFailure());
+  if (worker->executing && !worker->dead) world_->workers().Fail(worker, world_->workers().DrawFailure());
 }
 
 // Host and agent of a node are stopped while all its workers succeed, and continue when its lease is nearly over:
@@ -217,24 +219,24 @@ void Scripts::SleepThroughExits() {
   After(prng_.Between(5, 15) * kSecond, &Scripts::SleepThroughExits);
   HostProcess* host = AnyMember();
   if (host == nullptr || host->agent == nullptr || !host->runs() || !host->agent->runs()) return;
-  world_->Note("fault", absl::StrCat("script: ", host->name, " sleeps while its workers end"));
-  const Micros lease = world_->scenario().limits.lease;
+  env_->Note("fault", absl::StrCat("script: ", host->name, " sleeps while its workers end"));
+  const Micros lease = env_->scenario().limits.lease;
   const Micros outage = prng_.Between(lease * 7 / 10, lease * 98 / 100);
-  world_->Freeze(host, outage);
-  world_->Freeze(host->agent, outage);
+  world_->execution().Freeze(host, outage);
+  world_->execution().Freeze(host->agent, outage);
   const auto end_well = [this](const HostProcess& of) {
     for (WorkerProcess* worker : of.workers) {
-      if (worker->executing && !worker->dead && prng_.Chance(90)) world_->FailWorker(worker, {});
+      if (worker->executing && !worker->dead && prng_.Chance(90)) world_->workers().Fail(worker, {});
     }
   };
   end_well(*host);
   if (!prng_.Chance(40)) return;
   // The workers of all other nodes succeed too, and the node wakes with an order to leave.
-  for (const auto& other : world_->hosts()) {
+  for (const auto& other : cluster_->hosts()) {
     if (other->alive && other.get() != host) end_well(*other);
   }
-  world_->scheduler().After(outage / 2, [this, host] {
-    if (!stopped_ && host->alive) world_->SignalHost(host, SIGTERM);
+  env_->scheduler().After(outage / 2, [this, host] {
+    if (!stopped_ && host->alive) world_->host_shell().Signal(host, SIGTERM);
   });
 }
 
