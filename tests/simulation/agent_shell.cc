@@ -75,14 +75,14 @@ void AgentShell::CarryOut(AgentProcess* agent, const agent::Effect& effect) {
 
 void AgentShell::SendToHost(AgentProcess* agent, const v1::HostDirective& to_host) {
   HostProcess* host = agent->host;
-  const Micros answered_for = agent->answered_for;
+  const Micros answered_for = agent->contact.answered_for;
   execution_->DeliverAfter(kLinkDelay, host, [this, agent, host, answered_for, directive = to_host] {
     // The link may still hold messages of an older agent; the core drops them.
     const bool newest = host->agent == agent;
     if (newest && !host->link_open) return;
     agent->has_spoken = true;
     if (newest && directive.has_memory()) host->memory = directive.memory();
-    if (newest && answered_for > host->answered_for) checks_->conduct.OnAnswer(host, answered_for);
+    if (newest && answered_for > host->contact.answered_for) checks_->conduct.OnAnswer(host, answered_for);
     if (host->memory.has_verdict()) checks_->invariants.OnVerdictStored(*host, host->memory.verdict());
     workers_->CollectEnded(host);
     host->Feed(&host::HostCore::OnDirective, directive);
@@ -180,7 +180,7 @@ void AgentShell::OpenHome(AgentProcess* agent) {
                                    .port = static_cast<int>(config.primary().port())});
   if (next.exit_code == 0) return execution_->DeliverAfter(kPortRetry, agent, [this, agent] { OpenHome(agent); });
   ++agent->attempt;
-  agent->host->gave_up_port = true;
+  agent->host->fate.gave_up_port = true;
   agent->Feed(&agent::AgentCore::OnDisconnected, next.why, next.exit_code);
 }
 

@@ -87,7 +87,7 @@ bool Cluster::LeaseRuns(const HostProcess& host) const {
 
 bool Cluster::VerdictIsKnown() const {
   for (const auto& host : hosts_) {
-    if (host->zombie) continue;
+    if (host->fate.zombie) continue;
     if (host->finish.has_value() && host->finish->verdict.has_value()) return true;
     if (host->alive && host->memory.has_verdict()) return true;
   }

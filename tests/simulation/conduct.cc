@@ -119,7 +119,7 @@ void Conduct::OnSwept(AgentProcess* agent) {
 // A connection that delivers nothing for half a lease is replaced by another one.
 void Conduct::AfterAgentTick(const AgentProcess& agent) {
   if (scenario_.limits.lease == 0 || agent.session == nullptr || agent.swept || !agent.alive) return;
-  const Micros heard = std::max({agent.connected_at, agent.answered_at, agent.runs_since});
+  const Micros heard = std::max({agent.contact.connected_at, agent.contact.answered_at, agent.runs_since});
   if (env_->now() < heard + Longer(scenario_.limits.lease / 2) + kSlack) return;
   Fail(9, absl::StrCat(agent.name, " has heard nothing for ", (env_->now() - heard) / kMillisecond,
                        " ms, and keeps its connection"));
@@ -129,9 +129,9 @@ void Conduct::AfterAgentTick(const AgentProcess& agent) {
 
 void Conduct::OnAnswer(HostProcess* host, Micros sent) {
   const Micros now = env_->now();
-  if (now > host->answered_at + kOneBreath) host->answered_since = now;
-  host->answered_at = now;
-  host->answered_for = std::max(host->answered_for, sent);
+  if (now > host->contact.answered_at + kOneBreath) host->contact.answered_since = now;
+  host->contact.answered_at = now;
+  host->contact.answered_for = std::max(host->contact.answered_for, sent);
 }
 
 // An answer to a node that runs the current round extends its lease; a node in any other round gets a STOP. A
@@ -143,16 +143,17 @@ void Conduct::OnLeaseEnded(const HostProcess& host) {
     return Fail(10, absl::StrCat(host.id(), " lets its lease end a round in which all its workers had exited 0"));
   }
   const bool serves = host.place == 0 && !scenario_.job.coordinator_alone;
-  if (serves || host.zombie || invariants_->verdict_announced()) return;
+  if (serves || host.fate.zombie || invariants_->verdict_announced()) return;
   const AgentProcess* agent = host.agent;
   if (agent == nullptr || agent->session == nullptr) return;
   // A coordinator that has just learned of a later round waits for its members; every other round ends meanwhile.
   if (!Same(agent->session->home->core.greatest().id(), host.core.started())) return;
   const Micros now = env_->now();
-  const bool long_answered = now > host.answered_since + 2 * kOneBreath && now < host.answered_at + kOneBreath;
-  if (!long_answered || now > host.answered_for + scenario_.limits.lease / 2) return;
+  const bool long_answered =
+      now > host.contact.answered_since + 2 * kOneBreath && now < host.contact.answered_at + kOneBreath;
+  if (!long_answered || now > host.contact.answered_for + scenario_.limits.lease / 2) return;
   Fail(10, absl::StrCat(host.id(), " lets its lease end, though it has been answered for ",
-                        (now - host.answered_since) / kMillisecond, " ms"));
+                        (now - host.contact.answered_since) / kMillisecond, " ms"));
 }
 
 // ---- the end
@@ -202,17 +203,18 @@ void Conduct::OnNewRound(const CoordinatorHome& home, const v1::Round& round) {
 
 // A node that has acknowledged the verdict and is not released finds no coordinator once the primary has gone.
 void Conduct::OnFinish(const HostProcess& host, const host::Finish& finish) {
-  const bool serves = host.place == 0 && !scenario_.job.coordinator_alone && !host.zombie;
-  if (!serves || !finish.verdict.has_value() || host.asked_to_leave || host.asked_to_cancel) return;
+  const bool serves = host.place == 0 && !scenario_.job.coordinator_alone && !host.fate.zombie;
+  if (!serves || !finish.verdict.has_value() || host.fate.asked_to_leave || host.fate.asked_to_cancel) return;
   const AgentProcess* agent = host.agent;
   if (agent == nullptr || agent->home == nullptr || agent->home->releasing_since < 0) return;
   const CoordinatorHome& home = *agent->home;
   const Micros limit = Shorter(ToMicros(rendezvous::kReleaseLimit)) - kSlack;
   if (env_->now() > home.releasing_since + limit) return;
   for (const auto& other : cluster_->hosts()) {
-    const bool there = other->alive && !other->zombie && !other->finish.has_value() && other.get() != &host;
-    if (!there || other->released || other->heard_by != home.id || other->asked_to_leave) continue;
-    if (env_->now() > other->last_status_at + Shorter(scenario_.limits.reconnect_grace)) continue;
+    const bool there = other->alive && !other->fate.zombie && !other->finish.has_value() && other.get() != &host;
+    if (!there || other->fate.released || other->contact.heard_by != home.id || other->fate.asked_to_leave)
+      continue;
+    if (env_->now() > other->contact.last_status_at + Shorter(scenario_.limits.reconnect_grace)) continue;
     Fail(10, absl::StrCat(host.id(), ", the primary, goes before ", other->id(), " was released"));
   }
 }

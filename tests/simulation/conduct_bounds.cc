@@ -96,9 +96,10 @@ void Conduct::CheckProof(const Session& session, const HostProcess& holder, Clai
 // Only an answer makes a connection good: an agent whose stream is reset backs off like one that is refused.
 void Conduct::OnConnect(AgentProcess* agent) {
   const Micros now = env_->now();
-  std::deque<Micros>& attempts = agent->attempts;
+  std::deque<Micros>& attempts = agent->contact.attempts;
   attempts.push_back(now);
-  while (attempts.front() + kAttemptsWindow < now || attempts.front() <= agent->answered_at) attempts.pop_front();
+  while (attempts.front() + kAttemptsWindow < now || attempts.front() <= agent->contact.answered_at)
+    attempts.pop_front();
   if (attempts.size() <= kAttemptsAllowed) return;
   Fail(9, absl::StrCat(agent->name, " connects ", attempts.size(), " times within ",
                        kAttemptsWindow / kMillisecond, " ms, and nobody has answered"));

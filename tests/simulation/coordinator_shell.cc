@@ -62,13 +62,13 @@ void CoordinatorShell::NoteRelease(CoordinatorHome* home) {
 void CoordinatorShell::SendDirective(CoordinatorHome* home, Session* session, const v1::Directive& directive) {
   const bool is_new = directive.has_run() && !checks_->invariants.Knows(directive.run().id());
   // The platform must end an old primary that makes new rounds beside its replacement.
-  if (is_new && home->host != nullptr && home->host->zombie) return deaths_->PowerOff(home->owner->machine);
+  if (is_new && home->host != nullptr && home->host->fate.zombie) return deaths_->PowerOff(home->owner->machine);
   HostProcess* host = session->agent->host;
   checks_->invariants.OnDirectiveSent(*home, *host, directive, session->agent_open);
   checks_->policies.OnDirectiveSent(*session, directive);
   checks_->conduct.OnDirectiveSent(*session, directive);
-  if (directive.has_release()) host->released = true;
-  if (directive.has_refused()) host->refused = true;
+  if (directive.has_release()) host->fate.released = true;
+  if (directive.has_refused()) host->fate.refused = true;
   if (is_new) checks_->conduct.OnNewRound(*home, directive.run());
   if (directive.has_verdict()) checks_->conduct.OnVerdict(*home, directive.verdict());
   listener_(directive, is_new);

@@ -23,7 +23,7 @@ void Deaths::KillHost(HostProcess* host) {
   env_->Note("death", absl::StrCat("host ", host->name));
   host->alive = false;
   host->inbox.clear();
-  if (!host->finish.has_value()) host->killed = true;
+  if (!host->finish.has_value()) host->fate.killed = true;
   sweeps_->KillWorkersOf(host, kKillDelayMax);  // their parent-death signal
   workers_->ExemptOrphans(*host);
   AgentProcess* agent = host->agent;

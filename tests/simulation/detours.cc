@@ -64,7 +64,7 @@ void Detours::ReachAnotherJob(AgentProcess* agent, uint64_t attempt) {
   const uint64_t session = ++agent->attempt;
   const auto is_new = [agent] { return !IsSet(agent->core.memory().epoch()); };
   if (env_->prng().Chance(50)) {
-    agent->host->refused_elsewhere |= is_new();
+    agent->host->fate.refused_elsewhere |= is_new();
     return agent->Feed(&agent::AgentCore::OnDisconnected, "the token is wrong", kExitRefused);
   }
   agent->Feed(&agent::AgentCore::OnConnected, "");
@@ -76,7 +76,7 @@ void Detours::ReachAnotherJob(AgentProcess* agent, uint64_t attempt) {
   execution_->DeliverAfter(env_->prng().Exponential(scenario_.network.delay) + kLoopbackDelay, agent,
                            [agent, session, refusal, is_new] {
                              if (agent->attempt != session) return;
-                             agent->host->refused_elsewhere |= is_new();
+                             agent->host->fate.refused_elsewhere |= is_new();
                              agent->Feed(&agent::AgentCore::OnDirective, refusal);
                            });
 }
@@ -103,7 +103,7 @@ void Detours::EndStream(AgentProcess* agent, uint64_t attempt, int code, bool wa
   if (agent->attempt != attempt) return;
   ++agent->attempt;
   const int refused = rendezvous::RefusalCode(code);
-  agent->host->refused_elsewhere |= refused != 0 && !IsSet(agent->core.memory().epoch());
+  agent->host->fate.refused_elsewhere |= refused != 0 && !IsSet(agent->core.memory().epoch());
   const std::string why =
       rendezvous::DescribeSessionError({code, "the stream was reset", was_open, ""}, "the primary at node-0:1");
   agent->Feed(&agent::AgentCore::OnDisconnected, why, refused);

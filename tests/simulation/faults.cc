@@ -141,7 +141,7 @@ void Faults::StrikeProcess(Fault fault, HostProcess* host) {
   if (fault == Fault::kKillAgent && !MayKillAgentOf(*host)) return;
   env_->Note("fault", absl::StrCat(Name(fault), " ", host->name));
   const Micros outage = Outage();
-  ++host->agents_struck;
+  ++host->fate.agents_struck;
   switch (fault) {
     case Fault::kKillAgent:
       return world_->deaths().KillAgent(host->agent);
@@ -161,7 +161,7 @@ void Faults::FreezeNeighbours(const HostProcess& struck, Micros outage) {
   if (env_->scenario().job.hosts_per_machine == 1) return;
   for (const auto& host : cluster_->hosts()) {
     if (host.get() == &struck || host->machine != struck.machine || !host->alive) continue;
-    ++host->agents_struck;
+    ++host->fate.agents_struck;
     world_->execution().Freeze(host.get(), outage);
     if (host->agent != nullptr) world_->execution().Freeze(host->agent, outage);
   }
@@ -183,10 +183,10 @@ void Faults::StrikeNode(Fault fault, HostProcess* host) {
     case Fault::kCancel:
       return world_->host_shell().Signal(host, SIGINT);
     case Fault::kStartFails:
-      ++host->start_fails;
+      ++host->fate.start_fails;
       return;
     case Fault::kNotice:
-      host->noticed = host->asked_to_leave = true;
+      host->fate.noticed = host->fate.asked_to_leave = true;
       if (host->agent != nullptr) world_->agent_shell().Notice(host->agent);
       return;
     default:
@@ -229,7 +229,7 @@ void Faults::IsolateAndReplace(HostProcess* host) {
   // rounds alone, or a new one that could make them of spares alone, must not run beside the other.
   if (host->place == 0 && (s.job.min_nodes < 2 || s.job.nodes > s.job.max_nodes)) return;
   for (const auto& other : cluster_->hosts()) {
-    if (other->zombie && other->alive) return;
+    if (other->fate.zombie && other->alive) return;
   }
   Machine* machine = host->machine;
   world_->network().Cut(machine, true, true, kForever);

@@ -20,14 +20,15 @@ constexpr Micros kFlushMax = 5 * kMillisecond;
 void HostShell::Drive(HostProcess* host) {
   host->on_tick = [this, host] { Tick(host); };
   host->driver.emplace(
-      &host->core, host::HostDriver::Shell{
-                       .clock = [this, host] { return host->machine->BootAt(env_->now()); },
-                       .carry_out = [this, host](const host::Effect& effect) { CarryOut(host, effect); },
-                       .log =
-                           [this, host](const muster::Note& note) {
-                             env_->Note("host", absl::StrCat(host->name, ": ", note.text));
-                             host->out_of_time |= note.subject.event == std::string_view(events::kWorkersKilled);
-                           }});
+      &host->core,
+      host::HostDriver::Shell{.clock = [this, host] { return host->machine->BootAt(env_->now()); },
+                              .carry_out = [this, host](const host::Effect& effect) { CarryOut(host, effect); },
+                              .log =
+                                  [this, host](const muster::Note& note) {
+                                    env_->Note("host", absl::StrCat(host->name, ": ", note.text));
+                                    host->shell.out_of_time |=
+                                        note.subject.event == std::string_view(events::kWorkersKilled);
+                                  }});
 }
 
 void HostShell::Tick(HostProcess* host) {
@@ -48,8 +49,8 @@ void HostShell::CarryOut(HostProcess* host, const host::Effect& effect) {
     env_->scheduler().After(env_->prng().Between(50, kKillDelayMax), [this, agent] { deaths_->KillAgent(agent); });
   } else if (const auto* e = std::get_if<host::SendStatus>(&effect)) {
     const RoundKey round = KeyOf(e->status.started());
-    if (e->status.outcome() == v1::OUTCOME_LEASE_ENDED && host->lease_ended_in != round) {
-      host->lease_ended_in = round;
+    if (e->status.outcome() == v1::OUTCOME_LEASE_ENDED && host->contact.lease_ended_in != round) {
+      host->contact.lease_ended_in = round;
       checks_->conduct.OnLeaseEnded(*host);
     }
     checks_->conduct.OnHostStatus(*host, e->status);
@@ -130,7 +131,7 @@ void HostShell::StartAgent(HostProcess* host, uint64_t number) {
   env_->scheduler().After(DrawAgentStart(), [this, agent] {
     if (!agent->alive) return;
     execution_->Start(agent, env_->prng().Between(1, kFirstTickMax));
-    if (agent->host->noticed) agent_shell_->Notice(agent);
+    if (agent->host->fate.noticed) agent_shell_->Notice(agent);
   });
 }
 
@@ -147,7 +148,7 @@ Micros HostShell::DrawAgentStart() {
 void HostShell::FailToStartAgent(HostProcess* host, uint64_t number) {
   host->link_open = false;
   host->agent_starts.push_back(env_->now());
-  ++host->agents_struck;
+  ++host->fate.agents_struck;
   execution_->DeliverAfter(kLinkDelay, host, [host, number] {
     host->Feed(&host::HostCore::OnAgentFailed, number, "no process is to be had");
   });
@@ -163,11 +164,11 @@ void HostShell::SendToAgent(HostProcess* host, const v1::HostStatus& status) {
 }
 
 void HostShell::SetKernelTimer(HostProcess* host, std::optional<BootTime> at) {
-  const uint64_t generation = ++host->timer_generation;
+  const uint64_t generation = ++host->shell.timer_generation;
   if (!at.has_value() || *at == absl::InfiniteFuture()) return;
   const Micros when = *at == absl::InfinitePast() ? env_->now() : host->machine->TimeOfBoot(*at);
   env_->scheduler().At(when, [this, host, generation] {
-    if (!host->alive || host->timer_generation != generation) return;
+    if (!host->alive || host->shell.timer_generation != generation) return;
     env_->Note("kernel", absl::StrCat("the timer kills ", host->name));
     deaths_->KillHost(host);
   });
@@ -175,9 +176,9 @@ void HostShell::SetKernelTimer(HostProcess* host, std::optional<BootTime> at) {
 
 void HostShell::Signal(HostProcess* host, int signal) {
   if (signal == SIGINT) {
-    host->asked_to_cancel = true;
+    host->fate.asked_to_cancel = true;
   } else {
-    host->asked_to_leave = true;
+    host->fate.asked_to_leave = true;
   }
   env_->Note("signal", absl::StrCat(host->name, " gets ", signal));
   execution_->Deliver(host, [host, signal] { host->Feed(&host::HostCore::OnSignal, signal); });
@@ -186,9 +187,9 @@ void HostShell::Signal(HostProcess* host, int signal) {
 // ---- between rounds
 
 void HostShell::StartPreflight(HostProcess* host) {
-  MUSTER_CHECK(!host->preflight_runs, "two preflights of one host");
-  host->preflight_runs = true;
-  const uint64_t number = ++host->preflights;
+  MUSTER_CHECK(!host->shell.preflight_runs, "two preflights of one host");
+  host->shell.preflight_runs = true;
+  const uint64_t number = ++host->shell.preflights;
   const bool hangs = !env_->healed() && env_->prng().Chance(scenario_.fitness.preflight_hangs_percent);
   const bool fails = !env_->healed() && env_->prng().Chance(scenario_.fitness.preflight_fails_percent);
   env_->Note("host", absl::StrCat(host->name, " starts a preflight that ",
@@ -203,8 +204,8 @@ void HostShell::StartPreflight(HostProcess* host) {
                              : scenario_.fitness.preflight_time;
   execution_->DeliverAfter(env_->prng().Between(kReapDelay, std::max(kReapDelay, longest)), host,
                            [host, ending, number] {
-                             if (!host->preflight_runs || number != host->preflights) return;
-                             host->preflight_runs = false;
+                             if (!host->shell.preflight_runs || number != host->shell.preflights) return;
+                             host->shell.preflight_runs = false;
                              host->Feed(&host::HostCore::OnPreflightEnded, ending);
                            });
 }
@@ -225,7 +226,8 @@ void HostShell::LookAtDeadline(HostProcess* host) {
     host->machine->stepped_at = env_->now();
   }
   const std::optional<host::StopBefore>& stop = host->options.stop_before;
-  if (stop.has_value() && host->machine->WallAt(env_->now()) >= MayLeaveFrom(*stop)) host->asked_to_leave = true;
+  if (stop.has_value() && host->machine->WallAt(env_->now()) >= MayLeaveFrom(*stop))
+    host->fate.asked_to_leave = true;
 }
 
 }  // namespace muster::simulation

@@ -80,7 +80,7 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
       record.announced = true;
       return;
     case v1::Directive::kRelease:  // before the verdict: of a leaving node
-      if (record.announced && !record.released && to.alive && !to.asked_to_leave) {
+      if (record.announced && !record.released && to.alive && !to.fate.asked_to_leave) {
         record.released = true;
         CheckRelease(home);
       }
@@ -314,7 +314,7 @@ void Invariants::LookWhetherRunAgain(const CoordinatorHome& home) {
   };
   std::set<std::string> know;
   for (const auto& host : cluster_->hosts()) {
-    if (!host->alive || host->zombie || host->finish.has_value() || !host->memory.has_verdict()) continue;
+    if (!host->alive || host->fate.zombie || host->finish.has_value() || !host->memory.has_verdict()) continue;
     if (heard(*host)) return;
     know.insert(host->id());
   }
@@ -349,7 +349,8 @@ void Invariants::CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict
   if (is_new && verdict.exit_code() == kExitNotFound && verdict.origin() == "muster") CheckCannotStart(home);
   if (verdict.exit_code() == kExitCancelled && verdict.origin() == "muster") {
     const auto& hosts = cluster_->hosts();
-    const bool asked = std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->asked_to_cancel; });
+    const bool asked =
+        std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->fate.asked_to_cancel; });
     if (!asked) Fail(4, "the verdict is 130, but nobody cancelled the job");
   }
 }
@@ -368,7 +369,7 @@ void Invariants::CheckCannotStart(const CoordinatorHome& home) {
 void Invariants::CheckRelease(const CoordinatorHome& home) {
   for (const auto& [stream, session] : home.sessions) {
     const HostProcess& host = *session->agent->host;
-    const bool left = host.zombie || !host.alive || host.asked_to_leave || host.refused ||
+    const bool left = host.fate.zombie || !host.alive || host.fate.asked_to_leave || host.fate.refused ||
                       host.finish.has_value() || session->agent != host.agent;
     const bool heard = session->last_heard >= 0 && env_->now() - session->last_heard < scenario_.limits.lease / 2;
     const bool came_later = home.releasing_since >= 0 && session->first_heard > home.releasing_since;
@@ -379,11 +380,11 @@ void Invariants::CheckRelease(const CoordinatorHome& home) {
 }
 
 void Invariants::OnFinish(const HostProcess& host, const host::Finish& finish) {
-  if (host.zombie) return;
+  if (host.fate.zombie) return;
   const std::string who = absl::StrCat(host.id(), " exits ", finish.exit_code, " (", finish.reason, ")");
   const bool observer = host.place >= scenario_.job.nodes;
-  const bool left = (host.asked_to_leave && finish.exit_code == kExitLeft) ||
-                    (host.asked_to_cancel && finish.exit_code == kExitCancelled);
+  const bool left = (host.fate.asked_to_leave && finish.exit_code == kExitLeft) ||
+                    (host.fate.asked_to_cancel && finish.exit_code == kExitCancelled);
   if (finish.exit_code == 0 && !observer) CheckSuccess(absl::StrCat(who, ":"));
   if (!finish.verdict.has_value()) {
     if (!left) CheckExitWithoutVerdict(host, finish, who);
@@ -405,7 +406,7 @@ void Invariants::OnFinish(const HostProcess& host, const host::Finish& finish) {
 // A verdict that reached no node does not count. An isolated primary that was replaced may reach its own verdict,
 // which only its own node gets.
 void Invariants::OnVerdictStored(const HostProcess& host, const v1::Verdict& verdict) {
-  if (host.zombie || know_an_earlier_verdict_.count(host.id()) != 0) return;
+  if (host.fate.zombie || know_an_earlier_verdict_.count(host.id()) != 0) return;
   CheckSameVerdict(absl::StrCat(host.id(), " is told:"), host.id(), verdict);
 }
 
@@ -421,18 +422,18 @@ void Invariants::CheckSameVerdict(const std::string& where, const std::string& b
 void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Finish& finish,
                                          const std::string& who) {
   const bool observer = host.place >= scenario_.job.nodes;
-  const Micros silence = env_->now() - std::max(host.born, host.last_directive);
+  const Micros silence = env_->now() - std::max(host.born, host.contact.last_directive);
   const Micros limit = std::min(scenario_.limits.coordinator_timeout, scenario_.limits.join_timeout) * 9 / 10;
-  if (host.gave_up_port && finish.exit_code == kExitUnavailable) return;
+  if (host.fate.gave_up_port && finish.exit_code == kExitUnavailable) return;
   if (finish.exit_code == kExitUnavailable || (observer && finish.exit_code == 0)) {
     if (silence >= limit) return;
     return Fail(5, absl::StrCat(who, " without a verdict, though its coordinator was heard ",
                                 silence / kMillisecond, " ms ago"));
   }
-  if (host.refused && finish.exit_code == kExitNotFound) return;
-  if (host.refused_elsewhere && finish.exit_code == kExitRefused) return;
+  if (host.fate.refused && finish.exit_code == kExitNotFound) return;
+  if (host.fate.refused_elsewhere && finish.exit_code == kExitRefused) return;
   const bool agents_died =
-      host.agents_struck >= host::kMaxAgentRestarts && host.agent_starts.size() >= host::kMaxAgentRestarts;
+      host.fate.agents_struck >= host::kMaxAgentRestarts && host.agent_starts.size() >= host::kMaxAgentRestarts;
   if (finish.exit_code == kExitFault && agents_died) return;
   Fail(5, absl::StrCat(who, " without a verdict"));
 }

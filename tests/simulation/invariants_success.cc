@@ -77,7 +77,8 @@ void Invariants::CheckDrain(const CoordinatorHome& home, const v1::RoundId& roun
   if (key != coordinator.greatest || key != coordinator.newest_known || key == coordinator.drained) return;
   coordinator.drained = key;
   const auto& hosts = cluster_->hosts();
-  const bool cancelled = std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->asked_to_cancel; });
+  const bool cancelled =
+      std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->fate.asked_to_cancel; });
   const auto& members = rounds_[key].host_by_node_rank;
   if (cancelled || coordinator.succeeded.empty() || coordinator.succeeded.size() == members.size()) return;
   for (const auto& [node_rank, id] : members) {

@@ -561,7 +561,7 @@ TEST_F(InvariantsTest, OnlyANodeThatCannotStartIsRefused) {
   directive.mutable_refused()->set_exit_code(127);
   directive.mutable_refused()->set_reason("no program");
   Send(*home_, b_, directive);
-  b_.host.refused = true;
+  b_.host.fate.refused = true;
   invariants_.OnFinish(b_.host, FinishOf(127, "no program"));
   ExpectLawful();
   Send(*home_, a_, directive);
@@ -635,7 +635,7 @@ TEST_F(InvariantsTest, AnExitWithoutAVerdictIsReported) {
 }
 
 TEST_F(InvariantsTest, GivingUpTheCoordinatorTooEarlyIsReported) {
-  b_.host.last_directive = 0;
+  b_.host.contact.last_directive = 0;
   invariants_.OnFinish(b_.host, FinishOf(69, "not reached"));
   ExpectReport(
       "invariant 5: b exits 69 (not reached) without a verdict, though its coordinator was heard 0 ms ago");
@@ -649,25 +649,25 @@ TEST_F(InvariantsTest, Exit70AfterTooFewAgentDeathsIsReported) {
 
 TEST_F(InvariantsTest, Exit70WithoutStruckAgentsIsReported) {
   b_.host.agent_starts.resize(host::kMaxAgentRestarts);
-  b_.host.agents_struck = host::kMaxAgentRestarts;
+  b_.host.fate.agents_struck = host::kMaxAgentRestarts;
   invariants_.OnFinish(b_.host, FinishOf(70, "the agent died"));
   ExpectLawful();
-  b_.host.agents_struck = 1;
+  b_.host.fate.agents_struck = 1;
   invariants_.OnFinish(b_.host, FinishOf(70, "the agent died"));
   ExpectReport("invariant 5: b exits 70 (the agent died) without a verdict");
 }
 
 TEST_F(InvariantsTest, Exit77WithoutARefusalElsewhereIsReported) {
-  b_.host.refused_elsewhere = true;
+  b_.host.fate.refused_elsewhere = true;
   invariants_.OnFinish(b_.host, FinishOf(77, "run id"));
   ExpectLawful();
-  b_.host.refused_elsewhere = false;
+  b_.host.fate.refused_elsewhere = false;
   invariants_.OnFinish(b_.host, FinishOf(77, "run id"));
   ExpectReport("invariant 5: b exits 77 (run id) without a verdict");
 }
 
 TEST_F(InvariantsTest, ANodeThatGaveUpItsPortMayExitWith69) {
-  b_.host.gave_up_port = true;
+  b_.host.fate.gave_up_port = true;
   invariants_.OnFinish(b_.host, FinishOf(69, "the port is in use"));
   ExpectLawful();
   invariants_.OnFinish(b_.host, FinishOf(70, "the port is in use"));

@@ -84,7 +84,7 @@ void Network::Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* hom
         if (agent->attempt != attempt) return CloseAgentEnd(session);
         ++agent->attempt;
         agent->session = session;
-        agent->connected_at = env_->now();
+        agent->contact.connected_at = env_->now();
         const std::string address = agent->machine->address;
         agent->Feed(&agent::AgentCore::OnConnected, address);
       },
@@ -103,7 +103,7 @@ void Network::SendUp(Session* session, const v1::AgentStatus& status) {
                             " applied ", Describe(status.applied()), status.has_verdict() ? " verdict" : ""));
   }
   checks_->conduct.OnFailureTold(*session->agent->host, status);
-  session->agent->sent_up.emplace_back(status.id().seq(), env_->now());
+  session->agent->contact.sent_up.emplace_back(status.id().seq(), env_->now());
   Transmit(
       session, true, [this, session, status] { ArriveAtCoordinator(session, status); }, true);
 }
@@ -116,8 +116,8 @@ void Network::ArriveAtCoordinator(Session* session, const v1::AgentStatus& statu
   checks_->invariants.OnStatusHeard(*home, status);
   checks_->policies.OnStatus(*session, status);
   checks_->conduct.OnStatus(*session, status);
-  session->agent->host->heard_by = status.has_verdict() ? home->id : 0;
-  session->agent->host->last_status_at = env_->now();
+  session->agent->host->contact.heard_by = status.has_verdict() ? home->id : 0;
+  session->agent->host->contact.last_status_at = env_->now();
   home->Feed(&rendezvous::Coordinator::OnStatus, session->stream, status);
   checks_->policies.AfterStatus(*home);
   checks_->conduct.AfterStatus(*session, status);
@@ -142,10 +142,10 @@ void Network::ArriveAtAgent(Session* session, const v1::Directive& directive) {
   agent->Feed(&agent::AgentCore::OnDirective, directive);
   // A repeated document is no sign of life.
   if (Compare(agent->core.memory().applied(), before) == 0) return;
-  agent->host->last_directive = agent->answered_at = env_->now();
-  while (!agent->sent_up.empty() && agent->sent_up.front().first <= directive.echo().seq()) {
-    agent->answered_for = agent->sent_up.front().second;
-    agent->sent_up.pop_front();
+  agent->host->contact.last_directive = agent->contact.answered_at = env_->now();
+  while (!agent->contact.sent_up.empty() && agent->contact.sent_up.front().first <= directive.echo().seq()) {
+    agent->contact.answered_for = agent->contact.sent_up.front().second;
+    agent->contact.sent_up.pop_front();
   }
 }
 

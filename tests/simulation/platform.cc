@@ -88,12 +88,12 @@ bool Platform::DrawCannotStart(int place) {
 }
 
 void Platform::AfterHostDeath(HostProcess* host) {
-  if (host->zombie || cluster_->HostAt(host->place) != host) return;
+  if (host->fate.zombie || cluster_->HostAt(host->place) != host) return;
   checks_->invariants.OnHostDeath(*host);
   cluster_->SetHost(host->place, nullptr);
   if (ForgetsAZombie(host->place)) EndZombies();
   Place& place = places_[host->place];
-  place.ended = host->finish.has_value() && host->finish->verdict.has_value() && !host->killed;
+  place.ended = host->finish.has_value() && host->finish->verdict.has_value() && !host->fate.killed;
   if (place.ended) return;
   if (env_->healed()) {
     PlanReplacement(host->place, env_->prng().Between(100 * kMillisecond, kSecond));
@@ -130,7 +130,7 @@ void Platform::Replace(int place, bool same_machine) {
   if (cluster_->VerdictIsKnown() && (place != 0 || !IsWaitedFor(place) || scenario_.job.coordinator_alone)) return;
   HostProcess* old = cluster_->HostAt(place);
   if (old != nullptr) {
-    old->zombie = true;
+    old->fate.zombie = true;
     same_machine = false;
     if (ForgetsAZombie(place)) EndZombies();
   }
@@ -164,17 +164,17 @@ void Platform::Vacate(int place) {
 bool Platform::IsWaitedFor(int place) const {
   const auto& hosts = cluster_->hosts();
   return std::any_of(hosts.begin(), hosts.end(), [place](const auto& h) {
-    return h->alive && !h->zombie && !h->released && h->place != place;
+    return h->alive && !h->fate.zombie && !h->fate.released && h->place != place;
   });
 }
 
 bool Platform::ForgetsAZombie(int place) const {
   for (const auto& zombie : cluster_->hosts()) {
-    if (!zombie->zombie || !zombie->alive) continue;
+    if (!zombie->fate.zombie || !zombie->alive) continue;
     bool known = false;
     for (const auto& host : cluster_->hosts()) {
       const bool counts =
-          !host->zombie && host->alive && host->place != place && host->place < scenario_.job.nodes;
+          !host->fate.zombie && host->alive && host->place != place && host->place < scenario_.job.nodes;
       if (!counts) continue;  // an observer knows it too, but no round waits for observers
       known = known || IsSet(host->memory.last().id());
     }
@@ -187,7 +187,7 @@ void Platform::EndZombies() {
   coordinators_->EndAllButNamed();
   for (size_t i = 0; i < cluster_->hosts().size(); ++i) {
     HostProcess* host = cluster_->hosts()[i].get();
-    if (host->zombie && host->alive) deaths_->PowerOff(host->machine);
+    if (host->fate.zombie && host->alive) deaths_->PowerOff(host->machine);
   }
 }
 
@@ -196,7 +196,7 @@ void Platform::Heal() {
   env_->Heal();
   EndZombies();
   coordinators_->LeadNamesHome();
-  for (const auto& host : cluster_->hosts()) host->start_fails = 0;
+  for (const auto& host : cluster_->hosts()) host->fate.start_fails = 0;
   network_->MendAll();
   EndHolds();
   for (int place = 0; place < cluster_->place_count(); ++place) {

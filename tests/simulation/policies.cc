@@ -101,8 +101,8 @@ void Policies::OnStatus(const Session& session, const v1::AgentStatus& status) {
 
 // Whether a coordinator that knows the host can use it for a round.
 bool Policies::IsCandidate(const CoordinatorHome& home, const HostProcess& host) const {
-  if (host.place >= scenario_.job.nodes || !host.runs() || host.zombie || host.asked_to_leave ||
-      host.asked_to_cancel) {
+  if (host.place >= scenario_.job.nodes || !host.runs() || host.fate.zombie || host.fate.asked_to_leave ||
+      host.fate.asked_to_cancel) {
     return false;
   }
   const AgentProcess* agent = host.agent;
@@ -200,7 +200,7 @@ void Policies::CheckGathering(const CoordinatorHome& home) {
     return !entry.second.status.preparing().empty();
   });
   const HostProcess* primary = cluster_->HostAt(0);
-  const bool primary_leaves = primary != nullptr && primary->asked_to_leave;
+  const bool primary_leaves = primary != nullptr && primary->fate.asked_to_leave;
   const Micros patience = Longer(scenario_.limits.lease + scenario_.limits.reconnect_grace) + 2 * kSlack;
   if (RoundSize(ready) < RoundSize(scenario_.job.max_nodes) || primary_leaves || some_prepare ||
       env_->now() < since + patience) {

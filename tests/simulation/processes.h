@@ -161,12 +161,14 @@ struct AgentProcess : Process {
   Session* session = nullptr;  // the current session
   uint64_t attempt = 0;        // number of the current Connect
   bool swept = false;          // has ended what its dead host left
-  Micros connected_at = 0;
-  std::deque<Micros> attempts;                      // recent attempts to connect since then
-  Micros answered_at = 0;                           // arrival of the newest directive
-  Micros answered_for = 0;                          // sending time of the status that it answers
-  std::deque<std::pair<uint64_t, Micros>> sent_up;  // unanswered statuses, by seq
-  std::function<void()> after_event;                // set by its shell
+  struct Contact {             // with the coordinator, for the checks
+    Micros connected_at = 0;
+    std::deque<Micros> attempts;                      // recent attempts to connect since then
+    Micros answered_at = 0;                           // arrival of the newest directive
+    Micros answered_for = 0;                          // sending time of the status that it answers
+    std::deque<std::pair<uint64_t, Micros>> sent_up;  // unanswered statuses, by seq
+  } contact;
+  std::function<void()> after_event;  // set by its shell
 
   template <typename Event, typename... Payload>
   void Feed(Event event, const Payload&... payload) {
@@ -189,40 +191,48 @@ struct HostProcess : Process {
   std::optional<host::HostDriver> driver;
   host::HostOptions options;
   int place = 0;
+  Micros born = 0;
   AgentProcess* agent = nullptr;  // the newest
   bool link_open = false;
+  std::deque<Micros> agent_starts;
   std::vector<WorkerProcess*> workers;      // of the newest round
   std::vector<WorkerProcess*> descendants;  // of any round
-  bool sweeping = false;
-  Micros next_sweep_report = 0;
-  bool out_of_time = false;  // it has reported the end of the current stop's grace
-  uint64_t timer_generation = 0;
-  bool preflight_runs = false;
-  uint64_t preflights = 0;  // started
-  v1::Memory memory;        // as last stored by its agent
+  v1::Memory memory;                        // as last stored by its agent
   std::optional<host::Finish> finish;
-  int start_fails = 0;  // number of next spawns that fail
-  std::deque<std::pair<WorkerProcess*, host::Ending>> unreaped;
-  bool killed = false;  // by a fault, the timer or its agent
-  bool asked_to_leave = false;
-  bool noticed = false;  // its machine announces its end
-  bool asked_to_cancel = false;
-  bool released = false;  // by a coordinator
-  bool refused = false;   // by a coordinator, too
-  bool zombie = false;    // replaced while it lives, cut off
-  Micros born = 0;
-  Micros last_directive = -1;  // when a directive last reached one of its agents
-  Micros answered_at = -1;     // when the newest directive of a coordinator reached it,
-  Micros answered_since = -1;  // since when they have come without a gap,
-  Micros answered_for = -1;    // and when the status that it answers was sent
-  RoundKey lease_ended_in;     // the newest round that ended so
-  int heard_by = 0;  // the coordinator that processed its newest status, if that acknowledged the verdict
-  Micros last_status_at = -1;  // when a coordinator processed it
-  std::deque<Micros> agent_starts;
-  int agents_struck = 0;           // agents that faults killed or kept from starting
-  bool refused_elsewhere = false;  // by another job's coordinator, before it followed its own
-  bool gave_up_port = false;       // another process held it too long; the platform restarts the host
-
+  // Work of its shell that is under way.
+  struct Shell {
+    bool sweeping = false;
+    Micros next_sweep_report = 0;
+    bool out_of_time = false;  // it has reported the end of the current stop's grace
+    uint64_t timer_generation = 0;
+    bool preflight_runs = false;
+    uint64_t preflights = 0;  // started
+    std::deque<std::pair<WorkerProcess*, host::Ending>> unreaped;
+  } shell;
+  // What faults, the platform and coordinators have done to it.
+  struct Fate {
+    bool killed = false;  // by a fault, the timer or its agent
+    bool asked_to_leave = false;
+    bool asked_to_cancel = false;
+    bool noticed = false;            // its machine announces its end
+    bool zombie = false;             // replaced while it lives, cut off
+    bool released = false;           // by a coordinator
+    bool refused = false;            // by a coordinator, too
+    bool refused_elsewhere = false;  // by another job's coordinator, before it followed its own
+    bool gave_up_port = false;       // another process held it too long; the platform restarts the host
+    int agents_struck = 0;           // agents that faults killed or kept from starting
+    int start_fails = 0;             // number of next spawns that fail
+  } fate;
+  // With coordinators, for the checks.
+  struct Contact {
+    Micros last_directive = -1;  // when a directive last reached one of its agents
+    Micros answered_at = -1;     // when the newest directive of a coordinator reached it,
+    Micros answered_since = -1;  // since when they have come without a gap,
+    Micros answered_for = -1;    // and when the status that it answers was sent
+    RoundKey lease_ended_in;     // the newest round that ended so
+    int heard_by = 0;  // the coordinator that processed its newest status, if that acknowledged the verdict
+    Micros last_status_at = -1;  // when a coordinator processed it
+  } contact;
   std::function<void()> on_death;  // set by the platform
 
   const std::string& id() const { return options.host_id; }

@@ -75,7 +75,7 @@ void Scripts::SendAwayAndBack() {
   HostProcess* host = AnyMember();
   if (host == nullptr || world_->platform().ForgetsAZombie(host->place)) return;
   const auto& hosts = cluster_->hosts();
-  if (std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->zombie && h->alive; })) return;
+  if (std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->fate.zombie && h->alive; })) return;
   env_->Note("fault", absl::StrCat("script: sends ", host->name, " away"));
   const Micros away = prng_.Between(lease / 4, 3 * lease);
   world_->network().Cut(host->machine, true, true, away);

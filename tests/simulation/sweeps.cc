@@ -72,15 +72,15 @@ void Sweeps::KillMarked(HostProcess* host, Micros within) {
 }
 
 void Sweeps::Sweep(HostProcess* host) {
-  host->preflight_runs = false;
+  host->shell.preflight_runs = false;
   for (WorkerProcess* worker : host->workers) {
     worker->signalled = true;
     const bool spared = std::exchange(worker->training_spared, false) && !worker->training->dead;
-    if (spared && !host->out_of_time) checks_->invariants.OnSparedKilled(*worker->training);
+    if (spared && !host->shell.out_of_time) checks_->invariants.OnSparedKilled(*worker->training);
   }
-  if (host->sweeping) return KillSessionsOf(host);
-  host->sweeping = true;
-  host->next_sweep_report = env_->now() + kSweepReport;
+  if (host->shell.sweeping) return KillSessionsOf(host);
+  host->shell.sweeping = true;
+  host->shell.next_sweep_report = env_->now() + kSweepReport;
   SweepPass(host);
 }
 
@@ -95,10 +95,10 @@ void Sweeps::SweepPass(HostProcess* host) {
     const auto seen = [](const WorkerProcess* w) { return !w->dead && (w->parent == nullptr || w->parent->dead); };
     const auto left = std::count_if(host->workers.begin(), host->workers.end(), seen) +
                       std::count_if(host->descendants.begin(), host->descendants.end(), seen);
-    host->sweeping = left > 0;
-    const bool report = left == 0 || env_->now() >= host->next_sweep_report;
+    host->shell.sweeping = left > 0;
+    const bool report = left == 0 || env_->now() >= host->shell.next_sweep_report;
     if (report) {
-      host->next_sweep_report = env_->now() + kSweepReport;
+      host->shell.next_sweep_report = env_->now() + kSweepReport;
       const std::string text = left == 0 ? "" : absl::StrCat(left, " processes");
       host->Feed(&host::HostCore::OnSwept, text);
     }

@@ -93,7 +93,7 @@ void Workers::TellHost(WorkerProcess* worker, const host::Ending& ending) {
     told.failed_at_s = worker->word.second;
     told.reported_at = worker->word.written;
   }
-  host->unreaped.emplace_back(worker, told);
+  host->shell.unreaped.emplace_back(worker, told);
   execution_->DeliverAfter(kReapDelay, host, [this, host] { CollectEnded(host); });
 }
 
@@ -123,9 +123,9 @@ void Workers::ExemptOrphans(const HostProcess& host) {
 // ---- the host reaps
 
 void Workers::CollectEnded(HostProcess* host) {
-  while (host->alive && !host->unreaped.empty()) {
-    const auto [worker, ending] = host->unreaped.front();
-    host->unreaped.pop_front();
+  while (host->alive && !host->shell.unreaped.empty()) {
+    const auto [worker, ending] = host->shell.unreaped.front();
+    host->shell.unreaped.pop_front();
     Reap(host, worker, ending);
   }
 }
@@ -140,7 +140,8 @@ void Workers::Reap(HostProcess* host, WorkerProcess* worker, const host::Ending&
     told.rest_lives = host->core.SparesRest(ending);
     worker->training_spared = told.rest_lives;
     const bool by_our_signal = ending.by_signal && worker->stop_signal == ending.number;
-    if (!told.rest_lives && by_our_signal && !host->out_of_time) checks_->invariants.OnSparedKilled(*training);
+    if (!told.rest_lives && by_our_signal && !host->shell.out_of_time)
+      checks_->invariants.OnSparedKilled(*training);
     if (!told.rest_lives) Kill(training, kKillDelayMax);
   }
   host->Feed(&host::HostCore::OnExit, worker->local_rank, told);

@@ -22,13 +22,13 @@ constexpr Micros kStartLimitAtLeast = 59 * kSecond;  // the host's limit by any 
 void Workers::Spawn(HostProcess* host, const v1::Round& round) {
   env_->Note("host", absl::StrCat(host->name, " spawns round ", muster::ToString(round.id()), " rank ",
                                   round.first_rank(), " of ", round.world_size()));
-  MUSTER_CHECK(!host->preflight_runs, "a round starts beside a preflight");
+  MUSTER_CHECK(!host->shell.preflight_runs, "a round starts beside a preflight");
   checks_->invariants.OnSpawn(*host, round);
   std::vector<v1::Worker> spawned;
-  const bool start_fails = host->start_fails > 0;
-  if (start_fails) --host->start_fails;
+  const bool start_fails = host->fate.start_fails > 0;
+  if (start_fails) --host->fate.start_fails;
   host->workers.clear();
-  host->out_of_time = false;
+  host->shell.out_of_time = false;
   std::erase_if(host->descendants, [](const WorkerProcess* d) { return d->dead; });
   for (int i = 0; i < scenario_.job.slots; ++i) {
     WorkerProcess* worker = cluster_->NewWorker();
