@@ -10,7 +10,7 @@ class Detours {
  public:
   Detours(Environment* env, Execution* execution) : scenario_(env->scenario()), env_(env), execution_(execution) {}
 
-  // Whether this attempt to connect leads elsewhere; then all that follows from it is planned.
+  // Whether this attempt to connect leads elsewhere. If so, its outcome is planned here.
   bool Take(AgentProcess* agent, uint64_t attempt, Micros delay);
 
  private:

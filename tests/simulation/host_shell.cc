@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"

@@ -161,7 +161,8 @@ struct AgentProcess : Process {
   Session* session = nullptr;  // the current session
   uint64_t attempt = 0;        // number of the current Connect
   bool swept = false;          // has ended what its dead host left
-  struct Contact {             // with the coordinator, for the checks
+  // Its contact with the coordinator, for the checks.
+  struct Contact {
     Micros connected_at = 0;
     std::deque<Micros> attempts;                      // recent attempts to connect since then
     Micros answered_at = 0;                           // arrival of the newest directive
@@ -223,7 +224,7 @@ struct HostProcess : Process {
     int agents_struck = 0;           // agents that faults killed or kept from starting
     int start_fails = 0;             // number of next spawns that fail
   } fate;
-  // With coordinators, for the checks.
+  // Its contact with coordinators, for the checks.
   struct Contact {
     Micros last_directive = -1;  // when a directive last reached one of its agents
     Micros answered_at = -1;     // when the newest directive of a coordinator reached it,

@@ -28,7 +28,8 @@ class SeparateCoordinators {
   void EndSecond(const Machine* machine);
   void EndAllButNamed();
   void LeadNamesHome();
-  // If the last one has ended with the job: a node comes that knows no verdict, so the job runs again.
+  // A host has been started. If the coordinator had ended with the job, no node knows the verdict any more: the
+  // job runs again.
   void RunAgain();
 
  private:

@@ -15,12 +15,12 @@ class Workers {
   WorkerProcess* NewChild(WorkerProcess* worker);
   host::Ending DrawFailure();
 
-  // Ends by itself, like this, after it has written an error file where the scenario says so.
+  // The worker ends by itself. If the scenario says so, it first writes an error file.
   void Fail(WorkerProcess* worker, const host::Ending& ending);
   // by_itself: not by a SIGKILL, which alone ends a stopped process.
   void Die(WorkerProcess* worker, const host::Ending& ending, bool by_itself);
   void Kill(WorkerProcess* worker, Micros within);
-  void LosePower(WorkerProcess* worker);
+  void LosePower(WorkerProcess* worker);  // ends at once, even if the kernel holds it
 
   void Freeze(WorkerProcess* worker, Micros for_how_long);
   void HoldInKernel(WorkerProcess* worker, Micros for_how_long);  // D state
