@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/cluster.h"
 
 namespace muster::simulation {
 namespace {
@@ -24,7 +24,7 @@ bool RanSince(const Process& process, Micros when) { return process.runs() && pr
 }  // namespace
 
 void Conduct::CheckAt(Micros after, std::function<void()> check) {
-  world_->scheduler().After(after, [this, check = std::move(check)] {
+  env_->scheduler().After(after, [this, check = std::move(check)] {
     if (!invariants_->violated()) check();
   });
 }
@@ -32,8 +32,8 @@ void Conduct::CheckAt(Micros after, std::function<void()> check) {
 // ---- time
 
 void Conduct::OnFreeze(const Process& process) {
-  if (scenario_.lease == 0 || process.frozen != 1) return;
-  for (const auto& host : world_->hosts()) {
+  if (scenario_.limits.lease == 0 || process.frozen != 1) return;
+  for (const auto& host : cluster_->hosts()) {
     if (host.get() == &process) CheckSilentHost(host.get());
     if (host->agent == &process) CheckSilentAgent(host->agent);
   }
@@ -42,9 +42,9 @@ void Conduct::OnFreeze(const Process& process) {
 // After half a lease an agent ends a silent host with all of its workers.
 void Conduct::CheckSilentHost(HostProcess* host) {
   AgentProcess* agent = host->agent;
-  const Micros since = world_->now();
+  const Micros since = env_->now();
   if (agent == nullptr || !agent->runs() || !agent->core.configured()) return;
-  CheckAt(Longer(scenario_.lease / 2) + kSlack, [this, host, agent, since] {
+  CheckAt(Longer(scenario_.limits.lease / 2) + kSlack, [this, host, agent, since] {
     const bool silent = host->alive && host->frozen > 0 && host->frozen_since <= since && host->agent == agent;
     if (!silent || !RanSince(*agent, since) || agent->core.finished()) return;
     Fail(9,
@@ -56,10 +56,10 @@ void Conduct::CheckSilentHost(HostProcess* host) {
 // message an agent has more time: it may be looking up the primary's name.
 void Conduct::CheckSilentAgent(AgentProcess* agent) {
   HostProcess* host = agent->host;
-  const Micros since = world_->now();
+  const Micros since = env_->now();
   if (!host->runs()) return;
   const Micros first_word = agent->has_spoken ? 0 : ToMicros(host::kFirstWordLimit);
-  CheckAt(Longer(std::max(scenario_.lease / 2, first_word)) + kSlack, [this, host, agent, since] {
+  CheckAt(Longer(std::max(scenario_.limits.lease / 2, first_word)) + kSlack, [this, host, agent, since] {
     const bool silent = agent->alive && agent->frozen > 0 && agent->frozen_since <= since;
     if (!silent || !RanSince(*host, since) || host->finish.has_value()) return;
     if (host->agent == agent) {
@@ -74,7 +74,7 @@ void Conduct::CheckSilentAgent(AgentProcess* agent) {
 }
 
 void Conduct::OnSpawn(HostProcess* host) {
-  const Micros since = world_->now();
+  const Micros since = env_->now();
   for (WorkerProcess* worker : host->workers) worker->spawned_at = since;
   CheckAt(Longer(ToMicros(host::kStartLimit)) + kSlack, [this, host, since] {
     if (!RanSince(*host, since)) return;
@@ -88,10 +88,10 @@ void Conduct::OnSpawn(HostProcess* host) {
 
 // SIGKILL follows the first signal within the longest grace of the job.
 void Conduct::OnSignal(HostProcess* host) {
-  const Micros since = world_->now();
-  const Micros before_deadline = scenario_.stop_before > 0 ? ToMicros(host::kLeastGrace) : 0;
-  const Micros grace =
-      std::max({scenario_.shutdown_grace, scenario_.termination_grace, scenario_.stop_before, before_deadline});
+  const Micros since = env_->now();
+  const Micros before_deadline = scenario_.deadline.stop_before > 0 ? ToMicros(host::kLeastGrace) : 0;
+  const Micros grace = std::max({scenario_.limits.shutdown_grace, scenario_.limits.termination_grace,
+                                 scenario_.deadline.stop_before, before_deadline});
   CheckAt(Longer(grace) + kSlack, [this, host, since] {
     if (!RanSince(*host, since)) return;
     for (const WorkerProcess* worker : host->workers) {
@@ -105,7 +105,7 @@ void Conduct::OnSignal(HostProcess* host) {
 // An agent that has swept its dead host reports to the coordinator and exits. The primary's agent contains the
 // coordinator, which keeps it only for the farewell.
 void Conduct::OnSwept(AgentProcess* agent) {
-  const Micros since = world_->now();
+  const Micros since = env_->now();
   const bool at_primary =
       agent->home != nullptr && agent->session != nullptr && agent->session->home == agent->home;
   const Micros limit = ToMicros(at_primary ? rendezvous::kFarewellLimit : agent::kGoneLimit);
@@ -118,20 +118,20 @@ void Conduct::OnSwept(AgentProcess* agent) {
 
 // A connection that delivers nothing for half a lease is replaced by another one.
 void Conduct::AfterAgentTick(const AgentProcess& agent) {
-  if (scenario_.lease == 0 || agent.session == nullptr || agent.swept || !agent.alive) return;
-  const Micros heard = std::max({agent.connected_at, agent.answered_at, agent.runs_since});
-  if (world_->now() < heard + Longer(scenario_.lease / 2) + kSlack) return;
-  Fail(9, absl::StrCat(agent.name, " has heard nothing for ", (world_->now() - heard) / kMillisecond,
+  if (scenario_.limits.lease == 0 || agent.session == nullptr || agent.swept || !agent.alive) return;
+  const Micros heard = std::max({agent.contact.connected_at, agent.contact.answered_at, agent.runs_since});
+  if (env_->now() < heard + Longer(scenario_.limits.lease / 2) + kSlack) return;
+  Fail(9, absl::StrCat(agent.name, " has heard nothing for ", (env_->now() - heard) / kMillisecond,
                        " ms, and keeps its connection"));
 }
 
 // ---- leases
 
 void Conduct::OnAnswer(HostProcess* host, Micros sent) {
-  const Micros now = world_->now();
-  if (now > host->answered_at + kOneBreath) host->answered_since = now;
-  host->answered_at = now;
-  host->answered_for = std::max(host->answered_for, sent);
+  const Micros now = env_->now();
+  if (now > host->contact.answered_at + kOneBreath) host->contact.answered_since = now;
+  host->contact.answered_at = now;
+  host->contact.answered_for = std::max(host->contact.answered_for, sent);
 }
 
 // An answer to a node that runs the current round extends its lease; a node in any other round gets a STOP. A
@@ -142,17 +142,18 @@ void Conduct::OnLeaseEnded(const HostProcess& host) {
   if (all_done && !host.workers.empty()) {
     return Fail(10, absl::StrCat(host.id(), " lets its lease end a round in which all its workers had exited 0"));
   }
-  const bool serves = host.place == 0 && !scenario_.coordinator_alone;
-  if (serves || host.zombie || invariants_->verdict_announced()) return;
+  const bool serves = host.place == 0 && !scenario_.job.coordinator_alone;
+  if (serves || host.fate.zombie || invariants_->verdict_announced()) return;
   const AgentProcess* agent = host.agent;
   if (agent == nullptr || agent->session == nullptr) return;
   // A coordinator that has just learned of a later round waits for its members; every other round ends meanwhile.
   if (!Same(agent->session->home->core.greatest().id(), host.core.started())) return;
-  const Micros now = world_->now();
-  const bool long_answered = now > host.answered_since + 2 * kOneBreath && now < host.answered_at + kOneBreath;
-  if (!long_answered || now > host.answered_for + scenario_.lease / 2) return;
+  const Micros now = env_->now();
+  const bool long_answered =
+      now > host.contact.answered_since + 2 * kOneBreath && now < host.contact.answered_at + kOneBreath;
+  if (!long_answered || now > host.contact.answered_for + scenario_.limits.lease / 2) return;
   Fail(10, absl::StrCat(host.id(), " lets its lease end, though it has been answered for ",
-                        (now - host.answered_since) / kMillisecond, " ms"));
+                        (now - host.contact.answered_since) / kMillisecond, " ms"));
 }
 
 // ---- the end
@@ -160,12 +161,12 @@ void Conduct::OnLeaseEnded(const HostProcess& host) {
 void Conduct::OnStatus(const Session& session, const v1::AgentStatus& status) {
   if (status.cancelled()) cancelled_.insert(session.home->id);
   if (status.phase() == v1::PHASE_SUCCEEDED) succeeded_[status.host_id()] = KeyOf(status.last().id());
-  attended_[session.home->id][status.host_id()] = world_->now();
+  attended_[session.home->id][status.host_id()] = env_->now();
 }
 
 void Conduct::AfterStatus(const Session& session, const v1::AgentStatus& status) {
   const rendezvous::Coordinator& core = session.home->core;
-  const bool lossy = scenario_.drop_percent + scenario_.repeat_percent + scenario_.reorder_percent > 0;
+  const bool lossy = scenario_.network.lossy();
   const bool newest = session.agent->host->agent == session.agent && session.coordinator_open && !lossy;
   const bool member = status.last().has_node_rank() && Same(status.last().id(), core.greatest().id());
   if (!newest || !member || core.state() != rendezvous::State::kRunning) return;
@@ -181,15 +182,15 @@ void Conduct::AfterStatus(const Session& session, const v1::AgentStatus& status)
 // Nodes that are still coming must hear why the job ends, and may know of a round.
 void Conduct::OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict) {
   if (std::exchange(verdict_told_, true)) return;  // perhaps by another coordinator
-  if (absl::StrContains(verdict.reason(), " node loss") && losses_ < scenario_.max_node_losses) {
+  if (absl::StrContains(verdict.reason(), " node loss") && losses_ < scenario_.policy.max_node_losses) {
     return Fail(10, absl::StrCat("coordinator ", home.id, " ends the job after ", losses_ + 1,
-                                 " losses of nodes; --max-node-losses is ", scenario_.max_node_losses));
+                                 " losses of nodes; --max-node-losses is ", scenario_.policy.max_node_losses));
   }
   if (!verdict.root_cause().error_text().empty() && verdict.exit_code() == kExitNotFound &&
-      static_cast<int>(attended_[home.id].size()) < scenario_.max_nodes &&
-      world_->now() < home.born + Shorter(ToMicros(rendezvous::kLatecomers))) {
+      static_cast<int>(attended_[home.id].size()) < scenario_.job.max_nodes &&
+      env_->now() < home.born + Shorter(ToMicros(rendezvous::kLatecomers))) {
     Fail(10, absl::StrCat("coordinator ", home.id, " ends the job for a node that cannot start after ",
-                          (world_->now() - home.born) / kMillisecond, " ms, though more may come"));
+                          (env_->now() - home.born) / kMillisecond, " ms, though more may come"));
   }
 }
 
@@ -202,17 +203,18 @@ void Conduct::OnNewRound(const CoordinatorHome& home, const v1::Round& round) {
 
 // A node that has acknowledged the verdict and is not released finds no coordinator once the primary has gone.
 void Conduct::OnFinish(const HostProcess& host, const host::Finish& finish) {
-  const bool serves = host.place == 0 && !scenario_.coordinator_alone && !host.zombie;
-  if (!serves || !finish.verdict.has_value() || host.asked_to_leave || host.asked_to_cancel) return;
+  const bool serves = host.place == 0 && !scenario_.job.coordinator_alone && !host.fate.zombie;
+  if (!serves || !finish.verdict.has_value() || host.fate.asked_to_leave || host.fate.asked_to_cancel) return;
   const AgentProcess* agent = host.agent;
   if (agent == nullptr || agent->home == nullptr || agent->home->releasing_since < 0) return;
   const CoordinatorHome& home = *agent->home;
   const Micros limit = Shorter(ToMicros(rendezvous::kReleaseLimit)) - kSlack;
-  if (world_->now() > home.releasing_since + limit) return;
-  for (const auto& other : world_->hosts()) {
-    const bool there = other->alive && !other->zombie && !other->finish.has_value() && other.get() != &host;
-    if (!there || other->released || other->heard_by != home.id || other->asked_to_leave) continue;
-    if (world_->now() > other->last_status_at + Shorter(scenario_.reconnect_grace)) continue;
+  if (env_->now() > home.releasing_since + limit) return;
+  for (const auto& other : cluster_->hosts()) {
+    const bool there = other->alive && !other->fate.zombie && !other->finish.has_value() && other.get() != &host;
+    if (!there || other->fate.released || other->contact.heard_by != home.id || other->fate.asked_to_leave)
+      continue;
+    if (env_->now() > other->contact.last_status_at + Shorter(scenario_.limits.reconnect_grace)) continue;
     Fail(10, absl::StrCat(host.id(), ", the primary, goes before ", other->id(), " was released"));
   }
 }

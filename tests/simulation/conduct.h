@@ -29,8 +29,8 @@ struct Session;
 
 class Conduct {
  public:
-  Conduct(const Scenario& scenario, World* world, Invariants* invariants)
-      : scenario_(scenario), world_(world), invariants_(invariants) {}
+  Conduct(const Scenario& scenario, Environment* env, const Cluster* cluster, Invariants* invariants)
+      : scenario_(scenario), env_(env), cluster_(cluster), invariants_(invariants) {}
 
   // Time.
   void OnFreeze(const Process& process);
@@ -72,7 +72,8 @@ class Conduct {
   void Fail(int number, const std::string& what) { invariants_->Fail(number, what); }
 
   const Scenario& scenario_;
-  World* world_;
+  Environment* env_;
+  const Cluster* cluster_;
   Invariants* invariants_;
   bool verdict_told_ = false;
   int losses_ = 0;                                         // the most that any RUN has listed

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/ids.h"
+#include "tests/simulation/cluster.h"
 #include "tests/simulation/conduct.h"
-#include "tests/simulation/world.h"
 
 namespace muster::simulation {
 namespace {
@@ -40,12 +40,12 @@ void Conduct::OnDirectiveSent(const Session& session, const v1::Directive& direc
 // first.
 void Conduct::OnRun(const Session& session, const v1::Round& round) {
   const Micros limit = ToMicros(rendezvous::kRunLimit);
-  if (scenario_.lease / 2 <= limit || !round.has_node_rank()) return;
+  if (scenario_.limits.lease / 2 <= limit || !round.has_node_rank()) return;
   const CoordinatorHome* home = session.home;
   const HostProcess* host = session.agent->host;
   const RoundKey key = KeyOf(round.id());
   if (!told_.emplace(home->id, host->id(), key).second) return;
-  CheckAt(Longer(limit) + kSlack, [this, home, host, key, since = world_->now(), epoch = home->core.epoch()] {
+  CheckAt(Longer(limit) + kSlack, [this, home, host, key, since = env_->now(), epoch = home->core.epoch()] {
     const bool goes_on = home->core.state() == rendezvous::State::kRunning && Same(home->core.epoch(), epoch) &&
                          KeyOf(home->core.greatest().id()) == key;
     if (!goes_on || !RanSince(*home->owner, since) || !HasSession(*home, *host)) return;
@@ -58,17 +58,17 @@ void Conduct::OnRun(const Session& session, const v1::Round& round) {
 void Conduct::OnHeldPlace(const Session& session, const std::string& holder) {
   const CoordinatorHome& home = *session.home;
   Claim& claim = claims_[{home.id, session.agent->host->id()}];
-  const Micros now = world_->now();
+  const Micros now = env_->now();
   if (claim.holder != holder || now > claim.told_at + kOneBreath) claim = {holder, now, -1};
   claim.told_at = now;
-  const auto& hosts = world_->hosts();
+  const auto& hosts = cluster_->hosts();
   const auto it = std::find_if(hosts.begin(), hosts.end(), [&](const auto& host) { return host->id() == holder; });
   if (it == hosts.end()) return;
   CheckProof(session, **it, &claim);
   const auto heard = attended_[home.id].find(holder);
   if (heard == attended_[home.id].end() || !RanSince(*home.owner, heard->second)) return;
-  const Micros margin = kSecond + scenario_.lease / 100;
-  const Micros limit = Longer(scenario_.lease + margin + scenario_.reconnect_grace) + kSlack;
+  const Micros margin = kSecond + scenario_.limits.lease / 100;
+  const Micros limit = Longer(scenario_.limits.lease + margin + scenario_.limits.reconnect_grace) + kSlack;
   if (now <= heard->second + limit) return;
   Fail(9, absl::StrCat("coordinator ", home.id, " keeps a place for ", holder, ", which it heard ",
                        (now - heard->second) / kMillisecond, " ms ago"));
@@ -77,16 +77,16 @@ void Conduct::OnHeldPlace(const Session& session, const std::string& holder) {
 // A standby on the machine of a dead holder proves its death and then gets the place.
 void Conduct::CheckProof(const Session& session, const HostProcess& holder, Claim* claim) {
   const AgentProcess& agent = *session.agent;
-  const bool lossy = scenario_.drop_percent + scenario_.repeat_percent + scenario_.reorder_percent > 0;
-  const bool provable = holder.machine == agent.machine && !lossy && !world_->AnythingAlive(holder) &&
-                        !HasSession(*session.home, holder);
+  const bool lossy = scenario_.network.lossy();
+  const bool provable =
+      holder.machine == agent.machine && !lossy && !holder.AnythingAlive() && !HasSession(*session.home, holder);
   if (!provable) {
     claim->proof_since = -1;
     return;
   }
-  const Micros now = world_->now();
+  const Micros now = env_->now();
   if (claim->proof_since < 0) claim->proof_since = now;
-  const Micros limit = ToMicros(agent::kProbeInterval) + 2 * kOneBreath + kManyDelays * scenario_.delay;
+  const Micros limit = ToMicros(agent::kProbeInterval) + 2 * kOneBreath + kManyDelays * scenario_.network.delay;
   if (now <= claim->proof_since + limit || !RanSince(agent, claim->proof_since)) return;
   if (!RanSince(*session.home->owner, claim->proof_since)) return;
   Fail(9, absl::StrCat("coordinator ", session.home->id, " keeps a place for ", holder.id(), ", of which ",
@@ -95,10 +95,11 @@ void Conduct::CheckProof(const Session& session, const HostProcess& holder, Clai
 
 // Only an answer makes a connection good: an agent whose stream is reset backs off like one that is refused.
 void Conduct::OnConnect(AgentProcess* agent) {
-  const Micros now = world_->now();
-  std::deque<Micros>& attempts = agent->attempts;
+  const Micros now = env_->now();
+  std::deque<Micros>& attempts = agent->contact.attempts;
   attempts.push_back(now);
-  while (attempts.front() + kAttemptsWindow < now || attempts.front() <= agent->answered_at) attempts.pop_front();
+  while (attempts.front() + kAttemptsWindow < now || attempts.front() <= agent->contact.answered_at)
+    attempts.pop_front();
   if (attempts.size() <= kAttemptsAllowed) return;
   Fail(9, absl::StrCat(agent->name, " connects ", attempts.size(), " times within ",
                        kAttemptsWindow / kMillisecond, " ms, and nobody has answered"));
@@ -117,14 +118,14 @@ void Conduct::OnHostStatus(const HostProcess& host, const v1::HostStatus& status
 
 // If a worker has written down when it failed, that time counts, however late it ended and its host noticed.
 void Conduct::OnFailureTold(const HostProcess& host, const v1::AgentStatus& status) {
-  if (scenario_.early_words_percent == 0 || !status.has_failure()) return;
+  if (scenario_.workers.early_words_percent == 0 || !status.has_failure()) return;
   const v1::Failure& failure = status.failure();
   for (const WorkerProcess* worker : host.workers) {
     const WorkerProcess::Word& word = worker->word;
     if (word.at < 0 || worker->rank != failure.rank() || worker->round != KeyOf(failure.round())) continue;
     if (host.machine->stepped_at >= word.at) continue;
-    const Micros claimed = world_->now() - failure.age_ms() * kMillisecond;
-    const Micros tolerance = kClocksDiffer + (world_->now() - word.at) / 50;
+    const Micros claimed = env_->now() - failure.age_ms() * kMillisecond;
+    const Micros tolerance = kClocksDiffer + (env_->now() - word.at) / 50;
     if (claimed >= word.at - tolerance && claimed <= word.latest + tolerance) continue;
     Fail(9, absl::StrCat(host.id(), " says that rank ", worker->rank, " failed ",
                          (claimed - word.at) / kMillisecond, " ms after it had written so"));

@@ -7,6 +7,7 @@
 
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/scenario.h"
+#include "tests/simulation/strangers.h"
 
 namespace muster::simulation {
 
@@ -16,7 +17,7 @@ class World;
 
 class Faults {
  public:
-  explicit Faults(World* world) : world_(world) {}
+  explicit Faults(World* world);
 
   void Begin();
   void Stop() { stopped_ = true; }
@@ -48,6 +49,9 @@ class Faults {
   Micros Outage();
 
   World* world_;
+  Environment* env_;
+  Cluster* cluster_;
+  Strangers strangers_;
   bool stopped_ = false;
   bool verdict_struck_ = false;
   int node_count_ = 0;  // of the newest round

@@ -10,47 +10,49 @@ namespace {
 constexpr int kMostWithHardships = 256;  // nodes: larger jobs have enough events
 
 void DrawTroubles(Prng prng, Scenario& s) {
-  if (s.mix == "calm" || s.only_agents_die || s.script != Script::kNone) return;
-  if (prng.Chance(15) && !s.coordinator_alone && s.lease > 0) s.serves_if_local = s.places != Places::kSpec;
-  if (prng.Chance(6)) s.slow_agents = prng.Skewed(100 * kMillisecond, 4 * kSecond);
-  if (prng.Chance(6)) s.agent_fails_percent = static_cast<int>(prng.Between(5, 60));
-  if (prng.Chance(6)) s.no_port_percent = static_cast<int>(prng.Between(5, 60));
-  if (prng.Chance(6)) s.not_swept_percent = static_cast<int>(prng.Between(20, 100));
-  if (prng.Chance(6)) s.told_failures_percent = static_cast<int>(prng.Between(10, 90));
-  if (s.wall_skew == 0 && s.deadline > 0 && prng.Chance(50))
-    s.wall_steps = prng.Skewed(100 * kMillisecond, 5 * kSecond);
+  if (s.mix == "calm" || s.faults.only_agents_die || s.script.kind != Script::kNone) return;
+  if (prng.Chance(15) && !s.job.coordinator_alone && s.limits.lease > 0)
+    s.job.serves_if_local = s.job.places != Places::kSpec;
+  if (prng.Chance(6)) s.troubles.slow_agents = prng.Skewed(100 * kMillisecond, 4 * kSecond);
+  if (prng.Chance(6)) s.troubles.agent_fails_percent = static_cast<int>(prng.Between(5, 60));
+  if (prng.Chance(6)) s.troubles.no_port_percent = static_cast<int>(prng.Between(5, 60));
+  if (prng.Chance(6)) s.troubles.not_swept_percent = static_cast<int>(prng.Between(20, 100));
+  if (prng.Chance(6)) s.workers.told_failures_percent = static_cast<int>(prng.Between(10, 90));
+  if (s.clocks.wall_skew == 0 && s.deadline.at > 0 && prng.Chance(50))
+    s.clocks.wall_steps = prng.Skewed(100 * kMillisecond, 5 * kSecond);
 }
 
 // Two hosts of one job in two containers of a machine: they share its clock, its address and its end.
 void DrawSharedMachines(Prng prng, Scenario& s) {
-  if (s.lease == 0 || s.nodes == 1 || s.script != Script::kNone || !prng.Chance(8)) return;
-  s.hosts_per_machine = static_cast<int>(prng.Between(2, 3));
+  if (s.limits.lease == 0 || s.job.nodes == 1 || s.script.kind != Script::kNone || !prng.Chance(8)) return;
+  s.job.hosts_per_machine = static_cast<int>(prng.Between(2, 3));
 }
 
 // Refused or reset streams, and names that lead some nodes elsewhere.
 void DrawDetours(Prng prng, Scenario& s) {
-  if (s.lease == 0 || s.only_agents_die || s.mix == "calm" || s.script != Script::kNone) return;
-  if (prng.Chance(6)) s.refused_streams_percent = static_cast<int>(prng.Between(5, 70));
-  if (prng.Chance(6)) s.stale_names_percent = static_cast<int>(prng.Between(2, 40));
+  if (s.limits.lease == 0 || s.faults.only_agents_die || s.mix == "calm" || s.script.kind != Script::kNone) return;
+  if (prng.Chance(6)) s.detours.refused_streams_percent = static_cast<int>(prng.Between(5, 70));
+  if (prng.Chance(6)) s.detours.stale_names_percent = static_cast<int>(prng.Between(2, 40));
 }
 
 // Error files: a worker writes down its failure with the wall-clock time, and ends later.
 void DrawEarlyWords(Prng prng, Scenario& s) {
-  if (s.only_agents_die || s.mix == "calm" || !prng.Chance(12)) return;
-  s.early_words_percent = static_cast<int>(prng.Between(20, 100));
-  if (s.deadline > 0) return;  // the deadline's own draw sets the clocks
-  s.wall_skew = prng.Chance(50) ? prng.Skewed(10 * kMillisecond, 100 * kSecond) : 0;
-  if (prng.Chance(20)) s.wall_steps = prng.Skewed(100 * kMillisecond, 5 * kSecond);
+  if (s.faults.only_agents_die || s.mix == "calm" || !prng.Chance(12)) return;
+  s.workers.early_words_percent = static_cast<int>(prng.Between(20, 100));
+  if (s.deadline.at > 0) return;  // the deadline's own draw sets the clocks
+  s.clocks.wall_skew = prng.Chance(50) ? prng.Skewed(10 * kMillisecond, 100 * kSecond) : 0;
+  if (prng.Chance(20)) s.clocks.wall_steps = prng.Skewed(100 * kMillisecond, 5 * kSecond);
 }
 
 void DrawLateForks(Prng prng, Scenario& s) {
-  if (s.descendants_percent > 0 && prng.Chance(30)) s.late_forks_percent = static_cast<int>(prng.Between(5, 50));
+  if (s.workers.descendants_percent > 0 && prng.Chance(30))
+    s.workers.late_forks_percent = static_cast<int>(prng.Between(5, 50));
 }
 
 }  // namespace
 
 void DrawHardships(uint64_t seed, Scenario& s) {
-  if (s.nodes > kMostWithHardships) return;
+  if (s.job.nodes > kMostWithHardships) return;
   DrawTroubles(Prng(seed ^ 0x4A2D), s);
   DrawSharedMachines(Prng(seed ^ 0x5A2ED), s);
   DrawDetours(Prng(seed ^ 0xDE702), s);

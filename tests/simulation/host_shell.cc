@@ -1,259 +1,234 @@
-// The world in the role of the host's shell: starts agents, spawns, signals and reaps workers, sweeps, and keeps
-// the kernel's timer.
+#include "tests/simulation/host_shell.h"
+
 #include <algorithm>
 #include <csignal>
-#include <utility>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/exit_codes.h"
-#include "base/ids.h"
-#include "tests/simulation/faults.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/delays.h"
+#include "tests/simulation/node_config.h"
 
 namespace muster::simulation {
 namespace {
 
-constexpr Micros kLinkDelay = 100;              // host to agent and back
-constexpr Micros kReapDelay = 50;               // a death to the pidfd's event
-constexpr Micros kKillDelayMax = kMillisecond;  // SIGKILL to the end
 constexpr Micros kAgentStartMax = 30 * kMillisecond;
 constexpr int kOutputHangsPercent = 5;
 constexpr Micros kFlushMax = 5 * kMillisecond;
 
 }  // namespace
 
-void World::Drive(HostProcess* host) {
+void HostShell::Drive(HostProcess* host) {
+  host->on_tick = [this, host] { Tick(host); };
   host->driver.emplace(
-      &host->core, host::HostDriver::Shell{
-                       .clock = [this, host] { return BootNow(*host->machine); },
-                       .carry_out = [this, host](const host::Effect& effect) { CarryOut(host, effect); },
-                       .log =
-                           [this, host](const muster::Note& note) {
-                             Note("host", absl::StrCat(host->name, ": ", note.text));
-                             host->out_of_time |= note.subject.event == std::string_view(events::kWorkersKilled);
-                           }});
+      &host->core,
+      host::HostDriver::Shell{.clock = [this, host] { return host->machine->BootAt(env_->now()); },
+                              .carry_out = [this, host](const host::Effect& effect) { CarryOut(host, effect); },
+                              .log =
+                                  [this, host](const muster::Note& note) {
+                                    env_->Note("host", absl::StrCat(host->name, ": ", note.text));
+                                    host->shell.out_of_time |=
+                                        note.subject.event == std::string_view(events::kWorkersKilled);
+                                  }});
 }
 
-void World::CarryOut(HostProcess* host, const host::Effect& effect) {
+void HostShell::Tick(HostProcess* host) {
+  workers_->CollectEnded(host);
+  LookAtDeadline(host);
+  const absl::Time wall = host->machine->WallAt(env_->now());
+  host->Feed(&host::HostCore::OnWallClock, wall);
+  host->Feed(&host::HostCore::OnTick);
+}
+
+void HostShell::CarryOut(HostProcess* host, const host::Effect& effect) {
   if (const auto* e = std::get_if<host::StartAgent>(&effect)) {
-    StartAgentProcess(host, e->number);
+    StartAgent(host, e->number);
   } else if (std::holds_alternative<host::KillAgent>(effect)) {
-    Note("host", absl::StrCat(host->name, " kills its agent"));
+    env_->Note("host", absl::StrCat(host->name, " kills its agent"));
     AgentProcess* agent = host->agent;
     host->link_open = false;
-    scheduler_.After(prng_.Between(50, kKillDelayMax), [this, agent] { KillAgent(agent); });
+    env_->scheduler().After(env_->prng().Between(50, kKillDelayMax), [this, agent] { deaths_->KillAgent(agent); });
   } else if (const auto* e = std::get_if<host::SendStatus>(&effect)) {
     const RoundKey round = KeyOf(e->status.started());
-    if (e->status.outcome() == v1::OUTCOME_LEASE_ENDED && host->lease_ended_in != round) {
-      host->lease_ended_in = round;
-      conduct_.OnLeaseEnded(*host);
+    if (e->status.outcome() == v1::OUTCOME_LEASE_ENDED && host->contact.lease_ended_in != round) {
+      host->contact.lease_ended_in = round;
+      checks_->conduct.OnLeaseEnded(*host);
     }
-    conduct_.OnHostStatus(*host, e->status);
+    checks_->conduct.OnHostStatus(*host, e->status);
     SendToAgent(host, e->status);
   } else if (const auto* e = std::get_if<host::SpawnWorkers>(&effect)) {
-    SpawnWorkers(host, e->round);
+    workers_->Spawn(host, e->round);
   } else if (const auto* e = std::get_if<host::SignalWorkers>(&effect)) {
-    SignalWorkers(host, e->signal);
+    sweeps_->Signal(host, e->signal);
   } else if (const auto* e = std::get_if<host::StopWorkers>(&effect)) {
-    SignalWorkers(host, e->signal);
+    sweeps_->Signal(host, e->signal);
   } else if (std::holds_alternative<host::Sweep>(effect)) {
-    SweepHost(host);
+    sweeps_->Sweep(host);
   } else if (std::holds_alternative<host::GatherRoundOutput>(effect)) {
-    DeliverAfter(LastOutputDelay(), host, [this, host] { OnHost(host, &host::HostCore::OnRoundOutput, "bye"); });
+    execution_->DeliverAfter(LastOutputDelay(), host,
+                             [host] { host->Feed(&host::HostCore::OnRoundOutput, "bye"); });
   } else if (std::holds_alternative<host::GatherPreflightOutput>(effect)) {
-    DeliverAfter(LastOutputDelay(), host,
-                 [this, host] { OnHost(host, &host::HostCore::OnPreflightOutput, "bye"); });
+    execution_->DeliverAfter(LastOutputDelay(), host,
+                             [host] { host->Feed(&host::HostCore::OnPreflightOutput, "bye"); });
   } else if (const auto* e = std::get_if<host::SetKernelTimer>(&effect)) {
     SetKernelTimer(host, e->at);
   } else if (std::holds_alternative<host::RenewOffer>(effect)) {
-    const bool chance = scenario_.no_port_percent > 0 && hardships_.Chance(scenario_.no_port_percent);
-    const bool none = !healed_ && (chance || host->place == scenario_.portless_place);
-    const auto port = none ? 0 : static_cast<uint32_t>(next_port_++);
-    DeliverAfter(prng_.Between(100, 2 * kMillisecond), host,
-                 [this, host, port] { OnHost(host, &host::HostCore::OnOffer, port); });
+    RenewOffer(host);
   } else if (std::holds_alternative<host::StartPreflight>(effect)) {
     StartPreflight(host);
   } else if (std::holds_alternative<host::AskGpus>(effect)) {
     AskGpus(host);
   } else if (const auto* e = std::get_if<host::Finish>(&effect)) {
-    Note("host", absl::StrCat(host->name, " finishes: ", e->exit_code, " (", e->origin, ") ", e->reason));
-    host->finish = *e;
-    LookAtDeadline(host);
-    invariants_.OnFinish(*host, *e);
-    conduct_.OnFinish(*host, *e);
-    DeliverAfter(prng_.Between(100, kFlushMax), host, [this, host] { KillHost(host); });
+    Finish(host, *e);
   }
+}
+
+void HostShell::RenewOffer(HostProcess* host) {
+  const int percent = scenario_.troubles.no_port_percent;
+  const bool chance = percent > 0 && env_->hardships().Chance(percent);
+  const bool none = !env_->healed() && (chance || host->place == scenario_.script.portless_place);
+  const auto port = none ? 0 : static_cast<uint32_t>(next_port_++);
+  execution_->DeliverAfter(env_->prng().Between(100, 2 * kMillisecond), host,
+                           [host, port] { host->Feed(&host::HostCore::OnOffer, port); });
+}
+
+void HostShell::Finish(HostProcess* host, const host::Finish& finish) {
+  env_->Note("host",
+             absl::StrCat(host->name, " finishes: ", finish.exit_code, " (", finish.origin, ") ", finish.reason));
+  host->finish = finish;
+  LookAtDeadline(host);
+  checks_->invariants.OnFinish(*host, finish);
+  checks_->conduct.OnFinish(*host, finish);
+  execution_->DeliverAfter(env_->prng().Between(100, kFlushMax), host, [this, host] { deaths_->KillHost(host); });
 }
 
 // Until the last output of dead processes is read: longer if the console's reader or a file system hangs.
-Micros World::LastOutputDelay() {
-  const bool hangs = hardships_.Chance(kOutputHangsPercent);
+Micros HostShell::LastOutputDelay() {
+  const bool hangs = env_->hardships().Chance(kOutputHangsPercent);
   return hangs ? absl::ToInt64Microseconds(host::kLastOutputLimit)
-               : hardships_.Between(kReapDelay, 2 * kMillisecond);
+               : env_->hardships().Between(kReapDelay, 2 * kMillisecond);
 }
 
-void World::StartAgentProcess(HostProcess* host, uint64_t number) {
+void HostShell::StartAgent(HostProcess* host, uint64_t number) {
   if (host->agent != nullptr && host->link_open && host->agent->alive) {
     AgentProcess* old = host->agent;
-    DeliverAfter(kLinkDelay, old, [this, old] {
+    execution_->DeliverAfter(kLinkDelay, old, [old] {
       old->link_open = false;
-      OnAgent(old, &agent::AgentCore::OnHostLinkClosed);
+      old->Feed(&agent::AgentCore::OnHostLinkClosed);
     });
   }
-  const bool fails = number > 1 && !healed_ && scenario_.agent_fails_percent > 0 &&
-                     hardships_.Chance(scenario_.agent_fails_percent);
-  if (fails) {
-    host->link_open = false;
-    host->agent_starts.push_back(now());
-    ++host->agents_struck;
-    DeliverAfter(kLinkDelay, host, [this, host, number] {
-      OnHost(host, &host::HostCore::OnAgentFailed, number, "no process is to be had");
-    });
-    return;
-  }
-  agents_.push_back(std::make_unique<AgentProcess>(host, number, prng_.Next()));
-  AgentProcess* agent = agents_.back().get();
+  const bool fails = number > 1 && !env_->healed() && scenario_.troubles.agent_fails_percent > 0 &&
+                     env_->hardships().Chance(scenario_.troubles.agent_fails_percent);
+  if (fails) return FailToStartAgent(host, number);
+  AgentProcess* agent = cluster_->NewAgent(host, number);
   agent->machine = host->machine;
   agent->pid = host->machine->next_pid++;
   agent->name = absl::StrCat(host->name, "/a", number);
   agent->started = false;
-  Drive(agent);
+  agent_shell_->Drive(agent);
   host->agent = agent;
   host->link_open = true;
-  host->agent_starts.push_back(now());
-  Micros first_word = prng_.Between(2 * kMillisecond, kAgentStartMax);
-  const bool stalls = scenario_.name_lookup > 0 && !healed_ && !scenario_.serves_if_local;
-  if (stalls) first_word += prng_.Between(scenario_.name_lookup * 3 / 4, scenario_.name_lookup);
-  const bool slow = scenario_.slow_agents > 0 && !healed_;
-  if (slow) first_word = hardships_.Between(first_word, first_word + scenario_.slow_agents);
-  scheduler_.After(first_word, [this, agent] {
+  host->agent_starts.push_back(env_->now());
+  env_->scheduler().After(DrawAgentStart(), [this, agent] {
     if (!agent->alive) return;
-    agent->started = true;
-    agent->runs_since = now();
-    ScheduleTick(agent, prng_.Between(1, 100 * kMillisecond));
-    Drain(agent);
-    if (agent->host->noticed) Notice(agent);
+    execution_->Start(agent, env_->prng().Between(1, kFirstTickMax));
+    if (agent->host->fate.noticed) agent_shell_->Notice(agent);
   });
 }
 
-void World::SendToAgent(HostProcess* host, const v1::HostStatus& status) {
+// How long an agent takes to start.
+Micros HostShell::DrawAgentStart() {
+  Micros takes = env_->prng().Between(2 * kMillisecond, kAgentStartMax);
+  const Micros lookup = scenario_.detours.name_lookup;
+  const bool stalls = lookup > 0 && !env_->healed() && !scenario_.job.serves_if_local;
+  if (stalls) takes += env_->prng().Between(lookup * 3 / 4, lookup);
+  const bool slow = scenario_.troubles.slow_agents > 0 && !env_->healed();
+  return slow ? env_->hardships().Between(takes, takes + scenario_.troubles.slow_agents) : takes;
+}
+
+void HostShell::FailToStartAgent(HostProcess* host, uint64_t number) {
+  host->link_open = false;
+  host->agent_starts.push_back(env_->now());
+  ++host->fate.agents_struck;
+  execution_->DeliverAfter(kLinkDelay, host, [host, number] {
+    host->Feed(&host::HostCore::OnAgentFailed, number, "no process is to be had");
+  });
+}
+
+void HostShell::SendToAgent(HostProcess* host, const v1::HostStatus& status) {
   AgentProcess* agent = host->agent;
   if (agent == nullptr || !host->link_open) return;
-  DeliverAfter(kLinkDelay, agent, [this, agent, status = status] {
+  execution_->DeliverAfter(kLinkDelay, agent, [agent, status = status] {
     if (!agent->link_open) return;
-    OnAgent(agent, &agent::AgentCore::OnHostStatus, status);
+    agent->Feed(&agent::AgentCore::OnHostStatus, status);
   });
 }
 
-void World::KillHost(HostProcess* host) {
-  if (!host->alive) return;
-  Note("death", absl::StrCat("host ", host->name));
-  host->alive = false;
-  host->inbox.clear();
-  if (!host->finish.has_value()) host->killed = true;
-  KillWorkersOf(host, kKillDelayMax);  // their parent-death signal
-  ExemptOrphans(*host);
-  AgentProcess* agent = host->agent;
-  if (agent != nullptr) {
-    DeliverAfter(kLinkDelay, agent, [this, agent] {
-      agent->link_open = false;
-      OnAgent(agent, &agent::AgentCore::OnHostLinkClosed);
-    });
-    DeliverAfter(prng_.Between(50, 3 * kLinkDelay), agent,
-                 [this, agent] { OnAgent(agent, &agent::AgentCore::OnHostClosed); });
-  }
-  AfterHostDeath(host);
-}
-
-void World::SetKernelTimer(HostProcess* host, std::optional<BootTime> at) {
-  const uint64_t generation = ++host->timer_generation;
+void HostShell::SetKernelTimer(HostProcess* host, std::optional<BootTime> at) {
+  const uint64_t generation = ++host->shell.timer_generation;
   if (!at.has_value() || *at == absl::InfiniteFuture()) return;
-  const Micros when = *at == absl::InfinitePast() ? now() : WorldTime(*host->machine, *at);
-  scheduler_.At(when, [this, host, generation] {
-    if (!host->alive || host->timer_generation != generation) return;
-    Note("kernel", absl::StrCat("the timer kills ", host->name));
-    KillHost(host);
+  const Micros when = *at == absl::InfinitePast() ? env_->now() : host->machine->TimeOfBoot(*at);
+  env_->scheduler().At(when, [this, host, generation] {
+    if (!host->alive || host->shell.timer_generation != generation) return;
+    env_->Note("kernel", absl::StrCat("the timer kills ", host->name));
+    deaths_->KillHost(host);
   });
 }
 
-void World::SignalHost(HostProcess* host, int signal) {
+void HostShell::Signal(HostProcess* host, int signal) {
   if (signal == SIGINT) {
-    host->asked_to_cancel = true;
+    host->fate.asked_to_cancel = true;
   } else {
-    host->asked_to_leave = true;
+    host->fate.asked_to_leave = true;
   }
-  Note("signal", absl::StrCat(host->name, " gets ", signal));
-  Deliver(host, [this, host, signal] { OnHost(host, &host::HostCore::OnSignal, signal); });
-}
-
-// ---- ends of workers
-
-// Workers that have ended are reported before the host's next decision, as its shell does: it reaps before each
-// order and each tick.
-void World::CollectEnded(HostProcess* host) {
-  while (host->alive && !host->unreaped.empty()) {
-    const auto [worker, ending] = host->unreaped.front();
-    host->unreaped.pop_front();
-    Reap(host, worker, ending);
-  }
-}
-
-// The process group of an ended worker is killed, unless the core gives it time.
-void World::Reap(HostProcess* host, WorkerProcess* worker, const host::Ending& ending) {
-  if (std::find(host->workers.begin(), host->workers.end(), worker) == host->workers.end()) return;
-  host::Ending told = ending;
-  told.wall = WallNow(*host->machine);
-  WorkerProcess* training = worker->training;
-  if (training != nullptr && !training->dead && !training->kill_pending) {
-    told.rest_lives = host->core.SparesRest(ending);
-    worker->training_spared = told.rest_lives;
-    const bool by_our_signal = ending.by_signal && worker->stop_signal == ending.number;
-    if (!told.rest_lives && by_our_signal && !host->out_of_time) invariants_.OnSparedKilled(*training);
-    if (!told.rest_lives) Kill(training, kKillDelayMax);
-  }
-  OnHost(host, &host::HostCore::OnExit, worker->local_rank, told);
-}
-
-void World::OnTrainingDead(WorkerProcess* wrapper) {
-  HostProcess* host = wrapper->host;
-  DeliverAfter(kReapDelay, host, [this, host, wrapper] {
-    if (!std::exchange(wrapper->training_spared, false)) return;
-    OnHost(host, &host::HostCore::OnRestEnded, wrapper->local_rank);
-  });
+  env_->Note("signal", absl::StrCat(host->name, " gets ", signal));
+  execution_->Deliver(host, [host, signal] { host->Feed(&host::HostCore::OnSignal, signal); });
 }
 
 // ---- between rounds
 
-void World::StartPreflight(HostProcess* host) {
-  MUSTER_CHECK(!host->preflight_runs, "two preflights of one host");
-  host->preflight_runs = true;
-  const uint64_t number = ++host->preflights;
-  const bool hangs = !healed_ && prng_.Chance(scenario_.preflight_hangs_percent);
-  const bool fails = !healed_ && prng_.Chance(scenario_.preflight_fails_percent);
-  Note("host", absl::StrCat(host->name, " starts a preflight that ",
-                            hangs   ? "hangs"
-                            : fails ? "fails"
-                                    : "passes"));
+void HostShell::StartPreflight(HostProcess* host) {
+  MUSTER_CHECK(!host->shell.preflight_runs, "two preflights of one host");
+  host->shell.preflight_runs = true;
+  const uint64_t number = ++host->shell.preflights;
+  const bool hangs = !env_->healed() && env_->prng().Chance(scenario_.fitness.preflight_hangs_percent);
+  const bool fails = !env_->healed() && env_->prng().Chance(scenario_.fitness.preflight_fails_percent);
+  env_->Note("host", absl::StrCat(host->name, " starts a preflight that ",
+                                  hangs   ? "hangs"
+                                  : fails ? "fails"
+                                          : "passes"));
   if (hangs) return;
-  const host::Ending ending = fails ? DrawFailure() : host::Ending{};
+  const host::Ending ending = fails ? workers_->DrawFailure() : host::Ending{};
   // Without faults no preflight is too slow.
-  const Micros longest =
-      healed_ ? std::min(scenario_.preflight_time, scenario_.preflight_timeout / 2) : scenario_.preflight_time;
-  DeliverAfter(prng_.Between(kReapDelay, std::max(kReapDelay, longest)), host, [this, host, ending, number] {
-    if (!host->preflight_runs || number != host->preflights) return;
-    host->preflight_runs = false;
-    OnHost(host, &host::HostCore::OnPreflightEnded, ending);
-  });
+  const Micros longest = env_->healed()
+                             ? std::min(scenario_.fitness.preflight_time, scenario_.fitness.preflight_timeout / 2)
+                             : scenario_.fitness.preflight_time;
+  execution_->DeliverAfter(env_->prng().Between(kReapDelay, std::max(kReapDelay, longest)), host,
+                           [host, ending, number] {
+                             if (!host->shell.preflight_runs || number != host->shell.preflights) return;
+                             host->shell.preflight_runs = false;
+                             host->Feed(&host::HostCore::OnPreflightEnded, ending);
+                           });
 }
 
-void World::AskGpus(HostProcess* host) {
+void HostShell::AskGpus(HostProcess* host) {
   host::GpuUsers users;
-  const bool held = !healed_ && prng_.Chance(scenario_.gpus_held_percent);
-  if (held) (scenario_.driver_pids ? users.old_workers : users.others).insert(prng_.Between(1, 3));
-  if (prng_.Chance(2)) users.trouble = "no such tool";
-  DeliverAfter(prng_.Between(kMillisecond, 100 * kMillisecond), host,
-               [this, host, users] { OnHost(host, &host::HostCore::OnGpuUsers, users); });
+  const bool held = !env_->healed() && env_->prng().Chance(scenario_.fitness.gpus_held_percent);
+  if (held) (scenario_.fitness.driver_pids ? users.old_workers : users.others).insert(env_->prng().Between(1, 3));
+  if (env_->prng().Chance(2)) users.trouble = "no such tool";
+  execution_->DeliverAfter(env_->prng().Between(kMillisecond, 100 * kMillisecond), host,
+                           [host, users] { host->Feed(&host::HostCore::OnGpuUsers, users); });
+}
+
+void HostShell::LookAtDeadline(HostProcess* host) {
+  if (scenario_.clocks.wall_steps > 0 && !env_->healed() && env_->hardships().Below(200) == 0) {
+    host->machine->wall_skew =
+        env_->hardships().Between(-scenario_.clocks.wall_steps, scenario_.clocks.wall_steps);
+    host->machine->stepped_at = env_->now();
+  }
+  const std::optional<host::StopBefore>& stop = host->options.stop_before;
+  if (stop.has_value() && host->machine->WallAt(env_->now()) >= MayLeaveFrom(*stop))
+    host->fate.asked_to_leave = true;
 }
 
 }  // namespace muster::simulation

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/cluster.h"
 
 namespace muster::simulation {
 namespace {
@@ -49,7 +49,7 @@ std::string WordsOf(const RoundKey& round, int rank) {
 void Invariants::Fail(int number, const std::string& what) {
   if (violated()) return;
   message_ = absl::StrCat("invariant ", number, ": ", what);
-  world_->Note("VIOLATION", message_);
+  env_->Note("VIOLATION", message_);
 }
 
 // ---- directives
@@ -80,7 +80,7 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
       record.announced = true;
       return;
     case v1::Directive::kRelease:  // before the verdict: of a leaving node
-      if (record.announced && !record.released && to.alive && !to.asked_to_leave) {
+      if (record.announced && !record.released && to.alive && !to.fate.asked_to_leave) {
         record.released = true;
         CheckRelease(home);
       }
@@ -96,8 +96,8 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
 // Allowed refusals of nodes that cannot start. The primary, which the others need, may be refused only if they can
 // do nothing without its own node.
 bool Invariants::MayBeRefused(const HostProcess& host) const {
-  const bool serves = host.place == 0 && !scenario_.coordinator_alone;
-  const bool needed = scenario_.min_nodes == scenario_.max_nodes && scenario_.places != Places::kNone;
+  const bool serves = host.place == 0 && !scenario_.job.coordinator_alone;
+  const bool needed = scenario_.job.min_nodes == scenario_.job.max_nodes && scenario_.job.places != Places::kNone;
   return host.options.config.has_cannot_start() && (!serves || needed);
 }
 
@@ -155,20 +155,20 @@ void Invariants::CheckRanks(const RoundKey& key, RoundRecord& record, const Host
   if (round.node_rank() < 0 || round.node_rank() >= round.node_count()) {
     return Fail(1, absl::StrCat(where, "node rank ", round.node_rank(), " of ", round.node_count()));
   }
-  if (round.node_count() < scenario_.min_nodes || round.node_count() > scenario_.max_nodes) {
+  if (round.node_count() < scenario_.job.min_nodes || round.node_count() > scenario_.job.max_nodes) {
     return Fail(1, absl::StrCat(where, round.node_count(), " nodes, not within MIN:MAX"));
   }
-  if (round.node_count() % scenario_.node_unit != 0) {
-    return Fail(1, absl::StrCat(where, round.node_count(), " nodes, no multiple of ", scenario_.node_unit));
+  if (round.node_count() % scenario_.job.node_unit != 0) {
+    return Fail(1, absl::StrCat(where, round.node_count(), " nodes, no multiple of ", scenario_.job.node_unit));
   }
-  if (round.world_size() != round.node_count() * scenario_.slots) {
+  if (round.world_size() != round.node_count() * scenario_.job.slots) {
     return Fail(1, absl::StrCat(where, "world size ", round.world_size(), " is not the sum of its nodes' slots"));
   }
   const auto [node, fresh_node] = record.host_by_node_rank.emplace(round.node_rank(), to.id());
   if (node->second != to.id()) {
     return Fail(1, absl::StrCat(where, "node rank ", round.node_rank(), " is held by ", node->second));
   }
-  for (int rank = round.first_rank(); rank < round.first_rank() + scenario_.slots; ++rank) {
+  for (int rank = round.first_rank(); rank < round.first_rank() + scenario_.job.slots; ++rank) {
     if (rank < 0 || rank >= round.world_size()) {
       return Fail(1, absl::StrCat(where, "rank ", rank, " of ", round.world_size()));
     }
@@ -177,19 +177,20 @@ void Invariants::CheckRanks(const RoundKey& key, RoundRecord& record, const Host
   }
   const auto held = std::count_if(record.host_by_rank.begin(), record.host_by_rank.end(),
                                   [&](const auto& entry) { return entry.second == to.id(); });
-  if (held != scenario_.slots) Fail(1, absl::StrCat(where, "this host holds ", held, " ranks"));
+  if (held != scenario_.job.slots) Fail(1, absl::StrCat(where, "this host holds ", held, " ranks"));
 }
 
 // Invariant 3: the counts never shrink nor pass their budgets, and any set of failures in one round costs one.
 void Invariants::CheckCounts(const RoundKey& key, const RoundRecord& record, HostRecord& host,
                              const HostProcess& to) {
   const std::string where = absl::StrCat("round ", ToString(key), ", told to ", to.id(), ": ");
-  if (record.failures > scenario_.max_restarts && scenario_.restart_window == 0) {
-    return Fail(3, absl::StrCat(where, record.failures, " failures, --max-restarts is ", scenario_.max_restarts));
+  if (record.failures > scenario_.policy.max_restarts && scenario_.policy.restart_window == 0) {
+    return Fail(
+        3, absl::StrCat(where, record.failures, " failures, --max-restarts is ", scenario_.policy.max_restarts));
   }
-  if (record.losses > scenario_.max_node_losses) {
-    return Fail(3,
-                absl::StrCat(where, record.losses, " losses, --max-node-losses is ", scenario_.max_node_losses));
+  if (record.losses > scenario_.policy.max_node_losses) {
+    return Fail(
+        3, absl::StrCat(where, record.losses, " losses, --max-node-losses is ", scenario_.policy.max_node_losses));
   }
   // If a job forgot its history, two histories may meet again: the greater of each count applies.
   if (record.failures + record.losses > record.restart_count && !forgot_) {
@@ -275,7 +276,7 @@ void Invariants::OnStartFailure(const WorkerProcess& worker, int exit_code) {
 
 // Invariant 6: the death of an agent, or of a coordinator that is soon reached again, ends no worker.
 void Invariants::OnSignal(const HostProcess& host, int signal) {
-  if (!scenario_.only_agents_die || verdict_announced_) return;
+  if (!scenario_.faults.only_agents_die || verdict_announced_) return;
   Fail(6, absl::StrCat(host.id(), " signals its workers (", signal, ") though only agents have died"));
 }
 
@@ -312,12 +313,12 @@ void Invariants::LookWhetherRunAgain(const CoordinatorHome& home) {
     });
   };
   std::set<std::string> know;
-  for (const auto& host : world_->hosts()) {
-    if (!host->alive || host->zombie || host->finish.has_value() || !host->memory.has_verdict()) continue;
+  for (const auto& host : cluster_->hosts()) {
+    if (!host->alive || host->fate.zombie || host->finish.has_value() || !host->memory.has_verdict()) continue;
     if (heard(*host)) return;
     know.insert(host->id());
   }
-  world_->Note("platform", "the job is run again: nobody here knows its verdict any more");
+  env_->Note("platform", "the job is run again: nobody here knows its verdict any more");
   verdict_announced_ = verdict_seen_ = died_knowing_ = false;
   verdict_.reset();
   know_an_earlier_verdict_.insert(know.begin(), know.end());
@@ -335,7 +336,7 @@ void Invariants::CheckWords(const std::string& where, const v1::Verdict& verdict
 
 void Invariants::CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict& verdict, bool is_new) {
   if (!verdict_announced_) {
-    announced_at_ = world_->now();
+    announced_at_ = env_->now();
     announced_by_ = home.host;
   }
   verdict_announced_ = true;
@@ -347,8 +348,9 @@ void Invariants::CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict
   // A node that comes after the verdict may have been in a round.
   if (is_new && verdict.exit_code() == kExitNotFound && verdict.origin() == "muster") CheckCannotStart(home);
   if (verdict.exit_code() == kExitCancelled && verdict.origin() == "muster") {
-    const auto& hosts = world_->hosts();
-    const bool asked = std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->asked_to_cancel; });
+    const auto& hosts = cluster_->hosts();
+    const bool asked =
+        std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->fate.asked_to_cancel; });
     if (!asked) Fail(4, "the verdict is 130, but nobody cancelled the job");
   }
 }
@@ -367,9 +369,9 @@ void Invariants::CheckCannotStart(const CoordinatorHome& home) {
 void Invariants::CheckRelease(const CoordinatorHome& home) {
   for (const auto& [stream, session] : home.sessions) {
     const HostProcess& host = *session->agent->host;
-    const bool left = host.zombie || !host.alive || host.asked_to_leave || host.refused ||
+    const bool left = host.fate.zombie || !host.alive || host.fate.asked_to_leave || host.fate.refused ||
                       host.finish.has_value() || session->agent != host.agent;
-    const bool heard = session->last_heard >= 0 && world_->now() - session->last_heard < scenario_.lease / 2;
+    const bool heard = session->last_heard >= 0 && env_->now() - session->last_heard < scenario_.limits.lease / 2;
     const bool came_later = home.releasing_since >= 0 && session->first_heard > home.releasing_since;
     if (left || !heard || came_later || host.memory.has_verdict()) continue;
     return Fail(4, absl::StrCat("coordinator ", home.id, " releases, but ", host.id(),
@@ -378,11 +380,11 @@ void Invariants::CheckRelease(const CoordinatorHome& home) {
 }
 
 void Invariants::OnFinish(const HostProcess& host, const host::Finish& finish) {
-  if (host.zombie) return;
+  if (host.fate.zombie) return;
   const std::string who = absl::StrCat(host.id(), " exits ", finish.exit_code, " (", finish.reason, ")");
-  const bool observer = host.place >= scenario_.nodes;
-  const bool left = (host.asked_to_leave && finish.exit_code == kExitLeft) ||
-                    (host.asked_to_cancel && finish.exit_code == kExitCancelled);
+  const bool observer = host.place >= scenario_.job.nodes;
+  const bool left = (host.fate.asked_to_leave && finish.exit_code == kExitLeft) ||
+                    (host.fate.asked_to_cancel && finish.exit_code == kExitCancelled);
   if (finish.exit_code == 0 && !observer) CheckSuccess(absl::StrCat(who, ":"));
   if (!finish.verdict.has_value()) {
     if (!left) CheckExitWithoutVerdict(host, finish, who);
@@ -404,7 +406,7 @@ void Invariants::OnFinish(const HostProcess& host, const host::Finish& finish) {
 // A verdict that reached no node does not count. An isolated primary that was replaced may reach its own verdict,
 // which only its own node gets.
 void Invariants::OnVerdictStored(const HostProcess& host, const v1::Verdict& verdict) {
-  if (host.zombie || know_an_earlier_verdict_.count(host.id()) != 0) return;
+  if (host.fate.zombie || know_an_earlier_verdict_.count(host.id()) != 0) return;
   CheckSameVerdict(absl::StrCat(host.id(), " is told:"), host.id(), verdict);
 }
 
@@ -419,19 +421,19 @@ void Invariants::CheckSameVerdict(const std::string& where, const std::string& b
 // with 70 after repeated deaths of its agents.
 void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Finish& finish,
                                          const std::string& who) {
-  const bool observer = host.place >= scenario_.nodes;
-  const Micros silence = world_->now() - std::max(host.born, host.last_directive);
-  const Micros limit = std::min(scenario_.coordinator_timeout, scenario_.join_timeout) * 9 / 10;
-  if (host.gave_up_port && finish.exit_code == kExitUnavailable) return;
+  const bool observer = host.place >= scenario_.job.nodes;
+  const Micros silence = env_->now() - std::max(host.born, host.contact.last_directive);
+  const Micros limit = std::min(scenario_.limits.coordinator_timeout, scenario_.limits.join_timeout) * 9 / 10;
+  if (host.fate.gave_up_port && finish.exit_code == kExitUnavailable) return;
   if (finish.exit_code == kExitUnavailable || (observer && finish.exit_code == 0)) {
     if (silence >= limit) return;
     return Fail(5, absl::StrCat(who, " without a verdict, though its coordinator was heard ",
                                 silence / kMillisecond, " ms ago"));
   }
-  if (host.refused && finish.exit_code == kExitNotFound) return;
-  if (host.refused_elsewhere && finish.exit_code == kExitRefused) return;
+  if (host.fate.refused && finish.exit_code == kExitNotFound) return;
+  if (host.fate.refused_elsewhere && finish.exit_code == kExitRefused) return;
   const bool agents_died =
-      host.agents_struck >= host::kMaxAgentRestarts && host.agent_starts.size() >= host::kMaxAgentRestarts;
+      host.fate.agents_struck >= host::kMaxAgentRestarts && host.agent_starts.size() >= host::kMaxAgentRestarts;
   if (finish.exit_code == kExitFault && agents_died) return;
   Fail(5, absl::StrCat(who, " without a verdict"));
 }
@@ -446,17 +448,18 @@ void Invariants::OnSettled() {
   if (!verdict_seen_) return Fail(5, "every host has ended, and none with a verdict");
   // If a script stops a node for long the kernel's timer ends it, and not every node is replaced.
   const bool stops_nodes =
-      scenario_.script == Script::kFreezeWholeNode || scenario_.script == Script::kWakeAfterExit;
-  const bool undisturbed = scenario_.total_weight() == 0 && scenario_.quiet_but_for_weights() &&
-                           scenario_.cannot_start_percent == 0 && !stops_nodes;
-  if ((scenario_.only_agents_die || undisturbed) && scenario_.fails_percent == 0 && verdict_code() != 0) {
+      scenario_.script.kind == Script::kFreezeWholeNode || scenario_.script.kind == Script::kWakeAfterExit;
+  const bool undisturbed = scenario_.faults.total_weight() == 0 && scenario_.quiet_but_for_weights() &&
+                           scenario_.unwelcome.cannot_start_percent == 0 && !stops_nodes;
+  if ((scenario_.faults.only_agents_die || undisturbed) && scenario_.workers.fails_percent == 0 &&
+      verdict_code() != 0) {
     Fail(5, absl::StrCat("nothing failed, but the verdict is ", verdict_code()));
   }
 }
 
 void Invariants::OnNotSettled() {
   std::string alive;
-  for (const auto& host : world_->hosts()) {
+  for (const auto& host : cluster_->hosts()) {
     if (host->alive) absl::StrAppend(&alive, " ", host->id());
   }
   Fail(5, absl::StrCat("no end within the bound after faults had ended; still there:", alive));

@@ -34,7 +34,8 @@ struct AgentProcess;
 struct CoordinatorHome;
 struct HostProcess;
 struct WorkerProcess;
-class World;
+class Cluster;
+class Environment;
 
 // A round's id, ordered as the protocol orders it.
 struct RoundKey {
@@ -50,7 +51,8 @@ std::string WordsOf(const RoundKey& round, int rank);
 
 class Invariants {
  public:
-  Invariants(const Scenario& scenario, World* world) : scenario_(scenario), world_(world) {}
+  Invariants(const Scenario& scenario, Environment* env, const Cluster* cluster)
+      : scenario_(scenario), env_(env), cluster_(cluster) {}
 
   // arrives: false if the stream is closed at the other end.
   void OnDirectiveSent(const CoordinatorHome& home, const HostProcess& to, const v1::Directive& directive,
@@ -137,7 +139,8 @@ class Invariants {
   void CheckExitWithoutVerdict(const HostProcess& host, const host::Finish& finish, const std::string& who);
 
   const Scenario& scenario_;
-  World* world_;
+  Environment* env_;
+  const Cluster* cluster_;
   std::string message_;
   std::map<RoundKey, RoundRecord> rounds_;
   std::map<std::string, HostRecord> hosts_;

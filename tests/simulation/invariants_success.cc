@@ -3,8 +3,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/ids.h"
+#include "tests/simulation/cluster.h"
 #include "tests/simulation/invariants.h"
-#include "tests/simulation/world.h"
 
 namespace muster::simulation {
 
@@ -50,8 +50,8 @@ const HostProcess* Invariants::SucceededUnheard(const CoordinatorHome& home,
   if (round == rounds_.end()) return nullptr;
   const RoundRecord& record = round->second;
   if (static_cast<int>(record.ok_ranks.size()) != record.world_size) return nullptr;
-  for (const auto& host : world_->hosts()) {
-    if (!host->alive || host->finish.has_value() || !world_->LeaseRuns(*host)) continue;
+  for (const auto& host : cluster_->hosts()) {
+    if (!host->alive || host->finish.has_value() || !cluster_->LeaseRuns(*host)) continue;
     const Session* const session = host->agent == nullptr ? nullptr : host->agent->session;
     if (session != nullptr && session->home != &home) continue;
     for (const auto& [node_rank, id] : record.host_by_node_rank) {
@@ -67,7 +67,7 @@ bool Invariants::MayReturn(const CoordinatorHome& home, const HostProcess& membe
   const bool attached = std::any_of(home.sessions.begin(), home.sessions.end(),
                                     [&](const auto& entry) { return entry.second->agent->host == &member; });
   const bool follows = Same(member.memory.epoch(), home.core.epoch());
-  return member.alive && follows && !attached && world_->LeaseRuns(member);
+  return member.alive && follows && !attached && cluster_->LeaseRuns(member);
 }
 
 // The first STOP of a round that this coordinator has told: if all others are done, nobody is away who may return.
@@ -76,8 +76,9 @@ void Invariants::CheckDrain(const CoordinatorHome& home, const v1::RoundId& roun
   const RoundKey key = KeyOf(round);
   if (key != coordinator.greatest || key != coordinator.newest_known || key == coordinator.drained) return;
   coordinator.drained = key;
-  const auto& hosts = world_->hosts();
-  const bool cancelled = std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->asked_to_cancel; });
+  const auto& hosts = cluster_->hosts();
+  const bool cancelled =
+      std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->fate.asked_to_cancel; });
   const auto& members = rounds_[key].host_by_node_rank;
   if (cancelled || coordinator.succeeded.empty() || coordinator.succeeded.size() == members.size()) return;
   for (const auto& [node_rank, id] : members) {

@@ -7,7 +7,7 @@
 #include <csignal>
 #include <memory>
 
-#include "tests/simulation/world.h"
+#include "tests/simulation/cluster.h"
 
 namespace muster::simulation {
 namespace {
@@ -69,11 +69,11 @@ class InvariantsTest : public ::testing::Test {
  protected:
   static Scenario TwoNodes() {
     Scenario s;
-    s.nodes = s.min_nodes = s.max_nodes = kNodes;
-    s.slots = kSlots;
-    s.max_restarts = 3;
-    s.max_node_losses = 1;
-    s.only_agents_die = true;
+    s.job.nodes = s.job.min_nodes = s.job.max_nodes = kNodes;
+    s.job.slots = kSlots;
+    s.policy.max_restarts = 3;
+    s.policy.max_node_losses = 1;
+    s.faults.only_agents_die = true;
     return s;
   }
 
@@ -154,8 +154,9 @@ class InvariantsTest : public ::testing::Test {
   void ExpectReport(const std::string& report) { EXPECT_EQ(invariants_.message(), report); }
 
   Scenario scenario_ = TwoNodes();
-  World world_{scenario_};  // never run: it is the clock, which stands at 0, and the list of hosts, empty
-  Invariants invariants_{scenario_, &world_};
+  Environment env_{scenario_};  // its clock stands at 0
+  Cluster cluster_{&env_};      // without any hosts
+  Invariants invariants_{scenario_, &env_, &cluster_};
   Node a_{"a", 0};
   Node b_{"b", 1};
   Node c_{"c", 1};
@@ -560,7 +561,7 @@ TEST_F(InvariantsTest, OnlyANodeThatCannotStartIsRefused) {
   directive.mutable_refused()->set_exit_code(127);
   directive.mutable_refused()->set_reason("no program");
   Send(*home_, b_, directive);
-  b_.host.refused = true;
+  b_.host.fate.refused = true;
   invariants_.OnFinish(b_.host, FinishOf(127, "no program"));
   ExpectLawful();
   Send(*home_, a_, directive);
@@ -604,7 +605,7 @@ TEST_F(InvariantsTest, AStrangerThatChangesTheEpochIsReported) {
 }
 
 TEST_F(InvariantsTest, RefusingTheNeededPrimaryIsReported) {
-  scenario_.min_nodes = 1;
+  scenario_.job.min_nodes = 1;
   a_.host.options.config.mutable_cannot_start();
   v1::Directive directive;
   directive.mutable_refused()->set_exit_code(127);
@@ -634,7 +635,7 @@ TEST_F(InvariantsTest, AnExitWithoutAVerdictIsReported) {
 }
 
 TEST_F(InvariantsTest, GivingUpTheCoordinatorTooEarlyIsReported) {
-  b_.host.last_directive = 0;
+  b_.host.contact.last_directive = 0;
   invariants_.OnFinish(b_.host, FinishOf(69, "not reached"));
   ExpectReport(
       "invariant 5: b exits 69 (not reached) without a verdict, though its coordinator was heard 0 ms ago");
@@ -648,25 +649,25 @@ TEST_F(InvariantsTest, Exit70AfterTooFewAgentDeathsIsReported) {
 
 TEST_F(InvariantsTest, Exit70WithoutStruckAgentsIsReported) {
   b_.host.agent_starts.resize(host::kMaxAgentRestarts);
-  b_.host.agents_struck = host::kMaxAgentRestarts;
+  b_.host.fate.agents_struck = host::kMaxAgentRestarts;
   invariants_.OnFinish(b_.host, FinishOf(70, "the agent died"));
   ExpectLawful();
-  b_.host.agents_struck = 1;
+  b_.host.fate.agents_struck = 1;
   invariants_.OnFinish(b_.host, FinishOf(70, "the agent died"));
   ExpectReport("invariant 5: b exits 70 (the agent died) without a verdict");
 }
 
 TEST_F(InvariantsTest, Exit77WithoutARefusalElsewhereIsReported) {
-  b_.host.refused_elsewhere = true;
+  b_.host.fate.refused_elsewhere = true;
   invariants_.OnFinish(b_.host, FinishOf(77, "run id"));
   ExpectLawful();
-  b_.host.refused_elsewhere = false;
+  b_.host.fate.refused_elsewhere = false;
   invariants_.OnFinish(b_.host, FinishOf(77, "run id"));
   ExpectReport("invariant 5: b exits 77 (run id) without a verdict");
 }
 
 TEST_F(InvariantsTest, ANodeThatGaveUpItsPortMayExitWith69) {
-  b_.host.gave_up_port = true;
+  b_.host.fate.gave_up_port = true;
   invariants_.OnFinish(b_.host, FinishOf(69, "the port is in use"));
   ExpectLawful();
   invariants_.OnFinish(b_.host, FinishOf(70, "the port is in use"));

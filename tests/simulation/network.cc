@@ -1,16 +1,18 @@
-// The network between agents and the coordinator: connections delay, stall while a path is cut, close with or
-// without notice to the other end, and in some worlds lose, repeat and reorder whole documents.
+#include "tests/simulation/network.h"
+
 #include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "base/ids.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/delays.h"
 
 namespace muster::simulation {
 namespace {
 
-constexpr Micros kLoopbackDelay = 50;
 constexpr Micros kConnectLimit = 5 * kSecond;
 constexpr Micros kRetransmitMax = 300 * kMillisecond;  // after a path is open again
 
@@ -39,50 +41,41 @@ std::string Describe(const v1::DirectiveId& id) {
 
 }  // namespace
 
-bool World::Blocked(const Machine& from, const Machine& to) const {
+bool Network::Blocked(const Machine& from, const Machine& to) const {
   if (&from == &to) return false;
   return !from.up || !to.up || from.cut_out > 0 || to.cut_in > 0;
 }
 
-void World::ConnectAgent(AgentProcess* agent) {
+void Network::Connect(AgentProcess* agent) {
   const uint64_t attempt = ++agent->attempt;
-  conduct_.OnConnect(agent);
+  checks_->conduct.OnConnect(agent);
   if (agent->session != nullptr) CloseAgentEnd(agent->session);
   agent->session = nullptr;
-  DeliverAfter(kConnectLimit, agent, [this, agent, attempt] { FailAttempt(agent, attempt, "no answer"); });
+  execution_->DeliverAfter(kConnectLimit, agent,
+                           [agent, attempt] { agent->LoseConnection(attempt, "no answer"); });
   const bool own = agent->core.configured() && agent->core.memory().served();
-  Machine* others = alone_machine_ != nullptr ? alone_machine_ : places_[0].machine;
+  Machine* others = cluster_->NamedMachine();
   if (agent->machine->name_leads_to != nullptr) others = agent->machine->name_leads_to;
   Machine* target = own ? agent->machine : others;
   const bool near = own || target == agent->machine;
-  const Micros delay = near ? kLoopbackDelay : prng_.Exponential(scenario_.delay) + kLoopbackDelay;
-  if (!own && IsLedAstray(agent, attempt, delay)) return;
-  scheduler_.After(delay, [this, agent, attempt, own, target, delay] {
+  const Micros delay = near ? kLoopbackDelay : env_->prng().Exponential(scenario_.network.delay) + kLoopbackDelay;
+  if (!own && detours_.Take(agent, attempt, delay)) return;
+  env_->scheduler().After(delay, [this, agent, attempt, own, target, delay] {
     if (agent->attempt != attempt || Blocked(*agent->machine, *target) || Blocked(*target, *agent->machine))
       return;
-    CoordinatorHome* home = own ? agent->home : HomeOn(target);
+    CoordinatorHome* home = own ? agent->home : cluster_->HomeOn(target);
     if (home == nullptr || home->owner->machine != target) {
-      DeliverAfter(delay, agent, [this, agent, attempt] { FailAttempt(agent, attempt, "connection refused"); });
+      execution_->DeliverAfter(delay, agent,
+                               [agent, attempt] { agent->LoseConnection(attempt, "connection refused"); });
       return;
     }
-    Deliver(home->owner, [this, agent, attempt, home] { Accept(agent, attempt, home); });
+    execution_->Deliver(home->owner, [this, agent, attempt, home] { Accept(agent, attempt, home); });
   });
 }
 
-void World::FailAttempt(AgentProcess* agent, uint64_t attempt, const char* why) {
-  if (agent->attempt != attempt) return;
-  ++agent->attempt;
-  OnAgent(agent, &agent::AgentCore::OnDisconnected, why, 0);
-}
-
-void World::Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* home) {
+void Network::Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* home) {
   if (agent->attempt != attempt || !agent->alive) return;
-  sessions_.push_back(std::make_unique<Session>());
-  Session* session = sessions_.back().get();
-  session->agent = agent;
-  session->home = home;
-  session->stream = home->next_stream++;
-  home->sessions[session->stream] = session;
+  Session* session = cluster_->NewSession(agent, home);
   open_sessions_.push_back(session);
   PathsChanged();
   Transmit(
@@ -91,113 +84,115 @@ void World::Accept(AgentProcess* agent, uint64_t attempt, CoordinatorHome* home)
         if (agent->attempt != attempt) return CloseAgentEnd(session);
         ++agent->attempt;
         agent->session = session;
-        agent->connected_at = now();
+        agent->contact.connected_at = env_->now();
         const std::string address = agent->machine->address;
-        OnAgent(agent, &agent::AgentCore::OnConnected, address);
+        agent->Feed(&agent::AgentCore::OnConnected, address);
       },
       false);
 }
 
 // ---- documents
 
-void World::SendUp(Session* session, const v1::AgentStatus& status) {
+void Network::SendUp(Session* session, const v1::AgentStatus& status) {
   if (!session->agent_open) return;
-  if (trace_.on()) {
-    Note("status", absl::StrCat(session->agent->name, " -> c", session->home->id, " ", status.id().agent_number(),
-                                "#", status.id().seq(), " ", muster::ToString(status.phase()), " last ",
-                                muster::ToString(status.last().id()), " ", v1::Outcome_Name(status.outcome()),
-                                " applied ", Describe(status.applied()), status.has_verdict() ? " verdict" : ""));
+  if (env_->traces()) {
+    env_->Note("status",
+               absl::StrCat(session->agent->name, " -> c", session->home->id, " ", status.id().agent_number(), "#",
+                            status.id().seq(), " ", muster::ToString(status.phase()), " last ",
+                            muster::ToString(status.last().id()), " ", v1::Outcome_Name(status.outcome()),
+                            " applied ", Describe(status.applied()), status.has_verdict() ? " verdict" : ""));
   }
-  conduct_.OnFailureTold(*session->agent->host, status);
-  session->agent->sent_up.emplace_back(status.id().seq(), now());
+  checks_->conduct.OnFailureTold(*session->agent->host, status);
+  session->agent->contact.sent_up.emplace_back(status.id().seq(), env_->now());
   Transmit(
       session, true, [this, session, status] { ArriveAtCoordinator(session, status); }, true);
 }
 
-void World::ArriveAtCoordinator(Session* session, const v1::AgentStatus& status) {
+void Network::ArriveAtCoordinator(Session* session, const v1::AgentStatus& status) {
   if (!session->coordinator_open) return;
-  session->last_heard = now();
-  if (session->first_heard < 0) session->first_heard = now();
+  session->last_heard = env_->now();
+  if (session->first_heard < 0) session->first_heard = env_->now();
   CoordinatorHome* home = session->home;
-  invariants_.OnStatusHeard(*home, status);
-  policies_.OnStatus(*session, status);
-  conduct_.OnStatus(*session, status);
-  session->agent->host->heard_by = status.has_verdict() ? home->id : 0;
-  session->agent->host->last_status_at = now();
-  OnHome(home, &rendezvous::Coordinator::OnStatus, session->stream, status);
-  policies_.AfterStatus(*home);
-  conduct_.AfterStatus(*session, status);
+  checks_->invariants.OnStatusHeard(*home, status);
+  checks_->policies.OnStatus(*session, status);
+  checks_->conduct.OnStatus(*session, status);
+  session->agent->host->contact.heard_by = status.has_verdict() ? home->id : 0;
+  session->agent->host->contact.last_status_at = env_->now();
+  home->Feed(&rendezvous::Coordinator::OnStatus, session->stream, status);
+  checks_->policies.AfterStatus(*home);
+  checks_->conduct.AfterStatus(*session, status);
 }
 
-void World::SendDown(Session* session, const v1::Directive& directive) {
+void Network::SendDown(Session* session, const v1::Directive& directive) {
   if (!session->coordinator_open) return;
-  if (trace_.on()) {
-    Note("directive",
-         absl::StrCat("c", session->home->id, " -> ", session->agent->name, " ", Describe(directive.id()),
-                      " echo ", directive.echo().agent_number(), "#", directive.echo().seq(),
-                      directive.has_lease() ? " lease " : " ", DescribeOrder(directive)));
+  if (env_->traces()) {
+    env_->Note("directive",
+               absl::StrCat("c", session->home->id, " -> ", session->agent->name, " ", Describe(directive.id()),
+                            " echo ", directive.echo().agent_number(), "#", directive.echo().seq(),
+                            directive.has_lease() ? " lease " : " ", DescribeOrder(directive)));
   }
-  AgentProcess* agent = session->agent;
   Transmit(
-      session, false,
-      [this, session, agent, directive] {
-        if (agent->session != session) return;
-        const v1::DirectiveId before = agent->core.memory().applied();
-        OnAgent(agent, &agent::AgentCore::OnDirective, directive);
-        // A repeated document is no sign of life.
-        if (Compare(agent->core.memory().applied(), before) == 0) return;
-        agent->host->last_directive = agent->answered_at = now();
-        while (!agent->sent_up.empty() && agent->sent_up.front().first <= directive.echo().seq()) {
-          agent->answered_for = agent->sent_up.front().second;
-          agent->sent_up.pop_front();
-        }
-      },
-      true);
+      session, false, [this, session, directive] { ArriveAtAgent(session, directive); }, true);
+}
+
+void Network::ArriveAtAgent(Session* session, const v1::Directive& directive) {
+  AgentProcess* agent = session->agent;
+  if (agent->session != session) return;
+  const v1::DirectiveId before = agent->core.memory().applied();
+  agent->Feed(&agent::AgentCore::OnDirective, directive);
+  // A repeated document is no sign of life.
+  if (Compare(agent->core.memory().applied(), before) == 0) return;
+  agent->host->contact.last_directive = agent->contact.answered_at = env_->now();
+  while (!agent->contact.sent_up.empty() && agent->contact.sent_up.front().first <= directive.echo().seq()) {
+    agent->contact.answered_for = agent->contact.sent_up.front().second;
+    agent->contact.sent_up.pop_front();
+  }
 }
 
 // Sends an action to the other end; document: may be lost, repeated or overtaken if the scenario says so.
-void World::Transmit(Session* session, bool up, Scheduler::Action action, bool document) {
+void Network::Transmit(Session* session, bool up, Scheduler::Action action, bool document) {
   Session::Way& way = up ? session->up : session->down;
   const Machine& from = up ? *session->agent->machine : *session->home->owner->machine;
   const Machine& to = up ? *session->home->owner->machine : *session->agent->machine;
   Process* receiver = up ? static_cast<Process*>(session->home->owner) : session->agent;
-  const bool lossy = document && !healed_ && &from != &to;
-  if (lossy && prng_.Chance(scenario_.drop_percent)) return;
+  const bool lossy = document && !env_->healed() && &from != &to;
+  if (lossy && env_->prng().Chance(scenario_.network.drop_percent)) return;
   if (Blocked(from, to)) {
     way.stalled.push_back(std::move(action));
     return;
   }
-  const Micros delay = &from == &to ? kLoopbackDelay : kLoopbackDelay + prng_.Exponential(scenario_.delay);
-  if (lossy && prng_.Chance(scenario_.repeat_percent)) {
-    DeliverAfter(delay + prng_.Exponential(kSecond), receiver, action);
+  const Micros delay =
+      &from == &to ? kLoopbackDelay : kLoopbackDelay + env_->prng().Exponential(scenario_.network.delay);
+  if (lossy && env_->prng().Chance(scenario_.network.repeat_percent)) {
+    execution_->DeliverAfter(delay + env_->prng().Exponential(kSecond), receiver, action);
   }
-  if (lossy && prng_.Chance(scenario_.reorder_percent)) {
-    DeliverAfter(delay + prng_.Exponential(200 * kMillisecond), receiver, std::move(action));
+  if (lossy && env_->prng().Chance(scenario_.network.reorder_percent)) {
+    execution_->DeliverAfter(delay + env_->prng().Exponential(200 * kMillisecond), receiver, std::move(action));
     return;
   }
-  const Micros arrival = std::max(now() + delay, way.last_arrival + 1);
+  const Micros arrival = std::max(env_->now() + delay, way.last_arrival + 1);
   way.last_arrival = arrival;
-  DeliverAfter(arrival - now(), receiver, std::move(action));
+  execution_->DeliverAfter(arrival - env_->now(), receiver, std::move(action));
 }
 
 // ---- closing
 
-void World::CloseAgentEnd(Session* session) {
+void Network::CloseAgentEnd(Session* session) {
   if (!session->agent_open) return;
   session->agent_open = false;
   Transmit(
       session, true, [this, session] { CloseArrivesAtCoordinator(session); }, false);
 }
 
-void World::CloseArrivesAtCoordinator(Session* session) {
+void Network::CloseArrivesAtCoordinator(Session* session) {
   if (!session->coordinator_open) return;
   session->coordinator_open = false;
   CoordinatorHome* home = session->home;
   home->sessions.erase(session->stream);
-  OnHome(home, &rendezvous::Coordinator::OnClosed, session->stream);
+  home->Feed(&rendezvous::Coordinator::OnClosed, session->stream);
 }
 
-void World::CloseCoordinatorEnd(Session* session) {
+void Network::CloseCoordinatorEnd(Session* session) {
   if (!session->coordinator_open) return;
   session->coordinator_open = false;
   session->home->sessions.erase(session->stream);
@@ -205,58 +200,74 @@ void World::CloseCoordinatorEnd(Session* session) {
       session, false, [this, session] { CloseArrivesAtAgent(session, "closed by the coordinator"); }, false);
 }
 
-void World::CloseArrivesAtAgent(Session* session, const char* why) {
+void Network::CloseAllOf(const AgentProcess& agent) {
+  for (size_t i = 0; i < open_sessions_.size(); ++i) {
+    if (open_sessions_[i]->agent == &agent) CloseAgentEnd(open_sessions_[i]);
+  }
+}
+
+void Network::CloseAllOf(const CoordinatorHome& home) {
+  const std::map<rendezvous::StreamId, Session*> sessions = home.sessions;
+  for (const auto& [stream, session] : sessions) CloseCoordinatorEnd(session);
+}
+
+void Network::CloseArrivesAtAgent(Session* session, const char* why) {
   if (!session->agent_open) return;
   session->agent_open = false;
   AgentProcess* agent = session->agent;
   if (agent->session != session) return;
   agent->session = nullptr;
   ++agent->attempt;
-  OnAgent(agent, &agent::AgentCore::OnDisconnected, why, 0);
+  agent->Feed(&agent::AgentCore::OnDisconnected, why, 0);
 }
 
 // Both ends learn of the close, each at its own time; documents under way may be lost.
-void World::ResetSession(AgentProcess* agent) {
+void Network::ResetSession(AgentProcess* agent) {
   Session* session = agent->session;
   if (session == nullptr) return;
-  Note("network", absl::StrCat("resets the connection of ", agent->name));
-  DeliverAfter(prng_.Exponential(scenario_.delay), agent,
-               [this, session] { CloseArrivesAtAgent(session, "connection reset"); });
-  DeliverAfter(prng_.Exponential(scenario_.delay), session->home->owner,
-               [this, session] { CloseArrivesAtCoordinator(session); });
+  env_->Note("network", absl::StrCat("resets the connection of ", agent->name));
+  execution_->DeliverAfter(env_->prng().Exponential(scenario_.network.delay), agent,
+                           [this, session] { CloseArrivesAtAgent(session, "connection reset"); });
+  execution_->DeliverAfter(env_->prng().Exponential(scenario_.network.delay), session->home->owner,
+                           [this, session] { CloseArrivesAtCoordinator(session); });
 }
 
-void World::CloseAtCoordinatorOnly(AgentProcess* agent) {
+void Network::CloseAtCoordinatorOnly(AgentProcess* agent) {
   Session* session = agent->session;
   if (session == nullptr || session->home->owner->machine == agent->machine) return;
-  Note("network", absl::StrCat("the coordinator sees ", agent->name, " close"));
-  Deliver(session->home->owner, [this, session] { CloseArrivesAtCoordinator(session); });
+  env_->Note("network", absl::StrCat("the coordinator sees ", agent->name, " close"));
+  execution_->Deliver(session->home->owner, [this, session] { CloseArrivesAtCoordinator(session); });
 }
 
 // ---- cuts
 
-void World::Cut(Machine* machine, bool out, bool in, Micros for_how_long) {
-  Note("network", absl::StrCat("cuts m", machine->id, out ? " outwards" : "", in ? " inwards" : "", " for ",
-                               for_how_long / kMillisecond, " ms"));
+void Network::Cut(Machine* machine, bool out, bool in, Micros for_how_long) {
+  env_->Note("network", absl::StrCat("cuts m", machine->id, out ? " outwards" : "", in ? " inwards" : "", " for ",
+                                     for_how_long / kMillisecond, " ms"));
   machine->cut_out += out ? 1 : 0;
   machine->cut_in += in ? 1 : 0;
   PathsChanged();
-  scheduler_.After(for_how_long, [this, machine, out, in] {
-    if (healed_) return;
+  env_->scheduler().After(for_how_long, [this, machine, out, in] {
+    if (env_->healed()) return;
     machine->cut_out = std::max(0, machine->cut_out - (out ? 1 : 0));
     machine->cut_in = std::max(0, machine->cut_in - (in ? 1 : 0));
-    Note("network", absl::StrCat("mends m", machine->id));
+    env_->Note("network", absl::StrCat("mends m", machine->id));
     PathsChanged();
   });
 }
 
-void World::Mend(Machine* machine) {
+void Network::Mend(Machine* machine) {
   machine->cut_out = machine->cut_in = 0;
-  Note("network", absl::StrCat("mends m", machine->id));
+  env_->Note("network", absl::StrCat("mends m", machine->id));
   PathsChanged();
 }
 
-void World::PathsChanged() {
+void Network::MendAll() {
+  for (const auto& machine : cluster_->machines()) machine->cut_in = machine->cut_out = 0;
+  PathsChanged();
+}
+
+void Network::PathsChanged() {
   std::erase_if(open_sessions_, [](Session* s) {
     return !s->agent_open && !s->coordinator_open && s->up.stalled.empty() && s->down.stalled.empty();
   });
@@ -268,7 +279,7 @@ void World::PathsChanged() {
     for (const bool up : {true, false}) {
       Session::Way& way = up ? session->up : session->down;
       if ((up ? up_blocked : down_blocked) || way.stalled.empty()) continue;
-      way.last_arrival = std::max(way.last_arrival, now() + prng_.Between(0, kRetransmitMax));
+      way.last_arrival = std::max(way.last_arrival, env_->now() + env_->prng().Between(0, kRetransmitMax));
       std::deque<Scheduler::Action> stalled = std::move(way.stalled);
       way.stalled.clear();
       for (Scheduler::Action& action : stalled) Transmit(session, up, std::move(action), false);
@@ -276,21 +287,24 @@ void World::PathsChanged() {
     if (!up_blocked && !down_blocked) {
       session->blocked_since = -1;
     } else if (session->blocked_since < 0) {
-      session->blocked_since = now();
-      TransportTimer(session, now());
+      session->blocked_since = env_->now();
+      TransportTimer(session, env_->now());
     }
   }
 }
 
 // Keepalive on both sides: longer than lease and margin; each end has its own timer.
-void World::TransportTimer(Session* session, Micros blocked_since) {
-  const Micros least = scenario_.lease + scenario_.lease / 50 + 2 * kSecond;
-  DeliverAfter(least + prng_.Between(0, 10 * kSecond), session->agent, [this, session, blocked_since] {
-    if (session->blocked_since == blocked_since) CloseArrivesAtAgent(session, "keepalive timed out");
-  });
-  DeliverAfter(least + prng_.Between(0, 10 * kSecond), session->home->owner, [this, session, blocked_since] {
-    if (session->blocked_since == blocked_since) CloseArrivesAtCoordinator(session);
-  });
+void Network::TransportTimer(Session* session, Micros blocked_since) {
+  const Micros least = scenario_.limits.lease + scenario_.limits.lease / 50 + 2 * kSecond;
+  execution_->DeliverAfter(least + env_->prng().Between(0, 10 * kSecond), session->agent,
+                           [this, session, blocked_since] {
+                             if (session->blocked_since == blocked_since)
+                               CloseArrivesAtAgent(session, "keepalive timed out");
+                           });
+  execution_->DeliverAfter(least + env_->prng().Between(0, 10 * kSecond), session->home->owner,
+                           [this, session, blocked_since] {
+                             if (session->blocked_since == blocked_since) CloseArrivesAtCoordinator(session);
+                           });
 }
 
 }  // namespace muster::simulation

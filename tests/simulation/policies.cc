@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
+#include "tests/simulation/cluster.h"
 #include "tests/simulation/invariants.h"
-#include "tests/simulation/world.h"
 
 namespace muster::simulation {
 namespace {
@@ -61,17 +61,16 @@ struct Policies::HomeRecord {
   Micros ran_at = -1;                       // when it last ran a round
 };
 
-Policies::Policies(const Scenario& scenario, World* world, Invariants* invariants)
-    : scenario_(scenario), world_(world), invariants_(invariants) {}
+Policies::Policies(const Scenario& scenario, const Environment* env, const Cluster* cluster,
+                   Invariants* invariants)
+    : scenario_(scenario), env_(env), cluster_(cluster), invariants_(invariants) {}
 Policies::~Policies() = default;
 
 void Policies::Fail(int number, const std::string& what) { invariants_->Fail(number, what); }
 
-void Policies::OnDisturbance() { disturbed_at_ = world_->now(); }
-
 int Policies::RoundSize(int ready) const {
-  const int size = std::min(ready, scenario_.max_nodes);
-  return size - size % scenario_.node_unit;
+  const int size = std::min(ready, scenario_.job.max_nodes);
+  return size - size % scenario_.job.node_unit;
 }
 
 // ---- who could be in a round
@@ -86,7 +85,7 @@ void Policies::OnStatus(const Session& session, const v1::AgentStatus& status) {
       status.phase() == v1::PHASE_READY && !status.offer().host().empty() && !status.has_cannot_start();
   if (!ready || host.heard_on != &session) host.ready_since = -1;  // after an absence it counts as new
   host.heard_on = &session;
-  if (ready && host.ready_since < 0) host.ready_since = world_->now();
+  if (ready && host.ready_since < 0) host.ready_since = env_->now();
   host.status = status;
   const rendezvous::State state = session.home->core.state();
   const bool undecided = state == rendezvous::State::kRunning || state == rendezvous::State::kDraining;
@@ -94,16 +93,16 @@ void Policies::OnStatus(const Session& session, const v1::AgentStatus& status) {
     const std::string round = ToString(KeyOf(status.failure().round()));
     if (host.failed_in != round) host.failed_by = kNever;
     host.failed_in = round;
-    host.failed_by = std::min(host.failed_by, world_->now() - Shorter(status.failure().age_ms() * kMillisecond));
+    host.failed_by = std::min(host.failed_by, env_->now() - Shorter(status.failure().age_ms() * kMillisecond));
   }
   if (!ready || !record.round || rounds_[*record.round].members.count(from.id()) > 0) return;
-  if (record.newcomer_since < 0) record.newcomer_since = world_->now();
+  if (record.newcomer_since < 0) record.newcomer_since = env_->now();
 }
 
 // Whether a coordinator that knows the host can use it for a round.
 bool Policies::IsCandidate(const CoordinatorHome& home, const HostProcess& host) const {
-  if (host.place >= scenario_.nodes || !host.runs() || host.zombie || host.asked_to_leave ||
-      host.asked_to_cancel) {
+  if (host.place >= scenario_.job.nodes || !host.runs() || host.fate.zombie || host.fate.asked_to_leave ||
+      host.fate.asked_to_cancel) {
     return false;
   }
   const AgentProcess* agent = host.agent;
@@ -116,19 +115,19 @@ bool Policies::IsCandidate(const CoordinatorHome& home, const HostProcess& host)
   const v1::DirectiveId& applied = it->second.status.applied();
   if (!Same(applied.epoch(), it->second.epoch) || applied.seq() < it->second.first_directive) return false;
   // An older host of the place may hold it still.
-  const auto& hosts = world_->hosts();
+  const auto& hosts = cluster_->hosts();
   return std::none_of(hosts.begin(), hosts.end(), [&](const auto& other) {
-    return other.get() != &host && scenario_.places != Places::kNone && other->place == host.place &&
+    return other.get() != &host && scenario_.job.places != Places::kNone && other->place == host.place &&
            heard.count(other->id()) > 0;
   });
 }
 
 std::vector<const HostProcess*> Policies::Newcomers(const CoordinatorHome& home, const RoundRecord& round) const {
   std::vector<const HostProcess*> newcomers;
-  for (const auto& host : world_->hosts()) {
+  for (const auto& host : cluster_->hosts()) {
     if (round.members.count(host->id()) > 0 || !IsCandidate(home, *host)) continue;
     const auto aside = round.excluded.find(host->id());
-    if (aside != round.excluded.end() && world_->now() < round.told_at + Longer(aside->second) + kSlack) continue;
+    if (aside != round.excluded.end() && env_->now() < round.told_at + Longer(aside->second) + kSlack) continue;
     newcomers.push_back(host.get());
   }
   return newcomers;
@@ -139,7 +138,7 @@ std::vector<const HostProcess*> Policies::Newcomers(const CoordinatorHome& home,
 void Policies::AfterStatus(const CoordinatorHome& home) {
   const rendezvous::State state = home.core.state();
   const bool has_round = state == rendezvous::State::kRunning || state == rendezvous::State::kDraining;
-  if (has_round) homes_[home.id].ran_at = world_->now();
+  if (has_round) homes_[home.id].ran_at = env_->now();
   CheckGrowth(home);
   CheckGathering(home);
 }
@@ -147,10 +146,11 @@ void Policies::AfterStatus(const CoordinatorHome& home) {
 // A spare that waits longer than the settle time although there is room was forgotten.
 void Policies::CheckGrowth(const CoordinatorHome& home) {
   HomeRecord& record = homes_[home.id];
-  if (!record.round || scenario_.scale_up != v1::NodeConfig::SCALE_UP_IMMEDIATE) return;
+  if (!record.round || scenario_.policy.scale_up != v1::NodeConfig::SCALE_UP_IMMEDIATE) return;
   const RoundRecord& round = rounds_[*record.round];
   // One more change would end the job.
-  if (scenario_.max_membership_changes > 0 && round.told.idle_changes() >= scenario_.max_membership_changes)
+  if (scenario_.policy.max_membership_changes > 0 &&
+      round.told.idle_changes() >= scenario_.policy.max_membership_changes)
     return;
   const bool runs = home.core.state() == rendezvous::State::kRunning && round.complete && !record.stopped &&
                     KeyOf(home.core.greatest().id()) == *record.round;
@@ -171,7 +171,7 @@ void Policies::CheckGrowth(const CoordinatorHome& home) {
       return heard == record.hosts.end() || heard->second.status.phase() != v1::PHASE_RUNNING;
     });
   };
-  if (!runs || !room || world_->now() < since + Longer(scenario_.join_settle) + kSlack || some_succeeded()) {
+  if (!runs || !room || env_->now() < since + Longer(scenario_.policy.join_settle) + kSlack || some_succeeded()) {
     record.chances = 0;
     return;
   }
@@ -184,13 +184,13 @@ void Policies::CheckGrowth(const CoordinatorHome& home) {
 // delay the round.
 void Policies::CheckGathering(const CoordinatorHome& home) {
   HomeRecord& record = homes_[home.id];
-  if (home.core.state() != rendezvous::State::kGathering || scenario_.restart_delay > 0) {
+  if (home.core.state() != rendezvous::State::kGathering || scenario_.policy.restart_delay > 0) {
     record.waits = 0;
     return;
   }
   Micros since = -1;
   int ready = 0;
-  for (const auto& host : world_->hosts()) {
+  for (const auto& host : cluster_->hosts()) {
     if (!IsCandidate(home, *host)) continue;
     since = std::max(since, record.hosts[host->id()].ready_since);
     ++ready;
@@ -199,11 +199,11 @@ void Policies::CheckGathering(const CoordinatorHome& home) {
   const bool some_prepare = std::any_of(record.hosts.begin(), record.hosts.end(), [](const auto& entry) {
     return !entry.second.status.preparing().empty();
   });
-  const HostProcess* primary = world_->HostAt(0);
-  const bool primary_leaves = primary != nullptr && primary->asked_to_leave;
-  const Micros patience = Longer(scenario_.lease + scenario_.reconnect_grace) + 2 * kSlack;
-  if (RoundSize(ready) < RoundSize(scenario_.max_nodes) || primary_leaves || some_prepare ||
-      world_->now() < since + patience) {
+  const HostProcess* primary = cluster_->HostAt(0);
+  const bool primary_leaves = primary != nullptr && primary->fate.asked_to_leave;
+  const Micros patience = Longer(scenario_.limits.lease + scenario_.limits.reconnect_grace) + 2 * kSlack;
+  if (RoundSize(ready) < RoundSize(scenario_.job.max_nodes) || primary_leaves || some_prepare ||
+      env_->now() < since + patience) {
     record.waits = 0;
     return;
   }
@@ -223,7 +223,7 @@ void Policies::OnStop(const CoordinatorHome& home, const v1::Stop& stop) {
   }
   const std::string where =
       absl::StrCat("coordinator ", home.id, " restarts round ", round.name, " for new nodes, ");
-  if (scenario_.scale_up != v1::NodeConfig::SCALE_UP_IMMEDIATE) {
+  if (scenario_.policy.scale_up != v1::NodeConfig::SCALE_UP_IMMEDIATE) {
     return Fail(7, absl::StrCat(where, "which --scale-up does not allow"));
   }
   const auto ready = std::count_if(record.hosts.begin(), record.hosts.end(), [&](const auto& entry) {
@@ -235,10 +235,10 @@ void Policies::OnStop(const CoordinatorHome& home, const v1::Stop& stop) {
     return;
   }
   const int size = RoundSize(static_cast<int>(round.members.size() + ready));
-  const bool full = size == RoundSize(scenario_.max_nodes);
-  if (full || world_->now() >= record.newcomer_since + Shorter(scenario_.join_settle)) return;
-  Fail(7, absl::StrCat(where, "but they settle for ", scenario_.join_settle / kMillisecond,
-                       " ms, and the first was ready ", (world_->now() - record.newcomer_since) / kMillisecond,
+  const bool full = size == RoundSize(scenario_.job.max_nodes);
+  if (full || env_->now() >= record.newcomer_since + Shorter(scenario_.policy.join_settle)) return;
+  Fail(7, absl::StrCat(where, "but they settle for ", scenario_.policy.join_settle / kMillisecond,
+                       " ms, and the first was ready ", (env_->now() - record.newcomer_since) / kMillisecond,
                        " ms ago"));
 }
 
@@ -266,7 +266,7 @@ void Policies::OnRun(const CoordinatorHome& home, const HostProcess& to, const v
   if (record.members.empty()) {
     record.name = ToString(key);
     record.home = home.id;
-    record.told_at = world_->now();
+    record.told_at = env_->now();
     record.told = round;
     for (const v1::Exclusion& exclusion : round.excluded()) {
       if (exclusion.left_ms() > 0) record.excluded[exclusion.host_id()] = exclusion.left_ms() * kMillisecond;
@@ -281,7 +281,7 @@ void Policies::OnRun(const CoordinatorHome& home, const HostProcess& to, const v
   const bool some_stand_by = std::any_of(maker.hosts.begin(), maker.hosts.end(), [&](const auto& entry) {
     return record.members.count(entry.first) == 0 && entry.second.ready_since >= 0;
   });
-  maker.newcomer_since = some_stand_by ? world_->now() : -1;
+  maker.newcomer_since = some_stand_by ? env_->now() : -1;
   maker.stopped = false;
   maker.chances = 0;
 }
@@ -307,7 +307,7 @@ void Policies::OnComplete(const CoordinatorHome& home, const RoundRecord& round)
 
 // A spare that is ready earlier does not displace a member that continues.
 void Policies::CheckKeptRanks(const CoordinatorHome& home, const RoundRecord& before, const RoundRecord& round) {
-  if (scenario_.places != Places::kNone) return;
+  if (scenario_.job.places != Places::kNone) return;
   const auto newcomer = std::find_if(round.members.begin(), round.members.end(),
                                      [&](const auto& member) { return before.members.count(member.first) == 0; });
   if (newcomer == round.members.end()) return;
@@ -323,14 +323,14 @@ void Policies::CheckKeptRanks(const CoordinatorHome& home, const RoundRecord& be
 void Policies::CheckPause(const RoundRecord& before, const RoundRecord& round) {
   const int fast = round.told.fast_failures();
   const bool charged = fast == before.told.fast_failures() + 1 && round.told.failures() > before.told.failures();
-  if (scenario_.restart_delay == 0 || fast < 2 || !charged || before.failures.empty()) return;
+  if (scenario_.policy.restart_delay == 0 || fast < 2 || !charged || before.failures.empty()) return;
   constexpr int kMaxDoublings = 6;  // limit of the check
-  const Micros least = (scenario_.restart_delay << std::min(fast - 2, kMaxDoublings)) / 2;
+  const Micros least = (scenario_.policy.restart_delay << std::min(fast - 2, kMaxDoublings)) / 2;
   const Micros first = before.failures.front().at;
-  if (world_->now() - first >= Shorter(std::min<Micros>(least, 30 * kSecond))) return;
+  if (env_->now() - first >= Shorter(std::min<Micros>(least, 30 * kSecond))) return;
   Fail(7,
        absl::StrCat("round ", round.name, ": ", fast, " rounds failed fast, the pause is ", least / kMillisecond,
-                    " ms or more, but the last failed ", (world_->now() - first) / kMillisecond, " ms ago"));
+                    " ms or more, but the last failed ", (env_->now() - first) / kMillisecond, " ms ago"));
 }
 
 void Policies::CheckExcluded(const CoordinatorHome& home, const RoundRecord& round) {
@@ -341,23 +341,22 @@ void Policies::CheckExcluded(const CoordinatorHome& home, const RoundRecord& rou
     sound += round.excluded.count(id) > 0 ? 0 : 1;
   }
   sound += static_cast<int>(Newcomers(home, round).size());
-  if (!taken.empty() && RoundSize(sound) >= scenario_.min_nodes) {
+  if (!taken.empty() && RoundSize(sound) >= scenario_.job.min_nodes) {
     return Fail(7, absl::StrCat("round ", round.name, ": ", taken, " is set aside, but takes part, and ", sound,
                                 " others suffice"));
   }
   for (const auto& [id, left] : round.excluded) {
     const int failed = static_cast<int>(failed_rounds_[id].size());
-    if (failed < scenario_.exclude_after || scenario_.exclude_after == 0) {
+    if (failed < scenario_.policy.exclude_after || scenario_.policy.exclude_after == 0) {
       return Fail(7, absl::StrCat("round ", round.name, ": ", id, " is set aside after ", failed,
                                   " rounds in which its workers failed"));
     }
     const RoundRecord& last = rounds_[*failed_rounds_[id].rbegin()];
     // A coordinator that restarted since may not know that end.
-    const Micros set_at = Same(last.ended_in, home.core.epoch()) ? last.ended_at : world_->now();
-    if (world_->now() + left <= set_at + Longer(scenario_.exclude_for) + kSlack) continue;
-    return Fail(
-        7, absl::StrCat("round ", round.name, ": ", id, " is set aside for ", left / kMillisecond, " ms more, ",
-                        (world_->now() - set_at) / kMillisecond, " ms after it last failed"));
+    const Micros set_at = Same(last.ended_in, home.core.epoch()) ? last.ended_at : env_->now();
+    if (env_->now() + left <= set_at + Longer(scenario_.policy.exclude_for) + kSlack) continue;
+    return Fail(7, absl::StrCat("round ", round.name, ": ", id, " is set aside for ", left / kMillisecond,
+                                " ms more, ", (env_->now() - set_at) / kMillisecond, " ms after it last failed"));
   }
 }
 
@@ -365,23 +364,24 @@ void Policies::CheckExcluded(const CoordinatorHome& home, const RoundRecord& rou
 
 void Policies::OnFailure(const WorkerProcess& worker, bool by_signal) {
   const v1::NodeConfig& config = worker.host->options.config;
-  rounds_[worker.round].failures.push_back({worker.word.at >= 0 ? worker.word.at : world_->now(),
-                                            worker.host->id(), config.hostname(), worker.rank, by_signal});
+  rounds_[worker.round].failures.push_back({worker.word.at >= 0 ? worker.word.at : env_->now(), worker.host->id(),
+                                            config.hostname(), worker.rank, by_signal});
   failed_rounds_[worker.host->id()].insert(worker.round);
 }
 
 void Policies::OnProgress(const HostProcess& host, const RoundKey& round) {
-  if (host.agent != nullptr && host.agent->runs()) rounds_[round].progressed_at = world_->now();
+  if (host.agent != nullptr && host.agent->runs()) rounds_[round].progressed_at = env_->now();
 }
 
+// The order of messages is not checked once anything but a worker's own failure has happened.
 bool Policies::Clean(const RoundRecord& round) const {
-  const bool lossy = scenario_.drop_percent + scenario_.repeat_percent + scenario_.reorder_percent > 0;
-  return round.complete && !lossy && disturbed_at_ < round.told_at;
+  const bool lossy = scenario_.network.lossy();
+  return round.complete && !lossy && env_->disturbed_at() < round.told_at;
 }
 
 // Then the worker's own time of its failure differs.
 bool Policies::ClockWasSetIn(const RoundRecord& round) const {
-  return scenario_.early_words_percent > 0 && world_->clock_set_at() >= round.told_at;
+  return scenario_.workers.early_words_percent > 0 && cluster_->wall_clock_set_at() >= round.told_at;
 }
 
 // Latest time of this round's first failure as known to this coordinator: arrival of a report minus the age in it.
@@ -434,25 +434,25 @@ void Policies::OnVerdict(const CoordinatorHome& home, const v1::Verdict& verdict
 void Policies::CheckTooFew(const CoordinatorHome& home, const v1::Verdict& verdict) {
   int ready = 0;
   if (std::sscanf(verdict.reason().c_str(), "too few nodes: %d of", &ready) != 1) return;
-  if (RoundSize(ready) >= scenario_.min_nodes) {
+  if (RoundSize(ready) >= scenario_.job.min_nodes) {
     return Fail(7, absl::StrCat("the verdict is \"", verdict.reason(), "\", but they suffice"));
   }
   const Micros ran_at = homes_[home.id].ran_at;
-  if (ran_at < 0 || world_->now() - ran_at >= Shorter(scenario_.rejoin_timeout)) return;
-  Fail(7, absl::StrCat("the verdict is \"", verdict.reason(), "\", ", (world_->now() - ran_at) / kMillisecond,
+  if (ran_at < 0 || env_->now() - ran_at >= Shorter(scenario_.limits.rejoin_timeout)) return;
+  Fail(7, absl::StrCat("the verdict is \"", verdict.reason(), "\", ", (env_->now() - ran_at) / kMillisecond,
                        " ms after a round had ended"));
 }
 
 void Policies::CheckBudget(const v1::Verdict& verdict) {
   int failed = 0;
   for (const auto& [key, round] : rounds_) {
-    const bool counts = scenario_.restart_window == 0 || round.ended_at < 0 ||
-                        world_->now() <= round.ended_at + Longer(scenario_.restart_window) + 10 * kSlack;
+    const bool counts = scenario_.policy.restart_window == 0 || round.ended_at < 0 ||
+                        env_->now() <= round.ended_at + Longer(scenario_.policy.restart_window) + 10 * kSlack;
     failed += counts && !round.failures.empty() ? 1 : 0;
   }
-  if (failed > scenario_.max_restarts) return;
+  if (failed > scenario_.policy.max_restarts) return;
   Fail(7, absl::StrCat("the verdict is ", verdict.exit_code(), " after ", failed,
-                       " failed rounds; --max-restarts is ", scenario_.max_restarts));
+                       " failed rounds; --max-restarts is ", scenario_.policy.max_restarts));
 }
 
 void Policies::CheckNoProgress(const v1::Verdict& verdict) {
@@ -468,7 +468,7 @@ void Policies::CheckNoProgress(const v1::Verdict& verdict) {
   if (by_progress && seen < kRestartsWithoutProgress) {
     Fail(7, absl::StrCat("the verdict is ", verdict.exit_code(), " after ", seen, " rounds"));
   }
-  if (!by_progress && static_cast<int>(rounds_.size()) <= scenario_.max_membership_changes) {
+  if (!by_progress && static_cast<int>(rounds_.size()) <= scenario_.policy.max_membership_changes) {
     Fail(7, absl::StrCat("the verdict is ", verdict.exit_code(), " after ", rounds_.size(), " rounds"));
   }
 }

@@ -26,12 +26,13 @@ struct HostProcess;
 struct RoundKey;
 struct Session;
 struct WorkerProcess;
+class Cluster;
+class Environment;
 class Invariants;
-class World;
 
 class Policies {
  public:
-  Policies(const Scenario& scenario, World* world, Invariants* invariants);
+  Policies(const Scenario& scenario, const Environment* env, const Cluster* cluster, Invariants* invariants);
   ~Policies();
 
   // A status has arrived: before and after the coordinator's decision.
@@ -41,8 +42,6 @@ class Policies {
   // The failure of a worker, not of its leftovers.
   void OnFailure(const WorkerProcess& worker, bool by_signal);
   void OnProgress(const HostProcess& host, const RoundKey& round);
-  // Any event other than a worker's own failure; the order of messages then no longer concerns the policies.
-  void OnDisturbance();
 
  private:
   struct WorkerFailure {
@@ -80,13 +79,13 @@ class Policies {
   void Fail(int number, const std::string& what);
 
   const Scenario& scenario_;
-  World* world_;
+  const Environment* env_;
+  const Cluster* cluster_;
   Invariants* invariants_;
   std::map<RoundKey, RoundRecord> rounds_;
   std::map<int, HomeRecord> homes_;
   std::map<std::string, std::set<RoundKey>> failed_rounds_;  // by the host whose workers failed in them
   std::set<std::string> verdicts_;                           // their reasons
-  Micros disturbed_at_ = -1;
 };
 
 }  // namespace muster::simulation

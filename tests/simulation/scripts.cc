@@ -16,18 +16,19 @@ constexpr int64_t kWorstDriftPpm = 5000;
 
 }  // namespace
 
-Scripts::Scripts(World* world) : world_(world), prng_(world->scenario().seed ^ kOwnStream) {}
+Scripts::Scripts(World* world)
+    : world_(world), env_(&world->env()), cluster_(&world->cluster()), prng_(env_->scenario().seed ^ kOwnStream) {}
 
 void Scripts::After(Micros delay, void (Scripts::*what)()) {
-  world_->scheduler().After(delay, [this, what] {
+  env_->scheduler().After(delay, [this, what] {
     if (!stopped_) (this->*what)();
   });
 }
 
 void Scripts::Begin() {
-  const Scenario& s = world_->scenario();
+  const Scenario& s = env_->scenario();
   const Micros first = prng_.Between(2, 10) * kSecond;
-  switch (s.script) {
+  switch (s.script.kind) {
     case Script::kNone:
       return;
     case Script::kFreezeWholeNode:
@@ -38,7 +39,7 @@ void Scripts::Begin() {
       return After(first, &Scripts::MoveCoordinator);
     case Script::kFarewellTwice:
       // Without the third node the first round waits for a lease and its margin.
-      return After(first + s.lease + 2 * kSecond, &Scripts::EndPrimary);
+      return After(first + s.limits.lease + 2 * kSecond, &Scripts::EndPrimary);
     case Script::kRunUnheard:
       return After(first, &Scripts::FailAMember);
     case Script::kSplitNames:
@@ -51,9 +52,9 @@ void Scripts::Begin() {
 }
 
 HostProcess* Scripts::AnyMember() {
-  const int first = world_->scenario().coordinator_alone ? 0 : 1;
-  if (world_->place_count() <= first) return nullptr;
-  return world_->HostAt(static_cast<int>(prng_.Between(first, world_->place_count() - 1)));
+  const int first = env_->scenario().job.coordinator_alone ? 0 : 1;
+  if (cluster_->place_count() <= first) return nullptr;
+  return cluster_->HostAt(static_cast<int>(prng_.Between(first, cluster_->place_count() - 1)));
 }
 
 // The whole node freezes: only the kernel's timer ends its workers.
@@ -61,58 +62,58 @@ void Scripts::FreezeWholeNode() {
   After(prng_.Between(15, 25) * kSecond, &Scripts::FreezeWholeNode);
   HostProcess* host = AnyMember();
   if (host == nullptr || host->agent == nullptr || !host->runs() || !host->agent->runs()) return;
-  world_->Note("fault", absl::StrCat("script: freezes all of ", host->name));
-  const Micros outage = 3 * world_->scenario().lease;
-  world_->Freeze(host, outage);
-  world_->Freeze(host->agent, outage);
+  env_->Note("fault", absl::StrCat("script: freezes all of ", host->name));
+  const Micros outage = 3 * env_->scenario().limits.lease;
+  world_->execution().Freeze(host, outage);
+  world_->execution().Freeze(host->agent, outage);
 }
 
 // A node is cut off, its place gets another host, and the old one returns beside it.
 void Scripts::SendAwayAndBack() {
   After(prng_.Exponential(6 * kSecond) + kSecond, &Scripts::SendAwayAndBack);
-  const Micros lease = world_->scenario().lease;
+  const Micros lease = env_->scenario().limits.lease;
   HostProcess* host = AnyMember();
-  if (host == nullptr || world_->ForgetsAZombie(host->place)) return;
-  const auto& hosts = world_->hosts();
-  if (std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->zombie && h->alive; })) return;
-  world_->Note("fault", absl::StrCat("script: sends ", host->name, " away"));
+  if (host == nullptr || world_->platform().ForgetsAZombie(host->place)) return;
+  const auto& hosts = cluster_->hosts();
+  if (std::any_of(hosts.begin(), hosts.end(), [](const auto& h) { return h->fate.zombie && h->alive; })) return;
+  env_->Note("fault", absl::StrCat("script: sends ", host->name, " away"));
   const Micros away = prng_.Between(lease / 4, 3 * lease);
-  world_->Cut(host->machine, true, true, away);
-  world_->scheduler().After(prng_.Between(100 * kMillisecond, away), [this, host] {
-    if (!stopped_ && world_->HostAt(host->place) == host) world_->Replace(host->place, false);
+  world_->network().Cut(host->machine, true, true, away);
+  env_->scheduler().After(prng_.Between(100 * kMillisecond, away), [this, host] {
+    if (!stopped_ && cluster_->HostAt(host->place) == host) world_->platform().Replace(host->place, false);
   });
 }
 
 // The coordinator's name leads to another machine while no node reaches the old one; then it leads back to the old
 // one, which missed everything since.
 void Scripts::MoveCoordinator() {
-  AloneProcess* alone = world_->alone();
+  AloneProcess* alone = world_->coordinators().current();
   if (alone == nullptr) return After(kSecond, &Scripts::MoveCoordinator);
-  const Micros lease = world_->scenario().lease;
+  const Micros lease = env_->scenario().limits.lease;
   Machine* first = alone->machine;
-  world_->Cut(first, true, true, kForever);
-  Machine* second = world_->MoveCoordinator();
+  world_->network().Cut(first, true, true, kForever);
+  Machine* second = world_->coordinators().Move();
   // Not for so long that the isolated old one gives up the job.
-  world_->scheduler().After(prng_.Between(lease / 2, 2 * lease + lease / 2), [this, first, second] {
+  env_->scheduler().After(prng_.Between(lease / 2, 2 * lease + lease / 2), [this, first, second] {
     if (!stopped_) MoveBack(first, second);
   });
 }
 
 void Scripts::MoveBack(Machine* first, Machine* second) {
-  world_->Cut(second, true, true, kForever);
-  world_->Mend(first);
-  world_->MoveCoordinatorTo(first);
+  world_->network().Cut(second, true, true, kForever);
+  world_->network().Mend(first);
+  world_->coordinators().MoveTo(first);
   After(prng_.Between(5, 15) * kSecond, &Scripts::MoveCoordinator);
   // At that moment one of the round's nodes is away and another one fails.
   HostProcess* away = AnyMember();
   if (away == nullptr) return;
-  const Micros lease = world_->scenario().lease;
-  world_->Cut(away->machine, true, true, prng_.Between(lease / 3, lease));
-  world_->scheduler().After(prng_.Between(100 * kMillisecond, lease / 2), [this, away] {
+  const Micros lease = env_->scenario().limits.lease;
+  world_->network().Cut(away->machine, true, true, prng_.Between(lease / 3, lease));
+  env_->scheduler().After(prng_.Between(100 * kMillisecond, lease / 2), [this, away] {
     HostProcess* failing = AnyMember();
     if (stopped_ || failing == nullptr || failing == away || failing->workers.empty()) return;
     WorkerProcess* worker = failing->workers.front();
-    if (worker->executing && !worker->dead) world_->FailWorker(worker, world_->DrawFailure());
+    if (worker->executing && !worker->dead) world_->workers().Fail(worker, world_->workers().DrawFailure());
   });
 }
 
@@ -120,30 +121,31 @@ void Scripts::MoveBack(Machine* first, Machine* second) {
 // lost, so that the coordinator stays for a moment. A third node comes and learns of the round, but does not get
 // the farewell.
 void Scripts::EndPrimary() {
-  HostProcess* primary = world_->HostAt(0);
-  HostProcess* other = world_->HostAt(1);
+  HostProcess* primary = cluster_->HostAt(0);
+  HostProcess* other = cluster_->HostAt(1);
   if (primary == nullptr || primary->agent == nullptr || other == nullptr) return;
   farewell_ = Farewell::kAwaitsSuccessor;
   old_coordinator_ = primary->agent;
   sent_away_ = other->machine;
-  world_->Cut(sent_away_, true, false, kForever);
-  world_->Note("fault", "script: the primary's main process dies");
-  world_->KillHost(primary);
-  world_->scheduler().After(prng_.Between(20, 400) * kMillisecond, [this] {
-    const int place = world_->scenario().late_place;
-    if (!stopped_ && world_->HostAt(place) == nullptr) world_->StartHost(place, world_->places_[place].machine);
+  world_->network().Cut(sent_away_, true, false, kForever);
+  env_->Note("fault", "script: the primary's main process dies");
+  world_->deaths().KillHost(primary);
+  env_->scheduler().After(prng_.Between(20, 400) * kMillisecond, [this] {
+    const int place = env_->scenario().script.late_place;
+    if (!stopped_ && cluster_->HostAt(place) == nullptr)
+      world_->platform().StartHost(place, cluster_->MachineOf(place));
   });
   After(kLook, &Scripts::CutOffWhoHasHeard);
 }
 
 void Scripts::CutOffWhoHasHeard() {
   if (old_coordinator_->alive) return After(kLook, &Scripts::CutOffWhoHasHeard);
-  world_->Cut(sent_away_, true, true, kForever);
+  world_->network().Cut(sent_away_, true, true, kForever);
 }
 
 // The successor's round is one of its own node and the third.
 void Scripts::OnRound(int) {
-  if (!stopped_ && world_->scenario().script == Script::kRunUnheard) return CutOffFromRun();
+  if (!stopped_ && env_->scenario().script.kind == Script::kRunUnheard) return CutOffFromRun();
   if (stopped_ || farewell_ != Farewell::kAwaitsSuccessor) return;
   farewell_ = Farewell::kDone;
   After(prng_.Between(300 * kMillisecond, 2 * kSecond), &Scripts::BringBackTheOld);
@@ -151,13 +153,13 @@ void Scripts::OnRound(int) {
 
 // The successor's whole machine is lost, the third node is cut off, and the node with the farewell returns.
 void Scripts::BringBackTheOld() {
-  HostProcess* primary = world_->HostAt(0);
-  HostProcess* third = world_->HostAt(world_->scenario().late_place);
+  HostProcess* primary = cluster_->HostAt(0);
+  HostProcess* third = cluster_->HostAt(env_->scenario().script.late_place);
   if (primary == nullptr || third == nullptr) return;
-  const Micros lease = world_->scenario().lease;
-  world_->Cut(third->machine, true, true, prng_.Between(lease, 2 * lease));
-  world_->Mend(sent_away_);
-  world_->PowerOff(primary->machine);
+  const Micros lease = env_->scenario().limits.lease;
+  world_->network().Cut(third->machine, true, true, prng_.Between(lease, 2 * lease));
+  world_->network().Mend(sent_away_);
+  world_->deaths().PowerOff(primary->machine);
 }
 
 // A member does not get the RUN that is just being sent, nor anything later, but its statuses arrive: its lease is
@@ -165,41 +167,41 @@ void Scripts::BringBackTheOld() {
 void Scripts::CutOffFromRun() {
   HostProcess* member = prng_.Chance(60) ? AnyMember() : nullptr;
   if (member == nullptr) return;
-  world_->Note("fault", absl::StrCat("script: ", member->name, " hears of no round"));
-  world_->Cut(member->machine, false, true, prng_.Between(76, 79) * kSecond);
+  env_->Note("fault", absl::StrCat("script: ", member->name, " hears of no round"));
+  world_->network().Cut(member->machine, false, true, prng_.Between(76, 79) * kSecond);
 }
 
 // The coordinator's name leads some nodes to a second one, which has just started; the others stay with the first.
 // The two do not last long enough to go on separately: half a lease later the second is gone, and all names lead
 // to the first again.
 void Scripts::SplitNames() {
-  AloneProcess* alone = world_->alone();
+  AloneProcess* alone = world_->coordinators().current();
   if (alone == nullptr) return After(kSecond, &Scripts::SplitNames);
-  Machine* second = world_->StartSecondCoordinator();
-  const int count = static_cast<int>(prng_.Between(1, world_->place_count() - 1));
+  Machine* second = world_->coordinators().StartSecond();
+  const int count = static_cast<int>(prng_.Between(1, cluster_->place_count() - 1));
   for (int i = 0; i < count; ++i) {
     HostProcess* host = AnyMember();
     if (host == nullptr) continue;
-    world_->Note("fault", absl::StrCat("script: the name leads ", host->name, " to m", second->id));
+    env_->Note("fault", absl::StrCat("script: the name leads ", host->name, " to m", second->id));
     host->machine->name_leads_to = second;
-    if (host->agent != nullptr) world_->ResetSession(host->agent);
+    if (host->agent != nullptr) world_->network().ResetSession(host->agent);
   }
-  const Micros lease = world_->scenario().lease;
-  world_->scheduler().After(prng_.Between(lease / 10, lease * 2 / 5), [this, second] {
+  const Micros lease = env_->scenario().limits.lease;
+  env_->scheduler().After(prng_.Between(lease / 10, lease * 2 / 5), [this, second] {
     if (!stopped_) JoinNames(second);
   });
 }
 
 void Scripts::JoinNames(Machine* second) {
-  world_->LeadNamesHome();
-  world_->EndSecondCoordinator(second);
+  world_->coordinators().LeadNamesHome();
+  world_->coordinators().EndSecond(second);
   After(prng_.Between(3, 12) * kSecond, &Scripts::SplitNames);
 }
 
 // A node joins a group that runs without it. Without a free port it never gets ready.
 void Scripts::BringNewcomer() {
-  const int place = world_->scenario().late_place;
-  if (world_->HostAt(place) == nullptr) world_->StartHost(place, world_->places_[place].machine);
+  const int place = env_->scenario().script.late_place;
+  if (cluster_->HostAt(place) == nullptr) world_->platform().StartHost(place, cluster_->MachineOf(place));
   After(prng_.Between(6, 10) * kSecond, &Scripts::FailAMember);
 }
 
@@ -208,7 +210,7 @@ void Scripts::FailAMember() {
   HostProcess* host = AnyMember();
   if (host == nullptr || host->workers.empty()) return;
   WorkerProcess* worker = host->workers.front();
-  if (worker->executing && !worker->dead) world_->FailWorker(worker, world_->DrawFailure());
+  if (worker->executing && !worker->dead) world_->workers().Fail(worker, world_->workers().DrawFailure());
 }
 
 // Host and agent of a node are stopped while all its workers succeed, and continue when its lease is nearly over:
@@ -217,24 +219,24 @@ void Scripts::SleepThroughExits() {
   After(prng_.Between(5, 15) * kSecond, &Scripts::SleepThroughExits);
   HostProcess* host = AnyMember();
   if (host == nullptr || host->agent == nullptr || !host->runs() || !host->agent->runs()) return;
-  world_->Note("fault", absl::StrCat("script: ", host->name, " sleeps while its workers end"));
-  const Micros lease = world_->scenario().lease;
+  env_->Note("fault", absl::StrCat("script: ", host->name, " sleeps while its workers end"));
+  const Micros lease = env_->scenario().limits.lease;
   const Micros outage = prng_.Between(lease * 7 / 10, lease * 98 / 100);
-  world_->Freeze(host, outage);
-  world_->Freeze(host->agent, outage);
+  world_->execution().Freeze(host, outage);
+  world_->execution().Freeze(host->agent, outage);
   const auto end_well = [this](const HostProcess& of) {
     for (WorkerProcess* worker : of.workers) {
-      if (worker->executing && !worker->dead && prng_.Chance(90)) world_->FailWorker(worker, {});
+      if (worker->executing && !worker->dead && prng_.Chance(90)) world_->workers().Fail(worker, {});
     }
   };
   end_well(*host);
   if (!prng_.Chance(40)) return;
   // The workers of all other nodes succeed too, and the node wakes with an order to leave.
-  for (const auto& other : world_->hosts()) {
+  for (const auto& other : cluster_->hosts()) {
     if (other->alive && other.get() != host) end_well(*other);
   }
-  world_->scheduler().After(outage / 2, [this, host] {
-    if (!stopped_ && host->alive) world_->SignalHost(host, SIGTERM);
+  env_->scheduler().After(outage / 2, [this, host] {
+    if (!stopped_ && host->alive) world_->host_shell().Signal(host, SIGTERM);
   });
 }
 
@@ -243,40 +245,42 @@ void Scripts::SleepThroughExits() {
 namespace {
 
 void Quiet(Scenario& s) {
-  s.weight.fill(0);
-  s.peers_fail_too = false;
-  s.fails_percent = s.drop_percent = s.repeat_percent = s.reorder_percent = 0;
-  s.preflight_timeout = s.gpu_release_timeout = s.deadline = s.strangers_every = s.wall_skew = 0;
-  s.cannot_start_percent = 0;
-  s.kill_coordinator_at_round_percent = s.cut_off_at_round_percent = s.kill_coordinator_in_drain_percent = 0;
-  s.kill_node_in_drain_percent = s.trouble_at_verdict_percent = 0;
-  s.only_agents_die = false;
-  s.node_unit = 1;
-  s.observers = 0;
-  s.max_restarts = 100;
-  s.max_node_losses = 1000;
-  s.max_membership_changes = 0;
-  s.exclude_after = 0;
-  s.restart_delay = 0;
-  s.progress_within = 0;
+  s.faults.weight.fill(0);
+  s.workers.peers_fail_too = false;
+  s.workers.fails_percent = s.network.drop_percent = s.network.repeat_percent = s.network.reorder_percent = 0;
+  s.fitness.preflight_timeout = s.fitness.gpu_release_timeout = s.deadline.at = s.unwelcome.strangers_every =
+      s.clocks.wall_skew = 0;
+  s.unwelcome.cannot_start_percent = 0;
+  s.faults.kill_coordinator_at_round_percent = s.faults.cut_off_at_round_percent =
+      s.faults.kill_coordinator_in_drain_percent = 0;
+  s.faults.kill_node_in_drain_percent = s.faults.trouble_at_verdict_percent = 0;
+  s.faults.only_agents_die = false;
+  s.job.node_unit = 1;
+  s.job.observers = 0;
+  s.policy.max_restarts = 100;
+  s.policy.max_node_losses = 1000;
+  s.policy.max_membership_changes = 0;
+  s.policy.exclude_after = 0;
+  s.policy.restart_delay = 0;
+  s.workers.progress_within = 0;
 }
 
 void DrawSmallJob(Prng& prng, Scenario& s) {
   Quiet(s);
-  s.nodes = s.max_nodes = static_cast<int>(prng.Between(2, 4));
-  s.min_nodes = std::max(1, s.nodes - 1);
-  s.slots = 1;
-  s.places = prng.Chance(50) ? Places::kSpec : Places::kByRank;
-  s.lease = prng.Between(4, 10) * kSecond;
-  s.run_time = prng.Between(15, 40) * kSecond;
-  s.fault_phase = prng.Between(40, 80) * kSecond;
-  s.shutdown_grace = prng.Skewed(100 * kMillisecond, 2 * kSecond);
-  s.delay = prng.Skewed(100, 2 * kMillisecond);
-  s.exec_delay = prng.Skewed(500, 10 * kMillisecond);
-  s.late_start = 100 * kMillisecond;
-  s.join_settle = 0;
-  s.last_call = prng.Skewed(kMillisecond, kSecond);
-  s.scale_up = 0;
+  s.job.nodes = s.job.max_nodes = static_cast<int>(prng.Between(2, 4));
+  s.job.min_nodes = std::max(1, s.job.nodes - 1);
+  s.job.slots = 1;
+  s.job.places = prng.Chance(50) ? Places::kSpec : Places::kByRank;
+  s.limits.lease = prng.Between(4, 10) * kSecond;
+  s.workers.run_time = prng.Between(15, 40) * kSecond;
+  s.faults.phase = prng.Between(40, 80) * kSecond;
+  s.limits.shutdown_grace = prng.Skewed(100 * kMillisecond, 2 * kSecond);
+  s.network.delay = prng.Skewed(100, 2 * kMillisecond);
+  s.workers.exec_delay = prng.Skewed(500, 10 * kMillisecond);
+  s.faults.late_start = 100 * kMillisecond;
+  s.policy.join_settle = 0;
+  s.limits.last_call = prng.Skewed(kMillisecond, kSecond);
+  s.policy.scale_up = 0;
 }
 
 }  // namespace
@@ -284,99 +288,99 @@ void DrawSmallJob(Prng& prng, Scenario& s) {
 // More hosts than the threshold for deferred decisions and longer heartbeat intervals. Rare and short: such a seed
 // costs as much as hundreds of others.
 void DrawManyHosts(Prng prng, Scenario& s) {
-  if (prng.Below(5000) != 0 || s.lease == 0) return;
+  if (prng.Below(5000) != 0 || s.limits.lease == 0) return;
   DrawSmallJob(prng, s);
-  s.script = Script::kNone;
-  s.late_place = s.portless_place = -1;
+  s.script.kind = Script::kNone;
+  s.script.late_place = s.script.portless_place = -1;
   s.mix = "several hundred hosts";
-  s.coordinator_alone = prng.Chance(30);
-  s.nodes = s.max_nodes = static_cast<int>(prng.Between(300, 600));
-  s.min_nodes = s.max_nodes - static_cast<int>(prng.Between(0, 20));
-  s.run_time = prng.Between(4, 8) * kSecond;
-  s.fault_phase = 10 * kSecond;
-  s.fault_gap = 3 * kSecond;
+  s.job.coordinator_alone = prng.Chance(30);
+  s.job.nodes = s.job.max_nodes = static_cast<int>(prng.Between(300, 600));
+  s.job.min_nodes = s.job.max_nodes - static_cast<int>(prng.Between(0, 20));
+  s.workers.run_time = prng.Between(4, 8) * kSecond;
+  s.faults.phase = 10 * kSecond;
+  s.faults.gap = 3 * kSecond;
   for (const Fault fault : {Fault::kWorkerFails, Fault::kKillHost, Fault::kKillAgent, Fault::kReset,
                             Fault::kKillCoordinator, Fault::kCutBoth, Fault::kKillNode}) {
-    s.weight[static_cast<int>(fault)] = 1;
+    s.faults.weight[static_cast<int>(fault)] = 1;
   }
-  s.outage_low = s.lease / 8;
-  s.outage_high = 2 * s.lease;
+  s.faults.outage_low = s.limits.lease / 8;
+  s.faults.outage_high = 2 * s.limits.lease;
 }
 
 void DrawScript(Prng prng, Scenario& s) {
-  if (!prng.Chance(10) || s.lease == 0 || s.nodes > 16) return;
+  if (!prng.Chance(10) || s.limits.lease == 0 || s.job.nodes > 16) return;
   DrawSmallJob(prng, s);
-  s.another_job_percent = 0;  // else wrong addresses at the start may be the only event
+  s.detours.another_job_percent = 0;  // else wrong addresses at the start may be the only event
   switch (prng.Below(8)) {
     case 0:
-      s.script = Script::kFreezeWholeNode;
+      s.script.kind = Script::kFreezeWholeNode;
       s.mix = "all of a node is frozen, by the worst of clocks";
-      s.coordinator_alone = prng.Chance(50);
-      s.lease = 10 * kSecond;
-      s.drift_ppm = kWorstDriftPpm;
-      s.worst_clocks = true;
-      s.shutdown_grace = 100 * kMillisecond;
-      s.term_slow_percent = s.term_ignored_percent = s.descendants_percent = 0;
-      s.delay = 200;
-      s.exec_delay = kMillisecond;
+      s.job.coordinator_alone = prng.Chance(50);
+      s.limits.lease = 10 * kSecond;
+      s.clocks.drift_ppm = kWorstDriftPpm;
+      s.clocks.worst = true;
+      s.limits.shutdown_grace = 100 * kMillisecond;
+      s.workers.term_slow_percent = s.workers.term_ignored_percent = s.workers.descendants_percent = 0;
+      s.network.delay = 200;
+      s.workers.exec_delay = kMillisecond;
       break;
     case 1:
-      s.script = Script::kSendAwayAndBack;
+      s.script.kind = Script::kSendAwayAndBack;
       s.mix = "old hosts come back beside those that stand for them";
-      s.coordinator_alone = prng.Chance(50);
+      s.job.coordinator_alone = prng.Chance(50);
       break;
     case 2:
-      s.script = Script::kMoveCoordinator;
+      s.script.kind = Script::kMoveCoordinator;
       s.mix = "the coordinator moves, and moves back";
-      s.coordinator_alone = true;
+      s.job.coordinator_alone = true;
       break;
     case 3:
-      s.script = Script::kRunUnheard;
+      s.script.kind = Script::kRunUnheard;
       s.mix = "a member hears of no round";
-      s.coordinator_alone = prng.Chance(50);
-      s.lease = prng.Between(170, 240) * kSecond;
-      s.coordinator_timeout = s.rejoin_timeout = 2 * s.lease;
-      s.run_time = prng.Between(60, 120) * kSecond;
-      s.fault_phase = prng.Between(150, 300) * kSecond;
+      s.job.coordinator_alone = prng.Chance(50);
+      s.limits.lease = prng.Between(170, 240) * kSecond;
+      s.limits.coordinator_timeout = s.limits.rejoin_timeout = 2 * s.limits.lease;
+      s.workers.run_time = prng.Between(60, 120) * kSecond;
+      s.faults.phase = prng.Between(150, 300) * kSecond;
       break;
     case 4:
-      s.script = Script::kSplitNames;
+      s.script.kind = Script::kSplitNames;
       s.mix = "a name leads some elsewhere";
-      s.coordinator_alone = true;
+      s.job.coordinator_alone = true;
       break;
     case 5:
-      s.script = Script::kLateNewcomer;
+      s.script.kind = Script::kLateNewcomer;
       s.mix = "a newcomer comes late";
-      s.coordinator_alone = prng.Chance(50);
-      s.nodes = s.max_nodes = static_cast<int>(prng.Between(3, 4));
-      s.min_nodes = s.max_nodes - 1;
-      s.late_place = s.nodes - 1;
-      s.rejoin_timeout = 20 * kSecond;
+      s.job.coordinator_alone = prng.Chance(50);
+      s.job.nodes = s.job.max_nodes = static_cast<int>(prng.Between(3, 4));
+      s.job.min_nodes = s.job.max_nodes - 1;
+      s.script.late_place = s.job.nodes - 1;
+      s.limits.rejoin_timeout = 20 * kSecond;
       if (prng.Chance(50)) {  // and never gets ready
-        s.portless_place = s.late_place;
+        s.script.portless_place = s.script.late_place;
       } else {  // and is taken in after the settle time: there is room
-        s.places = Places::kByRank;
-        ++s.max_nodes;
-        s.join_settle = prng.Skewed(500 * kMillisecond, 5 * kSecond);
+        s.job.places = Places::kByRank;
+        ++s.job.max_nodes;
+        s.policy.join_settle = prng.Skewed(500 * kMillisecond, 5 * kSecond);
       }
       break;
     case 6:
-      s.script = Script::kWakeAfterExit;
+      s.script.kind = Script::kWakeAfterExit;
       s.mix = "a host sleeps while its workers end";
-      s.coordinator_alone = prng.Chance(50);
-      s.slots = static_cast<int>(prng.Between(1, 2));
+      s.job.coordinator_alone = prng.Chance(50);
+      s.job.slots = static_cast<int>(prng.Between(1, 2));
       break;
     default:
-      s.script = Script::kFarewellTwice;
+      s.script.kind = Script::kFarewellTwice;
       s.mix = "the primary ends, and so does its successor";
-      s.coordinator_alone = false;
-      s.nodes = s.max_nodes = 3;
-      s.min_nodes = s.late_place = 2;
-      s.lease = prng.Between(8, 10) * kSecond;
-      s.run_time = prng.Between(40, 60) * kSecond;
-      s.last_call = kMillisecond;
-      s.replace_low = 1100 * kMillisecond;  // the old one lasts for a moment
-      s.replace_high = 2 * kSecond;
+      s.job.coordinator_alone = false;
+      s.job.nodes = s.job.max_nodes = 3;
+      s.job.min_nodes = s.script.late_place = 2;
+      s.limits.lease = prng.Between(8, 10) * kSecond;
+      s.workers.run_time = prng.Between(40, 60) * kSecond;
+      s.limits.last_call = kMillisecond;
+      s.faults.replace_low = 1100 * kMillisecond;  // the old one lasts for a moment
+      s.faults.replace_high = 2 * kSecond;
       break;
   }
 }

@@ -9,6 +9,8 @@ namespace muster::simulation {
 struct AgentProcess;
 struct HostProcess;
 struct Machine;
+class Cluster;
+class Environment;
 class World;
 
 class Scripts {
@@ -37,6 +39,8 @@ class Scripts {
   HostProcess* AnyMember();
 
   World* world_;
+  Environment* env_;
+  Cluster* cluster_;
   Prng prng_;
   bool stopped_ = false;
   // State of the script that ends the primary twice.

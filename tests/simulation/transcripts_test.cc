@@ -39,35 +39,35 @@ Scenario SmallJob() {
   Scenario s;
   s.seed = 7;
   s.mix = "a story";
-  s.nodes = s.min_nodes = s.max_nodes = 2;
-  s.max_restarts = 3;
-  s.lease = 4 * kSecond;
-  s.run_time = 8 * kSecond;
-  s.term_exits_zero_percent = 100;
-  s.fault_phase = 30 * kSecond;
-  s.replace_low = s.replace_high = kSecond;
+  s.job.nodes = s.job.min_nodes = s.job.max_nodes = 2;
+  s.policy.max_restarts = 3;
+  s.limits.lease = 4 * kSecond;
+  s.workers.run_time = 8 * kSecond;
+  s.workers.term_exits_zero_percent = 100;
+  s.faults.phase = 30 * kSecond;
+  s.faults.replace_low = s.faults.replace_high = kSecond;
   // Faults may happen, since those of the stories do; the random ones come too late.
-  s.weight[static_cast<int>(Fault::kWorkerFails)] = 1;
-  s.fault_gap = 1000 * s.fault_phase;
+  s.faults.weight[static_cast<int>(Fault::kWorkerFails)] = 1;
+  s.faults.gap = 1000 * s.faults.phase;
   return s;
 }
 
-WorkerProcess* WorkerOf(World* world, int place) { return world->HostAt(place)->workers.at(0); }
+WorkerProcess* WorkerOf(World* world, int place) { return world->cluster().HostAt(place)->workers.at(0); }
 
 void FailWith(World* world, int place, int code) {
   host::Ending ending;
   ending.number = code;
-  world->FailWorker(WorkerOf(world, place), ending);
+  world->workers().Fail(WorkerOf(world, place), ending);
 }
 
 // The member of the round that is not on node 0.
 Machine* OtherMember(World* world) {
   int place = 1;
-  while (world->HostAt(place)->workers.empty()) ++place;
-  return world->HostAt(place)->machine;
+  while (world->cluster().HostAt(place)->workers.empty()) ++place;
+  return world->cluster().HostAt(place)->machine;
 }
 
-void WithoutPlaces(Scenario* s) { s->places = Places::kNone; }
+void WithoutPlaces(Scenario* s) { s->job.places = Places::kNone; }
 
 const std::vector<Story>& Stories() {
   static const std::vector<Story> stories = {
@@ -82,7 +82,7 @@ const std::vector<Story>& Stories() {
        .about = "A worker of node 1 exits with 7, and no restart is allowed: all nodes exit with 7.",
        .shows = "verdict 7",
        .act = [](World* world) { FailWith(world, 1, 7); },
-       .shape = [](Scenario* s) { s->max_restarts = 0; }},
+       .shape = [](Scenario* s) { s->policy.max_restarts = 0; }},
       {.name = "node_is_lost",
        .about =
            "The machine of node 1 loses power, and a new one takes its place. Node 0, on which the coordinator "
@@ -90,22 +90,22 @@ const std::vector<Story>& Stories() {
            "gets no answer of another member and stops its workers by its own lease. The next round begins once "
            "the lease of the lost node has ended.",
        .shows = "starts h1.2",
-       .act = [](World* world) { world->PowerOff(world->HostAt(1)->machine); }},
+       .act = [](World* world) { world->deaths().PowerOff(world->cluster().HostAt(1)->machine); }},
       {.name = "host_is_killed",
        .about =
            "The host of node 1 is killed. Its agent ends the workers and reports it, so nobody waits for a lease.",
        .shows = "round 2",
-       .act = [](World* world) { world->KillHost(world->HostAt(1)); }},
+       .act = [](World* world) { world->deaths().KillHost(world->cluster().HostAt(1)); }},
       {.name = "agent_is_killed",
        .about = "The agent of node 1 is killed. Its host starts another one; the workers run on.",
        .shows = "agent 2 takes over",
-       .act = [](World* world) { world->KillAgent(world->HostAt(1)->agent); }},
+       .act = [](World* world) { world->deaths().KillAgent(world->cluster().HostAt(1)->agent); }},
       {.name = "coordinator_is_replaced",
        .about =
            "The agent of node 0 is killed, and the coordinator with it. The nodes report their round to the new "
            "coordinator, which lets it run.",
        .shows = "all members of the round are back",
-       .act = [](World* world) { world->KillAgent(world->HostAt(0)->agent); }},
+       .act = [](World* world) { world->deaths().KillAgent(world->cluster().HostAt(0)->agent); }},
       {.name = "worker_fails_without_coordinator",
        .about = "The agent of node 0 is killed, and the coordinator with it; at the same moment a worker of node "
                 "1 exits "
@@ -115,7 +115,7 @@ const std::vector<Story>& Stories() {
        .shows = "restart 1 of 3",
        .act =
            [](World* world) {
-             world->KillAgent(world->HostAt(0)->agent);
+             world->deaths().KillAgent(world->cluster().HostAt(0)->agent);
              FailWith(world, 1, 7);
            }},
       {.name = "spare_takes_over",
@@ -123,22 +123,22 @@ const std::vector<Story>& Stories() {
            "Three nodes of a job of two: one is a spare. The machine of a member loses power, and the spare takes "
            "its rank.",
        .shows = "round 2",
-       .act = [](World* world) { world->PowerOff(OtherMember(world)); },
+       .act = [](World* world) { world->deaths().PowerOff(OtherMember(world)); },
        .shape =
            [](Scenario* s) {
              WithoutPlaces(s);
-             s->nodes = 3;
+             s->job.nodes = 3;
            }},
       {.name = "job_grows",
        .about = "A job of one to two nodes begins with one, and grows when the other comes.",
        .shows = "starting 2 workers on 2 nodes, round 2",
-       .act = [](World* world) { world->Replace(1, true); },
+       .act = [](World* world) { world->platform().Replace(1, true); },
        .shape =
            [](Scenario* s) {
              WithoutPlaces(s);
-             s->min_nodes = 1;
-             s->late_place = 1;
-             s->run_time = 16 * kSecond;
+             s->job.min_nodes = 1;
+             s->script.late_place = 1;
+             s->workers.run_time = 16 * kSecond;
            },
        .at = 2 * kAction},
       {.name = "node_is_cut_off",
@@ -146,56 +146,59 @@ const std::vector<Story>& Stories() {
            "Node 1 is cut off for longer than its lease: it ends its workers by itself, and is back for the next "
            "round. Node 0 does the same, since no other member answers its coordinator.",
        .shows = "round 2",
-       .act = [](World* world) { world->Cut(world->HostAt(1)->machine, true, true, 7 * kSecond); }},
+       .act =
+           [](World* world) {
+             world->network().Cut(world->cluster().HostAt(1)->machine, true, true, 7 * kSecond);
+           }},
       {.name = "node_is_asked_to_leave",
        .about = "Node 1 gets SIGTERM: it leaves, and the node that is started in its place runs the next round.",
        .shows = "round 2",
-       .act = [](World* world) { world->SignalHost(world->HostAt(1), 15); }},
+       .act = [](World* world) { world->host_shell().Signal(world->cluster().HostAt(1), 15); }},
       {.name = "primarys_host_is_killed",
        .about =
            "The host of node 0 is killed. Its agent, which holds the coordinator, ends the workers, and tells all "
            "nodes before it ends itself (the farewell). So the next coordinator waits for no lease.",
        .shows = "node 0 was lost: its main process died",
-       .act = [](World* world) { world->KillHost(world->HostAt(0)); }},
+       .act = [](World* world) { world->deaths().KillHost(world->cluster().HostAt(0)); }},
       {.name = "primarys_machine_is_lost",
        .about = "The machine of node 0 loses power, and the coordinator with it. The coordinator of the new node "
                 "0 knows "
                 "nothing, and waits for lease and margin before the next round.",
        .shows = "round 2",
-       .act = [](World* world) { world->PowerOff(world->HostAt(0)->machine); }},
+       .act = [](World* world) { world->deaths().PowerOff(world->cluster().HostAt(0)->machine); }},
       {.name = "coordinator_is_away_for_longer_than_a_lease",
        .about = "The machine of node 0 loses power, and is replaced after 9 s only. Node 1 stops its workers "
                 "before its "
                 "lease ends, and goes on trying to reach the coordinator.",
        .shows = "the coordinator did not answer",
-       .act = [](World* world) { world->PowerOff(world->HostAt(0)->machine); },
-       .shape = [](Scenario* s) { s->replace_low = s->replace_high = 9 * kSecond; }},
+       .act = [](World* world) { world->deaths().PowerOff(world->cluster().HostAt(0)->machine); },
+       .shape = [](Scenario* s) { s->faults.replace_low = s->faults.replace_high = 9 * kSecond; }},
       {.name = "separate_coordinator",
        .about = "The coordinator is on a machine of its own, which loses power. Its successor lets the round run.",
        .shows = "all members of the round are back",
-       .act = [](World* world) { world->EndAlone(world->alone(), true); },
-       .shape = [](Scenario* s) { s->coordinator_alone = true; }},
+       .act = [](World* world) { world->coordinators().End(world->coordinators().current(), true); },
+       .shape = [](Scenario* s) { s->job.coordinator_alone = true; }},
       {.name = "job_shrinks",
        .about = "A job of one to two nodes loses one. After the lease of the lost node the other one goes on by "
                 "itself.",
        .shows = "starting 1 worker on 1 node, round 2",
-       .act = [](World* world) { world->PowerOff(OtherMember(world)); },
+       .act = [](World* world) { world->deaths().PowerOff(OtherMember(world)); },
        .shape =
            [](Scenario* s) {
              WithoutPlaces(s);
-             s->min_nodes = 1;
-             s->replace_low = s->replace_high = 60 * kSecond;
+             s->job.min_nodes = 1;
+             s->faults.replace_low = s->faults.replace_high = 60 * kSecond;
            }},
       {.name = "replacement_comes_too_late",
        .about = "The machine of node 1 loses power, and nothing replaces it within --rejoin-timeout, here 10 s: "
                 "the job "
                 "ends with 69.",
        .shows = "verdict 69",
-       .act = [](World* world) { world->PowerOff(world->HostAt(1)->machine); },
+       .act = [](World* world) { world->deaths().PowerOff(world->cluster().HostAt(1)->machine); },
        .shape =
            [](Scenario* s) {
-             s->rejoin_timeout = 10 * kSecond;
-             s->replace_low = s->replace_high = 60 * kSecond;
+             s->limits.rejoin_timeout = 10 * kSecond;
+             s->faults.replace_low = s->faults.replace_high = 60 * kSecond;
            }},
       {.name = "node_fails_its_preflight",
        .about = "Each node runs a preflight first. One that fails is tried again after a while, and the round "
@@ -204,13 +207,13 @@ const std::vector<Story>& Stories() {
        .shows = "preflight",
        .shape =
            [](Scenario* s) {
-             s->preflight_timeout = 5 * kSecond;
-             s->preflight_fails_percent = 60;
+             s->fitness.preflight_timeout = 5 * kSecond;
+             s->fitness.preflight_fails_percent = 60;
            }},
       {.name = "job_is_cancelled",
        .about = "Node 0 gets SIGINT: the job ends on all nodes.",
        .shows = "verdict 130",
-       .act = [](World* world) { world->SignalHost(world->HostAt(0), 2); }},
+       .act = [](World* world) { world->host_shell().Signal(world->cluster().HostAt(0), 2); }},
   };
   return stories;
 }
@@ -272,7 +275,7 @@ TEST_P(TranscriptsTest, IsAsWritten) {
     transcript.Add(now, category, text);
   });
   if (story.act) {
-    world.scheduler().At(story.at, [&] {
+    world.env().scheduler().At(story.at, [&] {
       transcript.Mark();
       story.act(&world);
     });

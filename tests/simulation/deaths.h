@@ -1,0 +1,36 @@
+// The deaths of hosts, agents and whole machines, and what the kernel does about each: it ends a host's workers,
+// closes connections, and tells the other end of the link between host and agent.
+#pragma once
+
+#include "tests/simulation/network.h"
+#include "tests/simulation/sweeps.h"
+
+namespace muster::simulation {
+
+class Deaths {
+ public:
+  Deaths(Environment* env, Cluster* cluster, Execution* execution, Network* network, Workers* workers,
+         Sweeps* sweeps)
+      : scenario_(env->scenario()),
+        env_(env),
+        cluster_(cluster),
+        execution_(execution),
+        network_(network),
+        workers_(workers),
+        sweeps_(sweeps) {}
+
+  void KillAgent(AgentProcess* agent);
+  void KillHost(HostProcess* host);
+  void PowerOff(Machine* machine);  // silently: no packet reports it
+
+ private:
+  const Scenario& scenario_;
+  Environment* env_;
+  Cluster* cluster_;
+  Execution* execution_;
+  Network* network_;
+  Workers* workers_;
+  Sweeps* sweeps_;
+};
+
+}  // namespace muster::simulation

@@ -1,0 +1,55 @@
+// Stands in for the shell of a host: starts agents, has workers spawned, signalled and swept, runs preflights, and
+// keeps the kernel's timer.
+#pragma once
+
+#include <optional>
+
+#include "tests/simulation/agent_shell.h"
+
+namespace muster::simulation {
+
+class HostShell {
+ public:
+  HostShell(Environment* env, Cluster* cluster, Execution* execution, Workers* workers, Sweeps* sweeps,
+            Deaths* deaths, AgentShell* agent_shell, Checks* checks)
+      : scenario_(env->scenario()),
+        env_(env),
+        cluster_(cluster),
+        execution_(execution),
+        workers_(workers),
+        sweeps_(sweeps),
+        deaths_(deaths),
+        agent_shell_(agent_shell),
+        checks_(checks) {}
+
+  void Drive(HostProcess* host);  // of a new host
+  void Signal(HostProcess* host, int signal);
+
+ private:
+  void Tick(HostProcess* host);
+  void CarryOut(HostProcess* host, const host::Effect& effect);
+  void StartAgent(HostProcess* host, uint64_t number);
+  Micros DrawAgentStart();
+  void FailToStartAgent(HostProcess* host, uint64_t number);
+  void SendToAgent(HostProcess* host, const v1::HostStatus& status);
+  Micros LastOutputDelay();
+  void SetKernelTimer(HostProcess* host, std::optional<BootTime> at);
+  void RenewOffer(HostProcess* host);
+  void StartPreflight(HostProcess* host);
+  void AskGpus(HostProcess* host);
+  void Finish(HostProcess* host, const host::Finish& finish);
+  void LookAtDeadline(HostProcess* host);
+
+  const Scenario& scenario_;
+  Environment* env_;
+  Cluster* cluster_;
+  Execution* execution_;
+  Workers* workers_;
+  Sweeps* sweeps_;
+  Deaths* deaths_;
+  AgentShell* agent_shell_;
+  Checks* checks_;
+  int next_port_ = 20000;
+};
+
+}  // namespace muster::simulation
