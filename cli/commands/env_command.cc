@@ -42,7 +42,8 @@ int EnvCommand(const Invocation& invocation) {
   const absl::StatusOr<RunPlan> plan = Plan(*command_line, environment, machine);
   if (!plan.ok()) return Complain(plan.status());
   const machine::Interpreter interpreter = machine::ChooseInterpreter(
-      environment, {ValueOr<std::string>(plan->settings.python, ""), invocation.called_as}, machine::ProbeFile);
+      environment, {ValueOr<std::string>(plan->settings.program.python, ""), invocation.called_as},
+      machine::ProbeFile);
   const machine::Accelerators accelerators = machine.accelerators();
   const EnvReport report{*plan, interpreter, accelerators, environment};
   const bool json = command_line->given.count("json") > 0;

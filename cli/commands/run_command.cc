@@ -44,7 +44,7 @@ absl::Status CheckScriptIsGiven(const RunPlan& plan, const std::string& command)
 
 // Refuses `muster run python train.py` and the like, with the line to type instead.
 absl::Status CheckNoLauncherInside(const CommandLine& line, const RunPlan& plan) {
-  if (plan.no_python || IsOn(plan.settings.module)) return absl::OkStatus();
+  if (plan.no_python || IsOn(plan.settings.program.module)) return absl::OkStatus();
   const std::optional<std::string> instead =
       LineInstead(line, access(line.script.c_str(), F_OK) == 0 && line.script.find('/') == std::string::npos);
   if (!instead) return absl::OkStatus();

@@ -8,8 +8,8 @@
 
 namespace muster::cli {
 
-ValueReader Switch(Given<bool> Settings::*field) {
-  const auto read = Into(field, ParseBoolean).read;
+ValueReader LikeTorchrun(const ValueReader& boolean) {
+  const auto read = boolean.read;
   return {[read](std::string_view option, const Setting<std::string>& given, Settings* settings) -> absl::Status {
     int number = 0;
     if (given.origin == Origin::kTorchrunVariable && !absl::SimpleAtoi(given.text, &number)) {

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -14,13 +15,21 @@
 
 namespace muster::cli {
 
+// The settings' record of this type, so that a row of the table names a field only.
+template <typename Record>
+Record& RecordOf(Settings* settings) {
+  return std::get<Record&>(std::tie(settings->membership, settings->workers, settings->restarts, settings->times,
+                                    settings->leaving, settings->program, settings->output, settings->torchrun));
+}
+
 // Stores the value in a field of the settings; the plan decides what follows from it.
-template <typename T, typename Parse>
-ValueReader Into(Given<T> Settings::*field, Parse parse, std::string_view fallback = {}) {
+template <typename T, typename Record, typename Parse>
+ValueReader Into(Given<T> Record::*field, Parse parse, std::string_view fallback = {}) {
   const auto read = [field, parse](std::string_view, const Setting<std::string>& given, Settings* settings) {
     absl::StatusOr<T> value = parse(given.text);
-    if (value.ok()) settings->*field = Setting<T>{*std::move(value), given.origin, given.source, given.text};
-    return value.status();
+    if (!value.ok()) return value.status();
+    RecordOf<Record>(settings).*field = Setting<T>{*std::move(value), given.origin, given.source, given.text};
+    return absl::OkStatus();
   };
   return {read, fallback};
 }
@@ -60,8 +69,12 @@ ValueReader Checked(Parse parse) {
   }};
 }
 
-// A switch. torchrun's variables for switches are numbers; it fails on any other word.
-ValueReader Switch(Given<bool> Settings::*field);
+// Like `boolean`, but torchrun's variable must be a number: torchrun fails on any other word.
+ValueReader LikeTorchrun(const ValueReader& boolean);
+template <typename Record>
+ValueReader Switch(Given<bool> Record::*field) {
+  return LikeTorchrun(Into(field, ParseBoolean));
+}
 
 absl::StatusOr<bool> ParseEither(const std::string& text, const char* yes, const char* no);
 

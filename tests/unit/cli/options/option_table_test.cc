@@ -63,9 +63,9 @@ TEST(OptionTable, AValueForTheAgentGoesIntoTheConfiguration) {
 }
 
 TEST(OptionTable, ADefaultYieldsToTheRendezvousConf) {
-  EXPECT_EQ(Read({"t.py"})->join_timeout->value, absl::Minutes(10));
-  EXPECT_EQ(Read({"--rdzv-conf", "join_timeout=7", "t.py"})->join_timeout->value, absl::Seconds(7));
-  EXPECT_EQ(Read({"--rdzv-conf", "join_timeout=7", "--join-timeout", "8", "t.py"})->join_timeout->value,
+  EXPECT_EQ(Read({"t.py"})->times.join_timeout->value, absl::Minutes(10));
+  EXPECT_EQ(Read({"--rdzv-conf", "join_timeout=7", "t.py"})->times.join_timeout->value, absl::Seconds(7));
+  EXPECT_EQ(Read({"--rdzv-conf", "join_timeout=7", "--join-timeout", "8", "t.py"})->times.join_timeout->value,
             absl::Seconds(8));
 }
 
