@@ -19,6 +19,14 @@ ValueReader LikeTorchrun(const ValueReader& boolean) {
   }};
 }
 
+std::string FromTo(Bounds<int> bounds) { return absl::StrCat("From ", ShowBounds(bounds), "."); }
+
+std::string FromTo(Bounds<absl::Duration> bounds) {
+  if (bounds.most < kTimes.most) return absl::StrCat("From ", ShowBounds(bounds), ".");
+  if (bounds.least > kTimes.least) return absl::StrCat("At least ", muster::FormatDuration(bounds.least), ".");
+  return "";
+}
+
 absl::StatusOr<std::string> Text(const std::string& text) {
   if (text.empty()) return absl::InvalidArgumentError("expected a value");
   return text;
@@ -27,7 +35,7 @@ absl::StatusOr<std::string> Text(const std::string& text) {
 absl::StatusOr<double> ParseSeconds(const std::string& text) {
   double seconds = 0;
   if (absl::SimpleAtod(text, &seconds) && std::isfinite(seconds) && seconds >= 0) return seconds;
-  return absl::InvalidArgumentError("expected a time in seconds");
+  return absl::InvalidArgumentError("expected a time in seconds, not negative");
 }
 
 absl::StatusOr<std::string> ParseSource(const std::string& text) {

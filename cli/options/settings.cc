@@ -114,8 +114,9 @@ class ConfReader {
  private:
   // The options --join-timeout and --last-call-timeout take precedence over the keys.
   absl::Status Take(const std::string& key, const std::string& value) {
-    if (key == "join_timeout" || key == "timeout") return TakeTime(key, value, &settings_->times.join_timeout);
-    if (key == "last_call_timeout") return TakeTime(key, value, &settings_->times.last_call_timeout);
+    TimeSettings& times = settings_->times;
+    if (key == "join_timeout" || key == "timeout") return TakeTime(key, value, kJoinTimeouts, &times.join_timeout);
+    if (key == "last_call_timeout") return TakeTime(key, value, kTimes, &times.last_call_timeout);
     if (key == "is_host") {
       const absl::StatusOr<bool> is_host = ParseBoolean(absl::AsciiStrToLower(value));
       if (!is_host.ok()) return WrongValue(conf_, "is_host: expected true or false");
@@ -132,8 +133,9 @@ class ConfReader {
     return absl::OkStatus();
   }
 
-  absl::Status TakeTime(const std::string& key, const std::string& value, Given<absl::Duration>* out) {
-    const absl::StatusOr<absl::Duration> time = ParseTime(value, absl::ZeroDuration(), kMaxTime);
+  absl::Status TakeTime(const std::string& key, const std::string& value, Bounds<absl::Duration> bounds,
+                        Given<absl::Duration>* out) {
+    const absl::StatusOr<absl::Duration> time = ParseTime(value, bounds);
     if (!time.ok()) return WrongValue(conf_, absl::StrCat(key, ": ", time.status().message()));
     const bool given = *out && (*out)->origin != Origin::kDefault;
     if (!given) *out = Setting<absl::Duration>{*time, conf_.origin, conf_.source, value};

@@ -31,8 +31,7 @@ constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 constexpr char kOmpThreads[] = "OMP_NUM_THREADS";
 constexpr size_t kMaxTokenBytes = 4096;            // gRPC accepts 8 KiB for all headers of a call
 constexpr char kTokenVariable[] = "MUSTER_TOKEN";  // no option: every user can read a command line
-constexpr int kLeastBeatsPerLease = 4;
-constexpr int kMaxWorkers = INT32_MAX;  // global ranks are 32 bits
+constexpr int kMaxWorkers = INT32_MAX;             // global ranks are 32 bits
 
 // Fills a plan from settings and records the origin of each value.
 class Planner {
@@ -274,8 +273,8 @@ class Planner {
         Pick("retryable-exit-code", settings_.leaving.retryable_exit_code, retry_code, why);
     if (s.heartbeat_interval && s.heartbeat_interval->value * kLeastBeatsPerLease > lease) {
       return Fault(*s.heartbeat_interval,
-                   absl::StrCat("must be at most ", muster::FormatDuration(lease / kLeastBeatsPerLease),
-                                " (a quarter of --lease ", muster::FormatDuration(lease), ")"));
+                   absl::StrCat("must be at most ", muster::FormatDuration(lease / kLeastBeatsPerLease), " (1/",
+                                kLeastBeatsPerLease, " of --lease ", muster::FormatDuration(lease), ")"));
     }
     if (s.reconnect_grace && grace >= lease) {
       return Fault(*s.reconnect_grace, "must be less than --lease " + muster::FormatDuration(lease));
