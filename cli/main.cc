@@ -24,7 +24,7 @@ namespace {
 // `muster agent --fd N`, started by the host.
 int AgentCommand(int argc, char** argv) {
   constexpr int kArguments = 4;
-  const absl::StatusOr<int> fd = ParseInteger(argc == kArguments ? argv[kArguments - 1] : "", 0, INT_MAX);
+  const absl::StatusOr<int> fd = ParseInteger(argc == kArguments ? argv[kArguments - 1] : "", {0, INT_MAX});
   struct stat link;
   if (!fd.ok() || std::strcmp(argv[2], "--fd") != 0 || fstat(*fd, &link) != 0 || !S_ISSOCK(link.st_mode)) {
     return Complain(absl::InvalidArgumentError("agent is an internal command; see muster --help"));

@@ -43,7 +43,6 @@ Reading ReadBatch(const Evidence& evidence) {
   const Environment& environment = evidence.environment;
   if (!TextOf(environment, kNodes) && !TextOf(environment, kIndex)) return std::nullopt;
   ClusterView view;
-  view.source = "batch";
   ASSIGN_OR_RETURN(view.nnodes, RequiredNumber(environment, kNodes, 1, kMaxNodes));
   ASSIGN_OR_RETURN(const int index, IndexIn(environment, kIndex, view.nnodes));
   ASSIGN_OR_RETURN(const int main, IndexIn(environment, kMainIndex, view.nnodes));

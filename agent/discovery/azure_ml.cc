@@ -9,7 +9,7 @@
 namespace muster::discovery {
 namespace {
 
-constexpr char kSource[] = "azureml";
+constexpr char kRunPrefix[] = "azureml";  // of run ids
 constexpr char kMpiMaster[] = "AZ_BATCH_MASTER_NODE";
 constexpr char kMpiSingleMaster[] = "AZ_BATCHAI_MPI_MASTER_NODE";
 constexpr char kOnePerNode[] =
@@ -82,10 +82,9 @@ Reading ReadAzureMl(const Evidence& evidence) {
   if (!mpi && !pytorch) return std::nullopt;
   absl::StatusOr<ClusterView> view = mpi ? OfMpi(environment) : OfPytorch(environment);
   if (!view.ok()) return view.status();
-  view->source = kSource;
   view->loopback_only = IsLoopback(view->primary_host);
   const auto run = TextOf(environment, "AZUREML_RUN_ID");
-  view->run_id = RunNameOf(kSource, run.value_or(view->primary_host));
+  view->run_id = RunNameOf(kRunPrefix, run.value_or(view->primary_host));
   return *std::move(view);
 }
 

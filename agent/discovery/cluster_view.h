@@ -38,7 +38,7 @@ inline constexpr char kFromOptions[] = "flags";  // no source: the membership co
 inline constexpr char kSingleNode[] = "single";  // no source fits
 
 struct ClusterView {
-  std::string source;        // a name of the table of sources, or one of those above
+  std::string source;        // a name of the table of sources, which sets it, or one of those above
   std::string evidence;      // what the source was recognized by; empty: as in the table of sources
   std::string primary_host;  // no brackets; empty: the source names none, and an option must
   uint16_t primary_port = 0;

@@ -79,7 +79,7 @@ ClusterView SingleNode() {
 
 absl::StatusOr<ClusterView> ReadOne(const Source& source, const Evidence& evidence,
                                     const DiscoverOptions& options) {
-  ASSIGN_OR_RETURN(std::optional<ClusterView> reading, source.read(evidence, options));
+  ASSIGN_OR_RETURN(std::optional<ClusterView> reading, source.Read(evidence, options));
   if (reading.has_value()) return *std::move(reading);
   return absl::InvalidArgumentError(
       absl::StrFormat("--source %s: %s was not found on this node", source.name, source.evidence));
@@ -104,7 +104,7 @@ absl::StatusOr<ClusterView> Discover(const Evidence& evidence, const DiscoverOpt
   for (const Source& source : Sources()) {
     if (options.source == source.name) return ReadOne(source, evidence, options);
     if (!options.source.empty() || IsImplied(found, source)) continue;
-    Reading reading = source.read(evidence, options);
+    Reading reading = source.Read(evidence, options);
     if (!reading.ok()) return found.empty() ? reading.status() : Beside(found.front(), reading.status());
     if (!reading->has_value()) continue;
     const Found later{&source, **std::move(reading)};
@@ -125,7 +125,7 @@ std::vector<std::string> SourcesHere(const Evidence& evidence, const DiscoverOpt
   std::vector<std::string> names;
   for (const Source& source : Sources()) {
     if (source.traits.is_host_list && options.hostfile.path.empty()) continue;  // it may just be part of the image
-    const Reading reading = source.read(evidence, options);
+    const Reading reading = source.Read(evidence, options);
     if (!reading.ok() || reading->has_value()) names.emplace_back(source.name);
   }
   return names;

@@ -18,7 +18,7 @@
 namespace muster::discovery {
 namespace {
 
-constexpr char kSource[] = "hostfile";
+constexpr char kRunPrefix[] = "hostfile";  // of run ids
 constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 constexpr char kThisMachine[] = "localhost";
 constexpr size_t kMaxHostsInMessage = 4;
@@ -89,7 +89,6 @@ class Reader {
     ASSIGN_OR_RETURN(all_, ParseHostfile(source_, text));
     ASSIGN_OR_RETURN(hosts_, FilterHosts(all_, options_.include, options_.exclude));
     ClusterView view;
-    view.source = kSource;
     ASSIGN_OR_RETURN(view.node_rank, Place(node_rank));
     view.nnodes = static_cast<int>(hosts_.size());
     view.primary_host = hosts_.front().host;
@@ -100,7 +99,7 @@ class Reader {
       view.slots.push_back(static_cast<int>(host.slots.size()));
       view.loopback_only = view.loopback_only && IsLoopback(host.host);
     }
-    view.run_id = RunNameOf(kSource, view.primary_host);
+    view.run_id = RunNameOf(kRunPrefix, view.primary_host);
     RETURN_IF_ERROR(TakeOwn(hosts_[static_cast<size_t>(view.node_rank)], &view));
     return view;
   }

@@ -18,9 +18,8 @@ constexpr char kProcesses[] = "PET_NPROC_PER_NODE";
 constexpr char kRunId[] = "PET_RDZV_ID";
 
 // The common part of both: the numbers of nodes and workers, and the run's name.
-absl::StatusOr<ClusterView> Common(const Environment& environment, const char* source) {
+absl::StatusOr<ClusterView> Common(const Environment& environment) {
   ClusterView view;
-  view.source = source;
   ASSIGN_OR_RETURN(view.nnodes, MaxNodesIn(kNodes, *TextOf(environment, kNodes)));
   view.nproc = TextOf(environment, kProcesses).value_or("");
   view.nproc_source = kProcesses;
@@ -74,7 +73,7 @@ Reading ReadPytorchJob(const Evidence& evidence) {
   const auto endpoint = TextOf(environment, kEndpoint);
   const bool fixed = TextOf(environment, kAddress) && HasOperatorsVariables(environment);
   if (!fixed && (!endpoint || MeansStandalone(*endpoint))) return std::nullopt;
-  ASSIGN_OR_RETURN(ClusterView view, Common(environment, "pytorchjob"));
+  ASSIGN_OR_RETURN(ClusterView view, Common(environment));
   if (!fixed) {
     RETURN_IF_ERROR(TakeEndpoint(*endpoint, &view));
     RETURN_IF_ERROR(CheckReachable(kEndpoint, view));
@@ -90,7 +89,7 @@ Reading ReadTrainer(const Evidence& evidence) {
   // The rank is copied from the pod's annotation, and empty if the pod has none.
   const bool fits = TextOf(environment, kNodes) && TextOf(environment, kAddress) && IsSet(environment, kRank);
   if (!fits || HasOperatorsVariables(environment)) return std::nullopt;
-  ASSIGN_OR_RETURN(ClusterView view, Common(environment, "trainer"));
+  ASSIGN_OR_RETURN(ClusterView view, Common(environment));
   RETURN_IF_ERROR(TakeMaster(environment, &view));
   RETURN_IF_ERROR(TakeRank(environment, &view));
   return view;

@@ -163,9 +163,8 @@ ClusterView WithPrimaryGiven(ClusterView view) {
 }
 
 // No other node has to find the only pod, so it needs neither a name nor a Service.
-ClusterView OnlyPod(const char* source, const Evidence& evidence) {
+ClusterView OnlyPod(const Evidence& evidence) {
   ClusterView view;
-  view.source = source;
   view.node_rank = 0;
   view.self = HostnameOf(evidence);
   view.primary_host = "localhost";
@@ -236,10 +235,9 @@ Reading ReadIndexedJob(const Evidence& evidence, const KubernetesOptions& option
   ASSIGN_OR_RETURN(const std::string index, IndexOf(evidence));
   ASSIGN_OR_RETURN(const Count count, CountOf(evidence, options));
   ClusterView view;
-  view.source = "indexed-job";
   view.nnodes = count.nodes;
   ASSIGN_OR_RETURN(view.node_rank, RankIn(kIndex, index, count.nodes, count.source));
-  if (count.nodes == 1) return OnlyPod("indexed-job", evidence);
+  if (count.nodes == 1) return OnlyPod(evidence);
   view.self = HostnameOf(evidence);
   const absl::StatusOr<std::string> job_name = JobNameOf(evidence, index);
   const absl::StatusOr<Domain> found = DomainOf(evidence);
@@ -264,7 +262,6 @@ Reading ReadJobSet(const Evidence& evidence, const KubernetesOptions& options) {
   ASSIGN_OR_RETURN(const int pod, RankIn(kIndex, index, several ? place.pods : count.nodes,
                                          several ? absl::StrCat(kPodsPerJob, " ", place.pods) : count.source));
   ClusterView view;
-  view.source = "jobset";
   view.nnodes = count.nodes;
   const int64_t rank = int64_t{place.job} * place.pods + pod;
   ASSIGN_OR_RETURN(view.node_rank, RankIn(absl::StrCat(kJobIndex, " * ", kPodsPerJob, " + ", kIndex),
@@ -296,7 +293,6 @@ Reading ReadStatefulSet(const Evidence& evidence, const KubernetesOptions& optio
   }
   ASSIGN_OR_RETURN(const Count count, CountOf(evidence, options));
   ClusterView view;
-  view.source = "statefulset";
   view.nnodes = count.nodes;
   ASSIGN_OR_RETURN(view.node_rank,
                    RankIn(absl::StrCat("the ordinal of ", Shown(pod)), split->second, count.nodes, count.source));

@@ -18,7 +18,7 @@ constexpr int kMaxProcesses = INT_MAX;
 
 // The names that a launcher uses.
 struct Names {
-  const char* source;
+  const char* run_prefix;  // of run ids
   const char* rank;
   const char* size;
   const char* local_rank;
@@ -62,7 +62,6 @@ absl::Status CheckOneProcess(const Environment& environment, const Names& names)
 Reading ReadMpi(const Environment& environment, const Names& names) {
   RETURN_IF_ERROR(CheckOneProcess(environment, names));
   ClusterView view;
-  view.source = names.source;
   const std::optional<std::string> rank = TextOf(environment, names.rank);
   if (!rank) {
     return ToStatus({names.rank, "", std::nullopt,
@@ -80,7 +79,7 @@ Reading ReadMpi(const Environment& environment, const Names& names) {
   RETURN_IF_ERROR(CheckReachable(kMasterAddr, view));
   ASSIGN_OR_RETURN(view.primary_port, PortOr(environment, "MASTER_PORT", kTorchPort));
   view.loopback_only = IsLoopback(view.primary_host);
-  view.run_id = RunNameOf(names.source, TextOf(environment, kRunNumber).value_or(view.primary_host));
+  view.run_id = RunNameOf(names.run_prefix, TextOf(environment, kRunNumber).value_or(view.primary_host));
   return view;
 }
 

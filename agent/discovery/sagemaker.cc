@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr char kName[] = "sagemaker";
+constexpr char kRunPrefix[] = "sagemaker";  // of run ids
 constexpr char kAdvice[] = "give --nnodes, --node-rank and --master-addr in place of it";
 constexpr char kJobName[] = "TRAINING_JOB_NAME";
 constexpr char kInterface[] = "SM_NETWORK_INTERFACE_NAME";
@@ -242,7 +242,7 @@ absl::StatusOr<std::vector<std::string>> Trainers(const Text& text, const Job& j
 absl::StatusOr<std::string> RunId(const Environment& environment, const std::string& primary) {
   const std::string job = ValueOf(environment, kJobName);
   RETURN_IF_ERROR(DocumentReader(kJobName).CheckId("", job));
-  return job.empty() ? RunNameOf(kName, primary) : job;
+  return job.empty() ? RunNameOf(kRunPrefix, primary) : job;
 }
 
 // Sets the variables that the training toolkit provides to scripts, except SM_MASTER_PORT: scripts would bind it,
@@ -290,7 +290,6 @@ Reading ReadSageMaker(const Evidence& evidence, const SageMakerOptions& options)
   if (!job.ok()) return job.status();
 
   ClusterView view;
-  view.source = kName;
   ASSIGN_OR_RETURN(const std::vector<std::string> trainers, Trainers(*text, *job, options, &view.warnings));
   view.primary_host = trainers.front();
   view.primary_port = kDefaultRendezvousPort;

@@ -27,7 +27,6 @@ constexpr char kLocalId[] = "SLURM_LOCALID";
 constexpr char kNodeName[] = "SLURMD_NODENAME";
 constexpr char kGroups[] = "SLURM_HET_SIZE";
 constexpr char kLaunchAddress[] = "SLURM_LAUNCH_NODE_IPADDR";  // set only by srun
-constexpr char kSourceOfOne[] = "slurm-node";
 constexpr int kMaxTasks = INT_MAX;
 constexpr uint64_t kStepStride = 101;  // distance between the ports of two consecutive steps of a job
 // If one of these is set, it restricts the devices of a task, and counting devices takes it into account.
@@ -58,7 +57,6 @@ class SlurmReader {
     if (!rank) return Missing(kNodeId, "this node's number in the step, which srun sets");
     RETURN_IF_ERROR(CheckOneTask(*rank));
     ClusterView view;
-    view.source = nodes_.size() > 1 ? "slurm" : kSourceOfOne;
     view.node_rank = *rank;
     view.self = nodes_[static_cast<size_t>(*rank)];
     RETURN_IF_ERROR(CheckNodeName(&view));
@@ -79,7 +77,6 @@ class SlurmReader {
     if (nodes.count == 0) return std::nullopt;
     if (nodes.count > 1) return WithoutSrun(nodes.evidence, Srun(nodes.count));
     ClusterView view;
-    view.source = kSourceOfOne;
     view.node_rank = 0;
     RETURN_IF_ERROR(NameRun(&view));
     nodes_ = {"localhost"};

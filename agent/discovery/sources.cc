@@ -38,6 +38,8 @@ constexpr ContainerConventions kSageMakerContainer = {.mark = ResourceConfigPath
                                                       .failure_variable = "MUSTER_SAGEMAKER_FAILURE",
                                                       .failure_file = "/opt/ml/output/failure"};
 
+constexpr char kSlurmNode[] = "slurm-node";
+
 // Most pods have them, whatever the source.
 constexpr const char* kVariablesOfPods[] = {"KUBERNETES_SERVICE_HOST", "JOB_COMPLETION_INDEX"};
 
@@ -61,7 +63,9 @@ Reading HostfileReading(const Evidence& evidence, const DiscoverOptions& options
 Reading SlurmReading(const Evidence& evidence, const DiscoverOptions& options) {
   ASSIGN_OR_RETURN(std::optional<ClusterView> several, ReadSlurm(evidence));
   if (several.has_value() || options.source.empty()) return several;
-  return ReadSlurmNode(evidence);
+  ASSIGN_OR_RETURN(std::optional<ClusterView> one, ReadSlurmNode(evidence));
+  if (one.has_value()) one->source = kSlurmNode;
+  return one;
 }
 
 // A reading that needs no options.
@@ -90,7 +94,7 @@ const std::vector<Source>& Sources() {
   static const auto* const table = new std::vector<Source>{
       {.name = kVertex,
        .evidence = "CLUSTER_SPEC",
-       .read = VertexReading,
+       .reading = VertexReading,
        .shown_as = "Vertex AI",
        // It sets TF_CONFIG itself, without evaluators, and its RANK counts other pools, too.
        .implies = {"tf_config"},
@@ -103,19 +107,19 @@ const std::vector<Source>& Sources() {
                   .take_variables = TakeVertexFolders}},
       {.name = "sagemaker",
        .evidence = "resourceconfig.json",
-       .read = SageMakerReading,
+       .reading = SageMakerReading,
        .shown_as = "SageMaker",
        .traits = {.label = "SageMaker", .termination_grace = kSageMakerGrace, .container = &kSageMakerContainer}},
       {.name = "azureml",
        .evidence = "AZ_BATCH_MASTER_NODE",
-       .read = Plain<ReadAzureMl>,
+       .reading = Plain<ReadAzureMl>,
        .shown_as = "Azure ML",
        // Its MPI jobs are started by its mpirun.
        .implies = {"openmpi", "mvapich", "mpich"},
        .traits = {.label = "Azure ML", .variables = {"AZ_BATCH*", "AZUREML_*"}}},
       {.name = "openmpi",
        .evidence = "OMPI_COMM_WORLD_RANK",
-       .read = Plain<ReadOpenMpi>,
+       .reading = Plain<ReadOpenMpi>,
        .shown_as = "Open MPI",
        // Open MPI sets PMI_RANK as well, for other libraries. srun sets no OMPI_COMM_WORLD_*, so these come from
        // mpirun; the step's variables describe mpirun's daemons, and the node of mpirun has no daemon.
@@ -123,18 +127,18 @@ const std::vector<Source>& Sources() {
        .traits = {.label = "Open MPI", .variables = {"OMPI_COMM_WORLD_*"}}},
       {.name = "mvapich",
        .evidence = "MV2_COMM_WORLD_RANK",
-       .read = Plain<ReadMvapich>,
+       .reading = Plain<ReadMvapich>,
        .shown_as = "MVAPICH",
        .implies = {"mpich"},  // its Hydra sets both
        .traits = {.label = "MVAPICH", .variables = {"MV2_COMM_WORLD*"}}},
       {.name = "mpich",
        .evidence = "PMI_RANK",
-       .read = Plain<ReadMpich>,
+       .reading = Plain<ReadMpich>,
        .shown_as = "MPICH, Intel MPI or MVAPICH",
        .traits = {.label = "MPICH", .variables = {"PMI_*", "MPI_LOCAL*"}}},
       {.name = "slurm",
        .evidence = "SLURM_STEP_NODELIST",
-       .read = SlurmReading,
+       .reading = SlurmReading,
        .shown_as = "Slurm, a step on several nodes",
        .traits = {.label = "Slurm",
                   .termination_grace = kSlurmGrace,
@@ -144,7 +148,7 @@ const std::vector<Source>& Sources() {
                   .deadline = kSlurmDeadline}},
       {.name = "trainer",
        .evidence = "PET_NODE_RANK",
-       .read = Plain<ReadTrainer>,
+       .reading = Plain<ReadTrainer>,
        .shown_as = "Kubeflow Trainer, or torchrun's variables",
        // Trainer v2 consists of JobSets: the index counts within one of several jobs. Volcano may schedule the
        // pods, and its index counts within one task.
@@ -154,7 +158,7 @@ const std::vector<Source>& Sources() {
                   .sets_torchrun_variables = true}},
       {.name = "pytorchjob",
        .evidence = "PET_NNODES",
-       .read = Plain<ReadPytorchJob>,
+       .reading = Plain<ReadPytorchJob>,
        .shown_as = "a PyTorchJob of Kubeflow",
        // Its pods' names end in numbers. Jobs may run its pods, and Volcano may schedule them; their indices count
        // within one of several jobs or tasks.
@@ -165,21 +169,21 @@ const std::vector<Source>& Sources() {
                   .sets_torchrun_variables = true}},
       {.name = "volcano",
        .evidence = "VC_TASK_INDEX",
-       .read = Plain<ReadVolcano>,
+       .reading = Plain<ReadVolcano>,
        .shown_as = "Volcano",
        // Its pods' names end in numbers. Jobs may run a task; the index then counts within one of several jobs.
        .implies = {"indexed-job", "statefulset"},
        .traits = {.label = "Volcano", .is_pod = true, .variables = {"VC_*"}}},
       {.name = "jobset",
        .evidence = "JOBSET_NAME",
-       .read = OfPods<ReadJobSet>,
+       .reading = OfPods<ReadJobSet>,
        .shown_as = "a JobSet of Kubernetes",
        // A JobSet consists of Indexed Jobs: the index counts within one of several jobs.
        .implies = {"indexed-job", "statefulset"},
        .traits = {.label = "Kubernetes", .is_pod = true, .is_numbered_pod = true, .variables = {"JOBSET_NAME"}}},
       {.name = "indexed-job",
        .evidence = "JOB_COMPLETION_INDEX",
-       .read = OfPods<ReadIndexedJob>,
+       .reading = OfPods<ReadIndexedJob>,
        .shown_as = "an Indexed Job of Kubernetes",
        .implies = {"statefulset"},  // its pods' names end in numbers, too
        .traits = {.label = "Kubernetes",
@@ -188,43 +192,49 @@ const std::vector<Source>& Sources() {
                   .variables = {"JOB_COMPLETION_INDEX", "KUBERNETES_SERVICE_HOST", "POD_NAME", "HOSTNAME"}}},
       {.name = "statefulset",
        .evidence = "MUSTER_SUBDOMAIN",
-       .read = OfPods<ReadStatefulSet>,
+       .reading = OfPods<ReadStatefulSet>,
        .shown_as = "a StatefulSet of Kubernetes",
        .traits = {.label = "Kubernetes", .is_pod = true, .is_numbered_pod = true, .known_by_host_name = true}},
       {.name = "tf_config",
        .evidence = "TF_CONFIG",
-       .read = TfConfigReading,
+       .reading = TfConfigReading,
        .shown_as = "TF_CONFIG",
        .traits = {.label = "TF_CONFIG", .variables = {"TF_CONFIG"}, .job_variables = {"TF_CONFIG"}}},
       {.name = "batch",
        .evidence = "AWS_BATCH_JOB_NUM_NODES",
-       .read = Plain<ReadBatch>,
+       .reading = Plain<ReadBatch>,
        .shown_as = "AWS Batch",
        .traits = {.label = "AWS Batch", .variables = {"AWS_BATCH_*"}}},
       // Most platforms and many scripts set MASTER_ADDR, RANK and so on, some for nodes and some for processes.
       {.name = "static",
        .evidence = "MASTER_ADDR",
-       .read = Plain<ReadStatic>,
+       .reading = Plain<ReadStatic>,
        .shown_as = "variables set on each node",
        .yields_to_all = true,
        .traits = {.variables = {"MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "NNODES", "NPROC_PER_NODE", "RANK",
                                 "WORLD_SIZE"}}},
       // A single node of Slurm, or an allocation without a step, may be used to try out any other source.
-      {.name = "slurm-node",
+      {.name = kSlurmNode,
        .evidence = "SLURM_JOB_ID",
-       .read = Plain<ReadSlurmNode>,
+       .reading = Plain<ReadSlurmNode>,
        .shown_as = "Slurm, on one node",
        .yields_to_all = true,
        .traits = {.label = "Slurm", .termination_grace = kSlurmGrace}},
       // A hostfile in an image exists on every platform. --source selects it explicitly.
       {.name = kHostfile,
        .evidence = kDefaultHostfile,
-       .read = HostfileReading,
+       .reading = HostfileReading,
        .shown_as = "a hostfile",
        .yields_to_all = true,
        .traits = {.is_host_list = true}},
   };
   return *table;
+}
+
+Reading Source::Read(const Evidence& evidence, const DiscoverOptions& options) const {
+  Reading result = reading(evidence, options);
+  if (result.ok() && result->has_value() && (*result)->source.empty()) (*result)->source = name;
+  return result;
 }
 
 const Source* FindSource(std::string_view name) {

@@ -81,13 +81,17 @@ struct Traits {
 struct Source {
   const char* name;      // as --source names it
   const char* evidence;  // the variable or file by which it is recognized
-  Reading (*read)(const Evidence&, const DiscoverOptions&);
+  // Leaves ClusterView::source empty, unless it read what another row describes.
+  Reading (*reading)(const Evidence&, const DiscoverOptions&);
   const char* shown_as;  // for people: "Slurm, on one node"
   // Sources that are not read if this one fits: they contain less of the same information, or their variables
   // have another meaning there. Each stands below this row.
   std::vector<std::string_view> implies = {};
   bool yields_to_all = false;  // implied by every source above it
   Traits traits = {};
+
+  // The reading, with the name of its source.
+  Reading Read(const Evidence& evidence, const DiscoverOptions& options) const;
 };
 
 const std::vector<Source>& Sources();             // in the order in which they are read

@@ -73,7 +73,6 @@ Reading ReadStatic(const Evidence& evidence) {
   const std::optional<Names> names = FindNames(environment);
   if (!names) return std::nullopt;
   ClusterView view;
-  view.source = "static";
   ASSIGN_OR_RETURN(view.nnodes, RequiredNumber(environment, names->count, 1, kMaxNodes, kGiveAll));
   if (!IsSet(environment, names->rank)) {
     return ToStatus({names->rank, "", std::nullopt, "this node's number, from 0", kGiveAll});

@@ -17,7 +17,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr char kName[] = "tf_config";
 constexpr char kSource[] = "TF_CONFIG";
 constexpr DocumentReader kConfig{kSource};
 constexpr char kEvaluator[] = "evaluator";
@@ -167,7 +166,6 @@ Reading ReadTfConfig(const Environment& environment) {
   ASSIGN_OR_RETURN(const Task task, ReadTask(document, pools));
 
   ClusterView view;
-  view.source = kName;
   view.role = NodeRole::kAux;
   view.may_have_aux = true;  // an evaluator may be in no list
   view.loopback_only = true;

@@ -240,7 +240,6 @@ absl::StatusOr<std::string> RunId(const Environment& environment, const Spec& sp
 
 ClusterView ViewOf(const Spec& spec, const VertexOptions& options) {
   ClusterView view;
-  view.source = "vertex";
   const Replica& primary = spec.pools.front().replicas.front();
   view.primary_host = primary.host;
   view.primary_port = primary.port;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kTaskIndex[] = "VC_TASK_INDEX";
 constexpr char kOldTaskIndex[] = "VK_TASK_INDEX";
-constexpr char kSource[] = "volcano";
+constexpr char kRunPrefix[] = "volcano";  // of run ids
 constexpr char kUsePlugin[] =
     "add `pytorch: []` to the job's plugins, which sets MASTER_ADDR, RANK and WORLD_SIZE; or give --nnodes, "
     "--node-rank and --master-addr";
@@ -33,7 +33,6 @@ std::vector<std::string> HostLists(const Environment& environment) {
 
 absl::StatusOr<ClusterView> ByPlugin(const Environment& environment) {
   ClusterView view;
-  view.source = kSource;
   for (const char* variable : {"MASTER_ADDR", "RANK"}) {
     if (!TextOf(environment, variable)) {
       return ToStatus({variable, "", std::nullopt, "the value that Volcano's plugin pytorch sets", kUsePlugin});
@@ -51,7 +50,6 @@ absl::StatusOr<ClusterView> ByPlugin(const Environment& environment) {
 absl::StatusOr<ClusterView> ByHosts(const std::string& variable, const std::string& list,
                                     const std::string& index) {
   ClusterView view;
-  view.source = kSource;
   view.primary_port = kDefaultRendezvousPort;
   std::set<std::string> seen;
   for (const absl::string_view entry : absl::StrSplit(list, ',')) {
@@ -105,7 +103,7 @@ Reading ReadVolcano(const Evidence& evidence) {
   if (!view.ok()) return view.status();
   view->loopback_only = IsLoopback(view->primary_host);
   view->self = TextOf(environment, "HOSTNAME").value_or("");
-  view->run_id = RunNameOf(kSource, view->primary_host);
+  view->run_id = RunNameOf(kRunPrefix, view->primary_host);
   return *std::move(view);
 }
 

@@ -30,7 +30,6 @@ namespace muster::host {
 namespace {
 
 constexpr char kPart[] = "host";
-constexpr absl::Duration kPreflightPoll = absl::Milliseconds(2);  // between two looks at its output
 // Maximum numbers of open descriptors while a node starts.
 // Of the host: loop, signals, output, follower, /dev/null, port, agent, preflight, /proc, a lock.
 constexpr int kHostDescriptors = 25;
@@ -202,7 +201,7 @@ class HostProcess {
   // The writer's thread may not have read its last line yet.
   void AwaitPreflightOutput(BootTime until) {
     if (!preflight_.complete() && EventLoop::Now() < until) {
-      loop_.After(kPreflightPoll, [this, until] { AwaitPreflightOutput(until); });
+      loop_.After(kLastOutputPoll, [this, until] { AwaitPreflightOutput(until); });
       return;
     }
     driver_.Feed(&HostCore::OnPreflightOutput, preflight_.LastLine());

@@ -18,8 +18,6 @@ namespace muster::host {
 namespace {
 
 constexpr char kPart[] = "host";
-// Between two looks at what other threads read.
-constexpr absl::Duration kLastOutputPoll = absl::Milliseconds(2);
 
 int64_t Number(const v1::Round& round) { return static_cast<int64_t>(round.id().number()); }
 

@@ -10,6 +10,7 @@
 #include "agent/discovery/sources.h"
 #include "base/status_macros.h"
 #include "cli/plan/run_plan.h"
+#include "rendezvous/core/options.h"
 
 namespace muster::cli {
 namespace {
@@ -52,8 +53,9 @@ std::string RetryCodes() {
 std::string WithPlatformDefaults(std::string_view help) {
   const auto no_replacement = discovery::LabelsOf([](const Traits& traits) { return traits.replaces_no_node; });
   const auto split = discovery::LabelsOf([](const Traits& traits) { return traits.stderr_means_error; });
-  return absl::StrReplaceAll(AsAbsl(help), {{"@SOURCES@", discovery::SourceNames()},
-                                            {"@GRACES@", Graces()},
+  return absl::StrReplaceAll(AsAbsl(help), {{"@GRACES@", Graces()},
+                                            {"@BEATS@", absl::StrCat(kLeastBeatsPerLease)},
+                                            {"@MAX_AGES@", absl::StrCat(rendezvous::kMaxFailureAges)},
                                             {"@RETRY_CODES@", RetryCodes()},
                                             {"@NO_REPLACEMENT@", absl::StrJoin(no_replacement, " or ")},
                                             {"@SPLIT@", absl::StrJoin(split, " or ")}});

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "cli/options/deepspeed_env.h"
+#include "cli/options/option_readers.h"
 #include "cli/options/settings.h"
 #include "cli/options/values.h"
 
@@ -25,6 +26,9 @@ constexpr const char* kWithoutEffect[] = {
 // DeepSpeed's default of these is empty, so an empty value counts as not given.
 constexpr const char* kEmptyMeansUnset[] = {"include", "exclude", "master-addr", "launcher-args"};
 constexpr const char* kLogLevels[] = {"debug", "info", "warning", "error", "critical"};
+
+// For the help text; the translator reads the values.
+ValueReader Accepts(Bounds<int> bounds) { return {{}, {}, FromTo(bounds)}; }
 
 class Translator {
  public:
@@ -76,10 +80,10 @@ class Translator {
     if (Find("autotuning") != nullptr)
       return Wrong("autotuning", "not supported; run the autotuner with DeepSpeed itself");
     for (const char* name : {"num-nodes", "min-elastic-nodes", "max-elastic-nodes"}) {
-      RETURN_IF_ERROR(Number(name, 1, kMaxNodes).status());
+      RETURN_IF_ERROR(Number(name, kNodeCounts).status());
     }
-    for (const char* name : {"num-gpus", "num-accelerators"}) RETURN_IF_ERROR(Number(name, 1, kMaxSlots).status());
-    RETURN_IF_ERROR(Number("node-rank", 0, kMaxNodes - 1).status());
+    for (const char* name : {"num-gpus", "num-accelerators"}) RETURN_IF_ERROR(Number(name, kSlotCounts).status());
+    RETURN_IF_ERROR(Number("node-rank", kNodeRanks).status());
     for (const char* name : {"master-port", "ssh-port"}) RETURN_IF_ERROR(Check(name, ParsePort));
     RETURN_IF_ERROR(Check("master-addr", ParseHost));
     RETURN_IF_ERROR(Check("log-level", [](std::string_view text) -> absl::StatusOr<bool> {
@@ -108,10 +112,10 @@ class Translator {
   }
 
   // nullopt: not given, or DeepSpeed's default of -1.
-  absl::StatusOr<std::optional<int>> Number(const char* name, int low, int high) const {
+  absl::StatusOr<std::optional<int>> Number(const char* name, Bounds<int> bounds) const {
     const std::string* text = Find(name);
     if (text == nullptr || *text == "-1") return std::optional<int>();
-    const auto number = ParseInteger(*text, low, high);
+    const auto number = ParseInteger(*text, bounds);
     if (!number.ok()) return Wrong(name, std::string(AsStd(number.status().message())));
     return std::optional<int>(*number);
   }
@@ -142,7 +146,7 @@ class Translator {
       ASSIGN_OR_RETURN(hosts_, discovery::FilterHosts(hosts_, TextOf("include"), TextOf("exclude")));
     }
     filtered_ = filtered;
-    ASSIGN_OR_RETURN(const std::optional<int> nodes, Number("num-nodes", 1, kMaxNodes));
+    ASSIGN_OR_RETURN(const std::optional<int> nodes, Number("num-nodes", kNodeCounts));
     if (nodes && filtered) return Wrong("num-nodes", "cannot be used with --include or --exclude");
     if (nodes && text && static_cast<size_t>(*nodes) > hosts_.size()) {
       return Wrong("num-nodes", absl::StrCat("the hostfile has ", hosts_.size(), " hosts"));
@@ -166,8 +170,8 @@ class Translator {
   absl::Status TakeNodes(int count, bool from_file) {
     auto& given = result_.line.given;
     given["nnodes"] = absl::StrCat(count);
-    ASSIGN_OR_RETURN(const std::optional<int> least, Number("min-elastic-nodes", 1, kMaxNodes));
-    ASSIGN_OR_RETURN(const std::optional<int> most, Number("max-elastic-nodes", 1, kMaxNodes));
+    ASSIGN_OR_RETURN(const std::optional<int> least, Number("min-elastic-nodes", kNodeCounts));
+    ASSIGN_OR_RETURN(const std::optional<int> most, Number("max-elastic-nodes", kNodeCounts));
     if (Find("elastic-training") != nullptr && (least || most)) {
       if (most && *most < count)
         return Wrong("max-elastic-nodes", absl::StrCat("must be at least ", count, ", the number of nodes"));
@@ -175,7 +179,7 @@ class Translator {
         return Wrong("min-elastic-nodes", "must be at most the maximum number of nodes");
       given["nnodes"] = absl::StrCat(least.value_or(1), ":", most.value_or(count));
     }
-    ASSIGN_OR_RETURN(const std::optional<int> given_rank, Number("node-rank", 0, count - 1));
+    ASSIGN_OR_RETURN(const std::optional<int> given_rank, Number("node-rank", {0, count - 1}));
     if (!given_rank && !from_file) return Wrong("num-nodes", "needs --hostfile, or --node_rank and --master_addr");
     int rank = given_rank.value_or(0);
     if (!given_rank) {
@@ -220,7 +224,7 @@ class Translator {
   // --num_gpus, else the slots of this host, else one worker per accelerator.
   absl::Status TakeWorkers() {
     const char* const name = Find("num-accelerators") != nullptr ? "num-accelerators" : "num-gpus";
-    ASSIGN_OR_RETURN(const std::optional<int> devices, Number(name, 1, kMaxSlots));
+    ASSIGN_OR_RETURN(const std::optional<int> devices, Number(name, kSlotCounts));
     auto& given = result_.line.given;
     if (devices && filtered_) return Wrong(name, "cannot be used with --include or --exclude");
     if (devices) {
@@ -262,17 +266,19 @@ const std::vector<OptionSpec>& DeepspeedOptions() {
        'i'},
       {"exclude", "HOST[:SLOTS][@...]", kMembership, kPet, "Hosts or slots to leave out. Default: none.",
        ValueReader(), 'e'},
-      {"num-nodes", "N", kMembership, kPet, "Number of hosts to use, from the first. Default: all."},
+      {"num-nodes", "N", kMembership, kPet, "Number of hosts to use, from the first. Default: all.",
+       Accepts(kNodeCounts)},
       {"node-rank", "RANK", kMembership, kPet,
-       "Rank of this node. Default: the position of this host in the hostfile."},
+       "Rank of this node. Default: the position of this host in the hostfile.", Accepts(kNodeRanks)},
       {"master-addr", "HOST", kMembership, kPet, "Address of the primary. Default: the first host."},
-      {"master-port", "PORT", kMembership, kPet, "Port of the primary. Default: 29500."},
+      {"master-port", "PORT", kMembership, kPet, "Port of the primary. Default: 29500.", Accepts(kPorts)},
       {"elastic-training", "", kMembership, kPet, "Allow a range of nodes, set by the next two options."},
-      {"min-elastic-nodes", "N", kMembership, kPet, "Minimum number of nodes. Default: 1."},
-      {"max-elastic-nodes", "N", kMembership, kPet, "Maximum number of nodes. Default: the number of hosts."},
+      {"min-elastic-nodes", "N", kMembership, kPet, "Minimum number of nodes. Default: 1.", Accepts(kNodeCounts)},
+      {"max-elastic-nodes", "N", kMembership, kPet, "Maximum number of nodes. Default: the number of hosts.",
+       Accepts(kNodeCounts)},
       {"num-gpus", "N", kWorkers, kPet,
-       "Number of workers on this node. Default: its slots, else its accelerators."},
-      {"num-accelerators", "N", kWorkers, kPet, "Same as --num_gpus; takes precedence."},
+       "Number of workers on this node. Default: its slots, else its accelerators.", Accepts(kSlotCounts)},
+      {"num-accelerators", "N", kWorkers, kPet, "Same as --num_gpus; takes precedence.", Accepts(kSlotCounts)},
       {"module", "", kProgram, kPet, "Run SCRIPT as a Python module."},
       {"no-python", "", kProgram, kPet, "Run SCRIPT as a program of its own, without Python."},
       {"no-local-rank", "", kProgram, kPet, "Do not pass --local_rank=N to the script."},
@@ -285,7 +291,7 @@ const std::vector<OptionSpec>& DeepspeedOptions() {
       {"save-pid", "", kTorchrun, kPet, ""},
       {"no-ssh", "", kTorchrun, kPet, ""},
       {"no-ssh-check", "", kTorchrun, kPet, ""},
-      {"ssh-port", "PORT", kTorchrun, kPet, ""},
+      {"ssh-port", "PORT", kTorchrun, kPet, "", Accepts(kPorts)},
       {"venv-script", "FILE", kTorchrun, kPet, ""},
       {"bind-cores-to-rank", "", kTorchrun, kPet, ""},
       {"bind-core-list", "LIST", kTorchrun, kPet, ""},

@@ -8,8 +8,8 @@
 
 namespace muster::cli {
 
-ValueReader Switch(Given<bool> Settings::*field) {
-  const auto read = Into(field, ParseBoolean).read;
+ValueReader LikeTorchrun(const ValueReader& boolean) {
+  const auto read = boolean.read;
   return {[read](std::string_view option, const Setting<std::string>& given, Settings* settings) -> absl::Status {
     int number = 0;
     if (given.origin == Origin::kTorchrunVariable && !absl::SimpleAtoi(given.text, &number)) {
@@ -17,6 +17,14 @@ ValueReader Switch(Given<bool> Settings::*field) {
     }
     return read(option, given, settings);
   }};
+}
+
+std::string FromTo(Bounds<int> bounds) { return absl::StrCat("From ", ShowBounds(bounds), "."); }
+
+std::string FromTo(Bounds<absl::Duration> bounds) {
+  if (bounds.most < kTimes.most) return absl::StrCat("From ", ShowBounds(bounds), ".");
+  if (bounds.least > kTimes.least) return absl::StrCat("At least ", muster::FormatDuration(bounds.least), ".");
+  return "";
 }
 
 absl::StatusOr<std::string> Text(const std::string& text) {
@@ -27,7 +35,7 @@ absl::StatusOr<std::string> Text(const std::string& text) {
 absl::StatusOr<double> ParseSeconds(const std::string& text) {
   double seconds = 0;
   if (absl::SimpleAtod(text, &seconds) && std::isfinite(seconds) && seconds >= 0) return seconds;
-  return absl::InvalidArgumentError("expected a time in seconds");
+  return absl::InvalidArgumentError("expected a time in seconds, not negative");
 }
 
 absl::StatusOr<std::string> ParseSource(const std::string& text) {

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -14,15 +15,50 @@
 
 namespace muster::cli {
 
+// The settings' record of this type, so that a row of the table names a field only.
+template <typename Record>
+Record& RecordOf(Settings* settings) {
+  return std::get<Record&>(std::tie(settings->membership, settings->workers, settings->restarts, settings->times,
+                                    settings->leaving, settings->program, settings->output, settings->torchrun));
+}
+
+// A parser, and what it accepts, as a sentence for the help text.
+template <typename Parse>
+struct LimitedParser {
+  Parse parse;
+  std::string limits;
+
+  auto operator()(const std::string& text) const { return parse(text); }
+};
+template <typename Parse>
+LimitedParser<Parse> Limited(Parse parse, std::string limits) {
+  return {std::move(parse), std::move(limits)};
+}
+template <typename Parse>
+std::string LimitsOf(const Parse& parse) {
+  if constexpr (requires { parse.limits; }) {
+    return parse.limits;
+  } else {
+    return "";
+  }
+}
+
+// "From 1 to 65535."
+std::string FromTo(Bounds<int> bounds);
+// "From 1s to 24h.", "At least 1s."; empty: as for every time, which the help text says once (TimeSyntax in
+// help.h).
+std::string FromTo(Bounds<absl::Duration> bounds);
+
 // Stores the value in a field of the settings; the plan decides what follows from it.
-template <typename T, typename Parse>
-ValueReader Into(Given<T> Settings::*field, Parse parse, std::string_view fallback = {}) {
+template <typename T, typename Record, typename Parse>
+ValueReader Into(Given<T> Record::*field, Parse parse, std::string_view fallback = {}) {
   const auto read = [field, parse](std::string_view, const Setting<std::string>& given, Settings* settings) {
     absl::StatusOr<T> value = parse(given.text);
-    if (value.ok()) settings->*field = Setting<T>{*std::move(value), given.origin, given.source, given.text};
-    return value.status();
+    if (!value.ok()) return value.status();
+    RecordOf<Record>(settings).*field = Setting<T>{*std::move(value), given.origin, given.source, given.text};
+    return absl::OkStatus();
   };
-  return {read, fallback};
+  return {read, fallback, LimitsOf(parse)};
 }
 
 // Stores the value where the agent and the coordinator read it, and its line for `muster env`. `set` takes the
@@ -36,7 +72,7 @@ ValueReader IntoConfig(Set set, Parse parse, std::string_view fallback) {
     settings->config_lines.push_back({std::string(name), ShowValue(*value), given.source});
     return absl::OkStatus();
   };
-  return {read, fallback};
+  return {read, fallback, LimitsOf(parse)};
 }
 
 template <typename T>
@@ -55,22 +91,27 @@ ValueReader IntoConfig(void (v1::NodeConfig::*set)(Field), Parse parse, std::str
 // Only checks the value.
 template <typename Parse>
 ValueReader Checked(Parse parse) {
-  return {[parse](std::string_view, const Setting<std::string>& given, Settings*) {
+  const auto read = [parse](std::string_view, const Setting<std::string>& given, Settings*) {
     return absl::Status(parse(given.text).status());
-  }};
+  };
+  return {read, {}, LimitsOf(parse)};
 }
 
-// A switch. torchrun's variables for switches are numbers; it fails on any other word.
-ValueReader Switch(Given<bool> Settings::*field);
+// Like `boolean`, but torchrun's variable must be a number: torchrun fails on any other word.
+ValueReader LikeTorchrun(const ValueReader& boolean);
+template <typename Record>
+ValueReader Switch(Given<bool> Record::*field) {
+  return LikeTorchrun(Into(field, ParseBoolean));
+}
 
 absl::StatusOr<bool> ParseEither(const std::string& text, const char* yes, const char* no);
 
 // Parsers with bounds or words.
-inline auto Integer(int low, int high) {
-  return [low, high](const std::string& text) { return ParseInteger(text, low, high); };
+inline auto Integer(Bounds<int> bounds) {
+  return Limited([bounds](const std::string& text) { return ParseInteger(text, bounds); }, FromTo(bounds));
 }
-inline auto Time(absl::Duration least = absl::ZeroDuration(), absl::Duration most = kMaxTime) {
-  return [least, most](const std::string& text) { return ParseTime(text, least, most); };
+inline auto Time(Bounds<absl::Duration> bounds = kTimes) {
+  return Limited([bounds](const std::string& text) { return ParseTime(text, bounds); }, FromTo(bounds));
 }
 inline auto OneOf(const char* yes, const char* no) {
   return [yes, no](const std::string& text) { return ParseEither(text, yes, no); };

@@ -1,5 +1,9 @@
 #include "cli/options/option_table.h"
 
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "cli/options/option_readers.h"
 #include "cli/options/output_values.h"
 #include "cli/options/settings.h"
@@ -8,8 +12,24 @@
 namespace muster::cli {
 namespace {
 
-constexpr int kMaxExitCode = 255;
-constexpr absl::Duration kLeastPreflightTime = absl::Milliseconds(100);
+// Help texts that differ for `muster coordinator`, which belongs to no platform.
+constexpr std::pair<std::string_view, std::string_view> kOnTheCoordinator[] = {
+    {"nnodes", "Number of nodes in the job, or minimum and maximum. Required."},
+    {"rdzv-id", "Run id, the name of the job; nodes with another run id are refused. Default: none."},
+    {"max-restarts", "Maximum number of group restarts after worker failures, in the whole job. Default: 0."},
+    {"join-timeout",
+     "Time limit for the first gathering of nodes. Once a node has joined, the coordinator waits at least for the "
+     "lease and one second, since a node that it cannot reach may still run an earlier round."},
+    {"last-call-timeout", "Time to wait for more nodes once MIN are ready, with MIN:MAX. Default: 30s."},
+    {"rejoin-timeout",
+     "Time limit for the replacement of a lost node. Then the round starts if MIN nodes are ready, else the job "
+     "ends with exit code 69. Default: 30m."},
+};
+
+// "PORT: 1 to 65535."
+std::string LimitsFor(std::string_view what, Bounds<int> bounds) {
+  return absl::StrCat(AsAbsl(what), ": ", ShowBounds(bounds), ".");
+}
 
 void SetLossBudget(const LossBudget& budget, v1::NodeConfig* config) {
   config->set_max_node_losses(budget.number);
@@ -24,110 +44,117 @@ const std::vector<OptionSpec>& RunOptions() {
       {"nnodes", "N|MIN:MAX", kMembership, kPet | kJob,
        "Number of nodes in the job. With MIN:MAX any number in that range will do; nodes above MAX are spares. "
        "Default: all nodes that the platform names, else 1.",
-       Into(&Settings::nnodes, ParseNodeRange)},
+       Into(&MembershipSettings::nnodes, Limited(ParseNodeRange, FromTo(kNodeCounts)))},
       {"node-rank", "RANK", kMembership, kPet,
        "Rank of this node, from 0; node 0 is the primary. With neither --master-addr nor --rdzv-endpoint all "
        "nodes are assumed to be on this machine, as under torchrun. Default: from the platform.",
-       Into(&Settings::node_rank, Integer(0, kMaxNodes - 1))},
+       Into(&MembershipSettings::node_rank, Integer(kNodeRanks))},
       {"master-addr", "HOST", kMembership, kPet | kMayBeEmpty,
        "Address of the primary, to which all nodes connect. Default: from the platform.",
-       Into(&Settings::master_addr, ParseHost)},
+       Into(&MembershipSettings::master_addr, ParseHost)},
       {"master-port", "PORT", kMembership, kPet,
        "Port on which the primary listens. (The workers' MASTER_PORT is set with --worker-port.) Default: 29500, "
        "or the platform's.",
-       Into(&Settings::master_port, ParsePort)},
+       Into(&MembershipSettings::master_port, Limited(ParsePort, FromTo(kPorts)))},
       {"rdzv-endpoint", "HOST[:PORT]", kMembership, kPet | kMayBeEmpty,
        "Address and port of the primary in one value, IPv6 in brackets; the node that has this address is the "
        "primary. localhost:0 means --standalone. Default port: 29400.",
-       Into(&Settings::rdzv_endpoint, ParseHostPort)},
+       Into(&MembershipSettings::rdzv_endpoint, Limited(ParseHostPort, LimitsFor("PORT", kPorts)))},
       {"coordinator", "HOST[:PORT]", kMembership, kOwn,
        "Address of a separate coordinator (muster coordinator); no node is the primary. Default port: 29400.",
-       Into(&Settings::coordinator, ParseCoordinator)},
+       Into(&MembershipSettings::coordinator, Limited(ParseCoordinator, LimitsFor("PORT", kPorts)))},
       {"rdzv-id", "ID", kMembership, kPet | kJob | kMayBeEmpty,
        "Run id, the name of the job; nodes with another run id are refused. "
        "Default: from the platform, else none.",
-       Into(&Settings::rdzv_id, Text)},
+       Into(&MembershipSettings::rdzv_id, Text)},
       {"standalone", "", kMembership, kPet,
        "Run a job of one node that listens on no port. Default if nothing names other nodes.",
-       Switch(&Settings::standalone)},
+       Switch(&MembershipSettings::standalone)},
       {"pools", "trainers|all", kMembership, kOwn,
        "Vertex AI worker pools that train: pools 0 and 1, or all; the others wait and end with the job. "
        "Default: trainers.",
-       Into(&Settings::all_pools, OneOf("all", "trainers"))},
+       Into(&MembershipSettings::all_pools, OneOf("all", "trainers"))},
       {"instance-groups", "NAMES", kMembership, kOwn,
        "SageMaker instance groups that train, separated by commas; the others wait and end with the job. "
        "Default: all.",
-       Into(&Settings::instance_groups, Text)},
+       Into(&MembershipSettings::instance_groups, Text)},
       {"hostfile", "FILE", kMembership, kOwn,
        "File that lists the hosts of the job, one line of HOST slots=N each, as for DeepSpeed; the first host is "
        "the primary. A node finds itself by its name or addresses, else by --node-rank. Default: /job/hostfile if "
        "no other source applies.",
-       Into(&Settings::hostfile, Text)},
-      {"include", "HOST[:SLOTS][@...]", kMembership, kOwn, "Hosts or slots of the hostfile to use. Default: all.",
-       Into(&Settings::include, Text)},
+       Into(&MembershipSettings::hostfile, Text)},
+      {"include", "HOST[:SLOTS][@...]", kMembership, kOwn,
+       "Hosts of the hostfile to use, each with all its slots or with those that are named: node0@node1:0,2. "
+       "Default: all.",
+       Into(&MembershipSettings::include, Text)},
       {"exclude", "HOST[:SLOTS][@...]", kMembership, kOwn,
-       "Hosts or slots to leave out of the hostfile. Default: none.", Into(&Settings::exclude, Text)},
+       "Hosts of the hostfile to leave out, or only their slots that are named. Default: none.",
+       Into(&MembershipSettings::exclude, Text)},
       {"source", "NAME", kMembership, kOwn,
-       "Source of this node's rank, if several apply: @SOURCES@. Two that contradict each other are refused "
-       "unless "
-       "this option chooses one. Default: the first that applies.",
-       Into(&Settings::source, ParseSource)},
+       "Source of this node's rank: a name from the list of sources below. If two sources apply and contradict "
+       "each "
+       "other, muster refuses to start unless this option chooses one. Default: the first that applies.",
+       Into(&MembershipSettings::source, ParseSource)},
       {"local-addr", "ADDRESS", kMembership, kPet | kMayBeEmpty,
        "Address under which other nodes reach the workers of this one. Default: that of the connection to "
        "the primary.",
-       Into(&Settings::local_addr, ParseHost)},
+       Into(&MembershipSettings::local_addr, ParseHost)},
       {"nproc-per-node", "N|auto|gpu|cpu|xpu|npu|hpu", kWorkers, kPet,
        "Number of workers on this node. auto: one per accelerator, or one per CPU if there is none. Default: 1; "
        "on a platform one per accelerator.",
-       Into(&Settings::nproc_per_node, ParseSlotCount)},
+       Into(&WorkerSettings::nproc_per_node, Limited(ParseSlotCount, LimitsFor("N", kSlotCounts)))},
       {"worker-port", "LO:HI", kWorkers, kOwn, "Port range for the workers' MASTER_PORT. Default: any free port.",
-       Into(&Settings::worker_port, ParsePortRange)},
+       Into(&WorkerSettings::worker_port, Limited(ParsePortRange, FromTo(kPorts)))},
       {"stdin", "all|none|RANK", kWorkers, kOwn,
        "Workers that read muster's standard input, for example for breakpoint(): all, none, or one by its global "
        "rank. Default: the only worker of a node; of several, all if it is a terminal with muster in the "
        "foreground, else none.",
-       Into(&Settings::stdin_choice, ParseStdinChoice)},
+       Into(&WorkerSettings::stdin_choice, Limited(ParseStdinChoice, LimitsFor("RANK", kGlobalRanks)))},
       {"role", "NAME", kWorkers, kPet | kMayBeEmpty, "Role name of this node's workers (ROLE_NAME).",
-       Into(&Settings::role, Text, "default")},
+       Into(&WorkerSettings::role, Text, "default")},
       {"max-restarts", "N", kRestarts, kPet | kJob,
        "Maximum number of group restarts after worker failures, in the whole job. Default: 0; on a platform 3.",
-       Into(&Settings::max_restarts, Integer(0, kMaxRestarts))},
+       Into(&RestartSettings::max_restarts, Integer(kRestartCounts))},
       {"restart-window", "TIME", kRestarts, kJob,
-       "Period within which failures count toward --max-restarts. Default: the whole job.",
-       Into(&Settings::restart_window, Time(absl::Seconds(1)))},
+       "Period within which failures count toward --max-restarts, which then is at most @MAX_AGES@. Default: the "
+       "whole job.",
+       Into(&RestartSettings::restart_window, Time(kWindows))},
       {"restart-delay", "TIME", kRestarts, kJob,
        "Delay before a restart after the second failure in a row within a minute of the start; each further one "
        "doubles it, up to 1m. A random part, at most half, is subtracted. The first such failure has no delay.",
        IntoConfig(&v1::NodeConfig::set_restart_delay_ms, Time(), "1s")},
       {"max-node-losses", "N[/TIME]", kRestarts, kJob,
-       "Maximum number of group restarts after node losses within TIME.",
-       IntoConfig(SetLossBudget, ParseLossBudget, "10/1h")},
+       "Maximum number of group restarts after node losses within TIME, or within 1h if only N is given.",
+       IntoConfig(SetLossBudget,
+                  Limited(ParseLossBudget, absl::StrCat(LimitsFor("N", kRestartCounts), " TIME: at least ",
+                                                        muster::FormatDuration(kWindows.least), ".")),
+                  "10/1h")},
       {"progress-file", "FILE", kRestarts, kOwn,
        "File that the training touches at each checkpoint; after three restarts without a touch the job ends with "
        "exit code 93. Give it on every node, or on one that sees the file. Default: none.",
-       Into(&Settings::progress_file, Text)},
+       Into(&RestartSettings::progress_file, Text)},
       {"max-membership-changes", "N", kRestarts, kJob,
        "Maximum number of consecutive restarts because nodes joined or left, without progress: a touch of the "
        "progress file, or else a round of 5 minutes. Beyond it the job ends with exit code 93. 0: no limit.",
-       IntoConfig(&v1::NodeConfig::set_max_membership_changes, Integer(0, kMaxRestarts), "20")},
+       IntoConfig(&v1::NodeConfig::set_max_membership_changes, Integer(kRestartCounts), "20")},
       {"exclude-after", "N", kRestarts, kJob,
        "Number of consecutive failures after which a node is excluded: its workers were the first to fail N times "
        "in a row, and the other nodes or spares suffice. 0: never.",
-       IntoConfig(&v1::NodeConfig::set_exclude_after, Integer(0, kMaxRestarts), "0")},
+       IntoConfig(&v1::NodeConfig::set_exclude_after, Integer(kRestartCounts), "0")},
       {"exclude-for", "TIME", kRestarts, kJob, "Duration of an exclusion by --exclude-after.",
-       IntoConfig(&v1::NodeConfig::set_exclude_for_ms, Time(absl::Seconds(1)), "1h")},
+       IntoConfig(&v1::NodeConfig::set_exclude_for_ms, Time(kWindows), "1h")},
       {"preflight", "CMD", kRestarts, kOwn,
        "Shell command that each node runs before it joins, and again before each further round. A node on which "
        "it fails takes part in no round and tries again after 10 s, 20 s, ... 5 min; a spare takes its place. "
        "Default: none.",
-       Into(&Settings::preflight, Text)},
+       Into(&RestartSettings::preflight, Text)},
       {"preflight-timeout", "TIME", kRestarts, kOwn,
        "Time limit for --preflight; exceeding it counts as a failure.",
-       Into(&Settings::preflight_timeout, Time(kLeastPreflightTime), "1m")},
+       Into(&RestartSettings::preflight_timeout, Time(kPreflightTimeouts), "1m")},
       {"gpu-release-timeout", "TIME", kRestarts, kOwn,
        "Time limit for ended workers to disappear from nvidia-smi's list, which a node with NVIDIA GPUs checks "
        "before a further round; exceeding it counts as a failed preflight. 0: no check. Default: 30s.",
-       Into(&Settings::gpu_release_timeout, Time())},
+       Into(&RestartSettings::gpu_release_timeout, Time())},
       {"join-settle", "TIME", kRestarts, kJob,
        "Delay from a new node's arrival to the restart that includes it, so that several nodes cost one restart.",
        IntoConfig(&v1::NodeConfig::set_join_settle_ms, Time(), "5s")},
@@ -137,132 +164,134 @@ const std::vector<OptionSpec>& RunOptions() {
        IntoConfig(&v1::NodeConfig::set_scale_up, ParseScaleUp, "immediate")},
       {"node-unit", "K", kRestarts, kJob,
        "Unit of the group's size: each round has a multiple of K nodes. MIN and MAX must be multiples of K.",
-       Into(&Settings::node_unit, Integer(1, kMaxNodes), "1")},
+       Into(&RestartSettings::node_unit, Integer(kNodeCounts), "1")},
       {"join-timeout", "TIME", kTimes, kJob,
-       "Time limit for the first gathering of nodes; never less than the lease.",
-       Into(&Settings::join_timeout, Time(), "10m")},
+       "Time limit for the first gathering of nodes, and for this node's first connection to the primary. The "
+       "primary waits at least for the lease and one second, since a node that it cannot reach may still run an "
+       "earlier round.",
+       Into(&TimeSettings::join_timeout, Time(kJoinTimeouts), "10m")},
       {"last-call-timeout", "TIME", kTimes, kJob,
        "Time to wait for more nodes once MIN are ready, with MIN:MAX. Default: 30s; on a platform 5s.",
-       Into(&Settings::last_call_timeout, Time())},
+       Into(&TimeSettings::last_call_timeout, Time())},
       {"rejoin-timeout", "TIME", kTimes, kJob,
        "Time limit for the replacement of a lost node. Then the round starts if MIN nodes are ready, else the job "
        "ends with exit code 69. Default: 30m; on @NO_REPLACEMENT@, which replaces none, 5m.",
-       Into(&Settings::rejoin_timeout, Time())},
+       Into(&TimeSettings::rejoin_timeout, Time())},
       {"coordinator-timeout", "TIME", kTimes, kOwn,
        "Time limit for reaching a primary or coordinator that was lost. Default: 15m; on @NO_REPLACEMENT@ 5m.",
-       Into(&Settings::coordinator_timeout, Time())},
+       Into(&TimeSettings::coordinator_timeout, Time())},
       {"lease", "TIME", kTimes, kJob,
-       "Time within which a node that is cut off has ended its workers; at least 1s. Default: 10s; longer for "
-       "more than 2333 nodes (20s for 5000), so that all of them can reach a restarted coordinator in time.",
-       Into(&Settings::lease, Time(absl::Seconds(1), kMaxLease))},
+       "Time within which a node that is cut off has ended its workers. Default: 10s; longer for more than 2333 "
+       "nodes (20s for 5000), so that all of them can reach a restarted coordinator in time.",
+       Into(&TimeSettings::lease, Time(kLeases))},
       {"heartbeat-interval", "TIME", kTimes, kJob,
-       "Time between two messages of an idle node; at most a quarter of the lease. Default: 500ms, longer in very "
+       "Time between two messages of an idle node; at most 1/@BEATS@ of the lease. Default: 500ms, longer in very "
        "large jobs.",
-       Into(&Settings::heartbeat_interval, Time(absl::Milliseconds(10)))},
+       Into(&TimeSettings::heartbeat_interval, Time(kBeats))},
       {"reconnect-grace", "TIME", kTimes, kJob,
        "Grace period for a node to reconnect before the others are restarted; less than the lease. Default: 2s, "
        "at most half of the lease.",
-       Into(&Settings::reconnect_grace, Time())},
+       Into(&TimeSettings::reconnect_grace, Time())},
       {"shutdown-timeout", "TIME", kTimes, kPet | kJob,
        "Grace period between SIGTERM and SIGKILL in a group restart.",
-       Into(&Settings::shutdown_timeout, Time(), "30s"), 0, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
+       Into(&TimeSettings::shutdown_timeout, Time(), "30s"), 0, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
       {"termination-grace", "TIME", kTimes, kOwn,
        "Grace period between SIGTERM and SIGKILL when muster is asked to stop. Default: @GRACES@, 10s with "
        "--preemption-notice gce or aws, else 30s.",
-       Into(&Settings::termination_grace, Time())},
+       Into(&LeavingSettings::termination_grace, Time())},
       {"retryable-exit-code", "CODE", kTimes, kOwn,
        "Exit code that replaces 69 and 75, which are no fault of the training code, so that the platform retries "
        "the job. 0: keep 69 and 75. Default: @RETRY_CODES@, else 0.",
-       Into(&Settings::retryable_exit_code, Integer(0, kMaxExitCode))},
+       Into(&LeavingSettings::retryable_exit_code, Integer(kExitCodes))},
       {"preemption-notice", "off|gce|aws|auto|file:PATH", kTimes, kOwn,
        "Source of notices that this machine is about to end; the node then leaves as after SIGTERM. gce, aws: the "
        "metadata server. file: PATH appears, is touched or is no longer empty. auto: gce or aws if the firmware "
        "(DMI) identifies such a machine. Default: off.",
-       Into(&Settings::preemption_notice, ParseNotice)},
+       Into(&LeavingSettings::preemption_notice, ParseNotice)},
       {"stop-before", "TIME", kTimes, kOwn,
        "Time before the deadline at which the node leaves as after SIGTERM; 0: never. Its workers have this time "
        "less one second to end, instead of --termination-grace. Default: 1m if --deadline is given.",
-       Into(&Settings::stop_before, Time())},
+       Into(&LeavingSettings::stop_before, Time())},
       {"deadline", "WHEN", kTimes, kOwn,
        "Time at which this node must have ended: 2026-11-21T16:00:00Z, or seconds since 1970. Default: "
        "SLURM_JOB_END_TIME if --stop-before is given.",
-       Into(&Settings::deadline, ParseDeadline)},
-      {"module", "", kProgram, kPet, "Run SCRIPT as a Python module, like python -m.", Switch(&Settings::module),
-       'm'},
+       Into(&LeavingSettings::deadline, Limited(ParseDeadline, absl::StrCat("From ", ShowDays(kDeadlines), ".")))},
+      {"module", "", kProgram, kPet, "Run SCRIPT as a Python module, like python -m.",
+       Switch(&ProgramSettings::module), 'm'},
       {"no-python", "", kProgram, kPet, "Run SCRIPT as a program of its own, without Python.",
-       Switch(&Settings::no_python)},
+       Switch(&ProgramSettings::no_python)},
       {"run-path", "", kProgram, kPet, "Run SCRIPT by runpy.run_path in each worker's interpreter.",
-       Switch(&Settings::run_path)},
+       Switch(&ProgramSettings::run_path)},
       {"python", "PATH", kProgram, kOwn,
        "Python interpreter; the variable PYTHON_EXEC takes precedence. Default: beside muster, in $VIRTUAL_ENV, "
        "in $CONDA_PREFIX, or the first on PATH.",
-       Into(&Settings::python, Text)},
+       Into(&ProgramSettings::python, Text)},
       {"hyperparameters-as-args", "", kProgram, kOwn,
        "Pass each SageMaker hyperparameter to the script as --NAME VALUE, after its own arguments.",
-       Switch(&Settings::hyperparameters_as_args)},
+       Switch(&ProgramSettings::hyperparameters_as_args)},
       {"pass-local-rank", "[=NAME]", kProgram, kOwn,
        "Pass --local-rank=N, or --NAME=N, to each worker before the script's arguments, as "
        "torch.distributed.launch and deepspeed do.",
-       Into(&Settings::pass_local_rank, ParseOptionName)},
+       Into(&ProgramSettings::pass_local_rank, ParseOptionName)},
       {"signals-to-handle", "NAMES", kProgram, kPet,
        "Signals that ask the node to leave, separated by commas. Default: SIGTERM,SIGINT,SIGHUP,SIGQUIT.",
-       Into(&Settings::signals_to_handle, ParseSignals)},
+       Into(&LeavingSettings::signals_to_handle, ParseSignals)},
       {"log-dir", "DIR", kOutput, kPet | kMayBeEmpty,
        "Directory for the workers' files: DIR/RUN_random/attempt_N/LOCAL_RANK/stdout.log, stderr.log, error.json. "
        "/dev/null: no files. Default: a temporary directory.",
-       Into(&Settings::log_dir, Text)},
+       Into(&OutputSettings::log_dir, Text)},
       {"redirects", "STREAMS", kOutput, kPet,
        "Streams written to files instead of the console: 0 none, 1 stdout, 2 stderr, 3 both; or by local rank, "
        "0:1,12:3. Default: 0.",
-       Into(&Settings::redirects, ParseStreams), 'r'},
+       Into(&OutputSettings::redirects, Limited(ParseStreams, LimitsFor("Local ranks", kLocalRanks))), 'r'},
       {"tee", "STREAMS", kOutput, kPet,
        "Streams written to files and, line by line with a prefix, to the console; values as for --redirects. "
        "Default: 0.",
-       Into(&Settings::tee, ParseStreams), 't'},
+       Into(&OutputSettings::tee, Limited(ParseStreams, LimitsFor("Local ranks", kLocalRanks))), 't'},
       {"local-ranks-filter", "RANKS", kOutput, kPet | kMayBeEmpty,
        "Local ranks whose output is shown on the console, such as 0,1. Default: all.",
-       Into(&Settings::local_ranks_filter, ParseLocalRanks)},
+       Into(&OutputSettings::local_ranks_filter, Limited(ParseLocalRanks, FromTo(kLocalRanks)))},
       {"duplicate-stdout-filters", "TEXTS", kOutput, kPet | kMayBeEmpty,
        "Texts, separated by commas; lines of --tee that contain one of them are copied to filtered_stdout.log. "
        "\",,\" is a comma. Default: none.",
-       Into(&Settings::stdout_filters, ParseFilters)},
+       Into(&OutputSettings::stdout_filters, ParseFilters)},
       {"duplicate-stderr-filters", "TEXTS", kOutput, kPet | kMayBeEmpty,
        "Texts that select lines for filtered_stderr.log in the same way. Default: none.",
-       Into(&Settings::stderr_filters, ParseFilters)},
+       Into(&OutputSettings::stderr_filters, ParseFilters)},
       {"log-line-prefix-template", "TEXT", kOutput, kPet,
        "Prefix of the lines of --tee, with ${role_name}, ${local_rank}, ${rank}, ${node_rank}, ${hostname}. "
        "Default: [${role_name}${local_rank}]:",
-       Into(&Settings::line_prefix, Text), 0, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
+       Into(&OutputSettings::line_prefix, Text), 0, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
       {"log-max-size", "SIZE", kOutput, kOwn,
        "Size limit of each worker's file: 500k, 20M, 1G; beyond it the oldest half is dropped. "
        "Default: no limit.",
-       Into(&Settings::log_max_size, ParseSize)},
+       Into(&OutputSettings::log_max_size, Limited(ParseSize, absl::StrCat("From ", ShowLogSizes(), ".")))},
       {"log-format", "text|json", kOutput, kJob,
        "Format of muster's own lines. json: one object each (severity, time, message, event and so on). "
        "Default: text.",
-       Into(&Settings::log_json, OneOf("json", "text"))},
+       Into(&OutputSettings::log_json, OneOf("json", "text"))},
       {"log-streams", "stderr|split", kOutput, kJob,
        "Streams for muster's own lines. split: lines below a warning go to standard output. Default: stderr; "
        "split on @SPLIT@, which takes all of standard error for errors.",
-       Into(&Settings::log_split, OneOf("split", "stderr"))},
+       Into(&OutputSettings::log_split, OneOf("split", "stderr"))},
       {"report", "FILE", kOutput, kOwn,
        "File for a JSON report on the end of the job; its name may contain ${node_rank} and ${hostname}. "
        "Default: none.",
-       Into(&Settings::report, Text)},
+       Into(&OutputSettings::report, Text)},
       {"print-completion", "bash|zsh", kOutput, kPet, "Print a script that lets the shell complete these options.",
        Checked(ParseShell)},
       {"virtual-local-rank", "", kWorkers, kPet,
        "Set LOCAL_RANK to 0 in every worker, and CUDA_VISIBLE_DEVICES to its one device.",
-       Switch(&Settings::virtual_local_rank)},
+       Switch(&WorkerSettings::virtual_local_rank)},
       {"numa-binding", "node|socket|exclusive|core-complex", kWorkers, kPet,
        "Bind each worker to the CPUs near its GPU. Default: no binding.",
-       Into(&Settings::numa_binding, ParseNumaBinding)},
+       Into(&WorkerSettings::numa_binding, ParseNumaBinding)},
       {"rdzv-backend", "NAME", kTorchrun, kPet,
        "Rendezvous backend: static, c10d, etcd or etcd-v2, without effect; muster has one rendezvous of its own.",
-       Into(&Settings::rdzv_backend, ParseBackend)},
+       Into(&TorchrunSettings::rdzv_backend, ParseBackend)},
       {"rdzv-conf", "K=V,...", kTorchrun, kPet | kMayBeEmpty,
        "Rendezvous settings: only join_timeout (timeout), last_call_timeout and is_host take effect.",
-       Into(&Settings::rdzv_conf, Text)},
+       Into(&TorchrunSettings::rdzv_conf, Text)},
       {"monitor-interval", "SECONDS", kTorchrun, kPet, "Polling interval, without effect: nothing is polled.",
        Checked(ParseSeconds)},
       {"start-method", "NAME", kTorchrun, kPet,
@@ -301,14 +330,16 @@ const std::vector<OptionSpec>* WithRunOptions(const std::vector<OptionSpec>& own
 const std::vector<OptionSpec>& CoordinatorCommandOptions() {
   static const auto* const table = [] {
     auto* const chosen = new std::vector<OptionSpec>{{"listen", "PORT|HOST:PORT", Group::kOther, kOwn,
-                                                      "Port on which the coordinator listens. With a loopback "
-                                                      "address it listens on this machine only, with any other on "
-                                                      "all addresses. Default: 29400."}};
+                                                      "Port on which the coordinator listens; 0: any free one. "
+                                                      "With a loopback address, such as 127.0.0.1 or "
+                                                      "localhost:29400, it listens on this machine only, with any "
+                                                      "other on all addresses.",
+                                                      ValueReader{{}, "29400", LimitsFor("PORT", kPortsOrAny)}}};
     for (const OptionSpec& spec : RunOptions()) {
       if (!spec.has(kJob)) continue;
       chosen->push_back(spec);
-      if (spec.name == "nnodes") {
-        chosen->back().help = "Number of nodes in the job, or minimum and maximum. Required.";
+      for (const auto& [name, help] : kOnTheCoordinator) {
+        if (spec.name == name) chosen->back().help = help;
       }
     }
     return chosen;

@@ -23,6 +23,7 @@ struct ValueReader {
   std::function<absl::Status(std::string_view option, const Setting<std::string>& given, Settings* settings)> read;
   // The default, as it would be typed; it also ends the help text. Empty: the plan decides it, or there is none.
   std::string_view fallback = {};
+  std::string limits = {};  // a sentence of the help text: "From 1 to 65535."
 };
 
 // Flags of an option.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -14,7 +15,6 @@
 namespace muster::cli {
 namespace {
 
-constexpr int64_t kLeastLogBytes = 64 * 1024;  // half of it must be able to hold a long line
 constexpr char kDefaultLocalRankName[] = "local-rank";
 constexpr const char* kNumaBindings[] = {"node", "socket", "exclusive", "core-complex"};
 
@@ -23,7 +23,7 @@ absl::Status Expected(std::string_view what) {
 }
 
 absl::StatusOr<host::Streams> OneStream(std::string_view text) {
-  ASSIGN_OR_RETURN(const int number, ParseInteger(text, 0, 3));
+  ASSIGN_OR_RETURN(const int number, ParseInteger(text, kStreams));
   return static_cast<host::Streams>(number);
 }
 
@@ -54,7 +54,9 @@ bool StreamChoice::IsNothing() const {
 }
 
 absl::StatusOr<StreamChoice> ParseStreams(std::string_view text) {
-  constexpr char kGrammar[] = "0 (none), 1 (stdout), 2 (stderr), 3 (both), or RANK:STREAMS,RANK:STREAMS";
+  const std::string grammar =
+      absl::StrCat("0 (none), 1 (stdout), 2 (stderr), 3 (both), or RANK:STREAMS,RANK:STREAMS, each RANK from ",
+                   ShowBounds(kLocalRanks));
   StreamChoice choice;
   if (const auto all = OneStream(text); all.ok()) {
     choice.everywhere = *all;
@@ -62,10 +64,10 @@ absl::StatusOr<StreamChoice> ParseStreams(std::string_view text) {
   }
   for (const std::string& item : SplitAtCommas(text)) {
     const size_t colon = item.find(':');
-    if (colon == std::string::npos) return Expected(kGrammar);
-    const auto rank = ParseInteger(item.substr(0, colon), 0, kMaxSlots - 1);
+    if (colon == std::string::npos) return Expected(grammar);
+    const auto rank = ParseInteger(item.substr(0, colon), kLocalRanks);
     const auto streams = OneStream(std::string_view(item).substr(colon + 1));
-    if (!rank.ok() || !streams.ok()) return Expected(kGrammar);
+    if (!rank.ok() || !streams.ok()) return Expected(grammar);
     choice.by_rank[*rank] = *streams;
   }
   return choice;
@@ -74,8 +76,11 @@ absl::StatusOr<StreamChoice> ParseStreams(std::string_view text) {
 absl::StatusOr<std::vector<int>> ParseLocalRanks(std::string_view text) {
   std::vector<int> ranks;
   for (const std::string& item : SplitAtCommas(text)) {
-    const auto rank = ParseInteger(std::string(absl::StripAsciiWhitespace(item)), 0, kMaxSlots - 1);
-    if (!rank.ok()) return Expected("local ranks separated by commas, such as 0,1,2");
+    const auto rank = ParseInteger(std::string(absl::StripAsciiWhitespace(item)), kLocalRanks);
+    if (!rank.ok()) {
+      return Expected(
+          absl::StrCat("local ranks separated by commas, such as 0,1,2, each from ", ShowBounds(kLocalRanks)));
+    }
     ranks.push_back(*rank);
   }
   return ranks;
@@ -104,6 +109,8 @@ absl::StatusOr<std::vector<std::string>> ParseFilters(std::string_view text) {
   return filters;
 }
 
+std::string ShowLogSizes() { return absl::StrCat(kLeastLogBytes >> 10, "k to ", kMostLogBytes >> 30, "G"); }
+
 absl::StatusOr<int64_t> ParseSize(std::string_view text) {
   int64_t unit = 1;
   std::string_view digits = text;
@@ -123,11 +130,14 @@ absl::StatusOr<int64_t> ParseSize(std::string_view text) {
     }
     if (unit > 1) digits.remove_suffix(1);
   }
-  const auto count = ParseInteger(digits, 1, INT32_MAX);
-  if (!count.ok() || *count * unit < kLeastLogBytes) {
-    return Expected(absl::StrCat("a size such as 500k, 20M or 1G, at least ", kLeastLogBytes / 1024, "k"));
+  int64_t count = 0;
+  const auto [rest, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+  const bool whole = error == std::errc() && rest == digits.data() + digits.size();
+  // The first comparison also keeps the product in range.
+  if (!whole || count > kMostLogBytes / unit || count * unit < kLeastLogBytes) {
+    return Expected(absl::StrCat("a size from ", ShowLogSizes(), ", such as 500k, 20M or 1G"));
   }
-  return *count * unit;
+  return count * unit;
 }
 
 absl::StatusOr<SignalChoice> ParseSignals(std::string_view text) {

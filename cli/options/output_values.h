@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "agent/host/core/output_plan.h"
+#include "cli/options/values.h"
 
 namespace muster::cli {
 
@@ -27,6 +28,12 @@ struct SignalChoice {
   std::vector<int> numbers;
   std::vector<std::string> unknown;  // names that this system does not have
 };
+
+inline constexpr Bounds<int> kStreams = {0, 3};  // 1: stdout, 2: stderr
+
+inline constexpr int64_t kLeastLogBytes = int64_t{64} << 10;  // half of it must be able to hold a long line
+inline constexpr int64_t kMostLogBytes = int64_t{1} << 50;
+std::string ShowLogSizes();  // "64k to 1048576G"
 
 absl::StatusOr<StreamChoice> ParseStreams(std::string_view text);
 absl::StatusOr<std::vector<int>> ParseLocalRanks(std::string_view text);       // "0,1"

@@ -114,12 +114,13 @@ class ConfReader {
  private:
   // The options --join-timeout and --last-call-timeout take precedence over the keys.
   absl::Status Take(const std::string& key, const std::string& value) {
-    if (key == "join_timeout" || key == "timeout") return TakeTime(key, value, &settings_->join_timeout);
-    if (key == "last_call_timeout") return TakeTime(key, value, &settings_->last_call_timeout);
+    TimeSettings& times = settings_->times;
+    if (key == "join_timeout" || key == "timeout") return TakeTime(key, value, kJoinTimeouts, &times.join_timeout);
+    if (key == "last_call_timeout") return TakeTime(key, value, kTimes, &times.last_call_timeout);
     if (key == "is_host") {
       const absl::StatusOr<bool> is_host = ParseBoolean(absl::AsciiStrToLower(value));
       if (!is_host.ok()) return WrongValue(conf_, "is_host: expected true or false");
-      settings_->is_host = *is_host;
+      settings_->membership.is_host = *is_host;
       return absl::OkStatus();
     }
     const bool known =
@@ -132,8 +133,9 @@ class ConfReader {
     return absl::OkStatus();
   }
 
-  absl::Status TakeTime(const std::string& key, const std::string& value, Given<absl::Duration>* out) {
-    const absl::StatusOr<absl::Duration> time = ParseTime(value, absl::ZeroDuration(), kMaxTime);
+  absl::Status TakeTime(const std::string& key, const std::string& value, Bounds<absl::Duration> bounds,
+                        Given<absl::Duration>* out) {
+    const absl::StatusOr<absl::Duration> time = ParseTime(value, bounds);
     if (!time.ok()) return WrongValue(conf_, absl::StrCat(key, ": ", time.status().message()));
     const bool given = *out && (*out)->origin != Origin::kDefault;
     if (!given) *out = Setting<absl::Duration>{*time, conf_.origin, conf_.source, value};
@@ -145,11 +147,8 @@ class ConfReader {
   std::vector<std::string> ignored_;
 };
 
-// Checks combinations of options.
-absl::Status CheckRelations(const CommandLine& command_line, const Settings& s) {
-  if (IsOn(s.module) && IsOn(s.no_python) && !IsOn(s.run_path)) {
-    return Fault(*s.no_python, "cannot be used with -m (--module)");
-  }
+// The checks below are of combinations of options.
+absl::Status CheckMembership(const CommandLine& command_line, const MembershipSettings& s) {
   for (const char* other : {"--rdzv-endpoint", "--master-addr"}) {
     const bool is_given =
         other == std::string_view("--master-addr") ? s.master_addr.has_value() : s.rdzv_endpoint.has_value();
@@ -172,6 +171,17 @@ absl::Status CheckRelations(const CommandLine& command_line, const Settings& s) 
     return Fault(*s.hostfile,
                  absl::StrCat("cannot be used with ", ShownWithValue(s.source->source, s.source->text)));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckProgram(const ProgramSettings& s) {
+  if (IsOn(s.module) && IsOn(s.no_python) && !IsOn(s.run_path)) {
+    return Fault(*s.no_python, "cannot be used with -m (--module)");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRestarts(const RestartSettings& s) {
   if (s.restart_window && s.max_restarts && s.max_restarts->value > rendezvous::kMaxFailureAges) {
     return WrongValue(*s.max_restarts,
                       absl::StrCat("must be at most ", rendezvous::kMaxFailureAges, " with --restart-window"));
@@ -209,11 +219,12 @@ bool IsNested(const Environment& environment) {
 }
 
 void NoteOptionsWithoutEffect(Settings* s) {
-  for (const auto* filters : {&s->stdout_filters, &s->stderr_filters}) {
-    if (*filters && !s->tee) s->warnings.push_back((*filters)->source + ": has no effect without --tee");
+  for (const auto* filters : {&s->output.stdout_filters, &s->output.stderr_filters}) {
+    if (*filters && !s->output.tee) s->warnings.push_back((*filters)->source + ": has no effect without --tee");
   }
-  if (s->rdzv_backend && s->rdzv_backend->value != "static") {
-    s->notes.push_back(absl::StrCat(s->rdzv_backend->source, " ", s->rdzv_backend->value,
+  const Given<std::string>& backend = s->torchrun.rdzv_backend;
+  if (backend && backend->value != "static") {
+    s->notes.push_back(absl::StrCat(backend->source, " ", backend->value,
                                     ": has no effect; the nodes meet at the primary by muster's own protocol"));
   }
 }
@@ -233,8 +244,8 @@ absl::Status Fault(Origin origin, const std::string& source, const std::optional
 
 absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Environment& environment) {
   Settings s;
-  s.nested = IsNested(environment);
-  const Finder finder(command_line, environment, s.nested);
+  s.membership.nested = IsNested(environment);
+  const Finder finder(command_line, environment, s.membership.nested);
   for (const OptionSpec& spec : RunOptions()) {
     Given<std::string> given = finder.Find(spec);
     const std::string fallback(spec.reader.fallback);
@@ -242,9 +253,13 @@ absl::StatusOr<Settings> ReadSettings(const CommandLine& command_line, const Env
     if (given) RETURN_IF_ERROR(ReadInto(spec, *given, &s));
   }
   NoteOptionsWithoutEffect(&s);
-  if (s.rdzv_conf) RETURN_IF_ERROR(ConfReader(*s.rdzv_conf, &s).Run());
-  RETURN_IF_ERROR(CheckRelations(command_line, s));
-  if (s.hostfile) s.source = {discovery::kHostfile, s.hostfile->origin, s.hostfile->source, s.hostfile->text};
+  if (s.torchrun.rdzv_conf) RETURN_IF_ERROR(ConfReader(*s.torchrun.rdzv_conf, &s).Run());
+  RETURN_IF_ERROR(CheckProgram(s.program));
+  RETURN_IF_ERROR(CheckMembership(command_line, s.membership));
+  RETURN_IF_ERROR(CheckRestarts(s.restarts));
+  if (const auto& hostfile = s.membership.hostfile) {
+    s.membership.source = {discovery::kHostfile, hostfile->origin, hostfile->source, hostfile->text};
+  }
   WarnOfMistypedVariables(environment, &s);
   return s;
 }

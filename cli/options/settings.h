@@ -38,9 +38,11 @@ struct SettingLine {
   std::string origin;  // "--lease", "MUSTER_LEASE", "PET_...", "vertex", "default"
 };
 
-// The given options; nullopt: not given, and the option table has no default: it depends on the platform or on
-// other options, and the plan adds it.
-struct Settings {
+// In the records below nullopt means: not given, and the option table has no default; the default depends on the
+// platform or on other options, and the plan adds it.
+
+// Which nodes are in the job, and which of them this one is.
+struct MembershipSettings {
   Given<NodeRange> nnodes;
   Given<int> node_rank;
   Given<std::string> master_addr;
@@ -56,10 +58,22 @@ struct Settings {
   Given<std::string> exclude;
   Given<std::string> source;  // source of the membership
   Given<std::string> local_addr;
+  std::optional<bool> is_host;  // from --rdzv-conf: whether this node is the primary
+  bool nested = false;          // muster runs inside a worker of another launcher
+};
+
+// The workers of this node.
+struct WorkerSettings {
   Given<SlotCount> nproc_per_node;
   Given<PortRange> worker_port;
   Given<StdinChoice> stdin_choice;
   Given<std::string> role;
+  Given<bool> virtual_local_rank;
+  Given<std::string> numa_binding;
+};
+
+// When the group restarts, and with which nodes.
+struct RestartSettings {
   Given<int> max_restarts;
   Given<absl::Duration> restart_window;
   Given<std::string> progress_file;
@@ -67,6 +81,10 @@ struct Settings {
   Given<absl::Duration> preflight_timeout;
   Given<absl::Duration> gpu_release_timeout;
   Given<int> node_unit;
+};
+
+// How long nodes wait for each other, and for workers to end.
+struct TimeSettings {
   Given<absl::Duration> join_timeout;
   Given<absl::Duration> last_call_timeout;
   Given<absl::Duration> rejoin_timeout;
@@ -75,20 +93,30 @@ struct Settings {
   Given<absl::Duration> heartbeat_interval;
   Given<absl::Duration> reconnect_grace;
   Given<absl::Duration> shutdown_timeout;
+};
+
+// What asks this node to leave the job, and how it does so.
+struct LeavingSettings {
+  Given<SignalChoice> signals_to_handle;
   Given<absl::Duration> termination_grace;
   Given<int> retryable_exit_code;
   Given<NoticeChoice> preemption_notice;
   Given<absl::Duration> stop_before;
   Given<absl::Time> deadline;
-  Given<bool> hyperparameters_as_args;
+};
+
+// The program that each worker executes.
+struct ProgramSettings {
   Given<bool> module;
   Given<bool> no_python;
   Given<bool> run_path;
   Given<std::string> python;
+  Given<bool> hyperparameters_as_args;
   Given<std::string> pass_local_rank;  // the option's name, without dashes
-  Given<SignalChoice> signals_to_handle;
-  Given<bool> virtual_local_rank;
-  Given<std::string> numa_binding;
+};
+
+// The output of the workers and of muster itself.
+struct OutputSettings {
   Given<std::string> log_dir;
   Given<StreamChoice> redirects;
   Given<StreamChoice> tee;
@@ -100,14 +128,28 @@ struct Settings {
   Given<bool> log_json;
   Given<bool> log_split;
   Given<std::string> report;
+};
+
+// Options of torchrun that affect muster only through other settings.
+struct TorchrunSettings {
   Given<std::string> rdzv_backend;
   Given<std::string> rdzv_conf;
+};
+
+// The given options, by the part of the program that reads them.
+struct Settings {
+  MembershipSettings membership;
+  WorkerSettings workers;
+  RestartSettings restarts;
+  TimeSettings times;
+  LeavingSettings leaving;
+  ProgramSettings program;
+  OutputSettings output;
+  TorchrunSettings torchrun;
   v1::NodeConfig config;                  // options that only the agent or the coordinator reads
   std::vector<SettingLine> config_lines;  // of these options, in the order of the table
-  std::optional<bool> is_host;            // from --rdzv-conf: whether this node is the primary
   std::vector<std::string> notes;         // info lines, e.g. on options without effect
   std::vector<std::string> warnings;
-  bool nested = false;  // muster runs inside a worker of another launcher
 };
 
 template <typename T>

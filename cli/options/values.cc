@@ -29,21 +29,33 @@ bool IsIpv6(const std::string& text) {
 
 }  // namespace
 
-absl::StatusOr<int> ParseInteger(std::string_view text, int low, int high) {
+std::string ShowBounds(Bounds<int> bounds) { return absl::StrCat(bounds.least, " to ", bounds.most); }
+
+std::string ShowBounds(Bounds<absl::Duration> bounds) {
+  return absl::StrCat(muster::FormatDuration(bounds.least), " to ", muster::FormatDuration(bounds.most));
+}
+
+std::string ShowDays(Bounds<int64_t> bounds) {
+  const auto day = [](int64_t seconds) {
+    return absl::FormatTime("%Y-%m-%d", absl::FromUnixSeconds(seconds), absl::UTCTimeZone());
+  };
+  return absl::StrCat(day(bounds.least), " to ", day(bounds.most));
+}
+
+absl::StatusOr<int> ParseInteger(std::string_view text, Bounds<int> bounds) {
   int number = 0;
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || rest != end || text.empty() || number < low || number > high) {
-    return Expected(absl::StrCat("a whole number from ", low, " to ", high));
+  if (error != std::errc() || rest != end || text.empty() || !bounds.Hold(number)) {
+    return Expected("a whole number from " + ShowBounds(bounds));
   }
   return number;
 }
 
-absl::StatusOr<absl::Duration> ParseTime(std::string_view text, absl::Duration least, absl::Duration most) {
+absl::StatusOr<absl::Duration> ParseTime(std::string_view text, Bounds<absl::Duration> bounds) {
   const absl::StatusOr<absl::Duration> time = ParseDuration(text);
-  if (time.ok() && *time >= least && *time <= most) return *time;
-  return Expected(absl::StrCat("a time from ", muster::FormatDuration(least), " to ", muster::FormatDuration(most),
-                               ", in seconds or as 500ms, 20s, 5m, 1h"));
+  if (time.ok() && bounds.Hold(*time)) return *time;
+  return Expected(absl::StrCat("a time from ", ShowBounds(bounds), ", in seconds or as 500ms, 20s, 5m, 1h"));
 }
 
 absl::StatusOr<bool> ParseBoolean(std::string_view text) {
@@ -56,9 +68,9 @@ absl::StatusOr<bool> ParseBoolean(std::string_view text) {
 
 absl::StatusOr<NodeRange> ParseNodeRange(std::string_view text) {
   const size_t colon = text.find(':');
-  const auto low = ParseInteger(text.substr(0, colon), 1, kMaxNodes);
-  const auto high = colon == std::string_view::npos ? low : ParseInteger(text.substr(colon + 1), 1, kMaxNodes);
-  if (!low.ok() || !high.ok()) return Expected(absl::StrCat("N or MIN:MAX, each from 1 to ", kMaxNodes));
+  const auto low = ParseInteger(text.substr(0, colon), kNodeCounts);
+  const auto high = colon == std::string_view::npos ? low : ParseInteger(text.substr(colon + 1), kNodeCounts);
+  if (!low.ok() || !high.ok()) return Expected("N or MIN:MAX, each from " + ShowBounds(kNodeCounts));
   if (*low > *high) return absl::InvalidArgumentError("expected MIN:MAX with MIN at most MAX");
   return NodeRange{*low, *high};
 }
@@ -66,11 +78,12 @@ absl::StatusOr<NodeRange> ParseNodeRange(std::string_view text) {
 absl::StatusOr<LossBudget> ParseLossBudget(std::string_view text) {
   LossBudget budget;
   const size_t slash = text.find('/');
-  const auto number = ParseInteger(text.substr(0, slash), 0, kMaxRestarts);
+  const auto number = ParseInteger(text.substr(0, slash), kRestartCounts);
   absl::StatusOr<absl::Duration> window = budget.window;
-  if (slash != std::string_view::npos) window = ParseTime(text.substr(slash + 1), absl::Seconds(1), kMaxTime);
-  if (!number.ok() || !window.ok() || *window <= absl::ZeroDuration()) {
-    return Expected(absl::StrCat("N or N/TIME, N from 0 to ", kMaxRestarts, ", as in 10 or 3/30m"));
+  if (slash != std::string_view::npos) window = ParseTime(text.substr(slash + 1), kWindows);
+  if (!number.ok() || !window.ok()) {
+    return Expected(absl::StrCat("N or N/TIME, N from ", ShowBounds(kRestartCounts), ", TIME from ",
+                                 ShowBounds(kWindows), ", as in 10 or 3/30m"));
   }
   return LossBudget{*number, *window};
 }
@@ -95,9 +108,7 @@ absl::StatusOr<NoticeChoice> ParseNotice(std::string_view text) {
 }
 
 absl::StatusOr<absl::Time> ParseDeadline(std::string_view text) {
-  // absl also parses words such as infinite-future, and a small number is rather a duration than a time.
-  constexpr int64_t kLeastSeconds = 1'000'000'000;
-  constexpr int64_t kMostSeconds = 253'402'300'799;  // the last second of the year 9999
+  // absl also parses words such as infinite-future.
   const bool begins_with_digit = !text.empty() && text[0] >= '0' && text[0] <= '9';
   absl::Time time;
   int64_t seconds = 0;
@@ -106,8 +117,10 @@ absl::StatusOr<absl::Time> ParseDeadline(std::string_view text) {
   } else if (!begins_with_digit || !absl::ParseTime(absl::RFC3339_full, AsAbsl(text), &time, nullptr)) {
     time = absl::InfinitePast();
   }
-  if (time >= absl::FromUnixSeconds(kLeastSeconds) && time <= absl::FromUnixSeconds(kMostSeconds)) return time;
-  return Expected("a time such as 2026-11-21T16:00:00Z, or seconds since 1970");
+  if (time >= absl::FromUnixSeconds(kDeadlines.least) && time <= absl::FromUnixSeconds(kDeadlines.most))
+    return time;
+  return Expected(
+      absl::StrCat("a time from ", ShowDays(kDeadlines), ", as 2026-11-21T16:00:00Z or in seconds since 1970"));
 }
 
 absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text) {
@@ -117,16 +130,17 @@ absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text) {
   if (text == "xpu") return SlotCount{SlotCount::kXpu, 0};
   if (text == "npu") return SlotCount{SlotCount::kNpu, 0};
   if (text == "hpu") return SlotCount{SlotCount::kHpu, 0};
-  const auto number = ParseInteger(text, 1, kMaxSlots);
+  const auto number = ParseInteger(text, kSlotCounts);
   if (!number.ok()) {
-    return Expected(absl::StrCat("a whole number from 1 to ", kMaxSlots, ", auto, gpu, cpu, xpu, npu or hpu"));
+    return Expected(
+        absl::StrCat("a whole number from ", ShowBounds(kSlotCounts), ", auto, gpu, cpu, xpu, npu or hpu"));
   }
   return SlotCount{SlotCount::kNumber, *number};
 }
 
 absl::StatusOr<uint16_t> ParsePort(std::string_view text) {
-  const auto port = ParseInteger(text, 1, 65535);
-  if (!port.ok()) return Expected("a port from 1 to 65535");
+  const auto port = ParseInteger(text, kPorts);
+  if (!port.ok()) return Expected("a port from " + ShowBounds(kPorts));
   return static_cast<uint16_t>(*port);
 }
 
@@ -160,8 +174,8 @@ absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
     return expected;
   }
   if (has_port) {
-    const auto number = ParseInteger(port, 0, 65535);
-    if (!number.ok()) return Expected("a port from 1 to 65535 after the colon");
+    const auto number = ParseInteger(port, kPortsOrAny);
+    if (!number.ok()) return Expected(absl::StrCat("a port from ", ShowBounds(kPorts), " after the colon"));
     if (*number == 0 && !IsLoopback(result.host))
       return Expected("a fixed port, which all nodes know; port 0 is for localhost:0");
     result.port = static_cast<uint16_t>(*number);
@@ -171,7 +185,7 @@ absl::StatusOr<HostPort> ParseHostPort(std::string_view text) {
 
 absl::StatusOr<HostPort> ParseCoordinator(std::string_view text) {
   ASSIGN_OR_RETURN(HostPort address, ParseHostPort(text));
-  if (address.port == uint16_t{0}) return Expected("HOST or HOST:PORT, the port from 1 to 65535");
+  if (address.port == uint16_t{0}) return Expected("HOST or HOST:PORT, the port from " + ShowBounds(kPorts));
   if (!address.port) address.port = kDefaultRendezvousPort;
   return address;
 }
@@ -179,16 +193,17 @@ absl::StatusOr<HostPort> ParseCoordinator(std::string_view text) {
 absl::StatusOr<HostPort> ParseListen(std::string_view text) {
   constexpr char kEverywhere[] = "0.0.0.0";
   const std::string_view port_only = text.starts_with(':') ? text.substr(1) : text;
-  if (const auto port = ParseInteger(port_only, 0, 65535); port.ok()) {
+  if (const auto port = ParseInteger(port_only, kPortsOrAny); port.ok()) {
     return HostPort{kEverywhere, static_cast<uint16_t>(*port)};
   }
   ASSIGN_OR_RETURN(HostPort address, ParseHostPort(text));
   if (!address.port) {
-    // A word that is not an address and does not begin like a name is taken for a mistyped port.
     in_addr literal;
     const bool is_address = IsIpv6(address.host) || inet_pton(AF_INET, address.host.c_str(), &literal) == 1;
-    const bool is_name = std::isalpha(static_cast<unsigned char>(address.host[0])) != 0;
-    if (!is_address && !is_name) return Expected("a port from 0 (any) to 65535, HOST or HOST:PORT");
+    if (!is_address && !IsLoopback(address.host)) {
+      return Expected(absl::StrCat("a port from ", ShowBounds(kPortsOrAny),
+                                   " (0: any), an IP address, or HOST:PORT, such as 29400 or node0:29400"));
+    }
     address.port = kDefaultRendezvousPort;
   }
   return address;
@@ -204,7 +219,7 @@ absl::StatusOr<PortRange> ParsePortRange(std::string_view text) {
   const size_t colon = text.find(':');
   const auto low = ParsePort(text.substr(0, colon));
   const auto high = colon == std::string_view::npos ? low : ParsePort(text.substr(colon + 1));
-  if (!low.ok() || !high.ok()) return Expected("LO:HI, each a port from 1 to 65535");
+  if (!low.ok() || !high.ok()) return Expected("LO:HI, each a port from " + ShowBounds(kPorts));
   if (*low > *high) return absl::InvalidArgumentError("expected LO:HI with LO at most HI");
   return PortRange{*low, *high};
 }
@@ -212,8 +227,8 @@ absl::StatusOr<PortRange> ParsePortRange(std::string_view text) {
 absl::StatusOr<StdinChoice> ParseStdinChoice(std::string_view text) {
   if (text == "all") return StdinChoice{StdinChoice::kAll, 0};
   if (text == "none") return StdinChoice{StdinChoice::kNone, 0};
-  const auto rank = ParseInteger(text, 0, kMaxNodes * kMaxSlots - 1);
-  if (!rank.ok()) return Expected("all, none or a rank");
+  const auto rank = ParseInteger(text, kGlobalRanks);
+  if (!rank.ok()) return Expected("all, none or a rank from " + ShowBounds(kGlobalRanks));
   return StdinChoice{StdinChoice::kRank, *rank};
 }
 

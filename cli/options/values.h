@@ -18,10 +18,40 @@ namespace muster::cli {
 
 inline constexpr int kMaxNodes = 100'000;
 inline constexpr int kMaxSlots = 1'024;  // workers of one node
-inline constexpr int kMaxRestarts = 1'000'000;
 inline constexpr absl::Duration kMaxTime = absl::Hours(24 * kMaxDurationDays);
-inline constexpr absl::Duration kMaxLease = absl::Hours(24);  // gRPC keeps it as an int of milliseconds
-inline constexpr uint16_t kDefaultMasterPort = 29500;         // both ports are torchrun's defaults
+
+// The smallest and the largest value that is accepted. Parsers, their errors and the help texts have it from here.
+template <typename T>
+struct Bounds {
+  T least;
+  T most;
+
+  bool Hold(T value) const { return value >= least && value <= most; }
+};
+inline constexpr Bounds<int> kNodeCounts = {1, kMaxNodes};
+inline constexpr Bounds<int> kNodeRanks = {0, kMaxNodes - 1};
+inline constexpr Bounds<int> kSlotCounts = {1, kMaxSlots};
+inline constexpr Bounds<int> kLocalRanks = {0, kMaxSlots - 1};
+inline constexpr Bounds<int> kGlobalRanks = {0, kMaxNodes* kMaxSlots - 1};
+inline constexpr Bounds<int> kRestartCounts = {0, 1'000'000};
+inline constexpr Bounds<int> kPorts = {1, 65'535};
+inline constexpr Bounds<int> kPortsOrAny = {0, 65'535};  // 0: any free port
+inline constexpr Bounds<int> kExitCodes = {0, 255};
+inline constexpr Bounds<absl::Duration> kTimes = {absl::ZeroDuration(), kMaxTime};
+inline constexpr Bounds<absl::Duration> kWindows = {absl::Seconds(1), kMaxTime};
+// Within less not even a node on the same machine connects.
+inline constexpr Bounds<absl::Duration> kJoinTimeouts = {absl::Milliseconds(100), kMaxTime};
+inline constexpr Bounds<absl::Duration> kPreflightTimeouts = {absl::Milliseconds(100), kMaxTime};
+inline constexpr Bounds<absl::Duration> kBeats = {absl::Milliseconds(10), kMaxTime};
+inline constexpr Bounds<absl::Duration> kLeases = {absl::Seconds(1), absl::Hours(24)};  // gRPC: int milliseconds
+// A smaller number is rather a duration than a time; a larger one has a year of five digits.
+inline constexpr Bounds<int64_t> kDeadlines = {1'000'000'000, 253'402'300'799};  // seconds since 1970
+
+std::string ShowBounds(Bounds<int> bounds);             // "1 to 65535"
+std::string ShowBounds(Bounds<absl::Duration> bounds);  // "1s to 24h"
+std::string ShowDays(Bounds<int64_t> bounds);           // of seconds since 1970: "2001-09-09 to 9999-12-31"
+
+inline constexpr uint16_t kDefaultMasterPort = 29500;  // both ports are torchrun's defaults
 inline constexpr uint16_t kDefaultRendezvousPort = 29400;
 
 struct NodeRange {
@@ -64,9 +94,9 @@ struct NoticeChoice {
   std::string file;          // for FILE
 };
 
-absl::StatusOr<int> ParseInteger(std::string_view text, int low, int high);
+absl::StatusOr<int> ParseInteger(std::string_view text, Bounds<int> bounds);
 // "90", "500ms", "5m": ParseDuration with bounds.
-absl::StatusOr<absl::Duration> ParseTime(std::string_view text, absl::Duration least, absl::Duration most);
+absl::StatusOr<absl::Duration> ParseTime(std::string_view text, Bounds<absl::Duration> bounds);
 absl::StatusOr<bool> ParseBoolean(std::string_view text);
 absl::StatusOr<NodeRange> ParseNodeRange(std::string_view text);
 absl::StatusOr<LossBudget> ParseLossBudget(std::string_view text);  // "10", "3/10m"
@@ -77,8 +107,10 @@ absl::StatusOr<SlotCount> ParseSlotCount(std::string_view text);
 absl::StatusOr<uint16_t> ParsePort(std::string_view text);
 absl::StatusOr<HostPort> ParseHostPort(std::string_view text);     // "[::1]:29400", "::1", "name", "name:0"
 absl::StatusOr<HostPort> ParseCoordinator(std::string_view text);  // the same; port 0 is refused
-absl::StatusOr<HostPort> ParseListen(std::string_view text);   // "[::1]:29400", "127.0.0.1:0", ":29400", "29400"
-absl::StatusOr<std::string> ParseHost(std::string_view text);  // the same, without a port
+// "29400", ":29400", "127.0.0.1", "[::1]:29400", "name:29400"; a name alone is refused, since it may be a typing
+// error: only its port, and whether it is a loopback address, have an effect.
+absl::StatusOr<HostPort> ParseListen(std::string_view text);
+absl::StatusOr<std::string> ParseHost(std::string_view text);  // as ParseHostPort, without a port
 absl::StatusOr<PortRange> ParsePortRange(std::string_view text);
 absl::StatusOr<StdinChoice> ParseStdinChoice(std::string_view text);
 // torchrun's "key=value,key=value".

@@ -64,11 +64,11 @@ std::string FailureFile(const ContainerConventions& container, const Environment
 
 absl::Status TakeContainer(const Settings& settings, const Environment& environment, const Machine& machine,
                            RunPlan* plan) {
-  const bool as_arguments = settings.hyperparameters_as_args && settings.hyperparameters_as_args->value;
+  const bool as_arguments = IsOn(settings.program.hyperparameters_as_args);
   const ContainerConventions* const of_membership = discovery::TraitsOf(plan->view.source).container;
   if (of_membership == nullptr) {
-    if (as_arguments) WarnOfNoEffect(settings.hyperparameters_as_args, plan);
-    WarnOfNoEffect(settings.instance_groups, plan);
+    if (as_arguments) WarnOfNoEffect(settings.program.hyperparameters_as_args, plan);
+    WarnOfNoEffect(settings.membership.instance_groups, plan);
   }
   const discovery::Traits& platform = discovery::TraitsOf(plan->platform);
   const ContainerConventions* const container = platform.container;

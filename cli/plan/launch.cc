@@ -14,7 +14,7 @@ namespace {
 
 machine::ProgramKind KindOf(const RunPlan& run) {
   if (run.no_python) return machine::ProgramKind::kProgram;
-  return IsOn(run.settings.module) ? machine::ProgramKind::kModule : machine::ProgramKind::kScript;
+  return IsOn(run.settings.program.module) ? machine::ProgramKind::kModule : machine::ProgramKind::kScript;
 }
 
 // The streams of `muster local` that are terminals, from its variable.
@@ -79,15 +79,15 @@ std::vector<std::string> WorkerArguments(const RunPlan& run, const std::string& 
   std::vector<std::string> argv = {run.no_python ? SubstituteLocalRank(run.script, local_rank) : path};
   if (!run.no_python) {
     argv.emplace_back("-u");
-    if (IsOn(run.settings.run_path)) {
+    if (IsOn(run.settings.program.run_path)) {
       argv.emplace_back("-c");
       argv.emplace_back(kRunPath);
-    } else if (IsOn(run.settings.module)) {
+    } else if (IsOn(run.settings.program.module)) {
       argv.emplace_back("-m");
     }
     argv.push_back(SubstituteLocalRank(run.script, local_rank));
   }
-  const Given<std::string>& option = run.settings.pass_local_rank;
+  const Given<std::string>& option = run.settings.program.pass_local_rank;
   if (option) argv.push_back(absl::StrCat("--", option->value, "=", local_rank));
   for (const std::string& argument : run.script_arguments) {
     argv.push_back(SubstituteLocalRank(argument, local_rank));
@@ -96,7 +96,7 @@ std::vector<std::string> WorkerArguments(const RunPlan& run, const std::string& 
 }
 
 host::StdinRule StdinOf(const RunPlan& run) {
-  const Given<StdinChoice>& choice = run.settings.stdin_choice;
+  const Given<StdinChoice>& choice = run.settings.workers.stdin_choice;
   if (!choice) return {};
   switch (choice->value.kind) {
     case StdinChoice::kAll:
@@ -141,14 +141,14 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.host.retryable_exit_code = run.retryable_exit_code;
   launch.host.stop_before = run.stop_before;
   launch.host.leave_signals = {run.leave_signals.numbers.begin(), run.leave_signals.numbers.end()};
-  launch.host.local_rank_option = ValueOr<std::string>(run.settings.pass_local_rank, "");
+  launch.host.local_rank_option = ValueOr<std::string>(run.settings.program.pass_local_rank, "");
 
   launch.plan.program = run.script;
   launch.plan.environment.slots = run.config.slots();
   launch.plan.environment.role_name = run.config.role_name();
   launch.plan.environment.run_id = run.config.run_id();
   launch.plan.environment.signals_to_handle = run.leave_signals_text;
-  launch.plan.environment.virtual_local_rank = IsOn(run.settings.virtual_local_rank);
+  launch.plan.environment.virtual_local_rank = IsOn(run.settings.workers.virtual_local_rank);
   launch.plan.environment.visible_devices_variable = run.visible_variable;
   for (size_t i = 0; i < run.own_devices.size(); ++i) {
     launch.plan.environment.visible_devices[static_cast<int>(i)] = run.own_devices[i];
@@ -156,7 +156,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.plan.cpus = run.cpus;
   launch.plan.output = run.output;
   launch.plan.report = run.report;
-  launch.plan.progress_file = ValueOr<std::string>(run.settings.progress_file, "");
+  launch.plan.progress_file = ValueOr<std::string>(run.settings.restarts.progress_file, "");
   launch.plan.inherited = environment;
   // Does not overwrite: an empty value counts as set.
   launch.plan.inherited.insert(run.view.for_workers.begin(), run.view.for_workers.end());
@@ -179,8 +179,8 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
 
   if (run.config.role() == v1::ROLE_OBSERVER) return launch;  // it starts no worker
   if (!run.no_python) {
-    launch.interpreter =
-        machine::ChooseInterpreter(environment, {ValueOr<std::string>(run.settings.python, ""), called_as}, probe);
+    launch.interpreter = machine::ChooseInterpreter(
+        environment, {ValueOr<std::string>(run.settings.program.python, ""), called_as}, probe);
   }
   launch.check = CheckProgramOf(run, launch.interpreter, environment, probe);
   if (launch.check.exit_code != 0) {
@@ -194,7 +194,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   const std::string path = launch.check.path.empty() ? run.script : launch.check.path;
   launch.plan.file = path;
   if (launch.check.exit_code == 0) {  // otherwise there will be no round
-    launch.plan.preflight = ValueOr<std::string>(run.settings.preflight, "");
+    launch.plan.preflight = ValueOr<std::string>(run.settings.restarts.preflight, "");
     launch.host.preflight_timeout = run.preflight_timeout;
     launch.host.gpu_release_timeout = run.gpu_release_timeout;
     launch.host.driver_pids = run.config.pid_namespace() == kFirstPidNamespace;

@@ -133,7 +133,7 @@ absl::Status LacksDeadline(const Setting<absl::Duration>& stop_before, const Env
 }  // namespace
 
 absl::StatusOr<NoticePlan> PlanNotice(
-    const Settings& settings, const Environment& environment,
+    const LeavingSettings& settings, const Environment& environment,
     const std::function<std::optional<std::string>(const std::string&)>& read_file) {
   NoticePlan plan;
   plan.why = "default";
@@ -160,7 +160,7 @@ absl::StatusOr<NoticePlan> PlanNotice(
   return plan;
 }
 
-absl::StatusOr<DeadlinePlan> PlanDeadline(const Settings& settings, const Environment& environment) {
+absl::StatusOr<DeadlinePlan> PlanDeadline(const LeavingSettings& settings, const Environment& environment) {
   DeadlinePlan plan;
   std::optional<absl::Time> deadline;
   if (settings.deadline) {

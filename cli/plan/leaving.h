@@ -24,7 +24,7 @@ struct NoticePlan {
 
 // read_file: returns the text of a small file, nullopt if it cannot be read; called only for `auto`.
 absl::StatusOr<NoticePlan> PlanNotice(
-    const Settings& settings, const Environment& environment,
+    const LeavingSettings& settings, const Environment& environment,
     const std::function<std::optional<std::string>(const std::string&)>& read_file);
 
 struct DeadlinePlan {
@@ -33,6 +33,6 @@ struct DeadlinePlan {
   std::string origin = "default";        // of the deadline
 };
 
-absl::StatusOr<DeadlinePlan> PlanDeadline(const Settings& settings, const Environment& environment);
+absl::StatusOr<DeadlinePlan> PlanDeadline(const LeavingSettings& settings, const Environment& environment);
 
 }  // namespace muster::cli

@@ -115,7 +115,7 @@ absl::StatusOr<int> LocalNodeCount(const CommandLine& command_line) {
   if (given == command_line.given.end()) {
     return absl::InvalidArgumentError("--nodes is missing: expected the number of nodes to start on this machine");
   }
-  const absl::StatusOr<int> nodes = ParseInteger(given->second, 1, kMaxLocalNodes);
+  const absl::StatusOr<int> nodes = ParseInteger(given->second, kLocalNodeCounts);
   if (!nodes.ok()) return WithContext(nodes.status(), ShownWithValue("--nodes", given->second));
   const auto nnodes = command_line.given.find("nnodes");
   if (nnodes != command_line.given.end() && *nodes > 1) {

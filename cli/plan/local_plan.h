@@ -12,7 +12,7 @@
 
 namespace muster::cli {
 
-inline constexpr int kMaxLocalNodes = 200;  // 127.0.0.1 to 127.0.0.200
+inline constexpr Bounds<int> kLocalNodeCounts = {1, 200};  // 127.0.0.1 to 127.0.0.200
 
 // The prefix that a node's host puts before each line of a worker: the rank between two separators.
 inline constexpr char kRankBegin = '\x1e';

@@ -18,20 +18,20 @@ constexpr char kOuterLauncher[] =
     "LOCAL_RANK and TORCHELASTIC_RUN_ID are set: this is a worker of another launcher, which has this node's rank "
     "on the platform; give --standalone, or --rdzv-endpoint and --nnodes, for a separate job";
 
-bool IsStandalone(const Settings& s) {
+bool IsStandalone(const MembershipSettings& s) {
   if (IsOn(s.standalone)) return true;
   return s.rdzv_endpoint && s.rdzv_endpoint->value.port == uint16_t{0};
 }
 
 // The option or variable that sets the membership.
-std::string ExplicitSource(const Settings& s) {
+std::string ExplicitSource(const MembershipSettings& s) {
   if (IsOn(s.standalone)) return s.standalone->source;
   return s.nnodes ? s.nnodes->source : s.rdzv_endpoint->source;
 }
 
-bool NamesPrimary(const Settings& s) { return s.master_addr || s.rdzv_endpoint; }
+bool NamesPrimary(const MembershipSettings& s) { return s.master_addr || s.rdzv_endpoint; }
 
-discovery::DiscoverOptions OptionsOf(const Settings& s) {
+discovery::DiscoverOptions OptionsOf(const MembershipSettings& s) {
   discovery::DiscoverOptions options;
   options.vertex.all_pools = IsOn(s.all_pools);
   if (s.instance_groups) {
@@ -53,7 +53,7 @@ discovery::DiscoverOptions OptionsOf(const Settings& s) {
 }
 
 // Notes the platforms that are ignored because options set the membership.
-Membership NotingIgnoredSources(Membership m, const Settings& s, const Environment& environment,
+Membership NotingIgnoredSources(Membership m, const MembershipSettings& s, const Environment& environment,
                                 const Machine& machine) {
   const std::vector<std::string> here = machine.sources_here(environment, OptionsOf(s));
   if (here.empty()) return m;
@@ -63,7 +63,7 @@ Membership NotingIgnoredSources(Membership m, const Settings& s, const Environme
   return m;
 }
 
-Membership SingleNode(const Settings& s, const Machine& machine, const char* source) {
+Membership SingleNode(const MembershipSettings& s, const Machine& machine, const char* source) {
   Membership m;
   m.single_node = true;
   m.view.source = source;
@@ -76,13 +76,13 @@ Membership SingleNode(const Settings& s, const Machine& machine, const char* sou
 }
 
 // The primary's host that an option gives, and that option.
-Setting<std::string> NamedPrimary(const Settings& s) {
+Setting<std::string> NamedPrimary(const MembershipSettings& s) {
   if (!s.rdzv_endpoint) return *s.master_addr;
   const auto& endpoint = *s.rdzv_endpoint;
   return {endpoint.value.host, endpoint.origin, endpoint.source, endpoint.text};
 }
 
-void SetPrimary(const Settings& s, discovery::ClusterView* view) {
+void SetPrimary(const MembershipSettings& s, discovery::ClusterView* view) {
   if (s.rdzv_endpoint) {
     view->primary_host = s.rdzv_endpoint->value.host;
     view->primary_port = s.rdzv_endpoint->value.port.value_or(kDefaultRendezvousPort);
@@ -96,14 +96,14 @@ void SetPrimary(const Settings& s, discovery::ClusterView* view) {
 
 // Sets a primary that options give in addition to a source. Pods keep the source's port unless an option sets one:
 // pod 0 may be without the option, and all must use the same port.
-void SetPrimaryBeside(const Settings& s, discovery::ClusterView* view) {
+void SetPrimaryBeside(const MembershipSettings& s, discovery::ClusterView* view) {
   const uint16_t port = view->primary_port;
   SetPrimary(s, view);
   if (TraitsOf(view->source).is_numbered_pod && !s.rdzv_endpoint && !s.master_port) view->primary_port = port;
 }
 
 // A job of several nodes whose primary or coordinator is given by options.
-Membership FromOptions(const Settings& s) {
+Membership FromOptions(const MembershipSettings& s) {
   Membership m;
   m.min_nodes = s.nnodes->value.min;
   m.max_nodes = s.nnodes->value.max;
@@ -134,7 +134,7 @@ Membership FromOptions(const Settings& s) {
   return m;
 }
 
-absl::Status ApplyNodes(const Settings& s, Membership* m) {
+absl::Status ApplyNodes(const MembershipSettings& s, Membership* m) {
   m->min_nodes = m->max_nodes = m->view.nnodes;
   m->nodes_source = m->view.source;
   if (!s.nnodes) return absl::OkStatus();
@@ -150,7 +150,7 @@ absl::Status ApplyNodes(const Settings& s, Membership* m) {
 }
 
 // For a source that provides ranks but no primary, such as mpirun: options must give the primary.
-absl::Status NamePrimary(const Settings& s, discovery::ClusterView* view) {
+absl::Status NamePrimary(const MembershipSettings& s, discovery::ClusterView* view) {
   if (!NamesPrimary(s)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "--master-addr is missing: the platform (", view->source,
@@ -160,7 +160,7 @@ absl::Status NamePrimary(const Settings& s, discovery::ClusterView* view) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Membership> FromPlatform(const Settings& s, discovery::ClusterView view) {
+absl::StatusOr<Membership> FromPlatform(const MembershipSettings& s, discovery::ClusterView view) {
   if (s.nested) return absl::FailedPreconditionError(kOuterLauncher);
   Membership m;
   m.on_platform = true;
@@ -189,7 +189,7 @@ absl::StatusOr<Membership> FromPlatform(const Settings& s, discovery::ClusterVie
 
 // Whether only PET_ variables set the membership, as Kubeflow's operators do. They then count as a platform, with
 // torchrun's defaults.
-bool OnlyTorchrunVariables(const Settings& s) {
+bool OnlyTorchrunVariables(const MembershipSettings& s) {
   const auto set_otherwise = [](const auto& given) { return given && given->origin != Origin::kTorchrunVariable; };
   if (s.coordinator || set_otherwise(s.nnodes) || set_otherwise(s.node_rank) || set_otherwise(s.master_addr))
     return false;
@@ -197,10 +197,10 @@ bool OnlyTorchrunVariables(const Settings& s) {
   return s.nnodes && s.nnodes->value.max > 1 && NamesPrimary(s);
 }
 
-absl::StatusOr<Membership> FromTorchrunVariables(const Settings& s, discovery::ClusterView view) {
+absl::StatusOr<Membership> FromTorchrunVariables(const MembershipSettings& s, discovery::ClusterView view) {
   const bool by_platform = TraitsOf(view.source).sets_torchrun_variables;
   if (!by_platform && view.source != kSingleNode) {
-    Settings others = s;
+    MembershipSettings others = s;
     if (s.source) {  // it chose another source than these variables
       others.nnodes.reset();
       others.node_rank.reset();
@@ -216,14 +216,14 @@ absl::StatusOr<Membership> FromTorchrunVariables(const Settings& s, discovery::C
 
 // Whether the options alone determine the membership. A --source of equal or higher precedence is read all the
 // same.
-bool OptionsSuffice(const Settings& s) {
+bool OptionsSuffice(const MembershipSettings& s) {
   if (!s.nnodes) return false;
   if (s.source && s.source->origin <= s.nnodes->origin) return false;
   return s.coordinator || s.nnodes->value.max == 1 || (NamesPrimary(s) && !OnlyTorchrunVariables(s));
 }
 
 // Reads this pod's number from Kubernetes, for options that do not give it; nullopt: not a numbered pod.
-discovery::Reading ReadPod(const Settings& s, const Environment& environment, const Machine& machine) {
+discovery::Reading ReadPod(const MembershipSettings& s, const Environment& environment, const Machine& machine) {
   discovery::DiscoverOptions options = OptionsOf(s);
   const std::vector<std::string> here = machine.sources_here(environment, options);
   if (here.empty() || !TraitsOf(here.front()).is_numbered_pod) return std::nullopt;
@@ -238,7 +238,7 @@ discovery::Reading ReadPod(const Settings& s, const Environment& environment, co
 }
 
 // MUSTER_NNODES=1 is right only for pod 0: for another pod the number of pods must be greater.
-absl::Status CheckOnlyPod(const Settings& s, const Environment& environment, const Machine& machine) {
+absl::Status CheckOnlyPod(const MembershipSettings& s, const Environment& environment, const Machine& machine) {
   if (s.node_rank) return absl::OkStatus();
   const discovery::Reading pod = ReadPod(s, environment, machine);
   if (pod.ok()) return absl::OkStatus();
@@ -247,7 +247,7 @@ absl::Status CheckOnlyPod(const Settings& s, const Environment& environment, con
 }
 
 // A platform takes precedence over torchrun's variables: PET_NNODES=1 would make each of its nodes a separate job.
-absl::Status CheckAlone(const Settings& s, const Environment& environment, const Machine& machine) {
+absl::Status CheckAlone(const MembershipSettings& s, const Environment& environment, const Machine& machine) {
   if (s.nnodes->origin == Origin::kMusterVariable) return CheckOnlyPod(s, environment, machine);
   if (s.nnodes->origin != Origin::kTorchrunVariable) return absl::OkStatus();
   const absl::StatusOr<discovery::ClusterView> view = machine.discover(environment, OptionsOf(s));
@@ -257,7 +257,7 @@ absl::Status CheckAlone(const Settings& s, const Environment& environment, const
                             "); unset it, or give --nnodes 1 for a job of this node alone"));
 }
 
-absl::StatusOr<Membership> Standalone(const Settings& s, const Machine& machine) {
+absl::StatusOr<Membership> Standalone(const MembershipSettings& s, const Machine& machine) {
   if (s.coordinator) return Fault(*s.coordinator, "cannot be used with --standalone");
   if (s.source && s.source->origin == Origin::kFlag) return Fault(*s.source, "cannot be used with --standalone");
   if (s.nnodes && s.nnodes->value.max > 1) {
@@ -269,7 +269,7 @@ absl::StatusOr<Membership> Standalone(const Settings& s, const Machine& machine)
 }
 
 // --include and --exclude without a hostfile are refused, since they would have no effect.
-absl::Status CheckFilters(const Settings& s, const std::string& source) {
+absl::Status CheckFilters(const MembershipSettings& s, const std::string& source) {
   if (TraitsOf(source).is_host_list) return absl::OkStatus();
   for (const Given<std::string>* filter : {&s.include, &s.exclude}) {
     if (*filter) return Fault(**filter, "needs --hostfile, whose hosts it filters");
@@ -285,7 +285,7 @@ absl::Status LacksCount(const Setting<int>& node_rank) {
 }
 
 // No source applies.
-absl::StatusOr<Membership> WithoutPlatform(const Settings& s, const Machine& machine) {
+absl::StatusOr<Membership> WithoutPlatform(const MembershipSettings& s, const Machine& machine) {
   if (s.coordinator) return Fault(*s.coordinator, "needs --nnodes: no platform gives the number of nodes");
   if (s.nnodes && s.node_rank) return FromOptions(s);  // several nodes on one machine, as under torchrun
   if (s.nnodes) {
@@ -297,7 +297,7 @@ absl::StatusOr<Membership> WithoutPlatform(const Settings& s, const Machine& mac
 
 // Membership from options; in a numbered pod without --node-rank the pod's number is the rank, else each pod would
 // be node 0. With --rdzv-endpoint the rank is assigned at the rendezvous.
-absl::StatusOr<Membership> FromOptionsOrPod(const Settings& s, const Environment& environment,
+absl::StatusOr<Membership> FromOptionsOrPod(const MembershipSettings& s, const Environment& environment,
                                             const Machine& machine) {
   if (!s.coordinator && !s.node_rank && !s.rdzv_endpoint) {
     ASSIGN_OR_RETURN(std::optional<discovery::ClusterView> pod, ReadPod(s, environment, machine));
@@ -310,7 +310,7 @@ absl::StatusOr<Membership> FromOptionsOrPod(const Settings& s, const Environment
 }
 
 // Whether options may name a primary in addition to the source. Kubeflow's variables are both option and source.
-bool MayNamePrimary(const Settings& s, const discovery::ClusterView& view) {
+bool MayNamePrimary(const MembershipSettings& s, const discovery::ClusterView& view) {
   const discovery::Traits& traits = TraitsOf(view.source);
   if (view.primary_host.empty() || traits.is_host_list || traits.is_numbered_pod) return true;
   const Setting<std::string> named = NamedPrimary(s);
@@ -318,7 +318,7 @@ bool MayNamePrimary(const Settings& s, const discovery::ClusterView& view) {
 }
 
 // The error for a primary that options name although the source names one.
-absl::Status RefuseSecondPrimary(const Settings& s, const std::string& source) {
+absl::Status RefuseSecondPrimary(const MembershipSettings& s, const std::string& source) {
   const Setting<std::string> named = NamedPrimary(s);
   if (s.source) {
     const bool by_flag = named.origin == Origin::kFlag;
@@ -331,7 +331,7 @@ absl::Status RefuseSecondPrimary(const Settings& s, const std::string& source) {
 
 }  // namespace
 
-absl::StatusOr<Membership> FindMembership(const Settings& s, const Environment& environment,
+absl::StatusOr<Membership> FindMembership(const MembershipSettings& s, const Environment& environment,
                                           const Machine& machine) {
   if (IsStandalone(s)) {
     ASSIGN_OR_RETURN(Membership m, Standalone(s, machine));

@@ -19,7 +19,7 @@ struct Membership {
   std::string platform;                  // platform of this machine, whether read or not; empty: unknown
 };
 
-absl::StatusOr<Membership> FindMembership(const Settings& settings, const Environment& environment,
+absl::StatusOr<Membership> FindMembership(const MembershipSettings& settings, const Environment& environment,
                                           const Machine& machine);
 
 }  // namespace muster::cli

@@ -57,9 +57,9 @@ absl::Status CheckNamedRanks(const Settings& settings, const v1::NodeConfig& con
   const int slots = config.slots();
   if (slots == 0) return absl::OkStatus();  // a node without workers has the same command line as the others
   const std::optional<int64_t> world = WorldAtMost(config, of_local);
-  if (settings.stdin_choice && world) RETURN_IF_ERROR(CheckStdin(*settings.stdin_choice, *world));
-  if (settings.local_ranks_filter) {
-    const auto& filter = *settings.local_ranks_filter;
+  if (settings.workers.stdin_choice && world) RETURN_IF_ERROR(CheckStdin(*settings.workers.stdin_choice, *world));
+  if (settings.output.local_ranks_filter) {
+    const auto& filter = *settings.output.local_ranks_filter;
     const std::vector<int> missing = MissingRanks(filter.value, slots);
     if (missing.size() == filter.value.size()) {
       return WrongValue(filter, absl::StrCat("would hide all output, since this node has ", WorkerCount(slots),
@@ -67,8 +67,8 @@ absl::Status CheckNamedRanks(const Settings& settings, const v1::NodeConfig& con
     }
     if (!missing.empty()) warnings->push_back(MissingRanksWarning(filter.source, missing, slots));
   }
-  WarnOfMissing(settings.redirects, slots, warnings);
-  WarnOfMissing(settings.tee, slots, warnings);
+  WarnOfMissing(settings.output.redirects, slots, warnings);
+  WarnOfMissing(settings.output.tee, slots, warnings);
   return absl::OkStatus();
 }
 

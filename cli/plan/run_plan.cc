@@ -31,8 +31,7 @@ constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 constexpr char kOmpThreads[] = "OMP_NUM_THREADS";
 constexpr size_t kMaxTokenBytes = 4096;            // gRPC accepts 8 KiB for all headers of a call
 constexpr char kTokenVariable[] = "MUSTER_TOKEN";  // no option: every user can read a command line
-constexpr int kLeastBeatsPerLease = 4;
-constexpr int kMaxWorkers = INT32_MAX;  // global ranks are 32 bits
+constexpr int kMaxWorkers = INT32_MAX;             // global ranks are 32 bits
 
 // Fills a plan from settings and records the origin of each value.
 class Planner {
@@ -42,12 +41,12 @@ class Planner {
 
   absl::Status Run() {
     *config_ = settings_.config;
-    if (settings_.retryable_exit_code) ReportRetryCode(settings_.retryable_exit_code->value);
-    ASSIGN_OR_RETURN(membership_, FindMembership(settings_, environment_, machine_));
+    if (settings_.leaving.retryable_exit_code) ReportRetryCode(settings_.leaving.retryable_exit_code->value);
+    ASSIGN_OR_RETURN(membership_, FindMembership(settings_.membership, environment_, machine_));
     plan_->view = membership_.view;
     plan_->on_platform = membership_.on_platform;
     plan_->platform = membership_.platform;
-    if (!settings_.retryable_exit_code) ReportRetryCode(DefaultRetryCode().first);
+    if (!settings_.leaving.retryable_exit_code) ReportRetryCode(DefaultRetryCode().first);
     const auto take_variables = Platform().take_variables;
     if (take_variables != nullptr && !membership_.on_platform) take_variables(environment_, &plan_->view);
     RETURN_IF_ERROR(TakeIdentity());
@@ -143,7 +142,7 @@ class Planner {
   void TakeMembership() {
     const discovery::ClusterView& view = membership_.view;
     const bool trainer = view.role == discovery::NodeRole::kTrainer;
-    plan_->view.run_id = Pick("rdzv-id", settings_.rdzv_id, view.run_id, PlatformOr(kDefault));
+    plan_->view.run_id = Pick("rdzv-id", settings_.membership.rdzv_id, view.run_id, PlatformOr(kDefault));
     config_->set_run_id(plan_->view.run_id);
     config_->set_role(trainer ? v1::ROLE_TRAINER : v1::ROLE_OBSERVER);
     if (trainer && view.node_rank >= 0) config_->set_place(view.node_rank);
@@ -152,21 +151,21 @@ class Planner {
     config_->set_max_nodes(membership_.max_nodes);
     config_->mutable_primary()->set_host(view.primary_host);
     config_->mutable_primary()->set_port(view.primary_port);
-    if (!settings_.coordinator) {
+    if (!settings_.membership.coordinator) {
       config_->set_primary_address(view.primary_address);
       config_->set_primary_source(view.primary_evidence);
     }
     config_->set_serves(trainer ? membership_.serves : v1::NodeConfig::SERVES_NO);
     config_->set_single_node(membership_.single_node);
-    config_->set_coordinator_alone(settings_.coordinator.has_value());
+    config_->set_coordinator_alone(settings_.membership.coordinator.has_value());
     config_->set_loopback_only(view.loopback_only);
     const bool range = membership_.min_nodes != membership_.max_nodes;
     Line("nnodes",
          range ? absl::StrCat(membership_.min_nodes, ":", membership_.max_nodes)
                : absl::StrCat(membership_.max_nodes),
          membership_.nodes_source);
-    config_->set_local_addr(Pick("local-addr", settings_.local_addr, std::string()));
-    config_->set_role_name(Pick("role", settings_.role));
+    config_->set_local_addr(Pick("local-addr", settings_.membership.local_addr, std::string()));
+    config_->set_role_name(Pick("role", settings_.workers.role));
   }
 
   absl::Status TakeSlots() {
@@ -188,8 +187,8 @@ class Planner {
   // The number of workers that an option gives, or else the platform; nullopt: neither.
   absl::StatusOr<Given<SlotCount>> SlotsGiven() const {
     const discovery::ClusterView& view = membership_.view;
-    if (settings_.nproc_per_node || !membership_.on_platform || view.nproc.empty())
-      return settings_.nproc_per_node;
+    if (settings_.workers.nproc_per_node || !membership_.on_platform || view.nproc.empty())
+      return settings_.workers.nproc_per_node;
     const std::string& origin = view.nproc_source.empty() ? view.source : view.nproc_source;
     Setting<SlotCount> said = {{}, Origin::kPlatform, origin, view.nproc};
     const absl::StatusOr<SlotCount> count = ParseSlotCount(view.nproc);
@@ -218,10 +217,10 @@ class Planner {
   }
 
   void TakeBudgets() {
-    config_->set_max_restarts(Pick("max-restarts", settings_.max_restarts,
+    const RestartSettings& s = settings_.restarts;
+    config_->set_max_restarts(Pick("max-restarts", s.max_restarts,
                                    membership_.on_platform ? kPlatformMaxRestarts : 0, PlatformOr(kDefault)));
     const auto ms = [](absl::Duration d) { return absl::ToInt64Milliseconds(d); };
-    const Settings& s = settings_;
     config_->set_restart_window_ms(ms(Pick("restart-window", s.restart_window, absl::ZeroDuration())));
     if (!s.restart_window) plan_->lines.back().value = "none";
     LinesOf({"restart-delay", "max-node-losses", "max-membership-changes", "exclude-after", "exclude-for"});
@@ -231,7 +230,7 @@ class Planner {
 
   // Checks that a node must pass before it takes part in a round.
   void TakeFitness() {
-    const Settings& s = settings_;
+    const RestartSettings& s = settings_.restarts;
     LineOf("preflight", s.preflight);
     if (s.preflight) plan_->preflight_timeout = Pick("preflight-timeout", s.preflight_timeout);
     const bool nvidia = nvidia_ || machine_.nvidia_driver;
@@ -243,15 +242,16 @@ class Planner {
   // With --nnodes MIN:MAX: when the group grows, and by how many nodes.
   absl::Status TakeGrowth() {
     LinesOf({"join-settle", "scale-up"});
-    const int unit = Pick("node-unit", settings_.node_unit);
+    const int unit = Pick("node-unit", settings_.restarts.node_unit);
     config_->set_node_unit(unit);
     if (config_->min_nodes() % unit == 0 && config_->max_nodes() % unit == 0) return absl::OkStatus();
-    return Fault(*settings_.node_unit, absl::StrCat("must divide the minimum and the maximum number of nodes, ",
-                                                    config_->min_nodes(), " and ", config_->max_nodes()));
+    return Fault(*settings_.restarts.node_unit,
+                 absl::StrCat("must divide the minimum and the maximum number of nodes, ", config_->min_nodes(),
+                              " and ", config_->max_nodes()));
   }
 
   absl::Status TakeTimes() {
-    const Settings& s = settings_;
+    const TimeSettings& s = settings_.times;
     const auto ms = [](absl::Duration d) { return absl::ToInt64Milliseconds(d); };
     config_->set_join_timeout_ms(ms(Pick("join-timeout", s.join_timeout)));
     config_->set_last_call_ms(
@@ -267,13 +267,14 @@ class Planner {
     config_->set_reconnect_grace_ms(ms(grace));
     config_->set_shutdown_grace_ms(ms(Pick("shutdown-timeout", s.shutdown_timeout)));
     const auto [default_grace, from] = DefaultTerminationGrace();
-    plan_->termination_grace = Pick("termination-grace", s.termination_grace, default_grace, from);
+    plan_->termination_grace = Pick("termination-grace", settings_.leaving.termination_grace, default_grace, from);
     const auto [retry_code, why] = DefaultRetryCode();
-    plan_->retryable_exit_code = Pick("retryable-exit-code", s.retryable_exit_code, retry_code, why);
+    plan_->retryable_exit_code =
+        Pick("retryable-exit-code", settings_.leaving.retryable_exit_code, retry_code, why);
     if (s.heartbeat_interval && s.heartbeat_interval->value * kLeastBeatsPerLease > lease) {
       return Fault(*s.heartbeat_interval,
-                   absl::StrCat("must be at most ", muster::FormatDuration(lease / kLeastBeatsPerLease),
-                                " (a quarter of --lease ", muster::FormatDuration(lease), ")"));
+                   absl::StrCat("must be at most ", muster::FormatDuration(lease / kLeastBeatsPerLease), " (1/",
+                                kLeastBeatsPerLease, " of --lease ", muster::FormatDuration(lease), ")"));
     }
     if (s.reconnect_grace && grace >= lease) {
       return Fault(*s.reconnect_grace, "must be less than --lease " + muster::FormatDuration(lease));
@@ -289,20 +290,20 @@ class Planner {
       return absl::ToInt64Milliseconds(
           Pick(name, given, shorter ? kNoReplacementWait : otherwise, shorter ? source.label : kDefault));
     };
-    config_->set_rejoin_timeout_ms(ms("rejoin-timeout", settings_.rejoin_timeout, kRejoinTimeout));
+    config_->set_rejoin_timeout_ms(ms("rejoin-timeout", settings_.times.rejoin_timeout, kRejoinTimeout));
     config_->set_coordinator_timeout_ms(
-        ms("coordinator-timeout", settings_.coordinator_timeout, kCoordinatorTimeout));
+        ms("coordinator-timeout", settings_.times.coordinator_timeout, kCoordinatorTimeout));
   }
 
   absl::Status TakeLeaving() {
-    ASSIGN_OR_RETURN(const NoticePlan notice, PlanNotice(settings_, environment_, machine_.read_file));
+    ASSIGN_OR_RETURN(const NoticePlan notice, PlanNotice(settings_.leaving, environment_, machine_.read_file));
     *config_->mutable_notice() = notice.source;
     Line("preemption-notice", notice.shown, notice.why);
-    ASSIGN_OR_RETURN(const DeadlinePlan deadline, PlanDeadline(settings_, environment_));
+    ASSIGN_OR_RETURN(const DeadlinePlan deadline, PlanDeadline(settings_.leaving, environment_));
     plan_->stop_before = deadline.stop;
     Line("deadline", deadline.deadline, deadline.origin);
     Line("stop-before", deadline.stop ? ShowValue(deadline.stop->before) : "never",
-         settings_.stop_before ? settings_.stop_before->source : kDefault);
+         settings_.leaving.stop_before ? settings_.leaving.stop_before->source : kDefault);
     return absl::OkStatus();
   }
 
@@ -333,16 +334,16 @@ class Planner {
   }
 
   absl::Status TakeWorkers() {
-    if (settings_.worker_port) {
-      plan_->worker_port = settings_.worker_port->value;
+    const Given<PortRange>& port = settings_.workers.worker_port;
+    if (port) {
+      plan_->worker_port = port->value;
       const uint16_t primary = plan_->view.primary_port;
       if (!membership_.single_node && plan_->worker_port.low == primary && plan_->worker_port.high == primary) {
-        return Fault(*settings_.worker_port, "is the port of the primary; choose another, or a range");
+        return Fault(*port, "is the port of the primary; choose another, or a range");
       }
     }
-    Line("worker-port", settings_.worker_port ? settings_.worker_port->text : "any",
-         settings_.worker_port ? settings_.worker_port->source : kDefault);
-    const auto& choice = settings_.stdin_choice;
+    Line("worker-port", port ? port->text : "any", port ? port->source : kDefault);
+    const auto& choice = settings_.workers.stdin_choice;
     Line("stdin", choice ? choice->text : "the only worker, or all on a terminal",
          choice ? choice->source : kDefault);
     return absl::OkStatus();
@@ -350,12 +351,12 @@ class Planner {
 
   void TakeProgram() {
     // As in torchrun, --run-path overrides --no-python.
-    plan_->no_python = !IsOn(settings_.run_path) && IsOn(settings_.no_python);
-    plan_->leave_signals_text = settings_.signals_to_handle ? settings_.signals_to_handle->text : kLeaveSignals;
-    if (settings_.signals_to_handle) plan_->leave_signals = settings_.signals_to_handle->value;
+    plan_->no_python = !IsOn(settings_.program.run_path) && IsOn(settings_.program.no_python);
+    const Given<SignalChoice>& signals = settings_.leaving.signals_to_handle;
+    plan_->leave_signals_text = signals ? signals->text : kLeaveSignals;
+    if (signals) plan_->leave_signals = signals->value;
     for (const std::string& name : plan_->leave_signals.unknown) {
-      plan_->view.warnings.push_back(
-          absl::StrCat(settings_.signals_to_handle->source, ": unknown signal ", name, " is ignored"));
+      plan_->view.warnings.push_back(absl::StrCat(signals->source, ": unknown signal ", name, " is ignored"));
     }
     plan_->notes = settings_.notes;
     if (!membership_.ignored_sources.empty()) plan_->notes.push_back(membership_.ignored_sources);
@@ -367,14 +368,15 @@ class Planner {
 
   // --virtual-local-rank: each worker sees its own entry of the list, or the device of its number.
   absl::Status TakeOwnDevices() {
-    if (!IsOn(settings_.virtual_local_rank) || !plan_->own_devices.empty()) return absl::OkStatus();
+    if (!IsOn(settings_.workers.virtual_local_rank) || !plan_->own_devices.empty()) return absl::OkStatus();
     const auto list = environment_.find(kVisibleDevices);
     const bool listed = list != environment_.end() && !list->second.empty();
     std::vector<std::string> entries;
     if (listed) entries = absl::StrSplit(list->second, ',');
     if (listed && static_cast<int>(entries.size()) < config_->slots()) {
-      return Fault(*settings_.virtual_local_rank, absl::StrCat(kVisibleDevices, " has ", entries.size(),
-                                                               " devices for ", config_->slots(), " workers"));
+      return Fault(
+          *settings_.workers.virtual_local_rank,
+          absl::StrCat(kVisibleDevices, " has ", entries.size(), " devices for ", config_->slots(), " workers"));
     }
     plan_->visible_variable = kVisibleDevices;
     for (int i = 0; i < config_->slots(); ++i) {
@@ -386,7 +388,7 @@ class Planner {
 
   // --numa-binding: each worker runs on the CPUs near the GPU of its local rank.
   absl::Status TakeCpus() {
-    const Given<std::string>& given = settings_.numa_binding;
+    const Given<std::string>& given = settings_.workers.numa_binding;
     if (!given || config_->slots() == 0) return absl::OkStatus();
     const machine::Accelerators found = machine_.accelerators();
     std::vector<int> gpus;
@@ -410,39 +412,40 @@ class Planner {
   }
 
   void TakeOutput() {
+    const OutputSettings& s = settings_.output;
     host::OutputPlan& output = plan_->output;
     output.run_id = config_->run_id();
-    if (settings_.log_dir) output.log_dir = settings_.log_dir->value;
-    if (settings_.line_prefix) output.prefix_template = settings_.line_prefix->value;
-    if (settings_.log_max_size) output.max_file_bytes = settings_.log_max_size->value;
-    if (settings_.stdout_filters) output.stdout_filters = settings_.stdout_filters->value;
-    if (settings_.stderr_filters) output.stderr_filters = settings_.stderr_filters->value;
+    if (s.log_dir) output.log_dir = s.log_dir->value;
+    if (s.line_prefix) output.prefix_template = s.line_prefix->value;
+    if (s.log_max_size) output.max_file_bytes = s.log_max_size->value;
+    if (s.stdout_filters) output.stdout_filters = s.stdout_filters->value;
+    if (s.stderr_filters) output.stderr_filters = s.stderr_filters->value;
     const int slots = config_->slots();
-    if (settings_.redirects && !settings_.redirects->value.IsNothing()) {
-      for (int i = 0; i < slots; ++i) output.redirects.push_back(settings_.redirects->value.Of(i));
+    if (s.redirects && !s.redirects->value.IsNothing()) {
+      for (int i = 0; i < slots; ++i) output.redirects.push_back(s.redirects->value.Of(i));
     }
-    if (settings_.tee && !settings_.tee->value.IsNothing()) {
-      for (int i = 0; i < slots; ++i) output.tees.push_back(settings_.tee->value.Of(i));
+    if (s.tee && !s.tee->value.IsNothing()) {
+      for (int i = 0; i < slots; ++i) output.tees.push_back(s.tee->value.Of(i));
     }
-    if (settings_.local_ranks_filter) {
-      const std::vector<int>& wanted = settings_.local_ranks_filter->value;
+    if (s.local_ranks_filter) {
+      const std::vector<int>& wanted = s.local_ranks_filter->value;
       for (int i = 0; i < slots; ++i) {
         output.shown.push_back(std::find(wanted.begin(), wanted.end(), i) != wanted.end());
       }
     }
-    config_->set_log_json(settings_.log_json && settings_.log_json->value);
+    config_->set_log_json(s.log_json && s.log_json->value);
     const discovery::Traits& platform = Platform();
-    config_->set_log_split(settings_.log_split ? settings_.log_split->value : platform.stderr_means_error);
-    LineOf("log-format", settings_.log_json);
+    config_->set_log_split(s.log_split ? s.log_split->value : platform.stderr_means_error);
+    LineOf("log-format", s.log_json);
     Line("log-streams", config_->log_split() ? "split" : "stderr",
-         settings_.log_split           ? settings_.log_split->source
+         s.log_split                   ? s.log_split->source
          : platform.stderr_means_error ? platform.label
                                        : kDefault);
-    if (settings_.report) plan_->report.report_file = settings_.report->value;
-    LineOf("log-dir", settings_.log_dir);
-    LineOf("redirects", settings_.redirects);
-    LineOf("tee", settings_.tee);
-    LineOf("report", settings_.report);
+    if (s.report) plan_->report.report_file = s.report->value;
+    LineOf("log-dir", s.log_dir);
+    LineOf("redirects", s.redirects);
+    LineOf("tee", s.tee);
+    LineOf("report", s.report);
     const auto error_file = environment_.find(kErrorFileVariable);
     if (error_file != environment_.end()) plan_->report.error_file = error_file->second;
   }

@@ -24,6 +24,7 @@ inline constexpr absl::Duration kCoordinatorTimeout = absl::Seconds(900);
 // Both timeouts where the platform replaces no node, and waiting nodes hold their GPUs.
 inline constexpr absl::Duration kNoReplacementWait = absl::Minutes(5);
 inline constexpr absl::Duration kReconnectGrace = absl::Seconds(2);
+inline constexpr int kLeastBeatsPerLease = 4;
 inline constexpr absl::Duration kLastCall = absl::Seconds(30);
 inline constexpr absl::Duration kPlatformLastCall = absl::Seconds(5);
 inline constexpr absl::Duration kGpuReleaseTimeout = absl::Seconds(30);

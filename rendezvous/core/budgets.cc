@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/other_failures.h"
 #include "base/signal_name.h"
 #include "base/text.h"
 

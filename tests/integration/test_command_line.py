@@ -53,7 +53,7 @@ WRONG = {
     "join-settle": TIME,
     "scale-up": ("always", "Never"),
     "node-unit": (*COUNT, "0"),
-    "join-timeout": TIME,
+    "join-timeout": (*TIME, "0", "99ms"),
     "last-call-timeout": TIME,
     "rejoin-timeout": TIME,
     "coordinator-timeout": TIME,
@@ -83,7 +83,7 @@ WRONG = {
     "print-completion": ("fish",),
     "numa-binding": ("moon",),
     "rdzv-backend": ("zookeeper",),
-    "rdzv-conf": ("join_timeout", "=5", "join_timeout=soon", "last_call_timeout=-1", "is_host=perhaps"),
+    "rdzv-conf": ("join_timeout", "=5", "join_timeout=soon", "timeout=0", "last_call_timeout=-1", "is_host=perhaps"),
     "monitor-interval": ("often", "-1", "nan", "inf"),
     "start-method": ("teleport",),
     "event-log-handler": ("console",),
@@ -367,6 +367,8 @@ class SubcommandsTest(CommandLineTest):
             (["local", "--json", "--nodes", "2", "t.py"], "--json: no such option"),
             (["env", "--json=1"], "--json=1"), (["env", "--jsn"], "--jsn", "did you mean --json?"),
             (["env", "--nodes", "2"], "--nodes"),
+            *((["coordinator", "--nnodes", "2", "--listen", value], f"--listen {value}:", "port from 0 to 65535")
+              for value in ("foo", "node0", "29400x", "1.2.3")),
         )
         for words, *said in cases:
             with self.subTest(words):

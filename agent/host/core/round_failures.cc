@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/other_failures.h"
 #include "base/signal_name.h"
 #include "base/text.h"
 

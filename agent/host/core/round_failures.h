@@ -5,7 +5,6 @@
 // after muster's own signal. Pure.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,8 +16,6 @@
 
 namespace muster::host {
 
-inline constexpr size_t kMaxBriefText = 256;  // bytes of each text of a failure other than the first
-inline constexpr int kMaxOtherFailures = 8;   // sent for one node; further ones are only counted
 // Exit code 2 within this time after the start gets the hint about argparse.
 inline constexpr absl::Duration kUsageErrorWithin = absl::Minutes(1);
 

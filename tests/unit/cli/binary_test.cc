@@ -62,11 +62,12 @@ TEST(BinaryTest, CommandLineErrorsAre64EnvironmentErrors65) {
   EXPECT_EQ(Muster("help rnu 2>/dev/null").exit_code, 64);
   EXPECT_EQ(Muster("run --nnodes 0 x 2>&1").output,
             "muster: --nnodes 0: expected N or MIN:MAX, each from 1 to 100000\n");
-  EXPECT_EQ(Muster("coordinator --nnodes 2 --listen 29400x 2>&1").output,
-            "muster: --listen 29400x: expected a port from 0 (any) to 65535, HOST or HOST:PORT\n");
-  for (const char* words :
-       {"dance", "run", "run --nnodes 0 x", "run --x y", "version now", "local t.py", "agent", "local-node",
-        "local --nodes 2 --lease 0 t.py", "coordinator --nnodes 2 --listen 70000"}) {
+  EXPECT_EQ(Muster("coordinator --nnodes 2 --listen foo 2>&1").output,
+            "muster: --listen foo: expected a port from 0 to 65535 (0: any), an IP address, or HOST:PORT, such as "
+            "29400 or node0:29400\n");
+  for (const char* words : {"dance", "run", "run --nnodes 0 x", "run --x y", "version now", "local t.py", "agent",
+                            "local-node", "local --nodes 2 --lease 0 t.py",
+                            "coordinator --nnodes 2 --listen 70000", "coordinator --nnodes 2 --listen foo"}) {
     EXPECT_EQ(Muster(std::string(words) + " 2>/dev/null").exit_code, 64) << words;
   }
   EXPECT_EQ(Muster("run x 2>/dev/null", "MUSTER_NNODES=x").exit_code, 65);

@@ -117,7 +117,6 @@ TEST_P(SlurmFixture, IsReadAsTheTableSays) {
   }
   const ClusterView view = ReadOk(environment);
   const Fixture::Place place = PlaceOf(fixture);
-  EXPECT_EQ(view.source, "slurm");
   EXPECT_EQ(view.node_rank, place.rank);
   EXPECT_EQ(view.nnodes, place.count);
   EXPECT_EQ(view.primary_host, right->second.primary);
@@ -267,7 +266,6 @@ TEST(SlurmStep, OneNodeIsLeftToTheLastReader) {
       StepOf3(0), {{"SLURM_STEP_NODELIST", "n1"}, {"SLURM_STEP_NUM_NODES", "1"}, {"SLURM_STEP_NUM_TASKS", "1"}});
   EXPECT_FALSE(ReadSlurm({one, NoFiles()})->has_value());
   const ClusterView view = ReadOk(one);
-  EXPECT_EQ(view.source, "slurm-node");
   EXPECT_EQ(view.nnodes, 1);
   EXPECT_EQ(view.run_id, "4711");
   EXPECT_THAT(view.warnings, IsEmpty());
@@ -294,7 +292,6 @@ TEST(SlurmBatch, OneNodeIsAJobOfItsOwnWithAWarning) {
                                    {"SLURM_JOB_NUM_NODES", "1"},
                                    {"SLURM_JOB_NODELIST", "n1"},
                                    {"SLURM_GPUS_ON_NODE", "2"}});
-  EXPECT_EQ(view.source, "slurm-node");
   EXPECT_EQ(view.node_rank, 0);
   EXPECT_EQ(view.nnodes, 1);
   EXPECT_EQ(view.run_id, "5");

@@ -19,12 +19,12 @@ constexpr char kProduct[] = "/sys/class/dmi/id/product_name";
 constexpr char kVendor[] = "/sys/class/dmi/id/sys_vendor";
 constexpr char kNoon[] = "2026-11-21T12:00:00Z";
 
-Settings Read(const Words& words, const Environment& environment = {}) {
+LeavingSettings Read(const Words& words, const Environment& environment = {}) {
   const absl::StatusOr<CommandLine> line = ParseCommandLine(RunOptions(), words);
   EXPECT_TRUE(line.ok()) << line.status();
   const absl::StatusOr<Settings> settings = ReadSettings(*line, environment);
   EXPECT_TRUE(settings.ok()) << settings.status();
-  return settings.ok() ? *settings : Settings();
+  return settings.ok() ? settings->leaving : LeavingSettings();
 }
 
 absl::StatusOr<NoticePlan> TryNotice(const std::string& choice, const Environment& environment = {},
@@ -161,7 +161,7 @@ TEST(DeadlinePlanTest, StopBeforeUsesSlurmsEndByDefault) {
 }
 
 TEST(DeadlinePlanTest, StopBeforeNeedsAValidDeadline) {
-  const Settings settings = Read({"--stop-before", "5m"});
+  const LeavingSettings settings = Read({"--stop-before", "5m"});
   EXPECT_EQ(ExitCodeOf(PlanDeadline(settings, {{"SLURM_JOB_END_TIME", "soon"}}).status()), 65);
   EXPECT_EQ(ExitCodeOf(PlanDeadline(settings, {}).status()), 64);
   const absl::Status old_slurm = PlanDeadline(settings, {{"SLURM_JOB_ID", "7"}}).status();

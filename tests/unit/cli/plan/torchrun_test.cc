@@ -82,11 +82,11 @@ TEST(RendezvousConf, KeysOfTorchAreTakenOthersAreAWarning) {
   const auto s = Read(
       {"--rdzv-conf", "timeout=900,last_call_timeout=3,keep_alive_interval=5,read_timeout=60,typo=1", "t.py"});
   ASSERT_TRUE(s.ok()) << s.status();
-  EXPECT_EQ(s->join_timeout->value, absl::Seconds(900));
-  EXPECT_EQ(s->last_call_timeout->value, absl::Seconds(3));
+  EXPECT_EQ(s->times.join_timeout->value, absl::Seconds(900));
+  EXPECT_EQ(s->times.last_call_timeout->value, absl::Seconds(3));
   EXPECT_THAT(s->notes, ElementsAre("--rdzv-conf: keys without effect: keep_alive_interval, read_timeout"));
   EXPECT_THAT(s->warnings, ElementsAre("--rdzv-conf: unknown key typo is ignored"));
-  EXPECT_EQ(Read({"--rdzv-conf", "is_host=True", "t.py"})->is_host, true);
+  EXPECT_EQ(Read({"--rdzv-conf", "is_host=True", "t.py"})->membership.is_host, true);
   EXPECT_EQ(Read({"--rdzv-conf", "is_host=perhaps", "t.py"}).status().message(),
             "--rdzv-conf is_host=perhaps: is_host: expected true or false");
 }
@@ -107,13 +107,13 @@ TEST(TorchVariables, RankBelowTheCommandLine) {
                                    {"PET_VIRTUAL_LOCAL_RANK", "2"}};
   const auto s = Read({"t.py"}, environment);
   ASSERT_TRUE(s.ok()) << s.status();
-  EXPECT_EQ(s->line_prefix->value, "<${rank}>");
-  EXPECT_EQ(s->shutdown_timeout->value, absl::Seconds(7));
-  EXPECT_EQ(s->tee->value.everywhere, Streams::kBoth);
-  EXPECT_TRUE(s->virtual_local_rank->value) << "any number but 0";
+  EXPECT_EQ(s->output.line_prefix->value, "<${rank}>");
+  EXPECT_EQ(s->times.shutdown_timeout->value, absl::Seconds(7));
+  EXPECT_EQ(s->output.tee->value.everywhere, Streams::kBoth);
+  EXPECT_TRUE(s->workers.virtual_local_rank->value) << "any number but 0";
   EXPECT_EQ(std::string(AsStd(Read({"t.py"}, {{"PET_MODULE", "yes"}}).status().message())),
             "PET_MODULE yes: expected 1 or 0; correct it, or unset it");
-  EXPECT_EQ(Read({"--log-line-prefix-template", "x", "t.py"}, environment)->line_prefix->value, "x");
+  EXPECT_EQ(Read({"--log-line-prefix-template", "x", "t.py"}, environment)->output.line_prefix->value, "x");
 }
 
 TEST(PythonCode, IsRefusedWithTheReason) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/other_failures.h"
+
 namespace muster::rendezvous {
 namespace {
 

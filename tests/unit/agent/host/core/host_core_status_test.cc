@@ -3,6 +3,7 @@
 
 #include <csignal>
 
+#include "base/other_failures.h"
 #include "tests/unit/agent/host/core/host_core_fixture.h"
 
 namespace muster::host {

@@ -6,6 +6,7 @@
 
 #include <csignal>
 
+#include "base/other_failures.h"
 #include "tests/unit/effects.h"
 
 namespace muster::host {
