@@ -101,8 +101,8 @@ void World::StartAgentProcess(HostProcess* host, uint64_t number) {
       OnAgent(old, &agent::AgentCore::OnHostLinkClosed);
     });
   }
-  const bool fails = number > 1 && !healed_ && scenario_.agent_fails_percent > 0 &&
-                     hardships_.Chance(scenario_.agent_fails_percent);
+  const bool fails =
+      !healed_ && scenario_.agent_fails_percent > 0 && hardships_.Chance(scenario_.agent_fails_percent);
   if (fails) {
     host->link_open = false;
     host->agent_starts.push_back(now());

@@ -129,7 +129,7 @@ struct Scenario {
   int late_place = -1;            // joins when the script says; -1: none
   bool serves_if_local = false;   // each node finds out whether it is the primary
   Micros slow_agents = 0;         // longest start of an agent; 0: a moment
-  int agent_fails_percent = 0;    // share of further agents that cannot be started
+  int agent_fails_percent = 0;    // share of agents that cannot be started
   int no_port_percent = 0;        // share of the ports to reserve for the workers
   int not_swept_percent = 0;      // share of dead hosts whose agents cannot prove that all has ended
   int told_failures_percent = 0;  // share of failures by OOM, or dated earlier by the worker

@@ -104,7 +104,9 @@ void HostCore::GiveUp(BootTime now, const std::string& reason, Effects* out) {
 void HostCore::OnAgentFailed(BootTime now, uint64_t agent_number, const std::string& why, Effects* out) {
   if (finished_ || !agent_.Is(agent_number)) return;
   const auto gives_up = agent_.OnFailed(now, why, exit_.decided(), out);
-  if (gives_up) GiveUp(now, *gives_up, out);
+  if (!gives_up) return;
+  GiveUp(now, *gives_up, out);
+  WatchEnd(now, out);
 }
 
 void HostCore::OnAgentClosed(BootTime now, uint64_t agent_number, Effects* out) {

@@ -46,7 +46,8 @@ class HostCore {
   // The link to the agent. Events of an agent other than the latest are ignored.
   void OnDirective(BootTime now, const v1::HostDirective& directive, Effects* out);
   void OnAgentClosed(BootTime now, uint64_t agent_number, Effects* out);
-  // The agent could not be started. The core retries, for the coordinator timeout at most.
+  // The agent could not be started. The core retries, for the coordinator timeout at most, but gives up at once
+  // if it was the first agent.
   void OnAgentFailed(BootTime now, uint64_t agent_number, const std::string& why, Effects* out);
 
   // Answers to SpawnWorkers: OnSpawned once the processes exist; then, for each worker, one of the two others.
