@@ -338,8 +338,6 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
     case SIGUSR2:
       if (has_workers) out->push_back(ForwardSignal{signal});
       return;
-    case SIGTSTP:
-      return Suspend(leased(), has_workers, false, out);
     case SIGCONT:
       if (has_workers) out->push_back(SignalWorkers{SIGCONT});
       return;
