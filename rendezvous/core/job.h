@@ -80,8 +80,8 @@ struct Job {
   // About all nodes.
   int CountCannotStart() const;  // holders of their places among the attached
   // Whether the primary must stay for others.
-  bool OthersAttached(const Host& primary) const;
-  bool AwaitsLatecomers() const;
+  bool OthersAttached(BootTime now, const Host& primary) const;
+  bool AwaitsLatecomers(BootTime now) const;
 };
 
 }  // namespace muster::rendezvous

@@ -69,7 +69,7 @@ bool Coordinator::Step(BootTime now, Effects* out) {
     case State::kDraining:
       return StepDraining(now, out);
     case State::kVerdict:
-      return StepVerdict(out);
+      return StepVerdict(now, out);
     case State::kReleasing:
       return false;
   }
@@ -323,8 +323,7 @@ void Coordinator::Conclude(BootTime now, v1::Verdict verdict, Effects* out) {
         out);
 }
 
-bool Coordinator::StepVerdict(Effects* out) {
-  const BootTime now = job_.pauses.last_event();
+bool Coordinator::StepVerdict(BootTime now, Effects* out) {
   // After adopting a verdict from an agent, wait for the other members of its round, which are about to reconnect
   // and must receive it, too.
   if (!job_.greatest.owned && job_.MembersMissing() > 0 && now < job_.succession.members_known_until())
