@@ -246,7 +246,8 @@ void Coordinator::MakeRound(BootTime now, const std::vector<Candidate>& members,
 bool Coordinator::StepRunning(BootTime now, Effects* out) {
   std::optional<StopReason> why = WhyStop(now, job_);
   if (!why && job_.greatest.succeeded.empty()) {
-    if (std::optional<std::string> growth = WhyGrow(now, &job_)) why = StopReason{.text = *std::move(growth)};
+    NoteNewcomers(now, &job_);
+    if (std::optional<std::string> growth = WhyGrow(now, job_)) why = StopReason{.text = *std::move(growth)};
   }
   if (!why) return false;
   Drain(now, *why, out);
