@@ -17,6 +17,7 @@
 #include "rendezvous/core/options.h"
 #include "rendezvous/core/own_pauses.h"
 #include "rendezvous/core/refusals.h"
+#include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/states.h"
 #include "rendezvous/core/succession.h"
 

@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/budgets.h"
+#include "rendezvous/core/root_cause.h"
 
 namespace muster::rendezvous {
 
