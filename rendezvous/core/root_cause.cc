@@ -106,15 +106,15 @@ class OtherFailures {
 
 }  // namespace
 
-void SetRootCause(const SeenFailure& cause, std::vector<FailureRef> failures, v1::Verdict* verdict) {
-  *verdict->mutable_root_cause() = cause.failure;
+void SetRootCause(const v1::Failure& cause, std::vector<FailureRef> failures, v1::Verdict* verdict) {
+  *verdict->mutable_root_cause() = cause;
   verdict->mutable_root_cause()->clear_others();
   verdict->mutable_root_cause()->clear_more_others();
   OtherFailures others(verdict);
-  others.AddOthersOf(cause.failure);
+  others.AddOthersOf(cause);
   SortByTime(&failures);
   for (const FailureRef& seen : failures) {
-    if (seen.failure->rank() == cause.failure.rank()) continue;
+    if (seen.failure->rank() == cause.rank()) continue;
     others.Add(*seen.failure);
     others.AddOthersOf(*seen.failure);
   }

@@ -31,7 +31,7 @@ std::optional<SeenFailure> FirstCause(std::vector<FailureRef> failures);
 
 // Sets the root cause and, in brief, the other failures of that round: first those on the cause's own node, then
 // those of other nodes in order of time.
-void SetRootCause(const SeenFailure& cause, std::vector<FailureRef> failures, v1::Verdict* verdict);
+void SetRootCause(const v1::Failure& cause, std::vector<FailureRef> failures, v1::Verdict* verdict);
 
 int ExitCodeOf(const v1::Failure& failure);               // the exit code, or 128 + signal
 std::string DescribeFailure(const v1::Failure& failure);  // "rank 3 on b exited with code 7"

@@ -61,7 +61,7 @@ bool TheRoundIsDrained(BootTime now, const Job& job) { return !job.farewell && R
 
 // A budget is used up, by job.counts, which hold the drained round already, or the job was cancelled.
 bool NoRoundMayFollow(BootTime now, const Job& job) {
-  return !job.cancelled_on.empty() || VerdictAfter(job, EndOf(now, job));
+  return !job.cancelled_on.empty() || VerdictAfter(job, AccountOf(now, job));
 }
 
 bool AnotherRoundMayFollow(BootTime now, const Job& job) {

@@ -268,7 +268,7 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   if (job_.farewell) return false;  // the next coordinator counts the cost
   if (!RoundIsDrained(now, job_)) return false;
   NoteLossesOfDrain(now);
-  const RoundEnd round = EndOf(now, job_);
+  const RoundAccount round = AccountOf(now, job_);
   job_.counts = job_.greatest.counts.After(round.result, job_.options);
   if (!job_.cancelled_on.empty()) {
     ConcludeWith(now, kExitCancelled, absl::StrCat("cancelled on ", job_.cancelled_on), out);
@@ -284,7 +284,7 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
         {.event = events::kRoundEnded, .round = RoundOf(job_)});
   }
   announcements_.OnExcluded(job_, out);
-  const bool pauses = round.end == EndCause::kWorkerFailure;
+  const bool pauses = round.result.end == EndCause::kWorkerFailure;
   job_.gathering.BeginAfterDrain(
       now, pauses ? job_.counts.DelayBeforeNext(job_.options, random_.Next()) : absl::ZeroDuration());
   Enter(State::kGathering, now, absl::StrCat("drained: ", job_.greatest.drain_cause), out);

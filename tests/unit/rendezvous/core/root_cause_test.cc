@@ -82,7 +82,7 @@ TEST(RootCause, OtherFailuresAreListedInBrief) {
   later.failure.set_last_output("nor this");
   *later.failure.add_others() = Code(8, 1, 4).failure;
   v1::Verdict verdict;
-  SetRootCause(cause, RefsTo({later, cause, Code(5, 1, 3)}), &verdict);
+  SetRootCause(cause.failure, RefsTo({later, cause, Code(5, 1, 3)}), &verdict);
   EXPECT_EQ(verdict.root_cause().last_output(), "why");
   EXPECT_EQ(verdict.root_cause().callstack(), "where");
   EXPECT_EQ(verdict.root_cause().others_size(), 0);
@@ -103,7 +103,7 @@ TEST(RootCause, AThousandFailuresMakeABoundedVerdict) {
       *failures.back().failure.add_others() = Code(5000 + rank, 1, 0).failure;
   }
   v1::Verdict verdict;
-  SetRootCause(failures[0], RefsTo(failures), &verdict);
+  SetRootCause(failures[0].failure, RefsTo(failures), &verdict);
   EXPECT_EQ(verdict.other_failures_size(), kMaxOtherFailures);
   EXPECT_EQ(verdict.more_failures(), 999 + 1000 * kMaxOtherFailures - kMaxOtherFailures);
   EXPECT_LT(verdict.ByteSizeLong(), 4096u);
@@ -130,7 +130,7 @@ TEST(RootCause, HasNoOthersOfItsOwn) {
   *cause.failure.add_others() = Signal(2, 15, 2).failure;
   cause.failure.set_more_others(5);
   v1::Verdict verdict;
-  SetRootCause(cause, RefsTo({cause}), &verdict);
+  SetRootCause(cause.failure, RefsTo({cause}), &verdict);
   EXPECT_EQ(verdict.root_cause().others_size(), 0);
   EXPECT_EQ(verdict.root_cause().more_others(), 0);
   EXPECT_EQ(verdict.other_failures_size(), 1);
