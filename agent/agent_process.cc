@@ -325,7 +325,6 @@ rendezvous::SessionEvents AgentProcess::Events() {
 // Called while the member's first status is processed. A first status is never READY in this epoch, so the next
 // round is made with the offer sent here.
 void AgentProcess::OnMemberAttached(const std::string& peer) {
-  if (!core_.configured()) return;
   coordinator_->OnMemberAttached();
   const std::string address = rendezvous::LocalAddressTowards(peer);
   driver_.Feed(&AgentCore::OnLocalAddress, address);

@@ -53,29 +53,20 @@ std::optional<v1::Verdict> CoordinatorService::FinishedWith() const {
   return core_.has_value() && core_->finished() ? core_->verdict() : std::nullopt;
 }
 
-void CoordinatorService::OnOpened(StreamId stream, const std::string& peer) {
-  if (!peer.empty()) unconfirmed_[stream] = peer;
-}
-
 void CoordinatorService::OnStatus(StreamId stream, const v1::AgentStatus& status) {
   driver().Feed(&Coordinator::OnStatus, stream, status);
 }
 
-void CoordinatorService::OnClosed(StreamId stream) {
-  unconfirmed_.erase(stream);
-  driver().Feed(&Coordinator::OnClosed, stream);
-}
+void CoordinatorService::OnClosed(StreamId stream) { driver().Feed(&Coordinator::OnClosed, stream); }
 
 void CoordinatorService::OnTurnedAway(const std::string& peer, const std::string& why) {
   driver().Feed(&Coordinator::OnTurnedAway, peer, why);
 }
 
 void CoordinatorService::Do(const AdmitStream& admitted) {
-  const auto newcomer = unconfirmed_.find(admitted.stream);
-  if (newcomer == unconfirmed_.end()) return;
-  const std::string peer = std::move(newcomer->second);
-  unconfirmed_.erase(newcomer);
-  if (callbacks_.member_attached) callbacks_.member_attached(peer);
+  if (server_ == nullptr || !callbacks_.member_attached) return;
+  const std::string peer = server_->PeerOf(admitted.stream);  // empty for an agent of this process
+  if (!peer.empty()) callbacks_.member_attached(peer);
 }
 
 void CoordinatorService::Do(const SendDirective& send) {

@@ -53,7 +53,6 @@ class CoordinatorService : private StreamEvents {
   void Shutdown();
 
  private:
-  void OnOpened(StreamId stream, const std::string& peer) override;
   void OnStatus(StreamId stream, const v1::AgentStatus& status) override;
   void OnClosed(StreamId stream) override;
   void OnTurnedAway(const std::string& peer, const std::string& why) override;
@@ -72,7 +71,6 @@ class CoordinatorService : private StreamEvents {
   std::unique_ptr<Server> server_;
   StreamId next_local_ = kLocalStreamBit;
   std::map<StreamId, std::shared_ptr<LocalAgent>> local_;
-  std::map<StreamId, std::string> unconfirmed_;  // addresses of agents that were not admitted so far
 };
 
 }  // namespace muster::rendezvous

@@ -219,7 +219,7 @@ void AgentCore::OnConnected(BootTime now, const std::string& local_address, Effe
 }
 
 void AgentCore::OnLocalAddress(BootTime now, const std::string& address, Effects* out) {
-  if (address.empty()) return;
+  if (finished_ || !configured_ || address.empty()) return;
   // A loopback address, from a member on this machine, does not tell how other machines reach this node (on Debian
   // a machine's own name resolves to 127.0.1.1).
   if (!local_address_.empty() && (!IsLoopback(local_address_) || IsLoopback(address))) return;
@@ -425,6 +425,7 @@ void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
 }
 
 void AgentCore::OnProbed(BootTime now, const std::string& host_id, bool dead, Effects* out) {
+  if (finished_ || !configured_) return;
   if (probe_.OnAnswer(host_id, dead)) TellIfChanged(now, out);
 }
 

@@ -35,7 +35,6 @@ class Closing {
   // `output` and `writer` must outlive this object. `done` is called once, from the loop.
   Closing(EventLoop* loop, WorkerOutput* output, Writer* writer, std::function<void()> done);
 
-  bool begun() const { return reports_.has_value(); }
   void Begin(const ReportPlan& plan, const JobEnd& end, bool asked_to_leave);
 
   // Shortens the rest of the phase to kHurriedCloseLimit; for a signal that asks the process to end.

@@ -65,7 +65,8 @@ class HostProcess {
         core_(std::move(options)),
         spawner_(&loop_, plan_.process),
         workers_(&loop_, &spawner_, &core_, &driver_, &plan_, marker_, writer_),
-        closing_(&loop_, workers_.output(), writer_, [this] { loop_.Stop(); }),
+        // Posted: if the first agent cannot be started, the host may end before the loop runs.
+        closing_(&loop_, workers_.output(), writer_, [this] { loop_.Post([this] { loop_.Stop(); }); }),
         sweeper_(
             &loop_, &spawner_,
             [this](const std::string& left) { driver_.Feed(&HostCore::OnSwept, ToUtf8(left, kMaxErrorText)); },
@@ -86,7 +87,6 @@ class HostProcess {
     RETURN_IF_ERROR(workers_.Start());
     driver_.Feed(&HostCore::Begin);
     driver_.Feed(&HostCore::OnWallClock, absl::Now());
-    RETURN_IF_ERROR(first_agent_);
     ScheduleTick();
     loop_.Run();
     return end_;
@@ -146,12 +146,7 @@ class HostProcess {
     };
     events.on_closed = [this](uint64_t number) { driver_.Feed(&HostCore::OnAgentClosed, number); };
     events.on_failed = [this](uint64_t number, const absl::Status& status) {
-      if (number == 1) {  // no workers run yet, so the host fails at once
-        first_agent_ = WithContext(status, "cannot start the first agent");
-        return;
-      }
-      const std::string why(AsStd(status.message()));
-      driver_.Feed(&HostCore::OnAgentFailed, number, why);
+      driver_.Feed(&HostCore::OnAgentFailed, number, std::string(AsStd(status.message())));
     };
     return events;
   }
@@ -267,7 +262,6 @@ class HostProcess {
   Closing closing_;
   Sweeper sweeper_;
   AgentChild agent_;
-  absl::Status first_agent_;
   Preflight preflight_;
   GpuWatch gpus_;
   PortKeeper port_keeper_;

@@ -232,10 +232,11 @@ std::set<pid_t> WorkerGroup::Pids() const {
 void WorkerGroup::GatherOutput(std::optional<int> local_rank) {
   output_.EndRound();
   progress_.Look();
+  if (local_rank) failure_details_.BeginLastOutput(*local_rank);
   AwaitOutput(local_rank, EventLoop::Now() + kLastOutputLimit);
 }
 
-// Waits for two other threads: one reads the worker's pipe, the other checks the progress file.
+// Waits for two other threads: one reads the worker's pipe or file, the other checks the progress file.
 void WorkerGroup::AwaitOutput(std::optional<int> local_rank, BootTime until) {
   const bool complete = (!local_rank || failure_details_.Complete(*local_rank)) && progress_.looked();
   if (!complete && EventLoop::Now() < until) {

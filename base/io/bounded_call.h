@@ -1,4 +1,4 @@
-// Calls a function that may block for ever in a file system, and waits for it for a limited time.
+// Calls a function that may block for ever in a file system, and waits for it for a limited time, or not at all.
 #pragma once
 
 #include <future>
@@ -10,6 +10,17 @@
 #include "base/thread.h"
 
 namespace muster {
+
+// Runs call() on a thread of its own; its result appears in the future, which can be dropped at any time: the
+// thread then continues and owns what it captured. nullopt: no thread can be started, and nothing was called.
+template <typename Call>
+auto CallAside(Call call) -> std::optional<std::future<decltype(call())>> {
+  const auto task = std::make_shared<std::packaged_task<decltype(call())()>>(std::move(call));
+  auto thread = StartThread([task] { (*task)(); });
+  if (!thread.ok()) return std::nullopt;
+  thread->detach();
+  return task->get_future();
+}
 
 // Runs call() on a thread of its own and returns its result; nullopt: it took longer than `limit`. Its thread then
 // continues and owns what it captured. If no thread can be started, the call runs on this one without a limit: in

@@ -90,7 +90,7 @@ void Announcements::NameRivals(const Job& job, Effects* out) {
 
 // Most of these nodes connect within moments: only a noticeable wait is logged.
 void Announcements::NameAwaitedNodes(BootTime now, const Job& job, Effects* out) {
-  if (awaited_nodes_logged_ || !job.AwaitsLatecomers() || now < job.state_since + kNoticeableWait) return;
+  if (awaited_nodes_logged_ || !job.AwaitsLatecomers(now) || now < job.state_since + kNoticeableWait) return;
   awaited_nodes_logged_ = true;
   std::vector<std::string> absent;
   for (int place = 0; place < static_cast<int>(job.options.place_names.size()); ++place) {

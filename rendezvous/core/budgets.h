@@ -1,11 +1,9 @@
-// Restart budgets and the root cause of a round's end. The cost of a round is counted once, at the end of its
-// drain, from the ledger that was sent with it. A coordinator that was restarted during the drain therefore gets
-// the same numbers.
+// Restart budgets. The cost of a round is counted once, at the end of its drain, from the ledger that was sent
+// with it. A coordinator that was restarted during the drain therefore gets the same numbers.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,31 +58,5 @@ struct RestartLedger {
  private:
   void NoteFailure(const RoundResult& round, const CoordinatorOptions& options);
 };
-
-struct SeenFailure {
-  v1::Failure failure;
-  std::string host_id;                 // of the worker that failed
-  BootTime at = absl::InfinitePast();  // arrival minus age
-};
-// Refers to a stored failure, because thousands of failures with their texts are too large to copy for comparison.
-struct FailureRef {
-  const v1::Failure* failure = nullptr;
-  const std::string* host_id = nullptr;
-  BootTime at = absl::InfinitePast();
-};
-std::vector<FailureRef> RefsTo(const std::vector<SeenFailure>& failures);
-// The texts of the failure report a lost peer, as an error of sockets, gloo, NCCL or TCPStore.
-bool SoundsLikeAnEcho(const v1::Failure& failure);
-// The root cause: the earliest failure before our own stop signal. If that one reports a lost peer, the first
-// failure within kEchoWindow that does not is preferred. Within kSameMoment of it an OOM kill ranks above a
-// signal, and a signal above an exit code.
-std::optional<SeenFailure> FirstCause(std::vector<FailureRef> failures);
-
-// Sets the root cause and, in brief, the other failures of that round: first those on the cause's own node, then
-// those of other nodes in order of time.
-void SetRootCause(const SeenFailure& cause, std::vector<FailureRef> failures, v1::Verdict* verdict);
-
-int ExitCodeOf(const v1::Failure& failure);               // the exit code, or 128 + signal
-std::string DescribeFailure(const v1::Failure& failure);  // "rank 3 on b exited with code 7"
 
 }  // namespace muster::rendezvous

@@ -100,7 +100,7 @@ class Coordinator {
   bool StepGathering(BootTime now, Effects* out);
   bool StepRunning(BootTime now, Effects* out);
   bool StepDraining(BootTime now, Effects* out);
-  bool StepVerdict(Effects* out);
+  bool StepVerdict(BootTime now, Effects* out);
   bool EndWithSuccess(BootTime now, Effects* out);
   bool EndBeforeRound(BootTime now, Effects* out);
   void MakeRound(BootTime now, const std::vector<Candidate>& members, Effects* out);

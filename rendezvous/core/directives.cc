@@ -83,22 +83,22 @@ void SetHolder(const Host& holder, v1::Wait* wait) {
 }
 
 // Whether a host that is leaving, with nothing alive, may go: the primary stays for others that still drain.
-bool MayLeave(const Job& job, const Host& host) {
+bool MayLeave(BootTime now, const Job& job, const Host& host) {
   if (!host.IsLeaving() || !host.IsIdle() || host.status.cancelled()) return false;
-  return !(host.status.at_primary() && job.OthersAttached(host) && job.state == State::kDraining);
+  return !(host.status.at_primary() && job.OthersAttached(now, host) && job.state == State::kDraining);
 }
 
 }  // namespace
 
-v1::Directive::OrderCase OrderFor(const Job& job, const Host& host) {
+v1::Directive::OrderCase OrderFor(BootTime now, const Job& job, const Host& host) {
   if (host.IsGone()) return v1::Directive::kRelease;
   if (job.state == State::kVerdict)
     return host.status.at_primary() || job.verdict_kept ? v1::Directive::kVerdict : v1::Directive::kWait;
   if (job.state == State::kReleasing) {
-    const bool may = host.HasAcknowledged() && (!host.status.at_primary() || !job.OthersAttached(host));
+    const bool may = host.HasAcknowledged() && (!host.status.at_primary() || !job.OthersAttached(now, host));
     return may ? v1::Directive::kRelease : v1::Directive::kVerdict;
   }
-  if (MayLeave(job, host)) return v1::Directive::kRelease;
+  if (MayLeave(now, job, host)) return v1::Directive::kRelease;
   if (job.state == State::kRecovering) return v1::Directive::kWait;
   if (job.state == State::kRunning && host.part.in_round) return v1::Directive::kRun;
   if (job.state == State::kDraining && host.part.in_round) return v1::Directive::kStop;
@@ -134,7 +134,7 @@ v1::Directive Directives::For(BootTime now, const Job& job, Host* host) {
 
 void Directives::FillOrder(BootTime now, const Job& job, Host* host, v1::Directive* directive) {
   Exchange& exchange = host->exchange;
-  switch (OrderFor(job, *host)) {
+  switch (OrderFor(now, job, *host)) {
     case v1::Directive::kRun:
       if (exchange.run_seq == 0) {
         exchange.run_seq = seq_;

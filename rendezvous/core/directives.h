@@ -15,7 +15,7 @@ namespace muster::rendezvous {
 struct Job;
 
 // The order that this host gets now.
-v1::Directive::OrderCase OrderFor(const Job& job, const Host& host);
+v1::Directive::OrderCase OrderFor(BootTime now, const Job& job, const Host& host);
 
 // Position among the spares while a round runs, from 1, in the order in which they would join. It is asked for
 // each status of each spare: with very many hosts the list is up to a tick old, and a spare that came since is put

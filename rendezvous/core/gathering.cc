@@ -112,27 +112,50 @@ bool GatheringIsOverdue(BootTime now, const Job& job) {
          job.gathering.since + (job.gathering.first_round ? job.options.join_timeout : job.options.rejoin_timeout);
 }
 
+namespace {
+
+// Whether a running round may be restarted with more nodes, if there are any.
+bool MayGrow(BootTime now, const Job& job) {
+  const CoordinatorOptions& options = job.options;
+  return options.scale_up == ScaleUp::kImmediate && job.greatest.node_count() < options.max_nodes &&
+         MayChangeMembers(now, job);
+}
+
+// Ready nodes beside the members of the running round.
+int CountNewcomers(BootTime now, const Job& job) {
+  int newcomers = 0;
+  for (const Candidate& c : ReadyCandidates(job)) {
+    newcomers += job.hosts.Find(c.host_id)->part.in_round || job.IsExcluded(c.host_id, now) ? 0 : 1;
+  }
+  return newcomers;
+}
+
+// Size of the running round with these newcomers; nullopt: not larger than it is.
+std::optional<int> GrownSize(const Job& job, int newcomers) {
+  const int members = job.greatest.node_count();
+  const int size = RoundSize(job, members + newcomers);
+  // This coordinator may have been started with a greater MIN than the one before it.
+  if (size <= members || size < job.options.min_nodes) return std::nullopt;
+  return size;
+}
+
+}  // namespace
+
+void NoteNewcomers(BootTime now, Job* job) {
+  if (!MayGrow(now, *job)) return;
+  BootTime& since = job->gathering.newcomers_since;
+  since = GrownSize(*job, CountNewcomers(now, *job)) ? std::min(since, now) : absl::InfiniteFuture();
+}
+
 // New nodes justify a restart when join_settle has passed since the first of them was ready, or the group reaches
 // its full size. So ten nodes that arrive together cost one restart.
-std::optional<std::string> WhyGrow(BootTime now, Job* job) {
-  const CoordinatorOptions& options = job->options;
-  const int members = job->greatest.node_count();
-  if (options.scale_up != ScaleUp::kImmediate || members >= options.max_nodes) return std::nullopt;
-  if (!MayChangeMembers(now, *job)) return std::nullopt;
-  int newcomers = 0;
-  for (const Candidate& c : ReadyCandidates(*job)) {
-    newcomers += job->hosts.Find(c.host_id)->part.in_round || job->IsExcluded(c.host_id, now) ? 0 : 1;
-  }
-  const int size = RoundSize(*job, members + newcomers);
-  BootTime& since = job->gathering.newcomers_since;
-  // This coordinator may have been started with a greater MIN than the one before it.
-  if (size <= members || size < options.min_nodes) {
-    since = absl::InfiniteFuture();
-    return std::nullopt;
-  }
-  since = std::min(since, now);
-  const bool settled = now >= since + options.join_settle;
-  if (size < RoundSize(*job, options.max_nodes) && !settled) return std::nullopt;
+std::optional<std::string> WhyGrow(BootTime now, const Job& job) {
+  if (!MayGrow(now, job)) return std::nullopt;
+  const int newcomers = CountNewcomers(now, job);
+  const std::optional<int> size = GrownSize(job, newcomers);
+  if (!size) return std::nullopt;
+  const bool settled = now >= job.gathering.newcomers_since + job.options.join_settle;
+  if (*size < RoundSize(job, job.options.max_nodes) && !settled) return std::nullopt;
   return absl::StrCat(newcomers, newcomers == 1 ? " new node is" : " new nodes are", " ready to join");
 }
 

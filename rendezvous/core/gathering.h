@@ -55,7 +55,9 @@ Arriving WhoArrives(BootTime now, const Job& job);
 bool StartsNow(BootTime now, const Job& job, int ready, const Arriving& arriving);
 bool GatheringIsOverdue(BootTime now, const Job& job);
 
-// While a round runs: why it is restarted with more nodes; nullopt: it is not. Keeps newcomers_since up to date.
-std::optional<std::string> WhyGrow(BootTime now, Job* job);
+// While a round runs: notes since when enough new nodes to grow it are ready (newcomers_since).
+void NoteNewcomers(BootTime now, Job* job);
+// While a round runs: why it is restarted with more nodes, by what NoteNewcomers has noted; nullopt: it is not.
+std::optional<std::string> WhyGrow(BootTime now, const Job& job);
 
 }  // namespace muster::rendezvous

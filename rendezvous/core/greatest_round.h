@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/budgets.h"
+#include "rendezvous/core/root_cause.h"
 
 namespace muster::rendezvous {
 

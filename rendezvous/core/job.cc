@@ -142,25 +142,25 @@ int Job::CountCannotStart() const {
 
 // The primary leaves last: it waits, at most kReleaseLimit, for the other nodes to apply RELEASE and close their
 // streams, or to reconnect and do so.
-bool Job::OthersAttached(const Host& primary) const {
-  if (state == State::kReleasing && pauses.last_event() > state_since + kReleaseLimit) return false;
+bool Job::OthersAttached(BootTime now, const Host& primary) const {
+  if (state == State::kReleasing && now > state_since + kReleaseLimit) return false;
   for (const auto& [id, other] : hosts) {
     if (&other == &primary) continue;
     if (state == State::kReleasing || (other.IsAttached() && !other.IsIdle())) return true;
   }
-  return AwaitsLatecomers();
+  return AwaitsLatecomers(now);
 }
 
 // The nodes of a job start at about the same time, but a job of MIN:MAX nodes may be over before the last node has
 // connected. That node would find no coordinator and wait for --join-timeout, so the primary stays until
 // kLatecomers after its own start. A job that took longer, was cancelled or asked to leave, or never had a round
 // ends at once. So does one whose coordinator had a predecessor: it does not know which nodes were there before.
-bool Job::AwaitsLatecomers() const {
+bool Job::AwaitsLatecomers(BootTime now) const {
   if (state != State::kReleasing || succession.had_predecessor() || primary_leaves || !cancelled_on.empty()) {
     return false;
   }
   if (!greatest.IsKnown()) return false;
-  return pauses.last_event() < began + kLatecomers && hosts.places_seen().size() < options.place_names.size();
+  return now < began + kLatecomers && hosts.places_seen().size() < options.place_names.size();
 }
 
 }  // namespace muster::rendezvous

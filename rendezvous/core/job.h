@@ -17,6 +17,7 @@
 #include "rendezvous/core/options.h"
 #include "rendezvous/core/own_pauses.h"
 #include "rendezvous/core/refusals.h"
+#include "rendezvous/core/root_cause.h"
 #include "rendezvous/core/states.h"
 #include "rendezvous/core/succession.h"
 
@@ -80,8 +81,8 @@ struct Job {
   // About all nodes.
   int CountCannotStart() const;  // holders of their places among the attached
   // Whether the primary must stay for others.
-  bool OthersAttached(const Host& primary) const;
-  bool AwaitsLatecomers() const;
+  bool OthersAttached(BootTime now, const Host& primary) const;
+  bool AwaitsLatecomers(BootTime now) const;
 };
 
 }  // namespace muster::rendezvous

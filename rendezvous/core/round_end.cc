@@ -1,6 +1,7 @@
 #include "rendezvous/core/round_end.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -38,27 +39,27 @@ std::string Describe(const GreatestRound& round, EndCause end, const std::option
   return round.loss_text.empty() ? round.drain_cause : round.loss_text;
 }
 
-RoundResult ResultOf(BootTime now, const Job& job, const RoundEnd& round) {
+RoundResult ResultOf(BootTime now, const Job& job, EndCause end, const std::optional<SeenFailure>& cause) {
   RoundResult result;
-  result.end = round.end;
+  result.end = end;
   result.at = now;
   // A coordinator that was down when the failure happened hears of it late.
   const BootTime began = job.greatest.trouble_at;
-  const BootTime trouble = round.cause ? std::min(began, round.cause->at) : began;
+  const BootTime trouble = cause ? std::min(began, cause->at) : began;
   result.lasted = std::max(absl::ZeroDuration(), trouble - job.greatest.since);
   result.watched = job.ProgressIsWatched();
   result.progressed = job.SomeProgressed();
-  if (round.end == EndCause::kWorkerFailure) result.culprit = round.cause->host_id;
+  if (end == EndCause::kWorkerFailure) result.culprit = cause->host_id;
   return result;
 }
 
 // The job's end, if the restart budget is used up or several restarts in a row made no progress; else nullopt.
-std::optional<v1::Verdict> VerdictAfterFailure(const Job& job, const RoundEnd& round) {
+std::optional<v1::Verdict> VerdictAfterFailure(const Job& job, const RoundAccount& round) {
   const CoordinatorOptions& options = job.options;
   v1::Verdict verdict;
   verdict.set_origin("muster");
   SetRootCause(*round.cause, job.Failures(), &verdict);
-  verdict.set_exit_code(ExitCodeOf(round.cause->failure));
+  verdict.set_exit_code(ExitCodeOf(*round.cause));
   if (job.ProgressIsWatched() && job.counts.idle_failures >= kMaxIdleFailures) {
     verdict.set_exit_code(kExitNoProgress);
     verdict.set_reason(absl::StrCat(round.what, "; no progress in ", kMaxIdleFailures,
@@ -74,22 +75,24 @@ std::optional<v1::Verdict> VerdictAfterFailure(const Job& job, const RoundEnd& r
 
 }  // namespace
 
-RoundEnd EndOf(BootTime now, const Job& job) {
+RoundAccount AccountOf(BootTime now, const Job& job) {
   const std::vector<FailureRef> failures = job.Failures();
-  RoundEnd round;
-  round.cause = FirstCause(failures);
-  round.end = Classify(job.greatest, round.cause, failures);
-  round.what = Describe(job.greatest, round.end, round.cause);
-  round.result = ResultOf(now, job, round);
+  std::optional<SeenFailure> cause = FirstCause(failures);
+  const EndCause end = Classify(job.greatest, cause, failures);
+  RoundAccount round;
+  round.result = ResultOf(now, job, end, cause);
+  round.what = Describe(job.greatest, end, cause);
+  if (cause) round.cause = std::move(cause->failure);
   return round;
 }
 
-std::optional<v1::Verdict> VerdictAfter(const Job& job, const RoundEnd& round) {
-  if (round.end == EndCause::kWorkerFailure) return VerdictAfterFailure(job, round);
+std::optional<v1::Verdict> VerdictAfter(const Job& job, const RoundAccount& round) {
+  if (round.result.end == EndCause::kWorkerFailure) return VerdictAfterFailure(job, round);
   const CoordinatorOptions& options = job.options;
   v1::Verdict verdict;
   verdict.set_origin("muster");
-  if (round.end == EndCause::kNodeLoss && static_cast<int>(job.counts.losses.size()) > options.max_node_losses) {
+  if (round.result.end == EndCause::kNodeLoss &&
+      static_cast<int>(job.counts.losses.size()) > options.max_node_losses) {
     verdict.set_exit_code(kExitUnavailable);
     verdict.set_reason(
         absl::StrCat(round.what, BudgetSpent(options.max_node_losses, "node loss", "--max-node-losses")));

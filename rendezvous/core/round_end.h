@@ -7,23 +7,23 @@
 #include "base/time.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/core/budgets.h"
+#include "rendezvous/core/root_cause.h"
 
 namespace muster::rendezvous {
 
 struct Job;
 
-struct RoundEnd {
-  std::optional<SeenFailure> cause;  // the root cause among the workers' failures; nullopt: none failed
-  EndCause end = EndCause::kMembership;
-  std::string what;    // the root cause, as a sentence
-  RoundResult result;  // what the ledger counts
+struct RoundAccount {
+  RoundResult result;                // what the ledger counts, first of all how the round ended
+  std::string what;                  // the root cause, as a sentence
+  std::optional<v1::Failure> cause;  // the root cause among the workers' failures; nullopt: none failed
 };
 
 // Only for a round that is drained (RoundIsDrained in drain.h): before, failures may still be reported.
-RoundEnd EndOf(BootTime now, const Job& job);
+RoundAccount AccountOf(BootTime now, const Job& job);
 
 // The verdict if a budget is used up, by job.counts, which hold this round already; nullopt: the next round
 // follows.
-std::optional<v1::Verdict> VerdictAfter(const Job& job, const RoundEnd& round);
+std::optional<v1::Verdict> VerdictAfter(const Job& job, const RoundAccount& round);
 
 }  // namespace muster::rendezvous

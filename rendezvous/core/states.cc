@@ -4,8 +4,10 @@
 
 #include "base/exit_codes.h"
 #include "rendezvous/core/drain.h"
+#include "rendezvous/core/gathering.h"
 #include "rendezvous/core/job.h"
 #include "rendezvous/core/recovery.h"
+#include "rendezvous/core/round_end.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -52,10 +54,19 @@ bool ARoundMayBegin(BootTime now, const Job& job) {
 }
 
 bool TheRoundMustStop(BootTime now, const Job& job) {
-  return WhyStop(now, job).has_value() || job.gathering.newcomers_since <= now;
+  return WhyStop(now, job) || (job.greatest.succeeded.empty() && WhyGrow(now, job));
 }
 
 bool TheRoundIsDrained(BootTime now, const Job& job) { return !job.farewell && RoundIsDrained(now, job); }
+
+// A budget is used up, by job.counts, which hold the drained round already, or the job was cancelled.
+bool NoRoundMayFollow(BootTime now, const Job& job) {
+  return !job.cancelled_on.empty() || VerdictAfter(job, AccountOf(now, job));
+}
+
+bool AnotherRoundMayFollow(BootTime now, const Job& job) {
+  return TheRoundIsDrained(now, job) && !NoRoundMayFollow(now, job);
+}
 
 // Another coordinator's round, or this one's own in an earlier epoch.
 bool TheRoundIsNotOfThisEpoch(BootTime, const Job& job) { return !job.greatest.owned; }
@@ -86,7 +97,7 @@ bool TooFewCameInTime(BootTime now, const Job& job) {
 }
 
 bool TheDrainedRoundWasTheLast(BootTime now, const Job& job) {
-  return job.verdict && (job.verdict->exit_code() != 0) && TheRoundIsDrained(now, job);
+  return job.verdict && job.verdict->exit_code() != 0 && TheRoundIsDrained(now, job) && NoRoundMayFollow(now, job);
 }
 
 bool AllHaveAcknowledged(BootTime, const Job& job) {
@@ -150,7 +161,7 @@ const std::vector<Transition>& Transitions() {
       {S::kDraining, S::kGathering, "a status or time",
        "every member is READY after this STOP, confirmed dead, or past its lease; the budgets suffice; lease and "
        "margin have passed since a restart of the coordinator",
-       "WAIT", TheRoundIsDrained},
+       "WAIT", AnotherRoundMayFollow},
       {S::kDraining, S::kVerdict, "a status", "every member reports success", "VERDICT 0", AllSucceeded},
       {S::kDraining, S::kVerdict, "a status or time",
        "the drain is complete; a budget is used up, or the job was cancelled", "VERDICT",

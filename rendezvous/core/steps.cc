@@ -69,7 +69,7 @@ bool Coordinator::Step(BootTime now, Effects* out) {
     case State::kDraining:
       return StepDraining(now, out);
     case State::kVerdict:
-      return StepVerdict(out);
+      return StepVerdict(now, out);
     case State::kReleasing:
       return false;
   }
@@ -246,7 +246,8 @@ void Coordinator::MakeRound(BootTime now, const std::vector<Candidate>& members,
 bool Coordinator::StepRunning(BootTime now, Effects* out) {
   std::optional<StopReason> why = WhyStop(now, job_);
   if (!why && job_.greatest.succeeded.empty()) {
-    if (std::optional<std::string> growth = WhyGrow(now, &job_)) why = StopReason{.text = *std::move(growth)};
+    NoteNewcomers(now, &job_);
+    if (std::optional<std::string> growth = WhyGrow(now, job_)) why = StopReason{.text = *std::move(growth)};
   }
   if (!why) return false;
   Drain(now, *why, out);
@@ -267,7 +268,7 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
   if (job_.farewell) return false;  // the next coordinator counts the cost
   if (!RoundIsDrained(now, job_)) return false;
   NoteLossesOfDrain(now);
-  const RoundEnd round = EndOf(now, job_);
+  const RoundAccount round = AccountOf(now, job_);
   job_.counts = job_.greatest.counts.After(round.result, job_.options);
   if (!job_.cancelled_on.empty()) {
     ConcludeWith(now, kExitCancelled, absl::StrCat("cancelled on ", job_.cancelled_on), out);
@@ -283,7 +284,7 @@ bool Coordinator::StepDraining(BootTime now, Effects* out) {
         {.event = events::kRoundEnded, .round = RoundOf(job_)});
   }
   announcements_.OnExcluded(job_, out);
-  const bool pauses = round.end == EndCause::kWorkerFailure;
+  const bool pauses = round.result.end == EndCause::kWorkerFailure;
   job_.gathering.BeginAfterDrain(
       now, pauses ? job_.counts.DelayBeforeNext(job_.options, random_.Next()) : absl::ZeroDuration());
   Enter(State::kGathering, now, absl::StrCat("drained: ", job_.greatest.drain_cause), out);
@@ -323,8 +324,7 @@ void Coordinator::Conclude(BootTime now, v1::Verdict verdict, Effects* out) {
         out);
 }
 
-bool Coordinator::StepVerdict(Effects* out) {
-  const BootTime now = job_.pauses.last_event();
+bool Coordinator::StepVerdict(BootTime now, Effects* out) {
   // After adopting a verdict from an agent, wait for the other members of its round, which are about to reconnect
   // and must receive it, too.
   if (!job_.greatest.owned && job_.MembersMissing() > 0 && now < job_.succession.members_known_until())

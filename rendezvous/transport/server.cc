@@ -41,6 +41,10 @@ class Server::Impl {
 
   int port() const { return port_; }
   size_t streams() const { return streams_.size(); }
+  std::string PeerOf(StreamId id) const {
+    const auto it = streams_.find(id);
+    return it == streams_.end() ? "" : PeerAddress(it->second->context.peer());
+  }
 
  private:
   // One agent's stream. Destroyed when no operation of it is outstanding.
@@ -149,7 +153,7 @@ void Server::Impl::OnAccepted(bool ok) {
   stream->context.AddInitialMetadata(kServerTimeKey, std::to_string(absl::ToUnixMillis(absl::Now())));
   stream->writing = true;
   stream->io.SendInitialMetadata(&stream->written);
-  events_->OnOpened(stream->id, PeerAddress(stream->context.peer()));
+  events_->OnOpened(stream->id);
   Read(stream);
 }
 
@@ -262,6 +266,7 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Server::~Server() { impl_->Shutdown(); }
 int Server::port() const { return impl_->port(); }
 size_t Server::streams() const { return impl_->streams(); }
+std::string Server::PeerOf(StreamId stream) const { return impl_->PeerOf(stream); }
 void Server::Send(StreamId stream, const v1::Directive& directive) { impl_->Send(stream, directive); }
 void Server::Close(StreamId stream, const std::string& reason) {
   impl_->Close(stream, {grpc::StatusCode::ABORTED, reason});

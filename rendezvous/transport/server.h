@@ -33,8 +33,7 @@ inline constexpr StreamId kLocalStreamBit = StreamId{1} << 63;
 class StreamEvents {
  public:
   virtual ~StreamEvents() = default;
-  // Called before the stream's first status. peer: the other end's IP address, without port or brackets.
-  virtual void OnOpened(StreamId stream, const std::string& peer) = 0;
+  virtual void OnOpened(StreamId /*stream*/) {}  // called before the stream's first status
   virtual void OnStatus(StreamId stream, const v1::AgentStatus& status) = 0;
   // The peer has ended the stream, or it was lost. Not called after Close().
   virtual void OnClosed(StreamId stream) = 0;
@@ -61,6 +60,8 @@ class Server {
 
   int port() const;
   size_t streams() const;  // open, or not yet closed completely
+  // The IP address of the stream's other end, without port or brackets; empty: the stream is gone.
+  std::string PeerOf(StreamId stream) const;
 
   // No effect on a stream that is gone.
   void Send(StreamId stream, const v1::Directive& directive);

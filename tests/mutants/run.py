@@ -40,6 +40,7 @@ UNIT_TESTS = {
     "rendezvous/core/budgets": ["rendezvous_core_test", "coordinator_test"],
     "rendezvous/core/differences": ["rendezvous_core_test"],
     "rendezvous/core/port_retry": ["rendezvous_core_test"],
+    "rendezvous/core/root_cause": ["rendezvous_core_test", "coordinator_test"],
     "rendezvous/core/roster": ["rendezvous_core_test", "coordinator_test"],
     "rendezvous/core/states": ["rendezvous_core_test"],
     "agent/core/": ["agent_core_test"],

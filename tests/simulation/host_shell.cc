@@ -117,7 +117,7 @@ void HostShell::StartAgent(HostProcess* host, uint64_t number) {
       old->Feed(&agent::AgentCore::OnHostLinkClosed);
     });
   }
-  const bool fails = number > 1 && !env_->healed() && scenario_.troubles.agent_fails_percent > 0 &&
+  const bool fails = !env_->healed() && scenario_.troubles.agent_fails_percent > 0 &&
                      env_->hardships().Chance(scenario_.troubles.agent_fails_percent);
   if (fails) return FailToStartAgent(host, number);
   AgentProcess* agent = cluster_->NewAgent(host, number);

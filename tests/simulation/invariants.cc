@@ -418,7 +418,7 @@ void Invariants::CheckSameVerdict(const std::string& where, const std::string& b
 }
 
 // Invariant 5: no node exits before the verdict except by signal, after the coordinator timeout, by a refusal, or
-// with 70 after repeated deaths of its agents.
+// with 70 after repeated deaths of its agents, or if its first agent could not be started.
 void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Finish& finish,
                                          const std::string& who) {
   const bool observer = host.place >= scenario_.job.nodes;
@@ -434,7 +434,9 @@ void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Fi
   if (host.fate.refused_elsewhere && finish.exit_code == kExitRefused) return;
   const bool agents_died =
       host.fate.agents_struck >= host::kMaxAgentRestarts && host.agent_starts.size() >= host::kMaxAgentRestarts;
-  if (finish.exit_code == kExitFault && agents_died) return;
+  const bool had_no_agent =
+      host.agent == nullptr && host.agent_starts.size() == 1 && host.fate.agents_struck == 1;
+  if (finish.exit_code == kExitFault && (agents_died || had_no_agent)) return;
   Fail(5, absl::StrCat(who, " without a verdict"));
 }
 

@@ -657,6 +657,17 @@ TEST_F(InvariantsTest, Exit70WithoutStruckAgentsIsReported) {
   ExpectReport("invariant 5: b exits 70 (the agent died) without a verdict");
 }
 
+TEST_F(InvariantsTest, Exit70WithoutAFirstAgentIsLawfulOnlyThen) {
+  b_.host.agent = nullptr;
+  b_.host.agent_starts.resize(1);
+  b_.host.agents_struck = 1;
+  invariants_.OnFinish(b_.host, FinishOf(70, "cannot start the first agent"));
+  ExpectLawful();
+  b_.host.agent_starts.resize(2);
+  invariants_.OnFinish(b_.host, FinishOf(70, "cannot start the first agent"));
+  ExpectReport("invariant 5: b exits 70 (cannot start the first agent) without a verdict");
+}
+
 TEST_F(InvariantsTest, Exit77WithoutARefusalElsewhereIsReported) {
   b_.host.fate.refused_elsewhere = true;
   invariants_.OnFinish(b_.host, FinishOf(77, "run id"));

@@ -127,7 +127,7 @@ struct FitnessChecks {
 // Troubles of single nodes during the fault phase.
 struct NodeTroubles {
   Micros slow_agents = 0;       // longest start of an agent; 0: a moment
-  int agent_fails_percent = 0;  // share of further agents that cannot be started
+  int agent_fails_percent = 0;  // share of agents that cannot be started
   int no_port_percent = 0;      // share of the ports to reserve for the workers
   int not_swept_percent = 0;    // share of dead hosts whose agents cannot prove that all has ended
 };

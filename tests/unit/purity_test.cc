@@ -45,8 +45,8 @@ INSTANTIATE_TEST_SUITE_P(AllCores, PurityOf,
                          ::testing::Values(Core{"rendezvous/core", 8}, Core{"agent/core", 3},
                                            Core{"agent/host/core", 3}, Core{"base/proc", 4, "marker|orphans"},
                                            Core{"agent/notice", 2, "notice"}, Core{"cli/options", 10},
-                                           Core{"cli/commands", 4, "help|completion"},
-                                           Core{"agent/discovery", 10, "(?!discover$).*"}),
+                                           Core{"cli/commands", 4, "help|completion"}, Core{"agent/discovery", 10},
+                                           Core{"base", 20, "(?!(mutex|thread)$).*"}),
                          [](const auto& info) {
                            std::string name = info.param.folder;
                            for (char& c : name) c = c == '/' ? '_' : c;

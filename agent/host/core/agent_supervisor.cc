@@ -46,10 +46,12 @@ void AgentSupervisor::OnClosed(BootTime now) {
   gone_at_ = now;
 }
 
-// Retries after a pause, because the machine is short of a resource. The workers go on until their lease ends.
+// Retries after a pause, because the machine is short of a resource. The workers go on until their lease ends. Not
+// for the first agent: there are no workers to keep, and whoever has started this host is told at once.
 AgentSupervisor::GivesUp AgentSupervisor::OnFailed(BootTime now, const std::string& why, bool exiting,
                                                    Effects* out) {
   OnClosed(now);
+  if (number_ == 1 && !exiting) return absl::StrCat("cannot start the first agent: ", why);
   Say(Severity::kError, absl::StrCat("cannot start an agent: ", why), out);
   if (exiting) return std::nullopt;
   if (!failing_since_) failing_since_ = now;

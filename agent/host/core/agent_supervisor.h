@@ -2,7 +2,8 @@
 //
 // The host obeys its newest agent alone. An agent that ended is replaced at once, one that could not be started
 // after a pause, and one that is silent is killed first. Agents that die too often, or do not respond for the
-// coordinator timeout, are a fault of muster or of the machine; then the host gives up. Pure.
+// coordinator timeout, are a fault of muster or of the machine; then the host gives up. It does so at once if its
+// first agent cannot be started. Pure.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,6 @@ class Departure {
 
   bool begun() const { return leave_.has_value(); }
   const v1::Leave* leave() const { return leave_ ? &*leave_ : nullptr; }
-  bool cancels_job() const { return leave_ && leave_->cancel(); }
 
   // has_workers: whether the message speaks of their grace period.
   void Begin(BootTime now, const LeaveRequest& request, bool has_workers, Effects* out);

@@ -104,7 +104,9 @@ void HostCore::GiveUp(BootTime now, const std::string& reason, Effects* out) {
 void HostCore::OnAgentFailed(BootTime now, uint64_t agent_number, const std::string& why, Effects* out) {
   if (finished_ || !agent_.Is(agent_number)) return;
   const auto gives_up = agent_.OnFailed(now, why, exit_.decided(), out);
-  if (gives_up) GiveUp(now, *gives_up, out);
+  if (!gives_up) return;
+  GiveUp(now, *gives_up, out);
+  WatchEnd(now, out);
 }
 
 void HostCore::OnAgentClosed(BootTime now, uint64_t agent_number, Effects* out) {
@@ -256,7 +258,9 @@ void HostCore::WatchLease(BootTime now, Effects* out) {
 void HostCore::OnSwept(BootTime now, const std::string& left, Effects* out) {
   if (finished_) return;
   if (round_.active()) {
-    if (round_.OnSwept(left)) out->push_back(GatherRoundOutput{round_.failed_local_rank()});
+    if (!round_.OnSwept(left)) return;
+    lease_.UpdateKernelTimer(round_.can_be_stopped(), out);  // at once: a hanging file may delay the output
+    out->push_back(GatherRoundOutput{round_.failed_local_rank()});
     return;
   }
   if (fitness_.OnSwept(now, left, JobForFitness().wants_node, out)) SendStatus(out);
@@ -267,7 +271,6 @@ void HostCore::OnRoundOutput(BootTime now, const std::string& lines, Effects* ou
 }
 
 void HostCore::RoundIsOver(BootTime now, Effects* out) {
-  lease_.UpdateKernelTimer(round_.can_be_stopped(), out);
   fitness_.OnRoundOver();
   Prepare(now, out);
   SendStatus(out);
@@ -335,8 +338,6 @@ void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
     case SIGUSR2:
       if (has_workers) out->push_back(ForwardSignal{signal});
       return;
-    case SIGTSTP:
-      return Suspend(leased(), has_workers, false, out);
     case SIGCONT:
       if (has_workers) out->push_back(SignalWorkers{SIGCONT});
       return;
@@ -377,7 +378,7 @@ void HostCore::DecideExit(const v1::Exit& exit, Effects* out) {
 // The host ends when nothing of any round is alive and its agent has closed the link or exceeded its time limit.
 void HostCore::WatchEnd(BootTime now, Effects* out) {
   const bool ends = exit_.decided() || departure_.begun();
-  if (finished_ || !ends || round_.can_be_stopped()) return;  // what survives SIGKILL is not waited for
+  if (finished_ || !ends || round_.is_awaited()) return;  // what survives SIGKILL is not waited for
   if (!fitness_.End(now, out)) return;
   if (exit_.decided()) {
     if (exit_.Flush(now)) SendStatus(out);

@@ -46,7 +46,8 @@ class HostCore {
   // The link to the agent. Events of an agent other than the latest are ignored.
   void OnDirective(BootTime now, const v1::HostDirective& directive, Effects* out);
   void OnAgentClosed(BootTime now, uint64_t agent_number, Effects* out);
-  // The agent could not be started. The core retries, for the coordinator timeout at most.
+  // The agent could not be started. The core retries, for the coordinator timeout at most, but gives up at once
+  // if it was the first agent.
   void OnAgentFailed(BootTime now, uint64_t agent_number, const std::string& why, Effects* out);
 
   // Answers to SpawnWorkers: OnSpawned once the processes exist; then, for each worker, one of the two others.
@@ -79,8 +80,8 @@ class HostCore {
   void OnPreflightOutput(BootTime now, const std::string& last_line, Effects* out);
   void OnGpuUsers(BootTime now, const GpuUsers& users, Effects* out);  // answer to AskGpus
 
-  // SIGTSTP: see OnSuspend; no shell can continue this process. SIGTERM, SIGHUP, SIGQUIT: leave the job. SIGINT:
-  // cancel the job. SIGUSR1, SIGUSR2: forwarded only to worker processes that handle them, because the default
+  // All signals but SIGTSTP, for which see OnSuspend. SIGTERM, SIGHUP, SIGQUIT: leave the job. SIGINT: cancel the
+  // job. SIGUSR1, SIGUSR2: forwarded only to worker processes that handle them, because the default
   // action would end a shell around the training, or the training itself. HostOptions::leave_signals turns any of
   // these into leave. SIGCONT continues the workers. After Finish: HurryFinish, if the signal means leave or
   // cancel.

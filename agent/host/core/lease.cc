@@ -5,6 +5,12 @@
 #include "absl/strings/str_cat.h"
 
 namespace muster::host {
+namespace {
+
+constexpr absl::Duration kLeastShown =
+    absl::Milliseconds(100);  // durations in messages are cut to a multiple of it
+
+}  // namespace
 
 void Lease::Extend(const v1::HostDirective& directive) {
   if (!exists()) return;
@@ -19,16 +25,17 @@ BootTime Lease::TermMoment() const { return std::max(KillMoment() - grace_, dead
 // they are stalled or it is cut off itself, and another primary that they reach waits for one lease only. So the
 // primary's workers get no more time to stop than those of any other node that is cut off.
 std::string Lease::WhyItEnds(BootTime now, bool awaits_members) const {
-  const auto shown = [](absl::Duration time) {
-    return absl::FormatDuration(absl::Trunc(time, absl::Milliseconds(100)));
-  };
+  const auto shown = [](absl::Duration time) { return absl::FormatDuration(absl::Trunc(time, kLeastShown)); };
   const std::string silence = shown(now - (deadline_ - length_));
+  // None is left if this process was frozen until after the moment of SIGKILL.
+  const bool grace_is_left = KillMoment() - now >= kLeastShown;
   return absl::StrCat(
       awaits_members
           ? absl::StrCat("no other node answered for ", silence, " (all are stalled, or this node is cut off)")
           : absl::StrCat("the coordinator did not answer for ", silence),
-      "; stopping workers, which have ", shown(KillMoment() - now),
-      " to exit, because other nodes may replace them once the lease ends (--lease ", shown(length_), ")");
+      grace_is_left ? absl::StrCat("; stopping workers, which have ", shown(KillMoment() - now), " to exit")
+                    : "; sending SIGKILL to the workers",
+      ", because other nodes may replace them once the lease ends (--lease ", shown(length_), ")");
 }
 
 void Lease::UpdateKernelTimer(bool guards, Effects* out) {

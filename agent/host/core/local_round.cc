@@ -82,17 +82,19 @@ bool LocalRound::OnProgress() { return IsSet(id()) && !std::exchange(progressed_
 
 bool LocalRound::BeginStop(BootTime now, const Stop& stop, Effects* out) {
   if (!can_be_stopped()) return false;
+  // The moment at which the grace period ends may have passed while this process was frozen.
+  const absl::Duration grace = std::max(stop.grace, absl::ZeroDuration());
   kill_is_wanted_ |= stop.signal == SIGKILL;
   if (ladder_) {
-    ladder_->Hasten(now + stop.grace);
+    ladder_->Hasten(now + grace);
     return false;
   }
-  ladder_.emplace(now, stop.signal, stop.grace);
+  ladder_.emplace(now, stop.signal, grace);
   if (outcome_ != v1::OUTCOME_SUCCEEDED) outcome_ = stop.outcome;
   phase_ = v1::HOST_PHASE_STOPPING;
   if (workers_.live() > 0) {
     Say(Severity::kDebug,
-        absl::StrCat("stopping workers: ", stop.cause, "; grace period ", absl::FormatDuration(stop.grace)), out);
+        absl::StrCat("stopping workers: ", stop.cause, "; grace period ", absl::FormatDuration(grace)), out);
     out->push_back(StopWorkers{stop.signal});
   }
   return true;
@@ -107,7 +109,7 @@ bool LocalRound::OnTick(BootTime now, Effects* out) {
 
 // Reported only after kSayFinishing, because most processes end at once.
 void LocalRound::SayWhatFinishes(BootTime now, Effects* out) {
-  if (!ladder_ || ladder_->killed()) return;
+  if (!ladder_ || ladder_->killed() || ladder_->MustKill(now)) return;
   for (const int local_rank : workers_.TakeFinishing(now)) {
     const absl::Duration left = absl::Ceil(ladder_->kill_at() - now, absl::Seconds(1));
     Say(Severity::kInfo,
@@ -124,10 +126,11 @@ void LocalRound::KillIfDue(BootTime now, Effects* out) {
   if (workers_.live() > 0) {
     const std::string names = workers_.NamesOfLive(round_.first_rank());
     const absl::Duration grace = absl::Trunc(ladder_->grace(), absl::Milliseconds(1));
+    const bool had_none = kill_is_wanted_ || grace == absl::ZeroDuration();
     Say(Severity::kWarning,
-        kill_is_wanted_ ? absl::StrCat("sending SIGKILL to ", names)
-                        : absl::StrCat(names, " did not exit within the grace period of ",
-                                       absl::FormatDuration(grace), ": sending SIGKILL"),
+        had_none ? absl::StrCat("sending SIGKILL to ", names)
+                 : absl::StrCat(names, " did not exit within the grace period of ", absl::FormatDuration(grace),
+                                ": sending SIGKILL"),
         out, {.event = events::kWorkersKilled});
   }
   Sweep(now, out);

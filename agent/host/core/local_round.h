@@ -47,8 +47,11 @@ class LocalRound {
   v1::HostPhase phase() const { return phase_; }
   bool active() const { return phase_ != v1::HOST_PHASE_IDLE; }
   bool stuck() const { return phase_ == v1::HOST_PHASE_STUCK; }  // something survives SIGKILL
-  // Whether anything that is left can still be ended. Not if it is stuck: SIGKILL is pending for all that is left.
-  bool can_be_stopped() const { return active() && !stuck(); }
+  // Whether something may be alive that can still be ended. Not once a sweep has found nothing, and not if the
+  // round is stuck: SIGKILL is pending for all that is left.
+  bool can_be_stopped() const { return active() && !stuck() && !gathering_output_; }
+  // Whether the end of the host waits for the round: for what can be ended, then for its last output.
+  bool is_awaited() const { return active() && !stuck(); }
   bool stopping() const { return ladder_.has_value(); }  // muster stops the workers; false once the round is over
   const v1::RoundId& id() const { return round_.id(); }  // unset: none was started yet
   v1::Outcome outcome() const { return outcome_; }

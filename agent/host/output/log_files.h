@@ -29,15 +29,14 @@ class LogFiles {
   // reason; attempt() is empty after an error.
   absl::Status MakeAttempt(uint32_t restart_count, int slots);
 
-  const std::string& run_folder() const { return run_folder_; }  // empty before the first attempt
-  const std::string& attempt() const { return attempt_; }        // .../attempt_N; empty: none
+  const std::string& attempt() const { return attempt_; }  // .../attempt_N; empty: none
 
  private:
   absl::Status MakeRunFolder();
 
   const std::string log_dir_;
   const std::string run_id_;
-  std::string run_folder_;
+  std::string run_folder_;  // empty before the first attempt
   std::string attempt_;
 };
 

@@ -47,7 +47,6 @@ class Sweeper {
   const absl::Status& status() const { return status_; }
 
   void Sweep();
-  bool sweeping() const { return sweeping_; }
   // Processes, other than the spawner's, that the latest sweep killed and this process reaped.
   const std::set<pid_t>& ended() const { return ended_; }
 

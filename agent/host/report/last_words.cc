@@ -1,5 +1,6 @@
 #include "agent/host/report/last_words.h"
 
+#include <chrono>
 #include <utility>
 
 #include "base/io/bounded_call.h"
@@ -12,6 +13,7 @@ void FailureDetails::BeginRound(absl::Duration limit) {
   left_ = limit;
   sources_.clear();
   reasons_.clear();
+  last_lines_ = {};
 }
 
 void FailureDetails::Expect(int local_rank, Sources sources) { sources_[local_rank] = std::move(sources); }
@@ -52,18 +54,27 @@ void FailureDetails::Explain(int local_rank, Ending* ending) {
   ending->error_text = ToUtf8(reason->second + (own.empty() ? "" : "\n" + own), kMaxErrorText);
 }
 
+// Without a thread nothing is read: the host must not wait for a file system, and few processes are left by then.
+void FailureDetails::BeginLastOutput(int local_rank) {
+  last_lines_ = {};
+  const auto found = sources_.find(local_rank);
+  if (found == sources_.end() || found->second.tail || found->second.stderr_file.empty()) return;
+  auto reading = CallAside([path = found->second.stderr_file, read = read_lines_] { return read(path); });
+  if (reading) last_lines_ = *std::move(reading);
+}
+
 bool FailureDetails::Complete(int local_rank) const {
   const auto found = sources_.find(local_rank);
-  return found == sources_.end() || !found->second.tail || found->second.tail->ended();
+  if (found == sources_.end()) return true;
+  if (found->second.tail) return found->second.tail->ended();
+  return !last_lines_.valid() || last_lines_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
 std::string FailureDetails::LastOutput(int local_rank) {
   const auto found = sources_.find(local_rank);
   if (found == sources_.end()) return "";
   if (found->second.tail) return found->second.tail->Last();
-  const std::string& path = found->second.stderr_file;
-  if (path.empty()) return "";
-  return InTime([path] { return LastLinesOfFile(path); }).value_or("");
+  return last_lines_.valid() && Complete(local_rank) ? last_lines_.get() : "";
 }
 
 }  // namespace muster::host

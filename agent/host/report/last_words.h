@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,15 +16,17 @@
 
 namespace muster::host {
 
-// Total time that a round waits for file systems: kDetailsLimit, and at most one eighth of the lease, because the
-// agent takes a host for dead that is silent for half a lease.
+// Total time that a round waits for file systems as workers end: kDetailsLimit, and at most one eighth of the
+// lease, because the agent takes a host for dead that is silent for half a lease.
 inline constexpr absl::Duration kDetailsLimit = absl::Seconds(1);
 inline constexpr int kDetailsLeaseFraction = 8;
 
 class FailureDetails {
  public:
   using Read = std::function<std::optional<WorkerError>(const std::string& path)>;
-  explicit FailureDetails(Read read = ReadErrorFile) : read_(std::move(read)) {}
+  using ReadLines = std::function<std::string(const std::string& path)>;
+  explicit FailureDetails(Read read = ReadErrorFile, ReadLines read_lines = LastLinesOfFile)
+      : read_(std::move(read)), read_lines_(std::move(read_lines)) {}
 
   struct Sources {
     std::string error_file;            // TORCHELASTIC_ERROR_FILE; empty: none
@@ -41,10 +44,13 @@ class FailureDetails {
   // Adds the error file's contents and the recorded reason to the ending of a failed worker.
   void Explain(int local_rank, Ending* ending);
 
-  // Whether the pipe of standard error, if any, was read to its end, which happens soon after the last process
-  // that holds it has ended.
+  // Begins to read the file that has the standard error of this worker, if there is no pipe. Never waits: a thread
+  // of its own reads it. Call it when nothing of the worker is alive.
+  void BeginLastOutput(int local_rank);
+  // Whether all was read: the pipe of standard error to its end, which happens soon after the last process that
+  // holds it has ended, or the file of BeginLastOutput.
   bool Complete(int local_rank) const;
-  // The last lines of the worker's standard error; empty: none, or not readable in time.
+  // The last lines of the worker's standard error; empty: none, or not read so far.
   std::string LastOutput(int local_rank);
 
  private:
@@ -52,9 +58,11 @@ class FailureDetails {
   auto InTime(Call call) -> std::optional<decltype(call())>;
 
   const Read read_;
+  const ReadLines read_lines_;
   absl::Duration left_ = kDetailsLimit;
   std::map<int, Sources> sources_;
   std::map<int, std::string> reasons_;
+  std::future<std::string> last_lines_;  // of the file of BeginLastOutput; invalid: no file is read
 };
 
 }  // namespace muster::host

@@ -478,6 +478,23 @@ TEST_F(AgentCoreTest, AHeldPlaceIsProbedOnlyOnTheHoldersMachine) {
   EXPECT_EQ(LastStatus().predecessor_dead(), "old");
 }
 
+// What other threads and the coordinator in this process report may arrive after the agent's end.
+TEST_F(AgentCoreTest, AnAgentThatHasLeftSendsNothing) {
+  core_.OnConnected(now_, "", &effects_);
+  v1::Directive wait = Directive(5);
+  wait.mutable_wait()->mutable_held_by()->set_host_id("old");
+  wait.mutable_wait()->mutable_held_by()->set_boot_id("boot");
+  wait.mutable_wait()->mutable_held_by()->set_pid_namespace("ns");
+  Give(wait);
+  ASSERT_EQ(Took<Probe>().size(), 1u);
+  core_.OnHostLives(now_, &effects_);
+  ASSERT_TRUE(core_.finished());
+  Forget();
+  core_.OnProbed(now_, "old", true, &effects_);
+  core_.OnLocalAddress(now_, "10.0.0.1", &effects_);
+  EXPECT_TRUE(effects_.empty());
+}
+
 TEST_F(AgentCoreTest, ANoticeMakesTheHostLeaveAndIsRepeated) {
   core_.OnNotice(now_, "preemption notice of gce", &effects_);
   EXPECT_EQ(LastOrder().leave(), "preemption notice of gce");

@@ -38,7 +38,7 @@ class ServerTest : public WireTest {
     client.session->Connect();
     ASSERT_TRUE(Until([&] { return client.connected == 1; })) << client.why;
     EXPECT_EQ(client.local_address, address);
-    EXPECT_EQ(attendees_.opened.begin()->second, address);
+    EXPECT_EQ(server->PeerOf(*attendees_.opened.begin()), address);
     client.session->Send(Status(7));
     ASSERT_TRUE(Until([&] { return client.directives.size() == 1; }));
     EXPECT_EQ(client.directives[0].id().seq(), 7u);
@@ -112,7 +112,7 @@ TEST_F(ServerTest, OnlyTheNewestQueuedDirectiveIsWritten) {
   Client client(&loop_, "127.0.0.1", server->port());
   client.session->Connect();
   ASSERT_TRUE(Until([&] { return client.connected == 1; }));
-  const StreamId stream = attendees_.opened.begin()->first;
+  const StreamId stream = *attendees_.opened.begin();
   // No completion can reach the loop between these: the first is written, unless the stream's own beginning is
   // being written still; the rest wait.
   for (uint64_t seq = 1; seq <= 100; ++seq) server->Send(stream, Directive(seq));
@@ -128,7 +128,7 @@ TEST_F(ServerTest, MessagesBeforeACloseArriveWithItsReason) {
   Client client(&loop_, "127.0.0.1", server->port());
   client.session->Connect();
   ASSERT_TRUE(Until([&] { return client.connected == 1; }));
-  const StreamId stream = attendees_.opened.begin()->first;
+  const StreamId stream = *attendees_.opened.begin();
   server->Send(stream, Directive(1));
   server->Send(stream, Directive(2));
   server->Close(stream, "another agent of this host has attached");
@@ -138,6 +138,7 @@ TEST_F(ServerTest, MessagesBeforeACloseArriveWithItsReason) {
   EXPECT_NE(client.why.find("another agent of this host"), std::string::npos) << client.why;
   EXPECT_EQ(client.refused, 0);
   EXPECT_TRUE(Until([&] { return server->streams() == 0; }));
+  EXPECT_EQ(server->PeerOf(stream), "") << "nothing is kept of a closed stream";
   EXPECT_TRUE(attendees_.closed.empty()) << "the closing side needs no notice";
 }
 
@@ -202,7 +203,7 @@ TEST_F(ServerTest, TwoHundredAgentsGetAPushedDirective) {
     clients.back()->session->Connect();
   }
   ASSERT_TRUE(Until([&] { return attendees_.opened.size() == kManySessions; }));
-  for (const auto& [stream, peer] : attendees_.opened) server->Send(stream, Directive(9));
+  for (const StreamId stream : attendees_.opened) server->Send(stream, Directive(9));
   EXPECT_TRUE(Until([&] {
     for (const auto& client : clients) {
       if (client->directives.size() != 1) return false;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,7 +30,7 @@ inline bool RunUntil(EventLoop* loop, const std::function<bool()>& done) {
 
 class Attendees : public StreamEvents {
  public:
-  void OnOpened(StreamId stream, const std::string& peer) override { opened[stream] = peer; }
+  void OnOpened(StreamId stream) override { opened.insert(stream); }
   void OnStatus(StreamId stream, const v1::AgentStatus& status) override {
     statuses.emplace_back(stream, status);
     if (on_status) on_status(stream, status);
@@ -40,7 +40,7 @@ class Attendees : public StreamEvents {
     turned_away.push_back(peer + ": " + why);
   }
 
-  std::map<StreamId, std::string> opened;
+  std::set<StreamId> opened;
   std::vector<std::pair<StreamId, v1::AgentStatus>> statuses;
   std::vector<StreamId> closed;
   std::vector<std::string> turned_away;

@@ -18,6 +18,10 @@ class AgentSupervisorTest : public ::testing::Test {
   AgentSupervisorTest() { EXPECT_FALSE(Start()); }
 
   AgentSupervisor::GivesUp Start(bool exiting = false) { return agent_.Start(now_, exiting, &effects_); }
+  void StartAnother() {
+    agent_.OnClosed(now_);
+    EXPECT_FALSE(Start());
+  }
   AgentSupervisor::GivesUp Fail() { return agent_.OnFailed(now_, "no process", false, &effects_); }
   AgentSupervisor::GivesUp Kill(const AgentSupervisor::Need& need = kLeased, bool exiting = false) {
     return agent_.KillSilent(now_, need, exiting, &effects_);
@@ -80,7 +84,15 @@ TEST_F(AgentSupervisorTest, TooManyDeathsWithinTheWindowAreAFault) {
   EXPECT_FALSE(Start());
 }
 
+TEST_F(AgentSupervisorTest, IfTheFirstCannotBeStartedTheHostGivesUp) {
+  const auto gives_up = Fail();
+  ASSERT_TRUE(gives_up);
+  EXPECT_EQ(*gives_up, "cannot start the first agent: no process");
+  EXPECT_FALSE(agent_.TakeRetry(now_ + kAgentRetry));
+}
+
 TEST_F(AgentSupervisorTest, AFailedStartIsRetriedAfterAPause) {
+  StartAnother();
   EXPECT_FALSE(Fail());
   EXPECT_FALSE(agent_.attached());
   EXPECT_EQ(agent_.gone_at(), now_);
@@ -90,6 +102,7 @@ TEST_F(AgentSupervisorTest, AFailedStartIsRetriedAfterAPause) {
 }
 
 TEST_F(AgentSupervisorTest, FailuresToStartEndWithTheTimeout) {
+  StartAnother();
   EXPECT_FALSE(Fail());
   now_ += kGiveUpAfter - kNano;
   EXPECT_FALSE(Fail());
@@ -100,10 +113,11 @@ TEST_F(AgentSupervisorTest, FailuresToStartEndWithTheTimeout) {
 }
 
 TEST_F(AgentSupervisorTest, AnAgentThatSpeaksEndsTheFailures) {
+  StartAnother();
   EXPECT_FALSE(Fail());
   now_ += kGiveUpAfter;
   EXPECT_FALSE(Start());
-  EXPECT_TRUE(Hear(2, 1));
+  EXPECT_TRUE(Hear(3, 1));
   EXPECT_FALSE(Fail()) << "counted anew";
 }
 

@@ -3,6 +3,7 @@
 
 #include <csignal>
 
+#include "base/exit_codes.h"
 #include "tests/unit/agent/host/core/host_core_fixture.h"
 
 namespace muster::host {
@@ -60,14 +61,24 @@ TEST_F(HostCoreTest, OnlyASecondAgentIsLoggedAsTakingOver) {
   EXPECT_EQ(said(), 1);
 }
 
+// Nothing runs that could go on without an agent: whoever started this host hears of it at once.
+TEST_F(HostCoreTest, IfTheFirstAgentCannotBeStartedTheHostExits) {
+  core_.OnAgentFailed(now_, 1, "no process", &effects_);
+  ASSERT_TRUE(core_.finished());
+  EXPECT_EQ(Took<Finish>()[0].exit_code, kExitFault);
+  EXPECT_EQ(Took<Finish>()[0].reason, "cannot start the first agent: no process");
+}
+
 TEST_F(HostCoreTest, AnAgentThatCannotBeStartedIsRetriedAfterAPause) {
+  core_.OnAgentClosed(now_, 1, &effects_);
+  Forget();
   core_.OnAgentFailed(now_, 7, "no process", &effects_);
   EXPECT_TRUE(Took<Note>().empty()) << "not the present one";
-  core_.OnAgentFailed(now_, 1, "no process", &effects_);
+  core_.OnAgentFailed(now_, 2, "no process", &effects_);
   ASSERT_EQ(Took<Note>().size(), 1u);
   EXPECT_EQ(Took<Note>()[0].text, "cannot start an agent: no process");
-  core_.OnAgentFailed(now_, 1, "no process", &effects_);
-  core_.OnAgentClosed(now_, 1, &effects_);
+  core_.OnAgentFailed(now_, 2, "no process", &effects_);
+  core_.OnAgentClosed(now_, 2, &effects_);
   EXPECT_EQ(Took<Note>().size(), 1u) << "it is known";
   Forget();
   Pass(kAgentRetry - kTick, false);
@@ -80,7 +91,8 @@ TEST_F(HostCoreTest, AnAgentThatCannotBeStartedIsRetriedAfterAPause) {
 }
 
 TEST_F(HostCoreTest, AgentsThatCannotBeStartedEndTheNodeAtTheTimeout) {
-  core_.OnAgentFailed(now_, 1, "no process", &effects_);
+  core_.OnAgentClosed(now_, 1, &effects_);
+  core_.OnAgentFailed(now_, 2, "no process", &effects_);
   const BootTime began = now_;
   while (!core_.finished() && Took<StopWorkers>().empty() && now_ < began + kCoordinatorTimeout - kAgentRetry) {
     Pass(kAgentRetry, false);
@@ -97,7 +109,8 @@ TEST_F(HostCoreTest, AgentsThatCannotBeStartedEndTheNodeAtTheTimeout) {
 
 // The failures do not add up: an agent spoke in between.
 TEST_F(HostCoreTest, AnAgentsMessageResetsTheTimeout) {
-  core_.OnAgentFailed(now_, 1, "no process", &effects_);
+  core_.OnAgentClosed(now_, 1, &effects_);
+  core_.OnAgentFailed(now_, 2, "no process", &effects_);
   Pass(kAgentRetry, false);
   Give(Directive());
   Pass(kCoordinatorTimeout);
@@ -319,7 +332,8 @@ TEST_F(HostCoreTest, ANoticeIsLoggedWhenASignalConfirmsIt) {
 
 TEST_F(HostCoreTest, SignalsForWorkersNeedWorkers) {
   Forget();
-  for (const int signal : {SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP}) core_.OnSignal(now_, signal, &effects_);
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGCONT}) core_.OnSignal(now_, signal, &effects_);
+  core_.OnSuspend(now_, false, &effects_);
   EXPECT_TRUE(Took<ForwardSignal>().empty());
   EXPECT_TRUE(Took<SignalWorkers>().empty());
   Run(1);

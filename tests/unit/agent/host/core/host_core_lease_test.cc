@@ -48,5 +48,35 @@ TEST_F(HostCoreTest, ExitsAreHandledBeforeTheLeasesEnd) {
   EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_SUCCEEDED);
 }
 
+// Nothing is alive any more, so neither the kernel nor a stop may end anything while a file system hangs.
+TEST_F(HostCoreTest, ALeaseThatEndsWhileOutputIsGatheredEndsNothing) {
+  Run(1);
+  Exit(0, 0);
+  Exit(1, 0);
+  Forget();
+  core_.OnSwept(now_, "", &effects_);
+  ASSERT_EQ(Took<SetKernelTimer>().size(), 1u);
+  EXPECT_FALSE(Took<SetKernelTimer>()[0].at) << "disarmed as soon as nothing is left";
+  Pass(kLease, true, false);
+  EXPECT_TRUE(Took<Note>().empty()) << Took<Note>()[0].text;
+  core_.OnRoundOutput(now_, "", &effects_);
+  EXPECT_EQ(Took<SetKernelTimer>().size(), 1u);
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_SUCCEEDED);
+}
+
+// This process was frozen: at its next tick the moment of SIGKILL has passed, and the end of the lease is near.
+TEST_F(HostCoreTest, AfterAFreezeNoTimeIsPromisedThatHasPassed) {
+  Run(1);
+  Pass(absl::Milliseconds(6500), true, false);
+  Forget();
+  now_ += absl::Milliseconds(2900);
+  core_.OnTick(now_, &effects_);
+  EXPECT_EQ(Took<Note>().at(0).text,
+            "the coordinator did not answer for 9.4s; sending SIGKILL to the workers, because other nodes may "
+            "replace them once the lease ends (--lease 10s)");
+  EXPECT_EQ(Took<Note>().back().text, "sending SIGKILL to rank 2 (pid 100), rank 3 (pid 101)");
+  EXPECT_EQ(Took<Sweep>().size(), 1u);
+}
+
 }  // namespace
 }  // namespace muster::host

@@ -83,6 +83,21 @@ TEST_F(LocalRoundTest, ASecondRequestIsNoGracePeriodThatIsOver) {
   EXPECT_EQ(AllOf<Note>(effects_).back().text, "sending SIGKILL to rank 2, rank 3");
 }
 
+// The grace period would have ended while this process was frozen.
+TEST_F(LocalRoundTest, AGracePeriodIsNeverNegative) {
+  EXPECT_TRUE(Stop(-absl::Milliseconds(400)));
+  EXPECT_EQ(AllOf<Note>(effects_).back().text, "stopping workers: a test; grace period 0");
+  EXPECT_FALSE(Tick(absl::ZeroDuration()));
+  EXPECT_EQ(AllOf<Note>(effects_).back().text, "sending SIGKILL to rank 2, rank 3");
+}
+
+TEST_F(LocalRoundTest, AStopIsNotHastenedIntoThePast) {
+  EXPECT_TRUE(Stop());
+  EXPECT_FALSE(Stop(-absl::Milliseconds(400)));
+  EXPECT_FALSE(Tick(absl::ZeroDuration()));
+  EXPECT_EQ(AllOf<Note>(effects_).back().text, "sending SIGKILL to rank 2, rank 3");
+}
+
 TEST_F(LocalRoundTest, ItSucceedsIfAllWorkersEndByThemselves) {
   EXPECT_FALSE(Exit(0));
   EXPECT_EQ(Count<Sweep>(), 0u);
@@ -171,6 +186,20 @@ TEST_F(LocalRoundTest, ARoundWhoseOutputIsGatheredIsNotStuck) {
   EXPECT_TRUE(round_.OnSwept(""));
   EXPECT_FALSE(Tick(2 * kStuckAfterKill));
   EXPECT_FALSE(round_.stuck());
+}
+
+// A file system that hangs may delay the output: nothing is left that a stop could end.
+TEST_F(LocalRoundTest, ARoundWhoseOutputIsGatheredIsNotStopped) {
+  Exit(0);
+  Exit(1);
+  EXPECT_TRUE(round_.can_be_stopped()) << "descendants of the workers may be alive";
+  EXPECT_TRUE(round_.OnSwept(""));
+  EXPECT_FALSE(round_.can_be_stopped());
+  EXPECT_TRUE(round_.is_awaited());
+  EXPECT_FALSE(Stop());
+  EXPECT_FALSE(round_.stopping());
+  EXPECT_TRUE(round_.OnOutput(now_, ""));
+  EXPECT_FALSE(round_.is_awaited());
 }
 
 TEST_F(LocalRoundTest, AnAnswerThatNobodyAskedForEndsNothing) {

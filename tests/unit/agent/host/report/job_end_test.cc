@@ -11,6 +11,7 @@
 #include <fstream>
 #include <future>
 #include <sstream>
+#include <thread>
 
 #include "agent/host/report/last_words.h"
 #include "base/console/stderr_tail.h"
@@ -293,9 +294,29 @@ TEST(FailureDetailsTest, AFileSystemThatDoesNotAnswerIsWaitedForOnceInARound) {
       details.Explain(i, &ending);
       EXPECT_EQ(ending.error_text, "the error file could not be read: its file system does not answer");
     }
-    EXPECT_EQ(details.LastOutput(0), "");
     EXPECT_LE(silent.asked(), round);
   }
+}
+
+void AwaitComplete(const FailureDetails& details, int local_rank) {
+  while (!details.Complete(local_rank)) std::this_thread::yield();
+}
+
+TEST(FailureDetailsTest, NobodyWaitsForTheFileOfTheLastOutput) {
+  std::promise<void> answers;
+  FailureDetails details(ReadErrorFile, [answer = answers.get_future().share()](const std::string& path) {
+    answer.wait();
+    return "of " + path;
+  });
+  details.Expect(0, {.error_file = "", .kept = false, .stderr_file = "stderr.log", .tail = nullptr});
+  details.BeginLastOutput(0);
+  EXPECT_FALSE(details.Complete(0));
+  EXPECT_EQ(details.LastOutput(0), "") << "its file system does not answer";
+  answers.set_value();
+  AwaitComplete(details, 0);
+  EXPECT_EQ(details.LastOutput(0), "of stderr.log");
+  details.BeginRound(kDetailsLimit);
+  EXPECT_EQ(details.LastOutput(0), "");
 }
 
 TEST(FailureDetailsTest, TheOutputIsThePipesElseTheFiles) {
@@ -305,13 +326,17 @@ TEST(FailureDetailsTest, TheOutputIsThePipesElseTheFiles) {
   const auto tail = std::make_shared<StderrTail>();
   details.Expect(0, {.error_file = "", .kept = false, .stderr_file = folder / "stderr.log", .tail = tail});
   details.Expect(1, {.error_file = "", .kept = false, .stderr_file = folder / "stderr.log", .tail = nullptr});
+  details.BeginLastOutput(0);
   EXPECT_FALSE(details.Complete(0));
-  EXPECT_TRUE(details.Complete(1));
   tail->Feed("of the pipe\n");
   tail->End();
   EXPECT_TRUE(details.Complete(0));
   EXPECT_EQ(details.LastOutput(0), "of the pipe");
+  details.BeginLastOutput(1);
+  AwaitComplete(details, 1);
   EXPECT_EQ(details.LastOutput(1), "of the file");
+  details.BeginLastOutput(7);
+  EXPECT_TRUE(details.Complete(7));
   EXPECT_EQ(details.LastOutput(7), "");
 }
 

@@ -1,0 +1,135 @@
+#include "rendezvous/core/root_cause.h"
+
+#include <algorithm>
+#include <csignal>
+#include <iterator>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/other_failures.h"
+#include "base/signal_name.h"
+#include "base/text.h"
+#include "rendezvous/core/options.h"
+
+namespace muster::rendezvous {
+namespace {
+
+// Priority as the root cause. 2: out of memory, which the end of a peer never causes; 1: a signal; 0: an exit
+// code.
+int CausePriority(const v1::Failure& failure) { return failure.oom_killed() ? 2 : failure.has_signal() ? 1 : 0; }
+
+// Error texts of sockets, gloo, NCCL and TCPStore when the peer has gone.
+constexpr const char* kEchoes[] = {"onnection reset by peer",
+                                   "onnection closed by peer",
+                                   "roken pipe",
+                                   "ncclRemoteError",
+                                   "remote process exited",
+                                   "got 0 bytes",
+                                   "Connection was likely closed"};
+
+bool SaysThatAPeerHasGone(const std::string& text) {
+  return std::any_of(std::begin(kEchoes), std::end(kEchoes),
+                     [&text](const char* echo) { return absl::StrContains(text, echo); });
+}
+
+}  // namespace
+
+bool SoundsLikeAnEcho(const v1::Failure& failure) {
+  if (failure.oom_killed() || (failure.has_signal() && failure.signal() != SIGABRT)) return false;
+  return SaysThatAPeerHasGone(failure.error_text()) || SaysThatAPeerHasGone(failure.callstack()) ||
+         SaysThatAPeerHasGone(failure.last_output());
+}
+
+namespace {
+
+void SortByTime(std::vector<FailureRef>* failures) {
+  std::stable_sort(failures->begin(), failures->end(),
+                   [](const FailureRef& a, const FailureRef& b) { return a.at < b.at; });
+}
+
+}  // namespace
+
+std::vector<FailureRef> RefsTo(const std::vector<SeenFailure>& failures) {
+  std::vector<FailureRef> refs;
+  for (const SeenFailure& seen : failures) refs.push_back({&seen.failure, &seen.host_id, seen.at});
+  return refs;
+}
+
+std::optional<SeenFailure> FirstCause(std::vector<FailureRef> own) {
+  own.erase(
+      std::remove_if(own.begin(), own.end(), [](const FailureRef& f) { return f.failure->after_our_signal(); }),
+      own.end());
+  if (own.empty()) return std::nullopt;
+  SortByTime(&own);
+  const FailureRef* first = &own.front();
+  if (SoundsLikeAnEcho(*first->failure)) {
+    const auto is_cause = [&own](const FailureRef& f) {
+      return f.at <= own.front().at + kEchoWindow && !SoundsLikeAnEcho(*f.failure);
+    };
+    const auto cause = std::find_if(std::next(own.begin()), own.end(), is_cause);
+    if (cause != own.end()) first = &*cause;
+  }
+  const BootTime from = first->at, until = first->at + kSameMoment;
+  for (const FailureRef& f : own) {
+    if (f.at >= from && f.at <= until && CausePriority(*f.failure) > CausePriority(*first->failure)) first = &f;
+  }
+  return SeenFailure{*first->failure, *first->host_id, first->at};
+}
+
+namespace {
+
+class OtherFailures {
+ public:
+  explicit OtherFailures(v1::Verdict* verdict) : verdict_(verdict) {}
+
+  void Add(const v1::Failure& failure) {
+    if (verdict_->other_failures_size() >= kMaxOtherFailures) {
+      verdict_->set_more_failures(verdict_->more_failures() + 1);
+      return;
+    }
+    v1::Failure* brief = verdict_->add_other_failures();
+    *brief = failure;
+    brief->set_error_text(CutUtf8(failure.error_text(), kMaxBriefText));
+    brief->clear_callstack();
+    brief->clear_last_output();
+    brief->clear_hint();
+    brief->clear_others();
+    brief->clear_more_others();
+  }
+  void AddOthersOf(const v1::Failure& failure) {
+    for (const v1::Failure& other : failure.others()) Add(other);
+    verdict_->set_more_failures(verdict_->more_failures() + failure.more_others());
+  }
+
+ private:
+  v1::Verdict* const verdict_;
+};
+
+}  // namespace
+
+void SetRootCause(const v1::Failure& cause, std::vector<FailureRef> failures, v1::Verdict* verdict) {
+  *verdict->mutable_root_cause() = cause;
+  verdict->mutable_root_cause()->clear_others();
+  verdict->mutable_root_cause()->clear_more_others();
+  OtherFailures others(verdict);
+  others.AddOthersOf(cause);
+  SortByTime(&failures);
+  for (const FailureRef& seen : failures) {
+    if (seen.failure->rank() == cause.rank()) continue;
+    others.Add(*seen.failure);
+    others.AddOthersOf(*seen.failure);
+  }
+}
+
+int ExitCodeOf(const v1::Failure& failure) {
+  return failure.has_signal() ? 128 + failure.signal() : failure.exit_code();
+}
+
+std::string DescribeFailure(const v1::Failure& failure) {
+  return absl::StrCat("rank ", failure.rank(), " on ", failure.host(),
+                      failure.oom_killed()   ? " was killed because memory ran out"
+                      : failure.has_signal() ? absl::StrCat(" was killed (", DescribeSignal(failure.signal()), ")")
+                                             : absl::StrCat(" exited with code ", failure.exit_code()));
+}
+
+}  // namespace muster::rendezvous
