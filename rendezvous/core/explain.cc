@@ -252,8 +252,10 @@ std::string HowVanished(BootTime now, const Job& job, const Host& host, const St
         absl::FormatDuration(absl::Trunc(again->joined_at - host.last_status_at, absl::Milliseconds(100))),
         " later)");
   }
-  const bool told = host.status.has_failure() && Same(host.status.failure().round(), job.greatest.id());
-  if (told) absl::StrAppend(&text, "; it last reported that ", DescribeFailure(host.status.failure()));
+  const v1::Failure& failure = host.status.failure();
+  const bool told =
+      host.status.has_failure() && !failure.after_our_signal() && Same(failure.round(), job.greatest.id());
+  if (told) absl::StrAppend(&text, "; it last reported that ", DescribeFailure(failure));
   return text;
 }
 

@@ -2,13 +2,14 @@
 //
 // The first failure that is reported is the cause, until a worker turns out to have failed earlier: one that wrote
 // an error file, and took longer to end than its peers took to fail because of it. All others are listed as
-// failures after muster's own signal. Pure.
+// failures after muster's own signal, also where no worker of this node is the cause. Pure.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "agent/host/core/effects.h"
 #include "agent/host/core/ending.h"
@@ -49,11 +50,13 @@ class RoundFailures {
   void AddHint();                               // call once all workers have ended
 
   const std::optional<v1::Failure>& cause() const { return cause_; }
+  // The cause, or else the first failure after muster's signal; with the others in it.
   void Describe(v1::HostStatus* status) const;
 
  private:
   void AddFurther(const WorkerEnd& end);
-  void ConsiderLate(const WorkerEnd& end, BootTime stopping_since, Effects* out);
+  bool TakesLate(const WorkerEnd& end, BootTime stopping_since, Effects* out);
+  void AddOther(v1::Failure other, BootTime at);
   BootTime FailedAt(const WorkerEnd& end) const;
   v1::Failure MakeFailure(const WorkerEnd& end, BootTime at) const;
   void SetCause(const WorkerEnd& end, BootTime at);
@@ -63,8 +66,14 @@ class RoundFailures {
   BootTime started_at_ = absl::InfinitePast();
   std::string hostname_;
   std::string local_rank_option_;
-  std::optional<v1::Failure> cause_;  // with the others in it
+  std::optional<v1::Failure> cause_;
   BootTime cause_at_ = absl::InfinitePast();
+  struct Other {
+    v1::Failure failure;  // in brief
+    BootTime at;
+  };
+  std::vector<Other> others_;  // in the order in which they became known, the first kMaxOtherFailures
+  int more_others_ = 0;
   // Every worker that has ended exited with code 2 by itself, or was ended by muster's signal: argparse rejects
   // the arguments of all workers alike.
   bool all_usage_errors_ = true;

@@ -227,6 +227,27 @@ void FitAgain(Cluster* c, const std::string& name) {
   c->Phase(name, v1::PHASE_READY);
 }
 
+TEST(Coordinator, StoppedWorkersOfOtherNodesAreListedBesideTheCause) {
+  Cluster c(Fixed(2, 0));
+  c.Join("a", 0);
+  c.Join("b", 1);
+  for (const char* name : {"a", "b"}) c.Apply(name);
+  c.Fail("a", 7);
+  v1::Failure* stopped = c.At("b").status.mutable_failure();
+  *stopped->mutable_round() = c.At("b").status.last().id();
+  stopped->set_rank(2);
+  stopped->set_signal(15);
+  stopped->set_after_our_signal(true);
+  c.Apply("b");
+  c.Apply("a");
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->exit_code(), 7);
+  EXPECT_EQ(c.core().verdict()->root_cause().rank(), 0);
+  ASSERT_EQ(c.core().verdict()->other_failures_size(), 1);
+  EXPECT_EQ(c.core().verdict()->other_failures(0).rank(), 2);
+  EXPECT_TRUE(c.core().verdict()->other_failures(0).after_our_signal());
+}
+
 TEST(Coordinator, AnUnfitNodeIsLeftOutAndNamed) {
   Cluster c(Fixed(2));
   c.Join("b", 1);
