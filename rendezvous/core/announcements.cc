@@ -129,18 +129,13 @@ void Announcements::NameWhatHoldsUpDrain(BootTime now, const Job& job, Effects* 
 
 // Differences between nodes are the first thing to look at when a job behaves strangely.
 void Announcements::NameDifferences(const Job& job, const std::vector<Candidate>& members, Effects* out) {
-  std::vector<Facts> facts;
   std::vector<NodeFacts> nodes;
-  facts.reserve(members.size());
+  nodes.reserve(members.size());
   for (size_t i = 0; i < members.size(); ++i) {
     const Host& host = *job.hosts.Find(members[i].host_id);
     const v1::AgentStatus& s = host.status;
-    Facts& of_node = facts.emplace_back(host.facts);
-    of_node["muster's version"] = s.version();
-    const bool fixed = s.min_nodes() == s.max_nodes();
-    of_node["--nnodes"] = absl::StrCat(fixed ? "" : absl::StrCat(s.min_nodes(), ":"), s.max_nodes());
     nodes.push_back({absl::StrCat("node ", i, " (", s.hostname(), ")"),
-                     s.has_place() ? absl::StrCat("place ", s.place()) : members[i].host_id, &of_node});
+                     s.has_place() ? absl::StrCat("place ", s.place()) : members[i].host_id, &host.facts});
   }
   for (const std::string& line : differences_.Of(nodes))
     Say(Severity::kWarning, line, out, {.event = events::kNodesDiffer});

@@ -16,7 +16,7 @@ void Coordinator::Learn(BootTime now, StreamId stream, const v1::AgentStatus& st
   Host& host = job_.hosts.Get(status.host_id());
   LearnUse(host.status, status, out);
   host.Store(status);
-  if (status.facts_size() > 0) host.TakeFacts();
+  if (status.facts_size() > 0 || host.facts.empty()) host.TakeFacts();
   if (status.cancelled()) job_.cancelled_on = host.status.hostname();
   const BootTime heard_before = host.last_status_at;
   LearnTimes(now, status, host);
