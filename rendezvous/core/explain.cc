@@ -186,6 +186,12 @@ std::string DescribeRivalry(const Job& job, const Hosts::Rivalry& rivalry) {
                       " both claim ", PlaceName(job, rivalry.other->status.place()));
 }
 
+std::string WhereCancelled(const Job& job, const Host& host) {
+  if (job.WasMember(host)) return host.Name();
+  const v1::AgentStatus& s = host.status;
+  return s.has_place() ? absl::StrCat("node ", s.place(), " (", s.hostname(), ")") : s.hostname();
+}
+
 // From this status, or from an earlier one of the same host whose texts this status leaves out.
 std::string WhyItCannotStart(const Job& job, const v1::AgentStatus& status) {
   const Host* const host = job.hosts.Find(status.host_id());

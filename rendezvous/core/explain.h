@@ -31,6 +31,8 @@ std::vector<std::string> AbsentPlaces(const Job& job);
 // detail)".
 std::string PlaceName(const Job& job, int place, const std::string& detail = "");
 std::string DescribeRivalry(const Job& job, const Hosts::Rivalry& rivalry);
+// "node 2 (worker-2)"; the hostname alone if the node has neither rank nor place.
+std::string WhereCancelled(const Job& job, const Host& host);
 std::string WhyItCannotStart(const Job& job, const v1::AgentStatus& status);
 
 // A round's beginning, and the order for a node that has no part in it.
