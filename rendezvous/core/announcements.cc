@@ -33,6 +33,13 @@ void NameMixedFamilies(const std::vector<Candidate>& members, Effects* out) {
   }
 }
 
+// "; the last lease ends in 8s (--lease)"; empty if that is over.
+std::string Until(const std::string& what, BootTime at, BootTime now, const std::string& option) {
+  if (at <= now) return "";
+  return absl::StrCat("; ", what, " in ", absl::FormatDuration(absl::Ceil(at - now, absl::Seconds(1))), " (",
+                      option, ")");
+}
+
 }  // namespace
 
 void Announcements::OnTick(BootTime now, const Job& job, Effects* out) {
@@ -110,20 +117,29 @@ void Announcements::NameWhatHoldsUpDrain(BootTime now, const Job& job, Effects* 
   const std::string round = absl::StrCat("round ", job.greatest.number(), " ends");
   if (PredecessorsRoundMayRun(now, job)) {
     const absl::Duration left = absl::Ceil(job.succession.members_known_until() - now, absl::Seconds(1));
-    return Say(Severity::kInfo,
-               absl::StrCat(round, "; waiting up to ", absl::FormatDuration(left),
-                            " before the next one: this coordinator has just started, and a node that has not "
-                            "reached it may still run an earlier round"),
-               out);
+    return Say(
+        Severity::kInfo,
+        absl::StrCat(round, "; waiting up to ", absl::FormatDuration(left),
+                     " (--lease) before the next one: this coordinator has just started, and a node that has not "
+                     "reached it may still run an earlier round"),
+        out);
   }
   std::vector<std::string> names;
+  BootTime kill_at = absl::InfinitePast(), leases_end = absl::InfinitePast();
   for (const auto& [id, host] : job.hosts) {
-    if (HoldsUpDrain(now, job, host)) names.push_back(host.Name());
+    if (!HoldsUpDrain(now, job, host)) continue;
+    names.push_back(host.Name());
+    const bool hears = host.IsAttached() && (host.IsLeaving() || HasAppliedStop(job, host));
+    if (!hears) leases_end = std::max(leases_end, host.lease_until);
+    // The grace period of a node that leaves is its own option (--termination-grace).
+    if (host.IsAttached() && !host.IsLeaving()) kill_at = job.state_since + job.options.shutdown_grace;
   }
   if (names.empty()) return;
   Say(Severity::kInfo,
       absl::StrCat(round, "; waiting for workers to stop or leases to expire on ",
-                   JoinAtMost(names, kMaxAbsentNamed)),
+                   JoinAtMost(names, kMaxAbsentNamed),
+                   Until("SIGKILL follows", kill_at, now, "--shutdown-timeout"),
+                   Until("the last lease ends", leases_end, now, "--lease")),
       out);
 }
 

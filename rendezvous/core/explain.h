@@ -18,9 +18,12 @@ struct Job;
 // Why nodes wait.
 std::string Waiting(const Job& job);     // with the missing nodes; empty when nobody waits
 std::string WhyWaiting(const Job& job);  // without them
-std::string HowManyAreReady(const Job& job, int ready);
+// limit: how the wait ends, "gives up after 10m (--join-timeout)"; empty: it ends now.
+std::string HowManyAreReady(const Job& job, int ready, const std::string& limit = "");
 std::string WhyNoRoundYet(const Job& job, int ready);  // while recovering, with no round known
-std::string WhyPaused(const Job& job);                 // the restart delay
+// While a round is recovered; patience: how long its members may stay away.
+std::string WhyRecovering(const Job& job, absl::Duration patience);
+std::string WhyPaused(const Job& job);  // the restart delay
 std::string TooFewNodes(BootTime now, const Job& job, int ready);
 // Attached nodes that are not ready, with reasons; empty: none.
 std::string WhoIsNotReady(const Job& job);

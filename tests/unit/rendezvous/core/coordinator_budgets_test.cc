@@ -255,7 +255,8 @@ TEST(Coordinator, AnUnfitNodeIsLeftOutAndNamed) {
   c.Join("a", 0);
   c.Pass(absl::Seconds(20), {"a", "b"});
   ASSERT_TRUE(c.Told("a").has_wait());
-  EXPECT_EQ(c.Told("a").wait().reason(), "1 of 2 nodes ready; preflight failed on b: exit code 3");
+  EXPECT_EQ(c.Told("a").wait().reason(),
+            "1 of 2 nodes ready; gives up after 10m (--join-timeout); preflight failed on b: exit code 3");
   EXPECT_EQ(c.Told("a").wait().absent_count(), 0) << "it is here";
   EXPECT_EQ(c.Told("b").wait().reason(), "preflight failed on b: exit code 3");
   EXPECT_EQ(c.warnings().size(), 1u);
@@ -295,7 +296,8 @@ TEST(Coordinator, ANodeInPreflightKeepsItsRank) {
   c.Apply("a");
   c.Pass(options.reconnect_grace + absl::Seconds(1), {"a", "b", "spare"});
   EXPECT_TRUE(c.Told("spare").has_wait());
-  EXPECT_EQ(c.Told("a").wait().reason(), "2 of 2 nodes ready; b: its preflight runs");
+  EXPECT_EQ(c.Told("a").wait().reason(),
+            "2 of 2 nodes ready; starts with 2 nodes after 30m (--rejoin-timeout); b: its preflight runs");
   b.clear_preparing();
   *b.mutable_offer() = offer;
   c.Apply("b");
