@@ -490,15 +490,26 @@ void AgentCore::WatchCoordinator(BootTime now, Effects* out) {
     out->emplace_back(std::in_place_type<Connect>);  // GCC 12 takes parts of a moved one for uninitialised
   }
   if (!link_.up() && !order_.has_exit()) {
-    SetWaiting(now,
-               link_.why_down().empty() ? absl::StrCat("connecting to ", NameOfCoordinator()) : link_.why_down(),
-               out);
+    SetWaiting(now, WhyNoCoordinator(), out);
     GiveUpOnCoordinator(now, out);
   }
 }
 
 absl::Duration AgentCore::CoordinatorTimeout() const {
   return absl::Milliseconds(link_.ever_up() ? config_.coordinator_timeout_ms() : config_.join_timeout_ms());
+}
+
+const char* AgentCore::OptionOfCoordinatorTimeout() const {
+  return link_.ever_up() ? "--coordinator-timeout" : "--join-timeout";
+}
+
+// The primary waits for its own port, with other limits (rendezvous/core/port_retry.h).
+std::string AgentCore::WhyNoCoordinator() const {
+  const std::string& why = link_.why_down();
+  const std::string what = why.empty() ? absl::StrCat("connecting to ", NameOfCoordinator()) : why;
+  if (memory_.served()) return what;
+  return absl::StrCat(what, "; gives up after ", absl::FormatDuration(CoordinatorTimeout()), " (",
+                      OptionOfCoordinatorTimeout(), ")");
 }
 
 void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
@@ -509,8 +520,7 @@ void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
   if (silence < limit || ending_host_) return;
   const bool observer = config_.role() == v1::ROLE_OBSERVER;
   ExitAlone(now, observer && !joining ? 0 : kExitUnavailable,
-            absl::StrCat("gave up after ", absl::FormatDuration(limit), " (",
-                         joining ? "--join-timeout" : "--coordinator-timeout", "): ",
+            absl::StrCat("gave up after ", absl::FormatDuration(limit), " (", OptionOfCoordinatorTimeout(), "): ",
                          link_.why_down().empty() ? absl::StrCat("no answer from ", NameOfCoordinator())
                                                   : link_.why_down()),
             out);

@@ -160,6 +160,8 @@ class AgentCore {
   void GiveUpOnCoordinator(BootTime now, Effects* out);
   void ReachedAnotherJob(BootTime now, const std::string& reason);
   absl::Duration CoordinatorTimeout() const;  // how long this agent may be without a coordinator
+  const char* OptionOfCoordinatorTimeout() const;
+  std::string WhyNoCoordinator() const;
   NodeTurn Turn() const;
   std::string NameOfCoordinator() const;
 

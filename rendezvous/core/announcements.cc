@@ -33,6 +33,13 @@ void NameMixedFamilies(const std::vector<Candidate>& members, Effects* out) {
   }
 }
 
+// "; the last lease ends in 8s (--lease)"; empty if that is over.
+std::string Until(const std::string& what, BootTime at, BootTime now, const std::string& option) {
+  if (at <= now) return "";
+  return absl::StrCat("; ", what, " in ", absl::FormatDuration(absl::Ceil(at - now, absl::Seconds(1))), " (",
+                      option, ")");
+}
+
 }  // namespace
 
 void Announcements::OnTick(BootTime now, const Job& job, Effects* out) {
@@ -110,37 +117,41 @@ void Announcements::NameWhatHoldsUpDrain(BootTime now, const Job& job, Effects* 
   const std::string round = absl::StrCat("round ", job.greatest.number(), " ends");
   if (PredecessorsRoundMayRun(now, job)) {
     const absl::Duration left = absl::Ceil(job.succession.members_known_until() - now, absl::Seconds(1));
-    return Say(Severity::kInfo,
-               absl::StrCat(round, "; waiting up to ", absl::FormatDuration(left),
-                            " before the next one: this coordinator has just started, and a node that has not "
-                            "reached it may still run an earlier round"),
-               out);
+    return Say(
+        Severity::kInfo,
+        absl::StrCat(round, "; waiting up to ", absl::FormatDuration(left),
+                     " (--lease) before the next one: this coordinator has just started, and a node that has not "
+                     "reached it may still run an earlier round"),
+        out);
   }
   std::vector<std::string> names;
+  BootTime kill_at = absl::InfinitePast(), leases_end = absl::InfinitePast();
   for (const auto& [id, host] : job.hosts) {
-    if (HoldsUpDrain(now, job, host)) names.push_back(host.Name());
+    if (!HoldsUpDrain(now, job, host)) continue;
+    names.push_back(host.Name());
+    const bool hears = host.IsAttached() && (host.IsLeaving() || HasAppliedStop(job, host));
+    if (!hears) leases_end = std::max(leases_end, host.lease_until);
+    // The grace period of a node that leaves is its own option (--termination-grace).
+    if (host.IsAttached() && !host.IsLeaving()) kill_at = job.state_since + job.options.shutdown_grace;
   }
   if (names.empty()) return;
   Say(Severity::kInfo,
       absl::StrCat(round, "; waiting for workers to stop or leases to expire on ",
-                   JoinAtMost(names, kMaxAbsentNamed)),
+                   JoinAtMost(names, kMaxAbsentNamed),
+                   Until("SIGKILL follows", kill_at, now, "--shutdown-timeout"),
+                   Until("the last lease ends", leases_end, now, "--lease")),
       out);
 }
 
 // Differences between nodes are the first thing to look at when a job behaves strangely.
 void Announcements::NameDifferences(const Job& job, const std::vector<Candidate>& members, Effects* out) {
-  std::vector<Facts> facts;
   std::vector<NodeFacts> nodes;
-  facts.reserve(members.size());
+  nodes.reserve(members.size());
   for (size_t i = 0; i < members.size(); ++i) {
     const Host& host = *job.hosts.Find(members[i].host_id);
     const v1::AgentStatus& s = host.status;
-    Facts& of_node = facts.emplace_back(host.facts);
-    of_node["muster's version"] = s.version();
-    const bool fixed = s.min_nodes() == s.max_nodes();
-    of_node["--nnodes"] = absl::StrCat(fixed ? "" : absl::StrCat(s.min_nodes(), ":"), s.max_nodes());
     nodes.push_back({absl::StrCat("node ", i, " (", s.hostname(), ")"),
-                     s.has_place() ? absl::StrCat("place ", s.place()) : members[i].host_id, &of_node});
+                     s.has_place() ? absl::StrCat("place ", s.place()) : members[i].host_id, &host.facts});
   }
   for (const std::string& line : differences_.Of(nodes))
     Say(Severity::kWarning, line, out, {.event = events::kNodesDiffer});

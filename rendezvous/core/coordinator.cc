@@ -172,8 +172,8 @@ void Coordinator::PushChanges(BootTime now, Effects* out) {
   }
   for (auto& [id, host] : job_.hosts) {
     if (!host.IsAttached()) continue;
-    const bool newly_in_round = job_.state == State::kRunning && host.part.in_round && host.exchange.run_seq == 0;
-    if (newly_in_round || host.exchange.order_sent != OrderFor(now, job_, host)) Send(now, host, out);
+    // The RUN of a new round differs from the last order, too: a member of the last one has got a STOP since.
+    if (host.exchange.order_sent != OrderFor(now, job_, host)) Send(now, host, out);
   }
 }
 

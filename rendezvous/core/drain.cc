@@ -48,9 +48,7 @@ bool IsDrained(BootTime now, const Job& job, const Host& host) {
   if (now > host.lease_until && away) return true;
   const v1::Phase phase = host.status.phase();
   if (phase == v1::PHASE_LEAVING) return host.IsIdle();
-  const uint64_t stop = host.exchange.stop_seq;
-  const bool counted = stop != 0 && job.Follows(host) && host.status.applied().seq() >= stop;
-  return counted && (phase == v1::PHASE_READY || phase == v1::PHASE_UNUSABLE);
+  return HasAppliedStop(job, host) && (phase == v1::PHASE_READY || phase == v1::PHASE_UNUSABLE);
 }
 
 }  // namespace
@@ -83,6 +81,11 @@ bool PredecessorsRoundMayRun(BootTime now, const Job& job) {
     return static_cast<int>(accounted.size()) < job.greatest.node_count();
   }
   return job.MembersMissing() > 0 || (job.options.leased() && job.succession.had_predecessor());
+}
+
+bool HasAppliedStop(const Job& job, const Host& host) {
+  const uint64_t stop = host.exchange.stop_seq;
+  return stop != 0 && job.Follows(host) && host.status.applied().seq() >= stop;
 }
 
 bool RoundIsDrained(BootTime now, const Job& job) {

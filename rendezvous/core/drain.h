@@ -35,6 +35,9 @@ bool PredecessorsRoundMayRun(BootTime now, const Job& job);
 // Nothing of the round can run any longer, and nobody can hold a lease of an earlier one.
 bool RoundIsDrained(BootTime now, const Job& job);
 
+// Its newest status was sent after it had received the STOP of this drain.
+bool HasAppliedStop(const Job& job, const Host& host);
+
 // A member that is not drained, or a member of an older round whose workers may still run.
 bool HoldsUpDrain(BootTime now, const Job& job, const Host& host);
 

@@ -89,10 +89,11 @@ std::string Waiting(const Job& job) {
 
 std::string WhyWaiting(const Job& job) { return absl::StrCat(job.why, job.refusals.Describe()); }
 
-std::string HowManyAreReady(const Job& job, int ready) {
+// The limit comes before the nodes, whose list may be long.
+std::string HowManyAreReady(const Job& job, int ready, const std::string& limit) {
   const int all = job.options.max_nodes;
   std::string result = absl::StrCat(std::min(ready, all), " of ", all, all == 1 ? " node ready" : " nodes ready");
-  for (const std::string& more : {WhoIsNotReady(job), PlacesClaimedTwice(job)}) {
+  for (const std::string& more : {limit, WhoIsNotReady(job), PlacesClaimedTwice(job)}) {
     if (!more.empty()) absl::StrAppend(&result, "; ", more);
   }
   return result;
@@ -100,10 +101,17 @@ std::string HowManyAreReady(const Job& job, int ready) {
 
 // If nodes are missing they are the reason, because they delay the round for longer than the wait after a start.
 std::string WhyNoRoundYet(const Job& job, int ready) {
-  if (ready < job.options.min_nodes) return HowManyAreReady(job, ready);
+  if (ready < job.options.min_nodes) return HowManyAreReady(job, ready, HowGatheringEnds(job, ready, {}));
   if (!job.options.leased()) return "the coordinator has just started";
   return absl::StrCat("the coordinator has just started; allowing up to ", absl::FormatDuration(job.options.lease),
-                      " for workers of an earlier start to end");
+                      " (--lease) for workers of an earlier start to end");
+}
+
+std::string WhyRecovering(const Job& job, absl::Duration patience) {
+  const bool by_lease = patience == job.options.lease + job.options.margin();
+  const char* const option = by_lease ? " (--lease)" : patience == kUnleasedReturn ? "" : " (--rejoin-timeout)";
+  return absl::StrCat("the coordinator is recovering round ", job.greatest.number(), "; its members have ",
+                      absl::FormatDuration(patience), option, " to reconnect");
 }
 
 std::string WhyPaused(const Job& job) {
@@ -186,6 +194,12 @@ std::string DescribeRivalry(const Job& job, const Hosts::Rivalry& rivalry) {
                       " both claim ", PlaceName(job, rivalry.other->status.place()));
 }
 
+std::string WhereCancelled(const Job& job, const Host& host) {
+  if (job.WasMember(host)) return host.Name();
+  const v1::AgentStatus& s = host.status;
+  return s.has_place() ? absl::StrCat("node ", s.place(), " (", s.hostname(), ")") : s.hostname();
+}
+
 // From this status, or from an earlier one of the same host whose texts this status leaves out.
 std::string WhyItCannotStart(const Job& job, const v1::AgentStatus& status) {
   const Host* const host = job.hosts.Find(status.host_id());
@@ -252,8 +266,10 @@ std::string HowVanished(BootTime now, const Job& job, const Host& host, const St
         absl::FormatDuration(absl::Trunc(again->joined_at - host.last_status_at, absl::Milliseconds(100))),
         " later)");
   }
-  const bool told = host.status.has_failure() && Same(host.status.failure().round(), job.greatest.id());
-  if (told) absl::StrAppend(&text, "; it last reported that ", DescribeFailure(host.status.failure()));
+  const v1::Failure& failure = host.status.failure();
+  const bool told =
+      host.status.has_failure() && !failure.after_our_signal() && Same(failure.round(), job.greatest.id());
+  if (told) absl::StrAppend(&text, "; it last reported that ", DescribeFailure(failure));
   return text;
 }
 

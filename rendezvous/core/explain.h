@@ -18,9 +18,12 @@ struct Job;
 // Why nodes wait.
 std::string Waiting(const Job& job);     // with the missing nodes; empty when nobody waits
 std::string WhyWaiting(const Job& job);  // without them
-std::string HowManyAreReady(const Job& job, int ready);
+// limit: how the wait ends, "gives up after 10m (--join-timeout)"; empty: it ends now.
+std::string HowManyAreReady(const Job& job, int ready, const std::string& limit = "");
 std::string WhyNoRoundYet(const Job& job, int ready);  // while recovering, with no round known
-std::string WhyPaused(const Job& job);                 // the restart delay
+// While a round is recovered; patience: how long its members may stay away.
+std::string WhyRecovering(const Job& job, absl::Duration patience);
+std::string WhyPaused(const Job& job);  // the restart delay
 std::string TooFewNodes(BootTime now, const Job& job, int ready);
 // Attached nodes that are not ready, with reasons; empty: none.
 std::string WhoIsNotReady(const Job& job);
@@ -31,6 +34,8 @@ std::vector<std::string> AbsentPlaces(const Job& job);
 // detail)".
 std::string PlaceName(const Job& job, int place, const std::string& detail = "");
 std::string DescribeRivalry(const Job& job, const Hosts::Rivalry& rivalry);
+// "node 2 (worker-2)"; the hostname alone if the node has neither rank nor place.
+std::string WhereCancelled(const Job& job, const Host& host);
 std::string WhyItCannotStart(const Job& job, const v1::AgentStatus& status);
 
 // A round's beginning, and the order for a node that has no part in it.

@@ -72,13 +72,18 @@ Arriving WhoArrives(BootTime now, const Job& job) {
 
 namespace {
 
-// For MIN:MAX. A node that was ready before is waited for: it will most likely be ready again, and its own time
-// limits apply. A newcomer that does not become ready delays the others for no longer than the last call.
-bool EnoughCame(BootTime now, const Job& job, const Arriving& arriving) {
-  const bool called = now >= job.gathering.min_reached + job.options.last_call;
+// For MIN:MAX: when the nodes that are ready start without the others. A node that was ready before is waited for:
+// it will most likely be ready again, and its own time limits apply. A newcomer that does not become ready delays
+// the others for no longer than the last call.
+BootTime EnoughCameAt(const Job& job, const Arriving& arriving) {
+  const BootTime called = job.gathering.min_reached + job.options.last_call;
   if (job.gathering.first_round) return called;
-  const bool newcomers_hold = arriving.newcomers > 0 && !called;
-  return arriving.known == 0 && !newcomers_hold;
+  if (arriving.known > 0) return absl::InfiniteFuture();
+  return arriving.newcomers > 0 ? called : absl::InfinitePast();
+}
+
+absl::Duration LimitOf(const Job& job) {
+  return job.gathering.first_round ? job.options.join_timeout : job.options.rejoin_timeout;
 }
 
 // False if one more membership change would end the job for lack of progress.
@@ -103,13 +108,24 @@ bool StartsNow(BootTime now, const Job& job, int ready, const Arriving& arriving
   // member that is preparing is waited for, because its own time limits apply.
   const bool owners_first =
       arriving.owner_prepares || (arriving.owner && now < job.state_since + options.reconnect_grace);
-  const bool enough = suffice && !options.fixed_size() && EnoughCame(now, job, arriving);
+  const bool enough = suffice && !options.fixed_size() && now >= EnoughCameAt(job, arriving);
   return (all && !owners_first) || enough || (GatheringIsOverdue(now, job) && suffice);
 }
 
-bool GatheringIsOverdue(BootTime now, const Job& job) {
-  return now >=
-         job.gathering.since + (job.gathering.first_round ? job.options.join_timeout : job.options.rejoin_timeout);
+bool GatheringIsOverdue(BootTime now, const Job& job) { return now >= job.gathering.since + LimitOf(job); }
+
+std::string HowGatheringEnds(const Job& job, int ready, const Arriving& arriving) {
+  const auto after = [](const std::string& end, absl::Duration limit, const char* option) {
+    return absl::StrCat(end, " after ", absl::FormatDuration(limit), " (", option, ")");
+  };
+  const CoordinatorOptions& options = job.options;
+  const absl::Duration limit = LimitOf(job);
+  const char* const option = job.gathering.first_round ? "--join-timeout" : "--rejoin-timeout";
+  const int size = RoundSize(job, ready);
+  if (size < options.min_nodes) return after("gives up", limit, option);
+  const std::string starts = absl::StrCat("starts with ", size, size == 1 ? " node" : " nodes");
+  const bool last_call = !options.fixed_size() && EnoughCameAt(job, arriving) < job.gathering.since + limit;
+  return last_call ? after(starts, options.last_call, "--last-call-timeout") : after(starts, limit, option);
 }
 
 namespace {

@@ -54,6 +54,8 @@ Arriving WhoArrives(BootTime now, const Job& job);
 // Whether a round of `ready` nodes starts now rather than waiting for more.
 bool StartsNow(BootTime now, const Job& job, int ready, const Arriving& arriving);
 bool GatheringIsOverdue(BootTime now, const Job& job);
+// How it ends at the latest if no more nodes become ready: "gives up after 10m (--join-timeout)".
+std::string HowGatheringEnds(const Job& job, int ready, const Arriving& arriving);
 
 // While a round runs: notes since when enough new nodes to grow it are ready (newcomers_since).
 void NoteNewcomers(BootTime now, Job* job);

@@ -62,9 +62,12 @@ void Host::Store(const v1::AgentStatus& newest) {
 // Facts arrive once in each session, so they are stored apart from the newest status.
 void Host::TakeFacts() {
   facts.clear();
+  const bool fixed = status.min_nodes() == status.max_nodes();
+  facts["muster's version"] = status.version();
+  facts["--nnodes"] = absl::StrCat(fixed ? "" : absl::StrCat(status.min_nodes(), ":"), status.max_nodes());
   for (const auto& [name, value] : status.facts()) {
     if (facts.size() >= kMaxFacts) break;
-    facts[CutUtf8(name, kMaxFactBytes)] = CutUtf8(value, kMaxFactBytes);
+    facts.emplace(CutUtf8(name, kMaxFactBytes), CutUtf8(value, kMaxFactBytes));
   }
   status.clear_facts();
 }

@@ -53,7 +53,7 @@ struct Part {
 
 struct Host {
   v1::AgentStatus status;  // the newest
-  Facts facts;             // sent by the agent once in each session
+  Facts facts;             // sent by the agent once in each session, and facts of the status itself
   StreamId stream = 0;     // 0: none
   BootTime last_status_at = absl::InfinitePast();
   // last_status_at, moved later by the time that this process itself was stopped since.

@@ -45,7 +45,7 @@ struct Job {
   // Otherwise, if this coordinator dies and its successor is cut off from all nodes that know the verdict, the
   // successor could conclude another one.
   bool verdict_kept = false;
-  std::string cancelled_on;     // hostname where the job was cancelled; that node need not stay to the end
+  std::string cancelled_on;  // "node 2 (worker-2)", the first that cancelled the job; it need not stay to the end
   bool primary_leaves = false;  // this coordinator's own node is ending: no more rounds are made
   std::optional<Farewell> farewell;
 

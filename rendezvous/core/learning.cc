@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/ids.h"
 #include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/explain.h"
 
 namespace muster::rendezvous {
 
@@ -16,13 +17,13 @@ void Coordinator::Learn(BootTime now, StreamId stream, const v1::AgentStatus& st
   Host& host = job_.hosts.Get(status.host_id());
   LearnUse(host.status, status, out);
   host.Store(status);
-  if (status.facts_size() > 0) host.TakeFacts();
-  if (status.cancelled()) job_.cancelled_on = host.status.hostname();
+  if (status.facts_size() > 0 || host.facts.empty()) host.TakeFacts();
   const BootTime heard_before = host.last_status_at;
   LearnTimes(now, status, host);
   job_.hosts.Claim(host);
   job_.primary_leaves |= status.at_primary() && (host.IsLeaving() || host.IsGone());
   LearnRounds(now, host, out);
+  if (status.cancelled() && job_.cancelled_on.empty()) job_.cancelled_on = WhereCancelled(job_, host);
   LearnFarewell(host);
   LearnLoss(now, heard_before, host);
   LearnFailure(now, host);

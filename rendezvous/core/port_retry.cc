@@ -42,7 +42,11 @@ PortRetry::Next PortRetry::OnFailure(BootTime now, const absl::Status& error, co
   const bool exhausted = absl::IsResourceExhausted(error);
   Next next{in_use ? DescribeUsedPort(holder_, user) : std::string(error.message())};
   const bool may_pass = in_use || (exhausted && user.has_served);
-  if (may_pass && now - *failing_since_ < LimitFor(user)) return next;
+  const absl::Duration limit = LimitFor(user);
+  if (may_pass && now - *failing_since_ < limit) {
+    absl::StrAppend(&next.why, "; gives up after ", absl::FormatDuration(limit));
+    return next;
+  }
   next.exit_code = exhausted ? kExitFault : kExitUnavailable;
   return next;
 }

@@ -78,32 +78,20 @@ std::optional<SeenFailure> FirstCause(std::vector<FailureRef> own) {
 
 namespace {
 
-class OtherFailures {
- public:
-  explicit OtherFailures(v1::Verdict* verdict) : verdict_(verdict) {}
-
-  void Add(const v1::Failure& failure) {
-    if (verdict_->other_failures_size() >= kMaxOtherFailures) {
-      verdict_->set_more_failures(verdict_->more_failures() + 1);
-      return;
-    }
-    v1::Failure* brief = verdict_->add_other_failures();
-    *brief = failure;
-    brief->set_error_text(CutUtf8(failure.error_text(), kMaxBriefText));
-    brief->clear_callstack();
-    brief->clear_last_output();
-    brief->clear_hint();
-    brief->clear_others();
-    brief->clear_more_others();
+void AddOther(const v1::Failure& failure, v1::Verdict* verdict) {
+  if (verdict->other_failures_size() >= kMaxOtherFailures) {
+    verdict->set_more_failures(verdict->more_failures() + 1);
+    return;
   }
-  void AddOthersOf(const v1::Failure& failure) {
-    for (const v1::Failure& other : failure.others()) Add(other);
-    verdict_->set_more_failures(verdict_->more_failures() + failure.more_others());
-  }
-
- private:
-  v1::Verdict* const verdict_;
-};
+  v1::Failure* brief = verdict->add_other_failures();
+  *brief = failure;
+  brief->set_error_text(CutUtf8(failure.error_text(), kMaxBriefText));
+  brief->clear_callstack();
+  brief->clear_last_output();
+  brief->clear_hint();
+  brief->clear_others();
+  brief->clear_more_others();
+}
 
 }  // namespace
 
@@ -111,14 +99,23 @@ void SetRootCause(const v1::Failure& cause, std::vector<FailureRef> failures, v1
   *verdict->mutable_root_cause() = cause;
   verdict->mutable_root_cause()->clear_others();
   verdict->mutable_root_cause()->clear_more_others();
-  OtherFailures others(verdict);
-  others.AddOthersOf(cause);
+  std::vector<const v1::Failure*> others;
+  int more = 0;
+  const auto add_others_of = [&](const v1::Failure& failure) {
+    for (const v1::Failure& other : failure.others()) others.push_back(&other);
+    more += failure.more_others();
+  };
+  add_others_of(cause);
   SortByTime(&failures);
   for (const FailureRef& seen : failures) {
     if (seen.failure->rank() == cause.rank()) continue;
-    others.Add(*seen.failure);
-    others.AddOthersOf(*seen.failure);
+    others.push_back(seen.failure);
+    add_others_of(*seen.failure);
   }
+  // Workers that failed by themselves first: they say more about the cause than those that muster stopped.
+  std::stable_partition(others.begin(), others.end(), [](const v1::Failure* f) { return !f->after_our_signal(); });
+  verdict->set_more_failures(more);
+  for (const v1::Failure* other : others) AddOther(*other, verdict);
 }
 
 int ExitCodeOf(const v1::Failure& failure) {

@@ -153,8 +153,9 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
 
 // Continues the greatest round if all its members are back and running; otherwise drains it.
 bool Coordinator::RecoverRound(BootTime now, Effects* out) {
-  job_.why = absl::StrCat("the coordinator is recovering round ", job_.greatest.number());
   const Members members = LookAtMembers(job_);
+  const absl::Duration patience = PatienceForAbsent(job_, members);
+  job_.why = WhyRecovering(job_, patience);
   if (!members.broken.empty()) {
     Drain(now, {.text = members.broken}, out);
     return true;
@@ -165,7 +166,7 @@ bool Coordinator::RecoverRound(BootTime now, Effects* out) {
     job_.greatest.lost_failures.clear();
     return true;
   }
-  if (now < job_.succession.last_attach() + PatienceForAbsent(job_, members)) return false;
+  if (now < job_.succession.last_attach() + patience) return false;
   job_.greatest.NoteLoss(job_.succession.WhenLost(job_.succession.epoch_start()), WhoDidNotReturn(job_));
   Drain(now, {.text = job_.greatest.loss_text}, out);
   return true;
@@ -189,12 +190,14 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
     job_.why = WhyPaused(job_);
     return false;
   }
-  job_.why = HowManyAreReady(job_, count);
-  if (StartsNow(now, job_, count, arriving)) {
+  const bool starts = StartsNow(now, job_, count, arriving);
+  const bool waits = !starts && !GatheringIsOverdue(now, job_);
+  job_.why = HowManyAreReady(job_, count, waits ? HowGatheringEnds(job_, count, arriving) : "");
+  if (starts) {
     MakeRound(now, AssignSeats(std::move(ready), RoundSize(job_, count)), out);
     return true;
   }
-  if (!GatheringIsOverdue(now, job_)) return false;
+  if (waits) return false;
   ConcludeWith(now, kExitUnavailable, TooFewNodes(now, job_, count), out);
   return true;
 }

@@ -25,12 +25,18 @@ struct Known {
 constexpr char kOtherProgram[] =
     "another program answers there, not muster; stop it, or use another port on all nodes";
 
+// The kernel accepts connections for a process that is stopped, too.
+constexpr char kSilent[] =
+    "something there accepts connections but does not answer as muster (does another program use that port, or is "
+    "the node frozen?)";
+constexpr char kSilentLater[] = "it accepts connections but does not answer (frozen, or overloaded?)";
+
 constexpr char kNameGone[] = "its name does not resolve any more (its machine is gone; not replaced yet?)";
 
 constexpr size_t kNameSigns = 5;  // the first of kKnown
 
 // A message may contain several signs: the most specific ones come first.
-constexpr std::array<Known, 21> kKnown = {{
+constexpr std::array<Known, 22> kKnown = {{
     {"Domain name not found", "its name does not resolve (not started yet, or a wrong name?)", kNameGone},
     {"DNS server returned", "its name does not resolve (the name server failed)"},
     {"Could not contact DNS", "its name does not resolve (no name server answers)"},
@@ -46,6 +52,7 @@ constexpr std::array<Known, 21> kKnown = {{
     {"Permission denied", "not permitted (a firewall of this machine?)"},
     {"Cancelling all calls", "the coordinator is shutting down"},
     {"keepalive", "the connection is dead (no answer to keepalive pings)"},
+    {"before receiving SETTINGS frame", kSilent, kSilentLater},
     {"timed out", "timed out"},
     {"Timeout", "timed out"},
     {"eset by peer", "connection reset"},

@@ -70,7 +70,7 @@ class Preflight(ClusterTest):
         job.open_gate("bad-1")
         job.start_all()
         wait_until("the primary says why", lambda: job.nodes[0].said(
-            r"waiting after .*: 1 of 2 nodes ready; preflight failed on \S+: exit code 3: no GPU 7"))
+            r"waiting after .*: 1 of 2 nodes ready; gives up after .*; preflight failed on \S+: exit code 3: no GPU 7"))
         (job.folder / "bad-1").unlink()
         job.wait_for_round(0)
         job.open_gate()

@@ -17,8 +17,8 @@ class WhyNotYet(ClusterTest):
         job.start(0)
         job.start(1)
         self.said_by(job.nodes[0],
-                     rf"waiting after \S+: 2 of 3 nodes ready; missing: node 2 \({re.escape(job.addresses[2])}")
-        self.said_by(job.nodes[1], r"waiting after \S+: 2 of 3 nodes ready \(reported by the primary at ")
+                     rf"waiting after \S+: 2 of 3 nodes ready; gives up after 10m \(--join-timeout\); missing: node 2 \({re.escape(job.addresses[2])}")
+        self.said_by(job.nodes[1], r"waiting after \S+: 2 of 3 nodes ready; gives up after 10m \(--join-timeout\) \(reported by the primary at ")
 
     def test_a_standalone_coordinator_says_why_it_waits(self):
         job = self.cluster(2)
@@ -30,7 +30,7 @@ class WhyNotYet(ClusterTest):
         job.all_nodes.append(coordinator)
         job.options += ["--coordinator", f"127.0.0.1:{port}", "--nnodes", "2"]
         job.start(0, options=["--rdzv-id", "why"])
-        self.said_by(coordinator, r"waiting.*1 of 2 nodes ready; missing: 1 more node")
+        self.said_by(coordinator, r"waiting.*1 of 2 nodes ready; gives up after 10m \(--join-timeout\); missing: 1 more node")
         stranger = job.start(1, options=["--rdzv-id", "another"])
         self.assertEqual(77, stranger.exit_code())
         self.assertTrue(stranger.said("run id 'another' differs from this job's 'why'; set the same --rdzv-id"))

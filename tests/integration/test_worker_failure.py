@@ -102,6 +102,17 @@ class BudgetSpent(ClusterTest):
         job.open_gate("failure")
         self.assertEqual({0: 9, 1: 9, 2: 9}, job.exit_codes())
 
+    def test_the_stopped_workers_of_the_other_nodes_are_listed(self):
+        job = self.cluster(2, nproc=1, options=["--max-restarts", "0"], plan=[fails({"exit": 9}, rank=1)])
+        job.start_all()
+        job.wait_for_round(0)
+        job.open_gate("failure")
+        self.assertEqual({0: 9, 1: 9}, job.exit_codes())
+        for node in job.nodes.values():
+            others = node.err().split("Failures:\n")[1].split("Root Cause")[0]
+            self.assertEqual(["0"], re.findall(r"rank      : (\d)", others), node.err())
+            self.assertIn("sent by muster after the first failure", others)
+
 
 class EveryEnding(unittest.TestCase):
     """One node and one worker: fast enough to test all codes and signals."""

@@ -27,10 +27,12 @@ Fitness::Fitness(const HostOptions& options)
 std::string Fitness::Preparing() const {
   switch (state_) {
     case State::kGpus:
-      return "workers of its last round may still hold its GPUs";
+      return absl::StrCat("workers of its last round may still hold its GPUs; waiting up to ",
+                          absl::FormatDuration(gpus_.limit()), " (--gpu-release-timeout)");
     case State::kPreflight:
     case State::kEnding:
-      return "its preflight runs";
+      return absl::StrCat("its preflight runs, for up to ", absl::FormatDuration(preflight_timeout_),
+                          " (--preflight-timeout)");
     default:
       return "";
   }

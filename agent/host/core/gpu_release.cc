@@ -1,6 +1,5 @@
 #include "agent/host/core/gpu_release.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -39,8 +38,7 @@ GpuRelease::Answer GpuRelease::OnUsers(BootTime now, const GpuUsers& users, std:
   }
   const std::set<int64_t> holders = Holders(users);
   if (holders.empty()) return Free();
-  const absl::Duration limit = driver_pids_ ? limit_ : std::min(limit_, kUnknownGpuUsers);
-  if (now - since_ < limit) {
+  if (now - since_ < limit()) {
     ask_at_ = now + kGpuPoll;
     return Answer::kAwaited;
   }

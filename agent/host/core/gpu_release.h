@@ -2,6 +2,7 @@
 // memory of a process that has ended, and the next round's workers would then find too little of it. Pure.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -36,7 +37,8 @@ class GpuRelease {
 
   void OnRoundOver() { may_be_held_ = limit_ > absl::ZeroDuration(); }
   bool may_be_held() const { return may_be_held_; }
-  absl::Duration limit() const { return limit_; }
+  // The longest wait.
+  absl::Duration limit() const { return driver_pids_ ? limit_ : std::min(limit_, kUnknownGpuUsers); }
 
   // Begins to wait, with the first question.
   void Begin(BootTime now, Effects* out);

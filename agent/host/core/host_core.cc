@@ -365,7 +365,6 @@ void HostCore::StopNow(BootTime now, int signal, Effects* out) {
   Say(Severity::kWarning,
       absl::StrCat("second request to stop (", DescribeSignal(signal), "): stopping immediately"), out);
   DecideExit(departure_.ExitNow(signal), out);
-  exit_.WaitAnew(now);
   BeginStop(now, {.signal = SIGKILL, .grace = absl::ZeroDuration(), .cause = "second signal"}, out);
   WatchStop(now, out);
   WatchEnd(now, out);

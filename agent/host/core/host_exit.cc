@@ -33,10 +33,6 @@ bool HostExit::Lingers(BootTime now, std::optional<BootTime> agent_gone_at) cons
   return now < from + absl::Milliseconds(exit_->linger_ms());
 }
 
-void HostExit::WaitAnew(BootTime now) {
-  if (waits_since_) waits_since_ = now;
-}
-
 Finish HostExit::MakeFinish(const v1::Leave* leave, const v1::Round& last) const {
   const v1::Exit exit = AskForRetry(*exit_);
   // A shell ends a loop only if the program that got Ctrl-C ends by SIGINT itself.

@@ -13,6 +13,8 @@ namespace muster::host {
 
 // Time limit for the agent to forward the host's last status to the coordinator: when the node leaves, and before
 // the host exits.
+// A second request to stop neither cuts this wait short nor begins it again: the coordinator would otherwise wait
+// for the lease of this node, and the agent has nothing more to report.
 inline constexpr absl::Duration kLeaveReportLimit = absl::Seconds(1);
 
 // An end that muster decided, not a worker.
@@ -34,8 +36,6 @@ class HostExit {
   // Whether it still waits for its agent. Call after Flush. agent_gone_at: when the link to the agent was closed;
   // nullopt: it is open, or was never lost.
   bool Lingers(BootTime now, std::optional<BootTime> agent_gone_at) const;
-  // Starts the wait anew if it has begun: the agent reports once more.
-  void WaitAnew(BootTime now);
 
   // The last effect. leave: how the node was asked to leave the job; nullptr: it was not.
   Finish MakeFinish(const v1::Leave* leave, const v1::Round& last) const;

@@ -29,11 +29,7 @@ bool RoundFailures::OnEnd(const WorkerEnd& end, std::optional<BootTime> stopping
     Fail(end, out);
     return true;
   }
-  if (cause_) {
-    AddFurther(end);
-  } else {
-    ConsiderLate(end, *stopping_since, out);
-  }
+  if (cause_ || !TakesLate(end, *stopping_since, out)) AddFurther(end);
   return false;
 }
 
@@ -43,41 +39,43 @@ void RoundFailures::Fail(const WorkerEnd& end, Effects* out) {
   SayCause(end, text.empty() ? "" : absl::StrCat(": ", text), out);
 }
 
-// A further failure after the first one has stopped the node. A worker that reported an earlier failure and took
-// longer to end becomes the cause after all, if it exited by itself.
+// A failure after the node began to stop its workers. A worker that reported an earlier failure than the cause and
+// took longer to end becomes the cause after all, if it exited by itself.
 void RoundFailures::AddFurther(const WorkerEnd& end) {
-  const BootTime at = FailedAt(end);
+  BootTime at = FailedAt(end);
   v1::Failure other = MakeFailure(end, at);
-  if (end.ending.failed_at_s && !end.ending.by_signal && at < cause_at_) {
+  if (cause_ && end.ending.failed_at_s && !end.ending.by_signal && at < cause_at_) {
     std::swap(*cause_, other);
-    cause_->mutable_others()->Swap(other.mutable_others());
-    cause_->set_more_others(other.more_others());
-    other.clear_more_others();
-    cause_at_ = at;
+    std::swap(cause_at_, at);
   } else {
     other.set_after_our_signal(true);
   }
-  if (cause_->others_size() >= kMaxOtherFailures) {
-    cause_->set_more_others(cause_->more_others() + 1);
+  AddOther(std::move(other), at);
+}
+
+void RoundFailures::AddOther(v1::Failure other, BootTime at) {
+  if (others_.size() >= static_cast<size_t>(kMaxOtherFailures)) {
+    ++more_others_;
     return;
   }
   other.set_error_text(CutUtf8(other.error_text(), kMaxBriefText));
   other.clear_callstack();
-  *cause_->add_others() = std::move(other);
+  others_.push_back({std::move(other), at});
 }
 
 // A worker that reported a failure from before the stop, and took longer to end than its peers took to fail
 // because of it: their failures may all be echoes of this one. The node was stopped by then anyway.
-void RoundFailures::ConsiderLate(const WorkerEnd& end, BootTime stopping_since, Effects* out) {
-  if (!end.ending.failed_at_s || end.ending.by_signal) return;
+bool RoundFailures::TakesLate(const WorkerEnd& end, BootTime stopping_since, Effects* out) {
+  if (!end.ending.failed_at_s || end.ending.by_signal) return false;
   const BootTime at = FailedAt(end);
-  if (at >= stopping_since) return;
+  if (at >= stopping_since) return false;
   SetCause(end, at);
   const absl::Duration before = absl::Trunc(stopping_since - at, absl::Milliseconds(1));
   SayCause(end,
            absl::StrCat("; it had failed ", absl::FormatDuration(before),
                         " before this node began to stop its workers"),
            out);
+  return true;
 }
 
 // When the worker failed. Its own timestamp may precede its end, but it is truncated to a second, so the latest
@@ -147,9 +145,13 @@ void RoundFailures::AddHint() {
 }
 
 void RoundFailures::Describe(v1::HostStatus* status) const {
-  if (!cause_) return;
-  *status->mutable_failure() = *cause_;
-  status->set_failure_boot_ns(ToBootNanos(cause_at_));
+  if (!cause_ && others_.empty()) return;
+  const bool has_cause = cause_.has_value();
+  v1::Failure* failure = status->mutable_failure();
+  *failure = has_cause ? *cause_ : others_.front().failure;
+  for (size_t i = has_cause ? 0 : 1; i < others_.size(); ++i) *failure->add_others() = others_[i].failure;
+  failure->set_more_others(more_others_);
+  status->set_failure_boot_ns(ToBootNanos(has_cause ? cause_at_ : others_.front().at));
 }
 
 }  // namespace muster::host

@@ -2,12 +2,13 @@
 //
 // The failure that is reported first is the cause. A worker that exits later replaces it if its error file shows
 // that it failed earlier: its peers may fail because of it faster than it ends. All others are listed as failures
-// after muster's own signal. Pure.
+// after muster's own signal, also where no worker of this node is the cause. Pure.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "agent/host/core/effects.h"
 #include "agent/host/core/ending.h"
@@ -46,11 +47,13 @@ class RoundFailures {
   void AddHint();                               // call once all workers have ended
 
   const std::optional<v1::Failure>& cause() const { return cause_; }
+  // The cause, or else the first failure after muster's signal; with the others in it.
   void Describe(v1::HostStatus* status) const;
 
  private:
   void AddFurther(const WorkerEnd& end);
-  void ConsiderLate(const WorkerEnd& end, BootTime stopping_since, Effects* out);
+  bool TakesLate(const WorkerEnd& end, BootTime stopping_since, Effects* out);
+  void AddOther(v1::Failure other, BootTime at);
   BootTime FailedAt(const WorkerEnd& end) const;
   v1::Failure MakeFailure(const WorkerEnd& end, BootTime at) const;
   void SetCause(const WorkerEnd& end, BootTime at);
@@ -60,8 +63,14 @@ class RoundFailures {
   BootTime started_at_ = absl::InfinitePast();
   std::string hostname_;
   std::string local_rank_option_;
-  std::optional<v1::Failure> cause_;  // with the others in it
+  std::optional<v1::Failure> cause_;
   BootTime cause_at_ = absl::InfinitePast();
+  struct Other {
+    v1::Failure failure;  // in brief
+    BootTime at;
+  };
+  std::vector<Other> others_;  // in the order in which they became known, the first kMaxOtherFailures
+  int more_others_ = 0;
   // Every worker that has ended exited with code 2 by itself, or was ended by muster's signal: argparse rejects
   // the arguments of all workers alike.
   bool all_usage_errors_ = true;

@@ -351,6 +351,29 @@ TEST_F(AgentCoreTest, AnUnreachedCoordinatorIs69WithTheReason) {
   EXPECT_EQ(LastOrder().exit().reason(), "gave up after 10m (--join-timeout): refused");
 }
 
+TEST_F(AgentCoreTest, AWaitForTheCoordinatorNamesItsLimit) {
+  const auto said = [this] {
+    std::vector<std::string> lines;
+    for (const Note& note : Took<Note>()) {
+      if (note.subject.event == events::kWaiting) lines.push_back(note.text);
+    }
+    Forget();
+    return lines.empty() ? "" : lines.back();
+  };
+  Pass(absl::Seconds(5));
+  EXPECT_EQ(
+      said(),
+      "still waiting after 5s: connecting to the primary at primary:2222; gives up after 10m (--join-timeout)");
+  core_.OnDisconnected(now_, "refused", 0, &effects_);
+  Pass(absl::Seconds(5));
+  EXPECT_EQ(said(), "still waiting after 10s: refused; gives up after 10m (--join-timeout)");
+  Connected();
+  Give(Run(1, 1));
+  core_.OnDisconnected(now_, "away", 0, &effects_);
+  Pass(absl::Seconds(1) + kTick);
+  EXPECT_EQ(said(), "still waiting after 1s: away; gives up after 15m (--coordinator-timeout)");
+}
+
 TEST_F(AgentCoreTest, AMuteCoordinatorIsGivenUp) {
   for (int i = 0; i < 920 * 10 && !(!Took<SendToHost>().empty() && LastOrder().has_exit()); ++i) {
     const bool connect = i == 0 || !Took<Connect>().empty();

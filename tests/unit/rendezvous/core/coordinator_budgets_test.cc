@@ -227,6 +227,27 @@ void FitAgain(Cluster* c, const std::string& name) {
   c->Phase(name, v1::PHASE_READY);
 }
 
+TEST(Coordinator, StoppedWorkersOfOtherNodesAreListedBesideTheCause) {
+  Cluster c(Fixed(2, 0));
+  c.Join("a", 0);
+  c.Join("b", 1);
+  for (const char* name : {"a", "b"}) c.Apply(name);
+  c.Fail("a", 7);
+  v1::Failure* stopped = c.At("b").status.mutable_failure();
+  *stopped->mutable_round() = c.At("b").status.last().id();
+  stopped->set_rank(2);
+  stopped->set_signal(15);
+  stopped->set_after_our_signal(true);
+  c.Apply("b");
+  c.Apply("a");
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->exit_code(), 7);
+  EXPECT_EQ(c.core().verdict()->root_cause().rank(), 0);
+  ASSERT_EQ(c.core().verdict()->other_failures_size(), 1);
+  EXPECT_EQ(c.core().verdict()->other_failures(0).rank(), 2);
+  EXPECT_TRUE(c.core().verdict()->other_failures(0).after_our_signal());
+}
+
 TEST(Coordinator, AnUnfitNodeIsLeftOutAndNamed) {
   Cluster c(Fixed(2));
   c.Join("b", 1);
@@ -234,7 +255,8 @@ TEST(Coordinator, AnUnfitNodeIsLeftOutAndNamed) {
   c.Join("a", 0);
   c.Pass(absl::Seconds(20), {"a", "b"});
   ASSERT_TRUE(c.Told("a").has_wait());
-  EXPECT_EQ(c.Told("a").wait().reason(), "1 of 2 nodes ready; preflight failed on b: exit code 3");
+  EXPECT_EQ(c.Told("a").wait().reason(),
+            "1 of 2 nodes ready; gives up after 10m (--join-timeout); preflight failed on b: exit code 3");
   EXPECT_EQ(c.Told("a").wait().absent_count(), 0) << "it is here";
   EXPECT_EQ(c.Told("b").wait().reason(), "preflight failed on b: exit code 3");
   EXPECT_EQ(c.warnings().size(), 1u);
@@ -274,7 +296,8 @@ TEST(Coordinator, ANodeInPreflightKeepsItsRank) {
   c.Apply("a");
   c.Pass(options.reconnect_grace + absl::Seconds(1), {"a", "b", "spare"});
   EXPECT_TRUE(c.Told("spare").has_wait());
-  EXPECT_EQ(c.Told("a").wait().reason(), "2 of 2 nodes ready; b: its preflight runs");
+  EXPECT_EQ(c.Told("a").wait().reason(),
+            "2 of 2 nodes ready; starts with 2 nodes after 30m (--rejoin-timeout); b: its preflight runs");
   b.clear_preparing();
   *b.mutable_offer() = offer;
   c.Apply("b");

@@ -149,6 +149,20 @@ TEST_F(CauseOfARound, NamesAVanishedNodesLastStatus) {
       << "when it was lost, and as the root cause";
 }
 
+// Its workers only ended because muster stopped them.
+TEST_F(CauseOfARound, DoesNotNameAWorkerThatMusterStopped) {
+  Start(&c_);
+  v1::AgentStatus& b = c_.At("b").status;
+  *b.mutable_failure()->mutable_round() = b.last().id();
+  b.mutable_failure()->set_signal(15);
+  b.mutable_failure()->set_after_our_signal(true);
+  c_.Phase("b", v1::PHASE_STOPPING);
+  c_.Close("b");
+  c_.Pass(absl::Seconds(20), {"a", "c"});
+  EXPECT_GE(c_.Said("node 1 (b) was lost: no heartbeat for 11s"), 1);
+  EXPECT_EQ(c_.Said("it last reported"), 0);
+}
+
 TEST_F(CauseOfARound, IsADeathThatASuccessorProvedLater) {
   Start(&c_);
   c_.Close("b");

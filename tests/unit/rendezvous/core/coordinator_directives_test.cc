@@ -174,6 +174,36 @@ TEST(CoordinatorDirectives, ANodeThatWasCancelledAwaitsTheVerdict) {
   c.Apply("a");
   ASSERT_TRUE(c.core().verdict().has_value());
   EXPECT_EQ(c.core().verdict()->exit_code(), 130);
+  EXPECT_EQ(c.core().verdict()->reason(), "cancelled on node 1 (b)");
+}
+
+TEST(CoordinatorDirectives, TheFirstNodeThatCancelsIsNamed) {
+  Cluster c(Fixed(2));
+  Start(&c);
+  for (const char* name : {"b", "a"}) {
+    c.At(name).status.set_cancelled(true);
+    c.At(name).status.set_live_workers(0);
+    c.Phase(name, v1::PHASE_LEAVING);
+  }
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->reason(), "cancelled on node 1 (b)");
+}
+
+TEST(CoordinatorDirectives, BeforeARoundACancellationIsNamedByItsPlace) {
+  Cluster c(Fixed(2));
+  c.Join("b", 1);
+  c.At("b").status.set_cancelled(true);
+  c.Phase("b", v1::PHASE_LEAVING);
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->reason(), "cancelled on node 1 (b)");
+}
+
+TEST(CoordinatorDirectives, ANodeWithoutANumberIsNamedByItsHost) {
+  Cluster c(Fixed(2));
+  c.Join("b");
+  c.At("b").status.set_cancelled(true);
+  c.Phase("b", v1::PHASE_LEAVING);
+  ASSERT_TRUE(c.core().verdict().has_value());
   EXPECT_EQ(c.core().verdict()->reason(), "cancelled on b");
 }
 

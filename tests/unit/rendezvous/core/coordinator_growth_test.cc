@@ -163,12 +163,14 @@ TEST(Coordinator, UnplacedNodesWaitForAnEarlierRoundsLease) {
   const CoordinatorOptions alone = Fixed(2);
   Cluster c(alone);
   c.Join("x");
-  EXPECT_EQ(c.Told("x").wait().reason(), "1 of 2 nodes ready") << "that is what it waits for longer";
+  EXPECT_EQ(c.Told("x").wait().reason(), "1 of 2 nodes ready; gives up after 10m (--join-timeout)")
+      << "that is what it waits for longer";
   c.Join("y");
   EXPECT_EQ(c.state(), State::kRecovering) << "it may have been running before";
   c.Pass(absl::Seconds(1), {"x", "y"});
-  EXPECT_EQ(c.Told("x").wait().reason(),
-            "the coordinator has just started; allowing up to 10s for workers of an earlier start to end");
+  EXPECT_EQ(
+      c.Told("x").wait().reason(),
+      "the coordinator has just started; allowing up to 10s (--lease) for workers of an earlier start to end");
   c.Pass(absl::Seconds(12), {"x", "y"});
   EXPECT_EQ(c.state(), State::kRunning);
 

@@ -36,7 +36,7 @@ TEST(CoordinatorLimits, TheFirstGatheringEndsAtTheJoinTimeout) {
   Cluster c(options);
   c.Join("a", 0);
   c.Pass(absl::Seconds(30) - kTick, {"a"});
-  EXPECT_EQ(c.core().Waiting(), "1 of 2 nodes ready; missing: node 1");
+  EXPECT_EQ(c.core().Waiting(), "1 of 2 nodes ready; gives up after 30s (--join-timeout); missing: node 1");
   EXPECT_FALSE(c.core().verdict().has_value());
   c.Pass(kTick, {"a"});
   ASSERT_TRUE(c.core().verdict().has_value());
@@ -45,6 +45,69 @@ TEST(CoordinatorLimits, TheFirstGatheringEndsAtTheJoinTimeout) {
   EXPECT_EQ(c.core().verdict()->reason(),
             "too few nodes: 1 of 2 ready within 30s (--join-timeout); missing: node 1");
   EXPECT_EQ(c.core().Waiting(), "");
+}
+
+TEST(WaitLimits, AFixedGroupGivesUp) {
+  CoordinatorOptions options = Fixed(2);
+  options.join_timeout = absl::Seconds(60);
+  options.rejoin_timeout = absl::Seconds(90);
+  Cluster c(options);
+  c.Join("a", 0);
+  c.Pass(absl::Seconds(5), {"a"});
+  ASSERT_EQ(c.state(), State::kRecovering);
+  EXPECT_EQ(c.Told("a").wait().reason(), "1 of 2 nodes ready; gives up after 1m (--join-timeout)");
+  c.Pass(absl::Seconds(20), {"a"});
+  ASSERT_EQ(c.state(), State::kGathering);
+  EXPECT_EQ(c.Told("a").wait().reason(), "1 of 2 nodes ready; gives up after 1m (--join-timeout)");
+  c.Join("b", 1);
+  EXPECT_EQ(c.Said("(2 of 2 nodes ready)"), 1) << "no limit any more";
+  for (const char* name : {"a", "b"}) c.Apply(name);
+  c.Phase("b", v1::PHASE_HOST_GONE);
+  c.Apply("a");
+  c.Pass(absl::Seconds(5), {"a"});
+  EXPECT_EQ(c.Told("a").wait().reason(), "1 of 2 nodes ready; gives up after 1m30s (--rejoin-timeout)");
+}
+
+TEST(WaitLimits, AnElasticGroupStartsWithThoseThatAreReady) {
+  CoordinatorOptions options = Elastic(1, 3);
+  options.last_call = absl::Seconds(30);
+  Cluster c(options);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Pass(absl::Seconds(15), {"a", "b"});
+  ASSERT_EQ(c.state(), State::kGathering);
+  EXPECT_EQ(c.Told("a").wait().reason(),
+            "2 of 3 nodes ready; starts with 2 nodes after 30s (--last-call-timeout)");
+  c.Pass(absl::Seconds(30), {"a", "b"});
+  EXPECT_EQ(c.state(), State::kRunning) << "as announced";
+}
+
+TEST(WaitLimits, TheJoinTimeoutMayEndALongerLastCall) {
+  CoordinatorOptions options = Elastic(1, 3);
+  options.last_call = absl::Minutes(10);
+  options.join_timeout = absl::Minutes(1);
+  Cluster c(options);
+  c.Join("a", 0);
+  c.Pass(absl::Seconds(15), {"a"});
+  EXPECT_EQ(c.Told("a").wait().reason(), "1 of 3 nodes ready; starts with 1 node after 1m (--join-timeout)");
+}
+
+// Not for the last call: its own time limits apply.
+TEST(WaitLimits, AMemberThatPreparesHasTheRejoinTimeout) {
+  CoordinatorOptions options = Elastic(1, 2);
+  options.rejoin_timeout = absl::Seconds(90);
+  Cluster c(options);
+  c.Join("a", 0);
+  c.Join("b", 1);
+  for (const char* name : {"a", "b"}) c.Apply(name);
+  c.Fail("a", 1);
+  c.At("b").status.clear_offer();
+  c.At("b").status.set_preparing("its preflight runs");
+  for (const char* name : {"b", "a"}) c.Apply(name);
+  c.Pass(absl::Seconds(5), {"a", "b"});
+  ASSERT_EQ(c.state(), State::kGathering);
+  EXPECT_EQ(c.Told("a").wait().reason(),
+            "1 of 2 nodes ready; starts with 1 node after 1m30s (--rejoin-timeout); b: its preflight runs");
 }
 
 TEST(CoordinatorLimits, WithoutAnyNodeTheJobEndsAtTheJoinTimeout) {
@@ -208,9 +271,41 @@ TEST_F(LimitsTest, ALongDrainIsLoggedOnceItIsNoticeable) {
   c_.Pass(kNoticeableWait - kTick, {});
   EXPECT_EQ(c_.Said("waiting for workers to stop"), 0);
   c_.Pass(kTick, {});
-  EXPECT_EQ(c_.Said("round 1 ends; waiting for workers to stop or leases to expire on node 0 (a), node 1 (b)"), 1);
+  EXPECT_EQ(c_.Said("round 1 ends; waiting for workers to stop or leases to expire on node 0 (a), node 1 (b); "
+                    "SIGKILL follows in 29s (--shutdown-timeout); the last lease ends in 11s (--lease)"),
+            1)
+      << "nobody knows yet whether they have heard of the end";
   c_.Pass(absl::Seconds(3), {});
   EXPECT_EQ(c_.Said("waiting for workers to stop"), 1);
+}
+
+TEST_F(LimitsTest, WorkersThatAreBeingStoppedHaveTheirGracePeriod) {
+  c_.Fail("a", 1);
+  c_.Apply("a");
+  *c_.At("b").status.mutable_applied() = c_.Told("b").id();
+  c_.Phase("b", v1::PHASE_STOPPING);
+  c_.Pass(kNoticeableWait, {"a"});
+  EXPECT_EQ(c_.Said("leases to expire on node 1 (b); SIGKILL follows in 29s (--shutdown-timeout)"), 1);
+  EXPECT_EQ(c_.Said("(--lease)"), 0);
+}
+
+TEST_F(LimitsTest, ALongDrainNamesTheEndOfTheLeases) {
+  c_.Close("b");
+  c_.Fail("a", 1);
+  c_.Apply("a");
+  c_.Pass(kNoticeableWait, {"a"});
+  EXPECT_EQ(
+      c_.Said(
+          "waiting for workers to stop or leases to expire on node 1 (b); the last lease ends in 11s (--lease)"),
+      1);
+}
+
+TEST_F(LimitsTest, TheGracePeriodOfALeavingNodeIsItsOwn) {
+  c_.Phase("b", v1::PHASE_LEAVING);
+  c_.Apply("a");
+  c_.Pass(kNoticeableWait, {"a"});
+  EXPECT_EQ(c_.Said("waiting for workers to stop or leases to expire on node 1 (b)"), 1);
+  EXPECT_EQ(c_.Said("--shutdown-timeout"), 0);
 }
 
 TEST_F(LimitsTest, EachLongDrainIsLogged) {
@@ -420,7 +515,8 @@ TEST(AbsentNodes, UnfitNodesAreNamedUpToALimit) {
   }
   c.Pass(absl::Seconds(1), {"a"});
   EXPECT_EQ(c.Told("a").wait().reason(),
-            "1 of 6 nodes ready; a GPU is gone; a GPU is gone; a GPU is gone; and 1 more");
+            "1 of 6 nodes ready; gives up after 10m (--join-timeout); a GPU is gone; a GPU is gone; a GPU is "
+            "gone; and 1 more");
 }
 
 TEST(AbsentNodes, ExactlyAsManyAsTheLimitAreAllNamed) {
@@ -434,7 +530,8 @@ TEST(AbsentNodes, ExactlyAsManyAsTheLimitAreAllNamed) {
   }
   c.Pass(absl::Seconds(1), {"a"});
   EXPECT_EQ(c.Told("a").wait().reason(),
-            "1 of 6 nodes ready; n1: its preflight runs; n2: its preflight runs; n3: its preflight runs");
+            "1 of 6 nodes ready; gives up after 10m (--join-timeout); n1: its preflight runs; n2: its preflight "
+            "runs; n3: its preflight runs");
 }
 
 // ---- the cost of waiting

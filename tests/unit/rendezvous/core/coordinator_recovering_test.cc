@@ -72,6 +72,13 @@ TEST_F(RecoveringTest, ADrainNamesTheEarlierRoundItAwaits) {
   EXPECT_EQ(after_.Said("before the next one: this coordinator has just started"), 1);
 }
 
+TEST_F(RecoveringTest, ANodeIsToldHowLongTheOthersMayTakeToReturn) {
+  Return("a");
+  ASSERT_EQ(after_.state(), State::kRecovering);
+  EXPECT_EQ(after_.Told("a").wait().reason(),
+            "the coordinator is recovering round 1; its members have 11.1s (--lease) to reconnect");
+}
+
 // Nodes a and b run the newest round of a job of up to four nodes. "c" was cut off when that round was made, and
 // is the first to attach to the next coordinator.
 class CutOffTest : public ::testing::Test {

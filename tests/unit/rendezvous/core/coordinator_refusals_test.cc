@@ -140,7 +140,9 @@ TEST(Coordinator, ANeededPrimarysStartErrorReachesTheOthers) {
   after.At("b").stream = 50;
   after.Say("b");
   after.Pass(absl::Minutes(1), {"again", "b"});
-  EXPECT_EQ(after.Told("b").wait().reason(), "1 of 2 nodes ready; again cannot start: the program x is not there");
+  EXPECT_EQ(
+      after.Told("b").wait().reason(),
+      "1 of 2 nodes ready; gives up after 2m (--rejoin-timeout); again cannot start: the program x is not there");
   after.Pass(absl::Minutes(2), {"again", "b"});
   EXPECT_EQ(after.Told("b").release().exit_code(), 69);
 }
@@ -160,7 +162,9 @@ TEST(Coordinator, ANeededPrimaryIsRefusedOnceAllKnowWhy) {
   after.Say("b");
   after.Pass(absl::Seconds(20), {"again", "b"});  // a lease, during which the rest of the round might run
   EXPECT_FALSE(after.Told("again").has_refused());
-  EXPECT_EQ(after.Told("b").wait().reason(), "1 of 2 nodes ready; again cannot start: the program x is not there");
+  EXPECT_EQ(
+      after.Told("b").wait().reason(),
+      "1 of 2 nodes ready; gives up after 30m (--rejoin-timeout); again cannot start: the program x is not there");
   after.Pass(absl::Seconds(6), {"again", "b"});
   EXPECT_EQ(after.Told("again").refused().exit_code(), 127);
 }

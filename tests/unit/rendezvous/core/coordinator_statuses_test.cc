@@ -486,6 +486,23 @@ TEST(Facts, OfTheNewestSessionAreCompared) {
   EXPECT_EQ(c.Said("OLD"), 0);
 }
 
+TEST(Facts, VersionAndSizeAreAmongThem) {
+  Cluster c(Fixed(2));
+  for (const char* name : {"a", "b"}) {
+    c.At(name).status.set_max_nodes(2);
+    c.At(name).status.set_min_nodes(name[0] == 'a' ? 2 : 1);
+    c.At(name).status.set_version(name[0] == 'a' ? "1.0" : "1.1");
+    (*c.At(name).status.mutable_facts())["--nnodes"] = "not an option of its own";
+  }
+  c.Join("a", 0);
+  c.Join("b", 1);
+  c.Pass(absl::Seconds(1), {"a", "b"});
+  ASSERT_EQ(c.state(), State::kRunning);
+  EXPECT_EQ(c.Said("nodes differ: --nnodes is 1:2 on node 1 (b); 2 on node 0 (a); the primary's value applies"),
+            1);
+  EXPECT_EQ(c.Said("nodes differ: muster's version is 1.1 on node 1 (b); 1.0 on node 0 (a)"), 1);
+}
+
 // ---- places
 
 TEST(Places, AStandbysEndDoesNotFreeThePlace) {

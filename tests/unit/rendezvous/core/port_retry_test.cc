@@ -97,8 +97,11 @@ TEST(PortRetry, AMessageAboutAUsedPortNamesPortAndHolder) {
   PortRetry retry;
   retry.SetHolder(kStart, kForeign);
   const PortUser node{.has_served = false, .lease = absl::ZeroDuration(), .port = 29500};
-  EXPECT_TRUE(
-      absl::StrContains(retry.OnFailure(kStart, InUse(), node).why, "port 29500 is used by curl (pid 72)"));
+  const std::string waits = retry.OnFailure(kStart, InUse(), node).why;
+  EXPECT_TRUE(absl::StrContains(waits, "port 29500 is used by curl (pid 72)")) << waits;
+  EXPECT_TRUE(absl::StrContains(waits, "; gives up after 3s")) << waits;
+  const std::string last = retry.OnFailure(kStart + kForeignPortLimit, InUse(), node).why;
+  EXPECT_FALSE(absl::StrContains(last, "gives up")) << last;
 }
 
 }  // namespace

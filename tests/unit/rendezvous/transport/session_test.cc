@@ -49,20 +49,46 @@ TEST_F(SessionTest, AnUnresolvedNameIsReported) {
       << client.why;
 }
 
+// Accepts connections on a loopback port, and never reads or writes.
+class SilentServer {
+ public:
+  SilentServer() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    EXPECT_EQ(listen(fd_, 8), 0);
+    socklen_t size = sizeof(address);
+    getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+  }
+  ~SilentServer() { close(fd_); }
+  SilentServer(const SilentServer&) = delete;
+  SilentServer& operator=(const SilentServer&) = delete;
+  int port() const { return port_; }
+
+ private:
+  const int fd_;
+  int port_ = 0;
+};
+
 TEST_F(SessionTest, AServerThatNeverAnswersTimesOut) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  ASSERT_EQ(listen(fd, 8), 0);
-  socklen_t size = sizeof(address);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  Client client(&loop_, "127.0.0.1", ntohs(address.sin_port), "", absl::Milliseconds(200));
+  const SilentServer server;
+  Client client(&loop_, "127.0.0.1", server.port(), "", absl::Milliseconds(200));
   client.session->Connect();
   ASSERT_TRUE(Until([&] { return client.disconnected == 1; }));
   EXPECT_NE(client.why.find("timed out after 200ms"), std::string::npos) << client.why;
-  close(fd);
+}
+
+// gRPC's own limit is over first: kAddressLimit.
+TEST_F(SessionTest, ASilentServerIsTakenForAnotherProgram) {
+  const SilentServer server;
+  Client client(&loop_, "127.0.0.1", server.port(), "", kPatience);
+  client.session->Connect();
+  ASSERT_TRUE(Until([&] { return client.disconnected == 1; }));
+  EXPECT_NE(client.why.find("something there accepts connections but does not answer as muster"),
+            std::string::npos)
+      << client.why;
 }
 
 TEST_F(SessionTest, AProxyInTheEnvironmentIsIgnored) {
@@ -151,6 +177,22 @@ TEST(SessionErrorTest, GrpcInternalsAreNotPassedOn) {
                              "UNKNOWN: ipv4:1.2.3.4:5: tcp handshaker shutdown"}) {
     EXPECT_EQ(cause(silent), "cannot connect to the primary at a:1: no answer");
   }
+}
+
+TEST(SessionErrorTest, AProgramThatIsSilentIsNamed) {
+  SessionError silent{.code = 14,
+                      .message =
+                          "failed to connect to all addresses; last error: UNAVAILABLE: ipv4:1.2.3.4:5: "
+                          "connection attempt timed out before receiving SETTINGS frame"};
+  EXPECT_EQ(
+      DescribeSessionError(silent, kTarget),
+      "cannot connect to the primary at a:1: something there accepts connections but does not answer as muster "
+      "(does another program use that port, or is the node frozen?)");
+  EXPECT_FALSE(IsOtherProgram(DescribeSessionError(silent, kTarget))) << "it may be muster, and frozen";
+  silent.reached_before = true;
+  EXPECT_EQ(DescribeSessionError(silent, kTarget),
+            "cannot connect to the primary at a:1: it accepts connections but does not answer (frozen, or "
+            "overloaded?)");
 }
 
 TEST(SessionErrorTest, DistinguishesUnresolvedNamesFromTimeouts) {

@@ -29,7 +29,7 @@ TEST_F(HostCoreTest, LaterFailuresAreListedBesideTheFirst) {
   EXPECT_TRUE(failure.others(0).after_our_signal());
 }
 
-TEST_F(HostCoreTest, AStopFromOutsideMakesNoFailures) {
+TEST_F(HostCoreTest, AStopFromOutsideMakesNoCause) {
   Run(1);
   v1::HostDirective stop = Directive();
   stop.mutable_stop()->set_grace_ms(1000);
@@ -37,7 +37,9 @@ TEST_F(HostCoreTest, AStopFromOutsideMakesNoFailures) {
   Exit(0, 7);
   Exit(1, 7);
   Swept();
-  EXPECT_FALSE(LastStatus().has_failure());
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_STOPPED);
+  EXPECT_TRUE(LastStatus().failure().after_our_signal()) << "listed beside the cause, which is on another node";
+  EXPECT_EQ(LastStatus().failure().others_size(), 1);
 }
 
 TEST_F(HostCoreTest, AFailureIsDatedByTheWorkerToTheSecond) {

@@ -120,7 +120,7 @@ TEST_F(PreparingTest, WithoutAPreflightTheNodeIsReadyAtOnce) {
 TEST_F(PreparingTest, ReadyOncePreflightPassedAndIsGone) {
   Begin(true);
   EXPECT_EQ(Count<StartPreflight>(), 1);
-  EXPECT_EQ(Status().preparing(), "its preflight runs");
+  EXPECT_EQ(Status().preparing(), "its preflight runs, for up to 1m (--preflight-timeout)");
   core_->OnPreflightEnded(now_, Code(0), &effects_);
   EXPECT_EQ(Count<Sweep>(), 1);
   Pass(absl::Seconds(1));
@@ -252,7 +252,8 @@ TEST_F(PreparingTest, GpusAreAskedUntilNoOldWorkerHoldsOne) {
   GpusOf({71}, {5});
   Pass(kGpuPoll);
   ASSERT_EQ(Count<AskGpus>(), 2);
-  EXPECT_EQ(Status().preparing(), "workers of its last round may still hold its GPUs");
+  EXPECT_EQ(Status().preparing(),
+            "workers of its last round may still hold its GPUs; waiting up to 30s (--gpu-release-timeout)");
   EXPECT_EQ(Count<AskGpus>(), 2) << "one question at a time";
   GpusOf({}, {5});
   EXPECT_EQ(Count<RenewOffer>(), 2) << "processes of others are ignored";

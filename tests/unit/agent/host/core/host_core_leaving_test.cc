@@ -96,6 +96,25 @@ TEST_F(HostCoreTest, ASecondSignalEndsItNow) {
   EXPECT_EQ(Took<Finish>()[0].exit_code, 75);
 }
 
+// The agent has reported all that it can, but does not close the link.
+TEST_F(HostCoreTest, ASecondSignalDoesNotProlongTheWaitForTheAgent) {
+  Run(1);
+  core_.OnSignal(now_, SIGINT, &effects_);
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  v1::HostDirective released = Directive();
+  released.mutable_exit()->set_exit_code(130);
+  Give(released);
+  ASSERT_TRUE(LastStatus().flushed());
+  Pass(kLeaveReportLimit - kTick, false);
+  EXPECT_FALSE(core_.finished());
+  core_.OnSignal(now_, SIGINT, &effects_);
+  EXPECT_FALSE(core_.finished()) << "nor does it cut the wait short";
+  Pass(kTick, false);
+  EXPECT_TRUE(core_.finished());
+}
+
 TEST_F(HostCoreTest, ARepeatedSignalKeepsTheGrace) {
   Run(1);
   core_.OnSignal(now_, SIGTERM, &effects_);

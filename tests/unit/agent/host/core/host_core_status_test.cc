@@ -279,7 +279,7 @@ TEST_F(ManyWorkersTest, AFormerCauseIsListedWithoutItsOwnOthers) {
   EXPECT_EQ(failure.others(2).local_rank(), 3) << "it failed later than the cause";
 }
 
-TEST_F(HostCoreTest, AFailureAtTheMomentOfTheStopIsNotReported) {
+TEST_F(HostCoreTest, AFailureAtTheMomentOfTheStopIsNoCause) {
   Run(1);
   now_ += absl::Seconds(10);
   v1::HostDirective stop = Directive();
@@ -289,12 +289,13 @@ TEST_F(HostCoreTest, AFailureAtTheMomentOfTheStopIsNotReported) {
   late.failed_at_s = absl::ToUnixSeconds(now_) - 1;  // that second ends now
   core_.OnExit(now_, 1, late, &effects_);
   Pass(kBeat);
-  EXPECT_FALSE(LastStatus().has_failure());
+  EXPECT_TRUE(LastStatus().failure().after_our_signal());
   Ending killed = Ended(true, SIGTERM);
   killed.failed_at_s = absl::ToUnixSeconds(now_) - 9;
   core_.OnExit(now_, 0, killed, &effects_);
   Pass(kBeat);
-  EXPECT_FALSE(LastStatus().has_failure());
+  EXPECT_TRUE(LastStatus().failure().after_our_signal());
+  EXPECT_EQ(LastStatus().failure().others_size(), 1);
 }
 
 TEST_F(HostCoreTest, AStuckNodeNamesWhatTheSweepFound) {

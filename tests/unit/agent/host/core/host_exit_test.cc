@@ -51,16 +51,6 @@ TEST(HostExitTest, ALingeringHostWaitsFromTheAgentsEnd) {
   EXPECT_FALSE(exit.Lingers(gone + absl::Milliseconds(250), gone));
 }
 
-TEST(HostExitTest, TheWaitStartsAnewOnceItHasBegun) {
-  HostExit exit(0);
-  exit.Decide(MusterExit(0, "all done"));
-  exit.WaitAnew(kNow);
-  EXPECT_FALSE(exit.flushed());
-  exit.Flush(kNow);
-  exit.WaitAnew(kNow + kLeaveReportLimit);
-  EXPECT_TRUE(exit.Lingers(kNow + kLeaveReportLimit, std::nullopt));
-}
-
 TEST(HostExitTest, ThePlatformIsAskedToRetryWithoutAFault) {
   EXPECT_EQ(FinishOf(MusterExit(kExitLeft, "left")).exit_code, kRetryable);
   EXPECT_EQ(FinishOf(MusterExit(kExitUnavailable, "lost")).exit_code, kRetryable);

@@ -38,11 +38,12 @@ class RoundFailuresTest : public ::testing::Test {
         .at = kStart + after, .wall_at_boot = kWallAtBoot, .local_rank = local_rank, .pid = 71, .ending = ending};
     return failures_.OnEnd(end, stopping_since_, &effects_);
   }
-  absl::Duration CauseAt() const {
+  v1::HostStatus Reported() const {
     v1::HostStatus status;
     failures_.Describe(&status);
-    return FromBootNanos(status.failure_boot_ns()) - kStart;
+    return status;
   }
+  absl::Duration CauseAt() const { return FromBootNanos(Reported().failure_boot_ns()) - kStart; }
 
   RoundFailures failures_;
   std::optional<BootTime> stopping_since_;
@@ -74,11 +75,30 @@ TEST_F(RoundFailuresTest, FurtherFailuresAreListedAfterOurSignal) {
   Ending killed{.by_signal = true, .number = SIGTERM};
   killed.error_text = std::string(2 * kMaxBriefText, 'x');
   for (int i = 1; i <= kMaxOtherFailures + 2; ++i) EXPECT_FALSE(End(i, absl::Seconds(4), killed));
-  EXPECT_EQ(failures_.cause()->exit_code(), 7);
-  ASSERT_EQ(failures_.cause()->others_size(), kMaxOtherFailures);
-  EXPECT_EQ(failures_.cause()->more_others(), 2);
-  EXPECT_TRUE(failures_.cause()->others(0).after_our_signal());
-  EXPECT_EQ(failures_.cause()->others(0).error_text().size(), kMaxBriefText);
+  const v1::Failure reported = Reported().failure();
+  EXPECT_EQ(reported.exit_code(), 7);
+  EXPECT_FALSE(reported.after_our_signal());
+  ASSERT_EQ(reported.others_size(), kMaxOtherFailures);
+  EXPECT_EQ(reported.more_others(), 2);
+  EXPECT_TRUE(reported.others(0).after_our_signal());
+  EXPECT_EQ(reported.others(0).error_text().size(), kMaxBriefText);
+}
+
+// The round failed on another node, or was stopped for another reason.
+TEST_F(RoundFailuresTest, WithoutACauseTheFirstOneThatWasStoppedIsReported) {
+  stopping_since_ = kStart + absl::Seconds(3);
+  EXPECT_FALSE(Reported().has_failure());
+  EXPECT_FALSE(End(2, absl::Seconds(4), Ending{.by_signal = true, .number = SIGTERM}));
+  EXPECT_FALSE(End(0, absl::Seconds(5), Code(0)));
+  EXPECT_FALSE(End(1, absl::Seconds(6), Code(1)));
+  EXPECT_FALSE(failures_.cause());
+  const v1::Failure reported = Reported().failure();
+  EXPECT_EQ(reported.local_rank(), 2);
+  EXPECT_TRUE(reported.after_our_signal());
+  EXPECT_EQ(CauseAt(), absl::Seconds(4));
+  ASSERT_EQ(reported.others_size(), 1);
+  EXPECT_EQ(reported.others(0).local_rank(), 1);
+  EXPECT_TRUE(reported.others(0).after_our_signal());
 }
 
 TEST_F(RoundFailuresTest, AnEarlierReportTakesTheCause) {
@@ -88,8 +108,11 @@ TEST_F(RoundFailuresTest, AnEarlierReportTakesTheCause) {
   EXPECT_FALSE(End(2, absl::Seconds(13), FailedAt(5)));
   EXPECT_EQ(failures_.cause()->local_rank(), 2);
   EXPECT_EQ(CauseAt(), absl::Seconds(6)) << "the end of the second that it named";
-  ASSERT_EQ(failures_.cause()->others_size(), 2) << "the former cause is among the others";
-  EXPECT_EQ(failures_.cause()->others(1).local_rank(), 0);
+  const v1::Failure reported = Reported().failure();
+  ASSERT_EQ(reported.others_size(), 2) << "the former cause is among the others";
+  EXPECT_EQ(reported.others(1).local_rank(), 0);
+  EXPECT_FALSE(reported.others(1).after_our_signal());
+  EXPECT_EQ(reported.others(1).others_size(), 0);
 }
 
 TEST_F(RoundFailuresTest, AReportOfAWorkerThatWeKilledDoesNot) {
@@ -108,6 +131,8 @@ TEST_F(RoundFailuresTest, DuringAStopOnlyAnEarlierReportIsAFailure) {
   EXPECT_FALSE(failures_.cause()) << "it came after the stop";
   EXPECT_FALSE(End(2, absl::Seconds(13), FailedAt(5)));
   ASSERT_TRUE(failures_.cause());
+  EXPECT_EQ(Reported().failure().local_rank(), 2);
+  EXPECT_EQ(Reported().failure().others_size(), 2) << "those that came after the stop";
   EXPECT_EQ(
       AllOf<Note>(effects_).back().text,
       "worker rank 6 (pid 71) exited with code 1; it had failed 4s before this node began to stop its workers");
