@@ -296,7 +296,7 @@ void Invariants::CheckSuccess(const std::string& where) {
   Fail(4, absl::StrCat(where, " 0, but in no round did every worker exit 0 by itself"));
 }
 
-// Exempt: the platform restarted the primary, or a standalone coordinator, after the verdict, when all nodes that
+// Exempt: the platform restarted the primary, or a separate coordinator, after the verdict, when all nodes that
 // knew the verdict had ended or stay cut off. The job runs again from its start and reaches another verdict, which
 // must be the same on all nodes but those.
 void Invariants::LookWhetherRunAgain(const CoordinatorHome& home) {

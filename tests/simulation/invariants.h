@@ -150,7 +150,7 @@ class Invariants {
   bool forgot_ = false;  // a coordinator restarted without any memory of earlier rounds
   bool verdict_announced_ = false;
   Micros announced_at_ = 0;
-  const HostProcess* announced_by_ = nullptr;  // also null for a standalone coordinator
+  const HostProcess* announced_by_ = nullptr;  // also null for a separate coordinator
   bool verdict_seen_ = false;                  // a host has exited with it
   // The first verdict that a host has stored or exited with.
   struct Verdict {

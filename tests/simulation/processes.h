@@ -126,7 +126,7 @@ struct CoordinatorHome {
                   uint64_t entropy)
       : owner(process), host(primary), core(std::move(options), now, entropy) {}
   Process* owner;
-  HostProcess* host;  // the owner's host; nullptr: a standalone coordinator
+  HostProcess* host;  // the owner's host; nullptr: a separate coordinator
   int id = 0;
   Micros born = 0;
   rendezvous::Coordinator core;

@@ -80,6 +80,8 @@ TEST(RootCause, OtherFailuresAreListedInBrief) {
   later.failure.set_error_text(std::string(kMaxBriefText - 1, 'x') + "\xc3\xa4");
   later.failure.set_callstack("not so important");
   later.failure.set_last_output("nor this");
+  later.failure.set_hint("nor a hint");
+  later.failure.set_more_others(2);
   *later.failure.add_others() = Code(8, 1, 4).failure;
   v1::Verdict verdict;
   SetRootCause(cause.failure, RefsTo({later, cause, Code(5, 1, 3)}), &verdict);
@@ -89,10 +91,24 @@ TEST(RootCause, OtherFailuresAreListedInBrief) {
   ASSERT_EQ(verdict.other_failures_size(), 4);
   const int ranks[] = {2, 5, 9, 8};  // the cause's own node, then in order of time
   for (int i = 0; i < 4; ++i) EXPECT_EQ(verdict.other_failures(i).rank(), ranks[i]);
-  EXPECT_EQ(verdict.more_failures(), 5);
+  EXPECT_EQ(verdict.more_failures(), 5 + 2);
   EXPECT_EQ(verdict.other_failures(2).error_text(), std::string(kMaxBriefText - 1, 'x'));
   EXPECT_EQ(verdict.other_failures(2).callstack() + verdict.other_failures(2).last_output(), "");
   EXPECT_EQ(verdict.other_failures(2).others_size(), 0);
+  EXPECT_EQ(verdict.other_failures(2).hint(), "");
+  EXPECT_EQ(verdict.other_failures(2).more_others(), 0);
+}
+
+TEST(RootCause, WorkersThatMusterStoppedAreListedLast) {
+  const SeenFailure cause = Code(3, 7, 2);
+  SeenFailure stopped = Signal(5, 15, 3);
+  stopped.failure.set_after_our_signal(true);
+  v1::Verdict verdict;
+  SetRootCause(cause.failure, RefsTo({stopped, cause, Code(9, 1, 4)}), &verdict);
+  ASSERT_EQ(verdict.other_failures_size(), 2);
+  EXPECT_EQ(verdict.other_failures(0).rank(), 9);
+  EXPECT_EQ(verdict.other_failures(1).rank(), 5);
+  EXPECT_TRUE(verdict.other_failures(1).after_our_signal());
 }
 
 TEST(RootCause, AThousandFailuresMakeABoundedVerdict) {
