@@ -71,9 +71,9 @@ inline constexpr Subcommand kSubcommands[] = {
      .options = RunOptions,
      .usage = "[options] [--] SCRIPT [ARGS]",
      .summary =
-         "Run one node of a job; the same command on every node. The nodes find each other at the address of "
-         "the primary, which comes from the platform (CLUSTER_SPEC) or from options, agree on ranks, start "
-         "their workers, and restart all of them when a worker or a node fails."},
+         "Run one node of a job; the same command on every node. The nodes connect to one of them, the primary, "
+         "whose address comes from the platform (Vertex AI, Slurm, Kubernetes and others) or from options. They "
+         "agree on ranks, start their workers, and restart all of them when a worker or a node fails."},
     {.name = "local",
      .kind = CommandKind::kStarts,
      .run = LocalCommand,
@@ -88,8 +88,8 @@ inline constexpr Subcommand kSubcommands[] = {
      .options = EnvOptions,
      .usage = "[--json] [--check] [options]",
      .summary =
-         "Show what was found, where, and the settings that follow from it; with --check, look for problems. "
-         "Starts nothing."},
+         "Show what muster run would do here: platform, rank, workers, and each setting with its origin; with "
+         "--check, look for problems. Starts nothing."},
     {.name = "hostfile",
      .kind = CommandKind::kShows,
      .run = HostfileCommand,
@@ -103,7 +103,8 @@ inline constexpr Subcommand kSubcommands[] = {
      .help = CoordinatorHelp,
      .options = CoordinatorCommandOptions,
      .usage = "--nnodes N|MIN:MAX [options]",
-     .summary = "Run the coordinator alone, for jobs in which every node may be lost."},
+     .summary = "Run the coordinator by itself instead of in the primary, so that the job survives the loss of "
+                "any node."},
     {.name = "version",
      .kind = CommandKind::kShows,
      .run = VersionCommand,

@@ -13,7 +13,6 @@ namespace {
 
 constexpr char kListen[] = "listen";
 constexpr char kListenVariable[] = "MUSTER_LISTEN";
-constexpr char kDefaultListen[] = "29400";
 
 // Removes the variables of options that the coordinator does not have: in a pod they may describe a node.
 Environment WithoutNodeVariables(Environment environment) {
@@ -34,14 +33,15 @@ absl::StatusOr<RunPlan> PlanCoordinator(CommandLine line, const Environment& env
   const auto listen = line.given.find(kListen);
   const bool given = listen != line.given.end();
   const bool by_variable = !given && IsSet(environment, kListenVariable);
-  Setting<std::string> where{kDefaultListen, Origin::kDefault, "--listen", kDefaultListen};
+  const std::string fallback(FindOption(CoordinatorCommandOptions(), kListen)->reader.fallback);
+  Setting<std::string> where{fallback, Origin::kDefault, "--listen", fallback};
   if (given) where = {listen->second, Origin::kFlag, "--listen", listen->second};
   if (by_variable) {
     const std::string& text = environment.at(kListenVariable);
     where = {text, Origin::kMusterVariable, kListenVariable, text};
   }
   const absl::StatusOr<HostPort> address = ParseListen(where.value);
-  if (!address.ok()) return Fault(where, std::string(AsStd(address.status().message())));
+  if (!address.ok()) return WrongValue(where, std::string(AsStd(address.status().message())));
   line.given.erase(kListen);
   if (line.given.count("nnodes") == 0 && !IsSet(environment, "MUSTER_NNODES") &&
       !IsSet(environment, "PET_NNODES")) {
@@ -59,15 +59,16 @@ absl::StatusOr<RunPlan> PlanCoordinator(CommandLine line, const Environment& env
 std::string CoordinatorHelp() {
   std::string out = R"(Usage: muster coordinator --nnodes N|MIN:MAX [options]
 
-Runs the coordinator of a job alone, so that every node can be lost. The nodes
-run: muster run --coordinator HOST:PORT --nnodes ... SCRIPT
+Runs the coordinator of a job by itself, so that the job survives the loss of
+any node. It decides when the nodes start their workers; each such start is a
+round. The nodes run: muster run --coordinator HOST:PORT --nnodes ... SCRIPT
 
 The coordinator stores nothing on disk. When it is killed and restarted with the
 same options, it learns the state of the job from the nodes. If that takes less
 than two thirds of the lease, the workers keep running; else the group restarts
 once the coordinator is back. A --lease of 2m gives a cluster the time to
 reschedule it. Its exit code is the job's. Set the restart policy here, not on
-the nodes; only --progress-file is set on the nodes, since they see that file.
+the nodes; only --progress-file is set on the nodes, which see that file.
 
 If nodes have no --node-rank, the first round waits for one lease and a second:
 nodes that cannot be reached may still be running an earlier round.
@@ -75,6 +76,7 @@ nodes that cannot be reached may still be running an earlier round.
   muster coordinator --nnodes 2:4 --rdzv-id job1 --listen 29400 --lease 2m
   muster run --coordinator c.example:29400 --nnodes 2:4 --rdzv-id job1 train.py
 )";
+  AppendTimeSyntax(&out);
   const auto& table = CoordinatorCommandOptions();
   AppendGroup(table, Group::kOther, "Address", &out);
   AppendGroup(table, Group::kMembership, kMembershipTitle, &out);
@@ -82,7 +84,8 @@ nodes that cannot be reached may still be running an earlier round.
   AppendGroup(table, Group::kTimes, kTimesTitle, &out);
   AppendGroup(table, Group::kOutput, "Output", &out);
   out += R"(
-MUSTER_TOKEN and MUSTER_LOG_LEVEL apply as for muster run.
+Each option can also be set by a variable: --nnodes by MUSTER_NNODES. The
+variables MUSTER_TOKEN and MUSTER_LOG_LEVEL apply as for muster run.
 )";
   return out;
 }

@@ -1,6 +1,7 @@
 // `muster env` prints the plan of `muster run` with the origin of each value, or with --check the problems found.
 // Starts nothing.
 #include "cli/commands/commands.h"
+#include "cli/commands/help.h"
 #include "cli/env/env_check.h"
 #include "cli/env/env_probe.h"
 #include "cli/env/env_report.h"
@@ -11,25 +12,39 @@ namespace muster::cli {
 
 const std::vector<OptionSpec>& EnvOptions() {
   static const auto* const table =
-      WithRunOptions({{"json", "", Group::kOther, kOwn, "Print one JSON object."},
-                      {"check", "", Group::kOther, kOwn, "Check this node for problems."}});
+      WithRunOptions({{"json", "", Group::kOther, kOwn, "Print one JSON object instead of a table."},
+                      {"check", "", Group::kOther, kOwn, "Look for problems, and print only these checks."}});
   return *table;
 }
 
 std::string EnvHelp() {
-  return R"(Usage: muster env [--json] [--check] [options of muster run]
+  std::string out = R"(Usage: muster env [--json] [--check] [options of muster run] [SCRIPT]
 
-Prints what was found and where, and the settings that follow from it: platform,
-primary, rank of this node, interpreter, accelerators, and each setting with its
-origin. Starts nothing and connects to nothing. Values of variables whose names
-look like secrets are masked. --json prints one JSON object.
+Shows what muster run would do here with the same options: the platform that was
+found, the primary (the node to which the others connect), the rank of this
+node, the Python interpreter, the accelerators, and each setting with its
+origin. Starts nothing and, without --check, connects to nothing. Values of
+variables whose names look like secrets are masked.
+
+  muster env                                the settings, as a table
+  muster env --nproc-per-node gpu --lease 5s
+                                            with these options of muster run
+  muster env --check train.py               the problems, for this script
 
 --check looks for problems: it resolves the primary's name, connects to its port
 and compares its clock, compares the numbers of workers and accelerators, and
-checks /dev/shm and what the kernel kills when memory runs out. Exit codes: 0 no
-problem found; 69 the primary cannot be reached or refuses this node; 64 wrong
-command line; 65 what the platform provides cannot be read; 1 other problems.
+checks /dev/shm and what the kernel kills when memory runs out.
 )";
+  AppendGroup(EnvOptions(), Group::kOther, "In addition to the options of muster run", &out);
+  out += R"(
+Exit codes:
+  0    no problem found
+  1    a problem was found, other than those below
+  64   wrong command line
+  65   wrong environment: a variable, or what the platform provides
+  69   with --check: the primary cannot be reached, or refuses this node
+)";
+  return out;
 }
 
 int EnvCommand(const Invocation& invocation) {

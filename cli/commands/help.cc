@@ -1,9 +1,16 @@
 #include "cli/commands/help.h"
 
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "agent/discovery/sources.h"
+#include "base/duration.h"
 #include "base/status_macros.h"
 #include "cli/commands/platform_defaults.h"
+#include "cli/options/values.h"
 
 namespace muster::cli {
 namespace {
@@ -52,6 +59,19 @@ void AppendWrapped(std::string_view text, size_t column, size_t at, std::string*
   out->push_back('\n');
 }
 
+std::string HelpOf(const OptionSpec& spec) {
+  constexpr char kDefault[] = "Default: ";
+  const std::string text = WithPlatformDefaults(spec.help);
+  const size_t at = std::min(text.find(kDefault), text.size());
+  std::vector<absl::string_view> parts = {absl::string_view(text).substr(0, at), spec.reader.limits,
+                                          absl::string_view(text).substr(at)};
+  const std::string fallback = absl::StrCat(kDefault, AsAbsl(spec.reader.fallback), ".");
+  if (!spec.reader.fallback.empty()) parts.emplace_back(fallback);
+  for (absl::string_view& part : parts) part = absl::StripAsciiWhitespace(part);
+  parts.erase(std::remove(parts.begin(), parts.end(), ""), parts.end());
+  return absl::StrJoin(parts, " ");
+}
+
 void AppendGroup(const std::vector<OptionSpec>& table, Group group, const char* title, std::string* out) {
   absl::StrAppend(out, "\n", title, ":\n");
   for (const OptionSpec& spec : table) {
@@ -60,9 +80,28 @@ void AppendGroup(const std::vector<OptionSpec>& table, Group group, const char* 
     if (spec.shorthand != 0) absl::StrAppend(&head, "-", std::string(1, spec.shorthand), ", ");
     absl::StrAppend(&head, "--", AsAbsl(spec.name));
     if (!spec.is_switch()) absl::StrAppend(&head, " ", AsAbsl(spec.value));
-    std::string text = WithPlatformDefaults(spec.help);
-    if (!spec.reader.fallback.empty()) absl::StrAppend(&text, " Default: ", AsAbsl(spec.reader.fallback), ".");
-    AppendRow(head, text, out);
+    AppendRow(head, HelpOf(spec), out);
+  }
+}
+
+void AppendTimeSyntax(std::string* out) {
+  out->push_back('\n');
+  AppendWrapped(
+      absl::StrCat("A TIME is in seconds, or has a unit: 500ms, 20s, 5m, 1h. It is at most ",
+                   muster::FormatDuration(kTimes.most), ", and may be 0 unless the option says otherwise."),
+      0, 0, out);
+}
+
+void AppendSources(std::string* out) {
+  out->push_back('\n');
+  AppendWrapped(
+      "Sources (for --source), in the order in which they are tried; in parentheses the variable or file by which "
+      "each is recognized:",
+      0, 0, out);
+  for (const discovery::Source& source : discovery::Sources()) {
+    const bool same = source.shown_as == std::string_view(source.evidence);
+    AppendRow(absl::StrCat("  ", source.name),
+              same ? source.shown_as : absl::StrCat(source.shown_as, " (", source.evidence, ")"), out);
   }
 }
 

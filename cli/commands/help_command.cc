@@ -3,6 +3,7 @@
 #include "base/problem.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
+#include "cli/commands/platform_defaults.h"
 
 namespace muster::cli {
 namespace {
@@ -28,9 +29,9 @@ Usage: muster COMMAND ...
   AppendCommands(CommandKind::kStarts, &out);
   AppendCommands(CommandKind::kShows, &out);
   out += R"text(
-"muster COMMAND --help" shows the options. A link to muster named torchrun or
-deepspeed takes the options of that program. To complete options in the shell:
-eval "$(muster run --print-completion bash)", or zsh.
+"muster COMMAND --help" shows the options of a command. A link to muster named
+torchrun or deepspeed takes the options of that program. To complete options in
+the shell: eval "$(muster run --print-completion bash)", or zsh.
 
 Exit codes:
   0          every worker exited 0
@@ -44,6 +45,10 @@ Exit codes:
   126, 127   the program is not executable; not found
   130        cancelled at the terminal
 )text";
+  out.push_back('\n');
+  AppendWrapped(WithPlatformDefaults("Where a platform retries a job only after a certain exit code, that code "
+                                     "replaces 69 and 75: @RETRY_CODES@ (see muster run --retryable-exit-code)."),
+                0, 0, &out);
   return out;
 }
 

@@ -34,9 +34,11 @@
 #include "base/status_macros.h"
 #include "base/thread.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/help.h"
 #include "cli/commands/local_console.h"
 #include "cli/commands/startup_signals.h"
 #include "cli/options/exit_codes.h"
+#include "cli/options/option_readers.h"
 #include "cli/plan/launch.h"
 #include "cli/plan/local_plan.h"
 #include "cli/plan/machine.h"
@@ -294,7 +296,8 @@ class LocalJob {
 
 const std::vector<OptionSpec>& LocalOptions() {
   static const auto* const table =
-      WithRunOptions({{"nodes", "N", Group::kOther, kOwn, "Number of nodes to start on this machine. Required."}});
+      WithRunOptions({{"nodes", "N", Group::kOther, kOwn, "Number of nodes to start on this machine. Required.",
+                       ValueReader{{}, {}, FromTo(kLocalNodeCounts)}}});
   return *table;
 }
 
@@ -309,10 +312,12 @@ of the first node whose exit code is not 0.
 
   muster local --nodes 3 --nproc-per-node 2 train.py --epochs 2
 
---nodes N is required. All options of muster run (see muster run --help) are
-accepted, except those that set the membership. --nnodes MIN:MAX is accepted;
-nodes above MAX are spares. As on a platform, --max-restarts defaults to 3.
+All options of muster run (see muster run --help) are accepted, except those of
+its group Membership, which muster local sets itself; of these only --nnodes and
+--rdzv-id are accepted. With --nnodes MIN:MAX, nodes above MAX are spares: they
+wait to replace a lost node. As on a platform, --max-restarts defaults to 3.
 )";
+  AppendGroup(LocalOptions(), Group::kOther, "In addition to the options of muster run", &out);
   return out;
 }
 

@@ -220,7 +220,13 @@ Runs this node's workers of a job. All arguments after SCRIPT are passed to it.
   COMMAND train.py                              in a container on every node
   COMMAND --nproc-per-node gpu train.py         on one machine, all its GPUs
   COMMAND --nnodes 2 --node-rank 1 --master-addr A train.py
+                          on node 1 of 2; A is the name or address of node 0
   COMMAND --nnodes 2:4 --rdzv-endpoint A:29400 --rdzv-id job1 train.py
+                          on each of 2 to 4 nodes; A is one of them
+
+The nodes connect to one of them, the primary. When enough nodes are ready, it
+starts the workers of all of them; each such start is a round. A node that is
+ready but not needed in the round is a spare, and replaces a lost node.
 )",
                              {{"COMMAND", AsAbsl(command)}});
   out += R"(
@@ -229,8 +235,14 @@ options of torchrun by PET_NODE_RANK, too. The command line takes precedence,
 then MUSTER_, then PET_, then the platform. Names of options may be written with
 dashes or underscores.
 )";
+  AppendTimeSyntax(&out);
   AppendOptions(&out);
+  AppendSources(&out);
   AppendVariables(&out);
+  out += R"(
+"muster env" shows the settings that result on this machine, and their origins;
+it takes the same options. "muster --help" lists the exit codes.
+)";
   return out;
 }
 

@@ -4,17 +4,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "agent/discovery/sources.h"
+#include "base/duration.h"
 #include "base/status_macros.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
 #include "cli/options/nearest.h"
+#include "cli/options/settings.h"
 #include "cli/options/values.h"
 
 namespace muster::cli {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -126,11 +134,11 @@ TEST(CommandLineTest, ListenAddressesAreHostsOrPorts) {
     EXPECT_EQ(ParseListen(port)->port, 29401) << port;
   }
   EXPECT_EQ(ParseListen("0")->port, 0);
-  for (const char* host : {"node0", "localhost", "127.0.0.1", "::1", "[::1]"}) {
+  for (const char* host : {"localhost", "127.0.0.1", "::1", "[::1]"}) {
     EXPECT_EQ(ParseListen(host)->port, kDefaultRendezvousPort) << host;
   }
-  for (const char* neither : {"70000", ":70000", "29400x", "29400 ", " 29400", "-1", "+1", "1.2.3", "0x7300",
-                              "29400:29401:1", "", ":", "node0:70000"}) {
+  for (const char* neither : {"foo", "node0", "29400x", "70000", ":70000", "29400 ", " 29400", "-1", "+1", "1.2.3",
+                              "0x7300", "29400:29401:1", "", ":", "node0:70000"}) {
     EXPECT_FALSE(ParseListen(neither).ok()) << neither;
   }
 }
@@ -155,6 +163,10 @@ TEST(CommandLineTest, HelpIsAskedForOnlyBeforeTheScript) {
   EXPECT_TRUE(Parsed({"--help"}).help);
   EXPECT_TRUE(Parsed({"-h"}).help);
   EXPECT_FALSE(Parsed({"t.py", "--help"}).help);
+}
+
+std::string OnOneLine(const std::string& text) {
+  return absl::StrJoin(absl::StrSplit(text, absl::ByAnyChar(" \n"), absl::SkipEmpty()), " ");
 }
 
 std::vector<std::string> TooWide(const std::string& text) {
@@ -186,6 +198,39 @@ TEST(HelpTest, FitsIntoEightyColumns) {
   for (const std::string& text : {MainHelp(), RunHelp(), RunHelp("torchrun"), DeepspeedHelp(), LocalHelp(),
                                   EnvHelp(), HostfileHelp(), CoordinatorHelp()})
     EXPECT_THAT(TooWide(text), IsEmpty());
+}
+
+// Of a "from A to B" in the error for an invalid value, A and B are in the option's help. The limits that all
+// times share are in the paragraph on times.
+TEST(HelpTest, NamesTheLimitsThatErrorsName) {
+  const std::regex limits(R"(from (\S+) to ([^\s,;]+))");
+  EXPECT_THAT(OnOneLine(RunHelp()), HasSubstr("A TIME is in seconds"));
+  EXPECT_THAT(OnOneLine(RunHelp()), HasSubstr(absl::StrCat("at most ", muster::FormatDuration(kTimes.most))));
+  int named = 0;
+  for (const OptionSpec& spec : RunOptions()) {
+    const std::string name(spec.name);
+    const auto line =
+        ParseCommandLine(RunOptions(), {"--" + name + (spec.is_switch() ? "" : "=no value"), "t.py"});
+    const std::string error(AsStd(ReadSettings(*line, {}).status().message()));
+    const std::string help = HelpOf(spec);
+    for (std::sregex_iterator at(error.begin(), error.end(), limits), end; at != end; ++at) {
+      ++named;
+      const std::string low = (*at)[1], high = (*at)[2];
+      if (high != muster::FormatDuration(kTimes.most)) {
+        EXPECT_THAT(help, HasSubstr(low + " to " + high)) << name;
+      } else if (low != "0") {
+        EXPECT_THAT(help, ContainsRegex("[Aa]t least " + low)) << name;
+      }
+    }
+  }
+  EXPECT_GT(named, 30);
+}
+
+TEST(HelpTest, ListsTheSourcesWithTheirMeaning) {
+  const std::string help = RunHelp();
+  for (const discovery::Source& source : discovery::Sources()) {
+    EXPECT_THAT(help, ContainsRegex(absl::StrCat("\n  ", source.name, " +", source.shown_as))) << source.name;
+  }
 }
 
 TEST(HelpTest, NamesEveryOptionAndItsValue) {

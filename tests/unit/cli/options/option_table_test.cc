@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/help.h"
 #include "cli/options/option_readers.h"
 
 namespace muster::cli {
@@ -16,6 +17,7 @@ namespace {
 
 using ::testing::ContainsRegex;
 using ::testing::Each;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -73,14 +75,15 @@ TEST(OptionTable, TheHelpEndsWithTheDefault) {
   const std::string help =
       absl::StrJoin(absl::StrSplit(RunHelp(), absl::ByAnyChar(" \n"), absl::SkipEmpty()), " ");
   for (const OptionSpec& spec : RunOptions()) {
+    EXPECT_THAT(help, HasSubstr(HelpOf(spec))) << spec.name;
     if (spec.reader.fallback.empty()) continue;
-    const std::string all = absl::StrCat(AsAbsl(spec.help), " Default: ", AsAbsl(spec.reader.fallback), ".");
-    EXPECT_THAT(help, HasSubstr(all)) << spec.name;
+    EXPECT_THAT(HelpOf(spec), EndsWith(absl::StrCat(" Default: ", AsAbsl(spec.reader.fallback), ".")))
+        << spec.name;
   }
 }
 
 TEST(OptionTable, NoMarkIsLeftInTheHelp) {
-  for (const std::string& help : {RunHelp(), CoordinatorHelp()})
+  for (const std::string& help : {MainHelp(), RunHelp(), CoordinatorHelp()})
     EXPECT_THAT(help, Not(ContainsRegex("@[A-Z_]+@")));
 }
 
@@ -92,6 +95,14 @@ TEST(OptionTable, TheCoordinatorHasTheOptionsOfTheJob) {
   EXPECT_TRUE(IsRestartPolicyOption("exclude-after"));
   EXPECT_FALSE(IsRestartPolicyOption("preflight"));
   EXPECT_FALSE(IsRestartPolicyOption("lease"));
+}
+
+// It belongs to no platform: its own command line alone decides.
+TEST(OptionTable, TheCoordinatorsHelpPromisesNoPlatformsDefaults) {
+  for (const OptionSpec& spec : CoordinatorCommandOptions()) {
+    if (spec.name == "log-streams") continue;  // of the platform on which it runs
+    EXPECT_THAT(HelpOf(spec), Not(ContainsRegex("platform|Slurm|Vertex"))) << spec.name;
+  }
 }
 
 TEST(Subcommands, AreFoundByNameAndInternalOnesAreNotListed) {
