@@ -66,7 +66,7 @@ std::string HelpOf(const OptionSpec& spec) {
   std::vector<absl::string_view> parts = {absl::string_view(text).substr(0, at), spec.reader.limits,
                                           absl::string_view(text).substr(at)};
   const std::string fallback = absl::StrCat(kDefault, AsAbsl(spec.reader.fallback), ".");
-  if (!spec.reader.fallback.empty()) parts.push_back(fallback);
+  if (!spec.reader.fallback.empty()) parts.emplace_back(fallback);
   for (absl::string_view& part : parts) part = absl::StripAsciiWhitespace(part);
   parts.erase(std::remove(parts.begin(), parts.end(), ""), parts.end());
   return absl::StrJoin(parts, " ");
