@@ -126,7 +126,6 @@ absl::StatusOr<absl::Duration> ClockAhead(const v1::NodeConfig& config) {
 // Ignores agents that connect during the check of our own address.
 class IgnoreStreams : public rendezvous::StreamEvents {
  public:
-  void OnOpened(rendezvous::StreamId, const std::string&) override {}
   void OnStatus(rendezvous::StreamId, const v1::AgentStatus&) override {}
   void OnClosed(rendezvous::StreamId) override {}
 };
