@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/other_failures.h"
-
 namespace muster::rendezvous {
 namespace {
 

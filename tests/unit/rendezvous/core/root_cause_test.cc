@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "rendezvous/core/options.h"
+#include "base/other_failures.h"
 
 namespace muster::rendezvous {
 namespace {
