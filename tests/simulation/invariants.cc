@@ -434,8 +434,7 @@ void Invariants::CheckExitWithoutVerdict(const HostProcess& host, const host::Fi
   if (host.fate.refused_elsewhere && finish.exit_code == kExitRefused) return;
   const bool agents_died =
       host.fate.agents_struck >= host::kMaxAgentRestarts && host.agent_starts.size() >= host::kMaxAgentRestarts;
-  const bool had_no_agent =
-      host.agent == nullptr && host.agent_starts.size() == 1 && host.fate.agents_struck == 1;
+  const bool had_no_agent = host.agent == nullptr && host.agent_starts.size() == 1 && host.fate.agents_struck == 1;
   if (finish.exit_code == kExitFault && (agents_died || had_no_agent)) return;
   Fail(5, absl::StrCat(who, " without a verdict"));
 }
