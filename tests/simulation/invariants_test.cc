@@ -660,7 +660,7 @@ TEST_F(InvariantsTest, Exit70WithoutStruckAgentsIsReported) {
 TEST_F(InvariantsTest, Exit70WithoutAFirstAgentIsLawfulOnlyThen) {
   b_.host.agent = nullptr;
   b_.host.agent_starts.resize(1);
-  b_.host.agents_struck = 1;
+  b_.host.fate.agents_struck = 1;
   invariants_.OnFinish(b_.host, FinishOf(70, "cannot start the first agent"));
   ExpectLawful();
   b_.host.agent_starts.resize(2);
