@@ -31,8 +31,6 @@
 
 namespace muster::host {
 
-inline constexpr int kSpawnRefused = 126;  // exit code of a worker for which no process could be created
-
 class WorkerGroup {
  public:
   // Everything that is passed as a pointer must outlive this object. The core is only queried.
