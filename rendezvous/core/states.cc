@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/exit_codes.h"
+#include "base/takeover.h"
 #include "rendezvous/core/drain.h"
 #include "rendezvous/core/job.h"
 #include "rendezvous/core/recovery.h"
@@ -39,7 +40,8 @@ bool AbsentMembersAreOverdue(BootTime now, const Job& job) {
 }
 
 bool NobodyJoined(BootTime now, const Job& job) {
-  return job.hosts.empty() && now >= job.succession.epoch_start() + job.options.join_timeout;
+  return job.hosts.empty() &&
+         now >= job.succession.epoch_start() + JoinLimit(job.options.join_timeout, job.options.lease);
 }
 
 // ---- rounds -------------------------------------------------------------------------------------------------
@@ -116,8 +118,8 @@ std::string_view Name(State state) {
 const std::vector<Transition>& Transitions() {
   using S = State;
   static const std::vector<Transition> table = {
-      {S::kRecovering, S::kGathering, "a status",
-       "no node reports a round; all places, or MAX nodes, are ready", "WAIT", AllAreHere},
+      {S::kRecovering, S::kGathering, "a status", "no node reports a round; all places, or MAX nodes, are ready",
+       "WAIT", AllAreHere},
       {S::kRecovering, S::kGathering, "time passed",
        "no node reports a round; lease and margin have passed since the start", "WAIT", EarlierLeasesHaveEnded},
       {S::kRecovering, S::kRunning, "a status", "all members report the greatest round and run it",
@@ -128,8 +130,8 @@ const std::vector<Transition>& Transitions() {
       {S::kRecovering, S::kDraining, "time passed",
        "lease and margin since the last member attached, or --rejoin-timeout if all attached ones succeeded",
        "STOP", AbsentMembersAreOverdue},
-      {S::kRecovering, S::kVerdict, "a status", "every member of the greatest round succeeded",
-       "VERDICT 0", AllSucceeded},
+      {S::kRecovering, S::kVerdict, "a status", "every member of the greatest round succeeded", "VERDICT 0",
+       AllSucceeded},
       {S::kRecovering, S::kVerdict, "a status", "it reports a verdict, or a cancellation", "VERDICT",
        IsKnownOrCancelled},
       {S::kRecovering, S::kVerdict, "time passed", "no node joined within --join-timeout (separate coordinator)",
