@@ -123,8 +123,8 @@ void AgentCore::OnHostSwept(BootTime now, Effects* out) {
   if (finished_ || host_gone_) return;
   host_gone_ = true;
   gone_deadline_ = now + kGoneLimit;
-  Say(Severity::kInfo, absl::StrCat("all processes that muster (pid ", host_.host_pid(), ") started have ended"),
-      out);
+  Say(Severity::kInfo,
+      absl::StrCat("every process of muster (pid ", host_.host_pid(), ") that could be found has ended"), out);
   const bool left = host_.leave().signal() != 0 && host_.phase() == v1::HOST_PHASE_IDLE;
   if (left || host_.flushed()) {  // the host ended in order, so the coordinator need not be told
     Leave("the main process has ended in order", out);
