@@ -13,6 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 using Words = std::vector<std::string>;
 using Given = std::map<std::string, std::string>;
@@ -118,10 +119,10 @@ TEST_F(Deepspeed, ImpossibleOptionsAreNamed) {
 // As under `muster run --hostfile`: exit code 65.
 TEST_F(Deepspeed, AnUnusableHostfileIsAFaultOfTheEnvironment) {
   EXPECT_TRUE(absl::IsFailedPrecondition(Try({"--hostfile", "nowhere", "t.py"}).status()));
-  EXPECT_THAT(Error({"--hostfile", "nowhere", "t.py"}), testing::StartsWith("--hostfile nowhere"));
+  EXPECT_THAT(Error({"--hostfile", "nowhere", "t.py"}), StartsWith("--hostfile nowhere"));
   files_["bad"] = "a slots=many\n";
   EXPECT_TRUE(absl::IsFailedPrecondition(Try({"--hostfile", "bad", "t.py"}).status()));
-  EXPECT_THAT(Error({"--hostfile", "bad", "t.py"}), testing::StartsWith("bad: line 1"));
+  EXPECT_THAT(Error({"--hostfile", "bad", "t.py"}), StartsWith("bad: line 1"));
 }
 
 TEST_F(Deepspeed, ItsFilesVariablesReachWorkersOfSeveralHosts) {
