@@ -17,4 +17,8 @@ absl::Duration LeaseForNodes(int nodes) {
   return std::max(kDefaultLease, absl::Ceil(takeover * 3 / 2, kStep));
 }
 
+absl::Duration JoinLimit(absl::Duration join_timeout, absl::Duration lease) {
+  return std::max(join_timeout, lease > absl::ZeroDuration() ? lease : kDefaultLease);
+}
+
 }  // namespace muster

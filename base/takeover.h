@@ -17,4 +17,9 @@ inline constexpr absl::Duration kReconnectSpacing = absl::Milliseconds(2);
 // running, and every node must have reached it.
 absl::Duration LeaseForNodes(int nodes);
 
+// How long the two sides of a job that has not begun wait for each other: --join-timeout, but at least a lease
+// (kDefaultLease in a job without one), since a coordinator that has just started decides nothing for that long
+// unless all nodes are there.
+absl::Duration JoinLimit(absl::Duration join_timeout, absl::Duration lease);
+
 }  // namespace muster

@@ -16,6 +16,7 @@
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
 #include "base/proc/process_setup.h"
+#include "base/signal_name.h"
 #include "base/status_macros.h"
 #include "base/waiting_line.h"
 #include "rendezvous/coordinator_service.h"
@@ -43,7 +44,8 @@ void OnGrpcLog(const std::string& line) {
 // Lives on the loop thread.
 class CoordinatorProcess {
  public:
-  CoordinatorProcess(const v1::NodeConfig& config, Severity log_level) : config_(config), log_level_(log_level) {}
+  CoordinatorProcess(const v1::NodeConfig& config, Severity log_level, const sigset_t& ignored)
+      : config_(config), log_level_(log_level), ignored_(ignored) {}
   ~CoordinatorProcess() {
     service_.reset();
     if (signal_fd_ >= 0) close(signal_fd_);
@@ -99,13 +101,16 @@ class CoordinatorProcess {
     Serve();
   }
 
+  // As in `muster run`: each of these asks for the end, unless it was ignored at the start (nohup, a shell's
+  // background job).
   absl::Status WatchSignals() {
     sigset_t handled;
     sigemptyset(&handled);
-    for (const int one : {SIGTERM, SIGINT}) sigaddset(&handled, one);
+    for (const int one : {SIGTERM, SIGHUP, SIGQUIT, SIGINT}) {
+      if (sigismember(&ignored_, one) != 1) sigaddset(&handled, one);
+    }
     const sigset_t all = AllButFaults();
     sigprocmask(SIG_SETMASK, &all, nullptr);
-    for (const int ignored : {SIGHUP, SIGQUIT, SIGPIPE}) signal(ignored, SIG_IGN);
     signal_fd_ = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signal_fd_ < 0) return absl::ErrnoToStatus(errno, "creating a descriptor for signals");
     loop_.Watch(signal_fd_, EPOLLIN, [this](uint32_t) { OnSignal(); });
@@ -115,10 +120,11 @@ class CoordinatorProcess {
   void OnSignal() {
     signalfd_siginfo info;
     if (read(signal_fd_, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) return;
-    const bool terminated = info.ssi_signo == SIGTERM;
-    end_.signal = terminated ? 0 : SIGINT;
-    Finish(terminated ? kExitLeft : kExitCancelled,
-           std::string(terminated ? "SIGTERM" : "SIGINT") +
+    const int number = static_cast<int>(info.ssi_signo);
+    const bool cancelled = number == SIGINT;
+    end_.signal = cancelled ? SIGINT : 0;
+    Finish(cancelled ? kExitCancelled : kExitLeft,
+           DescribeSignal(number) +
                ": the job continues if a coordinator is started again at this address within the lease");
   }
 
@@ -176,6 +182,7 @@ class CoordinatorProcess {
 
   const v1::NodeConfig& config_;
   const Severity log_level_;
+  const sigset_t ignored_;  // when this process started
   Writer writer_;
   EventLoop loop_;
   std::unique_ptr<CoordinatorService> service_;
@@ -190,8 +197,8 @@ class CoordinatorProcess {
 
 }  // namespace
 
-CoordinatorEnd RunCoordinator(const v1::NodeConfig& config, Severity log_level) {
-  return CoordinatorProcess(config, log_level).Run();
+CoordinatorEnd RunCoordinator(const v1::NodeConfig& config, Severity log_level, const sigset_t& ignored) {
+  return CoordinatorProcess(config, log_level, ignored).Run();
 }
 
 }  // namespace muster::rendezvous

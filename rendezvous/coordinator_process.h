@@ -3,6 +3,8 @@
 // the restart is quick enough for the lease.
 #pragma once
 
+#include <signal.h>
+
 #include "base/note.h"
 #include "muster/v1/host.pb.h"
 
@@ -14,8 +16,8 @@ struct CoordinatorEnd {
 };
 
 // config: the job's settings; `primary` is the address to listen on. Returns when the job has ended and every node
-// has been told, or after a signal. Exit codes: the verdict's; 75 after SIGTERM; 130 after SIGINT, with `signal`
-// set; 69 if it cannot listen. Call while the process has one thread.
-CoordinatorEnd RunCoordinator(const v1::NodeConfig& config, Severity log_level);
+// has been told, or after a signal that is not in `ignored`. Exit codes: the verdict's; 75 after SIGTERM, SIGHUP
+// or SIGQUIT; 130 after SIGINT, with `signal` set; 69 if it cannot listen. Call while the process has one thread.
+CoordinatorEnd RunCoordinator(const v1::NodeConfig& config, Severity log_level, const sigset_t& ignored);
 
 }  // namespace muster::rendezvous

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
+#include "base/takeover.h"
 
 namespace muster::agent {
 namespace {
@@ -122,8 +123,8 @@ void AgentCore::OnHostSwept(BootTime now, Effects* out) {
   if (finished_ || host_gone_) return;
   host_gone_ = true;
   gone_deadline_ = now + kGoneLimit;
-  Say(Severity::kInfo, absl::StrCat("all processes that muster (pid ", host_.host_pid(), ") started have ended"),
-      out);
+  Say(Severity::kInfo,
+      absl::StrCat("every process of muster (pid ", host_.host_pid(), ") that could be found has ended"), out);
   const bool left = host_.leave().signal() != 0 && host_.phase() == v1::HOST_PHASE_IDLE;
   if (left || host_.flushed()) {  // the host ended in order, so the coordinator need not be told
     Leave("the main process has ended in order", out);
@@ -286,7 +287,7 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
   }
   if (directive.protocol() != kProtocol) return OnOtherProtocol(now, directive.protocol(), out);
   if (!IsNewer(directive)) return;
-  if (link_.TakeReturn()) {
+  if (link_.TakeReturn() && !config_.single_node()) {
     Say(Severity::kInfo,
         absl::StrCat("agent ", host_.agent_number(), " has reconnected to the coordinator at ",
                      ToString(config_.primary())),
@@ -461,6 +462,7 @@ void AgentCore::OnTick(BootTime now, Effects* out) {
 // ---- without a coordinator ----------------------------------------------------------------------------------
 
 std::string AgentCore::NameOfCoordinator() const {
+  if (config_.single_node()) return "this node's own coordinator";
   return absl::StrCat(TitleOfCoordinator(config_), " at ", ToString(config_.primary()));
 }
 
@@ -496,7 +498,8 @@ void AgentCore::WatchCoordinator(BootTime now, Effects* out) {
 }
 
 absl::Duration AgentCore::CoordinatorTimeout() const {
-  return absl::Milliseconds(link_.ever_up() ? config_.coordinator_timeout_ms() : config_.join_timeout_ms());
+  if (link_.ever_up()) return absl::Milliseconds(config_.coordinator_timeout_ms());
+  return JoinLimit(absl::Milliseconds(config_.join_timeout_ms()), LeaseDuration());
 }
 
 const char* AgentCore::OptionOfCoordinatorTimeout() const {
@@ -513,14 +516,17 @@ std::string AgentCore::WhyNoCoordinator() const {
 }
 
 void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
+  if (config_.single_node()) return;  // it lives in this process
   const bool joining = !link_.ever_up();
   const absl::Duration limit = CoordinatorTimeout();
+  const bool raised = joining && limit > absl::Milliseconds(config_.join_timeout_ms());
   const absl::Duration silence = joining ? now - FromBootNanos(memory_.joined_boot_ns()) : link_.unheard();
   // While the host is being ended giving up would have no effect: TellHost sends it nothing any more.
   if (silence < limit || ending_host_) return;
   const bool observer = config_.role() == v1::ROLE_OBSERVER;
   ExitAlone(now, observer && !joining ? 0 : kExitUnavailable,
-            absl::StrCat("gave up after ", absl::FormatDuration(limit), " (", OptionOfCoordinatorTimeout(), "): ",
+            absl::StrCat("gave up after ", absl::FormatDuration(limit), " (", OptionOfCoordinatorTimeout(),
+                         raised ? ", at least the lease" : "", "): ",
                          link_.why_down().empty() ? absl::StrCat("no answer from ", NameOfCoordinator())
                                                   : link_.why_down()),
             out);

@@ -85,8 +85,8 @@ class Reader {
   Reader(const Environment& environment, const HostfileOptions& options, std::string source)
       : environment_(environment), options_(options), source_(std::move(source)) {}
 
-  Reading Run(std::string_view text, std::optional<int> node_rank) {
-    ASSIGN_OR_RETURN(all_, ParseHostfile(source_, text));
+  Reading Run(std::vector<HostSlots> all, std::optional<int> node_rank) {
+    all_ = std::move(all);
     ASSIGN_OR_RETURN(hosts_, FilterHosts(all_, options_.include, options_.exclude));
     ClusterView view;
     ASSIGN_OR_RETURN(view.node_rank, Place(node_rank));
@@ -161,18 +161,29 @@ class Reader {
 
 }  // namespace
 
-Reading ReadHostfile(const Evidence& evidence, const HostfileOptions& options, std::optional<int> node_rank) {
-  const std::string path = options.path.empty() ? kDefaultHostfile : options.path;
-  const absl::StatusOr<std::string> text = evidence.read_file(path, kMaxHostfileBytes);
-  if (absl::IsNotFound(text.status()) && options.path.empty()) return std::nullopt;
+absl::StatusOr<std::optional<std::vector<HostSlots>>> LoadHostfile(const FileReader& read_file,
+                                                                   const std::string& path,
+                                                                   const std::string& path_source) {
+  const bool by_default = path.empty();
+  const std::string file = by_default ? kDefaultHostfile : path;
+  const absl::StatusOr<std::string> text = read_file(file, kMaxHostfileBytes);
+  if (absl::IsNotFound(text.status()) && by_default) return std::nullopt;
   if (!text.ok()) {
-    const bool by_default = options.path.empty();
     return UnreadableFile(
-        by_default ? "the default hostfile" : options.path_source, path, text.status(),
+        by_default ? "the default hostfile" : path_source, file, text.status(),
         by_default ? "make it readable, or remove it" : "give another file, or leave the option out");
   }
+  ASSIGN_OR_RETURN(std::vector<HostSlots> hosts, ParseHostfile(file, *text));
+  return std::optional(std::move(hosts));
+}
+
+Reading ReadHostfile(const Evidence& evidence, const HostfileOptions& options, std::optional<int> node_rank) {
+  ASSIGN_OR_RETURN(std::optional<std::vector<HostSlots>> hosts,
+                   LoadHostfile(evidence.read_file, options.path, options.path_source));
+  if (!hosts) return std::nullopt;
+  const std::string path = options.path.empty() ? kDefaultHostfile : options.path;
   ASSIGN_OR_RETURN(std::optional<ClusterView> view,
-                   Reader(evidence.environment, options, path).Run(*text, node_rank));
+                   Reader(evidence.environment, options, path).Run(*std::move(hosts), node_rank));
   if (view) view->evidence = Shown(path);
   return view;
 }

@@ -5,8 +5,10 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "agent/discovery/cluster_view.h"
+#include "agent/discovery/hostfile.h"
 
 namespace muster::discovery {
 
@@ -21,6 +23,12 @@ struct HostfileOptions {
   // empty function: names are not resolved.
   std::function<std::optional<bool>(const std::string& name)> resolves_to_own;
 };
+
+// The hosts of the file `path`; empty: of kDefaultHostfile, if that exists. nullopt: it does not. path_source: the
+// origin of path, for messages. An error has one line.
+absl::StatusOr<std::optional<std::vector<HostSlots>>> LoadHostfile(const FileReader& read_file,
+                                                                   const std::string& path,
+                                                                   const std::string& path_source);
 
 // nullopt: no file was named and the default one does not exist. node_rank, the place among the remaining hosts,
 // identifies this node; without it, the node finds itself by host name or address, then by resolving the names.

@@ -20,6 +20,7 @@
 #include "agent/host/worker_group.h"
 #include "base/check.h"
 #include "base/console/log.h"
+#include "base/exit_codes.h"
 #include "base/io/event_loop.h"
 #include "base/proc/marked.h"
 #include "base/proc/shell_job.h"
@@ -188,7 +189,7 @@ class HostProcess {
     const auto ended = [this](const Ending& ending) { driver_.Feed(&HostCore::OnPreflightEnded, ending); };
     const absl::Status started =
         preflight_.Start(PreflightEnvironment(environment, about_.place, plan_.inherited), ended);
-    if (!started.ok()) ended(Ending{.number = kSpawnRefused, .error_text = std::string(AsStd(started.message()))});
+    if (!started.ok()) ended(Ending{.number = kExitFault, .error_text = std::string(AsStd(started.message()))});
   }
 
   void Apply(const GatherPreflightOutput&) { AwaitPreflightOutput(EventLoop::Now() + kLastOutputLimit); }

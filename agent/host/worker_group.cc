@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/console/log.h"
+#include "base/exit_codes.h"
 #include "base/proc/marked.h"
 #include "base/signal_name.h"
 #include "base/status_macros.h"
@@ -84,7 +85,7 @@ void WorkerGroup::Spawn(const v1::Round& round) {
     spawned.push_back(worker);
   }
   driver_->Feed(&HostCore::OnSpawned, spawned);
-  for (const auto& [local_rank, why] : failed) OnSpawnFailed(local_rank, kSpawnRefused, why);
+  for (const auto& [local_rank, why] : failed) OnSpawnFailed(local_rank, kExitFault, why);
 }
 
 void WorkerGroup::KeepErrorFiles(absl::Duration limit) {

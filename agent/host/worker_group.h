@@ -31,7 +31,6 @@
 
 namespace muster::host {
 
-inline constexpr int kSpawnRefused = 126;  // exit code of a worker for which no process could be created
 // Between two looks whether other threads have read all that ended processes wrote; see kLastOutputLimit.
 inline constexpr absl::Duration kLastOutputPoll = absl::Milliseconds(2);
 

@@ -10,15 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "base/proc/standard_descriptors.h"
+
 namespace muster {
 namespace {
-
-// Otherwise a library could get 0, 1 or 2 for a socket, and a worker would write into it.
-void OpenStandardDescriptors() {
-  for (int fd = 0; fd <= 2; ++fd) {
-    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)!open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
-  }
-}
 
 sigset_t IgnoredSignals() {
   sigset_t ignored;

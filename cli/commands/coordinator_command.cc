@@ -70,6 +70,9 @@ once the coordinator is back. A --lease of 2m gives a cluster the time to
 reschedule it. Its exit code is the job's. Set the restart policy here, not on
 the nodes; only --progress-file is set on the nodes, which see that file.
 
+SIGTERM, SIGHUP (its terminal closes) and SIGQUIT end it with exit code 75, and
+Ctrl-C with 130, unless they were ignored when it started, as by nohup.
+
 If nodes have no --node-rank, the first round waits for one lease and a second:
 nodes that cannot be reached may still be running an earlier round.
 
@@ -103,8 +106,8 @@ int CoordinatorCommand(const Invocation& invocation) {
   if (!plan.ok()) return Complain(plan.status());
   const absl::StatusOr<Severity> level = LogLevel(environment);
   if (!level.ok()) return Complain(level.status());
-  PrepareProcess();
-  const rendezvous::CoordinatorEnd end = rendezvous::RunCoordinator(plan->config, *level);
+  const Inherited inherited = PrepareProcess();
+  const rendezvous::CoordinatorEnd end = rendezvous::RunCoordinator(plan->config, *level, inherited.ignored);
   std::fflush(nullptr);
   if (end.signal != 0) EndBySignal(end.signal);
   return end.exit_code;

@@ -185,7 +185,7 @@ std::vector<std::string> DeepspeedEnvFiles(const Environment& environment) {
 }
 
 DeepspeedMachine ThisMachine(const Environment& environment, const std::string& hostname) {
-  return {.read_file = machine::SystemProbe().read,
+  return {.read_file = machine::ReadRegularFile,
           .is_here =
               [hostname](const std::string& host) {
                 return host == hostname || rendezvous::IsLocalAddress(host).value_or(false);
@@ -215,7 +215,8 @@ std::string RunHelp(std::string_view command) {
   if (command != "muster run")
     out += "\nmuster, called by this name, takes the options of torchrun and its own.\n";
   out += absl::StrReplaceAll(R"(
-Runs this node's workers of a job. All arguments after SCRIPT are passed to it.
+Runs this node's workers of a job. All arguments after SCRIPT are passed to it;
+in them, as with torchrun, $local_rank is replaced, and $$ becomes $.
 
   COMMAND train.py                              in a container on every node
   COMMAND --nproc-per-node gpu train.py         on one machine, all its GPUs

@@ -127,6 +127,11 @@ class Checker {
         kForwarded);
   }
 
+  // Of a muster that listens and does not belong to this job.
+  static bool IsRefusal(const absl::Status& asked) {
+    return absl::IsFailedPrecondition(asked) || absl::IsPermissionDenied(asked);
+  }
+
   std::string HeldBy(uint16_t port) const {
     const std::string holder = probe_.port_holder(port);
     return holder.empty() ? "" : absl::StrCat("; held by ", holder);
@@ -136,13 +141,20 @@ class Checker {
   void ReportPortInUse(uint16_t port) {
     v1::NodeConfig own = plan_.config;
     if (!own.loopback_only()) own.mutable_primary()->set_host("127.0.0.1");
-    const absl::Status asked = probe_.clock_ahead(own).status();
+    const absl::Status asked = probe_.ask_coordinator(own).status();
     if (absl::IsNotFound(asked)) {
       const std::string why(AsStd(asked.message()));
       return Add(Kind::kUnreachable, NameOf("port"),
                  absl::StrCat("this node is the primary, and port ", port, " is in use by another program: ", why,
                               HeldBy(port)),
                  "stop that program, or choose another port with --master-port on all nodes");
+    }
+    if (IsRefusal(asked)) {
+      const std::string why(AsStd(asked.message()));
+      return Add(Kind::kUnreachable, NameOf("port"),
+                 absl::StrCat("this node is the primary, and port ", port,
+                              " is in use by another job's muster: ", why, HeldBy(port)),
+                 "stop that job, or choose another port with --master-port on all nodes");
     }
     Add(Kind::kNote, NameOf("port"),
         absl::StrCat("this node is the primary, and a muster already listens on port ", port, HeldBy(port)),
@@ -171,7 +183,7 @@ class Checker {
   void AskPrimary(const std::string& address, const std::string& where) {
     v1::NodeConfig config = plan_.config;
     config.mutable_primary()->set_host(address);
-    const absl::StatusOr<absl::Duration> ahead = probe_.clock_ahead(config);
+    const absl::StatusOr<absl::Duration> ahead = probe_.ask_coordinator(config);
     if (absl::IsNotFound(ahead.status())) {
       const std::string why(AsStd(ahead.status().message()));
       return Add(
@@ -186,6 +198,10 @@ class Checker {
     if (absl::IsPermissionDenied(ahead.status())) {
       return Add(Kind::kUnreachable, "token", std::string(AsStd(ahead.status().message())),
                  "set the same MUSTER_TOKEN on all nodes");
+    }
+    if (absl::IsFailedPrecondition(ahead.status())) {
+      return Add(Kind::kUnreachable, "admission", std::string(AsStd(ahead.status().message())),
+                 "muster run would end here with exit code 77");
     }
     if (!ahead.ok()) return Add(Kind::kNote, "clock", std::string(AsStd(ahead.status().message())));
     const std::string text =

@@ -22,10 +22,11 @@ struct CheckProbe {
   // Whether a connection is accepted there. Unavailable: refused, so the machine itself answers; DeadlineExceeded:
   // no answer; other codes carry the kernel's error text.
   std::function<absl::Status(const std::string& address, uint16_t port)> connect;
-  // How far this machine's clock is ahead of the coordinator's; called once connections are accepted there.
-  // PermissionDenied: the coordinator rejects our token; NotFound: the program that answers is not a coordinator;
-  // other codes: the coordinator does not report its time.
-  std::function<absl::StatusOr<absl::Duration>(const v1::NodeConfig& config)> clock_ahead;
+  // Asks the coordinator whether it would admit this node, without joining the job; called once connections are
+  // accepted there. Returns how far this machine's clock is ahead of the coordinator's. PermissionDenied: it
+  // rejects our token; FailedPrecondition: it refuses this node, for example for its run id; NotFound: the program
+  // that answers is not a coordinator; other codes: it does not report its time.
+  std::function<absl::StatusOr<absl::Duration>(const v1::NodeConfig& config)> ask_coordinator;
   // Whether this node's coordinator can listen at its address. Unavailable: the port is in use.
   std::function<absl::Status(const v1::NodeConfig& config)> listen;
   // Description of the process that holds this port of this machine; empty: none is visible.

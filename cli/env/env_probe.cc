@@ -86,8 +86,27 @@ absl::Status Connect(const std::string& address, uint16_t port) {
   return error == 0 ? absl::OkStatus() : ConnectionError(error, where);
 }
 
-// Opens the stream of an agent, sends nothing, and cancels it as soon as the coordinator has sent its headers.
-absl::StatusOr<absl::Duration> ClockAhead(const v1::NodeConfig& config) {
+using AgentStream = grpc::ClientReaderWriter<v1::AgentStatus, v1::Directive>;
+
+// Why the coordinator would refuse this node; empty: it would admit it, or does not answer in time. A status
+// without a host id is checked like any other, but makes nobody a node of the job. The coordinator closes its side
+// when ours is closed, so a stream that ends without a directive means that nothing was wrong.
+std::string AskForRefusal(const v1::NodeConfig& config, AgentStream* stream) {
+  v1::AgentStatus status;
+  status.set_run_id(config.run_id());
+  status.set_protocol(kProtocol);
+  status.set_hostname(config.hostname());
+  if (!stream->Write(status) || !stream->WritesDone()) return "";
+  std::string why;
+  v1::Directive directive;
+  while (stream->Read(&directive)) {
+    if (directive.has_refused()) why = directive.refused().reason();
+  }
+  return why;
+}
+
+// Opens the stream of an agent, asks whether this node would be refused, and cancels it.
+absl::StatusOr<absl::Duration> AskCoordinator(const v1::NodeConfig& config) {
   rendezvous::SanitizeGrpcEnvironment();
   const std::string target = ToString(config.primary());
   const auto channel =
@@ -112,11 +131,13 @@ absl::StatusOr<absl::Duration> ClockAhead(const v1::NodeConfig& config) {
   std::string text;
   if (time != headers.end()) text.assign(time->second.data(), time->second.size());
   const bool greeted = headers.count(rendezvous::kServerKey) > 0;
+  const std::string refused = greeted ? AskForRefusal(config, stream.get()) : "";
   if (greeted) context.TryCancel();
   const grpc::Status end = stream->Finish();
   if (end.error_code() == grpc::StatusCode::UNAUTHENTICATED)
     return absl::PermissionDeniedError(end.error_message());
   if (!greeted) return absl::NotFoundError(absl::StrCat("it is not a coordinator: ", end.error_message()));
+  if (!refused.empty()) return absl::FailedPreconditionError(refused);
   int64_t millis = 0;
   if (!absl::SimpleAtoi(text, &millis))
     return absl::UnimplementedError("the coordinator does not report its time");
@@ -191,7 +212,7 @@ CheckProbe SystemCheckProbe() {
     return rendezvous::IsLocalAddress(address, kNameLimit).value_or(false);
   };
   probe.leads_here = LeadsHere;
-  probe.clock_ahead = ClockAhead;
+  probe.ask_coordinator = AskCoordinator;
   probe.shared_memory_bytes = SharedMemoryBytes;
   probe.read_file = machine::ReadRegularFile;
   return probe;

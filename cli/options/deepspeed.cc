@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "agent/discovery/hostfile.h"
+#include "agent/discovery/hostfile_view.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "cli/options/deepspeed_env.h"
@@ -18,6 +18,7 @@ namespace {
 
 using discovery::HostSlots;
 
+constexpr size_t kMaxEnvFileBytes = size_t{1} << 20;
 constexpr char kThisMachine[] = "localhost";
 constexpr char kNoFolder[] = "None";  // DeepSpeed's default of --enable_each_rank_log
 constexpr const char* kWithoutEffect[] = {
@@ -90,7 +91,7 @@ class Translator {
       if (std::find(std::begin(kLogLevels), std::end(kLogLevels), text) != std::end(kLogLevels)) return true;
       return absl::InvalidArgumentError(absl::StrCat("expected ", absl::StrJoin(kLogLevels, ", ")));
     }));
-    for (const char* name : {"launcher", "enable-each-rank-log", "venv-script", "bind-core-list"}) {
+    for (const char* name : {"hostfile", "launcher", "enable-each-rank-log", "venv-script", "bind-core-list"}) {
       if (Find(name) != nullptr && TextOf(name).empty()) return Wrong(name, "expected a value");
     }
     const std::string* folder = Find("enable-each-rank-log");
@@ -127,13 +128,14 @@ class Translator {
 
   // Takes the hosts of the file, or this machine alone; then applies --include, --exclude and --num_nodes.
   absl::Status TakeHosts() {
-    const std::string* path = Find("hostfile");
-    const std::optional<std::string> text = machine_.read_file(path ? *path : discovery::kDefaultHostfile);
-    // DeepSpeed would continue with this machine alone; here that would start a separate job on every node.
-    if (path != nullptr && !text) return Wrong("hostfile", "file not found or not readable");
+    // If the file that is named cannot be read DeepSpeed would continue with this machine alone; here that would
+    // start a separate job on every node.
+    const auto listed = discovery::LoadHostfile(machine_.read_file, TextOf("hostfile"), "--hostfile");
+    if (!listed.ok()) return absl::FailedPreconditionError(listed.status().message());
+    const bool from_file = listed->has_value();
     const bool filtered = Find("include") != nullptr || Find("exclude") != nullptr;
-    if (text) {
-      ASSIGN_OR_RETURN(hosts_, discovery::ParseHostfile(path ? *path : discovery::kDefaultHostfile, *text));
+    if (from_file) {
+      hosts_ = **listed;
     } else if (filtered) {
       const int devices = machine_.count_devices();
       if (devices == 0)
@@ -148,12 +150,12 @@ class Translator {
     filtered_ = filtered;
     ASSIGN_OR_RETURN(const std::optional<int> nodes, Number("num-nodes", kNodeCounts));
     if (nodes && filtered) return Wrong("num-nodes", "cannot be used with --include or --exclude");
-    if (nodes && text && static_cast<size_t>(*nodes) > hosts_.size()) {
+    if (nodes && from_file && static_cast<size_t>(*nodes) > hosts_.size()) {
       return Wrong("num-nodes", absl::StrCat("the hostfile has ", hosts_.size(), " hosts"));
     }
-    if (nodes && text) hosts_.resize(static_cast<size_t>(*nodes));
-    const int count = text ? static_cast<int>(hosts_.size()) : nodes.value_or(1);
-    return count > 1 ? TakeNodes(count, text.has_value()) : TakeOneNode();
+    if (nodes && from_file) hosts_.resize(static_cast<size_t>(*nodes));
+    const int count = from_file ? static_cast<int>(hosts_.size()) : nodes.value_or(1);
+    return count > 1 ? TakeNodes(count, from_file) : TakeOneNode();
   }
 
   absl::Status TakeOneNode() {
@@ -212,8 +214,8 @@ class Translator {
   // Reads .deepspeed_env; like DeepSpeed only if there are several hosts.
   absl::Status TakeVariables() {
     for (const std::string& file : machine_.env_files) {
-      const std::optional<std::string> text = machine_.read_file(file);
-      if (!text) continue;
+      const absl::StatusOr<std::string> text = machine_.read_file(file, kMaxEnvFileBytes);
+      if (!text.ok()) continue;
       ASSIGN_OR_RETURN(Environment variables, ParseDeepspeedEnv(file, *text));
       for (auto& [name, value] : variables) result_.variables[name] = std::move(value);
       result_.notes.push_back("variables for the workers are taken from " + file);

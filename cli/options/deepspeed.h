@@ -5,18 +5,18 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "agent/discovery/cluster_view.h"
 #include "cli/options/command_line.h"
 #include "cli/options/settings.h"
 
 namespace muster::cli {
 
 struct DeepspeedMachine {
-  std::function<std::optional<std::string>(const std::string& path)> read_file;  // nullopt: cannot be read
+  discovery::FileReader read_file;
   std::function<bool(const std::string& host)> is_here;  // whether it is a name or address of this machine
   std::function<int()> count_devices;                    // may take seconds
   std::vector<std::string> env_files;  // paths of .deepspeed_env; of those that exist the last one wins
@@ -31,7 +31,8 @@ struct DeepspeedLine {
 
 const std::vector<OptionSpec>& DeepspeedOptions();
 
-// args: the words after the program's name. InvalidArgument with one line that names the option.
+// args: the words after the program's name. InvalidArgument with one line that names the option;
+// FailedPrecondition: a file cannot be used.
 absl::StatusOr<DeepspeedLine> ReadDeepspeedLine(const std::vector<std::string>& args,
                                                 const DeepspeedMachine& machine);
 

@@ -234,7 +234,9 @@ const std::vector<OptionSpec>& RunOptions() {
        "torch.distributed.launch and deepspeed do.",
        Into(&ProgramSettings::pass_local_rank, ParseOptionName)},
       {"signals-to-handle", "NAMES", kProgram, kPet,
-       "Signals that ask the node to leave, separated by commas. Default: SIGTERM,SIGINT,SIGHUP,SIGQUIT.",
+       "Signals that ask the node to leave, separated by commas. Default: SIGTERM,SIGINT,SIGHUP,SIGQUIT; these "
+       "four do "
+       "so even if they are left out.",
        Into(&LeavingSettings::signals_to_handle, ParseSignals)},
       {"log-dir", "DIR", kOutput, kPet | kMayBeEmpty,
        "Directory for the workers' files: DIR/RUN_random/attempt_N/LOCAL_RANK/stdout.log, stderr.log, error.json. "

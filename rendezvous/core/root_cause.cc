@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/failure.h"
 #include "base/other_failures.h"
 #include "base/signal_name.h"
 #include "base/text.h"
@@ -124,7 +125,8 @@ int ExitCodeOf(const v1::Failure& failure) {
 
 std::string DescribeFailure(const v1::Failure& failure) {
   return absl::StrCat("rank ", failure.rank(), " on ", failure.host(),
-                      failure.oom_killed()   ? " was killed because memory ran out"
+                      WasNeverStarted(failure) ? " could not be started"
+                      : failure.oom_killed()   ? " was killed because memory ran out"
                       : failure.has_signal() ? absl::StrCat(" was killed (", DescribeSignal(failure.signal()), ")")
                                              : absl::StrCat(" exited with code ", failure.exit_code()));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/exit_codes.h"
+#include "base/takeover.h"
 #include "rendezvous/core/drain.h"
 #include "rendezvous/core/gathering.h"
 #include "rendezvous/core/job.h"
@@ -41,7 +42,8 @@ bool AbsentMembersAreOverdue(BootTime now, const Job& job) {
 }
 
 bool NobodyJoined(BootTime now, const Job& job) {
-  return job.hosts.empty() && now >= job.succession.epoch_start() + job.options.join_timeout;
+  return job.hosts.empty() &&
+         now >= job.succession.epoch_start() + JoinLimit(job.options.join_timeout, job.options.lease);
 }
 
 // ---- rounds -------------------------------------------------------------------------------------------------

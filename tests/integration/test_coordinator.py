@@ -1,6 +1,7 @@
 """A standalone `muster coordinator`: no worker notices a restart; beyond the lease the group restarts."""
 import json
 import signal
+import subprocess
 import unittest
 
 import cluster
@@ -15,9 +16,9 @@ class CoordinatorAlone(ClusterTest):
                    *kwargs.pop("options", ())]
         return self.cluster(nodes, options=options, **kwargs)
 
-    def start_coordinator(self, job, *options, run_id="alone"):
+    def start_coordinator(self, job, *options, run_id="alone", prefix=()):
         environment = {name: value for name, value in job.environment_of(0).items() if name != "TEST_PLACE"}
-        command = [str(BINARY), "coordinator", "--nnodes", self.nnodes, "--rdzv-id", run_id, "--lease", self.lease,
+        command = [*prefix, str(BINARY), "coordinator", "--nnodes", self.nnodes, "--rdzv-id", run_id, "--lease", self.lease,
                    "--listen", f"127.0.0.1:{self.port}", *options]
         node = Node(f"coordinator-{len(job.all_nodes)}", command, environment, job.folder)
         job.all_nodes.append(node)
@@ -59,6 +60,39 @@ class CoordinatorAlone(ClusterTest):
         self.assertEqual(starts, job.wait_for_round(0), "the same workers, by pid")
         self.assertEqual([], job.records("start", restart=1))
         self.assertEqual(0, self.coordinator.exit_code())
+
+    def test_the_end_of_its_terminal_ends_it(self):
+        job = self.job_of(2)
+        for number, name in ((signal.SIGHUP, "SIGHUP"), (signal.SIGQUIT, "SIGQUIT"), (signal.SIGTERM, "SIGTERM")):
+            coordinator = self.start_coordinator(job)
+            wait_until("it listens", lambda coordinator=coordinator: coordinator.said("listening on"))
+            kill(coordinator.process.pid, number)
+            self.assertEqual(75, coordinator.exit_code())
+            self.assertTrue(coordinator.said(f"exit code 75: {name}: the job continues if"))
+
+    def test_a_signal_that_was_ignored_at_the_start_stays_ignored(self):
+        job = self.job_of(2)
+        coordinator = self.start_coordinator(job, prefix=("nohup",))
+        wait_until("it listens", lambda: coordinator.said("listening on"))
+        kill(coordinator.process.pid, signal.SIGHUP)
+        kill(coordinator.process.pid, signal.SIGTERM)
+        self.assertEqual(75, coordinator.exit_code())
+        self.assertTrue(coordinator.said("exit code 75: SIGTERM"))
+        self.assertFalse(coordinator.said("SIGHUP"))
+
+    def test_the_check_of_a_node_asks_whether_it_would_be_refused(self):
+        job = self.job_of(2)
+        coordinator = self.start_coordinator(job)
+        wait_until("it listens", lambda: coordinator.said("listening on"))
+        for run_id, refused in (("alone", False), ("another", True)):
+            command = [str(BINARY), "env", "--check", "--coordinator", f"127.0.0.1:{self.port}", "--nnodes", "2",
+                       "--rdzv-id", run_id, "--no-python", "true"]
+            done = subprocess.run(command, env=cluster.plain_environment(), capture_output=True, text=True,
+                                  timeout=cluster.LIMIT_S, check=False)
+            self.assertEqual(refused, done.returncode == 69, done.stdout)
+            self.assertEqual(refused, "run id 'another' differs from this job's 'alone'" in done.stdout, done.stdout)
+            self.assertIn("clock" if not refused else "admission", done.stdout)
+        self.assertFalse(coordinator.said("joined|attached"))
 
     def test_another_jobs_coordinator_ends_no_node(self):
         job, starts = self.running(lease="60s")
@@ -152,7 +186,7 @@ class CoordinatorAlone(ClusterTest):
         job = self.job_of(2)
         coordinator = self.start_coordinator(job, "--join-timeout", "500ms")
         self.assertEqual(69, coordinator.exit_code())
-        self.assertTrue(coordinator.said("no node joined within 500ms"))
+        self.assertTrue(coordinator.said("no node joined within 3s"))
 
     def test_a_taken_port_is_69_and_named(self):
         job, _ = self.running()

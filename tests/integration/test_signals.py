@@ -137,6 +137,16 @@ class Leave(ClusterTest):
         self.assertEqual(75, node.exit_code())
         self.assertEqual("ready\none\n", node.out())
 
+    # torchrun would end by SIGHUP's default action.
+    def test_a_usual_signal_means_leave_even_if_unlisted(self):
+        job = self.cluster(1, nproc=1, options=["--signals-to-handle", "SIGTERM"], program=[
+            "sh", "-c", "trap 'exit 0' HUP; echo ready; while :; do sleep 0.05; done"])
+        node = job.start(0)
+        wait_until("the worker", lambda: "ready" in node.out())
+        node.signal(signal.SIGHUP)
+        self.assertEqual(75, node.exit_code())
+        self.assertTrue(node.said("SIGHUP: leaving the job"))
+
 
 class OnVertexAi(ClusterTest):
     def test_only_a_leave_asks_for_another_run(self):

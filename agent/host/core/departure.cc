@@ -11,6 +11,15 @@
 #include "base/signal_name.h"
 
 namespace muster::host {
+namespace {
+
+// For people: from a second on, to the nearest second. The time to a deadline has nanoseconds.
+std::string Readable(absl::Duration d) {
+  if (d < absl::Seconds(1)) return muster::FormatDuration(d);
+  return muster::FormatDuration(absl::Floor(d + absl::Milliseconds(500), absl::Seconds(1)));
+}
+
+}  // namespace
 
 void Departure::Begin(BootTime now, const LeaveRequest& request, bool has_workers, Effects* out) {
   leave_.emplace();
@@ -23,9 +32,7 @@ void Departure::Begin(BootTime now, const LeaveRequest& request, bool has_worker
   Say(by_signal ? Severity::kInfo : Severity::kWarning,
       absl::StrCat(by_signal ? DescribeSignal(request.signal) : request.reason,
                    leave_->cancel() ? ": cancelling the job" : ": leaving the job",
-                   has_workers
-                       ? absl::StrCat("; the workers have ", muster::FormatDuration(request.grace), " to exit")
-                       : ""),
+                   has_workers ? absl::StrCat("; the workers have ", Readable(request.grace), " to exit") : ""),
       out, {.event = events::kLeaving});
 }
 
@@ -51,7 +58,7 @@ std::optional<LeaveRequest> Departure::OnWallClock(BootTime now, absl::Time wall
   stop_at_ = now + (stop_before_->deadline - stop_before_->before - wall);
   if (now < stop_at_) return std::nullopt;
   // A deadline is known in advance, unlike the end after a signal, so the workers get all of the remaining time.
-  const absl::Duration left = absl::Trunc(stop_before_->deadline - kDeadlineReserve - wall, absl::Seconds(1));
+  const absl::Duration left = stop_before_->deadline - kDeadlineReserve - wall;
   return LeaveRequest{.reason = stop_before_->why, .grace = std::max(left, kLeastGrace)};
 }
 

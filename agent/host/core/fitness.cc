@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "agent/host/core/ladder.h"
 #include "agent/host/core/report.h"
+#include "base/exit_codes.h"
 #include "base/ids.h"
 #include "base/signal_name.h"
 #include "base/text.h"
@@ -175,6 +176,7 @@ std::string Fitness::WhyPreflightFailed() const {
     why = absl::StrCat("exit code ", ending_->number);
   }
   const bool explains = ending_ && !ending_->error_text.empty();
+  if (explains && !ending_->by_signal && ending_->number == kExitFault) why = "it could not be started";
   const std::string output = Printable(explains ? ending_->error_text : last_line_);
   const std::string shown(absl::StripAsciiWhitespace(output));
   return shown.empty() ? why : absl::StrCat(why, ": ", OneLine(shown));

@@ -12,6 +12,8 @@
 namespace muster::host {
 namespace {
 
+constexpr int64_t kNeverStarted = 0;  // in place of a pid: see base/failure.h
+
 std::string Workers(int count) { return absl::StrCat(count, count == 1 ? " worker" : " workers"); }
 
 }  // namespace
@@ -70,8 +72,10 @@ bool LocalRound::FailsToStart(BootTime now, absl::Time wall_at_boot, Effects* ou
   if (phase_ != v1::HOST_PHASE_STARTING || now - started_at_ <= kStartLimit) return false;
   const auto worker = workers_.FindNotStarted();
   if (!worker) return false;
-  const Ending ending{.number = kExitFault, .error_text = "did not start within a minute"};
-  failures_.Fail({now, wall_at_boot, worker->local_rank, worker->pid, ending}, out);
+  const Ending ending{.number = kExitFault,
+                      .error_text = absl::StrCat("its process (pid ", worker->pid,
+                                                 ") did not begin to execute the program within a minute")};
+  failures_.Fail({now, wall_at_boot, worker->local_rank, kNeverStarted, ending}, out);
   return true;
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "base/failure.h"
 #include "base/ids.h"
 #include "base/signal_name.h"
 #include "base/text.h"
@@ -34,7 +35,8 @@ std::string TimeText(const v1::Failure& failure, const absl::TimeZone& zone) {
 }
 
 std::string ExitText(const v1::Failure& failure) {
-  std::string text = absl::StrCat(SignedExitCode(failure), " (pid: ", failure.pid(), ")");
+  const std::string process = failure.pid() > 0 ? absl::StrCat("pid: ", failure.pid()) : "never started";
+  std::string text = absl::StrCat(SignedExitCode(failure), " (", process, ")");
   const std::string name = failure.has_signal() ? SignalName(failure.signal()) : "";
   if (!name.empty()) absl::StrAppend(&text, "  (", name, ")");  // torchrun has two spaces here
   return text;
@@ -101,7 +103,7 @@ Json FailureObject(const v1::Failure& failure) {
   object["local_rank"] = failure.local_rank();
   object["node_rank"] = failure.node_rank();
   object["host"] = failure.host();
-  object["pid"] = failure.pid();
+  object["pid"] = failure.pid() > 0 ? Json(failure.pid()) : Json();
   object["exitcode"] = SignedExitCode(failure);
   object["signal"] = failure.has_signal() ? Json(SignalName(failure.signal())) : Json();
   object["core_dumped"] = failure.core_dumped();

@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
+#include <fstream>
 #include <string>
 
 namespace muster {
@@ -84,6 +86,10 @@ TEST(BinaryTest, AWorkersExitCodeIsPassedOn) {
   EXPECT_EQ(Muster("run --no-python sh -c 'kill -SEGV $$$$' 2>/dev/null").exit_code, 139);
 }
 
+TEST(BinaryTest, AJobOfOneNodeNeedsNoTimeToJoin) {
+  EXPECT_EQ(Muster("run --join-timeout 0 --no-python true 2>/dev/null").exit_code, 0);
+}
+
 TEST(BinaryTest, ALocalJobSurvivesAnUnwritableOutput) {
   const Ran ran = Muster("local --nodes 2 --no-python sh -c 'echo x; exit 3' 2>&1 >/dev/full");
   EXPECT_EQ(ran.exit_code, 3);
@@ -100,6 +106,27 @@ TEST(BinaryTest, AProgramThatCannotBeStartedIs126Or127) {
 TEST(BinaryTest, TheScriptGetsItsArgumentsUnchanged) {
   const Ran ran = Muster("run --no-python printf '%s,' --nnodes 3 -- -m '' 'a b' 2>/dev/null");
   EXPECT_EQ(ran.output, "--nnodes,3,--,-m,,a b,");
+}
+
+// Static constructors run before main() and open descriptors: none of them may get the number of a closed one.
+// Output may go through a pipe of muster's, so only standard input shows exactly what the worker was given.
+TEST(BinaryTest, NoWorkerGetsOurDescriptorForAClosedOne) {
+  const std::string file = testing::TempDir() + "standard-descriptors-" + std::to_string(getpid());
+  constexpr const char* kClosings[] = {" 0<&-", " 1>&-", " 2>&-"};
+  for (unsigned closed = 1; closed < 8; ++closed) {
+    std::string words = "run --no-python sh -c 'readlink /proc/$$$$/fd/0 /proc/$$$$/fd/1 /proc/$$$$/fd/2 >" +
+                        file + "; true' </dev/zero >/dev/zero 2>/dev/zero";
+    for (unsigned fd = 0; fd <= 2; ++fd) words += ((closed >> fd) & 1) != 0 ? kClosings[fd] : "";
+    EXPECT_EQ(Muster(words).exit_code, 0) << words;
+    std::ifstream text(file);
+    std::string targets[3];
+    for (std::string& target : targets) {
+      std::getline(text, target);
+      EXPECT_THAT(target, AllOf(Not(HasSubstr("anon_inode")), Not(HasSubstr("socket")), Not(""))) << words;
+    }
+    EXPECT_EQ(targets[0], (closed & 1) != 0 ? "/dev/null" : "/dev/zero") << words;
+    std::remove(file.c_str());
+  }
 }
 
 TEST(BinaryTest, VersionIsOneLine) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "base/ids.h"
 #include "tests/unit/agent/core/agent_core_fixture.h"
 
@@ -372,6 +374,51 @@ TEST_F(AgentCoreTest, AWaitForTheCoordinatorNamesItsLimit) {
   core_.OnDisconnected(now_, "away", 0, &effects_);
   Pass(absl::Seconds(1) + kTick);
   EXPECT_EQ(said(), "still waiting after 1s: away; gives up after 15m (--coordinator-timeout)");
+}
+
+// A new core with other settings, on the same node.
+class JoiningTest : public AgentCoreTest {
+ protected:
+  void BeginWith(const std::function<void(v1::HostStatus*)>& change) {
+    v1::HostStatus first = host_;
+    *first.mutable_config() = core_.config();
+    change(&first);
+    host_ = first;
+    host_.clear_config();
+    core_ = AgentCore(8);
+    Forget();
+    core_.OnHostStatus(now_, first, &effects_);
+  }
+  bool GaveUp() { return !Took<SendToHost>().empty() && LastOrder().has_exit(); }
+};
+
+// A coordinator that has just started decides nothing for a lease.
+TEST_F(JoiningTest, NoAgentGivesUpJoiningWithinALease) {
+  BeginWith([](v1::HostStatus* first) { first->mutable_config()->set_join_timeout_ms(2'000); });
+  Pass(kLease - kTick);
+  EXPECT_FALSE(GaveUp());
+  Pass(kTick);
+  EXPECT_TRUE(GaveUp());
+  EXPECT_EQ(LastOrder().exit().reason(),
+            "gave up after 10s (--join-timeout, at least the lease): no answer from the primary at primary:2222");
+}
+
+// Its coordinator lives in the agent: there is no primary to wait for, and no address.
+TEST_F(JoiningTest, AJobOfOneNodeNeverWaitsForAPrimary) {
+  for (const bool was_in_job : {false, true}) {
+    BeginWith([&](v1::HostStatus* first) {
+      first->mutable_config()->set_single_node(true);
+      first->mutable_config()->set_lease_ms(0);
+      first->mutable_config()->set_join_timeout_ms(0);
+      first->mutable_config()->set_coordinator_timeout_ms(0);
+      if (was_in_job) first->mutable_memory()->mutable_epoch()->set_number(1);
+    });
+    Pass(absl::Seconds(1));
+    EXPECT_FALSE(GaveUp());
+    Connected();
+    Give(Directive(5, 2));
+    for (const Note& note : Took<Note>()) EXPECT_EQ(note.text.find(" at "), std::string::npos) << note.text;
+  }
 }
 
 TEST_F(AgentCoreTest, AMuteCoordinatorIsGivenUp) {

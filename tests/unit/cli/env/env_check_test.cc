@@ -35,7 +35,7 @@ struct Node {
     accelerators.reason = "none was found";
     probe.resolve = [](const std::string&) { return std::vector<std::string>{"10.0.0.1", "10.0.0.2"}; };
     probe.connect = [](const std::string&, uint16_t) { return absl::OkStatus(); };
-    probe.clock_ahead = [](const v1::NodeConfig&) { return absl::Milliseconds(200); };
+    probe.ask_coordinator = [](const v1::NodeConfig&) { return absl::Milliseconds(200); };
     probe.listen = [](const v1::NodeConfig&) { return absl::OkStatus(); };
     probe.port_holder = [](uint16_t) { return ""; };
     probe.is_own_address = [](const std::string&) { return false; };
@@ -209,23 +209,47 @@ TEST(EnvCheck, AJobOfOneNodeNeedsNoPrimary) {
 
 TEST(EnvCheck, AWrongClockAndTokenAreReported) {
   Node node;
-  node.probe.clock_ahead = [](const v1::NodeConfig&) { return absl::Seconds(-90); };
+  node.probe.ask_coordinator = [](const v1::NodeConfig&) { return absl::Seconds(-90); };
   EXPECT_EQ(Named(node, "clock").text, "90.0 s behind the primary's");
   EXPECT_EQ(ExitCodeOf(node.Check()), 1);
-  node.probe.clock_ahead = [](const v1::NodeConfig&) -> absl::StatusOr<absl::Duration> {
+  node.probe.ask_coordinator = [](const v1::NodeConfig&) -> absl::StatusOr<absl::Duration> {
     return absl::PermissionDeniedError("the token is not this job's");
   };
   EXPECT_EQ(ExitCodeOf(node.Check()), 69);
-  node.probe.clock_ahead = [](const v1::NodeConfig&) -> absl::StatusOr<absl::Duration> {
+  node.probe.ask_coordinator = [](const v1::NodeConfig&) -> absl::StatusOr<absl::Duration> {
     return absl::UnimplementedError("it does not tell");
   };
   EXPECT_EQ(ExitCodeOf(node.Check()), 0);
 }
 
+TEST(EnvCheck, ARefusalOfThisNodeIs69) {
+  Node node;
+  node.probe.ask_coordinator = [](const v1::NodeConfig&) -> absl::StatusOr<absl::Duration> {
+    return absl::FailedPreconditionError("run id 'b' differs from this job's 'a'");
+  };
+  EXPECT_EQ(ExitCodeOf(node.Check()), 69);
+  EXPECT_EQ(Named(node, "admission").text, "run id 'b' differs from this job's 'a'");
+  EXPECT_EQ(Named(node, "primary's port").kind, Kind::kGood);
+}
+
+TEST(EnvCheck, AnotherJobOnThePrimarysOwnPortIs69) {
+  Node node;
+  node.plan.config.set_serves(v1::NodeConfig::SERVES_YES);
+  node.probe.listen = [](const v1::NodeConfig&) { return absl::UnavailableError("in use"); };
+  node.probe.ask_coordinator = [](const v1::NodeConfig&) -> absl::StatusOr<absl::Duration> {
+    return absl::FailedPreconditionError("run id 'b' differs from this job's 'a'");
+  };
+  EXPECT_EQ(ExitCodeOf(node.Check()), 69);
+  EXPECT_EQ(
+      Named(node, "primary's port").text,
+      "this node is the primary, and port 2222 is in use by another job's muster: run id 'b' differs from this "
+      "job's 'a'");
+}
+
 TEST(EnvCheck, AnotherProgramOnThePrimarysPortIsAFault) {
   Node node;
   std::string asked;
-  node.probe.clock_ahead = [&asked](const v1::NodeConfig& config) -> absl::StatusOr<absl::Duration> {
+  node.probe.ask_coordinator = [&asked](const v1::NodeConfig& config) -> absl::StatusOr<absl::Duration> {
     asked = config.primary().host();
     return absl::NotFoundError("it does not speak gRPC");
   };

@@ -13,6 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 using Words = std::vector<std::string>;
 using Given = std::map<std::string, std::string>;
@@ -22,14 +23,15 @@ constexpr char kTwoHosts[] = "a slots=8\nb slots=4\n";
 class Deepspeed : public ::testing::Test {
  protected:
   absl::StatusOr<DeepspeedLine> Try(const Words& words) {
-    return ReadDeepspeedLine(words, {.read_file = [this](const std::string& path) -> std::optional<std::string> {
-                                       const auto file = files_.find(path);
-                                       if (file == files_.end()) return std::nullopt;
-                                       return file->second;
-                                     },
-                                     .is_here = [this](const std::string& host) { return host == own_name_; },
-                                     .count_devices = [this] { return devices_; },
-                                     .env_files = {"home/.deepspeed_env", ".deepspeed_env"}});
+    return ReadDeepspeedLine(words,
+                             {.read_file = [this](const std::string& path, size_t) -> absl::StatusOr<std::string> {
+                                const auto file = files_.find(path);
+                                if (file == files_.end()) return absl::NotFoundError(path + ": not there");
+                                return file->second;
+                              },
+                              .is_here = [this](const std::string& host) { return host == own_name_; },
+                              .count_devices = [this] { return devices_; },
+                              .env_files = {"home/.deepspeed_env", ".deepspeed_env"}});
   }
 
   DeepspeedLine Read(const Words& words) {
@@ -109,10 +111,18 @@ TEST_F(Deepspeed, WithoutAHostfileSeveralNodesNeedRankAndAddress) {
 }
 
 TEST_F(Deepspeed, ImpossibleOptionsAreNamed) {
-  EXPECT_EQ(Error({"--hostfile", "nowhere", "t.py"}), "--hostfile nowhere: file not found or not readable");
   EXPECT_THAT(Error({"--autotuning", "run", "t.py"}), HasSubstr("--autotuning run: not supported"));
   EXPECT_THAT(Error({"--num_gpus", "zero", "t.py"}), HasSubstr("--num-gpus zero: expected a whole number"));
   EXPECT_THAT(Error({"--nproc", "2", "t.py"}), HasSubstr("--nproc: no such option"));
+}
+
+// As under `muster run --hostfile`: exit code 65.
+TEST_F(Deepspeed, AnUnusableHostfileIsAFaultOfTheEnvironment) {
+  EXPECT_TRUE(absl::IsFailedPrecondition(Try({"--hostfile", "nowhere", "t.py"}).status()));
+  EXPECT_THAT(Error({"--hostfile", "nowhere", "t.py"}), StartsWith("--hostfile nowhere"));
+  files_["bad"] = "a slots=many\n";
+  EXPECT_TRUE(absl::IsFailedPrecondition(Try({"--hostfile", "bad", "t.py"}).status()));
+  EXPECT_THAT(Error({"--hostfile", "bad", "t.py"}), StartsWith("bad: line 1"));
 }
 
 TEST_F(Deepspeed, ItsFilesVariablesReachWorkersOfSeveralHosts) {

@@ -3,14 +3,15 @@
 
 #include <limits>
 
+#include "base/exit_codes.h"
 #include "rendezvous/core/coordinator.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
 namespace muster::rendezvous {
 namespace {
 
-void FailAndDrain(Cluster* c, const std::string& name) {
-  c->Fail(name, 7);
+void FailAndDrain(Cluster* c, const std::string& name, int code = 7) {
+  c->Fail(name, code);
   for (const char* each : {"a", "b"}) c->Apply(each);
 }
 
@@ -40,6 +41,26 @@ TEST(Coordinator, ThreeRestartsWithoutProgressAre93) {
   }
   ASSERT_TRUE(c.Told("a").has_verdict()) << "three restarts after the last progress";
   EXPECT_EQ(c.Told("a").verdict().exit_code(), 93);
+}
+
+// It spends a restart like another failure: the machine may have a process to spare by then.
+TEST(Coordinator, AWorkerThatCouldNotBeStartedIsNotTheWorkersFault) {
+  Cluster c(Fixed(2, 1));
+  c.Join("a", 0);
+  c.Join("b", 1);
+  const auto run = [&] {
+    c.Apply("a");
+    c.Apply("b");
+  };
+  run();
+  FailAndDrain(&c, "a", kExitFault);
+  ASSERT_EQ(c.Told("a").run().restart_count(), 1);
+  run();
+  FailAndDrain(&c, "a", kExitFault);
+  ASSERT_TRUE(c.Told("b").has_verdict());
+  EXPECT_EQ(c.Told("b").verdict().origin(), "muster");
+  EXPECT_EQ(c.Told("b").verdict().reason(),
+            "rank 0 on a could not be started; the only allowed restart is used up (--max-restarts)");
 }
 
 TEST(Coordinator, ARestartIsAnnouncedWithItsLimit) {

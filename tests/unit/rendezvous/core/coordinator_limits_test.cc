@@ -122,6 +122,21 @@ TEST(CoordinatorLimits, WithoutAnyNodeTheJobEndsAtTheJoinTimeout) {
   EXPECT_EQ(c.core().verdict()->reason(), "no node joined within 30s (--join-timeout)");
 }
 
+// The second is a job of one node: its own host joins a moment after the coordinator begins.
+TEST(CoordinatorLimits, TheFirstNodeHasAtLeastALease) {
+  for (const absl::Duration lease : {absl::Seconds(10), absl::ZeroDuration()}) {
+    CoordinatorOptions options = Fixed(1);
+    options.lease = lease;
+    options.join_timeout = absl::ZeroDuration();
+    Cluster c(options);
+    c.Pass(absl::Seconds(10) - kTick, {});
+    EXPECT_FALSE(c.core().verdict().has_value());
+    c.Pass(kTick, {});
+    ASSERT_TRUE(c.core().verdict().has_value());
+    EXPECT_EQ(c.core().verdict()->reason(), "no node joined within 10s (--join-timeout)");
+  }
+}
+
 // A gathering that the coordinator before began: its nodes report for how long.
 TEST(CoordinatorLimits, AGatheringGoesOnWithAnotherCoordinator) {
   CoordinatorOptions options = Fixed(2);

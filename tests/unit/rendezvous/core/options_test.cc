@@ -73,6 +73,7 @@ TEST(CoordinatorOptions, ASingleNodeHasNoLeaseAndAwaitsNobody) {
   const CoordinatorOptions options = OptionsFrom(config);
   EXPECT_FALSE(options.leased());
   EXPECT_EQ(options.agents_return, absl::ZeroDuration());
+  EXPECT_EQ(options.join_timeout, absl::Seconds(10)) << "its own host needs a moment";
   EXPECT_TRUE(options.in_agent);
   EXPECT_FALSE(options.primary_by_port);
 }

@@ -81,6 +81,18 @@ TEST_F(DepartureTest, ADeadlineGivesTheWorkersTheRemainingTime) {
   EXPECT_FALSE(departure.OnWallClock(now_, kDeadline)) << "it has begun";
 }
 
+// The clock is read at intervals, so always a little later than the moment that was set.
+TEST_F(DepartureTest, ALateReadingTakesNoWholeSecondFromTheWorkers) {
+  Departure departure = WithDeadline();
+  const absl::Duration late = absl::Milliseconds(30);
+  const auto request = departure.OnWallClock(now_, kDeadline - kBefore + late);
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->grace, kBefore - kDeadlineReserve - late);
+  departure.Begin(now_, *request, true, &effects_);
+  EXPECT_EQ(AllOf<Note>(effects_).back().text,
+            "the time is nearly over: leaving the job; the workers have 4m59s to exit");
+}
+
 TEST_F(DepartureTest, APassedDeadlineLeavesTheLeastGrace) {
   EXPECT_EQ(WithDeadline().OnWallClock(now_, kDeadline + absl::Hours(1))->grace, kLeastGrace);
 }

@@ -158,6 +158,13 @@ TEST_F(PreparingTest, AnUnprintableLastLineIsLeftOut) {
   EXPECT_EQ(Status().trouble(), "preflight failed on n0: exit code 1");
 }
 
+TEST_F(PreparingTest, APreflightWithoutAProcessHasNoExitCode) {
+  Begin(true);
+  core_->OnPreflightEnded(now_, Ending{.number = 70, .error_text = "starting a process: no"}, &effects_);
+  Swept();
+  EXPECT_EQ(Status().trouble(), "preflight failed on n0: it could not be started: starting a process: no");
+}
+
 TEST_F(PreparingTest, APreflightOverItsTimeLimitFails) {
   Begin(true);
   Pass(kPreflightTimeout - kTick);

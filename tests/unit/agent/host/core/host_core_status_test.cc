@@ -1,4 +1,5 @@
 // What the host reports to its agent, and when.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -167,6 +168,20 @@ TEST_F(HostCoreTest, AWorkerThatCannotBeSpawnedHasFailed) {
   EXPECT_EQ(LastStatus().failure().exit_code(), 127);
   EXPECT_EQ(LastStatus().failure().error_text(), "no such file");
   EXPECT_EQ(LastStatus().failure().rank(), 3);
+}
+
+// The machine had no process left for it.
+TEST_F(HostCoreTest, AWorkerWithoutAProcessDidNotExit) {
+  Start(1);
+  v1::Worker other;
+  other.set_pid(100);
+  core_.OnSpawned(now_, {other}, &effects_);
+  core_.OnSpawnFailed(now_, 1, 70, "starting a process: no", &effects_);
+  EXPECT_EQ(LastStatus().failure().exit_code(), 70);
+  EXPECT_EQ(LastStatus().failure().error_text(), "starting a process: no");
+  std::vector<std::string> said;
+  for (const Note& note : Took<Note>()) said.push_back(note.text);
+  EXPECT_THAT(said, testing::Contains("worker rank 3 could not be started: starting a process: no"));
 }
 
 TEST_F(HostCoreTest, AFailureHasAllThatIsKnownOfIt) {
@@ -368,7 +383,8 @@ TEST_F(HostCoreTest, WorkersHaveAMinuteToStart) {
   EXPECT_EQ(core_.phase(), v1::HOST_PHASE_STARTING);
   Pass(kTick);
   EXPECT_EQ(LastStatus().failure().local_rank(), 1) << "the one that has not started";
-  EXPECT_EQ(LastStatus().failure().error_text(), "did not start within a minute");
+  EXPECT_EQ(LastStatus().failure().error_text(),
+            "its process (pid 0) did not begin to execute the program within a minute");
   EXPECT_EQ(LastStatus().failure().exit_code(), 70);
 }
 

@@ -63,6 +63,15 @@ TEST(Report, HasTorchrunsForm) {
             "=================================\n");
 }
 
+TEST(Report, AWorkerWithoutAProcessHasNoPid) {
+  JobEnd end = End();
+  Cause(&end)->set_exit_code(70);
+  Cause(&end)->set_pid(0);
+  const std::string text = FailureReport(end);
+  EXPECT_TRUE(Has(text, "exitcode  : 70 (never started)\n")) << text;
+  EXPECT_TRUE(json::parse(ReportJson(end, JsonLayout::kIndented))["root_cause"]["pid"].is_null());
+}
+
 TEST(FailureFile, HasTheCauseWithinItsLimit) {
   JobEnd end = End();
   Cause(&end)->set_callstack(std::string(3000, 'x') + "ValueError: the last line");
