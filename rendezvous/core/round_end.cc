@@ -68,7 +68,7 @@ std::optional<v1::Verdict> VerdictAfterFailure(const Job& job, const RoundAccoun
     return verdict;
   }
   if (job.counts.FailuresInWindow(options) <= options.max_restarts) return std::nullopt;
-  if (!WasNeverStarted(round.cause->failure)) verdict.set_origin("worker");
+  if (!WasNeverStarted(*round.cause)) verdict.set_origin("worker");
   verdict.set_reason(absl::StrCat(
       round.what, options.max_restarts > 0 ? BudgetSpent(options.max_restarts, "restart", "--max-restarts") : ""));
   return verdict;
