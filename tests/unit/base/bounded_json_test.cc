@@ -51,7 +51,7 @@ TEST(BoundedJson, CommentsAndNumbersBeyondFloatingPointAreNotJson) {
 
 TEST(BoundedJson, TheSameKeyInDifferentObjectsIsFine) {
   EXPECT_TRUE(ParseBoundedJson(R"({"a":{"a":1},"b":{"a":1}})", {}).ok());
-  EXPECT_EQ(RefusalOf(R"({"a":{"b":1,"b":1}})"), "an object that has the key b twice");
+  EXPECT_EQ(RefusalOf(R"({"a":{"b":1,"b":1}})"), "an object that has the member b twice");
 }
 
 TEST(Shown, EscapesWhatIsNotPrintable) {
