@@ -310,7 +310,7 @@ class RunTest(CommandLineTest):
         for words, said in ((["no/such.py", "x"], "the script no/such.py does not exist"),
                             (["--no-python", "./nothing"], "the program ./nothing does not exist"),
                             (["--python", "/no/python", "t.py"], "/no/python"),
-                            (["a\nb.py"], "the script a?b.py does not exist")):
+                            (["a\nb.py"], "the script a\\nb.py does not exist")):
             for command in (["run"], ["local", "--nodes", "2"]):
                 self.assert_refused([self.muster, *command, *words], said, code=127)
 
