@@ -35,7 +35,7 @@ class BoundsCheck : public Json::json_sax_t {
 
   bool key(string_t& name) override {
     if (keys_.back().insert(name).second) return true;
-    refusal_ = absl::StrCat("an object that has the key ", Shown(name), " twice");
+    refusal_ = absl::StrCat("an object that has the member ", Shown(name), " twice");
     return false;
   }
 

@@ -41,35 +41,71 @@ bool IsSecretWord(absl::string_view word) {
          std::any_of(std::begin(kSecretParts), std::end(kSecretParts), is_part);
 }
 
-// Masks user:password between "://" and the last @ before the path.
-std::string MaskUserInUrls(const std::string& value) {
-  std::string masked;
-  size_t from = 0;
-  while (true) {
-    const size_t scheme = value.find("://", from);
-    if (scheme == std::string::npos) return masked.append(value, from);
-    const size_t start = scheme + 3;
-    const size_t end = std::min(value.find_first_of("/?# \t\n\"',", start), value.size());
-    const size_t at = value.substr(start, end - start).rfind('@');
-    masked.append(value, from, start - from);
-    if (at != std::string::npos) masked.append(kMask);
-    from = at == std::string::npos ? start : start + at;
-  }
+constexpr std::string_view kBlanks = " \t\r\n\"'";      // end an address
+constexpr std::string_view kAfterHost = "/?#,;";        // end its host and port
+constexpr std::string_view kBeforeUser = "/?#,;=&";     // may precede a user without a scheme
+constexpr std::string_view kAddressParts = "/?#,;=&@";  // end the remainder of a password that contains an @
+
+size_t FirstOf(std::string_view text, std::string_view characters, size_t from) {
+  return std::min(text.find_first_of(characters, from), text.size());
 }
 
-// Masks user:password before an @ without a scheme. A part without a colon is only a name and stays.
-std::string MaskUserOfAddress(const std::string& text) {
-  std::string masked;
+// The colon before a password in "user:password"; npos: none. ":8080/" separates a port.
+size_t PasswordColon(std::string_view part) {
+  size_t colon = part.find(':');
+  while (colon != std::string_view::npos) {
+    const size_t digits_end = std::min(part.find_first_not_of("0123456789", colon + 1), part.size());
+    const bool is_port =
+        digits_end > colon + 1 && digits_end < part.size() && kAfterHost.find(part[digits_end]) != kAfterHost.npos;
+    if (!is_port) return colon;
+    colon = part.find(':', digits_end);
+  }
+  return colon;
+}
+
+// Where the user begins in `part`, the text between the scheme (or the beginning of a word) and an @; npos:
+// nothing is to be masked. Without a scheme, a part without a colon is only a name and stays.
+size_t UserBegin(std::string_view part, bool has_scheme) {
+  if (has_scheme && FirstOf(part, kAfterHost, 0) == part.size()) return 0;
+  const size_t colon = PasswordColon(part);
+  if (colon == std::string_view::npos) return colon;
+  const size_t before = part.substr(0, colon).find_last_of(kBeforeUser);
+  return before == std::string_view::npos ? 0 : before + 1;
+}
+
+// Masks user:password before the @ of each address in a word without blanks. The password may contain the
+// characters that a URL should encode.
+void MaskUsersOfWord(std::string_view word, std::string* masked) {
   size_t from = 0;
-  while (true) {
-    const size_t at = text.find('@', from);
-    if (at == std::string::npos) return masked.append(text, from);
-    const size_t before = text.find_last_of("/=,; \t\n\"'", at);
-    const size_t start = before == std::string::npos ? from : std::max(from, before + 1);
-    const bool has_password = text.substr(start, at - start).find(':') != std::string::npos;
-    masked.append(text, from, (has_password ? start : at) - from).append(has_password ? kMask : "").append("@");
+  for (size_t at = word.find('@'); at != std::string_view::npos; at = word.find('@', from)) {
+    const size_t scheme = word.substr(0, at).rfind("://");
+    const bool has_scheme = scheme != std::string_view::npos && scheme + 3 > from;
+    const size_t part = has_scheme ? scheme + 3 : from;
+    const size_t user = UserBegin(word.substr(part, at - part), has_scheme);
+    if (user == std::string_view::npos) {
+      masked->append(word, from, at + 1 - from);
+      from = at + 1;
+      continue;
+    }
+    for (size_t next = FirstOf(word, kAddressParts, at + 1); next < word.size() && word[next] == '@';
+         next = FirstOf(word, kAddressParts, at + 1)) {
+      at = next;
+    }
+    masked->append(word, from, part + user - from).append(kMask).append("@");
     from = at + 1;
   }
+  masked->append(word, from);
+}
+
+std::string MaskUsers(std::string_view text) {
+  std::string masked;
+  for (size_t i = 0; i < text.size();) {
+    const size_t end = FirstOf(text, kBlanks, i);
+    MaskUsersOfWord(text.substr(i, end - i), &masked);
+    if (end < text.size()) masked += text[end];
+    i = end + 1;
+  }
+  return masked;
 }
 
 // Words of prose and names of modules may begin with such a prefix, too; tokens are long and not made of words.
@@ -131,10 +167,17 @@ std::optional<SecretPlace> FindSecret(std::string_view text) {
 }  // namespace
 
 std::string MaskText(std::string_view text) {
-  const std::optional<SecretPlace> secret = FindSecret(text);
-  const std::string_view open = secret ? text.substr(0, secret->begin) : text;
-  const std::string masked = MaskTokens(MaskUserOfAddress(MaskUserInUrls(std::string(open))));
-  return secret && secret->begin < text.size() ? masked + kMask : masked;
+  // Addresses come first: a password in one may look like a secret's name.
+  const std::string plain = MaskUsers(text);
+  const std::optional<SecretPlace> secret = FindSecret(plain);
+  if (!secret) return MaskTokens(plain);
+  const std::string masked = MaskTokens(std::string_view(plain).substr(0, secret->begin));
+  return secret->begin < plain.size() ? masked + kMask : masked;
+}
+
+std::string MaskValue(std::string_view name, std::string_view value) {
+  if (value.empty()) return "";
+  return IsSecretName(name) ? kMask : MaskText(value);
 }
 
 std::vector<std::string> MaskArguments(const std::vector<std::string>& arguments) {
@@ -147,8 +190,9 @@ std::vector<std::string> MaskArguments(const std::vector<std::string>& arguments
                           (expected->front() == '-' || !absl::StartsWith(argument, "-"));
     masked.push_back(is_value && !argument.empty() ? kMask : MaskText(argument));
     expected.reset();
-    const std::optional<SecretPlace> secret = FindSecret(argument);
-    if (secret && secret->begin == argument.size()) expected = argument;
+    const std::string plain = MaskUsers(argument);
+    const std::optional<SecretPlace> secret = FindSecret(plain);
+    if (secret && secret->begin == plain.size()) expected = plain;
   }
   return masked;
 }
@@ -163,9 +207,7 @@ bool IsSecretName(std::string_view name) {
 
 Environment MaskSecrets(const Environment& environment) {
   Environment masked;
-  for (const auto& [name, value] : environment) {
-    masked[name] = IsSecretName(name) && !value.empty() ? kMask : MaskUserInUrls(value);
-  }
+  for (const auto& [name, value] : environment) masked[name] = MaskValue(name, value);
   return masked;
 }
 

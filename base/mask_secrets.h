@@ -15,14 +15,17 @@ inline constexpr char kMask[] = "********";  // of fixed length, so that it does
 // TOKENIZERS_PARALLELISM or PWD.
 bool IsSecretName(std::string_view name);
 
-// Replaces the values of variables named like secrets, and the user part of URLs (https://user:pw@host), by kMask.
-// Empty values stay: "set but empty" is useful to know.
-Environment MaskSecrets(const Environment& environment);
-
-// Masks any text: what follows a name like a secret's ("Authorization: ...", "hf_token=..."), the user part of
-// addresses, and words with the prefix of a well-known token (ghp_..., hf_...). Masks too much rather than too
-// little.
+// Masks any text: the user part of addresses (https://user:pw@host), what follows a name like a secret's
+// ("Authorization: ...", "hf_token=..."), and words with the prefix of a well-known token (ghp_..., hf_...). Masks
+// too much rather than too little.
 std::string MaskText(std::string_view text);
+
+// The value of a variable or setting: kMask if the name is like a secret's, else MaskText(value). Empty values
+// stay: "set but empty" is useful to know.
+std::string MaskValue(std::string_view name, std::string_view value);
+
+// Masks each variable's value by MaskValue.
+Environment MaskSecrets(const Environment& environment);
 
 // Masks the arguments of a command: each by MaskText, and the values that follow a name like a secret's (--api-key
 // VALUE). A secret in the form `-pVALUE` cannot be recognized.

@@ -1,7 +1,9 @@
-// All foreign values in messages are escaped here, so that none of them can add a second line to a log.
+// All foreign values in messages are escaped here, so that none of them can add a second line to a log, and their
+// secrets are masked.
 #include "base/problem.h"
 
 #include "absl/strings/str_format.h"
+#include "base/mask_secrets.h"
 
 namespace muster {
 namespace {
@@ -32,7 +34,7 @@ std::string Shown(std::string_view text) {
   constexpr std::string_view kCut = "...";
   std::string shown;
   size_t kept = 0;  // length that leaves room for kCut
-  for (const char c : text) {
+  for (const char c : MaskText(text)) {
     shown += Escaped(c);
     if (shown.size() <= kMaxShownChars - kCut.size()) kept = shown.size();
     if (shown.size() > kMaxShownChars) return shown.substr(0, kept).append(kCut);

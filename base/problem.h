@@ -29,7 +29,7 @@ absl::Status ToStatus(const Problem& problem);
 absl::Status UnreadableFile(std::string_view source, std::string_view path, const absl::Status& reason,
                             std::string_view advice);
 
-// At most kMaxShownChars characters of `text`, all printable ASCII: everything else is written as \n, \xNN.
+// At most kMaxShownChars characters, all printable ASCII (else \n, \xNN), with secrets masked as by MaskText.
 std::string Shown(std::string_view text);
 
 }  // namespace muster

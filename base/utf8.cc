@@ -1,10 +1,9 @@
 #include "base/utf8.h"
 
 namespace muster {
-namespace {
 
-// Length of the well-formed character at the start of text (Unicode, table 3-7); 0: the text is malformed there.
-size_t CharacterLength(std::string_view text) {
+// Unicode, table 3-7.
+size_t Utf8Length(std::string_view text) {
   const auto byte = [&](size_t i) -> unsigned {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
   };
@@ -22,12 +21,10 @@ size_t CharacterLength(std::string_view text) {
   return length;
 }
 
-}  // namespace
-
 std::string ToUtf8(std::string_view text, size_t max_bytes) {
   std::string clean;
   while (!text.empty()) {
-    const size_t length = CharacterLength(text);
+    const size_t length = Utf8Length(text);
     const std::string_view character = length == 0 ? std::string_view("?") : text.substr(0, length);
     if (clean.size() + character.size() > max_bytes) break;
     clean += character;

@@ -13,7 +13,7 @@
 #include "base/proc/marked.h"
 #include "base/signal_name.h"
 #include "base/status_macros.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 namespace muster::host {
 namespace {
@@ -164,7 +164,7 @@ Spawner::WorkerEvents WorkerGroup::EventsOf(int local_rank) {
 }
 
 void WorkerGroup::OnSpawnFailed(int local_rank, int exit_code, const std::string& why) {
-  driver_->Feed(&HostCore::OnSpawnFailed, local_rank, exit_code, ToUtf8(why, kMaxErrorText));
+  driver_->Feed(&HostCore::OnSpawnFailed, local_rank, exit_code, CutUtf8(OneLine(why), kMaxErrorText));
 }
 
 void WorkerGroup::OnExit(int local_rank, Ending ending) {

@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "base/text.h"
+
 namespace muster::machine {
 namespace {
 
@@ -73,7 +75,7 @@ Lookup LookUp(const std::string& name, const Environment& environment, const Fil
 }
 
 Interpreter Chosen(const std::string& path, const std::string& why) {
-  return {path, "python is " + path + ": " + why};
+  return {path, "python is " + OneLine(path) + ": " + why};
 }
 
 ProgramCheck Fail(int exit_code, std::string problem) { return {exit_code, std::move(problem), ""}; }
@@ -84,11 +86,11 @@ ProgramCheck CheckInterpreter(const Interpreter& interpreter, const Environment&
   const Lookup lookup = LookUp(interpreter.path, environment, probe);
   if (!lookup.path.empty()) return {0, "", lookup.path};
   if (!lookup.not_executable.empty()) {
-    return Fail(kExitNotExecutable, "the interpreter " + lookup.not_executable + " may not be executed here (" +
-                                        interpreter.reason + ")");
+    return Fail(kExitNotExecutable, "the interpreter " + OneLine(lookup.not_executable) +
+                                        " may not be executed here (" + interpreter.reason + ")");
   }
   return Fail(kExitNotFound,
-              "the interpreter " + interpreter.path + " does not exist (" + interpreter.reason + ")");
+              "the interpreter " + OneLine(interpreter.path) + " does not exist (" + interpreter.reason + ")");
 }
 
 // No problem if the interpreter can read the script.
@@ -96,14 +98,16 @@ ProgramCheck CheckScript(const std::string& script, const FileProbe& probe) {
   if (script == "-") return {};  // python reads its standard input
   const FileState file = probe(script);
   if (!file.exists) {
-    return Fail(kExitNotFound,
-                "the script " + script + " does not exist; give its path relative to the working directory");
+    return Fail(kExitNotFound, "the script " + OneLine(script) +
+                                   " does not exist; give its path relative to the working directory");
   }
   if (file.is_directory) {
     if (probe(Join(script, "__main__.py")).readable) return {};
-    return Fail(kExitNotExecutable, "the script " + script + " is a directory without a readable __main__.py");
+    return Fail(kExitNotExecutable,
+                "the script " + OneLine(script) + " is a directory without a readable __main__.py");
   }
-  if (!file.readable) return Fail(kExitNotExecutable, "the script " + script + " may not be read by this user");
+  if (!file.readable)
+    return Fail(kExitNotExecutable, "the script " + OneLine(script) + " may not be read by this user");
   return {};
 }
 
@@ -112,14 +116,14 @@ ProgramCheck CheckExecutable(const std::string& program, const Environment& envi
   if (!lookup.path.empty()) return {0, "", lookup.path};
   if (!lookup.not_executable.empty()) {
     const bool directory = probe(lookup.not_executable).is_directory;
-    return Fail(kExitNotExecutable, "the program " + lookup.not_executable +
+    return Fail(kExitNotExecutable, "the program " + OneLine(lookup.not_executable) +
                                         (directory ? " is a directory" : " is not executable: chmod +x it") +
                                         (directory ? "" : ", or leave --no-python out if it is a Python script"));
   }
   const bool by_path = program.find('/') != std::string::npos;
-  std::string problem = "the program " + program + (by_path ? " does not exist" : " is not on PATH");
+  std::string problem = "the program " + OneLine(program) + (by_path ? " does not exist" : " is not on PATH");
   if (!by_path && !program.empty() && probe(program).exists)
-    problem += ": for the one in this directory write ./" + program;
+    problem += ": for the one in this directory write ./" + OneLine(program);
   return Fail(kExitNotFound, problem);
 }
 

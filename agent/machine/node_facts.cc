@@ -80,7 +80,7 @@ Facts MachineFacts(const Environment& environment, const MachineProbe& probe) {
   if (const std::string types = GpuTypes(probe); !types.empty()) facts["GPU type"] = FactValue(types);
   for (const auto& [name, value] : environment) {
     if (!IsShared(name) || name.size() > kMaxFactNameBytes || facts.size() >= kMaxFacts) continue;
-    facts[ToUtf8(name, kMaxFactNameBytes)] = FactValue(IsSecretName(name) ? kMask : MaskText(value));
+    facts[ToUtf8(name, kMaxFactNameBytes)] = FactValue(MaskValue(name, value));
   }
   return facts;
 }

@@ -42,11 +42,10 @@ Lock TryLock(const std::string& path, OwnedFd* lock) {
   return fstat(lock->get(), &now) == 0 && now.st_nlink > 0 ? Lock::kLocked : Lock::kGone;
 }
 
-void RemoveWithFiles(const std::string& folder) {
+// With everything in it: a worker may have put a folder where its file was expected. Links are not followed.
+void RemoveWithContent(const std::string& folder) {
   std::error_code error;
-  std::filesystem::directory_iterator entries(folder, error), end;
-  for (; !error && entries != end; entries.increment(error)) unlink(entries->path().c_str());
-  rmdir(folder.c_str());
+  std::filesystem::remove_all(folder, error);
 }
 
 bool IsOurs(const std::filesystem::directory_entry& entry, const std::string& name) {
@@ -84,7 +83,7 @@ absl::StatusOr<ScratchFolder> ScratchFolder::Make() {
   return absl::UnavailableError("no folder in " + TemporaryFolder() + " could be locked");
 }
 
-void ScratchFolder::Remove() const { RemoveWithFiles(path_); }
+void ScratchFolder::Remove() const { RemoveWithContent(path_); }
 
 void RemoveAbandonedFolders() {
   const std::string name = NameOfScratch();
@@ -96,7 +95,7 @@ void RemoveAbandonedFolders() {
   }
   for (const std::string& path : found) {
     OwnedFd lock;
-    if (TryLock(path, &lock) == Lock::kLocked) RemoveWithFiles(path);
+    if (TryLock(path, &lock) == Lock::kLocked) RemoveWithContent(path);
   }
 }
 

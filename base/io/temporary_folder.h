@@ -24,7 +24,8 @@ class ScratchFolder {
 
   const std::string& path() const { return path_; }
 
-  // Removes the folder and its files. Without this call it stays until a process calls RemoveAbandonedFolders().
+  // Removes the folder with everything in it. Without this call it stays until a process calls
+  // RemoveAbandonedFolders().
   void Remove() const;
 
  private:

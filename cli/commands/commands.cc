@@ -1,13 +1,12 @@
 #include "cli/commands/commands.h"
 
-#include <algorithm>
-#include <cctype>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/problem.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "cli/options/exit_codes.h"
 #include "cli/options/nearest.h"
 
@@ -41,9 +40,7 @@ absl::Status NoSuchCommand(const std::string& name) {
 
 // Replaces control characters, so that the message is one line.
 int Complain(const absl::Status& status) {
-  std::string line(AsStd(status.message()));
-  std::replace_if(
-      line.begin(), line.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
+  const std::string line = OneLine(std::string(AsStd(status.message())));
   std::fprintf(stderr, "muster: %s\n", line.c_str());
   return ExitCodeOf(status);
 }

@@ -13,6 +13,7 @@
 #include "base/ids.h"
 #include "base/mask_secrets.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "cli/env/env_check.h"
 
 namespace muster::cli {
@@ -136,7 +137,7 @@ std::string NodesShown(const std::vector<std::string>& nodes) {
 // The log line about the interpreter without the path, which the table shows beside it.
 std::string InterpreterReason(const machine::Interpreter& interpreter) {
   absl::string_view reason = interpreter.reason;
-  absl::ConsumePrefix(&reason, absl::StrCat("python is ", interpreter.path, ": "));
+  absl::ConsumePrefix(&reason, absl::StrCat("python is ", OneLine(interpreter.path), ": "));
   return std::string(AsStd(reason));
 }
 
@@ -177,7 +178,7 @@ std::string EnvTable(const EnvReport& report) {
   Row("node-rank", plan.view.node_rank < 0 ? "not yet assigned" : absl::StrCat(plan.view.node_rank), evidence,
       &out);
   if (!plan.view.nodes.empty()) Row("nodes", NodesShown(plan.view.nodes), evidence, &out);
-  Row("interpreter", report.interpreter.path.empty() ? "none" : report.interpreter.path,
+  Row("interpreter", report.interpreter.path.empty() ? "none" : OneLine(report.interpreter.path),
       InterpreterReason(report.interpreter), &out);
   Row("accelerators", absl::StrCat(report.accelerators.count), report.accelerators.reason, &out);
   absl::StrAppend(&out, "\n");
@@ -185,12 +186,12 @@ std::string EnvTable(const EnvReport& report) {
     if (plan.config.coordinator_alone() && IsRestartPolicyOption(line.name)) {
       Row(line.name, "set on the coordinator", "muster coordinator", &out);
     } else {
-      Row(line.name, line.value.empty() ? "-" : line.value, line.origin, &out);
+      Row(line.name, line.value.empty() ? "-" : OneLine(MaskValue(line.name, line.value)), line.origin, &out);
     }
   }
   const Environment shown = Shown(report.environment);
   if (!shown.empty()) absl::StrAppend(&out, "\n");
-  for (const auto& [name, value] : shown) absl::StrAppend(&out, name, "=", value, "\n");
+  for (const auto& [name, value] : shown) absl::StrAppend(&out, OneLine(name), "=", OneLine(value), "\n");
   std::vector<std::string> warnings = plan.view.warnings;
   for (const std::string& warning : report.accelerators.warnings) {
     if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
@@ -224,7 +225,7 @@ std::string EnvJson(const EnvReport& report, const std::vector<Finding>* finding
                           {"unknown", report.accelerators.unknown}};
   json["settings"] = nlohmann::json::object();
   for (const SettingLine& line : plan.lines) {
-    json["settings"][line.name] = {{"value", line.value}, {"origin", line.origin}};
+    json["settings"][line.name] = {{"value", MaskValue(line.name, line.value)}, {"origin", line.origin}};
   }
   json["environment"] = Shown(report.environment);
   json["warnings"] = plan.view.warnings;

@@ -6,7 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "cli/plan/line_prefix.h"
 
 namespace muster::cli {
@@ -186,7 +186,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   if (launch.check.exit_code != 0) {
     v1::Failure* failure = launch.host.config.mutable_cannot_start();
     failure->set_exit_code(launch.check.exit_code);
-    failure->set_error_text(ToUtf8(launch.check.problem, host::kMaxErrorText));
+    failure->set_error_text(CutUtf8(OneLine(launch.check.problem), host::kMaxErrorText));
     failure->set_host(run.config.hostname());
     if (run.config.has_place()) failure->set_node_rank(run.config.place());
     failure->set_wall_time_s(absl::ToUnixSeconds(absl::Now()));

@@ -205,6 +205,16 @@ class RunTest(CommandLineTest):
         offered = re.search(r'run\) options="--help ([^"]*)"', completion)[1].split()
         self.assertEqual({f"--{name}" for name in self.valued | self.switches}, set(offered))
 
+    def test_no_secret_in_a_wrong_value_is_echoed(self):
+        for words in (["--rdzv-conf", "password=hunter2,x"], ["--rdzv-endpoint", "http://u:hunter2@h:5"],
+                      ["--master-addr", "u:hunter2@h"], ["--nnodes", "u:hunter2@h"]):
+            for command in ("run", "env"):
+                with self.subTest(command=command, words=words):
+                    got, said = ran([self.muster, command, *words, "--no-python", "true"])
+                    self.assertEqual(64, got, said)
+                    self.assertIn("********", said)
+                    self.assertNotIn("hunter2", said)
+
     def test_a_wrong_value_of_each_option_is_named(self):
         for name in sorted(self.valued):
             for value in self.wrong_values(name):
@@ -300,7 +310,7 @@ class RunTest(CommandLineTest):
         for words, said in ((["no/such.py", "x"], "the script no/such.py does not exist"),
                             (["--no-python", "./nothing"], "the program ./nothing does not exist"),
                             (["--python", "/no/python", "t.py"], "/no/python"),
-                            (["a\nb.py"], "the script a?b.py does not exist")):
+                            (["a\nb.py"], "the script a\\nb.py does not exist")):
             for command in (["run"], ["local", "--nodes", "2"]):
                 self.assert_refused([self.muster, *command, *words], said, code=127)
 

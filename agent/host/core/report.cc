@@ -79,11 +79,12 @@ std::string Indented(const std::string& text, const char* indent) {
 
 std::string Block(int index, const v1::Failure& failure, const absl::TimeZone& zone) {
   const std::string traceback = Or(Or(failure.callstack(), Message(failure)), kNoTraceback);
-  std::string block = absl::StrCat(
-      "[", index, "]:\n", "  time      : ", TimeText(failure, zone), "\n", "  host      : ", failure.host(),
-      " (node ", failure.node_rank(), ")\n", "  rank      : ", failure.rank(),
-      " (local_rank: ", failure.local_rank(), ")\n", "  exitcode  : ", ExitText(failure), "\n",
-      "  error_file: ", Or(failure.error_file(), kNone), "\n", "  traceback : ", Indented(traceback, "  "), "\n");
+  std::string block = absl::StrCat("[", index, "]:\n", "  time      : ", TimeText(failure, zone), "\n",
+                                   "  host      : ", OneLine(failure.host()), " (node ", failure.node_rank(),
+                                   ")\n", "  rank      : ", failure.rank(), " (local_rank: ", failure.local_rank(),
+                                   ")\n", "  exitcode  : ", ExitText(failure), "\n",
+                                   "  error_file: ", Or(OneLine(failure.error_file()), kNone), "\n",
+                                   "  traceback : ", Indented(traceback, "  "), "\n");
   const std::string remarks = Remarks(failure);
   if (!remarks.empty()) absl::StrAppend(&block, "  remarks   : ", remarks, "\n");
   // With a recorded traceback the output mostly repeats it.
@@ -161,7 +162,7 @@ std::string Printable(const std::string& text) {
 std::string FailureReport(const JobEnd& end) {
   if (!HasFailedWorker(end)) return "";
   const v1::Verdict& verdict = *end.verdict;
-  const std::string title = absl::StrCat(end.program, " FAILED");
+  const std::string title = absl::StrCat(OneLine(end.program), " FAILED");
   const std::string root = Block(0, verdict.root_cause(), end.zone);
   std::string others;
   for (int i = 0; i < verdict.other_failures_size(); ++i) {

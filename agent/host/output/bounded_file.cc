@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
+#include <optional>
 #include <utility>
 
 namespace muster::host {
@@ -23,10 +25,28 @@ int Allocate(int fd, int mode, int64_t begin, int64_t bytes) {
   return result == 0 ? 0 : errno;
 }
 
+// Free bytes of the file system; nullopt: unknown.
+std::optional<int64_t> FreeBytes(int fd) {
+  struct statfs about {};
+  if (fstatfs(fd, &about) != 0 || about.f_bsize <= 0) return std::nullopt;  // FUSE may report 0 in all fields
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const auto blocks = static_cast<int64_t>(about.f_bavail);
+  return blocks > kMost / about.f_bsize ? kMost : blocks * about.f_bsize;
+}
+
 }  // namespace
 
-BoundedFile::BoundedFile(OwnedFd fd, std::string path, int64_t max_bytes)
-    : fd_(std::move(fd)), path_(std::move(path)), max_bytes_(max_bytes) {
+int64_t ShareOfReserve(int fd, int files) {
+  const std::optional<int64_t> free = FreeBytes(fd);
+  if (!free || files <= 0) return kReserve;
+  return std::clamp(*free / 2 / files, kLeastReserve, kReserve);
+}
+
+BoundedFile::BoundedFile(OwnedFd fd, std::string path, int64_t max_bytes, int64_t max_unread)
+    : fd_(std::move(fd)),
+      path_(std::move(path)),
+      max_bytes_(max_bytes),
+      max_unread_(std::max(max_bytes, max_unread)) {
   struct statfs about {};
   if (fstatfs(fd_.get(), &about) == 0 && about.f_bsize > 0) block_ = about.f_bsize;
 }
@@ -42,8 +62,9 @@ bool BoundedFile::TryReserve(int64_t size, int64_t bytes) {
   return !can_reserve_;
 }
 
-absl::Status BoundedFile::Reserve() {
-  for (int64_t bytes = kReserve; bytes >= kLeastReserve; bytes /= 2) {
+absl::Status BoundedFile::Reserve(int64_t bytes) {
+  reserve_ = bytes;
+  for (; bytes >= kLeastReserve; bytes /= 2) {
     if (TryReserve(0, bytes)) return absl::OkStatus();
   }
   return absl::ResourceExhaustedError("no space is left for " + path_);
@@ -56,9 +77,20 @@ void BoundedFile::Release() {
   reserved_ = false;
 }
 
-// Returns how many bytes were removed; if they were freed in place instead, hole_end_ moves and the result is 0.
-int64_t BoundedFile::DropFront(int64_t size, int64_t keep, absl::Status* trouble) {
-  const int64_t end = std::min(size - keep, size - 1) / block_ * block_;  // never the whole file: that is refused
+// How much of the front, the hole included, exceeds the limit. Dropping may make the file system copy what stays,
+// so it is done in large parts: each time at least as much as stays.
+int64_t BoundedFile::BytesToDrop(int64_t size, int64_t unread_from) const {
+  const int64_t held = size - hole_end_;
+  if (max_bytes_ == 0 || held <= max_bytes_) return 0;
+  if (held > max_unread_) return size - max_unread_ / 2;
+  const int64_t bytes = std::min(size - max_bytes_ / 2, unread_from);
+  return bytes - hole_end_ >= held / 2 ? bytes : 0;
+}
+
+// Drops whole blocks within the first `bytes`, hole included. Returns how many bytes were removed; if they were
+// freed in place instead, hole_end_ moves and the result is 0.
+int64_t BoundedFile::DropFront(int64_t size, int64_t bytes, absl::Status* trouble) {
+  const int64_t end = std::min(bytes, size - 1) / block_ * block_;  // never the whole file: that is refused
   if (end <= hole_end_) return 0;
   if (can_collapse_) {
     if (Allocate(fd_.get(), FALLOC_FL_COLLAPSE_RANGE, 0, end) == 0) {
@@ -79,17 +111,25 @@ int64_t BoundedFile::DropFront(int64_t size, int64_t keep, absl::Status* trouble
   return 0;
 }
 
-BoundedFile::Change BoundedFile::Keep(BootTime now, absl::Status* trouble) {
+BoundedFile::Change BoundedFile::KeepToLimit(int64_t unread_from, absl::Status* trouble) {
   Change change;
   struct stat about {};
   if (fstat(fd_.get(), &about) != 0) return change;
   change.size = about.st_size;
   if (change.size < hole_end_) hole_end_ = reserved_end_ = 0;  // another process truncated it
-  if (max_bytes_ > 0 && change.size - hole_end_ > max_bytes_) {
-    change.removed = DropFront(change.size, max_bytes_ / 2, trouble);
+  if (const int64_t bytes = BytesToDrop(change.size, unread_from); bytes > 0) {
+    change.removed = DropFront(change.size, bytes, trouble);
     change.size -= change.removed;
   }
-  if (can_reserve_ && now >= reserve_at_ && change.size + kReserve / 2 > reserved_end_) {
+  change.readable = hole_end_;
+  exceeds_limit_ = max_bytes_ > 0 && change.size - hole_end_ > max_bytes_;
+  return change;
+}
+
+BoundedFile::Change BoundedFile::Keep(BootTime now, int64_t unread_from, absl::Status* trouble) {
+  Change change = KeepToLimit(unread_from, trouble);
+  if (change.size < 0) return change;
+  if (can_reserve_ && now >= reserve_at_ && change.size + reserve_ / 2 > reserved_end_) {
     KeepReserve(&change, trouble);
     if (HasPlenty()) reserve_at_ = now + kReserveEvery;
   }
@@ -97,25 +137,24 @@ BoundedFile::Change BoundedFile::Keep(BootTime now, absl::Status* trouble) {
   return change;
 }
 
-bool BoundedFile::HasPlenty() const {
-  struct statfs about {};
-  if (fstatfs(fd_.get(), &about) != 0 || about.f_bsize <= 0) return false;  // FUSE may report 0 in all fields
-  return static_cast<int64_t>(about.f_bavail) > kPlenty / about.f_bsize;
-}
+bool BoundedFile::HasPlenty() const { return FreeBytes(fd_.get()).value_or(0) > kPlenty; }
 
 void BoundedFile::KeepReserve(Change* change, absl::Status* trouble) {
-  if (TryReserve(change->size, full_ ? kFullReserve : kReserve)) return;
+  if (TryReserve(change->size, full_ ? kFullReserve : reserve_)) return;
   if (!full_) {
     *trouble = absl::ResourceExhaustedError("no space is left for " + path_ +
                                             ": from now on the newest output replaces the oldest");
   }
   full_ = true;
   const int64_t held = change->size - hole_end_;
-  const int64_t removed = DropFront(change->size, held > 2 * kReserve ? held / 2 : 0, trouble);
+  const int64_t freed_from = hole_end_;
+  const int64_t removed = DropFront(change->size, change->size - (held / 2 > reserve_ ? held / 2 : 0), trouble);
   change->size -= removed;
   change->removed += removed;
+  // The new bytes take the place of the old ones; a file without old ones leaves the disk to others.
+  const int64_t most = removed > 0 || hole_end_ > freed_from ? kFullReserve : reserve_;
   for (int64_t bytes = kFullReserve; bytes >= kLeastReserve; bytes /= 2) {
-    if (TryReserve(change->size, bytes)) return;
+    if (bytes <= most && TryReserve(change->size, bytes)) return;
   }
 }
 

@@ -29,7 +29,7 @@ constexpr char kPart[] = "host";
 constexpr size_t kReadBytes = 64 * 1024;
 constexpr int kReadsInTurn = 8;  // reads of one file before it is the next file's turn
 // Bytes to read from a growing file in each kBusyPoll: reading faster would take memory bandwidth and CPU time
-// from its worker.
+// from its worker. A file above its limit is read at full speed.
 constexpr int64_t kBusyBytes = int64_t{7} << 19;
 constexpr absl::Duration kBusyPoll = absl::Milliseconds(10);
 constexpr absl::Duration kFullDiskPoll = absl::Milliseconds(1);
@@ -70,11 +70,21 @@ struct File {
   bool ending = false;                     // a later round has begun, or none will
   bool failed = false;                     // it cannot be read, and that was logged
   bool blocked = false;                    // the writer's queue for its stream is full
+  bool is_behind = false;                  // unread bytes keep the file above its limit
   BootTime period = absl::InfinitePast();  // when the current kBusyPoll began
   int64_t period_bytes = 0;                // bytes read in that period
   int watch = -1;
   BootTime visit_at = absl::InfinitePast();  // next visit; InfiniteFuture: when its inotify watch fires
   BootTime busy_until = absl::InfinitePast();
+
+  // Offset from which a reader still needs the file's bytes.
+  int64_t UnreadFrom() const {
+    int64_t from = kAllRead;
+    if (failed) return from;
+    for (const Reader& reader : readers) from = std::min(from, reader.offset);
+    return from;
+  }
+  bool HasReadEnough() const { return period_bytes >= kBusyBytes && !is_behind; }
 };
 
 }  // namespace
@@ -131,8 +141,9 @@ struct Follower::State {
   bool Read(BootTime now, File* file, Reader* reader);
   void Show(const Reader& reader, std::string_view pieces) const;
   void Rest(BootTime now, File* file);
+  void LogDropped(const File& file) const;
   void Finish(File* file);
-  void GiveUp(const File& file) const;
+  void GiveUp(File* file) const;
   void Wait(BootTime until);
   void ReadNotices();
 
@@ -176,7 +187,7 @@ bool Follower::State::TakeOrders() {
   for (File& file : files) {
     file.worker_end.Reset();
     if (file.ending) file.visit_at = absl::InfinitePast();
-    if (gives_up && file.ending) GiveUp(file);
+    if (gives_up && file.ending) GiveUp(&file);
   }
   if (!gives_up) return true;
   files.clear();
@@ -232,11 +243,14 @@ BootTime Follower::State::VisitAll() {
 
 void Follower::State::KeepWithinBounds(BootTime now, File* file) {
   absl::Status trouble;
-  const BoundedFile::Change change = file->bounded->Keep(now, &trouble);
+  const int64_t unread_from = file->UnreadFrom();
+  const BoundedFile::Change change = file->ending ? file->bounded->KeepToLimit(unread_from, &trouble)
+                                                  : file->bounded->Keep(now, unread_from, &trouble);
   if (!trouble.ok()) Log(Severity::kWarning, kPart, AsStd(trouble.message()));
   if (change.size < 0) return;
   if (change.size != file->size) file->busy_until = now + (file->ending ? absl::ZeroDuration() : kBusyFor);
   file->size = change.size;
+  file->is_behind = file->bounded->exceeds_limit();
   for (Reader& reader : file->readers) {
     const int64_t before = reader.offset - change.removed;
     reader.offset = std::max(before, change.readable);
@@ -268,7 +282,7 @@ void Follower::State::Visit(BootTime now, File* file) {
 // Reads one chunk. False: there is nothing to read, or the writer's queue is full.
 bool Follower::State::Read(BootTime now, File* file, Reader* reader) {
   reader->at_end = reader->offset >= file->size;
-  if (reader->at_end || file->period_bytes >= kBusyBytes) return false;
+  if (reader->at_end || file->HasReadEnough()) return false;
   if (reader->out_fd >= 0 && !feed.HasRoom(reader->out_fd)) {
     file->blocked = true;
     return false;
@@ -312,7 +326,7 @@ void Follower::State::Rest(BootTime now, File* file) {
     return !reader.at_end && !file->failed && !file->blocked;
   });
   if (more) {
-    file->visit_at = file->period_bytes >= kBusyBytes ? file->period + kBusyPoll : now;
+    file->visit_at = file->HasReadEnough() ? file->period + kBusyPoll : now;
   } else if (file->bounded->on_full_disk()) {
     file->visit_at = now + (now < file->busy_until ? kFullDiskPoll : kBusyPoll);
   } else if (now < file->busy_until) {
@@ -328,27 +342,44 @@ void Follower::State::Rest(BootTime now, File* file) {
   }
 }
 
+// Logs what was dropped before it was shown.
+void Follower::State::LogDropped(const File& file) const {
+  for (const Reader& reader : file.readers) {
+    if (reader.skipped == 0 || reader.out_fd < 0) continue;
+    Log(Severity::kWarning, kPart,
+        std::to_string(reader.skipped) + " bytes of " + file.bounded->path() +
+            " were not shown: the console was too slow, and the file's oldest bytes were dropped (--log-max-size, "
+            "or a full disk)");
+  }
+}
+
 void Follower::State::Finish(File* file) {
+  KeepWithinBounds(EventLoop::Now(), file);  // all of it has been read
   if (file->watch >= 0) inotify_rm_watch(inotify_fd.get(), file->watch);
   for (Reader& reader : file->readers) {
     pieces.clear();
     reader.assembler.End(&pieces);
     Show(reader, pieces);
-    if (reader.skipped == 0 || reader.out_fd < 0) continue;
-    Log(Severity::kWarning, kPart,
-        std::to_string(reader.skipped) + " bytes of " + file->bounded->path() +
-            " were not shown: the file was truncated before they were read");
   }
+  LogDropped(*file);
   file->bounded->Release();
 }
 
-void Follower::State::GiveUp(const File& file) const {
-  for (const Reader& reader : file.readers) {
-    if (reader.at_end || reader.out_fd < 0) continue;
-    Log(Severity::kWarning, kPart,
-        "the last " + std::to_string(file.size - reader.offset) + " bytes of " + file.bounded->path() +
-            " were not shown, because nobody read the console; they are in the file");
+// Logs what is not going to be shown, and brings the file to its limit at last.
+void Follower::State::GiveUp(File* file) const {
+  LogDropped(*file);
+  int64_t unread = 0;
+  for (const Reader& reader : file->readers) {
+    if (!reader.at_end && reader.out_fd >= 0) unread = file->size - reader.offset;
   }
+  absl::Status trouble;
+  const BoundedFile::Change change = file->bounded->KeepToLimit(kAllRead, &trouble);
+  if (unread == 0) return;
+  const bool has_all = change.size < 0 || change.size - change.readable >= unread;
+  Log(Severity::kWarning, kPart,
+      "the last " + std::to_string(unread) + " bytes of " + file->bounded->path() +
+          " were not shown, because nobody read the console; " +
+          (has_all ? "they are in the file" : "the file has the newest of them"));
 }
 
 void Follower::State::Wait(BootTime until) {

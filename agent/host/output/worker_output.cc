@@ -64,6 +64,20 @@ WorkerOutput::WorkerOutput(OutputPlan plan, int slots, std::string role_name, Wr
 
 // ---- the files of a round ----
 
+// Each file gets the same share of what the disk has. Errors: the disk is too full for all of them.
+absl::Status WorkerOutput::ReserveAll(const std::vector<WorkerStreams>& workers) {
+  std::vector<BoundedFile*> files;
+  for (const WorkerStreams& streams : workers) {
+    for (const Stream& stream : streams) {
+      if (stream.file) files.push_back(stream.file.get());
+    }
+  }
+  if (files.empty()) return absl::OkStatus();
+  const int64_t share = ShareOfReserve(files.front()->fd(), static_cast<int>(files.size()));
+  for (BoundedFile* const file : files) RETURN_IF_ERROR(file->Reserve(share));
+  return absl::OkStatus();
+}
+
 WorkerOutput::Opened WorkerOutput::OpenAttempt(LogFiles* files, const OutputPlan& plan, uint32_t restart_count,
                                                int slots) {
   Opened opened;
@@ -79,9 +93,9 @@ WorkerOutput::Opened WorkerOutput::OpenAttempt(LogFiles* files, const OutputPlan
         ASSIGN_OR_RETURN(streams[i].worker, OpenFile(path, O_WRONLY | O_APPEND));
         ASSIGN_OR_RETURN(OwnedFd ours, OpenFile(path, O_RDWR));
         streams[i].file = std::make_unique<BoundedFile>(std::move(ours), path, plan.max_file_bytes);
-        RETURN_IF_ERROR(streams[i].file->Reserve());
       }
     }
+    RETURN_IF_ERROR(ReserveAll(opened.streams));
     const std::vector<std::string>* const texts[] = {&plan.stdout_filters, &plan.stderr_filters};
     for (size_t i = 0; i < opened.filtered.size(); ++i) {
       if (texts[i]->empty()) continue;

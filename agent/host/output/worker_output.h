@@ -75,6 +75,7 @@ class WorkerOutput {
   using WorkerStreams = std::array<Stream, 2>;  // standard output, standard error
   struct Opened;
 
+  static absl::Status ReserveAll(const std::vector<WorkerStreams>& workers);
   static Opened OpenAttempt(LogFiles* files, const OutputPlan& plan, uint32_t restart_count, int slots);
   Opened OpenInTime(uint32_t restart_count, absl::Duration limit);
   void HandOver(int local_rank, int out_fd, Stream* stream);

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -69,7 +71,8 @@ std::string PathIn(const std::string& folder, int local_rank) {
 }
 
 void RemoveFiles(const std::string& folder, int files) {
-  for (int i = 0; i < files; ++i) unlink(PathIn(folder, i).c_str());
+  std::error_code error;  // a worker may have put a folder there
+  for (int i = 0; i < files; ++i) std::filesystem::remove_all(PathIn(folder, i), error);
 }
 
 }  // namespace

@@ -51,11 +51,13 @@ TEST(BoundedJson, CommentsAndNumbersBeyondFloatingPointAreNotJson) {
 
 TEST(BoundedJson, TheSameKeyInDifferentObjectsIsFine) {
   EXPECT_TRUE(ParseBoundedJson(R"({"a":{"a":1},"b":{"a":1}})", {}).ok());
-  EXPECT_EQ(RefusalOf(R"({"a":{"b":1,"b":1}})"), "an object that has the key b twice");
+  EXPECT_EQ(RefusalOf(R"({"a":{"b":1,"b":1}})"), "an object that has the member b twice");
 }
 
 TEST(Shown, EscapesWhatIsNotPrintable) {
   EXPECT_EQ(Shown("a\n\r\t\x1b[1m\x7f\xe2\x80\xa8"), R"(a\n\r\t\x1b[1m\x7f\xe2\x80\xa8)");
+  EXPECT_EQ(Shown("http://u:hunter2@h:5"), "http://********@h:5");
+  EXPECT_EQ(Shown("password=hunter2,x"), "password=********");
   EXPECT_EQ(Shown(std::string("\0", 1)), R"(\x00)");
 }
 

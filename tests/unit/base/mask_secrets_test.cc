@@ -1,5 +1,7 @@
 #include "base/mask_secrets.h"
 
+#include <rapidcheck.h>
+
 #include <string>
 #include <vector>
 
@@ -122,6 +124,76 @@ TEST(MaskSecrets, OtherCommandArgumentsAreShown) {
   EXPECT_EQ(MaskArguments({"--header=Authorization: Bearer x"}), Words{"--header=Authorization: ********"});
   EXPECT_EQ(MaskArguments({"--password", ""}), (Words{"--password", ""})) << "set but empty is worth seeing";
   EXPECT_EQ(MaskArguments({"", "--api-key"}), (Words{"", "--api-key"}));
+}
+
+// Texts around "user:password@": what is shown before and after it.
+struct Around {
+  std::string before;
+  std::string after;
+};
+
+std::vector<Around> Arounds() {
+  return {{"true --db postgres://", "@h/db A"}, {"http://", "@proxy:3128"}, {"", "@h"},
+          {"--url=https://", "@h:443/x@y"},     {"x --on ", "@h:22 B"},     {"amqp://u@h0 amqp://", "@h,h2 C"}};
+}
+
+void ExpectPasswordMasked(const std::string& user, const std::string& password) {
+  for (const Around& around : Arounds()) {
+    std::string text = around.before;
+    text.append(user).append(":").append(password).append(around.after);
+    std::string expected = around.before == "amqp://u@h0 amqp://" ? "amqp://********@h0 amqp://" : around.before;
+    expected.append(kMask).append(around.after);
+    EXPECT_EQ(MaskText(text), expected) << text;
+  }
+}
+
+TEST(MaskSecrets, APasswordThatIsAKeyWordHidesOnlyItself) {
+  for (const char* password :
+       {"secret", "my-pass", "password123", "api_key=1", "token", "x-token-y", "Bearer", "auth:auth", "key;pw,sig",
+        "secret/key", "pass?word#1", "to@ken", "pass@@word", "hf_token", "AKIA", "DB_PASSWORD=x", "&key=&"}) {
+    for (const char* user : {"u", "admin", "", "key", "secret-reader"}) ExpectPasswordMasked(user, password);
+  }
+}
+
+TEST(MaskSecrets, NoPasswordOfAnAddressIsShown) {
+  EXPECT_TRUE(rc::check([] {
+    const auto words = *rc::gen::container<std::vector<std::string>>(
+        rc::gen::element<std::string>("secret", "password", "key", "TOKEN", "auth", "sk-", "-", "_", "=", ":", ".",
+                                      "/", "?", "#", ",", ";", "&", "%40", "7", "x"));
+    std::string password = "p";  // digits and a slash would be a port and a path
+    for (const std::string& word : words) password += word;
+    for (const Around& around : Arounds()) {
+      RC_ASSERT(MaskText(around.before + "u:" + password + around.after).ends_with(kMask + around.after));
+    }
+  }));
+}
+
+TEST(MaskSecrets, PortsAndPathsOfAddressesAreShown) {
+  for (const char* text :
+       {"http://h:80/path@y", "gs://bucket/x@y", "user@host:/path", "h1:22,user@h2", "http://[::1]:80",
+        "c10d://h:29400?a=b@c", "git@github.com:a/b", "@", "a@b@c", "://@/"}) {
+    const std::string shown = MaskText(text);
+    EXPECT_EQ(shown, std::string_view(text) == "://@/" ? "://********@/" : text);
+  }
+}
+
+TEST(MaskSecrets, AnAddressBeforeAnArgumentDoesNotHideIt) {
+  EXPECT_EQ(MaskArguments({"--db", "postgres://u:secret@h", "A"}), (Words{"--db", "postgres://********@h", "A"}));
+  EXPECT_EQ(MaskArguments({"redis://:my-pass@", "A"}), (Words{"redis://********@", "A"}));
+}
+
+TEST(MaskSecrets, ValuesOfOrdinaryVariablesAreMaskedAsText) {
+  const Environment masked =
+      MaskSecrets({{"NCCL_A", "sk-abcdefghijkl-S3CRET0"},
+                   {"NCCL_B", "u:hunter2@h"},
+                   {"NCCL_C", "Bearer hunter2"},
+                   {"MUSTER_PREFLIGHT", "curl -H \"Authorization: Bearer hunter2\" http://h"},
+                   {"NCCL_DEBUG", "INFO"}});
+  EXPECT_EQ(masked, (Environment{{"NCCL_A", kMask},
+                                 {"NCCL_B", "********@h"},
+                                 {"NCCL_C", "Bearer ********"},
+                                 {"MUSTER_PREFLIGHT", "curl -H \"Authorization: ********"},
+                                 {"NCCL_DEBUG", "INFO"}}));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include "base/text.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::host {
@@ -27,6 +28,14 @@ TEST(Utf8Test, BadBytesAreReplacedOneByOne) {
   EXPECT_EQ(ToUtf8("\xed\xa0\x80", kPlenty), "???");       // a surrogate
   EXPECT_EQ(ToUtf8("\xf4\x90\x80\x80", kPlenty), "????");  // above U+10FFFF
   EXPECT_EQ(ToUtf8("\xe2\x82", kPlenty), "??");            // cut short
+}
+
+TEST(OneLineTest, WhatIsNotPrintableTextIsEscaped) {
+  EXPECT_EQ(OneLine("gr\xc3\xbc\xc3\x9f \xf0\x9f\x99\x82"), "gr\xc3\xbc\xc3\x9f \xf0\x9f\x99\x82");
+  EXPECT_EQ(OneLine("a\n\t\r\x1b[1m\x7f"), R"(a\n\t\x0d\x1b[1m\x7f)");
+  EXPECT_EQ(OneLine("\xc2\x9b \xe2\x80\xa8 \xe2\x81\xa9"), R"(\xc2\x9b \xe2\x80\xa8 \xe2\x81\xa9)");
+  EXPECT_EQ(OneLine("\xff \xc3 \xe2\x80"), R"(\xff \xc3 \xe2\x80)") << "no UTF-8";
+  EXPECT_EQ(OneLine("\xc2\xa0\xe2\x82\xac"), "\xc2\xa0\xe2\x82\xac");
 }
 
 TEST(Utf8Test, ACharacterIsNeverCut) {

@@ -193,7 +193,7 @@ TEST(SageMaker, HostsAreDistinctNamesWithoutPorts) {
   EXPECT_THAT(ErrorOf(of(R"(["a",""])")), HasSubstr("hosts[1] is empty"));
   EXPECT_THAT(ErrorOf(of(R"(["a",7])")), HasSubstr("hosts[1] is 7"));
   EXPECT_THAT(ErrorOf(of(R"({"a":1})")), HasSubstr("expected a list"));
-  EXPECT_THAT(ErrorOf(R"({"current_host":"a","hosts":["a"],"hosts":["b"]})"), HasSubstr("the key hosts twice"));
+  EXPECT_THAT(ErrorOf(R"({"current_host":"a","hosts":["a"],"hosts":["b"]})"), HasSubstr("the member hosts twice"));
 }
 
 TEST(SageMaker, AnUnknownGroupIsRefusedNamingTheKnown) {

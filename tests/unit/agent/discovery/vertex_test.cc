@@ -415,7 +415,7 @@ TEST(Vertex, ADuplicateKeyIsRefused) {
   EXPECT_THAT(
       ErrorOf(
           R"({"cluster":{"workerpool0":["a:1"],"workerpool0":["b:1"]},"task":{"type":"workerpool0","index":0}})"),
-      HasSubstr("the key workerpool0 twice"));
+      HasSubstr("the member workerpool0 twice"));
 }
 
 TEST(Vertex, AValueOverTheSizeLimitIsRefusedUnread) {

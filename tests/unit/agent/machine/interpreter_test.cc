@@ -151,6 +151,7 @@ TEST(CheckProgram, AReadableScriptNeedsNoExecuteBit) {
 
 TEST(CheckProgram, AMissingScriptIs127AndAnUnreadableOne126) {
   ExpectFailure(Script("train.py", {}), kExitNotFound, "the script train.py does not exist");
+  ExpectFailure(Script("\x1b[1m\xff.py", {}), kExitNotFound, R"(the script \x1b[1m\xff.py does not exist)");
   ExpectFailure(Script("train.py", {{"train.py", kSecret}}), kExitNotExecutable, "may not be read");
 }
 
@@ -186,6 +187,7 @@ ProgramCheck Program(const std::string& program, std::map<std::string, FileState
 TEST(CheckProgram, AProgramWithASlashIsUsedAsGiven) {
   EXPECT_EQ(Program("./train.sh", {{"./train.sh", kExecutable}}).path, "./train.sh");
   ExpectFailure(Program("./train.sh", {}), kExitNotFound, "./train.sh does not exist");
+  ExpectFailure(Program("./\x1b[1m\xff", {}), kExitNotFound, R"(the program ./\x1b[1m\xff does not exist)");
   ExpectFailure(Program("./train.sh", {{"./train.sh", kPlain}}), kExitNotExecutable, "chmod +x");
   ExpectFailure(Program("./dir", {{"./dir", kDirectory}}), kExitNotExecutable, "is a directory");
 }

@@ -338,6 +338,17 @@ TEST(TerminationMessage, HasRemarksHintAndMessageWhereThereAreSome) {
             first + "killed because memory ran out, core dumped\nlook there\nValueError\n");
 }
 
+TEST(Report, NamesOfFilesAndHostsCannotControlTheTerminal) {
+  JobEnd end = End();
+  end.program = "a\x1b[2Jb\n\xff.py";
+  Cause(&end)->set_host("h\x1b[1m");
+  Cause(&end)->set_error_file("/e\x1b[1m");
+  const std::string report = FailureReport(end);
+  EXPECT_TRUE(Has(report, "\na\\x1b[2Jb\\n\\xff.py FAILED\n")) << report;
+  EXPECT_TRUE(Has(report, "host      : h\\x1b[1m (")) << report;
+  EXPECT_TRUE(Has(report, "error_file: /e\\x1b[1m\n")) << report;
+}
+
 TEST(PrintableText, HasNoControlCharacters) {
   EXPECT_EQ(Printable("a\tb\nc"), "a\tb\nc");
   EXPECT_EQ(Printable(std::string("\x01 \x1f~\x7f\x80")), " ~\x80");

@@ -115,9 +115,10 @@ bool g_statfs_answers_zero = false;  // as a FUSE file system may
 
 // A file that a worker appends to, and our descriptor of it.
 struct Appended {
-  Appended(const std::string& path, int64_t max_bytes)
+  Appended(const std::string& path, int64_t max_bytes, int64_t max_unread = kMaxUnread)
       : worker(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)),
-        file(std::make_unique<BoundedFile>(OwnedFd(open(path.c_str(), O_RDWR | O_CLOEXEC)), path, max_bytes)) {}
+        file(std::make_unique<BoundedFile>(OwnedFd(open(path.c_str(), O_RDWR | O_CLOEXEC)), path, max_bytes,
+                                           max_unread)) {}
   void Write(std::string_view bytes) {
     ASSERT_EQ(write(worker.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
   }
@@ -149,7 +150,7 @@ TEST_P(BoundedFileTest, TheOldestBytesGoAndTheDescriptorStays) {
   for (int i = 0; i < 100; ++i) {
     appended.Write(Numbered(i * 1000, (i + 1) * 1000));
     absl::Status trouble;
-    change = appended.file->Keep(EventLoop::Now(), &trouble);
+    change = appended.file->Keep(EventLoop::Now(), kAllRead, &trouble);
     EXPECT_TRUE(trouble.ok()) << trouble;
     EXPECT_LE(change.size - change.readable, kMax);
   }
@@ -163,6 +164,31 @@ TEST_P(BoundedFileTest, TheOldestBytesGoAndTheDescriptorStays) {
   EXPECT_TRUE(Numbered(0, 100'000).ends_with(kept));
 }
 
+TEST_P(BoundedFileTest, UnreadBytesStayUntilTheyAreTooMany) {
+  if (!fs::is_directory(GetParam())) GTEST_SKIP() << "there is no " << GetParam();
+  const Folder folder(GetParam());
+  constexpr int64_t kMax = 64 * 1024, kUnread = 1024 * 1024;
+  Appended appended(folder / "log", kMax, kUnread);
+  appended.Write(Numbered(0, 50'000));  // 800 kB
+  absl::Status trouble;
+  BoundedFile::Change change = appended.file->Keep(EventLoop::Now(), 0, &trouble);
+  EXPECT_EQ(change.removed + change.readable, 0);
+  EXPECT_TRUE(appended.file->exceeds_limit());
+  constexpr int64_t kRead = 600'000;
+  change = appended.file->Keep(EventLoop::Now(), kRead, &trouble);
+  const int64_t gone = change.removed + change.readable;
+  EXPECT_GT(gone, kRead - 64 * 1024) << "in whole blocks";
+  EXPECT_LE(gone, kRead);
+  appended.Write(Numbered(50'000, 150'000));
+  change = appended.file->Keep(EventLoop::Now(), kRead - change.removed, &trouble);
+  EXPECT_LE(change.size - change.readable, kUnread);
+  EXPECT_GT(change.size - change.readable, kMax) << "as much as the larger bound allows";
+  change = appended.file->Keep(EventLoop::Now(), change.size, &trouble);
+  EXPECT_LE(change.size - change.readable, kMax);
+  EXPECT_FALSE(appended.file->exceeds_limit());
+  EXPECT_TRUE(trouble.ok()) << trouble;
+}
+
 INSTANTIATE_TEST_SUITE_P(FileSystems, BoundedFileTest, testing::Values("/var/tmp", "/dev/shm"));
 
 TEST(BoundedFileTest, ReadersFollowRemovedBytes) {
@@ -170,7 +196,7 @@ TEST(BoundedFileTest, ReadersFollowRemovedBytes) {
   Appended appended(folder / "log", 64 * 1024);
   appended.Write(Numbered(0, 10'000));
   absl::Status trouble;
-  const BoundedFile::Change change = appended.file->Keep(EventLoop::Now(), &trouble);
+  const BoundedFile::Change change = appended.file->Keep(EventLoop::Now(), kAllRead, &trouble);
   const int64_t gone = change.removed + change.readable;
   EXPECT_GT(gone, 0);
   const std::string now = Content(folder / "log").substr(static_cast<size_t>(change.readable));
@@ -189,6 +215,30 @@ TEST(BoundedFileTest, TheReserveIsNotPartOfTheFile) {
   EXPECT_LT(about.st_blocks * 512, kLeastReserve);
 }
 
+TEST(BoundedFileTest, TheReserveEndsWithTheObject) {
+  const Folder folder;
+  {
+    Appended appended(folder / "log", 0);
+    ASSERT_TRUE(appended.file->Reserve().ok());
+  }
+  struct stat about {};
+  ASSERT_EQ(stat((folder / "log").c_str(), &about), 0);
+  EXPECT_EQ(about.st_blocks, 0);
+}
+
+TEST(BoundedFileTest, ASmallReserveIsRenewedAtItsSize) {
+  const Folder folder;
+  Appended appended(folder / "log", 0);
+  ASSERT_TRUE(appended.file->Reserve(kLeastReserve).ok());
+  appended.Write(Numbered(0, 4'000));
+  absl::Status trouble;
+  (void)appended.file->Keep(EventLoop::Now(), kAllRead, &trouble);
+  struct stat about {};
+  ASSERT_EQ(stat((folder / "log").c_str(), &about), 0);
+  EXPECT_GT(about.st_blocks * 512, 64'000);
+  EXPECT_LE(about.st_blocks * 512, 64'000 + 2 * kLeastReserve);
+}
+
 TEST(BoundedFileTest, AnUnknownFileSystemSizeCountsAsSmall) {
   const Folder folder;
   Appended appended(folder / "log", 64 * 1024);
@@ -196,7 +246,7 @@ TEST(BoundedFileTest, AnUnknownFileSystemSizeCountsAsSmall) {
   ASSERT_TRUE(appended.file->Reserve().ok());
   appended.Write(Numbered(0, 100'000));
   absl::Status trouble;
-  const BoundedFile::Change change = appended.file->Keep(EventLoop::Now(), &trouble);
+  const BoundedFile::Change change = appended.file->Keep(EventLoop::Now(), kAllRead, &trouble);
   g_statfs_answers_zero = false;
   EXPECT_TRUE(trouble.ok()) << trouble;
   EXPECT_LE(change.size - change.readable, 64 * 1024);
@@ -223,6 +273,61 @@ TEST(FollowerTest, AFileIsShownAsItGrowsAndToItsEnd) {
   EXPECT_TRUE(follower.AwaitDrained(absl::Seconds(60)));
   EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
   EXPECT_EQ(Content(folder / "console"), "0|one\n0|two\n0|three\n0|end\n");
+}
+
+TEST(FollowerTest, ALimitedFileIsShownWhole) {
+  const Folder folder;
+  const OwnedFd console(open((folder / "console").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  constexpr int64_t kMax = 64 * 1024;
+  Writer writer;
+  Follower follower(writer.feed());
+  Appended appended(folder / "log", kMax);
+  appended.Write(Numbered(0, 500'000));  // faster than it is read
+  FollowedFile followed;
+  followed.file = std::move(appended.file);
+  followed.out_fd = console.get();
+  follower.Follow(std::move(followed));
+  follower.EndRound();
+  EXPECT_TRUE(follower.AwaitDrained(absl::Seconds(60)));
+  EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
+  EXPECT_TRUE(Content(folder / "console") == Numbered(0, 500'000));
+  struct stat about {};
+  ASSERT_EQ(stat((folder / "log").c_str(), &about), 0);
+  EXPECT_LE(about.st_blocks * 512, kMax + 4096);
+}
+
+// Lines of 100 bytes, which do not end at the file's blocks.
+std::string LongLines(int count) {
+  std::string all;
+  for (int i = 0; i < count; ++i) {
+    char line[101];
+    std::snprintf(line, sizeof(line), "begin %06d %s end %06d\n", i, std::string(75, 'x').c_str(), i);
+    all += line;
+  }
+  return all;
+}
+
+TEST(FollowerTest, OfTooMuchUnreadTheNewestWholeLinesAreShown) {
+  const Folder folder;
+  const OwnedFd console(open((folder / "console").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  constexpr int64_t kUnread = 512 * 1024;
+  Writer writer;
+  Follower follower(writer.feed());
+  Appended appended(folder / "log", 64 * 1024, kUnread);
+  const std::string all = LongLines(100'000);
+  appended.Write(all);
+  FollowedFile followed;
+  followed.file = std::move(appended.file);
+  followed.out_fd = console.get();
+  follower.Follow(std::move(followed));
+  follower.EndRound();
+  EXPECT_TRUE(follower.AwaitDrained(absl::Seconds(60)));
+  EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
+  const std::string shown = Content(folder / "console");
+  EXPECT_TRUE(shown.starts_with("begin ")) << shown.substr(0, 100);
+  EXPECT_TRUE(all.ends_with(shown));
+  EXPECT_GE(shown.size(), static_cast<size_t>(kUnread / 2 - 200));
+  EXPECT_LE(shown.size(), static_cast<size_t>(kUnread));
 }
 
 TEST(FollowerTest, AStoppedReaderBlocksItsOwnDescriptorOnly) {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "agent/host/core/host_core.h"
@@ -111,6 +112,26 @@ TEST(ErrorFileTest, TheFolderIsGoneAfterwards) {
     std::ofstream(path) << "x";
     folder = path.substr(0, path.rfind('/'));
     ASSERT_EQ(access(folder.c_str(), F_OK), 0);
+  }
+  EXPECT_NE(access(folder.c_str(), F_OK), 0);
+}
+
+TEST(ErrorFileTest, AFolderInPlaceOfAFileIsRemoved) {
+  std::string folder;
+  {
+    ErrorFiles files;
+    EXPECT_TRUE(files.BeginRound(2, kPatience).ok());
+    const std::string path = files.PathOf(0);
+    folder = path.substr(0, path.rfind('/'));
+    const auto put_folder = [](const std::string& at) {
+      std::filesystem::create_directories(at + "/in/it");
+      std::ofstream(at + "/in/file") << "x";
+    };
+    put_folder(path);
+    EXPECT_TRUE(files.BeginRound(2, kPatience).ok());
+    EXPECT_NE(access(path.c_str(), F_OK), 0) << "the next worker needs the path for its file";
+    put_folder(path);
+    put_folder(folder + "/another");
   }
   EXPECT_NE(access(folder.c_str(), F_OK), 0);
 }
