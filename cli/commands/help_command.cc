@@ -38,7 +38,7 @@ Exit codes:
   worker's   the code of the worker that failed first, or 128 + its signal
   64, 65     wrong command line; wrong environment
   69         primary not reached, too few nodes in time, or too many nodes lost
-  70         internal error of muster, or no process, memory or descriptor for a worker
+  70         internal error of muster, or a worker could not be started
   75         asked to leave; worth a retry
   77         refused by the primary: token, run id or protocol version
   93         no progress; not worth a retry

@@ -111,7 +111,7 @@ OURS_ALONE = {"coordinator", "restart-window", "restart-delay", "progress-file",
               "hyperparameters-as-args", "pass-local-rank", "log-max-size", "report"}
 
 WRONG_FOR_DEEPSPEED = {
-    "hostfile": ("/nowhere/hostfile", ""),
+    "hostfile": ("",),
     "include": ("a:b:c", "a@"),
     "exclude": ("a:b:c", "a@"),
     "num-nodes": ("two", "0", "-2", "100001", ""),
@@ -329,6 +329,16 @@ class DeepspeedTest(CommandLineTest):
                     word = os.fsencode(f"--{name.replace('-', '_')}=") + os.fsencode(value)
                     quoted = shown(value).split("@", 1)[0]  # for a filter the message names the wrong part
                     self.assert_refused([self.deepspeed, *hosts, word, "t.py"], f"--{name} ", quoted)
+
+    def test_a_wrong_hostfile_is_the_same_fault_as_for_muster_run(self):
+        (self.folder / "wrong").write_text("a slots=many\n")
+        for path in ("/nowhere/hostfile", str(self.folder), str(self.folder / "wrong")):
+            lines = set()
+            for command in ([self.deepspeed], [self.muster, "run"]):
+                words = [*command, "--hostfile", path, "t.py"]
+                self.assert_refused(words, path, code=65)
+                lines.add(ran(words)[1])
+            self.assertEqual(1, len(lines), lines)
 
     def test_other_errors_are_named(self):
         for name, (_, value) in options_of(help_of(self.deepspeed)).items():

@@ -114,8 +114,9 @@ TEST(BinaryTest, NoWorkerGetsOurDescriptorForAClosedOne) {
   const std::string file = testing::TempDir() + "standard-descriptors-" + std::to_string(getpid());
   constexpr const char* kClosings[] = {" 0<&-", " 1>&-", " 2>&-"};
   for (unsigned closed = 1; closed < 8; ++closed) {
-    std::string words = "run --no-python sh -c 'readlink /proc/$$$$/fd/0 /proc/$$$$/fd/1 /proc/$$$$/fd/2 >" +
-                        file + "; true' </dev/zero >/dev/zero 2>/dev/zero";
+    std::string words =
+        "run --no-python sh -c 'all=$(readlink /proc/$$$$/fd/0 /proc/$$$$/fd/1 /proc/$$$$/fd/2); echo \"$all\" >" +
+        file + "' </dev/zero >/dev/zero 2>/dev/zero";
     for (unsigned fd = 0; fd <= 2; ++fd) words += ((closed >> fd) & 1) != 0 ? kClosings[fd] : "";
     EXPECT_EQ(Muster(words).exit_code, 0) << words;
     std::ifstream text(file);
