@@ -73,7 +73,7 @@ the nodes; only --progress-file is set on the nodes, which see that file.
 SIGTERM, SIGHUP (its terminal closes) and SIGQUIT end it with exit code 75, and
 Ctrl-C with 130, unless they were ignored when it started, as by nohup.
 
-If nodes have no --node-rank, the first round waits for one lease and a second:
+Without --node-rank on the nodes, the first round waits for lease and margin:
 nodes that cannot be reached may still be running an earlier round.
 
   muster coordinator --nnodes 2:4 --rdzv-id job1 --listen 29400 --lease 2m

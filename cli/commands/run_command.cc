@@ -96,7 +96,7 @@ int BecomeHost(const RunPlan& plan, Launch launch, const Inherited& inherited, S
 std::string IgnoredOptions(const CommandLine& line) {
   std::vector<std::string> names;
   for (const auto& [name, value] : line.given) {
-    if (IsRestartPolicyOption(name) || name == "lease") names.push_back("--" + name);
+    if (IsCoordinatorsOption(name)) names.push_back("--" + name);
   }
   return absl::StrJoin(names, ", ");
 }
@@ -108,7 +108,7 @@ void TakeFacts(const Environment& environment, const machine::MachineProbe& prob
   facts["the program"] = machine::ArgumentsFact(plan->script, plan->script_arguments);
   for (const SettingLine& setting : plan->lines) {
     const bool of_the_job = IsRestartPolicyOption(setting.name) || setting.name == "lease";
-    // With --coordinator the nodes' values are ignored, and a warning has said so.
+    // With --coordinator the nodes' values are ignored.
     if (!of_the_job || plan->config.coordinator_alone()) continue;
     facts["--" + setting.name] = machine::FactValue(setting.value);
   }

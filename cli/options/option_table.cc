@@ -18,12 +18,14 @@ constexpr std::pair<std::string_view, std::string_view> kOnTheCoordinator[] = {
     {"rdzv-id", "Run id, the name of the job; nodes with another run id are refused. Default: none."},
     {"max-restarts", "Maximum number of group restarts after worker failures, in the whole job. Default: 0."},
     {"join-timeout",
-     "Time limit for the first gathering of nodes. Once a node has joined, the coordinator waits at least for the "
-     "lease and one second, since a node that it cannot reach may still run an earlier round."},
+     "Time limit for the first gathering of nodes; at least the lease until a node has joined. The coordinator "
+     "waits at least for the lease and its margin (1s and 1%), since a node that it cannot reach may still run an "
+     "earlier round."},
     {"last-call-timeout", "Time to wait for more nodes once MIN are ready, with MIN:MAX. Default: 30s."},
     {"rejoin-timeout",
-     "Time limit for the replacement of a lost node. Then the round starts if MIN nodes are ready, else the job "
-     "ends with exit code 69. Default: 30m."},
+     "Time limit for each gathering of nodes after the first round, such as the wait for the replacement of a "
+     "lost node. Then the round starts if MIN nodes are ready, else the job ends with exit code 69. Default: "
+     "30m."},
 };
 
 // "PORT: 1 to 65535."
@@ -91,9 +93,9 @@ const std::vector<OptionSpec>& RunOptions() {
        "Hosts of the hostfile to leave out, or only their slots that are named. Default: none.",
        Into(&MembershipSettings::exclude, Text)},
       {"source", "NAME", kMembership, kOwn,
-       "Source of this node's rank: a name from the list of sources below. If two sources apply and contradict "
-       "each "
-       "other, muster refuses to start unless this option chooses one. Default: the first that applies.",
+       "Source of this node's rank: a name from the list of sources below. If two sources apply and "
+       "contradict each other, muster refuses to start unless this option chooses one. Default: the first that "
+       "applies.",
        Into(&MembershipSettings::source, ParseSource)},
       {"local-addr", "ADDRESS", kMembership, kPet | kMayBeEmpty,
        "Address under which other nodes reach the workers of this one. Default: that of the connection to "
@@ -166,16 +168,17 @@ const std::vector<OptionSpec>& RunOptions() {
        "Unit of the group's size: each round has a multiple of K nodes. MIN and MAX must be multiples of K.",
        Into(&RestartSettings::node_unit, Integer(kNodeCounts), "1")},
       {"join-timeout", "TIME", kTimes, kJob,
-       "Time limit for the first gathering of nodes, and for this node's first connection to the primary. The "
-       "primary waits at least for the lease and one second, since a node that it cannot reach may still run an "
-       "earlier round.",
+       "Time limit for the first gathering of nodes, and for this node's first connection to the primary, for "
+       "which it is at least the lease. The primary waits at least for the lease and its margin (1s and 1%), "
+       "since a node that it cannot reach may still run an earlier round.",
        Into(&TimeSettings::join_timeout, Time(kJoinTimeouts), "10m")},
       {"last-call-timeout", "TIME", kTimes, kJob,
        "Time to wait for more nodes once MIN are ready, with MIN:MAX. Default: 30s; on a platform 5s.",
        Into(&TimeSettings::last_call_timeout, Time())},
       {"rejoin-timeout", "TIME", kTimes, kJob,
-       "Time limit for the replacement of a lost node. Then the round starts if MIN nodes are ready, else the job "
-       "ends with exit code 69. Default: 30m; on @NO_REPLACEMENT@, which replaces none, 5m.",
+       "Time limit for each gathering of nodes after the first round, such as the wait for the replacement of a "
+       "lost node. Then the round starts if MIN nodes are ready, else the job ends with exit code 69. Default: "
+       "30m; on @NO_REPLACEMENT@, which replaces none, 5m.",
        Into(&TimeSettings::rejoin_timeout, Time())},
       {"coordinator-timeout", "TIME", kTimes, kOwn,
        "Time limit for reaching a primary or coordinator that was lost. Default: 15m; on @NO_REPLACEMENT@ 5m.",
@@ -352,6 +355,10 @@ const std::vector<OptionSpec>& CoordinatorCommandOptions() {
 bool IsRestartPolicyOption(std::string_view name) {
   const OptionSpec* const spec = FindOption(CoordinatorCommandOptions(), name);
   return spec != nullptr && spec->group == Group::kRestarts;
+}
+
+bool IsCoordinatorsOption(std::string_view name) {
+  return IsRestartPolicyOption(name) || name == "lease" || name == "last-call-timeout" || name == "rejoin-timeout";
 }
 
 const OptionSpec* FindOption(const std::vector<OptionSpec>& table, std::string_view name) {

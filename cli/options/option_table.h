@@ -55,6 +55,10 @@ const std::vector<OptionSpec>& RunOptions();
 // command line; nodes ignore theirs then.
 bool IsRestartPolicyOption(std::string_view name);
 
+// Whether a node ignores its own value if it uses a separate coordinator: the restart policy, the lease, and the
+// limits of gathering but --join-timeout, which also limits how long the node looks for the coordinator.
+bool IsCoordinatorsOption(std::string_view name);
+
 // A subcommand's own options and RunOptions(), in this order. For the table of a subcommand, which is never freed.
 const std::vector<OptionSpec>* WithRunOptions(const std::vector<OptionSpec>& own);
 

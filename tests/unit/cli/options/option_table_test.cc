@@ -95,6 +95,10 @@ TEST(OptionTable, TheCoordinatorHasTheOptionsOfTheJob) {
   EXPECT_TRUE(IsRestartPolicyOption("exclude-after"));
   EXPECT_FALSE(IsRestartPolicyOption("preflight"));
   EXPECT_FALSE(IsRestartPolicyOption("lease"));
+  for (const char* name : {"exclude-after", "lease", "last-call-timeout", "rejoin-timeout"}) {
+    EXPECT_TRUE(IsCoordinatorsOption(name)) << name;
+  }
+  EXPECT_FALSE(IsCoordinatorsOption("join-timeout")) << "it also limits how long a node looks for the coordinator";
 }
 
 // It belongs to no platform: its own command line alone decides.
