@@ -509,7 +509,7 @@ const char* AgentCore::OptionOfCoordinatorTimeout() const {
 // The primary waits for its own port, with other limits (rendezvous/core/port_retry.h).
 std::string AgentCore::WhyNoCoordinator() const {
   const std::string& why = link_.why_down();
-  const std::string what = why.empty() ? absl::StrCat("connecting to ", NameOfCoordinator()) : why;
+  std::string what = why.empty() ? absl::StrCat("connecting to ", NameOfCoordinator()) : why;
   if (memory_.served()) return what;
   return absl::StrCat(what, "; gives up after ", absl::FormatDuration(CoordinatorTimeout()), " (",
                       OptionOfCoordinatorTimeout(), ")");
