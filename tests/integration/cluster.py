@@ -101,9 +101,13 @@ def arguments_of(pid):
 def children(pid):
     """Children of all threads of a process, zombies too."""
     found = []
-    for listing in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except GONE:
+        return found
+    for task in tasks:
         try:
-            found += [int(child) for child in listing.read_text().split()]
+            found += [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
         except GONE:
             continue
     return found
