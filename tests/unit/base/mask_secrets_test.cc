@@ -157,10 +157,10 @@ TEST(MaskSecrets, APasswordThatIsAKeyWordHidesOnlyItself) {
 
 TEST(MaskSecrets, NoPasswordOfAnAddressIsShown) {
   EXPECT_TRUE(rc::check([] {
-    const auto words = *rc::gen::container<std::vector<std::string>>(
-        rc::gen::element<std::string>("secret", "password", "key", "TOKEN", "auth", "sk-", "-", "_", "=", ":", ".",
-                                      "/", "?", "#", ",", ";", "&", "%40", "7", "x"));
-    std::string password = "p";  // digits and a slash would be a port and a path
+    const auto words = *rc::gen::container<std::vector<std::string>>(rc::gen::element<std::string>(
+        "secret", "password", "key", "TOKEN", "auth", "sk-", "-", "_", "=", ":", ".", "?", "#", ",", ";", "&",
+        "%40", "7", "x"));  // "://" would begin another address
+    std::string password = "p";
     for (const std::string& word : words) password += word;
     for (const Around& around : Arounds()) {
       RC_ASSERT(MaskText(around.before + "u:" + password + around.after).ends_with(kMask + around.after));

@@ -183,7 +183,7 @@ TEST_F(ServerTest, ShutdownEndsIdleStreamsAndTellsTheirAgents) {
   ASSERT_TRUE(Until([&] { return client.disconnected == 1; }));
   // Where something is being written still nothing else can be begun, and gRPC has its own word for that.
   const bool told = client.why.find("the coordinator is shutting down") != std::string::npos;
-  EXPECT_TRUE(told || client.why.find("Cancelled on the server side") != std::string::npos) << client.why;
+  EXPECT_TRUE(told || client.why.find("its process has ended") != std::string::npos) << client.why;
 }
 
 TEST_F(ServerTest, ALostStreamIsReported) {
