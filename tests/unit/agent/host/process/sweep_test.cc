@@ -98,11 +98,7 @@ TEST_F(SweepTest, OrphansOfAnInheritedChildAreLeftAlone) {
   bool done = false;
   Sweeper later(
       &hostlet_.loop, &hostlet_.spawner, [&](const std::string& left) { done = left.empty(); }, {},
-      [](const ProcessInfo& child) {
-        const auto marker = StartEnvironment(child.pid, kMarkerVariable);
-        if (absl::IsUnavailable(marker.status())) return std::optional<bool>();
-        return std::optional<bool>(marker.ok() && *marker == "ours");
-      });
+      [](const ProcessInfo& child) { return BearsMarkerOf("ours", child); });
   order.CloseIn();
   const pid_t daemon = ReadPids(&pipe, 1)[0];
   waitpid(before, nullptr, 0);
