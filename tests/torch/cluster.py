@@ -37,11 +37,11 @@ def process_state(pid):
 def children(pid):
     """Living children of all threads of a process."""
     found = []
-    for listing in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
+    try:
+        for listing in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
             found += [int(child) for child in listing.read_text().split()]
-        except (FileNotFoundError, ProcessLookupError):
-            continue
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # it, or one of its threads, has just ended
     return [child for child in found if process_state(child)]
 
 
