@@ -36,12 +36,17 @@ def process_state(pid):
 
 def children(pid):
     """Living children of all threads of a process."""
+    gone = (FileNotFoundError, ProcessLookupError)
     found = []
     try:
-        for listing in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-            found += [int(child) for child in listing.read_text().split()]
-    except (FileNotFoundError, ProcessLookupError):
-        pass  # it, or one of its threads, has just ended
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except gone:
+        return found
+    for task in tasks:
+        try:
+            found += [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
+        except gone:
+            continue
     return [child for child in found if process_state(child)]
 
 
