@@ -1,5 +1,7 @@
-// What a failure means that no exit code of a worker expresses.
+// What a worker's failure means, and how it is told.
 #pragma once
+
+#include <string>
 
 #include "base/exit_codes.h"
 #include "muster/v1/rendezvous.pb.h"
@@ -11,5 +13,8 @@ namespace muster {
 inline bool WasNeverStarted(const v1::Failure& failure) {
   return failure.pid() == 0 && failure.exit_code() == kExitFault;
 }
+
+// How the worker ended, after its name: "exited with code 7", "was killed (SIGKILL)".
+std::string DescribeEnd(const v1::Failure& failure);
 
 }  // namespace muster

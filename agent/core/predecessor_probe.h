@@ -1,4 +1,5 @@
-// Asks whether the former holder of this node's place, on the same machine, is dead.
+// Whether the former holder of this node's place, a process of the same machine, is dead: asked at most every
+// kProbeInterval, one at a time. Pure.
 #pragma once
 
 #include <string>
@@ -9,7 +10,6 @@ namespace muster::agent {
 
 inline constexpr absl::Duration kProbeInterval = absl::Seconds(1);
 
-// Whether the process that holds this node's place is dead: asked at most every kProbeInterval, one at a time.
 class PredecessorProbe {
  public:
   // Call only if the holder is on this machine. True: the shell must probe it now, and OnAnswer must follow.

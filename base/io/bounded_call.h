@@ -27,16 +27,10 @@ auto CallAside(Call call) -> std::optional<std::future<decltype(call())>> {
 // that situation a worker's error file is needed most, and a hanging file system is the rarer problem.
 template <typename Call>
 auto CallWithin(absl::Duration limit, Call call) -> std::optional<decltype(call())> {
-  const auto task = std::make_shared<std::packaged_task<decltype(call())()>>(std::move(call));
-  auto result = task->get_future();
-  auto thread = StartThread([task] { (*task)(); });
-  if (!thread.ok()) {
-    (*task)();
-    return result.get();
-  }
-  thread->detach();
-  if (result.wait_for(absl::ToChronoMilliseconds(limit)) != std::future_status::ready) return std::nullopt;
-  return result.get();
+  auto result = CallAside(call);
+  if (!result) return call();
+  if (result->wait_for(absl::ToChronoMilliseconds(limit)) != std::future_status::ready) return std::nullopt;
+  return result->get();
 }
 
 }  // namespace muster

@@ -1,7 +1,7 @@
-// A constructor of a library may open a descriptor for itself: gRPC makes an eventfd. If standard input were
-// closed, that would be descriptor 0, and each worker would get it as its standard input. main() is too late to
-// prevent this, so the loader is told to call OpenStandardDescriptors() first, by .preinit_array: that comes
-// before all constructors of the program, and of shared libraries, too.
+// A library may open a descriptor in a static constructor, as gRPC does for an eventfd. If standard input were
+// closed, that descriptor would have number 0, and each worker would inherit it as its standard input. Code in
+// main() runs too late to prevent this. So the address of OpenStandardDescriptors() is in .preinit_array, whose
+// functions the loader calls before all constructors, also those of shared libraries.
 #include "base/proc/standard_descriptors.h"
 
 #include <fcntl.h>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/takeover.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::rendezvous {
@@ -47,7 +46,7 @@ CoordinatorOptions OptionsFrom(const v1::NodeConfig& config) {
   options.reconnect_grace = absl::Milliseconds(config.reconnect_grace_ms());
   options.join_timeout = absl::Milliseconds(config.join_timeout_ms());
   // Without a lease no coordinator waits for one before it begins to gather, and even its own host needs a moment.
-  if (config.single_node()) options.join_timeout = JoinLimit(options.join_timeout, options.lease);
+  if (config.single_node()) options.join_timeout = options.join_limit();
   options.rejoin_timeout = absl::Milliseconds(config.rejoin_timeout_ms());
   options.last_call = absl::Milliseconds(config.last_call_ms());
   options.shutdown_grace = absl::Milliseconds(config.shutdown_grace_ms());

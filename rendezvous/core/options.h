@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/takeover.h"
 
 namespace muster::v1 {
 class NodeConfig;
@@ -106,6 +107,8 @@ struct CoordinatorOptions {
   absl::Duration decision_spacing = kDecisionSpacing;
 
   bool leased() const { return lease > absl::ZeroDuration(); }
+  // How long a coordinator waits for the first node that joins.
+  absl::Duration join_limit() const { return JoinLimit(join_timeout, lease); }
   bool fixed_size() const { return min_nodes == max_nodes; }
   // The coordinator lets a lease end this much later than the node itself does.
   absl::Duration margin() const { return leased() ? absl::Seconds(1) + lease / 100 : absl::ZeroDuration(); }

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/failure.h"
 #include "base/other_failures.h"
-#include "base/signal_name.h"
 #include "base/text.h"
 #include "rendezvous/core/options.h"
 
@@ -124,11 +123,7 @@ int ExitCodeOf(const v1::Failure& failure) {
 }
 
 std::string DescribeFailure(const v1::Failure& failure) {
-  return absl::StrCat("rank ", failure.rank(), " on ", failure.host(),
-                      WasNeverStarted(failure) ? " could not be started"
-                      : failure.oom_killed()   ? " was killed because memory ran out"
-                      : failure.has_signal() ? absl::StrCat(" was killed (", DescribeSignal(failure.signal()), ")")
-                                             : absl::StrCat(" exited with code ", failure.exit_code()));
+  return absl::StrCat("rank ", failure.rank(), " on ", failure.host(), " ", DescribeEnd(failure));
 }
 
 }  // namespace muster::rendezvous

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/exit_codes.h"
-#include "base/takeover.h"
 #include "rendezvous/core/drain.h"
 #include "rendezvous/core/gathering.h"
 #include "rendezvous/core/job.h"
@@ -42,8 +41,7 @@ bool AbsentMembersAreOverdue(BootTime now, const Job& job) {
 }
 
 bool NobodyJoined(BootTime now, const Job& job) {
-  return job.hosts.empty() &&
-         now >= job.succession.epoch_start() + JoinLimit(job.options.join_timeout, job.options.lease);
+  return job.hosts.empty() && now >= job.succession.epoch_start() + job.options.join_limit();
 }
 
 // ---- rounds -------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@
 #include "base/exit_codes.h"
 #include "base/held.h"
 #include "base/ids.h"
-#include "base/takeover.h"
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/core/drain.h"
 #include "rendezvous/core/explain.h"
@@ -140,7 +139,7 @@ bool Coordinator::StepRecovering(BootTime now, Effects* out) {
   const bool all_are_here = ready + job_.CountCannotStart() >= job_.options.max_nodes;
   const bool all = all_are_here && !SparesMayHideARound(now, job_) && !PredecessorsRoundMayRun(now, job_);
   if (job_.hosts.empty()) {  // only `muster coordinator`: inside an agent its own host is always attached
-    const absl::Duration limit = JoinLimit(job_.options.join_timeout, job_.options.lease);
+    const absl::Duration limit = job_.options.join_limit();
     if (now < job_.succession.epoch_start() + limit) return false;
     ConcludeWith(now, kExitUnavailable,
                  absl::StrCat("no node joined within ", absl::FormatDuration(limit), " (--join-timeout)",

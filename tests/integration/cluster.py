@@ -20,6 +20,9 @@ import unittest
 import uuid
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from processes import GONE, children  # noqa: E402
+
 BINARY = pathlib.Path(os.environ.get("MUSTER_BINARY", ROOT / "build/release/bin/muster")).resolve()
 WORKER = pathlib.Path(__file__).resolve().parent / "worker.py"
 LIMIT_S = 60.0  # only a hang reaches it
@@ -76,9 +79,6 @@ def is_full(descriptor):
 
 # ---- processes, by pid ----------------------------------------------------------------------------------------------
 
-GONE = (FileNotFoundError, ProcessLookupError)
-
-
 def process_state(pid):
     """The state letter of /proc; None when the process is gone."""
     try:
@@ -96,21 +96,6 @@ def arguments_of(pid):
         return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
     except GONE:
         return []
-
-
-def children(pid):
-    """Children of all threads of a process, zombies too."""
-    found = []
-    try:
-        tasks = os.listdir(f"/proc/{pid}/task")
-    except GONE:
-        return found
-    for task in tasks:
-        try:
-            found += [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
-        except GONE:
-            continue
-    return found
 
 
 def descendants(pid):

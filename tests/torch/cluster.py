@@ -12,6 +12,9 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import processes  # noqa: E402
+
 BINARY = pathlib.Path(os.environ.get("MUSTER_BINARY", ROOT / "build/release/bin/muster")).resolve()
 WAIT_TIMEOUT_S = 240.0  # only a hang reaches it
 POLL_S = 0.02
@@ -36,18 +39,7 @@ def process_state(pid):
 
 def children(pid):
     """Living children of all threads of a process."""
-    gone = (FileNotFoundError, ProcessLookupError)
-    found = []
-    try:
-        tasks = os.listdir(f"/proc/{pid}/task")
-    except gone:
-        return found
-    for task in tasks:
-        try:
-            found += [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
-        except gone:
-            continue
-    return [child for child in found if process_state(child)]
+    return [child for child in processes.children(pid) if process_state(child)]
 
 
 class Node:

@@ -46,8 +46,8 @@ void AgentSupervisor::OnClosed(BootTime now) {
   gone_at_ = now;
 }
 
-// Retries after a pause, because the machine is short of a resource. The workers go on until their lease ends. Not
-// for the first agent: there are no workers to keep, and whoever has started this host is told at once.
+// Retries after a pause, because the machine is short of a resource. The workers go on until their lease ends. The
+// failure of the first agent is final: no workers run yet, so an exit at once costs nothing and shows the problem.
 AgentSupervisor::GivesUp AgentSupervisor::OnFailed(BootTime now, const std::string& why, bool exiting,
                                                    Effects* out) {
   OnClosed(now);

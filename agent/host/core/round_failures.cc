@@ -6,20 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/failure.h"
 #include "base/other_failures.h"
-#include "base/signal_name.h"
 #include "base/text.h"
 
 namespace muster::host {
 namespace {
 
 constexpr int kWorkerUsage = 2;  // argparse's exit code
-
-std::string Describe(const v1::Failure& failure, const Ending& ending) {
-  if (WasNeverStarted(failure)) return "could not be started";
-  if (ending.oom_killed) return "was killed because memory ran out";
-  return ending.by_signal ? absl::StrCat("was killed (", DescribeSignal(ending.number), ")")
-                          : absl::StrCat("exited with code ", ending.number);
-}
 
 }  // namespace
 
@@ -125,7 +117,7 @@ void RoundFailures::SetCause(const WorkerEnd& end, BootTime at) {
 void RoundFailures::SayCause(const WorkerEnd& end, const std::string& more, Effects* out) const {
   Say(Severity::kWarning,
       absl::StrCat("worker rank ", cause_->rank(), end.pid > 0 ? absl::StrCat(" (pid ", end.pid, ") ") : " ",
-                   host::Describe(*cause_, end.ending), more),
+                   DescribeEnd(*cause_), more),
       out, {.event = events::kWorkerFailed, .rank = cause_->rank(), .node_rank = round_.node_rank()});
 }
 

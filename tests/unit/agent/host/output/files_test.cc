@@ -122,6 +122,13 @@ struct Appended {
   void Write(std::string_view bytes) {
     ASSERT_EQ(write(worker.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
   }
+  // For a follower, which owns the file from then on.
+  FollowedFile FollowedTo(int out_fd) {
+    FollowedFile followed;
+    followed.file = std::move(file);
+    followed.out_fd = out_fd;
+    return followed;
+  }
   OwnedFd worker;
   std::unique_ptr<BoundedFile> file;
 };
@@ -258,9 +265,7 @@ TEST(FollowerTest, AFileIsShownAsItGrowsAndToItsEnd) {
   Writer writer;
   Follower follower(writer.feed());
   Appended appended(folder / "log", 0);
-  FollowedFile followed;
-  followed.file = std::move(appended.file);
-  followed.out_fd = console.get();
+  FollowedFile followed = appended.FollowedTo(console.get());
   followed.prefix = "0|";
   follower.Follow(std::move(followed));
   appended.Write("one\n");
@@ -283,10 +288,7 @@ TEST(FollowerTest, ALimitedFileIsShownWhole) {
   Follower follower(writer.feed());
   Appended appended(folder / "log", kMax);
   appended.Write(Numbered(0, 500'000));  // faster than it is read
-  FollowedFile followed;
-  followed.file = std::move(appended.file);
-  followed.out_fd = console.get();
-  follower.Follow(std::move(followed));
+  follower.Follow(appended.FollowedTo(console.get()));
   follower.EndRound();
   EXPECT_TRUE(follower.AwaitDrained(absl::Seconds(60)));
   EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
@@ -316,10 +318,7 @@ TEST(FollowerTest, OfTooMuchUnreadTheNewestWholeLinesAreShown) {
   Appended appended(folder / "log", 64 * 1024, kUnread);
   const std::string all = LongLines(100'000);
   appended.Write(all);
-  FollowedFile followed;
-  followed.file = std::move(appended.file);
-  followed.out_fd = console.get();
-  follower.Follow(std::move(followed));
+  follower.Follow(appended.FollowedTo(console.get()));
   follower.EndRound();
   EXPECT_TRUE(follower.AwaitDrained(absl::Seconds(60)));
   EXPECT_TRUE(writer.Flush(absl::Seconds(60)));
@@ -341,15 +340,9 @@ TEST(FollowerTest, AStoppedReaderBlocksItsOwnDescriptorOnly) {
     Follower follower(writer.feed());
     Appended first(folder / "first", 0), second(folder / "second", 0);
     first.Write(Numbered(0, 100'000));
-    FollowedFile followed;
-    followed.file = std::move(first.file);
-    followed.out_fd = stuck[1];
-    follower.Follow(std::move(followed));
+    follower.Follow(first.FollowedTo(stuck[1]));
     second.Write("heard\n");
-    followed = FollowedFile();
-    followed.file = std::move(second.file);
-    followed.out_fd = console.get();
-    follower.Follow(std::move(followed));
+    follower.Follow(second.FollowedTo(console.get()));
     EXPECT_TRUE(Waited([&] { return Content(folder / "console") == "heard\n"; }));
     close(stuck[0]);  // the reader is gone for good: no flush waits for it
     follower.EndRound();
@@ -366,10 +359,7 @@ TEST(FollowerTest, ALaterRoundIsShownAfterTheEarlierOne) {
   for (int round = 0; round < 3; ++round) {
     Appended appended(folder / std::to_string(round), 0);
     appended.Write(Numbered(round * 50'000, (round + 1) * 50'000));
-    FollowedFile followed;
-    followed.file = std::move(appended.file);
-    followed.out_fd = console.get();
-    follower.Follow(std::move(followed));
+    follower.Follow(appended.FollowedTo(console.get()));
     follower.EndRound();
   }
   EXPECT_TRUE(follower.AwaitDrained(absl::Seconds(60)));
