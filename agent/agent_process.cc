@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "agent/core/agent_core.h"
-#include "agent/end_host.h"
+#include "agent/host_ender.h"
 #include "agent/local_coordinator.h"
 #include "agent/local_session.h"
 #include "agent/notice/notice_watch.h"

@@ -25,13 +25,13 @@ const char* TitleOfCoordinator(const v1::NodeConfig& config) {
 // ---- the host -----------------------------------------------------------------------------------------------
 
 void AgentCore::OnHostStatus(BootTime now, const v1::HostStatus& status, Effects* out) {
-  if (finished_ || ending_host_) return;
+  if (finished_ || host_watch_.ending()) return;
   const bool first = !has_config_;
   if (first && !status.has_config()) return;
   if (!first && status.seq() <= host_.seq()) return;
   host_ = status;
   host_.clear_config();
-  silence_ = absl::ZeroDuration();
+  host_watch_.Heard();
   if (first) {
     has_config_ = true;
     config_ = status.config();
@@ -71,7 +71,7 @@ void AgentCore::BeginRole(BootTime now, bool serves, Effects* out) {
   const bool was_in_job = IsSet(memory_.epoch());
   link_.Begin(now, was_in_job);
   order_.set_hold(true);
-  silence_ = absl::ZeroDuration();
+  host_watch_.Heard();
   out->push_back(TakeRole{.serves = serves, .was_in_job = was_in_job});
   WatchCoordinator(now, out);
   UseHostStatus(now, out);
@@ -88,7 +88,7 @@ void AgentCore::UseHostStatus(BootTime now, Effects* out) {
 
 void AgentCore::OnHostLinkClosed(BootTime now, Effects* out) {
   if (!configured_) return Leave("the main process closed the link before this agent had a part in the job", out);
-  if (!host_link_closed_at_) host_link_closed_at_ = now;
+  host_watch_.LinkClosed(now);
 }
 
 void AgentCore::OnHostLives(BootTime, Effects* out) { Leave("the host has replaced this agent", out); }
@@ -110,19 +110,21 @@ void AgentCore::WatchListener(BootTime now, Effects* out) {
 }
 
 void AgentCore::OnHostClosed(BootTime now, Effects* out) {
-  if (finished_ || ending_host_ || !configured_) return;
-  ending_host_ = true;
-  host_ended_at_ = now;
+  if (finished_ || host_watch_.ending() || !configured_) return;
   Say(Severity::kWarning,
       absl::StrCat("muster (pid ", host_.host_pid(), ") died unexpectedly; cleaning up its workers"), out,
       {.event = events::kHostLost});
-  out->push_back(EndHost{{host_.workers().begin(), host_.workers().end()}, false});
+  BeginEndingHost(now, false, out);
+}
+
+void AgentCore::BeginEndingHost(BootTime now, bool kill_first, Effects* out) {
+  host_watch_.BeginEnding(now);
+  out->push_back(EndHost{{host_.workers().begin(), host_.workers().end()}, kill_first});
 }
 
 void AgentCore::OnHostSwept(BootTime now, Effects* out) {
-  if (finished_ || host_gone_) return;
-  host_gone_ = true;
-  gone_deadline_ = now + kGoneLimit;
+  if (finished_ || host_watch_.gone()) return;
+  host_watch_.AllEnded(now);
   Say(Severity::kInfo,
       absl::StrCat("every process of muster (pid ", host_.host_pid(), ") that could be found has ended"), out);
   const bool left = host_.leave().signal() != 0 && host_.phase() == v1::HOST_PHASE_IDLE;
@@ -131,39 +133,36 @@ void AgentCore::OnHostSwept(BootTime now, Effects* out) {
     return;
   }
   TellCoordinator(now, out);
-  gone_seq_ = sent_.last_seq();
+  host_watch_.ToldAs(sent_.last_seq());
 }
 
 // Does not report HOST_GONE, which would be taken as proof: the coordinator waits for the lease of this node.
 void AgentCore::OnHostNotSwept(BootTime, const std::string& left, Effects* out) {
-  if (finished_ || host_gone_) return;
+  if (finished_ || host_watch_.gone()) return;
   Say(Severity::kError,
       absl::StrCat("the main process of this node died; processes that it had started could not be ended: ", left),
       out);
   Leave("processes that the main process had started could not be ended", out);
 }
 
-// Silence is measured in running time of this process, so a pause of both processes does not count as silence.
 void AgentCore::WatchHost(BootTime now, absl::Duration counted, Effects* out) {
-  if (ending_host_) return;
-  if (host_link_closed_at_ && now > *host_link_closed_at_ + kHostEndWait) {
+  if (host_watch_.ending()) return;
+  if (host_watch_.HasDroppedUs(now)) {
     Leave("a newer agent has taken over", out);
     return;
   }
   if (!Leased()) return;
-  silence_ += counted;
-  if (silence_ < LeaseDuration() / 2) return;
-  ending_host_ = true;
-  host_ended_at_ = now;
+  host_watch_.CountSilence(counted);
+  if (!host_watch_.IsSilentFor(LeaseDuration() / 2)) return;
   Say(Severity::kWarning,
       absl::StrCat("the main process of this node has not responded for ",
                    absl::FormatDuration(LeaseDuration() / 2), "; ending it and everything that it started"),
       out, {.event = events::kHostLost});
-  out->push_back(EndHost{{host_.workers().begin(), host_.workers().end()}, true});
+  BeginEndingHost(now, true, out);
 }
 
 void AgentCore::TellHost(BootTime now, Effects* out) {
-  if (ending_host_) return;
+  if (host_watch_.ending()) return;
   host_told_at_ = now;
   v1::HostDirective directive = order_;
   directive.set_agent_number(host_.agent_number());
@@ -297,8 +296,8 @@ void AgentCore::OnDirective(BootTime now, const v1::Directive& directive, Effect
   delays_.NoteAnswer();
   newest_ = directive.id();
   sent_.OnDirective(directive);
-  if (host_gone_) {
-    const bool heard = sent_.IsSeen(host_.agent_number(), gone_seq_);
+  if (host_watch_.gone()) {
+    const bool heard = sent_.IsSeen(host_.agent_number(), host_watch_.told_as());
     if (heard) Leave("the coordinator knows that the main process has ended", out);
     return;
   }
@@ -400,7 +399,8 @@ void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
   const bool gathering = wait.gathering();
   if (!gathering) memory_.set_gathering_since_boot_ns(0);
   place_in_line_ = wait.place_in_line();
-  if (gathering && PhaseOf(host_, host_gone_) == v1::PHASE_READY && memory_.gathering_since_boot_ns() == 0) {
+  if (gathering && PhaseOf(host_, host_watch_.gone()) == v1::PHASE_READY &&
+      memory_.gathering_since_boot_ns() == 0) {
     memory_.set_gathering_since_boot_ns(ToBootNanos(now));
   }
   if (wait.has_held_by()) {
@@ -447,7 +447,7 @@ void AgentCore::OnTick(BootTime now, Effects* out) {
   if (finished_) return;
   WatchCoordinator(now, out);
   if (finished_) return;
-  if (now >= gone_deadline_) {
+  if (host_watch_.TellingIsOverdue(now)) {
     Leave("the coordinator could not be told that the main process has ended", out);
     return;
   }
@@ -522,7 +522,7 @@ void AgentCore::GiveUpOnCoordinator(BootTime now, Effects* out) {
   const bool raised = joining && limit > absl::Milliseconds(config_.join_timeout_ms());
   const absl::Duration silence = joining ? now - FromBootNanos(memory_.joined_boot_ns()) : link_.unheard();
   // While the host is being ended giving up would have no effect: TellHost sends it nothing any more.
-  if (silence < limit || ending_host_) return;
+  if (silence < limit || host_watch_.ending()) return;
   const bool observer = config_.role() == v1::ROLE_OBSERVER;
   ExitAlone(now, observer && !joining ? 0 : kExitUnavailable,
             absl::StrCat("gave up after ", absl::FormatDuration(limit), " (", OptionOfCoordinatorTimeout(),

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/core/host_watch.h"
 #include "agent/core/predecessor_probe.h"
 #include "agent/core/reconnect.h"
 #include "agent/core/sent_statuses.h"
@@ -26,9 +27,7 @@ namespace muster::agent {
 inline constexpr absl::Duration kTick = absl::Milliseconds(100);  // OnTick is called at least this often
 inline constexpr absl::Duration kMaxCountedSilence = absl::Milliseconds(250);
 inline constexpr absl::Duration kDefaultBeat = absl::Milliseconds(500);
-inline constexpr absl::Duration kConnectLimit = absl::Seconds(5);  // time limit of one attempt
-inline constexpr absl::Duration kHostEndWait = absl::Seconds(1);  // from a closed link to the pidfd of a dead host
-inline constexpr absl::Duration kGoneLimit = absl::Seconds(10);   // time limit for reporting HOST_GONE
+inline constexpr absl::Duration kConnectLimit = absl::Seconds(5);   // time limit of one attempt
 inline constexpr absl::Duration kLinger = absl::Milliseconds(250);  // of the primary's host, after the last close
 // Minimum age at which an agent with a dead listener exits: the host treats five ends of agents within 10 s as a
 // fault.
@@ -149,6 +148,7 @@ class AgentCore {
   void Leave(const std::string& reason, Effects* out);  // ends this agent, not the host
   void TellHost(BootTime now, Effects* out);
   void WatchHost(BootTime now, absl::Duration counted, Effects* out);
+  void BeginEndingHost(BootTime now, bool kill_first, Effects* out);  // and what it started
   void WatchListener(BootTime now, Effects* out);
   bool Leased() const;
   absl::Duration LeaseDuration() const;
@@ -178,22 +178,18 @@ class AgentCore {
   bool finished_ = false;
   v1::NodeConfig config_;
   v1::HostStatus host_;  // the newest
-  v1::Memory memory_;    // stored by the host for the next agent
+  HostWatch host_watch_;
+  v1::Memory memory_;  // stored by the host for the next agent
 
   // Towards the host.
   uint64_t host_directive_seq_ = 0;
   v1::HostDirective order_;  // only its `order` is set
   BootTime lease_deadline_ = absl::InfinitePast();
-  absl::Duration silence_;
   BootTime last_tick_ = absl::InfinitePast();
   BootTime host_told_at_ = absl::InfinitePast();
-  std::optional<BootTime> host_link_closed_at_;
-  bool ending_host_ = false;
-  bool host_gone_ = false;
   bool serves_others_ = false;
   bool listener_died_ = false;
   std::string leave_;  // reason why this node leaves; empty: it does not
-  BootTime host_ended_at_ = absl::InfinitePast();
 
   // Towards the coordinator.
   CoordinatorLink link_;
@@ -207,8 +203,6 @@ class AgentCore {
   PredecessorProbe probe_;
 
   WaitingLine waiting_;
-  BootTime gone_deadline_ = absl::InfiniteFuture();
-  uint64_t gone_seq_ = 0;
 };
 
 using AgentDriver = CoreDriver<AgentCore, Effect>;

@@ -17,7 +17,7 @@ void AgentCore::TellCoordinator(BootTime now, Effects* out) {
 // Adds what the coordinator needs once in a session: to every status until a directive of this session has
 // arrived.
 void AgentCore::AddForThisSession(BootTime now, v1::AgentStatus* status) const {
-  if (host_gone_) status->set_host_gone_ms(absl::ToInt64Milliseconds(now - host_ended_at_));
+  if (host_watch_.gone()) status->set_host_gone_ms(absl::ToInt64Milliseconds(host_watch_.EndedAgo(now)));
   if (sent_.SessionIsSeen(host_.agent_number())) return;
   *status->mutable_facts() = config_.facts();
   if (IsSet(newest_.epoch()))
@@ -51,8 +51,8 @@ v1::AgentStatus AgentCore::MakeStatus(BootTime now) const {
   const v1::Memory& stored = host_.memory();
   *status.mutable_epoch() = memory_.epoch();
   *status.mutable_applied() = stored.applied();
-  status.set_phase(PhaseOf(host_, host_gone_));
-  const bool alive = host_.phase() != v1::HOST_PHASE_IDLE && !host_gone_;
+  status.set_phase(PhaseOf(host_, host_watch_.gone()));
+  const bool alive = host_.phase() != v1::HOST_PHASE_IDLE && !host_watch_.gone();
   status.set_live_workers(alive ? std::max(1, host_.workers_size()) : 0);
   status.set_in_job_ms(absl::ToInt64Milliseconds(now - FromBootNanos(memory_.joined_boot_ns())));
   if (memory_.gathering_since_boot_ns() != 0) {

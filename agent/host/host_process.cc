@@ -22,7 +22,7 @@
 #include "base/console/log.h"
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
-#include "base/proc/marked.h"
+#include "base/proc/dead_hosts.h"
 #include "base/proc/shell_job.h"
 #include "base/status_macros.h"
 #include "base/utf8.h"

@@ -10,7 +10,7 @@
 
 #include "base/console/log.h"
 #include "base/exit_codes.h"
-#include "base/proc/marked.h"
+#include "base/proc/dead_hosts.h"
 #include "base/signal_name.h"
 #include "base/status_macros.h"
 #include "base/text.h"

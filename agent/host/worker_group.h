@@ -18,7 +18,7 @@
 #include "agent/host/output/worker_output.h"
 #include "agent/host/process/spawner.h"
 #include "agent/host/report/error_file.h"
-#include "agent/host/report/last_words.h"
+#include "agent/host/report/failure_details.h"
 #include "agent/host/watch/file_timer_pipe.h"
 #include "agent/host/watch/oom_watch.h"
 #include "agent/host/watch/progress_watch.h"

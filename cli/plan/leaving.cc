@@ -101,7 +101,8 @@ v1::NoticeSource::Kind KindByFirmware(
 absl::StatusOr<std::optional<absl::Time>> PlatformDeadline(const Environment& environment, std::string* variable) {
   for (const discovery::Source& source : discovery::Sources()) {
     const char* const name = source.traits.deadline.variable;
-    const std::string text = name == nullptr ? "" : ValueOf(environment, name);
+    if (name == nullptr) continue;
+    const std::string text = ValueOf(environment, name);
     if (text.empty()) continue;
     const absl::StatusOr<absl::Time> end = ParseDeadline(text);
     if (!end.ok()) {

@@ -69,7 +69,7 @@ bool Coordinator::IsNews(StreamId stream, const v1::AgentStatus& status) const {
 bool Coordinator::MayWait(BootTime now, const v1::AgentStatus& status) const {
   const v1::Phase phase = status.phase();
   const bool gone = phase == v1::PHASE_HOST_GONE;
-  const bool ends = phase == v1::PHASE_FAILED || phase == v1::PHASE_LEAVING || gone;
+  const bool ends = phase == v1::PHASE_FAILED || phase == v1::PHASE_LEAVING || phase == v1::PHASE_UNUSABLE || gone;
   const Host* const host = job_.hosts.Find(status.host_id());
   const bool costs_the_round = host != nullptr && job_.CostsTheRound(*host);
   if (ends && job_.state == State::kRunning && (costs_the_round || status.at_primary())) return false;

@@ -72,11 +72,14 @@ void Host::TakeFacts() {
   status.clear_facts();
 }
 
-// A delayed status makes its failure look later than it was, never earlier: the earliest estimate is kept.
+// A delayed status makes its failure look later than it was. A node whose clock runs fast makes it look earlier,
+// the more so the longer a drain lasts; so as much of the age is left out as its clock may be wrong. Then no
+// estimate is too early, and the earliest one is kept.
 void Host::NoteFailure(BootTime now) {
   if (!status.has_failure()) return;
   const v1::Failure& failure = status.failure();
-  const BootTime at = now - absl::Milliseconds(std::max<int64_t>(0, failure.age_ms()));
+  const absl::Duration age = absl::Milliseconds(std::max<int64_t>(0, failure.age_ms()));
+  const BootTime at = now - (age - age / kClockError);
   failed_at = Same(failed_round, failure.round()) ? std::min(failed_at, at) : at;
   failed_round = failure.round();
 }

@@ -69,7 +69,7 @@ struct Host {
   bool in_farewell_audience = false;            // receives this coordinator's farewell, is counted in its known_to
   bool told_by_predecessor = false;             // brought the predecessor's farewell, no older than a lease
   v1::RoundId failed_round;                     // round of the failure that it reported
-  BootTime failed_at = absl::InfiniteFuture();  // earliest estimate (arrival minus age) over all its reports
+  BootTime failed_at = absl::InfiniteFuture();  // earliest estimate over all its reports
 
   // Replaces the stored status by the newest one, but keeps the texts that this one leaves out.
   void Store(const v1::AgentStatus& newest);

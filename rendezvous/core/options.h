@@ -73,6 +73,9 @@ enum class ScaleUp {
   kNever,      // only as replacements of lost nodes
 };
 
+// Two machines' clocks may differ in rate by one part in this many.
+inline constexpr int kClockError = 100;
+
 struct CoordinatorOptions {
   std::string run_id;
   int min_nodes = 1;
@@ -111,7 +114,9 @@ struct CoordinatorOptions {
   absl::Duration join_limit() const { return JoinLimit(join_timeout, lease); }
   bool fixed_size() const { return min_nodes == max_nodes; }
   // The coordinator lets a lease end this much later than the node itself does.
-  absl::Duration margin() const { return leased() ? absl::Seconds(1) + lease / 100 : absl::ZeroDuration(); }
+  absl::Duration margin() const {
+    return leased() ? absl::Seconds(1) + lease / kClockError : absl::ZeroDuration();
+  }
 };
 
 CoordinatorOptions OptionsFrom(const v1::NodeConfig& config);

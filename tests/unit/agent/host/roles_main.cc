@@ -30,7 +30,7 @@
 #include "agent/host/kernel_timer.h"
 #include "agent/host/process/exec_stage.h"
 #include "base/io/bounded_call.h"
-#include "base/proc/marked.h"
+#include "base/proc/dead_hosts.h"
 #include "tests/unit/agent/host/host_shell_support.h"
 
 namespace muster::host {

@@ -572,7 +572,7 @@ TEST(CoordinatorDecisions, WaitingCostsTheSameAtEachTick) {
   c.Pass(absl::Seconds(12), names);
   ASSERT_EQ(c.state(), State::kGathering);
   EXPECT_LE(VisitsOfATick(&c), kLoops * kNodes) << "gathering";
-  names.push_back("n4");
+  names.emplace_back("n4");
   c.Join("n4", kNodes);
   c.Pass(absl::Seconds(1), names);
   ASSERT_EQ(c.state(), State::kRunning);

@@ -229,6 +229,9 @@ TEST_F(UrgencyTest, AMembersFailureIsUrgent) {
 
 TEST_F(UrgencyTest, AMembersLeaveIsUrgent) { EXPECT_TRUE(IsDecidedAtOnce("b", v1::PHASE_LEAVING)); }
 
+// Found by the simulation (seed 284963).
+TEST_F(UrgencyTest, AMemberThatBecomesUnusableIsUrgent) { EXPECT_TRUE(IsDecidedAtOnce("b", v1::PHASE_UNUSABLE)); }
+
 TEST_F(UrgencyTest, AMembersDeathIsUrgent) { EXPECT_TRUE(IsDecidedAtOnce("b", v1::PHASE_HOST_GONE)); }
 
 TEST_F(UrgencyTest, ASparesEndIsNotUrgent) {

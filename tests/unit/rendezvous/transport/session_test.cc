@@ -1,6 +1,7 @@
 #include "rendezvous/transport/session.h"
 
 #include <arpa/inet.h>
+#include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>

@@ -1,5 +1,6 @@
 #include "agent/host/core/agent_supervisor.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/unit/effects.h"

@@ -1,6 +1,7 @@
 // Fitness by itself. host_core_fitness_test.cc shows it between the rounds of a job.
 #include "agent/host/core/fitness.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "agent/host/core/ladder.h"

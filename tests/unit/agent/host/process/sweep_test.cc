@@ -9,7 +9,7 @@
 #include <map>
 #include <utility>
 
-#include "base/proc/marked.h"
+#include "base/proc/dead_hosts.h"
 #include "base/proc/proc_scan.h"
 #include "tests/unit/agent/host/host_shell_support.h"
 

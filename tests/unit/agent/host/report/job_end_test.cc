@@ -13,7 +13,7 @@
 #include <sstream>
 #include <thread>
 
-#include "agent/host/report/last_words.h"
+#include "agent/host/report/failure_details.h"
 #include "base/console/stderr_tail.h"
 
 namespace muster::host {

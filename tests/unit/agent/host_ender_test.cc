@@ -1,5 +1,5 @@
 // An agent whose host is dead and which cannot end, or not even see, the host's leftovers.
-#include "agent/end_host.h"
+#include "agent/host_ender.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

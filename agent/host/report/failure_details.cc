@@ -1,4 +1,4 @@
-#include "agent/host/report/last_words.h"
+#include "agent/host/report/failure_details.h"
 
 #include <chrono>
 #include <utility>

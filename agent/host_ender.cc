@@ -1,4 +1,4 @@
-#include "agent/end_host.h"
+#include "agent/host_ender.h"
 
 #include <signal.h>
 #include <sys/syscall.h>

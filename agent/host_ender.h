@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/io/event_loop.h"
-#include "base/proc/marked.h"
+#include "base/proc/dead_hosts.h"
 #include "base/proc/proc_scan.h"
 #include "muster/v1/host.pb.h"
 

@@ -1,4 +1,4 @@
-#include "base/proc/marked.h"
+#include "base/proc/dead_hosts.h"
 
 #include <fcntl.h>
 #include <signal.h>
