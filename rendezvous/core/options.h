@@ -75,6 +75,7 @@ enum class ScaleUp {
 
 // Two machines' clocks may differ in rate by one part in this many.
 inline constexpr int kClockError = 100;
+inline constexpr absl::Duration kLeastMargin = absl::Seconds(1);  // of the coordinator's lease beyond the node's
 
 struct CoordinatorOptions {
   std::string run_id;
@@ -114,9 +115,7 @@ struct CoordinatorOptions {
   absl::Duration join_limit() const { return JoinLimit(join_timeout, lease); }
   bool fixed_size() const { return min_nodes == max_nodes; }
   // The coordinator lets a lease end this much later than the node itself does.
-  absl::Duration margin() const {
-    return leased() ? absl::Seconds(1) + lease / kClockError : absl::ZeroDuration();
-  }
+  absl::Duration margin() const { return leased() ? kLeastMargin + lease / kClockError : absl::ZeroDuration(); }
 };
 
 CoordinatorOptions OptionsFrom(const v1::NodeConfig& config);
