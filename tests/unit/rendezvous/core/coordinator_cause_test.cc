@@ -268,7 +268,7 @@ TEST_F(CauseOfARound, IsNotMovedByADelayedStatus) {
   EXPECT_EQ(c_.core().verdict()->exit_code(), 7);
 }
 
-// Found by the simulation (seed 79311): a drain took 12 s, and the age of a later failure grew by 0.5 % too much.
+// Found by the simulation (seed 79311): a drain took long, and the age of a later failure grew by 0.5 % too much.
 TEST_F(CauseOfARound, IsNotMovedByAClockThatRunsFast) {
   Start(&c_);
   c_.Fail("a", 7);
@@ -276,8 +276,11 @@ TEST_F(CauseOfARound, IsNotMovedByAClockThatRunsFast) {
   c_.Pass(absl::Milliseconds(100), {});
   c_.Fail("c", 1);
   c_.Say("c");
-  c_.Pass(absl::Seconds(30), {"a", "b", "c"});  // "b" does not say yet that its workers have ended
-  c_.At("c").failed_at -= absl::Milliseconds(150);
+  for (int i = 0; i < 60; ++i) {  // nobody's workers have ended yet
+    c_.Pass(absl::Milliseconds(500), {});
+    c_.At("c").failed_at -= absl::Milliseconds(500) / 200;
+    for (const char* name : {"a", "b", "c"}) c_.Say(name);
+  }
   EndWith(&c_, {"a", "b", "c"});
   ASSERT_TRUE(c_.core().verdict().has_value());
   EXPECT_EQ(c_.core().verdict()->exit_code(), 7);
