@@ -1,5 +1,4 @@
 // Each time limit of the coordinator to the tick, and what it says when the limit is over.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,8 +9,6 @@
 
 namespace muster::rendezvous {
 namespace {
-
-using ::testing::HasSubstr;
 
 // Nodes a and b run round 1 of a job of one or two nodes.
 class LimitsTest : public ::testing::Test {
