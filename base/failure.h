@@ -1,4 +1,4 @@
-// What a worker's failure means, and how it is told.
+// Reads a worker's failure: how the worker ended, as text for people, and whether it was started at all.
 #pragma once
 
 #include <string>

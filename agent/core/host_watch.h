@@ -1,6 +1,6 @@
-// What the agent knows of its host's end, and how far it has come since: the link closes, or the host is silent;
-// what it started is being ended; all of that has ended; the coordinator is told. Decides nothing; AgentCore asks
-// it.
+// The state of this agent's host: alive, silent, ending, or gone, with the time of each step. The agent ends what
+// a dead host has started, and then reports HOST_GONE to the coordinator. AgentCore makes the decisions; this
+// class answers its questions.
 #pragma once
 
 #include <cstdint>
