@@ -12,7 +12,10 @@ from hanging_files import HOLDER, NAME, HangingFiles, is_possible
 @unittest.skipUnless(is_possible(), "needs root and /dev/fuse")
 class HangingProcess(ClusterTest):
     def setUp(self):
-        self.files = HangingFiles()
+        try:
+            self.files = HangingFiles()
+        except OSError as refused:
+            self.skipTest(f"no file system can be mounted here: {refused}")
         self.addCleanup(self.files.close)
 
     def job(self, **kwargs):
@@ -27,7 +30,8 @@ class HangingProcess(ClusterTest):
         reader = subprocess.Popen(["cat", f"/proc/{holder.pid}/environ"], stdout=subprocess.DEVNULL)
         self.addCleanup(reader.wait)
         self.addCleanup(self.files.release)
-        wait_until("a reader of its environment is stuck", lambda: process_state(reader.pid) == "D")
+        if wait_until("a reader is stuck or not", lambda: (s := process_state(reader.pid)) in ("D", "Z") and s) == "Z":
+            self.skipTest("this kernel reads an environment without the lock")
         job.open_gate()
         job.start_all()
         self.assertEqual({0: 0}, job.exit_codes())
