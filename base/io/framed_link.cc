@@ -9,22 +9,9 @@
 #include <cstring>
 #include <utility>
 
+#include "base/io/frame_header.h"
+
 namespace muster {
-namespace {
-
-constexpr size_t kHeaderBytes = 4;
-
-void AppendHeader(size_t length, std::string* out) {
-  for (size_t i = 0; i < kHeaderBytes; ++i) out->push_back(static_cast<char>((length >> (8 * i)) & 0xff));
-}
-
-size_t ParseHeader(const char* bytes) {
-  size_t length = 0;
-  for (size_t i = 0; i < kHeaderBytes; ++i) length |= size_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
-  return length;
-}
-
-}  // namespace
 
 FramedLink::FramedLink(EventLoop* loop, int fd, OnMessage on_message, OnClosed on_closed)
     : loop_(loop),
@@ -54,11 +41,11 @@ bool FramedLink::Send(const google::protobuf::MessageLite& message) {
     Fail("a message of " + std::to_string(size) + " bytes exceeds the limit");
     return false;
   }
-  if (queue_.size() - sent_ + kHeaderBytes + size > kMaxQueuedBytes) {
+  if (queue_.size() - sent_ + kFrameHeaderBytes + size > kMaxQueuedBytes) {
     Fail("the other side does not read");
     return false;
   }
-  AppendHeader(size, &queue_);
+  AppendFrameHeader(size, &queue_);
   message.AppendToString(&queue_);
   Write();
   return fd_ >= 0 && !peer_gone_;
@@ -95,16 +82,16 @@ void FramedLink::Read() {
 
 void FramedLink::TakeFrames(const std::shared_ptr<bool>& alive, const OnMessage& on_message) {
   size_t at = 0;
-  while (input_.size() - at >= kHeaderBytes) {
-    const size_t length = ParseHeader(input_.data() + at);
+  while (input_.size() - at >= kFrameHeaderBytes) {
+    const size_t length = ParseFrameHeader(input_.data() + at);
     if (length > kMaxFrameBytes) {
       Fail("invalid data: a message length of " + std::to_string(length) + " bytes");
       return;
     }
-    if (input_.size() - at - kHeaderBytes < length) break;
-    on_message(std::string_view(input_).substr(at + kHeaderBytes, length));
+    if (input_.size() - at - kFrameHeaderBytes < length) break;
+    on_message(std::string_view(input_).substr(at + kFrameHeaderBytes, length));
     if (!*alive || fd_ < 0) return;
-    at += kHeaderBytes + length;
+    at += kFrameHeaderBytes + length;
   }
   input_.erase(0, at);
   if (input_.empty() && input_.capacity() > kReadStepBytes) input_.shrink_to_fit();

@@ -1,0 +1,21 @@
+// What a host in a container of its own and its sidecar agree on, beside the messages in muster/v1/host.proto.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace muster {
+
+// Version of AgentHello, HostHello, HostStatus and HostDirective, raised when one side would misread the other.
+inline constexpr uint32_t kSplitProtocol = 1;
+
+// Bytes of a path that the kernel takes for a socket.
+inline constexpr size_t kMaxSocketPath = 107;
+
+// The file beside the host's socket that the host leaves for its sidecar when it ends: a JSON object.
+inline std::string ResultPath(const std::string& socket_path) { return socket_path + ".result"; }
+inline constexpr char kResultHostId[] = "host_id";
+inline constexpr char kResultExitCode[] = "exit_code";
+
+}  // namespace muster
