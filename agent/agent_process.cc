@@ -61,6 +61,12 @@ Severity LevelByVariable() {
   return severity;
 }
 
+// The host in another container does not know the token.
+std::string OwnToken() {
+  const char* const token = std::getenv("MUSTER_TOKEN");
+  return token == nullptr ? "" : token;
+}
+
 // The agent ignores signals; the host handles them and informs it. scancel, systemd and `kill -- -1` send SIGTERM
 // to every process of a node, and then the agent, above all the primary's, is needed to leave the job in order.
 void PrepareSignals() {
@@ -73,7 +79,7 @@ void PrepareSignals() {
 // Lives on the loop thread.
 class AgentProcess {
  public:
-  AgentProcess() : core_(rendezvous::Entropy()) {}
+  explicit AgentProcess(int host_end_fd) : core_(rendezvous::Entropy()), host_pidfd_(host_end_fd) {}
   ~AgentProcess();
 
   int Run(int fd);
@@ -82,6 +88,7 @@ class AgentProcess {
   // The host.
   void OnHostMessage(std::string_view payload);
   bool WatchHost(const v1::HostStatus& status);  // false: it cannot be watched, and the agent exits
+  bool WatchOtherContainer();
 
   // The start.
   bool Begin(const v1::HostStatus& first);  // false: something is missing here, and the agent exits
@@ -117,7 +124,7 @@ class AgentProcess {
   bool begun_ = false;  // the first status has arrived
   v1::NodeConfig config_;
   v1::HostStatus host_;  // the first status: identifies the host
-  int host_pidfd_ = -1;
+  int host_pidfd_;       // readable once the host has ended; -1: it has ended already, or nothing shows its end
   uint64_t host_start_ = 0;  // start time in clock ticks since boot; 0: not known
   const pid_t first_parent_ = getppid();
   std::unique_ptr<HostEnder> ender_;
@@ -195,6 +202,7 @@ void AgentProcess::OnHostMessage(std::string_view payload) {
 }
 
 bool AgentProcess::WatchHost(const v1::HostStatus& status) {
+  if (config_.split()) return WatchOtherContainer();
   host_pidfd_ = OpenPidFd(static_cast<pid_t>(status.host_pid()));
   const auto ended = [this] { driver_.Feed(&AgentCore::OnHostClosed); };
   if (host_pidfd_ < 0 && errno != ESRCH) {  // the host may be alive: do not end its workers
@@ -216,10 +224,22 @@ bool AgentProcess::WatchHost(const v1::HostStatus& status) {
   return true;
 }
 
+// The descriptor is a pidfd of process 1 of the host's container: once that has ended, the kernel has ended all
+// others.
+bool AgentProcess::WatchOtherContainer() {
+  if (host_pidfd_ < 0) return true;  // then only the end of the lease shows that the host has ended
+  loop_.Watch(host_pidfd_, EPOLLIN, [this](uint32_t) {
+    loop_.Unwatch(host_pidfd_);
+    driver_.Feed(&AgentCore::OnHostClosed);
+  });
+  return true;
+}
+
 // --- The start ------------------------------------------------------------------------------------------------
 
 bool AgentProcess::Begin(const v1::HostStatus& first) {
   host_ = first;
+  if (host_.config().split()) host_.mutable_config()->set_token(OwnToken());
   config_ = host_.config();
   coordinator_ = std::make_unique<LocalCoordinator>(&loop_, host_,
                                                     [this](const std::string& peer) { OnMemberAttached(peer); });
@@ -400,11 +420,11 @@ void AgentProcess::Tick() {
 
 }  // namespace
 
-int RunAgent(int fd) {
+int RunAgent(int fd, int host_end_fd) {
   prctl(PR_SET_NAME, "muster-agent");  // otherwise it is `exe`, from /proc/self/exe
   setsid();                            // fails if the host has done it already
   PrepareSignals();
-  return AgentProcess().Run(fd);
+  return AgentProcess(host_end_fd).Run(fd);
 }
 
 }  // namespace muster::agent

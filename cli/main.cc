@@ -1,5 +1,6 @@
 // muster's main: selects the part of muster that this process is. The two internal parts come first, since they
 // start most often and must start fast.
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <climits>
@@ -21,16 +22,24 @@
 namespace muster::cli {
 namespace {
 
-// `muster agent --fd N`, started by the host.
+// The open descriptor whose number follows `name` at this place of the command line; -1: there is none.
+int DescriptorAt(int argc, char** argv, int place, const char* name) {
+  if (argc < place + 2 || std::strcmp(argv[place], name) != 0) return -1;
+  const int fd = ParseInteger(argv[place + 1], {0, INT_MAX}).value_or(-1);
+  return fd >= 0 && fcntl(fd, F_GETFD) >= 0 ? fd : -1;
+}
+
+// `muster agent --fd N [--host-end N]`, started by the host or by a sidecar.
 int AgentCommand(int argc, char** argv) {
-  constexpr int kArguments = 4;
-  const absl::StatusOr<int> fd = ParseInteger(argc == kArguments ? argv[kArguments - 1] : "", {0, INT_MAX});
+  constexpr int kWordsOfOne = 4, kWordsOfBoth = 6;
+  const int fd = DescriptorAt(argc, argv, 2, "--fd"),
+            host_end = DescriptorAt(argc, argv, kWordsOfOne, "--host-end");
   struct stat link;
-  if (!fd.ok() || std::strcmp(argv[2], "--fd") != 0 || fstat(*fd, &link) != 0 || !S_ISSOCK(link.st_mode)) {
-    return Complain(absl::InvalidArgumentError("agent is an internal command; see muster --help"));
-  }
+  const bool good = fd >= 0 && fstat(fd, &link) == 0 && S_ISSOCK(link.st_mode) &&
+                    argc == (host_end < 0 ? kWordsOfOne : kWordsOfBoth);
+  if (!good) return Complain(absl::InvalidArgumentError("agent is an internal command; see muster --help"));
   PrepareProcess();
-  return agent::RunAgent(*fd);
+  return agent::RunAgent(fd, host_end);
 }
 
 // Whether muster was called by a link of this name, such as torchrun or deepspeed.

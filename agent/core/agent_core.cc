@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "agent/core/container_end.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
 #include "base/takeover.h"
@@ -27,6 +28,7 @@ const char* TitleOfCoordinator(const v1::NodeConfig& config) {
 void AgentCore::OnHostStatus(BootTime now, const v1::HostStatus& status, Effects* out) {
   if (finished_ || host_watch_.ending()) return;
   const bool first = !has_config_;
+  if (!first && status.dismissed()) return Leave("the host has replaced this agent", out);
   if (first && !status.has_config()) return;
   if (!first && status.seq() <= host_.seq()) return;
   host_ = status;
@@ -112,9 +114,13 @@ void AgentCore::WatchListener(BootTime now, Effects* out) {
 void AgentCore::OnHostClosed(BootTime now, Effects* out) {
   if (finished_ || host_watch_.ending() || !configured_) return;
   Say(Severity::kWarning,
-      absl::StrCat("muster (pid ", host_.host_pid(), ") died unexpectedly; cleaning up its workers"), out,
-      {.event = events::kHostLost});
-  BeginEndingHost(now, false, out);
+      config_.split()
+          ? absl::StrCat("this node is lost: ", HowContainerEnded(host_))
+          : absl::StrCat("muster (pid ", host_.host_pid(), ") died unexpectedly; cleaning up its workers"),
+      out, {.event = events::kHostLost});
+  if (!config_.split()) return BeginEndingHost(now, false, out);
+  host_watch_.BeginEnding(now);
+  OnHostSwept(now, out);  // the kernel has ended all of the container
 }
 
 void AgentCore::BeginEndingHost(BootTime now, bool kill_first, Effects* out) {
@@ -126,7 +132,10 @@ void AgentCore::OnHostSwept(BootTime now, Effects* out) {
   if (finished_ || host_watch_.gone()) return;
   host_watch_.AllEnded(now);
   Say(Severity::kInfo,
-      absl::StrCat("every process of muster (pid ", host_.host_pid(), ") that could be found has ended"), out);
+      config_.split()
+          ? std::string("every process of the training container has ended")
+          : absl::StrCat("every process of muster (pid ", host_.host_pid(), ") that could be found has ended"),
+      out);
   const bool left = host_.leave().signal() != 0 && host_.phase() == v1::HOST_PHASE_IDLE;
   if (left || host_.flushed()) {  // the host ended in order, so the coordinator need not be told
     Leave("the main process has ended in order", out);
@@ -148,12 +157,17 @@ void AgentCore::OnHostNotSwept(BootTime, const std::string& left, Effects* out) 
 void AgentCore::WatchHost(BootTime now, absl::Duration counted, Effects* out) {
   if (host_watch_.ending()) return;
   if (host_watch_.HasDroppedUs(now)) {
-    Leave("a newer agent has taken over", out);
+    if (!config_.split()) return Leave("a newer agent has taken over", out);
+    // The proof that a container has ended comes once all of its processes have; until then this agent is silent,
+    // and the lease runs out meanwhile.
+    if (now >= lease_deadline_) Leave("the host has closed the link, and nothing proves that it has ended", out);
     return;
   }
   if (!Leased()) return;
   host_watch_.CountSilence(counted);
   if (!host_watch_.IsSilentFor(LeaseDuration() / 2)) return;
+  // It cannot be killed from here; the end of its lease ends it. A host that goes on takes the next agent.
+  if (config_.split()) return Leave("the main process of this node does not respond", out);
   Say(Severity::kWarning,
       absl::StrCat("the main process of this node has not responded for ",
                    absl::FormatDuration(LeaseDuration() / 2), "; ending it and everything that it started"),
@@ -406,7 +420,7 @@ void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
   if (wait.has_held_by()) {
     const v1::Predecessor& holder = wait.held_by();
     const bool same_machine = holder.boot_id() == config_.boot_id() && !holder.boot_id().empty() &&
-                              holder.pid_namespace() == config_.pid_namespace();
+                              holder.pid_namespace() == config_.pid_namespace() && !config_.split();
     if (same_machine && probe_.Take(now, holder.host_id())) out->push_back(Probe{holder});
   }
   std::string what = wait.reason();

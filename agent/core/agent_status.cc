@@ -1,12 +1,15 @@
 // Builds the status for the coordinator. What it reports of rounds, orders and the verdict is read from the memory
 // that the host has stored, not from this agent's own copy, so the host has confirmed all of it.
 #include "agent/core/agent_core.h"
+#include "agent/core/container_end.h"
 #include "base/ids.h"
 
 namespace muster::agent {
 
 void AgentCore::TellCoordinator(BootTime now, Effects* out) {
-  if (!link_.up()) return;
+  // While it is open whether the host in another container has ended, nothing can be said of it.
+  const bool open = config_.split() && host_watch_.link_closed() && !host_watch_.gone();
+  if (!link_.up() || open) return;
   v1::AgentStatus status = MakeStatus(now);
   const std::string digest = Digest(status);
   AddForThisSession(now, &status);
@@ -70,6 +73,7 @@ v1::AgentStatus AgentCore::MakeStatus(BootTime now) const {
   if (stored.has_verdict()) *status.mutable_verdict() = stored.verdict();
   status.set_predecessor_dead(probe_.dead());
   status.set_trouble(host_.leave().reason().empty() ? host_.trouble() : host_.leave().reason());
+  if (config_.split() && host_watch_.gone()) status.set_how_host_ended(HowContainerEnded(host_));
   status.set_preparing(host_.preparing());
   status.set_cancelled(host_.leave().cancel());
   return status;

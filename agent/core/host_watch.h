@@ -23,6 +23,7 @@ class HostWatch {
   void AllEnded(BootTime now);     // nothing of it that can be found is alive
   void ToldAs(uint64_t seq) { told_as_ = seq; }
 
+  bool link_closed() const { return link_closed_at_.has_value(); }
   // The link has closed and the host has not ended since: it has another agent.
   bool HasDroppedUs(BootTime now) const;
   bool IsSilentFor(absl::Duration limit) const { return silence_ >= limit; }

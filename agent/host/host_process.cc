@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "agent/host/agent_child.h"
+#include "agent/host/agent_door.h"
 #include "agent/host/closing.h"
 #include "agent/host/kernel_timer.h"
 #include "agent/host/port_keeper.h"
@@ -17,6 +18,7 @@
 #include "agent/host/process/sweeper.h"
 #include "agent/host/signal_watch.h"
 #include "agent/host/watch/gpu_watch.h"
+#include "agent/host/watch/memory_watch.h"
 #include "agent/host/worker_group.h"
 #include "base/check.h"
 #include "base/console/log.h"
@@ -31,9 +33,12 @@ namespace muster::host {
 namespace {
 
 constexpr char kPart[] = "host";
+constexpr absl::Duration kMemoryPeriod = absl::Seconds(1);
 // Maximum numbers of open descriptors while a node starts.
 // Of the host: loop, signals, output, follower, /dev/null, port, agent, preflight, /proc, a lock.
 constexpr int kHostDescriptors = 25;
+constexpr int kDoorDescriptors =
+    static_cast<int>(kMaxVisitors) + 2;     // listener, visitors, and one that is refused
 constexpr int kWorkerDescriptors = 2;       // pidfd, status pipe
 constexpr int kPipedWorkerDescriptors = 6;  // the same, and both ends of two pipes or files
 constexpr int kAgentDescriptors = 32;       // of an agent with gRPC, which inherits the host's limits
@@ -58,6 +63,7 @@ class HostProcess {
  public:
   HostProcess(HostOptions options, LaunchPlan plan, Writer* writer)
       : leave_signals_(options.leave_signals),
+        socket_(std::move(plan.socket)),
         plan_(std::move(plan)),
         writer_(writer),
         marker_(OwnMarker(options.host_id, options.config.run_id(), options.config.boot_id(),
@@ -72,7 +78,7 @@ class HostProcess {
             &loop_, &spawner_,
             [this](const std::string& left) { driver_.Feed(&HostCore::OnSwept, ToUtf8(left, kMaxErrorText)); },
             EndDescendants, [this](const ProcessInfo& child) { return workers_.IsAncestorOf(child); }),
-        agent_(&loop_, &spawner_, plan_.agent_arguments, plan_.inherited, AgentEvents()),
+        agent_(MakeAgentLink()),
         preflight_(&spawner_, writer_, plan_.preflight),
         gpus_(&loop_, &spawner_, Marked(plan_.inherited),
               [this](const GpuUsers& users) { driver_.Feed(&HostCore::OnGpuUsers, users); }),
@@ -88,6 +94,11 @@ class HostProcess {
     RETURN_IF_ERROR(workers_.Start());
     driver_.Feed(&HostCore::Begin);
     driver_.Feed(&HostCore::OnWallClock, absl::Now());
+    if (door_ != nullptr) {
+      memory_.emplace();
+      ReportMemory();
+      door_->Open();
+    }
     ScheduleTick();
     loop_.Run();
     return end_;
@@ -127,6 +138,12 @@ class HostProcess {
     });
   }
 
+  // The sidecar outlives this container and tells why it ended.
+  void ReportMemory() {
+    if (const std::optional<MemoryUse> use = memory_->Read()) driver_.Feed(&HostCore::OnMemoryUse, *use);
+    loop_.After(kMemoryPeriod, [this] { ReportMemory(); });
+  }
+
   void OnSignal(int signal) {
     if (signal == SIGCHLD) return sweeper_.OnChildSignal();
     spawner_.CollectWorkers();  // workers that have ended by now were not ended by this signal
@@ -139,8 +156,18 @@ class HostProcess {
 
   // ---- the agent ----
 
-  AgentChild::Events AgentEvents() {
-    AgentChild::Events events;
+  std::unique_ptr<AgentLink> MakeAgentLink() {
+    if (!socket_) {
+      return std::make_unique<AgentChild>(&loop_, &spawner_, plan_.agent_arguments, plan_.inherited,
+                                          AgentEvents());
+    }
+    auto door = std::make_unique<AgentDoor>(&loop_, *std::move(socket_), AgentEvents());
+    door_ = door.get();
+    return door;
+  }
+
+  AgentLink::Events AgentEvents() {
+    AgentLink::Events events;
     events.on_directive = [this](const v1::HostDirective& directive) {
       spawner_.CollectWorkers();  // workers that have ended by now were not ended by this order
       driver_.Feed(&HostCore::OnDirective, directive);
@@ -149,12 +176,13 @@ class HostProcess {
     events.on_failed = [this](uint64_t number, const absl::Status& status) {
       driver_.Feed(&HostCore::OnAgentFailed, number, std::string(AsStd(status.message())));
     };
+    events.on_came = [this] { driver_.Feed(&HostCore::OnAgentCame); };
     return events;
   }
 
-  void Apply(const StartAgent& effect) { agent_.Start(effect.number); }
-  void Apply(const KillAgent&) { agent_.Close(); }
-  void Apply(const SendStatus& effect) { agent_.Send(effect.status); }
+  void Apply(const StartAgent& effect) { agent_->Start(effect.number); }
+  void Apply(const KillAgent&) { agent_->Close(); }
+  void Apply(const SendStatus& effect) { agent_->Send(effect.status); }
 
   // ---- workers ----
 
@@ -246,6 +274,7 @@ class HostProcess {
   void Apply(const HurryFinish&) { closing_.Hurry(); }
 
   const std::set<int> leave_signals_;
+  std::optional<AgentSocket> socket_;  // moved into the link
   const LaunchPlan plan_;
   Writer* const writer_;
   const Marker marker_;
@@ -262,9 +291,11 @@ class HostProcess {
   WorkerGroup workers_;
   Closing closing_;
   Sweeper sweeper_;
-  AgentChild agent_;
+  AgentDoor* door_ = nullptr;  // agent_, in a host that starts no agent
+  std::unique_ptr<AgentLink> agent_;
   Preflight preflight_;
   GpuWatch gpus_;
+  std::optional<MemoryWatch> memory_;  // in a container of its own
   PortKeeper port_keeper_;
   std::string offer_trouble_;  // why the last attempt to reserve a port failed; empty: it succeeded
   KernelTimer kernel_timer_;
@@ -276,7 +307,8 @@ class HostProcess {
 int LeastDescriptors(const LaunchPlan& plan, bool single_node) {
   const bool untouched = !plan.output.prefix_all && !plan.output.writes_files();
   const int for_each = untouched ? kWorkerDescriptors : kPipedWorkerDescriptors;
-  const int own = kHostDescriptors + static_cast<int>(plan.argv.size()) * for_each;
+  const int own =
+      kHostDescriptors + (plan.socket ? kDoorDescriptors : 0) + static_cast<int>(plan.argv.size()) * for_each;
   return std::max(own, single_node ? 0 : kAgentDescriptors);
 }
 

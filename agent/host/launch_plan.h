@@ -3,10 +3,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "agent/host/agent_socket.h"
 #include "agent/host/core/output_plan.h"
 #include "agent/host/core/worker_environment.h"
 #include "agent/host/port_keeper.h"
@@ -42,6 +44,7 @@ struct LaunchPlan {
   std::string preflight;               // shell command; empty: none
   std::string progress_file;           // empty: none is watched
   std::function<void()> before_start;  // called before the first process is started; may be empty
+  std::optional<AgentSocket> socket;   // where the agent comes from a sidecar; nullopt: the host starts it
   bool ends_orphans = false;           // the run has a name, so orphans of an earlier host can be recognized
 };
 

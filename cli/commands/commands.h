@@ -25,6 +25,7 @@ int LocalNodeCommand(const Invocation& invocation);  // internal: one node of `m
 int EnvCommand(const Invocation& invocation);
 int HostfileCommand(const Invocation& invocation);
 int CoordinatorCommand(const Invocation& invocation);
+int HostCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);
 int HelpCommand(const Invocation& invocation);
 
@@ -37,11 +38,13 @@ std::string LocalHelp();
 std::string EnvHelp();
 std::string HostfileHelp();
 std::string CoordinatorHelp();
+std::string HostHelp();
 
 // RunOptions() and the subcommand's own options.
 const std::vector<OptionSpec>& LocalOptions();
 const std::vector<OptionSpec>& EnvOptions();
 const std::vector<OptionSpec>& HostfileCommandOptions();
+const std::vector<OptionSpec>& HostCommandOptions();
 
 inline constexpr char kLocalCommand[] = "muster local";
 inline constexpr char kLocalNodeCommand[] = "local-node";
@@ -105,6 +108,15 @@ inline constexpr Subcommand kSubcommands[] = {
      .usage = "--nnodes N|MIN:MAX [options]",
      .summary = "Run the coordinator by itself instead of in the primary, so that the job survives the loss of "
                 "any node."},
+    {.name = "host",
+     .kind = CommandKind::kStarts,
+     .run = HostCommand,
+     .help = HostHelp,
+     .options = HostCommandOptions,
+     .usage = "--socket PATH [--] PROGRAM [ARGS]",
+     .summary =
+         "Run the workers of a node whose agent is a sidecar in another container: muster run --host-socket "
+         "PATH."},
     {.name = "version",
      .kind = CommandKind::kShows,
      .run = VersionCommand,

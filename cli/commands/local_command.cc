@@ -24,10 +24,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "agent/host/core/host_core.h"
+#include "agent/host/core/output_plan.h"
 #include "agent/host/init.h"
 #include "agent/host/report/job_end.h"
 #include "base/io/event_loop.h"
+#include "base/one_signal.h"
 #include "base/proc/keyboard.h"
 #include "base/proc/process_setup.h"
 #include "base/proc/shell_job.h"
@@ -229,7 +230,7 @@ class LocalJob {
     if (EndsTheJob(signal)) {
       if (!AnyAlive()) return false;
       const BootTime now = EventLoop::Now();
-      if (now < asked_at_ + host::kOneSignal) return true;  // sent twice, as timeout(1) does
+      if (now < asked_at_ + kOneSignal) return true;  // sent twice, as timeout(1) does
       asked_at_ = now;
       if (asked_ == 0) cancelled_ = signal == SIGINT;
       if (++asked_ == kSecondSignal) kill_at_ = now + kKillAfterSecondSignal;
@@ -326,6 +327,10 @@ int LocalCommand(const Invocation& invocation) {
   const auto command_line = ParseCommandLine(LocalOptions(), invocation.arguments, "muster local");
   if (!command_line.ok()) return Complain(command_line.status());
   if (command_line->help) return Print(LocalHelp());
+  if (const auto socket = command_line->given.find("host-socket"); socket != command_line->given.end()) {
+    return Complain(
+        Fault(Origin::kFlag, "--host-socket", socket->second, "muster local runs whole nodes; leave it out"));
+  }
   const absl::StatusOr<int> nodes = LocalNodeCount(*command_line);
   if (!nodes.ok()) return Complain(nodes.status());
 

@@ -1,180 +1,39 @@
-// `muster run`: plans, checks the program, logs the plan and becomes the host.
+// `muster run`, also by the name of another launcher: becomes the host of a node, or the sidecar of one.
 #include <unistd.h>
 
 #include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "agent/host/host_process.h"
 #include "agent/host/init.h"
-#include "agent/host/report/job_end.h"
 #include "agent/machine/machine_probe.h"
-#include "agent/machine/node_facts.h"
-#include "agent/notice/notice_watch.h"
-#include "base/console/log.h"
 #include "base/proc/process_setup.h"
 #include "base/status_macros.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/completion.h"
 #include "cli/commands/help.h"
+#include "cli/commands/node_start.h"
+#include "cli/commands/sidecar_form.h"
 #include "cli/commands/startup_signals.h"
 #include "cli/options/deepspeed.h"
-#include "cli/options/exit_codes.h"
-#include "cli/options/known_launchers.h"
-#include "cli/options/log_level.h"
 #include "cli/options/option_table.h"
-#include "cli/plan/container.h"
-#include "cli/plan/launch.h"
 #include "cli/plan/machine.h"
 #include "rendezvous/transport/address.h"
 
 namespace muster::cli {
 namespace {
 
-constexpr char kPart[] = "host";
 constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
-constexpr char kTerminationLog[] = "/dev/termination-log";  // Kubernetes' default path of a termination message
 
-absl::Status CheckScriptIsGiven(const RunPlan& plan, const std::string& command) {
-  if (!plan.script.empty() || plan.config.role() == v1::ROLE_OBSERVER) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("no SCRIPT was given (see ", command, " --help)"));
-}
-
-// Refuses `muster run python train.py` and the like, with the line to type instead.
-absl::Status CheckNoLauncherInside(const CommandLine& line, const RunPlan& plan) {
-  if (plan.no_python || IsOn(plan.settings.program.module)) return absl::OkStatus();
-  const std::optional<std::string> instead =
-      LineInstead(line, access(line.script.c_str(), F_OK) == 0 && line.script.find('/') == std::string::npos);
-  if (!instead) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(line.script, ": muster starts the workers itself; type: ", *instead));
-}
-
-absl::StatusOr<host::HostEnd> RunWithLog(const RunPlan& plan, Launch launch, Severity level) {
-  Writer writer;
-  RETURN_IF_ERROR(writer.status());
-  LogOptions log;
-  log.level = level;
-  log.json = plan.config.log_json();
-  log.quiet_fd = plan.config.log_split() ? STDOUT_FILENO : STDERR_FILENO;
-  log.run_id = plan.config.run_id();
-  log.host = plan.config.hostname();
-  if (plan.config.has_place()) SetLogContext({.node = plan.config.place()});
-  log.writer = &writer;
-  InitLog(log);
-  Log(Severity::kInfo, kPart, Summary(plan));
-  for (const std::string& note : plan.notes) Log(Severity::kInfo, kPart, note);
-  for (const std::string& warning : plan.view.warnings) Log(Severity::kWarning, kPart, warning);
-  if (!plan.slots_reason.empty()) Log(Severity::kInfo, kPart, plan.slots_reason);
-  if (!launch.interpreter.reason.empty()) Log(Severity::kInfo, kPart, launch.interpreter.reason);
-  if (launch.check.exit_code != 0) Log(Severity::kError, kPart, launch.check.problem);
-  absl::StatusOr<host::HostEnd> end = host::RunHost(std::move(launch.host), std::move(launch.plan), &writer);
-  if (!end.ok()) writer.Flush(kFlushLimit);  // otherwise the host has flushed it
-  LogOptions direct;
-  direct.level = level;
-  direct.json = plan.config.log_json();
-  InitLog(direct);  // the writer is destroyed on return
-  return end;
-}
-
-int BecomeHost(const RunPlan& plan, Launch launch, const Inherited& inherited, Severity level,
-               StartupSignals* startup_signals) {
-  const absl::Status enough = CheckDescriptors(host::LeastDescriptors(launch.plan, plan.config.single_node()));
-  if (!enough.ok()) return Complain(enough);
-  launch.plan.process = inherited;
-  launch.plan.before_start = [startup_signals] { startup_signals->Stop(); };
-  const absl::StatusOr<host::HostEnd> end = RunWithLog(plan, std::move(launch), level);
-  if (!end.ok()) return Complain(absl::ResourceExhaustedError(end.status().message()));
-  std::fflush(nullptr);
-  if (end->signal != 0) EndBySignal(end->signal);
-  return end->exit_code;
-}
-
-// The given options that this node ignores because it uses a separate coordinator.
-std::string IgnoredOptions(const CommandLine& line) {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : line.given) {
-    if (IsCoordinatorsOption(name)) names.push_back("--" + name);
-  }
-  return absl::StrJoin(names, ", ");
-}
-
-// Collects facts that should be the same on all nodes; the coordinator names nodes that differ.
-void TakeFacts(const Environment& environment, const machine::MachineProbe& probe, RunPlan* plan) {
-  if (plan->config.single_node() || plan->config.role() == v1::ROLE_OBSERVER) return;
-  machine::Facts facts = machine::MachineFacts(environment, probe);
-  facts["the program"] = machine::ArgumentsFact(plan->script, plan->script_arguments);
-  for (const SettingLine& setting : plan->lines) {
-    const bool of_the_job = IsRestartPolicyOption(setting.name) || setting.name == "lease";
-    // With --coordinator the nodes' values are ignored.
-    if (!of_the_job || plan->config.coordinator_alone()) continue;
-    facts["--" + setting.name] = machine::FactValue(setting.value);
-  }
-  plan->config.mutable_facts()->insert(facts.begin(), facts.end());
-}
-
-// Writes an error before the start to the platform's failure file, too, which its console shows.
-void ReportToPlatform(const Environment& environment, const absl::Status& status) {
-  const discovery::ContainerConventions* const container = ContainerHere(environment);
-  if (container == nullptr) return;
-  const std::string file = FailureFile(*container, environment);
-  const absl::Status written = host::FillFile(file, absl::StrCat("muster: ", status.message(), "\n"));
-  // The default folder is missing only if the platform's files are tried out on another machine.
-  if (absl::IsNotFound(written) && file == container->failure_file) return;
-  if (!written.ok()) Complain(written);
-}
-
-absl::Status TakeNoticeFile(RunPlan* plan) {
-  v1::NoticeSource* const notice = plan->config.mutable_notice();
-  absl::Status usable = agent::TakeFileAsItIs(notice);
-  if (usable.ok()) return usable;
-  for (const SettingLine& line : plan->lines) {
-    if (line.name != "preemption-notice") continue;
-    return Fault(line.origin.starts_with("--") ? Origin::kFlag : Origin::kMusterVariable, line.origin, line.value,
-                 std::string(AsStd(usable.message())));
-  }
-  return usable;
-}
-
-// notes: logged in addition to those of the plan.
-int RunLine(const CommandLine& command_line, const Environment& environment, const std::vector<std::string>& notes,
+int RunLine(const CommandLine& line, const Environment& environment, const std::vector<std::string>& notes,
             const Invocation& invocation, const Inherited& inherited, StartupSignals* startup_signals) {
-  Machine machine = ReadMachine(environment);
-  machine.on_retryable_exit_code = [startup_signals](int code) { startup_signals->SetRetryableExitCode(code); };
-  absl::StatusOr<RunPlan> plan = Plan(command_line, environment, machine);
-  if (!plan.ok()) {
-    ReportToPlatform(environment, plan.status());
-    return Complain(plan.status());
-  }
-  if (invocation.command == kLocalCommand) plan->view.source = kLocalCommand;  // which made its CLUSTER_SPEC
-  if (const absl::Status sane = CheckNoLauncherInside(command_line, *plan); !sane.ok()) return Complain(sane);
-  plan->notes.insert(plan->notes.end(), notes.begin(), notes.end());
-  if (const std::string names = IgnoredOptions(command_line); plan->config.coordinator_alone() && !names.empty()) {
-    plan->view.warnings.push_back(names + ": ignored with --coordinator; set it on muster coordinator");
-  }
-  if (const absl::Status given = CheckScriptIsGiven(*plan, invocation.command); !given.ok())
-    return Complain(given);
-  const absl::StatusOr<Severity> level = LogLevel(environment);
-  if (!level.ok()) return Complain(level.status());
-
-  if (const absl::Status usable = TakeNoticeFile(&*plan); !usable.ok()) return Complain(usable);
-  TakeFacts(environment, machine::SystemProbe(), &*plan);
-  Launch launch = PrepareLaunch(*plan, environment, machine.host_id, invocation.called_as, machine::ProbeFile);
-  launch.plan.ends_orphans = plan->config.run_id() != machine.random_run_id;
-  if (access(kTerminationLog, W_OK) == 0) launch.plan.report.termination_log = kTerminationLog;
-  if (launch.check.exit_code != 0 && plan->config.single_node()) {
-    Complain(absl::NotFoundError(launch.check.problem));
-    host::JobEnd end = host::AboutThisNode(plan->config, launch.plan.program);
-    end.exit_code = launch.check.exit_code;
-    end.origin = "muster";
-    end.reason = launch.check.problem;
-    end.ended = end.started;
-    host::WriteReports(launch.plan.report, end);
-    return launch.check.exit_code;
-  }
-  return BecomeHost(*plan, std::move(launch), inherited, *level, startup_signals);
+  absl::StatusOr<ReadyNode> node =
+      MakeReady({.line = line, .environment = environment, .workers_inherit = environment, .notes = notes},
+                invocation, startup_signals);
+  if (!node.ok()) return Complain(node.status());
+  if (EndsUnstarted(*node)) return EndUnstarted(*node);
+  return BecomeHost(*std::move(node), inherited, startup_signals);
 }
 
 std::vector<std::string> DeepspeedEnvFiles(const Environment& environment) {
@@ -266,8 +125,11 @@ in the hostfile (or set --node_rank). For muster's own options: muster run -h.
 int RunCommand(const Invocation& invocation) {
   if (getpid() == 1) return host::RunInit(invocation.argv);
   const auto command_line = ParseCommandLine(RunOptions(), invocation.arguments, invocation.command);
+  if (command_line.ok() && command_line->help) return Print(RunHelp(invocation.command));
+  const Environment environment = ReadEnvironment();
+  const std::string socket = HostSocketOf(command_line, invocation.arguments, environment);
+  if (!socket.empty()) return RunAsSidecar(command_line, environment, invocation, socket);
   if (!command_line.ok()) return Complain(command_line.status());
-  if (command_line->help) return Print(RunHelp(invocation.command));
   if (const auto shell = command_line->given.find("print-completion"); shell != command_line->given.end()) {
     const absl::StatusOr<std::string> script = CompletionScript(shell->second);
     if (script.ok()) return Print(*script);
@@ -276,7 +138,7 @@ int RunCommand(const Invocation& invocation) {
   }
   const Inherited inherited = PrepareProcess();
   StartupSignals startup_signals(inherited);
-  return RunLine(*command_line, ReadEnvironment(), {}, invocation, inherited, &startup_signals);
+  return RunLine(*command_line, environment, {}, invocation, inherited, &startup_signals);
 }
 
 int DeepspeedCommand(const Invocation& invocation) {

@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "agent/discovery/sources.h"
+#include "base/sidecar.h"
 
 namespace muster::cli {
 
@@ -29,6 +30,14 @@ std::string FromTo(Bounds<absl::Duration> bounds) {
 
 absl::StatusOr<std::string> Text(const std::string& text) {
   if (text.empty()) return absl::InvalidArgumentError("expected a value");
+  return text;
+}
+
+absl::StatusOr<std::string> ParseSocketPath(const std::string& text) {
+  if (text.empty() || text.size() > kMaxSocketPath) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected the path of a socket, at most ", kMaxSocketPath, " bytes"));
+  }
   return text;
 }
 

@@ -118,6 +118,7 @@ inline auto OneOf(const char* yes, const char* no) {
 }
 
 absl::StatusOr<std::string> Text(const std::string& text);  // any, but not empty
+absl::StatusOr<std::string> ParseSocketPath(const std::string& text);
 absl::StatusOr<std::string> ParseSource(const std::string& text);
 
 // Of torchrun's options that have no effect.

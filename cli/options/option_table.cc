@@ -105,6 +105,12 @@ const std::vector<OptionSpec>& RunOptions() {
        "Number of workers on this node. auto: one per accelerator, or one per CPU if there is none. Default: 1; "
        "on a platform one per accelerator.",
        Into(&WorkerSettings::nproc_per_node, Limited(ParseSlotCount, LimitsFor("N", kSlotCounts)))},
+      {"host-socket", "PATH", kWorkers, kOwn,
+       "Run no workers here: they run in another container, below `muster host --socket PATH`, and this is the "
+       "sidecar that connects that host to the job. Give SCRIPT there and all other options here; paths in "
+       "options are "
+       "those of that container.",
+       Into(&WorkerSettings::host_socket, ParseSocketPath)},
       {"worker-port", "LO:HI", kWorkers, kOwn, "Port range for the workers' MASTER_PORT. Default: any free port.",
        Into(&WorkerSettings::worker_port, Limited(ParsePortRange, FromTo(kPorts)))},
       {"stdin", "all|none|RANK", kWorkers, kOwn,

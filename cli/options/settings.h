@@ -64,6 +64,7 @@ struct MembershipSettings {
 
 // The workers of this node.
 struct WorkerSettings {
+  Given<std::string> host_socket;
   Given<SlotCount> nproc_per_node;
   Given<PortRange> worker_port;
   Given<StdinChoice> stdin_choice;

@@ -31,12 +31,6 @@ constexpr absl::Duration kFindSelfLimit = absl::Seconds(20);  // for resolving t
 constexpr int kDiscoverTries = 5;
 constexpr absl::Duration kDiscoverPause = absl::Milliseconds(500);
 
-std::string RandomHex(size_t bytes) {
-  std::string raw(bytes, '\0');
-  MUSTER_CHECK(getrandom(raw.data(), raw.size(), 0) == static_cast<ssize_t>(bytes), "getrandom failed");
-  return absl::BytesToHexString(raw);
-}
-
 std::string ReadLink(const char* path) {
   std::array<char, kMaxLinkBytes> buffer;
   const ssize_t size = readlink(path, buffer.data(), buffer.size());
@@ -85,6 +79,12 @@ absl::StatusOr<discovery::ClusterView> DiscoverWithRetries(const Environment& en
 }
 
 }  // namespace
+
+std::string RandomHex(size_t bytes) {
+  std::string raw(bytes, '\0');
+  MUSTER_CHECK(getrandom(raw.data(), raw.size(), 0) == static_cast<ssize_t>(bytes), "getrandom failed");
+  return absl::BytesToHexString(raw);
+}
 
 Environment ReadEnvironment() {
   Environment environment;

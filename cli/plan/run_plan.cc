@@ -20,6 +20,7 @@
 #include "cli/plan/line_prefix.h"
 #include "cli/plan/membership.h"
 #include "cli/plan/named_ranks.h"
+#include "cli/plan/token.h"
 
 namespace muster::cli {
 namespace {
@@ -29,9 +30,7 @@ constexpr char kErrorFileVariable[] = "TORCHELASTIC_ERROR_FILE";
 constexpr char kLeaveSignals[] = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";  // torchrun's default
 constexpr char kVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 constexpr char kOmpThreads[] = "OMP_NUM_THREADS";
-constexpr size_t kMaxTokenBytes = 4096;            // gRPC accepts 8 KiB for all headers of a call
-constexpr char kTokenVariable[] = "MUSTER_TOKEN";  // no option: every user can read a command line
-constexpr int kMaxWorkers = INT32_MAX;             // global ranks are 32 bits
+constexpr int kMaxWorkers = INT32_MAX;  // global ranks are 32 bits
 
 // Fills a plan from settings and records the origin of each value.
 class Planner {
@@ -114,18 +113,7 @@ class Planner {
     config_->set_version(machine_.version);
     config_->set_boot_id(machine_.boot_id);
     config_->set_pid_namespace(machine_.pid_namespace);
-    const auto token = environment_.find(kTokenVariable);
-    if (token == environment_.end()) return absl::OkStatus();
-    // The token is sent as the value of a header; gRPC aborts on other bytes in one.
-    if (!std::all_of(token->second.begin(), token->second.end(), [](char c) { return c > ' ' && c <= '~'; })) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          kTokenVariable, ": expected printable ASCII without blanks (a file's trailing newline is a blank)"));
-    }
-    if (token->second.size() > kMaxTokenBytes) {
-      return absl::FailedPreconditionError(absl::StrCat(kTokenVariable, ": expected at most ", kMaxTokenBytes,
-                                                        " bytes, not ", token->second.size()));
-    }
-    config_->set_token(token->second);
+    ASSIGN_OR_RETURN(*config_->mutable_token(), TokenOf(environment_));
     return absl::OkStatus();
   }
 

@@ -252,6 +252,11 @@ std::string WhyLeaseEnded(const Host& host) {
                                   : "its lease expired";
 }
 
+std::string HowEnded(const Host& host) {
+  const std::string how = CutUtf8(host.status.how_host_ended(), kMaxTroubleText);
+  return absl::StrCat(host.Name(), " was lost: ", how.empty() ? "its main process died" : how);
+}
+
 std::string HowVanished(BootTime now, const Job& job, const Host& host, const StartedLast& started) {
   std::string text = absl::StrCat(host.Name(), " was lost: no heartbeat for ",
                                   absl::FormatDuration(absl::Trunc(now - host.last_status_at, absl::Seconds(1))));

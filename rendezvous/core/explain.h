@@ -46,6 +46,7 @@ std::string WhyExcluded(const Job& job);
 // How nodes of a round were lost.
 std::string HowLost(const Host& host);  // a member that is attached but cannot continue
 std::string WhyLeaseEnded(const Host& host);
+std::string HowEnded(const Host& host);  // a loss that the host's agent has reported
 // A loss that nobody reported, by the host's silence, its last status, and whether it was started again.
 std::string HowVanished(BootTime now, const Job& job, const Host& host, const StartedLast& started);
 // The predecessor's node; empty: there was no farewell, or that node's rank is accounted for.

@@ -36,9 +36,7 @@ bool Coordinator::Lose(BootTime now, const std::string& id, const StartedLast& s
   if (costly) {
     const bool gone = host.IsGone();
     const absl::Duration ago = gone ? absl::Milliseconds(host.status.host_gone_ms()) : absl::ZeroDuration();
-    NoteNodeLost(host.last_status_at - ago, host,
-                 gone ? absl::StrCat(host.Name(), " was lost: its main process died")
-                      : HowVanished(now, job_, host, started),
+    NoteNodeLost(host.last_status_at - ago, host, gone ? HowEnded(host) : HowVanished(now, job_, host, started),
                  in_the_log, out);
   }
   if (!host.IsGone()) {

@@ -36,6 +36,7 @@ WRONG = {
     "source": ("moon", "Vertex", "vertex,slurm"),
     "local-addr": HOST,
     "nproc-per-node": ("many", "0", "-1", "1.5", "1025", "GPU"),
+    "host-socket": ("/" + "p" * 107,),
     "worker-port": (*PORT, "2:1", "1:65536", "1:2:3"),
     "stdin": ("some", "-1", "102400000"),
     "role": NONE,
@@ -100,7 +101,7 @@ TEXT = {name for name, values in WRONG.items() if values == NONE} | {
 EMPTY_IS_UNSAID = {"rdzv-endpoint", "rdzv-id", "rdzv-conf", "role", "log-dir", "local-addr", "local-ranks-filter",
                    "duplicate-stdout-filters", "duplicate-stderr-filters", "master-addr", "pass-local-rank"}
 # torchrun has no such option, so PET_ variables do not set them.
-OURS_ALONE = {"coordinator", "restart-window", "restart-delay", "progress-file", "max-membership-changes",
+OURS_ALONE = {"coordinator", "host-socket", "restart-window", "restart-delay", "progress-file", "max-membership-changes",
               "exclude-after", "exclude-for", "preflight", "preflight-timeout", "gpu-release-timeout", "join-settle",
               "scale-up", "node-unit", "pools", "instance-groups", "source", "hostfile", "include", "exclude",
               "worker-port", "stdin", "max-node-losses", "join-timeout",

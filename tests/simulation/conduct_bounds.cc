@@ -78,8 +78,9 @@ void Conduct::OnHeldPlace(const Session& session, const std::string& holder) {
 void Conduct::CheckProof(const Session& session, const HostProcess& holder, Claim* claim) {
   const AgentProcess& agent = *session.agent;
   const bool lossy = scenario_.network.lossy();
-  const bool provable =
-      holder.machine == agent.machine && !lossy && !holder.AnythingAlive() && !HasSession(*session.home, holder);
+  const bool provable = holder.machine == agent.machine && !lossy && !holder.AnythingAlive() &&
+                        !HasSession(*session.home, holder) &&
+                        !holder.split();  // of another container no pid proves anything
   if (!provable) {
     claim->proof_since = -1;
     return;

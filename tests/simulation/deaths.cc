@@ -7,6 +7,7 @@ namespace muster::simulation {
 namespace {
 
 constexpr int kPortTakenPercent = 10;  // percentage of the deaths of an agent that contains the coordinator
+constexpr Micros kLongestTeardown = 10 * kSecond;  // of a container
 constexpr Micros kPortTakenMax = 8 * kSecond;
 
 // How long another program holds the port after the death of the agent that had it. Drawn from a separate stream
@@ -26,16 +27,35 @@ void Deaths::KillHost(HostProcess* host) {
   if (!host->finish.has_value()) host->fate.killed = true;
   sweeps_->KillWorkersOf(host, kKillDelayMax);  // their parent-death signal
   workers_->ExemptOrphans(*host);
-  AgentProcess* agent = host->agent;
-  if (agent != nullptr) {
-    execution_->DeliverAfter(kLinkDelay, agent, [agent] {
-      agent->link_open = false;
-      agent->Feed(&agent::AgentCore::OnHostLinkClosed);
-    });
-    execution_->DeliverAfter(env_->prng().Between(50, 3 * kLinkDelay), agent,
-                             [agent] { agent->Feed(&agent::AgentCore::OnHostClosed); });
+  if (host->agent != nullptr) TellAgentOfEnd(host);
+  if (host->split() && host->end_is_proved) {
+    // Large processes take a while to be torn down.
+    env_->scheduler().After(env_->hardships().Skewed(50, kLongestTeardown), [this, host] { EndContainer(host); });
   }
   host->on_death();
+}
+
+void Deaths::TellAgentOfEnd(HostProcess* host) {
+  AgentProcess* agent = host->agent;
+  execution_->DeliverAfter(kLinkDelay, agent, [agent] {
+    agent->link_open = false;
+    agent->Feed(&agent::AgentCore::OnHostLinkClosed);
+  });
+  if (host->split()) return host->on_link_end(agent);
+  execution_->DeliverAfter(env_->prng().Between(50, 3 * kLinkDelay), agent,
+                           [agent] { agent->Feed(&agent::AgentCore::OnHostClosed); });
+}
+
+// With process 1 the kernel kills every process of the container, and shows the end once all have ended.
+void Deaths::EndContainer(HostProcess* host) {
+  if (host->AnythingAlive()) {
+    sweeps_->KillMarked(host, kKillDelayMax);
+    env_->scheduler().After(2 * kKillDelayMax, [this, host] { EndContainer(host); });
+    return;
+  }
+  AgentProcess* agent = host->agent;
+  host->on_container_end();
+  if (agent != nullptr) execution_->Deliver(agent, [agent] { agent->Feed(&agent::AgentCore::OnHostClosed); });
 }
 
 void Deaths::KillAgent(AgentProcess* agent) {
@@ -59,6 +79,7 @@ void Deaths::KillAgent(AgentProcess* agent) {
     host->link_open = false;
     host->Feed(&host::HostCore::OnAgentClosed, agent->number);
   });
+  if (host->on_agent_end) host->on_agent_end(agent);
 }
 
 void Deaths::PowerOff(Machine* machine) {

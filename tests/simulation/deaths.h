@@ -1,5 +1,5 @@
 // The deaths of hosts, agents and whole machines, and what the kernel does about each: it ends a host's workers,
-// closes connections, and tells the other end of the link between host and agent.
+// closes connections, tells the other end of the link between host and agent, and ends a dead host's container.
 #pragma once
 
 #include "tests/simulation/network.h"
@@ -24,6 +24,9 @@ class Deaths {
   void PowerOff(Machine* machine);  // silently: no packet reports it
 
  private:
+  void TellAgentOfEnd(HostProcess* host);
+  void EndContainer(HostProcess* host);
+
   const Scenario& scenario_;
   Environment* env_;
   Cluster* cluster_;

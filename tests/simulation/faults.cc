@@ -25,6 +25,16 @@ Faults::Faults(World* world)
 void Faults::Begin() {
   if (env_->scenario().faults.total_weight() > 0) ScheduleNext();
   if (env_->scenario().unwelcome.strangers_every > 0) ScheduleStranger();
+  if (env_->scenario().sidecars.second_every > 0) ScheduleSecondSidecar();
+}
+
+void Faults::ScheduleSecondSidecar() {
+  env_->scheduler().After(env_->hardships().Exponential(env_->scenario().sidecars.second_every) + 1, [this] {
+    if (stopped_) return;
+    HostProcess* host = cluster_->HostAt(static_cast<int>(env_->hardships().Below(cluster_->place_count())));
+    if (host != nullptr && host->agent != nullptr) world_->sidecars().AddAnother(*host);
+    ScheduleSecondSidecar();
+  });
 }
 
 void Faults::ScheduleStranger() {

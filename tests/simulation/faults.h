@@ -30,6 +30,7 @@ class Faults {
  private:
   void ScheduleNext();
   void ScheduleStranger();
+  void ScheduleSecondSidecar();
   Fault Draw();
   void Strike(Fault fault);
   void KillCoordinator();

@@ -49,6 +49,18 @@ void DrawLateForks(Prng prng, Scenario& s) {
     s.workers.late_forks_percent = static_cast<int>(prng.Between(5, 50));
 }
 
+void DrawSidecars(Prng prng, Scenario& s) {
+  if (s.script.kind != Script::kNone || !prng.Chance(10)) return;
+  s.sidecars.used = true;
+  s.sidecars.returns_within = prng.Skewed(10 * kMillisecond, 20 * kSecond);
+  s.sidecars.unproved_percent = prng.Chance(30) ? static_cast<int>(prng.Between(10, 100)) : 0;
+  s.sidecars.second_every = prng.Chance(20) ? prng.Skewed(kSecond, 20 * kSecond) : 0;
+  if (s.mix == "calm") s.sidecars.returns_within = std::min(s.sidecars.returns_within, kSecond);
+  if (!s.faults.only_agents_die) return;
+  s.sidecars.returns_within = std::min(s.sidecars.returns_within, s.limits.lease / 16);
+  s.sidecars.second_every = 0;
+}
+
 }  // namespace
 
 void DrawHardships(uint64_t seed, Scenario& s) {
@@ -58,6 +70,7 @@ void DrawHardships(uint64_t seed, Scenario& s) {
   DrawDetours(Prng(seed ^ 0xDE702), s);
   DrawEarlyWords(Prng(seed ^ 0xEA21), s);
   DrawLateForks(Prng(seed ^ 0xF02C), s);
+  DrawSidecars(Prng(seed ^ 0x51DECA2), s);
 }
 
 }  // namespace muster::simulation

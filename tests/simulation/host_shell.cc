@@ -30,6 +30,9 @@ void HostShell::Drive(HostProcess* host) {
                                     host->shell.out_of_time |=
                                         note.subject.event == std::string_view(events::kWorkersKilled);
                                   }});
+  if (!host->split()) return;
+  host->end_is_proved = !env_->hardships().Chance(scenario_.sidecars.unproved_percent);
+  sidecars_->Serve(host);
 }
 
 void HostShell::Tick(HostProcess* host) {
@@ -47,6 +50,10 @@ void HostShell::CarryOut(HostProcess* host, const host::Effect& effect) {
     env_->Note("host", absl::StrCat(host->name, " kills its agent"));
     AgentProcess* agent = host->agent;
     host->link_open = false;
+    if (host->split()) {
+      CloseLinkTo(agent);
+      return sidecars_->OnLinkClosed(agent);
+    }
     env_->scheduler().After(env_->prng().Between(50, kKillDelayMax), [this, agent] { deaths_->KillAgent(agent); });
   } else if (const auto* e = std::get_if<host::SendStatus>(&effect)) {
     const RoundKey round = KeyOf(e->status.started());
@@ -111,13 +118,10 @@ Micros HostShell::LastOutputDelay() {
 
 void HostShell::StartAgent(HostProcess* host, uint64_t number) {
   if (host->agent != nullptr && host->link_open && host->agent->alive) {
-    AgentProcess* old = host->agent;
-    execution_->DeliverAfter(kLinkDelay, old, [old] {
-      old->link_open = false;
-      old->Feed(&agent::AgentCore::OnHostLinkClosed);
-    });
+    CloseLinkTo(host->agent);
+    if (host->split()) sidecars_->OnLinkClosed(host->agent);
   }
-  const bool fails = !env_->healed() && scenario_.troubles.agent_fails_percent > 0 &&
+  const bool fails = !host->split() && !env_->healed() && scenario_.troubles.agent_fails_percent > 0 &&
                      env_->hardships().Chance(scenario_.troubles.agent_fails_percent);
   if (fails) return FailToStartAgent(host, number);
   AgentProcess* agent = cluster_->NewAgent(host, number);
@@ -129,10 +133,21 @@ void HostShell::StartAgent(HostProcess* host, uint64_t number) {
   host->agent = agent;
   host->link_open = true;
   host->agent_starts.push_back(env_->now());
+  if (host->split()) {
+    if (host->fate.noticed) agent_shell_->Notice(agent);
+    return sidecars_->OnWelcome(agent, DrawAgentStart());
+  }
   env_->scheduler().After(DrawAgentStart(), [this, agent] {
     if (!agent->alive) return;
     execution_->Start(agent, env_->prng().Between(1, kFirstTickMax));
     if (agent->host->fate.noticed) agent_shell_->Notice(agent);
+  });
+}
+
+void HostShell::CloseLinkTo(AgentProcess* agent) {
+  execution_->DeliverAfter(kLinkDelay, agent, [agent] {
+    agent->link_open = false;
+    agent->Feed(&agent::AgentCore::OnHostLinkClosed);
   });
 }
 

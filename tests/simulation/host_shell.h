@@ -5,13 +5,14 @@
 #include <optional>
 
 #include "tests/simulation/agent_shell.h"
+#include "tests/simulation/sidecars.h"
 
 namespace muster::simulation {
 
 class HostShell {
  public:
   HostShell(Environment* env, Cluster* cluster, Execution* execution, Workers* workers, Sweeps* sweeps,
-            Deaths* deaths, AgentShell* agent_shell, Checks* checks)
+            Deaths* deaths, AgentShell* agent_shell, Sidecars* sidecars, Checks* checks)
       : scenario_(env->scenario()),
         env_(env),
         cluster_(cluster),
@@ -20,6 +21,7 @@ class HostShell {
         sweeps_(sweeps),
         deaths_(deaths),
         agent_shell_(agent_shell),
+        sidecars_(sidecars),
         checks_(checks) {}
 
   void Drive(HostProcess* host);  // of a new host
@@ -31,6 +33,7 @@ class HostShell {
   void StartAgent(HostProcess* host, uint64_t number);
   Micros DrawAgentStart();
   void FailToStartAgent(HostProcess* host, uint64_t number);
+  void CloseLinkTo(AgentProcess* agent);
   void SendToAgent(HostProcess* host, const v1::HostStatus& status);
   Micros LastOutputDelay();
   void SetKernelTimer(HostProcess* host, std::optional<BootTime> at);
@@ -48,6 +51,7 @@ class HostShell {
   Sweeps* sweeps_;
   Deaths* deaths_;
   AgentShell* agent_shell_;
+  Sidecars* sidecars_;
   Checks* checks_;
   int next_port_ = 20000;
 };

@@ -234,9 +234,15 @@ struct HostProcess : Process {
     int heard_by = 0;  // the coordinator that processed its newest status, if that acknowledged the verdict
     Micros last_status_at = -1;  // when a coordinator processed it
   } contact;
+  bool end_is_proved = true;       // in a container of its own: its agent sees its end
   std::function<void()> on_death;  // set by the platform
+  // Set by its sidecar; empty: it has none.
+  std::function<void(AgentProcess*)> on_agent_end;
+  std::function<void(AgentProcess*)> on_link_end;
+  std::function<void()> on_container_end;
 
   const std::string& id() const { return options.host_id; }
+  bool split() const { return options.config.split(); }  // its agents come from a sidecar
   // Whether it or any process that it has started lives.
   bool AnythingAlive() const;
   template <typename Event, typename... Payload>

@@ -247,6 +247,12 @@ std::string Describe(const Scenario& s) {
     absl::StrAppendFormat(&out, " early words %d%%,", s.workers.early_words_percent);
   if (s.workers.late_forks_percent > 0)
     absl::StrAppendFormat(&out, " late forks %d%%,", s.workers.late_forks_percent);
+  if (s.sidecars.used) {
+    absl::StrAppendFormat(&out, " sidecars back within %dms, %d%% of the ends unproved,",
+                          s.sidecars.returns_within / kMillisecond, s.sidecars.unproved_percent);
+  }
+  if (s.sidecars.second_every > 0)
+    absl::StrAppendFormat(&out, " a second sidecar every %dms,", s.sidecars.second_every / kMillisecond);
   if (s.job.hosts_per_machine > 1) absl::StrAppendFormat(&out, " %d hosts a machine,", s.job.hosts_per_machine);
   if (s.detours.refused_streams_percent > 0)
     absl::StrAppendFormat(&out, " streams refused %d%%,", s.detours.refused_streams_percent);

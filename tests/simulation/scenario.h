@@ -132,6 +132,14 @@ struct NodeTroubles {
   int not_swept_percent = 0;    // share of dead hosts whose agents cannot prove that all has ended
 };
 
+// Nodes whose hosts and agents are in two containers.
+struct SidecarHabits {
+  bool used = false;          // by all nodes
+  Micros returns_within = 0;  // from an agent's end to the next one
+  int unproved_percent = 0;   // share of the hosts whose end no agent can see
+  Micros second_every = 0;    // another sidecar comes to a host; 0: never
+};
+
 // Nodes that should not come.
 struct UnwelcomeNodes {
   int cannot_start_percent = 0;  // no program: replacements in the fault phase; a fifth for first hosts
@@ -218,6 +226,7 @@ struct Scenario {
   WorkerHabits workers;
   FitnessChecks fitness;
   NodeTroubles troubles;
+  SidecarHabits sidecars;
   UnwelcomeNodes unwelcome;
   WrongTargets detours;
   Deferral deferral;

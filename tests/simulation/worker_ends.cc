@@ -116,7 +116,9 @@ void Workers::Exempt(WorkerProcess* worker) {
 void Workers::ExemptOrphans(const HostProcess& host) {
   const AgentProcess* agent = host.agent;
   const bool sweeps = agent != nullptr && agent->runs() && agent->core.configured();
-  if (host.alive || sweeps || (agent != nullptr && agent->swept)) return;
+  if (host.alive || (agent != nullptr && agent->swept)) return;
+  // In a container of its own the kernel ends them with process 1; if that lives on, nobody does.
+  if (host.split() ? host.end_is_proved : sweeps) return;
   for (WorkerProcess* descendant : host.descendants) Exempt(descendant);
 }
 

@@ -36,6 +36,7 @@ class World {
   SeparateCoordinators& coordinators() { return coordinators_; }
   AgentShell& agent_shell() { return agent_shell_; }
   HostShell& host_shell() { return host_shell_; }
+  Sidecars& sidecars() { return sidecars_; }
   Platform& platform() { return platform_; }
 
  private:
@@ -53,6 +54,7 @@ class World {
   CoordinatorShell coordinator_shell_;
   SeparateCoordinators coordinators_;
   AgentShell agent_shell_;
+  Sidecars sidecars_;
   HostShell host_shell_;
   Platform platform_;
   Faults faults_;

@@ -14,6 +14,11 @@ AgentSupervisor::GivesUp AgentSupervisor::Start(BootTime now, bool exiting, Effe
     return absl::StrCat("the agent process died ", kMaxAgentRestarts, " times within ",
                         absl::FormatDuration(kAgentRestartWindow));
   }
+  Next(out);
+  return std::nullopt;
+}
+
+void AgentSupervisor::Next(Effects* out) {
   ++number_;
   attached_ = true;
   config_sent_ = false;
@@ -22,7 +27,6 @@ AgentSupervisor::GivesUp AgentSupervisor::Start(BootTime now, bool exiting, Effe
   has_spoken_ = false;
   out->push_back(StartAgent{number_});
   if (number_ > 1) Say(Severity::kInfo, absl::StrCat("agent ", number_, " takes over"), out);
-  return std::nullopt;
 }
 
 bool AgentSupervisor::TakeRetry(BootTime now) {
@@ -35,6 +39,7 @@ bool AgentSupervisor::Admit(const v1::HostDirective& directive) {
   if (!Is(directive.agent_number())) return false;
   silence_ = absl::ZeroDuration();
   has_spoken_ = true;
+  absence_ = absl::ZeroDuration();
   failing_since_.reset();
   if (directive.seq() <= applied_seq_) return false;
   applied_seq_ = directive.seq();
@@ -63,10 +68,18 @@ AgentSupervisor::GivesUp AgentSupervisor::OnFailed(BootTime now, const std::stri
 }
 
 bool AgentSupervisor::OnTick(absl::Duration counted, const Need& need) {
+  const bool absent = !attached_ || !has_spoken_;
+  absence_ = absent && need.waits_for_it ? absence_ + counted : absl::ZeroDuration();
   if (!attached_) return false;
   const bool needed = need.lease > absl::ZeroDuration() || need.waits_for_it;
   silence_ = needed ? silence_ + counted : absl::ZeroDuration();
   return silence_ >= SilenceLimit(need);
+}
+
+AgentSupervisor::GivesUp AgentSupervisor::StaysAway() const {
+  if (!comes_ || absence_ < give_up_after_) return std::nullopt;
+  return absl::StrCat("no agent from the sidecar has responded for ", absl::FormatDuration(give_up_after_),
+                      " (--coordinator-timeout)");
 }
 
 // Nothing depends on an agent before its first message: until then the lease, which the host watches itself, ends
@@ -81,7 +94,10 @@ void AgentSupervisor::SaySilent(const Need& need, Effects* out) const {
   const bool leased = need.lease > absl::ZeroDuration();
   Say(Severity::kWarning,
       absl::StrCat("agent ", number_, " has been silent for ", absl::FormatDuration(SilenceLimit(need)),
-                   leased ? ": stopping the workers and killing the agent" : ": starting another"),
+                   leased ? ": stopping the workers and " : ": ",
+                   comes_   ? "closing its link"
+                   : leased ? "killing the agent"
+                            : "starting another"),
       out, {.event = leased ? events::kAgentLost : ""});
 }
 

@@ -3,7 +3,11 @@
 // The host obeys its newest agent alone. An agent that ended is replaced at once, one that could not be started
 // after a pause, and one that is silent is killed first. Agents that die too often, or do not respond for the
 // coordinator timeout, are a fault of muster or of the machine; then the host gives up. It does so at once if its
-// first agent cannot be started. Pure.
+// first agent cannot be started.
+//
+// A host in a container of its own starts no agent: agents come from the sidecar. There the newest one that came
+// counts, however often they come, and the host gives up if none is there for the coordinator timeout while it
+// needs one. Pure.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +35,11 @@ class AgentSupervisor {
   // Why the host gives up on agents; nullopt: it does not.
   using GivesUp = std::optional<std::string>;
 
-  // give_up_after: how long agents may fail to start or to send anything.
-  explicit AgentSupervisor(absl::Duration give_up_after) : give_up_after_(give_up_after) {}
+  // give_up_after: how long agents may fail to start, to send anything, or to come. comes: they come by
+  // themselves.
+  AgentSupervisor(absl::Duration give_up_after, bool comes) : give_up_after_(give_up_after), comes_(comes) {}
+
+  bool comes() const { return comes_; }
 
   uint64_t number() const { return number_; }  // of the newest agent; the first is 1
   bool attached() const { return attached_; }  // there is a link to it
@@ -42,6 +49,8 @@ class AgentSupervisor {
 
   // exiting: the host ends already, so no agent is a reason to give up.
   [[nodiscard]] GivesUp Start(BootTime now, bool exiting, Effects* out);
+  // An agent has come by itself; it replaces one that is there.
+  void Take(Effects* out) { Next(out); }
   // True once, when the time has come to try again after OnFailed.
   bool TakeRetry(BootTime now);
 
@@ -57,6 +66,8 @@ class AgentSupervisor {
   };
   // counted: time since the last tick in which this process ran. True: the agent has been silent for too long.
   bool OnTick(absl::Duration counted, const Need& need);
+  // Agents come by themselves, and while the host needed one, none of them has spoken for too long.
+  GivesUp StaysAway() const;
   void SaySilent(const Need& need, Effects* out) const;
   [[nodiscard]] GivesUp KillSilent(BootTime now, const Need& need, bool exiting, Effects* out);
   void Abandon() { attached_ = false; }  // the host has given up
@@ -66,8 +77,10 @@ class AgentSupervisor {
 
  private:
   absl::Duration SilenceLimit(const Need& need) const;
+  void Next(Effects* out);
 
   const absl::Duration give_up_after_;
+  const bool comes_;
   uint64_t number_ = 0;
   bool attached_ = false;
   bool config_sent_ = false;
@@ -75,6 +88,7 @@ class AgentSupervisor {
   uint64_t applied_seq_ = 0;  // of this agent's directives
   // Counts only time in which this process ran, so that its own pause is not taken for the agent's silence.
   absl::Duration silence_;
+  absl::Duration absence_;  // in the same time, while the host waited for an agent and none had spoken
   bool has_spoken_ = false;
   std::deque<BootTime> starts_;  // within kAgentRestartWindow
   BootTime retry_at_ = absl::InfiniteFuture();

@@ -9,13 +9,12 @@
 
 #include "agent/host/core/effects.h"
 #include "agent/host/core/host_options.h"
+#include "base/one_signal.h"
 #include "base/time.h"
 #include "muster/v1/host.pb.h"
 
 namespace muster::host {
 
-// A signal repeated within this time counts as the same request.
-inline constexpr absl::Duration kOneSignal = absl::Milliseconds(200);
 inline constexpr absl::Duration kLeastGrace = absl::Seconds(1);  // minimum grace period before a deadline
 // Between the end of the workers and a deadline.
 inline constexpr absl::Duration kDeadlineReserve = absl::Seconds(1);

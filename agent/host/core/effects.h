@@ -17,11 +17,12 @@ namespace muster::host {
 // longer waited for. It takes that long only if the console's reader is stalled or a file system hangs.
 inline constexpr absl::Duration kLastOutputLimit = absl::Milliseconds(200);
 
-// Starts an agent over a new link; an older link is closed first. On failure: OnAgentFailed.
+// Starts an agent over a new link; an older link is closed first. On failure: OnAgentFailed. In a host that starts
+// no agents: uses the link that came with OnAgentCame.
 struct StartAgent {
   uint64_t number = 0;
 };
-// Sends SIGKILL to the agent, then closes its link.
+// Sends SIGKILL to the agent, if the host has started it, then closes its link.
 struct KillAgent {};
 // Sends a status to the current agent.
 struct SendStatus {

@@ -31,7 +31,7 @@ void Suspend(bool leased, bool has_workers, bool shell_can_continue, Effects* ou
 
 HostCore::HostCore(HostOptions options)
     : options_(std::move(options)),
-      agent_(options_.coordinator_timeout()),
+      agent_(options_.coordinator_timeout(), options_.config.split()),
       round_({options_.config.slots(), options_.config.hostname(), options_.local_rank_option}),
       lease_(options_.config.single_node() ? absl::ZeroDuration() : absl::Milliseconds(options_.config.lease_ms()),
              options_.shutdown_grace()),
@@ -83,20 +83,42 @@ void HostCore::SendStatus(Effects* out) {
   status.set_trouble(unfit ? fitness_.why_unfit() : round_.trouble());
   if (!unfit && !round_.active()) status.set_preparing(fitness_.Preparing());
   status.set_flushed(exit_.flushed());
+  status.set_memory_used(memory_use_.used);
+  status.set_memory_limit(memory_use_.limit);
   out->push_back(host::SendStatus{std::move(status)});
 }
 
 // ---- the agent ----------------------------------------------------------------------------------------------
 
 void HostCore::NextAgent(BootTime now, Effects* out) {
+  if (agent_.comes()) return;
   const auto gives_up = agent_.Start(now, exit_.decided(), out);
-  if (gives_up) return GiveUp(now, *gives_up, out);
+  if (gives_up) return GiveUp(now, kExitFault, *gives_up, out);
   SendStatus(out);
 }
 
-// For a fault of muster or of the machine.
-void HostCore::GiveUp(BootTime now, const std::string& reason, Effects* out) {
-  exit_.Decide(MusterExit(kExitFault, reason));
+void HostCore::OnAgentCame(BootTime, Effects* out) {
+  if (finished_ || exit_.flushed()) return;
+  Dismiss(out);
+  agent_.Take(out);
+  SendStatus(out);
+}
+
+// An agent that this host did not start is told: otherwise it takes a closed link for the host's end.
+void HostCore::Dismiss(Effects* out) {
+  if (!agent_.comes() || !agent_.attached()) return;
+  v1::HostStatus last;
+  last.set_host_id(options_.host_id);
+  last.set_agent_number(agent_.number());
+  last.set_dismissed(true);
+  out->push_back(host::SendStatus{std::move(last)});
+}
+
+void HostCore::OnMemoryUse(BootTime, const MemoryUse& use, Effects*) { memory_use_ = use; }
+
+// The job cannot go on here, for a reason that is not the training's.
+void HostCore::GiveUp(BootTime now, int exit_code, const std::string& reason, Effects* out) {
+  exit_.Decide(MusterExit(exit_code, reason));
   agent_.Abandon();
   BeginStop(now, {.grace = options_.shutdown_grace(), .cause = reason}, out);
 }
@@ -105,7 +127,7 @@ void HostCore::OnAgentFailed(BootTime now, uint64_t agent_number, const std::str
   if (finished_ || !agent_.Is(agent_number)) return;
   const auto gives_up = agent_.OnFailed(now, why, exit_.decided(), out);
   if (!gives_up) return;
-  GiveUp(now, *gives_up, out);
+  GiveUp(now, kExitFault, *gives_up, out);
   WatchEnd(now, out);
 }
 
@@ -114,8 +136,10 @@ void HostCore::OnAgentClosed(BootTime now, uint64_t agent_number, Effects* out) 
   agent_.OnClosed(now);
   const bool nothing_to_report = departure_.begun() && !round_.active();
   if (exit_.decided() || nothing_to_report) return WatchEnd(now, out);
-  Say(Severity::kWarning, absl::StrCat("agent ", agent_number, " ended; starting another"), out,
-      {.event = events::kAgentLost});
+  Say(Severity::kWarning,
+      absl::StrCat("agent ", agent_number, " ended; ",
+                   agent_.comes() ? "waiting for the next one from the sidecar" : "starting another"),
+      out, {.event = events::kAgentLost});
   NextAgent(now, out);
 }
 
@@ -124,14 +148,17 @@ void HostCore::WatchAgent(BootTime now, absl::Duration counted, Effects* out) {
   const bool waits_for_it = !round_.active() && !exit_.decided();
   const AgentSupervisor::Need need{.lease = lease(), .waits_for_it = waits_for_it};
   if (agent_.OnTick(counted, need)) ReplaceSilentAgent(now, need, out);
+  const auto stays_away = agent_.StaysAway();
+  if (stays_away && !exit_.decided()) GiveUp(now, kExitUnavailable, *stays_away, out);
 }
 
 void HostCore::ReplaceSilentAgent(BootTime now, const AgentSupervisor::Need& need, Effects* out) {
   agent_.SaySilent(need, out);
   const absl::Duration grace = std::min(options_.shutdown_grace(), lease() / 3);
   BeginStop(now, {.grace = grace, .cause = "the agent was silent"}, out);
+  Dismiss(out);
   const auto gives_up = agent_.KillSilent(now, need, exit_.decided(), out);
-  if (gives_up) return GiveUp(now, *gives_up, out);
+  if (gives_up) return GiveUp(now, kExitFault, *gives_up, out);
   if (!exit_.decided()) NextAgent(now, out);
 }
 

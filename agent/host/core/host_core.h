@@ -23,6 +23,7 @@
 #include "agent/host/core/host_options.h"
 #include "agent/host/core/lease.h"
 #include "agent/host/core/local_round.h"
+#include "agent/host/core/memory_use.h"
 #include "base/driver.h"
 #include "base/time.h"
 #include "muster/v1/host.pb.h"
@@ -38,7 +39,7 @@ class HostCore {
  public:
   explicit HostCore(HostOptions options);
 
-  // Call it first: starts the first agent.
+  // Call it first: starts the first agent, if this host starts agents.
   void Begin(BootTime now, Effects* out);
 
   void OnTick(BootTime now, Effects* out);
@@ -46,6 +47,9 @@ class HostCore {
   // The link to the agent. Events of an agent other than the latest are ignored.
   void OnDirective(BootTime now, const v1::HostDirective& directive, Effects* out);
   void OnAgentClosed(BootTime now, uint64_t agent_number, Effects* out);
+  void OnMemoryUse(BootTime now, const MemoryUse& use, Effects* out);  // for the sidecar, about once a second
+  // An agent has come by itself, to a host that starts none (NodeConfig.split). It replaces an earlier one.
+  void OnAgentCame(BootTime now, Effects* out);
   // The agent could not be started. The core retries, for the coordinator timeout at most, but gives up at once
   // if it was the first agent.
   void OnAgentFailed(BootTime now, uint64_t agent_number, const std::string& why, Effects* out);
@@ -115,7 +119,8 @@ class HostCore {
 
   // The agent.
   void NextAgent(BootTime now, Effects* out);
-  void GiveUp(BootTime now, const std::string& reason, Effects* out);
+  void Dismiss(Effects* out);
+  void GiveUp(BootTime now, int exit_code, const std::string& reason, Effects* out);
   void WatchAgent(BootTime now, absl::Duration counted, Effects* out);
   void ReplaceSilentAgent(BootTime now, const AgentSupervisor::Need& need, Effects* out);
 
@@ -139,6 +144,7 @@ class HostCore {
   // What the newest agent wants to find again after its death, stored before anything else is done with a
   // directive; the next agent gets it with the first status.
   v1::Memory memory_;
+  MemoryUse memory_use_;
   bool serves_others_ = false;                   // other nodes use the coordinator on this node
   bool finished_ = false;                        // Finish was appended: no event has an effect any more
   absl::Time wall_at_boot_ = absl::UnixEpoch();  // of the machine, by the latest reading of the wall clock

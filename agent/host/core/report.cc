@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "base/failure.h"
 #include "base/ids.h"
+#include "base/sidecar.h"
 #include "base/signal_name.h"
 #include "base/text.h"
 
@@ -180,6 +181,10 @@ std::string FailureReport(const JobEnd& end) {
   const std::string section(width, '-');
   return absl::StrCat(border, "\n", title, "\n", section, "\nFailures:\n", others, section,
                       "\nRoot Cause (first observed failure):\n", root, border, "\n");
+}
+
+std::string ResultJson(const std::string& host_id, int exit_code) {
+  return nlohmann::json{{kResultHostId, host_id}, {kResultExitCode, exit_code}}.dump();
 }
 
 std::string ReportJson(const JobEnd& end, JsonLayout layout) {

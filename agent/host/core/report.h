@@ -40,6 +40,9 @@ std::string FailureReport(const JobEnd& end);
 enum class JsonLayout { kIndented, kOneLine };
 std::string ReportJson(const JobEnd& end, JsonLayout layout = JsonLayout::kIndented);
 
+// For the sidecar of this host: base/sidecar.h.
+std::string ResultJson(const std::string& host_id, int exit_code);
+
 // The root cause in the format that torch's agent writes to its own TORCHELASTIC_ERROR_FILE; empty if no failed
 // worker ended the job.
 std::string ErrorFileJson(const JobEnd& end);

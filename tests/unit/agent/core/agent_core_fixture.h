@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <vector>
 
 #include "agent/core/agent_core.h"
@@ -15,7 +16,7 @@ inline constexpr absl::Duration kLease = absl::Seconds(10);
 
 class AgentCoreTest : public ::testing::Test {
  protected:
-  AgentCoreTest() : core_(7) {
+  explicit AgentCoreTest(const std::function<void(v1::NodeConfig*)>& change = [](v1::NodeConfig*) {}) : core_(7) {
     host_.set_host_id("h");
     host_.set_agent_number(1);
     host_.set_host_pid(50);
@@ -34,6 +35,7 @@ class AgentCoreTest : public ::testing::Test {
     config->set_coordinator_timeout_ms(900'000);
     config->mutable_primary()->set_host("primary");
     config->mutable_primary()->set_port(2222);
+    change(config);
     Host();
     host_.clear_config();
   }

@@ -343,6 +343,76 @@ TEST_F(AgentCoreTest, AClosedLinkToALiveHostMeansANewerAgent) {
   EXPECT_TRUE(Took<EndHost>().empty());
 }
 
+// ---- the host is in a container of its own
+
+class SplitAgentTest : public AgentCoreTest {
+ protected:
+  SplitAgentTest() : AgentCoreTest([](v1::NodeConfig* config) { config->set_split(true); }) {}
+};
+
+TEST_F(SplitAgentTest, ASilentHostIsLeftToTheEndOfItsLease) {
+  Connected();
+  Pass(kLease / 2 + absl::Seconds(1), false);
+  EXPECT_TRUE(Took<EndHost>().empty());
+  ASSERT_EQ(Took<ExitAgent>().size(), 1u);
+  EXPECT_EQ(Took<ExitAgent>()[0].reason, "the main process of this node does not respond");
+}
+
+TEST_F(SplitAgentTest, AClosedLinkProvesNothingAndTheAgentIsSilentUntilTheLeaseEnds) {
+  Connected();
+  Give(Run(1, 1));
+  core_.OnHostLinkClosed(now_, &effects_);
+  Forget();
+  Pass(kLease - kTick, false);
+  EXPECT_FALSE(core_.finished()) << "the proof may still come";
+  EXPECT_TRUE(Took<SendToCoordinator>().empty()) << "or the coordinator would take the host for alive";
+  Pass(2 * kTick, false);
+  EXPECT_TRUE(core_.finished());
+  EXPECT_TRUE(Took<SendToCoordinator>().empty());
+  EXPECT_TRUE(Took<EndHost>().empty());
+}
+
+TEST_F(SplitAgentTest, WithoutALeaseAClosedLinkIsTheEnd) {
+  Connected();
+  core_.OnHostLinkClosed(now_, &effects_);
+  Pass(kHostEndWait + kTick, false);
+  EXPECT_TRUE(core_.finished());
+}
+
+TEST_F(SplitAgentTest, ALateProofIsReported) {
+  Connected();
+  Give(Run(1, 1));
+  host_.set_memory_used(99);
+  host_.set_memory_limit(100);
+  Host();
+  core_.OnHostLinkClosed(now_, &effects_);
+  Pass(kLease - kTick, false);
+  Forget();
+  core_.OnHostClosed(now_, &effects_);
+  EXPECT_TRUE(Took<EndHost>().empty()) << "the kernel has ended everything";
+  Connected();
+  EXPECT_EQ(LastStatus().phase(), v1::PHASE_HOST_GONE);
+  EXPECT_NE(LastStatus().how_host_ended().find("the kernel probably killed it"), std::string::npos);
+}
+
+TEST_F(SplitAgentTest, AnAgentThatIsDismissedLeavesAtOnce) {
+  Connected();
+  v1::HostStatus last;
+  last.set_dismissed(true);
+  core_.OnHostStatus(now_, last, &effects_);
+  EXPECT_TRUE(core_.finished());
+}
+
+TEST_F(SplitAgentTest, NoPidProvesAPredecessorDead) {
+  Connected();
+  v1::Directive wait = Directive(5);
+  wait.mutable_wait()->mutable_held_by()->set_host_id("old");
+  wait.mutable_wait()->mutable_held_by()->set_boot_id("boot");
+  wait.mutable_wait()->mutable_held_by()->set_pid_namespace("ns");
+  Give(wait);
+  EXPECT_TRUE(Took<Probe>().empty());
+}
+
 TEST_F(AgentCoreTest, AnUnreachedCoordinatorIs69WithTheReason) {
   for (int i = 0; i < 601 * 10 && !(!Took<SendToHost>().empty() && LastOrder().has_exit()); ++i) {
     Forget();

@@ -2,6 +2,8 @@
 //   exec-stage ...        the real exec stage
 //   act tree              a worker with a child, a child in its own session, a double fork and a grandchild of a
 //                         shell; prints their pids, one a line, and waits
+//   agent --fd 3          an agent that its host has started; its answers follow the text of each status
+//   act sidecar PATH WORD ID  the same, after it has come to the socket with this command line and id
 //   act wait              says that it is there, and waits
 //   act lead              the same, in a session of its own
 //   act headless          a second thread waits, the first one ends
@@ -30,7 +32,11 @@
 #include "agent/host/kernel_timer.h"
 #include "agent/host/process/exec_stage.h"
 #include "base/io/bounded_call.h"
+#include "base/io/frame_exchange.h"
+#include "base/io/unix_socket.h"
 #include "base/proc/dead_hosts.h"
+#include "base/sidecar.h"
+#include "muster/v1/host.pb.h"
 #include "tests/unit/agent/host/host_shell_support.h"
 
 namespace muster::host {
@@ -144,6 +150,41 @@ int ActAbandon(const std::string& marker) {
   _exit(127);
 }
 
+// Answers each status: "exit" by its end, "garbage" by what is no message, others by a directive with their
+// numbers.
+int ActAgent(int fd) {
+  while (true) {
+    IncomingFrame frame;
+    v1::HostStatus status;
+    if (!AwaitFrame(fd, kPatience, &frame).ok()) return 0;
+    if (!status.ParseFromString(std::string(frame.payload())) || status.trouble() == "exit") return 0;
+    if (status.trouble() == "garbage") {
+      (void)!write(fd, "\x01\x00\x00\x00\xff", 5);
+      continue;
+    }
+    v1::HostDirective directive;
+    directive.set_agent_number(status.agent_number());
+    directive.set_seq(status.seq());
+    if (!SendFrame(fd, directive).ok()) return 0;
+  }
+}
+
+// Says how it was received.
+int ActSidecar(const std::string& path, const std::string& word, const std::string& id) {
+  const absl::StatusOr<OwnedFd> connection = ConnectToUnixSocket(path);
+  v1::AgentHello hello;
+  hello.set_protocol(kSplitProtocol);
+  hello.add_arguments(word);
+  hello.set_sidecar_id(id);
+  IncomingFrame frame;
+  v1::HostHello answer;
+  if (!connection.ok() || !SendFrame(connection->get(), hello).ok()) return 2;
+  if (!AwaitFrame(connection->get(), kPatience, &frame).ok()) return 3;
+  if (!answer.ParseFromString(std::string(frame.payload()))) return 4;
+  Say(answer.refused().empty() ? answer.host_id() : answer.refused());
+  return answer.refused().empty() ? ActAgent(connection->get()) : 1;
+}
+
 }  // namespace
 
 int Act(const std::vector<std::string>& arguments) {
@@ -159,6 +200,7 @@ int Act(const std::vector<std::string>& arguments) {
     pthread_exit(nullptr);
   }
   if (role == "host") return ActHost();
+  if (role == "sidecar") return ActSidecar(arguments.at(1), arguments.at(2), arguments.at(3));
   if (role == "timer") return ActTimer(std::atoi(arguments.at(1).c_str()), arguments.at(2) == "stop");
   if (role == "debug") return ActDebug(std::atoi(arguments.at(1).c_str()));
   if (role == "threadless") ActThreadless();
@@ -173,6 +215,7 @@ int main(int argc, char** argv) {
   using namespace muster::host;
   using muster::PrepareProcess;
   if (argc > 1 && std::string(argv[1]) == kExecStageCommand) return ExecStageMain(argc, argv);
+  if (argc > 3 && std::string(argv[1]) == "agent") return ActAgent(std::atoi(argv[3]));
   g_inherited = PrepareProcess();
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);

@@ -191,6 +191,15 @@ TEST_F(CauseOfARound, IsAHostDeathDespiteASlowSweep) {
   EXPECT_EQ(c_.Said("node 1 (b) was lost: its main process died"), 2) << "when it was lost, and as the root cause";
 }
 
+TEST_F(CauseOfARound, IsTheEndOfAContainerAsItsAgentSawIt) {
+  Start(&c_);
+  c_.At("b").status.set_live_workers(0);
+  c_.At("b").status.set_how_host_ended("its training container ended");
+  c_.Phase("b", v1::PHASE_HOST_GONE);
+  c_.Pass(absl::Seconds(2), {"a", "c"});
+  EXPECT_GE(c_.Said("node 1 (b) was lost: its training container ended"), 1);
+}
+
 TEST_F(CauseOfARound, IsAPrimaryThatVanishedWithItsCoordinator) {
   Start(&c_);
   const v1::AgentStatus b = c_.At("b").status;

@@ -40,7 +40,7 @@ class AgentSupervisorTest : public ::testing::Test {
   }
 
   BootTime now_ = FromBootNanos(1'000'000'000'000);
-  AgentSupervisor agent_{kGiveUpAfter};
+  AgentSupervisor agent_{kGiveUpAfter, false};
   Effects effects_;
 };
 
@@ -189,6 +189,65 @@ TEST_F(AgentSupervisorTest, TheMessageSaysWhatFollowsFromSilence) {
   EXPECT_THAT(AllOf<Note>(effects_).back().text, testing::EndsWith("stopping the workers and killing the agent"));
   agent_.SaySilent(kAlone, &effects_);
   EXPECT_EQ(AllOf<Note>(effects_).back().text, "agent 1 has been silent for 10s: starting another");
+}
+
+// ---- agents that come by themselves
+
+class ComingAgentsTest : public ::testing::Test {
+ protected:
+  void Come() { agent_.Take(&effects_); }
+
+  BootTime now_ = FromBootNanos(1'000'000'000'000);
+  AgentSupervisor agent_{kGiveUpAfter, true};
+  Effects effects_;
+};
+
+TEST_F(ComingAgentsTest, TheNewestCountsHoweverManyCame) {
+  for (uint64_t i = 1; i <= 3 * kMaxAgentRestarts; ++i) {
+    Come();
+    EXPECT_TRUE(agent_.Is(i));
+    EXPECT_EQ(AllOf<StartAgent>(effects_).back().number, i);
+  }
+  agent_.OnClosed(now_);
+  EXPECT_FALSE(agent_.attached());
+  Come();
+  EXPECT_TRUE(agent_.attached());
+}
+
+TEST_F(ComingAgentsTest, AnAbsenceMattersWhileAnAgentIsNeeded) {
+  EXPECT_FALSE(agent_.OnTick(kGiveUpAfter, kAloneAndBusy));
+  EXPECT_FALSE(agent_.StaysAway());
+  EXPECT_FALSE(agent_.OnTick(kGiveUpAfter - kNano, kAlone));
+  EXPECT_FALSE(agent_.StaysAway());
+  EXPECT_FALSE(agent_.OnTick(kNano, kAlone));
+  EXPECT_EQ(agent_.StaysAway(), "no agent from the sidecar has responded for 5m (--coordinator-timeout)");
+}
+
+TEST_F(ComingAgentsTest, AnAgentThatSpeaksEndsTheAbsence) {
+  EXPECT_FALSE(agent_.OnTick(kGiveUpAfter, kAlone));
+  Come();
+  EXPECT_TRUE(agent_.StaysAway()) << "it may end without a word, like those before";
+  v1::HostDirective directive;
+  directive.set_agent_number(1);
+  EXPECT_FALSE(agent_.Admit(directive)) << "nothing new";
+  EXPECT_FALSE(agent_.StaysAway());
+  agent_.OnClosed(now_);
+  EXPECT_FALSE(agent_.OnTick(kGiveUpAfter - kNano, kAlone)) << "counted anew";
+  EXPECT_FALSE(agent_.StaysAway());
+}
+
+TEST_F(ComingAgentsTest, TheMessageSaysThatTheLinkIsClosed) {
+  Come();
+  agent_.SaySilent(kLeased, &effects_);
+  EXPECT_THAT(AllOf<Note>(effects_).back().text, testing::EndsWith("stopping the workers and closing its link"));
+  agent_.SaySilent(kAlone, &effects_);
+  EXPECT_EQ(AllOf<Note>(effects_).back().text, "agent 1 has been silent for 10s: closing its link");
+}
+
+TEST(StartedAgentsTest, StayAwayOnlyBecauseTheyCannotBeStarted) {
+  AgentSupervisor agent{kGiveUpAfter, false};
+  EXPECT_FALSE(agent.OnTick(2 * kGiveUpAfter, kAlone));
+  EXPECT_FALSE(agent.StaysAway());
 }
 
 }  // namespace

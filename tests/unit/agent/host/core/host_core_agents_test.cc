@@ -185,6 +185,128 @@ TEST_F(HostCoreTest, ALeavingHostReplacesItsAgentWhileWorkersEnd) {
   EXPECT_EQ(Took<StartAgent>().size(), 1u);
 }
 
+// ---- a host whose agents come from a sidecar
+
+class SplitHostTest : public HostCoreTest {
+ protected:
+  explicit SplitHostTest(bool single_node = false) : HostCoreTest(SplitOptions(single_node)) {}
+  static HostOptions SplitOptions(bool single_node) {
+    HostOptions options = Options(single_node);
+    options.config.set_split(true);
+    return options;
+  }
+  void Come() { core_.OnAgentCame(now_, &effects_); }
+};
+
+class LoneSplitHostTest : public SplitHostTest {
+ protected:
+  LoneSplitHostTest() : SplitHostTest(true) {}
+};
+
+TEST_F(SplitHostTest, ItStartsNoAgentAndTakesTheOneThatComes) {
+  EXPECT_TRUE(Took<StartAgent>().empty());
+  EXPECT_TRUE(Took<SendStatus>().empty());
+  Come();
+  ASSERT_EQ(Took<StartAgent>().size(), 1u);
+  EXPECT_TRUE(LastStatus().has_config());
+}
+
+TEST_F(SplitHostTest, ALostAgentDisturbsNoWorkerHoweverOftenItHappens) {
+  Come();
+  Run(1);
+  Forget();
+  for (int i = 0; i < 4 * kMaxAgentRestarts; ++i) {
+    core_.OnAgentClosed(now_, core_.agent_number(), &effects_);
+    Pass(kLease / 4, false);
+    Come();
+    Give(Directive());
+    EXPECT_TRUE(LastStatus().has_started()) << "the new agent learns what runs";
+  }
+  EXPECT_TRUE(Took<StopWorkers>().empty());
+  EXPECT_FALSE(core_.finished());
+}
+
+TEST_F(SplitHostTest, TheLeaseEndsTheWorkersIfNoAgentReturns) {
+  Come();
+  Run(1);
+  core_.OnAgentClosed(now_, 1, &effects_);
+  Pass(kLease, false);
+  EXPECT_FALSE(Took<StopWorkers>().empty());
+}
+
+TEST_F(SplitHostTest, WithoutASidecarItGivesUpAtTheCoordinatorTimeout) {
+  Pass(kCoordinatorTimeout - kTick, false);
+  EXPECT_FALSE(core_.finished());
+  Pass(absl::Seconds(2), false);
+  ASSERT_TRUE(core_.finished());
+  EXPECT_EQ(Took<Finish>()[0].exit_code, kExitUnavailable);
+  EXPECT_EQ(Took<Finish>()[0].reason, "no agent from the sidecar has responded for 5m (--coordinator-timeout)");
+}
+
+TEST_F(LoneSplitHostTest, ItsWorkersNeedNoAgentBeforeTheyEnd) {
+  Come();
+  Run(1);
+  core_.OnAgentClosed(now_, 1, &effects_);
+  Forget();
+  Pass(2 * kCoordinatorTimeout, false);
+  EXPECT_TRUE(Took<StopWorkers>().empty());
+  Exit(0, 0);
+  Exit(1, 0);
+  Swept();
+  Pass(kCoordinatorTimeout / 2, false);
+  EXPECT_FALSE(core_.finished()) << "it waits for the sidecar";
+  Come();
+  EXPECT_EQ(LastStatus().outcome(), v1::OUTCOME_SUCCEEDED);
+}
+
+TEST_F(SplitHostTest, ASilentAgentLosesItsLink) {
+  Come();
+  Give(Directive());
+  Forget();
+  Pass(kLease / 2, false);
+  EXPECT_EQ(Took<KillAgent>().size(), 1u);
+  EXPECT_TRUE(LastStatus().dismissed());
+  EXPECT_TRUE(Took<StartAgent>().empty()) << "the sidecar brings the next one";
+}
+
+TEST_F(SplitHostTest, AHostThatHasToldItsEndTakesNoAgent) {
+  Come();
+  v1::HostDirective directive = Directive();
+  directive.mutable_exit()->set_exit_code(9);
+  directive.mutable_exit()->set_linger_ms(250);
+  Give(directive);
+  ASSERT_TRUE(LastStatus().flushed());
+  Forget();
+  Come();
+  EXPECT_TRUE(effects_.empty());
+  core_.OnAgentClosed(now_, 1, &effects_);
+  Pass(absl::Seconds(2), false);
+  ASSERT_TRUE(core_.finished());
+  Forget();
+  Come();
+  EXPECT_TRUE(effects_.empty());
+}
+
+TEST_F(SplitHostTest, TheAgentThatIsReplacedIsTold) {
+  Come();
+  Forget();
+  Come();
+  ASSERT_EQ(effects_.size(), 4u);
+  const auto* last = std::get_if<SendStatus>(&effects_[0]);
+  ASSERT_NE(last, nullptr);
+  EXPECT_TRUE(last->status.dismissed());
+  EXPECT_EQ(last->status.agent_number(), 1u);
+  EXPECT_NE(std::get_if<StartAgent>(&effects_[1]), nullptr) << "after its last message";
+}
+
+TEST_F(SplitHostTest, TheSidecarHearsOfTheMemory) {
+  Come();
+  core_.OnMemoryUse(now_, {.used = 7, .limit = 9}, &effects_);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(LastStatus().memory_used(), 7u);
+  EXPECT_EQ(LastStatus().memory_limit(), 9u);
+}
+
 // ---- the host's end
 
 TEST_F(HostCoreTest, AnExitOrderStopsTheWorkersWithTheirGrace) {

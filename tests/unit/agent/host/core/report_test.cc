@@ -360,5 +360,9 @@ TEST(PrintableText, HasNoControlCharacters) {
   EXPECT_EQ(Printable("a\x1b[1"), "a");
 }
 
+TEST(ResultTest, ASidecarReadsWhoseItIsAndTheExitCode) {
+  EXPECT_EQ(ResultJson("h1", 7), R"({"exit_code":7,"host_id":"h1"})");
+}
+
 }  // namespace
 }  // namespace muster::host

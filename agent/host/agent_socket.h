@@ -1,0 +1,57 @@
+// The unix socket on which a host that runs in a container of its own waits for its agent, and the first message
+// of each visitor. Paths: the socket's folder is shared by both containers.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/io/frame_exchange.h"
+#include "base/io/owned_fd.h"
+#include "muster/v1/host.pb.h"
+
+namespace muster::host {
+
+inline constexpr absl::Duration kHelloLimit = absl::Seconds(5);   // from a connection to its first message
+inline constexpr absl::Duration kAcceptRetry = absl::Seconds(1);  // after no descriptor was left for a visitor
+inline constexpr int kSocketMode = 0660;                          // a pod's fsGroup lets another user's sidecar in
+
+// A host in a container of its own: its socket, and the sidecar that it took its configuration from.
+struct AgentSocket {
+  std::string path;
+  OwnedFd listener;
+  OwnedFd first;  // the connection of the first sidecar, which has not been answered; invalid: none
+  v1::AgentHello accepted;
+  v1::HostHello welcome;  // the answer to each sidecar that is taken
+};
+
+// A connection to the socket, with the sidecar's message.
+struct Visitor {
+  OwnedFd connection;
+  v1::AgentHello hello;
+};
+
+// Listens, and removes what an earlier host has left at this path. FailedPrecondition: the path is unusable, or
+// another host listens there.
+absl::StatusOr<OwnedFd> ListenForAgent(const std::string& path);
+
+// Blocks until a sidecar has come. Whoever connects and says something else is sent away. DeadlineExceeded: nobody
+// came.
+absl::StatusOr<Visitor> AwaitFirstAgent(int listener, absl::Duration limit);
+
+// The message that has arrived, if this host can serve its sender. InvalidArgument otherwise.
+absl::StatusOr<v1::AgentHello> ParseHello(const IncomingFrame& frame);
+
+// How a sidecar's configuration differs from the first one, as a clause: "the variable MUSTER_NNODES was 2 and is
+// 3". Empty: not at all. Pure.
+std::string DifferenceOf(const v1::AgentHello& first, const v1::AgentHello& now);
+
+// Answers a sidecar that the host cannot serve; exit_code: with which the sidecar should end. Best effort.
+void Refuse(int connection, int exit_code, const std::string& why);
+
+// Answers the others, and passes a pidfd of process 1 on. Whatever that process is, with its end the kernel has
+// ended every process of this container's PID namespace.
+absl::Status Welcome(int connection, const v1::HostHello& answer);
+
+}  // namespace muster::host

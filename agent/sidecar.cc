@@ -1,0 +1,308 @@
+#include "agent/sidecar.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "agent/core/sidecar_core.h"
+#include "base/bounded_json.h"
+#include "base/check.h"
+#include "base/console/log.h"
+#include "base/driver.h"
+#include "base/exit_codes.h"
+#include "base/io/event_loop.h"
+#include "base/io/frame_exchange.h"
+#include "base/io/unix_socket.h"
+#include "base/proc/process_setup.h"
+#include "base/sidecar.h"
+#include "base/signal_name.h"
+#include "base/status_macros.h"
+#include "base/thread.h"
+#include "nlohmann/json.hpp"
+
+namespace muster::agent {
+namespace {
+
+constexpr char kPart[] = "sidecar";
+constexpr absl::Duration kTick = absl::Milliseconds(100);
+constexpr int kLinkFd = 3;
+constexpr int kHostEndFd = 4;
+
+bool AsksToEnd(int signal) {
+  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+}
+
+// A connection to the host, and what shows the end of its container.
+struct HostLink {
+  OwnedFd connection;
+  OwnedFd host_end;  // see HostHello; invalid: nothing does
+};
+
+// Our hello and the host's answer.
+struct Exchange {
+  explicit Exchange(const v1::AgentHello& hello) : out(hello) {}
+  OwnedFd connection;
+  OutgoingFrame out;
+  IncomingFrame in;
+  bool sent = false;
+};
+
+// Lives on the loop thread.
+class SidecarProcess {
+ public:
+  explicit SidecarProcess(SidecarOptions options)
+      : options_(std::move(options)), core_(options_.socket, options_.first_wait) {}
+  ~SidecarProcess() {
+    HangUp();
+    LoseAgent();
+    loop_.Unwatch(signals_.get());
+  }
+
+  int Run();
+
+ private:
+  void Tick();
+
+  // The host.
+  void Apply(const CallHost&);
+  absl::Status Dial();
+  void Talk();
+  absl::StatusOr<bool> TryToTalk();  // true: the host has answered
+  void TakeAnswer();
+  void HangUp();
+  void NotReached(const absl::Status& why);
+  std::optional<HostResult> ReadResult() const;
+
+  // The agent.
+  void Apply(const StartAgentOver&);
+  absl::Status StartAgent();
+  void WatchAgentsHost();
+  void Apply(const KillOwnAgent&);
+  void LoseAgent();
+  void Apply(const EndSidecar& end);
+
+  void OnSignals();
+  void Reap();
+
+  const SidecarOptions options_;
+  EventLoop loop_;
+  SidecarCore core_;
+  CoreDriver<SidecarCore, SidecarEffect> driver_{
+      &core_,
+      {.clock = &EventLoop::Now,
+       .carry_out = ByType<SidecarEffect>([this](const auto& effect) { Apply(effect); }),
+       .log = [](const Note& note) { Log(kPart, note); }}};
+  OwnedFd signals_;
+  std::optional<Exchange> exchange_;  // under way
+  HostLink welcomed_;                 // of a host that waits for its agent
+  HostLink agents_;                   // of the agent that runs; shared with it
+  pid_t agent_ = 0;                   // 0: none runs
+  int exit_code_ = kExitFault;
+};
+
+int SidecarProcess::Run() {
+  if (!loop_.status().ok()) {
+    Log(Severity::kError, kPart, std::string(AsStd(loop_.status().message())));
+    return kExitFault;
+  }
+  const sigset_t all = AllButFaults();
+  signals_.Reset(signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_.valid()) {
+    Log(Severity::kError, kPart, absl::StrCat("creating a descriptor for signals: ", std::strerror(errno)));
+    return kExitFault;
+  }
+  loop_.Watch(signals_.get(), EPOLLIN, [this](uint32_t) { OnSignals(); });
+  driver_.Feed(&SidecarCore::Begin);
+  Tick();
+  loop_.Run();
+  return exit_code_;
+}
+
+void SidecarProcess::Tick() {
+  driver_.Feed(&SidecarCore::OnTick);
+  loop_.After(kTick, [this] { Tick(); });
+}
+
+// ---- the host
+
+void SidecarProcess::Apply(const CallHost&) {
+  HangUp();
+  if (const absl::Status dialled = Dial(); !dialled.ok()) NotReached(dialled);
+}
+
+absl::Status SidecarProcess::Dial() {
+  exchange_.emplace(options_.hello);
+  ASSIGN_OR_RETURN(exchange_->connection, ConnectToUnixSocket(options_.socket));
+  Talk();
+  return absl::OkStatus();
+}
+
+void SidecarProcess::Talk() {
+  const absl::StatusOr<bool> answered = TryToTalk();
+  if (!answered.ok()) return NotReached(answered.status());
+  if (*answered) return TakeAnswer();
+  loop_.Watch(exchange_->connection.get(), exchange_->sent ? EPOLLIN : EPOLLIN | EPOLLOUT,
+              [this](uint32_t) { Talk(); });
+}
+
+absl::StatusOr<bool> SidecarProcess::TryToTalk() {
+  const int fd = exchange_->connection.get();
+  if (!exchange_->sent) {
+    const absl::StatusOr<bool> sent = exchange_->out.Write(fd);
+    // A host that refuses us may have closed the connection already: its answer is still to be read.
+    if (!sent.ok() && !absl::IsUnavailable(sent.status())) return sent.status();
+    exchange_->sent = !sent.ok() || *sent;
+  }
+  return exchange_->in.Read(fd);
+}
+
+void SidecarProcess::TakeAnswer() {
+  v1::HostHello answer;
+  const std::string_view payload = exchange_->in.payload();
+  if (!answer.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
+    return NotReached(absl::InvalidArgumentError("its answer cannot be parsed"));
+  }
+  HostLink link{{}, exchange_->in.TakeDescriptor()};
+  loop_.Unwatch(exchange_->connection.get());
+  link.connection = std::move(exchange_->connection);
+  exchange_.reset();
+  if (!answer.refused().empty()) {
+    return driver_.Feed(&SidecarCore::OnRefused, answer.exit_code(), answer.refused());
+  }
+  welcomed_ = std::move(link);
+  driver_.Feed(&SidecarCore::OnWelcome, answer.host_id(), answer.retryable_exit_code());
+}
+
+void SidecarProcess::HangUp() {
+  if (exchange_ && exchange_->connection.valid()) loop_.Unwatch(exchange_->connection.get());
+  exchange_.reset();
+}
+
+void SidecarProcess::NotReached(const absl::Status& why) {
+  HangUp();
+  driver_.Feed(&SidecarCore::OnNotReached, std::string(AsStd(why.message())), ReadResult());
+}
+
+// What a host has left here when it ended. The file is small, and in a volume of this pod.
+std::optional<HostResult> SidecarProcess::ReadResult() const {
+  std::ifstream file(ResultPath(options_.socket));
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return std::nullopt;
+  const absl::StatusOr<nlohmann::json> result = ParseBoundedJson(text.str(), {});
+  if (!result.ok() || !result->is_object()) return std::nullopt;
+  const auto id = result->find(kResultHostId), code = result->find(kResultExitCode);
+  if (id == result->end() || code == result->end() || !id->is_string() || !code->is_number_integer()) {
+    return std::nullopt;
+  }
+  return HostResult{id->get<std::string>(), code->get<int>()};
+}
+
+// ---- the agent
+
+void SidecarProcess::Apply(const StartAgentOver&) {
+  MUSTER_CHECK(agent_ == 0, "two agents of one sidecar");
+  agents_ = std::exchange(welcomed_, {});
+  if (const absl::Status started = StartAgent(); !started.ok()) {
+    agents_ = {};
+    return driver_.Feed(&SidecarCore::OnAgentNotStarted, std::string(AsStd(started.message())));
+  }
+  WatchAgentsHost();
+}
+
+absl::Status SidecarProcess::StartAgent() {
+  // Both are moved out of the way first: dup2 onto itself would keep close-on-exec.
+  const OwnedFd socket(fcntl(agents_.connection.get(), F_DUPFD_CLOEXEC, kHostEndFd + 1));
+  const OwnedFd end(agents_.host_end.valid() ? fcntl(agents_.host_end.get(), F_DUPFD_CLOEXEC, kHostEndFd + 1)
+                                             : -1);
+  if (!socket.valid() || end.valid() != agents_.host_end.valid()) {
+    return absl::ErrnoToStatus(errno, "copying a descriptor");
+  }
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, socket.get(), kLinkFd);
+  std::vector<std::string> words = {"muster", "agent", "--fd", absl::StrCat(kLinkFd)};
+  if (end.valid()) {
+    posix_spawn_file_actions_adddup2(&actions, end.get(), kHostEndFd);
+    words.insert(words.end(), {"--host-end", absl::StrCat(kHostEndFd)});
+  }
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t pid = 0;
+  const int error = posix_spawn(&pid, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return absl::ResourceExhaustedError(WhyRefused(std::error_code(error, std::generic_category())));
+  agent_ = pid;
+  return absl::OkStatus();
+}
+
+// The agent shares both descriptors, so this process sees what the agent sees.
+void SidecarProcess::WatchAgentsHost() {
+  const int connection = agents_.connection.get(), end = agents_.host_end.get();
+  loop_.Watch(connection, EPOLLRDHUP, [this, connection](uint32_t) {
+    loop_.Unwatch(connection);
+    driver_.Feed(&SidecarCore::OnLinkClosed);
+  });
+  if (end < 0) return;
+  loop_.Watch(end, EPOLLIN, [this, end](uint32_t) {
+    loop_.Unwatch(end);
+    driver_.Feed(&SidecarCore::OnHostEnded);
+  });
+}
+
+void SidecarProcess::Apply(const KillOwnAgent&) {
+  if (agent_ != 0) kill(agent_, SIGKILL);
+}
+
+// The host sees the end of its agent once this process has closed the link, too.
+void SidecarProcess::LoseAgent() {
+  loop_.Unwatch(agents_.connection.get());
+  loop_.Unwatch(agents_.host_end.get());
+  agents_ = {};
+  agent_ = 0;
+}
+
+void SidecarProcess::Apply(const EndSidecar& end) {
+  exit_code_ = end.exit_code;
+  loop_.Post([this] { loop_.Stop(); });  // it may not run yet
+}
+
+// ---- signals
+
+void SidecarProcess::OnSignals() {
+  signalfd_siginfo info;
+  while (read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+    const int number = static_cast<int>(info.ssi_signo);
+    if (number == SIGCHLD) Reap();
+    if (AsksToEnd(number)) driver_.Feed(&SidecarCore::OnEndSignal, DescribeSignal(number));
+  }
+}
+
+void SidecarProcess::Reap() {
+  for (pid_t pid = waitpid(-1, nullptr, WNOHANG); pid > 0; pid = waitpid(-1, nullptr, WNOHANG)) {
+    if (pid != agent_) continue;
+    LoseAgent();
+    driver_.Feed(&SidecarCore::OnAgentEnded);
+  }
+}
+
+}  // namespace
+
+int RunSidecar(SidecarOptions options) { return SidecarProcess(std::move(options)).Run(); }
+
+}  // namespace muster::agent

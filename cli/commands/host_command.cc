@@ -1,0 +1,147 @@
+// `muster host`: the host of a node whose agent runs in a sidecar.
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "agent/host/agent_socket.h"
+#include "agent/host/init.h"
+#include "base/console/log.h"
+#include "base/exit_codes.h"
+#include "base/sidecar.h"
+#include "base/status_macros.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/help.h"
+#include "cli/commands/node_start.h"
+#include "cli/commands/sidecar_form.h"
+#include "cli/options/exit_codes.h"
+#include "cli/plan/machine.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr char kPart[] = "host";
+constexpr char kSocket[] = "socket";
+constexpr absl::Duration kSidecarWait = absl::Minutes(10);  // for the first sidecar
+
+// The node that the sidecar's options describe, with this container's program.
+absl::StatusOr<ReadyNode> PlanFor(const v1::AgentHello& hello, const CommandLine& own,
+                                  const Invocation& invocation, StartupSignals* startup_signals) {
+  const Environment environment = ReadEnvironment();
+  absl::StatusOr<CommandLine> line =
+      ParseCommandLine(RunOptions(), {hello.arguments().begin(), hello.arguments().end()}, "muster run");
+  if (!line.ok()) return line.status();
+  line->given["no-python"] = kSwitchGiven;
+  line->script = own.script;
+  line->script_arguments = own.script_arguments;
+  return MakeReady(
+      {.line = *line, .environment = PlanningEnvironment(environment, hello), .workers_inherit = environment},
+      invocation, startup_signals);
+}
+
+// Ends the sidecar, too.
+int RefuseAndEnd(int connection, int exit_code, const std::string& why) {
+  host::Refuse(connection, exit_code, why);
+  return exit_code;
+}
+
+// The node that has come of the first sidecar's options; otherwise the exit code.
+std::variant<ReadyNode, int> ReadyFor(const host::Visitor& sidecar, const CommandLine& own,
+                                      const Invocation& invocation, StartupSignals* startup_signals) {
+  const int connection = sidecar.connection.get();
+  if (!sidecar.hello.problem().empty()) {
+    Complain(absl::UnknownError(absl::StrCat("the sidecar's options are wrong: ", sidecar.hello.problem())));
+    return RefuseAndEnd(connection, sidecar.hello.exit_code(), sidecar.hello.problem());
+  }
+  absl::StatusOr<ReadyNode> node = PlanFor(sidecar.hello, own, invocation, startup_signals);
+  if (!node.ok()) {
+    return RefuseAndEnd(connection, Complain(node.status()), std::string(AsStd(node.status().message())));
+  }
+  if (EndsUnstarted(*node)) {
+    return RefuseAndEnd(connection, EndUnstarted(*node), node->launch.check.problem);
+  }
+  if (const absl::Status room = CheckRoom(*node); !room.ok()) {
+    return RefuseAndEnd(connection, Complain(room), std::string(AsStd(room.message())));
+  }
+  return *std::move(node);
+}
+
+int Serve(const std::string& path, const CommandLine& own, const Invocation& invocation) {
+  const Inherited inherited = PrepareProcess();
+  StartupSignals startup_signals(inherited);
+  absl::StatusOr<OwnedFd> listener = host::ListenForAgent(path);
+  if (!listener.ok()) return Complain(listener.status());
+  absl::Cleanup remove_socket = [&path] { unlink(path.c_str()); };
+  Log(Severity::kInfo, kPart,
+      absl::StrCat("waiting for the sidecar at ", path, ", for at most ", absl::FormatDuration(kSidecarWait)));
+  absl::StatusOr<host::Visitor> sidecar = host::AwaitFirstAgent(listener->get(), kSidecarWait);
+  if (!sidecar.ok()) {
+    Complain(sidecar.status());
+    return kExitUnavailable;
+  }
+  std::variant<ReadyNode, int> ready = ReadyFor(*sidecar, own, invocation, &startup_signals);
+  if (const int* const exit_code = std::get_if<int>(&ready)) return *exit_code;
+  ReadyNode node = std::get<ReadyNode>(std::move(ready));
+  Launch& launch = node.launch;
+  launch.host.config.set_split(true);
+  launch.plan.report.result_file = ResultPath(path);
+  launch.plan.report.host_id = launch.host.host_id;
+  v1::HostHello welcome;
+  welcome.set_host_id(launch.host.host_id);
+  welcome.set_retryable_exit_code(launch.host.retryable_exit_code);
+  launch.plan.socket = host::AgentSocket{.path = path,
+                                         .listener = *std::move(listener),
+                                         .first = std::move(sidecar->connection),
+                                         .accepted = std::move(sidecar->hello),
+                                         .welcome = std::move(welcome)};
+  std::move(remove_socket).Cancel();  // AgentDoor does it
+  return BecomeHost(std::move(node), inherited, &startup_signals);
+}
+
+}  // namespace
+
+const std::vector<OptionSpec>& HostCommandOptions() {
+  static const auto* const table = new std::vector<OptionSpec>{
+      {kSocket, "PATH", Group::kOther, kOwn,
+       "Unix socket to listen on, in a folder that the sidecar shares. Default: MUSTER_HOST_SOCKET."}};
+  return *table;
+}
+
+std::string HostHelp() {
+  std::string out = R"(Usage: muster host --socket PATH [--] PROGRAM [ARGS]
+
+Runs the workers of a node whose agent is a sidecar, in another container of the
+same pod: muster run --host-socket PATH, which has all other options. PROGRAM is
+executed as it is, as with --no-python. The sidecar may start first or last, and
+may be restarted at any time: the workers go on.
+
+  muster host --socket /run/muster/host.sock -- python train.py
+  muster run --host-socket /run/muster/host.sock --nnodes 2      the sidecar
+)";
+  AppendGroup(HostCommandOptions(), Group::kOther, "Options", &out);
+  return out;
+}
+
+int HostCommand(const Invocation& invocation) {
+  if (getpid() == 1) return host::RunInit(invocation.argv);
+  const auto line = ParseCommandLine(HostCommandOptions(), invocation.arguments, "muster host");
+  if (!line.ok()) return Complain(line.status());
+  if (line->help) return Print(HostHelp());
+  const Environment environment = ReadEnvironment();
+  const auto given = line->given.find(kSocket);
+  const std::string path =
+      given != line->given.end() ? given->second : HostSocketOf(CommandLine(), {}, environment);
+  if (path.empty()) {
+    return Complain(absl::InvalidArgumentError(
+        "--socket is missing: expected the path that muster run --host-socket names in the sidecar"));
+  }
+  if (line->script.empty()) {
+    return Complain(absl::InvalidArgumentError("no PROGRAM was given (see muster host --help)"));
+  }
+  return Serve(path, *line, invocation);
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,178 @@
+#include "cli/commands/node_start.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "agent/host/host_process.h"
+#include "agent/host/report/job_end.h"
+#include "agent/machine/machine_probe.h"
+#include "agent/machine/node_facts.h"
+#include "agent/notice/notice_watch.h"
+#include "base/status_macros.h"
+#include "cli/options/exit_codes.h"
+#include "cli/options/known_launchers.h"
+#include "cli/options/log_level.h"
+#include "cli/plan/container.h"
+#include "cli/plan/machine.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr char kPart[] = "host";
+constexpr char kTerminationLog[] = "/dev/termination-log";  // Kubernetes' default path of a termination message
+
+absl::Status CheckScriptIsGiven(const RunPlan& plan, const std::string& command) {
+  if (!plan.script.empty() || plan.config.role() == v1::ROLE_OBSERVER) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("no SCRIPT was given (see ", command, " --help)"));
+}
+
+// Refuses `muster run python train.py` and the like, with the line to type instead.
+absl::Status CheckNoLauncherInside(const CommandLine& line, const RunPlan& plan) {
+  if (plan.no_python || IsOn(plan.settings.program.module)) return absl::OkStatus();
+  const std::optional<std::string> instead =
+      LineInstead(line, access(line.script.c_str(), F_OK) == 0 && line.script.find('/') == std::string::npos);
+  if (!instead) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(line.script, ": muster starts the workers itself; type: ", *instead));
+}
+
+absl::StatusOr<host::HostEnd> RunWithLog(const RunPlan& plan, Launch launch, Severity level) {
+  Writer writer;
+  RETURN_IF_ERROR(writer.status());
+  LogOptions log;
+  log.level = level;
+  log.json = plan.config.log_json();
+  log.quiet_fd = plan.config.log_split() ? STDOUT_FILENO : STDERR_FILENO;
+  log.run_id = plan.config.run_id();
+  log.host = plan.config.hostname();
+  if (plan.config.has_place()) SetLogContext({.node = plan.config.place()});
+  log.writer = &writer;
+  InitLog(log);
+  Log(Severity::kInfo, kPart, Summary(plan));
+  for (const std::string& note : plan.notes) Log(Severity::kInfo, kPart, note);
+  for (const std::string& warning : plan.view.warnings) Log(Severity::kWarning, kPart, warning);
+  if (!plan.slots_reason.empty()) Log(Severity::kInfo, kPart, plan.slots_reason);
+  if (!launch.interpreter.reason.empty()) Log(Severity::kInfo, kPart, launch.interpreter.reason);
+  if (launch.check.exit_code != 0) Log(Severity::kError, kPart, launch.check.problem);
+  absl::StatusOr<host::HostEnd> end = host::RunHost(std::move(launch.host), std::move(launch.plan), &writer);
+  if (!end.ok()) writer.Flush(kFlushLimit);  // otherwise the host has flushed it
+  LogOptions direct;
+  direct.level = level;
+  direct.json = plan.config.log_json();
+  InitLog(direct);  // the writer is destroyed on return
+  return end;
+}
+
+// The given options that this node ignores because it uses a separate coordinator.
+std::string IgnoredOptions(const CommandLine& line) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : line.given) {
+    if (IsCoordinatorsOption(name)) names.push_back("--" + name);
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+// Collects facts that should be the same on all nodes; the coordinator names nodes that differ.
+void TakeFacts(const Environment& environment, const machine::MachineProbe& probe, RunPlan* plan) {
+  if (plan->config.single_node() || plan->config.role() == v1::ROLE_OBSERVER) return;
+  machine::Facts facts = machine::MachineFacts(environment, probe);
+  facts["the program"] = machine::ArgumentsFact(plan->script, plan->script_arguments);
+  for (const SettingLine& setting : plan->lines) {
+    const bool of_the_job = IsRestartPolicyOption(setting.name) || setting.name == "lease";
+    // With --coordinator the nodes' values are ignored.
+    if (!of_the_job || plan->config.coordinator_alone()) continue;
+    facts["--" + setting.name] = machine::FactValue(setting.value);
+  }
+  plan->config.mutable_facts()->insert(facts.begin(), facts.end());
+}
+
+// Writes an error before the start to the platform's failure file, too, which its console shows.
+void ReportToPlatform(const Environment& environment, const absl::Status& status) {
+  const discovery::ContainerConventions* const container = ContainerHere(environment);
+  if (container == nullptr) return;
+  const std::string file = FailureFile(*container, environment);
+  const absl::Status written = host::FillFile(file, absl::StrCat("muster: ", status.message(), "\n"));
+  // The default folder is missing only if the platform's files are tried out on another machine.
+  if (absl::IsNotFound(written) && file == container->failure_file) return;
+  if (!written.ok()) Complain(written);
+}
+
+absl::Status TakeNoticeFile(RunPlan* plan) {
+  v1::NoticeSource* const notice = plan->config.mutable_notice();
+  absl::Status usable = agent::TakeFileAsItIs(notice);
+  if (usable.ok()) return usable;
+  for (const SettingLine& line : plan->lines) {
+    if (line.name != "preemption-notice") continue;
+    return Fault(line.origin.starts_with("--") ? Origin::kFlag : Origin::kMusterVariable, line.origin, line.value,
+                 std::string(AsStd(usable.message())));
+  }
+  return usable;
+}
+
+}  // namespace
+
+absl::StatusOr<ReadyNode> MakeReady(const NodeSource& source, const Invocation& invocation,
+                                    StartupSignals* startup_signals) {
+  const auto& [line, environment, workers_inherit, notes] = source;
+  Machine machine = ReadMachine(environment);
+  machine.on_retryable_exit_code = [startup_signals](int code) { startup_signals->SetRetryableExitCode(code); };
+  absl::StatusOr<RunPlan> plan = Plan(line, environment, machine);
+  if (!plan.ok()) {
+    ReportToPlatform(environment, plan.status());
+    return plan.status();
+  }
+  if (invocation.command == kLocalCommand) plan->view.source = kLocalCommand;  // which made its CLUSTER_SPEC
+  RETURN_IF_ERROR(CheckNoLauncherInside(line, *plan));
+  plan->notes.insert(plan->notes.end(), notes.begin(), notes.end());
+  if (const std::string names = IgnoredOptions(line); plan->config.coordinator_alone() && !names.empty()) {
+    plan->view.warnings.push_back(names + ": ignored with --coordinator; set it on muster coordinator");
+  }
+  RETURN_IF_ERROR(CheckScriptIsGiven(*plan, invocation.command));
+  ASSIGN_OR_RETURN(const Severity level, LogLevel(environment));
+  RETURN_IF_ERROR(TakeNoticeFile(&*plan));
+  TakeFacts(environment, machine::SystemProbe(), &*plan);
+  Launch launch = PrepareLaunch(*plan, workers_inherit, machine.host_id, invocation.called_as, machine::ProbeFile);
+  launch.plan.ends_orphans = plan->config.run_id() != machine.random_run_id;
+  if (access(kTerminationLog, W_OK) == 0) launch.plan.report.termination_log = kTerminationLog;
+  return ReadyNode{*std::move(plan), std::move(launch), level};
+}
+
+bool EndsUnstarted(const ReadyNode& node) {
+  return node.launch.check.exit_code != 0 && node.plan.config.single_node();
+}
+
+int EndUnstarted(const ReadyNode& node) {
+  const machine::ProgramCheck& check = node.launch.check;
+  Complain(absl::NotFoundError(check.problem));
+  host::JobEnd end = host::AboutThisNode(node.plan.config, node.launch.plan.program);
+  end.exit_code = check.exit_code;
+  end.origin = "muster";
+  end.reason = check.problem;
+  end.ended = end.started;
+  host::WriteReports(node.launch.plan.report, end);
+  return check.exit_code;
+}
+
+absl::Status CheckRoom(const ReadyNode& node) {
+  return CheckDescriptors(host::LeastDescriptors(node.launch.plan, node.plan.config.single_node()));
+}
+
+int BecomeHost(ReadyNode node, const Inherited& inherited, StartupSignals* startup_signals) {
+  const RunPlan& plan = node.plan;
+  Launch& launch = node.launch;
+  if (const absl::Status room = CheckRoom(node); !room.ok()) return Complain(room);
+  launch.plan.process = inherited;
+  launch.plan.before_start = [startup_signals] { startup_signals->Stop(); };
+  const absl::StatusOr<host::HostEnd> end = RunWithLog(plan, std::move(launch), node.level);
+  if (!end.ok()) return Complain(absl::ResourceExhaustedError(end.status().message()));
+  std::fflush(nullptr);
+  if (end->signal != 0) EndBySignal(end->signal);
+  return end->exit_code;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,125 @@
+#include "cli/commands/sidecar_form.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/discovery/sources.h"
+#include "agent/sidecar.h"
+#include "base/console/log.h"
+#include "base/io/unix_socket.h"
+#include "base/proc/process_setup.h"
+#include "base/sidecar.h"
+#include "base/status_macros.h"
+#include "cli/commands/help.h"
+#include "cli/options/exit_codes.h"
+#include "cli/options/log_level.h"
+#include "cli/plan/machine.h"
+#include "cli/plan/run_plan.h"
+#include "cli/plan/token.h"
+#include "cli/plan/version.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr char kOption[] = "host-socket";
+constexpr char kHostnameVariable[] = "HOSTNAME";
+constexpr size_t kSidecarIdBytes = 8;
+constexpr absl::Duration kFirstWait = absl::Minutes(10);   // for the host, unless --join-timeout says otherwise
+constexpr absl::Duration kProblemWait = absl::Minutes(1);  // to tell the host what is wrong here
+
+bool IsOwn(const std::string& variable) { return variable.starts_with("MUSTER_"); }
+
+// The host has its own host name: that of the pod, or of another container.
+bool DescribesTheJob(const std::string& variable) {
+  if (variable == kHostnameVariable) return false;
+  return IsOwn(variable) || variable.starts_with("PET_") || discovery::IsPlatformVariable(variable);
+}
+
+// The option or variable by itself: without it no host can be told of anything.
+absl::Status CheckSocket(const absl::StatusOr<CommandLine>& line, const std::string& socket) {
+  CommandLine alone;
+  if (line.ok() && line->given.contains(kOption)) alone.given[kOption] = socket;
+  RETURN_IF_ERROR(ReadSettings(alone, {{kHostSocketVariable, socket}}).status());
+  return UnixAddress(socket).status();
+}
+
+absl::Status CheckSidecar(const absl::StatusOr<CommandLine>& line, const Environment& environment) {
+  RETURN_IF_ERROR(line.status());
+  if (!line->script.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        line->script, ": with --host-socket the program is given to muster host, in the training container"));
+  }
+  RETURN_IF_ERROR(TokenOf(environment).status());
+  RETURN_IF_ERROR(LogLevel(environment).status());
+  return ReadSettings(*line, environment).status();
+}
+
+}  // namespace
+
+std::string HostSocketOf(const absl::StatusOr<CommandLine>& line, const std::vector<std::string>& arguments,
+                         const Environment& environment) {
+  if (line.ok()) {
+    const auto given = line->given.find(kOption);
+    if (given != line->given.end()) return given->second;
+  } else {
+    const std::string word = absl::StrCat("--", kOption), prefix = word + "=";
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (arguments[i].starts_with(prefix)) return arguments[i].substr(prefix.size());
+      const bool valued = i + 1 < arguments.size() && !arguments[i + 1].starts_with("-");
+      if (arguments[i] == word && valued) return arguments[i + 1];
+    }
+  }
+  const auto variable = environment.find(kHostSocketVariable);
+  return variable == environment.end() ? "" : variable->second;
+}
+
+v1::AgentHello HelloOf(const std::vector<std::string>& arguments, const Environment& environment,
+                       const std::string& version, const std::string& sidecar_id) {
+  v1::AgentHello hello;
+  hello.set_protocol(kSplitProtocol);
+  hello.set_version(version);
+  hello.set_sidecar_id(sidecar_id);
+  for (const std::string& argument : arguments) hello.add_arguments(argument);
+  for (const auto& [name, value] : environment) {
+    if (name == kTokenVariable || name == kHostSocketVariable) continue;
+    if (DescribesTheJob(name)) (*hello.mutable_variables())[name] = value;
+  }
+  return hello;
+}
+
+Environment PlanningEnvironment(const Environment& own, const v1::AgentHello& hello) {
+  Environment environment;
+  for (const auto& [name, value] : own) {
+    if (!IsOwn(name)) environment[name] = value;
+  }
+  for (const auto& [name, value] : hello.variables()) environment[name] = value;
+  return environment;
+}
+
+int RunAsSidecar(const absl::StatusOr<CommandLine>& line, const Environment& environment,
+                 const Invocation& invocation, const std::string& socket) {
+  if (const absl::Status usable = CheckSocket(line, socket); !usable.ok()) return Complain(usable);
+  agent::SidecarOptions options{
+      .socket = socket,
+      .hello = HelloOf(invocation.arguments, environment, Version(), RandomHex(kSidecarIdBytes)),
+      .first_wait = kFirstWait};
+  const absl::Status problem = CheckSidecar(line, environment);
+  LogOptions log;
+  if (problem.ok()) {
+    const Settings settings = *ReadSettings(*line, environment);
+    options.first_wait = ValueOr(settings.times.join_timeout, kFirstWait);
+    log.level = *LogLevel(environment);
+    log.json = settings.output.log_json && settings.output.log_json->value;
+  } else {
+    Complain(problem);
+    options.hello.set_problem(std::string(AsStd(problem.message())));
+    options.hello.set_exit_code(ExitCodeOf(problem));
+    options.first_wait = kProblemWait;
+  }
+  PrepareProcess();
+  InitLog(log);
+  const int code = agent::RunSidecar(std::move(options));
+  return problem.ok() ? code : ExitCodeOf(problem);
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,137 @@
+// The socket of a host that waits for a sidecar: who may have it, and whom the host takes.
+#include "agent/host/agent_socket.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/io/unix_socket.h"
+#include "base/sidecar.h"
+
+namespace muster::host {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+v1::AgentHello Hello(const std::vector<std::string>& arguments,
+                     const std::map<std::string, std::string>& variables = {}) {
+  v1::AgentHello hello;
+  hello.set_protocol(kSplitProtocol);
+  hello.mutable_arguments()->Add(arguments.begin(), arguments.end());
+  hello.mutable_variables()->insert(variables.begin(), variables.end());
+  return hello;
+}
+
+class AgentSocketTest : public testing::Test {
+ protected:
+  AgentSocketTest() {
+    std::string pattern = "/tmp/muster-test-XXXXXX";  // not TempDir(), which may be too long for a socket
+    folder_ = mkdtemp(pattern.data());
+    path_ = folder_ + "/host.sock";
+  }
+  ~AgentSocketTest() override {
+    unlink(path_.c_str());
+    unlink(ResultPath(path_).c_str());
+    rmdir(folder_.c_str());
+  }
+
+  std::string Problem() { return std::string(ListenForAgent(path_).status().message()); }
+  OwnedFd Call(const v1::AgentHello& hello) {
+    OwnedFd connection = ConnectToUnixSocket(path_).value_or(OwnedFd());
+    EXPECT_TRUE(SendFrame(connection.get(), hello).ok());
+    return connection;
+  }
+  static v1::HostHello Answer(const OwnedFd& connection) {
+    IncomingFrame frame;
+    v1::HostHello answer;
+    EXPECT_TRUE(AwaitFrame(connection.get(), kPatience, &frame).ok());
+    EXPECT_TRUE(answer.ParseFromString(std::string(frame.payload())));
+    return answer;
+  }
+
+  std::string folder_, path_;
+};
+
+TEST_F(AgentSocketTest, WhatAnEarlierHostLeftIsRemoved) {
+  { ASSERT_TRUE(ListenForAgent(path_).ok()); }
+  std::ofstream(ResultPath(path_)) << R"({"exit_code": 3})";
+  EXPECT_TRUE(ListenForAgent(path_).ok());
+  EXPECT_NE(access(ResultPath(path_).c_str(), F_OK), 0) << "of another start";
+}
+
+TEST_F(AgentSocketTest, ASocketOfALivingHostStays) {
+  const absl::StatusOr<OwnedFd> first = ListenForAgent(path_);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(Problem(), "--socket " + path_ + ": another muster host listens there; give each its own socket");
+  EXPECT_TRUE(ConnectToUnixSocket(path_).ok());
+}
+
+TEST_F(AgentSocketTest, AFileThatIsNoSocketStays) {
+  std::ofstream(path_) << "a checkpoint";
+  EXPECT_EQ(Problem(), "--socket " + path_ + ": there is a file that is no socket");
+  EXPECT_EQ(access(path_.c_str(), F_OK), 0);
+}
+
+TEST_F(AgentSocketTest, AMissingFolderIsNamed) {
+  path_ = folder_ + "/missing/host.sock";
+  EXPECT_EQ(Problem(), "--socket " + path_ + ": making " + path_ + ": No such file or directory");
+}
+
+TEST_F(AgentSocketTest, TheFirstGoodVisitorIsTakenAndOthersAreRefused) {
+  const absl::StatusOr<OwnedFd> listener = ListenForAgent(path_);
+  ASSERT_TRUE(listener.ok());
+  v1::AgentHello other = Hello({});
+  other.set_protocol(kSplitProtocol + 1);
+  const OwnedFd newer = Call(other);
+  const OwnedFd good = Call(Hello({"--nnodes", "2"}));
+  const absl::StatusOr<Visitor> taken = AwaitFirstAgent(listener->get(), kPatience);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_EQ(DifferenceOf(taken->hello, Hello({"--nnodes", "2"})), "");
+  EXPECT_EQ(Answer(newer).refused(),
+            "it speaks protocol 2, this host protocol 1; use one version of muster in both containers");
+}
+
+TEST_F(AgentSocketTest, WithoutAVisitorTheWaitEnds) {
+  const absl::StatusOr<OwnedFd> listener = ListenForAgent(path_);
+  const absl::StatusOr<Visitor> nobody = AwaitFirstAgent(listener->get(), absl::Milliseconds(5));
+  EXPECT_EQ(nobody.status().message(), "no sidecar came within 5ms");
+}
+
+TEST_F(AgentSocketTest, ProcessOneIsPassedOn) {
+  const absl::StatusOr<OwnedFd> listener = ListenForAgent(path_);
+  const OwnedFd sidecar = Call(Hello({}));
+  const absl::StatusOr<Visitor> taken = AwaitFirstAgent(listener->get(), kPatience);
+  ASSERT_TRUE(Welcome(taken->connection.get(), v1::HostHello()).ok());
+  IncomingFrame frame;
+  ASSERT_TRUE(AwaitFrame(sidecar.get(), kPatience, &frame).ok());
+  const OwnedFd first = frame.TakeDescriptor();
+  ASSERT_TRUE(first.valid());
+  std::ifstream info("/proc/self/fdinfo/" + std::to_string(first.get()));
+  const std::string text(std::istreambuf_iterator<char>(info), {});
+  EXPECT_NE(text.find("\nPid:\t1\n"), std::string::npos) << text;
+}
+
+TEST(DifferenceOfTest, NamesWhatDiffers) {
+  EXPECT_EQ(DifferenceOf(Hello({"--nnodes", "2"}), Hello({"--nnodes", "3"})),
+            "the command line was --nnodes 2 and is --nnodes 3");
+  EXPECT_EQ(DifferenceOf(Hello({}), Hello({"--lease", "5s"})), "the command line was empty and is --lease 5s");
+  EXPECT_EQ(DifferenceOf(Hello({}, {{"MUSTER_LEASE", "5s"}}), Hello({}, {{"MUSTER_LEASE", "9s"}})),
+            "the variable MUSTER_LEASE was 5s and is 9s");
+  EXPECT_EQ(DifferenceOf(Hello({}, {{"A", ""}}), Hello({})), "the variable A was  and is not set");
+  EXPECT_EQ(DifferenceOf(Hello({}), Hello({}, {{"A", "1"}})), "the variable A was not set and is 1");
+  EXPECT_EQ(DifferenceOf(Hello({"a"}, {{"A", "1"}}), Hello({"a"}, {{"A", "1"}})), "");
+}
+
+TEST(DifferenceOfTest, ShowsNoSecret) {
+  EXPECT_EQ(DifferenceOf(Hello({}, {{"MUSTER_API_KEY", "abc"}}), Hello({}, {{"MUSTER_API_KEY", "xyz"}})),
+            "the variable MUSTER_API_KEY was ******** and is ********");
+}
+
+}  // namespace
+}  // namespace muster::host
