@@ -57,7 +57,8 @@ void DrawSidecars(Prng prng, Scenario& s) {
   s.sidecars.second_every = prng.Chance(20) ? prng.Skewed(kSecond, 20 * kSecond) : 0;
   if (s.mix == "calm") s.sidecars.returns_within = std::min(s.sidecars.returns_within, kSecond);
   if (!s.faults.only_agents_die) return;
-  s.sidecars.returns_within = std::min(s.sidecars.returns_within, s.limits.lease / 16);
+  // Back before the coordinator drains the round.
+  s.sidecars.returns_within = std::min(s.sidecars.returns_within, s.limits.reconnect_grace / 4);
   s.sidecars.second_every = 0;
 }
 

@@ -125,7 +125,7 @@ void Sidecars::Call(Sidecar* sidecar) {
       return Feed(sidecar, &agent::SidecarCore::OnRefused, kExitRefused, "another sidecar has come since");
     }
     if (host == nullptr || !host->alive) return NotReached(sidecar);
-    execution_->Deliver(host, [this, sidecar, host, call] {
+    execution_->Deliver(host, [sidecar, host, call] {
       if (sidecar->alive && call == sidecar->calls) host->Feed(&host::HostCore::OnAgentCame);
     });
   });

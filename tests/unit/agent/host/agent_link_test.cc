@@ -44,7 +44,7 @@ class AgentLinkTest : public testing::Test {
   AgentLink::Events Events() {
     return {[this](const v1::HostDirective& directive) { directives_.push_back(directive); },
             [this](uint64_t number) { closed_.insert(number); },
-            [this](uint64_t, const absl::Status& status) { ADD_FAILURE() << status; }, [this] { came_ = true; }};
+            [](uint64_t, const absl::Status& status) { ADD_FAILURE() << status; }, [this] { came_ = true; }};
   }
 
   void OpenDoor() {
