@@ -38,8 +38,10 @@ void AgentChild::Start(uint64_t number) {
     events().on_failed(number, absl::ErrnoToStatus(errno, "making a socket pair"));
     return;
   }
-  const auto pid = spawner_->SpawnAgent(arguments_, environment_, pair[1],
-                                        [this, number](const Ending& ending) { OnExit(number, ending); });
+  const auto on_exit = [this, number, alive = std::weak_ptr<bool>(alive_)](const Ending& ending) {
+    if (!alive.expired()) OnExit(number, ending);
+  };
+  const auto pid = spawner_->SpawnAgent(arguments_, environment_, pair[1], on_exit);
   close(pair[1]);
   if (!pid.ok()) {
     close(pair[0]);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ class AgentChild : public AgentLink {
   std::vector<std::string> arguments_;
   const EnvironmentMap environment_;
   pid_t pid_ = 0;
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // the spawner may report an exit later
 };
 
 }  // namespace muster::host

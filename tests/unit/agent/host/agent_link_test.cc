@@ -32,8 +32,6 @@ class AgentLinkTest : public testing::Test {
   }
   ~AgentLinkTest() override {
     if (link_) link_->Close();
-    hostlet_.sweeper.Sweep();  // agents are reaped while their link can hear of it
-    hostlet_.RunUntil([this] { return hostlet_.swept; });
     link_.reset();
     unlink(path().c_str());
     rmdir(folder_.c_str());
