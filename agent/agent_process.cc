@@ -88,7 +88,7 @@ class AgentProcess {
   // The host.
   void OnHostMessage(std::string_view payload);
   bool WatchHost(const v1::HostStatus& status);  // false: it cannot be watched, and the agent exits
-  bool WatchOtherContainer();
+  void WatchOtherContainer();
 
   // The start.
   bool Begin(const v1::HostStatus& first);  // false: something is missing here, and the agent exits
@@ -202,7 +202,10 @@ void AgentProcess::OnHostMessage(std::string_view payload) {
 }
 
 bool AgentProcess::WatchHost(const v1::HostStatus& status) {
-  if (config_.split()) return WatchOtherContainer();
+  if (config_.split()) {
+    WatchOtherContainer();
+    return true;
+  }
   host_pidfd_ = OpenPidFd(static_cast<pid_t>(status.host_pid()));
   const auto ended = [this] { driver_.Feed(&AgentCore::OnHostClosed); };
   if (host_pidfd_ < 0 && errno != ESRCH) {  // the host may be alive: do not end its workers
@@ -226,13 +229,12 @@ bool AgentProcess::WatchHost(const v1::HostStatus& status) {
 
 // The descriptor is a pidfd of process 1 of the host's container: once that has ended, the kernel has ended all
 // others.
-bool AgentProcess::WatchOtherContainer() {
-  if (host_pidfd_ < 0) return true;  // then only the end of the lease shows that the host has ended
+void AgentProcess::WatchOtherContainer() {
+  if (host_pidfd_ < 0) return;  // then only the end of the lease shows that the host has ended
   loop_.Watch(host_pidfd_, EPOLLIN, [this](uint32_t) {
     loop_.Unwatch(host_pidfd_);
     driver_.Feed(&AgentCore::OnHostClosed);
   });
-  return true;
 }
 
 // --- The start ------------------------------------------------------------------------------------------------

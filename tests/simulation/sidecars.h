@@ -2,7 +2,6 @@
 // their shells, and for the platform that starts them again.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>

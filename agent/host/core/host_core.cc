@@ -104,7 +104,8 @@ void HostCore::OnAgentCame(BootTime, Effects* out) {
   SendStatus(out);
 }
 
-// An agent that this host did not start is told: otherwise it takes a closed link for the host's end.
+// Tells an agent that this host did not start that it is replaced. Otherwise it would take the closed link for the
+// end of the host.
 void HostCore::Dismiss(Effects* out) {
   if (!agent_.comes() || !agent_.attached()) return;
   v1::HostStatus last;

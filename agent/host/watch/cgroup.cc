@@ -1,8 +1,6 @@
 #include "agent/host/watch/cgroup.h"
 
 #include <fstream>
-#include <iterator>
-#include <sstream>
 
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -10,14 +8,9 @@
 namespace muster::host {
 namespace {
 
-std::string ReadAll(const std::string& path) {
-  std::ifstream file(path);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 // The mount point of a cgroup hierarchy: v2, or that of v1 with the memory controller. Empty: not mounted.
 std::string MountPoint(bool v2) {
-  std::istringstream lines(ReadAll("/proc/self/mountinfo"));
+  std::ifstream lines("/proc/self/mountinfo");
   std::string line;
   while (std::getline(lines, line)) {
     const std::vector<std::string> fields = absl::StrSplit(line, ' ');
@@ -35,7 +28,7 @@ std::string MountPoint(bool v2) {
 
 // This process's path within a hierarchy, "/..." or empty.
 std::string OwnPath(bool v2) {
-  std::istringstream lines(ReadAll("/proc/self/cgroup"));
+  std::ifstream lines("/proc/self/cgroup");
   std::string line;
   while (std::getline(lines, line)) {
     const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));

@@ -67,7 +67,7 @@ TEST(HostSocketOfTest, TheOptionOverridesTheVariable) {
   EXPECT_EQ(HostSocketOf(line, {}, {{"MUSTER_HOST_SOCKET", "/run/a"}}), "/run/b");
 }
 
-// The host is told what is wrong.
+// So that the sidecar can tell the host what is wrong.
 TEST(HostSocketOfTest, ItIsFoundAmongOptionsThatCannotBeParsed) {
   const auto wrong = absl::InvalidArgumentError("--bad");
   EXPECT_EQ(HostSocketOf(wrong, {"--bad", "--host-socket", "/run/b"}, {}), "/run/b");
