@@ -244,7 +244,13 @@ notes+=("asan leaves out the sweep over all wrong command lines: the unit tests 
 
 declare -A has_run=()
 [ "$form" = stages ] || run_all
+no_tests=yes  # empty once a stage with tests runs
+[ "$form" = stages ] || no_tests=
 for name in "$@"; do
+  case $name in
+    program | release | *-build | format | tidy | fresh) ;;
+    *) no_tests= ;;
+  esac
   for step in $(build_for "$name") "$name"; do
     [ -n "${has_run[$step]:-}" ] || run_stage "$step"
     has_run[$step]=yes
@@ -259,4 +265,4 @@ if [ ${#failures[@]} -gt 0 ]; then
   echo "FAILED stages:"
   printf '  %s\n' "${failures[@]}"
 fi
-python3 tests/report.py "$REPORTS" ${#failures[@]}
+python3 tests/report.py "$REPORTS" ${#failures[@]} ${no_tests:+no-tests}
