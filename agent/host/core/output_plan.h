@@ -69,12 +69,12 @@ struct ReportPlan {
   // looked up when needed.
   std::vector<StreamFile> outer_streams = {};
   std::string stream_mark = {};  // put before a report that goes to a stream, for the reader of that stream
-  std::string report_file;       // --report: JSON; $node_rank and $hostname are expanded; empty: none
-  std::string result_file;       // for the sidecar of the host with this id (base/sidecar.h); empty: there is none
-  std::string host_id;
-  std::string error_file;       // muster's own TORCHELASTIC_ERROR_FILE: root cause in torch's format; empty: none
-  std::string failure_file;     // SageMaker's failure file; the first writer wins; empty: none
-  std::string termination_log;  // /dev/termination-log if it is writable; empty: none
+  std::string report_file = {};  // --report: JSON; $node_rank and $hostname are expanded; empty: none
+  std::string result_file = {};  // for the sidecar of the host with this id (base/sidecar.h); empty: there is none
+  std::string host_id = {};
+  std::string error_file = {};  // muster's own TORCHELASTIC_ERROR_FILE: root cause in torch's format; empty: none
+  std::string failure_file = {};     // SageMaker's failure file; the first writer wins; empty: none
+  std::string termination_log = {};  // /dev/termination-log if it is writable; empty: none
 };
 
 }  // namespace muster::host
