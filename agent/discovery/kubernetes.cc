@@ -30,7 +30,9 @@ constexpr size_t kMaxHostnameFileBytes = 4096;
 
 constexpr char kAddCount[] =
     "Kubernetes does not tell it to pods: add {name: MUSTER_NNODES, value: \"N\"} to the container's env, or "
-    "--nnodes N to its command, with N as .spec.completions (a StatefulSet's .spec.replicas) says";
+    "--nnodes N to its command, with N as .spec.completions (a StatefulSet's .spec.replicas) says; or "
+    "--standalone "
+    "for a job of this pod alone";
 constexpr char kAddSubdomain[] =
     "add {name: MUSTER_SUBDOMAIN, value: SERVICE} to the container's env, with the name of the headless Service "
     "that the pod names as its subdomain";
@@ -79,6 +81,12 @@ std::optional<std::string> DomainInHostsFile(const Evidence& evidence, const std
     }
   }
   return std::nullopt;
+}
+
+// Whether the kubelet gave the pod this domain, "service.namespace.svc.cluster.local", for a headless Service.
+bool IsOfAService(const std::optional<std::string>& domain) {
+  const std::vector<std::string> labels = absl::StrSplit(domain.value_or(""), '.');
+  return labels.size() > 3 && labels[2] == "svc";
 }
 
 struct Domain {
@@ -282,7 +290,9 @@ Reading ReadStatefulSet(const Evidence& evidence, const KubernetesOptions& optio
   const std::string pod = TextOf(environment, kPodName).value_or(hostname);
   const auto split = SplitOrdinal(pod);
   const bool asked_for = TextOf(environment, kSubdomain).has_value();
-  const bool fits = split && options.nnodes.value_or(1) > 1 && DomainInHostsFile(evidence, hostname);
+  const std::optional<std::string> in_hosts = DomainInHostsFile(evidence, hostname);
+  const bool of_several = options.nnodes ? *options.nnodes > 1 : !options.primary_given && IsOfAService(in_hosts);
+  const bool fits = split && in_hosts && of_several;
   if (!asked_for && !fits) return std::nullopt;
   if (!split && IsOnlyPod(evidence, options)) return std::nullopt;  // the only pod needs no number
   if (!split) {

@@ -30,8 +30,9 @@ Reading ReadIndexedJob(const Evidence& evidence, const KubernetesOptions& option
 // Fits if JOB_COMPLETION_INDEX and JOBSET_NAME or MUSTER_PODS_PER_JOB are set.
 Reading ReadJobSet(const Evidence& evidence, const KubernetesOptions& options);
 
-// Fits without JOB_COMPLETION_INDEX if the Service's name is known and the pod's name ends in an ordinal. Without
-// MUSTER_SUBDOMAIN it requires more than one node, since StatefulSets also run notebooks.
+// Fits without JOB_COMPLETION_INDEX if the Service's name is known and the pod's name ends in an ordinal. A pod of
+// a headless Service that is not told the number of pods is refused: else each pod would silently train alone. One
+// pod is asked for by --nnodes 1 or --standalone.
 Reading ReadStatefulSet(const Evidence& evidence, const KubernetesOptions& options);
 
 }  // namespace muster::discovery

@@ -264,11 +264,20 @@ TEST(JobSet, AnUndeclaredJobSetIsAWarning) {
 
 TEST(StatefulSet, NeedsTheServiceOrTheNumberOfNodes) {
   const Files files = {{"/etc/hosts", "10.1.2.3 nb-0.nb.ns.svc.cluster.local nb-0\n"}};
-  EXPECT_FALSE(Fits({{"HOSTNAME", "nb-0"}, {"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}, files));
   EXPECT_FALSE(Fits({{"HOSTNAME", "web-7d9f8b6c5-x7k2p"}, {"POD_NAME", "web-7d9f8b6c5-x7k2p"}}));
   EXPECT_FALSE(Fits({{"HOSTNAME", "host-3"}}, {}, 4));
   EXPECT_EQ(Place(ReadOk({{"HOSTNAME", "nb-0"}}, files, 2)), "statefulset 0/2 nb-0.nb.ns.svc.cluster.local:29400");
   EXPECT_EQ(ReadOk({{"HOSTNAME", "nb-0"}}, files, 2).evidence, "/etc/hosts");
+}
+
+TEST(StatefulSet, APodOfAServiceIsNotSilentlyAlone) {
+  const Environment environment = {{"HOSTNAME", "nb-0"}};
+  const Files files = {{"/etc/hosts", "10.1.2.3 nb-0.nb.ns.svc.cluster.local nb-0\n"}};
+  EXPECT_THAT(ErrorOf(environment, files),
+              AllOf(HasSubstr("MUSTER_NNODES is missing"), HasSubstr("--standalone")));
+  EXPECT_FALSE(Fits(environment, files, 1)) << "--nnodes 1";
+  EXPECT_FALSE(Fits({{"HOSTNAME", "node-3"}}, {{"/etc/hosts", "10.1.2.3 node-3.cluster.example.org node-3\n"}}))
+      << "a machine with a number in its name";
 }
 
 TEST(StatefulSet, RefusesAPodWithoutAnOrdinal) {
