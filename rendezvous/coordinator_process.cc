@@ -15,6 +15,7 @@
 #include "base/console/writer.h"
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
+#include "base/io/health.h"
 #include "base/proc/process_setup.h"
 #include "base/signal_name.h"
 #include "base/status_macros.h"
@@ -75,6 +76,7 @@ class CoordinatorProcess {
       return {.exit_code = kExitFault};
     }
     SetGrpcLogSink(OnGrpcLog);
+    health_.Open(ListenForHealth());
     Serve();
     loop_.Run();
     return end_;
@@ -185,6 +187,9 @@ class CoordinatorProcess {
   const sigset_t ignored_;  // when this process started
   Writer writer_;
   EventLoop loop_;
+  HealthDoor health_{&loop_, [this] {
+                       return Health{port_ != 0 ? "coordinator, listening" : "coordinator", port_ != 0};
+                     }};
   std::unique_ptr<CoordinatorService> service_;
   WaitingLine waiting_;
   int signal_fd_ = -1;

@@ -26,6 +26,7 @@ int EnvCommand(const Invocation& invocation);
 int HostfileCommand(const Invocation& invocation);
 int CoordinatorCommand(const Invocation& invocation);
 int HostCommand(const Invocation& invocation);
+int HealthCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);
 int HelpCommand(const Invocation& invocation);
 
@@ -39,12 +40,14 @@ std::string EnvHelp();
 std::string HostfileHelp();
 std::string CoordinatorHelp();
 std::string HostHelp();
+std::string HealthHelp();
 
 // RunOptions() and the subcommand's own options.
 const std::vector<OptionSpec>& LocalOptions();
 const std::vector<OptionSpec>& EnvOptions();
 const std::vector<OptionSpec>& HostfileCommandOptions();
 const std::vector<OptionSpec>& HostCommandOptions();
+const std::vector<OptionSpec>& HealthOptions();
 
 inline constexpr char kLocalCommand[] = "muster local";
 inline constexpr char kLocalNodeCommand[] = "local-node";
@@ -117,6 +120,13 @@ inline constexpr Subcommand kSubcommands[] = {
      .summary =
          "Run the workers of a node whose agent is a sidecar in another container: muster run --host-socket "
          "PATH."},
+    {.name = "health",
+     .kind = CommandKind::kShows,
+     .run = HealthCommand,
+     .help = HealthHelp,
+     .options = HealthOptions,
+     .usage = "[--ready]",
+     .summary = "Ask the muster of this container for its state: for the probes of Kubernetes and Docker."},
     {.name = "version",
      .kind = CommandKind::kShows,
      .run = VersionCommand,

@@ -1,0 +1,135 @@
+#include "base/io/health.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/bounded_json.h"
+#include "base/status_macros.h"
+#include "nlohmann/json.hpp"
+
+namespace muster {
+namespace {
+
+constexpr int kBacklog = 8;
+constexpr int kMaxAnswersAtOnce = 16;
+constexpr size_t kMaxAnswerBytes = 4096;
+constexpr pid_t kFirstProcess = 1;
+
+struct Address {
+  sockaddr_un name{};
+  socklen_t size = 0;
+  const sockaddr* plain() const { return reinterpret_cast<const sockaddr*>(&name); }
+};
+
+// An abstract name begins with a zero byte and is not terminated.
+absl::StatusOr<Address> AddressHere() {
+  char space[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/ns/mnt", space, sizeof(space));
+  if (length <= 0) return absl::ErrnoToStatus(errno, "reading /proc/self/ns/mnt");
+  const std::string name = absl::StrCat("muster/health/", absl::string_view(space, static_cast<size_t>(length)));
+  Address address;
+  address.name.sun_family = AF_UNIX;
+  const size_t bytes = std::min(name.size(), sizeof(address.name.sun_path) - 1);
+  std::memcpy(address.name.sun_path + 1, name.data(), bytes);
+  address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
+  return address;
+}
+
+OwnedFd NewSocket() { return OwnedFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+
+// A process whose parent is process 1, or outside of its PID namespace.
+bool IsInContainer() { return getpid() == kFirstProcess || getppid() <= kFirstProcess; }
+
+bool IsOursOrRoots(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  return peer.uid == geteuid() || peer.uid == 0;
+}
+
+std::string Written(const Health& health) {
+  return nlohmann::ordered_json{{"state", health.state}, {"ready", health.ready}}.dump() + "\n";
+}
+
+absl::StatusOr<Health> Parsed(const std::string& answer) {
+  ASSIGN_OR_RETURN(const nlohmann::json json, ParseBoundedJson(answer, {}));
+  const auto member = [&json](const char* name) {
+    return json.is_object() ? json.value(name, nlohmann::json()) : nlohmann::json();
+  };
+  const nlohmann::json state = member("state"), ready = member("ready");
+  if (!state.is_string() || !ready.is_boolean()) return absl::InvalidArgumentError("the answer is not understood");
+  return Health{state.get<std::string>(), ready.get<bool>()};
+}
+
+absl::Status Await(int fd, absl::Time until) {
+  const int64_t left = std::max<int64_t>(0, absl::ToInt64Milliseconds(until - absl::Now()));
+  pollfd polled{fd, POLLIN, 0};
+  if (poll(&polled, 1, static_cast<int>(left)) > 0) return absl::OkStatus();
+  return absl::DeadlineExceededError("muster does not answer: it is stopped, or hangs");
+}
+
+}  // namespace
+
+OwnedFd ListenForHealth() {
+  if (!IsInContainer()) return {};
+  const absl::StatusOr<Address> address = AddressHere();
+  OwnedFd listener = NewSocket();
+  if (!address.ok() || !listener.valid()) return {};
+  if (bind(listener.get(), address->plain(), address->size) != 0) return {};
+  if (listen(listener.get(), kBacklog) != 0) return {};
+  return listener;
+}
+
+void AnswerHealth(int listener, const Health& health) {
+  const std::string answer = Written(health);
+  for (int i = 0; i < kMaxAnswersAtOnce; ++i) {
+    const OwnedFd visitor(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!visitor.valid()) return;
+    if (!IsOursOrRoots(visitor.get())) continue;
+    // A new socket's buffer takes it whole. Whoever has gone already needs no answer.
+    (void)send(visitor.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+}
+
+absl::StatusOr<Health> AskHealth(absl::Duration limit) {
+  const absl::Time until = absl::Now() + limit;
+  ASSIGN_OR_RETURN(const Address address, AddressHere());
+  const OwnedFd fd = NewSocket();
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, "making a socket");
+  if (connect(fd.get(), address.plain(), address.size) != 0) {
+    if (errno == EAGAIN) return absl::DeadlineExceededError("muster does not answer: too many others wait for it");
+    return absl::UnavailableError("no muster answers here: none is the main process of this container");
+  }
+  if (!IsOursOrRoots(fd.get())) return absl::PermissionDeniedError("another user's process answers here");
+  std::string answer;
+  while (answer.size() < kMaxAnswerBytes) {
+    RETURN_IF_ERROR(Await(fd.get(), until));
+    char bytes[512];
+    const ssize_t got = recv(fd.get(), bytes, sizeof(bytes), 0);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got < 0) return absl::UnavailableError(absl::StrCat("muster has ended: ", std::strerror(errno)));
+    if (got == 0) break;
+    answer.append(bytes, static_cast<size_t>(got));
+  }
+  if (answer.empty())
+    return absl::PermissionDeniedError("muster tells its state only to root and to its own user");
+  return Parsed(answer);
+}
+
+void HealthDoor::Open(OwnedFd listener) {
+  if (!listener.valid()) return;
+  listener_ = std::move(listener);
+  loop_->Watch(listener_.get(), EPOLLIN, [this](uint32_t) { AnswerHealth(listener_.get(), health_()); });
+}
+
+}  // namespace muster

@@ -1,0 +1,95 @@
+"""`muster health`: what the probes of a container learn of the muster in it."""
+import os
+import signal
+import subprocess
+import unittest
+
+import cluster
+from cluster import BINARY, CONTAINER, ClusterTest, Node, plain_environment, wait_until
+from test_sidecar import Pods
+
+
+def health(pid, *options):
+    """Exit code and line of `muster health`, executed in the namespaces of this process."""
+    done = subprocess.run(["nsenter", "-t", str(pid), "-m", "-p", str(BINARY), "health", *options], capture_output=True,
+                          text=True, timeout=cluster.LIMIT_S, check=False)
+    return done.returncode, (done.stdout or done.stderr).strip()
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root makes PID namespaces")
+class Health(ClusterTest):
+    def test_a_node_is_ready_while_its_workers_run(self):
+        job = self.cluster(2, nproc=1, prefix=lambda place: CONTAINER)
+        first = job.start(0)
+        wait_until("an answer", lambda: health(first.main())[0] == 0)
+        self.assertEqual((0, "waiting for a round"), health(first.main()))
+        self.assertEqual((1, "waiting for a round"), health(first.main(), "--ready"))
+        second = job.start(1)
+        job.wait_for_round(0)
+        for node in (first, second):
+            wait_until("readiness", lambda: health(node.main(), "--ready") == (0, "workers run"))
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+
+    def test_containers_of_one_network_are_told_apart(self):
+        job = self.cluster(2, nproc=1, prefix=lambda place: CONTAINER)
+        job.start_all()
+        job.wait_for_round(0)
+        os.kill(job.nodes[1].host(), signal.SIGSTOP)
+        self.assertEqual(0, health(job.nodes[0].main())[0])
+        code, why = health(job.nodes[1].main())
+        self.assertEqual((69, True), (code, "does not answer: it is stopped, or hangs" in why))
+        os.kill(job.nodes[1].host(), signal.SIGCONT)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+
+    def test_host_and_sidecar_answer_from_the_start(self):
+        job = self.cluster(1, kind=Pods)
+        pod = job.pods[0]
+        training = pod.start_training()
+        wait_until("the host's answer", lambda: health(training.main()) == (0, "host, waiting for its sidecar"))
+        sidecar = pod.start_sidecar()
+        job.wait_for_round(0)
+        wait_until("readiness", lambda: health(training.main(), "--ready") == (0, "workers run"))
+        self.assertEqual((0, "sidecar, connected to its host"), health(sidecar.main(), "--ready"))
+        job.open_gate()
+        self.assertEqual([0, 0], pod.exit_codes())
+
+    def test_a_sidecar_without_a_host_lives_and_is_not_ready(self):
+        pod = self.cluster(1, kind=Pods).pods[0]
+        sidecar = pod.start_sidecar()
+        wait_until("its answer", lambda: health(sidecar.main()) == (0, "sidecar, waiting for its host"))
+        self.assertEqual(1, health(sidecar.main(), "--ready")[0])
+        sidecar.signal(signal.SIGTERM)
+        self.assertEqual(75, sidecar.exit_code())
+
+    def test_a_separate_coordinator_answers(self):
+        job = self.cluster(1)
+        port = cluster.free_port("127.0.0.1")
+        command = [*CONTAINER, str(BINARY), "coordinator", "--nnodes", "1", "--listen", f"127.0.0.1:{port}"]
+        node = Node("coordinator", command, plain_environment(), job.folder)
+        job.all_nodes.append(node)
+        wait_until("readiness", lambda: health(node.main(), "--ready") == (0, "coordinator, listening"))
+        node.signal(signal.SIGTERM)
+        node.exit_code()
+
+    def test_without_a_muster_there_is_no_answer(self):
+        code, why = health(os.getpid())
+        self.assertEqual(69, code)
+        self.assertIn("no muster answers here", why)
+
+    def test_another_user_learns_nothing(self):
+        job = self.cluster(1, nproc=1, prefix=lambda place: CONTAINER)
+        node = job.start(0)
+        job.wait_for_round(0)
+        other_user = ["setpriv", "--reuid", "4243", "--regid", "4243", "--clear-groups"]
+        asked = subprocess.run(["nsenter", "-t", str(node.main()), "-m", "-p", *other_user, str(BINARY), "health"],
+                               capture_output=True, text=True, timeout=cluster.LIMIT_S, check=False)
+        self.assertEqual((69, ""), (asked.returncode, asked.stdout))
+        self.assertIn("tells its state only to root and to its own user", asked.stderr)
+        job.open_gate()
+        self.assertEqual({0: 0}, job.exit_codes())
+
+
+if __name__ == "__main__":
+    cluster.main()
