@@ -26,6 +26,7 @@
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
 #include "base/io/frame_exchange.h"
+#include "base/io/health.h"
 #include "base/io/unix_socket.h"
 #include "base/proc/process_setup.h"
 #include "base/sidecar.h"
@@ -106,6 +107,11 @@ class SidecarProcess {
       {.clock = &EventLoop::Now,
        .carry_out = ByType<SidecarEffect>([this](const auto& effect) { Apply(effect); }),
        .log = [](const Note& note) { Log(kPart, note); }}};
+  HealthDoor health_{
+      &loop_, [this] {
+        const bool runs = agent_ != 0;
+        return Health{runs ? "sidecar, connected to its host" : "sidecar, waiting for its host", runs};
+      }};
   OwnedFd signals_;
   std::optional<Exchange> exchange_;  // under way
   HostLink welcomed_;                 // of a host that waits for its agent
@@ -126,6 +132,7 @@ int SidecarProcess::Run() {
     return kExitFault;
   }
   loop_.Watch(signals_.get(), EPOLLIN, [this](uint32_t) { OnSignals(); });
+  health_.Open(ListenForHealth());
   driver_.Feed(&SidecarCore::Begin);
   Tick();
   loop_.Run();
@@ -235,7 +242,9 @@ absl::Status SidecarProcess::StartAgent() {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, socket.get(), kLinkFd);
-  std::vector<std::string> words = {"muster", "agent", "--fd", absl::StrCat(kLinkFd)};
+  // Without its sidecar an agent would go on beside the next one's, where no container ends it.
+  std::vector<std::string> words = {
+      "muster", "agent", "--fd", absl::StrCat(kLinkFd), "--sidecar", absl::StrCat(getpid())};
   if (end.valid()) {
     posix_spawn_file_actions_adddup2(&actions, end.get(), kHostEndFd);
     words.insert(words.end(), {"--host-end", absl::StrCat(kHostEndFd)});

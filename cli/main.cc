@@ -6,8 +6,10 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "agent/agent_process.h"
@@ -22,24 +24,39 @@
 namespace muster::cli {
 namespace {
 
-// The open descriptor whose number follows `name` at this place of the command line; -1: there is none.
-int DescriptorAt(int argc, char** argv, int place, const char* name) {
-  if (argc < place + 2 || std::strcmp(argv[place], name) != 0) return -1;
-  const int fd = ParseInteger(argv[place + 1], {0, INT_MAX}).value_or(-1);
-  return fd >= 0 && fcntl(fd, F_GETFD) >= 0 ? fd : -1;
+// What the process that starts an agent tells it. -1: not told.
+struct AgentWords {
+  int fd = -1;        // the link to the host
+  int host_end = -1;  // shows the end of a host in another container
+  int sidecar = -1;   // pid of the process that the agent must not outlive
+};
+
+// Nothing for any other command line.
+std::optional<AgentWords> ReadAgentWords(const std::vector<std::string>& words) {
+  AgentWords read;
+  for (size_t i = 0; i < words.size(); i += 2) {
+    int* const target = words[i] == "--fd"         ? &read.fd
+                        : words[i] == "--host-end" ? &read.host_end
+                        : words[i] == "--sidecar"  ? &read.sidecar
+                                                   : nullptr;
+    if (target == nullptr || i + 1 == words.size()) return std::nullopt;
+    *target = ParseInteger(words[i + 1], {0, INT_MAX}).value_or(-1);
+    if (*target < 0) return std::nullopt;
+  }
+  const auto is_open = [](int fd) { return fcntl(fd, F_GETFD) >= 0; };
+  struct stat link;
+  const bool linked = read.fd >= 0 && fstat(read.fd, &link) == 0 && S_ISSOCK(link.st_mode);
+  if (!linked || (read.host_end >= 0 && !is_open(read.host_end))) return std::nullopt;
+  return read;
 }
 
-// `muster agent --fd N [--host-end N]`, started by the host or by a sidecar.
+// `muster agent --fd N [--host-end N --sidecar PID]`, started by the host or by a sidecar.
 int AgentCommand(int argc, char** argv) {
-  constexpr int kWordsOfOne = 4, kWordsOfBoth = 6;
-  const int fd = DescriptorAt(argc, argv, 2, "--fd"),
-            host_end = DescriptorAt(argc, argv, kWordsOfOne, "--host-end");
-  struct stat link;
-  const bool good = fd >= 0 && fstat(fd, &link) == 0 && S_ISSOCK(link.st_mode) &&
-                    argc == (host_end < 0 ? kWordsOfOne : kWordsOfBoth);
-  if (!good) return Complain(absl::InvalidArgumentError("agent is an internal command; see muster --help"));
+  const std::optional<AgentWords> words = ReadAgentWords({argv + 2, argv + argc});
+  if (!words) return Complain(absl::InvalidArgumentError("agent is an internal command; see muster --help"));
   PrepareProcess();
-  return agent::RunAgent(fd, host_end);
+  if (words->sidecar >= 0) EndWithParent(words->sidecar);
+  return agent::RunAgent(words->fd, words->host_end);
 }
 
 // Whether muster was called by a link of this name, such as torchrun or deepspeed.

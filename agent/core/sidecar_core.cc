@@ -27,6 +27,7 @@ void SidecarCore::Begin(BootTime now, SidecarEffects* out) { Seek(now, first_wai
 void SidecarCore::Seek(BootTime now, absl::Duration limit, SidecarEffects* out) {
   seeking_ = true;
   limit_ = limit;
+  seeking_since_ = now;
   give_up_at_ = now + limit;
   if (now >= start_not_before_) return Call(now, out);
   next_call_ = start_not_before_;
@@ -60,14 +61,19 @@ void SidecarCore::OnNotReached(BootTime now, const std::string& why, const std::
   if (finished_) return;
   called_at_.reset();
   next_call_ = now + kConnectRetry;
-  // A result that another start has left in a volume that outlives the containers is not ours.
-  if (left && !host_id_.empty() && left->host_id == host_id_ && !agent_since_) {
+  if (left && !agent_since_ && IsTheEnd(now, *left)) {
     Say(Severity::kInfo, absl::StrCat("the training container has ended with exit code ", left->exit_code), out);
     return End(left->exit_code, out);
   }
   if (asked_at_ && !agent_since_) return End(kExitLeft, out);
   if (now >= give_up_at_) return GiveUp(why, out);
   SayIf(waiting_.Set(now, absl::StrCat("waiting for the training container: ", why)), out);
+}
+
+// The volume outlives the containers, so a result may be of another start of them.
+bool SidecarCore::IsTheEnd(BootTime now, const HostResult& left) const {
+  if (!host_id_.empty()) return left.host_id == host_id_;
+  return left.exit_code == 0 && now >= seeking_since_ + kStrangersResultWait;
 }
 
 void SidecarCore::GiveUp(const std::string& why, SidecarEffects* out) {

@@ -23,6 +23,9 @@ inline constexpr absl::Duration kAnswerLimit = absl::Minutes(2);
 // For a host that was there to come back. Then the sidecar ends, and so does a pod whose training container is not
 // started again; where it is, the sidecar is too.
 inline constexpr absl::Duration kReturnLimit = absl::Minutes(1);
+// For a host that a sidecar has never met, and whose container has left a result of success: the job was over when
+// this sidecar was started again. A container that failed is perhaps being started again, so it is awaited.
+inline constexpr absl::Duration kStrangersResultWait = absl::Seconds(30);
 // From the end of its link to the SIGKILL for an agent that goes on though a host has answered. The agent leaves
 // kHostEndWait after the end, and may take another second to send its last words.
 inline constexpr absl::Duration kLeaveLimit = absl::Seconds(4);
@@ -79,6 +82,7 @@ class SidecarCore {
   void Seek(BootTime now, absl::Duration limit, SidecarEffects* out);
   void Call(BootTime now, SidecarEffects* out);
   void GiveUp(const std::string& why, SidecarEffects* out);
+  bool IsTheEnd(BootTime now, const HostResult& left) const;
   void StartAgent(BootTime now, SidecarEffects* out);
   void MakeRoom(BootTime now, SidecarEffects* out);
   void End(int exit_code, SidecarEffects* out);
@@ -91,6 +95,7 @@ class SidecarCore {
   bool seeking_ = false;
   std::optional<BootTime> called_at_;  // no answer yet
   BootTime next_call_ = absl::InfiniteFuture();
+  BootTime seeking_since_ = absl::InfiniteFuture();
   BootTime give_up_at_ = absl::InfiniteFuture();
   absl::Duration limit_;
   bool welcomed_ = false;  // a host waits for its agent

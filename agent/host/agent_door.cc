@@ -28,11 +28,15 @@ void LogRefused(const std::string& why) {
 AgentDoor::AgentDoor(EventLoop* loop, AgentSocket socket, Events events)
     : AgentLink(loop, std::move(events)), socket_(std::move(socket)) {}
 
-AgentDoor::~AgentDoor() {
+AgentDoor::~AgentDoor() { Shut(); }
+
+void AgentDoor::Shut() {
+  if (!socket_.listener.valid()) return;
   loop()->Cancel(retry_);
   loop()->Unwatch(socket_.listener.get());
   while (!pending_.empty()) Drop(pending_.begin()->first);
   unlink(socket_.path.c_str());
+  socket_.listener.Reset();
 }
 
 void AgentDoor::Open() {
@@ -81,7 +85,7 @@ void AgentDoor::Drop(int fd) {
 }
 
 void AgentDoor::Judge(int fd) {
-  const absl::StatusOr<v1::AgentHello> hello = ParseHello(pending_.at(fd).frame);
+  const absl::StatusOr<v1::AgentHello> hello = ParseHello(pending_.at(fd).frame, socket_.token);
   OwnedFd connection = std::move(pending_.at(fd).connection);
   Drop(fd);
   if (const std::string why = WhyRefused(hello); !why.empty()) {

@@ -27,6 +27,7 @@ class AgentDoor : public AgentLink {
 
   void Open();  // call it once the events may be called: on_came follows for the first sidecar
 
+  void Shut();  // no further sidecar is admitted, and the socket is removed
   void Start(uint64_t number) override;
 
  private:

@@ -6,7 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <map>
 #include <string>
@@ -18,6 +20,7 @@
 #include "base/console/log.h"
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
+#include "base/io/health.h"
 #include "base/io/unix_socket.h"
 #include "base/mask_secrets.h"
 #include "base/sidecar.h"
@@ -55,9 +58,36 @@ absl::Status RemoveStale(const std::string& path) {
   return Remove(path);
 }
 
-std::string ShownWords(const v1::AgentHello& hello) {
-  const std::string text = absl::StrJoin(MaskArguments({hello.arguments().begin(), hello.arguments().end()}), " ");
-  return text.empty() ? "empty" : OneLine(CutUtf8(text, kMaxShownBytes));
+// Takes the same time wherever they differ.
+bool SameSecret(const std::string& a, const std::string& b) {
+  unsigned difference = a.size() == b.size() ? 0 : 1;
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
+  }
+  return difference == 0;
+}
+
+// A part of a command line: words [begin, end).
+std::string ShownWords(const std::vector<std::string>& words, size_t begin, size_t end) {
+  const std::vector<std::string> masked = MaskArguments(words);
+  const auto at = [&masked](size_t i) { return masked.begin() + static_cast<std::ptrdiff_t>(i); };
+  const std::string text = absl::StrJoin(at(begin), at(end), " ");
+  return text.empty() ? "nothing" : OneLine(CutUtf8(text, kMaxShownBytes));
+}
+
+// The part in which two command lines differ, with the option whose value it is.
+std::string DifferenceOfWords(const std::vector<std::string>& before, const std::vector<std::string>& after) {
+  const size_t shorter = std::min(before.size(), after.size());
+  size_t begin = 0, common = 0;
+  while (begin < shorter && before[begin] == after[begin]) ++begin;
+  while (common < shorter - begin && before[before.size() - 1 - common] == after[after.size() - 1 - common])
+    ++common;
+  const auto is_value = [begin](const std::vector<std::string>& words) {
+    return begin < words.size() && !words[begin].starts_with("-");
+  };
+  if (begin > 0 && before[begin - 1].starts_with("-") && (is_value(before) || is_value(after))) --begin;
+  return absl::StrCat("the command line had ", ShownWords(before, begin, before.size() - common), " and has ",
+                      ShownWords(after, begin, after.size() - common));
 }
 
 bool SameVariable(const v1::AgentHello& a, const v1::AgentHello& b, const std::string& name) {
@@ -84,22 +114,27 @@ absl::StatusOr<OwnedFd> ListenForAgent(const std::string& path) {
   return listener;
 }
 
-absl::StatusOr<v1::AgentHello> ParseHello(const IncomingFrame& frame) {
+absl::StatusOr<v1::AgentHello> ParseHello(const IncomingFrame& frame, const std::string& token) {
   v1::AgentHello hello;
   if (!hello.ParseFromArray(frame.payload().data(), static_cast<int>(frame.payload().size()))) {
     return absl::InvalidArgumentError("its first message cannot be parsed");
   }
-  if (hello.protocol() == kSplitProtocol) return hello;
-  return absl::InvalidArgumentError(absl::StrCat("it speaks protocol ", hello.protocol(), ", this host protocol ",
-                                                 kSplitProtocol,
-                                                 "; use one version of muster in both containers"));
+  if (hello.protocol() != kSplitProtocol) {
+    return absl::InvalidArgumentError(absl::StrCat("it speaks protocol ", hello.protocol(),
+                                                   ", this host protocol ", kSplitProtocol,
+                                                   "; use one version of muster in both containers"));
+  }
+  if (token.empty() || SameSecret(token, hello.token())) return hello;
+  return absl::PermissionDeniedError(
+      "it does not have the token of this host; give both containers the same --token-file");
 }
 
-absl::StatusOr<Visitor> AwaitFirstAgent(int listener, absl::Duration limit) {
+absl::StatusOr<Visitor> AwaitFirstAgent(int listener, int health, const std::string& token, absl::Duration limit) {
   const BootTime until = EventLoop::Now() + limit;
   while (EventLoop::Now() < until) {
-    pollfd polled{listener, POLLIN, 0};
-    poll(&polled, 1, static_cast<int>(absl::ToInt64Milliseconds(until - EventLoop::Now())) + 1);
+    pollfd polled[] = {{listener, POLLIN, 0}, {health, POLLIN, 0}};  // a negative descriptor is left out
+    poll(polled, 2, static_cast<int>(absl::ToInt64Milliseconds(until - EventLoop::Now())) + 1);
+    if (polled[1].revents != 0) AnswerHealth(health, {"host, waiting for its sidecar", false});
     OwnedFd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!connection.valid()) {
       const bool short_of_descriptors = errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
@@ -109,12 +144,15 @@ absl::StatusOr<Visitor> AwaitFirstAgent(int listener, absl::Duration limit) {
     IncomingFrame frame;
     absl::Status heard = AwaitFrame(connection.get(), kHelloLimit, &frame);
     if (heard.ok()) {
-      absl::StatusOr<v1::AgentHello> hello = ParseHello(frame);
+      absl::StatusOr<v1::AgentHello> hello = ParseHello(frame, token);
       if (hello.ok()) return Visitor{std::move(connection), *std::move(hello)};
       heard = hello.status();
       Refuse(connection.get(), kExitRefused, std::string(AsStd(heard.message())));
     }
-    Log(Severity::kWarning, kPart, absl::StrCat("a sidecar was refused: ", heard.message()));
+    // Another host that looks whether this one lives says nothing.
+    const bool said_nothing = absl::IsUnavailable(heard);
+    Log(said_nothing ? Severity::kDebug : Severity::kWarning, kPart,
+        absl::StrCat(said_nothing ? "a visitor left: " : "a sidecar was refused: ", heard.message()));
   }
   return absl::DeadlineExceededError(absl::StrCat("no sidecar came within ", absl::FormatDuration(limit)));
 }
@@ -122,9 +160,7 @@ absl::StatusOr<Visitor> AwaitFirstAgent(int listener, absl::Duration limit) {
 std::string DifferenceOf(const v1::AgentHello& first, const v1::AgentHello& now) {
   const std::vector<std::string> before(first.arguments().begin(), first.arguments().end());
   const std::vector<std::string> after(now.arguments().begin(), now.arguments().end());
-  if (before != after) {
-    return absl::StrCat("the command line was ", ShownWords(first), " and is ", ShownWords(now));
-  }
+  if (before != after) return DifferenceOfWords(before, after);
   std::map<std::string, std::string> all(first.variables().begin(), first.variables().end());
   all.insert(now.variables().begin(), now.variables().end());
   for (const auto& [name, value] : all) {

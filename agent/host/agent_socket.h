@@ -21,7 +21,8 @@ inline constexpr int kSocketMode = 0660;                          // a pod's fsG
 struct AgentSocket {
   std::string path;
   OwnedFd listener;
-  OwnedFd first;  // the connection of the first sidecar, which has not been answered; invalid: none
+  std::string token;  // that each sidecar must have; empty: none
+  OwnedFd first;      // the connection of the first sidecar, which has not been answered; invalid: none
   v1::AgentHello accepted;
   v1::HostHello welcome;  // the answer to each sidecar that is taken
 };
@@ -36,12 +37,13 @@ struct Visitor {
 // another host listens there.
 absl::StatusOr<OwnedFd> ListenForAgent(const std::string& path);
 
-// Blocks until a sidecar has come. Whoever connects and says something else is sent away. DeadlineExceeded: nobody
-// came.
-absl::StatusOr<Visitor> AwaitFirstAgent(int listener, absl::Duration limit);
+// Blocks until a sidecar has come. Whoever connects and says something else is sent away. health: from
+// ListenForHealth(), -1: none; it is answered meanwhile. DeadlineExceeded: nobody came.
+absl::StatusOr<Visitor> AwaitFirstAgent(int listener, int health, const std::string& token, absl::Duration limit);
 
-// The message that has arrived, if this host can serve its sender. InvalidArgument otherwise.
-absl::StatusOr<v1::AgentHello> ParseHello(const IncomingFrame& frame);
+// The message that has arrived, if this host can serve its sender. token: that of this host; empty: it demands
+// none. InvalidArgument or PermissionDenied otherwise.
+absl::StatusOr<v1::AgentHello> ParseHello(const IncomingFrame& frame, const std::string& token);
 
 // How a sidecar's configuration differs from the first one, as a clause: "the variable MUSTER_NNODES was 2 and is
 // 3". Empty: not at all. Pure.

@@ -1,4 +1,4 @@
-#include "agent/host/preflight.h"
+#include "agent/host/check_command.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/io/owned_fd.h"
 #include "base/status_macros.h"
 
@@ -13,35 +14,36 @@ namespace muster::host {
 namespace {
 
 constexpr char kShell[] = "/bin/sh";
-constexpr char kPrefix[] = "preflight: ";
 
 }  // namespace
 
-absl::Status Preflight::Start(const EnvironmentMap& environment, const Ended& ended) {
+absl::Status CheckCommand::Start(const std::string& name, const std::string& command,
+                                 const EnvironmentMap& environment, const Ended& ended) {
   tail_.reset();
   int fds[2];
-  if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "making a pipe for the preflight's output");
+  if (pipe2(fds, O_CLOEXEC) != 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat("making a pipe for the output of the ", name));
   OwnedFd out(fds[0]);
   const OwnedFd in(fds[1]), null(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null.valid()) return absl::ErrnoToStatus(errno, "opening /dev/null");
-  WorkerCommand command;
-  command.argv = {"sh", "-c", command_};
-  command.file = kShell;
-  command.environment = environment;
-  command.stdin_fd = null.get();
-  command.stdout_fd = command.stderr_fd = in.get();
+  WorkerCommand shell;
+  shell.argv = {"sh", "-c", command};
+  shell.file = kShell;
+  shell.environment = environment;
+  shell.stdin_fd = null.get();
+  shell.stdout_fd = shell.stderr_fd = in.get();
   Spawner::WorkerEvents events;
   events.failed = [ended](int exit_code, const std::string& why) {
     ended(Ending{.number = exit_code, .error_text = why});
   };
   events.exited = ended;
-  RETURN_IF_ERROR(spawner_->SpawnWorker(command, std::move(events)).status());
+  RETURN_IF_ERROR(spawner_->SpawnWorker(shell, std::move(events)).status());
   tail_ = std::make_shared<StderrTail>();
-  writer_->AdoptBoundedPipe(kMaxPreflightOutput, out.Release(), STDERR_FILENO, kPrefix, tail_);
+  writer_->AdoptBoundedPipe(kMaxCheckOutput, out.Release(), STDERR_FILENO, name + ": ", tail_);
   return absl::OkStatus();
 }
 
-std::string Preflight::LastLine() const {
+std::string CheckCommand::LastLine() const {
   const std::string last = tail_ == nullptr ? "" : tail_->Last();
   return last.substr(last.rfind('\n') + 1);
 }

@@ -1,5 +1,6 @@
-// The preflight (--preflight): a shell command whose exit code decides whether this node is fit for a round. It is
-// started like a worker; a sweep ends it and the processes that it leaves. Lives on the loop thread.
+// The command of a check (--node-setup, --preflight): a shell command whose exit code decides whether this node is
+// fit for a round. It is started like a worker; a sweep ends it and the processes that it leaves. Lives on the
+// loop thread.
 #pragma once
 
 #include <functional>
@@ -13,17 +14,18 @@
 
 namespace muster::host {
 
-inline constexpr size_t kMaxPreflightOutput = 512 * 1024;  // approximate bytes of one run shown on standard error
+inline constexpr size_t kMaxCheckOutput = 512 * 1024;  // approximate bytes of one run shown on standard error
 
-class Preflight {
+class CheckCommand {
  public:
-  Preflight(Spawner* spawner, Writer* writer, std::string command)
-      : spawner_(spawner), writer_(writer), command_(std::move(command)) {}
+  CheckCommand(Spawner* spawner, Writer* writer) : spawner_(spawner), writer_(writer) {}
 
-  // `ended` gets the result as for a worker; if the command could not be started, error_text says why. Its output
-  // goes to muster's standard error; a slow reader there never blocks the command.
+  // name: "preflight", for the lines that it writes. `ended` gets the result as for a worker; if the command could
+  // not be started, error_text says why. Its output goes to muster's standard error; a slow reader there never
+  // blocks the command.
   using Ended = std::function<void(const Ending& ending)>;
-  absl::Status Start(const EnvironmentMap& environment, const Ended& ended);
+  absl::Status Start(const std::string& name, const std::string& command, const EnvironmentMap& environment,
+                     const Ended& ended);
 
   // Whether the output was read to its end, which happens soon after the last process that holds it has ended.
   bool complete() const { return tail_ == nullptr || tail_->ended(); }
@@ -32,7 +34,6 @@ class Preflight {
  private:
   Spawner* const spawner_;
   Writer* const writer_;
-  const std::string command_;
   std::shared_ptr<StderrTail> tail_;  // of the latest run
 };
 

@@ -10,10 +10,10 @@
 
 #include "agent/host/agent_child.h"
 #include "agent/host/agent_door.h"
+#include "agent/host/check_command.h"
 #include "agent/host/closing.h"
 #include "agent/host/kernel_timer.h"
 #include "agent/host/port_keeper.h"
-#include "agent/host/preflight.h"
 #include "agent/host/process/spawner.h"
 #include "agent/host/process/sweeper.h"
 #include "agent/host/signal_watch.h"
@@ -24,6 +24,7 @@
 #include "base/console/log.h"
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
+#include "base/io/health.h"
 #include "base/proc/dead_hosts.h"
 #include "base/proc/shell_job.h"
 #include "base/status_macros.h"
@@ -35,8 +36,8 @@ namespace {
 constexpr char kPart[] = "host";
 constexpr absl::Duration kMemoryPeriod = absl::Seconds(1);
 // Maximum numbers of open descriptors while a node starts.
-// Of the host: loop, signals, output, follower, /dev/null, port, agent, preflight, /proc, a lock.
-constexpr int kHostDescriptors = 25;
+// Of the host: loop, signals, output, follower, /dev/null, port, agent, check, /proc, a lock, health.
+constexpr int kHostDescriptors = 27;
 constexpr int kDoorDescriptors =
     static_cast<int>(kMaxVisitors) + 2;     // listener, visitors, and one that is refused
 constexpr int kWorkerDescriptors = 2;       // pidfd, status pipe
@@ -59,10 +60,27 @@ JobEnd AboutThisNode(const v1::NodeConfig& config, const std::string& program) {
 
 namespace {
 
+Health HealthOf(const HostCore& core) {
+  if (core.finished()) return {"ending", false};
+  switch (core.phase()) {
+    case v1::HOST_PHASE_STARTING:
+      return {"workers are starting", false};
+    case v1::HOST_PHASE_RUNNING:
+      return {"workers run", true};
+    case v1::HOST_PHASE_STOPPING:
+      return {"workers are stopping", false};
+    case v1::HOST_PHASE_STUCK:
+      return {"workers survive SIGKILL", false};
+    default:
+      return {"waiting for a round", false};
+  }
+}
+
 class HostProcess {
  public:
   HostProcess(HostOptions options, LaunchPlan plan, Writer* writer)
       : leave_signals_(options.leave_signals),
+        health_listener_(std::move(plan.health)),
         socket_(std::move(plan.socket)),
         plan_(std::move(plan)),
         writer_(writer),
@@ -72,14 +90,14 @@ class HostProcess {
         core_(std::move(options)),
         spawner_(&loop_, plan_.process),
         workers_(&loop_, &spawner_, &core_, &driver_, &plan_, marker_, writer_),
-        // Posted: if the first agent cannot be started, the host may end before the loop runs.
-        closing_(&loop_, workers_.output(), writer_, [this] { loop_.Post([this] { loop_.Stop(); }); }),
+        closing_(&loop_, workers_.output(), writer_, [this] { RunLastCommand(); }),
+        last_command_(&loop_, &spawner_, plan_.last_command_limits),
         sweeper_(
             &loop_, &spawner_,
             [this](const std::string& left) { driver_.Feed(&HostCore::OnSwept, ToUtf8(left, kMaxErrorText)); },
             EndDescendants, [this](const ProcessInfo& child) { return workers_.IsAncestorOf(child); }),
         agent_(MakeAgentLink()),
-        preflight_(&spawner_, writer_, plan_.preflight),
+        check_(&spawner_, writer_),
         gpus_(&loop_, &spawner_, Marked(plan_.inherited),
               [this](const GpuUsers& users) { driver_.Feed(&HostCore::OnGpuUsers, users); }),
         port_keeper_(plan_.worker_ports) {}
@@ -92,6 +110,7 @@ class HostProcess {
     if (plan_.ends_orphans) EndPredecessorsOrphans();
     if (plan_.before_start) plan_.before_start();
     RETURN_IF_ERROR(workers_.Start());
+    health_.Open(std::move(health_listener_));
     driver_.Feed(&HostCore::Begin);
     driver_.Feed(&HostCore::OnWallClock, absl::Now());
     if (door_ != nullptr) {
@@ -211,24 +230,25 @@ class HostProcess {
     return environment;
   }
 
-  void Apply(const StartPreflight&) {
+  void Apply(const StartCheck& effect) {
+    const bool setup = effect.check == Check::kSetup;
     WorkerEnvironmentOptions environment = plan_.environment;
     environment.marker = FormatMarker(marker_);
-    const auto ended = [this](const Ending& ending) { driver_.Feed(&HostCore::OnPreflightEnded, ending); };
-    const absl::Status started =
-        preflight_.Start(PreflightEnvironment(environment, about_.place, plan_.inherited), ended);
+    const auto ended = [this](const Ending& ending) { driver_.Feed(&HostCore::OnCheckEnded, ending); };
+    const absl::Status started = check_.Start(setup ? "setup" : "preflight", setup ? plan_.setup : plan_.preflight,
+                                              NodeEnvironment(environment, about_.place, plan_.inherited), ended);
     if (!started.ok()) ended(Ending{.number = kExitFault, .error_text = std::string(AsStd(started.message()))});
   }
 
-  void Apply(const GatherPreflightOutput&) { AwaitPreflightOutput(EventLoop::Now() + kLastOutputLimit); }
+  void Apply(const GatherCheckOutput&) { AwaitCheckOutput(EventLoop::Now() + kLastOutputLimit); }
 
   // The writer's thread may not have read its last line yet.
-  void AwaitPreflightOutput(BootTime until) {
-    if (!preflight_.complete() && EventLoop::Now() < until) {
-      loop_.After(kLastOutputPoll, [this, until] { AwaitPreflightOutput(until); });
+  void AwaitCheckOutput(BootTime until) {
+    if (!check_.complete() && EventLoop::Now() < until) {
+      loop_.After(kLastOutputPoll, [this, until] { AwaitCheckOutput(until); });
       return;
     }
-    driver_.Feed(&HostCore::OnPreflightOutput, preflight_.LastLine());
+    driver_.Feed(&HostCore::OnCheckOutput, check_.LastLine());
   }
 
   void Apply(const AskGpus&) { gpus_.Ask(); }
@@ -261,27 +281,84 @@ class HostProcess {
 
   void Apply(const Finish& effect) {
     end_ = {effect.exit_code, effect.signal};
-    JobEnd end = about_;
-    end.exit_code = effect.exit_code;
-    end.origin = effect.origin;
-    end.reason = effect.reason;
-    end.verdict = effect.verdict;
-    end.last = effect.last;
-    end.ended = absl::Now();
-    closing_.Begin(plan_.report, end, effect.asked_to_leave);
+    last_command_kind_ = effect.last_command;
+    job_end_ = about_;
+    job_end_.exit_code = effect.exit_code;
+    job_end_.origin = effect.origin;
+    job_end_.reason = effect.reason;
+    job_end_.verdict = effect.verdict;
+    job_end_.last = effect.last;
+    job_end_.ended = absl::Now();
+    closing_.Begin(plan_.report, job_end_, effect.asked_to_leave);
   }
 
-  void Apply(const HurryFinish&) { closing_.Hurry(); }
+  void Apply(const HurryFinish&) {
+    closing_.Hurry();
+    last_command_.AskToEnd();
+  }
+
+  // ---- after the job: the reports are written, and all output is shown
+
+  void RunLastCommand() {
+    if (door_ != nullptr) door_->Shut();  // the sidecar finds the result beside the socket, and need not wait
+    const bool success = last_command_kind_ == LastCommand::kOnSuccess;
+    const std::string& command = success ? plan_.on_success : plan_.on_failure;
+    if (last_command_kind_ == LastCommand::kNone || command.empty()) return Stop();
+    Log(Severity::kInfo, kPart, std::string("running ") + NameOfLastCommand());
+    WorkerEnvironmentOptions options = plan_.environment;
+    options.marker = FormatMarker(marker_);
+    EnvironmentMap environment = NodeEnvironment(options, about_.place, plan_.inherited);
+    environment["MUSTER_EXIT_CODE"] = std::to_string(job_end_.exit_code);
+    environment["MUSTER_REASON"] = job_end_.reason;
+    if (!plan_.report.report_file.empty()) {
+      environment["MUSTER_REPORT"] = ReportPath(plan_.report.report_file, job_end_);
+    }
+    last_command_.Start(command, environment, [this](const Ending& ending) { OnLastCommandEnded(ending); });
+  }
+
+  const char* NameOfLastCommand() const {
+    return last_command_kind_ == LastCommand::kOnSuccess ? "--on-success" : "--on-failure";
+  }
+
+  void OnLastCommandEnded(const Ending& ending) {
+    if (ending.ok()) {
+      Log(Severity::kInfo, kPart, std::string(NameOfLastCommand()) + " succeeded");
+      return Stop();
+    }
+    const std::string what = std::string(NameOfLastCommand()) + " failed: " + DescribeEnding(ending);
+    if (last_command_kind_ == LastCommand::kOnFailure) {
+      Log(Severity::kWarning, kPart, what);
+      return Stop();
+    }
+    end_ = {ending.ExitCode(), 0};
+    job_end_.exit_code = end_.exit_code;
+    job_end_.origin = "muster";
+    job_end_.reason = what;
+    WriteReports(plan_.report, job_end_);
+    Log(Severity::kError, kPart, "exit code " + std::to_string(end_.exit_code) + " (muster): " + what,
+        {.event = events::kJobEnded});
+    Stop();
+  }
+
+  // Posted: if the first agent cannot be started, the host may end before the loop runs.
+  void Stop() {
+    writer_->FlushLast(kFlushLimit);
+    loop_.Post([this] { loop_.Stop(); });
+  }
 
   const std::set<int> leave_signals_;
+  OwnedFd health_listener_;            // moved into the door
   std::optional<AgentSocket> socket_;  // moved into the link
   const LaunchPlan plan_;
   Writer* const writer_;
   const Marker marker_;
   const JobEnd about_;  // the fields of the report that are known from the start
   HostEnd end_;
+  JobEnd job_end_;
+  LastCommand last_command_kind_ = LastCommand::kNone;
   EventLoop loop_;
   SignalWatch signals_{&loop_};
+  HealthDoor health_{&loop_, [this] { return HealthOf(core_); }};
   HostCore core_;
   HostDriver driver_{&core_,
                      {.clock = &EventLoop::Now,
@@ -290,10 +367,11 @@ class HostProcess {
   Spawner spawner_;
   WorkerGroup workers_;
   Closing closing_;
+  LastCommandRun last_command_;
   Sweeper sweeper_;
   AgentDoor* door_ = nullptr;  // agent_, in a host that starts no agent
   std::unique_ptr<AgentLink> agent_;
-  Preflight preflight_;
+  CheckCommand check_;
   GpuWatch gpus_;
   std::optional<MemoryWatch> memory_;  // in a container of its own
   PortKeeper port_keeper_;

@@ -11,6 +11,7 @@
 #include "agent/host/agent_socket.h"
 #include "agent/host/core/output_plan.h"
 #include "agent/host/core/worker_environment.h"
+#include "agent/host/last_command.h"
 #include "agent/host/port_keeper.h"
 #include "base/proc/process_setup.h"
 
@@ -41,9 +42,14 @@ struct LaunchPlan {
   std::vector<std::set<int>> cpus;  // CPUs that each worker is bound to, by local rank; empty: no binding
   OutputPlan output;
   ReportPlan report;
-  std::string preflight;               // shell command; empty: none
+  std::string setup;       // shell command; empty: none
+  std::string preflight;   // the same
+  std::string on_success;  // the same
+  std::string on_failure;  // the same
+  LastCommandLimits last_command_limits;
   std::string progress_file;           // empty: none is watched
   std::function<void()> before_start;  // called before the first process is started; may be empty
+  OwnedFd health;                      // from ListenForHealth()
   std::optional<AgentSocket> socket;   // where the agent comes from a sidecar; nullopt: the host starts it
   bool ends_orphans = false;           // the run has a name, so orphans of an earlier host can be recognized
 };

@@ -89,11 +89,12 @@ void WorkerGroup::Spawn(const v1::Round& round) {
 }
 
 void WorkerGroup::KeepErrorFiles(absl::Duration limit) {
-  if (!NeedsErrorFiles()) return;
+  if (!NeedsPrivateFiles()) return;
   const absl::Status kept = error_files_.BeginRound(slots_, limit);
   if (kept.ok()) return;
   Log(Severity::kWarning, kPart,
-      "the workers run without an error file (TORCHELASTIC_ERROR_FILE): " + std::string(AsStd(kept.message())));
+      "the workers run without an error file (TORCHELASTIC_ERROR_FILE) and a done file (MUSTER_DONE_FILE): " +
+          std::string(AsStd(kept.message())));
 }
 
 // Checked here, because with several nodes the number of ranks is known only once there is a round.
@@ -110,9 +111,9 @@ absl::Duration WorkerGroup::CapByLease(absl::Duration most, int part) const {
   return core_->leased() ? std::min(most, core_->lease() / part) : most;
 }
 
-// Whether private error files are needed: the workers have no log folder and the user named no error file.
-bool WorkerGroup::NeedsErrorFiles() const {
-  return output_.AttemptFolder(0).empty() && plan_->environment.error_file.empty() && !output_.forbids_files();
+// Whether the workers' error files and done files are private ones: there is no log folder for them.
+bool WorkerGroup::NeedsPrivateFiles() const {
+  return output_.AttemptFolder(0).empty() && !output_.forbids_files();
 }
 
 absl::StatusOr<pid_t> WorkerGroup::SpawnWorker(const v1::Round& round, int local_rank) {
@@ -127,8 +128,10 @@ absl::StatusOr<pid_t> WorkerGroup::SpawnWorker(const v1::Round& round, int local
   const std::string folder = output_.AttemptFolder(local_rank);
   if (!folder.empty()) {
     environment.error_file = folder + "/error.json";
-  } else if (NeedsErrorFiles()) {
+    environment.done_file = folder + "/done";
+  } else if (NeedsPrivateFiles()) {
     environment.error_file = error_files_.PathOf(local_rank);
+    environment.done_file = error_files_.DonePathOf(local_rank);
   }
   command.environment = WorkerEnvironment(round, local_rank, environment, plan_->inherited);
   if (output_.forbids_files()) command.environment["TORCHELASTIC_ERROR_FILE"] = "";  // as in torchrun
@@ -139,6 +142,7 @@ absl::StatusOr<pid_t> WorkerGroup::SpawnWorker(const v1::Round& round, int local
   auto pid = spawner_->SpawnWorker(command, EventsOf(local_rank));
   output_.Spawned(local_rank, pid.ok());
   failure_details_.Expect(local_rank, {.error_file = environment.error_file,
+                                       .done_file = environment.done_file,
                                        .kept = !folder.empty(),
                                        .stderr_file = output_.ErrorOutput(local_rank),
                                        .tail = output_.ErrorTail(local_rank)});

@@ -61,7 +61,7 @@ class WorkerGroup {
   void WarnOfMissingReader(const v1::Round& round) const;
   void KeepErrorFiles(absl::Duration limit);
   absl::Duration CapByLease(absl::Duration most, int part) const;
-  bool NeedsErrorFiles() const;
+  bool NeedsPrivateFiles() const;
   absl::StatusOr<pid_t> SpawnWorker(const v1::Round& round, int local_rank);
 
   // What happens to workers.

@@ -1,6 +1,7 @@
 #include "base/proc/process_setup.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -51,6 +52,11 @@ Inherited PrepareProcess() {
   raised.rlim_cur = raised.rlim_max;
   setrlimit(RLIMIT_NOFILE, &raised);  // if refused, the old limit stays
   return inherited;
+}
+
+void EndWithParent(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) raise(SIGKILL);
 }
 
 void EndBySignal(int signal) {

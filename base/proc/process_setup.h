@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/types.h>
 
 #include "absl/status/status.h"
 
@@ -22,6 +23,10 @@ sigset_t AllButFaults();
 // raised by faults of the program itself, ignores SIGPIPE, resets SIGCHLD, and raises the limit of descriptors to
 // the hard limit.
 Inherited PrepareProcess();
+
+// From now on the kernel kills this process (SIGKILL) when the thread that started it ends; at once if `parent` is
+// not its parent any more.
+void EndWithParent(pid_t parent);
 
 // Ends this process by the default action of `signal`, so that its parent sees the signal: a shell ends its loop
 // when a program ends by SIGINT, but continues when it exits with 130. From any thread; runs no destructors.

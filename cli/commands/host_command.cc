@@ -4,13 +4,17 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "agent/host/agent_socket.h"
 #include "agent/host/init.h"
+#include "agent/machine/machine_probe.h"
 #include "base/console/log.h"
 #include "base/exit_codes.h"
+#include "base/io/health.h"
 #include "base/sidecar.h"
 #include "base/status_macros.h"
 #include "cli/commands/commands.h"
@@ -19,6 +23,7 @@
 #include "cli/commands/sidecar_form.h"
 #include "cli/options/exit_codes.h"
 #include "cli/plan/machine.h"
+#include "cli/plan/token.h"
 
 namespace muster::cli {
 namespace {
@@ -31,8 +36,7 @@ constexpr absl::Duration kSidecarWait = absl::Minutes(10);  // for the first sid
 absl::StatusOr<ReadyNode> PlanFor(const v1::AgentHello& hello, const CommandLine& own,
                                   const Invocation& invocation, StartupSignals* startup_signals) {
   const Environment environment = ReadEnvironment();
-  absl::StatusOr<CommandLine> line =
-      ParseCommandLine(RunOptions(), {hello.arguments().begin(), hello.arguments().end()}, "muster run");
+  absl::StatusOr<CommandLine> line = OptionsFrom(hello);
   if (!line.ok()) return line.status();
   line->given["no-python"] = kSwitchGiven;
   line->script = own.script;
@@ -40,6 +44,19 @@ absl::StatusOr<ReadyNode> PlanFor(const v1::AgentHello& hello, const CommandLine
   return MakeReady(
       {.line = *line, .environment = PlanningEnvironment(environment, hello), .workers_inherit = environment},
       invocation, startup_signals);
+}
+
+// Says where an option of `muster run` belongs.
+absl::Status WithPlaceOfOption(const absl::Status& wrong, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    const bool is_option = word.starts_with("--") && word != "--";
+    if (!is_option || !absl::StrContains(wrong.message(), word)) continue;
+    const std::string name = word.substr(2, word.find('=') - 2);
+    if (FindOption(RunOptions(), name) == nullptr || FindOption(HostCommandOptions(), name) != nullptr) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", name, ": give it to muster run --host-socket, in the sidecar, which has all options"));
+  }
+  return wrong;
 }
 
 // Ends the sidecar, too.
@@ -69,15 +86,32 @@ std::variant<ReadyNode, int> ReadyFor(const host::Visitor& sidecar, const Comman
   return *std::move(node);
 }
 
+// The token that each sidecar must have; empty: none is demanded.
+absl::StatusOr<std::string> OwnToken(const CommandLine& own, const Environment& environment) {
+  Given<std::string> file;
+  const auto given = own.given.find(kTokenFileOption);
+  const auto variable = environment.find(kTokenFileVariable);
+  if (given != own.given.end()) {
+    file = {given->second, Origin::kFlag, "--token-file", given->second};
+  } else if (variable != environment.end()) {
+    file = {variable->second, Origin::kMusterVariable, kTokenFileVariable, variable->second};
+  }
+  return TokenOf(file, environment, machine::SystemProbe().read);
+}
+
 int Serve(const std::string& path, const CommandLine& own, const Invocation& invocation) {
   const Inherited inherited = PrepareProcess();
   StartupSignals startup_signals(inherited);
+  const absl::StatusOr<std::string> token = OwnToken(own, ReadEnvironment());
+  if (!token.ok()) return Complain(token.status());
   absl::StatusOr<OwnedFd> listener = host::ListenForAgent(path);
   if (!listener.ok()) return Complain(listener.status());
   absl::Cleanup remove_socket = [&path] { unlink(path.c_str()); };
   Log(Severity::kInfo, kPart,
       absl::StrCat("waiting for the sidecar at ", path, ", for at most ", absl::FormatDuration(kSidecarWait)));
-  absl::StatusOr<host::Visitor> sidecar = host::AwaitFirstAgent(listener->get(), kSidecarWait);
+  OwnedFd health = ListenForHealth();
+  absl::StatusOr<host::Visitor> sidecar =
+      host::AwaitFirstAgent(listener->get(), health.get(), *token, kSidecarWait);
   if (!sidecar.ok()) {
     Complain(sidecar.status());
     return kExitUnavailable;
@@ -87,6 +121,7 @@ int Serve(const std::string& path, const CommandLine& own, const Invocation& inv
   ReadyNode node = std::get<ReadyNode>(std::move(ready));
   Launch& launch = node.launch;
   launch.host.config.set_split(true);
+  launch.plan.health = std::move(health);
   launch.plan.report.result_file = ResultPath(path);
   launch.plan.report.host_id = launch.host.host_id;
   v1::HostHello welcome;
@@ -94,6 +129,7 @@ int Serve(const std::string& path, const CommandLine& own, const Invocation& inv
   welcome.set_retryable_exit_code(launch.host.retryable_exit_code);
   launch.plan.socket = host::AgentSocket{.path = path,
                                          .listener = *std::move(listener),
+                                         .token = *token,
                                          .first = std::move(sidecar->connection),
                                          .accepted = std::move(sidecar->hello),
                                          .welcome = std::move(welcome)};
@@ -106,7 +142,11 @@ int Serve(const std::string& path, const CommandLine& own, const Invocation& inv
 const std::vector<OptionSpec>& HostCommandOptions() {
   static const auto* const table = new std::vector<OptionSpec>{
       {kSocket, "PATH", Group::kOther, kOwn,
-       "Unix socket to listen on, in a folder that the sidecar shares. Default: MUSTER_HOST_SOCKET."}};
+       "Unix socket to listen on, in a folder that the sidecar shares. Default: MUSTER_HOST_SOCKET."},
+      {kTokenFileOption, "FILE", Group::kOther, kOwn,
+       "File that holds the job's token: only a sidecar with the same token is served. Default: "
+       "MUSTER_TOKEN_FILE, "
+       "else the variable MUSTER_TOKEN, else none."}};
   return *table;
 }
 
@@ -128,7 +168,7 @@ may be restarted at any time: the workers go on.
 int HostCommand(const Invocation& invocation) {
   if (getpid() == 1) return host::RunInit(invocation.argv);
   const auto line = ParseCommandLine(HostCommandOptions(), invocation.arguments, "muster host");
-  if (!line.ok()) return Complain(line.status());
+  if (!line.ok()) return Complain(WithPlaceOfOption(line.status(), invocation.arguments));
   if (line->help) return Print(HostHelp());
   const Environment environment = ReadEnvironment();
   const auto given = line->given.find(kSocket);

@@ -13,6 +13,7 @@
 #include "agent/machine/machine_probe.h"
 #include "agent/machine/node_facts.h"
 #include "agent/notice/notice_watch.h"
+#include "base/io/health.h"
 #include "base/status_macros.h"
 #include "cli/options/exit_codes.h"
 #include "cli/options/known_launchers.h"
@@ -167,6 +168,7 @@ int BecomeHost(ReadyNode node, const Inherited& inherited, StartupSignals* start
   Launch& launch = node.launch;
   if (const absl::Status room = CheckRoom(node); !room.ok()) return Complain(room);
   launch.plan.process = inherited;
+  if (!launch.plan.health.valid()) launch.plan.health = ListenForHealth();
   launch.plan.before_start = [startup_signals] { startup_signals->Stop(); };
   const absl::StatusOr<host::HostEnd> end = RunWithLog(plan, std::move(launch), node.level);
   if (!end.ok()) return Complain(absl::ResourceExhaustedError(end.status().message()));

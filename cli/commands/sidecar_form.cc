@@ -1,9 +1,12 @@
 #include "cli/commands/sidecar_form.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "agent/discovery/sources.h"
+#include "agent/machine/machine_probe.h"
 #include "agent/sidecar.h"
 #include "base/console/log.h"
 #include "base/io/unix_socket.h"
@@ -49,9 +52,17 @@ absl::Status CheckSidecar(const absl::StatusOr<CommandLine>& line, const Environ
     return absl::InvalidArgumentError(absl::StrCat(
         line->script, ": with --host-socket the program is given to muster host, in the training container"));
   }
-  RETURN_IF_ERROR(TokenOf(environment).status());
   RETURN_IF_ERROR(LogLevel(environment).status());
   return ReadSettings(*line, environment).status();
+}
+
+// The agents of this sidecar find the token in their environment. Options were checked.
+absl::Status TakeToken(const Settings& settings, const Environment& environment, v1::AgentHello* hello) {
+  ASSIGN_OR_RETURN(const std::string token,
+                   TokenOf(settings.membership.token_file, environment, machine::SystemProbe().read));
+  hello->set_token(token);
+  if (!token.empty()) setenv(kTokenVariable, token.c_str(), 1);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -81,10 +92,17 @@ v1::AgentHello HelloOf(const std::vector<std::string>& arguments, const Environm
   hello.set_sidecar_id(sidecar_id);
   for (const std::string& argument : arguments) hello.add_arguments(argument);
   for (const auto& [name, value] : environment) {
-    if (name == kTokenVariable || name == kHostSocketVariable) continue;
+    if (name == kTokenVariable || name == kTokenFileVariable || name == kHostSocketVariable) continue;
     if (DescribesTheJob(name)) (*hello.mutable_variables())[name] = value;
   }
   return hello;
+}
+
+absl::StatusOr<CommandLine> OptionsFrom(const v1::AgentHello& hello) {
+  absl::StatusOr<CommandLine> line =
+      ParseCommandLine(RunOptions(), {hello.arguments().begin(), hello.arguments().end()}, "muster run");
+  if (line.ok()) line->given.erase(kTokenFileOption);
+  return line;
 }
 
 Environment PlanningEnvironment(const Environment& own, const v1::AgentHello& hello) {
@@ -103,7 +121,8 @@ int RunAsSidecar(const absl::StatusOr<CommandLine>& line, const Environment& env
       .socket = socket,
       .hello = HelloOf(invocation.arguments, environment, Version(), RandomHex(kSidecarIdBytes)),
       .first_wait = kFirstWait};
-  const absl::Status problem = CheckSidecar(line, environment);
+  absl::Status problem = CheckSidecar(line, environment);
+  if (problem.ok()) problem = TakeToken(*ReadSettings(*line, environment), environment, &options.hello);
   LogOptions log;
   if (problem.ok()) {
     const Settings settings = *ReadSettings(*line, environment);
@@ -112,6 +131,8 @@ int RunAsSidecar(const absl::StatusOr<CommandLine>& line, const Environment& env
     log.json = settings.output.log_json && settings.output.log_json->value;
   } else {
     Complain(problem);
+    std::fprintf(stderr, "muster: telling the host at %s, for at most %s\n", socket.c_str(),
+                 absl::FormatDuration(kProblemWait).c_str());
     options.hello.set_problem(std::string(AsStd(problem.message())));
     options.hello.set_exit_code(ExitCodeOf(problem));
     options.first_wait = kProblemWait;

@@ -19,10 +19,13 @@ inline constexpr char kHostSocketVariable[] = "MUSTER_HOST_SOCKET";
 std::string HostSocketOf(const absl::StatusOr<CommandLine>& line, const std::vector<std::string>& arguments,
                          const Environment& environment);
 
-// What the sidecar tells the host: its options, and those of its variables that describe the job. Not the token,
-// which the host does not need. Pure.
+// What the sidecar tells the host: its options, and those of its variables that describe the job. Not how it gets
+// the token. Pure.
 v1::AgentHello HelloOf(const std::vector<std::string>& arguments, const Environment& environment,
                        const std::string& version, const std::string& sidecar_id);
+
+// The sidecar's options as the host takes them: without those that concern the sidecar alone. Pure.
+absl::StatusOr<CommandLine> OptionsFrom(const v1::AgentHello& hello);
 
 // The environment from which the host plans: its own without MUSTER_*, which count only in the sidecar, and with
 // the sidecar's variables, which override its own: an operator may describe the job to either container. Pure.

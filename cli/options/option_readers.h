@@ -19,7 +19,8 @@ namespace muster::cli {
 template <typename Record>
 Record& RecordOf(Settings* settings) {
   return std::get<Record&>(std::tie(settings->membership, settings->workers, settings->restarts, settings->times,
-                                    settings->leaving, settings->program, settings->output, settings->torchrun));
+                                    settings->leaving, settings->program, settings->hooks, settings->output,
+                                    settings->torchrun));
 }
 
 // A parser, and what it accepts, as a sentence for the help text.

@@ -97,6 +97,9 @@ const std::vector<OptionSpec>& RunOptions() {
        "contradict each other, muster refuses to start unless this option chooses one. Default: the first that "
        "applies.",
        Into(&MembershipSettings::source, ParseSource)},
+      {"token-file", "FILE", kMembership, kJob,
+       "File that holds the token, the job's shared secret; in place of the variable MUSTER_TOKEN. Default: none.",
+       Into(&MembershipSettings::token_file, Text)},
       {"local-addr", "ADDRESS", kMembership, kPet | kMayBeEmpty,
        "Address under which other nodes reach the workers of this one. Default: that of the connection to "
        "the primary.",
@@ -242,6 +245,27 @@ const std::vector<OptionSpec>& RunOptions() {
        "Pass --local-rank=N, or --NAME=N, to each worker before the script's arguments, as "
        "torch.distributed.launch and deepspeed do.",
        Into(&ProgramSettings::pass_local_rank, ParseOptionName)},
+      {"node-setup", "CMD", kProgram, kOwn,
+       "Shell command that each node runs once, before its first round and before --preflight, for example to "
+       "fetch "
+       "a model. If it fails, the node takes part in no round and tries again after 10 s, 20 s, ... 5 min. "
+       "Default: none.",
+       Into(&HookSettings::node_setup, Text)},
+      {"on-success", "CMD", kProgram, kOwn,
+       "Shell command that one node runs once every worker of every node has exited with 0, for example to upload "
+       "a model: the node of rank 0, which is the primary unless it has left. If it fails, that node exits with "
+       "its "
+       "code. Default: none.",
+       Into(&HookSettings::on_success, Text)},
+      {"on-failure", "CMD", kProgram, kOwn,
+       "Shell command that the same node runs once the job has failed, unless somebody asked it to end. "
+       "MUSTER_EXIT_CODE, MUSTER_REASON and MUSTER_REPORT (the file of --report) say how. It changes no exit "
+       "code. "
+       "Default: none.",
+       Into(&HookSettings::on_failure, Text)},
+      {"hook-timeout", "TIME", kProgram, kOwn,
+       "Time limit for --node-setup, --on-success and --on-failure, each; exceeding it counts as a failure.",
+       Into(&HookSettings::hook_timeout, Time(kHookTimeouts), "30m")},
       {"signals-to-handle", "NAMES", kProgram, kPet,
        "Signals that ask the node to leave, separated by commas. Default: SIGTERM,SIGINT,SIGHUP,SIGQUIT; these "
        "four do "

@@ -57,6 +57,7 @@ struct MembershipSettings {
   Given<std::string> include;
   Given<std::string> exclude;
   Given<std::string> source;  // source of the membership
+  Given<std::string> token_file;
   Given<std::string> local_addr;
   std::optional<bool> is_host;  // from --rdzv-conf: whether this node is the primary
   bool nested = false;          // muster runs inside a worker of another launcher
@@ -106,6 +107,14 @@ struct LeavingSettings {
   Given<absl::Time> deadline;
 };
 
+// Commands that a node runs beside its workers.
+struct HookSettings {
+  Given<std::string> node_setup;
+  Given<std::string> on_success;
+  Given<std::string> on_failure;
+  Given<absl::Duration> hook_timeout;
+};
+
 // The program that each worker executes.
 struct ProgramSettings {
   Given<bool> module;
@@ -145,6 +154,7 @@ struct Settings {
   TimeSettings times;
   LeavingSettings leaving;
   ProgramSettings program;
+  HookSettings hooks;
   OutputSettings output;
   TorchrunSettings torchrun;
   v1::NodeConfig config;                  // options that only the agent or the coordinator reads

@@ -157,6 +157,9 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.plan.output = run.output;
   launch.plan.report = run.report;
   launch.plan.progress_file = ValueOr<std::string>(run.settings.restarts.progress_file, "");
+  launch.plan.on_success = ValueOr<std::string>(run.settings.hooks.on_success, "");
+  launch.plan.on_failure = ValueOr<std::string>(run.settings.hooks.on_failure, "");
+  launch.plan.last_command_limits = {run.hook_timeout, run.termination_grace};
   launch.plan.inherited = environment;
   // Does not overwrite: an empty value counts as set.
   launch.plan.inherited.insert(run.view.for_workers.begin(), run.view.for_workers.end());
@@ -194,6 +197,8 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   const std::string path = launch.check.path.empty() ? run.script : launch.check.path;
   launch.plan.file = path;
   if (launch.check.exit_code == 0) {  // otherwise there will be no round
+    launch.plan.setup = ValueOr<std::string>(run.settings.hooks.node_setup, "");
+    if (!launch.plan.setup.empty()) launch.host.setup_timeout = run.hook_timeout;
     launch.plan.preflight = ValueOr<std::string>(run.settings.restarts.preflight, "");
     launch.host.preflight_timeout = run.preflight_timeout;
     launch.host.gpu_release_timeout = run.gpu_release_timeout;

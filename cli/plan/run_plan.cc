@@ -54,6 +54,7 @@ class Planner {
     RETURN_IF_ERROR(TakeSlots());
     TakeBudgets();
     TakeFitness();
+    TakeHooks();
     RETURN_IF_ERROR(TakeGrowth());
     RETURN_IF_ERROR(TakeLeaving());
     RETURN_IF_ERROR(TakeTimes());
@@ -113,7 +114,8 @@ class Planner {
     config_->set_version(machine_.version);
     config_->set_boot_id(machine_.boot_id);
     config_->set_pid_namespace(machine_.pid_namespace);
-    ASSIGN_OR_RETURN(*config_->mutable_token(), TokenOf(environment_));
+    ASSIGN_OR_RETURN(*config_->mutable_token(),
+                     TokenOf(settings_.membership.token_file, environment_, machine_.read_file));
     return absl::OkStatus();
   }
 
@@ -214,6 +216,15 @@ class Planner {
     LinesOf({"restart-delay", "max-node-losses", "max-membership-changes", "exclude-after", "exclude-for"});
     LineOf("progress-file", s.progress_file);
     config_->set_watches_progress(s.progress_file.has_value());
+  }
+
+  // Commands that a node runs beside its workers.
+  void TakeHooks() {
+    const HookSettings& s = settings_.hooks;
+    LineOf("node-setup", s.node_setup);
+    LineOf("on-success", s.on_success);
+    LineOf("on-failure", s.on_failure);
+    if (s.node_setup || s.on_success || s.on_failure) plan_->hook_timeout = Pick("hook-timeout", s.hook_timeout);
   }
 
   // Checks that a node must pass before it takes part in a round.

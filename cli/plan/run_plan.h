@@ -73,6 +73,7 @@ struct RunPlan {
   PortRange worker_port;
   host::OutputPlan output;
   host::ReportPlan report;
+  absl::Duration hook_timeout;
   absl::Duration preflight_timeout;
   absl::Duration gpu_release_timeout;    // zero: GPUs are not checked
   SignalChoice leave_signals;            // none: the defaults

@@ -1,22 +1,49 @@
 #include "cli/plan/token.h"
 
 #include <algorithm>
+#include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace muster::cli {
+namespace {
 
-absl::StatusOr<std::string> TokenOf(const Environment& environment) {
+// The token is sent as the value of a header; gRPC aborts on other bytes in one.
+absl::Status CheckToken(std::string_view token) {
+  if (!std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c <= '~'; })) {
+    return absl::FailedPreconditionError(
+        "expected printable ASCII without blanks (in a variable a trailing newline is one)");
+  }
+  if (token.size() > kMaxTokenBytes) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("expected at most ", kMaxTokenBytes, " bytes, not ", token.size()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> TokenIn(const Setting<std::string>& file, const TokenReader& read) {
+  const std::optional<std::string> text = read(file.value);
+  if (!text) return Fault(file, "the file cannot be read");
+  std::string token(AsStd(absl::StripTrailingAsciiWhitespace(*text)));
+  if (token.empty()) return Fault(file, "the file is empty");
+  // The value in the message is the file's name.
+  if (const absl::Status usable = CheckToken(token); !usable.ok()) {
+    return Fault(file, absl::StrCat("its content: ", usable.message()));
+  }
+  return token;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> TokenOf(const Given<std::string>& file, const Environment& environment,
+                                    const TokenReader& read) {
+  if (file) return TokenIn(*file, read);
   const auto token = environment.find(kTokenVariable);
   if (token == environment.end()) return std::string();
-  // The token is sent as the value of a header; gRPC aborts on other bytes in one.
-  if (!std::all_of(token->second.begin(), token->second.end(), [](char c) { return c > ' ' && c <= '~'; })) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        kTokenVariable, ": expected printable ASCII without blanks (a file's trailing newline is a blank)"));
-  }
-  if (token->second.size() > kMaxTokenBytes) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(kTokenVariable, ": expected at most ", kMaxTokenBytes, " bytes, not ", token->second.size()));
+  if (const absl::Status usable = CheckToken(token->second); !usable.ok()) {
+    return absl::FailedPreconditionError(absl::StrCat(kTokenVariable, ": ", usable.message()));
   }
   return token->second;
 }

@@ -65,7 +65,9 @@ Arriving WhoArrives(BootTime now, const Job& job) {
     if (job.IsReady(host) || host.status.has_cannot_start()) continue;
     (host.was_ready || job.WasMember(host) ? arriving.known : arriving.newcomers) += 1;
     arriving.owner |= host.seat >= 0;
-    arriving.owner_prepares |= job.WasMember(host) && host.IsAttached() && !host.status.preparing().empty();
+    if (!host.IsAttached() || host.status.preparing().empty()) continue;
+    arriving.preparing += 1;
+    arriving.owner_prepares |= job.WasMember(host);
   }
   return arriving;
 }
@@ -113,6 +115,10 @@ bool StartsNow(BootTime now, const Job& job, int ready, const Arriving& arriving
 }
 
 bool GatheringIsOverdue(BootTime now, const Job& job) { return now >= job.gathering.since + LimitOf(job); }
+
+bool PreparingMaySuffice(const Job& job, int ready, const Arriving& arriving) {
+  return arriving.preparing > 0 && RoundSize(job, ready + arriving.preparing) >= job.options.min_nodes;
+}
 
 std::string HowGatheringEnds(const Job& job, int ready, const Arriving& arriving) {
   const auto after = [](const std::string& end, absl::Duration limit, const char* option) {

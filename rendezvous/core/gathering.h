@@ -46,7 +46,8 @@ struct Arriving {
   int known = 0;                // have been ready before
   int newcomers = 0;            // have never been ready
   bool owner = false;           // one of them holds a seat
-  bool owner_prepares = false;  // a member of the last round is preparing (preflight, GPUs)
+  int preparing = 0;            // check whether they are fit (setup, preflight, GPUs), within limits of their own
+  bool owner_prepares = false;  // one of them is a member of the last round
   bool something_runs = false;  // workers of any round still run: they must end before the next one starts
 };
 Arriving WhoArrives(BootTime now, const Job& job);
@@ -54,6 +55,8 @@ Arriving WhoArrives(BootTime now, const Job& job);
 // Whether a round of `ready` nodes starts now rather than waiting for more.
 bool StartsNow(BootTime now, const Job& job, int ready, const Arriving& arriving);
 bool GatheringIsOverdue(BootTime now, const Job& job);
+// Whether nodes that still prepare could make the round: an overdue gathering waits for them.
+bool PreparingMaySuffice(const Job& job, int ready, const Arriving& arriving);
 // How it ends at the latest if no more nodes become ready: "gives up after 10m (--join-timeout)".
 std::string HowGatheringEnds(const Job& job, int ready, const Arriving& arriving);
 

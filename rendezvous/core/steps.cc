@@ -1,5 +1,7 @@
 // The coordinator's steps, one function for each state. After each event steps are taken until nothing changes.
 #include <algorithm>
+#include <limits>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +37,23 @@ bool EnoughAreHere(BootTime now, const Job& job) {
   const auto is_here = [](const auto& entry) { return entry.second.IsTrainer() && entry.second.IsAttached(); };
   const auto here = std::count_if(job.hosts.begin(), job.hosts.end(), is_here);
   return here >= job.options.max_nodes || now >= job.state_since + kLatecomers;
+}
+
+// The node that runs the job's last command (--on-success, --on-failure): rank 0 of the last round, which is the
+// primary unless that has left; else the primary; else the first by place. The verdict carries the choice, so a
+// coordinator that takes over does not make another.
+std::string WhoCloses(const Job& job) {
+  const auto suitability = [&job](const Host& host) {
+    const bool first = job.WasMember(host) && host.part.round.node_rank() == 0;
+    const int place = host.status.has_place() ? host.status.place() : std::numeric_limits<int>::max();
+    return std::make_tuple(!first, !host.status.at_primary(), place);
+  };
+  const Host* best = nullptr;
+  for (const auto& [id, host] : job.hosts) {
+    if (!host.IsTrainer() || !host.IsAttached() || host.IsLeaving() || !job.hosts.HoldsPlace(host)) continue;
+    if (best == nullptr || suitability(host) < suitability(*best)) best = &host;
+  }
+  return best == nullptr ? "" : best->status.host_id();
 }
 
 v1::Verdict VerdictOf(const Host& cannot_start) {
@@ -192,7 +211,7 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
     return false;
   }
   const bool starts = StartsNow(now, job_, count, arriving);
-  const bool waits = !starts && !GatheringIsOverdue(now, job_);
+  const bool waits = !starts && (!GatheringIsOverdue(now, job_) || PreparingMaySuffice(job_, count, arriving));
   job_.why = HowManyAreReady(job_, count, waits ? HowGatheringEnds(job_, count, arriving) : "");
   if (starts) {
     MakeRound(now, AssignSeats(std::move(ready), RoundSize(job_, count)), out);
@@ -322,7 +341,10 @@ void Coordinator::ConcludeWith(BootTime now, int exit_code, const std::string& r
 }
 
 void Coordinator::Conclude(BootTime now, v1::Verdict verdict, Effects* out) {
-  if (verdict.digest() == 0) verdict.set_digest(DigestOf(verdict));
+  if (verdict.digest() == 0) {  // it is this coordinator's own
+    verdict.set_closing_host(WhoCloses(job_));
+    verdict.set_digest(DigestOf(verdict));
+  }
   job_.verdict = std::move(verdict);
   Enter(State::kVerdict, now, absl::StrCat("verdict ", job_.verdict->exit_code(), ": ", job_.verdict->reason()),
         out);

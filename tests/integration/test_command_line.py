@@ -48,6 +48,11 @@ WRONG = {
     "max-membership-changes": COUNT,
     "exclude-after": COUNT,
     "exclude-for": TIME,
+    "node-setup": NONE,
+    "on-success": NONE,
+    "on-failure": NONE,
+    "hook-timeout": (*TIME, "0", "99ms"),
+    "token-file": NONE,
     "preflight": NONE,
     "preflight-timeout": (*TIME, "0", "99ms"),
     "gpu-release-timeout": TIME,
@@ -108,7 +113,8 @@ OURS_ALONE = {"coordinator", "host-socket", "restart-window", "restart-delay", "
               "last-call-timeout", "rejoin-timeout",
               "coordinator-timeout", "lease", "heartbeat-interval", "reconnect-grace", "termination-grace",
               "retryable-exit-code", "log-format", "log-streams",
-              "preemption-notice", "stop-before", "deadline", "python",
+              "preemption-notice", "stop-before", "deadline", "python", "node-setup", "on-success", "on-failure",
+              "hook-timeout", "token-file",
               "hyperparameters-as-args", "pass-local-rank", "log-max-size", "report"}
 
 WRONG_FOR_DEEPSPEED = {

@@ -178,8 +178,8 @@ class Sidecar(ClusterTest):
         kill(pod.sidecar.main())
         pod.sidecar.exit_code()
         self.assertEqual(77, pod.start_sidecar(options=("--max-restarts", "9")).exit_code())
-        self.assertRegex(pod.sidecar.err(), r"refused by the host at .*: its configuration is not that .* and is "
-                                            r".*--max-restarts 9; restart the training container, too")
+        self.assertRegex(pod.sidecar.err(), r"refused by the host at .*: its configuration is not that .*: the command "
+                                            r"line had nothing and has --max-restarts 9; restart the training container")
         pod.start_sidecar()
         self.check_undisturbed(job, starts)
 
@@ -190,6 +190,18 @@ class Sidecar(ClusterTest):
         pod.start_sidecar()
         self.assertEqual(77, first.exit_code())
         self.assertTrue(first.said("another sidecar has come to this host since"))
+        self.check_undisturbed(job, starts)
+
+    def test_an_agent_does_not_outlive_its_sidecar_outside_of_a_container(self):
+        job = self.pods(1)
+        pod = job.pods[0]
+        pod.start_training()
+        pod.start_sidecar(container=())
+        starts = job.wait_for_round(0)
+        agent = pod.agent()
+        kill(pod.sidecar.process.pid)
+        wait_until("the agent's end", lambda: not is_alive(agent))
+        pod.start_sidecar()
         self.check_undisturbed(job, starts)
 
     # The training container's losses.
@@ -331,12 +343,32 @@ class Sidecar(ClusterTest):
         pod.start_sidecar(container=(*CONTAINER, "setpriv", "--reuid", "4243", "--regid", "4242", "--clear-groups"))
         self.check_undisturbed(job, job.wait_for_round(0))
 
+    def test_a_host_with_a_token_serves_only_a_sidecar_that_has_it(self):
+        job = self.pods(1)
+        pod = job.pods[0]
+        token = job.folder / "token"
+        token.write_text("secret\n")
+        pod.start_training(options=("--token-file", str(token)))
+        stranger = pod.start_sidecar()
+        self.assertEqual(77, stranger.exit_code())
+        self.assertTrue(stranger.said("it does not have the token of this host"))
+        pod.start_sidecar(options=("--token-file", str(token)))
+        self.check_undisturbed(job, job.wait_for_round(0))
+        self.assertNotIn("secret", pod.training.err() + pod.sidecar.err())
+
+    def test_options_of_the_node_belong_to_the_sidecar(self):
+        job = self.pods(1)
+        training = job.pods[0].start_training(options=("--nproc-per-node", "2"))
+        self.assertEqual(64, training.exit_code())
+        self.assertTrue(training.said("--nproc-per-node: give it to muster run --host-socket, in the sidecar"))
+
     def test_a_second_host_does_not_take_the_socket(self):
         job, starts = self.running(1)
         pod = job.pods[0]
         first = pod.training
         self.assertEqual(65, pod.start_training().exit_code())
         self.assertTrue(pod.training.said("another muster host listens there"))
+        self.assertFalse(first.said("a sidecar was refused"), "it only looked whether somebody listens")
         pod.training = first
         self.check_undisturbed(job, starts)
 

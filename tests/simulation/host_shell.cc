@@ -74,15 +74,15 @@ void HostShell::CarryOut(HostProcess* host, const host::Effect& effect) {
   } else if (std::holds_alternative<host::GatherRoundOutput>(effect)) {
     execution_->DeliverAfter(LastOutputDelay(), host,
                              [host] { host->Feed(&host::HostCore::OnRoundOutput, "bye"); });
-  } else if (std::holds_alternative<host::GatherPreflightOutput>(effect)) {
+  } else if (std::holds_alternative<host::GatherCheckOutput>(effect)) {
     execution_->DeliverAfter(LastOutputDelay(), host,
-                             [host] { host->Feed(&host::HostCore::OnPreflightOutput, "bye"); });
+                             [host] { host->Feed(&host::HostCore::OnCheckOutput, "bye"); });
   } else if (const auto* e = std::get_if<host::SetKernelTimer>(&effect)) {
     SetKernelTimer(host, e->at);
   } else if (std::holds_alternative<host::RenewOffer>(effect)) {
     RenewOffer(host);
-  } else if (std::holds_alternative<host::StartPreflight>(effect)) {
-    StartPreflight(host);
+  } else if (const auto* e = std::get_if<host::StartCheck>(&effect)) {
+    StartCheck(host, e->check);
   } else if (std::holds_alternative<host::AskGpus>(effect)) {
     AskGpus(host);
   } else if (const auto* e = std::get_if<host::Finish>(&effect)) {
@@ -202,16 +202,18 @@ void HostShell::Signal(HostProcess* host, int signal) {
 
 // ---- between rounds
 
-void HostShell::StartPreflight(HostProcess* host) {
-  MUSTER_CHECK(!host->shell.preflight_runs, "two preflights of one host");
+void HostShell::StartCheck(HostProcess* host, host::Check check) {
+  MUSTER_CHECK(!host->shell.preflight_runs, "two checks of one host");
+  MUSTER_CHECK(check != host::Check::kSetup || !host->shell.is_set_up, "a second setup after one that succeeded");
   host->shell.preflight_runs = true;
   const uint64_t number = ++host->shell.preflights;
   const bool hangs = !env_->healed() && env_->prng().Chance(scenario_.fitness.preflight_hangs_percent);
   const bool fails = !env_->healed() && env_->prng().Chance(scenario_.fitness.preflight_fails_percent);
-  env_->Note("host", absl::StrCat(host->name, " starts a preflight that ",
-                                  hangs   ? "hangs"
-                                  : fails ? "fails"
-                                          : "passes"));
+  env_->Note("host",
+             absl::StrCat(host->name, " starts a ", check == host::Check::kSetup ? "setup" : "preflight", " that ",
+                          hangs   ? "hangs"
+                          : fails ? "fails"
+                                  : "passes"));
   if (hangs) return;
   const host::Ending ending = fails ? workers_->DrawFailure() : host::Ending{};
   // Without faults no preflight is too slow.
@@ -219,10 +221,11 @@ void HostShell::StartPreflight(HostProcess* host) {
                              ? std::min(scenario_.fitness.preflight_time, scenario_.fitness.preflight_timeout / 2)
                              : scenario_.fitness.preflight_time;
   execution_->DeliverAfter(env_->prng().Between(kReapDelay, std::max(kReapDelay, longest)), host,
-                           [host, ending, number] {
+                           [host, ending, number, check] {
                              if (!host->shell.preflight_runs || number != host->shell.preflights) return;
                              host->shell.preflight_runs = false;
-                             host->Feed(&host::HostCore::OnPreflightEnded, ending);
+                             host->shell.is_set_up |= check == host::Check::kSetup && ending.ok();
+                             host->Feed(&host::HostCore::OnCheckEnded, ending);
                            });
 }
 

@@ -38,7 +38,7 @@ class HostShell {
   Micros LastOutputDelay();
   void SetKernelTimer(HostProcess* host, std::optional<BootTime> at);
   void RenewOffer(HostProcess* host);
-  void StartPreflight(HostProcess* host);
+  void StartCheck(HostProcess* host, host::Check check);
   void AskGpus(HostProcess* host);
   void Finish(HostProcess* host, const host::Finish& finish);
   void LookAtDeadline(HostProcess* host);

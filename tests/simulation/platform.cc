@@ -75,6 +75,7 @@ host::HostOptions Platform::MakeOptions(int place, Machine* machine) {
   options.stop_before = MakeStopBefore(scenario_, *machine, env_->now());
   if (place < scenario_.job.nodes) {
     options.preflight_timeout = absl::Microseconds(scenario_.fitness.preflight_timeout);
+    if (scenario_.fitness.has_setup) options.setup_timeout = options.preflight_timeout;
     options.gpu_release_timeout = absl::Microseconds(scenario_.fitness.gpu_release_timeout);
     options.driver_pids = scenario_.fitness.driver_pids;
   }

@@ -207,7 +207,8 @@ struct HostProcess : Process {
     bool out_of_time = false;  // it has reported the end of the current stop's grace
     uint64_t timer_generation = 0;
     bool preflight_runs = false;
-    uint64_t preflights = 0;  // started
+    uint64_t preflights = 0;  // started, of setups and preflights
+    bool is_set_up = false;
     std::deque<std::pair<WorkerProcess*, host::Ending>> unreaped;
   } shell;
   // What faults, the platform and coordinators have done to it.

@@ -128,6 +128,7 @@ void DrawFitness(Prng prng, Scenario& s) {
     s.fitness.driver_pids = prng.Chance(50);
     s.fitness.gpus_held_percent = prng.Chance(30) ? 99 : static_cast<int>(prng.Between(0, 90));
   }
+  s.fitness.has_setup = s.fitness.preflight_timeout > 0 && prng.Chance(30);
 }
 
 // From its own stream too.
@@ -215,8 +216,8 @@ std::string Describe(const Scenario& s) {
       s.workers.run_time / kMillisecond, s.network.delay, s.policy.max_restarts, s.policy.max_node_losses,
       s.faults.phase / kMillisecond, s.faults.gap / kMillisecond);
   if (s.fitness.preflight_timeout > 0) {
-    absl::StrAppendFormat(&out, " preflight fails %d%%, hangs %d%%,", s.fitness.preflight_fails_percent,
-                          s.fitness.preflight_hangs_percent);
+    absl::StrAppendFormat(&out, " %spreflight fails %d%%, hangs %d%%,", s.fitness.has_setup ? "setup or " : "",
+                          s.fitness.preflight_fails_percent, s.fitness.preflight_hangs_percent);
   }
   if (s.fitness.gpu_release_timeout > 0)
     absl::StrAppendFormat(&out, " GPUs held %d%%,", s.fitness.gpus_held_percent);

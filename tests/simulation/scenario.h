@@ -116,6 +116,7 @@ struct WorkerHabits {
 // What a node checks between rounds.
 struct FitnessChecks {
   Micros preflight_timeout = 0;     // 0: there is no preflight
+  bool has_setup = false;           // which takes and fails as the preflight does
   Micros preflight_time = kSecond;  // the longest preflight
   int preflight_fails_percent = 0;  // share of its runs, during the fault phase
   int preflight_hangs_percent = 0;

@@ -13,7 +13,7 @@
 
 namespace muster::host {
 
-// From the end of all processes of a round, or of the preflight, to the moment when what they wrote last is no
+// From the end of all processes of a round, or of a check, to the moment when what they wrote last is no
 // longer waited for. It takes that long only if the console's reader is stalled or a file system hangs.
 inline constexpr absl::Duration kLastOutputLimit = absl::Milliseconds(200);
 
@@ -52,21 +52,34 @@ struct Sweep {};
 struct GatherRoundOutput {
   std::optional<int> local_rank;  // nullopt: no worker failed
 };
-// The same for the output of the preflight. Answer: OnPreflightOutput.
-struct GatherPreflightOutput {};
+// The same for the output of a check's command. Answer: OnCheckOutput.
+struct GatherCheckOutput {};
 // Sets the instant at which the kernel sends SIGKILL to the host itself; nullopt: disarms the timer.
 struct SetKernelTimer {
   std::optional<BootTime> at;
 };
 // Reserves another master port and releases the previous one. Answer: OnOffer.
 struct RenewOffer {};
-// Starts the preflight command. Answer: OnPreflightEnded.
-struct StartPreflight {};
+// A shell command that must succeed before this node takes part in a round.
+enum class Check {
+  kSetup,      // --node-setup: once
+  kPreflight,  // --preflight: before each round
+};
+// Starts the command of a check. Answer: OnCheckEnded.
+struct StartCheck {
+  Check check = Check::kPreflight;
+};
 // Asks which processes hold GPUs. Answer: OnGpuUsers.
 struct AskGpus {};
 // Raises SIGSTOP in the host, for Ctrl-Z without a lease.
 struct StopSelf {};
-// Flushes the output and exits.
+// The command that runs on one node once the job is over.
+enum class LastCommand {
+  kNone,
+  kOnSuccess,  // --on-success
+  kOnFailure,  // --on-failure
+};
+// Flushes the output, runs the last command and exits.
 struct Finish {
   int exit_code = 0;
   int signal = 0;      // not 0: end by this signal instead of exiting with the code
@@ -75,12 +88,13 @@ struct Finish {
   std::optional<v1::Verdict> verdict;
   v1::Round last;               // the latest round that this node knows
   bool asked_to_leave = false;  // whoever asked is waiting for this host to end, possibly with a time limit
+  LastCommand last_command = LastCommand::kNone;
 };
 // Another request to end came after Finish: the host waits only briefly for the readers of its output.
 struct HurryFinish {};
 using Effect = std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, SignalWorkers, StopWorkers,
-                            ForwardSignal, Sweep, GatherRoundOutput, GatherPreflightOutput, SetKernelTimer,
-                            RenewOffer, StartPreflight, AskGpus, StopSelf, Finish, HurryFinish, Note>;
+                            ForwardSignal, Sweep, GatherRoundOutput, GatherCheckOutput, SetKernelTimer, RenewOffer,
+                            StartCheck, AskGpus, StopSelf, Finish, HurryFinish, Note>;
 using Effects = std::vector<Effect>;
 
 }  // namespace muster::host

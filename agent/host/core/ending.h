@@ -26,10 +26,16 @@ struct Ending {
   std::optional<absl::Time> reported_at = {};  // modification time of its error file, by the wall clock
   // The wall clock when the end was seen: it may have been set since OnWallClock. nullopt: as before.
   std::optional<absl::Time> wall = {};
+  // A worker that had created its done file (MUSTER_DONE_FILE): what went wrong afterwards is no failure.
+  bool done = false;
   // Other processes of its session were spared until the grace period ends: OnRestEnded or a sweep follows.
   bool rest_lives = false;
 
   bool ok() const { return !by_signal && number == 0; }
+  int ExitCode() const { return by_signal ? 128 + number : number; }  // as a shell says it
 };
+
+// "exit code 3", "killed by signal 9 (SIGKILL)"
+std::string DescribeEnding(const Ending& ending);
 
 }  // namespace muster::host

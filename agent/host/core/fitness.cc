@@ -8,10 +8,28 @@
 #include "agent/host/core/report.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
-#include "base/signal_name.h"
 #include "base/text.h"
 
 namespace muster::host {
+namespace {
+
+// What people call a check, and the option that limits its time.
+struct CheckNames {
+  const char* name;
+  const char* limit_option;
+};
+
+CheckNames NamesOf(Check check) {
+  switch (check) {
+    case Check::kSetup:
+      return {"setup", "--hook-timeout"};
+    case Check::kPreflight:
+      return {"preflight", "--preflight-timeout"};
+  }
+  return {"", ""};
+}
+
+}  // namespace
 
 bool RoundIsClosed(const v1::Memory& memory, const v1::RoundId& started, v1::Outcome outcome) {
   const bool says_so = outcome == v1::OUTCOME_FAILED || outcome == v1::OUTCOME_SUCCEEDED;
@@ -22,6 +40,7 @@ bool RoundIsClosed(const v1::Memory& memory, const v1::RoundId& started, v1::Out
 
 Fitness::Fitness(const HostOptions& options)
     : hostname_(options.config.hostname()),
+      setup_timeout_(options.setup_timeout),
       preflight_timeout_(options.preflight_timeout),
       gpus_(options.gpu_release_timeout, options.driver_pids) {}
 
@@ -30,10 +49,10 @@ std::string Fitness::Preparing() const {
     case State::kGpus:
       return absl::StrCat("workers of its last round may still hold its GPUs; waiting up to ",
                           absl::FormatDuration(gpus_.limit()), " (--gpu-release-timeout)");
-    case State::kPreflight:
+    case State::kCheck:
     case State::kEnding:
-      return absl::StrCat("its preflight runs, for up to ", absl::FormatDuration(preflight_timeout_),
-                          " (--preflight-timeout)");
+      return absl::StrCat("its ", NamesOf(check_).name, " runs, for up to ", absl::FormatDuration(LimitOfCheck()),
+                          " (", NamesOf(check_).limit_option, ")");
     default:
       return "";
   }
@@ -43,9 +62,10 @@ bool Fitness::Prepare(BootTime now, const Job& job, Effects* out) {
   if (!job.wants_node) return false;
   if (state_ == State::kUnfit && now >= retry_at_) state_ = State::kUnknown;
   if (state_ != State::kUnknown) return false;
-  if (!gpus_.may_be_held() && !has_preflight()) return BecomeFit(now, out);
+  const std::optional<Check> check = FirstCheck();
+  if (!gpus_.may_be_held() && !check) return BecomeFit(now, out);
   if (!job.round_closed) return false;
-  if (!gpus_.may_be_held()) return BeginPreflight(now, out);
+  if (!gpus_.may_be_held()) return BeginCheck(now, *check, out);
   state_ = State::kGpus;
   gpus_.Begin(now, out);
   return false;
@@ -53,7 +73,7 @@ bool Fitness::Prepare(BootTime now, const Job& job, Effects* out) {
 
 bool Fitness::OnTick(BootTime now, const Job& job, Effects* out) {
   if (state_ == State::kGpus) gpus_.OnTick(now, out);
-  if (state_ == State::kPreflight && now - preflight_since_ >= preflight_timeout_) EndPreflight(now, out);
+  if (state_ == State::kCheck && now - check_since_ >= LimitOfCheck()) EndCheck(now, out);
   return Prepare(now, job, out);
 }
 
@@ -97,7 +117,8 @@ bool Fitness::OnGpuUsers(BootTime now, const GpuUsers& users, Effects* out) {
     case GpuRelease::Answer::kAwaited:
       return false;
     case GpuRelease::Answer::kFree:
-      return has_preflight() ? BeginPreflight(now, out) : BecomeFit(now, out);
+      if (const auto check = FirstCheck()) return BeginCheck(now, *check, out);
+      return BecomeFit(now, out);
     case GpuRelease::Answer::kHeld:
       break;
   }
@@ -107,25 +128,36 @@ bool Fitness::OnGpuUsers(BootTime now, const GpuUsers& users, Effects* out) {
                      out);
 }
 
-// ---- the preflight ------------------------------------------------------------------------------------------
+// ---- the checks ---------------------------------------------------------------------------------------------
 
-bool Fitness::BeginPreflight(BootTime now, Effects* out) {
-  state_ = State::kPreflight;
-  preflight_since_ = now;
+std::optional<Check> Fitness::FirstCheck() const {
+  if (setup_timeout_ > absl::ZeroDuration() && !is_set_up_) return Check::kSetup;
+  if (preflight_timeout_ > absl::ZeroDuration()) return Check::kPreflight;
+  return std::nullopt;
+}
+
+absl::Duration Fitness::LimitOfCheck() const {
+  return check_ == Check::kSetup ? setup_timeout_ : preflight_timeout_;
+}
+
+bool Fitness::BeginCheck(BootTime now, Check check, Effects* out) {
+  state_ = State::kCheck;
+  check_ = check;
+  check_since_ = now;
   ending_.reset();
   last_line_.clear();
-  out->push_back(StartPreflight{});
+  out->push_back(StartCheck{check});
   return true;
 }
 
-void Fitness::OnPreflightEnded(BootTime now, const Ending& ending, Effects* out) {
-  if (state_ != State::kPreflight) return;
+void Fitness::OnCheckEnded(BootTime now, const Ending& ending, Effects* out) {
+  if (state_ != State::kCheck) return;
   ending_ = ending;
-  EndPreflight(now, out);
+  EndCheck(now, out);
 }
 
-// No worker is alive between rounds, so every process that the sweep finds was left by the preflight.
-void Fitness::EndPreflight(BootTime now, Effects* out) {
+// No worker is alive between rounds, so every process that the sweep finds was left by the check.
+void Fitness::EndCheck(BootTime now, Effects* out) {
   state_ = State::kEnding;
   ending_since_ = now;
   out->push_back(Sweep{});
@@ -134,46 +166,49 @@ void Fitness::EndPreflight(BootTime now, Effects* out) {
 bool Fitness::OnSwept(BootTime now, const std::string& left, bool wants_node, Effects* out) {
   if (state_ != State::kEnding) return false;
   if (left.empty()) {
-    out->push_back(GatherPreflightOutput{});
+    out->push_back(GatherCheckOutput{});
     return false;
   }
   const bool stuck = now - ending_since_ > kStuckAfterKill;
   return stuck && wants_node && why_.empty() && ReportSurvivors(left, out);
 }
 
-bool Fitness::OnPreflightOutput(BootTime now, const std::string& last_line, bool wants_node, Effects* out) {
+bool Fitness::OnCheckOutput(BootTime now, const std::string& last_line, bool wants_node, Effects* out) {
   if (state_ != State::kEnding) return false;
   last_line_ = last_line;
   state_ = State::kUnknown;
-  return wants_node && JudgePreflight(now, out);
+  return wants_node && JudgeCheck(now, out);
 }
 
 bool Fitness::ReportSurvivors(const std::string& left, Effects* out) {
-  why_ = CutUtf8(absl::StrCat("processes that the preflight left on ", hostname_, " survive SIGKILL: ", left),
+  why_ = CutUtf8(absl::StrCat("processes that the ", NamesOf(check_).name, " left on ", hostname_,
+                              " survive SIGKILL: ", left),
                  kMaxUnfitText);
   Say(Severity::kError, why_, out);
   return true;
 }
 
-bool Fitness::JudgePreflight(BootTime now, Effects* out) {
-  const std::string why = WhyPreflightFailed();
-  if (!why.empty()) return BecomeUnfit(now, absl::StrCat("preflight failed on ", hostname_, ": ", why), out);
-  const absl::Duration took = absl::Trunc(now - preflight_since_, absl::Milliseconds(1));
-  Say(Severity::kInfo, absl::StrCat("preflight passed in ", absl::FormatDuration(took)), out);
+bool Fitness::JudgeCheck(BootTime now, Effects* out) {
+  const std::string name = NamesOf(check_).name;
+  const std::string why = WhyCheckFailed();
+  if (!why.empty()) return BecomeUnfit(now, absl::StrCat(name, " failed on ", hostname_, ": ", why), out);
+  const absl::Duration took = absl::Trunc(now - check_since_, absl::Milliseconds(1));
+  Say(Severity::kInfo, absl::StrCat(name, " passed in ", absl::FormatDuration(took)), out);
+  if (check_ == Check::kPreflight) return BecomeFit(now, out);
+  is_set_up_ = true;
+  if (const auto next = FirstCheck()) return BeginCheck(now, *next, out);
   return BecomeFit(now, out);
 }
 
-// "exit code 3: no such GPU"; empty if the preflight passed.
-std::string Fitness::WhyPreflightFailed() const {
+// "exit code 3: no such GPU"; empty if the check passed.
+std::string Fitness::WhyCheckFailed() const {
   if (ending_ && ending_->ok()) return "";
   std::string why;
   if (!ending_) {
-    why = absl::StrCat("timed out after ", absl::FormatDuration(preflight_timeout_), " (--preflight-timeout)");
-  } else if (ending_->by_signal) {
-    const std::string name = SignalName(ending_->number);
-    why = absl::StrCat("killed by signal ", ending_->number, name.empty() ? "" : absl::StrCat(" (", name, ")"));
+    why = absl::StrCat("timed out after ", absl::FormatDuration(LimitOfCheck()), " (",
+                       NamesOf(check_).limit_option, ")");
   } else {
-    why = absl::StrCat("exit code ", ending_->number);
+    why = DescribeEnding(*ending_);
   }
   const bool explains = ending_ && !ending_->error_text.empty();
   if (explains && !ending_->by_signal && ending_->number == kExitFault) why = "it could not be started";
@@ -183,7 +218,7 @@ std::string Fitness::WhyPreflightFailed() const {
 }
 
 bool Fitness::End(BootTime now, Effects* out) {
-  if (state_ == State::kPreflight) EndPreflight(now, out);
+  if (state_ == State::kCheck) EndCheck(now, out);
   if (state_ == State::kGpus) state_ = State::kUnknown;
   return state_ != State::kEnding || now - ending_since_ > kStuckAfterKill;
 }

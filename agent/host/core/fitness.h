@@ -1,9 +1,10 @@
-// Between rounds: whether this node is fit for the next round. Its GPUs must be free of the last round's workers,
-// and its preflight must pass; without either check it is fit at once. A node that is not fit tries again, after a
-// pause that doubles. Until it is fit it offers no master port, so the coordinator puts it in no round.
+// Between rounds: whether this node is fit for the next round. Its setup must have succeeded once, its GPUs must
+// be free of the last round's workers, and its preflight must pass; without any of them it is fit at once. A node
+// that is not fit tries again, after a pause that doubles. Until it is fit it offers no master port, so the
+// coordinator puts it in no round.
 //
-// A preflight is over when OnSwept reports that no process of it is left. Its result is evaluated after its last
-// output has been read. Pure.
+// A check, the setup or the preflight, is a command. It is over when OnSwept reports that no process of it is
+// left. Its result is evaluated after its last output has been read. Pure.
 #pragma once
 
 #include <cstddef>
@@ -49,8 +50,9 @@ class Fitness {
   [[nodiscard]] bool Prepare(BootTime now, const Job& job, Effects* out);
   [[nodiscard]] bool OnTick(BootTime now, const Job& job, Effects* out);
   [[nodiscard]] bool OnGpuUsers(BootTime now, const GpuUsers& users, Effects* out);
-  void OnPreflightEnded(BootTime now, const Ending& ending, Effects* out);
-  [[nodiscard]] bool OnPreflightOutput(BootTime now, const std::string& last_line, bool wants_node, Effects* out);
+  // Of the check that StartCheck has started.
+  void OnCheckEnded(BootTime now, const Ending& ending, Effects* out);
+  [[nodiscard]] bool OnCheckOutput(BootTime now, const std::string& last_line, bool wants_node, Effects* out);
   [[nodiscard]] bool OnSwept(BootTime now, const std::string& left, bool wants_node, Effects* out);
 
   void OnOffer(uint32_t port) { offer_port_ = port; }
@@ -64,32 +66,36 @@ class Fitness {
 
  private:
   enum class State {
-    kUnknown,    // not checked yet; the check waits until the coordinator has ended the last round
-    kGpus,       // exited workers may still hold GPUs
-    kPreflight,  // the preflight runs
-    kEnding,     // the processes that it left are being killed
+    kUnknown,  // not checked yet; the check waits until the coordinator has ended the last round
+    kGpus,     // exited workers may still hold GPUs
+    kCheck,    // the setup or the preflight runs
+    kEnding,   // the processes that it left are being killed
     kFit,
     kUnfit,  // until the next attempt
   };
-  bool has_preflight() const { return preflight_timeout_ > absl::ZeroDuration(); }
-  bool BeginPreflight(BootTime now, Effects* out);
-  void EndPreflight(BootTime now, Effects* out);
+  std::optional<Check> FirstCheck() const;  // nullopt: there is none
+  absl::Duration LimitOfCheck() const;
+  bool BeginCheck(BootTime now, Check check, Effects* out);
+  void EndCheck(BootTime now, Effects* out);
   bool ReportSurvivors(const std::string& left, Effects* out);
-  bool JudgePreflight(BootTime now, Effects* out);
-  std::string WhyPreflightFailed() const;
+  bool JudgeCheck(BootTime now, Effects* out);
+  std::string WhyCheckFailed() const;
   bool BecomeFit(BootTime now, Effects* out);
   bool BecomeUnfit(BootTime now, const std::string& why, Effects* out);
 
   const std::string hostname_;
+  const absl::Duration setup_timeout_;      // zero: no setup
   const absl::Duration preflight_timeout_;  // zero: no preflight
   State state_ = State::kUnknown;
+  bool is_set_up_ = false;           // the setup has succeeded
+  Check check_ = Check::kPreflight;  // the latest that was started
   std::string why_;
   absl::Duration retry_pause_ = kUnfitRetry;
   BootTime retry_at_ = absl::InfiniteFuture();
   GpuRelease gpus_;
-  BootTime preflight_since_ = absl::InfinitePast();
-  BootTime ending_since_ = absl::InfinitePast();  // when SIGKILL was sent to what the preflight left
-  std::optional<Ending> ending_;  // of the preflight; nullopt: stopped by its timeout, or because the node leaves
+  BootTime check_since_ = absl::InfinitePast();
+  BootTime ending_since_ = absl::InfinitePast();  // when SIGKILL was sent to what the check left
+  std::optional<Ending> ending_;  // of the check; nullopt: stopped by its timeout, or because the node leaves
   std::string last_line_;
   uint32_t offer_port_ = 0;
   BootTime offer_asked_at_ = absl::InfinitePast();

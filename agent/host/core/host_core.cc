@@ -37,7 +37,7 @@ HostCore::HostCore(HostOptions options)
              options_.shutdown_grace()),
       fitness_(options_),
       departure_(options_.stop_before),
-      exit_(options_.retryable_exit_code) {}
+      exit_(options_.host_id, options_.retryable_exit_code) {}
 
 void HostCore::Begin(BootTime now, Effects* out) {
   last_tick_ = last_beat_ = now;
@@ -316,14 +316,14 @@ void HostCore::Prepare(BootTime now, Effects* out) {
   if (fitness_.Prepare(now, JobForFitness(), out)) SendStatus(out);
 }
 
-void HostCore::OnPreflightEnded(BootTime now, const Ending& ending, Effects* out) {
-  if (!finished_) fitness_.OnPreflightEnded(now, ending, out);
+void HostCore::OnCheckEnded(BootTime now, const Ending& ending, Effects* out) {
+  if (!finished_) fitness_.OnCheckEnded(now, ending, out);
 }
 
-void HostCore::OnPreflightOutput(BootTime now, const std::string& last_line, Effects* out) {
+void HostCore::OnCheckOutput(BootTime now, const std::string& last_line, Effects* out) {
   if (finished_ || !fitness_.ending()) return;
   const bool wants_node = JobForFitness().wants_node;
-  if (fitness_.OnPreflightOutput(now, last_line, wants_node, out)) SendStatus(out);
+  if (fitness_.OnCheckOutput(now, last_line, wants_node, out)) SendStatus(out);
   if (!wants_node) WatchEnd(now, out);
 }
 

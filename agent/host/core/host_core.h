@@ -78,10 +78,10 @@ class HostCore {
   // The present wall-clock time, which may be set at any moment. Call before each OnTick.
   void OnWallClock(BootTime now, absl::Time wall, Effects* out);
 
-  // Answer to StartPreflight; a Sweep then kills the processes that it left.
-  void OnPreflightEnded(BootTime now, const Ending& ending, Effects* out);
-  // Answer to GatherPreflightOutput.
-  void OnPreflightOutput(BootTime now, const std::string& last_line, Effects* out);
+  // Answer to StartCheck; a Sweep then kills the processes that the command left.
+  void OnCheckEnded(BootTime now, const Ending& ending, Effects* out);
+  // Answer to GatherCheckOutput.
+  void OnCheckOutput(BootTime now, const std::string& last_line, Effects* out);
   void OnGpuUsers(BootTime now, const GpuUsers& users, Effects* out);  // answer to AskGpus
 
   // All signals but SIGTSTP, for which see OnSuspend. SIGTERM, SIGHUP, SIGQUIT: leave the job. SIGINT: cancel the

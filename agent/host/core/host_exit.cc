@@ -1,7 +1,6 @@
 #include "agent/host/core/host_exit.h"
 
 #include <csignal>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
@@ -45,7 +44,17 @@ Finish HostExit::MakeFinish(const v1::Leave* leave, const v1::Round& last) const
                 .last = last,
                 .asked_to_leave = leave != nullptr};
   if (exit.has_verdict()) finish.verdict = exit.verdict();
+  finish.last_command = CommandAfter(*exit_);
   return finish;
+}
+
+// The verdict names one node. A node that was asked to leave speaks for itself alone, and whoever cancels a job
+// knows how it ended.
+LastCommand HostExit::CommandAfter(const v1::Exit& exit) const {
+  const bool is_ours = exit.has_verdict() && exit.verdict().closing_host() == host_id_;
+  if (!is_ours || exit.exit_code() != exit.verdict().exit_code()) return LastCommand::kNone;
+  if (exit.exit_code() == 0) return LastCommand::kOnSuccess;
+  return exit.exit_code() == kExitCancelled ? LastCommand::kNone : LastCommand::kOnFailure;
 }
 
 // For a node that was asked to leave, or that lost its peers or coordinator: another run may succeed. Never for a

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "agent/host/core/effects.h"
 #include "base/time.h"
@@ -23,7 +24,8 @@ v1::Exit MusterExit(int code, const std::string& reason);
 class HostExit {
  public:
   // retryable_exit_code: see HostOptions.
-  explicit HostExit(int retryable_exit_code) : retryable_exit_code_(retryable_exit_code) {}
+  HostExit(std::string host_id, int retryable_exit_code)
+      : host_id_(std::move(host_id)), retryable_exit_code_(retryable_exit_code) {}
 
   bool decided() const { return exit_.has_value(); }
   bool flushed() const { return waits_since_.has_value(); }
@@ -42,7 +44,9 @@ class HostExit {
 
  private:
   v1::Exit AskForRetry(v1::Exit exit) const;
+  LastCommand CommandAfter(const v1::Exit& exit) const;
 
+  const std::string host_id_;
   const int retryable_exit_code_;  // 0: none
   std::optional<v1::Exit> exit_;
   std::optional<BootTime> waits_since_;  // set by the first Flush

@@ -19,12 +19,24 @@ bool RoundFailures::OnEnd(const WorkerEnd& end, std::optional<BootTime> stopping
   const Ending& ending = end.ending;
   all_usage_errors_ &= ending.by_signal ? stopping_since.has_value() : ending.number == kWorkerUsage;
   if (ending.ok()) return false;
+  if (ending.done) {
+    if (!stopping_since) SayDone(end, out);
+    return false;
+  }
   if (!stopping_since) {
     Fail(end, out);
     return true;
   }
   if (cause_ || !TakesLate(end, *stopping_since, out)) AddFurther(end);
   return false;
+}
+
+void RoundFailures::SayDone(const WorkerEnd& end, Effects* out) const {
+  const v1::Failure late = MakeFailure(end, end.at);
+  Say(Severity::kWarning,
+      absl::StrCat("worker rank ", late.rank(), " had finished (it has created MUSTER_DONE_FILE), and then ",
+                   DescribeEnd(late), "; this counts as success"),
+      out, {.rank = late.rank(), .node_rank = round_.node_rank()});
 }
 
 void RoundFailures::Fail(const WorkerEnd& end, Effects* out) {

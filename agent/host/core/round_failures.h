@@ -2,7 +2,8 @@
 //
 // The failure that is reported first is the cause. A worker that exits later replaces it if its error file shows
 // that it failed earlier: its peers may fail because of it faster than it ends. All others are listed as failures
-// after muster's own signal, also where no worker of this node is the cause. Pure.
+// after muster's own signal, also where no worker of this node is the cause. A worker that had created its done
+// file has not failed, however it ends. Pure.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +52,7 @@ class RoundFailures {
   void Describe(v1::HostStatus* status) const;
 
  private:
+  void SayDone(const WorkerEnd& end, Effects* out) const;
   void AddFurther(const WorkerEnd& end);
   bool TakesLate(const WorkerEnd& end, BootTime stopping_since, Effects* out);
   void AddOther(v1::Failure other, BootTime at);

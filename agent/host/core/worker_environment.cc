@@ -91,8 +91,8 @@ void SetDefaults(const WorkerEnvironmentOptions& options, EnvironmentMap* enviro
   if (options.slots > 1) environment->emplace("OMP_NUM_THREADS", "1");
 }
 
-// Variables about a rank, from an outer launcher or the platform. In a worker its own values replace them; the
-// preflight has no rank.
+// Variables about a rank, from an outer launcher or the platform. In a worker its own values replace them; a
+// command of the whole node has no rank.
 constexpr std::string_view kOfARank[] = {
     "LOCAL_RANK",      "RANK",
     "GROUP_RANK",      "ROLE_RANK",
@@ -105,8 +105,8 @@ constexpr std::string_view kOfARank[] = {
 
 }  // namespace
 
-EnvironmentMap PreflightEnvironment(const WorkerEnvironmentOptions& options, std::optional<int> place,
-                                    const EnvironmentMap& inherited) {
+EnvironmentMap NodeEnvironment(const WorkerEnvironmentOptions& options, std::optional<int> place,
+                               const EnvironmentMap& inherited) {
   EnvironmentMap environment = Kept(inherited);
   for (const std::string_view name : kOfARank) environment.erase(std::string(name));
   environment["LOCAL_WORLD_SIZE"] = environment["LOCAL_SIZE"] = environment["NPROC"] =
@@ -128,6 +128,7 @@ EnvironmentMap WorkerEnvironment(const v1::Round& round, int local_rank, const W
   if (!options.visible_devices_variable.empty() && devices != options.visible_devices.end()) {
     environment[options.visible_devices_variable] = devices->second;
   }
+  if (!options.done_file.empty()) environment["MUSTER_DONE_FILE"] = options.done_file;
   environment[kMarkerVariable] = options.marker;
   return environment;
 }

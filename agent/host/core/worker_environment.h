@@ -18,6 +18,7 @@ struct WorkerEnvironmentOptions {
   std::string run_id;
   std::string marker;                          // see marker.h
   std::string error_file;                      // path for TORCHELASTIC_ERROR_FILE; empty: none
+  std::string done_file;                       // path for MUSTER_DONE_FILE; empty: none
   std::string timer_file;                      // the file timer's pipe; empty: none
   std::string signals_to_handle;               // the value of --signals-to-handle
   bool virtual_local_rank = false;             // LOCAL_RANK is 0 for every worker
@@ -27,14 +28,14 @@ struct WorkerEnvironmentOptions {
 
 // The environment of one worker: the inherited one, in which per-node variables and those of an outer launcher
 // (RANK, WORLD_SIZE, MASTER_*, TORCHELASTIC_RUN_ID, NODE_RANK, PET_NODE_RANK, ...) are overwritten or dropped. All
-// MUSTER_* variables are dropped except the marker.
+// inherited MUSTER_* variables are dropped.
 EnvironmentMap WorkerEnvironment(const v1::Round& round, int local_rank, const WorkerEnvironmentOptions& options,
                                  const EnvironmentMap& inherited);
 
-// The environment of the preflight (--preflight): a worker's without ranks, which are not assigned yet.
-// LOCAL_WORLD_SIZE and NPROC are the number of workers to come. place: this node's place, set as NODE_RANK;
+// The environment of a command that runs once for the whole node (--preflight and the like): a worker's without
+// ranks. LOCAL_WORLD_SIZE and NPROC are the number of workers. place: this node's place, set as NODE_RANK;
 // nullopt: it has none.
-EnvironmentMap PreflightEnvironment(const WorkerEnvironmentOptions& options, std::optional<int> place,
-                                    const EnvironmentMap& inherited);
+EnvironmentMap NodeEnvironment(const WorkerEnvironmentOptions& options, std::optional<int> place,
+                               const EnvironmentMap& inherited);
 
 }  // namespace muster::host

@@ -70,9 +70,16 @@ std::string PathIn(const std::string& folder, int local_rank) {
   return folder + "/error-" + std::to_string(local_rank) + ".json";
 }
 
+std::string DonePathIn(const std::string& folder, int local_rank) {
+  return folder + "/done-" + std::to_string(local_rank);
+}
+
 void RemoveFiles(const std::string& folder, int files) {
   std::error_code error;  // a worker may have put a folder there
-  for (int i = 0; i < files; ++i) std::filesystem::remove_all(PathIn(folder, i), error);
+  for (int i = 0; i < files; ++i) {
+    std::filesystem::remove_all(PathIn(folder, i), error);
+    std::filesystem::remove_all(DonePathIn(folder, i), error);
+  }
 }
 
 }  // namespace
@@ -130,6 +137,11 @@ std::optional<WorkerError> ReadErrorFile(const std::string& path) {
   return parsed;
 }
 
+bool FileExists(const std::string& path) {
+  struct stat info = {};
+  return lstat(path.c_str(), &info) == 0;
+}
+
 ErrorFiles::~ErrorFiles() {
   if (folder_ == nullptr) return;
   (void)CallWithin(kRemoveLimit, [folder = folder_] {
@@ -165,6 +177,10 @@ absl::Status ErrorFiles::BeginRound(int slots, absl::Duration limit) {
 
 std::string ErrorFiles::PathOf(int local_rank) const {
   return gave_up_ || folder_ == nullptr ? "" : PathIn(folder_->path(), local_rank);
+}
+
+std::string ErrorFiles::DonePathOf(int local_rank) const {
+  return gave_up_ || folder_ == nullptr ? "" : DonePathIn(folder_->path(), local_rank);
 }
 
 }  // namespace muster::host

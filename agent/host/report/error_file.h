@@ -32,7 +32,10 @@ WorkerError ParseErrorFile(const std::string& content);
 // may have put anything there.
 std::optional<WorkerError> ReadErrorFile(const std::string& path);
 
-// A private folder with one error file for each worker and round; used without a log folder.
+// Whether there is such a file. Never follows a link.
+bool FileExists(const std::string& path);
+
+// A private folder with an error file and a done file for each worker and round; used without a log folder.
 class ErrorFiles {
  public:
   ErrorFiles() = default;
@@ -44,8 +47,9 @@ class ErrorFiles {
   // be made, or the file system did not answer within the limit. After an error, which is returned once, it is not
   // tried again, and workers run without error files.
   absl::Status BeginRound(int slots, absl::Duration limit);
-  // Empty: workers run without error files.
+  // Empty: workers run without these files.
   std::string PathOf(int local_rank) const;
+  std::string DonePathOf(int local_rank) const;  // where the worker creates a file once it is done
 
  private:
   bool gave_up_ = false;

@@ -35,6 +35,10 @@ auto FailureDetails::InTime(Call call) -> std::optional<decltype(call())> {
 
 void FailureDetails::Explain(int local_rank, Ending* ending) {
   const auto found = sources_.find(local_rank);
+  if (found != sources_.end() && !found->second.done_file.empty()) {
+    ending->done =
+        InTime([path = found->second.done_file, exists = exists_] { return exists(path); }).value_or(false);
+  }
   if (found != sources_.end() && !found->second.error_file.empty()) {
     const std::string& path = found->second.error_file;
     const auto error = InTime([path, read = read_] { return read(path); });

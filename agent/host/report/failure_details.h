@@ -25,11 +25,14 @@ class FailureDetails {
  public:
   using Read = std::function<std::optional<WorkerError>(const std::string& path)>;
   using ReadLines = std::function<std::string(const std::string& path)>;
-  explicit FailureDetails(Read read = ReadErrorFile, ReadLines read_lines = LastLinesOfFile)
-      : read_(std::move(read)), read_lines_(std::move(read_lines)) {}
+  using Exists = std::function<bool(const std::string& path)>;
+  explicit FailureDetails(Read read = ReadErrorFile, ReadLines read_lines = LastLinesOfFile,
+                          Exists exists = FileExists)
+      : read_(std::move(read)), read_lines_(std::move(read_lines)), exists_(std::move(exists)) {}
 
   struct Sources {
     std::string error_file;            // TORCHELASTIC_ERROR_FILE; empty: none
+    std::string done_file = {};        // MUSTER_DONE_FILE; empty: none
     bool kept = false;                 // the error file outlives the run, so reports may name its path
     std::string stderr_file;           // may be absent; empty: none
     std::shared_ptr<StderrTail> tail;  // of the pipe of standard error; null: no pipe
@@ -41,7 +44,8 @@ class FailureDetails {
   // Records why muster is about to end this worker; the reason is put before the worker's own message.
   void AddReason(int local_rank, std::string reason);
 
-  // Adds the error file's contents and the recorded reason to the ending of a failed worker.
+  // Adds the error file's contents, the recorded reason, and whether the worker was done, to the ending of a
+  // failed worker.
   void Explain(int local_rank, Ending* ending);
 
   // Begins to read the file that has the standard error of this worker, if there is no pipe. Never waits: a thread
@@ -59,6 +63,7 @@ class FailureDetails {
 
   const Read read_;
   const ReadLines read_lines_;
+  const Exists exists_;
   absl::Duration left_ = kDetailsLimit;
   std::map<int, Sources> sources_;
   std::map<int, std::string> reasons_;

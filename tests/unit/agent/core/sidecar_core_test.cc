@@ -270,5 +270,29 @@ TEST_F(SidecarCoreTest, AfterASignalAHostThatLivesKeepsItsAgent) {
   EXPECT_EQ(Count<StartAgentOver>(), 1u) << "the host needs it to leave the job";
 }
 
+// ---- a job that was over when the sidecar was started again
+
+TEST_F(SidecarCoreTest, AStrangersSuccessCountsOnceNoHostHasComeForAWhile) {
+  const HostResult success{"h0", 0};
+  Miss(success);
+  PassAlone(kStrangersResultWait - kConnectRetry, success);
+  EXPECT_FALSE(core_.finished());
+  PassAlone(2 * kConnectRetry + 2 * kTick, success);
+  EXPECT_EQ(Code(), 0);
+}
+
+TEST_F(SidecarCoreTest, AStrangersFailureDoesNotCount) {
+  Miss(HostResult{"h0", 7});
+  PassAlone(kFirstWait - 2 * kTick, HostResult{"h0", 7});
+  EXPECT_FALSE(core_.finished()) << "its container may be started again";
+}
+
+TEST_F(SidecarCoreTest, AStrangersSuccessIsNothingToASidecarThatHasMetItsHost) {
+  Welcome();
+  LoseAgent();
+  PassAlone(kReturnLimit, HostResult{"h0", 0});
+  EXPECT_NE(Code(), 0);
+}
+
 }  // namespace
 }  // namespace muster::agent

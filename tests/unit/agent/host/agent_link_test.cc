@@ -203,7 +203,7 @@ TEST_F(AgentDoorTest, AnotherConfigurationIsRefusedAndDisturbsNobody) {
     return poll(&ready, 1, 0) == 1;
   }));
   EXPECT_EQ(said_.Line(),
-            "its configuration is not that with which this host began: the command line was --nnodes=2 and is "
+            "its configuration is not that with which this host began: the command line had --nnodes=2 and has "
             "--nnodes=3; restart the training container, too");
   EXPECT_FALSE(came_);
   Send(1, "two");

@@ -90,7 +90,7 @@ TEST_F(AgentSocketTest, TheFirstGoodVisitorIsTakenAndOthersAreRefused) {
   other.set_protocol(kSplitProtocol + 1);
   const OwnedFd newer = Call(other);
   const OwnedFd good = Call(Hello({"--nnodes", "2"}));
-  const absl::StatusOr<Visitor> taken = AwaitFirstAgent(listener->get(), kPatience);
+  const absl::StatusOr<Visitor> taken = AwaitFirstAgent(listener->get(), -1, "", kPatience);
   ASSERT_TRUE(taken.ok()) << taken.status();
   EXPECT_EQ(DifferenceOf(taken->hello, Hello({"--nnodes", "2"})), "");
   EXPECT_EQ(Answer(newer).refused(),
@@ -99,14 +99,14 @@ TEST_F(AgentSocketTest, TheFirstGoodVisitorIsTakenAndOthersAreRefused) {
 
 TEST_F(AgentSocketTest, WithoutAVisitorTheWaitEnds) {
   const absl::StatusOr<OwnedFd> listener = ListenForAgent(path_);
-  const absl::StatusOr<Visitor> nobody = AwaitFirstAgent(listener->get(), absl::Milliseconds(5));
+  const absl::StatusOr<Visitor> nobody = AwaitFirstAgent(listener->get(), -1, "", absl::Milliseconds(5));
   EXPECT_EQ(nobody.status().message(), "no sidecar came within 5ms");
 }
 
 TEST_F(AgentSocketTest, ProcessOneIsPassedOn) {
   const absl::StatusOr<OwnedFd> listener = ListenForAgent(path_);
   const OwnedFd sidecar = Call(Hello({}));
-  const absl::StatusOr<Visitor> taken = AwaitFirstAgent(listener->get(), kPatience);
+  const absl::StatusOr<Visitor> taken = AwaitFirstAgent(listener->get(), -1, "", kPatience);
   ASSERT_TRUE(Welcome(taken->connection.get(), v1::HostHello()).ok());
   IncomingFrame frame;
   ASSERT_TRUE(AwaitFrame(sidecar.get(), kPatience, &frame).ok());
@@ -119,8 +119,8 @@ TEST_F(AgentSocketTest, ProcessOneIsPassedOn) {
 
 TEST(DifferenceOfTest, NamesWhatDiffers) {
   EXPECT_EQ(DifferenceOf(Hello({"--nnodes", "2"}), Hello({"--nnodes", "3"})),
-            "the command line was --nnodes 2 and is --nnodes 3");
-  EXPECT_EQ(DifferenceOf(Hello({}), Hello({"--lease", "5s"})), "the command line was empty and is --lease 5s");
+            "the command line had --nnodes 2 and has --nnodes 3");
+  EXPECT_EQ(DifferenceOf(Hello({}), Hello({"--lease", "5s"})), "the command line had nothing and has --lease 5s");
   EXPECT_EQ(DifferenceOf(Hello({}, {{"MUSTER_LEASE", "5s"}}), Hello({}, {{"MUSTER_LEASE", "9s"}})),
             "the variable MUSTER_LEASE was 5s and is 9s");
   EXPECT_EQ(DifferenceOf(Hello({}, {{"A", ""}}), Hello({})), "the variable A was  and is not set");
@@ -131,6 +131,43 @@ TEST(DifferenceOfTest, NamesWhatDiffers) {
 TEST(DifferenceOfTest, ShowsNoSecret) {
   EXPECT_EQ(DifferenceOf(Hello({}, {{"MUSTER_API_KEY", "abc"}}), Hello({}, {{"MUSTER_API_KEY", "xyz"}})),
             "the variable MUSTER_API_KEY was ******** and is ********");
+}
+
+TEST_F(AgentSocketTest, AHostWithATokenServesOnlyWhoHasIt) {
+  const absl::StatusOr<OwnedFd> listener = ListenForAgent(path_);
+  ASSERT_TRUE(listener.ok());
+  v1::AgentHello hello = Hello({});
+  const OwnedFd without = Call(hello);
+  hello.set_token("secreT");
+  const OwnedFd wrong = Call(hello);
+  hello.set_token("secret-and-more");
+  const OwnedFd longer = Call(hello);
+  hello.set_token("secret");
+  const OwnedFd right = Call(hello);
+  const absl::StatusOr<Visitor> taken = AwaitFirstAgent(listener->get(), -1, "secret", kPatience);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_EQ(taken->hello.token(), "secret");
+  for (const OwnedFd* refused : {&without, &wrong, &longer}) {
+    EXPECT_EQ(Answer(*refused).refused(),
+              "it does not have the token of this host; give both containers the same --token-file");
+  }
+}
+
+TEST(DifferenceOfTest, NamesTheOptionAndNotTheWholeLine) {
+  const auto of = [](std::vector<std::string> before, std::vector<std::string> after) {
+    v1::AgentHello first, now;
+    for (const std::string& word : before) first.add_arguments(word);
+    for (const std::string& word : after) now.add_arguments(word);
+    return DifferenceOf(first, now);
+  };
+  EXPECT_EQ(of({"--nnodes", "2", "--max-restarts", "3", "--lease", "5s"},
+               {"--nnodes", "2", "--max-restarts", "9", "--lease", "5s"}),
+            "the command line had --max-restarts 3 and has --max-restarts 9");
+  EXPECT_EQ(of({"--nnodes", "2"}, {"--nnodes", "2", "--lease", "5s"}),
+            "the command line had nothing and has --lease 5s");
+  EXPECT_EQ(of({"--nnodes=2", "-t", "3"}, {"-t", "3"}), "the command line had --nnodes=2 and has nothing");
+  EXPECT_EQ(of({"--preflight", "curl http://u:pass@h"}, {"--preflight", "true"}),
+            "the command line had --preflight curl http://********@h and has --preflight true");
 }
 
 }  // namespace

@@ -75,5 +75,16 @@ TEST(HostSocketOfTest, ItIsFoundAmongOptionsThatCannotBeParsed) {
   EXPECT_EQ(HostSocketOf(wrong, {"--bad", "--host-socket"}, {{"MUSTER_HOST_SOCKET", "/run/a"}}), "/run/a");
 }
 
+TEST(HelloOfTest, HasNotTheTokensFile) {
+  EXPECT_TRUE(HelloOf({}, {{"MUSTER_TOKEN_FILE", "/secret"}}, "1.2", "5ca1").variables().empty());
+}
+
+TEST(OptionsFromTest, TheTokensFileIsTheSidecarsAlone) {
+  const absl::StatusOr<CommandLine> line =
+      OptionsFrom(HelloOf({"--token-file", "/secret", "--nnodes", "2"}, {}, "1.2", "5ca1"));
+  ASSERT_TRUE(line.ok());
+  EXPECT_THAT(line->given, UnorderedElementsAre(Pair("nnodes", "2")));
+}
+
 }  // namespace
 }  // namespace muster::cli

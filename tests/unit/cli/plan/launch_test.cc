@@ -50,6 +50,26 @@ TEST(LaunchTest, AMissingScriptIsReportedToAllNodes) {
   EXPECT_EQ(launch.host.config.cannot_start().node_rank(), 2);
 }
 
+TEST(LaunchTest, CommandsOfTheNodeHaveATimeLimit) {
+  const auto launch = [](std::vector<std::string> options) {
+    options.push_back("t.py");
+    return PrepareLaunch(Planned(options), {}, "id", "muster", Everything);
+  };
+  const Launch none = launch({});
+  EXPECT_EQ(none.plan.setup + none.plan.on_success + none.plan.on_failure, "");
+  EXPECT_EQ(none.host.setup_timeout, absl::ZeroDuration());
+  const Launch setup = launch({"--node-setup", "fetch"});
+  EXPECT_EQ(setup.plan.setup, "fetch");
+  EXPECT_EQ(setup.host.setup_timeout, absl::Minutes(30));
+  const Launch last = launch(
+      {"--on-success", "upload", "--on-failure", "tell", "--hook-timeout", "5m", "--termination-grace", "7s"});
+  EXPECT_EQ(last.host.setup_timeout, absl::ZeroDuration()) << "there is no setup";
+  EXPECT_EQ(last.plan.on_success, "upload");
+  EXPECT_EQ(last.plan.on_failure, "tell");
+  EXPECT_EQ(last.plan.last_command_limits.run, absl::Minutes(5));
+  EXPECT_EQ(last.plan.last_command_limits.grace, absl::Seconds(7));
+}
+
 TEST(LaunchTest, SeveralWorkersCannotReadOneStandardInput) {
   for (const std::string script : {"-", "/dev/stdin", "/dev/fd/0"}) {
     const auto check = [&script](const char* workers) {

@@ -1,6 +1,7 @@
 // When a round starts, of which nodes, and with which history: one test for each rule of gathering.
 #include <gtest/gtest.h>
 
+#include "base/exit_codes.h"
 #include "tests/unit/rendezvous/core/coordinator_cluster.h"
 
 namespace muster::rendezvous {
@@ -97,6 +98,56 @@ TEST(CoordinatorGathering, RestartsOfAnotherCoordinatorsRoundCount) {
   c.Join("b2", 1);
   ASSERT_TRUE(c.Told("a").has_run());
   EXPECT_EQ(c.Told("a").run().restart_count(), 5);
+}
+
+// ---- nodes that prepare
+
+class PreparingNodesTest : public ::testing::Test {
+ protected:
+  PreparingNodesTest() : cluster_(Options()) {
+    cluster_.Join("a", 0);
+    cluster_.At("b").status.set_preparing("its setup runs");
+    cluster_.Join("b", 1);
+  }
+  static CoordinatorOptions Options() {
+    CoordinatorOptions options = Fixed(2);
+    options.join_timeout = absl::Seconds(30);
+    return options;
+  }
+  void EndSetup() {
+    v1::AgentStatus& status = cluster_.At("b").status;
+    status.clear_preparing();
+    status.mutable_offer()->set_host("127.0.0.1");
+    status.mutable_offer()->set_port(5001);
+    cluster_.Say("b");
+  }
+  Cluster cluster_;
+};
+
+TEST_F(PreparingNodesTest, ASetupThatTakesLongerThanTheJoinTimeoutIsAwaited) {
+  cluster_.Pass(absl::Minutes(5), {"a", "b"});
+  EXPECT_EQ(cluster_.state(), State::kGathering);
+  EndSetup();
+  EXPECT_EQ(cluster_.state(), State::kRunning);
+}
+
+TEST_F(PreparingNodesTest, ASetupThatFailsIsNot) {
+  cluster_.Pass(absl::Minutes(5), {"a", "b"});
+  cluster_.At("b").status.clear_preparing();
+  cluster_.Say("b");
+  ASSERT_TRUE(cluster_.core().verdict().has_value());
+  EXPECT_EQ(cluster_.core().verdict()->exit_code(), kExitUnavailable);
+}
+
+TEST_F(PreparingNodesTest, ASetupThatCannotMakeTheRoundIsNot) {
+  CoordinatorOptions options = Options();
+  options.min_nodes = options.max_nodes = 3;
+  Cluster cluster(options);
+  cluster.Join("a", 0);
+  cluster.At("b").status.set_preparing("its setup runs");
+  cluster.Join("b", 1);
+  cluster.Pass(absl::Seconds(31), {"a", "b"});
+  EXPECT_TRUE(cluster.core().verdict().has_value()) << "the third node is missing";
 }
 
 }  // namespace

@@ -132,5 +132,52 @@ TEST_F(SuccessTest, AnUnusableNodeMayHaveSucceeded) {
   ExpectSuccess(c);
 }
 
+// ---- who runs the last command
+
+TEST_F(SuccessTest, TheNodeOfRankZeroClosesTheJob) {
+  Cluster c(Fixed(2));
+  Start(&c);
+  for (const char* name : {"b", "a"}) c.Phase(name, v1::PHASE_SUCCEEDED);
+  ExpectSuccess(c);
+  EXPECT_EQ(c.core().verdict()->closing_host(), "a");
+}
+
+TEST(ClosingHost, BeforeAnyRoundThePrimaryClosesTheJob) {
+  CoordinatorOptions options = Fixed(3);
+  options.join_timeout = absl::Seconds(30);
+  Cluster c(options);
+  c.Join("b", 1);
+  c.At("a").status.set_at_primary(true);
+  c.Join("a", 0);
+  c.Pass(absl::Seconds(31), {"a", "b"});
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->closing_host(), "a");
+}
+
+TEST(ClosingHost, AReplicaThatDoesNotTrainClosesNothing) {
+  CoordinatorOptions options = Fixed(2);
+  options.join_timeout = absl::Seconds(30);
+  Cluster c(options);
+  c.Join("watcher", -1, v1::ROLE_OBSERVER);
+  c.Pass(absl::Seconds(31), {"watcher"});
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->closing_host(), "");
+}
+
+TEST(ClosingHost, IfRankZeroIsLostAnotherNodeClosesTheJob) {
+  CoordinatorOptions options = Fixed(2);
+  options.max_node_losses = 0;
+  Cluster c(options);
+  c.At("a").status.set_at_primary(true);
+  c.Join("a", 1);
+  c.Join("b", 0);
+  for (const char* name : {"a", "b"}) c.Apply(name);
+  ASSERT_EQ(c.state(), State::kRunning);
+  c.Close("b");
+  c.Pass(absl::Seconds(30), {"a"});
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->closing_host(), "a");
+}
+
 }  // namespace
 }  // namespace muster::rendezvous

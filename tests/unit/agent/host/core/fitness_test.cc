@@ -11,6 +11,7 @@ namespace muster::host {
 namespace {
 
 constexpr absl::Duration kTimeout = absl::Seconds(60);
+constexpr absl::Duration kSetupTimeout = absl::Minutes(30);
 constexpr Fitness::Job kReady{.wants_node = true, .round_closed = true};
 
 class FitnessTest : public ::testing::Test {
@@ -23,6 +24,21 @@ class FitnessTest : public ::testing::Test {
     options.driver_pids = true;
     return Fitness(options);
   }
+  // A node whose setup runs; with a preflight after it or without.
+  Fitness SettingUp(absl::Duration preflight) {
+    HostOptions options;
+    options.config.set_hostname("n0");
+    options.setup_timeout = kSetupTimeout;
+    options.preflight_timeout = preflight;
+    Fitness fitness(options);
+    EXPECT_TRUE(fitness.Prepare(now_, kReady, &effects_)) << "the status names the setup";
+    return fitness;
+  }
+  std::vector<Check> Started() const {
+    std::vector<Check> checks;
+    for (const StartCheck& start : AllOf<StartCheck>(effects_)) checks.push_back(start.check);
+    return checks;
+  }
   // A node whose preflight runs.
   Fitness Preflighting() {
     Fitness fitness = Make(kTimeout, absl::ZeroDuration());
@@ -30,9 +46,9 @@ class FitnessTest : public ::testing::Test {
     return fitness;
   }
   void EndPreflight(Fitness* fitness, int code, const std::string& last_line = "") {
-    fitness->OnPreflightEnded(now_, Ending{.number = code}, &effects_);
+    fitness->OnCheckEnded(now_, Ending{.number = code}, &effects_);
     EXPECT_FALSE(fitness->OnSwept(now_, "", true, &effects_));
-    EXPECT_EQ(fitness->OnPreflightOutput(now_, last_line, true, &effects_), code != 0);
+    EXPECT_EQ(fitness->OnCheckOutput(now_, last_line, true, &effects_), code != 0);
   }
   template <typename T>
   size_t Count() const {
@@ -59,20 +75,62 @@ TEST_F(FitnessTest, ANodeThatIsNotWantedPreparesNothing) {
 TEST_F(FitnessTest, ThePreflightAwaitsTheEndOfTheRound) {
   Fitness fitness = Make(kTimeout, absl::ZeroDuration());
   EXPECT_FALSE(fitness.Prepare(now_, {.wants_node = true, .round_closed = false}, &effects_));
-  EXPECT_EQ(Count<StartPreflight>(), 0u);
+  EXPECT_EQ(Count<StartCheck>(), 0u);
   EXPECT_TRUE(fitness.Prepare(now_, kReady, &effects_));
-  EXPECT_EQ(Count<StartPreflight>(), 1u);
+  EXPECT_EQ(Count<StartCheck>(), 1u);
+}
+
+TEST_F(FitnessTest, TheSetupRunsOnceAndBeforeThePreflight) {
+  Fitness fitness = SettingUp(kTimeout);
+  EXPECT_EQ(fitness.Preparing(), "its setup runs, for up to 30m (--hook-timeout)");
+  fitness.OnCheckEnded(now_, Ending{}, &effects_);
+  EXPECT_FALSE(fitness.OnSwept(now_, "", true, &effects_));
+  EXPECT_TRUE(fitness.OnCheckOutput(now_, "", true, &effects_)) << "the status names the preflight";
+  EXPECT_THAT(Started(), testing::ElementsAre(Check::kSetup, Check::kPreflight));
+  EndPreflight(&fitness, 0);
+  EXPECT_TRUE(fitness.fit());
+  fitness.OnRoundOver();
+  EXPECT_TRUE(fitness.OnTick(now_, kReady, &effects_));
+  EXPECT_THAT(Started(), testing::ElementsAre(Check::kSetup, Check::kPreflight, Check::kPreflight));
+}
+
+TEST_F(FitnessTest, ASetupAloneMakesTheNodeFit) {
+  Fitness fitness = SettingUp(absl::ZeroDuration());
+  EndPreflight(&fitness, 0);
+  EXPECT_TRUE(fitness.fit());
+  fitness.OnRoundOver();
+  EXPECT_FALSE(fitness.OnTick(now_, kReady, &effects_));
+  EXPECT_TRUE(fitness.fit());
+  EXPECT_EQ(Count<StartCheck>(), 1u);
+}
+
+TEST_F(FitnessTest, AFailedSetupIsTriedAgainAndNoPreflightFollows) {
+  Fitness fitness = SettingUp(kTimeout);
+  EndPreflight(&fitness, 3, "no such model");
+  EXPECT_EQ(fitness.why_unfit(), "setup failed on n0: exit code 3: no such model");
+  EXPECT_TRUE(fitness.OnTick(now_ + kUnfitRetry, kReady, &effects_));
+  EXPECT_THAT(Started(), testing::ElementsAre(Check::kSetup, Check::kSetup));
+}
+
+TEST_F(FitnessTest, ASetupHasItsOwnTimeLimit) {
+  Fitness fitness = SettingUp(kTimeout);
+  EXPECT_FALSE(fitness.OnTick(now_ + kSetupTimeout - absl::Nanoseconds(1), kReady, &effects_));
+  EXPECT_EQ(Count<Sweep>(), 0u);
+  EXPECT_FALSE(fitness.OnTick(now_ + kSetupTimeout, kReady, &effects_));
+  EXPECT_EQ(Count<Sweep>(), 1u);
+  EXPECT_TRUE(fitness.OnCheckOutput(now_, "", true, &effects_));
+  EXPECT_EQ(fitness.why_unfit(), "setup failed on n0: timed out after 30m (--hook-timeout)");
 }
 
 TEST_F(FitnessTest, APassedPreflightIsSweptBeforeItCounts) {
   Fitness fitness = Preflighting();
-  fitness.OnPreflightEnded(now_, Ending{}, &effects_);
+  fitness.OnCheckEnded(now_, Ending{}, &effects_);
   EXPECT_EQ(Count<Sweep>(), 1u);
   EXPECT_FALSE(fitness.fit());
   EXPECT_FALSE(fitness.OnSwept(now_, "", true, &effects_));
-  EXPECT_EQ(Count<GatherPreflightOutput>(), 1u);
+  EXPECT_EQ(Count<GatherCheckOutput>(), 1u);
   EXPECT_FALSE(fitness.fit());
-  EXPECT_FALSE(fitness.OnPreflightOutput(now_, "", true, &effects_));
+  EXPECT_FALSE(fitness.OnCheckOutput(now_, "", true, &effects_));
   EXPECT_TRUE(fitness.fit());
 }
 
@@ -86,7 +144,7 @@ TEST_F(FitnessTest, AFailureIsNamedAndRetriedWithGrowingPauses) {
     EXPECT_TRUE(fitness.OnTick(now_, kReady, &effects_));
     EndPreflight(&fitness, 3);
   }
-  EXPECT_EQ(Count<StartPreflight>(), 3u);
+  EXPECT_EQ(Count<StartCheck>(), 3u);
 }
 
 TEST_F(FitnessTest, SuccessResetsReasonAndPause) {
@@ -109,13 +167,13 @@ TEST_F(FitnessTest, APreflightHasATimeLimit) {
   EXPECT_FALSE(fitness.OnTick(now_, kReady, &effects_));
   EXPECT_EQ(Count<Sweep>(), 1u);
   EXPECT_FALSE(fitness.OnSwept(now_, "", true, &effects_));
-  EXPECT_TRUE(fitness.OnPreflightOutput(now_, "", true, &effects_));
+  EXPECT_TRUE(fitness.OnCheckOutput(now_, "", true, &effects_));
   EXPECT_THAT(fitness.why_unfit(), testing::HasSubstr("timed out after 1m (--preflight-timeout)"));
 }
 
 TEST_F(FitnessTest, LeftoversThatSurviveSigkillAreReportedOnce) {
   Fitness fitness = Preflighting();
-  fitness.OnPreflightEnded(now_, Ending{}, &effects_);
+  fitness.OnCheckEnded(now_, Ending{}, &effects_);
   EXPECT_FALSE(fitness.OnSwept(now_ + kStuckAfterKill, "pid 9", true, &effects_));
   now_ += kStuckAfterKill + absl::Nanoseconds(1);
   EXPECT_TRUE(fitness.OnSwept(now_, "pid 9", true, &effects_));
@@ -130,9 +188,9 @@ TEST_F(FitnessTest, GpusAreFreeBeforeThePreflight) {
   EXPECT_THAT(fitness.Preparing(), testing::HasSubstr("GPUs"));
   EXPECT_EQ(Count<AskGpus>(), 1u);
   EXPECT_FALSE(fitness.OnGpuUsers(now_, {.old_workers = {71}}, &effects_));
-  EXPECT_EQ(Count<StartPreflight>(), 0u);
+  EXPECT_EQ(Count<StartCheck>(), 0u);
   EXPECT_TRUE(fitness.OnGpuUsers(now_, {}, &effects_));
-  EXPECT_EQ(Count<StartPreflight>(), 1u);
+  EXPECT_EQ(Count<StartCheck>(), 1u);
 }
 
 TEST_F(FitnessTest, HeldGpusMakeItUnfit) {
@@ -173,7 +231,7 @@ TEST_F(FitnessTest, AnEndingNodeKillsItsPreflight) {
   EXPECT_FALSE(fitness.End(now_, &effects_));
   EXPECT_EQ(Count<Sweep>(), 1u);
   EXPECT_FALSE(fitness.OnSwept(now_, "", false, &effects_));
-  EXPECT_FALSE(fitness.OnPreflightOutput(now_, "", false, &effects_));
+  EXPECT_FALSE(fitness.OnCheckOutput(now_, "", false, &effects_));
   EXPECT_TRUE(fitness.End(now_, &effects_));
   EXPECT_EQ(Count<Note>(), 0u) << "its result is of no use any more";
 }

@@ -70,10 +70,10 @@ class PreparingTest : public ::testing::Test {
     core_->OnSwept(now_, left, &effects_);
     if (!left.empty()) return;
     core_->OnRoundOutput(now_, "", &effects_);  // only one of them is awaited
-    core_->OnPreflightOutput(now_, last_line, &effects_);
+    core_->OnCheckOutput(now_, last_line, &effects_);
   }
   void PreflightEnds(int code, const std::string& line = "") {
-    core_->OnPreflightEnded(now_, Code(code), &effects_);
+    core_->OnCheckEnded(now_, Code(code), &effects_);
     Swept("", line);
   }
   void GpusOf(std::set<int64_t> old, std::set<int64_t> others = {}) {
@@ -114,14 +114,14 @@ TEST_F(PreparingTest, WithoutAPreflightTheNodeIsReadyAtOnce) {
   EXPECT_EQ(Count<RenewOffer>(), 1);
   RunAndEnd(1, 3);
   EXPECT_EQ(Count<RenewOffer>(), 2);
-  EXPECT_EQ(Count<StartPreflight>() + Count<AskGpus>(), 0);
+  EXPECT_EQ(Count<StartCheck>() + Count<AskGpus>(), 0);
 }
 
 TEST_F(PreparingTest, ReadyOncePreflightPassedAndIsGone) {
   Begin(true);
-  EXPECT_EQ(Count<StartPreflight>(), 1);
+  EXPECT_EQ(Count<StartCheck>(), 1);
   EXPECT_EQ(Status().preparing(), "its preflight runs, for up to 1m (--preflight-timeout)");
-  core_->OnPreflightEnded(now_, Code(0), &effects_);
+  core_->OnCheckEnded(now_, Code(0), &effects_);
   EXPECT_EQ(Count<Sweep>(), 1);
   Pass(absl::Seconds(1));
   EXPECT_EQ(Count<RenewOffer>(), 0) << "its leftovers still live";
@@ -139,13 +139,13 @@ TEST_F(PreparingTest, AFailedPreflightIsReportedAndRetried) {
   EXPECT_EQ(Status().trouble(), "preflight failed on n0: exit code 3: no such GPU");
   EXPECT_EQ(Count<RenewOffer>(), 0);
   Pass(kUnfitRetry);
-  EXPECT_EQ(Count<StartPreflight>(), 2);
+  EXPECT_EQ(Count<StartCheck>(), 2);
   PreflightEnds(3);
   Pass(kUnfitRetry);
-  EXPECT_EQ(Count<StartPreflight>(), 2);
+  EXPECT_EQ(Count<StartCheck>(), 2);
   EXPECT_TRUE(Status().unfit());
   Pass(kUnfitRetry);
-  EXPECT_EQ(Count<StartPreflight>(), 3);
+  EXPECT_EQ(Count<StartCheck>(), 3);
   EXPECT_TRUE(Status().unfit()) << "until it has passed";
   PreflightEnds(0);
   EXPECT_FALSE(Status().unfit());
@@ -160,7 +160,7 @@ TEST_F(PreparingTest, AnUnprintableLastLineIsLeftOut) {
 
 TEST_F(PreparingTest, APreflightWithoutAProcessHasNoExitCode) {
   Begin(true);
-  core_->OnPreflightEnded(now_, Ending{.number = 70, .error_text = "starting a process: no"}, &effects_);
+  core_->OnCheckEnded(now_, Ending{.number = 70, .error_text = "starting a process: no"}, &effects_);
   Swept();
   EXPECT_EQ(Status().trouble(), "preflight failed on n0: it could not be started: starting a process: no");
 }
@@ -171,14 +171,14 @@ TEST_F(PreparingTest, APreflightOverItsTimeLimitFails) {
   EXPECT_EQ(Count<Sweep>(), 0);
   Pass(kTick);
   EXPECT_EQ(Count<Sweep>(), 1);
-  core_->OnPreflightEnded(now_, Ending{.by_signal = true, .number = 9}, &effects_);
+  core_->OnCheckEnded(now_, Ending{.by_signal = true, .number = 9}, &effects_);
   Swept();
   EXPECT_EQ(Status().trouble(), "preflight failed on n0: timed out after 1m (--preflight-timeout)");
 }
 
 TEST_F(PreparingTest, UnkillableLeftoversMakeTheNodeUnfit) {
   Begin(true);
-  core_->OnPreflightEnded(now_, Code(0), &effects_);
+  core_->OnCheckEnded(now_, Code(0), &effects_);
   Swept("pid 7");
   EXPECT_FALSE(Status().unfit());
   Pass(kStuckAfterKill);
@@ -195,9 +195,9 @@ TEST_F(PreparingTest, ItRunsOnceTheCoordinatorEndedTheLastRound) {
   PreflightEnds(0);
   RunAndEnd(1, 3);
   Pass(absl::Seconds(1));
-  EXPECT_EQ(Count<StartPreflight>(), 1) << "the job may be over";
+  EXPECT_EQ(Count<StartCheck>(), 1) << "the job may be over";
   StopOf(1);
-  EXPECT_EQ(Count<StartPreflight>(), 2);
+  EXPECT_EQ(Count<StartCheck>(), 2);
   EXPECT_EQ(Count<RenewOffer>(), 1);
   PreflightEnds(0);
   EXPECT_EQ(Count<RenewOffer>(), 2);
@@ -210,10 +210,10 @@ TEST_F(PreparingTest, ALaterRoundEndsTheEarlierWithoutAStop) {
   RunAndEnd(1, 3);
   memory_.mutable_last()->mutable_id()->set_number(1);
   Pass(absl::Seconds(1));
-  EXPECT_EQ(Count<StartPreflight>(), 1);
+  EXPECT_EQ(Count<StartCheck>(), 1);
   memory_.mutable_last()->mutable_id()->set_number(2);
   Give(Directive());
-  EXPECT_EQ(Count<StartPreflight>(), 2);
+  EXPECT_EQ(Count<StartCheck>(), 2);
   PreflightEnds(0);
   EXPECT_EQ(Count<RenewOffer>(), 2);
 }
@@ -232,7 +232,7 @@ TEST_F(PreparingTest, LeavingEndsThePreflightFirst) {
   EXPECT_EQ(Count<Sweep>(), 1);
   Pass(2 * kLeaveReportLimit);
   EXPECT_FALSE(core_->finished()) << "it lives";
-  core_->OnPreflightEnded(now_, Ending{.by_signal = true, .number = 9}, &effects_);
+  core_->OnCheckEnded(now_, Ending{.by_signal = true, .number = 9}, &effects_);
   Swept();
   EXPECT_TRUE(core_->finished());
   EXPECT_EQ(Warnings(), 0) << "it has not failed";
@@ -247,7 +247,7 @@ TEST_F(PreparingTest, TheVerdictEndsAPreflight) {
   EXPECT_EQ(Count<Sweep>(), 1);
   Swept();
   Pass(absl::Minutes(10));
-  EXPECT_EQ(Count<StartPreflight>(), 1);
+  EXPECT_EQ(Count<StartCheck>(), 1);
 }
 
 TEST_F(PreparingTest, GpusAreAskedUntilNoOldWorkerHoldsOne) {
@@ -326,9 +326,9 @@ TEST_F(PreparingTest, ThePreflightComesAfterTheGpus) {
   PreflightEnds(0);
   RunAndEnd(1, 0);
   StopOf(1);
-  EXPECT_EQ(Count<StartPreflight>(), 1);
+  EXPECT_EQ(Count<StartCheck>(), 1);
   GpusOf({});
-  EXPECT_EQ(Count<StartPreflight>(), 2);
+  EXPECT_EQ(Count<StartCheck>(), 2);
 }
 
 // Whether a round's workers may hold GPUs is found out once; a preflight that fails does not raise the question.
@@ -342,7 +342,7 @@ TEST_F(PreparingTest, GpusAreNotAskedForAgainAfterAFailedPreflight) {
   PreflightEnds(3);
   Pass(kUnfitRetry);
   EXPECT_EQ(Count<AskGpus>(), 1);
-  EXPECT_EQ(Count<StartPreflight>(), 3);
+  EXPECT_EQ(Count<StartCheck>(), 3);
 }
 
 TEST_F(PreparingTest, AnUnansweredQuestionAboutGpusIsNotRepeated) {
@@ -356,9 +356,9 @@ TEST_F(PreparingTest, AnUnansweredQuestionAboutGpusIsNotRepeated) {
 TEST_F(PreparingTest, AnAnswerThatNobodyAwaitsIsIgnored) {
   Begin(true, true);
   GpusOf({});
-  EXPECT_EQ(Count<StartPreflight>(), 1);
+  EXPECT_EQ(Count<StartCheck>(), 1);
   PreflightEnds(0);
-  core_->OnPreflightEnded(now_, Code(3), &effects_);
+  core_->OnCheckEnded(now_, Code(3), &effects_);
   GpusOf({});
   Swept();
   EXPECT_EQ(Count<RenewOffer>(), 1);
@@ -368,14 +368,14 @@ TEST_F(PreparingTest, AnAnswerThatNobodyAwaitsIsIgnored) {
 TEST_F(PreparingTest, EachChangeOfFitnessIsReportedAtOnce) {
   Begin(true);
   EXPECT_EQ(Count<SendStatus>(), 2) << "the first status, and that the preflight runs";
-  core_->OnPreflightEnded(now_, Code(3), &effects_);
+  core_->OnCheckEnded(now_, Code(3), &effects_);
   Swept();
   EXPECT_EQ(Count<SendStatus>(), 3) << "it has failed";
 }
 
 TEST_F(PreparingTest, UnkillableLeftoversAreReportedOnceAndAtOnce) {
   Begin(true);
-  core_->OnPreflightEnded(now_, Code(0), &effects_);
+  core_->OnCheckEnded(now_, Code(0), &effects_);
   Pass(kStuckAfterKill);
   const int before = Count<SendStatus>();
   Swept("pid 7");
@@ -401,12 +401,12 @@ TEST_F(PreparingTest, ASuccessEndsTheLongPausesBetweenAttempts) {
   PreflightEnds(0);
   RunAndEnd(1, 3);
   StopOf(1);
-  ASSERT_EQ(Count<StartPreflight>(), 4);
+  ASSERT_EQ(Count<StartCheck>(), 4);
   PreflightEnds(3);
   Pass(kUnfitRetry - kTick);
-  EXPECT_EQ(Count<StartPreflight>(), 4);
+  EXPECT_EQ(Count<StartCheck>(), 4);
   Pass(kTick);
-  EXPECT_EQ(Count<StartPreflight>(), 5) << "the first pause again";
+  EXPECT_EQ(Count<StartCheck>(), 5) << "the first pause again";
 }
 
 TEST_F(PreparingTest, AnAttemptForgetsTheOneBefore) {
@@ -445,7 +445,7 @@ TEST_F(PreparingTest, NothingIsCheckedForAnEndedJob) {
   RunAndEnd(1, 3);
   StopOf(1);
   Pass(absl::Minutes(1));
-  EXPECT_EQ(Count<StartPreflight>(), 1);
+  EXPECT_EQ(Count<StartCheck>(), 1);
 }
 
 TEST_F(PreparingTest, ALeavingNodeChecksNothing) {
@@ -457,7 +457,7 @@ TEST_F(PreparingTest, ALeavingNodeChecksNothing) {
   Swept();
   StopOf(1);
   Pass(2 * kLeaveReportLimit);
-  EXPECT_EQ(Count<StartPreflight>(), 1);
+  EXPECT_EQ(Count<StartCheck>(), 1);
   EXPECT_TRUE(core_->finished());
 }
 
@@ -486,11 +486,11 @@ TEST_F(PreparingTest, AnEndingNodeDoesNotAwaitItsGpus) {
 
 TEST_F(PreparingTest, ASignalIsNamedInTheReason) {
   Begin(true);
-  core_->OnPreflightEnded(now_, Ending{.by_signal = true, .number = 11}, &effects_);
+  core_->OnCheckEnded(now_, Ending{.by_signal = true, .number = 11}, &effects_);
   Swept();
   EXPECT_EQ(Status().trouble(), "preflight failed on n0: killed by signal 11 (SIGSEGV)");
   Pass(kUnfitRetry);
-  core_->OnPreflightEnded(now_, Ending{.number = 127, .error_text = "no such file"}, &effects_);
+  core_->OnCheckEnded(now_, Ending{.number = 127, .error_text = "no such file"}, &effects_);
   Swept();
   EXPECT_EQ(Status().trouble(), "preflight failed on n0: exit code 127: no such file");
 }
@@ -504,7 +504,7 @@ TEST_F(PreparingTest, ARoundThatWasStoppedNeedsNoFurtherOrder) {
   Give(directive);
   core_->OnExit(now_, 0, Code(0), &effects_);
   Swept();
-  EXPECT_EQ(Count<StartPreflight>(), 2) << "neither failed nor succeeded";
+  EXPECT_EQ(Count<StartCheck>(), 2) << "neither failed nor succeeded";
 }
 
 TEST_F(PreparingTest, ASucceededRoundAwaitsItsEnd) {
@@ -512,14 +512,14 @@ TEST_F(PreparingTest, ASucceededRoundAwaitsItsEnd) {
   PreflightEnds(0);
   RunAndEnd(1, 0);
   Pass(absl::Seconds(1));
-  EXPECT_EQ(Count<StartPreflight>(), 1);
+  EXPECT_EQ(Count<StartCheck>(), 1);
 }
 
 TEST_F(PreparingTest, AnAttemptNeedsNoMessageOfTheAgent) {
   Begin(true);
   PreflightEnds(3);
   for (const BootTime until = now_ + kUnfitRetry; now_ < until;) core_->OnTick(now_ += kTick, &effects_);
-  EXPECT_EQ(Count<StartPreflight>(), 2);
+  EXPECT_EQ(Count<StartCheck>(), 2);
   EXPECT_TRUE(Status().unfit());
   EXPECT_EQ(Status().preparing(), "") << "the reason is that it is unfit";
 }
@@ -531,7 +531,7 @@ TEST_F(PreparingTest, AnExitingNodeMakesNoFurtherAttempt) {
   directive.mutable_exit()->set_linger_ms(60'000);
   Give(directive);
   Pass(2 * kUnfitRetry);
-  EXPECT_EQ(Count<StartPreflight>(), 1);
+  EXPECT_EQ(Count<StartCheck>(), 1);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ constexpr absl::Duration kNano = absl::Nanoseconds(1);
 const BootTime kNow = FromBootNanos(1'000'000'000'000);
 
 Finish FinishOf(const v1::Exit& exit, const v1::Leave* leave = nullptr, int retryable = kRetryable) {
-  HostExit host_exit(retryable);
+  HostExit host_exit("h0", retryable);
   host_exit.Decide(exit);
   return host_exit.MakeFinish(leave, v1::Round());
 }
@@ -26,7 +26,7 @@ v1::Exit Lingering(absl::Duration linger) {
 }
 
 TEST(HostExitTest, TheFirstDecisionCounts) {
-  HostExit exit(0);
+  HostExit exit("h0", 0);
   EXPECT_FALSE(exit.decided());
   EXPECT_TRUE(exit.Decide(MusterExit(kExitFault, "a fault")));
   EXPECT_FALSE(exit.Decide(MusterExit(0, "all done")));
@@ -34,7 +34,7 @@ TEST(HostExitTest, TheFirstDecisionCounts) {
 }
 
 TEST(HostExitTest, AnAttachedAgentHasATimeLimit) {
-  HostExit exit(0);
+  HostExit exit("h0", 0);
   exit.Decide(MusterExit(0, "all done"));
   EXPECT_TRUE(exit.Flush(kNow));
   EXPECT_FALSE(exit.Flush(kNow + absl::Seconds(1)));
@@ -43,7 +43,7 @@ TEST(HostExitTest, AnAttachedAgentHasATimeLimit) {
 }
 
 TEST(HostExitTest, ALingeringHostWaitsFromTheAgentsEnd) {
-  HostExit exit(0);
+  HostExit exit("h0", 0);
   exit.Decide(Lingering(absl::Milliseconds(250)));
   exit.Flush(kNow);
   const BootTime gone = kNow + absl::Milliseconds(10);
@@ -82,6 +82,40 @@ TEST(HostExitTest, TheLastEffectCarriesTheVerdict) {
   const v1::Leave leave;
   EXPECT_FALSE(FinishOf(exit).asked_to_leave);
   EXPECT_TRUE(FinishOf(exit, &leave).asked_to_leave);
+}
+
+// ---- the last command
+
+v1::Exit Verdict(int code, const std::string& closing_host) {
+  v1::Exit exit = MusterExit(code, "over");
+  exit.mutable_verdict()->set_exit_code(code);
+  exit.mutable_verdict()->set_closing_host(closing_host);
+  return exit;
+}
+
+TEST(LastCommandTest, TheNodeThatTheVerdictNamesRunsIt) {
+  EXPECT_EQ(FinishOf(Verdict(0, "h0")).last_command, LastCommand::kOnSuccess);
+  EXPECT_EQ(FinishOf(Verdict(7, "h0")).last_command, LastCommand::kOnFailure);
+  EXPECT_EQ(FinishOf(Verdict(0, "h1")).last_command, LastCommand::kNone);
+  EXPECT_EQ(FinishOf(Verdict(7, "h1")).last_command, LastCommand::kNone);
+}
+
+TEST(LastCommandTest, WithoutAVerdictNobodyKnowsHowTheJobEnded) {
+  EXPECT_EQ(FinishOf(MusterExit(kExitUnavailable, "lost")).last_command, LastCommand::kNone);
+}
+
+TEST(LastCommandTest, ANodeThatLeftSpeaksForItselfAlone) {
+  v1::Exit exit = Verdict(0, "h0");
+  exit.set_exit_code(kExitLeft);
+  EXPECT_EQ(FinishOf(exit).last_command, LastCommand::kNone);
+}
+
+TEST(LastCommandTest, WhoeverCancelsKnows) {
+  EXPECT_EQ(FinishOf(Verdict(kExitCancelled, "h0")).last_command, LastCommand::kNone);
+}
+
+TEST(LastCommandTest, ARetryableExitCodeIsAFailureToo) {
+  EXPECT_EQ(FinishOf(Verdict(kExitUnavailable, "h0")).last_command, LastCommand::kOnFailure);
 }
 
 }  // namespace

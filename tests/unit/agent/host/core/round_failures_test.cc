@@ -198,5 +198,28 @@ TEST_F(OwnOptionTest, AnOptionThatTheUserNamedIsNotExplained) {
   EXPECT_EQ(failures_.cause()->hint(), "");
 }
 
+TEST_F(RoundFailuresTest, AWorkerThatWasDoneHasNotFailed) {
+  Ending ending{.by_signal = true, .number = SIGSEGV};
+  ending.done = true;
+  EXPECT_FALSE(End(1, absl::Seconds(3), ending));
+  EXPECT_FALSE(failures_.cause());
+  EXPECT_FALSE(Reported().has_failure());
+  EXPECT_EQ(
+      AllOf<Note>(effects_).at(0).text,
+      "worker rank 5 had finished (it has created MUSTER_DONE_FILE), and then was killed (SIGSEGV); this counts "
+      "as success");
+}
+
+TEST_F(RoundFailuresTest, ADoneWorkerThatIsStoppedIsNotMentioned) {
+  ASSERT_TRUE(End(0, absl::Seconds(1), Code(7)));
+  stopping_since_ = kStart + absl::Seconds(1);
+  effects_.clear();
+  Ending ending{.by_signal = true, .number = SIGTERM};
+  ending.done = true;
+  EXPECT_FALSE(End(1, absl::Seconds(3), ending));
+  EXPECT_TRUE(effects_.empty());
+  EXPECT_EQ(Reported().failure().others_size(), 0);
+}
+
 }  // namespace
 }  // namespace muster::host

@@ -190,7 +190,7 @@ TEST(WorkerEnvironment, AnIpv6MasterHasNoBrackets) {
   EXPECT_EQ(WorkerEnvironment(round, 0, SampleOptions(), {}).at("MASTER_ADDR"), "fd00::1");
 }
 
-TEST(PreflightEnvironment, HasNoRankVariables) {
+TEST(NodeEnvironment, HasNoRankVariables) {
   const EnvironmentMap inherited = {{"RANK", "1"},
                                     {"WORLD_SIZE", "2"},
                                     {"LOCAL_RANK", "3"},
@@ -208,9 +208,9 @@ TEST(PreflightEnvironment, HasNoRankVariables) {
                              {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
                              {"PYTHONFAULTHANDLER", "1"},
                              {"OMP_NUM_THREADS", "1"}};
-  EXPECT_EQ(PreflightEnvironment(SampleOptions(), std::nullopt, inherited), expected);
+  EXPECT_EQ(NodeEnvironment(SampleOptions(), std::nullopt, inherited), expected);
   expected["NODE_RANK"] = "6";
-  EXPECT_EQ(PreflightEnvironment(SampleOptions(), 6, inherited), expected);
+  EXPECT_EQ(NodeEnvironment(SampleOptions(), 6, inherited), expected);
 }
 
 }  // namespace

@@ -87,6 +87,19 @@ TEST(ErrorFileTest, AnEarlierRoundsFileIsIgnored) {
   EXPECT_FALSE(ReadErrorFile(path));
 }
 
+TEST(ErrorFileTest, AnEarlierRoundsDoneFileIsRemoved) {
+  ErrorFiles files;
+  EXPECT_EQ(files.DonePathOf(1), "");
+  EXPECT_TRUE(files.BeginRound(2, kPatience).ok());
+  const std::string path = files.DonePathOf(1);
+  EXPECT_NE(path, files.DonePathOf(0));
+  EXPECT_FALSE(FileExists(path));
+  std::ofstream(path) << "";
+  EXPECT_TRUE(FileExists(path));
+  EXPECT_TRUE(files.BeginRound(2, kPatience).ok());
+  EXPECT_FALSE(FileExists(path));
+}
+
 TEST(ErrorFileTest, UnsuitableFilesDoNoHarm) {
   ErrorFiles files;
   EXPECT_TRUE(files.BeginRound(5, kPatience).ok());

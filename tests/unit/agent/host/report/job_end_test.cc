@@ -260,6 +260,41 @@ TEST(FailureDetailsTest, APrivateFilesPathIsNotShownAndAFileThatIsNotThereIsNone
   EXPECT_EQ(second.error_text + second.error_file, "");
 }
 
+TEST(FailureDetailsTest, AWorkerIsDoneIfItsFileIsThere) {
+  const Folder folder;
+  std::ofstream(folder / "done-0") << "";
+  FailureDetails details;
+  for (const int local_rank : {0, 1}) {
+    details.Expect(local_rank, {.error_file = "",
+                                .done_file = folder / absl::StrCat("done-", local_rank),
+                                .kept = false,
+                                .stderr_file = "",
+                                .tail = nullptr});
+  }
+  Ending first, second, unexpected;
+  details.Explain(0, &first);
+  details.Explain(1, &second);
+  details.Explain(2, &unexpected);
+  EXPECT_TRUE(first.done);
+  EXPECT_FALSE(second.done);
+  EXPECT_FALSE(unexpected.done);
+}
+
+TEST(FailureDetailsTest, AFileSystemThatDoesNotAnswerSaysNothingOfTheDoneFile) {
+  std::promise<void> answers;
+  FailureDetails details(ReadErrorFile, LastLinesOfFile,
+                         [answer = answers.get_future().share()](const std::string&) {
+                           answer.wait();
+                           return true;
+                         });
+  details.BeginRound(absl::Milliseconds(5));
+  details.Expect(0, {.error_file = "", .done_file = "done", .kept = false, .stderr_file = "", .tail = nullptr});
+  Ending ending;
+  details.Explain(0, &ending);
+  EXPECT_FALSE(ending.done);
+  answers.set_value();
+}
+
 // A read that hangs until the test ends, like a network file system whose server is away.
 class SilentFileSystem {
  public:

@@ -1,0 +1,158 @@
+"""Commands beside the workers: the setup of a node, and the last command of a job; and workers that are done early."""
+import signal
+import unittest
+
+import cluster
+from cluster import ClusterTest, is_alive, kill, never, wait_until
+
+FAILS = {"exit": 7, "after": None}
+
+
+class Hooks(ClusterTest):
+    def job(self, nodes=2, options=(), **kwargs):
+        return self.cluster(nodes, nproc=1, options=options, **kwargs)
+
+    def hook(self, job, name, line="true"):
+        """The option and a command that notes in a file that it ran, and where."""
+        return [f"--{name}", f'echo "$TEST_PLACE $MUSTER_EXIT_CODE" >>"{job.folder}/{name}"; {line}']
+
+    def ran(self, job, name):
+        path = job.folder / name
+        return sorted(path.read_text().split("\n")[:-1]) if path.exists() else []
+
+    def finish(self, job):
+        job.wait_for_round(0)
+        job.open_gate()
+        return job.exit_codes()
+
+    # The setup of a node.
+
+    def test_the_setup_runs_once_on_each_node_before_its_first_round(self):
+        job = self.job(plan=[{"when": {"rank": 1, "restart": 0}, **FAILS}])
+        job.options += ["--max-restarts", "1", *self.hook(job, "node-setup", f'test ! -e "{job.folder}/starts"')]
+        job.start_all()
+        job.wait_for_round(1)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertEqual(["0 ", "1 "], self.ran(job, "node-setup"))
+
+    def test_a_node_whose_setup_fails_tries_again(self):
+        job = self.job()
+        fetch = f'test -e "{job.folder}/model" || {{ echo "no model" >&2; exit 3; }}'
+        job.options += self.hook(job, "node-setup", fetch)
+        job.start_all()
+        wait_until("the primary says why", lambda: job.nodes[0].said(
+            r"waiting after .*: setup failed on \S+: exit code 3: no model"))
+        job.open_gate("model")
+        self.assertEqual({0: 0, 1: 0}, self.finish(job))
+        self.assertTrue(job.nodes[1].said("(?m)^setup: no model$"))
+
+    def test_a_slow_setup_is_awaited_beyond_the_join_timeout(self):
+        job = self.job(options=["--join-timeout", "1s", "--lease", "1s"])
+        job.options += self.hook(job, "node-setup", f'until test -e "{job.folder}/model"; do sleep 0.1; done')
+        job.start_all()
+        never("an end for lack of nodes", lambda: any(node.has_ended() for node in job.nodes.values()), limit=4)
+        job.open_gate("model")
+        self.assertEqual({0: 0, 1: 0}, self.finish(job))
+
+    # The last command.
+
+    def test_the_last_command_runs_once_after_all_ranks_have_succeeded(self):
+        job = self.job()
+        job.options += [*self.hook(job, "on-success"), *self.hook(job, "on-failure")]
+        job.start_all()
+        self.assertEqual({0: 0, 1: 0}, self.finish(job))
+        self.assertEqual(["0 0"], self.ran(job, "on-success"), "on the primary, with the exit code")
+        self.assertEqual([], self.ran(job, "on-failure"))
+        self.assertEqual(2, len(job.records("end")))
+
+    def test_its_failure_is_the_primarys(self):
+        job = self.job()
+        report = job.folder / "report-${node_rank}.json"
+        job.options += ["--report", str(report), *self.hook(job, "on-success", "exit 3")]
+        job.start_all()
+        self.assertEqual({0: 3, 1: 0}, self.finish(job))
+        self.assertIn('"exit_code": 3', (job.folder / "report-0.json").read_text())
+        self.assertIn("--on-success failed: exit code 3", (job.folder / "report-0.json").read_text())
+        self.assertIn('"exit_code": 0', (job.folder / "report-1.json").read_text())
+
+    def test_after_a_failure_the_other_one_runs_and_changes_no_exit_code(self):
+        job = self.job(plan=[{"when": {"rank": 1}, **FAILS}])
+        told = job.folder / "told"
+        tell = f'test -s "$MUSTER_REPORT" && printf "%s" "$MUSTER_REASON" >"{told}"; exit 9'
+        job.options += ["--max-restarts", "0", "--report", str(job.folder / "report.json"),
+                        *self.hook(job, "on-success"), *self.hook(job, "on-failure", tell)]
+        job.start_all()
+        self.assertEqual({0: 7, 1: 7}, job.exit_codes())
+        self.assertEqual(["0 7"], self.ran(job, "on-failure"))
+        self.assertEqual([], self.ran(job, "on-success"))
+        self.assertRegex(told.read_text(), "^rank 1 on .* exited with code 7")
+
+    def test_a_node_that_is_asked_to_leave_runs_neither(self):
+        job = self.job(1, plan=[{"term": "exit"}])
+        job.options += [*self.hook(job, "on-success"), *self.hook(job, "on-failure")]
+        job.start_all()
+        job.wait_for_round(0)
+        job.nodes[0].signal(signal.SIGTERM)
+        self.assertEqual({0: 75}, job.exit_codes())
+        self.assertEqual([[], []], [self.ran(job, "on-success"), self.ran(job, "on-failure")])
+
+    def test_a_request_to_end_reaches_the_last_command(self):
+        job = self.job(1)
+        job.options += self.hook(job, "on-success", "trap 'exit 5' TERM; while :; do sleep 0.1; done")
+        job.start_all()
+        job.wait_for_round(0)
+        job.open_gate()
+        wait_until("the command runs", lambda: self.ran(job, "on-success"))
+        job.nodes[0].signal(signal.SIGTERM)
+        self.assertEqual({0: 5}, job.exit_codes())
+
+    def test_a_last_command_that_hangs_is_killed(self):
+        job = self.job(1, options=["--hook-timeout", "300ms", "--termination-grace", "300ms"])
+        job.options += self.hook(job, "on-success", "trap '' TERM; while :; do sleep 0.1; done")
+        job.start_all()
+        self.assertEqual({0: 137}, self.finish(job))
+
+    def test_it_does_not_outlive_muster(self):
+        job = self.job(1)
+        job.options += self.hook(job, "on-success", f'echo $$ >"{job.folder}/pid"; sleep 1000')
+        job.start_all()
+        job.wait_for_round(0)
+        job.open_gate()
+        wait_until("the command runs", lambda: self.ran(job, "on-success") and (job.folder / "pid").exists()
+                   and (job.folder / "pid").read_text())
+        pid = int((job.folder / "pid").read_text())
+        kill(job.nodes[0].main())
+        wait_until("its end", lambda: not is_alive(pid))
+
+    def test_it_sees_no_token(self):
+        job = self.job(1, environment={"MUSTER_TOKEN": "secret"})
+        job.options += ["--on-success", f'env >"{job.folder}/env"']
+        job.start_all()
+        self.assertEqual({0: 0}, self.finish(job))
+        found = (job.folder / "env").read_text()
+        self.assertNotIn("secret", found)
+        self.assertIn("MUSTER_REASON=every worker exited 0", found)
+
+    # Workers that are done before they end.
+
+    def test_an_error_after_the_done_file_counts_as_success(self):
+        done = 'touch "$MUSTER_DONE_FILE"; kill -SEGV $$$$'  # muster makes one $ of two
+        job = self.job(program=["sh", "-c", f'if [ "$RANK" = 1 ]; then {done}; fi'])
+        job.start_all()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertTrue(job.nodes[1].said(r"worker rank 1 had finished \(it has created MUSTER_DONE_FILE\), and then "
+                                          r"was killed \(SIGSEGV\); this counts as success"))
+
+    def test_a_done_file_is_of_one_start_alone(self):
+        first = 'touch "$MUSTER_DONE_FILE.other" "$MUSTER_DONE_FILE"; exit 0'
+        crash = '[ "$TORCHELASTIC_RESTART_COUNT" = 0 ] && exit 4; test ! -e "$MUSTER_DONE_FILE"'
+        job = self.job(1, options=["--max-restarts", "1"],
+                       program=["sh", "-c", f'if [ "$LOCAL_RANK" = 0 ]; then {first}; fi; {crash}'])
+        job.options += ["--nproc-per-node", "2"]
+        job.start_all()
+        self.assertEqual({0: 0}, job.exit_codes())
+
+
+if __name__ == "__main__":
+    cluster.main()
