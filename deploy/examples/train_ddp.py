@@ -53,6 +53,7 @@ def samples(step, rank, world_size):
 
 def save(path, state):
     """Whole or not at all: a worker may be killed in the middle."""
+    path.parent.mkdir(parents=True, exist_ok=True)  # a new job's folder in a bucket is not there yet
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     with open(temporary, "wb") as file:
         torch.save(state, file)
