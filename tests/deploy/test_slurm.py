@@ -1,0 +1,158 @@
+"""deploy/slurm/train.sbatch as it is shipped, under a real Slurm: only sbatch's own options and variables fit it to that."""
+import os
+import pathlib
+import re
+import unittest
+
+import emulated
+from emulated import BINARY, DEPLOY, GATE, TRAINING, EmulatedTest, cluster, plain_environment, wait_until
+
+import slurm
+
+NODES, USED = 3, 2
+FILE = DEPLOY / "slurm" / "train.sbatch"
+LIMIT_S = 180.0  # Slurm looks at time limits twice a minute
+# The test's nodes have 1 CPU and no GPU.
+SIZE = [f"--nodes={USED}", "--cpus-per-task=1", "--gpus-per-node=0"]
+
+
+def setUpModule():
+    reason = slurm.missing()
+    if reason:
+        raise unittest.SkipTest(reason)
+    SlurmTest.slurm = slurm.Slurm(NODES)
+    unittest.addModuleCleanup(SlurmTest.slurm.close)
+
+
+class SlurmTest(EmulatedTest):
+    slurm = None  # shared by all tests of this file
+
+    def setUp(self):
+        super().setUp()
+        programs = self.folder / "bin"
+        programs.mkdir()
+        (programs / "muster").symlink_to(BINARY)
+        self.environment = {**plain_environment(), **self.slurm.environment(), cluster.TOKEN: self.token,
+                            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+        self.checkpoint = self.folder / "checkpoint"
+
+    def submit(self, *options, arguments=(), **environment):
+        """The job's number. The training stops at its gate."""
+        node = cluster.Node("sbatch", [
+            *self.slurm.prefix(), "sbatch", "--parsable", *SIZE, *options, str(FILE), str(TRAINING),
+            "--checkpoint", str(self.checkpoint), *GATE, "--gate-file", str(self.gate), *arguments],
+            {**self.environment, **environment}, self.folder, cwd=self.folder)
+        self.assertEqual(0, node.exit_code(), node.err())
+        number = node.out().strip()
+        self.addCleanup(self.end_job, number)
+        return number
+
+    def end_job(self, number):
+        self.slurm.run("scancel", number)
+        wait_until(f"the end of job {number}", lambda: self.state(number) not in ("PENDING", "RUNNING", "COMPLETING"))
+        self.wait_for_idle_nodes()
+
+    def shown(self, number):
+        return dict(re.findall(r"(\w+)=(\S+)", self.slurm.run("scontrol", "show", "job", number)))
+
+    def state(self, number):
+        return self.shown(number).get("JobState")
+
+    def output(self):
+        """All runs write to one file, in the folder in which sbatch was called."""
+        return "\n".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("train-*.out")))
+
+    def runs(self):
+        return re.findall(r"^starting at step (\d+) ", self.output(), re.MULTILINE)
+
+    def wait_at_gate(self, number):
+        wait_until("the training at its gate", lambda: "at the gate" in self.output() or self.state(number) == "FAILED")
+        self.assertIn("at the gate", self.output())
+
+    def wait_for_idle_nodes(self):
+        wait_until("idle nodes", lambda: self.slurm.run("sinfo", "--noheader", "--Node", "--format=%t").split()
+                   == ["idle"] * NODES)
+
+    def let_it_go_on(self, number):
+        """The job is in the queue again. Slurm would start it two minutes later."""
+        wait_until("the job in the queue again", lambda: self.state(number) == "PENDING", LIMIT_S)
+        self.assertEqual("1", self.shown(number)["Restarts"])
+        self.gate.touch()
+
+    def start_now(self, number):
+        # A node refuses a job within the second in which the run before ended there.
+        self.slurm.run("scontrol", "update", f"JobId={number}", "StartTime=now+2")
+
+    def assert_went_on(self, number):
+        wait_until("the end of the job", lambda: self.state(number) not in ("PENDING", "RUNNING", "COMPLETING"), LIMIT_S)
+        self.assertEqual(("COMPLETED", "0:0"), (self.state(number), self.shown(number)["ExitCode"]), self.output())
+        self.assertEqual(["0", str(emulated.STEPS_BEFORE_GATE)], self.runs())
+        self.assertEqual(emulated.undisturbed_loss(USED), emulated.final_loss(self.output()))
+        self.assertIn(f"run id: {number}-requeue-1", self.output())
+
+
+class GoesOn(SlurmTest):
+    def test_after_the_time_limit(self):
+        # Slurm counts time limits in minutes. The signal comes half a minute after the start.
+        number = self.submit("--time=1", "--signal=TERM@20")
+        self.wait_at_gate(number)
+        self.let_it_go_on(number)
+        self.assertIn("SIGTERM: leaving the job", self.output())
+        self.assertIn(f"train.sbatch: exit code 75: job {number} goes back to the queue", self.output())
+        self.wait_for_idle_nodes()
+        self.start_now(number)
+        self.assert_went_on(number)
+
+    def test_after_a_signal_of_the_user(self):
+        number = self.submit()
+        self.wait_at_gate(number)
+        self.slurm.run("scancel", "--signal=TERM", number)
+        self.let_it_go_on(number)
+        self.wait_for_idle_nodes()
+        self.start_now(number)
+        self.assert_went_on(number)
+
+    def test_after_the_loss_of_a_node(self):
+        number = self.submit()
+        self.wait_at_gate(number)
+        lost = self.slurm.nodes[1]
+        self.addCleanup(self.slurm.run, "scontrol", "update", f"NodeName={lost}", "State=RESUME")
+        self.slurm.run("scontrol", "update", f"NodeName={lost}", "State=DOWN", "Reason=test")
+        self.let_it_go_on(number)
+        self.assertNotIn("goes back to the queue", self.output())  # Slurm did it, by --requeue
+        wait_until("the end of the first run", lambda: not self.trainings())
+        self.start_now(number)
+        self.assert_went_on(number)
+        self.assertNotIn(lost, self.shown(number)["NodeList"])
+
+    def trainings(self):
+        return [pid for pid in cluster.bearers(cluster.TOKEN, self.token) if str(TRAINING) in cluster.arguments_of(pid)]
+
+
+class StaysEnded(SlurmTest):
+    def assert_ended(self, number, state, code):
+        wait_until("the end of the job", lambda: self.state(number) not in ("PENDING", "RUNNING", "COMPLETING"), LIMIT_S)
+        self.wait_for_idle_nodes()
+        self.assertEqual((state, code, "0"),
+                         (self.state(number), self.shown(number)["ExitCode"], self.shown(number)["Restarts"]))
+
+    def test_a_cancelled_job(self):
+        number = self.submit()
+        self.wait_at_gate(number)
+        self.slurm.run("scancel", number)
+        self.assert_ended(number, "CANCELLED", "0:15")
+
+    def test_a_training_that_failed(self):
+        number = self.submit(arguments=["--kill-rank", "1", "--kill-step", "7"], MUSTER_MAX_RESTARTS="0")
+        self.assert_ended(number, "FAILED", "137:0")
+
+    def test_a_job_that_was_requeued_often_enough(self):
+        number = self.submit(MAX_REQUEUES="0")
+        self.wait_at_gate(number)
+        self.slurm.run("scancel", "--signal=TERM", number)
+        self.assert_ended(number, "FAILED", "75:0")
+        self.assertIn("MAX_REQUEUES", self.output())
+
+
+if __name__ == "__main__":
+    cluster.main()
