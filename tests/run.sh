@@ -35,6 +35,8 @@ if [ "$form" = short ]; then
   export MUSTER_CHAOS_SECONDS=${MUSTER_CHAOS_SECONDS:-40} MUSTER_CHAOS_NODES=${MUSTER_CHAOS_NODES:-3}
   export MUSTER_CHAOS_SEED=${MUSTER_CHAOS_SEED:-1}
 fi
+# Of deploy/, what needs no download and no job.
+readonly SHORT_DEPLOY=(ShippedFilesTest)
 # The torch tests of the short form: trainings that survive the loss of a worker, an agent and the primary.
 readonly SHORT_TORCH=(test_all_reduce test_tqdm StandardLibraryTest test_a_killed_worker
   test_a_killed_primary_host test_killed_agents)
@@ -102,6 +104,10 @@ torch_tests() {
   if [ "$form" = short ]; then python_tests torch "${SHORT_TORCH[@]}"; else python_tests torch; fi
 }
 
+deploy_tests() {
+  if [ "$form" = short ]; then python_tests deploy "${SHORT_DEPLOY[@]}"; else python_tests deploy; fi
+}
+
 spin_model() {
   bash rendezvous/model/check.sh 2>&1 | tee "$REPORTS/spin.log"
   return "${PIPESTATUS[0]}"
@@ -146,18 +152,18 @@ tidy_check() {
 # compute.
 if [ "$form" = short ]; then
   first=(program)
-  waiting=(integration torch chaos)
+  waiting=(integration torch chaos deploy)
   computing=(asan-build asan simulation mutants fuzz format tidy)
 else
   first=(release unit)
-  waiting=(integration torch chaos asan-integration)
+  waiting=(integration torch chaos deploy asan-integration)
   # asan-integration waits for the first. What is quick, or finds most, comes before what takes half an hour.
   computing=(asan-build format tsan-build tsan mutants fuzz spin asan tidy simulation)
 fi
 readonly first waiting computing
 readonly last=(fresh)
-readonly all_stages=(program release unit integration torch chaos asan-integration simulation mutants asan-build spin
-  asan tsan-build tsan fuzz format tidy "${last[@]}")
+readonly all_stages=(program release unit integration torch chaos deploy asan-integration simulation mutants asan-build
+  spin asan tsan-build tsan fuzz format tidy "${last[@]}")
 run_stage() {
   case $1 in
     program) stage "build of the program and its simulation" build release muster tests_simulation ;;
@@ -168,6 +174,7 @@ run_stage() {
     integration) stage "integration" run_ctest release "$SEEDS" integration ;;
     torch) stage "torch, end to end" torch_tests ;;
     chaos) stage "chaos" python_tests chaos ;;
+    deploy) stage "job descriptions of deploy/" deploy_tests ;;
     spin) stage "spin model and its mutants" spin_model ;;
     fuzz) stage "fuzz" fuzz_targets ;;
     format) stage "clang-format" format_check ;;
@@ -219,7 +226,7 @@ build_for() {
   case $1 in
     unit) echo release ;;
     simulation | integration | tidy) echo program ;;
-    torch | chaos) [ -n "${MUSTER_BINARY:-}" ] || echo program ;;
+    torch | chaos | deploy) [ -n "${MUSTER_BINARY:-}" ] || echo program ;;
     asan | asan-integration) echo asan-build ;;
     tsan) echo tsan-build ;;
   esac

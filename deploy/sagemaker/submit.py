@@ -1,7 +1,7 @@
 """Starts a training job on SageMaker, as a ModelTrainer of version 3 of SageMaker's Python SDK: 2 instances of 8 GPUs.
 
   pip install -r deploy/sagemaker/requirements.txt
-  python deploy/sagemaker/submit.py --image ACCOUNT.dkr.ecr.REGION.amazonaws.com/llm:1 --bucket my-bucket --role ROLE_ARN
+  python deploy/sagemaker/submit.py --bucket my-bucket --role ARN --image ACCOUNT.dkr.ecr.REGION.amazonaws.com/llm:1
 
 The image has ENTRYPOINT ["muster", "run"], as deploy/docker/training.Dockerfile makes it. README.md says what one then
 sees. Version 2 of the SDK has another class for this, Estimator; this script is not for it.
@@ -24,7 +24,7 @@ def parse_arguments():
     parser.add_argument("--name", default="llm", help="of the job, and of its folder in the bucket")
     parser.add_argument("--instances", type=int, default=2)
     parser.add_argument("--instance-type", default="ml.p4d.24xlarge")
-    parser.add_argument("--spot", action="store_true", help="managed spot training: wait for spare machines, up to 2 days")
+    parser.add_argument("--spot", action="store_true", help="use spot machines, and wait for them up to 2 days")
     return parser.parse_args()
 
 
@@ -36,13 +36,13 @@ def main():
         base_job_name=arguments.name,
         training_image=arguments.image,
         role=arguments.role,
-        compute=Compute(instance_type=arguments.instance_type, instance_count=arguments.instances, volume_size_in_gb=200,
-                        enable_managed_spot_training=arguments.spot),
+        compute=Compute(instance_type=arguments.instance_type, instance_count=arguments.instances,
+                        volume_size_in_gb=200, enable_managed_spot_training=arguments.spot),
         stopping_condition=StoppingCondition(max_runtime_in_seconds=DAY_S,
                                              max_wait_time_in_seconds=2 * DAY_S if arguments.spot else None),
         checkpoint_config=CheckpointConfig(s3_uri=f"{folder}/checkpoints", local_path=CHECKPOINTS),
         output_data_config=OutputDataConfig(s3_output_path=f"{folder}/output"),
-        # SageMaker runs the image with the one argument `train`; muster takes the script from SAGEMAKER_PROGRAM instead.
+        # SageMaker runs the image with the one argument `train`, so the script comes from SAGEMAKER_PROGRAM.
         # Every option of muster may be set here, as MUSTER_ and its name.
         environment={"SAGEMAKER_PROGRAM": "/app/train.py", "MUSTER_HYPERPARAMETERS_AS_ARGS": "1"},
         # The script's arguments: --checkpoint /opt/ml/checkpoints/checkpoint.pt

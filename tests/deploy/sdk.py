@@ -1,5 +1,5 @@
-"""The clouds' own SDKs, at the versions that deploy/*/requirements.txt name, each in a venv of its own below build/deploy,
-and what they send: see wire.py."""
+"""The clouds' own SDKs, at the versions that deploy/*/requirements.txt name, each in a venv of its own below
+build/deploy, and what they send: see wire.py."""
 import json
 import os
 import pathlib
@@ -21,7 +21,7 @@ def python_with(name):
     interpreter, mark = venv / "bin" / "python", venv / "installed.txt"
     if mark.exists() and mark.read_text() == wanted:
         return interpreter
-    print(f"installing {' '.join(wanted.split())} in {venv.relative_to(ROOT)} (takes a minute or more)", file=sys.stderr)
+    print(f"installing {wanted.strip()} in {venv.relative_to(ROOT)} (takes a minute or more)", file=sys.stderr)
     for command in ([sys.executable, "-m", "venv", "--clear", str(venv)],
                     [str(interpreter), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
                      "-r", str(DEPLOY / name / "requirements.txt")]):
@@ -45,8 +45,8 @@ def alone():
 
 
 def sent(name, program, *arguments):
-    """Runs a program with the SDK of deploy/NAME, against a server on loopback. The requests that reached the server, and
-    the program's output; AssertionError if it failed. program: a path, or "-" and the text of a program."""
+    """Runs a program with the SDK of deploy/NAME, against a server on loopback. Returns the requests that reached the
+    server, and the program's output; AssertionError if it failed. program: a path, or "-" and the program's text."""
     done = subprocess.run([*alone(), str(python_with(name)), str(WIRE), name, str(program), *arguments],
                           capture_output=True, text=True, timeout=SEND_LIMIT_S)
     if done.returncode != 0:

@@ -85,7 +85,7 @@ class EmulatedHostsTest(SageMakerTest):
         self.assertEqual(emulated.undisturbed_loss(INSTANCES), self.said(nodes, r"^final loss (\S+)$"))
         self.assertTrue((self.checkpoints / "checkpoint.pt").exists())
         self.assertFalse(any(host.failure.exists() for host in hosts))
-        self.assert_shown("sagemaker", nodes[0])
+        self.assert_shown("sagemaker", nodes[0].out() + nodes[0].err())
 
     def test_a_stopped_job_continues_in_the_next_one(self):
         hosts, nodes = self.start_job()

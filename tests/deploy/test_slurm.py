@@ -1,6 +1,5 @@
-"""deploy/slurm/train.sbatch as it is shipped, under a real Slurm: only sbatch's own options and variables fit it to that."""
+"""deploy/slurm as it is shipped, under a real Slurm: only options of sbatch and variables fit the file to that one."""
 import os
-import pathlib
 import re
 import unittest
 
@@ -20,7 +19,7 @@ def setUpModule():
     reason = slurm.missing()
     if reason:
         raise unittest.SkipTest(reason)
-    SlurmTest.slurm = slurm.Slurm(NODES)
+    SlurmTest.slurm = slurm.Slurm(NODES, settings=["JobRequeue=0"])  # jobs are run again only if they ask for it
     unittest.addModuleCleanup(SlurmTest.slurm.close)
 
 
@@ -49,8 +48,12 @@ class SlurmTest(EmulatedTest):
 
     def end_job(self, number):
         self.slurm.run("scancel", number)
-        wait_until(f"the end of job {number}", lambda: self.state(number) not in ("PENDING", "RUNNING", "COMPLETING"))
+        self.wait_for_end(number)
         self.wait_for_idle_nodes()
+
+    def wait_for_end(self, number):
+        wait_until(f"the end of job {number}",
+                   lambda: self.state(number) not in ("PENDING", "RUNNING", "COMPLETING"), LIMIT_S)
 
     def shown(self, number):
         return dict(re.findall(r"(\w+)=(\S+)", self.slurm.run("scontrol", "show", "job", number)))
@@ -66,7 +69,8 @@ class SlurmTest(EmulatedTest):
         return re.findall(r"^starting at step (\d+) ", self.output(), re.MULTILINE)
 
     def wait_at_gate(self, number):
-        wait_until("the training at its gate", lambda: "at the gate" in self.output() or self.state(number) == "FAILED")
+        wait_until("the training at its gate",
+                   lambda: "at the gate" in self.output() or self.state(number) == "FAILED")
         self.assertIn("at the gate", self.output())
 
     def wait_for_idle_nodes(self):
@@ -84,7 +88,7 @@ class SlurmTest(EmulatedTest):
         self.slurm.run("scontrol", "update", f"JobId={number}", "StartTime=now+2")
 
     def assert_went_on(self, number):
-        wait_until("the end of the job", lambda: self.state(number) not in ("PENDING", "RUNNING", "COMPLETING"), LIMIT_S)
+        self.wait_for_end(number)
         self.assertEqual(("COMPLETED", "0:0"), (self.state(number), self.shown(number)["ExitCode"]), self.output())
         self.assertEqual(["0", str(emulated.STEPS_BEFORE_GATE)], self.runs())
         self.assertEqual(emulated.undisturbed_loss(USED), emulated.final_loss(self.output()))
@@ -97,11 +101,10 @@ class GoesOn(SlurmTest):
         number = self.submit("--time=1", "--signal=TERM@20")
         self.wait_at_gate(number)
         self.let_it_go_on(number)
-        self.assertIn("SIGTERM: leaving the job", self.output())
-        self.assertIn(f"train.sbatch: exit code 75: job {number} goes back to the queue", self.output())
         self.wait_for_idle_nodes()
         self.start_now(number)
         self.assert_went_on(number)
+        self.assert_shown("slurm", self.output())
 
     def test_after_a_signal_of_the_user(self):
         number = self.submit()
@@ -129,9 +132,23 @@ class GoesOn(SlurmTest):
         return [pid for pid in cluster.bearers(cluster.TOKEN, self.token) if str(TRAINING) in cluster.arguments_of(pid)]
 
 
+class OneLine(SlurmTest):
+    def test_the_srun_of_the_readme(self):
+        line, = re.findall(r"^srun .*$", (DEPLOY / "slurm" / "README.md").read_text(), re.MULTILINE)
+        for option, fitting in (("--nodes=4", f"--nodes={USED}"), ("--gpus-per-node=8", "--gpus-per-node=0"),
+                                ("--cpus-per-task=96", "--cpus-per-task=1"),
+                                ("train.py", f"{TRAINING} --checkpoint {self.checkpoint}")):
+            self.assertIn(option, line)
+            line = line.replace(option, fitting)
+        node = cluster.Node("srun", [*self.slurm.prefix(), *line.split()], self.environment, self.folder)
+        self.nodes.append(node)
+        self.assertEqual(0, node.exit_code())
+        self.assertEqual(emulated.undisturbed_loss(USED), emulated.final_loss(node.out()))
+
+
 class StaysEnded(SlurmTest):
     def assert_ended(self, number, state, code):
-        wait_until("the end of the job", lambda: self.state(number) not in ("PENDING", "RUNNING", "COMPLETING"), LIMIT_S)
+        self.wait_for_end(number)
         self.wait_for_idle_nodes()
         self.assertEqual((state, code, "0"),
                          (self.state(number), self.shown(number)["ExitCode"], self.shown(number)["Restarts"]))

@@ -164,7 +164,7 @@ class EmulatedReplicasTest(EmulatedTest):
         self.assertEqual([0] * TRAINERS, self.exit_codes(nodes))
         self.assert_undisturbed_loss(nodes)
         self.assertTrue((self.bucket / "llm" / "checkpoints" / "checkpoint.pt").exists())
-        self.assert_shown("vertex", nodes[0])
+        self.assert_shown("vertex", nodes[0].out())
         # Standard error is an error to Vertex AI.
         self.assertEqual("", nodes[0].err())
 

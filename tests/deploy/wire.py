@@ -1,6 +1,6 @@
-"""wire.py vertex|sagemaker PROGRAM [ARGUMENTS]: runs a Python program of deploy/ unchanged, with the real SDK, and prints as
-JSON what it sent to a server on loopback. Nothing of the SDK is replaced: it is only configured to another address, by the
-SDK's own settings. Runs with the interpreter that has the SDK, in a network namespace without another network.
+"""wire.py vertex|sagemaker PROGRAM [ARGUMENTS]: runs a Python program of deploy/ unchanged, with the real SDK, and
+prints as JSON what it sent to a server on loopback. Nothing of the SDK is replaced: its own settings give it another address.
+Runs with the interpreter that has the SDK, in a network namespace without another network.
 """
 import http.server
 import json
@@ -58,8 +58,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 def certificate(folder):
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key", "-out", folder / "certificate"],
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=here",
+                    "-addext", "subjectAltName=IP:127.0.0.1",
+                    "-keyout", folder / "key", "-out", folder / "certificate"],
                    check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "certificate", folder / "key")

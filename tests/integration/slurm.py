@@ -54,9 +54,10 @@ def missing():
 
 
 class Slurm:
-    """Nodes 127.0.0.1, .2, ... of one partition, up when the constructor returns; close() ends all that it started."""
+    """Nodes 127.0.0.1, .2, ... of one partition, up when the constructor returns; close() ends all that it started.
+    settings: further lines of slurm.conf."""
 
-    def __init__(self, nodes=3):
+    def __init__(self, nodes=3, settings=()):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-slurm-"))
         self.token = self.folder.name
         self.namespace = f"mtest{os.getpid()}slurm"
@@ -67,7 +68,7 @@ class Slurm:
                                     first_job=random.randrange(1, MOST_JOBS))
         lines = [f"NodeName={node} NodeHostname=localhost NodeAddr={node} Port={FIRST_NODE_PORT + place} CPUs=1"
                  for place, node in enumerate(self.nodes)]
-        (self.folder / "slurm.conf").write_text(text + "\n".join(lines) + "\n")
+        (self.folder / "slurm.conf").write_text(text + "\n".join([*settings, *lines]) + "\n")
         ip("netns", "add", self.namespace)
         try:
             ip("-n", self.namespace, "link", "set", "lo", "up")
