@@ -14,8 +14,20 @@ SEND_LIMIT_S = 300  # importing an SDK takes seconds
 WIRE = pathlib.Path(__file__).resolve().parent / "wire.py"
 
 
+_failed = {}  # why an SDK could not be installed: that takes as long as an installation, and is not tried twice
+
+
 def python_with(name):
     """The interpreter that has the SDK of deploy/NAME; it is installed on the first call. SkipTest if that fails."""
+    if name not in _failed:
+        try:
+            return _install(name)
+        except unittest.SkipTest as skip:
+            _failed[name] = str(skip)
+    raise unittest.SkipTest(_failed[name])
+
+
+def _install(name):
     wanted = (DEPLOY / name / "requirements.txt").read_text()
     venv = ROOT / "build" / "deploy" / name
     interpreter, mark = venv / "bin" / "python", venv / "installed.txt"
