@@ -1,8 +1,9 @@
 """Runs deploy/examples/flan-t5/train.py unchanged, in workers that fail at the moments in FLAN_FAULTS.
 
 FLAN_FAULTS: a JSON list of {"restart": N, "rank": N, "at": MOMENT, "step": N}. Moments: "step" (after that step), "save"
-(while the ranks write that step's checkpoint, before this rank has written all of its part) and "exit" (a crash while
-the interpreter shuts down). Each rank that ends by itself leaves a file in FLAN_ENDED; the last rank ends last.
+(while the ranks write that step's checkpoint, before this rank has written all of its part), "end" (after the last
+checkpoint) and "exit" (a crash while the interpreter shuts down). Each rank that ends by itself leaves a file in
+FLAN_ENDED; the last rank ends last.
 """
 import atexit
 import json
@@ -23,13 +24,13 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_after(step):
-    class DieAfterStep(transformers.TrainerCallback):
-        def on_step_end(self, args, state, control, **kwargs):
-            if state.global_step == step:
-                die()
+def die_on(event, step=None):
+    """Dies in this event of the Trainer: in every one, or only at this step."""
+    def die_now(self, args, state, control, **kwargs):
+        if step in (None, state.global_step):
+            die()
 
-    transformers.trainer.DEFAULT_CALLBACKS.append(DieAfterStep)
+    transformers.trainer.DEFAULT_CALLBACKS.append(type("Die", (transformers.TrainerCallback,), {event: die_now}))
 
 
 def die_in_save(step):
@@ -56,7 +57,9 @@ def main():
         if (fault["restart"], fault["rank"]) != (int(os.environ["TORCHELASTIC_RESTART_COUNT"]), RANK):
             continue
         if fault["at"] == "step":
-            die_after(fault["step"])
+            die_on("on_step_end", fault["step"])
+        elif fault["at"] == "end":
+            die_on("on_train_end")
         elif fault["at"] == "save":
             die_in_save(fault["step"])
         else:

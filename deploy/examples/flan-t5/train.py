@@ -69,17 +69,17 @@ class Progress(TrainerCallback):
             pathlib.Path(args.output_dir, f"checkpoint-{state.global_step}", COMPLETE).touch()
 
 
-def newest_checkpoint(output):
-    """The newest complete checkpoint as rank 0 sees it, or None. Removes what a kill left half written."""
-    found = [None]
+def newest_step(output):
+    """The step of the newest complete checkpoint as rank 0 sees it, or 0. Removes what a kill left half written."""
+    found = [0]
     if dist.get_rank() == 0:
-        for folder in sorted(output.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1])):
+        for folder in output.glob("checkpoint-*"):
             if (folder / COMPLETE).exists():
-                found = [str(folder)]
+                found = [max(found[0], int(folder.name.split("-")[1]))]
             else:
                 print(f"{folder.name} is not complete: removing it", flush=True)
                 shutil.rmtree(folder)
-        print(f"starting from {found[0] or 'the pretrained model'}", flush=True)
+        print(f"starting from step {found[0]} of the training", flush=True)
     dist.broadcast_object_list(found)
     return found[0]
 
@@ -115,8 +115,13 @@ def main():
                              data_collator=DataCollatorForSeq2Seq(tokenizer, model=model), callbacks=[Progress()])
     trainer.remove_callback(PrinterCallback)
 
-    trainer.train(resume_from_checkpoint=newest_checkpoint(options.output))
-    trainer.save_model(str(options.output / "final"))
+    step = newest_step(options.output)
+    if step < options.steps:  # else a worker was lost after the last step, and Trainer would train one step more
+        trainer.train(resume_from_checkpoint=str(options.output / f"checkpoint-{step}") if step > 0 else None)
+    if dist.get_rank() == 0:
+        trained = AutoModelForSeq2SeqLM.from_pretrained(options.output / f"checkpoint-{options.steps}")
+        trained.save_pretrained(options.output / "final")  # the model alone, without the optimizer's state
+        tokenizer.save_pretrained(options.output / "final")
     dist.barrier()
     # Everything is saved. From here on muster treats an error of this process, such as a crash while the interpreter
     # unloads its libraries, as a success with a warning.
