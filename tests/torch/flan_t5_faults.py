@@ -1,8 +1,8 @@
 """Runs deploy/examples/flan-t5/train.py unchanged, in workers that fail at the moments in FLAN_FAULTS.
 
-FLAN_FAULTS: a JSON list of {"restart": N, "rank": N, "at": MOMENT, "step": N}. Moments: "step" (after that step), "save"
-(while the ranks write that step's checkpoint, before this rank has written all of its part), "end" (after the last
-checkpoint) and "exit" (a crash while the interpreter shuts down). Each rank that ends by itself leaves a file in
+FLAN_FAULTS: a JSON list of {"restart": N, "rank": N, "at": MOMENT, "step": N}. Moments: "step" (after that step),
+"save" (while the ranks write that step's checkpoint, before this rank has written all of its part), "end" (after the
+last checkpoint) and "exit" (a crash while the interpreter shuts down). Each rank that ends by itself leaves a file in
 FLAN_ENDED; the last rank ends last.
 """
 import atexit

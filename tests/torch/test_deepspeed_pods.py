@@ -56,10 +56,10 @@ class DeepspeedPodsTest(unittest.TestCase):
 
     def start(self, place):
         """One pod. As from a kubelet, its own line in /etc/hosts has the full name and the short one."""
-        domain = f"{self.name}.default.svc.cluster.local"
-        (network.NETNS_FILES / self.net.namespace(place) / "hosts").write_text("127.0.0.1 localhost\n" + "".join(
-            f"{self.net.address(other)} {self.hostname(other)}.{domain} {self.hostname(place) if other == place else ''}\n"
-            for other in self.net.places))
+        names = {other: f"{self.hostname(other)}.{self.name}.default.svc.cluster.local" for other in self.net.places}
+        names[place] += f" {self.hostname(place)}"
+        (network.NETNS_FILES / self.net.namespace(place) / "hosts").write_text(
+            "127.0.0.1 localhost\n" + "".join(f"{self.net.address(other)} {names[other]}\n" for other in names))
         [shell, option, line] = self.container["command"]
         volume = self.folder / f"pod-{place}"
         volume.mkdir()
