@@ -1,4 +1,4 @@
-"""Fine-tunes a T5 to summarise dialogues, with Hugging Face Transformers and DeepSpeed ZeRO.
+r"""Fine-tunes a T5 to summarise dialogues, with Hugging Face Transformers and DeepSpeed ZeRO.
 
 muster starts it, one process per accelerator. If a worker or a node dies, all processes start again and continue from
 the newest complete checkpoint. README.md has the commands.
