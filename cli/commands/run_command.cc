@@ -47,7 +47,9 @@ DeepspeedMachine ThisMachine(const Environment& environment, const std::string& 
   return {.read_file = machine::ReadRegularFile,
           .is_here =
               [hostname](const std::string& host) {
-                return host == hostname || rendezvous::IsLocalAddress(host).value_or(false);
+                // A pod's name in DNS appears only after its start, and its host name has no domain.
+                const bool is_named = host == hostname || host.starts_with(hostname + ".");
+                return is_named || rendezvous::IsLocalAddress(host).value_or(false);
               },
           .count_devices =
               [&environment] { return machine::CountAccelerators(environment, machine::SystemProbe()).count; },

@@ -1,5 +1,6 @@
 """Nodes that get the job's membership from a hostfile and find themselves in it."""
 import json
+import os
 import subprocess
 import unittest
 
@@ -68,6 +69,17 @@ class OnLoopback(HostfileTest):
                                 "127.0.0.2@127.0.0.3:1"], env=plain_environment(), check=False, capture_output=True,
                                text=True, timeout=cluster.LIMIT_S)
         self.assertEqual("127.0.0.1 slots=4\n127.0.0.3 slots=3\n", again.stdout, again.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root makes namespaces of host names")
+    def test_the_deepspeed_line_finds_a_pod_whose_name_is_not_in_dns_yet(self):
+        job = self.cluster(1)
+        (job.folder / "deepspeed").symlink_to(cluster.BINARY)
+        (job.folder / "hosts").write_text("pod-1.trainers slots=1\npod-0.trainers slots=1\n")
+        line = ["unshare", "--uts", "sh", "-c", 'hostname pod-0 && exec "$@"', "sh", str(job.folder / "deepspeed"),
+                "--hostfile", str(job.folder / "hosts"), "--include", "pod-0.trainers", "--no_python", "true"]
+        done = subprocess.run(line, env=plain_environment(), check=False, capture_output=True, text=True,
+                              timeout=cluster.LIMIT_S)
+        self.assertEqual(0, done.returncode, done.stderr)
 
     def test_muster_hostfile_never_writes_a_host_without_slots(self):
         spec = {"cluster": {"workerpool0": ["a:1"], "workerpool2": ["ps:1"]}, "task": {"type": "workerpool2", "index": 0}}
