@@ -1,6 +1,8 @@
 #include "agent/host/agent_socket.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -34,6 +36,8 @@ constexpr char kPart[] = "host";
 constexpr int kBacklog = 16;
 constexpr size_t kMaxShownBytes = 200;  // of a command line or variable in a message
 constexpr pid_t kFirstProcess = 1;
+constexpr absl::Duration kLockLimit = absl::Seconds(1);  // whoever holds it makes one socket
+constexpr int kLockPollMs = 5;
 
 absl::Status Fault(const std::string& path, absl::string_view why) {
   return absl::FailedPreconditionError(absl::StrCat("--socket ", path, ": ", why));
@@ -56,6 +60,20 @@ absl::Status RemoveStale(const std::string& path) {
   }
   if (!absl::IsUnavailable(answer.status())) return answer.status();
   return Remove(path);
+}
+
+// Held from the look at the path until the socket listens, so that of two hosts that start at once none removes
+// the other's. Invalid: the folder cannot be locked; then the look alone must do.
+OwnedFd LockFolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  OwnedFd lock(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const BootTime until = EventLoop::Now() + kLockLimit;
+  while (lock.valid() && flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK || EventLoop::Now() >= until) return {};
+    poll(nullptr, 0, kLockPollMs);
+  }
+  return lock;
 }
 
 // Takes the same time wherever they differ.
@@ -106,6 +124,7 @@ std::string ShownVariable(const v1::AgentHello& hello, const std::string& name) 
 
 absl::StatusOr<OwnedFd> ListenForAgent(const std::string& path) {
   absl::Status free = UnixAddress(path).status();
+  const OwnedFd lock = LockFolderOf(path);
   if (free.ok()) free = RemoveStale(path);
   if (free.ok()) free = Remove(ResultPath(path));
   if (!free.ok()) return Fault(path, free.message());

@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/io/unix_socket.h"
@@ -70,6 +72,17 @@ TEST_F(AgentSocketTest, ASocketOfALivingHostStays) {
   ASSERT_TRUE(first.ok());
   EXPECT_EQ(Problem(), "--socket " + path_ + ": another muster host listens there; give each its own socket");
   EXPECT_TRUE(ConnectToUnixSocket(path_).ok());
+}
+
+TEST_F(AgentSocketTest, OfTwoHostsThatStartAtOnceOneGetsTheSocket) {
+  for (int i = 0; i < 300; ++i) {
+    std::array<absl::StatusOr<OwnedFd>, 2> listeners;
+    std::vector<std::thread> hosts;
+    for (auto& listener : listeners) hosts.emplace_back([this, &listener] { listener = ListenForAgent(path_); });
+    for (std::thread& host : hosts) host.join();
+    ASSERT_NE(listeners[0].ok(), listeners[1].ok()) << listeners[0].status() << "; " << listeners[1].status();
+    EXPECT_TRUE(ConnectToUnixSocket(path_).ok());
+  }
 }
 
 TEST_F(AgentSocketTest, AFileThatIsNoSocketStays) {
