@@ -37,6 +37,7 @@ class Checker {
     Program();
     Accelerators();
     SharedMemory();
+    TemporaryFiles();
     OomGroup();
     return std::move(findings_);
   }
@@ -255,6 +256,16 @@ class Checker {
     if (*bytes >= kLeastSharedMemory || plan_.config.slots() == 0) return Add(Kind::kGood, "/dev/shm", size);
     Add(Kind::kWrong, "/dev/shm", absl::StrCat(size, ": DataLoader workers and NCCL may end with a bus error"),
         "use docker run --shm-size 8g or --ipc host; on Kubernetes mount an emptyDir with medium: Memory there");
+  }
+
+  void TemporaryFiles() {
+    if (plan_.config.slots() == 0) return;
+    const absl::Status made = probe_.make_temporary_file();
+    if (made.ok()) return Add(Kind::kGood, "temporary files", "can be made");
+    Add(Kind::kWrong, "temporary files", std::string(AsStd(made.message())),
+        "workers would have no error file and no MUSTER_DONE_FILE: with a read-only root file system mount an "
+        "emptyDir "
+        "at /tmp, or name another folder in TMPDIR");
   }
 
   // The file of this process's cgroup (version 2), by the path that its own namespace shows; empty: unknown.

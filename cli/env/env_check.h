@@ -37,6 +37,7 @@ struct CheckProbe {
   // example through NAT; else how it failed.
   std::function<absl::Status(const std::string& address, const v1::NodeConfig& config)> leads_here;
   std::function<absl::StatusOr<int64_t>()> shared_memory_bytes;  // size of /dev/shm; NotFound: it does not exist
+  std::function<absl::Status()> make_temporary_file;             // tries it; the error names the folder
   discovery::FileReader read_file;
 };
 

@@ -18,6 +18,7 @@
 #include "base/ids.h"
 #include "base/io/event_loop.h"
 #include "base/io/owned_fd.h"
+#include "base/io/temporary_folder.h"
 #include "base/status_macros.h"
 #include "muster/v1/rendezvous.grpc.pb.h"
 #include "rendezvous/transport/address.h"
@@ -198,6 +199,12 @@ absl::StatusOr<int64_t> SharedMemoryBytes() {
   return static_cast<int64_t>(info.f_blocks) * static_cast<int64_t>(info.f_frsize);
 }
 
+absl::Status MakeTemporaryFile() {
+  const absl::StatusOr<ScratchFolder> folder = ScratchFolder::Make();
+  if (folder.ok()) folder->Remove();
+  return folder.status();
+}
+
 }  // namespace
 
 CheckProbe SystemCheckProbe() {
@@ -214,6 +221,7 @@ CheckProbe SystemCheckProbe() {
   probe.leads_here = LeadsHere;
   probe.ask_coordinator = AskCoordinator;
   probe.shared_memory_bytes = SharedMemoryBytes;
+  probe.make_temporary_file = MakeTemporaryFile;
   probe.read_file = machine::ReadRegularFile;
   return probe;
 }

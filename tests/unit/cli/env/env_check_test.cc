@@ -41,6 +41,7 @@ struct Node {
     probe.is_own_address = [](const std::string&) { return false; };
     probe.leads_here = [](const std::string&, const v1::NodeConfig&) { return absl::OkStatus(); };
     probe.shared_memory_bytes = [] { return 8192 * kMebibyte; };
+    probe.make_temporary_file = [] { return absl::OkStatus(); };
     probe.read_file = [this](const std::string& path, size_t) -> absl::StatusOr<std::string> {
       const auto found = files.find(path);
       if (found == files.end()) return absl::NotFoundError(path);
@@ -275,6 +276,15 @@ TEST(EnvCheck, SmallSharedMemoryIsWrongWithARemedy) {
   EXPECT_EQ(ExitCodeOf(node.Check()), 1);
   node.probe.shared_memory_bytes = []() -> absl::StatusOr<int64_t> { return absl::NotFoundError("none"); };
   EXPECT_EQ(Named(node, "/dev/shm").kind, Kind::kWrong);
+}
+
+TEST(EnvCheck, AReadOnlyRootNeedsAFolderForTemporaryFiles) {
+  Node node;
+  EXPECT_EQ(Named(node, "temporary files").kind, Kind::kGood);
+  node.probe.make_temporary_file = [] { return absl::FailedPreconditionError("/tmp: Read-only file system"); };
+  EXPECT_EQ(Named(node, "temporary files").kind, Kind::kWrong);
+  EXPECT_EQ(Named(node, "temporary files").text, "/tmp: Read-only file system");
+  EXPECT_THAT(Named(node, "temporary files").advice, HasSubstr("emptyDir at /tmp"));
 }
 
 TEST(EnvCheck, WorkersAndAcceleratorsAreCompared) {
