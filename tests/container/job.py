@@ -13,7 +13,8 @@ import engine
 from engine import ROOT, docker
 
 sys.path.insert(0, str(ROOT / "tests/integration"))
-from cluster import LIMIT_S, Node, arguments_of, descendants, never, plain_environment, wait_until  # noqa: E402, F401
+from cluster import (LIMIT_S, Node, arguments_of, descendants, is_alive, kill, never,  # noqa: E402, F401
+                     plain_environment, process_state, wait_until)
 
 EXAMPLES = ROOT / "deploy/examples"
 WORKERS = pathlib.Path(__file__).resolve().parent / "workers"
@@ -53,7 +54,8 @@ class Container(Node):
     def workers(self):
         """Pids of the living processes of the training, in the machine's namespace."""
         main = self.main()
-        return [pid for pid in descendants(main) if arguments_of(pid)[1:2] not in ([], ["run"], ["agent"])] if main else []
+        return [pid for pid in descendants(main) if is_alive(pid) and arguments_of(pid)[1:2] not in (["run"], ["agent"])
+                ] if main else []
 
     def text(self):
         return self.out() + self.err()
@@ -73,15 +75,17 @@ class Container(Node):
 class Job:
     """`nodes` containers of one image: the primary is place 0, the workers are places 1, 2, ...
 
-    program: the arguments of the image after muster's options. run: further options of `docker run`.
+    program: the arguments of the image after muster's options. run: further options of `docker run`. network: instead of
+    one of its own. limit: seconds that only a hang reaches.
     """
 
-    def __init__(self, image, program, nodes=3, nproc=2, options=("--lease", "3s"), run=()):
-        self.image, self.program, self.size, self.nproc = image, program, nodes, nproc
+    def __init__(self, image, program, nodes=3, nproc=2, options=("--lease", "3s"), run=(), network=None, limit=LIMIT_S):
+        self.image, self.program, self.size, self.nproc, self.limit = image, program, nodes, nproc, limit
         self.options, self.run = options, run
         self.token = uuid.uuid4().hex[:8]
-        self.network = f"{engine.PREFIX}-{self.token}"
-        docker("network", "create", "--label", engine.LABEL, self.network)
+        self.network, self.own_network = network or f"{engine.PREFIX}-{self.token}", network is None
+        if self.own_network:
+            docker("network", "create", "--label", engine.LABEL, self.network)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-test-"))
         self.bucket = self.folder / "bucket"
         self.bucket.mkdir()
@@ -103,9 +107,10 @@ class Job:
     def start(self, place, *run):
         """A new container at this place, under the place's name."""
         node = Container(f"{self.token}-{place}-{len(self.all_nodes)}", [
-            "--network", self.network, "--network-alias", self.name_of(place), "-e", f"CLUSTER_SPEC={self.spec(place)}",
-            "-e", f"CLOUD_ML_JOB_ID={self.token}", "-e", f"MUSTER_NPROC_PER_NODE={self.nproc}", "-e", "OMP_NUM_THREADS=1",
-            *mounts(self.bucket), *self.run, *run, self.image, *self.options, *self.program], self.folder)
+            "--network", self.network, *(["--network-alias", self.name_of(place)] if self.own_network else []),
+            "-e", f"CLUSTER_SPEC={self.spec(place)}", "-e", f"CLOUD_ML_JOB_ID={self.token}",
+            "-e", f"MUSTER_NPROC_PER_NODE={self.nproc}", "-e", "OMP_NUM_THREADS=1", *mounts(self.bucket), *self.run,
+            *run, self.image, *self.options, *self.program], self.folder)
         self.nodes[place] = node
         self.all_nodes.append(node)
         return node
@@ -115,7 +120,7 @@ class Job:
             self.start(place)
         return self
 
-    def wait_for(self, what, condition, limit=LIMIT_S):
+    def wait_for(self, what, condition):
         """The condition's first true value; fails at once when a container has ended that the test did not end."""
         def value_or_end():
             value = condition()
@@ -124,14 +129,14 @@ class Job:
                 if not value:
                     raise AssertionError(f"all containers ended while waiting for {what}")
             return value
-        return wait_until(what, value_or_end, limit)
+        return wait_until(what, value_or_end, self.limit)
 
     def starts(self, restart):
         return {rank: world for node in self.all_nodes for rank, world in node.starts(restart).items()}
 
-    def wait_for_round(self, restart, limit=LIMIT_S):
+    def wait_for_round(self, restart):
         self.wait_for(f"all workers with restart count {restart}",
-                      lambda: len(self.starts(restart)) == self.size * self.nproc, limit)
+                      lambda: len(self.starts(restart)) == self.size * self.nproc)
 
     def wait_for_gate(self):
         """All workers of the first round run, and stand at their gate."""
@@ -145,7 +150,7 @@ class Job:
         return [match for node in self.all_nodes for match in node.find(pattern)]
 
     def exit_codes(self):
-        return {place: node.exit_code() for place, node in sorted(self.nodes.items())}
+        return {place: node.exit_code(self.limit) for place, node in sorted(self.nodes.items())}
 
     def output(self):
         parts = []
@@ -159,7 +164,8 @@ class Job:
         engine.call("rm", "-f", "-v", *[node.container for node in self.all_nodes], check=False)
         for node in self.all_nodes:
             node.exit_code()
-        docker("network", "rm", self.network)
+        if self.own_network:
+            docker("network", "rm", self.network)
         shutil.rmtree(self.folder)
 
 
@@ -198,14 +204,14 @@ class ContainerTest(unittest.TestCase):
         if failed:
             print(f"\n===== {self.id()}\n{text}", file=sys.stderr, flush=True)
 
-    def undisturbed_loss(self, image, script, workers=6):
+    def undisturbed_loss(self, image, script, workers, limit=LIMIT_S):
         """The last loss of the same training on one node without a network. The number of workers decides it, for they
         add up their gradients in the order of ranks."""
         key = (image, script, workers)
         if key not in self.losses:
             with tempfile.TemporaryDirectory(prefix="muster-test-") as bucket:
                 done = run_once("--network", "none", *mounts(bucket), image, "--nproc-per-node", workers,
-                                f"/examples/{script}", *TRAINING)
+                                f"/examples/{script}", *TRAINING, limit=limit)
             self.assertEqual(0, done.returncode, done.stdout + done.stderr)
             self.losses[key] = re.search(LOSS, done.stdout)[1]
         return self.losses[key]
@@ -213,4 +219,5 @@ class ContainerTest(unittest.TestCase):
     def assert_same_loss(self, job, script):
         """The job has ended with 0 on every node and with the loss of an undisturbed run."""
         self.assertEqual({place: 0 for place in job.nodes}, job.exit_codes())
-        self.assertEqual([self.undisturbed_loss(job.image, script)], [match[1] for match in job.find(LOSS)])
+        self.assertEqual([self.undisturbed_loss(job.image, script, job.size * job.nproc, job.limit)],
+                         [match[1] for match in job.find(LOSS)])

@@ -8,13 +8,12 @@ from job import GATE, TRAINING, ContainerTest, never, wait_until
 
 
 class Faults(ContainerTest):
-    image, script = "python", "train_stdlib.py"
-
-    def training(self, **kwargs):
-        return self.job(engine.training(self.image), [f"/examples/{self.script}", *TRAINING, *GATE], **kwargs)
+    image, script, settings = "python", "train_stdlib.py", {}
 
     def at_the_gate(self, **kwargs):
-        job = self.training(**kwargs).start_all()
+        job = self.job(engine.training(self.image), [f"/examples/{self.script}", *TRAINING, *GATE],
+                       **self.settings, **kwargs)
+        job.start_all()
         job.wait_for_gate()
         return job
 
@@ -22,10 +21,11 @@ class Faults(ContainerTest):
         """The group has started again so many times, all workers each time, from the newest checkpoint."""
         job.open_gate()
         self.assert_same_loss(job, self.script)
+        workers = job.size * job.nproc
         for restart in range(1, restarts + 1):
-            self.assertEqual({rank: 6 for rank in range(6)}, job.starts(restart))
+            self.assertEqual({rank: workers for rank in range(workers)}, job.starts(restart))
         self.assertEqual({}, job.starts(restarts + 1))
-        self.assertTrue(job.find(rf"starting at step 15 of 30 with 6 workers, restart {restarts}"))
+        self.assertTrue(job.find(rf"starting at step 15 of 30 with {workers} workers, restart {restarts}"))
 
     def move(self, job, place):
         """Removes a container and starts another one under its name, with another address."""
@@ -94,21 +94,25 @@ class Paused(Faults):
         self.assert_same_loss(job, self.script)
         self.assertEqual({}, job.starts(1))
 
-    def test_a_paused_worker_container_takes_its_place_again(self):
+    def test_a_worker_container_paused_for_longer_is_replaced(self):
+        # A kernel timer ends its main process at the end of the lease, and with it the container, once it can run again.
         job = self.at_the_gate()
         job.nodes[1].do("pause")
         job.wait_for("the loss of the paused node", lambda: job.nodes[0].find(r"node 1 \(.*\) was lost"))
         job.nodes[1].do("unpause")
-        job.wait_for_round(1)
+        self.assertEqual(137, job.nodes[1].exit_code())
+        job.start(1)
         self.assert_continues(job)
 
-    def test_a_paused_primary_container_takes_its_place_again(self):
+    def test_a_primary_container_paused_for_longer_is_replaced(self):
         job = self.at_the_gate()
         job.nodes[0].do("pause")
         for place in (1, 2):
-            job.wait_for(f"the end of the workers of place {place}", lambda: not job.nodes[place].workers())
+            job.wait_for("a wait that is longer than the lease", lambda: job.nodes[place].find("still waiting after 5s"))
+            self.assertEqual([], job.nodes[place].workers())
         job.nodes[0].do("unpause")
-        job.wait_for_round(1)
+        self.assertEqual(137, job.nodes[0].exit_code())
+        job.start(0)
         self.assert_continues(job)
 
 
@@ -140,7 +144,7 @@ class CutOff(Faults):
 
 class Torch(Faults):
     """The same with torch, where its own connections and ports have a part."""
-    image, script = "torch", "train_ddp.py"
+    image, script, settings = "torch", "train_ddp.py", {"nproc": 1, "limit": 240.0}
 
     def test_a_killed_worker_container_is_replaced(self):
         job = self.at_the_gate()
