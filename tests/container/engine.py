@@ -1,4 +1,4 @@
-"""Docker for the tests: a daemon that answers, or one that is installed and started here, and what the tests make in it.
+"""Docker for the tests: a daemon that answers, or one that is installed and started here; images; cleaning up.
 
 Everything made here has the label of this run and is removed when the tests end: containers, networks, volumes, images.
 A daemon that was started here is ended, too; one that was there stays as it was.
@@ -77,8 +77,9 @@ def start_daemon():
     address = f"unix://{folder}/docker.sock"
     with open(images.FOLDER / "dockerd.log", "wb") as log:
         daemon = subprocess.Popen(
-            ["dockerd", "--host", address, "--data-root", DATA, "--exec-root", folder / "exec", "--pidfile",
-             folder / "docker.pid"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            ["setpriv", "--pdeathsig", "TERM", "dockerd", "--host", address, "--data-root", DATA, "--exec-root",
+             folder / "exec", "--pidfile", folder / "docker.pid"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            start_new_session=True)
 
     def end():
         daemon.send_signal(signal.SIGTERM)
@@ -143,7 +144,8 @@ def muster():
     with tempfile.TemporaryDirectory(prefix="muster-image-") as folder:
         context = pathlib.Path(folder)
         shutil.copy(BINARY, context / "muster")
-        (context / "Dockerfile").write_text('FROM scratch\nCOPY muster /muster\nENTRYPOINT ["/muster"]\n', encoding="utf-8")
+        last_stage = 'FROM scratch\nCOPY muster /muster\nENTRYPOINT ["/muster"]\n'
+        (context / "Dockerfile").write_text(last_stage, encoding="utf-8")
         return build(f"{PREFIX}-muster", context / "Dockerfile", context)
 
 

@@ -75,11 +75,12 @@ class Container(Node):
 class Job:
     """`nodes` containers of one image: the primary is place 0, the workers are places 1, 2, ...
 
-    program: the arguments of the image after muster's options. run: further options of `docker run`. network: instead of
-    one of its own. limit: seconds that only a hang reaches.
+    program: the arguments of the image after muster's options. run: further options of `docker run`. network: instead
+    of one of its own. limit: seconds that only a hang reaches.
     """
 
-    def __init__(self, image, program, nodes=3, nproc=2, options=("--lease", "3s"), run=(), network=None, limit=LIMIT_S):
+    def __init__(self, image, program, nodes=3, nproc=2, options=("--lease", "3s"), run=(), network=None,
+                 limit=LIMIT_S):
         self.image, self.program, self.size, self.nproc, self.limit = image, program, nodes, nproc, limit
         self.options, self.run = options, run
         self.token = uuid.uuid4().hex[:8]

@@ -1,5 +1,7 @@
-"""Three containers train on one network; one is killed, stopped, paused, cut off or replaced under another address. Each
-time the group continues as the README says, and the last loss is that of an undisturbed run."""
+"""Three containers train on one network; one is killed, stopped, paused, cut off or replaced under another address.
+
+Each time the group continues as the README says, and the last loss is that of an undisturbed run.
+"""
 import unittest
 
 import engine
@@ -95,7 +97,8 @@ class Paused(Faults):
         self.assertEqual({}, job.starts(1))
 
     def test_a_worker_container_paused_for_longer_is_replaced(self):
-        # A kernel timer ends its main process at the end of the lease, and with it the container, once it can run again.
+        # A kernel timer kills its main process at the end of the lease. In a frozen container this takes effect when it
+        # is resumed, and ends it.
         job = self.at_the_gate()
         job.nodes[1].do("pause")
         job.wait_for("the loss of the paused node", lambda: job.nodes[0].find(r"node 1 \(.*\) was lost"))
@@ -108,7 +111,7 @@ class Paused(Faults):
         job = self.at_the_gate()
         job.nodes[0].do("pause")
         for place in (1, 2):
-            job.wait_for("a wait that is longer than the lease", lambda: job.nodes[place].find("still waiting after 5s"))
+            job.wait_for("a time beyond the lease", lambda: job.nodes[place].find("still waiting after 5s"))
             self.assertEqual([], job.nodes[place].workers())
         job.nodes[0].do("unpause")
         self.assertEqual(137, job.nodes[0].exit_code())
