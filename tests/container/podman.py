@@ -98,6 +98,10 @@ def podman():
             images.install(program, package)
     made = Podman(FOLDER)
     result = made.run("info")
+    if "database configuration mismatch" in result.stderr:  # the storage knows its path, and the tree has moved
+        shutil.rmtree(FOLDER)
+        made = Podman(FOLDER)
+        result = made.run("info")
     if result.returncode != 0:
         raise images.Unavailable(f"podman does not work here: {result.stderr.strip()}")
     return made
