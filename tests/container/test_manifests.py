@@ -226,7 +226,8 @@ class Claims(unittest.TestCase):
 
     @for_each_template
     def test_a_pod_is_ready_when_its_workers_run(self, template):
-        self.assertEqual(1, len([c for c in template.runs_muster() if "readinessProbe" in c]))
+        """The container that has the workers knows."""
+        self.assertEqual([template.training()], [c for c in template.runs_muster() if "readinessProbe" in c])
 
     # Ends.
 
@@ -287,9 +288,8 @@ class Claims(unittest.TestCase):
         for container in template.containers():
             names = [name for name in variables(container) if name.startswith("MUSTER_")]
             asked = {"--" + name.removeprefix("MUSTER_").lower().replace("_", "-") for name in names}
-            command = " ".join(container.get("command", []))
-            if "muster run" in command:
-                asked |= set(re.findall(r"--[a-z][a-z-]+", command))
+            for line in re.findall(r"muster run .*", " ".join(container.get("command", []))):
+                asked |= set(re.findall(r"--[a-z][a-z-]+", line))
             self.assertEqual(set(), asked - options)
 
     def test_all_manifests_have_the_same_common_parts(self):
@@ -298,6 +298,9 @@ class Claims(unittest.TestCase):
             rules = [dict(rule) for rule in template.job["podFailurePolicy"]["rules"]]
             rules[1]["onExitCodes"] = {**rules[1]["onExitCodes"], "containerName": ""}
             return rules, template.job["backoffLimitPerIndex"]
+
+        def timing(container):
+            return {name: {**probe, "exec": None} for name, probe in probes(container).items()}
 
         found = manifests.templates()
         jobs = [t for t in found if t.kind != "StatefulSet"]
@@ -309,8 +312,9 @@ class Claims(unittest.TestCase):
         self.assertEqual(1, len({str(probes(t.training())) for t in whole}))
         for template in found:
             if template.is_split():
-                [agent] = [c for c in template.containers() if manifests.is_sidecar(c)]
-                self.assertEqual(probes(whole[0].training()), probes(agent))
+                agent, training = template.runs_muster()
+                self.assertEqual({**timing(training), "readinessProbe": None}, {**timing(agent), "readinessProbe": None})
+                self.assertEqual(timing(whole[0].training()), timing(training))
 
 
 class Documents(unittest.TestCase):
