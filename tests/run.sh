@@ -38,6 +38,9 @@ fi
 # The torch tests of the short form: trainings that survive the loss of a worker, an agent and the primary.
 readonly SHORT_TORCH=(test_all_reduce test_tqdm StandardLibraryTest test_a_killed_worker
   test_a_killed_primary_host test_killed_agents)
+# Those with containers: one is killed, and the primary returns under another address. Their image is made of this
+# machine's own files, so that they start within seconds.
+readonly SHORT_CONTAINER=(Killed.test_a_killed_worker Moved.test_the_primary)
 jobs=$(nproc)
 readonly jobs
 export CCACHE_DIR=${CCACHE_DIR:-$PWD/.cache/ccache} CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
@@ -102,6 +105,10 @@ torch_tests() {
   if [ "$form" = short ]; then python_tests torch "${SHORT_TORCH[@]}"; else python_tests torch; fi
 }
 
+container_tests() {
+  if [ "$form" = short ]; then python_tests container "${SHORT_CONTAINER[@]}"; else python_tests container; fi
+}
+
 spin_model() {
   bash rendezvous/model/check.sh 2>&1 | tee "$REPORTS/spin.log"
   return "${PIPESTATUS[0]}"
@@ -146,18 +153,18 @@ tidy_check() {
 # compute.
 if [ "$form" = short ]; then
   first=(program)
-  waiting=(integration torch chaos)
+  waiting=(integration torch chaos container)
   computing=(asan-build asan simulation mutants fuzz format tidy)
 else
   first=(release unit)
-  waiting=(integration torch chaos asan-integration)
+  waiting=(integration torch chaos container asan-integration)
   # asan-integration waits for the first. What is quick, or finds most, comes before what takes half an hour.
   computing=(asan-build format tsan-build tsan mutants fuzz spin asan tidy simulation)
 fi
 readonly first waiting computing
 readonly last=(fresh)
-readonly all_stages=(program release unit integration torch chaos asan-integration simulation mutants asan-build spin
-  asan tsan-build tsan fuzz format tidy "${last[@]}")
+readonly all_stages=(program release unit integration torch chaos container asan-integration simulation mutants
+  asan-build spin asan tsan-build tsan fuzz format tidy "${last[@]}")
 run_stage() {
   case $1 in
     program) stage "build of the program and its simulation" build release muster tests_simulation ;;
@@ -168,6 +175,7 @@ run_stage() {
     integration) stage "integration" run_ctest release "$SEEDS" integration ;;
     torch) stage "torch, end to end" torch_tests ;;
     chaos) stage "chaos" python_tests chaos ;;
+    container) stage "containers" container_tests ;;
     spin) stage "spin model and its mutants" spin_model ;;
     fuzz) stage "fuzz" fuzz_targets ;;
     format) stage "clang-format" format_check ;;
@@ -219,7 +227,7 @@ build_for() {
   case $1 in
     unit) echo release ;;
     simulation | integration | tidy) echo program ;;
-    torch | chaos) [ -n "${MUSTER_BINARY:-}" ] || echo program ;;
+    torch | chaos | container) [ -n "${MUSTER_BINARY:-}" ] || echo program ;;
     asan | asan-integration) echo asan-build ;;
     tsan) echo tsan-build ;;
   esac
@@ -236,7 +244,7 @@ rm -rf "$REPORTS"
 mkdir -p "$REPORTS"
 bash deploy/setup.sh --tests || { echo "tests/run.sh: what the tests need cannot be installed"; exit 1; }
 "$(python_for_tests)" -c 'import torch' 2>/dev/null || notes+=("no torch here: its tests were skipped")
-[ "$(id -u)" = 0 ] || notes+=("not root: tests that need network namespaces were skipped")
+[ "$(id -u)" = 0 ] || notes+=("not root: tests that need network namespaces or containers were skipped")
 
 notes+=("tsan leaves out the tests that run gRPC itself: Debian builds it without ThreadSanitizer")
 notes+=("asan leaves out the tests that have no descriptor left: UndefinedBehaviorSanitizer needs some")

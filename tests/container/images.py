@@ -36,8 +36,8 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # an impo
 STEP_LIMIT_S = 900  # for one command; only a hang reaches it
 TOOLS = ("sh", "bash", "sleep", "setsid", "env", "cat", "id", "cp", "touch", "mkdir")  # in the image `python`
 # Parts of the standard library that no test imports.
-LEFT_OUT = ("test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "site-packages", "dist-packages",
-            "pydoc_data", "config-")
+LEFT_OUT = ("test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "site-packages",
+            "dist-packages", "pydoc_data", "config-")
 # What a chroot and `docker build` need to reach the package sources as this machine does.
 SOURCES = ("/etc/apt/sources.list", "/etc/apt/sources.list.d", "/etc/apt/apt.conf.d", "/etc/apt/preferences.d",
            "/etc/apt/auth.conf.d", "/etc/apt/keyrings", "/etc/apt/trusted.gpg.d", "/etc/pip.conf", "/etc/ssl/certs",
@@ -78,9 +78,9 @@ def path(name):
 @functools.cache
 def interpreter():
     """Executable, version and folder of the standard library of this machine's own Python."""
-    python3 = next((p for p in ("/usr/bin/python3", shutil.which("python3")) if p and os.path.exists(p)), sys.executable)
-    ask = "import os, sys, sysconfig; print(os.path.realpath(sys.executable), '%d.%d.%d' % sys.version_info[:3], " \
-          "sysconfig.get_path('stdlib'), sep='\\n')"
+    python3 = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+    ask = ("import os, sys, sysconfig; print(os.path.realpath(sys.executable), '%d.%d.%d' % sys.version_info[:3], "
+           "sysconfig.get_path('stdlib'), sep='\\n')")
     return tuple(run(python3, "-I", "-c", ask).split("\n")[:3])
 
 
@@ -167,8 +167,8 @@ def python(part):
 
 def run(*command, **options):
     """Output of a command; Unavailable with its last lines if it fails."""
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True,
-                            timeout=STEP_LIMIT_S, check=False, **options)
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                            text=True, timeout=STEP_LIMIT_S, check=False, **options)
     if result.returncode != 0:
         last = " | ".join(result.stdout.strip().splitlines()[-3:])
         raise Unavailable(f"`{' '.join(map(str, command[:4]))} ...` failed with {result.returncode}: {last}")
@@ -240,7 +240,8 @@ def chroot(folder, *command):
     """Runs a command in the tree, with /proc and /dev, in namespaces of its own that end with it."""
     script = ('mount --make-rprivate / && mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && '
               'exec chroot "$0" /usr/bin/env -i DEBIAN_FRONTEND=noninteractive LANG=C.UTF-8 PATH="$1" "${@:2}"')
-    return run("unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-c", script, str(folder), PATH, *command)
+    return run("unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-c", script, str(folder), PATH,
+               *command)
 
 
 def debootstrapped():
@@ -265,10 +266,9 @@ def debian(part):
 
 def torch(part):
     need_root("a root file system with torch")
-    pip = next((p for p in (ROOT / ".venv/bin/python", pathlib.Path(shutil.which("python3") or sys.executable))
-                if p.exists() and subprocess.run([p, "-m", "pip", "--version"], capture_output=True, check=False).returncode
-                == 0), None)
-    if pip is None:
+    has_pip = [python3 for python3 in (ROOT / ".venv/bin/python", "/usr/bin/python3", sys.executable) if subprocess.run(
+        ["sh", "-c", '"$0" -m pip --version', python3], capture_output=True, check=False).returncode == 0]
+    if not has_pip:
         raise Unavailable("no pip here: `bash deploy/setup.sh --torch` creates .venv with one")
     base = path("debian")
     with staging() as folder:
@@ -279,7 +279,7 @@ def torch(part):
         version = chroot(folder, "python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])").strip()
         packages = folder / f"usr/local/lib/python{version}/dist-packages"
         # From outside, where pip and its settings are; for the Python inside.
-        run(str(pip), "-m", "pip", "install", "--quiet", "--target", str(packages), "--python-version", version,
+        run(str(has_pip[0]), "-m", "pip", "install", "--quiet", "--target", str(packages), "--python-version", version,
             "--only-binary=:all:", "--no-compile", f"torch=={torch_version()}", "numpy", cwd=ROOT)
         for unused in ("torch/include", "torch/test"):  # no training opens them
             shutil.rmtree(packages / unused, ignore_errors=True)
@@ -328,15 +328,15 @@ def ubuntu(part):
     need_root("debootstrap")
     try:
         with staging() as folder:
-            # Ubuntu's releases have one script in common, which also names their archive. Debian 12's debootstrap does not
-            # know this release by name.
+            # Debian 12's debootstrap does not know this release by name. The script for all of Ubuntu's releases also
+            # names their archive.
             install("debootstrap", "debootstrap")
-            mirror = re.search(r"^\s*default_mirror (\S+)", UBUNTU_SCRIPT.read_text(), re.MULTILINE)[1]
+            mirror = re.search(r"default_mirror (\w+://archive\S+)", UBUNTU_SCRIPT.read_text())[1]
             bootstrap(UBUNTU, folder, mirror, str(UBUNTU_SCRIPT))
             pack(folder, part)
     except Unavailable as error:
-        raise Unavailable(f"Ubuntu's archive cannot be used here ({error}); set MUSTER_UBUNTU_ROOTFS to the tar of an Ubuntu "
-                          "root file system (ubuntu-base-24.04-base-amd64.tar.gz)") from error
+        raise Unavailable("Ubuntu's archive cannot be used here; set MUSTER_UBUNTU_ROOTFS to the tar of its root file "
+                          f"system (ubuntu-base-24.04-base-amd64.tar.gz): {error}") from error
 
 
 def alpine(part):
