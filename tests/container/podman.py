@@ -1,4 +1,4 @@
-"""Podman with settings, storage and networks of its own in build/containers/podman: nothing of the machine's is touched.
+"""Podman with settings, storage and networks of its own, in build/containers/podman. The machine's are not touched.
 
 As root. Missing packages are installed; if something is missing after all, every test that needs podman is skipped with
 the reason.
@@ -17,7 +17,7 @@ import tempfile
 import images
 
 sys.path.insert(0, str(images.ROOT / "tests/integration"))
-from cluster import BINARY, wait_until  # noqa: E402
+from cluster import BINARY, wait_until  # noqa: E402, F401
 
 FOLDER = images.FOLDER / "podman"
 PROGRAMS = {"podman": "podman", "runc": "runc", "conmon": "conmon", "iptables": "iptables", "catatonit": "catatonit",
@@ -41,25 +41,35 @@ TRAINING = images.ROOT / "deploy/examples/train_ddp.py"
 
 
 class Podman:
-    """One storage. Its calls fail loudly."""
+    """A storage for one run of the tests at a time: pods have the same names in every run. Calls fail loudly."""
 
     def __init__(self, folder):
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
+        self.lock = open(folder.with_suffix(".lock"), "w", encoding="utf-8")  # pylint: disable=consider-using-with
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
         (folder / "containers.conf").write_text(CONFIGURATION)
         self.command = ["podman", "--root", str(folder / "root"), "--runroot", str(folder / "run"), "--tmpdir",
                         str(folder / "tmp"), "--network-config-dir", str(folder / "networks")]
         self.environment = {**os.environ, "CONTAINERS_CONF": str(folder / "containers.conf")}
 
     def run(self, *arguments, limit=CALL_LIMIT_S, **options):
-        return subprocess.run([*self.command, *map(str, arguments)], env=self.environment, capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL, timeout=limit, check=False, **options)
+        return subprocess.run([*self.command, *map(str, arguments)], env=self.environment, capture_output=True,
+                              text=True, stdin=subprocess.DEVNULL, timeout=limit, check=False, **options)
 
     def __call__(self, *arguments, **options):
         result = self.run(*arguments, **options)
         if result.returncode != 0:
-            raise AssertionError(f"podman {' '.join(map(str, arguments))}: {result.returncode}: {result.stderr.strip()}")
+            raise AssertionError(f"podman {' '.join(map(str, arguments))}: {result.returncode}: "
+                                 f"{result.stderr.strip()}")
         return result.stdout.strip()
+
+    def empty(self):
+        """Removes what a run that was killed has left. The images stay, for the next run."""
+        self("pod", "rm", "--all", "--force", "--time", 0)
+        self("rm", "--all", "--force", "--time", 0)
+        self("volume", "rm", "--all", "--force")
+        self("network", "prune", "--force")
 
     def has_image(self, name):
         return self.run("image", "exists", name).returncode == 0
@@ -84,12 +94,19 @@ class Podman:
                 for target, source in files.items():
                     shutil.copy(source, pathlib.Path(folder) / target)
                 (pathlib.Path(folder) / "Dockerfile").write_text(text)
-                self("build", "--quiet", "--tag", name, folder)
+                self("build", "--quiet", "--tag", name, folder, limit=600.0)
+            self.forget_others(name)
         return name
+
+    def forget_others(self, name):
+        """Removes earlier builds of the same image, but none on which another image was built."""
+        for other in self("images", "--format", "{{.Repository}}:{{.Tag}}", name.split(":")[0]).split():
+            if other != name:
+                self.run("rmi", other)
 
 
 @functools.cache
-def podman():
+def storage():
     """Unavailable: podman cannot be used here."""
     if os.geteuid() != 0:
         raise images.Unavailable("only root runs these pods: run tests/run.sh container as root")
@@ -99,18 +116,11 @@ def podman():
     made = Podman(FOLDER)
     result = made.run("info")
     if "database configuration mismatch" in result.stderr:  # the storage knows its path, and the tree has moved
+        made.lock.close()
         shutil.rmtree(FOLDER)
         made = Podman(FOLDER)
         result = made.run("info")
     if result.returncode != 0:
         raise images.Unavailable(f"podman does not work here: {result.stderr.strip()}")
+    made.empty()
     return made
-
-
-@functools.cache
-def whole_stage_lock():
-    """Held until this process ends: pods have the same names in every run."""
-    images.FOLDER.mkdir(parents=True, exist_ok=True)
-    lock = open(images.FOLDER / "podman.lock", "w", encoding="utf-8")  # pylint: disable=consider-using-with
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    return lock

@@ -300,7 +300,7 @@ class Claims(unittest.TestCase):
             return rules, template.job["backoffLimitPerIndex"]
 
         def timing(container):
-            return {name: {**probe, "exec": None} for name, probe in probes(container).items()}
+            return {name: str({**probe, "exec": None}) for name, probe in probes(container).items()}
 
         found = manifests.templates()
         jobs = [t for t in found if t.kind != "StatefulSet"]
@@ -313,7 +313,7 @@ class Claims(unittest.TestCase):
         for template in found:
             if template.is_split():
                 agent, training = template.runs_muster()
-                self.assertEqual({**timing(training), "readinessProbe": None}, {**timing(agent), "readinessProbe": None})
+                self.assertLess(timing(agent).items(), timing(training).items())
                 self.assertEqual(timing(whole[0].training()), timing(training))
 
 
