@@ -25,7 +25,7 @@ LABEL = f"muster.test={RUN}"
 PREFIX = f"muster-test-{RUN}"
 COMMAND_LIMIT_S = 300.0  # for one call of docker; only a hang reaches it
 DATA = images.FOLDER / "docker"  # of a daemon started here
-HOW = "install Docker (Debian, Ubuntu: apt-get install docker.io) and start dockerd, or run the tests as root"
+HOW = "install Docker (Debian, Ubuntu: apt-get install docker.io) and start dockerd"
 DOCKERFILES = ROOT / "deploy/docker"
 
 
@@ -57,7 +57,7 @@ def answers():
 def reason_against():
     """None once Docker can be used, and everything of this run will be removed at the end; else why it cannot."""
     if os.geteuid() != 0:
-        return f"not root: {HOW}"
+        return "needs root: `sudo bash tests/run.sh container`, which also installs Docker where it is missing"
     if not answers():
         try:
             images.install("docker", "docker.io")

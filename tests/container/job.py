@@ -79,8 +79,7 @@ class Job:
     of one of its own. limit: seconds that only a hang reaches.
     """
 
-    def __init__(self, image, program, nodes=3, nproc=2, options=("--lease", "3s"), run=(), network=None,
-                 limit=LIMIT_S):
+    def __init__(self, image, program, nodes=3, nproc=2, options=(), run=(), network=None, limit=LIMIT_S):
         self.image, self.program, self.size, self.nproc, self.limit = image, program, nodes, nproc, limit
         self.options, self.run = options, run
         self.token = uuid.uuid4().hex[:8]

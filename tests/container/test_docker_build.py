@@ -24,6 +24,13 @@ def compose_command():
     return ["docker-compose"]
 
 
+class Training(ContainerTest):
+    def test_the_image_trains_as_it_is(self):
+        done = run_once(engine.training("torch"), limit=TRAINING_LIMIT_S)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertRegex(done.stdout, LOSS)
+
+
 class Dockerfile(ContainerTest):
     def test_it_makes_an_image_of_the_binary_alone(self):
         tag = engine.build(f"{engine.PREFIX}-built", DOCKERFILES / "Dockerfile", ROOT, "--build-arg",

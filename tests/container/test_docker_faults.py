@@ -111,7 +111,7 @@ class Paused(Faults):
         job = self.at_the_gate()
         job.nodes[0].do("pause")
         for place in (1, 2):
-            job.wait_for("a time beyond the lease", lambda: job.nodes[place].find("still waiting after 5s"))
+            job.wait_for("a time beyond the lease", lambda: job.nodes[place].find("still waiting after 10s"))
             self.assertEqual([], job.nodes[place].workers())
         job.nodes[0].do("unpause")
         self.assertEqual(137, job.nodes[0].exit_code())
