@@ -104,13 +104,13 @@ def own_volumes(spec, pod):
 def for_podman(shipped, index, nodes, workers, arguments, memory, variables):
     """The pod with this number, and its volumes: name -> whether it is in memory."""
     template = copy.deepcopy(shipped)
-    spec, training, agent = template.spec, template.training(), template.runs_muster()[0]
+    spec, training, running = template.spec, template.training(), template.runs_muster()
+    agent, names = running[0], image_names(template.is_split())
     name = f"{template.base}-{index}"
-    running = template.runs_muster()
     spec["initContainers"] = [c for c in spec.get("initContainers", []) if c not in running]
     spec["containers"] = running
     for container in (*spec["initContainers"], *running):
-        container["image"] = image_names(template.is_split())[container["image"]]
+        container["image"] = names[container["image"]]
         for field in ("restartPolicy", "resources", *manifests.PROBES):
             container.pop(field, None)
     if memory:
