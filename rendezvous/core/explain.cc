@@ -219,11 +219,18 @@ std::string DescribeStart(const Job& job, const std::string& why) {
 
 std::string WhyPlaceIsTaken(const Job& job, const Host& host, const Host& holder) {
   const bool is_alive = job.hosts.RivalOf(host) != nullptr;
-  return absl::StrCat(
-      "another process on ", holder.status.hostname(), " has already joined as node ", host.status.place(),
-      is_alive
-          ? " and is running; unless this one is meant to stand by for it, check --node-rank here and there"
-          : "; this one waits until that is gone; if both are meant to run, check --node-rank here and there");
+  const std::string& where = holder.status.hostname();
+  if (is_alive) {
+    return absl::StrCat("another process on ", where, " has already joined as node ", host.status.place(),
+                        " and is running; unless this one is meant to stand by for it, check --node-rank here and "
+                        "there");
+  }
+  const absl::Duration lease = job.options.leased() ? job.options.lease : absl::ZeroDuration();
+  return absl::StrCat("node ", host.status.place(), " was a process on ", where,
+                      " that does not answer any more; this one takes its place when ",
+                      lease > absl::ZeroDuration()
+                          ? absl::StrCat("its lease of ", absl::FormatDuration(lease), " (--lease) is surely over")
+                          : "it is surely gone");
 }
 
 // Without the remaining time: the node logs each change of the reason.

@@ -66,7 +66,19 @@ def reason_against():
         except (images.Unavailable, AssertionError) as error:
             return f"no Docker here, and none can be started ({error}): {HOW}"
     atexit.register(remove_all)
+    try:
+        try_it()
+    except (images.Unavailable, AssertionError, subprocess.TimeoutExpired) as error:
+        return f"Docker answers, but runs no container here: {error}"
     return None
+
+
+def try_it():
+    """One container on a network of its own: sandboxes may have a daemon that cannot start any."""
+    network = f"{PREFIX}-try"
+    docker("network", "create", "--label", LABEL, network)
+    docker("run", "--rm", "--network", network, "--label", LABEL, base("python"), "true")
+    docker("network", "rm", network)
 
 
 def start_daemon():

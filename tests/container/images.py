@@ -34,7 +34,7 @@ DEBIAN, UBUNTU = "bookworm", "noble"
 UBUNTU_SCRIPT = pathlib.Path("/usr/share/debootstrap/scripts/gutsy")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # an imported image has none
 STEP_LIMIT_S = 900  # for one command; only a hang reaches it
-TOOLS = ("sh", "bash", "sleep", "setsid", "env", "cat", "id", "cp", "touch", "mkdir")  # in the image `python`
+TOOLS = ("sh", "bash", "true", "sleep", "setsid", "env", "cat", "id", "cp", "touch", "mkdir")  # in the image `python`
 # Parts of the standard library that no test imports.
 LEFT_OUT = ("test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "site-packages",
             "dist-packages", "pydoc_data", "config-")

@@ -41,8 +41,9 @@ TEST(CoordinatorRivals, ASilentHolderIsNoRival) {
   ClaimPlaceOneTwice(&c);
   c.Pass(absl::Seconds(8), {"a", "again"});
   EXPECT_EQ(c.Said("both claim"), 0) << "it may be the node that the other one stands in for";
-  EXPECT_THAT(c.Told("again").wait().reason(),
-              HasSubstr("another process on b has already joined as node 1; this one waits until that is gone"));
+  EXPECT_THAT(c.Told("again").wait().reason(), HasSubstr("node 1 was a process on b that does not answer any "
+                                                         "more; this one takes its place when its lease of 10s "
+                                                         "(--lease) is surely over"));
 }
 
 TEST(CoordinatorRivals, TwoOfOneMachineAreToldApartFromTwoMachines) {
