@@ -29,8 +29,8 @@ time.sleep(1000)
 
 def setUpModule():
     try:
-        manifests.use_packages()
         podman.storage()
+        manifests.use_packages()
         images.path("torch")
     except images.Unavailable as error:
         raise unittest.SkipTest(str(error)) from error
