@@ -27,6 +27,7 @@ int HostfileCommand(const Invocation& invocation);
 int CoordinatorCommand(const Invocation& invocation);
 int HostCommand(const Invocation& invocation);
 int HealthCommand(const Invocation& invocation);
+int InstallCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);
 int HelpCommand(const Invocation& invocation);
 
@@ -41,6 +42,7 @@ std::string HostfileHelp();
 std::string CoordinatorHelp();
 std::string HostHelp();
 std::string HealthHelp();
+std::string InstallHelp();
 
 // RunOptions() and the subcommand's own options.
 const std::vector<OptionSpec>& LocalOptions();
@@ -127,6 +129,12 @@ inline constexpr Subcommand kSubcommands[] = {
      .options = HealthOptions,
      .usage = "[--ready]",
      .summary = "Ask the muster of this container for its state: for the probes of Kubernetes and Docker."},
+    {.name = "install",
+     .kind = CommandKind::kShows,
+     .run = InstallCommand,
+     .help = InstallHelp,
+     .usage = "PATH",
+     .summary = "Copy this program to PATH: for the init container of a pod."},
     {.name = "version",
      .kind = CommandKind::kShows,
      .run = VersionCommand,

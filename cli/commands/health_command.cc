@@ -20,7 +20,8 @@ constexpr absl::Duration kAnswerLimit = absl::Milliseconds(900);  // a kubelet w
 
 const std::vector<OptionSpec>& HealthOptions() {
   static const auto* const table = new std::vector<OptionSpec>{
-      {kReady, "", Group::kOther, kOwn, "Exit with 1 unless workers of a round run here."}};
+      {kReady, "", Group::kOther, kOwn,
+       "Exit with 1 unless workers of a round run here; in a sidecar: unless it is connected to its host."}};
   return *table;
 }
 

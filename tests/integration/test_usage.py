@@ -5,7 +5,7 @@ import time
 import unittest
 
 import cluster
-from cluster import ClusterTest, wait_until
+from cluster import ClusterTest, plain_environment, wait_until
 
 
 def run(arguments, **environment):
@@ -59,6 +59,40 @@ class BadInput(unittest.TestCase):
 
     def test_dashes_and_underscores_are_alike(self):
         self.assertEqual(0, run(["--standalone", "--nproc_per_node=1", "--max_restarts", "0", "--no_python", "true"])[0])
+
+
+class Install(ClusterTest):
+    def install(self, *words):
+        done = subprocess.run([str(cluster.BINARY), "install", *words], env=plain_environment(), capture_output=True,
+                              text=True, timeout=cluster.LIMIT_S, check=False)
+        return done.returncode, done.stdout or done.stderr
+
+    def test_the_binary_copies_itself_to_a_path_or_into_a_folder(self):
+        folder = self.cluster(1).folder
+        for target, path in ((folder / "other", folder / "other"), (folder, folder / "muster")):
+            self.assertEqual((0, f"{path}\n"), self.install(str(target)))
+            self.assertEqual(cluster.BINARY.read_bytes(), path.read_bytes())
+            self.assertEqual(0o755, path.stat().st_mode & 0o777)
+
+    def test_a_running_copy_is_replaced(self):
+        path = self.cluster(1).folder / "muster"
+        self.install(str(path))
+        running = subprocess.Popen([str(path), "run", "--no-python", "sleep", "1000"], env=plain_environment(),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            self.assertEqual((0, f"{path}\n"), self.install(str(path)))
+        finally:
+            running.terminate()
+            running.wait(cluster.LIMIT_S)
+
+    def test_a_path_that_cannot_be_written_is_named_and_nothing_is_left(self):
+        folder = self.cluster(1).folder
+        self.assertEqual((65, f"muster: cannot write {folder}/no/muster: No such file or directory\n"),
+                         self.install(str(folder / "no/muster")))
+        self.assertEqual(64, self.install()[0])
+        self.assertEqual(64, self.install("a", "b")[0])
+        left = [path.name for path in folder.iterdir() if "muster" in path.name]
+        self.assertEqual([], left)
 
 
 class Alone(ClusterTest):
