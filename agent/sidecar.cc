@@ -28,6 +28,7 @@
 #include "base/io/frame_exchange.h"
 #include "base/io/health.h"
 #include "base/io/unix_socket.h"
+#include "base/proc/pod.h"
 #include "base/proc/process_setup.h"
 #include "base/sidecar.h"
 #include "base/signal_name.h"
@@ -99,7 +100,8 @@ class SidecarProcess {
   void OnSignals();
   void Reap();
 
-  const SidecarOptions options_;
+  SidecarOptions options_;
+  const std::string pod_ = PodHere();
   EventLoop loop_;
   SidecarCore core_;
   CoreDriver<SidecarCore, SidecarEffect> driver_{
@@ -187,6 +189,10 @@ void SidecarProcess::TakeAnswer() {
   loop_.Unwatch(exchange_->connection.get());
   link.connection = std::move(exchange_->connection);
   exchange_.reset();
+  if (answer.wants_token() && options_.hello.token().empty() && !options_.token.empty()) {
+    options_.hello.set_token(options_.token);
+    return driver_.Feed(&SidecarCore::OnTokenAsked);
+  }
   if (!answer.refused().empty()) {
     return driver_.Feed(&SidecarCore::OnRefused, answer.exit_code(), answer.refused());
   }
@@ -212,11 +218,13 @@ std::optional<HostResult> SidecarProcess::ReadResult() const {
   if (!file) return std::nullopt;
   const absl::StatusOr<nlohmann::json> result = ParseBoundedJson(text.str(), {});
   if (!result.ok() || !result->is_object()) return std::nullopt;
-  const auto id = result->find(kResultHostId), code = result->find(kResultExitCode);
+  const auto id = result->find(kResultHostId), code = result->find(kResultExitCode),
+             pod = result->find(kResultPod);
   if (id == result->end() || code == result->end() || !id->is_string() || !code->is_number_integer()) {
     return std::nullopt;
   }
-  return HostResult{id->get<std::string>(), code->get<int>()};
+  const bool of_this_pod = pod != result->end() && pod->is_string() && !pod_.empty() && *pod == pod_;
+  return HostResult{id->get<std::string>(), code->get<int>(), of_this_pod};
 }
 
 // ---- the agent

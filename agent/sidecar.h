@@ -13,6 +13,7 @@ namespace muster::agent {
 struct SidecarOptions {
   std::string socket;
   v1::AgentHello hello;
+  std::string token = {};     // for a host that demands it; empty: none
   absl::Duration first_wait;  // how long the host may take to come
 };
 

@@ -17,5 +17,6 @@ inline constexpr size_t kMaxSocketPath = 107;
 inline std::string ResultPath(const std::string& socket_path) { return socket_path + ".result"; }
 inline constexpr char kResultHostId[] = "host_id";
 inline constexpr char kResultExitCode[] = "exit_code";
+inline constexpr char kResultPod[] = "pod";  // PodHere() of the host
 
 }  // namespace muster

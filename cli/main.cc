@@ -66,7 +66,7 @@ bool IsCalled(const char* called_as, std::string_view name) {
 }
 
 int Dispatch(int argc, char** argv) {
-  if (IsCalled(argv[0], "torchrun")) return RunCommand({argv[0], argv, {argv + 1, argv + argc}, "torchrun"});
+  if (IsCalled(argv[0], kTorchrun)) return RunCommand({argv[0], argv, {argv + 1, argv + argc}, kTorchrun});
   if (IsCalled(argv[0], "deepspeed"))
     return DeepspeedCommand({argv[0], argv, {argv + 1, argv + argc}, "deepspeed"});
   const std::string name = argc > 1 ? argv[1] : "";

@@ -56,6 +56,10 @@ void SidecarCore::OnRefused(BootTime, int exit_code, const std::string& why, Sid
   End(exit_code, out);
 }
 
+void SidecarCore::OnTokenAsked(BootTime now, SidecarEffects* out) {
+  if (!finished_ && seeking_) Call(now, out);
+}
+
 void SidecarCore::OnNotReached(BootTime now, const std::string& why, const std::optional<HostResult>& left,
                                SidecarEffects* out) {
   if (finished_) return;
@@ -70,10 +74,10 @@ void SidecarCore::OnNotReached(BootTime now, const std::string& why, const std::
   SayIf(waiting_.Set(now, absl::StrCat("waiting for the training container: ", why)), out);
 }
 
-// The volume outlives the containers, so a result may be of another start of them.
+// The volume outlives the containers, and perhaps the pod, so a result may be of another start of them.
 bool SidecarCore::IsTheEnd(BootTime now, const HostResult& left) const {
   if (!host_id_.empty()) return left.host_id == host_id_;
-  return left.exit_code == 0 && now >= seeking_since_ + kStrangersResultWait;
+  return left.of_this_pod && left.exit_code == 0 && now >= seeking_since_ + kStrangersResultWait;
 }
 
 void SidecarCore::GiveUp(const std::string& why, SidecarEffects* out) {

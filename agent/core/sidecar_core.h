@@ -23,8 +23,9 @@ inline constexpr absl::Duration kAnswerLimit = absl::Minutes(2);
 // For a host that was there to come back. Then the sidecar ends, and so does a pod whose training container is not
 // started again; where it is, the sidecar is too.
 inline constexpr absl::Duration kReturnLimit = absl::Minutes(1);
-// For a host that a sidecar has never met, and whose container has left a result of success: the job was over when
-// this sidecar was started again. A container that failed is perhaps being started again, so it is awaited.
+// For a host that a sidecar has never met, and whose container has left a result of success in this pod: the job
+// was over when this sidecar was started again. A container that failed is perhaps being started again, so it is
+// awaited.
 inline constexpr absl::Duration kStrangersResultWait = absl::Seconds(30);
 // From the end of its link to the SIGKILL for an agent that goes on though a host has answered. The agent leaves
 // kHostEndWait after the end, and may take another second to send its last words.
@@ -51,6 +52,7 @@ using SidecarEffects = std::vector<SidecarEffect>;
 struct HostResult {
   std::string host_id;
   int exit_code = 0;
+  bool of_this_pod = false;  // left by a container of the pod that this sidecar is in
 };
 
 class SidecarCore {
@@ -65,6 +67,7 @@ class SidecarCore {
   // retryable_exit_code: instead of 69 and 75; 0: none.
   void OnWelcome(BootTime now, const std::string& host_id, int retryable_exit_code, SidecarEffects* out);
   void OnRefused(BootTime now, int exit_code, const std::string& why, SidecarEffects* out);
+  void OnTokenAsked(BootTime now, SidecarEffects* out);  // by a host that we did not show it to: call it again
   void OnNotReached(BootTime now, const std::string& why, const std::optional<HostResult>& left,
                     SidecarEffects* out);
 

@@ -31,8 +31,7 @@ constexpr size_t kMaxHostnameFileBytes = 4096;
 constexpr char kAddCount[] =
     "Kubernetes does not tell it to pods: add {name: MUSTER_NNODES, value: \"N\"} to the container's env, or "
     "--nnodes N to its command, with N as .spec.completions (a StatefulSet's .spec.replicas) says; or "
-    "--standalone "
-    "for a job of this pod alone";
+    "--standalone for a job of this pod alone";
 constexpr char kAddSubdomain[] =
     "add {name: MUSTER_SUBDOMAIN, value: SERVICE} to the container's env, with the name of the headless Service "
     "that the pod names as its subdomain";
@@ -291,7 +290,8 @@ Reading ReadStatefulSet(const Evidence& evidence, const KubernetesOptions& optio
   const auto split = SplitOrdinal(pod);
   const bool asked_for = TextOf(environment, kSubdomain).has_value();
   const std::optional<std::string> in_hosts = DomainInHostsFile(evidence, hostname);
-  const bool of_several = options.nnodes ? *options.nnodes > 1 : !options.primary_given && IsOfAService(in_hosts);
+  const bool named_elsewhere = options.primary_given || options.alone_by_default;
+  const bool of_several = options.nnodes ? *options.nnodes > 1 : !named_elsewhere && IsOfAService(in_hosts);
   const bool fits = split && in_hosts && of_several;
   if (!asked_for && !fits) return std::nullopt;
   if (!split && IsOnlyPod(evidence, options)) return std::nullopt;  // the only pod needs no number

@@ -22,6 +22,7 @@ struct KubernetesOptions {
   std::optional<int> nnodes;               // MAX of --nnodes; nullopt: read MUSTER_NNODES
   std::string nnodes_source = "--nnodes";  // the origin of nnodes, for messages
   bool primary_given = false;              // an option names the primary, so no Service is needed
+  bool alone_by_default = false;           // a StatefulSet's pod that is not told the number of pods is alone
 };
 
 // Fits if JOB_COMPLETION_INDEX is set. The job consists of this Indexed Job alone. A single pod needs no Service.
@@ -32,7 +33,7 @@ Reading ReadJobSet(const Evidence& evidence, const KubernetesOptions& options);
 
 // Fits without JOB_COMPLETION_INDEX if the Service's name is known and the pod's name ends in an ordinal. A pod of
 // a headless Service that is not told the number of pods is refused: else each pod would silently train alone. One
-// pod is asked for by --nnodes 1 or --standalone.
+// pod is asked for by --nnodes 1 or --standalone, and is the default of torchrun's command line.
 Reading ReadStatefulSet(const Evidence& evidence, const KubernetesOptions& options);
 
 }  // namespace muster::discovery

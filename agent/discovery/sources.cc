@@ -76,7 +76,7 @@ Reading Plain(const Evidence& evidence, const DiscoverOptions& /*options*/) {
 
 template <Reading (*read)(const Evidence&, const KubernetesOptions&)>
 Reading OfPods(const Evidence& evidence, const DiscoverOptions& options) {
-  return read(evidence, {options.nnodes, options.nnodes_source, options.primary_given});
+  return read(evidence, {options.nnodes, options.nnodes_source, options.primary_given, options.alone_by_default});
 }
 
 // Whether a pattern is this name, or begins it: "AIP_*".

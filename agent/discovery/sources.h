@@ -25,6 +25,7 @@ struct DiscoverOptions {
   std::optional<int> nnodes;               // --nnodes (its MAX), for sources that do not know the number of nodes
   std::string nnodes_source = "--nnodes";  // the origin of nnodes, for messages
   bool primary_given = false;              // an option names the primary, and takes precedence
+  bool alone_by_default = false;           // without a number of nodes it is one, as for torchrun
   std::optional<int> node_rank;            // --node-rank, for sources that do not know this node's rank
 };
 

@@ -28,15 +28,11 @@ void LogRefused(const std::string& why) {
 AgentDoor::AgentDoor(EventLoop* loop, AgentSocket socket, Events events)
     : AgentLink(loop, std::move(events)), socket_(std::move(socket)) {}
 
-AgentDoor::~AgentDoor() { Shut(); }
-
-void AgentDoor::Shut() {
-  if (!socket_.listener.valid()) return;
+AgentDoor::~AgentDoor() {
   loop()->Cancel(retry_);
   loop()->Unwatch(socket_.listener.get());
   while (!pending_.empty()) Drop(pending_.begin()->first);
   unlink(socket_.path.c_str());
-  socket_.listener.Reset();
 }
 
 void AgentDoor::Open() {
@@ -88,9 +84,10 @@ void AgentDoor::Judge(int fd) {
   const absl::StatusOr<v1::AgentHello> hello = ParseHello(pending_.at(fd).frame, socket_.token);
   OwnedFd connection = std::move(pending_.at(fd).connection);
   Drop(fd);
-  if (const std::string why = WhyRefused(hello); !why.empty()) {
+  if (!hello.ok()) return RefuseHello(connection.get(), hello.status());
+  if (const std::string why = WhyRefused(*hello); !why.empty()) {
     LogRefused(why);
-    const bool told = hello.ok() && !hello->problem().empty();
+    const bool told = !hello->problem().empty();
     Refuse(connection.get(), told ? hello->exit_code() : kExitRefused, why);
     return;
   }
@@ -98,13 +95,12 @@ void AgentDoor::Judge(int fd) {
   events().on_came();
 }
 
-std::string AgentDoor::WhyRefused(const absl::StatusOr<v1::AgentHello>& hello) const {
-  if (!hello.ok()) return std::string(AsStd(hello.status().message()));
-  if (std::find(superseded_.begin(), superseded_.end(), hello->sidecar_id()) != superseded_.end()) {
+std::string AgentDoor::WhyRefused(const v1::AgentHello& hello) const {
+  if (std::find(superseded_.begin(), superseded_.end(), hello.sidecar_id()) != superseded_.end()) {
     return "another sidecar has come to this host since; give each host a sidecar of its own";
   }
-  if (!hello->problem().empty()) return absl::StrCat("its options are wrong: ", hello->problem());
-  const std::string difference = DifferenceOf(socket_.accepted, *hello);
+  if (!hello.problem().empty()) return absl::StrCat("its options are wrong: ", hello.problem());
+  const std::string difference = DifferenceOf(socket_.accepted, hello);
   if (difference.empty()) return "";
   return absl::StrCat("its configuration is not that with which this host began: ", difference,
                       "; restart the training container, too");

@@ -27,7 +27,6 @@ class AgentDoor : public AgentLink {
 
   void Open();  // call it once the events may be called: on_came follows for the first sidecar
 
-  void Shut();  // no further sidecar is admitted, and the socket is removed
   void Start(uint64_t number) override;
 
  private:
@@ -41,7 +40,7 @@ class AgentDoor : public AgentLink {
   void Read(int fd);
   void Drop(int fd);
   void Judge(int fd);
-  std::string WhyRefused(const absl::StatusOr<v1::AgentHello>& hello) const;  // empty: it is accepted
+  std::string WhyRefused(const v1::AgentHello& hello) const;  // empty: it is accepted
   void NoteSidecar(const std::string& id);
 
   // A sidecar that is accepted, until Start takes it.

@@ -36,6 +36,7 @@ constexpr char kPart[] = "host";
 constexpr int kBacklog = 16;
 constexpr size_t kMaxShownBytes = 200;  // of a command line or variable in a message
 constexpr pid_t kFirstProcess = 1;
+const Health kWaitingHost{"host, waiting for its sidecar", false};
 constexpr absl::Duration kLockLimit = absl::Seconds(1);  // whoever holds it makes one socket
 constexpr int kLockPollMs = 5;
 
@@ -148,12 +149,30 @@ absl::StatusOr<v1::AgentHello> ParseHello(const IncomingFrame& frame, const std:
       "it does not have the token of this host; give both containers the same --token-file");
 }
 
+namespace {
+
+// Waits for the visitor's whole message, and answers questions for this host's health meanwhile.
+absl::Status Hear(int connection, int health, IncomingFrame* frame) {
+  const BootTime until = EventLoop::Now() + kHelloLimit;
+  while (EventLoop::Now() < until) {
+    const absl::StatusOr<bool> complete = frame->Read(connection);
+    if (!complete.ok()) return complete.status();
+    if (*complete) return absl::OkStatus();
+    pollfd polled[] = {{connection, POLLIN, 0}, {health, POLLIN, 0}};
+    poll(polled, 2, static_cast<int>(absl::ToInt64Milliseconds(until - EventLoop::Now())) + 1);
+    if (polled[1].revents != 0) AnswerHealth(health, kWaitingHost);
+  }
+  return absl::DeadlineExceededError(absl::StrCat("it said nothing for ", absl::FormatDuration(kHelloLimit)));
+}
+
+}  // namespace
+
 absl::StatusOr<Visitor> AwaitFirstAgent(int listener, int health, const std::string& token, absl::Duration limit) {
   const BootTime until = EventLoop::Now() + limit;
   while (EventLoop::Now() < until) {
     pollfd polled[] = {{listener, POLLIN, 0}, {health, POLLIN, 0}};  // a negative descriptor is left out
     poll(polled, 2, static_cast<int>(absl::ToInt64Milliseconds(until - EventLoop::Now())) + 1);
-    if (polled[1].revents != 0) AnswerHealth(health, {"host, waiting for its sidecar", false});
+    if (polled[1].revents != 0) AnswerHealth(health, kWaitingHost);
     OwnedFd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!connection.valid()) {
       const bool short_of_descriptors = errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
@@ -161,12 +180,12 @@ absl::StatusOr<Visitor> AwaitFirstAgent(int listener, int health, const std::str
       continue;
     }
     IncomingFrame frame;
-    absl::Status heard = AwaitFrame(connection.get(), kHelloLimit, &frame);
+    const absl::Status heard = Hear(connection.get(), health, &frame);
     if (heard.ok()) {
       absl::StatusOr<v1::AgentHello> hello = ParseHello(frame, token);
       if (hello.ok()) return Visitor{std::move(connection), *std::move(hello)};
-      heard = hello.status();
-      Refuse(connection.get(), kExitRefused, std::string(AsStd(heard.message())));
+      RefuseHello(connection.get(), hello.status());
+      continue;
     }
     // Another host that looks whether this one lives says nothing.
     const bool said_nothing = absl::IsUnavailable(heard);
@@ -188,6 +207,19 @@ std::string DifferenceOf(const v1::AgentHello& first, const v1::AgentHello& now)
                         ShownVariable(now, name));
   }
   return "";
+}
+
+// A sidecar shows the token only to a host that asks for it.
+void RefuseHello(int connection, const absl::Status& why) {
+  const bool for_token = absl::IsPermissionDenied(why);
+  v1::HostHello answer;
+  answer.set_refused(std::string(AsStd(why.message())));
+  answer.set_exit_code(kExitRefused);
+  answer.set_wants_token(for_token);
+  (void)SendFrame(connection, answer);
+  // Most have not shown it yet.
+  Log(for_token ? Severity::kDebug : Severity::kWarning, kPart,
+      absl::StrCat("a sidecar was refused: ", why.message()));
 }
 
 void Refuse(int connection, int exit_code, const std::string& why) {

@@ -52,6 +52,9 @@ std::string DifferenceOf(const v1::AgentHello& first, const v1::AgentHello& now)
 // Answers a sidecar that the host cannot serve; exit_code: with which the sidecar should end. Best effort.
 void Refuse(int connection, int exit_code, const std::string& why);
 
+// The same for a message that ParseHello does not take; says so in the log.
+void RefuseHello(int connection, const absl::Status& why);
+
 // Answers the others, and passes a pidfd of process 1 on. Whatever that process is, with its end the kernel has
 // ended every process of this container's PID namespace.
 absl::Status Welcome(int connection, const v1::HostHello& answer);

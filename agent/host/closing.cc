@@ -23,13 +23,17 @@ constexpr absl::Duration kGiveUpLimit = absl::Milliseconds(500);  // for the fol
 Closing::Closing(EventLoop* loop, WorkerOutput* output, Writer* writer, std::function<void()> done)
     : loop_(loop), output_(output), writer_(writer), done_(std::move(done)) {}
 
-void Closing::Begin(const ReportPlan& plan, const JobEnd& end, bool asked_to_leave) {
+std::string LastLine(const JobEnd& end) {
+  return absl::StrCat("exit code ", end.exit_code, " (", end.origin, "): ", end.reason);
+}
+
+void Closing::Begin(const ReportPlan& plan, const JobEnd& end, const Circumstances& circumstances) {
   end_ = end;
   shows_report_ = !plan.told_elsewhere;
-  asked_to_leave_ = asked_to_leave;
+  circumstances_ = circumstances;
   reports_.emplace(plan, end);
   const BootTime now = EventLoop::Now();
-  deadline_ = now + (asked_to_leave ? kLeaveCloseLimit : kCloseLimit);
+  deadline_ = now + (circumstances.asked_to_leave ? kLeaveCloseLimit : kCloseLimit);
   reports_until_ = std::min(now + kReportLimit, deadline_ - kHurriedStall);
   moved_ = output_->Moved();
   moved_at_ = now;
@@ -102,10 +106,13 @@ void Closing::WriteFinalLines() {
   for (auto& [fd, text] : result.for_streams) writer_->Write(fd, std::move(text));
   for (const std::string& problem : result.problems) Log(Severity::kWarning, kPart, problem);
   // A job that was cancelled by Ctrl-C ended as requested, so that is no error.
-  const bool wanted = end_.exit_code == 0 || (asked_to_leave_ && end_.exit_code == kExitCancelled);
-  Log(wanted ? Severity::kInfo : Severity::kError, kPart,
-      absl::StrCat("exit code ", end_.exit_code, " (", end_.origin, "): ", end_.reason),
-      {.event = events::kJobEnded});
+  const bool wanted = end_.exit_code == 0 || (circumstances_.asked_to_leave && end_.exit_code == kExitCancelled);
+  const Severity severity = wanted ? Severity::kInfo : Severity::kError;
+  if (circumstances_.more_follows) {
+    Log(severity, kPart, absl::StrCat("the job has ended with ", LastLine(end_)));
+  } else {
+    Log(severity, kPart, LastLine(end_), {.event = events::kJobEnded});
+  }
   moved_at_ = EventLoop::Now();  // the reader gets the full stall limit for these lines
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "absl/time/time.h"
 #include "agent/host/output/worker_output.h"
@@ -30,12 +31,19 @@ inline constexpr absl::Duration kLeaveCloseLimit = absl::Seconds(4);
 inline constexpr absl::Duration kHurriedStall = absl::Milliseconds(500);
 inline constexpr absl::Duration kHurriedCloseLimit = absl::Milliseconds(1500);
 
+// "exit code 3 (worker): rank 1 on gpu-07 exited with code 3": the last line of a node.
+std::string LastLine(const JobEnd& end);
+
 class Closing {
  public:
   // `output` and `writer` must outlive this object. `done` is called once, from the loop.
   Closing(EventLoop* loop, WorkerOutput* output, Writer* writer, std::function<void()> done);
 
-  void Begin(const ReportPlan& plan, const JobEnd& end, bool asked_to_leave);
+  struct Circumstances {
+    bool asked_to_leave = false;
+    bool more_follows = false;  // the last line of this process is still to come
+  };
+  void Begin(const ReportPlan& plan, const JobEnd& end, const Circumstances& circumstances);
 
   // Shortens the rest of the phase to kHurriedCloseLimit; for a signal that asks the process to end.
   void Hurry();
@@ -57,7 +65,7 @@ class Closing {
   std::optional<Reports> reports_;
   JobEnd end_;
   bool shows_report_ = true;
-  bool asked_to_leave_ = false;
+  Circumstances circumstances_;
   BootTime deadline_;
   BootTime reports_until_;
   BootTime give_up_until_;

@@ -35,6 +35,7 @@ namespace {
 
 constexpr char kPart[] = "host";
 constexpr absl::Duration kMemoryPeriod = absl::Seconds(1);
+constexpr absl::Duration kLastSweepLimit = absl::Seconds(1);  // what the last command has left is not waited for
 // Maximum numbers of open descriptors while a node starts.
 // Of the host: loop, signals, output, follower, /dev/null, port, agent, check, /proc, a lock, health.
 constexpr int kHostDescriptors = 27;
@@ -90,12 +91,11 @@ class HostProcess {
         core_(std::move(options)),
         spawner_(&loop_, plan_.process),
         workers_(&loop_, &spawner_, &core_, &driver_, &plan_, marker_, writer_),
-        closing_(&loop_, workers_.output(), writer_, [this] { RunLastCommand(); }),
+        closing_(&loop_, workers_.output(), writer_, [this] { AfterClosing(); }),
         last_command_(&loop_, &spawner_, plan_.last_command_limits),
         sweeper_(
-            &loop_, &spawner_,
-            [this](const std::string& left) { driver_.Feed(&HostCore::OnSwept, ToUtf8(left, kMaxErrorText)); },
-            EndDescendants, [this](const ProcessInfo& child) { return workers_.IsAncestorOf(child); }),
+            &loop_, &spawner_, [this](const std::string& left) { OnSwept(left); }, EndDescendants,
+            [this](const ProcessInfo& child) { return workers_.IsAncestorOf(child); }),
         agent_(MakeAgentLink()),
         check_(&spawner_, writer_),
         gpus_(&loop_, &spawner_, Marked(plan_.inherited),
@@ -281,7 +281,6 @@ class HostProcess {
 
   void Apply(const Finish& effect) {
     end_ = {effect.exit_code, effect.signal};
-    last_command_kind_ = effect.last_command;
     job_end_ = about_;
     job_end_.exit_code = effect.exit_code;
     job_end_.origin = effect.origin;
@@ -289,7 +288,12 @@ class HostProcess {
     job_end_.verdict = effect.verdict;
     job_end_.last = effect.last;
     job_end_.ended = absl::Now();
-    closing_.Begin(plan_.report, job_end_, effect.asked_to_leave);
+    if (effect.asked_to_leave) last_command_.AskToEnd();  // it has not begun: that limits its time
+    TakeLastCommand(effect.last_command);
+    ReportPlan reports = plan_.report;
+    if (!last_command_line_.empty()) reports.result_file.clear();  // the sidecar waits for the command, too
+    closing_.Begin(reports, job_end_,
+                   {.asked_to_leave = effect.asked_to_leave, .more_follows = !last_command_line_.empty()});
   }
 
   void Apply(const HurryFinish&) {
@@ -297,14 +301,18 @@ class HostProcess {
     last_command_.AskToEnd();
   }
 
-  // ---- after the job: the reports are written, and all output is shown
+  // ---- the last command: the job's reports are written, and all output is shown
 
-  void RunLastCommand() {
-    if (door_ != nullptr) door_->Shut();  // the sidecar finds the result beside the socket, and need not wait
-    const bool success = last_command_kind_ == LastCommand::kOnSuccess;
-    const std::string& command = success ? plan_.on_success : plan_.on_failure;
-    if (last_command_kind_ == LastCommand::kNone || command.empty()) return Stop();
-    Log(Severity::kInfo, kPart, std::string("running ") + NameOfLastCommand());
+  void TakeLastCommand(LastCommand which) {
+    if (which == LastCommand::kNone) return;
+    const bool success = which == LastCommand::kOnSuccess;
+    last_command_option_ = success ? "--on-success" : "--on-failure";
+    last_command_line_ = success ? plan_.on_success : plan_.on_failure;
+  }
+
+  void AfterClosing() {
+    if (last_command_line_.empty()) return Stop();
+    Log(Severity::kInfo, kPart, std::string("running ") + last_command_option_);
     WorkerEnvironmentOptions options = plan_.environment;
     options.marker = FormatMarker(marker_);
     EnvironmentMap environment = NodeEnvironment(options, about_.place, plan_.inherited);
@@ -313,31 +321,34 @@ class HostProcess {
     if (!plan_.report.report_file.empty()) {
       environment["MUSTER_REPORT"] = ReportPath(plan_.report.report_file, job_end_);
     }
-    last_command_.Start(command, environment, [this](const Ending& ending) { OnLastCommandEnded(ending); });
+    last_command_.Start(last_command_line_, environment,
+                        [this](const LastCommandEnd& end) { OnLastCommandEnded(end); });
   }
 
-  const char* NameOfLastCommand() const {
-    return last_command_kind_ == LastCommand::kOnSuccess ? "--on-success" : "--on-failure";
-  }
-
-  void OnLastCommandEnded(const Ending& ending) {
-    if (ending.ok()) {
-      Log(Severity::kInfo, kPart, std::string(NameOfLastCommand()) + " succeeded");
-      return Stop();
+  void OnLastCommandEnded(const LastCommandEnd& end) {
+    const std::string what =
+        std::string(last_command_option_) + (end.ok() ? " succeeded" : " failed: " + Describe(end));
+    Log(end.ok() ? Severity::kInfo : Severity::kWarning, kPart, what);
+    if (!end.ok() && job_end_.exit_code == 0) {  // after a failure it changes nothing
+      end_.exit_code = job_end_.exit_code = end.ExitCode();
+      job_end_.origin = "muster";
+      job_end_.reason = what;
+      WriteReports(plan_.report, job_end_);
+    } else {
+      WriteReports(
+          {.result_file = plan_.report.result_file, .host_id = plan_.report.host_id, .pod = plan_.report.pod},
+          job_end_);
     }
-    const std::string what = std::string(NameOfLastCommand()) + " failed: " + DescribeEnding(ending);
-    if (last_command_kind_ == LastCommand::kOnFailure) {
-      Log(Severity::kWarning, kPart, what);
-      return Stop();
-    }
-    end_ = {ending.ExitCode(), 0};
-    job_end_.exit_code = end_.exit_code;
-    job_end_.origin = "muster";
-    job_end_.reason = what;
-    WriteReports(plan_.report, job_end_);
-    Log(Severity::kError, kPart, "exit code " + std::to_string(end_.exit_code) + " (muster): " + what,
+    Log(job_end_.exit_code == 0 ? Severity::kInfo : Severity::kError, kPart, LastLine(job_end_),
         {.event = events::kJobEnded});
-    Stop();
+    last_sweep_ = true;
+    loop_.After(kLastSweepLimit, [this] { Stop(); });
+    sweeper_.Sweep();
+  }
+
+  void OnSwept(const std::string& left) {
+    if (!last_sweep_) return driver_.Feed(&HostCore::OnSwept, ToUtf8(left, kMaxErrorText));
+    if (left.empty()) Stop();
   }
 
   // Posted: if the first agent cannot be started, the host may end before the loop runs.
@@ -355,7 +366,9 @@ class HostProcess {
   const JobEnd about_;  // the fields of the report that are known from the start
   HostEnd end_;
   JobEnd job_end_;
-  LastCommand last_command_kind_ = LastCommand::kNone;
+  const char* last_command_option_ = "";
+  std::string last_command_line_;  // empty: none follows
+  bool last_sweep_ = false;        // of what the last command has left
   EventLoop loop_;
   SignalWatch signals_{&loop_};
   HealthDoor health_{&loop_, [this] { return HealthOf(core_); }};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
@@ -12,32 +13,54 @@
 
 namespace muster::host {
 
+inline constexpr int kExitTimedOut = 124;  // of a command that exceeded its limit, as timeout(1) says it
+
 struct LastCommandLimits {
-  absl::Duration run;    // then it is asked to end
-  absl::Duration grace;  // from SIGTERM to SIGKILL
+  absl::Duration run;    // --hook-timeout: then it is asked to end
+  absl::Duration grace;  // --termination-grace: from SIGTERM to SIGKILL
 };
+
+struct LastCommandEnd {
+  Ending ending = {};
+  std::string exceeded = {};  // "30m (--hook-timeout)": the time limit that it exceeded; empty: none
+  bool stuck = false;         // it survives SIGKILL; its ending is not known
+
+  bool ok() const { return ending.ok() && exceeded.empty() && !stuck; }
+  int ExitCode() const { return exceeded.empty() && !stuck ? ending.ExitCode() : kExitTimedOut; }
+};
+
+// "exit code 3", "timed out after 30m (--hook-timeout)"
+std::string Describe(const LastCommandEnd& end);
 
 class LastCommandRun {
  public:
   LastCommandRun(EventLoop* loop, Spawner* spawner, LastCommandLimits limits)
       : loop_(loop), spawner_(spawner), limits_(limits) {}
 
-  // No other worker may run. `ended` is called once, from the loop.
-  using Ended = std::function<void(const Ending& ending)>;
+  // No other worker may run. `ended` is called once, from the loop; a command in uninterruptible sleep is not
+  // waited for. After AskToEnd the command has the grace period alone.
+  using Ended = std::function<void(const LastCommandEnd& end)>;
   void Start(const std::string& command, const EnvironmentMap& environment, Ended ended);
 
-  // Whoever asked this process to end asks the command, too: SIGTERM, and SIGKILL after the grace period. Does
-  // nothing while no command runs.
+  // Whoever asked this process to end asks the command, too: SIGTERM, and SIGKILL after the grace period, or at a
+  // second request.
   void AskToEnd();
 
  private:
-  void OnEnded(const Ending& ending);
+  Spawner::WorkerEvents EventsOfCommand();
+  void OnTimeOver(absl::Duration limit, const char* option);
+  void Terminate();
+  void Kill();
+  void OnEnded();
 
   EventLoop* const loop_;
   Spawner* const spawner_;
   const LastCommandLimits limits_;
   Ended ended_;  // empty: nothing runs
-  bool asked_ = false;
+  LastCommandEnd end_;
+  std::optional<BootTime> asked_at_;
+  bool terminated_ = false;  // SIGTERM was sent
+  bool killed_ = false;
 };
 
 }  // namespace muster::host

@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstddef>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/bounded_json.h"
+#include "base/io/own_namespace.h"
 #include "base/status_macros.h"
 #include "nlohmann/json.hpp"
 
@@ -23,7 +23,6 @@ namespace {
 constexpr int kBacklog = 8;
 constexpr int kMaxAnswersAtOnce = 16;
 constexpr size_t kMaxAnswerBytes = 4096;
-constexpr pid_t kFirstProcess = 1;
 
 struct Address {
   sockaddr_un name{};
@@ -33,10 +32,9 @@ struct Address {
 
 // An abstract name begins with a zero byte and is not terminated.
 absl::StatusOr<Address> AddressHere() {
-  char space[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/ns/mnt", space, sizeof(space));
-  if (length <= 0) return absl::ErrnoToStatus(errno, "reading /proc/self/ns/mnt");
-  const std::string name = absl::StrCat("muster/health/", absl::string_view(space, static_cast<size_t>(length)));
+  const std::string space = OwnNamespace("mnt");
+  if (space.empty()) return absl::InternalError("cannot read /proc/self/ns/mnt");
+  const std::string name = absl::StrCat("muster/health/", space);
   Address address;
   address.name.sun_family = AF_UNIX;
   const size_t bytes = std::min(name.size(), sizeof(address.name.sun_path) - 1);
@@ -46,9 +44,6 @@ absl::StatusOr<Address> AddressHere() {
 }
 
 OwnedFd NewSocket() { return OwnedFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
-
-// A process whose parent is process 1, or outside of its PID namespace.
-bool IsInContainer() { return getpid() == kFirstProcess || getppid() <= kFirstProcess; }
 
 bool IsOursOrRoots(int socket) {
   ucred peer{};
@@ -108,7 +103,7 @@ absl::StatusOr<Health> AskHealth(absl::Duration limit) {
   if (!fd.valid()) return absl::ErrnoToStatus(errno, "making a socket");
   if (connect(fd.get(), address.plain(), address.size) != 0) {
     if (errno == EAGAIN) return absl::DeadlineExceededError("muster does not answer: too many others wait for it");
-    return absl::UnavailableError("no muster answers here: none is the main process of this container");
+    return absl::UnavailableError("no muster answers in this container");
   }
   if (!IsOursOrRoots(fd.get())) return absl::PermissionDeniedError("another user's process answers here");
   std::string answer;

@@ -1,4 +1,4 @@
-// How the processes of a container are asked for their health: each main process listens on an abstract unix
+// How a container is asked for its health: the first main process of muster in it listens on an abstract unix
 // socket, whose name is that of its mount namespace, and tells whoever connects its state in one line of JSON. So
 // `muster health`, which a kubelet or Docker executes inside the container, finds the right process without a file
 // system, a port or a setting. Containers of one pod share the network, and with it such sockets; their mount
@@ -20,8 +20,8 @@ struct Health {
   bool ready = false;  // workers of a round run
 };
 
-// Only in a container, that is below its process 1 or the container's runtime. Elsewhere several jobs share a
-// mount namespace. Invalid: not in a container, or another process listens already. Never blocks.
+// Only in a container, that is in a PID namespace of its own: elsewhere several jobs share a mount namespace.
+// Invalid: not in a container, or another process listens already. Never blocks.
 OwnedFd ListenForHealth();
 
 // Answers everyone who waits. Peers of another user than root and this one get nothing. Never blocks.

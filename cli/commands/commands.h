@@ -51,6 +51,7 @@ const std::vector<OptionSpec>& HostfileCommandOptions();
 const std::vector<OptionSpec>& HostCommandOptions();
 const std::vector<OptionSpec>& HealthOptions();
 
+inline constexpr char kTorchrun[] = "torchrun";
 inline constexpr char kLocalCommand[] = "muster local";
 inline constexpr char kLocalNodeCommand[] = "local-node";
 

@@ -28,8 +28,7 @@ const std::vector<OptionSpec>& HealthOptions() {
 std::string HealthHelp() {
   std::string out = R"(Usage: muster health [--ready]
 
-Asks the muster that is the main process of this container for its state, over a
-local socket. Exits with 0 if it answers, and with 69 if it does not. For
+Asks the muster of this container for its state, over a local socket. Exits with 0 if it answers, and with 69 if it does not. For
 startup, liveness and readiness probes:
 
   exec: {command: [muster, health]}

@@ -15,6 +15,7 @@
 #include "base/console/log.h"
 #include "base/exit_codes.h"
 #include "base/io/health.h"
+#include "base/proc/pod.h"
 #include "base/sidecar.h"
 #include "base/status_macros.h"
 #include "cli/commands/commands.h"
@@ -93,7 +94,7 @@ absl::StatusOr<std::string> OwnToken(const CommandLine& own, const Environment& 
   const auto variable = environment.find(kTokenFileVariable);
   if (given != own.given.end()) {
     file = {given->second, Origin::kFlag, "--token-file", given->second};
-  } else if (variable != environment.end()) {
+  } else if (variable != environment.end() && !variable->second.empty()) {
     file = {variable->second, Origin::kMusterVariable, kTokenFileVariable, variable->second};
   }
   return TokenOf(file, environment, machine::SystemProbe().read);
@@ -124,6 +125,7 @@ int Serve(const std::string& path, const CommandLine& own, const Invocation& inv
   launch.plan.health = std::move(health);
   launch.plan.report.result_file = ResultPath(path);
   launch.plan.report.host_id = launch.host.host_id;
+  launch.plan.report.pod = PodHere();
   v1::HostHello welcome;
   welcome.set_host_id(launch.host.host_id);
   welcome.set_retryable_exit_code(launch.host.retryable_exit_code);

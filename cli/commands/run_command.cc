@@ -126,7 +126,8 @@ in the hostfile (or set --node_rank). For muster's own options: muster run -h.
 
 int RunCommand(const Invocation& invocation) {
   if (getpid() == 1) return host::RunInit(invocation.argv);
-  const auto command_line = ParseCommandLine(RunOptions(), invocation.arguments, invocation.command);
+  auto command_line = ParseCommandLine(RunOptions(), invocation.arguments, invocation.command);
+  if (command_line.ok()) command_line->as_torchrun = invocation.command == kTorchrun;
   if (command_line.ok() && command_line->help) return Print(RunHelp(invocation.command));
   const Environment environment = ReadEnvironment();
   const std::string socket = HostSocketOf(command_line, invocation.arguments, environment);

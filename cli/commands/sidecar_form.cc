@@ -57,11 +57,9 @@ absl::Status CheckSidecar(const absl::StatusOr<CommandLine>& line, const Environ
 }
 
 // The agents of this sidecar find the token in their environment. Options were checked.
-absl::Status TakeToken(const Settings& settings, const Environment& environment, v1::AgentHello* hello) {
-  ASSIGN_OR_RETURN(const std::string token,
-                   TokenOf(settings.membership.token_file, environment, machine::SystemProbe().read));
-  hello->set_token(token);
-  if (!token.empty()) setenv(kTokenVariable, token.c_str(), 1);
+absl::Status TakeToken(const Settings& settings, const Environment& environment, std::string* token) {
+  ASSIGN_OR_RETURN(*token, TokenOf(settings.membership.token_file, environment, machine::SystemProbe().read));
+  if (!token->empty()) setenv(kTokenVariable, token->c_str(), 1);
   return absl::OkStatus();
 }
 
@@ -122,7 +120,7 @@ int RunAsSidecar(const absl::StatusOr<CommandLine>& line, const Environment& env
       .hello = HelloOf(invocation.arguments, environment, Version(), RandomHex(kSidecarIdBytes)),
       .first_wait = kFirstWait};
   absl::Status problem = CheckSidecar(line, environment);
-  if (problem.ok()) problem = TakeToken(*ReadSettings(*line, environment), environment, &options.hello);
+  if (problem.ok()) problem = TakeToken(*ReadSettings(*line, environment), environment, &options.token);
   LogOptions log;
   if (problem.ok()) {
     const Settings settings = *ReadSettings(*line, environment);

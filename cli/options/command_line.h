@@ -20,6 +20,7 @@ struct CommandLine {
   std::string script;                         // empty: none
   std::vector<std::string> script_arguments;  // verbatim
   bool help = false;
+  bool as_torchrun = false;  // muster was called as torchrun, whose default is one node
 };
 
 // args: the words after the subcommand. Accepts `--flag value`, `--flag=value`, `-r 3`, `-r3`, dashes or

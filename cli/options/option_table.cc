@@ -247,29 +247,25 @@ const std::vector<OptionSpec>& RunOptions() {
        Into(&ProgramSettings::pass_local_rank, ParseOptionName)},
       {"node-setup", "CMD", kProgram, kOwn,
        "Shell command that each node runs once, before its first round and before --preflight, for example to "
-       "fetch "
-       "a model. If it fails, the node takes part in no round and tries again after 10 s, 20 s, ... 5 min. "
+       "fetch a model. If it fails, the node takes part in no round and tries again after 10 s, 20 s, ... 5 min. "
        "Default: none.",
        Into(&HookSettings::node_setup, Text)},
       {"on-success", "CMD", kProgram, kOwn,
-       "Shell command that one node runs once every worker of every node has exited with 0, for example to upload "
-       "a model: the node of rank 0, which is the primary unless it has left. If it fails, that node exits with "
-       "its "
-       "code. Default: none.",
+       "Shell command that one node runs once every worker of every node has succeeded, for example to upload a "
+       "model: the node of rank 0, which is the primary unless it has left. If it fails, that node exits with its "
+       "code, or with 124 after --hook-timeout. Default: none.",
        Into(&HookSettings::on_success, Text)},
       {"on-failure", "CMD", kProgram, kOwn,
        "Shell command that the same node runs once the job has failed, unless somebody asked it to end. "
        "MUSTER_EXIT_CODE, MUSTER_REASON and MUSTER_REPORT (the file of --report) say how. It changes no exit "
-       "code. "
-       "Default: none.",
+       "code. Default: none.",
        Into(&HookSettings::on_failure, Text)},
       {"hook-timeout", "TIME", kProgram, kOwn,
        "Time limit for --node-setup, --on-success and --on-failure, each; exceeding it counts as a failure.",
        Into(&HookSettings::hook_timeout, Time(kHookTimeouts), "30m")},
       {"signals-to-handle", "NAMES", kProgram, kPet,
        "Signals that ask the node to leave, separated by commas. Default: SIGTERM,SIGINT,SIGHUP,SIGQUIT; these "
-       "four do "
-       "so even if they are left out.",
+       "four do so even if they are left out.",
        Into(&LeavingSettings::signals_to_handle, ParseSignals)},
       {"log-dir", "DIR", kOutput, kPet | kMayBeEmpty,
        "Directory for the workers' files: DIR/RUN_random/attempt_N/LOCAL_RANK/stdout.log, stderr.log, error.json. "

@@ -58,6 +58,7 @@ struct MembershipSettings {
   Given<std::string> exclude;
   Given<std::string> source;  // source of the membership
   Given<std::string> token_file;
+  bool as_torchrun = false;  // see CommandLine
   Given<std::string> local_addr;
   std::optional<bool> is_host;  // from --rdzv-conf: whether this node is the primary
   bool nested = false;          // muster runs inside a worker of another launcher

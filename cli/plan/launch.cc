@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/namespaces.h"
 #include "base/text.h"
 #include "cli/plan/line_prefix.h"
 
@@ -40,9 +41,6 @@ std::vector<host::StreamFile> OuterStreams(const Environment& environment) {
   }
   return streams;
 }
-
-// The inode number of the initial PID namespace, in which drivers see all processes.
-constexpr char kFirstPidNamespace[] = "pid:[4026531836]";
 
 // torchrun's --run-path: runs the script as __main__ of the interpreter, whatever its suffix.
 constexpr char kRunPath[] = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')";
@@ -202,7 +200,8 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
     launch.plan.preflight = ValueOr<std::string>(run.settings.restarts.preflight, "");
     launch.host.preflight_timeout = run.preflight_timeout;
     launch.host.gpu_release_timeout = run.gpu_release_timeout;
-    launch.host.driver_pids = run.config.pid_namespace() == kFirstPidNamespace;
+    launch.host.driver_pids =
+        run.config.pid_namespace() == kFirstPidNamespace;  // in which drivers see all processes
   }
   for (int i = 0; i < run.config.slots(); ++i) launch.plan.argv.push_back(WorkerArguments(run, path, i));
   return launch;

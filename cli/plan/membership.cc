@@ -49,6 +49,7 @@ discovery::DiscoverOptions OptionsOf(const MembershipSettings& s) {
   if (s.nnodes) options.nnodes_source = absl::StrCat(s.nnodes->source, " ", s.nnodes->text);
   if (s.node_rank) options.node_rank = s.node_rank->value;
   options.primary_given = NamesPrimary(s);
+  options.alone_by_default = s.as_torchrun;
   return options;
 }
 

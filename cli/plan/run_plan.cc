@@ -475,7 +475,8 @@ std::string SourceShown(const RunPlan& plan) {
 
 absl::StatusOr<RunPlan> Plan(const CommandLine& command_line, const Environment& environment,
                              const Machine& machine) {
-  ASSIGN_OR_RETURN(const Settings settings, ReadSettings(command_line, environment));
+  ASSIGN_OR_RETURN(Settings settings, ReadSettings(command_line, environment));
+  settings.membership.as_torchrun = command_line.as_torchrun;
   RunPlan plan;
   plan.settings = settings;
   plan.script = command_line.script;

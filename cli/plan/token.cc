@@ -13,8 +13,7 @@ namespace {
 // The token is sent as the value of a header; gRPC aborts on other bytes in one.
 absl::Status CheckToken(std::string_view token) {
   if (!std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c <= '~'; })) {
-    return absl::FailedPreconditionError(
-        "expected printable ASCII without blanks (in a variable a trailing newline is one)");
+    return absl::FailedPreconditionError("expected printable ASCII without blanks");
   }
   if (token.size() > kMaxTokenBytes) {
     return absl::FailedPreconditionError(
@@ -43,7 +42,9 @@ absl::StatusOr<std::string> TokenOf(const Given<std::string>& file, const Enviro
   const auto token = environment.find(kTokenVariable);
   if (token == environment.end()) return std::string();
   if (const absl::Status usable = CheckToken(token->second); !usable.ok()) {
-    return absl::FailedPreconditionError(absl::StrCat(kTokenVariable, ": ", usable.message()));
+    const bool ends_in_newline = token->second.ends_with("\n");
+    return absl::FailedPreconditionError(absl::StrCat(kTokenVariable, ": ", usable.message(),
+                                                      ends_in_newline ? "; a trailing newline is a blank" : ""));
   }
   return token->second;
 }

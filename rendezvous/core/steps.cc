@@ -211,8 +211,10 @@ bool Coordinator::StepGathering(BootTime now, Effects* out) {
     return false;
   }
   const bool starts = StartsNow(now, job_, count, arriving);
-  const bool waits = !starts && (!GatheringIsOverdue(now, job_) || PreparingMaySuffice(job_, count, arriving));
-  job_.why = HowManyAreReady(job_, count, waits ? HowGatheringEnds(job_, count, arriving) : "");
+  const bool overdue = GatheringIsOverdue(now, job_);
+  const bool waits = !starts && (!overdue || PreparingMaySuffice(job_, count, arriving));
+  const std::string end = overdue ? "waits for nodes that prepare" : HowGatheringEnds(job_, count, arriving);
+  job_.why = HowManyAreReady(job_, count, waits ? end : "");
   if (starts) {
     MakeRound(now, AssignSeats(std::move(ready), RoundSize(job_, count)), out);
     return true;

@@ -1,6 +1,7 @@
 """`muster health`: what the probes of a container learn of the muster in it."""
 import os
 import signal
+import socket
 import subprocess
 import unittest
 
@@ -73,10 +74,29 @@ class Health(ClusterTest):
         node.signal(signal.SIGTERM)
         node.exit_code()
 
+    def test_a_muster_below_scripts_answers_too(self):
+        wrapped = [*CONTAINER, "sh", "-c", 'sh -c \'"$@"; true\' sh "$@"; true', "sh"]
+        job = self.cluster(1, nproc=1, prefix=lambda place: wrapped)
+        node = job.start(0)
+        job.wait_for_round(0)
+        inside = job.workers_of(0)[0]
+        self.assertEqual((0, "workers run"), health(inside, "--ready"))
+        job.open_gate()
+        node.exit_code()
+
+    def test_a_visitor_that_says_nothing_delays_no_answer(self):
+        job = self.cluster(1, kind=Pods)
+        pod = job.pods[0]
+        training = pod.start_training()
+        wait_until("the host's answer", lambda: health(training.main())[0] == 0)
+        with socket.socket(socket.AF_UNIX) as silent:
+            silent.connect(str(pod.socket))
+            self.assertEqual((0, "host, waiting for its sidecar"), health(training.main()))
+
     def test_without_a_muster_there_is_no_answer(self):
         code, why = health(os.getpid())
         self.assertEqual(69, code)
-        self.assertIn("no muster answers here", why)
+        self.assertIn("no muster answers in this container", why)
 
     def test_another_user_learns_nothing(self):
         job = self.cluster(1, nproc=1, prefix=lambda place: CONTAINER)

@@ -1,11 +1,25 @@
 """Commands beside the workers: the setup of a node, and the last command of a job; and workers that are done early."""
 import signal
+import sys
+import time
 import unittest
 
 import cluster
 from cluster import ClusterTest, is_alive, kill, never, wait_until
 
 FAILS = {"exit": 7, "after": None}
+SAVES = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.5), print("saved"), sys.exit()))
+open(sys.argv[1], "w").close()
+time.sleep(1000)
+"""
+DONE_ONCE = """
+if [ "$TORCHELASTIC_RESTART_COUNT" = 1 ]; then [ "$RANK" = 0 ] || exit 6
+elif [ "$RANK" = 1 ]; then touch "$MUSTER_DONE_FILE" "$SEEN"
+else until test -e "$SEEN"; do sleep 0.01; done; exit 4; fi
+"""
+ONE_SIGNAL_S = 0.3  # longer than the time within which two signals are one
 
 
 class Hooks(ClusterTest):
@@ -97,31 +111,68 @@ class Hooks(ClusterTest):
         self.assertEqual({0: 75}, job.exit_codes())
         self.assertEqual([[], []], [self.ran(job, "on-success"), self.ran(job, "on-failure")])
 
-    def test_a_request_to_end_reaches_the_last_command(self):
-        job = self.job(1)
-        job.options += self.hook(job, "on-success", "trap 'exit 5' TERM; while :; do sleep 0.1; done")
+    def running_last_command(self, line, **kwargs):
+        """A job of one node whose last command runs: a shell line that writes NAME into the file `started`."""
+        job = self.job(1, **kwargs)
+        job.options += ["--on-success", line.replace("STARTED", f'echo $$$$ >"{job.folder}/started"')]
         job.start_all()
         job.wait_for_round(0)
         job.open_gate()
-        wait_until("the command runs", lambda: self.ran(job, "on-success"))
+        started = job.folder / "started"
+        wait_until("the command runs", lambda: started.exists() and started.read_text().endswith("\n"))
+        return job, int(started.read_text())
+
+    def test_a_request_to_end_reaches_the_last_command(self):
+        job, _ = self.running_last_command("trap 'exit 5' TERM; STARTED; while :; do sleep 0.1; done")
         job.nodes[0].signal(signal.SIGTERM)
         self.assertEqual({0: 5}, job.exit_codes())
+
+    def test_a_second_request_kills_it(self):
+        job, _ = self.running_last_command("trap '' TERM; STARTED; while :; do sleep 0.1; done",
+                                           options=["--termination-grace", "10m"])
+        job.nodes[0].signal(signal.SIGTERM)
+        until = time.monotonic() + ONE_SIGNAL_S
+        wait_until("a repetition is not the same request any more", lambda: time.monotonic() > until)
+        job.nodes[0].signal(signal.SIGTERM)
+        self.assertEqual({0: 137}, job.exit_codes())
+
+    def test_a_program_in_the_last_command_has_the_grace_period(self):
+        job = self.job(1)
+        script = job.folder / "saves.py"
+        script.write_text(SAVES)
+        job.options += ["--on-success", f'{sys.executable} -S -E {script} {job.folder}/started; true']
+        job.start_all()
+        job.wait_for_round(0)
+        job.open_gate()
+        wait_until("the program runs", (job.folder / "started").exists)
+        job.nodes[0].signal(signal.SIGTERM)
+        self.assertEqual({0: 143}, job.exit_codes())
+        self.assertIn("saved", job.nodes[0].out())
+
+    def test_a_last_command_that_exceeds_its_time_has_failed_whatever_it_says(self):
+        job = self.job(1, options=["--hook-timeout", "500ms"])
+        job.options += self.hook(job, "on-success", "trap 'exit 0' TERM; while :; do sleep 0.1; done")
+        job.start_all()
+        self.assertEqual({0: 124}, self.finish(job))
+        self.assertTrue(job.nodes[0].said(r"--on-success failed: timed out after 500ms \(--hook-timeout\)"))
 
     def test_a_last_command_that_hangs_is_killed(self):
         job = self.job(1, options=["--hook-timeout", "300ms", "--termination-grace", "300ms"])
         job.options += self.hook(job, "on-success", "trap '' TERM; while :; do sleep 0.1; done")
         job.start_all()
-        self.assertEqual({0: 137}, self.finish(job))
+        self.assertEqual({0: 124}, self.finish(job))
 
-    def test_it_does_not_outlive_muster(self):
+    def test_what_it_leaves_behind_is_ended(self):
         job = self.job(1)
-        job.options += self.hook(job, "on-success", f'echo $$ >"{job.folder}/pid"; sleep 1000')
+        job.options += ["--on-success", f'setsid sh -c \'echo $$$$ >"{job.folder}/left"; sleep 1000\' & '
+                                        f'until test -s "{job.folder}/left"; do sleep 0.01; done']
         job.start_all()
-        job.wait_for_round(0)
-        job.open_gate()
-        wait_until("the command runs", lambda: self.ran(job, "on-success") and (job.folder / "pid").exists()
-                   and (job.folder / "pid").read_text())
-        pid = int((job.folder / "pid").read_text())
+        self.assertEqual({0: 0}, self.finish(job))
+        left = int((job.folder / "left").read_text())
+        wait_until("its end", lambda: not is_alive(left))
+
+    def test_its_shell_does_not_outlive_muster(self):
+        job, pid = self.running_last_command("STARTED; sleep 1000")
         kill(job.nodes[0].main())
         wait_until("its end", lambda: not is_alive(pid))
 
@@ -145,13 +196,16 @@ class Hooks(ClusterTest):
                                           r"was killed \(SIGSEGV\); this counts as success"))
 
     def test_a_done_file_is_of_one_start_alone(self):
-        first = 'touch "$MUSTER_DONE_FILE.other" "$MUSTER_DONE_FILE"; exit 0'
-        crash = '[ "$TORCHELASTIC_RESTART_COUNT" = 0 ] && exit 4; test ! -e "$MUSTER_DONE_FILE"'
-        job = self.job(1, options=["--max-restarts", "1"],
-                       program=["sh", "-c", f'if [ "$LOCAL_RANK" = 0 ]; then {first}; fi; {crash}'])
-        job.options += ["--nproc-per-node", "2"]
-        job.start_all()
-        self.assertEqual({0: 0}, job.exit_codes())
+        """Rank 1 is done in the first start, in which rank 0 fails, and not in the second one."""
+        for files in ("private", "kept"):
+            with self.subTest(files):
+                job = self.job(1, options=["--max-restarts", "1"], program=["sh", "-c", DONE_ONCE])
+                job.environment["SEEN"] = str(job.folder / "seen")
+                job.options += ["--nproc-per-node", "2"]
+                if files == "kept":
+                    job.options += ["--log-dir", str(job.folder / "logs"), "-r", "3"]
+                job.start_all()
+                self.assertEqual({0: 6}, job.exit_codes())
 
 
 if __name__ == "__main__":

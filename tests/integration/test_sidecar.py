@@ -4,6 +4,7 @@ Each container is a PID and mount namespace of its own, as in a pod; they share 
 """
 import os
 import signal
+import socket
 import time
 import unittest
 
@@ -129,6 +130,35 @@ class Sidecar(ClusterTest):
         pod.start_training()
         pod.start_sidecar(container=(*CONTAINER, "--net"))
         self.check_undisturbed(job, job.wait_for_round(0))
+
+    def test_the_sidecar_waits_for_the_last_command_and_ends_with_its_code(self):
+        job = self.pods(1)
+        wait = f'until test -e "{job.folder}/over"; do sleep 0.05; done; exit 3'
+        pod = job.pods[0]
+        pod.start_training()
+        pod.start_sidecar(options=("--on-success", wait))
+        job.wait_for_round(0)
+        job.open_gate()
+        wait_until("the command runs", lambda: pod.training.said("running --on-success"))
+        never("an end of the sidecar", pod.sidecar.has_ended)
+        job.open_gate("over")
+        self.assertEqual([3, 3], pod.exit_codes())
+
+    def test_the_token_is_shown_only_to_a_host_that_asks_for_it(self):
+        pod = self.pods(1).pods[0]
+        token = pod.socket.parent / "token"
+        token.write_text("secret\n")
+        with socket.socket(socket.AF_UNIX) as impostor:
+            impostor.bind(str(pod.socket))
+            impostor.listen()
+            sidecar = pod.start_sidecar(options=("--token-file", str(token)))
+            connection, _ = impostor.accept()
+            with connection:
+                hello = connection.recv(65536)
+        self.assertIn(b"--token-file", hello)
+        self.assertNotIn(b"secret", hello)
+        sidecar.signal(signal.SIGTERM)
+        self.assertEqual(75, sidecar.exit_code())
 
     def test_a_program_that_is_missing_is_reported_by_both(self):
         job = self.pods(1, program=["/missing/train"])
@@ -352,6 +382,9 @@ class Sidecar(ClusterTest):
         stranger = pod.start_sidecar()
         self.assertEqual(77, stranger.exit_code())
         self.assertTrue(stranger.said("it does not have the token of this host"))
+        other = job.folder / "other"
+        other.write_text("another\n")
+        self.assertEqual(77, pod.start_sidecar(options=("--token-file", str(other))).exit_code())
         pod.start_sidecar(options=("--token-file", str(token)))
         self.check_undisturbed(job, job.wait_for_round(0))
         self.assertNotIn("secret", pod.training.err() + pod.sidecar.err())

@@ -72,6 +72,7 @@ struct ReportPlan {
   std::string report_file = {};  // --report: JSON; $node_rank and $hostname are expanded; empty: none
   std::string result_file = {};  // for the sidecar of the host with this id (base/sidecar.h); empty: there is none
   std::string host_id = {};
+  std::string pod = {};         // PodHere(), for the same
   std::string error_file = {};  // muster's own TORCHELASTIC_ERROR_FILE: root cause in torch's format; empty: none
   std::string failure_file = {};     // SageMaker's failure file; the first writer wins; empty: none
   std::string termination_log = {};  // /dev/termination-log if it is writable; empty: none

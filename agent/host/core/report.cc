@@ -183,8 +183,8 @@ std::string FailureReport(const JobEnd& end) {
                       "\nRoot Cause (first observed failure):\n", root, border, "\n");
 }
 
-std::string ResultJson(const std::string& host_id, int exit_code) {
-  return nlohmann::json{{kResultHostId, host_id}, {kResultExitCode, exit_code}}.dump();
+std::string ResultJson(const std::string& host_id, const std::string& pod, int exit_code) {
+  return nlohmann::json{{kResultHostId, host_id}, {kResultPod, pod}, {kResultExitCode, exit_code}}.dump();
 }
 
 std::string ReportJson(const JobEnd& end, JsonLayout layout) {

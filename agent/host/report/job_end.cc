@@ -151,7 +151,8 @@ Reports::Reports(const ReportPlan& plan, const JobEnd& end) : task_(std::make_sh
     if (path.empty() || content.empty()) return;
     task_->reports.push_back({path, content, for_stream.empty() ? content : for_stream, write});
   };
-  add(plan.result_file, ResultJson(plan.host_id, end.exit_code), ReplaceFile);  // first: another file may hang
+  add(plan.result_file, ResultJson(plan.host_id, plan.pod, end.exit_code),
+      ReplaceFile);  // first: another file may hang
   add(ReportPath(plan.report_file, end), ReportJson(end), ReplaceFile, ReportJson(end, JsonLayout::kOneLine));
   add(plan.error_file, ErrorFileJson(end), ReplaceFile);
   add(plan.failure_file, FailureFileText(end), FillFile);

@@ -186,6 +186,8 @@ TEST_F(SidecarCoreTest, AnAgentThatCannotBeStartedIsTriedAgain) {
   EXPECT_EQ(Count<CallHost>(), 0u);
   Pass(kAgentRetry);
   EXPECT_EQ(Count<CallHost>(), 1u);
+  Welcome();
+  EXPECT_EQ(Count<StartAgentOver>(), 1u);
 }
 
 // ---- an agent whose link is closed
@@ -273,7 +275,7 @@ TEST_F(SidecarCoreTest, AfterASignalAHostThatLivesKeepsItsAgent) {
 // ---- a job that was over when the sidecar was started again
 
 TEST_F(SidecarCoreTest, AStrangersSuccessCountsOnceNoHostHasComeForAWhile) {
-  const HostResult success{"h0", 0};
+  const HostResult success{"h0", 0, true};
   Miss(success);
   PassAlone(kStrangersResultWait - kConnectRetry, success);
   EXPECT_FALSE(core_.finished());
@@ -282,15 +284,27 @@ TEST_F(SidecarCoreTest, AStrangersSuccessCountsOnceNoHostHasComeForAWhile) {
 }
 
 TEST_F(SidecarCoreTest, AStrangersFailureDoesNotCount) {
-  Miss(HostResult{"h0", 7});
-  PassAlone(kFirstWait - 2 * kTick, HostResult{"h0", 7});
+  Miss(HostResult{"h0", 7, true});
+  PassAlone(kFirstWait - 2 * kTick, HostResult{"h0", 7, true});
   EXPECT_FALSE(core_.finished()) << "its container may be started again";
+}
+
+TEST_F(SidecarCoreTest, ASuccessOfAnotherPodDoesNotCount) {
+  Miss(HostResult{"h0", 0});
+  PassAlone(kFirstWait - 2 * kTick, HostResult{"h0", 0});
+  EXPECT_FALSE(core_.finished()) << "it lies in a volume that both pods have used";
+}
+
+TEST_F(SidecarCoreTest, AHostThatAsksForTheTokenIsCalledAgainAtOnce) {
+  Forget();
+  core_.OnTokenAsked(now_, &effects_);
+  EXPECT_EQ(Count<CallHost>(), 1u);
 }
 
 TEST_F(SidecarCoreTest, AStrangersSuccessIsNothingToASidecarThatHasMetItsHost) {
   Welcome();
   LoseAgent();
-  PassAlone(kReturnLimit, HostResult{"h0", 0});
+  PassAlone(kReturnLimit, HostResult{"h0", 0, true});
   EXPECT_NE(Code(), 0);
 }
 

@@ -276,6 +276,11 @@ TEST(StatefulSet, APodOfAServiceIsNotSilentlyAlone) {
   EXPECT_THAT(ErrorOf(environment, files),
               AllOf(HasSubstr("MUSTER_NNODES is missing"), HasSubstr("--standalone")));
   EXPECT_FALSE(Fits(environment, files, 1)) << "--nnodes 1";
+  DiscoverOptions torchrun;
+  torchrun.alone_by_default = true;
+  const absl::StatusOr<ClusterView> alone = DiscoverWith(environment, torchrun, files);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_EQ(alone->source, "single") << "torchrun's command line, whose default is one node";
   EXPECT_FALSE(Fits({{"HOSTNAME", "node-3"}}, {{"/etc/hosts", "10.1.2.3 node-3.cluster.example.org node-3\n"}}))
       << "a machine with a number in its name";
 }

@@ -161,8 +161,10 @@ TEST_F(AgentSocketTest, AHostWithATokenServesOnlyWhoHasIt) {
   ASSERT_TRUE(taken.ok()) << taken.status();
   EXPECT_EQ(taken->hello.token(), "secret");
   for (const OwnedFd* refused : {&without, &wrong, &longer}) {
-    EXPECT_EQ(Answer(*refused).refused(),
+    const v1::HostHello answer = Answer(*refused);
+    EXPECT_EQ(answer.refused(),
               "it does not have the token of this host; give both containers the same --token-file");
+    EXPECT_TRUE(answer.wants_token());
   }
 }
 

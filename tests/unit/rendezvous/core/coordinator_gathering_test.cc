@@ -127,6 +127,8 @@ class PreparingNodesTest : public ::testing::Test {
 TEST_F(PreparingNodesTest, ASetupThatTakesLongerThanTheJoinTimeoutIsAwaited) {
   cluster_.Pass(absl::Minutes(5), {"a", "b"});
   EXPECT_EQ(cluster_.state(), State::kGathering);
+  EXPECT_EQ(cluster_.Told("a").wait().reason(),
+            "1 of 2 nodes ready; waits for nodes that prepare; b: its setup runs");
   EndSetup();
   EXPECT_EQ(cluster_.state(), State::kRunning);
 }

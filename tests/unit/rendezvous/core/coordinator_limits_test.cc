@@ -493,6 +493,11 @@ TEST(AbsentNodes, AreNamedWithTheReason) {
     c->Say("b");
   };
   const auto unusable = [](Cluster* c) { c->Phase("b", v1::PHASE_UNUSABLE); };
+  const auto unusable_and_gone = [](Cluster* c) {
+    c->Phase("b", v1::PHASE_UNUSABLE);
+    c->Close("b");
+  };
+  EXPECT_EQ(Absent(true, unusable_and_gone), (Names{"node 1", "node 2"}));
   EXPECT_EQ(Absent(true, disconnected), (Names{"node 1 (b: disconnected)", "node 2"}));
   EXPECT_EQ(Absent(false, disconnected), (Names{"1 more node", "b (disconnected)"}));
   EXPECT_EQ(Absent(true, leaving), (Names{"node 1 (b: leaving)", "node 2"}));

@@ -296,6 +296,7 @@ TEST_F(SplitHostTest, TheAgentThatIsReplacedIsTold) {
   ASSERT_NE(last, nullptr);
   EXPECT_TRUE(last->status.dismissed());
   EXPECT_EQ(last->status.agent_number(), 1u);
+  EXPECT_FALSE(last->status.host_id().empty()) << "an agent obeys no status of another host";
   EXPECT_NE(std::get_if<StartAgent>(&effects_[1]), nullptr) << "after its last message";
 }
 

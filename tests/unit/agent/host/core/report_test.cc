@@ -361,7 +361,7 @@ TEST(PrintableText, HasNoControlCharacters) {
 }
 
 TEST(ResultTest, ASidecarReadsWhoseItIsAndTheExitCode) {
-  EXPECT_EQ(ResultJson("h1", 7), R"({"exit_code":7,"host_id":"h1"})");
+  EXPECT_EQ(ResultJson("h1", "p0", 7), R"({"exit_code":7,"host_id":"h1","pod":"p0"})");
 }
 
 }  // namespace
