@@ -105,8 +105,9 @@ class SlurmReader {
 
   // The command for one task on each of `count` nodes, whatever options the allocation has.
   static std::string Srun(int count, const std::string& options = "") {
-    return absl::StrFormat("srun --nodes=%d --ntasks=%d --ntasks-per-node=1 muster run %sSCRIPT", count, count,
-                           options);
+    return absl::StrFormat(
+        "srun --nodes=%d --ntasks=%d --ntasks-per-node=1 --kill-on-bad-exit=0 muster run %sSCRIPT", count, count,
+        options);
   }
 
   // Several tasks on one node would each act as a node, so all of them are refused, including the first.

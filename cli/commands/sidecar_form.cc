@@ -129,8 +129,9 @@ int RunAsSidecar(const absl::StatusOr<CommandLine>& line, const Environment& env
     log.json = settings.output.log_json && settings.output.log_json->value;
   } else {
     Complain(problem);
-    std::fprintf(stderr, "muster: telling the host at %s, for at most %s\n", socket.c_str(),
-                 absl::FormatDuration(kProblemWait).c_str());
+    std::fprintf(stderr,
+                 "muster: waiting for the training container at %s, to end it with the same error; at most %s\n",
+                 socket.c_str(), absl::FormatDuration(kProblemWait).c_str());
     options.hello.set_problem(std::string(AsStd(problem.message())));
     options.hello.set_exit_code(ExitCodeOf(problem));
     options.first_wait = kProblemWait;

@@ -94,7 +94,8 @@ def train(arguments, rank, world_size, restarts):
         say(f"starting at step {first_step} of {arguments.steps} with {world_size} workers, restart {restarts}")
 
     parallel = DistributedDataParallel(model)
-    loss = torch.zeros((), dtype=torch.float64)
+    # Of the last step, if no step is left.
+    loss = torch.tensor(state["loss"] if state else 0.0, dtype=torch.float64)
     for step in range(first_step, arguments.steps):
         began = time.monotonic()
         misfortune(arguments, step, rank, restarts)
@@ -108,7 +109,8 @@ def train(arguments, rank, world_size, restarts):
         loss /= world_size
         done = step + 1
         if rank == 0 and done % arguments.checkpoint_every == 0:
-            save(arguments.checkpoint, {"step": done, "model": model.state_dict(), "optimizer": optimizer.state_dict()})
+            save(arguments.checkpoint, {"step": done, "loss": loss.item(), "model": model.state_dict(),
+                                        "optimizer": optimizer.state_dict()})
             say(f"step {done:4d}  loss {loss.item():.12f}  (checkpoint)")
         time.sleep(max(0.0, began + arguments.step_time - time.monotonic()))
     return loss.item()

@@ -173,7 +173,7 @@ def train(arguments, group, restarts):
         say(f"starting at step {state['step']} of {arguments.steps} with {group.world_size} workers, "
             f"restart {restarts}")
 
-    loss = 0.0
+    loss = state.get("loss", 0.0)  # of the last step, if no step is left
     for step in range(state["step"], arguments.steps):
         began = time.monotonic()
         misfortune(arguments, step, group.rank, restarts)
@@ -182,7 +182,7 @@ def train(arguments, group, restarts):
         weights = [w - LEARNING_RATE * g / SAMPLES_PER_STEP for w, g in zip(weights, sums[1:])]
         done = step + 1
         if group.rank == 0 and done % arguments.checkpoint_every == 0:
-            save(arguments.checkpoint, {"step": done, "weights": weights})
+            save(arguments.checkpoint, {"step": done, "weights": weights, "loss": loss})
             say(f"step {done:4d}  loss {loss:.12f}  (checkpoint)")
         time.sleep(max(0.0, began + arguments.step_time - time.monotonic()))
     return loss

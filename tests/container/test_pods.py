@@ -111,6 +111,7 @@ class Manifests(PodTest):
         job.open_gate()
         for pod in job.pods.values():
             pod.training.wait_for("the job has succeeded")
+            wait_until("its liveness probe", lambda: job.probe(pod, "livenessProbe") == [0], LIMIT_S)
         self.assertEqual(undisturbed_loss(job.size), job.loss())
         starts = job.starts()
         for pod in job.pods.values():

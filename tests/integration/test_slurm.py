@@ -100,12 +100,12 @@ class Refused(SlurmTest):
     def test_several_tasks_on_a_node_get_the_line_to_type(self):
         node = self.check_refused(["srun", "--nodes=3", "--ntasks-per-node=2", "--overcommit"],
                                   r"SLURM_STEP_NUM_TASKS is 6: expected 3, one on each node.*write srun --nodes=3 "
-                                  r"--ntasks=3 --ntasks-per-node=1 muster run --nproc-per-node 2 SCRIPT")
+                                  r"--ntasks=3 --ntasks-per-node=1 --kill-on-bad-exit=0 muster run --nproc-per-node 2 SCRIPT")
         self.assertTrue(node.said(r"SLURM_LOCALID is 1: expected 0"), node.err())
 
     def test_an_allocation_without_srun_gets_the_line_to_type(self):
         self.check_refused(["salloc", "--nodes=3"],
-                           r"SLURM_STEP_NODELIST is missing.*write srun --nodes=3 --ntasks=3 --ntasks-per-node=1 muster run")
+                           r"SLURM_STEP_NODELIST is missing.*write srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --kill-on-bad-exit=0 muster run")
 
     def test_the_advised_line_works_for_many_tasks(self):
         job = self.job(nproc=1)

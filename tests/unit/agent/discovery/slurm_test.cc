@@ -88,7 +88,7 @@ const std::map<std::string, Right>& RightReadings() {
       {"slurm_het_job.env", {"gpu1", "100", "", ""}},
       {"broken_slurm_nodename_differs.env", {"n1", "1", "", ""}},
       {"slurm_batch_script_no_srun.env",
-       {"", "", "", "write srun --nodes=2 --ntasks=2 --ntasks-per-node=1 muster run SCRIPT"}},
+       {"", "", "", "write srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=0 muster run SCRIPT"}},
       {"slurm_many_tasks_per_node.env", {"", "", "", "SLURM_LOCALID is 1: expected 0: muster is started once"}},
       {"broken_slurm_count_mismatch.env", {"", "", "", "SLURM_STEP_NUM_NODES is 2: expected 3"}},
       {"broken_slurm_no_nodelist.env", {"", "", "", "SLURM_STEP_NODELIST is missing"}},
@@ -202,7 +202,8 @@ TEST(SlurmStep, SeveralTasksOnANodeAreRefused) {
   const std::map<std::string, std::string> many = {{"SLURM_STEP_NUM_TASKS", "24"},
                                                    {"SLURM_STEP_TASKS_PER_NODE", "8(x3)"}};
   const std::string line =
-      "write srun --nodes=3 --ntasks=3 --ntasks-per-node=1 muster run --nproc-per-node 8 SCRIPT";
+      "write srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --kill-on-bad-exit=0 muster run --nproc-per-node 8 "
+      "SCRIPT";
   EXPECT_THAT(ErrorOf(With(StepOf3(1), many)),
               AllOf(HasSubstr("SLURM_STEP_NUM_TASKS is 24: expected 3, one on each node"), HasSubstr(line)));
   Environment second = With(StepOf3(1), many);
@@ -282,9 +283,11 @@ TEST(SlurmStep, LoopbackNodeNamesAreRecognized) {
 // ---- An allocation without a step ----
 
 TEST(SlurmBatch, TheShellOfSallocGetsTheLineToType) {
-  EXPECT_THAT(ErrorOf({{"SLURM_JOB_ID", "5"}, {"SLURM_NNODES", "4"}, {"SLURM_JOB_NODELIST", "n[1-4]"}}),
-              AllOf(HasSubstr("SLURM_STEP_NODELIST is missing: expected srun"), HasSubstr("SLURM_NNODES is 4"),
-                    HasSubstr("write srun --nodes=4 --ntasks=4 --ntasks-per-node=1 muster run SCRIPT")));
+  EXPECT_THAT(
+      ErrorOf({{"SLURM_JOB_ID", "5"}, {"SLURM_NNODES", "4"}, {"SLURM_JOB_NODELIST", "n[1-4]"}}),
+      AllOf(HasSubstr("SLURM_STEP_NODELIST is missing: expected srun"), HasSubstr("SLURM_NNODES is 4"),
+            HasSubstr(
+                "write srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --kill-on-bad-exit=0 muster run SCRIPT")));
 }
 
 TEST(SlurmBatch, OneNodeIsAJobOfItsOwnWithAWarning) {
