@@ -159,7 +159,10 @@ void SidecarCore::OnEndSignal(BootTime now, const std::string& text, SidecarEffe
     return;
   }
   asked_at_ = now;
-  if (!agent_since_ && !welcomed_) return End(kExitLeft, out);
+  if (!agent_since_ && !welcomed_) {
+    Say(Severity::kInfo, absl::StrCat(text, ": no training container is there; ends"), out);
+    return End(kExitLeft, out);
+  }
   Say(Severity::kInfo, absl::StrCat(text, ": ends after the training container; a second signal ends it now"),
       out);
 }

@@ -259,7 +259,8 @@ class Checker {
   }
 
   void TemporaryFiles() {
-    if (plan_.config.slots() == 0) return;
+    // With a log folder the files are there.
+    if (plan_.config.slots() == 0 || plan_.settings.output.log_dir) return;
     const absl::Status made = probe_.make_temporary_file();
     if (made.ok()) return Add(Kind::kGood, "temporary files", "can be made");
     Add(Kind::kWrong, "temporary files", std::string(AsStd(made.message())),

@@ -40,17 +40,17 @@ bool EnoughAreHere(BootTime now, const Job& job) {
 }
 
 // The node that runs the job's last command (--on-success, --on-failure): rank 0 of the last round, which is the
-// primary unless that has left; else the primary; else the first by place. The verdict carries the choice, so a
-// coordinator that takes over does not make another.
+// primary unless that has left; else the primary; else the first by place. One that is asked to leave only if
+// there is no other. The verdict carries the choice, so a coordinator that takes over does not make another.
 std::string WhoCloses(const Job& job) {
   const auto suitability = [&job](const Host& host) {
     const bool first = job.WasMember(host) && host.part.round.node_rank() == 0;
     const int place = host.status.has_place() ? host.status.place() : std::numeric_limits<int>::max();
-    return std::make_tuple(!first, !host.status.at_primary(), place);
+    return std::make_tuple(host.IsLeaving(), !first, !host.status.at_primary(), place);
   };
   const Host* best = nullptr;
   for (const auto& [id, host] : job.hosts) {
-    if (!host.IsTrainer() || !host.IsAttached() || host.IsLeaving() || !job.hosts.HoldsPlace(host)) continue;
+    if (!host.IsTrainer() || !host.IsAttached() || !job.hosts.HoldsPlace(host)) continue;
     if (best == nullptr || suitability(host) < suitability(*best)) best = &host;
   }
   return best == nullptr ? "" : best->status.host_id();

@@ -50,14 +50,13 @@ def training_image():
 
 @functools.cache
 def image_names(split):
-    """Names in the manifests -> images here. The sidecar's is nothing but busybox and muster."""
-    copy_muster, files = "COPY muster /usr/local/bin/muster", {"muster": BINARY}
+    """Names in the manifests -> images here. The sidecar's is that of deploy/docker: nothing but muster."""
+    files = {"muster": BINARY}
     if split:
-        busybox = podman.storage().imported("busybox")
         return {TRAINING_IMAGE: training_image(),
-                MUSTER_IMAGE: podman.storage().built("muster", (f"FROM {busybox}", copy_muster), files)}
-    return {TRAINING_IMAGE: podman.storage().built(
-        "entrypoint", (f"FROM {training_image()}", copy_muster, 'ENTRYPOINT ["muster", "run"]'), files)}
+                MUSTER_IMAGE: podman.storage().built("muster", ("FROM scratch", "COPY muster /muster"), files)}
+    copied = (f"FROM {training_image()}", "COPY muster /usr/local/bin/muster", 'ENTRYPOINT ["muster", "run"]')
+    return {TRAINING_IMAGE: podman.storage().built("entrypoint", copied, files)}
 
 
 @functools.cache
@@ -166,6 +165,11 @@ class Container:
     def start(self):
         """As a kubelet restarts a container: the same volumes."""
         podman.storage()("start", self.name)
+
+    def status(self):
+        """What the kernel says of its process 1. Read outside: an image may hold nothing but muster."""
+        pid = int(podman.storage()("inspect", "--format", "{{.State.Pid}}", self.name))
+        return pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
 
     def execute(self, *command):
         return podman.storage().run("exec", self.name, *command)

@@ -129,12 +129,12 @@ class Sidecar(PodTest):
     def test_the_containers_are_as_confined_as_the_manifest_says(self):
         job = self.at_the_gate()
         pod = job.pods[0]
-        for container in (pod.training, pod.agent):
-            status = container.execute("cat", "/proc/1/status").stdout
+        for container, muster in ((pod.training, "/run/muster/muster"), (pod.agent, "/muster")):
+            status = container.status()
             for line in (r"Uid:\s+64250\s", r"CapEff:\s+0+\n", r"CapBnd:\s+0+\n", r"NoNewPrivs:\s+1\n",
                          r"Seccomp:\s+2\n"):
                 self.assertRegex(status, line)
-            self.assertIn("Read-only file system", container.execute("touch", "/file").stderr)
+            self.assertIn("Read-only file system", container.execute(muster, "install", "/file").stderr)
         self.assertRegex(pod.training.execute("cat", "/proc/mounts").stdout, r"(?m)^\S+ /dev/shm tmpfs ")
         self.assertEqual("", pod.training.execute("sh", "-c", "command -v muster").stdout, "the image has no muster")
         self.check_end(job)

@@ -154,6 +154,20 @@ TEST(ClosingHost, BeforeAnyRoundThePrimaryClosesTheJob) {
   EXPECT_EQ(c.core().verdict()->closing_host(), "a");
 }
 
+TEST(ClosingHost, TheOnlyNodeClosesTheJobEvenIfItIsAskedToLeave) {
+  Cluster c(Fixed(1));
+  c.At("a").status.set_at_primary(true);
+  c.Join("a", 0);
+  c.Apply("a");
+  ASSERT_EQ(c.state(), State::kRunning);
+  c.At("a").status.set_outcome(v1::OUTCOME_SUCCEEDED);
+  c.At("a").status.set_live_workers(0);
+  c.Phase("a", v1::PHASE_LEAVING);
+  ASSERT_TRUE(c.core().verdict().has_value());
+  EXPECT_EQ(c.core().verdict()->exit_code(), 0);
+  EXPECT_EQ(c.core().verdict()->closing_host(), "a");
+}
+
 TEST(ClosingHost, AReplicaThatDoesNotTrainClosesNothing) {
   CoordinatorOptions options = Fixed(2);
   options.join_timeout = absl::Seconds(30);
