@@ -187,11 +187,13 @@ TEST(Completion, OffersCommandsOptionsAndTheirWordsInBash) {
   EXPECT_EQ(Offered(*script, "torchrun --nproc-per-node g", 2), "gpu ");
   EXPECT_THAT(Offered(*script, "torchrun train.py --nn", 2), Not(HasSubstr("--nnodes")))
       << "after the script its own options stand";
-  EXPECT_EQ(Offered(*script, "muster ''", 1), "run local env hostfile coordinator host health install version help ");
+  EXPECT_EQ(Offered(*script, "muster ''", 1),
+            "run local env hostfile coordinator host health install version help ");
   EXPECT_EQ(Offered(*script, "muster help co", 2), "coordinator ");
   EXPECT_EQ(Offered(*script, "muster coordinator --l", 2),
             "--listen --last-call-timeout --lease --log-format --log-streams ");
-  EXPECT_EQ(Offered(*script, "muster local --nodes 3 --lease 5 --node", 6), "--nodes --node-rank --node-unit --node-setup ");
+  EXPECT_EQ(Offered(*script, "muster local --nodes 3 --lease 5 --node", 6),
+            "--nodes --node-rank --node-unit --node-setup ");
   EXPECT_EQ(Offered(*script, "muster env --ch", 2), "--check ");
   EXPECT_EQ(Offered(*script, "muster run --scale-up o", 3), "on-restart ");
   EXPECT_EQ(Offered(*script, "muster hostfile --sl", 2), "--slots ");
