@@ -11,7 +11,6 @@
 #include "agent/host/agent_child.h"
 #include "agent/host/agent_door.h"
 #include "agent/host/check_command.h"
-#include "agent/host/closing.h"
 #include "agent/host/kernel_timer.h"
 #include "agent/host/port_keeper.h"
 #include "agent/host/process/spawner.h"
@@ -35,7 +34,6 @@ namespace {
 
 constexpr char kPart[] = "host";
 constexpr absl::Duration kMemoryPeriod = absl::Seconds(1);
-constexpr absl::Duration kLastSweepLimit = absl::Seconds(1);  // what the last command has left is not waited for
 // Maximum numbers of open descriptors while a node starts.
 // Of the host: loop, signals, output, follower, /dev/null, port, agent, check, /proc, a lock, health.
 constexpr int kHostDescriptors = 27;
@@ -91,11 +89,11 @@ class HostProcess {
         core_(std::move(options)),
         spawner_(&loop_, plan_.process),
         workers_(&loop_, &spawner_, &core_, &driver_, &plan_, marker_, writer_),
-        closing_(&loop_, workers_.output(), writer_, [this] { AfterClosing(); }),
-        last_command_(&loop_, &spawner_, plan_.last_command_limits),
         sweeper_(
             &loop_, &spawner_, [this](const std::string& left) { OnSwept(left); }, EndDescendants,
             [this](const ProcessInfo& child) { return workers_.IsAncestorOf(child); }),
+        conclusion_({&loop_, &spawner_, &sweeper_, workers_.output(), writer_, &plan_}, about_,
+                    FormatMarker(marker_), [this](HostEnd end) { Stop(end); }),
         agent_(MakeAgentLink()),
         check_(&spawner_, writer_),
         gpus_(&loop_, &spawner_, Marked(plan_.inherited),
@@ -279,81 +277,16 @@ class HostProcess {
 
   void Apply(const StopSelf&) { kill(getpid(), SIGSTOP); }
 
-  void Apply(const Finish& effect) {
-    end_ = {effect.exit_code, effect.signal};
-    job_end_ = about_;
-    job_end_.exit_code = effect.exit_code;
-    job_end_.origin = effect.origin;
-    job_end_.reason = effect.reason;
-    job_end_.verdict = effect.verdict;
-    job_end_.last = effect.last;
-    job_end_.ended = absl::Now();
-    if (effect.asked_to_leave) last_command_.AskToEnd();  // it has not begun: that limits its time
-    TakeLastCommand(effect.last_command);
-    ReportPlan reports = plan_.report;
-    if (!last_command_line_.empty()) reports.result_file.clear();  // the sidecar waits for the command, too
-    closing_.Begin(reports, job_end_,
-                   {.asked_to_leave = effect.asked_to_leave, .more_follows = !last_command_line_.empty()});
-  }
-
-  void Apply(const HurryFinish&) {
-    closing_.Hurry();
-    last_command_.AskToEnd();
-  }
-
-  // ---- the last command: the job's reports are written, and all output is shown
-
-  void TakeLastCommand(LastCommand which) {
-    if (which == LastCommand::kNone) return;
-    const bool success = which == LastCommand::kOnSuccess;
-    last_command_option_ = success ? "--on-success" : "--on-failure";
-    last_command_line_ = success ? plan_.on_success : plan_.on_failure;
-  }
-
-  void AfterClosing() {
-    if (last_command_line_.empty()) return Stop();
-    Log(Severity::kInfo, kPart, std::string("running ") + last_command_option_);
-    WorkerEnvironmentOptions options = plan_.environment;
-    options.marker = FormatMarker(marker_);
-    EnvironmentMap environment = NodeEnvironment(options, about_.place, plan_.inherited);
-    environment["MUSTER_EXIT_CODE"] = std::to_string(job_end_.exit_code);
-    environment["MUSTER_REASON"] = job_end_.reason;
-    if (!plan_.report.report_file.empty()) {
-      environment["MUSTER_REPORT"] = ReportPath(plan_.report.report_file, job_end_);
-    }
-    last_command_.Start(last_command_line_, environment,
-                        [this](const LastCommandEnd& end) { OnLastCommandEnded(end); });
-  }
-
-  void OnLastCommandEnded(const LastCommandEnd& end) {
-    const std::string what =
-        std::string(last_command_option_) + (end.ok() ? " succeeded" : " failed: " + Describe(end));
-    Log(end.ok() ? Severity::kInfo : Severity::kWarning, kPart, what);
-    if (!end.ok() && job_end_.exit_code == 0) {  // after a failure it changes nothing
-      end_.exit_code = job_end_.exit_code = end.ExitCode();
-      job_end_.origin = "muster";
-      job_end_.reason = what;
-      WriteReports(plan_.report, job_end_);
-    } else {
-      WriteReports(
-          {.result_file = plan_.report.result_file, .host_id = plan_.report.host_id, .pod = plan_.report.pod},
-          job_end_);
-    }
-    Log(job_end_.exit_code == 0 ? Severity::kInfo : Severity::kError, kPart, LastLine(job_end_),
-        {.event = events::kJobEnded});
-    last_sweep_ = true;
-    loop_.After(kLastSweepLimit, [this] { Stop(); });
-    sweeper_.Sweep();
-  }
+  void Apply(const Finish& effect) { conclusion_.Begin(effect); }
+  void Apply(const HurryFinish&) { conclusion_.Hurry(); }
 
   void OnSwept(const std::string& left) {
-    if (!last_sweep_) return driver_.Feed(&HostCore::OnSwept, ToUtf8(left, kMaxErrorText));
-    if (left.empty()) Stop();
+    if (!conclusion_.OnSwept(left)) driver_.Feed(&HostCore::OnSwept, ToUtf8(left, kMaxErrorText));
   }
 
   // Posted: if the first agent cannot be started, the host may end before the loop runs.
-  void Stop() {
-    writer_->FlushLast(kFlushLimit);
+  void Stop(HostEnd end) {
+    end_ = end;
     loop_.Post([this] { loop_.Stop(); });
   }
 
@@ -365,10 +298,6 @@ class HostProcess {
   const Marker marker_;
   const JobEnd about_;  // the fields of the report that are known from the start
   HostEnd end_;
-  JobEnd job_end_;
-  const char* last_command_option_ = "";
-  std::string last_command_line_;  // empty: none follows
-  bool last_sweep_ = false;        // of what the last command has left
   EventLoop loop_;
   SignalWatch signals_{&loop_};
   HealthDoor health_{&loop_, [this] { return HealthOf(core_); }};
@@ -379,9 +308,8 @@ class HostProcess {
                       .log = [](const Note& note) { Log(kPart, note); }}};
   Spawner spawner_;
   WorkerGroup workers_;
-  Closing closing_;
-  LastCommandRun last_command_;
   Sweeper sweeper_;
+  Conclusion conclusion_;
   AgentDoor* door_ = nullptr;  // agent_, in a host that starts no agent
   std::unique_ptr<AgentLink> agent_;
   CheckCommand check_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
+#include "agent/host/conclusion.h"
 #include "agent/host/core/host_core.h"
 #include "agent/host/core/report.h"
 #include "agent/host/launch_plan.h"
@@ -15,11 +16,6 @@ JobEnd AboutThisNode(const v1::NodeConfig& config, const std::string& program);
 
 // Number of descriptors that a node must be able to open to start: see CheckDescriptors().
 int LeastDescriptors(const LaunchPlan& plan, bool single_node);
-
-struct HostEnd {
-  int exit_code = 0;
-  int signal = 0;  // not 0: the process must end by this signal (EndBySignal) instead of exiting with the code
-};
 
 // Runs one node's host to its end and returns how the process must end. Blocks. The calling thread must be the
 // process's first. Call before it, in this order: PrepareProcess(), the writer's constructor, InitLog() with the
