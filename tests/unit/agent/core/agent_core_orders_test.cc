@@ -523,7 +523,10 @@ TEST_F(AgentCoreTest, AFarewellBelongsToItsRound) {
   Pass(absl::Seconds(1));
   Give(farewell(8, 1, 50));
   EXPECT_TRUE(core_.memory().last().has_primary_ended());
-  Give(Run(9, 2));
+  const int64_t ended = core_.memory().primary_ended_boot_ns();
+  Give(farewell(9, 1, 5000));
+  EXPECT_EQ(core_.memory().primary_ended_boot_ns(), ended) << "the latest of the earliest possible times";
+  Give(Run(10, 2));
   EXPECT_FALSE(core_.memory().last().has_primary_ended()) << "it was of the earlier round";
 }
 

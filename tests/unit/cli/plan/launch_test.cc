@@ -52,7 +52,7 @@ TEST(LaunchTest, AMissingScriptIsReportedToAllNodes) {
 
 TEST(LaunchTest, CommandsOfTheNodeHaveATimeLimit) {
   const auto launch = [](std::vector<std::string> options) {
-    options.push_back("t.py");
+    options.emplace_back("t.py");
     return PrepareLaunch(Planned(options), {}, "id", "muster", Everything);
   };
   const Launch none = launch({});
