@@ -1,11 +1,13 @@
 #include "agent/host/conclusion.h"
 
+#include <csignal>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "agent/host/core/worker_environment.h"
 #include "agent/host/report/job_end.h"
 #include "base/console/log.h"
+#include "base/exit_codes.h"
 
 namespace muster::host {
 namespace {
@@ -37,7 +39,8 @@ void Conclusion::Begin(const Finish& finish) {
   closing_.Begin(reports, job_, {.asked_to_leave = finish.asked_to_leave, .more_follows = !line_.empty()});
 }
 
-void Conclusion::Hurry() {
+void Conclusion::Hurry(bool cancel) {
+  cancelled_ |= cancel;
   closing_.Hurry();
   command_.AskToEnd();
 }
@@ -75,7 +78,8 @@ void Conclusion::OnLastCommandEnded(const LastCommandEnd& end) {
   Log(end.ok() ? Severity::kInfo : Severity::kWarning, kPart, what);
   const ReportPlan& plan = parts_.plan->report;
   if (!end.ok() && job_.exit_code == 0) {
-    end_.exit_code = job_.exit_code = end.ExitCode();
+    if (cancelled_) end_.signal = SIGINT;  // as when a job is cancelled: a shell ends its loop
+    end_.exit_code = job_.exit_code = cancelled_ ? kExitCancelled : end.ExitCode();
     job_.origin = "muster";
     job_.reason = what;
     WriteReports(plan, job_);

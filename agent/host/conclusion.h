@@ -44,7 +44,7 @@ class Conclusion {
   Conclusion(const Parts& parts, JobEnd about, std::string marker, std::function<void(HostEnd end)> done);
 
   void Begin(const Finish& finish);
-  void Hurry();  // a request to end has come since
+  void Hurry(bool cancel);  // a request to end has come since; cancel: by Ctrl-C
   // For what a sweep has left. True: the sweep was that of the last command.
   bool OnSwept(const std::string& left);
 
@@ -65,6 +65,7 @@ class Conclusion {
   std::string line_;         // of the last command; empty: none follows
   const char* option_ = "";  // that has given it
   bool sweeping_ = false;    // what the last command has left
+  bool cancelled_ = false;
   bool ended_ = false;
   HostEnd end_;
 };

@@ -278,7 +278,7 @@ class HostProcess {
   void Apply(const StopSelf&) { kill(getpid(), SIGSTOP); }
 
   void Apply(const Finish& effect) { conclusion_.Begin(effect); }
-  void Apply(const HurryFinish&) { conclusion_.Hurry(); }
+  void Apply(const HurryFinish& effect) { conclusion_.Hurry(effect.cancel); }
 
   void OnSwept(const std::string& left) {
     if (!conclusion_.OnSwept(left)) driver_.Feed(&HostCore::OnSwept, ToUtf8(left, kMaxErrorText));

@@ -127,6 +127,11 @@ class Hooks(ClusterTest):
         job.nodes[0].signal(signal.SIGTERM)
         self.assertEqual({0: 5}, job.exit_codes())
 
+    def test_ctrl_c_cancels_it(self):
+        job, _ = self.running_last_command("STARTED; sleep 1000")
+        job.nodes[0].signal(signal.SIGINT)
+        self.assertEqual({0: -signal.SIGINT}, job.exit_codes())
+
     def test_a_second_request_kills_it(self):
         job, _ = self.running_last_command("trap '' TERM; STARTED; while :; do sleep 0.1; done",
                                            options=["--termination-grace", "10m"])

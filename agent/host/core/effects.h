@@ -91,7 +91,9 @@ struct Finish {
   LastCommand last_command = LastCommand::kNone;
 };
 // Another request to end came after Finish: the host waits only briefly for the readers of its output.
-struct HurryFinish {};
+struct HurryFinish {
+  bool cancel = false;  // SIGINT: a last command that fails because of it has been cancelled
+};
 using Effect = std::variant<StartAgent, KillAgent, SendStatus, SpawnWorkers, SignalWorkers, StopWorkers,
                             ForwardSignal, Sweep, GatherRoundOutput, GatherCheckOutput, SetKernelTimer, RenewOffer,
                             StartCheck, AskGpus, StopSelf, Finish, HurryFinish, Note>;

@@ -357,7 +357,7 @@ bool HostCore::MeansLeave(int signal) const {
 
 void HostCore::OnSignal(BootTime now, int signal, Effects* out) {
   if (finished_) {
-    if (MeansLeave(signal)) out->push_back(HurryFinish{});
+    if (MeansLeave(signal)) out->push_back(HurryFinish{.cancel = signal == SIGINT});
     return;
   }
   const bool has_workers = round_.live_workers() > 0;

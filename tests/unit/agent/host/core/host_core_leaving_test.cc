@@ -419,6 +419,11 @@ TEST_F(HostCoreTest, ASignalAfterTheEndHurriesIt) {
   EXPECT_TRUE(Took<HurryFinish>().empty());
   core_.OnSignal(now_, SIGTERM, &effects_);
   EXPECT_EQ(Took<HurryFinish>().size(), 1u);
+  EXPECT_FALSE(Took<HurryFinish>()[0].cancel);
+  Forget();
+  core_.OnSignal(now_, SIGINT, &effects_);
+  ASSERT_EQ(Took<HurryFinish>().size(), 1u);
+  EXPECT_TRUE(Took<HurryFinish>()[0].cancel);
 }
 
 TEST_F(HostCoreTest, AHostCancelledByAnotherNodeExitsWith130) {
