@@ -98,6 +98,14 @@ class Health(ClusterTest):
         self.assertEqual(69, code)
         self.assertIn("no muster answers in this container", why)
 
+    def test_root_learns_of_another_users_muster(self):
+        container = (*CONTAINER, "setpriv", "--reuid", "4243", "--regid", "4243", "--clear-groups")
+        job = self.cluster(1, nproc=1, prefix=lambda place: container, program=["sleep", "1000"])
+        node = job.start(0)
+        wait_until("its answer", lambda: health(node.main()) == (0, "workers run"))
+        node.signal(signal.SIGTERM)
+        self.assertEqual({0: 75}, job.exit_codes())
+
     def test_another_user_learns_nothing(self):
         job = self.cluster(1, nproc=1, prefix=lambda place: CONTAINER)
         node = job.start(0)
