@@ -169,7 +169,7 @@ TEST_F(AgentSocketTest, AHostWithATokenServesOnlyWhoHasIt) {
 }
 
 TEST(DifferenceOfTest, NamesTheOptionAndNotTheWholeLine) {
-  const auto of = [](std::vector<std::string> before, std::vector<std::string> after) {
+  const auto of = [](const std::vector<std::string>& before, const std::vector<std::string>& after) {
     v1::AgentHello first, now;
     for (const std::string& word : before) first.add_arguments(word);
     for (const std::string& word : after) now.add_arguments(word);
