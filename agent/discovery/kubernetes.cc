@@ -289,10 +289,10 @@ Reading ReadStatefulSet(const Evidence& evidence, const KubernetesOptions& optio
   const std::string pod = TextOf(environment, kPodName).value_or(hostname);
   const auto split = SplitOrdinal(pod);
   const bool asked_for = TextOf(environment, kSubdomain).has_value();
-  const std::optional<std::string> in_hosts = DomainInHostsFile(evidence, hostname);
-  const bool named_elsewhere = options.primary_given || options.alone_by_default;
-  const bool of_several = options.nnodes ? *options.nnodes > 1 : !named_elsewhere && IsOfAService(in_hosts);
-  const bool fits = split && in_hosts && of_several;
+  const bool alone = options.nnodes ? *options.nnodes == 1 : options.primary_given || options.alone_by_default;
+  const std::optional<std::string> in_hosts =
+      split && !alone ? DomainInHostsFile(evidence, hostname) : std::nullopt;
+  const bool fits = in_hosts && (options.nnodes || IsOfAService(in_hosts));
   if (!asked_for && !fits) return std::nullopt;
   if (!split && IsOnlyPod(evidence, options)) return std::nullopt;  // the only pod needs no number
   if (!split) {
