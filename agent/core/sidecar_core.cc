@@ -26,9 +26,8 @@ void SidecarCore::Begin(BootTime now, SidecarEffects* out) { Seek(now, first_wai
 
 void SidecarCore::Seek(BootTime now, absl::Duration limit, SidecarEffects* out) {
   seeking_ = true;
-  limit_ = limit;
+  search_limit_ = limit;
   seeking_since_ = now;
-  give_up_at_ = now + limit;
   if (now >= start_not_before_) return Call(now, out);
   next_call_ = start_not_before_;
 }
@@ -70,7 +69,7 @@ void SidecarCore::OnNotReached(BootTime now, const std::string& why, const std::
     return End(left->exit_code, out);
   }
   if (asked_at_ && !agent_since_) return End(kExitLeft, out);
-  if (now >= give_up_at_) return GiveUp(why, out);
+  if (now - seeking_since_ >= search_limit_) return GiveUp(why, out);
   SayIf(waiting_.Set(now, absl::StrCat("waiting for the training container: ", why)), out);
 }
 
@@ -81,7 +80,7 @@ bool SidecarCore::IsTheEnd(BootTime now, const HostResult& left) const {
 }
 
 void SidecarCore::GiveUp(const std::string& why, SidecarEffects* out) {
-  Say(Severity::kError, absl::StrCat("gave up after ", absl::FormatDuration(limit_), ": ", why), out);
+  Say(Severity::kError, absl::StrCat("gave up after ", absl::FormatDuration(search_limit_), ": ", why), out);
   End(kExitUnavailable, out);
 }
 

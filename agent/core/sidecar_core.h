@@ -99,8 +99,7 @@ class SidecarCore {
   std::optional<BootTime> called_at_;  // no answer yet
   BootTime next_call_ = absl::InfiniteFuture();
   BootTime seeking_since_ = absl::InfiniteFuture();
-  BootTime give_up_at_ = absl::InfiniteFuture();
-  absl::Duration limit_;
+  absl::Duration search_limit_ = absl::InfiniteDuration();
   bool welcomed_ = false;  // a host waits for its agent
   std::string host_id_;    // of the newest host that has welcomed us; empty: none
   int retryable_exit_code_ = 0;

@@ -149,30 +149,13 @@ absl::StatusOr<v1::AgentHello> ParseHello(const IncomingFrame& frame, const std:
       "it does not have the token of this host; give both containers the same --token-file");
 }
 
-namespace {
-
-// Waits for the visitor's whole message, and answers questions for this host's health meanwhile.
-absl::Status Hear(int connection, int health, IncomingFrame* frame) {
-  const BootTime until = EventLoop::Now() + kHelloLimit;
-  while (EventLoop::Now() < until) {
-    const absl::StatusOr<bool> complete = frame->Read(connection);
-    if (!complete.ok()) return complete.status();
-    if (*complete) return absl::OkStatus();
-    pollfd polled[] = {{connection, POLLIN, 0}, {health, POLLIN, 0}};
-    poll(polled, 2, static_cast<int>(absl::ToInt64Milliseconds(until - EventLoop::Now())) + 1);
-    if (polled[1].revents != 0) AnswerHealth(health, kWaitingHost);
-  }
-  return absl::DeadlineExceededError(absl::StrCat("it said nothing for ", absl::FormatDuration(kHelloLimit)));
-}
-
-}  // namespace
-
 absl::StatusOr<Visitor> AwaitFirstAgent(int listener, int health, const std::string& token, absl::Duration limit) {
+  const auto answer_health = [health] { AnswerHealth(health, kWaitingHost); };
   const BootTime until = EventLoop::Now() + limit;
   while (EventLoop::Now() < until) {
     pollfd polled[] = {{listener, POLLIN, 0}, {health, POLLIN, 0}};  // a negative descriptor is left out
     poll(polled, 2, static_cast<int>(absl::ToInt64Milliseconds(until - EventLoop::Now())) + 1);
-    if (polled[1].revents != 0) AnswerHealth(health, kWaitingHost);
+    if (polled[1].revents != 0) answer_health();
     OwnedFd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!connection.valid()) {
       const bool short_of_descriptors = errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
@@ -180,7 +163,7 @@ absl::StatusOr<Visitor> AwaitFirstAgent(int listener, int health, const std::str
       continue;
     }
     IncomingFrame frame;
-    const absl::Status heard = Hear(connection.get(), health, &frame);
+    const absl::Status heard = AwaitFrame(connection.get(), kHelloLimit, &frame, {health, answer_health});
     if (heard.ok()) {
       absl::StatusOr<v1::AgentHello> hello = ParseHello(frame, token);
       if (hello.ok()) return Visitor{std::move(connection), *std::move(hello)};
@@ -212,20 +195,17 @@ std::string DifferenceOf(const v1::AgentHello& first, const v1::AgentHello& now)
 // A sidecar shows the token only to a host that asks for it.
 void RefuseHello(int connection, const absl::Status& why) {
   const bool for_token = absl::IsPermissionDenied(why);
-  v1::HostHello answer;
-  answer.set_refused(std::string(AsStd(why.message())));
-  answer.set_exit_code(kExitRefused);
-  answer.set_wants_token(for_token);
-  (void)SendFrame(connection, answer);
+  Refuse(connection, kExitRefused, std::string(AsStd(why.message())), for_token);
   // Most have not shown it yet.
   Log(for_token ? Severity::kDebug : Severity::kWarning, kPart,
       absl::StrCat("a sidecar was refused: ", why.message()));
 }
 
-void Refuse(int connection, int exit_code, const std::string& why) {
+void Refuse(int connection, int exit_code, const std::string& why, bool wants_token) {
   v1::HostHello answer;
   answer.set_refused(why);
   answer.set_exit_code(exit_code);
+  answer.set_wants_token(wants_token);
   (void)SendFrame(connection, answer);  // it has left: then it needs no answer
 }
 

@@ -49,8 +49,9 @@ absl::StatusOr<v1::AgentHello> ParseHello(const IncomingFrame& frame, const std:
 // 3". Empty: not at all. Pure.
 std::string DifferenceOf(const v1::AgentHello& first, const v1::AgentHello& now);
 
-// Answers a sidecar that the host cannot serve; exit_code: with which the sidecar should end. Best effort.
-void Refuse(int connection, int exit_code, const std::string& why);
+// Answers a sidecar that the host cannot serve; exit_code: with which the sidecar should end; wants_token: it may
+// call again and show its token. Best effort.
+void Refuse(int connection, int exit_code, const std::string& why, bool wants_token = false);
 
 // The same for a message that ParseHello does not take; says so in the log.
 void RefuseHello(int connection, const absl::Status& why);

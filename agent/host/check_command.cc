@@ -11,12 +11,6 @@
 #include "base/status_macros.h"
 
 namespace muster::host {
-namespace {
-
-constexpr char kShell[] = "/bin/sh";
-
-}  // namespace
-
 absl::Status CheckCommand::Start(const std::string& name, const std::string& command,
                                  const EnvironmentMap& environment, const Ended& ended) {
   tail_.reset();
@@ -26,10 +20,7 @@ absl::Status CheckCommand::Start(const std::string& name, const std::string& com
   OwnedFd out(fds[0]);
   const OwnedFd in(fds[1]), null(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null.valid()) return absl::ErrnoToStatus(errno, "opening /dev/null");
-  WorkerCommand shell;
-  shell.argv = {"sh", "-c", command};
-  shell.file = kShell;
-  shell.environment = environment;
+  WorkerCommand shell = ShellCommand(command, environment);
   shell.stdin_fd = null.get();
   shell.stdout_fd = shell.stderr_fd = in.get();
   Spawner::WorkerEvents events;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "agent/host/core/worker_environment.h"
 #include "agent/host/report/job_end.h"
 #include "base/console/log.h"
 #include "base/exit_codes.h"
@@ -60,9 +59,7 @@ void Conclusion::RunLastCommand() {
 }
 
 EnvironmentMap Conclusion::EnvironmentOfLastCommand() const {
-  WorkerEnvironmentOptions options = parts_.plan->environment;
-  options.marker = marker_;
-  EnvironmentMap environment = NodeEnvironment(options, job_.place, parts_.plan->inherited);
+  EnvironmentMap environment = EnvironmentOfNode(*parts_.plan, marker_, job_.place);
   environment["MUSTER_EXIT_CODE"] = absl::StrCat(job_.exit_code);
   environment["MUSTER_REASON"] = job_.reason;
   const std::string& report = parts_.plan->report.report_file;
@@ -104,7 +101,7 @@ bool Conclusion::OnSwept(const std::string& left) {
 
 void Conclusion::End() {
   if (std::exchange(ended_, true)) return;
-  parts_.writer->FlushLast(kFlushLimit);
+  if (sweeping_) parts_.writer->FlushLast(kFlushLimit);  // written since closing_ has flushed
   done_(end_);
 }
 

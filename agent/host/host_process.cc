@@ -230,11 +230,10 @@ class HostProcess {
 
   void Apply(const StartCheck& effect) {
     const bool setup = effect.check == Check::kSetup;
-    WorkerEnvironmentOptions environment = plan_.environment;
-    environment.marker = FormatMarker(marker_);
     const auto ended = [this](const Ending& ending) { driver_.Feed(&HostCore::OnCheckEnded, ending); };
-    const absl::Status started = check_.Start(setup ? "setup" : "preflight", setup ? plan_.setup : plan_.preflight,
-                                              NodeEnvironment(environment, about_.place, plan_.inherited), ended);
+    const absl::Status started =
+        check_.Start(NameOf(effect.check), setup ? plan_.setup : plan_.preflight,
+                     EnvironmentOfNode(plan_, FormatMarker(marker_), about_.place), ended);
     if (!started.ok()) ended(Ending{.number = kExitFault, .error_text = std::string(AsStd(started.message()))});
   }
 

@@ -15,12 +15,6 @@
 #include "base/status_macros.h"
 
 namespace muster::host {
-namespace {
-
-constexpr char kShell[] = "/bin/sh";
-
-}  // namespace
-
 std::string Describe(const LastCommandEnd& end) {
   const std::string what =
       end.exceeded.empty() ? DescribeEnding(end.ending) : absl::StrCat("timed out after ", end.exceeded);
@@ -31,10 +25,7 @@ std::string Describe(const LastCommandEnd& end) {
 
 void LastCommandRun::Start(const std::string& command, const EnvironmentMap& environment, Ended ended) {
   const OwnedFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  WorkerCommand shell;
-  shell.argv = {"sh", "-c", command};
-  shell.file = kShell;
-  shell.environment = environment;
+  WorkerCommand shell = ShellCommand(command, environment);
   shell.stdin_fd = null.valid() ? null.get() : STDIN_FILENO;
   ended_ = std::move(ended);
   const absl::StatusOr<pid_t> pid = spawner_->SpawnWorker(shell, EventsOfCommand());

@@ -16,4 +16,10 @@ bool GetsStdin(const StdinRule& rule, int rank, int slots, bool keyboard) {
   return false;
 }
 
+EnvironmentMap EnvironmentOfNode(const LaunchPlan& plan, const std::string& marker, std::optional<int> place) {
+  WorkerEnvironmentOptions options = plan.environment;
+  options.marker = marker;
+  return NodeEnvironment(options, place, plan.inherited);
+}
+
 }  // namespace muster::host

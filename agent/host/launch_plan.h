@@ -54,6 +54,9 @@ struct LaunchPlan {
   bool ends_orphans = false;           // the run has a name, so orphans of an earlier host can be recognized
 };
 
+// Of a command that runs once for the node; see NodeEnvironment. marker: from FormatMarker.
+EnvironmentMap EnvironmentOfNode(const LaunchPlan& plan, const std::string& marker, std::optional<int> place);
+
 // keyboard: standard input is a terminal of which this is the foreground process group (HasKeyboard).
 bool GetsStdin(const StdinRule& rule, int rank, int slots, bool keyboard);
 

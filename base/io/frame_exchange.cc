@@ -66,7 +66,7 @@ absl::StatusOr<bool> IncomingFrame::Read(int fd) {
 
 std::string_view IncomingFrame::payload() const { return std::string_view(bytes_).substr(kFrameHeaderBytes); }
 
-absl::Status AwaitFrame(int fd, absl::Duration limit, IncomingFrame* frame) {
+absl::Status AwaitFrame(int fd, absl::Duration limit, IncomingFrame* frame, const Meanwhile& meanwhile) {
   const BootTime until = EventLoop::Now() + limit;
   while (true) {
     const absl::StatusOr<bool> complete = frame->Read(fd);
@@ -74,10 +74,11 @@ absl::Status AwaitFrame(int fd, absl::Duration limit, IncomingFrame* frame) {
     if (*complete) return absl::OkStatus();
     const absl::Duration left = until - EventLoop::Now();
     if (left <= absl::ZeroDuration()) {
-      return absl::DeadlineExceededError(absl::StrCat("no answer within ", absl::FormatDuration(limit)));
+      return absl::DeadlineExceededError(absl::StrCat("it said nothing for ", absl::FormatDuration(limit)));
     }
-    pollfd polled{fd, POLLIN, 0};
-    poll(&polled, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
+    pollfd polled[] = {{fd, POLLIN, 0}, {meanwhile.fd, POLLIN, 0}};  // a negative descriptor is left out
+    poll(polled, 2, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
+    if (polled[1].revents != 0) meanwhile.act();
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -47,8 +48,14 @@ class OutgoingFrame {
   size_t sent_ = 0;
 };
 
+// What a thread that waits for a message does when another descriptor can be read.
+struct Meanwhile {
+  int fd = -1;  // -1: none
+  std::function<void()> act = {};
+};
+
 // Waits for the whole message. DeadlineExceeded: it did not come within the limit.
-absl::Status AwaitFrame(int fd, absl::Duration limit, IncomingFrame* frame);
+absl::Status AwaitFrame(int fd, absl::Duration limit, IncomingFrame* frame, const Meanwhile& meanwhile = {});
 
 // The same at once, for a short message on a socket in which little is queued: an error if the kernel does not
 // take all of it.

@@ -1,4 +1,4 @@
-// `muster health`: asks the main process of this container how it is; for the probes of Kubernetes and Docker.
+// `muster health`: asks the muster of this container for its state; for the probes of Kubernetes and Docker.
 #include <string>
 #include <vector>
 
@@ -28,8 +28,9 @@ const std::vector<OptionSpec>& HealthOptions() {
 std::string HealthHelp() {
   std::string out = R"(Usage: muster health [--ready]
 
-Asks the muster of this container for its state, over a local socket. Exits with 0 if it answers, and with 69 if it does not. For
-startup, liveness and readiness probes:
+Asks the muster of this container for its state, over a local socket. Exits with
+0 if it answers, and with 69 if it does not. For startup, liveness and readiness
+probes:
 
   exec: {command: [muster, health]}
   exec: {command: [muster, health, --ready]}

@@ -147,8 +147,7 @@ const std::vector<OptionSpec>& HostCommandOptions() {
        "Unix socket to listen on, in a folder that the sidecar shares. Default: MUSTER_HOST_SOCKET."},
       {kTokenFileOption, "FILE", Group::kOther, kOwn,
        "File that holds the job's token: only a sidecar with the same token is served. Default: "
-       "MUSTER_TOKEN_FILE, "
-       "else the variable MUSTER_TOKEN, else none."}};
+       "MUSTER_TOKEN_FILE, else the variable MUSTER_TOKEN, else none."}};
   return *table;
 }
 

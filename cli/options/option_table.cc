@@ -161,7 +161,7 @@ const std::vector<OptionSpec>& RunOptions() {
        Into(&RestartSettings::preflight, Text)},
       {"preflight-timeout", "TIME", kRestarts, kOwn,
        "Time limit for --preflight; exceeding it counts as a failure.",
-       Into(&RestartSettings::preflight_timeout, Time(kPreflightTimeouts), "1m")},
+       Into(&RestartSettings::preflight_timeout, Time(kCommandTimeouts), "1m")},
       {"gpu-release-timeout", "TIME", kRestarts, kOwn,
        "Time limit for ended workers to disappear from nvidia-smi's list, which a node with NVIDIA GPUs checks "
        "before a further round; exceeding it counts as a failed preflight. 0: no check. Default: 30s.",
@@ -262,7 +262,7 @@ const std::vector<OptionSpec>& RunOptions() {
        Into(&HookSettings::on_failure, Text)},
       {"hook-timeout", "TIME", kProgram, kOwn,
        "Time limit for --node-setup, --on-success and --on-failure, each; exceeding it counts as a failure.",
-       Into(&HookSettings::hook_timeout, Time(kHookTimeouts), "30m")},
+       Into(&HookSettings::hook_timeout, Time(kCommandTimeouts), "30m")},
       {"signals-to-handle", "NAMES", kProgram, kPet,
        "Signals that ask the node to leave, separated by commas. Default: SIGTERM,SIGINT,SIGHUP,SIGQUIT; these "
        "four do so even if they are left out.",

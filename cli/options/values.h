@@ -41,8 +41,8 @@ inline constexpr Bounds<absl::Duration> kTimes = {absl::ZeroDuration(), kMaxTime
 inline constexpr Bounds<absl::Duration> kWindows = {absl::Seconds(1), kMaxTime};
 // Within less not even a node on the same machine connects.
 inline constexpr Bounds<absl::Duration> kJoinTimeouts = {absl::Milliseconds(100), kMaxTime};
-inline constexpr Bounds<absl::Duration> kHookTimeouts = {absl::Milliseconds(100), kMaxTime};
-inline constexpr Bounds<absl::Duration> kPreflightTimeouts = {absl::Milliseconds(100), kMaxTime};
+inline constexpr Bounds<absl::Duration> kCommandTimeouts = {absl::Milliseconds(100),
+                                                            kMaxTime};  // of hooks and checks
 inline constexpr Bounds<absl::Duration> kBeats = {absl::Milliseconds(10), kMaxTime};
 inline constexpr Bounds<absl::Duration> kLeases = {absl::Seconds(1), absl::Hours(24)};  // gRPC: int milliseconds
 // A smaller number is rather a duration than a time; a larger one has a year of five digits.

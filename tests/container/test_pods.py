@@ -68,6 +68,11 @@ class PodTest(unittest.TestCase):
         job.wait_for_gate(restart=1)
         self.check_end(job)
 
+    def check_primary_moves(self, job):
+        before = job.pods[0].address()
+        self.assertNotEqual(before, job.replace(0).address())
+        self.check_restarted(job)
+
 
 class Manifests(PodTest):
     """The pods of each manifest train. The commands of their probes tell how far they are."""
@@ -180,10 +185,7 @@ class Sidecar(PodTest):
         self.check_restarted(job)
 
     def test_the_primarys_pod_returns_with_another_address(self):
-        job = self.at_the_gate(options=self.SHORT_LEASE)
-        before = job.pods[0].address()
-        self.assertNotEqual(before, job.replace(0).address())
-        self.check_restarted(job)
+        self.check_primary_moves(self.at_the_gate(options=self.SHORT_LEASE))
 
 
 class Memory(PodTest):
@@ -233,10 +235,7 @@ class Entrypoint(PodTest):
         self.check_restarted(job)
 
     def test_the_primarys_pod_returns_with_another_address(self):
-        job = self.at_the_gate(options=self.SHORT_LEASE)
-        before = job.pods[0].address()
-        self.assertNotEqual(before, job.replace(0).address())
-        self.check_restarted(job)
+        self.check_primary_moves(self.at_the_gate(options=self.SHORT_LEASE))
 
 
 if __name__ == "__main__":

@@ -13,23 +13,12 @@
 namespace muster::host {
 namespace {
 
-// What people call a check, and the option that limits its time.
-struct CheckNames {
-  const char* name;
-  const char* limit_option;
-};
-
-CheckNames NamesOf(Check check) {
-  switch (check) {
-    case Check::kSetup:
-      return {"setup", "--hook-timeout"};
-    case Check::kPreflight:
-      return {"preflight", "--preflight-timeout"};
-  }
-  return {"", ""};
-}
+// The option that limits the time of a check.
+const char* LimitOption(Check check) { return check == Check::kSetup ? "--hook-timeout" : "--preflight-timeout"; }
 
 }  // namespace
+
+const char* NameOf(Check check) { return check == Check::kSetup ? "setup" : "preflight"; }
 
 bool RoundIsClosed(const v1::Memory& memory, const v1::RoundId& started, v1::Outcome outcome) {
   const bool says_so = outcome == v1::OUTCOME_FAILED || outcome == v1::OUTCOME_SUCCEEDED;
@@ -51,8 +40,8 @@ std::string Fitness::Preparing() const {
                           absl::FormatDuration(gpus_.limit()), " (--gpu-release-timeout)");
     case State::kCheck:
     case State::kEnding:
-      return absl::StrCat("its ", NamesOf(check_).name, " runs, for up to ", absl::FormatDuration(LimitOfCheck()),
-                          " (", NamesOf(check_).limit_option, ")");
+      return absl::StrCat("its ", NameOf(check_), " runs, for up to ", absl::FormatDuration(LimitOfCheck()), " (",
+                          LimitOption(check_), ")");
     default:
       return "";
   }
@@ -181,15 +170,15 @@ bool Fitness::OnCheckOutput(BootTime now, const std::string& last_line, bool wan
 }
 
 bool Fitness::ReportSurvivors(const std::string& left, Effects* out) {
-  why_ = CutUtf8(absl::StrCat("processes that the ", NamesOf(check_).name, " left on ", hostname_,
-                              " survive SIGKILL: ", left),
-                 kMaxUnfitText);
+  why_ = CutUtf8(
+      absl::StrCat("processes that the ", NameOf(check_), " left on ", hostname_, " survive SIGKILL: ", left),
+      kMaxUnfitText);
   Say(Severity::kError, why_, out);
   return true;
 }
 
 bool Fitness::JudgeCheck(BootTime now, Effects* out) {
-  const std::string name = NamesOf(check_).name;
+  const std::string name = NameOf(check_);
   const std::string why = WhyCheckFailed();
   if (!why.empty()) return BecomeUnfit(now, absl::StrCat(name, " failed on ", hostname_, ": ", why), out);
   const absl::Duration took = absl::Trunc(now - check_since_, absl::Milliseconds(1));
@@ -205,8 +194,7 @@ std::string Fitness::WhyCheckFailed() const {
   if (ending_ && ending_->ok()) return "";
   std::string why;
   if (!ending_) {
-    why = absl::StrCat("timed out after ", absl::FormatDuration(LimitOfCheck()), " (",
-                       NamesOf(check_).limit_option, ")");
+    why = absl::StrCat("timed out after ", absl::FormatDuration(LimitOfCheck()), " (", LimitOption(check_), ")");
   } else {
     why = DescribeEnding(*ending_);
   }

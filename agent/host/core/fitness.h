@@ -26,6 +26,8 @@ inline constexpr absl::Duration kUnfitRetry = absl::Seconds(10);  // doubles wit
 inline constexpr absl::Duration kMaxUnfitRetry = absl::Minutes(5);
 inline constexpr size_t kMaxUnfitText = 320;  // bytes of the reason why this node is not fit
 
+const char* NameOf(Check check);  // for people
+
 // Whether the coordinator has ended the last round. Until then a node that has failed or succeeded only reports
 // that: the job may be over, and then a preflight would be useless.
 bool RoundIsClosed(const v1::Memory& memory, const v1::RoundId& started, v1::Outcome outcome);

@@ -90,6 +90,10 @@ struct Spawner::Launch {
   posix_spawnattr_t attributes;
 };
 
+WorkerCommand ShellCommand(const std::string& line, const EnvironmentMap& environment) {
+  return {.argv = {"sh", "-c", line}, .file = "/bin/sh", .environment = environment};
+}
+
 Spawner::Spawner(EventLoop* loop, const Inherited& inherited) : loop_(loop), inherited_(inherited), drain_(loop) {}
 
 Spawner::~Spawner() {

@@ -34,6 +34,9 @@ struct WorkerCommand {
   int stderr_fd = 2;
 };
 
+// One line for /bin/sh.
+WorkerCommand ShellCommand(const std::string& line, const EnvironmentMap& environment);
+
 class Spawner {
  public:
   // Called on the loop, never from inside a call of this class other than Collect. Either `failed` is called once,
