@@ -1,5 +1,6 @@
 # Debian 12's packages. gRPC's imported targets are shared only, so its archives are named one by one; the others
-# are static or header-only already. The "unsecure" gRPC leaves OpenSSL out: muster has no TLS yet.
+# are static or header-only already. The "unsecure" gRPC leaves OpenSSL out: muster speaks TLS
+# itself, before gRPC sees a connection.
 find_package(Protobuf REQUIRED)
 find_package(Threads REQUIRED)
 find_package(GTest CONFIG REQUIRED)
@@ -32,7 +33,14 @@ target_link_libraries(muster_absl INTERFACE -Wl,--start-group ${MUSTER_ABSL_ARCH
 add_library(muster_cares INTERFACE)
 target_link_libraries(muster_cares INTERFACE ${MUSTER_LIB_cares} Threads::Threads)
 
-# Its HTTP client, for the metadata servers of clouds.
+add_library(muster_openssl INTERFACE)
+foreach(archive ssl crypto)
+  muster_find_archive(MUSTER_LIB_${archive} ${archive})
+endforeach()
+target_link_libraries(muster_openssl INTERFACE ${MUSTER_LIB_ssl} ${MUSTER_LIB_crypto} Threads::Threads
+                                               ${CMAKE_DL_LIBS})
+
+# libevent's HTTP client, for the metadata servers of clouds.
 add_library(muster_libevent INTERFACE)
 foreach(archive event_extra event_core)
   muster_find_archive(MUSTER_LIB_${archive} ${archive})

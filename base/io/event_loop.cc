@@ -100,6 +100,7 @@ EventLoop::TimerId EventLoop::At(BootTime when, Callback callback) {
 }
 
 void EventLoop::Cancel(TimerId id) {
+  if (id == 0) return;  // none
   for (auto it = timers_.begin(); it != timers_.end(); ++it) {
     if (it->second.id != id) continue;
     timers_.erase(it);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes every reader of foreign text, two in parallel: builds (preset "fuzz", clang), writes the corpus, runs.
+# Fuzzes every reader of foreign text and bytes, two in parallel: builds (preset "fuzz", clang), writes the corpus, runs.
 #
 #   bash tests/fuzz/run.sh [SECONDS]    each target so long; default 60
 #   MUSTER_FUZZ_RUNS=N                  each target so many executions instead
@@ -17,7 +17,7 @@ readonly BESIDE=2          # targets at a time
 readonly MAX_BYTES=4096    # of an input
 readonly TIMEOUT_S=300     # for one input: only a hang reaches it, however busy the machine is
 readonly MEMORY_MB=2048
-readonly TARGETS=(cluster_spec tf_config resourceconfig nodelist hostfile environment)
+readonly TARGETS=(cluster_spec tf_config resourceconfig nodelist hostfile environment frame_guard handshake)
 
 cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j "$(nproc)" --target fuzz_targets || exit 1
 rm -rf "$OUT"
@@ -30,6 +30,7 @@ fuzz() {
   case $target in
     nodelist | hostfile) dictionary=tests/fuzz/lists.dict ;;
     environment) dictionary=tests/fuzz/environment.dict ;;
+    frame_guard | handshake) dictionary=tests/fuzz/wire.dict ;;
   esac
   local -a limit=(-max_total_time="$SECONDS_EACH") corpus=("$OUT/corpus-$target" "$OUT/seeds/$target")
   [ -z "$RUNS" ] || limit=(-runs="$RUNS")

@@ -1,0 +1,99 @@
+#include "rendezvous/gate/frame_guard.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace muster::rendezvous {
+namespace {
+
+constexpr size_t kHeaderBytes = 9;  // length 3, type 1, flags 1, stream 4
+constexpr size_t kTypeAt = 3;
+
+enum FrameType : uint8_t { kHeaders = 1, kResetStream = 3, kPushPromise = 5, kContinuation = 9 };
+
+uint8_t ByteAt(std::string_view bytes, size_t at) { return static_cast<uint8_t>(bytes[at]); }
+
+absl::Status TooMuch(const std::string& what) {
+  return absl::ResourceExhaustedError(absl::StrCat("it sent ", what));
+}
+
+}  // namespace
+
+absl::Status FrameGuard::Check(BootTime now, std::string_view bytes) {
+  if (status_.ok()) status_ = Examine(now, bytes);
+  return status_;
+}
+
+absl::Status FrameGuard::Examine(BootTime now, std::string_view bytes) {
+  if (absl::Status status = CheckPreface(&bytes); !status.ok()) return status;
+  // gRPC keeps a message until it is complete, however long it says that it is.
+  if (!trusted_) bytes_ += bytes.size();
+  if (!trusted_ && bytes_ > kMaxVisitorBytes) {
+    return TooMuch(absl::StrCat("more than ", kMaxVisitorBytes, " bytes before it was admitted"));
+  }
+  while (!bytes.empty()) {
+    if (header_.size() < kHeaderBytes) {
+      const size_t taken = std::min(kHeaderBytes - header_.size(), bytes.size());
+      header_ += bytes.substr(0, taken);
+      bytes.remove_prefix(taken);
+      if (header_.size() < kHeaderBytes) break;
+      if (absl::Status status = BeginFrame(now); !status.ok()) return status;
+    }
+    const size_t taken = std::min<size_t>(left_, bytes.size());
+    bytes.remove_prefix(taken);
+    left_ -= static_cast<uint32_t>(taken);
+    if (left_ == 0) header_.clear();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FrameGuard::CheckPreface(std::string_view* bytes) {
+  const size_t taken = std::min(kPreface.size() - preface_, bytes->size());
+  if (bytes->substr(0, taken) != kPreface.substr(preface_, taken)) {
+    return absl::InvalidArgumentError("it does not speak HTTP/2");
+  }
+  preface_ += taken;
+  bytes->remove_prefix(taken);
+  return absl::OkStatus();
+}
+
+absl::Status FrameGuard::BeginFrame(BootTime now) {
+  left_ = static_cast<uint32_t>(ByteAt(header_, 0) << 16 | ByteAt(header_, 1) << 8 | ByteAt(header_, 2));
+  if (absl::Status status = CountFrame(now); !status.ok()) return status;
+  switch (ByteAt(header_, kTypeAt)) {
+    case kHeaders:
+      block_bytes_ = 0;
+      if (++blocks_ > kMaxHeaderBlocks) return TooMuch(absl::StrCat("more than ", kMaxHeaderBlocks, " requests"));
+      [[fallthrough]];
+    case kContinuation:
+      block_bytes_ += left_;
+      if (block_bytes_ > kMaxHeaderBlockBytes) {
+        return TooMuch(absl::StrCat("headers of more than ", kMaxHeaderBlockBytes, " bytes"));
+      }
+      break;
+    case kResetStream:
+      if (++resets_ > kMaxStreamResets) {
+        return TooMuch(absl::StrCat("more than ", kMaxStreamResets, " cancellations"));
+      }
+      break;
+    case kPushPromise:
+      return absl::InvalidArgumentError("it sent a frame that only a server sends");
+    default:
+      break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FrameGuard::CountFrame(BootTime now) {
+  if (now > counted_at_) {
+    const double since = counted_at_ == absl::InfinitePast() ? 0 : absl::ToDoubleSeconds(now - counted_at_);
+    allowance_ = std::min<double>(kFrameBurst, allowance_ + since * kFramesPerSecond);
+    counted_at_ = now;
+  }
+  allowance_ -= 1;
+  if (allowance_ >= 0) return absl::OkStatus();
+  return TooMuch(absl::StrCat("more than ", kFramesPerSecond, " frames a second"));
+}
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,54 @@
+// Bounds what a peer may make an HTTP/2 server do: gRPC 1.51 limits neither the size of a header block spread over
+// many frames (CVE-2023-33953) nor the number of streams that are opened and reset (CVE-2023-44487), and has no
+// patch for either. A frame's header of 9 bytes (RFC 9113, section 4.1) is all that must be read for that.
+//
+// An agent opens one stream for each connection, so the bounds are far above what it needs. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "base/time.h"
+
+namespace muster::rendezvous {
+
+inline constexpr size_t kMaxHeaderBlockBytes = 16 * 1024;  // gRPC accepts 8 KiB of headers
+inline constexpr int kMaxHeaderBlocks = 4;                 // in the life of a connection
+inline constexpr int kMaxStreamResets = 8;                 // in the life of a connection
+inline constexpr size_t kMaxVisitorBytes = 512 * 1024;  // before an agent is admitted; its first status is smaller
+inline constexpr int kFrameBurst = 4'000;               // a status of the greatest size has 64
+inline constexpr int kFramesPerSecond = 1'000;          // an agent sends at most some 200
+inline constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";  // what a client sends first
+
+class FrameGuard {
+ public:
+  // The bytes that a client has sent, its preface first, in pieces of any size. Errors: InvalidArgument: that is
+  // not HTTP/2. ResourceExhausted: it exceeds a limit. After an error every call returns that error.
+  absl::Status Check(BootTime now, std::string_view bytes);
+
+  void Trust() { trusted_ = true; }  // an agent was admitted
+  bool has_preface() const { return preface_ == kPreface.size(); }
+
+ private:
+  absl::Status Examine(BootTime now, std::string_view bytes);
+  absl::Status CheckPreface(std::string_view* bytes);
+  absl::Status BeginFrame(BootTime now);
+  absl::Status CountFrame(BootTime now);
+
+  size_t preface_ = 0;      // bytes of it that have come
+  std::string header_;      // of the current frame; complete: kHeaderBytes
+  uint32_t left_ = 0;       // bytes of the frame's payload that have not come
+  size_t block_bytes_ = 0;  // of the current header block
+  int blocks_ = 0;
+  size_t bytes_ = 0;  // until an agent was admitted
+  bool trusted_ = false;
+  int resets_ = 0;
+  double allowance_ = kFrameBurst;  // frames that may come now
+  BootTime counted_at_ = absl::InfinitePast();
+  absl::Status status_;
+};
+
+}  // namespace muster::rendezvous

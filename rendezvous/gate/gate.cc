@@ -1,0 +1,272 @@
+#include "rendezvous/gate/gate.h"
+
+#include <malloc.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "rendezvous/gate/guarded.h"
+#include "rendezvous/gate/plain.h"
+#include "rendezvous/gate/tcp.h"
+
+namespace muster::rendezvous {
+namespace {
+
+constexpr int kBacklog = 4'096;     // the kernel takes at most net.core.somaxconn
+constexpr int kAcceptsAtOnce = 64;  // between other events
+constexpr int kManyClosed = 100;    // connections after which memory is given back
+constexpr absl::Duration kGateTick = absl::Milliseconds(100);
+
+absl::Status ListenError(const std::string& address, int error) {
+  const std::string text = absl::StrCat("cannot listen on ", address, ": ", std::strerror(error));
+  // UsableAddresses has just found the port free.
+  if (error == EADDRINUSE)
+    return absl::UnavailableError(absl::StrCat(text, ": another process has just taken it"));
+  return absl::FailedPreconditionError(text);
+}
+
+absl::StatusOr<OwnedFd> ListenOn(const std::string& text) {
+  const std::optional<SocketAddress> address = ParseAddressAndPort(text);
+  MUSTER_CHECK(address.has_value(), "addresses to listen on are IP addresses");
+  OwnedFd fd(socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1, off = 0;
+  // Ignores sockets in TIME_WAIT. With SO_REUSEPORT two coordinators would share one port without an error.
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  const bool listens =
+      fd.valid() && bind(fd.get(), address->get(), address->size) == 0 && listen(fd.get(), kBacklog) == 0;
+  if (!listens) return ListenError(text, errno);
+  return fd;
+}
+
+size_t Descriptors() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
+// A network of IPv6 counts as one source: whoever has one address there has them all.
+std::string SourceOf(const SocketAddress& address, const std::string& ip) {
+  const bool whole = address.storage.ss_family != AF_INET6 || ip.find(':') == std::string::npos;
+  if (whole) return ip;
+  SocketAddress network = address;
+  auto* const bytes = reinterpret_cast<sockaddr_in6*>(&network.storage)->sin6_addr.s6_addr;
+  std::memset(bytes + 8, 0, 8);
+  return absl::StrCat(IpOf(network), "/64");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Gate>> Gate::Open(GateOptions options, Events events) {
+  auto gate = std::unique_ptr<Gate>(new Gate(std::move(options), std::move(events)));
+  RETURN_IF_ERROR(gate->Listen());
+  ASSIGN_OR_RETURN(gate->thread_, LoopThread::Start());
+  gate->thread_->loop()->Post([raw = gate.get()] { raw->Begin(); });
+  return gate;
+}
+
+Gate::Gate(GateOptions options, Events events)
+    : options_(std::move(options)),
+      events_(std::move(events)),
+      tls_(options_.keys.empty() ? nullptr : std::make_unique<TlsServer>(options_.keys)),
+      core_(LimitsFor(Descriptors())),
+      driver_(&core_, {.clock = &EventLoop::Now,
+                       .carry_out = ByType<GateEffect>([this](const auto& effect) { Do(effect); }),
+                       .log = events_.log}) {}
+
+Gate::~Gate() {
+  if (thread_ != nullptr) thread_->Call([this] { EndAll(); });
+}
+
+absl::Status Gate::Listen() {
+  MUSTER_CHECK(!options_.addresses.empty(), "a gate has an address");
+  for (const std::string& address : options_.addresses) {
+    ASSIGN_OR_RETURN(OwnedFd fd, ListenOn(address));
+    listeners_.push_back(std::move(fd));
+  }
+  SocketAddress own;
+  own.size = sizeof(own.storage);
+  getsockname(listeners_.front().get(), own.get(), &own.size);
+  port_ = PortOf(own);
+  return absl::OkStatus();
+}
+
+void Gate::Begin() {
+  WatchListeners(true);
+  Tick();
+}
+
+void Gate::WatchListeners(bool on) {
+  for (const OwnedFd& listener : listeners_) {
+    const int fd = listener.get();
+    thread_->loop()->Unwatch(fd);
+    if (on) thread_->loop()->Watch(fd, EPOLLIN, [this, fd](uint32_t) { Accept(fd); });
+  }
+}
+
+void Gate::Accept(int listener) {
+  for (int i = 0; i < kAcceptsAtOnce && !draining_; ++i) {
+    SocketAddress from;
+    from.size = sizeof(from.storage);
+    OwnedFd fd(accept4(listener, from.get(), &from.size, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd.valid()) {
+      const bool gone = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
+      return gone ? void() : PauseAccepting(errno);
+    }
+    short_ = false;
+    const ConnectionId id = next_id_++;
+    Connection& connection = connections_[id];
+    connection.ip = IpOf(from);
+    connection.socket = std::move(fd);
+    thread_->loop()->Watch(connection.socket.get(), EPOLLIN, [this, id](uint32_t) { OnReadable(id); });
+    driver_.Feed(&GateCore::OnAccepted, id, SourceOf(from, connection.ip));
+  }
+}
+
+// An event may be that of a closed connection whose descriptor this one has got.
+void Gate::OnReadable(ConnectionId id) {
+  const auto it = connections_.find(id);
+  if (it == connections_.end()) return;
+  char first = 0;
+  const int fd = it->second.socket.get();
+  if (recv(fd, &first, sizeof(first), MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN) return;
+  thread_->loop()->Unwatch(fd);
+  driver_.Feed(&GateCore::OnSpoke, id);
+}
+
+// No descriptor or no memory is free: connections wait in the kernel.
+void Gate::PauseAccepting(int error) {
+  paused_ = true;
+  if (!std::exchange(short_, true)) {
+    events_.log({Severity::kWarning, absl::StrCat("cannot accept a connection: ", std::strerror(error),
+                                                  ": nodes that want to join wait (ulimit -n)")});
+  }
+  WatchListeners(false);
+  driver_.Feed(&GateCore::OnShortage);
+}
+
+void Gate::Tick() {
+  driver_.Feed(&GateCore::OnTick);
+  GiveBackMemory();
+  if (std::exchange(paused_, false)) WatchListeners(!draining_);
+  thread_->loop()->After(kGateTick, [this] { Tick(); });
+}
+
+// The C library keeps what many connections at once have used, in this process's case gRPC's buffers.
+void Gate::GiveBackMemory() {
+  if (closed_ < kManyClosed || core_.visitors() > 0) return;
+  closed_ = 0;
+  malloc_trim(0);
+}
+
+void Gate::Do(const TellRefused& effect) { events_.on_refused(effect.source, effect.why); }
+
+void Gate::Do(const LetIn& effect) {
+  const ConnectionId id = effect.id;
+  const auto it = connections_.find(id);
+  if (it == connections_.end()) return;
+  Connection& connection = it->second;
+  PrepareConnection(connection.socket.get(), options_.dead_after);
+  auto codec = std::make_unique<Guarded>(tls_ == nullptr ? PlainServer() : tls_->Accept());
+  connection.relay = std::make_unique<Relay>(
+      thread_->loop(), std::move(connection.socket), std::move(codec),
+      Relay::Events{.on_ready = [this, id] { OnReady(id); },
+                    .on_ended = [this, id](const absl::Status& why) { OnEnded(id, why); }});
+  connection.relay->Begin();
+}
+
+void Gate::OnReady(ConnectionId id) {
+  Connection& connection = connections_.at(id);
+  absl::StatusOr<NamedPair> pair = MakeNamedPair();
+  if (!pair.ok() && !draining_) PauseAccepting(EMFILE);
+  if (!pair.ok() || draining_) return connection.relay->End();
+  connection.name = pair->name;
+  {
+    const MutexLock lock(mutex_);
+    peers_[pair->name] = {.id = id, .ip = connection.ip};
+  }
+  driver_.Feed(&GateCore::OnReady, id);
+  connection.relay->Attach(std::move(pair->ours));
+  events_.on_connection(std::move(pair->theirs));
+}
+
+// A stranger that only leaves is not worth a line: a load balancer's probe of the port does that every few
+// seconds.
+void Gate::OnEnded(ConnectionId id, const absl::Status& why) {
+  const bool refused = !why.ok() && !absl::IsUnavailable(why);
+  thread_->loop()->Post([this, id, text = refused ? std::string(AsStd(why.message())) : ""] { Remove(id, text); });
+}
+
+void Gate::Do(const CloseConnection& effect) { Remove(effect.id, ""); }
+
+void Gate::Remove(ConnectionId id, const std::string& refused) {
+  const auto it = connections_.find(id);
+  if (it == connections_.end()) return;
+  if (it->second.socket.valid()) thread_->loop()->Unwatch(it->second.socket.get());
+  if (!it->second.name.empty()) {
+    const MutexLock lock(mutex_);
+    const auto peer = peers_.find(it->second.name);  // a newer connection may have got the name
+    if (peer != peers_.end() && peer->second.id == id) peers_.erase(peer);
+  }
+  connections_.erase(it);
+  ++closed_;
+  driver_.Feed(&GateCore::OnClosed, id, refused);
+  if (connections_.empty() && drained_) std::exchange(drained_, nullptr)();
+}
+
+Gate::Peer Gate::FindPeer(const std::string& name) const {
+  const MutexLock lock(mutex_);
+  const auto it = peers_.find(name);
+  return it == peers_.end() ? Peer() : it->second;
+}
+
+void Gate::SetAdmitted(ConnectionId id, bool admitted) {
+  thread_->loop()->Post([this, id, admitted] {
+    if (!admitted) return driver_.Feed(&GateCore::OnLeft, id);
+    const auto it = connections_.find(id);
+    if (it != connections_.end() && it->second.relay != nullptr) it->second.relay->Trust();
+    driver_.Feed(&GateCore::OnAdmitted, id);
+  });
+}
+
+void Gate::StopAccepting() {
+  thread_->Call([this] {
+    draining_ = true;
+    WatchListeners(false);
+    listeners_.clear();
+    std::vector<ConnectionId> strangers;
+    for (const auto& [id, connection] : connections_) {
+      if (connection.name.empty()) strangers.push_back(id);
+    }
+    for (const ConnectionId id : strangers) Remove(id, "");
+  });
+}
+
+void Gate::Drain(absl::Duration limit) {
+  std::promise<void> done;
+  thread_->Call([&] {
+    drained_ = [&done] { done.set_value(); };
+    if (connections_.empty()) std::exchange(drained_, nullptr)();
+  });
+  (void)done.get_future().wait_for(absl::ToChronoNanoseconds(limit));
+  thread_->Call([&] { drained_ = nullptr; });
+}
+
+void Gate::EndAll() {
+  draining_ = true;
+  WatchListeners(false);
+  listeners_.clear();
+  for (const auto& [id, connection] : connections_) {
+    if (connection.socket.valid()) thread_->loop()->Unwatch(connection.socket.get());
+  }
+  connections_.clear();
+}
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,124 @@
+// Decides which connections are let in and when, and which are closed. Whoever is not an agent of this job is a
+// stranger, and nothing that strangers do may keep agents out, or cost more than a bounded amount of memory and
+// time.
+//
+// A connection waits until it has said something and there is room; then it is a visitor; once the coordinator has
+// admitted an agent on it, a member. Those that wait and visitors are counted, in all and from one address,
+// members are not, so that a job of any size behind one address gets in, one part after the other. Who came last
+// is let in first: among many who are slow on purpose, an agent then waits for one place at most, and not for all
+// who came before it. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/note.h"
+#include "base/time.h"
+
+namespace muster::rendezvous {
+
+// Numbers of connections.
+struct GateLimits {
+  size_t visitors = 256;
+  size_t visitors_of_source = 64;
+  size_t waiting = 4'096;  // beyond it, the source with the most loses its oldest
+};
+// For a process that may open this many descriptors: strangers must leave some to agents.
+GateLimits LimitsFor(size_t descriptors);
+
+inline constexpr absl::Duration kSilenceLimit = absl::Seconds(5);  // for the first byte
+inline constexpr absl::Duration kHandshakeLimit = absl::Seconds(5);
+inline constexpr absl::Duration kAdmissionLimit = absl::Seconds(10);  // for an agent's first status
+inline constexpr absl::Duration kWaitLimit = absl::Seconds(30);       // for a place
+// Who waits for a place gets that of a visitor that has been in the same state for so long.
+inline constexpr absl::Duration kPressedLimit = absl::Milliseconds(500);
+inline constexpr absl::Duration kLongestTick = absl::Seconds(1);  // more was a pause of this process
+inline constexpr int kMaxRefusalsTold = 10;  // per second; the coordinator is not busied with more
+
+using ConnectionId = uint64_t;  // counts up
+
+struct LetIn {
+  ConnectionId id = 0;
+};
+struct CloseConnection {
+  ConnectionId id = 0;
+};
+struct TellRefused {
+  std::string source;
+  std::string why;
+};
+using GateEffect = std::variant<LetIn, CloseConnection, TellRefused, Note>;
+using GateEffects = std::vector<GateEffect>;
+
+// Events of a connection that is not known any more have no effect.
+class GateCore {
+ public:
+  explicit GateCore(const GateLimits& limits) : limits_(limits) {}
+
+  // source: the address that it comes from, or its network.
+  void OnAccepted(BootTime now, ConnectionId id, const std::string& source, GateEffects* out);
+  void OnSpoke(BootTime now, ConnectionId id, GateEffects* out);
+  // It has done its handshake.
+  void OnReady(BootTime now, ConnectionId id, GateEffects* out);
+  // The coordinator has admitted an agent on it, or the agent's stream has ended.
+  void OnAdmitted(BootTime now, ConnectionId id, GateEffects* out);
+  void OnLeft(BootTime now, ConnectionId id, GateEffects* out);
+  // It is closed. refused: what was wrong with it; empty: nothing.
+  void OnClosed(BootTime now, ConnectionId id, const std::string& refused, GateEffects* out);
+  // No descriptor is free.
+  void OnShortage(BootTime now, GateEffects* out);
+  void OnTick(BootTime now, GateEffects* out);
+
+  size_t visitors() const { return visitors_; }
+  size_t waiting() const { return waiting_; }
+
+ private:
+  enum class State { kSilent, kSpoken, kHandshake, kInside, kMember, kLeft, kClosing };
+  struct Connection {
+    std::string source;
+    State state = State::kSilent;
+    BootTime since;  // when it got into that state
+  };
+  struct Source {
+    std::set<ConnectionId> waiting;
+    std::set<ConnectionId> spoken;  // those of them that have said something
+    size_t visitors = 0;
+    size_t connections = 0;
+    bool has_turn = false;  // it is in turns_
+  };
+
+  static bool Waits(State state) { return state == State::kSilent || state == State::kSpoken; }
+  static bool Visits(State state) { return state == State::kHandshake || state == State::kInside; }
+  void Enter(BootTime now, ConnectionId id, State state);
+  void CountWaiting(const std::string& name, Source* source, ConnectionId id, bool waits);
+  void Close(BootTime now, ConnectionId id, GateEffects* out);
+  void CloseOldestOfFullest(BootTime now, GateEffects* out);
+  void CloseLate(BootTime now, ConnectionId id, GateEffects* out);
+  void MakePlaces(BootTime now, GateEffects* out);
+  void ForgetPause(BootTime now);
+  absl::Duration LimitOf(State state) const;
+  void LetNextIn(BootTime now, GateEffects* out);
+  void Tell(BootTime now, const std::string& source, const std::string& why, GateEffects* out);
+
+  const GateLimits limits_;
+  std::map<ConnectionId, Connection> connections_;
+  std::set<ConnectionId> timed_;  // all but members
+  std::map<std::string, Source> sources_;
+  std::set<std::pair<size_t, std::string>> by_waiting_;  // sources by the number of their connections that wait
+  std::deque<std::string> turns_;                        // sources that may have connections that have spoken
+  size_t waiting_ = 0;
+  size_t spoken_ = 0;
+  size_t visitors_ = 0;
+  BootTime last_tick_ = absl::InfiniteFuture();
+  int told_ = 0;  // since told_since_
+  BootTime told_since_ = absl::InfinitePast();
+};
+
+}  // namespace muster::rendezvous

@@ -1,0 +1,243 @@
+#include "rendezvous/gate/tls.h"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "rendezvous/gate/openssl_start.h"
+#include "rendezvous/gate/plain.h"
+
+namespace muster::rendezvous {
+namespace {
+
+using Keys = std::vector<GateKey>;
+
+constexpr char kCipher[] = "TLS_AES_128_GCM_SHA256";  // a key belongs to one hash function
+constexpr std::array<unsigned char, 2> kCipherCode = {0x13, 0x01};
+constexpr char kGroup[] = "X25519";
+constexpr size_t kReadBytes = 16 * 1024;            // a TLS record has no more
+constexpr size_t kMaxHandshakeBytes = 8 * 1024;     // from one peer; an agent's has less than 1 KiB
+constexpr int kAlertOffset = SSL_AD_REASON_OFFSET;  // of the reason of an error that is an alert of the peer
+constexpr char kOtherToken[] = "it has another token, or belongs to another run";
+constexpr char kNotThisJobs[] =
+    "the token is not this job's, or the run id is not: set the same MUSTER_TOKEN and --rdzv-id on all nodes";
+
+// What the callbacks of a connection use and find.
+struct Handshake {
+  std::shared_ptr<const Keys> keys;
+  bool offered = false;  // the client has offered a key, though perhaps not one of ours
+};
+
+Handshake* HandshakeOf(SSL* ssl) { return static_cast<Handshake*>(SSL_get_app_data(ssl)); }
+
+SSL_SESSION* SessionOf(SSL* ssl, const GateKey& key) {
+  SSL_SESSION* const session = SSL_SESSION_new();
+  const SSL_CIPHER* const cipher = SSL_CIPHER_find(ssl, kCipherCode.data());
+  MUSTER_CHECK(session != nullptr && cipher != nullptr, "OpenSSL has the cipher");
+  const auto* const secret = reinterpret_cast<const unsigned char*>(key.secret.data());
+  const bool made = SSL_SESSION_set1_master_key(session, secret, key.secret.size()) == 1 &&
+                    SSL_SESSION_set_cipher(session, cipher) == 1 &&
+                    SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1;
+  MUSTER_CHECK(made, "a key makes a session");
+  return session;
+}
+
+int FindSession(SSL* ssl, const unsigned char* identity, size_t size, SSL_SESSION** session) {
+  Handshake* const handshake = HandshakeOf(ssl);
+  handshake->offered = true;
+  *session = nullptr;
+  const std::string_view wanted(reinterpret_cast<const char*>(identity), size);
+  for (const GateKey& key : *handshake->keys) {
+    if (key.identity == wanted) *session = SessionOf(ssl, key);
+  }
+  return 1;  // without a session the handshake goes on, and fails for want of a certificate
+}
+
+int UseSession(SSL* ssl, const EVP_MD* /*digest*/, const unsigned char** identity, size_t* size,
+               SSL_SESSION** session) {
+  const GateKey& key = HandshakeOf(ssl)->keys->front();
+  *identity = reinterpret_cast<const unsigned char*>(key.identity.data());
+  *size = key.identity.size();
+  *session = SessionOf(ssl, key);
+  return 1;
+}
+
+std::shared_ptr<SSL_CTX> MakeContext(const SSL_METHOD* method) {
+  StartOpenSsl();
+  std::shared_ptr<SSL_CTX> context(SSL_CTX_new(method), &SSL_CTX_free);
+  MUSTER_CHECK(context != nullptr, "OpenSSL makes a context");
+  SSL_CTX_set_options(context.get(), SSL_OP_NO_TICKET);
+  SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
+  const bool set = SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) == 1 &&
+                   SSL_CTX_set_max_proto_version(context.get(), TLS1_3_VERSION) == 1 &&
+                   SSL_CTX_set_ciphersuites(context.get(), kCipher) == 1 &&
+                   SSL_CTX_set1_groups_list(context.get(), kGroup) == 1 &&
+                   SSL_CTX_set_num_tickets(context.get(), 0) == 1;
+  MUSTER_CHECK(set, "OpenSSL takes the settings");
+  return context;
+}
+
+// Alerts by which a server refuses a key, RFC 8446, section 6.2. OpenSSL takes a client without a known key for
+// one that needs a certificate.
+bool RefusesKey(int alert) {
+  return alert == SSL_AD_HANDSHAKE_FAILURE || alert == SSL_AD_ILLEGAL_PARAMETER || alert == SSL_AD_DECRYPT_ERROR ||
+         alert == SSL_AD_UNKNOWN_PSK_IDENTITY;
+}
+
+class TlsCodec : public Codec {
+ public:
+  TlsCodec(const std::shared_ptr<SSL_CTX>& context, std::shared_ptr<const Keys> keys, bool server)
+      : context_(context), ssl_(SSL_new(context.get()), &SSL_free), is_server_(server) {
+    MUSTER_CHECK(ssl_ != nullptr, "OpenSSL makes a connection");
+    handshake_.keys = std::move(keys);
+    SSL_set_app_data(ssl_.get(), &handshake_);
+    from_peer_ = BIO_new(BIO_s_mem());
+    to_peer_ = BIO_new(BIO_s_mem());
+    MUSTER_CHECK(from_peer_ != nullptr && to_peer_ != nullptr, "OpenSSL makes a buffer");
+    SSL_set_bio(ssl_.get(), from_peer_, to_peer_);  // owns both
+    is_server_ ? SSL_set_accept_state(ssl_.get()) : SSL_set_connect_state(ssl_.get());
+  }
+  TlsCodec(const TlsCodec&) = delete;
+  TlsCodec& operator=(const TlsCodec&) = delete;
+
+  absl::Status Start(std::string* out) override { return is_server_ ? absl::OkStatus() : GoOn(out); }
+
+  absl::Status FromPeer(BootTime /*now*/, std::string_view bytes, std::string* plain, std::string* out) override {
+    if (!ready_) {
+      if (absl::Status status = CheckStart(bytes, out); !status.ok()) return status;
+    }
+    BIO_write(from_peer_, bytes.data(), static_cast<int>(bytes.size()));
+    if (!ready_) {
+      if (absl::Status status = GoOn(out); !status.ok() || !ready_) return status;
+    }
+    return Read(plain, out);
+  }
+
+  absl::Status ToPeer(std::string_view plain, std::string* out) override {
+    MUSTER_CHECK(ready_, "nothing is sent before the handshake is over");
+    if (plain.empty()) return absl::OkStatus();
+    ERR_clear_error();
+    size_t written = 0;
+    if (SSL_write_ex(ssl_.get(), plain.data(), plain.size(), &written) != 1) return Fault("encrypting");
+    Collect(out);
+    return absl::OkStatus();
+  }
+
+  void Close(std::string* out) override {
+    if (!ready_) return;
+    SSL_shutdown(ssl_.get());
+    Collect(out);
+  }
+
+  bool ready() const override { return ready_; }
+
+ private:
+  // A peer without a token, or another program, would get an answer that neither can read.
+  absl::Status CheckStart(std::string_view bytes, std::string* out) {
+    received_ += bytes.size();
+    if (received_ > kMaxHandshakeBytes) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("it sent more than ", kMaxHandshakeBytes, " bytes at first"));
+    }
+    if (!is_server_ || received_ != bytes.size() || IsClientHello(bytes)) return absl::OkStatus();
+    out->append(kAlert);
+    if (bytes.front() == 'P') return absl::UnauthenticatedError("it has no token");
+    return absl::InvalidArgumentError("it does not speak TLS");
+  }
+
+  absl::Status GoOn(std::string* out) {
+    ERR_clear_error();
+    const int result = SSL_do_handshake(ssl_.get());
+    const int error = SSL_get_error(ssl_.get(), result);
+    Collect(out);
+    if (result != 1) return error == SSL_ERROR_WANT_READ ? absl::OkStatus() : WhyItFailed();
+    // A server that proves nothing else could only show a certificate, which no client accepts.
+    if (SSL_session_reused(ssl_.get()) != 1) return absl::InvalidArgumentError("it proves no token");
+    ready_ = true;
+    return absl::OkStatus();
+  }
+
+  absl::Status Read(std::string* plain, std::string* out) {
+    std::array<char, kReadBytes> buffer;
+    while (true) {
+      ERR_clear_error();
+      size_t got = 0;
+      const int result = SSL_read_ex(ssl_.get(), buffer.data(), buffer.size(), &got);
+      if (result == 1) {
+        plain->append(buffer.data(), got);
+        continue;
+      }
+      const int error = SSL_get_error(ssl_.get(), result);
+      Collect(out);
+      const bool ended = error == SSL_ERROR_ZERO_RETURN;  // the end of the connection follows
+      return ended || error == SSL_ERROR_WANT_READ ? absl::OkStatus() : Fault("decrypting");
+    }
+  }
+
+  absl::Status WhyItFailed() const {
+    const int reason = ERR_GET_REASON(ERR_peek_error());
+    if (is_server_) {
+      if (handshake_.offered) return absl::UnauthenticatedError(kOtherToken);
+      return absl::InvalidArgumentError("it speaks TLS, but shows no token");
+    }
+    const int alert = reason - kAlertOffset;
+    if (alert == SSL_AD_NO_APPLICATION_PROTOCOL) {
+      return absl::UnauthenticatedError(
+          "this node has a token and the coordinator has none: set the same MUSTER_TOKEN on all nodes");
+    }
+    if (RefusesKey(alert)) return absl::UnauthenticatedError(kNotThisJobs);
+    if (alert > 0) return Fault("the handshake");
+    return absl::InvalidArgumentError("it does not know the token of this job");
+  }
+
+  // The text of OpenSSL's first error, for people.
+  static absl::Status Fault(const std::string& what) {
+    std::array<char, 256> text{};
+    ERR_error_string_n(ERR_peek_error(), text.data(), text.size());
+    return absl::FailedPreconditionError(absl::StrCat(what, " failed: ", text.data()));
+  }
+
+  void Collect(std::string* out) {
+    std::array<char, kReadBytes> buffer;
+    for (int got = 0; (got = BIO_read(to_peer_, buffer.data(), static_cast<int>(buffer.size()))) > 0;) {
+      out->append(buffer.data(), static_cast<size_t>(got));
+    }
+  }
+
+  const std::shared_ptr<SSL_CTX> context_;
+  Handshake handshake_;
+  const std::unique_ptr<SSL, decltype(&SSL_free)> ssl_;
+  BIO* from_peer_ = nullptr;  // owned by ssl_
+  BIO* to_peer_ = nullptr;    // owned by ssl_
+  const bool is_server_;
+  bool ready_ = false;
+  size_t received_ = 0;  // bytes before it was ready
+};
+
+}  // namespace
+
+TlsServer::TlsServer(std::vector<GateKey> keys)
+    : context_(MakeContext(TLS_server_method())), keys_(std::make_shared<const Keys>(std::move(keys))) {
+  MUSTER_CHECK(!keys_->empty(), "a server has a key");
+  SSL_CTX_set_psk_find_session_callback(context_.get(), &FindSession);
+}
+
+std::unique_ptr<Codec> TlsServer::Accept() const { return std::make_unique<TlsCodec>(context_, keys_, true); }
+
+TlsClient::TlsClient(GateKey key)
+    : context_(MakeContext(TLS_client_method())), keys_(std::make_shared<const Keys>(Keys{std::move(key)})) {
+  SSL_CTX_set_psk_use_session_callback(context_.get(), &UseSession);
+  SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, nullptr);  // there are no authorities: no certificate passes
+}
+
+std::unique_ptr<Codec> TlsClient::Connect() const { return std::make_unique<TlsCodec>(context_, keys_, false); }
+
+}  // namespace muster::rendezvous

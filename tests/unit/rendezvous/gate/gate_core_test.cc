@@ -1,0 +1,249 @@
+#include "rendezvous/gate/gate_core.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/driver.h"
+
+namespace muster::rendezvous {
+namespace {
+
+class GateCoreTest : public ::testing::Test {
+ protected:
+  // A connection that says nothing.
+  ConnectionId Accept(const std::string& source) {
+    const ConnectionId id = ++last_;
+    Feed(&GateCore::OnAccepted, id, source);
+    return id;
+  }
+  // One that has begun its handshake.
+  ConnectionId Arrive(const std::string& source) {
+    const ConnectionId id = Accept(source);
+    if (!closed_.contains(id)) Feed(&GateCore::OnSpoke, id);
+    return id;
+  }
+  std::vector<ConnectionId> ArriveMany(const std::string& source, size_t count) {
+    std::vector<ConnectionId> ids;
+    for (size_t i = 0; i < count; ++i) ids.push_back(Arrive(source));
+    return ids;
+  }
+  void Admit(ConnectionId id) {
+    Feed(&GateCore::OnReady, id);
+    Feed(&GateCore::OnAdmitted, id);
+  }
+  // In ticks, as the shell does: a longer gap would count as a pause.
+  void Pass(absl::Duration time) {
+    for (const BootTime until = now_ + time; now_ < until;) {
+      now_ = std::min(until, now_ + absl::Milliseconds(100));
+      Feed(&GateCore::OnTick);
+    }
+  }
+
+  template <typename Event, typename... Payload>
+  void Feed(Event event, const Payload&... payload) {
+    driver_.Feed(event, payload...);
+  }
+
+  // As the shell does.
+  void CarryOut(const GateEffect& effect) {
+    if (const auto* let = std::get_if<LetIn>(&effect)) {
+      EXPECT_FALSE(closed_.contains(let->id)) << "a closed connection is not let in";
+      inside_.push_back(let->id);
+    }
+    if (const auto* told = std::get_if<TellRefused>(&effect)) told_.push_back(told->source + ": " + told->why);
+    if (const auto* close = std::get_if<CloseConnection>(&effect)) {
+      EXPECT_TRUE(closed_.insert(close->id).second) << "closed once";
+      Feed(&GateCore::OnClosed, close->id, std::string());
+    }
+  }
+
+  BootTime now_ = absl::UnixEpoch();
+  const GateLimits limits_ = {.visitors = 256, .visitors_of_source = 64, .waiting = 4'096};
+  GateCore core_{limits_};
+  ConnectionId last_ = 0;
+  std::vector<ConnectionId> inside_;  // in the order in which they were let in
+  std::set<ConnectionId> closed_;     // by the core
+  std::vector<std::string> told_;
+  CoreDriver<GateCore, GateEffect> driver_{&core_,
+                                           {.clock = [this] { return now_; },
+                                            .carry_out = [this](const GateEffect& effect) { CarryOut(effect); },
+                                            .log = [](const Note&) {}}};
+};
+
+TEST_F(GateCoreTest, WhoSpeaksIsLetIn) {
+  const ConnectionId silent = Accept("a");
+  const ConnectionId speaking = Arrive("b");
+  EXPECT_EQ(inside_, std::vector{speaking});
+  EXPECT_EQ(core_.waiting(), 1u);
+  Feed(&GateCore::OnSpoke, silent);
+  EXPECT_EQ(inside_, (std::vector{speaking, silent}));
+}
+
+TEST_F(GateCoreTest, AThousandAgentsOfOneAddressAllGetIn) {
+  const std::vector<ConnectionId> agents = ArriveMany("a", 1'000);
+  for (size_t i = 0; i < inside_.size(); ++i) {  // grows
+    EXPECT_LE(core_.visitors(), limits_.visitors_of_source);
+    Admit(inside_[i]);
+  }
+  EXPECT_EQ(inside_.size(), agents.size());
+  EXPECT_EQ(std::set(inside_.begin(), inside_.end()), std::set(agents.begin(), agents.end()));
+  EXPECT_EQ(core_.visitors(), 0u) << "admitted agents do not count";
+  EXPECT_TRUE(closed_.empty());
+}
+
+// An agent among many of the same address that are slow on purpose.
+TEST_F(GateCoreTest, AnAgentWaitsForOneSlowHandshakeAtMost) {
+  ArriveMany("a", 2'000);
+  Pass(kPressedLimit / 2);
+  const ConnectionId agent = Arrive("a");
+  EXPECT_NE(inside_.back(), agent);
+  Pass(kPressedLimit / 2);
+  EXPECT_NE(std::find(inside_.begin(), inside_.end(), agent), inside_.end());
+}
+
+// As many as wait, and no more: honest agents are slow together.
+TEST_F(GateCoreTest, OnlyAsManyLoseTheirPlaceAsWaitForOne) {
+  ArriveMany("a", limits_.visitors_of_source + 3);
+  Pass(kPressedLimit);
+  EXPECT_EQ(closed_.size(), 3u);
+  EXPECT_TRUE(told_.empty()) << "nothing was wrong with them";
+}
+
+TEST_F(GateCoreTest, OneAddressDoesNotKeepOthersOut) {
+  ArriveMany("stranger", 2'000);
+  const ConnectionId agent = Arrive("agent");
+  EXPECT_EQ(inside_.back(), agent);
+}
+
+TEST_F(GateCoreTest, ManyStrangersKeepAnAgentWaitingForAFewTurnsOnly) {
+  for (int i = 0; i < 1'000; ++i) ArriveMany(absl::StrCat("stranger ", i), 2);
+  EXPECT_EQ(core_.visitors(), limits_.visitors);
+  const ConnectionId agent = Arrive("agent");
+  EXPECT_NE(inside_.back(), agent);
+  // Each of their sources has had one turn before it.
+  const size_t turns = 1'000 / limits_.visitors + 1;
+  for (size_t i = 0; i < turns; ++i) Pass(kPressedLimit);
+  EXPECT_NE(std::find(inside_.begin(), inside_.end(), agent), inside_.end());
+}
+
+TEST_F(GateCoreTest, WhoSaysNothingIsClosedInTime) {
+  const ConnectionId silent = Accept("a");
+  Pass(kSilenceLimit - absl::Milliseconds(1));
+  EXPECT_TRUE(closed_.empty());
+  Pass(absl::Milliseconds(1));
+  EXPECT_EQ(closed_, std::set{silent});
+  EXPECT_TRUE(told_.empty()) << "not worth a line";
+}
+
+TEST_F(GateCoreTest, AHandshakeThatDoesNotEndIsClosedAndTold) {
+  const ConnectionId slow = Arrive("a");
+  Pass(kHandshakeLimit);
+  EXPECT_EQ(closed_, std::set{slow});
+  EXPECT_EQ(told_, std::vector<std::string>{"a: its handshake did not end within 5s"});
+}
+
+TEST_F(GateCoreTest, AConnectionWithoutAnAgentIsClosed) {
+  const ConnectionId idle = Arrive("a");
+  Feed(&GateCore::OnReady, idle);
+  Pass(kAdmissionLimit - absl::Milliseconds(1));
+  EXPECT_TRUE(closed_.empty());
+  Pass(absl::Milliseconds(1));
+  EXPECT_EQ(closed_, std::set{idle});
+}
+
+TEST_F(GateCoreTest, AMemberStaysAndIsClosedSomeTimeAfterItsAgentHasLeft) {
+  const ConnectionId member = Arrive("a");
+  Admit(member);
+  Pass(10 * kAdmissionLimit);
+  EXPECT_TRUE(closed_.empty());
+  Feed(&GateCore::OnLeft, member);
+  Pass(kAdmissionLimit);
+  EXPECT_EQ(closed_, std::set{member});
+  EXPECT_TRUE(told_.empty()) << "that is no refusal";
+}
+
+TEST_F(GateCoreTest, IfTheRoomIsFullTheOldestOfTheFullestSourceLeaves) {
+  const ConnectionId early = Accept("agent");
+  for (size_t i = 0; i < limits_.waiting; ++i) Accept("stranger");
+  EXPECT_EQ(closed_, std::set{early + 1});
+  const ConnectionId late = Arrive("agent");
+  EXPECT_EQ(closed_, (std::set{early + 1, early + 2}));
+  EXPECT_EQ(inside_, std::vector{late});
+}
+
+// Those that have said something, too: they may be as many as they like.
+TEST_F(GateCoreTest, AnAgentGetsInBesideTenThousandOfOneAddress) {
+  ArriveMany("stranger", 10'000);
+  EXPECT_EQ(core_.waiting(), limits_.waiting);
+  const ConnectionId agent = Arrive("agent");
+  EXPECT_EQ(inside_.back(), agent);
+}
+
+// One event may close several, of which one would be let in by the end of another.
+TEST_F(GateCoreTest, AfterALongTimeAllAreClosedAtOnce) {
+  for (int i = 0; i < 400; ++i) ArriveMany(absl::StrCat("source ", i), 2);
+  Feed(&GateCore::OnTick);
+  for (int i = 0; i < 40; ++i) {
+    now_ += kLongestTick;  // no pause
+    Feed(&GateCore::OnTick);
+  }
+  EXPECT_EQ(core_.visitors() + core_.waiting(), 0u);
+}
+
+TEST_F(GateCoreTest, APauseOfThisProcessClosesNobody) {
+  ArriveMany("a", limits_.visitors_of_source + 10);
+  Accept("b");
+  Feed(&GateCore::OnTick);
+  now_ += absl::Minutes(10);
+  Feed(&GateCore::OnTick);
+  EXPECT_LE(closed_.size(), 10u) << "at most the places that others wait for";
+  EXPECT_FALSE(closed_.contains(last_));
+}
+
+TEST_F(GateCoreTest, WhoLeavesWhileWaitingIsForgotten) {
+  const std::vector<ConnectionId> agents = ArriveMany("a", limits_.visitors_of_source + 2);
+  Feed(&GateCore::OnClosed, agents.back(), std::string());
+  EXPECT_EQ(core_.waiting(), 1u);
+  Feed(&GateCore::OnClosed, agents[0], std::string());
+  EXPECT_EQ(inside_.back(), agents[limits_.visitors_of_source]);
+  EXPECT_EQ(core_.waiting(), 0u);
+}
+
+TEST_F(GateCoreTest, RefusalsAreToldAtABoundedRate) {
+  const auto refuse = [this](int count) {
+    for (int i = 0; i < count; ++i) Feed(&GateCore::OnClosed, Arrive("a"), std::string("it has no token"));
+  };
+  refuse(5 * kMaxRefusalsTold);
+  EXPECT_EQ(told_.size(), size_t{kMaxRefusalsTold});
+  now_ += absl::Seconds(1);
+  refuse(1);
+  EXPECT_EQ(told_.size(), size_t{kMaxRefusalsTold} + 1);
+  EXPECT_EQ(told_.back(), "a: it has no token");
+}
+
+TEST_F(GateCoreTest, AShortageOfDescriptorsCostsTheOldestThatWaits) {
+  Arrive("b");
+  const ConnectionId waits = Accept("a");
+  Feed(&GateCore::OnShortage);
+  EXPECT_EQ(closed_, std::set{waits});
+  Feed(&GateCore::OnShortage);
+  EXPECT_EQ(closed_, std::set{waits});
+}
+
+TEST(GateLimitsTest, StrangersLeaveDescriptorsToAgents) {
+  for (const size_t descriptors : {0, 1, 8, 128, 1'024, 1'048'576}) {
+    const GateLimits limits = LimitsFor(descriptors);
+    EXPECT_GE(std::min({limits.visitors, limits.visitors_of_source, limits.waiting}), 1u);
+    EXPECT_LE(3 * limits.visitors + limits.waiting, std::max<size_t>(descriptors * 2 / 3, 4)) << descriptors;
+  }
+  EXPECT_EQ(LimitsFor(1'048'576).visitors, GateLimits().visitors);
+}
+
+}  // namespace
+}  // namespace muster::rendezvous

@@ -1,0 +1,303 @@
+// A real gate and real dialers on loopback; the application is this test.
+#include "rendezvous/gate/gate.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "rendezvous/gate/dialer.h"
+#include "rendezvous/gate/frame_guard.h"
+#include "rendezvous/gate/plain.h"
+#include "rendezvous/gate/tcp.h"
+
+namespace muster::rendezvous {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(30);  // only a hang reaches it
+constexpr char kToken[] = "a-token-of-more-than-22-characters";
+const std::string kHello = absl::StrCat(AsAbsl(kPreface), std::string("\0\0\4\4\0\0\0\0\0ping", 13));
+const std::string kSettingsFrame("\0\0\4\4\0\0\0\0\0pong", 13);
+
+// What callbacks of other threads have passed on.
+template <typename T>
+class Inbox {
+ public:
+  void Put(T value) {
+    const MutexLock lock(mutex_);
+    values_.push_back(std::move(value));
+    arrived_.NotifyAll();
+  }
+  // Nothing within kPatience: nullopt.
+  std::optional<T> Take() {
+    const MutexLock lock(mutex_);
+    const bool any = arrived_.WaitFor(mutex_, absl::ToChronoNanoseconds(kPatience),
+                                      [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !values_.empty(); });
+    if (!any) return std::nullopt;
+    T value = std::move(values_.front());
+    values_.pop_front();
+    return value;
+  }
+  bool empty() {
+    const MutexLock lock(mutex_);
+    return values_.empty();
+  }
+
+ private:
+  Mutex mutex_;
+  Condition arrived_;
+  std::deque<T> values_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Until `size` bytes have come, or the end.
+std::string ReadFrom(const OwnedFd& fd, size_t size) {
+  std::string bytes;
+  while (bytes.size() < size) {
+    pollfd polled{fd.get(), POLLIN, 0};
+    if (poll(&polled, 1, static_cast<int>(absl::ToInt64Milliseconds(kPatience))) != 1)
+      return bytes + "(timed out)";
+    char buffer[4096];
+    const ssize_t got = read(fd.get(), buffer, std::min(sizeof(buffer), size - bytes.size()));
+    if (got <= 0) return bytes + "(closed)";
+    bytes.append(buffer, static_cast<size_t>(got));
+  }
+  return bytes;
+}
+
+void WriteTo(const OwnedFd& fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EAGAIN) {
+      pollfd polled{fd.get(), POLLOUT, 0};
+      ASSERT_EQ(poll(&polled, 1, static_cast<int>(absl::ToInt64Milliseconds(kPatience))), 1);
+      continue;
+    }
+    ASSERT_GT(sent, 0);
+    bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+}
+
+// The name of the socket at the other end, as gRPC shows it.
+std::string PeerNameOf(const OwnedFd& fd) {
+  sockaddr_un address{};
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(getpeername(fd.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  return absl::StrCat("unix-abstract:",
+                      absl::string_view(address.sun_path + 1, size - offsetof(sockaddr_un, sun_path) - 1));
+}
+
+// Debian builds Abseil without ThreadSanitizer, which then takes the counts of a shared status for a race.
+absl::Status Copied(const absl::Status& status) { return {status.code(), status.message()}; }
+
+class GateTest : public ::testing::Test {
+ protected:
+  void Open(const std::vector<GateKey>& keys) {
+    GateOptions options{.addresses = {"127.0.0.1:0"}, .keys = keys, .dead_after = absl::Seconds(20)};
+    Gate::Events events;
+    events.on_connection = [this](OwnedFd fd) { connections_.Put(std::move(fd)); };
+    events.on_refused = [this](const std::string& source, const std::string& why) {
+      refused_.Put(absl::StrCat(source, ": ", why));
+    };
+    events.log = [](const Note&) {};
+    absl::StatusOr<std::unique_ptr<Gate>> gate = Gate::Open(options, events);
+    ASSERT_TRUE(gate.ok()) << gate.status();
+    gate_ = *std::move(gate);
+  }
+
+  // What a dialer reports.
+  struct Dialled {
+    Inbox<OwnedFd> connected;
+    Inbox<absl::Status> ended;
+    std::unique_ptr<Dialer> dialer;
+  };
+  std::unique_ptr<Dialled> Dial(std::function<std::unique_ptr<Codec>()> codec,
+                                std::vector<std::string> addresses = {"127.0.0.1"}) {
+    auto dialled = std::make_unique<Dialled>();
+    DialTarget target;
+    target.resolve = [addresses](const std::atomic<bool>&) { return addresses; };
+    target.port = static_cast<uint16_t>(gate_->port());
+    target.make_codec = std::move(codec);
+    target.address_limit = address_limit_;
+    target.dead_after = absl::Seconds(20);
+    auto dialer = Dialer::Start(
+        target,
+        {.on_connected = [&in = *dialled](OwnedFd fd, const std::string&) { in.connected.Put(std::move(fd)); },
+         .on_ended = [&in = *dialled](const absl::Status& why) { in.ended.Put(Copied(why)); }});
+    EXPECT_TRUE(dialer.ok());
+    dialled->dialer = *std::move(dialer);
+    return dialled;
+  }
+  static std::function<std::unique_ptr<Codec>()> With(const std::string& token) {
+    return [client = TlsClient(DeriveKey(token, "run"))] { return client.Connect(); };
+  }
+  void ExpectExchange(const OwnedFd& client, const OwnedFd& server) {
+    WriteTo(client, kHello);
+    EXPECT_EQ(ReadFrom(server, kHello.size()), kHello);
+    WriteTo(server, kSettingsFrame);
+    EXPECT_EQ(ReadFrom(client, kSettingsFrame.size()), kSettingsFrame);
+  }
+
+  absl::Duration address_limit_ = kPatience;
+  Inbox<OwnedFd> connections_;
+  Inbox<std::string> refused_;
+  std::unique_ptr<Gate> gate_;
+};
+
+TEST_F(GateTest, BytesPassInBothDirectionsWithAToken) {
+  Open({DeriveKey(kToken, "run")});
+  const auto client = Dial(With(kToken));
+  const auto ours = client->connected.Take(), theirs = connections_.Take();
+  ASSERT_TRUE(ours && theirs);
+  ExpectExchange(*ours, *theirs);
+  EXPECT_EQ(gate_->FindPeer(PeerNameOf(*theirs)).ip, "127.0.0.1");
+}
+
+TEST_F(GateTest, BytesPassInBothDirectionsWithoutAToken) {
+  Open({});
+  const auto client = Dial(&PlainClient);
+  const auto ours = client->connected.Take();
+  ASSERT_TRUE(ours);
+  WriteTo(*ours, kHello);
+  const auto theirs = connections_.Take();
+  ASSERT_TRUE(theirs);
+  EXPECT_EQ(ReadFrom(*theirs, kHello.size()), kHello);
+}
+
+TEST_F(GateTest, LargeAmountsPassWhole) {
+  Open({DeriveKey(kToken, "run")});
+  const auto client = Dial(With(kToken));
+  const auto ours = client->connected.Take(), theirs = connections_.Take();
+  ASSERT_TRUE(ours && theirs);
+  ExpectExchange(*ours, *theirs);
+  const std::string much(8 * kMaxRelayed, 'x');
+  std::thread writer([&] { WriteTo(*theirs, much); });
+  EXPECT_EQ(ReadFrom(*ours, much.size()), much);
+  writer.join();
+}
+
+TEST_F(GateTest, AnotherTokenIsRefusedAndTold) {
+  Open({DeriveKey(kToken, "run")});
+  const auto client = Dial(With("another-token-of-22-characters"));
+  EXPECT_TRUE(absl::IsUnauthenticated(client->ended.Take().value_or(absl::OkStatus())));
+  EXPECT_EQ(refused_.Take(), "127.0.0.1: it has another token, or belongs to another run");
+  EXPECT_TRUE(connections_.empty()) << "the application never hears of it";
+}
+
+TEST_F(GateTest, WithoutATokenAClientHearsThatOneIsNeeded) {
+  Open({DeriveKey(kToken, "run")});
+  const auto client = Dial(&PlainClient);
+  const auto ours = client->connected.Take();
+  ASSERT_TRUE(ours);
+  WriteTo(*ours, kHello);
+  const absl::Status why = client->ended.Take().value_or(absl::OkStatus());
+  EXPECT_TRUE(absl::IsUnauthenticated(why)) << why;
+  EXPECT_EQ(refused_.Take(), "127.0.0.1: it has no token");
+  EXPECT_EQ(ReadFrom(*ours, 1), "(closed)");
+}
+
+TEST_F(GateTest, TheEndOfEitherSideReachesTheOther) {
+  Open({DeriveKey(kToken, "run")});
+  for (const bool at_server : {true, false}) {
+    const auto client = Dial(With(kToken));
+    auto ours = client->connected.Take(), theirs = connections_.Take();
+    ASSERT_TRUE(ours && theirs);
+    ExpectExchange(*ours, *theirs);
+    (at_server ? theirs : ours)->Reset();
+    EXPECT_EQ(ReadFrom(at_server ? *ours : *theirs, 1), "(closed)");
+  }
+}
+
+TEST_F(GateTest, WhatWasWrittenBeforeTheEndStillArrives) {
+  Open({DeriveKey(kToken, "run")});
+  const auto client = Dial(With(kToken));
+  auto ours = client->connected.Take(), theirs = connections_.Take();
+  ASSERT_TRUE(ours && theirs);
+  ExpectExchange(*ours, *theirs);
+  WriteTo(*theirs, "the last words");
+  theirs->Reset();
+  gate_->StopAccepting();
+  gate_->Drain(kPatience);
+  EXPECT_EQ(ReadFrom(*ours, 14), "the last words");
+  EXPECT_EQ(ReadFrom(*ours, 1), "(closed)");
+}
+
+TEST_F(GateTest, TooManyCancellationsEndTheConnectionAndAreTold) {
+  Open({});
+  const auto client = Dial(&PlainClient);
+  const auto ours = client->connected.Take();
+  ASSERT_TRUE(ours);
+  WriteTo(*ours, kPreface);
+  const std::string reset("\0\0\4\3\0\0\0\0\1\0\0\0\0", 13);
+  for (int i = 0; i <= kMaxStreamResets; ++i) WriteTo(*ours, reset);
+  EXPECT_EQ(refused_.Take(), absl::StrCat("127.0.0.1: it sent more than ", kMaxStreamResets, " cancellations"));
+  EXPECT_EQ(ReadFrom(*ours, 1), "(closed)");
+}
+
+TEST_F(GateTest, AnAddressThatDoesNotAnswerIsFollowedByTheNext) {
+  Open({DeriveKey(kToken, "run")});
+  const auto client = Dial(With(kToken), {"127.0.0.2", "127.0.0.1"});  // nobody listens at the first
+  EXPECT_TRUE(client->connected.Take());
+}
+
+TEST_F(GateTest, WithoutATokenTooTheNextAddressIsTried) {
+  Open({});
+  for (int i = 0; i < 10; ++i) {
+    const auto client = Dial(&PlainClient, {"127.0.0.2", "127.0.0.1"});
+    const auto ours = client->connected.Take();
+    ASSERT_TRUE(ours);
+    WriteTo(*ours, kHello);
+    const auto theirs = connections_.Take();
+    ASSERT_TRUE(theirs);
+    EXPECT_EQ(ReadFrom(*theirs, kHello.size()), kHello);
+  }
+}
+
+TEST_F(GateTest, NobodySendsMuchBeforeItIsAdmitted) {
+  Open({});
+  const std::string frame = std::string("\0\x40\0\0\0\0\0\0\1", 9) + std::string(0x4000, 'x');
+  constexpr size_t kFrames = kMaxVisitorBytes / 0x4000 + 1;
+  for (const bool admitted : {false, true}) {
+    const auto client = Dial(&PlainClient);
+    const auto ours = client->connected.Take();
+    ASSERT_TRUE(ours);
+    WriteTo(*ours, kHello);
+    const auto theirs = connections_.Take();
+    ASSERT_TRUE(theirs);
+    EXPECT_EQ(ReadFrom(*theirs, kHello.size()), kHello);
+    if (admitted) gate_->SetAdmitted(gate_->FindPeer(PeerNameOf(*theirs)).id, true);
+    std::thread reader(
+        [&] { EXPECT_EQ(ReadFrom(*theirs, kFrames * frame.size()).ends_with("(closed)"), !admitted); });
+    for (size_t i = 0; i < kFrames; ++i) WriteTo(*ours, frame);
+    reader.join();
+    if (!admitted) {
+      EXPECT_EQ(refused_.Take(),
+                absl::StrCat("127.0.0.1: it sent more than ", kMaxVisitorBytes, " bytes before it was admitted"));
+    }
+  }
+  EXPECT_TRUE(refused_.empty());
+}
+
+TEST_F(GateTest, AServerThatSaysNothingIsGivenUp) {
+  Open({});
+  address_limit_ = absl::Milliseconds(50);
+  // Without a token the gate answers to a preface only, and this application sends none.
+  const auto client = Dial(&PlainClient);
+  EXPECT_EQ(client->ended.Take().value_or(absl::OkStatus()).message(), kSilentPeer);
+}
+
+TEST_F(GateTest, ADialerEndsAtOnce) {
+  Open({DeriveKey(kToken, "run")});
+  for (int i = 0; i < 20; ++i) Dial(With(kToken));  // whatever it is doing
+}
+
+}  // namespace
+}  // namespace muster::rendezvous

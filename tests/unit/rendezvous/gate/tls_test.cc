@@ -1,0 +1,178 @@
+#include "rendezvous/gate/tls.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "base/io/event_loop.h"
+#include "rendezvous/gate/plain.h"
+
+namespace muster::rendezvous {
+namespace {
+
+constexpr char kToken[] = "a-token-of-more-than-22-characters";
+constexpr char kRequest[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nand more";
+const std::string kAnswer("\x00\x00\x00\x04\x00settings", 13);
+
+// Two codecs, and what each has passed to its application.
+struct Meeting {
+  Meeting(std::unique_ptr<Codec> at_server, std::unique_ptr<Codec> at_client)
+      : server(std::move(at_server)), client(std::move(at_client)) {
+    client_status = client->Start(&to_server);
+    Exchange();
+  }
+
+  // Until neither has anything to send. Each byte comes alone if `torn`.
+  void Exchange(bool torn = false) {
+    while (!to_server.empty() || !to_client.empty()) {
+      Deliver(torn, &to_server, server.get(), &at_server, &to_client, &server_status);
+      Deliver(torn, &to_client, client.get(), &at_client, &to_server, &client_status);
+    }
+  }
+
+  static void Deliver(bool torn, std::string* from, Codec* to, std::string* plain, std::string* answer,
+                      absl::Status* status) {
+    const std::string bytes = std::exchange(*from, "");
+    for (size_t at = 0; at < bytes.size() && status->ok(); at += torn ? 1 : bytes.size()) {
+      *status = to->FromPeer(EventLoop::Now(), std::string_view(bytes).substr(at, torn ? 1 : bytes.size()), plain,
+                             answer);
+    }
+  }
+
+  std::unique_ptr<Codec> server, client;
+  std::string to_server, to_client, at_server, at_client;
+  absl::Status server_status, client_status;
+};
+
+std::unique_ptr<Codec> ServerWith(const std::string& token, const std::string& run = "run") {
+  return TlsServer({DeriveKey(token, run)}).Accept();
+}
+std::unique_ptr<Codec> ClientWith(const std::string& token, const std::string& run = "run") {
+  return TlsClient(DeriveKey(token, run)).Connect();
+}
+
+TEST(TlsTest, OneTokenOpensTheConnection) {
+  Meeting meeting(ServerWith(kToken), ClientWith(kToken));
+  ASSERT_TRUE(meeting.server->ready() && meeting.client->ready()) << meeting.client_status;
+  ASSERT_TRUE(meeting.client->ToPeer(kRequest, &meeting.to_server).ok());
+  EXPECT_EQ(meeting.to_server.find("PRI"), std::string::npos) << "it is encrypted";
+  ASSERT_TRUE(meeting.server->ToPeer(kAnswer, &meeting.to_client).ok());
+  meeting.Exchange();
+  EXPECT_EQ(meeting.at_server, kRequest);
+  EXPECT_EQ(meeting.at_client, kAnswer);
+}
+
+TEST(TlsTest, LargeMessagesArriveWholeFromTornPieces) {
+  Meeting meeting(ServerWith(kToken), ClientWith(kToken));
+  const std::string large(100'000, 'x');
+  ASSERT_TRUE(meeting.client->ToPeer(large, &meeting.to_server).ok());
+  meeting.Exchange(/*torn=*/true);
+  EXPECT_EQ(meeting.at_server, large);
+}
+
+TEST(TlsTest, AnotherTokenIsRefusedOnBothSides) {
+  const Meeting meeting(ServerWith(kToken), ClientWith("another-token-of-22-characters"));
+  EXPECT_TRUE(absl::IsUnauthenticated(meeting.server_status)) << meeting.server_status;
+  EXPECT_TRUE(absl::IsUnauthenticated(meeting.client_status)) << meeting.client_status;
+  EXPECT_FALSE(meeting.server->ready() || meeting.client->ready());
+}
+
+TEST(TlsTest, TheTokenOfAnotherRunIsRefused) {
+  const Meeting meeting(ServerWith(kToken, "run"), ClientWith(kToken, "another run"));
+  EXPECT_TRUE(absl::IsUnauthenticated(meeting.server_status)) << meeting.server_status;
+  EXPECT_TRUE(absl::IsUnauthenticated(meeting.client_status)) << meeting.client_status;
+}
+
+// Knowing an identity, which crosses the network, does not help.
+TEST(TlsTest, TheRightNameOfAKeyWithAnotherSecretIsRefused) {
+  GateKey forged = DeriveKey("another-token-of-22-characters", "run");
+  forged.identity = DeriveKey(kToken, "run").identity;
+  const Meeting meeting(ServerWith(kToken), TlsClient(forged).Connect());
+  EXPECT_TRUE(absl::IsUnauthenticated(meeting.server_status)) << meeting.server_status;
+  EXPECT_TRUE(absl::IsUnauthenticated(meeting.client_status)) << meeting.client_status;
+}
+
+TEST(TlsTest, AServerAcceptsEachOfItsKeys) {
+  const TlsServer server({DeriveKey(kToken, "run"), DeriveKey("the-token-before-this-one", "run")});
+  for (const char* token : {kToken, "the-token-before-this-one"}) {
+    const Meeting meeting(server.Accept(), ClientWith(token));
+    EXPECT_TRUE(meeting.server->ready() && meeting.client->ready()) << token;
+  }
+}
+
+TEST(TlsTest, NeitherTokenNorRunCrossesTheNetwork) {
+  auto client = ClientWith(kToken, "name-of-the-run");
+  std::string hello;
+  ASSERT_TRUE(client->Start(&hello).ok());
+  EXPECT_EQ(hello.find(kToken), std::string::npos);
+  EXPECT_EQ(hello.find("name-of-the-run"), std::string::npos);
+}
+
+TEST(TlsTest, AClientWithoutATokenHearsThatOneIsNeeded) {
+  Meeting meeting(ServerWith(kToken), PlainClient());
+  ASSERT_TRUE(meeting.client->ToPeer(kRequest, &meeting.to_server).ok());
+  meeting.Exchange();
+  EXPECT_EQ(meeting.server_status.message(), "it has no token");
+  EXPECT_TRUE(absl::IsUnauthenticated(meeting.client_status)) << meeting.client_status;
+  EXPECT_EQ(meeting.at_server, "");
+}
+
+TEST(TlsTest, AClientWithATokenHearsThatTheJobHasNone) {
+  const Meeting meeting(PlainServer(), ClientWith(kToken));
+  EXPECT_TRUE(absl::IsUnauthenticated(meeting.server_status)) << meeting.server_status;
+  EXPECT_EQ(meeting.client_status.message(),
+            "this node has a token and the coordinator has none: set the same MUSTER_TOKEN on all nodes");
+}
+
+// It proves nothing, whatever it answers.
+TEST(TlsTest, AnotherProgramGetsNothingFromAClient) {
+  for (const std::string& answer : {std::string("HTTP/1.1 400 Bad Request\r\n"), kAnswer, std::string(50, '\0')}) {
+    Meeting meeting(PlainServer(), ClientWith(kToken));
+    auto client = ClientWith(kToken);
+    std::string hello, plain, out;
+    ASSERT_TRUE(client->Start(&hello).ok());
+    EXPECT_TRUE(absl::IsInvalidArgument(client->FromPeer(EventLoop::Now(), answer, &plain, &out))) << answer;
+    EXPECT_EQ(plain, "");
+  }
+}
+
+TEST(TlsTest, AClientThatSendsTooMuchFirstIsRefused) {
+  auto server = ServerWith(kToken);
+  std::string plain, out;
+  const std::string record("\x16\x03\x01\x3f\x00\x01\x00\x3e\x00", 9);  // a hello of 16 KiB begins
+  absl::Status status = server->FromPeer(EventLoop::Now(), record, &plain, &out);
+  for (int i = 0; i < 20 && status.ok(); ++i) {
+    status = server->FromPeer(EventLoop::Now(), std::string(1'000, 'x'), &plain, &out);
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+}
+
+TEST(PlainTest, WhatIsSentArrives) {
+  Meeting meeting(PlainServer(), PlainClient());
+  ASSERT_TRUE(meeting.client->ToPeer(kRequest, &meeting.to_server).ok());
+  ASSERT_TRUE(meeting.server->ToPeer(kAnswer, &meeting.to_client).ok());
+  meeting.Exchange(/*torn=*/true);
+  EXPECT_EQ(meeting.at_server, kRequest);
+  EXPECT_EQ(meeting.at_client, kAnswer);
+}
+
+TEST(PlainTest, AServerLetsInNobodyBeforeTheWholePreface) {
+  auto server = PlainServer();
+  std::string plain, out;
+  EXPECT_TRUE(server->FromPeer(EventLoop::Now(), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r", &plain, &out).ok());
+  EXPECT_FALSE(server->ready());
+  EXPECT_TRUE(server->FromPeer(EventLoop::Now(), "\n", &plain, &out).ok());
+  EXPECT_TRUE(server->ready());
+  EXPECT_EQ(plain, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+}
+
+TEST(PlainTest, OtherProgramsAreRefused) {
+  std::string plain, out;
+  EXPECT_TRUE(absl::IsInvalidArgument(PlainServer()->FromPeer(EventLoop::Now(), "GET / HTTP/1.1", &plain, &out)));
+  EXPECT_TRUE(absl::IsInvalidArgument(PlainClient()->FromPeer(EventLoop::Now(), "HTTP/1.1 400", &plain, &out)));
+  EXPECT_EQ(plain, "");
+}
+
+}  // namespace
+}  // namespace muster::rendezvous
