@@ -25,6 +25,7 @@
 #include "agent/notice/notice_watch.h"
 #include "base/console/log.h"
 #include "base/console/writer.h"
+#include "base/environment.h"
 #include "base/exit_codes.h"
 #include "base/ids.h"
 #include "base/io/bounded_call.h"
@@ -50,11 +51,6 @@ constexpr absl::Duration kFinalFlushLimit = absl::Milliseconds(50);  // for our 
 constexpr absl::Duration kDrainPoll = absl::Milliseconds(5);
 constexpr absl::Duration kCleanUpLimit = absl::Milliseconds(500);  // for removing a dead host's folders
 
-void OnGrpcLog(const std::string& line) {
-  rendezvous::NoteGrpcLog(line);
-  Log(Severity::kDebug, "agent", line);
-}
-
 Severity LevelByVariable() {
   Severity severity = Severity::kInfo;
   if (const char* level = std::getenv("MUSTER_LOG_LEVEL")) ParseSeverity(level, &severity);
@@ -63,8 +59,10 @@ Severity LevelByVariable() {
 
 // The host in another container does not know the token.
 std::string OwnToken() {
-  const char* const token = std::getenv("MUSTER_TOKEN");
-  return token == nullptr ? "" : token;
+  const char* const found = std::getenv(kTokenVariable);
+  std::string token = found == nullptr ? "" : found;
+  EraseVariable(kTokenVariable);
+  return token;
 }
 
 // The agent ignores signals; the host handles them and informs it. scancel, systemd and `kill -- -1` send SIGTERM
@@ -284,7 +282,7 @@ void AgentProcess::Do(const ClaimPort&) {
 void AgentProcess::Do(const TakeRole& role) {
   if (!config_.single_node()) {
     rendezvous::SanitizeGrpcEnvironment();
-    rendezvous::SetGrpcLogSink([](const std::string& line) { OnGrpcLog(line); });
+    rendezvous::SetGrpcLogSink([](const std::string& line) { Log(Severity::kDebug, "agent", line); });
   }
   if (role.serves) {
     rendezvous::RaiseDescriptorLimit();
@@ -292,9 +290,7 @@ void AgentProcess::Do(const TakeRole& role) {
                                               rendezvous::FirstLocalAddress(config_), Events());
   } else {
     session_ = std::make_unique<rendezvous::RemoteSession>(
-        rendezvous::RemoteSessionOptions{.coordinator = config_.primary(),
-                                         .token = config_.token(),
-                                         .lease = rendezvous::LeaseOf(config_),
+        rendezvous::RemoteSessionOptions{.dial = rendezvous::DialPlanFrom(config_),
                                          .connect_limit = kConnectLimit,
                                          .address = config_.primary_address(),
                                          .server_name = TitleOfCoordinator(config_),
@@ -413,7 +409,6 @@ void AgentProcess::StopWhenDrained() {
 }
 
 void AgentProcess::Tick() {
-  if (rendezvous::ListenerDied()) driver_.Feed(&AgentCore::OnListenerDied);
   coordinator_->Tick();
   driver_.Feed(&AgentCore::OnServesOthers, coordinator_->HasRemoteMembers());
   driver_.Feed(&AgentCore::OnTick);

@@ -40,8 +40,7 @@ void ReachCheck::OnResolved(const absl::StatusOr<std::vector<std::string>>& addr
   address_ = addresses->front();
   const auto end = [this](const std::string& why) { loop_->Post([this, why] { Conclude(why); }); };
   session_ = std::make_unique<rendezvous::RemoteSession>(
-      rendezvous::RemoteSessionOptions{config_.primary(), config_.token(), rendezvous::LeaseOf(config_),
-                                       kReachLimit},
+      rendezvous::RemoteSessionOptions{.dial = rendezvous::DialPlanFrom(config_), .connect_limit = kReachLimit},
       loop_,
       rendezvous::SessionEvents{
           .on_connected =

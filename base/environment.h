@@ -8,4 +8,6 @@ namespace muster {
 
 using Environment = std::map<std::string, std::string>;
 
+inline constexpr char kTokenVariable[] = "MUSTER_TOKEN";  // the job's token; never passed on to workers
+
 }  // namespace muster

@@ -33,15 +33,6 @@ namespace {
 constexpr char kPart[] = "coordinator";
 constexpr absl::Duration kBindRetry = absl::Milliseconds(200);
 
-// Minimum time from a start to the replacement of a dead listener, so that whatever used up the descriptors can
-// end.
-constexpr absl::Duration kLeastLife = absl::Seconds(3);
-
-void OnGrpcLog(const std::string& line) {
-  NoteGrpcLog(line);
-  Log(Severity::kDebug, kPart, line);
-}
-
 // Lives on the loop thread.
 class CoordinatorProcess {
  public:
@@ -75,7 +66,7 @@ class CoordinatorProcess {
       Log(Severity::kError, kPart, AsStd(prepared.message()));
       return {.exit_code = kExitFault};
     }
-    SetGrpcLogSink(OnGrpcLog);
+    SetGrpcLogSink([](const std::string& line) { Log(Severity::kDebug, kPart, line); });
     health_.Open(ListenForHealth());
     Serve();
     loop_.Run();
@@ -91,16 +82,7 @@ class CoordinatorProcess {
             .clock = &EventLoop::Now,
             .note = [](const Note& note) { Log(kPart, note); },
             .member_attached = [](const std::string&) {}});
-    began_ = EventLoop::Now();
     Listen();
-  }
-
-  // A new coordinator learns everything from the agents that attach, so this ends no worker, like a restart.
-  void ReplaceDeadListener() {
-    Log(Severity::kError, kPart,
-        "a connection could not be accepted (too few file descriptors? see ulimit -n): opening the port again");
-    service_.reset();  // first: the next one listens on the same port
-    Serve();
   }
 
   // As in `muster run`: each of these asks for the end, unless it was ignored at the start (nohup, a shell's
@@ -137,6 +119,8 @@ class CoordinatorProcess {
     if (status.ok()) {
       port_ = service_->port();
       port_retry_.OnListening();
+      if (const std::string warning = WarningWithoutToken(config_); !warning.empty())
+        Log(Severity::kWarning, kPart, warning);
       Log(Severity::kInfo, kPart,
           "listening on " + options.listen.host + ", port " + std::to_string(service_->port()) + ", for run " +
               config_.run_id());
@@ -156,7 +140,6 @@ class CoordinatorProcess {
   }
 
   void Tick() {
-    if (EventLoop::Now() - began_ >= kLeastLife && ListenerDied()) return ReplaceDeadListener();
     service_->Tick();
     // The core's part is over once it is finished; ending the process concerns no node.
     if (const auto verdict = service_->FinishedWith()) {
@@ -195,7 +178,6 @@ class CoordinatorProcess {
   int signal_fd_ = -1;
   int port_ = 0;  // where it listens; 0: not yet
   CoordinatorEnd end_;
-  BootTime began_;
   PortRetry port_retry_;
   std::string last_warning_;  // about a failure to listen
 };

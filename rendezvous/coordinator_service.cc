@@ -64,7 +64,9 @@ void CoordinatorService::OnTurnedAway(const std::string& peer, const std::string
 }
 
 void CoordinatorService::Do(const AdmitStream& admitted) {
-  if (server_ == nullptr || !callbacks_.member_attached) return;
+  if (server_ == nullptr) return;
+  server_->Admit(admitted.stream);
+  if (!callbacks_.member_attached) return;
   const std::string peer = server_->PeerOf(admitted.stream);  // empty for an agent of this process
   if (!peer.empty()) callbacks_.member_attached(peer);
 }

@@ -38,7 +38,7 @@ class CoordinatorService : private StreamEvents {
   // succeeded, or by the first call of Tick() or OnLocalStatus().
   absl::Status Listen(const ServerOptions& options);
   int port() const { return server_ == nullptr ? 0 : server_->port(); }
-  bool HasRemoteMembers() const { return server_ != nullptr && server_->streams() > 0; }
+  bool HasRemoteMembers() const { return server_ != nullptr && server_->members() > 0; }
 
   StreamId AttachLocal(LocalAgent agent);
   void OnLocalStatus(StreamId stream, const v1::AgentStatus& status);

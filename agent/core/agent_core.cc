@@ -69,7 +69,7 @@ void AgentCore::OnPortClaimed(BootTime now, bool used_by_other, Effects* out) {
 void AgentCore::BeginRole(BootTime now, bool serves, Effects* out) {
   configured_ = true;
   memory_.set_served(serves);
-  born_ = last_tick_ = now;
+  last_tick_ = now;
   const bool was_in_job = IsSet(memory_.epoch());
   link_.Begin(now, was_in_job);
   order_.set_hold(true);
@@ -94,22 +94,6 @@ void AgentCore::OnHostLinkClosed(BootTime now, Effects* out) {
 }
 
 void AgentCore::OnHostLives(BootTime, Effects* out) { Leave("the host has replaced this agent", out); }
-
-void AgentCore::OnListenerDied(BootTime now, Effects* out) {
-  listener_died_ = true;
-  WatchListener(now, out);
-}
-
-// The next agent opens the port again. At once: the host holds this agent's memory, and leases are running. No
-// worker ends because of it.
-void AgentCore::WatchListener(BootTime now, Effects* out) {
-  if (finished_ || !configured_ || !listener_died_ || now - born_ < kLeastLife) return;
-  finished_ = true;
-  Say(Severity::kError,
-      "a connection could not be accepted (too few file descriptors? see ulimit -n): another agent takes over",
-      out);
-  out->push_back(ExitAgent{kExitFault, "its listener died", true});
-}
 
 void AgentCore::OnHostClosed(BootTime now, Effects* out) {
   if (finished_ || host_watch_.ending() || !configured_) return;
@@ -455,8 +439,6 @@ void AgentCore::OnTick(BootTime now, Effects* out) {
   const absl::Duration counted = std::min(now - last_tick_, kMaxCountedSilence);
   last_tick_ = now;
   link_.CountSilence(counted);
-  WatchListener(now, out);
-  if (finished_) return;
   WatchHost(now, counted, out);
   if (finished_) return;
   WatchCoordinator(now, out);

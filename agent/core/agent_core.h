@@ -29,9 +29,6 @@ inline constexpr absl::Duration kMaxCountedSilence = absl::Milliseconds(250);
 inline constexpr absl::Duration kDefaultBeat = absl::Milliseconds(500);
 inline constexpr absl::Duration kConnectLimit = absl::Seconds(5);   // time limit of one attempt
 inline constexpr absl::Duration kLinger = absl::Milliseconds(250);  // of the primary's host, after the last close
-// Minimum age at which an agent with a dead listener exits: the host treats five ends of agents within 10 s as a
-// fault.
-inline constexpr absl::Duration kLeastLife = absl::Seconds(3);
 
 // Effects.
 
@@ -116,9 +113,6 @@ class AgentCore {
   // Whether agents of other nodes are connected to the coordinator in this process.
   void OnServesOthers(BootTime now, bool others, Effects* out);
 
-  // The coordinator in this process can accept no connection any more. This agent exits once it is old enough.
-  void OnListenerDied(BootTime now, Effects* out);
-
   void OnTick(BootTime now, Effects* out);
 
   bool configured() const { return configured_; }
@@ -149,7 +143,6 @@ class AgentCore {
   void TellHost(BootTime now, Effects* out);
   void WatchHost(BootTime now, absl::Duration counted, Effects* out);
   void BeginEndingHost(BootTime now, bool kill_first, Effects* out);  // and what it started
-  void WatchListener(BootTime now, Effects* out);
   bool Leased() const;
   absl::Duration LeaseDuration() const;
   absl::Duration Beat() const;
@@ -188,7 +181,6 @@ class AgentCore {
   BootTime last_tick_ = absl::InfinitePast();
   BootTime host_told_at_ = absl::InfinitePast();
   bool serves_others_ = false;
-  bool listener_died_ = false;
   std::string leave_;  // reason why this node leaves; empty: it does not
 
   // Towards the coordinator.
@@ -197,7 +189,6 @@ class AgentCore {
   SentStatuses sent_;
   v1::DirectiveId newest_;
   std::string local_address_;
-  BootTime born_ = absl::InfinitePast();  // when this agent got its role
   bool unknown_order_is_said_ = false;
   int place_in_line_ = 0;  // among the spares, from the newest WAIT; 0: not a spare
   PredecessorProbe probe_;

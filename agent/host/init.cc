@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "absl/time/time.h"
+#include "base/environment.h"
 #include "base/exit_codes.h"
 #include "base/io/event_loop.h"
 #include "base/proc/process_setup.h"
@@ -85,6 +86,7 @@ int RunInit(char** argv) {
   pid_t host = 0;
   const int error = posix_spawn(&host, "/proc/self/exe", nullptr, &attributes, argv, environ);
   posix_spawnattr_destroy(&attributes);
+  EraseVariable(kTokenVariable);
   if (error != 0) {
     const std::string why = WhyRefused(std::error_code(error, std::generic_category()));
     std::fprintf(stderr, "muster: cannot start the host: %s\n", why.c_str());

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 #include <string>
@@ -87,6 +88,11 @@ absl::Status CheckDescriptors(int count) {
   return absl::ResourceExhaustedError(std::to_string(count) + " more descriptors are needed and only " +
                                       std::to_string(free) +
                                       " can be opened (ulimit -n): " + std::strerror(error));
+}
+
+void EraseVariable(const char* name) {
+  if (char* const value = getenv(name)) explicit_bzero(value, std::strlen(value));
+  unsetenv(name);
 }
 
 }  // namespace muster

@@ -37,4 +37,8 @@ void EndBySignal(int signal);
 // ResourceExhausted: they cannot.
 absl::Status CheckDescriptors(int count);
 
+// Overwrites the value of a variable in this process's environment block, which /proc shows to every process of
+// the same user, and removes the variable. Call while the process has one thread.
+void EraseVariable(const char* name);
+
 }  // namespace muster

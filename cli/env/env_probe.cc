@@ -22,7 +22,6 @@
 #include "base/status_macros.h"
 #include "muster/v1/rendezvous.grpc.pb.h"
 #include "rendezvous/transport/address.h"
-#include "rendezvous/transport/auth.h"
 #include "rendezvous/transport/channel_options.h"
 #include "rendezvous/transport/listen_address.h"
 #include "rendezvous/transport/port_holder.h"
@@ -109,21 +108,17 @@ std::string AskForRefusal(const v1::NodeConfig& config, AgentStream* stream) {
 // Opens the stream of an agent, asks whether this node would be refused, and cancels it.
 absl::StatusOr<absl::Duration> AskCoordinator(const v1::NodeConfig& config) {
   rendezvous::SanitizeGrpcEnvironment();
-  const std::string target = ToString(config.primary());
-  const auto channel =
-      grpc::CreateCustomChannel("dns:///" + target, grpc::InsecureChannelCredentials(),
-                                rendezvous::ClientArguments(absl::Milliseconds(config.lease_ms())));
   // Connects first, so that this does not count in the measured round-trip time.
-  const gpr_timespec limit = gpr_time_from_millis(absl::ToInt64Milliseconds(kConnectLimit), GPR_TIMESPAN);
-  const gpr_timespec by = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), limit);
-  if (!channel->WaitForConnected(by))
-    return absl::NotFoundError(
-        absl::StrCat("it does not speak gRPC, or not within ", absl::FormatDuration(kConnectLimit)));
+  const absl::StatusOr<rendezvous::Dialled> dialled =
+      rendezvous::DialWithin(rendezvous::DialPlanFrom(config), kConnectLimit);
+  if (absl::IsUnauthenticated(dialled.status())) return absl::PermissionDeniedError(dialled.status().message());
+  if (!dialled.ok())
+    return absl::NotFoundError(absl::StrCat("it does not answer as muster: ", dialled.status().message()));
   grpc::ClientContext context;
+  const gpr_timespec limit = gpr_time_from_millis(absl::ToInt64Milliseconds(kConnectLimit), GPR_TIMESPAN);
   context.set_deadline(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), limit));
-  if (!config.token().empty()) context.AddMetadata(rendezvous::kTokenKey, config.token());
   const absl::Time asked = absl::Now();
-  const auto stub = v1::Rendezvous::NewStub(channel);
+  const auto stub = v1::Rendezvous::NewStub(dialled->channel);
   const auto stream = stub->Attend(&context);
   stream->WaitForInitialMetadata();
   const absl::Time answered = absl::Now();
@@ -163,8 +158,8 @@ absl::Status LeadsHere(const std::string& address, const v1::NodeConfig& config)
                    rendezvous::Server::Start(
                        rendezvous::ServerOptionsFrom(config, instance),
                        [&loop](std::function<void()> closure) { loop.Post(std::move(closure)); }, &ignore));
-  v1::Endpoint endpoint = config.primary();
-  endpoint.set_host(address);
+  rendezvous::DialPlan plan = rendezvous::DialPlanFrom(config);
+  plan.coordinator.set_host(address);
   absl::Status result = absl::UnknownError("no answer");
   rendezvous::SessionEvents events;
   std::unique_ptr<rendezvous::RemoteSession> session;
@@ -180,8 +175,7 @@ absl::Status LeadsHere(const std::string& address, const v1::NodeConfig& config)
   events.on_directive = [](const v1::Directive&) {};
   events.on_closed = [] {};
   session = std::make_unique<rendezvous::RemoteSession>(
-      rendezvous::RemoteSessionOptions{endpoint, config.token(), rendezvous::LeaseOf(config), agent::kReachLimit},
-      &loop, events);
+      rendezvous::RemoteSessionOptions{.dial = plan, .connect_limit = agent::kReachLimit}, &loop, events);
   session->Connect();
   loop.Run();
   session.reset();  // before the server that it is connected to

@@ -65,9 +65,11 @@ bool ServesOn(BootTime now, const Job& job, const v1::AgentStatus& status) {
 
 std::optional<Refusal> WhyRefused(BootTime now, const Job& job, const v1::AgentStatus& status) {
   if (status.run_id() != job.options.run_id) {
-    return Refusal{absl::StrCat("run id '", Foreign(status.run_id()), "' differs from this job's '",
-                                job.options.run_id, "'; set the same --rdzv-id on all nodes"),
-                   kExitRefused};
+    const std::string own = absl::StrCat("run id '", Foreign(status.run_id()), "'");
+    constexpr char kToDo[] = "; set the same --rdzv-id on all nodes";
+    return Refusal{.reason = absl::StrCat(own, " differs from this job's '", job.options.run_id, "'", kToDo),
+                   .exit_code = kExitRefused,
+                   .told = absl::StrCat(own, " is not this job's", kToDo)};
   }
   if (status.protocol() != kProtocol) {
     return Refusal{

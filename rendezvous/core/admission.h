@@ -13,8 +13,9 @@ namespace muster::rendezvous {
 struct Job;
 
 struct Refusal {
-  std::string reason;  // one line, with what to do
-  int exit_code = 0;   // of the refused node
+  std::string reason;         // one line, with what to do; for the log and the nodes of this job
+  int exit_code = 0;          // of the refused node
+  std::string told = reason;  // to the refused node: a stranger learns no name of this job
 };
 
 // Why the node of this status is refused; nullopt: it is not.

@@ -134,7 +134,7 @@ void Coordinator::NoticeLateness(BootTime now) {
 // Refuses strangers, ignores statuses that are out of order, and follows epochs. False: the status is ignored.
 bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out) {
   if (const std::optional<Refusal> refusal = WhyRefused(now, job_, status)) {
-    Refuse(stream, status, refusal->reason, refusal->exit_code, out);
+    Refuse(stream, status, *refusal, out);
     return false;
   }
   if (status.host_id().empty()) return false;
@@ -150,12 +150,13 @@ bool Coordinator::Admit(BootTime now, StreamId stream, const v1::AgentStatus& st
   return true;
 }
 
-void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, int exit_code,
-                         Effects* out) {
-  job_.refusals.NoteRefused(stream, Foreign(status.hostname()), reason, out);
-  v1::Directive directive = directives_.Next(job_, status.id());
-  directive.mutable_refused()->set_exit_code(exit_code);
-  directive.mutable_refused()->set_reason(reason);
+// The directive says nothing else: a stranger learns nothing of the job.
+void Coordinator::Refuse(StreamId stream, const v1::AgentStatus& status, const Refusal& refusal, Effects* out) {
+  job_.refusals.NoteRefused(stream, Foreign(status.hostname()), refusal.reason, out);
+  v1::Directive directive;
+  directive.set_protocol(kProtocol);
+  directive.mutable_refused()->set_exit_code(refusal.exit_code);
+  directive.mutable_refused()->set_reason(refusal.told);
   out->push_back(SendDirective{stream, std::move(directive)});
 }
 

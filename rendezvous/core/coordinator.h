@@ -17,6 +17,7 @@
 #include "base/driver.h"
 #include "base/time.h"
 #include "muster/v1/rendezvous.pb.h"
+#include "rendezvous/core/admission.h"
 #include "rendezvous/core/announcements.h"
 #include "rendezvous/core/directives.h"
 #include "rendezvous/core/drain.h"
@@ -63,8 +64,7 @@ class Coordinator {
   bool DecidedJustNow(BootTime now) const;
   void DecideAndPush(BootTime now, Effects* out);
   bool Admit(BootTime now, StreamId stream, const v1::AgentStatus& status, Effects* out);
-  void Refuse(StreamId stream, const v1::AgentStatus& status, const std::string& reason, int exit_code,
-              Effects* out);
+  void Refuse(StreamId stream, const v1::AgentStatus& status, const Refusal& refusal, Effects* out);
   void Send(BootTime now, Host& host, Effects* out);
   void PushChanges(BootTime now, Effects* out);
   bool BeginFarewell(BootTime now, const Host& own);

@@ -21,6 +21,8 @@
 namespace muster::rendezvous {
 namespace {
 
+constexpr absl::Duration kCancelPoll = absl::Milliseconds(50);
+
 std::string Text(const sockaddr* address) {
   char text[INET6_ADDRSTRLEN] = "";
   if (address->sa_family == AF_INET) {
@@ -76,12 +78,14 @@ size_t Sockets(ares_channel channel, std::array<pollfd, ARES_GETSOCK_MAXNUM>* po
   return count;
 }
 
-// Runs the channel until the lookup is done or the deadline has passed.
-void Drive(ares_channel channel, BootTime deadline, const Lookup& lookup) {
-  while (!lookup.done && EventLoop::Now() < deadline) {
+// Runs the channel until the lookup is done, cancelled, or the deadline has passed.
+void Drive(ares_channel channel, BootTime deadline, const std::atomic<bool>* cancelled, const Lookup& lookup) {
+  const auto is_cancelled = [cancelled] { return cancelled != nullptr && *cancelled; };
+  while (!lookup.done && EventLoop::Now() < deadline && !is_cancelled()) {
     std::array<pollfd, ARES_GETSOCK_MAXNUM> polled{};
     const size_t count = Sockets(channel, &polled);
-    timeval most = absl::ToTimeval(std::max(absl::Milliseconds(1), deadline - EventLoop::Now()));
+    const absl::Duration left = std::min(deadline - EventLoop::Now(), kCancelPoll);
+    timeval most = absl::ToTimeval(std::max(absl::Milliseconds(1), left));
     timeval own{};
     const absl::Duration wait = absl::DurationFromTimeval(*ares_timeout(channel, &most, &own));
     const int ready = poll(polled.data(), count, static_cast<int>(absl::ToInt64Milliseconds(wait)) + 1);
@@ -133,7 +137,8 @@ bool IsLiteral(const std::string& host) {
   return inet_pton(AF_INET, host.c_str(), buffer) == 1 || inet_pton(AF_INET6, host.c_str(), buffer) == 1;
 }
 
-absl::StatusOr<std::vector<std::string>> ResolveHost(const std::string& host, absl::Duration limit) {
+absl::StatusOr<std::vector<std::string>> ResolveHost(const std::string& host, absl::Duration limit,
+                                                     const std::atomic<bool>* cancelled) {
   if (IsLiteral(host)) return std::vector<std::string>{host};
   const std::string what = "resolving " + host + ": ";
   static const int library = ares_library_init(ARES_LIB_INIT_ALL);
@@ -144,7 +149,7 @@ absl::StatusOr<std::vector<std::string>> ResolveHost(const std::string& host, ab
   Lookup lookup;
   const ares_addrinfo_hints hints = AnyStream();
   ares_getaddrinfo(channel, host.c_str(), nullptr, &hints, &OnAddresses, &lookup);
-  Drive(channel, EventLoop::Now() + limit, lookup);
+  Drive(channel, EventLoop::Now() + limit, cancelled, lookup);
   const bool answered = lookup.done;
   ares_destroy(channel);  // ends pending lookups with ARES_EDESTRUCTION
   if (!answered) return absl::DeadlineExceededError(what + "no name server answers");

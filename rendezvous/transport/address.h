@@ -2,6 +2,7 @@
 // cannot use getaddrinfo.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,10 @@ namespace muster::rendezvous {
 inline constexpr absl::Duration kResolveLimit = absl::Seconds(2);
 
 // Returns IP addresses without brackets, in order of preference. An IP address resolves to itself. Blocks, at most
-// for `limit`. NotFound: no such name. DeadlineExceeded: no name server answered.
-absl::StatusOr<std::vector<std::string>> ResolveHost(const std::string& host,
-                                                     absl::Duration limit = kResolveLimit);
+// for `limit`, and not for much longer once `cancelled` is true (null: it never is). NotFound: no such name.
+// DeadlineExceeded: no name server answered.
+absl::StatusOr<std::vector<std::string>> ResolveHost(const std::string& host, absl::Duration limit = kResolveLimit,
+                                                     const std::atomic<bool>* cancelled = nullptr);
 
 // The address of a name in /etc/hosts; empty: none, or several different ones. Asks no name server. An IP address
 // resolves to itself.

@@ -14,8 +14,6 @@ constexpr absl::Duration kAboveLease = absl::Seconds(5);
 
 // Peers that were started with a shorter lease ping more often; the server must accept that.
 constexpr absl::Duration kMaxPingInterval = absl::Seconds(5);
-constexpr absl::Duration kReconnectBackoff = absl::Milliseconds(200);  // unused: each channel is used once
-constexpr absl::Duration kMinBetweenResolutions = absl::Milliseconds(100);
 
 int Millis(absl::Duration d) { return static_cast<int>(absl::ToInt64Milliseconds(d)); }
 
@@ -32,9 +30,6 @@ void ConfigureServer(absl::Duration lease, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                               Millis(std::min(keepalive / 2, kMaxPingInterval)));
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
-  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Millis(kHandshakeLimit));
-  // With port reuse, two coordinators would share one port without an error.
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder->SetMaxSendMessageSize(kMaxMessageBytes);
 }
@@ -45,16 +40,7 @@ grpc::ChannelArguments ClientArguments(absl::Duration lease) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive_ms);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);                  // clusters set http_proxy for outside traffic
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);                     // the agent core retries
-  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);  // no TXT queries
-  arguments.SetInt(GRPC_ARG_DNS_ARES_QUERY_TIMEOUT_MS, Millis(kNameLimit));
-  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, Millis(kMinBetweenResolutions));
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, Millis(kReconnectBackoff));
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, Millis(kAddressLimit));  // also the connect timeout
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, Millis(kAddressLimit));
-  // A subchannel shared with an earlier attempt would keep that attempt's backoff.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // the agent core retries
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
   return arguments;

@@ -8,11 +8,10 @@
 
 namespace muster::rendezvous {
 
-inline constexpr int kMaxMessageBytes = 1 << 20;  // of one status or directive; both are small
-inline constexpr int kMaxStreamsPerConnection = 16;
-inline constexpr absl::Duration kHandshakeLimit = absl::Seconds(10);  // for a connection that sends nothing
-inline constexpr absl::Duration kNameLimit = absl::Seconds(3);        // for resolving the primary's name
-inline constexpr absl::Duration kAddressLimit = absl::Seconds(2);     // for connecting to one address of the name
+inline constexpr int kMaxMessageBytes = 1 << 20;                   // of one status or directive; both are small
+inline constexpr int kMaxStreamsPerConnection = 1;                 // at a time
+inline constexpr absl::Duration kNameLimit = absl::Seconds(3);     // for resolving the primary's name
+inline constexpr absl::Duration kAddressLimit = absl::Seconds(2);  // for connecting to one address of the name
 
 // The server sends this metadata key, with its version, when it accepts a stream. A server that does not send it
 // is no coordinator.

@@ -24,7 +24,7 @@ void Forward(gpr_log_func_args* args) { Sink()("grpc: " + std::string(args->mess
 void SetGrpcLogSink(std::function<void(std::string line)> sink) {
   Sink() = std::move(sink);
   gpr_set_log_function(&Forward);
-  // Errors are always logged, even if the image sets NONE: only such a line shows that a listener has died.
+  // Errors are always passed on, even if the image sets NONE.
   const char* const verbosity = std::getenv("GRPC_VERBOSITY");
   const std::string wanted = verbosity == nullptr ? "" : verbosity;
   const bool more = absl::EqualsIgnoreCase(wanted, "DEBUG") || absl::EqualsIgnoreCase(wanted, "INFO");

@@ -18,8 +18,7 @@
 namespace muster::rendezvous {
 namespace {
 
-constexpr int kGrpcThreads = 8;           // threads that gRPC starts without checking for errors
-std::atomic<bool> listener_died = false;  // global, since gRPC's threads may outlive any object
+constexpr int kGrpcThreads = 8;  // threads that gRPC starts without checking for errors
 
 }  // namespace
 
@@ -57,11 +56,5 @@ absl::Status PrepareForGrpc() {
   SanitizeGrpcEnvironment();
   return absl::OkStatus();
 }
-
-void NoteGrpcLog(const std::string& line) {
-  if (line.find("Failed accept") != std::string::npos) listener_died = true;
-}
-
-bool ListenerDied() { return listener_died.exchange(false); }
 
 }  // namespace muster::rendezvous

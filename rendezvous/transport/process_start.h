@@ -18,9 +18,4 @@ absl::Status CheckThreadsForGrpc();
 // All preparations, for a process that will listen. Call before any use of gRPC.
 absl::Status PrepareForGrpc();
 
-// gRPC 1.51 closes a listener for good when one accept fails, for example without a free descriptor, and only logs
-// it. Pass every line of gRPC's log to this function, from any thread.
-void NoteGrpcLog(const std::string& line);
-bool ListenerDied();  // since the last call
-
 }  // namespace muster::rendezvous

@@ -9,15 +9,16 @@
 #include "base/exit_codes.h"
 #include "base/ids.h"
 #include "base/status_macros.h"
-#include "rendezvous/transport/address.h"
-#include "rendezvous/transport/auth.h"
 #include "rendezvous/transport/channel_options.h"
-#include "rendezvous/transport/peer_address.h"
 #include "rendezvous/transport/session_error.h"
 
 namespace muster::rendezvous {
-// One channel with one call. Destroyed when no operation of it is outstanding.
+// One connection with one call. Destroyed when no operation of it is outstanding.
 struct RemoteSession::Attempt {
+  std::shared_ptr<bool> alive = std::make_shared<bool>(true);  // for closures that the dialer's thread posts
+  std::unique_ptr<Dialer> dialer;
+  absl::Status dial_error;  // why the dialer's connection has ended; OK: it has not
+  std::string local_ip;
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::Rendezvous::Stub> stub;
   grpc::ClientContext context;
@@ -40,7 +41,7 @@ struct RemoteSession::Attempt {
 
 RemoteSession::RemoteSession(RemoteSessionOptions options, EventLoop* loop, SessionEvents events)
     : options_(std::move(options)),
-      target_(options_.server_name + " at " + ToString(options_.coordinator)),
+      target_(options_.server_name + " at " + ToString(options_.dial.coordinator)),
       loop_(loop),
       events_(std::move(events)),
       reached_(options_.reached_before),
@@ -81,19 +82,50 @@ void RemoteSession::Connect() {
   on(&attempt->written, [this, attempt](bool ok) { OnWritten(attempt, ok); });
   on(&attempt->finished, [this, attempt](bool) { OnFinished(attempt); });
 
-  v1::Endpoint where = options_.coordinator;
-  if (by_address_) where.set_host(options_.address);
-  // Like getaddrinfo, take /etc/hosts alone if it has the name. gRPC would also ask the name servers for the
-  // address family that is missing there, and wait 3 s in each attempt if none answers.
-  if (const std::string known = HostsFileAddress(where.host()); !known.empty()) where.set_host(known);
-  attempt->channel = grpc::CreateCustomChannel("dns:///" + ToString(where), grpc::InsecureChannelCredentials(),
-                                               ClientArguments(options_.lease));
-  attempt->stub = v1::Rendezvous::NewStub(attempt->channel);
-  if (!options_.token.empty()) attempt->context.AddMetadata(kTokenKey, options_.token);
-  attempt->io = attempt->stub->PrepareAsyncAttend(&attempt->context, thread_->queue());
+  DialPlan plan = options_.dial;
+  if (by_address_) plan.coordinator.set_host(options_.address);
   attempt->connect_timer = loop_->After(options_.connect_limit, [this, attempt] { OnTooLate(attempt); });
+  Dialer::Events events;
+  events.on_connected = [this, attempt, alive = std::weak_ptr<bool>(attempt->alive)](OwnedFd fd,
+                                                                                     const std::string& local_ip) {
+    loop_->Post([this, attempt, alive, local_ip, shared = std::make_shared<OwnedFd>(std::move(fd))] {
+      if (!alive.expired()) OnDialled(attempt, std::move(*shared), local_ip);
+    });
+  };
+  events.on_ended = [this, attempt, alive = std::weak_ptr<bool>(attempt->alive)](const absl::Status& why) {
+    loop_->Post([this, attempt, alive, why] {
+      if (!alive.expired()) OnDialEnded(attempt, why);
+    });
+  };
+  absl::StatusOr<std::unique_ptr<Dialer>> dialer = Dialer::Start(TargetOf(plan), events);
+  if (dialer.ok()) {
+    attempt->dialer = *std::move(dialer);
+  } else {
+    events.on_ended(dialer.status());
+  }
+}
+
+void RemoteSession::OnDialled(Attempt* attempt, OwnedFd application, const std::string& local_ip) {
+  if (attempt->finishing || attempt->disconnecting) return;
+  attempt->local_ip = local_ip;
+  attempt->channel = ChannelOver(std::move(application), options_.dial);
+  attempt->stub = v1::Rendezvous::NewStub(attempt->channel);
+  attempt->io = attempt->stub->PrepareAsyncAttend(&attempt->context, thread_->queue());
   ++attempt->outstanding;
   attempt->io->StartCall(&attempt->started);
+}
+
+void RemoteSession::OnDialEnded(Attempt* attempt, const absl::Status& why) {
+  attempt->dial_error = why;
+  if (attempt->io == nullptr) EndDial(attempt);
+}
+
+// The attempt is over without a call.
+void RemoteSession::EndDial(Attempt* attempt) {
+  loop_->Cancel(attempt->connect_timer);
+  attempt->finishing = true;
+  ReportEnd(attempt);
+  Release(attempt);
 }
 
 void RemoteSession::OnStarted(Attempt* attempt, bool ok) {
@@ -115,13 +147,12 @@ void RemoteSession::OnMetadata(Attempt* attempt, bool ok) {
   const auto instance = metadata.find(kServerInstanceKey);
   server_instance_ =
       instance == metadata.end() ? "" : std::string(instance->second.data(), instance->second.size());
-  const std::string peer = PeerAddress(attempt->context.peer());
-  events_.on_connected(LocalAddressTowards(peer));
+  events_.on_connected(attempt->local_ip);
 }
 
 void RemoteSession::OnTooLate(Attempt* attempt) {
   attempt->too_late = true;
-  attempt->context.TryCancel();
+  attempt->io == nullptr ? EndDial(attempt) : attempt->context.TryCancel();
 }
 
 void RemoteSession::Read(Attempt* attempt) {
@@ -174,6 +205,12 @@ void RemoteSession::Disconnect() {
     return;
   }
   attempt->disconnecting = true;
+  if (attempt->io == nullptr) {
+    loop_->Post([this, attempt, alive = std::weak_ptr<bool>(attempt->alive)] {
+      if (!alive.expired()) EndDial(attempt);
+    });
+    return;
+  }
   if (!attempt->connected) attempt->context.TryCancel();
   Advance(attempt);
 }
@@ -188,33 +225,45 @@ void RemoteSession::Finish(Attempt* attempt) {
 }
 
 void RemoteSession::OnFinished(Attempt* attempt) {
-  if (attempt == current_) {
-    current_ = nullptr;
-    if (attempt->disconnecting) {
-      events_.on_closed();
-    } else {
-      SessionError error{.code = attempt->result.error_code(),
-                         .message = attempt->result.error_message(),
-                         .connected = attempt->connected,
-                         .reached_before = reached_};
-      if (attempt->too_late && !attempt->connected) {
-        error.own_limit = muster::FormatDuration(options_.connect_limit);
-      } else if (attempt->result.ok() && !attempt->connected) {
-        error.code = grpc::StatusCode::UNIMPLEMENTED;  // an answer from a server that is no coordinator
-      }
-      // Alternates between name and address until one of them connects.
-      const bool no_name = !attempt->connected && (attempt->too_late || IsNameError(error));
-      by_address_ = no_name && !by_address_ && !options_.address.empty();
-      events_.on_disconnected(DescribeSessionError(error, target_), RefusalCode(error.code));
-    }
-  }
+  ReportEnd(attempt);
   Release(attempt);
+}
+
+void RemoteSession::ReportEnd(Attempt* attempt) {
+  if (attempt != current_) return;
+  current_ = nullptr;
+  if (attempt->disconnecting) return events_.on_closed();
+  const SessionError error = ErrorOf(*attempt);
+  // Alternates between name and address until one of them connects.
+  const bool no_name = !attempt->connected && (attempt->too_late || IsNameError(error));
+  by_address_ = no_name && !by_address_ && !options_.address.empty();
+  events_.on_disconnected(DescribeSessionError(error, target_), RefusalCode(error.code));
+}
+
+// gRPC itself only knows that its end of the socket pair was closed.
+SessionError RemoteSession::ErrorOf(const Attempt& attempt) const {
+  SessionError error{.code = attempt.result.error_code(),
+                     .message = attempt.result.error_message(),
+                     .connected = attempt.connected,
+                     .reached_before = reached_};
+  const bool by_dialer = !attempt.dial_error.ok() && (!attempt.connected || IsClosedSocket(error));
+  if (by_dialer) {
+    error.code = static_cast<int>(attempt.dial_error.code());
+    error.message = std::string(AsStd(attempt.dial_error.message()));
+  } else if (attempt.too_late && !attempt.connected) {
+    error.own_limit = muster::FormatDuration(options_.connect_limit);
+  } else if (attempt.result.ok() && !attempt.connected) {
+    error.code = grpc::StatusCode::UNIMPLEMENTED;  // an answer from a server that is no coordinator
+  }
+  return error;
 }
 
 void RemoteSession::Abandon(Attempt* attempt) {
   loop_->Cancel(attempt->connect_timer);
-  attempt->context.TryCancel();
   if (attempt == current_) current_ = nullptr;
+  if (attempt->io != nullptr) return attempt->context.TryCancel();
+  attempt->finishing = true;
+  Release(attempt);
 }
 
 void RemoteSession::Release(Attempt* attempt) {

@@ -1,5 +1,5 @@
 // The session of an agent whose coordinator is in another process: one gRPC stream with its own completion queue
-// and thread. Each attempt opens a new channel, so that the primary's name is resolved again each time.
+// and thread. Each attempt dials anew, so that the primary's name is resolved again each time.
 #pragma once
 
 #include <functional>
@@ -13,14 +13,14 @@
 #include "muster/v1/rendezvous.grpc.pb.h"
 #include "muster/v1/rendezvous.pb.h"
 #include "rendezvous/transport/completion_thread.h"
+#include "rendezvous/transport/dialing.h"
 #include "rendezvous/transport/session.h"
+#include "rendezvous/transport/session_error.h"
 
 namespace muster::rendezvous {
 
 struct RemoteSessionOptions {
-  v1::Endpoint coordinator;
-  std::string token;             // empty: none
-  absl::Duration lease;          // gRPC's timers are set longer than this
+  DialPlan dial;
   absl::Duration connect_limit;  // for one attempt, including name resolution
   std::string address = "";      // an IP address to try when the name does not resolve; empty: not known
   std::string server_name = "the primary";  // for messages: `muster coordinator` is "the coordinator"
@@ -43,6 +43,9 @@ class RemoteSession : public Session {
  private:
   struct Attempt;
 
+  void OnDialled(Attempt* attempt, OwnedFd application, const std::string& local_ip);
+  void OnDialEnded(Attempt* attempt, const absl::Status& why);
+  void EndDial(Attempt* attempt);
   void OnStarted(Attempt* attempt, bool ok);
   void OnMetadata(Attempt* attempt, bool ok);
   void OnTooLate(Attempt* attempt);
@@ -53,6 +56,8 @@ class RemoteSession : public Session {
   void Advance(Attempt* attempt);
   void Finish(Attempt* attempt);
   void Abandon(Attempt* attempt);
+  void ReportEnd(Attempt* attempt);
+  SessionError ErrorOf(const Attempt& attempt) const;
   void Release(Attempt* attempt);
 
   const RemoteSessionOptions options_;

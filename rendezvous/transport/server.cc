@@ -9,12 +9,12 @@
 
 #include "absl/time/clock.h"
 #include "base/check.h"
+#include "base/console/log.h"
 #include "base/status_macros.h"
 #include "muster/v1/rendezvous.grpc.pb.h"
-#include "rendezvous/transport/auth.h"
+#include "rendezvous/gate/gate.h"
 #include "rendezvous/transport/channel_options.h"
 #include "rendezvous/transport/completion_thread.h"
-#include "rendezvous/transport/peer_address.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -39,23 +39,27 @@ class Server::Impl {
   void Close(StreamId id, grpc::Status why);
   void Shutdown();
 
-  int port() const { return port_; }
+  int port() const { return gate_ == nullptr ? 0 : gate_->port(); }
   size_t streams() const { return streams_.size(); }
+  size_t members() const { return admitted_; }
   std::string PeerOf(StreamId id) const {
     const auto it = streams_.find(id);
-    return it == streams_.end() ? "" : PeerAddress(it->second->context.peer());
+    return it == streams_.end() ? "" : it->second->peer.ip;
   }
+  void Admit(StreamId id);
 
  private:
   // One agent's stream. Destroyed when no operation of it is outstanding.
   struct Stream {
     StreamId id = 0;
+    Gate::Peer peer;
     grpc::ServerContext context;
     grpc::ServerAsyncReaderWriter<v1::Directive, v1::AgentStatus> io{&context};
     v1::AgentStatus incoming;              // belongs to gRPC while reading
     v1::Directive outgoing;                // belongs to gRPC while writing
     std::optional<v1::Directive> waiting;  // the newest one; its write has not begun
     std::optional<grpc::Status> closing;   // the final status, sent once everything is written
+    bool admitted = false;
     bool reading = false;
     bool writing = false;
     bool write_failed = false;
@@ -66,7 +70,7 @@ class Server::Impl {
 
   void Accept();
   void OnAccepted(bool ok);
-  grpc::Status Admit(const Stream& stream) const;
+  absl::Status OpenGate(std::vector<std::string> addresses);
   void Read(Stream* stream);
   void OnRead(Stream* stream, bool ok);
   void Advance(Stream* stream);
@@ -77,46 +81,60 @@ class Server::Impl {
   const Post post_;
   StreamEvents* const events_;
   v1::Rendezvous::AsyncService service_;
-  int port_ = 0;
   bool stopping_ = false;
+  size_t admitted_ = 0;  // streams with an admitted agent
   StreamId next_id_ = 1;
   std::unique_ptr<Stream> accepting_;
   std::map<StreamId, std::unique_ptr<Stream>> streams_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for closures that the gate's thread posts
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<CompletionThread> thread_;  // joined before the streams are destroyed
+  std::unique_ptr<Gate> gate_;                // passes connections to the acceptor
 };
 
 absl::Status Server::Impl::Start() {
-  ASSIGN_OR_RETURN(const std::vector<std::string> addresses, UsableAddresses(options_.listen));
+  ASSIGN_OR_RETURN(std::vector<std::string> addresses, UsableAddresses(options_.listen));
+  // Port 0 would become a different port for each address.
+  if (options_.listen.port == 0) addresses.resize(1);
   grpc::ServerBuilder builder;
   ConfigureServer(options_.lease, &builder);
-  for (const std::string& address : addresses) {
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), port_ == 0 ? &port_ : nullptr);
-    // Port 0 would become a different port for each address.
-    if (options_.listen.port == 0) break;
-  }
+  acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
   builder.RegisterService(&service_);
   std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr || port_ == 0) {
-    server_.reset();
-    queue->Shutdown();
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue->Next(&tag, &ok)) {
-    }
-    // Rare: UsableAddresses has just found the port free.
-    return absl::UnavailableError("cannot listen on " + addresses.front() +
-                                  ": another process has just taken the port");
-  }
+  MUSTER_CHECK(server_ != nullptr, "a server without ports starts");
   thread_ = std::make_unique<CompletionThread>(std::move(queue), post_);
-  if (absl::Status status = thread_->status(); !status.ok()) {
+  absl::Status status = thread_->status();
+  if (status.ok()) status = OpenGate(std::move(addresses));
+  if (!status.ok()) {
     server_->Shutdown();
     thread_->Join();
     server_.reset();
     return status;
   }
   Accept();
+  return absl::OkStatus();
+}
+
+absl::Status Server::Impl::OpenGate(std::vector<std::string> addresses) {
+  GateOptions options{.addresses = std::move(addresses), .keys = {}, .dead_after = KeepaliveTime(options_.lease)};
+  if (!options_.token.empty()) options.keys = {DeriveKey(options_.token, options_.run_id)};
+  Gate::Events events;
+  events.on_connection = [acceptor = acceptor_.get()](OwnedFd connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.fd = connection.Release();
+    acceptor->HandleNewConnection(&parameters);
+  };
+  events.on_refused = [this, alive = std::weak_ptr<bool>(alive_)](const std::string& peer,
+                                                                  const std::string& why) {
+    post_([this, alive, peer, why] {
+      if (!alive.expired() && !stopping_) events_->OnTurnedAway(peer, why);
+    });
+  };
+  events.log = [](const Note& note) { Log("coordinator", note); };
+  ASSIGN_OR_RETURN(gate_, Gate::Open(std::move(options), std::move(events)));
   return absl::OkStatus();
 }
 
@@ -134,6 +152,7 @@ void Server::Impl::OnAccepted(bool ok) {
 
   Stream* stream = owned.get();
   stream->id = next_id_++;
+  stream->peer = gate_->FindPeer(stream->context.peer());
   streams_.emplace(stream->id, std::move(owned));
   stream->read.done = [this, stream](bool read_ok) { OnRead(stream, read_ok); };
   stream->written.done = [this, stream](bool write_ok) { OnWritten(stream, write_ok); };
@@ -141,9 +160,10 @@ void Server::Impl::OnAccepted(bool ok) {
     stream->finished = true;
     Release(stream);
   };
-  if (grpc::Status refusal = Admit(*stream); !refusal.ok()) {
-    events_->OnTurnedAway(PeerAddress(stream->context.peer()), refusal.error_message());
-    stream->closing = std::move(refusal);
+  if (admitted_ >= kMaxStreams) {
+    const std::string why = "the coordinator has reached its limit of " + std::to_string(kMaxStreams) + " agents";
+    events_->OnTurnedAway(PeerOf(stream->id), why);
+    stream->closing = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, why);
     Advance(stream);
     return;
   }
@@ -157,19 +177,11 @@ void Server::Impl::OnAccepted(bool ok) {
   Read(stream);
 }
 
-grpc::Status Server::Impl::Admit(const Stream& stream) const {
-  if (streams_.size() > kMaxStreams) {
-    return {grpc::StatusCode::RESOURCE_EXHAUSTED,
-            "the coordinator has reached its limit of " + std::to_string(kMaxStreams) + " agents"};
-  }
-  const auto& metadata = stream.context.client_metadata();
-  const auto it = metadata.find(kTokenKey);
-  const std::string_view presented =
-      it == metadata.end() ? std::string_view() : std::string_view(it->second.data(), it->second.size());
-  if (TokenMatches(options_.token, presented)) return grpc::Status::OK;
-  return {grpc::StatusCode::UNAUTHENTICATED,
-          it == metadata.end() ? "this job requires a token and this node sent none: set MUSTER_TOKEN"
-                               : "the token is not this job's: set the same MUSTER_TOKEN on all nodes"};
+void Server::Impl::Admit(StreamId id) {
+  const auto it = streams_.find(id);
+  if (it == streams_.end() || std::exchange(it->second->admitted, true)) return;
+  ++admitted_;
+  gate_->SetAdmitted(it->second->peer.id, true);
 }
 
 void Server::Impl::Read(Stream* stream) {
@@ -215,7 +227,12 @@ void Server::Impl::OnWritten(Stream* stream, bool ok) {
 }
 
 void Server::Impl::Release(Stream* stream) {
-  if (stream->finished && !stream->reading && !stream->writing) streams_.erase(stream->id);
+  if (!stream->finished || stream->reading || stream->writing) return;
+  if (stream->admitted) {
+    --admitted_;
+    gate_->SetAdmitted(stream->peer.id, false);
+  }
+  streams_.erase(stream->id);
 }
 
 void Server::Impl::Send(StreamId id, const v1::Directive& directive) {
@@ -238,6 +255,7 @@ void Server::Impl::Close(StreamId id, grpc::Status why) {
 void Server::Impl::Shutdown() {
   if (stopping_ || server_ == nullptr) return;
   stopping_ = true;
+  gate_->StopAccepting();  // gRPC would leave a connection open that comes later
   for (auto& [id, stream] : streams_) {
     if (stream->finishing) continue;
     if (stream->writing) {
@@ -251,6 +269,8 @@ void Server::Impl::Shutdown() {
   thread_->Join();
   streams_.clear();
   accepting_.reset();
+  gate_->Drain(kLastBytesLimit);
+  gate_.reset();
   server_.reset();
 }
 
@@ -265,12 +285,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Server::~Server() { impl_->Shutdown(); }
 int Server::port() const { return impl_->port(); }
+size_t Server::members() const { return impl_->members(); }
 size_t Server::streams() const { return impl_->streams(); }
 std::string Server::PeerOf(StreamId stream) const { return impl_->PeerOf(stream); }
 void Server::Send(StreamId stream, const v1::Directive& directive) { impl_->Send(stream, directive); }
 void Server::Close(StreamId stream, const std::string& reason) {
   impl_->Close(stream, {grpc::StatusCode::ABORTED, reason});
 }
+void Server::Admit(StreamId stream) { impl_->Admit(stream); }
 void Server::Shutdown() { impl_->Shutdown(); }
 
 }  // namespace muster::rendezvous

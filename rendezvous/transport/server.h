@@ -1,4 +1,5 @@
-// The gRPC server of `Attend`: one completion queue with its own thread, one stream for each agent.
+// The gRPC server of `Attend`: one completion queue with its own thread, one stream for each agent. Connections
+// come through a Gate.
 //
 // It decides nothing. Lives on the loop thread, to which the queue's thread posts completed operations. Each
 // stream has at most one read and one write outstanding; a newer directive replaces one that waits to be written,
@@ -20,8 +21,9 @@
 
 namespace muster::rendezvous {
 
-inline constexpr size_t kMaxStreams = kMostAgents;                        // one stream for each agent
-inline constexpr absl::Duration kServerShutdownLimit = absl::Seconds(1);  // after it open calls are cancelled
+inline constexpr size_t kMaxStreams = kMostAgents;                          // with an admitted agent
+inline constexpr absl::Duration kLastBytesLimit = absl::Milliseconds(200);  // then, for what was written
+inline constexpr absl::Duration kServerShutdownLimit = absl::Seconds(1);    // after it open calls are cancelled
 
 // Never 0, never used twice.
 using StreamId = uint64_t;
@@ -37,13 +39,14 @@ class StreamEvents {
   virtual void OnStatus(StreamId stream, const v1::AgentStatus& status) = 0;
   // The peer has ended the stream, or it was lost. Not called after Close().
   virtual void OnClosed(StreamId stream) = 0;
-  // A stream was refused before anything was read from it; no other event of it follows.
+  // A connection, or a stream before anything was read from it, was refused; no other event of it follows.
   virtual void OnTurnedAway(const std::string& /*peer*/, const std::string& /*why*/) {}
 };
 
 struct ServerOptions {
   ListenPlan listen;
-  std::string token;  // empty: none is required
+  std::string token;   // empty: none is required
+  std::string run_id;  // a token is valid for one run
   std::string version;
   std::string instance;  // a name that no other server has, sent to agents that attach
   absl::Duration lease;  // gRPC's timers are set longer than this
@@ -59,17 +62,22 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   int port() const;
+  size_t members() const;  // streams with an admitted agent
   size_t streams() const;  // open, or not yet closed completely
   // The IP address of the stream's other end, without port or brackets; empty: the stream is gone.
   std::string PeerOf(StreamId stream) const;
+
+  // An agent was admitted on it: its connection may stay open for as long as the stream does. Others are closed
+  // after kAdmissionLimit. No effect on a stream that is gone.
+  void Admit(StreamId stream);
 
   // No effect on a stream that is gone.
   void Send(StreamId stream, const v1::Directive& directive);
   // Closes the stream after pending writes. If the peer reads nothing, keepalive ends the stream.
   void Close(StreamId stream, const std::string& reason);
 
-  // Ends every stream and stops listening. Blocks, at most a little over kServerShutdownLimit. No more events
-  // follow.
+  // Ends every stream and stops listening. Blocks, at most for kServerShutdownLimit and kLastBytesLimit. No more
+  // events follow.
   void Shutdown();
 
  private:

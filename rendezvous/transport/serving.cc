@@ -1,5 +1,6 @@
 #include "rendezvous/transport/serving.h"
 
+#include "absl/strings/str_cat.h"
 #include "rendezvous/transport/address.h"
 #include "rendezvous/transport/peer_address.h"
 
@@ -19,8 +20,23 @@ ServerOptions ServerOptionsFrom(const v1::NodeConfig& config, const std::string&
                      .port = static_cast<uint16_t>(config.primary().port()),
                      .loopback_only = config.loopback_only()},
           .token = config.token(),
+          .run_id = config.run_id(),
           .version = config.version(),
           .instance = instance,
+          .lease = LeaseOf(config)};
+}
+
+std::string WarningWithoutToken(const v1::NodeConfig& config) {
+  if (!config.token().empty() || config.loopback_only() || config.single_node()) return "";
+  return absl::StrCat("no token is set: whoever reaches port ", config.primary().port(),
+                      " of this machine can join this job and end it; set MUSTER_TOKEN on all nodes (muster token "
+                      "prints one)");
+}
+
+DialPlan DialPlanFrom(const v1::NodeConfig& config) {
+  return {.coordinator = config.primary(),
+          .token = config.token(),
+          .run_id = config.run_id(),
           .lease = LeaseOf(config)};
 }
 

@@ -4,12 +4,19 @@
 #include <string>
 
 #include "muster/v1/host.pb.h"
+#include "rendezvous/transport/dialing.h"
 #include "rendezvous/transport/server.h"
 
 namespace muster::rendezvous {
 
 // instance: a name that no other coordinator has.
 ServerOptions ServerOptionsFrom(const v1::NodeConfig& config, const std::string& instance = "");
+
+// The way to the coordinator of this job.
+DialPlan DialPlanFrom(const v1::NodeConfig& config);
+
+// What a coordinator without a token says once to people; empty: it has one, or other machines do not reach it.
+std::string WarningWithoutToken(const v1::NodeConfig& config);
 
 absl::Duration LeaseOf(const v1::NodeConfig& config);  // zero: no lease
 

@@ -4,12 +4,14 @@
 #include <array>
 
 #include "base/exit_codes.h"
+#include "rendezvous/gate/dialer.h"
 
 namespace muster::rendezvous {
 namespace {
 
 // gRPC's codes by value: this file needs no gRPC.
 constexpr int kOk = 0;
+constexpr int kInvalidArgument = 3;  // of a dialer: it speaks another protocol
 constexpr int kPermissionDenied = 7;
 constexpr int kUnimplemented = 12;
 constexpr int kUnauthenticated = 16;
@@ -36,13 +38,12 @@ constexpr char kNameGone[] = "its name does not resolve any more (its machine is
 constexpr size_t kNameSigns = 5;  // the first of kKnown
 
 // A message may contain several signs: the most specific ones come first.
-constexpr std::array<Known, 22> kKnown = {{
+constexpr std::array<Known, 19> kKnown = {{
     {"Domain name not found", "its name does not resolve (not started yet, or a wrong name?)", kNameGone},
     {"DNS server returned", "its name does not resolve (the name server failed)"},
     {"Could not contact DNS", "its name does not resolve (no name server answers)"},
     {"DNS query cancelled", "its name does not resolve (no name server answers)"},
-    {"DNS resolution failed", "its name does not resolve (not started yet, or a wrong name?)", kNameGone},
-    {"http1.x server", kOtherProgram},
+    {"no name server answers", "its name does not resolve (no name server answers)"},
     {"Failed parsing HTTP/2", kOtherProgram},
     {"Connection refused", "connection refused (not started yet, or a wrong address?)",
      "connection refused (it has ended; has it not been started again yet?)"},
@@ -52,14 +53,12 @@ constexpr std::array<Known, 22> kKnown = {{
     {"Permission denied", "not permitted (a firewall of this machine?)"},
     {"Cancelling all calls", "the coordinator is shutting down"},
     {"keepalive", "the connection is dead (no answer to keepalive pings)"},
-    {"before receiving SETTINGS frame", kSilent, kSilentLater},
+    {kSilentPeer, kSilent, kSilentLater},
     {"timed out", "timed out"},
     {"Timeout", "timed out"},
     {"eset by peer", "connection reset"},
     {"roken pipe", "connection reset"},
     {"ocket closed", "connection closed"},
-    {"FD Shutdown", "no answer"},          // cancelled while connecting
-    {"handshaker shutdown", "no answer"},  // cancelled during the handshake
 }};
 
 // Removes the debugging JSON that gRPC appends, replaces newlines, and cuts to kMaxCauseBytes.
@@ -75,7 +74,7 @@ std::string Clean(std::string_view message) {
 
 std::string Cause(const SessionError& error) {
   if (!error.own_limit.empty()) return "timed out after " + error.own_limit;
-  if (error.code == kUnimplemented) return kOtherProgram;
+  if (error.code == kUnimplemented || (error.code == kInvalidArgument && !error.connected)) return kOtherProgram;
   for (const Known& known : kKnown) {
     if (error.message.find(known.sign) == std::string::npos) continue;
     return std::string(error.reached_before && !known.cause_later.empty() ? known.cause_later : known.cause);
@@ -91,6 +90,8 @@ bool IsNameError(const SessionError& error) {
   return std::any_of(kKnown.begin(), kKnown.begin() + kNameSigns,
                      [&](const Known& known) { return error.message.find(known.sign) != std::string::npos; });
 }
+
+bool IsClosedSocket(const SessionError& error) { return error.message.find("ocket closed") != std::string::npos; }
 
 std::string DescribeSessionError(const SessionError& error, std::string_view target) {
   const std::string name(target);

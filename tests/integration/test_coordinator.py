@@ -90,7 +90,7 @@ class CoordinatorAlone(ClusterTest):
             done = subprocess.run(command, env=cluster.plain_environment(), capture_output=True, text=True,
                                   timeout=cluster.LIMIT_S, check=False)
             self.assertEqual(refused, done.returncode == 69, done.stdout)
-            self.assertEqual(refused, "run id 'another' differs from this job's 'alone'" in done.stdout, done.stdout)
+            self.assertEqual(refused, "run id 'another' is not this job's" in done.stdout, done.stdout)
             self.assertIn("clock" if not refused else "admission", done.stdout)
         self.assertFalse(coordinator.said("joined|attached"))
 

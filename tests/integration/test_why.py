@@ -33,7 +33,7 @@ class WhyNotYet(ClusterTest):
         self.said_by(coordinator, r"waiting.*1 of 2 nodes ready; gives up after 10m \(--join-timeout\); missing: 1 more node")
         stranger = job.start(1, options=["--rdzv-id", "another"])
         self.assertEqual(77, stranger.exit_code())
-        self.assertTrue(stranger.said("run id 'another' differs from this job's 'why'; set the same --rdzv-id"))
+        self.assertTrue(stranger.said("run id 'another' is not this job's; set the same --rdzv-id"))
         self.said_by(coordinator, r"waiting.*refused: .*run id 'another' differs from this job's")
         self.said_by(job.nodes[0], r"waiting.*refused: .*run id 'another'")
 

@@ -56,6 +56,7 @@ void Invariants::Fail(int number, const std::string& what) {
 
 void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess& to,
                                  const v1::Directive& directive, bool arrives) {
+  if (directive.has_refused()) return;  // it says nothing of the job
   CoordinatorRecord& record = coordinators_[home.id];
   const auto epoch = std::make_pair(directive.id().epoch().number(), directive.id().epoch().random());
   const auto before = std::make_pair(record.epoch_number, record.epoch_random);

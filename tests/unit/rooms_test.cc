@@ -26,7 +26,8 @@ const std::vector<Room>& Rooms() {
   static const std::vector<Room> rooms = {
       {"base", {}},
       {"rendezvous/core", {}},
-      {"rendezvous/transport", {"rendezvous/core"}},
+      {"rendezvous/gate", {}},
+      {"rendezvous/transport", {"rendezvous/core", "rendezvous/gate"}},
       {"rendezvous", {"rendezvous/core", "rendezvous/transport"}},
       {"agent/core", {}},
       {"agent/notice", {"rendezvous/transport"}},

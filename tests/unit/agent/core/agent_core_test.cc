@@ -146,16 +146,6 @@ TEST_F(AgentCoreTest, AnAgentThatTheHostHasReplacedExits) {
   EXPECT_EQ(Took<ExitAgent>()[0].exit_code, 0);
 }
 
-TEST_F(AgentCoreTest, ADeadListenerEndsAnAgentThatIsOldEnough) {
-  now_ += kLeastLife - kTick;
-  core_.OnListenerDied(now_, &effects_);
-  EXPECT_TRUE(Took<ExitAgent>().empty());
-  Pass(kTick);
-  ASSERT_EQ(Took<ExitAgent>().size(), 1u);
-  EXPECT_EQ(Took<ExitAgent>()[0].exit_code, 70);
-  EXPECT_TRUE(Took<ExitAgent>()[0].at_once);
-}
-
 TEST_F(AgentCoreTest, ThePrimaryOffersLoopbackUntilARemoteMemberJoins) {
   core_.OnConnected(now_, "", &effects_);
   EXPECT_FALSE(LastStatus().has_offer());

@@ -28,6 +28,18 @@ TEST(Coordinator, AnotherRunIdIsRefused) {
   EXPECT_TRUE(c.Told("a").has_run());
 }
 
+TEST(Coordinator, AStrangerLearnsNothingOfTheJob) {
+  Cluster c(Fixed(1));
+  c.Join("a", 0);
+  Stranger(&c, "other");
+  c.Say("x");
+  v1::Directive told = c.Told("x");
+  EXPECT_EQ(told.refused().reason(), "run id 'other' is not this job's; set the same --rdzv-id on all nodes");
+  told.clear_refused();
+  told.clear_protocol();
+  EXPECT_EQ(told.ByteSizeLong(), 0u) << told.ShortDebugString();
+}
+
 TEST(Coordinator, EachStreamOfAMemberIsAdmittedOnce) {
   Cluster c(Fixed(2));
   Stranger(&c, "other");

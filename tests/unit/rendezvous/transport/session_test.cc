@@ -81,7 +81,7 @@ TEST_F(SessionTest, AServerThatNeverAnswersTimesOut) {
   EXPECT_NE(client.why.find("timed out after 200ms"), std::string::npos) << client.why;
 }
 
-// gRPC's own limit is over first: kAddressLimit.
+// The limit of one address is over first: kAddressLimit.
 TEST_F(SessionTest, ASilentServerIsTakenForAnotherProgram) {
   const SilentServer server;
   Client client(&loop_, "127.0.0.1", server.port(), "", kPatience);
@@ -170,21 +170,12 @@ TEST(SessionErrorTest, GrpcInternalsAreNotPassedOn) {
     const std::string message = "failed to connect to all addresses; last error: " + last;
     return DescribeSessionError({14, message, false, ""}, kTarget);
   };
-  for (const char* other : {"INTERNAL: ipv4:1.2.3.4:5: Trying to connect an http1.x server",
-                            "UNAVAILABLE: ipv4:1.2.3.4:5: Failed parsing HTTP/2"}) {
-    EXPECT_EQ(cause(other), DescribeSessionError({12, "", false, ""}, kTarget));
-  }
-  for (const char* silent : {"UNKNOWN: ipv4:1.2.3.4:5: Failed to connect to remote host: FD Shutdown",
-                             "UNKNOWN: ipv4:1.2.3.4:5: tcp handshaker shutdown"}) {
-    EXPECT_EQ(cause(silent), "cannot connect to the primary at a:1: no answer");
-  }
+  EXPECT_EQ(cause("UNAVAILABLE: ipv4:1.2.3.4:5: Failed parsing HTTP/2"),
+            DescribeSessionError({12, "", false, ""}, kTarget));
 }
 
 TEST(SessionErrorTest, AProgramThatIsSilentIsNamed) {
-  SessionError silent{.code = 14,
-                      .message =
-                          "failed to connect to all addresses; last error: UNAVAILABLE: ipv4:1.2.3.4:5: "
-                          "connection attempt timed out before receiving SETTINGS frame"};
+  SessionError silent{.code = 14, .message = kSilentPeer};
   EXPECT_EQ(
       DescribeSessionError(silent, kTarget),
       "cannot connect to the primary at a:1: something there accepts connections but does not answer as muster "
@@ -197,7 +188,7 @@ TEST(SessionErrorTest, AProgramThatIsSilentIsNamed) {
 }
 
 TEST(SessionErrorTest, DistinguishesUnresolvedNamesFromTimeouts) {
-  EXPECT_TRUE(IsNameError({14, "DNS resolution failed for a:1: C-ares status is not ARES_SUCCESS", false, ""}));
+  EXPECT_TRUE(IsNameError({14, "resolving a: no name server answers", false, ""}));
   EXPECT_TRUE(IsNameError({14, "Domain name not found", false, ""}));
   EXPECT_FALSE(IsNameError({14, "Connection refused", false, ""}));
 }

@@ -30,7 +30,10 @@ inline bool RunUntil(EventLoop* loop, const std::function<bool()>& done) {
 
 class Attendees : public StreamEvents {
  public:
-  void OnOpened(StreamId stream) override { opened.insert(stream); }
+  void OnOpened(StreamId stream) override {
+    opened.insert(stream);
+    if (on_opened) on_opened(stream);
+  }
   void OnStatus(StreamId stream, const v1::AgentStatus& status) override {
     statuses.emplace_back(stream, status);
     if (on_status) on_status(stream, status);
@@ -44,6 +47,7 @@ class Attendees : public StreamEvents {
   std::vector<std::pair<StreamId, v1::AgentStatus>> statuses;
   std::vector<StreamId> closed;
   std::vector<std::string> turned_away;
+  std::function<void(StreamId)> on_opened;
   std::function<void(StreamId, const v1::AgentStatus&)> on_status;
 };
 
@@ -53,10 +57,10 @@ struct Client {
          absl::Duration limit = absl::Seconds(5), bool reached_before = false) {
     RemoteSessionOptions options;
     options.reached_before = reached_before;
-    options.coordinator.set_host(host);
-    options.coordinator.set_port(static_cast<uint32_t>(port));
-    options.token = token;
-    options.lease = absl::Seconds(10);
+    options.dial.coordinator.set_host(host);
+    options.dial.coordinator.set_port(static_cast<uint32_t>(port));
+    options.dial.token = token;
+    options.dial.lease = absl::Seconds(10);
     options.connect_limit = limit;
     session = std::make_unique<RemoteSession>(
         options, loop,

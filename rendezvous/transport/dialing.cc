@@ -1,0 +1,72 @@
+#include "rendezvous/transport/dialing.h"
+
+#include <grpcpp/create_channel_posix.h>
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/ids.h"
+#include "base/status_macros.h"
+#include "rendezvous/gate/key.h"
+#include "rendezvous/gate/plain.h"
+#include "rendezvous/gate/tls.h"
+#include "rendezvous/transport/address.h"
+#include "rendezvous/transport/channel_options.h"
+
+namespace muster::rendezvous {
+namespace {
+
+std::function<std::unique_ptr<Codec>()> CodecsFor(const DialPlan& plan) {
+  if (plan.token.empty()) return &PlainClient;
+  return [client = TlsClient(DeriveKey(plan.token, plan.run_id))] { return client.Connect(); };
+}
+
+}  // namespace
+
+// Like getaddrinfo, takes /etc/hosts alone if it has the name. c-ares would also ask the name servers for the
+// address family that is missing there, and wait for its limit in each attempt if none answers.
+DialTarget TargetOf(const DialPlan& plan) {
+  const auto resolve = [host = plan.coordinator.host()](const std::atomic<bool>& cancelled) {
+    const std::string known = HostsFileAddress(host);
+    return ResolveHost(known.empty() ? host : known, kNameLimit, &cancelled);
+  };
+  return {.resolve = resolve,
+          .port = static_cast<uint16_t>(plan.coordinator.port()),
+          .make_codec = CodecsFor(plan),
+          .address_limit = kAddressLimit,
+          .dead_after = KeepaliveTime(plan.lease)};
+}
+
+std::shared_ptr<grpc::Channel> ChannelOver(OwnedFd application, const DialPlan& plan) {
+  return grpc::CreateCustomInsecureChannelFromFd(ToString(plan.coordinator), application.Release(),
+                                                 ClientArguments(plan.lease));
+}
+
+absl::StatusOr<Dialled> DialWithin(const DialPlan& plan, absl::Duration limit) {
+  // Shared with the dialer's thread; the first result counts.
+  struct Result {
+    std::atomic<bool> set = false;
+    std::promise<absl::StatusOr<OwnedFd>> promise;
+  };
+  const auto result = std::make_shared<Result>();
+  const auto set = [result](absl::StatusOr<OwnedFd> value) {
+    if (!result->set.exchange(true)) result->promise.set_value(std::move(value));
+  };
+  Dialled dialled;
+  ASSIGN_OR_RETURN(
+      dialled.dialer,
+      Dialer::Start(TargetOf(plan), {.on_connected = [set](OwnedFd fd, const std::string&) { set(std::move(fd)); },
+                                     .on_ended = [set](const absl::Status& why) { set(why); }}));
+  std::future<absl::StatusOr<OwnedFd>> future = result->promise.get_future();
+  if (future.wait_for(absl::ToChronoNanoseconds(limit)) != std::future_status::ready) {
+    return absl::DeadlineExceededError(absl::StrCat("no connection within ", absl::FormatDuration(limit)));
+  }
+  ASSIGN_OR_RETURN(OwnedFd application, future.get());
+  dialled.channel = ChannelOver(std::move(application), plan);
+  return dialled;
+}
+
+}  // namespace muster::rendezvous

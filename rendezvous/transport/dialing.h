@@ -1,0 +1,36 @@
+// An agent's way to its coordinator: a dialer, and a gRPC channel over the connection that it makes.
+#pragma once
+
+#include <grpcpp/channel.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "muster/v1/rendezvous.pb.h"
+#include "rendezvous/gate/dialer.h"
+
+namespace muster::rendezvous {
+
+struct DialPlan {
+  v1::Endpoint coordinator;
+  std::string token;     // empty: none
+  std::string run_id;    // a token is valid for one run
+  absl::Duration lease;  // gRPC's timers are set longer than this
+};
+
+DialTarget TargetOf(const DialPlan& plan);
+
+// application: from the dialer's on_connected. The channel is used for one call.
+std::shared_ptr<grpc::Channel> ChannelOver(OwnedFd application, const DialPlan& plan);
+
+// A connection that was made in one go. The dialer must outlive the channel's calls.
+struct Dialled {
+  std::unique_ptr<Dialer> dialer;
+  std::shared_ptr<grpc::Channel> channel;
+};
+// Blocks, at most for about `limit`. Errors: those of Dialer; DeadlineExceeded: it was not connected in time.
+absl::StatusOr<Dialled> DialWithin(const DialPlan& plan, absl::Duration limit);
+
+}  // namespace muster::rendezvous

