@@ -28,6 +28,7 @@ int CoordinatorCommand(const Invocation& invocation);
 int HostCommand(const Invocation& invocation);
 int HealthCommand(const Invocation& invocation);
 int InstallCommand(const Invocation& invocation);
+int TokenCommand(const Invocation& invocation);
 int VersionCommand(const Invocation& invocation);
 int HelpCommand(const Invocation& invocation);
 
@@ -43,6 +44,7 @@ std::string CoordinatorHelp();
 std::string HostHelp();
 std::string HealthHelp();
 std::string InstallHelp();
+std::string TokenHelp();
 
 // RunOptions() and the subcommand's own options.
 const std::vector<OptionSpec>& LocalOptions();
@@ -136,6 +138,12 @@ inline constexpr Subcommand kSubcommands[] = {
      .help = InstallHelp,
      .usage = "PATH",
      .summary = "Copy this program to PATH: for the init container of a pod."},
+    {.name = "token",
+     .kind = CommandKind::kShows,
+     .run = TokenCommand,
+     .help = TokenHelp,
+     .usage = "",
+     .summary = "Print a new token, which lets the nodes of a job in and encrypts what they say."},
     {.name = "version",
      .kind = CommandKind::kShows,
      .run = VersionCommand,

@@ -101,7 +101,7 @@ int CoordinatorCommand(const Invocation& invocation) {
     return Complain(absl::InvalidArgumentError(
         absl::StrCat(line->script, ": muster coordinator takes no script; give it to muster run on the nodes")));
   }
-  const Environment environment = WithoutNodeVariables(ReadEnvironment());
+  const Environment environment = WithoutNodeVariables(TakeEnvironment());
   const absl::StatusOr<RunPlan> plan = PlanCoordinator(*line, environment);
   if (!plan.ok()) return Complain(plan.status());
   const absl::StatusOr<Severity> level = LogLevel(environment);

@@ -103,7 +103,7 @@ absl::StatusOr<std::string> OwnToken(const CommandLine& own, const Environment& 
 int Serve(const std::string& path, const CommandLine& own, const Invocation& invocation) {
   const Inherited inherited = PrepareProcess();
   StartupSignals startup_signals(inherited);
-  const absl::StatusOr<std::string> token = OwnToken(own, ReadEnvironment());
+  const absl::StatusOr<std::string> token = OwnToken(own, TakeEnvironment());
   if (!token.ok()) return Complain(token.status());
   absl::StatusOr<OwnedFd> listener = host::ListenForAgent(path);
   if (!listener.ok()) return Complain(listener.status());

@@ -44,6 +44,7 @@
 #include "cli/plan/local_plan.h"
 #include "cli/plan/machine.h"
 #include "cli/plan/run_plan.h"
+#include "cli/plan/token.h"
 
 namespace muster::cli {
 namespace {
@@ -336,7 +337,9 @@ int LocalCommand(const Invocation& invocation) {
 
   const Inherited inherited = PrepareProcess();
   StartupSignals startup_signals(inherited);
-  const Environment environment = ReadEnvironment();
+  Environment environment = TakeEnvironment();
+  std::string& token = environment[kTokenVariable];
+  if (token.empty() && !environment.contains(kTokenFileVariable)) token = NewToken();
   const Machine machine = ReadMachine(environment);
   const absl::StatusOr<uint16_t> port = FreePort();
   if (!port.ok()) return Complain(port.status());

@@ -129,7 +129,7 @@ int RunCommand(const Invocation& invocation) {
   auto command_line = ParseCommandLine(RunOptions(), invocation.arguments, invocation.command);
   if (command_line.ok()) command_line->as_torchrun = invocation.command == kTorchrun;
   if (command_line.ok() && command_line->help) return Print(RunHelp(invocation.command));
-  const Environment environment = ReadEnvironment();
+  const Environment environment = TakeEnvironment();
   const std::string socket = HostSocketOf(command_line, invocation.arguments, environment);
   if (!socket.empty()) return RunAsSidecar(command_line, environment, invocation, socket);
   if (!command_line.ok()) return Complain(command_line.status());
@@ -148,7 +148,7 @@ int DeepspeedCommand(const Invocation& invocation) {
   if (getpid() == 1) return host::RunInit(invocation.argv);
   const Inherited inherited = PrepareProcess();
   StartupSignals startup_signals(inherited);
-  Environment environment = ReadEnvironment();
+  Environment environment = TakeEnvironment();
   const absl::StatusOr<DeepspeedLine> read =
       ReadDeepspeedLine(invocation.arguments, ThisMachine(environment, ReadMachine(environment).hostname));
   if (!read.ok()) return Complain(read.status());

@@ -161,6 +161,7 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.plan.inherited = environment;
   // Does not overwrite: an empty value counts as set.
   launch.plan.inherited.insert(run.view.for_workers.begin(), run.view.for_workers.end());
+  launch.plan.inherited.erase(kTokenVariable);  // the agent has it from the host
   launch.plan.inherited.erase(kPrefixVariable);
   launch.plan.inherited.erase(kRedrawsVariable);
   launch.plan.inherited.erase(kStreamsVariable);

@@ -15,6 +15,7 @@
 #include "agent/machine/machine_probe.h"
 #include "agent/machine/numa_binding.h"
 #include "base/check.h"
+#include "base/proc/process_setup.h"
 #include "base/status_macros.h"
 #include "cli/plan/version.h"
 #include "rendezvous/transport/address.h"
@@ -25,6 +26,7 @@ namespace muster::cli {
 namespace {
 
 constexpr size_t kHostIdBytes = 16;
+constexpr size_t kTokenBytes = 32;
 constexpr size_t kRunIdBytes = 8;
 constexpr size_t kMaxLinkBytes = 4096;
 constexpr absl::Duration kFindSelfLimit = absl::Seconds(20);  // for resolving the names of a hostfile
@@ -97,6 +99,14 @@ Environment ReadEnvironment() {
   }
   return environment;
 }
+
+Environment TakeEnvironment() {
+  Environment environment = ReadEnvironment();
+  EraseVariable(kTokenVariable);
+  return environment;
+}
+
+std::string NewToken() { return RandomHex(kTokenBytes); }
 
 Machine ReadMachine(const Environment& environment) {
   Machine machine;

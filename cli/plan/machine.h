@@ -10,6 +10,12 @@ namespace muster::cli {
 
 Environment ReadEnvironment();
 
+// The same, and erases the token from what /proc shows of this process to every other one of its user. For a
+// process that lives on.
+Environment TakeEnvironment();
+
+std::string NewToken();
+
 std::string RandomHex(size_t bytes);  // of the kernel's random bytes, two digits for each
 
 // environment must outlive the machine.

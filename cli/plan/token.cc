@@ -10,7 +10,6 @@
 namespace muster::cli {
 namespace {
 
-// The token is sent as the value of a header; gRPC aborts on other bytes in one.
 absl::Status CheckToken(std::string_view token) {
   if (!std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c <= '~'; })) {
     return absl::FailedPreconditionError("expected printable ASCII without blanks");
@@ -18,6 +17,10 @@ absl::Status CheckToken(std::string_view token) {
   if (token.size() > kMaxTokenBytes) {
     return absl::FailedPreconditionError(
         absl::StrCat("expected at most ", kMaxTokenBytes, " bytes, not ", token.size()));
+  }
+  if (token.size() < kMinTokenBytes) {
+    return absl::FailedPreconditionError(absl::StrCat("expected at least ", kMinTokenBytes, " characters, not ",
+                                                      token.size(), "; muster token prints a good token"));
   }
   return absl::OkStatus();
 }
@@ -40,7 +43,7 @@ absl::StatusOr<std::string> TokenOf(const Given<std::string>& file, const Enviro
                                     const TokenReader& read) {
   if (file) return TokenIn(*file, read);
   const auto token = environment.find(kTokenVariable);
-  if (token == environment.end()) return std::string();
+  if (token == environment.end() || token->second.empty()) return std::string();
   if (const absl::Status usable = CheckToken(token->second); !usable.ok()) {
     const bool ends_in_newline = token->second.ends_with("\n");
     return absl::FailedPreconditionError(absl::StrCat(kTokenVariable, ": ", usable.message(),

@@ -12,16 +12,16 @@
 
 namespace muster::cli {
 
-inline constexpr char kTokenVariable[] = "MUSTER_TOKEN";
 inline constexpr char kTokenFileOption[] = "token-file";
 inline constexpr char kTokenFileVariable[] = "MUSTER_TOKEN_FILE";
-inline constexpr size_t kMaxTokenBytes = 4096;  // gRPC accepts 8 KiB for all headers of a call
+inline constexpr size_t kMaxTokenBytes = 4096;
+inline constexpr size_t kMinTokenBytes = 22;  // of base64: 128 bits. A shorter one can be found by trying.
 
 // Text of a small file; nullopt: it cannot be read.
 using TokenReader = std::function<std::optional<std::string>(const std::string& path)>;
 
 // Blanks at the end of the file do not count. The file takes precedence. Empty: neither is given.
-// InvalidArgument or FailedPrecondition: the file cannot be read, or the token cannot be sent.
+// InvalidArgument or FailedPrecondition: the file cannot be read, or the token is no good one.
 absl::StatusOr<std::string> TokenOf(const Given<std::string>& file, const Environment& environment,
                                     const TokenReader& read);
 

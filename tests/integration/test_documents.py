@@ -10,7 +10,7 @@ import cluster
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-COMMANDS = ("run", "local", "env", "hostfile", "coordinator", "host", "health", "install")
+COMMANDS = ("run", "local", "env", "hostfile", "coordinator", "host", "health", "install", "token")
 # Options of other programs that the pages show.
 FOREIGN = {"nodes", "gpus-per-node", "ntasks-per-node", "cpus-per-task", "kill-on-bad-exit", "no-kill", "map-by",
            "preset", "build", "target", "test-dir", "tests", "checkpoint",

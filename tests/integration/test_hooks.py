@@ -182,7 +182,7 @@ class Hooks(ClusterTest):
         wait_until("its end", lambda: not is_alive(pid))
 
     def test_it_sees_no_token(self):
-        job = self.job(1, environment={"MUSTER_TOKEN": "secret"})
+        job = self.job(1, environment={"MUSTER_TOKEN": "secret-of-twenty-two-chars"})
         job.options += ["--on-success", f'env >"{job.folder}/env"']
         job.start_all()
         self.assertEqual({0: 0}, self.finish(job))

@@ -46,19 +46,31 @@ class Late(ClusterTest):
 
 class Refused(ClusterTest):
     def test_the_primary_names_refused_nodes(self):
-        job = self.cluster(2, options=["--join-timeout", "3s"], environment={"MUSTER_TOKEN": "secret"})
+        job = self.cluster(2, options=["--join-timeout", "3s"])
         primary = job.start(0)
         wait_until("the primary listens", lambda: cluster.listens(job.addresses[0], job.ports[0]))
         other_run = job.start(1, options=["--rdzv-id", "another"])
-        job.environment = {"MUSTER_TOKEN": "wrong"}
-        other_token = job.start(1)
-        self.assertEqual([77, 77], [node.exit_code() for node in (other_run, other_token)])
-        self.assertTrue(other_token.said("set the same MUSTER_TOKEN on all nodes"))
+        self.assertEqual(77, other_run.exit_code())
         self.assertEqual(69, primary.exit_code())
-        self.assertEqual(1, len(primary.said(r"warning: refused a node at 127\.0\.0\.1: the token is not this job's")))
         last = primary.err().splitlines()[-1]
-        self.assertRegex(last, "exit code 69.*refused: .*the token is not this job's")
         self.assertRegex(last, "exit code 69.*refused: .*run id 'another' differs from this job's")
+
+    def test_the_primary_names_nodes_without_its_token(self):
+        job = self.cluster(2, options=["--join-timeout", "3s"], environment={"MUSTER_TOKEN": "secret-of-twenty-two-chars"})
+        primary = job.start(0)
+        wait_until("the primary listens", lambda: cluster.listens(job.addresses[0], job.ports[0]))
+        other_run = job.start(1, options=["--rdzv-id", "another"])
+        job.environment = {"MUSTER_TOKEN": "another-of-twenty-two-chars"}
+        other_token = job.start(1)
+        job.environment = {}
+        no_token = job.start(1)
+        self.assertEqual([77, 77, 77], [node.exit_code() for node in (other_run, other_token, no_token)])
+        self.assertTrue(other_token.said("the token is not this job's.*set the same MUSTER_TOKEN"))
+        self.assertTrue(no_token.said("this job requires a token and this node sent none: set MUSTER_TOKEN"))
+        self.assertEqual(69, primary.exit_code())
+        for why in ("it has another token, or belongs to another run", "it has no token"):
+            self.assertEqual(1, len(primary.said(rf"warning: refused a node at 127\.0\.0\.1: {why}")), why)
+            self.assertRegex(primary.err().splitlines()[-1], f"exit code 69.*refused: .*{why}")
 
     def test_two_nodes_of_one_rank_are_named_by_the_primary(self):
         job = self.cluster(3)

@@ -147,7 +147,7 @@ class Sidecar(ClusterTest):
     def test_the_token_is_shown_only_to_a_host_that_asks_for_it(self):
         pod = self.pods(1).pods[0]
         token = pod.socket.parent / "token"
-        token.write_text("secret\n")
+        token.write_text("secret-of-twenty-two-chars\n")
         with socket.socket(socket.AF_UNIX) as impostor:
             impostor.bind(str(pod.socket))
             impostor.listen()
@@ -172,7 +172,7 @@ class Sidecar(ClusterTest):
     # The sidecar's losses.
 
     def test_twenty_deaths_of_agents_disturb_no_worker(self):
-        job, starts = self.running(plan=[{"term": "ignore"}])
+        job, starts = self.running(options=("--lease", "60s"), plan=[{"term": "ignore"}])
         for i in range(20):
             pod = job.pods[i % 2]
             seen = len(pod.sidecar.said(RECONNECTED))
@@ -377,13 +377,13 @@ class Sidecar(ClusterTest):
         job = self.pods(1)
         pod = job.pods[0]
         token = job.folder / "token"
-        token.write_text("secret\n")
+        token.write_text("secret-of-twenty-two-chars\n")
         pod.start_training(options=("--token-file", str(token)))
         stranger = pod.start_sidecar()
         self.assertEqual(77, stranger.exit_code())
         self.assertTrue(stranger.said("it does not have the token of this host"))
         other = job.folder / "other"
-        other.write_text("another\n")
+        other.write_text("another-of-twenty-two-chars\n")
         self.assertEqual(77, pod.start_sidecar(options=("--token-file", str(other))).exit_code())
         pod.start_sidecar(options=("--token-file", str(token)))
         self.check_undisturbed(job, job.wait_for_round(0))

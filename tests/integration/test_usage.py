@@ -1,5 +1,6 @@
 """Messages and exit codes when muster cannot start."""
 import json
+import re
 import subprocess
 import time
 import unittest
@@ -59,6 +60,14 @@ class BadInput(unittest.TestCase):
 
     def test_dashes_and_underscores_are_alike(self):
         self.assertEqual(0, run(["--standalone", "--nproc_per_node=1", "--max_restarts", "0", "--no_python", "true"])[0])
+
+
+class Token(unittest.TestCase):
+    def test_a_new_token_is_long_and_never_the_same(self):
+        tokens = {subprocess.run([str(cluster.BINARY), "token"], env=plain_environment(), capture_output=True, text=True,
+                                 check=True).stdout for _ in range(3)}
+        self.assertEqual(3, len(tokens))
+        self.assertTrue(all(re.fullmatch("[0-9a-f]{64}\n", token) for token in tokens), tokens)
 
 
 class Install(ClusterTest):
@@ -191,7 +200,7 @@ class Env(unittest.TestCase):
         return done.returncode, {finding["name"]: finding for finding in json.loads(done.stdout)["checks"]}
 
     def test_a_check_works_before_and_during_the_job(self):
-        job = cluster.Cluster(2, environment={"MUSTER_TOKEN": "secret"})
+        job = cluster.Cluster(2, environment={"MUSTER_TOKEN": "secret-of-twenty-two-chars"})
         self.addCleanup(job.close)
         _, found = self.check(job, 1)
         self.assertEqual("note", found["primary's port"]["kind"])
@@ -202,7 +211,7 @@ class Env(unittest.TestCase):
         _, found = self.check(job, 1)
         self.assertEqual("good", found["primary's port"]["kind"])
         self.assertRegex(found["clock"]["text"], r"^0\.\d s (ahead of|behind) the primary's$")
-        code, found = self.check(job, 1, MUSTER_TOKEN="other")
+        code, found = self.check(job, 1, MUSTER_TOKEN="another-of-twenty-two-chars")
         self.assertEqual((69, "unreachable"), (code, found["token"]["kind"]))
         _, found = self.check(job, 0)
         self.assertEqual("note", found["primary's port"]["kind"])

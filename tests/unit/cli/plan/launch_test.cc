@@ -101,7 +101,7 @@ TEST(VariablesTest, AMistypedVariableGetsASuggestion) {
 }
 
 TEST(VariablesTest, KnownAndForeignVariablesAreNoErrors) {
-  EXPECT_THAT(Planned({}, {{"MUSTER_TOKEN", "x"},
+  EXPECT_THAT(Planned({}, {{"MUSTER_TOKEN", "twenty-two-characters-"},
                            {"MUSTER_LOG_LEVEL", "info"},
                            {"MUSTER_LEASE", "3"},
                            {"MUSTER_PORTS", "tcp://10.0.0.1:80"},
@@ -136,7 +136,8 @@ TEST(EnvReportTest, AWideValueHasItsOwnLine) {
 }
 
 TEST(EnvReportTest, TheObjectHasItsFieldsAndNoSecret) {
-  const Environment environment = {{"CLUSTER_SPEC", kThreeNodes}, {"MUSTER_TOKEN", "hush"}, {"OTHER", "unseen"}};
+  const Environment environment = {
+      {"CLUSTER_SPEC", kThreeNodes}, {"MUSTER_TOKEN", "hush-hush-hush-hush-hush"}, {"OTHER", "unseen"}};
   const RunPlan plan = Planned({}, environment);
   const machine::Interpreter interpreter{"/p/python", "because"};
   const std::string text = EnvJson({plan, interpreter, machine::Accelerators(), environment});

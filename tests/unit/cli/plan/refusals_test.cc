@@ -195,6 +195,10 @@ INSTANTIATE_TEST_SUITE_P(
               {{"MUSTER_TOKEN", std::string(4097, 'x')}},
               65,
               "MUSTER_TOKEN: expected at most 4096 bytes, not 4097"},
+        Wrong{{},
+              {{"MUSTER_TOKEN", std::string(21, 'x')}},
+              65,
+              "MUSTER_TOKEN: expected at least 22 characters, not 21; muster token prints a good token"},
         Wrong{
             {}, {{"MUSTER_TOKEN", "s\xc3\xa9same"}}, 65, "MUSTER_TOKEN: expected printable ASCII without blanks"},
         Wrong{{"--rdzv-id", "a\xff"}, {}, 64, "--rdzv-id a\\xff: expected one line of UTF-8"},

@@ -9,6 +9,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
+constexpr char kGood[] = "22-characters-at-least";
+
 Given<std::string> File(const std::string& path) {
   return Setting<std::string>{path, Origin::kFlag, "--token-file", path};
 }
@@ -22,16 +24,27 @@ std::string TokenIn(const std::string& content) {
   return token.ok() ? *token : std::string(token.status().message());
 }
 
-TEST(TokenTest, WithoutFileAndVariableThereIsNone) { EXPECT_EQ(*TokenOf({}, {}, Holding("")), ""); }
+TEST(TokenTest, WithoutFileAndVariableThereIsNone) {
+  EXPECT_EQ(*TokenOf({}, {}, Holding("")), "");
+  EXPECT_EQ(*TokenOf({}, {{"MUSTER_TOKEN", ""}}, Holding("")), "");
+}
+
+TEST(TokenTest, OneThatCanBeFoundByTryingIsRefused) {
+  const std::string shorter = std::string(kGood).substr(1);
+  EXPECT_THAT(
+      TokenOf({}, {{"MUSTER_TOKEN", shorter}}, Holding("")).status().message(),
+      HasSubstr("MUSTER_TOKEN: expected at least 22 characters, not 21; muster token prints a good token"));
+  EXPECT_THAT(TokenIn(shorter), HasSubstr("--token-file /token: its content: expected at least 22 characters"));
+}
 
 TEST(TokenTest, TheVariableIsTakenAsItIs) {
-  EXPECT_EQ(*TokenOf({}, {{"MUSTER_TOKEN", "secret"}}, Holding("")), "secret");
+  EXPECT_EQ(*TokenOf({}, {{"MUSTER_TOKEN", kGood}}, Holding("")), kGood);
   EXPECT_THAT(TokenOf({}, {{"MUSTER_TOKEN", "secret\n"}}, Holding("")).status().message(),
               HasSubstr("MUSTER_TOKEN: expected printable ASCII without blanks; a trailing newline is a blank"));
 }
 
 TEST(TokenTest, TheFileTakesPrecedenceAndItsNewlineDoesNotCount) {
-  EXPECT_EQ(*TokenOf(File("/token"), {{"MUSTER_TOKEN", "other"}}, Holding("secret\r\n")), "secret");
+  EXPECT_EQ(*TokenOf(File("/token"), {{"MUSTER_TOKEN", "other"}}, Holding(std::string(kGood) + "\r\n")), kGood);
 }
 
 TEST(TokenTest, AUselessFileIsNamedWithoutItsContent) {
