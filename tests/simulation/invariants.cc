@@ -56,7 +56,10 @@ void Invariants::Fail(int number, const std::string& what) {
 
 void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess& to,
                                  const v1::Directive& directive, bool arrives) {
-  if (directive.has_refused()) return;  // it says nothing of the job
+  if (const size_t size = ReasonOf(directive).size(); size > kLongestReason) {
+    return Fail(5, absl::StrCat(to.id(), " is told a reason of ", size, " bytes"));
+  }
+  if (directive.has_refused()) return CheckRefusal(to, directive.refused());  // it says nothing of the job
   CoordinatorRecord& record = coordinators_[home.id];
   const auto epoch = std::make_pair(directive.id().epoch().number(), directive.id().epoch().random());
   const auto before = std::make_pair(record.epoch_number, record.epoch_random);
@@ -65,9 +68,6 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
   record.epoch_random = epoch.second;
   if (epoch.first >= kStrangersEpoch) {
     return Fail(5, absl::StrCat("coordinator ", home.id, " follows a stranger's epoch"));
-  }
-  if (const size_t size = ReasonOf(directive).size(); size > kLongestReason) {
-    return Fail(5, absl::StrCat(to.id(), " is told a reason of ", size, " bytes"));
   }
   switch (directive.order_case()) {
     case v1::Directive::kRun:
@@ -86,12 +86,14 @@ void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess&
         CheckRelease(home);
       }
       return;
-    case v1::Directive::kRefused:
-      if (MayBeRefused(to) && directive.refused().exit_code() == kExitNotFound) return;
-      return Fail(5, absl::StrCat(to.id(), " was refused: ", directive.refused().reason()));
     default:
       return;
   }
+}
+
+void Invariants::CheckRefusal(const HostProcess& to, const v1::Refused& refused) {
+  if (MayBeRefused(to) && refused.exit_code() == kExitNotFound) return;
+  Fail(5, absl::StrCat(to.id(), " was refused: ", refused.reason()));
 }
 
 // Allowed refusals of nodes that cannot start. The primary, which the others need, may be refused only if they can

@@ -133,6 +133,7 @@ class Invariants {
   void CheckVerdictTold(const CoordinatorHome& home, const v1::Verdict& verdict, bool is_new);
   void CheckSameVerdict(const std::string& where, const std::string& by, const v1::Verdict& verdict);
   void CheckRelease(const CoordinatorHome& home);
+  void CheckRefusal(const HostProcess& to, const v1::Refused& refused);
   bool MayBeRefused(const HostProcess& host) const;
   void CheckCannotStart(const CoordinatorHome& home);
   void CheckSuccess(const std::string& where);
