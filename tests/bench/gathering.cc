@@ -1,0 +1,258 @@
+// Prints what it costs a coordinator's process that many agents connect at once: time until each has its first
+// directive, processor time, memory, and the cost of their heartbeats; with a token and without one, side by side.
+// It asserts nothing.
+//
+//     gathering [AGENTS] [ROUNDS]        default: 1000 agents, each form 3 times
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/io/event_loop.h"
+#include "rendezvous/transport/process_start.h"
+#include "rendezvous/transport/remote_session.h"
+#include "rendezvous/transport/server.h"
+
+namespace muster::rendezvous {
+namespace {
+
+constexpr int kDefaultAgents = 1'000;
+constexpr int kDefaultRounds = 3;
+constexpr absl::Duration kIdle = absl::Seconds(5);
+constexpr absl::Duration kBeat = absl::Seconds(1);
+constexpr absl::Duration kLimit = absl::Minutes(2);
+constexpr absl::Duration kConnectLimit = absl::Seconds(30);
+constexpr char kToken[] = "a-token-of-more-than-22-characters";
+
+// What the coordinator's process has used so far.
+struct Use {
+  double cpu_s = 0;
+  int64_t memory_kib = 0;  // now
+};
+
+Use OwnUse() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  Use use;
+  use.cpu_s = static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+              static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (word == "VmRSS:") status >> use.memory_kib;
+  }
+  return use;
+}
+
+// Admits everybody and answers each status.
+class Coordinator : public StreamEvents {
+ public:
+  void OnStatus(StreamId stream, const v1::AgentStatus& status) override {
+    server->Admit(stream);
+    v1::Directive directive;
+    directive.mutable_id()->set_seq(status.id().seq());
+    server->Send(stream, directive);
+  }
+  void OnClosed(StreamId) override {}
+
+  std::unique_ptr<Server> server;
+};
+
+// A process of its own. Writes its port to `out`, and its Use for each byte that comes from `in`.
+[[noreturn]] void Serve(const std::string& token, int in, int out) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  MUSTER_CHECK(PrepareForGrpc().ok(), "gRPC can start");
+  EventLoop loop;
+  Coordinator coordinator;
+  ServerOptions options;
+  options.listen = {.host = "127.0.0.1", .port = 0, .loopback_only = true};
+  options.token = token;
+  options.run_id = "run";
+  options.version = "bench";
+  options.lease = absl::Seconds(30);
+  auto server = Server::Start(
+      options, [&loop](std::function<void()> closure) { loop.Post(std::move(closure)); }, &coordinator);
+  MUSTER_CHECK(server.ok(), "the server starts");
+  coordinator.server = *std::move(server);
+  const int port = coordinator.server->port();
+  MUSTER_CHECK(write(out, &port, sizeof(port)) == sizeof(port), "the port is told");
+  loop.Watch(in, EPOLLIN, [&](uint32_t) {
+    char asked = 0;
+    if (read(in, &asked, 1) != 1) std::_Exit(0);
+    const Use use = OwnUse();
+    MUSTER_CHECK(write(out, &use, sizeof(use)) == sizeof(use), "the use is told");
+  });
+  loop.Run();
+  std::_Exit(0);
+}
+
+struct Result {
+  double gathered_s = 0;
+  double gathering_cpu_s = 0;
+  double memory_mib = 0;
+  double idle_cpu_ms = 0;  // of each second
+};
+
+class Job {
+ public:
+  Job(int agents, const std::string& token) : token_(token) {
+    int to[2], from[2];
+    MUSTER_CHECK(pipe(to) == 0 && pipe(from) == 0, "pipes");
+    pid_ = fork();
+    if (pid_ == 0) {
+      close(to[1]);
+      Serve(token, to[0], from[1]);
+    }
+    close(to[0]);
+    ask_ = to[1];
+    answer_ = from[0];
+    Read(&port_, sizeof(port_));
+    directives_.resize(static_cast<size_t>(agents));
+  }
+  ~Job() {
+    sessions_.clear();
+    close(ask_);
+    waitpid(pid_, nullptr, 0);
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  Result Run() {
+    Result result;
+    const Use before = Ask();
+    const BootTime began = EventLoop::Now();
+    for (size_t i = 0; i < directives_.size(); ++i) Connect(i);
+    Await([this] { return answered_ == directives_.size(); });
+    result.gathered_s = absl::ToDoubleSeconds(EventLoop::Now() - began);
+    const Use gathered = Ask();
+    result.gathering_cpu_s = gathered.cpu_s - before.cpu_s;
+    result.memory_mib = static_cast<double>(gathered.memory_kib - before.memory_kib) / 1024;
+    const BootTime until = EventLoop::Now() + kIdle;
+    Beat();
+    Await([until] { return EventLoop::Now() >= until; });
+    result.idle_cpu_ms = (Ask().cpu_s - gathered.cpu_s) * 1e3 / absl::ToDoubleSeconds(kIdle);
+    return result;
+  }
+
+ private:
+  void Read(void* to, size_t size) const {
+    MUSTER_CHECK(read(answer_, to, size) == static_cast<ssize_t>(size), "the coordinator answers");
+  }
+  Use Ask() const {
+    MUSTER_CHECK(write(ask_, "?", 1) == 1, "the coordinator is asked");
+    Use use;
+    Read(&use, sizeof(use));
+    return use;
+  }
+
+  void Connect(size_t i) {
+    RemoteSessionOptions options;
+    options.dial.coordinator.set_host("127.0.0.1");
+    options.dial.coordinator.set_port(static_cast<uint32_t>(port_));
+    options.dial.token = token_;
+    options.dial.run_id = "run";
+    options.dial.lease = absl::Seconds(30);
+    options.connect_limit = kConnectLimit;
+    SessionEvents events;
+    events.on_connected = [this, i](const std::string&) { Say(i); };
+    events.on_directive = [this, i](const v1::Directive&) { answered_ += directives_[i]++ == 0 ? 1 : 0; };
+    events.on_disconnected = [this, i](const std::string& why, int) {
+      std::fprintf(stderr, "agent %zu: %s\n", i, why.c_str());
+      sessions_[i]->Connect();
+    };
+    events.on_closed = [] {};
+    sessions_.push_back(std::make_unique<RemoteSession>(options, &loop_, events));
+    sessions_.back()->Connect();
+  }
+
+  void Say(size_t i) {
+    v1::AgentStatus status;
+    status.mutable_id()->set_seq(++seq_);
+    status.set_hostname(absl::StrCat("worker-", i));
+    sessions_[i]->Send(status);
+  }
+
+  void Beat() {
+    for (size_t i = 0; i < sessions_.size(); ++i) Say(i);
+    loop_.After(kBeat, [this] { Beat(); });
+  }
+
+  void Await(const std::function<bool()>& done) {
+    const BootTime until = EventLoop::Now() + kLimit;
+    std::function<void()> look = [&] {
+      if (done()) return loop_.Stop();
+      MUSTER_CHECK(EventLoop::Now() < until, "all agents are answered in time");
+      loop_.After(absl::Milliseconds(1), look);
+    };
+    loop_.Post(look);
+    loop_.Run();
+  }
+
+  const std::string token_;
+  pid_t pid_ = 0;
+  int ask_ = -1;
+  int answer_ = -1;
+  int port_ = 0;
+  uint64_t seq_ = 0;
+  size_t answered_ = 0;
+  std::vector<int> directives_;  // number of them, by agent
+  EventLoop loop_;
+  std::vector<std::unique_ptr<RemoteSession>> sessions_;
+};
+
+// In a process of its own, since gRPC does not survive a fork.
+Result RunOnce(int agents, const std::string& token) {
+  int result_pipe[2];
+  MUSTER_CHECK(pipe(result_pipe) == 0, "a pipe");
+  const pid_t pid = fork();
+  if (pid == 0) {
+    RaiseDescriptorLimit();
+    Result result;
+    {
+      Job job(agents, token);
+      result = job.Run();
+    }
+    MUSTER_CHECK(write(result_pipe[1], &result, sizeof(result)) == sizeof(result), "the result is told");
+    std::_Exit(0);
+  }
+  close(result_pipe[1]);
+  Result result;
+  const bool told = read(result_pipe[0], &result, sizeof(result)) == sizeof(result);
+  close(result_pipe[0]);
+  waitpid(pid, nullptr, 0);
+  MUSTER_CHECK(told, "the run ends");
+  return result;
+}
+
+int Main(int argc, char** argv) {
+  const int agents = argc > 1 ? std::atoi(argv[1]) : kDefaultAgents;
+  const int rounds = argc > 2 ? std::atoi(argv[2]) : kDefaultRounds;
+  std::printf("%d agents of one machine        gathered    CPU of it   memory      CPU of beats, each second\n",
+              agents);
+  for (int round = 0; round < rounds; ++round) {
+    for (const char* token : {"", kToken}) {
+      const Result result = RunOnce(agents, token);
+      std::printf("%-30s %8.2f s %10.2f s %7.1f MiB %10.1f ms\n",
+                  *token == '\0' ? "without a token" : "with a token", result.gathered_s, result.gathering_cpu_s,
+                  result.memory_mib, result.idle_cpu_ms);
+      std::fflush(stdout);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace muster::rendezvous
+
+int main(int argc, char** argv) { return muster::rendezvous::Main(argc, argv); }
