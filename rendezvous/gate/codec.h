@@ -23,7 +23,7 @@ class Codec {
   virtual absl::Status FromPeer(BootTime now, std::string_view bytes, std::string* plain, std::string* out) = 0;
   // The application writes. Only once it is ready.
   virtual absl::Status ToPeer(std::string_view plain, std::string* out) = 0;
-  // The coordinator has admitted an agent on this connection.
+  // The peer is no stranger any more.
   virtual void Trust() {}
   // Says that nothing follows.
   virtual void Close(std::string* /*out*/) {}

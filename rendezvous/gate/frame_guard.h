@@ -29,7 +29,7 @@ class FrameGuard {
   // not HTTP/2. ResourceExhausted: it exceeds a limit. After an error every call returns that error.
   absl::Status Check(BootTime now, std::string_view bytes);
 
-  void Trust() { trusted_ = true; }  // an agent was admitted
+  void Trust() { trusted_ = true; }  // the peer is no stranger any more
   bool has_preface() const { return preface_ == kPreface.size(); }
 
  private:

@@ -188,11 +188,12 @@ void Gate::OnReady(ConnectionId id) {
   if (!pair.ok() && !draining_) PauseAccepting(EMFILE);
   if (!pair.ok() || draining_) return connection.relay->End();
   connection.name = pair->name;
+  if (tls_ != nullptr) connection.relay->Trust();
   {
     const MutexLock lock(mutex_);
     peers_[pair->name] = {.id = id, .ip = connection.ip};
   }
-  driver_.Feed(&GateCore::OnReady, id);
+  driver_.Feed(&GateCore::OnReady, id, tls_ != nullptr);
   connection.relay->Attach(std::move(pair->ours));
   events_.on_connection(std::move(pair->theirs));
 }

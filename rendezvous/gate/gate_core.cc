@@ -36,15 +36,17 @@ void GateCore::OnSpoke(BootTime now, ConnectionId id, GateEffects* out) {
   LetNextIn(now, out);
 }
 
-void GateCore::OnReady(BootTime now, ConnectionId id, GateEffects* /*out*/) {
+void GateCore::OnReady(BootTime now, ConnectionId id, bool proved, GateEffects* out) {
   const auto it = connections_.find(id);
   if (it == connections_.end() || it->second.state != State::kHandshake) return;
-  Enter(now, id, State::kInside);
+  Enter(now, id, proved ? State::kProved : State::kInside);
+  LetNextIn(now, out);
 }
 
 void GateCore::OnAdmitted(BootTime now, ConnectionId id, GateEffects* out) {
   const auto it = connections_.find(id);
-  if (it == connections_.end() || !Visits(it->second.state)) return;
+  if (it == connections_.end()) return;
+  if (it->second.state != State::kInside && it->second.state != State::kProved) return;
   Enter(now, id, State::kMember);
   timed_.erase(id);
   LetNextIn(now, out);
@@ -94,6 +96,7 @@ absl::Duration GateCore::LimitOf(State state) const {
     case State::kHandshake:
       return kHandshakeLimit;
     case State::kInside:
+    case State::kProved:
     case State::kLeft:
       return kAdmissionLimit;
     case State::kMember:
@@ -110,7 +113,8 @@ void GateCore::CloseLate(BootTime now, ConnectionId id, GateEffects* out) {
   const std::string within = absl::StrCat(" within ", absl::FormatDuration(limit));
   if (connection.state == State::kHandshake)
     Tell(now, connection.source, "its handshake did not end" + within, out);
-  if (connection.state == State::kInside) Tell(now, connection.source, "no agent attached" + within, out);
+  const bool no_agent = connection.state == State::kInside || connection.state == State::kProved;
+  if (no_agent) Tell(now, connection.source, "no agent attached" + within, out);
   Close(now, id, out);
 }
 

@@ -2,11 +2,11 @@
 // stranger, and nothing that strangers do may keep agents out, or cost more than a bounded amount of memory and
 // time.
 //
-// A connection waits until it has said something and there is room; then it is a visitor; once the coordinator has
-// admitted an agent on it, a member. Those that wait and visitors are counted, in all and from one address,
-// members are not, so that a job of any size behind one address gets in, one part after the other. Who came last
-// is let in first: among many who are slow on purpose, an agent then waits for one place at most, and not for all
-// who came before it. Pure.
+// A connection waits until it has said something and there is room; then it is a visitor; once it has proved that
+// it has the token, or else the coordinator has admitted an agent on it, a member. Those that wait and visitors
+// are counted, in all and from one address, members are not, so that a job of any size behind one address gets in,
+// one part after the other. Who came last is let in first: among many who are slow on purpose, an agent then waits
+// for one place at most, and not for all who came before it. Pure.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ namespace muster::rendezvous {
 
 // Numbers of connections.
 struct GateLimits {
-  size_t visitors = 256;
-  size_t visitors_of_source = 64;
+  size_t visitors = 512;
+  size_t visitors_of_source = 128;
   size_t waiting = 4'096;  // beyond it, the source with the most loses its oldest
 };
 // For a process that may open this many descriptors: strangers must leave some to agents.
@@ -38,7 +38,7 @@ inline constexpr absl::Duration kHandshakeLimit = absl::Seconds(5);
 inline constexpr absl::Duration kAdmissionLimit = absl::Seconds(10);  // for an agent's first status
 inline constexpr absl::Duration kWaitLimit = absl::Seconds(30);       // for a place
 // Who waits for a place gets that of a visitor that has been in the same state for so long.
-inline constexpr absl::Duration kPressedLimit = absl::Milliseconds(500);
+inline constexpr absl::Duration kPressedLimit = absl::Seconds(1);
 inline constexpr absl::Duration kLongestTick = absl::Seconds(1);  // more was a pause of this process
 inline constexpr int kMaxRefusalsTold = 10;  // per second; the coordinator is not busied with more
 
@@ -65,8 +65,8 @@ class GateCore {
   // source: the address that it comes from, or its network.
   void OnAccepted(BootTime now, ConnectionId id, const std::string& source, GateEffects* out);
   void OnSpoke(BootTime now, ConnectionId id, GateEffects* out);
-  // It has done its handshake.
-  void OnReady(BootTime now, ConnectionId id, GateEffects* out);
+  // It has done its handshake. proved: by that it has proved that it has the token, so it is no stranger any more.
+  void OnReady(BootTime now, ConnectionId id, bool proved, GateEffects* out);
   // The coordinator has admitted an agent on it, or the agent's stream has ended.
   void OnAdmitted(BootTime now, ConnectionId id, GateEffects* out);
   void OnLeft(BootTime now, ConnectionId id, GateEffects* out);
@@ -80,7 +80,7 @@ class GateCore {
   size_t waiting() const { return waiting_; }
 
  private:
-  enum class State { kSilent, kSpoken, kHandshake, kInside, kMember, kLeft, kClosing };
+  enum class State { kSilent, kSpoken, kHandshake, kInside, kProved, kMember, kLeft, kClosing };
   struct Connection {
     std::string source;
     State state = State::kSilent;

@@ -20,7 +20,7 @@ class WithoutAToken(ClusterTest):
     environment = {}
 
     def setUp(self):
-        self.job = self.cluster(2, options=["--lease", "10s"], environment=self.environment)
+        self.job = self.cluster(2, options=["--lease", "10s", "--reconnect-grace", "8s"], environment=self.environment)
         self.job.start_all()
         self.before = self.job.wait_for_round(0)
         self.agent = self.job.nodes[0].agent()

@@ -34,7 +34,7 @@ class GateCoreTest : public ::testing::Test {
     return ids;
   }
   void Admit(ConnectionId id) {
-    Feed(&GateCore::OnReady, id);
+    Feed(&GateCore::OnReady, id, false);
     Feed(&GateCore::OnAdmitted, id);
   }
   // In ticks, as the shell does: a longer gap would count as a pause.
@@ -150,10 +150,29 @@ TEST_F(GateCoreTest, AHandshakeThatDoesNotEndIsClosedAndTold) {
 
 TEST_F(GateCoreTest, AConnectionWithoutAnAgentIsClosed) {
   const ConnectionId idle = Arrive("a");
-  Feed(&GateCore::OnReady, idle);
+  Feed(&GateCore::OnReady, idle, false);
   Pass(kAdmissionLimit - absl::Milliseconds(1));
   EXPECT_TRUE(closed_.empty());
   Pass(absl::Milliseconds(1));
+  EXPECT_EQ(closed_, std::set{idle});
+}
+
+// However slow they are afterwards, and however many wait.
+TEST_F(GateCoreTest, WhoHasProvedTheTokenKeepsNobodyOut) {
+  const std::vector<ConnectionId> agents = ArriveMany("a", 1'000);
+  for (size_t i = 0; i < inside_.size(); ++i) Feed(&GateCore::OnReady, inside_[i], true);  // grows
+  EXPECT_EQ(inside_.size(), agents.size());
+  Pass(kAdmissionLimit - kPressedLimit);
+  EXPECT_TRUE(closed_.empty());
+  for (const ConnectionId id : agents) Feed(&GateCore::OnAdmitted, id);
+  Pass(10 * kAdmissionLimit);
+  EXPECT_TRUE(closed_.empty());
+}
+
+TEST_F(GateCoreTest, AProvedConnectionWithoutAnAgentIsClosed) {
+  const ConnectionId idle = Arrive("a");
+  Feed(&GateCore::OnReady, idle, true);
+  Pass(kAdmissionLimit);
   EXPECT_EQ(closed_, std::set{idle});
 }
 
