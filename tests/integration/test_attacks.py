@@ -2,6 +2,8 @@
 import contextlib
 import pathlib
 import re
+import resource
+import unittest
 
 import attackers
 import cluster
@@ -10,6 +12,16 @@ from cluster import ClusterTest, wait_until
 MOST_GROWTH_KIB = 64 << 10  # of the primary's agent, by all attacks together
 MOST_LEFT_KIB = 32 << 10    # once they are over
 JOB_TOKEN = "a-token-of-more-than-22-characters"
+
+
+def room_for(connections):
+    """Lets this process have so many, or skips the test."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + 200
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        raise unittest.SkipTest(f"{wanted} descriptors are needed and {hard} may be opened (ulimit -Hn)")
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def memory_kib(pid, field="VmRSS"):
@@ -47,6 +59,7 @@ class WithoutAToken(ClusterTest):
         self.check()
 
     def test_idle_calls_on_many_connections(self):
+        room_for(1255)
         self.check_agents_get_in(attackers.idle_calls(*self.where))
 
     def test_connections_that_say_nothing(self):
@@ -61,6 +74,7 @@ class WithoutAToken(ClusterTest):
         self.check()
 
     def test_more_of_one_address_than_have_room(self):
+        room_for(5000)
         first = b"\x16\x03\x01\x02\x00" if self.environment else b"P"
         strangers = attackers.hold(*self.where, 5000, first, source="127.0.0.9")
         self.addCleanup(lambda: [stranger.close() for stranger in strangers])
