@@ -19,7 +19,7 @@ class Guarded : public Codec {
   absl::Status FromPeer(BootTime now, std::string_view bytes, std::string* plain, std::string* out) override {
     const size_t before = plain->size();
     RETURN_IF_ERROR(inner_->FromPeer(now, bytes, plain, out));
-    const absl::Status allowed = guard_.Check(now, std::string_view(*plain).substr(before));
+    absl::Status allowed = guard_.Check(now, std::string_view(*plain).substr(before));
     if (!allowed.ok()) plain->resize(before);
     return allowed;
   }

@@ -120,7 +120,7 @@ class GateTest : public ::testing::Test {
     std::unique_ptr<Dialer> dialer;
   };
   std::unique_ptr<Dialled> Dial(std::function<std::unique_ptr<Codec>()> codec,
-                                std::vector<std::string> addresses = {"127.0.0.1"}) {
+                                const std::vector<std::string>& addresses = {"127.0.0.1"}) {
     auto dialled = std::make_unique<Dialled>();
     DialTarget target;
     target.resolve = [addresses](const std::atomic<bool>&) { return addresses; };
