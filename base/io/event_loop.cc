@@ -94,18 +94,17 @@ void EventLoop::Post(Callback callback) {
 
 EventLoop::TimerId EventLoop::At(BootTime when, Callback callback) {
   const TimerId id = next_timer_++;
-  timers_.emplace(when, Timer{id, std::move(callback)});
+  timers_.emplace(std::pair(when, id), std::move(callback));
+  timer_times_.emplace(id, when);
   ArmTimer();
   return id;
 }
 
 void EventLoop::Cancel(TimerId id) {
-  if (id == 0) return;  // none
-  for (auto it = timers_.begin(); it != timers_.end(); ++it) {
-    if (it->second.id != id) continue;
-    timers_.erase(it);
-    break;
-  }
+  const auto it = timer_times_.find(id);
+  if (it == timer_times_.end()) return;
+  timers_.erase({it->second, id});
+  timer_times_.erase(it);
 }
 
 void EventLoop::Watch(int fd, uint32_t events, FdCallback callback) {
@@ -124,9 +123,11 @@ void EventLoop::Unwatch(int fd) {
 
 void EventLoop::RunTimers() {
   const BootTime now = Now();
-  while (!timers_.empty() && timers_.begin()->first <= now && !stop_) {
-    const Callback callback = std::move(timers_.begin()->second.callback);
-    timers_.erase(timers_.begin());
+  while (!timers_.empty() && timers_.begin()->first.first <= now && !stop_) {
+    const auto first = timers_.begin();
+    const Callback callback = std::move(first->second);
+    timer_times_.erase(first->first.second);
+    timers_.erase(first);
     callback();
   }
   ArmTimer();
@@ -146,7 +147,7 @@ void EventLoop::RunPosted() {
 
 void EventLoop::ArmTimer() {
   if (timers_.empty()) return;
-  const timespec when = absl::ToTimespec(timers_.begin()->first);
+  const timespec when = absl::ToTimespec(timers_.begin()->first.first);
   itimerspec spec{};
   spec.it_value = when;
   if (spec.it_value.tv_sec == 0 && spec.it_value.tv_nsec == 0) spec.it_value.tv_nsec = 1;

@@ -10,6 +10,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -41,6 +43,7 @@ class EventLoop {
   // From any thread. Runs on the loop thread, in order of posting; never from inside the call.
   void Post(Callback callback);
 
+  // Timers fire in the order of their times, those of one instant in the order in which they were set.
   TimerId At(BootTime when, Callback callback);
   TimerId After(absl::Duration delay, Callback callback) { return At(Now() + delay, std::move(callback)); }
   void Cancel(TimerId id);  // no effect on a timer that has fired
@@ -50,11 +53,6 @@ class EventLoop {
   void Unwatch(int fd);
 
  private:
-  struct Timer {
-    TimerId id;
-    Callback callback;
-  };
-
   void RunTimers();
   void RunPosted();
   void ArmTimer();
@@ -65,7 +63,10 @@ class EventLoop {
   int timer_fd_ = -1;  // timerfd on CLOCK_BOOTTIME
   bool stop_ = false;
   TimerId next_timer_ = 1;
-  std::multimap<BootTime, Timer> timers_;
+  std::map<std::pair<BootTime, TimerId>, Callback> timers_;
+  // When each timer fires, so that cancelling one need not look at all others: a coordinator of 20,000 nodes has
+  // a timer for each connection.
+  std::unordered_map<TimerId, BootTime> timer_times_;
   std::map<int, std::shared_ptr<FdCallback>> watches_;
 
   Mutex mutex_;
