@@ -31,8 +31,9 @@ void LocalCoordinator::MakeService() {
 absl::Status LocalCoordinator::TryToListen() {
   absl::Status status = service_->Listen(rendezvous::ServerOptionsFrom(config_, host_id_));
   listens_ = status.ok();
-  const std::string warning = rendezvous::WarningWithoutToken(config_);
-  if (listens_ && !has_met_others_ && !warning.empty()) Log(Severity::kWarning, "agent", warning);
+  if (!listens_ || has_met_others_) return status;
+  for (const std::string& warning : rendezvous::ServingWarnings(config_))
+    Log(Severity::kWarning, "agent", warning);
   return status;
 }
 

@@ -119,8 +119,7 @@ class CoordinatorProcess {
     if (status.ok()) {
       port_ = service_->port();
       port_retry_.OnListening();
-      if (const std::string warning = WarningWithoutToken(config_); !warning.empty())
-        Log(Severity::kWarning, kPart, warning);
+      for (const std::string& warning : ServingWarnings(config_)) Log(Severity::kWarning, kPart, warning);
       Log(Severity::kInfo, kPart,
           "listening on " + options.listen.host + ", port " + std::to_string(service_->port()) + ", for run " +
               config_.run_id());

@@ -47,11 +47,6 @@ absl::StatusOr<OwnedFd> ListenOn(const std::string& text) {
   return fd;
 }
 
-size_t Descriptors() {
-  rlimit limit{};
-  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
-}
-
 // A network of IPv6 counts as one source: whoever has one address there has them all.
 std::string SourceOf(const SocketAddress& address, const std::string& ip) {
   const bool whole = address.storage.ss_family != AF_INET6 || ip.find(':') == std::string::npos;
@@ -63,6 +58,11 @@ std::string SourceOf(const SocketAddress& address, const std::string& ip) {
 }
 
 }  // namespace
+
+size_t DescriptorLimit() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
 
 absl::StatusOr<std::unique_ptr<Gate>> Gate::Open(GateOptions options, Events events) {
   auto gate = std::unique_ptr<Gate>(new Gate(std::move(options), std::move(events)));
@@ -76,7 +76,7 @@ Gate::Gate(GateOptions options, Events events)
     : options_(std::move(options)),
       events_(std::move(events)),
       tls_(options_.keys.empty() ? nullptr : std::make_unique<TlsServer>(options_.keys)),
-      core_(LimitsFor(Descriptors())),
+      core_(LimitsFor(DescriptorLimit())),
       driver_(&core_, {.clock = &EventLoop::Now,
                        .carry_out = ByType<GateEffect>([this](const auto& effect) { Do(effect); }),
                        .log = events_.log}) {}

@@ -30,6 +30,8 @@ struct GateOptions {
   absl::Duration dead_after;           // see PrepareConnection
 };
 
+size_t DescriptorLimit();  // how many descriptors this process may open
+
 class Gate {
  public:
   // Called on the gate's thread.

@@ -1,6 +1,7 @@
 #include "rendezvous/transport/serving.h"
 
 #include "absl/strings/str_cat.h"
+#include "rendezvous/gate/gate.h"
 #include "rendezvous/transport/address.h"
 #include "rendezvous/transport/peer_address.h"
 
@@ -8,6 +9,15 @@ namespace muster::rendezvous {
 namespace {
 
 constexpr char kAnywhere[] = "192.0.2.1";  // reserved for documentation; nothing is sent to it
+constexpr size_t kDescriptorsOfNode = 3;   // its connection, and the two ends between gate and gRPC
+constexpr size_t kSpareDescriptors = 128;  // of the process itself, and for connections that end or begin
+
+std::string WarningWithoutToken(const v1::NodeConfig& config) {
+  if (!config.token().empty() || config.loopback_only() || config.single_node()) return "";
+  return absl::StrCat("no token is set: whoever reaches port ", config.primary().port(),
+                      " of this machine can join this job and end it; set MUSTER_TOKEN on all nodes (muster token "
+                      "prints one)");
+}
 
 }  // namespace
 
@@ -26,11 +36,21 @@ ServerOptions ServerOptionsFrom(const v1::NodeConfig& config, const std::string&
           .lease = LeaseOf(config)};
 }
 
-std::string WarningWithoutToken(const v1::NodeConfig& config) {
-  if (!config.token().empty() || config.loopback_only() || config.single_node()) return "";
-  return absl::StrCat("no token is set: whoever reaches port ", config.primary().port(),
-                      " of this machine can join this job and end it; set MUSTER_TOKEN on all nodes (muster token "
-                      "prints one)");
+std::string WarningOfFewDescriptors(const v1::NodeConfig& config, size_t limit) {
+  const size_t needed = static_cast<size_t>(config.max_nodes()) * kDescriptorsOfNode + kSpareDescriptors;
+  if (config.single_node() || limit >= needed) return "";
+  return absl::StrCat("this process may open ", limit, " descriptors (ulimit -n), and a coordinator of ",
+                      config.max_nodes(), " nodes needs ", needed,
+                      ": some nodes will not be able to connect; raise the hard limit before muster starts "
+                      "(ulimit -Hn, LimitNOFILE=, docker run --ulimit nofile=",
+                      needed, ")");
+}
+
+std::vector<std::string> ServingWarnings(const v1::NodeConfig& config) {
+  std::vector<std::string> warnings = {WarningWithoutToken(config),
+                                       WarningOfFewDescriptors(config, DescriptorLimit())};
+  std::erase(warnings, "");
+  return warnings;
 }
 
 DialPlan DialPlanFrom(const v1::NodeConfig& config) {

@@ -1,7 +1,9 @@
 // The options of a coordinator on this node, from the node's configuration.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "muster/v1/host.pb.h"
 #include "rendezvous/transport/dialing.h"
@@ -15,8 +17,12 @@ ServerOptions ServerOptionsFrom(const v1::NodeConfig& config, const std::string&
 // The way to the coordinator of this job.
 DialPlan DialPlanFrom(const v1::NodeConfig& config);
 
-// What a coordinator without a token says once to people; empty: it has one, or other machines do not reach it.
-std::string WarningWithoutToken(const v1::NodeConfig& config);
+// What a coordinator says to people once it listens: that it has no token though other machines reach it, or that
+// it may open too few descriptors.
+std::vector<std::string> ServingWarnings(const v1::NodeConfig& config);
+
+// limit: how many descriptors the process may open. Empty: enough for all nodes of the job.
+std::string WarningOfFewDescriptors(const v1::NodeConfig& config, size_t limit);
 
 absl::Duration LeaseOf(const v1::NodeConfig& config);  // zero: no lease
 
