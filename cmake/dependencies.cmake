@@ -1,6 +1,6 @@
 # Debian 12's packages. gRPC's imported targets are shared only, so its archives are named one by one; the others
-# are static or header-only already. The "unsecure" gRPC leaves OpenSSL out: muster speaks TLS
-# itself, before gRPC sees a connection.
+# are static or header-only already. The "unsecure" gRPC leaves OpenSSL out: muster speaks TLS itself, before gRPC sees
+# a connection.
 find_package(Protobuf REQUIRED)
 find_package(Threads REQUIRED)
 find_package(GTest CONFIG REQUIRED)

@@ -1,8 +1,6 @@
 #include "cli/env/env_probe.h"
 
-#include <arpa/inet.h>
 #include <grpcpp/grpcpp.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
@@ -21,6 +19,7 @@
 #include "base/io/temporary_folder.h"
 #include "base/status_macros.h"
 #include "muster/v1/rendezvous.grpc.pb.h"
+#include "rendezvous/gate/tcp.h"
 #include "rendezvous/transport/address.h"
 #include "rendezvous/transport/channel_options.h"
 #include "rendezvous/transport/listen_address.h"
@@ -35,28 +34,6 @@ namespace {
 
 constexpr char kSharedMemory[] = "/dev/shm";
 
-struct Target {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
-};
-
-std::optional<Target> TargetOf(const std::string& address, uint16_t port) {
-  Target target;
-  auto* v4 = reinterpret_cast<sockaddr_in*>(&target.storage);
-  if (inet_pton(AF_INET, address.c_str(), &v4->sin_addr) == 1) {
-    v4->sin_family = AF_INET;
-    v4->sin_port = htons(port);
-    target.size = sizeof(sockaddr_in);
-    return target;
-  }
-  auto* v6 = reinterpret_cast<sockaddr_in6*>(&target.storage);
-  if (inet_pton(AF_INET6, address.c_str(), &v6->sin6_addr) != 1) return std::nullopt;
-  v6->sin6_family = AF_INET6;
-  v6->sin6_port = htons(port);
-  target.size = sizeof(sockaddr_in6);
-  return target;
-}
-
 absl::Status ConnectionError(int error, const std::string& where) {
   const std::string text = absl::StrCat(where, ": ", std::strerror(error));
   return error == ECONNREFUSED ? absl::UnavailableError(absl::StrCat("nothing listens at ", where))
@@ -65,13 +42,11 @@ absl::Status ConnectionError(int error, const std::string& where) {
 
 absl::Status Connect(const std::string& address, uint16_t port) {
   const std::string where = absl::StrCat(address, ", port ", port);
-  const std::optional<Target> target = TargetOf(address, port);
+  const std::optional<rendezvous::SocketAddress> target = rendezvous::ParseSocketAddress(address, port);
   if (!target) return absl::InvalidArgumentError(absl::StrCat(where, ": not an address"));
   const OwnedFd fd(socket(target->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (fd.get() < 0) return ConnectionError(errno, where);
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&target->storage), target->size) == 0) {
-    return absl::OkStatus();
-  }
+  if (connect(fd.get(), target->get(), target->size) == 0) return absl::OkStatus();
   if (errno != EINPROGRESS) return ConnectionError(errno, where);
   pollfd wait = {fd.get(), POLLOUT, 0};
   const int ready = poll(&wait, 1, static_cast<int>(absl::ToInt64Milliseconds(kConnectLimit)));

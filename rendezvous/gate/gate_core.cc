@@ -73,8 +73,7 @@ void GateCore::OnClosed(BootTime now, ConnectionId id, const std::string& refuse
 
 void GateCore::OnTick(BootTime now, GateEffects* out) {
   ForgetPause(now);
-  const std::set<ConnectionId> timed = timed_;
-  for (const ConnectionId id : timed) CloseLate(now, id, out);
+  for (const ConnectionId id : timed_) CloseLate(now, id, out);
   MakePlaces(now, out);
   LetNextIn(now, out);
 }
@@ -121,10 +120,10 @@ void GateCore::CloseLate(BootTime now, ConnectionId id, GateEffects* out) {
 // For each connection that waits for a place in vain, closes the oldest visitor that keeps it out, if that is
 // slow.
 void GateCore::MakePlaces(BootTime now, GateEffects* out) {
+  if (spoken_ == 0) return;
   size_t wanted = visitors_ >= limits_.visitors ? spoken_ : 0;
   std::map<std::string, size_t> wanted_from;
-  const std::set<ConnectionId> timed = timed_;
-  for (const ConnectionId id : timed) {
+  for (const ConnectionId id : timed_) {
     const Connection& visitor = connections_.at(id);
     if (!Visits(visitor.state) || now - visitor.since < kPressedLimit) continue;
     const Source& source = sources_.at(visitor.source);
@@ -141,7 +140,8 @@ void GateCore::CloseOldestOfFullest(BootTime now, GateEffects* out) {
   Close(now, *sources_.at(by_waiting_.rbegin()->second).waiting.begin(), out);
 }
 
-// It counts no more from now on, though it is closed a little later.
+// It counts no more from now on, though it is closed a little later: until then it stays in timed_, which callers
+// are going through.
 void GateCore::Close(BootTime now, ConnectionId id, GateEffects* out) {
   Enter(now, id, State::kClosing);
   out->emplace_back(CloseConnection{id});

@@ -15,21 +15,21 @@ constexpr char kSettings = 4;  // the type of a server's first frame, RFC 9113, 
 class PlainServerCodec : public Codec {
  public:
   absl::Status FromPeer(BootTime /*now*/, std::string_view bytes, std::string* plain, std::string* out) override {
-    if (!ready_) {
-      held_ += bytes;
-      if (IsClientHello(held_)) {
-        out->append(kAlert);
-        return absl::UnauthenticatedError("it has a token, and this job has none");
-      }
-      const std::string_view begun = std::string_view(held_).substr(0, kPreface.size());
-      if (begun != kPreface.substr(0, begun.size())) return absl::InvalidArgumentError("it does not speak HTTP/2");
-      if (begun.size() < kPreface.size()) return absl::OkStatus();
-      ready_ = true;
-      plain->append(held_);
-      held_.clear();
+    if (ready_) {
+      plain->append(bytes);
       return absl::OkStatus();
     }
-    plain->append(bytes);
+    held_ += bytes;
+    if (IsClientHello(held_)) {
+      out->append(kAlert);
+      return absl::UnauthenticatedError("it has a token, and this job has none");
+    }
+    const std::string_view begun = std::string_view(held_).substr(0, kPreface.size());
+    if (begun != kPreface.substr(0, begun.size())) return absl::InvalidArgumentError("it does not speak HTTP/2");
+    if (begun.size() < kPreface.size()) return absl::OkStatus();
+    ready_ = true;
+    plain->append(held_);
+    held_.clear();
     return absl::OkStatus();
   }
   absl::Status ToPeer(std::string_view plain, std::string* out) override {

@@ -3,14 +3,14 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <optional>
 
-#include "absl/strings/numbers.h"
+#include "base/io/owned_fd.h"
 #include "base/status_macros.h"
+#include "rendezvous/gate/tcp.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -26,35 +26,6 @@ bool IsLiteral(int family, const std::string& host) {
 std::string Join(const std::string& host, uint16_t port) {
   const std::string bracketed = host.find(':') == std::string::npos ? host : "[" + host + "]";
   return bracketed + ":" + std::to_string(port);
-}
-
-struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
-};
-
-std::optional<SocketAddress> Parse(std::string_view address) {
-  const size_t colon = address.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  std::string host(address.substr(0, colon));
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  int port = 0;
-  if (!absl::SimpleAtoi(AsAbsl(address.substr(colon + 1)), &port) || port < 0 || port > 65535) return std::nullopt;
-  SocketAddress result;
-  auto* v4 = reinterpret_cast<sockaddr_in*>(&result.storage);
-  auto* v6 = reinterpret_cast<sockaddr_in6*>(&result.storage);
-  if (inet_pton(AF_INET6, host.c_str(), &v6->sin6_addr) == 1) {
-    v6->sin6_family = AF_INET6;
-    v6->sin6_port = htons(static_cast<uint16_t>(port));
-    result.size = sizeof(*v6);
-  } else if (inet_pton(AF_INET, host.c_str(), &v4->sin_addr) == 1) {
-    v4->sin_family = AF_INET;
-    v4->sin_port = htons(static_cast<uint16_t>(port));
-    result.size = sizeof(*v4);
-  } else {
-    return std::nullopt;
-  }
-  return result;
 }
 
 absl::Status BindError(std::string_view address, int error) {
@@ -81,18 +52,15 @@ std::vector<std::string> ListenAddresses(const ListenPlan& plan) {
 }
 
 absl::Status TryBind(std::string_view address) {
-  const std::optional<SocketAddress> where = Parse(address);
+  const std::optional<SocketAddress> where = ParseAddressAndPort(address);
   if (!where.has_value()) {
     return absl::InvalidArgumentError("cannot listen on " + std::string(address) + ": not an address and port");
   }
-  const int fd = socket(where->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return BindError(address, errno);
+  const OwnedFd fd(socket(where->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return BindError(address, errno);
   const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // like gRPC, ignores sockets in TIME_WAIT
-  int error = 0;
-  if (bind(fd, reinterpret_cast<const sockaddr*>(&where->storage), where->size) != 0) error = errno;
-  close(fd);
-  return error == 0 ? absl::OkStatus() : BindError(address, error);
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // like the gate, ignores sockets in TIME_WAIT
+  return bind(fd.get(), where->get(), where->size) == 0 ? absl::OkStatus() : BindError(address, errno);
 }
 
 absl::StatusOr<std::vector<std::string>> UsableAddresses(const ListenPlan& plan) {

@@ -21,8 +21,8 @@ struct ListenPlan {
 // to 127.0.0.1 does not answer on 127.0.0.2), or the loopback address of both families if the spec gives a name.
 std::vector<std::string> ListenAddresses(const ListenPlan& plan);
 
-// Binds the address and closes it again, since gRPC does not report why it cannot listen. Unavailable: the port is
-// in use. InvalidArgument, PermissionDenied, FailedPrecondition (no such address here): a retry does not help.
+// Binds the address and closes it again: whether the gate could listen there. Unavailable: the port is in use.
+// InvalidArgument, PermissionDenied, FailedPrecondition (no such address here): a retry does not help.
 absl::Status TryBind(std::string_view address);
 
 // Those of ListenAddresses() that this machine supports; it may lack a family. Unavailable: a port is in use.

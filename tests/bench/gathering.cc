@@ -86,12 +86,12 @@ class Coordinator : public StreamEvents {
   MUSTER_CHECK(server.ok(), "the server starts");
   coordinator.server = *std::move(server);
   const int port = coordinator.server->port();
-  MUSTER_CHECK(write(out, &port, sizeof(port)) == sizeof(port), "the port is told");
+  MUSTER_CHECK(write(out, &port, sizeof(port)) == sizeof(port), "the port was written");
   loop.Watch(in, EPOLLIN, [&](uint32_t) {
     char asked = 0;
     if (read(in, &asked, 1) != 1) std::_Exit(0);
     const Use use = OwnUse();
-    MUSTER_CHECK(write(out, &use, sizeof(use)) == sizeof(use), "the use is told");
+    MUSTER_CHECK(write(out, &use, sizeof(use)) == sizeof(use), "the use was written");
   });
   loop.Run();
   std::_Exit(0);
@@ -223,7 +223,7 @@ Result RunOnce(int agents, const std::string& token) {
       Job job(agents, token);
       result = job.Run();
     }
-    MUSTER_CHECK(write(result_pipe[1], &result, sizeof(result)) == sizeof(result), "the result is told");
+    MUSTER_CHECK(write(result_pipe[1], &result, sizeof(result)) == sizeof(result), "the result was written");
     std::_Exit(0);
   }
   close(result_pipe[1]);

@@ -57,7 +57,7 @@ void Invariants::Fail(int number, const std::string& what) {
 void Invariants::OnDirectiveSent(const CoordinatorHome& home, const HostProcess& to,
                                  const v1::Directive& directive, bool arrives) {
   if (const size_t size = ReasonOf(directive).size(); size > kLongestReason) {
-    return Fail(5, absl::StrCat(to.id(), " is told a reason of ", size, " bytes"));
+    return Fail(5, absl::StrCat(to.id(), " gets a reason of ", size, " bytes"));
   }
   if (directive.has_refused()) return CheckRefusal(to, directive.refused());  // it says nothing of the job
   CoordinatorRecord& record = coordinators_[home.id];

@@ -626,7 +626,7 @@ TEST_F(InvariantsTest, AnUnboundedReasonIsReported) {
   ExpectLawful();
   directive.mutable_wait()->set_reason(std::string(10000, 'x'));
   Send(*home_, b_, directive);
-  ExpectReport("invariant 5: b is told a reason of 10000 bytes");
+  ExpectReport("invariant 5: b gets a reason of 10000 bytes");
 }
 
 TEST_F(InvariantsTest, AnExitWithoutAVerdictIsReported) {

@@ -43,7 +43,8 @@ const std::vector<Room>& Rooms() {
        {"agent/host/core", "agent/host/process", "agent/host/output", "agent/host/report", "agent/host/watch"}},
       {"cli",
        {"agent", "agent/discovery", "agent/host", "agent/host/core", "agent/host/process", "agent/host/report",
-        "agent/machine", "agent/notice", "rendezvous", "rendezvous/core", "rendezvous/transport"}},
+        "agent/machine", "agent/notice", "rendezvous", "rendezvous/core", "rendezvous/gate",
+        "rendezvous/transport"}},
   };
   return rooms;
 }

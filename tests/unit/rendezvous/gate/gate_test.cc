@@ -139,11 +139,32 @@ class GateTest : public ::testing::Test {
   static std::function<std::unique_ptr<Codec>()> With(const std::string& token) {
     return [client = TlsClient(DeriveKey(token, "run"))] { return client.Connect(); };
   }
-  void ExpectExchange(const OwnedFd& client, const OwnedFd& server) {
-    WriteTo(client, kHello);
-    EXPECT_EQ(ReadFrom(server, kHello.size()), kHello);
-    WriteTo(server, kSettingsFrame);
-    EXPECT_EQ(ReadFrom(client, kSettingsFrame.size()), kSettingsFrame);
+  // A dialer's connection that the gate has let in, and which has carried kHello.
+  struct Joined {
+    std::unique_ptr<Dialled> client;
+    OwnedFd ours, theirs;
+  };
+  // The gate lets a connection without a token in when it has spoken, one with a token before that.
+  Joined Join(std::function<std::unique_ptr<Codec>()> codec,
+              const std::vector<std::string>& addresses = {"127.0.0.1"}) {
+    Joined joined{.client = Dial(std::move(codec), addresses), .ours = {}, .theirs = {}};
+    joined.ours = joined.client->connected.Take().value_or(OwnedFd());
+    EXPECT_TRUE(joined.ours.valid());
+    WriteTo(joined.ours, kHello);
+    joined.theirs = connections_.Take().value_or(OwnedFd());
+    EXPECT_TRUE(joined.theirs.valid());
+    EXPECT_EQ(ReadFrom(joined.theirs, kHello.size()), kHello);
+    return joined;
+  }
+  // A connection that the gate has not let in.
+  OwnedFd Connect(const std::unique_ptr<Dialled>& client) {
+    OwnedFd ours = client->connected.Take().value_or(OwnedFd());
+    EXPECT_TRUE(ours.valid());
+    return ours;
+  }
+  static void Answer(const Joined& joined) {
+    WriteTo(joined.theirs, kSettingsFrame);
+    EXPECT_EQ(ReadFrom(joined.ours, kSettingsFrame.size()), kSettingsFrame);
   }
 
   absl::Duration address_limit_ = kPatience;
@@ -154,33 +175,23 @@ class GateTest : public ::testing::Test {
 
 TEST_F(GateTest, BytesPassInBothDirectionsWithAToken) {
   Open({DeriveKey(kToken, "run")});
-  const auto client = Dial(With(kToken));
-  const auto ours = client->connected.Take(), theirs = connections_.Take();
-  ASSERT_TRUE(ours && theirs);
-  ExpectExchange(*ours, *theirs);
-  EXPECT_EQ(gate_->FindPeer(PeerNameOf(*theirs)).ip, "127.0.0.1");
+  const Joined joined = Join(With(kToken));
+  Answer(joined);
+  EXPECT_EQ(gate_->FindPeer(PeerNameOf(joined.theirs)).ip, "127.0.0.1");
 }
 
 TEST_F(GateTest, BytesPassInBothDirectionsWithoutAToken) {
   Open({});
-  const auto client = Dial(&PlainClient);
-  const auto ours = client->connected.Take();
-  ASSERT_TRUE(ours);
-  WriteTo(*ours, kHello);
-  const auto theirs = connections_.Take();
-  ASSERT_TRUE(theirs);
-  EXPECT_EQ(ReadFrom(*theirs, kHello.size()), kHello);
+  Answer(Join(&PlainClient));
 }
 
 TEST_F(GateTest, LargeAmountsPassWhole) {
   Open({DeriveKey(kToken, "run")});
-  const auto client = Dial(With(kToken));
-  const auto ours = client->connected.Take(), theirs = connections_.Take();
-  ASSERT_TRUE(ours && theirs);
-  ExpectExchange(*ours, *theirs);
+  const Joined joined = Join(With(kToken));
+  Answer(joined);
   const std::string much(8 * kMaxRelayed, 'x');
-  std::thread writer([&] { WriteTo(*theirs, much); });
-  EXPECT_EQ(ReadFrom(*ours, much.size()), much);
+  std::thread writer([&] { WriteTo(joined.theirs, much); });
+  EXPECT_EQ(ReadFrom(joined.ours, much.size()), much);
   writer.join();
 }
 
@@ -195,51 +206,45 @@ TEST_F(GateTest, AnotherTokenIsRefusedAndTold) {
 TEST_F(GateTest, WithoutATokenAClientHearsThatOneIsNeeded) {
   Open({DeriveKey(kToken, "run")});
   const auto client = Dial(&PlainClient);
-  const auto ours = client->connected.Take();
-  ASSERT_TRUE(ours);
-  WriteTo(*ours, kHello);
+  const OwnedFd ours = Connect(client);
+  WriteTo(ours, kHello);
   const absl::Status why = client->ended.Take().value_or(absl::OkStatus());
   EXPECT_TRUE(absl::IsUnauthenticated(why)) << why;
   EXPECT_EQ(refused_.Take(), "127.0.0.1: it has no token");
-  EXPECT_EQ(ReadFrom(*ours, 1), "(closed)");
+  EXPECT_EQ(ReadFrom(ours, 1), "(closed)");
 }
 
 TEST_F(GateTest, TheEndOfEitherSideReachesTheOther) {
   Open({DeriveKey(kToken, "run")});
   for (const bool at_server : {true, false}) {
-    const auto client = Dial(With(kToken));
-    auto ours = client->connected.Take(), theirs = connections_.Take();
-    ASSERT_TRUE(ours && theirs);
-    ExpectExchange(*ours, *theirs);
-    (at_server ? theirs : ours)->Reset();
-    EXPECT_EQ(ReadFrom(at_server ? *ours : *theirs, 1), "(closed)");
+    Joined joined = Join(With(kToken));
+    Answer(joined);
+    (at_server ? joined.theirs : joined.ours).Reset();
+    EXPECT_EQ(ReadFrom(at_server ? joined.ours : joined.theirs, 1), "(closed)");
   }
 }
 
 TEST_F(GateTest, WhatWasWrittenBeforeTheEndStillArrives) {
   Open({DeriveKey(kToken, "run")});
-  const auto client = Dial(With(kToken));
-  auto ours = client->connected.Take(), theirs = connections_.Take();
-  ASSERT_TRUE(ours && theirs);
-  ExpectExchange(*ours, *theirs);
-  WriteTo(*theirs, "the last words");
-  theirs->Reset();
+  Joined joined = Join(With(kToken));
+  Answer(joined);
+  WriteTo(joined.theirs, "the last words");
+  joined.theirs.Reset();
   gate_->StopAccepting();
   gate_->Drain(kPatience);
-  EXPECT_EQ(ReadFrom(*ours, 14), "the last words");
-  EXPECT_EQ(ReadFrom(*ours, 1), "(closed)");
+  EXPECT_EQ(ReadFrom(joined.ours, 14), "the last words");
+  EXPECT_EQ(ReadFrom(joined.ours, 1), "(closed)");
 }
 
 TEST_F(GateTest, TooManyCancellationsEndTheConnectionAndAreTold) {
   Open({});
   const auto client = Dial(&PlainClient);
-  const auto ours = client->connected.Take();
-  ASSERT_TRUE(ours);
-  WriteTo(*ours, kPreface);
+  const OwnedFd ours = Connect(client);
+  WriteTo(ours, kPreface);
   const std::string reset("\0\0\4\3\0\0\0\0\1\0\0\0\0", 13);
-  for (int i = 0; i <= kMaxStreamResets; ++i) WriteTo(*ours, reset);
+  for (int i = 0; i <= kMaxStreamResets; ++i) WriteTo(ours, reset);
   EXPECT_EQ(refused_.Take(), absl::StrCat("127.0.0.1: it sent more than ", kMaxStreamResets, " cancellations"));
-  EXPECT_EQ(ReadFrom(*ours, 1), "(closed)");
+  EXPECT_EQ(ReadFrom(ours, 1), "(closed)");
 }
 
 TEST_F(GateTest, AnAddressThatDoesNotAnswerIsFollowedByTheNext) {
@@ -250,15 +255,7 @@ TEST_F(GateTest, AnAddressThatDoesNotAnswerIsFollowedByTheNext) {
 
 TEST_F(GateTest, WithoutATokenTooTheNextAddressIsTried) {
   Open({});
-  for (int i = 0; i < 10; ++i) {
-    const auto client = Dial(&PlainClient, {"127.0.0.2", "127.0.0.1"});
-    const auto ours = client->connected.Take();
-    ASSERT_TRUE(ours);
-    WriteTo(*ours, kHello);
-    const auto theirs = connections_.Take();
-    ASSERT_TRUE(theirs);
-    EXPECT_EQ(ReadFrom(*theirs, kHello.size()), kHello);
-  }
+  for (int i = 0; i < 10; ++i) Join(&PlainClient, {"127.0.0.2", "127.0.0.1"});
 }
 
 TEST_F(GateTest, NobodySendsMuchBeforeItIsAdmitted) {
@@ -266,17 +263,11 @@ TEST_F(GateTest, NobodySendsMuchBeforeItIsAdmitted) {
   const std::string frame = std::string("\0\x40\0\0\0\0\0\0\1", 9) + std::string(0x4000, 'x');
   constexpr size_t kFrames = kMaxVisitorBytes / 0x4000 + 1;
   for (const bool admitted : {false, true}) {
-    const auto client = Dial(&PlainClient);
-    const auto ours = client->connected.Take();
-    ASSERT_TRUE(ours);
-    WriteTo(*ours, kHello);
-    const auto theirs = connections_.Take();
-    ASSERT_TRUE(theirs);
-    EXPECT_EQ(ReadFrom(*theirs, kHello.size()), kHello);
-    if (admitted) gate_->SetAdmitted(gate_->FindPeer(PeerNameOf(*theirs)).id, true);
+    const Joined joined = Join(&PlainClient);
+    if (admitted) gate_->SetAdmitted(gate_->FindPeer(PeerNameOf(joined.theirs)).id, true);
     std::thread reader(
-        [&] { EXPECT_EQ(ReadFrom(*theirs, kFrames * frame.size()).ends_with("(closed)"), !admitted); });
-    for (size_t i = 0; i < kFrames; ++i) WriteTo(*ours, frame);
+        [&] { EXPECT_EQ(ReadFrom(joined.theirs, kFrames * frame.size()).ends_with("(closed)"), !admitted); });
+    for (size_t i = 0; i < kFrames; ++i) WriteTo(joined.ours, frame);
     reader.join();
     if (!admitted) {
       EXPECT_EQ(refused_.Take(),

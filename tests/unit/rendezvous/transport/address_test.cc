@@ -1,6 +1,7 @@
 #include "rendezvous/transport/address.h"
 
 #include "gtest/gtest.h"
+#include "rendezvous/gate/tcp.h"
 #include "rendezvous/transport/listen_address.h"
 #include "rendezvous/transport/peer_address.h"
 
@@ -27,16 +28,18 @@ TEST(AddressTest, AnUnresolvedNameIsNamed) {
   EXPECT_NE(std::string(addresses.status().message()).find("no-such-host.invalid"), std::string::npos);
 }
 
-TEST(AddressTest, PeersAreParsedInGrpcsForm) {
-  EXPECT_EQ(PeerAddress("ipv4:10.0.0.1:4242"), "10.0.0.1");
-  EXPECT_EQ(PeerAddress("ipv6:%5Bfe80::1%25eth0%5D:4242"), "fe80::1");
-  EXPECT_EQ(PeerAddress("ipv6:[::1]:4242"), "::1");
-  EXPECT_EQ(PeerAddress("ipv6:%5B::ffff:10.0.0.1%5D:4242"), "10.0.0.1");
-  EXPECT_EQ(PeerAddress("unix:/tmp/x"), "");
+TEST(AddressTest, AnIPv4AddressInIPv6sFormIsShownAsIPv4) {
+  const auto shown = [](const std::string& ip) { return IpOf(*ParseSocketAddress(ip, 4242)); };
+  EXPECT_EQ(shown("10.0.0.1"), "10.0.0.1");
+  EXPECT_EQ(shown("::ffff:10.0.0.1"), "10.0.0.1");
+  EXPECT_EQ(shown("::1"), "::1");
+  EXPECT_EQ(shown("fe80::1"), "fe80::1");
+  EXPECT_EQ(IpOf(SocketAddress{}), "") << "of no family";
 }
 
 TEST(AddressTest, TheLocalAddressTowardsLoopbackIsLoopback) {
   EXPECT_EQ(LocalAddressTowards("127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(LocalAddressTowards("::1"), "::1");
   EXPECT_EQ(LocalAddressTowards("not an address"), "");
 }
 
