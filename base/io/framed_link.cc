@@ -59,7 +59,7 @@ void FramedLink::OnEvents(uint32_t events) {
 void FramedLink::Read() {
   const std::shared_ptr<bool> alive = alive_;
   const std::shared_ptr<const OnMessage> on_message = on_message_;
-  while (fd_ >= 0) {
+  for (int i = 0; i < kReadSteps && fd_ >= 0; ++i) {
     const size_t size = input_.size();
     input_.resize(size + kReadStepBytes);
     const ssize_t got = recv(fd_, input_.data() + size, kReadStepBytes, 0);

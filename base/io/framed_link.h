@@ -16,6 +16,7 @@ namespace muster {
 inline constexpr size_t kMaxFrameBytes = 4 * 1024 * 1024;   // a longer message is invalid and closes the link
 inline constexpr size_t kMaxQueuedBytes = 8 * 1024 * 1024;  // more unread bytes close the link, too
 inline constexpr size_t kReadStepBytes = 64 * 1024;
+inline constexpr int kReadSteps = 16;  // at once, so that a side that sends without end does not keep the loop
 
 class FramedLink {
  public:

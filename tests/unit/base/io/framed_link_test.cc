@@ -147,5 +147,23 @@ TEST_F(FramedLinkTest, ACallbackMayDestroyTheLink) {
   EXPECT_EQ(calls, 1);
 }
 
+// Each message is answered with another one before the link reads on.
+TEST_F(FramedLinkTest, APeerThatSendsWithoutEndDoesNotKeepTheLoop) {
+  constexpr int kEndless = 100'000;
+  int pair[2], messages = 0;
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+  const std::string more = Framed("more");
+  const auto send_more = [&] { ASSERT_EQ(write(pair[1], more.data(), more.size()), ssize_t(more.size())); };
+  FramedLink link(
+      &loop_, pair[0], [&](std::string_view) { ++messages < kEndless ? send_more() : void(); },
+      [](const std::string&) {});
+  send_more();
+  loop_.After(absl::ZeroDuration(), [this] { loop_.Stop(); });
+  loop_.Run();
+  EXPECT_LT(messages, kEndless);
+  EXPECT_TRUE(link.open());
+  close(pair[1]);
+}
+
 }  // namespace
 }  // namespace muster
