@@ -3,6 +3,7 @@
 #include "agent/notice/http_request.h"
 
 #include <event2/buffer.h>
+#include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
@@ -21,6 +22,7 @@ namespace muster::agent {
 namespace {
 
 constexpr size_t kMaxHeaderBytes = 8192;
+constexpr size_t kMaxBufferedBytes = 16384;  // that have arrived and are not understood yet
 constexpr uint32_t kHttpPort = 80;
 
 template <typename T, void (*Free)(T*)>
@@ -120,6 +122,8 @@ absl::StatusOr<HttpAnswer> Ask(const v1::Endpoint& server, const HttpRequest& re
   evhttp_connection_set_timeout_tv(connection.get(), &left);
   evhttp_connection_set_max_headers_size(connection.get(), kMaxHeaderBytes);
   evhttp_connection_set_max_body_size(connection.get(), kMaxMetadataBytes);
+  // The other limits do not count a chunk's header. Beyond this one nothing is read, and the time runs out.
+  bufferevent_setwatermark(evhttp_connection_get_bufferevent(connection.get()), EV_READ, 0, kMaxBufferedBytes);
   RETURN_IF_ERROR(Begin(server, request, connection.get(), &exchange));
   if (!exchange.result) event_base_dispatch(base.get());
   if (!exchange.result) return absl::UnavailableError("cannot be reached");

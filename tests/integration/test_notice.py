@@ -160,6 +160,26 @@ class Gce(NoticeTest):
                 server.set("preempted", "TRUE")
                 self.assert_left(job, node, PREEMPTED)
 
+    def test_a_chunks_header_without_an_end_is_not_kept(self):
+        server = self.gce()
+        taken = []
+
+        def once(handler):
+            if taken or "preempted" not in handler.path:
+                return False
+            taken.append(0)
+            handler.wfile.write(b"HTTP/1.1 200 OK\r\nMetadata-Flavor: Google\r\nTransfer-Encoding: chunked\r\n\r\n")
+            while taken[0] < 64 << 20:  # until the client gives up
+                taken[0] += handler.connection.send(b"1" * 65536)
+            return True
+        server.misbehave = once
+        job, node = self.one_node(server, "--preemption-notice", "gce")
+        job.wait_for_round(0)
+        self.waiting(server)
+        self.assertLess(taken[0], 16 << 20, "what the kernels of both sides hold, and little more")
+        server.set("preempted", "TRUE")
+        self.assert_left(job, node, PREEMPTED)
+
     def test_an_impatient_server_is_asked_with_pauses(self):
         server = self.gce()
         server.misbehave = lambda handler: handler.reply(200, "FALSE", Metadata_Flavor="Google") is None
