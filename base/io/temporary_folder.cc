@@ -39,13 +39,20 @@ Lock TryLock(const std::string& path, OwnedFd* lock) {
     return errno == EWOULDBLOCK ? Lock::kHeldByAnother : Lock::kUnknown;
   }
   struct stat now {};
-  return fstat(lock->get(), &now) == 0 && now.st_nlink > 0 ? Lock::kLocked : Lock::kGone;
+  const bool ours = fstat(lock->get(), &now) == 0 && now.st_nlink > 0 && now.st_uid == geteuid();
+  return ours ? Lock::kLocked : Lock::kGone;
 }
 
-// With everything in it: a worker may have put a folder where its file was expected. Links are not followed.
-void RemoveWithContent(const std::string& folder) {
+// With everything in it: a worker may have put a folder where its file was expected. Links are not followed. What
+// is removed is in the folder that is open, whatever has its name by now.
+void RemoveWithContent(const std::string& path, int folder) {
   std::error_code error;
-  std::filesystem::remove_all(folder, error);
+  std::filesystem::directory_iterator entries("/proc/self/fd/" + std::to_string(folder), error), end;
+  for (; !error && entries != end; entries.increment(error)) {
+    std::error_code one;
+    std::filesystem::remove_all(entries->path(), one);
+  }
+  rmdir(path.c_str());
 }
 
 bool IsOurs(const std::filesystem::directory_entry& entry, const std::string& name) {
@@ -83,7 +90,7 @@ absl::StatusOr<ScratchFolder> ScratchFolder::Make() {
   return absl::UnavailableError("no folder in " + TemporaryFolder() + " could be locked");
 }
 
-void ScratchFolder::Remove() const { RemoveWithContent(path_); }
+void ScratchFolder::Remove() const { RemoveWithContent(path_, lock_.get()); }
 
 void RemoveAbandonedFolders() {
   const std::string name = NameOfScratch();
@@ -95,7 +102,7 @@ void RemoveAbandonedFolders() {
   }
   for (const std::string& path : found) {
     OwnedFd lock;
-    if (TryLock(path, &lock) == Lock::kLocked) RemoveWithContent(path);
+    if (TryLock(path, &lock) == Lock::kLocked) RemoveWithContent(path, lock.get());
   }
 }
 

@@ -7,10 +7,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <random>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/io/owned_fd.h"
+#include "base/io/whole_file.h"
 #include "base/status_macros.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
@@ -49,7 +51,7 @@ absl::Status CopyOurselves(int out, const std::string& path) {
 
 // Whoever executes the path meanwhile finds the old file or the whole new one.
 absl::Status InstallAt(const std::string& path) {
-  const std::string beside = absl::StrCat(path, ".", getpid(), ".tmp");
+  const std::string beside = absl::StrCat(path, ".", absl::Hex(std::random_device{}()), ".tmp");
   const OwnedFd out(open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kMode));
   if (!out.valid()) return Fault(path);
   absl::Status done = CopyOurselves(out.get(), path);
@@ -77,6 +79,9 @@ int InstallCommand(const Invocation& invocation) {
   if (line->help) return Print(InstallHelp());
   if (line->script.empty() || !line->script_arguments.empty()) {
     return Complain(absl::InvalidArgumentError("expected one PATH (see muster install --help)"));
+  }
+  if (const absl::Status usable = CheckLink(line->script); !usable.ok()) {
+    return Complain(absl::FailedPreconditionError(usable.message()));
   }
   const std::string path = IsFolder(line->script) ? absl::StrCat(line->script, "/", kName) : line->script;
   if (const absl::Status installed = InstallAt(path); !installed.ok()) return Complain(installed);

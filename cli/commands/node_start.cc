@@ -14,6 +14,7 @@
 #include "agent/machine/node_facts.h"
 #include "agent/notice/notice_watch.h"
 #include "base/io/health.h"
+#include "base/io/whole_file.h"
 #include "base/status_macros.h"
 #include "cli/options/exit_codes.h"
 #include "cli/options/known_launchers.h"
@@ -97,7 +98,7 @@ void ReportToPlatform(const Environment& environment, const absl::Status& status
   const discovery::ContainerConventions* const container = ContainerHere(environment);
   if (container == nullptr) return;
   const std::string file = FailureFile(*container, environment);
-  const absl::Status written = host::FillFile(file, absl::StrCat("muster: ", status.message(), "\n"));
+  const absl::Status written = FillFile(file, absl::StrCat("muster: ", status.message(), "\n"));
   // The default folder is missing only if the platform's files are tried out on another machine.
   if (absl::IsNotFound(written) && file == container->failure_file) return;
   if (!written.ok()) Complain(written);

@@ -1,21 +1,17 @@
 #include "agent/host/report/job_end.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdlib>
 #include <memory>
-#include <random>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/console/line_assembler.h"
 #include "base/console/log.h"
+#include "base/io/whole_file.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
@@ -24,17 +20,6 @@ namespace muster::host {
 namespace {
 
 constexpr char kPart[] = "host";
-
-absl::Status WriteAll(int fd, const std::string& path, const std::string& content) {
-  size_t done = 0;
-  while (done < content.size()) {
-    const ssize_t put = write(fd, content.data() + done, content.size() - done);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return absl::ErrnoToStatus(errno, absl::StrCat("writing ", path));
-    done += static_cast<size_t>(put);
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 
@@ -56,44 +41,6 @@ std::optional<int> StreamAt(const std::string& path, const std::vector<StreamFil
     if (stream.device == info.st_dev && stream.inode == info.st_ino) return stream.fd;
   }
   return std::nullopt;
-}
-
-absl::Status OverwriteFile(const std::string& path, const std::string& content) {
-  const int fd = open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("opening ", path));
-  const absl::Cleanup closer = [fd] { close(fd); };
-  return WriteAll(fd, path, content);
-}
-
-absl::Status FillFile(const std::string& path, const std::string& content) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("opening ", path));
-  const absl::Cleanup closer = [fd] { close(fd); };
-  struct stat info = {};
-  const bool has_content = fstat(fd, &info) == 0 && info.st_size > 0;
-  return has_content ? absl::OkStatus() : WriteAll(fd, path, content);
-}
-
-absl::Status ReplaceFile(const std::string& path, const std::string& content) {
-  struct stat info = {};
-  const bool there = stat(path.c_str(), &info) == 0;
-  if (there && !S_ISREG(info.st_mode)) return OverwriteFile(path, content);
-  std::string target = path;
-  if (there) {  // replace the file that a symbolic link leads to, not the link
-    const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr), &std::free);
-    if (real != nullptr) target = real.get();
-  }
-  // A random name, because nodes in containers may share the folder and have the same pid.
-  const std::string beside = absl::StrCat(target, ".", absl::Hex(std::random_device{}()), ".tmp");
-  const int fd = open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("making ", beside));
-  absl::Status status = WriteAll(fd, beside, content);
-  if (close(fd) != 0 && status.ok()) status = absl::ErrnoToStatus(errno, absl::StrCat("writing ", beside));
-  if (status.ok() && rename(beside.c_str(), target.c_str()) != 0) {
-    status = absl::ErrnoToStatus(errno, absl::StrCat("renaming ", beside, " to ", target));
-  }
-  if (!status.ok()) unlink(beside.c_str());
-  return status;
 }
 
 std::string ReportPath(const std::string& pattern, const JobEnd& end) {

@@ -24,16 +24,6 @@ std::vector<StreamFile> OwnStreams();
 // redirected to); nullopt: none. Replacing such a file would separate the stream from the file's name.
 std::optional<int> StreamAt(const std::string& path, const std::vector<StreamFile>& streams);
 
-// Replaces a file atomically: writes beside the target and renames onto it. If the target exists and is not a
-// regular file (but a pipe, say), the content is written into it. Errors name the path. Not for StreamAt paths.
-absl::Status ReplaceFile(const std::string& path, const std::string& content);
-
-// Overwrites a file in place, which keeps its inode (it may be mounted into a container).
-absl::Status OverwriteFile(const std::string& path, const std::string& content);
-
-// Writes a file only if it is absent or empty: the first writer wins.
-absl::Status FillFile(const std::string& path, const std::string& content);
-
 // The path of --report on this node. Expands $hostname and $node_rank, with or without braces. A node without a
 // rank in the last round uses its place for $node_rank, and "none" without either. Pure.
 std::string ReportPath(const std::string& pattern, const JobEnd& end);

@@ -42,32 +42,6 @@ std::string Content(const std::string& path) {
   return content.str();
 }
 
-TEST(ReplaceFileTest, CreatesOrReplacesTheFileWithoutLeftovers) {
-  const Folder folder;
-  EXPECT_TRUE(ReplaceFile(folder / "r", "one, which is longer").ok());
-  EXPECT_TRUE(ReplaceFile(folder / "r", "two").ok());
-  EXPECT_EQ(Content(folder / "r"), "two");
-  EXPECT_EQ(folder.entries(), 1u);
-}
-
-TEST(ReplaceFileTest, AnotherNodeWithTheSamePidIsNotInTheWay) {
-  const Folder folder;
-  std::ofstream(folder / ("r." + std::to_string(getpid()) + ".tmp")) << "half of another node's";
-  EXPECT_TRUE(ReplaceFile(folder / "r", "ours").ok());
-  EXPECT_EQ(Content(folder / "r"), "ours");
-}
-
-TEST(FillFileTest, TheFirstWriterWins) {
-  const Folder folder;
-  { const std::ofstream empty(folder / "empty"); }
-  for (const char* name : {"absent", "empty"}) {
-    EXPECT_TRUE(FillFile(folder / name, "first").ok());
-    EXPECT_TRUE(FillFile(folder / name, "second").ok());
-    EXPECT_EQ(Content(folder / name), "first");
-  }
-  EXPECT_FALSE(FillFile(folder / "no/where", "x").ok());
-}
-
 TEST(ReportPathTest, EachNodeMayHaveItsOwnPath) {
   JobEnd end;
   end.host = "h";
@@ -77,27 +51,6 @@ TEST(ReportPathTest, EachNodeMayHaveItsOwnPath) {
   EXPECT_EQ(ReportPath("r$node_rank.json", end), "r2.json");
   end.last.set_node_rank(1);
   EXPECT_EQ(ReportPath("r${node_rank}.json", end), "r1.json");
-}
-
-TEST(ReplaceFileTest, ALinksTargetIsReplaced) {
-  const Folder folder;
-  std::ofstream(folder / "file") << "old";
-  ASSERT_EQ(symlink("file", (folder / "link").c_str()), 0);
-  EXPECT_TRUE(ReplaceFile(folder / "link", "new").ok());
-  EXPECT_TRUE(fs::is_symlink(folder / "link"));
-  EXPECT_EQ(Content(folder / "file"), "new");
-}
-
-TEST(ReplaceFileTest, APipeIsWrittenTo) {
-  const Folder folder;
-  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
-  const int reader = open((folder / "pipe").c_str(), O_RDONLY | O_NONBLOCK);
-  EXPECT_TRUE(ReplaceFile(folder / "pipe", "text").ok());
-  char buffer[16] = {};
-  EXPECT_EQ(read(reader, buffer, sizeof(buffer)), 4);
-  close(reader);
-  EXPECT_FALSE(ReplaceFile(folder / "pipe", "text").ok()) << "without a reader it must not wait";
-  EXPECT_TRUE(fs::is_fifo(folder / "pipe"));
 }
 
 TEST(StreamAtTest, AStreamsFileIsRecognizedByAnyName) {
@@ -140,24 +93,6 @@ TEST(ReportsTest, AStreamsFileIsLeftToTheCaller) {
   Reports silent(plan, end);
   ASSERT_TRUE(silent.Await(absl::Seconds(60)));
   EXPECT_TRUE(silent.Take().for_streams.empty());
-}
-
-TEST(ReplaceFileTest, AnErrorNamesThePath) {
-  const Folder folder;
-  const absl::Status status = ReplaceFile(folder / "no/where", "x");
-  EXPECT_NE(std::string(status.message()).find(folder / "no/where"), std::string::npos) << status;
-}
-
-TEST(OverwriteFileTest, OverwritesInPlaceAndCreatesNoFile) {
-  const Folder folder;
-  std::ofstream(folder / "f") << "a longer one";
-  struct stat before = {}, after = {};
-  ASSERT_EQ(stat((folder / "f").c_str(), &before), 0);
-  EXPECT_TRUE(OverwriteFile(folder / "f", "new").ok());
-  ASSERT_EQ(stat((folder / "f").c_str(), &after), 0);
-  EXPECT_EQ(before.st_ino, after.st_ino);
-  EXPECT_EQ(Content(folder / "f"), "new");
-  EXPECT_FALSE(OverwriteFile(folder / "g", "new").ok());
 }
 
 TEST(WriteReportsTest, OneFailedReportStopsNoOther) {
