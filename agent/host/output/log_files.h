@@ -9,7 +9,9 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "agent/host/core/output_plan.h"
+#include "base/io/owned_fd.h"
 
 namespace muster::host {
 
@@ -31,13 +33,18 @@ class LogFiles {
 
   const std::string& attempt() const { return attempt_; }  // .../attempt_N; empty: none
 
+  // Opens a file of that folder, "0/stdout.log", and creates it if it is not there.
+  absl::StatusOr<OwnedFd> Open(const std::string& name, int flags) const;
+
  private:
   absl::Status MakeRunFolder();
+  absl::Status MakingFailed(const std::string& name) const;  // as errno says
 
   const std::string log_dir_;
   const std::string run_id_;
   std::string run_folder_;  // empty before the first attempt
-  std::string attempt_;
+  OwnedFd run_;             // the same: in a folder without a sticky bit others may exchange what has its name
+  std::string attempt_name_, attempt_;
 };
 
 }  // namespace muster::host

@@ -16,19 +16,12 @@ namespace muster::host {
 namespace {
 
 constexpr char kPart[] = "host";
-constexpr mode_t kFileMode = 0666;  // reduced by the umask
 constexpr const char* kNames[] = {"stdout", "stderr"};
 constexpr Streams kStreams[] = {Streams::kOut, Streams::kErr};
 
 std::string Hostname() {
   char name[HOST_NAME_MAX + 1] = {};
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "localhost";
-}
-
-absl::StatusOr<OwnedFd> OpenFile(const std::string& path, int flags) {
-  OwnedFd fd(open(path.c_str(), flags | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kFileMode));
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, "opening " + path);
-  return fd;
 }
 
 }  // namespace
@@ -89,19 +82,21 @@ WorkerOutput::Opened WorkerOutput::OpenAttempt(LogFiles* files, const OutputPlan
       for (size_t i = 0; i < streams.size(); ++i) {
         streams[i].sink = SinkOf(plan, local_rank, kStreams[i], /*files=*/true);
         if (streams[i].sink != Sink::kFile && streams[i].sink != Sink::kShownFile) continue;
-        const std::string path = files->attempt() + "/" + std::to_string(local_rank) + "/" + kNames[i] + ".log";
-        ASSIGN_OR_RETURN(streams[i].worker, OpenFile(path, O_WRONLY | O_APPEND));
-        ASSIGN_OR_RETURN(OwnedFd ours, OpenFile(path, O_RDWR));
-        streams[i].file = std::make_unique<BoundedFile>(std::move(ours), path, plan.max_file_bytes);
+        const std::string name = std::to_string(local_rank) + "/" + kNames[i] + ".log";
+        ASSIGN_OR_RETURN(streams[i].worker, files->Open(name, O_WRONLY | O_APPEND));
+        ASSIGN_OR_RETURN(OwnedFd ours, files->Open(name, O_RDWR));
+        streams[i].file =
+            std::make_unique<BoundedFile>(std::move(ours), files->attempt() + "/" + name, plan.max_file_bytes);
       }
     }
     RETURN_IF_ERROR(ReserveAll(opened.streams));
     const std::vector<std::string>* const texts[] = {&plan.stdout_filters, &plan.stderr_filters};
     for (size_t i = 0; i < opened.filtered.size(); ++i) {
       if (texts[i]->empty()) continue;
-      const std::string path = files->attempt() + "/filtered_" + kNames[i] + ".log";
-      ASSIGN_OR_RETURN(OwnedFd fd, OpenFile(path, O_WRONLY | O_APPEND));
-      opened.filtered[i] = std::make_shared<FilteredLines>(std::move(fd), path, *texts[i]);
+      const std::string name = std::string("filtered_") + kNames[i] + ".log";
+      ASSIGN_OR_RETURN(OwnedFd fd, files->Open(name, O_WRONLY | O_APPEND));
+      opened.filtered[i] =
+          std::make_shared<FilteredLines>(std::move(fd), files->attempt() + "/" + name, *texts[i]);
     }
     return absl::OkStatus();
   };

@@ -92,6 +92,33 @@ TEST(LogFilesTest, AFolderThatCannotBeMadeIsNamed) {
   EXPECT_EQ(files.attempt(), "");
 }
 
+// In a folder without a sticky bit others may do that.
+TEST(LogFilesTest, ARunFolderThatWasExchangedIsNotUsedAgain) {
+  const Folder folder;
+  fs::create_directory(folder / "target");
+  LogFiles files(folder / "logs", "job");
+  ASSERT_TRUE(files.MakeAttempt(0, 1).ok());
+  const fs::path run_folder = fs::path(files.attempt()).parent_path();
+  fs::rename(run_folder, folder / "away");
+  fs::create_directory_symlink(folder / "target", run_folder);
+  EXPECT_TRUE(files.Open("0/stdout.log", O_WRONLY).ok());
+  EXPECT_TRUE(fs::exists(folder / "away/attempt_0/0/stdout.log")) << "what is held stays ours";
+  ASSERT_TRUE(files.MakeAttempt(1, 1).ok());
+  EXPECT_NE(fs::path(files.attempt()).parent_path(), run_folder);
+  EXPECT_TRUE(files.Open("0/stdout.log", O_WRONLY).ok());
+  EXPECT_TRUE(fs::exists(files.attempt() + "/0/stdout.log"));
+  EXPECT_TRUE(fs::is_empty(folder / "target"));
+}
+
+TEST(LogFilesTest, ALogFileIsNoLink) {
+  const Folder folder;
+  LogFiles files(folder / "logs", "job");
+  ASSERT_TRUE(files.MakeAttempt(0, 1).ok());
+  fs::create_symlink(folder / "elsewhere", files.attempt() + "/0/stdout.log");
+  EXPECT_FALSE(files.Open("0/stdout.log", O_WRONLY).ok());
+  EXPECT_FALSE(fs::exists(folder / "elsewhere"));
+}
+
 TEST(SinkTest, EachStreamGoesWhereTheFlagsSay) {
   OutputPlan plan;
   EXPECT_EQ(SinkOf(plan, 0, Streams::kOut, true), Sink::kInherit);
