@@ -9,9 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -28,6 +26,7 @@
 #include "base/io/frame_exchange.h"
 #include "base/io/health.h"
 #include "base/io/unix_socket.h"
+#include "base/io/whole_file.h"
 #include "base/proc/pod.h"
 #include "base/proc/process_setup.h"
 #include "base/sidecar.h"
@@ -41,6 +40,7 @@ namespace {
 
 constexpr char kPart[] = "sidecar";
 constexpr absl::Duration kTick = absl::Milliseconds(100);
+constexpr size_t kMaxResultBytes = 4096;  // of the file that a host has left
 constexpr int kLinkFd = 3;
 constexpr int kHostEndFd = 4;
 
@@ -156,6 +156,7 @@ void SidecarProcess::Apply(const CallHost&) {
 absl::Status SidecarProcess::Dial() {
   exchange_.emplace(options_.hello);
   ASSIGN_OR_RETURN(exchange_->connection, ConnectToUnixSocket(options_.socket));
+  RETURN_IF_ERROR(CheckListener(exchange_->connection.get(), options_.socket));
   Talk();
   return absl::OkStatus();
 }
@@ -210,13 +211,11 @@ void SidecarProcess::NotReached(const absl::Status& why) {
   driver_.Feed(&SidecarCore::OnNotReached, std::string(AsStd(why.message())), ReadResult());
 }
 
-// What a host has left here when it ended. The file is small, and in a volume of this pod.
+// What a host has left here when it ended.
 std::optional<HostResult> SidecarProcess::ReadResult() const {
-  std::ifstream file(ResultPath(options_.socket));
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return std::nullopt;
-  const absl::StatusOr<nlohmann::json> result = ParseBoundedJson(text.str(), {});
+  const absl::StatusOr<std::string> text = ReadWholeFile(ResultPath(options_.socket), kMaxResultBytes);
+  if (!text.ok()) return std::nullopt;
+  const absl::StatusOr<nlohmann::json> result = ParseBoundedJson(*text, {});
   if (!result.ok() || !result->is_object()) return std::nullopt;
   const auto id = result->find(kResultHostId), code = result->find(kResultExitCode),
              pod = result->find(kResultPod);

@@ -129,7 +129,7 @@ absl::StatusOr<OwnedFd> ListenForAgent(const std::string& path) {
   if (free.ok()) free = RemoveStale(path);
   if (free.ok()) free = Remove(ResultPath(path));
   if (!free.ok()) return Fault(path, free.message());
-  absl::StatusOr<OwnedFd> listener = ListenOnUnixSocket(path, kSocketMode, kBacklog);
+  absl::StatusOr<OwnedFd> listener = ListenOnUnixSocket(path, SocketModeAt(path), kBacklog);
   if (!listener.ok()) return Fault(path, listener.status().message());
   return listener;
 }

@@ -15,7 +15,6 @@ namespace muster::host {
 
 inline constexpr absl::Duration kHelloLimit = absl::Seconds(5);   // from a connection to its first message
 inline constexpr absl::Duration kAcceptRetry = absl::Seconds(1);  // after no descriptor was left for a visitor
-inline constexpr int kSocketMode = 0660;                          // a pod's fsGroup lets another user's sidecar in
 
 // A host in a container of its own: its socket, and the sidecar that it took its configuration from.
 struct AgentSocket {
@@ -33,7 +32,8 @@ struct Visitor {
   v1::AgentHello hello;
 };
 
-// Listens, and removes what an earlier host has left at this path. FailedPrecondition: the path is unusable, or
+// Listens, and removes what an earlier host has left at this path. Who may connect chooses what runs here: see
+// SocketModeAt. FailedPrecondition: the path is unusable, or
 // another host listens there.
 absl::StatusOr<OwnedFd> ListenForAgent(const std::string& path);
 

@@ -361,10 +361,10 @@ class Sidecar(ClusterTest):
         job = self.pods(1)
         pod = job.pods[0]
         job.folder.chmod(0o755)
-        pod.socket.parent.chmod(0o755)
+        os.chown(pod.socket.parent, -1, 4242)
+        pod.socket.parent.chmod(0o2775)  # as a kubelet does it for an fsGroup
         pod.start_training()
         wait_until("the socket", pod.socket.exists)
-        os.chown(pod.socket, -1, 4242)
         stranger = pod.start_sidecar(container=(*CONTAINER, "setpriv", "--reuid", "4243", "--regid", "4243",
                                                 "--clear-groups"))
         wait_until("it is kept out", lambda: stranger.said("Permission denied"))
