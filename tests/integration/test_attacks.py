@@ -94,6 +94,13 @@ class WithoutAToken(ClusterTest):
             wait_until("the end of every idle connection", lambda: all(stranger.is_closed() for stranger in strangers))
         self.check()
 
+    def test_headers_that_are_invalid_and_too_long(self):
+        if self.environment:
+            self.skipTest("no header of a stranger gets that far")
+        for answer in attackers.invalid_headers(*self.where):
+            self.assertIn(b"exceeds limit", answer)
+        self.check()
+
     def test_noise(self):
         for _ in range(5):
             attackers.noise(*self.where)
