@@ -122,7 +122,7 @@ def endless_message(address, port, mebibytes=64):
 
 
 def invalid_headers(address, port):
-    """Headers that make builds of gRPC abort (CVE-2023-1428): one that is invalid, and more than 8 KiB in all. gRPC counts
+    """Headers that make builds of gRPC abort (CVE-2023-1428): an invalid one, and more than 8 KiB in all. gRPC counts
     them only for a client that has acknowledged its settings. Returns what it answered to each."""
     path = (b"\x04" + literal("/muster.v1.Rendezvous/Attend") + b"\x01" + literal("a") + b"\x0f\x10" +
             literal("application/grpc"))
