@@ -145,7 +145,7 @@ absl::Status ReplaceFile(const std::string& path, const std::string& content) {
   const std::string beside = absl::StrCat(place.name, ".", absl::Hex(std::random_device{}()), ".tmp");
   RETURN_IF_ERROR(WriteNew(place, beside, path, content));
   if (renameat(folder, beside.c_str(), folder, place.name.c_str()) == 0) return absl::OkStatus();
-  const absl::Status why = Fault("replacing", path);
+  absl::Status why = Fault("replacing", path);
   unlinkat(folder, beside.c_str(), 0);
   return why;
 }
