@@ -32,6 +32,7 @@
 #include "base/io/event_loop.h"
 #include "base/io/framed_link.h"
 #include "base/io/temporary_folder.h"
+#include "base/proc/dead_hosts.h"
 #include "base/proc/process_setup.h"
 #include "base/status_macros.h"
 #include "base/thread.h"
@@ -291,6 +292,7 @@ void AgentProcess::Do(const TakeRole& role) {
   } else {
     session_ = std::make_unique<rendezvous::RemoteSession>(
         rendezvous::RemoteSessionOptions{.dial = rendezvous::DialPlanFrom(config_),
+                                         .host = rendezvous::IdentityOf(config_),
                                          .connect_limit = kConnectLimit,
                                          .address = config_.primary_address(),
                                          .server_name = TitleOfCoordinator(config_),
@@ -386,8 +388,9 @@ void AgentProcess::Do(const EndHost& end) {
 }
 
 void AgentProcess::Do(const Probe& probe) {
-  const bool dead = IsProvedDead(probe.predecessor, config_, host_.host_pid());
-  loop_.Post([this, dead, id = probe.predecessor.host_id()] { driver_.Feed(&AgentCore::OnProbed, id, dead); });
+  const Marker own = OwnMarker(host_.host_id(), config_.run_id(), config_.boot_id(), config_.pid_namespace());
+  const bool dead = IsProvedDead(probe.process, own, config_, host_.host_pid());
+  loop_.Post([this, dead, process = probe.process] { driver_.Feed(&AgentCore::OnProbed, process, dead); });
 }
 
 void AgentProcess::Do(const ExitAgent& exit) {

@@ -7,9 +7,11 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
+#include "base/crypto/whereabouts.h"
 #include "base/proc/proc_scan.h"
 
 namespace muster::agent {
@@ -87,21 +89,22 @@ void HostEnder::Sweep() {
   timer_ = loop_->After(kSweepInterval, [this] { Sweep(); });
 }
 
-bool IsProvedDead(const v1::Predecessor& predecessor, const v1::NodeConfig& self, int64_t own_host_pid) {
-  if (predecessor.boot_id().empty() || predecessor.pid_namespace().empty() || predecessor.host_id().empty() ||
-      predecessor.boot_id() != self.boot_id() || predecessor.pid_namespace() != self.pid_namespace()) {
-    return false;
-  }
-  // If our own host has this pid, the former holder is gone.
-  if (predecessor.host_pid() != own_host_pid) {
-    const auto pid = static_cast<pid_t>(predecessor.host_pid());
-    const std::optional<ProcessInfo> process = ReadProcess(pid);
-    if (process.has_value() ? !process->ended() : IsThere(pid)) return false;
-  }
-  // The former host is dead. Kill what it and its agent left if they died together; a later probe finds nothing.
-  // From here, below a host that adopts all orphans, it cannot be known whether our ancestors adopted its
-  // children.
-  return EndMarked({.ids = {predecessor.host_id()}, .may_adopt = Ancestors()}).AllGone();
+bool IsProvedDead(const std::string& process, const Marker& own, const v1::NodeConfig& self,
+                  int64_t own_host_pid) {
+  if (process.empty() || ProcHidesProcesses()) return false;
+  bool lives = false;
+  std::string unknown = LookAtEachProcess([&](pid_t pid, std::string* /*unclear*/) {
+    const bool is_it = pid != own_host_pid && ProcessHash(self.whereabouts().user(), pid) == process;
+    if (!is_it) return;
+    const std::optional<ProcessInfo> info = ReadProcess(pid);
+    lives |= info ? !info->ended() : IsThere(pid);
+  });
+  if (lives || !unknown.empty()) return false;
+  // It is dead. Kill what it and its agent left if they died together; a later probe finds nothing. From here,
+  // below a host that adopts all orphans, it cannot be known whether our ancestors adopted its children.
+  const std::set<std::string> dead = DeadHostsOfOurRun(own, &unknown);
+  if (!unknown.empty()) return false;
+  return dead.empty() || EndMarked({.ids = dead, .may_adopt = Ancestors()}).AllGone();
 }
 
 }  // namespace muster::agent

@@ -52,10 +52,11 @@ class HostEnder {
   std::vector<ProcessInfo> found_;  // by the previous sweep
 };
 
-// True only with proof: the former holder ran in this boot and PID namespace, its process is gone, and nothing of
-// it is left. What it has left, by the evidence of base/proc/orphans.h, is sent SIGKILL, so a later call returns
-// true.
-bool IsProvedDead(const v1::Predecessor& predecessor, const v1::NodeConfig& self, int64_t own_host_pid);
+// True only with proof: no process here is the one with this hash (Whereabouts.process), which belongs to a host
+// of this container and user, and nothing is left of any dead host of our run. What they have left, by the
+// evidence of base/proc/orphans.h, is sent SIGKILL, so a later call returns true. The hash alone, which comes from
+// another machine, ends nothing. own: of our host.
+bool IsProvedDead(const std::string& process, const Marker& own, const v1::NodeConfig& self, int64_t own_host_pid);
 
 // pidfd_open(2). -1: errno has the reason; ESRCH if there is no such process.
 int OpenPidFd(pid_t pid);

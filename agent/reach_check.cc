@@ -40,7 +40,8 @@ void ReachCheck::OnResolved(const absl::StatusOr<std::vector<std::string>>& addr
   address_ = addresses->front();
   const auto end = [this](const std::string& why) { loop_->Post([this, why] { Conclude(why); }); };
   session_ = std::make_unique<rendezvous::RemoteSession>(
-      rendezvous::RemoteSessionOptions{.dial = rendezvous::DialPlanFrom(config_), .connect_limit = kReachLimit},
+      rendezvous::RemoteSessionOptions{
+          .dial = rendezvous::DialPlanFrom(config_), .host = {}, .connect_limit = kReachLimit},
       loop_,
       rendezvous::SessionEvents{
           .on_connected =

@@ -402,10 +402,9 @@ void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
     memory_.set_gathering_since_boot_ns(ToBootNanos(now));
   }
   if (wait.has_held_by()) {
-    const v1::Predecessor& holder = wait.held_by();
-    const bool same_machine = holder.boot_id() == config_.boot_id() && !holder.boot_id().empty() &&
-                              holder.pid_namespace() == config_.pid_namespace() && !config_.split();
-    if (same_machine && probe_.Take(now, holder.host_id())) out->push_back(Probe{holder});
+    const std::string& process = wait.held_by().process();
+    const bool is_here = !process.empty() && !config_.split();
+    if (is_here && probe_.Take(now, process)) out->push_back(Probe{process});
   }
   std::string what = wait.reason();
   if (wait.place_in_line() > 0) absl::StrAppend(&what, "; this node is spare ", wait.place_in_line(), " in line");
@@ -423,9 +422,9 @@ void AgentCore::ApplyWait(BootTime now, const v1::Wait& wait, Effects* out) {
   SetWaiting(now, std::move(what), out);
 }
 
-void AgentCore::OnProbed(BootTime now, const std::string& host_id, bool dead, Effects* out) {
+void AgentCore::OnProbed(BootTime now, const std::string& process, bool dead, Effects* out) {
   if (finished_ || !configured_) return;
-  if (probe_.OnAnswer(host_id, dead)) TellIfChanged(now, out);
+  if (probe_.OnAnswer(process, dead)) TellIfChanged(now, out);
 }
 
 void AgentCore::OnNotice(BootTime now, const std::string& why, Effects* out) {

@@ -58,7 +58,7 @@ struct EndHost {
 // Find out whether the former holder of a place, or a process that it left behind, is alive. What it left behind
 // is ended. Answered by OnProbed.
 struct Probe {
-  v1::Predecessor predecessor;
+  std::string process;  // Holder.process
 };
 struct ExitAgent {
   int exit_code = 0;
@@ -106,7 +106,7 @@ class AgentCore {
   // The address by which other nodes reach this one, when it is learned after the connection: the primary's own
   // session crosses no network, so the primary learns its address from a member's session.
   void OnLocalAddress(BootTime now, const std::string& address, Effects* out);
-  void OnProbed(BootTime now, const std::string& host_id, bool dead, Effects* out);
+  void OnProbed(BootTime now, const std::string& process, bool dead, Effects* out);
 
   // The end of this machine was announced; `why` is the reason as a sentence. The node leaves as after a SIGTERM.
   void OnNotice(BootTime now, const std::string& why, Effects* out);

@@ -38,9 +38,7 @@ v1::AgentStatus AgentCore::MakeStatus(BootTime now) const {
   status.set_host_id(host_.host_id());
   status.set_hostname(config_.hostname());
   status.set_version(config_.version());
-  status.set_boot_id(config_.boot_id());
-  status.set_pid_namespace(config_.pid_namespace());
-  status.set_host_pid(host_.host_pid());
+  *status.mutable_whereabouts() = config_.whereabouts();
   status.set_role(config_.role());
   if (config_.has_place()) status.set_place(config_.place());
   status.set_at_primary(memory_.served());

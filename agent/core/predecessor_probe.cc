@@ -2,17 +2,17 @@
 
 namespace muster::agent {
 
-bool PredecessorProbe::Take(BootTime now, const std::string& holder_id) {
-  if (holder_id == dead_ || !asked_.empty() || now < next_) return false;
-  asked_ = holder_id;
+bool PredecessorProbe::Take(BootTime now, const std::string& process) {
+  if (process == dead_ || !asked_.empty() || now < next_) return false;
+  asked_ = process;
   next_ = now + kProbeInterval;
   return true;
 }
 
-bool PredecessorProbe::OnAnswer(const std::string& holder_id, bool dead) {
-  if (asked_ != holder_id) return false;
+bool PredecessorProbe::OnAnswer(const std::string& process, bool dead) {
+  if (asked_ != process) return false;
   asked_.clear();
-  if (dead) dead_ = holder_id;
+  if (dead) dead_ = process;
   return dead;
 }
 

@@ -12,10 +12,10 @@ inline constexpr absl::Duration kProbeInterval = absl::Seconds(1);
 
 class PredecessorProbe {
  public:
-  // Call only if the holder is on this machine. True: the shell must probe it now, and OnAnswer must follow.
-  bool Take(BootTime now, const std::string& holder_id);
-  bool OnAnswer(const std::string& holder_id, bool dead);  // true: the death is news
-  const std::string& dead() const { return dead_; }        // host id; empty: none is known
+  // process: Holder.process. True: the shell must probe it now, and OnAnswer must follow.
+  bool Take(BootTime now, const std::string& process);
+  bool OnAnswer(const std::string& process, bool dead);  // true: the death is news
+  const std::string& dead() const { return dead_; }      // Holder.process; empty: none is known
 
  private:
   std::string asked_;

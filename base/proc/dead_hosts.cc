@@ -188,6 +188,8 @@ HostIds HostsAboveUs(std::string* unknown) {
   return above;
 }
 
+}  // namespace
+
 HostIds DeadHostsOfOurRun(const Marker& own, std::string* unknown) {
   std::vector<ProcessInfo> ours;
   const std::set<int64_t> above = Ancestors();
@@ -210,8 +212,6 @@ HostIds DeadHostsOfOurRun(const Marker& own, std::string* unknown) {
   }
   return dead;
 }
-
-}  // namespace
 
 MarkedReport EndMarked(const DeadHosts& hosts, const std::vector<ProcessInfo>& earlier, EnvironReader* reader) {
   const OrphanEvidence evidence = EvidenceOf(hosts, earlier);

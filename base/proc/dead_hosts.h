@@ -73,6 +73,10 @@ pid_t FindAdopter();
 Marker OwnMarker(const std::string& host_id, const std::string& run_id, const std::string& boot_id,
                  const std::string& pid_namespace);
 
+// The ids of dead hosts of our run, machine and user of which a process is alive that carries their marker. Leaves
+// out hosts from which we descend ourselves. unknown: is set if there may be more, to why.
+std::set<std::string> DeadHostsOfOurRun(const Marker& own, std::string* unknown);
+
 struct OrphanReport {
   std::set<std::string> ended;  // "pid 71 (python)"
   std::string left;             // processes that did not end within kOrphanLimit

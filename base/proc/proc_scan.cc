@@ -10,10 +10,13 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <fstream>
 #include <initializer_list>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "base/io/owned_fd.h"
@@ -190,6 +193,24 @@ bool HandlesSignal(pid_t pid, int signal) {
 
 absl::Status ForEachProcess(const std::function<void(pid_t)>& visit) {
   return ForEachNumberedEntry("/proc", visit);
+}
+
+bool ProcHidesProcesses() {
+  if (geteuid() == 0) return false;
+  std::ifstream file("/proc/mounts");
+  return ProcHidesProcesses(std::string(std::istreambuf_iterator<char>(file), {}));
+}
+
+bool ProcHidesProcesses(std::string_view mounts) {
+  for (const absl::string_view line : absl::StrSplit(AsAbsl(mounts), '\n')) {
+    const std::vector<absl::string_view> fields = absl::StrSplit(line, ' ');
+    if (fields.size() < 4 || fields[1] != "/proc") continue;
+    for (const absl::string_view option : absl::StrSplit(fields[3], ',')) {
+      const bool shows = option == "hidepid=0" || option == "hidepid=off";
+      if (absl::StartsWith(option, "hidepid=") && !shows) return true;
+    }
+  }
+  return false;
 }
 
 std::string LookAtEachProcess(const std::function<void(pid_t, std::string* unclear)>& look) {

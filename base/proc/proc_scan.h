@@ -60,6 +60,10 @@ bool HandlesSignal(pid_t pid, int signal);
 // Calls visit() for every visible process. An error: not all could be listed, for example without descriptors.
 absl::Status ForEachProcess(const std::function<void(pid_t)>& visit);
 
+// Whether /proc leaves out processes of ours, too (the mount option hidepid, proc(5)).
+bool ProcHidesProcesses();
+bool ProcHidesProcesses(std::string_view mounts);  // the text of /proc/mounts; to a user who is not root
+
 // Calls look() for every process, and a second time, after all others, for those where it set `unclear`: an exec
 // has mostly ended by then. Returns what is still unclear; empty: every process was seen.
 std::string LookAtEachProcess(const std::function<void(pid_t, std::string* unclear)>& look);

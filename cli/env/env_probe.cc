@@ -150,7 +150,8 @@ absl::Status LeadsHere(const std::string& address, const v1::NodeConfig& config)
   events.on_directive = [](const v1::Directive&) {};
   events.on_closed = [] {};
   session = std::make_unique<rendezvous::RemoteSession>(
-      rendezvous::RemoteSessionOptions{.dial = plan, .connect_limit = agent::kReachLimit}, &loop, events);
+      rendezvous::RemoteSessionOptions{.dial = plan, .host = {}, .connect_limit = agent::kReachLimit}, &loop,
+      events);
   session->Connect();
   loop.Run();
   session.reset();  // before the server that it is connected to

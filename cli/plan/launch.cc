@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/crypto/whereabouts.h"
 #include "base/namespaces.h"
 #include "base/text.h"
 #include "cli/plan/line_prefix.h"
@@ -135,6 +136,8 @@ Launch PrepareLaunch(const RunPlan& run, const Environment& environment, const s
   launch.host.host_id = host_id;
   launch.host.host_pid = getpid();
   launch.host.config = run.config;
+  *launch.host.config.mutable_whereabouts() =
+      WhereaboutsOf(run.config.boot_id(), run.config.pid_namespace(), geteuid(), getpid());
   launch.host.termination_grace = run.termination_grace;
   launch.host.retryable_exit_code = run.retryable_exit_code;
   launch.host.stop_before = run.stop_before;

@@ -15,6 +15,7 @@
 #include "agent/machine/machine_probe.h"
 #include "agent/machine/numa_binding.h"
 #include "base/check.h"
+#include "base/crypto/identity.h"
 #include "base/proc/process_setup.h"
 #include "base/status_macros.h"
 #include "cli/plan/version.h"
@@ -25,7 +26,6 @@ extern char** environ;
 namespace muster::cli {
 namespace {
 
-constexpr size_t kHostIdBytes = 16;
 constexpr size_t kTokenBytes = 32;
 constexpr size_t kRunIdBytes = 8;
 constexpr size_t kMaxLinkBytes = 4096;
@@ -113,7 +113,9 @@ Machine ReadMachine(const Environment& environment) {
   machine.hostname = Hostname();
   machine.boot_id = ReadLine("/proc/sys/kernel/random/boot_id");
   machine.pid_namespace = ReadLink("/proc/self/ns/pid");
-  machine.host_id = RandomHex(kHostIdBytes);
+  const Identity identity = NewIdentity();
+  machine.host_id = identity.id;
+  machine.host_key = identity.secret;
   machine.random_run_id = RandomHex(kRunIdBytes);
   machine.version = ReleaseVersion();
   // The device exists as soon as the driver has a GPU; counting GPUs would take seconds.

@@ -112,6 +112,7 @@ class Planner {
   absl::Status TakeIdentity() {
     config_->set_hostname(ToUtf8(machine_.hostname, machine_.hostname.size()));
     config_->set_version(machine_.version);
+    config_->set_host_key(machine_.host_key);
     config_->set_boot_id(machine_.boot_id);
     config_->set_pid_namespace(machine_.pid_namespace);
     ASSIGN_OR_RETURN(*config_->mutable_token(),

@@ -39,7 +39,8 @@ struct Machine {
   std::string hostname;
   std::string boot_id;
   std::string pid_namespace;
-  std::string host_id;        // random
+  std::string host_id;        // of host_key
+  std::string host_key;       // the secret of this host's Identity
   std::string random_run_id;  // for a single-node job
   std::string version;
   bool nvidia_driver = false;                           // the NVIDIA driver is loaded and has a GPU

@@ -73,13 +73,13 @@ v1::Release ReleaseFor(const Job& job, const Host& host) {
   return release;
 }
 
-void SetHolder(const Host& holder, v1::Wait* wait) {
-  v1::Predecessor* held_by = wait->mutable_held_by();
-  held_by->set_host_id(holder.status.host_id());
+// Whoever claims a place learns nothing of its holder that helps elsewhere than in the holder's own container.
+void SetHolder(const Host& holder, const Host& claimant, v1::Wait* wait) {
+  v1::Holder* held_by = wait->mutable_held_by();
   held_by->set_hostname(holder.status.hostname());
-  held_by->set_boot_id(holder.status.boot_id());
-  held_by->set_pid_namespace(holder.status.pid_namespace());
-  held_by->set_host_pid(holder.status.host_pid());
+  const v1::Whereabouts& whereabouts = holder.status.whereabouts();
+  const bool same = !whereabouts.user().empty() && whereabouts.user() == claimant.status.whereabouts().user();
+  if (same) held_by->set_process(whereabouts.process());
 }
 
 // Whether a host that is leaving, with nothing alive, may go: the primary stays for others that still drain.
@@ -170,7 +170,7 @@ void Directives::FillWait(BootTime now, const Job& job, const Host& host, v1::Wa
   const Host* const holder = host.status.has_place() ? job.hosts.HolderOf(host.status.place()) : nullptr;
   if (holder != nullptr && holder != &host) {
     wait->set_reason(WhyPlaceIsTaken(job, host, *holder));
-    SetHolder(*holder, wait);
+    SetHolder(*holder, host, wait);
   }
   if (host.status.has_cannot_start() && !job.gathering.first_round) {
     return wait->set_reason(absl::StrCat("this node cannot start its program (",

@@ -268,8 +268,9 @@ std::string HowVanished(BootTime now, const Job& job, const Host& host, const St
   std::string text = absl::StrCat(host.Name(), " was lost: no heartbeat for ",
                                   absl::FormatDuration(absl::Trunc(now - host.last_status_at, absl::Seconds(1))));
   if (const Host* again = started.After(host)) {
-    const bool same_kernel = again->status.boot_id() == host.status.boot_id();
-    const bool same_container = same_kernel && again->status.pid_namespace() == host.status.pid_namespace();
+    const v1::Whereabouts& there = again->status.whereabouts();
+    const bool same_kernel = there.machine() == host.status.whereabouts().machine();
+    const bool same_container = there.container() == host.status.whereabouts().container();
     absl::StrAppend(
         &text,
         same_container ? "; its main process and agent died (restarted "

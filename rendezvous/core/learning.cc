@@ -142,11 +142,13 @@ void Coordinator::LearnFailure(BootTime now, Host& host) {
   job_.greatest.CorrectLostFailure(host.status.host_id(), host.status.failure(), host.failed_at);
 }
 
-// The successor, on the same machine, found no process of the dead host alive. The loss is dated at the dead
-// host's last status, so that failures of its peers count as echoes.
+// The successor, on the same machine, found no process of the dead host alive: only there the hash of that process
+// can be known. The loss is dated at the dead host's last status, so that failures of its peers count as echoes.
 void Coordinator::LearnProvedDeath(BootTime now, const v1::AgentStatus& successor, Effects* out) {
-  const Host* const dead = job_.hosts.Find(successor.predecessor_dead());
+  const Host* const dead = successor.has_place() ? job_.hosts.HolderOf(successor.place()) : nullptr;
   if (dead == nullptr || dead->IsAttached()) return;
+  if (dead->status.whereabouts().process() != successor.predecessor_dead()) return;
+  const std::string id = dead->status.host_id();
   if (job_.CostsTheRound(*dead)) {
     const absl::Duration after = absl::Trunc(now - dead->last_status_at, absl::Milliseconds(100));
     NoteNodeLost(dead->last_status_at, *dead,
@@ -157,7 +159,7 @@ void Coordinator::LearnProvedDeath(BootTime now, const v1::AgentStatus& successo
     Say(Severity::kInfo, absl::StrCat(dead->status.hostname(), ": its previous main process is confirmed dead"),
         out);
   }
-  ForgetEnded(successor.predecessor_dead(), out);
+  ForgetEnded(id, out);
   job_.hosts.GivePlaceTo(successor);
 }
 

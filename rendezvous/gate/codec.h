@@ -28,6 +28,10 @@ class Codec {
   // Says that nothing follows.
   virtual void Close(std::string* /*out*/) {}
 
+  // Once it is ready: bytes that only the two ends of this connection know; empty: it is not encrypted. Who signs
+  // them proves that it is at this connection's other end, and not somewhere between.
+  virtual std::string binding() const { return ""; }
+
   // The peer has shown what it must before the application hears of it.
   virtual bool ready() const = 0;
 };

@@ -77,7 +77,7 @@ void Dialer::OnReady() {
   if (!pair.ok()) return Fail(pair.status());
   connected_ = true;
   relay_->Attach(std::move(pair->ours));
-  events_.on_connected(std::move(pair->theirs), local_ip_);
+  events_.on_connected(std::move(pair->theirs), {.local_ip = local_ip_, .binding = relay_->binding()});
 }
 
 // The kernel accepts connections for a process that is stopped, too. Without a token the peer speaks only after

@@ -32,6 +32,11 @@ struct DialTarget {
   absl::Duration dead_after;     // see PrepareConnection
 };
 
+struct DialledAs {
+  std::string local_ip;
+  std::string binding;  // Codec::binding()
+};
+
 // The error of a peer that accepts the connection and says nothing. A kernel does that for a stopped process.
 inline constexpr char kSilentPeer[] = "it accepts the connection and says nothing";
 
@@ -39,7 +44,7 @@ class Dialer {
  public:
   // Called on the dialer's thread.
   struct Events {
-    std::function<void(OwnedFd application, const std::string& local_ip)> on_connected;
+    std::function<void(OwnedFd application, const DialledAs& as)> on_connected;
     // Once, whether or not it was connected before. The codes of Codec; those of `resolve`; Unavailable: the
     // network.
     std::function<void(const absl::Status& why)> on_ended;

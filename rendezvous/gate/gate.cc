@@ -191,7 +191,7 @@ void Gate::OnReady(ConnectionId id) {
   if (tls_ != nullptr) connection.relay->Trust();
   {
     const MutexLock lock(mutex_);
-    peers_[pair->name] = {.id = id, .ip = connection.ip};
+    peers_[pair->name] = {.id = id, .ip = connection.ip, .binding = connection.relay->binding()};
   }
   driver_.Feed(&GateCore::OnReady, id, tls_ != nullptr);
   connection.relay->Attach(std::move(pair->ours));

@@ -53,6 +53,7 @@ class Gate {
   struct Peer {
     ConnectionId id = 0;  // 0: unknown
     std::string ip;
+    std::string binding;  // Codec::binding()
   };
   // name: as gRPC tells the peer of a call; see NamedPair. Another connection may have it later.
   Peer FindPeer(const std::string& name) const;

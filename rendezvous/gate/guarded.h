@@ -26,6 +26,7 @@ class Guarded : public Codec {
   absl::Status ToPeer(std::string_view plain, std::string* out) override { return inner_->ToPeer(plain, out); }
   void Close(std::string* out) override { inner_->Close(out); }
   void Trust() override { guard_.Trust(); }
+  std::string binding() const override { return inner_->binding(); }
   bool ready() const override { return inner_->ready(); }
 
  private:

@@ -10,8 +10,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/crypto/openssl_start.h"
 #include "base/status_macros.h"
-#include "rendezvous/gate/openssl_start.h"
 
 namespace muster::rendezvous {
 namespace {

@@ -46,6 +46,8 @@ class Relay {
 
   void Trust() { codec_->Trust(); }
 
+  std::string binding() const { return codec_->binding(); }  // once it is ready
+
   bool ready() const { return ready_; }
   bool heard() const { return heard_; }  // the peer has sent something
 

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "rendezvous/gate/openssl_start.h"
+#include "base/crypto/openssl_start.h"
 #include "rendezvous/gate/plain.h"
 
 namespace muster::rendezvous {
@@ -25,6 +25,8 @@ constexpr char kGroup[] = "X25519";
 constexpr size_t kReadBytes = 16 * 1024;            // a TLS record has no more
 constexpr size_t kMaxHandshakeBytes = 8 * 1024;     // from one peer; an agent's has less than 1 KiB
 constexpr int kAlertOffset = SSL_AD_REASON_OFFSET;  // of the reason of an error that is an alert of the peer
+constexpr std::string_view kBindingLabel = "EXPORTER-muster-attach";  // RFC 8446, section 7.5
+constexpr size_t kBindingBytes = 32;
 constexpr char kOtherToken[] = "it has another token, or belongs to another run";
 constexpr char kNotThisJobs[] =
     "the token is not this job's, or the run id is not: set the same MUSTER_TOKEN and --rdzv-id on all nodes";
@@ -135,6 +137,15 @@ class TlsCodec : public Codec {
     if (!ready_) return;
     SSL_shutdown(ssl_.get());
     Collect(out);
+  }
+
+  std::string binding() const override {
+    std::string out(kBindingBytes, '\0');
+    const int done =
+        SSL_export_keying_material(ssl_.get(), reinterpret_cast<unsigned char*>(out.data()), out.size(),
+                                   kBindingLabel.data(), kBindingLabel.size(), nullptr, 0, 0);
+    MUSTER_CHECK(done == 1, "a connection that is ready exports keys");
+    return out;
   }
 
   bool ready() const override { return ready_; }

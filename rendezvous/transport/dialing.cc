@@ -58,7 +58,7 @@ absl::StatusOr<Dialled> DialWithin(const DialPlan& plan, absl::Duration limit) {
   Dialled dialled;
   ASSIGN_OR_RETURN(
       dialled.dialer,
-      Dialer::Start(TargetOf(plan), {.on_connected = [set](OwnedFd fd, const std::string&) { set(std::move(fd)); },
+      Dialer::Start(TargetOf(plan), {.on_connected = [set](OwnedFd fd, const DialledAs&) { set(std::move(fd)); },
                                      .on_ended = [set](const absl::Status& why) { set(why); }}));
   std::future<absl::StatusOr<OwnedFd>> future = result->promise.get_future();
   if (future.wait_for(absl::ToChronoNanoseconds(limit)) != std::future_status::ready) {

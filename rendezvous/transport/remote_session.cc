@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "rendezvous/transport/channel_options.h"
 #include "rendezvous/transport/session_error.h"
+#include "rendezvous/transport/speaker.h"
 
 namespace muster::rendezvous {
 // One connection with one call. Destroyed when no operation of it is outstanding.
@@ -18,7 +19,7 @@ struct RemoteSession::Attempt {
   std::shared_ptr<bool> alive = std::make_shared<bool>(true);  // for closures that the dialer's thread posts
   std::unique_ptr<Dialer> dialer;
   absl::Status dial_error;  // why the dialer's connection has ended; OK: it has not
-  std::string local_ip;
+  DialledAs as;
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::Rendezvous::Stub> stub;
   grpc::ClientContext context;
@@ -34,6 +35,7 @@ struct RemoteSession::Attempt {
   bool write_failed = false;
   bool disconnecting = false;  // an orderly end: remaining writes, then WritesDone
   bool writes_done = false;
+  bool proved = false;  // the first status is on its way, with the host's proof
   bool finishing = false;
   int outstanding = 0;
   Tag started, metadata, read, written, finished;
@@ -87,9 +89,9 @@ void RemoteSession::Connect() {
   attempt->connect_timer = loop_->After(options_.connect_limit, [this, attempt] { OnTooLate(attempt); });
   Dialer::Events events;
   events.on_connected = [this, attempt, alive = std::weak_ptr<bool>(attempt->alive)](OwnedFd fd,
-                                                                                     const std::string& local_ip) {
-    loop_->Post([this, attempt, alive, local_ip, shared = std::make_shared<OwnedFd>(std::move(fd))] {
-      if (!alive.expired()) OnDialled(attempt, std::move(*shared), local_ip);
+                                                                                     const DialledAs& as) {
+    loop_->Post([this, attempt, alive, as, shared = std::make_shared<OwnedFd>(std::move(fd))] {
+      if (!alive.expired()) OnDialled(attempt, std::move(*shared), as);
     });
   };
   events.on_ended = [this, attempt, alive = std::weak_ptr<bool>(attempt->alive)](const absl::Status& why) {
@@ -105,9 +107,9 @@ void RemoteSession::Connect() {
   }
 }
 
-void RemoteSession::OnDialled(Attempt* attempt, OwnedFd application, const std::string& local_ip) {
+void RemoteSession::OnDialled(Attempt* attempt, OwnedFd application, const DialledAs& as) {
   if (attempt->finishing || attempt->disconnecting) return;
-  attempt->local_ip = local_ip;
+  attempt->as = as;
   attempt->channel = ChannelOver(std::move(application), options_.dial);
   attempt->stub = v1::Rendezvous::NewStub(attempt->channel);
   attempt->io = attempt->stub->PrepareAsyncAttend(&attempt->context, thread_->queue());
@@ -147,7 +149,7 @@ void RemoteSession::OnMetadata(Attempt* attempt, bool ok) {
   const auto instance = metadata.find(kServerInstanceKey);
   server_instance_ =
       instance == metadata.end() ? "" : std::string(instance->second.data(), instance->second.size());
-  events_.on_connected(attempt->local_ip);
+  events_.on_connected(attempt->as.local_ip);
 }
 
 void RemoteSession::OnTooLate(Attempt* attempt) {
@@ -180,6 +182,10 @@ void RemoteSession::Advance(Attempt* attempt) {
   if (attempt->waiting.has_value()) {
     attempt->outgoing = std::move(*attempt->waiting);
     attempt->waiting.reset();
+    if (!options_.host.id.empty() && !std::exchange(attempt->proved, true)) {
+      *attempt->outgoing.mutable_proof() =
+          ProveHost(options_.host, attempt->outgoing.run_id(), attempt->as.binding);
+    }
     attempt->writing = true;
     ++attempt->outstanding;
     attempt->io->Write(attempt->outgoing, &attempt->written);

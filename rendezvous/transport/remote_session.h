@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "base/crypto/identity.h"
 #include "base/io/event_loop.h"
 #include "muster/v1/rendezvous.grpc.pb.h"
 #include "muster/v1/rendezvous.pb.h"
@@ -21,6 +22,7 @@ namespace muster::rendezvous {
 
 struct RemoteSessionOptions {
   DialPlan dial;
+  Identity host;                 // for whom it speaks; empty: for no host
   absl::Duration connect_limit;  // for one attempt, including name resolution
   std::string address = "";      // an IP address to try when the name does not resolve; empty: not known
   std::string server_name = "the primary";  // for messages: `muster coordinator` is "the coordinator"
@@ -43,7 +45,7 @@ class RemoteSession : public Session {
  private:
   struct Attempt;
 
-  void OnDialled(Attempt* attempt, OwnedFd application, const std::string& local_ip);
+  void OnDialled(Attempt* attempt, OwnedFd application, const DialledAs& as);
   void OnDialEnded(Attempt* attempt, const absl::Status& why);
   void EndDial(Attempt* attempt);
   void OnStarted(Attempt* attempt, bool ok);

@@ -15,6 +15,7 @@
 #include "rendezvous/gate/gate.h"
 #include "rendezvous/transport/channel_options.h"
 #include "rendezvous/transport/completion_thread.h"
+#include "rendezvous/transport/speaker.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -53,6 +54,7 @@ class Server::Impl {
   struct Stream {
     StreamId id = 0;
     Gate::Peer peer;
+    Speaker speaker;
     grpc::ServerContext context;
     grpc::ServerAsyncReaderWriter<v1::Directive, v1::AgentStatus> io{&context};
     v1::AgentStatus incoming;              // belongs to gRPC while reading
@@ -73,6 +75,7 @@ class Server::Impl {
   absl::Status OpenGate(std::vector<std::string> addresses);
   void Read(Stream* stream);
   void OnRead(Stream* stream, bool ok);
+  void Hear(Stream* stream, const v1::AgentStatus& status);
   void Advance(Stream* stream);
   void OnWritten(Stream* stream, bool ok);
   void Release(Stream* stream);
@@ -202,9 +205,19 @@ void Server::Impl::OnRead(Stream* stream, bool ok) {
   }
   const v1::AgentStatus status = std::move(stream->incoming);
   stream->incoming.Clear();
-  if (!stream->closing.has_value()) events_->OnStatus(stream->id, status);
+  if (!stream->closing.has_value()) Hear(stream, status);
   // Also while closing: unread data would delay the end of the stream at the peer.
   if (!stream->finished && !stopping_) Read(stream);
+}
+
+// An impostor's stream counts as lost for the host that it belongs to.
+void Server::Impl::Hear(Stream* stream, const v1::AgentStatus& status) {
+  const absl::Status own = stream->speaker.Hear(status, stream->peer.binding);
+  if (own.ok()) return events_->OnStatus(stream->id, status);
+  const std::string why(AsStd(own.message()));
+  events_->OnTurnedAway(stream->peer.ip, why);
+  events_->OnClosed(stream->id);
+  Close(stream->id, {grpc::StatusCode::UNAUTHENTICATED, why});
 }
 
 void Server::Impl::Advance(Stream* stream) {

@@ -53,6 +53,10 @@ std::vector<std::string> ServingWarnings(const v1::NodeConfig& config) {
   return warnings;
 }
 
+Identity IdentityOf(const v1::NodeConfig& config) {
+  return config.host_key().size() == kSecretBytes ? IdentityFrom(config.host_key()) : Identity();
+}
+
 DialPlan DialPlanFrom(const v1::NodeConfig& config) {
   return {.coordinator = config.primary(),
           .token = config.token(),

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/crypto/identity.h"
 #include "muster/v1/host.pb.h"
 #include "rendezvous/transport/dialing.h"
 #include "rendezvous/transport/server.h"
@@ -13,6 +14,9 @@ namespace muster::rendezvous {
 
 // instance: a name that no other coordinator has.
 ServerOptions ServerOptionsFrom(const v1::NodeConfig& config, const std::string& instance = "");
+
+// Empty if the configuration has no such key; then a coordinator in another process refuses the node.
+Identity IdentityOf(const v1::NodeConfig& config);
 
 // The way to the coordinator of this job.
 DialPlan DialPlanFrom(const v1::NodeConfig& config);

@@ -20,6 +20,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/crypto/identity.h"
+#include "base/ids.h"
 #include "base/io/event_loop.h"
 #include "rendezvous/transport/process_start.h"
 #include "rendezvous/transport/remote_session.h"
@@ -119,6 +121,7 @@ class Job {
     answer_ = from[0];
     Read(&port_, sizeof(port_));
     directives_.resize(static_cast<size_t>(agents));
+    for (int i = 0; i < agents; ++i) hosts_.push_back(NewIdentity());
   }
   ~Job() {
     sessions_.clear();
@@ -163,6 +166,7 @@ class Job {
     options.dial.token = token_;
     options.dial.run_id = "run";
     options.dial.lease = absl::Seconds(30);
+    options.host = hosts_[i];
     options.connect_limit = kConnectLimit;
     SessionEvents events;
     events.on_connected = [this, i](const std::string&) { Say(i); };
@@ -179,6 +183,9 @@ class Job {
   void Say(size_t i) {
     v1::AgentStatus status;
     status.mutable_id()->set_seq(++seq_);
+    status.set_protocol(kProtocol);
+    status.set_run_id("run");
+    status.set_host_id(hosts_[i].id);
     status.set_hostname(absl::StrCat("worker-", i));
     sessions_[i]->Send(status);
   }
@@ -206,6 +213,7 @@ class Job {
   int port_ = 0;
   uint64_t seq_ = 0;
   size_t answered_ = 0;
+  std::vector<Identity> hosts_;
   std::vector<int> directives_;  // number of them, by agent
   EventLoop loop_;
   std::vector<std::unique_ptr<RemoteSession>> sessions_;

@@ -67,7 +67,7 @@ void AgentShell::CarryOut(AgentProcess* agent, const agent::Effect& effect) {
   } else if (const auto* e = std::get_if<agent::EndHost>(&effect)) {
     EndHost(agent, e->kill_first);
   } else if (const auto* e = std::get_if<agent::Probe>(&effect)) {
-    ProbePredecessor(agent, e->predecessor);
+    ProbePredecessor(agent, e->process);
   } else if (const auto* e = std::get_if<agent::ExitAgent>(&effect)) {
     ExitAgent(agent, absl::StrCat("exits ", e->exit_code, ": ", e->reason));
   }
@@ -140,17 +140,17 @@ void AgentShell::WaitUntilSwept(AgentProcess* agent) {
 }
 
 // Evidence of this machine about another host on it. Processes of other machines are invisible, so never "dead".
-void AgentShell::ProbePredecessor(AgentProcess* agent, const v1::Predecessor& predecessor) {
-  execution_->DeliverAfter(env_->prng().Between(kMillisecond, kProbeMax), agent, [this, agent, predecessor] {
+void AgentShell::ProbePredecessor(AgentProcess* agent, const std::string& process) {
+  execution_->DeliverAfter(env_->prng().Between(kMillisecond, kProbeMax), agent, [this, agent, process] {
     bool dead = false;
     for (const auto& host : cluster_->hosts()) {
-      if (host->id() != predecessor.host_id() || predecessor.boot_id() != agent->machine->boot_id) continue;
+      const bool is_here = host->machine == agent->machine && host->machine->boot_id == agent->machine->boot_id;
+      if (host->id() != process || !is_here) continue;
       dead = !host->AnythingAlive();
       if (!host->alive) sweeps_->KillMarked(host.get(), kMillisecond);
     }
-    env_->Note("agent", absl::StrCat(agent->name, " probes ", predecessor.host_id(), ": ",
-                                     dead ? "dead" : "not proved dead"));
-    agent->Feed(&agent::AgentCore::OnProbed, predecessor.host_id(), dead);
+    env_->Note("agent", absl::StrCat(agent->name, " probes ", process, ": ", dead ? "dead" : "not proved dead"));
+    agent->Feed(&agent::AgentCore::OnProbed, process, dead);
   });
 }
 

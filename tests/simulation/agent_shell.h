@@ -36,7 +36,7 @@ class AgentShell {
 
   void EndHost(AgentProcess* agent, bool kill_first);
   void WaitUntilSwept(AgentProcess* agent);
-  void ProbePredecessor(AgentProcess* agent, const v1::Predecessor& predecessor);
+  void ProbePredecessor(AgentProcess* agent, const std::string& process);
 
   void MaybeOpenHome(AgentProcess* agent);
   void OpenHome(AgentProcess* agent);

@@ -32,7 +32,8 @@ bool HasSession(const CoordinatorHome& home, const HostProcess& host) {
 void Conduct::OnDirectiveSent(const Session& session, const v1::Directive& directive) {
   if (directive.has_run()) OnRun(session, directive.run());
   if (directive.has_wait() && directive.wait().has_held_by()) {
-    OnHeldPlace(session, directive.wait().held_by().host_id());
+    const int place = session.agent->core.config().place();
+    OnHeldPlace(session, session.home->core.job().hosts.HolderOf(place)->status.host_id());
   }
 }
 

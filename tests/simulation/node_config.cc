@@ -18,8 +18,10 @@ v1::NodeConfig MakeConfig(const Scenario& scenario, int place, const Machine& ma
   c.set_split(scenario.sidecars.used);
   c.set_hostname(absl::StrCat("m", machine.id));
   c.set_version("1");
-  c.set_boot_id(machine.boot_id);
-  c.set_pid_namespace("pid-1");
+  v1::Whereabouts& where = *c.mutable_whereabouts();  // the platform adds the process
+  for (std::string* hash : {where.mutable_machine(), where.mutable_container(), where.mutable_user()}) {
+    *hash = machine.boot_id;
+  }
   c.set_role(observer ? v1::ROLE_OBSERVER : v1::ROLE_TRAINER);
   if (!observer && scenario.job.places != Places::kNone) c.set_place(place);
   if (scenario.job.places == Places::kSpec) {

@@ -65,6 +65,7 @@ host::HostOptions Platform::MakeOptions(int place, Machine* machine) {
   options.host_id = absl::StrCat("h", place, ".", next_host_++);
   options.host_pid = machine->next_pid++;
   options.config = MakeConfig(scenario_, place, *machine);
+  options.config.mutable_whereabouts()->set_process(options.host_id);
   if (DrawCannotStart(place)) {
     v1::Failure* failure = options.config.mutable_cannot_start();
     failure->set_exit_code(kExitNotFound);

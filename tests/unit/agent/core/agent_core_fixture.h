@@ -25,8 +25,7 @@ class AgentCoreTest : public ::testing::Test {
     v1::NodeConfig* config = host_.mutable_config();
     config->set_run_id("job");
     config->set_hostname("n1");
-    config->set_boot_id("boot");
-    config->set_pid_namespace("ns");
+    config->mutable_whereabouts()->set_process("this");
     (*config->mutable_facts())["NCCL_DEBUG"] = "INFO";
     config->set_role(v1::ROLE_TRAINER);
     config->set_place(1);

@@ -346,9 +346,7 @@ TEST_F(AgentCoreTest, AProbeIsRepeatedAfterASecondUntilTheHolderIsDead) {
   uint64_t seq = 5;
   const auto held = [&](const std::string& by) {
     v1::Directive wait = Directive(seq++);
-    wait.mutable_wait()->mutable_held_by()->set_host_id(by);
-    wait.mutable_wait()->mutable_held_by()->set_boot_id("boot");
-    wait.mutable_wait()->mutable_held_by()->set_pid_namespace("ns");
+    wait.mutable_wait()->mutable_held_by()->set_process(by);
     Give(wait);
     return Took<Probe>().size();
   };
@@ -369,12 +367,10 @@ TEST_F(AgentCoreTest, AProbeIsRepeatedAfterASecondUntilTheHolderIsDead) {
   EXPECT_EQ(held("old"), 3u);
 }
 
-TEST_F(AgentCoreTest, AHolderInAnotherContainerOrOfAnUnknownBootIsNotProbed) {
+TEST_F(AgentCoreTest, AHolderElsewhereIsNotProbed) {
   Connected();
   v1::Directive wait = Directive(5);
-  wait.mutable_wait()->mutable_held_by()->set_host_id("old");
-  wait.mutable_wait()->mutable_held_by()->set_boot_id("boot");
-  wait.mutable_wait()->mutable_held_by()->set_pid_namespace("other");
+  wait.mutable_wait()->mutable_held_by()->set_hostname("worker-1");
   Give(wait);
   EXPECT_TRUE(Took<Probe>().empty());
 }

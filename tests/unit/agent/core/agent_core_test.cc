@@ -396,9 +396,7 @@ TEST_F(SplitAgentTest, AnAgentThatIsDismissedLeavesAtOnce) {
 TEST_F(SplitAgentTest, NoPidProvesAPredecessorDead) {
   Connected();
   v1::Directive wait = Directive(5);
-  wait.mutable_wait()->mutable_held_by()->set_host_id("old");
-  wait.mutable_wait()->mutable_held_by()->set_boot_id("boot");
-  wait.mutable_wait()->mutable_held_by()->set_pid_namespace("ns");
+  wait.mutable_wait()->mutable_held_by()->set_process("old");
   Give(wait);
   EXPECT_TRUE(Took<Probe>().empty());
 }
@@ -592,29 +590,11 @@ TEST_F(AgentCoreTest, AStoredVerdictOutranksAnotherJobsRefusal) {
   EXPECT_EQ(LastOrder().exit().exit_code(), 7);
 }
 
-TEST_F(AgentCoreTest, AHeldPlaceIsProbedOnlyOnTheHoldersMachine) {
-  Connected();
-  v1::Directive wait = Directive(5);
-  wait.mutable_wait()->mutable_held_by()->set_host_id("old");
-  wait.mutable_wait()->mutable_held_by()->set_boot_id("other");
-  wait.mutable_wait()->mutable_held_by()->set_pid_namespace("ns");
-  Give(wait);
-  EXPECT_TRUE(Took<Probe>().empty());
-  wait.mutable_id()->set_seq(6);
-  wait.mutable_wait()->mutable_held_by()->set_boot_id("boot");
-  Give(wait);
-  ASSERT_EQ(Took<Probe>().size(), 1u);
-  core_.OnProbed(now_, "old", true, &effects_);
-  EXPECT_EQ(LastStatus().predecessor_dead(), "old");
-}
-
 // What other threads and the coordinator in this process report may arrive after the agent's end.
 TEST_F(AgentCoreTest, AnAgentThatHasLeftSendsNothing) {
   core_.OnConnected(now_, "", &effects_);
   v1::Directive wait = Directive(5);
-  wait.mutable_wait()->mutable_held_by()->set_host_id("old");
-  wait.mutable_wait()->mutable_held_by()->set_boot_id("boot");
-  wait.mutable_wait()->mutable_held_by()->set_pid_namespace("ns");
+  wait.mutable_wait()->mutable_held_by()->set_process("old");
   Give(wait);
   ASSERT_EQ(Took<Probe>().size(), 1u);
   core_.OnHostLives(now_, &effects_);

@@ -48,9 +48,7 @@ TEST_F(AgentStatusTest, DescribesTheNode) {
   EXPECT_EQ(status.id().seq(), 1u);
   EXPECT_EQ(status.hostname(), "n1");
   EXPECT_EQ(status.version(), "1.2");
-  EXPECT_EQ(status.boot_id(), "boot");
-  EXPECT_EQ(status.pid_namespace(), "ns");
-  EXPECT_EQ(status.host_pid(), 50);
+  EXPECT_EQ(status.whereabouts().process(), "this");
   EXPECT_EQ(status.role(), v1::ROLE_TRAINER);
   EXPECT_EQ(status.min_nodes(), 2);
   EXPECT_EQ(status.max_nodes(), 5);

@@ -15,10 +15,6 @@ class CauseOfARound : public testing::Test {
     return options;
   }
   void Start(Cluster* c) {
-    for (const char* name : {"a", "b", "c"}) {
-      c->At(name).status.set_boot_id("machine");
-      c->At(name).status.set_pid_namespace("container-1");
-    }
     c->Join("a", 0);
     c->Join("b", 1);
     c->Join("c", 2);
@@ -117,8 +113,8 @@ TEST_F(CauseOfARound, NamesARestartedContainer) {
   c_.Close("b");
   c_.Fail("a", 1);
   c_.Pass(absl::Seconds(4), {"a", "c"});
-  c_.At("b2").status.set_boot_id("machine");
-  c_.At("b2").status.set_pid_namespace("container-2");
+  *c_.At("b2").status.mutable_whereabouts() = Cluster::Here("b2");
+  c_.At("b2").status.mutable_whereabouts()->set_container("another container");
   c_.Join("b2", 1);
   c_.Pass(absl::Seconds(8), {"a", "c"});
   EXPECT_EQ(c_.Said("round 1 ended; root cause: node 1 (b) was lost: no heartbeat for 11s"), 1);
@@ -131,7 +127,7 @@ TEST_F(CauseOfARound, NamesARebootedMachine) {
   Start(&c_);
   c_.Close("b");
   c_.Pass(absl::Seconds(4), {"a", "c"});
-  c_.At("b2").status.set_boot_id("machine, booted again");
+  c_.At("b2").status.mutable_whereabouts()->set_machine("machine, booted again");
   c_.Join("b2", 1);
   c_.Pass(absl::Seconds(8), {"a", "c"});
   EXPECT_EQ(c_.Said("its machine ended (it or its replacement started 4s later)"), 2)

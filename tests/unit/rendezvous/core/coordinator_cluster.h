@@ -25,6 +25,16 @@ class Cluster {
     return options;
   }
 
+  // All on one machine, unless a test says otherwise.
+  static v1::Whereabouts Here(const std::string& process) {
+    v1::Whereabouts here;
+    here.set_machine("machine");
+    here.set_container("container");
+    here.set_user("user");
+    here.set_process(process);
+    return here;
+  }
+
   struct Node {
     v1::AgentStatus status;
     StreamId stream = 0;
@@ -46,6 +56,7 @@ class Cluster {
     s.mutable_id()->set_agent_number(1);
     s.set_role(role);
     if (place >= 0) s.set_place(place);
+    if (!s.has_whereabouts()) *s.mutable_whereabouts() = Here(name);
     s.set_slots(2);
     if (name == "a" && place < 0) s.set_at_primary(true);  // place 0 is the primary's anyway
     s.set_phase(v1::PHASE_READY);

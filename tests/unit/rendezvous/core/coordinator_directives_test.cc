@@ -57,21 +57,29 @@ TEST(CoordinatorDirectives, TheBeatIsTheGivenOneAndFitsTheLease) {
   EXPECT_EQ(beat(absl::ZeroDuration(), absl::Seconds(4)), absl::Seconds(4)) << "there is no lease to renew";
 }
 
-TEST(CoordinatorDirectives, AStandbyHearsWhoHoldsItsPlace) {
+TEST(CoordinatorDirectives, AStandbyOfTheSameContainerHearsWhichProcessHoldsItsPlace) {
   Cluster c(Fixed(2));
-  v1::AgentStatus& a = c.At("a").status;
-  a.set_boot_id("boot");
-  a.set_pid_namespace("ns");
-  a.set_host_pid(41);
   c.Join("a", 0);
   EXPECT_FALSE(c.Told("a").wait().has_held_by());
   c.Join("twin", 0);
-  const v1::Predecessor holder = c.Told("twin").wait().held_by();
-  EXPECT_EQ(holder.host_id(), "a");
+  const v1::Holder holder = c.Told("twin").wait().held_by();
   EXPECT_EQ(holder.hostname(), "a");
-  EXPECT_EQ(holder.boot_id(), "boot");
-  EXPECT_EQ(holder.pid_namespace(), "ns");
-  EXPECT_EQ(holder.host_pid(), 41);
+  EXPECT_EQ(holder.process(), "a");
+}
+
+// Whoever claims a place could use it to take the holder's part.
+TEST(CoordinatorDirectives, AClaimantElsewhereLearnsNothingThatOnlyTheHoldersMachineKnows) {
+  Cluster c(Fixed(2));
+  c.Join("a", 0);
+  v1::Whereabouts elsewhere = Cluster::Here("twin");
+  for (const char* user : {"another user", ""}) {
+    elsewhere.set_user(user);
+    *c.At("twin").status.mutable_whereabouts() = elsewhere;
+    c.Join("twin", 0);
+    ASSERT_TRUE(c.Told("twin").wait().has_held_by());
+    EXPECT_EQ(c.Told("twin").wait().held_by().process(), "") << user;
+    EXPECT_EQ(c.Told("twin").ShortDebugString().find("machine"), std::string::npos);
+  }
 }
 
 TEST(CoordinatorDirectives, AStandbyHasNoPlaceInLine) {

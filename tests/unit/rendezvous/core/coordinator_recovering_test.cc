@@ -199,7 +199,7 @@ TEST_F(RecoveringTest, MemberKeepsItsPlaceFromANewNodeThatCameFirst) {
   after_.Join("b2", 1);
   Return("b");
   after_.Apply("b2");
-  EXPECT_EQ(after_.Told("b2").wait().held_by().host_id(), "b");
+  EXPECT_EQ(after_.Told("b2").wait().held_by().process(), "b");
 }
 
 TEST_F(RecoveringTest, AFoundVerdictIsKeptForAbsentMembers) {

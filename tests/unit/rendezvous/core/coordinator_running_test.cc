@@ -34,7 +34,7 @@ TEST_F(RunningTest, AnAttachedNodeIsNotTakenForDead) {
   c_.At("b2").status.set_predecessor_dead("b");
   c_.Join("b2", 1);
   EXPECT_EQ(c_.state(), State::kRunning);
-  EXPECT_EQ(c_.Told("b2").wait().held_by().host_id(), "b");
+  EXPECT_EQ(c_.Told("b2").wait().held_by().process(), "b");
 }
 
 TEST_F(RunningTest, AReplacedAgentIsIgnored) {

@@ -514,7 +514,7 @@ TEST(Places, AStandbysEndDoesNotFreeThePlace) {
   c.Join("twin", 0);
   c.Phase("twin", v1::PHASE_HOST_GONE);
   c.Join("late", 0);
-  EXPECT_EQ(c.Told("late").wait().held_by().host_id(), "a");
+  EXPECT_EQ(c.Told("late").wait().held_by().process(), "a");
   c.Join("b", 1);
   EXPECT_TRUE(c.Told("a").has_run());
 }

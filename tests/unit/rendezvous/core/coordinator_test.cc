@@ -324,7 +324,7 @@ TEST(Coordinator, ASecondHostOfAPlaceStandsBy) {
   c.Join("a", 0);
   c.Join("twin", 0);
   EXPECT_TRUE(c.Told("twin").has_wait());
-  EXPECT_EQ(c.Told("twin").wait().held_by().host_id(), "a");
+  EXPECT_EQ(c.Told("twin").wait().held_by().process(), "a");
   c.Join("b", 1);
   EXPECT_TRUE(c.Told("a").has_run());
   EXPECT_TRUE(c.Told("twin").has_wait());

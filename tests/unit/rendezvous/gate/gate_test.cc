@@ -130,7 +130,7 @@ class GateTest : public ::testing::Test {
     target.dead_after = absl::Seconds(20);
     auto dialer = Dialer::Start(
         target,
-        {.on_connected = [&in = *dialled](OwnedFd fd, const std::string&) { in.connected.Put(std::move(fd)); },
+        {.on_connected = [&in = *dialled](OwnedFd fd, const DialledAs&) { in.connected.Put(std::move(fd)); },
          .on_ended = [&in = *dialled](const absl::Status& why) { in.ended.Put(Copied(why)); }});
     EXPECT_TRUE(dialer.ok());
     dialled->dialer = *std::move(dialer);

@@ -71,6 +71,14 @@ TEST(TlsTest, LargeMessagesArriveWholeFromTornPieces) {
   EXPECT_EQ(meeting.at_server, large);
 }
 
+TEST(TlsTest, BothEndsKnowABindingThatNoOtherConnectionHas) {
+  const Meeting one(ServerWith(kToken), ClientWith(kToken));
+  const Meeting other(ServerWith(kToken), ClientWith(kToken));
+  EXPECT_EQ(one.server->binding(), one.client->binding());
+  EXPECT_EQ(one.server->binding().size(), 32u);
+  EXPECT_NE(one.server->binding(), other.server->binding());
+}
+
 TEST(TlsTest, AnotherTokenIsRefusedOnBothSides) {
   const Meeting meeting(ServerWith(kToken), ClientWith("another-token-of-22-characters"));
   EXPECT_TRUE(absl::IsUnauthenticated(meeting.server_status)) << meeting.server_status;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/io/event_loop.h"
 #include "gtest/gtest.h"
 #include "rendezvous/transport/remote_session.h"
@@ -54,8 +55,9 @@ class Attendees : public StreamEvents {
 // One agent's session and everything it received.
 struct Client {
   Client(EventLoop* loop, const std::string& host, int port, const std::string& token = "",
-         absl::Duration limit = absl::Seconds(5), bool reached_before = false) {
+         absl::Duration limit = absl::Seconds(5), bool reached_before = false, Identity identity = {}) {
     RemoteSessionOptions options;
+    options.host = std::move(identity);
     options.reached_before = reached_before;
     options.dial.coordinator.set_host(host);
     options.dial.coordinator.set_port(static_cast<uint32_t>(port));
@@ -112,6 +114,12 @@ class WireTest : public ::testing::Test {
   static v1::AgentStatus Status(uint64_t seq) {
     v1::AgentStatus status;
     status.mutable_id()->set_seq(seq);
+    return status;
+  }
+  static v1::AgentStatus StatusOf(const std::string& host_id, uint64_t seq = 1) {
+    v1::AgentStatus status = Status(seq);
+    status.set_protocol(kProtocol);
+    status.set_host_id(host_id);
     return status;
   }
   static v1::Directive Directive(uint64_t seq) {
