@@ -1,5 +1,6 @@
 """Strangers at the coordinator's port: the job does not notice them."""
 import contextlib
+import os
 import pathlib
 import re
 import resource
@@ -42,9 +43,10 @@ class WithoutAToken(ClusterTest):
 
     def check(self):
         """No worker was disturbed, nothing was restarted, and the memory is given back."""
-        peak = memory_kib(self.agent, "VmHWM") - self.began
-        self.assertLess(peak, MOST_GROWTH_KIB)
-        wait_until("memory to be given back", lambda: memory_kib(self.agent) - self.began < MOST_LEFT_KIB)
+        if "MUSTER_SANITIZED" not in os.environ:  # AddressSanitizer keeps what was freed
+            peak = memory_kib(self.agent, "VmHWM") - self.began
+            self.assertLess(peak, MOST_GROWTH_KIB)
+            wait_until("memory to be given back", lambda: memory_kib(self.agent) - self.began < MOST_LEFT_KIB)
         self.assertEqual(self.agent, self.job.nodes[0].agent(), "the primary's agent lives on")
         self.job.open_gate()
         self.assertEqual({0: 0, 1: 0}, self.job.exit_codes())

@@ -134,11 +134,13 @@ class WhatEndedTheJob(ClusterTest):
         job.start_all()
         job.wait_for_round(0)
         inside = descendants(job.nodes[1].process.pid)
-        kill(job.nodes[1].process.pid)  # process 1 of the namespace dies with it, and then all processes in it
-        wait_until("all of its processes are dead", lambda: not any(is_alive(pid) for pid in inside))
-        job.open_gate()
-        job.start(1)
-        job.wait_for_round(1)
+        # While this is open, the next namespace does not get the number of this one.
+        with open(f"/proc/{inside[0]}/ns/pid", "rb"):
+            kill(job.nodes[1].process.pid)  # process 1 of the namespace dies with it, and then all processes in it
+            wait_until("all of its processes are dead", lambda: not any(is_alive(pid) for pid in inside))
+            job.open_gate()
+            job.start(1)
+            job.wait_for_round(1)
         self.assertEqual({0: 0, 1: 0, 2: 0}, job.exit_codes())
         primary = job.nodes[0]
         self.assertTrue(primary.said(r"round 1 ended; root cause: node 1 \(.*\) was lost: no heartbeat for \d+s; its "

@@ -55,7 +55,12 @@ void Deaths::EndContainer(HostProcess* host) {
   }
   AgentProcess* agent = host->agent;
   host->on_container_end();
-  if (agent != nullptr) execution_->Deliver(agent, [agent] { agent->Feed(&agent::AgentCore::OnHostClosed); });
+  if (agent == nullptr) return;
+  execution_->Deliver(agent, [this, agent] {
+    agent->swept = true;  // by the kernel
+    checks_->conduct.OnSwept(agent);
+    agent->Feed(&agent::AgentCore::OnHostClosed);
+  });
 }
 
 void Deaths::KillAgent(AgentProcess* agent) {

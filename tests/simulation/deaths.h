@@ -10,14 +10,15 @@ namespace muster::simulation {
 class Deaths {
  public:
   Deaths(Environment* env, Cluster* cluster, Execution* execution, Network* network, Workers* workers,
-         Sweeps* sweeps)
+         Sweeps* sweeps, Checks* checks)
       : scenario_(env->scenario()),
         env_(env),
         cluster_(cluster),
         execution_(execution),
         network_(network),
         workers_(workers),
-        sweeps_(sweeps) {}
+        sweeps_(sweeps),
+        checks_(checks) {}
 
   void KillAgent(AgentProcess* agent);
   void KillHost(HostProcess* host);
@@ -34,6 +35,7 @@ class Deaths {
   Network* network_;
   Workers* workers_;
   Sweeps* sweeps_;
+  Checks* checks_;
 };
 
 }  // namespace muster::simulation

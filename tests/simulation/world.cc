@@ -24,7 +24,7 @@ World::World(const Scenario& scenario, TakeLine trace)
       workers_(&env_, &cluster_, &execution_, &checks_),
       sweeps_(&env_, &execution_, &workers_, &checks_),
       network_(&env_, &cluster_, &execution_, &checks_),
-      deaths_(&env_, &cluster_, &execution_, &network_, &workers_, &sweeps_),
+      deaths_(&env_, &cluster_, &execution_, &network_, &workers_, &sweeps_, &checks_),
       coordinator_shell_(&env_, &cluster_, &execution_, &network_, &deaths_, &checks_,
                          [this](const v1::Directive& directive, bool is_new) { OnDirective(directive, is_new); }),
       coordinators_(&env_, &cluster_, &execution_, &network_, &coordinator_shell_),
