@@ -1,0 +1,89 @@
+#include "base/io/secret_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/io/owned_fd.h"
+#include "base/status_macros.h"
+
+namespace muster {
+namespace {
+
+constexpr size_t kReadBytes = 4096;
+
+std::string Shown(mode_t mode) { return absl::StrFormat("mode %04o", mode & 07777); }
+
+absl::StatusOr<std::string> ReadToEnd(int fd, size_t max_bytes) {
+  std::string text;
+  std::array<char, kReadBytes> chunk;
+  while (true) {
+    const ssize_t got = read(fd, chunk.data(), chunk.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return absl::ErrnoToStatus(errno, "the file cannot be read");
+    if (got == 0) return text;
+    text.append(chunk.data(), static_cast<size_t>(got));
+    if (text.size() > max_bytes)
+      return absl::FailedPreconditionError(absl::StrCat("expected at most ", max_bytes, " bytes"));
+  }
+}
+
+}  // namespace
+
+absl::Status CheckFile(const FileFacts& facts, uid_t reader, size_t max_bytes, const std::string& path) {
+  if (!facts.regular) return absl::FailedPreconditionError("it is not a regular file: name a file");
+  if (facts.owner != reader && facts.owner != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "it belongs to user ", facts.owner, ", and muster runs as user ", reader, ": chown ", reader, " ", path));
+  }
+  if ((facts.mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("users other than its owner can write it (", Shown(facts.mode), "): chmod 600 ", path));
+  }
+  if (facts.bytes > max_bytes) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("expected at most ", max_bytes, " bytes, not ", facts.bytes, ": name another file"));
+  }
+  return absl::OkStatus();
+}
+
+// Kubernetes mounts secrets read-only since 1.9.6 ("will be mounted as read-only volumes", its CHANGELOG-1.9), and
+// readable by everyone unless told otherwise (defaultMode 0644, its documentation of volumes). Whoever mounts a
+// file so has decided who sees it, and nobody could follow the advice there.
+std::string WarningAbout(const FileFacts& facts, FileKind kind, const std::string& path) {
+  if (kind == FileKind::kPublic || facts.read_only || (facts.mode & S_IROTH) == 0) return "";
+  return absl::StrCat("every user of this machine can read it (", Shown(facts.mode), "): chmod 600 ", path);
+}
+
+// O_NONBLOCK: the open of a FIFO without a writer would wait for one (open(2)). O_NOCTTY: that of a terminal could
+// make it ours. Facts are those of the descriptor (fstat(2)), so what was checked is what is read.
+absl::StatusOr<SecretFile> ReadSecretFile(const std::string& path, FileKind kind, size_t max_bytes) {
+  const OwnedFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, "the file cannot be read");
+  struct stat about {};
+  if (fstat(fd.get(), &about) != 0) return absl::ErrnoToStatus(errno, "the file cannot be read");
+  struct statvfs mount {};
+  const bool read_only = fstatvfs(fd.get(), &mount) == 0 && (mount.f_flag & ST_RDONLY) != 0;  // of this mount
+  const FileFacts facts{.regular = S_ISREG(about.st_mode),
+                        .owner = about.st_uid,
+                        .mode = about.st_mode & static_cast<mode_t>(07777),
+                        .bytes = static_cast<uint64_t>(about.st_size),
+                        .read_only = read_only};
+  RETURN_IF_ERROR(CheckFile(facts, geteuid(), max_bytes, path));
+  std::error_code unknown;  // then the path stays as it is
+  SecretFile file{.text = {},
+                  .path = std::filesystem::absolute(path, unknown).string(),
+                  .warning = WarningAbout(facts, kind, path)};
+  ASSIGN_OR_RETURN(file.text, ReadToEnd(fd.get(), max_bytes));
+  return file;
+}
+
+}  // namespace muster
