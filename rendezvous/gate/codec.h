@@ -10,6 +10,9 @@
 
 namespace muster::rendezvous {
 
+// The errors of a client that does not accept what the server has shown begin so.
+inline constexpr char kDistrusted[] = "the coordinator's certificate";
+
 // After an error nothing but the bytes already in `out` may be sent, and the connection must be closed. Codes:
 // Unauthenticated: the peer has not our token, or says that we have not its own. InvalidArgument: it does not
 // speak this protocol. ResourceExhausted: it exceeds a limit. FailedPrecondition: another fault of the peer.

@@ -52,6 +52,10 @@ class PlainClientCodec : public Codec {
       return absl::OkStatus();
     }
     held_ += bytes;
+    if (held_ == kCertificateAlert) {
+      return absl::UnauthenticatedError(
+          "this job requires a certificate and this node has none: pass --tls-cert, --tls-key and --tls-ca");
+    }
     if (held_.front() == kTlsAlert) {
       return absl::UnauthenticatedError("this job requires a token and this node sent none: set MUSTER_TOKEN");
     }

@@ -19,6 +19,9 @@ std::unique_ptr<Codec> PlainClient();
 // which means "no token here" during a handshake, and "a token is needed" to a client without one.
 inline constexpr std::string_view kAlert{"\x15\x03\x03\x00\x02\x02\x78", 7};  // no_application_protocol
 
+// The same, if a certificate is needed (certificate_required).
+inline constexpr std::string_view kCertificateAlert{"\x15\x03\x03\x00\x02\x02\x74", 7};
+
 // Whether the bytes begin a TLS handshake.
 bool IsClientHello(std::string_view bytes);
 

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/crypto/openssl_start.h"
 #include "rendezvous/gate/plain.h"
+#include "rendezvous/gate/tls_codec.h"
 
 namespace muster::rendezvous {
 namespace {
@@ -23,7 +24,7 @@ constexpr char kCipher[] = "TLS_AES_128_GCM_SHA256";  // a key belongs to one ha
 constexpr std::array<unsigned char, 2> kCipherCode = {0x13, 0x01};
 constexpr char kGroup[] = "X25519";
 constexpr size_t kReadBytes = 16 * 1024;            // a TLS record has no more
-constexpr size_t kMaxHandshakeBytes = 8 * 1024;     // from one peer; an agent's has less than 1 KiB
+constexpr size_t kMaxHandshakeBytes = 8 * 1024;     // with a key; an agent's has less than 1 KiB
 constexpr int kAlertOffset = SSL_AD_REASON_OFFSET;  // of the reason of an error that is an alert of the peer
 constexpr std::string_view kBindingLabel = "EXPORTER-muster-attach";  // RFC 8446, section 7.5
 constexpr size_t kBindingBytes = 32;
@@ -71,22 +72,6 @@ int UseSession(SSL* ssl, const EVP_MD* /*digest*/, const unsigned char** identit
   return 1;
 }
 
-std::shared_ptr<SSL_CTX> MakeContext(const SSL_METHOD* method) {
-  StartOpenSsl();
-  std::shared_ptr<SSL_CTX> context(SSL_CTX_new(method), &SSL_CTX_free);
-  MUSTER_CHECK(context != nullptr, "OpenSSL makes a context");
-  SSL_CTX_set_options(context.get(), SSL_OP_NO_TICKET);
-  SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);
-  SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
-  const bool set = SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) == 1 &&
-                   SSL_CTX_set_max_proto_version(context.get(), TLS1_3_VERSION) == 1 &&
-                   SSL_CTX_set_ciphersuites(context.get(), kCipher) == 1 &&
-                   SSL_CTX_set1_groups_list(context.get(), kGroup) == 1 &&
-                   SSL_CTX_set_num_tickets(context.get(), 0) == 1;
-  MUSTER_CHECK(set, "OpenSSL takes the settings");
-  return context;
-}
-
 // Alerts by which a server refuses a key, RFC 8446, section 6.2. OpenSSL takes a client without a known key for
 // one that needs a certificate.
 bool RefusesKey(int alert) {
@@ -94,13 +79,51 @@ bool RefusesKey(int alert) {
          alert == SSL_AD_UNKNOWN_PSK_IDENTITY;
 }
 
+// By the token.
+class KeyProof : public TlsProof {
+ public:
+  KeyProof(std::shared_ptr<const Keys> keys, bool server) : is_server_(server) {
+    handshake_.keys = std::move(keys);
+  }
+
+  void Attach(SSL* ssl) override { SSL_set_app_data(ssl, &handshake_); }
+
+  // A server that proves nothing else could only show a certificate, which no client accepts.
+  absl::Status Check(SSL* ssl) const override {
+    return SSL_session_reused(ssl) == 1 ? absl::OkStatus() : absl::InvalidArgumentError("it proves no token");
+  }
+
+  absl::Status WhyRefused(SSL* /*ssl*/, int alert) const override {
+    if (is_server_) {
+      if (handshake_.offered) return absl::UnauthenticatedError(kOtherToken);
+      return absl::InvalidArgumentError("it speaks TLS, but shows no token");
+    }
+    if (alert == SSL_AD_NO_APPLICATION_PROTOCOL) {
+      return absl::UnauthenticatedError(
+          "this node has a token and the coordinator has none: set the same MUSTER_TOKEN on all nodes");
+    }
+    if (RefusesKey(alert)) return absl::UnauthenticatedError(kNotThisJobs);
+    if (alert > 0) return OpenSslFault("the handshake");
+    return absl::InvalidArgumentError("it does not know the token of this job");
+  }
+
+  absl::Status WhyNoTls(std::string* answer) const override {
+    answer->append(kAlert);
+    return absl::UnauthenticatedError("it has no token");
+  }
+  size_t max_handshake_bytes() const override { return kMaxHandshakeBytes; }
+
+ private:
+  Handshake handshake_;
+  const bool is_server_;
+};
+
 class TlsCodec : public Codec {
  public:
-  TlsCodec(const std::shared_ptr<SSL_CTX>& context, std::shared_ptr<const Keys> keys, bool server)
-      : context_(context), ssl_(SSL_new(context.get()), &SSL_free), is_server_(server) {
+  TlsCodec(const std::shared_ptr<SSL_CTX>& context, std::unique_ptr<TlsProof> proof, bool server)
+      : context_(context), proof_(std::move(proof)), ssl_(SSL_new(context.get()), &SSL_free), is_server_(server) {
     MUSTER_CHECK(ssl_ != nullptr, "OpenSSL makes a connection");
-    handshake_.keys = std::move(keys);
-    SSL_set_app_data(ssl_.get(), &handshake_);
+    proof_->Attach(ssl_.get());
     from_peer_ = BIO_new(BIO_s_mem());
     to_peer_ = BIO_new(BIO_s_mem());
     MUSTER_CHECK(from_peer_ != nullptr && to_peer_ != nullptr, "OpenSSL makes a buffer");
@@ -128,7 +151,7 @@ class TlsCodec : public Codec {
     if (plain.empty()) return absl::OkStatus();
     ERR_clear_error();
     size_t written = 0;
-    if (SSL_write_ex(ssl_.get(), plain.data(), plain.size(), &written) != 1) return Fault("encrypting");
+    if (SSL_write_ex(ssl_.get(), plain.data(), plain.size(), &written) != 1) return OpenSslFault("encrypting");
     Collect(out);
     return absl::OkStatus();
   }
@@ -151,16 +174,16 @@ class TlsCodec : public Codec {
   bool ready() const override { return ready_; }
 
  private:
-  // A peer without a token, or another program, would get an answer that neither can read.
+  // A peer without credentials, or another program, would get an answer that neither can read.
   absl::Status CheckStart(std::string_view bytes, std::string* out) {
     received_ += bytes.size();
-    if (received_ > kMaxHandshakeBytes) {
+    if (received_ > proof_->max_handshake_bytes()) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("it sent more than ", kMaxHandshakeBytes, " bytes at first"));
+          absl::StrCat("it sent more than ", proof_->max_handshake_bytes(), " bytes at first"));
     }
     if (!is_server_ || received_ != bytes.size() || IsClientHello(bytes)) return absl::OkStatus();
+    if (bytes.front() == 'P') return proof_->WhyNoTls(out);
     out->append(kAlert);
-    if (bytes.front() == 'P') return absl::UnauthenticatedError("it has no token");
     return absl::InvalidArgumentError("it does not speak TLS");
   }
 
@@ -170,10 +193,9 @@ class TlsCodec : public Codec {
     const int error = SSL_get_error(ssl_.get(), result);
     Collect(out);
     if (result != 1) return error == SSL_ERROR_WANT_READ ? absl::OkStatus() : WhyItFailed();
-    // A server that proves nothing else could only show a certificate, which no client accepts.
-    if (SSL_session_reused(ssl_.get()) != 1) return absl::InvalidArgumentError("it proves no token");
-    ready_ = true;
-    return absl::OkStatus();
+    absl::Status proved = proof_->Check(ssl_.get());
+    ready_ = proved.ok();
+    return proved;
   }
 
   absl::Status Read(std::string* plain, std::string* out) {
@@ -184,37 +206,22 @@ class TlsCodec : public Codec {
       const int result = SSL_read_ex(ssl_.get(), buffer.data(), buffer.size(), &got);
       if (result == 1) {
         plain->append(buffer.data(), got);
+        accepted_ = true;
         continue;
       }
       const int error = SSL_get_error(ssl_.get(), result);
       Collect(out);
       const bool ended = error == SSL_ERROR_ZERO_RETURN;  // the end of the connection follows
-      return ended || error == SSL_ERROR_WANT_READ ? absl::OkStatus() : Fault("decrypting");
+      if (ended || error == SSL_ERROR_WANT_READ) return absl::OkStatus();
+      // A client's handshake is over before the server has checked what it shows (RFC 8446, section 4.4.2.4).
+      return is_server_ || accepted_ || Alert() == 0 ? OpenSslFault("decrypting") : WhyItFailed();
     }
   }
 
-  absl::Status WhyItFailed() const {
-    const int reason = ERR_GET_REASON(ERR_peek_error());
-    if (is_server_) {
-      if (handshake_.offered) return absl::UnauthenticatedError(kOtherToken);
-      return absl::InvalidArgumentError("it speaks TLS, but shows no token");
-    }
-    const int alert = reason - kAlertOffset;
-    if (alert == SSL_AD_NO_APPLICATION_PROTOCOL) {
-      return absl::UnauthenticatedError(
-          "this node has a token and the coordinator has none: set the same MUSTER_TOKEN on all nodes");
-    }
-    if (RefusesKey(alert)) return absl::UnauthenticatedError(kNotThisJobs);
-    if (alert > 0) return Fault("the handshake");
-    return absl::InvalidArgumentError("it does not know the token of this job");
-  }
+  absl::Status WhyItFailed() const { return proof_->WhyRefused(ssl_.get(), Alert()); }
 
-  // The text of OpenSSL's first error, for people.
-  static absl::Status Fault(const std::string& what) {
-    std::array<char, 256> text{};
-    ERR_error_string_n(ERR_peek_error(), text.data(), text.size());
-    return absl::FailedPreconditionError(absl::StrCat(what, " failed: ", text.data()));
-  }
+  // What the other end said is wrong; 0: nothing.
+  static int Alert() { return std::max(0, ERR_GET_REASON(ERR_peek_error()) - kAlertOffset); }
 
   void Collect(std::string* out) {
     std::array<char, kReadBytes> buffer;
@@ -224,31 +231,63 @@ class TlsCodec : public Codec {
   }
 
   const std::shared_ptr<SSL_CTX> context_;
-  Handshake handshake_;
+  const std::unique_ptr<TlsProof> proof_;
   const std::unique_ptr<SSL, decltype(&SSL_free)> ssl_;
   BIO* from_peer_ = nullptr;  // owned by ssl_
   BIO* to_peer_ = nullptr;    // owned by ssl_
   const bool is_server_;
   bool ready_ = false;
-  size_t received_ = 0;  // bytes before it was ready
+  bool accepted_ = false;  // the peer has sent something after its handshake
+  size_t received_ = 0;    // bytes before it was ready
 };
 
 }  // namespace
 
+std::shared_ptr<SSL_CTX> MakeTlsContext(const SSL_METHOD* method) {
+  StartOpenSsl();
+  std::shared_ptr<SSL_CTX> context(SSL_CTX_new(method), &SSL_CTX_free);
+  MUSTER_CHECK(context != nullptr, "OpenSSL makes a context");
+  SSL_CTX_set_options(context.get(), SSL_OP_NO_TICKET);
+  SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
+  const bool set = SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) == 1 &&
+                   SSL_CTX_set_max_proto_version(context.get(), TLS1_3_VERSION) == 1 &&
+                   SSL_CTX_set_ciphersuites(context.get(), kCipher) == 1 &&
+                   SSL_CTX_set1_groups_list(context.get(), kGroup) == 1 &&
+                   SSL_CTX_set_num_tickets(context.get(), 0) == 1;
+  MUSTER_CHECK(set, "OpenSSL takes the settings");
+  return context;
+}
+
+std::unique_ptr<Codec> MakeTlsCodec(const std::shared_ptr<SSL_CTX>& context, std::unique_ptr<TlsProof> proof,
+                                    bool server) {
+  return std::make_unique<TlsCodec>(context, std::move(proof), server);
+}
+
+absl::Status OpenSslFault(const std::string& what) {
+  std::array<char, 256> text{};
+  ERR_error_string_n(ERR_peek_error(), text.data(), text.size());
+  return absl::FailedPreconditionError(absl::StrCat(what, " failed: ", text.data()));
+}
+
 TlsServer::TlsServer(std::vector<GateKey> keys)
-    : context_(MakeContext(TLS_server_method())), keys_(std::make_shared<const Keys>(std::move(keys))) {
+    : context_(MakeTlsContext(TLS_server_method())), keys_(std::make_shared<const Keys>(std::move(keys))) {
   MUSTER_CHECK(!keys_->empty(), "a server has a key");
   SSL_CTX_set_psk_find_session_callback(context_.get(), &FindSession);
 }
 
-std::unique_ptr<Codec> TlsServer::Accept() const { return std::make_unique<TlsCodec>(context_, keys_, true); }
+std::unique_ptr<Codec> TlsServer::Accept() const {
+  return MakeTlsCodec(context_, std::make_unique<KeyProof>(keys_, true), true);
+}
 
 TlsClient::TlsClient(GateKey key)
-    : context_(MakeContext(TLS_client_method())), keys_(std::make_shared<const Keys>(Keys{std::move(key)})) {
+    : context_(MakeTlsContext(TLS_client_method())), keys_(std::make_shared<const Keys>(Keys{std::move(key)})) {
   SSL_CTX_set_psk_use_session_callback(context_.get(), &UseSession);
   SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, nullptr);  // there are no authorities: no certificate passes
 }
 
-std::unique_ptr<Codec> TlsClient::Connect() const { return std::make_unique<TlsCodec>(context_, keys_, false); }
+std::unique_ptr<Codec> TlsClient::Connect() const {
+  return MakeTlsCodec(context_, std::make_unique<KeyProof>(keys_, false), false);
+}
 
 }  // namespace muster::rendezvous
